@@ -1,0 +1,97 @@
+// Package event carries facts up: what started, what happened, what ended.
+//
+// Delivery contract: a [Stream] gives every event a sequence number and a time,
+// and hands it to each of its sinks, one event at a time, in one total order
+// per root. A sink is called synchronously and never loses an event; a face
+// that may lose some (a screen) decides so itself. Intent never travels here:
+// nobody may act on an event in order to make a task succeed.
+package event
+
+import (
+	"sync"
+	"time"
+
+	"qq/pkg/task"
+)
+
+// Type names a kind of fact.
+type Type string
+
+// The types of events.
+const (
+	SubAgentStart    Type = "sub_agent_start"
+	SubAgentProgress Type = "sub_agent_progress"
+	SubAgentComplete Type = "sub_agent_complete"
+	SubAgentError    Type = "sub_agent_error"
+	ToolStart        Type = "tool_start"
+	ToolEnd          Type = "tool_end"
+	Token            Type = "token"
+	BatchStart       Type = "batch_start"
+	BatchComplete    Type = "batch_complete"
+)
+
+// Version is the version of the schema of Event.
+const Version = 1
+
+// Event is one fact. Which of the optional fields are set depends on Type.
+type Event struct {
+	V                 int       `json:"v"`
+	Seq               int64     `json:"seq"`
+	TS                time.Time `json:"ts"`
+	Type              Type      `json:"type"`
+	TraceID           string    `json:"trace_id,omitempty"`
+	ExecutionID       string    `json:"execution_id,omitempty"`
+	ParentExecutionID string    `json:"parent_execution_id,omitempty"`
+	BatchID           string    `json:"batch_id,omitempty"`
+	Agent             string    `json:"agent,omitempty"`
+	Depth             int       `json:"depth"`
+
+	Task       string       `json:"task,omitempty"`      // shortened
+	Text       string       `json:"text,omitempty"`      // token, progress
+	Tool       string       `json:"tool,omitempty"`      // tool_start, tool_end
+	Arguments  string       `json:"arguments,omitempty"` // tool_start, shortened
+	Failed     bool         `json:"failed,omitempty"`    // tool_end
+	Status     task.Status  `json:"status,omitempty"`
+	ExitCode   *int         `json:"exit_code,omitempty"`
+	Error      string       `json:"error,omitempty"`
+	Usage      *task.Usage  `json:"usage,omitempty"`
+	DurationMS int64        `json:"duration_ms,omitempty"`
+	Count      int          `json:"count,omitempty"` // batch_start, batch_complete
+	Result     *task.Result `json:"result,omitempty"`
+}
+
+// Sink takes events.
+type Sink func(Event)
+
+// Stream numbers events and hands them to its sinks. The zero Stream without
+// sinks drops what it gets. Its methods may be called by several goroutines.
+type Stream struct {
+	TraceID string
+
+	mu    sync.Mutex
+	seq   int64
+	sinks []Sink
+	now   func() time.Time
+}
+
+// NewStream returns a Stream into sinks.
+func NewStream(traceID string, sinks ...Sink) *Stream {
+	return &Stream{TraceID: traceID, sinks: sinks, now: time.Now}
+}
+
+// Emit completes e and delivers it. A nil Stream drops it.
+func (s *Stream) Emit(e Event) {
+	if s == nil || len(s.sinks) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seq++
+	e.V, e.Seq, e.TS, e.TraceID = Version, s.seq, s.now().UTC(), s.TraceID
+	for _, sink := range s.sinks {
+		sink(e)
+	}
+}
+
+// Wanted reports whether anybody listens.
+func (s *Stream) Wanted() bool { return s != nil && len(s.sinks) > 0 }

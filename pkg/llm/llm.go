@@ -1,0 +1,154 @@
+// Package llm is the line between an agent and its model: a conversation of
+// [Message] values goes out as a [Request], text comes back in [Chunk] values
+// while it is written, and a [Response] closes it.
+//
+// A [Backend] promises: a nil error means that the model ended its answer by
+// itself (or reached the token limit, which Response.Stop says). A stream that
+// broke, a prompt that was cut, a server that is not there: each is an [*Error]
+// with its [Kind], and what was said so far is in the Response all the same.
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+// Role is who speaks.
+type Role string
+
+// Roles of a conversation. The system prompt is not a message: see Request.
+const (
+	User      Role = "user"
+	Assistant Role = "assistant"
+	ToolRole  Role = "tool"
+)
+
+// Message is one turn of a conversation.
+type Message struct {
+	Role     Role   `json:"role"`
+	Content  string `json:"content"`
+	Thinking string `json:"thinking,omitempty"` // kept apart from the answer
+	// Calls are what an Assistant message asks for.
+	Calls []tool.Call `json:"calls,omitempty"`
+	// CallID and Tool say which call a ToolRole message answers.
+	CallID string `json:"call_id,omitempty"`
+	Tool   string `json:"tool,omitempty"`
+}
+
+// Request is one question to a model.
+type Request struct {
+	System    string
+	Messages  []Message
+	Tools     []tool.Spec
+	Schema    json.RawMessage // JSON Schema of the answer, or nil
+	MaxTokens int             // of the answer; 0 is no limit
+}
+
+// Chunk is a piece of an answer while it is written.
+type Chunk struct {
+	Text     string
+	Thinking string
+}
+
+// Stop says why a model ended its answer.
+type Stop string
+
+// Reasons to stop.
+const (
+	StopEnd    Stop = "stop"
+	StopLength Stop = "length"
+)
+
+// Response is a whole answer.
+type Response struct {
+	Message Message
+	Usage   task.Usage
+	Stop    Stop
+}
+
+// Backend answers requests. It may be used by several goroutines at once.
+type Backend interface {
+	// Chat sends r and calls yield for each piece of the answer, in order, from
+	// the calling goroutine.
+	Chat(ctx context.Context, r Request, yield func(Chunk)) (Response, error)
+}
+
+// Kind classifies what went wrong, by type and status, never by words.
+type Kind string
+
+// Kinds of failure.
+const (
+	Unreachable     Kind = "unreachable"      // no connection; may pass
+	Busy            Kind = "busy"             // 429, 502, 503, 504, loading; may pass
+	BrokenStream    Kind = "broken_stream"    // the answer broke off; may pass
+	ContextOverflow Kind = "context_overflow" // the prompt does not fit
+	UnknownModel    Kind = "unknown_model"    // the server does not have it
+	Rejected        Kind = "rejected"         // the request is wrong: no use to repeat it
+	Unsupported     Kind = "unsupported"      // this backend cannot do that
+	Server          Kind = "server"           // the server failed
+)
+
+// Error is a failure of a model or its server.
+type Error struct {
+	Kind       Kind
+	Problem    string        // one line: what is wrong
+	Hint       string        // one line: what to do; may be empty
+	Status     int           // HTTP status, 0 without one
+	RetryAfter time.Duration // what the server asked for
+	Err        error         // the cause, or nil
+}
+
+func (e *Error) Error() string {
+	if e.Hint == "" {
+		return e.Problem
+	}
+	return fmt.Sprintf("%s\nhint: %s", e.Problem, e.Hint)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// TaskStatus is the status of a task that ended by e.
+func (e *Error) TaskStatus() task.Status {
+	switch e.Kind {
+	case Unreachable, Busy:
+		return task.Unavailable
+	case BrokenStream:
+		return task.Broken
+	case UnknownModel:
+		return task.Misused
+	}
+	return task.Failed
+}
+
+const (
+	contextOpen  = "<context>\n"
+	contextClose = "\n</context>\n\n"
+)
+
+// WithContext is the user message for a task about a context: the long text
+// first, the request last, where models heed it most.
+func WithContext(text, context string) string {
+	if context == "" {
+		return text
+	}
+	return contextOpen + context + contextClose + text
+}
+
+// SplitContext undoes WithContext.
+func SplitContext(message string) (text, context string) {
+	rest, ok := strings.CutPrefix(message, contextOpen)
+	if !ok {
+		return message, ""
+	}
+	i := strings.LastIndex(rest, contextClose)
+	if i < 0 {
+		return message, ""
+	}
+	return rest[i+len(contextClose):], rest[:i]
+}

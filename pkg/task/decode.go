@@ -1,0 +1,200 @@
+package task
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// maxTimeout bounds the timeout of a decoded task, in seconds: a year. Beyond
+// some centuries it would no longer fit into a time.Duration.
+const maxTimeout = 366 * 24 * 3600
+
+// Decode reads one task from JSON, strictly: an unknown key, a key given twice
+// and a value of the wrong type are errors that name the key. A null counts as
+// absent. The task is valid as far as [Task.Validate] can tell.
+func Decode(data []byte) (Task, error) {
+	fields, err := object(data)
+	if err != nil {
+		return Task{}, err
+	}
+	var t Task
+	for _, f := range fields {
+		if bytes.Equal(f.value, []byte("null")) {
+			continue
+		}
+		if err := t.set(f.key, f.value); err != nil {
+			return Task{}, err
+		}
+	}
+	if !slices.ContainsFunc(fields, func(f field) bool { return f.key == "task" }) {
+		return Task{}, errors.New(`"task" is missing: say what to do`)
+	}
+	return t, t.Validate()
+}
+
+// DecodeList reads a JSON array of tasks. One bad task refuses all: the error
+// begins with its index, counted from 0 as in [Result.Index].
+func DecodeList(data []byte) ([]Task, error) {
+	var items []json.RawMessage
+	if err := syntax(data); err != nil {
+		return nil, err
+	}
+	if kind(data) != '[' || json.Unmarshal(data, &items) != nil {
+		return nil, errors.New("must be a JSON array of tasks")
+	}
+	tasks := make([]Task, len(items))
+	for i, item := range items {
+		t, err := Decode(item)
+		if err != nil {
+			return nil, fmt.Errorf("task %d: %w", i, err)
+		}
+		tasks[i] = t
+	}
+	return tasks, nil
+}
+
+// set stores the value of one key.
+func (t *Task) set(key string, value json.RawMessage) error {
+	var dst any
+	want := "text"
+	switch key {
+	case "task":
+		dst = &t.Text
+	case "agent":
+		dst = &t.Agent
+	case "id":
+		dst = &t.ID
+	case "context":
+		dst = &t.Context
+	case "model":
+		dst = &t.Model
+	case "working_dir":
+		dst = &t.WorkingDir
+	case "timeout":
+		dst, want = &t.Timeout, "a number"
+	case "read_only":
+		dst, want = &t.ReadOnly, "true or false"
+	case "schema":
+		if kind(value) != '{' {
+			return errors.New(`"schema" must be an object`)
+		}
+		t.Schema = slices.Clone(value)
+		return nil
+	case "targets", "needs", "priority", "require_file_references":
+		return fmt.Errorf("%q is not supported by this version", key)
+	default:
+		return unknownKey(key)
+	}
+	if json.Unmarshal(value, dst) != nil {
+		return fmt.Errorf("%q must be %s", key, want)
+	}
+	if math.Abs(t.Timeout) > maxTimeout {
+		return fmt.Errorf("\"timeout\" is %v: use seconds, at most %d", t.Timeout, maxTimeout)
+	}
+	return nil
+}
+
+// field is one member of an object, which keeps its order and repetitions.
+type field struct {
+	key   string
+	value json.RawMessage
+}
+
+func object(data []byte) ([]field, error) {
+	if err := syntax(data); err != nil {
+		return nil, err
+	}
+	if kind(data) != '{' {
+		return nil, errors.New("must be a JSON object")
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	var fields []field
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		f := field{key: key.(string)}
+		if slices.ContainsFunc(fields, func(g field) bool { return g.key == f.key }) {
+			return nil, fmt.Errorf("%q is given twice", Shorten(f.key, 40))
+		}
+		if len(fields) > len(keys()) {
+			break // one of these is unknown, which ends the decoding
+		}
+		if err := dec.Decode(&f.value); err != nil {
+			return nil, err
+		}
+		fields = append(fields, f)
+	}
+	return fields, nil
+}
+
+// syntax reports where data is not JSON.
+func syntax(data []byte) error {
+	var raw json.RawMessage
+	err := json.Unmarshal(data, &raw)
+	if err == nil {
+		return nil
+	}
+	line := 1
+	if se, ok := errors.AsType[*json.SyntaxError](err); ok {
+		line += bytes.Count(data[:min(int(max(se.Offset, 0)), len(data))], []byte("\n"))
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return errors.New("not valid JSON: it is empty")
+	}
+	return fmt.Errorf("not valid JSON: line %d: %w", line, err)
+}
+
+// kind is the first byte of a JSON value, which tells what it is.
+func kind(data []byte) byte {
+	data = bytes.TrimLeft(data, " \t\r\n")
+	if len(data) == 0 {
+		return 0
+	}
+	return data[0]
+}
+
+func keys() []string {
+	return []string{"task", "agent", "id", "context", "timeout", "model", "read_only", "schema", "working_dir"}
+}
+
+func unknownKey(key string) error {
+	hint := ""
+	nearest := slices.MinFunc(keys(), func(a, b string) int { return distance(key, a) - distance(key, b) })
+	if distance(key, nearest) <= 1+len(nearest)/4 {
+		hint = fmt.Sprintf(", did you mean %q?", nearest)
+	}
+	return fmt.Errorf("unknown key %q%s (known: %s)", Shorten(key, 40), hint, strings.Join(keys(), ", "))
+}
+
+// distance is how many characters must be added, dropped or replaced to make b
+// of a, without regard to case. Only the beginning of a long a counts.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a[:min(len(a), 40)]), strings.ToLower(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,192 @@
+// Package task holds the nouns that every room of qq shares: a [Task] is what
+// somebody wants done, a [Result] is what became of it, a [Status] says how it
+// ended, and [Limits] bound what it may use.
+//
+// A Task is written by people and by models, so its JSON is read strictly: an
+// unknown key or a value of the wrong type is an error that names the key. A
+// Result is read by scripts: its first five fields (task, agent, success,
+// output, error) are always there and error is null exactly on success.
+//
+// Nothing here starts, waits or reads a clock.
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// DefaultAgent runs a task that names no agent.
+const DefaultAgent = "default"
+
+// MaxText is the longest text of a task, in bytes. Documents travel as files
+// or as context, not as the text of a task.
+const MaxText = 1 << 20
+
+// Task is one piece of work for one agent.
+type Task struct {
+	// Text says what to do. It is required.
+	Text string `json:"task"`
+	// Agent names the definition that does it; empty means [DefaultAgent].
+	Agent string `json:"agent,omitempty"`
+	// ID is the caller's own name for the task, returned with its result.
+	ID string `json:"id,omitempty"`
+	// Context is text that the task is about: piped input, notes of the caller.
+	Context string `json:"context,omitempty"`
+	// Timeout bounds the run time in seconds; 0 means the limit of the run.
+	Timeout float64 `json:"timeout,omitempty"`
+	// Model overrides the model of the agent and of the run.
+	Model string `json:"model,omitempty"`
+	// ReadOnly takes away every tool that can change something.
+	ReadOnly bool `json:"read_only,omitempty"`
+	// Schema is a JSON Schema that the answer must satisfy.
+	Schema json.RawMessage `json:"schema,omitempty"`
+	// WorkingDir is the directory that the task works in; empty means that of
+	// the caller.
+	WorkingDir string `json:"working_dir,omitempty"`
+}
+
+// Normalized returns t with its defaults filled in.
+func (t Task) Normalized() Task {
+	if strings.TrimSpace(t.Agent) == "" {
+		t.Agent = DefaultAgent
+	}
+	return t
+}
+
+// Validate reports what is wrong with t, without looking at the world.
+func (t Task) Validate() error {
+	switch {
+	case strings.TrimSpace(t.Text) == "":
+		return errors.New("task is empty")
+	case len(t.Text) > MaxText:
+		return fmt.Errorf("task is %d bytes long, at most %d: put documents into files or context", len(t.Text), MaxText)
+	case !utf8.ValidString(t.Text):
+		return errors.New("task is not valid UTF-8")
+	case strings.ContainsRune(t.Text, 0):
+		return errors.New("task contains a NUL character")
+	case t.Timeout < 0:
+		return fmt.Errorf("timeout is %v: use seconds above 0", t.Timeout)
+	}
+	return nil
+}
+
+// Deadline is how long t may run when the limit of the run is limit; zero
+// means without bound.
+func (t Task) Deadline(limit time.Duration) time.Duration {
+	if t.Timeout > 0 {
+		return time.Duration(t.Timeout * float64(time.Second))
+	}
+	return limit
+}
+
+// Usage counts tokens.
+type Usage struct {
+	InputTokens  int `json:"input_tokens"`
+	OutputTokens int `json:"output_tokens"`
+}
+
+// Add returns the sum of u and v.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens}
+}
+
+// Result is what became of one task.
+type Result struct {
+	Task    string  `json:"task"` // shortened to 100 characters
+	Agent   string  `json:"agent"`
+	Success bool    `json:"success"`
+	Output  string  `json:"output"`
+	Error   *string `json:"error"` // null exactly on success
+
+	ID                string          `json:"id,omitempty"`
+	Index             int             `json:"index"`
+	Status            Status          `json:"status"`
+	ExitCode          int             `json:"exit_code"`
+	Attempts          int             `json:"attempts"`
+	DurationMS        int64           `json:"duration_ms"`
+	QueuedMS          int64           `json:"queued_ms"`
+	Usage             Usage           `json:"usage"`
+	Truncated         bool            `json:"truncated"`
+	OutputFile        string          `json:"output_file,omitempty"`
+	ExecutionID       string          `json:"execution_id,omitempty"`
+	ParentExecutionID string          `json:"parent_execution_id,omitempty"`
+	BatchID           string          `json:"batch_id,omitempty"`
+	ChangedFiles      []string        `json:"changed_files,omitempty"`
+	Structured        json.RawMessage `json:"structured,omitempty"`
+	// Warnings are remarks on a result that does not fail for them.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Ended returns a Result of t with the status and, unless that is success, the
+// error text msg.
+func (t Task) Ended(status Status, msg string) Result {
+	r := Result{Task: Shorten(t.Text, 100), Agent: t.Agent, ID: t.ID}
+	r.End(status, msg)
+	return r
+}
+
+// End sets the status of r and what follows from it: success, exit code and
+// error. A status other than [Completed] without msg gets a text of its own.
+func (r *Result) End(status Status, msg string) {
+	r.Status, r.Success, r.ExitCode, r.Error = status, status == Completed, status.ExitCode(), nil
+	if r.Success {
+		return
+	}
+	if msg == "" {
+		msg = string(status)
+	}
+	r.Error = &msg
+}
+
+// Err is the error text of r, empty on success.
+func (r Result) Err() string {
+	if r.Error == nil {
+		return ""
+	}
+	return *r.Error
+}
+
+// Limits bound a run and every task in it.
+type Limits struct {
+	ChildTimeout time.Duration // run time of one child; 0 is no limit
+	IdleTimeout  time.Duration // time without any activity; 0 is no limit
+	MaxParallel  int           // children at work at once, in the whole tree
+	MaxDepth     int           // depth at which spawning fails
+	MaxChildren  int           // children that agents may start in one run
+	MaxOutput    int           // characters of one output that are handed on
+}
+
+// Shorten returns s on one line, cut to n characters with "..." at the end.
+func Shorten(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	cut := n - 3
+	for i := range s {
+		if cut == 0 {
+			return s[:i] + "..."
+		}
+		cut--
+	}
+	return s
+}
+
+// Job is a task that has been given a place in the tree of tasks.
+type Job struct {
+	Task
+	ExecutionID string
+	Parent      string // execution id of the agent that asked; empty for the root
+	BatchID     string
+	Depth       int           // 1 for a child of the root
+	Deadline    time.Time     // zero is none
+	Allowed     time.Duration // what the deadline allowed at the start; zero is without bound
+	// Delegate runs tasks that this job asks for, as its children, and returns
+	// their results in input order.
+	Delegate func(ctx context.Context, tasks []Task) []Result
+}

@@ -1,0 +1,91 @@
+// Package tool says what a model may call: a [Spec] describes a tool, a [Call]
+// is what a model asked for, a [Result] is what it reads next, and a [Set] is
+// what one agent has.
+//
+// A tool never panics on the arguments of a model and never fails the run: what
+// went wrong is a Result with Failed set, in words that help a model to do
+// better. A call of a tool outside the Set is answered, not executed.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+)
+
+// Effect is what a call can do to the world.
+type Effect string
+
+// Effects, from harmless to not.
+const (
+	Reads     Effect = "reads"
+	Delegates Effect = "delegates"
+	Writes    Effect = "writes"
+	Network   Effect = "network"
+	Executes  Effect = "executes"
+)
+
+// Spec describes a tool to a model and to the place that decides about calls.
+type Spec struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"` // a JSON Schema of type object
+	Effect      Effect          `json:"effect"`
+}
+
+// Call is one call that a model made. Arguments is a JSON object.
+type Call struct {
+	ID        string          `json:"id,omitempty"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+// Result is the answer to a Call.
+type Result struct {
+	Content string
+	Failed  bool
+}
+
+// Text is a Result that worked.
+func Text(s string) Result { return Result{Content: s} }
+
+// Failure is a Result that says what went wrong.
+func Failure(s string) Result { return Result{Content: s, Failed: true} }
+
+// Tool can be called by a model.
+type Tool interface {
+	Spec() Spec
+	// Run executes one call. It obeys ctx and may be called by several
+	// goroutines at once.
+	Run(ctx context.Context, args json.RawMessage) Result
+}
+
+// Set is the tools of one agent, in the order in which they are offered.
+type Set []Tool
+
+// Lookup returns the tool of that name.
+func (s Set) Lookup(name string) (Tool, bool) {
+	i := slices.IndexFunc(s, func(t Tool) bool { return t.Spec().Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return s[i], true
+}
+
+// Names lists the names of the tools.
+func (s Set) Names() []string {
+	names := make([]string, len(s))
+	for i, t := range s {
+		names[i] = t.Spec().Name
+	}
+	return names
+}
+
+// Specs describes the tools.
+func (s Set) Specs() []Spec {
+	specs := make([]Spec, len(s))
+	for i, t := range s {
+		specs[i] = t.Spec()
+	}
+	return specs
+}
