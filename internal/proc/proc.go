@@ -1,0 +1,292 @@
+// Package proc runs commands and makes sure that nothing of them stays behind.
+//
+// Vocabulary: a [Host] is the one value of a qq process that starts programs. A
+// [Command] says what to start, a [Process] is what runs, and an [Exit] says
+// how it ended. The leader is the process that was started; its group are the
+// processes of its process group; adopted processes are descendants that lost
+// their parent and were handed to this process by the kernel.
+//
+// Flow: the leader starts as the head of a group of its own. Whatever ends it
+// (its own exit, [Process.Stop], [Process.Kill], somebody else), the group is
+// then killed while the dead leader still holds its process id, the leader is
+// reaped, and the sweep kills and reaps what had left the group. Only then does
+// [Process.Wait] return.
+//
+// How well that works depends on the system; [Host.Isolation] says what is in
+// force. From strong to weak:
+//
+//   - pid namespace, user and pid namespace: the leader is the init of a
+//     namespace, for commands that ask for it. The kernel kills the rest when it
+//     ends, and kills it when this process ends, even by SIGKILL.
+//   - subreaper: what calls setsid and loses its parent is adopted and swept.
+//   - process group: what leaves the group is lost.
+//
+// A program that is an init gets no signal that it has no handler for, except
+// SIGKILL and SIGSTOP from outside, and reads process ids that differ from those
+// in a /proc mounted outside. A Host works inside such a program.
+//
+// Not promised: that a process without a namespace dies when this one is killed
+// (a control pipe does that); that a program which forks faster than it is
+// killed, or a setuid program of another user, is gone when Wait returns; a way
+// to tell a child that something else in this process started from an adopted
+// one: everything that starts programs must do so through the Host. Children
+// that the process already had when its Host began are left alone.
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Command says what to start.
+type Command struct {
+	// Path is the program. Without a slash it is looked up in PATH.
+	Path string
+	// Args includes argv[0]; empty means the path alone.
+	Args []string
+	// Env is the whole environment: nothing is inherited.
+	Env []string
+	// Dir is the working directory; empty means that of this process.
+	Dir string
+	// Stdin, Stdout and Stderr are files, so that nobody who keeps one open can
+	// make Wait wait; nil is /dev/null. The caller closes its own copies.
+	Stdin, Stdout, Stderr *os.File
+	// Extra become the descriptors 3, 4, …; nil is /dev/null.
+	Extra []*os.File
+	// Grace is the time between SIGTERM and SIGKILL of Stop.
+	Grace time.Duration
+	// Namespace asks for a PID namespace, for a program that can be an init. It
+	// is a wish: without one the process is fenced in like the others.
+	Namespace bool
+	// Terminal starts a session that Stdin, a terminal, controls.
+	Terminal bool
+	// Marker is a NAME=value, unique to this process, that is put into Env: by it
+	// the sweep knows whose an adopted process is. Where programs with Hosts nest,
+	// each takes a NAME of its own, so that descendants carry the marks of all.
+	Marker string
+}
+
+// Host starts processes and keeps watch over them. A qq process has one.
+type Host struct {
+	mu     sync.Mutex // held during a fork and during one pass of a sweep
+	closed bool
+	procs  map[*Process]struct{} // until their sweep is done
+	null   *os.File
+	fence  fence // the best that may work
+	proven bool  // fence is known to work
+	wg     sync.WaitGroup
+	platform
+}
+
+// fence is what keeps a process and its descendants together. A stronger one
+// comes before a weaker one.
+type fence int
+
+const (
+	pidNamespace fence = iota
+	userNamespace
+	group
+)
+
+// NewHost returns a Host. It does nothing to the process before the first Start.
+func NewHost() *Host {
+	return &Host{procs: make(map[*Process]struct{}), fence: strongest}
+}
+
+// ErrClosed is the error of a Start after Close.
+var ErrClosed = errors.New("the host of processes is closed")
+
+// Start starts c. The caller must make sure that it ends, and may Wait for it.
+func (h *Host) Start(c Command) (*Process, error) {
+	path, err := lookup(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Args) == 0 {
+		c.Args = []string{c.Path}
+	}
+	if c.Env, err = marked(c.Env, c.Marker); err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.Path, err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	pid, f, err := h.fork(path, c)
+	if err != nil {
+		return nil, startError(c, err)
+	}
+	p := &Process{
+		host: h, pid: pid, fenced: f < group, marker: []byte(c.Marker),
+		grace: c.Grace, done: make(chan struct{}),
+	}
+	h.procs[p] = struct{}{}
+	h.wg.Go(p.run)
+	return p, nil
+}
+
+// Close kills what still runs, sweeps, and waits for all of it.
+func (h *Host) Close() {
+	h.mu.Lock()
+	closed := h.closed
+	h.closed = true
+	var live []*Process
+	for p := range h.procs {
+		live = append(live, p)
+	}
+	h.mu.Unlock()
+	for _, p := range live {
+		p.Kill()
+	}
+	for _, p := range live {
+		<-p.done
+	}
+	if !closed {
+		h.release()
+		if h.null != nil {
+			h.null.Close()
+		}
+	}
+	h.wg.Wait()
+}
+
+// Isolation says what keeps the processes together that ask for a namespace:
+// "pid namespace", "user and pid namespace", "subreaper" or "process group". It
+// tries once when nothing was started yet.
+func (h *Host) Isolation() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.proven && !h.closed {
+		// The kernel rejects this name after it has made the namespaces and before
+		// it looks at any file: only the fence is tried.
+		h.fork("/"+strings.Repeat("x", 1<<13), Command{Args: []string{"x"}, Namespace: true})
+	}
+	switch {
+	case h.fence == pidNamespace:
+		return "pid namespace"
+	case h.fence == userNamespace:
+		return "user and pid namespace"
+	case h.adopts():
+		return "subreaper"
+	}
+	return "process group"
+}
+
+// fork starts c behind the best fence that the system allows, and remembers
+// which that was. h.mu is held.
+func (h *Host) fork(path string, c Command) (pid int, f fence, err error) {
+	if h.closed {
+		return 0, group, ErrClosed
+	}
+	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env}
+	if attr.Files, err = h.files(c); err != nil {
+		return 0, group, err
+	}
+	f = group
+	if c.Namespace {
+		f = h.fence
+	}
+	for ; ; f++ {
+		attr.Sys = f.attributes()
+		if c.Terminal {
+			attr.Sys.Setsid, attr.Sys.Setctty, attr.Sys.Setpgid = true, true, false
+		}
+		pid, err = h.forkBehind(f, path, c.Args, attr)
+		if err == nil || f == group || !refused(err) {
+			break
+		}
+	}
+	runtime.KeepAlive(c) // its files
+	if c.Namespace && (err == nil || errors.Is(err, syscall.ENAMETOOLONG)) {
+		h.fence, h.proven = f, true
+	}
+	return pid, f, err
+}
+
+// refused reports whether err may mean that the system does not allow a
+// namespace. It may mean something else: then the attempt without one fails too.
+func refused(err error) bool {
+	return slices.ContainsFunc([]syscall.Errno{
+		syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.ENOSYS,
+		syscall.ENOSPC, syscall.EUSERS, // too many or too deeply nested
+		syscall.ENOENT, // no uid_map: /proc is of another namespace
+	}, func(e syscall.Errno) bool { return errors.Is(err, e) })
+}
+
+// files lists the descriptors that c gets.
+func (h *Host) files(c Command) ([]uintptr, error) {
+	files := append([]*os.File{c.Stdin, c.Stdout, c.Stderr}, c.Extra...)
+	fds := make([]uintptr, len(files))
+	for i, f := range files {
+		if f == nil {
+			if h.null == nil {
+				null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+				if err != nil {
+					return nil, err
+				}
+				h.null = null
+			}
+			f = h.null
+		}
+		if fds[i] = f.Fd(); fds[i] == ^uintptr(0) {
+			return nil, fmt.Errorf("descriptor %d: %w", i, os.ErrClosed)
+		}
+	}
+	return fds, nil
+}
+
+func lookup(path string) (string, error) {
+	if strings.Contains(path, "/") {
+		return path, nil
+	}
+	found, err := exec.LookPath(path)
+	if err != nil {
+		return "", fmt.Errorf("start %q: %w", path, errors.Unwrap(err))
+	}
+	return found, nil
+}
+
+// marked returns env with marker in it. An older value of the same name goes,
+// because programs differ in which of two they read.
+func marked(env []string, marker string) ([]string, error) {
+	if marker == "" {
+		return env, nil
+	}
+	i := strings.IndexByte(marker, '=')
+	if i < 1 {
+		return nil, fmt.Errorf("marker %q is not NAME=value", marker)
+	}
+	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, marker[:i+1]) })
+	return append(env, marker), nil
+}
+
+// startError says what could not be started and, where a person can do
+// something about it, what.
+func startError(c Command, err error) error {
+	hint := ""
+	switch {
+	case errors.Is(err, syscall.EAGAIN):
+		hint = "no more processes are allowed: run fewer at once, or raise `ulimit -u` or the pids limit of the container"
+	case errors.Is(err, syscall.EMFILE):
+		hint = "too many files are open in this process: raise `ulimit -n`"
+	case errors.Is(err, syscall.ENFILE):
+		hint = "too many files are open on this machine: `ulimit` does not help, raise fs.file-max"
+	case errors.Is(err, syscall.ENOMEM):
+		hint = "memory is short: run fewer at once, see `ulimit -v` and the memory limit of the container"
+	case c.Dir != "":
+		// The error of the fork does not tell the program from the directory.
+		if _, statErr := os.Stat(c.Dir); statErr != nil {
+			return fmt.Errorf("start %s: working directory: %w", c.Path, statErr)
+		}
+	}
+	if hint != "" {
+		return fmt.Errorf("start %s: %w\nhint: %s", c.Path, err, hint)
+	}
+	return fmt.Errorf("start %s: %w", c.Path, err)
+}

@@ -1,0 +1,44 @@
+//go:build unix && !linux
+
+package proc
+
+import (
+	"runtime"
+	"syscall"
+)
+
+// strongest is the best fence of this system.
+const strongest = group
+
+// rssUnit is the unit of Rusage.Maxrss in bytes.
+var rssUnit = map[bool]int64{true: 1, false: 1 << 10}[runtime.GOOS == "darwin" || runtime.GOOS == "ios"]
+
+// platform is empty: there are neither namespaces nor subreapers here.
+type platform struct{}
+
+func (*platform) adopts() bool { return false }
+func (*platform) release()     {}
+
+func (fence) attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func (*Host) forkBehind(_ fence, path string, args []string, attr *syscall.ProcAttr) (int, error) {
+	return syscall.ForkExec(path, args, attr)
+}
+
+// reap waits for the leader and kills its group. The process id is free for a
+// moment before the group is killed: there is no portable way to look at the
+// dead without burying them.
+func (p *Process) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
+	for {
+		if _, err := syscall.Wait4(p.pid, &status, 0, &usage); err != syscall.EINTR {
+			break
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	syscall.Kill(-p.pid, syscall.SIGKILL)
+	p.retire()
+	return status, usage
+}
+
+func (*Host) sweep(*Process) {}

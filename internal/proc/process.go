@@ -1,0 +1,117 @@
+package proc
+
+import (
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Process is a started [Command]. Its methods may be called by several
+// goroutines, before and after its end.
+type Process struct {
+	host   *Host
+	pid    int
+	fenced bool // in a PID namespace of its own
+	marker []byte
+	grace  time.Duration
+	done   chan struct{}
+	exit   Exit // readable once done is closed
+	left   int  // guarded by host.mu
+
+	mu     sync.Mutex  // held while the process id is used or given up
+	reaped bool        // the process id may be somebody else's
+	ladder *time.Timer // set by the first Stop
+}
+
+// Exit says how a process ended.
+type Exit struct {
+	// Code is the exit code, -1 after a signal.
+	Code int
+	// Signal is what killed the process, 0 if it exited by itself. A program that
+	// is an init can only be killed by SIGKILL; a Go program there exits with 2.
+	Signal syscall.Signal
+	// Left counts the processes that it left behind and that were killed: not
+	// those that a namespace took along, and none where there is no subreaper.
+	Left int
+	// User and System are the processor time of the process and of those
+	// descendants that it waited for.
+	User, System time.Duration
+	// MaxRSS is the largest resident memory of one of them, in bytes. On Linux it
+	// is never less than the one that this process had when it started it.
+	MaxRSS int64
+}
+
+// PID is the process id of the leader, and of its group.
+func (p *Process) PID() int { return p.pid }
+
+// Stop asks the group to end, and kills it after the grace time. It returns at
+// once; a second Stop does nothing.
+func (p *Process) Stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ladder != nil || p.reaped {
+		return
+	}
+	p.signal(syscall.SIGTERM)
+	p.signal(syscall.SIGCONT) // a stopped process hears nothing
+	p.ladder = time.AfterFunc(p.grace, p.Kill)
+}
+
+// Kill kills the group now. It returns at once.
+func (p *Process) Kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.signal(syscall.SIGKILL)
+}
+
+// signal sends s to the group. p.mu is held.
+func (p *Process) signal(s syscall.Signal) {
+	if p.reaped {
+		return
+	}
+	syscall.Kill(-p.pid, s)
+	if s == syscall.SIGKILL {
+		syscall.Kill(p.pid, s) // it may have joined another group
+	}
+}
+
+// Done is closed when Wait would return.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Wait returns after the leader ended, its group was killed, and what it left
+// behind was swept.
+func (p *Process) Wait() Exit {
+	<-p.done
+	return p.exit
+}
+
+// run follows p to its end.
+func (p *Process) run() {
+	defer close(p.done)
+	status, usage := p.reap()
+	h := p.host
+	if !p.fenced {
+		h.sweep(p)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.procs, p)
+	p.exit = Exit{
+		Code:   status.ExitStatus(),
+		Left:   p.left,
+		User:   time.Duration(usage.Utime.Nano()),
+		System: time.Duration(usage.Stime.Nano()),
+		MaxRSS: int64(usage.Maxrss) * rssUnit,
+	}
+	if status.Signaled() {
+		p.exit.Signal = status.Signal()
+	}
+}
+
+// retire ends all use of the process id of p. p.mu is held.
+func (p *Process) retire() {
+	p.reaped = true
+	if p.ladder != nil {
+		p.ladder.Stop()
+	}
+}
