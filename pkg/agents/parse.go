@@ -1,0 +1,406 @@
+package agents
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// MaxSize is the largest definition that is read, in bytes.
+const MaxSize = 256 << 10
+
+// maxLimit bounds timeout and idle_timeout.
+const maxLimit = 365 * 24 * time.Hour
+
+// Parse reads a definition. name is the name of the agent when the definition
+// has none. What is wrong is an error with its line; what can be ignored is
+// among the Warnings.
+func Parse(name string, data []byte) (Agent, error) {
+	if len(data) > MaxSize {
+		return Agent{}, fmt.Errorf("is larger than %d KiB: move long texts into files that the agent reads", MaxSize>>10)
+	}
+	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
+		return Agent{}, errors.New("is not UTF-8 text: save it as UTF-8")
+	}
+	front, body, err := split(string(data))
+	if err != nil {
+		return Agent{}, err
+	}
+	p := parser{agent: Agent{Name: name, Prompt: strings.TrimSpace(body)}, seen: map[string]bool{}}
+	if err := p.front(front); err != nil {
+		return Agent{}, err
+	}
+	return p.finish()
+}
+
+// split cuts a definition into its front matter, which begins with the opening
+// line so that the line numbers of YAML are those of the file, and its body.
+func split(s string) (front, body string, err error) {
+	s = strings.TrimPrefix(s, "\ufeff")
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	first, rest, _ := strings.Cut(s, "\n")
+	if strings.TrimRight(first, " \t") != "---" {
+		return "", "", errors.New("line 1: no front matter: begin the file with a line ---, then name and description, then another ---")
+	}
+	end := len(first) + 1
+	for rest != "" {
+		var line string
+		line, rest, _ = strings.Cut(rest, "\n")
+		if fence := strings.TrimRight(line, " \t"); fence == "---" || fence == "..." {
+			return s[:end], rest, nil
+		}
+		end += len(line) + 1
+	}
+	return "", "", errors.New("line 1: the front matter does not end: close it with a line ---")
+}
+
+// parser fills one Agent.
+type parser struct {
+	agent Agent
+	seen  map[string]bool // keys
+}
+
+func (p *parser) warn(format string, args ...any) {
+	p.agent.Warnings = append(p.agent.Warnings, fmt.Sprintf(format, args...))
+}
+
+func (p *parser) front(text string) error {
+	doc, err := document(text)
+	if err != nil {
+		return err
+	}
+	if len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null" {
+		return nil
+	}
+	top := doc.Content[0]
+	if top.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: the front matter must be lines of \"key: value\"", top.Line)
+	}
+	if err := refuseAliases(top); err != nil {
+		return err
+	}
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		if err := p.field(top.Content[i], top.Content[i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// document parses YAML. Definitions written for other agent programs have
+// descriptions that hold ": " without quotes, which is no YAML; those are read
+// as they were meant.
+func document(text string) (*yaml.Node, error) {
+	var doc yaml.Node
+	err := yaml.Unmarshal([]byte(text), &doc)
+	if err == nil {
+		return &doc, nil
+	}
+	var again yaml.Node
+	if yaml.Unmarshal([]byte(quoteValues(text)), &again) == nil {
+		return &again, nil
+	}
+	return nil, yamlProblem(err)
+}
+
+// yamlProblem says what YAML said, with the line as people count: the library
+// counts from 0 when its parser, rather than its scanner, complains.
+func yamlProblem(err error) error {
+	problem := strings.TrimPrefix(err.Error(), "yaml: ")
+	line, rest, ok := strings.Cut(strings.TrimPrefix(problem, "line "), ": ")
+	n, numErr := strconv.Atoi(line)
+	if !ok || numErr != nil {
+		return errors.New(problem)
+	}
+	for _, parser := range []string{"expected key", "expected ',' or", "expected '-' indicator", "expected node content"} {
+		if strings.Contains(rest, parser) {
+			n++
+			break
+		}
+	}
+	return fmt.Errorf("line %d: %s", n, rest)
+}
+
+// quoteValues puts quotes around the values of the top level that have none.
+func quoteValues(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		key, value, ok := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		if !ok || value == "" || strings.ContainsAny(key, " \t#'\"-") || strings.ContainsRune(`'"[{|>`, rune(value[0])) {
+			continue
+		}
+		lines[i] = key + ": '" + strings.ReplaceAll(value, "'", "''") + "'"
+	}
+	return strings.Join(lines, "\n")
+}
+
+// refuseAliases keeps the size of a definition what it looks like: a few lines
+// of aliases can stand for gigabytes.
+func refuseAliases(n *yaml.Node) error {
+	if n.Kind == yaml.AliasNode {
+		return fmt.Errorf("line %d: aliases (*%s) are not supported: repeat the value", n.Line, n.Value)
+	}
+	for _, c := range n.Content {
+		if err := refuseAliases(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// squash makes max_turns, maxTurns and max-turns the same key.
+func squash(key string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, key)
+}
+
+func (p *parser) field(k, v *yaml.Node) error {
+	key := squash(k.Value)
+	if p.seen[key] {
+		return fmt.Errorf("line %d: %q is given twice", k.Line, k.Value)
+	}
+	p.seen[key] = true
+	if v.ShortTag() == "!!null" {
+		if key == "tools" {
+			p.warn("line %d: \"tools\" is empty, which means every tool: write [] for none", k.Line)
+		}
+		return nil
+	}
+	set, ok := p.setter(key)
+	if !ok {
+		p.warn("line %d: unknown key %q", k.Line, k.Value)
+		return nil
+	}
+	if want := set(v); want != "" {
+		return fmt.Errorf("line %d: %q must be %s", v.Line, k.Value, want)
+	}
+	return nil
+}
+
+// setter returns the function that stores the value of a key, or says what the
+// value must be.
+func (p *parser) setter(key string) (func(*yaml.Node) string, bool) {
+	a := &p.agent
+	switch key {
+	case "name":
+		return name(&a.Name), true
+	case "description":
+		return text(&a.Description), true
+	case "tools":
+		return p.toolList(&a.Tools, allowed), true
+	case "disallowedtools":
+		return p.toolList(&a.DisallowedTools, disallowed), true
+	case "model":
+		return text(&a.Model), true
+	case "role":
+		return text(&a.Role), true
+	case "maxturns":
+		return count(&a.MaxTurns), true
+	case "timeout":
+		return duration(&a.Timeout), true
+	case "idletimeout":
+		return duration(&a.IdleTimeout), true
+	case "prompttemplate":
+		return text(&a.PromptTemplate), true
+	case "mcpservers":
+		return raw(&a.MCPServers, yaml.MappingNode, yaml.SequenceNode), true
+	case "candelegate":
+		return flag(&a.CanDelegate), true
+	case "agents":
+		return list(&a.Agents), true
+	case "schema":
+		return raw(&a.Schema, yaml.MappingNode), true
+	}
+	return nil, false
+}
+
+// finish checks what needs more than one field.
+func (p *parser) finish() (Agent, error) {
+	a := &p.agent
+	if !validName(a.Name) {
+		return Agent{}, fmt.Errorf("name %q: use letters, digits, - and _, at most %d", a.Name, maxName)
+	}
+	switch m := strings.ToLower(a.Model); m {
+	case "inherit":
+		a.Model = ""
+	case "sonnet", "opus", "haiku":
+		a.Model = ""
+		p.warn("model %q is not known here: the model of the run is used", m)
+	}
+	if a.Description == "" {
+		p.warn("no description: other agents will not know when to ask this one")
+	}
+	if a.Prompt == "" && a.PromptTemplate == "" {
+		p.warn("no prompt below the front matter")
+	}
+	switch role := strings.ToLower(a.Role); role {
+	case Gathering, Modifying:
+		a.Role = role
+	case "":
+		a.Role = Modifying
+		if a.ReadOnly() {
+			a.Role = Gathering
+		}
+	default:
+		p.warn("unknown role %q: taken as %s", a.Role, Modifying)
+		a.Role = Modifying
+	}
+	return *a, nil
+}
+
+func text(dst *string) func(*yaml.Node) string {
+	return func(n *yaml.Node) string {
+		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
+			return "text (put quotes around a number or a date)"
+		}
+		*dst = strings.TrimSpace(n.Value)
+		return ""
+	}
+}
+
+func name(dst *string) func(*yaml.Node) string {
+	return func(n *yaml.Node) string {
+		var s string
+		if want := text(&s)(n); want != "" {
+			return want
+		}
+		if !validName(s) {
+			return fmt.Sprintf("letters, digits, - and _, at most %d: %q", maxName, s)
+		}
+		*dst = s
+		return ""
+	}
+}
+
+func count(dst *int) func(*yaml.Node) string {
+	return func(n *yaml.Node) string {
+		if n.ShortTag() != "!!int" || n.Decode(dst) != nil || *dst < 1 {
+			return "a whole number above 0"
+		}
+		return ""
+	}
+}
+
+func flag(dst **bool) func(*yaml.Node) string {
+	return func(n *yaml.Node) string {
+		var b bool
+		if n.Kind != yaml.ScalarNode || n.Decode(&b) != nil {
+			return "true or false"
+		}
+		*dst = &b
+		return ""
+	}
+}
+
+// duration reads seconds or the notation of Go.
+func duration(dst *time.Duration) func(*yaml.Node) string {
+	const want = "seconds above 0, or a text like 90s or 5m"
+	return func(n *yaml.Node) string {
+		if n.Kind != yaml.ScalarNode {
+			return want
+		}
+		d, err := time.ParseDuration(n.Value)
+		if seconds, numErr := strconv.ParseFloat(n.Value, 64); numErr == nil && !math.IsNaN(seconds) {
+			d, err = time.Duration(min(max(seconds, 0), maxLimit.Seconds()+1)*float64(time.Second)), nil
+		}
+		switch {
+		case err != nil || d <= 0:
+			return want
+		case d > maxLimit:
+			return "at most a year"
+		}
+		*dst = d
+		return ""
+	}
+}
+
+// list reads a list of texts or one text with commas.
+func list(dst *[]string) func(*yaml.Node) string {
+	return func(n *yaml.Node) string {
+		items := []string{}
+		switch {
+		case n.Kind == yaml.SequenceNode:
+			for _, c := range n.Content {
+				var s string
+				if text(&s)(c) != "" {
+					return "a list of names"
+				}
+				items = append(items, s)
+			}
+		case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str":
+			items = commas(n.Value)
+		default:
+			return "a list of names, or names with commas between"
+		}
+		*dst = slices.DeleteFunc(items, func(s string) bool { return s == "" })
+		return ""
+	}
+}
+
+// commas splits at the commas that are not in brackets: Bash(a, b) is one item.
+func commas(s string) []string {
+	depth := 0
+	items := strings.FieldsFunc(s, func(r rune) bool {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		return r == ',' && depth <= 0
+	})
+	for i := range items {
+		items[i] = strings.TrimSpace(items[i])
+	}
+	return items
+}
+
+func (p *parser) toolList(dst *[]string, mapped func([]string) (tools, warnings []string)) func(*yaml.Node) string {
+	return func(n *yaml.Node) string {
+		var names, warnings []string
+		if want := list(&names)(n); want != "" {
+			return want
+		}
+		*dst, warnings = mapped(names)
+		for _, w := range warnings {
+			p.warn("line %d: %s", n.Line, w)
+		}
+		return ""
+	}
+}
+
+// raw keeps a value as JSON. A text that holds a JSON object is taken as that.
+func raw(dst *json.RawMessage, kinds ...yaml.Kind) func(*yaml.Node) string {
+	const want = "an object that JSON can express"
+	return func(n *yaml.Node) string {
+		if n.ShortTag() == "!!str" && strings.HasPrefix(strings.TrimSpace(n.Value), "{") && json.Valid([]byte(n.Value)) {
+			*dst = json.RawMessage(strings.TrimSpace(n.Value))
+			return ""
+		}
+		var v any
+		if !slices.Contains(kinds, n.Kind) || n.Decode(&v) != nil {
+			return want
+		}
+		data, err := json.Marshal(v)
+		if err != nil {
+			return want
+		}
+		*dst = data
+		return ""
+	}
+}

@@ -1,0 +1,275 @@
+package agents
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// define builds a definition from its front matter.
+func define(front string) []byte {
+	return []byte("---\n" + front + "\n---\nBe good.\n")
+}
+
+func TestParseEveryKey(t *testing.T) {
+	a, err := Parse("file-name", define(`name: full
+description: Does it all
+tools:
+  - read_file
+  - Write
+disallowedTools: Bash, WebFetch
+model: ollama:tiny
+role: information-gathering
+maxTurns: 7
+timeout: 90s
+idle_timeout: 1.5
+prompt_template: "Do {{task}}"
+mcpServers:
+  files: {command: serve, args: [a, 1]}
+canDelegate: false
+agents: explorer, analyzer
+schema:
+  type: object
+  required: [x]`))
+	require.NoError(t, err)
+	assert.Equal(t, "full", a.Name)
+	assert.Equal(t, "Does it all", a.Description)
+	assert.Equal(t, []string{"read_file", "write_file"}, a.Tools)
+	assert.Equal(t, []string{"run_pty_cmd", "web_fetch"}, a.DisallowedTools)
+	assert.Equal(t, "ollama:tiny", a.Model)
+	assert.Equal(t, Gathering, a.Role)
+	assert.Equal(t, 7, a.MaxTurns)
+	assert.Equal(t, 90*time.Second, a.Timeout)
+	assert.Equal(t, 1500*time.Millisecond, a.IdleTimeout)
+	assert.Equal(t, "Do {{task}}", a.PromptTemplate)
+	assert.JSONEq(t, `{"files":{"command":"serve","args":["a",1]}}`, string(a.MCPServers))
+	require.NotNil(t, a.CanDelegate)
+	assert.False(t, *a.CanDelegate)
+	assert.Equal(t, []string{"explorer", "analyzer"}, a.Agents)
+	assert.JSONEq(t, `{"type":"object","required":["x"]}`, string(a.Schema))
+	assert.Equal(t, "Be good.", a.Prompt)
+	assert.Empty(t, a.Warnings)
+}
+
+func TestParseForms(t *testing.T) {
+	for _, test := range []struct {
+		name, front string
+		check       func(*testing.T, Agent)
+	}{
+		{"name of the file", "description: d", func(t *testing.T, a Agent) { assert.Equal(t, "stem", a.Name) }},
+		{"no tools means all", "description: d", func(t *testing.T, a Agent) { assert.Nil(t, a.Tools) }},
+		{"star means all", "tools: '*'", func(t *testing.T, a Agent) { assert.Nil(t, a.Tools) }},
+		{"bare star means all", "tools: *", func(t *testing.T, a Agent) { assert.Nil(t, a.Tools) }},
+		{"empty list means none", "tools: []", func(t *testing.T, a Agent) { assert.Equal(t, []string{}, a.Tools) }},
+		{"a number that is a text stays it", `description: "012"`, func(t *testing.T, a Agent) { assert.Equal(t, "012", a.Description) }},
+		{"timeout as a number in text", "timeout: '60'", func(t *testing.T, a Agent) { assert.Equal(t, time.Minute, a.Timeout) }},
+		{"kebab-case", "max-turns: 3", func(t *testing.T, a Agent) { assert.Equal(t, 3, a.MaxTurns) }},
+		{"inherit", "description: d\nmodel: inherit", func(t *testing.T, a Agent) {
+			assert.Empty(t, a.Model)
+			assert.Empty(t, a.Warnings)
+		}},
+		{"schema as JSON text", `schema: '{"type":"array"}'`, func(t *testing.T, a Agent) { assert.JSONEq(t, `{"type":"array"}`, string(a.Schema)) }},
+		{"block text", "description: >\n  one\n  two", func(t *testing.T, a Agent) { assert.Equal(t, "one two", a.Description) }},
+		{"colon in a value", "description: Use when: it hurts", func(t *testing.T, a Agent) { assert.Equal(t, "Use when: it hurts", a.Description) }},
+		{"nothing in front", "", func(t *testing.T, a Agent) { assert.Equal(t, "Be good.", a.Prompt) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a, err := Parse("stem", define(test.front))
+			require.NoError(t, err)
+			test.check(t, a)
+		})
+	}
+}
+
+func TestParseMapsToolNames(t *testing.T) {
+	a, err := Parse("x", define("description: d\ntools: Read, WRITE, edit, Glob, Grep, LS, Bash, WebFetch, WebSearch, Task, read_file, mcp__db__query, ast_grep"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"read_file", "write_file", "edit_file", "list_files", "grep_file", "list_directory",
+		"run_pty_cmd", "web_fetch", "web_search", "delegate_task", "mcp__db__query", "ast_grep"}, a.Tools)
+	assert.Empty(t, a.Warnings)
+}
+
+func TestParseNeverWidensRestrictedTools(t *testing.T) {
+	a, err := Parse("x", define("description: d\ntools: Read, Bash(git log:*, git diff:*)\ndisallowedTools: Write(./secret/**)"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"read_file"}, a.Tools)
+	assert.Equal(t, []string{"write_file"}, a.DisallowedTools)
+	assert.Equal(t, []string{
+		`line 3: tool "Bash(git log:*, git diff:*)" is left out: restrictions by argument are not supported`,
+		`line 4: tool "Write(./secret/**)" is refused altogether: restrictions by argument are not supported`,
+	}, a.Warnings)
+}
+
+func TestParseWarns(t *testing.T) {
+	for front, want := range map[string]string{
+		"description: d\ncolour: red":       `line 3: unknown key "colour"`,
+		"description: d\ntools: Read, Fly":  `line 3: unknown tool "Fly"`,
+		"description: d\ntools:":            `line 3: "tools" is empty, which means every tool: write [] for none`,
+		"description: d\nmodel: Sonnet":     `model "sonnet" is not known here: the model of the run is used`,
+		"description: d\nrole: philosopher": `unknown role "philosopher": taken as content-modification`,
+		"tools: Read":                       `no description: other agents will not know when to ask this one`,
+	} {
+		a, err := Parse("x", define(front))
+		require.NoError(t, err, front)
+		assert.Equal(t, []string{want}, a.Warnings, front)
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for _, test := range []struct{ name, data, want string }{
+		{"number for text", "---\nname: x\ndescription: 42\n---\n", `line 3: "description" must be text`},
+		{"list for text", "---\nname: [x]\n---\n", `line 2: "name" must be text`},
+		{"text for turns", "---\nmax_turns: many\n---\n", `line 2: "max_turns" must be a whole number above 0`},
+		{"no turns", "---\nmax_turns: 0\n---\n", `line 2: "max_turns" must be`},
+		{"bad duration", "---\nname: x\n\ntimeout: soon\n---\n", `line 4: "timeout" must be seconds above 0`},
+		{"negative duration", "---\ntimeout: -3\n---\n", `line 2: "timeout" must be`},
+		{"endless duration", "---\nidleTimeout: 1e300\n---\n", `line 2: "idleTimeout" must be at most a year`},
+		{"text for flag", "---\ncan_delegate: perhaps\n---\n", `line 2: "can_delegate" must be true or false`},
+		{"map for list", "---\ntools: {a: b}\n---\n", `line 2: "tools" must be a list of names`},
+		{"number in list", "---\ntools:\n- a\n- 3\n---\n", `"tools" must be a list of names`},
+		{"list for schema", "---\nschema: [a]\n---\n", `line 2: "schema" must be an object`},
+		{"keys that JSON has not", "---\nschema: {1: a}\n---\n", `line 2: "schema" must be an object`},
+		{"twice", "---\nmax_turns: 1\nmaxTurns: 2\n---\n", `line 3: "maxTurns" is given twice`},
+		{"bad name", "---\nname: ../x\n---\n", `line 2: "name" must be letters, digits, - and _`},
+		{"no mapping", "---\n- a\n---\n", `line 2: the front matter must be lines`},
+		{"YAML that does not parse", "---\nname: x\ntools: [a\n---\n", `line 3: did not find expected ',' or ']'`},
+		{"YAML that does not scan", "---\nname: x\ndescription: \"a\\q\"\n---\n", `line 3: found unknown escape character`},
+		{"no front matter", "Just text", "line 1: no front matter"},
+		{"no end", "---\nname: x\n", "line 1: the front matter does not end"},
+		{"not text", "---\nname: \xff\n---\n", "is not UTF-8 text"},
+		{"NUL", "---\nname: x\n---\na\x00b", "is not UTF-8 text"},
+		{"huge", "---\nname: x\n---\n" + strings.Repeat("x", MaxSize), "is larger than 256 KiB"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Parse("x", []byte(test.data))
+			assert.ErrorContains(t, err, test.want)
+		})
+	}
+}
+
+func TestParseEndsOfLines(t *testing.T) {
+	want, err := Parse("x", []byte("---\nname: x\ndescription: |\n  a\n  b\n---\nOne.\n\nTwo.\n"))
+	require.NoError(t, err)
+	got, err := Parse("x", []byte("\ufeff---\r\nname: x\r\ndescription: |\r\n  a\r\n  b\r\n--- \r\nOne.\r\n\r\nTwo.\r\n"))
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+	assert.Equal(t, "One.\n\nTwo.", got.Prompt)
+}
+
+func TestParseBoundsAliases(t *testing.T) {
+	bomb := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c < 'k'; c++ {
+		prev := string(c - 1)
+		bomb += string(c) + ": &" + string(c) + " [*" + strings.Repeat(prev+",*", 9) + prev + "]\n"
+	}
+	_, err := Parse("x", define(bomb+"schema: {x: *j}"))
+	assert.ErrorContains(t, err, "aliases (*a) are not supported")
+}
+
+// A file as another agent program writes it: a description in one line with
+// colons, quotes and \n, and keys and tools that are not ours.
+const foreign = `---
+name: code-reviewer
+description: Use this agent when code was written. Examples: <example>Context: The user wrote a function. user: "Is this right?" assistant: "Let me use the code-reviewer agent" # now <commentary>It's done.</commentary></example>\n\nMore.
+tools: Read, Grep, Glob, Bash, TodoWrite
+model: sonnet
+color: pink
+---
+
+You are a senior reviewer.
+
+---
+
+Be kind.
+`
+
+func TestParseForeignFile(t *testing.T) {
+	a, err := Parse("code-reviewer", []byte(foreign))
+	require.NoError(t, err)
+	assert.Equal(t, "code-reviewer", a.Name)
+	assert.Contains(t, a.Description, `Examples: <example>Context: The user wrote a function. user: "Is this right?"`)
+	assert.Contains(t, a.Description, `# now <commentary>It's done.`)
+	assert.Equal(t, []string{"read_file", "grep_file", "list_files", "run_pty_cmd", "TodoWrite"}, a.Tools)
+	assert.Empty(t, a.Model)
+	assert.Equal(t, Modifying, a.Role)
+	assert.Equal(t, "You are a senior reviewer.\n\n---\n\nBe kind.", a.Prompt)
+	assert.Len(t, a.Warnings, 3) // tool, model, color
+}
+
+func TestPermissions(t *testing.T) {
+	yes, no := true, false
+	for _, test := range []struct {
+		name     string
+		agent    Agent
+		allows   []string
+		refuses  []string
+		readOnly bool
+	}{
+		{"everything", Agent{}, []string{"write_file", "delegate_task", "anything"}, nil, false},
+		{"nothing", Agent{Tools: []string{}}, nil, []string{"read_file"}, true},
+		{"all refused", Agent{DisallowedTools: []string{"*"}}, nil, []string{"read_file", "delegate_task"}, true},
+		{"looks", Agent{Tools: []string{"read_file", "web_fetch"}}, []string{"read_file"}, []string{"write_file"}, true},
+		{"refusal goes first", Agent{Tools: []string{"read_file", "write_file"}, DisallowedTools: []string{"write_file"}},
+			[]string{"read_file"}, []string{"write_file"}, true},
+		{"delegates", Agent{Tools: []string{"read_file", "delegate_task"}}, []string{"delegate_task"}, []string{"run_parallel_tasks"}, false},
+		{"delegation taken away", Agent{Tools: []string{"read_file", "delegate_task"}, CanDelegate: &no},
+			[]string{"read_file"}, []string{"delegate_task"}, true},
+		{"delegation given", Agent{Tools: []string{"read_file"}, CanDelegate: &yes}, []string{"run_parallel_tasks"}, []string{"write_file"}, false},
+		{"unknown tool", Agent{Tools: []string{"fly"}}, []string{"fly"}, nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, n := range test.allows {
+				assert.True(t, test.agent.Allows(n), n)
+			}
+			for _, n := range test.refuses {
+				assert.False(t, test.agent.Allows(n), n)
+			}
+			assert.Equal(t, test.readOnly, test.agent.ReadOnly())
+		})
+	}
+}
+
+func TestAllowsAgent(t *testing.T) {
+	assert.True(t, Agent{}.AllowsAgent("any"))
+	assert.False(t, Agent{Agents: []string{}}.AllowsAgent("any"))
+	assert.True(t, Agent{Agents: []string{"code-reviewer"}}.AllowsAgent("Code_Reviewer"))
+	assert.False(t, Agent{Agents: []string{"code-reviewer"}}.AllowsAgent("coder"))
+}
+
+func TestAgentSurvivesJSON(t *testing.T) {
+	for _, front := range []string{"tools: []\nagents: []", "description: d", "tools: Read\ntimeout: 3\ncan_delegate: true\nschema: {type: object}"} {
+		a, err := Parse("x", define(front))
+		require.NoError(t, err)
+		data, err := json.Marshal(a)
+		require.NoError(t, err)
+		var b Agent
+		require.NoError(t, json.Unmarshal(data, &b))
+		assert.Equal(t, a, b)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(foreign))
+	f.Add(define("tools: [a, b]\nschema: {x: [1, .inf, 2020-01-01, !!binary aGk=]}\ntimeout: 1e9"))
+	f.Add(define("? [a]\n: b\n<<: {x: y}\nmcp_servers: [a]"))
+	f.Add(define("a: &a [*a]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, err := Parse("x", data)
+		if err != nil {
+			return
+		}
+		if !validName(a.Name) || a.Role != Gathering && a.Role != Modifying || a.Timeout < 0 || a.IdleTimeout < 0 || a.MaxTurns < 0 {
+			t.Fatalf("accepted %+v", a)
+		}
+		if a.ReadOnly() && a.Allows("write_file") {
+			t.Fatalf("read-only with write_file: %+v", a)
+		}
+		if _, err := json.Marshal(a); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,264 @@
+package agents
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+//go:embed builtin/*.md
+var builtin embed.FS
+
+// Dir is a folder of definitions. With Within set, Path is relative to it and
+// no link may lead out of it: what a stranger's checkout says stays in it.
+type Dir struct {
+	Path   string
+	Within string
+}
+
+// Dirs are the folders for work in workDir, in order of precedence. configHome
+// is the user's folder of settings ($XDG_CONFIG_HOME); empty means none.
+func Dirs(workDir, configHome string) []Dir {
+	var dirs []Dir
+	for _, own := range []string{".qq", ".claude", ".agents"} {
+		dirs = append(dirs, Dir{Path: filepath.Join(own, "agents"), Within: workDir})
+	}
+	if configHome != "" {
+		dirs = append(dirs, Dir{Path: filepath.Join(configHome, "qq", "agents")})
+	}
+	return dirs
+}
+
+func (d Dir) String() string { return filepath.Join(d.Within, d.Path) }
+
+// open opens a file in d, or d itself with the name ".". It does not wait for
+// the other end of a named pipe.
+func (d Dir) open(name string) (*os.File, error) {
+	path := filepath.Join(d.Path, name)
+	if d.Within == "" {
+		return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	}
+	root, err := os.OpenRoot(d.Within)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
+func (d Dir) read(name string) ([]byte, error) {
+	f, err := d.open(name)
+	if err != nil {
+		return nil, cause(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, cause(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("is not a regular file")
+	}
+	// One byte more than Parse accepts, so that it says what is wrong.
+	return io.ReadAll(io.LimitReader(f, MaxSize+1))
+}
+
+// cause drops the operation and the path from err: the path is said already.
+func cause(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	return err
+}
+
+// names lists the definitions in d by file name.
+func (d Dir) names() ([]string, error) {
+	f, err := d.open(".")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, cause(err)
+	}
+	defer f.Close()
+	all, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, cause(err)
+	}
+	names := slices.DeleteFunc(all, func(n string) bool {
+		return !strings.HasSuffix(n, ".md") || strings.HasPrefix(n, ".") || strings.EqualFold(n, "README.md")
+	})
+	slices.Sort(names)
+	return names, nil
+}
+
+// file is a definition that may be read.
+type file struct {
+	stem   string // its name without .md
+	source string
+	agent  func() (Agent, error) // reads it once
+}
+
+func newFile(name, source string, read func() ([]byte, error)) *file {
+	f := &file{stem: strings.TrimSuffix(name, ".md"), source: source}
+	f.agent = sync.OnceValues(func() (Agent, error) {
+		data, err := read()
+		if err != nil {
+			return Agent{}, fmt.Errorf("read agent file %s: %w", source, err)
+		}
+		a, err := Parse(f.stem, data)
+		if err != nil {
+			return Agent{}, fmt.Errorf("read agent file %s: %w", source, err)
+		}
+		a.Source = source
+		return a, nil
+	})
+	return f
+}
+
+// named reports whether the name of the file is the name that is looked for.
+func (f *file) named(key string) bool { return fold(f.stem) == key }
+
+// Registry finds agents by name. It may be used by several goroutines.
+type Registry struct {
+	scan func() listing // once
+}
+
+// listing is what there is, in order of precedence, and the folders that could
+// not be read.
+type listing struct {
+	files    []*file
+	problems []Entry
+}
+
+// Load returns the agents in dirs, in order of precedence, and after them the
+// built-in ones. It reads nothing yet.
+func Load(dirs []Dir) *Registry {
+	return &Registry{scan: sync.OnceValue(func() listing { return scan(dirs) })}
+}
+
+func scan(dirs []Dir) (l listing) {
+	for _, d := range dirs {
+		names, err := d.names()
+		if err != nil {
+			l.problems = append(l.problems, Entry{Agent: Agent{Source: d.String()}, Err: fmt.Errorf("read agent folder %s: %w", d, err)})
+		}
+		for _, n := range names {
+			l.files = append(l.files, newFile(n, filepath.Join(d.String(), n), func() ([]byte, error) { return d.read(n) }))
+		}
+	}
+	entries, _ := builtin.ReadDir("builtin") // an embedded folder is always there
+	for _, e := range entries {
+		n := e.Name()
+		l.files = append(l.files, newFile(n, BuiltIn, func() ([]byte, error) { return builtin.ReadFile("builtin/" + n) }))
+	}
+	return l
+}
+
+// Lookup returns the agent of that name. Without one the error is a
+// [*NotFoundError]; a definition that is broken is an error as well, and does
+// not uncover the one that it hides.
+func (r *Registry) Lookup(name string) (Agent, error) {
+	key := fold(name)
+	if !validName(name) {
+		return Agent{}, r.notFound(name)
+	}
+	l := r.scan()
+	for _, f := range l.files {
+		if !f.named(key) {
+			continue
+		}
+		a, err := f.agent()
+		if err != nil {
+			return Agent{}, err
+		}
+		if fold(a.Name) == key {
+			return l.remark(a), nil
+		}
+	}
+	for _, f := range l.files {
+		if a, err := f.agent(); err == nil && fold(a.Name) == key {
+			return l.remark(a), nil
+		}
+	}
+	return Agent{}, r.notFound(name)
+}
+
+// remark adds to a that there are folders that might hold another one.
+func (l listing) remark(a Agent) Agent {
+	a.Warnings = slices.Clone(a.Warnings)
+	for _, p := range l.problems {
+		a.Warnings = append(a.Warnings, p.Err.Error())
+	}
+	return a
+}
+
+func (r *Registry) notFound(name string) error {
+	e := &NotFoundError{Name: name}
+	for _, entry := range r.List() {
+		if entry.Err == nil {
+			e.Known = append(e.Known, entry.Agent.Name)
+		}
+	}
+	return e
+}
+
+// NotFoundError says that there is no agent of that name.
+type NotFoundError struct {
+	Name  string
+	Known []string
+}
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("Agent not found in registry: %s (known: %s)", e.Name, strings.Join(e.Known, ", "))
+}
+
+// Entry is one line of a list of agents.
+type Entry struct {
+	// Agent has only a name and a source when Err is set; a folder that could
+	// not be read has no name.
+	Agent Agent
+	// Hides are the sources of the definitions that this one hides.
+	Hides []string
+	// Err says why the definition is broken.
+	Err error
+}
+
+// List returns every agent that Lookup finds, each with what it hides, and
+// what is broken, sorted by name.
+func (r *Registry) List() []Entry {
+	l := r.scan()
+	var claims []Entry // by name of the file first, as in Lookup
+	var rest []Entry
+	for _, f := range l.files {
+		switch a, err := f.agent(); {
+		case err != nil:
+			claims = append(claims, Entry{Agent: Agent{Name: f.stem, Source: f.source}, Err: err})
+		case f.named(fold(a.Name)):
+			claims = append(claims, Entry{Agent: a})
+		default:
+			rest = append(rest, Entry{Agent: a})
+		}
+	}
+	entries := slices.Clone(l.problems)
+	at := map[string]int{}
+	for _, e := range append(claims, rest...) {
+		key := fold(e.Agent.Name)
+		if i, ok := at[key]; ok {
+			entries[i].Hides = append(entries[i].Hides, e.Agent.Source)
+			continue
+		}
+		at[key] = len(entries)
+		entries = append(entries, e)
+	}
+	slices.SortStableFunc(entries, func(a, b Entry) int { return strings.Compare(fold(a.Agent.Name), fold(b.Agent.Name)) })
+	return entries
+}

@@ -1,0 +1,260 @@
+package agents
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// tree writes files and returns the working and the settings folder.
+func tree(t *testing.T, files map[string]string) (work, config string) {
+	t.Helper()
+	top := t.TempDir()
+	for name, text := range files {
+		p := filepath.Join(top, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o700))
+		require.NoError(t, os.WriteFile(p, []byte(text), 0o600))
+	}
+	work, config = filepath.Join(top, "work"), filepath.Join(top, "config")
+	require.NoError(t, os.MkdirAll(work, 0o700))
+	return work, config
+}
+
+func says(description string) string {
+	return "---\ndescription: " + description + "\ntools: Read\n---\nDo it.\n"
+}
+
+func TestLookupPrecedence(t *testing.T) {
+	places := []string{"work/.qq/agents", "work/.claude/agents", "work/.agents/agents", "config/qq/agents"}
+	files := map[string]string{}
+	for _, p := range places {
+		files[p+"/coder.md"] = says(p)
+	}
+	for i, p := range append(places, "") {
+		work, config := tree(t, files)
+		top := filepath.Dir(work)
+		r := Load(Dirs(work, config))
+		a, err := r.Lookup("coder")
+		require.NoError(t, err)
+		var hidden []string
+		if p == "" {
+			assert.Equal(t, BuiltIn, a.Source)
+		} else {
+			assert.Equal(t, p, a.Description)
+			assert.Equal(t, filepath.Join(top, p, "coder.md"), a.Source)
+			for _, h := range places[i+1:] {
+				hidden = append(hidden, filepath.Join(top, h, "coder.md"))
+			}
+			hidden = append(hidden, BuiltIn)
+		}
+		list := r.List()
+		at := slices.IndexFunc(list, func(e Entry) bool { return e.Agent.Name == "coder" })
+		require.GreaterOrEqual(t, at, 0)
+		assert.Equal(t, a, list[at].Agent)
+		assert.Equal(t, hidden, list[at].Hides)
+		delete(files, p+"/coder.md")
+	}
+}
+
+func TestLookupAgreesWithList(t *testing.T) {
+	work, config := tree(t, map[string]string{
+		"work/.qq/agents/A_b.md":          says("one"),
+		"work/.qq/agents/a-b.md":          says("two"),
+		"work/.qq/agents/claims.md":       "---\nname: default\ndescription: d\n---\nx",
+		"work/.qq/agents/other.md":        "---\nname: special\ndescription: d\n---\nx",
+		"work/.claude/agents/special.md":  says("by file name"),
+		"work/.claude/agents/explorer.md": "no front matter",
+		"work/.claude/agents/README.md":   "not an agent",
+		"config/qq/agents/mine.md":        says("mine"),
+	})
+	r := Load(Dirs(work, config))
+	list := r.List()
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Agent.Name)
+		a, err := r.Lookup(e.Agent.Name)
+		if e.Err != nil {
+			assert.Equal(t, e.Err, err)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, e.Agent, a)
+	}
+	assert.Equal(t, []string{"A_b", "analyzer", "coder", "default", "explorer", "mine", "researcher", "special", "summarizer"}, names)
+	at := func(name string) Entry { return list[slices.Index(names, name)] }
+	assert.Equal(t, []string{filepath.Join(work, ".qq/agents/a-b.md")}, at("A_b").Hides)
+	assert.Equal(t, BuiltIn, at("default").Agent.Source, "the name of the file goes before a claim")
+	assert.Equal(t, []string{filepath.Join(work, ".qq/agents/claims.md")}, at("default").Hides)
+	assert.Equal(t, "by file name", at("special").Agent.Description)
+	assert.ErrorContains(t, at("explorer").Err, "explorer.md: line 1: no front matter")
+	assert.Equal(t, []string{BuiltIn}, at("explorer").Hides)
+}
+
+func TestLookupNames(t *testing.T) {
+	work, _ := tree(t, map[string]string{
+		"work/.qq/agents/A_b.md":    says("d"),
+		"work/.qq/agents/file.md":   "---\nname: Real_Name\ndescription: d\n---\nx",
+		"work/.qq/agents/a.b.md":    "---\nname: dotted\ndescription: d\n---\nx",
+		"work/.qq/agents/.hid.md":   says("d"),
+		"work/.qq/agents/sub/in.md": says("d"),
+		"work/.qq/x.md":             says("outside"),
+	})
+	r := Load(Dirs(work, ""))
+	for _, name := range []string{"A_b", "a-b", "a_B", "real-name", "REAL_NAME", "dotted", "Default"} {
+		_, err := r.Lookup(name)
+		assert.NoError(t, err, name)
+	}
+	for _, name := range []string{"../x", "..", ".", "", "/etc/passwd", "sub/in", `sub\in`, "a.b", ".hid", "a-b.md", "a b", "a\x00b", "file",
+		strings.Repeat("x", 65)} {
+		_, err := r.Lookup(name)
+		var missing *NotFoundError
+		require.ErrorAs(t, err, &missing, name)
+		assert.Equal(t, name, missing.Name)
+	}
+}
+
+func TestNotFoundText(t *testing.T) {
+	work, _ := tree(t, map[string]string{"work/.qq/agents/mine.md": says("d"), "work/.qq/agents/bad.md": "x"})
+	_, err := Load(Dirs(work, "")).Lookup("nobody")
+	assert.EqualError(t, err, "Agent not found in registry: nobody (known: analyzer, coder, default, explorer, mine, researcher, summarizer)")
+}
+
+func TestBrokenFilesStayAlone(t *testing.T) {
+	work, _ := tree(t, map[string]string{
+		"work/.qq/agents/good.md":     says("good"),
+		"work/.qq/agents/huge.md":     "---\nname: huge\n---\n" + strings.Repeat("x", MaxSize),
+		"work/.qq/agents/types.md":    "---\nname: types\nmax_turns: [1]\n---\nx",
+		"work/.qq/agents/dir.md/x.md": "x",
+	})
+	agents := filepath.Join(work, ".qq", "agents")
+	require.NoError(t, syscall.Mkfifo(filepath.Join(agents, "pipe.md"), 0o600))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(agents, "gone.md")))
+	r := Load(Dirs(work, ""))
+	_, err := r.Lookup("good")
+	require.NoError(t, err)
+	for name, want := range map[string]string{
+		"huge": "is larger than 256 KiB", "types": `line 3: "max_turns" must be`, "dir": "is not a regular file",
+		"pipe": "is not a regular file", "gone": "no such file",
+	} {
+		_, err := r.Lookup(name)
+		assert.ErrorContains(t, err, "read agent file "+filepath.Join(agents, name+".md")+": ")
+		assert.ErrorContains(t, err, want)
+	}
+	broken := 0
+	for _, e := range r.List() {
+		if e.Err != nil {
+			broken++
+		}
+	}
+	assert.Equal(t, 5, broken)
+}
+
+func TestLinks(t *testing.T) {
+	work, config := tree(t, map[string]string{
+		"work/docs/inside.md":      says("inside"),
+		"elsewhere/outside.md":     says("outside"),
+		"elsewhere/stolen.md":      says("stolen"),
+		"work/.qq/agents/plain.md": says("plain"),
+	})
+	top := filepath.Dir(work)
+	require.NoError(t, os.Symlink("../../../elsewhere/stolen.md", filepath.Join(work, ".qq/agents/stolen.md")))
+	require.NoError(t, os.MkdirAll(filepath.Join(work, ".claude"), 0o700))
+	require.NoError(t, os.Symlink(filepath.Join(top, "elsewhere"), filepath.Join(work, ".claude/agents")))
+	require.NoError(t, os.MkdirAll(filepath.Join(work, ".agents"), 0o700))
+	require.NoError(t, os.Symlink("../docs", filepath.Join(work, ".agents/agents")))
+
+	r := Load(Dirs(work, ""))
+	_, err := r.Lookup("stolen")
+	assert.ErrorContains(t, err, "read agent file")
+	_, err = r.Lookup("outside")
+	var missing *NotFoundError
+	assert.ErrorAs(t, err, &missing)
+	a, err := r.Lookup("inside")
+	require.NoError(t, err)
+	assert.Equal(t, "inside", a.Description)
+	require.Len(t, a.Warnings, 1)
+	assert.Contains(t, a.Warnings[0], "read agent folder "+filepath.Join(work, ".claude/agents"))
+	assert.Error(t, r.List()[0].Err, "the folder that leads out is listed")
+
+	// The user's own folder may lead anywhere.
+	require.NoError(t, os.MkdirAll(filepath.Join(config, "qq"), 0o700))
+	require.NoError(t, os.Symlink(filepath.Join(top, "elsewhere"), filepath.Join(config, "qq/agents")))
+	a, err = Load(Dirs(work, config)).Lookup("outside")
+	require.NoError(t, err)
+	assert.Equal(t, "outside", a.Description)
+}
+
+func TestLookupReadsOnlyWhatIsAsked(t *testing.T) {
+	work, _ := tree(t, map[string]string{"work/.qq/agents/one.md": says("d"), "work/.qq/agents/two.md": says("d")})
+	r := Load(Dirs(work, ""))
+	l := r.scan()
+	for _, f := range l.files {
+		if !f.named("default") {
+			f.agent = func() (Agent, error) {
+				t.Errorf("%s was read", f.source)
+				return Agent{}, errors.New("unwanted")
+			}
+		}
+	}
+	a, err := r.Lookup("DEFAULT")
+	require.NoError(t, err)
+	assert.Equal(t, BuiltIn, a.Source)
+}
+
+func TestLoadReadsNothing(t *testing.T) {
+	work, _ := tree(t, nil)
+	r := Load(Dirs(work, ""))
+	require.NoError(t, os.MkdirAll(filepath.Join(work, ".qq/agents"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(work, ".qq/agents/late.md"), []byte(says("d")), 0o600))
+	_, err := r.Lookup("late")
+	assert.NoError(t, err)
+}
+
+func TestBuiltIn(t *testing.T) {
+	readOnly := map[string]bool{"explorer": true, "analyzer": true, "summarizer": true}
+	limits := map[string]struct {
+		turns   int
+		timeout time.Duration
+	}{"default": {25, 300 * time.Second}, "explorer": {15, 180 * time.Second}}
+	entries := Load(nil).List()
+	assert.Len(t, entries, 6)
+	for _, e := range entries {
+		a := e.Agent
+		t.Run(a.Name, func(t *testing.T) {
+			require.NoError(t, e.Err)
+			assert.Empty(t, a.Warnings)
+			assert.Equal(t, BuiltIn, a.Source)
+			assert.Contains(t, a.Prompt, "read by the agent that asked you")
+			assert.Equal(t, readOnly[a.Name], a.ReadOnly())
+			assert.NotContains(t, a.Agents, a.Name)
+			assert.True(t, a.MaxTurns >= 15 && a.MaxTurns <= 30, "turns %d", a.MaxTurns)
+			assert.True(t, a.Timeout >= 180*time.Second && a.Timeout <= 600*time.Second, "timeout %s", a.Timeout)
+			assert.True(t, a.IdleTimeout >= 90*time.Second && a.IdleTimeout <= 180*time.Second, "idle %s", a.IdleTimeout)
+			if want, ok := limits[a.Name]; ok {
+				assert.Equal(t, want.turns, a.MaxTurns)
+				assert.Equal(t, want.timeout, a.Timeout)
+			}
+			for _, other := range a.Agents {
+				_, err := Load(nil).Lookup(other)
+				assert.NoError(t, err)
+			}
+		})
+	}
+}
+
+func BenchmarkLookupDefault(b *testing.B) {
+	work := b.TempDir()
+	for b.Loop() {
+		if _, err := Load(Dirs(work, work)).Lookup("default"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
