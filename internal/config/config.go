@@ -1,0 +1,398 @@
+// Package config turns flags, the environment and .env files into one [Config],
+// once, with where each setting came from.
+//
+// Flow: [Settings] is the table. [Load] takes for each row the first source that
+// has a value: flag, environment, .env in the working directory, .env in
+// $XDG_CONFIG_HOME/qq, default. The winner is parsed, the losers are not looked
+// at. An empty variable counts as not set; an empty flag is an error.
+//
+// A .env file in the working directory is not trusted, because it comes with a
+// checkout. It is read within bounds, only the settings of the table are taken
+// from it, guarded ones are ignored with a warning, and nothing of the
+// environment is expanded into it. [ChildEnv] is what a child inherits.
+//
+// Not promised: that a folder exists, that a server answers, that a model is
+// there. Nothing here writes, and nothing but the .env files is read.
+package config
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxCount   = 1_000_000_000
+	maxSeconds = 1_000_000_000 // thirty years; more overflows a time.Duration one day
+
+	fromDefault = "default"
+	fromEnviron = "environment"
+	fromDotEnv  = ".env"
+)
+
+// Input is what Load reads.
+type Input struct {
+	// Flags holds the flags that were given, by name without dashes. Those that
+	// no setting names are not looked at.
+	Flags   map[string]string
+	Environ []string // NAME=value, as os.Environ returns it
+	// Dir is the working directory, absolute. Relative paths start here, but those
+	// in the user's .env in the folder of that file.
+	Dir string
+	// NoFiles leaves the .env files alone: a child gets its settings from the root.
+	NoFiles bool
+}
+
+// Error is a setting or a .env file that a person has to mend.
+type Error struct {
+	Problem string // one line: what is wrong
+	Hint    string // one line: what to do
+}
+
+func (e *Error) Error() string { return e.Problem + "\nhint: " + e.Hint }
+
+// layer is one source of values.
+type layer struct {
+	source string
+	dir    string // relative paths of this source start here
+	values map[string]string
+}
+
+// Load reads every setting. An error is an [*Error]; what can be lived with is
+// in Config.Warnings.
+func Load(in Input) (Config, error) {
+	var c Config
+	l := loader{in: in, env: environ(in.Environ), settings: Settings()}
+	layers, err := l.layers()
+	if err != nil {
+		return Config{}, err
+	}
+	c.from = make(map[string]origin, len(l.settings))
+	for _, s := range l.settings {
+		if err := l.resolve(&c, s, layers); err != nil {
+			return Config{}, err
+		}
+	}
+	c.Warnings = l.warnings
+	return c, nil
+}
+
+type loader struct {
+	in       Input
+	env      map[string]string
+	settings []Setting
+	warnings []string
+}
+
+func (l *loader) warn(format string, args ...any) {
+	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
+}
+
+// environ maps the entries of an environment that can be settings or that Load
+// asks for; the last of several entries counts, as for os/exec.
+func environ(entries []string) map[string]string {
+	m := map[string]string{}
+	for _, e := range entries {
+		name, value, _ := strings.Cut(e, "=")
+		switch name {
+		case "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "OLLAMA_HOST":
+			m[name] = value
+		default:
+			if strings.HasPrefix(name, "QQ_") {
+				m[name] = value
+			}
+		}
+	}
+	return m
+}
+
+// layers lists the sources below the flags, the strongest first.
+func (l *loader) layers() ([]layer, error) {
+	// The environment of a child was made by qq, with names of its own.
+	if depth := l.env["QQ_RECURSION_DEPTH"]; depth == "" || depth == "0" {
+		l.unknown(l.env, fromEnviron)
+	}
+	layers := []layer{{fromEnviron, l.in.Dir, l.env}}
+	if l.in.NoFiles {
+		return layers, nil
+	}
+	if l.in.Dir != "" {
+		values, err := l.dotEnv(filepath.Join(l.in.Dir, ".env"), fromDotEnv)
+		if err != nil {
+			return nil, err
+		}
+		l.guard(values)
+		layers = append(layers, layer{fromDotEnv, l.in.Dir, values})
+	}
+	if base := l.xdg("XDG_CONFIG_HOME"); base != "" {
+		dir := filepath.Join(base, "qq")
+		path := filepath.Join(dir, ".env")
+		source := path
+		if rel, err := filepath.Rel(l.env["HOME"], path); err == nil && filepath.IsLocal(rel) {
+			source = filepath.Join("~", rel)
+		}
+		values, err := l.dotEnv(path, source)
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, layer{source, dir, values})
+	}
+	return layers, nil
+}
+
+// xdg returns an XDG base directory, or "" when there is none. By its
+// specification a relative path does not count.
+func (l *loader) xdg(name string) string {
+	if dir := l.env[name]; filepath.IsAbs(dir) {
+		return dir
+	}
+	home := l.env["HOME"]
+	if !filepath.IsAbs(home) {
+		return ""
+	}
+	if name == "XDG_CONFIG_HOME" {
+		return filepath.Join(home, ".config")
+	}
+	return filepath.Join(home, ".local", "state")
+}
+
+// guard takes from the values of the working directory's .env what a checkout
+// may not decide.
+func (l *loader) guard(values map[string]string) {
+	for _, s := range l.settings {
+		value := values[s.Name]
+		switch {
+		case value == "":
+		case s.Guarded:
+			l.warn("%s in .env is ignored: a working directory may not set it; use the environment or a flag", s.Name)
+			delete(values, s.Name)
+		case s.Kind == Path && !inside(l.in.Dir, value):
+			l.warn("%s=%q in .env is ignored: a working directory may only name a folder inside it", s.Name, value)
+			delete(values, s.Name)
+		case s.Kind == Host && !loopback(value):
+			l.warn("%s comes from .env of this folder: prompts go to %q", s.Name, value)
+		}
+	}
+}
+
+// inside reports whether path, relative to dir, stays in it, through symbolic
+// links too.
+func inside(dir, path string) bool {
+	if !filepath.IsLocal(path) || strings.HasPrefix(path, "~") {
+		return false
+	}
+	dir = filepath.Clean(dir)
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
+	// What does not exist yet is created, so the nearest folder that exists counts.
+	for at := filepath.Join(dir, path); ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); err != nil {
+			if os.IsNotExist(err) && len(at) > len(dir) {
+				continue
+			}
+			return false
+		}
+		real, err := filepath.EvalSymlinks(at)
+		if err != nil {
+			return false
+		}
+		rel, err := filepath.Rel(root, real)
+		return err == nil && filepath.IsLocal(rel)
+	}
+}
+
+// resolve takes the value of s from the first source that has one.
+func (l *loader) resolve(c *Config, s Setting, layers []layer) error {
+	value, source, dir := "", fromDefault, ""
+	flag, given := l.in.Flags[s.Flag]
+	if s.Flag != "" && given {
+		value, source, dir = flag, "flag --"+s.Flag, l.in.Dir
+	} else {
+		for _, from := range layers {
+			if v := from.values[s.Name]; v != "" {
+				value, source, dir = v, from.source, from.dir
+				break
+			}
+		}
+	}
+	if source == fromDefault {
+		var err error
+		if value, err = l.byDefault(c, s); err != nil {
+			return err
+		}
+	}
+	value, err := s.parse(c, l.clean(s, value, dir))
+	if err != nil {
+		return bad(s, value, source, err.Error())
+	}
+	c.from[s.Name] = origin{value, source}
+	return nil
+}
+
+func bad(s Setting, value, source, why string) error {
+	name := s.Name
+	if source != fromDefault {
+		name += " (" + source + ")"
+	}
+	return &Error{
+		Problem: fmt.Sprintf("%s is %s: %s", name, quoted(value), why),
+		Hint:    "accepted is " + s.Accepts(),
+	}
+}
+
+// quoted is a value for a message, on one line and not too long.
+func quoted(s string) string {
+	if r := []rune(s); len(r) > 80 {
+		s = string(r[:77]) + "..."
+	}
+	return strconv.Quote(s)
+}
+
+// byDefault fills the variables that a default refers to.
+func (l *loader) byDefault(c *Config, s Setting) (string, error) {
+	if s.Kind != Path {
+		return s.Default, nil
+	}
+	missing := ""
+	value := os.Expand(s.Default, func(name string) string {
+		v := c.from[name].value
+		if v == "" {
+			v = l.xdg(name)
+		}
+		if v == "" {
+			missing = name
+		}
+		return v
+	})
+	if missing != "" {
+		return "", &Error{
+			Problem: fmt.Sprintf("%s has no default: neither %s nor HOME is set to an absolute path", s.Name, missing),
+			Hint:    "set HOME, or set " + s.Name + " to a folder that you may write to",
+		}
+	}
+	return value, nil
+}
+
+// clean trims a value and makes a path absolute.
+func (l *loader) clean(s Setting, value, dir string) string {
+	value = strings.TrimSpace(value)
+	switch s.Kind {
+	case Host:
+		value = strings.Trim(value, `"'`) // as Ollama does
+	case Path:
+		if rest, ok := strings.CutPrefix(value, "~/"); ok && l.env["HOME"] != "" {
+			value = filepath.Join(l.env["HOME"], rest)
+		}
+		if value != "" && !filepath.IsAbs(value) {
+			value = filepath.Join(dir, value)
+		}
+	}
+	return value
+}
+
+// parse checks value and stores it in c. It returns the value as it is shown.
+func (s Setting) parse(c *Config, value string) (string, error) {
+	if value == "" {
+		return value, fmt.Errorf("it is empty")
+	}
+	if !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
+		return value, fmt.Errorf("it contains a control character or is not UTF-8")
+	}
+	switch field := s.field(c).(type) {
+	case *time.Duration:
+		d, err := seconds(value)
+		if err != nil {
+			return value, err
+		}
+		*field = d
+	case *int:
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			return value, fmt.Errorf("it is no whole number")
+		}
+		if n < s.Min || n > maxCount {
+			return value, fmt.Errorf("it is out of range")
+		}
+		*field = n
+	case *string:
+		if err := s.word(value); err != nil {
+			return value, err
+		}
+		*field = value
+	}
+	return value, nil
+}
+
+// seconds parses 300, 0.5, 90s or 5m.
+func seconds(value string) (time.Duration, error) {
+	if strings.Trim(value, "-0123456789.") == "" {
+		value += "s"
+	}
+	d, err := time.ParseDuration(value)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("it is no number of seconds")
+	case d < 0 || d > maxSeconds*time.Second:
+		return 0, fmt.Errorf("it is out of range")
+	}
+	return d, nil
+}
+
+// word checks a setting that is text.
+func (s Setting) word(value string) error {
+	if s.Kind != Path && strings.ContainsFunc(value, unicode.IsSpace) {
+		return fmt.Errorf("it contains a space")
+	}
+	switch s.Kind {
+	case Model:
+		name, ok := strings.CutPrefix(value, "ollama:")
+		if value == "auto" || value == "extract" || ok && name != "" {
+			return nil
+		}
+		if ok {
+			return fmt.Errorf("it names no model")
+		}
+		return fmt.Errorf("it is no model that qq knows (a model of Ollama is written %q)", "ollama:"+value)
+	case Host:
+		_, _, err := hostPort(value)
+		return err
+	}
+	return nil
+}
+
+// hostPort takes the host and port out of what OLLAMA_HOST may be. Unlike
+// Ollama, which takes its default for a port that makes no sense, it complains.
+func hostPort(value string) (host, port string, err error) {
+	scheme, rest, ok := strings.Cut(value, "://")
+	if !ok {
+		scheme, rest = "http", value
+	}
+	if scheme != "http" && scheme != "https" {
+		return "", "", fmt.Errorf("%q is no scheme of a model server", scheme)
+	}
+	rest, _, _ = strings.Cut(rest, "/")
+	if host, port, err = net.SplitHostPort(rest); err != nil {
+		return strings.Trim(rest, "[]"), "", nil
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return "", "", fmt.Errorf("%q is no port", port)
+	}
+	return host, port, nil
+}
+
+func loopback(value string) bool {
+	host, _, err := hostPort(strings.Trim(strings.TrimSpace(value), `"'`))
+	if err != nil {
+		return true // refused later, in its own words
+	}
+	ip := net.ParseIP(host)
+	return host == "" || host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+}

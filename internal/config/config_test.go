@@ -1,0 +1,368 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// place is a home and a working directory of a test.
+type place struct {
+	t         *testing.T
+	home, dir string
+}
+
+func newPlace(t *testing.T) place {
+	root := t.TempDir()
+	p := place{t, filepath.Join(root, "home"), filepath.Join(root, "work")}
+	require.NoError(t, os.MkdirAll(filepath.Join(p.home, ".config", "qq"), 0o700))
+	require.NoError(t, os.MkdirAll(p.dir, 0o700))
+	return p
+}
+
+func (p place) write(rel, text string) {
+	p.t.Helper()
+	require.NoError(p.t, os.WriteFile(filepath.Join(filepath.Dir(p.home), rel), []byte(text), 0o600))
+}
+
+func (p place) load(flags map[string]string, env ...string) (Config, error) {
+	return Load(Input{Flags: flags, Environ: append([]string{"HOME=" + p.home}, env...), Dir: p.dir})
+}
+
+const userEnv = "home/.config/qq/.env"
+
+func TestDefaults(t *testing.T) {
+	p := newPlace(t)
+	c, err := p.load(nil)
+	require.NoError(t, err)
+	assert.Empty(t, c.Warnings)
+	state := filepath.Join(p.home, ".local/state/qq")
+	assert.Equal(t, filepath.Join(state, "logs"), c.Value("QQ_LOG_DIR"))
+	assert.Empty(t, c.Environ())
+	for _, s := range Settings() {
+		assert.Equal(t, "default", c.Source(s.Name), s.Name)
+	}
+	c.from = nil
+	assert.Equal(t, Config{ChildTimeout: 300 * time.Second, MaxParallel: 5, MaxDepth: 3, MaxChildren: 200, MaxOutput: 50000,
+		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", Home: state, LogDir: filepath.Join(state, "logs")}, c)
+}
+
+func TestPrecedence(t *testing.T) {
+	p := newPlace(t)
+	flags, env := map[string]string{"agent": "a-flag"}, []string{"QQ_AGENT=an-env"}
+	p.write("work/.env", "QQ_AGENT=a-dir\n")
+	p.write(userEnv, "QQ_AGENT=a-user\nQQ_MAX_PARALLEL=7\n")
+	steps := []struct {
+		agent, source string
+		weaken        func()
+	}{
+		{"a-flag", "flag --agent", func() { flags = nil }},
+		{"an-env", "environment", func() { env = []string{"QQ_AGENT="} }},
+		{"a-dir", ".env", func() { p.write("work/.env", "") }},
+		{"a-user", "~/.config/qq/.env", func() { p.write(userEnv, "") }},
+		{"default", "default", func() {}},
+	}
+	for i, step := range steps {
+		c, err := p.load(flags, env...)
+		require.NoError(t, err)
+		assert.Equal(t, step.agent, c.Agent)
+		assert.Equal(t, step.source, c.Source("QQ_AGENT"))
+		if i < 4 {
+			assert.Equal(t, 7, c.MaxParallel)
+			assert.Contains(t, c.Environ(), "QQ_MAX_PARALLEL=7")
+		}
+		step.weaken()
+	}
+}
+
+func TestNoFiles(t *testing.T) {
+	p := newPlace(t)
+	p.write("work/.env", "QQ_AGENT=coder\n")
+	p.write(userEnv, "=broken")
+	c, err := Load(Input{Environ: []string{"HOME=" + p.home}, Dir: p.dir, NoFiles: true})
+	require.NoError(t, err)
+	assert.Equal(t, "default", c.Agent)
+}
+
+func TestValues(t *testing.T) {
+	p := newPlace(t)
+	tests := []struct {
+		entry string
+		want  func(Config) any
+		value any
+	}{
+		{"QQ_CHILD_TIMEOUT=0", func(c Config) any { return c.ChildTimeout }, time.Duration(0)},
+		{"QQ_CHILD_TIMEOUT=0.5", func(c Config) any { return c.ChildTimeout }, 500 * time.Millisecond},
+		{"QQ_CHILD_TIMEOUT= 5m ", func(c Config) any { return c.ChildTimeout }, 5 * time.Minute},
+		{"QQ_MAX_CHILDREN=0", func(c Config) any { return c.MaxChildren }, 0},
+		{"QQ_MAX_OUTPUT=0", func(c Config) any { return c.MaxOutput }, 0},
+		{"QQ_MAX_DEPTH=0", func(c Config) any { return c.MaxDepth }, 0},
+		{"QQ_RECURSION_DEPTH=2", func(c Config) any { return c.Depth }, 2},
+		{"QQ_MODEL=ollama:qwen3:8b", func(c Config) any { return c.Model }, "ollama:qwen3:8b"},
+		{"OLLAMA_HOST='https://models.example/api'", func(c Config) any { return c.OllamaHost }, "https://models.example/api"},
+		{"OLLAMA_HOST=[::1]:99", func(c Config) any { return c.OllamaHost }, "[::1]:99"},
+		{"QQ_HOME=~/x", func(c Config) any { return c.LogDir }, filepath.Join(p.home, "x", "logs")},
+		{"QQ_HOME=x", func(c Config) any { return c.Home }, filepath.Join(p.dir, "x")},
+		{"XDG_STATE_HOME=/state", func(c Config) any { return c.Home }, "/state/qq"},
+		{"XDG_STATE_HOME=relative", func(c Config) any { return c.Home }, filepath.Join(p.home, ".local/state/qq")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.entry, func(t *testing.T) {
+			c, err := p.load(nil, tt.entry)
+			require.NoError(t, err)
+			assert.Equal(t, tt.value, tt.want(c))
+		})
+	}
+}
+
+func TestBadValues(t *testing.T) {
+	tests := []struct{ entry, problem string }{
+		{"QQ_CHILD_TIMEOUT=soon", `QQ_CHILD_TIMEOUT (environment) is "soon": it is no number of seconds`},
+		{"QQ_CHILD_TIMEOUT=-1", `QQ_CHILD_TIMEOUT (environment) is "-1": it is out of range`},
+		{"QQ_CHILD_TIMEOUT=99999999999", "no number of seconds"},
+		{"QQ_CHILD_TIMEOUT=1e3", "no number of seconds"},
+		{"QQ_CHILD_TIMEOUT=1.2.3", "no number of seconds"},
+		{"QQ_MAX_PARALLEL=0", `QQ_MAX_PARALLEL (environment) is "0": it is out of range`},
+		{"QQ_MAX_PARALLEL=1.5", "no whole number"},
+		{"QQ_MAX_CHILDREN=-1", "out of range"},
+		{"QQ_MAX_OUTPUT=9999999999", "out of range"},
+		{"QQ_MODEL=qwen3", `(a model of Ollama is written "ollama:qwen3")`},
+		{"QQ_MODEL=ollama:", "names no model"},
+		{"QQ_AGENT=two words", "contains a space"},
+		{"QQ_AGENT=a\x1bb", "control character"},
+		{"QQ_AGENT=\xff", "not UTF-8"},
+		{"OLLAMA_HOST=localhost:99999", `"99999" is no port`},
+		{"OLLAMA_HOST=ftp://localhost", `"ftp" is no scheme`},
+		{"QQ_HOME=   ", "it is empty"},
+		{"QQ_AGENT=" + strings.Repeat("x ", 500), `xx..."`[2:]},
+	}
+	p := newPlace(t)
+	for _, tt := range tests {
+		t.Run(tt.entry, func(t *testing.T) {
+			_, err := p.load(nil, tt.entry)
+			var bad *Error
+			require.ErrorAs(t, err, &bad)
+			assert.Contains(t, bad.Problem, tt.problem)
+			assert.Contains(t, bad.Hint, "accepted is ")
+			assert.Equal(t, 1, strings.Count(err.Error(), "\n"), "problem and hint are two lines")
+			assert.Less(t, len(err.Error()), 300)
+		})
+	}
+}
+
+func TestBadValueNamesItsSource(t *testing.T) {
+	p := newPlace(t)
+	_, err := p.load(map[string]string{"jobs": ""})
+	require.EqualError(t, err, "QQ_MAX_PARALLEL (flag --jobs) is \"\": it is empty\nhint: accepted is a whole number from 1 to 1000000000")
+	p.write(userEnv, "QQ_MAX_PARALLEL=x")
+	_, err = p.load(nil)
+	require.ErrorContains(t, err, `QQ_MAX_PARALLEL (~/.config/qq/.env) is "x"`)
+	c, err := p.load(map[string]string{"jobs": "2"})
+	require.NoError(t, err, "a value that is overridden is not looked at")
+	assert.Equal(t, 2, c.MaxParallel)
+}
+
+func TestNoHome(t *testing.T) {
+	_, err := Load(Input{Dir: t.TempDir()})
+	require.ErrorContains(t, err, "QQ_HOME has no default")
+	c, err := Load(Input{Dir: t.TempDir(), Environ: []string{"QQ_HOME=/somewhere"}})
+	require.NoError(t, err)
+	assert.Equal(t, "/somewhere/logs", c.LogDir)
+}
+
+func TestUnknownNames(t *testing.T) {
+	p := newPlace(t)
+	p.write("work/.env", "QQ_APPROVE=auto\nDATABASE_URL=x\n")
+	c, err := p.load(nil, "QQ_MAX_PARALEL=3", "QQX=1", "QQ_SOMETHING_ELSE=1")
+	require.NoError(t, err)
+	assert.Equal(t, []string{
+		`"QQ_MAX_PARALEL" (environment) is no setting: did you mean QQ_MAX_PARALLEL?`,
+		`"QQ_SOMETHING_ELSE" (environment) is no setting: ` + "`qq config` lists them",
+		`"QQ_APPROVE" (.env) is no setting: ` + "`qq config` lists them",
+	}, c.Warnings)
+}
+
+func TestChildIsNotWarnedOfItsEnvironment(t *testing.T) {
+	c, err := newPlace(t).load(nil, "QQ_RECURSION_DEPTH=1", "QQ_SOMETHING_ELSE=1")
+	require.NoError(t, err)
+	assert.Empty(t, c.Warnings)
+	assert.Equal(t, 1, c.Depth)
+}
+
+// A checkout may not decide where files go nor how deep the tree of tasks is,
+// and not in silence who reads the prompts.
+func TestCheckoutIsNotTrusted(t *testing.T) {
+	p := newPlace(t)
+	outside := t.TempDir()
+	require.NoError(t, os.Symlink(outside, filepath.Join(p.dir, "link")))
+	require.NoError(t, os.Symlink(filepath.Join(outside, "gone"), filepath.Join(p.dir, "dangling")))
+	tests := []struct {
+		line, name, warning string
+		taken               bool
+	}{
+		{"QQ_HOME=here", "QQ_HOME", "QQ_HOME in .env is ignored", false},
+		{"QQ_RECURSION_DEPTH=9", "QQ_RECURSION_DEPTH", "QQ_RECURSION_DEPTH in .env is ignored", false},
+		{"QQ_LOG_DIR=/etc", "QQ_LOG_DIR", "only name a folder inside it", false},
+		{"QQ_LOG_DIR=../x", "QQ_LOG_DIR", "only name a folder inside it", false},
+		{"QQ_LOG_DIR=~/x", "QQ_LOG_DIR", "only name a folder inside it", false},
+		{"QQ_LOG_DIR=link/x/y", "QQ_LOG_DIR", "only name a folder inside it", false},
+		{"QQ_LOG_DIR=dangling", "QQ_LOG_DIR", "only name a folder inside it", false},
+		{"QQ_LOG_DIR=logs/deep", "QQ_LOG_DIR", "", true},
+		{"OLLAMA_HOST=evil.example:80", "OLLAMA_HOST", `prompts go to "evil.example:80"`, true},
+		{"OLLAMA_HOST=localhost:80", "OLLAMA_HOST", "", true},
+		{"OLLAMA_HOST=http://127.0.0.2", "OLLAMA_HOST", "", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.line, func(t *testing.T) {
+			p.write("work/.env", tt.line)
+			c, err := p.load(nil)
+			require.NoError(t, err)
+			if tt.warning == "" {
+				assert.Empty(t, c.Warnings)
+			} else {
+				require.Len(t, c.Warnings, 1)
+				assert.Contains(t, c.Warnings[0], tt.warning)
+			}
+			want := "default"
+			if tt.taken {
+				want = ".env"
+			}
+			assert.Equal(t, want, c.Source(tt.name))
+		})
+	}
+	p.write("work/.env", "")
+	p.write(userEnv, "QQ_HOME=mine")
+	c, err := p.load(nil)
+	require.NoError(t, err)
+	assert.Equal(t, filepath.Join(p.home, ".config/qq/mine"), c.Home, "relative to the file that names it")
+}
+
+func TestDotEnvFile(t *testing.T) {
+	p := newPlace(t)
+	tests := []struct{ name, text, agent, problem string }{
+		{"plain", "# c\n\nexport QQ_AGENT=coder # the one\n", "coder", ""},
+		{"mark and carriage returns", "\xef\xbb\xbfQQ_AGENT='coder'\r\nX=1\r\n", "coder", ""},
+		{"refers to a line above", "WHO=coder\nQQ_AGENT=${WHO}\n", "coder", ""},
+		{"does not refer to the environment", "QQ_AGENT=x${SECRET}\n", "x", ""},
+		{"several lines", "KEY=\"a\nb\nc\"\nQQ_AGENT=coder", "coder", ""},
+		{"no equals sign", "QQ_AGENT=x\n\nsecret words\nA=b\n", "", "read .env line 3: a line that is not NAME=value"},
+		{"no equals sign at the end", "A=b\nsecret", "", "read .env line 2: "},
+		{"strange name", "A=b\nsecret-word=x\n", "", "read .env line 2: "},
+		{"no name", "A=b\n=secret\n", "", "a line has no name"},
+		{"open quote", "A=b\nC=\"secret\nD=e\n", "", "read .env line 2: a quote that is not closed"},
+		{"too large", strings.Repeat("#\n", 1<<19) + "#", "", "larger than 1 MiB"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p.write("work/.env", tt.text)
+			c, err := p.load(nil, "SECRET=1")
+			if tt.problem == "" {
+				require.NoError(t, err)
+				assert.Equal(t, tt.agent, c.Agent)
+				return
+			}
+			require.ErrorContains(t, err, tt.problem)
+			assert.NotContains(t, err.Error(), "secret")
+			assert.Equal(t, 1, strings.Count(err.Error(), "\n"))
+		})
+	}
+}
+
+func TestDotEnvThatIsNoFile(t *testing.T) {
+	p := newPlace(t)
+	path := filepath.Join(p.dir, ".env")
+	require.NoError(t, os.Mkdir(path, 0o700))
+	c, err := p.load(nil)
+	require.NoError(t, err, "a Python environment is often called .env")
+	assert.Empty(t, c.Warnings)
+
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	_, err = p.load(nil)
+	require.ErrorContains(t, err, "read .env: it is not a regular file", "and a pipe without a writer does not hang")
+
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.Symlink(".env", path))
+	c, err = p.load(nil)
+	require.NoError(t, err)
+	require.Len(t, c.Warnings, 1)
+	assert.Contains(t, c.Warnings[0], ".env is ignored: ")
+}
+
+func TestRendered(t *testing.T) {
+	table, example := MarkdownTable(), EnvExample()
+	assert.Contains(t, table, "| `QQ_MAX_PARALLEL` | `--jobs` | `5` | children at work at once")
+	assert.Contains(t, example, "\n# QQ_MODEL=auto\n")
+	assert.Contains(t, example, "\n# Default: $QQ_HOME/logs\nQQ_LOG_DIR=logs\n")
+	for _, s := range Settings() {
+		assert.Contains(t, table, "| `"+s.Name+"` |")
+		assert.Contains(t, example, s.Name+"=")
+		assert.NotContains(t, s.Doc, "\n")
+	}
+
+	p := newPlace(t)
+	p.write("work/.env", example)
+	c, err := p.load(nil)
+	require.NoError(t, err)
+	assert.Empty(t, c.Warnings, "the example can be used as it is")
+	assert.Equal(t, filepath.Join(p.dir, "logs"), c.LogDir)
+	assert.Len(t, c.Environ(), 1)
+}
+
+func TestChildEnv(t *testing.T) {
+	kept := []string{"PATH=/bin", "HOME=/home/x", "PWD=/w", "LANG=C", "MONKEY=1", "TOKENIZERS_PARALLELISM=false", "KEYBOARD=us",
+		"XDG_SESSION_ID=4", "AUTHOR=me", "OLLAMA_HOST=h:1", "TRACEPARENT=00-1-2-01", "HTTP_PROXY=http://u:p@proxy:3128",
+		"HOMEPAGE=https://example.org/a:b@c", "SHORT=sk-x", "NOTE=sk-learn is a library for Python", "EMPTY=", "COMPASS=n", "MYPATHS=/a"}
+	dropped := []string{"OPENAI_API_KEY=x", "AWS_SECRET_ACCESS_KEY=x", "AWS_ACCESS_KEY_ID=x", "github_token=x", "PGPASSWORD=x",
+		"MYSQL_PWD=x", "DB_PASS=x", "GOOGLE_APPLICATION_CREDENTIALS=/f", "SSH_AUTH_SOCK=/s", "APIKEY=x", "API_KEYS=x", "NPM_AUTHTOKEN=x",
+		"QQ_HOME=/x", "QQ_ANYTHING=1", "WHATEVER=ghp_0123456789abcdefghij", "DATABASE_URL=postgres://u:p@db/x",
+		"PEM=-----BEGIN OPENSSH PRIVATE KEY-----\nx", "no equals sign"}
+	assert.Equal(t, kept, ChildEnv(append(kept, dropped...)))
+	for _, entry := range dropped {
+		assert.Empty(t, ChildEnv([]string{entry}), entry)
+	}
+}
+
+// FuzzDotEnv: whatever stands in a .env, Load ends with a configuration within
+// bounds or with an error of two lines.
+func FuzzDotEnv(f *testing.F) {
+	for _, s := range []string{"QQ_AGENT=coder\n", "QQ_AGENT=\"a\nb\"", "A=${B}$(C)\\$D\n", "x\n", "A='\n", "=\n", "QQ_LOG_DIR=../..\n",
+		"\xef\xbb\xbf#\nQQ_HOME=/\n", "export QQ_MAX_PARALLEL: 3", EnvExample()} {
+		f.Add([]byte(s))
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, ".env"), data, 0o600))
+		c, err := Load(Input{Environ: []string{"HOME=/nowhere"}, Dir: dir})
+		if err != nil {
+			var bad *Error
+			require.ErrorAs(t, err, &bad)
+			assert.Equal(t, 1, strings.Count(err.Error(), "\n"), err.Error())
+			return
+		}
+		assert.Equal(t, "/nowhere/.local/state/qq", c.Home)
+		assert.Zero(t, c.Depth)
+		assert.GreaterOrEqual(t, c.MaxParallel, 1)
+		assert.GreaterOrEqual(t, c.ChildTimeout, time.Duration(0))
+		if c.LogDir != "/nowhere/.local/state/qq/logs" {
+			rel, err := filepath.Rel(dir, c.LogDir)
+			require.NoError(t, err)
+			assert.True(t, filepath.IsLocal(rel), c.LogDir)
+		}
+	})
+}
+
+func BenchmarkLoad(b *testing.B) {
+	in := Input{Environ: []string{"HOME=" + b.TempDir(), "PATH=/bin"}, Dir: b.TempDir()}
+	for b.Loop() {
+		if _, err := Load(in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

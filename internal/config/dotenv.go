@@ -1,0 +1,165 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/joho/godotenv"
+)
+
+// maxDotEnv is the largest .env file that is read.
+const maxDotEnv = 1 << 20
+
+// dotEnv reads the settings in a .env file. A file that is not there has none.
+func (l *loader) dotEnv(path, label string) (map[string]string, error) {
+	data, err := l.readDotEnv(path, label)
+	if err != nil || len(data) == 0 {
+		return nil, err
+	}
+	all, err := parseDotEnv(data, label)
+	if err != nil {
+		return nil, err
+	}
+	l.unknown(all, label)
+	values := map[string]string{}
+	for _, s := range l.settings {
+		if v, ok := all[s.Name]; ok {
+			values[s.Name] = v
+		}
+	}
+	return values, nil
+}
+
+// readDotEnv returns the bytes of a .env file, none when there is no such file.
+// A folder of that name is a Python environment and no business of ours.
+func (l *loader) readDotEnv(path, label string) ([]byte, error) {
+	// Without O_NONBLOCK the open of a named pipe would wait for a writer.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil
+	}
+	if err != nil {
+		l.warn("%s is ignored: %s", label, errors.Unwrap(err))
+		return nil, nil
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, &Error{fmt.Sprintf("read %s: %v", label, err), "mend or remove " + path}
+	case info.IsDir():
+		return nil, nil
+	case !info.Mode().IsRegular():
+		return nil, &Error{"read " + label + ": it is not a regular file", "remove " + path + " or make it a file"}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxDotEnv+1))
+	switch {
+	case err != nil:
+		return nil, &Error{fmt.Sprintf("read %s: %v", label, err), "mend or remove " + path}
+	case len(data) > maxDotEnv:
+		return nil, &Error{fmt.Sprintf("read %s: it is larger than 1 MiB", label), "keep only settings in " + path}
+	}
+	return data, nil
+}
+
+// parseDotEnv parses a whole file, so that a value may refer to one above it.
+func parseDotEnv(data []byte, label string) (map[string]string, error) {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+	if !bytes.HasSuffix(data, []byte("\n")) {
+		data = append(data, '\n') // or a name without = at the end would pass
+	}
+	values, err := godotenv.UnmarshalBytes(data)
+	if err != nil {
+		return nil, broken(string(data), label, err)
+	}
+	if _, ok := values[""]; ok {
+		return nil, &Error{"read " + label + ": a line has no name before its =", "each line is NAME=value, or a comment after #"}
+	}
+	return values, nil
+}
+
+// broken turns an error of the parser into one that names the line and repeats
+// nothing of the file, which may hold secrets.
+func broken(data, label string, err error) error {
+	problem, hint, rest := "a line that is not NAME=value", "each line is NAME=value, or a comment after #", ""
+	if value, ok := strings.CutPrefix(err.Error(), "unterminated quoted value "); ok {
+		problem, hint = "a quote that is not closed", "close the quote, or leave both out"
+		// An opening quote without an end has no equal after it.
+		if i := strings.LastIndex(data, value); i >= 0 {
+			rest = data[i:]
+		}
+	} else if _, near, ok := strings.Cut(err.Error(), " in variable name near "); ok {
+		if s, err := strconv.Unquote(near); err == nil && strings.HasSuffix(data, s) {
+			rest = s
+		}
+	}
+	where := label
+	if rest != "" {
+		where = fmt.Sprintf("%s line %d", label, 1+strings.Count(data[:len(data)-len(rest)], "\n"))
+	}
+	return &Error{fmt.Sprintf("read %s: %s", where, problem), hint}
+}
+
+// unknown warns of names that start like a setting and are none.
+func (l *loader) unknown(values map[string]string, source string) {
+	var names []string
+	for name := range values {
+		known := slices.ContainsFunc(l.settings, func(s Setting) bool { return s.Name == name })
+		if strings.HasPrefix(name, "QQ_") && !known {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		hint := "`qq config` lists them"
+		if near := nearest(name, l.settings); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		l.warn("%s (%s) is no setting: %s", quoted(name), source, hint)
+	}
+}
+
+// nearest is the setting whose name differs from name in the fewest letters, or
+// "" when none is near.
+func nearest(name string, settings []Setting) string {
+	if len(name) > 64 {
+		return ""
+	}
+	best, least := "", 4
+	for _, s := range settings {
+		if d := distance(name, s.Name); d < least {
+			best, least = s.Name, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, delete or replace to get from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,171 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Kind says what a setting accepts.
+type Kind int
+
+// Kinds of settings.
+const (
+	Seconds Kind = iota // 300, 0.5, 90s or 5m; 0 is no limit
+	Count               // a whole number from Setting.Min on
+	Name                // one word
+	Model               // auto, extract or ollama:NAME
+	Host                // host, host:port or an http(s) URL
+	Path                // a folder
+)
+
+// Setting is one row of the table of settings.
+type Setting struct {
+	Name    string // of the environment variable
+	Default string
+	Doc     string // one line
+	Kind    Kind
+	Min     int    // the least value of a Count
+	Flag    string // the flag that overrides it, without dashes; may be empty
+	Example string // what .env.example sets; empty leaves its line a comment
+	// Guarded settings are ignored in the .env file of the working directory,
+	// which comes with a checkout and is nobody's decision.
+	Guarded bool
+
+	field func(*Config) any // where the value goes: *time.Duration, *int or *string
+}
+
+// Settings is the one table behind defaults, parsing, `qq config`, `qq --help`,
+// the README and .env.example. A default may refer to a setting above it.
+func Settings() []Setting {
+	return []Setting{
+		{Name: "QQ_CHILD_TIMEOUT", Default: "300", Kind: Seconds, Flag: "timeout",
+			Doc:   "seconds of run time for one child; 0 is no limit",
+			field: func(c *Config) any { return &c.ChildTimeout }},
+		{Name: "QQ_MAX_PARALLEL", Default: "5", Kind: Count, Min: 1, Flag: "jobs",
+			Doc:   "children at work at once, in the whole tree (one that waits for its own children is not at work)",
+			field: func(c *Config) any { return &c.MaxParallel }},
+		{Name: "QQ_MAX_DEPTH", Default: "3", Kind: Count,
+			Doc:   "depth at which spawning fails: root is 0, so by default children run at depths 1 and 2; 0 is no delegation",
+			field: func(c *Config) any { return &c.MaxDepth }},
+		{Name: "QQ_MAX_CHILDREN", Default: "200", Kind: Count,
+			Doc:   "children in one run tree that agents may start (the tasks of `qq batch` do not count); 0 is none",
+			field: func(c *Config) any { return &c.MaxChildren }},
+		{Name: "QQ_MAX_OUTPUT", Default: "50000", Kind: Count,
+			Doc:   "characters of a child's output that are handed on; 0 hands on only where the full output is",
+			field: func(c *Config) any { return &c.MaxOutput }},
+		{Name: "QQ_MODEL", Default: "auto", Kind: Model, Flag: "model",
+			Doc:   "`ollama:NAME`, `extract`, or `auto`: Ollama when it answers and has a model, else `extract`",
+			field: func(c *Config) any { return &c.Model }},
+		{Name: "OLLAMA_HOST", Default: "127.0.0.1:11434", Kind: Host,
+			Doc:   "the Ollama server, as Ollama reads it",
+			field: func(c *Config) any { return &c.OllamaHost }},
+		{Name: "QQ_AGENT", Default: "default", Kind: Name, Flag: "agent",
+			Doc:   "agent for a run",
+			field: func(c *Config) any { return &c.Agent }},
+		{Name: "QQ_HOME", Default: "$XDG_STATE_HOME/qq", Kind: Path, Guarded: true,
+			Doc:   "sessions, ledger, logs (XDG_STATE_HOME is ~/.local/state unless set)",
+			field: func(c *Config) any { return &c.Home }},
+		{Name: "QQ_LOG_DIR", Default: "$QQ_HOME/logs", Kind: Path, Example: "logs",
+			Doc:   "log files; a .env in the working directory may only name a folder inside it",
+			field: func(c *Config) any { return &c.LogDir }},
+		{Name: "QQ_RECURSION_DEPTH", Default: "0", Kind: Count, Guarded: true,
+			Doc:   "how deep this process is in the tree of tasks; set by qq for its children",
+			field: func(c *Config) any { return &c.Depth }},
+	}
+}
+
+// Accepts says in words which values s takes.
+func (s Setting) Accepts() string {
+	switch s.Kind {
+	case Seconds:
+		return "seconds such as 300 or 0.5, or a duration such as 90s or 5m; 0 is no limit"
+	case Count:
+		return fmt.Sprintf("a whole number from %d to %d", s.Min, maxCount)
+	case Model:
+		return "auto, extract or ollama:NAME"
+	case Host:
+		return "host, host:port, or a URL with http or https"
+	case Path:
+		return "the path of a folder"
+	}
+	return "one word"
+}
+
+// MarkdownTable renders the settings for the README.
+func MarkdownTable() string {
+	var b strings.Builder
+	b.WriteString("| variable | flag | default | meaning |\n|---|---|---|---|\n")
+	for _, s := range Settings() {
+		flag := ""
+		if s.Flag != "" {
+			flag = "`--" + s.Flag + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", s.Name, flag, s.Default, s.Doc)
+	}
+	return b.String()
+}
+
+// EnvExample renders .env.example: every setting with its default, as a comment
+// where the example leaves it alone.
+func EnvExample() string {
+	var b strings.Builder
+	b.WriteString("# Settings of qq. Copy this file to .env and change what you need.\n" +
+		"# Precedence: flag > environment > .env here > $XDG_CONFIG_HOME/qq/.env > default.\n")
+	for _, s := range Settings() {
+		fmt.Fprintf(&b, "\n# %s\n", s.Doc)
+		if s.Guarded {
+			b.WriteString("# Not read from the .env of a working directory.\n")
+		}
+		if s.Example != "" {
+			fmt.Fprintf(&b, "# Default: %s\n%s=%s\n", s.Default, s.Name, s.Example)
+		} else {
+			fmt.Fprintf(&b, "# %s=%s\n", s.Name, s.Default)
+		}
+	}
+	return b.String()
+}
+
+// Config is the value of every setting. Only [Load] makes one.
+type Config struct {
+	ChildTimeout time.Duration // 0 is no limit
+	MaxParallel  int
+	MaxDepth     int
+	MaxChildren  int
+	MaxOutput    int
+	Model        string
+	OllamaHost   string
+	Agent        string
+	Home         string // absolute
+	LogDir       string // absolute
+	Depth        int
+
+	// Warnings are what a person should know, one line each: settings that were
+	// ignored and why, names that nothing reads.
+	Warnings []string
+
+	from map[string]origin
+}
+
+// origin is where the value of a setting came from.
+type origin struct{ value, source string }
+
+// Source says where the value of the named setting came from: "flag --timeout",
+// "environment", ".env", the path of the user's .env, or "default".
+func (c Config) Source(name string) string { return c.from[name].source }
+
+// Value is the value of the named setting as text. Paths are absolute.
+func (c Config) Value(name string) string { return c.from[name].value }
+
+// Environ lists what was set, as NAME=value, for the environment of a child:
+// together with [ChildEnv] a child, and a qq that is started by hand inside it,
+// obeys the same settings. The depth is left to who starts the child.
+func (c Config) Environ() []string {
+	var env []string
+	for _, s := range Settings() {
+		if o := c.from[s.Name]; o.source != fromDefault && s.Name != "QQ_RECURSION_DEPTH" {
+			env = append(env, s.Name+"="+o.value)
+		}
+	}
+	return env
+}
