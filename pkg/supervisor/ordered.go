@@ -1,0 +1,68 @@
+package supervisor
+
+import (
+	"fmt"
+
+	"qq/pkg/task"
+)
+
+// Shelf keeps results outside of memory while they wait for slower ones.
+type Shelf interface {
+	// Put stores r and returns a key for it.
+	Put(r task.Result) (key int64, err error)
+	// Take returns the result stored under key, once.
+	Take(key int64) (task.Result, error)
+}
+
+// shelveAbove is how many characters of waiting output are kept in memory. What
+// comes after that goes to the shelf, so that one slow task at the head of a
+// long batch costs no memory.
+const shelveAbove = 1 << 20
+
+// ordered puts results back into input order.
+type ordered struct {
+	shelf   Shelf
+	due     int // index of the next result to deliver
+	waiting map[int]entry
+	kept    int // bytes of output in waiting
+}
+
+type entry struct {
+	result  task.Result
+	shelved bool
+	key     int64
+}
+
+// put files r under its index. A full disk is no reason to lose it: then it
+// stays in memory.
+func (o *ordered) put(r task.Result) {
+	if o.waiting == nil {
+		o.waiting = map[int]entry{}
+	}
+	if o.shelf != nil && r.Index != o.due && o.kept+len(r.Output) > shelveAbove {
+		if key, err := o.shelf.Put(r); err == nil {
+			o.waiting[r.Index] = entry{shelved: true, key: key}
+			return
+		}
+	}
+	o.kept += len(r.Output)
+	o.waiting[r.Index] = entry{result: r}
+}
+
+// next returns the result that is due, when it is there.
+func (o *ordered) next() (r task.Result, ok bool, err error) {
+	e, ok := o.waiting[o.due]
+	if !ok {
+		return r, false, nil
+	}
+	delete(o.waiting, o.due)
+	o.due++
+	if !e.shelved {
+		o.kept -= len(e.result.Output)
+		return e.result, true, nil
+	}
+	if r, err = o.shelf.Take(e.key); err != nil {
+		return r, false, fmt.Errorf("read the shelved result of task %d: %w", o.due, err)
+	}
+	return r, true, nil
+}

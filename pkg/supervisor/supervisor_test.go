@@ -1,0 +1,403 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/task"
+)
+
+// fake plays the children: what a task does stands in its text, for example
+// "sleep 2s" or "sleep 1s; fan sleep 3s, sleep 4s" or "fail".
+type fake struct {
+	mu       sync.Mutex
+	live     int // launched and not ended, those that wait included
+	atWork   int
+	maxLive  int
+	maxWork  int
+	launches []string
+}
+
+func (f *fake) count(live, work int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.live += live
+	f.atWork += work
+	f.maxLive, f.maxWork = max(f.maxLive, f.live), max(f.maxWork, f.atWork)
+}
+
+func (f *fake) Launch(ctx context.Context, job task.Job) task.Result {
+	f.mu.Lock()
+	f.launches = append(f.launches, job.Text)
+	f.mu.Unlock()
+	f.count(1, 1)
+	defer f.count(-1, -1)
+	for step := range strings.SplitSeq(job.Text, "; ") {
+		verb, rest, _ := strings.Cut(step, " ")
+		switch verb {
+		case "sleep":
+			d, err := time.ParseDuration(rest)
+			if err != nil {
+				panic(err)
+			}
+			select {
+			case <-time.After(d):
+			case <-ctx.Done():
+				r := job.Ended(task.Interrupted, "cut short")
+				r.Output = "partial"
+				return r
+			}
+		case "fan":
+			f.count(0, -1)
+			results := job.Delegate(ctx, tasksOf(rest))
+			f.count(0, 1)
+			for _, r := range results {
+				if !r.Success {
+					return job.Ended(task.Failed, "child: "+r.Err())
+				}
+			}
+		case "fail":
+			return job.Ended(task.Failed, "as told")
+		case "panic":
+			panic("as told")
+		}
+	}
+	r := job.Ended(task.Completed, "")
+	r.Output = job.Text
+	return r
+}
+
+func tasksOf(list string) (tasks []task.Task) {
+	for text := range strings.SplitSeq(list, ", ") {
+		// A nested fan is written with "/" and "+" in place of "; " and ", ".
+		text = strings.NewReplacer("/", "; ", "+", ", ").Replace(text)
+		tasks = append(tasks, task.Task{Text: text})
+	}
+	return tasks
+}
+
+func newTest(l task.Limits) (*Supervisor, *fake) {
+	if l.MaxDepth == 0 {
+		l.MaxDepth = 3
+	}
+	if l.MaxChildren == 0 {
+		l.MaxChildren = 200
+	}
+	f, n := &fake{}, 0
+	var mu sync.Mutex
+	return New(Config{Limits: l, Launcher: f, NewID: func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		return fmt.Sprint("x", n)
+	}}), f
+}
+
+// collect runs a batch and returns the results with the time of each delivery.
+func collect(t *testing.T, sc *Scope, b Batch, texts ...string) ([]task.Result, []time.Duration) {
+	t.Helper()
+	start := time.Now()
+	var results []task.Result
+	var at []time.Duration
+	b.Tasks = func(yield func(task.Task, error) bool) {
+		for _, text := range texts {
+			if !yield(task.Task{Text: text}, nil) {
+				return
+			}
+		}
+	}
+	b.Deliver = func(r task.Result) error {
+		results, at = append(results, r), append(at, time.Since(start))
+		return nil
+	}
+	require.NoError(t, sc.Run(t.Context(), b))
+	for i, r := range results {
+		assert.Equal(t, i, r.Index)
+	}
+	return results, at
+}
+
+func statuses(results []task.Result) (s []task.Status) {
+	for _, r := range results {
+		s = append(s, r.Status)
+	}
+	return s
+}
+
+// A free slot takes the next task at once, and a result is delivered as soon as
+// all before it are there.
+func TestPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newTest(task.Limits{MaxParallel: 2})
+		start := time.Now()
+		_, at := collect(t, s.Root(0, time.Time{}), Batch{}, "sleep 5s", "sleep 1s", "sleep 1s", "sleep 3s", "sleep 1s")
+		assert.Equal(t, []time.Duration{5 * time.Second, 5 * time.Second, 5 * time.Second, 5 * time.Second, 6 * time.Second}, at)
+		assert.Equal(t, 6*time.Second, time.Since(start))
+		assert.Equal(t, 2, f.maxWork)
+	})
+}
+
+func TestDeliveredBeforeTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(task.Limits{MaxParallel: 2})
+		_, at := collect(t, s.Root(0, time.Time{}), Batch{}, "sleep 1s", "sleep 9s", "sleep 2s")
+		assert.Equal(t, []time.Duration{time.Second, 9 * time.Second, 9 * time.Second}, at)
+	})
+}
+
+// A cap of 1 with three levels of nesting finishes, because a child that waits
+// lends its slot.
+func TestCapOfOneNested(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newTest(task.Limits{MaxParallel: 1, MaxDepth: 4})
+		results, _ := collect(t, s.Root(0, time.Time{}), Batch{},
+			"sleep 1s; fan sleep 1s/fan sleep 1s+sleep 1s, sleep 1s; sleep 1s", "sleep 1s")
+		assert.Equal(t, []task.Status{task.Completed, task.Completed}, statuses(results))
+		assert.Equal(t, 1, f.maxWork)
+	})
+}
+
+// However long the batch is, what has begun is finished first: the number of
+// live processes stays near the cap.
+func TestLeadsDoNotPileUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newTest(task.Limits{MaxParallel: 3})
+		texts := slices.Repeat([]string{"sleep 1s; fan sleep 1s, sleep 2s, sleep 1s; sleep 1s"}, 40)
+		results, _ := collect(t, s.Root(0, time.Time{}), Batch{}, texts...)
+		assert.Len(t, results, 40)
+		assert.Equal(t, 3, f.maxWork)
+		assert.LessOrEqual(t, f.maxLive, 9)
+	})
+}
+
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(task.Limits{MaxParallel: 1, ChildTimeout: 300 * time.Second})
+		results, at := collect(t, s.Root(0, time.Time{}), Batch{}, "sleep 1000s", "sleep 299s")
+		assert.Equal(t, []task.Status{task.Timeout, task.Completed}, statuses(results))
+		assert.Equal(t, "Child process timed out after 300s", results[0].Err())
+		assert.Equal(t, "partial", results[0].Output)
+		assert.Equal(t, 124, task.Timeout.ExitCode())
+		// The second waited for its slot 300 s and still had all its own time.
+		assert.Equal(t, []time.Duration{300 * time.Second, 599 * time.Second}, at)
+		assert.EqualValues(t, 300_000, results[1].QueuedMS)
+	})
+}
+
+// A child ends before its parent, so that the parent can use what it got.
+func TestDeadlineShrinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(task.Limits{MaxParallel: 2, ChildTimeout: 100 * time.Second})
+		results, at := collect(t, s.Root(0, time.Time{}), Batch{}, "sleep 20s; fan sleep 500s")
+		assert.Equal(t, "child: Child process timed out after 75s", results[0].Err())
+		assert.Equal(t, task.Failed, results[0].Status)
+		assert.Equal(t, []time.Duration{95 * time.Second}, at)
+	})
+}
+
+func TestLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(task.Limits{MaxParallel: 2, MaxDepth: 2, MaxChildren: 3})
+		results, _ := collect(t, s.Root(0, time.Time{}), Batch{}, "fan sleep 1s", "sleep 1s")
+		assert.Equal(t, "child: Maximum recursion depth (2) exceeded", results[0].Err())
+		assert.True(t, results[1].Success)
+
+		results = s.Root(0, time.Time{}).Delegate(t.Context(), tasksOf("sleep 1s, sleep 1s, sleep 1s, sleep 1s, sleep 1s"))
+		assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Completed, task.Limit, task.Limit}, statuses(results))
+		assert.Equal(t, "Maximum 3 sub-agents exceeded", results[4].Err())
+		assert.Equal(t, 5, results[4].ExitCode)
+	})
+}
+
+// Tasks of a batch are not counted against the children that agents may start.
+func TestBatchIsNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(task.Limits{MaxParallel: 4, MaxChildren: 1})
+		results, _ := collect(t, s.Root(0, time.Time{}), Batch{}, slices.Repeat([]string{"sleep 1s"}, 20)...)
+		assert.NotContains(t, statuses(results), task.Limit)
+	})
+}
+
+func TestCancelOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newTest(task.Limits{MaxParallel: 3})
+		go func() {
+			<-time.After(2 * time.Second)
+			assert.True(t, s.Cancel("x2"))
+			assert.False(t, s.Cancel("nobody"))
+		}()
+		results, _ := collect(t, s.Root(0, time.Time{}), Batch{}, "sleep 5s", "sleep 50s; fan sleep 5s", "sleep 4s")
+		assert.ElementsMatch(t, []task.Status{task.Completed, task.Cancelled, task.Completed}, statuses(results))
+		i := slices.IndexFunc(results, func(r task.Result) bool { return r.Status == task.Cancelled })
+		assert.Equal(t, "Sub-agent cancelled by user.", results[i].Err())
+		assert.Zero(t, f.live)
+	})
+}
+
+// Each task has its result, also when the tree is cancelled.
+func TestCancelTree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newTest(task.Limits{MaxParallel: 2})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(3*time.Second, func() { cancel(errors.New("Ctrl-C")) })
+		var results []task.Result
+		err := s.Root(0, time.Time{}).Run(ctx, Batch{
+			Tasks: func(yield func(task.Task, error) bool) {
+				for range 6 {
+					if !yield(task.Task{Text: "sleep 2s"}, nil) {
+						return
+					}
+				}
+			},
+			Deliver: func(r task.Result) error { results = append(results, r); return nil },
+		})
+		require.NoError(t, err)
+		assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Interrupted, task.Interrupted, task.Cancelled, task.Cancelled}, statuses(results))
+		assert.Equal(t, "not started: Ctrl-C", results[5].Err())
+		assert.Zero(t, f.live)
+	})
+}
+
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(task.Limits{MaxParallel: 1})
+		stop := make(chan struct{})
+		time.AfterFunc(time.Second, func() { close(stop) })
+		results, at := collect(t, s.Root(0, time.Time{}), Batch{Stop: stop}, "sleep 3s", "sleep 3s")
+		assert.Equal(t, []task.Status{task.Completed, task.Cancelled}, statuses(results))
+		assert.Equal(t, 3*time.Second, at[1])
+	})
+}
+
+func TestHalt(t *testing.T) {
+	for name, c := range map[string]struct {
+		halt Halt
+		want []task.Status
+		took time.Duration
+	}{
+		"never": {Halt{}, []task.Status{task.Failed, task.Completed, task.Failed, task.Completed}, 9 * time.Second},
+		"soon":  {Halt{Fail: 1}, []task.Status{task.Failed, task.Completed, task.Cancelled, task.Cancelled}, 4 * time.Second},
+		"now":   {Halt{Fail: 1, Now: true}, []task.Status{task.Failed, task.Cancelled, task.Cancelled, task.Cancelled}, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, _ := newTest(task.Limits{MaxParallel: 2})
+				start := time.Now()
+				results, _ := collect(t, s.Root(0, time.Time{}), Batch{Halt: c.halt}, "sleep 1s; fail", "sleep 4s", "sleep 1s; fail", "sleep 7s")
+				assert.Equal(t, c.want, statuses(results))
+				assert.Equal(t, c.took, time.Since(start))
+			})
+		})
+	}
+}
+
+func TestHaltPercent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newTest(task.Limits{MaxParallel: 1})
+		texts := slices.Repeat([]string{"sleep 1s; fail", "sleep 1s"}, 20)
+		collect(t, s.Root(0, time.Time{}), Batch{Halt: Halt{Percent: 40}}, texts...)
+		assert.Len(t, f.launches, 10)
+	})
+}
+
+func TestPanicIsAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(task.Limits{MaxParallel: 1})
+		results, _ := collect(t, s.Root(0, time.Time{}), Batch{}, "panic", "sleep 1s")
+		assert.Equal(t, []task.Status{task.Failed, task.Completed}, statuses(results))
+	})
+}
+
+// When nobody takes the results any more, the batch ends at once.
+func TestDeliverFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newTest(task.Limits{MaxParallel: 2})
+		start := time.Now()
+		closed := errors.New("broken pipe")
+		pulled := 0
+		err := s.Root(0, time.Time{}).Run(t.Context(), Batch{
+			Tasks: func(yield func(task.Task, error) bool) {
+				for ; pulled < 1000 && yield(task.Task{Text: "sleep 2s"}, nil); pulled++ {
+				}
+			},
+			Deliver: func(task.Result) error { return closed },
+		})
+		require.ErrorIs(t, err, closed)
+		assert.Equal(t, 2*time.Second, time.Since(start))
+		assert.Less(t, pulled, 5)
+		assert.Zero(t, f.live)
+	})
+}
+
+// A stream of tasks that breaks ends the batch with its error; what runs is
+// finished and delivered.
+func TestTasksBreak(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(task.Limits{MaxParallel: 2})
+		n := 0
+		err := s.Root(0, time.Time{}).Run(t.Context(), Batch{
+			Tasks: func(yield func(task.Task, error) bool) {
+				_ = yield(task.Task{Text: "sleep 2s"}, nil) && yield(task.Task{}, errors.New("disk"))
+			},
+			Deliver: func(task.Result) error { n++; return nil },
+		})
+		require.EqualError(t, err, "disk")
+		assert.Equal(t, 1, n)
+	})
+}
+
+// memShelf is a Shelf that counts.
+type memShelf struct {
+	results []task.Result
+	taken   int
+	full    bool
+}
+
+func (m *memShelf) Put(r task.Result) (int64, error) {
+	if m.full {
+		return 0, errors.New("disk full")
+	}
+	m.results = append(m.results, r)
+	return int64(len(m.results) - 1), nil
+}
+
+func (m *memShelf) Take(key int64) (task.Result, error) {
+	m.taken++
+	return m.results[key], nil
+}
+
+// Results that wait behind a slow task go to the shelf, and nothing is lost
+// when the shelf is full.
+func TestShelf(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		shelf := &memShelf{full: full}
+		o := ordered{shelf: shelf}
+		for i := 1; i < 10; i++ {
+			o.put(task.Result{Index: i, Output: strings.Repeat("x", shelveAbove/4)})
+		}
+		_, ok, err := o.next()
+		require.NoError(t, err)
+		require.False(t, ok)
+		o.put(task.Result{Index: 0})
+		for i := range 10 {
+			r, ok, err := o.next()
+			require.NoError(t, err)
+			require.True(t, ok)
+			require.Equal(t, i, r.Index)
+		}
+		assert.Zero(t, o.kept)
+		if !full {
+			assert.Equal(t, 5, shelf.taken)
+		}
+	}
+}
