@@ -1,0 +1,265 @@
+package childproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"qq/internal/proc"
+	"qq/pkg/event"
+	"qq/pkg/llm"
+	"qq/pkg/task"
+)
+
+// Config is what a Launcher needs.
+type Config struct {
+	Host *proc.Host
+	// Path and Args are the command line of a child; Args gets the name of the
+	// agent. The task is never in it.
+	Path string
+	Args func(agent string) []string
+	Env  []string
+	// Version is the version of this program, for messages.
+	Version string
+	// Scratch returns a private folder for the output of running children.
+	Scratch func() (string, error)
+	// Keep is the folder where the full text of a truncated output stays.
+	Keep string
+	// MaxOutput is how many characters of an output are handed on.
+	MaxOutput int
+	// Grace is what a child gets at each step of the stop ladder.
+	Grace time.Duration
+	// Prepare fills the start frame of a job.
+	Prepare func(task.Job) (Start, error)
+	// Event takes the events of children; nil drops them.
+	Event func(event.Event)
+}
+
+// Launcher runs each task in a child process of its own.
+type Launcher struct{ cfg Config }
+
+// NewLauncher returns a Launcher.
+func NewLauncher(cfg Config) *Launcher { return &Launcher{cfg} }
+
+// Launch runs job in a child process and returns when the child and everything
+// that it started is gone.
+func (l *Launcher) Launch(ctx context.Context, job task.Job) task.Result {
+	start, err := l.cfg.Prepare(job)
+	if err != nil {
+		return job.Ended(task.Misused, err.Error())
+	}
+	start.Protocol, start.ExecutionID, start.Parent, start.BatchID = Version, job.ExecutionID, job.Parent, job.BatchID
+	start.Depth = job.Depth
+	if !job.Deadline.IsZero() {
+		start.DeadlineMS = job.Deadline.UnixMilli()
+	}
+	c, err := l.spawn(job, start)
+	if err != nil {
+		return job.Ended(task.Failed, err.Error())
+	}
+	defer c.close()
+	c.attend(ctx)
+	return c.result()
+}
+
+// child is one running child, seen from its parent.
+type child struct {
+	cfg      *Config
+	job      task.Job
+	dir      string // working directory
+	proc     *proc.Process
+	down, up *os.File
+	outPath  string
+	out, err *os.File
+
+	writing sync.Mutex // of frames into down
+	asks    sync.WaitGroup
+
+	// Written by listen, read after it has returned.
+	hello *Hello
+	last  *Result
+	wrong error // what was wrong with its frames
+}
+
+// spawn starts the process with its files, and tells it what to do.
+func (l *Launcher) spawn(job task.Job, start Start) (_ *child, err error) {
+	dir, err := l.cfg.Scratch()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{cfg: &l.cfg, job: job, outPath: filepath.Join(dir, job.ExecutionID+".out")}
+	var passed []*os.File // what the child gets; our copies are closed
+	defer func() {
+		for _, f := range passed {
+			f.Close()
+		}
+		if err != nil {
+			c.close()
+		}
+	}()
+	in, err := taskFile(dir, llm.WithContext(job.Text, job.Context))
+	if err != nil {
+		return nil, fmt.Errorf("hand the task over: %w", err)
+	}
+	passed = append(passed, in)
+	if c.out, err = create(c.outPath); err != nil {
+		return nil, fmt.Errorf("create the output file of a child: %w", err)
+	}
+	if c.err, err = createUnnamed(dir); err != nil {
+		return nil, fmt.Errorf("create the diagnostics file of a child: %w", err)
+	}
+	downR, downW, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a control pipe: %w", err)
+	}
+	passed, c.down = append(passed, downR), downW
+	upR, upW, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a control pipe: %w", err)
+	}
+	passed, c.up = append(passed, upW), upR
+
+	c.proc, err = l.cfg.Host.Start(proc.Command{
+		Path: l.cfg.Path, Args: l.cfg.Args(job.Agent), Dir: job.WorkingDir,
+		Env:   append(l.cfg.Env[:len(l.cfg.Env):len(l.cfg.Env)], ControlVar+"=1"),
+		Stdin: in, Stdout: c.out, Stderr: c.err, Extra: []*os.File{downR, upW},
+		Grace: l.cfg.Grace, Namespace: true, Marker: "QQ_EXECUTION_ID=" + job.ExecutionID,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start child: %w", err)
+	}
+	c.send(Frame{Type: TypeStart, Start: &start}, l.cfg.Grace)
+	return c, nil
+}
+
+// attend listens to the child until it is gone, and ends it when ctx is done.
+func (c *child) attend(ctx context.Context) {
+	asking, stopAsking := context.WithCancel(ctx)
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		c.listen(asking)
+	}()
+	select {
+	case <-c.proc.Done():
+	case <-ctx.Done():
+		c.stop(ctx)
+	}
+	// Nobody is left who could write into the pipe, so this ends; the deadline
+	// is for the one that got away.
+	_ = c.up.SetReadDeadline(time.Now().Add(c.cfg.Grace))
+	<-heard
+	stopAsking()
+	c.asks.Wait()
+}
+
+// stop is the ladder: a cancel frame, then signals.
+func (c *child) stop(ctx context.Context) {
+	why := ""
+	if cause := context.Cause(ctx); cause != nil {
+		why = cause.Error()
+	}
+	c.send(Frame{Type: TypeCancel, Cancel: &Cancel{Reason: why}}, c.cfg.Grace/10)
+	timer := time.NewTimer(c.cfg.Grace)
+	defer timer.Stop()
+	select {
+	case <-c.proc.Done():
+		return
+	case <-timer.C:
+	}
+	c.proc.Stop()
+	<-c.proc.Done()
+}
+
+// listen handles the frames of the child until its pipe ends.
+func (c *child) listen(ctx context.Context) {
+	r := newReader(c.up, MaxUp)
+	for {
+		f, err := r.next()
+		if err == nil {
+			err = c.handle(ctx, f)
+		}
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, ErrFrameBroken) || errors.Is(err, ErrFrameTooLong) {
+			c.wrong = err
+			c.proc.Stop()
+		}
+		return
+	}
+}
+
+// handle acts on one frame. An error says that the child broke the contract.
+func (c *child) handle(ctx context.Context, f Frame) error {
+	if c.hello == nil && f.Type != TypeHello {
+		return fmt.Errorf("%w: %q before hello", ErrFrameBroken, f.Type)
+	}
+	switch f.Type {
+	case TypeHello:
+		if f.Hello.Protocol != Version {
+			return fmt.Errorf("%w: it speaks version %d of the protocol (qq %s), this is %d (qq %s)",
+				ErrFrameBroken, f.Hello.Protocol, f.Hello.Version, Version, c.cfg.Version)
+		}
+		c.hello = f.Hello
+	case TypeEvent:
+		c.event(*f.Event)
+	case TypeAsk:
+		c.asks.Go(func() { c.answer(ctx, *f.Ask) })
+	case TypeResult:
+		c.last = f.Result
+	}
+	return nil
+}
+
+// event passes an event on, with the ids that we know, whatever it says.
+func (c *child) event(e event.Event) {
+	if c.cfg.Event == nil {
+		return
+	}
+	switch e.Type {
+	case event.ToolStart, event.ToolEnd, event.Token, event.SubAgentProgress:
+	default:
+		return // the start and the end of a child are facts of ours
+	}
+	e.ExecutionID, e.ParentExecutionID, e.BatchID = c.job.ExecutionID, c.job.Parent, c.job.BatchID
+	e.Agent, e.Depth, e.Result = c.job.Agent, c.job.Depth, nil
+	c.cfg.Event(e)
+}
+
+// answer runs the tasks that the child asks for and sends their results.
+func (c *child) answer(ctx context.Context, ask Ask) {
+	for _, r := range c.job.Delegate(ctx, ask.Delegate) {
+		c.send(Frame{Type: TypeAnswer, Answer: &Answer{ID: ask.ID, Result: &r}}, time.Minute)
+	}
+	c.send(Frame{Type: TypeAnswer, Answer: &Answer{ID: ask.ID, Last: true}}, time.Minute)
+}
+
+// send writes one frame down. A child that does not take it within the time has
+// broken the contract or is gone; how it ends says which.
+func (c *child) send(f Frame, within time.Duration) {
+	line, err := encode(f)
+	if err != nil {
+		return
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_ = c.down.SetWriteDeadline(time.Now().Add(within))
+	_, _ = c.down.Write(line)
+}
+
+// close gives back what the child used.
+func (c *child) close() {
+	for _, f := range []*os.File{c.down, c.up, c.out, c.err} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	if c.out != nil {
+		_ = os.Remove(c.outPath) // gone already when it was kept
+	}
+}

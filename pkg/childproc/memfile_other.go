@@ -1,0 +1,11 @@
+//go:build !linux
+
+package childproc
+
+import (
+	"errors"
+	"os"
+)
+
+// memFile is a file without a place on disk.
+func memFile() (*os.File, error) { return nil, errors.ErrUnsupported }

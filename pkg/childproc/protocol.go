@@ -1,0 +1,202 @@
+package childproc
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"qq/pkg/agents"
+	"qq/pkg/event"
+	"qq/pkg/task"
+)
+
+// Version is the version of the protocol. Both ends are the same binary, so
+// they must agree on it exactly.
+const Version = 1
+
+// Limits of one frame, in bytes with its newline. What a child says is bounded
+// tightly: it may have been talked into anything. What the root says is its own
+// and holds whole results.
+const (
+	MaxUp   = 4 << 20
+	MaxDown = 256 << 20
+)
+
+// ControlVar is the environment variable that tells a process that it is a
+// child: its descriptors 3 and 4 are the control pipes, down and up.
+const ControlVar = "QQ_CONTROL"
+
+const (
+	downFD = 3
+	upFD   = 4
+)
+
+// Type names a kind of frame. Frames of an unknown type, and unknown fields, are
+// ignored: a newer end may say more than an older one understands.
+type Type string
+
+// Frames: start, answer and cancel go down; hello, event, ask and result go up.
+const (
+	TypeStart  Type = "start"
+	TypeAnswer Type = "answer"
+	TypeCancel Type = "cancel"
+	TypeHello  Type = "hello"
+	TypeEvent  Type = "event"
+	TypeAsk    Type = "ask"
+	TypeResult Type = "result"
+)
+
+// Frame is one line on a control pipe: a JSON object. The field named like the
+// type is set.
+type Frame struct {
+	Type   Type         `json:"type"`
+	Start  *Start       `json:"start,omitempty"`
+	Answer *Answer      `json:"answer,omitempty"`
+	Cancel *Cancel      `json:"cancel,omitempty"`
+	Hello  *Hello       `json:"hello,omitempty"`
+	Event  *event.Event `json:"event,omitempty"`
+	Ask    *Ask         `json:"ask,omitempty"`
+	Result *Result      `json:"result,omitempty"`
+}
+
+// Hello is the first frame of a child, before it does any work.
+type Hello struct {
+	Protocol int    `json:"protocol"`
+	Version  string `json:"version"` // of the program
+}
+
+// Start is the first frame of the root: everything that a child needs to know
+// and that is not the task itself, which comes on stdin.
+type Start struct {
+	Protocol    int             `json:"protocol"`
+	ExecutionID string          `json:"execution_id"`
+	Parent      string          `json:"parent,omitempty"`
+	BatchID     string          `json:"batch_id,omitempty"`
+	Depth       int             `json:"depth"`
+	CanDelegate bool            `json:"can_delegate"`
+	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // Unix time; 0 is none
+	Agent       agents.Agent    `json:"agent"`
+	ReadOnly    bool            `json:"read_only,omitempty"`
+	Schema      json.RawMessage `json:"schema,omitempty"`
+	MaxTokens   int             `json:"max_tokens,omitempty"`
+	Events      bool            `json:"events,omitempty"` // events are wanted
+	// Backend describes the model; only the application reads it.
+	Backend json.RawMessage `json:"backend"`
+}
+
+// Ask is a request of a child to the root.
+type Ask struct {
+	ID       int64       `json:"id"`
+	Delegate []task.Task `json:"delegate,omitempty"`
+}
+
+// Answer is one result of an Ask; Last marks that no more follow.
+type Answer struct {
+	ID     int64        `json:"id"`
+	Result *task.Result `json:"result,omitempty"`
+	Last   bool         `json:"last,omitempty"`
+}
+
+// Cancel asks a child to end now and to hand back what it has.
+type Cancel struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// Result is the last frame of a child: how its task ended. The answer itself is
+// on stdout.
+type Result struct {
+	Status       task.Status     `json:"status"`
+	Error        string          `json:"error,omitempty"`
+	Usage        task.Usage      `json:"usage"`
+	Bytes        int64           `json:"bytes"` // written to stdout
+	ChangedFiles []string        `json:"changed_files,omitempty"`
+	Structured   json.RawMessage `json:"structured,omitempty"`
+	Warnings     []string        `json:"warnings,omitempty"`
+}
+
+// What can be wrong with a frame. After either of them nothing more can be read
+// from that pipe with confidence.
+var (
+	ErrFrameTooLong = errors.New("frame too long")
+	ErrFrameBroken  = errors.New("broken frame")
+)
+
+// reader reads frames of at most limit bytes.
+type reader struct {
+	r     *bufio.Reader
+	limit int
+}
+
+func newReader(r io.Reader, limit int) *reader {
+	return &reader{bufio.NewReaderSize(r, 4096), limit}
+}
+
+// next returns the next frame. At the end it returns io.EOF; a last line without
+// a newline was cut off by the death of the writer and counts as the end too.
+func (r *reader) next() (Frame, error) {
+	line, err := r.line()
+	if err != nil {
+		return Frame{}, err
+	}
+	var f Frame
+	if err := json.Unmarshal(line, &f); err != nil {
+		return Frame{}, fmt.Errorf("%w: %w", ErrFrameBroken, err)
+	}
+	if !f.whole() {
+		return Frame{}, fmt.Errorf("%w: %q without its content", ErrFrameBroken, f.Type)
+	}
+	return f, nil
+}
+
+func (r *reader) line() ([]byte, error) {
+	line, err := r.r.ReadSlice('\n')
+	if err == nil && len(line) <= r.limit {
+		return line, nil
+	}
+	long := append([]byte(nil), line...)
+	for errors.Is(err, bufio.ErrBufferFull) && len(long) <= r.limit {
+		line, err = r.r.ReadSlice('\n')
+		long = append(long, line...)
+	}
+	switch {
+	case len(long) > r.limit:
+		return nil, fmt.Errorf("%w: over %d bytes", ErrFrameTooLong, r.limit)
+	case err != nil:
+		return nil, io.EOF
+	}
+	return long, nil
+}
+
+// whole reports whether f carries what its type promises.
+func (f Frame) whole() bool {
+	switch f.Type {
+	case TypeStart:
+		return f.Start != nil
+	case TypeAnswer:
+		return f.Answer != nil
+	case TypeCancel:
+		return f.Cancel != nil
+	case TypeHello:
+		return f.Hello != nil
+	case TypeEvent:
+		return f.Event != nil
+	case TypeAsk:
+		return f.Ask != nil
+	case TypeResult:
+		return f.Result != nil && f.Result.Status.Final()
+	case "":
+		return false
+	}
+	return true
+}
+
+// encode returns f as one line.
+func encode(f Frame) ([]byte, error) {
+	line, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s frame: %w", f.Type, err)
+	}
+	return append(line, '\n'), nil
+}

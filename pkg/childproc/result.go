@@ -1,0 +1,93 @@
+package childproc
+
+import (
+	"fmt"
+	"strings"
+
+	"qq/internal/proc"
+	"qq/pkg/task"
+)
+
+// result says what became of the child, from how its process ended and from its
+// result frame.
+func (c *child) result() task.Result {
+	exit := c.proc.Wait()
+	r := c.job.Ended(task.NoResult, "")
+	status, why := c.verdict(exit)
+	r.End(status, why)
+	if c.last != nil {
+		r.Usage, r.ChangedFiles = c.last.Usage, c.last.ChangedFiles
+		r.Structured, r.Warnings = c.last.Structured, c.last.Warnings
+	}
+	if exit.Left > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d processes that it left behind were ended", exit.Left))
+	}
+	c.readAnswer(&r)
+	// The code of the process, unless that would call a failure a success.
+	switch {
+	case exit.Signal != 0:
+		r.ExitCode = 128 + int(exit.Signal)
+	case exit.Code != 0:
+		r.ExitCode = exit.Code
+	}
+	return r
+}
+
+// verdict is the status of the child, and the error text for a failure.
+func (c *child) verdict(exit proc.Exit) (task.Status, string) {
+	switch {
+	case c.wrong != nil:
+		return task.Failed, c.withTail("child broke the protocol: " + c.wrong.Error())
+	case c.last == nil && exit.Signal != 0:
+		return task.Killed, c.withTail(fmt.Sprintf("child was killed by signal %d (%v)", int(exit.Signal), exit.Signal))
+	case c.last == nil && exit.Code != 0:
+		return task.NoResult, c.withTail(fmt.Sprintf("child exited with code %d without a result", exit.Code))
+	case c.last == nil:
+		return task.NoResult, c.withTail("child exited without a result")
+	case c.last.Status != task.Completed:
+		if c.last.Error == "" {
+			return c.last.Status, c.withTail("child ended with status " + string(c.last.Status))
+		}
+		return c.last.Status, c.last.Error
+	case exit.Signal != 0 || exit.Code != 0:
+		return task.Failed, c.withTail(fmt.Sprintf("child said completed and ended with code %d, signal %d", exit.Code, int(exit.Signal)))
+	}
+	return task.Completed, ""
+}
+
+// readAnswer puts the child's output into r, cut to what is handed on.
+func (c *child) readAnswer(r *task.Result) {
+	info, err := c.out.Stat()
+	if err == nil && r.Success && info.Size() != c.last.Bytes {
+		r.End(task.Failed, fmt.Sprintf("the answer is damaged: %d of %d bytes are there", info.Size(), c.last.Bytes))
+	}
+	var text excerpt
+	if err == nil {
+		text, err = readExcerpt(c.out, info.Size(), c.cfg.MaxOutput)
+	}
+	if err != nil {
+		r.End(task.Failed, "read the answer of the child: "+err.Error())
+		return
+	}
+	if text.repaired {
+		r.Warnings = append(r.Warnings, "the output was not valid UTF-8 and was repaired")
+	}
+	if text.leftOut > 0 {
+		r.Truncated = true
+		if r.OutputFile, err = keep(c.outPath, c.cfg.Keep); err != nil {
+			r.Warnings = append(r.Warnings, "the full output is lost: "+err.Error())
+		}
+	}
+	r.Output = text.join(c.cfg.MaxOutput, r.OutputFile)
+	if r.Success && strings.TrimSpace(r.Output) == "" {
+		r.End(task.Empty, "the agent gave an empty answer")
+	}
+}
+
+// withTail adds the end of what the child said on stderr to an error text.
+func (c *child) withTail(msg string) string {
+	if tail := lastLines(c.err, 2048, 6); tail != "" {
+		return msg + ": " + tail
+	}
+	return msg
+}
