@@ -1,0 +1,222 @@
+// Package ollama is the model backend for an Ollama server.
+//
+// A [Client] knows one server: it lists models, describes one ([Client.Show]),
+// or picks one ([Client.Pick]). A [Model] is what the server says about a
+// model; whoever starts other processes looks it up once and hands it on, so
+// that each of them makes one request, the chat itself. [Client.Backend] makes
+// an [llm.Backend] of a Model.
+//
+// A chat states its context size each time (num_ctx): enough for the prompt and
+// an answer, one of few sizes, at most what the model has, and never smaller
+// than before, because the server loads a model again for each new size. The
+// prompt is measured by estimate and corrected by what the server counts. The
+// server is told not to shorten a prompt and not to drop its beginning while it
+// answers; when it says that a prompt is too long, the next larger size is
+// tried, up to that of the model. A prompt that was cut all the same is a
+// context overflow, never an answer.
+//
+// Every failure is an [*llm.Error], except that a context that ended is
+// returned as its cause. An answer counts only when the server said that it is
+// done. What came before a failure stands in the response.
+//
+// Not promised: that an empty answer is an error (that is the caller's
+// judgement); that tools and a schema work in one request (a server that is
+// held to a schema calls no tools).
+package ollama
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ollama/ollama/api"
+
+	"qq/pkg/llm"
+)
+
+// pickTimeout bounds each question that [Client.Pick] asks.
+const pickTimeout = 2 * time.Second
+
+// Model is what a server says about a model.
+type Model struct {
+	Name     string `json:"name"`
+	Context  int    `json:"context"`  // tokens the model has; 0 is unknown
+	Tools    bool   `json:"tools"`    // it can call tools
+	Thinking bool   `json:"thinking"` // it can think before it answers
+}
+
+// Client talks to one Ollama server. It is safe for use by several goroutines.
+type Client struct {
+	base      *url.URL
+	transport *http.Transport
+}
+
+// New returns a client for the server at host, which is written as in
+// OLLAMA_HOST; empty means the default. Nothing is connected yet.
+func New(host string) (*Client, error) {
+	base, err := parseHost(host)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{base: base, transport: newTransport(base)}, nil
+}
+
+// Host is the address of the server.
+func (c *Client) Host() string { return c.base.String() }
+
+// Close gives up idle connections.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// request makes an API client for one request.
+func (c *Client) request() (*api.Client, *trip) {
+	t := &trip{next: c.transport}
+	return api.NewClient(c.base, &http.Client{
+		Transport: t,
+		// A redirect could lead a conversation to a server that nobody named;
+		// trip makes an error of it before this is asked.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}), t
+}
+
+// Version is the version of the server.
+func (c *Client) Version(ctx context.Context) (string, error) {
+	client, t := c.request()
+	v, err := client.Version(ctx)
+	if err != nil {
+		return "", c.explain(ctx, "", t, err)
+	}
+	return v, nil
+}
+
+// List names the models that the server has, the newest first.
+func (c *Client) List(ctx context.Context) ([]string, error) {
+	models, err := c.tags(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(models))
+	for i := range models {
+		names[i] = models[i].Name
+	}
+	return names, nil
+}
+
+func (c *Client) tags(ctx context.Context) ([]api.ListModelResponse, error) {
+	client, t := c.request()
+	list, err := client.List(ctx)
+	if err != nil {
+		return nil, c.explain(ctx, "", t, err)
+	}
+	slices.SortStableFunc(list.Models, func(a, b api.ListModelResponse) int {
+		return b.ModifiedAt.Compare(a.ModifiedAt)
+	})
+	return list.Models, nil
+}
+
+// Show describes the model of that name.
+func (c *Client) Show(ctx context.Context, name string) (Model, error) {
+	m, _, err := c.show(ctx, name)
+	return m, err
+}
+
+// show also says whether the model can chat at all; one for embeddings cannot.
+func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, err error) {
+	client, t := c.request()
+	resp, err := client.Show(ctx, &api.ShowRequest{Model: name})
+	if err != nil {
+		return Model{}, false, c.explain(ctx, name, t, err)
+	}
+	m = Model{Name: name, Context: contextLength(resp.ModelInfo)}
+	for _, capability := range resp.Capabilities {
+		switch capability {
+		case "completion":
+			chats = true
+		case "tools":
+			m.Tools = true
+		case "thinking":
+			m.Thinking = true
+		}
+	}
+	// A server that is too old to say what a model can do serves chat models.
+	return m, chats || len(resp.Capabilities) == 0, nil
+}
+
+// contextLength finds "<architecture>.context_length" in what the server knows
+// about a model.
+func contextLength(info map[string]any) int {
+	arch, _ := info["general.architecture"].(string)
+	n, ok := info[arch+".context_length"].(float64)
+	if !ok {
+		for key, v := range info {
+			if f, isNumber := v.(float64); isNumber && strings.HasSuffix(key, ".context_length") {
+				n = max(n, f)
+			}
+		}
+	}
+	if n < 1 || n > 1<<30 {
+		return 0
+	}
+	return int(n)
+}
+
+// Pick chooses the newest model that has tools, or else the newest that can
+// chat. Models that the server only passes on to another host are left out:
+// nobody named that host. Where no server listens it fails at once, where one
+// hangs within two seconds; a server without a model to pick is an
+// [*llm.Error] of kind [llm.UnknownModel].
+func (c *Client) Pick(ctx context.Context) (Model, error) {
+	models, err := quick(ctx, c, c.tags)
+	if err != nil {
+		return Model{}, err
+	}
+	var best *Model
+	var skipped error
+	for _, entry := range models {
+		if entry.RemoteHost != "" {
+			continue
+		}
+		chats := false
+		m, err := quick(ctx, c, func(ctx context.Context) (m Model, err error) {
+			m, chats, err = c.show(ctx, entry.Name)
+			return m, err
+		})
+		switch {
+		case ctx.Err() != nil, isKind(err, llm.Unreachable):
+			return Model{}, err
+		case err != nil:
+			skipped = err // one broken model does not hide the others
+		case m.Tools && chats:
+			return m, nil
+		case chats && best == nil:
+			best = &m
+		}
+	}
+	if best != nil {
+		return *best, nil
+	}
+	if skipped != nil {
+		return Model{}, skipped
+	}
+	return Model{}, &llm.Error{Kind: llm.UnknownModel,
+		Problem: fmt.Sprintf("Ollama at %s has no model of its own that can chat", c.base.Host),
+		Hint:    "get one, for example: ollama pull qwen3"}
+}
+
+// quick asks f one question that is not worth a long wait.
+func quick[T any](ctx context.Context, c *Client, f func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, pickTimeout, &llm.Error{Kind: llm.Unreachable,
+		Problem: fmt.Sprintf("no answer from Ollama at %s within %v", c.base.Host, pickTimeout),
+		Hint:    "look after the server, or set OLLAMA_HOST"})
+	defer cancel()
+	return f(ctx)
+}
+
+func isKind(err error, kind llm.Kind) bool {
+	e, ok := errors.AsType[*llm.Error](err)
+	return ok && e.Kind == kind
+}
