@@ -1,0 +1,142 @@
+package toolbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+// echo answers each task with its text.
+type echo struct{}
+
+func (echo) Delegate(_ context.Context, tasks []task.Task) (results []task.Result) {
+	for i, t := range tasks {
+		r := t.Ended(task.Completed, "")
+		r.Index, r.Output = i, t.Agent+" <"+t.Text+">"
+		results = append(results, r)
+	}
+	return results
+}
+
+// scripted records what it is asked and answers what it is told.
+type scripted struct {
+	asked   []task.Task
+	results []task.Result
+}
+
+func (s *scripted) Delegate(_ context.Context, tasks []task.Task) []task.Result {
+	s.asked = tasks
+	return s.results
+}
+
+func delegating(d Delegator) tool.Set {
+	return Delegation(d, func() []AgentInfo {
+		return []AgentInfo{{"coder", "content-modification", "Writes\ncode."}, {"explorer", "information-gathering", "Finds."}}
+	})
+}
+
+func TestDelegateTask(t *testing.T) {
+	s := &scripted{results: []task.Result{{Success: true, Output: "done"}}}
+	r := call(t, delegating(s), "delegate_task", `{"task":"do","agent":"coder","context":"c","timeout":"60","model":"m","read_only":"true","schema":{"type":"object"},"working_dir":"sub"}`)
+	assert.Equal(t, tool.Text("done"), r)
+	assert.Equal(t, []task.Task{{Text: "do", Agent: "coder", Context: "c", Timeout: 60, Model: "m", ReadOnly: true,
+		Schema: json.RawMessage(`{"type":"object"}`), WorkingDir: "sub"}}, s.asked)
+
+	call(t, delegating(s), "delegate_task", `{"task":"do"}`)
+	assert.Equal(t, task.DefaultAgent, s.asked[0].Agent)
+}
+
+func TestDelegateTaskFailures(t *testing.T) {
+	for _, test := range []struct {
+		err, output, want string
+	}{
+		{"Child process timed out after 300s", "", "Child agent error: Child process timed out after 300s"},
+		{"Sub-agent inactive for 300 seconds", "half", "Child agent error: Sub-agent inactive for 300 seconds\n\nPartial output:\nhalf"},
+		{"Error: Maximum recursion depth (3) exceeded", "", "Error: Maximum recursion depth (3) exceeded"},
+		{"Cannot delegate to self", " \n", "Child agent error: Cannot delegate to self"},
+	} {
+		ended := task.Task{}.Ended(task.Failed, test.err)
+		ended.Output = test.output
+		r := call(t, delegating(&scripted{results: []task.Result{ended}}), "delegate_task", `{"task":"do"}`)
+		assert.Equal(t, tool.Failure(test.want), r)
+	}
+}
+
+func TestDelegateTaskRefusesWhatIsWrong(t *testing.T) {
+	s := &scripted{}
+	for args, want := range map[string]string{
+		`{}`:                                   `Error: "task" is missing: say what to do`,
+		`{"task":"x","agnet":"y"}`:             `Error: unknown key "agnet", did you mean "agent"? (known: `,
+		`{"task":"x","timeout":"soon"}`:        `Error: "timeout" must be a number`,
+		`{"task":"x","targets":["a"]}`:         `Error: "targets" is not supported by this version`,
+		`{"task":"x","working_dir":"/"}`:       `Error: "working_dir" must be a folder inside the working directory`,
+		`{"task":"x","working_dir":"a/../.."}`: `Error: "working_dir" must be a folder inside the working directory`,
+		`[]`:                                   `Error: must be a JSON object`,
+		``:                                     `Error: "task" is missing: say what to do`,
+		`{"task":"x","task":"y"}`:              `Error: "task" is given twice`,
+	} {
+		r := call(t, delegating(s), "delegate_task", args)
+		assert.True(t, strings.HasPrefix(r.Content, want), r.Content)
+	}
+	assert.Nil(t, s.asked, "nothing was started")
+	assert.True(t, call(t, delegating(s), "delegate_task", `{"task":"x"}`).Failed, "a result must come back")
+}
+
+func TestRunParallelTasks(t *testing.T) {
+	for _, args := range []string{
+		`{"tasks":[{"task":"a"},{"task":"b","agent":"coder","timeout":"9"}]}`,
+		`{"tasks_json":"[{\"task\":\"a\"},{\"task\":\"b\",\"agent\":\"coder\"}]"}`,
+		with("tasks_json", "```json\n[{\"task\":\"a\"},\n{\"task\":\"b\",\"agent\":\"coder\"}]\n```\n"),
+		with("tasks", "``` [{\"task\":\"a\"},{\"task\":\"b\",\"agent\":\"coder\"}]```"),
+		`{"tasks_json":[{"task":"a"},{"task":"b","agent":"coder"}],"tasks":null}`,
+	} {
+		r := call(t, delegating(echo{}), "run_parallel_tasks", args)
+		require.False(t, r.Failed, r.Content)
+		var results []task.Result
+		require.NoError(t, json.Unmarshal([]byte(r.Content), &results))
+		require.Len(t, results, 2)
+		assert.Equal(t, "default <a>", results[0].Output)
+		assert.Equal(t, "coder <b>", results[1].Output)
+		assert.Contains(t, r.Content, "<a>", "nothing is escaped for HTML")
+		assert.NotContains(t, r.Content, "\n")
+	}
+}
+
+func TestRunParallelTasksRefusesAll(t *testing.T) {
+	many := "[" + strings.TrimSuffix(strings.Repeat(`{"task":"x"},`, 101), ",") + "]"
+	s := &scripted{}
+	for args, want := range map[string]string{
+		`{"tasks":[{"task":"a"},{"task":"b","timeout":"x"}]}`: `Error: task 1: "timeout" must be a number. Nothing was started`,
+		`{"tasks":[{"task":"a"},{"task":"b","needs":["a"]}]}`: `Error: task 1: "needs" is not supported by this version. Nothing was started`,
+		`{"tasks":[{"task":"a"},"b"]}`:                        `Error: task 1: must be a JSON object. Nothing was started`,
+		`{"tasks":[{"task":"a"},{"tsk":"b"}]}`:                `Error: task 1: unknown key "tsk"`,
+		`{"tasks":[{"task":"a","task":"b"}]}`:                 `Error: task 0: "task" is given twice`,
+		`{"tasks":null}`:                                      `Error: argument "tasks" is missing. Nothing was started`,
+		`{"tasks_json":"null"}`:                               `Error: must be a JSON array of tasks. Nothing was started`,
+		`{"tasks":{"task":"a"}}`:                              `Error: must be a JSON array of tasks. Nothing was started`,
+		`{"tasks_json":"[{\"task\":"}`:                        `Error: not valid JSON: line 1: unexpected end of JSON input. Nothing was started`,
+		`{"tasks":[]}`:                                        `Error: 0 tasks in one call: give 1 to 100. Nothing was started`,
+		fmt.Sprintf(`{"tasks":%s}`, many):                     `Error: 101 tasks in one call: give 1 to 100. Nothing was started`,
+		`{"tasks":[{"task":"a","working_dir":"../x"}]}`:       `Error: task 0: "working_dir" must be a folder inside the working directory`,
+		`{"tasks":[{"task":"a"}],"tasks_json":"[]"}`:          `Error: give tasks or tasks_json, not both`,
+		`{}`:           `Error: argument "tasks" is missing. Nothing was started`,
+		`{"task":"a"}`: `Error: unknown argument "task" (accepted: tasks, tasks_json)`,
+	} {
+		r := call(t, delegating(s), "run_parallel_tasks", args)
+		assert.True(t, strings.HasPrefix(r.Content, want), r.Content)
+	}
+	assert.Nil(t, s.asked)
+}
+
+func TestListAgents(t *testing.T) {
+	assert.Equal(t, "coder (content-modification): Writes code.\nexplorer (information-gathering): Finds.",
+		call(t, delegating(echo{}), "list_agents", "{}").Content)
+}

@@ -1,0 +1,234 @@
+package toolbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"qq/pkg/tool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// plant writes files below a new folder and returns the folder and its tools.
+func plant(t testing.TB, files map[string]string) (string, tool.Set) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "work")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	for name, text := range files {
+		p := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o700))
+		require.NoError(t, os.WriteFile(p, []byte(text), 0o600))
+	}
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { root.Close() })
+	return dir, Files(root, Options{})
+}
+
+// call runs one tool.
+func call(t testing.TB, set tool.Set, name, args string) tool.Result {
+	t.Helper()
+	f, ok := set.Lookup(name)
+	require.True(t, ok, name)
+	r := f.Run(context.Background(), json.RawMessage(args))
+	if r.Failed != (strings.HasPrefix(r.Content, "Error: ") || strings.HasPrefix(r.Content, "Child agent error: ")) {
+		t.Errorf("failed is %v: %s", r.Failed, r.Content)
+	}
+	return r
+}
+
+// with is the arguments of a call, from keys and values.
+func with(pairs ...any) string {
+	args := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		args[pairs[i].(string)] = pairs[i+1]
+	}
+	data, err := json.Marshal(args)
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
+}
+
+// What a tool says that it accepts is what its schema says.
+func TestSpecs(t *testing.T) {
+	_, files := plant(t, nil)
+	set := append(files, Delegation(nil, func() []AgentInfo { return nil })...)
+	assert.Equal(t, []string{"read_file", "list_files", "list_directory", "grep_file", "delegate_task", "run_parallel_tasks", "list_agents"}, set.Names())
+	total := 0
+	for _, s := range set.Specs() {
+		var schema struct {
+			Type       string
+			Properties map[string]struct{ Type string }
+			Required   []string
+		}
+		require.NoError(t, json.Unmarshal(s.Parameters, &schema), "%s: %s", s.Name, s.Parameters)
+		assert.Equal(t, "object", schema.Type)
+		total += len(s.Description) + len(s.Parameters)
+		if s.Name == "delegate_task" {
+			continue // pkg/task says what it accepts
+		}
+		r := call(t, set, s.Name, `{"no such":1}`)
+		_, accepted, _ := strings.Cut(r.Content, "(accepted: ")
+		if len(schema.Properties) == 0 {
+			assert.Equal(t, "none)", accepted)
+			continue
+		}
+		names := strings.Split(strings.TrimSuffix(accepted, ")"), ", ")
+		assert.Len(t, names, len(schema.Properties), s.Name)
+		for _, n := range names {
+			assert.Contains(t, schema.Properties, n, s.Name)
+		}
+	}
+	assert.Less(t, total, 4500, "the tools are sent with every request")
+}
+
+func TestArguments(t *testing.T) {
+	_, set := plant(t, map[string]string{"a": "1\n2\n3\n"})
+	for args, want := range map[string]string{
+		`{"path":"a","start_line":2,"end_line":2}`:       "2\n[lines 2-2 of 3: read on with start_line=3]",
+		`{"path":"a","start_line":"2","end_line":" 3 "}`: "2\n3\n",
+		`{"path":"a","start_line":2.0,"end_line":null}`:  "2\n3\n",
+		`"{\"path\":\"a\",\"start_line\":3}"`:            "3\n",
+		`{"path":"a","start_line":0}`:                    "1\n2\n3\n",
+		`{"path":"a","lines":3}`:                         `Error: unknown argument "lines" (accepted: end_line, path, start_line)`,
+		`{"path":["a"]}`:                                 `Error: argument "path" must be text (accepted: end_line, path, start_line)`,
+		`{"path":"a","start_line":"two"}`:                `Error: argument "start_line" must be a whole number (accepted: end_line, path, start_line)`,
+		`{"path":"a","start_line":1.5}`:                  `Error: argument "start_line" must be a whole number (accepted: end_line, path, start_line)`,
+		`{"path":"a","start_line":1e300}`:                `Error: argument "start_line" must be a whole number (accepted: end_line, path, start_line)`,
+		`{"path":"a","start_line":{}}`:                   `Error: argument "start_line" must be a whole number (accepted: end_line, path, start_line)`,
+		`{}`:                                             `Error: argument "path" is missing`,
+		``:                                               `Error: argument "path" is missing`,
+		`null`:                                           `Error: argument "path" is missing`,
+		`[1]`:                                            `Error: the arguments must be a JSON object`,
+		`"path"`:                                         `Error: the arguments must be a JSON object`,
+		`{"path":`:                                       `Error: the arguments must be a JSON object`,
+		`{"path":"a","start_line":3,"end_line":2}`:       `Error: end_line 2 is before start_line 3`,
+		`{"path":"a","start_line":9}`:                    `Error: a has 3 lines: start_line 9 is after its end`,
+	} {
+		assert.Equal(t, want, call(t, set, "read_file", args).Content, args)
+	}
+	assert.Equal(t, "a:1: 1", call(t, set, "grep_file", `{"pattern":"1","ignore_case":"True"}`).Content)
+	assert.Equal(t, `Error: argument "ignore_case" must be true or false (accepted: context, glob, ignore_case, limit, path, pattern)`,
+		call(t, set, "grep_file", `{"pattern":"1","ignore_case":"maybe"}`).Content)
+}
+
+func FuzzArguments(f *testing.F) {
+	for _, s := range []string{`{"path":"a"}`, `{"path":"../x","start_line":"9"}`, `"{}"`, `{"pattern":"(","glob":"{"}`, `{"tasks":[{"task":1}]}`, `{"tasks_json":"[{}]"}`} {
+		f.Add(s)
+	}
+	_, set := plant(f, map[string]string{"a": "1\n", "b/c": "2\n"})
+	set = append(set, Delegation(echo{}, func() []AgentInfo { return nil })...)
+	f.Fuzz(func(t *testing.T, args string) {
+		for _, name := range set.Names() {
+			call(t, set, name, args)
+		}
+	})
+}
+
+func TestPathsStayInside(t *testing.T) {
+	dir, set := plant(t, map[string]string{"a/x": "inside\n", "b": "b\n"})
+	outside := filepath.Join(filepath.Dir(dir), "outside")
+	require.NoError(t, os.Mkdir(outside, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(outside, "x"), []byte("SECRET"), 0o600))
+	for link, target := range map[string]string{
+		"up": "..", "abs": outside, "file": "../outside/x", "in": "a", "deep": "in/../in/x", "absin": filepath.Join(dir, "a"),
+		"loop": "loop", "dangling": "a/none", "twice": "up/outside",
+	} {
+		require.NoError(t, os.Symlink(target, filepath.Join(dir, link)))
+	}
+	for path, want := range map[string]string{
+		"a/x": "inside\n", "./a//x": "inside\n", "a/../a/x": "inside\n", "in/x": "inside\n", "deep": "inside\n", "absin/x": "inside\n",
+		filepath.Join(dir, "a/x"): "inside\n",
+		"../outside/x":            "Error: ../outside/x is outside the working directory: use a path inside it, relative to it",
+		"a/../../outside/x":       "Error: a/../../outside/x is outside the working directory: use a path inside it, relative to it",
+		"/etc/passwd":             "Error: /etc/passwd is outside the working directory: use a path inside it, relative to it",
+		dir + "/../outside/x":     "Error: " + dir + "/../outside/x is outside the working directory: use a path inside it, relative to it",
+		dir + "x":                 "Error: " + dir + "x is outside the working directory: use a path inside it, relative to it",
+		"up/outside/x":            "Error: up/outside/x is a link that leads out of the working directory",
+		"abs/x":                   "Error: abs/x is a link that leads out of the working directory",
+		"file":                    "Error: file is a link that leads out of the working directory",
+		"twice/x":                 "Error: twice/x is a link that leads out of the working directory",
+		"loop":                    "Error: loop leads through too many links",
+		"a":                       "Error: a is a folder: use list_directory",
+		"b/x":                     "Error: b/x does not exist: b is not a folder",
+		"a\x00":                   "Error: the path contains a NUL character",
+		"dangling":                "Error: dangling does not exist: look with list_directory at a",
+	} {
+		assert.Equal(t, want, call(t, set, "read_file", with("path", path)).Content, path)
+	}
+	for _, name := range []string{"list_files", "list_directory", "grep_file"} {
+		for _, path := range []string{"up", "abs", "..", "/", "up/outside"} {
+			args := with("path", path)
+			if name == "grep_file" {
+				args = with("path", path, "pattern", "S")
+			}
+			r := call(t, set, name, args)
+			assert.True(t, r.Failed, "%s %s: %s", name, path, r.Content)
+		}
+	}
+	assert.Equal(t, "a/x", call(t, set, "list_files", with("path", "in")).Content)
+	assert.Equal(t, "a/x:1: inside", call(t, set, "grep_file", with("path", "absin", "pattern", "i")).Content)
+}
+
+func TestMissingFileNamesTheNearest(t *testing.T) {
+	_, set := plant(t, map[string]string{"src/main.go": "", "src/main_test.go": "", "src/other.txt": "", "docs/x.md": ""})
+	for path, want := range map[string]string{
+		"src/mian.go":   "Error: src/mian.go does not exist. Similar: src/main.go",
+		"src/Main":      "Error: src/Main does not exist. Similar: src/main.go",
+		"scr/main.go":   "Error: scr/main.go does not exist",
+		"src/zzz":       "Error: src/zzz does not exist: look with list_directory at src",
+		"doc/x.md":      "Error: doc/x.md does not exist. Similar: docs",
+		"src/a/b/c/d.x": "Error: src/a/b/c/d.x does not exist: look with list_directory at src",
+	} {
+		got := call(t, set, "read_file", with("path", path)).Content
+		assert.True(t, strings.HasPrefix(got, want), got)
+	}
+}
+
+func TestSecrets(t *testing.T) {
+	secret := []string{".env", ".env.local", "a/.ENV", "x.pem", "x.key", "id_rsa", "sub/id_ed25519", ".netrc", ".aws/credentials", ".ssh/config",
+		"x.p12", ".npmrc", ".pgpass", "credentials.json", ".docker/config.json", ".git-credentials"}
+	open := []string{".env.example", "id_rsa.pub", "credentials", "config.json", "keys.go", "environment", "ssh/config", "monkey"}
+	files := map[string]string{}
+	for _, f := range append(secret, open...) {
+		files[f] = "token\n"
+	}
+	dir, set := plant(t, files)
+	require.NoError(t, os.Symlink(".env", filepath.Join(dir, "innocent.txt")))
+	for _, f := range append(secret, "innocent.txt") {
+		want := fmt.Sprintf("Error: %s looks like a file of secrets and is not read", f)
+		assert.Equal(t, want, call(t, set, "read_file", with("path", f)).Content)
+		assert.Equal(t, want, call(t, set, "grep_file", with("path", f, "pattern", "token")).Content)
+	}
+	for _, f := range open {
+		assert.Equal(t, "token\n", call(t, set, "read_file", with("path", f)).Content, f)
+	}
+	found := call(t, set, "grep_file", with("pattern", "token")).Content
+	assert.Equal(t, len(open), strings.Count(found, ": token"))
+	assert.True(t, strings.HasSuffix(found, fmt.Sprintf("\n[%d files that look like secrets were skipped]", len(secret))), found)
+	listed := call(t, set, "list_files", "{}").Content
+	for _, f := range secret {
+		assert.Contains(t, listed, f)
+	}
+}
+
+// A folder of secrets does not become harmless by working in it.
+func TestSecretsInTheRootItself(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), ".ssh")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config"), []byte("x"), 0o600))
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer root.Close()
+	assert.True(t, call(t, Files(root, Options{}), "read_file", with("path", "config")).Failed)
+}

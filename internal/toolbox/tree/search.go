@@ -1,0 +1,310 @@
+package tree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+const (
+	// maxChunk is how much of a file is searched at once. A longer line counts
+	// as several.
+	maxChunk   = 4 << 20
+	firstChunk = 64 << 10
+	// binaryHead is how much of a file is searched for a NUL.
+	binaryHead = 8 << 10
+	// batchFiles is how many files one worker takes at a time.
+	batchFiles = 64
+)
+
+// ErrBinary says that a file is not text.
+var ErrBinary = errors.New("is a binary file")
+
+// Search says what to search for and how.
+type Search struct {
+	*Pattern
+	Context int // lines around each match
+	Limit   int // matches to show; the others are counted
+	Workers int // files searched at once; 0 means what the machine has, 2 to 4
+	// Wants reports whether to search a file; nil means all. It is called by
+	// one goroutine.
+	Wants func(file string) bool
+	// Show makes a line of the answer. It may be called by several goroutines
+	// at once, and must not keep line.
+	Show func(file string, number int, line []byte, match bool) string
+}
+
+// Report is what a search found.
+type Report struct {
+	Blocks     []Block // at most as many as the limit
+	Matches    int     // lines that match, shown or not
+	Unreadable int     // files and folders
+}
+
+// Block is one match with its context.
+type Block struct {
+	Text  string
+	Apart bool // other lines lie between the block before and this one
+}
+
+// add takes over what other found, as far as limit allows.
+func (r *Report) add(other Report, limit int) {
+	r.Matches += other.Matches
+	r.Unreadable += other.Unreadable
+	r.Blocks = append(r.Blocks, other.Blocks[:min(len(other.Blocks), limit-len(r.Blocks))]...)
+}
+
+// batch is a run of files of one folder, which share the way to it.
+type batch struct {
+	dir   string
+	names []string
+	found chan Report // one
+}
+
+// Tree searches the regular files below start. One goroutine walks, a few
+// search, and the caller puts their reports together in the order of the paths.
+func (s Search) Tree(ctx context.Context, root *os.Root, start string) (Report, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	workers := s.Workers
+	if workers <= 0 {
+		workers = min(max(runtime.GOMAXPROCS(0), 2), 4)
+	}
+	work := make(chan *batch)
+	order := make(chan *batch, 4*workers) // bounds what is found but not yet taken
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel(nil)
+
+	var unreadable int
+	var walkErr error
+	group.Go(func() {
+		defer close(order)
+		defer close(work)
+		unreadable, walkErr = s.feed(ctx, root, start, func(b *batch) {
+			for _, ch := range []chan *batch{order, work} {
+				select {
+				case ch <- b:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	})
+	for range workers {
+		group.Go(func() {
+			sr := searcher{Search: s}
+			for b := range work {
+				b.found <- sr.searchBatch(ctx, root, b)
+			}
+		})
+	}
+	var all Report
+	for b := range order {
+		select {
+		case found := <-b.found:
+			all.add(found, s.Limit)
+		case <-ctx.Done():
+			return Report{}, context.Cause(ctx)
+		}
+	}
+	// order is closed, so the walk has ended; what was found last may be
+	// incomplete when the context ended as well.
+	if ctx.Err() != nil {
+		return Report{}, context.Cause(ctx)
+	}
+	all.Unreadable += unreadable
+	return all, walkErr
+}
+
+// File searches one file, whose name is used to show its lines.
+func (s Search) File(ctx context.Context, file string, in io.Reader) (Report, error) {
+	sr := searcher{Search: s}
+	err := sr.search(ctx, file, in)
+	return sr.found, err
+}
+
+// feed walks below start and sends the files to search in batches.
+func (s Search) feed(ctx context.Context, root *os.Root, start string, send func(*batch)) (unreadable int, err error) {
+	var next *batch
+	flush := func() {
+		if next != nil {
+			send(next)
+			next = nil
+		}
+	}
+	unreadable, err = Walk(ctx, root, start, func(file string, e fs.DirEntry) {
+		if !e.Type().IsRegular() || s.Wants != nil && !s.Wants(file) {
+			return // a link's target is searched under its own name
+		}
+		dir, name := path.Split(file)
+		if next != nil && (next.dir != dir || len(next.names) == batchFiles) {
+			flush()
+		}
+		if next == nil {
+			next = &batch{dir: dir, found: make(chan Report, 1)}
+		}
+		next.names = append(next.names, name)
+	})
+	flush()
+	return unreadable, err
+}
+
+// searcher searches one file after another and keeps its buffer.
+type searcher struct {
+	Search
+	buf   []byte
+	found Report
+
+	file string // being searched
+	line int    // lines before the chunk
+}
+
+func (s *searcher) searchBatch(ctx context.Context, root *os.Root, b *batch) Report {
+	s.found = Report{}
+	dir, err := root.OpenRoot(path.Clean(b.dir))
+	if err != nil {
+		return Report{Unreadable: len(b.names)}
+	}
+	defer dir.Close()
+	for _, name := range b.names {
+		if ctx.Err() != nil {
+			break
+		}
+		if err := s.searchName(ctx, dir, b.dir+name, name); err != nil && !errors.Is(err, ErrBinary) {
+			s.found.Unreadable++
+		}
+	}
+	return s.found
+}
+
+func (s *searcher) searchName(ctx context.Context, dir *os.Root, file, name string) error {
+	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return s.search(ctx, file, f)
+}
+
+// search looks through one file, a chunk of whole lines at a time.
+func (s *searcher) search(ctx context.Context, file string, in io.Reader) error {
+	if s.buf == nil {
+		s.buf = make([]byte, firstChunk)
+	}
+	s.file, s.line = file, 0
+	for kept, first := 0, true; ; first = false {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n, err := s.fill(in, kept)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		chunk := s.buf[:n]
+		if first && bytes.IndexByte(chunk[:min(n, binaryHead)], 0) >= 0 {
+			return ErrBinary
+		}
+		if err == io.EOF {
+			s.chunk(chunk)
+			return nil
+		}
+		whole := bytes.LastIndexByte(chunk, '\n') + 1
+		if whole == 0 {
+			whole = n
+		}
+		s.chunk(chunk[:whole])
+		s.line += bytes.Count(chunk[:whole], []byte{'\n'})
+		kept = copy(s.buf, chunk[whole:])
+	}
+}
+
+// fill reads behind the kept bytes until the buffer, which grows up to a
+// limit, is full or the file ends.
+func (s *searcher) fill(in io.Reader, kept int) (n int, err error) {
+	for n = kept; ; {
+		if n == len(s.buf) {
+			if n == maxChunk {
+				return n, nil
+			}
+			s.buf = append(s.buf, make([]byte, min(3*n, maxChunk-n))...)
+		}
+		m, err := in.Read(s.buf[n:])
+		if n += m; err != nil {
+			return n, err
+		}
+	}
+}
+
+// hit is a line of a chunk that matches.
+type hit struct {
+	start, end int
+	number     int
+}
+
+// chunk adds the matches in buf, which holds whole lines.
+func (s *searcher) chunk(buf []byte) {
+	var hits []hit
+	at, number := 0, s.line+1 // a place and the number of its line
+	s.lines(buf, func(start, end int) {
+		s.found.Matches++
+		if len(s.found.Blocks)+len(hits) == s.Limit {
+			return // counted only
+		}
+		number += bytes.Count(buf[at:start], []byte{'\n'})
+		at = start
+		hits = append(hits, hit{start, end, number})
+	})
+	shown := 0 // end of what the blocks show
+	for i, h := range hits {
+		ceiling := len(buf)
+		if i+1 < len(hits) {
+			ceiling = hits[i+1].start
+		}
+		from := before(buf, h.start, s.Context, shown)
+		to := after(buf, h.end, s.Context, ceiling)
+		var lines []string
+		lines = s.contextLines(lines, buf[from:h.start], h.number-bytes.Count(buf[from:h.start], []byte{'\n'}))
+		lines = append(lines, s.Show(s.file, h.number, buf[h.start:h.end], true))
+		lines = s.contextLines(lines, buf[min(h.end+1, to):to], h.number+1)
+		s.found.Blocks = append(s.found.Blocks, Block{strings.Join(lines, "\n"), s.Context > 0 && (i == 0 || from > shown)})
+		shown = to
+	}
+}
+
+// before goes n lines back from the line at start, at most to floor.
+func before(buf []byte, start, n, floor int) int {
+	for ; n > 0 && start > floor; n-- {
+		start = floor + bytes.LastIndexByte(buf[floor:start-1], '\n') + 1
+	}
+	return start
+}
+
+// after goes n lines on from the line that ends at end, at most to ceiling.
+func after(buf []byte, end, n, ceiling int) int {
+	pos := min(end+1, ceiling)
+	for ; n > 0 && pos < ceiling; n-- {
+		i := bytes.IndexByte(buf[pos:ceiling], '\n')
+		if i < 0 {
+			return ceiling
+		}
+		pos += i + 1
+	}
+	return pos
+}
+
+// contextLines appends the lines of text, whose first has that number.
+func (s *searcher) contextLines(lines []string, text []byte, number int) []string {
+	for line := range bytes.Lines(text) {
+		lines = append(lines, s.Show(s.file, number, bytes.TrimSuffix(line, []byte{'\n'}), false))
+		number++
+	}
+	return lines
+}
