@@ -1,0 +1,208 @@
+package taskfile
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"qq/pkg/task"
+)
+
+var errNotUTF8 = errors.New("not valid UTF-8\nhint: save the file as UTF-8")
+
+// eachLine hands on the lines that are not blank, without their ends.
+func (s Source) eachLine(r io.Reader, parse func(line []byte) (task.Task, error), emit emit) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxItem+2) // and its end
+	n := 0
+	at := func() string { return s.line(n) }
+	for lines.Scan() {
+		n++
+		line := lines.Bytes()
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		t, err := task.Task{}, errNotUTF8
+		if utf8.Valid(line) {
+			t, err = parse(line)
+		}
+		if err := emit(item{t, err, at}); err != nil {
+			return err
+		}
+	}
+	n++
+	return s.stopped(lines.Err(), at, emit)
+}
+
+// stopped reports why the input could not be read on; nil is its end.
+func (s Source) stopped(err error, at func() string, emit emit) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, bufio.ErrTooLong), errors.Is(err, errLong):
+		return emit(item{err: errLong, where: at})
+	}
+	return fmt.Errorf("read tasks: %s: %w", s.label(), err)
+}
+
+// lines makes a task of each line.
+func (s Source) lines(r io.Reader, emit emit) error {
+	if s.Template == "" {
+		return s.eachLine(r, func(line []byte) (task.Task, error) {
+			t := task.Task{Text: string(line)}
+			return t, t.Validate()
+		}, emit)
+	}
+	t, err := parseTemplate(s.Template, nil)
+	if err != nil {
+		return err
+	}
+	number := 0
+	return s.eachLine(r, func(line []byte) (task.Task, error) {
+		number++
+		return t.task(values{item: string(line), number: number})
+	}, emit)
+}
+
+// jsonLines reads one JSON object a line.
+func (s Source) jsonLines(r io.Reader, emit emit) error {
+	return s.eachLine(r, func(line []byte) (task.Task, error) {
+		t, err := task.Decode(line)
+		if err != nil && !json.Valid(line) {
+			return t, fmt.Errorf("not a JSON object on one line: %w\nhint: write one object a line, or an array; "+
+				"for lines of text use a .txt file", json.Unmarshal(line, new(json.RawMessage)))
+		}
+		return t, err
+	}, emit)
+}
+
+// csv reads rows under a header.
+func (s Source) csv(r io.Reader, comma rune, emit emit) error {
+	m := &meter{r: r, left: maxItem}
+	rows := csv.NewReader(m)
+	rows.Comma = comma
+	header, err := rows.Read()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return s.badRow(err, nil, nil, 1, emit)
+	}
+	if err := s.checkHeader(header); err != nil {
+		return err
+	}
+	var t template
+	if s.Template != "" {
+		if t, err = parseTemplate(s.Template, header); err != nil {
+			return err
+		}
+	}
+	for n, line := 0, 1; ; {
+		m.left = maxItem
+		row, err := rows.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return s.badRow(err, row, header, line, emit)
+		}
+		if !slices.ContainsFunc(row, func(cell string) bool { return strings.TrimSpace(cell) != "" }) {
+			continue // spreadsheets end in rows of commas
+		}
+		n++
+		line, _ = rows.FieldPos(0)
+		it := item{where: func() string { return s.line(line) }}
+		switch {
+		case slices.ContainsFunc(row, func(cell string) bool { return !utf8.ValidString(cell) }):
+			it.err = errNotUTF8
+		case t != nil:
+			it.task, it.err = t.task(values{item: join(row, comma), number: n, cells: row})
+		default:
+			it.task, it.err = decodeRow(header, row)
+		}
+		if err := emit(it); err != nil {
+			return err
+		}
+	}
+}
+
+// checkHeader checks the names of columns and trims them.
+func (s Source) checkHeader(header []string) error {
+	for i, name := range header {
+		name = strings.TrimSpace(name)
+		if !utf8.ValidString(name) {
+			return fmt.Errorf("read tasks: %s: the header is %w", s.line(1), errNotUTF8)
+		}
+		if name != "" && slices.Contains(header[:i], name) {
+			return fmt.Errorf("read tasks: %s: the column %q is there twice", s.line(1), name)
+		}
+		header[i] = name
+	}
+	if s.Template == "" && !slices.Contains(header, "task") {
+		return fmt.Errorf("read tasks: %s: no column is called \"task\"; the columns are %s\n"+
+			"hint: name one so, or say what to do with a row: -m 'Summarize {%s}'", s.line(1), list(header), header[0])
+	}
+	return nil
+}
+
+// badRow reports a row that cannot be read; last is where the one before began.
+func (s Source) badRow(err error, row, header []string, last int, emit emit) error {
+	pe, ok := errors.AsType[*csv.ParseError](err)
+	if !ok {
+		return s.stopped(err, func() string { return "after " + s.line(last) }, emit)
+	}
+	it := item{err: fmt.Errorf("not valid CSV: %w\nhint: put a cell with quotes, commas or line ends into quotes, and write its quotes twice", pe.Err),
+		where: func() string { return s.line(pe.StartLine) }}
+	if errors.Is(err, csv.ErrFieldCount) {
+		it.err = fmt.Errorf("the row has %d cells, the header has %d\nhint: put a cell that contains the separator into quotes", len(row), len(header))
+	}
+	return emit(it)
+}
+
+// join writes a row as one line of its file.
+func join(row []string, comma rune) string {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	w.Comma = comma
+	_ = w.Write(row) // a Builder takes everything
+	w.Flush()
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// decodeRow makes a task of a row whose columns are called as the keys of a
+// task. Empty cells are absent.
+func decodeRow(columns, row []string) (task.Task, error) {
+	fields := map[string]json.RawMessage{}
+	for i, cell := range row {
+		trimmed := strings.TrimSpace(cell)
+		if trimmed == "" {
+			continue
+		}
+		value, err := json.Marshal(cell)
+		if err != nil {
+			return task.Task{}, err
+		}
+		switch columns[i] {
+		case "read_only": // spreadsheets write TRUE
+			trimmed = strings.ToLower(trimmed)
+			fallthrough
+		case "timeout", "schema":
+			if json.Valid([]byte(trimmed)) {
+				value = json.RawMessage(trimmed)
+			}
+		}
+		fields[columns[i]] = value
+	}
+	data, err := json.Marshal(fields)
+	if err != nil {
+		return task.Task{}, err
+	}
+	return task.Decode(data)
+}

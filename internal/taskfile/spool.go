@@ -1,0 +1,108 @@
+package taskfile
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"qq/pkg/task"
+)
+
+// Spool holds the tasks of a batch that was checked.
+type Spool struct {
+	file *os.File
+	size int64
+	n    int
+}
+
+// Check reads all tasks of in, in order, and keeps them in a temporary file in
+// dir, which is made when it is missing. valid, unless nil, is asked about each
+// task and its index, for what only the caller can know. The first problem is
+// returned and nothing is kept.
+//
+// The file has no name any more when Check returns, so nothing is left of it
+// however the process ends.
+func Check(in Source, dir string, valid func(int, task.Task) error) (*Spool, error) {
+	s, err := newSpool(dir)
+	if err != nil {
+		return nil, fmt.Errorf("keep tasks: %w", err)
+	}
+	if err := s.fill(in, valid); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func newSpool(dir string) (*Spool, error) {
+	if dir != "" {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.CreateTemp(dir, "batch-*.jsonl") // mode 0600
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Spool{file: f}, nil
+}
+
+func (s *Spool) fill(in Source, valid func(int, task.Task) error) error {
+	w := bufio.NewWriterSize(s.file, 64<<10)
+	enc := json.NewEncoder(w)
+	err := in.each(func(it item) error {
+		err := it.err
+		if err == nil && valid != nil {
+			err = valid(s.n, it.task)
+		}
+		if err != nil {
+			return fmt.Errorf("task %d (%s): %w", s.n, it.where(), err)
+		}
+		if err := enc.Encode(it.task); err != nil {
+			return fmt.Errorf("keep task %d: %w", s.n, err)
+		}
+		s.n++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if s.n == 0 {
+		return fmt.Errorf("%w: %s holds none", ErrNoTasks, in.label())
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("keep tasks: %w", err)
+	}
+	s.size, err = s.file.Seek(0, io.SeekCurrent)
+	return err
+}
+
+// Len is the number of tasks.
+func (s *Spool) Len() int { return s.n }
+
+// Tasks hands out the tasks in order. It may be used several times, and by
+// several goroutines at once. An error ends it.
+func (s *Spool) Tasks() iter.Seq2[task.Task, error] {
+	return func(yield func(task.Task, error) bool) {
+		dec := json.NewDecoder(io.NewSectionReader(s.file, 0, s.size))
+		for i := range s.n {
+			var t task.Task
+			if err := dec.Decode(&t); err != nil {
+				yield(task.Task{}, fmt.Errorf("read task %d again: %w", i, err))
+				return
+			}
+			if !yield(t, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Close lets go of the tasks.
+func (s *Spool) Close() error { return s.file.Close() }

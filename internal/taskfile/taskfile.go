@@ -1,0 +1,235 @@
+// Package taskfile turns every input of a batch into a stream of tasks: a JSON
+// array, JSON Lines, CSV, one task a line, or a template with files, lines or
+// rows to fill into it.
+//
+// Flow: [Check] reads a [Source] to its end, checks every task and writes it to
+// a private temporary file, so that one bad task refuses the whole batch before
+// anything starts. The [Spool] it returns hands the tasks out again. Memory does
+// not grow with the number of tasks.
+//
+// Errors name the index of the task, counted from 0 like the index of a result,
+// and its line in the input. Only the first problem is reported.
+//
+// Placeholders of a template: {} is the line, the file name or the whole row,
+// {#} the number of the task, counted from 1, {name} a column of a CSV. They are
+// filled in at once, so what stands in a value is never a placeholder. A
+// template with neither {} nor a column gets the item appended, after a space.
+// Other braces stay as they are (JSON in prompts), but with CSV a {word} that is
+// no column is an error.
+package taskfile
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"qq/pkg/task"
+)
+
+// ErrNoTasks is wrapped by the error for an input without any task.
+var ErrNoTasks = errors.New("no tasks")
+
+// maxItem is the longest line, row or array element, in bytes.
+const maxItem = 1 << 20
+
+// Form is the form of an input.
+type Form string
+
+// The forms. Auto goes by the extension of the file, then by the first
+// character: [ begins an array, { JSON Lines, anything else is a line of text.
+// With a template only CSV and TSV are recognized, all else is lines.
+const (
+	Auto  Form = ""
+	Array Form = "json"
+	JSONL Form = "jsonl"
+	CSV   Form = "csv"
+	TSV   Form = "tsv"
+	Lines Form = "lines"
+)
+
+// Source is where the tasks of a batch come from: either Files, one task for
+// each, or an input.
+type Source struct {
+	Name     string    // of the file to read; with Input only for messages
+	Input    io.Reader // in place of a file, as stdin
+	Form     Form
+	Template string   // the text of every task, with placeholders; may be empty
+	Files    []string // for the template; they must exist but are not read
+	Dir      string   // where relative Files are; empty is the working directory
+}
+
+// item is one task as it was read, or why it could not be.
+type item struct {
+	task  task.Task
+	err   error
+	where func() string // in the input; asked for only when something is wrong
+}
+
+// emit takes items until it returns an error.
+type emit func(item) error
+
+// each reads the tasks of the source.
+func (s Source) each(emit emit) error {
+	if len(s.Files) > 0 {
+		return s.files(emit)
+	}
+	in, closer, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer closer()
+	r := bufio.NewReaderSize(in, 64<<10)
+	if err := s.mark(r); err != nil {
+		return err
+	}
+	form, err := s.form(r)
+	if err != nil {
+		return err
+	}
+	switch form {
+	case Array:
+		return s.array(r, emit)
+	case JSONL:
+		return s.jsonLines(r, emit)
+	case CSV:
+		return s.csv(r, ',', emit)
+	case TSV:
+		return s.csv(r, '\t', emit)
+	}
+	return s.lines(r, emit)
+}
+
+// label names the input in messages.
+func (s Source) label() string {
+	if s.Input != nil && (s.Name == "" || s.Name == "-") {
+		return "stdin"
+	}
+	return s.Name
+}
+
+func (s Source) line(n int) string { return fmt.Sprintf("%s line %d", s.label(), n) }
+
+func (s Source) open() (io.Reader, func(), error) {
+	if s.Input != nil {
+		return s.Input, func() {}, nil
+	}
+	if s.Name == "" {
+		return nil, nil, fmt.Errorf("%w: no input\nhint: name a file of tasks, or pipe them in", ErrNoTasks)
+	}
+	f, err := os.Open(s.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("read tasks: no such file: %s\nhint: give a file of tasks, or a prompt for each file with -m 'Summarize {}' FILES", s.Name)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read tasks: %w", err)
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		_ = f.Close()
+		return nil, nil, fmt.Errorf("read tasks: %s is a folder\nhint: for a task for each file in it write -m 'Summarize {}' %s", s.Name, filepath.Join(s.Name, "*"))
+	}
+	return f, func() { _ = f.Close() }, nil
+}
+
+// mark passes over a byte order mark.
+func (s Source) mark(r *bufio.Reader) error {
+	head, err := r.Peek(3)
+	if bytes.Equal(head, []byte("\xef\xbb\xbf")) {
+		_, err = r.Discard(3)
+	}
+	if len(head) >= 2 && (head[0] == 0xff && head[1] == 0xfe || head[0] == 0xfe && head[1] == 0xff) {
+		return fmt.Errorf("read tasks: %s is UTF-16\nhint: save it as UTF-8", s.label())
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read tasks: %w", err)
+	}
+	return nil
+}
+
+// form says what the input is.
+func (s Source) form(r *bufio.Reader) (Form, error) {
+	form := s.Form
+	if form == Auto {
+		switch ext := strings.ToLower(filepath.Ext(s.Name)); ext {
+		case ".csv", ".tsv", ".jsonl":
+			form = Form(ext[1:])
+		case ".ndjson":
+			form = JSONL
+		case ".json":
+			form = cmp.Or(first(r), JSONL)
+		case ".txt", ".md":
+			form = Lines
+		default:
+			if form = Lines; s.Template == "" {
+				form = cmp.Or(first(r), Lines)
+			}
+		}
+	}
+	switch form {
+	case Lines, CSV, TSV:
+		return form, nil
+	case Array, JSONL:
+		if s.Template != "" {
+			return "", fmt.Errorf("a template does not go with %s: its tasks have their texts\nhint: leave out -m, or give lines, CSV or FILES", s.label())
+		}
+		return form, nil
+	}
+	return "", fmt.Errorf("%q is no form of a batch\nhint: use json, jsonl, csv, tsv or lines", string(form))
+}
+
+// first tells the forms of JSON by the first character that is no space.
+func first(r *bufio.Reader) Form {
+	head, _ := r.Peek(4096)
+	head = bytes.TrimLeftFunc(head, unicode.IsSpace)
+	switch {
+	case bytes.HasPrefix(head, []byte("[")):
+		return Array
+	case bytes.HasPrefix(head, []byte("{")):
+		return JSONL
+	}
+	return Auto
+}
+
+// files makes a task of each file name.
+func (s Source) files(emit emit) error {
+	if s.Template == "" {
+		return errors.New("files without a prompt\nhint: say what to do with them: -m 'Summarize {}' FILES")
+	}
+	t, err := parseTemplate(s.Template, nil)
+	if err != nil {
+		return err
+	}
+	for i, name := range s.Files {
+		it := item{where: func() string { return name }}
+		path := name
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(s.Dir, path)
+		}
+		if _, err := os.Stat(path); err != nil {
+			it.err = missing(err)
+		} else {
+			it.task, it.err = t.task(values{item: name, number: i + 1})
+		}
+		if err := emit(it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func missing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("no such file")
+	}
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	return err
+}

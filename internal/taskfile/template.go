@@ -1,0 +1,131 @@
+package taskfile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"qq/pkg/task"
+)
+
+// template is a text with placeholders.
+type template []part
+
+// part is a piece of a template: literal text, unless kind says otherwise.
+type part struct {
+	kind   kind
+	text   string
+	column int
+}
+
+type kind int
+
+const (
+	literal kind = iota
+	whole        // {}
+	number       // {#}
+	cell         // {column}
+)
+
+// values are what one task fills into a template.
+type values struct {
+	item   string
+	number int
+	cells  []string
+}
+
+// parseTemplate reads a template. With columns it may name them.
+func parseTemplate(text string, columns []string) (template, error) {
+	var t template
+	start := 0 // of the literal text before i
+	add := func(p part, from, to int) {
+		if from > start {
+			t = append(t, part{text: text[start:from]})
+		}
+		t = append(t, p)
+		start = to
+	}
+	placed := false
+	for i := 0; i < len(text); i++ {
+		if text[i] != '{' {
+			continue
+		}
+		length := strings.IndexAny(text[i+1:], "{}")
+		if length < 0 {
+			break
+		}
+		end := i + 1 + length
+		if text[end] == '{' {
+			i = end - 1 // the inner one may be a placeholder
+			continue
+		}
+		name := text[i+1 : end]
+		end++
+		column := slices.Index(columns, name)
+		switch {
+		case name == "":
+			add(part{kind: whole}, i, end)
+			placed = true
+		case name == "#":
+			add(part{kind: number}, i, end)
+		case column >= 0:
+			add(part{kind: cell, column: column}, i, end)
+			placed = true
+		case columns != nil && word(name):
+			return nil, fmt.Errorf("the template names {%s}, which is no column\nhint: the columns are %s", name, list(columns))
+		default:
+			continue // a brace like any other character
+		}
+		i = end - 1
+	}
+	if start < len(text) {
+		t = append(t, part{text: text[start:]})
+	}
+	if !placed {
+		t = append(t, part{text: " "}, part{kind: whole})
+	}
+	return t, nil
+}
+
+// word reports whether a name in braces was meant as the name of a column.
+func word(name string) bool {
+	return !unicode.IsDigit(rune(name[0])) && !strings.ContainsFunc(name, func(r rune) bool {
+		return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+}
+
+// list names columns in a message.
+func list(columns []string) string {
+	named := slices.DeleteFunc(slices.Clone(columns), func(s string) bool { return s == "" })
+	if len(named) > 20 {
+		named = append(named[:20], "…")
+	}
+	return strings.Join(named, ", ")
+}
+
+var errLong = errors.New("longer than 1 MiB: put documents into files")
+
+// task fills the placeholders in.
+func (t template) task(v values) (task.Task, error) {
+	var b strings.Builder
+	for _, p := range t {
+		text := p.text
+		switch p.kind {
+		case whole:
+			text = v.item
+		case number:
+			text = strconv.Itoa(v.number)
+		case cell:
+			text = v.cells[p.column]
+		}
+		if b.Len()+len(text) > task.MaxText { // before it is copied a million times
+			return task.Task{}, errLong
+		}
+		b.WriteString(text)
+	}
+	made := task.Task{Text: b.String()}
+	return made, made.Validate()
+}

@@ -1,0 +1,139 @@
+package session
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"qq/pkg/llm"
+)
+
+// Transcript is what could be read of a session.
+type Transcript struct {
+	Header  Header
+	Entries []Entry
+	// Damaged lists the lines that were left out, each with its number and why.
+	Damaged []string
+
+	end     int64 // of the last whole line
+	unended bool  // whole but for its newline
+}
+
+// Messages is the conversation.
+func (t Transcript) Messages() []llm.Message {
+	messages := make([]llm.Message, len(t.Entries))
+	for i, e := range t.Entries {
+		messages[i] = e.Message
+	}
+	return messages
+}
+
+var errNewer = errors.New("it was written by a newer qq")
+
+// read reads a whole file.
+func read(r io.Reader) (Transcript, error) {
+	var t Transcript
+	lines := lineReader{r: bufio.NewReaderSize(r, 64<<10)}
+	for number := 1; ; number++ {
+		line, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return t, nil
+		}
+		if err != nil && !errors.Is(err, errLong) {
+			return t, err
+		}
+		if err == nil {
+			err = t.take(number, line)
+		}
+		switch {
+		case errors.Is(err, errNewer):
+			return t, err
+		case err == nil:
+			t.unended = lines.torn
+		case lines.torn: // cut off by a crash: nothing is lost that was ever there
+			return t, nil
+		default:
+			t.Damaged = append(t.Damaged, fmt.Sprintf("line %d: %v", number, err))
+		}
+		t.end = lines.offset
+	}
+}
+
+// take adds one line.
+func (t *Transcript) take(number int, line []byte) error {
+	if number == 1 {
+		h, err := decodeHeader(line)
+		t.Header = h
+		return err
+	}
+	e, err := decodeEntry(line)
+	if err == nil {
+		t.Entries = append(t.Entries, e)
+	}
+	return err
+}
+
+func decodeHeader(line []byte) (Header, error) {
+	var h Header
+	if err := json.Unmarshal(line, &h); err != nil {
+		return Header{}, err
+	}
+	switch {
+	case h.V > Version:
+		return Header{}, errNewer
+	case h.V < 1:
+		return Header{}, errors.New("no header of a session")
+	}
+	return h, nil
+}
+
+func decodeEntry(line []byte) (Entry, error) {
+	var e Entry
+	if err := json.Unmarshal(line, &e); err != nil {
+		return Entry{}, err
+	}
+	switch e.Role {
+	case llm.User, llm.Assistant, llm.ToolRole:
+		return e, nil
+	}
+	return Entry{}, fmt.Errorf("a message of role %q", e.Role)
+}
+
+var errLong = errors.New("longer than 16 MiB")
+
+// lineReader reads lines of at most maxLine bytes and passes over longer ones.
+type lineReader struct {
+	r      *bufio.Reader
+	offset int64 // after the last line
+	torn   bool  // the last line had no newline
+	buf    []byte
+}
+
+// next returns a line without its end, valid until the following call.
+func (l *lineReader) next() ([]byte, error) {
+	l.buf = l.buf[:0]
+	long := false
+	for {
+		part, err := l.r.ReadSlice('\n')
+		l.offset += int64(len(part))
+		if long = long || len(l.buf)+len(part) > maxLine; !long {
+			l.buf = append(l.buf, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, err
+		case err != nil && len(l.buf) == 0 && !long:
+			return nil, io.EOF
+		}
+		l.torn = err != nil
+		if long {
+			return nil, errLong
+		}
+		return bytes.TrimSuffix(l.buf, []byte("\n")), nil
+	}
+}

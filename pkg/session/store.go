@@ -1,0 +1,423 @@
+package session
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"qq/pkg/llm"
+	"qq/pkg/task"
+)
+
+const suffix = ".jsonl"
+
+// Store is a folder of sessions. Its methods may be called by several
+// goroutines, and by several processes, at once.
+type Store struct {
+	dir string
+	now func() time.Time
+}
+
+// Open returns the store in dir, a folder that is made when it is first needed.
+func Open(dir string) *Store { return &Store{dir: dir, now: time.Now} }
+
+func (st *Store) path(id string) string { return filepath.Join(st.dir, id+suffix) }
+
+// Create starts a session. Version, id and time of the header are filled in.
+func (st *Store) Create(h Header) (*Session, error) {
+	if err := os.MkdirAll(st.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create session: %w", err)
+	}
+	for {
+		h.V, h.Created = Version, st.now().UTC()
+		h.ID = newID(h.Created)
+		f, err := os.OpenFile(st.path(h.ID), os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			continue // another id
+		}
+		if err != nil {
+			return nil, fmt.Errorf("create session: %w", err)
+		}
+		s := &Session{file: f, id: h.ID, empty: true, now: st.now}
+		err = lock(f)
+		if err == nil {
+			err = s.write(h)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("create session %s: %w", h.ID, err), s.Close())
+		}
+		return s, nil
+	}
+}
+
+// newID makes an id that sorts by time and can be typed: 20261120-153012-a1b2.
+func newID(t time.Time) string {
+	var b [2]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return t.Format("20060102-150405-") + hex.EncodeToString(b[:])
+}
+
+// Load reads a session, also one that is in use. The id may be shortened to any
+// beginning that no other session has.
+func (st *Store) Load(id string) (Transcript, error) {
+	id, err := st.resolve(id)
+	if err != nil {
+		return Transcript{}, err
+	}
+	f, err := st.open(id, os.O_RDONLY)
+	if err != nil {
+		return Transcript{}, err
+	}
+	defer f.Close()
+	return load(f, id)
+}
+
+func load(f *os.File, id string) (Transcript, error) {
+	t, err := read(f)
+	if err != nil {
+		return Transcript{}, fmt.Errorf("read session %s: %w", id, err)
+	}
+	t.Header.ID = id // of the file, whatever it says inside
+	return t, nil
+}
+
+// Continue opens a session for appending and returns what it holds so far.
+func (st *Store) Continue(id string) (*Session, Transcript, error) {
+	id, err := st.resolve(id)
+	if err != nil {
+		return nil, Transcript{}, err
+	}
+	f, err := st.open(id, os.O_RDWR|os.O_APPEND)
+	if err != nil {
+		return nil, Transcript{}, err
+	}
+	s := &Session{file: f, id: id, now: st.now}
+	t, err := s.resume()
+	if err != nil {
+		return nil, Transcript{}, errors.Join(err, f.Close())
+	}
+	return s, t, nil
+}
+
+// resume locks, reads and repairs a file that was opened.
+func (s *Session) resume() (Transcript, error) {
+	if err := lock(s.file); errors.Is(err, ErrInUse) {
+		return Transcript{}, fmt.Errorf("session %s is %w\nhint: end that one first, or start a new session", s.id, err)
+	} else if err != nil {
+		return Transcript{}, fmt.Errorf("open session %s: %w", s.id, err)
+	}
+	t, err := load(s.file, s.id)
+	if err != nil {
+		return Transcript{}, err
+	}
+	if t.end == 0 {
+		return Transcript{}, fmt.Errorf("session %s is empty: %w", s.id, ErrNotFound)
+	}
+	if err := s.repair(t); err != nil {
+		return Transcript{}, fmt.Errorf("repair session %s: %w", s.id, err)
+	}
+	return t, nil
+}
+
+// lock makes f ours alone, without waiting. It fails when the file was removed
+// since it was opened: what is appended to it would be lost.
+func lock(f *os.File) error {
+	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return ErrInUse
+	}
+	if err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
+	ours, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Lstat(f.Name())
+	if err != nil || !os.SameFile(ours, there) {
+		return ErrNotFound
+	}
+	return nil
+}
+
+// open opens the file of a whole id, which must be a regular file and no link.
+func (st *Store) open(id string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(st.path(id), flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open session %s: %w", id, err)
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("open session %s: not a regular file", id), err, f.Close())
+	}
+	return f, nil
+}
+
+// valid reports whether id could be one: nothing in it leads out of the folder.
+func valid(id string) bool {
+	return id != "" && len(id) <= 64 && id[0] != '-' && !strings.ContainsFunc(id, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && r != '-'
+	})
+}
+
+// ids lists the sessions that the folder has, in no order.
+func (st *Store) ids() ([]string, error) {
+	d, err := os.Open(st.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	var ids []string
+	for _, name := range names {
+		if id, ok := strings.CutSuffix(name, suffix); ok && valid(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// resolve completes the beginning of an id.
+func (st *Store) resolve(id string) (string, error) {
+	if !valid(id) {
+		return "", fmt.Errorf("%w: %q is no id\nhint: `qq sessions list` shows them", ErrNotFound, id)
+	}
+	all, err := st.ids()
+	if err != nil {
+		return "", err
+	}
+	if slices.Contains(all, id) {
+		return id, nil
+	}
+	all = slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, id) })
+	switch len(all) {
+	case 0:
+		return "", fmt.Errorf("%w: %s\nhint: `qq sessions list` shows them", ErrNotFound, id)
+	case 1:
+		return all[0], nil
+	}
+	slices.Sort(all)
+	more := ""
+	if len(all) > 5 {
+		all, more = all[:5], " …"
+	}
+	return "", fmt.Errorf("session %s is several\nhint: write more of the id: %s%s", id, strings.Join(all, " "), more)
+}
+
+// Summary describes a session in a list.
+type Summary struct {
+	Header
+	Title    string // how the first message of the user begins
+	Messages int    // lines after the header
+	Modified time.Time
+	Damaged  bool // the header cannot be read
+}
+
+// file is a session as the folder shows it.
+type file struct {
+	id       string
+	modified time.Time
+}
+
+// files lists the sessions, the one that was used last first.
+func (st *Store) files() ([]file, error) {
+	ids, err := st.ids()
+	if err != nil {
+		return nil, err
+	}
+	var files []file
+	for _, id := range ids {
+		if info, err := os.Lstat(st.path(id)); err == nil && info.Mode().IsRegular() {
+			files = append(files, file{id, info.ModTime()})
+		}
+	}
+	slices.SortFunc(files, func(a, b file) int {
+		return cmp.Or(b.modified.Compare(a.modified), cmp.Compare(b.id, a.id))
+	})
+	return files, nil
+}
+
+// List describes all sessions, the one that was used last first. It decodes
+// only the beginning of each file.
+func (st *Store) List() ([]Summary, error) {
+	files, err := st.files()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Summary, 0, len(files))
+	for _, f := range files {
+		s, err := st.summarize(f)
+		if errors.Is(err, ErrNotFound) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func (st *Store) summarize(f file) (Summary, error) {
+	s := Summary{Header: Header{ID: f.id}, Modified: f.modified}
+	r, err := st.open(f.id, os.O_RDONLY)
+	if err != nil {
+		return s, err
+	}
+	defer r.Close()
+	lines := lineReader{r: bufio.NewReaderSize(r, 64<<10)}
+	first, err := lines.next()
+	if err == nil {
+		s.Header, err = decodeHeader(first)
+		s.Header.ID = f.id
+	}
+	s.Damaged = err != nil
+	for s.Title == "" {
+		line, err := lines.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return s, nil
+		case err != nil && !errors.Is(err, errLong):
+			return s, fmt.Errorf("read session %s: %w", f.id, err)
+		}
+		e, err := decodeEntry(line)
+		if lines.torn && err != nil {
+			return s, nil
+		}
+		s.Messages++
+		if err == nil && e.Role == llm.User {
+			s.Title = title(e.Content)
+		}
+	}
+	n, err := countLines(lines.r)
+	s.Messages += n
+	return s, err
+}
+
+// title is one short line of what a user said.
+func title(content string) string {
+	text, _ := llm.SplitContext(content)
+	text = strings.TrimSpace(text)
+	if len(text) > 4096 { // enough for a line, and not a megabyte of fields
+		text = strings.ToValidUTF8(text[:4096], "")
+	}
+	return cmp.Or(task.Shorten(text, 80), "(no text)")
+}
+
+// countLines counts what ends in a newline: a torn line is not a message.
+func countLines(r io.Reader) (int, error) {
+	n, buf := 0, make([]byte, 64<<10)
+	for {
+		k, err := r.Read(buf)
+		n += bytes.Count(buf[:k], []byte("\n"))
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// Latest is the id of the session of the working directory dir that was used
+// last. Sessions without a message do not count.
+func (st *Store) Latest(dir string) (string, error) {
+	files, err := st.files()
+	if err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		if h, err := st.header(f.id); err != nil || h.Dir != dir {
+			continue
+		}
+		if s, err := st.summarize(f); err == nil && s.Messages > 0 {
+			return f.id, nil
+		}
+	}
+	return "", fmt.Errorf("%w in %s\nhint: start one without --continue", ErrNotFound, dir)
+}
+
+func (st *Store) header(id string) (Header, error) {
+	f, err := st.open(id, os.O_RDONLY)
+	if err != nil {
+		return Header{}, err
+	}
+	defer f.Close()
+	lines := lineReader{r: bufio.NewReader(f)}
+	line, err := lines.next()
+	if err != nil {
+		return Header{}, err
+	}
+	return decodeHeader(line)
+}
+
+// Remove deletes a session that is not in use.
+func (st *Store) Remove(id string) error {
+	id, err := st.resolve(id)
+	if err != nil {
+		return err
+	}
+	return st.remove(id, time.Time{})
+}
+
+// remove deletes a session, unless it was appended to since the time before; a
+// zero time is no condition.
+func (st *Store) remove(id string, before time.Time) error {
+	f, err := st.open(id, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := lock(f); err != nil {
+		return fmt.Errorf("remove session %s: %w", id, err)
+	}
+	if info, err := f.Stat(); err != nil || !before.IsZero() && !info.ModTime().Before(before) {
+		return cmp.Or(err, ErrInUse) // it was used until just now
+	}
+	return os.Remove(f.Name())
+}
+
+// Prune removes the sessions that nobody has appended to for as long as
+// olderThan, and returns their ids. Those in use stay.
+func (st *Store) Prune(olderThan time.Duration) ([]string, error) {
+	files, err := st.files()
+	if err != nil {
+		return nil, err
+	}
+	var removed []string
+	var errs []error
+	before := st.now().Add(-olderThan)
+	for _, f := range files {
+		if !f.modified.Before(before) {
+			continue
+		}
+		err := st.remove(f.id, before)
+		switch {
+		case err == nil:
+			removed = append(removed, f.id)
+		case !errors.Is(err, ErrInUse) && !errors.Is(err, ErrNotFound):
+			errs = append(errs, err)
+		}
+	}
+	return removed, errors.Join(errs...)
+}
