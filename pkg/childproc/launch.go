@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -125,7 +126,7 @@ func (l *Launcher) spawn(job task.Job, start Start) (_ *child, err error) {
 
 	c.proc, err = l.cfg.Host.Start(proc.Command{
 		Path: l.cfg.Path, Args: l.cfg.Args(job.Agent), Dir: job.WorkingDir,
-		Env:   append(l.cfg.Env[:len(l.cfg.Env):len(l.cfg.Env)], ControlVar+"=1"),
+		Env:   append(l.cfg.Env[:len(l.cfg.Env):len(l.cfg.Env)], ControlVar+"=1", DepthVar+"="+strconv.Itoa(job.Depth)),
 		Stdin: in, Stdout: c.out, Stderr: c.err, Extra: []*os.File{downR, upW},
 		Grace: l.cfg.Grace, Namespace: true, Marker: "QQ_EXECUTION_ID=" + job.ExecutionID,
 	})

@@ -28,6 +28,10 @@ const (
 // child: its descriptors 3 and 4 are the control pipes, down and up.
 const ControlVar = "QQ_CONTROL"
 
+// DepthVar is the environment variable by which a qq that is started by hand
+// inside a child knows how deep it is.
+const DepthVar = "QQ_RECURSION_DEPTH"
+
 const (
 	downFD = 3
 	upFD   = 4
