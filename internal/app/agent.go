@@ -1,0 +1,102 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"qq/internal/toolbox"
+	"qq/pkg/agents"
+	"qq/pkg/event"
+	"qq/pkg/llm"
+	"qq/pkg/runner"
+	"qq/pkg/tool"
+)
+
+// defaultTurns is the turn limit of an agent that states none.
+const defaultTurns = 25
+
+// work is one agent with all that it needs: the same for the root's own agent
+// and for a child.
+type work struct {
+	agent     agents.Agent
+	system    string // replaces the agent's prompt when set
+	model     model
+	dir       string
+	readOnly  bool
+	schema    json.RawMessage
+	maxTurns  int               // 0 is what the agent says
+	delegator toolbox.Delegator // nil where it may not delegate
+	roster    func() []toolbox.AgentInfo
+	history   []llm.Message
+	record    func(llm.Message)
+	event     func(event.Event)
+	chunk     func(llm.Chunk)
+	turnEnd   func(final bool)
+}
+
+// do runs the agent on text.
+func (w work) do(ctx context.Context, text string) (runner.Outcome, error) {
+	backend, done, err := w.model.backend()
+	if err != nil {
+		return runner.Outcome{}, err
+	}
+	defer done()
+	files, err := os.OpenRoot(w.dir)
+	if err != nil {
+		return runner.Outcome{}, usagef("run qq in a directory that exists, or name one with -C", "open the working directory: %v", err)
+	}
+	defer files.Close()
+	turns := w.maxTurns
+	if turns == 0 {
+		turns = w.agent.MaxTurns
+	}
+	if turns == 0 {
+		turns = defaultTurns
+	}
+	schema := w.schema
+	if len(schema) == 0 {
+		schema = w.agent.Schema
+	}
+	tools := w.tools(files)
+	return runner.Run(ctx, runner.Config{
+		Backend: backend, System: w.prompt(tools), Tools: tools, MaxTurns: turns, Schema: schema,
+		Record: w.record, Event: w.event, Chunk: w.chunk, TurnEnd: w.turnEnd,
+	}, w.history, text), nil
+}
+
+// tools are what the agent may call, and nothing else.
+func (w work) tools(files *os.Root) tool.Set {
+	if !w.model.tools() {
+		return nil
+	}
+	all := toolbox.Files(files, toolbox.Options{})
+	if w.delegator != nil {
+		all = append(all, toolbox.Delegation(w.delegator, w.roster)...)
+	}
+	return slices.DeleteFunc(all, func(t tool.Tool) bool {
+		s := t.Spec()
+		return !w.agent.Allows(s.Name) || w.readOnly && s.Effect != tool.Reads && s.Effect != tool.Delegates
+	})
+}
+
+// prompt is the system prompt.
+func (w work) prompt(tools tool.Set) string {
+	prompt := w.agent.Prompt
+	if w.system != "" {
+		prompt = w.system
+	}
+	var b strings.Builder
+	b.WriteString(strings.TrimSpace(prompt))
+	fmt.Fprintf(&b, "\n\nWorking directory: %s", w.dir)
+	if w.readOnly {
+		b.WriteString("\nYou may only read: nothing may be changed.")
+	}
+	if len(tools) > 0 && !slices.ContainsFunc(tools, func(t tool.Tool) bool { return t.Spec().Effect == tool.Delegates }) {
+		b.WriteString("\nYou cannot hand work to other agents.")
+	}
+	return b.String()
+}

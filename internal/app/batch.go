@@ -1,0 +1,424 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/taskfile"
+	"qq/pkg/event"
+	"qq/pkg/runner"
+	"qq/pkg/supervisor"
+	"qq/pkg/task"
+)
+
+func (r *root) batchCommand() *cli.Command {
+	return &cli.Command{
+		Name: "batch", Usage: "run many tasks, each in a process of its own", ArgsUsage: "[FILE | FILES…]",
+		Description: "Tasks come from a FILE or from stdin: a JSON array, JSON Lines, CSV, or one task a line.\n" +
+			"With -m, each of FILES (or each line of stdin, or each row of --input) makes one task:\n" +
+			"{} is the file name or the line, {#} its number, {column} a column of a CSV row.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "template of a task: {} {#} {column}"},
+			&cli.StringFlag{Name: "input", Aliases: []string{"i"}, Usage: "file with the tasks, or with the rows for -m; - is stdin"},
+			&cli.StringFlag{Name: "input-format", Usage: "json, jsonl, csv, tsv or lines, instead of what the name and the content say"},
+			flagAgent, flagModel,
+			&cli.StringFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "children at work at once"},
+			flagTimeout,
+			&cli.StringFlag{Name: "halt", Value: "never", Usage: "never, soon or now, with ,fail=N or ,fail=N%"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print the tasks and start nothing"},
+			&cli.BoolFlag{Name: "bar", Usage: "show the progress line although stderr is no terminal"},
+			&cli.BoolFlag{Name: "no-bar", Usage: "show no progress"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "file for the results instead of stdout"},
+			&cli.StringFlag{Name: "results", Usage: "folder that gets a file for each result"},
+			&cli.StringFlag{Name: "output-format", Usage: "text, json, jsonl, markdown or stream-json"},
+			flagJSON, flagSchema, flagReadOnly, flagCwd, flagQuiet, flagVerbose, flagNoColor,
+		},
+		Action: r.batch,
+	}
+}
+
+// batchOptions are the flags of one batch.
+type batchOptions struct {
+	agent, model string
+	format       string
+	schema       json.RawMessage
+	halt         supervisor.Halt
+	dryRun       bool
+	output       string
+	results      string
+	readOnly     bool
+	quiet        bool
+	verbose      bool
+	bar          bool // show progress
+	redraw       bool // as one line, although stderr is no terminal
+}
+
+func (r *root) batchOptions(c *cli.Context) (batchOptions, error) {
+	o := batchOptions{
+		agent: c.String("agent"), model: c.String("model"), dryRun: c.Bool("dry-run"), output: c.String("output"),
+		results: c.String("results"), readOnly: c.Bool("read-only"), quiet: c.Bool("quiet"), verbose: c.Bool("verbose"),
+		format: c.String("output-format"),
+	}
+	o.bar, o.redraw = !o.quiet && !c.Bool("no-bar"), c.Bool("bar")
+	if c.Bool("json") {
+		if o.format != "" && o.format != formatJSON {
+			return o, usagef("leave one of them out", "--json and --output-format %s disagree", o.format)
+		}
+		o.format = formatJSON
+	}
+	if o.format == "" {
+		o.format = formatText
+	}
+	if newWriter(o.format, nil) == nil {
+		return o, usagef("accepted is text, json, jsonl, markdown or stream-json", "--output-format is %q", o.format)
+	}
+	var err error
+	if o.halt, err = parseHalt(c.String("halt")); err != nil {
+		return o, err
+	}
+	o.schema, err = readSchema(c.String("schema"))
+	return o, err
+}
+
+// parseHalt reads never, soon or now, with ,fail=N or ,fail=N%.
+func parseHalt(s string) (supervisor.Halt, error) {
+	wrong := usagef("accepted is never, soon or now, with ,fail=N or ,fail=N%: for example soon,fail=10%", "--halt is %q", s)
+	when, amount, hasAmount := strings.Cut(s, ",")
+	h := supervisor.Halt{Now: when == "now", Fail: 1}
+	switch when {
+	case "never":
+		if hasAmount {
+			return h, wrong
+		}
+		return supervisor.Halt{}, nil
+	case "soon", "now":
+	default:
+		return h, wrong
+	}
+	if !hasAmount {
+		return h, nil
+	}
+	n, ok := strings.CutPrefix(amount, "fail=")
+	if !ok {
+		return h, wrong
+	}
+	if share, isShare := strings.CutSuffix(n, "%"); isShare {
+		p, err := strconv.ParseFloat(share, 64)
+		if err != nil || !(p > 0 && p <= 100) {
+			return h, wrong
+		}
+		return supervisor.Halt{Now: h.Now, Percent: p}, nil
+	}
+	fail, err := strconv.Atoi(n)
+	if err != nil || fail < 1 {
+		return h, wrong
+	}
+	h.Fail = fail
+	return h, nil
+}
+
+// batch runs many tasks.
+func (r *root) batch(c *cli.Context) error {
+	o, err := r.batchOptions(c)
+	if err != nil {
+		return err
+	}
+	cfg, dir, err := r.configure(c)
+	if err != nil {
+		return err
+	}
+	if o.agent == "" {
+		o.agent = cfg.Agent
+	}
+	b := &batchRun{r: r, o: o, id: newID(), start: time.Now()}
+	e, err := r.newEngine(cfg, dir, engineOptions{sinks: b.sinks(), readOnly: o.readOnly})
+	if err != nil {
+		return err
+	}
+	spool, err := b.check(c, e)
+	if err != nil {
+		return err
+	}
+	defer spool.Close()
+	if o.dryRun {
+		return b.dryRun(spool)
+	}
+	// The models are looked up before the first child: when one is not there, that
+	// is one error and not one for each task.
+	for _, t := range b.staffing {
+		if _, _, err := e.staff(t); err != nil {
+			return err
+		}
+	}
+	return b.do(c.Context, e, spool)
+}
+
+// check reads all tasks and says what is wrong with the first bad one, before
+// anything starts.
+func (b *batchRun) check(c *cli.Context, e *engine) (*taskfile.Spool, error) {
+	src, err := b.r.source(c)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := e.scratch.folder()
+	if err != nil {
+		return nil, err
+	}
+	spool, err := taskfile.Check(src, dir, func(_ int, t task.Task) error {
+		if err := c.Context.Err(); err != nil {
+			return err
+		}
+		return b.vet(e, t)
+	})
+	if err != nil && c.Context.Err() != nil {
+		return nil, context.Cause(c.Context)
+	}
+	if err != nil {
+		return nil, usage(advised(err, "nothing was started: mend the input (qq batch --help describes it)"))
+	}
+	return spool, nil
+}
+
+// vet says what is wrong with one task, and notes which agent and model it asks
+// for.
+func (b *batchRun) vet(e *engine, t task.Task) error {
+	if len(t.Schema) > 0 {
+		if _, err := runner.ParseSchema(t.Schema); err != nil {
+			return err
+		}
+	}
+	if t.WorkingDir != "" {
+		if err := directory(t.WorkingDir); err != nil {
+			return fmt.Errorf("working_dir: %w", err)
+		}
+	}
+	t = b.complete(t)
+	if err := e.Check(t); err != nil {
+		return err
+	}
+	same := func(s task.Task) bool { return s.Agent == t.Agent && s.Model == t.Model }
+	if !slices.ContainsFunc(b.staffing, same) {
+		b.staffing = append(b.staffing, task.Task{Agent: t.Agent, Model: t.Model})
+	}
+	return nil
+}
+
+// directory says why path is none.
+func directory(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is no directory", path)
+	}
+	return err
+}
+
+// complete fills in what the flags say about every task.
+func (b *batchRun) complete(t task.Task) task.Task {
+	if t.Agent == "" {
+		t.Agent = b.o.agent
+	}
+	if len(t.Schema) == 0 {
+		t.Schema = b.o.schema
+	}
+	return t
+}
+
+// tasks streams the tasks of the spool.
+func (b *batchRun) tasks(spool *taskfile.Spool) iter.Seq2[task.Task, error] {
+	return func(yield func(task.Task, error) bool) {
+		for t, err := range spool.Tasks() {
+			if !yield(b.complete(t), err) {
+				return
+			}
+		}
+	}
+}
+
+// source is where the tasks come from.
+func (r *root) source(c *cli.Context) (taskfile.Source, error) {
+	src := taskfile.Source{Template: c.String("message"), Name: c.String("input"), Form: taskfile.Form(c.String("input-format"))}
+	args := c.Args().Slice()
+	switch {
+	case src.Template != "" && src.Name == "" && len(args) > 0:
+		src.Files = args
+	case len(args) > 1:
+		return src, usagef(`one file holds all tasks; to make a task of each file: qq batch -m "Summarize {}" FILES…`, "%d files are given", len(args))
+	case len(args) == 1 && src.Name != "":
+		return src, usagef("give the file once", "the tasks are given as %s and with --input", args[0])
+	case len(args) == 1:
+		src.Name = args[0]
+	case c.IsSet("message") && src.Template == "":
+		return src, usagef(`for example: qq batch -m "Summarize {}" docs/*.md`, "the template is empty")
+	}
+	if src.Name == "" && src.Files == nil && isTerminal(r.In) {
+		return src, usagef(`for example: qq batch tasks.txt, or: qq batch -m "Summarize {}" docs/*.md`, "no tasks")
+	}
+	if src.Files == nil && (src.Name == "" || src.Name == "-") {
+		src.Name, src.Input = "stdin", &interruptible{ctx: c.Context, from: r.In}
+	}
+	return src, nil
+}
+
+// batchRun is one batch under way.
+type batchRun struct {
+	r        *root
+	o        batchOptions
+	id       string
+	start    time.Time
+	to       *os.File     // results and events go there
+	out      resultWriter // into to
+	progress *progress
+	staffing []task.Task // each agent and model that a task asks for, once
+	hint     string      // the last one that was said
+	stopped  int         // tasks that were never started
+	counts   map[task.Status]int
+	ran      int
+	failed   int
+}
+
+func (b *batchRun) sinks() []event.Sink {
+	var sinks []event.Sink
+	if b.o.format == formatStream {
+		sinks = append(sinks, func(e event.Event) { b.r.printEvent(b.to, e) })
+	}
+	if b.o.verbose {
+		sinks = append(sinks, newNarrator(b.r.Err, b.r.colour(b.r.Err)).event)
+	}
+	return sinks
+}
+
+// dryRun prints the tasks as they would be run.
+func (b *batchRun) dryRun(spool *taskfile.Spool) error {
+	n := 0
+	for t, err := range b.tasks(spool) {
+		if err != nil {
+			return err
+		}
+		n++
+		if b.o.format == formatText {
+			_, err = fmt.Fprintf(b.r.Out, "%d\t%s\t%s\n", n, t.Agent, task.Shorten(t.Text, 200))
+		} else {
+			err = printJSON(b.r.Out, t)
+		}
+		if err != nil {
+			return stdoutError(err)
+		}
+	}
+	return nil
+}
+
+// do runs the tasks and prints their results as they come due.
+func (b *batchRun) do(ctx context.Context, e *engine, spool *taskfile.Spool) (err error) {
+	if b.to = b.r.Out; b.o.output != "" {
+		if b.to, err = os.OpenFile(b.o.output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666); err != nil {
+			return usagef("-o takes a file that you may write", "%v", err)
+		}
+		defer func() { err = errors.Join(err, b.to.Close()) }()
+	}
+	if b.o.results != "" {
+		if err := os.MkdirAll(b.o.results, 0o777); err != nil {
+			return usagef("--results takes a folder that you may write to", "%v", err)
+		}
+	}
+	shelf := &shelf{folder: e.scratch.folder}
+	defer shelf.close()
+	b.out, b.counts = newWriter(b.o.format, b.to), map[task.Status]int{}
+	if b.o.bar {
+		b.progress = newProgress(b.r.Err, b.o.redraw || b.r.colour(b.r.Err), spool.Len())
+	}
+	b.r.json = b.r.json && b.o.output != "" // what follows on stdout is the results and nothing else
+	runErr := e.Batch(ctx, supervisor.Batch{
+		ID: b.id, Tasks: b.tasks(spool), Deliver: b.deliver, Done: b.progress.count, Halt: b.o.halt,
+		Stop: b.r.signals.stopCh, Shelf: shelf,
+	})
+	b.progress.stop()
+	if endErr := b.out.end(); runErr == nil {
+		runErr = stdoutError(endErr)
+	}
+	if runErr != nil {
+		return runErr
+	}
+	b.summarize()
+	return b.verdict()
+}
+
+// deliver prints one result.
+func (b *batchRun) deliver(res task.Result) error {
+	b.counts[res.Status]++
+	switch {
+	case res.Attempts == 0 && res.Status == task.Cancelled:
+		b.stopped++
+	case !res.Success:
+		b.failed++
+	}
+	problem, hint, _ := strings.Cut(res.Err(), "\n")
+	if !res.Success {
+		res.Error = &problem
+	}
+	return b.progress.around(func() error {
+		if b.o.results != "" {
+			if err := saveResult(b.o.results, res); err != nil {
+				return err
+			}
+		}
+		if !res.Success && b.o.format == formatText && (res.Attempts > 0 || res.Status != task.Cancelled) {
+			b.complain(res, hint)
+		}
+		return stdoutError(b.out.result(res))
+	})
+}
+
+// complain says on stderr why a task failed, and what to do unless that was said
+// for the task before.
+func (b *batchRun) complain(res task.Result, hint string) {
+	if b.o.quiet {
+		return
+	}
+	b.r.say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
+	if hint != "" && hint != b.hint {
+		fmt.Fprintln(b.r.Err, "  "+hint)
+	}
+	b.hint = hint
+}
+
+// summarize says on stderr what came of the batch.
+func (b *batchRun) summarize() {
+	if b.o.quiet || !b.o.bar && b.failed+b.stopped == 0 {
+		return
+	}
+	var parts []string
+	for _, s := range []task.Status{task.Completed, task.Failed, task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken,
+		task.NoResult, task.Killed, task.Unavailable, task.Limit, task.Refused, task.Misused, task.Interrupted} {
+		if n := b.counts[s]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	if n := b.counts[task.Cancelled] - b.stopped; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d cancelled", n))
+	}
+	if b.stopped > 0 {
+		parts = append(parts, fmt.Sprintf("%d not started", b.stopped))
+	}
+	b.r.say("%s in %s", strings.Join(parts, ", "), roundly(time.Since(b.start)))
+}
+
+// verdict is the exit code of the batch.
+func (b *batchRun) verdict() error {
+	switch {
+	case b.failed+b.stopped == 0:
+		return nil
+	case b.r.signals.code() != 0:
+		return said(b.r.signals.code())
+	}
+	return said(4)
+}

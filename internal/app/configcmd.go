@@ -1,0 +1,46 @@
+package app
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/config"
+)
+
+func (r *root) configCommand() *cli.Command {
+	return &cli.Command{
+		Name: "config", Usage: "show every setting: value, default, where it came from",
+		Flags: []cli.Flag{flagCwd, flagJSON, flagQuiet}, Action: r.showConfig,
+	}
+}
+
+// settingRow is one setting for scripts.
+type settingRow struct {
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Default string `json:"default"`
+	Source  string `json:"source"`
+	Meaning string `json:"meaning"`
+}
+
+func (r *root) showConfig(c *cli.Context) error {
+	cfg, _, err := r.configure(c)
+	if err != nil {
+		return err
+	}
+	var rows []settingRow
+	for _, s := range config.Settings() {
+		rows = append(rows, settingRow{s.Name, cfg.Value(s.Name), s.Default, cfg.Source(s.Name), s.Doc})
+	}
+	if c.Bool("json") {
+		return stdoutError(printJSON(r.Out, rows))
+	}
+	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "SETTING\tVALUE\tDEFAULT\tFROM")
+	for _, row := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.Name, row.Value, row.Default, row.Source)
+	}
+	return stdoutError(w.Flush())
+}

@@ -1,0 +1,141 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"qq/pkg/task"
+)
+
+// Intervals between two looks at a batch.
+const (
+	redrawEvery = 200 * time.Millisecond // on a terminal
+	reportEvery = 30 * time.Second       // elsewhere
+)
+
+// progress tells a person how far a batch is: one line that is redrawn on a
+// terminal, and elsewhere a plain line every 30 seconds.
+type progress struct {
+	w     io.Writer
+	live  bool
+	total int
+	start time.Time
+
+	mu     sync.Mutex
+	done   int
+	failed int
+	drawn  bool
+
+	quit chan struct{}
+	wg   sync.WaitGroup
+}
+
+// newProgress begins to show the progress of total tasks.
+func newProgress(w io.Writer, live bool, total int) *progress {
+	p := &progress{w: w, live: live, total: total, start: time.Now(), quit: make(chan struct{})}
+	every := reportEvery
+	if live {
+		every = redrawEvery
+	}
+	p.wg.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				p.mu.Lock()
+				p.draw()
+				p.mu.Unlock()
+			case <-p.quit:
+				return
+			}
+		}
+	})
+	return p
+}
+
+// count notes the end of a task. A nil progress shows nothing.
+func (p *progress) count(r task.Result) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	if !r.Success {
+		p.failed++
+	}
+}
+
+// around runs f, which prints something else, with the line out of its way.
+func (p *progress) around(f func() error) error {
+	if p == nil {
+		return f()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wipe()
+	return f()
+}
+
+// stop takes the line away.
+func (p *progress) stop() {
+	if p == nil {
+		return
+	}
+	close(p.quit)
+	p.wg.Wait()
+	p.wipe()
+}
+
+func (p *progress) wipe() {
+	if p.drawn {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.drawn = false
+	}
+}
+
+func (p *progress) draw() {
+	line := progressLine(p.done, p.total, p.failed, time.Since(p.start))
+	if !p.live {
+		fmt.Fprintln(p.w, "qq:", line)
+		return
+	}
+	fmt.Fprint(p.w, "\r\x1b[K", line)
+	p.drawn = true
+}
+
+// progressLine says how far done of total tasks are.
+func progressLine(done, total, failed int, elapsed time.Duration) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d/%d done", done, total)
+	if failed > 0 {
+		fmt.Fprintf(&b, ", %d failed", failed)
+	}
+	if done > 0 && elapsed > 0 {
+		rate := float64(done) / elapsed.Seconds()
+		if rate >= 1 {
+			fmt.Fprintf(&b, ", %.1f/s", rate)
+		} else {
+			fmt.Fprintf(&b, ", %.1f/min", rate*60)
+		}
+		fmt.Fprintf(&b, ", %s left", roundly(time.Duration(float64(total-done)/rate*float64(time.Second))))
+	}
+	return b.String()
+}
+
+// roundly is a duration for people.
+func roundly(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.0fs", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}

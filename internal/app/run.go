@@ -1,0 +1,411 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/toolbox"
+	"qq/pkg/agents"
+	"qq/pkg/event"
+	"qq/pkg/llm"
+	"qq/pkg/runner"
+	"qq/pkg/task"
+)
+
+// maxInput is the longest text that is read from a pipe or a message file.
+const maxInput = 64 << 20
+
+// Flags that several commands share.
+var (
+	flagAgent    = &cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "the agent that does it (see qq agents)"}
+	flagModel    = &cli.StringFlag{Name: "model", Usage: "ollama:NAME, extract or auto"}
+	flagCwd      = &cli.StringFlag{Name: "cwd", Aliases: []string{"C"}, Usage: "work in this directory"}
+	flagTimeout  = &cli.StringFlag{Name: "timeout", Usage: "seconds of run time, of the run and of each child (90, 90s, 5m; 0 is no limit)"}
+	flagSchema   = &cli.StringFlag{Name: "schema", Usage: "file with a JSON Schema that the answer must fit"}
+	flagReadOnly = &cli.BoolFlag{Name: "read-only", Usage: "take away every tool that can change something"}
+	flagJSON     = &cli.BoolFlag{Name: "json", Usage: "the same as --output-format json"}
+	flagQuiet    = &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on stderr but errors"}
+	flagVerbose  = &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "say on stderr which tools and children are at work"}
+	flagNoColor  = &cli.BoolFlag{Name: "no-color", Usage: "no colour and no animation"}
+)
+
+func runFlags() []cli.Flag {
+	return []cli.Flag{
+		flagAgent,
+		&cli.StringFlag{Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "the task; - reads it from stdin"},
+		&cli.StringFlag{Name: "message-file", Aliases: []string{"f"}, Usage: "file with the task; - is stdin"},
+		flagModel,
+		&cli.StringFlag{Name: "system", Usage: "system prompt instead of the agent's own"},
+		&cli.StringFlag{Name: "session", Aliases: []string{"s"}, Usage: "go on with the session of this id, or its beginning"},
+		&cli.BoolFlag{Name: "continue", Aliases: []string{"c"}, Usage: "go on with the newest session of this directory"},
+		&cli.BoolFlag{Name: "new-session", Usage: "begin a session (the default)"},
+		&cli.BoolFlag{Name: "ephemeral", Usage: "keep no transcript"},
+		flagCwd,
+		&cli.StringFlag{Name: "output-format", Usage: "text, json or stream-json"},
+		flagJSON, flagSchema, flagTimeout,
+		&cli.IntFlag{Name: "max-turns", Usage: "model calls of the agent"},
+		flagReadOnly, flagQuiet, flagVerbose, flagNoColor,
+	}
+}
+
+// Output formats of a run.
+const (
+	formatText   = "text"
+	formatJSON   = "json"
+	formatStream = "stream-json"
+)
+
+// runOptions are the flags of one run.
+type runOptions struct {
+	agent, model, system string
+	format               string
+	schema               json.RawMessage
+	timeout              time.Duration
+	maxTurns             int
+	readOnly             bool
+	session              sessionOptions
+	quiet, verbose       bool
+}
+
+// run is the command without a name: one agent, one task.
+func (r *root) run(c *cli.Context) error {
+	o, err := r.runOptions(c)
+	if err != nil {
+		return err
+	}
+	cfg, dir, err := r.configure(c)
+	if err != nil {
+		return err
+	}
+	if c.IsSet("timeout") {
+		o.timeout = cfg.ChildTimeout
+	}
+	if o.agent == "" {
+		o.agent = cfg.Agent
+	}
+	r.failing.Agent = o.agent
+	t, err := r.taskOf(c)
+	if err != nil {
+		return err
+	}
+	t.Agent = o.agent
+	r.failing = t
+	if err := t.Validate(); err != nil {
+		return usagef("qq --help shows how a task is given", "%v", err)
+	}
+	ctx := c.Context
+	var deadline time.Time
+	if o.timeout > 0 {
+		deadline = time.Now().Add(o.timeout)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, deadline, errRunTimeout)
+		defer cancel()
+	}
+	one := &oneRun{r: r, o: o, task: t, start: time.Now()}
+	e, err := r.newEngine(cfg, dir, engineOptions{sinks: one.sinks(), readOnly: o.readOnly, deadline: deadline})
+	if err != nil {
+		return err
+	}
+	return one.do(ctx, e)
+}
+
+// errRunTimeout is the cause of a run that used up its --timeout.
+var errRunTimeout = errors.New("the run timed out")
+
+func (r *root) runOptions(c *cli.Context) (runOptions, error) {
+	o := runOptions{
+		agent: c.String("agent"), model: c.String("model"), system: c.String("system"), format: c.String("output-format"),
+		maxTurns: c.Int("max-turns"), readOnly: c.Bool("read-only"), quiet: c.Bool("quiet"), verbose: c.Bool("verbose"),
+	}
+	if c.Bool("json") {
+		if o.format != "" && o.format != formatJSON {
+			return o, usagef("leave one of them out", "--json and --output-format %s disagree", o.format)
+		}
+		o.format = formatJSON
+	}
+	switch o.format {
+	case "":
+		o.format = formatText
+	case formatText, formatJSON, formatStream:
+	default:
+		return o, usagef("accepted is text, json or stream-json", "--output-format is %q", o.format)
+	}
+	if c.IsSet("max-turns") && o.maxTurns < 1 {
+		return o, usagef("accepted is a whole number from 1 on", "--max-turns is %d", o.maxTurns)
+	}
+	var err error
+	if o.schema, err = readSchema(c.String("schema")); err != nil {
+		return o, err
+	}
+	o.session, err = newSessionOptions(c)
+	return o, err
+}
+
+// readSchema reads the JSON Schema of an answer, nil without a path.
+func readSchema(path string) (json.RawMessage, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := readInput(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := runner.ParseSchema(json.RawMessage(text)); err != nil {
+		return nil, usagef("--schema takes a file with a JSON Schema", "%s: %v", path, err)
+	}
+	return json.RawMessage(text), nil
+}
+
+// taskOf puts the task together from flags, arguments and stdin.
+func (r *root) taskOf(c *cli.Context) (task.Task, error) {
+	words := strings.Join(c.Args().Slice(), " ")
+	given := 0
+	for _, set := range []bool{c.IsSet("message"), c.IsSet("message-file"), words != ""} {
+		if set {
+			given++
+		}
+	}
+	if given > 1 {
+		return task.Task{}, usagef("give it once: as PROMPT, with -m, or with -f", "the task is given more than once")
+	}
+	fromStdin := c.String("message") == "-" || c.String("message-file") == "-"
+	text := words
+	switch {
+	case c.IsSet("message"):
+		text = c.String("message")
+	case c.IsSet("message-file") && !fromStdin:
+		var err error
+		if text, err = readInput(c.String("message-file")); err != nil {
+			return task.Task{}, err
+		}
+	}
+	piped, isPipe, err := r.piped(fromStdin)
+	switch {
+	case err != nil:
+		return task.Task{}, err
+	case isPipe && strings.TrimSpace(piped) == "":
+		return task.Task{}, usagef("the command before the pipe gave nothing; without a pipe, redirect stdin from /dev/null", "nothing came through stdin")
+	case fromStdin, given == 0 && isPipe:
+		return task.Task{Text: piped}, nil
+	case given == 0:
+		return task.Task{}, usagef(`for example: qq "Summarize README.md", or: git diff | qq "write a commit message"`, "no task")
+	case strings.TrimSpace(text) == "":
+		return task.Task{}, usagef(`for example: qq -m "Summarize README.md"`, "the task is empty")
+	}
+	return task.Task{Text: text, Context: piped}, nil
+}
+
+// piped reads stdin when something is connected to it on purpose: a pipe, a
+// socket or a file. A terminal is read only when that was asked for.
+func (r *root) piped(asked bool) (text string, isPipe bool, err error) {
+	info, err := r.In.Stat()
+	if err != nil {
+		if asked {
+			return "", false, usagef("give the task with -m", "stdin is closed")
+		}
+		return "", false, nil
+	}
+	if info.Mode()&os.ModeCharDevice != 0 && !asked {
+		return "", false, nil
+	}
+	waiting := time.AfterFunc(3*time.Second, func() { r.say("waiting for text on stdin (end it with Ctrl-D, or redirect it from /dev/null)") })
+	defer waiting.Stop()
+	text, err = readText(r.In, "stdin")
+	return text, true, err
+}
+
+// readInput reads a text file that a flag names.
+func readInput(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", usagef("name a file that exists and that you may read", "%v", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return "", usagef("name a file", "%s is a directory", path)
+	}
+	return readText(f, path)
+}
+
+// readText reads text of a bounded size that is UTF-8.
+func readText(from io.Reader, name string) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(from, maxInput+1))
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(b) > maxInput {
+		return "", usagef("hand over a file name instead, and let the agent read the file", "%s has more than %d MiB", name, maxInput>>20)
+	}
+	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 || r == 0 {
+			return "", usagef("convert it, for example: iconv -f LATIN1 -t UTF-8", "%s is not UTF-8 text (byte 0x%02x at offset %d)", name, b[i], i)
+		}
+		i += n
+	}
+	return string(b), nil
+}
+
+// oneRun is one run of the root's own agent.
+type oneRun struct {
+	r     *root
+	o     runOptions
+	task  task.Task
+	start time.Time
+	live  *liveText
+}
+
+func (one *oneRun) sinks() []event.Sink {
+	var sinks []event.Sink
+	if one.o.format == formatStream {
+		sinks = append(sinks, func(e event.Event) { one.r.printEvent(one.r.Out, e) })
+	}
+	if one.o.verbose {
+		sinks = append(sinks, newNarrator(one.r.Err, one.r.colour(one.r.Err)).event)
+	}
+	return sinks
+}
+
+func (one *oneRun) do(ctx context.Context, e *engine) error {
+	agent, err := lookup(e.agents, one.o.agent)
+	if err != nil {
+		return err
+	}
+	one.warn(agent)
+	name := one.o.model
+	if name == "" {
+		name = agent.Model
+	}
+	m, err := e.models.resolve(ctx, name)
+	if err != nil {
+		return err
+	}
+	transcript, err := one.o.session.open(e, agent.Name, m.String())
+	if err != nil {
+		return err
+	}
+	defer transcript.close()
+	out, err := one.work(e, agent, m, transcript).do(ctx, llm.WithContext(one.task.Text, one.task.Context))
+	if err != nil {
+		return err
+	}
+	return one.finish(ctx, out, transcript)
+}
+
+func (one *oneRun) warn(a agents.Agent) {
+	for _, w := range a.Warnings {
+		one.r.note("%s: %s", a.Source, w)
+	}
+}
+
+// work is the agent of the root, which runs in this process.
+func (one *oneRun) work(e *engine, agent agents.Agent, m model, t *transcript) work {
+	w := work{
+		agent: agent, system: one.o.system, model: m, dir: e.dir, readOnly: one.o.readOnly, schema: one.o.schema,
+		maxTurns: one.o.maxTurns, history: t.history, record: t.record,
+	}
+	if e.cfg.Depth+1 < e.cfg.MaxDepth {
+		w.delegator = delegator{e, agent}
+		w.roster = func() []toolbox.AgentInfo { return roster(e.agents) }
+	}
+	if e.stream.Wanted() {
+		emit := func(ev event.Event) {
+			ev.Agent, ev.Depth = agent.Name, e.cfg.Depth
+			e.stream.Emit(ev)
+		}
+		tokens := tokenEvents{emit: emit}
+		w.event, w.chunk, w.turnEnd = emit, tokens.chunk, tokens.turnEnd
+	}
+	if one.o.format == formatText && isTerminal(one.r.Out) && len(one.o.schema) == 0 {
+		one.live = &liveText{w: one.r.Out}
+		w.chunk, w.turnEnd = one.live.chunk, one.live.turnEnd
+	}
+	return w
+}
+
+// delegator lets the root's own agent hand on work.
+type delegator struct {
+	e     *engine
+	agent agents.Agent
+}
+
+// Delegate implements toolbox.Delegator.
+func (d delegator) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
+	return d.e.Delegate(ctx, d.agent, tasks)
+}
+
+// finish prints what came of the run and says with which code to end.
+func (one *oneRun) finish(ctx context.Context, out runner.Outcome, t *transcript) error {
+	status, err := out.Status, out.Err
+	if ctx.Err() != nil && status != task.Completed {
+		switch cause := context.Cause(ctx); {
+		case errors.Is(cause, errRunTimeout):
+			status, err = task.Timeout, fmt.Errorf("timed out after %v", one.o.timeout)
+		case errors.Is(cause, errSignal):
+			status, err = task.Cancelled, errors.New("interrupted")
+		}
+	}
+	msg := ""
+	if err != nil {
+		msg = err.Error()
+	}
+	problem, _, _ := strings.Cut(msg, "\n")
+	res := one.task.Normalized().Ended(status, problem)
+	res.Output, res.Usage, res.Structured, res.Attempts = out.Text, out.Usage, out.Structured, 1
+	res.DurationMS = time.Since(one.start).Milliseconds()
+	res.Warnings = t.warnings
+	if sig := one.r.signals.code(); sig != 0 && !res.Success {
+		res.ExitCode = sig
+	}
+	if err := one.print(res, t.id); err != nil {
+		return err
+	}
+	if res.Success {
+		return nil
+	}
+	report(one.r.Err, errors.New(msg))
+	return said(res.ExitCode)
+}
+
+func (one *oneRun) print(res task.Result, sessionID string) error {
+	var err error
+	switch one.o.format {
+	case formatJSON:
+		err = printJSON(one.r.Out, struct {
+			task.Result
+			SessionID string `json:"session_id,omitempty"`
+		}{res, sessionID})
+	case formatStream:
+		err = printJSON(one.r.Out, resultLine{Type: "result", Result: res, SessionID: sessionID})
+	default:
+		text := res.Output
+		if res.Structured != nil {
+			text = string(res.Structured)
+		}
+		if one.live != nil {
+			return one.live.end(text)
+		}
+		if text != "" {
+			_, err = fmt.Fprintln(one.r.Out, text)
+		}
+	}
+	return stdoutError(err)
+}
+
+// resultLine is the last line of stream-json.
+type resultLine struct {
+	Type string `json:"type"`
+	task.Result
+	SessionID string `json:"session_id,omitempty"`
+}

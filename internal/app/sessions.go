@@ -1,0 +1,254 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/pkg/llm"
+	"qq/pkg/session"
+)
+
+func (r *root) sessionsCommand() *cli.Command {
+	flags := []cli.Flag{flagCwd, flagJSON, flagQuiet}
+	return &cli.Command{
+		Name: "sessions", Usage: "transcripts of earlier runs", Flags: flags, Action: r.listSessions,
+		Subcommands: []*cli.Command{
+			{Name: "list", Usage: "list them, the newest first", Flags: flags, Action: r.listSessions},
+			{Name: "show", Usage: "print one", ArgsUsage: "ID", Flags: flags, Action: r.showSession},
+			{Name: "rm", Usage: "delete some", ArgsUsage: "ID…", Flags: flags, Action: r.removeSessions},
+			{Name: "prune", Usage: "delete those not used for a time", Flags: append([]cli.Flag{
+				&cli.IntFlag{Name: "days", Value: 30, Usage: "delete what was not used for so many days"}}, flags...), Action: r.pruneSessions},
+		},
+	}
+}
+
+func (r *root) store(c *cli.Context) (*session.Store, error) {
+	cfg, _, err := r.configure(c)
+	if err != nil {
+		return nil, err
+	}
+	return session.Open(filepath.Join(cfg.Home, "sessions")), nil
+}
+
+// sessionRow is one session for scripts.
+type sessionRow struct {
+	ID       string    `json:"id"`
+	Agent    string    `json:"agent"`
+	Model    string    `json:"model"`
+	Dir      string    `json:"dir"`
+	Title    string    `json:"title"`
+	Messages int       `json:"messages"`
+	Created  time.Time `json:"created"`
+	Modified time.Time `json:"modified"`
+}
+
+func (r *root) listSessions(c *cli.Context) error {
+	if c.Args().Present() {
+		return usagef("accepted is list, show ID, rm ID… or prune", "qq sessions has no command %q", c.Args().First())
+	}
+	store, err := r.store(c)
+	if err != nil {
+		return err
+	}
+	all, err := store.List()
+	if err != nil {
+		return err
+	}
+	rows := []sessionRow{}
+	for _, s := range all {
+		if s.Damaged {
+			r.say("session %s is damaged: its first line cannot be read", s.ID)
+			continue
+		}
+		rows = append(rows, sessionRow{s.ID, s.Agent, s.Model, s.Dir, s.Title, s.Messages, s.Created, s.Modified})
+	}
+	if c.Bool("json") {
+		return stdoutError(printJSON(r.Out, rows))
+	}
+	if len(rows) == 0 {
+		r.say("no sessions yet")
+		return nil
+	}
+	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "SESSION\tUSED\tAGENT\tMESSAGES\tTITLE")
+	for _, row := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", row.ID, row.Modified.Local().Format("2006-01-02 15:04"), row.Agent, row.Messages, printable(row.Title))
+	}
+	return stdoutError(w.Flush())
+}
+
+func (r *root) showSession(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return usagef("qq sessions list shows them", "qq sessions show takes one id")
+	}
+	store, err := r.store(c)
+	if err != nil {
+		return err
+	}
+	t, err := store.Load(c.Args().First())
+	if err != nil {
+		return sessionError(err)
+	}
+	if c.Bool("json") {
+		return stdoutError(printJSON(r.Out, t))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "session %s, agent %s, model %s, in %s\n", t.Header.ID, t.Header.Agent, t.Header.Model, t.Header.Dir)
+	for _, e := range t.Entries {
+		who := string(e.Role)
+		if e.Tool != "" {
+			who += " " + e.Tool
+		}
+		fmt.Fprintf(&b, "\n── %s, %s\n", who, e.Time.Local().Format("15:04:05"))
+		for _, call := range e.Calls {
+			fmt.Fprintf(&b, "→ %s %s\n", call.Name, call.Arguments)
+		}
+		if e.Content != "" {
+			b.WriteString(strings.TrimRight(printable(e.Content), "\n") + "\n")
+		}
+	}
+	for _, d := range t.Damaged {
+		r.say("%s", d)
+	}
+	_, err = r.Out.WriteString(b.String())
+	return stdoutError(err)
+}
+
+func (r *root) removeSessions(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return usagef("qq sessions list shows them", "qq sessions rm takes one or more ids")
+	}
+	store, err := r.store(c)
+	if err != nil {
+		return err
+	}
+	for _, id := range c.Args().Slice() {
+		if err := store.Remove(id); err != nil {
+			return sessionError(err)
+		}
+	}
+	return nil
+}
+
+func (r *root) pruneSessions(c *cli.Context) error {
+	days := c.Int("days")
+	if days < 0 {
+		return usagef("accepted is a whole number from 0 on", "--days is %d", days)
+	}
+	store, err := r.store(c)
+	if err != nil {
+		return err
+	}
+	gone, err := store.Prune(time.Duration(days) * 24 * time.Hour)
+	for _, id := range gone {
+		fmt.Fprintln(r.Out, id)
+	}
+	return err
+}
+
+// sessionError marks the mistakes of a person.
+func sessionError(err error) error {
+	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrInUse) || strings.Contains(err.Error(), "hint:") {
+		return usage(advised(err, "qq sessions list shows them"))
+	}
+	return err
+}
+
+// sessionOptions say which transcript a run continues and keeps.
+type sessionOptions struct {
+	id        string
+	latest    bool
+	ephemeral bool
+}
+
+func newSessionOptions(c *cli.Context) (sessionOptions, error) {
+	o := sessionOptions{id: c.String("session"), latest: c.Bool("continue"), ephemeral: c.Bool("ephemeral")}
+	chosen := 0
+	for _, is := range []bool{o.id != "", o.latest, c.Bool("new-session"), o.ephemeral} {
+		if is {
+			chosen++
+		}
+	}
+	if chosen > 1 {
+		return o, usagef("leave all but one out", "--session, --continue, --new-session and --ephemeral exclude each other")
+	}
+	if c.IsSet("session") && o.id == "" {
+		return o, usagef("qq sessions list shows them", "--session is empty")
+	}
+	return o, nil
+}
+
+// transcript is the record of one run. Trouble with it is a warning: the answer
+// matters more.
+type transcript struct {
+	id       string
+	history  []llm.Message
+	session  *session.Session
+	say      func(string, ...any)
+	warnings []string
+}
+
+// open begins or continues the transcript that o asks for.
+func (o sessionOptions) open(e *engine, agent, model string) (*transcript, error) {
+	t := &transcript{say: e.root.say}
+	if o.ephemeral {
+		return t, nil
+	}
+	store := session.Open(filepath.Join(e.cfg.Home, "sessions"))
+	id := o.id
+	if o.latest {
+		var err error
+		if id, err = store.Latest(e.dir); err != nil {
+			return nil, sessionError(err)
+		}
+	}
+	if id == "" {
+		s, err := store.Create(session.Header{Agent: agent, Model: model, Dir: e.dir})
+		if err != nil {
+			t.warn(err)
+			return t, nil
+		}
+		t.session, t.id = s, s.ID()
+		return t, nil
+	}
+	s, past, err := store.Continue(id)
+	if err != nil {
+		return nil, sessionError(err)
+	}
+	for _, d := range past.Damaged {
+		t.say("session %s: %s", s.ID(), d)
+	}
+	t.history, t.session, t.id = past.Messages(), s, s.ID()
+	return t, nil
+}
+
+func (t *transcript) record(m llm.Message) {
+	if t.session == nil {
+		return
+	}
+	if err := t.session.Append(m); err != nil {
+		t.warn(err)
+		t.close()
+	}
+}
+
+func (t *transcript) warn(err error) {
+	problem, _, _ := strings.Cut(err.Error(), "\n")
+	text := "this run is not recorded: " + problem
+	t.warnings = append(t.warnings, text)
+	t.say("%s", text)
+}
+
+func (t *transcript) close() {
+	if t.session == nil {
+		return
+	}
+	_ = t.session.Close() // what was appended is in the file already
+	t.session = nil
+}

@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// errSignal is the cause of a cancellation by a signal.
+var errSignal = errors.New("stopped by a signal")
+
+// signals turns signals into intent: the first one stops starting and ends
+// children by the ladder, the second one kills.
+type signals struct {
+	ch     chan os.Signal
+	done   chan struct{}
+	wg     sync.WaitGroup
+	stopCh chan struct{} // closed by the first signal
+	cancel context.CancelCauseFunc
+	mu     sync.Mutex
+	first  os.Signal
+	onKill func()
+}
+
+// newSignals returns the context of the whole run, which listen makes end with a
+// signal.
+func newSignals() (context.Context, *signals) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	return ctx, &signals{
+		ch: make(chan os.Signal, 4), done: make(chan struct{}), stopCh: make(chan struct{}), cancel: cancel,
+	}
+}
+
+// listen takes signals over from the system. A command that starts nothing and
+// leaves nothing behind does without: it simply dies. A closed stdout becomes an
+// error of a write instead of a signal, for children must be ended and files
+// removed.
+func (s *signals) listen() {
+	signal.Ignore(syscall.SIGPIPE)
+	signal.Notify(s.ch, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	s.wg.Go(func() {
+		for n := 1; ; n++ {
+			select {
+			case sig := <-s.ch:
+				s.note(sig, n)
+			case <-s.done:
+				return
+			}
+		}
+	})
+}
+
+func (s *signals) note(sig os.Signal, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n == 1 {
+		s.first = sig
+		close(s.stopCh)
+		s.cancel(errSignal)
+		return
+	}
+	if s.onKill != nil {
+		s.onKill()
+	}
+}
+
+// interruptible reads from a stream until ctx ends: a read of a pipe or a
+// terminal heeds no context. The read that is under way then ends with the
+// process.
+type interruptible struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+// Read implements io.Reader.
+func (r *interruptible) Read(p []byte) (int, error) {
+	buf := make([]byte, len(p)) // p is not ours any more once Read has returned
+	type read struct {
+		n   int
+		err error
+	}
+	done := make(chan read, 1)
+	go func() {
+		n, err := r.from.Read(buf)
+		done <- read{n, err}
+	}()
+	select {
+	case got := <-done:
+		return copy(p, buf[:got.n]), got.err
+	case <-r.ctx.Done():
+		return 0, context.Cause(r.ctx)
+	}
+}
+
+// killWith sets what a second signal does.
+func (s *signals) killWith(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onKill = f
+}
+
+func (s *signals) stop() {
+	signal.Stop(s.ch)
+	close(s.done)
+	s.wg.Wait()
+	s.cancel(nil)
+}
+
+// code is the exit code of a run that a signal stopped, 0 when none came.
+func (s *signals) code() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sig, ok := s.first.(syscall.Signal); ok {
+		return 128 + int(sig)
+	}
+	return 0
+}
