@@ -1,0 +1,67 @@
+# make help lists the targets.
+SHELL := /bin/bash
+GO    ?= go
+TAGS  := urfave_cli_no_docs
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# A child is this binary: what costs at the start of it is paid once per task.
+# So no cgo, no symbols, and not the documentation writer of the flag library.
+BUILD := CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags "-s -w -X qq/internal/app.version=$(VERSION)"
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME ?= 10s
+PREFIX ?= $(HOME)/.local
+
+.PHONY: help build run test race lint cover fuzz bench bench-quick ollama install clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+build: ## build bin/qq
+	@mkdir -p bin
+	$(BUILD) -o bin/qq ./cmd/qq
+
+run: build ## the main job on this project's own documents
+	./bin/qq -v "Summarize the documents in docs and README.md"
+
+test: ## all tests that need nothing but Go
+	$(GO) test -tags $(TAGS) ./...
+
+race: ## the same under the race detector
+	CGO_ENABLED=1 $(GO) test -race -tags $(TAGS) ./...
+
+lint: ## gofmt, vet, staticcheck, tidy modules
+	@test -z "$$(gofmt -l cmd pkg internal test)" || { gofmt -l cmd pkg internal test; echo "run gofmt -w on these"; exit 1; }
+	$(GO) vet -tags $(TAGS) ./...
+	GOOS=darwin $(GO) vet -tags $(TAGS) ./cmd/... ./pkg/... ./internal/...
+	$(GO) run $(STATICCHECK) -tags $(TAGS) ./...
+	cd test && $(GO) vet ./...
+	$(GO) mod tidy -diff
+	cd test && $(GO) mod tidy -diff
+
+cover: ## test coverage, in cover.html
+	$(GO) test -tags $(TAGS) -coverpkg=./... -coverprofile=cover.out ./...
+	$(GO) tool cover -html=cover.out -o cover.html
+	$(GO) tool cover -func=cover.out | tail -1
+
+fuzz: ## every fuzz target for FUZZTIME
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -tags $(TAGS) -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "== $$pkg $$f"; $(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; done
+
+bench: build ## the figures, as ratios measured side by side
+	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./bench
+
+bench-quick: build ## the same with small counts
+	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./bench -quick
+
+ollama: build ## the main scenarios against a real Ollama server, built once per machine
+	QQ_OLLAMA=$$(test/server/tools.sh) && export QQ_OLLAMA && cd test && QQ_OLLAMA_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 ./...
+
+install: build ## install qq, its man page and completions below PREFIX
+	install -Dm755 bin/qq $(DESTDIR)$(PREFIX)/bin/qq
+	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	./bin/qq man > $(DESTDIR)$(PREFIX)/share/man/man1/qq.1
+	./bin/qq completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/qq
+
+clean: ## remove what was built
+	rm -rf bin cover.out cover.html

@@ -1,0 +1,198 @@
+// Package arch keeps the shape of the house: who may import whom, who owns a
+// heavy import, how packages are named, and that each says what it is for.
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "qq/"
+
+// floors is a statement of policy, lowest floor first. A package may import
+// packages on lower floors only, never a neighbour. Change it in a commit of
+// its own, with the reason.
+var floors = [][]string{
+	{"pkg/task", "pkg/tool", "pkg/agents", "internal/proc", "internal/config", "internal/extract/prose"},
+	{"pkg/event", "pkg/llm", "internal/toolbox/tree", "internal/extract/digest"},
+	{"pkg/session", "pkg/supervisor", "pkg/childproc", "pkg/runner",
+		"internal/ollama", "internal/extract", "internal/toolbox", "internal/taskfile", "internal/childlog",
+		"internal/qqtest"},
+	{"pkg/dispatch"},
+	{"internal/app"},
+	{"cmd/qq"},
+}
+
+// owners lists imports that only one place may make.
+var owners = map[string][]string{
+	"os/exec":                      {"internal/proc"},
+	"os/signal":                    {"internal/app"},
+	"github.com/ollama/ollama/api": {"internal/ollama"},
+	"github.com/urfave/cli/v2":     {"internal/app"},
+	"github.com/joho/godotenv":     {"internal/config"},
+	"go.yaml.in/yaml/v3":           {"pkg/agents"},
+	"go.uber.org/zap":              {"internal/childlog"},
+}
+
+// forbidden modules cost too much at each start, or do harm.
+var forbidden = []string{
+	"github.com/charmbracelet/glamour", "github.com/mattn/go-runewidth", "github.com/santhosh-tekuri/jsonschema",
+	"github.com/openai/openai-go", "github.com/tiktoken-go/tokenizer",
+}
+
+var vague = []string{"util", "utils", "common", "helper", "helpers", "misc", "base", "shared", "lib", "core", "manager"}
+
+// pkg is one package directory: the imports of its files that are no tests, and
+// whether one of them has a package comment.
+type pkg struct {
+	imports    []string
+	documented bool
+	silent     []string // exported names without a comment
+}
+
+func TestFloors(t *testing.T) {
+	floor := map[string]int{}
+	for i, names := range floors {
+		for _, n := range names {
+			floor[n] = i
+		}
+	}
+	seen := map[string]bool{}
+	for dir, p := range tree(t) {
+		here, ok := floor[dir]
+		if !ok {
+			t.Errorf("%s is on no floor: add it to floors", dir)
+			continue
+		}
+		seen[dir] = true
+		for _, imp := range p.imports {
+			if who, ok := owners[imp]; ok && !slices.Contains(who, dir) {
+				t.Errorf("%s imports %s; only %v may", dir, imp, who)
+			}
+			sib, ok := strings.CutPrefix(imp, module)
+			if !ok {
+				continue
+			}
+			if sib == "internal/qqtest" {
+				t.Errorf("%s imports %s outside a test", dir, sib)
+			}
+			if floor[sib] >= here {
+				t.Errorf("%s (floor %d) imports %s (floor %d)", dir, here, sib, floor[sib])
+			}
+		}
+	}
+	for n := range floor {
+		if !seen[n] {
+			t.Errorf("floors names %s, which does not exist", n)
+		}
+	}
+}
+
+func TestNamesAndComments(t *testing.T) {
+	for dir, p := range tree(t) {
+		if slices.Contains(vague, path.Base(dir)) {
+			t.Errorf("%s says nothing about what it does", dir)
+		}
+		if !p.documented {
+			t.Errorf("%s has no package comment", dir)
+		}
+		for _, name := range p.silent {
+			t.Errorf("%s: %s has no doc comment", dir, name)
+		}
+	}
+}
+
+func TestForbiddenModules(t *testing.T) {
+	list, err := exec.Command("go", "list", "-deps", "-tags", "urfave_cli_no_docs", "-f", "{{with .Module}}{{.Path}}{{end}}", "../../cmd/qq").Output()
+	require.NoError(t, err)
+	for m := range strings.FieldsSeq(string(list)) {
+		if slices.ContainsFunc(forbidden, func(f string) bool { return strings.HasPrefix(m, f) }) {
+			t.Errorf("%s is linked into qq", m)
+		}
+	}
+}
+
+// tree reads the packages of this module. Folders with a go.mod of their own
+// belong to another one.
+func tree(t *testing.T) map[string]*pkg {
+	t.Helper()
+	pkgs := map[string]*pkg{}
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			_, err := os.Stat(filepath.Join(p, "go.mod"))
+			if p != root && (err == nil || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(p))
+		if err != nil {
+			return err
+		}
+		dir := filepath.ToSlash(rel)
+		if pkgs[dir] == nil {
+			pkgs[dir] = &pkg{}
+		}
+		pkgs[dir].add(f)
+		return nil
+	})
+	require.NoError(t, err)
+	return pkgs
+}
+
+func (p *pkg) add(f *ast.File) {
+	p.documented = p.documented || f.Doc != nil
+	for _, im := range f.Imports {
+		p.imports = append(p.imports, strings.Trim(im.Path.Value, `"`))
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() && d.Doc == nil && (d.Recv == nil || exportedReceiver(d.Recv)) && !implements(d.Name.Name) {
+				p.silent = append(p.silent, d.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				if ts, ok := s.(*ast.TypeSpec); ok && ts.Name.IsExported() && d.Doc == nil && ts.Doc == nil {
+					p.silent = append(p.silent, ts.Name.Name)
+				}
+			}
+		}
+	}
+}
+
+func exportedReceiver(r *ast.FieldList) bool {
+	typ := r.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	id, ok := typ.(*ast.Ident)
+	return ok && id.IsExported()
+}
+
+// implements reports whether a method is of an interface that everybody knows.
+func implements(name string) bool {
+	return slices.Contains([]string{"Error", "Unwrap", "String", "Len", "Less", "Swap", "Push", "Pop"}, name)
+}
