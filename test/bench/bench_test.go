@@ -1,0 +1,128 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	roleVar = "BENCH_TEST_ROLE" // makes this test binary play a process
+	work    = 200 * time.Millisecond
+)
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVar) {
+	case "":
+		os.Exit(m.Run())
+	case "burn":
+		var r syscall.Rusage
+		for syscall.Getrusage(syscall.RUSAGE_SELF, &r) == nil && time.Duration(r.Utime.Nano()+r.Stime.Nano()) < work {
+		}
+	case "parent", "namespaced parent":
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = []string{roleVar + "=burn"}
+		if os.Getenv(roleVar) != "parent" {
+			isolate(cmd)
+		}
+		if err := cmd.Run(); err != nil {
+			os.Stderr.WriteString(err.Error())
+			os.Exit(1)
+		}
+	}
+}
+
+// TestDescendantsAreCounted: the CPU of a root is that of its children too, in
+// a PID namespace or not. The rows about batches hang on it.
+func TestDescendantsAreCounted(t *testing.T) {
+	for _, role := range []string{"parent", "namespaced parent"} {
+		t.Run(role, func(t *testing.T) {
+			u, err := command{program: os.Args[0], dir: t.TempDir(), env: []string{roleVar + "=" + role}}.run(t.Context())
+			if err != nil && strings.Contains(err.Error(), "operation not permitted") {
+				t.Skip("this machine does not let us make a PID namespace: ", err)
+			}
+			require.NoError(t, err)
+			assert.GreaterOrEqual(t, u.cpu, work)
+			assert.GreaterOrEqual(t, u.wall, work/time.Duration(runtime.NumCPU()))
+		})
+	}
+}
+
+// TestRootPeak samples the memory of a process, not that of the bench.
+func TestRootPeak(t *testing.T) {
+	u, err := command{program: os.Args[0], dir: t.TempDir(), env: []string{roleVar + "=burn"}, sample: true}.run(t.Context())
+	require.NoError(t, err)
+	assert.Greater(t, u.rootPeak, size(mebibyte))
+	assert.LessOrEqual(t, u.rootPeak, u.maxRSS+mebibyte)
+}
+
+func TestFailedCommand(t *testing.T) {
+	_, err := command{program: "/bin/sh", args: []string{"-c", "echo why >&2; exit 3"}, dir: t.TempDir()}.run(t.Context())
+	require.ErrorContains(t, err, "exit status 3")
+	assert.ErrorContains(t, err, "why")
+}
+
+func TestMedian(t *testing.T) {
+	assert.Equal(t, size(2), median([]size{3, 1, 2}))
+	assert.Equal(t, size(4), median([]size{7, 1, 3, 5}))
+}
+
+func TestSuccesses(t *testing.T) {
+	const good = `{"index":0,"success":true,"error":null}` + "\n" + `{"index":1,"success":true}` + "\n"
+	for _, tt := range []struct {
+		name, text, want string
+	}{
+		{"all", good, ""},
+		{"too few", good[:strings.Index(good, "\n")], "1 results of 2 tasks"},
+		{"too many", good + `{"index":2,"success":true}`, "3 results of 2 tasks"},
+		{"out of order", `{"index":1,"success":true}`, "result 1 stands where 0 belongs"},
+		{"failure", `{"index":0,"success":false,"error":"no"}`, "task 0: no"},
+		{"failure without a word", `{"index":0}`, "task 0 did not succeed"},
+		{"half a line", good[:len(good)-5], "result 1: unexpected EOF"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "out")
+			require.NoError(t, os.WriteFile(path, []byte(tt.text), 0o600))
+			err := successes(path, 2)
+			if tt.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			assert.EqualError(t, err, tt.want)
+		})
+	}
+}
+
+func TestChoose(t *testing.T) {
+	all, err := choose(rows(), "")
+	require.NoError(t, err)
+	assert.Len(t, all, len(rows()))
+	some, err := choose(rows(), "^(start|kill)$")
+	require.NoError(t, err)
+	assert.Len(t, some, 2)
+	_, err = choose(rows(), "nothing")
+	assert.EqualError(t, err, "-row nothing: no such row")
+}
+
+func TestTable(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, table(&out, []line{
+		ratio("fast", []time.Duration{3e6}, []time.Duration{2e6}, 1.5, milliseconds),
+		absolute("large", 5*mebibyte, 4),
+		{what: "absent", note: "not installed"},
+	}, false))
+	_, body, _ := strings.Cut(out.String(), "\n\n")
+	assert.Equal(t, `what    qq       against  measured  limit  verdict
+fast    3.00 ms  2.00 ms  1.50 x    1.5 x  ok
+large   5.0 MiB           5.00 MiB  4 MiB  MISSED
+absent                                     not installed
+`, body)
+}

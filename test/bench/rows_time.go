@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+func cpu(u used) time.Duration  { return u.cpu }
+func wall(u used) time.Duration { return u.wall }
+func maxRSS(u used) size        { return u.maxRSS }
+func rootPeak(u used) size      { return u.rootPeak }
+
+// perTask is a figure of a run of n tasks, for one of them.
+func perTask(n int, figure func(used) time.Duration) func(used) time.Duration {
+	return func(u used) time.Duration { return figure(u) / time.Duration(n) }
+}
+
+// measureStart: what every command pays before it does anything.
+func measureStart(ctx context.Context, b *bench) ([]line, error) {
+	dir, env, done, err := b.home()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	us, err := interleave(b.pick(100, 10),
+		func() (used, error) {
+			return command{program: b.bin["qq"], args: []string{"version"}, dir: dir, env: env}.run(ctx)
+		},
+		func() (used, error) { return command{program: b.bin["hello"], dir: dir, env: env}.run(ctx) },
+	)
+	if err != nil {
+		return nil, err
+	}
+	return []line{ratio("start of qq version: CPU, against a Go hello world", column(us[0], cpu), column(us[1], cpu), 2.2, milliseconds)}, nil
+}
+
+// measurePrompt: one question to a model that answers at once.
+func measurePrompt(ctx context.Context, b *bench) ([]line, error) {
+	dir, env, done, err := b.home()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	us, err := interleave(b.pick(50, 10),
+		func() (used, error) {
+			return command{program: b.bin["qq"], args: []string{"say", "something"}, dir: dir, env: env}.run(ctx)
+		},
+		func() (used, error) {
+			return command{program: b.bin["client"], args: []string{b.url, "fast", "say something"}, dir: dir, env: env}.run(ctx)
+		},
+	)
+	if err != nil {
+		return nil, err
+	}
+	most := median(column(us[0], maxRSS))
+	return []line{
+		ratio("one prompt: CPU, against a bare Go client", column(us[0], cpu), column(us[1], cpu), 2, milliseconds),
+		{
+			what: "one prompt: max RSS", qq: mib(most), yard: mib(median(column(us[1], maxRSS))),
+			value: float64(most) / 1e6, limit: 20, unit: "MB",
+		},
+	}, nil
+}
+
+// measureBatch: many small tasks, two at once. All processes are counted: the
+// CPU of a child that was waited for is its parent's, through PID namespaces too.
+func measureBatch(ctx context.Context, b *bench) ([]line, error) {
+	n := b.pick(2000, 60)
+	tasks, err := b.tasks(n)
+	if err != nil {
+		return nil, err
+	}
+	commands := []func() (used, error){
+		func() (used, error) { return b.batch(ctx, batch{tasks: n, jobs: 2, model: "fast"}) },
+		func() (used, error) {
+			return b.yardstick(ctx, "pool", "2", tasks, b.bin["client"], b.url, "fast")
+		},
+	}
+	_, err = exec.LookPath("parallel")
+	installed := err == nil
+	if installed {
+		commands = append(commands, func() (used, error) {
+			return b.yardstick(ctx, "parallel", "--will-cite", "-k", "-j2", b.bin["hello"], "{}", "::::", tasks)
+		})
+	}
+	us, err := interleave(b.pick(3, 1), commands...)
+	if err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("qq batch of %d tasks, -j 2: ", n)
+	lines := []line{
+		ratio(what+"CPU a task, against a bare Go pool of bare clients", column(us[0], perTask(n, cpu)), column(us[1], perTask(n, cpu)), 2, milliseconds),
+	}
+	what += "wall time a task, against GNU parallel of hello worlds"
+	if !installed {
+		return append(lines, line{what: what, note: "not installed"}), nil
+	}
+	return append(lines, ratio(what, column(us[0], perTask(n, wall)), column(us[2], perTask(n, wall)), 1, milliseconds)), nil
+}
+
+// measureModel: what qq adds to the time that a model takes.
+func measureModel(ctx context.Context, b *bench) ([]line, error) {
+	const tasks, jobs, ideal = 24, 4, 1200 * time.Millisecond
+	us, err := interleave(b.pick(5, 1), func() (used, error) { return b.batch(ctx, batch{tasks: tasks, jobs: jobs, model: "slow200"}) })
+	if err != nil {
+		return nil, err
+	}
+	return []line{ratio("24 tasks, -j 4, a model of 200 ms: wall time, against the ideal", column(us[0], wall), []time.Duration{ideal}, 1.05, milliseconds)}, nil
+}
+
+// measureScale: a hundred times as many tasks cost the root no more memory,
+// and no more time for each.
+func measureScale(ctx context.Context, b *bench) ([]line, error) {
+	few, many := b.pick(200, 50), b.pick(20_000, 400)
+	run := func(n int) func() (used, error) {
+		return func() (used, error) { return b.batch(ctx, batch{tasks: n, jobs: 2, model: "fast", sample: true}) }
+	}
+	// The long run stands between the short ones.
+	us, err := interleave(1, run(few), run(many), run(few))
+	if err != nil {
+		return nil, err
+	}
+	short, long := append(us[0], us[2]...), us[1]
+	return []line{
+		ratio(fmt.Sprintf("memory of the root, %d tasks against %d", many, few), column(long, rootPeak), column(short, rootPeak), 1.2, mib),
+		absolute(fmt.Sprintf("memory of the root, %d tasks", many), median(column(long, rootPeak)), 64),
+		ratio(fmt.Sprintf("wall time a task, %d tasks against %d", many, few), column(long, perTask(many, wall)), column(short, perTask(few, wall)), 1.1, milliseconds),
+	}, nil
+}
+
+// absolute is a line about an amount of memory, with its limit in MiB.
+func absolute(what string, n size, limit float64) line {
+	return line{what: what, qq: mib(n), value: float64(n) / mebibyte, limit: limit, unit: "MiB"}
+}
+
+// yardstick runs one of the programs to compare with: one of ours, or one of
+// the machine's.
+func (b *bench) yardstick(ctx context.Context, name string, args ...string) (used, error) {
+	dir, env, done, err := b.home()
+	if err != nil {
+		return used{}, err
+	}
+	defer done()
+	program := b.bin[name]
+	if program == "" {
+		program = name
+	}
+	return command{program: program, args: args, dir: dir, env: env}.run(ctx)
+}
+
+// batch describes a run of qq batch.
+type batch struct {
+	tasks, jobs int
+	model       string
+	sample      bool
+}
+
+// batch runs qq batch and sees to it that every task is done: a failure is no
+// fast answer.
+func (b *bench) batch(ctx context.Context, run batch) (u used, err error) {
+	p, dir, done, err := b.startBatch(ctx, run)
+	if err != nil {
+		return used{}, err
+	}
+	defer done()
+	if u, err = p.wait(); err != nil {
+		return u, err
+	}
+	return u, successes(filepath.Join(dir, "stdout"), run.tasks)
+}
+
+// startBatch starts qq batch; done removes what it wrote.
+func (b *bench) startBatch(ctx context.Context, run batch) (p *process, dir string, done func(), err error) {
+	tasks, err := b.tasks(run.tasks)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	dir, env, done, err := b.home()
+	if err != nil {
+		return nil, "", nil, err
+	}
+	p, err = command{
+		program: b.bin["qq"], dir: dir, env: env, sample: run.sample,
+		args: []string{"batch", "--model", "ollama:" + run.model, "-j", fmt.Sprint(run.jobs), "--no-bar", "--output-format", "jsonl", tasks},
+	}.start(ctx)
+	if err != nil {
+		done()
+		return nil, "", nil, errors.Join(errors.New("start qq batch"), err)
+	}
+	return p, dir, done, nil
+}

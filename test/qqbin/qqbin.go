@@ -1,0 +1,78 @@
+// Package qqbin gets the qq under test, built as the Makefile builds it, and
+// finds its processes.
+//
+// A process is recognized by where its program stands: qq runs every child from
+// the file that it was itself started from, so a program in a folder of one's
+// own makes its processes one's own, whoever adopts them. Linux only (/proc).
+package qqbin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Install puts the program of $QQ_BIN, or one built from this source tree, into
+// dir and returns its path.
+func Install(ctx context.Context, dir string) (string, error) {
+	path := filepath.Join(dir, "qq")
+	if given := os.Getenv("QQ_BIN"); given != "" {
+		return path, copyFile(path, given)
+	}
+	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "qq/test").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the folder of the module qq/test (run from inside it, or set QQ_BIN): %w", err)
+	}
+	return path, Build(ctx, path, filepath.Dir(strings.TrimSpace(string(module))), "./cmd/qq")
+}
+
+// Build builds the package pkg, as seen from the folder dir, into the file path.
+func Build(ctx context.Context, path, dir, pkg string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w", "-o", path, pkg)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("QQ_BIN: %w", err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o700)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// Processes are the ids of the processes alive that run the program at path.
+func Processes(path string) ([]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		// A process that has ended meanwhile, or is a zombie, has no exe.
+		if exe, err := os.Readlink("/proc/" + e.Name() + "/exe"); err == nil && exe == path {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}

@@ -1,0 +1,87 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"qq/test/ollamatest"
+	"qq/test/qqbin"
+)
+
+// shared is what all tests use. Each part is made when the first test asks.
+type shared struct {
+	dir     string
+	program func() (string, error) // path of qq; the world of each test links to it
+
+	mu      sync.Mutex
+	servers map[string]*ollamatest.Server // by engine
+}
+
+// house is the one piece of package state: TestMain has no other way to hand
+// something to tests.
+var house *shared
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "scenario:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "qq-scenario-")
+	if err != nil {
+		return 1, err
+	}
+	house = &shared{dir: dir, servers: map[string]*ollamatest.Server{}}
+	house.program = sync.OnceValues(func() (string, error) { return qqbin.Install(context.Background(), dir) })
+	defer func() { err = errors.Join(err, house.close()) }()
+	return m.Run(), nil
+}
+
+func (h *shared) close() error {
+	var errs []error
+	for _, s := range h.servers {
+		errs = append(errs, s.Kill())
+	}
+	return errors.Join(append(errs, os.RemoveAll(h.dir))...)
+}
+
+// server is the one of that engine that all tests share, with its models.
+func (h *shared) server(t *testing.T, engine string) *ollamatest.Server {
+	t.Helper()
+	bin := ollamatest.Binary(t)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.servers[engine]; s != nil {
+		return s
+	}
+	dir := filepath.Join(h.dir, "engine"+engine)
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	s, err := ollamatest.Launch(bin, dir, "OLLAMA_NEW_ENGINE="+engine)
+	require.NoError(t, err)
+	h.servers[engine] = s
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, m := range models() {
+		require.NoError(t, s.Create(ctx, m))
+	}
+	return s
+}
+
+// engines runs a test on both engines of the server.
+func engines(t *testing.T, test func(t *testing.T, s *ollamatest.Server)) {
+	for _, engine := range []string{"0", "1"} {
+		t.Run("engine"+engine, func(t *testing.T) { test(t, house.server(t, engine)) })
+	}
+}
