@@ -21,6 +21,7 @@ import (
 	"qq/pkg/childproc"
 	"qq/pkg/dispatch"
 	"qq/pkg/event"
+	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
 
@@ -107,13 +108,24 @@ func (r *root) newEngine(cfg config.Config, dir string, o engineOptions) (*engin
 		Event:   e.stream.Emit,
 	})
 	e.Dispatcher = dispatch.New(dispatch.Config{
-		Limits: e.limits(), Depth: cfg.Depth, Deadline: o.deadline, Agents: e.agents, Launcher: launcher,
+		Limits: e.limits(), Depth: cfg.Depth, Deadline: o.deadline, Agents: e.agents, Launcher: children{launcher},
 		Events: e.stream, Log: e.log, NewID: newID,
 	})
 	r.signals.killWith(e.host.Close)
 	r.signals.listen()
 	r.engine = e
 	return e, nil
+}
+
+// children fits the launcher of child processes to the supervisor.
+type children struct{ *childproc.Launcher }
+
+// Stage implements supervisor.Stager.
+func (c children) Stage(job task.Job) supervisor.Staged {
+	if s := c.Launcher.Stage(job); s != nil {
+		return s
+	}
+	return nil // and not a nil pointer in an interface
 }
 
 func (e *engine) limits() task.Limits {

@@ -49,8 +49,56 @@ func NewLauncher(cfg Config) *Launcher { return &Launcher{cfg} }
 // Launch runs job in a child process and returns when the child and everything
 // that it started is gone.
 func (l *Launcher) Launch(ctx context.Context, job task.Job) task.Result {
+	c, err := l.spawn(job)
+	if err != nil {
+		return job.Ended(task.Failed, err.Error())
+	}
+	return l.lead(ctx, c, job)
+}
+
+// Staged is a child that was started ahead of time and waits for its start
+// frame.
+type Staged struct {
+	launcher *Launcher
+	child    *child
+}
+
+// Stage starts the process for job, which may not work yet. It returns nil when
+// that fails: Launch will say why.
+func (l *Launcher) Stage(job task.Job) *Staged {
+	c, err := l.spawn(job)
+	if err != nil {
+		return nil
+	}
+	return &Staged{l, c}
+}
+
+// Launch is as that of Launcher.
+func (s *Staged) Launch(ctx context.Context, job task.Job) task.Result {
+	select {
+	case <-s.child.proc.Done(): // it died while it waited, and has done nothing yet
+		s.child.close()
+		return s.launcher.Launch(ctx, job)
+	default:
+		return s.launcher.lead(ctx, s.child, job)
+	}
+}
+
+// Discard ends a child that is not needed.
+func (s *Staged) Discard() {
+	s.child.proc.Kill()
+	s.child.proc.Wait()
+	s.child.close()
+}
+
+// lead tells a child to work on job and follows it to its end.
+func (l *Launcher) lead(ctx context.Context, c *child, job task.Job) task.Result {
+	defer c.close()
+	c.job = job
 	start, err := l.cfg.Prepare(job)
 	if err != nil {
+		c.proc.Kill()
+		c.proc.Wait()
 		return job.Ended(task.Misused, err.Error())
 	}
 	start.Protocol, start.ExecutionID, start.Parent, start.BatchID = Version, job.ExecutionID, job.Parent, job.BatchID
@@ -58,11 +106,7 @@ func (l *Launcher) Launch(ctx context.Context, job task.Job) task.Result {
 	if !job.Deadline.IsZero() {
 		start.DeadlineMS = job.Deadline.UnixMilli()
 	}
-	c, err := l.spawn(job, start)
-	if err != nil {
-		return job.Ended(task.Failed, err.Error())
-	}
-	defer c.close()
+	c.send(Frame{Type: TypeStart, Start: &start}, l.cfg.Grace)
 	c.attend(ctx)
 	return c.result()
 }
@@ -77,8 +121,8 @@ type child struct {
 	outPath  string
 	out, err *os.File
 
-	writing sync.Mutex // of frames into down
-	asks    sync.WaitGroup
+	writing sync.Mutex     // of frames into down
+	sending sync.WaitGroup // who answers an Ask, or says cancel
 
 	// Written by listen, read after it has returned.
 	hello *Hello
@@ -86,8 +130,8 @@ type child struct {
 	wrong error // what was wrong with its frames
 }
 
-// spawn starts the process with its files, and tells it what to do.
-func (l *Launcher) spawn(job task.Job, start Start) (_ *child, err error) {
+// spawn starts the process with its files. It waits for its start frame.
+func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	dir, err := l.cfg.Scratch()
 	if err != nil {
 		return nil, err
@@ -133,7 +177,6 @@ func (l *Launcher) spawn(job task.Job, start Start) (_ *child, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("start child: %w", err)
 	}
-	c.send(Frame{Type: TypeStart, Start: &start}, l.cfg.Grace)
 	return c, nil
 }
 
@@ -155,16 +198,18 @@ func (c *child) attend(ctx context.Context) {
 	_ = c.up.SetReadDeadline(time.Now().Add(c.cfg.Grace))
 	<-heard
 	stopAsking()
-	c.asks.Wait()
+	c.sending.Wait()
 }
 
-// stop is the ladder: a cancel frame, then signals.
+// stop is the ladder: a cancel frame, then signals. It does not wait for the
+// frame to be taken: there may be an answer in the way that the child does not
+// read.
 func (c *child) stop(ctx context.Context) {
 	why := ""
 	if cause := context.Cause(ctx); cause != nil {
 		why = cause.Error()
 	}
-	c.send(Frame{Type: TypeCancel, Cancel: &Cancel{Reason: why}}, c.cfg.Grace/10)
+	c.sending.Go(func() { c.send(Frame{Type: TypeCancel, Cancel: &Cancel{Reason: why}}, c.cfg.Grace) })
 	timer := time.NewTimer(c.cfg.Grace)
 	defer timer.Stop()
 	select {
@@ -210,7 +255,7 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 	case TypeEvent:
 		c.event(*f.Event)
 	case TypeAsk:
-		c.asks.Go(func() { c.answer(ctx, *f.Ask) })
+		c.sending.Go(func() { c.answer(ctx, *f.Ask) })
 	case TypeResult:
 		c.last = f.Result
 	}

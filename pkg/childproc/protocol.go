@@ -2,6 +2,7 @@ package childproc
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,10 @@ const (
 	MaxUp   = 4 << 20
 	MaxDown = 256 << 20
 )
+
+// MaxAsk is how many tasks one [Ask] may hold. Their number is bounded and not
+// only their length: a task of three bytes takes hundreds in memory.
+const MaxAsk = 1000
 
 // ControlVar is the environment variable that tells a process that it is a
 // child: its descriptors 3 and 4 are the control pipes, down and up.
@@ -52,17 +57,17 @@ const (
 	TypeResult Type = "result"
 )
 
-// Frame is one line on a control pipe: a JSON object. The field named like the
-// type is set.
+// Frame is one line on a control pipe: a JSON object with the type and, under
+// the name of the type, its content. Only that field is set.
 type Frame struct {
-	Type   Type         `json:"type"`
-	Start  *Start       `json:"start,omitempty"`
-	Answer *Answer      `json:"answer,omitempty"`
-	Cancel *Cancel      `json:"cancel,omitempty"`
-	Hello  *Hello       `json:"hello,omitempty"`
-	Event  *event.Event `json:"event,omitempty"`
-	Ask    *Ask         `json:"ask,omitempty"`
-	Result *Result      `json:"result,omitempty"`
+	Type   Type
+	Start  *Start
+	Answer *Answer
+	Cancel *Cancel
+	Hello  *Hello
+	Event  *event.Event
+	Ask    *Ask
+	Result *Result
 }
 
 // Hello is the first frame of a child, before it does any work.
@@ -84,7 +89,6 @@ type Start struct {
 	Agent       agents.Agent    `json:"agent"`
 	ReadOnly    bool            `json:"read_only,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"`
-	MaxTokens   int             `json:"max_tokens,omitempty"`
 	Events      bool            `json:"events,omitempty"` // events are wanted
 	// Backend describes the model; only the application reads it.
 	Backend json.RawMessage `json:"backend"`
@@ -92,8 +96,35 @@ type Start struct {
 
 // Ask is a request of a child to the root.
 type Ask struct {
-	ID       int64       `json:"id"`
-	Delegate []task.Task `json:"delegate,omitempty"`
+	ID       int64    `json:"id"`
+	Delegate taskList `json:"delegate,omitempty"`
+}
+
+// taskList is at most [MaxAsk] tasks.
+type taskList []task.Task
+
+// UnmarshalJSON stops at the first task that is too many.
+func (l *taskList) UnmarshalJSON(data []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	switch start, err := dec.Token(); {
+	case err != nil:
+		return err
+	case start == nil: // null
+		return nil
+	case start != json.Delim('['):
+		return errors.New("tasks are no array")
+	}
+	for dec.More() {
+		if len(*l) == MaxAsk {
+			return fmt.Errorf("over %d tasks", MaxAsk)
+		}
+		var t task.Task
+		if err := dec.Decode(&t); err != nil {
+			return err
+		}
+		*l = append(*l, t)
+	}
+	return nil
 }
 
 // Answer is one result of an Ask; Last marks that no more follow.
@@ -144,8 +175,8 @@ func (r *reader) next() (Frame, error) {
 	if err != nil {
 		return Frame{}, err
 	}
-	var f Frame
-	if err := json.Unmarshal(line, &f); err != nil {
+	f, err := decode(line)
+	if err != nil {
 		return Frame{}, fmt.Errorf("%w: %w", ErrFrameBroken, err)
 	}
 	if !f.whole() {
@@ -196,11 +227,69 @@ func (f Frame) whole() bool {
 	return true
 }
 
-// encode returns f as one line.
+// payload is the field of f that its type names, nil for a type of the future.
+func (f *Frame) payload() any {
+	switch f.Type {
+	case TypeStart:
+		return &f.Start
+	case TypeAnswer:
+		return &f.Answer
+	case TypeCancel:
+		return &f.Cancel
+	case TypeHello:
+		return &f.Hello
+	case TypeEvent:
+		return &f.Event
+	case TypeAsk:
+		return &f.Ask
+	case TypeResult:
+		return &f.Result
+	}
+	return nil
+}
+
+// encode returns f as one line. Only the field that is sent is looked at, and
+// not Frame as a whole: what encoding/json learns about a type is forgotten when
+// the process ends, and most children send two frames.
 func encode(f Frame) ([]byte, error) {
-	line, err := json.Marshal(f)
+	payload := f.payload()
+	if payload == nil {
+		return nil, fmt.Errorf("encode frame of type %q: %w", f.Type, errors.ErrUnsupported)
+	}
+	content, err := json.Marshal(payload)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s frame: %w", f.Type, err)
 	}
-	return append(line, '\n'), nil
+	return fmt.Appendf(nil, "{\"type\":%q,%q:%s}\n", f.Type, f.Type, content), nil
+}
+
+// envelope finds the content of a frame without reading it.
+type envelope struct {
+	Type   Type            `json:"type"`
+	Start  json.RawMessage `json:"start"`
+	Answer json.RawMessage `json:"answer"`
+	Cancel json.RawMessage `json:"cancel"`
+	Hello  json.RawMessage `json:"hello"`
+	Event  json.RawMessage `json:"event"`
+	Ask    json.RawMessage `json:"ask"`
+	Result json.RawMessage `json:"result"`
+}
+
+// decode is the inverse of encode. Of a type that it does not know only the
+// type is read.
+func decode(line []byte) (Frame, error) {
+	var e envelope
+	if err := json.Unmarshal(line, &e); err != nil {
+		return Frame{}, err
+	}
+	f := Frame{Type: e.Type}
+	content := map[Type]json.RawMessage{
+		TypeStart: e.Start, TypeAnswer: e.Answer, TypeCancel: e.Cancel,
+		TypeHello: e.Hello, TypeEvent: e.Event, TypeAsk: e.Ask, TypeResult: e.Result,
+	}[f.Type]
+	if content == nil {
+		return f, nil
+	}
+	err := json.Unmarshal(content, f.payload())
+	return f, err
 }

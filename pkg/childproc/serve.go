@@ -55,6 +55,7 @@ func Connect(getenv func(string) string) (*Conn, error) {
 			return nil, fmt.Errorf("open control pipe: %w", err)
 		}
 	}
+	nameProcess("qq")
 	return &Conn{
 		down: os.NewFile(downFD, "control-down"), up: os.NewFile(upFD, "control-up"),
 		asks: map[int64]*pending{},
@@ -131,6 +132,9 @@ func (c *Conn) lose() {
 // Delegate asks the root to run tasks as children of this child and returns
 // their results in input order.
 func (c *Conn) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
+	if len(tasks) > MaxAsk {
+		return complete(nil, tasks, task.Misused, fmt.Sprintf("not started: %d tasks at once, at most %d", len(tasks), MaxAsk))
+	}
 	p := &pending{done: make(chan struct{})}
 	c.mu.Lock()
 	c.asked++
@@ -138,36 +142,31 @@ func (c *Conn) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	gone := c.gone
 	c.asks[id] = p
 	c.mu.Unlock()
-	why := "interrupted: " + ErrRootGone.Error()
+	status, why := task.Interrupted, "interrupted: "+ErrRootGone.Error()
 	if !gone {
-		if err := c.send(Frame{Type: TypeAsk, Ask: &Ask{ID: id, Delegate: tasks}}); err != nil {
-			why = err.Error()
-			c.forget(id)
-			return complete(nil, tasks, why)
-		}
-		select {
-		case <-p.done:
-		case <-ctx.Done():
-			why = "interrupted: " + context.Cause(ctx).Error()
+		switch err := c.send(Frame{Type: TypeAsk, Ask: &Ask{ID: id, Delegate: tasks}}); {
+		case errors.Is(err, ErrFrameTooLong):
+			status, why = task.Misused, "not started: "+err.Error()+": hand over files, or fewer tasks at once"
+		case err == nil:
+			select {
+			case <-p.done:
+			case <-ctx.Done():
+				why = "interrupted: " + context.Cause(ctx).Error()
+			}
 		}
 	}
-	c.forget(id)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return complete(p.results, tasks, why)
-}
-
-func (c *Conn) forget(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.asks, id)
+	return complete(p.results, tasks, status, why)
 }
 
-// complete makes sure that each task has a result.
-func complete(results []task.Result, tasks []task.Task, why string) []task.Result {
+// complete makes sure that each task has a result: its own, or one that says why
+// there is none.
+func complete(results []task.Result, tasks []task.Task, status task.Status, why string) []task.Result {
 	results = results[:min(len(results), len(tasks)):min(len(results), len(tasks))]
 	for i := len(results); i < len(tasks); i++ {
-		r := tasks[i].Normalized().Ended(task.Interrupted, why)
+		r := tasks[i].Normalized().Ended(status, why)
 		r.Index = i
 		results = append(results, r)
 	}
@@ -177,8 +176,16 @@ func complete(results []task.Result, tasks []task.Task, why string) []task.Resul
 // Emit reports an event. It is lost when the root is gone.
 func (c *Conn) Emit(e event.Event) { _ = c.send(Frame{Type: TypeEvent, Event: &e}) }
 
-// Finish reports how the task ended. Nothing may be sent after it.
-func (c *Conn) Finish(r Result) error { return c.send(Frame{Type: TypeResult, Result: &r}) }
+// Finish reports how the task ended. Nothing may be sent after it. A result that
+// is too long for its frame is reported as a failure.
+func (c *Conn) Finish(r Result) error {
+	err := c.send(Frame{Type: TypeResult, Result: &r})
+	if errors.Is(err, ErrFrameTooLong) {
+		r = Result{Status: task.Failed, Error: "report the result: " + err.Error(), Usage: r.Usage, Bytes: r.Bytes}
+		err = c.send(Frame{Type: TypeResult, Result: &r})
+	}
+	return err
+}
 
 func (c *Conn) send(f Frame) error {
 	line, err := encode(f)

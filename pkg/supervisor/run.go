@@ -122,16 +122,20 @@ func (sc *Scope) start(ctx context.Context, b Batch, byAgent bool) error {
 // done, no more are started.
 func (r *run) feed(ctx, starting context.Context, next func() (task.Task, error, bool)) error {
 	for index := 0; ; index++ {
-		queuedAt := time.Now()
-		noSlot := r.sc.s.slots.acquire(starting, false, r.sc.depth+1)
 		t, err, ok := next()
 		if err != nil || !ok {
-			if noSlot == nil {
-				r.sc.s.slots.release()
-			}
 			return err
 		}
 		t = t.Normalized()
+		if starting.Err() == nil {
+			if refusal := r.sc.admit(r.byAgent); refusal != "" {
+				r.end(index, t.Ended(task.Limit, refusal))
+				continue
+			}
+		}
+		queuedAt := time.Now()
+		job := task.Job{Task: t, ExecutionID: r.sc.s.cfg.NewID(), Parent: r.sc.id, BatchID: r.ID, Depth: r.sc.depth + 1}
+		launcher, noSlot := r.slot(starting, job)
 		if noSlot != nil && r.undeliverable() {
 			return nil
 		}
@@ -139,15 +143,37 @@ func (r *run) feed(ctx, starting context.Context, next func() (task.Task, error,
 			r.end(index, r.notStarted(ctx, t))
 			continue
 		}
-		if refusal := r.sc.admit(r.byAgent); refusal != "" {
-			r.sc.s.slots.release()
-			r.end(index, t.Ended(task.Limit, refusal))
-			continue
-		}
 		r.wg.Go(func() {
-			r.sc.run(ctx, t, r.ID, time.Since(queuedAt), func(res task.Result) { r.end(index, res) })
+			r.sc.run(ctx, launcher, job, time.Since(queuedAt), func(res task.Result) { r.end(index, res) })
 		})
 	}
+}
+
+// slot waits for a slot and returns what launches job in it. While it waits, a
+// process is made ready for the job, so that a slot that becomes free is put to
+// use at once; of those there is one in the tree.
+func (r *run) slot(starting context.Context, job task.Job) (Launcher, error) {
+	s := r.sc.s
+	if err := starting.Err(); err != nil {
+		return nil, err
+	}
+	if s.slots.try() {
+		return s.cfg.Launcher, nil
+	}
+	var staged Staged
+	if stager, ok := s.cfg.Launcher.(Stager); ok && s.staging.CompareAndSwap(false, true) {
+		defer s.staging.Store(false)
+		staged = stager.Stage(job)
+	}
+	err := s.slots.acquire(starting, false, job.Depth)
+	switch {
+	case staged == nil:
+		return s.cfg.Launcher, err
+	case err != nil:
+		staged.Discard()
+		return nil, err
+	}
+	return staged, nil
 }
 
 // notStarted is the result of a task that got no slot any more.

@@ -62,6 +62,17 @@ type slots struct {
 
 func newSlots(n int) *slots { return &slots{free: n} }
 
+// try takes a slot if one is free.
+func (s *slots) try() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free == 0 {
+		return false
+	}
+	s.free--
+	return true
+}
+
 // acquire takes a slot, waiting for one in the order of rank.
 func (s *slots) acquire(ctx context.Context, resume bool, depth int) error {
 	if err := ctx.Err(); err != nil {
@@ -80,7 +91,10 @@ func (s *slots) acquire(ctx context.Context, resume bool, depth int) error {
 
 	select {
 	case <-w.granted:
-		return nil
+		if ctx.Err() != nil { // both happened: whoever stops means the next one too
+			s.release()
+		}
+		return ctx.Err()
 	case <-ctx.Done():
 	}
 	s.mu.Lock()

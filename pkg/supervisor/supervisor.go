@@ -34,6 +34,20 @@ type Launcher interface {
 	Launch(ctx context.Context, job task.Job) task.Result
 }
 
+// Stager is a Launcher that can get ready for a job before the job may run.
+type Stager interface {
+	Launcher
+	// Stage gets ready for job, whose deadline is not known yet. It may return
+	// nil when it cannot: then the job is launched as any other.
+	Stage(job task.Job) Staged
+}
+
+// Staged launches the one job that it is ready for, or is discarded.
+type Staged interface {
+	Launcher
+	Discard()
+}
+
 // Config is what a Supervisor needs.
 type Config struct {
 	Limits   task.Limits
@@ -51,6 +65,7 @@ type Supervisor struct {
 	cfg     Config
 	slots   *slots
 	spawned atomic.Int64 // children started by agents
+	staging atomic.Bool  // a job is staged and waits for its slot
 
 	mu      sync.Mutex
 	running map[string]context.CancelCauseFunc
@@ -134,7 +149,7 @@ func (sc *Scope) deadlineFor(t task.Task, now time.Time) (time.Time, time.Durati
 func (sc *Scope) admit(byAgent bool) string {
 	lim := sc.s.cfg.Limits
 	if sc.depth+1 >= lim.MaxDepth {
-		return fmt.Sprintf("Maximum recursion depth (%d) exceeded", lim.MaxDepth)
+		return fmt.Sprintf("Error: Maximum recursion depth (%d) exceeded", lim.MaxDepth)
 	}
 	if byAgent && sc.s.spawned.Add(1) > int64(lim.MaxChildren) {
 		return fmt.Sprintf("Maximum %d sub-agents exceeded", lim.MaxChildren)
@@ -142,13 +157,12 @@ func (sc *Scope) admit(byAgent bool) string {
 	return ""
 }
 
-// run takes one admitted task, which holds a slot, to its result, and files
-// that before the slot is free again.
-func (sc *Scope) run(ctx context.Context, t task.Task, batchID string, queued time.Duration, file func(task.Result)) {
+// run takes one admitted job, which holds a slot, to its result, and files that
+// before the slot is free again.
+func (sc *Scope) run(ctx context.Context, launcher Launcher, job task.Job, queued time.Duration, file func(task.Result)) {
 	s := sc.s
 	start := time.Now()
-	job := task.Job{Task: t, ExecutionID: s.cfg.NewID(), Parent: sc.id, BatchID: batchID, Depth: sc.depth + 1}
-	job.Deadline, job.Allowed = sc.deadlineFor(t, start)
+	job.Deadline, job.Allowed = sc.deadlineFor(job.Task, start)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -168,10 +182,10 @@ func (sc *Scope) run(ctx context.Context, t task.Task, batchID string, queued ti
 	if s.cfg.Started != nil {
 		s.cfg.Started(job)
 	}
-	r := s.launch(ctx, job)
+	r := launch(ctx, launcher, job)
 	s.settle(ctx, &r)
-	r.Task, r.Agent, r.ID = task.Shorten(t.Text, 100), t.Agent, t.ID
-	r.ExecutionID, r.ParentExecutionID, r.BatchID = job.ExecutionID, job.Parent, batchID
+	r.Task, r.Agent, r.ID = task.Shorten(job.Text, 100), job.Agent, job.ID
+	r.ExecutionID, r.ParentExecutionID, r.BatchID = job.ExecutionID, job.Parent, job.BatchID
 	r.QueuedMS, r.DurationMS = queued.Milliseconds(), time.Since(start).Milliseconds()
 	r.Attempts = 1
 	if s.cfg.Ended != nil {
@@ -181,13 +195,13 @@ func (sc *Scope) run(ctx context.Context, t task.Task, batchID string, queued ti
 }
 
 // launch keeps a panic in one task from taking the supervisor with it.
-func (s *Supervisor) launch(ctx context.Context, job task.Job) (r task.Result) {
+func launch(ctx context.Context, l Launcher, job task.Job) (r task.Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			r = job.Ended(task.Failed, fmt.Sprintf("panic in the supervisor: %v", p))
 		}
 	}()
-	return s.cfg.Launcher.Launch(ctx, job)
+	return l.Launch(ctx, job)
 }
 
 // settle says in r why a task was ended early, when it was.

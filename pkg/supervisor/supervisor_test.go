@@ -209,7 +209,7 @@ func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 2, MaxDepth: 2, MaxChildren: 3})
 		results, _ := collect(t, s.Root(0, time.Time{}), Batch{}, "fan sleep 1s", "sleep 1s")
-		assert.Equal(t, "child: Maximum recursion depth (2) exceeded", results[0].Err())
+		assert.Equal(t, "child: Error: Maximum recursion depth (2) exceeded", results[0].Err())
 		assert.True(t, results[1].Success)
 
 		results = s.Root(0, time.Time{}).Delegate(t.Context(), tasksOf("sleep 1s, sleep 1s, sleep 1s, sleep 1s, sleep 1s"))
@@ -400,4 +400,53 @@ func TestShelf(t *testing.T) {
 			assert.Equal(t, 5, shelf.taken)
 		}
 	}
+}
+
+// stagingFake is a fake that can get ready ahead of time.
+type stagingFake struct {
+	*fake
+	staged, discarded, used int
+}
+
+type stagedFake struct {
+	f    *stagingFake
+	text string
+}
+
+func (f *stagingFake) Stage(job task.Job) Staged {
+	f.staged++
+	return &stagedFake{f, job.Text}
+}
+
+func (s *stagedFake) Launch(ctx context.Context, job task.Job) task.Result {
+	if job.Text != s.text {
+		panic("launched with another job than it was staged for")
+	}
+	s.f.mu.Lock()
+	s.f.used++
+	s.f.mu.Unlock()
+	return s.f.Launch(ctx, job)
+}
+
+func (s *stagedFake) Discard() { s.f.discarded++ }
+
+// While a task waits for its slot, one process of the tree is made ready for it;
+// when it does not come to that, it is discarded.
+func TestStaging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, plain := newTest(task.Limits{MaxParallel: 2})
+		f := &stagingFake{fake: plain}
+		s.cfg.Launcher = f
+		results, _ := collect(t, s.Root(0, time.Time{}), Batch{}, "sleep 3s", "sleep 1s", "sleep 1s", "sleep 1s", "sleep 1s; fan sleep 1s, sleep 1s, sleep 1s")
+		assert.NotContains(t, statuses(results), task.Failed)
+		assert.Equal(t, 2, f.maxWork)
+		assert.Equal(t, f.staged, f.used)
+		assert.GreaterOrEqual(t, f.staged, 3)
+
+		stop := make(chan struct{})
+		time.AfterFunc(time.Second, func() { close(stop) })
+		collect(t, s.Root(0, time.Time{}), Batch{Stop: stop}, "sleep 2s", "sleep 2s", "sleep 2s")
+		assert.Equal(t, 1, f.discarded)
+		assert.Zero(t, f.live)
+	})
 }

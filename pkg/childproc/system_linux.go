@@ -2,6 +2,7 @@ package childproc
 
 import (
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,4 +14,13 @@ func memFile() (*os.File, error) {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
 	return os.NewFile(uintptr(fd), "task"), nil
+}
+
+// nameProcess sets the name that ps and pkill show. The kernel takes it from the
+// path, and that of a child is /proc/self/exe.
+func nameProcess(name string) {
+	b, err := unix.BytePtrFromString(name)
+	if err == nil {
+		_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(b)), 0, 0, 0)
+	}
 }
