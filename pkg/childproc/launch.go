@@ -115,7 +115,6 @@ func (l *Launcher) lead(ctx context.Context, c *child, job task.Job) task.Result
 type child struct {
 	cfg      *Config
 	job      task.Job
-	dir      string // working directory
 	proc     *proc.Process
 	down, up *os.File
 	outPath  string
@@ -209,7 +208,7 @@ func (c *child) stop(ctx context.Context) {
 	if cause := context.Cause(ctx); cause != nil {
 		why = cause.Error()
 	}
-	c.sending.Go(func() { c.send(Frame{Type: TypeCancel, Cancel: &Cancel{Reason: why}}, c.cfg.Grace) })
+	c.send(Frame{Type: TypeCancel, Cancel: &Cancel{Reason: why}}, c.cfg.Grace)
 	timer := time.NewTimer(c.cfg.Grace)
 	defer timer.Stop()
 	select {

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -237,7 +238,9 @@ func TestSearchEndsWithContext(t *testing.T) {
 }
 
 func BenchmarkSearchGoSource(b *testing.B) {
-	root, err := os.OpenRoot(runtime.GOROOT() + "/src")
+	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	require.NoError(b, err)
+	root, err := os.OpenRoot(filepath.Join(strings.TrimSpace(string(goroot)), "src"))
 	if err != nil {
 		b.Skip(err)
 	}
