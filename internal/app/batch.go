@@ -249,6 +249,8 @@ func (r *root) source(c *cli.Context) (taskfile.Source, error) {
 	src := taskfile.Source{Template: c.String("message"), Name: c.String("input"), Form: taskfile.Form(c.String("input-format"))}
 	args := c.Args().Slice()
 	switch {
+	case c.IsSet("message") && strings.TrimSpace(src.Template) == "":
+		return src, usagef(`for example: qq batch -m "Summarize {}" docs/*.md`, "the template is empty")
 	case src.Template != "" && src.Name == "" && len(args) > 0:
 		src.Files = args
 	case len(args) > 1:
@@ -257,8 +259,6 @@ func (r *root) source(c *cli.Context) (taskfile.Source, error) {
 		return src, usagef("give the file once", "the tasks are given as %s and with --input", args[0])
 	case len(args) == 1:
 		src.Name = args[0]
-	case c.IsSet("message") && src.Template == "":
-		return src, usagef(`for example: qq batch -m "Summarize {}" docs/*.md`, "the template is empty")
 	}
 	if src.Name == "" && src.Files == nil && isTerminal(r.In) {
 		return src, usagef(`for example: qq batch tasks.txt, or: qq batch -m "Summarize {}" docs/*.md`, "no tasks")
@@ -282,7 +282,6 @@ type batchRun struct {
 	hint     string      // the last one that was said
 	stopped  int         // tasks that were never started
 	counts   map[task.Status]int
-	ran      int
 	failed   int
 }
 

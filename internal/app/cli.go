@@ -56,7 +56,7 @@ func prepare(c *cli.Command) {
 
 func refuseArguments(c *cli.Context) error {
 	if c.Args().Present() {
-		return usagef("leave it out; qq --help says more", "qq %s takes no argument: %q", c.Command.Name, c.Args().First())
+		return usagef("leave it out; qq --help says more", "%s takes no argument: %q", c.Command.HelpName, c.Args().First())
 	}
 	return nil
 }
@@ -70,7 +70,6 @@ func onUsageError(_ *cli.Context, err error, _ bool) error {
 }
 
 func (r *root) before(c *cli.Context) error {
-	r.plain = c.Bool("no-color")
 	if c.Bool("version") {
 		return cmp.Or(r.printVersion(c), said(0))
 	}
@@ -90,6 +89,9 @@ func permute(app *cli.App, args []string) []string {
 	for {
 		next, ok := takeCommand(commands, flags, rest)
 		if !ok {
+			if len(out) == 1 {
+				app.Commands = nil // the library would look for one behind -- too
+			}
 			return append(out, flagsFirst(flags, rest)...)
 		}
 		// Flags before the name of a command belong to it all the same.

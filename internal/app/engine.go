@@ -76,7 +76,7 @@ func (r *root) configure(c *cli.Context) (config.Config, string, error) {
 	if err != nil {
 		return config.Config{}, "", err
 	}
-	r.quiet = c.Bool("quiet")
+	r.quiet, r.plain = c.Bool("quiet"), c.Bool("no-color")
 	for _, w := range cfg.Warnings {
 		r.note("%s", w)
 	}

@@ -74,7 +74,7 @@ type runOptions struct {
 	maxTurns             int
 	readOnly             bool
 	session              sessionOptions
-	quiet, verbose       bool
+	verbose              bool
 }
 
 // run is the command without a name: one agent, one task.
@@ -125,7 +125,7 @@ var errRunTimeout = errors.New("the run timed out")
 func (r *root) runOptions(c *cli.Context) (runOptions, error) {
 	o := runOptions{
 		agent: c.String("agent"), model: c.String("model"), system: c.String("system"), format: c.String("output-format"),
-		maxTurns: c.Int("max-turns"), readOnly: c.Bool("read-only"), quiet: c.Bool("quiet"), verbose: c.Bool("verbose"),
+		maxTurns: c.Int("max-turns"), readOnly: c.Bool("read-only"), verbose: c.Bool("verbose"),
 	}
 	if c.Bool("json") {
 		if o.format != "" && o.format != formatJSON {

@@ -1,0 +1,155 @@
+package app
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/qqtest"
+	"qq/pkg/task"
+)
+
+// batchScripts are a task that fails, and one whose answer takes a while.
+func batchScripts() qqtest.Option {
+	return qqtest.Scripts(
+		qqtest.Script{Start: "[[failing]]", Fault: &qqtest.Fault{Status: 500, Error: "out of memory"}},
+		qqtest.Script{Start: "[[slow]]", Text: "late", Fault: &qqtest.Fault{BeforeFirst: 200 * time.Millisecond}},
+		qqtest.Script{Start: "[[never]]", Fault: &qqtest.Fault{BeforeFirst: -1}},
+	)
+}
+
+// TestBatchInputs: each form of input gives its tasks, in order.
+func TestBatchInputs(t *testing.T) {
+	w, _ := newServedWorld(t, batchScripts())
+	w.file("a.json", `[{"task":"one"},{"task":"[[slow]]","agent":"coder"},{"task":"three"}]`)
+	w.file("a.jsonl", "{\"task\":\"one\"}\n\n{\"task\":\"[[slow]]\"}\n{\"task\":\"three\"}\n")
+	w.file("a.csv", "task,agent\none,coder\n[[slow]],\nthree,\n")
+	w.file("a.txt", "one\n[[slow]]\n\nthree\n")
+	w.file("people.csv", "name,age\nBob,3\n\"Eve, too\",4\n")
+	w.file("people.tsv", "name\tage\nBob\t3\n")
+	for args, want := range map[string]string{
+		"a.json":                               "one\nlate\nthree\n",
+		"a.jsonl":                              "one\nlate\nthree\n",
+		"a.csv":                                "one\nlate\nthree\n",
+		"a.txt":                                "one\nlate\nthree\n",
+		"-j1 a.txt":                            "one\nlate\nthree\n",
+		"-i a.txt --input-format json":         "",
+		"-m {#}:{name}-{age}={} -i people.csv": "1:Bob-3=Bob,3\n" + `2:Eve, too-4="Eve, too",4` + "\n",
+		"-m {name} -i people.tsv":              "Bob\n",
+		"-m {#}={} a.json a.csv":               "1=a.json\n2=a.csv\n",
+		"-m Read a.csv a.json":                 "Read a.csv\nRead a.json\n",
+	} {
+		e := w.run(append([]string{"batch", "-q"}, strings.Fields(args)...)...)
+		assert.Equal(t, want, e.out, "%s: %s", args, e.errors)
+	}
+	for text, want := range map[string]string{
+		"one\n[[slow]]\n":                      "one\nlate\n",
+		`[{"task":"one"},{"task":"[[slow]]"}]`: "one\nlate\n",
+		"{\"task\":\"one\"}\n":                 "one\n",
+	} {
+		assert.Equal(t, want, w.pipe(text, "batch", "-q").out)
+	}
+	assert.Equal(t, "> one\n> two\n", w.pipe("one\ntwo\n", "batch", "-q", "-m", "> {}").out)
+}
+
+// TestBatchOutputs: each output format of the same three tasks, one of which
+// fails.
+func TestBatchOutputs(t *testing.T) {
+	w, _ := newServedWorld(t, batchScripts())
+	w.file("tasks.txt", "one\n[[failing]]\nthree\n")
+	run := func(format string, more ...string) ended {
+		e := w.run(append([]string{"batch", "tasks.txt", "-q", "--output-format", format}, more...)...)
+		assert.Equal(t, 4, e.code, e.errors)
+		return e
+	}
+	assert.Equal(t, "one\nthree\n", run("text").out)
+	assert.Regexp(t, "^## 1\\. one\n\none\n\n## 2\\. \\[\\[failing\\]\\]\n\n\\*\\*failed\\*\\*: .* 500: out of memory\n\n## 3\\. three\n\nthree\n\n$", run("markdown").out)
+	for i, r := range run("json").documents(t) {
+		assert.Equal(t, i, r.Index)
+		assert.Equal(t, i != 1, r.Success)
+		assert.NotContains(t, r.Err(), "\n")
+	}
+	assert.Len(t, jsonLines(t, run("jsonl").out), 3)
+
+	e := run("stream-json", "-o", "out")
+	assert.Empty(t, e.out, "events go where the results go")
+	text, err := os.ReadFile(filepath.Join(w.dir, "out"))
+	require.NoError(t, err)
+	kinds := map[any]int{}
+	for _, line := range jsonLines(t, string(text)) {
+		kinds[line["type"]]++
+	}
+	assert.Equal(t, map[any]int{"batch_start": 1, "sub_agent_start": 3, "token": 2, "sub_agent_complete": 2, "sub_agent_error": 1,
+		"result": 3, "batch_complete": 1}, kinds)
+
+	run("text", "--results", "each")
+	var second task.Result
+	data, err := os.ReadFile(filepath.Join(w.dir, "each", "00002.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &second))
+	assert.Equal(t, task.Failed, second.Status)
+	data, err = os.ReadFile(filepath.Join(w.dir, "each", "00003.txt"))
+	require.NoError(t, err)
+	assert.Equal(t, "three", string(data))
+}
+
+// TestBatchSaysWhy: on stderr stands for each failure what is wrong, and once
+// what to do.
+func TestBatchSaysWhy(t *testing.T) {
+	w, server := newServedWorld(t, batchScripts())
+	w.file("tasks.txt", "[[failing]]\n[[failing]] again\nthree\n")
+	host := strings.TrimPrefix(server.URL, "http://")
+	e := w.run("batch", "tasks.txt", "-j1", "--no-bar")
+	assert.Equal(t, "qq: task 1 (failed): Ollama at "+host+" answered 500: out of memory\n  hint: the log of the Ollama server says more\n"+
+		"qq: task 2 (failed): Ollama at "+host+" answered 500: out of memory\n", cutLast(e.errors))
+
+	w.set("QQ_RECURSION_DEPTH=2")
+	e = w.run("batch", "tasks.txt", "--no-bar")
+	assert.Equal(t, 4, e.code)
+	assert.Contains(t, e.errors, "qq: task 3 (limit): Error: Maximum recursion depth (3) exceeded\n")
+}
+
+// cutLast is text without its last line.
+func cutLast(text string) string {
+	return text[:strings.LastIndexByte(strings.TrimSuffix(text, "\n"), '\n')+1]
+}
+
+// TestBatchHalt: when a batch stops starting tasks, and which it ends.
+func TestBatchHalt(t *testing.T) {
+	w, _ := newServedWorld(t, batchScripts())
+	w.file("tasks.txt", "one\n[[failing]]\n[[slow]]\nfour\n")
+	w.file("endless.txt", "[[never]]\n[[failing]]\nthree\n")
+	w.file("many.txt", strings.Repeat("fine\n", 9)+strings.Repeat("[[failing]]\n", 3)+"last\n")
+	const ok, failed, cancelled = task.Completed, task.Failed, task.Cancelled
+	for args, want := range map[string][]task.Status{
+		"-j1 tasks.txt":                     {ok, failed, ok, ok},
+		"-j1 tasks.txt --halt soon":         {ok, failed, cancelled, cancelled},
+		"-j1 tasks.txt --halt soon,fail=2":  {ok, failed, ok, ok},
+		"-j2 endless.txt --halt now":        {cancelled, failed, cancelled},
+		"-j1 many.txt --halt soon,fail=10%": {ok, ok, ok, ok, ok, ok, ok, ok, ok, failed, cancelled, cancelled, cancelled},
+		"-j1 many.txt --halt soon,fail=25%": {ok, ok, ok, ok, ok, ok, ok, ok, ok, failed, failed, failed, cancelled},
+	} {
+		e := w.run(append([]string{"batch", "-q", "--json"}, strings.Fields(args)...)...)
+		assert.Equal(t, 4, e.code, e.errors)
+		var got []task.Status
+		for _, r := range e.documents(t) {
+			got = append(got, r.Status)
+		}
+		assert.Equal(t, want, got, args)
+	}
+}
+
+// TestBatchDryRun: the tasks are printed, and nothing is asked of a model.
+func TestBatchDryRun(t *testing.T) {
+	w, server := newServedWorld(t)
+	w.file("tasks.csv", "task,agent\none,coder\ntwo,\n")
+	assert.Equal(t, "1\tcoder\tone\n2\tdefault\ttwo\n", w.run("batch", "--dry-run", "tasks.csv").out)
+	assert.Equal(t, "{\"task\":\"one\",\"agent\":\"coder\"}\n{\"task\":\"two\",\"agent\":\"default\"}\n", w.run("batch", "--dry-run", "--json", "tasks.csv").out)
+	assert.Empty(t, server.Requests(""))
+}

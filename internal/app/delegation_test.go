@@ -1,0 +1,152 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/qqtest"
+	"qq/pkg/task"
+)
+
+// delegate is a model's call of delegate_task.
+func delegate(agent, text string) string {
+	return fmt.Sprintf(`<tool_call>{"name":"delegate_task","arguments":{"task":%q,"agent":%q}}</tool_call>`, text, agent)
+}
+
+// delegationScripts are leads that hand on work, and what their children say. The
+// answer of a child carries the marker by which its parent goes on.
+func delegationScripts() qqtest.Option {
+	return qqtest.Scripts(
+		qqtest.Script{Start: "[[lead]]", Text: `<tool_call>{"name":"run_parallel_tasks","arguments":{"tasks":[` +
+			`{"task":"[[slow]]","agent":"coder"},{"task":"[[quick]]","agent":"explorer"}]}}</tool_call>`},
+		qqtest.Script{Start: "[[slow]]", Text: "first", Fault: &qqtest.Fault{BeforeFirst: 200 * time.Millisecond}},
+		qqtest.Script{Start: "[[quick]]", Text: "second [[joined]]"},
+		qqtest.Script{Start: "[[joined]]", Text: "first and second"},
+		qqtest.Script{Start: "[[both]]", Text: delegate("coder", "[[slow]]") + delegate("explorer", "[[quick]]")},
+		qqtest.Script{Start: "[[top]]", Text: delegate("coder", "[[middle]]")},
+		qqtest.Script{Start: "[[middle]]", Text: delegate("explorer", "[[bottom]]")},
+		qqtest.Script{Start: "[[bottom]]", Text: "from the bottom [[done]]"},
+		qqtest.Script{Start: "[[done]]", Text: "as said [[done]]"},
+		qqtest.Script{Start: "[[fails]]", Text: delegate("coder", "[[failing]]")},
+		qqtest.Script{Start: "[[failing]]", Text: "gone on", Fault: &qqtest.Fault{Status: 500, Error: "out of memory", Times: 1}},
+		qqtest.Script{Start: "[[hangs]]", Text: delegate("coder", "[[never]]")},
+		qqtest.Script{Start: "[[never]]", Text: "gone on", Fault: &qqtest.Fault{BeforeFirst: -1, Times: 1}},
+		qqtest.Script{Start: "[[self]]", Text: delegate("coder", "[[quick]]")},
+		qqtest.Script{Start: "[[nobody]]", Text: delegate("nobody", "[[quick]]")},
+		qqtest.Script{Start: "[[long]]", Text: delegate("coder", "[[much]]")},
+		qqtest.Script{Start: "[[much]]", Text: "beginning " + strings.Repeat("ö", 100) + " ending [[done]]"},
+	)
+}
+
+// toolResults are what the tools of a session answered.
+func (w *world) toolResults() []string {
+	w.t.Helper()
+	var sessions []sessionRow
+	require.NoError(w.t, json.Unmarshal([]byte(w.run("sessions", "--json").out), &sessions))
+	require.NotEmpty(w.t, sessions)
+	var transcript struct {
+		Entries []struct{ Role, Content string }
+	}
+	require.NoError(w.t, json.Unmarshal([]byte(w.run("sessions", "show", sessions[0].ID, "--json").out), &transcript))
+	var results []string
+	for _, e := range transcript.Entries {
+		if e.Role == "tool" {
+			results = append(results, e.Content)
+		}
+	}
+	return results
+}
+
+// TestDelegation: a lead hands work to children in processes of their own and
+// gets their answers in the order in which it asked.
+func TestDelegation(t *testing.T) {
+	w, _ := newServedWorld(t, delegationScripts())
+	e := w.run("[[lead]]")
+	assert.Equal(t, ended{out: "first and second\n"}, e)
+	var results []task.Result
+	require.NoError(t, json.Unmarshal([]byte(w.toolResults()[0]), &results))
+	require.Len(t, results, 2)
+	assert.Equal(t, "first", results[0].Output)
+	assert.Equal(t, "second [[joined]]", results[1].Output)
+
+	assert.Equal(t, "first and second\n", w.run("[[both]]").out)
+	assert.Equal(t, []string{"first", "second [[joined]]"}, w.toolResults(), "two calls in one answer")
+
+	e = w.run("-v", "[[top]]")
+	assert.Equal(t, "as said [[done]]\n", e.out)
+	assert.Regexp(t, `(?m)^    \[explorer [0-9a-f]{8}\] started: \[\[bottom\]\]$`, e.errors, "three levels")
+	w.set("QQ_MAX_PARALLEL=1")
+	assert.Equal(t, ended{out: "as said [[done]]\n"}, w.run("[[top]]"), "a cap of 1 does not stop three levels")
+}
+
+// TestDelegationFails: the agent reads, in the words that people rely on, why a
+// child failed, and goes on.
+func TestDelegationFails(t *testing.T) {
+	for _, c := range []struct{ name, prompt, env, want string }{
+		{"child fails", "[[fails]]", "", "^Child agent error: Ollama at .* answered 500: out of memory"},
+		{"time is up", "[[hangs]]", "QQ_CHILD_TIMEOUT=1", "^Child agent error: Child process timed out after 1s$"},
+		{"to itself", "[[self]]", "QQ_AGENT=coder", "^Child agent error: Cannot delegate to self$"},
+		{"to nobody", "[[nobody]]", "", `^Child agent error: Agent not found in registry: nobody \(known: analyzer, coder, `},
+		{"too many", "[[self]]", "QQ_MAX_CHILDREN=0", "^Child agent error: Maximum 0 sub-agents exceeded$"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, _ := newServedWorld(t, delegationScripts())
+			if c.env != "" {
+				w.set(c.env)
+			}
+			e := w.run(c.prompt)
+			assert.Zero(t, e.code, e.errors)
+			assert.NotEmpty(t, e.out)
+			results := w.toolResults()
+			require.Len(t, results, 1)
+			assert.Regexp(t, c.want, results[0])
+		})
+	}
+}
+
+// TestLongOutput: what is too long for its reader keeps its beginning and its
+// end, and says where all of it is.
+func TestLongOutput(t *testing.T) {
+	w, _ := newServedWorld(t, delegationScripts())
+	w.set("QQ_MAX_OUTPUT=40")
+	w.run("[[long]]")
+	results := w.toolResults()
+	require.Len(t, results, 1)
+	m := regexp.MustCompile(`^beginning ö{10}\n\[Output truncated at 40 chars\]\n\[86 characters left out; full output: (.+)\]\nöööö ending \[\[done\]\]$`).FindStringSubmatch(results[0])
+	require.NotNil(t, m, results[0])
+	whole, err := os.ReadFile(m[1])
+	require.NoError(t, err)
+	assert.Equal(t, "beginning "+strings.Repeat("ö", 100)+" ending [[done]]", string(whole))
+}
+
+// TestChildLog: each child leaves its lines, in the format that scripts read.
+func TestChildLog(t *testing.T) {
+	w, _ := newServedWorld(t, delegationScripts())
+	w.set("QQ_LOG_DIR=" + filepath.Join(w.dir, "logs"))
+	w.run("[[both]]")
+	w.file("tasks.txt", "[[failing]]\n")
+	w.run("batch", "-q", "tasks.txt")
+	data, err := os.ReadFile(filepath.Join(w.dir, "logs", "child_process.log"))
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	require.Len(t, lines, 7)
+	const head = `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d - child_process - `
+	for _, want := range []string{
+		`INFO - \[[0-9a-f]{8}\] Spawning child: agent=coder, depth=1, task=\[\[slow\]\]$`,
+		`INFO - \[[0-9a-f]{8}\] Spawning child: agent=explorer, depth=1, task=\[\[quick\]\]$`,
+		`INFO - \[[0-9a-f]{8}\] Child completed: success=True, exit=0$`,
+		`INFO - \[[0-9a-f]{8}\] Child completed: success=False, exit=1$`,
+		`ERROR - \[[0-9a-f]{8}\] Child failed: failed: Ollama at .* answered 500: `,
+	} {
+		assert.Regexp(t, `(?m)`+head+want, string(data))
+	}
+}

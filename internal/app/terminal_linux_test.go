@@ -1,0 +1,145 @@
+package app
+
+import (
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/qqtest"
+)
+
+// screen is a terminal with a qq on it.
+type screen struct {
+	w    *world
+	wait func() ended
+
+	mu   sync.Mutex
+	text strings.Builder // all that was written to it
+	keys io.Writer
+}
+
+// onTerminal starts qq with a terminal for stdin, stdout and stderr.
+func (w *world) onTerminal(args ...string) *screen {
+	w.t.Helper()
+	cmd := w.command(args...)
+	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
+	require.NoError(w.t, err)
+	s := &screen{w: w, keys: master}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		_, _ = io.Copy(s, master) // ends with EIO when the last who has it open is gone
+	})
+	s.wait = func() ended {
+		_ = cmd.Wait() // how it ended is in ProcessState
+		reading.Wait()
+		master.Close()
+		return ended{code: cmd.ProcessState.ExitCode(), out: s.shown()}
+	}
+	return s
+}
+
+// Write implements io.Writer.
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *screen) shown() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.ReplaceAll(s.text.String(), "\r\n", "\n")
+}
+
+// until waits for a text.
+func (s *screen) until(text string) {
+	s.w.t.Helper()
+	require.Eventually(s.w.t, func() bool { return strings.Contains(s.shown(), text) }, 10*time.Second, 5*time.Millisecond,
+		"on the screen")
+}
+
+func (s *screen) press(keys string) {
+	s.w.t.Helper()
+	_, err := io.WriteString(s.keys, keys)
+	require.NoError(s.w.t, err)
+}
+
+// TestTerminalStreams: on a terminal an answer is shown while it is written, once,
+// and Ctrl-C ends it.
+func TestTerminalStreams(t *testing.T) {
+	w, _ := newServedWorld(t, qqtest.Scripts(
+		qqtest.Script{Start: "[[stall]]", Text: "one two three", Fault: &qqtest.Fault{Break: qqtest.Stall, After: 2}},
+		qqtest.Script{Start: "[[look]]", Text: `A look first. <tool_call>{"name":"list_files","arguments":{"pattern":"[[seen]]"}}</tool_call>`},
+		qqtest.Script{Start: "[[seen]]", Text: "Nothing there."},
+		qqtest.Script{Start: "[[escape]]", Text: "a\x1b[31mb\ac"}))
+	s := w.onTerminal("[[stall]]")
+	s.until("one two")
+	s.press("\x03")
+	e := s.wait()
+	assert.Equal(t, 130, e.code)
+	assert.Equal(t, 1, strings.Count(e.out, "one two"))
+	assert.Contains(t, e.out, "qq: interrupted\n")
+
+	assert.Equal(t, ended{out: "hello you\n"}, w.onTerminal("hello you").wait())
+	assert.Equal(t, ended{out: "A look first. \nNothing there.\n"}, w.onTerminal("[[look]]").wait())
+	assert.Equal(t, ended{out: "a[31mbc\n"}, w.onTerminal("[[escape]]").wait(), "a model may not move the cursor")
+}
+
+// TestTerminalReadsTask: a task can be typed, and typing can be given up.
+func TestTerminalReadsTask(t *testing.T) {
+	w, _ := newServedWorld(t)
+	s := w.onTerminal("-m", "-")
+	s.press("typed by hand\n\x04")
+	e := s.wait()
+	assert.Zero(t, e.code)
+	assert.True(t, strings.HasSuffix(e.out, "typed by hand\n"), e.out)
+
+	e = w.onTerminal().wait()
+	assert.Equal(t, 2, e.code, "no console yet")
+	assert.Contains(t, e.out, "qq: no task\n  hint: ")
+}
+
+// TestTerminalProgress: a batch redraws one line with count and time left, where
+// the terminal can do that and nobody forbids it, and takes it away at the end.
+func TestTerminalProgress(t *testing.T) {
+	const wipe = "\r\x1b[K"
+	w, _ := newServedWorld(t, qqtest.Scripts(
+		qqtest.Script{Start: "[[slow]]", Text: "late", Fault: &qqtest.Fault{BeforeFirst: 4 * redrawEvery}}))
+	w.file("tasks.txt", "one\n[[slow]]\n")
+	w.set("TERM=xterm")
+	e := w.onTerminal("batch", "tasks.txt").wait()
+	assert.Zero(t, e.code)
+	assert.Regexp(t, `1/2 done, \d+\.\d/(s|min), \d+\.\ds left`, e.out)
+	assert.Contains(t, e.out, wipe+"late\n")
+	for name, plain := range map[string]*screen{
+		"NO_COLOR":   w.with("NO_COLOR=1").onTerminal("batch", "tasks.txt"),
+		"TERM":       w.with("TERM=dumb").onTerminal("batch", "tasks.txt"),
+		"--no-color": w.onTerminal("batch", "--no-color", "tasks.txt"),
+		"--no-bar":   w.onTerminal("batch", "--no-bar", "tasks.txt"),
+		"--quiet":    w.onTerminal("batch", "--quiet", "tasks.txt"),
+	} {
+		e := plain.wait()
+		assert.Zero(t, e.code, name)
+		assert.NotContains(t, e.out, "\x1b", name)
+		assert.Contains(t, e.out, "one\nlate\n", name)
+	}
+	assert.Contains(t, w.run("batch", "--bar", "tasks.txt").errors, wipe, "wanted without a terminal")
+	assert.NotContains(t, w.run("batch", "tasks.txt").errors, wipe)
+}
+
+// TestTerminalColour: colour is for terminals that want it.
+func TestTerminalColour(t *testing.T) {
+	w, _ := newServedWorld(t)
+	w.set("TERM=xterm")
+	assert.Contains(t, w.onTerminal("doctor").wait().out, "\x1b[32mok\x1b[0m")
+	assert.NotContains(t, w.with("NO_COLOR=1").onTerminal("doctor").wait().out, "\x1b")
+	assert.NotContains(t, w.with("TERM=dumb").onTerminal("doctor").wait().out, "\x1b")
+	assert.NotContains(t, w.onTerminal("--no-color", "doctor").wait().out, "\x1b")
+	assert.NotContains(t, w.run("doctor").out, "\x1b")
+}

@@ -1,0 +1,176 @@
+package app
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/qqtest"
+	"qq/pkg/task"
+)
+
+// wrong is a mistake of a person.
+type wrong struct {
+	name  string
+	args  []string
+	stdin string // "" is nothing at all, as from /dev/null
+	env   string
+	want  string // what the problem says
+}
+
+// TestWrongInput: a mistake is exit code 2, one line that says what is wrong,
+// one that says what to do, and a document on stdout where JSON was asked for.
+// Nothing is started.
+func TestWrongInput(t *testing.T) {
+	w, server := newServedWorld(t)
+	w.file("latin1.txt", "caf\xe9")
+	w.file("nojson.json", "{")
+	w.file("bad.schema", `{"type":5}`)
+	w.file("tasks.txt", "one\n")
+	w.file("number.json", `[{"task":"a"},{"task":5}]`)
+	w.file("key.json", `[{"task":"a"},{"task":"b","agnet":"coder"}]`)
+	w.file("agent.jsonl", "{\"task\":\"a\"}\n{\"task\":\"b\",\"agent\":\"nobody\"}\n")
+	w.file("folder.json", `[{"task":"a","working_dir":"gone"}]`)
+	w.file("schema.json", `[{"task":"a","schema":{"type":5}}]`)
+	w.file("model.json", `[{"task":"a"},{"task":"b","model":"ollama:none"}]`)
+	w.file("empty.txt", "\n")
+	w.file(".qq/agents/broken.md", "---\nname: [\n---\n")
+	for _, c := range append(wrongRuns(), wrongBatches()...) {
+		t.Run(c.name, func(t *testing.T) {
+			inner := *w
+			inner.t = t
+			if c.env != "" {
+				inner.env = append(w.env[:len(w.env):len(w.env)], c.env)
+			}
+			run := func(args ...string) ended {
+				if c.stdin == "" {
+					return inner.run(args...)
+				}
+				return inner.pipe(c.stdin, args...)
+			}
+			plain := run(c.args...)
+			assert.Equal(t, 2, plain.code)
+			assert.Empty(t, plain.out)
+			lines := strings.Split(strings.TrimSuffix(plain.errors, "\n"), "\n")
+			require.Len(t, lines, 2, plain.errors)
+			assert.True(t, strings.HasPrefix(lines[0], "qq: "), lines[0])
+			assert.Contains(t, lines[0], c.want)
+			assert.True(t, strings.HasPrefix(lines[1], "  hint: "), lines[1])
+
+			asked := run(append([]string{"--json"}, c.args...)...)
+			assert.Equal(t, 2, asked.code)
+			assert.Equal(t, plain.errors, asked.errors)
+			r := asked.document(t)
+			assert.Equal(t, "qq: "+r.Err(), lines[0])
+			assert.Equal(t, task.Misused, r.Status)
+			assert.Equal(t, 2, r.ExitCode)
+			assert.False(t, r.Success)
+		})
+	}
+	assert.Zero(t, server.Count("/api/chat"), "nothing was started")
+}
+
+func wrongRuns() []wrong {
+	return []wrong{
+		{name: "no task", want: "no task"},
+		{name: "empty task", args: []string{"-m", ""}, want: "the task is empty"},
+		{name: "blank prompt", args: []string{" "}, want: "the task is empty"},
+		{name: "empty pipe", args: []string{"-m", "-"}, stdin: "\n", want: "nothing came through stdin"},
+		{name: "empty context", args: []string{"explain"}, stdin: " ", want: "nothing came through stdin"},
+		{name: "pipe of another encoding", stdin: "caf\xe9", want: "stdin is not UTF-8 text (byte 0xe9 at offset 3)"},
+		{name: "pipe with NUL", stdin: "a\x00", want: "stdin is not UTF-8 text"},
+		{name: "argument of another encoding", args: []string{"caf\xe9"}, want: "not valid UTF-8"},
+		{name: "file of another encoding", args: []string{"-f", "latin1.txt"}, want: "latin1.txt is not UTF-8 text"},
+		{name: "file that is not there", args: []string{"-f", "gone.txt"}, want: "open gone.txt"},
+		{name: "file that is a folder", args: []string{"-f", "."}, want: "is a directory"},
+		{name: "task twice", args: []string{"-m", "a", "b"}, want: "more than once"},
+		{name: "folder that is not there", args: []string{"-C", "gone", "a"}, want: "chdir gone"},
+		{name: "unknown flag", args: []string{"--frobnicate", "a"}, want: "unknown flag"},
+		{name: "unknown flag behind the prompt", args: []string{"a", "--frobnicate"}, want: "unknown flag"},
+		{name: "number that is none", args: []string{"--max-turns", "many", "a"}, want: `invalid value "many"`},
+		{name: "number out of range", args: []string{"--max-turns", "0", "a"}, want: "--max-turns is 0"},
+		{name: "time that is none", args: []string{"--timeout", "soon", "a"}, want: `QQ_CHILD_TIMEOUT (flag --timeout) is "soon"`},
+		{name: "number in a variable", args: []string{"a"}, env: "QQ_MAX_DEPTH=deep", want: `QQ_MAX_DEPTH (environment) is "deep"`},
+		{name: "unknown agent", args: []string{"-a", "nobody", "a"}, want: "Agent not found in registry: nobody (known: analyzer, coder,"},
+		{name: "broken agent", args: []string{"-a", "broken", "a"}, want: "broken.md: line 3"},
+		{name: "model without its kind", args: []string{"--model", "llama", "a"}, want: `QQ_MODEL (flag --model) is "llama"`},
+		{name: "unknown model", args: []string{"--model", "ollama:none", "a"}, want: `has no model "none"`},
+		{name: "schema that is not there", args: []string{"--schema", "gone", "a"}, want: "open gone"},
+		{name: "schema that is not JSON", args: []string{"--schema", "nojson.json", "a"}, want: "nojson.json: read the schema"},
+		{name: "schema that is none", args: []string{"--schema", "bad.schema", "a"}, want: "bad.schema: read the schema"},
+		{name: "two sessions", args: []string{"--session", "x", "--continue", "a"}, want: "exclude each other"},
+		{name: "unknown session", args: []string{"--session", "x", "a"}, want: "no such session: x"},
+		{name: "nothing to continue", args: []string{"--continue", "a"}, want: "no such session in"},
+		{name: "agents: unknown", args: []string{"agents", "show", "nobody"}, want: "Agent not found in registry: nobody"},
+		{name: "agents: broken", args: []string{"agents", "show", "broken"}, want: "broken.md: line 3"},
+		{name: "agents: unknown command", args: []string{"agents", "frob"}, want: `no command "frob"`},
+		{name: "sessions: unknown", args: []string{"sessions", "show", "x"}, want: "no such session: x"},
+		{name: "sessions: a way out", args: []string{"sessions", "rm", "../x"}, want: "is no id"},
+		{name: "an argument too many", args: []string{"config", "x"}, want: `qq config takes no argument: "x"`},
+	}
+}
+
+func wrongBatches() []wrong {
+	var all []wrong
+	for _, c := range []wrong{
+		{name: "no tasks", args: []string{"empty.txt"}, want: "no tasks: empty.txt holds none"},
+		{name: "empty pipe", stdin: "\n", want: "no tasks: stdin holds none"},
+		{name: "file that is not there", args: []string{"gone.txt"}, want: "no such file: gone.txt"},
+		{name: "folder", args: []string{"."}, want: ". is a folder"},
+		{name: "two files", args: []string{"tasks.txt", "number.json"}, want: "2 files are given"},
+		{name: "file twice", args: []string{"tasks.txt", "--input", "tasks.txt"}, want: "and with --input"},
+		{name: "file of another encoding", args: []string{"latin1.txt"}, want: "task 0 (latin1.txt line 1): not valid UTF-8"},
+		{name: "task of the wrong type", args: []string{"number.json"}, want: `task 1 (number.json line 1): "task" must be text`},
+		{name: "unknown key", args: []string{"key.json"}, want: `task 1 (key.json line 1): unknown key "agnet", did you mean "agent"?`},
+		{name: "unknown agent", args: []string{"agent.jsonl"}, want: "task 1 (agent.jsonl line 2): Agent not found in registry: nobody"},
+		{name: "unknown agent for all", args: []string{"-a", "nobody", "tasks.txt"}, want: "Agent not found in registry: nobody"},
+		{name: "folder of a task", args: []string{"folder.json"}, want: "task 0 (folder.json line 1): working_dir: "},
+		{name: "schema of a task", args: []string{"schema.json"}, want: "task 0 (schema.json line 1): read the schema"},
+		{name: "model of a task", args: []string{"model.json"}, want: `has no model "none"`},
+		{name: "halt", args: []string{"--halt", "later", "tasks.txt"}, want: `--halt is "later"`},
+		{name: "halt after nothing", args: []string{"--halt", "soon,fail=0", "tasks.txt"}, want: `--halt is "soon,fail=0"`},
+		{name: "halt after more than all", args: []string{"--halt", "now,fail=101%", "tasks.txt"}, want: `--halt is "now,fail=101%"`},
+		{name: "jobs", args: []string{"-j", "0", "tasks.txt"}, want: `QQ_MAX_PARALLEL (flag --jobs) is "0"`},
+		{name: "empty template", args: []string{"-m", "", "tasks.txt"}, want: "the template is empty"},
+		{name: "file of a template", args: []string{"-m", "Read {}", "gone.txt"}, want: "task 0 (gone.txt): no such file"},
+		{name: "output", args: []string{"-o", "gone/out", "tasks.txt"}, want: "open gone/out"},
+		{name: "results", args: []string{"--results", "tasks.txt", "tasks.txt"}, want: "tasks.txt"},
+	} {
+		c.name, c.args = "batch: "+c.name, append([]string{"batch"}, c.args...)
+		all = append(all, c)
+	}
+	return all
+}
+
+// TestDirectoryGone: qq says so where the working directory was removed, and
+// works when it is sent to another one.
+func TestDirectoryGone(t *testing.T) {
+	w := newWorld(t)
+	w.set("QQ_MODEL=extract")
+	w.file("here/x", "")
+	cmd := w.command("--json", "a")
+	gone := w.dir + "/here"
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `rm -r "$PWD" && exec "$0" "$@"`, cmd.Path, "--json", "a"}
+	cmd.Dir = gone
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	// The shell names the program by its path, which TestMain does not take for qq.
+	require.NoError(t, os.Symlink(cmd.Args[3], w.dir+"/qq"))
+	cmd.Args[3] = w.dir + "/qq"
+	out, err := cmd.Output()
+	require.Error(t, err)
+	assert.Equal(t, 2, cmd.ProcessState.ExitCode(), problems.String())
+	assert.Contains(t, problems.String(), "hint: the directory is gone")
+	assert.Equal(t, 2, ended{out: string(out)}.document(t).ExitCode)
+}
+
+// TestQuiet: --quiet leaves remarks out and errors in.
+func TestQuiet(t *testing.T) {
+	w, _ := newServedWorld(t, qqtest.Models(qqtest.Model{Name: "stand-in", Capabilities: []string{"completion"}}))
+	assert.Equal(t, "qq: model stand-in cannot call tools: agents work without them\n", w.run("hello").errors)
+	assert.Empty(t, w.run("-q", "hello").errors)
+	assert.NotEmpty(t, w.run("-q", "").errors)
+}
