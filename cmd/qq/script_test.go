@@ -1,0 +1,104 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"qq/internal/qqtest"
+	"qq/pkg/childproc"
+)
+
+// TestMain lets the test binary be the qq of the scripts, and that of their
+// children, which are the same program started again.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"qq": func() {
+		if os.Getenv(childproc.ControlVar) == "" {
+			connectStdin()
+		}
+		main()
+	}})
+}
+
+// connectStdin makes an empty stdin that of a command without a pipe, for a
+// script gives every command a pipe. A script that means an empty pipe sets
+// EMPTY_PIPE.
+func connectStdin() {
+	text, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		panic(err)
+	}
+	name := os.DevNull
+	if len(text) > 0 || os.Getenv("EMPTY_PIPE") != "" {
+		name = filepath.Join(os.Getenv("WORK"), "stdin")
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			panic(err)
+		}
+	}
+	if os.Stdin, err = os.Open(name); err != nil {
+		panic(err)
+	}
+}
+
+// TestScripts runs what a person would type. Each script says first what it
+// guards. Models are those of a stand-in server with the texts of scripts().
+func TestScripts(t *testing.T) {
+	server := qqtest.Start(t, qqtest.Scripts(scripts()...))
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("QQ_HOME", filepath.Join(e.WorkDir, "home", "qq"))
+			e.Setenv("QQ_MODEL", "extract")
+			e.Setenv("OLLAMA_HOST", server.URL)
+			e.Setenv("MARK", "SCRIPT_MARK="+e.WorkDir)
+			e.Setenv("SCRIPT_MARK", e.WorkDir)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"gone": gone},
+	})
+}
+
+// scripts is what the models of the stand-in server say.
+func scripts() []qqtest.Script {
+	call := func(task string) string {
+		return `<tool_call>{"name": "delegate_task", "arguments": {"agent": "summarizer", "task": "` + task + `"}}</tool_call>`
+	}
+	return []qqtest.Script{
+		{Start: "[[hello]]", Text: "Hello there."},
+		{Start: "[[fan]]", Text: call("Write a line. [[poem]]") + call("Judge it. [[judge]]")},
+		{Start: "[[poem]]", Text: "The sea is blue. [[sum]]"},
+		{Start: "[[judge]]", Text: "It is good. [[sum]]"},
+		{Start: "[[sum]]", Text: "Both are done."},
+		{Start: "[[empty]]", Text: ""},
+		{Start: "[[loop]]", Text: "tick tock", Loop: true},
+		{Start: "[[broken]]", Text: "one two three four", Fault: &qqtest.Fault{Break: qqtest.Cut, After: 2}},
+	}
+}
+
+// gone fails when a process that carries the mark of the script is alive, or a
+// file of a running child is left.
+func gone(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: gone")
+	}
+	mark := ts.Getenv("MARK")
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	ts.Check(err)
+	for _, d := range dirs {
+		env, err := os.ReadFile(filepath.Join(d, "environ"))
+		if err == nil && strings.Contains(string(env), mark+"\x00") {
+			line, _ := os.ReadFile(filepath.Join(d, "cmdline"))
+			ts.Fatalf("alive: %s %q", d, line)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(ts.Getenv("QQ_HOME"), "run", "*"))
+	ts.Check(err)
+	if len(left) > 0 {
+		ts.Fatalf("left: %v", left)
+	}
+}
