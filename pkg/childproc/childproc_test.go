@@ -123,6 +123,11 @@ var roles = map[string]role{
 		fmt.Print("so far")
 		select {}
 	},
+	"stuffed": func(c *Conn, _ string) int {
+		c.send(Frame{Type: TypeAsk, Ask: &Ask{ID: 1, Delegate: []task.Task{{Text: "x"}}}})
+		<-time.After(time.Hour)
+		return 1
+	},
 	"polite": func(c *Conn, _ string) int {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		go lateListen(c, cancel)

@@ -208,7 +208,7 @@ func (c *child) stop(ctx context.Context) {
 	if cause := context.Cause(ctx); cause != nil {
 		why = cause.Error()
 	}
-	c.send(Frame{Type: TypeCancel, Cancel: &Cancel{Reason: why}}, c.cfg.Grace)
+	c.sending.Go(func() { c.send(Frame{Type: TypeCancel, Cancel: &Cancel{Reason: why}}, c.cfg.Grace) })
 	timer := time.NewTimer(c.cfg.Grace)
 	defer timer.Stop()
 	select {

@@ -5,11 +5,19 @@
 // It is the one way into the supervisor: the tasks of a batch and the
 // delegations of any agent, at any depth, come through here, so a rule that
 // stands here holds everywhere.
+//
+// What a definition says about its agent is put into a task here: the name (a
+// task may say "Coder"; its result, its events and its line in the log say
+// "coder") and the timeout. So is what a child hands down to those that it asks:
+// its folder, out of which they do not get, and that it may only read.
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"qq/pkg/agents"
@@ -73,7 +81,14 @@ func (d *Dispatcher) Check(t task.Task) error {
 func (d *Dispatcher) Batch(ctx context.Context, b supervisor.Batch) error {
 	d.cfg.Events.Emit(event.Event{Type: event.BatchStart, BatchID: b.ID, Depth: d.cfg.Depth})
 	n := 0
-	deliver := b.Deliver
+	tasks, deliver := b.Tasks, b.Deliver
+	b.Tasks = func(yield func(task.Task, error) bool) {
+		for t, err := range tasks {
+			if !yield(d.resolved(t), err) {
+				return
+			}
+		}
+	}
 	b.Deliver = func(r task.Result) error {
 		n++
 		return deliver(r)
@@ -85,25 +100,32 @@ func (d *Dispatcher) Batch(ctx context.Context, b supervisor.Batch) error {
 
 // Delegate runs tasks that the agent of this process asks for.
 func (d *Dispatcher) Delegate(ctx context.Context, by agents.Agent, tasks []task.Task) []task.Result {
-	return d.vet(ctx, by, tasks, d.root.Delegate)
+	return d.vet(ctx, by, task.Task{}, tasks, d.root.Delegate)
 }
 
 // Cancel ends one running child and what it started.
 func (d *Dispatcher) Cancel(executionID string) bool { return d.sup.Cancel(executionID) }
 
-// vet runs the tasks that by may ask for, and refuses the others, each in its
-// place.
-func (d *Dispatcher) vet(ctx context.Context, by agents.Agent, tasks []task.Task, run func(context.Context, []task.Task) []task.Result) []task.Result {
+// vet runs the tasks that by, at work on its own task, may ask for, and refuses
+// the others, each in its place.
+func (d *Dispatcher) vet(ctx context.Context, by agents.Agent, own task.Task, tasks []task.Task,
+	run func(context.Context, []task.Task) []task.Result) []task.Result {
 	results := make([]task.Result, len(tasks))
 	var allowed []task.Task
 	var at []int
 	for i, t := range tasks {
 		if status, why := d.objection(by, t); why != "" {
-			results[i] = t.Normalized().Ended(status, why)
+			results[i] = d.resolved(t).Ended(status, why)
 			results[i].Index = i
 			continue
 		}
+		t = d.resolved(t)
+		t.WorkingDir = filepath.Join(own.WorkingDir, t.WorkingDir)
+		t.ReadOnly = t.ReadOnly || own.ReadOnly
 		allowed, at = append(allowed, t), append(at, i)
+	}
+	if len(allowed) == 0 {
+		return results // without lending and taking back a slot
 	}
 	for k, r := range run(ctx, allowed) {
 		r.Index = at[k]
@@ -117,17 +139,33 @@ func (d *Dispatcher) objection(by agents.Agent, t task.Task) (task.Status, strin
 	if err := d.Check(t); err != nil {
 		return task.Misused, err.Error()
 	}
-	if t.Agent == "" {
-		return "", "" // the default agent, for general work, is everybody's
-	}
-	agent, _ := d.cfg.Agents.Lookup(t.Agent)
+	to := d.resolved(t).Agent
+	named := strings.TrimSpace(t.Agent) != "" // who names nobody wants a hand for general work
 	switch {
-	case agent.Name == by.Name:
+	case named && to == by.Name:
 		return task.Refused, "Cannot delegate to self"
-	case !by.AllowsAgent(agent.Name):
-		return task.Refused, fmt.Sprintf("%s may not delegate to %s (allowed: %v)", by.Name, agent.Name, by.Agents)
+	case !by.AllowsAgent(to):
+		return task.Refused, fmt.Sprintf("%s may not delegate to %s (allowed: %s)", by.Name, to, cmp.Or(strings.Join(by.Agents, ", "), "none"))
+	case t.WorkingDir != "" && !filepath.IsLocal(t.WorkingDir):
+		return task.Refused, fmt.Sprintf("working_dir %q is not inside of the working directory", t.WorkingDir)
 	}
 	return "", ""
+}
+
+// resolved returns t with its agent named as in the definition, and with the
+// timeout that stands there unless t has its own or the limit of the run is
+// lower.
+func (d *Dispatcher) resolved(t task.Task) task.Task {
+	t = t.Normalized()
+	a, err := d.cfg.Agents.Lookup(t.Agent)
+	if err != nil {
+		return t // Check and Launch say so
+	}
+	t.Agent = a.Name
+	if limit := d.cfg.Limits.ChildTimeout; t.Timeout == 0 && a.Timeout > 0 && (limit == 0 || a.Timeout < limit) {
+		t.Timeout = a.Timeout.Seconds()
+	}
+	return t
 }
 
 // vetting is a Launcher under which a child can delegate only what it may.
@@ -144,11 +182,16 @@ func (v vetting) Launch(ctx context.Context, job task.Job) task.Result {
 	if err != nil {
 		return job.Ended(task.Misused, err.Error())
 	}
+	return v.next.Launch(ctx, v.d.vetted(agent, job))
+}
+
+// vetted is job, which by does, without the right to delegate what it may not.
+func (d *Dispatcher) vetted(by agents.Agent, job task.Job) task.Job {
 	run := job.Delegate
 	job.Delegate = func(ctx context.Context, tasks []task.Task) []task.Result {
-		return v.d.vet(ctx, agent, tasks, run)
+		return d.vet(ctx, by, job.Task, tasks, run)
 	}
-	return v.next.Launch(ctx, job)
+	return job
 }
 
 func (d *Dispatcher) started(job task.Job) {

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 
+	"qq/pkg/agents"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
@@ -11,13 +12,14 @@ var _ supervisor.Stager = vetting{}
 
 // staged is a job that is ready, under the same rules.
 type staged struct {
-	vetting
 	supervisor.Staged
+	d     *Dispatcher
+	agent agents.Agent
 }
 
 // Launch implements supervisor.Launcher.
 func (s staged) Launch(ctx context.Context, job task.Job) task.Result {
-	return s.vetting.Launch(ctx, job)
+	return s.Staged.Launch(ctx, s.d.vetted(s.agent, job))
 }
 
 // Stage implements supervisor.Stager, as far as the launcher below does.
@@ -26,9 +28,13 @@ func (v vetting) Stage(job task.Job) supervisor.Staged {
 	if !ok {
 		return nil
 	}
+	agent, err := v.d.cfg.Agents.Lookup(job.Agent)
+	if err != nil {
+		return nil // Launch will say so
+	}
 	ready := stager.Stage(job)
 	if ready == nil {
 		return nil
 	}
-	return staged{vetting{v.d, ready}, ready}
+	return staged{ready, v.d, agent}
 }

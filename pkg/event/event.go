@@ -2,9 +2,10 @@
 //
 // Delivery contract: a [Stream] gives every event a sequence number and a time,
 // and hands it to each of its sinks, one event at a time, in one total order
-// per root. A sink is called synchronously and never loses an event; a face
-// that may lose some (a screen) decides so itself. Intent never travels here:
-// nobody may act on an event in order to make a task succeed.
+// per root. A sink is called synchronously and never loses an event, so it must
+// be quick and must not emit events itself; a face that may lose some (a screen)
+// decides so itself. Intent never travels here: nobody may act on an event in
+// order to make a task succeed.
 package event
 
 import (
@@ -33,17 +34,18 @@ const (
 // Version is the version of the schema of Event.
 const Version = 1
 
-// Event is one fact. Which of the optional fields are set depends on Type.
+// Event is one fact. The fields down to Depth are in every one; which of the
+// others are set depends on Type.
 type Event struct {
 	V                 int       `json:"v"`
 	Seq               int64     `json:"seq"`
 	TS                time.Time `json:"ts"`
 	Type              Type      `json:"type"`
-	TraceID           string    `json:"trace_id,omitempty"`
-	ExecutionID       string    `json:"execution_id,omitempty"`
-	ParentExecutionID string    `json:"parent_execution_id,omitempty"`
-	BatchID           string    `json:"batch_id,omitempty"`
-	Agent             string    `json:"agent,omitempty"`
+	TraceID           string    `json:"trace_id"`
+	ExecutionID       string    `json:"execution_id"`        // empty for the root
+	ParentExecutionID string    `json:"parent_execution_id"` // empty for a child of the root
+	BatchID           string    `json:"batch_id"`            // empty outside of a batch
+	Agent             string    `json:"agent"`               // empty for a batch
 	Depth             int       `json:"depth"`
 
 	Task       string       `json:"task,omitempty"`      // shortened

@@ -12,7 +12,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"qq/pkg/task"
@@ -124,31 +123,4 @@ func (e *Error) TaskStatus() task.Status {
 		return task.Misused
 	}
 	return task.Failed
-}
-
-const (
-	contextOpen  = "<context>\n"
-	contextClose = "\n</context>\n\n"
-)
-
-// WithContext is the user message for a task about a context: the long text
-// first, the request last, where models heed it most.
-func WithContext(text, context string) string {
-	if context == "" {
-		return text
-	}
-	return contextOpen + context + contextClose + text
-}
-
-// SplitContext undoes WithContext.
-func SplitContext(message string) (text, context string) {
-	rest, ok := strings.CutPrefix(message, contextOpen)
-	if !ok {
-		return message, ""
-	}
-	i := strings.LastIndex(rest, contextClose)
-	if i < 0 {
-		return message, ""
-	}
-	return rest[i+len(contextClose):], rest[:i]
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -57,7 +58,7 @@ func (l *loop) one(ctx context.Context, c tool.Call) (r tool.Result) {
 	}
 	t, ok := l.cfg.Tools.Lookup(c.Name)
 	if !ok {
-		return tool.Failure(fmt.Sprintf("Error: no tool %q. The tools are: %s", c.Name, strings.Join(l.cfg.Tools.Names(), ", ")))
+		return tool.Failure(fmt.Sprintf("Error: no tool %q. The tools are: %s", c.Name, cmp.Or(strings.Join(l.cfg.Tools.Names(), ", "), "none")))
 	}
 	return t.Run(ctx, c.Arguments)
 }

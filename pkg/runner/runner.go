@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"qq/pkg/event"
@@ -29,32 +30,36 @@ import (
 
 // Config is an agent, ready to run.
 type Config struct {
-	Backend   llm.Backend
-	System    string
-	Tools     tool.Set
-	MaxTurns  int // model calls with tools; at least 1
+	Backend llm.Backend
+	System  string
+	Tools   tool.Set
+	// MaxTurns is how many turns there are, at least 1. One more call of the
+	// model asks for a last word, and an answer that is sent back for its schema
+	// counts as none.
+	MaxTurns  int
 	MaxTokens int // of one answer; 0 is no limit
 	// Schema is the JSON Schema of the answer, or nil.
 	Schema json.RawMessage
 	// Record is told of each message that joins the conversation; nil drops them.
 	Record func(llm.Message)
-	// Event takes tool events; nil drops them.
+	// Event takes tool events, several at once where several tools run; nil drops
+	// them.
 	Event func(event.Event)
 	// Chunk takes the text of answers while it is written; nil drops it.
 	Chunk func(llm.Chunk)
-	// TurnEnd is told after each turn whether its text was the answer (and not a
-	// remark beside tool calls); nil is not told.
+	// TurnEnd is told when the model has ended, or broken off, whether its text
+	// is the answer (and not a remark beside tool calls); nil is not told.
 	TurnEnd func(final bool)
 }
 
 // Outcome is how a run ended.
 type Outcome struct {
-	Text       string // the answer, or what there is of it
+	Text       string // the answer, or the last that the model said
 	Status     task.Status
 	Err        error // nil exactly when Status is completed
 	Usage      task.Usage
-	Turns      int
-	Structured json.RawMessage // the answer, when a schema was asked for
+	Turns      int             // model calls
+	Structured json.RawMessage // the answer, when it fits the schema that was asked for
 }
 
 // loop is one run under way.
@@ -67,24 +72,29 @@ type loop struct {
 // Run continues the conversation history with the user message text until the
 // agent has answered.
 func Run(ctx context.Context, cfg Config, history []llm.Message, text string) Outcome {
-	l := &loop{cfg: cfg, messages: append([]llm.Message(nil), history...)}
-	l.add(llm.Message{Role: llm.User, Content: text})
+	l := &loop{cfg: cfg, messages: slices.Clone(history)}
 	check, err := newSchemaCheck(cfg.Schema)
 	if err != nil {
 		return l.end(task.Misused, err)
 	}
-	for l.out.Turns < max(1, cfg.MaxTurns) {
-		response, err := l.ask(ctx, l.request(check))
+	l.add(llm.Message{Role: llm.User, Content: text})
+	for turns := max(1, cfg.MaxTurns); l.out.Turns < turns; {
+		response, err := l.ask(ctx, l.request(check), true)
 		if err != nil {
 			return l.broke(ctx, err)
 		}
 		if len(response.Message.Calls) == 0 {
-			if again := check.repair(response.Message.Content); again != "" {
-				l.turnEnd(false)
-				l.add(llm.Message{Role: llm.User, Content: again})
-				continue
+			again := ""
+			if response.Stop != llm.StopLength { // what was cut will be cut again
+				again = check.repair(response.Message.Content)
 			}
-			return l.answered(response, check)
+			if again == "" {
+				return l.answered(response, check)
+			}
+			l.turnEnd(false)
+			l.add(llm.Message{Role: llm.User, Content: again})
+			turns++
+			continue
 		}
 		l.turnEnd(false)
 		for _, m := range l.call(ctx, response.Message.Calls) {
@@ -94,7 +104,7 @@ func Run(ctx context.Context, cfg Config, history []llm.Message, text string) Ou
 			return l.broke(ctx, context.Cause(ctx))
 		}
 	}
-	return l.lastWord(ctx)
+	return l.lastWord(ctx, check)
 }
 
 func (l *loop) request(check *schemaCheck) llm.Request {
@@ -106,8 +116,10 @@ func (l *loop) request(check *schemaCheck) llm.Request {
 	return r
 }
 
-// ask sends one request, keeps what came back, and counts it.
-func (l *loop) ask(ctx context.Context, r llm.Request) (llm.Response, error) {
+// ask sends one request, keeps what came back, and counts it. Calls that are not
+// carried out are not kept: a conversation with a call that nobody answered
+// cannot be continued.
+func (l *loop) ask(ctx context.Context, r llm.Request, carryOut bool) (llm.Response, error) {
 	l.out.Turns++
 	chunk := l.cfg.Chunk
 	if chunk == nil {
@@ -116,12 +128,18 @@ func (l *loop) ask(ctx context.Context, r llm.Request) (llm.Response, error) {
 	response, err := l.cfg.Backend.Chat(ctx, r, chunk)
 	response.Message.Role = llm.Assistant
 	l.out.Usage = l.out.Usage.Add(response.Usage)
-	l.out.Text = strings.TrimSpace(response.Message.Content)
-	if err == nil || l.out.Text != "" {
-		if err != nil {
-			response.Message.Calls = nil // never carried out
-		}
+	text := strings.TrimSpace(response.Message.Content)
+	if text != "" {
+		l.out.Text = text
+	}
+	if err != nil || !carryOut {
+		response.Message.Calls = nil
+	}
+	if err == nil || text != "" {
 		l.add(response.Message)
+	}
+	if err != nil {
+		l.turnEnd(text != "")
 	}
 	return response, err
 }
@@ -129,6 +147,7 @@ func (l *loop) ask(ctx context.Context, r llm.Request) (llm.Response, error) {
 // answered ends the run with the answer of the model.
 func (l *loop) answered(r llm.Response, check *schemaCheck) Outcome {
 	l.turnEnd(true)
+	l.out.Text = strings.TrimSpace(r.Message.Content)
 	switch {
 	case r.Stop == llm.StopLength:
 		return l.end(task.Limit, errors.New("the answer was cut: it reached the limit of tokens"))
@@ -136,8 +155,8 @@ func (l *loop) answered(r llm.Response, check *schemaCheck) Outcome {
 		return l.end(task.Empty, errors.New("the agent gave an empty answer"))
 	}
 	if check != nil {
-		if check.problem != nil {
-			return l.end(task.Failed, fmt.Errorf("the answer does not fit the schema: %w", check.problem))
+		if check.problem != "" {
+			return l.end(task.Failed, errors.New("the answer does not fit the schema: "+check.problem))
 		}
 		l.out.Structured = check.value
 	}
@@ -145,14 +164,18 @@ func (l *loop) answered(r llm.Response, check *schemaCheck) Outcome {
 }
 
 // lastWord asks, once and without tools, for what there is.
-func (l *loop) lastWord(ctx context.Context) Outcome {
+func (l *loop) lastWord(ctx context.Context, check *schemaCheck) Outcome {
 	l.add(llm.Message{Role: llm.User, Content: "You have used all your turns. Answer now, without tools, with what you have. Say what is missing."})
 	turns := l.out.Turns
-	_, err := l.ask(ctx, llm.Request{System: l.cfg.System, Messages: l.messages, MaxTokens: l.cfg.MaxTokens})
+	r := llm.Request{System: l.cfg.System, Messages: l.messages, Schema: l.cfg.Schema, MaxTokens: l.cfg.MaxTokens}
+	response, err := l.ask(ctx, r, false)
 	if err != nil {
 		return l.broke(ctx, err)
 	}
 	l.turnEnd(true)
+	if check != nil && check.accept(response.Message.Content) {
+		l.out.Structured = check.value
+	}
 	return l.end(task.TurnLimit, fmt.Errorf("the agent used all its %d turns", turns))
 }
 

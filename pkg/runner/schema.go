@@ -1,23 +1,30 @@
 package runner
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"qq/pkg/task"
 )
 
 // repairs is how often an answer that does not fit its schema is sent back.
 const repairs = 2
 
+// maxProblem is the longest text of a problem, which may quote a whole answer.
+const maxProblem = 500
+
 // schemaCheck validates answers. A nil schemaCheck accepts all of them.
 type schemaCheck struct {
 	schema  *jsonschema.Resolved
-	sent    int  // times that an answer was sent back
-	strict  bool // the next request is bound by the schema
-	problem error
-	value   json.RawMessage
+	sent    int             // times that an answer was sent back
+	strict  bool            // the next request is bound by the schema
+	problem string          // of the last answer, or ""
+	value   json.RawMessage // the last answer, when it fits
 }
 
 func newSchemaCheck(raw json.RawMessage) (*schemaCheck, error) {
@@ -31,17 +38,32 @@ func newSchemaCheck(raw json.RawMessage) (*schemaCheck, error) {
 	return &schemaCheck{schema: schema}, nil
 }
 
-// ParseSchema reads a JSON Schema and checks that it can be used.
+// ParseSchema reads a JSON Schema, which must be an object, and checks that it
+// can be used.
 func ParseSchema(raw json.RawMessage) (*jsonschema.Resolved, error) {
+	resolved, err := parseSchema(raw)
+	if err != nil {
+		return nil, errors.New("read the schema: " + task.Shorten(err.Error(), maxProblem))
+	}
+	return resolved, nil
+}
+
+func parseSchema(raw json.RawMessage) (*jsonschema.Resolved, error) {
+	if !json.Valid(raw) {
+		return nil, errors.New("it is not JSON")
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+		return nil, errors.New("it is not a JSON object")
+	}
 	var s jsonschema.Schema
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, fmt.Errorf("read the schema: %w", err)
+		return nil, err
 	}
 	resolved, err := s.Resolve(nil)
 	if err != nil {
-		return nil, fmt.Errorf("read the schema: %w", err)
+		return nil, err
 	}
-	return resolved, nil
+	return resolved, checkReferences(&s)
 }
 
 // binding reports whether the next request has to be bound by the schema: at
@@ -51,28 +73,30 @@ func (c *schemaCheck) binding(tools bool) bool { return c != nil && (c.strict ||
 // repair checks an answer. It returns what to tell the model when it shall try
 // again, or "".
 func (c *schemaCheck) repair(text string) string {
-	if c == nil {
-		return ""
-	}
-	c.value, c.problem = c.validate(text)
-	if c.problem == nil || c.sent == repairs {
+	if c.accept(text) || c.sent == repairs {
 		return ""
 	}
 	c.sent++
 	c.strict = true
-	return fmt.Sprintf("Your answer does not fit the JSON Schema: %v. Answer again with the JSON document alone.", c.problem)
+	return fmt.Sprintf("Your answer does not fit the JSON Schema: %s. Answer again with the JSON document alone.", c.problem)
 }
 
-func (c *schemaCheck) validate(text string) (json.RawMessage, error) {
+// accept checks an answer, and keeps it or what is wrong with it.
+func (c *schemaCheck) accept(text string) bool {
+	if c == nil {
+		return true
+	}
 	text = unfence(text)
+	c.value, c.problem = nil, ""
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		return nil, fmt.Errorf("it is not JSON: %w", err)
+		c.problem = "it is not JSON: " + err.Error()
+	} else if err := c.schema.Validate(v); err != nil {
+		c.problem = task.Shorten(err.Error(), maxProblem)
+	} else {
+		c.value = json.RawMessage(text)
 	}
-	if err := c.schema.Validate(v); err != nil {
-		return nil, err
-	}
-	return json.RawMessage(text), nil
+	return c.problem == ""
 }
 
 // unfence takes JSON out of a Markdown code fence.

@@ -15,6 +15,9 @@ type lease struct {
 	held  bool
 	waits int
 	ended bool
+	// regaining is closed when the wait for a slot that is under way is over; nil
+	// without one.
+	regaining chan struct{}
 }
 
 // lend gives the slot away until resume.
@@ -27,25 +30,49 @@ func (l *lease) lend() {
 
 // resume ends one wait and, if it was the last, waits for a slot. An error says
 // that the holder is being ended: the slot stays lent.
+//
+// Only one of several at once waits for a slot, and the others for that one: a
+// second one might wait for the very slot that the first one got.
 func (l *lease) resume(ctx context.Context, depth int) error {
 	l.mu.Lock()
-	l.waits--
-	needed := l.waits == 0 && !l.held && !l.ended
-	l.mu.Unlock()
-	if !needed {
-		return nil
-	}
-	if err := l.slots.acquire(ctx, true, depth); err != nil {
-		return err
-	}
-	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held || l.ended || l.waits > 0 { // the world went on meanwhile
-		l.slots.release()
-		return nil
+	l.waits--
+	for l.waits == 0 && !l.held && !l.ended {
+		if err := l.regain(ctx, depth); err != nil {
+			return err
+		}
 	}
-	l.held = true
 	return nil
+}
+
+// regain waits for a slot, or for somebody else who does. The lease is locked,
+// but not while it waits.
+func (l *lease) regain(ctx context.Context, depth int) error {
+	if other := l.regaining; other != nil {
+		l.mu.Unlock()
+		defer l.mu.Lock()
+		select {
+		case <-other:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	done := make(chan struct{})
+	l.regaining = done
+	l.mu.Unlock()
+	err := l.slots.acquire(ctx, true, depth)
+	l.mu.Lock()
+	l.regaining = nil
+	close(done)
+	switch {
+	case err != nil:
+	case l.ended || l.waits > 0: // the world went on meanwhile
+		l.slots.release()
+	default:
+		l.held = true
+	}
+	return err
 }
 
 // end gives the slot back unless it is lent.

@@ -48,11 +48,12 @@ func (s Status) ExitCode() int {
 	return 1
 }
 
-// Final reports whether s is an end.
+// Final reports whether s is an end. A status that is not known is none.
 func (s Status) Final() bool {
 	switch s {
-	case Queued, Starting, Running, Waiting, "":
-		return false
+	case Completed, Failed, Timeout, Idle, Cancelled, Refused, Interrupted, TurnLimit, Empty, Broken, NoResult, Killed,
+		Unavailable, Limit, Misused:
+		return true
 	}
-	return true
+	return false
 }

@@ -71,6 +71,8 @@ func (t Task) Validate() error {
 		return errors.New("task contains a NUL character")
 	case t.Timeout < 0:
 		return fmt.Errorf("timeout is %v: use seconds above 0", t.Timeout)
+	case !(t.Timeout <= maxTimeout): // true of NaN as well
+		return fmt.Errorf("timeout is %v: use seconds, at most %d", t.Timeout, maxTimeout)
 	}
 	return nil
 }
@@ -164,15 +166,17 @@ type Limits struct {
 // Shorten returns s on one line, cut to n characters with "..." at the end.
 func Shorten(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")
+	n = max(n, 0)
 	if utf8.RuneCountInString(s) <= n {
 		return s
 	}
-	cut := n - 3
+	const dots = "..."
+	left := max(n-len(dots), 0)
 	for i := range s {
-		if cut == 0 {
-			return s[:i] + "..."
+		if left == 0 {
+			return s[:i] + dots[:min(n, len(dots))]
 		}
-		cut--
+		left--
 	}
 	return s
 }

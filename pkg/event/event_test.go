@@ -1,0 +1,102 @@
+package event
+
+import (
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/task"
+)
+
+// However many speak at once, each sink gets every event, one at a time, in the
+// order of their numbers, and all sinks see the same.
+func TestTotalOrder(t *testing.T) {
+	const speakers, each = 8, 200
+	var busy atomic.Int32
+	var seen [2][]Event
+	sink := func(i int) Sink {
+		return func(e Event) {
+			assert.EqualValues(t, 1, busy.Add(1), "two events are delivered at once")
+			seen[i] = append(seen[i], e)
+			busy.Add(-1)
+		}
+	}
+	s := NewStream("trace", sink(0), sink(1))
+	var wg sync.WaitGroup
+	for who := range speakers {
+		wg.Go(func() {
+			for n := range each {
+				s.Emit(Event{Type: Token, Depth: who, Count: n})
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, seen[0], speakers*each)
+	assert.Equal(t, seen[0], seen[1])
+	next := map[int]int{}
+	for i, e := range seen[0] {
+		require.EqualValues(t, i+1, e.Seq)
+		require.Equal(t, next[e.Depth], e.Count, "the events of one speaker changed their order")
+		next[e.Depth]++
+	}
+}
+
+// What the stream knows better than its speaker is overwritten.
+func TestEmitCompletes(t *testing.T) {
+	var got Event
+	s := NewStream("trace", func(e Event) { got = e })
+	at := time.Date(2026, 2, 4, 11, 30, 15, 0, time.FixedZone("", 3600))
+	s.now = func() time.Time { return at }
+	s.Emit(Event{V: 9, Seq: 99, TraceID: "other", Type: ToolEnd, Tool: "read_file"})
+	assert.Equal(t, Event{V: Version, Seq: 1, TS: at.UTC(), TraceID: "trace", Type: ToolEnd, Tool: "read_file"}, got)
+}
+
+func TestNobodyListens(t *testing.T) {
+	for _, s := range []*Stream{nil, {}, NewStream("trace")} {
+		assert.False(t, s.Wanted())
+		s.Emit(Event{Type: Token})
+	}
+	assert.True(t, NewStream("", func(Event) {}).Wanted())
+}
+
+// The lines that scripts read. A change here is a change of [Version].
+func TestSchema(t *testing.T) {
+	at := time.Date(2026, 2, 4, 10, 30, 15, 123456789, time.UTC)
+	code := 124
+	problem := "Child process timed out after 300s"
+	for _, c := range []struct {
+		event Event
+		want  string
+	}{
+		{Event{Type: BatchStart},
+			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"batch_start","trace_id":"","execution_id":"",` +
+				`"parent_execution_id":"","batch_id":"","agent":"","depth":0}`},
+		{Event{
+			V: 1, Seq: 7, Type: SubAgentError, TraceID: "t", ExecutionID: "e", ParentExecutionID: "p", BatchID: "b", Agent: "coder", Depth: 2,
+			Task: "do", Text: "so far", Tool: "read_file", Arguments: `{"path":"x"}`, Failed: true, Status: task.Timeout, ExitCode: &code,
+			Error: problem, Usage: &task.Usage{InputTokens: 1, OutputTokens: 2}, DurationMS: 3, Count: 4,
+			Result: &task.Result{Task: "do", Agent: "coder", Error: &problem, Status: task.Timeout, ExitCode: 124},
+		},
+			`{"v":1,"seq":7,"ts":"2026-02-04T10:30:15.123456789Z","type":"sub_agent_error","trace_id":"t","execution_id":"e",` +
+				`"parent_execution_id":"p","batch_id":"b","agent":"coder","depth":2,"task":"do","text":"so far","tool":"read_file",` +
+				`"arguments":"{\"path\":\"x\"}","failed":true,"status":"timeout","exit_code":124,` +
+				`"error":"Child process timed out after 300s","usage":{"input_tokens":1,"output_tokens":2},"duration_ms":3,"count":4,` +
+				`"result":{"task":"do","agent":"coder","success":false,"output":"","error":"Child process timed out after 300s",` +
+				`"index":0,"status":"timeout","exit_code":124,"attempts":0,"duration_ms":0,"queued_ms":0,` +
+				`"usage":{"input_tokens":0,"output_tokens":0},"truncated":false}}`},
+	} {
+		c.event.TS = at
+		line, err := json.Marshal(c.event)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, string(line))
+	}
+	assert.Equal(t, 1, Version)
+	assert.Equal(t, []Type{"sub_agent_start", "sub_agent_progress", "sub_agent_complete", "sub_agent_error", "tool_start", "tool_end", "token",
+		"batch_start", "batch_complete"},
+		[]Type{SubAgentStart, SubAgentProgress, SubAgentComplete, SubAgentError, ToolStart, ToolEnd, Token, BatchStart, BatchComplete})
+}

@@ -1,0 +1,395 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"qq/pkg/task"
+)
+
+// node is what one task of a random tree does: it works, hands on each of its
+// groups (all at once or one after the other), works again, and ends.
+type node struct {
+	before, after time.Duration
+	groups        [][]int // children, by number
+	atOnce        bool
+	end           string        // "ok", "fail", "panic"
+	linger        time.Duration // how long it takes to end when it is told to
+	timeout       float64
+}
+
+// plan is a random tree of tasks and what happens to it.
+type plan struct {
+	nodes   []node
+	roots   []int
+	limits  task.Limits
+	stager  bool
+	halt    Halt
+	stop    time.Duration // after which no more are started; 0 is never
+	cancel  time.Duration // after which the tree is cancelled
+	pick    time.Duration // after which one child is cancelled
+	deliver int           // results that are taken before nobody takes them any more; 0 is all
+}
+
+// calm reports whether nothing but its own end can end a task.
+func (p *plan) calm() bool {
+	return p.halt == Halt{} && p.stop+p.cancel+p.pick+p.limits.ChildTimeout == 0 && p.deliver == 0 &&
+		!slices.ContainsFunc(p.nodes, func(n node) bool { return n.timeout > 0 })
+}
+
+func drawPlan(t *rapid.T) *plan {
+	sometimes := func(name string, most int) time.Duration {
+		if rapid.IntRange(0, 3).Draw(t, name+"?") > 0 {
+			return 0
+		}
+		return time.Duration(rapid.IntRange(1, most).Draw(t, name)) * time.Second / 2
+	}
+	p := &plan{
+		limits: task.Limits{
+			MaxParallel: rapid.IntRange(1, 4).Draw(t, "cap"), MaxDepth: rapid.IntRange(1, 6).Draw(t, "depth"),
+			MaxChildren: rapid.SampledFrom([]int{3, 1000, 1000}).Draw(t, "children"), ChildTimeout: sometimes("child timeout", 20),
+		},
+		stager: rapid.Bool().Draw(t, "stager"), stop: sometimes("stop", 20), cancel: sometimes("cancel", 20), pick: sometimes("pick", 20),
+	}
+	if rapid.IntRange(0, 3).Draw(t, "halt?") == 0 {
+		p.halt = Halt{Now: rapid.Bool().Draw(t, "now"), Fail: rapid.IntRange(1, 3).Draw(t, "fail")}
+	}
+	if rapid.IntRange(0, 5).Draw(t, "deliver?") == 0 {
+		p.deliver = rapid.IntRange(1, 3).Draw(t, "deliver")
+	}
+	p.roots = p.drawGroup(t, 3, 8)
+	return p
+}
+
+// drawGroup adds up to most nodes with levels below them, and returns their
+// numbers.
+func (p *plan) drawGroup(t *rapid.T, levels, most int) (group []int) {
+	half := func(name string) time.Duration {
+		return time.Duration(rapid.IntRange(0, 4).Draw(t, name)) * time.Second / 2
+	}
+	for range rapid.IntRange(0, most).Draw(t, "tasks") {
+		n := node{
+			before: half("before"), after: half("after"), atOnce: rapid.Bool().Draw(t, "at once"), linger: half("linger") / 5,
+			end: rapid.SampledFrom([]string{"ok", "ok", "ok", "fail", "panic"}).Draw(t, "end"),
+		}
+		if rapid.IntRange(0, 9).Draw(t, "timeout?") == 0 {
+			n.timeout = float64(rapid.IntRange(1, 6).Draw(t, "timeout")) / 4
+		}
+		if levels > 0 && rapid.IntRange(0, 2).Draw(t, "leaf?") == 0 {
+			for range rapid.IntRange(1, 2).Draw(t, "groups") {
+				n.groups = append(n.groups, p.drawGroup(t, levels-1, 3))
+			}
+		}
+		p.nodes = append(p.nodes, n)
+		group = append(group, len(p.nodes)-1)
+	}
+	return group
+}
+
+func (p *plan) tasks(group []int) (tasks []task.Task) {
+	for _, i := range group {
+		tasks = append(tasks, task.Task{Text: strconv.Itoa(i), ID: strconv.Itoa(i), Timeout: p.nodes[i].timeout})
+	}
+	return tasks
+}
+
+// play carries a plan out, as Launcher, and writes down what it sees.
+type play struct {
+	*plan
+	mu       sync.Mutex
+	launched map[int]int
+	ids      []string // of executions, as they were launched
+	atWork   int
+	maxWork  int
+	worked   time.Duration
+	results  []task.Result   // of the batch
+	done     int             // calls of Done
+	groups   [][]task.Result // of each group that was delegated
+	wrong    []string
+	started  map[string]int
+	ended    map[string]int
+	staged   int
+	settled  int // of those that were staged
+	took     time.Duration
+	err      error
+	sup      *Supervisor
+}
+
+func (p *play) note(format string, args ...any) {
+	p.wrong = append(p.wrong, fmt.Sprintf(format, args...))
+}
+
+func (p *play) work(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.atWork += n
+	p.maxWork = max(p.maxWork, p.atWork)
+}
+
+// does spends d, and reports whether it was not told to end meanwhile.
+func (p *play) does(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.worked += d
+	return ctx.Err() == nil
+}
+
+func (p *play) Launch(ctx context.Context, job task.Job) task.Result {
+	i, err := strconv.Atoi(job.Text)
+	if err != nil {
+		panic(err)
+	}
+	n := p.nodes[i]
+	p.mu.Lock()
+	p.launched[i]++
+	p.ids = append(p.ids, job.ExecutionID)
+	p.mu.Unlock()
+	p.work(1)
+	ok := p.does(ctx, n.before)
+	p.work(-1)
+	if ok && len(n.groups) > 0 {
+		p.delegate(ctx, job, n)
+		ok = ctx.Err() == nil
+	}
+	if ok { // else it has its slot no more, and does nothing but end
+		p.work(1)
+		ok = p.does(ctx, n.after)
+		p.work(-1)
+	}
+	switch {
+	case !ok:
+		time.Sleep(n.linger)
+		return job.Ended(task.Killed, "told to end")
+	case n.end == "panic":
+		panic("as told")
+	case n.end == "fail":
+		return job.Ended(task.Failed, "as told")
+	}
+	return job.Ended(task.Completed, "")
+}
+
+func (p *play) delegate(ctx context.Context, job task.Job, n node) {
+	one := func(group []int) {
+		results := job.Delegate(ctx, p.tasks(group))
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.groups = append(p.groups, results)
+		p.inOrder(group, results)
+		for _, r := range results {
+			if r.Attempts > 0 && r.ParentExecutionID != job.ExecutionID {
+				p.note("%s has the parent %q", r.ID, r.ParentExecutionID)
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	for _, group := range n.groups {
+		if n.atOnce {
+			wg.Go(func() { one(group) })
+			continue
+		}
+		one(group)
+	}
+	wg.Wait()
+}
+
+// inOrder notes where results are not those of group, one for each in its order.
+func (p *play) inOrder(group []int, results []task.Result) {
+	if len(results) != len(group) {
+		p.note("%d results for %d tasks", len(results), len(group))
+		return
+	}
+	for k, r := range results {
+		if r.Index != k || r.ID != strconv.Itoa(group[k]) {
+			p.note("result %d is of task %s, index %d", k, r.ID, r.Index)
+		}
+	}
+}
+
+// stagingPlay is a play that can get ready.
+type stagingPlay struct{ *play }
+
+func (p stagingPlay) Stage(task.Job) Staged {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.staged++
+	return stagedPlay(p)
+}
+
+type stagedPlay struct{ *play }
+
+func (p stagedPlay) Discard() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settled++
+}
+
+func (p stagedPlay) Launch(ctx context.Context, job task.Job) task.Result {
+	p.Discard()
+	return p.play.Launch(ctx, job)
+}
+
+// perform runs p. It must be called in a bubble, which sees to it that
+// everything ends and no goroutine is left.
+func (p *play) perform(ctx context.Context) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var l Launcher = p
+	if p.stager {
+		l = stagingPlay{p}
+	}
+	next := 0
+	p.sup = New(Config{
+		Limits: p.limits, Launcher: l,
+		NewID: func() string {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			next++
+			return fmt.Sprint("x", next)
+		},
+		Started: func(j task.Job) { p.tell(p.started, j.ExecutionID) },
+		Ended:   func(j task.Job, _ task.Result) { p.tell(p.ended, j.ExecutionID) },
+	})
+	stop := make(chan struct{})
+	for after, do := range map[*time.Duration]func(){
+		&p.stop: func() { close(stop) }, &p.cancel: func() { cancel(errors.New("Ctrl-C")) }, &p.pick: p.cancelOne,
+	} {
+		if *after > 0 {
+			timer := time.AfterFunc(*after+time.Millisecond, do)
+			defer timer.Stop()
+		}
+	}
+	start := time.Now()
+	p.err = p.sup.Root(0, time.Time{}).Run(ctx, Batch{
+		Tasks: func(yield func(task.Task, error) bool) {
+			for _, t := range p.tasks(p.roots) {
+				if !yield(t, nil) {
+					return
+				}
+			}
+		},
+		Deliver: func(r task.Result) error {
+			if p.deliver > 0 && len(p.results) == p.deliver {
+				return errClosed
+			}
+			p.results = append(p.results, r)
+			return nil
+		},
+		Done: func(task.Result) { p.done++ }, Halt: p.halt, Stop: stop,
+	})
+	p.took = time.Since(start)
+}
+
+var errClosed = errors.New("nobody takes it")
+
+func (p *play) tell(count map[string]int, id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	count[id]++
+}
+
+func (p *play) cancelOne() {
+	p.mu.Lock()
+	id := ""
+	if len(p.ids) > 0 {
+		id = p.ids[len(p.ids)/2]
+	}
+	p.mu.Unlock()
+	p.sup.Cancel(id)
+}
+
+// Whatever the tree is and whatever befalls it: each task has exactly one
+// result, in its place; never more than the cap are at work; it ends, and
+// nothing is left of it.
+func TestAnyTree(t *testing.T) {
+	for range 5 { // a hundred trees each time
+		rapid.Check(t, func(rt *rapid.T) { anyTree(t, rt) })
+	}
+}
+
+func anyTree(t *testing.T, rt *rapid.T) {
+	p := &play{plan: drawPlan(rt), launched: map[int]int{}, started: map[string]int{}, ended: map[string]int{}}
+	synctest.Test(t, func(t *testing.T) { p.perform(t.Context()) })
+
+	assert.Empty(rt, p.wrong)
+	assert.LessOrEqual(rt, p.maxWork, p.limits.MaxParallel)
+	if errors.Is(p.err, errClosed) {
+		assert.Len(rt, p.results, p.deliver)
+		p.inOrder(p.roots[:len(p.results)], p.results)
+	} else {
+		require.NoError(rt, p.err)
+		p.inOrder(p.roots, p.results)
+		assert.Equal(rt, len(p.roots), p.done)
+	}
+	assert.Empty(rt, p.wrong)
+
+	ran := map[int]int{}
+	for _, r := range slices.Concat(append(p.groups, p.results)...) {
+		p.checkResult(rt, r, ran)
+	}
+	for i, n := range p.launched {
+		assert.Equal(rt, 1, n, "task %d was launched more than once", i)
+	}
+	if p.err == nil {
+		assert.Equal(rt, p.launched, ran, "who was launched has a result that says so, and nobody else")
+	}
+	for _, count := range []map[string]int{p.started, p.ended} {
+		assert.Len(rt, count, len(p.launched))
+		for id, n := range count {
+			assert.Equal(rt, 1, n, id)
+		}
+	}
+	if p.calm() && p.limits.MaxDepth > 4 && p.limits.MaxChildren >= len(p.nodes) {
+		assert.Len(rt, p.launched, len(p.nodes))
+	}
+	if p.calm() {
+		assert.LessOrEqual(rt, p.took, p.worked, "somebody is at work at any time")
+		assert.GreaterOrEqual(rt, p.took*time.Duration(p.limits.MaxParallel), p.worked)
+	}
+
+	assert.Equal(rt, p.staged, p.settled, "what was made ready is used or discarded")
+	assert.Equal(rt, p.limits.MaxParallel, p.sup.slots.free, "all slots are free again")
+	assert.Empty(rt, p.sup.slots.waiting)
+	assert.Empty(rt, p.sup.running)
+}
+
+// checkResult checks one result by itself, and counts it in ran when it is of a
+// task that was launched.
+func (p *play) checkResult(t *rapid.T, r task.Result, ran map[int]int) {
+	i, err := strconv.Atoi(r.ID)
+	require.NoError(t, err)
+	assert.Equal(t, r.Status == task.Completed, r.Success)
+	if r.Attempts == 0 {
+		assert.Contains(t, []task.Status{task.Cancelled, task.Limit}, r.Status, r.Err())
+		assert.Zero(t, p.launched[i], "task %d was launched, and its result denies it", i)
+		return
+	}
+	ran[i]++
+	want := map[string]task.Status{"ok": task.Completed, "fail": task.Failed, "panic": task.Failed}[p.nodes[i].end]
+	if p.calm() {
+		assert.Equal(t, want, r.Status, r.Err())
+		return
+	}
+	assert.Contains(t, []task.Status{want, task.Timeout, task.Cancelled, task.Interrupted}, r.Status, r.Err())
+	if limit := p.limits.ChildTimeout; limit > 0 && p.nodes[i].timeout == 0 {
+		assert.LessOrEqual(t, r.DurationMS, (limit + longestEnd).Milliseconds(), "task %d ran on after its deadline", i)
+	}
+}
+
+// longestEnd is what the children of a tree need to end, one level after the
+// other.
+const longestEnd = 4 * 400 * time.Millisecond
