@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/output"
 	"qq/pkg/agents"
 )
 
@@ -68,7 +69,7 @@ func (r *root) listAgents(c *cli.Context) error {
 		rows = append(rows, row)
 	}
 	if c.Bool("json") {
-		return stdoutError(printJSON(r.Out, rows))
+		return output.WriteJSON(r.Out, rows)
 	}
 	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "AGENT\tROLE\tFROM\tDESCRIPTION")
@@ -86,7 +87,7 @@ func (r *root) listAgents(c *cli.Context) error {
 			r.say("%s: %s", row.Source, warning)
 		}
 	}
-	return stdoutError(w.Flush())
+	return output.WriteError(w.Flush())
 }
 
 func (r *root) showAgent(c *cli.Context) error {
@@ -102,7 +103,7 @@ func (r *root) showAgent(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return stdoutError(printJSON(r.Out, a))
+		return output.WriteJSON(r.Out, a)
 	}
 	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
 	row := func(name, value string) {
@@ -127,13 +128,13 @@ func (r *root) showAgent(c *cli.Context) error {
 		row("schema", string(a.Schema))
 	}
 	if err := w.Flush(); err != nil {
-		return stdoutError(err)
+		return output.WriteError(err)
 	}
 	for _, warning := range a.Warnings {
 		r.say("%s", warning)
 	}
 	_, err = fmt.Fprintf(r.Out, "\n%s\n", strings.TrimSpace(a.Prompt))
-	return stdoutError(err)
+	return output.WriteError(err)
 }
 
 func toolsText(a agents.Agent) string {

@@ -3,8 +3,9 @@
 //
 // Flow: [Main] gets arguments, streams and environment. A process that has
 // control pipes is a child and goes to child.go; every other one is a root: its
-// flags become a config, the config becomes an engine (engine.go), and a command
-// uses it. One file holds one command.
+// flags become a config, the config becomes an engine (wiring.go), and a command
+// uses it. One file holds one command. What runs agents is qq/internal/engine,
+// what prints is qq/internal/output.
 //
 // stdout carries the answer or the data and nothing else. Every error that a
 // person can cause is two lines on stderr: what is wrong, what to do.
@@ -23,6 +24,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/config"
+	"qq/internal/engine"
+	"qq/internal/output"
 	"qq/pkg/childproc"
 	"qq/pkg/llm"
 	"qq/pkg/task"
@@ -146,10 +149,10 @@ type root struct {
 	env     environment
 	ctx     context.Context // of the whole run
 	signals *signals
-	engine  *engine // nil until a command needs it
-	plain   bool    // no colour and no animation
-	quiet   bool    // say nothing but errors
-	json    bool    // a failure is a JSON document too
+	engine  *engine.Engine // nil until a command needs it
+	plain   bool           // no colour and no animation
+	quiet   bool           // say nothing but errors
+	json    bool           // a failure is a JSON document too
 	failing task.Task
 	app     *cli.App
 }
@@ -161,14 +164,16 @@ func newRoot(s Streams, env environment) *root {
 
 func (r *root) close() {
 	if r.engine != nil {
-		r.engine.close()
+		if err := r.engine.Close(); err != nil {
+			r.say("%v", err)
+		}
 	}
 	r.signals.stop()
 }
 
 // exitCode reports err, as JSON too where that was asked for.
 func (r *root) exitCode(err error) int {
-	if errors.Is(err, errStdoutClosed) {
+	if errors.Is(err, output.ErrClosed) {
 		return 141 // as a program that died of SIGPIPE, but with everything tidied up
 	}
 	code := codeOf(err)
@@ -180,7 +185,7 @@ func (r *root) exitCode(err error) int {
 		problem, _, _ := strings.Cut(err.Error(), "\n")
 		res := r.failing.Normalized().Ended(statusOf(err), problem)
 		res.ExitCode = code
-		_ = printJSON(r.Out, res)
+		_ = output.WriteJSON(r.Out, res)
 	}
 	report(r.Err, err)
 	return code

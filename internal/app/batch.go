@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"slices"
@@ -14,8 +15,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/engine"
+	"qq/internal/output"
 	"qq/internal/taskfile"
-	"qq/pkg/event"
 	"qq/pkg/runner"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
@@ -71,15 +73,15 @@ func (r *root) batchOptions(c *cli.Context) (batchOptions, error) {
 	}
 	o.bar, o.redraw = !o.quiet && !c.Bool("no-bar"), c.Bool("bar")
 	if c.Bool("json") {
-		if o.format != "" && o.format != formatJSON {
+		if o.format != "" && o.format != output.JSON {
 			return o, usagef("leave one of them out", "--json and --output-format %s disagree", o.format)
 		}
-		o.format = formatJSON
+		o.format = output.JSON
 	}
 	if o.format == "" {
-		o.format = formatText
+		o.format = output.Text
 	}
-	if newWriter(o.format, nil) == nil {
+	if output.NewResults(o.format, nil) == nil {
 		return o, usagef("accepted is text, json, jsonl, markdown or stream-json", "--output-format is %q", o.format)
 	}
 	var err error
@@ -140,8 +142,11 @@ func (r *root) batch(c *cli.Context) error {
 	if o.agent == "" {
 		o.agent = cfg.Agent
 	}
-	b := &batchRun{r: r, o: o, id: newID(), start: time.Now()}
-	e, err := r.newEngine(cfg, dir, engineOptions{sinks: b.sinks(), readOnly: o.readOnly})
+	b := &batchRun{r: r, o: o, start: time.Now()}
+	e, err := r.newEngine(engine.Config{
+		Settings: cfg, Dir: dir, Agents: loadAgents(dir, r.env), ReadOnly: o.readOnly,
+		Sinks: r.sinks(o.format, func() io.Writer { return b.to }, o.verbose),
+	})
 	if err != nil {
 		return err
 	}
@@ -156,7 +161,7 @@ func (r *root) batch(c *cli.Context) error {
 	// The models are looked up before the first child: when one is not there, that
 	// is one error and not one for each task.
 	for _, t := range b.staffing {
-		if _, _, err := e.staff(t); err != nil {
+		if _, _, err := e.Staff(c.Context, t); err != nil {
 			return err
 		}
 	}
@@ -165,12 +170,12 @@ func (r *root) batch(c *cli.Context) error {
 
 // check reads all tasks and says what is wrong with the first bad one, before
 // anything starts.
-func (b *batchRun) check(c *cli.Context, e *engine) (*taskfile.Spool, error) {
+func (b *batchRun) check(c *cli.Context, e *engine.Engine) (*taskfile.Spool, error) {
 	src, err := b.r.source(c)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := e.scratch.folder()
+	dir, err := e.Scratch()
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +196,7 @@ func (b *batchRun) check(c *cli.Context, e *engine) (*taskfile.Spool, error) {
 
 // vet says what is wrong with one task, and notes which agent and model it asks
 // for.
-func (b *batchRun) vet(e *engine, t task.Task) error {
+func (b *batchRun) vet(e *engine.Engine, t task.Task) error {
 	if len(t.Schema) > 0 {
 		if _, err := runner.ParseSchema(t.Schema); err != nil {
 			return err
@@ -260,7 +265,7 @@ func (r *root) source(c *cli.Context) (taskfile.Source, error) {
 	case len(args) == 1:
 		src.Name = args[0]
 	}
-	if src.Name == "" && src.Files == nil && isTerminal(r.In) {
+	if src.Name == "" && src.Files == nil && output.IsTerminal(r.In) {
 		return src, usagef(`for example: qq batch tasks.txt, or: qq batch -m "Summarize {}" docs/*.md`, "no tasks")
 	}
 	if src.Files == nil && (src.Name == "" || src.Name == "-") {
@@ -273,27 +278,13 @@ func (r *root) source(c *cli.Context) (taskfile.Source, error) {
 type batchRun struct {
 	r        *root
 	o        batchOptions
-	id       string
 	start    time.Time
-	to       *os.File     // results and events go there
-	out      resultWriter // into to
-	progress *progress
+	to       *os.File        // results and events go there
+	out      *output.Results // into to
+	progress *output.Progress
+	tally    output.Tally
 	staffing []task.Task // each agent and model that a task asks for, once
 	hint     string      // the last one that was said
-	stopped  int         // tasks that were never started
-	counts   map[task.Status]int
-	failed   int
-}
-
-func (b *batchRun) sinks() []event.Sink {
-	var sinks []event.Sink
-	if b.o.format == formatStream {
-		sinks = append(sinks, func(e event.Event) { b.r.printEvent(b.to, e) })
-	}
-	if b.o.verbose {
-		sinks = append(sinks, newNarrator(b.r.Err, b.r.colour(b.r.Err)).event)
-	}
-	return sinks
 }
 
 // dryRun prints the tasks as they would be run.
@@ -304,20 +295,21 @@ func (b *batchRun) dryRun(spool *taskfile.Spool) error {
 			return err
 		}
 		n++
-		if b.o.format == formatText {
+		if b.o.format == output.Text {
 			_, err = fmt.Fprintf(b.r.Out, "%d\t%s\t%s\n", n, t.Agent, task.Shorten(t.Text, 200))
+			err = output.WriteError(err)
 		} else {
-			err = printJSON(b.r.Out, t)
+			err = output.WriteJSON(b.r.Out, t)
 		}
 		if err != nil {
-			return stdoutError(err)
+			return err
 		}
 	}
 	return nil
 }
 
 // do runs the tasks and prints their results as they come due.
-func (b *batchRun) do(ctx context.Context, e *engine, spool *taskfile.Spool) (err error) {
+func (b *batchRun) do(ctx context.Context, e *engine.Engine, spool *taskfile.Spool) (err error) {
 	if b.to = b.r.Out; b.o.output != "" {
 		if b.to, err = os.OpenFile(b.o.output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666); err != nil {
 			return usagef("-o takes a file that you may write", "%v", err)
@@ -329,20 +321,18 @@ func (b *batchRun) do(ctx context.Context, e *engine, spool *taskfile.Spool) (er
 			return usagef("--results takes a folder that you may write to", "%v", err)
 		}
 	}
-	shelf := &shelf{folder: e.scratch.folder}
-	defer shelf.close()
-	b.out, b.counts = newWriter(b.o.format, b.to), map[task.Status]int{}
+	b.out = output.NewResults(b.o.format, b.to)
 	if b.o.bar {
-		b.progress = newProgress(b.r.Err, b.o.redraw || b.r.colour(b.r.Err), spool.Len())
+		b.progress = output.StartProgress(b.r.Err, b.o.redraw || b.r.coloured(b.r.Err), spool.Len())
 	}
 	b.r.json = b.r.json && b.o.output != "" // what follows on stdout is the results and nothing else
 	runErr := e.Batch(ctx, supervisor.Batch{
-		ID: b.id, Tasks: b.tasks(spool), Deliver: b.deliver, Done: b.progress.count, Halt: b.o.halt,
-		Stop: b.r.signals.stopCh, Shelf: shelf,
+		Tasks: b.tasks(spool), Deliver: b.deliver, Done: b.progress.Count, Halt: b.o.halt,
+		Stop: b.r.signals.stopCh,
 	})
-	b.progress.stop()
-	if endErr := b.out.end(); runErr == nil {
-		runErr = stdoutError(endErr)
+	b.progress.Stop()
+	if endErr := b.out.End(); runErr == nil {
+		runErr = endErr
 	}
 	if runErr != nil {
 		return runErr
@@ -353,27 +343,21 @@ func (b *batchRun) do(ctx context.Context, e *engine, spool *taskfile.Spool) (er
 
 // deliver prints one result.
 func (b *batchRun) deliver(res task.Result) error {
-	b.counts[res.Status]++
-	switch {
-	case res.Attempts == 0 && res.Status == task.Cancelled:
-		b.stopped++
-	case !res.Success:
-		b.failed++
-	}
+	b.tally.Add(res)
 	problem, hint, _ := strings.Cut(res.Err(), "\n")
 	if !res.Success {
 		res.Error = &problem
 	}
-	return b.progress.around(func() error {
+	return b.progress.Around(func() error {
 		if b.o.results != "" {
-			if err := saveResult(b.o.results, res); err != nil {
+			if err := output.Save(b.o.results, res); err != nil {
 				return err
 			}
 		}
-		if !res.Success && b.o.format == formatText && (res.Attempts > 0 || res.Status != task.Cancelled) {
+		if !res.Success && b.o.format == output.Text && (res.Attempts > 0 || res.Status != task.Cancelled) {
 			b.complain(res, hint)
 		}
-		return stdoutError(b.out.result(res))
+		return b.out.Write(res)
 	})
 }
 
@@ -392,29 +376,16 @@ func (b *batchRun) complain(res task.Result, hint string) {
 
 // summarize says on stderr what came of the batch.
 func (b *batchRun) summarize() {
-	if b.o.quiet || !b.o.bar && b.failed+b.stopped == 0 {
+	if b.o.quiet || !b.o.bar && b.tally.Complete() {
 		return
 	}
-	var parts []string
-	for _, s := range []task.Status{task.Completed, task.Failed, task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken,
-		task.NoResult, task.Killed, task.Unavailable, task.Limit, task.Refused, task.Misused, task.Interrupted} {
-		if n := b.counts[s]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, s))
-		}
-	}
-	if n := b.counts[task.Cancelled] - b.stopped; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d cancelled", n))
-	}
-	if b.stopped > 0 {
-		parts = append(parts, fmt.Sprintf("%d not started", b.stopped))
-	}
-	b.r.say("%s in %s", strings.Join(parts, ", "), roundly(time.Since(b.start)))
+	b.r.say("%s", b.tally.Summary(time.Since(b.start)))
 }
 
 // verdict is the exit code of the batch.
 func (b *batchRun) verdict() error {
 	switch {
-	case b.failed+b.stopped == 0:
+	case b.tally.Complete():
 		return nil
 	case b.r.signals.code() != 0:
 		return said(b.r.signals.code())

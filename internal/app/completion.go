@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"qq/internal/output"
 )
 
 func (r *root) completionCommand() *cli.Command {
@@ -29,7 +31,7 @@ func (r *root) completion(c *cli.Context) error {
 		return usagef("accepted is bash, zsh or fish", "no completion for the shell %q", c.Args().First())
 	}
 	_, err := fmt.Fprint(r.Out, script)
-	return stdoutError(err)
+	return output.WriteError(err)
 }
 
 // words are what may follow a command: its subcommands and its flags.

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/config"
+	"qq/internal/output"
 )
 
 func (r *root) configCommand() *cli.Command {
@@ -35,12 +36,12 @@ func (r *root) showConfig(c *cli.Context) error {
 		rows = append(rows, settingRow{s.Name, cfg.Value(s.Name), s.Default, cfg.Source(s.Name), s.Doc})
 	}
 	if c.Bool("json") {
-		return stdoutError(printJSON(r.Out, rows))
+		return output.WriteJSON(r.Out, rows)
 	}
 	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "SETTING\tVALUE\tDEFAULT\tFROM")
 	for _, row := range rows {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.Name, row.Value, row.Default, row.Source)
 	}
-	return stdoutError(w.Flush())
+	return output.WriteError(w.Flush())
 }

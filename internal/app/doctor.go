@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,10 +12,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/config"
+	"qq/internal/engine"
 	"qq/internal/ollama"
+	"qq/internal/output"
 	"qq/internal/proc"
 	"qq/pkg/llm"
-	"qq/pkg/session"
 )
 
 func (r *root) doctorCommand() *cli.Command {
@@ -52,7 +52,7 @@ func (r *root) doctor(c *cli.Context) error {
 		checkSessions(cfg), r.checkAgents(dir),
 	)
 	if c.Bool("json") {
-		err = stdoutError(printJSON(r.Out, findings))
+		err = output.WriteJSON(r.Out, findings)
 	} else {
 		err = r.printFindings(findings)
 	}
@@ -66,7 +66,7 @@ func (r *root) doctor(c *cli.Context) error {
 
 func (r *root) printFindings(findings []finding) error {
 	marks := map[string]string{"ok": "ok", "note": "note", "bad": "BAD"}
-	if r.colour(r.Out) {
+	if r.coloured(r.Out) {
 		marks = map[string]string{"ok": "\x1b[32mok\x1b[0m", "note": "\x1b[33mnote\x1b[0m", "bad": "\x1b[31mBAD\x1b[0m"}
 	}
 	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
@@ -76,12 +76,12 @@ func (r *root) printFindings(findings []finding) error {
 			fmt.Fprintf(w, "%s\t\tfix: %s\n", strings.Replace(marks["ok"], "ok", "  ", 1), f.Fix)
 		}
 	}
-	return stdoutError(w.Flush())
+	return output.WriteError(w.Flush())
 }
 
 // checkModel looks at the model server and the model that a run would use.
 func checkModel(ctx context.Context, cfg config.Config) []finding {
-	if cfg.Model == kindExtract {
+	if cfg.Model == engine.Extract {
 		return []finding{{"model", "ok", "extract, the built-in extractive model", ""}}
 	}
 	client, err := ollama.New(cfg.OllamaHost)
@@ -92,22 +92,16 @@ func checkModel(ctx context.Context, cfg config.Config) []finding {
 	v, err := client.Version(ctx)
 	if err != nil {
 		f := bad("model server", err)
-		if cfg.Model == "auto" {
+		if cfg.Model == engine.Auto {
 			f.State, f.Text = "note", f.Text+": extract, the built-in extractive model, is used"
 		}
 		return []finding{f}
 	}
 	found := []finding{{"model server", "ok", fmt.Sprintf("Ollama %s at %s", v, client.Host()), ""}}
-	var m ollama.Model
-	if cfg.Model == "auto" {
-		m, err = client.Pick(ctx)
-	} else {
-		m, err = client.Show(ctx, strings.TrimPrefix(cfg.Model, "ollama:"))
-		err = withKnown(ctx, client, err)
-	}
+	m, err := engine.Ask(ctx, client, cfg.Model)
 	if err != nil {
 		f := bad("model", err)
-		if cfg.Model == "auto" {
+		if cfg.Model == engine.Auto {
 			f.State = "note"
 		}
 		return append(found, f)
@@ -163,7 +157,7 @@ func checkFolder(what, dir, fix string) finding {
 }
 
 func checkSessions(cfg config.Config) finding {
-	all, err := session.Open(filepath.Join(cfg.Home, "sessions")).List()
+	all, err := openStore(cfg).List()
 	if err != nil {
 		return bad("sessions", err)
 	}

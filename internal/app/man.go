@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/config"
+	"qq/internal/output"
 )
 
 func (r *root) manCommand() *cli.Command {
@@ -14,7 +15,7 @@ func (r *root) manCommand() *cli.Command {
 		Name: "man", Usage: "print the man page (qq man | man -l -)",
 		Action: func(*cli.Context) error {
 			_, err := fmt.Fprint(r.Out, manPage(r.cli()))
-			return stdoutError(err)
+			return output.WriteError(err)
 		},
 	}
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,11 +15,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"qq/internal/toolbox"
+	"qq/internal/config"
+	"qq/internal/engine"
+	"qq/internal/output"
 	"qq/pkg/agents"
-	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/runner"
+	"qq/pkg/session"
 	"qq/pkg/task"
 )
 
@@ -57,13 +60,6 @@ func runFlags() []cli.Flag {
 		flagReadOnly, flagQuiet, flagVerbose, flagNoColor,
 	}
 }
-
-// Output formats of a run.
-const (
-	formatText   = "text"
-	formatJSON   = "json"
-	formatStream = "stream-json"
-)
 
 // runOptions are the flags of one run.
 type runOptions struct {
@@ -111,8 +107,11 @@ func (r *root) run(c *cli.Context) error {
 		ctx, cancel = context.WithDeadlineCause(ctx, deadline, errRunTimeout)
 		defer cancel()
 	}
-	one := &oneRun{r: r, o: o, task: t, start: time.Now()}
-	e, err := r.newEngine(cfg, dir, engineOptions{sinks: one.sinks(), readOnly: o.readOnly, deadline: deadline})
+	one := &oneRun{r: r, o: o, cfg: cfg, dir: dir, agents: loadAgents(dir, r.env), task: t, start: time.Now()}
+	e, err := r.newEngine(engine.Config{
+		Settings: cfg, Dir: dir, Agents: one.agents, ReadOnly: o.readOnly, Deadline: deadline,
+		Sinks: r.sinks(o.format, func() io.Writer { return r.Out }, o.verbose),
+	})
 	if err != nil {
 		return err
 	}
@@ -128,15 +127,15 @@ func (r *root) runOptions(c *cli.Context) (runOptions, error) {
 		maxTurns: c.Int("max-turns"), readOnly: c.Bool("read-only"), verbose: c.Bool("verbose"),
 	}
 	if c.Bool("json") {
-		if o.format != "" && o.format != formatJSON {
+		if o.format != "" && o.format != output.JSON {
 			return o, usagef("leave one of them out", "--json and --output-format %s disagree", o.format)
 		}
-		o.format = formatJSON
+		o.format = output.JSON
 	}
 	switch o.format {
 	case "":
-		o.format = formatText
-	case formatText, formatJSON, formatStream:
+		o.format = output.Text
+	case output.Text, output.JSON, output.StreamJSON:
 	default:
 		return o, usagef("accepted is text, json or stream-json", "--output-format is %q", o.format)
 	}
@@ -259,44 +258,40 @@ func readText(from io.Reader, name string) (string, error) {
 
 // oneRun is one run of the root's own agent.
 type oneRun struct {
-	r     *root
-	o     runOptions
-	task  task.Task
-	start time.Time
-	live  *liveText
+	r      *root
+	o      runOptions
+	cfg    config.Config
+	dir    string
+	agents *agents.Registry
+	task   task.Task
+	start  time.Time
+	live   *output.Live // nil unless the answer is shown while it is written
 }
 
-func (one *oneRun) sinks() []event.Sink {
-	var sinks []event.Sink
-	if one.o.format == formatStream {
-		sinks = append(sinks, func(e event.Event) { one.r.printEvent(one.r.Out, e) })
-	}
-	if one.o.verbose {
-		sinks = append(sinks, newNarrator(one.r.Err, one.r.colour(one.r.Err)).event)
-	}
-	return sinks
-}
-
-func (one *oneRun) do(ctx context.Context, e *engine) error {
-	agent, err := lookup(e.agents, one.o.agent)
+func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
+	agent, err := lookup(one.agents, one.o.agent)
 	if err != nil {
 		return err
 	}
 	one.warn(agent)
-	name := one.o.model
-	if name == "" {
-		name = agent.Model
-	}
-	m, err := e.models.resolve(ctx, name)
+	m, err := e.Resolve(ctx, cmp.Or(one.o.model, agent.Model))
 	if err != nil {
 		return err
 	}
-	transcript, err := one.o.session.open(e, agent.Name, m.String())
+	transcript, err := one.o.session.open(openStore(one.cfg), session.Header{Agent: agent.Name, Model: m.String(), Dir: one.dir}, one.r.say)
 	if err != nil {
 		return err
 	}
 	defer transcript.close()
-	out, err := one.work(e, agent, m, transcript).do(ctx, llm.WithContext(one.task.Text, one.task.Context))
+	run := engine.Run{
+		Agent: agent, Model: m, System: one.o.system, Schema: one.o.schema, MaxTurns: one.o.maxTurns,
+		History: transcript.history, Record: transcript.record,
+	}
+	if one.o.format == output.Text && output.IsTerminal(one.r.Out) && len(one.o.schema) == 0 {
+		one.live = output.NewLive(one.r.Out)
+		run.Live = one.live
+	}
+	out, err := e.Run(ctx, run, llm.WithContext(one.task.Text, one.task.Context))
 	if err != nil {
 		return err
 	}
@@ -307,42 +302,6 @@ func (one *oneRun) warn(a agents.Agent) {
 	for _, w := range a.Warnings {
 		one.r.note("%s: %s", a.Source, w)
 	}
-}
-
-// work is the agent of the root, which runs in this process.
-func (one *oneRun) work(e *engine, agent agents.Agent, m model, t *transcript) work {
-	w := work{
-		agent: agent, system: one.o.system, model: m, dir: e.dir, readOnly: one.o.readOnly, schema: one.o.schema,
-		maxTurns: one.o.maxTurns, history: t.history, record: t.record,
-	}
-	if e.cfg.Depth+1 < e.cfg.MaxDepth {
-		w.delegator = delegator{e, agent}
-		w.roster = func() []toolbox.AgentInfo { return roster(e.agents) }
-	}
-	if e.stream.Wanted() {
-		emit := func(ev event.Event) {
-			ev.Agent, ev.Depth = agent.Name, e.cfg.Depth
-			e.stream.Emit(ev)
-		}
-		tokens := tokenEvents{emit: emit}
-		w.event, w.chunk, w.turnEnd = emit, tokens.chunk, tokens.turnEnd
-	}
-	if one.o.format == formatText && isTerminal(one.r.Out) && len(one.o.schema) == 0 {
-		one.live = &liveText{w: one.r.Out}
-		w.chunk, w.turnEnd = one.live.chunk, one.live.turnEnd
-	}
-	return w
-}
-
-// delegator lets the root's own agent hand on work.
-type delegator struct {
-	e     *engine
-	agent agents.Agent
-}
-
-// Delegate implements toolbox.Delegator.
-func (d delegator) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
-	return d.e.Delegate(ctx, d.agent, tasks)
 }
 
 // finish prints what came of the run and says with which code to end.
@@ -379,33 +338,22 @@ func (one *oneRun) finish(ctx context.Context, out runner.Outcome, t *transcript
 }
 
 func (one *oneRun) print(res task.Result, sessionID string) error {
-	var err error
 	switch one.o.format {
-	case formatJSON:
-		err = printJSON(one.r.Out, struct {
-			task.Result
-			SessionID string `json:"session_id,omitempty"`
-		}{res, sessionID})
-	case formatStream:
-		err = printJSON(one.r.Out, resultLine{Type: "result", Result: res, SessionID: sessionID})
-	default:
-		text := res.Output
-		if res.Structured != nil {
-			text = string(res.Structured)
-		}
-		if one.live != nil {
-			return one.live.end(text)
-		}
-		if text != "" {
-			_, err = fmt.Fprintln(one.r.Out, text)
-		}
+	case output.JSON:
+		return output.WriteJSON(one.r.Out, output.Document{Result: res, SessionID: sessionID})
+	case output.StreamJSON:
+		return output.WriteJSON(one.r.Out, output.Document{Type: "result", Result: res, SessionID: sessionID})
 	}
-	return stdoutError(err)
-}
-
-// resultLine is the last line of stream-json.
-type resultLine struct {
-	Type string `json:"type"`
-	task.Result
-	SessionID string `json:"session_id,omitempty"`
+	text := res.Output
+	if res.Structured != nil {
+		text = string(res.Structured)
+	}
+	if one.live != nil {
+		return one.live.End(text)
+	}
+	if text == "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(one.r.Out, text)
+	return output.WriteError(err)
 }

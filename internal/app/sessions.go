@@ -10,6 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/config"
+	"qq/internal/output"
 	"qq/pkg/llm"
 	"qq/pkg/session"
 )
@@ -33,7 +35,11 @@ func (r *root) store(c *cli.Context) (*session.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return session.Open(filepath.Join(cfg.Home, "sessions")), nil
+	return openStore(cfg), nil
+}
+
+func openStore(cfg config.Config) *session.Store {
+	return session.Open(filepath.Join(cfg.Home, "sessions"))
 }
 
 // sessionRow is one session for scripts.
@@ -69,7 +75,7 @@ func (r *root) listSessions(c *cli.Context) error {
 		rows = append(rows, sessionRow{s.ID, s.Agent, s.Model, s.Dir, s.Title, s.Messages, s.Created, s.Modified})
 	}
 	if c.Bool("json") {
-		return stdoutError(printJSON(r.Out, rows))
+		return output.WriteJSON(r.Out, rows)
 	}
 	if len(rows) == 0 {
 		r.say("no sessions yet")
@@ -78,9 +84,9 @@ func (r *root) listSessions(c *cli.Context) error {
 	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "SESSION\tUSED\tAGENT\tMESSAGES\tTITLE")
 	for _, row := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", row.ID, row.Modified.Local().Format("2006-01-02 15:04"), row.Agent, row.Messages, printable(row.Title))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", row.ID, row.Modified.Local().Format("2006-01-02 15:04"), row.Agent, row.Messages, output.Printable(row.Title))
 	}
-	return stdoutError(w.Flush())
+	return output.WriteError(w.Flush())
 }
 
 func (r *root) showSession(c *cli.Context) error {
@@ -96,7 +102,7 @@ func (r *root) showSession(c *cli.Context) error {
 		return sessionError(err)
 	}
 	if c.Bool("json") {
-		return stdoutError(printJSON(r.Out, t))
+		return output.WriteJSON(r.Out, t)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "session %s, agent %s, model %s, in %s\n", t.Header.ID, t.Header.Agent, t.Header.Model, t.Header.Dir)
@@ -110,14 +116,14 @@ func (r *root) showSession(c *cli.Context) error {
 			fmt.Fprintf(&b, "→ %s %s\n", call.Name, call.Arguments)
 		}
 		if e.Content != "" {
-			b.WriteString(strings.TrimRight(printable(e.Content), "\n") + "\n")
+			b.WriteString(strings.TrimRight(output.Printable(e.Content), "\n") + "\n")
 		}
 	}
 	for _, d := range t.Damaged {
 		r.say("%s", d)
 	}
 	_, err = r.Out.WriteString(b.String())
-	return stdoutError(err)
+	return output.WriteError(err)
 }
 
 func (r *root) removeSessions(c *cli.Context) error {
@@ -194,22 +200,22 @@ type transcript struct {
 	warnings []string
 }
 
-// open begins or continues the transcript that o asks for.
-func (o sessionOptions) open(e *engine, agent, model string) (*transcript, error) {
-	t := &transcript{say: e.root.say}
+// open begins or continues the transcript that o asks for; h is what a new one
+// says of itself.
+func (o sessionOptions) open(store *session.Store, h session.Header, say func(string, ...any)) (*transcript, error) {
+	t := &transcript{say: say}
 	if o.ephemeral {
 		return t, nil
 	}
-	store := session.Open(filepath.Join(e.cfg.Home, "sessions"))
 	id := o.id
 	if o.latest {
 		var err error
-		if id, err = store.Latest(e.dir); err != nil {
+		if id, err = store.Latest(h.Dir); err != nil {
 			return nil, sessionError(err)
 		}
 	}
 	if id == "" {
-		s, err := store.Create(session.Header{Agent: agent, Model: model, Dir: e.dir})
+		s, err := store.Create(h)
 		if err != nil {
 			t.warn(err)
 			return t, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/output"
 	"qq/internal/qqtest"
 )
 
@@ -110,7 +111,7 @@ func TestTerminalReadsTask(t *testing.T) {
 func TestTerminalProgress(t *testing.T) {
 	const wipe = "\r\x1b[K"
 	w, _ := newServedWorld(t, qqtest.Scripts(
-		qqtest.Script{Start: "[[slow]]", Text: "late", Fault: &qqtest.Fault{BeforeFirst: 4 * redrawEvery}}))
+		qqtest.Script{Start: "[[slow]]", Text: "late", Fault: &qqtest.Fault{BeforeFirst: 4 * output.RedrawEvery}}))
 	w.file("tasks.txt", "one\n[[slow]]\n")
 	w.set("TERM=xterm")
 	e := w.onTerminal("batch", "tasks.txt").wait()

@@ -5,6 +5,8 @@ import (
 	"runtime"
 
 	"github.com/urfave/cli/v2"
+
+	"qq/internal/output"
 )
 
 func (r *root) versionCommand() *cli.Command {
@@ -13,5 +15,5 @@ func (r *root) versionCommand() *cli.Command {
 
 func (r *root) printVersion(*cli.Context) error {
 	_, err := fmt.Fprintf(r.Out, "qq %s (%s, %s/%s)\n", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return stdoutError(err)
+	return output.WriteError(err)
 }

@@ -28,8 +28,9 @@ var floors = [][]string{
 	{"pkg/event", "pkg/llm", "internal/toolbox/tree", "internal/extract/digest"},
 	{"pkg/session", "pkg/supervisor", "pkg/childproc", "pkg/runner",
 		"internal/ollama", "internal/extract", "internal/toolbox", "internal/taskfile", "internal/childlog",
-		"internal/qqtest"},
+		"internal/output", "internal/qqtest"},
 	{"pkg/dispatch"},
+	{"internal/engine"},
 	{"internal/app"},
 	{"cmd/qq"},
 }

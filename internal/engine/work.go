@@ -1,6 +1,7 @@
-package app
+package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"qq/internal/config"
 	"qq/internal/toolbox"
 	"qq/pkg/agents"
 	"qq/pkg/event"
@@ -24,7 +26,7 @@ const defaultTurns = 25
 type work struct {
 	agent     agents.Agent
 	system    string // replaces the agent's prompt when set
-	model     model
+	model     Model
 	dir       string
 	readOnly  bool
 	schema    json.RawMessage
@@ -34,8 +36,7 @@ type work struct {
 	history   []llm.Message
 	record    func(llm.Message)
 	event     func(event.Event)
-	chunk     func(llm.Chunk)
-	turnEnd   func(final bool)
+	live      Live // nil where nobody looks on
 }
 
 // do runs the agent on text.
@@ -47,25 +48,25 @@ func (w work) do(ctx context.Context, text string) (runner.Outcome, error) {
 	defer done()
 	files, err := os.OpenRoot(w.dir)
 	if err != nil {
-		return runner.Outcome{}, usagef("run qq in a directory that exists, or name one with -C", "open the working directory: %v", err)
+		return runner.Outcome{}, &config.Error{
+			Problem: fmt.Sprintf("open the working directory: %v", err),
+			Hint:    "run qq in a directory that exists, or name one with -C",
+		}
 	}
 	defer files.Close()
-	turns := w.maxTurns
-	if turns == 0 {
-		turns = w.agent.MaxTurns
-	}
-	if turns == 0 {
-		turns = defaultTurns
-	}
 	schema := w.schema
 	if len(schema) == 0 {
 		schema = w.agent.Schema
 	}
 	tools := w.tools(files)
-	return runner.Run(ctx, runner.Config{
-		Backend: backend, System: w.prompt(tools), Tools: tools, MaxTurns: turns, Schema: schema,
-		Record: w.record, Event: w.event, Chunk: w.chunk, TurnEnd: w.turnEnd,
-	}, w.history, text), nil
+	cfg := runner.Config{
+		Backend: backend, System: w.prompt(tools), Tools: tools, Schema: schema, Record: w.record, Event: w.event,
+		MaxTurns: cmp.Or(w.maxTurns, w.agent.MaxTurns, defaultTurns),
+	}
+	if w.live != nil {
+		cfg.Chunk, cfg.TurnEnd = w.live.Chunk, w.live.TurnEnd
+	}
+	return runner.Run(ctx, cfg, w.history, text), nil
 }
 
 // tools are what the agent may call, and nothing else.

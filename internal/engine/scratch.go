@@ -1,7 +1,6 @@
-package app
+package engine
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -84,12 +83,4 @@ func (s *scratch) remove() {
 	_ = os.RemoveAll(s.own)
 	s.lock.Close()
 	s.own = ""
-}
-
-// hinted says what was being done, and what to do about it.
-func hinted(err error, hint, act string) error {
-	if pe, ok := errors.AsType[*os.PathError](err); ok {
-		err = fmt.Errorf("%s: %w", pe.Path, pe.Err)
-	}
-	return fmt.Errorf("%s: %w\nhint: %s", act, err, hint)
 }

@@ -1,11 +1,9 @@
-package app
+package output
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,34 +12,43 @@ import (
 	"qq/pkg/task"
 )
 
-// Output formats that only a batch has.
-const (
-	formatJSONL    = "jsonl"
-	formatMarkdown = "markdown"
-)
+// Document is a result as scripts read it.
+type Document struct {
+	Type string `json:"type,omitempty"` // "result" where events share the stream
+	task.Result
+	SessionID string `json:"session_id,omitempty"` // of a run that keeps a transcript
+}
 
-// resultWriter prints the results of a batch, one after the other.
+// Results prints the results of a batch, one after the other.
+type Results struct{ to resultWriter }
+
 type resultWriter interface {
 	result(task.Result) error
 	end() error
 }
 
-// newWriter returns the writer for a format, nil for one that there is not.
-func newWriter(format string, w io.Writer) resultWriter {
+// NewResults prints results on w, nil for a format that there is not.
+func NewResults(format string, w io.Writer) *Results {
 	switch format {
-	case formatText:
-		return textWriter{w}
-	case formatJSON:
-		return &arrayWriter{w: w}
-	case formatJSONL:
-		return linesWriter{w: w}
-	case formatStream:
-		return linesWriter{w: w, kind: "result"}
-	case formatMarkdown:
-		return markdownWriter{w}
+	case Text:
+		return &Results{textWriter{w}}
+	case JSON:
+		return &Results{&arrayWriter{w: w}}
+	case JSONL:
+		return &Results{linesWriter{w: w}}
+	case StreamJSON:
+		return &Results{linesWriter{w: w, kind: "result"}}
+	case Markdown:
+		return &Results{markdownWriter{w}}
 	}
 	return nil
 }
+
+// Write prints one result.
+func (r *Results) Write(res task.Result) error { return WriteError(r.to.result(res)) }
+
+// End prints what comes after the last one.
+func (r *Results) End() error { return WriteError(r.to.end()) }
 
 // textWriter prints the outputs and nothing else.
 type textWriter struct{ w io.Writer }
@@ -97,10 +104,7 @@ type linesWriter struct {
 }
 
 func (l linesWriter) result(r task.Result) error {
-	if l.kind != "" {
-		return printJSON(l.w, resultLine{Type: l.kind, Result: r})
-	}
-	return printJSON(l.w, r)
+	return encode(l.w, Document{Type: l.kind, Result: r})
 }
 
 func (l linesWriter) end() error { return nil }
@@ -119,9 +123,9 @@ func (m markdownWriter) result(r task.Result) error {
 
 func (m markdownWriter) end() error { return nil }
 
-// saveResult writes the output of a result, and the whole of it as JSON, into
-// files that are there completely or not at all.
-func saveResult(dir string, r task.Result) error {
+// Save writes the output of a result, and the whole of it as JSON, into files in
+// dir that are there completely or not at all.
+func Save(dir string, r task.Result) error {
 	whole, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -134,50 +138,4 @@ func saveResult(dir string, r task.Result) error {
 		return fmt.Errorf("save the result of task %d: %w", r.Index+1, err)
 	}
 	return nil
-}
-
-// shelf keeps results that wait for slower ones in a file.
-type shelf struct {
-	folder func() (string, error)
-	file   *os.File
-	end    int64
-}
-
-// Put implements supervisor.Shelf.
-func (s *shelf) Put(r task.Result) (int64, error) {
-	if s.file == nil {
-		dir, err := s.folder()
-		if err != nil {
-			return 0, err
-		}
-		if s.file, err = os.CreateTemp(dir, "shelf-*"); err != nil {
-			return 0, err
-		}
-	}
-	b, err := json.Marshal(r)
-	if err != nil {
-		return 0, err
-	}
-	at := s.end
-	n, err := s.file.WriteAt(append(b, '\n'), at)
-	if err != nil {
-		return 0, err
-	}
-	s.end += int64(n)
-	return at, nil
-}
-
-// Take implements supervisor.Shelf.
-func (s *shelf) Take(at int64) (r task.Result, err error) {
-	line, err := bufio.NewReader(io.NewSectionReader(s.file, at, s.end-at)).ReadBytes('\n')
-	if err != nil {
-		return r, err
-	}
-	return r, json.Unmarshal(line, &r)
-}
-
-func (s *shelf) close() {
-	if s.file != nil {
-		s.file.Close()
-	}
 }

@@ -1,4 +1,4 @@
-package app
+package output
 
 import (
 	"fmt"
@@ -10,15 +10,16 @@ import (
 	"qq/pkg/task"
 )
 
-// Intervals between two looks at a batch.
-const (
-	redrawEvery = 200 * time.Millisecond // on a terminal
-	reportEvery = 30 * time.Second       // elsewhere
-)
+// RedrawEvery is the time between two looks at a batch on a terminal.
+const RedrawEvery = 200 * time.Millisecond
 
-// progress tells a person how far a batch is: one line that is redrawn on a
-// terminal, and elsewhere a plain line every 30 seconds.
-type progress struct {
+// reportEvery is the same elsewhere.
+const reportEvery = 30 * time.Second
+
+// Progress tells a person how far a batch is: one line that is redrawn on a
+// terminal, and elsewhere a plain line every 30 seconds. A nil Progress shows
+// nothing.
+type Progress struct {
 	w     io.Writer
 	live  bool
 	total int
@@ -33,12 +34,12 @@ type progress struct {
 	wg   sync.WaitGroup
 }
 
-// newProgress begins to show the progress of total tasks.
-func newProgress(w io.Writer, live bool, total int) *progress {
-	p := &progress{w: w, live: live, total: total, start: time.Now(), quit: make(chan struct{})}
+// StartProgress begins to show how far total tasks are, until Stop.
+func StartProgress(w io.Writer, live bool, total int) *Progress {
+	p := &Progress{w: w, live: live, total: total, start: time.Now(), quit: make(chan struct{})}
 	every := reportEvery
 	if live {
-		every = redrawEvery
+		every = RedrawEvery
 	}
 	p.wg.Go(func() {
 		tick := time.NewTicker(every)
@@ -57,8 +58,8 @@ func newProgress(w io.Writer, live bool, total int) *progress {
 	return p
 }
 
-// count notes the end of a task. A nil progress shows nothing.
-func (p *progress) count(r task.Result) {
+// Count notes the end of a task.
+func (p *Progress) Count(r task.Result) {
 	if p == nil {
 		return
 	}
@@ -70,8 +71,8 @@ func (p *progress) count(r task.Result) {
 	}
 }
 
-// around runs f, which prints something else, with the line out of its way.
-func (p *progress) around(f func() error) error {
+// Around runs f, which prints something else, with the line out of its way.
+func (p *Progress) Around(f func() error) error {
 	if p == nil {
 		return f()
 	}
@@ -81,8 +82,8 @@ func (p *progress) around(f func() error) error {
 	return f()
 }
 
-// stop takes the line away.
-func (p *progress) stop() {
+// Stop takes the line away.
+func (p *Progress) Stop() {
 	if p == nil {
 		return
 	}
@@ -91,14 +92,14 @@ func (p *progress) stop() {
 	p.wipe()
 }
 
-func (p *progress) wipe() {
+func (p *Progress) wipe() {
 	if p.drawn {
 		fmt.Fprint(p.w, "\r\x1b[K")
 		p.drawn = false
 	}
 }
 
-func (p *progress) draw() {
+func (p *Progress) draw() {
 	line := progressLine(p.done, p.total, p.failed, time.Since(p.start))
 	if !p.live {
 		fmt.Fprintln(p.w, "qq:", line)

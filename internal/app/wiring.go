@@ -1,0 +1,99 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/config"
+	"qq/internal/engine"
+	"qq/internal/output"
+	"qq/pkg/agents"
+	"qq/pkg/event"
+)
+
+// configure reads the flags of c and the settings, after going to the working
+// directory.
+func (r *root) configure(c *cli.Context) (config.Config, string, error) {
+	if dir := c.String("cwd"); dir != "" {
+		if err := os.Chdir(dir); err != nil {
+			return config.Config{}, "", usagef("-C takes a directory that exists", "go to the working directory: %v", err)
+		}
+	}
+	dir, err := os.Getwd()
+	if err == nil {
+		_, err = os.Stat(dir)
+	}
+	if err != nil {
+		return config.Config{}, "", usagef("the directory is gone: go to another one, or name one with -C", "find the working directory: %v", err)
+	}
+	flags := map[string]string{}
+	for _, s := range config.Settings() {
+		if s.Flag != "" && c.IsSet(s.Flag) {
+			flags[s.Flag] = fmt.Sprint(c.Value(s.Flag))
+		}
+	}
+	cfg, err := config.Load(config.Input{Flags: flags, Environ: r.env, Dir: dir})
+	if err != nil {
+		return config.Config{}, "", err
+	}
+	r.quiet, r.plain = c.Bool("quiet"), c.Bool("no-color")
+	for _, w := range cfg.Warnings {
+		r.note("%s", w)
+	}
+	return cfg, dir, nil
+}
+
+// newEngine wires the house as cfg says, and begins to take signals, for there
+// are children to end now.
+func (r *root) newEngine(cfg engine.Config) (*engine.Engine, error) {
+	cfg.Environ, cfg.Version, cfg.Note = r.env, Version(), r.note
+	e, err := engine.New(r.ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.signals.killWith(e.Kill)
+	r.signals.listen()
+	r.engine = e
+	return e, nil
+}
+
+// sinks are the readers of events: a script that gets them on to, and a person
+// who wants to know what is at work.
+func (r *root) sinks(format string, to func() io.Writer, verbose bool) []event.Sink {
+	var sinks []event.Sink
+	if format == output.StreamJSON {
+		sinks = append(sinks, func(e event.Event) {
+			// When nobody takes it, the run ends: who went away does not want the rest.
+			if err := output.WriteJSON(to(), e); err != nil {
+				r.signals.cancel(err)
+			}
+		})
+	}
+	if verbose {
+		sinks = append(sinks, output.NewNarrator(r.Err, r.coloured(r.Err)).Event)
+	}
+	return sinks
+}
+
+// coloured reports whether f may show colour and animation.
+func (r *root) coloured(f *os.File) bool { return !r.plain && output.Coloured(f, r.env.get) }
+
+// configHome is the user's folder of settings.
+func configHome(env environment) string {
+	if dir := env.get("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return dir
+	}
+	if home := env.get("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".config")
+	}
+	return ""
+}
+
+// loadAgents finds the agents for work in dir.
+func loadAgents(dir string, env environment) *agents.Registry {
+	return agents.Load(agents.Dirs(dir, configHome(env)))
+}

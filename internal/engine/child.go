@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"qq/internal/toolbox"
+	"qq/pkg/agents"
+	"qq/pkg/childproc"
+	"qq/pkg/runner"
+	"qq/pkg/task"
+)
+
+// orphanGrace is what a child gets to end by itself when its root is gone.
+const orphanGrace = 20 * time.Millisecond
+
+// Child is what a child process needs of its program.
+type Child struct {
+	Version string
+	In      io.Reader // the task
+	Out     io.Writer // gets the answer and nothing else
+	Agents  func(dir string) *agents.Registry
+	Signals func(stop context.CancelCauseFunc) // begins to take signals, once there is work to stop
+}
+
+// Serve is the whole life of a child: hello, the task, the answer, the result
+// frame. It returns how the task ended, or that the root could not be told.
+func Serve(conn *childproc.Conn, c Child) (task.Status, error) {
+	start, listen, err := conn.Handshake(c.Version)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	c.Signals(cancel)
+	go listen(func(cause error) { // ends with the process, or ends it
+		cancel(cause)
+		if errors.Is(cause, childproc.ErrRootGone) {
+			time.AfterFunc(orphanGrace, func() { os.Exit(1) })
+		}
+	})
+	result := c.work(ctx, conn, *start)
+	return result.Status, conn.Finish(result)
+}
+
+// work does the task and says how it ended.
+func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.Start) childproc.Result {
+	text, err := io.ReadAll(c.In)
+	if err != nil {
+		return failure(task.Failed, fmt.Errorf("read the task: %w", err))
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return failure(task.Misused, fmt.Errorf("find the working directory: %w", err))
+	}
+	w := work{agent: start.Agent, dir: dir, readOnly: start.ReadOnly, schema: start.Schema}
+	if err := json.Unmarshal(start.Backend, &w.model); err != nil {
+		return failure(task.Failed, fmt.Errorf("read the start frame: %w", err))
+	}
+	if start.CanDelegate {
+		w.delegator = conn
+		w.roster = func() []toolbox.AgentInfo { return roster(c.Agents(dir)) }
+	}
+	if start.Events {
+		w.event, w.live = conn.Emit, &tokenEvents{emit: conn.Emit}
+	}
+	out, err := w.do(ctx, string(text))
+	if err != nil {
+		return failure(task.Failed, err)
+	}
+	return answer(out, c.Out)
+}
+
+// answer writes the answer and says how the task ended.
+func answer(out runner.Outcome, w io.Writer) childproc.Result {
+	r := childproc.Result{Status: out.Status, Usage: out.Usage, Structured: out.Structured}
+	if out.Err != nil {
+		r.Error = out.Err.Error()
+	}
+	n, err := io.WriteString(w, out.Text)
+	if r.Bytes = int64(n); err != nil {
+		r.Status, r.Error = task.Failed, "write the answer: "+err.Error()
+	}
+	return r
+}
+
+func failure(status task.Status, err error) childproc.Result {
+	return childproc.Result{Status: status, Error: err.Error()}
+}

@@ -1,0 +1,208 @@
+// Package engine is the wired house: one value that runs agents, here and in
+// child processes.
+//
+// Flow: the root makes an [Engine] from its settings with [New]. [Engine.Run]
+// runs the root's own agent in this process; [Engine.Batch] runs tasks in
+// children, and so does an agent that delegates. A child is the same program
+// again: it hands its control pipes to [Serve], which does one task by the same
+// agent loop as the root. [Engine.Resolve] finds out, once for the whole tree,
+// what there is to know about a [Model]; children get it in their start frame.
+//
+// Nothing here reads flags, prints lines or takes signals: the program that
+// holds an engine hands in what is needed of that as small functions. That a
+// mistake is a person's is said with a [config.Error].
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+
+	"qq/internal/childlog"
+	"qq/internal/config"
+	"qq/internal/proc"
+	"qq/pkg/agents"
+	"qq/pkg/childproc"
+	"qq/pkg/dispatch"
+	"qq/pkg/event"
+	"qq/pkg/supervisor"
+	"qq/pkg/task"
+)
+
+// StopGrace is what a child gets at each step of the stop ladder, which [Engine.Kill]
+// does without.
+const StopGrace = time.Second
+
+// Config is what an engine is made of.
+type Config struct {
+	Settings config.Config
+	Environ  []string // of the process, for children to inherit from
+	Dir      string   // the working directory
+	Version  string   // of the program: children have to be of the same
+	Agents   *agents.Registry
+	Sinks    []event.Sink // get every event; none of them costs nothing
+	ReadOnly bool         // takes away what can change something, here and in children
+	Deadline time.Time    // of the whole run; zero is none
+	Note     func(format string, args ...any)
+}
+
+// Engine is the wired house. Making one costs next to nothing: what a prompt
+// that needs no child does not use is made when it is first needed.
+type Engine struct {
+	*dispatch.Dispatcher
+	cfg     Config
+	ctx     context.Context // of the whole run: a launcher asks without one
+	models  *models
+	stream  *event.Stream // nil when nobody wants events
+	log     *childlog.Log
+	host    *proc.Host
+	scratch *scratch
+}
+
+// New wires the house for a run that ends with ctx.
+func New(ctx context.Context, cfg Config) (*Engine, error) {
+	set := cfg.Settings
+	e := &Engine{
+		cfg: cfg, ctx: ctx, host: proc.NewHost(),
+		models:  &models{host: set.OllamaHost, run: set.Model, note: cfg.Note},
+		log:     childlog.New(set.LogDir),
+		scratch: &scratch{dir: filepath.Join(set.Home, "run")},
+	}
+	if len(cfg.Sinks) > 0 {
+		e.stream = event.NewStream(uuid.NewString(), cfg.Sinks...)
+	}
+	exe, err := executable()
+	if err != nil {
+		return nil, err
+	}
+	launcher := childproc.NewLauncher(childproc.Config{
+		Host: e.host, Path: exe, Version: cfg.Version, Args: childArgs(os.Args[0]),
+		Env:     append(config.ChildEnv(cfg.Environ), set.Environ()...),
+		Scratch: e.scratch.folder, Keep: filepath.Join(set.Home, "outputs"),
+		MaxOutput: set.MaxOutput, Grace: StopGrace,
+		Prepare: e.prepare,
+		Event:   e.stream.Emit,
+	})
+	e.Dispatcher = dispatch.New(dispatch.Config{
+		Limits: limits(set), Depth: set.Depth, Deadline: cfg.Deadline, Agents: cfg.Agents, Launcher: children{launcher},
+		Events: e.stream, Log: e.log, NewID: newID,
+	})
+	return e, nil
+}
+
+// children fits the launcher of child processes to the supervisor.
+type children struct{ *childproc.Launcher }
+
+// Stage implements supervisor.Stager.
+func (c children) Stage(job task.Job) supervisor.Staged {
+	if s := c.Launcher.Stage(job); s != nil {
+		return s
+	}
+	return nil // and not a nil pointer in an interface
+}
+
+func limits(set config.Config) task.Limits {
+	return task.Limits{
+		ChildTimeout: set.ChildTimeout, MaxParallel: set.MaxParallel, MaxDepth: set.MaxDepth,
+		MaxChildren: set.MaxChildren, MaxOutput: set.MaxOutput,
+	}
+}
+
+// Batch runs a stream of tasks that Check has passed. It gives the batch its id,
+// and keeps results that wait for slower ones in the scratch folder.
+func (e *Engine) Batch(ctx context.Context, b supervisor.Batch) error {
+	shelf := &shelf{folder: e.scratch.folder}
+	defer shelf.close()
+	b.ID, b.Shelf = newID(), shelf
+	return e.Dispatcher.Batch(ctx, b)
+}
+
+// Staff finds the agent for a task, and the model: that of the task, of the
+// agent, or of the run.
+func (e *Engine) Staff(ctx context.Context, t task.Task) (agents.Agent, Model, error) {
+	agent, err := e.cfg.Agents.Lookup(t.Agent)
+	if err != nil {
+		return agents.Agent{}, Model{}, err
+	}
+	m, err := e.Resolve(ctx, cmp.Or(t.Model, agent.Model))
+	return agent, m, err
+}
+
+// Resolve finds out about the model of that name, once: "" for that of the run,
+// [Auto], [Extract], "ollama:NAME", or the NAME alone.
+func (e *Engine) Resolve(ctx context.Context, name string) (Model, error) {
+	return e.models.resolve(ctx, name)
+}
+
+// prepare says what the child for job needs to know.
+func (e *Engine) prepare(job task.Job) (childproc.Start, error) {
+	agent, m, err := e.Staff(e.ctx, job.Task)
+	if err != nil {
+		return childproc.Start{}, err
+	}
+	backend, err := json.Marshal(m)
+	if err != nil {
+		return childproc.Start{}, err
+	}
+	return childproc.Start{
+		Agent: agent, ReadOnly: e.cfg.ReadOnly || job.ReadOnly, Schema: job.Schema, Backend: backend,
+		CanDelegate: job.Depth+1 < e.cfg.Settings.MaxDepth, Events: e.stream.Wanted(),
+	}, nil
+}
+
+// Scratch returns the private folder of this process, made when it is first
+// asked for. Close removes it.
+func (e *Engine) Scratch() (string, error) { return e.scratch.folder() }
+
+// Kill ends every child at once.
+func (e *Engine) Kill() { e.host.Close() }
+
+// Close ends what is still at work and removes what was only for this run.
+func (e *Engine) Close() error {
+	e.Kill()
+	e.scratch.remove()
+	return e.log.Close()
+}
+
+// executable is the program that children run: this one, even when the file was
+// replaced meanwhile.
+func executable() (string, error) {
+	const self = "/proc/self/exe"
+	if _, err := os.Lstat(self); err == nil {
+		return self, nil
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the program of qq: %w", err)
+	}
+	return exe, nil
+}
+
+// childArgs is the command line of a child: one that a person could type.
+func childArgs(self string) func(string) []string {
+	return func(agent string) []string { return []string{self, "--agent", agent, "--new-session", "-m", "-"} }
+}
+
+// newID makes an id: ordered by time, unique without asking anybody.
+func newID() string {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return uuid.NewString()
+	}
+	return id.String()
+}
+
+// hinted says what was being done, and what to do about it.
+func hinted(err error, hint, act string) error {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
+		err = fmt.Errorf("%s: %w", pe.Path, pe.Err)
+	}
+	return fmt.Errorf("%s: %w\nhint: %s", act, err, hint)
+}

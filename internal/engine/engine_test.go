@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/config"
+	"qq/internal/ollama"
+	"qq/internal/qqtest"
+	"qq/internal/toolbox"
+	"qq/pkg/agents"
+	"qq/pkg/event"
+	"qq/pkg/llm"
+	"qq/pkg/task"
+)
+
+// newEngine makes an engine for the model extract, that starts no child.
+func newEngine(t *testing.T, change func(*Config)) *Engine {
+	t.Helper()
+	home := t.TempDir()
+	cfg := Config{
+		Settings: config.Config{Home: home, LogDir: filepath.Join(home, "logs"), Model: Extract, OllamaHost: "127.0.0.1:1", MaxDepth: 2},
+		Dir:      t.TempDir(), Version: "test", Agents: agents.Load(nil), Note: func(string, ...any) {},
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	e, err := New(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, e.Close()) })
+	return e
+}
+
+// TestRun: the root's own agent answers, is recorded and reports as itself.
+func TestRun(t *testing.T) {
+	var seen []event.Event
+	e := newEngine(t, func(c *Config) { c.Sinks = []event.Sink{func(e event.Event) { seen = append(seen, e) }} })
+	require.NoError(t, os.WriteFile(filepath.Join(e.cfg.Dir, "a.md"), []byte("# Owls\n\nOwls hunt at night. Owls see well.\n"), 0o600))
+	agent, m, err := e.Staff(t.Context(), task.Task{Agent: task.DefaultAgent})
+	require.NoError(t, err)
+	assert.Equal(t, Extract, m.String())
+	var recorded []llm.Message
+	out, err := e.Run(t.Context(), Run{Agent: agent, Model: m, Record: func(m llm.Message) { recorded = append(recorded, m) }}, "Summarize a.md")
+	require.NoError(t, err)
+	assert.Equal(t, task.Completed, out.Status, out.Err)
+	assert.Contains(t, out.Text, "Owls")
+	assert.Equal(t, out.Text, recorded[len(recorded)-1].Content)
+	tokens := ""
+	for _, ev := range seen {
+		assert.Equal(t, agent.Name, ev.Agent)
+		if ev.Type == event.Token {
+			tokens += ev.Text
+		}
+	}
+	assert.Contains(t, tokens, out.Text)
+
+	_, _, err = e.Staff(t.Context(), task.Task{Agent: "nobody"})
+	assert.Error(t, err)
+}
+
+func TestRunWithoutDirectory(t *testing.T) {
+	e := newEngine(t, func(c *Config) { c.Dir = filepath.Join(c.Dir, "gone") })
+	_, err := e.Run(t.Context(), Run{Model: Model{Kind: Extract}}, "hello")
+	var wrong *config.Error
+	require.ErrorAs(t, err, &wrong, "a mistake of a person")
+	assert.Contains(t, wrong.Problem, "open the working directory: ")
+}
+
+// TestPrepare: a child is told what it may do, and never more than its root.
+func TestPrepare(t *testing.T) {
+	for _, c := range []struct {
+		root, job bool
+		depth     int
+		readOnly  bool
+		delegate  bool
+	}{
+		{depth: 0, delegate: true},
+		{depth: 1},
+		{root: true, delegate: true, readOnly: true},
+		{job: true, delegate: true, readOnly: true},
+	} {
+		e := newEngine(t, func(cfg *Config) { cfg.ReadOnly = c.root })
+		start, err := e.prepare(task.Job{Task: task.Task{Agent: task.DefaultAgent, ReadOnly: c.job}, Depth: c.depth})
+		require.NoError(t, err)
+		assert.Equal(t, c.readOnly, start.ReadOnly)
+		assert.Equal(t, c.delegate, start.CanDelegate)
+		assert.JSONEq(t, `{"kind":"extract"}`, string(start.Backend))
+		assert.False(t, start.Events)
+	}
+}
+
+// TestTools: an agent gets what its definition, its model and its root allow.
+func TestTools(t *testing.T) {
+	files, err := os.OpenRoot(t.TempDir())
+	require.NoError(t, err)
+	defer files.Close()
+	everybody := func() []toolbox.AgentInfo { return nil }
+	whole := work{model: Model{Kind: Extract}, delegator: delegator{}, roster: everybody}
+	names := func(change func(*work)) []string {
+		w := whole
+		change(&w)
+		var names []string
+		for _, tool := range w.tools(files) {
+			names = append(names, tool.Spec().Name)
+		}
+		return names
+	}
+	all := names(func(*work) {})
+	assert.Subset(t, all, []string{"read_file", "delegate_task"})
+	assert.Contains(t, names(func(w *work) { w.readOnly = true }), "delegate_task", "it hands its limit on")
+	assert.NotContains(t, names(func(w *work) { w.delegator = nil }), "delegate_task")
+	assert.Equal(t, []string{"read_file"}, names(func(w *work) { w.agent.Tools = []string{"read_file"} }))
+	assert.Empty(t, names(func(w *work) { w.model = Model{Kind: kindOllama} }), "a model without tools")
+	assert.Equal(t, all, names(func(w *work) { w.model = Model{Kind: kindOllama, Ollama: ollama.Model{Tools: true}} }))
+}
+
+// TestResolve: the server is asked once for each name, by however many.
+func TestResolve(t *testing.T) {
+	server := qqtest.Start(t, qqtest.Models(qqtest.Model{Name: "stand-in"}, qqtest.Model{Name: "plain", Capabilities: []string{"completion"}}))
+	var notes []string
+	m := &models{host: server.URL, run: "ollama:stand-in", note: func(f string, args ...any) { notes = append(notes, fmt.Sprintf(f, args...)) }}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			found, err := m.resolve(t.Context(), "")
+			assert.NoError(t, err)
+			assert.Equal(t, "ollama:stand-in", found.String())
+		})
+	}
+	wg.Wait()
+	assert.Equal(t, 1, server.Count("/api/show"))
+	assert.Empty(t, notes)
+
+	found, err := m.resolve(t.Context(), "plain")
+	require.NoError(t, err)
+	assert.False(t, found.tools())
+	assert.Equal(t, []string{"model plain cannot call tools: agents work without them"}, notes)
+
+	_, err = m.resolve(t.Context(), "ollama:none")
+	var wrong *llm.Error
+	require.ErrorAs(t, err, &wrong)
+	assert.Equal(t, llm.UnknownModel, wrong.Kind)
+	assert.Contains(t, wrong.Hint, "; the server has: ")
+	assert.Contains(t, wrong.Hint, "stand-in")
+}
+
+// TestResolveWithoutServer: only auto does without.
+func TestResolveWithoutServer(t *testing.T) {
+	notes := 0
+	m := &models{host: "127.0.0.1:1", run: Auto, note: func(string, ...any) { notes++ }}
+	found, err := m.resolve(t.Context(), "")
+	require.NoError(t, err)
+	assert.Equal(t, Model{Kind: Extract}, found)
+	assert.Equal(t, 1, notes)
+	_, err = m.resolve(t.Context(), "stand-in")
+	assert.Error(t, err)
+
+	m = &models{host: "ftp://host", run: "stand-in"}
+	_, err = m.resolve(t.Context(), "")
+	var wrong *config.Error
+	assert.ErrorAs(t, err, &wrong, "a mistake of a person")
+}
+
+// TestScratch: the folder is private, made once and late, and removed; what a
+// process that was killed left behind goes with the next one, and nobody else's.
+func TestScratch(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	s := &scratch{dir: dir}
+	assert.NoDirExists(t, dir)
+	left := filepath.Join(dir, "1-left")
+	require.NoError(t, os.MkdirAll(left, 0o700))
+	other := &scratch{dir: dir}
+	theirs, err := other.folder()
+	require.NoError(t, err)
+	assert.NoDirExists(t, left)
+
+	own, err := s.folder()
+	require.NoError(t, err)
+	again, err := s.folder()
+	require.NoError(t, err)
+	assert.Equal(t, own, again)
+	assert.DirExists(t, theirs)
+	info, err := os.Stat(own)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+
+	s.remove()
+	s.remove()
+	other.remove()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, entries)
+}
+
+func TestScratchHasNoPlace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := (&scratch{dir: filepath.Join(file, "run")}).folder()
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	assert.Contains(t, err.Error(), "\nhint: QQ_HOME names a folder that you may write to")
+}
+
+// TestShelf: results come back as they were, in any order, and a batch that puts
+// none needs no file.
+func TestShelf(t *testing.T) {
+	asked := 0
+	dir := t.TempDir()
+	s := &shelf{folder: func() (string, error) { asked++; return dir, nil }}
+	assert.Zero(t, asked)
+	var keys []int64
+	for _, text := range []string{"one", "two\nlines", ""} {
+		r := task.Task{Text: text}.Ended(task.Failed, text)
+		r.Output = text
+		key, err := s.Put(r)
+		require.NoError(t, err)
+		keys = append(keys, key)
+	}
+	for _, i := range []int{2, 0, 1} {
+		r, err := s.Take(keys[i])
+		require.NoError(t, err)
+		assert.Equal(t, []string{"one", "two\nlines", ""}[i], r.Output)
+	}
+	assert.Equal(t, 1, asked)
+	s.close()
+	(&shelf{}).close()
+}
+
+// TestTokenEvents: pieces are gathered, none is lost, and a turn ends with all
+// that it said.
+func TestTokenEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var texts []string
+		tokens := &tokenEvents{emit: func(e event.Event) { texts = append(texts, e.Text) }}
+		for _, piece := range []string{"a", "b", "c"} {
+			tokens.Chunk(llm.Chunk{Text: piece})
+		}
+		assert.Equal(t, []string{"a"}, texts)
+		time.Sleep(tokenInterval)
+		tokens.Chunk(llm.Chunk{Text: "d"})
+		tokens.Chunk(llm.Chunk{Text: "e"})
+		tokens.TurnEnd(true)
+		tokens.TurnEnd(true)
+		assert.Equal(t, []string{"a", "bcd", "e"}, texts)
+	})
+}

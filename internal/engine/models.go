@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"qq/internal/config"
+	"qq/internal/extract"
+	"qq/internal/ollama"
+	"qq/pkg/llm"
+)
+
+// Names of models that are no model of Ollama's.
+const (
+	Auto    = "auto"    // the best one of Ollama's, or else Extract
+	Extract = "extract" // the built-in extractive model
+)
+
+// kindOllama is the kind of a model of Ollama's; what is built in is a kind of
+// its own.
+const kindOllama = "ollama"
+
+// Model is what a process needs in order to talk to its model. The root asks
+// the server about it once; children get the answer in their start frame.
+type Model struct {
+	Kind   string       `json:"kind"`
+	Host   string       `json:"host,omitempty"`
+	Ollama ollama.Model `json:"ollama,omitzero"`
+}
+
+func (m Model) String() string {
+	if m.Kind == kindOllama {
+		return "ollama:" + m.Ollama.Name
+	}
+	return m.Kind
+}
+
+// tools reports whether the model can call tools.
+func (m Model) tools() bool { return m.Kind == Extract || m.Ollama.Tools }
+
+// backend connects to the model. The function gives back what it holds.
+func (m Model) backend() (llm.Backend, func(), error) {
+	switch m.Kind {
+	case Extract:
+		return extract.New(), func() {}, nil
+	case kindOllama:
+		client, err := connect(m.Host)
+		if err != nil {
+			return nil, nil, err
+		}
+		return client.Backend(m.Ollama, ollama.Options{}), client.Close, nil
+	}
+	return nil, nil, fmt.Errorf("no model backend of kind %q", m.Kind)
+}
+
+// connect makes a client for the server at host.
+func connect(host string) (*ollama.Client, error) {
+	client, err := ollama.New(host)
+	if err != nil {
+		return nil, &config.Error{Problem: err.Error(), Hint: "qq config shows where OLLAMA_HOST comes from"}
+	}
+	return client, nil
+}
+
+// models resolves the names of models, each once.
+type models struct {
+	host string // OLLAMA_HOST
+	run  string // the model of the run: what an empty name means
+	note func(format string, args ...any)
+
+	mu    sync.Mutex
+	known map[string]func() (Model, error)
+}
+
+// resolve finds out about the model of that name.
+func (m *models) resolve(ctx context.Context, name string) (Model, error) {
+	if name == "" {
+		name = m.run
+	}
+	m.mu.Lock()
+	if m.known == nil {
+		m.known = map[string]func() (Model, error){}
+	}
+	find, ok := m.known[name]
+	if !ok {
+		find = sync.OnceValues(func() (Model, error) { return m.find(ctx, name) })
+		m.known[name] = find
+	}
+	m.mu.Unlock()
+	return find()
+}
+
+func (m *models) find(ctx context.Context, name string) (Model, error) {
+	if name == Extract {
+		return Model{Kind: Extract}, nil
+	}
+	client, err := connect(m.host)
+	if err != nil {
+		return Model{}, err
+	}
+	defer client.Close()
+	found, err := Ask(ctx, client, name)
+	if e, ok := errors.AsType[*llm.Error](err); ok && name == Auto {
+		m.note("%s: using the built-in extractive model (summaries, key points, keywords, outlines)", e.Problem)
+		return Model{Kind: Extract}, nil
+	}
+	if err != nil {
+		return Model{}, err
+	}
+	if !found.Tools {
+		m.note("model %s cannot call tools: agents work without them", found.Name)
+	}
+	return Model{Kind: kindOllama, Host: m.host, Ollama: found}, nil
+}
+
+// Ask asks the server about the model of that name, "ollama:NAME" or the NAME
+// alone, and for [Auto] which one to take. When there is none of that name, the
+// error says which ones there are.
+func Ask(ctx context.Context, client *ollama.Client, name string) (ollama.Model, error) {
+	if name == Auto {
+		return client.Pick(ctx)
+	}
+	m, err := client.Show(ctx, strings.TrimPrefix(name, "ollama:"))
+	return m, withKnown(ctx, client, err)
+}
+
+// withKnown adds to the error about an unknown model which ones there are.
+func withKnown(ctx context.Context, client *ollama.Client, err error) error {
+	e, ok := errors.AsType[*llm.Error](err)
+	if !ok || e.Kind != llm.UnknownModel {
+		return err
+	}
+	names, listErr := client.List(ctx)
+	if listErr != nil || len(names) == 0 {
+		return err
+	}
+	if len(names) > 10 {
+		names = append(names[:10:10], "…")
+	}
+	more := *e
+	more.Hint = strings.TrimSpace(e.Hint + "; the server has: " + strings.Join(names, ", "))
+	return &more
+}

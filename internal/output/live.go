@@ -1,0 +1,94 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"qq/pkg/event"
+	"qq/pkg/llm"
+)
+
+// Live shows an answer on a terminal while it is written.
+type Live struct {
+	w       io.Writer
+	written strings.Builder // of the turn under way
+	ended   bool            // the last turn was the answer, and is on the screen
+}
+
+// NewLive shows an answer on w.
+func NewLive(w io.Writer) *Live { return &Live{w: w} }
+
+// Chunk shows what comes next.
+func (l *Live) Chunk(c llm.Chunk) {
+	text := Printable(c.Text)
+	l.written.WriteString(text)
+	_, _ = io.WriteString(l.w, text)
+}
+
+// TurnEnd notes that the model is done with a turn, and whether its text was the
+// answer.
+func (l *Live) TurnEnd(final bool) {
+	if l.written.Len() > 0 && !strings.HasSuffix(l.written.String(), "\n") {
+		fmt.Fprintln(l.w)
+	}
+	l.ended = final && strings.TrimSpace(l.written.String()) != ""
+	l.written.Reset()
+}
+
+// End prints the answer unless it is on the screen.
+func (l *Live) End(answer string) error {
+	if l.ended || answer == "" {
+		return nil
+	}
+	if l.written.Len() > 0 {
+		_, err := fmt.Fprintln(l.w) // what came of a turn that broke off stands there
+		return WriteError(err)
+	}
+	_, err := fmt.Fprintln(l.w, Printable(answer))
+	return WriteError(err)
+}
+
+// Narrator says what is at work: tools and children, a line each.
+type Narrator struct {
+	w        io.Writer
+	coloured bool
+	mu       sync.Mutex
+}
+
+// NewNarrator talks to w.
+func NewNarrator(w io.Writer, coloured bool) *Narrator { return &Narrator{w: w, coloured: coloured} }
+
+// Event is an event.Sink.
+func (n *Narrator) Event(e event.Event) {
+	line := ""
+	switch e.Type {
+	case event.ToolStart:
+		line = fmt.Sprintf("%s %s", e.Tool, e.Arguments)
+	case event.ToolEnd:
+		if e.Failed {
+			line = fmt.Sprintf("%s failed", e.Tool)
+		}
+	case event.SubAgentStart:
+		line = "started: " + e.Task
+	case event.SubAgentComplete:
+		line = fmt.Sprintf("done in %.1fs", float64(e.DurationMS)/1000)
+	case event.SubAgentError:
+		line = fmt.Sprintf("%s: %s", e.Status, e.Error)
+	}
+	if line == "" {
+		return
+	}
+	who := e.Agent
+	if e.ExecutionID != "" {
+		who += " " + e.ExecutionID[max(0, len(e.ExecutionID)-8):]
+	}
+	line = strings.Repeat("  ", e.Depth) + "[" + who + "] " + Printable(line)
+	if n.coloured {
+		line = "\x1b[2m" + line + "\x1b[0m"
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	fmt.Fprintln(n.w, line)
+}

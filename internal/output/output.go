@@ -1,0 +1,78 @@
+// Package output is what people and scripts see of a run: the results of a batch
+// in each format, the answer while it is written, what is at work, how far it
+// is, and JSON.
+//
+// Two kinds of readers are kept apart. What a script reads ([WriteJSON],
+// [Results], [Document]) is the same wherever it goes. What a person reads
+// ([Live], [Narrator], [Progress], [Tally]) may be redrawn, and has been made
+// harmless by [Printable] where a model or a file had a part in it.
+//
+// An error is that of a write and went through [WriteError]: [ErrClosed] says
+// that the reader went away. Writers are not safe for concurrent use, except
+// [Narrator] and [Progress].
+package output
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"golang.org/x/term"
+)
+
+// Formats of results. A run has [Text], [JSON] and [StreamJSON].
+const (
+	Text       = "text"        // the answers and nothing else
+	JSON       = "json"        // one document: a result, or an array of them
+	JSONL      = "jsonl"       // a result a line
+	Markdown   = "markdown"    // a section for each result
+	StreamJSON = "stream-json" // events, a line each, and results among them
+)
+
+// ErrClosed is the error of a write that nobody reads any more.
+var ErrClosed = errors.New("stdout was closed")
+
+// WriteError tells a reader that went away from other trouble with a write.
+func WriteError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, ErrClosed):
+		return ErrClosed
+	}
+	return fmt.Errorf("write the answer: %w", err)
+}
+
+// WriteJSON writes v as one line.
+func WriteJSON(w io.Writer, v any) error { return WriteError(encode(w, v)) }
+
+func encode(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// IsTerminal reports whether a person looks at f, or types into it.
+func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// Coloured reports whether f may show colour and animation: it is a terminal,
+// and the environment does not object.
+func Coloured(f *os.File, getenv func(string) string) bool {
+	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && IsTerminal(f)
+}
+
+// Printable drops what could make a terminal do something: a model may repeat
+// whatever stood in a file.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,216 @@
+package output
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/event"
+	"qq/pkg/llm"
+	"qq/pkg/task"
+)
+
+// results are a success and a failure, with text that could break a format.
+func results() []task.Result {
+	done := task.Task{Text: "one"}.Ended(task.Completed, "")
+	done.Output = "a <b>\nc"
+	failed := task.Task{Text: "two"}.Ended(task.Timeout, "too slow")
+	failed.Output, failed.Index = "half\n", 1
+	return []task.Result{done, failed}
+}
+
+// TestResults: each format, with results and without any.
+func TestResults(t *testing.T) {
+	for format, want := range map[string]struct{ none, some string }{
+		Text:       {"", "a <b>\nc\nhalf\n"},
+		JSON:       {"[]\n", "[\n{…},\n{…}\n]\n"},
+		JSONL:      {"", "{…}\n{…}\n"},
+		StreamJSON: {"", "{…}\n{…}\n"},
+		Markdown:   {"", "## 1. one\n\na <b>\nc\n\n## 2. two\n\n**timeout**: too slow\n\nhalf\n\n"},
+	} {
+		var b strings.Builder
+		require.NoError(t, NewResults(format, &b).End())
+		assert.Equal(t, want.none, b.String(), format)
+
+		b.Reset()
+		w := NewResults(format, &b)
+		for _, r := range results() {
+			require.NoError(t, w.Write(r))
+		}
+		require.NoError(t, w.End())
+		assert.Equal(t, want.some, shape(b.String()), format)
+		assert.Equal(t, format == StreamJSON, strings.Contains(b.String(), `{"type":"result",`), format)
+	}
+	assert.Nil(t, NewResults("xml", os.Stdout))
+}
+
+// shape is text with its JSON objects, one a line, left out.
+func shape(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	for i, l := range lines {
+		if strings.HasPrefix(l, "{") {
+			lines[i] = "{…}" + l[strings.LastIndexByte(l, '}')+1:]
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+func TestSave(t *testing.T) {
+	dir := t.TempDir()
+	for _, r := range results() {
+		require.NoError(t, Save(dir, r))
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "00001.txt"))
+	require.NoError(t, err)
+	assert.Equal(t, "a <b>\nc", string(text))
+	whole, err := os.ReadFile(filepath.Join(dir, "00002.json"))
+	require.NoError(t, err)
+	assert.Contains(t, string(whole), `"error": "too slow"`)
+	assert.ErrorContains(t, Save(filepath.Join(dir, "none"), results()[1]), "save the result of task 2: ")
+}
+
+// broken is a writer that fails.
+type broken struct{ err error }
+
+func (b broken) Write([]byte) (int, error) { return 0, b.err }
+
+// TestWriteError: whoever went away is told from other trouble, wherever it
+// happens.
+func TestWriteError(t *testing.T) {
+	gone := broken{&os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}}
+	full := broken{syscall.ENOSPC}
+	for _, format := range []string{Text, JSON, JSONL, StreamJSON, Markdown} {
+		assert.Equal(t, ErrClosed, NewResults(format, gone).Write(results()[0]), format)
+		assert.EqualError(t, NewResults(format, full).Write(results()[0]), "write the answer: no space left on device", format)
+	}
+	assert.Equal(t, ErrClosed, NewResults(JSON, gone).End())
+	assert.Equal(t, ErrClosed, WriteJSON(gone, 1))
+	assert.Equal(t, ErrClosed, NewLive(gone).End("text"))
+	assert.Equal(t, ErrClosed, WriteError(fmt.Errorf("again: %w", ErrClosed)))
+	assert.NoError(t, WriteError(nil))
+	assert.ErrorIs(t, WriteJSON(full, 1), syscall.ENOSPC)
+}
+
+func TestWriteJSON(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, WriteJSON(&b, map[string]string{"a": "<&>"}))
+	assert.Equal(t, `{"a":"<&>"}`+"\n", b.String())
+}
+
+func TestPrintable(t *testing.T) {
+	assert.Equal(t, "a\tb\n[31mé😀", Printable("a\tb\r\n\x1b[31mé\u009b😀\x00\a"))
+}
+
+// TestLive: what is on the screen once is not printed twice.
+func TestLive(t *testing.T) {
+	for name, c := range map[string]struct {
+		turns []string // written by the model; the last one is the answer
+		cut   bool     // the last turn broke off
+		end   string
+		want  string
+	}{
+		"nothing":       {end: "", want: ""},
+		"not streamed":  {end: "all", want: "all\n"},
+		"streamed":      {turns: []string{"al\x1bl"}, end: "all", want: "all\n"},
+		"two turns":     {turns: []string{"looking\n", "all"}, end: "all", want: "looking\nall\n"},
+		"broke off":     {turns: []string{"ha"}, cut: true, end: "ha", want: "ha\n"},
+		"blank answer":  {turns: []string{"looking", " "}, end: "all", want: "looking\n \nall\n"},
+		"dropped bytes": {end: "a\x1bb", want: "ab\n"},
+	} {
+		var b strings.Builder
+		l := NewLive(&b)
+		for i, text := range c.turns {
+			last := i == len(c.turns)-1
+			l.Chunk(llm.Chunk{Text: text})
+			if !last || !c.cut {
+				l.TurnEnd(last)
+			}
+		}
+		require.NoError(t, l.End(c.end), name)
+		assert.Equal(t, c.want, b.String(), name)
+	}
+}
+
+func TestNarrator(t *testing.T) {
+	var b strings.Builder
+	n := NewNarrator(&b, false)
+	n.Event(event.Event{Type: event.Token, Text: "never"})
+	n.Event(event.Event{Type: event.ToolEnd, Tool: "grep"})
+	n.Event(event.Event{Type: event.ToolStart, Agent: "default", Tool: "grep", Arguments: `{"a":"` + "\x1b" + `"}`})
+	n.Event(event.Event{Type: event.SubAgentComplete, Agent: "reader", ExecutionID: "0123456789", Depth: 1, DurationMS: 1250})
+	NewNarrator(&b, true).Event(event.Event{Type: event.SubAgentError, Agent: "reader", Status: task.Timeout, Error: "slow"})
+	assert.Equal(t, "[default] grep {\"a\":\"\"}\n  [reader 23456789] done in 1.2s\n\x1b[2m[reader] timeout: slow\x1b[0m\n", b.String())
+}
+
+// TestProgress: one line on a terminal, out of the way of results and gone at
+// the end; plain lines, far apart, elsewhere.
+func TestProgress(t *testing.T) {
+	const wipe = "\r\x1b[K"
+	synctest.Test(t, func(t *testing.T) {
+		var b strings.Builder
+		p := StartProgress(&b, true, 4)
+		p.Count(results()[0])
+		p.Count(results()[1])
+		time.Sleep(RedrawEvery + time.Millisecond)
+		synctest.Wait()
+		require.NoError(t, p.Around(func() error { b.WriteString("result\n"); return nil }))
+		boom := errors.New("boom")
+		assert.Equal(t, boom, p.Around(func() error { return boom }))
+		p.Stop()
+		assert.Equal(t, wipe+"2/4 done, 1 failed, 10.0/s, 0.2s left"+wipe+"result\n", b.String())
+	})
+	synctest.Test(t, func(t *testing.T) {
+		var b strings.Builder
+		p := StartProgress(&b, false, 4)
+		p.Count(results()[0])
+		time.Sleep(reportEvery + time.Millisecond)
+		synctest.Wait()
+		p.Stop()
+		assert.Equal(t, "qq: 1/4 done, 2.0/min, 1m30s left\n", b.String())
+	})
+	var none *Progress
+	none.Count(results()[0])
+	assert.NoError(t, none.Around(func() error { return nil }))
+	none.Stop()
+}
+
+func TestRoundly(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0.0s", 9900 * time.Millisecond: "9.9s", 12 * time.Second: "12s", 61 * time.Second: "1m01s", 3*time.Hour + 5*time.Minute: "3h05m",
+	} {
+		assert.Equal(t, want, roundly(d))
+	}
+}
+
+// TestTally: a task that was never started is no failure, but the batch is not
+// complete.
+func TestTally(t *testing.T) {
+	var tally Tally
+	assert.True(t, tally.Complete())
+	started := task.Task{}.Ended(task.Cancelled, "")
+	started.Attempts = 1
+	for _, r := range append(results(), started, task.Task{}.Ended(task.Cancelled, "")) {
+		tally.Add(r)
+	}
+	assert.False(t, tally.Complete())
+	assert.Equal(t, 2, tally.Failed)
+	assert.Equal(t, 1, tally.NotStarted)
+	assert.Equal(t, "1 completed, 1 timeout, 1 cancelled, 1 not started in 12s", tally.Summary(12*time.Second))
+}
+
+func TestColoured(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	require.NoError(t, err)
+	defer f.Close()
+	assert.False(t, IsTerminal(f))
+	assert.False(t, Coloured(f, func(string) string { return "" }))
+}

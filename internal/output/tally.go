@@ -1,0 +1,49 @@
+package output
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"qq/pkg/task"
+)
+
+// Tally is what came of the tasks of a batch.
+type Tally struct {
+	Failed     int
+	NotStarted int
+	counts     map[task.Status]int
+}
+
+// Add counts one result.
+func (t *Tally) Add(r task.Result) {
+	if t.counts == nil {
+		t.counts = map[task.Status]int{}
+	}
+	switch {
+	case r.Attempts == 0 && r.Status == task.Cancelled:
+		t.NotStarted++
+		return
+	case !r.Success:
+		t.Failed++
+	}
+	t.counts[r.Status]++
+}
+
+// Complete reports whether every task was done, and with success.
+func (t *Tally) Complete() bool { return t.Failed+t.NotStarted == 0 }
+
+// Summary says in one line what came of the batch in that time.
+func (t *Tally) Summary(elapsed time.Duration) string {
+	var parts []string
+	for _, s := range []task.Status{task.Completed, task.Failed, task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken,
+		task.NoResult, task.Killed, task.Unavailable, task.Limit, task.Refused, task.Misused, task.Interrupted, task.Cancelled} {
+		if n := t.counts[s]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	if t.NotStarted > 0 {
+		parts = append(parts, fmt.Sprintf("%d not started", t.NotStarted))
+	}
+	return fmt.Sprintf("%s in %s", strings.Join(parts, ", "), roundly(elapsed))
+}
