@@ -62,10 +62,10 @@ func (s *Spool) fill(in Source, valid func(int, task.Task) error) error {
 			err = valid(s.n, it.task)
 		}
 		if err != nil {
-			return fmt.Errorf("task %d (%s): %w", s.n, it.where(), err)
+			return fmt.Errorf("task %d (%s): %w", s.n+1, it.where(), err)
 		}
 		if err := enc.Encode(it.task); err != nil {
-			return fmt.Errorf("keep task %d: %w", s.n, err)
+			return fmt.Errorf("keep task %d: %w", s.n+1, err)
 		}
 		s.n++
 		return nil
@@ -94,7 +94,7 @@ func (s *Spool) Tasks() iter.Seq2[task.Task, error] {
 		for i := range s.n {
 			var t task.Task
 			if err := dec.Decode(&t); err != nil {
-				yield(task.Task{}, fmt.Errorf("read task %d again: %w", i, err))
+				yield(task.Task{}, fmt.Errorf("read task %d again: %w", i+1, err))
 				return
 			}
 			if !yield(t, nil) {

@@ -7,7 +7,7 @@
 // anything starts. The [Spool] it returns hands the tasks out again. Memory does
 // not grow with the number of tasks.
 //
-// Errors name the index of the task, counted from 0 like the index of a result,
+// Errors name the number of the task, counted from 1 as {#} and the lines of a file are,
 // and its line in the input. Only the first problem is reported.
 //
 // Placeholders of a template: {} is the line, the file name or the whole row,

@@ -108,42 +108,42 @@ func TestErrors(t *testing.T) {
 		in   Source
 		want string
 	}{
-		{"unknown key", stdin("[{\"task\":\"a\"},\n\n {\"tsk\":\"b\"}]"), `task 1 (stdin line 3): unknown key "tsk"`},
-		{"element over lines", stdin("[\n{\n\"task\": 1\n}]"), `task 0 (stdin line 2): "task" must be text`},
-		{"unknown key in a line", file("x.jsonl", "{\"task\":\"a\"}\n\n{\"tsk\":\"b\"}"), `task 1 (x.jsonl line 3): unknown key "tsk"`},
-		{"number in an array", stdin("[1]"), "task 0 (stdin line 1): must be a JSON object"},
-		{"empty task", stdin(`[{"task":"  "}]`), "task 0 (stdin line 1): task is empty"},
-		{"no task", stdin(`{"agent":"a"}`), `task 0 (stdin line 1): "task" is missing`},
-		{"syntax", stdin("[{\"task\":\"a\"},\n\n{task}]"), "task 1 (stdin line 3): not valid JSON: invalid character 't'"},
-		{"no comma", stdin("[{\"task\":\"a\"}\n{\"task\":\"a\"}]"), "task 1 (stdin line 2): not valid JSON: "},
-		{"comma at the end", stdin(`[{"task":"a"},]`), "task 1 (stdin line 1): not valid JSON: "},
-		{"not closed", stdin("[{\"task\":\"a\"}\n"), "task 1 (stdin line 2): not valid JSON: the array is not closed"},
-		{"not closed within", stdin("[{\"task\":\"a\"},\n{\"ta"), "task 1 (stdin line 2): not valid JSON: the array is not closed"},
-		{"closed by another", stdin("[{\"task\":\"a\"}}"), "task 1 (stdin line 1): not valid JSON: "},
+		{"unknown key", stdin("[{\"task\":\"a\"},\n\n {\"tsk\":\"b\"}]"), `task 2 (stdin line 3): unknown key "tsk"`},
+		{"element over lines", stdin("[\n{\n\"task\": 1\n}]"), `task 1 (stdin line 2): "task" must be text`},
+		{"unknown key in a line", file("x.jsonl", "{\"task\":\"a\"}\n\n{\"tsk\":\"b\"}"), `task 2 (x.jsonl line 3): unknown key "tsk"`},
+		{"number in an array", stdin("[1]"), "task 1 (stdin line 1): must be a JSON object"},
+		{"empty task", stdin(`[{"task":"  "}]`), "task 1 (stdin line 1): task is empty"},
+		{"no task", stdin(`{"agent":"a"}`), `task 1 (stdin line 1): "task" is missing`},
+		{"syntax", stdin("[{\"task\":\"a\"},\n\n{task}]"), "task 2 (stdin line 3): not valid JSON: invalid character 't'"},
+		{"no comma", stdin("[{\"task\":\"a\"}\n{\"task\":\"a\"}]"), "task 2 (stdin line 2): not valid JSON: "},
+		{"comma at the end", stdin(`[{"task":"a"},]`), "task 2 (stdin line 1): not valid JSON: "},
+		{"not closed", stdin("[{\"task\":\"a\"}\n"), "task 2 (stdin line 2): not valid JSON: the array is not closed"},
+		{"not closed within", stdin("[{\"task\":\"a\"},\n{\"ta"), "task 2 (stdin line 2): not valid JSON: the array is not closed"},
+		{"closed by another", stdin("[{\"task\":\"a\"}}"), "task 2 (stdin line 1): not valid JSON: "},
 		{"something follows", stdin("[{\"task\":\"a\"}]\n[]"), "something follows the end of the array"},
 		{"forced array", Source{Input: strings.NewReader("{}"), Form: Array}, "it does not begin with ["},
-		{"object over lines", stdin("{\n\"task\":\"a\"}"), "task 0 (stdin line 1): not a JSON object on one line: unexpected end of JSON input\nhint: "},
-		{"long line", stdin("a\n" + long), "task 1 (stdin line 2): longer than 1 MiB"},
-		{"long line of JSON", stdin("{\"task\":\"" + long), "task 0 (stdin line 1): longer than 1 MiB"},
-		{"long element", stdin("[{\"task\":\"a\"},\n{\"task\":\"" + long + long + "\"}]"), "task 1 (stdin line 2): longer than 1 MiB"},
-		{"element that is a little long", stdin("[{\"task\":\"a\"},\n{\"task\":\"" + long + "\"}]"), "task 1 (stdin line 2): longer than 1 MiB"},
-		{"long cell", file("x.csv", "task\na\n\""+long+long), "task 1 (after x.csv line 2): longer than 1 MiB"},
-		{"not UTF-8", stdin("a\n\xff"), "task 1 (stdin line 2): not valid UTF-8"},
-		{"not UTF-8 in an array", stdin("[{\"task\":\"\xff\"}]"), "task 0 (stdin line 1): not valid UTF-8"},
-		{"not UTF-8 in a cell", file("x.csv", "task\n\xff"), "task 0 (x.csv line 2): not valid UTF-8"},
+		{"object over lines", stdin("{\n\"task\":\"a\"}"), "task 1 (stdin line 1): not a JSON object on one line: unexpected end of JSON input\nhint: "},
+		{"long line", stdin("a\n" + long), "task 2 (stdin line 2): longer than 1 MiB"},
+		{"long line of JSON", stdin("{\"task\":\"" + long), "task 1 (stdin line 1): longer than 1 MiB"},
+		{"long element", stdin("[{\"task\":\"a\"},\n{\"task\":\"" + long + long + "\"}]"), "task 2 (stdin line 2): longer than 1 MiB"},
+		{"element that is a little long", stdin("[{\"task\":\"a\"},\n{\"task\":\"" + long + "\"}]"), "task 2 (stdin line 2): longer than 1 MiB"},
+		{"long cell", file("x.csv", "task\na\n\""+long+long), "task 2 (after x.csv line 2): longer than 1 MiB"},
+		{"not UTF-8", stdin("a\n\xff"), "task 2 (stdin line 2): not valid UTF-8"},
+		{"not UTF-8 in an array", stdin("[{\"task\":\"\xff\"}]"), "task 1 (stdin line 1): not valid UTF-8"},
+		{"not UTF-8 in a cell", file("x.csv", "task\n\xff"), "task 1 (x.csv line 2): not valid UTF-8"},
 		{"not UTF-8 in a header", file("x.csv", "task,\xff\na,b"), "x.csv line 1: the header is not valid UTF-8"},
 		{"UTF-16", stdin("\xff\xfea\x00"), "stdin is UTF-16\nhint: save it as UTF-8"},
-		{"NUL", stdin("a\x00"), "task 0 (stdin line 1): task contains a NUL"},
-		{"ragged", file("x.csv", "task,id\na,1\nb\n"), "task 1 (x.csv line 3): the row has 1 cells, the header has 2"},
-		{"quotes", file("x.csv", "task,id\na,1\n\nb \"c\",2\n"), "task 1 (x.csv line 4): not valid CSV: bare \""},
-		{"quotes that are not closed", file("x.csv", "task,id\na,\"1\n\n"), "task 0 (x.csv line 2): not valid CSV: "},
-		{"row after a cell over lines", file("x.csv", "task,idd\n\"a\n\nb\",\nc,1\n"), `task 1 (x.csv line 5): unknown key "idd"`},
+		{"NUL", stdin("a\x00"), "task 1 (stdin line 1): task contains a NUL"},
+		{"ragged", file("x.csv", "task,id\na,1\nb\n"), "task 2 (x.csv line 3): the row has 1 cells, the header has 2"},
+		{"quotes", file("x.csv", "task,id\na,1\n\nb \"c\",2\n"), "task 2 (x.csv line 4): not valid CSV: bare \""},
+		{"quotes that are not closed", file("x.csv", "task,id\na,\"1\n\n"), "task 1 (x.csv line 2): not valid CSV: "},
+		{"row after a cell over lines", file("x.csv", "task,idd\n\"a\n\nb\",\nc,1\n"), `task 2 (x.csv line 5): unknown key "idd"`},
 		{"no column for the task", file("x.csv", "name,city\na,b\n"), "x.csv line 1: no column is called \"task\"; the columns are name, city\nhint: "},
 		{"a column twice", file("x.csv", "task, task\na,b\n"), `the column "task" is there twice`},
-		{"wrong type in a cell", file("x.csv", "task,timeout\na,soon\n"), `task 0 (x.csv line 2): "timeout" must be a number`},
+		{"wrong type in a cell", file("x.csv", "task,timeout\na,soon\n"), `task 1 (x.csv line 2): "timeout" must be a number`},
 		{"no such column", with(file("x.csv", "name,city,\na,b,\n"), "{nmae} {city}"), "the template names {nmae}, which is no column\nhint: the columns are name, city"},
 		{"template and JSON", with(file("x.json", "[]"), "do {}"), "a template does not go with x.json"},
-		{"template that grows", with(stdin(strings.Repeat("x", 1000)), strings.Repeat("{}", 2000)), "task 0 (stdin line 1): longer than 1 MiB"},
+		{"template that grows", with(stdin(strings.Repeat("x", 1000)), strings.Repeat("{}", 2000)), "task 1 (stdin line 1): longer than 1 MiB"},
 		{"form", Source{Input: strings.NewReader(""), Form: "xml"}, `"xml" is no form of a batch`},
 		{"files without a template", Source{Files: []string{"x"}}, "files without a prompt\nhint: "},
 		{"no such file", Source{Name: "/nowhere/x.json"}, "no such file: /nowhere/x.json\nhint: "},
@@ -190,10 +190,10 @@ func TestFiles(t *testing.T) {
 
 	in.Files = append(in.Files, "*.md")
 	_, err = tasks(t, in)
-	require.EqualError(t, err, "task 3 (*.md): no such file")
+	require.EqualError(t, err, "task 4 (*.md): no such file")
 	in.Files = []string{"a.txt/b"}
 	_, err = tasks(t, in)
-	require.ErrorContains(t, err, "task 0 (a.txt/b): not a directory")
+	require.ErrorContains(t, err, "task 1 (a.txt/b): not a directory")
 }
 
 func TestFromFile(t *testing.T) {
@@ -214,7 +214,7 @@ func TestCheckAsksTheCaller(t *testing.T) {
 		}
 		return nil
 	})
-	require.EqualError(t, err, "task 1 (stdin line 2): no such agent")
+	require.EqualError(t, err, "task 2 (stdin line 2): no such agent")
 	assert.Nil(t, s)
 	assert.Equal(t, []string{"0a", "1b"}, asked)
 	left, err := os.ReadDir(dir)
@@ -239,7 +239,7 @@ func TestSpool(t *testing.T) {
 	}
 	require.NoError(t, s.Close())
 	for _, err := range s.Tasks() {
-		require.ErrorContains(t, err, "read task 0 again")
+		require.ErrorContains(t, err, "read task 1 again")
 	}
 	_, err = Check(stdin("a"), filepath.Join(os.DevNull, "x"), nil)
 	require.ErrorContains(t, err, "keep tasks: ")

@@ -216,9 +216,6 @@ func checkFolder(t task.Task) error {
 }
 
 func (g delegation) delegate(ctx context.Context, tasks []task.Task) ([]task.Result, error) {
-	for i := range tasks {
-		tasks[i] = tasks[i].Normalized()
-	}
 	results := g.to.Delegate(ctx, tasks)
 	if len(results) != len(tasks) {
 		return nil, fmt.Errorf("%d results came back for %d tasks", len(results), len(tasks))

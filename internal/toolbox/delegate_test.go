@@ -103,7 +103,7 @@ func TestRunParallelTasks(t *testing.T) {
 		var results []task.Result
 		require.NoError(t, json.Unmarshal([]byte(r.Content), &results))
 		require.Len(t, results, 2)
-		assert.Equal(t, "default <a>", results[0].Output)
+		assert.Equal(t, " <a>", results[0].Output)
 		assert.Equal(t, "coder <b>", results[1].Output)
 		assert.Contains(t, r.Content, "<a>", "nothing is escaped for HTML")
 		assert.NotContains(t, r.Content, "\n")

@@ -106,7 +106,8 @@ func (l *Launcher) lead(ctx context.Context, c *child, job task.Job) task.Result
 	if !job.Deadline.IsZero() {
 		start.DeadlineMS = job.Deadline.UnixMilli()
 	}
-	c.send(Frame{Type: TypeStart, Start: &start}, l.cfg.Grace)
+	// It may be larger than the pipe, and the child slow to start.
+	c.sending.Go(func() { c.send(Frame{Type: TypeStart, Start: &start}, time.Minute) })
 	c.attend(ctx)
 	return c.result()
 }
@@ -121,7 +122,7 @@ type child struct {
 	out, err *os.File
 
 	writing sync.Mutex     // of frames into down
-	sending sync.WaitGroup // who answers an Ask, or says cancel
+	sending sync.WaitGroup // who says start or cancel, or answers an Ask
 
 	// Written by listen, read after it has returned.
 	hello *Hello

@@ -114,7 +114,7 @@ func (d *Dispatcher) vet(ctx context.Context, by agents.Agent, own task.Task, ta
 	var allowed []task.Task
 	var at []int
 	for i, t := range tasks {
-		if status, why := d.objection(by, t); why != "" {
+		if status, why := d.objection(by, own, t); why != "" {
 			results[i] = d.resolved(t).Ended(status, why)
 			results[i].Index = i
 			continue
@@ -134,8 +134,9 @@ func (d *Dispatcher) vet(ctx context.Context, by agents.Agent, own task.Task, ta
 	return results
 }
 
-// objection says why by may not have t done, or returns "".
-func (d *Dispatcher) objection(by agents.Agent, t task.Task) (task.Status, string) {
+// objection says why by, at work on its own task, may not have t done, or
+// returns "".
+func (d *Dispatcher) objection(by agents.Agent, own, t task.Task) (task.Status, string) {
 	if err := d.Check(t); err != nil {
 		return task.Misused, err.Error()
 	}
@@ -146,10 +147,28 @@ func (d *Dispatcher) objection(by agents.Agent, t task.Task) (task.Status, strin
 		return task.Refused, "Cannot delegate to self"
 	case !by.AllowsAgent(to):
 		return task.Refused, fmt.Sprintf("%s may not delegate to %s (allowed: %s)", by.Name, to, cmp.Or(strings.Join(by.Agents, ", "), "none"))
-	case t.WorkingDir != "" && !filepath.IsLocal(t.WorkingDir):
-		return task.Refused, fmt.Sprintf("working_dir %q is not inside of the working directory", t.WorkingDir)
+	case t.WorkingDir != "" && !inside(own.WorkingDir, t.WorkingDir):
+		return task.Refused, fmt.Sprintf("working_dir %q is no folder inside of the working directory", t.WorkingDir)
 	}
 	return "", ""
+}
+
+// inside reports whether sub names a folder in dir, links followed; an empty dir
+// is that of this process.
+func inside(dir, sub string) bool {
+	if !filepath.IsLocal(sub) {
+		return false
+	}
+	root, err := filepath.EvalSymlinks(cmp.Or(dir, "."))
+	if err != nil {
+		return false
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(dir, sub))
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(root, real)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // resolved returns t with its agent named as in the definition, and with the

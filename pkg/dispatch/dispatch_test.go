@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -239,6 +241,8 @@ func TestNobodyIsTold(t *testing.T) {
 
 // What may not be done is refused in its place; the rest is done.
 func TestDelegate(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.MkdirAll("sub/x", 0o700))
 	by := func(name string) agents.Agent { a, _ := everybody().Lookup(name); return a }
 	for name, c := range map[string]struct {
 		by    agents.Agent
@@ -274,9 +278,9 @@ func TestDelegate(t *testing.T) {
 			{Text: "a", WorkingDir: "sub/x"}, {Text: "b", WorkingDir: "../x"}, {Text: "c", WorkingDir: "/etc"}, {Text: "d", WorkingDir: "a/../../b"},
 		}, []string{
 			"default completed did a",
-			`default refused working_dir "../x" is not inside of the working directory`,
-			`default refused working_dir "/etc" is not inside of the working directory`,
-			`default refused working_dir "a/../../b" is not inside of the working directory`,
+			`default refused working_dir "../x" is no folder inside of the working directory`,
+			`default refused working_dir "/etc" is no folder inside of the working directory`,
+			`default refused working_dir "a/../../b" is no folder inside of the working directory`,
 		}},
 		"nothing": {by("coder"), nil, nil},
 	} {
@@ -348,14 +352,18 @@ func TestNestedDelegationIsVetted(t *testing.T) {
 // A child hands down its folder, out of which nobody gets, and that it may only
 // read: delegation never widens what is allowed.
 func TestNestedDelegationNeverWidens(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "b"), 0o700))
+	require.NoError(t, os.Symlink("/", filepath.Join(dir, "link")))
 	h := newHouse(nil)
-	h.launcher.does["lead"] = delegating(task.Task{Text: "same"}, task.Task{Text: "below", WorkingDir: "b"}, task.Task{Text: "out", WorkingDir: ".."})
-	h.batch(t, task.Task{Text: "lead", Agent: "coder", WorkingDir: "/work/a", ReadOnly: true})
+	h.launcher.does["lead"] = delegating(task.Task{Text: "same"}, task.Task{Text: "below", WorkingDir: "b"},
+		task.Task{Text: "out", WorkingDir: ".."}, task.Task{Text: "through a link", WorkingDir: "link/etc"})
+	h.batch(t, task.Task{Text: "lead", Agent: "coder", WorkingDir: dir, ReadOnly: true})
 	got := map[string]string{}
 	for _, j := range h.launcher.jobs {
 		got[j.Text] = fmt.Sprint(j.WorkingDir, " ", j.ReadOnly)
 	}
-	assert.Equal(t, map[string]string{"lead": "/work/a true", "same": "/work/a true", "below": "/work/a/b true"}, got)
+	assert.Equal(t, map[string]string{"lead": dir + " true", "same": dir + " true", "below": dir + "/b true"}, got)
 
 	h = newHouse(nil)
 	h.launcher.does["lead"] = delegating(task.Task{Text: "plain"}, task.Task{Text: "careful", ReadOnly: true})

@@ -14,7 +14,7 @@ type Shelf interface {
 	Take(key int64) (task.Result, error)
 }
 
-// shelveAbove is how many characters of waiting output are kept in memory. What
+// shelveAbove is how many bytes of waiting results are kept in memory. What
 // comes after that goes to the shelf, so that one slow task at the head of a
 // long batch costs no memory.
 const shelveAbove = 1 << 20
@@ -24,13 +24,22 @@ type ordered struct {
 	shelf   Shelf
 	due     int // index of the next result to deliver
 	waiting map[int]entry
-	kept    int // bytes of output in waiting
+	kept    int // bytes of the results in waiting
 }
 
+// entry is a result in memory, or the key of one on the shelf.
 type entry struct {
-	result  task.Result
-	shelved bool
-	key     int64
+	result *task.Result
+	key    int64
+}
+
+// size is about how much memory r holds.
+func size(r *task.Result) int {
+	n := len(r.Output) + len(r.Err()) + len(r.Structured)
+	for _, w := range r.Warnings {
+		n += len(w)
+	}
+	return n
 }
 
 // put files r under its index. A full disk is no reason to lose it: then it
@@ -39,14 +48,14 @@ func (o *ordered) put(r task.Result) {
 	if o.waiting == nil {
 		o.waiting = map[int]entry{}
 	}
-	if o.shelf != nil && r.Index != o.due && o.kept+len(r.Output) > shelveAbove {
+	if o.shelf != nil && r.Index != o.due && o.kept+size(&r) > shelveAbove {
 		if key, err := o.shelf.Put(r); err == nil {
-			o.waiting[r.Index] = entry{shelved: true, key: key}
+			o.waiting[r.Index] = entry{key: key}
 			return
 		}
 	}
-	o.kept += len(r.Output)
-	o.waiting[r.Index] = entry{result: r}
+	o.kept += size(&r)
+	o.waiting[r.Index] = entry{result: &r}
 }
 
 // next returns the result that is due, when it is there.
@@ -57,9 +66,9 @@ func (o *ordered) next() (r task.Result, ok bool, err error) {
 	}
 	delete(o.waiting, o.due)
 	o.due++
-	if !e.shelved {
-		o.kept -= len(e.result.Output)
-		return e.result, true, nil
+	if e.result != nil {
+		o.kept -= size(e.result)
+		return *e.result, true, nil
 	}
 	if r, err = o.shelf.Take(e.key); err != nil {
 		return r, false, fmt.Errorf("read the shelved result of task %d: %w", o.due, err)
