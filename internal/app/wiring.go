@@ -51,7 +51,7 @@ func (r *root) configure(c *cli.Context) (config.Config, string, error) {
 // are children to end now.
 func (r *root) newEngine(cfg engine.Config) (*engine.Engine, error) {
 	cfg.Environ, cfg.Version, cfg.Note = r.env, Version(), r.note
-	e, err := engine.New(r.ctx, cfg)
+	e, err := engine.New(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -21,13 +21,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"qq/internal/childlog"
 	"qq/internal/config"
-	"qq/internal/proc"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/dispatch"
@@ -57,20 +57,19 @@ type Config struct {
 // that needs no child does not use is made when it is first needed.
 type Engine struct {
 	*dispatch.Dispatcher
-	cfg     Config
-	ctx     context.Context // of the whole run: a launcher asks without one
-	models  *models
-	stream  *event.Stream // nil when nobody wants events
-	log     *childlog.Log
-	host    *proc.Host
-	scratch *scratch
+	cfg      Config
+	models   *models
+	stream   *event.Stream // nil when nobody wants events
+	log      *childlog.Log
+	launcher *childproc.Launcher
+	scratch  *scratch
 }
 
-// New wires the house for a run that ends with ctx.
-func New(ctx context.Context, cfg Config) (*Engine, error) {
+// New wires the house.
+func New(cfg Config) (*Engine, error) {
 	set := cfg.Settings
 	e := &Engine{
-		cfg: cfg, ctx: ctx, host: proc.NewHost(),
+		cfg:     cfg,
 		models:  &models{host: set.OllamaHost, run: set.Model, note: cfg.Note},
 		log:     childlog.New(set.LogDir),
 		scratch: &scratch{dir: filepath.Join(set.Home, "run")},
@@ -82,8 +81,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	launcher := childproc.NewLauncher(childproc.Config{
-		Host: e.host, Path: exe, Version: cfg.Version, Args: childArgs(os.Args[0]),
+	e.launcher = childproc.NewLauncher(childproc.Config{
+		Path: exe, Version: cfg.Version, Args: childArgs(os.Args[0]),
 		Env:     append(config.ChildEnv(cfg.Environ), set.Environ()...),
 		Scratch: e.scratch.folder, Keep: filepath.Join(set.Home, "outputs"),
 		MaxOutput: set.MaxOutput, Grace: StopGrace,
@@ -91,7 +90,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		Event:   e.stream.Emit,
 	})
 	e.Dispatcher = dispatch.New(dispatch.Config{
-		Limits: limits(set), Depth: set.Depth, Deadline: cfg.Deadline, Agents: cfg.Agents, Launcher: children{launcher},
+		Limits: limits(set), Depth: set.Depth, Deadline: cfg.Deadline, Agents: cfg.Agents, Launcher: children{e.launcher},
 		Events: e.stream, Log: e.log, NewID: newID,
 	})
 	return e, nil
@@ -124,14 +123,18 @@ func (e *Engine) Batch(ctx context.Context, b supervisor.Batch) error {
 	return e.Dispatcher.Batch(ctx, b)
 }
 
-// Staff finds the agent for a task, and the model: that of the task, of the
-// agent, or of the run.
+// Staff finds the agent for a task, and the model: that of the task, of the flag,
+// of the agent, or of the run.
 func (e *Engine) Staff(ctx context.Context, t task.Task) (agents.Agent, Model, error) {
 	agent, err := e.cfg.Agents.Lookup(t.Agent)
 	if err != nil {
 		return agents.Agent{}, Model{}, err
 	}
-	m, err := e.Resolve(ctx, cmp.Or(t.Model, agent.Model))
+	name := cmp.Or(t.Model, agent.Model)
+	if t.Model == "" && strings.HasPrefix(e.cfg.Settings.Source("QQ_MODEL"), "flag ") {
+		name = "" // who gives the flag means every agent
+	}
+	m, err := e.Resolve(ctx, name)
 	return agent, m, err
 }
 
@@ -142,8 +145,8 @@ func (e *Engine) Resolve(ctx context.Context, name string) (Model, error) {
 }
 
 // prepare says what the child for job needs to know.
-func (e *Engine) prepare(job task.Job) (childproc.Start, error) {
-	agent, m, err := e.Staff(e.ctx, job.Task)
+func (e *Engine) prepare(ctx context.Context, job task.Job) (childproc.Start, error) {
+	agent, m, err := e.Staff(ctx, job.Task)
 	if err != nil {
 		return childproc.Start{}, err
 	}
@@ -162,7 +165,7 @@ func (e *Engine) prepare(job task.Job) (childproc.Start, error) {
 func (e *Engine) Scratch() (string, error) { return e.scratch.folder() }
 
 // Kill ends every child at once.
-func (e *Engine) Kill() { e.host.Close() }
+func (e *Engine) Kill() { e.launcher.Close() }
 
 // Close ends what is still at work and removes what was only for this run.
 func (e *Engine) Close() error {

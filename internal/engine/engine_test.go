@@ -34,7 +34,7 @@ func newEngine(t *testing.T, change func(*Config)) *Engine {
 	if change != nil {
 		change(&cfg)
 	}
-	e, err := New(t.Context(), cfg)
+	e, err := New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, e.Close()) })
 	return e
@@ -89,7 +89,7 @@ func TestPrepare(t *testing.T) {
 		{job: true, delegate: true, readOnly: true},
 	} {
 		e := newEngine(t, func(cfg *Config) { cfg.ReadOnly = c.root })
-		start, err := e.prepare(task.Job{Task: task.Task{Agent: task.DefaultAgent, ReadOnly: c.job}, Depth: c.depth})
+		start, err := e.prepare(t.Context(), task.Job{Task: task.Task{Agent: task.DefaultAgent, ReadOnly: c.job}, Depth: c.depth})
 		require.NoError(t, err)
 		assert.Equal(t, c.readOnly, start.ReadOnly)
 		assert.Equal(t, c.delegate, start.CanDelegate)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"qq/internal/config"
 	"qq/internal/extract"
@@ -65,6 +66,10 @@ func connect(host string) (*ollama.Client, error) {
 	return client, nil
 }
 
+// showTimeout bounds the look-up of one model: a server that is there answers at
+// once.
+const showTimeout = 30 * time.Second
+
 // models resolves the names of models, each once.
 type models struct {
 	host string // OLLAMA_HOST
@@ -72,7 +77,14 @@ type models struct {
 	note func(format string, args ...any)
 
 	mu    sync.Mutex
-	known map[string]func() (Model, error)
+	known map[string]*lookup
+}
+
+// lookup is what is known about one name. What failed is tried again: the next
+// child may have more luck.
+type lookup struct {
+	turn  chan struct{} // holds a token while somebody looks
+	found *Model
 }
 
 // resolve finds out about the model of that name.
@@ -82,15 +94,31 @@ func (m *models) resolve(ctx context.Context, name string) (Model, error) {
 	}
 	m.mu.Lock()
 	if m.known == nil {
-		m.known = map[string]func() (Model, error){}
+		m.known = map[string]*lookup{}
 	}
-	find, ok := m.known[name]
-	if !ok {
-		find = sync.OnceValues(func() (Model, error) { return m.find(ctx, name) })
-		m.known[name] = find
+	l := m.known[name]
+	if l == nil {
+		l = &lookup{turn: make(chan struct{}, 1)}
+		m.known[name] = l
 	}
 	m.mu.Unlock()
-	return find()
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return Model{}, context.Cause(ctx)
+	}
+	if l.found != nil {
+		return *l.found, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, showTimeout, &llm.Error{Kind: llm.Unreachable,
+		Problem: fmt.Sprintf("no answer about model %q within %v", name, showTimeout), Hint: "look after the model server, or set OLLAMA_HOST"})
+	defer cancel()
+	found, err := m.find(ctx, name)
+	if err == nil {
+		l.found = &found
+	}
+	return found, err
 }
 
 func (m *models) find(ctx context.Context, name string) (Model, error) {

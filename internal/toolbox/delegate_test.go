@@ -51,7 +51,7 @@ func TestDelegateTask(t *testing.T) {
 		Schema: json.RawMessage(`{"type":"object"}`), WorkingDir: "sub"}}, s.asked)
 
 	call(t, delegating(s), "delegate_task", `{"task":"do"}`)
-	assert.Equal(t, task.DefaultAgent, s.asked[0].Agent)
+	assert.Empty(t, s.asked[0].Agent, "who is meant by nobody is decided elsewhere")
 }
 
 func TestDelegateTaskFailures(t *testing.T) {

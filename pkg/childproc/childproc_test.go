@@ -21,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"qq/internal/proc"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/task"
@@ -221,16 +220,16 @@ func play(name string) int {
 // launcher returns a Launcher of children that the test binary plays.
 func launcher(t *testing.T, change func(*Config)) *Launcher {
 	t.Helper()
-	host := proc.NewHost()
-	t.Cleanup(host.Close)
 	dir := t.TempDir()
 	cfg := Config{
-		Host: host, Path: "/proc/self/exe", Version: "test",
+		Path: "/proc/self/exe", Version: "test",
 		Args:    func(agent string) []string { return []string{"qq", "--agent", agent, "--new-session", "-m", "-"} },
 		Env:     os.Environ(),
 		Scratch: func() (string, error) { return dir, nil }, Keep: filepath.Join(dir, "kept"),
 		MaxOutput: 100, Grace: 200 * time.Millisecond,
-		Prepare: func(j task.Job) (Start, error) { return Start{Agent: agents.Agent{Name: j.Agent}}, nil },
+		Prepare: func(_ context.Context, j task.Job) (Start, error) {
+			return Start{Agent: agents.Agent{Name: j.Agent}}, nil
+		},
 	}
 	if change != nil {
 		change(&cfg)
@@ -240,7 +239,9 @@ func launcher(t *testing.T, change func(*Config)) *Launcher {
 		assert.NoError(t, err)
 		assert.Empty(t, left, "files are left in the folder of running children")
 	})
-	return NewLauncher(cfg)
+	l := NewLauncher(cfg)
+	t.Cleanup(l.Close)
+	return l
 }
 
 func job(agent, text string) task.Job {
@@ -408,11 +409,11 @@ func TestNoProgram(t *testing.T) {
 // playRoot is a root that is killed while its children are at work.
 func playRoot(dir string) {
 	l := NewLauncher(Config{
-		Host: proc.NewHost(), Path: "/proc/self/exe", Version: "test",
+		Path: "/proc/self/exe", Version: "test",
 		Args:    func(agent string) []string { return []string{"qq", "--agent", agent, "--new-session", "-m", "-"} },
 		Env:     append(os.Environ(), "CHILDPROC_TEST_MARK="+dir),
 		Scratch: func() (string, error) { return dir, nil }, Keep: dir, MaxOutput: 100, Grace: time.Second,
-		Prepare: func(task.Job) (Start, error) { return Start{}, nil },
+		Prepare: func(context.Context, task.Job) (Start, error) { return Start{}, nil },
 	})
 	for i := range 5 {
 		go l.Launch(context.Background(), task.Job{Task: task.Task{Agent: "deaf"}, ExecutionID: fmt.Sprint("deaf", i)})

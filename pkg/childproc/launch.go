@@ -18,7 +18,6 @@ import (
 
 // Config is what a Launcher needs.
 type Config struct {
-	Host *proc.Host
 	// Path and Args are the command line of a child; Args gets the name of the
 	// agent. The task is never in it.
 	Path string
@@ -34,17 +33,23 @@ type Config struct {
 	MaxOutput int
 	// Grace is what a child gets at each step of the stop ladder.
 	Grace time.Duration
-	// Prepare fills the start frame of a job.
-	Prepare func(task.Job) (Start, error)
+	// Prepare fills the start frame of a job, as long as its ctx allows.
+	Prepare func(context.Context, task.Job) (Start, error)
 	// Event takes the events of children; nil drops them.
 	Event func(event.Event)
 }
 
 // Launcher runs each task in a child process of its own.
-type Launcher struct{ cfg Config }
+type Launcher struct {
+	cfg  Config
+	host *proc.Host
+}
 
-// NewLauncher returns a Launcher.
-func NewLauncher(cfg Config) *Launcher { return &Launcher{cfg} }
+// NewLauncher returns a Launcher. A process has one, and starts nothing else.
+func NewLauncher(cfg Config) *Launcher { return &Launcher{cfg, proc.NewHost()} }
+
+// Close kills every child at once. No more can be started.
+func (l *Launcher) Close() { l.host.Close() }
 
 // Launch runs job in a child process and returns when the child and everything
 // that it started is gone.
@@ -95,11 +100,15 @@ func (s *Staged) Discard() {
 func (l *Launcher) lead(ctx context.Context, c *child, job task.Job) task.Result {
 	defer c.close()
 	c.job = job
-	start, err := l.cfg.Prepare(job)
+	start, err := l.cfg.Prepare(ctx, job)
 	if err != nil {
 		c.proc.Kill()
 		c.proc.Wait()
-		return job.Ended(task.Misused, err.Error())
+		status := task.Misused
+		if e, ok := errors.AsType[*llm.Error](err); ok {
+			status = e.TaskStatus()
+		}
+		return job.Ended(status, err.Error())
 	}
 	start.Protocol, start.ExecutionID, start.Parent, start.BatchID = Version, job.ExecutionID, job.Parent, job.BatchID
 	start.Depth = job.Depth
@@ -168,17 +177,21 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	}
 	passed, c.up = append(passed, upW), upR
 
-	c.proc, err = l.cfg.Host.Start(proc.Command{
+	c.proc, err = l.host.Start(proc.Command{
 		Path: l.cfg.Path, Args: l.cfg.Args(job.Agent), Dir: job.WorkingDir,
 		Env:   append(l.cfg.Env[:len(l.cfg.Env):len(l.cfg.Env)], ControlVar+"=1", DepthVar+"="+strconv.Itoa(job.Depth)),
 		Stdin: in, Stdout: c.out, Stderr: c.err, Extra: []*os.File{downR, upW},
-		Grace: l.cfg.Grace, Namespace: true, Marker: "QQ_EXECUTION_ID=" + job.ExecutionID,
+		Grace: l.cfg.Grace, Namespace: true, Marker: markerVar(job.Depth) + "=" + job.ExecutionID,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start child: %w", err)
 	}
 	return c, nil
 }
+
+// markerVar is where a child carries its execution id. There is one for each
+// depth: what a qq that was started by hand inside a child starts carries both.
+func markerVar(depth int) string { return "QQ_EXECUTION_ID_" + strconv.Itoa(depth) }
 
 // attend listens to the child until it is gone, and ends it when ctx is done.
 func (c *child) attend(ctx context.Context) {

@@ -122,6 +122,9 @@ func (d *Dispatcher) vet(ctx context.Context, by agents.Agent, own task.Task, ta
 		t = d.resolved(t)
 		t.WorkingDir = filepath.Join(own.WorkingDir, t.WorkingDir)
 		t.ReadOnly = t.ReadOnly || own.ReadOnly
+		if limit := d.cfg.Limits.ChildTimeout; limit > 0 {
+			t.Timeout = min(t.Timeout, limit.Seconds()) // an agent may ask for less, not for more
+		}
 		allowed, at = append(allowed, t), append(at, i)
 	}
 	if len(allowed) == 0 {
