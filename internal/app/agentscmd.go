@@ -82,7 +82,7 @@ func (r *root) listAgents(c *cli.Context) error {
 		if len(row.Hides) > 0 {
 			from += " (hides " + strings.Join(row.Hides, ", ") + ")"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.Name, row.Role, from, row.Description)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.Name, row.Role, output.Printable(from), output.Printable(row.Description))
 		for _, warning := range row.Warnings {
 			r.say("%s: %s", row.Source, warning)
 		}
@@ -108,7 +108,7 @@ func (r *root) showAgent(c *cli.Context) error {
 	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(w, "%s:\t%s\n", name, value)
+			fmt.Fprintf(w, "%s:\t%s\n", name, output.Printable(value))
 		}
 	}
 	row("name", a.Name)
@@ -133,7 +133,7 @@ func (r *root) showAgent(c *cli.Context) error {
 	for _, warning := range a.Warnings {
 		r.say("%s", warning)
 	}
-	_, err = fmt.Fprintf(r.Out, "\n%s\n", strings.TrimSpace(a.Prompt))
+	_, err = fmt.Fprintf(r.Out, "\n%s\n", output.Printable(strings.TrimSpace(a.Prompt)))
 	return output.WriteError(err)
 }
 

@@ -61,6 +61,7 @@ func Main(args []string, s Streams, environ []string) int {
 	if conn != nil {
 		return serveChild(conn, s, env)
 	}
+	args = asked(args)
 	root := newRoot(s, env)
 	defer root.close()
 	root.json = wantsJSON(args)
@@ -136,9 +137,9 @@ func report(w io.Writer, err error) int {
 		return codeOf(err)
 	}
 	problem, rest, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
-	fmt.Fprintln(w, "qq:", problem)
+	fmt.Fprintln(w, "qq:", output.Printable(problem))
 	for line := range strings.Lines(rest) {
-		fmt.Fprintln(w, "  "+strings.TrimSpace(line))
+		fmt.Fprintln(w, "  "+output.Printable(strings.TrimSpace(line)))
 	}
 	return codeOf(err)
 }
@@ -206,7 +207,7 @@ func statusOf(err error) task.Status {
 	case errors.Is(err, errRunTimeout):
 		return task.Timeout
 	case errors.Is(err, errSignal), errors.Is(err, context.Canceled):
-		return task.Cancelled
+		return task.Interrupted
 	}
 	return task.Failed
 }
@@ -219,4 +220,6 @@ func (r *root) note(format string, args ...any) {
 }
 
 // say prints a line for a person.
-func (r *root) say(format string, args ...any) { fmt.Fprintf(r.Err, "qq: "+format+"\n", args...) }
+func (r *root) say(format string, args ...any) {
+	fmt.Fprintln(r.Err, "qq:", output.Printable(fmt.Sprintf(format, args...)))
+}

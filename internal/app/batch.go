@@ -131,11 +131,11 @@ func parseHalt(s string) (supervisor.Halt, error) {
 
 // batch runs many tasks.
 func (r *root) batch(c *cli.Context) error {
-	o, err := r.batchOptions(c)
+	cfg, dir, err := r.configure(c)
 	if err != nil {
 		return err
 	}
-	cfg, dir, err := r.configure(c)
+	o, err := r.batchOptions(c)
 	if err != nil {
 		return err
 	}
@@ -357,6 +357,9 @@ func (b *batchRun) deliver(res task.Result) error {
 		if !res.Success && b.o.format == output.Text && (res.Attempts > 0 || res.Status != task.Cancelled) {
 			b.complain(res, hint)
 		}
+		if b.o.format == output.Text && output.IsTerminal(b.to) {
+			res.Output = output.Printable(res.Output)
+		}
 		return b.out.Write(res)
 	})
 }
@@ -364,9 +367,6 @@ func (b *batchRun) deliver(res task.Result) error {
 // complain says on stderr why a task failed, and what to do unless that was said
 // for the task before.
 func (b *batchRun) complain(res task.Result, hint string) {
-	if b.o.quiet {
-		return
-	}
 	b.r.say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
 	if hint != "" && hint != b.hint {
 		fmt.Fprintln(b.r.Err, "  "+hint)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"github.com/xrash/smetrics"
 )
 
 // cli builds the tree of commands.
@@ -62,7 +63,14 @@ func refuseArguments(c *cli.Context) error {
 }
 
 func onUsageError(_ *cli.Context, err error, _ bool) error {
-	problem := strings.ReplaceAll(err.Error(), "flag provided but not defined: -", "unknown flag: -")
+	problem := err.Error()
+	for _, says := range []string{"flag provided but not defined: -", "flag needs an argument: -"} {
+		name, ok := strings.CutPrefix(problem, says)
+		if ok && len(name) > 1 && name[0] != '-' {
+			problem = says + "-" + name
+		}
+	}
+	problem = strings.Replace(problem, "flag provided but not defined", "unknown flag", 1)
 	if strings.HasPrefix(problem, "invalid ") {
 		return usagef("qq --help says what the flags take", "%s", problem)
 	}
@@ -74,6 +82,25 @@ func (r *root) before(c *cli.Context) error {
 		return cmp.Or(r.printVersion(c), said(0))
 	}
 	return nil
+}
+
+// asked makes "qq help COMMAND" what it means.
+func asked(args []string) []string {
+	if len(args) < 2 || args[1] != "help" {
+		return args
+	}
+	return append(append(args[:1:1], args[2:]...), "--help")
+}
+
+// mistyped returns the command that a prompt of one word is nearly the name of.
+// A prompt costs a call of a model, and nobody prompts "doctr".
+func mistyped(app *cli.App, word string) string {
+	for _, c := range app.Commands {
+		if len(word) > 3 && smetrics.JaroWinkler(word, c.Name, 0.7, 4) > 0.92 {
+			return c.Name
+		}
+	}
+	return ""
 }
 
 // permute puts the flags of a command line before its other arguments: the
@@ -156,10 +183,13 @@ func flagsFirst(flags []cli.Flag, args []string) []string {
 				continue
 			}
 			front = append(front, arg)
-			if takesValue(flags, arg) && i+1 < len(args) {
-				i++
-				front = append(front, args[i])
+			if !takesValue(flags, arg) {
+				continue
 			}
+			if i++; i == len(args) {
+				return front // the library says what is missing
+			}
+			front = append(front, args[i])
 		}
 	}
 	return append(append(front, "--"), back...)

@@ -75,11 +75,11 @@ type runOptions struct {
 
 // run is the command without a name: one agent, one task.
 func (r *root) run(c *cli.Context) error {
-	o, err := r.runOptions(c)
+	cfg, dir, err := r.configure(c)
 	if err != nil {
 		return err
 	}
-	cfg, dir, err := r.configure(c)
+	o, err := r.runOptions(c)
 	if err != nil {
 		return err
 	}
@@ -168,6 +168,9 @@ func readSchema(path string) (json.RawMessage, error) {
 // taskOf puts the task together from flags, arguments and stdin.
 func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 	words := strings.Join(c.Args().Slice(), " ")
+	if name := mistyped(r.cli(), words); name != "" {
+		return task.Task{}, usagef("qq "+name+" is a command; as a prompt it is: qq -m "+words, "%q is no command", words)
+	}
 	given := 0
 	for _, set := range []bool{c.IsSet("message"), c.IsSet("message-file"), words != ""} {
 		if set {
@@ -312,7 +315,7 @@ func (one *oneRun) finish(ctx context.Context, out runner.Outcome, t *transcript
 		case errors.Is(cause, errRunTimeout):
 			status, err = task.Timeout, fmt.Errorf("timed out after %v", one.o.timeout)
 		case errors.Is(cause, errSignal):
-			status, err = task.Cancelled, errors.New("interrupted")
+			status, err = task.Interrupted, errors.New("interrupted")
 		}
 	}
 	msg := ""

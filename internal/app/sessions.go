@@ -113,7 +113,7 @@ func (r *root) showSession(c *cli.Context) error {
 		}
 		fmt.Fprintf(&b, "\n── %s, %s\n", who, e.Time.Local().Format("15:04:05"))
 		for _, call := range e.Calls {
-			fmt.Fprintf(&b, "→ %s %s\n", call.Name, call.Arguments)
+			fmt.Fprintf(&b, "→ %s\n", output.Printable(call.Name+" "+string(call.Arguments)))
 		}
 		if e.Content != "" {
 			b.WriteString(strings.TrimRight(output.Printable(e.Content), "\n") + "\n")

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // errSignal is the cause of a cancellation by a signal.
@@ -24,7 +25,12 @@ type signals struct {
 	mu     sync.Mutex
 	first  os.Signal
 	onKill func()
+	exit   *time.Timer // set by the second signal
+	leave  func()      // ends the process
 }
+
+// exitGrace is what a run gets to print its results after a second signal.
+const exitGrace = 500 * time.Millisecond
 
 // newSignals returns the context of the whole run, which listen makes end with a
 // signal.
@@ -66,6 +72,10 @@ func (s *signals) note(sig os.Signal, n int) {
 	if s.onKill != nil {
 		s.onKill()
 	}
+	// What is left may hang all the same, in a write that nobody takes.
+	if s.exit == nil {
+		s.exit = time.AfterFunc(exitGrace, s.leave)
+	}
 }
 
 // interruptible reads from a stream until ctx ends: a read of a pipe or a
@@ -96,17 +106,20 @@ func (r *interruptible) Read(p []byte) (int, error) {
 	}
 }
 
-// killWith sets what a second signal does.
-func (s *signals) killWith(f func()) {
+// killWith sets what a second signal does: kill at once, and leave soon after.
+func (s *signals) killWith(kill, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.onKill = f
+	s.onKill, s.leave = kill, leave
 }
 
 func (s *signals) stop() {
 	signal.Stop(s.ch)
 	close(s.done)
 	s.wg.Wait()
+	if s.exit != nil {
+		s.exit.Stop()
+	}
 	s.cancel(nil)
 }
 

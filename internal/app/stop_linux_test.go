@@ -186,7 +186,7 @@ func TestSignalWhileReading(t *testing.T) {
 	_ = cmd.Wait() // how it ended is in ProcessState
 	assert.Equal(t, 130, cmd.ProcessState.ExitCode())
 	r := ended{out: out.String()}.document(t)
-	assert.Equal(t, task.Cancelled, r.Status)
+	assert.Equal(t, task.Interrupted, r.Status)
 	assert.Equal(t, 130, r.ExitCode)
 }
 

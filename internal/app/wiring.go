@@ -55,7 +55,10 @@ func (r *root) newEngine(cfg engine.Config) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.signals.killWith(e.Kill)
+	r.signals.killWith(e.Kill, func() {
+		_ = e.Close() // there is nobody left to tell
+		os.Exit(r.signals.code())
+	})
 	r.signals.listen()
 	r.engine = e
 	return e, nil
