@@ -147,15 +147,16 @@ func report(w io.Writer, err error) int {
 // root is the process that a person started.
 type root struct {
 	Streams
-	env     environment
-	ctx     context.Context // of the whole run
-	signals *signals
-	engine  *engine.Engine // nil until a command needs it
-	plain   bool           // no colour and no animation
-	quiet   bool           // say nothing but errors
-	json    bool           // a failure is a JSON document too
-	failing task.Task
-	app     *cli.App
+	env      environment
+	ctx      context.Context // of the whole run
+	signals  *signals
+	engine   *engine.Engine // nil until a command needs it
+	plain    bool           // no colour and no animation
+	quiet    bool           // say nothing but errors
+	json     bool           // a failure is a JSON document too
+	failing  task.Task
+	app      *cli.App
+	commands []*cli.Command // all of them; a prompt is parsed without
 }
 
 func newRoot(s Streams, env environment) *root {

@@ -35,6 +35,7 @@ func (r *root) cli() *cli.App {
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   onUsageError,
 	}
+	r.commands = r.app.Commands
 	r.app.Flags = named(r.app.Flags)
 	for _, c := range r.app.Commands {
 		prepare(c)
@@ -94,8 +95,8 @@ func asked(args []string) []string {
 
 // mistyped returns the command that a prompt of one word is nearly the name of.
 // A prompt costs a call of a model, and nobody prompts "doctr".
-func mistyped(app *cli.App, word string) string {
-	for _, c := range app.Commands {
+func mistyped(commands []*cli.Command, word string) string {
+	for _, c := range commands {
 		if len(word) > 3 && smetrics.JaroWinkler(word, c.Name, 0.7, 4) > 0.92 {
 			return c.Name
 		}

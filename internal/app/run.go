@@ -168,7 +168,7 @@ func readSchema(path string) (json.RawMessage, error) {
 // taskOf puts the task together from flags, arguments and stdin.
 func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 	words := strings.Join(c.Args().Slice(), " ")
-	if name := mistyped(r.cli(), words); name != "" {
+	if name := mistyped(r.commands, words); name != "" {
 		return task.Task{}, usagef("qq "+name+" is a command; as a prompt it is: qq -m "+words, "%q is no command", words)
 	}
 	given := 0
