@@ -97,7 +97,7 @@ func asked(args []string) []string {
 // A prompt costs a call of a model, and nobody prompts "doctr".
 func mistyped(commands []*cli.Command, word string) string {
 	for _, c := range commands {
-		if len(word) > 3 && smetrics.JaroWinkler(word, c.Name, 0.7, 4) > 0.92 {
+		if len(word) > 3 && word != c.Name && smetrics.JaroWinkler(word, c.Name, 0.7, 4) > 0.92 {
 			return c.Name
 		}
 	}
