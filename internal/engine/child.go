@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"sync"
 	"time"
 
 	"qq/internal/toolbox"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
+	"qq/pkg/event"
 	"qq/pkg/runner"
 	"qq/pkg/task"
 )
@@ -69,11 +72,28 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 	if start.Events {
 		w.event, w.live = conn.Emit, &tokenEvents{emit: conn.Emit}
 	}
+	if start.OneProcessor {
+		w.event = widening(w.event)
+	}
 	out, err := w.do(ctx, string(text))
 	if err != nil {
 		return failure(task.Failed, err)
 	}
 	return answer(out, c.Out)
+}
+
+// widening takes all processors with the first call of a tool, before it passes
+// events on to emit, which may be nil.
+func widening(emit func(event.Event)) func(event.Event) {
+	widen := sync.OnceFunc(runtime.SetDefaultGOMAXPROCS)
+	return func(e event.Event) {
+		if e.Type == event.ToolStart {
+			widen()
+		}
+		if emit != nil {
+			emit(e)
+		}
+	}
 }
 
 // answer writes the answer and says how the task ended.

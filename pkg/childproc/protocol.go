@@ -90,6 +90,9 @@ type Start struct {
 	ReadOnly    bool            `json:"read_only,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"`
 	Events      bool            `json:"events,omitempty"` // events are wanted
+	// OneProcessor says that the child was started with GOMAXPROCS=1 and may take
+	// more when it has something to compute.
+	OneProcessor bool `json:"one_processor,omitempty"`
 	// Backend describes the model; only the application reads it.
 	Backend json.RawMessage `json:"backend"`
 }
