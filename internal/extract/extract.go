@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"strings"
 
+	"qq/internal/extract/prose"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -41,7 +42,8 @@ var _ llm.Backend = (*Backend)(nil)
 func New() *Backend { return &Backend{} }
 
 // Chat answers the last request of a conversation, with text or with calls of
-// the tools that are offered.
+// the tools that are offered. An answer about a part of what was asked for
+// comes together with the error that says what is missing.
 func (*Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
 	answer := llm.Response{
 		Message: llm.Message{Role: llm.Assistant},
@@ -53,18 +55,18 @@ func (*Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) 
 		return answer, err
 	}
 	t := newTalk(r, since)
-	text, err := t.answer(ctx, req)
-	if err != nil {
-		return answer, err
+	text, problem := t.answer(ctx, req)
+	if problem != nil && text == "" {
+		return answer, problem
 	}
 	if len(t.wanted) > 0 {
 		answer.Message.Calls = t.wanted
 		for _, c := range t.wanted {
-			answer.Usage.OutputTokens += estimate(c.Name) + estimate(string(c.Arguments))
+			answer.Usage.OutputTokens += prose.Tokens(c.Name) + prose.Tokens(string(c.Arguments))
 		}
 		return answer, nil
 	}
-	if r.MaxTokens > 0 && estimate(text) > r.MaxTokens {
+	if r.MaxTokens > 0 && prose.Tokens(text) > r.MaxTokens {
 		text, answer.Stop = cut(text, r.MaxTokens), llm.StopLength
 	}
 	for piece := range pieces(text) {
@@ -74,21 +76,21 @@ func (*Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) 
 		answer.Message.Content += piece
 		yield(llm.Chunk{Text: piece})
 	}
-	answer.Usage.OutputTokens = estimate(text)
-	return answer, nil
+	answer.Usage.OutputTokens = prose.Tokens(text)
+	return answer, problem
 }
 
 // inputTokens is about how many tokens a request has.
 func inputTokens(r llm.Request) int {
-	n := estimate(r.System) + estimate(string(r.Schema))
+	n := prose.Tokens(r.System) + prose.Tokens(string(r.Schema))
 	for _, m := range r.Messages {
-		n += estimate(m.Content)
+		n += prose.Tokens(m.Content)
 		for _, c := range m.Calls {
-			n += estimate(c.Name) + estimate(string(c.Arguments))
+			n += prose.Tokens(c.Name) + prose.Tokens(string(c.Arguments))
 		}
 	}
 	for _, t := range r.Tools {
-		n += estimate(t.Name) + estimate(t.Description) + estimate(string(t.Parameters))
+		n += prose.Tokens(t.Name) + prose.Tokens(t.Description) + prose.Tokens(string(t.Parameters))
 	}
 	return n
 }
@@ -98,7 +100,7 @@ func inputTokens(r llm.Request) int {
 func cut(text string, n int) string {
 	used, end := 0, 0
 	for word := range strings.SplitAfterSeq(text, " ") {
-		used += estimate(word)
+		used += prose.Tokens(word)
 		if used > n {
 			break
 		}

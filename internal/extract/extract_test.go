@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/extract/prose"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -59,10 +60,10 @@ func (d *desk) ask(text string) (string, error) {
 		}
 		var streamed strings.Builder
 		answer, err := New().Chat(context.Background(), r, func(c llm.Chunk) { streamed.WriteString(c.Text) })
-		if err != nil {
-			return "", err
-		}
 		assert.Equal(d.t, answer.Message.Content, streamed.String())
+		if err != nil {
+			return answer.Message.Content, err
+		}
 		assert.Equal(d.t, llm.Assistant, answer.Message.Role)
 		assert.Positive(d.t, answer.Usage.InputTokens)
 		assert.Positive(d.t, answer.Usage.OutputTokens)
@@ -102,9 +103,10 @@ func (d *desk) run(c tool.Call) string {
 		child := &desk{t: d.t, files: d.files, tools: []string{readFile}, page: d.page}
 		text, err := child.ask(work.Text)
 		r := work.Ended(task.Completed, "")
-		if r.Output = text; err != nil {
+		if err != nil {
 			r = work.Ended(task.Failed, firstLine(err))
 		}
+		r.Output = text
 		results = append(results, r)
 	}
 	out, err := json.Marshal(results)
@@ -158,16 +160,27 @@ func TestOneFile(t *testing.T) {
 	assert.Equal(t, []string{readFile}, d.calls)
 }
 
+// requireIncomplete asserts that an answer came with the error that says what is
+// missing in it.
+func requireIncomplete(t *testing.T, err error, want string) {
+	t.Helper()
+	problem, ok := errors.AsType[*llm.Error](err)
+	require.True(t, ok, "%v", err)
+	assert.Equal(t, llm.Server, problem.Kind)
+	assert.Equal(t, want, problem.Problem)
+	assert.Empty(t, problem.Hint)
+}
+
 func TestSeveralFilesGoToChildren(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	text, err := d.ask("Summarize the documents in docs/ and README.md in 1 sentence.")
-	require.NoError(t, err)
+	requireIncomplete(t, err, "1 of 5 documents was not summarized: docs/empty.csv")
 	assert.Equal(t, []string{listFiles, runParallel}, d.calls)
 	require.Len(t, d.handed, 5)
 	assert.Equal(t, task.Task{Text: "Summarize the file docs/bees.md in 1 sentence", Agent: "summarizer"}, d.handed[0])
 	for _, want := range []string{"## In short\n\n", "## docs/bees.md\n\n", "## docs/wax.md\n\n", "## docs/mead.txt\n\n", "## README.md\n\n",
-		"\n\nNot summarized: docs/empty.csv: the text has no sentences to quote\n", "Left out: 1 file without"} {
+		"\n\nLeft out: 1 file without text of the wanted kind.\nNot summarized: docs/empty.csv: the text has no sentences to quote"} {
 		assert.Equal(t, 1, strings.Count(text, want), want)
 	}
 	assert.Less(t, strings.Index(text, "## docs/bees.md"), strings.Index(text, "## docs/mead.txt"))
@@ -194,6 +207,7 @@ func TestChildrenFail(t *testing.T) {
 		want  string
 		calls []string
 		fails string
+		lacks string // what the error beside the answer says
 	}{
 		"no children: read it yourself": {
 			spoil: func(string) string { return "Error: Maximum recursion depth (3) exceeded" },
@@ -215,12 +229,27 @@ func TestChildrenFail(t *testing.T) {
 				var r []task.Result
 				_ = json.Unmarshal([]byte(s), &r)
 				r[1].End(task.Timeout, "Child agent error: Child process timed out after 300s")
+				r[1].Output = ""
 				out, _ := json.Marshal(r)
 				return string(out)
 			},
 			tools: []string{listFiles, readFile, runParallel},
 			want:  "\n\nNot summarized: docs/wax.md: Child agent error: Child process timed out after 300s",
 			calls: []string{listFiles, runParallel},
+			lacks: "1 of 2 documents was not summarized: docs/wax.md",
+		},
+		"one was broken off": {
+			spoil: func(s string) string {
+				var r []task.Result
+				_ = json.Unmarshal([]byte(s), &r)
+				r[1].End(task.Timeout, "timed out after 300s")
+				out, _ := json.Marshal(r)
+				return string(out)
+			},
+			tools: []string{listFiles, readFile, runParallel},
+			want:  "\n\nOnly a part of docs/wax.md was summarized: timed out after 300s",
+			calls: []string{listFiles, runParallel},
+			lacks: "docs/wax.md: timed out after 300s",
 		},
 	} {
 		d := newDesk(t)
@@ -233,7 +262,11 @@ func TestChildrenFail(t *testing.T) {
 			assert.Equal(t, c.fails, problem.Problem, name)
 			continue
 		}
-		require.NoError(t, err, name)
+		if c.lacks == "" {
+			require.NoError(t, err, name)
+		} else {
+			requireIncomplete(t, err, c.lacks)
+		}
 		assert.Contains(t, text, c.want, name)
 		assert.Equal(t, c.calls, d.calls, name)
 	}
@@ -256,7 +289,7 @@ func TestLongFileIsReadToItsEnd(t *testing.T) {
 		for text := talk.read(&p); ; text = talk.read(&p) {
 			if len(talk.wanted) == 0 {
 				assert.Equal(t, d.files["long.txt"]+"\n", text)
-				assert.Empty(t, p.note)
+				assert.Empty(t, p.problem)
 				break
 			}
 			for _, c := range talk.wanted {
@@ -275,8 +308,9 @@ func TestReadingIsBounded(t *testing.T) {
 	d.page = 1
 	d.files["long.txt"] = strings.Repeat("Bees carry pollen between the flowers.\n", 200)
 	text, err := d.ask("Summarize long.txt")
-	require.NoError(t, err)
-	assert.Contains(t, text, "Not read whole: long.txt: only the first lines of 200 were read")
+	requireIncomplete(t, err, "long.txt: only the first 50 of 200 lines were read")
+	assert.Contains(t, text, "Bees carry pollen")
+	assert.Contains(t, text, "Only a part of long.txt was summarized: only the first 50 of 200 lines were read")
 	assert.LessOrEqual(t, len(d.calls), mostReads)
 }
 
@@ -288,12 +322,12 @@ func TestNames(t *testing.T) {
 	assert.Contains(t, text, "The valley is known")
 
 	text, err = newDesk(t).ask("Summarize docs/bees.md and missing.md")
-	require.NoError(t, err)
+	requireIncomplete(t, err, "1 of 2 documents was not summarized: missing.md")
 	assert.Equal(t, "## docs/bees.md\n\n"+beeFacts+"\n\nNot summarized: missing.md: no such file", text)
 
 	d = newDesk(t)
 	text, err = d.ask("Summarize docs")
-	require.NoError(t, err)
+	requireIncomplete(t, err, "1 of 4 documents was not summarized: docs/empty.csv")
 	assert.Contains(t, text, "## docs/wax.md")
 
 	for text, kind := range map[string]llm.Kind{
@@ -303,6 +337,7 @@ func TestNames(t *testing.T) {
 		"Summarize elves":            llm.Unsupported,
 		"Summarize docs/logo.png":    llm.Rejected,
 		"Summarize docs/empty.csv":   llm.Unsupported,
+		"Summarize bees\ndocs/b.md":  llm.Unsupported,
 		"Write a poem about the bee": llm.Unsupported,
 	} {
 		_, err := newDesk(t).ask(text)
@@ -311,6 +346,85 @@ func TestNames(t *testing.T) {
 		assert.Equal(t, kind, problem.Kind, text)
 		assert.NotContains(t, problem.Problem, "\n")
 	}
+}
+
+// A file that is left out, or not found, is an error beside the answer.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for i := range mostFiles + 3 {
+		d.files[fmt.Sprintf("many/%03d.txt", i)] = beeFacts
+	}
+	text, err := d.ask("Summarize many/")
+	requireIncomplete(t, err, "3 documents left out: at most 100 are read at once")
+	assert.Len(t, d.handed, mostFiles)
+	assert.Contains(t, text, "Left out: 3 files more than the 100")
+
+	text, err = newDesk(t).ask("Summarize docs/bees.md and nowhere/")
+	requireIncomplete(t, err, "not found: nowhere/: nowhere: no such file or folder")
+	assert.Contains(t, text, beeFacts)
+
+	d = newDesk(t)
+	d.files["blank.txt"] = "\n"
+	_, err = d.ask("Summarize blank.txt")
+	problem, ok := errors.AsType[*llm.Error](err)
+	require.True(t, ok)
+	assert.Equal(t, "blank.txt: the file is empty", problem.Problem)
+	assert.Empty(t, problem.Hint)
+	_, err = newDesk(t).ask("Summarize docs/empty.csv")
+	require.ErrorContains(t, err, "docs/empty.csv: the text has no sentences to quote")
+}
+
+func TestNamesWithSpaces(t *testing.T) {
+	t.Parallel()
+	for text, files := range map[string][]string{
+		"Summarize with space.md in one sentence":          {"with space.md", "space.md"},
+		"Summarize the final report.md and docs/wax.md":    {"final report.md"},
+		"Give me the key points of my old plan.txt, brief": {"my old plan.txt"},
+		"Summarize `with space.md`":                        {"with space.md", "space.md"},
+	} {
+		d := newDesk(t)
+		d.files["space.md"] = "The moon is far away from all of us."
+		for _, name := range files[:1] {
+			d.files[name] = beeFacts
+		}
+		answer, err := d.ask(text)
+		require.NoError(t, err, text)
+		assert.Contains(t, answer, "carry pollen", text)
+		assert.NotContains(t, answer, "moon", text)
+	}
+	d := newDesk(t)
+	_, err := d.ask("Summarize briefly docs/bees.md")
+	require.NoError(t, err)
+	assert.Equal(t, []string{listFiles, readFile}, d.calls, "a word before a name may belong to it")
+
+	for _, text := range []string{"Summarize docs/\nbees.md in one sentence", "Summarize docs/bees.md\ndocs/wax.md", "Summarize a\ndocs/wax.md", "Summarize line\nbreak docs/wax.md in one sentence"} {
+		_, err := newDesk(t).ask(text)
+		require.Error(t, err, text)
+	}
+}
+
+// Where the output of a child was cut, the marks of the cut are no sentences.
+func TestCutMarksAreNotQuoted(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.spoil = func(s string) string {
+		var r []task.Result
+		require.NoError(t, json.Unmarshal([]byte(s), &r))
+		for i := range r {
+			r[i].Output += "\n[Output truncated at 4000 chars]\n[12345 characters left out; full output: /tmp/x/output.txt]\nthe end of the text."
+		}
+		out, err := json.Marshal(r)
+		require.NoError(t, err)
+		return string(out)
+	}
+	text, err := d.ask("Summarize docs/*.md")
+	require.NoError(t, err)
+	short, _, ok := strings.Cut(strings.TrimPrefix(text, "## In short\n\n"), "\n\n## ")
+	require.True(t, ok)
+	assert.NotContains(t, short, "truncated")
+	assert.NotContains(t, short, "left out")
+	assert.Contains(t, short, "Bees")
 }
 
 func TestSeveralFilesOtherProducts(t *testing.T) {
@@ -379,7 +493,7 @@ func TestLastTurnWithoutTools(t *testing.T) {
 		{Role: llm.ToolRole, CallID: "call_1", Content: d.run(calls[0])},
 		{Role: llm.User, Content: "The turns are used up: answer now with what there is."},
 	}}, func(llm.Chunk) {})
-	require.NoError(t, err)
+	requireIncomplete(t, err, "1 of 2 documents was not summarized: docs/wax.md")
 	assert.Contains(t, answer.Message.Content, "## docs/bees.md\n\nBees carry")
 	assert.Contains(t, answer.Message.Content, "Not summarized: docs/wax.md: ")
 }
@@ -476,21 +590,12 @@ func TestMaxTokensAndCancel(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, llm.StopLength, answer.Stop)
 	assert.True(t, strings.HasPrefix(beeFacts, answer.Message.Content))
-	assert.LessOrEqual(t, estimate(answer.Message.Content), 10)
+	assert.LessOrEqual(t, prose.Tokens(answer.Message.Content), 10)
 
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("enough"))
 	_, err = New().Chat(ctx, r, func(llm.Chunk) { t.Error("a word after the cancel") })
 	require.ErrorIs(t, err, context.Canceled)
-}
-
-func TestEstimate(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int{
-		"": 0, "word": 1, "a word": 2, "internationalization": 3, "12345": 2, "a\n\n\nb": 3, "世界世界": 4, "f(x)": 4, "...": 2,
-	} {
-		assert.Equal(t, want, estimate(text), text)
-	}
 }
 
 func TestPieces(t *testing.T) {

@@ -4,17 +4,20 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"qq/internal/extract/digest"
 	"qq/internal/extract/prose"
 	"qq/pkg/llm"
+	"qq/pkg/task"
 )
 
 // join puts the answers about files together: what is central in all of them,
-// then each under its name, then what is missing.
-func join(ctx context.Context, w digest.Wish, parts []part, notes []string) (string, error) {
+// then each under its name, then what is missing, which is an error as well.
+func join(ctx context.Context, w digest.Wish, parts []part, notes, left []string) (string, error) {
 	good := slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return p.answer == "" })
 	if len(good) == 0 {
 		return "", nobodyAnswered(w, parts)
@@ -37,19 +40,44 @@ func join(ctx context.Context, w digest.Wish, parts []part, notes []string) (str
 			fmt.Fprintf(&b, "## %s\n\n%s", p.path, p.answer)
 		}
 	}
-	var missing []string
 	for _, p := range parts {
-		if p.problem != "" {
-			missing = append(missing, fmt.Sprintf("Not %s: %s: %s", done(w), p.path, p.reason()))
-		}
-		if p.note != "" {
-			missing = append(missing, p.note)
+		switch {
+		case p.problem == "":
+		case p.answer == "":
+			notes = append(notes, fmt.Sprintf("Not %s: %s: %s", done(w), p.path, p.reason()))
+		case !strings.Contains(p.answer, "Only a part of "+p.path): // a child says so itself
+			notes = append(notes, fmt.Sprintf("Only a part of %s was %s: %s", p.path, done(w), p.reason()))
 		}
 	}
-	if missing = append(missing, notes...); len(missing) > 0 {
-		b.WriteString("\n\n" + strings.Join(missing, "\n"))
+	if len(notes) > 0 {
+		b.WriteString("\n\n" + strings.Join(notes, "\n"))
 	}
-	return b.String(), nil
+	return b.String(), incomplete(w, parts, left)
+}
+
+// incomplete is the error of an answer in which something is missing; nil when
+// nothing is.
+func incomplete(w digest.Wish, parts []part, left []string) error {
+	var not, partly []string
+	for _, p := range parts {
+		if p.problem != "" && p.answer == "" {
+			not = append(not, p.path)
+		} else if p.problem != "" {
+			partly = append(partly, p.path+": "+p.reason())
+		}
+	}
+	var problems []string
+	if len(not) > 0 {
+		were := "was"
+		if len(not) > 1 {
+			were = "were"
+		}
+		problems = append(problems, fmt.Sprintf("%d of %s %s not %s: %s", len(not), count(len(parts), "document"), were, done(w), strings.Join(not, ", ")))
+	}
+	if problems = slices.Concat(problems, partly, left); len(problems) == 0 {
+		return nil
+	}
+	return &llm.Error{Kind: llm.Server, Problem: task.Shorten(strings.Join(problems, "; "), 1000)}
 }
 
 // reason is why there is no answer about a file. A child and a tool may have
@@ -102,13 +130,18 @@ func inShort(ctx context.Context, w digest.Wish, parts []part) (string, error) {
 	var blocks []prose.Block
 	for _, p := range parts {
 		blocks = append(blocks, prose.Block{Kind: prose.Heading, Level: 2, Text: p.path})
-		blocks = append(blocks, prose.Markdown(p.answer)...)
+		blocks = append(blocks, prose.Parse(cutMarks().ReplaceAllString(p.answer, "\n\n"), "")...)
 	}
 	n := min(max(len(parts), 3), 5)
 	short := digest.Wish{Products: []digest.Product{what}}
 	short.Count[what] = min(orElse(w.Count[what], n), n)
 	return digest.NewCollection(blocks).Make(ctx, short)
 }
+
+// cutMarks finds the lines that stand where the output of a child was cut.
+var cutMarks = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^\[(?:Output truncated at \d+ chars|\d+ characters left out.*)\]$`)
+})
 
 func orElse(n, other int) int {
 	if n > 0 {
@@ -122,7 +155,7 @@ func commonKeywords(parts []part, n int) string {
 	counts := map[string]int{}
 	var order []string
 	for _, p := range parts {
-		for word := range strings.SplitSeq(p.answer, ",") {
+		for word := range strings.SplitSeq(cutMarks().ReplaceAllString(p.answer, ","), ",") {
 			word = strings.TrimSpace(word)
 			if counts[word]++; counts[word] == 1 && word != "" {
 				order = append(order, word)

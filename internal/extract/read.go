@@ -13,8 +13,8 @@ type page struct {
 }
 
 // read returns the text of a file. The first page says how many lines there
-// are; the others are then asked for all at once. What went wrong is noted in
-// the part.
+// are; the others are then asked for all at once. What went wrong is the
+// problem of the part, though some text may have been read.
 func (t *talk) read(p *part) string {
 	reads := 1
 	text, next, total, problem, ok := t.page(page{p.path, 1, pageLines})
@@ -31,7 +31,7 @@ func (t *talk) read(p *part) string {
 	for start := next; start <= total; start += step {
 		for from, end := start, min(start+step-1, total); from > 0 && from <= end; {
 			if reads++; reads > mostReads {
-				missing = fmt.Sprintf("only the first lines of %d were read", total)
+				missing = fmt.Sprintf("only the first %d of %d lines were read", from-1, total)
 				break
 			}
 			text, next, _, problem, ok := t.page(page{p.path, from, end})
@@ -49,7 +49,7 @@ func (t *talk) read(p *part) string {
 		}
 	}
 	if missing != "" {
-		p.note = "Not read whole: " + p.path + ": " + missing
+		p.problem = missing
 	}
 	return b.String()
 }

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,7 +24,8 @@ type request struct {
 type target struct {
 	name    string // as it was written
 	path    string
-	pattern string // for list_files; empty for a file
+	pattern string   // for list_files; empty for a file
+	longer  []string // other names that may be meant: path with the words before it
 }
 
 // longText is from how many words on the rest of a line is a text to work on
@@ -128,7 +130,7 @@ func parseRequest(text, context string) (request, string) {
 	}
 	low := strings.ToLower(first)
 	introduced = introduced || strings.Contains(low, "following") || strings.Contains(low, "below")
-	if problem := req.addBody(strings.TrimSpace(body), introduced, context != ""); problem != "" {
+	if problem := req.addBody(first, strings.TrimSpace(body), introduced, context != ""); problem != "" {
 		return request{}, problem
 	}
 	if context != "" && (req.material == "" || prose.Count(req.material) < longText) {
@@ -142,11 +144,16 @@ func parseRequest(text, context string) (request, string) {
 
 // addBody decides what the text behind the request is: the text to work on, a
 // list of files, or more wishes.
-func (r *request) addBody(body string, introduced, hasContext bool) (problem string) {
+func (r *request) addBody(first, body string, introduced, hasContext bool) (problem string) {
 	if body == "" {
 		return ""
 	}
-	if list, ok := pathList(body); ok {
+	list, isList := pathList(body)
+	if !introduced && (!isList || !r.empty() || !listAhead(first)) && prose.Count(body) < longText &&
+		slices.ContainsFunc(tokenize(body), func(w token) bool { return w.path }) {
+		return "the request names files on several lines, which may be one name with a line break: name each on the first line, or in backquotes"
+	}
+	if isList {
 		r.targets = append(r.targets, list...)
 		return ""
 	}
@@ -157,6 +164,17 @@ func (r *request) addBody(body string, introduced, hasContext bool) (problem str
 	}
 	r.material, r.targets, r.guesses = unquote(body), nil, nil
 	return ""
+}
+
+// listAhead reports whether a line may stand before a list of names: it does
+// not end in what may be the beginning of one.
+func listAhead(line string) bool {
+	words := tokenize(line)
+	switch words[len(words)-1].low {
+	case "these", "files", "documents", "texts", "folders", "sentence", "sentences", "words", "points", "keywords", "of", "summarize", "summarise", "outline":
+		return true
+	}
+	return false
 }
 
 // pathList reads a text that consists of file names only.
@@ -204,11 +222,12 @@ func unquote(s string) string {
 
 // phrasebook is the English of requests.
 type phrasebook struct {
-	lead   map[string]bool // may stand before what is asked for
-	filler map[string]bool // never names a file
-	other  map[string]bool // asks for work that quoting cannot do
-	number map[string]int
-	unit   map[string]digest.Product
+	lead    map[string]bool // may stand before what is asked for
+	filler  map[string]bool // never names a file
+	article map[string]bool // stands before the name of a file
+	other   map[string]bool // asks for work that quoting cannot do
+	number  map[string]int
+	unit    map[string]digest.Product
 }
 
 var requests = sync.OnceValue(func() *phrasebook {
@@ -225,8 +244,9 @@ var requests = sync.OnceValue(func() *phrasebook {
 		them here result results answer respond separately individually thanks thank important characters possible
 		there piped provided pasted passage message story post blog email transcript log`)
 	return &phrasebook{
-		lead:   lead,
-		filler: filler,
+		lead:    lead,
+		filler:  filler,
+		article: set("a an the this my our its file files document documents doc text article content contents of from for in on at and or to"),
 		other: set(`translate compare comparing difference differences differ write save store put explain fix update edit create commit
 			send rewrite improve review convert implement delete remove rename refactor run execute test critique evaluate
 			poem haiku song tweet german french spanish italian portuguese chinese japanese korean russian polish dutch turkish arabic hindi`),
@@ -241,6 +261,7 @@ var requests = sync.OnceValue(func() *phrasebook {
 
 // headParser reads the words of a request.
 type headParser struct {
+	line  string
 	words []token
 	used  []bool
 }
@@ -248,7 +269,7 @@ type headParser struct {
 // parseHead reads a line as a request. It is one when it begins by asking for a
 // product and asks for nothing else.
 func parseHead(line string) (request, string) {
-	p := headParser{words: tokenize(line)}
+	p := headParser{line: line, words: tokenize(line)}
 	p.used = make([]bool, len(p.words))
 	var req request
 	book := requests()

@@ -9,25 +9,31 @@ import (
 
 	"qq/internal/extract/digest"
 	"qq/internal/extract/prose"
+	"qq/pkg/llm"
 )
 
-// document reads the text of a file; name may be empty.
-func document(text, name string) *digest.Document { return digest.New(prose.Parse(text, name)) }
-
-// render answers a wish about a document, as text or as JSON of a schema.
-func render(ctx context.Context, d *digest.Document, w digest.Wish, schema json.RawMessage) (string, error) {
+// render answers a wish about a text, as text or as JSON of a schema. The name
+// of its file may be empty.
+func render(ctx context.Context, text, name string, w digest.Wish, schema json.RawMessage) (string, error) {
+	if name != "" {
+		name += ": "
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", &llm.Error{Kind: llm.Rejected, Problem: name + "the file is empty"}
+	}
+	d := digest.New(prose.Parse(text, strings.TrimSuffix(name, ": ")))
 	if schema != nil {
 		return renderJSON(ctx, d, w, schema)
 	}
-	text, err := d.Make(ctx, w)
-	if err == nil && text == "" {
-		err = nothingToQuote()
+	answer, err := d.Make(ctx, w)
+	switch {
+	case err != nil || answer != "":
+	case prose.IsDiff(text):
+		err = unsupported(name + "the text is a difference of files, and has no sentences to quote")
+	default:
+		err = unsupported(name + "the text has no sentences to quote")
 	}
-	return text, err
-}
-
-func nothingToQuote() error {
-	return unsupported("the text has no sentences to quote")
+	return answer, err
 }
 
 // property is what a simple schema says about one field.

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -12,7 +13,8 @@ import (
 type token struct {
 	text   string // without quotes and punctuation
 	low    string // the same in small letters
-	end    int    // where it ends in the line
+	start  int    // where it begins in the line
+	end    int    // where it ends
 	quoted bool
 	path   bool // looks like the name of a file, a folder or a glob
 	comma  bool // a comma or a full stop follows
@@ -30,14 +32,14 @@ func tokenize(line string) []token {
 		if inner, n := quotedWord(line[i:]); n > 0 {
 			i += n
 			comma := i < len(line) && strings.IndexByte(",.;", line[i]) >= 0
-			out = append(out, token{text: inner, low: strings.ToLower(inner), end: i, quoted: true, path: pathLike(inner) || !strings.Contains(inner, " "), comma: comma})
+			out = append(out, token{text: inner, low: strings.ToLower(inner), start: i - n, end: i, quoted: true, path: pathLike(inner) || !strings.Contains(inner, " "), comma: comma})
 			continue
 		}
 		n := strings.IndexAny(line[i:], " \t\n\r")
 		if n < 0 {
 			n = len(line) - i
 		}
-		out = addWords(out, line[i:i+n], i+n)
+		out = addWords(out, line[i:i+n], i)
 		i += n
 	}
 	return out
@@ -65,7 +67,7 @@ func quotedWord(s string) (string, int) {
 }
 
 // addWords adds what stands between two spaces.
-func addWords(out []token, raw string, end int) []token {
+func addWords(out []token, raw string, start int) []token {
 	text, comma := trimPunctuation(raw)
 	if text == "" {
 		if len(out) > 0 && comma {
@@ -82,7 +84,7 @@ func addWords(out []token, raw string, end int) []token {
 	}
 	for i, part := range parts {
 		if part != "" {
-			out = append(out, token{text: part, low: strings.ToLower(part), end: end, path: pathLike(part), comma: comma && i == len(parts)-1})
+			out = append(out, token{text: part, low: strings.ToLower(part), start: start, end: start + len(raw), path: pathLike(part), comma: comma && i == len(parts)-1})
 		}
 	}
 	return out
@@ -194,7 +196,9 @@ func (p *headParser) places(req *request) {
 		case w.low == "markdown" && isFiles:
 			req.exts = append(req.exts, ".md", ".markdown")
 		case w.path:
-			req.targets = append(req.targets, targetOf(w.text))
+			found := targetOf(w.text)
+			found.longer = p.longer(i)
+			req.targets = append(req.targets, found)
 		case w.low == "folder" || w.low == "directory" || w.low == "dir":
 			if before := p.before(i); before == "this" || before == "current" || before == "working" {
 				req.targets = append(req.targets, folder("."))
@@ -219,6 +223,28 @@ func (p *headParser) places(req *request) {
 	if len(req.targets) > 0 || len(req.guesses) > 3 {
 		req.guesses = nil
 	}
+}
+
+// longer returns the names with spaces that may end in the word at i, longest
+// first; none where only words stand before it that nobody begins a name with.
+func (p *headParser) longer(i int) (names []string) {
+	end := p.words[i].start + len(p.words[i].text)
+	unusual := false
+	for j := i - 1; j >= max(0, i-6); j-- {
+		w := p.words[j]
+		if p.words[i].quoted || p.used[j] || w.path || w.quoted || w.comma {
+			break
+		}
+		unusual = unusual || !requests().article[w.low]
+		if name := p.line[w.start:end]; strings.HasSuffix(name, p.words[i].text) && !strings.ContainsAny(name, "*?[]{}\\\"'`(") {
+			names = append(names, name)
+		}
+	}
+	if !unusual {
+		return nil
+	}
+	slices.Reverse(names)
+	return names
 }
 
 // listed reports whether a bare word stands in a row with a path, as in "docs

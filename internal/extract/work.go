@@ -31,8 +31,7 @@ const (
 type part struct {
 	path    string
 	answer  string
-	problem string // why there is no answer
-	note    string // what a reader of the answer should know
+	problem string // why there is no answer, or one about a part only
 }
 
 // answer does the work of a request. When it wants results of tools first, they
@@ -40,23 +39,23 @@ type part struct {
 func (t *talk) answer(ctx context.Context, req request) (string, error) {
 	if len(req.targets)+len(req.guesses) > 0 {
 		text, err := t.answerNames(ctx, req)
-		if err == nil || req.material == "" || ctx.Err() != nil {
+		if err == nil || text != "" || req.material == "" || ctx.Err() != nil {
 			return text, err
 		} // what looked like the name of a file was a word about the text
 	}
-	return render(ctx, document(req.material, ""), req.Wish, t.schema)
+	return render(ctx, req.material, "", req.Wish, t.schema)
 }
 
 // answerNames does the work of a request that names files.
 func (t *talk) answerNames(ctx context.Context, req request) (string, error) {
-	files, notes := t.find(req)
+	files, notes, left := t.find(req)
 	switch {
 	case len(t.wanted) > 0:
 		return "", nil
 	case len(files) == 0:
 		return "", nothingFound(req, notes)
 	}
-	return t.answerFiles(ctx, req.Wish, files, notes)
+	return t.answerFiles(ctx, req.Wish, files, notes, left)
 }
 
 // nothingFound is the error for names that lead to no file.
@@ -72,8 +71,9 @@ func nothingFound(req request, notes []string) error {
 }
 
 // find turns what a request names into files, in the order in which they are
-// named, and notes about what was left out.
-func (t *talk) find(req request) (files, notes []string) {
+// named, and notes about what was left out. What should have been among the
+// files is in left too.
+func (t *talk) find(req request) (files, notes, left []string) {
 	skipped := 0
 	add := func(name string, exts []string) {
 		switch {
@@ -86,14 +86,17 @@ func (t *talk) find(req request) (files, notes []string) {
 	}
 	for _, want := range req.targets {
 		if want.pattern == "" {
-			add(want.path, nil)
+			add(t.longName(want), nil)
 			continue
 		}
 		found, problem := t.list(want.path, want.pattern)
 		if problem != "" && len(found) > 0 {
-			notes = append(notes, "Left out of "+want.name+": "+problem)
+			problem = "Left out of " + want.name + ": " + problem
 		} else if problem != "" {
-			notes = append(notes, "Not found: "+want.name+": "+problem)
+			problem = "Not found: " + want.name + ": " + problem
+		}
+		if problem != "" {
+			notes, left = append(notes, problem), append(left, strings.ToLower(problem[:1])+problem[1:])
 		}
 		for _, name := range found {
 			add(name, req.exts)
@@ -113,9 +116,10 @@ func (t *talk) find(req request) (files, notes []string) {
 	}
 	if extra := len(files) - mostFiles; extra > 0 {
 		notes = append(notes, fmt.Sprintf("Left out: %s more than the %d that are handed out at once.", count(extra, "file"), mostFiles))
+		left = append(left, fmt.Sprintf("%s left out: at most %d are read at once", count(extra, "document"), mostFiles))
 		files = files[:mostFiles]
 	}
-	return files, notes
+	return files, notes, left
 }
 
 func count(n int, noun string) string {
@@ -123,6 +127,17 @@ func count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// longName is the name of a file that is wanted: with the words before it, if
+// there is such a file.
+func (t *talk) longName(want target) string {
+	for _, name := range want.longer {
+		if found, _ := t.list(".", name); len(found) == 1 {
+			return found[0]
+		}
+	}
+	return want.path
 }
 
 // anyCase is a glob for a word however it is written.
@@ -178,14 +193,14 @@ func binary(name string) bool {
 
 // answerFiles answers about one file by reading it, about several by handing
 // each to a child, or by reading them where nothing can be handed on.
-func (t *talk) answerFiles(ctx context.Context, w digest.Wish, files, notes []string) (string, error) {
+func (t *talk) answerFiles(ctx context.Context, w digest.Wish, files, notes, left []string) (string, error) {
 	parts := make([]part, len(files))
 	for i, name := range files {
 		parts[i].path = name
 	}
 	wholesale := len(files) > 1 || !t.offered[readFile]
 	if (t.schema == nil && wholesale || t.answered(runParallel)) && t.handOut(w, parts) && t.schema == nil {
-		return join(ctx, w, parts, notes)
+		return join(ctx, w, parts, notes, left)
 	}
 	if len(t.wanted) > 0 {
 		return "", nil
@@ -205,10 +220,10 @@ func (t *talk) answerFiles(ctx context.Context, w digest.Wish, files, notes []st
 	}
 	for i := range parts {
 		p := &parts[i]
-		if p.answer != "" || p.problem != "" {
+		if p.answer != "" || texts[i] == "" && p.problem != "" {
 			continue
 		}
-		text, err := render(ctx, document(texts[i], p.path), w, nil)
+		text, err := render(ctx, texts[i], p.path, w, nil)
 		if err != nil && (ctx.Err() != nil || len(parts) == 1) {
 			return "", err
 		}
@@ -216,20 +231,20 @@ func (t *talk) answerFiles(ctx context.Context, w digest.Wish, files, notes []st
 			p.problem = firstLine(err)
 		}
 	}
-	return join(ctx, w, parts, notes)
+	return join(ctx, w, parts, notes, left)
 }
 
 // renderAll makes one structured answer about the texts of all files.
 func (t *talk) renderAll(ctx context.Context, w digest.Wish, parts []part, texts []string) (string, error) {
 	if len(parts) == 1 && parts[0].problem == "" {
-		return render(ctx, document(texts[0], parts[0].path), w, t.schema)
+		return render(ctx, texts[0], parts[0].path, w, t.schema)
 	}
 	for _, p := range parts {
 		if p.problem != "" { // a structured answer has no place to say what is missing
 			return "", nobodyAnswered(w, parts)
 		}
 	}
-	return render(ctx, document(strings.Join(texts, "\n\n"), "all.md"), w, t.schema)
+	return render(ctx, strings.Join(texts, "\n\n"), "all.md", w, t.schema)
 }
 
 // handOut gives each file to a child and fills in what came back. It reports
@@ -270,7 +285,7 @@ func (t *talk) handOut(w digest.Wish, parts []part) bool {
 		p := &parts[done]
 		p.answer = strings.TrimSpace(r.Output)
 		if !r.Success {
-			p.answer, p.problem = "", task.Shorten(orText(r.Err(), string(r.Status)), 300)
+			p.problem = task.Shorten(orText(r.Err(), string(r.Status)), 300)
 		} else if p.answer == "" {
 			p.problem = "the answer is empty"
 		}

@@ -114,20 +114,26 @@ func (d *Document) quotes(ctx context.Context, w Wish, p Product) ([]sentence, e
 		b.words = w.Words
 	}
 	if b == (budget{}) {
-		if len(d.sentences) <= 3 && !w.Brief {
-			return d.all(), nil
+		if len(d.sentences) <= 3 && !w.Brief && d.size <= shortText {
+			return d.all(3), nil
 		}
 		b.sentences = usual(len(r.pool), p, w.Brief)
+		if d.size > shortText {
+			b.bytes = max(d.size/3, shortText/3)
+		}
 	}
 	var out []sentence
 	for _, i := range d.choose(r, b) {
 		out = append(out, d.sentences[i])
 	}
-	if len(out) == 0 && len(d.sentences) <= 12 {
-		return d.all(), nil
+	if len(out) == 0 {
+		return d.all(max(1, min(b.sentences, 3))), nil
 	}
 	return out, nil
 }
+
+// shortText is up to how many bytes a text may come back whole.
+const shortText = 500
 
 // usual is how many of n sentences are quoted when nothing else is wanted.
 func usual(n int, p Product, brief bool) int {
@@ -142,9 +148,10 @@ func usual(n int, p Product, brief bool) int {
 	return count
 }
 
-// all returns every sentence that consists of words.
-func (d *Document) all() []sentence {
-	var out []sentence
+// all returns up to n sentences of a text that is too short, or too strange, to
+// choose from. Of a very long one it returns the beginning.
+func (d *Document) all(n int) []sentence {
+	var good, out []sentence
 	for _, s := range d.sentences {
 		letters, signs := 0, 0
 		for _, r := range s.text {
@@ -154,11 +161,24 @@ func (d *Document) all() []sentence {
 				signs++
 			}
 		}
-		if letters > signs {
-			out = append(out, s)
+		if letters <= signs || strings.HasSuffix(s.text, ":") || inCode(s.text)*2 > len(s.text) {
+			continue
+		}
+		if tooLong(s.text, s.length) {
+			head := strings.ToValidUTF8(s.text[:min(len(s.text), mostBytes*3/4)], "")
+			if i := strings.LastIndexByte(head, ' '); i > 0 {
+				head = head[:i]
+			}
+			s.text = strings.TrimRight(head, " ,;") + " …"
+		}
+		if out = append(out, s); s.weight > 0.1 {
+			good = append(good, s)
 		}
 	}
-	return out
+	if len(good) > 0 {
+		out = good
+	}
+	return out[:min(n, len(out))]
 }
 
 // paragraphs joins sentences to paragraphs: a long answer is broken where the text
@@ -168,7 +188,9 @@ func (d *Document) paragraphs(list []sentence) string {
 	inParagraph := 0
 	for i, s := range list {
 		if i > 0 {
-			if len(list) > 5 && inParagraph >= 3 && s.section != list[i-1].section && len(list)-i > 1 {
+			if s.kind == prose.Record || list[i-1].kind == prose.Record {
+				b.WriteByte('\n')
+			} else if len(list) > 5 && inParagraph >= 3 && s.section != list[i-1].section && len(list)-i > 1 {
 				b.WriteString("\n\n")
 				inParagraph = 0
 			} else {
@@ -185,6 +207,9 @@ func (d *Document) paragraphs(list []sentence) string {
 // a full stop.
 func (c sentence) whole() string {
 	s := c.text
+	if c.kind == prose.Record {
+		return s
+	}
 	last, _ := utf8.DecodeLastRuneInString(strings.TrimRight(s, "\"'”’»)`*_"))
 	if unicode.Is(unicode.STerm, last) || last == '.' || last == '…' || last == ':' || prose.Wide(last) {
 		return s

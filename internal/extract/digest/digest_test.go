@@ -3,6 +3,7 @@ package digest
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,6 +130,60 @@ func TestNothingToQuote(t *testing.T) {
 	answer, err := New(prose.Parse("Short.", "")).Make(context.Background(), Wish{Products: []Product{Summary}})
 	require.NoError(t, err)
 	assert.Equal(t, "Short.", answer, "a very short text is returned whole")
+}
+
+// A summary is bounded, whatever the text looks like.
+func TestSummaryIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"a log":                  strings.Repeat("Nov 20 14:01:00 web[1]: the request took a long time\n", 100),
+		"one long line":          strings.Repeat("word upon word without an end ", 200),
+		"a long sentence":        strings.Repeat("and so on and on, ", 60) + "to the end.",
+		"four middle sentences":  strings.Repeat("The bees of the valley carry the pollen of all the flowers to every one of the fields by the river. ", 8),
+		"a long list of strings": strings.Repeat("- the item of the list\n", 100),
+	} {
+		answer, err := New(prose.Parse(text, "")).Make(context.Background(), Wish{Products: []Product{Summary}})
+		require.NoError(t, err)
+		assert.NotEmpty(t, answer, name)
+		assert.LessOrEqual(t, len(answer), len(text)/3+40, name)
+		for line := range strings.Lines(answer) {
+			assert.LessOrEqual(t, len(line), mostBytes+1, name)
+		}
+	}
+}
+
+func TestRecordsAreQuotedUnchanged(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&log, "2026-11-20 14:%02d:00 web[%d]: GET /index in %d ms\n", i, i, i*7)
+		if i == 40 {
+			log.WriteString("2026-11-20 14:40:30 web[40]: ERROR the *disk* is full\n")
+		}
+	}
+	list, err := New(prose.Parse(log.String(), "")).Quotes(context.Background(), Summary, Wish{})
+	require.NoError(t, err)
+	assert.Contains(t, list, "2026-11-20 14:40:30 web[40]: ERROR the *disk* is full")
+	for _, line := range list {
+		assert.Contains(t, log.String(), line+"\n")
+	}
+	answer, err := New(prose.Parse(log.String(), "")).Make(context.Background(), Wish{Products: []Product{Summary}})
+	require.NoError(t, err)
+	assert.Equal(t, strings.Join(list, "\n"), answer, "each on a line of its own")
+}
+
+// One sentence says what the text is about: a remark below the title does not.
+func TestOneSentence(t *testing.T) {
+	t.Parallel()
+	const rest = " A bee is an insect that carries the pollen of flowers. The insect lives in a hive with many others. It flies in summer. The hive of the bee stands in the valley."
+	w := Wish{Products: []Product{Summary}}
+	w.Count[Summary] = 1
+	for _, remark := range []string{"How a bee is built, and why.", "Measured on a bee of the valley in spring.", "Copyright 2020 The Bee Authors of the valley and others.", "An example of a bee is as follows.",
+		"Or running the bees directly from the hive.", "You can run the bee of the valley with:\n\n"} {
+		text, err := New(prose.Parse("# Bees\n\n"+remark+rest, "a.md")).Make(context.Background(), w)
+		require.NoError(t, err)
+		assert.Equal(t, "A bee is an insect that carries the pollen of flowers.", text, remark)
+	}
 }
 
 func TestStandsAlone(t *testing.T) {

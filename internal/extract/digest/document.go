@@ -16,8 +16,15 @@ type Document struct {
 	sentences []sentence
 	terms     *terms
 	joined    bool     // a collection of texts
+	size      int      // of all texts in it, in bytes
+	first     int      // the sentence where it begins to speak
 	ranked    *ranking // what rank found
 }
+
+const (
+	// mostWords and mostBytes are how long a sentence may be to be quoted whole.
+	mostWords, mostBytes = 60, 400
+)
 
 // section is what stands under one heading. The first section has none.
 type section struct {
@@ -49,15 +56,22 @@ type component struct {
 func New(blocks []prose.Block) *Document {
 	d := &Document{sections: []section{{}}, terms: newTerms()}
 	for _, b := range blocks {
-		if b.Kind == prose.Heading {
+		d.size += len(b.Text) + 1
+		texts := []string{b.Text}
+		switch b.Kind {
+		case prose.Heading:
 			d.sections = append(d.sections, d.section(b))
 			continue
+		case prose.Paragraph, prose.Item, prose.Quote:
+			texts = prose.Sentences(d.terms.lex.capital(b.Text))
 		}
-		for i, text := range prose.Sentences(d.terms.lex.capital(b.Text)) {
-			d.sentences = append(d.sentences, sentence{
-				text: text, section: len(d.sections) - 1, kind: b.Kind, lead: i == 0,
-				leans: d.terms.lex.leans(text), weight: fitness(text, b.Kind), length: prose.Count(text),
-			})
+		for i, text := range texts {
+			s := sentence{text: text, section: len(d.sections) - 1, kind: b.Kind, lead: i == 0, weight: fitness(text, b.Kind), length: prose.Count(text)}
+			if b.Kind != prose.Record && d.terms.lex.leans(text) {
+				s.leans = true
+				s.weight *= 0.7
+			}
+			d.sentences = append(d.sentences, s)
 		}
 	}
 	d.settle()
@@ -164,6 +178,9 @@ func (l *lexicon) leans(text string) bool {
 // fitness is how well a sentence can stand alone, whatever it is about: 1 for a
 // whole sentence of usual length, 0 for what should never be quoted.
 func fitness(text string, kind prose.Kind) float64 {
+	if kind == prose.Record {
+		return recordFitness(text)
+	}
 	count, letters, signs := prose.Count(text), 0, 0
 	for _, r := range text {
 		switch {
@@ -177,7 +194,7 @@ func fitness(text string, kind prose.Kind) float64 {
 	switch {
 	case strings.HasSuffix(text, "e.g."), strings.HasSuffix(text, "i.e."), inCode(text)*2 > len(text):
 		return 0
-	case count < 4, count > 70, letters < 2*signs, last == ':', strings.Count(text, "(") != strings.Count(text, ")"),
+	case count < 4, tooLong(text, count), letters < 2*signs, last == ':', strings.Count(text, "(") != strings.Count(text, ")"),
 		strings.Count(text, "`")%2 == 1, strings.Contains(text, "\uFFFD"):
 		return 0
 	}
@@ -202,7 +219,50 @@ func fitness(text string, kind prose.Kind) float64 {
 	if strings.Count(text, "`") > 8 {
 		w *= 0.7
 	}
+	if fragment(text) {
+		w *= 0.5
+	}
 	return w * pointing(strings.ToLower(text))
+}
+
+// tooLong reports whether a sentence of count words is too long to be quoted.
+func tooLong(text string, count int) bool { return count > mostWords || len(text) > mostBytes }
+
+// recordFitness is how well a line of a log or a table can stand alone. One
+// that says what went wrong is worth more.
+func recordFitness(text string) float64 {
+	words, w := 0, 0.4
+	for _, word := range prose.Words(text) {
+		if strings.ContainsFunc(word, unicode.IsLetter) {
+			words++
+		}
+		switch strings.ToLower(word) {
+		case "error", "errors", "fatal", "panic", "failed", "failure", "critical", "denied", "exception":
+			w = 0.9
+		case "warning", "warn", "timeout", "refused", "killed":
+			w = max(w, 0.7)
+		}
+	}
+	if words < 2 || tooLong(text, words) {
+		return 0
+	}
+	return w
+}
+
+// fragment reports whether a sentence is a remark beside a title and no
+// statement: "How it is built, and why.", "Measured on two machines."
+func fragment(text string) bool {
+	first, rest, _ := strings.Cut(text, " ")
+	second, rest, _ := strings.Cut(rest, " ")
+	switch strings.ToLower(first) {
+	case "how", "why", "what", "where", "who", "whether":
+		return !strings.Contains(rest, ", ") || len(text) < 60
+	}
+	switch second {
+	case "on", "in", "with", "by", "from", "for", "at", "as", "against":
+		return len(first) > 4 && strings.HasSuffix(first, "ed") && !strings.Contains(rest, ", ")
+	}
+	return false
 }
 
 // inCode is how many bytes of a sentence stand in code spans.
@@ -223,6 +283,19 @@ func pointing(low string) float64 {
 	if strings.Contains(low, "://") {
 		w *= 0.4
 	}
+	switch first, _, _ := strings.Cut(low, " "); {
+	case strings.HasPrefix(low, "("):
+		w *= 0.6
+	case first == "if", first == "when", first == "whenever", first == "unless":
+		w *= 0.8
+	}
+	for _, sign := range [...]string{"copyright", "©", "(c) ", "all rights reserved", "licensed under", "licenced under", "public licen", " license,", "spdx-", "without warranty", "warranties",
+		"author:", "authors:", "written by", "maintained by", "as follows", "[output truncated", "redistribut", "is free software;", "permission to", "permission is"} {
+		if strings.Contains(low, sign) {
+			w *= 0.15
+			break
+		}
+	}
 	for _, start := range [...]string{"see ", "check ", "please ", "click ", "read ", "refer ", "note", "thank", "let's ", "we'll ", "now ",
 		"first, ", "i ", "be sure", "become ", "do ", "feel free", "make sure", "don't forget", "there is no", "there are no", "here ", "we'd ", "we have ", "we've "} {
 		if strings.HasPrefix(low, start) {
@@ -231,7 +304,7 @@ func pointing(low string) float64 {
 		}
 	}
 	for _, phrase := range [...]string{"following", " below", " above", "see also", "for more ", "for details", "this section", "check out", "please",
-		" this ", " these ", " those ", "you may also", "next section", "previous section"} {
+		" this ", " these ", " those ", " such ", "you may also", "next section", "previous section"} {
 		if strings.Contains(low, phrase) {
 			w *= 0.7
 			break
@@ -241,19 +314,35 @@ func pointing(low string) float64 {
 }
 
 // settle lowers the worth of list items where a section is little else than a
-// long list: a catalogue, not an argument.
+// long list: a catalogue, not an argument. Where a text has paragraphs, the
+// records between them are left out.
 func (d *Document) settle() {
 	items, others := make([]int, len(d.sections)), make([]int, len(d.sections))
-	for _, s := range d.sentences {
-		if s.kind == prose.Item {
+	records, words, good := 0, 0, 0
+	for i, s := range slices.Backward(d.sentences) {
+		if i < 12 && s.kind == prose.Paragraph && s.weight > 0.5 && s.length >= 6 {
+			d.first = i
+		}
+		switch {
+		case s.kind == prose.Item:
 			items[s.section]++
-		} else {
+		default:
 			others[s.section]++
+		}
+		if s.kind == prose.Record {
+			records += s.length
+		} else if s.weight > 0.3 {
+			words += s.length
+			good++
 		}
 	}
 	for i := range d.sentences {
-		if s := &d.sentences[i]; s.kind == prose.Item && items[s.section] > 12 && items[s.section] > 2*others[s.section] {
+		s := &d.sentences[i]
+		switch {
+		case s.kind == prose.Item && items[s.section] > 12 && items[s.section] > 2*others[s.section]:
 			s.weight *= 0.5
+		case s.kind == prose.Record && good > 2 && 30*words > records:
+			s.weight = 0
 		}
 	}
 }

@@ -120,6 +120,9 @@ func (d *Document) rankPool(pool []int) ranking {
 	}
 	for i, p := range pool {
 		r.score[i] *= d.sentences[p].weight * d.place(p)
+		if d.sentences[p].length < 8 {
+			r.score[i] *= 0.8
+		}
 	}
 	return r
 }
@@ -182,8 +185,8 @@ func (d *Document) place(i int) float64 {
 		return 0.4
 	case !d.introduces(i):
 		return 1
-	case i == 0:
-		return 1.8
+	case i == d.first:
+		return 1.6
 	}
 	return 1.3
 }
@@ -192,13 +195,14 @@ func (d *Document) place(i int) float64 {
 // says what it is about.
 func (d *Document) introduces(i int) bool {
 	s := d.sentences[i]
-	return !d.joined && i < 8 && s.kind == prose.Paragraph && s.section == d.sentences[0].section
+	return !d.joined && i >= d.first && i < d.first+8 && s.kind == prose.Paragraph && s.section == d.sentences[d.first].section
 }
 
 // budget bounds a selection; 0 is no bound.
 type budget struct {
 	sentences int
 	words     int
+	bytes     int
 }
 
 // selection is a growing choice of central sentences.
@@ -210,6 +214,7 @@ type selection struct {
 	taken   []bool
 	from    map[int]int // how many of each section
 	words   int
+	bytes   int
 	chosen  []int
 }
 
@@ -223,8 +228,8 @@ func (d *Document) choose(r ranking, b budget) []int {
 	}
 	s := selection{Document: d, ranking: r, best: slices.Max(r.score), nearest: make([]float32, n), taken: make([]bool, n), from: map[int]int{}}
 	pick := s.opening()
-	if pick < 0 {
-		pick = s.next(b)
+	if best := s.next(b); pick < 0 || b.sentences == 1 && (s.score[pick] < 0.4*s.score[best] || s.sentences[s.pool[pick]].length < 8) {
+		pick = best
 	}
 	for pick >= 0 && (b.sentences == 0 || len(s.chosen) < b.sentences) {
 		s.take(pick)
@@ -238,7 +243,7 @@ func (d *Document) choose(r ranking, b budget) []int {
 func (s *selection) opening() int {
 	return slices.IndexFunc(s.pool, func(p int) bool {
 		c := s.sentences[p]
-		return s.introduces(p) && c.weight >= 0.5 && !c.leans && !s.sections[c.section].side
+		return s.introduces(p) && c.weight > 0.5 && c.length >= 6 && !c.leans && !s.sections[c.section].side
 	})
 }
 
@@ -249,7 +254,7 @@ func (s *selection) next(b budget) int {
 		c := &s.sentences[p]
 		switch {
 		case s.taken[i], s.nearest[i] > 0.75, c.leans && (c.lead || !slices.Contains(s.chosen, p-1)),
-			b.words > 0 && s.words+c.length > b.words && s.words > 0:
+			b.words > 0 && s.words+c.length > b.words && s.words > 0, b.bytes > 0 && s.bytes+len(c.text) > b.bytes && s.bytes > 0:
 			continue
 		}
 		v := s.score[i]/s.best/(1+0.3*float64(s.from[c.section])) - 0.4*float64(s.nearest[i])
@@ -266,6 +271,7 @@ func (s *selection) take(i int) {
 	s.chosen = append(s.chosen, p)
 	s.from[s.sentences[p].section]++
 	s.words += s.sentences[p].length
+	s.bytes += len(s.sentences[p].text) + 1
 	for j, a := range s.near.row(i) {
 		s.nearest[j] = max(s.nearest[j], a)
 	}

@@ -4,14 +4,18 @@
 //
 // A text becomes blocks ([Parse]), a block becomes sentences ([Sentences]), a
 // sentence becomes words ([Words]). Code, tables, pictures, HTML and comments of
-// Markdown are left out, inline markup is stripped. Every text is accepted, and
-// the time is linear in its length.
+// Markdown are left out, inline markup is stripped. In a text without markup a
+// line that is no part of a paragraph, as in a log, is a record and stays as it
+// is. Every text is accepted, and the time is linear in its length.
 //
 // Not promised: all of CommonMark. Where its rules are long and rarely matter,
 // what is no markup to the scanner is a paragraph.
 package prose
 
-import "strings"
+import (
+	"path"
+	"strings"
+)
 
 // Kind is what a block of text is.
 type Kind int
@@ -22,6 +26,7 @@ const (
 	Item           // of a list
 	Quote          // a block quote, or a remark inside of a function
 	Heading
+	Record // a line of a log, a table or a listing
 )
 
 // Block is one heading, paragraph or list item on one line, without inline
@@ -32,16 +37,40 @@ type Block struct {
 	Text  string
 }
 
-// Parse returns the blocks of a text. By the name of its file, or by its looks
-// when the name is empty, it is read as a program or as Markdown.
+// Parse returns the blocks of a text. What kind of text it is, says the name of
+// its file, and else its looks.
 func Parse(text, name string) []Block {
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	c, code := language(name)
-	if name == "" {
-		c, code = looksLikeCode(text)
+	if IsDiff(text) && !isMarkdown(name) {
+		return diff(text)
 	}
-	if code {
+	return parse(text, name)
+}
+
+func parse(text, name string) []Block {
+	c, code := language(name)
+	switch {
+	case isMarkdown(name):
+		return Markdown(text)
+	case code:
 		return source(text, c)
 	}
-	return Markdown(text)
+	text = terminal(text)
+	if c, code = looksLikeCode(text); code {
+		return source(text, c)
+	}
+	if looksLikeMarkdown(text) {
+		return Markdown(text)
+	}
+	return plainText(text)
+}
+
+// isMarkdown reports whether the name of a file says that it has markup which
+// the scanner of Markdown understands.
+func isMarkdown(name string) bool {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".md", ".markdown", ".mdown", ".mkd", ".mdx", ".qmd", ".rmd", ".rst", ".adoc", ".asciidoc", ".html", ".htm", ".xhtml":
+		return true
+	}
+	return false
 }

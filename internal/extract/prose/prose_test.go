@@ -42,7 +42,7 @@ func TestBlocks(t *testing.T) {
 		blocks := Parse(read(t, name), name)
 		var b strings.Builder
 		for _, block := range blocks {
-			kind := [...]string{"paragraph", "item", "quote", "heading"}[block.Kind]
+			kind := [...]string{"paragraph", "item", "quote", "heading", "record"}[block.Kind]
 			if block.Kind == Heading {
 				kind += fmt.Sprint(block.Level)
 			}
@@ -110,6 +110,15 @@ func TestHostileTextsEnd(t *testing.T) {
 				assert.True(t, utf8.ValidString(s), unit)
 			}
 		}
+	}
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"": 0, "word": 1, "a word": 2, "internationalization": 3, "12345": 2, "a\n\n\nb": 3, "世界世界": 4, "f(x)": 4, "...": 2,
+	} {
+		assert.Equal(t, want, Tokens(text), text)
 	}
 }
 

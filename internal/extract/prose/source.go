@@ -43,30 +43,46 @@ func language(name string) (comments, bool) {
 	return comments{}, false
 }
 
-// looksLikeCode guesses whether a text without a name is source code: of what
-// many of its lines end with, by which comments it has.
+// looksLikeCode guesses whether a text is source code, and which comments it
+// has: by the share of its lines that look like statements.
 func looksLikeCode(text string) (comments, bool) {
-	lines, code, slashes := 0, 0, 0
+	if line, _, _ := strings.Cut(text, "\n"); strings.HasPrefix(line, "#!") {
+		return comments{line: "#"}, true
+	}
+	lines, code := 0, 0
+	marks := map[string]int{}
 	for line := range strings.Lines(text[:min(len(text), 64<<10)]) {
 		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "```") {
+		if strings.HasPrefix(line, "```") {
 			return comments{}, false // Markdown
 		}
-		if line == "" {
+		if line == "" || strings.HasPrefix(line, "* ") {
+			continue
+		}
+		mark := ""
+		for _, m := range [...]string{"//", "/*", "# ", "##", "-- ", ";;", "; ", "% "} {
+			if strings.HasPrefix(line+" ", m) {
+				mark = m[:1]
+			}
+		}
+		if marks[mark]++; mark != "" {
 			continue
 		}
 		lines++
-		if strings.ContainsAny(line[len(line)-1:], "{};") {
+		if codeLine(line) {
 			code++
 		}
-		if strings.HasPrefix(line, "//") || strings.HasPrefix(line, "*") || strings.HasPrefix(line, "/*") {
-			slashes++
-		}
 	}
-	if lines < 5 || code*4 < lines-slashes {
+	if lines < 5 || code*3 < lines {
 		return comments{}, false
 	}
-	return comments{"//", "/*", "*/"}, true
+	best := comments{"//", "/*", "*/"}
+	for _, c := range [...]comments{{line: "#"}, {line: "--"}, {line: ";"}, {line: "%"}} {
+		if marks[c.line[:1]] > marks[best.line[:1]] {
+			best = c
+		}
+	}
+	return best, true
 }
 
 // sourceScanner reads a program line by line.
@@ -88,6 +104,8 @@ func source(text string, c comments) []Block {
 		line := strings.TrimRight(raw, " \t\r\n")
 		comment, ok := s.comment(line)
 		switch {
+		case ok && codeLine(comment) && !reads(comment): // commented out
+			s.open = append(s.open, "")
 		case ok && !directive(comment):
 			s.open = append(s.open, comment)
 		case ok:
@@ -131,6 +149,8 @@ func (s *sourceScanner) flush(declaration string) {
 	for _, b := range blocks {
 		if b.Kind == Heading {
 			b.Level = min(b.Level+2, 6)
+		} else if !reads(b.Text) { // code that is commented out
+			continue
 		}
 		if s.within && declaration == "" && b.Kind == Paragraph {
 			b.Kind = Quote

@@ -1,15 +1,11 @@
-package extract
+package prose
 
-import (
-	"unicode"
+import "unicode"
 
-	"qq/internal/extract/prose"
-)
-
-// estimate is about how many tokens a language model would count in s: a run of
+// Tokens is about how many tokens a language model would count in s: a run of
 // letters costs one for every 7, digits one for every 3, punctuation one for
 // every 2, and a CJK character 0.8. White space costs only where it is a run.
-func estimate(s string) int {
+func Tokens(s string) int {
 	const (
 		none = iota
 		letters
@@ -35,7 +31,7 @@ func estimate(s string) int {
 	for _, r := range s {
 		now := signs
 		switch {
-		case prose.Wide(r):
+		case Wide(r):
 			flush()
 			kind = none
 			tenths += 8
