@@ -16,6 +16,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -162,7 +163,11 @@ func inside(dir, sub string) bool {
 	if !filepath.IsLocal(sub) {
 		return false
 	}
-	root, err := filepath.EvalSymlinks(cmp.Or(dir, "."))
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return false
+	}
+	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return false
 	}
@@ -171,7 +176,11 @@ func inside(dir, sub string) bool {
 		return false
 	}
 	rel, err := filepath.Rel(root, real)
-	return err == nil && filepath.IsLocal(rel)
+	if err != nil || !filepath.IsLocal(rel) {
+		return false
+	}
+	info, err := os.Stat(real)
+	return err == nil && info.IsDir()
 }
 
 // resolved returns t with its agent named as in the definition, and with the

@@ -243,6 +243,10 @@ func TestNobodyIsTold(t *testing.T) {
 func TestDelegate(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.MkdirAll("sub/x", 0o700))
+	require.NoError(t, os.WriteFile("file", nil, 0o600))
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(filepath.Join(here, "sub"), "absolute"))
 	by := func(name string) agents.Agent { a, _ := everybody().Lookup(name); return a }
 	for name, c := range map[string]struct {
 		by    agents.Agent
@@ -276,11 +280,14 @@ func TestDelegate(t *testing.T) {
 		}},
 		"folders": {by("coder"), []task.Task{
 			{Text: "a", WorkingDir: "sub/x"}, {Text: "b", WorkingDir: "../x"}, {Text: "c", WorkingDir: "/etc"}, {Text: "d", WorkingDir: "a/../../b"},
+			{Text: "e", WorkingDir: "file"}, {Text: "f", WorkingDir: "absolute/x"},
 		}, []string{
 			"default completed did a",
 			`default refused working_dir "../x" is no folder inside of the working directory`,
 			`default refused working_dir "/etc" is no folder inside of the working directory`,
 			`default refused working_dir "a/../../b" is no folder inside of the working directory`,
+			`default refused working_dir "file" is no folder inside of the working directory`,
+			"default completed did f",
 		}},
 		"nothing": {by("coder"), nil, nil},
 	} {

@@ -91,10 +91,11 @@ func (s *slots) acquire(ctx context.Context, resume bool, depth int) error {
 
 	select {
 	case <-w.granted:
-		if ctx.Err() != nil { // both happened: whoever stops means the next one too
+		err := ctx.Err() // read once: it may end at any time
+		if err != nil {  // both happened: whoever stops means the next one too
 			s.release()
 		}
-		return ctx.Err()
+		return err
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
