@@ -62,10 +62,13 @@ func FuzzErrorMessage(f *testing.F) {
 func FuzzEstimate(f *testing.F) {
 	f.Add("a", "b c")
 	f.Add("12", "你好\xff")
+	f.Add("\xc0 ", " \xd2")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		n := estimate(a + b)
 		assert.LessOrEqual(t, n, len(a)+len(b))
-		assert.LessOrEqual(t, n, estimate(a)+estimate(b)+1, "text put together costs no more than its parts")
+		// Two spaces that meet become a run, and the rounding of wide characters is
+		// done once for both: each adds one at most.
+		assert.LessOrEqual(t, n, estimate(a)+estimate(b)+2, "text put together costs no more than its parts")
 		assert.GreaterOrEqual(t, promptTokens(llm.Request{System: a, Messages: []llm.Message{{Content: b}}}), estimate(a)+estimate(b))
 	})
 }
