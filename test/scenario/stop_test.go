@@ -37,7 +37,7 @@ func TestInterrupt(t *testing.T) {
 			e := q.wait()
 			assert.Empty(t, w.processes(), "left when qq has returned")
 			if tt.flags != nil {
-				e.failed(130, "cancelled")
+				e.failed(130, "interrupted")
 			}
 			assert.Equal(t, 130, e.code, "exit code; stderr %q", e.stderr)
 		})

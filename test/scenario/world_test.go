@@ -57,7 +57,7 @@ func newWorld(t *testing.T, host, model string, env ...string) *world {
 	require.NoError(t, os.Mkdir(w.work, 0o700))
 	// A fault that may pass is tried again, after a pause; a test that wants
 	// that says so.
-	w.env = append(append(w.env, "QQ_RETRIES=0"), env...)
+	w.env = append(w.env, env...)
 	t.Cleanup(func() {
 		w.assertGone()
 		assert.NoError(t, os.Remove(w.bin))
