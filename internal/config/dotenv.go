@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/joho/godotenv"
+	"github.com/xrash/smetrics"
 )
 
 // maxDotEnv is the largest .env file that is read.
@@ -136,30 +137,9 @@ func nearest(name string, settings []Setting) string {
 	}
 	best, least := "", 4
 	for _, s := range settings {
-		if d := distance(name, s.Name); d < least {
+		if d := smetrics.WagnerFischer(name, s.Name, 1, 1, 1); d < least {
 			best, least = s.Name, d
 		}
 	}
 	return best
-}
-
-// distance counts the letters to insert, delete or replace to get from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/xrash/smetrics"
 )
 
 // maxTimeout bounds the timeout of a decoded task, in seconds: a year. Beyond
@@ -180,21 +182,5 @@ func unknownKey(key string) error {
 // of a, without regard to case. Only the beginning of a long a counts.
 func distance(a, b string) int {
 	a, b = strings.ToLower(a[:min(len(a), 40)]), strings.ToLower(b)
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return smetrics.WagnerFischer(a, b, 1, 1, 1)
 }
