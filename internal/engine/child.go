@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"qq/internal/toolbox"
+	"qq/internal/toolbox/delegation"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/event"
@@ -67,7 +67,7 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 	}
 	if start.CanDelegate {
 		w.delegator = conn
-		w.roster = func() []toolbox.AgentInfo { return roster(c.Agents(dir)) }
+		w.roster = func() []delegation.AgentInfo { return roster(c.Agents(dir)) }
 	}
 	if start.Events {
 		w.event, w.live = conn.Emit, &tokenEvents{emit: conn.Emit}

@@ -16,7 +16,7 @@ import (
 	"qq/internal/config"
 	"qq/internal/ollama"
 	"qq/internal/qqtest"
-	"qq/internal/toolbox"
+	"qq/internal/toolbox/delegation"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
@@ -103,7 +103,7 @@ func TestTools(t *testing.T) {
 	files, err := os.OpenRoot(t.TempDir())
 	require.NoError(t, err)
 	defer files.Close()
-	everybody := func() []toolbox.AgentInfo { return nil }
+	everybody := func() []delegation.AgentInfo { return nil }
 	whole := work{model: Model{Kind: Extract}, delegator: delegator{}, roster: everybody}
 	names := func(change func(*work)) []string {
 		w := whole

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"qq/internal/toolbox"
+	"qq/internal/toolbox/delegation"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
@@ -40,7 +40,7 @@ func (e *Engine) Run(ctx context.Context, r Run, text string) (runner.Outcome, e
 	set := e.cfg.Settings
 	if set.Depth+1 < set.MaxDepth {
 		w.delegator = delegator{e, r.Agent}
-		w.roster = func() []toolbox.AgentInfo { return roster(e.cfg.Agents) }
+		w.roster = func() []delegation.AgentInfo { return roster(e.cfg.Agents) }
 	}
 	if e.stream.Wanted() {
 		w.event = func(ev event.Event) {
@@ -60,17 +60,17 @@ type delegator struct {
 	agent agents.Agent
 }
 
-// Delegate implements toolbox.Delegator.
+// Delegate implements delegation.Delegator.
 func (d delegator) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	return d.e.Delegate(ctx, d.agent, tasks)
 }
 
 // roster lists the agents that can be asked.
-func roster(reg *agents.Registry) []toolbox.AgentInfo {
-	var infos []toolbox.AgentInfo
+func roster(reg *agents.Registry) []delegation.AgentInfo {
+	var infos []delegation.AgentInfo
 	for _, entry := range reg.List() {
 		if entry.Err == nil {
-			infos = append(infos, toolbox.AgentInfo{Name: entry.Agent.Name, Description: entry.Agent.Description, Role: entry.Agent.Role})
+			infos = append(infos, delegation.AgentInfo{Name: entry.Agent.Name, Description: entry.Agent.Description, Role: entry.Agent.Role})
 		}
 	}
 	return slices.Clip(infos)

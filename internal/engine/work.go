@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"qq/internal/config"
-	"qq/internal/toolbox"
+	"qq/internal/toolbox/delegation"
+	filetools "qq/internal/toolbox/files"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
@@ -30,9 +31,9 @@ type work struct {
 	dir       string
 	readOnly  bool
 	schema    json.RawMessage
-	maxTurns  int               // 0 is what the agent says
-	delegator toolbox.Delegator // nil where it may not delegate
-	roster    func() []toolbox.AgentInfo
+	maxTurns  int                  // 0 is what the agent says
+	delegator delegation.Delegator // nil where it may not delegate
+	roster    func() []delegation.AgentInfo
 	history   []llm.Message
 	record    func(llm.Message)
 	event     func(event.Event)
@@ -74,9 +75,9 @@ func (w work) tools(files *os.Root) tool.Set {
 	if !w.model.tools() {
 		return nil
 	}
-	all := toolbox.Files(files, toolbox.Options{})
+	all := filetools.Tools(files, filetools.Options{})
 	if w.delegator != nil {
-		all = append(all, toolbox.Delegation(w.delegator, w.roster)...)
+		all = append(all, delegation.Tools(w.delegator, w.roster)...)
 	}
 	return slices.DeleteFunc(all, func(t tool.Tool) bool {
 		s := t.Spec()

@@ -87,7 +87,11 @@ func (t *Task) set(key string, value json.RawMessage) error {
 		}
 		t.Schema = slices.Clone(value)
 		return nil
-	case "targets", "needs", "priority", "require_file_references":
+	case "require_file_references":
+		dst, want = &t.RequireFileReferences, "true or false"
+	case "targets":
+		dst, want = &t.Targets, "a list of texts"
+	case "needs", "priority":
 		return fmt.Errorf("%q is not supported by this version", key)
 	default:
 		return unknownKey(key)
@@ -166,7 +170,8 @@ func kind(data []byte) byte {
 }
 
 func keys() []string {
-	return []string{"task", "agent", "id", "context", "timeout", "model", "read_only", "schema", "working_dir"}
+	return []string{"task", "agent", "id", "context", "timeout", "model", "read_only", "schema", "working_dir",
+		"targets", "require_file_references"}
 }
 
 func unknownKey(key string) error {

@@ -48,6 +48,25 @@ type Task struct {
 	// WorkingDir is the directory that the task works in; empty means that of
 	// the caller.
 	WorkingDir string `json:"working_dir,omitempty"`
+	// Targets are the files, folders and globs that the task will touch, relative
+	// to its working directory.
+	Targets []string `json:"targets,omitempty"`
+	// RequireFileReferences sends an answer back that has no path:line references
+	// to lines that exist.
+	RequireFileReferences bool `json:"require_file_references,omitempty"`
+
+	// Temporary is an agent made for this task alone, instead of a registered
+	// one. A person's tasks have none: only the tool spawn_agent makes it.
+	Temporary *Temporary `json:"temporary,omitempty"`
+	// Denied are tools that nobody who works on the task, or on what is delegated
+	// from it, may use. It is handed down by the root and never read from input.
+	Denied []string `json:"-"`
+}
+
+// Temporary is an agent that another agent made up.
+type Temporary struct {
+	Prompt string   `json:"prompt,omitempty"` // the system prompt; empty is a general one
+	Tools  []string `json:"tools,omitempty"`  // empty is what whoever made it has
 }
 
 // Normalized returns t with its defaults filled in.
@@ -181,6 +200,40 @@ func Shorten(s string, n int) string {
 	return s
 }
 
+// Child is what an agent can know about a child that it started and did not wait
+// for.
+type Child struct {
+	ID     string `json:"id"` // execution id
+	Agent  string `json:"agent"`
+	Task   string `json:"task"`   // shortened to 100 characters
+	Status Status `json:"status"` // queued, running, waiting, or how it ended
+}
+
+// Family is what an agent may ask about the children that it did not wait for.
+// Its methods may be called by several goroutines at once.
+type Family interface {
+	// Spawn starts t in the background and returns at once.
+	Spawn(ctx context.Context, t Task) (Child, error)
+	// Children lists those whose results were not collected yet, oldest first.
+	Children(ctx context.Context) ([]Child, error)
+	// Wait collects the results of the children with these ids, or of all when
+	// there are none, in that order. After atMost, unless it is 0, it returns the
+	// results of those that have ended; the others go on.
+	Wait(ctx context.Context, ids []string, atMost time.Duration) ([]Result, error)
+	// Terminate ends one child and what it started, and no other.
+	Terminate(ctx context.Context, id string) error
+	// Send hands text to the running child with that id, or to the agent that
+	// started this one with [Parent]. It is read before the next model call.
+	Send(ctx context.Context, to, text string) error
+}
+
+// Parent names the agent that started an agent, for [Family.Send].
+const Parent = "parent"
+
+// MaxMessage is the longest message that agents may send to each other, in
+// bytes.
+const MaxMessage = 64 << 10
+
 // Job is a task that has been given a place in the tree of tasks.
 type Job struct {
 	Task
@@ -193,4 +246,11 @@ type Job struct {
 	// Delegate runs tasks that this job asks for, as its children, and returns
 	// their results in input order.
 	Delegate func(ctx context.Context, tasks []Task) []Result
+	// Family is what this job may ask about children in the background; nil where
+	// there are none.
+	Family Family
+	// Pause runs f while this job is not at work: its slot is lent meanwhile.
+	Pause func(ctx context.Context, f func())
+	// Messages are texts for the agent; nil brings none.
+	Messages <-chan string
 }

@@ -2,6 +2,9 @@
 // is what a model asked for, a [Result] is what it reads next, and a [Set] is
 // what one agent has.
 //
+// A [Planner] tells before a call what it would do, as an [Intent]: by that it is
+// decided whether the call may run, and asked where somebody has to be asked.
+//
 // A tool never panics on the arguments of a model and never fails the run: what
 // went wrong is a Result with Failed set, in words that help a model to do
 // better. A call of a tool outside the Set is answered, not executed.
@@ -44,6 +47,9 @@ type Call struct {
 type Result struct {
 	Content string
 	Failed  bool
+	// Changed are the files that the call changed, relative to the working
+	// directory, with slashes.
+	Changed []string
 }
 
 // Text is a Result that worked.

@@ -1,4 +1,4 @@
-package toolbox
+package delegation
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/toolbox/calltest"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -38,19 +39,19 @@ func (s *scripted) Delegate(_ context.Context, tasks []task.Task) []task.Result 
 }
 
 func delegating(d Delegator) tool.Set {
-	return Delegation(d, func() []AgentInfo {
+	return Tools(d, func() []AgentInfo {
 		return []AgentInfo{{"coder", "content-modification", "Writes\ncode."}, {"explorer", "information-gathering", "Finds."}}
 	})
 }
 
 func TestDelegateTask(t *testing.T) {
 	s := &scripted{results: []task.Result{{Success: true, Output: "done"}}}
-	r := call(t, delegating(s), "delegate_task", `{"task":"do","agent":"coder","context":"c","timeout":"60","model":"m","read_only":"true","schema":{"type":"object"},"working_dir":"sub"}`)
+	r := calltest.Run(t, delegating(s), "delegate_task", `{"task":"do","agent":"coder","context":"c","timeout":"60","model":"m","read_only":"true","schema":{"type":"object"},"working_dir":"sub"}`)
 	assert.Equal(t, tool.Text("done"), r)
 	assert.Equal(t, []task.Task{{Text: "do", Agent: "coder", Context: "c", Timeout: 60, Model: "m", ReadOnly: true,
 		Schema: json.RawMessage(`{"type":"object"}`), WorkingDir: "sub"}}, s.asked)
 
-	call(t, delegating(s), "delegate_task", `{"task":"do"}`)
+	calltest.Run(t, delegating(s), "delegate_task", `{"task":"do"}`)
 	assert.Empty(t, s.asked[0].Agent, "who is meant by nobody is decided elsewhere")
 }
 
@@ -65,7 +66,7 @@ func TestDelegateTaskFailures(t *testing.T) {
 	} {
 		ended := task.Task{}.Ended(task.Failed, test.err)
 		ended.Output = test.output
-		r := call(t, delegating(&scripted{results: []task.Result{ended}}), "delegate_task", `{"task":"do"}`)
+		r := calltest.Run(t, delegating(&scripted{results: []task.Result{ended}}), "delegate_task", `{"task":"do"}`)
 		assert.Equal(t, tool.Failure(test.want), r)
 	}
 }
@@ -76,29 +77,29 @@ func TestDelegateTaskRefusesWhatIsWrong(t *testing.T) {
 		`{}`:                                   `Error: "task" is missing: say what to do`,
 		`{"task":"x","agnet":"y"}`:             `Error: unknown key "agnet", did you mean "agent"? (known: `,
 		`{"task":"x","timeout":"soon"}`:        `Error: "timeout" must be a number`,
-		`{"task":"x","targets":["a"]}`:         `Error: "targets" is not supported by this version`,
+		`{"task":"x","priority":1}`:            `Error: "priority" is not supported by this version`,
 		`{"task":"x","working_dir":"/"}`:       `Error: "working_dir" must be a folder inside the working directory`,
 		`{"task":"x","working_dir":"a/../.."}`: `Error: "working_dir" must be a folder inside the working directory`,
 		`[]`:                                   `Error: must be a JSON object`,
 		``:                                     `Error: "task" is missing: say what to do`,
 		`{"task":"x","task":"y"}`:              `Error: "task" is given twice`,
 	} {
-		r := call(t, delegating(s), "delegate_task", args)
+		r := calltest.Run(t, delegating(s), "delegate_task", args)
 		assert.True(t, strings.HasPrefix(r.Content, want), r.Content)
 	}
 	assert.Nil(t, s.asked, "nothing was started")
-	assert.True(t, call(t, delegating(s), "delegate_task", `{"task":"x"}`).Failed, "a result must come back")
+	assert.True(t, calltest.Run(t, delegating(s), "delegate_task", `{"task":"x"}`).Failed, "a result must come back")
 }
 
 func TestRunParallelTasks(t *testing.T) {
 	for _, args := range []string{
 		`{"tasks":[{"task":"a"},{"task":"b","agent":"coder","timeout":"9"}]}`,
 		`{"tasks_json":"[{\"task\":\"a\"},{\"task\":\"b\",\"agent\":\"coder\"}]"}`,
-		with("tasks_json", "```json\n[{\"task\":\"a\"},\n{\"task\":\"b\",\"agent\":\"coder\"}]\n```\n"),
-		with("tasks", "``` [{\"task\":\"a\"},{\"task\":\"b\",\"agent\":\"coder\"}]```"),
+		calltest.Args("tasks_json", "```json\n[{\"task\":\"a\"},\n{\"task\":\"b\",\"agent\":\"coder\"}]\n```\n"),
+		calltest.Args("tasks", "``` [{\"task\":\"a\"},{\"task\":\"b\",\"agent\":\"coder\"}]```"),
 		`{"tasks_json":[{"task":"a"},{"task":"b","agent":"coder"}],"tasks":null}`,
 	} {
-		r := call(t, delegating(echo{}), "run_parallel_tasks", args)
+		r := calltest.Run(t, delegating(echo{}), "run_parallel_tasks", args)
 		require.False(t, r.Failed, r.Content)
 		var results []task.Result
 		require.NoError(t, json.Unmarshal([]byte(r.Content), &results))
@@ -130,7 +131,7 @@ func TestRunParallelTasksRefusesAll(t *testing.T) {
 		`{}`:           `Error: argument "tasks" is missing. Nothing was started`,
 		`{"task":"a"}`: `Error: unknown argument "task" (accepted: tasks, tasks_json)`,
 	} {
-		r := call(t, delegating(s), "run_parallel_tasks", args)
+		r := calltest.Run(t, delegating(s), "run_parallel_tasks", args)
 		assert.True(t, strings.HasPrefix(r.Content, want), r.Content)
 	}
 	assert.Nil(t, s.asked)
@@ -138,5 +139,24 @@ func TestRunParallelTasksRefusesAll(t *testing.T) {
 
 func TestListAgents(t *testing.T) {
 	assert.Equal(t, "coder (content-modification): Writes code.\nexplorer (information-gathering): Finds.",
-		call(t, delegating(echo{}), "list_agents", "{}").Content)
+		calltest.Run(t, delegating(echo{}), "list_agents", "{}").Content)
+}
+
+// What a tool says that it accepts is what its schema says.
+func TestSpecs(t *testing.T) {
+	set := delegating(echo{})
+	assert.Equal(t, []string{"delegate_task", "run_parallel_tasks", "list_agents"}, set.Names())
+	calltest.CheckSpecs(t, set, 2000, "delegate_task") // pkg/task says what it accepts
+}
+
+func FuzzArguments(f *testing.F) {
+	for _, s := range []string{`{"task":"a"}`, `"{}"`, `{"tasks":[{"task":1}]}`, `{"tasks_json":"[{}]"}`} {
+		f.Add(s)
+	}
+	set := delegating(echo{})
+	f.Fuzz(func(t *testing.T, args string) {
+		for _, name := range set.Names() {
+			calltest.Run(t, set, name, args)
+		}
+	})
 }

@@ -1,4 +1,4 @@
-package toolbox
+package files
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"qq/internal/toolbox/call"
 	"qq/internal/toolbox/tree"
 	"qq/pkg/tool"
 )
@@ -24,7 +25,7 @@ const (
 )
 
 func listSpec() tool.Spec {
-	return define("list_files", tool.Reads,
+	return call.Define("list_files", tool.Reads,
 		"List the files of a folder and of those below it, one path a line. Obeys .gitignore.", `
 		"path":{"type":"string","description":"folder, default ."},
 		"pattern":{"type":"string","description":"glob relative to path, default **, for example **/*.go"},
@@ -32,7 +33,7 @@ func listSpec() tool.Spec {
 }
 
 func directorySpec() tool.Spec {
-	return define("list_directory", tool.Reads,
+	return call.Define("list_directory", tool.Reads,
 		"List what is in one folder: folders end with /, files have their size in bytes.", `
 		"path":{"type":"string","description":"folder, default ."}`)
 }
@@ -50,10 +51,10 @@ func checkGlob(glob string) error {
 func (w *workspace) listFiles(ctx context.Context, args json.RawMessage) (string, error) {
 	var path, pattern string
 	var limit int
-	if err := decode(args, fields{"path": &path, "pattern": &pattern, "limit": &limit}); err != nil {
+	if err := call.Decode(args, call.Fields{"path": &path, "pattern": &pattern, "limit": &limit}); err != nil {
 		return "", err
 	}
-	limit = bounded(limit, defaultListed, maxListed)
+	limit = call.Bounded(limit, defaultListed, maxListed)
 	pattern = strings.TrimPrefix(cmp.Or(pattern, "**"), "./")
 	if err := checkGlob(pattern); err != nil {
 		return "", err
@@ -128,7 +129,7 @@ func (w *workspace) isFile(file string, e fs.DirEntry) bool {
 
 func (w *workspace) listDirectory(ctx context.Context, args json.RawMessage) (string, error) {
 	var path string
-	if err := decode(args, fields{"path": &path}); err != nil {
+	if err := call.Decode(args, call.Fields{"path": &path}); err != nil {
 		return "", err
 	}
 	rel, isDir, err := w.look(path)

@@ -1,4 +1,4 @@
-package toolbox
+package call
 
 import (
 	"bytes"
@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// fields maps the arguments of a tool to where they are stored: *string, *int,
+// Fields maps the arguments of a tool to where they are stored: *string, *int,
 // *bool or *json.RawMessage.
-type fields map[string]any
+type Fields map[string]any
 
-// decode stores the arguments of a call. A null is an argument that is absent.
-func decode(args json.RawMessage, into fields) error {
+// Decode stores the arguments of a call. A null is an argument that is absent.
+func Decode(args json.RawMessage, into Fields) error {
 	given, err := object(args)
 	if err != nil {
 		return err
@@ -44,15 +44,15 @@ func decode(args json.RawMessage, into fields) error {
 // object reads the arguments of a call.
 func object(args json.RawMessage) (map[string]json.RawMessage, error) {
 	var given map[string]json.RawMessage
-	if json.Unmarshal(unwrap(args), &given) != nil {
+	if json.Unmarshal(Unwrap(args), &given) != nil {
 		return nil, errors.New("the arguments must be a JSON object")
 	}
 	return given, nil
 }
 
-// unwrap is the object of args: some models send it as a text, or send nothing
+// Unwrap is the object of args: some models send it as a text, or send nothing
 // when there is nothing to say.
-func unwrap(args json.RawMessage) json.RawMessage {
+func Unwrap(args json.RawMessage) json.RawMessage {
 	var text string
 	if json.Unmarshal(args, &text) == nil {
 		args = json.RawMessage(text)
@@ -97,11 +97,11 @@ func store(dst any, value json.RawMessage) (want string) {
 	return ""
 }
 
-// missing says that a required argument is not there.
-func missing(key string) error { return fmt.Errorf("argument %q is missing", key) }
+// Missing says that a required argument is not there.
+func Missing(key string) error { return fmt.Errorf("argument %q is missing", key) }
 
-// bounded is n, or def when n is not above 0, at most limit.
-func bounded(n, def, limit int) int {
+// Bounded is n, or def when n is not above 0, at most limit.
+func Bounded(n, def, limit int) int {
 	if n <= 0 {
 		n = def
 	}

@@ -1,4 +1,5 @@
-package toolbox
+// Package delegation holds the tools that hand work to other agents.
+package delegation
 
 import (
 	"bytes"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"qq/internal/toolbox/call"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -32,20 +34,20 @@ type AgentInfo struct {
 	Description string
 }
 
-// Delegation returns the tools that hand work to other agents: delegate_task,
+// Tools returns the tools that hand work to other agents: delegate_task,
 // run_parallel_tasks and list_agents. agents is called when a model asks who
 // there is.
-func Delegation(d Delegator, agents func() []AgentInfo) tool.Set {
+func Tools(d Delegator, agents func() []AgentInfo) tool.Set {
 	g := delegation{d, agents}
 	return tool.Set{
-		function{define("delegate_task", tool.Delegates,
+		call.Function{About: call.Define("delegate_task", tool.Delegates,
 			"Have another agent do one task, and get its answer. It sees nothing of this conversation.",
-			taskProperties, "task"), g.delegateTask},
-		function{define("run_parallel_tasks", tool.Delegates,
+			taskProperties, "task"), Do: call.Text(g.delegateTask)},
+		call.Function{About: call.Define("run_parallel_tasks", tool.Delegates,
 			"Have other agents do several independent tasks at once. Answers a JSON array of results in the order of the tasks.",
 			`"tasks":{"type":"array","description":"at most 100 tasks","items":{"type":"object","properties":{`+taskProperties+`},"required":["task"]}},
-			"tasks_json":{"type":"string","description":"instead of tasks: the array as JSON text"}`), g.runParallel},
-		function{define("list_agents", tool.Reads, "List the agents that tasks can be given to.", ""), g.listAgents},
+			"tasks_json":{"type":"string","description":"instead of tasks: the array as JSON text"}`), Do: call.Text(g.runParallel)},
+		call.Function{About: call.Define("list_agents", tool.Reads, "List the agents that tasks can be given to.", ""), Do: call.Text(g.listAgents)},
 	}
 }
 
@@ -58,18 +60,13 @@ const taskProperties = `
 	"read_only":{"type":"boolean","description":"take away the tools that change something"},
 	"schema":{"type":"object","description":"JSON Schema of the answer"}`
 
-// childError is the text for a task that failed. It goes to the model as it is.
-type childError string
-
-func (e childError) Error() string { return string(e) }
-
 type delegation struct {
 	to     Delegator
 	agents func() []AgentInfo
 }
 
 func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (string, error) {
-	t, err := task.Decode(lenient(unwrap(args)))
+	t, err := task.Decode(lenient(call.Unwrap(args)))
 	if err != nil {
 		return "", err
 	}
@@ -93,7 +90,7 @@ func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (str
 
 // failure is what a model reads of a task that failed. A text that says
 // "Error: " by itself is about a child that was never started.
-func failure(r task.Result) childError {
+func failure(r task.Result) call.Plain {
 	text := r.Err()
 	if !strings.HasPrefix(text, "Error: ") {
 		text = "Child agent error: " + text
@@ -101,12 +98,12 @@ func failure(r task.Result) childError {
 	if strings.TrimSpace(r.Output) != "" {
 		text += "\n\nPartial output:\n" + r.Output
 	}
-	return childError(text)
+	return call.Plain(text)
 }
 
 func (g delegation) runParallel(ctx context.Context, args json.RawMessage) (string, error) {
 	var array, text json.RawMessage
-	if err := decode(args, fields{"tasks": &array, "tasks_json": &text}); err != nil {
+	if err := call.Decode(args, call.Fields{"tasks": &array, "tasks_json": &text}); err != nil {
 		return "", err
 	}
 	if array != nil && text != nil {
@@ -139,7 +136,7 @@ func decodeTasks(data json.RawMessage) ([]task.Task, error) {
 		data = json.RawMessage(unfence(text))
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, missing("tasks")
+		return nil, call.Missing("tasks")
 	}
 	var items []json.RawMessage
 	if json.Unmarshal(data, &items) == nil && items != nil {
@@ -224,7 +221,7 @@ func (g delegation) delegate(ctx context.Context, tasks []task.Task) ([]task.Res
 }
 
 func (g delegation) listAgents(_ context.Context, args json.RawMessage) (string, error) {
-	if err := decode(args, fields{}); err != nil {
+	if err := call.Decode(args, call.Fields{}); err != nil {
 		return "", err
 	}
 	var lines []string

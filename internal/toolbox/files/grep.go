@@ -1,4 +1,4 @@
-package toolbox
+package files
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"qq/internal/toolbox/call"
 	"qq/internal/toolbox/tree"
 	"qq/pkg/tool"
 )
@@ -27,7 +28,7 @@ const (
 )
 
 func grepSpec() tool.Spec {
-	return define("grep_file", tool.Reads,
+	return call.Define("grep_file", tool.Reads,
 		"Search files for a regular expression. Answers path:line: text. Obeys .gitignore.", `
 		"pattern":{"type":"string","description":"RE2 regular expression, matched against each line"},
 		"path":{"type":"string","description":"file or folder, default ."},
@@ -41,13 +42,13 @@ func (w *workspace) grepFile(ctx context.Context, args json.RawMessage) (string,
 	var pattern, start, glob string
 	var ignoreCase bool
 	var near, limit int
-	err := decode(args, fields{"pattern": &pattern, "path": &start, "glob": &glob,
+	err := call.Decode(args, call.Fields{"pattern": &pattern, "path": &start, "glob": &glob,
 		"ignore_case": &ignoreCase, "context": &near, "limit": &limit})
 	if err != nil {
 		return "", err
 	}
 	if pattern == "" {
-		return "", missing("pattern")
+		return "", call.Missing("pattern")
 	}
 	p, err := tree.Compile(pattern, ignoreCase)
 	if err != nil {
@@ -58,7 +59,7 @@ func (w *workspace) grepFile(ctx context.Context, args json.RawMessage) (string,
 		return "", err
 	}
 	s := tree.Search{Pattern: p, Workers: w.workers, Show: shower(p),
-		Context: bounded(near, 0, maxContext), Limit: bounded(limit, defaultMatches, maxMatches)}
+		Context: call.Bounded(near, 0, maxContext), Limit: call.Bounded(limit, defaultMatches, maxMatches)}
 	rel, isDir, err := w.look(start)
 	if err != nil {
 		return "", err

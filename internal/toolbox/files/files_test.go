@@ -1,4 +1,4 @@
-package toolbox
+package files
 
 import (
 	"bufio"
@@ -20,6 +20,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"qq/internal/toolbox/calltest"
 )
 
 func numbered(from, to int) string {
@@ -46,7 +48,7 @@ func TestReadFile(t *testing.T) {
 		"nullate": strings.Repeat("x", 9000) + "\x00",
 	})
 	read := func(path string, more ...any) string {
-		return call(t, set, "read_file", with(append([]any{"path", path}, more...)...)).Content
+		return calltest.Run(t, set, "read_file", calltest.Args(append([]any{"path", path}, more...)...)).Content
 	}
 	assert.Equal(t, "[the file is empty]", read("empty"))
 	assert.Equal(t, "one\ntwo", read("short"))
@@ -145,14 +147,14 @@ func TestReadFileRefusesPipes(t *testing.T) {
 	dir, set := plant(t, nil)
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	for _, name := range []string{"read_file", "grep_file"} {
-		args := with("path", "pipe")
+		args := calltest.Args("path", "pipe")
 		if name == "grep_file" {
-			args = with("path", "pipe", "pattern", "x")
+			args = calltest.Args("path", "pipe", "pattern", "x")
 		}
-		assert.Equal(t, "Error: pipe is not a regular file", call(t, set, name, args).Content)
+		assert.Equal(t, "Error: pipe is not a regular file", calltest.Run(t, set, name, args).Content)
 	}
-	assert.Equal(t, "[no matches]", call(t, set, "grep_file", with("pattern", "x")).Content)
-	assert.Equal(t, "pipe (not a regular file)", call(t, set, "list_directory", "{}").Content)
+	assert.Equal(t, "[no matches]", calltest.Run(t, set, "grep_file", calltest.Args("pattern", "x")).Content)
+	assert.Equal(t, "pipe (not a regular file)", calltest.Run(t, set, "list_directory", "{}").Content)
 }
 
 func TestListFiles(t *testing.T) {
@@ -176,7 +178,7 @@ func TestListFiles(t *testing.T) {
 		`{"pattern":"[a"}`:                    `Error: "[a" is not a glob: use for example **/*.go`,
 		`{"pattern":"{a}{b}{c}{d}{e}{f}{g}"}`: "Error: glob is too long: at most 500 characters and 6 braces",
 	} {
-		assert.Equal(t, want, call(t, set, "list_files", args).Content, args)
+		assert.Equal(t, want, calltest.Run(t, set, "list_files", args).Content, args)
 	}
 }
 
@@ -186,10 +188,10 @@ func TestListFilesLimit(t *testing.T) {
 		files[fmt.Sprintf("f%04d", i)] = ""
 	}
 	_, set := plant(t, files)
-	lines := strings.Split(call(t, set, "list_files", "{}").Content, "\n")
+	lines := strings.Split(calltest.Run(t, set, "list_files", "{}").Content, "\n")
 	assert.Len(t, lines, 1001)
 	assert.Equal(t, "[200 more files: narrow the pattern]", lines[1000])
-	lines = strings.Split(call(t, set, "list_directory", "{}").Content, "\n")
+	lines = strings.Split(calltest.Run(t, set, "list_directory", "{}").Content, "\n")
 	assert.Len(t, lines, 1001)
 	assert.Equal(t, "[200 more entries: use list_files with a pattern]", lines[1000])
 }
@@ -199,8 +201,8 @@ func TestGlobsAreBounded(t *testing.T) {
 	deep := strings.Repeat("a/", 60)
 	_, set := plant(t, map[string]string{deep + "b": ""})
 	start := time.Now()
-	call(t, set, "list_files", with("pattern", strings.Repeat("**/a/", 50)+"x"))
-	call(t, set, "list_files", with("pattern", strings.Repeat("{a,a/a,**}/", 6)+"x"))
+	calltest.Run(t, set, "list_files", calltest.Args("pattern", strings.Repeat("**/a/", 50)+"x"))
+	calltest.Run(t, set, "list_files", calltest.Args("pattern", strings.Repeat("{a,a/a,**}/", 6)+"x"))
 	assert.Less(t, time.Since(start), 20*time.Second)
 }
 
@@ -208,10 +210,10 @@ func TestListDirectory(t *testing.T) {
 	dir, set := plant(t, map[string]string{"b.txt": "12345", "a/x": "", ".hid": "", "c": "1", "a-b": ""})
 	require.NoError(t, os.Symlink("b.txt", filepath.Join(dir, "link")))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "void"), 0o700))
-	assert.Equal(t, ".hid 0\na/\na-b 0\nb.txt 5\nc 1\nlink -> b.txt\nvoid/", call(t, set, "list_directory", "{}").Content)
-	assert.Equal(t, "x 0", call(t, set, "list_directory", `{"path":"a"}`).Content)
-	assert.Equal(t, "[the folder is empty]", call(t, set, "list_directory", `{"path":"void"}`).Content)
-	assert.Equal(t, "Error: b.txt is a file: use read_file", call(t, set, "list_directory", `{"path":"b.txt"}`).Content)
+	assert.Equal(t, ".hid 0\na/\na-b 0\nb.txt 5\nc 1\nlink -> b.txt\nvoid/", calltest.Run(t, set, "list_directory", "{}").Content)
+	assert.Equal(t, "x 0", calltest.Run(t, set, "list_directory", `{"path":"a"}`).Content)
+	assert.Equal(t, "[the folder is empty]", calltest.Run(t, set, "list_directory", `{"path":"void"}`).Content)
+	assert.Equal(t, "Error: b.txt is a file: use read_file", calltest.Run(t, set, "list_directory", `{"path":"b.txt"}`).Content)
 }
 
 func TestGrepFile(t *testing.T) {
@@ -240,13 +242,13 @@ func TestGrepFile(t *testing.T) {
 		`{"pattern":"x$","path":"wide"}`:                    "wide:1: …" + strings.Repeat("x", 300),
 		`{"pattern":"^é","path":"wide"}`:                    "wide:1: " + strings.Repeat("é", 300) + "…",
 	} {
-		assert.Equal(t, want, call(t, set, "grep_file", args).Content, args)
+		assert.Equal(t, want, calltest.Run(t, set, "grep_file", args).Content, args)
 	}
 }
 
 func TestGrepFileLimit(t *testing.T) {
 	_, set := plant(t, map[string]string{"a": numbered(1, 150), "b": numbered(1, 150)})
-	lines := strings.Split(call(t, set, "grep_file", `{"pattern":"line"}`).Content, "\n")
+	lines := strings.Split(calltest.Run(t, set, "grep_file", `{"pattern":"line"}`).Content, "\n")
 	assert.Len(t, lines, 201)
 	assert.Equal(t, "b:50: line 50", lines[199])
 	assert.Equal(t, "[100 more matches: narrow the pattern, the path or the glob]", lines[200])
@@ -276,12 +278,12 @@ func TestNoPathLeadsOut(t *testing.T) {
 		path := strings.Join(rapid.SliceOfN(rapid.SampledFrom(names), 0, 6).Draw(rt, "path"), "/")
 		path = rapid.SampledFrom([]string{"", "", "/", top + "/", dir + "/", dir + "/../"}).Draw(rt, "prefix") + path
 		for _, c := range []struct{ name, args string }{
-			{"read_file", with("path", path)},
-			{"list_files", with("path", path)},
-			{"list_directory", with("path", path)},
-			{"grep_file", with("path", path, "pattern", "OUTSIDE|inside")},
+			{"read_file", calltest.Args("path", path)},
+			{"list_files", calltest.Args("path", path)},
+			{"list_directory", calltest.Args("path", path)},
+			{"grep_file", calltest.Args("path", path, "pattern", "OUTSIDE|inside")},
 		} {
-			r := call(t, set, c.name, c.args)
+			r := calltest.Run(t, set, c.name, c.args)
 			if strings.Contains(r.Content, secret) {
 				rt.Fatalf("%s %s: %s", c.name, c.args, r.Content)
 			}

@@ -1,4 +1,13 @@
-package toolbox
+// Package files holds the tools that look into the working directory.
+//
+// Every path goes through one place (workspace): it stays inside the working
+// directory, links included, and files that look like secrets are listed but
+// not read. Every tree of files goes through one place as well, package
+// tree, which obeys .gitignore.
+//
+// Not promised: that a secret is recognised in a file of another name, and
+// that a tree which changes meanwhile is seen at one moment.
+package files
 
 import (
 	"errors"
@@ -10,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 
+	"qq/internal/toolbox/call"
 	"qq/pkg/tool"
 )
 
@@ -20,24 +30,24 @@ type workspace struct {
 	dirs    []string // absolute names of the root: as given, and without links
 }
 
-// Options of [Files]. The zero value is the usual choice.
+// Options of [Tools]. The zero value is the usual choice.
 type Options struct {
 	// Workers is how many files grep_file searches at once; 0 means what the
 	// machine has.
 	Workers int
 }
 
-// Files returns the tools that look into the working directory root: read_file,
+// Tools returns the tools that look into the working directory root: read_file,
 // list_files, list_directory and grep_file. They use root until the last call
 // has ended; closing it is the business of the caller.
-func Files(root *os.Root, opts Options) tool.Set {
+func Tools(root *os.Root, opts Options) tool.Set {
 	w := newWorkspace(root)
 	w.workers = opts.Workers
 	return tool.Set{
-		function{readSpec(), w.readFile},
-		function{listSpec(), w.listFiles},
-		function{directorySpec(), w.listDirectory},
-		function{grepSpec(), w.grepFile},
+		call.Function{About: readSpec(), Do: call.Text(w.readFile)},
+		call.Function{About: listSpec(), Do: call.Text(w.listFiles)},
+		call.Function{About: directorySpec(), Do: call.Text(w.listDirectory)},
+		call.Function{About: grepSpec(), Do: call.Text(w.grepFile)},
 	}
 }
 

@@ -1,4 +1,4 @@
-package toolbox
+package files
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"qq/internal/toolbox/call"
 	"qq/pkg/tool"
 )
 
@@ -25,7 +26,7 @@ const (
 )
 
 func readSpec() tool.Spec {
-	return define("read_file", tool.Reads,
+	return call.Define("read_file", tool.Reads,
 		"Read a text file. Long files come in parts: the last line then says where to read on.", `
 		"path":{"type":"string","description":"path relative to the working directory"},
 		"start_line":{"type":"integer","description":"first line, default 1"},
@@ -35,11 +36,11 @@ func readSpec() tool.Spec {
 func (w *workspace) readFile(ctx context.Context, args json.RawMessage) (string, error) {
 	var path string
 	var start, end int
-	if err := decode(args, fields{"path": &path, "start_line": &start, "end_line": &end}); err != nil {
+	if err := call.Decode(args, call.Fields{"path": &path, "start_line": &start, "end_line": &end}); err != nil {
 		return "", err
 	}
 	if path == "" {
-		return "", missing("path")
+		return "", call.Missing("path")
 	}
 	start = max(start, 1)
 	if end <= 0 {

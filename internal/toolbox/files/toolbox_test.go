@@ -1,8 +1,6 @@
-package toolbox
+package files
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"qq/internal/toolbox/calltest"
 	"qq/pkg/tool"
 )
 
@@ -31,65 +30,13 @@ func plant(t testing.TB, files map[string]string) (string, tool.Set) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { root.Close() })
-	return dir, Files(root, Options{})
-}
-
-// call runs one tool.
-func call(t testing.TB, set tool.Set, name, args string) tool.Result {
-	t.Helper()
-	f, ok := set.Lookup(name)
-	require.True(t, ok, name)
-	r := f.Run(context.Background(), json.RawMessage(args))
-	if r.Failed != (strings.HasPrefix(r.Content, "Error: ") || strings.HasPrefix(r.Content, "Child agent error: ")) {
-		t.Errorf("failed is %v: %s", r.Failed, r.Content)
-	}
-	return r
-}
-
-// with is the arguments of a call, from keys and values.
-func with(pairs ...any) string {
-	args := map[string]any{}
-	for i := 0; i < len(pairs); i += 2 {
-		args[pairs[i].(string)] = pairs[i+1]
-	}
-	data, err := json.Marshal(args)
-	if err != nil {
-		panic(err)
-	}
-	return string(data)
+	return dir, Tools(root, Options{})
 }
 
 // What a tool says that it accepts is what its schema says.
 func TestSpecs(t *testing.T) {
-	_, files := plant(t, nil)
-	set := append(files, Delegation(nil, func() []AgentInfo { return nil })...)
-	assert.Equal(t, []string{"read_file", "list_files", "list_directory", "grep_file", "delegate_task", "run_parallel_tasks", "list_agents"}, set.Names())
-	total := 0
-	for _, s := range set.Specs() {
-		var schema struct {
-			Type       string
-			Properties map[string]struct{ Type string }
-			Required   []string
-		}
-		require.NoError(t, json.Unmarshal(s.Parameters, &schema), "%s: %s", s.Name, s.Parameters)
-		assert.Equal(t, "object", schema.Type)
-		total += len(s.Description) + len(s.Parameters)
-		if s.Name == "delegate_task" {
-			continue // pkg/task says what it accepts
-		}
-		r := call(t, set, s.Name, `{"no such":1}`)
-		_, accepted, _ := strings.Cut(r.Content, "(accepted: ")
-		if len(schema.Properties) == 0 {
-			assert.Equal(t, "none)", accepted)
-			continue
-		}
-		names := strings.Split(strings.TrimSuffix(accepted, ")"), ", ")
-		assert.Len(t, names, len(schema.Properties), s.Name)
-		for _, n := range names {
-			assert.Contains(t, schema.Properties, n, s.Name)
-		}
-	}
-	assert.Less(t, total, 4500, "the tools are sent with every request")
+	_, set := plant(t, nil)
+	calltest.CheckSpecs(t, set, 3000)
 }
 
 func TestArguments(t *testing.T) {
@@ -115,22 +62,21 @@ func TestArguments(t *testing.T) {
 		`{"path":"a","start_line":3,"end_line":2}`:       `Error: end_line 2 is before start_line 3`,
 		`{"path":"a","start_line":9}`:                    `Error: a has 3 lines: start_line 9 is after its end`,
 	} {
-		assert.Equal(t, want, call(t, set, "read_file", args).Content, args)
+		assert.Equal(t, want, calltest.Run(t, set, "read_file", args).Content, args)
 	}
-	assert.Equal(t, "a:1: 1", call(t, set, "grep_file", `{"pattern":"1","ignore_case":"True"}`).Content)
+	assert.Equal(t, "a:1: 1", calltest.Run(t, set, "grep_file", `{"pattern":"1","ignore_case":"True"}`).Content)
 	assert.Equal(t, `Error: argument "ignore_case" must be true or false (accepted: context, glob, ignore_case, limit, path, pattern)`,
-		call(t, set, "grep_file", `{"pattern":"1","ignore_case":"maybe"}`).Content)
+		calltest.Run(t, set, "grep_file", `{"pattern":"1","ignore_case":"maybe"}`).Content)
 }
 
 func FuzzArguments(f *testing.F) {
-	for _, s := range []string{`{"path":"a"}`, `{"path":"../x","start_line":"9"}`, `"{}"`, `{"pattern":"(","glob":"{"}`, `{"tasks":[{"task":1}]}`, `{"tasks_json":"[{}]"}`} {
+	for _, s := range []string{`{"path":"a"}`, `{"path":"../x","start_line":"9"}`, `"{}"`, `{"pattern":"(","glob":"{"}`} {
 		f.Add(s)
 	}
 	_, set := plant(f, map[string]string{"a": "1\n", "b/c": "2\n"})
-	set = append(set, Delegation(echo{}, func() []AgentInfo { return nil })...)
 	f.Fuzz(func(t *testing.T, args string) {
 		for _, name := range set.Names() {
-			call(t, set, name, args)
+			calltest.Run(t, set, name, args)
 		}
 	})
 }
@@ -164,20 +110,20 @@ func TestPathsStayInside(t *testing.T) {
 		"a\x00":                   "Error: the path contains a NUL character",
 		"dangling":                "Error: dangling does not exist: look with list_directory at a",
 	} {
-		assert.Equal(t, want, call(t, set, "read_file", with("path", path)).Content, path)
+		assert.Equal(t, want, calltest.Run(t, set, "read_file", calltest.Args("path", path)).Content, path)
 	}
 	for _, name := range []string{"list_files", "list_directory", "grep_file"} {
 		for _, path := range []string{"up", "abs", "..", "/", "up/outside"} {
-			args := with("path", path)
+			args := calltest.Args("path", path)
 			if name == "grep_file" {
-				args = with("path", path, "pattern", "S")
+				args = calltest.Args("path", path, "pattern", "S")
 			}
-			r := call(t, set, name, args)
+			r := calltest.Run(t, set, name, args)
 			assert.True(t, r.Failed, "%s %s: %s", name, path, r.Content)
 		}
 	}
-	assert.Equal(t, "a/x", call(t, set, "list_files", with("path", "in")).Content)
-	assert.Equal(t, "a/x:1: inside", call(t, set, "grep_file", with("path", "absin", "pattern", "i")).Content)
+	assert.Equal(t, "a/x", calltest.Run(t, set, "list_files", calltest.Args("path", "in")).Content)
+	assert.Equal(t, "a/x:1: inside", calltest.Run(t, set, "grep_file", calltest.Args("path", "absin", "pattern", "i")).Content)
 }
 
 func TestMissingFileNamesTheNearest(t *testing.T) {
@@ -190,7 +136,7 @@ func TestMissingFileNamesTheNearest(t *testing.T) {
 		"doc/x.md":      "Error: doc/x.md does not exist. Similar: docs",
 		"src/a/b/c/d.x": "Error: src/a/b/c/d.x does not exist: look with list_directory at src",
 	} {
-		got := call(t, set, "read_file", with("path", path)).Content
+		got := calltest.Run(t, set, "read_file", calltest.Args("path", path)).Content
 		assert.True(t, strings.HasPrefix(got, want), got)
 	}
 }
@@ -207,16 +153,16 @@ func TestSecrets(t *testing.T) {
 	require.NoError(t, os.Symlink(".env", filepath.Join(dir, "innocent.txt")))
 	for _, f := range append(secret, "innocent.txt") {
 		want := fmt.Sprintf("Error: %s looks like a file of secrets and is not read", f)
-		assert.Equal(t, want, call(t, set, "read_file", with("path", f)).Content)
-		assert.Equal(t, want, call(t, set, "grep_file", with("path", f, "pattern", "token")).Content)
+		assert.Equal(t, want, calltest.Run(t, set, "read_file", calltest.Args("path", f)).Content)
+		assert.Equal(t, want, calltest.Run(t, set, "grep_file", calltest.Args("path", f, "pattern", "token")).Content)
 	}
 	for _, f := range open {
-		assert.Equal(t, "token\n", call(t, set, "read_file", with("path", f)).Content, f)
+		assert.Equal(t, "token\n", calltest.Run(t, set, "read_file", calltest.Args("path", f)).Content, f)
 	}
-	found := call(t, set, "grep_file", with("pattern", "token")).Content
+	found := calltest.Run(t, set, "grep_file", calltest.Args("pattern", "token")).Content
 	assert.Equal(t, len(open), strings.Count(found, ": token"))
 	assert.True(t, strings.HasSuffix(found, fmt.Sprintf("\n[%d files that look like secrets were skipped]", len(secret))), found)
-	listed := call(t, set, "list_files", "{}").Content
+	listed := calltest.Run(t, set, "list_files", "{}").Content
 	for _, f := range secret {
 		assert.Contains(t, listed, f)
 	}
@@ -230,5 +176,5 @@ func TestSecretsInTheRootItself(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	assert.True(t, call(t, Files(root, Options{}), "read_file", with("path", "config")).Failed)
+	assert.True(t, calltest.Run(t, Tools(root, Options{}), "read_file", calltest.Args("path", "config")).Failed)
 }

@@ -1,0 +1,82 @@
+// Package call is what every tool of the toolbox is made of: the description of
+// a tool, its arguments, and what its function answers.
+//
+// Arguments come from models. An unknown argument or a wrong type is answered
+// with its name and the accepted ones; a number or a flag written as text is
+// taken. What went wrong is a failed result that begins with "Error: ".
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"qq/pkg/tool"
+)
+
+// Function is a tool made of a description and a function. With a Planner the
+// tool tells beforehand what a call would do.
+type Function struct {
+	About tool.Spec
+	Do    func(ctx context.Context, args json.RawMessage) (Answer, error)
+	// Intent says what a call would do; nil means what About says. An error is the
+	// answer to the call: nobody is asked about what cannot work.
+	Intent func(ctx context.Context, args json.RawMessage) (tool.Intent, error)
+}
+
+// Answer is what a call of a Function came to.
+type Answer struct {
+	Text    string
+	Changed []string // files that the call changed
+}
+
+// Text makes the function of a tool of one that answers with text alone.
+func Text(do func(context.Context, json.RawMessage) (string, error)) func(context.Context, json.RawMessage) (Answer, error) {
+	return func(ctx context.Context, args json.RawMessage) (Answer, error) {
+		text, err := do(ctx, args)
+		return Answer{Text: text}, err
+	}
+}
+
+var _ tool.Planner = Function{}
+
+// Spec implements tool.Tool.
+func (f Function) Spec() tool.Spec { return f.About }
+
+// Run implements tool.Tool.
+func (f Function) Run(ctx context.Context, args json.RawMessage) tool.Result {
+	a, err := f.Do(ctx, args)
+	if err == nil {
+		return tool.Result{Content: a.Text, Changed: a.Changed}
+	}
+	r := tool.Failure("Error: " + err.Error())
+	if plain, ok := errors.AsType[Plain](err); ok {
+		r.Content = string(plain)
+	}
+	r.Changed = a.Changed
+	return r
+}
+
+// Plan implements tool.Planner.
+func (f Function) Plan(ctx context.Context, args json.RawMessage) (tool.Intent, error) {
+	if f.Intent == nil {
+		return tool.Intent{}, nil
+	}
+	return f.Intent(ctx, args)
+}
+
+// Plain is an error whose text goes to the model as it is, without "Error: ".
+type Plain string
+
+func (p Plain) Error() string { return string(p) }
+
+// Define makes the specification of a tool. properties is the inside of the
+// "properties" of its JSON Schema, required names those that must be there.
+func Define(name string, effect tool.Effect, description, properties string, required ...string) tool.Spec {
+	schema := `{"type":"object","properties":{` + strings.Join(strings.Fields(properties), " ") + `}`
+	if len(required) > 0 {
+		schema += `,"required":["` + strings.Join(required, `","`) + `"]`
+	}
+	return tool.Spec{Name: name, Description: description, Effect: effect, Parameters: json.RawMessage(schema + `}`)}
+}

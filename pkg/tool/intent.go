@@ -1,0 +1,97 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Risk is how much harm a call may do.
+type Risk string
+
+// Risks. The zero Risk is what the effect of the tool says: see [Effect.Risk].
+const (
+	Low    Risk = "low"
+	Medium Risk = "medium"
+	High   Risk = "high"
+)
+
+// Risk is that of a call of which nothing more is known than its effect.
+func (e Effect) Risk() Risk {
+	switch e {
+	case Reads:
+		return Low
+	case Executes:
+		return High
+	}
+	return Medium
+}
+
+// Intent is what one call would do, known before it runs.
+type Intent struct {
+	Tool   string `json:"tool"`
+	Effect Effect `json:"effect"`
+	Risk   Risk   `json:"risk"`
+	// Paths are the files and folders that the call touches, relative to the
+	// working directory, with slashes.
+	Paths []string `json:"paths,omitempty"`
+	// Summary is one line for a person: "edit docs/how.md", "run: go test ./...".
+	Summary string `json:"summary"`
+	// Preview shows what a decision depends on: a diff, a command line, the tasks.
+	Preview string `json:"preview,omitempty"`
+}
+
+// Planner is a Tool that can tell beforehand what a call would do.
+type Planner interface {
+	Tool
+	// Plan changes nothing. Fields that it leaves empty are filled in from the
+	// Spec. An error is the answer to a call that cannot work: nobody is asked
+	// about it.
+	Plan(ctx context.Context, args json.RawMessage) (Intent, error)
+}
+
+// Plan says what calling t with args would do.
+func Plan(ctx context.Context, t Tool, args json.RawMessage) (Intent, error) {
+	spec := t.Spec()
+	var in Intent
+	if p, ok := t.(Planner); ok {
+		var err error
+		if in, err = p.Plan(ctx, args); err != nil {
+			return in, err
+		}
+	}
+	in.Tool = spec.Name
+	if in.Effect == "" {
+		in.Effect = spec.Effect
+	}
+	if in.Risk == "" {
+		in.Risk = in.Effect.Risk()
+	}
+	if in.Summary == "" {
+		in.Summary = spec.Name
+	}
+	return in, nil
+}
+
+// Decision is the answer to the question whether a call may run.
+type Decision struct {
+	Allowed bool `json:"allowed"`
+	// Reason says why not, in words for the model and for a person.
+	Reason string `json:"reason,omitempty"`
+}
+
+// grantKey is the key of the Intent that was allowed.
+type grantKey struct{}
+
+// WithGrant marks ctx as that of a call whose Intent was allowed by somebody who
+// has the right to.
+func WithGrant(ctx context.Context, in Intent) context.Context {
+	return context.WithValue(ctx, grantKey{}, in)
+}
+
+// Granted returns what was allowed for the call of ctx. A tool that does more
+// than its effect says, such as reading a file of secrets, does it only with
+// that.
+func Granted(ctx context.Context) (Intent, bool) {
+	in, ok := ctx.Value(grantKey{}).(Intent)
+	return in, ok
+}
