@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // Type names a kind of fact.
@@ -29,6 +30,9 @@ const (
 	Token            Type = "token"
 	BatchStart       Type = "batch_start"
 	BatchComplete    Type = "batch_complete"
+	// A call waits for an approval, and what became of the question.
+	ValidationRequired Type = "validation_required"
+	ValidationResolved Type = "validation_resolved"
 )
 
 // Version is the version of the schema of Event.
@@ -60,6 +64,14 @@ type Event struct {
 	DurationMS int64        `json:"duration_ms,omitempty"`
 	Count      int          `json:"count,omitempty"` // batch_start, batch_complete
 	Result     *task.Result `json:"result,omitempty"`
+
+	// Of validation_required and validation_resolved: which question, who asks
+	// (the agents from the root to the one that calls), what, and the decision
+	// (once, session, no, unanswered, cancelled).
+	QuestionID string       `json:"question_id,omitempty"`
+	Chain      []string     `json:"chain,omitempty"`
+	Intent     *tool.Intent `json:"intent,omitempty"`
+	Decision   string       `json:"decision,omitempty"`
 }
 
 // Sink takes events.

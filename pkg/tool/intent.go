@@ -79,6 +79,16 @@ type Decision struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// RefusedError says that a call was not allowed, for a reason that the model
+// reads. What an agent wanted to do and was not allowed to is part of how its
+// task ended.
+type RefusedError struct {
+	Tool   string
+	Reason string
+}
+
+func (e *RefusedError) Error() string { return e.Tool + " was refused: " + e.Reason }
+
 // grantKey is the key of the Intent that was allowed.
 type grantKey struct{}
 
