@@ -20,6 +20,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -287,15 +288,27 @@ func (l *loader) clean(s Setting, value, dir string) string {
 	switch s.Kind {
 	case Host:
 		value = strings.Trim(value, `"'`) // as Ollama does
-	case Path:
-		if rest, ok := strings.CutPrefix(value, "~/"); ok && l.env["HOME"] != "" {
-			value = filepath.Join(l.env["HOME"], rest)
+	case Folders:
+		folders := filepath.SplitList(value)
+		for i, f := range folders {
+			folders[i] = l.atHome(strings.TrimSpace(f))
 		}
+		value = strings.Join(folders, string(filepath.ListSeparator))
+	case Path:
+		value = l.atHome(value)
 		if value != "" && !filepath.IsAbs(value) {
 			value = filepath.Join(dir, value)
 		}
 	}
 	return value
+}
+
+// atHome resolves the ~/ of a path.
+func (l *loader) atHome(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok && l.env["HOME"] != "" {
+		return filepath.Join(l.env["HOME"], rest)
+	}
+	return path
 }
 
 // parse checks value and stores it in c. It returns the value as it is shown.
@@ -326,9 +339,42 @@ func (s Setting) parse(c *Config, value string) (string, error) {
 		if err := s.word(value); err != nil {
 			return value, err
 		}
-		*field = value
+		if *field = value; value == None && s.Default == None {
+			*field = ""
+		}
+	case *[]string:
+		words, err := s.words(value)
+		if err != nil {
+			return value, err
+		}
+		*field = words
 	}
 	return value, nil
+}
+
+// words parses a list.
+func (s Setting) words(value string) ([]string, error) {
+	if value == None {
+		return nil, nil
+	}
+	separator := ","
+	if s.Kind == Folders {
+		separator = string(filepath.ListSeparator)
+	}
+	var words []string
+	for word := range strings.SplitSeq(value, separator) {
+		word = strings.TrimSpace(word)
+		switch {
+		case word == "":
+			continue
+		case s.Kind == Folders && !filepath.IsAbs(word):
+			return nil, fmt.Errorf("%s is no absolute path", quoted(word))
+		case s.Kind == List && strings.ContainsFunc(word, unicode.IsSpace):
+			return nil, fmt.Errorf("%s contains a space", quoted(word))
+		}
+		words = append(words, word)
+	}
+	return words, nil
 }
 
 // seconds parses 300, 0.5, 90s or 5m.
@@ -352,6 +398,10 @@ func (s Setting) word(value string) error {
 		return fmt.Errorf("it contains a space")
 	}
 	switch s.Kind {
+	case Choice:
+		if !slices.Contains(s.Values, value) {
+			return fmt.Errorf("it is none of these")
+		}
 	case Model:
 		name, ok := strings.CutPrefix(value, "ollama:")
 		if value == "auto" || value == "extract" || ok && name != "" {

@@ -50,7 +50,7 @@ func TestDefaults(t *testing.T) {
 	}
 	c.from = nil
 	assert.Equal(t, Config{ChildTimeout: 300 * time.Second, MaxParallel: 5, MaxDepth: 3, MaxChildren: 200, MaxOutput: 50000,
-		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", Home: state, LogDir: filepath.Join(state, "logs")}, c)
+		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", Approve: "ask", Home: state, LogDir: filepath.Join(state, "logs")}, c)
 }
 
 func TestPrecedence(t *testing.T) {
@@ -107,6 +107,12 @@ func TestValues(t *testing.T) {
 		{"QQ_MODEL=ollama:qwen3:8b", func(c Config) any { return c.Model }, "ollama:qwen3:8b"},
 		{"OLLAMA_HOST='https://models.example/api'", func(c Config) any { return c.OllamaHost }, "https://models.example/api"},
 		{"OLLAMA_HOST=[::1]:99", func(c Config) any { return c.OllamaHost }, "[::1]:99"},
+		{"QQ_APPROVE=auto", func(c Config) any { return c.Approve }, "auto"},
+		{"QQ_ALLOW=edit_file, run_pty_cmd,", func(c Config) any { return c.Allow }, []string{"edit_file", "run_pty_cmd"}},
+		{"QQ_DENY=none", func(c Config) any { return c.Deny }, []string(nil)},
+		{"QQ_SEARCH=none", func(c Config) any { return c.Search }, ""},
+		{"QQ_SEARCH=searxng=http://localhost:8080", func(c Config) any { return c.Search }, "searxng=http://localhost:8080"},
+		{"QQ_WRITABLE=~/.cache:/var/x", func(c Config) any { return c.Writable }, []string{filepath.Join(p.home, ".cache"), "/var/x"}},
 		{"QQ_HOME=~/x", func(c Config) any { return c.LogDir }, filepath.Join(p.home, "x", "logs")},
 		{"QQ_HOME=x", func(c Config) any { return c.Home }, filepath.Join(p.dir, "x")},
 		{"XDG_STATE_HOME=/state", func(c Config) any { return c.Home }, "/state/qq"},
@@ -139,6 +145,9 @@ func TestBadValues(t *testing.T) {
 		{"QQ_AGENT=\xff", "not UTF-8"},
 		{"OLLAMA_HOST=localhost:99999", `"99999" is no port`},
 		{"OLLAMA_HOST=ftp://localhost", `"ftp" is no scheme`},
+		{"QQ_APPROVE=yes", `QQ_APPROVE (environment) is "yes": it is none of these`},
+		{"QQ_ALLOW=run it", `"run it" contains a space`},
+		{"QQ_WRITABLE=cache", `"cache" is no absolute path`},
 		{"QQ_HOME=   ", "it is empty"},
 		{"QQ_AGENT=" + strings.Repeat("x ", 500), `xx..."`[2:]},
 	}
@@ -178,13 +187,13 @@ func TestNoHome(t *testing.T) {
 
 func TestUnknownNames(t *testing.T) {
 	p := newPlace(t)
-	p.write("work/.env", "QQ_APPROVE=auto\nDATABASE_URL=x\n")
+	p.write("work/.env", "QQ_NO_SUCH=auto\nDATABASE_URL=x\n")
 	c, err := p.load(nil, "QQ_MAX_PARALEL=3", "QQX=1", "QQ_SOMETHING_ELSE=1")
 	require.NoError(t, err)
 	assert.Equal(t, []string{
 		`"QQ_MAX_PARALEL" (environment) is no setting: did you mean QQ_MAX_PARALLEL?`,
 		`"QQ_SOMETHING_ELSE" (environment) is no setting: ` + "`qq config` lists them",
-		`"QQ_APPROVE" (.env) is no setting: ` + "`qq config` lists them",
+		`"QQ_NO_SUCH" (.env) is no setting: ` + "`qq config` lists them",
 	}, c.Warnings)
 }
 
@@ -208,6 +217,12 @@ func TestCheckoutIsNotTrusted(t *testing.T) {
 	}{
 		{"QQ_HOME=here", "QQ_HOME", "QQ_HOME in .env is ignored", false},
 		{"QQ_RECURSION_DEPTH=9", "QQ_RECURSION_DEPTH", "QQ_RECURSION_DEPTH in .env is ignored", false},
+		{"QQ_APPROVE=auto", "QQ_APPROVE", "QQ_APPROVE in .env is ignored", false},
+		{"QQ_ALLOW=run_pty_cmd", "QQ_ALLOW", "QQ_ALLOW in .env is ignored", false},
+		{"QQ_WRITABLE=/etc", "QQ_WRITABLE", "QQ_WRITABLE in .env is ignored", false},
+		{"QQ_SEARCH=searxng=http://evil", "QQ_SEARCH", "QQ_SEARCH in .env is ignored", false},
+		{"QQ_WEB_ALLOW=localhost", "QQ_WEB_ALLOW", "QQ_WEB_ALLOW in .env is ignored", false},
+		{"QQ_DENY=run_pty_cmd", "QQ_DENY", "", true},
 		{"QQ_LOG_DIR=/etc", "QQ_LOG_DIR", "only name a folder inside it", false},
 		{"QQ_LOG_DIR=../x", "QQ_LOG_DIR", "only name a folder inside it", false},
 		{"QQ_LOG_DIR=~/x", "QQ_LOG_DIR", "only name a folder inside it", false},

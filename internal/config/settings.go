@@ -17,7 +17,13 @@ const (
 	Model               // auto, extract or ollama:NAME
 	Host                // host, host:port or an http(s) URL
 	Path                // a folder
+	Choice              // one of Setting.Values
+	List                // words between commas, or none
+	Folders             // folders between colons, or none
 )
+
+// None is the value of a list that is empty.
+const None = "none"
 
 // Setting is one row of the table of settings.
 type Setting struct {
@@ -25,9 +31,10 @@ type Setting struct {
 	Default string
 	Doc     string // one line
 	Kind    Kind
-	Min     int    // the least value of a Count
-	Flag    string // the flag that overrides it, without dashes; may be empty
-	Example string // what .env.example sets; empty leaves its line a comment
+	Min     int      // the least value of a Count
+	Values  []string // of a Choice
+	Flag    string   // the flag that overrides it, without dashes; may be empty
+	Example string   // what .env.example sets; empty leaves its line a comment
 	// Guarded settings are ignored in the .env file of the working directory,
 	// which comes with a checkout and is nobody's decision.
 	Guarded bool
@@ -63,6 +70,24 @@ func Settings() []Setting {
 		{Name: "QQ_AGENT", Default: "default", Kind: Name, Flag: "agent",
 			Doc:   "agent for a run",
 			field: func(c *Config) any { return &c.Agent }},
+		{Name: "QQ_APPROVE", Default: "ask", Kind: Choice, Values: []string{"ask", "auto", "deny"}, Flag: "approve", Guarded: true,
+			Doc:   "what happens to a call that can do harm: `ask` on the terminal, `auto` allows it, `deny` refuses it",
+			field: func(c *Config) any { return &c.Approve }},
+		{Name: "QQ_ALLOW", Default: None, Kind: List, Flag: "allow", Guarded: true,
+			Doc:   "tools that are allowed without a question, such as `edit_file,run_pty_cmd`",
+			field: func(c *Config) any { return &c.Allow }},
+		{Name: "QQ_DENY", Default: None, Kind: List, Flag: "deny",
+			Doc:   "tools that nobody may use; stronger than `QQ_ALLOW`",
+			field: func(c *Config) any { return &c.Deny }},
+		{Name: "QQ_WRITABLE", Default: None, Kind: Folders, Guarded: true,
+			Doc:   "folders, besides the working directory, that shell commands may write to, such as `~/.cache/go-build`",
+			field: func(c *Config) any { return &c.Writable }},
+		{Name: "QQ_SEARCH", Default: None, Kind: Name, Guarded: true,
+			Doc:   "where `web_search` searches: `searxng=URL`, `brave` or `tavily` (with BRAVE_API_KEY or TAVILY_API_KEY); none: no such tool",
+			field: func(c *Config) any { return &c.Search }},
+		{Name: "QQ_WEB_ALLOW", Default: None, Kind: List, Guarded: true,
+			Doc:   "hosts that `web_fetch` may reach although their address is private, such as `wiki.local,localhost:8080`",
+			field: func(c *Config) any { return &c.WebAllow }},
 		{Name: "QQ_HOME", Default: "$XDG_STATE_HOME/qq", Kind: Path, Guarded: true,
 			Doc:   "sessions, ledger, logs (XDG_STATE_HOME is ~/.local/state unless set)",
 			field: func(c *Config) any { return &c.Home }},
@@ -88,6 +113,12 @@ func (s Setting) Accepts() string {
 		return "host, host:port, or a URL with http or https"
 	case Path:
 		return "the path of a folder"
+	case Choice:
+		return strings.Join(s.Values[:len(s.Values)-1], ", ") + " or " + s.Values[len(s.Values)-1]
+	case List:
+		return "words between commas, or " + None
+	case Folders:
+		return "absolute paths of folders between colons, or " + None
 	}
 	return "one word"
 }
@@ -136,6 +167,11 @@ type Config struct {
 	Model        string
 	OllamaHost   string
 	Agent        string
+	Approve      string   // ask, auto or deny
+	Allow, Deny  []string // tools
+	Writable     []string // absolute
+	Search       string   // as written; empty is none
+	WebAllow     []string
 	Home         string // absolute
 	LogDir       string // absolute
 	Depth        int
