@@ -9,13 +9,23 @@
 // any other. So a file whose own name is the name of the agent goes before one
 // that only claims it with "name:".
 //
+// What an agent may do is said once, by [Agent.Allows]: its tools without those
+// it is refused, and without those that change files when its role is
+// information-gathering. Such an agent, and whoever it asks, only looks
+// ([Agent.Gathers]). Tools that are not known are left out with a warning.
+//
+// Two agents have a prompt that is not simply the body of their file: one with a
+// prompt_template may have it written by a model ([Agent.Template]), and
+// [Temporary] makes one that another agent thought up, which never has more
+// tools than that.
+//
 // Names are compared without regard to case and to - and _. A name is letters,
 // digits, - and _: it cannot leave the folder of its file.
 //
 // Not promised: that a file that changes during a run is read again (a run
-// sees one version of each agent), and that a tool named here exists. Whether
-// an agent may use a tool is said by [Agent.Allows]; keeping to it is the
-// business of whoever runs the call.
+// sees one version of each agent), and that this machine offers a tool that is
+// named here. Keeping to [Agent.Allows], and keeping a shell from writing for an
+// agent that only looks, is the business of whoever runs the call.
 package agents
 
 import (
@@ -49,9 +59,10 @@ type Agent struct {
 	// Role is [Gathering] or [Modifying].
 	Role string `json:"role"`
 	// MaxTurns, Timeout and IdleTimeout are 0 for the limits of the run.
-	MaxTurns       int             `json:"max_turns,omitempty"`
-	Timeout        time.Duration   `json:"timeout_ns,omitempty"`
-	IdleTimeout    time.Duration   `json:"idle_timeout_ns,omitempty"`
+	MaxTurns    int           `json:"max_turns,omitempty"`
+	Timeout     time.Duration `json:"timeout_ns,omitempty"`
+	IdleTimeout time.Duration `json:"idle_timeout_ns,omitempty"`
+	// PromptTemplate asks a model for the system prompt: see [Agent.Template].
 	PromptTemplate string          `json:"prompt_template,omitempty"`
 	MCPServers     json.RawMessage `json:"mcp_servers,omitempty"` // as written, an object or a list
 	// CanDelegate overrides what Tools says about delegation, unless nil.
@@ -62,21 +73,42 @@ type Agent struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 	// Prompt is the system prompt.
 	Prompt string `json:"prompt"`
-	// Source is [BuiltIn] or the path of the file.
+	// Source is [BuiltIn], the path of the file, or who made it up.
 	Source string `json:"source,omitempty"`
 	// Warnings are remarks on a definition that works all the same.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Allows reports whether a may use the tool of that name.
+// Allows reports whether a may use the tool of that name. A gathering agent may
+// use none that changes files, whatever its list says.
 func (a Agent) Allows(tool string) bool {
+	k := kindOf(tool)
 	switch {
 	case slices.Contains(a.DisallowedTools, tool), slices.Contains(a.DisallowedTools, everyTool):
 		return false
-	case a.CanDelegate != nil && kindOf(tool) == delegates:
+	case k == changes && a.Gathers():
+		return false
+	case a.CanDelegate != nil && (k == delegates || k == attends || k == talks && *a.CanDelegate):
 		return *a.CanDelegate
 	}
 	return a.Tools == nil || slices.Contains(a.Tools, tool)
+}
+
+// Toolset returns the tools that a may use: those of this program, and those of
+// MCP servers that it names.
+func (a Agent) Toolset() []string {
+	tools := []string{}
+	for _, t := range KnownTools() {
+		if a.Allows(t) {
+			tools = append(tools, t)
+		}
+	}
+	for _, t := range a.Tools {
+		if kindOf(t) == unknown && a.Allows(t) {
+			tools = append(tools, t)
+		}
+	}
+	return tools
 }
 
 // AllowsAgent reports whether a may delegate to the agent of that name, as far
@@ -85,17 +117,30 @@ func (a Agent) AllowsAgent(name string) bool {
 	return a.Agents == nil || slices.ContainsFunc(a.Agents, func(s string) bool { return fold(s) == fold(name) })
 }
 
-// ReadOnly reports whether a has only tools that look. An agent that delegates
-// is not read-only, because those that it asks may write; nor is one with a
-// tool that is not known.
-func (a Agent) ReadOnly() bool {
-	if a.CanDelegate != nil && *a.CanDelegate && a.Allows("delegate_task") {
-		return false
+// Gathers reports whether a only looks: then whoever runs it takes away what
+// could change something, from a and from those that it asks.
+func (a Agent) Gathers() bool { return a.Role == Gathering }
+
+// Changes reports whether a itself can change something: it has a tool that
+// does, or one that is not known, and is no gathering agent. What those do that
+// it asks is not counted.
+func (a Agent) Changes() bool { return !a.Gathers() && a.has(changes, runs, unknown) }
+
+// has reports whether a may use a tool of one of kinds.
+func (a Agent) has(kinds ...kind) bool {
+	if a.Tools == nil && !slices.Contains(a.DisallowedTools, everyTool) {
+		return true // also those that are not known
 	}
-	if a.Tools == nil {
-		return slices.Contains(a.DisallowedTools, everyTool)
+	return slices.ContainsFunc(a.Toolset(), func(t string) bool { return slices.Contains(kinds, kindOf(t)) })
+}
+
+// role is the role that the tools of a say. One that delegates is no gathering
+// agent, because those that it asks may change something.
+func (a Agent) role() string {
+	if a.has(changes, runs, delegates, unknown) {
+		return Modifying
 	}
-	return !slices.ContainsFunc(a.Tools, func(t string) bool { return a.Allows(t) && kindOf(t) != looks })
+	return Gathering
 }
 
 // fold maps names that count as the same name to one string.

@@ -36,7 +36,7 @@ func Parse(name string, data []byte) (Agent, error) {
 	if err != nil {
 		return Agent{}, err
 	}
-	p := parser{agent: Agent{Name: name, Prompt: strings.TrimSpace(body)}, seen: map[string]bool{}}
+	p := parser{agent: Agent{Name: name, Prompt: strings.TrimSpace(body)}, lines: map[string]int{}}
 	if err := p.front(front); err != nil {
 		return Agent{}, err
 	}
@@ -67,11 +67,16 @@ func split(s string) (front, body string, err error) {
 // parser fills one Agent.
 type parser struct {
 	agent Agent
-	seen  map[string]bool // keys
+	lines map[string]int // of the keys
 }
 
 func (p *parser) warn(format string, args ...any) {
 	p.agent.Warnings = append(p.agent.Warnings, fmt.Sprintf(format, args...))
+}
+
+// warnAt is warn with the line of a key.
+func (p *parser) warnAt(key, format string, args ...any) {
+	p.warn("line %d: %s", p.lines[key], fmt.Sprintf(format, args...))
 }
 
 func (p *parser) front(text string) error {
@@ -171,10 +176,10 @@ func squash(key string) string {
 
 func (p *parser) field(k, v *yaml.Node) error {
 	key := squash(k.Value)
-	if p.seen[key] {
+	if p.lines[key] > 0 {
 		return fmt.Errorf("line %d: %q is given twice", k.Line, k.Value)
 	}
-	p.seen[key] = true
+	p.lines[key] = k.Line
 	if v.ShortTag() == "!!null" {
 		if key == "tools" {
 			p.warn("line %d: \"tools\" is empty, which means every tool: write [] for none", k.Line)
@@ -235,12 +240,14 @@ func (p *parser) finish() (Agent, error) {
 	if !validName(a.Name) {
 		return Agent{}, fmt.Errorf("name %q: use letters, digits, - and _, at most %d", a.Name, maxName)
 	}
-	switch m := strings.ToLower(a.Model); m {
-	case "inherit":
+	if m := a.Model; strings.EqualFold(m, "inherit") {
 		a.Model = ""
-	case "sonnet", "opus", "haiku":
+	} else if elsewhere(m) {
 		a.Model = ""
-		p.warn("model %q is not known here: the model of the run is used", m)
+		p.warnAt("model", "model %q is not known here: the model of the run is used", m)
+	}
+	if a.PromptTemplate != "" && !strings.Contains(a.PromptTemplate, "{task}") {
+		p.warnAt("prompttemplate", "the prompt_template has no {task}: every task gets the same prompt")
 	}
 	if a.Description == "" {
 		p.warn("no description: other agents will not know when to ask this one")
@@ -248,19 +255,39 @@ func (p *parser) finish() (Agent, error) {
 	if a.Prompt == "" && a.PromptTemplate == "" {
 		p.warn("no prompt below the front matter")
 	}
-	switch role := strings.ToLower(a.Role); role {
+	p.role()
+	return *a, nil
+}
+
+// role settles the role, which is what the tools say unless it is given.
+func (p *parser) role() {
+	a := &p.agent
+	given := a.Role
+	switch role := strings.ToLower(given); role {
+	case "":
+		a.Role = a.role()
 	case Gathering, Modifying:
 		a.Role = role
-	case "":
-		a.Role = Modifying
-		if a.ReadOnly() {
-			a.Role = Gathering
-		}
 	default:
-		p.warn("unknown role %q: taken as %s", a.Role, Modifying)
 		a.Role = Modifying
+		p.warnAt("role", "unknown role %q: taken as %s", given, Modifying)
 	}
-	return *a, nil
+	for _, t := range a.Tools {
+		if a.Gathers() && kindOf(t) == changes {
+			p.warnAt("role", "tool %q changes something: an agent of the role %s does not get it", t, Gathering)
+		}
+	}
+}
+
+// elsewhere reports whether a model is one that only other agent programs know.
+func elsewhere(model string) bool {
+	m := strings.ToLower(model)
+	m, _, _ = strings.Cut(m, "[") // sonnet[1m]
+	switch m {
+	case "sonnet", "opus", "haiku", "opusplan", "best", "default":
+		return true
+	}
+	return strings.HasPrefix(m, "claude-")
 }
 
 func text(dst *string) func(*yaml.Node) string {

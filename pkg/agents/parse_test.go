@@ -20,14 +20,14 @@ func TestParseEveryKey(t *testing.T) {
 description: Does it all
 tools:
   - read_file
-  - Write
+  - WebSearch
 disallowedTools: Bash, WebFetch
 model: ollama:tiny
-role: information-gathering
+role: Content-Modification
 maxTurns: 7
 timeout: 90s
 idle_timeout: 1.5
-prompt_template: "Do {{task}}"
+prompt_template: "Do {task}"
 mcpServers:
   files: {command: serve, args: [a, 1]}
 canDelegate: false
@@ -38,14 +38,14 @@ schema:
 	require.NoError(t, err)
 	assert.Equal(t, "full", a.Name)
 	assert.Equal(t, "Does it all", a.Description)
-	assert.Equal(t, []string{"read_file", "write_file"}, a.Tools)
+	assert.Equal(t, []string{"read_file", "web_search"}, a.Tools)
 	assert.Equal(t, []string{"run_pty_cmd", "web_fetch"}, a.DisallowedTools)
 	assert.Equal(t, "ollama:tiny", a.Model)
-	assert.Equal(t, Gathering, a.Role)
+	assert.Equal(t, Modifying, a.Role, "given, though the tools only look")
 	assert.Equal(t, 7, a.MaxTurns)
 	assert.Equal(t, 90*time.Second, a.Timeout)
 	assert.Equal(t, 1500*time.Millisecond, a.IdleTimeout)
-	assert.Equal(t, "Do {{task}}", a.PromptTemplate)
+	assert.Equal(t, "Do {task}", a.PromptTemplate)
 	assert.JSONEq(t, `{"files":{"command":"serve","args":["a",1]}}`, string(a.MCPServers))
 	require.NotNil(t, a.CanDelegate)
 	assert.False(t, *a.CanDelegate)
@@ -106,12 +106,16 @@ func TestParseNeverWidensRestrictedTools(t *testing.T) {
 
 func TestParseWarns(t *testing.T) {
 	for front, want := range map[string]string{
-		"description: d\ncolour: red":       `line 3: unknown key "colour"`,
-		"description: d\ntools: Read, Fly":  `line 3: unknown tool "Fly"`,
-		"description: d\ntools:":            `line 3: "tools" is empty, which means every tool: write [] for none`,
-		"description: d\nmodel: Sonnet":     `model "sonnet" is not known here: the model of the run is used`,
-		"description: d\nrole: philosopher": `unknown role "philosopher": taken as content-modification`,
-		"tools: Read":                       `no description: other agents will not know when to ask this one`,
+		"description: d\ncolour: red":                                     `line 3: unknown key "colour"`,
+		"description: d\ntools: Read, Fly":                                `line 3: unknown tool "Fly" is left out`,
+		"description: d\ntools:":                                          `line 3: "tools" is empty, which means every tool: write [] for none`,
+		"description: d\nmodel: Sonnet":                                   `line 3: model "Sonnet" is not known here: the model of the run is used`,
+		"description: d\nrole: philosopher":                               `line 3: unknown role "philosopher": taken as content-modification`,
+		"description: d\nprompt_template: Be good":                        `line 3: the prompt_template has no {task}: every task gets the same prompt`,
+		"description: d\nmodel: claude-opus-4-1":                          `line 3: model "claude-opus-4-1" is not known here: the model of the run is used`,
+		"description: d\nmodel: sonnet[1m]":                               `line 3: model "sonnet[1m]" is not known here: the model of the run is used`,
+		"description: d\ntools: Read, Write\nrole: information-gathering": `line 4: tool "write_file" changes something: an agent of the role information-gathering does not get it`,
+		"tools: Read": `no description: other agents will not know when to ask this one`,
 	} {
 		a, err := Parse("x", define(front))
 		require.NoError(t, err, front)
@@ -170,56 +174,37 @@ func TestParseBoundsAliases(t *testing.T) {
 	assert.ErrorContains(t, err, "aliases (*a) are not supported")
 }
 
-// A file as another agent program writes it: a description in one line with
-// colons, quotes and \n, and keys and tools that are not ours.
-const foreign = `---
-name: code-reviewer
-description: Use this agent when code was written. Examples: <example>Context: The user wrote a function. user: "Is this right?" assistant: "Let me use the code-reviewer agent" # now <commentary>It's done.</commentary></example>\n\nMore.
-tools: Read, Grep, Glob, Bash, TodoWrite
-model: sonnet
-color: pink
----
-
-You are a senior reviewer.
-
----
-
-Be kind.
-`
-
-func TestParseForeignFile(t *testing.T) {
-	a, err := Parse("code-reviewer", []byte(foreign))
-	require.NoError(t, err)
-	assert.Equal(t, "code-reviewer", a.Name)
-	assert.Contains(t, a.Description, `Examples: <example>Context: The user wrote a function. user: "Is this right?"`)
-	assert.Contains(t, a.Description, `# now <commentary>It's done.`)
-	assert.Equal(t, []string{"read_file", "grep_file", "list_files", "run_pty_cmd", "TodoWrite"}, a.Tools)
-	assert.Empty(t, a.Model)
-	assert.Equal(t, Modifying, a.Role)
-	assert.Equal(t, "You are a senior reviewer.\n\n---\n\nBe kind.", a.Prompt)
-	assert.Len(t, a.Warnings, 3) // tool, model, color
-}
-
 func TestPermissions(t *testing.T) {
 	yes, no := true, false
 	for _, test := range []struct {
-		name     string
-		agent    Agent
-		allows   []string
-		refuses  []string
-		readOnly bool
+		name    string
+		agent   Agent
+		allows  []string
+		refuses []string
+		role    string // that the tools say
+		changes bool
 	}{
-		{"everything", Agent{}, []string{"write_file", "delegate_task", "anything"}, nil, false},
-		{"nothing", Agent{Tools: []string{}}, nil, []string{"read_file"}, true},
-		{"all refused", Agent{DisallowedTools: []string{"*"}}, nil, []string{"read_file", "delegate_task"}, true},
-		{"looks", Agent{Tools: []string{"read_file", "web_fetch"}}, []string{"read_file"}, []string{"write_file"}, true},
+		{"everything", Agent{}, []string{"write_file", "delegate_task", "anything"}, nil, Modifying, true},
+		{"nothing", Agent{Tools: []string{}}, nil, []string{"read_file"}, Gathering, false},
+		{"all refused", Agent{DisallowedTools: []string{"*"}}, nil, []string{"read_file", "delegate_task"}, Gathering, false},
+		{"all but what is known to change", Agent{DisallowedTools: []string{"write_file", "create_file", "edit_file", "delete_file", "ast_grep_replace", "run_pty_cmd"}},
+			[]string{"mcp__files__write"}, []string{"write_file"}, Modifying, true},
+		{"looks", Agent{Tools: []string{"read_file", "web_fetch"}}, []string{"read_file"}, []string{"write_file"}, Gathering, false},
+		{"looks and talks", Agent{Tools: []string{"read_file", "send_message", "list_children"}}, []string{"send_message"}, nil, Gathering, false},
 		{"refusal goes first", Agent{Tools: []string{"read_file", "write_file"}, DisallowedTools: []string{"write_file"}},
-			[]string{"read_file"}, []string{"write_file"}, true},
-		{"delegates", Agent{Tools: []string{"read_file", "delegate_task"}}, []string{"delegate_task"}, []string{"run_parallel_tasks"}, false},
-		{"delegation taken away", Agent{Tools: []string{"read_file", "delegate_task"}, CanDelegate: &no},
-			[]string{"read_file"}, []string{"delegate_task"}, true},
-		{"delegation given", Agent{Tools: []string{"read_file"}, CanDelegate: &yes}, []string{"run_parallel_tasks"}, []string{"write_file"}, false},
-		{"unknown tool", Agent{Tools: []string{"fly"}}, []string{"fly"}, nil, false},
+			[]string{"read_file"}, []string{"write_file"}, Gathering, false},
+		{"delegates", Agent{Tools: []string{"read_file", "delegate_task"}}, []string{"delegate_task"}, []string{"run_parallel_tasks"}, Modifying, false},
+		{"makes agents", Agent{Tools: []string{"spawn_agent"}}, []string{"spawn_agent"}, nil, Modifying, false},
+		{"runs commands", Agent{Tools: []string{"run_pty_cmd"}}, []string{"run_pty_cmd"}, nil, Modifying, true},
+		{"delegation taken away", Agent{Tools: []string{"read_file", "delegate_task", "list_agents", "send_message"}, CanDelegate: &no},
+			[]string{"read_file", "send_message"}, []string{"delegate_task", "list_agents"}, Gathering, false},
+		{"delegation given", Agent{Tools: []string{"read_file"}, CanDelegate: &yes},
+			[]string{"run_parallel_tasks", "list_agents", "wait_children", "send_message"}, []string{"write_file"}, Modifying, false},
+		{"given, but refused", Agent{Tools: []string{"read_file"}, CanDelegate: &yes, DisallowedTools: []string{"*"}}, nil, []string{"delegate_task"}, Gathering, false},
+		{"a tool of a server", Agent{Tools: []string{"mcp__x__y"}}, []string{"mcp__x__y"}, nil, Modifying, true},
+		{"gathering agents change no file", Agent{Role: Gathering, Tools: []string{"write_file", "run_pty_cmd", "delegate_task"}},
+			[]string{"run_pty_cmd", "delegate_task"}, []string{"write_file"}, Modifying, false},
+		{"not even with every tool", Agent{Role: Gathering}, []string{"read_file", "run_pty_cmd"}, []string{"write_file", "ast_grep_replace"}, Modifying, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, n := range test.allows {
@@ -227,9 +212,24 @@ func TestPermissions(t *testing.T) {
 			}
 			for _, n := range test.refuses {
 				assert.False(t, test.agent.Allows(n), n)
+				assert.NotContains(t, test.agent.Toolset(), n)
 			}
-			assert.Equal(t, test.readOnly, test.agent.ReadOnly())
+			for _, n := range test.agent.Toolset() {
+				assert.True(t, test.agent.Allows(n), n)
+			}
+			assert.Equal(t, test.role, test.agent.role())
+			assert.Equal(t, test.changes, test.agent.Changes())
 		})
+	}
+}
+
+func TestToolset(t *testing.T) {
+	assert.Len(t, KnownTools(), 21)
+	assert.Equal(t, KnownTools(), Agent{}.Toolset())
+	assert.Equal(t, []string{"read_file", "write_file", "mcp__x__y"}, Agent{Tools: []string{"mcp__x__y", "write_file", "read_file"}}.Toolset())
+	for _, k := range known() {
+		assert.NotEqual(t, unknown, kindOf(k.name), k.name)
+		assert.Equal(t, k.name, canonical(strings.ToUpper(k.name)))
 	}
 }
 
@@ -265,8 +265,8 @@ func FuzzParse(f *testing.F) {
 		if !validName(a.Name) || a.Role != Gathering && a.Role != Modifying || a.Timeout < 0 || a.IdleTimeout < 0 || a.MaxTurns < 0 {
 			t.Fatalf("accepted %+v", a)
 		}
-		if a.ReadOnly() && a.Allows("write_file") {
-			t.Fatalf("read-only with write_file: %+v", a)
+		if a.Gathers() && a.Allows("write_file") || !a.Changes() && a.Allows("edit_file") {
+			t.Fatalf("reads only, and writes: %+v", a)
 		}
 		if _, err := json.Marshal(a); err != nil {
 			t.Fatal(err)

@@ -93,11 +93,61 @@ func (d Dir) names() ([]string, error) {
 	if err != nil {
 		return nil, cause(err)
 	}
-	names := slices.DeleteFunc(all, func(n string) bool {
-		return !strings.HasSuffix(n, ".md") || strings.HasPrefix(n, ".") || strings.EqualFold(n, "README.md")
-	})
+	names := slices.DeleteFunc(all, func(n string) bool { return !isDefinition(n) })
 	slices.Sort(names)
 	return names, nil
+}
+
+// isDefinition reports whether a file of that name is read as a definition.
+func isDefinition(n string) bool {
+	return strings.HasSuffix(n, ".md") && !strings.HasPrefix(n, ".") && !strings.EqualFold(n, "README.md")
+}
+
+// Create writes a new file into d, which it makes, and returns its path. A file
+// that is there already stays as it is: the error is then [fs.ErrExist].
+func (d Dir) Create(name string, data []byte) (string, error) {
+	path := filepath.Join(d.Within, d.Path, name)
+	if err := d.create(name, data); err != nil {
+		return "", fmt.Errorf("create %s: %w", path, cause(err))
+	}
+	return path, nil
+}
+
+func (d Dir) create(name string, data []byte) error {
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	path := filepath.Join(d.Path, name)
+	if d.Within == "" {
+		if err := os.MkdirAll(d.Path, 0o755); err != nil {
+			return err
+		}
+		f, err := os.OpenFile(path, flags, 0o644)
+		if err != nil {
+			return err
+		}
+		return fill(f, data, os.Remove)
+	}
+	root, err := os.OpenRoot(d.Within)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(d.Path, 0o755); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(path, flags, 0o644)
+	if err != nil {
+		return err
+	}
+	return fill(f, data, func(string) error { return root.Remove(path) })
+}
+
+// fill writes data to a new file, whole or not at all.
+func fill(f *os.File, data []byte, remove func(name string) error) error {
+	_, err := f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, remove(f.Name()))
+	}
+	return nil
 }
 
 // file is a definition that may be read.
@@ -122,6 +172,13 @@ func newFile(name, source string, read func() ([]byte, error)) *file {
 		return a, nil
 	})
 	return f
+}
+
+// Read reads the definition in one file.
+func Read(path string) (Agent, error) {
+	dir, name := filepath.Split(path)
+	d := Dir{Path: dir}
+	return newFile(name, path, func() ([]byte, error) { return d.read(name) }).agent()
 }
 
 // named reports whether the name of the file is the name that is looked for.

