@@ -3,7 +3,9 @@ package runner
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,25 +16,35 @@ import (
 	"qq/pkg/tool"
 )
 
+// Gate decides about every call.
+type Gate interface {
+	// Admit returns the tool for c and the context to run it in, or an error whose
+	// text answers the model. A [*tool.RefusedError] is remembered: unless the same
+	// tool works later, the task ends as refused. Admit may wait, until ctx ends,
+	// and is called by several goroutines at once.
+	Admit(ctx context.Context, c tool.Call) (tool.Tool, context.Context, error)
+}
+
+// attempt is one call on its way.
+type attempt struct {
+	call    tool.Call
+	pass    pass
+	result  tool.Result
+	refused *tool.RefusedError // by the gate, or nil
+}
+
 // call runs the calls of one answer and returns a message for each, in order.
 func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Message {
-	results := make([]tool.Result, len(calls))
-	for from := 0; from < len(calls); {
-		to := from + 1
-		for to < len(calls) && l.delegates(calls[from]) && l.delegates(calls[to]) {
-			to++
+	messages := make([]llm.Message, 0, len(calls))
+	for len(calls) > 0 {
+		n := 1
+		for n < len(calls) && l.delegates(calls[0]) && l.delegates(calls[n]) {
+			n++
 		}
-		var wg sync.WaitGroup
-		for i := from + 1; i < to; i++ {
-			wg.Go(func() { results[i] = l.one(ctx, calls[i]) })
+		for _, a := range l.atOnce(ctx, calls[:n]) {
+			messages = append(messages, llm.Message{Role: llm.ToolRole, Content: a.result.Content, CallID: a.call.ID, Tool: a.call.Name})
 		}
-		results[from] = l.one(ctx, calls[from])
-		wg.Wait()
-		from = to
-	}
-	messages := make([]llm.Message, len(calls))
-	for i, c := range calls {
-		messages[i] = llm.Message{Role: llm.ToolRole, Content: results[i].Content, CallID: c.ID, Tool: c.Name}
+		calls = calls[n:]
 	}
 	return messages
 }
@@ -42,25 +54,80 @@ func (l *loop) delegates(c tool.Call) bool {
 	return ok && t.Spec().Effect == tool.Delegates
 }
 
-// one runs one call. A panic of a tool is an answer to the model like any other
-// failure.
-func (l *loop) one(ctx context.Context, c tool.Call) (r tool.Result) {
-	start := time.Now()
+// atOnce runs calls side by side. What depends on their order is done in their
+// order, before and after.
+func (l *loop) atOnce(ctx context.Context, calls []tool.Call) []*attempt {
+	attempts := make([]*attempt, len(calls))
+	for i, c := range calls {
+		attempts[i] = &attempt{call: c, pass: l.guard.enter(c)}
+	}
+	var wg sync.WaitGroup
+	for _, a := range attempts[1:] {
+		wg.Go(func() { l.one(ctx, a) })
+	}
+	l.one(ctx, attempts[0])
+	wg.Wait()
+	for _, a := range attempts {
+		l.refused.note(a.call.Name, a.refused, a.result.Failed)
+		a.result.Content += a.pass.leave(a.result.Content)
+	}
+	return attempts
+}
+
+// one runs one call. A panic of a tool, or of the gate, is an answer to the model
+// like any other failure.
+func (l *loop) one(ctx context.Context, a *attempt) {
+	c, start := a.call, time.Now()
 	l.emit(event.Event{Type: event.ToolStart, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200)})
 	defer func() {
 		if p := recover(); p != nil {
-			r = tool.Failure(fmt.Sprintf("Error: %s broke down: %v", c.Name, p))
+			a.result = tool.Failure(fmt.Sprintf("Error: %s broke down: %v", c.Name, p))
 		}
-		l.emit(event.Event{Type: event.ToolEnd, Tool: c.Name, Failed: r.Failed, DurationMS: time.Since(start).Milliseconds()})
+		l.emit(event.Event{Type: event.ToolEnd, Tool: c.Name, Failed: a.result.Failed, DurationMS: time.Since(start).Milliseconds()})
 	}()
-	if ctx.Err() != nil {
-		return tool.Failure("Error: not run: " + context.Cause(ctx).Error())
+	switch {
+	case ctx.Err() != nil:
+		a.result = tool.Failure("Error: not run: " + context.Cause(ctx).Error())
+		return
+	case a.pass.refusal != "":
+		a.result = tool.Failure(a.pass.refusal)
+		return
+	}
+	t, ctx, err := l.admit(ctx, c)
+	if err != nil {
+		a.refused, _ = errors.AsType[*tool.RefusedError](err)
+		a.result = tool.Failure("Error: " + err.Error())
+		return
+	}
+	a.result = t.Run(ctx, c.Arguments)
+	l.changed(a.result.Changed)
+}
+
+// admit asks the gate; without one, every tool of the agent may run.
+func (l *loop) admit(ctx context.Context, c tool.Call) (tool.Tool, context.Context, error) {
+	if l.cfg.Gate != nil {
+		return l.cfg.Gate.Admit(ctx, c)
 	}
 	t, ok := l.cfg.Tools.Lookup(c.Name)
 	if !ok {
-		return tool.Failure(fmt.Sprintf("Error: no tool %q. The tools are: %s", c.Name, cmp.Or(strings.Join(l.cfg.Tools.Names(), ", "), "none")))
+		return nil, nil, fmt.Errorf("no tool %q. The tools are: %s", c.Name, cmp.Or(strings.Join(l.cfg.Tools.Names(), ", "), "none"))
 	}
-	return t.Run(ctx, c.Arguments)
+	return t, ctx, nil
+}
+
+// changed notes files that a call changed, and passes them on at once.
+func (l *loop) changed(paths []string) {
+	if len(paths) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	files := append(l.out.ChangedFiles, paths...)
+	slices.Sort(files)
+	l.out.ChangedFiles = slices.Compact(files)
+	if l.cfg.Changed != nil {
+		l.cfg.Changed(slices.Clone(paths))
+	}
 }
 
 func (l *loop) emit(e event.Event) {

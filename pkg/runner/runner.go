@@ -4,14 +4,24 @@
 // Vocabulary: a turn is one question to the model with the tool calls that
 // follow from it. An [Outcome] is how the loop ended; its status comes from what
 // happened, never from words in the text, and only an answer that the model
-// itself ended, and that is not empty, is completed.
+// itself ended, that is not empty, and for which no tool was refused that did
+// not work later, is completed.
 //
 // Tools run in the order of their calls, except that neighbouring delegations
 // run at once; results always go back in the order of the calls. A tool that the
-// agent does not have is answered with a refusal, whatever the model was shown.
+// agent does not have is answered with a refusal, whatever the model was shown,
+// and a [Gate] decides about the rest.
 //
-// The runner starts no process and reads no file: its [llm.Backend] and its
-// tools do.
+// The same call in a row is run with a warning from the third time on, refused
+// from the sixth with the same result, and ends the run at the tenth. An answer
+// is sent back, at most twice for each of them, when it does not fit its schema
+// or does not refer to lines of files that exist. The first is then a failure,
+// the second a warning in the Outcome: the runner checks that lines exist, not
+// that they say what the answer says.
+//
+// The runner starts no process and reads no file: its [llm.Backend], its tools
+// and the functions of its [Config] do. A message that comes after the last turn
+// stays in the inbox.
 package runner
 
 import (
@@ -21,6 +31,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"qq/pkg/event"
 	"qq/pkg/llm"
@@ -32,16 +43,33 @@ import (
 type Config struct {
 	Backend llm.Backend
 	System  string
-	Tools   tool.Set
+	Tools   tool.Set // what the model is offered
+	// Gate decides about every call; nil lets every tool in Tools run.
+	Gate Gate
 	// MaxTurns is how many turns there are, at least 1. One more call of the
 	// model asks for a last word, and an answer that is sent back for its schema
-	// counts as none.
+	// or its references counts as none.
 	MaxTurns  int
 	MaxTokens int // of one answer; 0 is no limit
 	// Schema is the JSON Schema of the answer, or nil.
 	Schema json.RawMessage
+	// References tells how many lines a file has, and whether there is such a file.
+	// Not nil, it asks for an answer with references (path:line) to lines that
+	// exist. It is given whatever may be a path.
+	References func(path string) (lines int, ok bool)
+	// Inbox brings messages for the agent, each of them once. It is read before
+	// each call of the model, and where an answer would end the run while there
+	// are turns left. Nil brings none.
+	Inbox func() []string
+	// Pending is asked when an answer would end the run while there are turns
+	// left. The first text that it returns is sent to the agent instead, and then
+	// it is not asked again. Nil or "" lets the run end.
+	Pending func() string
 	// Record is told of each message that joins the conversation; nil drops them.
 	Record func(llm.Message)
+	// Changed is told of files that a call changed as soon as it returns, one call
+	// at a time; nil is not told.
+	Changed func(paths []string)
 	// Event takes tool events, several at once where several tools run; nil drops
 	// them.
 	Event func(event.Event)
@@ -54,46 +82,54 @@ type Config struct {
 
 // Outcome is how a run ended.
 type Outcome struct {
-	Text       string // the answer, or the last that the model said
-	Status     task.Status
-	Err        error // nil exactly when Status is completed
-	Usage      task.Usage
-	Turns      int             // model calls
-	Structured json.RawMessage // the answer, when it fits the schema that was asked for
+	Text         string // the answer, or the last that the model said
+	Status       task.Status
+	Err          error // nil exactly when Status is completed
+	Usage        task.Usage
+	Turns        int             // model calls
+	Structured   json.RawMessage // the answer, when it fits the schema that was asked for
+	ChangedFiles []string        // by calls, sorted, each once
+	Warnings     []string        // what is wrong with an answer that counts all the same
 }
 
 // loop is one run under way.
 type loop struct {
 	cfg      Config
 	messages []llm.Message
+	schema   *schemaCheck
+	refs     *fileRefs
+	guard    guard
+	refused  refusals
+	reminded bool // of what is pending
 	out      Outcome
+	mu       sync.Mutex // guards out.ChangedFiles while calls run
 }
 
 // Run continues the conversation history with the user message text until the
 // agent has answered.
 func Run(ctx context.Context, cfg Config, history []llm.Message, text string) Outcome {
-	l := &loop{cfg: cfg, messages: slices.Clone(history)}
-	check, err := newSchemaCheck(cfg.Schema)
+	schema, err := newSchemaCheck(cfg.Schema)
+	l := &loop{cfg: cfg, messages: slices.Clone(history), schema: schema, refs: newFileRefs(cfg.References)}
 	if err != nil {
 		return l.end(task.Misused, err)
 	}
-	l.add(llm.Message{Role: llm.User, Content: text})
+	l.say(text)
 	for turns := max(1, cfg.MaxTurns); l.out.Turns < turns; {
-		response, err := l.ask(ctx, l.request(check), true)
+		l.say(l.inbox()...)
+		response, err := l.ask(ctx, l.request(), true)
 		if err != nil {
 			return l.broke(ctx, err)
 		}
 		if len(response.Message.Calls) == 0 {
-			again := ""
-			if response.Stop != llm.StopLength { // what was cut will be cut again
-				again = check.repair(response.Message.Content)
-			}
-			if again == "" {
-				return l.answered(response, check)
+			more, repair := l.more(ctx, response, l.out.Turns < turns)
+			if len(more) == 0 {
+				return l.answered(response)
 			}
 			l.turnEnd(false)
-			l.add(llm.Message{Role: llm.User, Content: again})
-			turns++
+			l.say(more...)
+			if repair {
+				turns++
+			}
 			continue
 		}
 		l.turnEnd(false)
@@ -103,13 +139,64 @@ func Run(ctx context.Context, cfg Config, history []llm.Message, text string) Ou
 		if ctx.Err() != nil {
 			return l.broke(ctx, context.Cause(ctx))
 		}
+		if name := l.guard.stuck; name != "" {
+			return l.lastWord(ctx, fmt.Sprintf("You have repeated the same call %d times in a row.", endsAt),
+				task.Failed, fmt.Errorf("the agent repeated the same call %d times in a row (%s)", endsAt, name))
+		}
 	}
-	return l.lastWord(ctx, check)
+	return l.lastWord(ctx, "You have used all your turns.", task.TurnLimit, fmt.Errorf("the agent used all its %d turns", l.out.Turns))
 }
 
-func (l *loop) request(check *schemaCheck) llm.Request {
+// more is what to tell the agent when its answer does not end the run, and
+// whether that is about the answer itself. What is new comes first: the next
+// answer is checked in any case. What was cut will be cut again.
+func (l *loop) more(ctx context.Context, r llm.Response, turnsLeft bool) (messages []string, repair bool) {
+	if r.Stop == llm.StopLength {
+		return nil, false
+	}
+	if turnsLeft && ctx.Err() == nil {
+		if messages = l.inbox(); len(messages) == 0 {
+			messages = l.pending()
+		}
+		if len(messages) > 0 {
+			l.schema.release()
+			return messages, false
+		}
+	}
+	text := r.Message.Content
+	again := l.schema.repair(text)
+	value, problem := l.schema.outcome()
+	if problem == "" {
+		again = l.refs.repair(wording(text, value))
+	}
+	if again == "" {
+		return nil, false
+	}
+	return []string{again}, true
+}
+
+func (l *loop) inbox() []string {
+	if l.cfg.Inbox == nil {
+		return nil
+	}
+	return l.cfg.Inbox()
+}
+
+func (l *loop) pending() []string {
+	if l.cfg.Pending == nil || l.reminded {
+		return nil
+	}
+	text := l.cfg.Pending()
+	if text == "" {
+		return nil
+	}
+	l.reminded = true
+	return []string{text}
+}
+
+func (l *loop) request() llm.Request {
 	r := llm.Request{System: l.cfg.System, Messages: l.messages, Tools: l.cfg.Tools.Specs(), MaxTokens: l.cfg.MaxTokens}
-	if check.binding(len(r.Tools) > 0) {
+	if l.schema.binding(len(r.Tools) > 0) {
 		// A grammar leaves a model no way to call a tool, so it comes without.
 		r.Schema, r.Tools = l.cfg.Schema, nil
 	}
@@ -145,7 +232,7 @@ func (l *loop) ask(ctx context.Context, r llm.Request, carryOut bool) (llm.Respo
 }
 
 // answered ends the run with the answer of the model.
-func (l *loop) answered(r llm.Response, check *schemaCheck) Outcome {
+func (l *loop) answered(r llm.Response) Outcome {
 	l.turnEnd(true)
 	l.out.Text = strings.TrimSpace(r.Message.Content)
 	switch {
@@ -154,29 +241,40 @@ func (l *loop) answered(r llm.Response, check *schemaCheck) Outcome {
 	case l.out.Text == "":
 		return l.end(task.Empty, errors.New("the agent gave an empty answer"))
 	}
-	if check != nil {
-		if check.problem != "" {
-			return l.end(task.Failed, errors.New("the answer does not fit the schema: "+check.problem))
-		}
-		l.out.Structured = check.value
+	value, problem := l.schema.outcome()
+	if problem != "" {
+		return l.end(task.Failed, errors.New("the answer does not fit the schema: "+problem))
+	}
+	l.out.Structured = value
+	l.warn()
+	if len(l.refused) > 0 {
+		return l.end(task.Refused, errors.New(l.refused.String()))
 	}
 	return l.end(task.Completed, nil)
 }
 
-// lastWord asks, once and without tools, for what there is.
-func (l *loop) lastWord(ctx context.Context, check *schemaCheck) Outcome {
-	l.add(llm.Message{Role: llm.User, Content: "You have used all your turns. Answer now, without tools, with what you have. Say what is missing."})
-	turns := l.out.Turns
+// lastWord asks, once and without tools, for what there is, and ends the run.
+func (l *loop) lastWord(ctx context.Context, why string, s task.Status, because error) Outcome {
+	l.say(l.inbox()...)
+	l.say(why + " Answer now, without tools, with what you have. Say what is missing.")
 	r := llm.Request{System: l.cfg.System, Messages: l.messages, Schema: l.cfg.Schema, MaxTokens: l.cfg.MaxTokens}
 	response, err := l.ask(ctx, r, false)
 	if err != nil {
 		return l.broke(ctx, err)
 	}
 	l.turnEnd(true)
-	if check != nil && check.accept(response.Message.Content) {
-		l.out.Structured = check.value
+	l.schema.accept(response.Message.Content)
+	l.out.Structured, _ = l.schema.outcome()
+	l.refs.accept(wording(response.Message.Content, l.out.Structured))
+	l.warn()
+	return l.end(s, because)
+}
+
+// warn keeps what is wrong with the references of an answer that ends the run.
+func (l *loop) warn() {
+	if l.refs != nil && l.refs.problem != "" {
+		l.out.Warnings = append(l.out.Warnings, "references to lines of files: "+l.refs.problem)
 	}
-	return l.end(task.TurnLimit, fmt.Errorf("the agent used all its %d turns", turns))
 }
 
 // broke ends the run with an error of the model, or because of ctx.
@@ -193,6 +291,13 @@ func (l *loop) broke(ctx context.Context, err error) Outcome {
 func (l *loop) end(s task.Status, err error) Outcome {
 	l.out.Status, l.out.Err = s, err
 	return l.out
+}
+
+// say adds texts to the conversation, each as a message of the user.
+func (l *loop) say(texts ...string) {
+	for _, text := range texts {
+		l.add(llm.Message{Role: llm.User, Content: text})
+	}
 }
 
 func (l *loop) add(m llm.Message) {

@@ -424,7 +424,18 @@ func TestAnyModel(t *testing.T) {
 		if rapid.Bool().Draw(t, "schema") {
 			cfg.Schema = json.RawMessage(`{"type":"object"}`)
 		}
-		texts := rapid.SampledFrom([]string{"", " ", "text", "{}", "```json\n{}\n```", "[1]"})
+		if rapid.Bool().Draw(t, "references") {
+			cfg.References = project.lines
+		}
+		if rapid.Bool().Draw(t, "gate") {
+			refused := rapid.SampledFrom(append(names, "")).Draw(t, "refused")
+			cfg.Gate = refusing(tools, func(c tool.Call) bool { return c.Name == refused })
+		}
+		if rapid.Bool().Draw(t, "inbox") {
+			cfg.Inbox = func() []string { return slices.Repeat([]string{"news"}, max(0, rapid.IntRange(-3, 2).Draw(t, "news"))) }
+			cfg.Pending = func() string { return "a child is at work" }
+		}
+		texts := rapid.SampledFrom([]string{"", " ", "text", "{}", "```json\n{}\n```", "[1]", `{"at":"a.go:1"}`, "a.go:99"})
 		next := func(ctx context.Context, yield func(llm.Chunk)) (llm.Response, error) {
 			r := llm.Response{Message: llm.Message{Content: texts.Draw(t, "text")}, Stop: rapid.SampledFrom([]llm.Stop{llm.StopEnd, llm.StopLength, ""}).Draw(t, "stop")}
 			for i := range rapid.IntRange(0, 4).Draw(t, "calls") {
@@ -443,7 +454,7 @@ func TestAnyModel(t *testing.T) {
 		model := &script{steps: slices.Repeat([]step{next}, 20)}
 		cfg.Backend = model
 		out, _ := start(t, ctx, cfg, nil)
-		assert.LessOrEqual(t, out.Turns, max(1, turns)+repairs+1)
+		assert.LessOrEqual(t, out.Turns, max(1, turns)+2*repairs+1)
 		if out.Status == task.Completed {
 			assert.NotEmpty(t, out.Text)
 			assert.Equal(t, cfg.Schema != nil, out.Structured != nil)

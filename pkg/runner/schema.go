@@ -63,7 +63,7 @@ func parseSchema(raw json.RawMessage) (*jsonschema.Resolved, error) {
 	if err != nil {
 		return nil, err
 	}
-	return resolved, checkReferences(&s)
+	return resolved, checkSchemaRefs(&s)
 }
 
 // binding reports whether the next request has to be bound by the schema: at
@@ -79,6 +79,21 @@ func (c *schemaCheck) repair(text string) string {
 	c.sent++
 	c.strict = true
 	return fmt.Sprintf("Your answer does not fit the JSON Schema: %s. Answer again with the JSON document alone.", c.problem)
+}
+
+// release lets the agent call its tools again before its next answer.
+func (c *schemaCheck) release() {
+	if c != nil {
+		c.strict = false
+	}
+}
+
+// outcome is the last answer when it fits, or what is wrong with it.
+func (c *schemaCheck) outcome() (value json.RawMessage, problem string) {
+	if c == nil {
+		return nil, ""
+	}
+	return c.value, c.problem
 }
 
 // accept checks an answer, and keeps it or what is wrong with it.

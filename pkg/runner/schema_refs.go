@@ -17,23 +17,23 @@ import (
 // until the stack is full and the process dies.
 var errEndless = errors.New("it refers to itself without an end")
 
-// references follows the references of a schema.
-type references struct {
+// schemaRefs follows the references of a schema.
+type schemaRefs struct {
 	root    map[string]any
 	schemas []map[string]any // all objects in root
 	anchors map[string]any   // by reference
 	state   map[uintptr]bool // of the objects that were followed: false until that is done
 }
 
-// checkReferences refuses a schema whose references have no end, or lead where
+// checkSchemaRefs refuses a schema whose references have no end, or lead where
 // that cannot be told.
-func checkReferences(s *jsonschema.Schema) error {
+func checkSchemaRefs(s *jsonschema.Schema) error {
 	// Written again, because keywords are read without regard to case.
 	data, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	r := &references{anchors: map[string]any{}, state: map[uintptr]bool{}}
+	r := &schemaRefs{anchors: map[string]any{}, state: map[uintptr]bool{}}
 	if json.Unmarshal(data, &r.root) != nil {
 		return nil // true or false
 	}
@@ -48,7 +48,7 @@ func checkReferences(s *jsonschema.Schema) error {
 	return nil
 }
 
-func (r *references) collect(v any) error {
+func (r *schemaRefs) collect(v any) error {
 	switch v := v.(type) {
 	case []any:
 		for _, sub := range v {
@@ -76,7 +76,7 @@ func (r *references) collect(v any) error {
 }
 
 // follow visits s and all that is applied to the same value as s.
-func (r *references) follow(s map[string]any) error {
+func (r *schemaRefs) follow(s map[string]any) error {
 	id := reflect.ValueOf(s).Pointer()
 	if done, seen := r.state[id]; seen {
 		if !done {
@@ -102,7 +102,7 @@ func (r *references) follow(s map[string]any) error {
 
 // applied lists what s applies to the value that it is applied to itself, and
 // not to a part of that.
-func (r *references) applied(s map[string]any) (next []any, err error) {
+func (r *schemaRefs) applied(s map[string]any) (next []any, err error) {
 	for _, key := range []string{"not", "if", "then", "else"} {
 		next = append(next, s[key])
 	}
@@ -129,7 +129,7 @@ func (r *references) applied(s map[string]any) (next []any, err error) {
 }
 
 // target returns what a reference leads to.
-func (r *references) target(ref string) (at any, found bool) {
+func (r *schemaRefs) target(ref string) (at any, found bool) {
 	if at, found = r.anchors[ref]; found {
 		return at, true
 	}

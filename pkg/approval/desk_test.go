@@ -1,0 +1,385 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"qq/pkg/event"
+	"qq/pkg/tool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// saying is what a person says after a while; a zero one is nothing at all.
+type saying struct {
+	after  time.Duration
+	answer Answer
+	err    error // the face breaks
+	panics bool
+}
+
+// person is a face. It says its sayings one after the other.
+type person struct {
+	mu      sync.Mutex
+	says    []saying
+	shown   []string // the summaries, in the order in which they were shown
+	now     int
+	most    int // questions that were shown at once
+	answers int
+	broken  bool
+}
+
+func (p *person) Ask(ctx context.Context, q Question) (Answer, error) {
+	p.mu.Lock()
+	var s saying
+	if len(p.shown) < len(p.says) {
+		s = p.says[len(p.shown)]
+	}
+	p.shown = append(p.shown, q.Intent.Summary)
+	p.now++
+	p.most = max(p.most, p.now)
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.now--
+	}()
+	var said <-chan time.Time
+	if s != (saying{}) {
+		said = time.After(s.after)
+	}
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-said:
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers++
+	p.broken = p.broken || s.panics || s.err != nil
+	if s.panics {
+		panic("as told")
+	}
+	return s.answer, s.err
+}
+
+// hearing is a desk, the person at it, and what was emitted.
+type hearing struct {
+	*Desk
+	*person
+	start  time.Time
+	mu     sync.Mutex
+	events []event.Event
+	wg     sync.WaitGroup
+	got    map[string]heard // by the summary
+}
+
+// heard is what one Ask returned, and when.
+type heard struct {
+	tool.Decision
+	at time.Duration
+}
+
+func newHearing(cfg DeskConfig, says ...saying) *hearing {
+	h := &hearing{person: &person{says: says}, start: time.Now(), got: map[string]heard{}}
+	ids := 0
+	cfg.Face = h.person
+	cfg.NewID = func() string {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		ids++
+		return fmt.Sprint("q", ids)
+	}
+	cfg.Emit = func(e event.Event) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.events = append(h.events, e)
+	}
+	h.Desk = NewDesk(cfg)
+	return h
+}
+
+// ask asks for a call of a tool, and waits until the desk has it.
+func (h *hearing) ask(ctx context.Context, name, summary string) {
+	h.wg.Go(func() {
+		d := h.Desk.Ask(ctx, Question{Chain: []string{"default", "coder"}, Intent: intent(name, summary)})
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.got[summary] = heard{d, time.Since(h.start)}
+	})
+	synctest.Wait()
+}
+
+func intent(name, summary string) tool.Intent {
+	return tool.Intent{Tool: name, Risk: tool.Medium, Summary: summary}
+}
+
+// decided lists the decisions of the events that resolve, by the summary.
+func (h *hearing) decided() map[string]string {
+	m := map[string]string{}
+	for _, e := range h.events {
+		if e.Type == event.ValidationResolved {
+			m[e.Intent.Summary] = e.Decision
+		}
+	}
+	return m
+}
+
+var yes = tool.Decision{Allowed: true}
+
+func TestDeskAnswers(t *testing.T) {
+	for answer, want := range map[Answer]tool.Decision{
+		Once: yes, Session: yes, No: {Reason: "the user said no"}, "maybe": {Reason: "the user said no"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHearing(DeskConfig{Timeout: time.Minute}, saying{after: time.Second, answer: answer})
+			h.ask(t.Context(), "edit", "1")
+			h.wg.Wait()
+			assert.Equal(t, heard{want, time.Second}, h.got["1"], answer)
+			assert.Equal(t, answer != Session, h.Needs(intent("edit", "")), answer)
+			assert.True(t, h.Needs(intent("other", "")), answer)
+		})
+	}
+}
+
+func TestDeskEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHearing(DeskConfig{}, saying{after: time.Second, answer: Once})
+		q := Question{
+			ExecutionID: "e", ParentExecutionID: "p", BatchID: "b", Depth: 2, Chain: []string{"default", "coder"}, Intent: intent("edit", "edit a.go"),
+		}
+		assert.Equal(t, yes, h.Desk.Ask(t.Context(), q))
+		want := event.Event{
+			Type: event.ValidationRequired, ExecutionID: "e", ParentExecutionID: "p", BatchID: "b", Agent: "coder", Depth: 2,
+			QuestionID: "q1", Chain: q.Chain, Intent: &q.Intent,
+		}
+		resolved := want
+		resolved.Type, resolved.Decision = event.ValidationResolved, "once"
+		assert.Equal(t, []event.Event{want, resolved}, h.events)
+	})
+}
+
+// What was decided beforehand is not asked, and is no event.
+func TestDeskPolicy(t *testing.T) {
+	h := newHearing(DeskConfig{Policy: Policy{Allow: []string{"shell"}, Deny: []string{"fetch"}}})
+	ask := func(in tool.Intent) tool.Decision {
+		assert.False(t, h.Needs(in))
+		return h.Desk.Ask(t.Context(), Question{Intent: in})
+	}
+	assert.Equal(t, yes, ask(intent("shell", "")))
+	assert.Equal(t, tool.Decision{Reason: "fetch is denied in this run"}, ask(intent("fetch", "")))
+	assert.Equal(t, yes, ask(tool.Intent{Tool: "read", Risk: tool.Low}))
+	assert.Empty(t, h.events)
+	assert.Empty(t, h.shown)
+}
+
+func TestDeskNobody(t *testing.T) {
+	d := NewDesk(DeskConfig{NewID: func() string { return "" }})
+	assert.False(t, d.Needs(intent("run_pty_cmd", "")))
+	assert.Equal(t, tool.Decision{Reason: "run_pty_cmd needs an approval and nobody can be asked here: " +
+		"allow it with --allow run_pty_cmd, or everything with --auto-approve"}, d.Ask(t.Context(), Question{Intent: intent("run_pty_cmd", "")}))
+}
+
+// One question at a time is shown, in the order in which they came.
+func TestDeskQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHearing(DeskConfig{}, saying{time.Second, Once, nil, false}, saying{time.Second, No, nil, false}, saying{time.Second, Once, nil, false})
+		for i := range 3 {
+			h.ask(t.Context(), "edit", fmt.Sprint(i))
+		}
+		h.mu.Lock()
+		assert.Empty(t, h.got)
+		h.mu.Unlock()
+		h.wg.Wait()
+		assert.Equal(t, []string{"0", "1", "2"}, h.shown)
+		assert.Equal(t, 1, h.most)
+		assert.Equal(t, map[string]heard{
+			"0": {yes, time.Second}, "1": {tool.Decision{Reason: "the user said no"}, 2 * time.Second}, "2": {yes, 3 * time.Second},
+		}, h.got)
+	})
+}
+
+// What is allowed for the session answers those who wait for the same, and those
+// who come later.
+func TestDeskSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHearing(DeskConfig{}, saying{time.Second, Session, nil, false}, saying{time.Second, No, nil, false})
+		for i, name := range []string{"edit", "shell", "edit", "edit"} {
+			h.ask(t.Context(), name, fmt.Sprint(i))
+		}
+		h.wg.Wait()
+		h.ask(t.Context(), "edit", "later")
+		assert.Equal(t, []string{"0", "1"}, h.shown)
+		assert.Equal(t, map[string]heard{
+			"0": {yes, time.Second}, "2": {yes, time.Second}, "3": {yes, time.Second},
+			"1": {tool.Decision{Reason: "the user said no"}, 2 * time.Second}, "later": {yes, 2 * time.Second},
+		}, h.got)
+		assert.Equal(t, map[string]string{"0": "session", "1": "no", "2": "session", "3": "session"}, h.decided())
+	})
+}
+
+// The time for an answer begins when the question is shown.
+func TestDeskTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHearing(DeskConfig{Timeout: 300 * time.Second}, saying{}, saying{200 * time.Second, Once, nil, false})
+		h.ask(t.Context(), "edit", "0")
+		h.ask(t.Context(), "edit", "1")
+		h.wg.Wait()
+		assert.Equal(t, map[string]heard{
+			"0": {tool.Decision{Reason: "unanswered: nobody answered within 300s"}, 300 * time.Second}, "1": {yes, 500 * time.Second},
+		}, h.got)
+		assert.Equal(t, map[string]string{"0": "unanswered", "1": "once"}, h.decided())
+		assert.True(t, h.Needs(intent("edit", "")), "who was away may be back")
+	})
+}
+
+// A question whose asker has gone is taken off the screen, or never shown.
+func TestDeskCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHearing(DeskConfig{Timeout: time.Minute}, saying{}, saying{time.Second, Once, nil, false})
+		first, stopFirst := context.WithCancelCause(t.Context())
+		second, stopSecond := context.WithCancelCause(t.Context())
+		h.ask(first, "edit", "0")
+		h.ask(second, "edit", "1")
+		h.ask(t.Context(), "edit", "2")
+		stopSecond(errors.New("timed out"))
+		synctest.Wait()
+		stopFirst(errors.New("Ctrl-C"))
+		h.wg.Wait()
+		assert.Equal(t, heard{tool.Decision{Reason: "no longer needed: timed out"}, 0}, h.got["1"])
+		assert.Equal(t, heard{tool.Decision{Reason: "no longer needed: Ctrl-C"}, 0}, h.got["0"])
+		assert.Equal(t, heard{yes, time.Second}, h.got["2"])
+		assert.Equal(t, []string{"0", "2"}, h.shown)
+		assert.Equal(t, map[string]string{"0": "cancelled", "1": "cancelled", "2": "once"}, h.decided())
+
+		h.ask(first, "edit", "gone before")
+		assert.False(t, h.got["gone before"].Allowed)
+		assert.Len(t, h.decided(), 3, "nobody was asked")
+	})
+}
+
+// Without its face the desk refuses at once, whoever waits and whoever comes.
+func TestDeskFaceBreaks(t *testing.T) {
+	for name, end := range map[string]saying{
+		"error": {after: time.Second, err: errors.New("hung up")}, "panic": {after: time.Second, panics: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHearing(DeskConfig{}, end)
+			h.ask(t.Context(), "edit", "0")
+			h.ask(t.Context(), "edit", "1")
+			h.ask(t.Context(), "shell", "2")
+			h.wg.Wait()
+			h.ask(t.Context(), "edit", "later")
+			assert.Equal(t, []string{"0"}, h.shown, name)
+			assert.Contains(t, h.got["0"].Reason, "nobody can be asked", name)
+			for summary, tool := range map[string]string{"1": "edit", "2": "shell", "later": "edit"} {
+				assert.Contains(t, h.got[summary].Reason, "--allow "+tool, name)
+				assert.Equal(t, time.Second, h.got[summary].at, name)
+			}
+			assert.Equal(t, map[string]string{"0": "unanswered", "1": "unanswered", "2": "unanswered"}, h.decided(), name)
+			assert.False(t, h.Needs(intent("edit", "")), name)
+		})
+	}
+}
+
+// asker is one call of a random scene.
+type asker struct {
+	tool   string
+	from   time.Duration
+	cancel time.Duration // after from; 0 is never
+}
+
+// Whoever asks when, goes away when, and is answered what: each Ask returns
+// exactly once, one question at a time is shown, and each that is required is
+// resolved exactly once.
+func TestAnyScene(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		times := rapid.Custom(func(t *rapid.T) time.Duration { return time.Duration(rapid.IntRange(0, 6).Draw(t, "s")) * time.Second })
+		askers := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) asker {
+			return asker{rapid.SampledFrom([]string{"edit", "shell", "denied"}).Draw(t, "tool"), times.Draw(t, "from"), times.Draw(t, "cancel")}
+		}), 1, 12).Draw(rt, "askers")
+		says := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) saying {
+			s := saying{after: times.Draw(t, "after"), answer: rapid.SampledFrom([]Answer{Once, Once, Session, No, ""}).Draw(t, "answer")}
+			if rapid.IntRange(0, 9).Draw(t, "break") == 0 {
+				s.err = errors.New("hung up")
+			}
+			return s
+		}), 0, 12).Draw(rt, "says")
+		var h *hearing
+		synctest.Test(t, func(t *testing.T) {
+			h = newHearing(DeskConfig{Timeout: 4 * time.Second, Policy: Policy{Deny: []string{"denied"}}}, says...)
+			h.play(t.Context(), askers)
+		})
+		h.check(rt, askers)
+	})
+}
+
+func (h *hearing) play(ctx context.Context, askers []asker) {
+	for i, a := range askers {
+		h.wg.Go(func() {
+			ctx, stop := context.WithCancel(ctx)
+			defer stop()
+			time.Sleep(a.from)
+			if a.cancel > 0 {
+				defer time.AfterFunc(a.cancel, stop).Stop()
+			}
+			name := fmt.Sprint(i)
+			d := h.Desk.Ask(ctx, Question{ExecutionID: name, Intent: intent(a.tool, name)})
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.got[name] = heard{d, time.Since(h.start) - a.from}
+		})
+	}
+	h.wg.Wait()
+}
+
+func (h *hearing) check(t *rapid.T, askers []asker) {
+	assert.Len(t, h.got, len(askers), "each has its decision")
+	assert.LessOrEqual(t, h.most, 1, "one question at a time")
+	assert.False(t, h.busy)
+	assert.Empty(t, h.waiting)
+	assert.Equal(t, h.broken, h.gone)
+
+	open, required, resolved := map[string]string{}, map[string]int{}, map[string]Answer{}
+	for _, e := range h.events {
+		if e.Type == event.ValidationRequired {
+			open[e.QuestionID] = e.ExecutionID
+			required[e.ExecutionID]++
+			continue
+		}
+		assert.Equal(t, e.ExecutionID, open[e.QuestionID], "resolved what was not required, or twice")
+		delete(open, e.QuestionID)
+		resolved[e.ExecutionID] = Answer(e.Decision)
+	}
+	assert.Empty(t, open, "required and never resolved")
+	for _, summary := range h.shown {
+		assert.Contains(t, resolved, summary)
+	}
+	for i, a := range askers {
+		name := fmt.Sprint(i)
+		got, word := h.got[name], resolved[name]
+		assert.LessOrEqual(t, required[name], 1)
+		assert.Equal(t, got.Allowed, got.Reason == "")
+		assert.False(t, got.Allowed && a.tool == "denied")
+		if a.tool == "denied" {
+			assert.Empty(t, word)
+		}
+		if a.cancel > 0 {
+			assert.LessOrEqual(t, got.at, a.cancel, "asker %d waits on", i)
+		}
+		if word != "" {
+			assert.Contains(t, []Answer{Once, Session, No, unanswered, cancelled}, word)
+			assert.Equal(t, word == Once || word == Session, got.Allowed)
+			assert.False(t, word == cancelled && a.cancel == 0)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"qq/pkg/tool"
+)
+
+// Withheld is why a tool that exists is not offered to an agent.
+type Withheld struct {
+	Effect tool.Effect
+	Reason string // for the model
+}
+
+// GateConfig says what one agent may do.
+type GateConfig struct {
+	Offered tool.Set
+	// Withheld are the tools that exist and are not offered, by name.
+	Withheld map[string]Withheld
+	// ReadOnly refuses every call that writes. What executes programs is refused
+	// by not being offered: under a sandbox of the kernel it may be.
+	ReadOnly bool
+	Policy   Policy
+	// Ask asks a person; nil says that nobody can be asked. It obeys its context.
+	Ask func(context.Context, tool.Intent) tool.Decision
+}
+
+// Gate is the one place that decides about every call of an agent. It runs where
+// the call is executed, and may be used by several goroutines at once.
+type Gate struct{ cfg GateConfig }
+
+// NewGate returns the gate of one agent.
+func NewGate(cfg GateConfig) *Gate { return &Gate{cfg: cfg} }
+
+// Admit returns the tool for c and the context to run it in, or an error whose
+// text answers the model. What the agent was not allowed to do is a
+// [tool.RefusedError]; any other error is a call that cannot work.
+func (g *Gate) Admit(ctx context.Context, c tool.Call) (tool.Tool, context.Context, error) {
+	t, ok := g.cfg.Offered.Lookup(c.Name)
+	if !ok {
+		return nil, nil, g.absent(c.Name)
+	}
+	if err := g.writes(c.Name, t.Spec().Effect); err != nil {
+		return nil, nil, err
+	}
+	in, err := plan(ctx, t, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	// A call may do more than its tool usually does.
+	if err := g.writes(c.Name, in.Effect); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range in.Paths {
+		if !filepath.IsLocal(filepath.FromSlash(p)) {
+			return nil, nil, refused(c.Name, fmt.Sprintf("%q is outside of the working directory", p))
+		}
+	}
+	if err := g.approve(ctx, in); err != nil {
+		return nil, nil, err
+	}
+	if in.Risk != tool.Low {
+		ctx = tool.WithGrant(ctx, in)
+	}
+	return t, ctx, nil
+}
+
+// absent answers a call of a tool that is not offered.
+func (g *Gate) absent(name string) error {
+	w, ok := g.cfg.Withheld[name]
+	if !ok {
+		return fmt.Errorf("no tool %q. The tools are: %s", name, cmp.Or(strings.Join(g.cfg.Offered.Names(), ", "), "none"))
+	}
+	switch w.Effect {
+	case tool.Reads, tool.Delegates:
+		return errors.New(w.Reason)
+	}
+	return refused(name, w.Reason)
+}
+
+func (g *Gate) writes(name string, effect tool.Effect) error {
+	if g.cfg.ReadOnly && effect == tool.Writes {
+		return refused(name, "this agent is read-only")
+	}
+	return nil
+}
+
+// plan is tool.Plan for a tool that may break down.
+func plan(ctx context.Context, t tool.Tool, c tool.Call) (in tool.Intent, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s broke down: %v", c.Name, p)
+		}
+	}()
+	return tool.Plan(ctx, t, c.Arguments)
+}
+
+// approve returns nil when the policy or a person allows the call.
+func (g *Gate) approve(ctx context.Context, in tool.Intent) error {
+	verdict, reason := g.cfg.Policy.Judge(in)
+	switch verdict {
+	case Allowed:
+		return nil
+	case Refused:
+		return refused(in.Tool, reason)
+	}
+	if g.cfg.Ask == nil {
+		return refused(in.Tool, nobody(in.Tool))
+	}
+	d := g.cfg.Ask(ctx, in)
+	switch {
+	case d.Allowed:
+		return nil
+	case ctx.Err() != nil: // the asker went away, nobody decided against the call
+		return fmt.Errorf("not run: %w", context.Cause(ctx))
+	}
+	return refused(in.Tool, cmp.Or(d.Reason, "it was not approved"))
+}
+
+func refused(name, reason string) error { return &tool.RefusedError{Tool: name, Reason: reason} }
