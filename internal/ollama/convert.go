@@ -25,6 +25,9 @@ func (b *backend) chatRequest(r llm.Request) (*api.ChatRequest, error) {
 	if r.MaxTokens > 0 {
 		req.Options["num_predict"] = r.MaxTokens
 	}
+	if r.Temperature != nil {
+		req.Options["temperature"] = *r.Temperature
+	}
 	switch {
 	case r.Schema != nil:
 		if !json.Valid(r.Schema) {

@@ -29,6 +29,7 @@ type Progress struct {
 	done   int
 	failed int
 	drawn  bool
+	held   bool
 
 	quit chan struct{}
 	wg   sync.WaitGroup
@@ -82,6 +83,22 @@ func (p *Progress) Around(f func() error) error {
 	return f()
 }
 
+// Hold keeps the line away until release, for a question that stands there. What
+// is counted meanwhile waits for nobody.
+func (p *Progress) Hold() (release func()) {
+	if p == nil {
+		return func() {}
+	}
+	set := func(held bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.wipe()
+		p.held = held
+	}
+	set(true)
+	return func() { set(false) }
+}
+
 // Stop takes the line away.
 func (p *Progress) Stop() {
 	if p == nil {
@@ -100,6 +117,9 @@ func (p *Progress) wipe() {
 }
 
 func (p *Progress) draw() {
+	if p.held {
+		return
+	}
 	line := progressLine(p.done, p.total, p.failed, time.Since(p.start))
 	if !p.live {
 		fmt.Fprintln(p.w, "qq:", line)

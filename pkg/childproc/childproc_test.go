@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"qq/internal/proc"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/task"
@@ -222,6 +223,7 @@ func launcher(t *testing.T, change func(*Config)) *Launcher {
 	t.Helper()
 	dir := t.TempDir()
 	cfg := Config{
+		Host: proc.NewHost(),
 		Path: "/proc/self/exe", Version: "test",
 		Args:    func(agent string) []string { return []string{"qq", "--agent", agent, "--new-session", "-m", "-"} },
 		Env:     os.Environ(),
@@ -409,6 +411,7 @@ func TestNoProgram(t *testing.T) {
 // playRoot is a root that is killed while its children are at work.
 func playRoot(dir string) {
 	l := NewLauncher(Config{
+		Host: proc.NewHost(),
 		Path: "/proc/self/exe", Version: "test",
 		Args:    func(agent string) []string { return []string{"qq", "--agent", agent, "--new-session", "-m", "-"} },
 		Env:     append(os.Environ(), "CHILDPROC_TEST_MARK="+dir),

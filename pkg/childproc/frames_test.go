@@ -28,7 +28,7 @@ func allFrames() []Frame {
 		{Type: TypeStart, Start: &Start{
 			Protocol: Version, ExecutionID: "e", Parent: "p", BatchID: "b", Depth: 2, CanDelegate: true, DeadlineMS: 1 << 50,
 			Agent:    agents.Agent{Name: "coder", Tools: []string{}, Agents: []string{"explorer"}, Role: agents.Modifying, Prompt: "be\ngood"},
-			ReadOnly: true, Schema: json.RawMessage(`{"type":"object"}`), Events: true, Backend: json.RawMessage(`{"name":"x"}`),
+			ReadOnly: true, Schema: json.RawMessage(`{"type":"object"}`), Events: true, Setup: json.RawMessage(`{"name":"x"}`),
 		}},
 		{Type: TypeAnswer, Answer: &Answer{ID: 7, Result: &res}},
 		{Type: TypeAnswer, Answer: &Answer{ID: 7, Last: true}},

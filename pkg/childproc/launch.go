@@ -14,10 +14,13 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // Config is what a Launcher needs.
 type Config struct {
+	// Host starts the children; closing the Launcher closes it.
+	Host *proc.Host
 	// Path and Args are the command line of a child; Args gets the name of the
 	// agent. The task is never in it.
 	Path string
@@ -35,6 +38,8 @@ type Config struct {
 	Grace time.Duration
 	// Prepare fills the start frame of a job, as long as its ctx allows.
 	Prepare func(context.Context, task.Job) (Start, error)
+	// Approve decides about a call that job wants to make; nil refuses all.
+	Approve func(ctx context.Context, job task.Job, in tool.Intent) tool.Decision
 	// Event takes the events of children; nil drops them.
 	Event func(event.Event)
 }
@@ -45,8 +50,8 @@ type Launcher struct {
 	host *proc.Host
 }
 
-// NewLauncher returns a Launcher. A process has one, and starts nothing else.
-func NewLauncher(cfg Config) *Launcher { return &Launcher{cfg, proc.NewHost()} }
+// NewLauncher returns a Launcher. A process has one.
+func NewLauncher(cfg Config) *Launcher { return &Launcher{cfg, cfg.Host} }
 
 // Close kills every child at once. No more can be started.
 func (l *Launcher) Close() { l.host.Close() }
@@ -134,9 +139,11 @@ type child struct {
 	sending sync.WaitGroup // who says start or cancel, or answers an Ask
 
 	// Written by listen, read after it has returned.
-	hello *Hello
-	last  *Result
-	wrong error // what was wrong with its frames
+	hello    *Hello
+	last     *Result
+	changed  map[string]struct{} // files
+	unlisted int                 // files that were too many to list
+	wrong    error               // what was wrong with its frames
 }
 
 // spawn starts the process with its files. It waits for its start frame.
@@ -145,7 +152,7 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{cfg: &l.cfg, job: job, outPath: filepath.Join(dir, job.ExecutionID+".out")}
+	c := &child{cfg: &l.cfg, job: job, changed: map[string]struct{}{}, outPath: filepath.Join(dir, job.ExecutionID+".out")}
 	var passed []*os.File // what the child gets; our copies are closed
 	defer func() {
 		for _, f := range passed {
@@ -201,6 +208,7 @@ func (c *child) attend(ctx context.Context) {
 		defer close(heard)
 		c.listen(asking)
 	}()
+	c.sending.Go(func() { c.relay(asking) })
 	select {
 	case <-c.proc.Done():
 	case <-ctx.Done():
@@ -269,6 +277,8 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 		c.event(*f.Event)
 	case TypeAsk:
 		c.sending.Go(func() { c.answer(ctx, *f.Ask) })
+	case TypeChanged:
+		c.note(f.Changed.Paths)
 	case TypeResult:
 		c.last = f.Result
 	}
@@ -288,14 +298,6 @@ func (c *child) event(e event.Event) {
 	e.ExecutionID, e.ParentExecutionID, e.BatchID = c.job.ExecutionID, c.job.Parent, c.job.BatchID
 	e.Agent, e.Depth, e.Result = c.job.Agent, c.job.Depth, nil
 	c.cfg.Event(e)
-}
-
-// answer runs the tasks that the child asks for and sends their results.
-func (c *child) answer(ctx context.Context, ask Ask) {
-	for _, r := range c.job.Delegate(ctx, ask.Delegate) {
-		c.send(Frame{Type: TypeAnswer, Answer: &Answer{ID: ask.ID, Result: &r}}, time.Minute)
-	}
-	c.send(Frame{Type: TypeAnswer, Answer: &Answer{ID: ask.ID, Last: true}}, time.Minute)
 }
 
 // send writes one frame down. A child that does not take it within the time has

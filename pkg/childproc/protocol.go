@@ -11,6 +11,7 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // Version is the version of the protocol. Both ends are the same binary, so
@@ -46,28 +47,33 @@ const (
 // ignored: a newer end may say more than an older one understands.
 type Type string
 
-// Frames: start, answer and cancel go down; hello, event, ask and result go up.
+// Frames: start, answer, message and cancel go down; hello, event, ask, changed
+// and result go up.
 const (
-	TypeStart  Type = "start"
-	TypeAnswer Type = "answer"
-	TypeCancel Type = "cancel"
-	TypeHello  Type = "hello"
-	TypeEvent  Type = "event"
-	TypeAsk    Type = "ask"
-	TypeResult Type = "result"
+	TypeStart   Type = "start"
+	TypeAnswer  Type = "answer"
+	TypeMessage Type = "message"
+	TypeCancel  Type = "cancel"
+	TypeHello   Type = "hello"
+	TypeEvent   Type = "event"
+	TypeAsk     Type = "ask"
+	TypeChanged Type = "changed"
+	TypeResult  Type = "result"
 )
 
 // Frame is one line on a control pipe: a JSON object with the type and, under
 // the name of the type, its content. Only that field is set.
 type Frame struct {
-	Type   Type
-	Start  *Start
-	Answer *Answer
-	Cancel *Cancel
-	Hello  *Hello
-	Event  *event.Event
-	Ask    *Ask
-	Result *Result
+	Type    Type
+	Start   *Start
+	Answer  *Answer
+	Message *Message
+	Cancel  *Cancel
+	Hello   *Hello
+	Event   *event.Event
+	Ask     *Ask
+	Changed *Changed
+	Result  *Result
 }
 
 // Hello is the first frame of a child, before it does any work.
@@ -93,14 +99,49 @@ type Start struct {
 	// OneProcessor says that the child was started with GOMAXPROCS=1 and may take
 	// more when it has something to compute.
 	OneProcessor bool `json:"one_processor,omitempty"`
-	// Backend describes the model; only the application reads it.
-	Backend json.RawMessage `json:"backend"`
+	// Denied are tools that it may not use, whatever its agent says.
+	Denied []string `json:"denied,omitempty"`
+	// Targets are what the task will touch.
+	Targets []string `json:"targets,omitempty"`
+	// References says that the answer must refer to lines of files.
+	References bool `json:"references,omitempty"`
+	// Setup is what only the application reads: the model, the settings of tools.
+	Setup json.RawMessage `json:"setup"`
 }
 
-// Ask is a request of a child to the root.
+// Ask is a request of a child to the root. One of the fields below ID is set.
 type Ask struct {
-	ID       int64    `json:"id"`
-	Delegate taskList `json:"delegate,omitempty"`
+	ID        int64        `json:"id"`
+	Delegate  taskList     `json:"delegate,omitempty"`
+	Spawn     *task.Task   `json:"spawn,omitempty"`
+	Children  bool         `json:"children,omitempty"`
+	Wait      *Wait        `json:"wait,omitempty"`
+	Terminate string       `json:"terminate,omitempty"`
+	Send      *Send        `json:"send,omitempty"`
+	Approve   *tool.Intent `json:"approve,omitempty"`
+}
+
+// Wait asks for the results of children in the background: see [task.Family].
+type Wait struct {
+	IDs      []string `json:"ids,omitempty"`
+	AtMostMS int64    `json:"at_most_ms,omitempty"`
+}
+
+// Send asks to hand a text to another agent.
+type Send struct {
+	To   string `json:"to"`
+	Text string `json:"text"`
+}
+
+// Message is a text from another agent.
+type Message struct {
+	Text string `json:"text"`
+}
+
+// Changed are files that the child has changed, told at once: it may not live to
+// say so in its result.
+type Changed struct {
+	Paths []string `json:"paths"`
 }
 
 // taskList is at most [MaxAsk] tasks.
@@ -130,11 +171,14 @@ func (l *taskList) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Answer is one result of an Ask; Last marks that no more follow.
+// Answer is one part of what an Ask came to; Last marks that no more follow.
 type Answer struct {
-	ID     int64        `json:"id"`
-	Result *task.Result `json:"result,omitempty"`
-	Last   bool         `json:"last,omitempty"`
+	ID       int64          `json:"id"`
+	Result   *task.Result   `json:"result,omitempty"`
+	Children []task.Child   `json:"children,omitempty"`
+	Decision *tool.Decision `json:"decision,omitempty"`
+	Error    string         `json:"error,omitempty"`
+	Last     bool           `json:"last,omitempty"`
 }
 
 // Cancel asks a child to end now and to hand back what it has.
@@ -214,6 +258,8 @@ func (f Frame) whole() bool {
 		return f.Start != nil
 	case TypeAnswer:
 		return f.Answer != nil
+	case TypeMessage:
+		return f.Message != nil
 	case TypeCancel:
 		return f.Cancel != nil
 	case TypeHello:
@@ -222,6 +268,8 @@ func (f Frame) whole() bool {
 		return f.Event != nil
 	case TypeAsk:
 		return f.Ask != nil
+	case TypeChanged:
+		return f.Changed != nil
 	case TypeResult:
 		return f.Result != nil && f.Result.Status.Final()
 	case "":
@@ -237,6 +285,8 @@ func (f *Frame) payload() any {
 		return &f.Start
 	case TypeAnswer:
 		return &f.Answer
+	case TypeMessage:
+		return &f.Message
 	case TypeCancel:
 		return &f.Cancel
 	case TypeHello:
@@ -245,6 +295,8 @@ func (f *Frame) payload() any {
 		return &f.Event
 	case TypeAsk:
 		return &f.Ask
+	case TypeChanged:
+		return &f.Changed
 	case TypeResult:
 		return &f.Result
 	}
@@ -268,14 +320,16 @@ func encode(f Frame) ([]byte, error) {
 
 // envelope finds the content of a frame without reading it.
 type envelope struct {
-	Type   Type            `json:"type"`
-	Start  json.RawMessage `json:"start"`
-	Answer json.RawMessage `json:"answer"`
-	Cancel json.RawMessage `json:"cancel"`
-	Hello  json.RawMessage `json:"hello"`
-	Event  json.RawMessage `json:"event"`
-	Ask    json.RawMessage `json:"ask"`
-	Result json.RawMessage `json:"result"`
+	Type    Type            `json:"type"`
+	Start   json.RawMessage `json:"start"`
+	Answer  json.RawMessage `json:"answer"`
+	Message json.RawMessage `json:"message"`
+	Cancel  json.RawMessage `json:"cancel"`
+	Hello   json.RawMessage `json:"hello"`
+	Event   json.RawMessage `json:"event"`
+	Ask     json.RawMessage `json:"ask"`
+	Changed json.RawMessage `json:"changed"`
+	Result  json.RawMessage `json:"result"`
 }
 
 // decode is the inverse of encode. Of a type that it does not know only the
@@ -287,8 +341,8 @@ func decode(line []byte) (Frame, error) {
 	}
 	f := Frame{Type: e.Type}
 	content := map[Type]json.RawMessage{
-		TypeStart: e.Start, TypeAnswer: e.Answer, TypeCancel: e.Cancel,
-		TypeHello: e.Hello, TypeEvent: e.Event, TypeAsk: e.Ask, TypeResult: e.Result,
+		TypeStart: e.Start, TypeAnswer: e.Answer, TypeMessage: e.Message, TypeCancel: e.Cancel,
+		TypeHello: e.Hello, TypeEvent: e.Event, TypeAsk: e.Ask, TypeChanged: e.Changed, TypeResult: e.Result,
 	}[f.Type]
 	if content == nil {
 		return f, nil

@@ -2,6 +2,8 @@ package childproc
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"qq/internal/proc"
@@ -16,8 +18,13 @@ func (c *child) result() task.Result {
 	status, why := c.verdict(exit)
 	r.End(status, why)
 	if c.last != nil {
-		r.Usage, r.ChangedFiles = c.last.Usage, c.last.ChangedFiles
+		r.Usage = c.last.Usage
+		c.note(c.last.ChangedFiles)
 		r.Structured, r.Warnings = c.last.Structured, c.last.Warnings
+	}
+	r.ChangedFiles = slices.Sorted(maps.Keys(c.changed))
+	if c.unlisted > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("it changed more than %d files: the others are not listed", maxChanged))
 	}
 	if exit.Left > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d processes that it left behind were ended", exit.Left))

@@ -30,12 +30,7 @@ type Conn struct {
 	asked int64
 	asks  map[int64]*pending
 	gone  bool
-}
-
-// pending collects the results of one Ask.
-type pending struct {
-	results []task.Result
-	done    chan struct{}
+	inbox []string
 }
 
 // Connect opens the control pipes when the environment says that this process
@@ -95,86 +90,21 @@ func (c *Conn) listen(r *reader, cancel context.CancelCauseFunc) {
 		switch f.Type {
 		case TypeAnswer:
 			c.file(*f.Answer)
+		case TypeMessage:
+			c.deliver(f.Message.Text)
 		case TypeCancel:
 			cancel(fmt.Errorf("%w: %s", ErrCancelFrame, f.Cancel.Reason))
 		}
 	}
 }
 
-// file gives an answer to who waits for it.
-func (c *Conn) file(a Answer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.asks[a.ID]
-	if p == nil {
-		return
-	}
-	if a.Result != nil {
-		p.results = append(p.results, *a.Result)
-	}
-	if a.Last {
-		delete(c.asks, a.ID)
-		close(p.done)
-	}
-}
-
-// lose ends all waiting.
-func (c *Conn) lose() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.gone = true
-	for id, p := range c.asks {
-		delete(c.asks, id)
-		close(p.done)
-	}
-}
-
-// Delegate asks the root to run tasks as children of this child and returns
-// their results in input order.
-func (c *Conn) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
-	if len(tasks) > MaxAsk {
-		return complete(nil, tasks, task.Misused, fmt.Sprintf("not started: %d tasks at once, at most %d", len(tasks), MaxAsk))
-	}
-	p := &pending{done: make(chan struct{})}
-	c.mu.Lock()
-	c.asked++
-	id := c.asked
-	gone := c.gone
-	c.asks[id] = p
-	c.mu.Unlock()
-	status, why := task.Interrupted, "interrupted: "+ErrRootGone.Error()
-	if !gone {
-		switch err := c.send(Frame{Type: TypeAsk, Ask: &Ask{ID: id, Delegate: tasks}}); {
-		case errors.Is(err, ErrFrameTooLong):
-			status, why = task.Misused, "not started: "+err.Error()+": hand over files, or fewer tasks at once"
-		case err == nil:
-			select {
-			case <-p.done:
-			case <-ctx.Done():
-				why = "interrupted: " + context.Cause(ctx).Error()
-			}
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.asks, id)
-	return complete(p.results, tasks, status, why)
-}
-
-// complete makes sure that each task has a result: its own, or one that says why
-// there is none.
-func complete(results []task.Result, tasks []task.Task, status task.Status, why string) []task.Result {
-	results = results[:min(len(results), len(tasks)):min(len(results), len(tasks))]
-	for i := len(results); i < len(tasks); i++ {
-		r := tasks[i].Normalized().Ended(status, why)
-		r.Index = i
-		results = append(results, r)
-	}
-	return results
-}
-
 // Emit reports an event. It is lost when the root is gone.
 func (c *Conn) Emit(e event.Event) { _ = c.send(Frame{Type: TypeEvent, Event: &e}) }
+
+// Changed reports files that were changed. It is lost when the root is gone.
+func (c *Conn) Changed(paths []string) {
+	_ = c.send(Frame{Type: TypeChanged, Changed: &Changed{paths}})
+}
 
 // Finish reports how the task ended. Nothing may be sent after it. A result that
 // is too long for its frame is reported as a failure.

@@ -13,23 +13,35 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/bmatcuk/doublestar/v4"
+
 	"qq/pkg/agents"
+	"qq/pkg/approval"
 	"qq/pkg/event"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // Registry knows the agents.
 type Registry interface {
 	Lookup(name string) (agents.Agent, error)
+}
+
+// Desk decides about calls that a person may have to be asked about.
+type Desk interface {
+	// Needs reports whether somebody would be asked.
+	Needs(in tool.Intent) bool
+	Ask(ctx context.Context, q approval.Question) tool.Decision
 }
 
 // Log is the record of children for people.
@@ -44,7 +56,9 @@ type Config struct {
 	Limits   task.Limits
 	Depth    int       // of this process; 0 for one that a person started
 	Deadline time.Time // of the whole run; zero is none
+	ReadOnly bool      // everybody may only read
 	Agents   Registry
+	Desk     Desk // decides about calls; nil allows all of them
 	Launcher supervisor.Launcher
 	Events   *event.Stream // nil drops events
 	Log      Log           // nil writes none
@@ -56,11 +70,17 @@ type Dispatcher struct {
 	cfg  Config
 	sup  *supervisor.Supervisor
 	root *supervisor.Scope
+
+	places places
+	hired  struct { // agents that other agents made up
+		sync.Mutex
+		agents map[string]agents.Agent
+	}
 }
 
 // New returns a Dispatcher.
 func New(cfg Config) *Dispatcher {
-	d := &Dispatcher{cfg: cfg}
+	d := &Dispatcher{cfg: cfg, places: places{byID: map[string]*Place{}}}
 	d.sup = supervisor.New(supervisor.Config{
 		Limits: cfg.Limits, Launcher: vetting{d, cfg.Launcher}, NewID: cfg.NewID, Started: d.started, Ended: d.ended,
 	})
@@ -70,12 +90,24 @@ func New(cfg Config) *Dispatcher {
 
 // Check says what is wrong with a task before anything starts.
 func (d *Dispatcher) Check(t task.Task) error {
-	t = t.Normalized()
+	if err := d.check(t); err != nil {
+		return err
+	}
+	_, err := d.cfg.Agents.Lookup(t.Normalized().Agent)
+	return err
+}
+
+// check is Check without a look at who does it.
+func (d *Dispatcher) check(t task.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
-	_, err := d.cfg.Agents.Lookup(t.Agent)
-	return err
+	for _, target := range t.Targets {
+		if !filepath.IsLocal(filepath.FromSlash(target)) || !doublestar.ValidatePattern(target) {
+			return fmt.Errorf("target %q is no path or glob inside of the working directory", target)
+		}
+	}
+	return nil
 }
 
 // Batch runs a stream of tasks that [Dispatcher.Check] has passed.
@@ -99,96 +131,15 @@ func (d *Dispatcher) Batch(ctx context.Context, b supervisor.Batch) error {
 	return err
 }
 
-// Delegate runs tasks that the agent of this process asks for.
-func (d *Dispatcher) Delegate(ctx context.Context, by agents.Agent, tasks []task.Task) []task.Result {
-	return d.vet(ctx, by, task.Task{}, tasks, d.root.Delegate)
-}
-
 // Cancel ends one running child and what it started.
 func (d *Dispatcher) Cancel(executionID string) bool { return d.sup.Cancel(executionID) }
-
-// vet runs the tasks that by, at work on its own task, may ask for, and refuses
-// the others, each in its place.
-func (d *Dispatcher) vet(ctx context.Context, by agents.Agent, own task.Task, tasks []task.Task,
-	run func(context.Context, []task.Task) []task.Result) []task.Result {
-	results := make([]task.Result, len(tasks))
-	var allowed []task.Task
-	var at []int
-	for i, t := range tasks {
-		if status, why := d.objection(by, own, t); why != "" {
-			results[i] = d.resolved(t).Ended(status, why)
-			results[i].Index = i
-			continue
-		}
-		t = d.resolved(t)
-		t.WorkingDir = filepath.Join(own.WorkingDir, t.WorkingDir)
-		t.ReadOnly = t.ReadOnly || own.ReadOnly
-		if limit := d.cfg.Limits.ChildTimeout; limit > 0 {
-			t.Timeout = min(t.Timeout, limit.Seconds()) // an agent may ask for less, not for more
-		}
-		allowed, at = append(allowed, t), append(at, i)
-	}
-	if len(allowed) == 0 {
-		return results // without lending and taking back a slot
-	}
-	for k, r := range run(ctx, allowed) {
-		r.Index = at[k]
-		results[at[k]] = r
-	}
-	return results
-}
-
-// objection says why by, at work on its own task, may not have t done, or
-// returns "".
-func (d *Dispatcher) objection(by agents.Agent, own, t task.Task) (task.Status, string) {
-	if err := d.Check(t); err != nil {
-		return task.Misused, err.Error()
-	}
-	to := d.resolved(t).Agent
-	named := strings.TrimSpace(t.Agent) != "" // who names nobody wants a hand for general work
-	switch {
-	case named && to == by.Name:
-		return task.Refused, "Cannot delegate to self"
-	case !by.AllowsAgent(to):
-		return task.Refused, fmt.Sprintf("%s may not delegate to %s (allowed: %s)", by.Name, to, cmp.Or(strings.Join(by.Agents, ", "), "none"))
-	case t.WorkingDir != "" && !inside(own.WorkingDir, t.WorkingDir):
-		return task.Refused, fmt.Sprintf("working_dir %q is no folder inside of the working directory", t.WorkingDir)
-	}
-	return "", ""
-}
-
-// inside reports whether sub names a folder in dir, links followed; an empty dir
-// is that of this process.
-func inside(dir, sub string) bool {
-	if !filepath.IsLocal(sub) {
-		return false
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return false
-	}
-	root, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return false
-	}
-	real, err := filepath.EvalSymlinks(filepath.Join(dir, sub))
-	if err != nil {
-		return false
-	}
-	rel, err := filepath.Rel(root, real)
-	if err != nil || !filepath.IsLocal(rel) {
-		return false
-	}
-	info, err := os.Stat(real)
-	return err == nil && info.IsDir()
-}
 
 // resolved returns t with its agent named as in the definition, and with the
 // timeout that stands there unless t has its own or the limit of the run is
 // lower.
 func (d *Dispatcher) resolved(t task.Task) task.Task {
 	t = t.Normalized()
-	a, err := d.cfg.Agents.Lookup(t.Agent)
+	a, err := d.Agent(t.Agent)
 	if err != nil {
 		return t // Check and Launch say so
 	}
@@ -209,20 +160,41 @@ var _ supervisor.Launcher = vetting{}
 
 // Launch implements supervisor.Launcher.
 func (v vetting) Launch(ctx context.Context, job task.Job) task.Result {
-	agent, err := v.d.cfg.Agents.Lookup(job.Agent)
+	return v.d.launch(ctx, v.next, job)
+}
+
+// launch runs job with next, under the rules of its agent.
+func (d *Dispatcher) launch(ctx context.Context, next supervisor.Launcher, job task.Job) task.Result {
+	agent, err := d.Agent(job.Agent)
 	if err != nil {
 		return job.Ended(task.Misused, err.Error())
 	}
-	return v.next.Launch(ctx, v.d.vetted(agent, job))
+	at := d.place(agent, &job)
+	d.places.put(job.ExecutionID, at)
+	defer d.places.put(job.ExecutionID, nil)
+	r := next.Launch(ctx, job)
+	if strays := outside(job.Targets, r.ChangedFiles); len(strays) > 0 {
+		r.Warnings = append(r.Warnings, "files were changed outside of the targets: "+strings.Join(strays, ", "))
+	}
+	return r
 }
 
-// vetted is job, which by does, without the right to delegate what it may not.
-func (d *Dispatcher) vetted(by agents.Agent, job task.Job) task.Job {
-	run := job.Delegate
-	job.Delegate = func(ctx context.Context, tasks []task.Task) []task.Result {
-		return d.vet(ctx, by, job.Task, tasks, run)
+// outside lists the changed files that no target covers. Without targets none is
+// outside.
+func outside(targets, changed []string) (strays []string) {
+	for _, file := range changed {
+		if len(targets) > 0 && !slices.ContainsFunc(targets, func(t string) bool { return covers(t, file) }) {
+			strays = append(strays, file)
+		}
 	}
-	return job
+	return strays
+}
+
+// covers reports whether file is the target, in it, or matched by it.
+func covers(target, file string) bool {
+	target = path.Clean(target)
+	matched, err := doublestar.Match(target, file)
+	return err == nil && matched || target == "." || strings.HasPrefix(file, target+"/")
 }
 
 func (d *Dispatcher) started(job task.Job) {

@@ -34,7 +34,7 @@ func (r registry) Lookup(name string) (agents.Agent, error) {
 
 func everybody() registry {
 	return registry{
-		"default":    {Name: "default"},
+		"default":    {Name: "default", Tools: []string{"read_file", "delegate_task"}},
 		"coder":      {Name: "coder"},
 		"explorer":   {Name: "explorer", Agents: []string{}, Timeout: 180 * time.Second},
 		"researcher": {Name: "researcher", Agents: []string{"Explorer", "summarizer"}},
@@ -118,6 +118,11 @@ func newHouse(change func(*Config)) *house {
 	}
 	h.Dispatcher = New(cfg)
 	return h
+}
+
+// Delegate is what the root's own agent has done.
+func (h *house) Delegate(ctx context.Context, by agents.Agent, tasks []task.Task) []task.Result {
+	return h.Root(by, task.Task{}).Delegate(ctx, tasks)
 }
 
 func failing(context.Context, task.Job) task.Result {

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 
-	"qq/pkg/agents"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
@@ -13,13 +12,12 @@ var _ supervisor.Stager = vetting{}
 // staged is a job that is ready, under the same rules.
 type staged struct {
 	supervisor.Staged
-	d     *Dispatcher
-	agent agents.Agent
+	d *Dispatcher
 }
 
 // Launch implements supervisor.Launcher.
 func (s staged) Launch(ctx context.Context, job task.Job) task.Result {
-	return s.Staged.Launch(ctx, s.d.vetted(s.agent, job))
+	return s.d.launch(ctx, s.Staged, job)
 }
 
 // Stage implements supervisor.Stager, as far as the launcher below does.
@@ -28,13 +26,12 @@ func (v vetting) Stage(job task.Job) supervisor.Staged {
 	if !ok {
 		return nil
 	}
-	agent, err := v.d.cfg.Agents.Lookup(job.Agent)
-	if err != nil {
+	if _, err := v.d.Agent(job.Agent); err != nil {
 		return nil // Launch will say so
 	}
 	ready := stager.Stage(job)
 	if ready == nil {
 		return nil
 	}
-	return staged{ready, v.d, agent}
+	return staged{ready, v.d}
 }

@@ -47,6 +47,9 @@ type Request struct {
 	Tools     []tool.Spec
 	Schema    json.RawMessage // JSON Schema of the answer, or nil
 	MaxTokens int             // of the answer; 0 is no limit
+	// Temperature is how freely the model may choose; nil is what the model
+	// itself prefers.
+	Temperature *float64
 }
 
 // Chunk is a piece of an answer while it is written.

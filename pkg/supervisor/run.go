@@ -83,13 +83,7 @@ func (sc *Scope) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 			return nil
 		},
 	}
-	if sc.lend != nil {
-		sc.lend()
-	}
-	_ = sc.start(ctx, b, true) // neither the tasks nor Deliver can fail
-	if sc.resume != nil {
-		_ = sc.resume(ctx) // fails only when the agent is being ended
-	}
+	sc.pause(ctx, func() { _ = sc.start(ctx, b, true) }) // neither the tasks nor Deliver can fail
 	return results
 }
 

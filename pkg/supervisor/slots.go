@@ -78,17 +78,26 @@ func (s *slots) acquire(ctx context.Context, resume bool, depth int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	return s.await(ctx, s.join(resume, depth))
+}
+
+// join takes a place in the queue, or a slot at once. Whoever joins must await.
+func (s *slots) join(resume bool, depth int) *waiter {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seq++
+	w := &waiter{rank: rank{resume, depth, s.seq}, granted: make(chan struct{}), index: -1}
 	if s.free > 0 {
 		s.free--
-		s.mu.Unlock()
-		return nil
+		close(w.granted)
+		return w
 	}
-	s.seq++
-	w := &waiter{rank: rank{resume, depth, s.seq}, granted: make(chan struct{})}
 	heap.Push(&s.waiting, w)
-	s.mu.Unlock()
+	return w
+}
 
+// await waits for the slot of w. An error says that it has none.
+func (s *slots) await(ctx context.Context, w *waiter) error {
 	select {
 	case <-w.granted:
 		err := ctx.Err() // read once: it may end at any time

@@ -105,6 +105,7 @@ type Scope struct {
 	deadline time.Time
 	lend     func() // gives the scope's slot away while it waits; nil for the root
 	resume   func(context.Context) error
+	family   family
 }
 
 // Root is the scope of the root process, at the depth where it was started,
@@ -177,12 +178,13 @@ func (sc *Scope) run(ctx context.Context, launcher Launcher, job task.Job, queue
 	lease := &lease{slots: s.slots, held: true}
 	defer lease.end()
 	child.lend, child.resume = lease.lend, func(ctx context.Context) error { return lease.resume(ctx, child.depth) }
-	job.Delegate = func(dctx context.Context, tasks []task.Task) []task.Result { return child.Delegate(dctx, tasks) }
+	job.Delegate, job.Family, job.Pause = child.Delegate, child, child.pause
 
 	if s.cfg.Started != nil {
 		s.cfg.Started(job)
 	}
 	r := launch(ctx, launcher, job)
+	child.End()
 	s.settle(ctx, &r)
 	r.Task, r.Agent, r.ID = task.Shorten(job.Text, 100), job.Agent, job.ID
 	r.ExecutionID, r.ParentExecutionID, r.BatchID = job.ExecutionID, job.Parent, job.BatchID
@@ -213,7 +215,7 @@ func (s *Supervisor) settle(ctx context.Context, r *task.Result) {
 	switch cause := context.Cause(ctx); {
 	case errors.As(cause, &timeout), errors.Is(cause, context.DeadlineExceeded):
 		r.End(task.Timeout, cause.Error())
-	case errors.Is(cause, ErrCancelled), errors.Is(cause, ErrHalted):
+	case errors.Is(cause, ErrCancelled), errors.Is(cause, ErrHalted), errors.Is(cause, ErrAbandoned):
 		r.End(task.Cancelled, cause.Error())
 	default:
 		r.End(task.Interrupted, "interrupted: "+cause.Error())

@@ -1,0 +1,80 @@
+package childproc
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+// answerTime is what a child gets to take one part of an answer.
+const answerTime = time.Minute
+
+// answer does what the child asks for and sends what came of it.
+func (c *child) answer(ctx context.Context, ask Ask) {
+	last := Answer{ID: ask.ID, Last: true}
+	var results []task.Result
+	var err error
+	switch {
+	case ask.Approve != nil:
+		d := tool.Decision{Reason: "nobody can be asked"}
+		if c.cfg.Approve != nil {
+			d = c.cfg.Approve(ctx, c.job, *ask.Approve)
+		}
+		last.Decision = &d
+	case len(ask.Delegate) > 0:
+		results = c.job.Delegate(ctx, ask.Delegate)
+	case c.job.Family == nil:
+		err = errors.New("there are no children in the background here")
+	case ask.Spawn != nil:
+		var started task.Child
+		started, err = c.job.Family.Spawn(ctx, *ask.Spawn)
+		last.Children = []task.Child{started}
+	case ask.Children:
+		last.Children, err = c.job.Family.Children(ctx)
+	case ask.Wait != nil:
+		results, err = c.job.Family.Wait(ctx, ask.Wait.IDs, time.Duration(max(ask.Wait.AtMostMS, 0))*time.Millisecond)
+	case ask.Terminate != "":
+		err = c.job.Family.Terminate(ctx, ask.Terminate)
+	case ask.Send != nil:
+		err = c.job.Family.Send(ctx, ask.Send.To, ask.Send.Text)
+	}
+	if err != nil {
+		last.Error = err.Error()
+	}
+	for _, r := range results {
+		c.send(Frame{Type: TypeAnswer, Answer: &Answer{ID: ask.ID, Result: &r}}, answerTime)
+	}
+	c.send(Frame{Type: TypeAnswer, Answer: &last}, answerTime)
+}
+
+// relay hands texts from other agents to the child until ctx is done.
+func (c *child) relay(ctx context.Context) {
+	if c.job.Messages == nil {
+		return
+	}
+	for {
+		select {
+		case text := <-c.job.Messages:
+			c.send(Frame{Type: TypeMessage, Message: &Message{Text: text}}, answerTime)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// maxChanged is how many changed files of one child are listed.
+const maxChanged = 100_000
+
+// note files reports of changed files, each once.
+func (c *child) note(paths []string) {
+	for _, p := range paths {
+		if len(c.changed) < maxChanged {
+			c.changed[p] = struct{}{}
+		} else if _, known := c.changed[p]; !known {
+			c.unlisted++
+		}
+	}
+}

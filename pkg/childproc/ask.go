@@ -1,0 +1,189 @@
+package childproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+var _ task.Family = (*Conn)(nil)
+
+// pending collects what comes back for one Ask.
+type pending struct {
+	results []task.Result
+	last    Answer
+	done    chan struct{}
+}
+
+// file gives an answer to who waits for it.
+func (c *Conn) file(a Answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.asks[a.ID]
+	if p == nil {
+		return
+	}
+	if a.Result != nil {
+		p.results = append(p.results, *a.Result)
+	}
+	if a.Last {
+		p.last = a
+		delete(c.asks, a.ID)
+		close(p.done)
+	}
+}
+
+// lose ends all waiting.
+func (c *Conn) lose() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = true
+	for id, p := range c.asks {
+		delete(c.asks, id)
+		p.last = Answer{Error: ErrRootGone.Error()}
+		close(p.done)
+	}
+}
+
+// ask sends a request and waits for what comes back. The results that came are
+// there in spite of an error.
+func (c *Conn) ask(ctx context.Context, a Ask) ([]task.Result, Answer, error) {
+	p := &pending{done: make(chan struct{})}
+	c.mu.Lock()
+	c.asked++
+	a.ID = c.asked
+	gone := c.gone
+	if !gone {
+		c.asks[a.ID] = p
+	}
+	c.mu.Unlock()
+	if gone {
+		return nil, Answer{}, ErrRootGone
+	}
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.asks, a.ID)
+	}()
+	switch err := c.send(Frame{Type: TypeAsk, Ask: &a}); {
+	case errors.Is(err, ErrFrameTooLong):
+		return nil, Answer{}, err
+	case err != nil: // nobody is at the other end of the pipe
+		return nil, Answer{}, ErrRootGone
+	}
+	select {
+	case <-p.done:
+		if p.last.Error != "" {
+			return p.results, p.last, errors.New(p.last.Error)
+		}
+		return p.results, p.last, nil
+	case <-ctx.Done():
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return p.results[:len(p.results):len(p.results)], Answer{}, context.Cause(ctx)
+	}
+}
+
+// Delegate asks the root to run tasks as children of this child and returns
+// their results in input order.
+func (c *Conn) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
+	if len(tasks) > MaxAsk {
+		return complete(nil, tasks, task.Misused, fmt.Sprintf("not started: %d tasks at once, at most %d", len(tasks), MaxAsk))
+	}
+	results, _, err := c.ask(ctx, Ask{Delegate: tasks})
+	status, why := task.Interrupted, "interrupted: "
+	switch {
+	case errors.Is(err, ErrFrameTooLong):
+		status, why = task.Misused, "not started: "+err.Error()+": hand over files, or fewer tasks at once"
+	case err != nil:
+		why += err.Error()
+	default:
+		why += ErrRootGone.Error()
+	}
+	return complete(results, tasks, status, why)
+}
+
+// complete makes sure that each task has a result: its own, or one that says why
+// there is none.
+func complete(results []task.Result, tasks []task.Task, status task.Status, why string) []task.Result {
+	results = results[:min(len(results), len(tasks)):min(len(results), len(tasks))]
+	for i := len(results); i < len(tasks); i++ {
+		r := tasks[i].Normalized().Ended(status, why)
+		r.Index = i
+		results = append(results, r)
+	}
+	return results
+}
+
+// Spawn implements task.Family.
+func (c *Conn) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
+	_, a, err := c.ask(ctx, Ask{Spawn: &t})
+	if err == nil && len(a.Children) != 1 {
+		err = errors.New("the root did not say what it started")
+	}
+	if err != nil {
+		return task.Child{}, err
+	}
+	return a.Children[0], nil
+}
+
+// Children implements task.Family.
+func (c *Conn) Children(ctx context.Context) ([]task.Child, error) {
+	_, a, err := c.ask(ctx, Ask{Children: true})
+	return a.Children, err
+}
+
+// Wait implements task.Family.
+func (c *Conn) Wait(ctx context.Context, ids []string, atMost time.Duration) ([]task.Result, error) {
+	results, _, err := c.ask(ctx, Ask{Wait: &Wait{IDs: ids, AtMostMS: atMost.Milliseconds()}})
+	return results, err
+}
+
+// Terminate implements task.Family.
+func (c *Conn) Terminate(ctx context.Context, id string) error {
+	_, _, err := c.ask(ctx, Ask{Terminate: id})
+	return err
+}
+
+// Send implements task.Family.
+func (c *Conn) Send(ctx context.Context, to, text string) error {
+	_, _, err := c.ask(ctx, Ask{Send: &Send{To: to, Text: text}})
+	return err
+}
+
+// Approve asks whether a call may run.
+func (c *Conn) Approve(ctx context.Context, in tool.Intent) tool.Decision {
+	_, a, err := c.ask(ctx, Ask{Approve: &in})
+	switch {
+	case err != nil:
+		return tool.Decision{Reason: "no decision: " + err.Error()}
+	case a.Decision == nil:
+		return tool.Decision{Reason: "no decision: the root gave none"}
+	}
+	return *a.Decision
+}
+
+// maxInbox is how many messages wait for a child; the root sends no more before
+// some were read, so more are a fault.
+const maxInbox = 1000
+
+func (c *Conn) deliver(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.inbox) < maxInbox {
+		c.inbox = append(c.inbox, text)
+	}
+}
+
+// Messages returns what other agents sent since the last call.
+func (c *Conn) Messages() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	texts := c.inbox
+	c.inbox = nil
+	return texts
+}
