@@ -59,14 +59,16 @@ type Command struct {
 	// Stdin, Stdout and Stderr are files, so that nobody who keeps one open can
 	// make Wait wait; nil is /dev/null. The caller closes its own copies.
 	Stdin, Stdout, Stderr *os.File
-	// Extra become the descriptors 3, 4, …; nil is /dev/null.
+	// Extra become the descriptors 3, 4, …; nil is /dev/null. Linux hands on no
+	// others.
 	Extra []*os.File
 	// Grace is the time between SIGTERM and SIGKILL of Stop.
 	Grace time.Duration
 	// Namespace asks for a PID namespace, for a program that can be an init. It
 	// is a wish: without one the process is fenced in like the others.
 	Namespace bool
-	// Terminal starts a session that Stdin, a terminal, controls.
+	// Terminal starts a session that a terminal controls: Stdin or, when that is
+	// nil, Stdout.
 	Terminal bool
 	// Marker is a NAME=value, unique to this process, that is put into Env: by it
 	// the sweep knows whose an adopted process is. Where programs with Hosts nest,
@@ -76,13 +78,14 @@ type Command struct {
 
 // Host starts processes and keeps watch over them. A qq process has one.
 type Host struct {
-	mu     sync.Mutex // held during a fork and during one pass of a sweep
-	closed bool
-	procs  map[*Process]struct{} // until their sweep is done
-	null   *os.File
-	fence  fence // the best that may work
-	proven bool  // fence is known to work
-	wg     sync.WaitGroup
+	mu      sync.Mutex // held during a fork and during one pass of a sweep
+	closed  bool
+	procs   map[*Process]struct{} // until their sweep is done
+	null    *os.File
+	fence   fence     // the best that may work
+	proven  bool      // fence is known to work
+	sealing sync.Once // before the first fork
+	wg      sync.WaitGroup
 	platform
 }
 
@@ -184,6 +187,7 @@ func (h *Host) fork(path string, c Command) (pid int, f fence, err error) {
 	if h.closed {
 		return 0, group, ErrClosed
 	}
+	h.sealing.Do(seal)
 	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env}
 	if attr.Files, err = h.files(c); err != nil {
 		return 0, group, err
@@ -196,6 +200,9 @@ func (h *Host) fork(path string, c Command) (pid int, f fence, err error) {
 		attr.Sys = f.attributes()
 		if c.Terminal {
 			attr.Sys.Setsid, attr.Sys.Setctty, attr.Sys.Setpgid = true, true, false
+			if c.Stdin == nil {
+				attr.Sys.Ctty = 1
+			}
 		}
 		pid, err = h.forkBehind(f, path, c.Args, attr)
 		if err == nil || f == group || !refused(err) {

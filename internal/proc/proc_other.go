@@ -19,6 +19,8 @@ type platform struct{}
 func (*platform) adopts() bool { return false }
 func (*platform) release()     {}
 
+func seal() {}
+
 func (fence) attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func (*Host) forkBehind(_ fence, path string, args []string, attr *syscall.ProcAttr) (int, error) {

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -48,6 +49,55 @@ func TestTerminal(t *testing.T) {
 		_, err = h.Start(Command{Path: "/bin/true", Terminal: true})
 		require.EqualError(t, err, "start /bin/true: inappropriate ioctl for device")
 	})
+}
+
+// A terminal to write to, and nothing to read from it.
+func TestTerminalWithoutInput(t *testing.T) {
+	behindEach(t, func(t *testing.T, h *Host) {
+		ptmx, tty, err := pty.Open()
+		require.NoError(t, err)
+		defer ptmx.Close()
+		c := helper("world")
+		c.Terminal, c.Stdout, c.Stderr = true, tty, tty
+		s := enter(t, h, c)
+		name := tty.Name()
+		require.NoError(t, tty.Close())
+		text, err := io.ReadAll(ptmx)
+		require.ErrorIs(t, err, syscall.EIO, "the end of a terminal")
+		assert.Zero(t, s.Wait().Code)
+		assert.Contains(t, string(text), "0 /dev/null\r\n1 "+name+"\r\n2 "+name+"\r\n")
+		assert.Contains(t, string(text), "leads group true session true terminal true")
+	})
+}
+
+// The end of a session is heard by its group, before anybody kills it.
+func TestTerminalLeavesChild(t *testing.T) {
+	h := hostBehind(t, group)
+	ptmx, tty, err := pty.Open()
+	require.NoError(t, err)
+	defer ptmx.Close()
+	c := helper("leaveChild")
+	c.Terminal, c.Stdout = true, tty
+	s := enter(t, h, c)
+	require.NoError(t, tty.Close())
+	assert.Equal(t, 1, s.Wait().Left)
+	s.assertGone(t)
+}
+
+// As a file that a shell has open and hands to all that it starts.
+func TestNothingElseIsInherited(t *testing.T) {
+	out := outputFile(t)
+	fd, err := syscall.Dup(int(out.Fd()))
+	require.NoError(t, err)
+	defer syscall.Close(fd)
+	h := NewHost()
+	defer h.Close()
+	p, err := h.Start(Command{Path: "/bin/ls", Args: []string{"ls", "/proc/self/fd"}, Stdout: out})
+	require.NoError(t, err)
+	assert.Zero(t, p.Wait().Code)
+	text, err := os.ReadFile(out.Name())
+	require.NoError(t, err)
+	assert.Equal(t, "0\n1\n2\n3\n", string(text), "and the folder that is read")
 }
 
 func TestStartErrors(t *testing.T) {

@@ -206,9 +206,11 @@ func childless() bool {
 }
 
 // bury reaps the child pid if it ended. Since nobody else does that, the id is
-// its own until then.
+// its own until then. Killed means by us, or by the SIGHUP that the terminal of a
+// session sends at the end of its leader.
 func bury(pid int) (killed, ended bool) {
 	var status syscall.WaitStatus
 	got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
-	return status.Signaled() && status.Signal() == syscall.SIGKILL, err == nil && got == pid
+	killed = status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == syscall.SIGHUP)
+	return killed, err == nil && got == pid
 }

@@ -1,0 +1,117 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import "golang.org/x/sys/unix"
+
+// Where the parts of a system call are that a filter looks at, on little-endian
+// machines: the number, the architecture, and the lower half of an argument.
+const (
+	atNumber = 0
+	atArch   = 4
+	atArg0   = 16
+	atArg1   = 24
+)
+
+// ioctl32 is the number of ioctl in the 32-bit programs of both machines.
+const ioctl32 = 54
+
+// filterable says that there is a filter for this architecture.
+const filterable = true
+
+const (
+	allowed = unix.SECCOMP_RET_ALLOW
+	refused = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+)
+
+// changes are the system calls that change something without opening it for
+// writing. Read-only rules refuse them. io_uring is among them because it makes
+// system calls that no filter sees.
+func changes() []uint32 {
+	return append(changesHere(),
+		unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
+		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT,
+		unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
+		unix.SYS_FILE_SETATTR, unix.SYS_MOUNT_SETATTR, unix.SYS_OPEN_TREE_ATTR, unix.SYS_IO_URING_SETUP,
+		unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
+		unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_BPF)
+}
+
+// program is the filter of rules that are read-only or not. A refused system
+// call fails with EPERM.
+func program(readOnly bool) []unix.SockFilter {
+	if !readOnly {
+		native := []unix.SockFilter{load(atNumber)}
+		for _, nr := range ioctlsHere() {
+			native = append(native, when(nr, typing()...)...)
+		}
+		p := append([]unix.SockFilter{load(atArch)}, when(arch, append(native, give(allowed))...)...)
+		p = append(append(p, load(atNumber)), when(ioctl32, typing()...)...)
+		return append(p, give(allowed))
+	}
+	p := []unix.SockFilter{
+		load(atArch),
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: arch, Jt: 1},
+		give(unix.SECCOMP_RET_KILL_PROCESS),
+		load(atNumber),
+		// The numbers of x32, a second set on amd64, begin here.
+		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: 1 << 30, Jf: 1},
+		give(refused),
+	}
+	for _, nr := range changes() {
+		p = append(p, when(nr, give(refused))...)
+	}
+	p = append(p, when(unix.SYS_SOCKET, append(append([]unix.SockFilter{load(atArg0)},
+		when(unix.AF_UNIX, give(refused))...), give(allowed))...)...)
+	p = append(p, when(unix.SYS_SOCKETPAIR, pairs()...)...)
+	p = append(p, when(unix.SYS_IOCTL, attributes()...)...)
+	return append(p, give(allowed))
+}
+
+// pairs ends a filter at a socketpair: it refuses pairs of datagram sockets, which
+// can send to any other socket. The types above the four bits are flags.
+func pairs() []unix.SockFilter {
+	p := []unix.SockFilter{load(atArg1), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf}}
+	p = append(p, when(unix.SOCK_DGRAM, give(refused))...)
+	p = append(p, when(unix.SOCK_RAW, give(refused))...) // another name of it
+	return append(p, give(allowed))
+}
+
+// typing ends a filter at an ioctl: it refuses to type into a terminal.
+func typing() []unix.SockFilter {
+	p := []unix.SockFilter{load(atArg1)}
+	p = append(p, when(unix.TIOCSTI, give(refused))...)
+	p = append(p, when(unix.TIOCLINUX, give(refused))...)
+	return append(p, give(allowed))
+}
+
+// attributes ends a filter at an ioctl: it refuses, beside typing, requests that
+// bring something to a file system. They change flags of files (chattr), and on
+// btrfs make and remove folders, all through a descriptor that was opened to read.
+func attributes() []unix.SockFilter {
+	const brings = 1 << 30 // _IOC_WRITE
+	p := typing()
+	p = p[:len(p)-1]
+	p = append(p,
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: brings, Jt: 1},
+		give(allowed),
+		unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_RSH | unix.BPF_K, K: 8},
+		unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xff})
+	for _, fs := range []uint32{'f', 'X', 0x94} { // all and ext4, all and xfs, btrfs
+		p = append(p, when(fs, give(refused))...)
+	}
+	return append(p, give(allowed))
+}
+
+func load(at uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
+}
+
+func give(verdict uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: verdict}
+}
+
+// when runs then if the value loaded last is k. then must end the filter.
+func when(k uint32, then ...unix.SockFilter) []unix.SockFilter {
+	return append([]unix.SockFilter{{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jf: uint8(len(then))}}, then...)
+}

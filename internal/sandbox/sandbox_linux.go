@@ -1,0 +1,201 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"unsafe"
+
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// Probe asks the kernel what it can enforce. It changes nothing.
+func Probe() Support {
+	abi, err := ll.LandlockGetABIVersion()
+	if err != nil {
+		return Support{err: err}
+	}
+	return Support{ABI: abi, Filter: filters()}
+}
+
+// reason says why there is no Landlock.
+func (s Support) reason() string {
+	switch {
+	case errors.Is(s.err, unix.EOPNOTSUPP):
+		return "Landlock is switched off in this kernel"
+	case errors.Is(s.err, unix.ENOSYS):
+		return "this kernel has no Landlock"
+	}
+	return fmt.Sprintf("Landlock may not be used: %v", s.err)
+}
+
+// cure says what a person can do about it.
+func (s Support) cure() string {
+	switch {
+	case errors.Is(s.err, unix.EOPNOTSUPP):
+		return "add landlock to the lsm= list of the kernel command line, and start the system again"
+	case errors.Is(s.err, unix.ENOSYS):
+		return "use Linux 6.2 or later with CONFIG_SECURITY_LANDLOCK"
+	}
+	return "let the container make the landlock_* system calls (its seccomp profile)"
+}
+
+// Apply restricts this process, with all its threads and all that it will
+// start, to r, and to what Probe says can be enforced. It cannot be undone, only
+// narrowed. After an error the process may be restricted in part, and must not
+// do what it needs the rules for; the error wraps [errors.ErrUnsupported] when
+// nothing can be enforced, and nothing is. A program with cgo cannot restrict
+// itself in a PID namespace whose /proc is another's, and may [Wrap] what it
+// starts.
+func Apply(r Rules) error { return enforce(Probe(), r, true) }
+
+// restrictThread is Apply for the calling thread alone, which must be locked and
+// is to become another program.
+func restrictThread(r Rules) error { return enforce(Probe(), r, false) }
+
+func enforce(s Support, r Rules, process bool) error {
+	if s.ABI == 0 {
+		return s.unsupported()
+	}
+	if process && s.ABI < abiThreads {
+		if err := threadsFound(); err != nil {
+			return err
+		}
+	}
+	rules, err := ruleset(s, r, !process || s.ABI >= abiThreads)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(rules)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := enter(s, rules, process); err != nil {
+		return err
+	}
+	if !s.Filter {
+		return nil
+	}
+	return install(program(r.readOnly()), process)
+}
+
+// enter makes a domain of the rules and enters it.
+func enter(s Support, rules int, process bool) error {
+	prctl, restrict, flags := prctlThread, ll.LandlockRestrictSelf, uint32(0)
+	switch {
+	case process && s.ABI >= abiThreads:
+		flags = ll.FlagRestrictSelfTSync // carries no_new_privs to all threads too
+	case process:
+		prctl, restrict = ll.AllThreadsPrctl, ll.AllThreadsLandlockRestrictSelf
+	}
+	if err := prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("give up new privileges: %w", err)
+	}
+	err := restrict(rules, flags)
+	if errors.Is(err, unix.E2BIG) {
+		return errors.New("restrict this process: it is in 16 sandboxes already, and the kernel allows no more")
+	}
+	if err != nil {
+		return fmt.Errorf("restrict this process: %w", err)
+	}
+	return nil
+}
+
+func prctlThread(option int, arg2, arg3, arg4, arg5 uintptr) error {
+	return unix.Prctl(option, arg2, arg3, arg4, arg5)
+}
+
+// writes are the rights that stand for writing. Those that a version of Landlock
+// does not know are no part of its rules.
+func (s Support) writes() uint64 {
+	w := uint64(ll.AccessFSWriteFile | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeDir |
+		ll.AccessFSMakeReg | ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeSym | nodes)
+	if s.ABI >= abiRefer {
+		w |= ll.AccessFSRefer
+	}
+	if s.ABI >= abiTruncate {
+		w |= ll.AccessFSTruncate
+	}
+	if s.ABI >= abiDevices {
+		w |= ll.AccessFSIoctlDev
+	}
+	return w
+}
+
+// nodes are granted nowhere: root could make a node of the disk in its folder,
+// and write to all files through it.
+const nodes = ll.AccessFSMakeBlock | ll.AccessFSMakeChar
+
+// ruleset hands r to the kernel and returns the descriptor of the rules.
+func ruleset(s Support, r Rules, oneDomain bool) (fd int, err error) {
+	attr := ll.RulesetAttr{HandledAccessFS: s.writes()}
+	if oneDomain && s.ABI >= abiScope {
+		attr.Scoped = ll.ScopeSignal | ll.ScopeAbstractUnixSocket
+	}
+	if fd, err = ll.LandlockCreateRuleset(&attr, 0); err != nil {
+		return -1, fmt.Errorf("make the rules of a sandbox: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			unix.Close(fd)
+		}
+	}()
+	for _, dir := range r.Write {
+		if !filepath.IsAbs(dir) {
+			return -1, fmt.Errorf("writable folder %q: the path is not absolute", dir)
+		}
+		if err := allow(fd, dir, unix.S_IFDIR, s.writes()&^(nodes|ll.AccessFSIoctlDev)); err != nil {
+			return -1, fmt.Errorf("writable folder %q: %w", dir, err)
+		}
+	}
+	device := s.writes() & (ll.AccessFSWriteFile | ll.AccessFSIoctlDev)
+	for _, name := range []string{"null", "zero", "full", "tty", "ptmx"} {
+		// One that is missing, or is a plain file by accident, stays as it is.
+		_ = allow(fd, "/dev/"+name, unix.S_IFCHR, device)
+	}
+	_ = allow(fd, "/dev/pts", unix.S_IFDIR, device)
+	return fd, nil
+}
+
+// allow grants the rights to what path leads to, if that is of this kind, and to
+// all below it.
+func allow(rules int, path string, kind uint32, rights uint64) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != kind {
+		return unix.ENOTDIR
+	}
+	return ll.LandlockAddPathBeneathRule(rules, &ll.PathBeneathAttr{AllowedAccess: rights, ParentFd: fd}, 0)
+}
+
+// filters reports whether this system takes a seccomp filter and we have one.
+func filters() bool {
+	action := uint32(unix.SECCOMP_RET_KILL_PROCESS)
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
+	return errno == 0 && filterable
+}
+
+// install puts a filter in force. The thread has given up new privileges.
+func install(filter []unix.SockFilter, process bool) error {
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	flags := uintptr(0)
+	if process {
+		flags = unix.SECCOMP_FILTER_FLAG_TSYNC
+	}
+	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
+	switch {
+	case errno != 0:
+		return fmt.Errorf("filter system calls: %w", errno)
+	case thread != 0:
+		return fmt.Errorf("filter system calls: thread %d has a filter of its own", thread)
+	}
+	return nil
+}

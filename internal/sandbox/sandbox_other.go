@@ -1,0 +1,15 @@
+//go:build !linux
+
+package sandbox
+
+// Probe says what this system can enforce: nothing.
+func Probe() Support { return Support{} }
+
+func (s Support) reason() string { return "only Linux has Landlock" }
+
+func (s Support) cure() string { return "run qq on Linux, in a virtual machine or a container" }
+
+// Apply restricts this process, which only Linux can.
+func Apply(Rules) error { return Probe().unsupported() }
+
+func restrictThread(r Rules) error { return Apply(r) }

@@ -1,0 +1,54 @@
+package shell
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"qq/internal/config"
+)
+
+// environment is what commands get of environ: no secrets and nothing that
+// makes a program ask, page, draw or take another size for that of the terminal.
+//
+// Of the settings of qq only those stay that tell where in a tree of agents a
+// command runs: without its depth, a qq that a command starts could go on
+// without end, and by the marks the processes around it find what it started.
+// What makes a qq take itself for a child of this one goes with the others.
+func environment(environ []string, tempDir string) []string {
+	env := slices.DeleteFunc(config.ChildEnv(environ), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains([]string{
+			"PAGER", "GIT_PAGER", "GIT_EDITOR", "GIT_TERMINAL_PROMPT", "TERM", "NO_COLOR", // set below
+			"COLORTERM", "FORCE_COLOR", "CLICOLOR_FORCE", // would contradict NO_COLOR
+			"COLUMNS", "LINES", "PWD", "OLDPWD", // of another terminal, of another folder
+		}, name) || tempDir != "" && (name == "TMPDIR" || name == "XDG_CACHE_HOME")
+	})
+	for _, entry := range environ {
+		if name, _, ok := strings.Cut(entry, "="); ok && place(name) {
+			env = append(env, entry)
+		}
+	}
+	env = append(env,
+		"PAGER=cat", "GIT_PAGER=cat",
+		"GIT_EDITOR=true", "GIT_TERMINAL_PROMPT=0", // a question that nobody answers
+		// Escape sequences are taken out anyway. By this name programs know that
+		// the cursor does not move, and print lines instead of drawing.
+		"TERM=dumb", "NO_COLOR=1",
+	)
+	if tempDir != "" {
+		// A sandbox may let commands write there and not into a home.
+		env = append(env, "TMPDIR="+tempDir, "XDG_CACHE_HOME="+filepath.Join(tempDir, "cache"))
+	}
+	return env
+}
+
+// markPrefix is how the names of the marks of commands begin; the depth follows.
+const markPrefix = "QQ_COMMAND_ID_"
+
+// place reports whether a variable says where in a tree of agents a process is:
+// its depth, as a qq started by hand reads it, and the marks of the executions
+// and commands that it is part of.
+func place(name string) bool {
+	return name == "QQ_RECURSION_DEPTH" || strings.HasPrefix(name, "QQ_EXECUTION_ID_") || strings.HasPrefix(name, markPrefix)
+}
