@@ -227,6 +227,24 @@ func TestDeskSession(t *testing.T) {
 	})
 }
 
+// What is settled while a question is on its way to the queue is not asked again.
+func TestDeskSettledMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHearing(DeskConfig{}, saying{time.Second, Session, nil, false})
+		emit := h.cfg.Emit
+		h.cfg.Emit = func(e event.Event) {
+			if emit(e); e.Type == event.ValidationRequired && e.Intent.Summary == "1" {
+				time.Sleep(time.Minute)
+			}
+		}
+		h.ask(t.Context(), "edit", "0")
+		h.ask(t.Context(), "edit", "1")
+		h.wg.Wait()
+		assert.Equal(t, []string{"0"}, h.shown)
+		assert.Equal(t, map[string]heard{"0": {yes, time.Second}, "1": {yes, time.Minute}}, h.got)
+	})
+}
+
 // The time for an answer begins when the question is shown.
 func TestDeskTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

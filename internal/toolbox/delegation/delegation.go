@@ -1,4 +1,12 @@
 // Package delegation holds the tools that hand work to other agents.
+//
+// A task is handed to a registered agent (delegate_task, run_parallel_tasks) or
+// to a temporary one that is made for it (spawn_agent). Where there is a
+// [task.Family], an agent may also start one in the background: its result is
+// collected later, and until then it can be sent messages and be ended.
+//
+// Not promised here: limits, permissions and the order of tasks. Whoever
+// implements [Delegator] and [task.Family] keeps them.
 package delegation
 
 import (
@@ -8,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"qq/internal/toolbox/call"
@@ -34,45 +41,81 @@ type AgentInfo struct {
 	Description string
 }
 
+// Options of [Tools]. With the zero value nothing runs in the background.
+type Options struct {
+	// Family knows the children in the background; nil is none.
+	Family task.Family
+	// Risk is the risk of handing tasks to others, all at once; nil means what
+	// the effect of the tool says.
+	Risk func(tasks []task.Task) tool.Risk
+}
+
 // Tools returns the tools that hand work to other agents: delegate_task,
-// run_parallel_tasks and list_agents. agents is called when a model asks who
-// there is.
-func Tools(d Delegator, agents func() []AgentInfo) tool.Set {
-	g := delegation{d, agents}
-	return tool.Set{
+// run_parallel_tasks, spawn_agent and list_agents and, with a Family, those for
+// children in the background. agents is called when a model asks who there is.
+// An agent that may not delegate, with a nil d, can only send messages.
+func Tools(d Delegator, agents func() []AgentInfo, opts Options) tool.Set {
+	g := delegation{d, agents, opts.Family, opts.Risk}
+	if d == nil {
+		if opts.Family == nil {
+			return nil
+		}
+		return tool.Set{g.sendTool()}
+	}
+	set := tool.Set{
 		call.Function{About: call.Define("delegate_task", tool.Delegates,
 			"Have another agent do one task, and get its answer. It sees nothing of this conversation.",
-			taskProperties, "task"), Do: call.Text(g.delegateTask)},
+			taskProperties, "task"), Do: call.Text(g.delegateTask), Intent: g.delegateIntent},
 		call.Function{About: call.Define("run_parallel_tasks", tool.Delegates,
 			"Have other agents do several independent tasks at once. Answers a JSON array of results in the order of the tasks.",
 			`"tasks":{"type":"array","description":"at most 100 tasks","items":{"type":"object","properties":{`+taskProperties+`},"required":["task"]}},
-			"tasks_json":{"type":"string","description":"instead of tasks: the array as JSON text"}`), Do: call.Text(g.runParallel)},
+			"tasks_json":{"type":"string","description":"instead of tasks: the array as JSON text"}`), Do: call.Text(g.runParallel), Intent: g.parallelIntent},
+		g.spawnTool(),
 		call.Function{About: call.Define("list_agents", tool.Reads, "List the agents that tasks can be given to.", ""), Do: call.Text(g.listAgents)},
 	}
+	if g.family != nil {
+		set = append(set, g.childrenTools()...)
+	}
+	return set
 }
 
 const taskProperties = `
 	"task":{"type":"string","description":"what to do, complete in itself"},
 	"agent":{"type":"string","description":"name of the agent, default \"default\""},
 	"context":{"type":"string","description":"text that the task is about"},
+	"targets":{"type":"array","items":{"type":"string"},"description":"files, folders and globs that it will change"},
 	"timeout":{"type":"number","description":"seconds"},
 	"model":{"type":"string"},
 	"read_only":{"type":"boolean","description":"take away the tools that change something"},
-	"schema":{"type":"object","description":"JSON Schema of the answer"}`
+	"schema":{"type":"object","description":"JSON Schema of the answer"},
+	"require_file_references":{"type":"boolean","description":"the answer must cite path:line"}`
 
 type delegation struct {
 	to     Delegator
 	agents func() []AgentInfo
+	family task.Family                       // nil where nothing runs in the background
+	risk   func(tasks []task.Task) tool.Risk // nil where nobody knows
 }
 
 func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (string, error) {
-	t, err := task.Decode(lenient(call.Unwrap(args)))
+	t, err := decodeTask(args)
 	if err != nil {
 		return "", err
 	}
-	if err := checkFolder(t); err != nil {
-		return "", err
+	return g.one(ctx, t)
+}
+
+// decodeTask reads the arguments of delegate_task.
+func decodeTask(args json.RawMessage) (task.Task, error) {
+	t, err := task.Decode(lenient(call.Unwrap(args)))
+	if err != nil {
+		return t, err
 	}
+	return t, checkFolder(t)
+}
+
+// one has one task done and returns its answer.
+func (g delegation) one(ctx context.Context, t task.Task) (string, error) {
 	results, err := g.delegate(ctx, []task.Task{t})
 	if err != nil {
 		return "", err
@@ -102,24 +145,38 @@ func failure(r task.Result) call.Plain {
 }
 
 func (g delegation) runParallel(ctx context.Context, args json.RawMessage) (string, error) {
-	var array, text json.RawMessage
-	if err := call.Decode(args, call.Fields{"tasks": &array, "tasks_json": &text}); err != nil {
+	tasks, err := decodeParallel(args)
+	if err != nil {
 		return "", err
 	}
+	results, err := g.delegate(ctx, tasks)
+	if err != nil {
+		return "", err
+	}
+	return encode(results)
+}
+
+// decodeParallel reads the arguments of run_parallel_tasks.
+func decodeParallel(args json.RawMessage) ([]task.Task, error) {
+	var array, text json.RawMessage
+	if err := call.Decode(args, call.Fields{"tasks": &array, "tasks_json": &text}); err != nil {
+		return nil, err
+	}
 	if array != nil && text != nil {
-		return "", errors.New("give tasks or tasks_json, not both")
+		return nil, errors.New("give tasks or tasks_json, not both")
 	}
 	if array == nil {
 		array = text
 	}
 	tasks, err := decodeTasks(array)
 	if err != nil {
-		return "", fmt.Errorf("%w. Nothing was started", err)
+		return nil, fmt.Errorf("%w. Nothing was started", err)
 	}
-	results, err := g.delegate(ctx, tasks)
-	if err != nil {
-		return "", err
-	}
+	return tasks, nil
+}
+
+// encode is a JSON array of results on one line.
+func encode(results []task.Result) (string, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
@@ -160,47 +217,6 @@ func decodeTasks(data json.RawMessage) ([]task.Task, error) {
 		}
 	}
 	return tasks, nil
-}
-
-// unfence takes the text out of a Markdown fence, in which models like to wrap
-// JSON.
-func unfence(text string) string {
-	text = strings.TrimSpace(text)
-	inner, ok := strings.CutPrefix(text, "```")
-	if !ok {
-		return text
-	}
-	if _, after, ok := strings.Cut(inner, "\n"); ok {
-		inner = after
-	}
-	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(inner), "```"))
-}
-
-// lenient takes the quotes from a number and a flag that a model wrote as text.
-// What is right already, or wrong in another way, stays as it was given.
-func lenient(given json.RawMessage) json.RawMessage {
-	var keys map[string]json.RawMessage
-	if json.Unmarshal(given, &keys) != nil {
-		return given
-	}
-	changed := false
-	plain := func(key string, ok func(string) bool) {
-		var text string
-		if json.Unmarshal(keys[key], &text) == nil && ok(text) {
-			keys[key], changed = json.RawMessage(text), true
-		}
-	}
-	plain("timeout", func(s string) bool {
-		_, err := strconv.ParseFloat(s, 64)
-		return err == nil && json.Valid([]byte(s))
-	})
-	plain("read_only", func(s string) bool { return s == "true" || s == "false" })
-	if changed {
-		if again, err := json.Marshal(keys); err == nil {
-			return again
-		}
-	}
-	return given
 }
 
 // checkFolder keeps a model from sending a child out of the working directory

@@ -38,18 +38,22 @@ func (s *scripted) Delegate(_ context.Context, tasks []task.Task) []task.Result 
 	return s.results
 }
 
+func everybody() []AgentInfo {
+	return []AgentInfo{{"coder", "content-modification", "Writes\ncode."}, {"explorer", "information-gathering", "Finds."}}
+}
+
 func delegating(d Delegator) tool.Set {
-	return Tools(d, func() []AgentInfo {
-		return []AgentInfo{{"coder", "content-modification", "Writes\ncode."}, {"explorer", "information-gathering", "Finds."}}
-	})
+	return Tools(d, everybody, Options{})
 }
 
 func TestDelegateTask(t *testing.T) {
 	s := &scripted{results: []task.Result{{Success: true, Output: "done"}}}
-	r := calltest.Run(t, delegating(s), "delegate_task", `{"task":"do","agent":"coder","context":"c","timeout":"60","model":"m","read_only":"true","schema":{"type":"object"},"working_dir":"sub"}`)
+	r := calltest.Run(t, delegating(s), "delegate_task", `{"task":"do","agent":"coder","context":"c","timeout":"60","model":"m","read_only":"true","schema":{"type":"object"},"working_dir":"sub",
+		"targets":"a.go, src/*.{ts,js}","require_file_references":"true"}`)
 	assert.Equal(t, tool.Text("done"), r)
 	assert.Equal(t, []task.Task{{Text: "do", Agent: "coder", Context: "c", Timeout: 60, Model: "m", ReadOnly: true,
-		Schema: json.RawMessage(`{"type":"object"}`), WorkingDir: "sub"}}, s.asked)
+		Schema: json.RawMessage(`{"type":"object"}`), WorkingDir: "sub",
+		Targets: []string{"a.go", "src/*.{ts,js}"}, RequireFileReferences: true}}, s.asked)
 
 	calltest.Run(t, delegating(s), "delegate_task", `{"task":"do"}`)
 	assert.Empty(t, s.asked[0].Agent, "who is meant by nobody is decided elsewhere")
@@ -145,18 +149,31 @@ func TestListAgents(t *testing.T) {
 // What a tool says that it accepts is what its schema says.
 func TestSpecs(t *testing.T) {
 	set := delegating(echo{})
-	assert.Equal(t, []string{"delegate_task", "run_parallel_tasks", "list_agents"}, set.Names())
-	calltest.CheckSpecs(t, set, 2000, "delegate_task") // pkg/task says what it accepts
+	assert.Equal(t, []string{"delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents"}, set.Names())
+	calltest.CheckSpecs(t, set, 3000, "delegate_task") // pkg/task says what it accepts
+
+	set = Tools(echo{}, everybody, Options{Family: &family{}})
+	assert.Equal(t, []string{"delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents",
+		"list_children", "wait_children", "terminate_child", "send_message"}, set.Names())
+	calltest.CheckSpecs(t, set, 4200, "delegate_task")
+
+	assert.Empty(t, Tools(nil, everybody, Options{}))
+	assert.Equal(t, []string{"send_message"}, Tools(nil, everybody, Options{Family: &family{}}).Names(), "a leaf can speak")
 }
 
 func FuzzArguments(f *testing.F) {
-	for _, s := range []string{`{"task":"a"}`, `"{}"`, `{"tasks":[{"task":1}]}`, `{"tasks_json":"[{}]"}`} {
+	for _, s := range []string{`{"task":"a"}`, `"{}"`, `{"tasks":[{"task":1}]}`, `{"tasks_json":"[{}]"}`,
+		`{"instructions":"a","tools":"x,y","background":1}`, `{"ids":"7f3c","timeout":"1e3"}`, `{"to":"parent","text":"a"}`} {
 		f.Add(s)
 	}
-	set := delegating(echo{})
+	set := Tools(echo{}, everybody, Options{Family: &family{children: []task.Child{{ID: "0198c7f3", Status: task.Running}}}})
 	f.Fuzz(func(t *testing.T, args string) {
-		for _, name := range set.Names() {
-			calltest.Run(t, set, name, args)
+		for i, name := range set.Names() {
+			_, planErr := tool.Plan(t.Context(), set[i], json.RawMessage(args))
+			r := calltest.Run(t, set, name, args)
+			if planErr != nil && !r.Failed {
+				t.Errorf("%s works and cannot be planned: %v", name, planErr)
+			}
 		}
 	})
 }

@@ -38,7 +38,7 @@ func grepSpec() tool.Spec {
 		"limit":{"type":"integer","description":"most matches to show, default 200"}`, "pattern")
 }
 
-func (w *workspace) grepFile(ctx context.Context, args json.RawMessage) (string, error) {
+func (w *Workspace) grepFile(ctx context.Context, args json.RawMessage) (string, error) {
 	var pattern, start, glob string
 	var ignoreCase bool
 	var near, limit int
@@ -83,7 +83,7 @@ func (w *workspace) grepFile(ctx context.Context, args json.RawMessage) (string,
 	return describeFound(found, secrets), err
 }
 
-func (w *workspace) grepOne(ctx context.Context, file string, s tree.Search) (tree.Report, error) {
+func (w *Workspace) grepOne(ctx context.Context, file string, s tree.Search) (tree.Report, error) {
 	f, rel, err := w.open(file)
 	if err != nil {
 		return tree.Report{}, err

@@ -48,7 +48,7 @@ func checkGlob(glob string) error {
 	return nil
 }
 
-func (w *workspace) listFiles(ctx context.Context, args json.RawMessage) (string, error) {
+func (w *Workspace) listFiles(ctx context.Context, args json.RawMessage) (string, error) {
 	var path, pattern string
 	var limit int
 	if err := call.Decode(args, call.Fields{"path": &path, "pattern": &pattern, "limit": &limit}); err != nil {
@@ -106,7 +106,7 @@ func under(rel string) string {
 }
 
 // look resolves a path and says whether it is a folder.
-func (w *workspace) look(path string) (rel string, isDir bool, err error) {
+func (w *Workspace) look(path string) (rel string, isDir bool, err error) {
 	rel, err = w.resolve(cmp.Or(path, "."))
 	if err != nil {
 		return "", false, err
@@ -119,7 +119,7 @@ func (w *workspace) look(path string) (rel string, isDir bool, err error) {
 }
 
 // isFile reports whether e is a file or a link to one inside the root.
-func (w *workspace) isFile(file string, e fs.DirEntry) bool {
+func (w *Workspace) isFile(file string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.Type().IsRegular()
 	}
@@ -127,7 +127,7 @@ func (w *workspace) isFile(file string, e fs.DirEntry) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-func (w *workspace) listDirectory(ctx context.Context, args json.RawMessage) (string, error) {
+func (w *Workspace) listDirectory(ctx context.Context, args json.RawMessage) (string, error) {
 	var path string
 	if err := call.Decode(args, call.Fields{"path": &path}); err != nil {
 		return "", err
@@ -161,7 +161,7 @@ func (w *workspace) listDirectory(ctx context.Context, args json.RawMessage) (st
 }
 
 // describe is the line of one entry of a folder.
-func (w *workspace) describe(file string, e fs.DirEntry) string {
+func (w *Workspace) describe(file string, e fs.DirEntry) string {
 	name := printable(e.Name())
 	switch {
 	case e.IsDir():

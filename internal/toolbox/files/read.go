@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,39 +35,83 @@ func readSpec() tool.Spec {
 		"end_line":{"type":"integer","description":"last line, default 2000 lines on"}`, "path")
 }
 
-func (w *workspace) readFile(ctx context.Context, args json.RawMessage) (string, error) {
-	var path string
-	var start, end int
-	if err := call.Decode(args, call.Fields{"path": &path, "start_line": &start, "end_line": &end}); err != nil {
+// reading is a call of read_file.
+type reading struct {
+	path       string
+	start, end int
+}
+
+func parseReading(args json.RawMessage) (r reading, err error) {
+	if err := call.Decode(args, call.Fields{"path": &r.path, "start_line": &r.start, "end_line": &r.end}); err != nil {
+		return r, err
+	}
+	if r.path == "" {
+		return r, call.Missing("path")
+	}
+	r.start = max(r.start, 1)
+	if r.end <= 0 {
+		r.end = r.start + maxLines - 1
+	}
+	if r.end < r.start {
+		return r, fmt.Errorf("end_line %d is before start_line %d", r.end, r.start)
+	}
+	return r, nil
+}
+
+// planRead is the Intent of read_file: what looks like secrets has to be allowed.
+func (w *Workspace) planRead(_ context.Context, args json.RawMessage) (tool.Intent, error) {
+	r, err := parseReading(args)
+	if err != nil {
+		return tool.Intent{}, err
+	}
+	rel, _, err := w.find(r.path)
+	if err != nil {
+		return tool.Intent{}, err
+	}
+	in := tool.Intent{Paths: []string{slash(rel)}, Summary: "read " + printable(slash(rel))}
+	if w.secret(rel) {
+		in.Risk = tool.High
+		in.Summary += ", which " + looksLikeSecrets
+	}
+	return in, nil
+}
+
+func (w *Workspace) readFile(ctx context.Context, args json.RawMessage) (string, error) {
+	r, err := parseReading(args)
+	if err != nil {
 		return "", err
 	}
-	if path == "" {
-		return "", call.Missing("path")
+	rel, info, err := w.find(r.path)
+	if err != nil {
+		return "", err
 	}
-	start = max(start, 1)
-	if end <= 0 {
-		end = start + maxLines - 1
+	if w.secret(rel) && !granted(ctx, rel) {
+		return "", fmt.Errorf("%s %s and is not read without an approval", r.path, looksLikeSecrets)
 	}
-	if end < start {
-		return "", fmt.Errorf("end_line %d is before start_line %d", end, start)
-	}
-	f, rel, err := w.open(path)
+	f, err := w.openFound(r.path, rel, info)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	in := bufio.NewReaderSize(f, 64<<10)
-	if head, _ := in.Peek(binaryHead); bytes.IndexByte(head, 0) >= 0 {
+	hash := sha256.New()
+	in := bufio.NewReaderSize(io.TeeReader(f, hash), 64<<10)
+	if head, _ := in.Peek(binaryHead); isBinary(head) {
 		return "", binaryError(f, rel)
 	}
-	x := excerpt{start: start, end: end}
+	x := excerpt{start: r.start, end: r.end}
 	if err := x.read(ctx, in); err != nil {
-		return "", fmt.Errorf("%s: %w", path, reason(err))
+		return "", fmt.Errorf("%s: %w", r.path, reason(err))
 	}
-	if x.line < start && x.line > 0 {
-		return "", fmt.Errorf("%s has %d lines: start_line %d is after its end", path, x.line, start)
+	if x.line < r.start && x.line > 0 {
+		return "", fmt.Errorf("%s has %d lines: start_line %d is after its end", r.path, x.line, r.start)
 	}
+	w.know(rel, hex.EncodeToString(hash.Sum(nil)))
 	return x.String(), nil
+}
+
+// isBinary decides by the beginning of a content whether it is text.
+func isBinary(content []byte) bool {
+	return bytes.IndexByte(content[:min(len(content), binaryHead)], 0) >= 0
 }
 
 func binaryError(f *os.File, rel string) error {

@@ -1,20 +1,58 @@
 package files
 
 import (
+	"context"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"qq/pkg/tool"
 )
+
+const looksLikeSecrets = "looks like a file of secrets"
+
+// granted reports whether just this was allowed: to touch the file rel in spite
+// of what it is.
+func granted(ctx context.Context, rel string) bool {
+	in, ok := tool.Granted(ctx)
+	return ok && in.Risk == tool.High && slices.Contains(in.Paths, slash(rel))
+}
+
+// concern says what is special about the file rel, for somebody who decides
+// whether it may be changed. It is empty for most files.
+func (w *Workspace) concern(rel string) string {
+	if w.secret(rel) {
+		return looksLikeSecrets
+	}
+	if len(w.dirs) > 0 {
+		rel = filepath.Join(w.dirs[len(w.dirs)-1], rel)
+	}
+	above := ""
+	for part := range strings.SplitSeq(strings.ToLower(slash(rel)), "/") {
+		switch {
+		case part == ".git":
+			return "belongs to git"
+		case part == "agents" && (above == ".qq" || above == ".claude" || above == ".agents"):
+			return "is an agent definition"
+		}
+		above = part
+	}
+	return ""
+}
 
 // secret reports whether the file rel looks like one that holds secrets. The
 // name of the root counts as well: it may itself be such a folder.
-func (w *workspace) secret(rel string) bool {
+func (w *Workspace) secret(rel string) bool {
 	if len(w.dirs) > 0 {
 		rel = filepath.Join(filepath.Base(w.dirs[len(w.dirs)-1]), rel)
 	}
 	return looksSecret(strings.ToLower(slash(rel)))
 }
+
+// Secret reports whether a file, by its path with slashes, looks like one that
+// holds secrets.
+func Secret(file string) bool { return looksSecret(strings.ToLower(file)) }
 
 // looksSecret decides about a lower-case path with slashes.
 func looksSecret(file string) bool {

@@ -2,6 +2,7 @@ package files
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,16 @@ import (
 	"qq/pkg/tool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// roleKey is the variable that makes a child of the test binary: it names the
+// folder that the child works in.
+const roleKey = "QQ_FILES_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(roleKey); dir != "" {
+		os.Exit(compete(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // plant writes files below a new folder and returns the folder and its tools.
 func plant(t testing.TB, files map[string]string) (string, tool.Set) {
@@ -78,6 +88,28 @@ func FuzzArguments(f *testing.F) {
 		for _, name := range set.Names() {
 			calltest.Run(t, set, name, args)
 		}
+	})
+}
+
+// A plan of a call that writes changes nothing, whatever the arguments are.
+func FuzzPlans(f *testing.F) {
+	for _, s := range []string{`{"path":"a","old_text":"1","new_text":""}`, `{"path":"b/../d/e","content":"\r\n"}`, `{"path":"b/c","content":null}`, `{"path":".env"}`} {
+		f.Add(s)
+	}
+	dir, set := plantAll(f, map[string]string{"a": "1\n", "b/c": "2\r\n", ".env": "3"})
+	f.Fuzz(func(t *testing.T, args string) {
+		for _, name := range set.Names() {
+			in, err := intent(t, set, name, args)
+			if err == nil {
+				assert.NotEmpty(t, in.Summary)
+			}
+		}
+		var found []string
+		require.NoError(t, filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
+			found = append(found, strings.TrimPrefix(p, dir))
+			return err
+		}))
+		assert.Equal(t, []string{"", "/.env", "/a", "/b", "/b/c"}, found)
 	})
 }
 
@@ -153,7 +185,7 @@ func TestSecrets(t *testing.T) {
 	require.NoError(t, os.Symlink(".env", filepath.Join(dir, "innocent.txt")))
 	for _, f := range append(secret, "innocent.txt") {
 		want := fmt.Sprintf("Error: %s looks like a file of secrets and is not read", f)
-		assert.Equal(t, want, calltest.Run(t, set, "read_file", calltest.Args("path", f)).Content)
+		assert.Equal(t, want+" without an approval", calltest.Run(t, set, "read_file", calltest.Args("path", f)).Content)
 		assert.Equal(t, want, calltest.Run(t, set, "grep_file", calltest.Args("path", f, "pattern", "token")).Content)
 	}
 	for _, f := range open {

@@ -1,12 +1,17 @@
-// Package files holds the tools that look into the working directory.
+// Package files holds the tools that look into the working directory and those
+// that change its files.
 //
-// Every path goes through one place (workspace): it stays inside the working
-// directory, links included, and files that look like secrets are listed but
-// not read. Every tree of files goes through one place as well, package
-// tree, which obeys .gitignore.
+// Every path goes through one place ([Workspace]): it stays inside the working
+// directory, links included. A file that looks like secrets is listed, but read
+// and changed only with an approval of just that ([tool.Granted]); so is what
+// other programs obey: the files of git and agent definitions. Every tree of
+// files goes through package tree, which obeys .gitignore, and every change
+// through package store: of two changes of one place one succeeds.
 //
-// Not promised: that a secret is recognised in a file of another name, and
-// that a tree which changes meanwhile is seen at one moment.
+// Not promised: that a secret is recognised in a file of another name, that a
+// tree which changes meanwhile is seen at one moment, and that a folder which is
+// moved out of the working directory in the middle of a write takes no file
+// with it.
 package files
 
 import (
@@ -15,44 +20,36 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"qq/internal/toolbox/call"
 	"qq/pkg/tool"
 )
 
-// workspace is the working directory of an agent.
-type workspace struct {
+// Workspace is the working directory of an agent, and what the agent knows of
+// the files in it.
+type Workspace struct {
 	root    *os.Root
 	workers int
 	dirs    []string // absolute names of the root: as given, and without links
+
+	mu   sync.Mutex
+	seen map[string]string // path to sum of the content that the agent knows
 }
 
-// Options of [Tools]. The zero value is the usual choice.
+// Options of a [Workspace]. The zero value is the usual choice.
 type Options struct {
 	// Workers is how many files grep_file searches at once; 0 means what the
 	// machine has.
 	Workers int
 }
 
-// Tools returns the tools that look into the working directory root: read_file,
-// list_files, list_directory and grep_file. They use root until the last call
-// has ended; closing it is the business of the caller.
-func Tools(root *os.Root, opts Options) tool.Set {
-	w := newWorkspace(root)
-	w.workers = opts.Workers
-	return tool.Set{
-		call.Function{About: readSpec(), Do: call.Text(w.readFile)},
-		call.Function{About: listSpec(), Do: call.Text(w.listFiles)},
-		call.Function{About: directorySpec(), Do: call.Text(w.listDirectory)},
-		call.Function{About: grepSpec(), Do: call.Text(w.grepFile)},
-	}
-}
-
-func newWorkspace(root *os.Root) *workspace {
-	w := &workspace{root: root}
+// Open makes the working directory of one agent. Its tools use root until the
+// last call has ended; closing it is the business of the caller.
+func Open(root *os.Root, opts Options) *Workspace {
+	w := &Workspace{root: root, workers: opts.Workers, seen: map[string]string{}}
 	if abs, err := filepath.Abs(root.Name()); err == nil {
 		w.dirs = append(w.dirs, abs)
 		if real, err := filepath.EvalSymlinks(abs); err == nil && real != abs {
@@ -62,8 +59,33 @@ func newWorkspace(root *os.Root) *workspace {
 	return w
 }
 
+// Tools returns the tools that look into the working directory root.
+func Tools(root *os.Root, opts Options) tool.Set { return Open(root, opts).Reading() }
+
+// Reading returns the tools that look into the working directory: read_file,
+// list_files, list_directory and grep_file.
+func (w *Workspace) Reading() tool.Set {
+	return tool.Set{
+		call.Function{About: readSpec(), Do: call.Text(w.readFile), Intent: w.planRead},
+		call.Function{About: listSpec(), Do: call.Text(w.listFiles)},
+		call.Function{About: directorySpec(), Do: call.Text(w.listDirectory)},
+		call.Function{About: grepSpec(), Do: call.Text(w.grepFile)},
+	}
+}
+
+// Writing returns the tools that change files: write_file, create_file,
+// edit_file and delete_file.
+func (w *Workspace) Writing() tool.Set {
+	return tool.Set{
+		w.writer(writeSpec(), w.prepareWrite),
+		w.writer(createSpec(), w.prepareCreate),
+		w.writer(editSpec(), w.prepareEdit),
+		w.writer(deleteSpec(), w.prepareDelete),
+	}
+}
+
 // local makes path relative to the root, without following links.
-func (w *workspace) local(path string) (string, error) {
+func (w *Workspace) local(path string) (string, error) {
 	if strings.ContainsRune(path, 0) {
 		return "", errors.New("the path contains a NUL character")
 	}
@@ -89,55 +111,84 @@ const maxLinks = 40
 // resolve returns the real path of path, relative to the root: every link is
 // followed here, so that what is decided by name is decided by the real one.
 // The root refuses what leads out of it even if a link changes meanwhile.
-func (w *workspace) resolve(path string) (string, error) {
+func (w *Workspace) resolve(path string) (string, error) {
+	rel, missing, err := w.follow(path)
+	if err == nil && missing != "" {
+		err = w.unreachable(path, missing, fs.ErrNotExist)
+	}
+	return rel, err
+}
+
+// follow is resolve for a path of which the end need not exist. missing is its
+// first part that does not, if there is one.
+func (w *Workspace) follow(path string) (real, missing string, err error) {
 	rel, err := w.local(path)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	done, rest, links := ".", strings.Split(rel, string(filepath.Separator)), 0
+	given := len(rest) // of rest, how many parts are not from a link
 	for len(rest) > 0 {
 		name := rest[0]
 		rest = rest[1:]
+		linked := len(rest) >= given
+		given = min(given, len(rest))
 		if name == "" || name == "." {
 			continue
 		}
 		if name == ".." {
 			if done == "." {
-				return "", fmt.Errorf("%s is a link that leads out of the working directory", path)
+				return "", "", fmt.Errorf("%s is a link that leads out of the working directory", path)
 			}
 			done = filepath.Dir(done)
 			continue
 		}
 		next := filepath.Join(done, name)
 		info, err := w.root.Lstat(next)
+		if errors.Is(err, fs.ErrNotExist) && !linked {
+			return filepath.Join(next, filepath.Join(rest...)), next, nil
+		}
 		if err != nil {
-			return "", w.unreachable(path, next, err)
+			return "", "", w.unreachable(path, next, err)
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			done = next
 			continue
 		}
 		if links++; links > maxLinks {
-			return "", fmt.Errorf("%s leads through too many links", path)
+			return "", "", fmt.Errorf("%s leads through too many links", path)
 		}
-		target, err := w.root.Readlink(next)
+		target, err := w.linkTarget(path, next)
 		if err != nil {
-			return "", w.unreachable(path, next, err)
+			return "", "", err
 		}
-		if filepath.IsAbs(target) {
-			if target, err = w.local(target); err != nil {
-				return "", fmt.Errorf("%s is a link that leads out of the working directory", path)
-			}
+		if target[0] == "" { // from the root
 			done = "."
 		}
-		rest = append(strings.Split(target, string(filepath.Separator)), rest...)
+		rest = append(target, rest...)
 	}
-	return done, nil
+	return done, "", nil
+}
+
+// linkTarget is the parts of what the link at next leads to. The first is empty for
+// a target that begins at the root.
+func (w *Workspace) linkTarget(path, next string) ([]string, error) {
+	target, err := w.root.Readlink(next)
+	if err != nil {
+		return nil, w.unreachable(path, next, err)
+	}
+	if filepath.IsAbs(target) {
+		if target, err = w.local(target); err != nil {
+			return nil, fmt.Errorf("%s is a link that leads out of the working directory", path)
+		}
+		target = string(filepath.Separator) + target
+	}
+	return strings.Split(target, string(filepath.Separator)), nil
 }
 
 // unreachable says why the part next of path could not be looked at and, when
 // there is no such name, which ones there are.
-func (w *workspace) unreachable(path, next string, err error) error {
+func (w *Workspace) unreachable(path, next string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		if errors.Is(err, syscall.ENOTDIR) {
 			return fmt.Errorf("%s does not exist: %s is not a folder", path, slash(filepath.Dir(next)))
@@ -163,38 +214,53 @@ func (w *workspace) unreachable(path, next string, err error) error {
 	return fmt.Errorf("%s does not exist: look with list_directory at %s", path, slash(folder))
 }
 
+// find resolves the path of a regular file. Devices and pipes are refused.
+func (w *Workspace) find(path string) (rel string, info fs.FileInfo, err error) {
+	if rel, err = w.resolve(path); err != nil {
+		return "", nil, err
+	}
+	info, err = w.root.Lstat(rel)
+	switch {
+	case err != nil:
+		return "", nil, w.unreachable(path, rel, err)
+	case info.IsDir():
+		return "", nil, fmt.Errorf("%s is a folder: use list_directory", path)
+	case !info.Mode().IsRegular():
+		return "", nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return rel, info, nil
+}
+
 // open opens the regular file at path for reading and returns its real path.
-// Devices, pipes and secrets are refused.
-func (w *workspace) open(path string) (*os.File, string, error) {
-	rel, err := w.resolve(path)
+// Secrets are refused.
+func (w *Workspace) open(path string) (*os.File, string, error) {
+	rel, info, err := w.find(path)
 	if err != nil {
 		return nil, "", err
 	}
-	info, err := w.root.Lstat(rel)
-	switch {
-	case err != nil:
-		return nil, "", w.unreachable(path, rel, err)
-	case info.IsDir():
-		return nil, "", fmt.Errorf("%s is a folder: use list_directory", path)
-	case !info.Mode().IsRegular():
-		return nil, "", fmt.Errorf("%s is not a regular file", path)
-	case w.secret(rel):
+	if w.secret(rel) {
 		return nil, "", fmt.Errorf("%s looks like a file of secrets and is not read", path)
 	}
+	f, err := w.openFound(path, rel, info)
+	return f, rel, err
+}
+
+// openFound opens what find has found.
+func (w *Workspace) openFound(path, rel string, info fs.FileInfo) (*os.File, error) {
 	f, err := w.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", path, reason(err))
+		return nil, fmt.Errorf("%s: %w", path, reason(err))
 	}
 	// Somebody may have put something else there meanwhile.
 	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
 		f.Close()
-		return nil, "", fmt.Errorf("%s changed while it was opened: try again", path)
+		return nil, fmt.Errorf("%s changed while it was opened: try again", path)
 	}
-	return f, rel, nil
+	return f, nil
 }
 
 // entries lists the folder rel, in no order.
-func (w *workspace) entries(rel string) ([]fs.DirEntry, error) {
+func (w *Workspace) entries(rel string) ([]fs.DirEntry, error) {
 	f, err := w.root.Open(rel)
 	if err != nil {
 		return nil, err
@@ -220,48 +286,4 @@ func printable(path string) string {
 		return fmt.Sprintf("%q", path)
 	}
 	return path
-}
-
-// nearest returns the at most n names that share most with name: pairs of
-// neighbouring letters, so that parts count wherever they stand.
-func nearest(name string, names []string, n int) []string {
-	want := pairs(name)
-	score := func(s string) float64 {
-		have := pairs(s)
-		common := 0
-		for p, k := range want {
-			common += min(k, have[p])
-		}
-		return 2 * float64(common) / float64(max(1, len(name)+len(s)))
-	}
-	type scored struct {
-		name  string
-		score float64
-	}
-	var list []scored
-	for _, s := range names {
-		if v := score(s); v > 0.4 {
-			list = append(list, scored{s, v})
-		}
-	}
-	slices.SortFunc(list, func(a, b scored) int {
-		if a.score != b.score {
-			return int(b.score*1e6) - int(a.score*1e6)
-		}
-		return strings.Compare(a.name, b.name)
-	})
-	var out []string
-	for _, s := range list[:min(n, len(list))] {
-		out = append(out, s.name)
-	}
-	return out
-}
-
-func pairs(s string) map[string]int {
-	s = "^" + strings.ToLower(s) // the beginning counts
-	count := make(map[string]int, len(s))
-	for i := range len(s) - 1 {
-		count[s[i:i+2]]++
-	}
-	return count
 }

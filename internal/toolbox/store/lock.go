@@ -1,0 +1,186 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxWait bounds the pause between two attempts to get a lock.
+	maxWait = 20 * time.Millisecond
+	// maxAttempts bounds how often a change begins anew because somebody else was
+	// faster; after the free ones it pauses each time.
+	maxAttempts, freeAttempts = 1000, 10
+)
+
+// held is a file that is locked, in a folder that is held open.
+type held struct {
+	root *os.Root
+	rel  string
+	dir  *os.Root
+	name string
+	file *os.File
+	info fs.FileInfo // when it was locked
+}
+
+// locked calls do while the file rel is locked, again and again as long as the
+// file turns out to be replaced by another.
+func locked(ctx context.Context, root *os.Root, rel string, do func(*held) error) error {
+	for n := range maxAttempts {
+		err := attempt(ctx, root, rel, do)
+		if !errors.Is(err, errAgain) {
+			return err
+		}
+		if n >= freeAttempts {
+			err = pause(ctx, time.Millisecond)
+		} else {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s is replaced again and again: try later", rel)
+}
+
+func attempt(ctx context.Context, root *os.Root, rel string, do func(*held) error) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	dir, err := folder(root, filepath.Dir(rel), false)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	h := &held{root: root, rel: rel, dir: dir, name: filepath.Base(rel)}
+	if err := h.open(); err != nil {
+		return err
+	}
+	defer h.file.Close() // and with it the lock
+	if err := lock(ctx, h.file); err != nil {
+		return failed("lock", rel, err)
+	}
+	if h.info, err = h.file.Stat(); err != nil {
+		return failed("open", rel, err)
+	}
+	if !h.current() {
+		return errAgain
+	}
+	return do(h)
+}
+
+// open opens the file, which must be a regular one that may be written.
+func (h *held) open() error {
+	info, err := h.dir.Lstat(h.name)
+	switch {
+	case err != nil:
+		return failed("open", h.rel, err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", h.rel)
+	case info.Mode().Perm()&0o222 == 0:
+		// A rename would not ask, and neither does the system for its administrator.
+		return fmt.Errorf("%s is read-only: its permissions do not allow to change it", h.rel)
+	}
+	h.file, err = h.dir.OpenFile(h.name, os.O_RDWR|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return failed("open", h.rel, err)
+	}
+	// Somebody may have put a link there meanwhile.
+	if opened, err := h.file.Stat(); err != nil || !os.SameFile(info, opened) {
+		h.file.Close()
+		return errAgain
+	}
+	return nil
+}
+
+// current reports whether the path still names the file that is locked. It may
+// not: whoever had the lock before has put another file in its place.
+func (h *held) current() bool {
+	named, err := h.root.Lstat(h.rel)
+	return err == nil && named.Mode().IsRegular() && os.SameFile(h.info, named)
+}
+
+// read returns the content of the file.
+func (h *held) read() ([]byte, error) {
+	if err := checkSize(h.rel, h.info.Size()); err != nil {
+		return nil, err
+	}
+	content := make([]byte, h.info.Size())
+	n, err := io.ReadFull(h.file, content)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, failed("read", h.rel, err)
+	}
+	return content[:n], nil
+}
+
+// commit makes the change, if nobody who takes no lock was faster.
+func (h *held) commit(ctx context.Context, change func() error) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	now, err := h.file.Stat()
+	if err != nil {
+		return failed("change", h.rel, err)
+	}
+	if now.Size() != h.info.Size() || !now.ModTime().Equal(h.info.ModTime()) || !h.current() {
+		return errAgain
+	}
+	if err := change(); err != nil {
+		return failed("change", h.rel, err)
+	}
+	return syncFolder(h.dir)
+}
+
+// lock waits for the exclusive lock on f. It asks again and again, because a
+// wait in the system would not end with ctx.
+func lock(ctx context.Context, f *os.File) error {
+	for wait := time.Millisecond; ; wait = min(2*wait, maxWait) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits, or says why ctx ended.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// openTemp makes a temporary file of a new name in dir.
+func openTemp(dir *os.Root, perm fs.FileMode) (*os.File, string, error) {
+	for range 1000 {
+		name := fmt.Sprintf(".qq-%016x.tmp", rand.Uint64())
+		f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, name, err
+		}
+	}
+	return nil, "", errors.New("no free name for a temporary file")
+}
+
+// parts are the names that a path is made of.
+func parts(path string) iter.Seq[string] {
+	return strings.SplitSeq(filepath.Clean(path), string(filepath.Separator))
+}
