@@ -26,6 +26,7 @@ import (
 	"qq/internal/config"
 	"qq/internal/engine"
 	"qq/internal/output"
+	"qq/internal/sandbox"
 	"qq/pkg/childproc"
 	"qq/pkg/llm"
 	"qq/pkg/task"
@@ -53,6 +54,7 @@ type Streams struct {
 
 // Main runs qq and returns its exit code.
 func Main(args []string, s Streams, environ []string) int {
+	sandbox.Exec(environ) // returns unless this process is to become a confined command
 	env := environment(environ)
 	conn, err := childproc.Connect(env.get)
 	if err != nil {
@@ -150,6 +152,7 @@ type root struct {
 	env      environment
 	ctx      context.Context // of the whole run
 	signals  *signals
+	terminal io.Closer      // nil where nobody can be asked
 	engine   *engine.Engine // nil until a command needs it
 	plain    bool           // no colour and no animation
 	quiet    bool           // say nothing but errors
@@ -169,6 +172,9 @@ func (r *root) close() {
 		if err := r.engine.Close(); err != nil {
 			r.say("%v", err)
 		}
+	}
+	if r.terminal != nil {
+		r.terminal.Close()
 	}
 	r.signals.stop()
 }

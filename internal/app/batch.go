@@ -29,7 +29,7 @@ func (r *root) batchCommand() *cli.Command {
 		Description: "Tasks come from a FILE or from stdin: a JSON array, JSON Lines, CSV, or one task a line.\n" +
 			"With -m, each of FILES (or each line of stdin, or each row of --input) makes one task:\n" +
 			"{} is the file name or the line, {#} its number, {column} a column of a CSV row.",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "template of a task: {} {#} {column}"},
 			&cli.StringFlag{Name: "input", Aliases: []string{"i"}, Usage: "file with the tasks, or with the rows for -m; - is stdin"},
 			&cli.StringFlag{Name: "input-format", Usage: "json, jsonl, csv, tsv or lines, instead of what the name and the content say"},
@@ -43,8 +43,8 @@ func (r *root) batchCommand() *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "file for the results instead of stdout"},
 			&cli.StringFlag{Name: "results", Usage: "folder that gets a file for each result"},
 			&cli.StringFlag{Name: "output-format", Usage: "text, json, jsonl, markdown or stream-json"},
-			flagJSON, flagSchema, flagReadOnly, flagCwd, flagQuiet, flagVerbose, flagNoColor,
-		},
+			flagJSON, flagSchema, flagCwd, flagQuiet, flagVerbose, flagNoColor,
+		}, permissionFlags()...),
 		Action: r.batch,
 	}
 }
@@ -146,7 +146,7 @@ func (r *root) batch(c *cli.Context) error {
 	e, err := r.newEngine(engine.Config{
 		Settings: cfg, Dir: dir, Agents: loadAgents(dir, r.env), ReadOnly: o.readOnly,
 		Sinks: r.sinks(o.format, func() io.Writer { return b.to }, o.verbose),
-	})
+	}, func() func() { return b.progress.Hold() })
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // serveChild is the life of a child, whose root is at the other end of conn.
 func serveChild(conn *childproc.Conn, s Streams, env environment) int {
 	status, err := engine.Serve(conn, engine.Child{
-		Version: Version(), In: s.In, Out: s.Out, Signals: childSignals,
+		Version: Version(), In: s.In, Out: s.Out, Signals: childSignals, Environ: env,
 		Agents: func(dir string) *agents.Registry { return loadAgents(dir, env) },
 	})
 	if err != nil {

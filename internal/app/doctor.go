@@ -16,6 +16,9 @@ import (
 	"qq/internal/ollama"
 	"qq/internal/output"
 	"qq/internal/proc"
+	"qq/internal/sandbox"
+	"qq/internal/toolbox/syntax"
+	"qq/internal/toolbox/web"
 	"qq/pkg/llm"
 )
 
@@ -44,8 +47,9 @@ func (r *root) doctor(c *cli.Context) error {
 	findings := []finding{{"qq", "ok", Version(), ""}}
 	findings = append(findings, checkModel(ctx, cfg)...)
 	host := proc.NewHost()
-	findings = append(findings, checkIsolation(host.Isolation()))
+	findings = append(findings, checkIsolation(host.Isolation()), checkSandbox(sandbox.Probe()), checkAstGrep(ctx, host, r.env))
 	host.Close()
+	findings = append(findings, r.checkSearch(cfg))
 	findings = append(findings,
 		checkFolder("home", cfg.Home, "set QQ_HOME to a folder that you may write to"),
 		checkFolder("logs", cfg.LogDir, "set QQ_LOG_DIR to a folder that you may write to"),
@@ -138,6 +142,41 @@ func checkIsolation(in string) finding {
 		f.State, f.Text, f.Fix = "note", "process group: a process that leaves its group can outlive its child", "use Linux"
 	}
 	return f
+}
+
+// checkSandbox says what the kernel can keep agents from.
+func checkSandbox(s sandbox.Support) finding {
+	f := finding{"sandbox", "ok", s.String(), ""}
+	if !s.Enforced() {
+		f.State, f.Text, f.Fix = "note", s.String()+"; read-only agents get no shell", s.Fix()
+	}
+	return f
+}
+
+// checkAstGrep looks for the program behind ast_grep and ast_grep_replace.
+func checkAstGrep(ctx context.Context, host *proc.Host, env environment) finding {
+	path, err := syntax.Find(env.get)
+	if err != nil {
+		_, fix, _ := strings.Cut(err.Error(), ": ")
+		return finding{"ast-grep", "note", "not installed: agents have no ast_grep and ast_grep_replace", fix}
+	}
+	version, err := syntax.Version(ctx, syntax.Config{Host: host, Program: path, Env: env, NewID: func() string { return "doctor" }})
+	if err != nil {
+		return bad("ast-grep", err)
+	}
+	return finding{"ast-grep", "ok", version + ", " + path, ""}
+}
+
+// checkSearch says where web_search searches.
+func (r *root) checkSearch(cfg config.Config) finding {
+	search, err := web.NewSearch(cfg.Search, r.env.get)
+	switch {
+	case err != nil:
+		return bad("web search", err)
+	case search.Engine == "":
+		return finding{"web search", "note", "not configured: agents have no web_search", "set QQ_SEARCH=searxng=URL, brave or tavily"}
+	}
+	return finding{"web search", "ok", search.Engine, ""}
 }
 
 func checkFolder(what, dir, fix string) finding {

@@ -19,7 +19,6 @@ import (
 	"qq/internal/engine"
 	"qq/internal/output"
 	"qq/pkg/agents"
-	"qq/pkg/llm"
 	"qq/pkg/runner"
 	"qq/pkg/session"
 	"qq/pkg/task"
@@ -43,7 +42,7 @@ var (
 )
 
 func runFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		flagAgent,
 		&cli.StringFlag{Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "the task; - reads it from stdin"},
 		&cli.StringFlag{Name: "message-file", Aliases: []string{"f"}, Usage: "file with the task; - is stdin"},
@@ -57,8 +56,8 @@ func runFlags() []cli.Flag {
 		&cli.StringFlag{Name: "output-format", Usage: "text, json or stream-json"},
 		flagJSON, flagSchema, flagTimeout,
 		&cli.IntFlag{Name: "max-turns", Usage: "model calls of the agent"},
-		flagReadOnly, flagQuiet, flagVerbose, flagNoColor,
-	}
+		flagQuiet, flagVerbose, flagNoColor,
+	}, permissionFlags()...)
 }
 
 // runOptions are the flags of one run.
@@ -111,7 +110,7 @@ func (r *root) run(c *cli.Context) error {
 	e, err := r.newEngine(engine.Config{
 		Settings: cfg, Dir: dir, Agents: one.agents, ReadOnly: o.readOnly, Deadline: deadline,
 		Sinks: r.sinks(o.format, func() io.Writer { return r.Out }, o.verbose),
-	})
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -294,7 +293,7 @@ func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
 		one.live = output.NewLive(one.r.Out)
 		run.Live = one.live
 	}
-	out, err := e.Run(ctx, run, llm.WithContext(one.task.Text, one.task.Context))
+	out, err := e.Run(ctx, run, one.task)
 	if err != nil {
 		return err
 	}
@@ -326,7 +325,7 @@ func (one *oneRun) finish(ctx context.Context, out runner.Outcome, t *transcript
 	res := one.task.Normalized().Ended(status, problem)
 	res.Output, res.Usage, res.Structured, res.Attempts = out.Text, out.Usage, out.Structured, 1
 	res.DurationMS = time.Since(one.start).Milliseconds()
-	res.Warnings = t.warnings
+	res.Warnings, res.ChangedFiles = append(t.warnings, out.Warnings...), out.ChangedFiles
 	if sig := one.r.signals.code(); sig != 0 && !res.Success {
 		res.ExitCode = sig
 	}

@@ -32,9 +32,12 @@ func (r *root) configure(c *cli.Context) (config.Config, string, error) {
 	}
 	flags := map[string]string{}
 	for _, s := range config.Settings() {
-		if s.Flag != "" && c.IsSet(s.Flag) {
+		if s.Flag != "" && c.IsSet(s.Flag) && s.Kind != config.List {
 			flags[s.Flag] = fmt.Sprint(c.Value(s.Flag))
 		}
+	}
+	if err := permissions(c, flags); err != nil {
+		return config.Config{}, "", err
 	}
 	cfg, err := config.Load(config.Input{Flags: flags, Environ: r.env, Dir: dir})
 	if err != nil {
@@ -48,9 +51,13 @@ func (r *root) configure(c *cli.Context) (config.Config, string, error) {
 }
 
 // newEngine wires the house as cfg says, and begins to take signals, for there
-// are children to end now.
-func (r *root) newEngine(cfg engine.Config) (*engine.Engine, error) {
+// are children to end now. hold keeps other output off the terminal while a
+// question stands there; it may be nil.
+func (r *root) newEngine(cfg engine.Config, hold func() (release func())) (*engine.Engine, error) {
 	cfg.Environ, cfg.Version, cfg.Note = r.env, Version(), r.note
+	if err := r.equip(&cfg, hold); err != nil {
+		return nil, err
+	}
 	e, err := engine.New(cfg)
 	if err != nil {
 		return nil, err

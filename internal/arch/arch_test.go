@@ -24,12 +24,14 @@ const module = "qq/"
 // packages on lower floors only, never a neighbour. Change it in a commit of
 // its own, with the reason.
 var floors = [][]string{
-	{"pkg/task", "pkg/tool", "pkg/agents", "internal/proc", "internal/config", "internal/extract/prose"},
-	{"pkg/event", "pkg/llm", "internal/toolbox/tree", "internal/toolbox/call", "internal/extract/digest"},
-	{"pkg/session", "pkg/supervisor", "pkg/childproc", "pkg/runner",
-		"internal/ollama", "internal/extract", "internal/toolbox/files", "internal/toolbox/delegation", "internal/toolbox/calltest", "internal/taskfile", "internal/childlog",
+	{"pkg/task", "pkg/tool", "pkg/agents", "internal/proc", "internal/config", "internal/sandbox", "internal/extract/prose"},
+	{"pkg/event", "pkg/llm", "internal/toolbox/tree", "internal/toolbox/call", "internal/toolbox/store",
+		"internal/toolbox/files/edit", "internal/extract/digest"},
+	{"pkg/session", "pkg/supervisor", "pkg/childproc", "pkg/runner", "pkg/approval",
+		"internal/ollama", "internal/extract", "internal/toolbox/files", "internal/toolbox/delegation", "internal/toolbox/shell", "internal/toolbox/web",
+		"internal/toolbox/syntax", "internal/toolbox/calltest", "internal/taskfile", "internal/childlog",
 		"internal/output", "internal/qqtest"},
-	{"pkg/dispatch"},
+	{"pkg/dispatch", "internal/terminal"},
 	{"internal/engine"},
 	{"internal/app"},
 	{"cmd/qq"},
@@ -44,6 +46,8 @@ var owners = map[string][]string{
 	"github.com/joho/godotenv":     {"internal/config"},
 	"go.yaml.in/yaml/v3":           {"pkg/agents"},
 	"go.uber.org/zap":              {"internal/childlog"},
+	"github.com/landlock-lsm/go-landlock/landlock/syscall": {"internal/sandbox"},
+	"github.com/JohannesKaufmann/html-to-markdown/v2":      {"internal/toolbox/web"},
 }
 
 // forbidden modules cost too much at each start, or do harm.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"qq/internal/proc"
+	"qq/internal/sandbox"
 	"qq/internal/toolbox/delegation"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
@@ -27,6 +29,7 @@ type Child struct {
 	Version string
 	In      io.Reader // the task
 	Out     io.Writer // gets the answer and nothing else
+	Environ []string
 	Agents  func(dir string) *agents.Registry
 	Signals func(stop context.CancelCauseFunc) // begins to take signals, once there is work to stop
 }
@@ -61,10 +64,20 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 	if err != nil {
 		return failure(task.Misused, fmt.Errorf("find the working directory: %w", err))
 	}
-	w := work{agent: start.Agent, dir: dir, readOnly: start.ReadOnly, schema: start.Schema}
-	if err := json.Unmarshal(start.Backend, &w.model); err != nil {
+	w := work{
+		toolmaker: toolmaker{version: c.Version, agent: start.Agent, dir: dir, env: c.Environ, depth: start.Depth, host: proc.NewHost()},
+		schema:    start.Schema, targets: start.Targets, references: start.References,
+		ask: conn.Approve, inbox: conn.Messages, changed: conn.Changed,
+	}
+	defer w.host.Close()
+	if err := json.Unmarshal(start.Setup, &w.setup); err != nil {
 		return failure(task.Failed, fmt.Errorf("read the start frame: %w", err))
 	}
+	w.limits = ceiling{readOnly: start.ReadOnly, denied: start.Denied}
+	if w.limits.confined, err = w.confine(); err != nil {
+		return failure(task.Failed, err)
+	}
+	w.family = conn
 	if start.CanDelegate {
 		w.delegator = conn
 		w.roster = func() []delegation.AgentInfo { return roster(c.Agents(dir)) }
@@ -80,6 +93,33 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 		return failure(task.Failed, err)
 	}
 	return answer(out, c.Out)
+}
+
+// confine lets the kernel keep this process, and all that it starts, from
+// writing where its agent may not; where it can only be done to commands, to
+// those. It reports whether the kernel does.
+func (w *work) confine() (bool, error) {
+	if !sandbox.Probe().Enforced() {
+		return false, nil
+	}
+	if w.agent.Allows("run_pty_cmd") && w.setup.ShellLog != "" {
+		log, err := openShellLog(w.setup.ShellLog) // before it cannot be opened any more
+		if err != nil {
+			return false, err
+		}
+		w.log = log
+	}
+	switch err := sandbox.Apply(w.limits.rules(w.agent, w.dir, w.setup)); {
+	case errors.Is(err, errors.ErrUnsupported):
+		exe, err := executable()
+		if err != nil {
+			return false, err
+		}
+		w.wrap = w.confined(exe)
+	case err != nil:
+		return false, fmt.Errorf("confine the agent: %w", err)
+	}
+	return true, nil
 }
 
 // widening takes all processors with the first call of a tool, before it passes
@@ -98,7 +138,9 @@ func widening(emit func(event.Event)) func(event.Event) {
 
 // answer writes the answer and says how the task ended.
 func answer(out runner.Outcome, w io.Writer) childproc.Result {
-	r := childproc.Result{Status: out.Status, Usage: out.Usage, Structured: out.Structured}
+	r := childproc.Result{
+		Status: out.Status, Usage: out.Usage, Structured: out.Structured, ChangedFiles: out.ChangedFiles, Warnings: out.Warnings,
+	}
 	if out.Err != nil {
 		r.Error = out.Err.Error()
 	}

@@ -16,30 +16,37 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"qq/internal/childlog"
 	"qq/internal/config"
+	"qq/internal/proc"
+	"qq/internal/toolbox/web"
 	"qq/pkg/agents"
+	"qq/pkg/approval"
 	"qq/pkg/childproc"
 	"qq/pkg/dispatch"
 	"qq/pkg/event"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // StopGrace is what a child gets at each step of the stop ladder, which [Engine.Kill]
 // does without.
 const StopGrace = time.Second
+
+// approvalTimeout is what a person gets to answer a question.
+const approvalTimeout = 300 * time.Second
 
 // Config is what an engine is made of.
 type Config struct {
@@ -48,9 +55,11 @@ type Config struct {
 	Dir      string   // the working directory
 	Version  string   // of the program: children have to be of the same
 	Agents   *agents.Registry
-	Sinks    []event.Sink // get every event; none of them costs nothing
-	ReadOnly bool         // takes away what can change something, here and in children
-	Deadline time.Time    // of the whole run; zero is none
+	Face     approval.Face // where a person can be asked; nil: nowhere
+	Search   web.Search    // where agents search the web; zero: nowhere
+	Sinks    []event.Sink  // get every event; none of them costs nothing
+	ReadOnly bool          // takes away what can change something, here and in children
+	Deadline time.Time     // of the whole run; zero is none
 	Note     func(format string, args ...any)
 }
 
@@ -64,6 +73,9 @@ type Engine struct {
 	log      *childlog.Log
 	launcher *childproc.Launcher
 	scratch  *scratch
+	host     *proc.Host    // starts every process
+	exe      string        // this program
+	astGrep  func() string // the program for structural search; empty is none
 
 	oneProcessor bool // children start with one
 }
@@ -80,20 +92,29 @@ func New(cfg Config) (*Engine, error) {
 	if len(cfg.Sinks) > 0 {
 		e.stream = event.NewStream(uuid.NewString(), cfg.Sinks...)
 	}
-	exe, err := executable()
-	if err != nil {
+	var err error
+	if e.exe, err = executable(); err != nil {
 		return nil, err
 	}
+	e.host = proc.NewHost()
+	e.astGrep = sync.OnceValue(func() string { return findAstGrep(environ(cfg.Environ).get) })
+	desk := approval.NewDesk(approval.DeskConfig{
+		Policy: policy(set), Face: cfg.Face, Timeout: approvalTimeout, Emit: e.stream.Emit, NewID: newID,
+	})
 	e.launcher = childproc.NewLauncher(childproc.Config{
-		Path: exe, Version: cfg.Version, Args: childArgs(os.Args[0]),
+		Host: e.host, Path: e.exe, Version: cfg.Version, Args: childArgs(os.Args[0]),
 		Env:     e.childEnv(),
 		Scratch: e.scratch.folder, Keep: filepath.Join(set.Home, "outputs"),
 		MaxOutput: set.MaxOutput, Grace: StopGrace,
 		Prepare: e.prepare,
-		Event:   e.stream.Emit,
+		Approve: func(ctx context.Context, job task.Job, in tool.Intent) tool.Decision {
+			return e.Approve(ctx, job, in)
+		},
+		Event: e.stream.Emit,
 	})
 	e.Dispatcher = dispatch.New(dispatch.Config{
-		Limits: limits(set), Depth: set.Depth, Deadline: cfg.Deadline, Agents: cfg.Agents, Launcher: children{e.launcher},
+		Limits: limits(set), Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
+		Agents: cfg.Agents, Desk: desk, Launcher: children{e.launcher, e},
 		Events: e.stream, Log: e.log, NewID: newID,
 	})
 	return e, nil
@@ -110,15 +131,22 @@ func (e *Engine) childEnv() []string {
 	return env
 }
 
-// children fits the launcher of child processes to the supervisor.
-type children struct{ *childproc.Launcher }
+// rootEnv is the environment of the commands of the root's own agent: a qq among
+// them is one level deeper, as a child would be.
+func (e *Engine) rootEnv() []string {
+	return append(slices.Clone(e.cfg.Environ), fmt.Sprintf("%s=%d", childproc.DepthVar, e.cfg.Settings.Depth+1))
+}
 
-// Stage implements supervisor.Stager.
-func (c children) Stage(job task.Job) supervisor.Staged {
-	if s := c.Launcher.Stage(job); s != nil {
-		return s
+// environ is NAME=value entries; the last of several counts.
+type environ []string
+
+func (e environ) get(name string) string {
+	for _, entry := range slices.Backward(e) {
+		if n, v, ok := strings.Cut(entry, "="); ok && n == name {
+			return v
+		}
 	}
-	return nil // and not a nil pointer in an interface
+	return ""
 }
 
 func limits(set config.Config) task.Limits {
@@ -140,7 +168,7 @@ func (e *Engine) Batch(ctx context.Context, b supervisor.Batch) error {
 // Staff finds the agent for a task, and the model: that of the task, of the flag,
 // of the agent, or of the run.
 func (e *Engine) Staff(ctx context.Context, t task.Task) (agents.Agent, Model, error) {
-	agent, err := e.cfg.Agents.Lookup(t.Agent)
+	agent, err := e.Agent(t.Agent)
 	if err != nil {
 		return agents.Agent{}, Model{}, err
 	}
@@ -156,22 +184,6 @@ func (e *Engine) Staff(ctx context.Context, t task.Task) (agents.Agent, Model, e
 // [Auto], [Extract], "ollama:NAME", or the NAME alone.
 func (e *Engine) Resolve(ctx context.Context, name string) (Model, error) {
 	return e.models.resolve(ctx, name)
-}
-
-// prepare says what the child for job needs to know.
-func (e *Engine) prepare(ctx context.Context, job task.Job) (childproc.Start, error) {
-	agent, m, err := e.Staff(ctx, job.Task)
-	if err != nil {
-		return childproc.Start{}, err
-	}
-	backend, err := json.Marshal(m)
-	if err != nil {
-		return childproc.Start{}, err
-	}
-	return childproc.Start{
-		Agent: agent, ReadOnly: e.cfg.ReadOnly || job.ReadOnly, Schema: job.Schema, Backend: backend,
-		CanDelegate: job.Depth+1 < e.cfg.Settings.MaxDepth, Events: e.stream.Wanted(), OneProcessor: e.oneProcessor,
-	}, nil
 }
 
 // Scratch returns the private folder of this process, made when it is first

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,9 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/config"
-	"qq/internal/ollama"
 	"qq/internal/qqtest"
-	"qq/internal/toolbox/delegation"
+	"qq/internal/toolbox/files"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
@@ -49,7 +49,7 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Extract, m.String())
 	var recorded []llm.Message
-	out, err := e.Run(t.Context(), Run{Agent: agent, Model: m, Record: func(m llm.Message) { recorded = append(recorded, m) }}, "Summarize a.md")
+	out, err := e.Run(t.Context(), Run{Agent: agent, Model: m, Record: func(m llm.Message) { recorded = append(recorded, m) }}, task.Task{Text: "Summarize a.md"})
 	require.NoError(t, err)
 	assert.Equal(t, task.Completed, out.Status, out.Err)
 	assert.Contains(t, out.Text, "Owls")
@@ -69,7 +69,7 @@ func TestRun(t *testing.T) {
 
 func TestRunWithoutDirectory(t *testing.T) {
 	e := newEngine(t, func(c *Config) { c.Dir = filepath.Join(c.Dir, "gone") })
-	_, err := e.Run(t.Context(), Run{Model: Model{Kind: Extract}}, "hello")
+	_, err := e.Run(t.Context(), Run{Model: Model{Kind: Extract}}, task.Task{Text: "hello"})
 	var wrong *config.Error
 	require.ErrorAs(t, err, &wrong, "a mistake of a person")
 	assert.Contains(t, wrong.Problem, "open the working directory: ")
@@ -93,34 +93,60 @@ func TestPrepare(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, c.readOnly, start.ReadOnly)
 		assert.Equal(t, c.delegate, start.CanDelegate)
-		assert.JSONEq(t, `{"kind":"extract"}`, string(start.Backend))
+		var setup Setup
+		require.NoError(t, json.Unmarshal(start.Setup, &setup))
+		assert.Equal(t, Extract, setup.Model.Kind)
+		assert.Empty(t, setup.TempDir, "an agent that changes nothing needs none")
 		assert.False(t, start.Events)
 	}
 }
 
-// TestTools: an agent gets what its definition, its model and its root allow.
-func TestTools(t *testing.T) {
-	files, err := os.OpenRoot(t.TempDir())
+// TestKit: an agent gets what its definition, its model and its root allow, and
+// of everything else it is known why not.
+func TestKit(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
 	require.NoError(t, err)
-	defer files.Close()
-	everybody := func() []delegation.AgentInfo { return nil }
-	whole := work{model: Model{Kind: Extract}, delegator: delegator{}, roster: everybody}
-	names := func(change func(*work)) []string {
-		w := whole
-		change(&w)
-		var names []string
-		for _, tool := range w.tools(files) {
-			names = append(names, tool.Spec().Name)
-		}
-		return names
+	defer root.Close()
+	space := files.Open(root, files.Options{})
+	make := func(change func(*toolmaker)) kit {
+		m := toolmaker{root: root, delegator: nobody{}, limits: ceiling{confined: true}, agent: agents.Agent{Name: "all"}}
+		change(&m)
+		return m.kit(space)
 	}
-	all := names(func(*work) {})
-	assert.Subset(t, all, []string{"read_file", "delegate_task"})
-	assert.Contains(t, names(func(w *work) { w.readOnly = true }), "delegate_task", "it hands its limit on")
-	assert.NotContains(t, names(func(w *work) { w.delegator = nil }), "delegate_task")
-	assert.Equal(t, []string{"read_file"}, names(func(w *work) { w.agent.Tools = []string{"read_file"} }))
-	assert.Empty(t, names(func(w *work) { w.model = Model{Kind: kindOllama} }), "a model without tools")
-	assert.Equal(t, all, names(func(w *work) { w.model = Model{Kind: kindOllama, Ollama: ollama.Model{Tools: true}} }))
+	everything := make(func(*toolmaker) {})
+	assert.Subset(t, everything.offered.Names(), []string{"read_file", "edit_file", "run_pty_cmd", "web_fetch", "delegate_task"})
+	assert.Empty(t, everything.withheld)
+	assert.NotContains(t, everything.offered.Names(), "ast_grep", "there is no such program")
+
+	for _, c := range []struct {
+		change func(*toolmaker)
+		lost   map[string]string
+	}{
+		{func(m *toolmaker) { m.limits.readOnly = true }, map[string]string{"edit_file": "this agent may only read"}},
+		{func(m *toolmaker) { m.limits = ceiling{readOnly: true} },
+			map[string]string{"run_pty_cmd": "this agent may only read, and this system cannot keep a command from writing"}},
+		{func(m *toolmaker) { m.limits.denied = []string{"web_fetch"} }, map[string]string{"web_fetch": "it is denied in this run"}},
+		{func(m *toolmaker) { m.agent.Tools = []string{"read_file"} },
+			map[string]string{"run_pty_cmd": "the definition of all does not give it this tool"}},
+		{func(m *toolmaker) { m.delegator = nil }, map[string]string{"delegate_task": "agents at this depth cannot hand on work"}},
+	} {
+		k := make(c.change)
+		for name, why := range c.lost {
+			assert.NotContains(t, k.offered.Names(), name)
+			assert.Equal(t, why, k.withheld[name].Reason)
+		}
+		assert.Contains(t, k.offered.Names(), "read_file")
+	}
+	assert.Contains(t, make(func(m *toolmaker) { m.limits.readOnly = true }).offered.Names(), "run_pty_cmd", "the kernel keeps it from writing")
+}
+
+// TestRules: who changes nothing may write nowhere, whatever it starts.
+func TestRules(t *testing.T) {
+	setup := Setup{TempDir: "/tmp/x", Writable: []string{"/cache"}}
+	coder := agents.Agent{Name: "coder", Tools: []string{"edit_file"}}
+	assert.Equal(t, []string{"/work", "/tmp/x", "/cache"}, ceiling{}.rules(coder, "/work", setup).Write)
+	assert.Empty(t, ceiling{readOnly: true}.rules(coder, "/work", setup).Write)
+	assert.Empty(t, ceiling{}.rules(agents.Agent{Name: "r", Tools: []string{"read_file"}}, "/work", setup).Write)
 }
 
 // TestResolve: the server is asked once for each name, by however many.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 
+	"qq/internal/proc"
+	"qq/internal/sandbox"
 	"qq/internal/toolbox/delegation"
 	"qq/pkg/agents"
 	"qq/pkg/event"
@@ -31,15 +33,34 @@ type Live interface {
 	TurnEnd(final bool)
 }
 
-// Run runs the root's own agent on text, in this process.
-func (e *Engine) Run(ctx context.Context, r Run, text string) (runner.Outcome, error) {
-	w := work{
-		agent: r.Agent, system: r.System, model: r.Model, dir: e.cfg.Dir, readOnly: e.cfg.ReadOnly, schema: r.Schema,
-		maxTurns: r.MaxTurns, history: r.History, record: r.Record, live: r.Live,
-	}
+// Run runs the root's own agent on t, in this process.
+func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (runner.Outcome, error) {
 	set := e.cfg.Settings
+	t.Agent, t.ReadOnly = r.Agent.Name, t.ReadOnly || e.cfg.ReadOnly
+	place := e.Root(r.Agent, t)
+	defer place.End()
+	readOnly := e.cfg.ReadOnly || r.Agent.Gathers()
+	setup, err := e.setup(r.Agent, r.Model, "root-"+newID(), readOnly)
+	if err != nil {
+		return runner.Outcome{}, err
+	}
+	defer setup.clean()
+	w := work{
+		toolmaker: toolmaker{
+			setup: setup, version: e.cfg.Version, agent: r.Agent, dir: e.cfg.Dir, env: e.rootEnv(), depth: set.Depth, host: e.host,
+			limits: ceiling{readOnly: readOnly, denied: set.Deny, confined: sandbox.Probe().Enforced()},
+		},
+		system: r.System, schema: r.Schema, maxTurns: r.MaxTurns, history: r.History, record: r.Record, live: r.Live,
+		ask: place.Approve, inbox: place.Messages,
+	}
+	if w.limits.confined {
+		w.wrap = w.confined(e.exe)
+	}
+	tree := &changes{}
+	w.changed = tree.add
 	if set.Depth+1 < set.MaxDepth {
-		w.delegator = delegator{e, r.Agent}
+		at := counting{place, tree}
+		w.delegator, w.family = at, at
 		w.roster = func() []delegation.AgentInfo { return roster(e.cfg.Agents) }
 	}
 	if e.stream.Wanted() {
@@ -51,18 +72,21 @@ func (e *Engine) Run(ctx context.Context, r Run, text string) (runner.Outcome, e
 			w.live = &tokenEvents{emit: w.event}
 		}
 	}
-	return w.do(ctx, text)
+	out, err := w.do(ctx, llm.WithContext(t.Text, t.Context))
+	out.ChangedFiles = tree.list()
+	return out, err
 }
 
-// delegator lets the root's own agent hand on work.
-type delegator struct {
-	e     *Engine
-	agent agents.Agent
-}
-
-// Delegate implements delegation.Delegator.
-func (d delegator) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
-	return d.e.Delegate(ctx, d.agent, tasks)
+// confined returns what puts the commands of the root's own agent into the
+// sandbox that a child puts itself into: the root itself has to write elsewhere.
+func (w work) confined(exe string) func(proc.Command) proc.Command {
+	rules := w.limits.rules(w.agent, w.dir, w.setup)
+	return func(c proc.Command) proc.Command {
+		var env string
+		c.Path, c.Args, env = sandbox.Wrap(exe, rules, c.Path, c.Args)
+		c.Env = append(slices.Clip(c.Env), env)
+		return c
+	}
 }
 
 // roster lists the agents that can be asked.

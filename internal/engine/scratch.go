@@ -55,6 +55,13 @@ func (s *scratch) folder() (string, error) {
 	return own, nil
 }
 
+// made returns the folder if there is one.
+func (s *scratch) made() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.own
+}
+
 // sweep removes the folders of processes that were killed.
 func (s *scratch) sweep() {
 	entries, err := os.ReadDir(s.dir)

@@ -8,14 +8,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"qq/internal/config"
-	"qq/internal/toolbox/delegation"
-	filetools "qq/internal/toolbox/files"
-	"qq/pkg/agents"
+	"qq/internal/toolbox/files"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/runner"
+	"qq/pkg/task"
 	"qq/pkg/tool"
 )
 
@@ -25,77 +25,105 @@ const defaultTurns = 25
 // work is one agent with all that it needs: the same for the root's own agent
 // and for a child.
 type work struct {
-	agent     agents.Agent
-	system    string // replaces the agent's prompt when set
-	model     Model
-	dir       string
-	readOnly  bool
-	schema    json.RawMessage
-	maxTurns  int                  // 0 is what the agent says
-	delegator delegation.Delegator // nil where it may not delegate
-	roster    func() []delegation.AgentInfo
-	history   []llm.Message
-	record    func(llm.Message)
-	event     func(event.Event)
-	live      Live // nil where nobody looks on
+	toolmaker
+	system     string // replaces the agent's prompt when set
+	schema     json.RawMessage
+	maxTurns   int // 0 is what the agent says
+	targets    []string
+	references bool // the answer must refer to lines of files
+	history    []llm.Message
+	record     func(llm.Message)
+	event      func(event.Event)
+	live       Live // nil where nobody looks on
+
+	ask     func(context.Context, tool.Intent) tool.Decision // a person, about a call
+	inbox   func() []string
+	changed func([]string)
 }
 
 // do runs the agent on text.
 func (w work) do(ctx context.Context, text string) (runner.Outcome, error) {
-	backend, done, err := w.model.backend()
+	backend, done, err := w.setup.Model.backend()
 	if err != nil {
 		return runner.Outcome{}, err
 	}
 	defer done()
-	files, err := os.OpenRoot(w.dir)
-	if err != nil {
+	if w.root, err = os.OpenRoot(w.dir); err != nil {
 		return runner.Outcome{}, &config.Error{
 			Problem: fmt.Sprintf("open the working directory: %v", err),
 			Hint:    "run qq in a directory that exists, or name one with -C",
 		}
 	}
-	defer files.Close()
+	defer w.root.Close()
 	schema := w.schema
 	if len(schema) == 0 {
 		schema = w.agent.Schema
 	}
-	tools := w.tools(files)
+	var k kit
+	space := files.Open(w.root, files.Options{})
+	if w.setup.Model.tools() {
+		k = w.kit(space)
+	}
 	cfg := runner.Config{
-		Backend: backend, System: w.prompt(tools), Tools: tools, Schema: schema, Record: w.record, Event: w.event,
+		Backend: backend, Tools: k.offered, Schema: schema, Record: w.record, Event: w.event,
 		MaxTurns: cmp.Or(w.maxTurns, w.agent.MaxTurns, defaultTurns),
+		Gate:     k.gate(w.limits, w.setup.Policy, w.ask), Inbox: w.inbox, Changed: w.changed, Pending: unfinished(w.family),
+	}
+	if w.references {
+		cfg.References = space.Lines
 	}
 	if w.live != nil {
 		cfg.Chunk, cfg.TurnEnd = w.live.Chunk, w.live.TurnEnd
 	}
-	return runner.Run(ctx, cfg, w.history, text), nil
+	written, used := w.written(ctx, backend, text)
+	cfg.System = w.prompt(written, k.offered)
+	out := runner.Run(ctx, cfg, w.history, text)
+	out.Usage = out.Usage.Add(used)
+	return out, nil
 }
 
-// tools are what the agent may call, and nothing else.
-func (w work) tools(files *os.Root) tool.Set {
-	if !w.model.tools() {
-		return nil
+// Bounds of the call of a model that writes a system prompt.
+const (
+	promptTokens      = 512
+	promptTemperature = 0.2
+	promptTime        = 30 * time.Second
+)
+
+// written is the system prompt that a model writes for the task, for agents that
+// have a template for that. Without one, and when that fails, it is empty: then
+// the agent has the prompt of its definition.
+func (w work) written(ctx context.Context, backend llm.Backend, text string) (string, task.Usage) {
+	instructions, about := llm.SplitContext(text)
+	request, ok := w.agent.Template(instructions, about)
+	if !ok || w.system != "" || w.setup.Model.Kind == Extract {
+		return "", task.Usage{}
 	}
-	all := filetools.Tools(files, filetools.Options{})
-	if w.delegator != nil {
-		all = append(all, delegation.Tools(w.delegator, w.roster)...)
+	ctx, cancel := context.WithTimeout(ctx, promptTime)
+	defer cancel()
+	temperature := promptTemperature
+	r, err := backend.Chat(ctx, llm.Request{
+		Messages:  []llm.Message{{Role: llm.User, Content: request}},
+		MaxTokens: promptTokens, Temperature: &temperature,
+	}, func(llm.Chunk) {})
+	if err != nil || r.Stop != llm.StopEnd { // half a prompt may say the opposite of the whole
+		return "", r.Usage
 	}
-	return slices.DeleteFunc(all, func(t tool.Tool) bool {
-		s := t.Spec()
-		return !w.agent.Allows(s.Name) || w.readOnly && s.Effect != tool.Reads && s.Effect != tool.Delegates
-	})
+	return strings.TrimSpace(r.Message.Content), r.Usage
 }
 
 // prompt is the system prompt.
-func (w work) prompt(tools tool.Set) string {
-	prompt := w.agent.Prompt
-	if w.system != "" {
-		prompt = w.system
-	}
+func (w work) prompt(written string, tools tool.Set) string {
 	var b strings.Builder
-	b.WriteString(strings.TrimSpace(prompt))
+	b.WriteString(strings.TrimSpace(cmp.Or(w.system, written, w.agent.Prompt)))
 	fmt.Fprintf(&b, "\n\nWorking directory: %s", w.dir)
-	if w.readOnly {
+	if len(w.targets) > 0 {
+		fmt.Fprintf(&b, "\nTargets of the task: %s. Change nothing else.", strings.Join(w.targets, ", "))
+	}
+	if w.limits.readOnly {
 		b.WriteString("\nYou may only read: nothing may be changed.")
+	}
+	if w.references {
+		b.WriteString("\nSupport each claim with a reference path:line to a line that you have read.")
 	}
 	if len(tools) > 0 && !slices.ContainsFunc(tools, func(t tool.Tool) bool { return t.Spec().Effect == tool.Delegates }) {
 		b.WriteString("\nYou cannot hand work to other agents.")

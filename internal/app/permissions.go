@@ -1,0 +1,82 @@
+package app
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/config"
+	"qq/internal/engine"
+	"qq/internal/output"
+	"qq/internal/terminal"
+	"qq/internal/toolbox/web"
+	"qq/pkg/agents"
+	"qq/pkg/approval"
+)
+
+// permissionFlags say who may do what.
+func permissionFlags() []cli.Flag {
+	return []cli.Flag{
+		flagReadOnly,
+		&cli.StringFlag{Name: "approve", Usage: "what happens to a call that can do harm: ask, auto or deny"},
+		&cli.BoolFlag{Name: "auto-approve", Usage: "the same as --approve auto"},
+		&cli.StringSliceFlag{Name: "allow", Usage: "a tool that is allowed without a question (more than once)"},
+		&cli.StringSliceFlag{Name: "deny", Usage: "a tool that nobody may use (more than once)"},
+	}
+}
+
+// permissions puts what the flags say about permissions into flags.
+func permissions(c *cli.Context, flags map[string]string) error {
+	if c.Bool("auto-approve") {
+		if how, ok := flags["approve"]; ok && how != string(approval.Auto) {
+			return usagef("leave one of them out", "--auto-approve and --approve %s disagree", how)
+		}
+		flags["approve"] = string(approval.Auto)
+	}
+	for _, name := range []string{"allow", "deny"} {
+		if c.IsSet(name) {
+			flags[name] = strings.Join(c.StringSlice(name), ",")
+		}
+	}
+	return nil
+}
+
+// checkTools refuses names of tools that do not exist: who denies "bash" shall
+// not believe that this was it.
+func checkTools(cfg config.Config) error {
+	for _, s := range []struct {
+		name  string
+		tools []string
+	}{{"QQ_ALLOW", cfg.Allow}, {"QQ_DENY", cfg.Deny}} {
+		for _, t := range s.tools {
+			if !slices.Contains(agents.KnownTools(), t) {
+				return usagef("the tools are: "+strings.Join(agents.KnownTools(), ", "), "%s (%s) names %q, which is no tool",
+					s.name, cfg.Source(s.name), t)
+			}
+		}
+	}
+	return nil
+}
+
+// equip adds what an engine needs to know about permissions and the web. The
+// terminal is opened where a person can be asked.
+func (r *root) equip(cfg *engine.Config, hold func() (release func())) error {
+	if err := checkTools(cfg.Settings); err != nil {
+		return err
+	}
+	search, err := web.NewSearch(cfg.Settings.Search, r.env.get)
+	if err != nil {
+		return usage(err)
+	}
+	cfg.Search = search
+	if approval.Mode(cfg.Settings.Approve) != approval.Ask {
+		return nil
+	}
+	prompt, err := terminal.Open(output.IsTerminal(r.Err), terminal.Config{Colour: r.coloured(r.Err), Hold: hold})
+	if err != nil {
+		return nil // nobody can be asked: each refusal says so
+	}
+	cfg.Face, r.terminal = prompt, prompt
+	return nil
+}

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"qq/internal/config"
+	"qq/internal/toolbox/syntax"
+	"qq/pkg/agents"
+	"qq/pkg/approval"
+	"qq/pkg/childproc"
+	"qq/pkg/supervisor"
+	"qq/pkg/task"
+)
+
+// policy is what the settings say about calls.
+func policy(set config.Config) approval.Policy {
+	return approval.Policy{Mode: approval.Mode(set.Approve), Allow: set.Allow, Deny: set.Deny}
+}
+
+// setup is what the agent of that name, at work under an id, needs to know. Its
+// files are private to it; clean removes what was only for the run.
+func (e *Engine) setup(agent agents.Agent, m Model, id string, readOnly bool) (Setup, error) {
+	set := e.cfg.Settings
+	s := Setup{Model: m, Policy: policy(set), Writable: set.Writable, WebAllow: set.WebAllow, AstGrep: e.astGrep()}
+	if agent.Allows("web_search") {
+		s.Search = e.cfg.Search
+	}
+	if m.tools() && !readOnly && agent.Changes() {
+		dir, err := e.scratch.folder()
+		if err != nil {
+			return s, err
+		}
+		s.TempDir = tempDir(dir, id)
+		if err := os.MkdirAll(s.TempDir, 0o700); err != nil {
+			return s, fmt.Errorf("make a temporary folder: %w", err)
+		}
+	}
+	if m.tools() && agent.Allows("run_pty_cmd") {
+		kept := filepath.Join(set.Home, "outputs")
+		if err := os.MkdirAll(kept, 0o700); err != nil {
+			return s, hinted(err, "QQ_HOME names a folder that you may write to", "make the folder for outputs")
+		}
+		s.ShellLog = shellLog(kept, id)
+	}
+	return s, nil
+}
+
+func tempDir(scratch, id string) string { return filepath.Join(scratch, id+".tmp") }
+
+func shellLog(kept, id string) string { return filepath.Join(kept, id+".commands.txt") }
+
+// clean removes what was only for the run, and a log into which nothing was
+// written.
+func (s Setup) clean() {
+	if s.TempDir != "" {
+		_ = os.RemoveAll(s.TempDir)
+	}
+	if info, err := os.Stat(s.ShellLog); err == nil && info.Size() == 0 {
+		_ = os.Remove(s.ShellLog)
+	}
+}
+
+// findAstGrep looks for the program of the structural tools.
+func findAstGrep(getenv func(string) string) string {
+	path, err := syntax.Find(getenv)
+	if err != nil {
+		return "" // doctor says why
+	}
+	return path
+}
+
+// prepare says what the child for job needs to know.
+func (e *Engine) prepare(ctx context.Context, job task.Job) (childproc.Start, error) {
+	agent, m, err := e.Staff(ctx, job.Task)
+	if err != nil {
+		return childproc.Start{}, err
+	}
+	readOnly := e.cfg.ReadOnly || job.ReadOnly || agent.Gathers()
+	s, err := e.setup(agent, m, job.ExecutionID, readOnly)
+	if err != nil {
+		return childproc.Start{}, err
+	}
+	setup, err := json.Marshal(s)
+	if err != nil {
+		return childproc.Start{}, err
+	}
+	return childproc.Start{
+		Agent: agent, ReadOnly: readOnly, Denied: job.Denied, Targets: job.Targets,
+		References: job.RequireFileReferences, Schema: job.Schema, Setup: setup,
+		CanDelegate: job.Depth+1 < e.cfg.Settings.MaxDepth, Events: e.stream.Wanted(), OneProcessor: e.oneProcessor,
+	}, nil
+}
+
+// children fits the launcher of child processes to the supervisor, and removes
+// what a child leaves behind in files.
+type children struct {
+	*childproc.Launcher
+	e *Engine
+}
+
+// staged is a child that was started ahead of its turn.
+type staged struct {
+	supervisor.Staged
+	e *Engine
+}
+
+// Launch implements supervisor.Launcher.
+func (c children) Launch(ctx context.Context, job task.Job) task.Result {
+	defer c.e.tidy(job)
+	return c.Launcher.Launch(ctx, job)
+}
+
+// Stage implements supervisor.Stager.
+func (c children) Stage(job task.Job) supervisor.Staged {
+	if s := c.Launcher.Stage(job); s != nil {
+		return staged{s, c.e}
+	}
+	return nil // and not a nil pointer in an interface
+}
+
+// Launch implements supervisor.Launcher.
+func (s staged) Launch(ctx context.Context, job task.Job) task.Result {
+	defer s.e.tidy(job)
+	return s.Staged.Launch(ctx, job)
+}
+
+// tidy removes the files of a child that has ended.
+func (e *Engine) tidy(job task.Job) {
+	if dir := e.scratch.made(); dir != "" {
+		Setup{TempDir: tempDir(dir, job.ExecutionID), ShellLog: shellLog(filepath.Join(e.cfg.Settings.Home, "outputs"), job.ExecutionID)}.clean()
+	}
+}
