@@ -23,6 +23,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/commandline"
 	"qq/internal/config"
 	"qq/internal/engine"
 	"qq/internal/output"
@@ -63,15 +64,15 @@ func Main(args []string, s Streams, environ []string) int {
 	if conn != nil {
 		return serveChild(conn, s, env)
 	}
-	args = asked(args)
+	args = commandline.Asked(args)
 	root := newRoot(s, env)
 	defer root.close()
-	root.json = wantsJSON(args)
+	root.json = commandline.WantsJSON(args)
 	app := root.cli()
 	if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
-		app.CustomAppHelpTemplate = helpText(app)
+		app.CustomAppHelpTemplate = commandline.Help(app)
 	}
-	err = app.RunContext(root.ctx, permute(app, args))
+	err = app.RunContext(root.ctx, commandline.Permute(app, args))
 	return root.exitCode(err)
 }
 

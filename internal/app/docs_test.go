@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/commandline"
 	"qq/internal/config"
 )
 
@@ -32,7 +33,7 @@ func TestReadme(t *testing.T) {
 	require.NoError(t, err)
 	readme := string(data)
 	root := newRoot(Streams{}, nil)
-	commands := commandList(root.cli())
+	commands := commandline.Commands(root.cli())
 	root.close()
 	for _, part := range []struct{ name, want string }{
 		{"commands", "```text\n" + commands + "```\n"},
@@ -57,8 +58,8 @@ func TestReadme(t *testing.T) {
 func exitCodeTable() string {
 	var b strings.Builder
 	b.WriteString("| code | meaning |\n|---|---|\n")
-	for _, e := range exitCodes() {
-		fmt.Fprintf(&b, "| %d | %s |\n", e.code, e.meaning)
+	for _, e := range commandline.ExitCodes() {
+		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, e.Meaning)
 	}
 	return b.String()
 }

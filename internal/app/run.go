@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/commandline"
 	"qq/internal/config"
 	"qq/internal/engine"
 	"qq/internal/output"
@@ -167,7 +168,7 @@ func readSchema(path string) (json.RawMessage, error) {
 // taskOf puts the task together from flags, arguments and stdin.
 func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 	words := strings.Join(c.Args().Slice(), " ")
-	if name := mistyped(r.commands, words); name != "" {
+	if name := commandline.Mistyped(r.commands, words); name != "" {
 		return task.Task{}, usagef("qq "+name+" is a command; as a prompt it is: qq -m "+words, "%q is no command", words)
 	}
 	given := 0

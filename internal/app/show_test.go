@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/doctor"
 	"qq/internal/qqtest"
 )
 
@@ -74,7 +75,7 @@ func TestDoctor(t *testing.T) {
 	e = down.run("doctor", "--model", "auto")
 	assert.Zero(t, e.code, "extract is there")
 	assert.Regexp(t, `(?m)^note +model server +no answer .*\n +fix: .*ollama serve`, e.out)
-	var findings []finding
+	var findings []doctor.Finding
 	require.NoError(t, json.Unmarshal([]byte(down.run("doctor", "--json").out), &findings))
 	assert.NotEmpty(t, findings)
 }

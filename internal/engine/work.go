@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -125,7 +124,7 @@ func (w work) prompt(written string, tools tool.Set) string {
 	if w.references {
 		b.WriteString("\nSupport each claim with a reference path:line to a line that you have read.")
 	}
-	if len(tools) > 0 && !slices.ContainsFunc(tools, func(t tool.Tool) bool { return t.Spec().Effect == tool.Delegates }) {
+	if _, able := tools.Lookup("delegate_task"); len(tools) > 0 && !able {
 		b.WriteString("\nYou cannot hand work to other agents.")
 	}
 	return b.String()

@@ -1,4 +1,9 @@
-package app
+// Package commandline is what the command line of qq needs besides its commands:
+// flags that may stand anywhere among the arguments, help, the man page and the
+// completions, all from the one tree of commands.
+//
+// Nothing here runs a command or prints.
+package commandline
 
 import (
 	"fmt"
@@ -9,8 +14,8 @@ import (
 	"qq/internal/config"
 )
 
-// helpText is `qq --help`: what a person needs first comes first.
-func helpText(app *cli.App) string {
+// Help is `qq --help`: what a person needs first comes first.
+func Help(app *cli.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s - %s\n\nUSAGE\n", app.Name, app.Usage)
 	for _, line := range strings.Split(app.UsageText, "\n") {
@@ -20,7 +25,7 @@ func helpText(app *cli.App) string {
 		"  qq \"Summarize README.md\"\n" +
 		"  git diff | qq \"write a commit message\"\n" +
 		"  qq batch -m \"Summarize {}\" docs/*.md\n\nCOMMANDS (qq COMMAND --help says more)\n")
-	b.WriteString(commandList(app))
+	b.WriteString(Commands(app))
 	b.WriteString("\nFLAGS\n")
 	for _, f := range app.Flags {
 		if d, ok := f.(cli.DocGenerationFlag); ok {
@@ -32,14 +37,14 @@ func helpText(app *cli.App) string {
 		column(&b, s.Name, fmt.Sprintf("%s (default %s)", strings.ReplaceAll(s.Doc, "`", ""), s.Default))
 	}
 	b.WriteString("\nEXIT CODES\n")
-	for _, e := range exitCodes() {
-		column(&b, fmt.Sprint(e.code), e.meaning)
+	for _, e := range ExitCodes() {
+		column(&b, fmt.Sprint(e.Code), e.Meaning)
 	}
 	return b.String()
 }
 
-// commandList is the commands with what they do; the README has the same.
-func commandList(app *cli.App) string {
+// Commands is the commands with what they do; the README has the same.
+func Commands(app *cli.App) string {
 	var b strings.Builder
 	for _, c := range app.Commands {
 		name := c.Name

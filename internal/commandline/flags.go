@@ -1,4 +1,4 @@
-package app
+package commandline
 
 import "github.com/urfave/cli/v2"
 
@@ -21,8 +21,8 @@ type namedFlag struct {
 // Names implements cli.Flag.
 func (f namedFlag) Names() []string { return f.names }
 
-// named wraps flags.
-func named(flags []cli.Flag) []cli.Flag {
+// Named wraps flags so that they know their names.
+func Named(flags []cli.Flag) []cli.Flag {
 	wrapped := make([]cli.Flag, len(flags))
 	for i, f := range flags {
 		wrapped[i] = f
