@@ -330,6 +330,11 @@ func (one *oneRun) finish(ctx context.Context, out runner.Outcome, t *transcript
 	if sig := one.r.signals.code(); sig != 0 && !res.Success {
 		res.ExitCode = sig
 	}
+	if one.o.format == output.Text {
+		for _, w := range out.Warnings {
+			one.r.note("warning: %s", w)
+		}
+	}
 	if err := one.print(res, t.id); err != nil {
 		return err
 	}

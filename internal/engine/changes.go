@@ -2,58 +2,74 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"qq/pkg/dispatch"
+	"qq/internal/toolbox/delegation"
+	"qq/pkg/runner"
 	"qq/pkg/task"
 )
 
-// changes are the files that an agent, and those that work for it, have changed.
-type changes struct {
+// family is whom an agent can ask.
+type family interface {
+	delegation.Delegator
+	task.Family
+}
+
+// tally is a family that notes what becomes of those who are asked: the files
+// that they change are changed by the agent, and that one of them failed is part
+// of its result, whatever its model makes of that.
+type tally struct {
+	family
+
 	mu    sync.Mutex
 	files map[string]struct{}
+	fails []string
 }
 
-func (c *changes) add(paths []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.files == nil {
-		c.files = map[string]struct{}{}
-	}
-	for _, p := range paths {
-		c.files[p] = struct{}{}
-	}
-}
+// maxFails is how many failures of children are told of one by one.
+const maxFails = 20
 
-func (c *changes) list() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Sorted(maps.Keys(c.files))
-}
-
-// counting is a place that notes what is changed by those who are asked.
-type counting struct {
-	*dispatch.Place
-	changes *changes
-}
+func newTally(f family) *tally { return &tally{family: f, files: map[string]struct{}{}} }
 
 // Delegate implements delegation.Delegator.
-func (c counting) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
-	return c.noted(c.Place.Delegate(ctx, tasks))
+func (t *tally) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
+	return t.note(t.family.Delegate(ctx, tasks))
 }
 
 // Wait implements task.Family.
-func (c counting) Wait(ctx context.Context, ids []string, atMost time.Duration) ([]task.Result, error) {
-	results, err := c.Place.Wait(ctx, ids, atMost)
-	return c.noted(results), err
+func (t *tally) Wait(ctx context.Context, ids []string, atMost time.Duration) ([]task.Result, error) {
+	results, err := t.family.Wait(ctx, ids, atMost)
+	return t.note(results), err
 }
 
-func (c counting) noted(results []task.Result) []task.Result {
+func (t *tally) note(results []task.Result) []task.Result {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, r := range results {
-		c.changes.add(r.ChangedFiles)
+		for _, f := range r.ChangedFiles {
+			t.files[f] = struct{}{}
+		}
+		if !r.Success {
+			t.fails = append(t.fails, fmt.Sprintf("sub-agent %s: %s: %s", r.Agent, r.Status, task.Shorten(r.Err(), 200)))
+		}
 	}
 	return results
+}
+
+// complete adds to out what was noted.
+func (t *tally) complete(out *runner.Outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range out.ChangedFiles {
+		t.files[f] = struct{}{}
+	}
+	out.ChangedFiles = slices.Sorted(maps.Keys(t.files))
+	out.Warnings = append(out.Warnings, t.fails[:min(len(t.fails), maxFails)]...)
+	if more := len(t.fails) - maxFails; more > 0 {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("%d more sub-agents failed", more))
+	}
 }

@@ -77,9 +77,10 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 	if w.limits.confined, err = w.confine(); err != nil {
 		return failure(task.Failed, err)
 	}
-	w.family = conn
+	tree := newTally(conn)
+	w.family = tree
 	if start.CanDelegate {
-		w.delegator = conn
+		w.delegator = tree
 		w.roster = func() []delegation.AgentInfo { return roster(c.Agents(dir)) }
 	}
 	if start.Events {
@@ -92,6 +93,7 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 	if err != nil {
 		return failure(task.Failed, err)
 	}
+	tree.complete(&out)
 	return answer(out, c.Out)
 }
 

@@ -56,11 +56,9 @@ func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (runner.Outcome, e
 	if w.limits.confined {
 		w.wrap = w.confined(e.exe)
 	}
-	tree := &changes{}
-	w.changed = tree.add
+	tree := newTally(place)
 	if set.Depth+1 < set.MaxDepth {
-		at := counting{place, tree}
-		w.delegator, w.family = at, at
+		w.delegator, w.family = tree, tree
 		w.roster = func() []delegation.AgentInfo { return roster(e.cfg.Agents) }
 	}
 	if e.stream.Wanted() {
@@ -73,7 +71,7 @@ func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (runner.Outcome, e
 		}
 	}
 	out, err := w.do(ctx, llm.WithContext(t.Text, t.Context))
-	out.ChangedFiles = tree.list()
+	tree.complete(&out)
 	return out, err
 }
 

@@ -176,7 +176,35 @@ func (d *Dispatcher) launch(ctx context.Context, next supervisor.Launcher, job t
 	if strays := outside(job.Targets, r.ChangedFiles); len(strays) > 0 {
 		r.Warnings = append(r.Warnings, "files were changed outside of the targets: "+strings.Join(strays, ", "))
 	}
+	at.relocate(r.ChangedFiles)
 	return r
+}
+
+// relocate makes paths in the folder of the agent paths in that of whoever asked
+// for its work.
+func (p *Place) relocate(files []string) {
+	base := ""
+	if p.parent != nil {
+		base = p.parent.own.WorkingDir
+	}
+	if p.own.WorkingDir == base {
+		return
+	}
+	from, err := filepath.Abs(base)
+	if err != nil {
+		return
+	}
+	to, err := filepath.Abs(p.own.WorkingDir)
+	if err != nil {
+		return
+	}
+	rel, err := filepath.Rel(from, to)
+	if err != nil || rel == "." {
+		return
+	}
+	for i, f := range files {
+		files[i] = path.Join(filepath.ToSlash(rel), f)
+	}
 }
 
 // outside lists the changed files that no target covers. Without targets none is

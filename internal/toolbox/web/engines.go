@@ -48,7 +48,7 @@ func NewSearch(setting string, getenv func(string) string) (Search, error) {
 	if u, err := url.Parse(s.URL); (given || s.Engine == searxng) &&
 		(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
 		return Search{}, settingError("write "+s.Engine+"=http://HOST or "+s.Engine+"=https://HOST/PATH, without a user name and without ?",
-			"%q is no address of a search engine", s.URL)
+			"%q is no address of a search engine", s.URL[strings.LastIndexByte(s.URL, '@')+1:]) // no password in an error
 	}
 	if name := keyName(s.Engine); name != "" {
 		s.Key = strings.TrimSpace(getenv(name))

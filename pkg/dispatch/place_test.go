@@ -1,0 +1,211 @@
+package dispatch
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/agents"
+	"qq/pkg/approval"
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+// desk is a Desk that notes what it is asked and answers what it is told.
+type desk struct {
+	asks   tool.Risk // from which risk on somebody would be asked
+	says   tool.Decision
+	asked  []approval.Question
+	during func()
+}
+
+func (d *desk) Needs(in tool.Intent) bool { return in.Risk == d.asks }
+
+func (d *desk) Ask(_ context.Context, q approval.Question) tool.Decision {
+	if !d.Needs(q.Intent) {
+		return tool.Decision{Allowed: true}
+	}
+	d.asked = append(d.asked, q)
+	if d.during != nil {
+		d.during()
+	}
+	return d.says
+}
+
+// Handing work to an agent that can change something is asked about, and how
+// risky it is does not depend on what anybody says.
+func TestDelegationIsApproved(t *testing.T) {
+	for name, c := range map[string]struct {
+		tasks   []task.Task
+		risk    tool.Risk
+		tool    string
+		summary string
+	}{
+		"one writer":   {[]task.Task{{Text: "a", Agent: "coder"}}, tool.Medium, "delegate_task", "delegate to coder: a"},
+		"two writers":  {[]task.Task{{Text: "a", Agent: "coder"}, {Text: "b", Agent: "coder"}}, tool.High, "run_parallel_tasks", "delegate 2 tasks at once, 2 of them to agents that can change things"},
+		"made up":      {[]task.Task{{Text: "a", Temporary: &task.Temporary{Tools: []string{"edit_file"}}}}, tool.Medium, "spawn_agent", "delegate to temporary-1: a"},
+		"reader":       {[]task.Task{{Text: "a"}}, tool.Low, "", ""},
+		"only to look": {[]task.Task{{Text: "a", Agent: "coder", ReadOnly: true}}, tool.Low, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ask := &desk{asks: c.risk, says: tool.Decision{Reason: "the user said no"}}
+			if c.risk == tool.Low {
+				ask.asks = tool.Medium
+			}
+			h := newHouse(func(cfg *Config) { cfg.Desk = ask })
+			results := h.Delegate(t.Context(), agents.Agent{Name: "lead", Description: "all tools"}, c.tasks)
+			if c.tool == "" {
+				assert.Empty(t, ask.asked)
+				assert.True(t, results[0].Success)
+				return
+			}
+			require.Len(t, ask.asked, 1)
+			q := ask.asked[0]
+			assert.Equal(t, []string{"lead"}, q.Chain)
+			assert.Equal(t, c.tool, q.Intent.Tool)
+			assert.Equal(t, c.risk, q.Intent.Risk)
+			assert.Equal(t, c.summary, q.Intent.Summary)
+			for i, r := range results {
+				assert.Equal(t, task.Refused, r.Status)
+				assert.Equal(t, "the user said no", r.Err())
+				assert.Equal(t, i, r.Index)
+			}
+			assert.Empty(t, h.launcher.jobs)
+		})
+	}
+}
+
+// Who asks through which chain is known at the root, whatever a child says.
+func TestApproveKnowsWhoAsks(t *testing.T) {
+	ask := &desk{asks: tool.High, says: tool.Decision{Allowed: true}}
+	h := newHouse(func(c *Config) { c.Desk = ask })
+	var decided tool.Decision
+	h.launcher.does["deep"] = func(ctx context.Context, job task.Job) task.Result {
+		decided = h.Approve(ctx, job, tool.Intent{Tool: "run_pty_cmd", Risk: tool.High})
+		return job.Ended(task.Completed, "")
+	}
+	h.launcher.does["lead"] = delegating(task.Task{Text: "deep", Agent: "worker"})
+	h.Delegate(t.Context(), agents.Agent{Name: "default"}, []task.Task{{Text: "lead", Agent: "coder"}})
+	require.Len(t, ask.asked, 1)
+	q := ask.asked[0]
+	assert.Equal(t, []string{"default", "coder", "worker"}, q.Chain)
+	assert.Equal(t, 2, q.Depth)
+	assert.Equal(t, h.launcher.jobs[0].ExecutionID, q.ParentExecutionID)
+	assert.Equal(t, h.launcher.jobs[1].ExecutionID, q.ExecutionID)
+	assert.True(t, decided.Allowed)
+	assert.Equal(t, "the child is gone", h.Approve(t.Context(), h.launcher.jobs[1], q.Intent).Reason)
+}
+
+// While somebody is asked, another one works in the slot.
+func TestApprovalLendsTheSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := make(chan struct{})
+		ask := &desk{asks: tool.High, says: tool.Decision{Allowed: true}, during: func() { <-other }}
+		h := newHouse(func(c *Config) { c.Desk, c.Limits.MaxParallel = ask, 1 })
+		h.launcher.does["asks"] = func(ctx context.Context, job task.Job) task.Result {
+			h.Approve(ctx, job, tool.Intent{Risk: tool.High})
+			return job.Ended(task.Completed, "")
+		}
+		h.launcher.does["other"] = func(_ context.Context, job task.Job) task.Result {
+			close(other)
+			return job.Ended(task.Completed, "")
+		}
+		assert.Len(t, h.batch(t, task.Task{Text: "asks", Agent: "coder"}, task.Task{Text: "other"}), 2)
+	})
+}
+
+// A ceiling only falls: who reads has others read, and a tool that is taken from
+// an agent is taken from all below it.
+func TestCeilings(t *testing.T) {
+	h := newHouse(nil)
+	reader := agents.Agent{Name: "reader", Role: agents.Gathering}
+	results := h.Delegate(t.Context(), reader, []task.Task{{Text: "a", Agent: "coder"}, {Text: "b", Agent: "coder", ReadOnly: true}, {Text: "c"}})
+	assert.Equal(t, []string{
+		"coder refused reader may only read and may not delegate to coder, which can change things (with read_only it can be asked to look)",
+		"coder completed did b", "default completed did c",
+	}, brief(results))
+	for _, j := range h.launcher.jobs {
+		assert.True(t, j.ReadOnly, j.Text)
+	}
+
+	h = newHouse(nil)
+	h.launcher.does["lead"] = delegating(task.Task{Text: "below", Agent: "worker"})
+	careful := agents.Agent{Name: "careful", DisallowedTools: []string{"web_fetch"}}
+	h.Delegate(t.Context(), careful, []task.Task{{Text: "lead", Agent: "coder", Denied: []string{"forged"}}})
+	require.Len(t, h.launcher.jobs, 2)
+	assert.Equal(t, []string{"web_fetch"}, h.launcher.jobs[0].Denied)
+	assert.Equal(t, []string{"web_fetch"}, h.launcher.jobs[1].Denied)
+}
+
+// A temporary agent has no more than who made it, and no name that a model could
+// ask for.
+func TestTemporary(t *testing.T) {
+	h := newHouse(nil)
+	maker := agents.Agent{Name: "maker", Tools: []string{"read_file", "spawn_agent"}}
+	results := h.Delegate(t.Context(), maker, []task.Task{
+		{Text: "a", Temporary: &task.Temporary{Prompt: "You count.", Tools: []string{"read_file"}}},
+		{Text: "b", Temporary: &task.Temporary{Tools: []string{"run_pty_cmd"}}},
+		{Text: "c", Agent: "temporary-1"},
+	})
+	assert.Equal(t, task.Completed, results[0].Status)
+	assert.Equal(t, task.Refused, results[1].Status)
+	assert.Contains(t, results[1].Err(), "run_pty_cmd")
+	assert.Contains(t, results[2].Err(), "Agent not found in registry: temporary-1")
+	made, err := h.Agent("temporary-1")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"read_file"}, made.Tools)
+	assert.True(t, strings.Contains(made.Prompt, "You count."))
+}
+
+// Messages go up to the parent and down to a child, and nowhere else.
+func TestMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(nil)
+		root := h.Root(agents.Agent{Name: "default"}, task.Task{})
+		var got string
+		h.launcher.does["listen"] = func(ctx context.Context, job task.Job) task.Result {
+			require.NoError(t, job.Family.Send(ctx, task.Parent, "I am here"))
+			require.Error(t, job.Family.Send(ctx, "somebody", "x"))
+			require.Error(t, job.Family.Send(ctx, task.Parent, strings.Repeat("x", task.MaxMessage+1)))
+			got = <-job.Messages
+			return job.Ended(task.Completed, "")
+		}
+		c, err := root.Spawn(t.Context(), task.Task{Text: "listen", Agent: "coder"})
+		require.NoError(t, err)
+		synctest.Wait()
+		assert.Equal(t, []string{"[message from your child " + c.ID + " (coder)]\nI am here"}, root.Messages())
+		assert.Empty(t, root.Messages())
+		require.NoError(t, root.Send(t.Context(), c.ID, "go on"))
+		_, err = root.Wait(t.Context(), nil, 0)
+		require.NoError(t, err)
+		assert.Equal(t, "[message from your parent]\ngo on", got)
+		require.Error(t, root.Send(t.Context(), c.ID, "too late"))
+		require.Error(t, root.Send(t.Context(), task.Parent, "nobody is there"))
+	})
+}
+
+// Changed files are named from where the asker stands, and those that no target
+// covers are told of.
+func TestChangedFiles(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	require.NoError(t, os.Mkdir("sub", 0o700))
+	h := newHouse(nil)
+	h.launcher.does["write"] = func(_ context.Context, job task.Job) task.Result {
+		r := job.Ended(task.Completed, "")
+		r.ChangedFiles = []string{"a.go", "docs/x.md", "lib/deep/y.go"}
+		return r
+	}
+	r := h.Delegate(t.Context(), agents.Agent{Name: "default"}, []task.Task{
+		{Text: "write", Agent: "coder", WorkingDir: "sub", Targets: []string{"*.go", "lib"}},
+	})[0]
+	assert.Equal(t, []string{"sub/a.go", "sub/docs/x.md", "sub/lib/deep/y.go"}, r.ChangedFiles)
+	assert.Equal(t, []string{"files were changed outside of the targets: docs/x.md"}, r.Warnings)
+	err := h.Check(task.Task{Text: "x", Targets: []string{"../y"}})
+	require.EqualError(t, err, `target "../y" is no path or glob inside of the working directory`)
+}
