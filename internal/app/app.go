@@ -212,6 +212,8 @@ func statusOf(err error) task.Status {
 		return e.TaskStatus()
 	}
 	switch {
+	case errors.Is(err, errTooDeep):
+		return task.Limit
 	case errors.Is(err, errRunTimeout):
 		return task.Timeout
 	case errors.Is(err, errSignal), errors.Is(err, context.Canceled):

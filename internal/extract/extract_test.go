@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bmatcuk/doublestar/v4"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -126,7 +127,7 @@ func (d *desk) list(folder, pattern string) string {
 			rest, glob = path.Base(rest), "*"+strings.TrimPrefix(pattern[2:], "/*")
 		}
 		glob = strings.ReplaceAll(glob, "{,.*}", "*")
-		if match, err := path.Match(glob, rest); name == folder || ok && match && err == nil {
+		if match, err := doublestar.Match(glob, rest); name == folder || ok && match && err == nil {
 			names = append(names, name)
 		}
 	}

@@ -130,11 +130,19 @@ func count(n int, noun string) string {
 }
 
 // longName is the name of a file that is wanted: with the words before it, if
-// there is such a file.
+// there is such a file. All names are looked for at once.
 func (t *talk) longName(want target) string {
+	if len(want.longer) == 0 {
+		return want.path
+	}
+	pattern := want.longer[0]
+	if len(want.longer) > 1 {
+		pattern = "{" + strings.Join(want.longer, ",") + "}"
+	}
+	found, _ := t.list(".", pattern)
 	for _, name := range want.longer {
-		if found, _ := t.list(".", name); len(found) == 1 {
-			return found[0]
+		if slices.Contains(found, name) {
+			return name
 		}
 	}
 	return want.path
