@@ -74,6 +74,12 @@ func scripts() []qqtest.Script {
 		{Start: "[[poem]]", Text: "The sea is blue. [[sum]]"},
 		{Start: "[[judge]]", Text: "It is good. [[sum]]"},
 		{Start: "[[sum]]", Text: "Both are done."},
+		{Start: "[[edit]]", Text: `<tool_call>{"name": "edit_file", "arguments": {"path": "note.txt", "old_text": "one", "new_text": "two [[done]]"}}</tool_call>`},
+		{Start: "[[look]]", Text: `[[done]]<tool_call>{"name": "read_file", "arguments": {"path": ".env"}}</tool_call>`},
+		{Start: "[[shell]]", Text: `<tool_call>{"name": "run_pty_cmd", "arguments": {"command": "echo x > made.txt; echo '[[done]]'"}}</tool_call>`},
+		// What the lead goes on with stands in its own call, for the task may be refused.
+		{Start: "[[hand]]", Text: `<tool_call>{"name": "delegate_task", "arguments": {"agent": "coder", "task": "Change it. [[edit]]", "targets": ["[[done]]"]}}</tool_call>`},
+		{Start: "[[done]]", Text: "It is done."},
 		{Start: "[[empty]]", Text: ""},
 		{Start: "[[loop]]", Text: "tick tock", Loop: true},
 		{Start: "[[broken]]", Text: "one two three four", Fault: &qqtest.Fault{Break: qqtest.Cut, After: 2}},

@@ -20,7 +20,7 @@ import (
 )
 
 func (r *root) agentsCommand() *cli.Command {
-	flags := []cli.Flag{flagCwd, flagJSON, flagQuiet}
+	flags := []cli.Flag{flagCwd, flagPlain, flagQuiet}
 	return &cli.Command{
 		Name: "agents", Usage: "the agent definitions, and where each came from", Flags: flags, Action: r.listAgents,
 		Subcommands: []*cli.Command{

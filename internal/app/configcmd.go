@@ -13,7 +13,7 @@ import (
 func (r *root) configCommand() *cli.Command {
 	return &cli.Command{
 		Name: "config", Usage: "show every setting: value, default, where it came from",
-		Flags: []cli.Flag{flagCwd, flagJSON, flagQuiet}, Action: r.showConfig,
+		Flags: []cli.Flag{flagCwd, flagPlain, flagQuiet}, Action: r.showConfig,
 	}
 }
 

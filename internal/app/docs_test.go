@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 
 	"qq/internal/commandline"
 	"qq/internal/config"
+	"qq/pkg/agents"
 )
 
 // TestEnvExample keeps .env.example equal to the settings; -update rewrites it.
@@ -37,6 +39,7 @@ func TestReadme(t *testing.T) {
 	root.close()
 	for _, part := range []struct{ name, want string }{
 		{"commands", "```text\n" + commands + "```\n"},
+		{"agents", agentTable(t)},
 		{"settings", config.MarkdownTable()},
 		{"exit codes", exitCodeTable()},
 	} {
@@ -53,6 +56,70 @@ func TestReadme(t *testing.T) {
 	if *update && readme != string(data) {
 		require.NoError(t, os.WriteFile(path, []byte(readme), 0o666))
 	}
+}
+
+// agentTable says of each built-in agent what it may do and what it is for.
+func agentTable(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("| agent | may | what it does |\n|---|---|---|\n")
+	for _, e := range agents.Load(nil).List() {
+		require.NoError(t, e.Err)
+		may := []string{"read"}
+		for _, can := range []struct{ tool, what string }{
+			{"web_fetch", "web"}, {"edit_file", "change files"}, {"run_pty_cmd", "run commands"}, {"delegate_task", "hand on work"},
+		} {
+			if e.Agent.Allows(can.tool) {
+				may = append(may, can.what)
+			}
+		}
+		what, more, _ := strings.Cut(e.Agent.Description, ". ")
+		if len(what) < 20 { // a title
+			what, _, _ = strings.Cut(more, ". ")
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", e.Agent.Name, strings.Join(may, ", "), strings.TrimSuffix(what, "."))
+	}
+	return b.String()
+}
+
+// TestReadmeTools: the table of tools has each tool, and no other.
+func TestReadmeTools(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(data), "\n## Tools\n")
+	require.True(t, found)
+	table, _, _ := strings.Cut(rest, "\n## ")
+	var names []string
+	for _, row := range regexp.MustCompile(`(?m)^\| (`+"`"+`[^|]+) \|`).FindAllStringSubmatch(table, -1) {
+		for name := range strings.FieldsSeq(row[1]) {
+			names = append(names, strings.Trim(name, "`"))
+		}
+	}
+	assert.ElementsMatch(t, agents.KnownTools(), names)
+}
+
+// TestDocsNameWhatExists: the files and folders that the documents name are there.
+func TestDocsNameWhatExists(t *testing.T) {
+	top := filepath.Join("..", "..")
+	paths, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	named := regexp.MustCompile("(?:`|\\]\\()((?:cmd|docs|internal|pkg|test)/[^`) ]+|[a-z_]+\\.go)(?:`|\\))")
+	for _, path := range append(paths, filepath.Join(top, "README.md")) {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, m := range named.FindAllSubmatch(text, -1) {
+			assert.FileExistsf(t, existing(top, string(m[1])), "%s names %s", filepath.Base(path), m[1])
+		}
+	}
+}
+
+// existing is the path of what a document names: for a folder, something in it.
+func existing(top, name string) string {
+	path := filepath.Join(top, name)
+	if inside, err := filepath.Glob(filepath.Join(path, "*.*")); err == nil && len(inside) > 0 {
+		return inside[0]
+	}
+	return path
 }
 
 func exitCodeTable() string {

@@ -16,7 +16,7 @@ import (
 func (r *root) doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name: "doctor", Usage: "what works here and what does not, with one fix per line",
-		Flags: []cli.Flag{flagModel, flagCwd, flagJSON, flagQuiet, flagNoColor}, Action: r.doctor,
+		Flags: []cli.Flag{flagModel, flagCwd, flagPlain, flagQuiet, flagNoColor}, Action: r.doctor,
 	}
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"os"
 	"slices"
 	"strings"
 
@@ -51,9 +52,23 @@ func checkTools(cfg config.Config) error {
 	}{{"QQ_ALLOW", cfg.Allow}, {"QQ_DENY", cfg.Deny}} {
 		for _, t := range s.tools {
 			if !slices.Contains(agents.KnownTools(), t) {
-				return usagef("the tools are: "+strings.Join(agents.KnownTools(), ", "), "%s (%s) names %q, which is no tool",
-					s.name, cfg.Source(s.name), t)
+				hint := "the tools are: " + strings.Join(agents.KnownTools(), ", ")
+				if near := agents.NearestTool(t); near != "" {
+					hint = "did you mean " + near + "?"
+				}
+				return usagef(hint, "%s (%s) names %q, which is no tool", s.name, cfg.Source(s.name), t)
 			}
+		}
+	}
+	return nil
+}
+
+// checkWritable refuses folders that are not there: the kernel can only open the
+// way to what exists.
+func checkWritable(cfg config.Config) error {
+	for _, dir := range cfg.Writable {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return usagef("make it, or leave it out", "QQ_WRITABLE (%s) names %q, which is no folder", cfg.Source("QQ_WRITABLE"), dir)
 		}
 	}
 	return nil
@@ -63,6 +78,9 @@ func checkTools(cfg config.Config) error {
 // terminal is opened where a person can be asked.
 func (r *root) equip(cfg *engine.Config, hold func() (release func())) error {
 	if err := checkTools(cfg.Settings); err != nil {
+		return err
+	}
+	if err := checkWritable(cfg.Settings); err != nil {
 		return err
 	}
 	search, err := web.NewSearch(cfg.Settings.Search, r.env.get)

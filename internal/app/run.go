@@ -35,8 +35,9 @@ var (
 	flagCwd      = &cli.StringFlag{Name: "cwd", Aliases: []string{"C"}, Usage: "work in this directory"}
 	flagTimeout  = &cli.StringFlag{Name: "timeout", Usage: "seconds of run time, of the run and of each child (90, 90s, 5m; 0 is no limit)"}
 	flagSchema   = &cli.StringFlag{Name: "schema", Usage: "file with a JSON Schema that the answer must fit"}
-	flagReadOnly = &cli.BoolFlag{Name: "read-only", Usage: "take away every tool that can change something"}
+	flagReadOnly = &cli.BoolFlag{Name: "read-only", Usage: "nothing may be changed: no tool that writes, a shell only where the kernel keeps it from writing"}
 	flagJSON     = &cli.BoolFlag{Name: "json", Usage: "the same as --output-format json"}
+	flagPlain    = &cli.BoolFlag{Name: "json", Usage: "print JSON"}
 	flagQuiet    = &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on stderr but errors"}
 	flagVerbose  = &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "say on stderr which tools and children are at work"}
 	flagNoColor  = &cli.BoolFlag{Name: "no-color", Usage: "no colour and no animation"}

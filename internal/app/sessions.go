@@ -17,7 +17,7 @@ import (
 )
 
 func (r *root) sessionsCommand() *cli.Command {
-	flags := []cli.Flag{flagCwd, flagJSON, flagQuiet}
+	flags := []cli.Flag{flagCwd, flagPlain, flagQuiet}
 	return &cli.Command{
 		Name: "sessions", Usage: "transcripts of earlier runs", Flags: flags, Action: r.listSessions,
 		Subcommands: []*cli.Command{

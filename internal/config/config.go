@@ -216,11 +216,18 @@ func (l *loader) resolve(c *Config, s Setting, layers []layer) error {
 	flag, given := l.in.Flags[s.Flag]
 	if s.Flag != "" && given {
 		value, source, dir = flag, "flag --"+s.Flag, l.in.Dir
-	} else {
-		for _, from := range layers {
-			if v := from.values[s.Name]; v != "" {
-				value, source, dir = v, from.source, from.dir
-				break
+	}
+	for _, from := range layers {
+		v := from.values[s.Name]
+		switch {
+		case v == "":
+		case source == fromDefault:
+			value, source, dir = v, from.source, from.dir
+		case s.Adds && strings.TrimSpace(v) != None:
+			if strings.TrimSpace(value) == None {
+				value, source = v, from.source
+			} else {
+				value += "," + v
 			}
 		}
 	}
@@ -400,7 +407,7 @@ func (s Setting) word(value string) error {
 	switch s.Kind {
 	case Choice:
 		if !slices.Contains(s.Values, value) {
-			return fmt.Errorf("it is none of these")
+			return fmt.Errorf("it is not accepted")
 		}
 	case Model:
 		name, ok := strings.CutPrefix(value, "ollama:")

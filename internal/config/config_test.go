@@ -145,7 +145,7 @@ func TestBadValues(t *testing.T) {
 		{"QQ_AGENT=\xff", "not UTF-8"},
 		{"OLLAMA_HOST=localhost:99999", `"99999" is no port`},
 		{"OLLAMA_HOST=ftp://localhost", `"ftp" is no scheme`},
-		{"QQ_APPROVE=yes", `QQ_APPROVE (environment) is "yes": it is none of these`},
+		{"QQ_APPROVE=yes", `QQ_APPROVE (environment) is "yes": it is not accepted`},
 		{"QQ_ALLOW=run it", `"run it" contains a space`},
 		{"QQ_WRITABLE=cache", `"cache" is no absolute path`},
 		{"QQ_HOME=   ", "it is empty"},
@@ -256,6 +256,27 @@ func TestCheckoutIsNotTrusted(t *testing.T) {
 	c, err := p.load(nil)
 	require.NoError(t, err)
 	assert.Equal(t, filepath.Join(p.home, ".config/qq/mine"), c.Home, "relative to the file that names it")
+}
+
+// What the user denies stays denied in every checkout.
+func TestCheckoutOnlyAddsToDeny(t *testing.T) {
+	for _, tt := range []struct {
+		own, checkout, source string
+		want                  []string
+	}{
+		{"run_pty_cmd", "web_fetch", ".env", []string{"web_fetch", "run_pty_cmd"}},
+		{"run_pty_cmd", "none", "~/" + userEnv[len("home/"):], []string{"run_pty_cmd"}},
+		{"none", "web_fetch", ".env", []string{"web_fetch"}},
+		{"", "none", ".env", nil},
+	} {
+		p := newPlace(t)
+		p.write("work/.env", "QQ_DENY="+tt.checkout)
+		p.write(userEnv, "QQ_DENY="+tt.own)
+		c, err := p.load(nil)
+		require.NoError(t, err)
+		assert.Equal(t, tt.want, c.Deny, "%+v", tt)
+		assert.Equal(t, tt.source, c.Source("QQ_DENY"), "%+v", tt)
+	}
 }
 
 func TestDotEnvFile(t *testing.T) {

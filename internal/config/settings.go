@@ -38,6 +38,9 @@ type Setting struct {
 	// Guarded settings are ignored in the .env file of the working directory,
 	// which comes with a checkout and is nobody's decision.
 	Guarded bool
+	// Adds says of a list that its sources add up: none takes the place of a weaker
+	// one.
+	Adds bool
 
 	field func(*Config) any // where the value goes: *time.Duration, *int or *string
 }
@@ -76,8 +79,8 @@ func Settings() []Setting {
 		{Name: "QQ_ALLOW", Default: None, Kind: List, Flag: "allow", Guarded: true,
 			Doc:   "tools that are allowed without a question, such as `edit_file,run_pty_cmd`",
 			field: func(c *Config) any { return &c.Allow }},
-		{Name: "QQ_DENY", Default: None, Kind: List, Flag: "deny",
-			Doc:   "tools that nobody may use; stronger than `QQ_ALLOW`",
+		{Name: "QQ_DENY", Default: None, Kind: List, Flag: "deny", Adds: true,
+			Doc:   "tools that nobody may use, from all sources together; stronger than `QQ_ALLOW`",
 			field: func(c *Config) any { return &c.Deny }},
 		{Name: "QQ_WRITABLE", Default: None, Kind: Folders, Guarded: true,
 			Doc:   "folders, besides the working directory, that shell commands may write to, such as `~/.cache/go-build`",
@@ -89,7 +92,7 @@ func Settings() []Setting {
 			Doc:   "hosts that `web_fetch` may reach although their address is private, such as `wiki.local,localhost:8080`",
 			field: func(c *Config) any { return &c.WebAllow }},
 		{Name: "QQ_HOME", Default: "$XDG_STATE_HOME/qq", Kind: Path, Guarded: true,
-			Doc:   "sessions, ledger, logs (XDG_STATE_HOME is ~/.local/state unless set)",
+			Doc:   "sessions, outputs, logs (XDG_STATE_HOME is ~/.local/state unless set)",
 			field: func(c *Config) any { return &c.Home }},
 		{Name: "QQ_LOG_DIR", Default: "$QQ_HOME/logs", Kind: Path, Example: "logs",
 			Doc:   "log files; a .env in the working directory may only name a folder inside it",

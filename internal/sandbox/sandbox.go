@@ -106,7 +106,7 @@ func (s Support) String() string {
 	case s.ABI >= abiScope:
 		kept = append(kept, "signals of commands") // that Wrap starts
 	}
-	line := fmt.Sprintf("landlock ABI %d: %s", s.ABI, strings.Join(kept, ", "))
+	line := fmt.Sprintf("landlock ABI %d restricts %s", s.ABI, strings.Join(kept, ", "))
 	if s.Filter {
 		line += "; seccomp: terminal input, file attributes"
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/xrash/smetrics"
 )
 
 // everyTool stands for all tools in a list of tools.
@@ -93,6 +95,22 @@ func canonical(tool string) string {
 		}
 	}
 	return tool
+}
+
+// NearestTool is the tool that a name which is none may mean: that of another
+// agent program, or one that differs in few letters. It is empty when there is
+// none.
+func NearestTool(name string) string {
+	if ours := canonical(name); kindOf(ours) != unknown {
+		return ours
+	}
+	best, least := "", 4
+	for _, t := range KnownTools() {
+		if d := smetrics.WagnerFischer(strings.ToLower(name[:min(len(name), 40)]), t, 1, 1, 1); d < least {
+			best, least = t, d
+		}
+	}
+	return best
 }
 
 // allowed maps the tools that a definition asks for. A tool that is not known is

@@ -176,7 +176,7 @@ func TestDeskPolicy(t *testing.T) {
 		return h.Desk.Ask(t.Context(), Question{Intent: in})
 	}
 	assert.Equal(t, yes, ask(intent("shell", "")))
-	assert.Equal(t, tool.Decision{Reason: "fetch is denied in this run"}, ask(intent("fetch", "")))
+	assert.Equal(t, tool.Decision{Reason: "it is denied in this run"}, ask(intent("fetch", "")))
 	assert.Equal(t, yes, ask(tool.Intent{Tool: "read", Risk: tool.Low}))
 	assert.Empty(t, h.events)
 	assert.Empty(t, h.shown)
@@ -185,7 +185,7 @@ func TestDeskPolicy(t *testing.T) {
 func TestDeskNobody(t *testing.T) {
 	d := NewDesk(DeskConfig{NewID: func() string { return "" }})
 	assert.False(t, d.Needs(intent("run_pty_cmd", "")))
-	assert.Equal(t, tool.Decision{Reason: "run_pty_cmd needs an approval and nobody can be asked here: " +
+	assert.Equal(t, tool.Decision{Reason: "it needs an approval and nobody can be asked here: " +
 		"allow it with --allow run_pty_cmd, or everything with --auto-approve"}, d.Ask(t.Context(), Question{Intent: intent("run_pty_cmd", "")}))
 }
 

@@ -206,7 +206,7 @@ func TestAdmitAsks(t *testing.T) {
 	assert.Equal(t, "allowed", in.Tool)
 
 	_, _, err = admit(g, "denied")
-	assert.EqualError(t, err, "denied was refused: denied is denied in this run")
+	assert.EqualError(t, err, "denied was refused: it is denied in this run")
 	assert.Empty(t, asked)
 
 	got, ctx, err := admit(g, "edit")
@@ -225,7 +225,7 @@ func TestAdmitAsks(t *testing.T) {
 
 	cfg.Ask = nil
 	_, _, err = admit(NewGate(cfg), "edit")
-	assert.EqualError(t, err, "edit was refused: edit needs an approval and nobody can be asked here: "+
+	assert.EqualError(t, err, "edit was refused: it needs an approval and nobody can be asked here: "+
 		"allow it with --allow edit, or everything with --auto-approve")
 }
 

@@ -73,16 +73,16 @@ const (
 func (p Policy) Judge(in tool.Intent) (Verdict, string) {
 	switch {
 	case slices.Contains(p.Deny, in.Tool):
-		return Refused, in.Tool + " is denied in this run"
+		return Refused, "it is denied in this run"
 	case slices.Contains(p.Allow, in.Tool), p.Mode == Auto, in.Risk == tool.Low:
 		return Allowed, ""
 	case p.Mode == Deny:
-		return Refused, in.Tool + " needs an approval, and this run refuses what needs one"
+		return Refused, "it needs an approval, and this run refuses what needs one"
 	}
 	return Asked, ""
 }
 
 // nobody is the reason for refusing a call that has to be asked about.
 func nobody(name string) string {
-	return fmt.Sprintf("%s needs an approval and nobody can be asked here: allow it with --allow %s, or everything with --auto-approve", name, name)
+	return fmt.Sprintf("it needs an approval and nobody can be asked here: allow it with --allow %s, or everything with --auto-approve", name)
 }

@@ -94,19 +94,19 @@ var roles = map[string]role{
 	},
 	"long-frame": func(c *Conn, _ string) int {
 		c.up.Write([]byte(strings.Repeat("x", MaxUp+8192)))
-		select {}
+		return forever()
 	},
 	"broken-frame": func(c *Conn, _ string) int {
 		fmt.Fprintln(c.up, `{"type":"result"`)
-		select {}
+		return forever()
 	},
 	"hollow-frame": func(c *Conn, _ string) int {
 		fmt.Fprintln(c.up, `{"type":"result"}`)
-		select {}
+		return forever()
 	},
 	"running-result": func(c *Conn, _ string) int {
 		fmt.Fprintln(c.up, `{"type":"result","result":{"status":"running"}}`)
-		select {}
+		return forever()
 	},
 	"newer": func(c *Conn, _ string) int {
 		fmt.Fprintln(c.up, `{"type":"telepathy","telepathy":{"x":1}}`)
@@ -121,7 +121,7 @@ var roles = map[string]role{
 	"deaf": func(*Conn, string) int {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 		fmt.Print("so far")
-		select {}
+		return forever()
 	},
 	"stuffed": func(c *Conn, _ string) int {
 		c.send(Frame{Type: TypeAsk, Ask: &Ask{ID: 1, Delegate: []task.Task{{Text: "x"}}}})
@@ -203,7 +203,7 @@ func play(name string) int {
 		return 0
 	case "foreign":
 		c.send(Frame{Type: TypeHello, Hello: &Hello{Protocol: 99, Version: "9.9"}})
-		select {}
+		return forever()
 	}
 	_, listen, err := c.Handshake("test")
 	if err != nil {
@@ -421,7 +421,7 @@ func playRoot(dir string) {
 	for i := range 5 {
 		go l.Launch(context.Background(), task.Job{Task: task.Task{Agent: "deaf"}, ExecutionID: fmt.Sprint("deaf", i)})
 	}
-	select {}
+	forever()
 }
 
 // Nothing is alive soon after the root was killed, not even children that hear
@@ -463,4 +463,12 @@ func alive(t *testing.T, entry string) (n int) {
 		}
 	}
 	return n
+}
+
+// forever blocks. A bare select would be a deadlock to the runtime, which ends
+// the process.
+func forever() int {
+	for {
+		time.Sleep(time.Hour)
+	}
 }

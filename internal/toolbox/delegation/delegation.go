@@ -86,7 +86,7 @@ const taskProperties = `
 	"targets":{"type":"array","items":{"type":"string"},"description":"files, folders and globs that it will change"},
 	"timeout":{"type":"number","description":"seconds"},
 	"model":{"type":"string"},
-	"read_only":{"type":"boolean","description":"take away the tools that change something"},
+	"read_only":{"type":"boolean","description":"it may only look"},
 	"schema":{"type":"object","description":"JSON Schema of the answer"},
 	"require_file_references":{"type":"boolean","description":"the answer must cite path:line"}`
 
