@@ -153,7 +153,8 @@ type root struct {
 	env      environment
 	ctx      context.Context // of the whole run
 	signals  *signals
-	terminal io.Closer      // nil where nobody can be asked
+	terminal io.Closer // nil where nobody can be asked
+	narrator *output.Narrator
 	engine   *engine.Engine // nil until a command needs it
 	plain    bool           // no colour and no animation
 	quiet    bool           // say nothing but errors

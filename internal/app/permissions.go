@@ -22,7 +22,7 @@ func permissionFlags() []cli.Flag {
 		flagReadOnly,
 		&cli.StringFlag{Name: "approve", Usage: "what happens to a call that can do harm: ask, auto or deny"},
 		&cli.BoolFlag{Name: "auto-approve", Usage: "the same as --approve auto"},
-		&cli.StringSliceFlag{Name: "allow", Usage: "a tool that is allowed without a question (more than once)"},
+		&cli.StringSliceFlag{Name: "allow", Usage: "a tool that is allowed without a question, but for secrets and .git (more than once)"},
 		&cli.StringSliceFlag{Name: "deny", Usage: "a tool that nobody may use (more than once)"},
 	}
 }
@@ -91,7 +91,18 @@ func (r *root) equip(cfg *engine.Config, hold func() (release func())) error {
 	if approval.Mode(cfg.Settings.Approve) != approval.Ask {
 		return nil
 	}
-	prompt, err := terminal.Open(output.IsTerminal(r.Err), terminal.Config{Colour: r.coloured(r.Err), Hold: hold})
+	quiet := func() func() {
+		releases := []func(){r.narrator.Hold()}
+		if hold != nil {
+			releases = append(releases, hold())
+		}
+		return func() {
+			for _, release := range releases {
+				release()
+			}
+		}
+	}
+	prompt, err := terminal.Open(output.IsTerminal(r.Err), terminal.Config{Colour: r.coloured(r.Err), Hold: quiet})
 	if err != nil {
 		return nil // nobody can be asked: each refusal says so
 	}

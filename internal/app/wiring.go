@@ -92,7 +92,8 @@ func (r *root) sinks(format string, to func() io.Writer, verbose bool) []event.S
 		})
 	}
 	if verbose {
-		sinks = append(sinks, output.NewNarrator(r.Err, r.coloured(r.Err)).Event)
+		r.narrator = output.NewNarrator(r.Err, r.coloured(r.Err))
+		sinks = append(sinks, r.narrator.Event)
 	}
 	return sinks
 }

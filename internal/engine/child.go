@@ -77,8 +77,8 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 	if w.limits.confined, err = w.confine(); err != nil {
 		return failure(task.Failed, err)
 	}
-	tree := newTally(conn)
-	w.family = tree
+	tree := &tally{family: conn}
+	w.family, w.pending = tree, tree.unfinished
 	if start.CanDelegate {
 		w.delegator = tree
 		w.roster = func() []delegation.AgentInfo { return roster(c.Agents(dir)) }
@@ -93,7 +93,7 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 	if err != nil {
 		return failure(task.Failed, err)
 	}
-	tree.complete(&out)
+	out.Warnings = append(out.Warnings, tree.warnings()...)
 	return answer(out, c.Out)
 }
 
@@ -111,14 +111,15 @@ func (w *work) confine() (bool, error) {
 		}
 		w.log = log
 	}
-	switch err := sandbox.Apply(w.limits.rules(w.agent, w.dir, w.setup)); {
-	case errors.Is(err, errors.ErrUnsupported):
-		exe, err := executable()
-		if err != nil {
-			return false, err
-		}
-		w.wrap = w.confined(exe)
-	case err != nil:
+	// Commands are confined once more: in a narrower domain than ours they cannot
+	// look into this process, whose control pipe would obey them.
+	exe, err := executable()
+	if err != nil {
+		return false, err
+	}
+	w.wrap = w.confined(exe)
+	// A build that cannot confine itself confines its commands at least.
+	if err := sandbox.Apply(w.limits.rules(w.agent, w.dir, w.setup)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return false, fmt.Errorf("confine the agent: %w", err)
 	}
 	return true, nil

@@ -113,7 +113,7 @@ func New(cfg Config) (*Engine, error) {
 		Event: e.stream.Emit,
 	})
 	e.Dispatcher = dispatch.New(dispatch.Config{
-		Limits: limits(set), Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
+		Limits: limits(set), DefaultTimeout: set.Source("QQ_CHILD_TIMEOUT") == "default", Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Desk: desk, Launcher: children{e.launcher, e},
 		Events: e.stream, Log: e.log, NewID: newID,
 	})

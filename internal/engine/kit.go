@@ -111,8 +111,7 @@ type toolmaker struct {
 func (m toolmaker) kit(space *files.Workspace) kit {
 	all := slices.Concat(space.Reading(), space.Writing(), m.structural(), m.shell(),
 		web.Tools(web.Config{AllowHosts: m.setup.WebAllow, Search: m.setup.Search, Version: m.version}))
-	// How risky it is to hand work on is judged where that is done: see dispatch.
-	options := delegation.Options{Family: m.family, Risk: func([]task.Task) tool.Risk { return tool.Low }}
+	options := delegation.Options{Family: m.family}
 	all = append(all, delegation.Tools(m.delegator, m.roster, options)...)
 	k := m.limits.sort(m.agent, all)
 	if m.delegator == nil {
@@ -130,7 +129,7 @@ func (m toolmaker) structural() tool.Set {
 	}
 	reading, writing := syntax.Tools(syntax.Config{
 		Host: m.host, Program: m.setup.AstGrep, Root: m.root, Dir: m.dir, Env: m.env, Depth: m.depth, NewID: newID,
-		Secret: files.Secret,
+		Secret: files.Secret, Concern: files.Concern,
 	})
 	return append(reading, writing...)
 }
@@ -178,23 +177,4 @@ func (l ceiling) rules(agent agents.Agent, dir string, s Setup) sandbox.Rules {
 // gate is the one place that decides about the calls of an agent.
 func (k kit) gate(l ceiling, p approval.Policy, ask func(context.Context, tool.Intent) tool.Decision) *approval.Gate {
 	return approval.NewGate(approval.GateConfig{Offered: k.offered, Withheld: k.withheld, ReadOnly: l.readOnly, Policy: p, Ask: ask})
-}
-
-// unfinished is what an agent is told that wants to end while children of it are
-// at work or have results that it has not seen.
-func unfinished(family task.Family) func() string {
-	if family == nil {
-		return nil
-	}
-	return func() string {
-		children, err := family.Children(context.Background())
-		if err != nil || len(children) == 0 {
-			return ""
-		}
-		text := "You have children whose results you have not collected:\n"
-		for _, c := range children {
-			text += fmt.Sprintf("- %s (%s, %s): %s\n", c.ID, c.Agent, c.Status, c.Task)
-		}
-		return text + "Collect them with wait_children, or end those that are not needed with terminate_child. Then answer. When you end, they end."
-	}
 }

@@ -38,7 +38,7 @@ func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (runner.Outcome, e
 	set := e.cfg.Settings
 	t.Agent, t.ReadOnly = r.Agent.Name, t.ReadOnly || e.cfg.ReadOnly
 	place := e.Root(r.Agent, t)
-	defer place.End()
+	defer place.End() // for the ways out of here before the run has begun
 	readOnly := e.cfg.ReadOnly || r.Agent.Gathers()
 	setup, err := e.setup(r.Agent, r.Model, "root-"+newID(), readOnly)
 	if err != nil {
@@ -56,9 +56,9 @@ func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (runner.Outcome, e
 	if w.limits.confined {
 		w.wrap = w.confined(e.exe)
 	}
-	tree := newTally(place)
+	tree := &tally{family: place}
 	if set.Depth+1 < set.MaxDepth {
-		w.delegator, w.family = tree, tree
+		w.delegator, w.family, w.pending = tree, tree, tree.unfinished
 		w.roster = func() []delegation.AgentInfo { return roster(e.cfg.Agents) }
 	}
 	if e.stream.Wanted() {
@@ -71,7 +71,8 @@ func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (runner.Outcome, e
 		}
 	}
 	out, err := w.do(ctx, llm.WithContext(t.Text, t.Context))
-	tree.complete(&out)
+	place.End()
+	out.ChangedFiles, out.Warnings = place.ChangedFiles(out.ChangedFiles), append(out.Warnings, tree.warnings()...)
 	return out, err
 }
 

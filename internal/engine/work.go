@@ -37,6 +37,7 @@ type work struct {
 
 	ask     func(context.Context, tool.Intent) tool.Decision // a person, about a call
 	inbox   func() []string
+	pending func() string // what is to be done before the agent may end
 	changed func([]string)
 }
 
@@ -66,7 +67,7 @@ func (w work) do(ctx context.Context, text string) (runner.Outcome, error) {
 	cfg := runner.Config{
 		Backend: backend, Tools: k.offered, Schema: schema, Record: w.record, Event: w.event,
 		MaxTurns: cmp.Or(w.maxTurns, w.agent.MaxTurns, defaultTurns),
-		Gate:     k.gate(w.limits, w.setup.Policy, w.ask), Inbox: w.inbox, Changed: w.changed, Pending: unfinished(w.family),
+		Gate:     k.gate(w.limits, w.setup.Policy, w.ask), Inbox: w.inbox, Changed: w.changed, Pending: w.pending,
 	}
 	if w.references {
 		cfg.References = space.Lines

@@ -54,8 +54,15 @@ func (l *Live) End(answer string) error {
 type Narrator struct {
 	w        io.Writer
 	coloured bool
-	mu       sync.Mutex
+
+	mu   sync.Mutex
+	held bool
+	kept []string // lines that wait while it is held
+	more int      // lines that were too many to keep
 }
+
+// maxKept is how many lines a Narrator keeps while it is held.
+const maxKept = 1000
 
 // NewNarrator talks to w.
 func NewNarrator(w io.Writer, coloured bool) *Narrator { return &Narrator{w: w, coloured: coloured} }
@@ -90,5 +97,34 @@ func (n *Narrator) Event(e event.Event) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	fmt.Fprintln(n.w, line)
+	switch {
+	case !n.held:
+		fmt.Fprintln(n.w, line)
+	case len(n.kept) < maxKept:
+		n.kept = append(n.kept, line)
+	default:
+		n.more++
+	}
+}
+
+// Hold keeps lines back until release, for a question that stands on the screen.
+// A nil Narrator says nothing anyway.
+func (n *Narrator) Hold() (release func()) {
+	if n == nil {
+		return func() {}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.held = true
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for _, line := range n.kept {
+			fmt.Fprintln(n.w, line)
+		}
+		if n.more > 0 {
+			fmt.Fprintf(n.w, "[%d more lines]\n", n.more)
+		}
+		n.held, n.kept, n.more = false, nil, 0
+	}
 }

@@ -66,11 +66,11 @@ func Coloured(f *os.File, getenv func(string) string) bool {
 	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && IsTerminal(f)
 }
 
-// Printable drops what could make a terminal do something: a model may repeat
-// whatever stood in a file.
+// Printable drops what could make a terminal do something, or show a text in
+// another order than it is in: a model may repeat whatever stood in a file.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
 			return -1
 		}
 		return r

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -108,6 +109,25 @@ func TestWriteJSON(t *testing.T) {
 
 func TestPrintable(t *testing.T) {
 	assert.Equal(t, "a\tb\n[31mé😀", Printable("a\tb\r\n\x1b[31mé\u009b😀\x00\a"))
+	assert.Equal(t, "rm x.gpj", Printable("\u202erm \u2066x\u2069\u200f.\u2028gpj\u061c"), "in the order in which it is")
+	assert.Equal(t, "👩\u200d💻 \u0645\u06cc\u200c\u062e שלום", Printable("👩\u200d💻 \u0645\u06cc\u200c\u062e שלום"), "what a script or a picture is made of stays")
+}
+
+// TestNarratorHold: what is said while a question stands comes after it.
+func TestNarratorHold(t *testing.T) {
+	var b bytes.Buffer
+	n := NewNarrator(&b, false)
+	release := n.Hold()
+	for range maxKept + 2 {
+		n.Event(event.Event{Type: event.ToolStart, Agent: "a", Tool: "read_file"})
+	}
+	assert.Empty(t, b.String())
+	release()
+	assert.Equal(t, maxKept+1, strings.Count(b.String(), "\n"))
+	assert.Contains(t, b.String(), "[2 more lines]")
+	n.Event(event.Event{Type: event.ToolStart, Agent: "a", Tool: "last"})
+	assert.Contains(t, b.String(), "last")
+	(*Narrator)(nil).Hold()()
 }
 
 // TestLive: what is on the screen once is not printed twice.

@@ -3,6 +3,7 @@ package terminal
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strings"
 	"unicode"
 
@@ -14,6 +15,7 @@ import (
 const (
 	mostRows    = 40 // of a preview
 	summaryRows = 3
+	everything  = math.MaxInt // of the rows
 	bar         = "  │ "
 	barAgain    = "  ┆ " // of a line that did not fit the row above
 	barWidth    = 4
@@ -36,8 +38,9 @@ type page struct {
 	colour bool
 }
 
-// question is everything but the choice of answers.
-func (p page) question(q approval.Question) string {
+// question is everything but the choice of answers. Unless it is whole, the middle
+// of what is long is left out, which cut says.
+func (p page) question(q approval.Question, whole bool) (text string, cut bool) {
 	in := q.Intent
 	chain := make([]string, len(q.Chain))
 	for i, agent := range q.Chain {
@@ -46,21 +49,45 @@ func (p page) question(q approval.Question) string {
 	who := cmp.Or(strings.Join(chain, " › "), "the agent")
 	head := p.paint(bold, who+" asks:")
 	risk := p.paint(riskColour(in.Risk), brief(cmp.Or(string(in.Risk), "unknown"))+" risk")
+	if in.Special {
+		risk += ", " + p.paint(red, "special: asked about each time")
+	}
+	// The rows of the question and of the choice stay in sight.
+	summary, preview := summaryRows, max(min(mostRows, p.size.rows-8), 5)
+	if whole {
+		summary, preview = everything, everything
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s %s (%s, %s)\n", head, brief(in.Tool), brief(cmp.Or(string(in.Effect), "effect unknown")), risk)
-	p.rows(&b, strings.Join(strings.Fields(in.Summary), " "), indent, indent, summaryRows)
-	// The rows of the question and of the choice stay in sight.
-	p.rows(&b, strings.TrimRight(in.Preview, "\n"), bar, barAgain, max(min(mostRows, p.size.rows-8), 5))
-	return b.String()
+	cut = p.write(&b, p.rows(strings.Join(strings.Fields(in.Summary), " "), indent, indent), summary)
+	cut = p.write(&b, p.rows(strings.TrimRight(in.Preview, "\n"), bar, barAgain), preview) || cut
+	return b.String(), cut
 }
 
-// rows writes text, each line after first and what of it does not fit after more,
-// and at most most rows of it. The others are counted.
-func (p page) rows(b *strings.Builder, text, first, more string, most int) {
-	if text == "" {
-		return
+// write writes at most most rows: the first and the last ones. The others are
+// counted between them, and reported.
+func (p page) write(b *strings.Builder, rows []string, most int) (cut bool) {
+	left, from := len(rows)-most, (most+1)/2
+	if left <= 1 { // it takes no more room than what would be said about it
+		left = 0
 	}
-	left := 0
+	for i, row := range rows {
+		switch {
+		case left == 0 || i < from || i >= from+left:
+			b.WriteString(row + "\n")
+		case i == from:
+			fmt.Fprintf(b, "%s%s\n", indent, p.paint(yellow, fmt.Sprintf("… %d rows are left out here …", left)))
+		}
+	}
+	return left > 0
+}
+
+// rows lays text out, each line after first and what of it does not fit after
+// more.
+func (p page) rows(text, first, more string) (rows []string) {
+	if text == "" {
+		return nil
+	}
 	for line := range strings.SplitSeq(text, "\n") {
 		colour := ""
 		switch {
@@ -72,17 +99,11 @@ func (p page) rows(b *strings.Builder, text, first, more string, most int) {
 		}
 		before := first
 		for row := range broken(visible(line), max(p.columns-barWidth, leastWidth)) {
-			if most > 0 {
-				b.WriteString(before + p.paint(colour, row) + "\n")
-			} else {
-				left++
-			}
-			before, most = more, most-1
+			rows = append(rows, before+p.paint(colour, row))
+			before = more
 		}
 	}
-	if left > 0 {
-		fmt.Fprintf(b, "%s%s\n", indent, p.paint(yellow, fmt.Sprintf("… %d more rows are not shown", left)))
-	}
+	return rows
 }
 
 func (p page) paint(colour, text string) string {

@@ -14,6 +14,10 @@
 // show is spelled out. Every row of a summary or a preview is indented and fits
 // the width, so none of them looks like the first or the last line.
 //
+// Of a long preview the beginning and the end are shown, and how much is left out
+// between them; [a]ll shows everything and asks again. A call that is special
+// ([tool.Intent]) is allowed once or not at all.
+//
 // Nothing but one of the answers is an answer: an empty line and any other text
 // are asked again. What was typed before a question stood there is thrown away.
 // Control-D and a terminal that is closed are never a yes.
@@ -34,6 +38,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"qq/pkg/approval"
+	"qq/pkg/tool"
 )
 
 // Config says how to ask.
@@ -143,29 +148,48 @@ func (p *Prompt) Ask(ctx context.Context, q approval.Question) (approval.Answer,
 
 // converse shows q and reads lines until one is an answer.
 func (p *Prompt) converse(ctx context.Context, q approval.Question) (approval.Answer, error) {
-	if err := p.write(ctx, page{p.size(), p.cfg.Colour}.question(q)); err != nil {
+	text, cut := page{p.size(), p.cfg.Colour}.question(q, false)
+	if err := p.write(ctx, text); err != nil {
 		return "", err
 	}
-	choice := fmt.Sprintf("[o]nce, for this [s]ession (all %s), [n]o: ", brief(q.Intent.Tool))
+	offered := choices(q.Intent, cut)
 	for {
 		// Nobody can have meant what was typed until now as an answer.
 		if err := flush(p.tty); err != nil {
 			return "", fmt.Errorf("drop what was typed before the question: %w", err)
 		}
-		if err := p.write(ctx, choice); err != nil {
+		if err := p.write(ctx, offered); err != nil {
 			return "", err
 		}
 		line, err := p.readLine(ctx)
 		if err != nil {
 			return "", err
 		}
-		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "o", "once":
+		switch word := strings.ToLower(strings.TrimSpace(line)); {
+		case word == "o" || word == "once":
 			return approval.Once, nil
-		case "s", "session":
+		case (word == "s" || word == "session") && !q.Intent.Special:
 			return approval.Session, nil
-		case "n", "no":
+		case word == "n" || word == "no":
 			return approval.No, nil
+		case (word == "a" || word == "all") && cut:
+			text, _ := page{p.size(), p.cfg.Colour}.question(q, true)
+			if err := p.write(ctx, text); err != nil {
+				return "", err
+			}
 		}
 	}
+}
+
+// choices are the answers that are offered. A session does not cover what is
+// special, and there is more to show of what was cut.
+func choices(in tool.Intent, cut bool) string {
+	text := "[o]nce, "
+	if !in.Special {
+		text += fmt.Sprintf("for this [s]ession (all %s), ", brief(in.Tool))
+	}
+	if cut {
+		text += "show [a]ll, "
+	}
+	return text + "[n]o: "
 }

@@ -301,6 +301,55 @@ func TestEscapes(t *testing.T) {
 	<-c
 }
 
+// What is special is allowed once or not at all.
+func TestSpecial(t *testing.T) {
+	d := newDesk(t, Config{})
+	q := question()
+	q.Intent = tool.Intent{Tool: "edit_file", Effect: tool.Writes, Risk: tool.High, Special: true, Summary: "edit .git/config, which belongs to git"}
+	c := d.asks(t.Context(), q)
+	for _, line := range []string{"s", "session", "a", "o"} {
+		shown := d.expect("[n]o: ")
+		assert.True(t, strings.HasSuffix(shown, "\n[o]nce, "), shown)
+		if line == "s" {
+			assert.Equal(t, "\ndefault › coder asks: edit_file (writes, high risk, special: asked about each time)\n"+
+				"  edit .git/config, which belongs to git\n[o]nce, ", shown)
+		}
+		assert.Empty(t, c, "%q is no answer", line)
+		d.typed(line + "\n")
+	}
+	assert.Equal(t, reply{approval.Once, nil}, <-c)
+}
+
+// Whoever decides can read everything first, as harmless as the rest.
+func TestAll(t *testing.T) {
+	d := newDesk(t, Config{})
+	q := question()
+	var want strings.Builder
+	q.Intent.Preview = ""
+	for i := range 300 {
+		q.Intent.Preview += fmt.Sprintf("%d \x1b[2K\n", i)
+		fmt.Fprintf(&want, "  │ %d ␛[2K\n", i)
+	}
+	const more = "[o]nce, for this [s]ession (all run_pty_cmd), show [a]ll, [n]o: "
+	c := d.asks(t.Context(), q)
+	shown := d.expect(more)
+	assert.Contains(t, shown, "\n  │ 19 ␛[2K\n  … 260 rows are left out here …\n  │ 280 ␛[2K\n")
+	assert.True(t, strings.HasSuffix(shown, "\n  │ 299 ␛[2K\n"), shown)
+	for _, line := range []string{"a", " ALL "} {
+		d.typed(line + "\n")
+		whole := d.expect(more)
+		assert.Equal(t, line+"\n\ndefault › coder asks: run_pty_cmd (executes, high risk)\n  run: go test ./...\n"+want.String(), whole)
+	}
+	d.typed("o\n")
+	assert.Equal(t, reply{approval.Once, nil}, <-c)
+
+	q.Intent.Preview, q.Intent.Summary = "", strings.Repeat("very ", 100)+"long"
+	c = d.asks(t.Context(), q)
+	assert.Contains(t, d.expect(more), " long\n", "the end of a summary says what is special")
+	d.typed("n\n")
+	<-c
+}
+
 // A question leaves room for itself, and counts what it does not show.
 func TestLongPreview(t *testing.T) {
 	for rows, want := range map[uint16]int{100: 40, 24: 16, 10: 5, 0: 16} {
@@ -309,9 +358,9 @@ func TestLongPreview(t *testing.T) {
 		q := question()
 		q.Intent.Preview = strings.Repeat("a line\n", 100)
 		c := d.asks(t.Context(), q)
-		shown := d.expect(choice)
+		shown := d.expect("[a]ll, [n]o: ")
 		assert.Equal(t, want, strings.Count(shown, "\n  │ a line"))
-		assert.True(t, strings.HasSuffix(shown, fmt.Sprintf("\n  … %d more rows are not shown\n", 100-want)), shown)
+		assert.Contains(t, shown, fmt.Sprintf("\n  … %d rows are left out here …\n", 100-want))
 		d.typed("n\n")
 		<-c
 	}

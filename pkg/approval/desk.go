@@ -29,7 +29,7 @@ type Answer string
 // Answers. Whatever is none of them means No.
 const (
 	Once    Answer = "once"
-	Session Answer = "session" // and every other call of this tool
+	Session Answer = "session" // and every other call of this tool that is not special
 	No      Answer = "no"
 )
 
@@ -74,7 +74,7 @@ type Desk struct {
 // waiter is one Ask that waits for its turn to show its question, or for another
 // question that settles its own.
 type waiter struct {
-	tool  string
+	in    tool.Intent
 	ready chan struct{} // closed when it has the turn, or an outcome
 	out   outcome
 }
@@ -99,7 +99,7 @@ func (d *Desk) Needs(in tool.Intent) bool {
 	verdict, _ := d.cfg.Policy.Judge(in)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return verdict == Asked && d.known(in.Tool).answer == ""
+	return verdict == Asked && d.known(in).answer == ""
 }
 
 // Ask decides about the call of q, and waits for a person where one has to be
@@ -112,7 +112,7 @@ func (d *Desk) Ask(ctx context.Context, q Question) tool.Decision {
 		return tool.Decision{Reason: reason}
 	}
 	d.mu.Lock()
-	out := d.known(q.Intent.Tool)
+	out := d.known(q.Intent)
 	d.mu.Unlock()
 	if out.answer != "" {
 		return out.decision()
@@ -127,20 +127,20 @@ func (d *Desk) Ask(ctx context.Context, q Question) tool.Decision {
 	return out.decision()
 }
 
-// known is what holds for the calls of a tool without asking about them.
-func (d *Desk) known(name string) outcome {
+// known is what holds for a call without asking about it.
+func (d *Desk) known(in tool.Intent) outcome {
 	switch {
-	case d.allowed[name]:
+	case d.allowed[in.Tool] && !in.Special:
 		return outcome{answer: Session}
 	case d.gone:
-		return outcome{unanswered, nobody(name)}
+		return outcome{unanswered, nobody(in)}
 	}
 	return outcome{}
 }
 
 // resolve waits for the turn of q and shows it, unless that is no longer needed.
 func (d *Desk) resolve(ctx context.Context, q Question) outcome {
-	w := d.enter(q.Intent.Tool)
+	w := d.enter(q.Intent)
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
@@ -162,18 +162,18 @@ func (d *Desk) resolve(ctx context.Context, q Question) outcome {
 	defer d.mu.Unlock()
 	d.gone = d.gone || broken
 	if out.answer == Session {
-		d.allowed[w.tool] = true
+		d.allowed[w.in.Tool] = true
 	}
 	d.next()
 	return out
 }
 
 // enter puts a question into the queue.
-func (d *Desk) enter(name string) *waiter {
-	w := &waiter{tool: name, ready: make(chan struct{})}
+func (d *Desk) enter(in tool.Intent) *waiter {
+	w := &waiter{in: in, ready: make(chan struct{})}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w.out = d.known(name) // it may have been settled since it was looked at
+	w.out = d.known(in) // it may have been settled since it was looked at
 	switch {
 	case w.out.answer != "":
 		close(w.ready)
@@ -198,7 +198,7 @@ func (d *Desk) leave(w *waiter) {
 // next settles what can be settled now, and hands the turn on. The desk is locked.
 func (d *Desk) next() {
 	d.waiting = slices.DeleteFunc(d.waiting, func(w *waiter) bool {
-		if w.out = d.known(w.tool); w.out.answer == "" {
+		if w.out = d.known(w.in); w.out.answer == "" {
 			return false
 		}
 		close(w.ready)
@@ -226,6 +226,9 @@ func (d *Desk) show(ctx context.Context, q Question) (out outcome, broken bool) 
 		defer cancel()
 	}
 	answer, err := d.cfg.Face.Ask(shown, q)
+	if answer == Session && q.Intent.Special {
+		answer = Once // nothing more general was shown
+	}
 	switch {
 	case err == nil && (answer == Once || answer == Session):
 		return outcome{answer: answer}, false
@@ -239,7 +242,7 @@ func (d *Desk) show(ctx context.Context, q Question) (out outcome, broken bool) 
 	case !broken:
 		return outcome{unanswered, fmt.Sprintf("unanswered: nobody answered within %gs", d.cfg.Timeout.Seconds())}, false
 	}
-	return outcome{unanswered, nobody(q.Intent.Tool)}, true
+	return outcome{unanswered, nobody(q.Intent)}, true
 }
 
 // withdrawn is the outcome for an asker that has gone.

@@ -187,6 +187,7 @@ func TestDeskNobody(t *testing.T) {
 	assert.False(t, d.Needs(intent("run_pty_cmd", "")))
 	assert.Equal(t, tool.Decision{Reason: "it needs an approval and nobody can be asked here: " +
 		"allow it with --allow run_pty_cmd, or everything with --auto-approve"}, d.Ask(t.Context(), Question{Intent: intent("run_pty_cmd", "")}))
+	assert.Contains(t, d.Ask(t.Context(), Question{Intent: tool.Intent{Tool: "edit", Risk: tool.High, Special: true}}).Reason, "only --auto-approve")
 }
 
 // One question at a time is shown, in the order in which they came.
@@ -224,6 +225,42 @@ func TestDeskSession(t *testing.T) {
 			"1": {tool.Decision{Reason: "the user said no"}, 2 * time.Second}, "later": {yes, 2 * time.Second},
 		}, h.got)
 		assert.Equal(t, map[string]string{"0": "session", "1": "no", "2": "session", "3": "session"}, h.decided())
+	})
+}
+
+// What is allowed for the session is not allowed for what is special, whether
+// that waits or comes later, and a yes to what is special is for that alone.
+func TestDeskSpecial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		once, no, session := saying{time.Second, Once, nil, false}, saying{time.Second, No, nil, false}, saying{time.Second, Session, nil, false}
+		h := newHearing(DeskConfig{Policy: Policy{Allow: []string{"shell"}}}, session, session, once, no, session)
+		ask := func(name, summary string, special bool) {
+			h.wg.Go(func() {
+				in := intent(name, summary)
+				in.Special = special
+				d := h.Desk.Ask(t.Context(), Question{Intent: in})
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				h.got[summary] = heard{d, time.Since(h.start)}
+			})
+			synctest.Wait()
+		}
+		ask("edit", "special first", true) // a session for it is once
+		ask("edit", "plain", false)        // has to be asked about, and is for the session
+		ask("edit", "special waits", true) // in spite of that
+		ask("edit", "plain waits", false)  // because of that
+		ask("shell", "special shell", true)
+		h.wg.Wait()
+		ask("edit", "special later", true)
+		h.wg.Wait()
+		ask("edit", "plain later", false)
+		h.wg.Wait()
+		assert.Equal(t, []string{"special first", "plain", "special waits", "special shell", "special later"}, h.shown)
+		assert.Equal(t, map[string]string{"special first": "once", "plain": "session", "special waits": "once", "plain waits": "session",
+			"special shell": "no", "special later": "once"}, h.decided())
+		assert.Equal(t, heard{yes, 2 * time.Second}, h.got["plain waits"])
+		assert.True(t, h.got["plain later"].Allowed)
+		assert.True(t, h.Needs(tool.Intent{Tool: "edit", Risk: tool.High, Special: true}))
 	})
 }
 

@@ -110,7 +110,7 @@ func (g *Gate) approve(ctx context.Context, in tool.Intent) error {
 		return refused(in.Tool, reason)
 	}
 	if g.cfg.Ask == nil {
-		return refused(in.Tool, nobody(in.Tool))
+		return refused(in.Tool, nobody(in))
 	}
 	d := g.cfg.Ask(ctx, in)
 	switch {

@@ -45,6 +45,7 @@ func TestJudge(t *testing.T) {
 	shell := tool.Intent{Tool: "run_pty_cmd", Risk: tool.High}
 	edit := tool.Intent{Tool: "edit_file", Risk: tool.Medium}
 	read := tool.Intent{Tool: "read_file", Risk: tool.Low}
+	special := tool.Intent{Tool: "run_pty_cmd", Risk: tool.High, Special: true}
 	lists := Policy{Allow: []string{"run_pty_cmd", "both"}, Deny: []string{"both", "read_file"}}
 	with := func(m Mode) Policy { p := lists; p.Mode = m; return p }
 	for name, c := range map[string]struct {
@@ -67,6 +68,11 @@ func TestJudge(t *testing.T) {
 		"denied, mode auto":  {with(Auto), read, Refused},
 		"on both lists":      {with(Auto), tool.Intent{Tool: "both", Risk: tool.Low}, Refused},
 		"on none":            {with(Ask), edit, Asked},
+
+		"special, allowed":            {with(Ask), special, Asked},
+		"special, allowed, mode deny": {with(Deny), special, Refused},
+		"special, mode auto":          {with(Auto), special, Allowed},
+		"special, denied":             {Policy{Mode: Auto, Deny: []string{"run_pty_cmd"}}, special, Refused},
 	} {
 		got, reason := c.policy.Judge(c.in)
 		assert.Equal(t, c.want, got, name)
@@ -227,6 +233,11 @@ func TestAdmitAsks(t *testing.T) {
 	_, _, err = admit(NewGate(cfg), "edit")
 	assert.EqualError(t, err, "edit was refused: it needs an approval and nobody can be asked here: "+
 		"allow it with --allow edit, or everything with --auto-approve")
+
+	special := fake{name: "edit", effect: tool.Writes, plan: intends(tool.Intent{Special: true})}
+	_, _, err = admit(NewGate(GateConfig{Policy: Policy{Allow: []string{"edit"}}, Offered: tool.Set{special}}), "edit")
+	assert.EqualError(t, err, "edit was refused: it needs an approval of its own, for it touches secrets, .git or definitions of agents, "+
+		"and nobody can be asked here: only --auto-approve or a person on the terminal can allow it")
 }
 
 // Who stopped while waiting was not refused anything.
@@ -268,9 +279,10 @@ func TestAnyCall(t *testing.T) {
 		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 3, rapid.ID).Draw(t, "offered") {
 			f := fake{name: name, effect: rapid.SampledFrom(effects).Draw(t, "effect")}
 			in := tool.Intent{
-				Effect: rapid.SampledFrom(effects).Draw(t, "this time"),
-				Risk:   rapid.SampledFrom([]tool.Risk{"", tool.Low, tool.Medium, tool.High}).Draw(t, "risk"),
-				Paths:  rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b/c", "../d", "/e"}), 0, 2).Draw(t, "paths"),
+				Effect:  rapid.SampledFrom(effects).Draw(t, "this time"),
+				Risk:    rapid.SampledFrom([]tool.Risk{"", tool.Low, tool.Medium, tool.High}).Draw(t, "risk"),
+				Special: rapid.Bool().Draw(t, "special"),
+				Paths:   rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b/c", "../d", "/e"}), 0, 2).Draw(t, "paths"),
 			}
 			f.plan = intends(in)
 			intents[name], _ = tool.Plan(context.Background(), f, nil)
@@ -290,7 +302,7 @@ func TestAnyCall(t *testing.T) {
 		assert.NotContains(t, cfg.Policy.Deny, name)
 		assert.False(t, slices.ContainsFunc(in.Paths, func(p string) bool { return p[0] == '/' || p[0] == '.' }))
 		assert.Equal(t, in.Risk != tool.Low, granted)
-		beforehand := in.Risk == tool.Low || cfg.Policy.Mode == Auto || slices.Contains(cfg.Policy.Allow, name)
+		beforehand := in.Risk == tool.Low || cfg.Policy.Mode == Auto || slices.Contains(cfg.Policy.Allow, name) && !in.Special
 		assert.Equal(t, beforehand, asked == 0)
 		assert.True(t, beforehand || yes)
 	})

@@ -16,6 +16,9 @@
 // what does a person say. It believes what a tool tells about a call beforehand,
 // and refuses whatever nobody decided.
 //
+// What is allowed for a tool in general, by the Policy or for the session, is not
+// allowed for a call that is special ([tool.Intent]): each of those is asked about.
+//
 // The Desk shows one question at a time, in the order in which they came. The
 // rest of the tree goes on meanwhile. Nothing waits for a person who is not there,
 // and a question whose asker has gone is not shown any more.
@@ -54,7 +57,8 @@ func ParseMode(s string) (Mode, error) {
 // Policy is what a person decided beforehand. The zero Policy asks.
 type Policy struct {
 	Mode Mode `json:"mode"`
-	// Allow and Deny are names of tools. Who is on both is denied.
+	// Allow and Deny are names of tools. Who is on both is denied. Allow does not
+	// cover calls that are special.
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"`
 }
@@ -74,7 +78,7 @@ func (p Policy) Judge(in tool.Intent) (Verdict, string) {
 	switch {
 	case slices.Contains(p.Deny, in.Tool):
 		return Refused, "it is denied in this run"
-	case slices.Contains(p.Allow, in.Tool), p.Mode == Auto, in.Risk == tool.Low:
+	case p.Mode == Auto, in.Risk == tool.Low, slices.Contains(p.Allow, in.Tool) && !in.Special:
 		return Allowed, ""
 	case p.Mode == Deny:
 		return Refused, "it needs an approval, and this run refuses what needs one"
@@ -83,6 +87,10 @@ func (p Policy) Judge(in tool.Intent) (Verdict, string) {
 }
 
 // nobody is the reason for refusing a call that has to be asked about.
-func nobody(name string) string {
-	return fmt.Sprintf("it needs an approval and nobody can be asked here: allow it with --allow %s, or everything with --auto-approve", name)
+func nobody(in tool.Intent) string {
+	if in.Special {
+		return "it needs an approval of its own, for it touches secrets, .git or definitions of agents, and nobody can be asked here: " +
+			"only --auto-approve or a person on the terminal can allow it"
+	}
+	return fmt.Sprintf("it needs an approval and nobody can be asked here: allow it with --allow %s, or everything with --auto-approve", in.Tool)
 }

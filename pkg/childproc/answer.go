@@ -44,6 +44,9 @@ func (c *child) answer(ctx context.Context, ask Ask) {
 	if err != nil {
 		last.Error = err.Error()
 	}
+	if refused, ok := errors.AsType[*tool.RefusedError](err); ok {
+		last.Error, last.Refused = refused.Reason, refused.Tool
+	}
 	for _, r := range results {
 		c.send(Frame{Type: TypeAnswer, Answer: &Answer{ID: ask.ID, Result: &r}}, answerTime)
 	}

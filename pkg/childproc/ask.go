@@ -77,6 +77,9 @@ func (c *Conn) ask(ctx context.Context, a Ask) ([]task.Result, Answer, error) {
 	}
 	select {
 	case <-p.done:
+		if p.last.Refused != "" {
+			return p.results, p.last, &tool.RefusedError{Tool: p.last.Refused, Reason: p.last.Error}
+		}
 		if p.last.Error != "" {
 			return p.results, p.last, errors.New(p.last.Error)
 		}

@@ -121,8 +121,12 @@ func (l *Launcher) lead(ctx context.Context, c *child, job task.Job) task.Result
 		start.DeadlineMS = job.Deadline.UnixMilli()
 	}
 	// It may be larger than the pipe, and the child slow to start.
-	c.sending.Go(func() { c.send(Frame{Type: TypeStart, Start: &start}, time.Minute) })
-	c.attend(ctx)
+	started := make(chan struct{})
+	c.sending.Go(func() {
+		defer close(started)
+		c.send(Frame{Type: TypeStart, Start: &start}, time.Minute)
+	})
+	c.attend(ctx, started)
 	return c.result()
 }
 
@@ -201,14 +205,17 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 func markerVar(depth int) string { return "QQ_EXECUTION_ID_" + strconv.Itoa(depth) }
 
 // attend listens to the child until it is gone, and ends it when ctx is done.
-func (c *child) attend(ctx context.Context) {
-	asking, stopAsking := context.WithCancel(ctx)
+func (c *child) attend(ctx context.Context, started <-chan struct{}) {
+	asking, stopAsking := context.WithCancelCause(ctx)
 	heard := make(chan struct{})
 	go func() {
 		defer close(heard)
 		c.listen(asking)
 	}()
-	c.sending.Go(func() { c.relay(asking) })
+	c.sending.Go(func() {
+		<-started // a child drops what comes before
+		c.relay(asking)
+	})
 	select {
 	case <-c.proc.Done():
 	case <-ctx.Done():
@@ -218,7 +225,7 @@ func (c *child) attend(ctx context.Context) {
 	// is for the one that got away.
 	_ = c.up.SetReadDeadline(time.Now().Add(c.cfg.Grace))
 	<-heard
-	stopAsking()
+	stopAsking(task.ErrAbandoned)
 	c.sending.Wait()
 }
 

@@ -178,6 +178,7 @@ type Answer struct {
 	Children []task.Child   `json:"children,omitempty"`
 	Decision *tool.Decision `json:"decision,omitempty"`
 	Error    string         `json:"error,omitempty"`
+	Refused  string         `json:"refused,omitempty"` // the tool that was refused; Error says why
 	Last     bool           `json:"last,omitempty"`
 }
 

@@ -53,16 +53,19 @@ type Log interface {
 
 // Config is what a Dispatcher needs.
 type Config struct {
-	Limits   task.Limits
-	Depth    int       // of this process; 0 for one that a person started
-	Deadline time.Time // of the whole run; zero is none
-	ReadOnly bool      // everybody may only read
-	Agents   Registry
-	Desk     Desk // decides about calls; nil allows all of them
-	Launcher supervisor.Launcher
-	Events   *event.Stream // nil drops events
-	Log      Log           // nil writes none
-	NewID    func() string
+	Limits task.Limits
+	// DefaultTimeout says that nobody has set Limits.ChildTimeout: the definition
+	// of an agent may say more.
+	DefaultTimeout bool
+	Depth          int       // of this process; 0 for one that a person started
+	Deadline       time.Time // of the whole run; zero is none
+	ReadOnly       bool      // everybody may only read
+	Agents         Registry
+	Desk           Desk // decides about calls; nil allows all of them
+	Launcher       supervisor.Launcher
+	Events         *event.Stream // nil drops events
+	Log            Log           // nil writes none
+	NewID          func() string
 }
 
 // Dispatcher runs tasks.
@@ -144,8 +147,8 @@ func (d *Dispatcher) resolved(t task.Task) task.Task {
 		return t // Check and Launch say so
 	}
 	t.Agent = a.Name
-	if limit := d.cfg.Limits.ChildTimeout; t.Timeout == 0 && a.Timeout > 0 && (limit == 0 || a.Timeout < limit) {
-		t.Timeout = a.Timeout.Seconds()
+	if t.Timeout == 0 && a.Timeout > 0 {
+		t.Timeout = d.limit(a.Name).Seconds()
 	}
 	return t
 }
@@ -173,10 +176,16 @@ func (d *Dispatcher) launch(ctx context.Context, next supervisor.Launcher, job t
 	d.places.put(job.ExecutionID, at)
 	defer d.places.put(job.ExecutionID, nil)
 	r := next.Launch(ctx, job)
+	at.End() // what it did not wait for is part of what it did
+	r.ChangedFiles = at.with(r.ChangedFiles)
+	if unread := len(at.messages); unread > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d messages to it were not read", unread))
+	}
 	if strays := outside(job.Targets, r.ChangedFiles); len(strays) > 0 {
 		r.Warnings = append(r.Warnings, "files were changed outside of the targets: "+strings.Join(strays, ", "))
 	}
 	at.relocate(r.ChangedFiles)
+	at.report(r.ChangedFiles)
 	return r
 }
 

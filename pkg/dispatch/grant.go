@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"qq/pkg/agents"
 	"qq/pkg/approval"
@@ -36,7 +37,7 @@ func (p *Place) grant(t task.Task) (task.Task, *task.Result) {
 	t.WorkingDir = filepath.Join(p.own.WorkingDir, t.WorkingDir)
 	t.ReadOnly = t.ReadOnly || p.readOnly()
 	t.Denied = slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.own.Denied, p.agent.DisallowedTools))))
-	if limit := p.d.cfg.Limits.ChildTimeout; limit > 0 {
+	if limit := p.d.limit(t.Agent); limit > 0 {
 		t.Timeout = min(t.Timeout, limit.Seconds()) // an agent may ask for less, not for more
 	}
 	return t, nil
@@ -54,7 +55,13 @@ func (p *Place) objection(t task.Task) (task.Status, string) {
 	if t.WorkingDir != "" && !inside(own.WorkingDir, t.WorkingDir) {
 		return task.Refused, fmt.Sprintf("working_dir %q is no folder inside of the working directory", t.WorkingDir)
 	}
+	if !slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, p.agent.Allows) {
+		return task.Refused, p.agent.Name + " may not hand on work"
+	}
 	if t.Temporary != nil {
+		if p.agent.Agents != nil && len(p.agent.Agents) == 0 {
+			return task.Refused, p.agent.Name + " may not delegate to anybody"
+		}
 		return "", "" // it gets what this agent has, and no more
 	}
 	to, err := p.d.cfg.Agents.Lookup(t.Normalized().Agent)
@@ -75,11 +82,31 @@ func (p *Place) objection(t task.Task) (task.Status, string) {
 	return "", ""
 }
 
+// limit is the longest run time of an agent; 0 is none. What its definition says
+// goes before the default of the run, not before a limit that a person has set.
+func (d *Dispatcher) limit(agent string) time.Duration {
+	limit := d.cfg.Limits.ChildTimeout
+	a, err := d.Agent(agent)
+	switch {
+	case err != nil || a.Timeout == 0:
+		return limit
+	case limit == 0 || d.cfg.DefaultTimeout:
+		return a.Timeout
+	}
+	return min(a.Timeout, limit)
+}
+
 // hire registers the agent that by has made up for t under a name of its own.
 func (d *Dispatcher) hire(by agents.Agent, t task.Task) (task.Task, error) {
 	d.hired.Lock()
 	defer d.hired.Unlock()
 	name := fmt.Sprintf("temporary-%d", len(d.hired.agents)+1)
+	for i := len(d.hired.agents) + 2; ; i++ { // one of a checkout may have that name
+		if _, err := d.cfg.Agents.Lookup(name); err != nil {
+			break
+		}
+		name = fmt.Sprintf("temporary-%d", i)
+	}
 	a, err := agents.Temporary(by, name, t.Temporary.Prompt, t.Temporary.Tools, t.ReadOnly)
 	if err != nil {
 		return t, err
@@ -95,13 +122,18 @@ func (d *Dispatcher) hire(by agents.Agent, t task.Task) (task.Task, error) {
 // Agent returns the definition of that name: a registered one, or one that was
 // made up in this run.
 func (d *Dispatcher) Agent(name string) (agents.Agent, error) {
-	d.hired.Lock()
-	a, ok := d.hired.agents[name]
-	d.hired.Unlock()
-	if ok {
+	if a, ok := d.made(name); ok {
 		return a, nil
 	}
 	return d.cfg.Agents.Lookup(name)
+}
+
+// made returns the agent of that name that was made up in this run.
+func (d *Dispatcher) made(name string) (agents.Agent, bool) {
+	d.hired.Lock()
+	defer d.hired.Unlock()
+	a, ok := d.hired.agents[name]
+	return a, ok
 }
 
 // inside reports whether sub names a folder in dir, links followed; an empty dir
@@ -128,36 +160,6 @@ func inside(dir, sub string) bool {
 	}
 	info, err := os.Stat(real)
 	return err == nil && info.IsDir()
-}
-
-// intent is what handing on tasks would do. It is made here and not where the
-// model called, so that nobody can call a batch of writers harmless.
-func (p *Place) intent(tasks []task.Task) tool.Intent {
-	in := tool.Intent{Tool: "delegate_task", Effect: tool.Delegates, Risk: tool.Low}
-	writers := 0
-	var preview strings.Builder
-	for _, t := range tasks {
-		a, err := p.d.Agent(t.Agent)
-		if err != nil || !t.ReadOnly && a.Changes() {
-			writers++
-		}
-		if strings.HasPrefix(t.Agent, "temporary-") {
-			in.Tool = "spawn_agent"
-		}
-		fmt.Fprintf(&preview, "%s: %s\n", t.Agent, task.Shorten(t.Text, 300))
-	}
-	switch {
-	case writers > 1:
-		in.Risk = tool.High
-	case writers == 1:
-		in.Risk = tool.Medium
-	}
-	in.Summary = "delegate to " + tasks[0].Agent + ": " + task.Shorten(tasks[0].Text, 80)
-	if len(tasks) > 1 {
-		in.Tool, in.Summary = "run_parallel_tasks", fmt.Sprintf("delegate %d tasks at once, %d of them to agents that can change things", len(tasks), writers)
-	}
-	in.Preview = strings.TrimSuffix(preview.String(), "\n")
-	return in
 }
 
 // approve asks, where the policy wants that, whether a call may run.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -34,6 +35,9 @@ type Place struct {
 	delegate func(context.Context, []task.Task) []task.Result
 	family   task.Family
 	pause    func(context.Context, func())
+
+	mu      sync.Mutex
+	changed map[string]struct{} // files, by those who worked for it
 }
 
 var _ task.Family = (*Place)(nil)
@@ -89,10 +93,45 @@ func (d *Dispatcher) place(by agents.Agent, job *task.Job) *Place {
 
 // End ends the children in the background that the agent has not collected.
 func (p *Place) End() {
-	if p.id == "" {
-		p.d.root.End()
+	if f, ok := p.family.(interface{ End() }); ok {
+		f.End()
 	}
 }
+
+// report tells whoever asked for the work of the agent what was changed.
+func (p *Place) report(files []string) {
+	above := p.parent
+	if above == nil && p.batch == "" && p.id != "" {
+		above = p.d.places.get("")
+	}
+	if above == nil {
+		return
+	}
+	above.mu.Lock()
+	defer above.mu.Unlock()
+	for _, f := range files {
+		if above.changed == nil {
+			above.changed = map[string]struct{}{}
+		}
+		above.changed[f] = struct{}{}
+	}
+}
+
+// with is files, and what those have changed who worked for the agent.
+func (p *Place) with(files []string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.changed) == 0 {
+		return files
+	}
+	all := append(slices.Collect(maps.Keys(p.changed)), files...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// ChangedFiles are files, those of the agent itself, and what those have changed
+// who worked for it.
+func (p *Place) ChangedFiles(files []string) []string { return p.with(files) }
 
 // Delegate runs those of tasks that the agent may have done, and refuses the
 // others, each in its place.
@@ -130,12 +169,22 @@ func (p *Place) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
 func (p *Place) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	granted, refused := p.grant(t)
 	if refused != nil {
-		return task.Child{}, errors.New(refused.Err())
+		return task.Child{}, notStarted(*refused)
 	}
-	if d := p.approve(ctx, p.intent([]task.Task{granted})); !d.Allowed {
-		return task.Child{}, errors.New(d.Reason)
+	in := p.intent([]task.Task{granted})
+	in.Tool = "spawn_agent"
+	if d := p.approve(ctx, in); !d.Allowed {
+		return task.Child{}, &tool.RefusedError{Tool: in.Tool, Reason: d.Reason}
 	}
 	return p.family.Spawn(ctx, granted)
+}
+
+// notStarted is the error of a task that was not granted.
+func notStarted(r task.Result) error {
+	if r.Status == task.Refused {
+		return &tool.RefusedError{Tool: "spawn_agent", Reason: r.Err()}
+	}
+	return errors.New(r.Err())
 }
 
 // Children implements task.Family.
@@ -193,8 +242,11 @@ func (p *Place) Approve(ctx context.Context, in tool.Intent) tool.Decision { ret
 // Approve decides about a call that the child at work on job wants to make.
 func (d *Dispatcher) Approve(ctx context.Context, job task.Job, in tool.Intent) tool.Decision {
 	at := d.places.get(job.ExecutionID)
-	if at == nil {
+	switch {
+	case at == nil:
 		return tool.Decision{Reason: "the child is gone"}
+	case !at.agent.Allows(in.Tool):
+		return tool.Decision{Reason: "the definition of " + at.agent.Name + " does not give it this tool"}
 	}
 	return at.approve(ctx, in)
 }

@@ -30,7 +30,7 @@ type attempt struct {
 	call    tool.Call
 	pass    pass
 	result  tool.Result
-	refused *tool.RefusedError // by the gate, or nil
+	refused *tool.RefusedError // by the gate or behind it, or nil
 }
 
 // call runs the calls of one answer and returns a message for each, in order.
@@ -100,6 +100,7 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 		return
 	}
 	a.result = t.Run(ctx, c.Arguments)
+	a.refused = a.result.Refused
 	l.changed(a.result.Changed)
 }
 

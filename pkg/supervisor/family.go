@@ -11,10 +11,6 @@ import (
 	"qq/pkg/task"
 )
 
-// ErrAbandoned ends children in the background whose parent has ended without
-// collecting them.
-var ErrAbandoned = errors.New("ended with its parent, which did not wait for it")
-
 // family is the children of a scope that nobody waits for, oldest first, until
 // they are collected.
 type family struct {
@@ -52,7 +48,7 @@ func (sc *Scope) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	defer f.mu.Unlock()
 	if f.ended {
 		cancel(nil)
-		return task.Child{}, ErrAbandoned
+		return task.Child{}, task.ErrAbandoned
 	}
 	f.children = append(f.children, k)
 	turn := sc.s.slots.join(false, job.Depth) // here, so that they start in order
@@ -193,7 +189,7 @@ func (sc *Scope) End() {
 	f.mu.Lock()
 	f.ended = true
 	for _, k := range f.children {
-		k.cancel(ErrAbandoned)
+		k.cancel(task.ErrAbandoned)
 	}
 	f.mu.Unlock()
 	f.wg.Wait()

@@ -215,7 +215,7 @@ func (s *Supervisor) settle(ctx context.Context, r *task.Result) {
 	switch cause := context.Cause(ctx); {
 	case errors.As(cause, &timeout), errors.Is(cause, context.DeadlineExceeded):
 		r.End(task.Timeout, cause.Error())
-	case errors.Is(cause, ErrCancelled), errors.Is(cause, ErrHalted), errors.Is(cause, ErrAbandoned):
+	case errors.Is(cause, ErrCancelled), errors.Is(cause, ErrHalted), errors.Is(cause, task.ErrAbandoned):
 		r.End(task.Cancelled, cause.Error())
 	default:
 		r.End(task.Interrupted, "interrupted: "+cause.Error())

@@ -227,6 +227,10 @@ type Family interface {
 	Send(ctx context.Context, to, text string) error
 }
 
+// ErrAbandoned ends children in the background whose parent has ended without
+// collecting them.
+var ErrAbandoned = errors.New("ended with its parent, which did not wait for it")
+
 // Parent names the agent that started an agent, for [Family.Send].
 const Parent = "parent"
 

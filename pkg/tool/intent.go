@@ -18,7 +18,7 @@ const (
 // Risk is that of a call of which nothing more is known than its effect.
 func (e Effect) Risk() Risk {
 	switch e {
-	case Reads:
+	case Reads, Attends:
 		return Low
 	case Executes:
 		return High
@@ -31,6 +31,10 @@ type Intent struct {
 	Tool   string `json:"tool"`
 	Effect Effect `json:"effect"`
 	Risk   Risk   `json:"risk"`
+	// Special says that the call does more than its tool usually does: it touches
+	// secrets, .git or definitions of agents. What was allowed for the tool in
+	// general does not cover it.
+	Special bool `json:"special,omitempty"`
 	// Paths are the files and folders that the call touches, relative to the
 	// working directory, with slashes.
 	Paths []string `json:"paths,omitempty"`

@@ -22,6 +22,7 @@ type Effect string
 // Effects, from harmless to not.
 const (
 	Reads     Effect = "reads"
+	Attends   Effect = "attends" // looks after work that others do
 	Delegates Effect = "delegates"
 	Writes    Effect = "writes"
 	Network   Effect = "network"
@@ -50,6 +51,9 @@ type Result struct {
 	// Changed are the files that the call changed, relative to the working
 	// directory, with slashes.
 	Changed []string
+	// Refused says that what the call was for was not allowed, although the call
+	// itself was; nil otherwise.
+	Refused *RefusedError
 }
 
 // Text is a Result that worked.

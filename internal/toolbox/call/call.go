@@ -29,6 +29,7 @@ type Function struct {
 type Answer struct {
 	Text    string
 	Changed []string // files that the call changed
+	Refused string   // why what it was for was not allowed, or ""
 }
 
 // Text makes the function of a tool of one that answers with text alone.
@@ -47,14 +48,17 @@ func (f Function) Spec() tool.Spec { return f.About }
 // Run implements tool.Tool.
 func (f Function) Run(ctx context.Context, args json.RawMessage) tool.Result {
 	a, err := f.Do(ctx, args)
-	if err == nil {
-		return tool.Result{Content: a.Text, Changed: a.Changed}
-	}
-	r := tool.Failure("Error: " + err.Error())
-	if plain, ok := errors.AsType[Plain](err); ok {
-		r.Content = string(plain)
+	r := tool.Text(a.Text)
+	if err != nil {
+		r = tool.Failure("Error: " + err.Error())
+		if plain, ok := errors.AsType[Plain](err); ok {
+			r.Content = string(plain)
+		}
 	}
 	r.Changed = a.Changed
+	if a.Refused != "" {
+		r.Refused = &tool.RefusedError{Tool: f.About.Name, Reason: a.Refused}
+	}
 	return r
 }
 

@@ -21,6 +21,8 @@ const (
 	// minID is how much of an id must be given. Ids that were made at about the
 	// same time begin alike, so it is mostly their end that tells them apart.
 	minID = 4
+	// maxSummary is how many characters of a task are listed.
+	maxSummary = 100
 	// maxWait bounds the timeout of wait_children, in seconds: a day.
 	maxWait = 24 * 3600
 )
@@ -28,24 +30,24 @@ const (
 // childrenTools are those that need a Family.
 func (g delegation) childrenTools() tool.Set {
 	return tool.Set{
-		call.Function{About: call.Define("list_children", tool.Reads,
+		call.Function{About: call.Define("list_children", tool.Attends,
 			"List your children in the background: id, status, agent, task.", ""), Do: call.Text(g.listChildren)},
-		call.Function{About: call.Define("wait_children", tool.Delegates,
+		call.Function{About: call.Define("wait_children", tool.Attends,
 			"Wait for children in the background and collect their results, as a JSON array.", `
 			"ids":{"type":"array","items":{"type":"string"},"description":"default: all"},
 			"timeout":{"type":"number","description":"seconds; those that still run go on. Default: until all have ended"}`),
-			Do: call.Text(g.waitChildren), Intent: harmless("wait for children")},
-		call.Function{About: call.Define("terminate_child", tool.Delegates, "End a child in the background, with all that it started.",
-			`"id":{"type":"string"}`, "id"), Do: call.Text(g.terminateChild), Intent: harmless("end a child")},
+			Do: call.Text(g.waitChildren)},
+		call.Function{About: call.Define("terminate_child", tool.Attends, "End a child in the background, with all that it started.",
+			`"id":{"type":"string"}`, "id"), Do: call.Text(g.terminateChild)},
 		g.sendTool(),
 	}
 }
 
 func (g delegation) sendTool() tool.Tool {
-	return call.Function{About: call.Define("send_message", tool.Delegates,
+	return call.Function{About: call.Define("send_message", tool.Attends,
 		"Send a text to a child in the background, or to the agent that started you. It is read before the next model call.", `
 		"to":{"type":"string","description":"id of a child, or parent"},
-		"text":{"type":"string"}`, "to", "text"), Do: call.Text(g.sendMessage), Intent: harmless("send a message")}
+		"text":{"type":"string"}`, "to", "text"), Do: call.Text(g.sendMessage)}
 }
 
 func (g delegation) listChildren(ctx context.Context, args json.RawMessage) (string, error) {

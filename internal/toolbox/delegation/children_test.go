@@ -213,55 +213,36 @@ func TestSendMessage(t *testing.T) {
 	assert.Equal(t, "Error: the root has no parent", f.run(t, "send_message", `{"to":"abcd","text":"x"}`).Content)
 }
 
-func plan(t *testing.T, name, args string) tool.Intent {
-	t.Helper()
-	set := Tools(echo{}, everybody, Options{Family: twins(), Risk: func(tasks []task.Task) tool.Risk {
-		if len(tasks) > 1 {
-			return tool.High
-		}
-		return tool.Low
-	}})
-	f, ok := set.Lookup(name)
-	require.True(t, ok)
-	in, err := tool.Plan(t.Context(), f, json.RawMessage(args))
-	require.NoError(t, err)
-	return in
-}
-
+// Whatever hands work on is judged where that is done, and the rest is harmless.
 func TestIntents(t *testing.T) {
-	assert.Equal(t, tool.Intent{Tool: "delegate_task", Effect: tool.Delegates, Risk: tool.Low, Summary: "delegate to coder: do it",
-		Preview: "coder (read only)\nfolder: sub\ntargets: a.go, b/*\ndo\nit\ncontext: c"},
-		plan(t, "delegate_task", `{"task":"do\nit","agent":"coder","read_only":true,"targets":["a.go","b/*"],"context":"c","working_dir":"sub"}`))
-
-	in := plan(t, "run_parallel_tasks", `{"tasks":[{"task":"a"},{"task":"b","agent":"coder"}]}`)
-	assert.Equal(t, tool.High, in.Risk)
-	assert.Equal(t, "delegate 2 tasks at once to default, coder", in.Summary)
-	assert.Equal(t, "1. default\na\n\n2. coder\nb", in.Preview)
-
-	in = plan(t, "spawn_agent", `{"instructions":"do","tools":["read_file"],"system_prompt":"Be brief.","background":true}`)
-	assert.Equal(t, "start a temporary agent in the background: do", in.Summary)
-	assert.Equal(t, "a temporary agent\ntools: read_file\ndo\nsystem prompt: Be brief.", in.Preview)
-	assert.Equal(t, "start coder: do", plan(t, "spawn_agent", `{"instructions":"do","agent":"coder"}`).Summary)
-
-	for _, name := range []string{"list_children", "wait_children", "terminate_child", "send_message", "list_agents"} {
-		assert.Equal(t, tool.Low, plan(t, name, `{}`).Risk, name)
+	set := Tools(echo{}, everybody, Options{Family: twins()})
+	for _, f := range set {
+		in, err := tool.Plan(t.Context(), f, json.RawMessage(`{}`))
+		require.NoError(t, err)
+		assert.Equal(t, tool.Low, in.Risk, in.Tool)
 	}
-	without, err := tool.Plan(t.Context(), delegating(echo{})[0], json.RawMessage(`{"task":"x"}`))
-	require.NoError(t, err)
-	assert.Equal(t, tool.Medium, without.Risk, "nobody says more than the effect")
-	_, err = tool.Plan(t.Context(), delegating(echo{})[0], json.RawMessage(`{"task":" "}`))
-	assert.EqualError(t, err, "task is empty")
 }
 
-// A question stays readable however much a model writes.
-func TestPreviewIsBounded(t *testing.T) {
-	tasks := make([]string, MaxTasks)
-	for i := range tasks {
-		tasks[i] = calltest.Args("task", strings.Repeat("ä", 5000), "agent", strings.Repeat("n", 50))
+// What was not allowed to begin is a refusal; what a child was not allowed to do
+// is part of its own result.
+func TestRefusals(t *testing.T) {
+	never := task.Task{}.Ended(task.Refused, "Cannot delegate to self")
+	child := task.Task{}.Ended(task.Refused, "edit_file was refused: no")
+	child.Attempts = 1
+	for _, c := range []struct {
+		result task.Result
+		why    string
+	}{{never, "Cannot delegate to self"}, {child, ""}} {
+		for name, args := range map[string]string{
+			"delegate_task": `{"task":"x"}`, "run_parallel_tasks": `{"tasks":[{"task":"x"}]}`, "spawn_agent": `{"instructions":"x"}`,
+		} {
+			r := calltest.Run(t, delegating(&scripted{results: []task.Result{c.result}}), name, args)
+			if c.why == "" {
+				assert.Nil(t, r.Refused, name)
+				continue
+			}
+			require.NotNil(t, r.Refused, name)
+			assert.Equal(t, tool.RefusedError{Tool: name, Reason: c.why}, *r.Refused)
+		}
 	}
-	in := plan(t, "run_parallel_tasks", `{"tasks":[`+strings.Join(tasks, ",")+`]}`)
-	assert.LessOrEqual(t, len([]rune(in.Preview)), maxPreview+maxPart)
-	assert.Contains(t, in.Preview, "\n\n[98 more tasks]")
-	assert.LessOrEqual(t, len([]rune(in.Summary)), maxSummary)
-	assert.Contains(t, in.Preview, "ä…\n\n2. ")
 }

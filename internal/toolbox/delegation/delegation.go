@@ -45,9 +45,6 @@ type AgentInfo struct {
 type Options struct {
 	// Family knows the children in the background; nil is none.
 	Family task.Family
-	// Risk is the risk of handing tasks to others, all at once; nil means what
-	// the effect of the tool says.
-	Risk func(tasks []task.Task) tool.Risk
 }
 
 // Tools returns the tools that hand work to other agents: delegate_task,
@@ -55,7 +52,7 @@ type Options struct {
 // children in the background. agents is called when a model asks who there is.
 // An agent that may not delegate, with a nil d, can only send messages.
 func Tools(d Delegator, agents func() []AgentInfo, opts Options) tool.Set {
-	g := delegation{d, agents, opts.Family, opts.Risk}
+	g := delegation{d, agents, opts.Family}
 	if d == nil {
 		if opts.Family == nil {
 			return nil
@@ -65,11 +62,11 @@ func Tools(d Delegator, agents func() []AgentInfo, opts Options) tool.Set {
 	set := tool.Set{
 		call.Function{About: call.Define("delegate_task", tool.Delegates,
 			"Have another agent do one task, and get its answer. It sees nothing of this conversation.",
-			taskProperties, "task"), Do: call.Text(g.delegateTask), Intent: g.delegateIntent},
+			taskProperties, "task"), Do: g.delegateTask, Intent: judgedElsewhere},
 		call.Function{About: call.Define("run_parallel_tasks", tool.Delegates,
 			"Have other agents do several independent tasks at once. Answers a JSON array of results in the order of the tasks.",
 			`"tasks":{"type":"array","description":"at most 100 tasks","items":{"type":"object","properties":{`+taskProperties+`},"required":["task"]}},
-			"tasks_json":{"type":"string","description":"instead of tasks: the array as JSON text"}`), Do: call.Text(g.runParallel), Intent: g.parallelIntent},
+			"tasks_json":{"type":"string","description":"instead of tasks: the array as JSON text"}`), Do: g.runParallel, Intent: judgedElsewhere},
 		g.spawnTool(),
 		call.Function{About: call.Define("list_agents", tool.Reads, "List the agents that tasks can be given to.", ""), Do: call.Text(g.listAgents)},
 	}
@@ -93,14 +90,20 @@ const taskProperties = `
 type delegation struct {
 	to     Delegator
 	agents func() []AgentInfo
-	family task.Family                       // nil where nothing runs in the background
-	risk   func(tasks []task.Task) tool.Risk // nil where nobody knows
+	family task.Family // nil where nothing runs in the background
 }
 
-func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (string, error) {
+// judgedElsewhere is the intent of handing work on. How risky that is depends on
+// agents that the root knows, and who asks may not say: the root judges it, and
+// asks a person about it, before anything starts.
+func judgedElsewhere(context.Context, json.RawMessage) (tool.Intent, error) {
+	return tool.Intent{Risk: tool.Low}, nil
+}
+
+func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (call.Answer, error) {
 	t, err := decodeTask(args)
 	if err != nil {
-		return "", err
+		return call.Answer{}, err
 	}
 	return g.one(ctx, t)
 }
@@ -115,20 +118,31 @@ func decodeTask(args json.RawMessage) (task.Task, error) {
 }
 
 // one has one task done and returns its answer.
-func (g delegation) one(ctx context.Context, t task.Task) (string, error) {
+func (g delegation) one(ctx context.Context, t task.Task) (call.Answer, error) {
 	results, err := g.delegate(ctx, []task.Task{t})
 	if err != nil {
-		return "", err
+		return call.Answer{}, err
 	}
 	r := results[0]
 	if !r.Success {
-		return "", failure(r)
+		return call.Answer{Refused: refusal(results)}, failure(r)
 	}
 	text := r.Output
 	for _, w := range r.Warnings {
 		text += "\n[warning: " + w + "]"
 	}
-	return text, nil
+	return call.Answer{Text: text}, nil
+}
+
+// refusal says why one of the tasks was not allowed to begin, or "" when each
+// was. What a child was not allowed to do is part of its own result.
+func refusal(results []task.Result) string {
+	for _, r := range results {
+		if r.Status == task.Refused && r.Attempts == 0 {
+			return r.Err()
+		}
+	}
+	return ""
 }
 
 // failure is what a model reads of a task that failed. A text that says
@@ -144,16 +158,17 @@ func failure(r task.Result) call.Plain {
 	return call.Plain(text)
 }
 
-func (g delegation) runParallel(ctx context.Context, args json.RawMessage) (string, error) {
+func (g delegation) runParallel(ctx context.Context, args json.RawMessage) (call.Answer, error) {
 	tasks, err := decodeParallel(args)
 	if err != nil {
-		return "", err
+		return call.Answer{}, err
 	}
 	results, err := g.delegate(ctx, tasks)
 	if err != nil {
-		return "", err
+		return call.Answer{}, err
 	}
-	return encode(results)
+	text, err := encode(results)
+	return call.Answer{Text: text, Refused: refusal(results)}, err
 }
 
 // decodeParallel reads the arguments of run_parallel_tasks.

@@ -32,34 +32,25 @@ func (g delegation) spawnTool() tool.Tool {
 	}
 	return call.Function{About: call.Define("spawn_agent", tool.Delegates,
 		"Make a temporary agent with a system prompt and tools of your choice, have it do one task, and get its answer.",
-		properties, "instructions"), Do: call.Text(g.spawn), Intent: g.spawnIntent}
+		properties, "instructions"), Do: g.spawn, Intent: judgedElsewhere}
 }
 
-func (g delegation) spawn(ctx context.Context, args json.RawMessage) (string, error) {
+func (g delegation) spawn(ctx context.Context, args json.RawMessage) (call.Answer, error) {
 	t, background, err := g.decodeSpawn(args)
 	if err != nil {
-		return "", err
+		return call.Answer{}, err
 	}
 	if !background {
 		return g.one(ctx, t)
 	}
 	c, err := g.family.Spawn(ctx, t)
+	if refused, ok := errors.AsType[*tool.RefusedError](err); ok {
+		return call.Answer{Refused: refused.Reason}, call.Plain("Child agent error: " + refused.Reason)
+	}
 	if err != nil {
-		return "", err
+		return call.Answer{}, err
 	}
-	return fmt.Sprintf("started %s: collect it with wait_children", name(c)), nil
-}
-
-func (g delegation) spawnIntent(_ context.Context, args json.RawMessage) (tool.Intent, error) {
-	t, background, err := g.decodeSpawn(args)
-	if err != nil {
-		return tool.Intent{}, err
-	}
-	where := ""
-	if background {
-		where = " in the background"
-	}
-	return g.intent(fmt.Sprintf("start %s%s: %s", agentOf(t), where, task.Shorten(t.Text, maxSummary)), t), nil
+	return call.Answer{Text: fmt.Sprintf("started %s: collect it with wait_children", name(c))}, nil
 }
 
 // decodeSpawn reads the arguments of spawn_agent.

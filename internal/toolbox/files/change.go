@@ -100,7 +100,7 @@ func (w *Workspace) existing(path string) (string, error) {
 func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
 	in := tool.Intent{Effect: tool.Writes, Risk: c.risk(), Paths: []string{slash(c.rel)}, Summary: c.act + " " + printable(slash(c.rel))}
 	if why := w.concern(c.rel); why != "" {
-		in.Risk = tool.High
+		in.Risk, in.Special = tool.High, true
 		in.Summary += ", which " + why
 	}
 	if w.secret(c.rel) {
@@ -140,6 +140,9 @@ func (w *Workspace) content(path, rel string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, reason(err))
+	}
 	if info.Size() > store.MaxSize {
 		return nil, fmt.Errorf("%s is too large: %d bytes, at most %d can be changed", path, info.Size(), store.MaxSize)
 	}

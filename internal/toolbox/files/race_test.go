@@ -64,6 +64,29 @@ func TestOneOfManyProcesses(t *testing.T) {
 	assert.Equal(t, fmt.Sprintf("begin\nplace %d.\nend\n", competed), onDisk(t, dir, "x"))
 }
 
+// TestReplacedMeanwhile: that others put new files into the place of one is no
+// reason why it could not be read or an edit of it not be shown.
+func TestReplacedMeanwhile(t *testing.T) {
+	dir, set := plantAll(t, map[string]string{"x": "some text\n"})
+	read, _ := set.Lookup("read_file")
+	edit, _ := set.Lookup("edit_file")
+	ctx, cancel := context.WithCancel(t.Context())
+	var other sync.WaitGroup
+	defer other.Wait()
+	defer cancel()
+	other.Go(func() {
+		for ctx.Err() == nil {
+			assert.NoError(t, os.WriteFile(filepath.Join(dir, "new"), []byte("some text\n"), 0o600))
+			assert.NoError(t, os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "x")))
+		}
+	})
+	for range 2000 {
+		require.Equal(t, "some text\n", read.Run(ctx, json.RawMessage(calltest.Args("path", "x"))).Content)
+		_, err := edit.(tool.Planner).Plan(ctx, json.RawMessage(calltest.Args("path", "x", "old_text", "some", "new_text", "other")))
+		require.NoError(t, err)
+	}
+}
+
 const canary = "OUTSIDE-THE-ROOT"
 
 // arena is a working directory with a folder beside it that nothing may touch.

@@ -70,7 +70,7 @@ func (w *Workspace) planRead(_ context.Context, args json.RawMessage) (tool.Inte
 	}
 	in := tool.Intent{Paths: []string{slash(rel)}, Summary: "read " + printable(slash(rel))}
 	if w.secret(rel) {
-		in.Risk = tool.High
+		in.Risk, in.Special = tool.High, true
 		in.Summary += ", which " + looksLikeSecrets
 	}
 	return in, nil

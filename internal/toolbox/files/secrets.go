@@ -16,11 +16,10 @@ const looksLikeSecrets = "looks like a file of secrets"
 // of what it is.
 func granted(ctx context.Context, rel string) bool {
 	in, ok := tool.Granted(ctx)
-	return ok && in.Risk == tool.High && slices.Contains(in.Paths, slash(rel))
+	return ok && in.Special && slices.Contains(in.Paths, slash(rel))
 }
 
-// concern says what is special about the file rel, for somebody who decides
-// whether it may be changed. It is empty for most files.
+// concern is [Concern] for the file rel.
 func (w *Workspace) concern(rel string) string {
 	if w.secret(rel) {
 		return looksLikeSecrets
@@ -28,8 +27,23 @@ func (w *Workspace) concern(rel string) string {
 	if len(w.dirs) > 0 {
 		rel = filepath.Join(w.dirs[len(w.dirs)-1], rel)
 	}
+	return obeyed(slash(rel))
+}
+
+// Concern says what is special about a file, by its path with slashes, for
+// somebody who decides whether it may be changed. It is empty for most files.
+func Concern(file string) string {
+	if Secret(file) {
+		return looksLikeSecrets
+	}
+	return obeyed(file)
+}
+
+// obeyed says of a file, by its path with slashes, that other programs obey it,
+// or returns "".
+func obeyed(file string) string {
 	above := ""
-	for part := range strings.SplitSeq(strings.ToLower(slash(rel)), "/") {
+	for part := range strings.SplitSeq(strings.ToLower(file), "/") {
 		switch {
 		case part == ".git":
 			return "belongs to git"

@@ -245,18 +245,26 @@ func (w *Workspace) open(path string) (*os.File, string, error) {
 	return f, rel, err
 }
 
-// openFound opens what find has found.
+// maxReplaced is how often a file may be replaced while it is opened.
+const maxReplaced = 10
+
+// openFound opens what find has found, or the regular file that was put in its
+// place meanwhile, which is how other agents write.
 func (w *Workspace) openFound(path, rel string, info fs.FileInfo) (*os.File, error) {
-	f, err := w.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, reason(err))
-	}
-	// Somebody may have put something else there meanwhile.
-	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
+	for range maxReplaced {
+		f, err := w.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, reason(err))
+		}
+		if opened, err := f.Stat(); err == nil && os.SameFile(info, opened) {
+			return f, nil
+		}
 		f.Close()
-		return nil, fmt.Errorf("%s changed while it was opened: try again", path)
+		if info, err = w.root.Lstat(rel); err != nil || !info.Mode().IsRegular() {
+			break
+		}
 	}
-	return f, nil
+	return nil, fmt.Errorf("%s changed while it was opened: try again", path)
 }
 
 // entries lists the folder rel, in no order.

@@ -235,12 +235,12 @@ func TestSecretsAreReadWithAnApproval(t *testing.T) {
 	dir, set := plantAll(t, map[string]string{".env": "KEY=1\n", "b.key": "two\n", "x": "x\n"})
 	in, err := intent(t, set, "read_file", `{"path":"./.env"}`)
 	require.NoError(t, err)
-	assert.Equal(t, tool.Intent{Tool: "read_file", Effect: tool.Reads, Risk: tool.High, Paths: []string{".env"},
+	assert.Equal(t, tool.Intent{Tool: "read_file", Effect: tool.Reads, Risk: tool.High, Special: true, Paths: []string{".env"},
 		Summary: "read .env, which looks like a file of secrets"}, in)
 	ctx := tool.WithGrant(t.Context(), in)
 	assert.Equal(t, "KEY=1\n", calltest.RunWith(ctx, t, set, "read_file", `{"path":".env"}`).Content)
 	assert.True(t, calltest.RunWith(ctx, t, set, "read_file", `{"path":"b.key"}`).Failed, "another file was allowed")
-	in.Risk = tool.Low
+	in.Special = false
 	assert.True(t, calltest.RunWith(tool.WithGrant(t.Context(), in), t, set, "read_file", `{"path":".env"}`).Failed)
 
 	in, err = intent(t, set, "read_file", `{"path":"x"}`)
@@ -266,6 +266,8 @@ func TestDelicateFiles(t *testing.T) {
 		in, err := intent(t, set, "edit_file", args)
 		require.NoError(t, err, name)
 		assert.Equal(t, tool.High, in.Risk, name)
+		assert.True(t, in.Special, name)
+		assert.NotEmpty(t, Concern(name), name)
 		r := calltest.Run(t, set, "edit_file", args)
 		assert.True(t, r.Failed && strings.HasSuffix(r.Content, " and is not changed without an approval"), "%s: %s", name, r.Content)
 		assert.True(t, calltest.Run(t, set, "delete_file", calltest.Args("path", name)).Failed, name)
@@ -289,6 +291,10 @@ func TestDelicateFiles(t *testing.T) {
 	assert.Equal(t, "Error: .env: old_text is not there", r.Content)
 	for _, name := range []string{".gitignore", ".github/x", "agents/a.md", ".claude/a.md", "git/x", ".env.example"} {
 		assert.False(t, calltest.Run(t, set, "write_file", calltest.Args("path", name, "content", "")).Failed, name)
+		assert.Empty(t, Concern(name), name)
+		in, err := intent(t, set, "delete_file", calltest.Args("path", name))
+		require.NoError(t, err)
+		assert.False(t, in.Special, name)
 	}
 }
 

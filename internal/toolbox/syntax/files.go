@@ -90,6 +90,19 @@ func admits(glob, below string) bool {
 
 func (c Config) secret(file string) bool { return c.Secret != nil && c.Secret(file) }
 
+// concern says what is special about a file. Where the working directory lies
+// counts as well: it may itself belong to git.
+func (c Config) concern(file string) string {
+	if c.Concern == nil {
+		return ""
+	}
+	home, err := filepath.EvalSymlinks(c.Dir)
+	if err != nil {
+		return "is in a folder that cannot be found any more"
+	}
+	return c.Concern(filepath.ToSlash(filepath.Join(home, file)))
+}
+
 // locate returns the real path of name, relative to the root with slashes, and
 // whether it is a folder.
 func (c Config) locate(name string) (string, bool, error) {

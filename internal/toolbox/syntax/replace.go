@@ -16,7 +16,10 @@ import (
 )
 
 // maxPreview is how many characters of a diff are shown.
-const maxPreview = 8000
+const maxPreview = 128_000
+
+// maxSpecial is how many characters the names of special files may take.
+const maxSpecial = 1000
 
 func replaceSpec() tool.Spec {
 	return call.Define("ast_grep_replace", tool.Writes,
@@ -43,7 +46,7 @@ func (c Config) replace(ctx context.Context, args json.RawMessage) (call.Answer,
 	if err != nil {
 		return call.Answer{}, err
 	}
-	if err := granted(ctx, changes); err != nil {
+	if err := c.permit(ctx, changes); err != nil {
 		return call.Answer{}, err
 	}
 	var a call.Answer
@@ -81,10 +84,14 @@ func (c Config) replaceIntent(ctx context.Context, args json.RawMessage) (tool.I
 	}
 	in := tool.Intent{Risk: tool.Medium}
 	places := 0
-	var diff strings.Builder
+	var diff, special strings.Builder
 	for _, ch := range changes {
 		in.Paths = append(in.Paths, ch.file)
 		places += len(ch.edits)
+		if why := c.concern(ch.file); why != "" {
+			in.Risk, in.Special = tool.High, true
+			fmt.Fprintf(&special, ", of which %s %s", printable(ch.file), why)
+		}
 		if diff.Len() > maxPreview {
 			continue
 		}
@@ -98,7 +105,7 @@ func (c Config) replaceIntent(ctx context.Context, args json.RawMessage) (tool.I
 		}
 		diff.WriteString(text)
 	}
-	in.Summary = fmt.Sprintf("replace code at %d places in %d files", places, len(changes))
+	in.Summary = fmt.Sprintf("replace code at %d places in %d files", places, len(changes)) + cut(special.String(), maxSpecial)
 	in.Preview = cut(strings.ToValidUTF8(diff.String(), "\ufffd"), maxPreview)
 	return in, nil
 }
@@ -169,14 +176,15 @@ func collect(found []match) (changes []change, nested int) {
 	return changes, nested
 }
 
-// granted reports a file that was not part of what was allowed.
-func granted(ctx context.Context, changes []change) error {
-	in, ok := tool.Granted(ctx)
-	if !ok {
-		return nil
-	}
+// permit refuses what was not part of what was allowed, and what is special where
+// just that was not.
+func (c Config) permit(ctx context.Context, changes []change) error {
+	in, granted := tool.Granted(ctx)
 	for _, ch := range changes {
-		if !slices.Contains(in.Paths, ch.file) {
+		if why := c.concern(ch.file); why != "" && !in.Special {
+			return fmt.Errorf("%s %s and is not changed without an approval: nothing was changed", printable(ch.file), why)
+		}
+		if granted && !slices.Contains(in.Paths, ch.file) {
 			return fmt.Errorf("%s did not match when this was allowed and does now: nothing was changed, call again", ch.file)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -119,8 +120,47 @@ func TestReplaceIntent(t *testing.T) {
 	assert.Equal(t, "g(1)\n", c.content(t, "a.js"))
 }
 
+// What is special is changed only when just that was allowed.
+func TestReplaceSpecial(t *testing.T) {
+	c := folder(t, astGrep(t), "a.js", "f(1)\n", ".git/hooks/x.js", "f(2)\n")
+	home, err := filepath.EvalSymlinks(c.Dir)
+	require.NoError(t, err)
+	c.Concern = func(file string) string {
+		rest, ok := strings.CutPrefix(file, filepath.ToSlash(home)+"/")
+		assert.True(t, ok, "%s is no absolute path", file)
+		if strings.HasPrefix(rest, ".git/") {
+			return "belongs to git"
+		}
+		return ""
+	}
+	args := calltest.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js", "path", ".git/hooks/x.js")
+	in, err := tool.Plan(t.Context(), c.set()[1], json.RawMessage(args))
+	require.NoError(t, err)
+	assert.Equal(t, tool.High, in.Risk)
+	assert.True(t, in.Special)
+	assert.Equal(t, "replace code at 1 places in 1 files, of which .git/hooks/x.js belongs to git", in.Summary)
+
+	run := func(ctx context.Context) tool.Result { return c.set()[1].Run(ctx, json.RawMessage(args)) }
+	const refused = "Error: .git/hooks/x.js belongs to git and is not changed without an approval: nothing was changed"
+	assert.Equal(t, refused, run(t.Context()).Content)
+	general := in
+	general.Special = false
+	assert.Equal(t, refused, run(tool.WithGrant(t.Context(), general)).Content)
+	other := in
+	other.Paths = []string{"a.js"}
+	assert.True(t, run(tool.WithGrant(t.Context(), other)).Failed)
+	assert.Equal(t, "f(2)\n", c.content(t, ".git/hooks/x.js"))
+	assert.Equal(t, []string{".git/hooks/x.js"}, run(tool.WithGrant(t.Context(), in)).Changed)
+	assert.Equal(t, "g(2)\n", c.content(t, ".git/hooks/x.js"))
+
+	in, err = tool.Plan(t.Context(), c.set()[1], json.RawMessage(calltest.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js")))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a.js"}, in.Paths)
+	assert.False(t, in.Special)
+}
+
 func TestReplacePreviewIsBounded(t *testing.T) {
-	c := folder(t, astGrep(t), "a.js", strings.Repeat("f('ä')\n", 3000), "b.js", "f(1)\n")
+	c := folder(t, astGrep(t), "a.js", strings.Repeat("f('ä')\n", 12_000), "b.js", "f(1)\n")
 	in, err := tool.Plan(t.Context(), c.set()[1], json.RawMessage(calltest.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js")))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a.js", "b.js"}, in.Paths)

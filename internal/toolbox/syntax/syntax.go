@@ -51,6 +51,10 @@ type Config struct {
 	// Secret reports whether a file, by its path below Root with slashes, must not
 	// be read; nil keeps none back.
 	Secret func(file string) bool
+	// Concern says what is special about a file, by its absolute path with slashes,
+	// or "": such a file is changed only when just that was allowed. nil says that
+	// there are none.
+	Concern func(file string) string
 	// Depth is the depth of the agent, NewID names a start: they mark the program,
 	// so that the sweep knows whose it is.
 	Depth int

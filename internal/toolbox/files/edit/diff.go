@@ -9,13 +9,15 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// A preview is read by a person, so it is bounded, and a long run of removed
-// lines does not hide the lines that replace them.
+// A preview is what a person decides by: it leaves nothing out of a change that
+// somebody could read. It is bounded, for it travels to the root, and a long run
+// of removed lines does not hide the lines that replace them.
 const (
-	previewLines = 200
-	previewBytes = 16 << 10
-	previewRun   = 80 // lines of one kind
-	diffContext  = 3  // lines around a change
+	previewLines = 4000
+	previewBytes = 256 << 10
+	previewRun   = 1500 // lines of one kind
+	previewLine  = 4000 // characters of a line
+	diffContext  = 3    // lines around a change
 	// maxCompared bounds what is compared line by line, in bytes and in places
 	// that differ; above it is one block.
 	maxCompared, maxCompareEdits = 256 << 10, 500
@@ -118,7 +120,7 @@ func visible(line string) string {
 		return " "
 	}
 	var b strings.Builder
-	for _, r := range clip(line) {
+	for _, r := range clip(line, previewLine) {
 		if r == '\t' || unicode.IsPrint(r) {
 			b.WriteRune(r)
 		} else {

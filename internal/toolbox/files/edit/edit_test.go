@@ -226,19 +226,21 @@ func TestDiffIsBounded(t *testing.T) {
 	many := func(word string, n int) []byte { return bytes.Repeat([]byte(word+"\n"), n) }
 	for name, c := range map[string]struct{ before, after []byte }{
 		"rewritten": {many("old", 200_000), many("new", 300_000)},
-		"wide many": {nil, many(strings.Repeat("x", 10_000), 100)},
+		"wide many": {nil, many(strings.Repeat("x", 10_000), 200)},
 		"scattered": {[]byte(strings.Repeat("a\nb\nc\nd\ne\nf\ng\nh\ni\n", 3000)), []byte(strings.Repeat("a\nb\nc\nd\nX\nf\ng\nh\ni\n", 3000))},
 	} {
 		got := Diff("f", c.before, c.after)
 		assert.LessOrEqual(t, strings.Count(got, "\n"), previewLines+1, name)
-		assert.LessOrEqual(t, len(got), previewBytes+8*maxShown, name)
+		assert.LessOrEqual(t, len(got), previewBytes+8*previewLine, name)
 		assert.Contains(t, got, "more", name)
 		assert.Contains(t, got, "\n+", "%s: what comes is shown in spite of what goes", name)
 	}
-	assert.Less(t, len(Diff("f", nil, bytes.Repeat([]byte("é"), 2<<20))), 3*maxShown)
-	got := Diff("f", many("old", 1000), many("new", 500))
-	assert.Contains(t, got, "\n-old\n[920 more lines that begin with -]\n+new\n")
-	assert.True(t, strings.HasSuffix(got, "\n[420 more lines that begin with +]"), got)
+	assert.Less(t, len(Diff("f", nil, bytes.Repeat([]byte("é"), 2<<20))), 3*previewLine)
+	got := Diff("f", many("old", 2000), many("new", 1700))
+	assert.Contains(t, got, "\n-old\n[500 more lines that begin with -]\n+new\n")
+	assert.True(t, strings.HasSuffix(got, "\n[200 more lines that begin with +]"), got)
+	got = Diff("f", nil, many("new", 1000))
+	assert.Equal(t, 1000, strings.Count(got, "\n+new"), "a script is there to the end")
 }
 
 // A diff says what changes: made undone from the new content, it is the old.

@@ -37,7 +37,7 @@ func (r region) show(content []byte, old string) string {
 	}
 	shown := lines[from:min(len(lines), from+maxNearest)]
 	for i, l := range shown {
-		shown[i] = clip(strings.TrimSuffix(l, "\r"))
+		shown[i] = clip(strings.TrimSuffix(l, "\r"), maxShown)
 	}
 	text := strings.Join(shown, "\n")
 	return fmt.Sprintf("%s:\n%s", lineRange(r.first+from, text), text)
@@ -65,11 +65,11 @@ func sameButSpace(content []byte, old string) (region, bool) {
 	return region{start, end, lineAt(content, start)}, true
 }
 
-// clip is a line, or the beginning of a long one.
-func clip(line string) string {
+// clip is a line, or the beginning of one that is longer than most characters.
+func clip(line string, most int) string {
 	n := 0
 	for i := range line {
-		if n++; n > maxShown {
+		if n++; n > most {
 			return fmt.Sprintf("%s… [the line has %d bytes]", line[:i], len(line))
 		}
 	}
