@@ -117,12 +117,60 @@ func TestTable(t *testing.T) {
 	require.NoError(t, table(&out, []line{
 		ratio("fast", []time.Duration{3e6}, []time.Duration{2e6}, 1.5, milliseconds),
 		absolute("large", 5*mebibyte, 4),
+		within("soon", 3e6, 1e6, 2*time.Millisecond),
 		{what: "absent", note: "not installed"},
 	}, false))
 	_, body, _ := strings.Cut(out.String(), "\n\n")
 	assert.Equal(t, `what    qq       against  measured  limit  verdict
 fast    3.00 ms  2.00 ms  1.50 x    1.5 x  ok
 large   5.0 MiB           5.00 MiB  4 MiB  MISSED
+soon    3.00 ms  1.00 ms  3.00 ms   2 ms   MISSED
 absent                                     not installed
 `, body)
+}
+
+func TestCalls(t *testing.T) {
+	const questions = `{"type":"validation_required","tool":"x"}{"type":"validation_resolved"}`
+	start := func(tool string) string {
+		return `{"type":"tool_start","tool":"` + tool + `","ts":"2026-01-01T00:00:00.001Z","execution_id":"a"}`
+	}
+	end := func(tool, more string) string {
+		return `{"type":"tool_end","tool":"` + tool + `","depth":2,"ts":"2026-01-01T00:00:00.0015Z"` + more + `}`
+	}
+	const mine = `,"execution_id":"a"`
+	took, asked, err := calls([]byte(start("x")+questions+start("y")+end("y", "")+end("x", mine)+"\n"+start("x")+end("x", mine)), "x", 2)
+	require.NoError(t, err)
+	assert.Equal(t, []time.Duration{5e5, 5e5}, took)
+	assert.Equal(t, 1, asked)
+	for name, stream := range map[string]string{
+		"failed":      start("x") + end("x", mine+`,"failed":true`),
+		"elsewhere":   start("x") + end("x", `,"execution_id":"b"`),
+		"half a line": start("x") + end("x", mine)[:20],
+	} {
+		_, _, err := calls([]byte(stream), "x", 2)
+		assert.Error(t, err, name)
+	}
+	_, _, err = calls([]byte(start("x")+end("x", mine)), "x", 1)
+	assert.ErrorContains(t, err, "at depth 2")
+}
+
+func TestMetric(t *testing.T) {
+	out := []byte("pkg: µs/apply\nBenchmarkB/x-2 9 5 ns/op 7.0 µs/apply\nBenchmarkA/x/procs=1-2  \t 60\t 4635170 ns/op\t 337.1 µs/apply\t 341.9 µs/process\nPASS\n")
+	d, ok := metric(out, "BenchmarkA/x/", "µs/apply")
+	assert.True(t, ok)
+	assert.Equal(t, 337100*time.Nanosecond, d)
+	d, ok = metric(out, "BenchmarkA/x/", "µs/process")
+	assert.True(t, ok)
+	assert.Equal(t, 341900*time.Nanosecond, d)
+	_, ok = metric(out, "BenchmarkA/y/", "µs/apply")
+	assert.False(t, ok)
+}
+
+// TestLarge: the places that the row about edits changes are there once.
+func TestLarge(t *testing.T) {
+	text := string(large())
+	assert.InDelta(t, 5_000_000, len(text), 100)
+	for _, place := range []string{"line 40000 of a file", "line 40590 of a file"} {
+		assert.Equal(t, 1, strings.Count(text, place), place)
+	}
 }

@@ -86,6 +86,10 @@ func rows() []row {
 		{"output", measureOutput},
 		{"waiting", measureWaiting},
 		{"kill", measureKill},
+		{"approval", measureApproval},
+		{"sandbox", measureSandbox},
+		{"grep", measureGrep},
+		{"edit", measureEdit},
 	}
 }
 

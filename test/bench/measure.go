@@ -48,6 +48,8 @@ type command struct {
 	dir     string
 	env     []string
 	sample  bool // the resident memory, while it runs
+	// terminal, where a person is asked, takes the place of stderr.
+	terminal *os.File
 }
 
 // process is a command at work.
@@ -74,6 +76,10 @@ func (c command) start(ctx context.Context) (*process, error) {
 	defer errs.Close()
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = c.dir, c.env, out, errs
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if c.terminal != nil {
+		p.cmd.Stderr = c.terminal
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 2} // leads a group as well
+	}
 	p.cmd.Cancel = func() error { return syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
 	p.start = time.Now()
 	if err := p.cmd.Start(); err != nil {
@@ -111,6 +117,16 @@ func (c command) run(ctx context.Context) (used, error) {
 		return used{}, err
 	}
 	return p.wait()
+}
+
+// output runs c to its end and returns what it printed.
+func (c command) output(ctx context.Context) (used, []byte, error) {
+	u, err := c.run(ctx)
+	if err != nil {
+		return u, nil, err
+	}
+	out, err := os.ReadFile(filepath.Join(c.dir, "stdout"))
+	return u, out, err
 }
 
 // samplePeak follows the high-water mark of a process until it has ended.

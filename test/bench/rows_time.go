@@ -137,6 +137,15 @@ func absolute(what string, n size, limit float64) line {
 	return line{what: what, qq: mib(n), value: float64(n) / mebibyte, limit: limit, unit: "MiB"}
 }
 
+// within is a line about a time, with its limit. A yard of 0 is none.
+func within(what string, qq, yard, limit time.Duration) line {
+	l := line{what: what, qq: milliseconds(qq), value: float64(qq) / 1e6, limit: float64(limit) / 1e6, unit: "ms"}
+	if yard > 0 {
+		l.yard = milliseconds(yard)
+	}
+	return l
+}
+
 // yardstick runs one of the programs to compare with: one of ours, or one of
 // the machine's.
 func (b *bench) yardstick(ctx context.Context, name string, args ...string) (used, error) {

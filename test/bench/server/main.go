@@ -4,8 +4,9 @@
 // its URL, and ends when its stdin does.
 //
 // The name of a model says how it answers: "fast" at once, "slow200" after
-// 200 ms, "say5000" with 5,000 bytes of text, "hang" never. /bench/waiting
-// tells how many requests hang.
+// 200 ms, "say5000" with 5,000 bytes of text, "hang" never, "script" with the
+// calls that the task asks for (see script.go). /bench/waiting tells how many
+// requests hang, /bench/page is a page to fetch.
 package main
 
 import (
@@ -69,6 +70,7 @@ func newHandler() http.Handler {
 		"model_info":   map[string]any{"general.architecture": "llama", "llama.context_length": 131072},
 	}))
 	mux.HandleFunc("POST /api/chat", h.chat)
+	mux.HandleFunc("GET /bench/page", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "a page") })
 	mux.HandleFunc("GET /bench/waiting", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, h.waiting.Load()) })
 	return mux
 }
@@ -85,8 +87,9 @@ type line struct {
 	Model     string    `json:"model"`
 	CreatedAt time.Time `json:"created_at"`
 	Message   struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
+		Role      string     `json:"role"`
+		Content   string     `json:"content"`
+		ToolCalls []toolCall `json:"tool_calls,omitempty"`
 	} `json:"message"`
 	Done            bool   `json:"done"`
 	DoneReason      string `json:"done_reason,omitempty"`
@@ -96,17 +99,23 @@ type line struct {
 
 func (h *handler) chat(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	var asked struct{ Model string }
+	var asked struct {
+		Model    string
+		Messages []message
+	}
 	if err == nil {
 		err = json.Unmarshal(body, &asked)
 	}
 	kind, n := split(asked.Model)
-	texts := []string{"One", " two", " three."}
+	texts, calls := []string{"One", " two", " three."}, []toolCall(nil)
+	if err == nil && kind == "script" {
+		texts, calls, err = play(asked.Messages)
+	}
 	switch {
 	case err != nil:
 		refuse(w, http.StatusBadRequest, err.Error())
 		return
-	case kind == "fast":
+	case kind == "fast", kind == "script":
 	case kind == "slow" && n > 0:
 		if !wait(r.Context(), time.Duration(n)*time.Millisecond) {
 			return
@@ -122,7 +131,7 @@ func (h *handler) chat(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, fmt.Sprintf("model '%s' not found", asked.Model))
 		return
 	}
-	stream(w, asked.Model, texts, len(body)/4)
+	stream(w, asked.Model, texts, calls, len(body)/4)
 }
 
 // split cuts the number off the name of a model.
@@ -159,7 +168,7 @@ func refuse(w http.ResponseWriter, status int, message string) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": message}) // the client went away
 }
 
-func stream(w http.ResponseWriter, model string, texts []string, promptTokens int) {
+func stream(w http.ResponseWriter, model string, texts []string, calls []toolCall, promptTokens int) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	lines := json.NewEncoder(w)
 	l := line{Model: model, CreatedAt: time.Now().UTC()}
@@ -170,7 +179,7 @@ func stream(w http.ResponseWriter, model string, texts []string, promptTokens in
 			return // the client went away
 		}
 	}
-	l.Message.Content = ""
+	l.Message.Content, l.Message.ToolCalls = "", calls
 	l.Done, l.DoneReason, l.PromptEvalCount, l.EvalCount = true, "stop", max(promptTokens, 1), len(texts)
 	_ = lines.Encode(l)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -85,4 +86,36 @@ func TestHang(t *testing.T) {
 	cancel()
 	<-ended
 	waiting("0")
+}
+
+// TestScript: a task is answered with its calls, a result with itself.
+func TestScript(t *testing.T) {
+	s := httptest.NewServer(newHandler())
+	defer s.Close()
+	say := func(role, content string) (answer, done line) {
+		t.Helper()
+		body, err := json.Marshal(map[string]any{"model": "script", "messages": []message{{"system", "x"}, {role, content}}})
+		require.NoError(t, err)
+		resp, err := http.Post(s.URL+"/api/chat", "application/json", bytes.NewReader(body))
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		lines := json.NewDecoder(resp.Body)
+		for require.NoError(t, lines.Decode(&done)); !done.Done; require.NoError(t, lines.Decode(&done)) {
+			answer = done
+		}
+		return answer, done
+	}
+	_, calls := say("user", `{"tool":"t","times":2,"arguments":{"a":"{i}/{i}","b":"c"}}`)
+	assert.Equal(t, []toolCall{
+		{function{"t", map[string]string{"a": "0/0", "b": "c"}}}, {function{"t", map[string]string{"a": "1/1", "b": "c"}}},
+	}, calls.Message.ToolCalls)
+	_, calls = say("user", `{"tool":"t","times":1,"arguments":{"a":"{i}"}}`)
+	assert.Equal(t, []toolCall{{function{"t", map[string]string{"a": "{i}"}}}}, calls.Message.ToolCalls)
+	answer, done := say("tool", "a result")
+	assert.Equal(t, "a result", answer.Message.Content)
+	assert.Empty(t, done.Message.ToolCalls)
+
+	resp := post(t, t.Context(), s.URL, "script")
+	assert.Equal(t, http.StatusBadRequest, resp.StatusCode, "no task")
 }
