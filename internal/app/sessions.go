@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/config"
+	"qq/internal/engine"
 	"qq/internal/output"
 	"qq/pkg/llm"
 	"qq/pkg/session"
@@ -24,7 +25,7 @@ func (r *root) sessionsCommand() *cli.Command {
 			{Name: "list", Usage: "list them, the newest first", Flags: flags, Action: r.listSessions},
 			{Name: "show", Usage: "print one", ArgsUsage: "ID", Flags: flags, Action: r.showSession},
 			{Name: "rm", Usage: "delete some", ArgsUsage: "ID…", Flags: flags, Action: r.removeSessions},
-			{Name: "prune", Usage: "delete those not used for a time", Flags: append([]cli.Flag{
+			{Name: "prune", Usage: "delete those not used for a time, and kept outputs of that age", Flags: append([]cli.Flag{
 				&cli.IntFlag{Name: "days", Value: 30, Usage: "delete what was not used for so many days"}}, flags...), Action: r.pruneSessions},
 		},
 	}
@@ -147,15 +148,20 @@ func (r *root) pruneSessions(c *cli.Context) error {
 	if days < 0 {
 		return usagef("accepted is a whole number from 0 on", "--days is %d", days)
 	}
-	store, err := r.store(c)
+	cfg, _, err := r.configure(c)
 	if err != nil {
 		return err
 	}
-	gone, err := store.Prune(time.Duration(days) * 24 * time.Hour)
+	age := time.Duration(days) * 24 * time.Hour
+	gone, err := openStore(cfg).Prune(age)
 	for _, id := range gone {
 		fmt.Fprintln(r.Out, id)
 	}
-	return err
+	files, outputErr := engine.PruneOutputs(cfg.Home, age)
+	for _, f := range files {
+		fmt.Fprintln(r.Out, f)
+	}
+	return errors.Join(err, outputErr)
 }
 
 // sessionError marks the mistakes of a person.

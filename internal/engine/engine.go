@@ -104,7 +104,7 @@ func New(cfg Config) (*Engine, error) {
 	e.launcher = childproc.NewLauncher(childproc.Config{
 		Host: e.host, Path: e.exe, Version: cfg.Version, Args: childArgs(os.Args[0]),
 		Env:     e.childEnv(),
-		Scratch: e.scratch.folder, Keep: filepath.Join(set.Home, "outputs"),
+		Scratch: e.scratch.folder, Keep: outputs(set.Home),
 		MaxOutput: set.MaxOutput, Grace: StopGrace,
 		Prepare: e.prepare,
 		Approve: func(ctx context.Context, job task.Job, in tool.Intent) tool.Decision {

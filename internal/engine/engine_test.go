@@ -278,3 +278,23 @@ func TestTokenEvents(t *testing.T) {
 		assert.Equal(t, []string{"a", "bcd", "e"}, texts)
 	})
 }
+
+// TestPruneOutputs: what is old goes, and nothing else.
+func TestPruneOutputs(t *testing.T) {
+	home := t.TempDir()
+	gone, err := PruneOutputs(home, 0)
+	require.NoError(t, err, "nothing was kept yet")
+	assert.Empty(t, gone)
+	require.NoError(t, os.MkdirAll(filepath.Join(outputs(home), "folder"), 0o700))
+	old, fresh := filepath.Join(outputs(home), "old.txt"), filepath.Join(outputs(home), "fresh.txt")
+	for _, f := range []string{old, fresh} {
+		require.NoError(t, os.WriteFile(f, nil, 0o600))
+	}
+	then := time.Now().Add(-48 * time.Hour)
+	require.NoError(t, os.Chtimes(old, then, then))
+	gone, err = PruneOutputs(home, 24*time.Hour)
+	require.NoError(t, err)
+	assert.Equal(t, []string{old}, gone)
+	assert.FileExists(t, fresh)
+	assert.NoFileExists(t, old)
+}

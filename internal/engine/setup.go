@@ -3,10 +3,13 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"qq/internal/config"
 	"qq/internal/toolbox/syntax"
@@ -41,7 +44,7 @@ func (e *Engine) setup(agent agents.Agent, m Model, id string, readOnly bool) (S
 		}
 	}
 	if m.tools() && agent.Allows("run_pty_cmd") {
-		kept := filepath.Join(set.Home, "outputs")
+		kept := outputs(set.Home)
 		if err := os.MkdirAll(kept, 0o700); err != nil {
 			return s, hinted(err, "QQ_HOME names a folder that you may write to", "make the folder for outputs")
 		}
@@ -51,6 +54,34 @@ func (e *Engine) setup(agent agents.Agent, m Model, id string, readOnly bool) (S
 }
 
 func tempDir(scratch, id string) string { return filepath.Join(scratch, id+".tmp") }
+
+// PruneOutputs removes the outputs kept below home that nobody has written to
+// for age, and returns their paths.
+func PruneOutputs(home string, age time.Duration) (gone []string, err error) {
+	dir := outputs(home)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list kept outputs: %w", err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < age {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if err := os.Remove(path); err != nil {
+			return gone, fmt.Errorf("remove a kept output: %w", err)
+		}
+		gone = append(gone, path)
+	}
+	return gone, nil
+}
+
+// outputs is the folder of what is kept when it is too long to be handed on.
+func outputs(home string) string { return filepath.Join(home, "outputs") }
 
 func shellLog(kept, id string) string { return filepath.Join(kept, id+".commands.txt") }
 
@@ -132,6 +163,6 @@ func (s staged) Launch(ctx context.Context, job task.Job) task.Result {
 // tidy removes the files of a child that has ended.
 func (e *Engine) tidy(job task.Job) {
 	if dir := e.scratch.made(); dir != "" {
-		Setup{TempDir: tempDir(dir, job.ExecutionID), ShellLog: shellLog(filepath.Join(e.cfg.Settings.Home, "outputs"), job.ExecutionID)}.clean()
+		Setup{TempDir: tempDir(dir, job.ExecutionID), ShellLog: shellLog(outputs(e.cfg.Settings.Home), job.ExecutionID)}.clean()
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	maxSummary = 100  // characters of a task on one line
+	maxSummary = 100 // characters of a task on one line
 	// A person can ask to see all of a preview, so it is cut late.
 	maxPreview = 256 << 10 // bytes after which no further task begins
 	maxPart    = 64 << 10  // characters of one text of a task
