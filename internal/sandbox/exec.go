@@ -70,6 +70,9 @@ func become(args, environ []string) error {
 	if err := restrictThread(r); err != nil {
 		return err
 	}
+	if err := dropPowers(); err != nil {
+		return err
+	}
 	if err := syscall.Exec(path, args[1:], environ); err != nil {
 		return fmt.Errorf("run %s: %w", path, err)
 	}

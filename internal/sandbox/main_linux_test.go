@@ -84,6 +84,7 @@ func roles() map[string]func(args []string) error {
 		"signal":     func(args []string) error { return signal(args[0]) },
 		"memory":     writeMemory,
 		"privileges": func([]string) error { return privileges() },
+		"parent":     func(args []string) error { return parent(args[0], args[1]) },
 	}
 }
 

@@ -13,15 +13,21 @@
 // Landlock refuses to open for writing, make, remove, rename, link and truncate
 // what is not below a folder of the rules, to make device nodes anywhere, to
 // mount, and to look into or control processes outside of the domain. The plain
-// devices (null, zero, full) and terminals stay writable. The filter refuses to
-// type into a terminal (TIOCSTI), which would make the shell of the user write.
-// Under read-only rules it also refuses what Landlock does not cover: to change
-// mode, owner, times and attributes of files, to reach other programs by
-// UNIX sockets, which would write instead (a container daemon, tmux, D-Bus), and
-// to load code into the kernel. There, programs of another architecture are
-// killed: their system calls have other numbers.
+// devices (null, zero, full) and the terminal that controls the process (/dev/tty)
+// stay writable. What Wrap starts may also open again what it has as stdin, stdout
+// and stderr, and no other terminal, or it could paint a question on that of the
+// user; after Apply a process may, to open terminals for what it starts. So who
+// calls Apply starts what it does not trust by Wrap all the same: in a domain
+// below its own, that cannot reach its descriptors in /proc either.
 //
-// Apply and Wrap differ in one thing. Before ABI 8, Landlock restricts a thread
+// The filter refuses to type into a terminal (TIOCSTI), which would make the shell
+// of the user write. Under read-only rules it also refuses what Landlock does not
+// cover: to change mode, owner, times and attributes of files, to reach other
+// programs by UNIX sockets, which would write instead (a container daemon, tmux,
+// D-Bus), and to load code into the kernel. There, programs of another
+// architecture are killed: their system calls have other numbers.
+//
+// Apply and Wrap differ in signals too. Before ABI 8, Landlock restricts a thread
 // and not a process, so that after Apply each thread of a Go program is in a
 // domain of its own, with equal rules: a thread may then not look into processes
 // that another one started (their /proc/PID/fd, for instance). If signals
@@ -29,7 +35,13 @@
 // children. So Apply keeps signals and abstract sockets from ABI 8 on, and Exec,
 // which restricts the one thread that becomes the program, from ABI 6 on.
 //
-// What programs notice: no set-user-id program gains anything; a file that is
+// Wrap takes from root the capabilities that reach into other processes, the
+// kernel and the machine: with CAP_PERFMON it would read the environment of all,
+// where secrets are. They do not come back; those about files, users and the
+// network stay.
+//
+// What programs notice: no set-user-id program gains anything; what makes terminals
+// of its own (script, tmux, expect) cannot in a program of Wrap; a file that is
 // open for writing cannot be opened again by /dev/stdout if its folder is not
 // writable; user namespaces can be made but not mapped; /dev/shm is not writable.
 //
@@ -42,9 +54,13 @@
 // Not promised: that nothing is written through files that were open before, or
 // by a server that is reached over the network or, under writing rules, by a
 // UNIX socket; that a writing process leaves mode, owner, times and attributes of
-// other files alone; that root, under writing rules, does not load code into the
-// kernel; that a folder holds no mount or hard link of what is outside. On
-// architectures other than amd64 and arm64 there is no filter.
+// other files alone; that root, in a process that called Apply under writing
+// rules, does not load code into the kernel; that a folder holds no mount or hard
+// link of what is outside; that what is typed into another terminal of the same
+// user is not read, for Landlock takes reading from everything or from nothing but
+// what is listed; that a terminal of the user which controls no session is not
+// taken for one's own (then it is /dev/tty). On architectures other than amd64 and
+// arm64 there is no filter.
 package sandbox
 
 import (

@@ -64,33 +64,38 @@ func enforce(s Support, r Rules, process bool) error {
 			return err
 		}
 	}
-	rules, err := ruleset(s, r, !process || s.ABI >= abiThreads)
+	rules, err := ruleset(s, r, process)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(rules)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := enter(s, rules, process); err != nil {
-		return err
+	// The filter carries no_new_privs to all threads, which else have to be stopped
+	// for that once more: it comes first.
+	prctl := prctlThread
+	if process && !s.Filter && s.ABI < abiThreads {
+		prctl = ll.AllThreadsPrctl
 	}
-	if !s.Filter {
-		return nil
+	if err := prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("give up new privileges: %w", err)
 	}
-	return install(program(r.readOnly()), process)
+	if s.Filter {
+		if err := install(program(r.readOnly()), process); err != nil {
+			return err
+		}
+	}
+	return enter(s, rules, process)
 }
 
 // enter makes a domain of the rules and enters it.
 func enter(s Support, rules int, process bool) error {
-	prctl, restrict, flags := prctlThread, ll.LandlockRestrictSelf, uint32(0)
+	restrict, flags := ll.LandlockRestrictSelf, uint32(0)
 	switch {
 	case process && s.ABI >= abiThreads:
 		flags = ll.FlagRestrictSelfTSync // carries no_new_privs to all threads too
 	case process:
-		prctl, restrict = ll.AllThreadsPrctl, ll.AllThreadsLandlockRestrictSelf
-	}
-	if err := prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("give up new privileges: %w", err)
+		restrict = ll.AllThreadsLandlockRestrictSelf
 	}
 	err := restrict(rules, flags)
 	if errors.Is(err, unix.E2BIG) {
@@ -127,10 +132,11 @@ func (s Support) writes() uint64 {
 // and write to all files through it.
 const nodes = ll.AccessFSMakeBlock | ll.AccessFSMakeChar
 
-// ruleset hands r to the kernel and returns the descriptor of the rules.
-func ruleset(s Support, r Rules, oneDomain bool) (fd int, err error) {
+// ruleset hands r to the kernel, for this process or for the thread that becomes
+// a program, and returns the descriptor of the rules.
+func ruleset(s Support, r Rules, process bool) (fd int, err error) {
 	attr := ll.RulesetAttr{HandledAccessFS: s.writes()}
-	if oneDomain && s.ABI >= abiScope {
+	if oneDomain := !process || s.ABI >= abiThreads; oneDomain && s.ABI >= abiScope {
 		attr.Scoped = ll.ScopeSignal | ll.ScopeAbstractUnixSocket
 	}
 	if fd, err = ll.LandlockCreateRuleset(&attr, 0); err != nil {
@@ -149,13 +155,31 @@ func ruleset(s Support, r Rules, oneDomain bool) (fd int, err error) {
 			return -1, fmt.Errorf("writable folder %q: %w", dir, err)
 		}
 	}
-	device := s.writes() & (ll.AccessFSWriteFile | ll.AccessFSIoctlDev)
-	for _, name := range []string{"null", "zero", "full", "tty", "ptmx"} {
-		// One that is missing, or is a plain file by accident, stays as it is.
-		_ = allow(fd, "/dev/"+name, unix.S_IFCHR, device)
-	}
-	_ = allow(fd, "/dev/pts", unix.S_IFDIR, device)
+	s.devices(fd, process)
 	return fd, nil
+}
+
+// devices grants those that everybody writes to. One that is missing, or is a
+// plain file by accident, stays as it is.
+func (s Support) devices(rules int, process bool) {
+	device := s.writes() & (ll.AccessFSWriteFile | ll.AccessFSIoctlDev)
+	for _, name := range []string{"null", "zero", "full", "tty"} {
+		_ = allow(rules, "/dev/"+name, unix.S_IFCHR, device)
+	}
+	if process {
+		// To open a terminal for a command. The kernel asks for this right too when the
+		// terminal comes from its other end (TIOCGPTPEER) and not by its path.
+		_ = allow(rules, "/dev/ptmx", unix.S_IFCHR, device)
+		_ = allow(rules, "/dev/pts", unix.S_IFDIR, device)
+		return
+	}
+	// A program opens what it writes to once more, as /dev/stderr: this very
+	// terminal, and not the one that has its name later.
+	for fd := range 3 {
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil && flags&unix.O_ACCMODE != unix.O_RDONLY {
+			_ = allowFile(rules, fd, unix.S_IFCHR, device)
+		}
+	}
 }
 
 // allow grants the rights to what path leads to, if that is of this kind, and to
@@ -166,6 +190,10 @@ func allow(rules int, path string, kind uint32, rights uint64) error {
 		return err
 	}
 	defer unix.Close(fd)
+	return allowFile(rules, fd, kind, rights)
+}
+
+func allowFile(rules, fd int, kind uint32, rights uint64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err

@@ -36,6 +36,7 @@ func TestWritingInside(t *testing.T) {
 		"sockets":     `SANDBOX_TEST_ROLE=listen "$SELF" "$IN/socket" && SANDBOX_TEST_ROLE=listen "$SELF" "$TMP/socket"`,
 		"tar":         `tar -C "$IN" -cf "$TMP/t.tar" . && mkdir "$IN/un" && tar -C "$IN/un" -xpf "$TMP/t.tar"`,
 		"git":         `cd "$IN" && git init -q . && git add canary && git -c user.name=a -c user.email=b@c commit -qm first && git gc -q`,
+		"owner":       `[ "$(id -u)" != 0 ] || chown 12345 "$IN/canary"`,
 		"read around": `grep -q alive "$OUT/canary" && ls / > /dev/null`,
 		"null":        `echo x > /dev/null`,
 	} {

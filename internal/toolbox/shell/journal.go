@@ -7,13 +7,16 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // journal is the file that takes the whole output of all commands of an agent
 // while they run. Commands that run at the same time take turns in it, and a
-// line says whose turn it is.
+// line says whose turn it is. It takes no more than its limit: a program that
+// prints without an end would fill the disk.
 type journal struct {
-	open func() (*os.File, error) // nil: there is none
+	open  func() (*os.File, error) // nil: there is none
+	limit int64                    // bytes
 
 	mu      sync.Mutex
 	file    *os.File
@@ -32,7 +35,14 @@ type entry struct {
 	err        error // why not all of it is there
 }
 
-var errNoJournal = errors.New("none was set up")
+// maxJournal is how much of what its commands print is kept for an agent: more
+// than any reader wants, and made in seconds.
+const maxJournal = 256 << 20
+
+var (
+	errNoJournal   = errors.New("none was set up")
+	errJournalFull = errors.New("the journal is full")
+)
 
 // enter begins the entry of a command.
 func (j *journal) enter(command string) *entry {
@@ -81,14 +91,46 @@ func (j *journal) endLine(e *entry) {
 	}
 }
 
-func (j *journal) put(e *entry, text []byte) {
+// put writes text and returns how much of it. What is beyond the limit is not
+// kept, and the file says so where it ends.
+func (j *journal) put(e *entry, text []byte) (n int) {
 	if e.err != nil || len(text) == 0 {
-		return
+		return 0
 	}
-	var n int
+	room := j.limit - j.size
+	over := int64(len(text)) > room
+	if over {
+		text = wholeChars(text[:max(room, 0)])
+	}
 	n, e.err = j.file.Write(text)
 	j.size += int64(n)
-	j.midline = text[len(text)-1] != '\n'
+	if n > 0 {
+		j.midline = text[n-1] != '\n'
+	}
+	if over && e.err == nil {
+		e.err = errJournalFull
+		if room >= 0 { // else it is there already
+			note, _ := fmt.Fprintf(j.file, "\n[the rest is not kept: this file takes no more than %s]\n", j.most())
+			j.size = max(j.size+int64(note), j.limit+1)
+		}
+	}
+	return n
+}
+
+// most is the limit, for people.
+func (j *journal) most() string { return fmt.Sprintf("%d MB", j.limit>>20) }
+
+// wholeChars is text without the beginning of a character that is cut at its end.
+func wholeChars(text []byte) []byte {
+	for i := len(text) - 1; i >= 0 && i >= len(text)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(text[i]) {
+			if !utf8.FullRune(text[i:]) {
+				return text[:i]
+			}
+			break
+		}
+	}
+	return text
 }
 
 // write adds a piece of the output.
@@ -96,12 +138,17 @@ func (e *entry) write(text []byte) {
 	j := e.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if e.err != nil {
+		return
+	}
 	if j.last != e {
 		e.mixed = true
 		j.turn(e, " (goes on)")
 	}
-	j.put(e, text)
-	e.end = j.size
+	begin := j.size
+	if n := j.put(e, text); n > 0 {
+		e.end = begin + int64(n)
+	}
 }
 
 // close writes how the command ended, and says where its output is.
@@ -109,15 +156,25 @@ func (e *entry) close(verdict string) string {
 	j := e.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	lost := e.err // of the output, and not of the lines below
 	j.turn(e, " (ended)")
 	j.endLine(e)
 	j.put(e, []byte(verdict+"\n"))
-	if e.err != nil {
+	if lost == nil && e.err == errJournalFull {
+		e.err = nil
+	}
+	what, rest := "the whole output is", ""
+	switch {
+	case e.err == errJournalFull && e.end > e.begin:
+		what, rest = "its beginning is", fmt.Sprintf("; the rest is not kept, for that file takes no more than %s", j.most())
+	case e.err == errJournalFull:
+		return fmt.Sprintf("no file has it: %s takes no more than %s", j.file.Name(), j.most())
+	case e.err != nil:
 		return fmt.Sprintf("no file has the whole output: %v", e.err)
 	}
-	where := fmt.Sprintf("the whole output is in %s, bytes %d-%d", j.file.Name(), e.begin+1, e.end)
+	where := fmt.Sprintf("%s in %s, bytes %d-%d", what, j.file.Name(), e.begin+1, e.end)
 	if e.mixed {
 		where += ", between that of commands that ran at the same time"
 	}
-	return where
+	return where + rest
 }

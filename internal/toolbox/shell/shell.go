@@ -4,7 +4,8 @@
 // writes and the end of its input where it reads. The printer makes text of what
 // it writes, as a printing terminal would: without colours and without what was
 // overwritten on a line. The excerpt is the part of that text which the model
-// reads; the journal is the file that gets all of it.
+// reads; the journal is the file that gets all of it, up to 256 MB for the commands
+// of an agent together.
 //
 // Flow: the command starts through the Host of this process, as the head of a
 // session and of a group of its own. It ends by itself, by its timeout or with
@@ -82,7 +83,7 @@ func Tool(cfg Config) tool.Set {
 }
 
 func newShell(cfg Config) *shell {
-	return &shell{Config: cfg, env: environment(cfg.Env, cfg.TempDir), grace: grace, journal: journal{open: cfg.Log}}
+	return &shell{Config: cfg, env: environment(cfg.Env, cfg.TempDir), grace: grace, journal: journal{open: cfg.Log, limit: maxJournal}}
 }
 
 func (s *shell) tools() tool.Set {
