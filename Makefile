@@ -54,8 +54,9 @@ bench: build ## the figures, as ratios measured side by side
 bench-quick: build ## the same with small counts
 	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./bench -quick
 
-ollama: build ## the main scenarios against a real Ollama server, built once per machine
-	QQ_OLLAMA=$$(test/server/tools.sh) && export QQ_OLLAMA && cd test && QQ_OLLAMA_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 ./...
+ollama: build ## the main scenarios against a real Ollama server (built once per machine) and ast-grep
+	QQ_OLLAMA=$$(test/server/tools.sh) && QQ_AST_GREP=$$(test/astgrep/tools.sh) && export QQ_OLLAMA QQ_AST_GREP && \
+	cd test && QQ_OLLAMA_REQUIRED=1 QQ_AST_GREP_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 ./...
 
 install: build ## install qq, its man page and completions below PREFIX
 	install -Dm755 bin/qq $(DESTDIR)$(PREFIX)/bin/qq
