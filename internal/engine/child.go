@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"qq/internal/proc"
@@ -60,13 +61,16 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 	if err != nil {
 		return failure(task.Failed, fmt.Errorf("read the task: %w", err))
 	}
-	dir, err := os.Getwd()
+	dir, err := syscall.Getwd() // the kernel's word, not that of $PWD
 	if err != nil {
 		return failure(task.Misused, fmt.Errorf("find the working directory: %w", err))
 	}
+	if start.Dir != "" && start.Dir != dir {
+		return failure(task.Refused, fmt.Errorf("the working directory was %s when the task was allowed, and is %s now", start.Dir, dir))
+	}
 	w := work{
 		toolmaker: toolmaker{version: c.Version, agent: start.Agent, dir: dir, env: c.Environ, depth: start.Depth, host: proc.NewHost()},
-		schema:    start.Schema, targets: start.Targets, references: start.References,
+		started:   true, schema: start.Schema, targets: start.Targets, references: start.References,
 		ask: conn.Approve, inbox: conn.Messages, changed: conn.Changed,
 	}
 	defer w.host.Close()
@@ -94,6 +98,9 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 		return failure(task.Failed, err)
 	}
 	out.Warnings = append(out.Warnings, tree.warnings()...)
+	if n := conn.Unread(); n > 0 {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("%d messages to it were not read", n))
+	}
 	return answer(out, c.Out)
 }
 
@@ -119,11 +126,14 @@ func (w *work) confine() (bool, error) {
 	}
 	w.wrap = w.confined(exe)
 	// A build that cannot confine itself confines its commands at least.
-	if err := sandbox.Apply(w.limits.rules(w.agent, w.dir, w.setup)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if err := sandbox.Apply(w.limits.rules(w.agent, here, w.setup)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return false, fmt.Errorf("confine the agent: %w", err)
 	}
 	return true, nil
 }
+
+// here is the working directory whatever stands at its path by now.
+const here = "/proc/self/cwd"
 
 // widening takes all processors with the first call of a tool, before it passes
 // events on to emit, which may be nil.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"qq/internal/proc"
@@ -127,9 +128,14 @@ func (m toolmaker) structural() tool.Set {
 	if m.setup.AstGrep == "" {
 		return nil
 	}
+	real, err := filepath.EvalSymlinks(m.dir)
+	if err != nil {
+		real = m.dir
+	}
 	reading, writing := syntax.Tools(syntax.Config{
 		Host: m.host, Program: m.setup.AstGrep, Root: m.root, Dir: m.dir, Env: m.env, Depth: m.depth, NewID: newID,
-		Secret: files.Secret, Concern: files.Concern,
+		Secret:  func(file string) bool { return files.Secret(filepath.ToSlash(filepath.Join(real, file))) },
+		Concern: files.Concern,
 	})
 	return append(reading, writing...)
 }

@@ -54,7 +54,12 @@ func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (runner.Outcome, e
 		ask: place.Approve, inbox: place.Messages,
 	}
 	if w.limits.confined {
-		w.wrap = w.confined(e.exe)
+		confined := w.confined(e.exe)
+		w.wrap = func(c proc.Command) proc.Command {
+			c = confined(c)
+			c.Namespace = true // it ends with the root, even by SIGKILL, as what a child starts does
+			return c
+		}
 	}
 	tree := &tally{family: place}
 	if set.Depth+1 < set.MaxDepth {

@@ -121,7 +121,7 @@ func (e *Engine) prepare(ctx context.Context, job task.Job) (childproc.Start, er
 		return childproc.Start{}, err
 	}
 	return childproc.Start{
-		Agent: agent, ReadOnly: readOnly, Denied: append(slices.Clone(e.cfg.Settings.Deny), job.Denied...), Targets: job.Targets,
+		Agent: agent, ReadOnly: readOnly, Denied: append(slices.Clone(e.cfg.Settings.Deny), job.Denied...), Targets: job.Targets, Dir: job.Dir,
 		References: job.RequireFileReferences, Schema: job.Schema, Setup: setup,
 		CanDelegate: job.Depth+1 < e.cfg.Settings.MaxDepth, Events: e.stream.Wanted(), OneProcessor: e.oneProcessor,
 	}, nil

@@ -52,7 +52,7 @@ func (t *tally) note(results []task.Result) []task.Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range results {
-		if !r.Success {
+		if !r.Success && r.Status != task.Cancelled { // it was ended on purpose
 			t.fails = append(t.fails, fmt.Sprintf("sub-agent %s: %s: %s", r.Agent, r.Status, task.Shorten(r.Err(), 200)))
 		}
 	}

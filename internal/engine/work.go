@@ -29,6 +29,7 @@ type work struct {
 	schema     json.RawMessage
 	maxTurns   int // 0 is what the agent says
 	targets    []string
+	started    bool // this process was started in its working directory
 	references bool // the answer must refer to lines of files
 	history    []llm.Message
 	record     func(llm.Message)
@@ -48,7 +49,7 @@ func (w work) do(ctx context.Context, text string) (runner.Outcome, error) {
 		return runner.Outcome{}, err
 	}
 	defer done()
-	if w.root, err = os.OpenRoot(w.dir); err != nil {
+	if w.root, err = os.OpenRoot(w.at()); err != nil {
 		return runner.Outcome{}, &config.Error{
 			Problem: fmt.Sprintf("open the working directory: %v", err),
 			Hint:    "run qq in a directory that exists, or name one with -C",
@@ -80,6 +81,15 @@ func (w work) do(ctx context.Context, text string) (runner.Outcome, error) {
 	out := runner.Run(ctx, cfg, w.history, text)
 	out.Usage = out.Usage.Add(used)
 	return out, nil
+}
+
+// at is the path by which the working directory is opened: a child holds on to
+// the one that it was started in.
+func (w work) at() string {
+	if w.started {
+		return "."
+	}
+	return w.dir
 }
 
 // Bounds of the call of a model that writes a system prompt.

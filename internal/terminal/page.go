@@ -47,6 +47,9 @@ func (p page) question(q approval.Question, whole bool) (text string, cut bool) 
 		chain[i] = brief(agent)
 	}
 	who := cmp.Or(strings.Join(chain, " › "), "the agent")
+	if q.Dir != "" {
+		who += " in " + brief(q.Dir)
+	}
 	head := p.paint(bold, who+" asks:")
 	risk := p.paint(riskColour(in.Risk), brief(cmp.Or(string(in.Risk), "unknown"))+" risk")
 	if in.Special {

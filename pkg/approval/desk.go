@@ -20,6 +20,7 @@ type Question struct {
 	BatchID           string
 	Depth             int
 	Chain             []string // the agents from the root to the one that asks
+	Dir               string   // where it works, from where the root stands; empty for there
 	Intent            tool.Intent
 }
 

@@ -142,7 +142,11 @@ func (c *Conn) Children(ctx context.Context) ([]task.Child, error) {
 
 // Wait implements task.Family.
 func (c *Conn) Wait(ctx context.Context, ids []string, atMost time.Duration) ([]task.Result, error) {
-	results, _, err := c.ask(ctx, Ask{Wait: &Wait{IDs: ids, AtMostMS: atMost.Milliseconds()}})
+	ms := atMost.Milliseconds()
+	if atMost > 0 {
+		ms = max(ms, 1) // 0 is for ever
+	}
+	results, _, err := c.ask(ctx, Ask{Wait: &Wait{IDs: ids, AtMostMS: ms}})
 	return results, err
 }
 
@@ -170,8 +174,8 @@ func (c *Conn) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 	return *a.Decision
 }
 
-// maxInbox is how many messages wait for a child; the root sends no more before
-// some were read, so more are a fault.
+// maxInbox is how many messages wait for a child that does not read them. What
+// comes beyond is lost, and counted.
 const maxInbox = 1000
 
 func (c *Conn) deliver(text string) {
@@ -179,7 +183,16 @@ func (c *Conn) deliver(text string) {
 	defer c.mu.Unlock()
 	if len(c.inbox) < maxInbox {
 		c.inbox = append(c.inbox, text)
+		return
 	}
+	c.lost++
+}
+
+// Unread is how many messages from other agents were not read, or lost.
+func (c *Conn) Unread() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.inbox) + c.lost
 }
 
 // Messages returns what other agents sent since the last call.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"qq/internal/proc"
@@ -139,6 +140,7 @@ type child struct {
 	outPath  string
 	out, err *os.File
 
+	asking  atomic.Int64   // questions that are not answered yet
 	writing sync.Mutex     // of frames into down
 	sending sync.WaitGroup // who says start or cancel, or answers an Ask
 
@@ -283,7 +285,13 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 	case TypeEvent:
 		c.event(*f.Event)
 	case TypeAsk:
-		c.sending.Go(func() { c.answer(ctx, *f.Ask) })
+		if c.asking.Add(1) > maxAsking {
+			return fmt.Errorf("%w: over %d questions at once", ErrFrameBroken, maxAsking)
+		}
+		c.sending.Go(func() {
+			defer c.asking.Add(-1)
+			c.answer(ctx, *f.Ask)
+		})
 	case TypeChanged:
 		c.note(f.Changed.Paths)
 	case TypeResult:

@@ -30,6 +30,10 @@ const (
 // only their length: a task of three bytes takes hundreds in memory.
 const MaxAsk = 1000
 
+// maxAsking is how many questions of a child may wait for their answers. A model
+// asks for some at once; each costs the root memory.
+const maxAsking = 500
+
 // ControlVar is the environment variable that tells a process that it is a
 // child: its descriptors 3 and 4 are the control pipes, down and up.
 const ControlVar = "QQ_CONTROL"
@@ -99,6 +103,8 @@ type Start struct {
 	// OneProcessor says that the child was started with GOMAXPROCS=1 and may take
 	// more when it has something to compute.
 	OneProcessor bool `json:"one_processor,omitempty"`
+	// Dir is the working directory that it must find itself in; empty is any.
+	Dir string `json:"dir,omitempty"`
 	// Denied are tools that it may not use, whatever its agent says.
 	Denied []string `json:"denied,omitempty"`
 	// Targets are what the task will touch.

@@ -31,6 +31,7 @@ type Conn struct {
 	asks  map[int64]*pending
 	gone  bool
 	inbox []string
+	lost  int // messages that were too many to keep
 }
 
 // Connect opens the control pipes when the environment says that this process

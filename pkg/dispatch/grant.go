@@ -35,6 +35,10 @@ func (p *Place) grant(t task.Task) (task.Task, *task.Result) {
 	}
 	t = p.d.resolved(t)
 	t.WorkingDir = filepath.Join(p.own.WorkingDir, t.WorkingDir)
+	// By the time at which it starts, a link may stand there.
+	if dir, err := realDir(t.WorkingDir); err == nil {
+		t.Dir = dir
+	}
 	t.ReadOnly = t.ReadOnly || p.readOnly()
 	t.Denied = slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.own.Denied, p.agent.DisallowedTools))))
 	if limit := p.d.limit(t.Agent); limit > 0 {
@@ -100,12 +104,13 @@ func (d *Dispatcher) limit(agent string) time.Duration {
 func (d *Dispatcher) hire(by agents.Agent, t task.Task) (task.Task, error) {
 	d.hired.Lock()
 	defer d.hired.Unlock()
-	name := fmt.Sprintf("temporary-%d", len(d.hired.agents)+1)
-	for i := len(d.hired.agents) + 2; ; i++ { // one of a checkout may have that name
-		if _, err := d.cfg.Agents.Lookup(name); err != nil {
+	name := ""
+	for i := len(d.hired.agents) + 1; ; i++ {
+		name = fmt.Sprintf("temporary-%d", i)
+		_, taken := d.hired.agents[name]
+		if _, err := d.cfg.Agents.Lookup(name); !taken && err != nil { // one of a checkout may have that name
 			break
 		}
-		name = fmt.Sprintf("temporary-%d", i)
 	}
 	a, err := agents.Temporary(by, name, t.Temporary.Prompt, t.Temporary.Tools, t.ReadOnly)
 	if err != nil {
@@ -136,21 +141,26 @@ func (d *Dispatcher) made(name string) (agents.Agent, bool) {
 	return a, ok
 }
 
+// realDir is the folder dir, links followed; an empty one is that of this process.
+func realDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
 // inside reports whether sub names a folder in dir, links followed; an empty dir
 // is that of this process.
 func inside(dir, sub string) bool {
 	if !filepath.IsLocal(sub) {
 		return false
 	}
-	dir, err := filepath.Abs(dir)
+	root, err := realDir(dir)
 	if err != nil {
 		return false
 	}
-	root, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return false
-	}
-	real, err := filepath.EvalSymlinks(filepath.Join(dir, sub))
+	real, err := filepath.EvalSymlinks(filepath.Join(root, sub))
 	if err != nil {
 		return false
 	}
@@ -168,7 +178,7 @@ func (p *Place) approve(ctx context.Context, in tool.Intent) tool.Decision {
 	if desk == nil {
 		return tool.Decision{Allowed: true}
 	}
-	q := approval.Question{ExecutionID: p.id, BatchID: p.batch, Depth: p.depth, Chain: p.chain, Intent: in}
+	q := approval.Question{ExecutionID: p.id, BatchID: p.batch, Depth: p.depth, Chain: p.chain, Dir: p.own.WorkingDir, Intent: in}
 	if p.parent != nil {
 		q.ParentExecutionID = p.parent.id
 	}

@@ -209,3 +209,38 @@ func TestChangedFiles(t *testing.T) {
 	err := h.Check(task.Task{Text: "x", Targets: []string{"../y"}})
 	require.EqualError(t, err, `target "../y" is no path or glob inside of the working directory`)
 }
+
+// Two temporary agents never share a name, and none has that of a registered one.
+func TestTemporaryNames(t *testing.T) {
+	reg := everybody()
+	reg["temporary-1"] = agents.Agent{Name: "temporary-1"}
+	h := newHouse(func(c *Config) { c.Agents = reg })
+	maker := agents.Agent{Name: "maker", Tools: []string{"read_file", "grep_file", "spawn_agent"}}
+	results := h.Delegate(t.Context(), maker, []task.Task{
+		{Text: "a", Temporary: &task.Temporary{Tools: []string{"read_file"}}},
+		{Text: "b", Temporary: &task.Temporary{Tools: []string{"grep_file"}}},
+	})
+	assert.Equal(t, []string{"temporary-2 completed did a", "temporary-3 completed did b"}, brief(results))
+	first, err := h.Agent("temporary-2")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"read_file"}, first.Tools)
+}
+
+// A question says in which folder its agent works, and a child is told in which
+// folder it was allowed to.
+func TestFolderIsKnown(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("sub", 0o700))
+	ask := &desk{asks: tool.High, says: tool.Decision{Allowed: true}}
+	h := newHouse(func(c *Config) { c.Desk = ask })
+	h.launcher.does["deep"] = func(ctx context.Context, job task.Job) task.Result {
+		h.Approve(ctx, job, tool.Intent{Tool: "run_pty_cmd", Risk: tool.High})
+		return job.Ended(task.Completed, "")
+	}
+	h.Delegate(t.Context(), agents.Agent{Name: "default"}, []task.Task{{Text: "deep", Agent: "coder", WorkingDir: "sub"}})
+	require.Len(t, ask.asked, 1)
+	assert.Equal(t, "sub", ask.asked[0].Dir)
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	assert.Equal(t, dir+"/sub", h.launcher.jobs[0].Dir)
+}

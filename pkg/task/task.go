@@ -61,6 +61,9 @@ type Task struct {
 	// Denied are tools that nobody who works on the task, or on what is delegated
 	// from it, may use. It is handed down by the root and never read from input.
 	Denied []string `json:"-"`
+	// Dir is the real path of the working directory when the task was granted; empty
+	// for a task that a person gave. The child refuses to work anywhere else.
+	Dir string `json:"-"`
 }
 
 // Temporary is an agent that another agent made up.

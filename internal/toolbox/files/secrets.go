@@ -56,10 +56,10 @@ func obeyed(file string) string {
 }
 
 // secret reports whether the file rel looks like one that holds secrets. The
-// name of the root counts as well: it may itself be such a folder.
+// folders above the root count as well: it may lie in such a folder.
 func (w *Workspace) secret(rel string) bool {
 	if len(w.dirs) > 0 {
-		rel = filepath.Join(filepath.Base(w.dirs[len(w.dirs)-1]), rel)
+		rel = filepath.Join(w.dirs[len(w.dirs)-1], rel)
 	}
 	return looksSecret(strings.ToLower(slash(rel)))
 }

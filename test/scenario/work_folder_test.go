@@ -1,0 +1,81 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/ollama/ollama/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestFolderReplaced: a folder that was allowed, and that is a link to elsewhere
+// when its turn has come, is no working directory any more.
+func TestFolderReplaced(t *testing.T) {
+	w, m := newWorkShellWorld(t)
+	w.env = append(w.env, "QQ_MAX_PARALLEL=1")
+	elsewhere := filepath.Join(w.dir, "elsewhere")
+	require.NoError(t, os.Mkdir(elsewhere, 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(w.work, "d"), 0o700))
+	var answer string
+	m.agents["lead"] = workSteps(
+		workDo(workCall("run_parallel_tasks", "tasks", []map[string]any{
+			{"agent": "executor", "task": "Replace it. [[replace]]"},
+			// The process of the next task is started ahead of its turn, and this is it.
+			{"agent": "executor", "task": "Wait. [[between]]"},
+			{"agent": "executor", "task": "Use it. [[use]]", "working_dir": "d"},
+		})),
+		func(_ context.Context, k workTalk) api.Message {
+			answer = k.last().Content
+			return api.Message{Role: "assistant", Content: "Done."}
+		})
+	m.agents["replace"] = workSteps(workDo(workCall("run_pty_cmd", "command", fmt.Sprintf("rmdir d && ln -s %q d && echo replaced", elsewhere))), workText("Replaced."))
+	m.agents["between"] = workText("Waited.")
+	m.agents["use"] = workSteps(workDo(workCall("run_pty_cmd", "command", "echo x > out")), workText("Used."))
+	w.qq("Go. [[lead]]", "--auto-approve").answered("Done.")
+	assert.Contains(t, answer, "Replaced.")
+	assert.Contains(t, answer, "when the task was allowed, and is "+elsewhere+" now")
+	assert.NoFileExists(t, filepath.Join(elsewhere, "out"))
+}
+
+// TestSecretFolder: a folder of secrets holds secrets for those too who begin
+// their work below it.
+func TestSecretFolder(t *testing.T) {
+	m := workPlay(t, map[string]workAgent{})
+	w := newWorld(t, m.addr, played)
+	w.file(".ssh/keys/deploy", "PRIVATE\n")
+	var answers []string
+	m.agents["lead"] = workSteps(
+		workDo(workCall("delegate_task", "agent", "explorer", "task", "Look. [[look]]", "working_dir", ".ssh/keys")),
+		workText("Done."))
+	m.agents["look"] = workSteps(
+		workDo(workCall("read_file", "path", "deploy"), workCall("grep_file", "pattern", "PRIV")),
+		func(_ context.Context, k workTalk) api.Message {
+			answers = k.results()
+			return api.Message{Role: "assistant", Content: "Looked."}
+		})
+	w.qq("Go. [[lead]]")
+	require.Len(t, answers, 2)
+	for _, a := range answers {
+		assert.NotContains(t, a, "PRIVATE")
+	}
+}
+
+// TestRootKilledAtACommand: what the root's own agent started ends with the root,
+// even by SIGKILL, in a session of its own and deaf to signals.
+func TestRootKilledAtACommand(t *testing.T) {
+	w, m := newWorkShellWorld(t)
+	sleeper := newWorkSleeper(t)
+	m.agents["run"] = workSteps(workDo(workCall("run_pty_cmd", "command",
+		fmt.Sprintf("trap '' HUP TERM; S=%s; setsid $S 300 & $S 300; echo late > late", sleeper.path))), workText("Done."))
+	r := w.start("", "Run. [[run]]", "--auto-approve", "--agent", "executor")
+	sleeper.awaitRunning(2)
+	require.NoError(t, r.cmd.Process.Signal(syscall.SIGKILL))
+	r.wait()
+	sleeper.awaitRunning(0)
+	assert.NoFileExists(t, filepath.Join(w.work, "late"))
+}
