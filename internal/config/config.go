@@ -176,8 +176,6 @@ func (l *loader) guard(values map[string]string) {
 		case s.Kind == Path && !inside(l.in.Dir, value):
 			l.warn("%s=%q in .env is ignored: a working directory may only name a folder inside it", s.Name, value)
 			delete(values, s.Name)
-		case s.Kind == Host && !loopback(value):
-			l.warn("%s comes from .env of this folder: prompts go to %q", s.Name, value)
 		}
 	}
 }
@@ -240,6 +238,9 @@ func (l *loader) resolve(c *Config, s Setting, layers []layer) error {
 	value, err := s.parse(c, l.clean(s, value, dir))
 	if err != nil {
 		return bad(s, value, source, err.Error())
+	}
+	if source == fromDotEnv && s.Kind == Host && !loopback(value) {
+		l.warn("%s comes from .env of this folder: prompts go to %q", s.Name, value)
 	}
 	c.from[s.Name] = origin{value, source}
 	return nil

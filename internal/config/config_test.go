@@ -258,6 +258,15 @@ func TestCheckoutIsNotTrusted(t *testing.T) {
 	assert.Equal(t, filepath.Join(p.home, ".config/qq/mine"), c.Home, "relative to the file that names it")
 }
 
+// A warning is about what happens: an address that is not taken is none.
+func TestHostThatIsNotTaken(t *testing.T) {
+	p := newPlace(t)
+	p.write("work/.env", "OLLAMA_HOST=evil.example:80")
+	c, err := p.load(nil, "OLLAMA_HOST=127.0.0.1:1")
+	require.NoError(t, err)
+	assert.Empty(t, c.Warnings)
+}
+
 // What the user denies stays denied in every checkout.
 func TestCheckoutOnlyAddsToDeny(t *testing.T) {
 	for _, tt := range []struct {

@@ -52,7 +52,10 @@ func (t *tally) note(results []task.Result) []task.Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range results {
-		if !r.Success && r.Status != task.Cancelled { // it was ended on purpose
+		switch {
+		case r.Status == task.Cancelled: // on purpose
+		case r.Status == task.Refused && r.Attempts == 0: // part of how whoever asked ends
+		case !r.Success:
 			t.fails = append(t.fails, fmt.Sprintf("sub-agent %s: %s: %s", r.Agent, r.Status, task.Shorten(r.Err(), 200)))
 		}
 	}

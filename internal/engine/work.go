@@ -121,6 +121,15 @@ func (w work) written(ctx context.Context, backend llm.Backend, text string) (st
 	return strings.TrimSpace(r.Message.Content), r.Usage
 }
 
+// writable says where commands may write.
+func (w work) writable() string {
+	folders := w.limits.rules(w.agent, "the working directory", w.setup).Write
+	if len(folders) == 0 {
+		return "none"
+	}
+	return strings.Join(folders, ", ")
+}
+
 // prompt is the system prompt.
 func (w work) prompt(written string, tools tool.Set) string {
 	var b strings.Builder
@@ -131,6 +140,9 @@ func (w work) prompt(written string, tools tool.Set) string {
 	}
 	if w.limits.readOnly {
 		b.WriteString("\nYou may only read: nothing may be changed.")
+	}
+	if _, shell := tools.Lookup("run_pty_cmd"); shell && w.limits.confined {
+		b.WriteString("\nThe system lets commands write in these places alone: " + w.writable() + ". A \"Permission denied\" elsewhere is meant so.")
 	}
 	if w.references {
 		b.WriteString("\nSupport each claim with a reference path:line to a line that you have read.")

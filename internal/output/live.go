@@ -76,6 +76,9 @@ func (n *Narrator) Event(e event.Event) {
 	case event.ToolEnd:
 		if e.Failed {
 			line = fmt.Sprintf("%s failed", e.Tool)
+			if e.Error != "" {
+				line += ": " + strings.TrimPrefix(e.Error, "Error: ")
+			}
 		}
 	case event.SubAgentStart:
 		line = "started: " + e.Task

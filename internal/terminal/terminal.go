@@ -177,6 +177,10 @@ func (p *Prompt) converse(ctx context.Context, q approval.Question) (approval.An
 			if err := p.write(ctx, text); err != nil {
 				return "", err
 			}
+		default: // a habit is no answer: y, or Enter
+			if err := p.write(ctx, indent+"type one of the letters in brackets\n"); err != nil {
+				return "", err
+			}
 		}
 	}
 }

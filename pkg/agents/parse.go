@@ -188,6 +188,9 @@ func (p *parser) field(k, v *yaml.Node) error {
 	}
 	set, ok := p.setter(key)
 	if !ok {
+		if grants := strings.ToLower(k.Value); grants == "tool" || grants == "disallowed_tool" || grants == "disallowedtool" || grants == "agent" {
+			return fmt.Errorf("line %d: unknown key %q: did you mean \"%ss\"? Without it more is allowed", k.Line, k.Value, k.Value)
+		}
 		p.warn("line %d: unknown key %q", k.Line, k.Value)
 		return nil
 	}

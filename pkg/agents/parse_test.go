@@ -273,3 +273,10 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A key that is nearly one which takes away is no remark: without it the agent
+// has every tool.
+func TestNearlyTools(t *testing.T) {
+	_, err := Parse("x", []byte("---\nname: x\ndescription: d\ntool: Read\n---\nx\n"))
+	require.EqualError(t, err, `line 4: unknown key "tool": did you mean "tools"? Without it more is allowed`)
+}

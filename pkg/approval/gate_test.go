@@ -236,7 +236,7 @@ func TestAdmitAsks(t *testing.T) {
 
 	special := fake{name: "edit", effect: tool.Writes, plan: intends(tool.Intent{Special: true})}
 	_, _, err = admit(NewGate(GateConfig{Policy: Policy{Allow: []string{"edit"}}, Offered: tool.Set{special}}), "edit")
-	assert.EqualError(t, err, "edit was refused: it needs an approval of its own, for it touches secrets, .git or definitions of agents, "+
+	assert.EqualError(t, err, "edit was refused: it needs an approval of its own (edit), "+
 		"and nobody can be asked here: only --auto-approve or a person on the terminal can allow it")
 }
 

@@ -89,8 +89,8 @@ func (p Policy) Judge(in tool.Intent) (Verdict, string) {
 // nobody is the reason for refusing a call that has to be asked about.
 func nobody(in tool.Intent) string {
 	if in.Special {
-		return "it needs an approval of its own, for it touches secrets, .git or definitions of agents, and nobody can be asked here: " +
-			"only --auto-approve or a person on the terminal can allow it"
+		return fmt.Sprintf("it needs an approval of its own (%s), and nobody can be asked here: "+
+			"only --auto-approve or a person on the terminal can allow it", in.Summary)
 	}
 	return fmt.Sprintf("it needs an approval and nobody can be asked here: allow it with --allow %s, or everything with --auto-approve", in.Tool)
 }

@@ -83,7 +83,12 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 		if p := recover(); p != nil {
 			a.result = tool.Failure(fmt.Sprintf("Error: %s broke down: %v", c.Name, p))
 		}
-		l.emit(event.Event{Type: event.ToolEnd, Tool: c.Name, Failed: a.result.Failed, DurationMS: time.Since(start).Milliseconds()})
+		why := ""
+		if a.result.Failed {
+			first, _, _ := strings.Cut(strings.TrimSpace(a.result.Content), "\n")
+			why = task.Shorten(first, 200)
+		}
+		l.emit(event.Event{Type: event.ToolEnd, Tool: c.Name, Failed: a.result.Failed, Error: why, DurationMS: time.Since(start).Milliseconds()})
 	}()
 	switch {
 	case ctx.Err() != nil:

@@ -272,9 +272,9 @@ func TestToolEvents(t *testing.T) {
 			{Type: event.ToolStart, Tool: "slow", Arguments: `{"of":"slow"}`},
 			{Type: event.ToolEnd, Tool: "slow", DurationMS: 1500},
 			{Type: event.ToolStart, Tool: "panic", Arguments: `{"of":"panic"}`},
-			{Type: event.ToolEnd, Tool: "panic", Failed: true},
+			{Type: event.ToolEnd, Tool: "panic", Failed: true, Error: "Error: panic broke down: x"},
 			{Type: event.ToolStart, Tool: "nobody", Arguments: `{"of":"nobody"}`},
-			{Type: event.ToolEnd, Tool: "nobody", Failed: true},
+			{Type: event.ToolEnd, Tool: "nobody", Failed: true, Error: `Error: no tool "nobody". The tools are: slow, panic`},
 		}, rec.events)
 	})
 }
