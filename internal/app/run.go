@@ -170,7 +170,7 @@ func readSchema(path string) (json.RawMessage, error) {
 func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 	words := strings.Join(c.Args().Slice(), " ")
 	if name := commandline.Mistyped(r.commands, words); name != "" {
-		return task.Task{}, usagef("qq "+name+" is a command; as a prompt it is: qq -m "+words, "%q is no command", words)
+		return task.Task{}, usagef(fmt.Sprintf("qq %s is a command; as a prompt it is: qq -m %q", name, words), "%q is no command", words)
 	}
 	given := 0
 	for _, set := range []bool{c.IsSet("message"), c.IsSet("message-file"), words != ""} {

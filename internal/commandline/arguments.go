@@ -1,6 +1,7 @@
 package commandline
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -15,10 +16,15 @@ func Asked(args []string) []string {
 	return append(append(args[:1:1], args[2:]...), "--help")
 }
 
-// Mistyped returns the command that a prompt of one word is nearly the name of.
-// A prompt costs a call of a model, and nobody prompts "doctr".
-func Mistyped(commands []*cli.Command, word string) string {
+// Mistyped returns the command that a prompt of one word is nearly the name of,
+// or whose name and subcommand a prompt of two words nearly is. A prompt costs a
+// call of a model, and nobody prompts "doctr" or "agent list".
+func Mistyped(commands []*cli.Command, prompt string) string {
+	word, sub, two := strings.Cut(prompt, " ")
 	for _, c := range commands {
+		if two && !slices.ContainsFunc(c.Subcommands, func(s *cli.Command) bool { return s.Name == sub }) {
+			continue
+		}
 		if len(word) > 3 && word != c.Name && smetrics.JaroWinkler(word, c.Name, 0.7, 4) > 0.92 {
 			return c.Name
 		}
