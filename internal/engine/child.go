@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -92,6 +93,8 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 	}
 	if start.OneProcessor {
 		w.event = widening(w.event)
+		// It was meant for this process, not for the tests that an agent runs.
+		w.env = slices.DeleteFunc(slices.Clone(w.env), func(v string) bool { return v == oneProcessor })
 	}
 	out, err := w.do(ctx, string(text))
 	if err != nil {

@@ -120,13 +120,16 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
+// oneProcessor starts a child with one processor.
+const oneProcessor = "GOMAXPROCS=1"
+
 // childEnv is the environment of children. Most of them do nothing but wait for
 // their model: with one processor the scheduler of Go spends a tenth less on
 // looking for work that is not there. Child takes more when it needs them.
 func (e *Engine) childEnv() []string {
 	env := append(config.ChildEnv(e.cfg.Environ), e.cfg.Settings.Environ()...)
 	if e.oneProcessor = !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "GOMAXPROCS=") }); e.oneProcessor {
-		env = append(env, "GOMAXPROCS=1")
+		env = append(env, oneProcessor)
 	}
 	return env
 }
