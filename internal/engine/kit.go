@@ -100,7 +100,7 @@ type toolmaker struct {
 	host    *proc.Host
 	depth   int
 	log     *os.File // of commands, when it had to be opened early
-	// wrap confines a command where this process is not confined itself.
+	// wrap puts a command behind what keeps it in, besides what keeps in this process.
 	wrap func(proc.Command) proc.Command
 
 	delegator delegation.Delegator // nil where it may not delegate

@@ -53,13 +53,14 @@ func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (runner.Outcome, e
 		system: r.System, schema: r.Schema, maxTurns: r.MaxTurns, history: r.History, record: r.Record, live: r.Live,
 		ask: place.Approve, inbox: place.Messages,
 	}
+	confined := func(c proc.Command) proc.Command { return c }
 	if w.limits.confined {
-		confined := w.confined(e.exe)
-		w.wrap = func(c proc.Command) proc.Command {
-			c = confined(c)
-			c.Namespace = true // it ends with the root, even by SIGKILL, as what a child starts does
-			return c
-		}
+		confined = w.confined(e.exe)
+	}
+	w.wrap = func(c proc.Command) proc.Command {
+		c = confined(c)
+		c.Namespace = true // it ends with the root, even by SIGKILL, as what a child starts does
+		return c
 	}
 	tree := &tally{family: place}
 	if set.Depth+1 < set.MaxDepth {

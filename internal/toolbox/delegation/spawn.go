@@ -9,12 +9,10 @@ import (
 	"unicode/utf8"
 
 	"qq/internal/toolbox/call"
+	"qq/pkg/agents"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
-
-// maxPrompt is the longest system prompt of a temporary agent, in bytes.
-const maxPrompt = 64 << 10
 
 func (g delegation) spawnTool() tool.Tool {
 	properties := `
@@ -109,8 +107,8 @@ func temporary(prompt string, tools json.RawMessage) (*task.Temporary, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case len(prompt) > maxPrompt:
-		return nil, fmt.Errorf("system_prompt is %d bytes long, at most %d: put documents into context", len(prompt), maxPrompt)
+	case len(prompt) > agents.MaxPrompt:
+		return nil, fmt.Errorf("system_prompt is %d bytes long, at most %d: put documents into context", len(prompt), agents.MaxPrompt)
 	case !utf8.ValidString(prompt) || strings.ContainsRune(prompt, 0):
 		return nil, errors.New("system_prompt contains a character that is no text")
 	case tools != nil && len(names) == 0:
