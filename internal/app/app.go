@@ -79,14 +79,7 @@ func Main(args []string, s Streams, environ []string) int {
 // environment is NAME=value entries; the last of several counts.
 type environment []string
 
-func (e environment) get(name string) string {
-	for i := len(e) - 1; i >= 0; i-- {
-		if n, v, ok := strings.Cut(e[i], "="); ok && n == name {
-			return v
-		}
-	}
-	return ""
-}
+func (e environment) get(name string) string { return config.Getenv(e, name) }
 
 // exitError carries an exit code to Main. It deliberately lacks the method by
 // which urfave/cli would exit on its own.

@@ -5,6 +5,16 @@ import (
 	"strings"
 )
 
+// Getenv returns the value of name in environ; the last of several counts.
+func Getenv(environ []string, name string) string {
+	for _, entry := range slices.Backward(environ) {
+		if n, v, ok := strings.Cut(entry, "="); ok && n == name {
+			return v
+		}
+	}
+	return ""
+}
+
 // ChildEnv returns what a child process inherits of environ. It leaves out
 // settings of qq, which the root hands over itself, and what looks like a
 // secret, by name (OPENAI_API_KEY, PGPASSWORD, SSH_AUTH_SOCK) or by value (the

@@ -97,7 +97,9 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e.host = proc.NewHost()
-	e.astGrep = sync.OnceValue(func() string { return findAstGrep(environ(cfg.Environ).get) })
+	e.astGrep = sync.OnceValue(func() string {
+		return findAstGrep(func(name string) string { return config.Getenv(cfg.Environ, name) })
+	})
 	desk := approval.NewDesk(approval.DeskConfig{
 		Policy: policy(set), Face: cfg.Face, Timeout: approvalTimeout, Emit: e.stream.Emit, NewID: newID,
 	})
@@ -138,18 +140,6 @@ func (e *Engine) childEnv() []string {
 // them is one level deeper, as a child would be.
 func (e *Engine) rootEnv() []string {
 	return append(slices.Clone(e.cfg.Environ), fmt.Sprintf("%s=%d", childproc.DepthVar, e.cfg.Settings.Depth+1))
-}
-
-// environ is NAME=value entries; the last of several counts.
-type environ []string
-
-func (e environ) get(name string) string {
-	for _, entry := range slices.Backward(e) {
-		if n, v, ok := strings.Cut(entry, "="); ok && n == name {
-			return v
-		}
-	}
-	return ""
 }
 
 func limits(set config.Config) task.Limits {

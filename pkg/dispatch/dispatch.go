@@ -177,7 +177,7 @@ func (d *Dispatcher) launch(ctx context.Context, next supervisor.Launcher, job t
 	defer d.places.put(job.ExecutionID, nil)
 	r := next.Launch(ctx, job)
 	at.End() // what it did not wait for is part of what it did
-	r.ChangedFiles = at.with(r.ChangedFiles)
+	r.ChangedFiles = at.ChangedFiles(r.ChangedFiles)
 	if unread := len(at.messages); unread > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d messages to it were not read", unread))
 	}

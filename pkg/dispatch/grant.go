@@ -172,8 +172,9 @@ func inside(dir, sub string) bool {
 	return err == nil && info.IsDir()
 }
 
-// approve asks, where the policy wants that, whether a call may run.
-func (p *Place) approve(ctx context.Context, in tool.Intent) tool.Decision {
+// Approve decides about a call that the agent wants to make. While somebody is
+// asked, its slot is lent.
+func (p *Place) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 	desk := p.d.cfg.Desk
 	if desk == nil {
 		return tool.Decision{Allowed: true}

@@ -117,8 +117,9 @@ func (p *Place) report(files []string) {
 	}
 }
 
-// with is files, and what those have changed who worked for the agent.
-func (p *Place) with(files []string) []string {
+// ChangedFiles are files, those of the agent itself, and what those have changed
+// who worked for it.
+func (p *Place) ChangedFiles(files []string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.changed) == 0 {
@@ -128,10 +129,6 @@ func (p *Place) with(files []string) []string {
 	slices.Sort(all)
 	return slices.Compact(all)
 }
-
-// ChangedFiles are files, those of the agent itself, and what those have changed
-// who worked for it.
-func (p *Place) ChangedFiles(files []string) []string { return p.with(files) }
 
 // Delegate runs those of tasks that the agent may have done, and refuses the
 // others, each in its place.
@@ -151,7 +148,7 @@ func (p *Place) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	if len(allowed) == 0 {
 		return results // without lending and taking back a slot
 	}
-	if d := p.approve(ctx, p.intent(allowed)); !d.Allowed {
+	if d := p.Approve(ctx, p.intent(allowed)); !d.Allowed {
 		for k, t := range allowed {
 			results[at[k]] = t.Ended(task.Refused, d.Reason)
 			results[at[k]].Index = at[k]
@@ -173,7 +170,7 @@ func (p *Place) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	}
 	in := p.intent([]task.Task{granted})
 	in.Tool = "spawn_agent"
-	if d := p.approve(ctx, in); !d.Allowed {
+	if d := p.Approve(ctx, in); !d.Allowed {
 		return task.Child{}, &tool.RefusedError{Tool: in.Tool, Reason: d.Reason}
 	}
 	return p.family.Spawn(ctx, granted)
@@ -235,10 +232,6 @@ func (p *Place) Messages() []string {
 	}
 }
 
-// Approve decides about a call that the agent wants to make. While somebody is
-// asked, its slot is lent.
-func (p *Place) Approve(ctx context.Context, in tool.Intent) tool.Decision { return p.approve(ctx, in) }
-
 // Approve decides about a call that the child at work on job wants to make.
 func (d *Dispatcher) Approve(ctx context.Context, job task.Job, in tool.Intent) tool.Decision {
 	at := d.places.get(job.ExecutionID)
@@ -248,5 +241,5 @@ func (d *Dispatcher) Approve(ctx context.Context, job task.Job, in tool.Intent) 
 	case !at.agent.Allows(in.Tool):
 		return tool.Decision{Reason: "the definition of " + at.agent.Name + " does not give it this tool"}
 	}
-	return at.approve(ctx, in)
+	return at.Approve(ctx, in)
 }

@@ -98,7 +98,7 @@ func (w *Workspace) existing(path string) (string, error) {
 
 // plan says what c would do. It changes nothing.
 func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
-	in := tool.Intent{Effect: tool.Writes, Risk: c.risk(), Paths: []string{slash(c.rel)}, Summary: c.act + " " + printable(slash(c.rel))}
+	in := tool.Intent{Effect: tool.Writes, Risk: c.risk(), Paths: []string{slash(c.rel)}, Summary: c.act + " " + call.Printable(slash(c.rel))}
 	if why := w.concern(c.rel); why != "" {
 		in.Risk, in.Special = tool.High, true
 		in.Summary += ", which " + why
@@ -107,7 +107,7 @@ func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
 		// An answer that depends on the content would tell of it, unasked.
 		if c.told != nil {
 			before, after := c.told()
-			in.Preview = edit.Diff(printable(slash(c.rel)), before, after)
+			in.Preview = edit.Diff(call.Printable(slash(c.rel)), before, after)
 		}
 		return in, context.Cause(ctx)
 	}
@@ -125,7 +125,7 @@ func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
 	if err != nil {
 		return in, err
 	}
-	in.Preview = edit.Diff(printable(slash(c.rel)), old, content)
+	in.Preview = edit.Diff(call.Printable(slash(c.rel)), old, content)
 	return in, context.Cause(ctx)
 }
 
@@ -141,7 +141,7 @@ func (w *Workspace) content(path, rel string) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err = f.Stat(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, reason(err))
+		return nil, fmt.Errorf("%s: %w", path, call.Reason(err))
 	}
 	if info.Size() > store.MaxSize {
 		return nil, fmt.Errorf("%s is too large: %d bytes, at most %d can be changed", path, info.Size(), store.MaxSize)
@@ -149,7 +149,7 @@ func (w *Workspace) content(path, rel string) ([]byte, error) {
 	content := make([]byte, info.Size())
 	n, err := io.ReadFull(f, content)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-		return nil, fmt.Errorf("%s: %w", path, reason(err))
+		return nil, fmt.Errorf("%s: %w", path, call.Reason(err))
 	}
 	return content[:n], nil
 }
@@ -175,7 +175,7 @@ func (w *Workspace) perform(ctx context.Context, c *change) (call.Answer, error)
 		return call.Answer{}, err
 	}
 	if !changed {
-		return call.Answer{Text: printable(slash(c.rel)) + " has this content already: nothing was changed"}, nil
+		return call.Answer{Text: call.Printable(slash(c.rel)) + " has this content already: nothing was changed"}, nil
 	}
 	return call.Answer{Text: c.report(), Changed: []string{slash(c.rel)}}, err
 }
@@ -184,7 +184,7 @@ func (w *Workspace) perform(ctx context.Context, c *change) (call.Answer, error)
 // by now, and some files need that just they were allowed.
 func (w *Workspace) permit(ctx context.Context, c *change) error {
 	if in, ok := tool.Granted(ctx); ok && !slices.Contains(in.Paths, slash(c.rel)) {
-		return fmt.Errorf("%s leads to %s now, which is not what was approved: try again", c.path, printable(slash(c.rel)))
+		return fmt.Errorf("%s leads to %s now, which is not what was approved: try again", c.path, call.Printable(slash(c.rel)))
 	}
 	if why := w.concern(c.rel); why != "" && !granted(ctx, c.rel) {
 		return fmt.Errorf("%s %s and is not changed without an approval", c.path, why)

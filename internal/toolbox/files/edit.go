@@ -69,5 +69,5 @@ func (w *Workspace) prepareEdit(args json.RawMessage) (*change, error) {
 			return s.Apply(old), nil
 		},
 		told:   func() ([]byte, []byte) { return []byte(e.old), []byte(e.new) },
-		report: func() string { return fmt.Sprintf("edited %s, %s", printable(slash(rel)), lines) }}, nil
+		report: func() string { return fmt.Sprintf("edited %s, %s", call.Printable(slash(rel)), lines) }}, nil
 }

@@ -94,7 +94,7 @@ func (w *Workspace) grepOne(ctx context.Context, file string, s tree.Search) (tr
 		return tree.Report{}, binaryError(f, rel)
 	}
 	if err != nil {
-		return tree.Report{}, fmt.Errorf("%s: %w", file, reason(err))
+		return tree.Report{}, fmt.Errorf("%s: %w", file, call.Reason(err))
 	}
 	return found, nil
 }
@@ -149,7 +149,7 @@ func shower(p *tree.Pattern) func(file string, number int, line []byte, match bo
 				at = loc[0]
 			}
 		}
-		return printable(file) + mark + strconv.Itoa(number) + mark + " " + around(line, at)
+		return call.Printable(file) + mark + strconv.Itoa(number) + mark + " " + around(line, at)
 	}
 }
 

@@ -64,7 +64,7 @@ func (w *Workspace) listFiles(ctx context.Context, args json.RawMessage) (string
 		return "", err
 	}
 	if !isDir {
-		return printable(slash(rel)), nil
+		return call.Printable(slash(rel)), nil
 	}
 	below := len(under(rel))
 	var lines []string
@@ -75,7 +75,7 @@ func (w *Workspace) listFiles(ctx context.Context, args json.RawMessage) (string
 		case len(lines) == limit:
 			more++
 		default:
-			lines = append(lines, printable(file))
+			lines = append(lines, call.Printable(file))
 		}
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func (w *Workspace) listDirectory(ctx context.Context, args json.RawMessage) (st
 	}
 	entries, err := w.entries(rel)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", slash(rel), reason(err))
+		return "", fmt.Errorf("%s: %w", slash(rel), call.Reason(err))
 	}
 	if len(entries) == 0 {
 		return "[the folder is empty]", nil
@@ -162,13 +162,13 @@ func (w *Workspace) listDirectory(ctx context.Context, args json.RawMessage) (st
 
 // describe is the line of one entry of a folder.
 func (w *Workspace) describe(file string, e fs.DirEntry) string {
-	name := printable(e.Name())
+	name := call.Printable(e.Name())
 	switch {
 	case e.IsDir():
 		return name + "/"
 	case e.Type()&fs.ModeSymlink != 0:
 		target, _ := w.root.Readlink(file)
-		return name + " -> " + printable(target)
+		return name + " -> " + call.Printable(target)
 	case !e.Type().IsRegular():
 		return name + " (not a regular file)"
 	}

@@ -68,7 +68,7 @@ func (w *Workspace) planRead(_ context.Context, args json.RawMessage) (tool.Inte
 	if err != nil {
 		return tool.Intent{}, err
 	}
-	in := tool.Intent{Paths: []string{slash(rel)}, Summary: "read " + printable(slash(rel))}
+	in := tool.Intent{Paths: []string{slash(rel)}, Summary: "read " + call.Printable(slash(rel))}
 	if w.secret(rel) {
 		in.Risk, in.Special = tool.High, true
 		in.Summary += ", which " + looksLikeSecrets
@@ -100,7 +100,7 @@ func (w *Workspace) readFile(ctx context.Context, args json.RawMessage) (string,
 	}
 	x := excerpt{start: r.start, end: r.end}
 	if err := x.read(ctx, in); err != nil {
-		return "", fmt.Errorf("%s: %w", r.path, reason(err))
+		return "", fmt.Errorf("%s: %w", r.path, call.Reason(err))
 	}
 	if x.line < r.start && x.line > 0 {
 		return "", fmt.Errorf("%s has %d lines: start_line %d is after its end", r.path, x.line, r.start)

@@ -193,7 +193,7 @@ func (w *Workspace) unreachable(path, next string, err error) error {
 		if errors.Is(err, syscall.ENOTDIR) {
 			return fmt.Errorf("%s does not exist: %s is not a folder", path, slash(filepath.Dir(next)))
 		}
-		return fmt.Errorf("%s: %w", path, reason(err))
+		return fmt.Errorf("%s: %w", path, call.Reason(err))
 	}
 	folder := filepath.Dir(next)
 	entries, _ := w.entries(folder)
@@ -203,7 +203,7 @@ func (w *Workspace) unreachable(path, next string, err error) error {
 	}
 	similar := nearest(filepath.Base(next), names, 3)
 	for i, n := range similar {
-		similar[i] = printable(slash(filepath.Join(folder, n)))
+		similar[i] = call.Printable(slash(filepath.Join(folder, n)))
 	}
 	switch {
 	case len(similar) > 0:
@@ -254,7 +254,7 @@ func (w *Workspace) openFound(path, rel string, info fs.FileInfo) (*os.File, err
 	for range maxReplaced {
 		f, err := w.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, reason(err))
+			return nil, fmt.Errorf("%s: %w", path, call.Reason(err))
 		}
 		if opened, err := f.Stat(); err == nil && os.SameFile(info, opened) {
 			return f, nil
@@ -277,21 +277,4 @@ func (w *Workspace) entries(rel string) ([]fs.DirEntry, error) {
 	return f.ReadDir(-1)
 }
 
-// reason drops the operation and the path from err: the path is said already,
-// as the model wrote it.
-func reason(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	return err
-}
-
 func slash(path string) string { return filepath.ToSlash(path) }
-
-// printable keeps one path on one line.
-func printable(path string) string {
-	if strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fmt.Sprintf("%q", path)
-	}
-	return path
-}

@@ -75,7 +75,7 @@ func creation(path, rel, content string) *change {
 		make: func([]byte) ([]byte, error) { return []byte(content), nil },
 		told: func() ([]byte, []byte) { return nil, []byte(content) },
 		report: func() string {
-			return fmt.Sprintf("created %s: %s", printable(slash(rel)), plural(countLines([]byte(content)), "line"))
+			return fmt.Sprintf("created %s: %s", call.Printable(slash(rel)), plural(countLines([]byte(content)), "line"))
 		}}
 }
 
@@ -107,7 +107,7 @@ func (w *Workspace) prepareWrite(args json.RawMessage) (*change, error) {
 		},
 		told: func() ([]byte, []byte) { return nil, []byte(content) },
 		report: func() string {
-			return fmt.Sprintf("wrote %s: %s", printable(slash(rel)), plural(countLines([]byte(content)), "line"))
+			return fmt.Sprintf("wrote %s: %s", call.Printable(slash(rel)), plural(countLines([]byte(content)), "line"))
 		}}, nil
 }
 
@@ -120,14 +120,14 @@ func (w *Workspace) prepareDelete(args json.RawMessage) (*change, error) {
 		return nil, call.Missing("path")
 	}
 	if target, ok := w.link(path); ok {
-		return nil, fmt.Errorf("%s is a link to %s: links are not deleted, only files", path, printable(target))
+		return nil, fmt.Errorf("%s is a link to %s: links are not deleted, only files", path, call.Printable(target))
 	}
 	rel, err := w.existing(path)
 	if err != nil {
 		return nil, err
 	}
 	return &change{act: "delete", path: path, rel: rel,
-		report: func() string { return "deleted " + printable(slash(rel)) }}, nil
+		report: func() string { return "deleted " + call.Printable(slash(rel)) }}, nil
 }
 
 // link returns where path leads to, if its last part is a link.

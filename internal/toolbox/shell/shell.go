@@ -24,7 +24,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -138,7 +137,7 @@ func (s *shell) request(args json.RawMessage) (request, error) {
 func inside(root, dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(root)
 	if err != nil {
-		return "", fmt.Errorf("the working directory: %w", reason(err))
+		return "", fmt.Errorf("the working directory: %w", call.Reason(err))
 	}
 	if dir == "" {
 		return real, nil
@@ -148,7 +147,7 @@ func inside(root, dir string) (string, error) {
 		path = filepath.Join(real, path)
 	}
 	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return "", fmt.Errorf("working_dir %s: %w", dir, reason(err))
+		return "", fmt.Errorf("working_dir %s: %w", dir, call.Reason(err))
 	}
 	if rel, err := filepath.Rel(real, path); err != nil || !filepath.IsLocal(rel) {
 		return "", fmt.Errorf("working_dir %s is outside the working directory: use a folder inside it, relative to it", dir)
@@ -157,14 +156,6 @@ func inside(root, dir string) (string, error) {
 		return "", fmt.Errorf("working_dir %s is not a folder", dir)
 	}
 	return path, nil
-}
-
-// reason drops the operation and the path from err: the path is said already.
-func reason(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	return err
 }
 
 func (s *shell) intent(_ context.Context, args json.RawMessage) (tool.Intent, error) {

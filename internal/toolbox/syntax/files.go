@@ -17,6 +17,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"qq/internal/toolbox/call"
 	"qq/internal/toolbox/tree"
 )
 
@@ -109,7 +110,7 @@ func (c Config) locate(name string) (string, bool, error) {
 	outside := fmt.Errorf("%s is outside the working directory: use a path inside it, relative to it", name)
 	home, err := filepath.EvalSymlinks(c.Dir)
 	if err != nil {
-		return "", false, fmt.Errorf("the working directory: %w", reason(err))
+		return "", false, fmt.Errorf("the working directory: %w", call.Reason(err))
 	}
 	full := name
 	if !filepath.IsAbs(name) {
@@ -123,7 +124,7 @@ func (c Config) locate(name string) (string, bool, error) {
 		return "", false, fmt.Errorf("%s does not exist", name)
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("%s: %w", name, reason(err))
+		return "", false, fmt.Errorf("%s: %w", name, call.Reason(err))
 	}
 	rel, err := filepath.Rel(home, real)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -132,7 +133,7 @@ func (c Config) locate(name string) (string, bool, error) {
 	info, err := c.Root.Stat(rel)
 	switch {
 	case err != nil:
-		return "", false, fmt.Errorf("%s: %w", name, reason(err))
+		return "", false, fmt.Errorf("%s: %w", name, call.Reason(err))
 	case !info.IsDir() && !info.Mode().IsRegular():
 		return "", false, fmt.Errorf("%s is not a regular file", name)
 	}
@@ -143,14 +144,14 @@ func (c Config) locate(name string) (string, bool, error) {
 func (c Config) read(file string) ([]byte, error) {
 	info, err := c.Root.Lstat(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, reason(err))
+		return nil, fmt.Errorf("%s: %w", file, call.Reason(err))
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
 		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", file, maxFile)
 	}
 	f, err := c.Root.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, reason(err))
+		return nil, fmt.Errorf("%s: %w", file, call.Reason(err))
 	}
 	defer f.Close()
 	// Somebody may have put something else there meanwhile.
@@ -163,12 +164,4 @@ func (c Config) read(file string) ([]byte, error) {
 // errMoved says that a file is no longer what the program read.
 func errMoved(file string) error {
 	return fmt.Errorf("%s changed while it was searched: try again", file)
-}
-
-// reason drops the operation and the path from err.
-func reason(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	return err
 }

@@ -58,7 +58,7 @@ func (c Config) replace(ctx context.Context, args json.RawMessage) (call.Answer,
 			continue
 		}
 		a.Changed = append(a.Changed, ch.file)
-		done = append(done, fmt.Sprintf("%s: %d replaced", printable(ch.file), len(ch.edits)))
+		done = append(done, fmt.Sprintf("%s: %d replaced", call.Printable(ch.file), len(ch.edits)))
 		if err != nil {
 			done = append(done, "["+err.Error()+"]")
 		}
@@ -90,7 +90,7 @@ func (c Config) replaceIntent(ctx context.Context, args json.RawMessage) (tool.I
 		places += len(ch.edits)
 		if why := c.concern(ch.file); why != "" {
 			in.Risk, in.Special = tool.High, true
-			fmt.Fprintf(&special, ", of which %s %s", printable(ch.file), why)
+			fmt.Fprintf(&special, ", of which %s %s", call.Printable(ch.file), why)
 		}
 		if diff.Len() > maxPreview {
 			continue
@@ -182,7 +182,7 @@ func (c Config) permit(ctx context.Context, changes []change) error {
 	in, granted := tool.Granted(ctx)
 	for _, ch := range changes {
 		if why := c.concern(ch.file); why != "" && !in.Special {
-			return fmt.Errorf("%s %s and is not changed without an approval: nothing was changed", printable(ch.file), why)
+			return fmt.Errorf("%s %s and is not changed without an approval: nothing was changed", call.Printable(ch.file), why)
 		}
 		if granted && !slices.Contains(in.Paths, ch.file) {
 			return fmt.Errorf("%s did not match when this was allowed and does now: nothing was changed, call again", ch.file)

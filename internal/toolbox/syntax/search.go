@@ -112,7 +112,7 @@ func (m match) show(content []byte) string {
 	if end := m.Range.End.Line + 1; end > number {
 		text += fmt.Sprintf(" [to line %d]", end)
 	}
-	return fmt.Sprintf("%s:%d: %s", printable(m.File), number, text)
+	return fmt.Sprintf("%s:%d: %s", call.Printable(m.File), number, text)
 }
 
 // around is line, or of a long one the part from shortly before the byte at.
@@ -138,12 +138,4 @@ func cut(text string, n int) string {
 		}
 	}
 	return text
-}
-
-// printable keeps one path on one line.
-func printable(path string) string {
-	if strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fmt.Sprintf("%q", path)
-	}
-	return path
 }
