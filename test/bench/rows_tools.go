@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"qq/test/terminal"
 )
 
 // step is a task for the model "script" of the server: call this tool so often.
@@ -159,7 +161,7 @@ func (b *bench) fetches(ctx context.Context, work step, n int, ask bool) ([]time
 
 // playAsked is play with a person at a terminal, who has one answer to give.
 func (b *bench) playAsked(ctx context.Context, c command, s step, answer string, args ...string) ([]byte, error) {
-	person, program, err := openTerminal()
+	person, program, err := terminal.Open()
 	if err != nil {
 		return nil, err
 	}

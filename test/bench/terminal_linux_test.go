@@ -10,12 +10,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qq/test/terminal"
 )
 
 // TestTerminal: a question is answered once it stands there, and who waits for
 // one that never comes is told to stop.
 func TestTerminal(t *testing.T) {
-	person, program, err := openTerminal()
+	person, program, err := terminal.Open()
 	require.NoError(t, err)
 	defer program.Close()
 	answered := make(chan error, 1)

@@ -3,7 +3,6 @@ package scenario
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,10 +12,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qq/test/terminal"
 )
 
 // screenTimeout is how long a qq may be on a terminal: one that asks more than
@@ -38,7 +38,7 @@ type screen struct {
 // onTerminal starts qq on a terminal of its own.
 func (w *world) onTerminal(args ...string) *screen {
 	w.t.Helper()
-	person, program, err := openTerminal()
+	person, program, err := terminal.Open()
 	require.NoError(w.t, err)
 	defer program.Close()
 	ctx, cancel := context.WithTimeout(w.t.Context(), screenTimeout)
@@ -53,27 +53,6 @@ func (w *world) onTerminal(args ...string) *screen {
 		_, _ = io.Copy(&locked{&s.mu, &s.shown}, person) // ends with EIO when nobody has the other end any more
 	})
 	return s
-}
-
-// openTerminal makes a pseudo-terminal: the end of a person and that of a
-// program.
-func openTerminal() (person, program *os.File, err error) {
-	fd, err := syscall.Open("/dev/ptmx", syscall.O_RDWR|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, os.NewSyscallError("open /dev/ptmx", err)
-	}
-	person = os.NewFile(uintptr(fd), "/dev/ptmx")
-	var unlock, number int32
-	for request, value := range map[uintptr]*int32{syscall.TIOCSPTLCK: &unlock, syscall.TIOCGPTN: &number} {
-		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(value))); errno != 0 {
-			return nil, nil, errors.Join(os.NewSyscallError("make a terminal", errno), person.Close())
-		}
-	}
-	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		return nil, nil, errors.Join(err, person.Close())
-	}
-	return person, program, nil
 }
 
 // text is all that was shown until now.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qq/test/terminal"
 )
 
 // reachForParent tries to open each descriptor of the process that started the
@@ -39,22 +41,22 @@ func TestBreakoutToOthers(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				w, m := newWorkShellWorld(t)
-				person, terminal, err := openTerminal()
+				person, screen, err := terminal.Open()
 				require.NoError(t, err)
 				defer person.Close()
-				defer terminal.Close()
+				defer screen.Close()
 				const secret = "canary-8d21b0f4"
 				s := workShell{place: place, readOnly: readOnly, env: []string{"FAKE_API_KEY=" + secret}}
 				answers := s.run(t, w, m, []string{
-					"echo painted > " + terminal.Name(),
-					"stty -F " + terminal.Name() + " -echo",
+					"echo painted > " + screen.Name(),
+					"stty -F " + screen.Name() + " -echo",
 					`cat /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' | grep -a FAKE_API; echo looked`,
 					reachForParent,
 					`echo out > /dev/stdout; echo err > /dev/stderr; echo tty > /dev/tty`,
 				})
 				assert.Contains(t, answers[0], "ermission denied")
 				assert.Contains(t, answers[1], "ermission denied")
-				_, err = io.WriteString(terminal, "end")
+				_, err = io.WriteString(screen, "end")
 				require.NoError(t, err)
 				shown := make([]byte, 100)
 				n, err := person.Read(shown)
