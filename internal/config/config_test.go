@@ -49,7 +49,7 @@ func TestDefaults(t *testing.T) {
 		assert.Equal(t, "default", c.Source(s.Name), s.Name)
 	}
 	c.from = nil
-	assert.Equal(t, Config{ChildTimeout: 300 * time.Second, MaxParallel: 5, MaxDepth: 3, MaxChildren: 200, MaxOutput: 50000,
+	assert.Equal(t, Config{IdleTimeout: 300 * time.Second, Retries: 2, KeepRuns: 30, ChildTimeout: 300 * time.Second, MaxParallel: 5, MaxDepth: 3, MaxChildren: 200, MaxOutput: 50000,
 		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", Approve: "ask", Home: state, LogDir: filepath.Join(state, "logs")}, c)
 }
 

@@ -52,6 +52,21 @@ func Settings() []Setting {
 		{Name: "QQ_CHILD_TIMEOUT", Default: "300", Kind: Seconds, Flag: "timeout",
 			Doc:   "seconds of run time for one child; 0 is no limit",
 			field: func(c *Config) any { return &c.ChildTimeout }},
+		{Name: "QQ_IDLE_TIMEOUT", Default: "300", Kind: Seconds, Flag: "idle-timeout",
+			Doc:   "seconds without any activity of a running child; waiting for the model, an approval or its own children does not count; 0 is no limit",
+			field: func(c *Config) any { return &c.IdleTimeout }},
+		{Name: "QQ_RETRIES", Default: "2", Kind: Count, Flag: "retries",
+			Doc:   "more attempts after the first, for faults that may pass",
+			field: func(c *Config) any { return &c.Retries }},
+		{Name: "QQ_MAX_TOKENS", Default: "0", Kind: Count, Flag: "max-tokens",
+			Doc:   "tokens, in and out, for the whole tree; 0 is no limit",
+			field: func(c *Config) any { return &c.MaxTokens }},
+		{Name: "QQ_SPAWN_RATE", Default: "0", Kind: Count,
+			Doc:   "children that agents may start in a minute; 0 is no limit",
+			field: func(c *Config) any { return &c.SpawnRate }},
+		{Name: "QQ_KEEP_RUNS", Default: "30", Kind: Count,
+			Doc:   "days that a finished run stays in the ledger; 0 keeps it for ever",
+			field: func(c *Config) any { return &c.KeepRuns }},
 		{Name: "QQ_MAX_PARALLEL", Default: "5", Kind: Count, Min: 1, Flag: "jobs",
 			Doc:   "children at work at once, in the whole tree (one that waits for its own children is not at work)",
 			field: func(c *Config) any { return &c.MaxParallel }},
@@ -163,6 +178,11 @@ func EnvExample() string {
 // Config is the value of every setting. Only [Load] makes one.
 type Config struct {
 	ChildTimeout time.Duration // 0 is no limit
+	IdleTimeout  time.Duration // 0 is no limit
+	Retries      int
+	MaxTokens    int // 0 is no limit
+	SpawnRate    int // a minute; 0 is no limit
+	KeepRuns     int // days; 0 is for ever
 	MaxParallel  int
 	MaxDepth     int
 	MaxChildren  int

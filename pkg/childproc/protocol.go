@@ -10,6 +10,7 @@ import (
 
 	"qq/pkg/agents"
 	"qq/pkg/event"
+	"qq/pkg/llm"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -51,8 +52,8 @@ const (
 // ignored: a newer end may say more than an older one understands.
 type Type string
 
-// Frames: start, answer, message and cancel go down; hello, event, ask, changed
-// and result go up.
+// Frames: start, answer, message and cancel go down; hello, event, ask, changed,
+// active, leave, effects and result go up.
 const (
 	TypeStart   Type = "start"
 	TypeAnswer  Type = "answer"
@@ -62,6 +63,9 @@ const (
 	TypeEvent   Type = "event"
 	TypeAsk     Type = "ask"
 	TypeChanged Type = "changed"
+	TypeActive  Type = "active"
+	TypeLeave   Type = "leave"
+	TypeEffects Type = "effects"
 	TypeResult  Type = "result"
 )
 
@@ -77,6 +81,9 @@ type Frame struct {
 	Event   *event.Event
 	Ask     *Ask
 	Changed *Changed
+	Active  *Active
+	Leave   *Leave
+	Effects *Effects
 	Result  *Result
 }
 
@@ -111,6 +118,18 @@ type Start struct {
 	Targets []string `json:"targets,omitempty"`
 	// References says that the answer must refer to lines of files.
 	References bool `json:"references,omitempty"`
+	// Permit says that one request to the model may be sent without asking: the
+	// permit with the id 0.
+	Permit bool `json:"permit,omitempty"`
+	// IdleMS is the time without any activity after which the root ends the child,
+	// in milliseconds; 0 is no limit. The child reports activity well within it.
+	IdleMS int64 `json:"idle_ms,omitempty"`
+	// Retries is how often a request to the model is repeated.
+	Retries int `json:"retries,omitempty"`
+	// Reads asks for the calls by which the child reads.
+	Reads bool `json:"reads,omitempty"`
+	// Traceparent is the W3C trace context of the child, for what it starts.
+	Traceparent string `json:"traceparent,omitempty"`
 	// Setup is what only the application reads: the model, the settings of tools.
 	Setup json.RawMessage `json:"setup"`
 }
@@ -125,7 +144,31 @@ type Ask struct {
 	Terminate string       `json:"terminate,omitempty"`
 	Send      *Send        `json:"send,omitempty"`
 	Approve   *tool.Intent `json:"approve,omitempty"`
+	Enter     *Enter       `json:"enter,omitempty"`
 }
+
+// Enter asks for a permit to send a request to a model. The permit has the id of
+// the Ask.
+type Enter struct {
+	Model string `json:"model"`
+}
+
+// Leave gives a permit back.
+type Leave struct {
+	ID     int64      `json:"id"`
+	Report llm.Report `json:"report"`
+}
+
+// Active says that something happens: a token, a tool. It is sent now and then
+// while it does.
+type Active struct {
+	// Permits are those whose requests have been answered to since the last time.
+	Permits []int64 `json:"permits,omitempty"`
+}
+
+// Effects says, before the first time, that the child is about to do what reading
+// does not undo.
+type Effects struct{}
 
 // Wait asks for the results of children in the background: see [task.Family].
 type Wait struct {
@@ -185,12 +228,22 @@ type Answer struct {
 	Decision *tool.Decision `json:"decision,omitempty"`
 	Error    string         `json:"error,omitempty"`
 	Refused  string         `json:"refused,omitempty"` // the tool that was refused; Error says why
+	Fault    *Fault         `json:"fault,omitempty"`   // why there is no permit
 	Last     bool           `json:"last,omitempty"`
+}
+
+// Fault is an [llm.Error] on its way to a child.
+type Fault struct {
+	Kind    llm.Kind `json:"kind"`
+	Problem string   `json:"problem"`
+	Hint    string   `json:"hint,omitempty"`
 }
 
 // Cancel asks a child to end now and to hand back what it has.
 type Cancel struct {
 	Reason string `json:"reason,omitempty"`
+	// GraceMS is what it gets for that, in milliseconds, before a signal follows.
+	GraceMS int64 `json:"grace_ms,omitempty"`
 }
 
 // Result is the last frame of a child: how its task ended. The answer itself is
@@ -203,6 +256,8 @@ type Result struct {
 	ChangedFiles []string        `json:"changed_files,omitempty"`
 	Structured   json.RawMessage `json:"structured,omitempty"`
 	Warnings     []string        `json:"warnings,omitempty"`
+	Repeats      int             `json:"repeats,omitempty"` // requests to the model that were sent again
+	Reads        []task.Read     `json:"reads,omitempty"`   // where they were asked for and it did nothing else
 }
 
 // What can be wrong with a frame. After either of them nothing more can be read
@@ -277,6 +332,12 @@ func (f Frame) whole() bool {
 		return f.Ask != nil
 	case TypeChanged:
 		return f.Changed != nil
+	case TypeActive:
+		return f.Active != nil
+	case TypeLeave:
+		return f.Leave != nil
+	case TypeEffects:
+		return f.Effects != nil
 	case TypeResult:
 		return f.Result != nil && f.Result.Status.Final()
 	case "":
@@ -304,6 +365,12 @@ func (f *Frame) payload() any {
 		return &f.Ask
 	case TypeChanged:
 		return &f.Changed
+	case TypeActive:
+		return &f.Active
+	case TypeLeave:
+		return &f.Leave
+	case TypeEffects:
+		return &f.Effects
 	case TypeResult:
 		return &f.Result
 	}
@@ -336,6 +403,9 @@ type envelope struct {
 	Event   json.RawMessage `json:"event"`
 	Ask     json.RawMessage `json:"ask"`
 	Changed json.RawMessage `json:"changed"`
+	Active  json.RawMessage `json:"active"`
+	Leave   json.RawMessage `json:"leave"`
+	Effects json.RawMessage `json:"effects"`
 	Result  json.RawMessage `json:"result"`
 }
 
@@ -349,7 +419,7 @@ func decode(line []byte) (Frame, error) {
 	f := Frame{Type: e.Type}
 	content := map[Type]json.RawMessage{
 		TypeStart: e.Start, TypeAnswer: e.Answer, TypeMessage: e.Message, TypeCancel: e.Cancel,
-		TypeHello: e.Hello, TypeEvent: e.Event, TypeAsk: e.Ask, TypeChanged: e.Changed, TypeResult: e.Result,
+		TypeHello: e.Hello, TypeEvent: e.Event, TypeAsk: e.Ask, TypeChanged: e.Changed, TypeActive: e.Active, TypeLeave: e.Leave, TypeEffects: e.Effects, TypeResult: e.Result,
 	}[f.Type]
 	if content == nil {
 		return f, nil

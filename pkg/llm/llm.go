@@ -11,6 +11,7 @@ package llm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -72,6 +73,7 @@ type Response struct {
 	Message Message
 	Usage   task.Usage
 	Stop    Stop
+	Timing  Timing
 }
 
 // Backend answers requests. It may be used by several goroutines at once.
@@ -94,6 +96,8 @@ const (
 	Rejected        Kind = "rejected"         // the request is wrong: no use to repeat it
 	Unsupported     Kind = "unsupported"      // this backend cannot do that
 	Server          Kind = "server"           // the server failed
+	Open            Kind = "open"             // not sent: the circuit breaker of the server is open
+	Spent           Kind = "spent"            // not sent: the budget of tokens is used up
 )
 
 // Error is a failure of a model or its server.
@@ -115,11 +119,20 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// Passing reports whether the same request may succeed later.
+func (e *Error) Passing() bool {
+	return e.Kind == Unreachable || e.Kind == Busy || e.Kind == BrokenStream
+}
+
+func asError(err error) (*Error, bool) { return errors.AsType[*Error](err) }
+
 // TaskStatus is the status of a task that ended by e.
 func (e *Error) TaskStatus() task.Status {
 	switch e.Kind {
-	case Unreachable, Busy:
+	case Unreachable, Busy, Open:
 		return task.Unavailable
+	case Spent:
+		return task.Limit
 	case BrokenStream:
 		return task.Broken
 	case UnknownModel:

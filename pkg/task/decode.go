@@ -89,6 +89,8 @@ func (t *Task) set(key string, value json.RawMessage) error {
 		return nil
 	case "require_file_references":
 		dst, want = &t.RequireFileReferences, "true or false"
+	case "idempotent":
+		dst, want = &t.Idempotent, "true or false"
 	case "targets":
 		dst, want = &t.Targets, "a list of texts"
 	case "needs", "priority":
@@ -171,7 +173,7 @@ func kind(data []byte) byte {
 
 func keys() []string {
 	return []string{"task", "agent", "id", "context", "timeout", "model", "read_only", "schema", "working_dir",
-		"targets", "require_file_references"}
+		"targets", "require_file_references", "idempotent"}
 }
 
 func unknownKey(key string) error {

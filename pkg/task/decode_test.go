@@ -24,7 +24,7 @@ func TestDecode(t *testing.T) {
 // Whatever a Task can hold, Decode knows.
 func TestDecodeKnowsEveryKey(t *testing.T) {
 	full := Task{Text: "t", Agent: "a", ID: "i", Context: "c", Timeout: 1, Model: "m", ReadOnly: true,
-		Schema: json.RawMessage(`{}`), WorkingDir: "w", Targets: []string{"a/*.go"}, RequireFileReferences: true}
+		Schema: json.RawMessage(`{}`), WorkingDir: "w", Targets: []string{"a/*.go"}, RequireFileReferences: true, Idempotent: true}
 	data, err := json.Marshal(full)
 	require.NoError(t, err)
 	got, err := Decode(data)
@@ -62,9 +62,9 @@ func TestDecodeErrors(t *testing.T) {
 		`{"task":"x","needs":[]}`:         `"needs" is not supported by this version`,
 		`{"task":"x","targets":"a"}`:      `"targets" must be a list of texts`,
 		`{"task":"x","priority":1}`:       `"priority" is not supported by this version`,
-		`{"task":"x","readonly":true}`:    `unknown key "readonly", did you mean "read_only"? (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, require_file_references)`,
-		`{"Task":"x"}`:                    `unknown key "Task", did you mean "task"? (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, require_file_references)`,
-		`{"task":"x","colour":1}`:         `unknown key "colour" (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, require_file_references)`,
+		`{"task":"x","readonly":true}`:    `unknown key "readonly", did you mean "read_only"? (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, require_file_references, idempotent)`,
+		`{"Task":"x"}`:                    `unknown key "Task", did you mean "task"? (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, require_file_references, idempotent)`,
+		`{"task":"x","colour":1}`:         `unknown key "colour" (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, require_file_references, idempotent)`,
 		`{"task":"x","require_file_references":1}`: `"require_file_references" must be true or false`,
 	} {
 		_, err := Decode([]byte(data))
@@ -96,7 +96,7 @@ func TestDecodeList(t *testing.T) {
 		`[{"task":"a"},{"task":"b"},{"task":"c"},{"task":"d","timeout":"x"}]`: `task 3: "timeout" must be a number`,
 		`[{"task":"a"},"b"]`:        `task 1: must be a JSON object`,
 		`[{"task":"a"}, null]`:      `task 1: must be a JSON object`,
-		`[{"task":"a"},{"tsk":""}]`: `task 1: unknown key "tsk", did you mean "task"? (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, require_file_references)`,
+		`[{"task":"a"},{"tsk":""}]`: `task 1: unknown key "tsk", did you mean "task"? (known: task, agent, id, context, timeout, model, read_only, schema, working_dir, targets, require_file_references, idempotent)`,
 		"[{\"task\":\"a\"},\n":      `not valid JSON: line 2: unexpected end of JSON input`,
 	} {
 		_, err := DecodeList([]byte(data))

@@ -27,6 +27,9 @@ const (
 	Unavailable Status = "unavailable"   // the model server cannot be reached, or may recover
 	Limit       Status = "limit"         // depth, children or tokens
 	Misused     Status = "usage"         // the task or the configuration is wrong
+	// UnknownOutcome is the end of a child that died when it may have had side
+	// effects: it was not repeated.
+	UnknownOutcome Status = "unknown_outcome"
 )
 
 // ExitCode is the exit code of a qq whose one task ended with s.
@@ -52,7 +55,7 @@ func (s Status) ExitCode() int {
 func (s Status) Final() bool {
 	switch s {
 	case Completed, Failed, Timeout, Idle, Cancelled, Refused, Interrupted, TurnLimit, Empty, Broken, NoResult, Killed,
-		Unavailable, Limit, Misused:
+		Unavailable, Limit, Misused, UnknownOutcome:
 		return true
 	}
 	return false

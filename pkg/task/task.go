@@ -55,6 +55,9 @@ type Task struct {
 	// to lines that exist.
 	RequireFileReferences bool `json:"require_file_references,omitempty"`
 
+	// Idempotent says that doing the task twice does no harm: it is repeated after
+	// a fault although it may have had side effects.
+	Idempotent bool `json:"idempotent,omitempty"`
 	// Temporary is an agent made for this task alone, instead of a registered
 	// one. A person's tasks have none: only the tool spawn_agent makes it.
 	Temporary *Temporary `json:"temporary,omitempty"`
@@ -142,8 +145,23 @@ type Result struct {
 	BatchID           string          `json:"batch_id,omitempty"`
 	ChangedFiles      []string        `json:"changed_files,omitempty"`
 	Structured        json.RawMessage `json:"structured,omitempty"`
+	// Cached says that nothing was run: an earlier result of the same task holds.
+	Cached bool `json:"cached,omitempty"`
 	// Warnings are remarks on a result that does not fail for them.
 	Warnings []string `json:"warnings,omitempty"`
+	// Effects says that whoever worked on the task began something that reading
+	// does not undo: a write, a command, a request to the network.
+	Effects bool `json:"-"`
+	// Reads are the calls by which the task read, when all that it did was read.
+	Reads []Read `json:"-"`
+}
+
+// Read is one call of a tool that only reads, and what it came to: while that is
+// the same, so is what the task knew.
+type Read struct {
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	Digest    string          `json:"digest"` // of the content of the result, SHA-256 in hex
 }
 
 // Ended returns a Result of t with the status and, unless that is success, the
@@ -183,6 +201,9 @@ type Limits struct {
 	MaxDepth     int           // depth at which spawning fails
 	MaxChildren  int           // children that agents may start in one run
 	MaxOutput    int           // characters of one output that are handed on
+	MaxTokens    int           // of the whole tree; 0 is no limit
+	SpawnRate    int           // children that agents may start in a minute; 0 is no limit
+	Retries      int           // attempts after the first
 }
 
 // Shorten returns s on one line, cut to n characters with "..." at the end.
@@ -247,6 +268,7 @@ type Job struct {
 	ExecutionID string
 	Parent      string // execution id of the agent that asked; empty for the root
 	BatchID     string
+	Index       int           // in its batch or its delegation
 	Depth       int           // 1 for a child of the root
 	Deadline    time.Time     // zero is none
 	Allowed     time.Duration // what the deadline allowed at the start; zero is without bound
@@ -256,8 +278,19 @@ type Job struct {
 	// Family is what this job may ask about children in the background; nil where
 	// there are none.
 	Family Family
-	// Pause runs f while this job is not at work: its slot is lent meanwhile.
+	// Attempt counts from 1.
+	Attempt int
+	// Pause runs f while this job is not at work: its slot is lent meanwhile, and
+	// it does not count as idle.
 	Pause func(ctx context.Context, f func())
+	// Queue runs f, which waits for others than its own children: neither the run
+	// time nor the idle time passes meanwhile, nor the run time of those above.
+	Queue func(f func())
+	// Spare gives back run time that was spent waiting for others, as Queue does
+	// beforehand.
+	Spare func(time.Duration)
+	// Active says that something happened: the idle time begins anew.
+	Active func()
 	// Messages are texts for the agent; nil brings none.
 	Messages <-chan string
 }

@@ -106,7 +106,7 @@ func TestUsageAdd(t *testing.T) {
 func ends() map[Status]int {
 	return map[Status]int{
 		Completed: 0, Failed: 1, Timeout: 124, Idle: 124, Cancelled: 130, Refused: 1, Interrupted: 130, TurnLimit: 1, Empty: 1,
-		Broken: 3, NoResult: 1, Killed: 1, Unavailable: 3, Limit: 5, Misused: 2,
+		Broken: 3, NoResult: 1, Killed: 1, Unavailable: 3, Limit: 5, Misused: 2, UnknownOutcome: 1,
 	}
 }
 
