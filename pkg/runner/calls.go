@@ -104,9 +104,23 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 		a.result = tool.Failure("Error: " + err.Error())
 		return
 	}
+	spec := t.Spec()
+	if l.cfg.Effects != nil && (spec.Effect == tool.Writes || spec.Effect == tool.Executes) {
+		l.acted.Do(l.cfg.Effects)
+	}
 	a.result = t.Run(ctx, c.Arguments)
 	a.refused = a.result.Refused
 	l.changed(a.result.Changed)
+	l.ran(spec, a)
+}
+
+// ran tells of a call that was carried out.
+func (l *loop) ran(s tool.Spec, a *attempt) {
+	if l.cfg.Ran != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.cfg.Ran(s, a.call, a.result)
+	}
 }
 
 // admit asks the gate; without one, every tool of the agent may run.

@@ -32,6 +32,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"qq/pkg/event"
 	"qq/pkg/llm"
@@ -70,6 +71,17 @@ type Config struct {
 	// Changed is told of files that a call changed as soon as it returns, one call
 	// at a time; nil is not told.
 	Changed func(paths []string)
+	// Effects is told right before the first call of a tool that writes or executes;
+	// nil is not told.
+	Effects func()
+	// Ran is told of each call that a tool was run for, one at a time and after it;
+	// nil is not told.
+	Ran func(s tool.Spec, c tool.Call, r tool.Result)
+	// Farewell is asked for a last word when ctx ends before there is an answer and
+	// the agent has found something out; Grace says how long it may take, given why
+	// ctx ended, and 0 is not at all. Nil is not asked.
+	Farewell llm.Backend
+	Grace    func(cause error) time.Duration
 	// Event takes tool events, several at once where several tools run; nil drops
 	// them.
 	Event func(event.Event)
@@ -103,6 +115,7 @@ type loop struct {
 	reminded bool // of what is pending
 	out      Outcome
 	mu       sync.Mutex // guards out.ChangedFiles while calls run
+	acted    sync.Once  // Effects was told
 }
 
 // Run continues the conversation history with the user message text until the
@@ -280,12 +293,33 @@ func (l *loop) warn() {
 // broke ends the run with an error of the model, or because of ctx.
 func (l *loop) broke(ctx context.Context, err error) Outcome {
 	if ctx.Err() != nil {
+		l.farewell(ctx)
 		return l.end(task.Interrupted, context.Cause(ctx))
 	}
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return l.end(e.TaskStatus(), err)
 	}
 	return l.end(task.Failed, err)
+}
+
+// farewell asks what the agent has found out so far, when it was stopped behind
+// the result of a tool. What it is worth to wait for is short: an error is no
+// answer, and changes nothing.
+func (l *loop) farewell(ctx context.Context) {
+	if l.cfg.Farewell == nil || l.messages[len(l.messages)-1].Role != llm.ToolRole {
+		return
+	}
+	d := l.cfg.Grace(context.Cause(ctx))
+	if d <= 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d)
+	defer cancel()
+	l.say("Your time is up. Answer now, without tools and in a few sentences, with what you have. Say what is missing.")
+	l.cfg.Backend = l.cfg.Farewell
+	if _, err := l.ask(ctx, llm.Request{System: l.cfg.System, Messages: l.messages, MaxTokens: l.cfg.MaxTokens}, false); err == nil {
+		l.turnEnd(true)
+	}
 }
 
 func (l *loop) end(s task.Status, err error) Outcome {

@@ -149,8 +149,8 @@ type Result struct {
 	Cached bool `json:"cached,omitempty"`
 	// Warnings are remarks on a result that does not fail for them.
 	Warnings []string `json:"warnings,omitempty"`
-	// Effects says that whoever worked on the task began something that reading
-	// does not undo: a write, a command, a request to the network.
+	// Effects says that whoever worked on the task began something that cannot be
+	// taken back by not looking at it: a write, a command.
 	Effects bool `json:"-"`
 	// Reads are the calls by which the task read, when all that it did was read.
 	Reads []Read `json:"-"`
