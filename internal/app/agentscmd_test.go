@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/definitions"
 	"qq/pkg/agents"
 )
 
@@ -20,7 +21,7 @@ func TestAgentAsItTakesEffect(t *testing.T) {
 		"can_delegate: true\nrole: information-gathering\nagents: []\nmcp_servers: {x: {command: y}}\nmodel: ollama:m\ntimeout: 90\n---\nLead.\n")
 	e := w.run("agents", "show", "lead", "--json", "-q")
 	require.Zero(t, e.code, e.errors)
-	var shown agentShown
+	var shown definitions.Shown
 	require.NoError(t, json.Unmarshal([]byte(e.out), &shown))
 	assert.Equal(t, []string{"read_file", "write_file", "mcp__x__y"}, shown.Tools)
 	assert.Equal(t, []string{"read_file", "delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents", "list_children", "wait_children",
@@ -61,12 +62,4 @@ func TestAgentNewModes(t *testing.T) {
 	e = w.run("agents", "new", "--user", "broken")
 	assert.Zero(t, e.code)
 	assert.Contains(t, e.errors, "it does not take effect yet: read agent file ")
-}
-
-// TestNewFlaw: the line goes out of the text, and nothing else.
-func TestNewFlaw(t *testing.T) {
-	assert.Equal(t, flaw{isError, 12, "a: b"}, newFlaw(isError, "line 12: a: b"))
-	for _, text := range []string{"line up: a", "line 3", "a line 3: b", ""} {
-		assert.Equal(t, flaw{isWarning, 0, text}, newFlaw(isWarning, text))
-	}
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/json"
 	"os/exec"
+	"qq/internal/definitions"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ func TestAgents(t *testing.T) {
 	shown := w.run("agents", "show", "CODER").out
 	assert.Contains(t, shown, "tools:        read_file\n")
 	assert.True(t, strings.HasSuffix(shown, "\nWrite well.\n"))
-	var rows []agentRow
+	var rows []definitions.Row
 	require.NoError(t, json.Unmarshal([]byte(w.run("agents", "--json").out), &rows))
 	assert.Len(t, rows, 11)
 }

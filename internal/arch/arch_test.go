@@ -31,7 +31,7 @@ var floors = [][]string{
 		"internal/ollama", "internal/extract", "internal/toolbox/files", "internal/toolbox/delegation", "internal/toolbox/shell", "internal/toolbox/web",
 		"internal/toolbox/syntax", "internal/toolbox/calltest", "internal/taskfile", "internal/childlog",
 		"internal/output", "internal/qqtest"},
-	{"pkg/dispatch", "internal/terminal"},
+	{"pkg/dispatch", "internal/terminal", "internal/definitions"},
 	{"internal/engine"},
 	{"internal/doctor"},
 	{"internal/app"},
