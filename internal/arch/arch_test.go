@@ -30,7 +30,7 @@ var floors = [][]string{
 	{"pkg/session", "pkg/supervisor", "pkg/childproc", "pkg/runner", "pkg/approval",
 		"internal/ollama", "internal/extract", "internal/toolbox/files", "internal/toolbox/delegation", "internal/toolbox/shell", "internal/toolbox/web",
 		"internal/toolbox/syntax", "internal/toolbox/calltest", "internal/taskfile", "internal/childlog",
-		"internal/output", "internal/qqtest"},
+		"internal/output", "internal/otlp", "internal/qqtest"},
 	{"pkg/dispatch", "internal/terminal", "internal/definitions"},
 	{"internal/engine"},
 	{"internal/doctor"},

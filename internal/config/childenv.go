@@ -16,7 +16,8 @@ func Getenv(environ []string, name string) string {
 }
 
 // ChildEnv returns what a child process inherits of environ. It leaves out
-// settings of qq, which the root hands over itself, and what looks like a
+// settings of qq and the place in a trace, which the root hands over itself, what
+// is for the export of traces, which it does alone, and what looks like a
 // secret, by name (OPENAI_API_KEY, PGPASSWORD, SSH_AUTH_SOCK) or by value (the
 // prefixes of well-known tokens, a URL with a password). Proxies stay even with
 // a password: without them a child reaches nothing.
@@ -26,13 +27,17 @@ func ChildEnv(environ []string) []string {
 	kept := make([]string, 0, len(environ))
 	for _, entry := range environ {
 		name, value, ok := strings.Cut(entry, "=")
-		if !ok || strings.HasPrefix(name, "QQ_") || secretName(name) || secretValue(name, value) {
+		if !ok || strings.HasPrefix(name, "QQ_") || traces(name) || secretName(name) || secretValue(name, value) {
 			continue
 		}
 		kept = append(kept, entry)
 	}
 	return kept
 }
+
+// traces reports whether name is about traces: the root alone exports them, with
+// headers that are secrets, and each child has a place of its own in the trace.
+func traces(name string) bool { return name == "TRACEPARENT" || strings.HasPrefix(name, "OTEL_") }
 
 func secretName(name string) bool {
 	name = strings.ToUpper(name)

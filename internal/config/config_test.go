@@ -362,11 +362,11 @@ func TestRendered(t *testing.T) {
 
 func TestChildEnv(t *testing.T) {
 	kept := []string{"PATH=/bin", "HOME=/home/x", "PWD=/w", "LANG=C", "MONKEY=1", "TOKENIZERS_PARALLELISM=false", "KEYBOARD=us",
-		"XDG_SESSION_ID=4", "AUTHOR=me", "OLLAMA_HOST=h:1", "TRACEPARENT=00-1-2-01", "HTTP_PROXY=http://u:p@proxy:3128",
+		"XDG_SESSION_ID=4", "AUTHOR=me", "OLLAMA_HOST=h:1", "HTTP_PROXY=http://u:p@proxy:3128",
 		"HOMEPAGE=https://example.org/a:b@c", "SHORT=sk-x", "NOTE=sk-learn is a library for Python", "EMPTY=", "COMPASS=n", "MYPATHS=/a"}
 	dropped := []string{"OPENAI_API_KEY=x", "AWS_SECRET_ACCESS_KEY=x", "AWS_ACCESS_KEY_ID=x", "github_token=x", "PGPASSWORD=x",
 		"MYSQL_PWD=x", "DB_PASS=x", "GOOGLE_APPLICATION_CREDENTIALS=/f", "SSH_AUTH_SOCK=/s", "APIKEY=x", "API_KEYS=x", "NPM_AUTHTOKEN=x",
-		"QQ_HOME=/x", "QQ_ANYTHING=1", "WHATEVER=ghp_0123456789abcdefghij", "DATABASE_URL=postgres://u:p@db/x",
+		"QQ_HOME=/x", "QQ_ANYTHING=1", "TRACEPARENT=00-1-2-01", "OTEL_EXPORTER_OTLP_HEADERS=authorization=x", "WHATEVER=ghp_0123456789abcdefghij", "DATABASE_URL=postgres://u:p@db/x",
 		"PEM=-----BEGIN OPENSSH PRIVATE KEY-----\nx", "no equals sign"}
 	assert.Equal(t, kept, ChildEnv(append(kept, dropped...)))
 	for _, entry := range dropped {

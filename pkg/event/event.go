@@ -6,6 +6,32 @@
 // be quick and must not emit events itself; a face that may lose some (a screen)
 // decides so itself. Intent never travels here: nobody may act on an event in
 // order to make a task succeed.
+//
+// Every event has v, seq, ts, type and trace_id, and says whom it is about:
+// execution_id, parent_execution_id, batch_id, agent and depth. Beyond these:
+//
+//	sub_agent_start       task, model
+//	sub_agent_progress    text; attempt, model and duration_ms where it is about them
+//	sub_agent_complete    status, exit_code, usage, duration_ms, attempt, model, cached
+//	sub_agent_error       the same, and error
+//	tool_start            tool, arguments
+//	tool_end              tool, failed, error, duration_ms
+//	token                 text
+//	batch_start
+//	batch_complete        count
+//	validation_required   question_id, chain, intent
+//	validation_resolved   the same, and decision
+//
+// Progress is a fact on the way that changes nothing about the task: a request to
+// the model is repeated (attempt is which one follows, duration_ms how long after),
+// the model server holds everybody back (duration_ms is how long). An end without a
+// start is one of a task that never ran: it was cancelled in the queue, or its
+// result was known (cached). Several ends of calls of one tool at once come in any
+// order, and a call has no id: who pairs them can tell only how many there were.
+//
+// A [Trace] is the place of the root in a trace of the W3C. Its id is the trace_id
+// of every event, and the id of the span of an execution follows from its id. Not
+// promised: that somebody records spans; that is for a sink.
 package event
 
 import (
@@ -54,6 +80,9 @@ type Event struct {
 
 	Task       string       `json:"task,omitempty"`      // shortened
 	Text       string       `json:"text,omitempty"`      // token, progress
+	Model      string       `json:"model,omitempty"`     // sub_agent_start and after
+	Attempt    int          `json:"attempt,omitempty"`   // counts from 1; of an end: how many there were
+	Cached     bool         `json:"cached,omitempty"`    // an end: an earlier result holds, nothing was run
 	Tool       string       `json:"tool,omitempty"`      // tool_start, tool_end
 	Arguments  string       `json:"arguments,omitempty"` // tool_start, shortened
 	Failed     bool         `json:"failed,omitempty"`    // tool_end
@@ -88,7 +117,8 @@ type Stream struct {
 	now   func() time.Time
 }
 
-// NewStream returns a Stream into sinks.
+// NewStream returns a Stream into sinks. The trace id is that of
+// [Trace.TraceID]: 32 digits.
 func NewStream(traceID string, sinks ...Sink) *Stream {
 	return &Stream{TraceID: traceID, sinks: sinks, now: time.Now}
 }

@@ -76,6 +76,10 @@ func TestSchema(t *testing.T) {
 		{Event{Type: BatchStart},
 			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"batch_start","trace_id":"","execution_id":"",` +
 				`"parent_execution_id":"","batch_id":"","agent":"","depth":0}`},
+		{Event{Type: SubAgentProgress, Text: "request repeated", Model: "ollama:m", Attempt: 2, Cached: true, DurationMS: 500},
+			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"sub_agent_progress","trace_id":"","execution_id":"",` +
+				`"parent_execution_id":"","batch_id":"","agent":"","depth":0,"text":"request repeated","model":"ollama:m","attempt":2,` +
+				`"cached":true,"duration_ms":500}`},
 		{Event{
 			V: 1, Seq: 7, Type: SubAgentError, TraceID: "t", ExecutionID: "e", ParentExecutionID: "p", BatchID: "b", Agent: "coder", Depth: 2,
 			Task: "do", Text: "so far", Tool: "read_file", Arguments: `{"path":"x"}`, Failed: true, Status: task.Timeout, ExitCode: &code,
@@ -97,6 +101,37 @@ func TestSchema(t *testing.T) {
 	}
 	assert.Equal(t, 1, Version)
 	assert.Equal(t, []Type{"sub_agent_start", "sub_agent_progress", "sub_agent_complete", "sub_agent_error", "tool_start", "tool_end", "token",
-		"batch_start", "batch_complete"},
-		[]Type{SubAgentStart, SubAgentProgress, SubAgentComplete, SubAgentError, ToolStart, ToolEnd, Token, BatchStart, BatchComplete})
+		"batch_start", "batch_complete", "validation_required", "validation_resolved"}, types())
+}
+
+func types() []Type {
+	return []Type{SubAgentStart, SubAgentProgress, SubAgentComplete, SubAgentError, ToolStart, ToolEnd, Token, BatchStart, BatchComplete,
+		ValidationRequired, ValidationResolved}
+}
+
+// Every event says which one it is and whom it is about, even where that is
+// nobody: a script need not ask whether a field is there.
+func TestIDs(t *testing.T) {
+	var lines []string
+	trace := NewTrace()
+	s := NewStream(trace.TraceID(), func(e Event) {
+		line, err := json.Marshal(e)
+		require.NoError(t, err)
+		lines = append(lines, string(line))
+	})
+	for _, typ := range types() {
+		s.Emit(Event{Type: typ})
+	}
+	require.Len(t, lines, len(types()))
+	for i, line := range lines {
+		var fields map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &fields))
+		assert.Len(t, fields, 10, line)
+		for _, f := range []string{"v", "ts", "execution_id", "parent_execution_id", "batch_id", "agent", "depth"} {
+			assert.Contains(t, fields, f)
+		}
+		assert.EqualValues(t, types()[i], fields["type"])
+		assert.Equal(t, trace.TraceID(), fields["trace_id"])
+		assert.EqualValues(t, i+1, fields["seq"])
+	}
 }
