@@ -216,6 +216,7 @@ func (s Source) files(emit emit) error {
 			it.err = missing(err)
 		} else {
 			it.task, it.err = t.task(values{item: name, number: i + 1})
+			it.task.File = path
 		}
 		if err := emit(it); err != nil {
 			return err

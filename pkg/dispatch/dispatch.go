@@ -57,22 +57,29 @@ type Config struct {
 	// DefaultTimeout says that nobody has set Limits.ChildTimeout: the definition
 	// of an agent may say more.
 	DefaultTimeout bool
-	Depth          int       // of this process; 0 for one that a person started
-	Deadline       time.Time // of the whole run; zero is none
-	ReadOnly       bool      // everybody may only read
-	Agents         Registry
-	Desk           Desk // decides about calls; nil allows all of them
-	Launcher       supervisor.Launcher
-	Events         *event.Stream // nil drops events
-	Log            Log           // nil writes none
-	NewID          func() string
+	// DefaultIdle says the same of Limits.IdleTimeout.
+	DefaultIdle bool
+	// ID is the execution id of this process, the parent of what its agent starts.
+	ID string
+	// Recorder keeps what is done; nil keeps nothing.
+	Recorder supervisor.Recorder
+	Depth    int       // of this process; 0 for one that a person started
+	Deadline time.Time // of the whole run; zero is none
+	ReadOnly bool      // everybody may only read
+	Agents   Registry
+	Desk     Desk // decides about calls; nil allows all of them
+	Launcher supervisor.Launcher
+	Events   *event.Stream // nil drops events
+	Log      Log           // nil writes none
+	NewID    func() string
 }
 
 // Dispatcher runs tasks.
 type Dispatcher struct {
-	cfg  Config
-	sup  *supervisor.Supervisor
-	root *supervisor.Scope
+	cfg   Config
+	sup   *supervisor.Supervisor
+	root  *supervisor.Scope // of a batch
+	agent *supervisor.Scope // of the agent of this process
 
 	places places
 	hired  struct { // agents that other agents made up
@@ -86,8 +93,10 @@ func New(cfg Config) *Dispatcher {
 	d := &Dispatcher{cfg: cfg, places: places{byID: map[string]*Place{}}}
 	d.sup = supervisor.New(supervisor.Config{
 		Limits: cfg.Limits, Launcher: vetting{d, cfg.Launcher}, NewID: cfg.NewID, Started: d.started, Ended: d.ended,
+		Recorder: cfg.Recorder, Idle: d.Idle,
 	})
-	d.root = d.sup.Root(cfg.Depth, cfg.Deadline)
+	d.root = d.sup.Root("", cfg.Depth, cfg.Deadline)
+	d.agent = d.sup.Root(cfg.ID, cfg.Depth, cfg.Deadline)
 	return d
 }
 
@@ -151,6 +160,21 @@ func (d *Dispatcher) resolved(t task.Task) task.Task {
 		t.Timeout = d.limit(a.Name).Seconds()
 	}
 	return t
+}
+
+// Idle is the time without any activity after which job is ended; 0 is no limit.
+// What the definition of its agent says goes before the default of the run, not
+// before a limit that a person has set.
+func (d *Dispatcher) Idle(job task.Job) time.Duration {
+	limit := d.cfg.Limits.IdleTimeout
+	a, err := d.Agent(job.Agent)
+	switch {
+	case err != nil || a.IdleTimeout == 0:
+		return limit
+	case limit == 0 || d.cfg.DefaultIdle:
+		return a.IdleTimeout
+	}
+	return min(a.IdleTimeout, limit)
 }
 
 // vetting is a Launcher under which a child can delegate only what it may.
@@ -258,6 +282,9 @@ func (d *Dispatcher) ended(job task.Job, r task.Result) {
 			e.Type, e.Error = event.SubAgentError, r.Err()
 		}
 		e.Status, e.ExitCode, e.Usage, e.DurationMS = r.Status, &r.ExitCode, &r.Usage, r.DurationMS
+		if r.Attempts > 1 {
+			e.Attempt = r.Attempts
+		}
 		d.cfg.Events.Emit(e)
 	}
 }

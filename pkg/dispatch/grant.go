@@ -33,7 +33,11 @@ func (p *Place) grant(t task.Task) (task.Task, *task.Result) {
 			return refuse(task.Refused, err.Error())
 		}
 	}
+	if t.Part {
+		t = task.Task{Text: t.Text, Context: t.Context, Agent: summarizer, Model: t.Model, ReadOnly: true, Part: true}
+	}
 	t = p.d.resolved(t)
+	t.File = ""
 	t.WorkingDir = filepath.Join(p.own.WorkingDir, t.WorkingDir)
 	// By the time at which it starts, a link may stand there.
 	if dir, err := realDir(t.WorkingDir); err == nil {
@@ -47,6 +51,9 @@ func (p *Place) grant(t task.Task) (task.Task, *task.Result) {
 	return t, nil
 }
 
+// summarizer is the agent for the parts of a document that is too long.
+const summarizer = "summarizer"
+
 // readOnly reports whether the agent and all that it starts may only read.
 func (p *Place) readOnly() bool { return p.d.cfg.ReadOnly || p.own.ReadOnly || p.agent.Gathers() }
 
@@ -55,6 +62,9 @@ func (p *Place) objection(t task.Task) (task.Status, string) {
 	own := p.own
 	if err := p.d.check(t); err != nil {
 		return task.Misused, err.Error()
+	}
+	if t.Part {
+		return "", "" // nothing can come of it but a summary
 	}
 	if t.WorkingDir != "" && !inside(own.WorkingDir, t.WorkingDir) {
 		return task.Refused, fmt.Sprintf("working_dir %q is no folder inside of the working directory", t.WorkingDir)

@@ -67,10 +67,10 @@ func (p *places) put(id string, at *Place) {
 // Root is the place of the agent of this process, at work on t.
 func (d *Dispatcher) Root(by agents.Agent, t task.Task) *Place {
 	at := &Place{
-		d: d, agent: by, own: t, depth: d.cfg.Depth, chain: []string{by.Name}, messages: make(chan string, maxUnread),
-		delegate: d.root.Delegate, family: d.root, pause: func(_ context.Context, f func()) { f() },
+		d: d, agent: by, own: t, id: d.cfg.ID, depth: d.cfg.Depth, chain: []string{by.Name}, messages: make(chan string, maxUnread),
+		delegate: d.agent.Delegate, family: d.agent, pause: func(_ context.Context, f func()) { f() },
 	}
-	d.places.put("", at)
+	d.places.put(d.cfg.ID, at)
 	return at
 }
 
@@ -101,8 +101,8 @@ func (p *Place) End() {
 // report tells whoever asked for the work of the agent what was changed.
 func (p *Place) report(files []string) {
 	above := p.parent
-	if above == nil && p.batch == "" && p.id != "" {
-		above = p.d.places.get("")
+	if above == nil && p.batch == "" && p.id != p.d.cfg.ID {
+		above = p.d.places.get(p.d.cfg.ID)
 	}
 	if above == nil {
 		return

@@ -299,6 +299,9 @@ func (l *loop) broke(ctx context.Context, err error) Outcome {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return l.end(e.TaskStatus(), err)
 	}
+	if e, ok := errors.AsType[*task.ClockError](err); ok {
+		return l.end(e.Status, err)
+	}
 	return l.end(task.Failed, err)
 }
 

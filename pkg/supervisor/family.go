@@ -24,6 +24,7 @@ type family struct {
 type kept struct {
 	child  task.Child
 	cancel context.CancelCauseFunc
+	work   *work
 	done   chan struct{}
 	result task.Result // readable once done is closed
 }
@@ -37,13 +38,14 @@ func (sc *Scope) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	if refusal := sc.admit(true); refusal != "" {
 		return task.Child{}, errors.New(refusal)
 	}
-	job := task.Job{Task: t, ExecutionID: sc.s.cfg.NewID(), Parent: sc.id, Depth: sc.depth + 1}
+	job := sc.newJob(t)
 	ctx, cancel := context.WithCancelCause(ctx)
 	k := &kept{
 		child:  task.Child{ID: job.ExecutionID, Agent: t.Agent, Task: task.Shorten(t.Text, 100), Status: task.Queued},
 		cancel: cancel, done: make(chan struct{}),
 	}
 	f := &sc.family
+	k.work = sc.newWork(job, func(task.Result) {}, func(r task.Result, _ error) { f.keep(k, r) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ended {
@@ -54,34 +56,36 @@ func (sc *Scope) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	turn := sc.s.slots.join(false, job.Depth) // here, so that they start in order
 	f.wg.Go(func() {
 		defer cancel(nil)
-		sc.background(ctx, job, k, turn)
+		sc.background(ctx, k, turn)
 	})
 	return k.child, nil
 }
 
 // background takes a child from the queue to its result.
-func (sc *Scope) background(ctx context.Context, job task.Job, k *kept, turn *waiter) {
+func (sc *Scope) background(ctx context.Context, k *kept, turn *waiter) {
 	f := &sc.family
-	end := func(r task.Result) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		k.result, k.child.Status = r, r.Status
-		close(k.done)
-	}
 	queuedAt := time.Now()
 	if sc.s.slots.await(ctx, turn) != nil {
-		r := job.Ended(task.Cancelled, "not started: "+context.Cause(ctx).Error())
+		r := k.work.job.Ended(task.Cancelled, "not started: "+context.Cause(ctx).Error())
 		if errors.Is(context.Cause(ctx), ErrCancelled) {
 			r.End(task.Cancelled, ErrCancelled.Error())
 		}
-		r.ExecutionID, r.ParentExecutionID = job.ExecutionID, job.Parent
-		end(r)
+		k.work.sign(&r)
+		f.keep(k, r)
 		return
 	}
 	f.mu.Lock()
 	k.child.Status = task.Running
 	f.mu.Unlock()
-	sc.run(ctx, sc.s.cfg.Launcher, job, time.Since(queuedAt), end)
+	k.work.perform(ctx, sc.s.cfg.Launcher, time.Since(queuedAt))
+}
+
+// keep keeps r as the result of k.
+func (f *family) keep(k *kept, r task.Result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k.result, k.child.Status = r, r.Status
+	close(k.done)
 }
 
 // Children implements task.Family.
@@ -92,6 +96,9 @@ func (sc *Scope) Children(context.Context) ([]task.Child, error) {
 	list := make([]task.Child, len(f.children))
 	for i, k := range f.children {
 		list[i] = k.child
+		if k.child.Status == task.Running && k.work.idle.stands() {
+			list[i].Status = task.Waiting
+		}
 	}
 	return list, nil
 }
@@ -193,15 +200,4 @@ func (sc *Scope) End() {
 	}
 	f.mu.Unlock()
 	f.wg.Wait()
-}
-
-// pause runs f while the slot of the agent of sc is lent.
-func (sc *Scope) pause(ctx context.Context, f func()) {
-	if sc.lend == nil {
-		f()
-		return
-	}
-	sc.lend()
-	f()
-	_ = sc.resume(ctx) // fails only when the agent is being ended
 }

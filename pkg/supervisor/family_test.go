@@ -49,7 +49,7 @@ func kin(t *testing.T, sc *Scope) (s []string) {
 func TestFamily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newTest(task.Limits{MaxParallel: 2})
-		sc := s.Root(0, time.Time{})
+		sc := s.Root("", 0, time.Time{})
 		start := time.Now()
 		ids := spawn(t, sc, "sleep 2s", "sleep 1s", "sleep 3s")
 		synctest.Wait()
@@ -84,7 +84,7 @@ func TestFamily(t *testing.T) {
 func TestTerminate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newTest(task.Limits{MaxParallel: 3})
-		sc := s.Root(0, time.Time{})
+		sc := s.Root("", 0, time.Time{})
 		start := time.Now()
 		ids := spawn(t, sc, "sleep 2s", "sleep 50s", "sleep 3s", "sleep 9s")
 		synctest.Wait()
@@ -127,7 +127,7 @@ func TestFamilyOfAChild(t *testing.T) {
 			require.NoError(t, err)
 			collected, err = job.Family.Wait(ctx, []string{a.ID}, 0)
 			require.NoError(t, err)
-			require.Error(t, s.Root(0, time.Time{}).Terminate(ctx, a.ID), "not the child of the root")
+			require.Error(t, s.Root("", 0, time.Time{}).Terminate(ctx, a.ID), "not the child of the root")
 			_, err = job.Family.Spawn(ctx, task.Task{Text: "sleep 99s"})
 			require.NoError(t, err)
 			job.Pause(ctx, func() { time.Sleep(2 * time.Second) }) // meanwhile that one takes the slot
@@ -135,7 +135,7 @@ func TestFamilyOfAChild(t *testing.T) {
 			require.NoError(t, err)
 		}}
 		start := time.Now()
-		results := s.Root(0, time.Time{}).Delegate(t.Context(), []task.Task{{Text: "lead"}})
+		results := s.Root("", 0, time.Time{}).Delegate(t.Context(), []task.Task{{Text: "lead"}})
 		assert.True(t, results[0].Success)
 		assert.Equal(t, []string{"completed sleep 1s"}, ends(collected))
 		assert.Equal(t, 100*time.Second, time.Since(start), "it got its slot back when the other ended")
@@ -148,7 +148,7 @@ func TestFamilyOfAChild(t *testing.T) {
 func TestSpawnHasLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 1, MaxChildren: 1})
-		sc := s.Root(0, time.Time{})
+		sc := s.Root("", 0, time.Time{})
 		spawn(t, sc, "sleep 1s")
 		_, err := sc.Spawn(t.Context(), task.Task{Text: "x"})
 		require.EqualError(t, err, "Maximum 1 sub-agents exceeded")
@@ -156,7 +156,7 @@ func TestSpawnHasLimits(t *testing.T) {
 		_, err = sc.Spawn(t.Context(), task.Task{Text: "x"})
 		require.Error(t, err)
 		s, _ = newTest(task.Limits{MaxParallel: 1, MaxDepth: 1})
-		_, err = s.Root(0, time.Time{}).Spawn(t.Context(), task.Task{Text: "x"})
+		_, err = s.Root("", 0, time.Time{}).Spawn(t.Context(), task.Task{Text: "x"})
 		require.EqualError(t, err, "Error: Maximum recursion depth (1) exceeded")
 	})
 }
@@ -169,7 +169,7 @@ func TestPause(t *testing.T) {
 			job.Pause(ctx, func() { time.Sleep(10 * time.Second) })
 		}}
 		start := time.Now()
-		results := s.Root(0, time.Time{}).Delegate(t.Context(), []task.Task{{Text: "lead"}, {Text: "sleep 3s"}, {Text: "sleep 4s"}})
+		results := s.Root("", 0, time.Time{}).Delegate(t.Context(), []task.Task{{Text: "lead"}, {Text: "sleep 3s"}, {Text: "sleep 4s"}})
 		assert.Len(t, results, 3)
 		assert.Equal(t, 10*time.Second, time.Since(start))
 	})

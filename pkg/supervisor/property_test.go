@@ -24,7 +24,12 @@ type node struct {
 	before, after time.Duration
 	groups        [][]int // children, by number
 	atOnce        bool
-	end           string        // "ok", "fail", "panic"
+	end           string // "ok", "fail", "panic"
+	deaths        int    // attempts that die before the end
+	effects       bool   // of each attempt
+	idempotent    bool
+	queue         time.Duration // spent waiting for others before it works
+	answer        string        // "known", "refused" or "" for a task of the batch
 	linger        time.Duration // how long it takes to end when it is told to
 	timeout       float64
 }
@@ -40,12 +45,23 @@ type plan struct {
 	cancel  time.Duration // after which the tree is cancelled
 	pick    time.Duration // after which one child is cancelled
 	deliver int           // results that are taken before nobody takes them any more; 0 is all
+	record  string        // "", "good", or what fails now and then: "claim" or "finish"
+	failing int           // the number of the record that fails
+	slow    time.Duration // how long it takes to record an end
 }
 
 // calm reports whether nothing but its own end can end a task.
 func (p *plan) calm() bool {
-	return p.halt == Halt{} && p.stop+p.cancel+p.pick+p.limits.ChildTimeout == 0 && p.deliver == 0 &&
+	return p.halt == Halt{} && p.stop+p.cancel+p.pick+p.limits.ChildTimeout+p.limits.IdleTimeout == 0 && p.deliver == 0 &&
+		(p.record == "" || p.record == "good") &&
 		!slices.ContainsFunc(p.nodes, func(n node) bool { return n.timeout > 0 })
+}
+
+// busy reports whether, on top of that, nobody waits for anything but a slot,
+// and all tasks are launched exactly once.
+func (p *plan) busy() bool {
+	return p.calm() && p.slow == 0 &&
+		!slices.ContainsFunc(p.nodes, func(n node) bool { return n.deaths > 0 || n.answer != "" })
 }
 
 func drawPlan(t *rapid.T) *plan {
@@ -59,7 +75,10 @@ func drawPlan(t *rapid.T) *plan {
 		limits: task.Limits{
 			MaxParallel: rapid.IntRange(1, 4).Draw(t, "cap"), MaxDepth: rapid.IntRange(1, 6).Draw(t, "depth"),
 			MaxChildren: rapid.SampledFrom([]int{3, 1000, 1000}).Draw(t, "children"), ChildTimeout: sometimes("child timeout", 20),
+			IdleTimeout: sometimes("idle timeout", 10), Retries: rapid.IntRange(0, 2).Draw(t, "retries"),
 		},
+		record:  rapid.SampledFrom([]string{"", "good", "good", "claim", "finish"}).Draw(t, "record"),
+		failing: rapid.IntRange(1, 10).Draw(t, "failing"), slow: sometimes("slow", 4),
 		stager: rapid.Bool().Draw(t, "stager"), stop: sometimes("stop", 20), cancel: sometimes("cancel", 20), pick: sometimes("pick", 20),
 	}
 	if rapid.IntRange(0, 3).Draw(t, "halt?") == 0 {
@@ -69,6 +88,9 @@ func drawPlan(t *rapid.T) *plan {
 		p.deliver = rapid.IntRange(1, 3).Draw(t, "deliver")
 	}
 	p.roots = p.drawGroup(t, 3, 8)
+	for _, i := range p.roots {
+		p.nodes[i].answer = rapid.SampledFrom([]string{"", "", "", "", "", "known", "refused"}).Draw(t, "answer")
+	}
 	return p
 }
 
@@ -83,6 +105,13 @@ func (p *plan) drawGroup(t *rapid.T, levels, most int) (group []int) {
 			before: half("before"), after: half("after"), atOnce: rapid.Bool().Draw(t, "at once"), linger: half("linger") / 5,
 			end: rapid.SampledFrom([]string{"ok", "ok", "ok", "fail", "panic"}).Draw(t, "end"),
 		}
+		if rapid.IntRange(0, 4).Draw(t, "dies?") == 0 {
+			n.deaths = rapid.IntRange(1, 3).Draw(t, "deaths")
+		}
+		if rapid.IntRange(0, 4).Draw(t, "queues?") == 0 {
+			n.queue = half("queue")
+		}
+		n.effects, n.idempotent = rapid.IntRange(0, 4).Draw(t, "effects?") == 0, rapid.Bool().Draw(t, "idempotent")
 		if rapid.IntRange(0, 9).Draw(t, "timeout?") == 0 {
 			n.timeout = float64(rapid.IntRange(1, 6).Draw(t, "timeout")) / 4
 		}
@@ -99,7 +128,7 @@ func (p *plan) drawGroup(t *rapid.T, levels, most int) (group []int) {
 
 func (p *plan) tasks(group []int) (tasks []task.Task) {
 	for _, i := range group {
-		tasks = append(tasks, task.Task{Text: strconv.Itoa(i), ID: strconv.Itoa(i), Timeout: p.nodes[i].timeout})
+		tasks = append(tasks, task.Task{Text: strconv.Itoa(i), ID: strconv.Itoa(i), Timeout: p.nodes[i].timeout, Idempotent: p.nodes[i].idempotent})
 	}
 	return tasks
 }
@@ -109,7 +138,11 @@ type play struct {
 	*plan
 	mu       sync.Mutex
 	launched map[int]int
-	ids      []string // of executions, as they were launched
+	ids      []string       // of executions, as they were launched
+	attempts map[string]int // by execution
+	claimed  map[string]int
+	finished map[string]int
+	records  map[string]int // how often each kind was recorded
 	atWork   int
 	maxWork  int
 	worked   time.Duration
@@ -158,8 +191,22 @@ func (p *play) Launch(ctx context.Context, job task.Job) task.Result {
 	p.mu.Lock()
 	p.launched[i]++
 	p.ids = append(p.ids, job.ExecutionID)
+	if p.attempts[job.ExecutionID]++; p.attempts[job.ExecutionID] != job.Attempt || job.Attempt > 1+p.limits.Retries {
+		p.note("launch %d of %s is attempt %d", p.attempts[job.ExecutionID], job.ExecutionID, job.Attempt)
+	}
+	if p.record != "" && p.claimed[job.ExecutionID] != 1 {
+		p.note("%s is launched and not claimed", job.ExecutionID)
+	}
 	p.mu.Unlock()
+	r := p.acts(ctx, job, n)
+	r.Effects = n.effects
+	return r
+}
+
+// acts does what n says.
+func (p *play) acts(ctx context.Context, job task.Job, n node) task.Result {
 	p.work(1)
+	job.Queue(func() { p.does(ctx, n.queue) })
 	ok := p.does(ctx, n.before)
 	p.work(-1)
 	if ok && len(n.groups) > 0 {
@@ -175,6 +222,8 @@ func (p *play) Launch(ctx context.Context, job task.Job) task.Result {
 	case !ok:
 		time.Sleep(n.linger)
 		return job.Ended(task.Killed, "told to end")
+	case job.Attempt <= n.deaths:
+		return job.Ended([]task.Status{task.Killed, task.NoResult}[job.Attempt%2], "died")
 	case n.end == "panic":
 		panic("as told")
 	case n.end == "fail":
@@ -218,6 +267,43 @@ func (p *play) inOrder(group []int, results []task.Result) {
 			p.note("result %d is of task %s, index %d", k, r.ID, r.Index)
 		}
 	}
+}
+
+// recording is a play that keeps a record.
+type recording struct{ *play }
+
+var errFull = errors.New("disk full")
+
+// recorded counts one record, and fails when that is the one.
+func (p recording) recorded(kind string, count map[string]int, id string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.records[kind]++
+	if kind == p.record && p.records[kind] == p.failing {
+		return errFull
+	}
+	count[id]++
+	return nil
+}
+
+func (p recording) Claim(job task.Job) error {
+	return p.recorded("claim", p.claimed, job.ExecutionID)
+}
+
+func (p recording) Attempt(job task.Job, _ time.Time, r task.Result) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.attempts[job.ExecutionID] != job.Attempt || r.Attempts != 1 || r.ExecutionID != job.ExecutionID {
+		p.note("attempt %d of %s is recorded after %d", job.Attempt, job.ExecutionID, p.attempts[job.ExecutionID])
+	}
+}
+
+func (p recording) Finish(job task.Job, r task.Result) error {
+	<-time.After(p.slow)
+	if r.Attempts != job.Attempt {
+		p.note("%s finishes after %d attempts, says %d", job.ExecutionID, job.Attempt, r.Attempts)
+	}
+	return p.recorded("finish", p.finished, job.ExecutionID)
 }
 
 // stagingPlay is a play that can get ready.
@@ -264,6 +350,9 @@ func (p *play) perform(ctx context.Context) {
 		Started: func(j task.Job) { p.tell(p.started, j.ExecutionID) },
 		Ended:   func(j task.Job, _ task.Result) { p.tell(p.ended, j.ExecutionID) },
 	})
+	if p.record != "" {
+		p.sup.cfg.Recorder = recording{p}
+	}
 	stop := make(chan struct{})
 	for after, do := range map[*time.Duration]func(){
 		&p.stop: func() { close(stop) }, &p.cancel: func() { cancel(errors.New("Ctrl-C")) }, &p.pick: p.cancelOne,
@@ -274,7 +363,7 @@ func (p *play) perform(ctx context.Context) {
 		}
 	}
 	start := time.Now()
-	p.err = p.sup.Root(0, time.Time{}).Run(ctx, Batch{
+	p.err = p.sup.Root("", 0, time.Time{}).Run(ctx, Batch{
 		Tasks: func(yield func(task.Task, error) bool) {
 			for _, t := range p.tasks(p.roots) {
 				if !yield(t, nil) {
@@ -290,8 +379,25 @@ func (p *play) perform(ctx context.Context) {
 			return nil
 		},
 		Done: func(task.Result) { p.done++ }, Halt: p.halt, Stop: stop,
+		Known: func(index int, t task.Task) (task.Result, bool) {
+			return p.answer(t, "known", task.Completed), p.nodes[p.roots[index]].answer == "known"
+		},
+		Refuse: func(t task.Task) *task.Result {
+			i, _ := strconv.Atoi(t.ID)
+			if p.nodes[i].answer != "refused" {
+				return nil
+			}
+			r := p.answer(t, "refused", task.Unavailable)
+			return &r
+		},
 	})
 	p.took = time.Since(start)
+}
+
+func (p *play) answer(t task.Task, text string, s task.Status) task.Result {
+	r := t.Ended(s, text)
+	r.Output = text
+	return r
 }
 
 var errClosed = errors.New("nobody takes it")
@@ -313,8 +419,9 @@ func (p *play) cancelOne() {
 }
 
 // Whatever the tree is and whatever befalls it: each task has exactly one
-// result, in its place; never more than the cap are at work; it ends, and
-// nothing is left of it.
+// result, in its place; never more than the cap are at work; what starts was
+// claimed, and what was claimed is finished, once; it ends, and nothing is left
+// of it.
 func TestAnyTree(t *testing.T) {
 	for range 5 { // a hundred trees each time
 		rapid.Check(t, func(rt *rapid.T) { anyTree(t, rt) })
@@ -322,7 +429,10 @@ func TestAnyTree(t *testing.T) {
 }
 
 func anyTree(t *testing.T, rt *rapid.T) {
-	p := &play{plan: drawPlan(rt), launched: map[int]int{}, started: map[string]int{}, ended: map[string]int{}}
+	p := &play{
+		plan: drawPlan(rt), launched: map[int]int{}, started: map[string]int{}, ended: map[string]int{}, attempts: map[string]int{},
+		claimed: map[string]int{}, finished: map[string]int{}, records: map[string]int{},
+	}
 	synctest.Test(t, func(t *testing.T) { p.perform(t.Context()) })
 
 	assert.Empty(rt, p.wrong)
@@ -331,7 +441,9 @@ func anyTree(t *testing.T, rt *rapid.T) {
 		assert.Len(rt, p.results, p.deliver)
 		p.inOrder(p.roots[:len(p.results)], p.results)
 	} else {
-		require.NoError(rt, p.err)
+		if !errors.Is(p.err, errFull) {
+			require.NoError(rt, p.err)
+		}
 		p.inOrder(p.roots, p.results)
 		assert.Equal(rt, len(p.roots), p.done)
 	}
@@ -341,22 +453,14 @@ func anyTree(t *testing.T, rt *rapid.T) {
 	for _, r := range slices.Concat(append(p.groups, p.results)...) {
 		p.checkResult(rt, r, ran)
 	}
-	for i, n := range p.launched {
-		assert.Equal(rt, 1, n, "task %d was launched more than once", i)
-	}
-	if p.err == nil {
+	if !errors.Is(p.err, errClosed) {
 		assert.Equal(rt, p.launched, ran, "who was launched has a result that says so, and nobody else")
 	}
-	for _, count := range []map[string]int{p.started, p.ended} {
-		assert.Len(rt, count, len(p.launched))
-		for id, n := range count {
-			assert.Equal(rt, 1, n, id)
-		}
-	}
-	if p.calm() && p.limits.MaxDepth > 4 && p.limits.MaxChildren >= len(p.nodes) {
+	p.checkCounts(rt)
+	if p.busy() && p.limits.MaxDepth > 4 && p.limits.MaxChildren >= len(p.nodes) {
 		assert.Len(rt, p.launched, len(p.nodes))
 	}
-	if p.calm() {
+	if p.busy() {
 		assert.LessOrEqual(rt, p.took, p.worked, "somebody is at work at any time")
 		assert.GreaterOrEqual(rt, p.took*time.Duration(p.limits.MaxParallel), p.worked)
 	}
@@ -367,27 +471,80 @@ func anyTree(t *testing.T, rt *rapid.T) {
 	assert.Empty(rt, p.sup.running)
 }
 
-// checkResult checks one result by itself, and counts it in ran when it is of a
-// task that was launched.
+// checkCounts checks that whoever was launched was started, ended, claimed and
+// finished once, and nobody else.
+func (p *play) checkCounts(t *rapid.T) {
+	counts := []map[string]int{p.started, p.ended}
+	if p.record != "" {
+		counts = append(counts, p.claimed)
+		if p.record != "finish" {
+			counts = append(counts, p.finished)
+		}
+	}
+	for _, count := range counts {
+		assert.Len(t, count, len(p.attempts))
+		for id, n := range count {
+			assert.Equal(t, 1, n, id)
+		}
+	}
+	if p.record == "finish" {
+		assert.Equal(t, len(p.attempts), p.records["finish"], "also that which failed")
+	}
+}
+
+// checkResult checks one result by itself, and counts its attempts in ran when
+// it is of a task that was launched.
 func (p *play) checkResult(t *rapid.T, r task.Result, ran map[int]int) {
 	i, err := strconv.Atoi(r.ID)
 	require.NoError(t, err)
+	n := p.nodes[i]
 	assert.Equal(t, r.Status == task.Completed, r.Success)
 	if r.Attempts == 0 {
-		assert.Contains(t, []task.Status{task.Cancelled, task.Limit}, r.Status, r.Err())
-		assert.Zero(t, p.launched[i], "task %d was launched, and its result denies it", i)
+		never := []task.Status{task.Cancelled, task.Limit}
+		switch {
+		case n.answer == "known":
+			never = []task.Status{task.Completed}
+		case n.answer == "refused":
+			never = append(never, task.Unavailable)
+		case p.record == "claim":
+			never = append(never, task.Failed)
+		}
+		assert.Contains(t, never, r.Status, r.Err())
+		assert.Zero(t, p.attempts[r.ExecutionID], "task %d was launched, and its result denies it", i)
 		return
 	}
-	ran[i]++
-	want := map[string]task.Status{"ok": task.Completed, "fail": task.Failed, "panic": task.Failed}[p.nodes[i].end]
-	if p.calm() {
-		assert.Equal(t, want, r.Status, r.Err())
-		return
+	ran[i] += r.Attempts
+	assert.Equal(t, p.attempts[r.ExecutionID], r.Attempts)
+	assert.Empty(t, n.answer, "neither a known nor a refused task runs")
+	want := p.endings(n)
+	if !p.calm() {
+		want = append(want, task.Timeout, task.Idle, task.Cancelled, task.Interrupted)
 	}
-	assert.Contains(t, []task.Status{want, task.Timeout, task.Cancelled, task.Interrupted}, r.Status, r.Err())
-	if limit := p.limits.ChildTimeout; limit > 0 && p.nodes[i].timeout == 0 {
-		assert.LessOrEqual(t, r.DurationMS, (limit + longestEnd).Milliseconds(), "task %d ran on after its deadline", i)
+	assert.Contains(t, want, r.Status, r.Err())
+	queues := slices.ContainsFunc(p.nodes, func(n node) bool { return n.queue > 0 })
+	if limit := p.limits.ChildTimeout; limit > 0 && n.timeout == 0 && !queues {
+		assert.LessOrEqual(t, r.DurationMS, (limit + longestEnd + 4*p.slow).Milliseconds(), "task %d ran on after its deadline", i)
 	}
+}
+
+// endings is how n can end by itself.
+func (p *play) endings(n node) []task.Status {
+	lived := map[string]task.Status{"ok": task.Completed, "fail": task.Failed, "panic": task.Failed}[n.end]
+	died := []task.Status{task.Killed, task.NoResult}
+	retries := p.limits.Retries
+	switch {
+	case n.deaths == 0:
+		return []task.Status{lived}
+	case retries == 0:
+		return died
+	case n.idempotent && n.deaths > retries:
+		return died
+	case n.idempotent && p.calm():
+		return []task.Status{lived}
+	case n.effects && !n.idempotent:
+		return []task.Status{task.UnknownOutcome}
+	}
+	return append(died, lived, task.UnknownOutcome) // that depends on those below
 }
 
 // longestEnd is what the children of a tree need to end, one level after the

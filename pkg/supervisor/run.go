@@ -26,6 +26,13 @@ type Batch struct {
 	// Shelf keeps large results that must wait for slower ones before them; nil
 	// keeps them in memory.
 	Shelf Shelf
+	// Known is asked about each task before anything else. A result that it knows
+	// is filed, and nothing is started or recorded; nil knows none.
+	Known func(index int, t task.Task) (task.Result, bool)
+	// Refuse is asked when it is the turn of a task, before that waits for a slot.
+	// A result that it returns is filed, and nothing is started or recorded; nil
+	// refuses none.
+	Refuse func(task.Task) *task.Result
 }
 
 // Halt is a policy for failures in a batch. The zero Halt never halts.
@@ -57,13 +64,15 @@ type run struct {
 	ended        int
 	failed       int
 	err          error // of Deliver
+	unrecorded   error // of the Recorder
 	halted       bool
 	stopStarting context.CancelFunc
 }
 
 // Run runs the tasks of b and returns when all have ended: each task gets one
 // result, also those that never started. It returns the error of b.Deliver, or
-// that of the stream of tasks.
+// that of the stream of tasks. An error of the Recorder lets no further task start,
+// and is returned when all that ran are delivered.
 func (sc *Scope) Run(ctx context.Context, b Batch) error { return sc.start(ctx, b, false) }
 
 // Delegate runs tasks on behalf of the agent of sc, which waits for them: its
@@ -83,7 +92,7 @@ func (sc *Scope) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 			return nil
 		},
 	}
-	sc.pause(ctx, func() { _ = sc.start(ctx, b, true) }) // neither the tasks nor Deliver can fail
+	sc.pause(ctx, func() { _ = sc.start(ctx, b, true) }) // what could not be recorded says so in its result
 	return results
 }
 
@@ -109,7 +118,7 @@ func (sc *Scope) start(ctx context.Context, b Batch, byAgent bool) error {
 	err := r.feed(ctx, starting, next)
 	stopStarting()
 	r.wg.Wait()
-	return errors.Join(err, r.err)
+	return errors.Join(err, r.err, r.unrecorded)
 }
 
 // feed gives each free slot the next task until there is none. When starting is
@@ -120,27 +129,50 @@ func (r *run) feed(ctx, starting context.Context, next func() (task.Task, error,
 		if err != nil || !ok {
 			return err
 		}
+		if r.undeliverable() {
+			return nil
+		}
 		t = t.Normalized()
-		if starting.Err() == nil {
-			if refusal := r.sc.admit(r.byAgent); refusal != "" {
-				r.end(index, t.Ended(task.Limit, refusal))
-				continue
-			}
+		if res := r.withoutSlot(starting, index, t); res != nil {
+			r.end(index, *res, nil)
+			continue
 		}
 		queuedAt := time.Now()
-		job := task.Job{Task: t, ExecutionID: r.sc.s.cfg.NewID(), Parent: r.sc.id, BatchID: r.ID, Depth: r.sc.depth + 1}
+		job := r.sc.newJob(t)
+		job.BatchID, job.Index = r.ID, index
 		launcher, noSlot := r.slot(starting, job)
 		if noSlot != nil && r.undeliverable() {
 			return nil
 		}
 		if noSlot != nil {
-			r.end(index, r.notStarted(ctx, t))
+			r.end(index, r.notStarted(ctx, t), nil)
 			continue
 		}
-		r.wg.Go(func() {
-			r.sc.run(ctx, launcher, job, time.Since(queuedAt), func(res task.Result) { r.end(index, res) })
-		})
+		w := r.sc.newWork(job, r.count, func(res task.Result, err error) { r.end(index, res, err) })
+		r.wg.Go(func() { w.perform(ctx, launcher, time.Since(queuedAt)) })
 	}
+}
+
+// withoutSlot is the result of a task that needs no slot for it, or nil.
+func (r *run) withoutSlot(starting context.Context, index int, t task.Task) *task.Result {
+	if r.Known != nil {
+		if res, ok := r.Known(index, t); ok {
+			return &res
+		}
+	}
+	if starting.Err() != nil {
+		return nil
+	}
+	if r.Refuse != nil {
+		if res := r.Refuse(t); res != nil {
+			return res
+		}
+	}
+	if refusal := r.sc.admit(r.byAgent && !t.Part); refusal != "" {
+		res := t.Ended(task.Limit, refusal)
+		return &res
+	}
+	return nil
 }
 
 // slot waits for a slot and returns what launches job in it. While it waits, a
@@ -173,13 +205,17 @@ func (r *run) slot(starting context.Context, job task.Job) (Launcher, error) {
 // notStarted is the result of a task that got no slot any more.
 func (r *run) notStarted(ctx context.Context, t task.Task) task.Result {
 	why := "not started: "
-	switch cause := context.Cause(ctx); {
-	case ctx.Err() == nil && r.isHalted():
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		why += context.Cause(ctx).Error()
+	case r.halted:
 		why += ErrHalted.Error()
-	case ctx.Err() == nil:
-		why += "stopped"
+	case r.unrecorded != nil:
+		why += r.unrecorded.Error()
 	default:
-		why += cause.Error()
+		why += "stopped"
 	}
 	return t.Ended(task.Cancelled, why)
 }
@@ -188,48 +224,4 @@ func (r *run) undeliverable() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err != nil
-}
-
-func (r *run) isHalted() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.halted
-}
-
-// end files the result of the task at index, delivers what is due, and halts
-// the batch when that was one failure too many.
-func (r *run) end(index int, res task.Result) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	res.Index = index
-	if res.Attempts > 0 {
-		r.ended++
-		if !res.Success {
-			r.failed++
-		}
-	}
-	if r.Done != nil {
-		r.Done(res)
-	}
-	if !r.halted && r.Halt.reached(r.failed, r.ended) {
-		r.halted = true
-		r.stopStarting()
-		if r.Halt.Now {
-			r.cancel(ErrHalted)
-		}
-	}
-	r.ordered.put(res)
-	for r.err == nil {
-		due, ok, err := r.ordered.next()
-		if err == nil && !ok {
-			return
-		}
-		if err == nil {
-			err = r.Deliver(due)
-		}
-		if err != nil {
-			r.err = err
-			r.cancel(err)
-		}
-	}
 }

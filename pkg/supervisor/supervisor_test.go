@@ -13,9 +13,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"qq/pkg/task"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake plays the children: what a task does stands in its text, for example
 // "sleep 2s" or "sleep 1s; fan sleep 3s, sleep 4s" or "fail".
@@ -68,6 +71,10 @@ func (f *fake) Launch(ctx context.Context, job task.Job) task.Result {
 			}
 		case "fail":
 			return job.Ended(task.Failed, "as told")
+		case "die": // once
+			if job.Attempt == 1 {
+				return job.Ended(task.Killed, "as told")
+			}
 		case "panic":
 			panic("as told")
 		}
@@ -140,7 +147,7 @@ func TestPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newTest(task.Limits{MaxParallel: 2})
 		start := time.Now()
-		_, at := collect(t, s.Root(0, time.Time{}), Batch{}, "sleep 5s", "sleep 1s", "sleep 1s", "sleep 3s", "sleep 1s")
+		_, at := collect(t, s.Root("", 0, time.Time{}), Batch{}, "sleep 5s", "sleep 1s", "sleep 1s", "sleep 3s", "sleep 1s")
 		assert.Equal(t, []time.Duration{5 * time.Second, 5 * time.Second, 5 * time.Second, 5 * time.Second, 6 * time.Second}, at)
 		assert.Equal(t, 6*time.Second, time.Since(start))
 		assert.Equal(t, 2, f.maxWork)
@@ -150,7 +157,7 @@ func TestPool(t *testing.T) {
 func TestDeliveredBeforeTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 2})
-		_, at := collect(t, s.Root(0, time.Time{}), Batch{}, "sleep 1s", "sleep 9s", "sleep 2s")
+		_, at := collect(t, s.Root("", 0, time.Time{}), Batch{}, "sleep 1s", "sleep 9s", "sleep 2s")
 		assert.Equal(t, []time.Duration{time.Second, 9 * time.Second, 9 * time.Second}, at)
 	})
 }
@@ -160,7 +167,7 @@ func TestDeliveredBeforeTheRest(t *testing.T) {
 func TestCapOfOneNested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newTest(task.Limits{MaxParallel: 1, MaxDepth: 4})
-		results, _ := collect(t, s.Root(0, time.Time{}), Batch{},
+		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{},
 			"sleep 1s; fan sleep 1s/fan sleep 1s+sleep 1s, sleep 1s; sleep 1s", "sleep 1s")
 		assert.Equal(t, []task.Status{task.Completed, task.Completed}, statuses(results))
 		assert.Equal(t, 1, f.maxWork)
@@ -173,7 +180,7 @@ func TestLeadsDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newTest(task.Limits{MaxParallel: 3})
 		texts := slices.Repeat([]string{"sleep 1s; fan sleep 1s, sleep 2s, sleep 1s; sleep 1s"}, 40)
-		results, _ := collect(t, s.Root(0, time.Time{}), Batch{}, texts...)
+		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{}, texts...)
 		assert.Len(t, results, 40)
 		assert.Equal(t, 3, f.maxWork)
 		assert.LessOrEqual(t, f.maxLive, 9)
@@ -183,7 +190,7 @@ func TestLeadsDoNotPileUp(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 1, ChildTimeout: 300 * time.Second})
-		results, at := collect(t, s.Root(0, time.Time{}), Batch{}, "sleep 1000s", "sleep 299s")
+		results, at := collect(t, s.Root("", 0, time.Time{}), Batch{}, "sleep 1000s", "sleep 299s")
 		assert.Equal(t, []task.Status{task.Timeout, task.Completed}, statuses(results))
 		assert.Equal(t, "Child process timed out after 300s", results[0].Err())
 		assert.Equal(t, "partial", results[0].Output)
@@ -198,7 +205,7 @@ func TestDeadline(t *testing.T) {
 func TestDeadlineShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 2, ChildTimeout: 100 * time.Second})
-		results, at := collect(t, s.Root(0, time.Time{}), Batch{}, "sleep 20s; fan sleep 500s")
+		results, at := collect(t, s.Root("", 0, time.Time{}), Batch{}, "sleep 20s; fan sleep 500s")
 		assert.Equal(t, "child: Child process timed out after 75s", results[0].Err())
 		assert.Equal(t, task.Failed, results[0].Status)
 		assert.Equal(t, []time.Duration{95 * time.Second}, at)
@@ -208,11 +215,11 @@ func TestDeadlineShrinks(t *testing.T) {
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 2, MaxDepth: 2, MaxChildren: 3})
-		results, _ := collect(t, s.Root(0, time.Time{}), Batch{}, "fan sleep 1s", "sleep 1s")
+		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{}, "fan sleep 1s", "sleep 1s")
 		assert.Equal(t, "child: Error: Maximum recursion depth (2) exceeded", results[0].Err())
 		assert.True(t, results[1].Success)
 
-		results = s.Root(0, time.Time{}).Delegate(t.Context(), tasksOf("sleep 1s, sleep 1s, sleep 1s, sleep 1s, sleep 1s"))
+		results = s.Root("", 0, time.Time{}).Delegate(t.Context(), tasksOf("sleep 1s, sleep 1s, sleep 1s, sleep 1s, sleep 1s"))
 		assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Completed, task.Limit, task.Limit}, statuses(results))
 		assert.Equal(t, "Maximum 3 sub-agents exceeded", results[4].Err())
 		assert.Equal(t, 5, results[4].ExitCode)
@@ -223,7 +230,7 @@ func TestLimits(t *testing.T) {
 func TestBatchIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 4, MaxChildren: 1})
-		results, _ := collect(t, s.Root(0, time.Time{}), Batch{}, slices.Repeat([]string{"sleep 1s"}, 20)...)
+		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{}, slices.Repeat([]string{"sleep 1s"}, 20)...)
 		assert.NotContains(t, statuses(results), task.Limit)
 	})
 }
@@ -236,7 +243,7 @@ func TestCancelOne(t *testing.T) {
 			assert.True(t, s.Cancel("x2"))
 			assert.False(t, s.Cancel("nobody"))
 		}()
-		results, _ := collect(t, s.Root(0, time.Time{}), Batch{}, "sleep 5s", "sleep 50s; fan sleep 5s", "sleep 4s")
+		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{}, "sleep 5s", "sleep 50s; fan sleep 5s", "sleep 4s")
 		assert.ElementsMatch(t, []task.Status{task.Completed, task.Cancelled, task.Completed}, statuses(results))
 		i := slices.IndexFunc(results, func(r task.Result) bool { return r.Status == task.Cancelled })
 		assert.Equal(t, "Sub-agent cancelled by user.", results[i].Err())
@@ -251,7 +258,7 @@ func TestCancelTree(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(3*time.Second, func() { cancel(errors.New("Ctrl-C")) })
 		var results []task.Result
-		err := s.Root(0, time.Time{}).Run(ctx, Batch{
+		err := s.Root("", 0, time.Time{}).Run(ctx, Batch{
 			Tasks: func(yield func(task.Task, error) bool) {
 				for range 6 {
 					if !yield(task.Task{Text: "sleep 2s"}, nil) {
@@ -273,7 +280,7 @@ func TestStop(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 1})
 		stop := make(chan struct{})
 		time.AfterFunc(time.Second, func() { close(stop) })
-		results, at := collect(t, s.Root(0, time.Time{}), Batch{Stop: stop}, "sleep 3s", "sleep 3s")
+		results, at := collect(t, s.Root("", 0, time.Time{}), Batch{Stop: stop}, "sleep 3s", "sleep 3s")
 		assert.Equal(t, []task.Status{task.Completed, task.Cancelled}, statuses(results))
 		assert.Equal(t, 3*time.Second, at[1])
 	})
@@ -293,7 +300,7 @@ func TestHalt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, _ := newTest(task.Limits{MaxParallel: 2})
 				start := time.Now()
-				results, _ := collect(t, s.Root(0, time.Time{}), Batch{Halt: c.halt}, "sleep 1s; fail", "sleep 4s", "sleep 1s; fail", "sleep 7s")
+				results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{Halt: c.halt}, "sleep 1s; fail", "sleep 4s", "sleep 1s; fail", "sleep 7s")
 				assert.Equal(t, c.want, statuses(results))
 				assert.Equal(t, c.took, time.Since(start))
 			})
@@ -305,7 +312,7 @@ func TestHaltPercent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newTest(task.Limits{MaxParallel: 1})
 		texts := slices.Repeat([]string{"sleep 1s; fail", "sleep 1s"}, 20)
-		collect(t, s.Root(0, time.Time{}), Batch{Halt: Halt{Percent: 40}}, texts...)
+		collect(t, s.Root("", 0, time.Time{}), Batch{Halt: Halt{Percent: 40}}, texts...)
 		assert.Len(t, f.launches, 10)
 	})
 }
@@ -313,8 +320,9 @@ func TestHaltPercent(t *testing.T) {
 func TestPanicIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 1})
-		results, _ := collect(t, s.Root(0, time.Time{}), Batch{}, "panic", "sleep 1s")
+		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{}, "panic", "sleep 1s")
 		assert.Equal(t, []task.Status{task.Failed, task.Completed}, statuses(results))
+		assert.True(t, results[0].Effects, "nobody knows what it did")
 	})
 }
 
@@ -325,7 +333,7 @@ func TestDeliverFails(t *testing.T) {
 		start := time.Now()
 		closed := errors.New("broken pipe")
 		pulled := 0
-		err := s.Root(0, time.Time{}).Run(t.Context(), Batch{
+		err := s.Root("", 0, time.Time{}).Run(t.Context(), Batch{
 			Tasks: func(yield func(task.Task, error) bool) {
 				for ; pulled < 1000 && yield(task.Task{Text: "sleep 2s"}, nil); pulled++ {
 				}
@@ -345,7 +353,7 @@ func TestTasksBreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 2})
 		n := 0
-		err := s.Root(0, time.Time{}).Run(t.Context(), Batch{
+		err := s.Root("", 0, time.Time{}).Run(t.Context(), Batch{
 			Tasks: func(yield func(task.Task, error) bool) {
 				_ = yield(task.Task{Text: "sleep 2s"}, nil) && yield(task.Task{}, errors.New("disk"))
 			},
@@ -437,7 +445,7 @@ func TestStaging(t *testing.T) {
 		s, plain := newTest(task.Limits{MaxParallel: 2})
 		f := &stagingFake{fake: plain}
 		s.cfg.Launcher = f
-		results, _ := collect(t, s.Root(0, time.Time{}), Batch{}, "sleep 3s", "sleep 1s", "sleep 1s", "sleep 1s", "sleep 1s; fan sleep 1s, sleep 1s, sleep 1s")
+		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{}, "sleep 3s", "sleep 1s", "sleep 1s", "sleep 1s", "sleep 1s; fan sleep 1s, sleep 1s, sleep 1s")
 		assert.NotContains(t, statuses(results), task.Failed)
 		assert.Equal(t, 2, f.maxWork)
 		assert.Equal(t, f.staged, f.used)
@@ -445,7 +453,7 @@ func TestStaging(t *testing.T) {
 
 		stop := make(chan struct{})
 		time.AfterFunc(time.Second, func() { close(stop) })
-		collect(t, s.Root(0, time.Time{}), Batch{Stop: stop}, "sleep 2s", "sleep 2s", "sleep 2s")
+		collect(t, s.Root("", 0, time.Time{}), Batch{Stop: stop}, "sleep 2s", "sleep 2s", "sleep 2s")
 		assert.Equal(t, 1, f.discarded)
 		assert.Zero(t, f.live)
 	})

@@ -58,6 +58,12 @@ type Task struct {
 	// Idempotent says that doing the task twice does no harm: it is repeated after
 	// a fault although it may have had side effects.
 	Idempotent bool `json:"idempotent,omitempty"`
+	// File is the path of the file that a batch made the task of. Only qq batch sets
+	// it.
+	File string `json:"file,omitempty"`
+	// Part says that the task is a part of a document that is too long for the model
+	// of whoever asks: it goes to the summarizer whatever else that agent may ask.
+	Part bool `json:"part,omitempty"`
 	// Temporary is an agent made for this task alone, instead of a registered
 	// one. A person's tasks have none: only the tool spawn_agent makes it.
 	Temporary *Temporary `json:"temporary,omitempty"`
