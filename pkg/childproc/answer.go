@@ -3,6 +3,7 @@ package childproc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"qq/pkg/task"
@@ -12,12 +13,33 @@ import (
 // answerTime is what a child gets to take one part of an answer.
 const answerTime = time.Minute
 
+// take sees to one question. An error says that the child asks for too much.
+func (c *child) take(ctx context.Context, ask Ask) error {
+	if c.asking.Add(1) > maxAsking {
+		return fmt.Errorf("%w: over %d questions at once", ErrFrameBroken, maxAsking)
+	}
+	do := func() { c.answer(ctx, ask) }
+	if ask.Enter != nil && c.cfg.Admit != nil {
+		h, err := c.permits.claim(ctx, ask.ID)
+		if err != nil {
+			return err
+		}
+		do = func() { c.admit(h, ask) }
+	}
+	c.sending.Go(func() {
+		defer c.asking.Add(-1)
+		do()
+	})
+	return nil
+}
+
 // answer does what the child asks for and sends what came of it.
 func (c *child) answer(ctx context.Context, ask Ask) {
 	last := Answer{ID: ask.ID, Last: true}
 	var results []task.Result
 	var err error
 	switch {
+	case ask.Enter != nil: // nobody counts permits
 	case ask.Approve != nil:
 		d := tool.Decision{Reason: "nobody can be asked"}
 		if c.cfg.Approve != nil {
@@ -55,9 +77,6 @@ func (c *child) answer(ctx context.Context, ask Ask) {
 
 // relay hands texts from other agents to the child until ctx is done.
 func (c *child) relay(ctx context.Context) {
-	if c.job.Messages == nil {
-		return
-	}
 	for {
 		select {
 		case text := <-c.job.Messages:

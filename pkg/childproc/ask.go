@@ -50,25 +50,23 @@ func (c *Conn) lose() {
 }
 
 // ask sends a request and waits for what comes back. The results that came are
-// there in spite of an error.
+// there in spite of an error, and so is the id when ctx ended the wait.
 func (c *Conn) ask(ctx context.Context, a Ask) ([]task.Result, Answer, error) {
 	p := &pending{done: make(chan struct{})}
 	c.mu.Lock()
 	c.asked++
 	a.ID = c.asked
+	c.asks[a.ID] = p
 	gone := c.gone
-	if !gone {
-		c.asks[a.ID] = p
-	}
 	c.mu.Unlock()
-	if gone {
-		return nil, Answer{}, ErrRootGone
-	}
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.asks, a.ID)
 	}()
+	if gone {
+		return nil, Answer{}, ErrRootGone
+	}
 	switch err := c.send(Frame{Type: TypeAsk, Ask: &a}); {
 	case errors.Is(err, ErrFrameTooLong):
 		return nil, Answer{}, err
@@ -87,7 +85,7 @@ func (c *Conn) ask(ctx context.Context, a Ask) ([]task.Result, Answer, error) {
 	case <-ctx.Done():
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return p.results[:len(p.results):len(p.results)], Answer{}, context.Cause(ctx)
+		return p.results[:len(p.results):len(p.results)], Answer{ID: a.ID}, context.Cause(ctx)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"qq/internal/proc"
 	"qq/pkg/agents"
 	"qq/pkg/event"
+	"qq/pkg/llm"
 	"qq/pkg/task"
 )
 
@@ -57,7 +58,7 @@ func TestMain(m *testing.M) {
 // isFiltered reports whether only some of the tests were asked for.
 func isFiltered() bool {
 	for _, a := range os.Args[1:] {
-		if strings.HasPrefix(a, "-test.run") || strings.HasPrefix(a, "-test.fuzz") || strings.HasPrefix(a, "-test.list") || strings.HasPrefix(a, "-test.bench") {
+		if strings.HasPrefix(a, "-test.run") || strings.HasPrefix(a, "-test.fuzz") || strings.HasPrefix(a, "-test.list") || strings.HasPrefix(a, "-test.bench") || strings.HasPrefix(a, "-test.short") {
 			return true
 		}
 	}
@@ -118,9 +119,10 @@ var roles = map[string]role{
 		fmt.Fprint(c.up, `{"type":"result","result":{"status":"comp`)
 		return 0
 	},
-	"deaf": func(*Conn, string) int {
+	"deaf": func(c *Conn, _ string) int {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 		fmt.Print("so far")
+		c.Emit(event.Event{Type: event.Token})
 		return forever()
 	},
 	"stuffed": func(c *Conn, _ string) int {
@@ -163,6 +165,64 @@ var roles = map[string]role{
 			fmt.Fprintf(&b, "%d %s %s\n", r.Index, r.Status, r.Output)
 		}
 		return answer(c, b.String())
+	},
+	// Says what it is told to say, and succeeds unless it ends by that.
+	"parrot": func(c *Conn, text string) int {
+		io.WriteString(c.up, text)
+		return answer(c, "ok")
+	},
+	// Says what it is told to say, and nothing of its own.
+	"mimic": func(c *Conn, text string) int {
+		io.WriteString(c.up, text)
+		fmt.Print("ok")
+		return 0
+	},
+	// Sends as many requests to a model as it is told to.
+	"caller": func(c *Conn, text string) int {
+		go lateListen(c, func(error) {})
+		n, _ := strconv.Atoi(text)
+		var b strings.Builder
+		for range n {
+			p, err := c.Enter(context.Background(), "m")
+			if e, ok := errors.AsType[*llm.Error](err); ok {
+				fmt.Fprintf(&b, "%s: %s: %v\n", e.Kind, e.Problem, err)
+				continue
+			} else if err != nil {
+				fmt.Fprintln(&b, err)
+				continue
+			}
+			p.Leave(llm.Report{Kind: llm.Busy, RetryAfter: 3 * time.Second, Usage: task.Usage{OutputTokens: 7}, Timing: llm.Timing{Served: time.Minute}})
+			b.WriteString("in\n")
+		}
+		return answer(c, b.String())
+	},
+	// Has two permits and waits for a third.
+	"greedy": func(c *Conn, _ string) int {
+		go lateListen(c, func(error) {})
+		for range 3 {
+			if _, err := c.Enter(context.Background(), "m"); err != nil {
+				return 1
+			}
+		}
+		return 1
+	},
+	// When it is cancelled it sends a last request, changes a file and hands back.
+	"last-turn": func(c *Conn, _ string) int {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		go lateListen(c, cancel)
+		c.Emit(event.Event{Type: event.Token})
+		<-ctx.Done()
+		p, err := c.Enter(context.Background(), "m")
+		if err != nil {
+			return 1
+		}
+		p.Leave(llm.Report{})
+		c.Changed([]string{"notes.md"})
+		var order *Cancelled
+		errors.As(context.Cause(ctx), &order)
+		n, _ := fmt.Printf("%v to say it", order.Grace)
+		c.Finish(Result{Status: task.Failed, Error: order.Error(), Bytes: int64(n), Usage: task.Usage{InputTokens: 3}, Repeats: 2})
+		return 1
 	},
 	"litter": func(c *Conn, _ string) int {
 		// A daemon that keeps the output and the group behind.
@@ -272,7 +332,7 @@ func TestStatus(t *testing.T) {
 		"hollow-frame":   {task.Failed, -1, "", `child broke the protocol: broken frame: "result" without its content`},
 		"running-result": {task.Failed, -1, "", `child broke the protocol: broken frame: "result" without its content`},
 		"hasty":          {task.Failed, -1, "", `child broke the protocol: broken frame: "result" before hello`},
-		"foreign":        {task.Failed, -1, "", "child broke the protocol: broken frame: it speaks version 99 of the protocol (qq 9.9), this is 1 (qq test)"},
+		"foreign":        {task.Failed, -1, "", "child broke the protocol: broken frame: it speaks version 99 of the protocol (qq 9.9), this is 2 (qq test)"},
 		"newer":          {task.Completed, 0, "fine", ""},
 		"bytes":          {task.Completed, 0, "a\x00b\uFFFDc", ""},
 		"litter":         {task.Completed, 0, "done", ""},

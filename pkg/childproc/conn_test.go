@@ -24,6 +24,7 @@ type wire struct {
 	t        *testing.T
 	fromRoot *os.File // what the root says
 	toRoot   *os.File // what the child says
+	end      *os.File // of the child
 	said     *reader
 }
 
@@ -38,7 +39,7 @@ func newWire(t *testing.T) *wire {
 			f.Close()
 		}
 	})
-	return &wire{&Conn{up: upW, down: downR, asks: map[int64]*pending{}}, t, downW, upR, newReader(upR, MaxUp)}
+	return &wire{newConn(downR, upW), t, downW, upR, upW, newReader(upR, MaxUp)}
 }
 
 // say sends a frame to the child.
@@ -120,7 +121,7 @@ func TestHandshake(t *testing.T) {
 
 func TestHandshakeFails(t *testing.T) {
 	for said, want := range map[string]string{
-		`{"type":"start","start":{"protocol":99}}` + "\n": "the root speaks version 99 of the protocol, this qq 1",
+		`{"type":"start","start":{"protocol":99}}` + "\n": "the root speaks version 99 of the protocol, this qq 2",
 		`{"type":"start"}` + "\n":                         `read the start frame: broken frame: "start" without its content`,
 		`{"type":"start","start":{"protocol":1}}`:         "read the start frame: EOF",
 		"": "read the start frame: EOF",

@@ -10,8 +10,20 @@
 // root wants, up what the child reports and asks for. When the down pipe ends,
 // the root is gone and the child ends itself.
 //
+// Requests to a model need a permit of the root, of which a child may have got
+// its first with the start frame. It gives each back with a report that the root
+// cuts to what can be; what it keeps comes back when it ends, however that is.
+// Every frame of a child counts as activity, and while something happens there
+// is one now and then.
+//
+// When a clock has run out, the cancel frame grants one more turn to hand back
+// what is there, and its request to the model is let pass; for any other reason a
+// child is to end at once. What it has said, written and changed is kept either
+// way.
+//
 // Truth: a child has succeeded when it exited 0 *and* its result frame says
 // completed *and* its answer is there, whole. Words in an output decide nothing.
 //
-// Not promised: that a child heeds a cancel frame. That is why signals follow it.
+// Not promised: that a child heeds a cancel frame, which is why signals follow
+// it; that its reports are true; that it is active when it says so.
 package childproc

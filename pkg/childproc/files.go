@@ -1,6 +1,7 @@
 package childproc
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -142,22 +143,11 @@ func lastRunes(b []byte, n int) []byte {
 
 // countRunes counts the characters of r, an invalid byte as one.
 func countRunes(r io.Reader) (int64, error) {
-	var total int64
-	buf := make([]byte, 64<<10)
-	held := 0 // bytes of a character that is not complete yet
-	for {
-		n, err := r.Read(buf[held:])
-		b := buf[:held+n]
-		for len(b) > 0 && (err != nil || utf8.FullRune(b)) {
-			_, size := utf8.DecodeRune(b)
-			b = b[size:]
-			total++
-		}
-		held = copy(buf, b)
-		if err == io.EOF {
+	b := bufio.NewReaderSize(r, 64<<10)
+	for total := int64(0); ; total++ {
+		if _, _, err := b.ReadRune(); err == io.EOF {
 			return total, nil
-		}
-		if err != nil {
+		} else if err != nil {
 			return total, err
 		}
 	}

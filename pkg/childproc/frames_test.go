@@ -14,9 +14,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"qq/pkg/agents"
 	"qq/pkg/event"
+	"qq/pkg/llm"
 	"qq/pkg/task"
 )
 
@@ -27,7 +29,8 @@ func allFrames() []Frame {
 	return []Frame{
 		{Type: TypeStart, Start: &Start{
 			Protocol: Version, ExecutionID: "e", Parent: "p", BatchID: "b", Depth: 2, CanDelegate: true, DeadlineMS: 1 << 50,
-			Agent:    agents.Agent{Name: "coder", Tools: []string{}, Agents: []string{"explorer"}, Role: agents.Modifying, Prompt: "be\ngood"},
+			Agent:  agents.Agent{Name: "coder", Tools: []string{}, Agents: []string{"explorer"}, Role: agents.Modifying, Prompt: "be\ngood"},
+			Permit: true, IdleMS: 300_000, Retries: 3, Reads: true, Traceparent: "00-1-2-01",
 			ReadOnly: true, Schema: json.RawMessage(`{"type":"object"}`), Events: true, Setup: json.RawMessage(`{"name":"x"}`),
 		}},
 		{Type: TypeAnswer, Answer: &Answer{ID: 7, Result: &res}},
@@ -36,6 +39,20 @@ func allFrames() []Frame {
 		{Type: TypeHello, Hello: &Hello{Protocol: Version, Version: "1.2"}},
 		{Type: TypeEvent, Event: &event.Event{V: 1, Seq: 9, TS: time.Unix(1, 5).UTC(), Type: event.ToolEnd, Tool: "grep_file", Failed: true, ExitCode: &code}},
 		{Type: TypeAsk, Ask: &Ask{ID: 7, Delegate: []task.Task{{Text: "a", Agent: "coder", Timeout: 1.5}, {Text: "b\u2028c</context>"}}}},
+		{Type: TypeMessage, Message: &Message{Text: "read this"}},
+		{Type: TypeCancel, Cancel: &Cancel{Reason: "late", GraceMS: 5000}},
+		{Type: TypeAsk, Ask: &Ask{ID: 8, Enter: &Enter{Model: "m"}}},
+		{Type: TypeAnswer, Answer: &Answer{ID: 8, Fault: &Fault{Kind: llm.Open, Problem: "p", Hint: "h"}, Last: true}},
+		{Type: TypeChanged, Changed: &Changed{Paths: []string{"a", "b"}}},
+		{Type: TypeActive, Active: &Active{}},
+		{Type: TypeActive, Active: &Active{Permits: []int64{0, 8}}},
+		{Type: TypeLeave, Leave: &Leave{}},
+		{Type: TypeLeave, Leave: &Leave{ID: 8, Report: llm.Report{Kind: llm.Busy, Cancelled: true, RetryAfter: time.Second,
+			Usage: task.Usage{InputTokens: 1}, Timing: llm.Timing{Queued: 1, Served: 2}}}},
+		{Type: TypeEffects, Effects: &Effects{}},
+		{Type: TypeResult, Result: &Result{Status: task.Completed, Reads: readList{}}},
+		{Type: TypeResult, Result: &Result{Status: task.Completed, Repeats: 2,
+			Reads: readList{{Tool: "read_file", Arguments: json.RawMessage(`{"path":"a"}`), Digest: strings.Repeat("0f", 32)}}}},
 		{Type: TypeResult, Result: &Result{Status: task.Completed, Usage: task.Usage{InputTokens: 1, OutputTokens: 2}, Bytes: 1 << 40,
 			ChangedFiles: []string{"a"}, Structured: json.RawMessage(`[1]`), Warnings: []string{"w"}}},
 	}
@@ -51,7 +68,7 @@ func TestFramesRoundTrip(t *testing.T) {
 		wire.Write(line)
 		seen[f.Type] = true
 	}
-	assert.Len(t, seen, 7)
+	assert.Len(t, seen, 12)
 	r := newReader(iotest.OneByteReader(&wire), MaxUp)
 	for _, want := range allFrames() {
 		got, err := r.next()
@@ -60,6 +77,18 @@ func TestFramesRoundTrip(t *testing.T) {
 	}
 	_, err := r.next()
 	assert.Equal(t, io.EOF, err)
+}
+
+// A report loses nothing on its way, whatever it will consist of one day.
+func TestLeaveRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.Make[Leave]().Draw(t, "leave")
+		line, err := encode(Frame{Type: TypeLeave, Leave: &want})
+		require.NoError(t, err)
+		got, err := newReader(bytes.NewReader(line), MaxUp).next()
+		require.NoError(t, err)
+		assert.Equal(t, want, *got.Leave)
+	})
 }
 
 // padded is a frame of a type of the future that is n bytes long with its
@@ -129,9 +158,10 @@ func TestBrokenFrames(t *testing.T) {
 		"", " ", "x", "null", "[]", `""`, "1", "{}", `{"type":""}`, `{"type":null}`, `{"type":1}`, `{"type":"hello"`, `{"type":"x"} {}`,
 		"{\"type\":\"x\x00\"}", `{"type":"result","result":{"status":"running"}}`, `{"type":"result","result":{"status":"splendid"}}`,
 		`{"type":"result","result":{}}`, `{"type":"ask","ask":{"id":"1"}}`, `{"type":"ask","ask":{"delegate":{}}}`,
-		`{"type":"ask","ask":{"delegate":[1]}}`, `{"type":"event","event":{"ts":"yesterday"}}`, strings.Repeat(`{"type":`, 20_000),
+		`{"type":"ask","ask":{"delegate":[1]}}`, `{"type":"ask","ask":{"enter":"m"}}`, `{"type":"leave","leave":{"report":{"retry_after":1e30}}}`,
+		`{"type":"active","active":{"permits":["1"]}}`, `{"type":"result","result":{"status":"completed","reads":{}}}`, `{"type":"event","event":{"ts":"yesterday"}}`, strings.Repeat(`{"type":`, 20_000),
 	}
-	for _, of := range []Type{TypeStart, TypeAnswer, TypeCancel, TypeHello, TypeEvent, TypeAsk, TypeResult} {
+	for _, of := range []Type{TypeStart, TypeAnswer, TypeMessage, TypeCancel, TypeHello, TypeEvent, TypeAsk, TypeChanged, TypeActive, TypeLeave, TypeEffects, TypeResult} {
 		lines = append(lines, fmt.Sprintf(`{"type":%q}`, of), fmt.Sprintf(`{"type":%q,%[1]q:null}`, of), fmt.Sprintf(`{"type":%q,%[1]q:[]}`, of))
 	}
 	for _, line := range lines {
@@ -159,6 +189,30 @@ func TestTasksOfAnAsk(t *testing.T) {
 	f, err = newReader(strings.NewReader(`{"type":"ask","ask":{"id":1,"delegate":null}}`+"\n"), MaxUp).next()
 	require.NoError(t, err)
 	assert.Empty(t, f.Ask.Delegate)
+}
+
+// It is the same with reads, of which a list that is there and empty is not none.
+func TestReadsOfAResult(t *testing.T) {
+	result := func(reads string) string {
+		return `{"type":"result","result":{"status":"completed"` + reads + "}}\n"
+	}
+	many := func(n int) string { return `,"reads":[` + strings.TrimSuffix(strings.Repeat("{},", n), ",") + "]" }
+	read := func(line string) (Frame, error) { return newReader(strings.NewReader(line), MaxUp).next() }
+	f, err := read(result(many(maxReads)))
+	require.NoError(t, err)
+	assert.Len(t, f.Result.Reads, maxReads)
+
+	line := result(many((MaxUp - 100) / 3))
+	allocated := allocates(func() { _, err = read(line) })
+	require.ErrorIs(t, err, ErrFrameBroken)
+	require.ErrorContains(t, err, "over 10000 reads")
+	assert.Less(t, allocated, uint64(48<<20))
+
+	for reads, want := range map[string]readList{"": nil, `,"reads":null`: nil, `,"reads":[]`: {}} {
+		f, err := read(result(reads))
+		require.NoError(t, err)
+		assert.Equal(t, want, f.Result.Reads, reads)
+	}
 }
 
 // allocates is how many bytes do allocates.

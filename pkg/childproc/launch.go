@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -37,25 +38,31 @@ type Config struct {
 	MaxOutput int
 	// Grace is what a child gets at each step of the stop ladder.
 	Grace time.Duration
+	// HandBack is what a child gets in place of the first Grace when a clock has
+	// run out ([task.ClockError]): one more turn, to hand back what it has.
+	HandBack time.Duration
 	// Prepare fills the start frame of a job, as long as its ctx allows.
 	Prepare func(context.Context, task.Job) (Start, error)
 	// Approve decides about a call that job wants to make; nil refuses all.
 	Approve func(ctx context.Context, job task.Job, in tool.Intent) tool.Decision
 	// Event takes the events of children; nil drops them.
 	Event func(event.Event)
+	// Admit waits until job may send a request for the named model, as
+	// [llm.Admission]; nil lets all pass.
+	Admit func(ctx context.Context, job task.Job, model string) (llm.Permit, error)
+	// First returns a permit for the first request of job, if there is one without
+	// waiting: it spares the child a question. It may be nil.
+	First func(job task.Job, start Start) llm.Permit
 }
 
 // Launcher runs each task in a child process of its own.
-type Launcher struct {
-	cfg  Config
-	host *proc.Host
-}
+type Launcher struct{ cfg Config }
 
 // NewLauncher returns a Launcher. A process has one.
-func NewLauncher(cfg Config) *Launcher { return &Launcher{cfg, cfg.Host} }
+func NewLauncher(cfg Config) *Launcher { return &Launcher{cfg} }
 
 // Close kills every child at once. No more can be started.
-func (l *Launcher) Close() { l.host.Close() }
+func (l *Launcher) Close() { l.cfg.Host.Close() }
 
 // Launch runs job in a child process and returns when the child and everything
 // that it started is gone.
@@ -121,6 +128,9 @@ func (l *Launcher) lead(ctx context.Context, c *child, job task.Job) task.Result
 	if !job.Deadline.IsZero() {
 		start.DeadlineMS = job.Deadline.UnixMilli()
 	}
+	if start.Permit = false; l.cfg.First != nil {
+		start.Permit = c.permits.first(l.cfg.First(job, start))
+	}
 	// It may be larger than the pipe, and the child slow to start.
 	started := make(chan struct{})
 	c.sending.Go(func() {
@@ -140,6 +150,7 @@ type child struct {
 	outPath  string
 	out, err *os.File
 
+	permits permits
 	asking  atomic.Int64   // questions that are not answered yet
 	writing sync.Mutex     // of frames into down
 	sending sync.WaitGroup // who says start or cancel, or answers an Ask
@@ -149,6 +160,7 @@ type child struct {
 	last     *Result
 	changed  map[string]struct{} // files
 	unlisted int                 // files that were too many to list
+	effects  bool                // it began what reading does not undo
 	wrong    error               // what was wrong with its frames
 }
 
@@ -158,7 +170,8 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{cfg: &l.cfg, job: job, changed: map[string]struct{}{}, outPath: filepath.Join(dir, job.ExecutionID+".out")}
+	c := &child{cfg: &l.cfg, job: job, permits: permits{held: map[int64]*held{}}, changed: map[string]struct{}{},
+		outPath: filepath.Join(dir, job.ExecutionID+".out")}
 	var passed []*os.File // what the child gets; our copies are closed
 	defer func() {
 		for _, f := range passed {
@@ -190,7 +203,7 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	}
 	passed, c.up = append(passed, upW), upR
 
-	c.proc, err = l.host.Start(proc.Command{
+	c.proc, err = l.cfg.Host.Start(proc.Command{
 		Path: l.cfg.Path, Args: l.cfg.Args(job.Agent), Dir: job.WorkingDir,
 		Env:   append(l.cfg.Env[:len(l.cfg.Env):len(l.cfg.Env)], ControlVar+"=1", DepthVar+"="+strconv.Itoa(job.Depth)),
 		Stdin: in, Stdout: c.out, Stderr: c.err, Extra: []*os.File{downR, upW},
@@ -227,6 +240,7 @@ func (c *child) attend(ctx context.Context, started <-chan struct{}) {
 	// is for the one that got away.
 	_ = c.up.SetReadDeadline(time.Now().Add(c.cfg.Grace))
 	<-heard
+	c.permits.end()
 	stopAsking(task.ErrAbandoned)
 	c.sending.Wait()
 }
@@ -235,18 +249,20 @@ func (c *child) attend(ctx context.Context, started <-chan struct{}) {
 // frame to be taken: there may be an answer in the way that the child does not
 // read.
 func (c *child) stop(ctx context.Context) {
-	why := ""
-	if cause := context.Cause(ctx); cause != nil {
-		why = cause.Error()
+	cause, patience := context.Cause(ctx), c.cfg.Grace
+	order := Cancel{Reason: cause.Error()}
+	if _, clock := errors.AsType[*task.ClockError](cause); clock && c.cfg.HandBack > 0 {
+		patience, order.GraceMS = c.cfg.HandBack, c.cfg.HandBack.Milliseconds()
+	} else {
+		c.permits.shut()
 	}
-	c.sending.Go(func() { c.send(Frame{Type: TypeCancel, Cancel: &Cancel{Reason: why}}, c.cfg.Grace) })
-	timer := time.NewTimer(c.cfg.Grace)
-	defer timer.Stop()
+	c.sending.Go(func() { c.send(Frame{Type: TypeCancel, Cancel: &order}, c.cfg.Grace) })
 	select {
 	case <-c.proc.Done():
 		return
-	case <-timer.C:
+	case <-time.After(patience):
 	}
+	c.permits.shut()
 	c.proc.Stop()
 	<-c.proc.Done()
 }
@@ -275,6 +291,9 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 	if c.hello == nil && f.Type != TypeHello {
 		return fmt.Errorf("%w: %q before hello", ErrFrameBroken, f.Type)
 	}
+	if c.job.Active != nil {
+		c.job.Active()
+	}
 	switch f.Type {
 	case TypeHello:
 		if f.Hello.Protocol != Version {
@@ -285,15 +304,15 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 	case TypeEvent:
 		c.event(*f.Event)
 	case TypeAsk:
-		if c.asking.Add(1) > maxAsking {
-			return fmt.Errorf("%w: over %d questions at once", ErrFrameBroken, maxAsking)
-		}
-		c.sending.Go(func() {
-			defer c.asking.Add(-1)
-			c.answer(ctx, *f.Ask)
-		})
+		return c.take(ctx, *f.Ask)
 	case TypeChanged:
 		c.note(f.Changed.Paths)
+	case TypeActive:
+		c.permits.active(f.Active.Permits)
+	case TypeLeave:
+		c.permits.leave(f.Leave.ID, plausible(f.Leave.Report))
+	case TypeEffects:
+		c.effects = true
 	case TypeResult:
 		c.last = f.Result
 	}
@@ -302,13 +321,10 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 
 // event passes an event on, with the ids that we know, whatever it says.
 func (c *child) event(e event.Event) {
-	if c.cfg.Event == nil {
+	// The start and the end of a child are facts of ours.
+	its := []event.Type{event.ToolStart, event.ToolEnd, event.Token, event.SubAgentProgress}
+	if c.cfg.Event == nil || !slices.Contains(its, e.Type) {
 		return
-	}
-	switch e.Type {
-	case event.ToolStart, event.ToolEnd, event.Token, event.SubAgentProgress:
-	default:
-		return // the start and the end of a child are facts of ours
 	}
 	e.ExecutionID, e.ParentExecutionID, e.BatchID = c.job.ExecutionID, c.job.Parent, c.job.BatchID
 	e.Agent, e.Depth, e.Result = c.job.Agent, c.job.Depth, nil
@@ -331,9 +347,7 @@ func (c *child) send(f Frame, within time.Duration) {
 // close gives back what the child used.
 func (c *child) close() {
 	for _, f := range []*os.File{c.down, c.up, c.out, c.err} {
-		if f != nil {
-			f.Close()
-		}
+		f.Close() // nil is no harm
 	}
 	if c.out != nil {
 		_ = os.Remove(c.outPath) // gone already when it was kept

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"qq/pkg/agents"
 	"qq/pkg/event"
@@ -17,7 +18,7 @@ import (
 
 // Version is the version of the protocol. Both ends are the same binary, so
 // they must agree on it exactly.
-const Version = 1
+const Version = 2
 
 // Limits of one frame, in bytes with its newline. What a child says is bounded
 // tightly: it may have been talked into anything. What the root says is its own
@@ -34,6 +35,15 @@ const MaxAsk = 1000
 // maxAsking is how many questions of a child may wait for their answers. A model
 // asks for some at once; each costs the root memory.
 const maxAsking = 500
+
+// maxPermits is how many permits a child may have, with those that it waits for.
+const maxPermits = 64
+
+// What reads of a child are told: beyond any of these none of them is.
+const (
+	maxReads     = 10_000
+	maxArguments = 64 << 10 // bytes, of one
+)
 
 // ControlVar is the environment variable that tells a process that it is a
 // child: its descriptors 3 and 4 are the control pipes, down and up.
@@ -148,15 +158,26 @@ type Ask struct {
 }
 
 // Enter asks for a permit to send a request to a model. The permit has the id of
-// the Ask.
+// the Ask; the answer has no content, or says in Fault why there is no permit.
 type Enter struct {
 	Model string `json:"model"`
 }
 
-// Leave gives a permit back.
+// Leave gives a permit back, or ends the wait for it.
 type Leave struct {
 	ID     int64      `json:"id"`
 	Report llm.Report `json:"report"`
+}
+
+// MarshalJSON spares a child, which often sends only one of these, what
+// encoding/json would have to learn about the types of its fields: most of what
+// that costs.
+func (l Leave) MarshalJSON() ([]byte, error) {
+	r := l.Report
+	kind, err := json.Marshal(string(r.Kind))
+	return fmt.Appendf(nil, `{"id":%d,"report":{"kind":%s,"cancelled":%t,"retry_after":%d,`+
+		`"usage":{"input_tokens":%d,"output_tokens":%d},"timing":{"queued":%d,"served":%d}}}`, l.ID, kind, r.Cancelled, r.RetryAfter,
+		r.Usage.InputTokens, r.Usage.OutputTokens, r.Timing.Queued, r.Timing.Served), err
 }
 
 // Active says that something happens: a token, a tool. It is sent now and then
@@ -197,27 +218,43 @@ type Changed struct {
 type taskList []task.Task
 
 // UnmarshalJSON stops at the first task that is too many.
-func (l *taskList) UnmarshalJSON(data []byte) error {
+func (l *taskList) UnmarshalJSON(data []byte) (err error) {
+	*l, err = atMost[task.Task](MaxAsk, "tasks", data)
+	return err
+}
+
+// readList is at most maxReads reads. None are not the same as an empty list:
+// whoever has one has read nothing.
+type readList []task.Read
+
+// UnmarshalJSON stops at the first read that is too many.
+func (l *readList) UnmarshalJSON(data []byte) (err error) {
+	*l, err = atMost[task.Read](maxReads, "reads", data)
+	return err
+}
+
+// atMost reads an array and stops at the first element that is too many.
+func atMost[T any](limit int, what string, data []byte) ([]T, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
-	switch start, err := dec.Token(); {
-	case err != nil:
-		return err
-	case start == nil: // null
-		return nil
-	case start != json.Delim('['):
-		return errors.New("tasks are no array")
+	start, err := dec.Token()
+	if start == nil { // null
+		return nil, err
 	}
+	if start != json.Delim('[') {
+		return nil, errors.New(what + " are no array")
+	}
+	list := []T{}
 	for dec.More() {
-		if len(*l) == MaxAsk {
-			return fmt.Errorf("over %d tasks", MaxAsk)
+		if len(list) == limit {
+			return nil, fmt.Errorf("over %d %s", limit, what)
 		}
-		var t task.Task
-		if err := dec.Decode(&t); err != nil {
-			return err
+		var element T
+		if err := dec.Decode(&element); err != nil {
+			return nil, err
 		}
-		*l = append(*l, t)
+		list = append(list, element)
 	}
-	return nil
+	return list, nil
 }
 
 // Answer is one part of what an Ask came to; Last marks that no more follow.
@@ -242,7 +279,8 @@ type Fault struct {
 // Cancel asks a child to end now and to hand back what it has.
 type Cancel struct {
 	Reason string `json:"reason,omitempty"`
-	// GraceMS is what it gets for that, in milliseconds, before a signal follows.
+	// GraceMS is what it gets for one more turn, in milliseconds, before a signal
+	// follows; 0 is for none.
 	GraceMS int64 `json:"grace_ms,omitempty"`
 }
 
@@ -257,7 +295,9 @@ type Result struct {
 	Structured   json.RawMessage `json:"structured,omitempty"`
 	Warnings     []string        `json:"warnings,omitempty"`
 	Repeats      int             `json:"repeats,omitempty"` // requests to the model that were sent again
-	Reads        []task.Read     `json:"reads,omitempty"`   // where they were asked for and it did nothing else
+	// Reads are told where they were asked for and it did nothing else: empty when
+	// it read nothing, nil when that is not known.
+	Reads readList `json:"reads,omitzero"`
 }
 
 // What can be wrong with a frame. After either of them nothing more can be read
@@ -315,35 +355,10 @@ func (r *reader) line() ([]byte, error) {
 
 // whole reports whether f carries what its type promises.
 func (f Frame) whole() bool {
-	switch f.Type {
-	case TypeStart:
-		return f.Start != nil
-	case TypeAnswer:
-		return f.Answer != nil
-	case TypeMessage:
-		return f.Message != nil
-	case TypeCancel:
-		return f.Cancel != nil
-	case TypeHello:
-		return f.Hello != nil
-	case TypeEvent:
-		return f.Event != nil
-	case TypeAsk:
-		return f.Ask != nil
-	case TypeChanged:
-		return f.Changed != nil
-	case TypeActive:
-		return f.Active != nil
-	case TypeLeave:
-		return f.Leave != nil
-	case TypeEffects:
-		return f.Effects != nil
-	case TypeResult:
-		return f.Result != nil && f.Result.Status.Final()
-	case "":
+	if payload := f.payload(); payload != nil && reflect.ValueOf(payload).Elem().IsNil() {
 		return false
 	}
-	return true
+	return f.Type != "" && (f.Type != TypeResult || f.Result.Status.Final())
 }
 
 // payload is the field of f that its type names, nil for a type of the future.
@@ -394,19 +409,10 @@ func encode(f Frame) ([]byte, error) {
 
 // envelope finds the content of a frame without reading it.
 type envelope struct {
-	Type    Type            `json:"type"`
-	Start   json.RawMessage `json:"start"`
-	Answer  json.RawMessage `json:"answer"`
-	Message json.RawMessage `json:"message"`
-	Cancel  json.RawMessage `json:"cancel"`
-	Hello   json.RawMessage `json:"hello"`
-	Event   json.RawMessage `json:"event"`
-	Ask     json.RawMessage `json:"ask"`
-	Changed json.RawMessage `json:"changed"`
-	Active  json.RawMessage `json:"active"`
-	Leave   json.RawMessage `json:"leave"`
-	Effects json.RawMessage `json:"effects"`
-	Result  json.RawMessage `json:"result"`
+	Type                           Type
+	Start, Answer, Message, Cancel json.RawMessage
+	Hello, Event, Ask, Changed     json.RawMessage
+	Active, Leave, Effects, Result json.RawMessage
 }
 
 // decode is the inverse of encode. Of a type that it does not know only the
@@ -419,7 +425,8 @@ func decode(line []byte) (Frame, error) {
 	f := Frame{Type: e.Type}
 	content := map[Type]json.RawMessage{
 		TypeStart: e.Start, TypeAnswer: e.Answer, TypeMessage: e.Message, TypeCancel: e.Cancel,
-		TypeHello: e.Hello, TypeEvent: e.Event, TypeAsk: e.Ask, TypeChanged: e.Changed, TypeActive: e.Active, TypeLeave: e.Leave, TypeEffects: e.Effects, TypeResult: e.Result,
+		TypeHello: e.Hello, TypeEvent: e.Event, TypeAsk: e.Ask, TypeChanged: e.Changed,
+		TypeActive: e.Active, TypeLeave: e.Leave, TypeEffects: e.Effects, TypeResult: e.Result,
 	}[f.Type]
 	if content == nil {
 		return f, nil

@@ -1,6 +1,7 @@
 package childproc
 
 import (
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,7 +19,7 @@ func (c *child) result() task.Result {
 	status, why := c.verdict(exit)
 	r.End(status, why)
 	if c.last != nil {
-		r.Usage = c.last.Usage
+		r.Usage = plausibleUsage(c.last.Usage)
 		c.note(c.last.ChangedFiles)
 		r.Structured, r.Warnings = c.last.Structured, c.last.Warnings
 	}
@@ -37,7 +38,32 @@ func (c *child) result() task.Result {
 	case exit.Code != 0:
 		r.ExitCode = exit.Code
 	}
+	c.repeatable(&r)
 	return r
+}
+
+// repeatable says in r what decides whether the task may be run again, or need
+// not be.
+func (c *child) repeatable(r *task.Result) {
+	// What it said after it broke the protocol was not heard.
+	r.Effects = c.effects || len(r.ChangedFiles) > 0 || c.wrong != nil
+	r.Attempts = 1
+	if c.last == nil {
+		return
+	}
+	r.Attempts += min(max(c.last.Repeats, 0), 1000) // more is not believed
+	if r.Success && !r.Effects && c.last.Reads.sound() {
+		r.Reads = c.last.Reads
+	}
+}
+
+// sound reports whether all of l can be kept: a part of it would say that the
+// task knew less than it did.
+func (l readList) sound() bool {
+	return len(l) <= maxReads && !slices.ContainsFunc(l, func(r task.Read) bool {
+		_, err := hex.DecodeString(r.Digest)
+		return len(r.Arguments) > maxArguments || len(r.Digest) != 64 || err != nil
+	})
 }
 
 // verdict is the status of the child, and the error text for a failure.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"qq/pkg/event"
 	"qq/pkg/task"
@@ -15,23 +18,45 @@ import (
 // ErrRootGone ends a child whose root has died.
 var ErrRootGone = errors.New("the root process is gone")
 
-// ErrCancelFrame ends a child that its root told to end.
+// ErrCancelFrame ends a child that its root told to end. The cause that says so
+// is a [*Cancelled].
 var ErrCancelFrame = errors.New("cancelled")
+
+// Cancelled is why a child ends that its root told to end.
+type Cancelled struct {
+	Reason string
+	// Grace is what it gets for one more turn, to hand back what it has; 0 is for
+	// none.
+	Grace time.Duration
+}
+
+func (e *Cancelled) Error() string { return fmt.Sprintf("%v: %s", ErrCancelFrame, e.Reason) }
+
+// Is makes a Cancelled an [ErrCancelFrame].
+func (e *Cancelled) Is(target error) bool { return target == ErrCancelFrame }
 
 // Conn is the child's end of the wire. Its methods may be called by several
 // goroutines at once.
 type Conn struct {
-	up   *os.File
-	down *os.File
+	up   io.Writer
+	down io.Reader
 
 	writing sync.Mutex
+	begun   sync.Once // effects
+	granted atomic.Bool
+	pulse   pulse
 
-	mu    sync.Mutex
-	asked int64
-	asks  map[int64]*pending
-	gone  bool
-	inbox []string
-	lost  int // messages that were too many to keep
+	mu      sync.Mutex
+	asked   int64
+	asks    map[int64]*pending
+	permits map[*permit]struct{} // that were not given back
+	gone    bool
+	inbox   []string
+	lost    int // messages that were too many to keep
+}
+
+func newConn(down io.Reader, up io.Writer) *Conn {
+	return &Conn{down: down, up: up, asks: map[int64]*pending{}, permits: map[*permit]struct{}{}}
 }
 
 // Connect opens the control pipes when the environment says that this process
@@ -52,10 +77,7 @@ func Connect(getenv func(string) string) (*Conn, error) {
 		}
 	}
 	nameProcess("qq")
-	return &Conn{
-		down: os.NewFile(downFD, "control-down"), up: os.NewFile(upFD, "control-up"),
-		asks: map[int64]*pending{},
-	}, nil
+	return newConn(os.NewFile(downFD, "control-down"), os.NewFile(upFD, "control-up")), nil
 }
 
 // Handshake says hello and returns what the root wants.
@@ -74,6 +96,8 @@ func (c *Conn) Handshake(version string) (*Start, func(context.CancelCauseFunc),
 		case f.Start.Protocol != Version:
 			return nil, nil, fmt.Errorf("the root speaks version %d of the protocol, this qq %d", f.Start.Protocol, Version)
 		}
+		c.granted.Store(f.Start.Permit)
+		c.pulse.begin(f.Start.IdleMS)
 		return f.Start, func(cancel context.CancelCauseFunc) { c.listen(r, cancel) }, nil
 	}
 }
@@ -94,7 +118,7 @@ func (c *Conn) listen(r *reader, cancel context.CancelCauseFunc) {
 		case TypeMessage:
 			c.deliver(f.Message.Text)
 		case TypeCancel:
-			cancel(fmt.Errorf("%w: %s", ErrCancelFrame, f.Cancel.Reason))
+			cancel(&Cancelled{f.Cancel.Reason, time.Duration(f.Cancel.GraceMS) * time.Millisecond})
 		}
 	}
 }
@@ -107,10 +131,25 @@ func (c *Conn) Changed(paths []string) {
 	_ = c.send(Frame{Type: TypeChanged, Changed: &Changed{paths}})
 }
 
-// Finish reports how the task ended. Nothing may be sent after it. A result that
-// is too long for its frame is reported as a failure.
+// Effects reports, once, that the child is about to do what reading does not
+// undo. It returns when that is written: from then on the root knows it, whatever
+// becomes of the child.
+func (c *Conn) Effects() {
+	c.begun.Do(func() { _ = c.send(Frame{Type: TypeEffects, Effects: &Effects{}}) })
+}
+
+// Finish reports how the task ended. Nothing may be sent after it. Reads that are
+// too many are not reported; a result that is too long for its frame in spite of
+// that is reported as a failure.
 func (c *Conn) Finish(r Result) error {
+	if !r.Reads.sound() {
+		r.Reads = nil
+	}
 	err := c.send(Frame{Type: TypeResult, Result: &r})
+	if errors.Is(err, ErrFrameTooLong) && len(r.Reads) > 0 {
+		r.Reads = nil
+		err = c.send(Frame{Type: TypeResult, Result: &r})
+	}
 	if errors.Is(err, ErrFrameTooLong) {
 		r = Result{Status: task.Failed, Error: "report the result: " + err.Error(), Usage: r.Usage, Bytes: r.Bytes}
 		err = c.send(Frame{Type: TypeResult, Result: &r})
