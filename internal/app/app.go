@@ -26,6 +26,8 @@ import (
 	"qq/internal/commandline"
 	"qq/internal/config"
 	"qq/internal/engine"
+	"qq/internal/ledger"
+	"qq/internal/otlp"
 	"qq/internal/output"
 	"qq/internal/sandbox"
 	"qq/pkg/childproc"
@@ -98,7 +100,12 @@ func (e *exitError) Error() string {
 func (e *exitError) Unwrap() error { return e.err }
 
 // usage marks err as a mistake in the command line or the configuration.
-func usage(err error) error { return &exitError{task.Misused.ExitCode(), err} }
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{task.Misused.ExitCode(), err}
+}
 
 // usagef is usage with a problem and a hint.
 func usagef(hint, format string, args ...any) error {
@@ -143,18 +150,23 @@ func report(w io.Writer, err error) int {
 // root is the process that a person started.
 type root struct {
 	Streams
-	env      environment
-	ctx      context.Context // of the whole run
-	signals  *signals
-	terminal io.Closer // nil where nobody can be asked
-	narrator *output.Narrator
-	engine   *engine.Engine // nil until a command needs it
-	plain    bool           // no colour and no animation
-	quiet    bool           // say nothing but errors
-	json     bool           // a failure is a JSON document too
-	failing  task.Task
-	app      *cli.App
-	commands []*cli.Command // all of them; a prompt is parsed without
+	env                  environment
+	ctx                  context.Context // of the whole run
+	signals              *signals
+	terminal             io.Closer // nil where nobody can be asked
+	narrator             *output.Narrator
+	engine               *engine.Engine   // nil until a command needs it
+	exporter             *otlp.Exporter   // nil where no traces are wanted
+	ledger               *ledger.Recorder // nil where none is kept
+	id                   string           // execution id of this process
+	code                 int              // that it ends with
+	resume, resumeFailed commandline.Optional
+	plain                bool // no colour and no animation
+	quiet                bool // say nothing but errors
+	json                 bool // a failure is a JSON document too
+	failing              task.Task
+	app                  *cli.App
+	commands             []*cli.Command // all of them; a prompt is parsed without
 }
 
 func newRoot(s Streams, env environment) *root {
@@ -168,6 +180,12 @@ func (r *root) close() {
 			r.say("%v", err)
 		}
 	}
+	if r.ledger != nil {
+		if err := r.ledger.Close(); err != nil {
+			r.say("%v", err)
+		}
+	}
+	r.flush()
 	if r.terminal != nil {
 		r.terminal.Close()
 	}
@@ -177,7 +195,8 @@ func (r *root) close() {
 // exitCode reports err, as JSON too where that was asked for.
 func (r *root) exitCode(err error) int {
 	if errors.Is(err, output.ErrClosed) {
-		return 141 // as a program that died of SIGPIPE, but with everything tidied up
+		r.code = 141 // as a program that died of SIGPIPE, but with everything tidied up
+		return r.code
 	}
 	code := codeOf(err)
 	if sig := r.signals.code(); sig != 0 && code != 0 {
@@ -191,6 +210,7 @@ func (r *root) exitCode(err error) int {
 		_ = output.WriteJSON(r.Out, res)
 	}
 	report(r.Err, err)
+	r.code = code
 	return code
 }
 

@@ -3,11 +3,11 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/commandline"
 	"qq/internal/engine"
 	"qq/internal/output"
 	"qq/internal/taskfile"
@@ -37,7 +38,13 @@ func (r *root) batchCommand() *cli.Command {
 			&cli.StringFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "children at work at once"},
 			flagTimeout,
 			&cli.StringFlag{Name: "halt", Value: "never", Usage: "never, soon or now, with ,fail=N or ,fail=N%"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "print the tasks and start nothing"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing"},
+			flagIdle, flagRetries, flagTokens,
+			&cli.StringFlag{Name: "joblog", Usage: "file that gets a line for each task that ended, in the format of GNU parallel"},
+			commandline.OptionalFlag("resume", "go on with a batch: the last one here, --resume=ID, or that of --joblog", &r.resume),
+			commandline.OptionalFlag("resume-failed", "the same, and run what failed again", &r.resumeFailed),
+			&cli.BoolFlag{Name: "cache", Usage: "take earlier answers of agents that only read, where nothing that they read has changed"},
+			flagNoLedger,
 			&cli.BoolFlag{Name: "bar", Usage: "show the progress line although stderr is no terminal"},
 			&cli.BoolFlag{Name: "no-bar", Usage: "show no progress"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "file for the results instead of stdout"},
@@ -55,6 +62,8 @@ type batchOptions struct {
 	format       string
 	schema       json.RawMessage
 	halt         supervisor.Halt
+	joblog       string // absolute
+	cache        bool
 	dryRun       bool
 	output       string
 	results      string
@@ -69,7 +78,13 @@ func (r *root) batchOptions(c *cli.Context) (batchOptions, error) {
 	o := batchOptions{
 		agent: c.String("agent"), model: c.String("model"), dryRun: c.Bool("dry-run"), output: c.String("output"),
 		results: c.String("results"), readOnly: c.Bool("read-only"), quiet: c.Bool("quiet"), verbose: c.Bool("verbose"),
-		format: c.String("output-format"),
+		format: c.String("output-format"), cache: c.Bool("cache"),
+	}
+	if name := c.String("joblog"); name != "" {
+		var err error
+		if o.joblog, err = filepath.Abs(name); err != nil {
+			return o, usage(err)
+		}
 	}
 	o.bar, o.redraw = !o.quiet && !c.Bool("no-bar"), c.Bool("bar")
 	if c.Bool("json") {
@@ -144,7 +159,7 @@ func (r *root) batch(c *cli.Context) error {
 	}
 	b := &batchRun{r: r, o: o, start: time.Now()}
 	e, err := r.newEngine(engine.Config{
-		Settings: cfg, Dir: dir, Agents: loadAgents(dir, r.env), ReadOnly: o.readOnly,
+		Settings: cfg, Dir: dir, Agents: loadAgents(dir, r.env), ReadOnly: o.readOnly, Ledger: r.openLedger(cfg, dir, "batch", c.Bool("no-ledger")),
 		Sinks: r.sinks(o.format, func() io.Writer { return b.to }, o.verbose),
 	}, func() func() { return b.progress.Hold() })
 	if err != nil {
@@ -156,7 +171,10 @@ func (r *root) batch(c *cli.Context) error {
 	}
 	defer spool.Close()
 	if o.dryRun {
-		return b.dryRun(spool)
+		return b.dryRun(c.Context, e, spool)
+	}
+	if b.history, err = r.history(o, dir); err != nil {
+		return err
 	}
 	// The models are looked up before the first child: when one is not there, that
 	// is one error and not one for each task.
@@ -164,6 +182,9 @@ func (r *root) batch(c *cli.Context) error {
 		if _, _, err := e.Staff(c.Context, t); err != nil {
 			return err
 		}
+	}
+	if err := b.history.begin(dir, o.joblog, spool.Len()); err != nil {
+		return err
 	}
 	return b.do(c.Context, e, spool)
 }
@@ -241,8 +262,13 @@ func (b *batchRun) complete(t task.Task) task.Task {
 // tasks streams the tasks of the spool.
 func (b *batchRun) tasks(spool *taskfile.Spool) iter.Seq2[task.Task, error] {
 	return func(yield func(task.Task, error) bool) {
+		index := 0
 		for t, err := range spool.Tasks() {
-			if !yield(b.complete(t), err) {
+			t = b.complete(t)
+			if b.joblog != nil {
+				b.keys.put(index, engine.TaskKey(t))
+			}
+			if index++; !yield(t, err) {
 				return
 			}
 		}
@@ -272,123 +298,4 @@ func (r *root) source(c *cli.Context) (taskfile.Source, error) {
 		src.Name, src.Input = "stdin", &interruptible{ctx: c.Context, from: r.In}
 	}
 	return src, nil
-}
-
-// batchRun is one batch under way.
-type batchRun struct {
-	r        *root
-	o        batchOptions
-	start    time.Time
-	to       *os.File        // results and events go there
-	out      *output.Results // into to
-	progress *output.Progress
-	tally    output.Tally
-	staffing []task.Task // each agent and model that a task asks for, once
-	hint     string      // the last one that was said
-}
-
-// dryRun prints the tasks as they would be run.
-func (b *batchRun) dryRun(spool *taskfile.Spool) error {
-	n := 0
-	for t, err := range b.tasks(spool) {
-		if err != nil {
-			return err
-		}
-		n++
-		if b.o.format == output.Text {
-			_, err = fmt.Fprintf(b.r.Out, "%d\t%s\t%s\n", n, t.Agent, task.Shorten(t.Text, 200))
-			err = output.WriteError(err)
-		} else {
-			err = output.WriteJSON(b.r.Out, t)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// do runs the tasks and prints their results as they come due.
-func (b *batchRun) do(ctx context.Context, e *engine.Engine, spool *taskfile.Spool) (err error) {
-	if b.to = b.r.Out; b.o.output != "" {
-		if b.to, err = os.OpenFile(b.o.output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666); err != nil {
-			return usagef("-o takes a file that you may write", "%v", err)
-		}
-		defer func() { err = errors.Join(err, b.to.Close()) }()
-	}
-	if b.o.results != "" {
-		if err := os.MkdirAll(b.o.results, 0o777); err != nil {
-			return usagef("--results takes a folder that you may write to", "%v", err)
-		}
-	}
-	b.out = output.NewResults(b.o.format, b.to)
-	if b.o.bar {
-		b.progress = output.StartProgress(b.r.Err, b.o.redraw || b.r.coloured(b.r.Err), spool.Len())
-	}
-	b.r.json = b.r.json && b.o.output != "" // what follows on stdout is the results and nothing else
-	runErr := e.Batch(ctx, supervisor.Batch{
-		Tasks: b.tasks(spool), Deliver: b.deliver, Done: b.progress.Count, Halt: b.o.halt,
-		Stop: b.r.signals.stopCh,
-	})
-	b.progress.Stop()
-	if endErr := b.out.End(); runErr == nil {
-		runErr = endErr
-	}
-	if runErr != nil {
-		return runErr
-	}
-	b.summarize()
-	return b.verdict()
-}
-
-// deliver prints one result.
-func (b *batchRun) deliver(res task.Result) error {
-	b.tally.Add(res)
-	problem, hint, _ := strings.Cut(res.Err(), "\n")
-	if !res.Success {
-		res.Error = &problem
-	}
-	return b.progress.Around(func() error {
-		if b.o.results != "" {
-			if err := output.Save(b.o.results, res); err != nil {
-				return err
-			}
-		}
-		if !res.Success && b.o.format == output.Text && (res.Attempts > 0 || res.Status != task.Cancelled) {
-			b.complain(res, hint)
-		}
-		if b.o.format == output.Text && output.IsTerminal(b.to) {
-			res.Output = output.Printable(res.Output)
-		}
-		return b.out.Write(res)
-	})
-}
-
-// complain says on stderr why a task failed, and what to do unless that was said
-// for the task before.
-func (b *batchRun) complain(res task.Result, hint string) {
-	b.r.say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
-	if hint != "" && hint != b.hint {
-		fmt.Fprintln(b.r.Err, "  "+hint)
-	}
-	b.hint = hint
-}
-
-// summarize says on stderr what came of the batch.
-func (b *batchRun) summarize() {
-	if b.o.quiet || !b.o.bar && b.tally.Complete() {
-		return
-	}
-	b.r.say("%s", b.tally.Summary(time.Since(b.start)))
-}
-
-// verdict is the exit code of the batch.
-func (b *batchRun) verdict() error {
-	switch {
-	case b.tally.Complete():
-		return nil
-	case b.r.signals.code() != 0:
-		return said(b.r.signals.code())
-	}
-	return said(4)
 }

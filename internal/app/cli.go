@@ -29,7 +29,7 @@ func (r *root) cli() *cli.App {
 		Action:                 r.run,
 		Before:                 r.before,
 		Commands: []*cli.Command{
-			r.batchCommand(), r.agentsCommand(), r.sessionsCommand(), r.doctorCommand(), r.configCommand(),
+			r.batchCommand(), r.agentsCommand(), r.sessionsCommand(), r.runsCommand(), r.doctorCommand(), r.configCommand(),
 			r.completionCommand(), r.manCommand(), r.versionCommand(),
 		},
 		// Main maps errors to exit codes; the library would exit by itself.

@@ -59,7 +59,7 @@ func newServedWorld(t *testing.T, options ...qqtest.Option) (*world, *qqtest.Ser
 	t.Helper()
 	server := qqtest.Start(t, options...)
 	w := newWorld(t)
-	w.set("OLLAMA_HOST="+server.URL, "QQ_MODEL=ollama:stand-in", "QQ_ALLOW=delegate_task,run_parallel_tasks")
+	w.set("OLLAMA_HOST="+server.URL, "QQ_MODEL=ollama:stand-in", "QQ_ALLOW=delegate_task,run_parallel_tasks", "QQ_RETRIES=0")
 	return w, server
 }
 

@@ -34,6 +34,10 @@ var (
 	flagModel    = &cli.StringFlag{Name: "model", Usage: "ollama:NAME, extract or auto"}
 	flagCwd      = &cli.StringFlag{Name: "cwd", Aliases: []string{"C"}, Usage: "work in this directory"}
 	flagTimeout  = &cli.StringFlag{Name: "timeout", Usage: "seconds of run time, of the run and of each child (90, 90s, 5m; 0 is no limit)"}
+	flagIdle     = &cli.StringFlag{Name: "idle-timeout", Usage: "seconds without any activity (90, 90s, 5m; 0 is no limit)"}
+	flagRetries  = &cli.StringFlag{Name: "retries", Usage: "more attempts after the first, for faults that may pass"}
+	flagTokens   = &cli.StringFlag{Name: "max-tokens", Usage: "tokens for the whole tree of agents; 0 is no limit"}
+	flagNoLedger = &cli.BoolFlag{Name: "no-ledger", Usage: "keep no record of what is run (see qq runs)"}
 	flagSchema   = &cli.StringFlag{Name: "schema", Usage: "file with a JSON Schema that the answer must fit"}
 	flagReadOnly = &cli.BoolFlag{Name: "read-only", Usage: "nothing may be changed: no tool that writes, a shell only where the kernel keeps it from writing"}
 	flagJSON     = &cli.BoolFlag{Name: "json", Usage: "the same as --output-format json"}
@@ -56,7 +60,8 @@ func runFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "ephemeral", Usage: "keep no transcript"},
 		flagCwd,
 		&cli.StringFlag{Name: "output-format", Usage: "text, json or stream-json"},
-		flagJSON, flagSchema, flagTimeout,
+		flagJSON, flagSchema, flagTimeout, flagIdle, flagRetries, flagTokens, flagNoLedger,
+		&cli.BoolFlag{Name: "dry-run", Usage: "say what would be run, and how a long text would be cut, and start nothing"},
 		&cli.IntFlag{Name: "max-turns", Usage: "model calls of the agent"},
 		flagQuiet, flagVerbose, flagNoColor,
 	}, permissionFlags()...)
@@ -72,6 +77,7 @@ type runOptions struct {
 	readOnly             bool
 	session              sessionOptions
 	verbose              bool
+	dryRun               bool
 }
 
 // run is the command without a name: one agent, one task.
@@ -111,7 +117,8 @@ func (r *root) run(c *cli.Context) error {
 	one := &oneRun{r: r, o: o, cfg: cfg, dir: dir, agents: loadAgents(dir, r.env), task: t, start: time.Now()}
 	e, err := r.newEngine(engine.Config{
 		Settings: cfg, Dir: dir, Agents: one.agents, ReadOnly: o.readOnly, Deadline: deadline,
-		Sinks: r.sinks(o.format, func() io.Writer { return r.Out }, o.verbose),
+		Ledger: r.openLedger(cfg, dir, "run", c.Bool("no-ledger") || o.session.ephemeral || o.dryRun),
+		Sinks:  r.sinks(o.format, func() io.Writer { return r.Out }, o.verbose),
 	}, nil)
 	if err != nil {
 		return err
@@ -126,6 +133,7 @@ func (r *root) runOptions(c *cli.Context) (runOptions, error) {
 	o := runOptions{
 		agent: c.String("agent"), model: c.String("model"), system: c.String("system"), format: c.String("output-format"),
 		maxTurns: c.Int("max-turns"), readOnly: c.Bool("read-only"), verbose: c.Bool("verbose"),
+		dryRun: c.Bool("dry-run"),
 	}
 	if c.Bool("json") {
 		if o.format != "" && o.format != output.JSON {
@@ -282,6 +290,9 @@ func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
 	if err != nil {
 		return err
 	}
+	if one.o.dryRun {
+		return one.dryRun(e, agent, m)
+	}
 	transcript, err := one.o.session.open(openStore(one.cfg), session.Header{Agent: agent.Name, Model: m.String(), Dir: one.dir}, one.r.say)
 	if err != nil {
 		return err
@@ -289,7 +300,7 @@ func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
 	defer transcript.close()
 	run := engine.Run{
 		Agent: agent, Model: m, System: one.o.system, Schema: one.o.schema, MaxTurns: one.o.maxTurns,
-		History: transcript.history, Record: transcript.record,
+		History: transcript.history, Record: transcript.record, Session: transcript.id,
 	}
 	if one.o.format == output.Text && output.IsTerminal(one.r.Out) && len(one.o.schema) == 0 {
 		one.live = output.NewLive(one.r.Out)
@@ -299,7 +310,29 @@ func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
 	if err != nil {
 		return err
 	}
-	return one.finish(ctx, out, transcript)
+	return one.finish(ctx, e, out, transcript)
+}
+
+// dryRun says what would be run.
+func (one *oneRun) dryRun(e *engine.Engine, agent agents.Agent, m engine.Model) error {
+	plan, err := e.Plan(m, cmp.Or(one.o.system, agent.Prompt), one.task)
+	if err != nil {
+		return err
+	}
+	if one.o.format != output.Text {
+		return output.WriteJSON(one.r.Out, struct {
+			task.Task
+			Model string   `json:"model"`
+			Plan  []string `json:"plan,omitempty"`
+		}{one.task, m.String(), plan})
+	}
+	_, err = fmt.Fprintf(one.r.Out, "%s, with %s: %s\n", agent.Name, m, task.Shorten(one.task.Text, 200))
+	for _, line := range plan {
+		if err == nil {
+			_, err = fmt.Fprintln(one.r.Out, "  "+line)
+		}
+	}
+	return output.WriteError(err)
 }
 
 func (one *oneRun) warn(a agents.Agent) {
@@ -309,7 +342,7 @@ func (one *oneRun) warn(a agents.Agent) {
 }
 
 // finish prints what came of the run and says with which code to end.
-func (one *oneRun) finish(ctx context.Context, out runner.Outcome, t *transcript) error {
+func (one *oneRun) finish(ctx context.Context, e *engine.Engine, out engine.Outcome, t *transcript) error {
 	status, err := out.Status, out.Err
 	if ctx.Err() != nil && status != task.Completed {
 		switch cause := context.Cause(ctx); {
@@ -325,7 +358,8 @@ func (one *oneRun) finish(ctx context.Context, out runner.Outcome, t *transcript
 	}
 	problem, _, _ := strings.Cut(msg, "\n")
 	res := one.task.Normalized().Ended(status, problem)
-	res.Output, res.Usage, res.Structured, res.Attempts = out.Text, out.Usage, out.Structured, 1
+	res.Output, res.Usage, res.Structured, res.Attempts = out.Text, out.Usage, out.Structured, 1+out.Repeats
+	res.ExecutionID = e.ID()
 	res.DurationMS = time.Since(one.start).Milliseconds()
 	res.Warnings, res.ChangedFiles = append(t.warnings, out.Warnings...), out.ChangedFiles
 	if sig := one.r.signals.code(); sig != 0 && !res.Success {
@@ -335,6 +369,10 @@ func (one *oneRun) finish(ctx context.Context, out runner.Outcome, t *transcript
 		for _, w := range out.Warnings {
 			one.r.note("warning: %s", w)
 		}
+	}
+	if err := e.Ended(res); err != nil { // before it is printed
+		res.Warnings = append(res.Warnings, "not recorded: "+err.Error())
+		one.r.say("%v", err)
 	}
 	if err := one.print(res, t.id); err != nil {
 		return err

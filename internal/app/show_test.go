@@ -3,13 +3,13 @@ package app
 import (
 	"encoding/json"
 	"os/exec"
-	"qq/internal/definitions"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/definitions"
 	"qq/internal/doctor"
 	"qq/internal/qqtest"
 )

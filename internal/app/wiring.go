@@ -66,6 +66,7 @@ func (r *root) newEngine(cfg engine.Config, hold func() (release func())) (*engi
 	if err := r.equip(&cfg, hold); err != nil {
 		return nil, err
 	}
+	r.traced(&cfg)
 	e, err := engine.New(cfg)
 	if err != nil {
 		return nil, err

@@ -73,6 +73,18 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 		toolmaker: toolmaker{version: c.Version, agent: start.Agent, dir: dir, env: c.Environ, depth: start.Depth, host: proc.NewHost()},
 		started:   true, schema: start.Schema, targets: start.Targets, references: start.References,
 		ask: conn.Approve, inbox: conn.Messages, changed: conn.Changed,
+		admission: conn, retries: start.Retries, repeated: repeatedEvents(conn, start), effects: conn.Effects, grace: lastWord,
+	}
+	w.note = func(format string, args ...any) {
+		if start.Events {
+			conn.Emit(event.Event{Type: event.SubAgentProgress, Text: fmt.Sprintf(format, args...)})
+		}
+	}
+	if start.Traceparent != "" {
+		w.env = append(slices.Clip(c.Environ), "TRACEPARENT="+start.Traceparent)
+	}
+	if start.Reads {
+		w.reads = &reads{}
 	}
 	defer w.host.Close()
 	if err := json.Unmarshal(start.Setup, &w.setup); err != nil {
@@ -87,10 +99,12 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 	if start.CanDelegate {
 		w.delegator = tree
 		w.roster = func() []delegation.AgentInfo { return roster(c.Agents(dir)) }
+		w.summaries = summaries(tree.Delegate, w.setup.Model.String())
 	}
 	if start.Events {
 		w.event, w.live = conn.Emit, &tokenEvents{emit: conn.Emit}
 	}
+	w.event = active(conn, w.event)
 	if start.OneProcessor {
 		w.event = widening(w.event)
 		// It was meant for this process, not for the tests that an agent runs.
@@ -104,7 +118,9 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 	if n := conn.Unread(); n > 0 {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("%d messages to it were not read", n))
 	}
-	return answer(out, c.Out)
+	r := answer(out.Outcome, c.Out)
+	r.Repeats, r.Reads = out.Repeats, out.Reads
+	return r
 }
 
 // confine lets the kernel keep this process, and all that it starts, from
@@ -133,6 +149,34 @@ func (w *work) confine() (bool, error) {
 		return false, fmt.Errorf("confine the agent: %w", err)
 	}
 	return true, nil
+}
+
+// lastWord is what a child has for a last request to its model when it is told to
+// end and gets a grace: not all of it, for the answer has to be handed back.
+func lastWord(cause error) time.Duration {
+	if c, ok := errors.AsType[*childproc.Cancelled](cause); ok {
+		return c.Grace * 4 / 5
+	}
+	return 0
+}
+
+// active tells the root of each tool that begins or ends, before the event is
+// passed on to emit, which may be nil.
+func active(conn *childproc.Conn, emit func(event.Event)) func(event.Event) {
+	return func(e event.Event) {
+		conn.Active()
+		if emit != nil {
+			emit(e)
+		}
+	}
+}
+
+// repeatedEvents tells those who want events of each request that is sent again.
+func repeatedEvents(conn *childproc.Conn, start childproc.Start) func(int, time.Duration, error) {
+	if !start.Events {
+		return nil
+	}
+	return func(n int, wait time.Duration, err error) { conn.Emit(repeatedEvent(n, wait, err)) }
 }
 
 // here is the working directory whatever stands at its path by now.

@@ -23,12 +23,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
 	"qq/internal/childlog"
 	"qq/internal/config"
+	"qq/internal/ledger"
 	"qq/internal/proc"
 	"qq/internal/toolbox/web"
 	"qq/pkg/agents"
@@ -39,11 +41,15 @@ import (
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 	"qq/pkg/tool"
+	"qq/pkg/upstream"
 )
 
 // StopGrace is what a child gets at each step of the stop ladder, which [Engine.Kill]
 // does without.
 const StopGrace = time.Second
+
+// HandBack is what a child gets whose time is up to hand back what it has.
+const HandBack = 5 * time.Second
 
 // approvalTimeout is what a person gets to answer a question.
 const approvalTimeout = 300 * time.Second
@@ -61,6 +67,10 @@ type Config struct {
 	ReadOnly bool          // takes away what can change something, here and in children
 	Deadline time.Time     // of the whole run; zero is none
 	Note     func(format string, args ...any)
+	ID       string      // execution id of this process, see [NewID]
+	Trace    event.Trace // that this run is a part of
+	// Ledger keeps what is done; nil keeps nothing.
+	Ledger *ledger.Recorder
 }
 
 // Engine is the wired house. Making one costs next to nothing: what a prompt
@@ -68,6 +78,10 @@ type Config struct {
 type Engine struct {
 	*dispatch.Dispatcher
 	cfg      Config
+	id       string // execution id of this process
+	gate     *upstream.Gate
+	several  atomic.Bool // agents share the gate
+	record   *record     // nil without a ledger
 	models   *models
 	stream   *event.Stream // nil when nobody wants events
 	log      *childlog.Log
@@ -85,12 +99,17 @@ func New(cfg Config) (*Engine, error) {
 	set := cfg.Settings
 	e := &Engine{
 		cfg:     cfg,
-		models:  &models{host: set.OllamaHost, run: set.Model, note: cfg.Note},
+		id:      cmp.Or(cfg.ID, newID()),
+		models:  &models{host: set.OllamaHost, run: set.Model, note: cfg.Note, retries: set.Retries},
 		log:     childlog.New(set.LogDir),
 		scratch: &scratch{dir: filepath.Join(set.Home, "run")},
 	}
 	if len(cfg.Sinks) > 0 {
-		e.stream = event.NewStream(uuid.NewString(), cfg.Sinks...)
+		e.stream = event.NewStream(cfg.Trace.TraceID(), cfg.Sinks...)
+	}
+	e.gate = e.newGate()
+	if cfg.Ledger != nil {
+		e.record = &record{e: e, ledger: cfg.Ledger, replay: replay{dir: cfg.Dir}, seen: map[string]int{}, tasks: map[int]keyed{}, caching: map[string]string{}}
 	}
 	var err error
 	if e.exe, err = executable(); err != nil {
@@ -113,9 +132,11 @@ func New(cfg Config) (*Engine, error) {
 			return e.Approve(ctx, job, in)
 		},
 		Event: e.stream.Emit,
+		Admit: e.admit, First: e.first, HandBack: HandBack,
 	})
 	e.Dispatcher = dispatch.New(dispatch.Config{
-		Limits: limits(set), DefaultTimeout: set.Source("QQ_CHILD_TIMEOUT") == "default", Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
+		Limits: limits(set), DefaultTimeout: set.Source("QQ_CHILD_TIMEOUT") == "default",
+		DefaultIdle: set.Source("QQ_IDLE_TIMEOUT") == "default", ID: e.id, Recorder: e.recorder(), Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Desk: desk, Launcher: children{e.launcher, e},
 		Events: e.stream, Log: e.log, NewID: newID,
 	})
@@ -139,23 +160,63 @@ func (e *Engine) childEnv() []string {
 // rootEnv is the environment of the commands of the root's own agent: a qq among
 // them is one level deeper, as a child would be.
 func (e *Engine) rootEnv() []string {
-	return append(slices.Clone(e.cfg.Environ), fmt.Sprintf("%s=%d", childproc.DepthVar, e.cfg.Settings.Depth+1))
+	return append(slices.Clone(e.cfg.Environ), fmt.Sprintf("%s=%d", childproc.DepthVar, e.cfg.Settings.Depth+1),
+		"TRACEPARENT="+e.cfg.Trace.Traceparent(e.id))
 }
 
 func limits(set config.Config) task.Limits {
 	return task.Limits{
-		ChildTimeout: set.ChildTimeout, MaxParallel: set.MaxParallel, MaxDepth: set.MaxDepth,
+		ChildTimeout: set.ChildTimeout, IdleTimeout: set.IdleTimeout, Retries: set.Retries, SpawnRate: set.SpawnRate, MaxParallel: set.MaxParallel, MaxDepth: set.MaxDepth,
 		MaxChildren: set.MaxChildren, MaxOutput: set.MaxOutput,
 	}
 }
 
-// Batch runs a stream of tasks that Check has passed. It gives the batch its id,
-// and keeps results that wait for slower ones in the scratch folder.
-func (e *Engine) Batch(ctx context.Context, b supervisor.Batch) error {
+// ID is the execution id of this process.
+func (e *Engine) ID() string { return e.id }
+
+// Batch runs a stream of tasks that Check has passed, and keeps results that wait
+// for slower ones in the scratch folder.
+func (e *Engine) Batch(ctx context.Context, b supervisor.Batch, o BatchOptions) error {
 	shelf := &shelf{folder: e.scratch.folder}
 	defer shelf.close()
-	b.ID, b.Shelf = newID(), shelf
+	b.ID, b.Shelf, b.Refuse = cmp.Or(o.ID, newID()), shelf, e.refuse
+	e.several.Store(true)
+	if e.record != nil {
+		e.record.options = o
+		defer e.record.replay.close()
+	}
+	b.Known = func(index int, t task.Task) (task.Result, bool) {
+		res, ok := e.known(ctx, o, index, t)
+		if ok && o.Kept != nil {
+			o.Kept(index)
+		}
+		return res, ok
+	}
 	return e.Dispatcher.Batch(ctx, b)
+}
+
+// NewID makes the id of a batch, or of a process.
+func NewID() string { return newID() }
+
+// recorder is the record, or no interface at all.
+func (e *Engine) recorder() supervisor.Recorder {
+	if e.record == nil {
+		return nil
+	}
+	return e.record
+}
+
+// modelName is the model that t is to be done with, as it is named: that of the
+// task, of the flag, of the agent, or that of the run.
+func (e *Engine) modelName(t task.Task) string {
+	agent, err := e.Agent(t.Agent)
+	if err != nil || t.Model != "" {
+		return t.Model
+	}
+	if strings.HasPrefix(e.cfg.Settings.Source("QQ_MODEL"), "flag ") {
+		return "" // who gives the flag means every agent
+	}
+	return agent.Model
 }
 
 // Staff finds the agent for a task, and the model: that of the task, of the flag,
@@ -165,11 +226,7 @@ func (e *Engine) Staff(ctx context.Context, t task.Task) (agents.Agent, Model, e
 	if err != nil {
 		return agents.Agent{}, Model{}, err
 	}
-	name := cmp.Or(t.Model, agent.Model)
-	if t.Model == "" && strings.HasPrefix(e.cfg.Settings.Source("QQ_MODEL"), "flag ") {
-		name = "" // who gives the flag means every agent
-	}
-	m, err := e.Resolve(ctx, name)
+	m, err := e.Resolve(ctx, e.modelName(t))
 	return agent, m, err
 }
 

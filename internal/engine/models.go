@@ -1,17 +1,20 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"qq/internal/config"
 	"qq/internal/extract"
 	"qq/internal/ollama"
 	"qq/pkg/llm"
+	"qq/pkg/upstream"
 )
 
 // Names of models that are no model of Ollama's.
@@ -75,16 +78,18 @@ type models struct {
 	host string // OLLAMA_HOST
 	run  string // the model of the run: what an empty name means
 	note func(format string, args ...any)
+	// retries is how often a question to the server is repeated.
+	retries int
 
-	mu    sync.Mutex
-	known map[string]*lookup
+	mu     sync.Mutex
+	byName map[string]*lookup
 }
 
 // lookup is what is known about one name. What failed is tried again: the next
 // child may have more luck.
 type lookup struct {
 	turn  chan struct{} // holds a token while somebody looks
-	found *Model
+	found atomic.Pointer[Model]
 }
 
 // resolve finds out about the model of that name.
@@ -93,13 +98,13 @@ func (m *models) resolve(ctx context.Context, name string) (Model, error) {
 		name = m.run
 	}
 	m.mu.Lock()
-	if m.known == nil {
-		m.known = map[string]*lookup{}
+	if m.byName == nil {
+		m.byName = map[string]*lookup{}
 	}
-	l := m.known[name]
+	l := m.byName[name]
 	if l == nil {
 		l = &lookup{turn: make(chan struct{}, 1)}
-		m.known[name] = l
+		m.byName[name] = l
 	}
 	m.mu.Unlock()
 	select {
@@ -108,16 +113,41 @@ func (m *models) resolve(ctx context.Context, name string) (Model, error) {
 	case <-ctx.Done():
 		return Model{}, context.Cause(ctx)
 	}
-	if l.found != nil {
-		return *l.found, nil
+	if found := l.found.Load(); found != nil {
+		return *found, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, showTimeout, &llm.Error{Kind: llm.Unreachable,
 		Problem: fmt.Sprintf("no answer about model %q within %v", name, showTimeout), Hint: "look after the model server, or set OLLAMA_HOST"})
 	defer cancel()
-	found, err := m.find(ctx, name)
+	found, err := m.lasting(ctx, name)
 	if err == nil {
-		l.found = &found
+		l.found.Store(&found)
 	}
+	return found, err
+}
+
+// known returns what was found out about the model of that name.
+func (m *models) known(name string) (Model, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.byName[cmp.Or(name, m.run)]
+	if l == nil {
+		return Model{}, false
+	}
+	found := l.found.Load()
+	if found == nil {
+		return Model{}, false
+	}
+	return *found, true
+}
+
+// lasting is find, again and again while what is wrong may pass. A server that is
+// not there is no fault for [Auto], which does without one.
+func (m *models) lasting(ctx context.Context, name string) (found Model, err error) {
+	err = upstream.Repeat(ctx, upstream.Policy{Retries: m.retries}, func(ctx context.Context) error {
+		found, err = m.find(ctx, name)
+		return err
+	})
 	return found, err
 }
 

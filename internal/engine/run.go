@@ -4,14 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
+	"qq/internal/ledger"
 	"qq/internal/proc"
 	"qq/internal/sandbox"
 	"qq/internal/toolbox/delegation"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
-	"qq/pkg/runner"
 	"qq/pkg/task"
 )
 
@@ -24,7 +25,8 @@ type Run struct {
 	MaxTurns int // 0 is what the agent says
 	History  []llm.Message
 	Record   func(llm.Message)
-	Live     Live // shows the answer instead of token events
+	Live     Live   // shows the answer instead of token events
+	Session  string // id of the transcript
 }
 
 // Live shows what a model writes while it writes.
@@ -34,15 +36,27 @@ type Live interface {
 }
 
 // Run runs the root's own agent on t, in this process.
-func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (runner.Outcome, error) {
-	set := e.cfg.Settings
+func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (Outcome, error) {
 	t.Agent, t.ReadOnly = r.Agent.Name, t.ReadOnly || e.cfg.ReadOnly
+	if err := e.claim(r, t); err != nil {
+		return Outcome{}, err
+	}
+	out, err := e.work(ctx, r, t)
+	if err != nil { // whoever called has nothing to print
+		_ = e.Ended(t.Ended(task.Failed, err.Error()))
+	}
+	return out, err
+}
+
+// work is Run without its record.
+func (e *Engine) work(ctx context.Context, r Run, t task.Task) (Outcome, error) {
+	set := e.cfg.Settings
 	place := e.Root(r.Agent, t)
 	defer place.End() // for the ways out of here before the run has begun
 	readOnly := e.cfg.ReadOnly || r.Agent.Gathers()
 	setup, err := e.setup(r.Agent, r.Model, "root-"+newID(), readOnly)
 	if err != nil {
-		return runner.Outcome{}, err
+		return Outcome{}, err
 	}
 	defer setup.clean()
 	w := work{
@@ -52,6 +66,7 @@ func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (runner.Outcome, e
 		},
 		system: r.System, schema: r.Schema, maxTurns: r.MaxTurns, history: r.History, record: r.Record, live: r.Live,
 		ask: place.Approve, inbox: place.Messages,
+		admission: e.gate, retries: set.Retries, repeated: e.repeated(r), idle: set.IdleTimeout, note: e.cfg.Note,
 	}
 	confined := func(c proc.Command) proc.Command { return c }
 	if w.limits.confined {
@@ -66,10 +81,11 @@ func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (runner.Outcome, e
 	if set.Depth+1 < set.MaxDepth {
 		w.delegator, w.family, w.pending = tree, tree, tree.unfinished
 		w.roster = func() []delegation.AgentInfo { return roster(e.cfg.Agents) }
+		w.summaries = summaries(tree.Delegate, r.Model.String())
 	}
 	if e.stream.Wanted() {
 		w.event = func(ev event.Event) {
-			ev.Agent, ev.Depth = r.Agent.Name, set.Depth
+			ev.ExecutionID, ev.Agent, ev.Depth = e.id, r.Agent.Name, set.Depth
 			e.stream.Emit(ev)
 		}
 		if w.live == nil {
@@ -80,6 +96,39 @@ func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (runner.Outcome, e
 	place.End()
 	out.ChangedFiles, out.Warnings = place.ChangedFiles(out.ChangedFiles), append(out.Warnings, tree.warnings()...)
 	return out, err
+}
+
+// claim records that the root's own agent begins.
+func (e *Engine) claim(r Run, t task.Task) error {
+	if e.cfg.Ledger == nil {
+		return nil
+	}
+	return e.cfg.Ledger.Self(ledger.Execution{
+		ID: e.id, Root: e.id, Session: r.Session, Agent: r.Agent.Name, Model: r.Model.String(), Task: t.Text, Dir: e.cfg.Dir,
+		Depth: e.cfg.Settings.Depth, Queued: time.Now(),
+	})
+}
+
+// Ended records how the root's own agent ended, and returns when that is durable.
+func (e *Engine) Ended(res task.Result) error {
+	if e.cfg.Ledger == nil {
+		return nil
+	}
+	return e.cfg.Ledger.SelfEnded(e.id, res)
+}
+
+// repeated tells a person that a request of the root's own agent is sent again.
+// What stood there of an answer that broke off is none.
+func (e *Engine) repeated(r Run) func(int, time.Duration, error) {
+	return func(n int, wait time.Duration, err error) {
+		if r.Live != nil {
+			r.Live.TurnEnd(false)
+		}
+		ev := repeatedEvent(n, wait, err)
+		ev.ExecutionID, ev.Agent, ev.Depth = e.id, r.Agent.Name, e.cfg.Settings.Depth
+		e.stream.Emit(ev)
+		e.cfg.Note("%s", ev.Text)
+	}
 }
 
 // confined returns what puts the commands of the root's own agent into the

@@ -16,6 +16,7 @@ import (
 	"qq/pkg/runner"
 	"qq/pkg/task"
 	"qq/pkg/tool"
+	"qq/pkg/upstream"
 )
 
 // defaultTurns is the turn limit of an agent that states none.
@@ -36,21 +37,40 @@ type work struct {
 	event      func(event.Event)
 	live       Live // nil where nobody looks on
 
+	admission llm.Admission // lets requests to the model server pass
+	retries   int           // of one request
+	repeated  func(n int, wait time.Duration, err error)
+	idle      time.Duration                   // after which a request is given up; 0 is never
+	grace     func(cause error) time.Duration // for a last word; nil is none
+	effects   func()
+	reads     *reads // nil where nobody asks for them
+	// summaries has the parts of a long document summarised; nil where nobody can.
+	summaries func(context.Context, []task.Task) []task.Result
+	note      func(format string, args ...any) // says something to a person
+
 	ask     func(context.Context, tool.Intent) tool.Decision // a person, about a call
 	inbox   func() []string
 	pending func() string // what is to be done before the agent may end
 	changed func([]string)
 }
 
+// Outcome is how an agent ended.
+type Outcome struct {
+	runner.Outcome
+	Repeats int         // requests to the model that were sent again
+	Reads   []task.Read // what the answer rests on; nil when that is not known
+}
+
 // do runs the agent on text.
-func (w work) do(ctx context.Context, text string) (runner.Outcome, error) {
-	backend, done, err := w.setup.Model.backend()
+func (w work) do(ctx context.Context, text string) (Outcome, error) {
+	plain, done, err := w.setup.Model.backend()
 	if err != nil {
-		return runner.Outcome{}, err
+		return Outcome{}, err
 	}
 	defer done()
+	backend := w.enduring(plain)
 	if w.root, err = os.OpenRoot(w.at()); err != nil {
-		return runner.Outcome{}, &config.Error{
+		return Outcome{}, &config.Error{
 			Problem: fmt.Sprintf("open the working directory: %v", err),
 			Hint:    "run qq in a directory that exists, or name one with -C",
 		}
@@ -73,14 +93,43 @@ func (w work) do(ctx context.Context, text string) (runner.Outcome, error) {
 	if w.references {
 		cfg.References = space.Lines
 	}
+	if !w.limits.readOnly {
+		cfg.Effects = w.effects
+	}
+	if w.reads != nil {
+		cfg.Ran = w.reads.ran
+	}
+	if w.grace != nil {
+		cfg.Farewell, cfg.Grace = plain, w.grace
+	}
 	if w.live != nil {
 		cfg.Chunk, cfg.TurnEnd = w.live.Chunk, w.live.TurnEnd
 	}
 	written, used := w.written(ctx, backend, text)
 	cfg.System = w.prompt(written, k.offered)
-	out := runner.Run(ctx, cfg, w.history, text)
+	text, joined, err := w.fitted(ctx, cfg, text)
+	if err != nil {
+		return unfitted(ctx, err), nil
+	}
+	out := Outcome{Outcome: runner.Run(ctx, cfg, w.history, text), Reads: w.reads.all()}
 	out.Usage = out.Usage.Add(used)
+	out.Warnings = append(joined, out.Warnings...)
+	if r, ok := backend.(*upstream.Backend); ok {
+		out.Repeats = r.Repeats()
+	}
 	return out, nil
+}
+
+// enduring is a backend that waits its turn at the server of the model, and
+// survives what may pass. A model that is built in needs none of that.
+func (w work) enduring(plain llm.Backend) llm.Backend {
+	if w.setup.Model.Kind != kindOllama {
+		return plain
+	}
+	if w.idle > 0 {
+		plain = watched{plain, w.idle}
+	}
+	return upstream.Retrying(plain, w.setup.Model.Ollama.Name, w.admission, upstream.Policy{Retries: w.retries, Repeated: w.repeated})
 }
 
 // at is the path by which the working directory is opened: a child holds on to

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/ollama/ollama/api"
 
@@ -79,6 +80,7 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 func (b *backend) ask(ctx context.Context, req *api.ChatRequest, a *answer) error {
 	client, t := b.client.request()
 	t.stream = a.read
+	a.sent = time.Now()
 	err := client.Chat(ctx, req, nil) // what to do with chunks: see trip
 	a.finish()
 	switch {
@@ -107,6 +109,12 @@ type chunk struct {
 	PromptEvalCount int    `json:"prompt_eval_count"`
 	EvalCount       int    `json:"eval_count"`
 	Error           string `json:"error"`
+	// Where the time went, in nanoseconds. They are whole numbers, but an answer
+	// shall not be lost over a server that writes them otherwise.
+	Total      float64 `json:"total_duration"`
+	Load       float64 `json:"load_duration"`
+	PromptEval float64 `json:"prompt_eval_duration"`
+	Eval       float64 `json:"eval_duration"`
 }
 
 type toolCall struct {
@@ -125,6 +133,8 @@ type answer struct {
 	calls    []tool.Call
 	split    thinkSplitter
 	last     chunk // the one with Done set
+	sent     time.Time
+	began    time.Time // when the first line came
 }
 
 // read reads a stream to its end. What comes behind the last chunk does not
@@ -135,6 +145,9 @@ func (a *answer) read(r io.Reader) error {
 	for lines.Scan() {
 		if len(lines.Bytes()) == 0 {
 			continue
+		}
+		if a.began.IsZero() {
+			a.began = time.Now()
 		}
 		var c chunk
 		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
@@ -189,10 +202,32 @@ func (a *answer) emit(thinking, text string) {
 	}
 }
 
+// timing is where the time of the request went. It waited until the server took
+// it up: for what is left of the total, but no longer than until the first line.
+// For what is left holds more: a server may not count the choosing of tokens, or
+// the turns of others that it serves at once, as evaluation. To load a model is
+// not to wait.
+func (a *answer) timing() llm.Timing {
+	const most = float64(24 * time.Hour)
+	c := &a.last
+	for _, d := range [...]float64{c.Total, c.Load, c.PromptEval, c.Eval} {
+		if d < 0 || d > most {
+			return llm.Timing{}
+		}
+	}
+	if c.Total == 0 || c.PromptEval+c.Eval == 0 {
+		return llm.Timing{} // it does not say
+	}
+	begun := float64(a.began.Sub(a.sent))
+	queued := max(min(c.Total-c.Eval, begun)-c.Load-c.PromptEval, 0)
+	return llm.Timing{Queued: time.Duration(queued), Served: time.Duration(max(c.Total-c.Load-queued, 0))}
+}
+
 func (a *answer) response() llm.Response {
 	resp := llm.Response{
 		Message: llm.Message{Role: llm.Assistant, Content: a.text.String(), Thinking: a.thinking.String(), Calls: a.calls},
 		Usage:   task.Usage{InputTokens: a.last.PromptEvalCount, OutputTokens: a.last.EvalCount},
+		Timing:  a.timing(),
 	}
 	switch {
 	case a.last.DoneReason == "length":

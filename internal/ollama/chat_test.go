@@ -3,7 +3,9 @@ package ollama
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"sync"
@@ -194,6 +196,7 @@ func TestStatuses(t *testing.T) {
 	}{
 		"too many":           {qqtest.Fault{Status: 429, Error: "slow down", Header: http.Header{"Retry-After": {"7"}}}, llm.Busy, 7 * time.Second, "slow down"},
 		"queue full":         {qqtest.Fault{Status: 503, Error: "server busy, please try again.  maximum pending requests exceeded"}, llm.Busy, 0, "maximum pending requests"},
+		"loading":            {qqtest.Fault{Status: 503, Error: "llm server loading model"}, llm.Busy, 0, "loading model"},
 		"gateway":            {qqtest.Fault{Status: 502, Body: "<html>\nbad</html>"}, llm.Busy, 0, "502: bad gateway"},
 		"timeout":            {qqtest.Fault{Status: 504}, llm.Busy, 0, "gateway timeout"},
 		"an empty body":      {qqtest.Fault{Status: 500}, llm.Server, 0, "internal server error"},
@@ -387,4 +390,77 @@ func TestConcurrentChats(t *testing.T) {
 	}
 	wg.Wait()
 	assert.Equal(t, 16, s.Count("/api/chat"))
+}
+
+// The last line says where the time went; what is left of it was spent waiting.
+func TestTiming(t *testing.T) {
+	const ms = 1e6
+	for name, tt := range map[string]struct {
+		last  string
+		began time.Duration
+		want  llm.Timing
+	}{
+		"waited":                    {`"total_duration":900e6,"load_duration":100e6,"prompt_eval_duration":200e6,"eval_duration":300e6`, 600 * ms, llm.Timing{Queued: 300 * ms, Served: 500 * ms}},
+		"did not wait":              {`"total_duration":601e6,"load_duration":100e6,"prompt_eval_duration":200e6,"eval_duration":300e6`, 300 * ms, llm.Timing{Queued: 0, Served: 501 * ms}},
+		"the choosing of tokens":    {`"total_duration":900e6,"load_duration":100e6,"prompt_eval_duration":200e6,"eval_duration":300e6`, 310 * ms, llm.Timing{Queued: 10 * ms, Served: 790 * ms}},
+		"it loaded for long":        {`"total_duration":9000e6,"load_duration":8500e6,"prompt_eval_duration":200e6,"eval_duration":300e6`, 8700 * ms, llm.Timing{Queued: 0, Served: 500 * ms}},
+		"the prompt was known":      {`"total_duration":900e6,"load_duration":1,"eval_duration":400e6`, 500 * ms, llm.Timing{Queued: 500*ms - 1, Served: 400 * ms}},
+		"more parts than the whole": {`"total_duration":100e6,"load_duration":1,"prompt_eval_duration":100e6,"eval_duration":100e6`, 100 * ms, llm.Timing{Queued: 0, Served: 100*ms - 1}},
+		"load is more than all":     {`"total_duration":1,"load_duration":5,"eval_duration":1`, 100 * ms, llm.Timing{}},
+		"nothing":                   {`"eval_count":1`, ms, llm.Timing{}},
+		"the total alone":           {`"total_duration":900e6,"load_duration":1`, 500 * ms, llm.Timing{}},
+		"the parts alone":           {`"prompt_eval_duration":200e6,"eval_duration":300e6`, 500 * ms, llm.Timing{}},
+		"less than nothing":         {`"total_duration":900e6,"eval_duration":-1`, 500 * ms, llm.Timing{}},
+		"more than a day":           {`"total_duration":1e300,"eval_duration":1`, 500 * ms, llm.Timing{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &answer{sent: day(1)}
+			a.began = a.sent.Add(tt.began)
+			require.NoError(t, a.read(strings.NewReader(`{"done":true,`+tt.last+"}\n")))
+			assert.Equal(t, tt.want, a.response().Timing)
+		})
+	}
+	t.Run("of a real answer", func(t *testing.T) {
+		resp, err := connect(t, qqtest.Start(t)).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
+		require.NoError(t, err)
+		assert.Positive(t, resp.Timing.Served)
+		assert.Zero(t, resp.Timing.Queued)
+	})
+}
+
+// A server that serves one request at a time says how long the second waited.
+func TestTimingBehindAnother(t *testing.T) {
+	var turn sync.Mutex
+	locked := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		came := time.Now()
+		if !turn.TryLock() {
+			close(locked)
+			turn.Lock()
+		}
+		defer turn.Unlock()
+		taken := time.Now()
+		_, _ = fmt.Fprintln(w, `{"message":{"content":"a"}}`)
+		_ = http.NewResponseController(w).Flush()
+		<-locked
+		_, _ = fmt.Fprintf(w, `{"done":true,"total_duration":%d,"load_duration":1,"prompt_eval_duration":1,"eval_duration":%d}`+"\n",
+			time.Since(came), time.Since(taken))
+	}))
+	defer s.Close()
+	b := connectTo(t, s.URL).Backend(standIn, Options{})
+	var got [2]llm.Timing
+	var all sync.WaitGroup
+	first := make(chan struct{})
+	var once sync.Once
+	for i := range got {
+		all.Go(func() {
+			resp, err := b.Chat(t.Context(), ask("x"), func(llm.Chunk) { once.Do(func() { close(first) }) })
+			assert.NoError(t, err)
+			got[i] = resp.Timing
+		})
+		<-first // the second is sent when the first has its turn
+	}
+	all.Wait()
+	assert.Less(t, got[0].Queued, got[0].Served)
+	assert.Positive(t, got[1].Queued)
 }

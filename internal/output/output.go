@@ -60,6 +60,15 @@ func encode(w io.Writer, v any) error {
 // IsTerminal reports whether a person looks at f, or types into it.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
+// Width is how many columns f has; 0 when nobody looks at it.
+func Width(f *os.File) int {
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
 // Coloured reports whether f may show colour and animation: it is a terminal,
 // and the environment does not object.
 func Coloured(f *os.File, getenv func(string) string) bool {

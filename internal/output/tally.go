@@ -12,6 +12,7 @@ import (
 type Tally struct {
 	Failed     int
 	NotStarted int
+	Cached     int // of those that completed
 	counts     map[task.Status]int
 }
 
@@ -27,6 +28,9 @@ func (t *Tally) Add(r task.Result) {
 	case !r.Success:
 		t.Failed++
 	}
+	if r.Cached {
+		t.Cached++
+	}
 	t.counts[r.Status]++
 }
 
@@ -37,10 +41,13 @@ func (t *Tally) Complete() bool { return t.Failed+t.NotStarted == 0 }
 func (t *Tally) Summary(elapsed time.Duration) string {
 	var parts []string
 	for _, s := range []task.Status{task.Completed, task.Failed, task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken,
-		task.NoResult, task.Killed, task.Unavailable, task.Limit, task.Refused, task.Misused, task.Interrupted, task.Cancelled} {
+		task.NoResult, task.Killed, task.UnknownOutcome, task.Unavailable, task.Limit, task.Refused, task.Misused, task.Interrupted, task.Cancelled} {
 		if n := t.counts[s]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
+	}
+	if t.Cached > 0 {
+		parts = append(parts, fmt.Sprintf("%d of them from the cache", t.Cached))
 	}
 	if t.NotStarted > 0 {
 		parts = append(parts, fmt.Sprintf("%d not started", t.NotStarted))

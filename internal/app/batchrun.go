@@ -1,0 +1,203 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"qq/internal/engine"
+	"qq/internal/joblog"
+	"qq/internal/output"
+	"qq/internal/taskfile"
+	"qq/pkg/supervisor"
+	"qq/pkg/task"
+)
+
+// batchRun is one batch under way.
+type batchRun struct {
+	r        *root
+	o        batchOptions
+	start    time.Time
+	to       *os.File        // results and events go there
+	out      *output.Results // into to
+	progress *output.Progress
+	tally    output.Tally
+	staffing []task.Task // each agent and model that a task asks for, once
+	hint     string      // the last one that was said
+	history  history     // what there was of it before
+	joblog   *joblog.Log // nil where none is kept
+	logErr   error       // the first of it
+	spent    func() bool // whether the budget of the tree is used up
+	keys     keys        // of the tasks that are at work, for it
+}
+
+// dryRun prints the tasks as they would be run.
+func (b *batchRun) dryRun(ctx context.Context, e *engine.Engine, spool *taskfile.Spool) error {
+	n := 0
+	for t, err := range b.tasks(spool) {
+		if err != nil {
+			return err
+		}
+		n++
+		plan, err := b.plan(ctx, e, t)
+		if err != nil {
+			return err
+		}
+		if b.o.format == output.Text {
+			_, err = fmt.Fprintf(b.r.Out, "%d\t%s\t%s\n", n, t.Agent, task.Shorten(t.Text, 200))
+			for _, line := range plan {
+				fmt.Fprintln(b.r.Out, "\t"+line)
+			}
+			err = output.WriteError(err)
+		} else {
+			err = output.WriteJSON(b.r.Out, t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// minDocument is the length in bytes from which on a text is measured before it is
+// run: below that it fits into any model, and no server has to be asked.
+const minDocument = 4 << 10
+
+// plan says how a task would be worked on whose text is too long for its model.
+func (b *batchRun) plan(ctx context.Context, e *engine.Engine, t task.Task) ([]string, error) {
+	if len(t.Text)+len(t.Context) < minDocument {
+		return nil, nil
+	}
+	agent, m, err := e.Staff(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return e.Plan(m, agent.Prompt, t)
+}
+
+// do runs the tasks and prints their results as they come due.
+func (b *batchRun) do(ctx context.Context, e *engine.Engine, spool *taskfile.Spool) (err error) {
+	if b.to = b.r.Out; b.o.output != "" {
+		if b.to, err = os.OpenFile(b.o.output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666); err != nil {
+			return usagef("-o takes a file that you may write", "%v", err)
+		}
+		defer func() { err = errors.Join(err, b.to.Close()) }()
+	}
+	if b.o.results != "" {
+		if err := os.MkdirAll(b.o.results, 0o777); err != nil {
+			return usagef("--results takes a folder that you may write to", "%v", err)
+		}
+	}
+	b.out = output.NewResults(b.o.format, b.to)
+	if b.o.bar {
+		b.progress = output.StartProgress(b.r.Err, b.o.redraw || b.r.coloured(b.r.Err), spool.Len())
+	}
+	if b.o.joblog != "" {
+		open := joblog.Create
+		if b.r.resume.Given || b.r.resumeFailed.Given {
+			open = joblog.Open
+		}
+		if b.joblog, err = open(b.o.joblog); err != nil {
+			return usage(advised(err, "--joblog takes a file that you may write"))
+		}
+		defer func() { err = errors.Join(err, b.joblog.Close()) }()
+	}
+	b.history.options.Kept = func(index int) { b.keys.take(index) }
+	b.r.json = b.r.json && b.o.output != "" // what follows on stdout is the results and nothing else
+	b.spent = e.Spent
+	runErr := e.Batch(ctx, supervisor.Batch{
+		Tasks: b.tasks(spool), Deliver: b.deliver, Done: b.done, Halt: b.o.halt,
+		Stop: b.r.signals.stopCh,
+	}, b.history.options)
+	b.progress.Stop()
+	if endErr := b.out.End(); runErr == nil {
+		runErr = endErr
+	}
+	if runErr != nil {
+		b.goOn()
+		return runErr
+	}
+	b.summarize()
+	return b.verdict()
+}
+
+// done is told of each end at once.
+func (b *batchRun) done(res task.Result) {
+	b.progress.Count(res)
+	b.logged(res)
+}
+
+// deliver prints one result.
+func (b *batchRun) deliver(res task.Result) error {
+	b.tally.Add(res)
+	problem, hint, _ := strings.Cut(res.Err(), "\n")
+	if !res.Success {
+		res.Error = &problem
+	}
+	return b.progress.Around(func() error {
+		if b.o.results != "" {
+			if err := output.Save(b.o.results, res); err != nil {
+				return err
+			}
+		}
+		if !res.Success && b.o.format == output.Text && (res.Attempts > 0 || res.Status != task.Cancelled) {
+			b.complain(res, hint)
+		}
+		if b.logErr != nil {
+			return b.logErr
+		}
+		if b.o.format == output.Text && output.IsTerminal(b.to) {
+			res.Output = output.Printable(res.Output)
+		}
+		return b.out.Write(res)
+	})
+}
+
+// complain says on stderr why a task failed, and what to do unless that was said
+// for the task before.
+func (b *batchRun) complain(res task.Result, hint string) {
+	b.r.say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
+	if hint != "" && hint != b.hint {
+		fmt.Fprintln(b.r.Err, "  "+hint)
+	}
+	b.hint = hint
+}
+
+// summarize says on stderr what came of the batch.
+func (b *batchRun) summarize() {
+	if b.o.quiet || !b.o.bar && b.tally.Complete() {
+		return
+	}
+	b.r.say("%s", b.tally.Summary(time.Since(b.start)))
+	if b.tally.Failed+b.tally.NotStarted > 0 {
+		b.goOn()
+	}
+}
+
+// goOn says how a batch goes on that has not come to its end, or not well.
+func (b *batchRun) goOn() {
+	if b.o.quiet || !b.o.bar || b.history.unrecorded {
+		return
+	}
+	how := "--resume"
+	if b.tally.Failed > 0 {
+		how = "--resume-failed"
+	}
+	b.r.say("the same command with %s=%s goes on where it is", how, b.history.short())
+}
+
+// verdict is the exit code of the batch.
+func (b *batchRun) verdict() error {
+	switch {
+	case b.tally.Complete():
+		return nil
+	case b.r.signals.code() != 0:
+		return said(b.r.signals.code())
+	case b.spent():
+		return said(task.Limit.ExitCode())
+	}
+	return said(4)
+}

@@ -1,0 +1,160 @@
+package app
+
+import (
+	"errors"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/ledger"
+	"qq/internal/output"
+	"qq/internal/runs"
+)
+
+func (r *root) runsCommand() *cli.Command {
+	plain := []cli.Flag{flagCwd, flagPlain, flagQuiet}
+	choose := append([]cli.Flag{
+		&cli.StringFlag{Name: "status", Usage: "those that ended so, or stand so: failed,timeout"},
+		&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "those of this agent"},
+		&cli.StringFlag{Name: "batch", Usage: "those of the batch with this id"},
+		&cli.StringFlag{Name: "since", Usage: "those from then on: 2h, 3d, 2026-11-20"},
+		&cli.StringFlag{Name: "before", Usage: "those before then"},
+	}, plain...)
+	list := append([]cli.Flag{
+		&cli.BoolFlag{Name: "live", Usage: "those that are at work"},
+		&cli.IntFlag{Name: "limit", Value: runs.DefaultLimit, Usage: "at most so many; 0 is all"},
+	}, choose...)
+	return &cli.Command{
+		Name: "runs", Usage: "what was run and what is at work, from the ledger", Flags: list, Action: r.listRuns,
+		Subcommands: []*cli.Command{
+			{Name: "list", Usage: "list runs and batches, the newest first", Flags: list, Action: r.listRuns},
+			{Name: "show", Usage: "print one with its attempts and its answer", ArgsUsage: "ID", Flags: plain, Action: r.showRun},
+			{Name: "tree", Usage: "print a run, or a batch, and all that it started", ArgsUsage: "ID", Flags: plain, Action: r.runTree},
+			{Name: "cancel", Usage: "end a run that is at work, with all that belongs to it", ArgsUsage: "ID", Flags: plain, Action: r.cancelRun},
+			{Name: "clear", Usage: "forget runs that have ended: all, or those that are chosen", Flags: choose, Action: r.clearRuns},
+		},
+	}
+}
+
+// inLedger runs f on the ledger.
+func (r *root) inLedger(c *cli.Context, f func(*ledger.Ledger, runs.Options) error) error {
+	cfg, _, err := r.configure(c)
+	if err != nil {
+		return err
+	}
+	led, err := ledger.Open(cfg.Home, ledgerOptions(cfg))
+	if err != nil {
+		return err
+	}
+	o := runs.Options{JSON: c.Bool("json"), Now: time.Now(), Limit: c.Int("limit"), Width: output.Width(r.Out)}
+	return errors.Join(f(led, o), led.Close())
+}
+
+func (r *root) listRuns(c *cli.Context) error {
+	if c.Args().Present() {
+		return usagef("accepted is list, show ID, tree ID, cancel ID or clear", "qq runs has no command %q", c.Args().First())
+	}
+	f, err := runsFilter(c)
+	if err != nil {
+		return err
+	}
+	return r.inLedger(c, func(led *ledger.Ledger, o runs.Options) error {
+		list, batches, err := runs.Query(led, f)
+		if err != nil {
+			return runsError(err)
+		}
+		if len(list)+len(batches) == 0 && !o.JSON {
+			r.say("no runs")
+			return nil
+		}
+		return runs.List(r.Out, list, batches, o)
+	})
+}
+
+// runsFilter reads the flags that choose among runs.
+func runsFilter(c *cli.Context) (ledger.Filter, error) {
+	f, err := runs.Flags{
+		Status: c.String("status"), Agent: c.String("agent"), Batch: c.String("batch"), Since: c.String("since"), Before: c.String("before"),
+		Live: c.Bool("live"), Limit: c.Int("limit"),
+	}.Filter(time.Now())
+	return f, usage(err)
+}
+
+// oneRunID is the id that a command is given.
+func oneRunID(c *cli.Context) (string, error) {
+	if c.NArg() != 1 {
+		return "", usagef("qq runs list shows them", "%s takes one id", c.Command.HelpName)
+	}
+	return c.Args().First(), nil
+}
+
+// runsError marks the mistakes of a person.
+func runsError(err error) error {
+	if errors.Is(err, ledger.ErrNone) || errors.Is(err, ledger.ErrAmbiguous) || errors.Is(err, ledger.ErrEnded) {
+		return usage(advised(err, "qq runs list shows them"))
+	}
+	return err
+}
+
+func (r *root) showRun(c *cli.Context) error {
+	id, err := oneRunID(c)
+	if err != nil {
+		return err
+	}
+	return r.inLedger(c, func(led *ledger.Ledger, o runs.Options) error {
+		run, attempts, result, err := led.Show(id)
+		if err != nil {
+			return runsError(err)
+		}
+		return runs.Show(r.Out, run, attempts, result, o)
+	})
+}
+
+func (r *root) runTree(c *cli.Context) error {
+	id, err := oneRunID(c)
+	if err != nil {
+		return err
+	}
+	return r.inLedger(c, func(led *ledger.Ledger, o runs.Options) error {
+		list, err := led.Tree(id)
+		if err != nil {
+			return runsError(err)
+		}
+		return runs.Tree(r.Out, list, o)
+	})
+}
+
+func (r *root) cancelRun(c *cli.Context) error {
+	id, err := oneRunID(c)
+	if err != nil {
+		return err
+	}
+	return r.inLedger(c, func(led *ledger.Ledger, o runs.Options) error {
+		ended, err := led.Cancel(id)
+		if err != nil {
+			return runsError(err)
+		}
+		return runs.Cancelled(r.Out, ended, o)
+	})
+}
+
+func (r *root) clearRuns(c *cli.Context) error {
+	f, err := runsFilter(c)
+	if err != nil {
+		return err
+	}
+	return r.inLedger(c, func(led *ledger.Ledger, o runs.Options) error {
+		if f.Batch != "" {
+			b, err := led.Find(f.Batch)
+			if err != nil {
+				return runsError(err)
+			}
+			f.Batch = b.ID
+		}
+		n, err := led.Clear(f)
+		if err != nil {
+			return err
+		}
+		return runs.Cleared(r.Out, n, o)
+	})
+}

@@ -1,0 +1,44 @@
+package app
+
+import (
+	"cmp"
+	"context"
+
+	"qq/internal/engine"
+	"qq/internal/otlp"
+	"qq/pkg/event"
+	"qq/pkg/task"
+)
+
+// traced makes this run a part of the trace that it was started in, and sends what
+// it does to a collector where the environment names one.
+func (r *root) traced(cfg *engine.Config) {
+	cfg.ID = cmp.Or(r.id, engine.NewID())
+	cfg.Trace = event.StartTrace(r.env.get("TRACEPARENT")).Of(cfg.ID)
+	to, wanted, err := otlp.FromEnv(r.env.get)
+	if err != nil { // often set for the whole machine, and no reason not to work
+		r.say("no traces are exported: %v", err)
+	}
+	if err != nil || !wanted {
+		return
+	}
+	to.Version, to.Trace = cfg.Version, cfg.Trace
+	if r.exporter = otlp.Start(to); r.exporter != nil {
+		cfg.Sinks = append(cfg.Sinks, r.exporter.Sink)
+	}
+}
+
+// flush says what became of this run, and sends what is left to the collector.
+func (r *root) flush() {
+	if r.exporter == nil {
+		return
+	}
+	e := event.Event{Type: event.SubAgentComplete, Status: task.Completed, ExitCode: &r.code}
+	if r.code != 0 {
+		e.Type, e.Status = event.SubAgentError, task.Failed
+	}
+	r.exporter.Sink(e)
+	if err := r.exporter.Close(context.Background()); err != nil {
+		r.say("%v", err)
+	}
+}

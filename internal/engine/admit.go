@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"qq/pkg/childproc"
+	"qq/pkg/event"
+	"qq/pkg/llm"
+	"qq/pkg/task"
+	"qq/pkg/upstream"
+)
+
+// newGate makes the one gate to the model server for the whole tree.
+func (e *Engine) newGate() *upstream.Gate {
+	set := e.cfg.Settings
+	return upstream.NewGate(upstream.Config{
+		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Note: e.remark,
+	})
+}
+
+// Spent reports whether the budget of tokens is used up.
+func (e *Engine) Spent() bool {
+	used, most := e.gate.Used(), e.cfg.Settings.MaxTokens
+	return most > 0 && used.InputTokens+used.OutputTokens >= most
+}
+
+// remark says to a person, and to whoever reads events, what happens between the
+// tree and its model server. Who has one prompt hears it from that.
+func (e *Engine) remark(format string, args ...any) {
+	if e.several.Load() {
+		e.cfg.Note(format, args...)
+	}
+	e.stream.Emit(event.Event{Type: event.SubAgentProgress, ExecutionID: e.id, Text: fmt.Sprintf(format, args...), Depth: e.cfg.Settings.Depth})
+}
+
+// behind gives back the time that a job waited for others at the server.
+func behind(job task.Job) func(time.Duration) {
+	return func(d time.Duration) {
+		job.Spare(d)
+		job.Active()
+	}
+}
+
+// admit lets a request of the child at work on job pass.
+func (e *Engine) admit(ctx context.Context, job task.Job, model string) (llm.Permit, error) {
+	e.several.Store(true)
+	return e.gate.EnterFor(ctx, model, behind(job))
+}
+
+// first is a permit for the first request of a child, when one is free: then the
+// child need not ask. Nil is none.
+func (e *Engine) first(job task.Job, _ childproc.Start) llm.Permit {
+	m, ok := e.models.known(e.modelName(job.Task))
+	if !ok || m.Kind != kindOllama {
+		return nil
+	}
+	return e.gate.Try(m.Ollama.Name, behind(job))
+}
+
+// refuse is the result of a task for whose model there is no hope, and nil for
+// every other: no process has to be started to find that out.
+func (e *Engine) refuse(t task.Task) *task.Result {
+	m, ok := e.models.known(e.modelName(t))
+	if !ok || m.Kind != kindOllama {
+		return nil
+	}
+	err := e.gate.Refusal(m.Ollama.Name)
+	if err == nil {
+		return nil
+	}
+	status := task.Unavailable
+	if fault, ok := err.(*llm.Error); ok {
+		status = fault.TaskStatus()
+	}
+	r := t.Normalized().Ended(status, err.Error())
+	return &r
+}
+
+// repeatedEvent says that a request to a model is sent again.
+func repeatedEvent(n int, wait time.Duration, err error) event.Event {
+	problem, _, _ := strings.Cut(err.Error(), "\n")
+	return event.Event{Type: event.SubAgentProgress, Text: fmt.Sprintf("request to the model repeated (%d) in %v: %s", n, wait.Round(time.Millisecond), problem)}
+}

@@ -1,0 +1,84 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/task"
+)
+
+// fillUp writes on a small disk of its own until it is full, then makes room. It
+// runs in a mount namespace, which ends with it.
+func fillUp(home string, _ []string) error {
+	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
+		syscall.Mount("none", home, "tmpfs", 0, "size=4m")); err != nil {
+		fmt.Println("no mount:", err)
+		return nil
+	}
+	ballast := filepath.Join(home, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 2<<20), 0o600); err != nil {
+		return err
+	}
+	l, err := Open(home, Options{})
+	if err != nil {
+		return err
+	}
+	kept, failed := 0, error(nil)
+	for i := 0; failed == nil; i++ {
+		id := fmt.Sprint(i)
+		if failed = l.Claim(Execution{ID: id}); failed == nil {
+			if failed = l.Finish(id, done("", strings.Repeat("x", 50_000))); failed == nil {
+				kept++
+			}
+		}
+	}
+	if !errors.Is(failed, ErrFull) {
+		return failed
+	}
+	fmt.Println("full")
+	if err := os.Remove(ballast); err != nil {
+		return err
+	}
+	if err := errors.Join(l.Claim(Execution{ID: "later"}), l.Finish("later", done("", "x"))); err != nil {
+		return fmt.Errorf("with room again: %w", err)
+	}
+	runs, err := l.List(Filter{Status: []task.Status{task.Completed}})
+	if err == nil && len(runs) != kept+1 {
+		err = fmt.Errorf("%d of %d are left", len(runs), kept+1)
+	}
+	if err := errors.Join(err, l.Close()); err != nil {
+		return err
+	}
+	if err := syscall.Mount("none", home, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		return err
+	}
+	_, err = Open(home, Options{})
+	if !errors.Is(err, ErrReadOnly) {
+		return fmt.Errorf("read-only: %v", err)
+	}
+	fmt.Println("read-only")
+	return nil
+}
+
+func TestFullAndReadOnlyDisk(t *testing.T) {
+	attr := &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	if os.Getuid() != 0 {
+		attr.Cloneflags = syscall.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+	}
+	lines, err := play(t, attr, "fill", t.TempDir()).rest()
+	if len(lines) > 0 && strings.HasPrefix(lines[0], "no mount") {
+		t.Skip(lines[0])
+	}
+	require.NoError(t, err, lines)
+	assert.Equal(t, []string{"full", "read-only"}, lines)
+}

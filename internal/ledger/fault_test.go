@@ -1,0 +1,153 @@
+package ledger
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/task"
+)
+
+// tells checks that err is of that state and that its text is a problem and a hint.
+func tells(t *testing.T, err, state error, words ...string) {
+	t.Helper()
+	require.ErrorIs(t, err, state)
+	problem, hint, two := strings.Cut(err.Error(), "\nhint: ")
+	assert.True(t, two, err.Error())
+	assert.NotContains(t, problem+hint, "\n")
+	for _, w := range words {
+		assert.Contains(t, err.Error(), w)
+	}
+}
+
+func TestFullDatabase(t *testing.T) {
+	l := open(t, t.TempDir())
+	claim(t, l, Execution{ID: "e"})
+	limit := func(pages int) {
+		require.NoError(t, l.write.do(false, func(w *writer) error {
+			return w.conn.QueryRowContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)).Scan(new(int))
+		}))
+	}
+	limit(1)
+	l.Attempt("e", 1, time.Now(), task.Task{}.Ended(task.Broken, "x"))
+	r := done("", strings.Repeat("x", 1<<20))
+	tells(t, l.Finish("e", r), ErrFull, "record the result of e", "--resume", "qq runs clear")
+	_, _, got, err := l.Show("e")
+	require.NoError(t, err)
+	assert.Zero(t, got)
+
+	limit(1 << 30)
+	require.NoError(t, l.Finish("e", r), "it goes on when there is room")
+	_, attempts, got, err := l.Show("e")
+	require.NoError(t, err)
+	assert.Equal(t, r, got)
+	assert.Len(t, attempts, 1, "which waited for the next commit")
+	sound(t, l)
+}
+
+func TestDiskThatCannotBeUsed(t *testing.T) {
+	p, err := placeOf(t.TempDir(), Options{Wait: 3 * time.Second})
+	require.NoError(t, err)
+	tells(t, p.fault("act", &os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), ErrDenied, "act: ", "--no-ledger")
+	tells(t, p.fault("act", syscall.EROFS), ErrReadOnly, "--no-ledger")
+	tells(t, p.fault("act", syscall.EDQUOT), ErrFull)
+	other := p.fault("act", errors.New("odd"))
+	assert.Equal(t, "act: odd\nhint: see whether "+filepath.Dir(p.db)+" can be used, or go on without a record: --no-ledger", other.Error())
+	assert.NoError(t, p.fault("act", nil))
+
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err = Open(file, Options{})
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	if os.Getuid() == 0 {
+		t.Skip("root may write anywhere")
+	}
+	locked := t.TempDir()
+	require.NoError(t, os.Chmod(locked, 0o500))
+	_, err = Open(locked, Options{})
+	tells(t, err, ErrDenied)
+}
+
+func TestLockedForLong(t *testing.T) {
+	home := t.TempDir()
+	l, err := Open(home, Options{Wait: 100 * time.Millisecond})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	other, err := sql.Open("sqlite", l.dsn())
+	require.NoError(t, err)
+	defer other.Close()
+	tx, err := other.Begin() // immediate: nobody else writes
+	require.NoError(t, err)
+	tells(t, l.Claim(Execution{ID: "e"}), ErrLocked, "100ms", "fuser")
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, l.Claim(Execution{ID: "e"}))
+
+	alone, err := l.alone()
+	require.NoError(t, err)
+	_, err = Open(home, Options{Wait: 50 * time.Millisecond})
+	tells(t, err, ErrLocked, "opening", "50ms")
+	require.NoError(t, alone.Close())
+}
+
+func TestDamagedDatabase(t *testing.T) {
+	t.Run("no database", func(t *testing.T) {
+		home := t.TempDir()
+		text := []byte(strings.Repeat("this is a letter to my bank. ", 500))
+		require.NoError(t, os.WriteFile(Path(home), text, 0o600))
+		_, err := Open(home, Options{})
+		tells(t, err, ErrDamaged, "move it away", "--no-ledger")
+		left, err := os.ReadFile(Path(home))
+		require.NoError(t, err)
+		assert.Equal(t, text, left, "it is left as it is")
+	})
+	t.Run("malformed", func(t *testing.T) {
+		home := t.TempDir()
+		l, err := Open(home, Options{})
+		require.NoError(t, err)
+		for i := range 200 {
+			claim(t, l, Execution{ID: fmt.Sprint(i), Task: strings.Repeat("x", 500)})
+		}
+		require.NoError(t, l.Close())
+		whole, err := os.ReadFile(Path(home))
+		require.NoError(t, err)
+		for i := 4096; i < len(whole); i++ { // all but the first page, which is right
+			whole[i] = 0xee
+		}
+		require.NoError(t, os.WriteFile(Path(home), whole, 0o600))
+		l, err = Open(home, Options{})
+		if err == nil {
+			defer l.Close()
+			_, err = l.List(Filter{})
+		}
+		tells(t, err, ErrDamaged)
+	})
+	t.Run("of another program", func(t *testing.T) {
+		home := t.TempDir()
+		require.NoError(t, os.WriteFile(Path(home), nil, 0o600))
+		db, err := sql.Open("sqlite", Path(home))
+		require.NoError(t, err)
+		_, err = db.Exec("CREATE TABLE accounts (n)")
+		require.NoError(t, errors.Join(err, db.Close()))
+		_, err = Open(home, Options{})
+		tells(t, err, ErrDamaged, "another program")
+	})
+}
+
+func TestNewerSchema(t *testing.T) {
+	home := t.TempDir()
+	l, err := Open(home, Options{})
+	require.NoError(t, err)
+	require.NoError(t, l.write.do(false, func(w *writer) error { return w.exec("PRAGMA user_version = 99") }))
+	require.NoError(t, l.Close())
+	_, err = Open(home, Options{})
+	tells(t, err, ErrNewer, "schema 99", "newer qq")
+}

@@ -1,0 +1,47 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"qq/pkg/task"
+)
+
+// Key names what t asks for by its content: two tasks with the same key are the
+// same task. Everything but the caller's ID for it counts, and extra: the
+// definition of its agent, the content of its input.
+func Key(t task.Task, extra ...string) string {
+	t = t.Normalized()
+	h := sha256.New()
+	// Texts are hashed as they are: JSON would make all that is no UTF-8 the same.
+	write := func(s string) { fmt.Fprintf(h, "%d:%s", len(s), s) }
+	write(t.Text)
+	write(t.Context)
+	write(schema(t.Schema))
+	write(t.Dir)
+	t.ID, t.Text, t.Context, t.Schema, t.Dir = "", "", "", nil, ""
+	rest, err := json.Marshal(struct {
+		task.Task
+		Denied []string `json:"denied,omitempty"`
+	}{t, t.Denied})
+	if err != nil { // a timeout that is no number, which no task that was checked has
+		rest = fmt.Appendf(nil, "%+v", t)
+	}
+	write(string(rest))
+	for _, s := range extra {
+		write(s)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// schema is s without what does not count in it.
+func schema(s json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, s) != nil {
+		return string(s)
+	}
+	return b.String()
+}

@@ -1,0 +1,59 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// process tells the process pid from a later one with the same pid: by the boot
+// and the moment in it when it started. It is empty when there is none.
+func process(pid int) string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	// The name, in parentheses, may contain anything. Behind it is the third field;
+	// the 22nd is the start.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	const start = 22 - 3
+	if len(fields) <= start || string(fields[0]) == "Z" {
+		return ""
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(boot)) + " " + string(fields[start])
+}
+
+// terminate sends SIGTERM to the process pid if it is still the one that was
+// recorded.
+func terminate(pid int, recorded string) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	switch {
+	case errors.Is(err, syscall.ESRCH), errors.Is(err, syscall.EINVAL):
+		return ErrEnded
+	case err != nil:
+		return err
+	}
+	defer unix.Close(fd)
+	// Looked at while the descriptor is held: that is the process it stands for, or
+	// a later one, which the signal does not reach.
+	if recorded == "" || process(pid) != recorded {
+		return ErrEnded
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0); err != nil {
+		if errors.Is(err, syscall.ESRCH) {
+			return ErrEnded
+		}
+		return err
+	}
+	return unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0) // it may be stopped
+}
+
+func writable(name string) error { return unix.Access(name, unix.W_OK) }

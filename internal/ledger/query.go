@@ -1,0 +1,456 @@
+package ledger
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"qq/pkg/task"
+)
+
+// Run is one execution, with how it stands or what came of it.
+type Run struct {
+	ID         string      `json:"id"`
+	Parent     string      `json:"parent,omitempty"`
+	Batch      string      `json:"batch,omitempty"`
+	Root       string      `json:"root"`
+	Session    string      `json:"session,omitempty"`
+	Agent      string      `json:"agent"`
+	Model      string      `json:"model,omitempty"`
+	Task       string      `json:"task"`
+	Status     task.Status `json:"status"`
+	Attempts   int         `json:"attempts"`
+	Queued     time.Time   `json:"queued,omitzero"`
+	Started    time.Time   `json:"started"` // when it was claimed
+	Ended      time.Time   `json:"ended,omitzero"`
+	DurationMS int64       `json:"duration_ms"`
+	QueuedMS   int64       `json:"queued_ms"`
+	Usage      task.Usage  `json:"usage"`
+	Summary    string      `json:"summary,omitempty"` // the first 5,000 characters of its output
+	Error      string      `json:"error,omitempty"`
+	Depth      int         `json:"depth"`
+	Index      int         `json:"index"`
+	Live       bool        `json:"live"` // it runs
+}
+
+// AttemptRow is an attempt of a run that was not the last.
+type AttemptRow struct {
+	Number  int         `json:"number"`
+	Started time.Time   `json:"started"`
+	Ended   time.Time   `json:"ended"`
+	Status  task.Status `json:"status"`
+	Usage   task.Usage  `json:"usage"`
+	Error   string      `json:"error,omitempty"`
+}
+
+// BatchRow is a batch with how many of its tasks stand how. A task that was begun
+// several times counts once; one that was never begun does not count.
+type BatchRow struct {
+	Batch
+	Counts map[task.Status]int `json:"counts"`
+	Live   bool                `json:"live"` // a root works on it
+}
+
+// Filter says which runs, or which batches; its zero value is all.
+type Filter struct {
+	Batch  string        // its whole id
+	Agent  string        // not for batches
+	Status []task.Status // not for batches
+	Since  time.Time
+	Until  time.Time // before it
+	Dir    string
+	Live   bool // only what runs
+	Roots  bool // only what a person asked for: prompts and the tasks of batches
+	Limit  int  // 0 is no limit
+}
+
+// where is a condition in SQL, made of parts that all hold.
+type where struct {
+	parts []string
+	args  []any
+}
+
+func (w *where) and(part string, args ...any) {
+	w.parts, w.args = append(w.parts, part), append(w.args, args...)
+}
+
+func (w *where) String() string {
+	if len(w.parts) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(w.parts, " AND ")
+}
+
+// during adds the limits in time, for the column at.
+func (w *where) during(f Filter, at string) {
+	if !f.Since.IsZero() {
+		w.and(at+" >= ?", stamp(f.Since))
+	}
+	if !f.Until.IsZero() {
+		w.and(at+" < ?", stamp(f.Until))
+	}
+}
+
+const (
+	amongLive = "root IN (SELECT value FROM json_each(?))"
+	// running is quick however long the record is.
+	running = "status = '' AND " + amongLive + " AND n > (SELECT min(after) FROM roots WHERE id IN (SELECT value FROM json_each(?)))"
+)
+
+// runs is the condition of f on the view runs.
+func (f Filter) runs(live string) *where {
+	w := &where{}
+	if f.Batch != "" {
+		w.and("batch = ?", f.Batch)
+	}
+	if f.Agent != "" {
+		w.and("agent = ?", f.Agent)
+	}
+	if f.Dir != "" {
+		w.and("dir = ?", f.Dir)
+	}
+	if f.Roots {
+		w.and("parent = ''")
+	}
+	if f.Live {
+		w.and(running, live, live)
+	}
+	w.during(f, "claimed")
+	if len(f.Status) == 0 {
+		return w
+	}
+	var any where
+	for _, s := range f.Status {
+		any.and("status = ?", string(s))
+		switch s {
+		case task.Running:
+			any.and(running, live, live)
+		case task.Interrupted:
+			any.and("status = '' AND NOT "+amongLive, live)
+		}
+	}
+	w.and("("+strings.Join(any.parts, " OR ")+")", any.args...)
+	return w
+}
+
+// list is the JSON of the ids in a set.
+func list(set map[string]bool) string {
+	text, _ := json.Marshal(slices.Sorted(maps.Keys(set))) // strings have JSON
+	if len(set) == 0 {
+		return "[]"
+	}
+	return string(text)
+}
+
+// beside runs query, which needs to know which roots are alive. One that began
+// after they were looked at may have claimed what query sees: then it is asked
+// again. One that ended meanwhile was alive a moment ago.
+func (l *Ledger) beside(act string, query func(live map[string]bool) error) error {
+	live, err := l.live()
+	for err == nil {
+		if err = query(live); err != nil {
+			break
+		}
+		var after map[string]bool
+		if after, err = l.live(); err != nil {
+			break
+		}
+		born := false
+		for id := range after {
+			born = born || !live[id]
+		}
+		if !born {
+			return nil
+		}
+		live = after
+	}
+	return l.fault(act, err)
+}
+
+// List returns the runs that f lets through, newest first.
+func (l *Ledger) List(f Filter) ([]Run, error) {
+	var runs []Run
+	err := l.beside("list the runs", func(live map[string]bool) (err error) {
+		w := f.runs(list(live))
+		limit := ""
+		if f.Limit > 0 {
+			limit = fmt.Sprintf(" LIMIT %d", f.Limit)
+		}
+		runs, err = l.selectRuns(live, "SELECT "+runColumns+" FROM runs"+w.String()+" ORDER BY n DESC"+limit, w.args...)
+		return err
+	})
+	return runs, err
+}
+
+const runColumns = `id, parent, batch, root, session, agent, model, task, status, attempts, queued, claimed, ended, duration_ms, queued_ms,
+input_tokens, output_tokens, summary, error, depth, idx`
+
+func (l *Ledger) selectRuns(live map[string]bool, query string, args ...any) ([]Run, error) {
+	var runs []Run
+	err := l.each(query, args, func(rows *sql.Rows) error {
+		var r Run
+		var queued, started, ended int64
+		err := rows.Scan(&r.ID, &r.Parent, &r.Batch, &r.Root, &r.Session, &r.Agent, &r.Model, &r.Task, &r.Status, &r.Attempts,
+			&queued, &started, &ended, &r.DurationMS, &r.QueuedMS, &r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Summary, &r.Error,
+			&r.Depth, &r.Index)
+		r.Queued, r.Started, r.Ended = unstamp(queued), unstamp(started), unstamp(ended)
+		if r.Status == "" {
+			r.Status, r.Live = standing(live[r.Root]), live[r.Root]
+		}
+		runs = append(runs, r)
+		return err
+	})
+	return runs, err
+}
+
+// standing is the status of an execution without a result.
+func standing(alive bool) task.Status {
+	if alive {
+		return task.Running
+	}
+	return task.Interrupted
+}
+
+// each calls f with every row of the answer to query.
+func (l *Ledger) each(query string, args []any, f func(*sql.Rows) error) error {
+	rows, err := l.read.Query(query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Show returns one run, its attempts before the last, and its result: the zero
+// value when there is none. The id may be shortened to a beginning or an end that no other has.
+func (l *Ledger) Show(id string) (Run, []AttemptRow, task.Result, error) {
+	act := "show " + id
+	id, err := l.resolve(act, id, "executions")
+	if err != nil {
+		return Run{}, nil, task.Result{}, err
+	}
+	var runs []Run
+	err = l.beside(act, func(live map[string]bool) (err error) {
+		runs, err = l.selectRuns(live, "SELECT "+runColumns+" FROM runs WHERE id = ?", id)
+		return err
+	})
+	if err != nil {
+		return Run{}, nil, task.Result{}, err
+	}
+	if len(runs) == 0 { // cleared meanwhile
+		return Run{}, nil, task.Result{}, none(act)
+	}
+	var attempts []AttemptRow
+	err = l.each(`SELECT number, started, ended, status, input_tokens, output_tokens, error FROM attempts
+WHERE execution = (SELECT n FROM executions WHERE id = ?) ORDER BY n`, []any{id}, func(rows *sql.Rows) error {
+		var a AttemptRow
+		var started, ended int64
+		err := rows.Scan(&a.Number, &started, &ended, &a.Status, &a.Usage.InputTokens, &a.Usage.OutputTokens, &a.Error)
+		a.Started, a.Ended = unstamp(started), unstamp(ended)
+		attempts = append(attempts, a)
+		return err
+	})
+	if err != nil {
+		return Run{}, nil, task.Result{}, l.fault(act, err)
+	}
+	const whole = "SELECT r.record, r.output FROM executions e JOIN results r ON r.execution = e.n WHERE e.id = ?"
+	r, _, err := l.result(act, whole, id)
+	return runs[0], attempts, r, err
+}
+
+// Tree returns a run, or the tasks of a batch, and all that was delegated from
+// it: parents before their children, which are in the order of their claims.
+func (l *Ledger) Tree(id string) ([]Run, error) {
+	act := "show the tree of " + id
+	whole, err := l.resolve(act, id, "executions", "batches")
+	if err != nil {
+		return nil, err
+	}
+	var runs []Run
+	err = l.beside(act, func(live map[string]bool) (err error) {
+		runs, err = l.selectRuns(live, `WITH RECURSIVE below (n, id) AS (
+  SELECT n, id FROM executions WHERE id = ?1
+  UNION SELECT n, id FROM executions WHERE batch = ?1 AND batch <> ''
+  UNION SELECT e.n, e.id FROM executions e JOIN below b ON e.parent = b.id AND e.parent <> '')
+SELECT `+runColumns+` FROM runs WHERE n IN (SELECT n FROM below) ORDER BY n`, whole)
+		return err
+	})
+	return byParent(runs), err
+}
+
+// byParent puts children behind their parents. Those whose parent is not among
+// runs are at the top.
+func byParent(runs []Run) []Run {
+	known := make(map[string]bool, len(runs))
+	for _, r := range runs {
+		known[r.ID] = true
+	}
+	children := map[string][]Run{}
+	for _, r := range runs {
+		parent := r.Parent
+		if !known[parent] {
+			parent = ""
+		}
+		children[parent] = append(children[parent], r)
+	}
+	ordered := make([]Run, 0, len(runs))
+	var add func(parent string)
+	add = func(parent string) {
+		for _, r := range children[parent] {
+			ordered = append(ordered, r)
+			if r.ID != "" {
+				add(r.ID)
+			}
+		}
+	}
+	add("")
+	return ordered
+}
+
+// batchQuery selects batches, one row each: the newest of the rows that each
+// root wrote that began on it.
+const batchQuery = `SELECT b.id, b.root, b.dir, b.joblog, b.count, (SELECT started FROM batches f WHERE f.id = b.id ORDER BY f.n LIMIT 1)
+FROM batches b WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
+
+func (l *Ledger) selectBatches(more string, args ...any) ([]Batch, error) {
+	var batches []Batch
+	err := l.each(batchQuery+more, args, func(rows *sql.Rows) error {
+		var b Batch
+		var started int64
+		err := rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, &started)
+		b.Started = unstamp(started)
+		batches = append(batches, b)
+		return err
+	})
+	return batches, err
+}
+
+// newest is the batch that was begun last of those that match.
+func (l *Ledger) newest(act, match string, arg string) (Batch, error) {
+	batches, err := l.selectBatches(" AND "+match+" ORDER BY b.n DESC LIMIT 1", arg)
+	if err == nil && len(batches) == 0 {
+		return Batch{}, none(act)
+	}
+	if err != nil {
+		return Batch{}, l.fault(act, err)
+	}
+	return batches[0], nil
+}
+
+// Last is the batch that was begun, or resumed, last in the directory dir.
+func (l *Ledger) Last(dir string) (Batch, error) {
+	return l.newest("find the last batch of "+dir, "b.dir = ?", dir)
+}
+
+// ByJoblog is the batch that was begun last with the joblog path.
+func (l *Ledger) ByJoblog(path string) (Batch, error) {
+	return l.newest("find the batch of "+path, "b.joblog = ? AND b.joblog <> ''", path)
+}
+
+// Find is the batch with that id, or with the one id that begins or ends so.
+func (l *Ledger) Find(id string) (Batch, error) {
+	act := "find batch " + id
+	id, err := l.resolve(act, id, "batches")
+	if err != nil {
+		return Batch{}, err
+	}
+	return l.newest(act, "b.id = ?", id)
+}
+
+// Batches returns those that f lets through, newest first.
+func (l *Ledger) Batches(f Filter) ([]BatchRow, error) {
+	var all []BatchRow
+	err := l.beside("list the batches", func(live map[string]bool) error {
+		w := &where{}
+		w.during(f, "b.started")
+		if f.Batch != "" {
+			w.and("b.id = ?", f.Batch)
+		}
+		if f.Dir != "" {
+			w.and("b.dir = ?", f.Dir)
+		}
+		if f.Live {
+			w.and("b."+amongLive, list(live))
+		}
+		more := strings.Replace(w.String(), " WHERE ", " AND ", 1) + " ORDER BY b.n DESC"
+		if f.Limit > 0 {
+			more += fmt.Sprintf(" LIMIT %d", f.Limit)
+		}
+		batches, err := l.selectBatches(more, w.args...)
+		all = make([]BatchRow, len(batches))
+		for i := 0; i < len(batches) && err == nil; i++ {
+			all[i] = BatchRow{Batch: batches[i], Live: live[batches[i].Root]}
+			all[i].Counts, err = l.counts(batches[i].ID, live)
+		}
+		return err
+	})
+	return all, err
+}
+
+// counts counts the tasks of a batch. For one that was worked on several times
+// stands what runs now, else its newest result, else its newest claim.
+func (l *Ledger) counts(batch string, live map[string]bool) (map[task.Status]int, error) {
+	counts := map[task.Status]int{}
+	err := l.each(`SELECT status, alive, count(*) FROM (
+  SELECT coalesce(r.status, '') AS status, e.`+amongLive+` AS alive,
+    max(e.n + (CASE WHEN r.status IS NOT NULL THEN 1 WHEN e.`+amongLive+` THEN 2 ELSE 0 END << 60))
+  FROM executions e LEFT JOIN results r ON r.execution = e.n
+  WHERE e.batch = ? AND e.batch <> '' GROUP BY e.key, e.nth)
+GROUP BY status, alive`, []any{list(live), list(live), batch}, func(rows *sql.Rows) error {
+		var status task.Status
+		var alive bool
+		var n int
+		err := rows.Scan(&status, &alive, &n)
+		if status == "" {
+			status = standing(alive)
+		}
+		counts[status] += n
+		return err
+	})
+	return counts, err
+}
+
+// resolve finds the one id in the tables that is id, or else begins or ends so.
+func (l *Ledger) resolve(act, id string, tables ...string) (string, error) {
+	if id == "" {
+		return "", none(act)
+	}
+	for _, match := range []string{"id = ?1", "id >= ?1 AND id < ?1 || char(0x10ffff) OR substr(id, -length(?1)) = ?1"} {
+		var found []string
+		for _, table := range tables {
+			err := l.each("SELECT DISTINCT id FROM "+table+" WHERE "+match+" LIMIT 4", []any{id}, func(rows *sql.Rows) error {
+				var one string
+				err := rows.Scan(&one)
+				found = append(found, one)
+				return err
+			})
+			if err != nil {
+				return "", l.fault(act, err)
+			}
+		}
+		slices.Sort(found)
+		found = slices.Compact(found)
+		if len(found) == 1 {
+			return found[0], nil
+		}
+		if len(found) > 1 {
+			return "", &fault{problem: act + ": several ids begin or end so", state: ErrAmbiguous, cause: errors.New(strings.Join(found, ", ")),
+				hint: "use more of it: " + strings.Join(found[:min(3, len(found))], ", ") + " …"}
+		}
+	}
+	return "", none(act)
+}
+
+func none(act string) error {
+	return &fault{problem: act + ": it is not in the ledger", hint: "qq runs list shows what is", state: ErrNone}
+}

@@ -1,0 +1,232 @@
+package ledger
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/task"
+)
+
+// sample is a ledger with two batches and a run with children. Its root is alive.
+func sample(t *testing.T) *Ledger {
+	t.Helper()
+	l := open(t, t.TempDir())
+	at := time.Unix(1_700_000_000, 0)
+	l.now = func() time.Time { at = at.Add(time.Minute); return at }
+	require.NoError(t, l.Enter(Root{ID: "alive", Dir: "/d", Command: "batch"}))
+	require.NoError(t, l.Begin(Batch{ID: "0199-b1", Root: "dead", Dir: "/d", Joblog: "/j", Count: 3, Started: at}))
+	claim(t, l, Execution{ID: "0199-r1", Root: "dead", Batch: "0199-b1", Key: "k1", Agent: "coder", Depth: 1, Dir: "/d"})
+	require.NoError(t, l.Finish("0199-r1", done("", "one")))
+	claim(t, l, Execution{ID: "0199-r2", Root: "dead", Batch: "0199-b1", Key: "k2", Index: 1, Agent: "coder", Depth: 1, Dir: "/d"})
+	require.NoError(t, l.Finish("0199-r2", task.Task{}.Ended(task.Failed, "no luck")))
+	claim(t, l, Execution{ID: "0199-r3", Root: "dead", Batch: "0199-b1", Key: "k3", Index: 2, Agent: "default", Depth: 1, Dir: "/d"})
+	require.NoError(t, l.Begin(Batch{ID: "0199-b2", Root: "alive", Dir: "/d", Joblog: "/j", Count: 1, Started: at}))
+	claim(t, l, Execution{ID: "0199-p", Root: "alive", Agent: "default", Dir: "/other"})
+	claim(t, l, Execution{ID: "0199-c1", Parent: "0199-p", Root: "alive", Batch: "delegated", Depth: 1})
+	claim(t, l, Execution{ID: "0199-c2", Parent: "0199-p", Root: "alive", Batch: "delegated", Depth: 1})
+	claim(t, l, Execution{ID: "0199-g1", Parent: "0199-c1", Root: "alive", Depth: 2})
+	return l
+}
+
+func TestList(t *testing.T) {
+	l := sample(t)
+	first, _, _, err := l.Show("0199-r1")
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name string
+		f    Filter
+		want string
+	}{
+		{"all", Filter{}, "g1 c2 c1 p r3 r2 r1"},
+		{"limit", Filter{Limit: 2}, "g1 c2"},
+		{"roots", Filter{Roots: true}, "p r3 r2 r1"},
+		{"live", Filter{Live: true}, "g1 c2 c1 p"},
+		{"agent", Filter{Agent: "coder"}, "r2 r1"},
+		{"batch", Filter{Batch: "0199-b1"}, "r3 r2 r1"},
+		{"dir", Filter{Dir: "/other"}, "p"},
+		{"status", Filter{Status: []task.Status{task.Failed}}, "r2"},
+		{"interrupted", Filter{Status: []task.Status{task.Interrupted, task.Completed}}, "r3 r1"},
+		{"running", Filter{Status: []task.Status{task.Running}, Roots: true}, "p"},
+		{"since", Filter{Since: first.Started.Add(time.Second), Batch: "0199-b1"}, "r3 r2"},
+		{"until", Filter{Until: first.Started.Add(time.Second)}, "r1"},
+		{"none", Filter{Agent: "nobody"}, ""},
+	} {
+		runs, err := l.List(c.f)
+		require.NoError(t, err, c.name)
+		assert.Equal(t, c.want, strings.ReplaceAll(strings.Join(ids(runs), " "), "0199-", ""), c.name)
+	}
+	text, err := json.Marshal(first)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `"duration_ms":0`)
+	assert.NotContains(t, string(text), `"queued":`, "a time that there is not is left out")
+}
+
+func TestTree(t *testing.T) {
+	l := sample(t)
+	tree, err := l.Tree("0199-p")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"0199-p", "0199-c1", "0199-g1", "0199-c2"}, ids(tree))
+	tree, err = l.Tree("c1")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"0199-c1", "0199-g1"}, ids(tree))
+	tree, err = l.Tree("b1")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"0199-r1", "0199-r2", "0199-r3"}, ids(tree))
+	_, err = l.Tree("nothing")
+	tells(t, err, ErrNone, "qq runs list")
+}
+
+func TestIDsMayBeShortened(t *testing.T) {
+	l := sample(t)
+	for _, id := range []string{"0199-g1", "g1", "0199-g"} {
+		run, _, _, err := l.Show(id)
+		require.NoError(t, err, id)
+		assert.Equal(t, "0199-g1", run.ID)
+	}
+	_, _, _, err := l.Show("0199-")
+	tells(t, err, ErrAmbiguous, "0199-")
+	for _, id := range []string{"", "x", "%", "_", "*"} {
+		_, _, _, err = l.Show(id)
+		tells(t, err, ErrNone)
+	}
+	claim(t, l, Execution{ID: "g1"})
+	run, _, _, err := l.Show("g1")
+	require.NoError(t, err)
+	assert.Equal(t, "g1", run.ID, "the whole id comes first")
+}
+
+func TestBatches(t *testing.T) {
+	l := sample(t)
+	rows, err := l.Batches(Filter{})
+	require.NoError(t, err)
+	require.Len(t, rows, 2)
+	assert.Equal(t, "0199-b2", rows[0].ID)
+	assert.True(t, rows[0].Live)
+	assert.Empty(t, rows[0].Counts)
+	assert.Equal(t, map[task.Status]int{task.Completed: 1, task.Failed: 1, task.Interrupted: 1}, rows[1].Counts)
+	assert.Equal(t, 3, rows[1].Count)
+	begun := rows[1].Started
+
+	// It is resumed: what was left runs, what failed runs again.
+	require.NoError(t, l.Begin(Batch{ID: "0199-b1", Root: "alive", Dir: "/d", Joblog: "/k", Count: 4, Started: time.Now()}))
+	claim(t, l, Execution{ID: "again2", Root: "alive", Batch: "0199-b1", Key: "k2", Depth: 1})
+	claim(t, l, Execution{ID: "again3", Root: "alive", Batch: "0199-b1", Key: "k3", Depth: 1})
+	require.NoError(t, l.Finish("again3", done("", "three")))
+	rows, err = l.Batches(Filter{Batch: "0199-b1", Live: true, Dir: "/d"})
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	assert.Equal(t, map[task.Status]int{task.Completed: 2, task.Running: 1}, rows[0].Counts)
+	assert.Equal(t, begun, rows[0].Started, "the first time")
+	assert.Equal(t, "alive", rows[0].Root)
+
+	last, err := l.Last("/d")
+	require.NoError(t, err)
+	assert.Equal(t, "0199-b1", last.ID)
+	assert.Equal(t, 4, last.Count)
+	found, err := l.Find("b2")
+	require.NoError(t, err)
+	assert.Equal(t, "0199-b2", found.ID)
+	_, err = l.Find("0199")
+	tells(t, err, ErrAmbiguous)
+	found, err = l.ByJoblog("/k")
+	require.NoError(t, err)
+	assert.Equal(t, "0199-b1", found.ID)
+	_, err = l.Last("/nowhere")
+	tells(t, err, ErrNone)
+	_, err = l.ByJoblog("")
+	tells(t, err, ErrNone)
+}
+
+func TestClear(t *testing.T) {
+	l := sample(t)
+	n, err := l.Clear(Filter{Agent: "coder", Limit: 1})
+	require.NoError(t, err)
+	assert.Equal(t, 1, n, "the oldest")
+	n, err = l.Clear(Filter{})
+	require.NoError(t, err)
+	assert.Equal(t, 2, n)
+	runs, err := l.List(Filter{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"0199-g1", "0199-c2", "0199-c1", "0199-p"}, ids(runs), "a live root's are left")
+	rows, err := l.Batches(Filter{})
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	assert.Equal(t, "0199-b2", rows[0].ID)
+	_, ok, err := l.Known("0199-b1", "k1", 0)
+	require.NoError(t, err)
+	assert.False(t, ok)
+	var left int
+	require.NoError(t, l.read.QueryRow("SELECT count(*) FROM results").Scan(&left))
+	assert.Zero(t, left)
+}
+
+// What others of a batch did is left while a root goes on with it.
+func TestClearSparesWhatIsResumed(t *testing.T) {
+	l := sample(t)
+	require.NoError(t, l.Begin(Batch{ID: "0199-b1", Root: "alive"}))
+	n, err := l.Clear(Filter{})
+	require.NoError(t, err)
+	assert.Zero(t, n)
+}
+
+func TestClearGivesSpaceBack(t *testing.T) {
+	l := open(t, t.TempDir())
+	for i := range 1200 {
+		id := fmt.Sprint(i)
+		claim(t, l, Execution{ID: id})
+		row, err := resultRow(id, done("", strings.Repeat("x", 5000)), time.Now())
+		require.NoError(t, err)
+		require.NoError(t, l.write.do(false, func(w *writer) error { return w.finishRow(row) }))
+	}
+	n, err := l.Clear(Filter{})
+	require.NoError(t, err)
+	assert.Equal(t, 1200, n)
+	var pages int
+	require.NoError(t, l.read.QueryRow("PRAGMA page_count").Scan(&pages))
+	assert.Less(t, pages, 50)
+	sound(t, l)
+}
+
+func TestPrune(t *testing.T) {
+	l := open(t, t.TempDir())
+	n, err := l.Prune()
+	require.NoError(t, err)
+	assert.Zero(t, n, "nothing is kept for ever unless told")
+
+	now := time.Now()
+	l.keep, l.now = time.Hour, func() time.Time { return now.Add(-2 * time.Hour) }
+	claim(t, l, Execution{ID: "old"})
+	claim(t, l, Execution{ID: "old, resumed", Batch: "b"})
+	claim(t, l, Execution{ID: "old, of a batch", Batch: "c"})
+	require.NoError(t, l.Begin(Batch{ID: "c", Started: l.now()}))
+	l.now = func() time.Time { return now }
+	require.NoError(t, l.Begin(Batch{ID: "b", Started: now}))
+	claim(t, l, Execution{ID: "new"})
+	n, err = l.Prune()
+	require.NoError(t, err)
+	assert.Equal(t, 2, n)
+	runs, err := l.List(Filter{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"new", "old, resumed"}, ids(runs))
+}
+
+// The folder may have any name.
+func TestOddHome(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "50% of what? #1 é")
+	l := open(t, home)
+	claim(t, l, Execution{ID: "e"})
+	again := open(t, home)
+	_, _, _, err := again.Show("e")
+	require.NoError(t, err)
+	modes(t, home)
+	for _, id := range []string{"", "../x", ".hidden", "a/b"} {
+		assert.Error(t, l.Enter(Root{ID: id}))
+	}
+}

@@ -1,0 +1,213 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	codes "modernc.org/sqlite/lib"
+
+	"qq/pkg/task"
+)
+
+// What is kept of long texts, in characters. Results are kept whole.
+const (
+	maxTask    = 10_000
+	maxSummary = 5_000
+)
+
+// Batch is a list of tasks that was begun: by the root named, the last one when
+// there were several.
+type Batch struct {
+	ID      string    `json:"id"`
+	Root    string    `json:"root"`
+	Dir     string    `json:"dir"`
+	Joblog  string    `json:"joblog,omitempty"`
+	Count   int       `json:"count"`
+	Started time.Time `json:"started"` // the first time
+}
+
+// Execution is a task that somebody is about to work on.
+type Execution struct {
+	ID      string
+	Parent  string // execution that asked for it; empty for what a person asked for
+	Batch   string
+	Root    string
+	Session string
+	Agent   string
+	Model   string
+	Task    string // its text; the first 10,000 characters are kept
+	Key     string // of its content, see [Key]
+	Dir     string
+	Nth     int // among the tasks of the batch with the same key
+	Index   int
+	Depth   int
+	Queued  time.Time
+}
+
+// Begin records that a root works on b, anew or again.
+func (l *Ledger) Begin(b Batch) error {
+	err := l.write.do(false, func(w *writer) error {
+		return w.exec("INSERT INTO batches (id, root, dir, joblog, count, started) VALUES (?, ?, ?, ?, ?, ?)",
+			b.ID, b.Root, b.Dir, b.Joblog, b.Count, stamp(b.Started))
+	})
+	return l.fault("record batch "+b.ID, err)
+}
+
+// Claim records that the work on e is about to start. When it has returned, the
+// end of this process does not lose it.
+func (l *Ledger) Claim(e Execution) error {
+	row := e.row(l.now())
+	err := l.write.do(false, func(w *writer) error {
+		_, err := w.claim.Exec(row...)
+		return err
+	})
+	if primary(err) == codes.SQLITE_CONSTRAINT {
+		err = errTwice
+	}
+	return l.fault("claim "+e.ID, err)
+}
+
+// row is e as claimSQL wants it.
+func (e Execution) row(claimed time.Time) []any {
+	return []any{e.ID, e.Parent, e.Batch, e.Root, e.Session, e.Agent, e.Model, e.Key, e.Dir, e.Nth, e.Index, e.Depth,
+		stamp(e.Queued), stamp(claimed), cut(e.Task, maxTask)}
+}
+
+// Attempt appends how the n-th attempt of the execution id ended that was not
+// the last. It is written with the next commit.
+func (l *Ledger) Attempt(id string, n int, started time.Time, r task.Result) {
+	l.write.later(n, stamp(started), stamp(l.now()), string(r.Status), r.Usage.InputTokens, r.Usage.OutputTokens, cut(r.Err(), maxSummary), id)
+}
+
+// Finish records the result of the execution id and returns when that is
+// durable. An execution has one result: what comes after the first changes nothing.
+func (l *Ledger) Finish(id string, r task.Result) error {
+	act := "record the result of " + id
+	row, err := resultRow(id, r, l.now())
+	if err != nil {
+		return fmt.Errorf("%s: %w", act, err)
+	}
+	return l.fault(act, l.write.do(true, func(w *writer) error { return w.finishRow(row) }))
+}
+
+func (w *writer) finishRow(row []any) error {
+	res, err := w.finish.Exec(row...)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	id, known := row[len(row)-1], 0
+	err = w.conn.QueryRowContext(context.Background(), "SELECT count(*) FROM executions WHERE id = ?", id).Scan(&known)
+	if err == nil && known == 0 {
+		err = fmt.Errorf("it was not claimed: %w", ErrNone)
+	}
+	return err
+}
+
+// kept is the part of a result that is stored as JSON. Its output is stored
+// beside it, as bytes.
+type kept struct {
+	task.Result
+	Effects bool        `json:"effects,omitempty"`
+	Reads   []task.Read `json:"reads"`
+}
+
+// resultRow is r as finishSQL wants it.
+func resultRow(id string, r task.Result, ended time.Time) ([]any, error) {
+	k := kept{Result: r, Effects: r.Effects, Reads: r.Reads}
+	k.Output = ""
+	record, err := json.Marshal(k)
+	if err != nil {
+		return nil, err
+	}
+	var summary any
+	if s := cut(r.Output, maxSummary); len(s) < len(r.Output) {
+		summary = s
+	}
+	recall := r.Status == task.Completed && r.Reads != nil && !r.Effects
+	return []any{string(r.Status), r.Attempts, stamp(ended), r.DurationMS, r.QueuedMS, r.Usage.InputTokens, r.Usage.OutputTokens,
+		recall, cut(r.Err(), maxSummary), summary, string(record), r.Output, id}, nil
+}
+
+// restore makes a result of what was stored.
+func restore(record []byte, output string) (task.Result, error) {
+	var k kept
+	if err := json.Unmarshal(record, &k); err != nil {
+		return task.Result{}, err
+	}
+	r := k.Result
+	r.Output, r.Effects, r.Reads = output, k.Effects, k.Reads
+	return r, nil
+}
+
+// Known is the newest result of a task in a batch: the nth of those with the same
+// key. It is whole.
+func (l *Ledger) Known(batch, key string, nth int) (task.Result, bool, error) {
+	const query = `SELECT r.record, r.output FROM executions e JOIN results r ON r.execution = e.n
+WHERE e.batch = ? AND e.batch <> '' AND e.key = ? AND e.nth = ? ORDER BY e.n DESC LIMIT 1`
+	return l.result("look for an earlier result", query, batch, key, nth)
+}
+
+// Recall is the newest result of any task with that key that completed by
+// reading alone and has its reads recorded (they are not nil): it holds as long as
+// what was read is the same.
+func (l *Ledger) Recall(key string) (task.Result, bool, error) {
+	return l.result("look into the cache", "SELECT record, output FROM results WHERE recall = ? ORDER BY execution DESC LIMIT 1", key)
+}
+
+func (l *Ledger) result(act, query string, args ...any) (task.Result, bool, error) {
+	s, err := l.prepared(query)
+	if err != nil {
+		return task.Result{}, false, l.fault(act, err)
+	}
+	var record sql.RawBytes
+	var output string
+	rows, err := s.Query(args...)
+	if err != nil {
+		return task.Result{}, false, l.fault(act, err)
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return task.Result{}, false, l.fault(act, rows.Err())
+	}
+	if err := rows.Scan(&record, &output); err != nil {
+		return task.Result{}, false, l.fault(act, err)
+	}
+	r, err := restore(record, output)
+	return r, err == nil, l.fault(act, errors.Join(err, rows.Err()))
+}
+
+// stamp is t in the database.
+func stamp(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func unstamp(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// cut is the first n characters of s.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}

@@ -1,0 +1,113 @@
+package ledger
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/task"
+)
+
+func TestRecorderOpensWhenItMust(t *testing.T) {
+	home := t.TempDir()
+	r := NewRecorder(home, Root{ID: "r", Command: "run", Started: time.Now()}, Options{})
+	left, err := os.ReadDir(home)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+
+	require.NoError(t, r.Self(Execution{ID: "self", Root: "r", Task: strings.Repeat("x", 20_000)}))
+	l, err := r.Ledger()
+	require.NoError(t, err)
+	again, err := r.Ledger()
+	require.NoError(t, err)
+	assert.Same(t, l, again)
+	_, err = os.Stat(filepath.Join(home, "ledger", "r.journal"))
+	require.ErrorIs(t, err, os.ErrNotExist, "it has gone into the database")
+	claim(t, l, Execution{ID: "child", Parent: "self", Root: "r"})
+
+	other := open(t, home)
+	run, _, _, err := other.Show("self")
+	require.NoError(t, err)
+	assert.Equal(t, task.Running, run.Status)
+	assert.Len(t, run.Task, 10_000)
+	require.NoError(t, r.SelfEnded("self", done("", "the answer")))
+	require.NoError(t, r.Close())
+	require.NoError(t, r.Close())
+	_, _, res, err := other.Show("self")
+	require.NoError(t, err)
+	assert.Equal(t, "the answer", res.Output)
+	run, _, _, err = other.Show("child")
+	require.NoError(t, err)
+	assert.Equal(t, task.Interrupted, run.Status)
+}
+
+func TestRecorderWithTheDatabaseOpen(t *testing.T) {
+	home := t.TempDir()
+	r := NewRecorder(home, Root{ID: "r"}, Options{})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			_, err := r.Ledger()
+			assert.NoError(t, err)
+		})
+	}
+	all.Wait()
+	require.NoError(t, r.Self(Execution{ID: "self", Root: "r"}))
+	require.NoError(t, r.SelfEnded("self", done("", "x")))
+	require.NoError(t, r.Close())
+	left, err := os.ReadDir(filepath.Join(home, "ledger"))
+	require.NoError(t, err)
+	assert.Len(t, left, 1, "neither a lock nor a journal")
+}
+
+// A damaged line costs what is in it, and nothing else.
+func TestDamagedJournal(t *testing.T) {
+	home := t.TempDir()
+	r := NewRecorder(home, Root{ID: "r"}, Options{})
+	require.NoError(t, r.Self(Execution{ID: "self", Root: "r"}))
+	_, err := r.journal.WriteString("\x00\x00\n{\"v\":1}\n{}\n[]\n{\"v\":1,\"result\":{\"id\":\"unknown\"}}\n")
+	require.NoError(t, err)
+	require.NoError(t, r.SelfEnded("self", done("", "x")))
+	_, err = r.journal.WriteString(`{"v":1,"result":{"id":"se`)
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	newer := filepath.Join(home, "ledger", "s.journal")
+	require.NoError(t, os.WriteFile(newer, []byte("{\"v\":2,\"more\":1}\n"), 0o600))
+
+	l := open(t, home)
+	run, _, _, err := l.Show("self")
+	require.NoError(t, err)
+	assert.Equal(t, task.Completed, run.Status)
+	journals, err := l.names(journalSuffix)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"s"}, journals, "what a newer qq wrote is left to it")
+}
+
+func FuzzJournal(f *testing.F) {
+	f.Add([]byte("{\"v\":1,\"claim\":{\"root\":{\"id\":\"r\"},\"execution\":{\"ID\":\"e\"}}}\n{\"v\":1,\"result\":{\"id\":\"e\",\"output\":\"eA==\"}}\n"))
+	f.Add([]byte("{\"v\":2}\n\x00\n{\"v\":1,\"result\":{\"id\":\"e\",\"record\":{\"reads\":[]}}}\n{"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		lines, _ := readJournal(text)
+		for _, e := range lines {
+			once, err := json.Marshal(e)
+			require.NoError(t, err, "what was read can be written")
+			back, newer := readJournal(append(once, '\n'))
+			require.Len(t, back, 1)
+			assert.False(t, newer)
+			again, err := json.Marshal(back[0])
+			require.NoError(t, err)
+			assert.Equal(t, string(once), string(again))
+			if e.Result != nil {
+				_, err := resultRow(e.Result.ID, e.Result.Record.Result, e.Time)
+				require.NoError(t, err)
+			}
+		}
+	})
+}
