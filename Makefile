@@ -10,7 +10,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help build run test race lint cover fuzz bench bench-quick ollama install clean
+.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick ollama install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -53,6 +53,12 @@ bench: build ## the figures, as ratios measured side by side
 
 bench-quick: build ## the same with small counts
 	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./bench -quick
+
+faults: build ## faults played against the real binary, one row per case (the cases with a real Ollama when it is built)
+	export QQ_OLLAMA=$$(test/server/tools.sh) && cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./faults
+
+faults-quick: build ## the same with small counts
+	export QQ_OLLAMA=$$(test/server/tools.sh) && cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./faults -quick
 
 ollama: build ## the main scenarios against a real Ollama server (built once per machine) and ast-grep
 	QQ_OLLAMA=$$(test/server/tools.sh) && QQ_AST_GREP=$$(test/astgrep/tools.sh) && export QQ_OLLAMA QQ_AST_GREP && \

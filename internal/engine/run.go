@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -42,6 +43,9 @@ func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (Outcome, error) {
 		return Outcome{}, err
 	}
 	out, err := e.work(ctx, r, t)
+	if why := e.LimitReached(); err == nil && why != "" && out.Status == task.Completed {
+		out.Status, out.Err = task.Limit, errors.New(why+"\nhint: raise QQ_MAX_CHILDREN or QQ_SPAWN_RATE; what could be done without is there")
+	}
 	if err != nil { // whoever called has nothing to print
 		_ = e.Ended(t.Ended(task.Failed, err.Error()))
 	}

@@ -146,6 +146,10 @@ func (d *Dispatcher) Batch(ctx context.Context, b supervisor.Batch) error {
 // Cancel ends one running child and what it started.
 func (d *Dispatcher) Cancel(executionID string) bool { return d.sup.Cancel(executionID) }
 
+// LimitReached says which limit of the whole tree kept agents from starting a
+// child; empty is none.
+func (d *Dispatcher) LimitReached() string { return d.sup.LimitReached() }
+
 // resolved returns t with its agent named as in the definition, and with the
 // timeout that stands there unless t has its own or the limit of the run is
 // lower.

@@ -17,6 +17,7 @@ type budget struct {
 	spawned int
 	recent  []time.Time // the last starts, at most rate of them, as a ring
 	oldest  int         // in recent, once that is full
+	reached string      // what was said when there could be no more, the first time
 }
 
 func newBudget(l task.Limits) *budget { return &budget{most: l.MaxChildren, rate: l.SpawnRate} }
@@ -27,18 +28,34 @@ func (b *budget) take(now time.Time) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.spawned >= b.most {
-		return fmt.Sprintf("Maximum %d sub-agents exceeded", b.most)
+		return b.refuse(fmt.Sprintf("Maximum %d sub-agents exceeded", b.most))
 	}
 	switch {
 	case b.rate <= 0:
 	case len(b.recent) < b.rate:
 		b.recent = append(b.recent, now)
 	case now.Sub(b.recent[b.oldest]) < time.Minute:
-		return fmt.Sprintf("Maximum %d sub-agents a minute exceeded", b.rate)
+		return b.refuse(fmt.Sprintf("Maximum %d sub-agents a minute exceeded", b.rate))
 	default:
 		b.recent[b.oldest] = now
 		b.oldest = (b.oldest + 1) % b.rate
 	}
 	b.spawned++
 	return ""
+}
+
+// refuse notes that the budget was reached. b.mu is held.
+func (b *budget) refuse(why string) string {
+	if b.reached == "" {
+		b.reached = why
+	}
+	return why
+}
+
+// LimitReached says which limit kept agents from starting a child, at any depth;
+// empty is none.
+func (s *Supervisor) LimitReached() string {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	return s.budget.reached
 }

@@ -133,6 +133,37 @@ func TestWaitingCanBeCancelled(t *testing.T) {
 	})
 }
 
+// Who goes at the moment at which the permit comes leaves it to the next.
+func TestPermitOfOneWhoHasGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{})
+		p := enter(t, g, 1)[0]
+		gone := &waiter{model: "m", done: make(chan struct{})}
+		gone.place = g.queue.PushBack(gone)
+		next := line(t.Context(), g)
+		p.Leave(good)
+		require.NotNil(t, gone.permit)
+		assert.True(t, waits(next))
+		g.giveUp(gone)
+		require.NoError(t, (<-next).err)
+	})
+}
+
+// Nobody overtakes those who wait for a clock that is late.
+func TestNobodyOvertakesTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 8})
+		enter(t, g, 1)[0].Leave(llm.Report{Kind: llm.Busy, RetryAfter: time.Second})
+		first := line(t.Context(), g)
+		g.wake.Stop()
+		time.Sleep(time.Minute)
+		assert.Nil(t, g.Try("m", nil))
+		second := line(t.Context(), g) // it sets the line going
+		require.NoError(t, (<-first).err)
+		require.NoError(t, (<-second).err)
+	})
+}
+
 func TestRetryAfterHoldsBackAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said notes

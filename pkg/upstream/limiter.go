@@ -113,8 +113,7 @@ func (l *limiter) ended(p *permit, r llm.Report, flight []*permit, last uint64, 
 		start := now.Add(-r.Timing.Served)
 		if r.Timing.Queued > slack+r.Timing.Served/slackPart {
 			l.calm = 0
-			// Just before it was taken up somebody else may have been, too.
-			l.lower(l.serving(p, flight, start.Add(-r.Timing.Queued/10)), last)
+			l.lower(l.served(p, flight, start, r.Timing.Queued), last)
 		} else if full {
 			l.calmed(p, last)
 		}
@@ -128,8 +127,24 @@ func (l *limiter) ended(p *permit, r llm.Report, flight []*permit, last uint64, 
 	l.remember(p, r, flight, now)
 }
 
-// serving counts the requests other than p that were being served at that time.
-func (l *limiter) serving(p *permit, flight []*permit, at time.Time) int {
+// served is how many requests were being served while p waited until start. It is
+// that many all the time, but when several end and begin together, some are
+// neither for a moment: what was seen most counts.
+func (l *limiter) served(p *permit, flight []*permit, start time.Time, queued time.Duration) int {
+	// By the time at which it was p's turn, all that were sent before p had theirs;
+	// if they are not done yet, the server may not even have read their prompts.
+	at := start.Add(-queued / 10)
+	before := 0
+	for _, o := range flight {
+		if o.number < p.number && (o.first.IsZero() || o.first.After(at)) {
+			before++
+		}
+	}
+	return max(before+l.serving(flight, at), l.serving(flight, start.Add(-queued/2)), l.serving(flight, start.Add(-queued/4*3)))
+}
+
+// serving counts the requests that were being served at that time for certain.
+func (l *limiter) serving(flight []*permit, at time.Time) int {
 	n := 0
 	for _, s := range l.spans {
 		if !s.start.After(at) && s.end.After(at) {
@@ -137,8 +152,7 @@ func (l *limiter) serving(p *permit, flight []*permit, at time.Time) int {
 		}
 	}
 	for _, o := range flight {
-		// Those that came before p it has begun with, even if it says nothing yet.
-		if o.number < p.number || o != p && !o.first.IsZero() && !o.first.After(at) {
+		if !o.first.IsZero() && !o.first.After(at) {
 			n++
 		}
 	}

@@ -248,3 +248,51 @@ func TestLimitIsHalvedByBusy(t *testing.T) {
 	}
 	assert.Equal(t, 4, g.Limit())
 }
+
+// then costs what is in first, one after the other, and after that the same
+// always.
+func then(first []time.Duration, prompt, answer time.Duration) func() (time.Duration, time.Duration) {
+	var mu sync.Mutex
+	return func() (time.Duration, time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(first) == 0 {
+			return prompt, answer
+		}
+		prompt := first[0]
+		first = first[1:]
+		return prompt, answer
+	}
+}
+
+// A prompt that is much longer than others does not look like a line.
+func TestLimitAndOneLongPrompt(t *testing.T) {
+	s := &server{slots: 100, silent: true, cost: then([]time.Duration{time.Minute}, time.Second, 4*time.Second)}
+	limits := crowd(t, s, 4, 4, 20)
+	assert.Equal(t, 1.0, share(limits, 4, 4), "%v", limits)
+}
+
+// Nor does one that was much shorter keep the limit low for ever.
+func TestLimitAndOneShortPrompt(t *testing.T) {
+	s := &server{slots: 100, silent: true, cost: then([]time.Duration{time.Millisecond}, time.Minute, time.Second)}
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 4})
+		enter(t, g, 1)[0].Leave(llm.Report{Kind: llm.Busy, RetryAfter: time.Nanosecond})
+		time.Sleep(time.Second)
+		s.chat(enter(t, g, 1)[0])
+		require.Equal(t, 2, g.Limit())
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * 15 * time.Second) // never are two answered at once
+				for range 60 {
+					p, err := g.Enter(t.Context(), "m")
+					require.NoError(t, err)
+					s.chat(p)
+				}
+			})
+		}
+		wg.Wait()
+		assert.Equal(t, 4, g.Limit())
+	})
+}
