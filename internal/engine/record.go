@@ -186,8 +186,7 @@ func (r *record) Finish(job task.Job, res task.Result) error {
 	key := r.caching[job.ExecutionID]
 	delete(r.caching, job.ExecutionID)
 	r.mu.Unlock()
-	_ = key
-	return led.Finish(job.ExecutionID, res)
+	return led.FinishFor(key, job.ExecutionID, res)
 }
 
 // cacheKey is what an answer to t depends on besides what is read for it: who

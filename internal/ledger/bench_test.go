@@ -63,7 +63,7 @@ func BenchmarkKnown(b *testing.B) {
 	rows := make([][]any, n)
 	for i := range n {
 		keys[i] = Key(task.Task{Text: fmt.Sprint(i)})
-		row, err := resultRow(fmt.Sprint(i), done("", strings.Repeat("x", 1000)), time.Now())
+		row, err := resultRow(fmt.Sprint(i), "", done("", strings.Repeat("x", 1000)), time.Now())
 		require.NoError(b, err)
 		rows[i] = row
 	}

@@ -68,6 +68,43 @@ func fillUp(home string, _ []string) error {
 	return nil
 }
 
+// noRight writes to a ledger that belongs to somebody else.
+func noRight(home string, _ []string) error {
+	if err := syscall.Setuid(65534); err != nil {
+		return err
+	}
+	l, err := Open(home, Options{})
+	if err == nil { // to read is allowed
+		err = errors.Join(l.Claim(Execution{ID: "e"}), l.Close())
+	}
+	fmt.Println(errors.Is(err, ErrDenied), strings.ReplaceAll(fmt.Sprint(err), "\n", " "))
+	return nil
+}
+
+func TestLedgerOfSomebodyElse(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can become somebody else")
+	}
+	home := t.TempDir()
+	l, err := Open(home, Options{})
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	look := func(why string) {
+		lines, err := play(t, nil, "denied", home).rest()
+		require.NoError(t, err)
+		require.Len(t, lines, 1, why)
+		assert.True(t, strings.HasPrefix(lines[0], "true "), why+": "+lines[0])
+	}
+	look("a folder that cannot be entered")
+	for name, mode := range map[string]os.FileMode{filepath.Dir(home): 0o755, home: 0o777, filepath.Join(home, "ledger"): 0o777,
+		filepath.Join(home, "ledger", "opening"): 0o666} {
+		require.NoError(t, os.Chmod(name, mode))
+	}
+	look("a database that cannot be read")
+	require.NoError(t, os.Chmod(Path(home), 0o444))
+	look("a database that cannot be written")
+}
+
 func TestFullAndReadOnlyDisk(t *testing.T) {
 	attr := &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	if os.Getuid() != 0 {

@@ -88,7 +88,7 @@ func (e line) write(w *writer) error {
 	if c := e.Result; c != nil {
 		r := c.Record.Result
 		r.Output, r.Effects, r.Reads = string(c.Output), c.Record.Effects, c.Record.Reads
-		row, err := resultRow(c.ID, r, e.Time)
+		row, err := resultRow(c.ID, "", r, e.Time)
 		if err != nil {
 			return err
 		}

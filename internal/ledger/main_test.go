@@ -28,7 +28,8 @@ const roleEnv = "LEDGER_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleEnv); role != "" {
-		roles := map[string]func(home string, args []string) error{"write": writeOn, "fill": fillUp, "hold": holdOn, "prompt": promptOnly}
+		roles := map[string]func(home string, args []string) error{
+			"write": writeOn, "hold": holdOn, "prompt": promptOnly, "fill": fillUp, "denied": noRight}
 		if err := roles[role](os.Args[1], os.Args[2:]); err != nil {
 			fmt.Println("failed", err)
 			os.Exit(1)

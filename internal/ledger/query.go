@@ -65,7 +65,7 @@ type Filter struct {
 	Until  time.Time // before it
 	Dir    string
 	Live   bool // only what runs
-	Roots  bool // only what a person asked for: prompts and the tasks of batches
+	Roots  bool // only prompts that a person gave; for batches see [Ledger.Batches]
 	Limit  int  // 0 is no limit
 }
 
@@ -115,7 +115,7 @@ func (f Filter) runs(live string) *where {
 		w.and("dir = ?", f.Dir)
 	}
 	if f.Roots {
-		w.and("parent = ''")
+		w.and("parent = '' AND batch = ''")
 	}
 	if f.Live {
 		w.and(running, live, live)

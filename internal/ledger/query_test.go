@@ -46,7 +46,7 @@ func TestList(t *testing.T) {
 	}{
 		{"all", Filter{}, "g1 c2 c1 p r3 r2 r1"},
 		{"limit", Filter{Limit: 2}, "g1 c2"},
-		{"roots", Filter{Roots: true}, "p r3 r2 r1"},
+		{"roots", Filter{Roots: true}, "p"},
 		{"live", Filter{Live: true}, "g1 c2 c1 p"},
 		{"agent", Filter{Agent: "coder"}, "r2 r1"},
 		{"batch", Filter{Batch: "0199-b1"}, "r3 r2 r1"},
@@ -181,7 +181,7 @@ func TestClearGivesSpaceBack(t *testing.T) {
 	for i := range 1200 {
 		id := fmt.Sprint(i)
 		claim(t, l, Execution{ID: id})
-		row, err := resultRow(id, done("", strings.Repeat("x", 5000)), time.Now())
+		row, err := resultRow(id, "", done("", strings.Repeat("x", 5000)), time.Now())
 		require.NoError(t, err)
 		require.NoError(t, l.write.do(false, func(w *writer) error { return w.finishRow(row) }))
 	}

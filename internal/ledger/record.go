@@ -85,9 +85,13 @@ func (l *Ledger) Attempt(id string, n int, started time.Time, r task.Result) {
 
 // Finish records the result of the execution id and returns when that is
 // durable. An execution has one result: what comes after the first changes nothing.
-func (l *Ledger) Finish(id string, r task.Result) error {
+func (l *Ledger) Finish(id string, r task.Result) error { return l.FinishFor("", id, r) }
+
+// FinishFor is Finish for a result that answers again where [Ledger.Recall] asks
+// with that key, when it was made by reading alone; empty is never.
+func (l *Ledger) FinishFor(recall, id string, r task.Result) error {
 	act := "record the result of " + id
-	row, err := resultRow(id, r, l.now())
+	row, err := resultRow(id, recall, r, l.now())
 	if err != nil {
 		return fmt.Errorf("%s: %w", act, err)
 	}
@@ -119,7 +123,7 @@ type kept struct {
 }
 
 // resultRow is r as finishSQL wants it.
-func resultRow(id string, r task.Result, ended time.Time) ([]any, error) {
+func resultRow(id, recall string, r task.Result, ended time.Time) ([]any, error) {
 	k := kept{Result: r, Effects: r.Effects, Reads: r.Reads}
 	k.Output = ""
 	record, err := json.Marshal(k)
@@ -130,9 +134,12 @@ func resultRow(id string, r task.Result, ended time.Time) ([]any, error) {
 	if s := cut(r.Output, maxSummary); len(s) < len(r.Output) {
 		summary = s
 	}
-	recall := r.Status == task.Completed && r.Reads != nil && !r.Effects
+	var again any
+	if recall != "" && r.Status == task.Completed && r.Reads != nil && !r.Effects {
+		again = recall
+	}
 	return []any{string(r.Status), r.Attempts, stamp(ended), r.DurationMS, r.QueuedMS, r.Usage.InputTokens, r.Usage.OutputTokens,
-		recall, cut(r.Err(), maxSummary), summary, string(record), r.Output, id}, nil
+		again, cut(r.Err(), maxSummary), summary, string(record), r.Output, id}, nil
 }
 
 // restore makes a result of what was stored.

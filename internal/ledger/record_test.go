@@ -3,6 +3,7 @@ package ledger
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -106,7 +107,7 @@ func TestRecall(t *testing.T) {
 		r.Reads = []task.Read{{Tool: "read_file", Arguments: json.RawMessage(`{}`), Digest: "d"}}
 		change(&r)
 		claim(t, l, Execution{ID: id, Key: key})
-		require.NoError(t, l.Finish(id, r))
+		require.NoError(t, l.FinishFor(key, id, r))
 	}
 	finish("old", "k", func(*task.Result) {})
 	finish("new", "k", func(*task.Result) {})
@@ -123,6 +124,8 @@ func TestRecall(t *testing.T) {
 	_, ok, err = l.Recall("other")
 	require.NoError(t, err)
 	assert.True(t, ok)
+	claim(t, l, Execution{ID: "not to be recalled", Key: "unknown"})
+	require.NoError(t, l.Finish("not to be recalled", task.Result{Status: task.Completed, Reads: []task.Read{}}))
 	_, ok, err = l.Recall("unknown")
 	require.NoError(t, err)
 	assert.False(t, ok)
@@ -169,6 +172,7 @@ func TestOneBadEntryFailsAlone(t *testing.T) {
 		l.write.mu.Lock()
 		waiting = len(l.write.queue)
 		l.write.mu.Unlock()
+		runtime.Gosched()
 	}
 	close(leave)
 	failed := 0

@@ -120,6 +120,7 @@ func (r *Recorder) Ledger() (*Ledger, error) {
 		return nil, errors.Join(p.fault("open the ledger", err), l.Close())
 	}
 	r.ledger = l
+	_, _ = l.Prune() // what cannot be forgotten now is forgotten another time
 	return l, nil
 }
 
@@ -131,14 +132,39 @@ func (r *Recorder) Close() error {
 	if r.ledger != nil {
 		errs = append(errs, r.ledger.Close())
 	}
-	if r.journal != nil {
+	wrote := r.journal != nil
+	if wrote {
 		errs = append(errs, r.journal.Close())
 	}
 	if r.lock != nil {
 		errs = append(errs, r.lock.release())
 	}
 	r.ledger, r.journal, r.lock = nil, nil, nil
+	if wrote {
+		errs = append(errs, r.gather())
+	}
 	return errors.Join(errs...)
+}
+
+// maxJournals is how many journals may lie about. Who only ever runs prompts opens
+// the database with one in so many of them.
+const maxJournals = 100
+
+// gather has the journals taken in when there are many.
+func (r *Recorder) gather() error {
+	p, err := placeOf(r.home, r.opts)
+	if err != nil {
+		return err
+	}
+	if names, err := p.names(journalSuffix); err != nil || len(names) < maxJournals {
+		return err
+	}
+	l, err := Open(r.home, r.opts)
+	if err != nil {
+		return err
+	}
+	_, err = l.Prune()
+	return errors.Join(err, l.Close())
 }
 
 // syncDir makes the names in dir durable.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,9 +106,27 @@ func FuzzJournal(f *testing.F) {
 			require.NoError(t, err)
 			assert.Equal(t, string(once), string(again))
 			if e.Result != nil {
-				_, err := resultRow(e.Result.ID, e.Result.Record.Result, e.Time)
+				_, err := resultRow(e.Result.ID, "", e.Result.Record.Result, e.Time)
 				require.NoError(t, err)
 			}
 		}
 	})
+}
+
+// Who runs nothing but prompts does not fill the disk with journals.
+func TestJournalsAreGathered(t *testing.T) {
+	home := t.TempDir()
+	for i := range maxJournals + 1 {
+		id := fmt.Sprintf("prompt-%03d", i)
+		r := NewRecorder(home, Root{ID: id, Started: time.Now()}, Options{})
+		require.NoError(t, r.Self(Execution{ID: id, Root: id}))
+		require.NoError(t, r.SelfEnded(id, done(id, "answer")))
+		require.NoError(t, r.Close())
+	}
+	left, err := filepath.Glob(filepath.Join(home, "ledger", "*"+journalSuffix))
+	require.NoError(t, err)
+	assert.Len(t, left, 1)
+	runs, err := open(t, home).List(Filter{})
+	require.NoError(t, err)
+	assert.Len(t, runs, maxJournals+1)
 }

@@ -90,7 +90,11 @@ func (p place) lock(id string) (*lock, error) {
 
 // release lets go of the lock and removes its file.
 func (k *lock) release() error {
-	return errors.Join(os.Remove(k.file.Name()), k.file.Close())
+	err := os.Remove(k.file.Name())
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, k.file.Close())
 }
 
 // acquire locks f, and waits for that as long as for the database.

@@ -20,7 +20,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	attemptSQL = `INSERT INTO attempts (execution, number, started, ended, status, input_tokens, output_tokens, error)
 SELECT n, ?, ?, ?, ?, ?, ?, ? FROM executions WHERE id = ?`
 	finishSQL = `INSERT INTO results (execution, status, attempts, ended, duration_ms, queued_ms, input_tokens, output_tokens, recall, error, summary, record, output)
-SELECT n, ?, ?, ?, ?, ?, ?, ?, CASE WHEN ? THEN key END, ?, ?, ?, ? FROM executions WHERE id = ?
+SELECT n, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM executions WHERE id = ?
 ON CONFLICT DO NOTHING`
 )
 

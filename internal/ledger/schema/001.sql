@@ -75,7 +75,7 @@ CREATE TABLE results (
   queued_ms     INTEGER NOT NULL,
   input_tokens  INTEGER NOT NULL,
   output_tokens INTEGER NOT NULL,
-  recall        TEXT, -- the key of the execution when this result may answer it again
+  recall        TEXT, -- by which this result is found to answer again
   error         TEXT NOT NULL,
   summary       TEXT, -- the beginning of an output that is longer
   record        TEXT NOT NULL, -- the result as JSON, without its output
