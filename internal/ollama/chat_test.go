@@ -424,7 +424,7 @@ func TestTiming(t *testing.T) {
 		resp, err := connect(t, qqtest.Start(t)).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
 		require.NoError(t, err)
 		assert.Positive(t, resp.Timing.Served)
-		assert.Zero(t, resp.Timing.Queued)
+		assert.Less(t, resp.Timing.Queued, time.Second)
 	})
 }
 

@@ -35,7 +35,6 @@ type Backend struct {
 	next      llm.Backend
 	model     string
 	admission llm.Admission
-	policy    Policy
 	retry     retrypolicy.RetryPolicy[any]
 	repeats   atomic.Int64
 }
@@ -48,7 +47,7 @@ func Retrying(next llm.Backend, model string, a llm.Admission, p Policy) *Backen
 	if a == nil {
 		a = everybody{}
 	}
-	b := &Backend{next: next, model: model, admission: a, policy: p}
+	b := &Backend{next: next, model: model, admission: a}
 	b.retry = policy(p, func() { b.repeats.Add(1) })
 	return b
 }

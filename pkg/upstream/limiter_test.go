@@ -24,6 +24,9 @@ type server struct {
 	cost func() (prompt, answer time.Duration)
 	// jitter is how long a request may be on its way: they come in any order.
 	jitter time.Duration
+	// pause is how long the server needs to begin with a request: for a moment
+	// neither that nor the one before it is being served.
+	pause time.Duration
 
 	mu      sync.Mutex
 	serving int
@@ -62,6 +65,7 @@ func (s *server) chat(p llm.Permit) {
 	time.Sleep(s.way())
 	sent := time.Now()
 	s.begin()
+	time.Sleep(s.pause)
 	start := time.Now()
 	time.Sleep(prompt)
 	for range 4 {
@@ -188,6 +192,15 @@ func TestLimitWhereRequestsOvertake(t *testing.T) {
 		limits = crowd(t, &server{slots: 100, cost: cost(), silent: silent, jitter: 100 * time.Millisecond}, 8, 16, 40)
 		assert.Equal(t, 1.0, share(limits, 8, 8), "%v", limits)
 	}
+}
+
+// Requests that all end and begin together leave moments in which nothing is
+// served.
+func TestLimitOfAServerThatPauses(t *testing.T) {
+	cost := fixed(20*time.Millisecond, 100*time.Millisecond)()
+	limits := crowd(t, &server{slots: 4, cost: cost, pause: 18 * time.Millisecond}, 8, 8, 10)
+	assert.GreaterOrEqual(t, slices.Min(limits), 4, "%v", limits)
+	assert.LessOrEqual(t, slices.Max(limits[8:]), 5, "%v", limits)
 }
 
 // A limit that is found does not last for ever: a server that gets more room is
