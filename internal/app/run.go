@@ -75,7 +75,7 @@ type runOptions struct {
 	timeout              time.Duration
 	maxTurns             int
 	readOnly             bool
-	session              sessionOptions
+	session              session.Choice
 	verbose              bool
 	dryRun               bool
 }
@@ -117,7 +117,7 @@ func (r *root) run(c *cli.Context) error {
 	one := &oneRun{r: r, o: o, cfg: cfg, dir: dir, agents: loadAgents(dir, r.env), task: t, start: time.Now()}
 	e, err := r.newEngine(engine.Config{
 		Settings: cfg, Dir: dir, Agents: one.agents, ReadOnly: o.readOnly, Deadline: deadline,
-		Ledger: r.openLedger(cfg, dir, "run", c.Bool("no-ledger") || o.session.ephemeral || o.dryRun),
+		Ledger: r.openLedger(cfg, dir, "run", c.Bool("no-ledger") || o.session.Ephemeral || o.dryRun),
 		Sinks:  r.sinks(o.format, func() io.Writer { return r.Out }, o.verbose),
 	}, nil)
 	if err != nil {
@@ -155,7 +155,7 @@ func (r *root) runOptions(c *cli.Context) (runOptions, error) {
 	if o.schema, err = readSchema(c.String("schema")); err != nil {
 		return o, err
 	}
-	o.session, err = newSessionOptions(c)
+	o.session, err = sessionChoice(c)
 	return o, err
 }
 
@@ -293,14 +293,14 @@ func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
 	if one.o.dryRun {
 		return one.dryRun(e, agent, m)
 	}
-	transcript, err := one.o.session.open(openStore(one.cfg), session.Header{Agent: agent.Name, Model: m.String(), Dir: one.dir}, one.r.say)
+	transcript, err := openStore(one.cfg).Open(one.o.session, session.Header{Agent: agent.Name, Model: m.String(), Dir: one.dir}, one.r.say)
 	if err != nil {
-		return err
+		return sessionError(err)
 	}
-	defer transcript.close()
+	defer transcript.Close()
 	run := engine.Run{
 		Agent: agent, Model: m, System: one.o.system, Schema: one.o.schema, MaxTurns: one.o.maxTurns,
-		History: transcript.history, Record: transcript.record, Session: transcript.id,
+		History: transcript.History, Record: transcript.Append, Session: transcript.ID,
 	}
 	if one.o.format == output.Text && output.IsTerminal(one.r.Out) && len(one.o.schema) == 0 {
 		one.live = output.NewLive(one.r.Out)
@@ -342,7 +342,7 @@ func (one *oneRun) warn(a agents.Agent) {
 }
 
 // finish prints what came of the run and says with which code to end.
-func (one *oneRun) finish(ctx context.Context, e *engine.Engine, out engine.Outcome, t *transcript) error {
+func (one *oneRun) finish(ctx context.Context, e *engine.Engine, out engine.Outcome, t *session.Keeping) error {
 	status, err := out.Status, out.Err
 	if ctx.Err() != nil && status != task.Completed {
 		switch cause := context.Cause(ctx); {
@@ -361,7 +361,7 @@ func (one *oneRun) finish(ctx context.Context, e *engine.Engine, out engine.Outc
 	res.Output, res.Usage, res.Structured, res.Attempts = out.Text, out.Usage, out.Structured, 1+out.Repeats
 	res.ExecutionID = e.ID()
 	res.DurationMS = time.Since(one.start).Milliseconds()
-	res.Warnings, res.ChangedFiles = append(t.warnings, out.Warnings...), out.ChangedFiles
+	res.Warnings, res.ChangedFiles = append(t.Warnings, out.Warnings...), out.ChangedFiles
 	if sig := one.r.signals.code(); sig != 0 && !res.Success {
 		res.ExitCode = sig
 	}
@@ -374,7 +374,7 @@ func (one *oneRun) finish(ctx context.Context, e *engine.Engine, out engine.Outc
 		res.Warnings = append(res.Warnings, "not recorded: "+err.Error())
 		one.r.say("%v", err)
 	}
-	if err := one.print(res, t.id); err != nil {
+	if err := one.print(res, t.ID); err != nil {
 		return err
 	}
 	if res.Success {

@@ -13,7 +13,6 @@ import (
 	"qq/internal/config"
 	"qq/internal/engine"
 	"qq/internal/output"
-	"qq/pkg/llm"
 	"qq/pkg/session"
 )
 
@@ -172,17 +171,10 @@ func sessionError(err error) error {
 	return err
 }
 
-// sessionOptions say which transcript a run continues and keeps.
-type sessionOptions struct {
-	id        string
-	latest    bool
-	ephemeral bool
-}
-
-func newSessionOptions(c *cli.Context) (sessionOptions, error) {
-	o := sessionOptions{id: c.String("session"), latest: c.Bool("continue"), ephemeral: c.Bool("ephemeral")}
+func sessionChoice(c *cli.Context) (session.Choice, error) {
+	o := session.Choice{ID: c.String("session"), Latest: c.Bool("continue"), Ephemeral: c.Bool("ephemeral")}
 	chosen := 0
-	for _, is := range []bool{o.id != "", o.latest, c.Bool("new-session"), o.ephemeral} {
+	for _, is := range []bool{o.ID != "", o.Latest, c.Bool("new-session"), o.Ephemeral} {
 		if is {
 			chosen++
 		}
@@ -190,77 +182,8 @@ func newSessionOptions(c *cli.Context) (sessionOptions, error) {
 	if chosen > 1 {
 		return o, usagef("leave all but one out", "--session, --continue, --new-session and --ephemeral exclude each other")
 	}
-	if c.IsSet("session") && o.id == "" {
+	if c.IsSet("session") && o.ID == "" {
 		return o, usagef("qq sessions list shows them", "--session is empty")
 	}
 	return o, nil
-}
-
-// transcript is the record of one run. Trouble with it is a warning: the answer
-// matters more.
-type transcript struct {
-	id       string
-	history  []llm.Message
-	session  *session.Session
-	say      func(string, ...any)
-	warnings []string
-}
-
-// open begins or continues the transcript that o asks for; h is what a new one
-// says of itself.
-func (o sessionOptions) open(store *session.Store, h session.Header, say func(string, ...any)) (*transcript, error) {
-	t := &transcript{say: say}
-	if o.ephemeral {
-		return t, nil
-	}
-	id := o.id
-	if o.latest {
-		var err error
-		if id, err = store.Latest(h.Dir); err != nil {
-			return nil, sessionError(err)
-		}
-	}
-	if id == "" {
-		s, err := store.Create(h)
-		if err != nil {
-			t.warn(err)
-			return t, nil
-		}
-		t.session, t.id = s, s.ID()
-		return t, nil
-	}
-	s, past, err := store.Continue(id)
-	if err != nil {
-		return nil, sessionError(err)
-	}
-	for _, d := range past.Damaged {
-		t.say("session %s: %s", s.ID(), d)
-	}
-	t.history, t.session, t.id = past.Messages(), s, s.ID()
-	return t, nil
-}
-
-func (t *transcript) record(m llm.Message) {
-	if t.session == nil {
-		return
-	}
-	if err := t.session.Append(m); err != nil {
-		t.warn(err)
-		t.close()
-	}
-}
-
-func (t *transcript) warn(err error) {
-	problem, _, _ := strings.Cut(err.Error(), "\n")
-	text := "this run is not recorded: " + problem
-	t.warnings = append(t.warnings, text)
-	t.say("%s", text)
-}
-
-func (t *transcript) close() {
-	if t.session == nil {
-		return
-	}
-	_ = t.session.Close() // what was appended is in the file already
-	t.session = nil
 }
