@@ -146,6 +146,9 @@ func (b *batchRun) deliver(res task.Result) error {
 		if !res.Success && b.o.format == output.Text && (res.Attempts > 0 || res.Status != task.Cancelled) {
 			b.complain(res, hint)
 		}
+		if res.Unrecorded { // lost it is not
+			b.r.say("task %d could not be recorded: it is run again when the batch goes on", res.Index+1)
+		}
 		if b.logErr != nil {
 			return b.logErr
 		}

@@ -59,6 +59,7 @@ type answer struct {
 	tokens int // of the prompt
 	size   int // num_ctx
 	said   int // words so far
+	came   time.Time
 }
 
 func (s *Server) chat(w http.ResponseWriter, r *http.Request, mem *scratch) {
@@ -69,7 +70,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, mem *scratch) {
 			break
 		}
 	}
-	a := &answer{}
+	a := &answer{came: time.Now()}
 	if err := json.Unmarshal(mem.in.Bytes(), &a.prompt); err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
@@ -103,7 +104,31 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, mem *scratch) {
 	if !hasTools {
 		a.prompt.Tools = nil
 	}
-	s.say(w, r, a, mem)
+	if s.enter(r) {
+		defer s.leave()
+		s.say(w, r, a, mem)
+	}
+}
+
+// enter waits for a seat, and reports false when the client or the server is gone
+// first.
+func (s *Server) enter(r *http.Request) bool {
+	if s.seats == nil {
+		return true
+	}
+	select {
+	case s.seats <- struct{}{}:
+		return true
+	case <-r.Context().Done():
+	case <-s.closing:
+	}
+	return false
+}
+
+func (s *Server) leave() {
+	if s.seats != nil {
+		<-s.seats
+	}
 }
 
 // fitPrompt counts the tokens of the prompt of a and cuts it from the front
@@ -189,7 +214,7 @@ func (s *Server) lastIn(text string) *Script {
 
 // say streams the answer.
 func (s *Server) say(w http.ResponseWriter, r *http.Request, a *answer, mem *scratch) {
-	f := a.fault
+	f, taken := a.fault, time.Now()
 	if !s.wait(r, f.BeforeFirst) {
 		return
 	}
@@ -197,7 +222,7 @@ func (s *Server) say(w http.ResponseWriter, r *http.Request, a *answer, mem *scr
 		s.breakOff(w, r, f, false)
 		return
 	}
-	o := &output{w: w, buf: mem.out[:0], started: time.Now().UTC()}
+	o := &output{w: w, buf: mem.out[:0], started: time.Now().UTC(), came: a.came, taken: taken}
 	defer func() { mem.out = o.buf }() // it may have grown
 	o.model = a.prompt.Model
 	o.joined = a.prompt.Stream != nil && !*a.prompt.Stream

@@ -64,7 +64,7 @@ func (s *Server) note(r *http.Request, body []byte) {
 	defer s.mu.Unlock()
 	s.counts[r.URL.Path]++
 	if s.record {
-		s.requests = append(s.requests, Request{r.Method, r.URL.Path, r.Header.Clone(), bytes.Clone(body)})
+		s.requests = append(s.requests, Request{r.Method, r.URL.Path, r.Header.Clone(), bytes.Clone(body), time.Now()})
 	}
 }
 

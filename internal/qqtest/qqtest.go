@@ -16,14 +16,18 @@
 // it counts tokens (a fixed number of bytes each), and refuses a prompt that is
 // longer than num_ctx or, when told to truncate, cuts it from the front without
 // a word; a call of a tool that was not offered is an empty answer; under a
-// schema it gives a document; a schema for a model that thinks is not applied.
-// It does not render templates, sample, or keep models loaded.
+// schema it gives a document; a schema for a model that thinks is not applied;
+// with [Parallel] it answers so many chats at a time, in the order of their
+// arrival, and the last line tells the wait: it is part of the whole and of none
+// of the parts. It does not render templates, sample, or keep models loaded.
 package qqtest
 
 import (
+	"encoding/json"
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -61,6 +65,14 @@ type Request struct {
 	Method, Path string
 	Header       http.Header
 	Body         []byte
+	Came         time.Time
+}
+
+// Prompt reads the body of a chat; it is empty for another one.
+func (r Request) Prompt() Prompt {
+	var p Prompt
+	_ = json.Unmarshal(r.Body, &p) // what is no chat has no messages
+	return p
 }
 
 // Option sets up a [Server].
@@ -92,6 +104,10 @@ func IgnoreTruncate() Option { return func(s *Server) { s.alwaysCut = true } }
 // NoCallIDs leaves out the ids of tool calls, as old servers do.
 func NoCallIDs() Option { return func(s *Server) { s.noCallIDs = true } }
 
+// Parallel answers k chats at a time, as OLLAMA_NUM_PARALLEL says it of Ollama. A
+// fault with a Status is answered without a wait, as by a server whose queue is full.
+func Parallel(k int) Option { return func(s *Server) { s.seats = make(chan struct{}, k) } }
+
 // Record keeps the requests for [Server.Requests]. [Start] records.
 func Record() Option { return func(s *Server) { s.record = true } }
 
@@ -107,12 +123,13 @@ type Server struct {
 	alwaysCut bool
 	noCallIDs bool
 	record    bool
+	seats     chan struct{} // nil: any number of chats is answered at once
 
-	http     http.Server
+	http     *http.Server
+	done     chan struct{} // closed when what Start or Restart began has ended
 	closing  chan struct{} // ends stalls and delays
-	once     sync.Once
-	gate     sync.RWMutex // held by each handler; Close waits for them
-	scratch  sync.Pool    // of *scratch: a benchmark should measure the client
+	gate     sync.RWMutex  // held by each handler; Close waits for them
+	scratch  sync.Pool     // of *scratch: a benchmark should measure the client
 	inFlight atomic.Int64
 	maximum  atomic.Int64
 	callIDs  atomic.Int64
@@ -142,7 +159,7 @@ func New(options ...Option) *Server {
 		s.models[i].setDefaults()
 	}
 	s.scratch.New = func() any { return new(scratch) }
-	s.http.Handler = s
+	s.http = &http.Server{Handler: s}
 	return s
 }
 
@@ -171,17 +188,19 @@ func Start(t testing.TB, options ...Option) *Server {
 		t.Fatalf("listen for the stand-in server: %v", err)
 	}
 	s := New(append(options, Record())...)
+	s.listen(l)
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func (s *Server) listen(l net.Listener) {
 	s.URL = "http://" + l.Addr().String()
-	done := make(chan struct{})
+	done, server := make(chan struct{}), s.http
+	s.done = done
 	go func() {
 		defer close(done)
-		_ = s.http.Serve(l) // ends with Close
+		_ = server.Serve(l) // ends with Close
 	}()
-	t.Cleanup(func() {
-		s.Close()
-		<-done
-	})
-	return s
 }
 
 // Serve answers on l until Close; it returns nil then.
@@ -195,10 +214,37 @@ func (s *Server) Serve(l net.Listener) error {
 
 // Close ends all requests and returns when none is left.
 func (s *Server) Close() {
-	s.once.Do(func() { close(s.closing) })
+	s.mu.Lock()
+	select {
+	case <-s.closing:
+	default:
+		close(s.closing)
+	}
+	s.mu.Unlock()
 	s.http.Close()
 	s.gate.Lock()
 	defer s.gate.Unlock()
+}
+
+// Stop refuses connections from now on and cuts those that there are, as a server
+// that was killed. It is for one that [Start] has started, and not for two
+// goroutines at once.
+func (s *Server) Stop() {
+	s.Close()
+	<-s.done
+}
+
+// Restart answers again, on the port where a server listened that was stopped.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	l, err := net.Listen("tcp", strings.TrimPrefix(s.URL, "http://"))
+	if err != nil {
+		t.Fatalf("listen again for the stand-in server: %v", err)
+	}
+	s.gate.Lock() // a request of before may be on its way to a handler
+	s.http, s.closing = &http.Server{Handler: s}, make(chan struct{})
+	s.gate.Unlock()
+	s.listen(l)
 }
 
 // Count is the number of requests for path so far.
@@ -226,4 +272,15 @@ func (s *Server) Requests(path string) []Request {
 		}
 	}
 	return some
+}
+
+// Asked is when each task was asked for: by the last line of what the user said,
+// the recorded chats in the order of their arrival.
+func (s *Server) Asked() map[string][]time.Time {
+	times := map[string][]time.Time{}
+	for _, r := range s.Requests("/api/chat") {
+		text := EchoLast(r.Prompt())
+		times[text] = append(times[text], r.Came)
+	}
+	return times
 }

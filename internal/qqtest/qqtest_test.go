@@ -41,7 +41,12 @@ type line struct {
 	DoneReason      string `json:"done_reason"`
 	PromptEvalCount int    `json:"prompt_eval_count"`
 	EvalCount       int    `json:"eval_count"`
-	Error           string
+
+	Total  time.Duration `json:"total_duration"`
+	Load   time.Duration `json:"load_duration"`
+	Prompt time.Duration `json:"prompt_eval_duration"`
+	Eval   time.Duration `json:"eval_duration"`
+	Error  string
 }
 
 // client makes no second connection that a test would have to wait for.
@@ -328,6 +333,91 @@ func TestInFlight(t *testing.T) {
 	}
 	done.Wait()
 	assert.Equal(t, n, s.MaxInFlight())
+}
+
+// TestParallel: one chat at a time. The wait of the others is part of the whole
+// time and of none of its parts, and a server that is busy refuses without a wait.
+func TestParallel(t *testing.T) {
+	const n = 3
+	var arrived sync.WaitGroup
+	arrived.Add(n)
+	s := qqtest.Start(t, qqtest.Parallel(1),
+		qqtest.Faulty("/api/chat", qqtest.Fault{BeforeFirst: 20 * time.Millisecond, Between: 5 * time.Millisecond}),
+		qqtest.Reply(func(qqtest.Prompt) string {
+			arrived.Done()
+			arrived.Wait()
+			return "a b"
+		}),
+		qqtest.Scripts(
+			qqtest.Script{Start: "[[stall]]", Text: "a b", Fault: &qqtest.Fault{Break: qqtest.Stall, After: 1}},
+			qqtest.Script{Start: "[[full]]", Text: "a b", Fault: &qqtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"1"}}}}))
+	var done sync.WaitGroup
+	waits := make(chan time.Duration, n)
+	for range n {
+		done.Go(func() {
+			status, lines, err := chat(t, s, user("x")+"}")
+			assert.NoError(t, err)
+			assert.Equal(t, 200, status)
+			last := lines[len(lines)-1]
+			assert.GreaterOrEqual(t, last.Prompt, 20*time.Millisecond)
+			assert.GreaterOrEqual(t, last.Eval, 5*time.Millisecond)
+			waits <- last.Total - last.Load - last.Prompt - last.Eval
+		})
+	}
+	done.Wait()
+	close(waits)
+	long := 0
+	for w := range waits {
+		assert.GreaterOrEqual(t, w, time.Duration(0))
+		if w >= 20*time.Millisecond {
+			long++
+		}
+	}
+	assert.GreaterOrEqual(t, long, 2, "those that came second and third waited for the first")
+
+	resp, err := post(t, s, "/api/chat", user("[[stall]]")+"}") // keeps the one seat
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	_, err = bufio.NewReader(resp.Body).ReadBytes('\n')
+	require.NoError(t, err)
+	status, _, err := chat(t, s, user("[[full]]")+"}")
+	require.NoError(t, err)
+	assert.Equal(t, 503, status)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/api/chat", strings.NewReader(user("[[stall]]")+"}"))
+	require.NoError(t, err)
+	_, err = client(t).Do(req)
+	assert.ErrorIs(t, err, context.DeadlineExceeded, "there is one seat")
+}
+
+// TestRestart: a server that is stopped refuses and breaks off what it was saying;
+// afterwards it answers at the same address, and goes on counting.
+func TestRestart(t *testing.T) {
+	s := qqtest.Start(t, qqtest.Scripts(qqtest.Script{Start: "[[stall]]", Text: "a b", Fault: &qqtest.Fault{Break: qqtest.Stall, After: 1}}))
+	before := time.Now()
+	for range 2 {
+		resp, err := post(t, s, "/api/chat", user("[[stall]]")+"}")
+		require.NoError(t, err)
+		lines := bufio.NewReader(resp.Body)
+		_, err = lines.ReadBytes('\n')
+		require.NoError(t, err)
+		s.Stop()
+		_, err = lines.ReadBytes('\n')
+		require.Error(t, err)
+		resp.Body.Close()
+		_, err = post(t, s, "/api/chat", user("x")+"}")
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		s.Restart(t)
+		_, again, err := chat(t, s, user("x")+"}")
+		require.NoError(t, err)
+		assert.Len(t, again, 2)
+	}
+	asked := s.Asked()
+	require.Len(t, asked["[[stall]]"], 2)
+	require.Len(t, asked["x"], 2)
+	assert.True(t, asked["[[stall]]"][0].After(before))
+	assert.True(t, asked["x"][1].After(asked["[[stall]]"][1]))
 }
 
 func TestOtherPaths(t *testing.T) {

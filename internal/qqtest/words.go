@@ -114,8 +114,10 @@ type output struct {
 	w       http.ResponseWriter
 	buf     []byte
 	model   string
-	started time.Time
-	joined  bool // one object at the end, no stream
+	came    time.Time // the request
+	taken   time.Time // the end of its wait for a seat
+	started time.Time // the answer
+	joined  bool      // one object at the end, no stream
 	whole   piece
 	calls   []*call
 }
@@ -147,9 +149,13 @@ func (o *output) flush() {
 	_ = http.NewResponseController(o.w).Flush()
 }
 
-// last writes the final line with its figures; zero ones are left out.
+// last writes the final line with its figures; zero ones are left out. As in
+// Ollama the whole counts from when the request came, the parts from when it was
+// taken up; nothing takes no time.
 func (o *output) last(a *answer, reason string) {
-	took := time.Since(o.started).Nanoseconds() + 1
+	now := time.Now()
+	load, read, write := int64(1), o.started.Sub(o.taken).Nanoseconds()+1, now.Sub(o.started).Nanoseconds()+1
+	total := load + read + write + o.taken.Sub(o.came).Nanoseconds()
 	o.head(o.whole, o.calls)
 	b := append(o.buf, `,"done":true,"done_reason":"`...)
 	b = append(b, reason...)
@@ -158,8 +164,8 @@ func (o *output) last(a *answer, reason string) {
 		name  string
 		value int64
 	}{
-		{"total_duration", took}, {"load_duration", 1}, {"prompt_eval_count", int64(a.tokens)},
-		{"prompt_eval_duration", took}, {"eval_count", int64(a.said)}, {"eval_duration", took},
+		{"total_duration", total}, {"load_duration", load}, {"prompt_eval_count", int64(a.tokens)},
+		{"prompt_eval_duration", read}, {"eval_count", int64(a.said)}, {"eval_duration", write},
 	} {
 		if figure.value != 0 {
 			b = append(append(append(b, `,"`...), figure.name...), `":`...)

@@ -160,6 +160,7 @@ type child struct {
 	last     *Result
 	changed  map[string]struct{} // files
 	unlisted int                 // files that were too many to list
+	late     bool                // it had to be ended by signals
 	effects  bool                // it began what reading does not undo
 	wrong    error               // what was wrong with its frames
 }
@@ -263,6 +264,7 @@ func (c *child) stop(ctx context.Context) {
 	case <-time.After(patience):
 	}
 	c.permits.shut()
+	c.late = true
 	c.proc.Stop()
 	<-c.proc.Done()
 }

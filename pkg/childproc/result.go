@@ -17,6 +17,9 @@ func (c *child) result() task.Result {
 	exit := c.proc.Wait()
 	r := c.job.Ended(task.NoResult, "")
 	status, why := c.verdict(exit)
+	if c.late && status == task.Completed { // woken by the signal that was to end it
+		status, why = task.Killed, "child was ended by a signal: what it handed back came too late"
+	}
 	r.End(status, why)
 	if c.last != nil {
 		r.Usage = plausibleUsage(c.last.Usage)

@@ -39,6 +39,7 @@ func (w *work) finish(r task.Result) {
 	err := s.cfg.Recorder.Finish(w.job, r)
 	<-s.finishing
 	if err != nil {
+		r.Unrecorded = true
 		r.Warnings = append(r.Warnings[:len(r.Warnings):len(r.Warnings)], "not recorded: "+err.Error())
 		err = fmt.Errorf("record the result of a task: %w", err)
 	}

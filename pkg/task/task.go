@@ -158,6 +158,9 @@ type Result struct {
 	// Effects says that whoever worked on the task began something that cannot be
 	// taken back by not looking at it: a write, a command.
 	Effects bool `json:"-"`
+	// Unrecorded says that the result could not be made durable: whoever goes on
+	// where this left off runs the task again.
+	Unrecorded bool `json:"-"`
 	// Reads are the calls by which the task read, when all that it did was read.
 	Reads []Read `json:"-"`
 }

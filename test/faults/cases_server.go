@@ -1,0 +1,244 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"qq/test/bench/server/standin"
+)
+
+// said is what the model "fast" says.
+const said = "One two three."
+
+// once strikes the first request.
+func once(f standin.Fault) standin.Rule { return standin.Rule{Times: 1, Fault: f} }
+
+// repeated is what a fault comes to that has passed at the second request.
+func repeated() outcome {
+	return outcome{exit: 0, status: "completed", requests: 2, output: said, least: 200 * time.Millisecond, most: 5 * time.Second}
+}
+
+// first503: the first request is turned away; the second is not.
+func first503(s *stage) error {
+	s.server.Strike(once(standin.Fault{Status: 503}))
+	_, err := s.ask("fast", repeated())
+	return err
+}
+
+// retryAfter: the server says when to come again; nobody comes earlier.
+func retryAfter(s *stage) error {
+	s.server.Strike(once(standin.Fault{Status: 429, RetryAfter: 2 * time.Second}))
+	want := repeated()
+	want.least, want.most = 2*time.Second, 6*time.Second
+	_, err := s.ask("fast", want)
+	s.quietFor(2*time.Second, 0)
+	return err
+}
+
+// retryAfterOfOne: what the server says to one child holds for all five.
+func retryAfterOfOne(s *stage) error {
+	s.server.Strike(once(standin.Fault{Status: 429, RetryAfter: 2 * time.Second}))
+	tasks, err := s.tasks("tasks", 20, 0)
+	if err != nil {
+		return err
+	}
+	e, list, err := s.batch(batch{tasks: tasks, model: "slow20", jobs: 5})
+	if err != nil {
+		return err
+	}
+	s.survived(e, list, 20)
+	s.expect(s.row.requests == 21, "%d requests, expected 21", s.row.requests)
+	s.inTime(e.took, 2*time.Second, 8*time.Second)
+	s.quietFor(2*time.Second, 100*time.Millisecond)
+	return nil
+}
+
+// quietFor expects that after the answer 429 no request comes for that time, but
+// for those that had set out before the root knew.
+func (s *stage) quietFor(d, before time.Duration) {
+	chats := s.server.Chats()
+	for _, struck := range chats {
+		if struck.Status != 429 {
+			continue
+		}
+		for _, c := range chats {
+			after := c.Came.Sub(struck.Ended)
+			s.expect(after <= before || after >= d, "a request came %v after the answer 429, expected none before %v", after, d)
+		}
+	}
+}
+
+// connectionReset: the connection of the first request is reset.
+func connectionReset(s *stage) error {
+	s.server.Strike(once(standin.Fault{Break: standin.Reset}))
+	_, err := s.ask("fast", repeated())
+	return err
+}
+
+// streamCut: the first answer breaks off in the middle. What was said of it is no
+// part of the second.
+func streamCut(s *stage) error {
+	s.server.Strike(once(standin.Fault{Break: standin.Cut, Midway: true}))
+	_, err := s.ask("fast", repeated())
+	return err
+}
+
+// streamCutAsText: the same for whoever reads text.
+func streamCutAsText(s *stage) error {
+	s.server.Strike(once(standin.Fault{Break: standin.Cut, Midway: true}))
+	p, err := s.start(nil, "--model", "ollama:fast", "Say something.")
+	if err != nil {
+		return err
+	}
+	e, err := p.wait()
+	if err != nil {
+		return err
+	}
+	s.row.played, s.row.exit, s.row.took, s.row.requests, s.row.status = true, e.code, e.took, s.server.Count(), "(text)"
+	s.expect(e.code == 0, "exit code %d, expected 0: %.500q", e.code, e.stderr)
+	s.expect(e.stdout == said+"\n", "stdout %q, expected %q", e.stdout, said+"\n")
+	s.expect(s.row.requests == 2, "%d requests, expected 2", s.row.requests)
+	return nil
+}
+
+// streamStalled: the server goes silent in the middle of its answer. The time
+// without activity runs out, and what was said is kept.
+func streamStalled(s *stage) error {
+	s.server.Strike(standin.Rule{Fault: standin.Fault{Break: standin.Stall, Midway: true}})
+	r, err := s.ask("fast", outcome{exit: 124, status: "idle", requests: 1, least: time.Second, most: 8 * time.Second}, "--idle-timeout", "1")
+	s.expect(r.output() == "One two", "output %q, expected what was said: %q", r.output(), "One two")
+	return err
+}
+
+// childStreamStalled: the same for a child; the other task is done.
+func childStreamStalled(s *stage) error {
+	s.server.Strike(once(standin.Fault{Break: standin.Stall, Midway: true}))
+	list, err := s.oneFails("fast", "idle", 124, "QQ_IDLE_TIMEOUT=1")
+	if len(list) == 2 {
+		s.expect(list[0].output() == "One two", "output %q, expected what was said: %q", list[0].output(), "One two")
+	}
+	return err
+}
+
+// oneFails runs a batch of two tasks, one after the other, of which the first ends
+// like that.
+func (s *stage) oneFails(model, status string, exit int, env ...string) ([]result, error) {
+	tasks, err := s.tasks("tasks", 2, 0)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.startBatch(batch{tasks: tasks, model: model, jobs: 1, env: env})
+	if err != nil {
+		return nil, err
+	}
+	return s.oneFailed(p, status, exit)
+}
+
+// oneFailed waits for such a batch.
+func (s *stage) oneFailed(p *process, status string, exit int) ([]result, error) {
+	e, list, err := p.results()
+	if err != nil {
+		return list, err
+	}
+	s.expect(e.code == 4, "exit code %d, expected 4", e.code)
+	if len(list) != 2 {
+		s.expect(false, "%d results, expected 2: %.500q", len(list), e.stderr)
+		return list, nil
+	}
+	s.expect(list[0].Status == status && *list[0].ExitCode == exit, "the first task is %s (%d), expected %s (%d): %s",
+		list[0].Status, *list[0].ExitCode, status, exit, list[0].err())
+	s.expect(list[1].Status == "completed", "the second task is %s: %s", list[1].Status, list[1].err())
+	return list, nil
+}
+
+// busyServer: five children, and a server that serves one at a time. Four of them
+// wait for their first token for longer than a child may be silent; none of them
+// runs out of time because of the others.
+func busyServer(s *stage) error {
+	n := s.pick(15, 6)
+	tasks, err := s.tasks("tasks", n, 0)
+	if err != nil {
+		return err
+	}
+	e, list, err := s.batch(batch{tasks: tasks, model: "one400", jobs: 5, env: []string{"QQ_IDLE_TIMEOUT=1"}})
+	if err != nil {
+		return err
+	}
+	s.survived(e, list, n)
+	s.expect(s.row.requests == n, "%d requests, expected %d", s.row.requests, n)
+	least := time.Duration(n) * 400 * time.Millisecond
+	s.inTime(e.took, least, least*5/4+time.Second)
+	s.note("throughput %.2f of the server's own", least.Seconds()/e.took.Seconds())
+	return nil
+}
+
+// always503: the server never gets better. Two more attempts, and that is it.
+func always503(s *stage) error {
+	_, err := s.ask("busy", outcome{exit: 3, status: "unavailable", requests: 3, least: 500 * time.Millisecond, most: 6 * time.Second})
+	return err
+}
+
+// always503Batch: the same for twenty tasks. The gate closes for all; it is not
+// twenty times three requests.
+func always503Batch(s *stage) error {
+	const n, most = 20, 8 // five are under way when the first fails, three are the breaker's
+	tasks, err := s.tasks("tasks", n, 0)
+	if err != nil {
+		return err
+	}
+	e, list, err := s.batch(batch{tasks: tasks, model: "busy", jobs: 5})
+	if err != nil {
+		return err
+	}
+	s.expect(e.code == 4, "exit code %d, expected 4", e.code)
+	s.expect(s.row.status == fmt.Sprintf("%d unavailable", n), "%s, expected %d unavailable", s.row.status, n)
+	s.expect(len(list) == n, "%d results, expected %d", len(list), n)
+	s.expect(s.row.requests <= most, "%d requests, expected at most %d", s.row.requests, most)
+	s.inTime(e.took, 0, 20*time.Second)
+	return nil
+}
+
+// connectionRefused: nobody listens.
+func connectionRefused(s *stage) error {
+	s.server.Stop()
+	_, err := s.ask("fast", outcome{exit: 3, status: "unavailable", most: 10 * time.Second})
+	return err
+}
+
+// wrongModel: the server does not have the model. That does not pass: one request,
+// and none again.
+func wrongModel(s *stage) error {
+	_, err := s.ask("nope", outcome{exit: 2, status: "usage", most: time.Second})
+	s.row.requests += s.server.Shown()
+	s.expect(s.row.requests == 1, "%d requests, expected 1", s.row.requests)
+	return err
+}
+
+// serverRestarted: the server dies in the middle of a batch and is back soon. Two
+// answers break off; all tasks are done in the end, each once.
+func serverRestarted(s *stage) error {
+	n := s.pick(60, 40)
+	tasks, err := s.tasks("tasks", n, 0)
+	if err != nil {
+		return err
+	}
+	p, err := s.startBatch(batch{tasks: tasks, model: "slow50", jobs: 2})
+	if err != nil {
+		return err
+	}
+	if err := p.asked(10); err != nil {
+		return err
+	}
+	s.server.Stop()
+	<-time.After(200 * time.Millisecond)
+	if err := s.server.Start(); err != nil {
+		return err
+	}
+	e, list, err := p.results()
+	if err != nil {
+		return err
+	}
+	s.survived(e, list, n)
+	s.expect(s.row.requests > n, "%d requests for %d tasks: nothing broke off", s.row.requests, n)
+	return nil
+}
