@@ -173,9 +173,6 @@ func (r *root) batch(c *cli.Context) error {
 	if o.dryRun {
 		return b.dryRun(c.Context, e, spool)
 	}
-	if b.history, err = r.history(o, dir); err != nil {
-		return err
-	}
 	// The models are looked up before the first child: when one is not there, that
 	// is one error and not one for each task.
 	for _, t := range b.staffing {
@@ -183,7 +180,7 @@ func (r *root) batch(c *cli.Context) error {
 			return err
 		}
 	}
-	if err := b.history.begin(dir, o.joblog, spool.Len()); err != nil {
+	if err := b.openHistory(e, spool.Len()); err != nil {
 		return err
 	}
 	return b.do(c.Context, e, spool)
@@ -262,13 +259,8 @@ func (b *batchRun) complete(t task.Task) task.Task {
 // tasks streams the tasks of the spool.
 func (b *batchRun) tasks(spool *taskfile.Spool) iter.Seq2[task.Task, error] {
 	return func(yield func(task.Task, error) bool) {
-		index := 0
 		for t, err := range spool.Tasks() {
-			t = b.complete(t)
-			if b.joblog != nil {
-				b.keys.put(index, engine.TaskKey(t))
-			}
-			if index++; !yield(t, err) {
+			if !yield(b.complete(t), err) {
 				return
 			}
 		}

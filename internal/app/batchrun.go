@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"qq/internal/engine"
-	"qq/internal/joblog"
 	"qq/internal/output"
 	"qq/internal/taskfile"
 	"qq/pkg/supervisor"
@@ -27,11 +26,11 @@ type batchRun struct {
 	tally    output.Tally
 	staffing []task.Task // each agent and model that a task asks for, once
 	hint     string      // the last one that was said
-	history  history     // what there was of it before
-	joblog   *joblog.Log // nil where none is kept
-	logErr   error       // the first of it
-	spent    func() bool // whether the budget of the tree is used up
-	keys     keys        // of the tasks that are at work, for it
+	id       string      // of the batch
+	forgets  bool        // of some tasks only the log knows how they ended
+	spent    func() bool // whether a limit of the whole tree was reached
+	resumed  func() int  // tasks that were known
+	trouble  func() error
 }
 
 // dryRun prints the tasks as they would be run.
@@ -47,10 +46,11 @@ func (b *batchRun) dryRun(ctx context.Context, e *engine.Engine, spool *taskfile
 			return err
 		}
 		if b.o.format == output.Text {
-			_, err = fmt.Fprintf(b.r.Out, "%d\t%s\t%s\n", n, t.Agent, task.Shorten(t.Text, 200))
+			text := fmt.Sprintf("%d\t%s\t%s\n", n, t.Agent, task.Shorten(t.Text, 200))
 			for _, line := range plan {
-				fmt.Fprintln(b.r.Out, "\t"+line)
+				text += "\t" + line + "\n"
 			}
+			_, err = b.r.Out.WriteString(output.Printable(text))
 			err = output.WriteError(err)
 		} else {
 			err = output.WriteJSON(b.r.Out, t)
@@ -81,7 +81,11 @@ func (b *batchRun) plan(ctx context.Context, e *engine.Engine, t task.Task) ([]s
 // do runs the tasks and prints their results as they come due.
 func (b *batchRun) do(ctx context.Context, e *engine.Engine, spool *taskfile.Spool) (err error) {
 	if b.to = b.r.Out; b.o.output != "" {
-		if b.to, err = os.OpenFile(b.o.output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666); err != nil {
+		how := os.O_TRUNC
+		if b.forgets {
+			how = os.O_APPEND
+		}
+		if b.to, err = os.OpenFile(b.o.output, os.O_WRONLY|os.O_CREATE|how, 0o666); err != nil {
 			return usagef("-o takes a file that you may write", "%v", err)
 		}
 		defer func() { err = errors.Join(err, b.to.Close()) }()
@@ -95,44 +99,35 @@ func (b *batchRun) do(ctx context.Context, e *engine.Engine, spool *taskfile.Spo
 	if b.o.bar {
 		b.progress = output.StartProgress(b.r.Err, b.o.redraw || b.r.coloured(b.r.Err), spool.Len())
 	}
-	if b.o.joblog != "" {
-		open := joblog.Create
-		if b.r.resume.Given || b.r.resumeFailed.Given {
-			open = joblog.Open
-		}
-		if b.joblog, err = open(b.o.joblog); err != nil {
-			return usage(advised(err, "--joblog takes a file that you may write"))
-		}
-		defer func() { err = errors.Join(err, b.joblog.Close()) }()
-	}
-	b.history.options.Kept = func(index int) { b.keys.take(index) }
 	b.r.json = b.r.json && b.o.output != "" // what follows on stdout is the results and nothing else
-	b.spent = e.Spent
+	b.spent = func() bool { return e.Spent() || e.LimitReached() != "" }
+	b.resumed = e.History().Resumed
+	b.trouble = e.History().Err
 	runErr := e.Batch(ctx, supervisor.Batch{
-		Tasks: b.tasks(spool), Deliver: b.deliver, Done: b.done, Halt: b.o.halt,
+		ID: b.id, Tasks: b.tasks(spool), Deliver: b.deliver, Done: b.progress.Count, Halt: b.o.halt,
 		Stop: b.r.signals.stopCh,
-	}, b.history.options)
+	})
 	b.progress.Stop()
 	if endErr := b.out.End(); runErr == nil {
 		runErr = endErr
 	}
 	if runErr != nil {
 		b.goOn()
-		return runErr
+		return ledgerError(runErr)
+	}
+	if (b.r.resume.Given || b.r.resumeFailed.Given) && !b.forgets && b.resumed() == 0 {
+		b.r.note("no task of the batch was found in this input: all were run (the same task is one with the same content)")
 	}
 	b.summarize()
 	return b.verdict()
 }
 
-// done is told of each end at once.
-func (b *batchRun) done(res task.Result) {
-	b.progress.Count(res)
-	b.logged(res)
-}
-
 // deliver prints one result.
 func (b *batchRun) deliver(res task.Result) error {
 	b.tally.Add(res)
+	if res.Forgotten {
+		return nil // it was printed when it ended
+	}
 	problem, hint, _ := strings.Cut(res.Err(), "\n")
 	if !res.Success {
 		res.Error = &problem
@@ -149,8 +144,8 @@ func (b *batchRun) deliver(res task.Result) error {
 		if res.Unrecorded { // lost it is not
 			b.r.say("task %d could not be recorded: it is run again when the batch goes on", res.Index+1)
 		}
-		if b.logErr != nil {
-			return b.logErr
+		if err := b.trouble(); err != nil {
+			return err
 		}
 		if b.o.format == output.Text && output.IsTerminal(b.to) {
 			res.Output = output.Printable(res.Output)
@@ -182,14 +177,14 @@ func (b *batchRun) summarize() {
 
 // goOn says how a batch goes on that has not come to its end, or not well.
 func (b *batchRun) goOn() {
-	if b.o.quiet || !b.o.bar || b.history.unrecorded {
+	if b.o.quiet || !b.o.bar || b.r.ledger == nil {
 		return
 	}
 	how := "--resume"
 	if b.tally.Failed > 0 {
 		how = "--resume-failed"
 	}
-	b.r.say("the same command with %s=%s goes on where it is", how, b.history.short())
+	b.r.say("the same command with %s=%s goes on where it is", how, b.id[max(0, len(b.id)-8):])
 }
 
 // verdict is the exit code of the batch.

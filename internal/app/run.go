@@ -308,7 +308,7 @@ func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
 	}
 	out, err := e.Run(ctx, run, one.task)
 	if err != nil {
-		return err
+		return ledgerError(err)
 	}
 	return one.finish(ctx, e, out, transcript)
 }
@@ -326,12 +326,11 @@ func (one *oneRun) dryRun(e *engine.Engine, agent agents.Agent, m engine.Model) 
 			Plan  []string `json:"plan,omitempty"`
 		}{one.task, m.String(), plan})
 	}
-	_, err = fmt.Fprintf(one.r.Out, "%s, with %s: %s\n", agent.Name, m, task.Shorten(one.task.Text, 200))
+	text := fmt.Sprintf("%s, with %s: %s\n", agent.Name, m, task.Shorten(one.task.Text, 200))
 	for _, line := range plan {
-		if err == nil {
-			_, err = fmt.Fprintln(one.r.Out, "  "+line)
-		}
+		text += "  " + line + "\n"
 	}
+	_, err = one.r.Out.WriteString(output.Printable(text))
 	return output.WriteError(err)
 }
 
@@ -370,9 +369,11 @@ func (one *oneRun) finish(ctx context.Context, e *engine.Engine, out engine.Outc
 			one.r.note("warning: %s", w)
 		}
 	}
-	if err := e.Ended(res); err != nil { // before it is printed
-		res.Warnings = append(res.Warnings, "not recorded: "+err.Error())
-		one.r.say("%v", err)
+	if err := e.History().End(res); err != nil { // before it is printed
+		msg = cmp.Or(msg, err.Error())
+		if problem, _, _ := strings.Cut(err.Error(), "\n"); res.Success {
+			res.End(task.Failed, "answered, but "+problem)
+		}
 	}
 	if err := one.print(res, t.ID); err != nil {
 		return err

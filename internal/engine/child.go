@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"qq/internal/history"
 	"qq/internal/proc"
 	"qq/internal/sandbox"
 	"qq/internal/toolbox/delegation"
@@ -84,7 +85,7 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 		w.env = append(slices.Clip(c.Environ), "TRACEPARENT="+start.Traceparent)
 	}
 	if start.Reads {
-		w.reads = &reads{}
+		w.reads = &history.Reads{}
 	}
 	defer w.host.Close()
 	if err := json.Unmarshal(start.Setup, &w.setup); err != nil {

@@ -30,6 +30,7 @@ import (
 
 	"qq/internal/childlog"
 	"qq/internal/config"
+	"qq/internal/history"
 	"qq/internal/ledger"
 	"qq/internal/proc"
 	"qq/internal/toolbox/web"
@@ -81,7 +82,7 @@ type Engine struct {
 	id       string // execution id of this process
 	gate     *upstream.Gate
 	several  atomic.Bool // agents share the gate
-	record   *record     // nil without a ledger
+	record   *history.Record
 	models   *models
 	stream   *event.Stream // nil when nobody wants events
 	log      *childlog.Log
@@ -108,9 +109,9 @@ func New(cfg Config) (*Engine, error) {
 		e.stream = event.NewStream(cfg.Trace.TraceID(), cfg.Sinks...)
 	}
 	e.gate = e.newGate()
-	if cfg.Ledger != nil {
-		e.record = &record{e: e, ledger: cfg.Ledger, replay: replay{dir: cfg.Dir}, seen: map[string]int{}, tasks: map[int]keyed{}, caching: map[string]string{}}
-	}
+	e.record = history.New(history.Config{
+		Ledger: cfg.Ledger, ID: e.id, Dir: cfg.Dir, NewID: newID, Model: e.modelOf, CacheKey: e.cacheKey,
+	})
 	var err error
 	if e.exe, err = executable(); err != nil {
 		return nil, err
@@ -171,36 +172,37 @@ func limits(set config.Config) task.Limits {
 	}
 }
 
-// ID is the execution id of this process.
-func (e *Engine) ID() string { return e.id }
-
 // Batch runs a stream of tasks that Check has passed, and keeps results that wait
-// for slower ones in the scratch folder.
-func (e *Engine) Batch(ctx context.Context, b supervisor.Batch, o BatchOptions) error {
+// for slower ones in the scratch folder. What [Engine.History] was opened for is
+// heeded.
+func (e *Engine) Batch(ctx context.Context, b supervisor.Batch) error {
 	shelf := &shelf{folder: e.scratch.folder}
 	defer shelf.close()
-	b.ID, b.Shelf, b.Refuse = cmp.Or(o.ID, newID()), shelf, e.refuse
-	e.several.Store(true)
-	if e.record != nil {
-		e.record.options = o
-		defer e.record.replay.close()
-	}
-	b.Known = func(index int, t task.Task) (task.Result, bool) {
-		res, ok := e.known(ctx, o, index, t)
-		if ok && o.Kept != nil {
-			o.Kept(index)
+	b.Shelf, b.Refuse, b.Tasks = shelf, e.refuse, e.record.Tasks(ctx, b.Tasks)
+	b.Known = func(index int, t task.Task) (task.Result, bool) { return e.record.Known(ctx, index, t) }
+	done := b.Done
+	b.Done = func(res task.Result) {
+		e.record.Done(res)
+		if done != nil {
+			done(res)
 		}
-		return res, ok
 	}
-	return e.Dispatcher.Batch(ctx, b)
+	e.several.Store(true)
+	return errors.Join(e.Dispatcher.Batch(ctx, b), e.record.Close())
 }
+
+// History is what this process has to do with those before it.
+func (e *Engine) History() *history.Record { return e.record }
+
+// ID is the execution id of this process.
+func (e *Engine) ID() string { return e.id }
 
 // NewID makes the id of a batch, or of a process.
 func NewID() string { return newID() }
 
 // recorder is the record, or no interface at all.
 func (e *Engine) recorder() supervisor.Recorder {
-	if e.record == nil {
+	if e.cfg.Ledger == nil {
 		return nil
 	}
 	return e.record

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"qq/internal/ledger"
 	"qq/internal/proc"
 	"qq/internal/sandbox"
 	"qq/internal/toolbox/delegation"
@@ -39,7 +38,7 @@ type Live interface {
 // Run runs the root's own agent on t, in this process.
 func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (Outcome, error) {
 	t.Agent, t.ReadOnly = r.Agent.Name, t.ReadOnly || e.cfg.ReadOnly
-	if err := e.claim(r, t); err != nil {
+	if err := e.record.Begin(t, r.Session, r.Model.String(), e.cfg.Settings.Depth); err != nil {
 		return Outcome{}, err
 	}
 	out, err := e.work(ctx, r, t)
@@ -47,7 +46,7 @@ func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (Outcome, error) {
 		out.Status, out.Err = task.Limit, errors.New(why+"\nhint: raise QQ_MAX_CHILDREN or QQ_SPAWN_RATE; what could be done without is there")
 	}
 	if err != nil { // whoever called has nothing to print
-		_ = e.Ended(t.Ended(task.Failed, err.Error()))
+		_ = e.record.End(t.Ended(task.Failed, err.Error()))
 	}
 	return out, err
 }
@@ -100,25 +99,6 @@ func (e *Engine) work(ctx context.Context, r Run, t task.Task) (Outcome, error) 
 	place.End()
 	out.ChangedFiles, out.Warnings = place.ChangedFiles(out.ChangedFiles), append(out.Warnings, tree.warnings()...)
 	return out, err
-}
-
-// claim records that the root's own agent begins.
-func (e *Engine) claim(r Run, t task.Task) error {
-	if e.cfg.Ledger == nil {
-		return nil
-	}
-	return e.cfg.Ledger.Self(ledger.Execution{
-		ID: e.id, Root: e.id, Session: r.Session, Agent: r.Agent.Name, Model: r.Model.String(), Task: t.Text, Dir: e.cfg.Dir,
-		Depth: e.cfg.Settings.Depth, Queued: time.Now(),
-	})
-}
-
-// Ended records how the root's own agent ended, and returns when that is durable.
-func (e *Engine) Ended(res task.Result) error {
-	if e.cfg.Ledger == nil {
-		return nil
-	}
-	return e.cfg.Ledger.SelfEnded(e.id, res)
 }
 
 // repeated tells a person that a request of the root's own agent is sent again.

@@ -124,7 +124,7 @@ func (e *Engine) prepare(ctx context.Context, job task.Job) (childproc.Start, er
 		Agent: agent, ReadOnly: readOnly, Denied: append(slices.Clone(e.cfg.Settings.Deny), job.Denied...), Targets: job.Targets, Dir: job.Dir,
 		References: job.RequireFileReferences, Schema: job.Schema, Setup: setup,
 		CanDelegate: job.Depth+1 < e.cfg.Settings.MaxDepth, Events: e.stream.Wanted(), OneProcessor: e.oneProcessor,
-		Retries: e.cfg.Settings.Retries, IdleMS: e.Idle(job).Milliseconds(), Reads: e.record != nil && e.record.options.Cache,
+		Retries: e.cfg.Settings.Retries, IdleMS: e.Idle(job).Milliseconds(), Reads: e.record.Caches(),
 		Traceparent: e.cfg.Trace.Traceparent(job.ExecutionID),
 	}, nil
 }

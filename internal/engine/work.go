@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"qq/internal/config"
+	"qq/internal/history"
 	"qq/internal/toolbox/files"
 	"qq/pkg/event"
 	"qq/pkg/llm"
@@ -43,7 +44,7 @@ type work struct {
 	idle      time.Duration                   // after which a request is given up; 0 is never
 	grace     func(cause error) time.Duration // for a last word; nil is none
 	effects   func()
-	reads     *reads // nil where nobody asks for them
+	reads     *history.Reads // nil where nobody asks for them
 	// summaries has the parts of a long document summarised; nil where nobody can.
 	summaries func(context.Context, []task.Task) []task.Result
 	note      func(format string, args ...any) // says something to a person
@@ -97,7 +98,7 @@ func (w work) do(ctx context.Context, text string) (Outcome, error) {
 		cfg.Effects = w.effects
 	}
 	if w.reads != nil {
-		cfg.Ran = w.reads.ran
+		cfg.Ran = w.reads.Ran
 	}
 	if w.grace != nil {
 		cfg.Farewell, cfg.Grace = plain, w.grace
@@ -111,7 +112,7 @@ func (w work) do(ctx context.Context, text string) (Outcome, error) {
 	if err != nil {
 		return unfitted(ctx, err), nil
 	}
-	out := Outcome{Outcome: runner.Run(ctx, cfg, w.history, text), Reads: w.reads.all()}
+	out := Outcome{Outcome: runner.Run(ctx, cfg, w.history, text), Reads: w.reads.All()}
 	out.Usage = out.Usage.Add(used)
 	out.Warnings = append(joined, out.Warnings...)
 	if r, ok := backend.(*upstream.Backend); ok {

@@ -5,7 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
+
+	"qq/internal/ledger/alive"
 )
 
 // bite is how many runs are cleared in one transaction: others want to write.
@@ -22,27 +23,16 @@ func (l *Ledger) Cancel(id string) (Root, error) {
 	}
 	var r Root
 	var recorded string
-	err = l.each(`SELECT id, pid, process, started, dir, command FROM roots WHERE id = coalesce(
+	var started int64
+	err = l.read.QueryRow(`SELECT id, pid, process, started, dir, command FROM roots WHERE id = coalesce(
   (SELECT CASE WHEN status = '' THEN root ELSE '' END FROM runs WHERE id = ?1), (SELECT root FROM batches WHERE id = ?1 ORDER BY n DESC LIMIT 1), ?1)`,
-		[]any{whole}, func(rows *sql.Rows) error {
-			var started int64
-			err := rows.Scan(&r.ID, &r.PID, &recorded, &started, &r.Dir, &r.Command)
-			r.Started = unstamp(started)
-			return err
-		})
-	if err != nil {
+		whole).Scan(&r.ID, &r.PID, &recorded, &started, &r.Dir, &r.Command)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return Root{}, l.fault(act, err)
 	}
-	alive := false
-	if r.ID != "" {
-		if alive, err = l.alive(r.ID); err != nil {
-			return r, l.fault(act, err)
-		}
-	}
-	if alive {
-		err = terminate(r.PID, recorded)
-	}
-	if !alive || errors.Is(err, ErrEnded) {
+	r.Started = unstamp(started)
+	err = l.roots().Terminate(r.ID, r.PID, recorded)
+	if errors.Is(err, alive.ErrEnded) {
 		return r, &fault{problem: act + ": it does not run any more", hint: "qq runs show " + id + " tells how it ended", state: ErrEnded}
 	}
 	return r, l.fault(act, err)
@@ -77,13 +67,8 @@ func (l *Ledger) clear(act string, which func(live string) *where, limit int) (i
 			most = min(most, limit-total)
 		}
 		n := 0
-		err := l.write.do(false, func(w *writer) (err error) {
-			// Looked at within the transaction: whoever has a row by now has its lock.
-			live, err := l.live()
-			if err != nil {
-				return err
-			}
-			n, err = w.clear(which(list(live)), list(live), most)
+		err := l.sparing(func(w *writer, live string) (err error) {
+			n, err = w.clear(which(live), live, most)
 			return err
 		})
 		total += n
@@ -94,13 +79,7 @@ func (l *Ledger) clear(act string, which func(live string) *where, limit int) (i
 			break
 		}
 	}
-	err := l.write.do(false, func(w *writer) error {
-		live, err := l.live()
-		if err != nil {
-			return err
-		}
-		return w.tidy(list(live))
-	})
+	err := l.sparing((*writer).tidy)
 	if err != nil || total == 0 {
 		return total, l.fault(act, err)
 	}
@@ -109,26 +88,34 @@ func (l *Ledger) clear(act string, which func(live string) *where, limit int) (i
 	return total, l.fault(act, err)
 }
 
-// clear removes at most n runs.
-func (w *writer) clear(f *where, live string, n int) (int, error) {
+// sparing runs f within a transaction, with the list of the roots to spare.
+func (l *Ledger) sparing(f func(w *writer, live string) error) error {
+	return l.write.do(false, func(w *writer) error {
+		// Looked at within it: whoever has a row by now has its lock.
+		live, err := l.roots().Live()
+		if err != nil {
+			return err
+		}
+		return f(w, list(live))
+	})
+}
+
+// clear removes at most so many runs.
+func (w *writer) clear(f *where, live string, most int) (n int, err error) {
 	f.and("NOT "+amongLive, live)
 	f.and("NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = batch AND b."+amongLive+")", live)
 	var doomed string
-	err := w.conn.QueryRowContext(context.Background(),
-		fmt.Sprintf("SELECT json_group_array(n) FROM (SELECT n FROM runs%s ORDER BY n LIMIT %d)", f, n), f.args...).Scan(&doomed)
+	err = w.conn.QueryRowContext(context.Background(),
+		fmt.Sprintf("SELECT json_group_array(n), count(*) FROM (SELECT n FROM runs%s ORDER BY n LIMIT %d)", f, most), f.args...).Scan(&doomed, &n)
 	if err != nil {
 		return 0, err
 	}
-	const these = " IN (SELECT value FROM json_each(?))"
 	for _, from := range []string{"attempts WHERE execution", "results WHERE execution", "executions WHERE n"} {
-		if err := w.exec("DELETE FROM "+from+these, doomed); err != nil {
+		if err := w.exec("DELETE FROM "+from+" IN (SELECT value FROM json_each(?))", doomed); err != nil {
 			return 0, err
 		}
 	}
-	if doomed == "[]" {
-		return 0, w.vacuum()
-	}
-	return strings.Count(doomed, ",") + 1, w.vacuum()
+	return n, w.vacuum()
 }
 
 // tidy removes batches and roots that have no runs any more.

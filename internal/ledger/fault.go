@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
+
+	"qq/internal/ledger/alive"
 )
 
 // What may be wrong, for errors.Is. Their texts are two lines: the problem and
@@ -48,13 +52,15 @@ func (f *fault) Unwrap() error        { return f.cause }
 
 // fault says what is wrong when act failed with err.
 func (p place) fault(act string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if known := (*fault)(nil); errors.As(err, &known) {
+	if known := (*fault)(nil); err == nil || errors.As(err, &known) {
 		return err
 	}
+	if held := (*alive.LockedError)(nil); errors.As(err, &held) {
+		return &fault{problem: fmt.Sprintf("%s has been locked by another qq for %s", held.Name, held.Wait), state: ErrLocked, cause: err,
+			hint: "see who holds it (fuser " + held.Name + "), end that, and try again, or go on without a record: --no-ledger"}
+	}
 	say := func(state error, problem, hint string) error {
+		problem = strings.ReplaceAll(problem, "\n", "; ") // of several errors
 		return &fault{problem: act + ": " + problem, hint: hint, state: state, cause: err}
 	}
 	switch state := p.state(err); state {
@@ -108,11 +114,8 @@ func (p place) state(err error) error {
 // disk looks for the cause of an error of which SQLite does not tell it.
 func (p place) disk(readOnly bool) error {
 	for _, name := range []string{p.db, filepath.Dir(p.db)} {
-		switch err := writable(name); {
-		case errors.Is(err, syscall.EROFS):
-			return ErrReadOnly
-		case errors.Is(err, fs.ErrPermission):
-			return ErrDenied
+		if state := p.state(unix.Access(name, unix.W_OK)); state != nil {
+			return state
 		}
 	}
 	var s syscall.Statfs_t

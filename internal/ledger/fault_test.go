@@ -55,8 +55,7 @@ func TestFullDatabase(t *testing.T) {
 }
 
 func TestDiskThatCannotBeUsed(t *testing.T) {
-	p, err := placeOf(t.TempDir(), Options{Wait: 3 * time.Second})
-	require.NoError(t, err)
+	p := placeOf(t.TempDir(), Options{Wait: 3 * time.Second})
 	tells(t, p.fault("act", &os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), ErrDenied, "act: ", "--no-ledger")
 	tells(t, p.fault("act", syscall.EROFS), ErrReadOnly, "--no-ledger")
 	tells(t, p.fault("act", syscall.EDQUOT), ErrFull)
@@ -66,7 +65,7 @@ func TestDiskThatCannotBeUsed(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err = Open(file, Options{})
+	_, err := Open(file, Options{})
 	require.ErrorIs(t, err, syscall.ENOTDIR)
 	if os.Getuid() == 0 {
 		t.Skip("root may write anywhere")
@@ -91,11 +90,11 @@ func TestLockedForLong(t *testing.T) {
 	require.NoError(t, tx.Rollback())
 	require.NoError(t, l.Claim(Execution{ID: "e"}))
 
-	alone, err := l.alone()
+	alone, err := l.roots().Alone(openingName)
 	require.NoError(t, err)
 	_, err = Open(home, Options{Wait: 50 * time.Millisecond})
 	tells(t, err, ErrLocked, "opening", "50ms")
-	require.NoError(t, alone.Close())
+	require.NoError(t, alone.Release())
 }
 
 func TestDamagedDatabase(t *testing.T) {
@@ -150,4 +149,91 @@ func TestNewerSchema(t *testing.T) {
 	require.NoError(t, l.Close())
 	_, err = Open(home, Options{})
 	tells(t, err, ErrNewer, "schema 99", "newer qq")
+}
+
+// asked asks everything of a ledger with the run 7 of the batch b.
+func asked(l *Ledger) map[string]error {
+	errs := map[string]error{}
+	_, errs["List"] = l.List(Filter{})
+	_, _, _, errs["Show"] = l.Show("7")
+	_, errs["Tree"] = l.Tree("b")
+	_, errs["Batches"] = l.Batches(Filter{})
+	_, errs["Last"] = l.Last("/d")
+	_, errs["Find"] = l.Find("b")
+	_, errs["ByJoblog"] = l.ByJoblog("/j")
+	_, _, errs["Known"] = l.Known("b", "7", 0)
+	_, _, errs["Recall"] = l.Recall("7")
+	_, errs["Cancel"] = l.Cancel("7")
+	return errs
+}
+
+// filled is a ledger with 200 runs, all of whose pages are in the one file.
+func filled(t *testing.T, home string, o Options) *Ledger {
+	t.Helper()
+	l, err := Open(home, o)
+	require.NoError(t, err)
+	for i := range 200 {
+		id := fmt.Sprint(i)
+		require.NoError(t, l.Begin(Batch{ID: "b", Root: "r", Dir: "/d", Joblog: "/j"}))
+		claim(t, l, Execution{ID: id, Root: "r", Batch: "b", Key: id, Task: strings.Repeat("x", 500)})
+		r := done("", strings.Repeat("x", 500))
+		r.Reads = []task.Read{}
+		require.NoError(t, l.FinishFor(id, id, r))
+	}
+	require.NoError(t, l.Close())
+	l, err = Open(home, o)
+	require.NoError(t, err)
+	return l
+}
+
+func TestDamagedWhileOpen(t *testing.T) {
+	home := t.TempDir()
+	l := filled(t, home, Options{Keep: time.Nanosecond})
+	whole, err := os.ReadFile(Path(home))
+	require.NoError(t, err)
+	for i := range whole {
+		if i >= 4096 {
+			whole[i] = 0xee
+		}
+	}
+	require.NoError(t, os.WriteFile(Path(home), whole, 0o600))
+	errs := asked(l)
+	_, errs["Clear"] = l.Clear(Filter{})
+	_, errs["Prune"] = l.Prune()
+	errs["Claim"] = l.Claim(Execution{ID: "new"})
+	errs["Begin"] = l.Begin(Batch{ID: "new"})
+	errs["Finish"] = l.Finish("8", done("", "x"))
+	for name, err := range errs {
+		t.Run(name, func(t *testing.T) { tells(t, err, ErrDamaged, Path(home), "--no-ledger") })
+	}
+	if err := l.Close(); err != nil {
+		tells(t, err, ErrDamaged)
+	}
+}
+
+// Another program that has the database for itself.
+func TestLockedForReaders(t *testing.T) {
+	home := t.TempDir()
+	require.NoError(t, filled(t, home, Options{}).Close())
+	p := placeOf(home, Options{Wait: 30 * time.Millisecond})
+	other, err := sql.Open("sqlite", p.dsn())
+	require.NoError(t, err)
+	defer other.Close()
+	other.SetMaxOpenConns(1)
+	_, err = other.Exec("PRAGMA locking_mode = exclusive; BEGIN EXCLUSIVE; DELETE FROM attempts; COMMIT")
+	require.NoError(t, err)
+
+	l := &Ledger{place: p, statements: map[string]*sql.Stmt{}}
+	l.read, err = sql.Open("sqlite", l.dsn())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	for name, err := range asked(l) {
+		t.Run(name, func(t *testing.T) { tells(t, err, ErrLocked, "30ms", "fuser") })
+	}
+	require.NoError(t, other.Close())
+	for name, err := range asked(l) {
+		if name != "Cancel" {
+			assert.NoError(t, err, name)
+		}
+	}
 }

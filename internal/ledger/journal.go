@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,9 +75,8 @@ func (e line) write(w *writer) error {
 		if err := w.root(c.Root, c.Process); err != nil {
 			return err
 		}
-		known := 0
-		err := w.conn.QueryRowContext(context.Background(), "SELECT count(*) FROM executions WHERE id = ?", c.Execution.ID).Scan(&known)
-		if err == nil && known == 0 {
+		known, err := w.known(c.Execution.ID)
+		if err == nil && !known {
 			_, err = w.claim.Exec(c.Execution.row(e.Time)...)
 		}
 		if err != nil {
@@ -102,7 +100,7 @@ func (e line) write(w *writer) error {
 // takeIn reads the journals into the database, and removes those to which nobody
 // will append. Nobody else may do so meanwhile.
 func (l *Ledger) takeIn() error {
-	names, err := l.names(journalSuffix)
+	names, err := l.roots().Left(journalSuffix)
 	if err != nil {
 		return err
 	}
@@ -111,7 +109,7 @@ func (l *Ledger) takeIn() error {
 			return err
 		}
 	}
-	return l.sweep()
+	return l.roots().Sweep()
 }
 
 func (l *Ledger) takeSome(names []string) error {
@@ -140,7 +138,7 @@ func (l *Ledger) takeSome(names []string) error {
 // served its purpose.
 func (l *Ledger) takeOne(w *writer, id string) (served bool, err error) {
 	// Asked before the file is read: of a root that is dead, all is read.
-	alive, err := l.alive(id)
+	live, err := l.roots().Alive(id)
 	if err != nil {
 		return false, err
 	}
@@ -157,5 +155,5 @@ func (l *Ledger) takeOne(w *writer, id string) (served bool, err error) {
 			return false, fmt.Errorf("take in %s: %w", id+journalSuffix, err)
 		}
 	}
-	return !alive && !newer, nil
+	return !live && !newer, nil
 }

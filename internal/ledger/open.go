@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"context"
 	"database/sql"
 	"embed"
 	"errors"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	_ "modernc.org/sqlite" // the driver
+
+	"qq/internal/ledger/alive"
 )
 
 const (
@@ -27,6 +28,8 @@ const (
 	// applicationID marks the database as a ledger; the first step of the schema
 	// sets it.
 	applicationID = 1903258727
+	// openingName is the file whose lock is held by who opens the ledger.
+	openingName = "opening"
 )
 
 //go:embed schema/*.sql
@@ -49,7 +52,7 @@ type Ledger struct {
 
 	mu         sync.Mutex
 	statements map[string]*sql.Stmt // of read, by their text
-	locks      []*lock              // of the roots that entered
+	locks      []*alive.Lock        // of the roots that entered
 }
 
 // place is where a ledger is.
@@ -62,25 +65,27 @@ type place struct {
 // Path is the database in the folder home.
 func Path(home string) string { return filepath.Join(home, "ledger.db") }
 
-func placeOf(home string, o Options) (place, error) {
-	home, err := filepath.Abs(home)
+// roots are those that are at work there.
+func (p place) roots() alive.Dir { return alive.Dir{Path: p.dir, Wait: p.wait} }
+
+func placeOf(home string, o Options) place {
+	if whole, err := filepath.Abs(home); err == nil { // else nothing can be opened there
+		home = whole
+	}
 	p := place{db: Path(home), dir: filepath.Join(home, "ledger"), wait: o.Wait}
 	if p.wait <= 0 {
 		p.wait = defaultWait
 	}
-	return p, err
+	return p
 }
 
 // Open opens the ledger in the folder home. It is made when there is none, brought up to
 // date when it is older, and takes in the journals.
 func Open(home string, o Options) (*Ledger, error) {
-	p, err := placeOf(home, o)
-	if err != nil {
-		return nil, fmt.Errorf("open the ledger: %w", err)
-	}
-	l := &Ledger{place: p, keep: o.Keep, now: time.Now, statements: map[string]*sql.Stmt{}}
+	l := &Ledger{place: placeOf(home, o), keep: o.Keep, now: time.Now, statements: map[string]*sql.Stmt{}}
 	if err := l.open(); err != nil {
-		return nil, errors.Join(p.fault("open the ledger", err), l.Close())
+		_ = l.Close() // the first error is the one to tell
+		return nil, l.fault("open the ledger", err)
 	}
 	return l, nil
 }
@@ -89,11 +94,11 @@ func (l *Ledger) open() error {
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return err
 	}
-	alone, err := l.alone()
+	alone, err := l.roots().Alone(openingName)
 	if err != nil {
 		return err
 	}
-	defer alone.Close()
+	defer alone.Release()
 	if err := create(l.db); err != nil {
 		return err
 	}
@@ -116,44 +121,27 @@ func (l *Ledger) open() error {
 	return l.takeIn()
 }
 
-// alone waits until no other process opens the ledger, and keeps others out until
-// the file that it returns is closed.
-func (p place) alone() (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(p.dir, "opening"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.acquire(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
 // create makes an empty file that only its owner may read, where there is none:
 // SQLite gives the files beside it the same mode. One that exists is not opened:
 // closing it would take away the locks of whoever has it open in this process.
 func create(name string) error {
-	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		return f.Close()
+	}
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	return f.Close()
+	return err
 }
 
 func (p place) dsn() string {
-	u := url.URL{Scheme: "file", Path: p.db, RawQuery: url.Values{
+	return (&url.URL{Scheme: "file", Path: p.db, RawQuery: url.Values{
 		"mode":          {"rw"},
 		"_txlock":       {"immediate"},
 		"_busy_timeout": {fmt.Sprint(p.wait.Milliseconds())},
 		"_pragma":       {"cache_size(-8000)", "temp_store(memory)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)"},
-	}.Encode()}
-	return u.String()
+	}.Encode()}).String()
 }
 
 // prepare brings the database up to date.
@@ -197,23 +185,13 @@ func (p place) prepare(db *sql.DB) error {
 	return nil
 }
 
+// migrate takes one step, whole or not at all: after an error db is closed.
 func migrate(db *sql.DB, step string, version int) error {
 	script, err := schemas.ReadFile(step)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = db.Exec(fmt.Sprintf("BEGIN IMMEDIATE;\n%s;\nPRAGMA user_version = %d;\nCOMMIT", script, version))
 	}
-	tx, err := db.BeginTx(context.Background(), nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	if _, err := tx.Exec(string(script)); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(fmt.Sprintf("PRAGMA user_version = %d", version)); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return err
 }
 
 // prepared is the statement query on the connections that read.
@@ -234,19 +212,16 @@ func (l *Ledger) prepared(query string) (*sql.Stmt, error) {
 func (l *Ledger) Close() error {
 	var errs []error
 	if l.write != nil {
-		errs = append(errs, l.fault("close the ledger", l.write.close()))
+		errs = append(errs, l.write.close())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, s := range l.statements {
-		errs = append(errs, s.Close())
-	}
 	if l.read != nil {
-		errs = append(errs, l.read.Close())
+		errs = append(errs, l.read.Close()) // with its statements
 	}
 	for _, k := range l.locks {
-		errs = append(errs, k.release())
+		errs = append(errs, k.Release())
 	}
 	l.statements, l.locks = map[string]*sql.Stmt{}, nil
-	return errors.Join(errs...)
+	return l.fault("close the ledger", errors.Join(errs...))
 }

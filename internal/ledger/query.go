@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -86,6 +87,13 @@ func (w *where) String() string {
 	return " WHERE " + strings.Join(w.parts, " AND ")
 }
 
+// is adds that column has that value, unless it is empty.
+func (w *where) is(column, value string) {
+	if value != "" {
+		w.and(column+" = ?", value)
+	}
+}
+
 // during adds the limits in time, for the column at.
 func (w *where) during(f Filter, at string) {
 	if !f.Since.IsZero() {
@@ -105,15 +113,9 @@ const (
 // runs is the condition of f on the view runs.
 func (f Filter) runs(live string) *where {
 	w := &where{}
-	if f.Batch != "" {
-		w.and("batch = ?", f.Batch)
-	}
-	if f.Agent != "" {
-		w.and("agent = ?", f.Agent)
-	}
-	if f.Dir != "" {
-		w.and("dir = ?", f.Dir)
-	}
+	w.is("batch", f.Batch)
+	w.is("agent", f.Agent)
+	w.is("dir", f.Dir)
 	if f.Roots {
 		w.and("parent = '' AND batch = ''")
 	}
@@ -138,38 +140,20 @@ func (f Filter) runs(live string) *where {
 	return w
 }
 
+func (f Filter) limit() string {
+	return fmt.Sprintf(" LIMIT %d", cmp.Or(f.Limit, -1)) // below zero is none
+}
+
 // list is the JSON of the ids in a set.
 func list(set map[string]bool) string {
-	text, _ := json.Marshal(slices.Sorted(maps.Keys(set))) // strings have JSON
-	if len(set) == 0 {
-		return "[]"
-	}
+	text, _ := json.Marshal(slices.AppendSeq([]string{}, maps.Keys(set))) // strings have JSON
 	return string(text)
 }
 
-// beside runs query, which needs to know which roots are alive. One that began
-// after they were looked at may have claimed what query sees: then it is asked
-// again. One that ended meanwhile was alive a moment ago.
+// beside runs query, which needs to know which roots are alive, maybe several
+// times: what one claimed that began meanwhile must not look interrupted.
 func (l *Ledger) beside(act string, query func(live map[string]bool) error) error {
-	live, err := l.live()
-	for err == nil {
-		if err = query(live); err != nil {
-			break
-		}
-		var after map[string]bool
-		if after, err = l.live(); err != nil {
-			break
-		}
-		born := false
-		for id := range after {
-			born = born || !live[id]
-		}
-		if !born {
-			return nil
-		}
-		live = after
-	}
-	return l.fault(act, err)
+	return l.fault(act, l.roots().Look(query))
 }
 
 // List returns the runs that f lets through, newest first.
@@ -177,11 +161,7 @@ func (l *Ledger) List(f Filter) ([]Run, error) {
 	var runs []Run
 	err := l.beside("list the runs", func(live map[string]bool) (err error) {
 		w := f.runs(list(live))
-		limit := ""
-		if f.Limit > 0 {
-			limit = fmt.Sprintf(" LIMIT %d", f.Limit)
-		}
-		runs, err = l.selectRuns(live, "SELECT "+runColumns+" FROM runs"+w.String()+" ORDER BY n DESC"+limit, w.args...)
+		runs, err = l.selectRuns(live, "SELECT "+runColumns+" FROM runs"+w.String()+" ORDER BY n DESC"+f.limit(), w.args...)
 		return err
 	})
 	return runs, err
@@ -373,19 +353,12 @@ func (l *Ledger) Batches(f Filter) ([]BatchRow, error) {
 	err := l.beside("list the batches", func(live map[string]bool) error {
 		w := &where{}
 		w.during(f, "b.started")
-		if f.Batch != "" {
-			w.and("b.id = ?", f.Batch)
-		}
-		if f.Dir != "" {
-			w.and("b.dir = ?", f.Dir)
-		}
+		w.is("b.id", f.Batch)
+		w.is("b.dir", f.Dir)
 		if f.Live {
 			w.and("b."+amongLive, list(live))
 		}
-		more := strings.Replace(w.String(), " WHERE ", " AND ", 1) + " ORDER BY b.n DESC"
-		if f.Limit > 0 {
-			more += fmt.Sprintf(" LIMIT %d", f.Limit)
-		}
+		more := strings.Replace(w.String(), " WHERE ", " AND ", 1) + " ORDER BY b.n DESC" + f.limit()
 		batches, err := l.selectBatches(more, w.args...)
 		all = make([]BatchRow, len(batches))
 		for i := 0; i < len(batches) && err == nil; i++ {

@@ -106,12 +106,17 @@ func (w *writer) finishRow(row []any) error {
 	if n, err := res.RowsAffected(); err != nil || n > 0 {
 		return err
 	}
-	id, known := row[len(row)-1], 0
-	err = w.conn.QueryRowContext(context.Background(), "SELECT count(*) FROM executions WHERE id = ?", id).Scan(&known)
-	if err == nil && known == 0 {
+	known, err := w.known(row[len(row)-1])
+	if err == nil && !known {
 		err = fmt.Errorf("it was not claimed: %w", ErrNone)
 	}
 	return err
+}
+
+// known reports whether the execution id was claimed.
+func (w *writer) known(id any) (yes bool, err error) {
+	err = w.conn.QueryRowContext(context.Background(), "SELECT count(*) > 0 FROM executions WHERE id = ?", id).Scan(&yes)
+	return yes, err
 }
 
 // kept is the part of a result that is stored as JSON. Its output is stored
@@ -122,11 +127,16 @@ type kept struct {
 	Reads   []task.Read `json:"reads"`
 }
 
-// resultRow is r as finishSQL wants it.
-func resultRow(id, recall string, r task.Result, ended time.Time) ([]any, error) {
+// keep is what is stored of r as JSON.
+func keep(r task.Result) kept {
 	k := kept{Result: r, Effects: r.Effects, Reads: r.Reads}
 	k.Output = ""
-	record, err := json.Marshal(k)
+	return k
+}
+
+// resultRow is r as finishSQL wants it.
+func resultRow(id, recall string, r task.Result, ended time.Time) ([]any, error) {
+	record, err := json.Marshal(keep(r))
 	if err != nil {
 		return nil, err
 	}
@@ -169,25 +179,20 @@ func (l *Ledger) Recall(key string) (task.Result, bool, error) {
 }
 
 func (l *Ledger) result(act, query string, args ...any) (task.Result, bool, error) {
-	s, err := l.prepared(query)
-	if err != nil {
-		return task.Result{}, false, l.fault(act, err)
-	}
-	var record sql.RawBytes
+	var record []byte
 	var output string
-	rows, err := s.Query(args...)
+	s, err := l.prepared(query)
+	if err == nil {
+		err = s.QueryRow(args...).Scan(&record, &output)
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return task.Result{}, false, nil
+	}
 	if err != nil {
-		return task.Result{}, false, l.fault(act, err)
-	}
-	defer rows.Close()
-	if !rows.Next() {
-		return task.Result{}, false, l.fault(act, rows.Err())
-	}
-	if err := rows.Scan(&record, &output); err != nil {
 		return task.Result{}, false, l.fault(act, err)
 	}
 	r, err := restore(record, output)
-	return r, err == nil, l.fault(act, errors.Join(err, rows.Err()))
+	return r, err == nil, l.fault(act, err)
 }
 
 // stamp is t in the database.

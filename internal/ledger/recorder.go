@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"qq/internal/ledger/alive"
 	"qq/pkg/task"
 )
 
@@ -14,20 +15,23 @@ import (
 // somebody asks for it; until then a journal takes what the root itself does. Its methods
 // may be called by several goroutines at once.
 type Recorder struct {
+	place
 	home string
 	root Root
 	opts Options
 
 	mu      sync.Mutex
-	lock    *lock
+	lock    *alive.Lock
 	journal *os.File
 	synced  bool // the name of the journal is on the disk
 	ledger  *Ledger
+	failed  error     // what the ledger could not be opened for, the last time
+	again   time.Time // when it is tried again
 }
 
 // NewRecorder returns the recorder of the root r. It touches nothing yet.
 func NewRecorder(home string, r Root, o Options) *Recorder {
-	return &Recorder{home: home, root: r.here(), opts: o}
+	return &Recorder{place: placeOf(home, o), home: home, root: r.here(), opts: o}
 }
 
 // Self claims e, which the root itself works on.
@@ -38,11 +42,11 @@ func (r *Recorder) Self(e Execution) error {
 		return r.ledger.Claim(e)
 	}
 	e.Task = cut(e.Task, maxTask)
-	p, err := r.enter()
+	err := r.enter()
 	if err == nil {
-		err = line{Time: time.Now(), Claim: &claimed{r.root, process(r.root.PID), e}}.append(r.journal)
+		err = line{Time: time.Now(), Claim: &claimed{r.root, alive.Identity(r.root.PID), e}}.append(r.journal)
 	}
-	return p.fault("claim "+e.ID, err)
+	return r.fault("claim "+e.ID, err)
 }
 
 // SelfEnded records the result of what the root itself worked on, and returns
@@ -53,73 +57,70 @@ func (r *Recorder) SelfEnded(id string, res task.Result) error {
 	if r.ledger != nil {
 		return r.ledger.Finish(id, res)
 	}
-	p, err := r.enter()
+	err := r.enter()
 	if err == nil {
-		record := kept{Result: res, Effects: res.Effects, Reads: res.Reads}
-		record.Output = ""
-		err = line{Time: time.Now(), Result: &concluded{id, record, []byte(res.Output)}}.append(r.journal)
+		err = line{Time: time.Now(), Result: &concluded{id, keep(res), []byte(res.Output)}}.append(r.journal)
 	}
 	if err == nil {
 		err = r.journal.Sync()
 	}
 	if err == nil && !r.synced {
-		err = syncDir(p.dir)
+		err = syncDir(r.dir)
 		r.synced = err == nil
 	}
-	return p.fault("record the result of "+id, err)
+	return r.fault("record the result of "+id, err)
 }
 
 // enter takes the lock of the root and opens its journal, once.
-func (r *Recorder) enter() (place, error) {
-	p, err := placeOf(r.home, r.opts)
-	if err != nil {
-		return p, err
+func (r *Recorder) enter() error {
+	err := r.take()
+	if err == nil && r.journal == nil {
+		r.journal, err = os.OpenFile(filepath.Join(r.dir, r.root.ID+journalSuffix), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	}
-	if err := r.take(p); err != nil || r.journal != nil {
-		return p, err
-	}
-	r.journal, err = os.OpenFile(filepath.Join(p.dir, r.root.ID+journalSuffix), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	return p, err
+	return err
 }
 
 // take takes the lock of the root, once.
-func (r *Recorder) take(p place) (err error) {
+func (r *Recorder) take() (err error) {
 	if r.lock == nil {
-		r.lock, err = p.lock(r.root.ID)
+		r.lock, err = r.roots().Hold(r.root.ID)
 	}
 	return err
 }
 
 // Ledger is the database, which is opened the first time. What the journal of the
-// root tells has gone into it.
+// root tells has gone into it. When it cannot be opened, that is tried again after
+// as long as it took to find out, and at least a second; until then everybody gets
+// the same error at once.
 func (r *Recorder) Ledger() (*Ledger, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ledger != nil {
-		return r.ledger, nil
+	start := time.Now()
+	if r.ledger == nil && (r.failed == nil || !start.Before(r.again)) {
+		r.ledger, r.failed = r.open()
+		r.again = time.Now().Add(max(time.Second, time.Since(start)))
 	}
-	p, err := placeOf(r.home, r.opts)
-	if err == nil {
-		err = r.take(p)
-	}
-	if err != nil {
-		return nil, p.fault("open the ledger", err)
+	return r.ledger, r.failed
+}
+
+func (r *Recorder) open() (*Ledger, error) {
+	const act = "open the ledger"
+	if err := r.take(); err != nil {
+		return nil, r.fault(act, err)
 	}
 	l, err := Open(r.home, r.opts) // takes in the journal as well
 	if err != nil {
 		return nil, err
 	}
-	if err := l.register(r.root, process(r.root.PID)); err != nil {
-		return nil, errors.Join(p.fault("open the ledger", err), l.Close())
-	}
-	if r.journal != nil {
+	err = l.register(r.root)
+	if err == nil && r.journal != nil {
 		err = errors.Join(r.journal.Close(), os.Remove(r.journal.Name()))
 		r.journal = nil
 	}
 	if err != nil {
-		return nil, errors.Join(p.fault("open the ledger", err), l.Close())
+		_ = l.Close() // the first error is the one to tell
+		return nil, r.fault(act, err)
 	}
-	r.ledger = l
 	_, _ = l.Prune() // what cannot be forgotten now is forgotten another time
 	return l, nil
 }
@@ -137,10 +138,10 @@ func (r *Recorder) Close() error {
 		errs = append(errs, r.journal.Close())
 	}
 	if r.lock != nil {
-		errs = append(errs, r.lock.release())
+		errs = append(errs, r.lock.Release())
 	}
 	r.ledger, r.journal, r.lock = nil, nil, nil
-	if wrote {
+	if wrote && r.failed == nil {
 		errs = append(errs, r.gather())
 	}
 	return errors.Join(errs...)
@@ -152,11 +153,7 @@ const maxJournals = 100
 
 // gather has the journals taken in when there are many.
 func (r *Recorder) gather() error {
-	p, err := placeOf(r.home, r.opts)
-	if err != nil {
-		return err
-	}
-	if names, err := p.names(journalSuffix); err != nil || len(names) < maxJournals {
+	if roots, err := r.roots().Left(journalSuffix); err != nil || len(roots) < maxJournals {
 		return err
 	}
 	l, err := Open(r.home, r.opts)

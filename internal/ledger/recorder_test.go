@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -86,7 +87,7 @@ func TestDamagedJournal(t *testing.T) {
 	run, _, _, err := l.Show("self")
 	require.NoError(t, err)
 	assert.Equal(t, task.Completed, run.Status)
-	journals, err := l.names(journalSuffix)
+	journals, err := l.roots().Left(journalSuffix)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"s"}, journals, "what a newer qq wrote is left to it")
 }
@@ -129,4 +130,66 @@ func TestJournalsAreGathered(t *testing.T) {
 	runs, err := open(t, home).List(Filter{})
 	require.NoError(t, err)
 	assert.Len(t, runs, maxJournals+1)
+}
+
+// What waited for a lock in vain is not waited for again by each task of a batch.
+func TestRecorderThatCannotOpen(t *testing.T) {
+	home := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		dir := placeOf(home, Options{}).roots()
+		require.NoError(t, os.Mkdir(dir.Path, 0o700))
+		other, err := dir.Alone(openingName)
+		require.NoError(t, err)
+		r := NewRecorder(home, Root{ID: "r"}, Options{Wait: 10 * time.Second})
+		require.NoError(t, r.Self(Execution{ID: "self", Root: "r"}), "the journal needs nobody")
+		start := time.Now()
+		refused := func(want time.Duration, why string) {
+			t.Helper()
+			led, err := r.Ledger()
+			tells(t, err, ErrLocked, "opening", "10s")
+			assert.Nil(t, led)
+			assert.Equal(t, want, time.Since(start).Round(time.Second), why)
+		}
+		refused(10*time.Second, "the first waits")
+		for range 100 {
+			refused(10*time.Second, "the others do not")
+		}
+		time.Sleep(9 * time.Second)
+		refused(19*time.Second, "nor soon after")
+		time.Sleep(time.Second)
+		refused(30*time.Second, "then it is tried again")
+
+		require.NoError(t, other.Release())
+		refused(30*time.Second, "which nobody has tried yet")
+		time.Sleep(10 * time.Second)
+		l, err := r.Ledger()
+		require.NoError(t, err, "it is as if nothing had been")
+		run, _, _, err := l.Show("self")
+		require.NoError(t, err)
+		assert.Equal(t, task.Running, run.Status)
+		require.NoError(t, r.Close())
+	})
+}
+
+// All that begin at once fail at once, and what cannot be opened is not opened
+// again to gather journals.
+func TestManyThatCannotOpen(t *testing.T) {
+	home := t.TempDir()
+	require.NoError(t, os.WriteFile(Path(home), []byte(strings.Repeat("no database ", 1000)), 0o600))
+	r := NewRecorder(home, Root{ID: "r"}, Options{})
+	require.NoError(t, r.Self(Execution{ID: "self", Root: "r"}))
+	for i := range maxJournals {
+		require.NoError(t, os.WriteFile(filepath.Join(r.dir, fmt.Sprint(i)+journalSuffix), nil, 0o600))
+	}
+	_, first := r.Ledger()
+	tells(t, first, ErrDamaged)
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			_, err := r.Ledger()
+			assert.Same(t, first, err)
+		})
+	}
+	all.Wait()
+	require.NoError(t, r.Close())
 }

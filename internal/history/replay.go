@@ -1,4 +1,4 @@
-package engine
+package history
 
 import (
 	"context"
@@ -65,30 +65,4 @@ func (p *replay) close() {
 func digest(r tool.Result) string {
 	sum := sha256.Sum256([]byte(r.Content))
 	return hex.EncodeToString(sum[:])
-}
-
-// reads collects the calls of an agent as long as it does nothing but read.
-type reads struct {
-	calls []task.Read
-	other bool // it did something else
-}
-
-// ran notes one call.
-func (r *reads) ran(s tool.Spec, c tool.Call, res tool.Result) {
-	if s.Effect != tool.Reads {
-		r.other = true
-		return
-	}
-	r.calls = append(r.calls, task.Read{Tool: c.Name, Arguments: c.Arguments, Digest: digest(res)})
-}
-
-// all is nil when an answer rests on more than what was read.
-func (r *reads) all() []task.Read {
-	switch {
-	case r == nil || r.other:
-		return nil
-	case r.calls == nil:
-		return []task.Read{}
-	}
-	return r.calls
 }

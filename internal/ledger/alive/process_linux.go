@@ -1,4 +1,4 @@
-package ledger
+package alive
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process tells the process pid from a later one with the same pid: by the boot
+// Identity tells the process pid from a later one with the same pid: by the boot
 // and the moment in it when it started. It is empty when there is none.
-func process(pid int) string {
+func Identity(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return ""
@@ -31,9 +31,9 @@ func process(pid int) string {
 	return string(bytes.TrimSpace(boot)) + " " + string(fields[start])
 }
 
-// terminate sends SIGTERM to the process pid if it is still the one that was
-// recorded.
-func terminate(pid int, recorded string) error {
+// terminate sends SIGTERM to the process pid if it is still the one with that
+// identity.
+func terminate(pid int, identity string) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
 	case errors.Is(err, syscall.ESRCH), errors.Is(err, syscall.EINVAL):
@@ -44,16 +44,8 @@ func terminate(pid int, recorded string) error {
 	defer unix.Close(fd)
 	// Looked at while the descriptor is held: that is the process it stands for, or
 	// a later one, which the signal does not reach.
-	if recorded == "" || process(pid) != recorded {
+	if identity == "" || Identity(pid) != identity {
 		return ErrEnded
 	}
-	if err := unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0); err != nil {
-		if errors.Is(err, syscall.ESRCH) {
-			return ErrEnded
-		}
-		return err
-	}
-	return unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0) // it may be stopped
+	return end(func(s syscall.Signal) error { return unix.PidfdSendSignal(fd, s, nil, 0) })
 }
-
-func writable(name string) error { return unix.Access(name, unix.W_OK) }

@@ -1,0 +1,13 @@
+//go:build !linux
+
+package alive
+
+import "syscall"
+
+// Identity is empty: here only the lock tells whether a process is alive.
+func Identity(int) string { return "" }
+
+// terminate sends SIGTERM to the process pid, which holds a lock.
+func terminate(pid int, _ string) error {
+	return end(func(s syscall.Signal) error { return syscall.Kill(pid, s) })
+}
