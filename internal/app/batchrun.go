@@ -31,6 +31,7 @@ type batchRun struct {
 	spent    func() bool // whether a limit of the whole tree was reached
 	resumed  func() int  // tasks that were known
 	trouble  func() error
+	reason   string // why the task before was not started; empty if it was
 }
 
 // dryRun prints the tasks as they would be run.
@@ -112,7 +113,9 @@ func (b *batchRun) do(ctx context.Context, e *engine.Engine, spool *taskfile.Spo
 		runErr = endErr
 	}
 	if runErr != nil {
-		b.goOn()
+		if !errors.Is(runErr, output.ErrClosed) { // who went away does not read this either
+			b.goOn()
+		}
 		return ledgerError(runErr)
 	}
 	if (b.r.resume.Given || b.r.resumeFailed.Given) && !b.forgets && b.resumed() == 0 {
@@ -138,7 +141,7 @@ func (b *batchRun) deliver(res task.Result) error {
 				return err
 			}
 		}
-		if !res.Success && b.o.format == output.Text && (res.Attempts > 0 || res.Status != task.Cancelled) {
+		if !res.Success && b.o.format == output.Text {
 			b.complain(res, hint)
 		}
 		if res.Unrecorded { // lost it is not
@@ -156,7 +159,15 @@ func (b *batchRun) deliver(res task.Result) error {
 
 // complain says on stderr why a task failed, and what to do unless that was said
 // for the task before.
+//
+// Those that were not even started are many, and for one reason.
 func (b *batchRun) complain(res task.Result, hint string) {
+	if res.Attempts == 0 && (res.Status == task.Cancelled || res.Err() == b.reason) {
+		return
+	}
+	if b.reason = ""; res.Attempts == 0 {
+		b.reason = res.Err()
+	}
 	b.r.say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
 	if hint != "" && hint != b.hint {
 		fmt.Fprintln(b.r.Err, "  "+hint)
@@ -169,6 +180,7 @@ func (b *batchRun) summarize() {
 	if b.o.quiet || !b.o.bar && b.tally.Complete() {
 		return
 	}
+	b.tally.Known = b.resumed()
 	b.r.say("%s", b.tally.Summary(time.Since(b.start)))
 	if b.tally.Failed+b.tally.NotStarted > 0 {
 		b.goOn()
@@ -181,7 +193,7 @@ func (b *batchRun) goOn() {
 		return
 	}
 	how := "--resume"
-	if b.tally.Failed > 0 {
+	if b.tally.Ended() {
 		how = "--resume-failed"
 	}
 	b.r.say("the same command with %s=%s goes on where it is", how, b.id[max(0, len(b.id)-8):])

@@ -103,11 +103,30 @@ func (r *root) showRun(c *cli.Context) error {
 	}
 	return r.inLedger(c, func(led *ledger.Ledger, o runs.Options) error {
 		run, attempts, result, err := led.Show(id)
+		if b, findErr := led.Find(id); errors.Is(err, ledger.ErrNone) && findErr == nil {
+			return r.showBatch(led, b, o)
+		}
 		if err != nil {
 			return runsError(err)
 		}
 		return runs.Show(r.Out, run, attempts, result, o)
 	})
+}
+
+// showBatch prints a batch, and the runs in it.
+func (r *root) showBatch(led *ledger.Ledger, b ledger.Batch, o runs.Options) error {
+	rows, err := led.Batches(ledger.Filter{Batch: b.ID, Limit: 1})
+	if err != nil {
+		return err
+	}
+	tasks, err := led.List(ledger.Filter{Batch: b.ID})
+	if err != nil {
+		return err
+	}
+	if err := runs.List(r.Out, nil, rows, o); err != nil || o.JSON {
+		return err
+	}
+	return runs.List(r.Out, tasks, nil, o)
 }
 
 func (r *root) runTree(c *cli.Context) error {
@@ -143,6 +162,7 @@ func (r *root) clearRuns(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	f.Limit = 0 // that of a list is not meant
 	return r.inLedger(c, func(led *ledger.Ledger, o runs.Options) error {
 		if f.Batch != "" {
 			b, err := led.Find(f.Batch)

@@ -24,7 +24,16 @@ func (r *root) traced(cfg *engine.Config) {
 	}
 	to.Version, to.Trace = cfg.Version, cfg.Trace
 	if r.exporter = otlp.Start(to); r.exporter != nil {
-		cfg.Sinks = append(cfg.Sinks, r.exporter.Sink)
+		id := cfg.ID
+		cfg.Sinks = append(cfg.Sinks, func(e event.Event) {
+			if e.ExecutionID == id {
+				e.ExecutionID = "" // that is how the exporter knows the root
+			}
+			if e.ParentExecutionID == id {
+				e.ParentExecutionID = ""
+			}
+			r.exporter.Sink(e)
+		})
 	}
 }
 

@@ -107,7 +107,7 @@ func Settings() []Setting {
 			Doc:   "hosts that `web_fetch` may reach although their address is private, such as `wiki.local,localhost:8080`",
 			field: func(c *Config) any { return &c.WebAllow }},
 		{Name: "QQ_HOME", Default: "$XDG_STATE_HOME/qq", Kind: Path, Guarded: true,
-			Doc:   "sessions, outputs, logs (XDG_STATE_HOME is ~/.local/state unless set)",
+			Doc:   "sessions, the ledger of runs, outputs, logs (XDG_STATE_HOME is ~/.local/state unless set)",
 			field: func(c *Config) any { return &c.Home }},
 		{Name: "QQ_LOG_DIR", Default: "$QQ_HOME/logs", Kind: Path, Example: "logs",
 			Doc:   "log files; a .env in the working directory may only name a folder inside it",

@@ -85,10 +85,11 @@ func (t *tree) take(e event.Event) (whole []*span, dropped int) {
 
 // of is the run that e is about, nil when it is not open.
 func (t *tree) of(e event.Event) *run {
-	if e.ExecutionID == "" {
+	r := t.runs[e.ExecutionID]
+	if e.ExecutionID == "" || r == nil && t.trace.SpanID(e.ExecutionID) == t.root.SpanID { // see [event.Trace.Of]
 		return t.root
 	}
-	return t.runs[e.ExecutionID]
+	return r
 }
 
 // start opens the span of an execution. That of the root is open from the

@@ -13,6 +13,7 @@ type Tally struct {
 	Failed     int
 	NotStarted int
 	Cached     int // of those that completed
+	Known      int // that an earlier run of the batch had come to; whoever knows sets it
 	counts     map[task.Status]int
 }
 
@@ -37,6 +38,12 @@ func (t *Tally) Add(r task.Result) {
 // Complete reports whether every task was done, and with success.
 func (t *Tally) Complete() bool { return t.Failed+t.NotStarted == 0 }
 
+// Ended reports whether some tasks came to a bad end of their own, and were not
+// only stopped.
+func (t *Tally) Ended() bool {
+	return t.Failed > t.counts[task.Cancelled]+t.counts[task.Interrupted]+t.counts[task.Limit]
+}
+
 // Summary says in one line what came of the batch in that time.
 func (t *Tally) Summary(elapsed time.Duration) string {
 	var parts []string
@@ -45,6 +52,9 @@ func (t *Tally) Summary(elapsed time.Duration) string {
 		if n := t.counts[s]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
+	}
+	if t.Known > 0 {
+		parts = append(parts, fmt.Sprintf("%d of them from before", t.Known))
 	}
 	if t.Cached > 0 {
 		parts = append(parts, fmt.Sprintf("%d of them from the cache", t.Cached))

@@ -29,6 +29,9 @@ func environment(environ []string, tempDir string) []string {
 			env = append(env, entry)
 		}
 	}
+	if at := config.Getenv(environ, "TRACEPARENT"); at != "" { // of whom the command works for, and of nobody above
+		env = append(env, "TRACEPARENT="+at)
+	}
 	env = append(env,
 		"PAGER=cat", "GIT_PAGER=cat",
 		"GIT_EDITOR=true", "GIT_TERMINAL_PROMPT=0", // a question that nobody answers

@@ -1,0 +1,240 @@
+package history
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/joblog"
+	"qq/internal/ledger"
+	"qq/pkg/task"
+)
+
+// room is a folder to work in, with a home for the ledger.
+type room struct {
+	t    *testing.T
+	home string
+	dir  string
+	ids  int
+}
+
+func newRoom(t *testing.T) *room { return &room{t: t, home: t.TempDir(), dir: t.TempDir()} }
+
+// record begins the record of one more process; without says that it keeps no
+// ledger.
+func (r *room) record(without bool) *Record {
+	r.ids++
+	id := "root-" + strconv.Itoa(r.ids)
+	cfg := Config{ID: id, Dir: r.dir, Model: func(task.Task) string { return "m" }, NewID: func() string {
+		r.ids++
+		return "id-" + strconv.Itoa(r.ids)
+	}, CacheKey: func(_ context.Context, t task.Task) string { return "cache of " + t.Text }}
+	if !without {
+		cfg.Ledger = ledger.NewRecorder(r.home, ledger.Root{ID: id, Command: "batch", Dir: r.dir, Started: time.Now()}, ledger.Options{})
+		r.t.Cleanup(func() { _ = cfg.Ledger.Close() })
+	}
+	return New(cfg)
+}
+
+// play runs a batch of tasks with these texts: each that is not known ends as end
+// says. It returns what was run and what came of all.
+func (r *room) play(rec *Record, b Batch, end func(t task.Task) task.Result, texts ...string) (ran []string, results []task.Result) {
+	_, err := rec.Open(b)
+	require.NoError(r.t, err)
+	index := 0
+	tasks := func(yield func(task.Task, error) bool) {
+		for _, text := range texts {
+			if !yield(task.Task{Text: text, File: filepath.Join(r.dir, text)}, nil) {
+				return
+			}
+		}
+	}
+	for t := range rec.Tasks(r.t.Context(), tasks) {
+		t.Timeout = 7 // a limit that is put in later changes no key
+		res, ok := rec.Known(r.t.Context(), index, t)
+		if !ok {
+			ran = append(ran, t.Text)
+			job := task.Job{Task: t, ExecutionID: rec.cfg.NewID(), BatchID: rec.batch.ID, Index: index, Depth: 1}
+			res = end(t)
+			if rec.Keeps() {
+				require.NoError(r.t, rec.Claim(job))
+				require.NoError(r.t, rec.Finish(job, res))
+			}
+		}
+		res.Index = index
+		rec.Done(res)
+		results = append(results, res)
+		index++
+	}
+	require.NoError(r.t, rec.Close())
+	if rec.Keeps() {
+		require.NoError(r.t, rec.cfg.Ledger.Close())
+	}
+	return ran, results
+}
+
+// ends answers with the text, and fails for "bad".
+func ends(t task.Task) task.Result {
+	r := t.Ended(task.Completed, "")
+	if t.Text == "bad" {
+		r = t.Ended(task.Failed, "it is bad")
+	}
+	r.Output, r.Attempts, r.Reads = "of "+t.Text, 1, []task.Read{}
+	return r
+}
+
+func statuses(results []task.Result) (s []task.Status) {
+	for _, r := range results {
+		s = append(s, r.Status)
+	}
+	return s
+}
+
+func TestResume(t *testing.T) {
+	r := newRoom(t)
+	ran, _ := r.play(r.record(false), Batch{}, ends, "a", "a", "bad", "b")
+	assert.Equal(t, []string{"a", "a", "bad", "b"}, ran)
+
+	// By content and not by position, equal ones by their number.
+	ran, results := r.play(r.record(false), Batch{Resume: true}, ends, "b", "new", "a", "bad", "a", "a")
+	assert.Equal(t, []string{"new", "a"}, ran)
+	assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Completed, task.Failed, task.Completed, task.Completed}, statuses(results))
+	assert.Equal(t, "of b", results[0].Output)
+
+	ran, _ = r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "a", "bad", "b")
+	assert.Equal(t, []string{"bad"}, ran)
+
+	// What was only stopped has no end.
+	stopped := func(t task.Task) task.Result { return t.Ended(task.Cancelled, "") }
+	r.play(r.record(false), Batch{}, stopped, "c")
+	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "c")
+	assert.Equal(t, []string{"c"}, ran)
+
+	// The content of the file that a task was made of counts.
+	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "f"), []byte("one"), 0o600))
+	r.play(r.record(false), Batch{}, ends, "f")
+	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "f")
+	assert.Empty(t, ran)
+	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "f"), []byte("two"), 0o600))
+	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "f")
+	assert.Equal(t, []string{"f"}, ran)
+}
+
+func TestResumeOfNothing(t *testing.T) {
+	r := newRoom(t)
+	_, err := r.record(false).Open(Batch{Resume: true})
+	require.ErrorIs(t, err, ErrUnknown)
+	assert.ErrorContains(t, err, "no batch of this directory is in the ledger")
+	_, err = r.record(true).Open(Batch{Resume: true})
+	require.ErrorIs(t, err, ErrUnknown)
+	assert.ErrorContains(t, err, "\nhint: name the log of the batch with --joblog")
+}
+
+// Two do not work on one batch.
+func TestResumeOfABatchAtWork(t *testing.T) {
+	r := newRoom(t)
+	first := r.record(false)
+	id, err := first.Open(Batch{Count: 1})
+	require.NoError(t, err)
+	_, err = r.record(false).Open(Batch{Resume: true})
+	assert.ErrorContains(t, err, "another qq is at work on batch "+id)
+	require.NoError(t, first.cfg.Ledger.Close())
+	_, err = r.record(false).Open(Batch{Resume: true})
+	assert.NoError(t, err)
+}
+
+// With nothing but the log it is known how a task ended, and a failure stays one.
+func TestResumeFromLog(t *testing.T) {
+	r := newRoom(t)
+	log := filepath.Join(t.TempDir(), "log")
+	r.play(r.record(true), Batch{Log: log}, ends, "a", "bad", "b")
+
+	rec := r.record(true)
+	ran, results := r.play(rec, Batch{Log: log, Resume: true}, ends, "bad", "a", "new", "a")
+	assert.Equal(t, []string{"new", "a"}, ran)
+	assert.Equal(t, []task.Status{task.Failed, task.Completed, task.Completed, task.Completed}, statuses(results))
+	assert.True(t, rec.Forgets())
+	assert.Equal(t, []bool{true, true, false, false}, []bool{results[0].Forgotten, results[1].Forgotten, results[2].Forgotten, results[3].Forgotten})
+	assert.NotZero(t, results[0].ExitCode)
+
+	ran, _ = r.play(r.record(true), Batch{Log: log, Resume: true, Failed: true}, ends, "bad", "a", "new")
+	assert.Equal(t, []string{"bad"}, ran)
+}
+
+// A line that a crash kept out of the log is written when the batch goes on.
+func TestLogIsCompleted(t *testing.T) {
+	r := newRoom(t)
+	log := filepath.Join(t.TempDir(), "log")
+	r.play(r.record(false), Batch{Log: log}, ends, "a", "b")
+	text, err := os.ReadFile(log)
+	require.NoError(t, err)
+	lost := text[:len(text)-len("x\n")-len("b")] // of the last line
+	require.NoError(t, os.WriteFile(log, lost[:1+lastLine(lost)], 0o600))
+
+	r.play(r.record(false), Batch{Log: log, Resume: true}, ends, "a", "b")
+	var seqs []int
+	for e, err := range joblog.Read(log) {
+		require.NoError(t, err)
+		seqs = append(seqs, e.Seq)
+	}
+	assert.Equal(t, []int{1, 2}, seqs)
+}
+
+// lastLine is where the last whole line of text ends.
+func lastLine(text []byte) int {
+	for i := len(text) - 1; i >= 0; i-- {
+		if text[i] == '\n' {
+			return i
+		}
+	}
+	return -1
+}
+
+func TestCache(t *testing.T) {
+	r := newRoom(t)
+	r.play(r.record(false), Batch{Cache: true}, ends, "a", "bad")
+	ran, results := r.play(r.record(false), Batch{Cache: true}, ends, "a", "bad", "a")
+	assert.Equal(t, []string{"bad"}, ran)
+	assert.True(t, results[0].Cached && results[2].Cached)
+	assert.Equal(t, "of a", results[2].Output)
+
+	// They are results of that batch: it goes on without the cache.
+	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "a", "bad", "a")
+	assert.Empty(t, ran)
+}
+
+// What is no regular file is not read: a pipe would never end.
+func TestContentOf(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	for _, name := range []string{"", dir, pipe, filepath.Join(dir, "missing"), "/dev/zero"} {
+		assert.Empty(t, contentOf(t.Context(), name), name)
+	}
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	assert.Len(t, contentOf(t.Context(), file), 64)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.Empty(t, contentOf(ended, file))
+}
+
+func TestMissingOutput(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "out")
+	res := task.Result{OutputFile: file}
+	missing(&res)
+	assert.Empty(t, res.OutputFile)
+	assert.Len(t, res.Warnings, 1)
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	res = task.Result{OutputFile: file}
+	missing(&res)
+	assert.Equal(t, file, res.OutputFile)
+	assert.Empty(t, res.Warnings)
+}
