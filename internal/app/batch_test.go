@@ -112,7 +112,7 @@ func TestBatchSaysWhy(t *testing.T) {
 	w.set("QQ_RECURSION_DEPTH=2")
 	e = w.run("batch", "tasks.txt", "--no-bar")
 	assert.Equal(t, 4, e.code)
-	assert.Contains(t, e.errors, "qq: task 3 (limit): Error: Maximum recursion depth (3) exceeded\n")
+	assert.Contains(t, e.errors, "qq: task 1 (limit): Error: Maximum recursion depth (3) exceeded\nqq: 3 limit")
 }
 
 // cutLast is text without its last line.
