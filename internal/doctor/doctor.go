@@ -9,11 +9,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"qq/internal/config"
 	"qq/internal/engine"
+	"qq/internal/ledger"
 	"qq/internal/ollama"
 	"qq/internal/proc"
 	"qq/internal/sandbox"
@@ -52,7 +55,7 @@ func Examine(ctx context.Context, p Patient) []Finding {
 		checkSearch(p.Settings, p.Getenv),
 		checkFolder("home", p.Settings.Home, "set QQ_HOME to a folder that you may write to"),
 		checkFolder("logs", p.Settings.LogDir, "set QQ_LOG_DIR to a folder that you may write to"),
-		checkSessions(p.Sessions), checkAgents(p.Agents),
+		checkSessions(p.Sessions), checkLedger(p.Settings.Home), checkAgents(p.Agents),
 	)
 }
 
@@ -166,6 +169,26 @@ func checkFolder(what, dir, fix string) Finding {
 		return Finding{what, "bad", err.Error(), "free some disk space"}
 	}
 	return Finding{what, "ok", dir, ""}
+}
+
+// checkLedger opens the ledger, as the next batch would. None is made for the look.
+func checkLedger(home string) Finding {
+	info, err := os.Stat(ledger.Path(home))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Finding{"ledger", "ok", "none yet", ""}
+	}
+	if err != nil {
+		return bad("ledger", err)
+	}
+	led, err := ledger.Open(home, ledger.Options{Wait: 2 * time.Second})
+	if err != nil {
+		return bad("ledger", err)
+	}
+	live, err := led.List(ledger.Filter{Live: true})
+	if err = errors.Join(err, led.Close()); err != nil {
+		return bad("ledger", err)
+	}
+	return Finding{"ledger", "ok", fmt.Sprintf("%s, %d KiB, %d runs at work", ledger.Path(home), info.Size()>>10, len(live)), ""}
 }
 
 func checkSessions(store *session.Store) Finding {
