@@ -315,7 +315,7 @@ func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
 
 // dryRun says what would be run.
 func (one *oneRun) dryRun(e *engine.Engine, agent agents.Agent, m engine.Model) error {
-	plan, err := e.Plan(m, cmp.Or(one.o.system, agent.Prompt), one.task)
+	plan, err := e.Outline(engine.Run{Agent: agent, Model: m, System: one.o.system, Schema: one.o.schema}, one.task)
 	if err != nil {
 		return err
 	}

@@ -339,7 +339,7 @@ func (s Setting) parse(c *Config, value string) (string, error) {
 		if err != nil {
 			return value, fmt.Errorf("it is no whole number")
 		}
-		if n < s.Min || n > maxCount {
+		if n < s.Min || n > s.most() {
 			return value, fmt.Errorf("it is out of range")
 		}
 		*field = n

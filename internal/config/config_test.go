@@ -35,6 +35,28 @@ func (p place) load(flags map[string]string, env ...string) (Config, error) {
 	return Load(Input{Flags: flags, Environ: append([]string{"HOME=" + p.home}, env...), Dir: p.dir})
 }
 
+// A checkout does not decide about the record and the money of its user, and may
+// say how often something is tried within reason.
+func TestWhatACheckoutMayNotSay(t *testing.T) {
+	p := newPlace(t)
+	p.write(userEnv, "QQ_KEEP_RUNS=90\nQQ_MAX_TOKENS=1000\nQQ_RETRIES=1\nQQ_IDLE_TIMEOUT=60\n")
+	p.write("work/.env", "QQ_KEEP_RUNS=1\nQQ_MAX_TOKENS=0\nQQ_RETRIES=7\nQQ_IDLE_TIMEOUT=20\n")
+	c, err := p.load(nil)
+	require.NoError(t, err)
+	assert.Equal(t, []any{90, 1000, 7, 20 * time.Second}, []any{c.KeepRuns, c.MaxTokens, c.Retries, c.IdleTimeout})
+	assert.Equal(t, []string{
+		"QQ_MAX_TOKENS in .env is ignored: a working directory may not set it; use the environment or a flag",
+		"QQ_KEEP_RUNS in .env is ignored: a working directory may not set it; use the environment or a flag",
+	}, c.Warnings)
+	p.write("work/.env", "QQ_RETRIES=999999\n")
+	_, err = p.load(nil)
+	assert.EqualError(t, err, "QQ_RETRIES (.env) is \"999999\": it is out of range\nhint: accepted is a whole number from 0 to 100")
+	p.write("work/.env", "QQ_RETRIES=100\n")
+	c, err = p.load(nil)
+	require.NoError(t, err)
+	assert.Equal(t, 100, c.Retries)
+}
+
 const userEnv = "home/.config/qq/.env"
 
 func TestDefaults(t *testing.T) {

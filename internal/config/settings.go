@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ type Setting struct {
 	Doc     string // one line
 	Kind    Kind
 	Min     int      // the least value of a Count
+	Max     int      // the greatest; 0 is a billion
 	Values  []string // of a Choice
 	Flag    string   // the flag that overrides it, without dashes; may be empty
 	Example string   // what .env.example sets; empty leaves its line a comment
@@ -55,16 +57,16 @@ func Settings() []Setting {
 		{Name: "QQ_IDLE_TIMEOUT", Default: "300", Kind: Seconds, Flag: "idle-timeout",
 			Doc:   "seconds without any activity of a running child; waiting for the model, an approval or its own children does not count; 0 is no limit",
 			field: func(c *Config) any { return &c.IdleTimeout }},
-		{Name: "QQ_RETRIES", Default: "2", Kind: Count, Flag: "retries",
-			Doc:   "more attempts after the first, for faults that may pass",
+		{Name: "QQ_RETRIES", Default: "2", Kind: Count, Max: 100, Flag: "retries",
+			Doc:   "more attempts after the first, for faults that may pass; at most 100",
 			field: func(c *Config) any { return &c.Retries }},
-		{Name: "QQ_MAX_TOKENS", Default: "0", Kind: Count, Flag: "max-tokens",
+		{Name: "QQ_MAX_TOKENS", Default: "0", Kind: Count, Flag: "max-tokens", Guarded: true,
 			Doc:   "tokens, in and out, for the whole tree; 0 is no limit",
 			field: func(c *Config) any { return &c.MaxTokens }},
 		{Name: "QQ_SPAWN_RATE", Default: "0", Kind: Count,
 			Doc:   "children that agents may start in a minute; 0 is no limit",
 			field: func(c *Config) any { return &c.SpawnRate }},
-		{Name: "QQ_KEEP_RUNS", Default: "30", Kind: Count,
+		{Name: "QQ_KEEP_RUNS", Default: "30", Kind: Count, Guarded: true,
 			Doc:   "days that a finished run stays in the ledger; 0 keeps it for ever",
 			field: func(c *Config) any { return &c.KeepRuns }},
 		{Name: "QQ_MAX_PARALLEL", Default: "5", Kind: Count, Min: 1, Flag: "jobs",
@@ -124,7 +126,7 @@ func (s Setting) Accepts() string {
 	case Seconds:
 		return "seconds such as 300 or 0.5, or a duration such as 90s or 5m; 0 is no limit"
 	case Count:
-		return fmt.Sprintf("a whole number from %d to %d", s.Min, maxCount)
+		return fmt.Sprintf("a whole number from %d to %d", s.Min, s.most())
 	case Model:
 		return "auto, extract or ollama:NAME"
 	case Host:
@@ -140,6 +142,9 @@ func (s Setting) Accepts() string {
 	}
 	return "one word"
 }
+
+// most is the greatest value of a Count.
+func (s Setting) most() int { return cmp.Or(s.Max, maxCount) }
 
 // MarkdownTable renders the settings for the README.
 func MarkdownTable() string {

@@ -45,9 +45,12 @@ func behind(job task.Job) func(time.Duration) {
 }
 
 // admit lets a request of the child at work on job pass.
-func (e *Engine) admit(ctx context.Context, job task.Job, model string) (llm.Permit, error) {
+func (e *Engine) admit(ctx context.Context, job task.Job, ask childproc.Enter) (llm.Permit, error) {
 	e.several.Store(true)
-	return e.gate.EnterFor(ctx, model, behind(job))
+	if ask.Again {
+		return e.gate.EnterAgainFor(ctx, ask.Model, behind(job))
+	}
+	return e.gate.EnterFor(ctx, ask.Model, behind(job))
 }
 
 // first is a permit for the first request of a child, when one is free: then the

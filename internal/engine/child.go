@@ -19,13 +19,17 @@ import (
 	"qq/internal/toolbox/delegation"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
+	"qq/pkg/dispatch"
 	"qq/pkg/event"
 	"qq/pkg/runner"
 	"qq/pkg/task"
+	"qq/pkg/upstream"
 )
 
 // orphanGrace is what a child gets to end by itself when its root is gone.
 const orphanGrace = 20 * time.Millisecond
+
+var _ upstream.Patient = (*childproc.Conn)(nil)
 
 // Child is what a child process needs of its program.
 type Child struct {
@@ -100,7 +104,8 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 	if start.CanDelegate {
 		w.delegator = tree
 		w.roster = func() []delegation.AgentInfo { return roster(c.Agents(dir)) }
-		w.summaries = summaries(tree.Delegate, w.setup.Model.String())
+		w.summaries, w.maxParts = summaries(tree.Delegate, w.setup.Model.String()), dispatch.MaxParts
+		w.lookup = func(name string) (agents.Agent, error) { return c.Agents(dir).Lookup(name) }
 	}
 	if start.Events {
 		w.event, w.live = conn.Emit, &tokenEvents{emit: conn.Emit}

@@ -141,8 +141,9 @@ func (m *models) known(name string) (Model, bool) {
 	return *found, true
 }
 
-// lasting is find, again and again while what is wrong may pass. A server that is
-// not there is no fault for [Auto], which does without one.
+// lasting is find, again and again while what is wrong may pass. For [Auto] it is
+// no fault that there is no server or no model: it does without, for the whole run.
+// That the server is busy is one.
 func (m *models) lasting(ctx context.Context, name string) (found Model, err error) {
 	err = upstream.Repeat(ctx, upstream.Policy{Retries: m.retries}, func(ctx context.Context) error {
 		found, err = m.find(ctx, name)
@@ -161,7 +162,7 @@ func (m *models) find(ctx context.Context, name string) (Model, error) {
 	}
 	defer client.Close()
 	found, err := Ask(ctx, client, name)
-	if e, ok := errors.AsType[*llm.Error](err); ok && name == Auto {
+	if e, ok := errors.AsType[*llm.Error](err); ok && name == Auto && !failing(e) {
 		m.note("%s: using the built-in extractive model (summaries, key points, keywords, outlines)", e.Problem)
 		return Model{Kind: Extract}, nil
 	}
@@ -172,6 +173,12 @@ func (m *models) find(ctx context.Context, name string) (Model, error) {
 		m.note("model %s cannot call tools: agents work without them", found.Name)
 	}
 	return Model{Kind: kindOllama, Host: m.host, Ollama: found}, nil
+}
+
+// failing reports whether e is that of a server which is there, and may answer
+// soon.
+func failing(e *llm.Error) bool {
+	return e.Kind == llm.Server || e.Passing() && e.Kind != llm.Unreachable
 }
 
 // Ask asks the server about the model of that name, "ollama:NAME" or the NAME

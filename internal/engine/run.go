@@ -69,7 +69,11 @@ func (e *Engine) work(ctx context.Context, r Run, t task.Task) (Outcome, error) 
 		},
 		system: r.System, schema: r.Schema, maxTurns: r.MaxTurns, history: r.History, record: r.Record, live: r.Live,
 		ask: place.Approve, inbox: place.Messages,
-		admission: e.gate, retries: set.Retries, repeated: e.repeated(r), idle: set.IdleTimeout, note: e.cfg.Note,
+		admission: e.gate, retries: set.Retries, repeated: e.repeated(r), note: e.cfg.Note, lookup: e.Agent,
+	}
+	if idle := e.Idle(task.Job{Task: t}); idle > 0 {
+		w.watch = &watch{gate: e.gate, idle: idle}
+		w.admission = w.watch
 	}
 	confined := func(c proc.Command) proc.Command { return c }
 	if w.limits.confined {

@@ -12,6 +12,7 @@ import (
 	"qq/internal/config"
 	"qq/internal/history"
 	"qq/internal/toolbox/files"
+	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/runner"
@@ -39,14 +40,16 @@ type work struct {
 	live       Live // nil where nobody looks on
 
 	admission llm.Admission // lets requests to the model server pass
+	watch     *watch        // over requests; nil where somebody else watches
 	retries   int           // of one request
 	repeated  func(n int, wait time.Duration, err error)
-	idle      time.Duration                   // after which a request is given up; 0 is never
 	grace     func(cause error) time.Duration // for a last word; nil is none
 	effects   func()
 	reads     *history.Reads // nil where nobody asks for them
 	// summaries has the parts of a long document summarised; nil where nobody can.
 	summaries func(context.Context, []task.Task) []task.Result
+	maxParts  int // that it may have summarised; 0 is any number
+	lookup    func(name string) (agents.Agent, error)
 	note      func(format string, args ...any) // says something to a person
 
 	ask     func(context.Context, tool.Intent) tool.Decision // a person, about a call
@@ -69,23 +72,17 @@ func (w work) do(ctx context.Context, text string) (Outcome, error) {
 		return Outcome{}, err
 	}
 	defer done()
-	backend := w.enduring(plain)
-	if w.root, err = os.OpenRoot(w.at()); err != nil {
-		return Outcome{}, &config.Error{
-			Problem: fmt.Sprintf("open the working directory: %v", err),
-			Hint:    "run qq in a directory that exists, or name one with -C",
-		}
+	backend := w.enduring(plain, w.retries)
+	if w.root, err = openDir(w.at()); err != nil {
+		return Outcome{}, err
 	}
 	defer w.root.Close()
 	schema := w.schema
 	if len(schema) == 0 {
 		schema = w.agent.Schema
 	}
-	var k kit
 	space := files.Open(w.root, files.Options{})
-	if w.setup.Model.tools() {
-		k = w.kit(space)
-	}
+	k := w.equipped(space)
 	cfg := runner.Config{
 		Backend: backend, Tools: k.offered, Schema: schema, Record: w.record, Event: w.event,
 		MaxTurns: cmp.Or(w.maxTurns, w.agent.MaxTurns, defaultTurns),
@@ -94,43 +91,68 @@ func (w work) do(ctx context.Context, text string) (Outcome, error) {
 	if w.references {
 		cfg.References = space.Lines
 	}
-	if !w.limits.readOnly {
-		cfg.Effects = w.effects
-	}
+	cfg.Effects = w.effects // also of one that may only read: its commands have the network
 	if w.reads != nil {
 		cfg.Ran = w.reads.Ran
 	}
 	if w.grace != nil {
-		cfg.Farewell, cfg.Grace = plain, w.grace
+		cfg.Farewell, cfg.Grace = w.enduring(plain, 0), w.grace
 	}
 	if w.live != nil {
 		cfg.Chunk, cfg.TurnEnd = w.live.Chunk, w.live.TurnEnd
 	}
 	written, used := w.written(ctx, backend, text)
-	cfg.System = w.prompt(written, k.offered)
-	text, joined, err := w.fitted(ctx, cfg, text)
+	own := w.request(written, k.offered)
+	cfg.System = own.System
+	var out Outcome
+	fit, err := w.fitted(ctx, own, space, text)
 	if err != nil {
-		return unfitted(ctx, err), nil
+		out = unfitted(ctx, err)
+	} else {
+		out = Outcome{Outcome: runner.Run(ctx, cfg, w.history, fit.text), Reads: w.reads.All()}
 	}
-	out := Outcome{Outcome: runner.Run(ctx, cfg, w.history, text), Reads: w.reads.All()}
+	if fit.cut {
+		out.Reads = nil // what the summaries rest on is not known
+	}
 	out.Usage = out.Usage.Add(used)
-	out.Warnings = append(joined, out.Warnings...)
+	out.Warnings = append(fit.warnings, out.Warnings...)
 	if r, ok := backend.(*upstream.Backend); ok {
 		out.Repeats = r.Repeats()
 	}
 	return out, nil
 }
 
+// openDir opens the working directory of an agent.
+func openDir(dir string) (*os.Root, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, &config.Error{
+			Problem: fmt.Sprintf("open the working directory: %v", err),
+			Hint:    "run qq in a directory that exists, or name one with -C",
+		}
+	}
+	return root, nil
+}
+
+// equipped are the tools; none for a model that cannot call any.
+func (w work) equipped(space *files.Workspace) kit {
+	if !w.setup.Model.tools() {
+		return kit{}
+	}
+	return w.kit(space)
+}
+
 // enduring is a backend that waits its turn at the server of the model, and
-// survives what may pass. A model that is built in needs none of that.
-func (w work) enduring(plain llm.Backend) llm.Backend {
+// survives what may pass so many times. A model that is built in needs none of
+// that.
+func (w work) enduring(plain llm.Backend, retries int) llm.Backend {
 	if w.setup.Model.Kind != kindOllama {
 		return plain
 	}
-	if w.idle > 0 {
-		plain = watched{plain, w.idle}
+	if w.watch != nil {
+		plain = watched{plain, w.watch}
 	}
-	return upstream.Retrying(plain, w.setup.Model.Ollama.Name, w.admission, upstream.Policy{Retries: w.retries, Repeated: w.repeated})
+	return upstream.Retrying(plain, w.setup.Model.Ollama.Name, w.admission, upstream.Policy{Retries: retries, Repeated: w.repeated})
 }
 
 // at is the path by which the working directory is opened: a child holds on to

@@ -6,6 +6,9 @@
 // fits; map is the level at which each part becomes a summary; reduce is a level
 // at which groups of neighbouring summaries become one each.
 //
+// The summaries come from another agent than the answer: it has a room of its own,
+// and the parts are cut for the smaller of the two.
+//
 // Flow: [NewPlan] cuts the text and says what will be done, which is what a dry
 // run shows. [Plan.Run] does it: it makes the tasks of a level, has the caller run
 // them, checks every result, joins the summaries in order, and goes on to the
@@ -44,12 +47,16 @@ type Job struct {
 	// Room is how many tokens the text of a task and its context may have together
 	// in one call: the context of the model without system prompt, tools and answer.
 	Room int
+	// PartRoom is the same for the summarizer, whose prompt and tools are others; 0 is
+	// as Room.
+	PartRoom int
 	// Summary is how many tokens one summary shall have; 0 chooses. More than a
 	// quarter of the room for a part is never asked for.
 	Summary int
 	// Tokens estimates how many tokens a text has.
 	Tokens func(text string) int
-	// Summarize runs tasks as children and returns their results in input order.
+	// Summarize runs tasks as children and returns their results in input order. It
+	// may leave out the last ones when one before them failed.
 	Summarize func(ctx context.Context, tasks []task.Task) []task.Result
 }
 

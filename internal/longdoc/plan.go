@@ -50,9 +50,13 @@ func NewPlan(j Job) (*Plan, error) {
 	// The number of words in the prompt counts among its tokens, so the longest
 	// stands for it until it is known.
 	p.prompts = prompts{request: j.Request, words: 99_999}
-	p.room = j.Room - p.prompts.around(j.Tokens)
+	room := j.Room
+	if j.PartRoom > 0 {
+		room = min(room, j.PartRoom)
+	}
+	p.room = room - p.prompts.around(j.Tokens)
 	if p.room < leastRoom {
-		return nil, p.tooSmall()
+		return nil, p.tooSmall(room)
 	}
 	p.Parts = Cut(j.Text, p.room, j.Tokens)
 	for _, part := range p.Parts {
@@ -67,14 +71,15 @@ func NewPlan(j Job) (*Plan, error) {
 	return p, nil
 }
 
-func (p *Plan) tooSmall() error {
+// tooSmall says why room is not enough for one part.
+func (p *Plan) tooSmall(room int) error {
 	request := p.job.Tokens(p.job.Request)
-	if request > p.job.Room/2 {
+	if request > room/2 {
 		return fmt.Errorf("the request itself does not fit: it has about %s tokens, and the model has room for %s, of which the text needs some\n"+
-			"hint: give the long part as the document and a short request about it, or use a model with a larger context", group(request), group(max(p.job.Room, 0)))
+			"hint: give the long part as the document and a short request about it, or use a model with a larger context", group(request), group(max(room, 0)))
 	}
 	return fmt.Errorf("the document does not fit, and cannot be cut: the model has room for %s tokens, and the instructions for one part leave %s of them\n"+
-		"hint: use a model with a larger context", group(max(p.job.Room, 0)), group(max(p.room, 0)))
+		"hint: use a model with a larger context", group(max(room, 0)), group(max(p.room, 0)))
 }
 
 // summary is how long summaries shall be: as long as all of them fit into the

@@ -3,6 +3,7 @@ package longdoc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"qq/pkg/llm"
@@ -29,6 +30,26 @@ type FailedError struct {
 	Of     int           // how many tasks the level has
 	What   []string      // what was to be summarised, for each that failed
 	Failed []task.Result // and how that ended
+	Left   int           // how many were not begun for that
+}
+
+// Status is how the work on the document ended: as those that failed, if they
+// agree, or as the one that no other attempt would help before something is done
+// about it.
+func (e *FailedError) Status() task.Status {
+	has := func(s task.Status) bool {
+		return slices.ContainsFunc(e.Failed, func(r task.Result) bool { return r.Status == s })
+	}
+	first := e.Failed[0].Status
+	switch {
+	case !slices.ContainsFunc(e.Failed, func(r task.Result) bool { return r.Status != first }):
+		return first
+	case has(task.Limit):
+		return task.Limit
+	case has(task.Unavailable):
+		return task.Unavailable
+	}
+	return task.Failed
 }
 
 func (e *FailedError) Error() string {
@@ -49,6 +70,9 @@ func (e *FailedError) Error() string {
 		} else {
 			b.WriteString(e.why(i))
 		}
+	}
+	if e.Left > 0 {
+		fmt.Fprintf(&b, "; %s not begun", group(e.Left))
 	}
 	b.WriteString("\nhint: without them a part of the document would be missing, so there is no answer; run it again")
 	return b.String()
@@ -150,11 +174,12 @@ func (p *Plan) reduceTasks(level int, entries []entry) (tasks []task.Task, place
 // level runs the tasks of one level and checks every result.
 func (p *Plan) level(ctx context.Context, tasks []task.Task, places []place, out *Joined) ([]entry, error) {
 	results := p.job.Summarize(ctx, tasks)
-	if len(results) != len(tasks) {
+	stopped := len(results) < len(tasks) && slices.ContainsFunc(results, func(r task.Result) bool { return !r.Success })
+	if len(results) != len(tasks) && !stopped {
 		return nil, fmt.Errorf("summarise the document: %s came back for %s", count(len(results), "result"), count(len(tasks), "task"))
 	}
 	out.Levels++
-	failed := &FailedError{Of: len(tasks)}
+	failed := &FailedError{Of: len(tasks), Left: len(tasks) - len(results)}
 	entries := make([]entry, len(tasks))
 	for i, r := range results {
 		name := places[i].parts() + " (" + places[i].lines() + ")"

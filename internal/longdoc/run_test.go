@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -338,4 +339,74 @@ func TestWider(t *testing.T) {
 		assert.Equal(t, c[2], wider(c[0], c[1]))
 	}
 	assert.Equal(t, maxTitle, utf8.RuneCountInString(wider(strings.Repeat("字", 100), strings.Repeat("词", 100))))
+}
+
+// The parts are cut for who summarises them, the summaries for who answers.
+func TestRunInTwoRooms(t *testing.T) {
+	for _, c := range []struct{ room, part, smaller int }{{1200, 700, 700}, {700, 1200, 700}, {1200, 0, 1200}} {
+		kids := &children{answer: head(20)}
+		j := job(document(60), kids)
+		j.Room, j.PartRoom = c.room, c.part
+		out, err := Run(t.Context(), j)
+		require.NoError(t, err)
+		largest := 0
+		for _, level := range kids.levels {
+			for _, one := range level {
+				largest = max(largest, quarter(llm.WithContext(one.Text, one.Context)))
+			}
+		}
+		assert.LessOrEqual(t, largest, c.smaller)
+		assert.Greater(t, largest, c.smaller*3/4, "not smaller than it must be")
+		assert.LessOrEqual(t, quarter(llm.WithContext(j.Request, out.Text)), c.room)
+	}
+	j := job(document(60), &children{})
+	j.PartRoom = 100
+	_, err := NewPlan(j)
+	assert.ErrorContains(t, err, "the model has room for 100 tokens")
+}
+
+// Whoever runs the tasks may stop at the first that failed; what it left out is no
+// summary.
+func TestRunStops(t *testing.T) {
+	stopsAt := func(i int, s task.Status) func(context.Context, []task.Task) []task.Result {
+		return func(_ context.Context, tasks []task.Task) (results []task.Result) {
+			for _, t := range tasks[:i+1] {
+				results = append(results, done(t, "x"))
+			}
+			results[i].End(s, "as told")
+			return results
+		}
+	}
+	j := job(document(9), nil)
+	j.Summarize = stopsAt(1, task.Limit)
+	out, err := Run(t.Context(), j)
+	var failed *FailedError
+	require.ErrorAs(t, err, &failed)
+	assert.Equal(t, task.Limit, failed.Status())
+	assert.Contains(t, err.Error(), "summarise the document: 1 of 3 summaries failed: part 2 of 3 (lines 187-372): as told; 1 not begun\nhint: ")
+	assert.Equal(t, 200, out.Usage.InputTokens)
+	assert.Empty(t, out.Text)
+
+	j.Summarize = stopsAt(1, task.Completed)
+	_, err = Run(t.Context(), j)
+	assert.EqualError(t, err, "summarise the document: 2 results came back for 3 tasks")
+}
+
+// The status of a failure does not depend on which part comes first.
+func TestFailedStatus(t *testing.T) {
+	for want, all := range map[task.Status][]task.Status{
+		task.Empty:       {task.Empty, task.Empty},
+		task.Limit:       {task.Empty, task.Unavailable, task.Limit},
+		task.Unavailable: {task.Timeout, task.Unavailable},
+		task.Failed:      {task.Timeout, task.Empty},
+	} {
+		for range 2 {
+			e := &FailedError{}
+			for _, s := range all {
+				e.Failed = append(e.Failed, task.Task{}.Ended(s, ""))
+			}
+			assert.Equal(t, want, e.Status(), all)
+			slices.Reverse(all)
+		}
+	}
 }

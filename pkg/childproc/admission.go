@@ -22,13 +22,23 @@ type permit struct {
 
 // Enter implements [llm.Admission]: the root decides.
 func (c *Conn) Enter(ctx context.Context, model string) (llm.Permit, error) {
+	return c.enter(ctx, Enter{Model: model})
+}
+
+// EnterAgain is Enter for whom the circuit breaker has refused: the root decides,
+// and may keep it waiting.
+func (c *Conn) EnterAgain(ctx context.Context, model string) (llm.Permit, error) {
+	return c.enter(ctx, Enter{Model: model, Again: true})
+}
+
+func (c *Conn) enter(ctx context.Context, in Enter) (llm.Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	if c.granted.CompareAndSwap(true, false) {
 		return c.admitted(0), nil
 	}
-	_, a, err := c.ask(ctx, Ask{Enter: &Enter{Model: model}})
+	_, a, err := c.ask(ctx, Ask{Enter: &in})
 	if a.ID != 0 && ctx.Err() != nil && err != nil { // it may be granted at this moment
 		c.leave(a.ID, llm.Report{Cancelled: true})
 	}
@@ -36,7 +46,7 @@ func (c *Conn) Enter(ctx context.Context, model string) (llm.Permit, error) {
 	case err != nil:
 		return nil, err
 	case a.Fault != nil:
-		return nil, &llm.Error{Kind: a.Fault.Kind, Problem: a.Fault.Problem, Hint: a.Fault.Hint}
+		return nil, &llm.Error{Kind: a.Fault.Kind, Problem: a.Fault.Problem, Hint: a.Fault.Hint, RetryAfter: time.Duration(a.Fault.RetryAfterMS) * time.Millisecond}
 	}
 	return c.admitted(a.ID), nil
 }
@@ -63,6 +73,13 @@ func (p *permit) Leave(r llm.Report) {
 
 func (c *Conn) leave(id int64, r llm.Report) {
 	_ = c.send(Frame{Type: TypeLeave, Leave: &Leave{ID: id, Report: r}})
+}
+
+// giveBack returns the permit that came with the start frame, if it was not used.
+func (c *Conn) giveBack() {
+	if c.granted.CompareAndSwap(true, false) {
+		c.leave(0, llm.Report{Cancelled: true})
+	}
 }
 
 // Active implements [llm.Permit]. It is as cheap as that of Conn, and says the

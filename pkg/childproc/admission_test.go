@@ -18,6 +18,7 @@ import (
 
 	"qq/pkg/llm"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // started shakes hands with a root that says s.
@@ -88,6 +89,24 @@ func TestConnEnter(t *testing.T) {
 	assert.Equal(t, entered{err: ErrRootGone}, <-got)
 	assert.Empty(t, w.permits)
 	assert.Empty(t, w.heard())
+}
+
+// When there is a use in asking again, the root is asked for that and says when.
+func TestConnEnterAgain(t *testing.T) {
+	w := newWire(t)
+	ctx := w.listening()
+	got := entering(w, ctx)
+	w.say(Frame{Type: TypeAnswer, Answer: &Answer{ID: w.hear().Ask.ID, Last: true, Fault: &Fault{Kind: llm.Open, Problem: "p", RetryAfterMS: 1500}}})
+	assert.Equal(t, entered{err: &llm.Error{Kind: llm.Open, Problem: "p", RetryAfter: 1500 * time.Millisecond}}, <-got)
+	again := make(chan entered, 1)
+	go func() {
+		p, err := w.EnterAgain(ctx, "m")
+		again <- entered{p, err}
+	}()
+	f := w.hear()
+	assert.Equal(t, &Enter{Model: "m", Again: true}, f.Ask.Enter)
+	w.last(f.Ask.ID)
+	assert.NoError(t, (<-again).err)
 }
 
 // Whoever gives up says so, as the permit may be on its way.
@@ -338,4 +357,26 @@ func BenchmarkActive(b *testing.B) {
 			p.Active()
 		}
 	})
+}
+
+// The permit of the start frame goes back before a question that may take long.
+func TestConnGivesItsPermitBack(t *testing.T) {
+	for what, ask := range map[string]func(c *Conn, ctx context.Context){
+		"delegate": func(c *Conn, ctx context.Context) { c.Delegate(ctx, []task.Task{{Text: "x"}}) },
+		"spawn":    func(c *Conn, ctx context.Context) { c.Spawn(ctx, task.Task{Text: "x"}) },
+		"wait":     func(c *Conn, ctx context.Context) { c.Wait(ctx, nil, 0) },
+		"approve":  func(c *Conn, ctx context.Context) { c.Approve(ctx, tool.Intent{}) },
+	} {
+		w := newWire(t)
+		w.started(Start{Permit: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // nobody answers
+		ask(w.Conn, ctx)
+		ask(w.Conn, ctx)
+		said := w.heard()
+		require.Len(t, said, 3, what)
+		assert.Equal(t, &Leave{Report: llm.Report{Cancelled: true}}, said[0].Leave, what)
+		assert.Equal(t, TypeAsk, said[1].Type, what)
+		assert.Equal(t, TypeAsk, said[2].Type, "%s: once", what)
+	}
 }

@@ -18,6 +18,9 @@ func (c *child) take(ctx context.Context, ask Ask) error {
 	if c.asking.Add(1) > maxAsking {
 		return fmt.Errorf("%w: over %d questions at once", ErrFrameBroken, maxAsking)
 	}
+	if ask.waits() { // an honest child has given it back
+		c.permits.reclaim()
+	}
 	do := func() { c.answer(ctx, ask) }
 	if ask.Enter != nil && c.cfg.Admit != nil {
 		h, err := c.permits.claim(ctx, ask.ID)

@@ -67,6 +67,9 @@ func (c *Conn) ask(ctx context.Context, a Ask) ([]task.Result, Answer, error) {
 	if gone {
 		return nil, Answer{}, ErrRootGone
 	}
+	if a.waits() {
+		c.giveBack()
+	}
 	switch err := c.send(Frame{Type: TypeAsk, Ask: &a}); {
 	case errors.Is(err, ErrFrameTooLong):
 		return nil, Answer{}, err

@@ -26,6 +26,7 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // The test binary plays the children: a process with control pipes does what
@@ -196,15 +197,52 @@ var roles = map[string]role{
 		}
 		return answer(c, b.String())
 	},
-	// Has two permits and waits for a third.
-	"greedy": func(c *Conn, _ string) int {
+	// Sends a request that is never answered.
+	"holder": func(c *Conn, _ string) int {
 		go lateListen(c, func(error) {})
-		for range 3 {
-			if _, err := c.Enter(context.Background(), "m"); err != nil {
-				return 1
-			}
+		if _, err := c.Enter(context.Background(), "m"); err != nil {
+			return 1
 		}
-		return 1
+		c.Emit(event.Event{Type: event.Token})
+		return forever()
+	},
+	// Comes again when it is refused.
+	"returner": func(c *Conn, _ string) int {
+		go lateListen(c, func(error) {})
+		_, err := c.Enter(context.Background(), "m")
+		refused, ok := errors.AsType[*llm.Error](err)
+		if !ok {
+			return 1
+		}
+		p, err := c.EnterAgain(context.Background(), "m")
+		if err != nil {
+			return 1
+		}
+		p.Leave(llm.Report{})
+		return answer(c, fmt.Sprintf("in, %v later", refused.RetryAfter))
+	},
+	// Has others do something before its first request.
+	"waiter": func(c *Conn, what string) int {
+		go lateListen(c, func(error) {})
+		ctx, work := context.Background(), task.Task{Text: "x", Agent: "echo"}
+		switch what {
+		case "delegate":
+			c.Delegate(ctx, []task.Task{work})
+		case "spawn":
+			c.Spawn(ctx, work)
+		case "wait":
+			c.Wait(ctx, nil, 0)
+		case "approve":
+			c.Approve(ctx, tool.Intent{Tool: "t"})
+		case "children":
+			c.Children(ctx)
+		}
+		p, err := c.Enter(ctx, "m")
+		if err != nil {
+			return 1
+		}
+		p.Leave(llm.Report{})
+		return answer(c, "done")
 	},
 	// When it is cancelled it sends a last request, changes a file and hands back.
 	"last-turn": func(c *Conn, _ string) int {

@@ -10,9 +10,10 @@
 // root wants, up what the child reports and asks for. When the down pipe ends,
 // the root is gone and the child ends itself.
 //
-// Requests to a model need a permit of the root, of which a child may have got
-// its first with the start frame. It gives each back with a report that the root
-// cuts to what can be; what it keeps comes back when it ends, however that is.
+// Requests to a model need a permit of the root, one at a time; a child may have
+// got its first with the start frame. It gives each back with a report that the
+// root cuts to what can be; what it keeps comes back when it ends, however that
+// is, and before others are asked to do what they may need one for.
 // Every frame of a child counts as activity, and while something happens there
 // is one now and then.
 //

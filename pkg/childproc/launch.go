@@ -47,9 +47,9 @@ type Config struct {
 	Approve func(ctx context.Context, job task.Job, in tool.Intent) tool.Decision
 	// Event takes the events of children; nil drops them.
 	Event func(event.Event)
-	// Admit waits until job may send a request for the named model, as
-	// [llm.Admission]; nil lets all pass.
-	Admit func(ctx context.Context, job task.Job, model string) (llm.Permit, error)
+	// Admit waits until job may send the request that it asks for, as [llm.Admission];
+	// nil lets all pass.
+	Admit func(ctx context.Context, job task.Job, ask Enter) (llm.Permit, error)
 	// First returns a permit for the first request of job, if there is one without
 	// waiting: it spares the child a question. It may be nil.
 	First func(job task.Job, start Start) llm.Permit

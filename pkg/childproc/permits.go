@@ -13,11 +13,14 @@ import (
 	"qq/pkg/task"
 )
 
-// permits are those of one child.
+// permits is the permit of one child, or its wait for one: it has one request
+// under way at a time. One that holds a permit and waited for another, or for
+// those who need it, would wait for itself.
 type permits struct {
 	mu   sync.Mutex
-	held map[int64]*held
-	over bool // none are granted any more
+	held map[int64]*held // that one, and waits that are being given up
+	over bool            // none are granted any more
+	kept time.Duration   // by which its reports held the requests of others back
 }
 
 // held is a permit, or the wait for one.
@@ -42,11 +45,8 @@ func (s *permits) first(p llm.Permit) bool {
 func (s *permits) claim(ctx context.Context, id int64) (*held, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held[id] != nil {
-		return nil, fmt.Errorf("%w: permit %d is asked for twice", ErrFrameBroken, id)
-	}
-	if len(s.held) >= maxPermits {
-		return nil, fmt.Errorf("%w: over %d permits at once", ErrFrameBroken, maxPermits)
+	if len(s.held) > 0 {
+		return nil, fmt.Errorf("%w: a permit is asked for while there is one already", ErrFrameBroken)
 	}
 	h := &held{id: id}
 	h.ctx, h.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -77,6 +77,10 @@ func (s *permits) leave(id int64, r llm.Report) {
 	s.mu.Lock()
 	h := s.held[id]
 	delete(s.held, id)
+	if h != nil && h.permit != nil {
+		r.RetryAfter = min(r.RetryAfter, maxKept-s.kept)
+		s.kept += r.RetryAfter
+	}
 	s.mu.Unlock()
 	if h == nil {
 		return
@@ -91,27 +95,35 @@ func (s *permits) leave(id int64, r llm.Report) {
 func (s *permits) active(ids []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, id := range ids[:min(len(ids), maxPermits)] {
-		if h := s.held[id]; h != nil && h.permit != nil {
+	for id, h := range s.held {
+		if h.permit != nil && slices.Contains(ids, id) {
 			h.permit.Active()
 		}
 	}
 }
 
-// shut ends all waiting, now and later. It returns the ids of what there is.
-func (s *permits) shut() []int64 {
+// shut ends all waiting, now and later.
+func (s *permits) shut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
 	for _, h := range s.held {
 		h.cancel()
 	}
-	return slices.Collect(maps.Keys(s.held))
 }
 
 // end gives back what the child has kept: it is gone.
 func (s *permits) end() {
-	for _, id := range s.shut() {
+	s.shut()
+	s.reclaim()
+}
+
+// reclaim gives back what the child has.
+func (s *permits) reclaim() {
+	s.mu.Lock()
+	ids := slices.Collect(maps.Keys(s.held))
+	s.mu.Unlock()
+	for _, id := range ids {
 		s.leave(id, llm.Report{Cancelled: true})
 	}
 }
@@ -125,7 +137,7 @@ func (c *child) admit(h *held, ask Ask) {
 	if queue == nil {
 		queue = func(f func()) { f() }
 	}
-	queue(func() { p, err = c.cfg.Admit(h.ctx, c.job, ask.Enter.Model) })
+	queue(func() { p, err = c.cfg.Admit(h.ctx, c.job, *ask.Enter) })
 	if err != nil {
 		p = nil
 	}
@@ -137,17 +149,23 @@ func (c *child) admit(h *held, ask Ask) {
 	}
 	reply := Answer{ID: ask.ID, Last: true}
 	if e, ok := errors.AsType[*llm.Error](err); ok {
-		reply.Fault = &Fault{e.Kind, e.Problem, e.Hint}
+		reply.Fault = &Fault{e.Kind, e.Problem, e.Hint, milliseconds(e.RetryAfter)}
 	} else if err != nil {
 		reply.Error = err.Error()
 	}
 	c.send(Frame{Type: TypeAnswer, Answer: &reply}, answerTime)
 }
 
+// milliseconds is d in whole milliseconds, and not none when it is above 0.
+func milliseconds(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
 // Bounds of what a child may report. It decides about the requests of others: a
 // child that has been talked into it shall not stop them for long.
 const (
-	maxRetryAfter = time.Hour
+	maxRetryAfter = 10 * time.Minute
+	maxKept       = 30 * time.Minute // by all its reports together
 	maxTiming     = 24 * time.Hour
 	maxTokens     = 1_000_000_000
 )
@@ -155,11 +173,13 @@ const (
 // plausible is r without what cannot be.
 func plausible(r llm.Report) llm.Report {
 	kinds := []llm.Kind{"", llm.Unreachable, llm.Busy, llm.BrokenStream, llm.ContextOverflow, llm.UnknownModel, llm.Rejected,
-		llm.Unsupported, llm.Server, llm.Open, llm.Spent}
+		llm.Unsupported, llm.Server}
 	if !slices.Contains(kinds, r.Kind) {
 		r.Kind = llm.Rejected
 	}
-	r.RetryAfter = min(max(r.RetryAfter, 0), maxRetryAfter)
+	if r.RetryAfter = min(max(r.RetryAfter, 0), maxRetryAfter); r.Kind != llm.Busy || r.Cancelled {
+		r.RetryAfter = 0 // for nothing else a server asks for time
+	}
 	r.Timing.Queued = min(max(r.Timing.Queued, 0), maxTiming)
 	r.Timing.Served = min(max(r.Timing.Served, 0), maxTiming)
 	r.Usage = plausibleUsage(r.Usage)

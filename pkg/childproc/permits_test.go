@@ -18,6 +18,7 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // gate counts the permits of a test.
@@ -38,7 +39,7 @@ func (g *gate) permit() llm.Permit {
 	return countedPermit{g}
 }
 
-func (g *gate) enter(context.Context, task.Job, string) (llm.Permit, error) { return g.permit(), nil }
+func (g *gate) enter(context.Context, task.Job, Enter) (llm.Permit, error) { return g.permit(), nil }
 
 func (p countedPermit) Active() {
 	p.g.mu.Lock()
@@ -63,9 +64,9 @@ func TestEnter(t *testing.T) {
 	g := &gate{}
 	var models []string
 	l := launcher(t, func(c *Config) {
-		c.Admit = func(ctx context.Context, j task.Job, model string) (llm.Permit, error) {
-			models = append(models, j.ExecutionID+" "+model)
-			return g.enter(ctx, j, model)
+		c.Admit = func(ctx context.Context, j task.Job, in Enter) (llm.Permit, error) {
+			models = append(models, j.ExecutionID+" "+in.Model)
+			return g.enter(ctx, j, in)
 		}
 	})
 	j := job("caller", "2")
@@ -97,10 +98,36 @@ func TestEnterRefused(t *testing.T) {
 		"no room\n": errors.New("no room"),
 	} {
 		l := launcher(t, func(c *Config) {
-			c.Admit = func(context.Context, task.Job, string) (llm.Permit, error) { return nil, refusal }
+			c.Admit = func(context.Context, task.Job, Enter) (llm.Permit, error) { return nil, refusal }
 		})
 		assert.Equal(t, said, l.Launch(t.Context(), job("caller", "1")).Output)
 	}
+}
+
+// A child that may come back waits at the root, outside its time, and is told when
+// there is a use in that.
+func TestEnterAgain(t *testing.T) {
+	g := &gate{}
+	var asked []Enter
+	l := launcher(t, func(c *Config) {
+		c.Admit = func(ctx context.Context, j task.Job, in Enter) (llm.Permit, error) {
+			if asked = append(asked, in); !in.Again {
+				return nil, &llm.Error{Kind: llm.Open, Problem: "the server rests", RetryAfter: time.Microsecond}
+			}
+			return g.enter(ctx, j, in)
+		}
+	})
+	j := job("returner", "")
+	queued := 0
+	j.Queue = func(f func()) {
+		queued++
+		f()
+	}
+	r := l.Launch(t.Context(), j)
+	assert.Equal(t, "in, 1ms later", r.Output, r.Err())
+	assert.Equal(t, []Enter{{Model: "m"}, {Model: "m", Again: true}}, asked)
+	assert.Equal(t, 2, queued)
+	assert.Equal(t, []llm.Report{{}}, g.reports)
 }
 
 // The permit that comes with the start is used for the first request, without a
@@ -113,9 +140,9 @@ func TestFirstPermit(t *testing.T) {
 			assert.Equal(t, j.ExecutionID, s.ExecutionID)
 			return g.permit()
 		}
-		c.Admit = func(ctx context.Context, j task.Job, model string) (llm.Permit, error) {
+		c.Admit = func(ctx context.Context, j task.Job, in Enter) (llm.Permit, error) {
 			asked++
-			return g.enter(ctx, j, model)
+			return g.enter(ctx, j, in)
 		}
 	})
 	r := l.Launch(t.Context(), job("caller", "2"))
@@ -134,30 +161,38 @@ func TestFirstPermit(t *testing.T) {
 	assert.Equal(t, 2, asked)
 }
 
-// Whatever permits a killed child has come back, each once, and nobody waits for
-// it any more.
-func TestPermitsOfTheKilled(t *testing.T) {
+// The permit of a killed child comes back, once.
+func TestPermitOfTheKilled(t *testing.T) {
 	g := &gate{}
+	l, working := awake(t, func(c *Config) { c.Admit = g.enter })
+	s := l.Stage(job("holder", ""))
+	require.NotNil(t, s)
+	go func() {
+		<-working
+		s.child.proc.Kill()
+	}()
+	r := s.Launch(t.Context(), job("holder", ""))
+	assert.Equal(t, task.Killed, r.Status)
+	assert.Equal(t, []llm.Report{{Cancelled: true}}, g.reports)
+}
+
+// Nobody waits any more for a child that was killed.
+func TestWaitOfTheKilled(t *testing.T) {
 	waiting := make(chan struct{})
 	l := launcher(t, func(c *Config) {
-		c.Admit = func(ctx context.Context, _ task.Job, _ string) (llm.Permit, error) {
-			if g.granted < 2 {
-				return g.permit(), nil
-			}
+		c.Admit = func(ctx context.Context, _ task.Job, _ Enter) (llm.Permit, error) {
 			close(waiting)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
 	})
-	s := l.Stage(job("greedy", ""))
+	s := l.Stage(job("holder", ""))
 	require.NotNil(t, s)
 	go func() {
 		<-waiting
 		s.child.proc.Kill()
 	}()
-	r := s.Launch(t.Context(), job("greedy", ""))
-	assert.Equal(t, task.Killed, r.Status)
-	assert.Equal(t, []llm.Report{{Cancelled: true}, {Cancelled: true}}, g.reports)
+	assert.Equal(t, task.Killed, s.Launch(t.Context(), job("holder", "")).Status)
 }
 
 // A permit that is granted when nobody waits any more goes back at once.
@@ -165,18 +200,89 @@ func TestGrantedTooLate(t *testing.T) {
 	g := &gate{}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	l := launcher(t, func(c *Config) {
-		c.Admit = func(ctx context.Context, _ task.Job, _ string) (llm.Permit, error) {
-			if g.granted < 2 {
-				return g.permit(), nil
-			}
+		c.Admit = func(ctx context.Context, _ task.Job, _ Enter) (llm.Permit, error) {
 			cancel(errors.New("enough"))
 			<-ctx.Done()
 			return g.permit(), nil
 		}
 	})
-	l.Launch(ctx, job("greedy", ""))
-	assert.Equal(t, 3, g.granted)
-	assert.Equal(t, []llm.Report{{Cancelled: true}, {Cancelled: true}, {Cancelled: true}}, g.reports)
+	l.Launch(ctx, job("holder", ""))
+	assert.Equal(t, 1, g.granted)
+	assert.Equal(t, []llm.Report{{Cancelled: true}}, g.reports)
+}
+
+// relatives are a family that tells of each question that may take long.
+type relatives struct {
+	task.Family
+	asked func()
+}
+
+func (r relatives) Spawn(context.Context, task.Task) (task.Child, error) {
+	r.asked()
+	return task.Child{}, nil
+}
+
+func (r relatives) Wait(context.Context, []string, time.Duration) ([]task.Result, error) {
+	r.asked()
+	return nil, nil
+}
+
+func (relatives) Children(context.Context) ([]task.Child, error) { return nil, nil }
+
+// waiting runs a child that got a permit in advance, and returns what had come
+// back of it when the root was asked to do something that others may wait for.
+func waiting(t *testing.T, j task.Job) (before, all []llm.Report, admitted int, err string) {
+	g := &gate{}
+	asked := func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		before = append([]llm.Report{}, g.reports...)
+	}
+	j.Family = relatives{asked: asked}
+	j.Delegate = func(_ context.Context, tasks []task.Task) []task.Result {
+		asked()
+		return []task.Result{tasks[0].Ended(task.Completed, "")}
+	}
+	l := launcher(t, func(c *Config) {
+		c.First = func(task.Job, Start) llm.Permit { return g.permit() }
+		c.Approve = func(context.Context, task.Job, tool.Intent) tool.Decision {
+			asked()
+			return tool.Decision{Allowed: true}
+		}
+		c.Admit = func(ctx context.Context, j task.Job, in Enter) (llm.Permit, error) {
+			admitted++
+			return g.enter(ctx, j, in)
+		}
+	})
+	r := l.Launch(t.Context(), j)
+	return before, g.reports, admitted, r.Err()
+}
+
+// Who waits for others has no permit meanwhile: they may need it.
+func TestNoPermitWhileWaiting(t *testing.T) {
+	unused := llm.Report{Cancelled: true}
+	for _, what := range []string{"delegate", "spawn", "wait", "approve"} {
+		before, all, admitted, err := waiting(t, job("waiter", what))
+		assert.Empty(t, err)
+		assert.Equal(t, []llm.Report{unused}, before, what)
+		assert.Equal(t, []llm.Report{unused, {}}, all, what)
+		assert.Equal(t, 1, admitted, "%s: its request is let pass like any other", what)
+	}
+	_, all, admitted, _ := waiting(t, job("waiter", "children"))
+	assert.Equal(t, []llm.Report{{}}, all, "that takes no time")
+	assert.Zero(t, admitted)
+}
+
+// Also one that would rather keep it.
+func TestPermitIsTakenBack(t *testing.T) {
+	for _, ask := range []string{
+		`"delegate":[{"task":"x"}]`, `"spawn":{"task":"x"}`, `"wait":{}`, `"approve":{"tool":"t"}`,
+	} {
+		before, all, _, err := waiting(t, job("parrot", `{"type":"ask","ask":{"id":1,`+ask+"}}\n"+`{"type":"leave","leave":{"id":0}}`+"\n"))
+		assert.Empty(t, err)
+		assert.Equal(t, []llm.Report{{Cancelled: true}}, before, ask)
+		assert.Equal(t, before, all, "%s: once", ask)
+	}
 }
 
 func enterFrame(id int) string {
@@ -185,18 +291,15 @@ func enterFrame(id int) string {
 
 // What a child may have been talked into costs its own task, and no permit.
 func TestPermitsOfAParrot(t *testing.T) {
-	flood := ""
-	for id := range maxPermits + 1 {
-		flood += enterFrame(id + 1)
-	}
+	const second = "child broke the protocol: broken frame: a permit is asked for while there is one already"
 	for said, want := range map[string]struct {
 		err     string
 		reports int
 	}{
-		flood:                         {"child broke the protocol: broken frame: over 64 permits at once", maxPermits},
-		enterFrame(5) + enterFrame(5): {"child broke the protocol: broken frame: permit 5 is asked for twice", 1},
-		strings.TrimSuffix(flood, enterFrame(maxPermits+1)):                                                     {"", maxPermits},
-		`{"type":"leave","leave":{"id":9}}` + "\n":                                                              {"", 0},
+		enterFrame(5) + enterFrame(6):              {second, 1},
+		enterFrame(5) + enterFrame(5):              {second, 1},
+		enterFrame(5):                              {"", 1},
+		`{"type":"leave","leave":{"id":9}}` + "\n": {"", 0},
 		enterFrame(1) + `{"type":"leave","leave":{"id":1}}` + "\n" + `{"type":"leave","leave":{"id":1}}` + "\n": {"", 1},
 		`{"type":"active","active":{"permits":[1,2,` + strings.Repeat("3,", 1000) + "4]}}\n" + enterFrame(1):    {"", 1},
 		strings.Repeat(enterFrame(1)+`{"type":"leave","leave":{"id":1}}`+"\n", 200):                             {"", 200},
@@ -228,12 +331,16 @@ func TestActivePermits(t *testing.T) {
 func TestPlausible(t *testing.T) {
 	assert.Equal(t, callerReport(), plausible(callerReport()))
 	assert.Equal(t, llm.Report{
-		Kind: llm.Rejected, RetryAfter: time.Hour, Usage: task.Usage{InputTokens: 1e9},
+		Kind: llm.Busy, RetryAfter: 10 * time.Minute, Usage: task.Usage{InputTokens: 1e9},
 		Timing: llm.Timing{Served: 24 * time.Hour},
 	}, plausible(llm.Report{
-		Kind: "splendid", RetryAfter: 1 << 62, Usage: task.Usage{InputTokens: 1 << 62, OutputTokens: -1},
+		Kind: llm.Busy, RetryAfter: 1 << 62, Usage: task.Usage{InputTokens: 1 << 62, OutputTokens: -1},
 		Timing: llm.Timing{Queued: -1, Served: 1 << 62},
 	}))
+	for _, kind := range []llm.Kind{"splendid", llm.Open, llm.Spent} {
+		assert.Equal(t, llm.Report{Kind: llm.Rejected}, plausible(llm.Report{Kind: kind, RetryAfter: 1}), "no server says so")
+	}
+	assert.Equal(t, llm.Report{Kind: llm.Server}, plausible(llm.Report{Kind: llm.Server, RetryAfter: 1}), "nobody waits for that")
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) })
 		r := plausible(llm.Report{
@@ -241,12 +348,38 @@ func TestPlausible(t *testing.T) {
 			Usage:  task.Usage{InputTokens: rapid.Int().Draw(t, "in"), OutputTokens: rapid.Int().Draw(t, "out")},
 			Timing: llm.Timing{Queued: d.Draw(t, "queued"), Served: d.Draw(t, "served")},
 		})
-		assert.Contains(t, []llm.Kind{"", llm.Busy, llm.Open, llm.Rejected}, r.Kind)
-		assert.True(t, r.RetryAfter >= 0 && r.RetryAfter <= time.Hour)
+		assert.Contains(t, []llm.Kind{"", llm.Busy, llm.Rejected}, r.Kind)
+		assert.True(t, r.RetryAfter >= 0 && r.RetryAfter <= 10*time.Minute)
 		assert.True(t, min(r.Timing.Queued, r.Timing.Served) >= 0 && max(r.Timing.Queued, r.Timing.Served) <= 24*time.Hour)
 		assert.True(t, min(r.Usage.InputTokens, r.Usage.OutputTokens) >= 0 && max(r.Usage.InputTokens, r.Usage.OutputTokens) <= 1e9)
 		assert.Equal(t, r, plausible(r))
 	})
+}
+
+// A child holds the requests of others back for so long altogether, and without a
+// permit not at all.
+func TestHoldsAreBounded(t *testing.T) {
+	leave := fmt.Sprintf(`{"type":"leave","leave":{"id":1,"report":{"kind":"busy","retry_after":%d}}}`+"\n", time.Hour)
+	g := &gate{}
+	r := launcher(t, func(c *Config) { c.Admit = g.enter }).Launch(t.Context(), job("parrot", leave+strings.Repeat(enterFrame(1)+leave+leave, 5)))
+	assert.Empty(t, r.Err())
+	require.Len(t, g.reports, g.granted)
+	var total time.Duration
+	for _, report := range g.reports {
+		assert.LessOrEqual(t, report.RetryAfter, 10*time.Minute)
+		total += report.RetryAfter
+	}
+	assert.LessOrEqual(t, total, 30*time.Minute)
+	p := permits{held: map[int64]*held{}}
+	for range 5 {
+		p.first(g.permit())
+		p.leave(0, llm.Report{Kind: llm.Busy, RetryAfter: 9 * time.Minute})
+	}
+	var last []time.Duration
+	for _, report := range g.reports[len(g.reports)-5:] {
+		last = append(last, report.RetryAfter/time.Minute)
+	}
+	assert.Equal(t, []time.Duration{9, 9, 9, 3, 0}, last)
 }
 
 // awake is a launcher that tells when its child is at work, and what Launch of it
@@ -265,7 +398,7 @@ func TestHandBack(t *testing.T) {
 	g := &gate{}
 	l, working := awake(t, func(c *Config) {
 		c.HandBack, c.Grace = 20*time.Second, 50*time.Millisecond
-		c.Admit = func(ctx context.Context, _ task.Job, _ string) (llm.Permit, error) {
+		c.Admit = func(ctx context.Context, _ task.Job, _ Enter) (llm.Permit, error) {
 			select {
 			case <-ctx.Done():
 				return nil, ctx.Err()
@@ -295,7 +428,7 @@ func TestNoHandBack(t *testing.T) {
 	admitted := make(chan error, 1)
 	l, working := awake(t, func(c *Config) {
 		c.HandBack = time.Hour
-		c.Admit = func(ctx context.Context, _ task.Job, _ string) (llm.Permit, error) {
+		c.Admit = func(ctx context.Context, _ task.Job, _ Enter) (llm.Permit, error) {
 			admitted <- ctx.Err()
 			return nil, ctx.Err()
 		}

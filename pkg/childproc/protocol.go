@@ -36,9 +36,6 @@ const MaxAsk = 1000
 // asks for some at once; each costs the root memory.
 const maxAsking = 500
 
-// maxPermits is how many permits a child may have, with those that it waits for.
-const maxPermits = 64
-
 // What reads of a child are told: beyond any of these none of them is.
 const (
 	maxReads     = 10_000
@@ -157,10 +154,20 @@ type Ask struct {
 	Enter     *Enter       `json:"enter,omitempty"`
 }
 
+// waits reports whether a asks for what may take long and may be done by others,
+// who need a permit for it: a child has none meanwhile.
+func (a Ask) waits() bool {
+	return a.Approve != nil || len(a.Delegate) > 0 || a.Spawn != nil || a.Wait != nil
+}
+
 // Enter asks for a permit to send a request to a model. The permit has the id of
-// the Ask; the answer has no content, or says in Fault why there is no permit.
+// the Ask; the answer has no content, or says in Fault why there is no permit. Who
+// has one, or waits for one, may not ask for another.
 type Enter struct {
 	Model string `json:"model"`
+	// Again is for whom the circuit breaker has refused, and who has a repeat left:
+	// it waits until that lets a request pass.
+	Again bool `json:"again,omitempty"`
 }
 
 // Leave gives a permit back, or ends the wait for it.
@@ -274,6 +281,8 @@ type Fault struct {
 	Kind    llm.Kind `json:"kind"`
 	Problem string   `json:"problem"`
 	Hint    string   `json:"hint,omitempty"`
+	// RetryAfterMS is when there is a use in asking again, in milliseconds; 0 is never.
+	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
 }
 
 // Cancel asks a child to end now and to hand back what it has.

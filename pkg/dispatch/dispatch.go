@@ -279,6 +279,9 @@ func (d *Dispatcher) ended(job task.Job, r task.Result) {
 		if !r.Success {
 			d.cfg.Log.Failed(shortID(job.ExecutionID), string(r.Status)+": "+r.Err())
 		}
+		if r.Unrecorded {
+			d.cfg.Log.Failed(shortID(job.ExecutionID), unrecorded)
+		}
 	}
 	if d.cfg.Events.Wanted() {
 		e := about(job, event.SubAgentComplete)
@@ -286,12 +289,18 @@ func (d *Dispatcher) ended(job task.Job, r task.Result) {
 			e.Type, e.Error = event.SubAgentError, r.Err()
 		}
 		e.Status, e.ExitCode, e.Usage, e.DurationMS = r.Status, &r.ExitCode, &r.Usage, r.DurationMS
+		if r.Unrecorded && r.Success {
+			e.Error = unrecorded
+		}
 		if r.Attempts > 1 {
 			e.Attempt = r.Attempts
 		}
 		d.cfg.Events.Emit(e)
 	}
 }
+
+// unrecorded is said of a result that is not durable.
+const unrecorded = "its result could not be recorded"
 
 func about(job task.Job, t event.Type) event.Event {
 	return event.Event{Type: t, ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: job.BatchID, Agent: job.Agent, Depth: job.Depth}

@@ -27,14 +27,17 @@ func (p *Place) grant(t task.Task) (task.Task, *task.Result) {
 	if status, why := p.objection(t); why != "" {
 		return refuse(status, why)
 	}
+	if t.Part {
+		t = task.Task{Text: t.Text, Context: t.Context, Agent: summarizer, Model: p.partModel(t.Model), ReadOnly: true, Part: true}
+		if !p.countPart() {
+			return refuse(task.Limit, fmt.Sprintf("%s has had %d parts of texts summarised, which is the most", p.agent.Name, MaxParts))
+		}
+	}
 	if t.Temporary != nil {
 		var err error
 		if t, err = p.d.hire(p.agent, t); err != nil {
 			return refuse(task.Refused, err.Error())
 		}
-	}
-	if t.Part {
-		t = task.Task{Text: t.Text, Context: t.Context, Agent: summarizer, Model: t.Model, ReadOnly: true, Part: true}
 	}
 	t = p.d.resolved(t)
 	t.File = ""
@@ -53,6 +56,53 @@ func (p *Place) grant(t task.Task) (task.Task, *task.Result) {
 
 // summarizer is the agent for the parts of a document that is too long.
 const summarizer = "summarizer"
+
+// MaxParts is how many parts of documents one child may have summarised. They
+// count among no other limit, and whoever may not hand on work may ask for them.
+const MaxParts = 5000
+
+// countPart reports whether one more part may be summarised.
+func (p *Place) countPart() bool {
+	if p.isRoot() {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.parts == MaxParts {
+		return false
+	}
+	p.parts++
+	return true
+}
+
+// isRoot reports whether p is the place of this process, which nobody has talked
+// into anything.
+func (p *Place) isRoot() bool { return p.parent == nil && p.batch == "" && p.id == p.d.cfg.ID }
+
+// partModel is the model for parts, of which the agent says that it is its own. It
+// may not choose another: it gets that of its task, of its definition, or of the
+// run. Only where the definition of the summarizer would have it otherwise, the
+// agent is believed: the parts were cut for its model.
+func (p *Place) partModel(asked string) string {
+	if p.isRoot() {
+		return asked
+	}
+	if p.own.Model != "" {
+		return p.own.Model
+	}
+	if p.agent.Model != "" && bareModel(asked) == bareModel(p.agent.Model) {
+		return p.agent.Model
+	}
+	if a, err := p.d.Agent(summarizer); err == nil && a.Model != "" {
+		return asked
+	}
+	return ""
+}
+
+// bareModel is the name of a model without what may be left out of it.
+func bareModel(name string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(name, "ollama:"), ":latest")
+}
 
 // readOnly reports whether the agent and all that it starts may only read.
 func (p *Place) readOnly() bool { return p.d.cfg.ReadOnly || p.own.ReadOnly || p.agent.Gathers() }

@@ -38,6 +38,7 @@ type Place struct {
 
 	mu      sync.Mutex
 	changed map[string]struct{} // files, by those who worked for it
+	parts   int                 // of documents, that were summarised for it
 }
 
 var _ task.Family = (*Place)(nil)

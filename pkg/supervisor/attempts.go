@@ -26,13 +26,13 @@ func (w *work) attempts(ctx context.Context, launcher Launcher) task.Result {
 		if !w.repeats(&r, wait) {
 			return r
 		}
+		if cfg.Recorder != nil { // now: the wait may be long, and the root end in it
+			w.sign(&own)
+			cfg.Recorder.Attempt(w.job, began, own)
+		}
 		if !w.backOff(ctx, wait) {
 			w.settle(ctx, &r)
 			return r
-		}
-		if cfg.Recorder != nil {
-			w.sign(&own)
-			cfg.Recorder.Attempt(w.job, began, own)
 		}
 		before, launcher = r, cfg.Launcher // the one before may have been staged
 	}
@@ -82,20 +82,25 @@ func sum(before, r task.Result) task.Result {
 }
 
 // repeats reports whether the job is to be done again after wait, when r is what
-// it came to. When only its effects forbid that, r says so.
+// it came to. When nobody knows what it has done, r says so.
 func (w *work) repeats(r *task.Result, wait time.Duration) bool {
-	died := r.Status == task.Killed || r.Status == task.NoResult
-	if !died || w.job.Attempt > w.sc.s.cfg.Limits.Retries {
+	if r.Status != task.Killed && r.Status != task.NoResult {
 		return false
 	}
+	last := w.job.Attempt > w.sc.s.cfg.Limits.Retries
 	if r.Effects && !w.job.Idempotent {
 		what, _, _ := strings.Cut(r.Err(), "\nhint: ")
-		r.End(task.UnknownOutcome, what+"; it may have had side effects, so it was not repeated\n"+
-			"hint: mark the task idempotent if doing it twice does no harm")
+		what += "; it may have had side effects"
+		if last {
+			what += "\nhint: look what it has done before you do it again"
+		} else {
+			what += ", so it was not repeated\nhint: mark the task idempotent if doing it twice does no harm"
+		}
+		r.End(task.UnknownOutcome, what)
 		return false
 	}
 	left, bounded := w.run.left()
-	return !bounded || left > wait
+	return !last && (!bounded || left > wait)
 }
 
 // pauseAfter is how long to wait after attempt n: 500 ms, then twice as long each
@@ -105,8 +110,8 @@ func pauseAfter(n int) time.Duration {
 	return d*3/4 + rand.N(d/2)
 }
 
-// backOff waits while others use the slot, and then for a slot. It reports
-// whether there is one.
+// backOff waits while others use the slot, and then for a slot, which is no run
+// time. It reports whether there is one.
 func (w *work) backOff(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -115,5 +120,7 @@ func (w *work) backOff(ctx context.Context, wait time.Duration) bool {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return w.lease.resume(ctx, w.job.Depth) == nil && ctx.Err() == nil
+	var err error
+	w.aside(func() { err = w.lease.resume(ctx, w.job.Depth) })
+	return err == nil && ctx.Err() == nil
 }

@@ -33,6 +33,7 @@ func killed(effects bool) task.Result { return task.Result{Status: task.Killed, 
 
 func TestAttempts(t *testing.T) {
 	const died = "died; it may have had side effects, so it was not repeated\nhint: mark the task idempotent if doing it twice does no harm"
+	const last = "died; it may have had side effects\nhint: look what it has done before you do it again"
 	silent := task.Result{Status: task.NoResult}
 	for name, c := range map[string]struct {
 		retries    int
@@ -49,7 +50,10 @@ func TestAttempts(t *testing.T) {
 		"never again":          {0, false, []task.Result{killed(false)}, 1, task.Killed, "died"},
 		"effects":              {2, false, []task.Result{killed(true)}, 1, task.UnknownOutcome, died},
 		"effects later":        {2, false, []task.Result{killed(false), killed(true)}, 2, task.UnknownOutcome, died},
-		"effects in the end":   {1, false, []task.Result{killed(false), killed(true)}, 2, task.Killed, "died"},
+		"effects in the end":   {1, false, []task.Result{killed(false), killed(true)}, 2, task.UnknownOutcome, last},
+		"effects, no repeats":  {0, false, []task.Result{killed(true)}, 1, task.UnknownOutcome, last},
+		"no harm in the end":   {1, true, []task.Result{killed(true), killed(true)}, 2, task.Killed, "died"},
+		"effects, but failed":  {0, false, []task.Result{{Status: task.Failed, Effects: true}}, 1, task.Failed, "died"},
 		"effects do no harm":   {2, true, []task.Result{killed(true), killed(false)}, 3, task.Completed, ""},
 		"fails":                {2, true, []task.Result{{Status: task.Failed}}, 1, task.Failed, "died"},
 		"server not there":     {2, true, []task.Result{{Status: task.Unavailable}}, 1, task.Unavailable, "died"},
@@ -175,6 +179,49 @@ func TestAttemptsShareADeadline(t *testing.T) {
 	}
 }
 
+// How an attempt ended is on record before anybody waits for the next one, and
+// the wait for a slot is not the task's own time.
+func TestBackOffWaitsForASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []int
+		rec := &memRecord{}
+		sc := scripted(task.Limits{MaxParallel: 1, Retries: 1, ChildTimeout: 10 * time.Second}, parts{
+			"do": dying(&seen, killed(false)),
+			"other": func(ctx context.Context, job task.Job) task.Result {
+				assert.Contains(t, rec.lines, "attempt 1 x1 killed 1s")
+				job.Queue(func() { sleep(ctx, time.Hour) })
+				return job.Ended(task.Completed, "")
+			},
+		})
+		sc.s.cfg.Recorder = rec
+		results, _ := collect(t, sc, Batch{}, "do", "other")
+		assert.Equal(t, []task.Status{task.Completed, task.Completed}, statuses(results))
+		assert.Equal(t, []int{1, 2}, seen)
+	})
+	synctest.Test(t, func(t *testing.T) { // nor that of those above it: they end after it
+		var seen []int
+		sc := scripted(task.Limits{MaxParallel: 1, MaxDepth: 5, Retries: 1, ChildTimeout: 20 * time.Second}, parts{
+			"lead": func(ctx context.Context, job task.Job) task.Result {
+				r := job.Delegate(ctx, []task.Task{{Text: "do"}})[0]
+				return job.Ended(r.Status, r.Err())
+			},
+			"do": dying(&seen, killed(false)),
+		})
+		var results []task.Result
+		require.NoError(t, sc.Run(t.Context(), Batch{
+			Tasks: func(yield func(task.Task, error) bool) {
+				if yield(task.Task{Text: "lead"}, nil) {
+					<-time.After(1100 * time.Millisecond) // then the child has died, and its slot is free
+					yield(task.Task{Text: "sleep 30s", Timeout: 60}, nil)
+				}
+			},
+			Deliver: func(r task.Result) error { results = append(results, r); return nil },
+		}))
+		assert.Equal(t, []task.Status{task.Completed, task.Completed}, statuses(results))
+		assert.Equal(t, []int{1, 2}, seen)
+	})
+}
+
 // A pause between attempts ends with the task.
 func TestBackOffIsCancellable(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -196,7 +243,7 @@ func TestBackOffIsCancellable(t *testing.T) {
 			assert.Equal(t, c.want, r.Status, name)
 			assert.Equal(t, 1200*time.Millisecond, time.Since(start), name)
 			assert.Equal(t, 1, r.Attempts, name)
-			assert.NotContains(t, rec.lines, "attempt 1 x1 killed 1s", "it was the last: the result says it all")
+			assert.Equal(t, []string{"claim x1", "attempt 1 x1 killed 1s", "finish x1 " + string(c.want)}, rec.lines)
 			assert.Equal(t, 1, sc.s.slots.free)
 		})
 	}

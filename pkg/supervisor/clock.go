@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,10 +16,18 @@ type clock struct {
 	mu       sync.Mutex
 	used     time.Duration // until since
 	since    time.Time     // when it went on last
+	began    time.Time     // when it went on first
+	went     []stretch     // of the time used, before since; the last ones, in order
 	standing int           // reasons to stand still
 	over     bool
 	timer    *time.Timer // nil before the first goOn, and without bound
 }
+
+// stretch is a time in which a clock went and that was not given back.
+type stretch struct{ from, to time.Time }
+
+// mostStretches bounds what is remembered: what is given back is not long ago.
+const mostStretches = 256
 
 // newClock returns a clock that stands still until goOn.
 func newClock(allowed time.Duration, out func()) *clock {
@@ -55,8 +64,27 @@ func (c *clock) spent() time.Duration {
 func (c *clock) stand() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.used = c.spent()
-	c.standing++
+	if c.standing++; c.standing > 1 {
+		return
+	}
+	now := time.Now()
+	c.used += now.Sub(c.since)
+	c.remember(now)
+}
+
+// remember files the time since the clock went on last. The clock is locked.
+func (c *clock) remember(now time.Time) {
+	n := len(c.went)
+	switch {
+	case !now.After(c.since):
+		return
+	case n > 0 && c.went[n-1].to.Equal(c.since):
+		c.went[n-1].to = now
+		return
+	case n == mostStretches:
+		c.went = slices.Delete(c.went, 0, 1)
+	}
+	c.went = append(c.went, stretch{c.since, now})
 }
 
 // goOn ends one stand.
@@ -67,6 +95,9 @@ func (c *clock) goOn() {
 		return
 	}
 	c.since = time.Now()
+	if c.began.IsZero() {
+		c.began = c.since
+	}
 	switch left := c.allowed - c.used; {
 	case c.allowed == 0 || c.over:
 	case c.timer == nil:
@@ -83,13 +114,32 @@ func (c *clock) stands() bool {
 	return c.standing > 0
 }
 
-// spare takes back up to d of the time used, and returns how much that was.
+// spare gives back the time used in the last d, whatever of it was not given back
+// before. It returns d, or the age of the clock when that is less.
 func (c *clock) spare(d time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	spent := c.spent()
-	d = min(max(d, 0), spent)
-	c.used, c.since = spent-d, time.Now()
+	now := time.Now()
+	d = min(max(d, 0), now.Sub(c.began))
+	if c.standing == 0 {
+		c.used += now.Sub(c.since)
+		c.remember(now)
+		c.since = now
+	}
+	from := now.Add(-d)
+	for len(c.went) > 0 {
+		last := &c.went[len(c.went)-1]
+		if !last.to.After(from) {
+			break
+		}
+		if last.from.Before(from) {
+			c.used -= last.to.Sub(from)
+			last.to = from
+			break
+		}
+		c.used -= last.to.Sub(last.from)
+		c.went = c.went[:len(c.went)-1]
+	}
 	return d
 }
 
@@ -97,7 +147,7 @@ func (c *clock) spare(d time.Duration) time.Duration {
 func (c *clock) anew() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.used, c.since = 0, time.Now()
+	c.used, c.since, c.went = 0, time.Now(), nil
 }
 
 // left is the time that is not used yet; false says that there is no bound.

@@ -2,12 +2,14 @@ package supervisor
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"qq/pkg/task"
 )
@@ -34,7 +36,12 @@ func TestClock(t *testing.T) {
 		"spares":               {[]step{pass(9 * s), spare(3 * s)}, 13 * s},
 		"spares too much":      {[]step{pass(9 * s), spare(time.Hour)}, 19 * s},
 		"spares less than 0":   {[]step{pass(9 * s), spare(-time.Hour)}, 10 * s},
-		"spares as it stands":  {[]step{pass(9 * s), stand, pass(s), spare(5 * s), goOn}, 16 * s},
+		"spares as it stands":  {[]step{pass(9 * s), stand, pass(s), spare(5 * s), goOn}, 15 * s}, // 4 s of these 5 it went
+		"stood meanwhile":      {[]step{pass(4 * s), stand, pass(2 * s), goOn, pass(3 * s), spare(6 * s)}, 16 * s},
+		"spares twice":         {[]step{pass(9 * s), spare(3 * s), spare(3 * s)}, 13 * s},
+		"spares more of it":    {[]step{pass(9 * s), spare(3 * s), spare(5 * s)}, 15 * s},
+		"spares some again":    {[]step{pass(6 * s), spare(3 * s), pass(2 * s), spare(4 * s)}, 15 * s},
+		"spares two stretches": {[]step{pass(6 * s), spare(2 * s), pass(s), spare(s), pass(s), spare(8 * s)}, 18 * s},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			start, after := time.Now(), time.Duration(0)
@@ -48,6 +55,41 @@ func TestClock(t *testing.T) {
 			assert.Equal(t, c.want, after, name)
 		})
 	}
+}
+
+// However it goes, stands and is spared, each second counts once or not at all.
+func TestClockBySeconds(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := rapid.SliceOfN(rapid.IntRange(-6, 6), 1, 60).Draw(rt, "steps")
+		synctest.Test(t, func(t *testing.T) {
+			c := newClock(0, nil)
+			c.goOn()
+			var counts []bool // each second since the beginning
+			for _, n := range steps {
+				switch {
+				case n > 0: // n seconds pass
+					<-time.After(time.Duration(n) * time.Second)
+					counts = append(counts, slices.Repeat([]bool{!c.stands()}, n)...)
+				case n == 0 && c.stands():
+					c.goOn()
+				case n == 0:
+					c.stand()
+				default: // the last -2n seconds are given back
+					spared := min(-2*n, len(counts))
+					assert.Equal(rt, time.Duration(spared)*time.Second, c.spare(time.Duration(-2*n)*time.Second))
+					clear(counts[len(counts)-spared:])
+				}
+				used := 0
+				for _, yes := range counts {
+					if yes {
+						used++
+					}
+				}
+				left, _ := c.left()
+				assert.Equal(rt, -time.Duration(used)*time.Second, left)
+			}
+		})
+	})
 }
 
 func TestClockWithoutBound(t *testing.T) {
@@ -277,6 +319,34 @@ func TestSpare(t *testing.T) {
 	})
 }
 
+// Five who wait for the same server at the same time give those above them that
+// time once.
+func TestSparedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := scripted(task.Limits{MaxParallel: 8, MaxDepth: 9, ChildTimeout: 100 * time.Second}, parts{
+			"lead": func(ctx context.Context, job task.Job) task.Result {
+				sleep(ctx, 20*time.Second)
+				job.Delegate(ctx, slices.Repeat([]task.Task{{Text: "middle"}}, 2))
+				return after(ctx, job, time.Hour)
+			},
+			"middle": func(ctx context.Context, job task.Job) task.Result {
+				sleep(ctx, 2*time.Second)
+				job.Delegate(ctx, slices.Repeat([]task.Task{{Text: "child"}}, 3))
+				return job.Ended(task.Completed, "")
+			},
+			"child": func(ctx context.Context, job task.Job) task.Result {
+				for range 2 {
+					sleep(ctx, 10*time.Second)
+					job.Spare(6 * time.Second)
+				}
+				return job.Ended(task.Completed, "")
+			},
+		})
+		_, took := one(t, sc, "lead")
+		assert.Equal(t, 112*time.Second, took)
+	})
+}
+
 // The deadline of the root waits for nobody: its children end before it although
 // their clocks stand.
 func TestDeadlineOfTheRoot(t *testing.T) {
@@ -313,5 +383,29 @@ func TestChildrenWait(t *testing.T) {
 		assert.Equal(t, []string{"ask: running", "queue: running", "fan sleep 1s: completed", "sleep 2s: running"}, kin(t, sc))
 		<-time.After(time.Second)
 		sc.End()
+	})
+}
+
+// Who goes on beside a child that queues uses time as any other; only who waits
+// for it does not, and those above only while that is so.
+func TestOnlyWhoWaitsIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := scripted(task.Limits{MaxParallel: 3, ChildTimeout: 100 * time.Second}, parts{
+			"lead": func(ctx context.Context, job task.Job) task.Result {
+				_, err := job.Family.Spawn(ctx, task.Task{Text: "child"})
+				assert.NoError(t, err)
+				sleep(ctx, 30*time.Second)
+				_, err = job.Family.Wait(ctx, nil, 500*time.Second) // held: the child does nothing but queue
+				assert.NoError(t, err)
+				return after(ctx, job, time.Hour)
+			},
+			"child": func(ctx context.Context, job task.Job) task.Result {
+				job.Queue(func() { sleep(ctx, 2*time.Hour) })
+				return after(ctx, job, time.Second)
+			},
+		})
+		r, took := one(t, sc, "lead")
+		assert.Equal(t, "Child process timed out after 100s", r.Err())
+		assert.Equal(t, 600*time.Second, took)
 	})
 }

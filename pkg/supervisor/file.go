@@ -22,15 +22,13 @@ func (w *work) claim() error {
 	return nil
 }
 
-// finish records r and files it. Nobody waits for the record with a slot, but
+// finish records r, announces it and files it. Nobody waits for the record with a slot, but
 // what depends on r alone, such as a halt, is decided while the slot is held.
 func (w *work) finish(r task.Result) {
 	s := w.sc.s
-	if s.cfg.Ended != nil {
-		s.cfg.Ended(w.job, r)
-	}
 	w.count(r)
 	if s.cfg.Recorder == nil {
+		w.tell(r)
 		w.file(r, nil)
 		return
 	}
@@ -43,7 +41,15 @@ func (w *work) finish(r task.Result) {
 		r.Warnings = append(r.Warnings[:len(r.Warnings):len(r.Warnings)], "not recorded: "+err.Error())
 		err = fmt.Errorf("record the result of a task: %w", err)
 	}
+	w.tell(r)
 	w.file(r, err)
+}
+
+// tell announces the end of w, which nobody shall hear of before it is on record.
+func (w *work) tell(r task.Result) {
+	if w.sc.s.cfg.Ended != nil {
+		w.sc.s.cfg.Ended(w.job, r)
+	}
 }
 
 // count counts the end of a task that ran, and halts the batch when that was one

@@ -119,6 +119,32 @@ func TestSlotsDoNotWaitForTheRecord(t *testing.T) {
 	})
 }
 
+// The end of a task is announced when it is on record, or could not be, and
+// before it is delivered.
+func TestEndedAfterTheRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec := &memRecord{slow: 10 * time.Second, fails: map[string]error{"finish x2 failed": errors.New("disk full")}}
+		sc := scripted(task.Limits{MaxParallel: 1}, parts{"bad": func(ctx context.Context, job task.Job) task.Result {
+			sleep(ctx, time.Second)
+			return job.Ended(task.Failed, "as told")
+		}})
+		sc.s.cfg.Recorder = rec
+		var told []task.Result
+		sc.s.cfg.Ended = func(job task.Job, r task.Result) {
+			_ = rec.note("ended %s", job.ExecutionID)
+			told = append(told, r)
+		}
+		var results []task.Result
+		b := deliverTo(&results, "sleep 1s", "bad")
+		b.Done = func(r task.Result) { _ = rec.note("done %s", r.ExecutionID) }
+		require.Error(t, sc.Run(t.Context(), b))
+		assert.Equal(t, []string{"claim x1", "claim x2", "finish x1 completed", "ended x1", "done x1", "finish x2 failed", "ended x2", "done x2"}, rec.lines)
+		assert.False(t, told[0].Unrecorded)
+		assert.True(t, told[1].Unrecorded)
+		assert.Equal(t, []string{"not recorded: disk full"}, told[1].Warnings)
+	})
+}
+
 // What cannot be claimed is not started, and nothing after it; what runs ends
 // and is delivered.
 func TestClaimFails(t *testing.T) {

@@ -521,7 +521,7 @@ func (p *play) checkResult(t *rapid.T, r task.Result, ran map[int]int) {
 		want = append(want, task.Timeout, task.Idle, task.Cancelled, task.Interrupted)
 	}
 	assert.Contains(t, want, r.Status, r.Err())
-	queues := slices.ContainsFunc(p.nodes, func(n node) bool { return n.queue > 0 })
+	queues := slices.ContainsFunc(p.nodes, func(n node) bool { return n.queue > 0 || n.deaths > 0 }) // these wait for a slot again
 	if limit := p.limits.ChildTimeout; limit > 0 && n.timeout == 0 && !queues {
 		assert.LessOrEqual(t, r.DurationMS, (limit + longestEnd + 4*p.slow).Milliseconds(), "task %d ran on after its deadline", i)
 	}
@@ -531,13 +531,10 @@ func (p *play) checkResult(t *rapid.T, r task.Result, ran map[int]int) {
 func (p *play) endings(n node) []task.Status {
 	lived := map[string]task.Status{"ok": task.Completed, "fail": task.Failed, "panic": task.Failed}[n.end]
 	died := []task.Status{task.Killed, task.NoResult}
-	retries := p.limits.Retries
 	switch {
 	case n.deaths == 0:
 		return []task.Status{lived}
-	case retries == 0:
-		return died
-	case n.idempotent && n.deaths > retries:
+	case n.idempotent && n.deaths > p.limits.Retries:
 		return died
 	case n.idempotent && p.calm():
 		return []task.Status{lived}

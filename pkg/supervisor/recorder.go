@@ -11,8 +11,8 @@ import (
 type Recorder interface {
 	// Claim records that job is about to start. Nothing is started when it fails.
 	Claim(job task.Job) error
-	// Attempt appends how an attempt of job ended that began at started and is not
-	// the last one.
+	// Attempt appends how an attempt of job ended that began at started and that
+	// another one is to follow.
 	Attempt(job task.Job, started time.Time, r task.Result)
 	// Finish records the result of job and returns when that is durable.
 	Finish(job task.Job, r task.Result) error

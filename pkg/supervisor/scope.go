@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -80,27 +81,83 @@ func (sc *Scope) pause(ctx context.Context, f func()) {
 	}
 	w.idle.stand()
 	defer w.idle.goOn()
+	w.blocked.change(w, 0, 1)
+	defer w.blocked.change(w, 0, -1)
 	w.lease.lend()
 	f()
 	_ = w.lease.resume(ctx, w.job.Depth) // fails only when the agent is being ended
 }
 
-// queue runs f, which waits for others: neither the agent of sc nor those above
-// it spend time.
+// queue runs f, which waits for others: the agent of sc spends no time, nor do
+// those above it that wait for it.
 func (sc *Scope) queue(f func()) {
 	sc.work.idle.stand()
 	defer sc.work.idle.goOn()
-	for w := sc.work; w != nil; w = w.sc.work {
-		w.run.stand()
-		defer w.run.goOn()
-	}
+	sc.work.aside(f)
+}
+
+// aside runs f, which is no run time of w.
+func (w *work) aside(f func()) {
+	w.run.stand()
+	defer w.run.goOn()
+	w.above(1)
+	defer w.above(-1)
 	f()
 }
 
-// spare gives back time that the agent of sc has spent waiting for others. Those
-// above it have spent no less.
+// above tells the agent that started w that one more of its children queues, or
+// one less.
+func (w *work) above(n int) {
+	if up := w.sc.work; up != nil {
+		up.blocked.change(up, n, 0)
+	}
+}
+
+// blocked is whether an agent can do nothing but wait for children that queue: then
+// its run clock stands. One that goes on beside them uses time as any other.
+type blocked struct {
+	mu      sync.Mutex
+	queuing int // children that queue, or are blocked
+	waiting int // waits for children under way
+	held    bool
+}
+
+// change counts and, when that blocks w or lets it go on, says so above.
+func (b *blocked) change(w *work, queuing, waiting int) {
+	b.mu.Lock()
+	b.queuing += queuing
+	b.waiting += waiting
+	was := b.held
+	b.held = b.queuing > 0 && b.waiting > 0
+	is := b.held
+	switch {
+	case is && !was:
+		w.run.stand()
+	case was && !is:
+		w.run.goOn()
+	}
+	b.mu.Unlock()
+	switch {
+	case is && !was:
+		w.above(1)
+	case was && !is:
+		w.above(-1)
+	}
+}
+
+// waits reports whether the agent waits for children.
+func (b *blocked) waits() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting > 0
+}
+
+// spare gives back the last d, which the agent of sc has spent waiting for others,
+// to it and to those above it that wait for it: each of them at most once.
 func (sc *Scope) spare(d time.Duration) {
-	for w := sc.work; w != nil; w = w.sc.work {
+	w := sc.work
+	d = w.run.spare(d)
+	for w = w.sc.work; w != nil && w.blocked.waits(); w = w.sc.work {
 		d = w.run.spare(d)
 	}
 }

@@ -10,12 +10,14 @@
 //
 // A task goes this way: it waits for a slot, is claimed, and is launched; when
 // its process dies under it, it is launched again, as long as it has had no side
-// effects; its slot becomes free, its result is recorded and then delivered.
+// effects; its slot becomes free, its result is recorded, announced and then
+// delivered.
 //
 // A task has two clocks. The run clock goes from the first start to the end of
 // the last attempt, and stands only while the task waits for strangers, for the
-// model server above all ([task.Job] Queue and Spare); so do then the run clocks
-// of those above it. The idle clock begins anew with each sign of activity, from
+// model server above all ([task.Job] Queue and Spare) or for a slot to begin
+// again; so do then the run clocks of those above it. Of the same time, each
+// clock is given back as much as it went, once, however many have waited. The idle clock begins anew with each sign of activity, from
 // below too, and stands while the task waits for anybody.
 //
 // Promises: exactly one result per task, in input order, each delivered as soon
@@ -65,8 +67,8 @@ type Config struct {
 	Launcher Launcher
 	// NewID makes execution ids.
 	NewID func() string
-	// Started and Ended are told of each child, exactly once each; nil is not
-	// told.
+	// Started and Ended are told of each child, exactly once each, Ended when the
+	// result is recorded, or says that it could not be; nil is not told.
 	Started func(task.Job)
 	Ended   func(task.Job, task.Result)
 	// Idle is how long a job may be without activity, 0 without bound; nil is

@@ -15,6 +15,8 @@ type work struct {
 	lease *lease
 	run   *clock // from the start on, through all attempts
 	idle  *clock // of each attempt
+	// blocked is whether it can only wait for children that queue.
+	blocked blocked
 	// idleOut is why the job ends when its idle clock runs out.
 	idleOut *task.ClockError
 	latest  time.Time // see Scope

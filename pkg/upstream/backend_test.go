@@ -205,6 +205,96 @@ func TestEachAttemptPassesTheGate(t *testing.T) {
 	})
 }
 
+// standing is an admission that measures how long one waits in it, as a task
+// whose clocks stand meanwhile.
+type standing struct {
+	*Gate
+	waited time.Duration
+}
+
+func (s *standing) Enter(ctx context.Context, model string) (llm.Permit, error) {
+	defer s.since(time.Now())
+	return s.Gate.Enter(ctx, model)
+}
+
+func (s *standing) EnterAgain(ctx context.Context, model string) (llm.Permit, error) {
+	defer s.since(time.Now())
+	return s.Gate.EnterAgain(ctx, model)
+}
+
+func (s *standing) since(start time.Time) { s.waited += time.Since(start) }
+
+// Whatever the server or a breaker says how long to wait is waited for in the
+// admission, where no clock goes.
+func TestWaitsInTheAdmission(t *testing.T) {
+	const after = 6 * time.Second
+	later := &llm.Error{Kind: llm.Busy, RetryAfter: after}
+	for name, tt := range map[string]struct {
+		open    int // requests that have failed before
+		ends    []error
+		took    time.Duration
+		own     time.Duration // of that, at least
+		repeats int
+	}{
+		"Retry-After":              {0, []error{later, later}, 2 * after, 0, 2},
+		"a breaker":                {3, nil, time.Minute, 0, 1},
+		"a breaker, again":         {3, kinds(llm.Unreachable), 2 * time.Minute, time.Second, 3},
+		"both":                     {3, []error{later}, time.Minute + after, 0, 2},
+		"nobody has said how long": {0, kinds(llm.Unreachable), 500 * time.Millisecond, 500 * time.Millisecond, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &standing{Gate: NewGate(Config{MaxInFlight: 4, Retries: 3})}
+				failTimes(t, s.Gate, tt.open)
+				var told []time.Duration
+				m := &model{ends: tt.ends}
+				b := Retrying(m, "m", s, Policy{Retries: 3, Repeated: func(_ int, wait time.Duration, _ error) { told = append(told, wait) }})
+				start := time.Now()
+				_, err := b.Chat(t.Context(), llm.Request{}, nil)
+				require.NoError(t, err)
+				took := time.Since(start)
+				assert.InDelta(t, tt.took, took, float64(250*time.Millisecond))
+				assert.InDelta(t, tt.own, took-s.waited, float64(250*time.Millisecond))
+				assert.Equal(t, tt.repeats, b.Repeats())
+				var total time.Duration
+				for _, d := range told {
+					total += d
+				}
+				assert.InDelta(t, took, total, float64(time.Second), "a person is told how long it takes")
+			})
+		})
+	}
+}
+
+// impatient is an admission that only refuses.
+type impatient struct{ gate *Gate }
+
+func (i impatient) Enter(ctx context.Context, model string) (llm.Permit, error) {
+	return i.gate.Enter(ctx, model)
+}
+
+// Where nobody keeps it back, a Backend waits by itself.
+func TestWaitsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 4, Retries: 3})
+		failTimes(t, g, 3)
+		start := time.Now()
+		_, err := Retrying(&model{}, "m", impatient{g}, Policy{Retries: 1}).Chat(t.Context(), llm.Request{}, nil)
+		require.NoError(t, err)
+		assert.Equal(t, time.Minute, time.Since(start))
+
+		for _, tt := range []struct {
+			a     llm.Admission
+			after time.Duration
+		}{{nil, 6 * time.Second}, {g, 100 * time.Millisecond}} {
+			m := &model{ends: []error{&llm.Error{Kind: llm.Busy, RetryAfter: tt.after}}}
+			_, err = Retrying(m, "m", tt.a, Policy{Retries: 1}).Chat(t.Context(), llm.Request{}, nil)
+			require.NoError(t, err)
+			assert.GreaterOrEqual(t, m.waits()[0], max(tt.after, 400*time.Millisecond))
+		}
+	})
+}
+
 // panicking is a backend that does.
 type panicking struct{}
 
@@ -263,5 +353,24 @@ func TestServerRestarts(t *testing.T) {
 		}
 		wg.Wait()
 		assert.Equal(t, time.Minute, time.Since(start))
+	})
+}
+
+// dying says something before it is gone.
+type dying struct{ asked int }
+
+func (d *dying) Chat(context.Context, llm.Request, func(llm.Chunk)) (llm.Response, error) {
+	if d.asked++; d.asked == 1 {
+		return llm.Response{Message: llm.Message{Content: "tick tock"}}, &llm.Error{Kind: llm.BrokenStream, Problem: "broke off"}
+	}
+	return llm.Response{}, &llm.Error{Kind: llm.Unreachable, Problem: "gone"}
+}
+
+// What there was of an answer is kept when the repeats bring none.
+func TestPartialTextIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := Retrying(&dying{}, "m", nil, Policy{Retries: 2}).Chat(t.Context(), llm.Request{}, nil)
+		assert.ErrorContains(t, err, "gone (after 3 attempts)")
+		assert.Equal(t, "tick tock", r.Message.Content)
 	})
 }

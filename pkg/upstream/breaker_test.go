@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +26,7 @@ func TestBreakerStaysClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Config{MaxInFlight: 5})
 		failTimes(t, g, 2)
-		for _, r := range []llm.Report{good, {Kind: llm.Rejected}, {Kind: llm.UnknownModel}, {Kind: llm.ContextOverflow}} {
+		for _, r := range []llm.Report{good, {Kind: llm.Rejected}, {Kind: llm.UnknownModel}, {Kind: llm.ContextOverflow}, {Kind: llm.Server}} {
 			enter(t, g, 1)[0].Leave(r)
 			failTimes(t, g, 2)
 		}
@@ -44,7 +46,7 @@ func TestBreaker(t *testing.T) {
 		g := NewGate(Config{MaxInFlight: 5, Retries: 2, Note: said.add})
 		permits := enter(t, g, 5)
 		queued := line(t.Context(), g)
-		for i, r := range []llm.Report{{Kind: llm.Busy}, {Cancelled: true}, {Kind: llm.BrokenStream}, {Kind: llm.Server}} {
+		for i, r := range []llm.Report{{Kind: llm.Busy}, {Cancelled: true}, {Kind: llm.BrokenStream}, refused} {
 			require.NoError(t, g.breakerError(), i)
 			permits[i].Leave(r)
 			queued = requeue(t, g, queued)
@@ -52,7 +54,7 @@ func TestBreaker(t *testing.T) {
 		e := demand(t, (<-queued).err, llm.Open)
 		assert.EqualError(t, e, "Circuit breaker open: m failed 3 times in a row, next try in 60s")
 		assert.Equal(t, time.Minute, e.RetryAfter)
-		assert.Equal(t, []string{"circuit breaker open: the model server failed 3 times in a row (server), next try in 60s"}, said.take())
+		assert.Equal(t, []string{"circuit breaker open: the model server failed 3 times in a row (unreachable), next try in 60s"}, said.take())
 		assert.Nil(t, g.Try("m", nil))
 		require.NoError(t, g.Refusal("m"), "it is worth to wait")
 		permits[4].Leave(good) // was sent before
@@ -108,7 +110,7 @@ func TestBreaker(t *testing.T) {
 func (g *Gate) breakerError() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.breaker.refusal("m"); err != nil {
+	if err := g.breakers.refusal("m", nil); err != nil {
 		return err
 	}
 	return nil
@@ -154,4 +156,166 @@ func TestBreakerHeedsOnlyTheTrial(t *testing.T) {
 		permits[6].Leave(refused)
 		require.NoError(t, g.breakerError(), "two failures since it closed")
 	})
+}
+
+// again enters in the background as somebody who was refused and has a repeat.
+func again(ctx context.Context, g *Gate, model string) chan outcome {
+	c := make(chan outcome, 1)
+	go func() {
+		p, err := g.EnterAgain(ctx, model)
+		c <- outcome{p, err}
+	}()
+	synctest.Wait()
+	return c
+}
+
+// breaks has three requests for the model fail by a fault of that.
+func breaks(t *testing.T, g *Gate, model string) {
+	t.Helper()
+	for range failuresToOpen {
+		p := g.Try(model, nil)
+		require.NotNil(t, p)
+		p.Leave(llm.Report{Kind: llm.Server})
+	}
+}
+
+// A model that is broken stops the requests for itself, and no others.
+func TestBreakerOfAModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said notes
+		g := NewGate(Config{MaxInFlight: 2, Retries: 1, Note: said.add})
+		for range 2 {
+			for _, model := range []string{"bad", "worse", "m"} {
+				g.Try(model, nil).Leave(llm.Report{Kind: llm.Server})
+			}
+		}
+		assert.Empty(t, said.take(), "none of them three times in a row")
+		g.Try("m", nil).Leave(good)
+		g.Try("bad", nil).Leave(llm.Report{Kind: llm.Server})
+		assert.Equal(t, []string{`circuit breaker open: model "bad" failed 3 times in a row (server), next try in 60s`}, said.take())
+		_, err := g.Enter(t.Context(), "bad")
+		assert.EqualError(t, demand(t, err, llm.Open), "Circuit breaker open: bad failed 3 times in a row, next try in 60s")
+		for range 10 {
+			enter(t, g, 1)[0].Leave(good)
+		}
+
+		// Nor does whoever waits for it stop those behind him.
+		patient := again(t.Context(), g, "bad")
+		full := []outcome{<-line(t.Context(), g), <-line(t.Context(), g)}
+		next := line(t.Context(), g)
+		assert.True(t, waits(next), "it is full")
+		full[0].permit.Leave(good)
+		last := <-next
+		require.NoError(t, last.err)
+		full[1].permit.Leave(good)
+		assert.True(t, waits(patient))
+		time.Sleep(time.Minute)
+		trial := (<-patient).permit
+		second, other := again(t.Context(), g, "bad"), line(t.Context(), g)
+		require.True(t, waits(second), "there is one trial")
+		assert.True(t, waits(other), "it is full")
+		trial.Leave(refused) // says nothing about the model
+		o := <-second
+		require.NoError(t, o.err)
+		last.permit.Leave(good)
+		require.NoError(t, (<-other).err)
+		o.permit.Leave(llm.Report{Kind: llm.Server})
+		assert.Equal(t, []string{`circuit breaker open: model "bad" fails (server); tasks end until it answers, next try in 60s`}, said.take())
+		demand(t, g.Refusal("bad"), llm.Open)
+		require.NoError(t, g.Refusal("m"))
+		time.Sleep(time.Minute)
+		g.Try("bad", nil).Leave(good)
+		assert.Equal(t, []string{`circuit breaker closed: model "bad" answers again`}, said.take())
+	})
+}
+
+// Both may be open at once: the server is tried first, and what it says of one
+// model closes it for all.
+func TestBreakersOfBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 2, Retries: 5})
+		breaks(t, g, "bad")
+		time.Sleep(30 * time.Second)
+		failTimes(t, g, failuresToOpen)
+		_, err := g.Enter(t.Context(), "bad")
+		assert.Equal(t, time.Minute, demand(t, err, llm.Open).RetryAfter)
+		start, patient, other := time.Now(), again(t.Context(), g, "bad"), again(t.Context(), g, "m")
+		o := <-patient
+		require.NoError(t, o.err)
+		assert.Equal(t, time.Minute, time.Since(start))
+		assert.True(t, waits(other))
+		o.permit.Leave(llm.Report{Kind: llm.Server})
+		require.NoError(t, (<-other).err, "the server is there")
+		_, err = g.Enter(t.Context(), "bad")
+		demand(t, err, llm.Open)
+	})
+}
+
+// Names of models that do not exist cost nothing.
+func TestModelsAreBounded(t *testing.T) {
+	g := NewGate(Config{MaxInFlight: 1})
+	for i := range 10 * mostModels {
+		g.Try(strconv.Itoa(i), nil).Leave(llm.Report{Kind: llm.Server})
+	}
+	assert.Len(t, g.breakers.models, mostModels)
+	breaks(t, g, "bad")
+	demand(t, g.Refusal("bad"), llm.Open)
+}
+
+// Who has a repeat left waits in the line for the trial: for one opening, and not
+// for one that is hopeless.
+func TestEnterAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 1, Retries: 1})
+		enter(t, g, 1)[0].Leave(good)
+		p := enter(t, g, 1)[0]
+		late := again(t.Context(), g, "m") // the breaker opens while it waits for its turn
+		p.Leave(refused)
+		o := <-late
+		o.permit.Leave(refused)
+		p = enter(t, g, 1)[0]
+		late = again(t.Context(), g, "m")
+		p.Leave(refused)
+		assert.Equal(t, time.Minute, demand(t, (<-late).err, llm.Open).RetryAfter)
+
+		start := time.Now()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		gone, first, second := again(ctx, g, "m"), again(t.Context(), g, "m"), again(t.Context(), g, "m")
+		cancel(errStop)
+		require.Equal(t, errStop, (<-gone).err)
+		assert.True(t, waits(first))
+		_, err := g.Enter(t.Context(), "m")
+		demand(t, err, llm.Open)
+		assert.Nil(t, g.Try("m", nil))
+		o = <-first
+		require.NoError(t, o.err)
+		assert.Equal(t, time.Minute, time.Since(start))
+		assert.True(t, waits(second))
+		o.permit.Leave(refused)
+		assert.Zero(t, demand(t, (<-second).err, llm.Open).RetryAfter, "hopeless now")
+		_, err = g.EnterAgain(t.Context(), "m")
+		demand(t, err, llm.Open)
+
+		time.Sleep(time.Minute)
+		o = <-again(t.Context(), g, "m")
+		require.NoError(t, o.err)
+		o.permit.Leave(good)
+	})
+}
+
+// Who waits for a breaker waits for a Retry-After too, whichever is longer.
+func TestEnterAgainIsHeldBack(t *testing.T) {
+	for _, after := range []time.Duration{10 * time.Second, 100 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			g := NewGate(Config{MaxInFlight: 8, Retries: 5})
+			permits := enter(t, g, 4)
+			for _, p := range permits[:3] {
+				p.Leave(refused)
+			}
+			start, patient := time.Now(), again(t.Context(), g, "m")
+			permits[3].Leave(llm.Report{Kind: llm.Busy, RetryAfter: after})
+			require.NoError(t, (<-patient).err)
+			assert.Equal(t, max(after, time.Minute), time.Since(start))
+		})
+	}
 }

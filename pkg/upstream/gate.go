@@ -5,20 +5,25 @@
 // Vocabulary: a [Gate] stands at the root; every request, of whichever process,
 // enters it and leaves it again with a report of what came of it. The limit is
 // how many may be under way at once. It begins at the ceiling and finds what the
-// server serves by itself: see limiter. The breaker is the circuit breaker: after
-// three failures in a row nothing is sent for a minute, then one trial. The
+// server serves by itself: see limiter. A breaker is a circuit breaker: after
+// three failures in a row nothing is sent for a minute, then one trial. The server
+// has one, and each of its models, which may be broken by itself. The
 // budget is how many tokens the tree may use. A [Backend] is a model whose
 // requests pass an admission, the Gate itself or a way to it, and are sent again
 // when that may help.
 //
-// Flow: Enter refuses at once (the budget is spent, the breaker is open), or
-// waits in line until the limit, a Retry-After of the server and the breaker let
-// the request pass. Leave counts the tokens, judges the limit and the breaker,
-// and lets the next one pass or refuses all who wait.
+// Flow: Enter refuses at once (the budget is spent, a breaker is open), or
+// waits in line until the limit, a Retry-After of the server and the breakers let
+// the request pass. EnterAgain is for whoever was refused by a breaker and has a
+// repeat left: it waits in line for the trial. Leave counts the tokens, judges the
+// limit and the breakers, and lets the next one pass or refuses those in line. A
+// Backend waits by itself only where nobody has said how long: for a Retry-After
+// and for a breaker it waits in the line, where no clock of its task goes.
 //
-// Promises: first come, first served; a permit is given once, and one whose
-// taker has gone meanwhile goes to the next; nobody waits in line while the
-// breaker is open or the budget is spent; no function of the caller is called
+// Promises: first come, first served, but nobody waits behind the trial of another
+// model; a permit is given once, and one whose taker has gone meanwhile goes to
+// the next; nobody waits in line for a breaker that has opened since, for one
+// that is hopeless, or when the budget is spent; no function of the caller is called
 // with a lock held. Not promised: that the limit is exactly what the server
 // serves (it tries one more now and then); that the budget is not overdrawn by
 // the requests that are under way when it is used up; that what a Backend yields
@@ -62,19 +67,20 @@ type Config struct {
 type Gate struct {
 	config Config
 
-	mu      sync.Mutex
-	queue   list.List // of *waiter, who came first is first
-	flight  []*permit // in the order in which they were sent
-	sent    uint64    // requests so far
-	limiter limiter
-	breaker breaker
-	used    task.Usage
-	held    time.Time   // nothing is sent before
-	wake    *time.Timer // at held, when somebody waits for it
-	after   []func()    // what to call when mu is free again
+	mu       sync.Mutex
+	queue    list.List // of *waiter, who came first is first
+	flight   []*permit // in the order in which they were sent
+	sent     uint64    // requests so far
+	limiter  limiter
+	breakers breakers
+	used     task.Usage
+	held     time.Time   // nothing is sent before
+	wake     *time.Timer // at due, when somebody waits for that
+	due      time.Time
+	after    []func() // what to call when mu is free again
 }
 
-var _ llm.Admission = (*Gate)(nil)
+var _ Patient = (*Gate)(nil)
 
 // NewGate makes a gate that everybody may pass.
 func NewGate(c Config) *Gate {
@@ -82,13 +88,14 @@ func NewGate(c Config) *Gate {
 	if c.Note == nil {
 		c.Note = func(string, ...any) {}
 	}
-	return &Gate{config: c, limiter: newLimiter(c.MaxInFlight), breaker: newBreaker(c.Retries)}
+	return &Gate{config: c, limiter: newLimiter(c.MaxInFlight), breakers: newBreakers(c.Retries)}
 }
 
 // waiter is one who waits in line. What it came to is set before done is closed.
 type waiter struct {
 	model  string
 	behind func(time.Duration)
+	since  *eras         // of the breakers that it waits for; nil is for none
 	place  *list.Element // nil when it waits no more
 	permit *permit
 	err    error
@@ -100,24 +107,42 @@ func (g *Gate) Enter(ctx context.Context, model string) (llm.Permit, error) {
 	return g.EnterFor(ctx, model, nil)
 }
 
+// EnterAgain implements [Patient].
+func (g *Gate) EnterAgain(ctx context.Context, model string) (llm.Permit, error) {
+	return g.EnterAgainFor(ctx, model, nil)
+}
+
 // EnterFor is Enter for somebody with clocks: behind is told how long the
 // request, once sent, waited at the server while that was busy with others. It
 // is told so whenever the server shows that it is, and may still be called by
 // another goroutine when the permit is just being left.
 func (g *Gate) EnterFor(ctx context.Context, model string, behind func(time.Duration)) (llm.Permit, error) {
+	return g.enter(ctx, model, behind, false)
+}
+
+// EnterAgainFor is EnterAgain for somebody with clocks, as EnterFor.
+func (g *Gate) EnterAgainFor(ctx context.Context, model string, behind func(time.Duration)) (llm.Permit, error) {
+	return g.enter(ctx, model, behind, true)
+}
+
+func (g *Gate) enter(ctx context.Context, model string, behind func(time.Duration), again bool) (llm.Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	g.mu.Lock()
-	if err := g.refusal(model); err != nil {
+	var since *eras
+	if again {
+		since = g.breakers.eras(model)
+	}
+	if err := g.refusal(model, since); err != nil {
 		g.unlock()
 		return nil, err
 	}
-	if p := g.pass(behind); p != nil {
+	if p := g.pass(model, behind); p != nil {
 		g.unlock()
 		return p, nil
 	}
-	w := &waiter{model: model, behind: behind, done: make(chan struct{})}
+	w := &waiter{model: model, behind: behind, since: since, done: make(chan struct{})}
 	w.place = g.queue.PushBack(w)
 	g.serve() // sets the clock when it is that which it waits for
 	g.unlock()
@@ -152,22 +177,22 @@ func (g *Gate) giveUp(w *waiter) {
 func (g *Gate) Try(model string, behind func(time.Duration)) llm.Permit {
 	g.mu.Lock()
 	defer g.unlock()
-	if g.refusal(model) != nil {
+	if g.refusal(model, nil) != nil {
 		return nil
 	}
-	if p := g.pass(behind); p != nil {
+	if p := g.pass(model, behind); p != nil {
 		return p
 	}
 	return nil
 }
 
 // Refusal says why a request for the model would be refused right now, and those
-// that follow on it soon: the budget is spent, or the breaker has opened too
+// that follow on it soon: the budget is spent, or a breaker has opened too
 // often. It returns nil when it is worth to try.
 func (g *Gate) Refusal(model string) error {
 	g.mu.Lock()
 	defer g.unlock()
-	if err := g.refusal(model); err != nil && err.RetryAfter == 0 {
+	if err := g.refusal(model, nil); err != nil && err.RetryAfter == 0 {
 		return err
 	}
 	return nil
@@ -201,63 +226,82 @@ func (g *Gate) note(format string, args ...any) {
 	g.after = append(g.after, func() { g.config.Note(format, args...) })
 }
 
-// refusal says why a request is not even let into the line.
-func (g *Gate) refusal(model string) *llm.Error {
+// refusal says why a request is not even let into the line, or may not stay there;
+// since is that of its waiter.
+func (g *Gate) refusal(model string, since *eras) *llm.Error {
 	if most := g.config.MaxTokens; most > 0 {
 		if used := g.used.InputTokens + g.used.OutputTokens; used >= most {
 			return &llm.Error{Kind: llm.Spent, Hint: "raise QQ_MAX_TOKENS or --max-tokens",
 				Problem: fmt.Sprintf("Token budget exhausted: %d of %d tokens used", used, most)}
 		}
 	}
-	return g.breaker.refusal(model)
+	return g.breakers.refusal(model, since)
 }
 
 // pass lets one request pass that has nobody before it in the line, or returns
 // nil.
-func (g *Gate) pass(behind func(time.Duration)) *permit {
+func (g *Gate) pass(model string, behind func(time.Duration)) *permit {
 	if g.queue.Len() > 0 {
 		return nil
 	}
 	now := time.Now()
-	if !g.open(now) {
+	if !g.open(now) || !g.breakers.admits(model) {
 		return nil
 	}
-	return g.send(behind, now)
+	return g.send(model, behind, now)
 }
 
-// open reports whether one more request may be sent now.
+// open reports whether one more request may be sent now that no breaker stops.
 func (g *Gate) open(now time.Time) bool {
-	return len(g.flight) < g.limiter.limit && !now.Before(g.held) && g.breaker.admits()
+	return len(g.flight) < g.limiter.limit && !now.Before(g.held)
 }
 
-func (g *Gate) send(behind func(time.Duration), now time.Time) *permit {
+func (g *Gate) send(model string, behind func(time.Duration), now time.Time) *permit {
 	g.sent++
-	p := &permit{gate: g, number: g.sent, sent: now, credited: now, behind: behind}
+	p := &permit{gate: g, model: model, number: g.sent, sent: now, credited: now, behind: behind}
 	g.flight = append(g.flight, p)
 	g.limiter.filled(len(g.flight), now)
-	g.breaker.sent(p)
+	g.breakers.sent(p)
 	return p
 }
 
-// serve lets those in the line pass for whom there is room, or refuses all.
+// serve lets those in the line pass for whom there is room, and refuses those who
+// may not stay.
 func (g *Gate) serve() {
-	for g.queue.Len() > 0 {
-		w := g.queue.Front().Value.(*waiter)
-		now := time.Now()
-		if err := g.refusal(w.model); err != nil {
+	now := time.Now()
+	for place := g.queue.Front(); place != nil; {
+		w := place.Value.(*waiter)
+		place = place.Next()
+		if err := g.refusal(w.model, w.since); err != nil {
 			w.err = err
-		} else if g.open(now) {
-			w.permit = g.send(w.behind, now)
+		} else if g.open(now) && g.breakers.admits(w.model) {
+			w.permit = g.send(w.model, w.behind, now)
 		} else {
-			if g.wake == nil && now.Before(g.held) {
-				g.wake = time.AfterFunc(g.held.Sub(now), g.woken)
+			g.wakeIn(max(g.held.Sub(now), g.breakers.left(w.model)), now)
+			if g.breakers.calm() {
+				return // all wait for the same
 			}
-			return
+			continue
 		}
 		g.queue.Remove(w.place)
 		w.place = nil
 		close(w.done)
 	}
+}
+
+// wakeIn has the line served after d, unless that is due sooner anyhow.
+func (g *Gate) wakeIn(d time.Duration, now time.Time) {
+	if d <= 0 { // it waits for somebody to leave
+		return
+	}
+	due := now.Add(d)
+	if g.wake != nil {
+		if !due.Before(g.due) {
+			return
+		}
+		g.wake.Stop()
+	}
+	g.wake, g.due = time.AfterFunc(d, g.woken), due
 }
 
 func (g *Gate) woken() {
@@ -284,6 +328,7 @@ func (g *Gate) hold(d time.Duration, now time.Time) {
 // gate.
 type permit struct {
 	gate   *Gate
+	model  string
 	number uint64
 	sent   time.Time
 	first  time.Time // when the server first said something; zero until then
@@ -293,7 +338,6 @@ type permit struct {
 	credited  time.Time           // until when behind knows
 	overtaken int                 // answers to requests that were sent later
 
-	era      int       // of the breaker, when it was sent
 	most     int       // requests being answered at once, itself one of them, since its first byte
 	suspect  int       // how many the server seems to serve while it waits; -1 is disproved
 	doubtful time.Time // since when it is suspect
@@ -344,7 +388,7 @@ func (p *permit) Leave(r llm.Report) {
 	if r.Kind == llm.Busy && r.RetryAfter > 0 && !r.Cancelled {
 		g.hold(r.RetryAfter, now)
 	}
-	g.breaker.record(p, r, g.note)
+	g.breakers.record(p, r, g.sent, g.note)
 	g.serve()
 }
 

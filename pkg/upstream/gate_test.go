@@ -389,7 +389,14 @@ func (c *anyCrowd) client(ctx context.Context, rnd *rand.Rand) {
 func (c *anyCrowd) request(ctx context.Context, rnd *rand.Rand) {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(rnd.Int64N(int64(c.patience))), errStop)
 	defer cancel()
-	p, err := c.gate.EnterFor(ctx, "m", func(d time.Duration) {
+	enter, model := c.gate.EnterFor, "m"
+	if rnd.IntN(2) == 0 {
+		enter = c.gate.EnterAgainFor
+	}
+	if rnd.IntN(3) == 0 {
+		model = "other"
+	}
+	p, err := enter(ctx, model, func(d time.Duration) {
 		if d <= 0 {
 			c.count(0, 0, "behind by nothing")
 		}

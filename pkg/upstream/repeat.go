@@ -10,7 +10,7 @@ import (
 // to a server that are no requests to a model, which pass no gate.
 func Repeat(ctx context.Context, p Policy, f func(context.Context) error) error {
 	var err error
-	_ = failsafe.With[any](policy(p, nil)).WithContext(ctx).Run(func() error { // it hides the cause of ctx
+	_ = failsafe.With[any](policy(p, wait, nil)).WithContext(ctx).Run(func() error { // it hides the cause of ctx
 		err = f(ctx)
 		return err
 	})
