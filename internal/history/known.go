@@ -44,7 +44,11 @@ func (r *Record) name(ctx context.Context, t task.Task) {
 // no regular file has no content that could be compared, and a pipe must not be
 // read; then it is empty.
 func contentOf(ctx context.Context, name string) string {
-	if info, err := os.Stat(name); name == "" || err != nil || !info.Mode().IsRegular() {
+	if name == "" {
+		return ""
+	}
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
 		return ""
 	}
 	f, err := os.Open(name)
@@ -53,7 +57,7 @@ func contentOf(ctx context.Context, name string) string {
 	}
 	defer f.Close()
 	h := sha256.New()
-	buf := make([]byte, 256<<10)
+	buf := make([]byte, min(info.Size()+1, 256<<10))
 	for ctx.Err() == nil {
 		n, err := f.Read(buf)
 		h.Write(buf[:n])

@@ -140,7 +140,7 @@ func (p place) dsn() string {
 		"mode":          {"rw"},
 		"_txlock":       {"immediate"},
 		"_busy_timeout": {fmt.Sprint(p.wait.Milliseconds())},
-		"_pragma":       {"cache_size(-8000)", "temp_store(memory)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)"},
+		"_pragma":       {"cache_size(-2000)", "temp_store(memory)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)"},
 	}.Encode()}).String()
 }
 

@@ -29,7 +29,8 @@ type Batch struct {
 	// Known is asked about each task before anything else. A result that it knows
 	// is filed, and nothing is started or recorded; nil knows none.
 	Known func(index int, t task.Task) (task.Result, bool)
-	// Refuse is asked when it is the turn of a task, before that waits for a slot.
+	// Refuse is asked when it is the turn of a task, before that waits for a slot and
+	// after.
 	// A result that it returns is filed, and nothing is started or recorded; nil
 	// refuses none.
 	Refuse func(task.Task) *task.Result
@@ -148,6 +149,14 @@ func (r *run) feed(ctx, starting context.Context, next func() (task.Task, error,
 			r.end(index, r.notStarted(ctx, t), nil)
 			continue
 		}
+		if res := r.refused(t); res != nil { // things have changed since it was asked first
+			if staged, ok := launcher.(Staged); ok {
+				staged.Discard()
+			}
+			r.sc.s.slots.release()
+			r.end(index, *res, nil)
+			continue
+		}
 		w := r.sc.newWork(job, r.count, func(res task.Result, err error) { r.end(index, res, err) })
 		r.wg.Go(func() { w.perform(ctx, launcher, time.Since(queuedAt)) })
 	}
@@ -163,16 +172,22 @@ func (r *run) withoutSlot(starting context.Context, index int, t task.Task) *tas
 	if starting.Err() != nil {
 		return nil
 	}
-	if r.Refuse != nil {
-		if res := r.Refuse(t); res != nil {
-			return res
-		}
+	if res := r.refused(t); res != nil {
+		return res
 	}
 	if refusal := r.sc.admit(r.byAgent && !t.Part); refusal != "" {
 		res := t.Ended(task.Limit, refusal)
 		return &res
 	}
 	return nil
+}
+
+// refused is the result of a task that need not be tried, or nil.
+func (r *run) refused(t task.Task) *task.Result {
+	if r.Refuse == nil {
+		return nil
+	}
+	return r.Refuse(t)
 }
 
 // slot waits for a slot and returns what launches job in it. While it waits, a

@@ -29,7 +29,16 @@ type bench struct {
 }
 
 func newBench(ctx context.Context, quick bool) (*bench, error) {
-	dir, err := os.MkdirTemp("", "qq-bench-")
+	// On the disk where qq keeps its records by default: what is made durable there
+	// is part of what it costs.
+	disk, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(disk, 0o700); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(disk, "qq-bench-")
 	if err != nil {
 		return nil, err
 	}

@@ -70,6 +70,39 @@ func TestFailedCommand(t *testing.T) {
 	assert.ErrorContains(t, err, "why")
 }
 
+// TestWatch: the text counts from the moment in which its last byte is there.
+func TestWatch(t *testing.T) {
+	w := &watch{text: "open"}
+	c := command{program: "/bin/sh", args: []string{"-c", "printf op; printf en; printf ' open'"}, dir: t.TempDir(), stdout: w}
+	before := time.Now()
+	_, err := c.run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "open open", w.all.String())
+	assert.WithinRange(t, w.seen, before, time.Now())
+	seen := w.seen
+	_, _ = w.Write([]byte("open"))
+	assert.Equal(t, seen, w.seen, "the first time")
+
+	w = &watch{text: "open"}
+	_, _ = w.Write([]byte("op"))
+	assert.Zero(t, w.seen)
+}
+
+// TestResumed: a run that prints anything else than the first did nothing of what
+// is measured.
+func TestResumed(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	require.NoError(t, os.WriteFile(out, []byte("first"), 0o600))
+	run := func(text string) func() (used, error) {
+		return func() (used, error) { return used{wall: 1}, os.WriteFile(out, []byte(text), 0o600) }
+	}
+	us, err := resumed(2, out, run("first"))
+	require.NoError(t, err)
+	assert.Equal(t, []used{{wall: 1}, {wall: 1}}, us)
+	_, err = resumed(2, out, run("second"))
+	assert.ErrorContains(t, err, "differs")
+}
+
 func TestMedian(t *testing.T) {
 	assert.Equal(t, size(2), median([]size{3, 1, 2}))
 	assert.Equal(t, size(4), median([]size{7, 1, 3, 5}))
@@ -118,6 +151,7 @@ func TestTable(t *testing.T) {
 		ratio("fast", []time.Duration{3e6}, []time.Duration{2e6}, 1.5, milliseconds),
 		absolute("large", 5*mebibyte, 4),
 		within("soon", 3e6, 1e6, 2*time.Millisecond),
+		unjudged("more", []time.Duration{3e6}, []time.Duration{2e6}),
 		{what: "absent", note: "not installed"},
 	}, false))
 	_, body, _ := strings.Cut(out.String(), "\n\n")
@@ -125,6 +159,7 @@ func TestTable(t *testing.T) {
 fast    3.00 ms  2.00 ms  1.50 x    1.5 x  ok
 large   5.0 MiB           5.00 MiB  4 MiB  MISSED
 soon    3.00 ms  1.00 ms  3.00 ms   2 ms   MISSED
+more    3.00 ms  2.00 ms                   +1.00 ms, no limit
 absent                                     not installed
 `, body)
 }

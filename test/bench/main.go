@@ -2,7 +2,7 @@
 // of ratios. Everything is measured in one run on one machine, interleaved, as
 // medians: a ratio says the same on a slow machine as on a fast one.
 //
-//	go run ./bench [-quick] [-row PATTERN] [-timeout 30m]
+//	go run ./bench [-quick] [-row PATTERN] [-timeout 45m]
 //
 // The qq is that of $QQ_BIN, or is built as the Makefile builds it. The model
 // server is a stand-in that is a process of its own, so that its work is not
@@ -33,7 +33,7 @@ import (
 func main() {
 	quick := flag.Bool("quick", false, "smaller counts: a smoke test, whose figures mean little")
 	pattern := flag.String("row", "", "measure only the rows whose name matches this regular `expression`")
-	timeout := flag.Duration("timeout", 30*time.Minute, "stop after this time")
+	timeout := flag.Duration("timeout", 45*time.Minute, "stop after this time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -90,6 +90,11 @@ func rows() []row {
 		{"sandbox", measureSandbox},
 		{"grep", measureGrep},
 		{"edit", measureEdit},
+		{"ledger", measureLedger},
+		{"record", measureRecord},
+		{"cache", measureCache},
+		{"queue", measureQueue},
+		{"breaker", measureBreaker},
 	}
 }
 

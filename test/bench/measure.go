@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,6 +51,7 @@ type command struct {
 	sample  bool // the resident memory, while it runs
 	// terminal, where a person is asked, takes the place of stderr.
 	terminal *os.File
+	stdout   io.Writer // gets what is printed while it runs, instead of the file
 }
 
 // process is a command at work.
@@ -75,6 +77,9 @@ func (c command) start(ctx context.Context) (*process, error) {
 	}
 	defer errs.Close()
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = c.dir, c.env, out, errs
+	if c.stdout != nil {
+		p.cmd.Stdout = c.stdout
+	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if c.terminal != nil {
 		p.cmd.Stderr = c.terminal

@@ -89,7 +89,7 @@ func measureKill(ctx context.Context, b *bench) ([]line, error) {
 // hanging starts a batch of so many tasks at once that wait for their model,
 // calls measure with the processes of the children, and ends all of them.
 func (b *bench) hanging(ctx context.Context, children int, measure func(p *process, children []int) error) (err error) {
-	p, _, done, err := b.startBatch(ctx, batch{tasks: children, jobs: children, model: "hang"})
+	p, done, err := b.startBatch(ctx, batch{tasks: children, jobs: children, model: "hang"})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -165,40 +166,54 @@ func (b *bench) yardstick(ctx context.Context, name string, args ...string) (use
 type batch struct {
 	tasks, jobs int
 	model       string
+	flags       []string // beyond those that every run has
 	sample      bool
 }
 
 // batch runs qq batch and sees to it that every task is done: a failure is no
 // fast answer.
-func (b *bench) batch(ctx context.Context, run batch) (u used, err error) {
-	p, dir, done, err := b.startBatch(ctx, run)
+func (b *bench) batch(ctx context.Context, run batch) (used, error) {
+	dir, env, done, err := b.home()
 	if err != nil {
 		return used{}, err
 	}
 	defer done()
-	if u, err = p.wait(); err != nil {
+	return b.batchIn(ctx, run, dir, env)
+}
+
+// batchIn is batch in a home that stays.
+func (b *bench) batchIn(ctx context.Context, run batch, dir string, env []string) (used, error) {
+	tasks, err := b.tasks(run.tasks)
+	if err != nil {
+		return used{}, err
+	}
+	u, err := b.batchCommand(run, dir, env, tasks).run(ctx)
+	if err != nil {
 		return u, err
 	}
 	return u, successes(filepath.Join(dir, "stdout"), run.tasks)
 }
 
 // startBatch starts qq batch; done removes what it wrote.
-func (b *bench) startBatch(ctx context.Context, run batch) (p *process, dir string, done func(), err error) {
+func (b *bench) startBatch(ctx context.Context, run batch) (p *process, done func(), err error) {
 	tasks, err := b.tasks(run.tasks)
 	if err != nil {
-		return nil, "", nil, err
+		return nil, nil, err
 	}
 	dir, env, done, err := b.home()
 	if err != nil {
-		return nil, "", nil, err
+		return nil, nil, err
 	}
-	p, err = command{
-		program: b.bin["qq"], dir: dir, env: env, sample: run.sample,
-		args: []string{"batch", "--model", "ollama:" + run.model, "-j", fmt.Sprint(run.jobs), "--no-bar", "--output-format", "jsonl", tasks},
-	}.start(ctx)
+	p, err = b.batchCommand(run, dir, env, tasks).start(ctx)
 	if err != nil {
 		done()
-		return nil, "", nil, errors.Join(errors.New("start qq batch"), err)
+		return nil, nil, errors.Join(errors.New("start qq batch"), err)
 	}
-	return p, dir, done, nil
+	return p, done, nil
+}
+
+// batchCommand is qq batch with those files as its arguments.
+func (b *bench) batchCommand(run batch, dir string, env []string, files ...string) command {
+	args := []string{"batch", "--model", "ollama:" + run.model, "-j", fmt.Sprint(run.jobs), "--no-bar", "--output-format", "jsonl"}
+	return command{program: b.bin["qq"], dir: dir, env: env, sample: run.sample, args: slices.Concat(args, run.flags, files)}
 }

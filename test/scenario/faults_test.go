@@ -158,7 +158,7 @@ func TestServerKilled(t *testing.T) {
 			q := w.start("", "Go on. [[loop]]", "--json")
 			receive(t, relay.flowing)
 			require.NoError(t, s.Kill())
-			r := q.wait().failed(3, "broken_stream")
+			r := q.wait().failed(3, "unavailable") // after the repeats
 			assert.Contains(t, *r.Output, "tick tock")
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -160,10 +161,12 @@ func workDo(calls ...api.ToolCall) workAgent {
 	return func(context.Context, workTalk) api.Message { return workAsk(calls...) }
 }
 
-// workHang is a step that never ends by itself. It tells of its beginning.
+// workHang is a step that never ends by itself. It tells of its beginning, the first
+// time: who is ended may be asked for a last word.
 func workHang(began chan<- struct{}) workAgent {
+	begin := sync.OnceFunc(func() { close(began) })
 	return func(ctx context.Context, _ workTalk) api.Message {
-		close(began)
+		begin()
 		<-ctx.Done()
 		return api.Message{}
 	}

@@ -303,7 +303,7 @@ func TestChangedFiles(t *testing.T) {
 		kill         bool
 	}{
 		{"timeout", "timeout", false},
-		{"killed", "killed", true},
+		{"killed", "unknown_outcome", true}, // it has written
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			hangs := make(chan struct{})

@@ -55,8 +55,6 @@ func newWorld(t *testing.T, host, model string, env ...string) *world {
 		w.env = append(w.env, name+"="+path)
 	}
 	require.NoError(t, os.Mkdir(w.work, 0o700))
-	// A fault that may pass is tried again, after a pause; a test that wants
-	// that says so.
 	w.env = append(w.env, env...)
 	t.Cleanup(func() {
 		w.assertGone()

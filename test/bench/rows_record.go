@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"qq/test/bench/server/standin"
+)
+
+// measureLedger: what it costs to record a long batch, and to go on with one that
+// is done.
+func measureLedger(ctx context.Context, b *bench) ([]line, error) {
+	n := b.pick(20_000, 300)
+	dir, env, done, err := b.home()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	run := func(flags ...string) batch { return batch{tasks: n, jobs: 2, model: "fast", flags: flags} }
+	without := func() (used, error) { return b.batch(ctx, run("--no-ledger")) }
+	// The run that is recorded stands between those that are not.
+	us, err := interleave(1, without, func() (used, error) { return b.batchIn(ctx, run(), dir, env) }, without)
+	if err != nil {
+		return nil, err
+	}
+	plain, recorded := append(us[0], us[2]...), us[1]
+	resumed, err := resumed(b.pick(5, 2), filepath.Join(dir, "stdout"), func() (used, error) {
+		return b.batchIn(ctx, run("--resume"), dir, env)
+	})
+	if err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("%d tasks, -j 2, with the ledger against --no-ledger: ", n)
+	return []line{
+		ratio(what+"wall time a task", column(recorded, perTask(n, wall)), column(plain, perTask(n, wall)), 1.15, milliseconds),
+		unjudged(what+"CPU a task", column(recorded, perTask(n, cpu)), column(plain, perTask(n, cpu))),
+		within(fmt.Sprintf("--resume of a finished batch of %d tasks", n), median(column(resumed, wall)), 0, 2*time.Second),
+	}, nil
+}
+
+// resumed runs a batch again that is done, and sees to it that it prints what the
+// first run has printed to the file out: results with other ids would be new ones.
+func resumed(rounds int, out string, run func() (used, error)) ([]used, error) {
+	first, err := os.ReadFile(out)
+	if err != nil {
+		return nil, err
+	}
+	us := make([]used, rounds)
+	for i := range us {
+		if us[i], err = run(); err != nil {
+			return nil, err
+		}
+		text, err := os.ReadFile(out)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(text, first) {
+			return nil, errors.New("what is printed by --resume differs from what was printed first")
+		}
+	}
+	return us, nil
+}
+
+// unjudged is a line about times that has no limit.
+func unjudged(what string, qq, yard []time.Duration) line {
+	a, b := median(qq), median(yard)
+	return line{what: what, qq: milliseconds(a), yard: milliseconds(b), note: fmt.Sprintf("%+.2f ms, no limit", float64(a-b)/1e6)}
+}
+
+// measureRecord: what the record of one prompt costs. It is durable before the
+// answer is over, so the wall time tells about the disk as well.
+func measureRecord(ctx context.Context, b *bench) ([]line, error) {
+	dir, env, done, err := b.home()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	prompt := func(flags ...string) func() (used, error) {
+		c := command{program: b.bin["qq"], args: append(flags, "-m", "say something"), dir: dir, env: env}
+		return func() (used, error) { return c.run(ctx) }
+	}
+	us, err := interleave(b.pick(50, 5), prompt(), prompt("--no-ledger"))
+	if err != nil {
+		return nil, err
+	}
+	const what = "one prompt with the ledger against --no-ledger: "
+	return []line{
+		unjudged(what+"CPU", column(us[0], cpu), column(us[1], cpu)),
+		unjudged(what+"wall", column(us[0], wall), column(us[1], wall)),
+	}, nil
+}
+
+// measureCache: a batch over files that were all read before, and have not
+// changed.
+func measureCache(ctx context.Context, b *bench) ([]line, error) {
+	n := b.pick(10_000, 100)
+	dir, env, done, err := b.home()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	files := make([]string, n)
+	for i := range files {
+		files[i] = fmt.Sprintf("file-%d", i)
+		if err := os.WriteFile(filepath.Join(dir, files[i]), fmt.Appendf(nil, "This is file %d.\n", i), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	read := step{"read_file", 1, map[string]string{"path": "{}"}}
+	c := b.batchCommand(batch{jobs: 2, model: "script", flags: []string{"--cache", "-m", read.String()}}, dir, env, files...)
+	var again []used
+	for round := range 1 + b.pick(3, 2) {
+		u, out, err := c.output(ctx)
+		if err == nil {
+			err = successes(filepath.Join(dir, "stdout"), n)
+		}
+		if err != nil {
+			return nil, err
+		}
+		cached := bytes.Count(out, []byte(`"cached":true`))
+		if round == 0 && cached > 0 || round > 0 && cached < n {
+			return nil, fmt.Errorf("run %d: %d of %d answers come from the cache", round+1, cached, n)
+		}
+		if round > 0 {
+			again = append(again, u)
+		}
+	}
+	return []line{within(fmt.Sprintf("--cache, the second run over %d files", n), median(column(again, wall)), 0, 5*time.Second)}, nil
+}
+
+// measureQueue: more children than the server answers at once. Each may be busy,
+// and idle, for less time than it has to wait for the others.
+func measureQueue(ctx context.Context, b *bench) ([]line, error) {
+	const jobs, model = 5, "one300"
+	n := b.pick(40, 10)
+	tasks, err := b.tasks(n)
+	if err != nil {
+		return nil, err
+	}
+	us, err := interleave(b.pick(3, 1),
+		func() (used, error) {
+			return b.batch(ctx, batch{tasks: n, jobs: jobs, model: model, flags: []string{"--timeout", "1", "--idle-timeout", "1"}})
+		},
+		func() (used, error) {
+			return b.yardstick(ctx, "pool", fmt.Sprint(jobs), tasks, b.bin["client"], b.url, model)
+		},
+	)
+	if err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("%d tasks, -j %d, a server of 300 ms for one at a time: wall time, against a bare Go pool", n, jobs)
+	return []line{ratio(what, column(us[0], wall), column(us[1], wall), 1/0.95, milliseconds)}, nil
+}
+
+// measureBreaker: how soon tasks are refused when the server fails. The
+// time goes from the end of the last answer that failed, as the server sees it, to
+// the first result that tells of the breaker, as it comes out of qq. In between
+// the third task learns of its answer and ends.
+func measureBreaker(ctx context.Context, b *bench) ([]line, error) {
+	const failures = 3 // open the breaker
+	server := standin.New(standin.Log())
+	if err := server.Start(); err != nil {
+		return nil, err
+	}
+	defer server.Stop()
+	tasks, err := b.tasks(10)
+	if err != nil {
+		return nil, err
+	}
+	var times []time.Duration
+	for range b.pick(20, 3) {
+		server.Forget()
+		told, err := b.refusal(ctx, server.Host(), tasks)
+		if err != nil {
+			return nil, err
+		}
+		chats := server.Chats()
+		if len(chats) != failures {
+			return nil, fmt.Errorf("%d requests to a server that fails, want %d", len(chats), failures)
+		}
+		times = append(times, told.Sub(chats[failures-1].Ended))
+	}
+	return []line{within("from the failure that opens the breaker to the result of the first task refused", median(times), 0, 5*time.Millisecond)}, nil
+}
+
+// failedTasks is the exit code of a batch in which tasks failed.
+const failedTasks = 4
+
+// refusal runs tasks, one after the other, at a server that fails, and returns when
+// qq said that one was refused.
+func (b *bench) refusal(ctx context.Context, host, tasks string) (time.Time, error) {
+	dir, env, done, err := b.home()
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer done()
+	w := &watch{text: "Circuit breaker open"}
+	c := b.batchCommand(batch{jobs: 1, model: "busy", flags: []string{"--retries", "0"}}, dir, append(env, "OLLAMA_HOST="+host), tasks)
+	c.stdout = w
+	_, err = c.run(ctx)
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != failedTasks {
+		return time.Time{}, fmt.Errorf("a batch at a server that fails: %w", err)
+	}
+	if w.seen.IsZero() {
+		return time.Time{}, fmt.Errorf("no task was refused:\n%s", w.all.String())
+	}
+	return w.seen, nil
+}
+
+// watch notes when a text was first written to it.
+type watch struct {
+	text string
+	all  strings.Builder
+	seen time.Time // zero until then
+}
+
+// Write implements [io.Writer].
+func (w *watch) Write(p []byte) (int, error) {
+	now := time.Now()
+	w.all.Write(p)
+	if w.seen.IsZero() && strings.Contains(w.all.String(), w.text) {
+		w.seen = now
+	}
+	return len(p), nil
+}
