@@ -59,7 +59,7 @@ type Record struct {
 	mu      sync.Mutex
 	logErr  error             // the first
 	next    int               // index of the next task
-	seen    map[string]int    // how many tasks of the batch had that key
+	seen    map[[16]byte]int  // how many tasks of the batch had a key that begins so
 	tasks   map[int]named     // those that have not ended, by index
 	caching map[string]string // what answers to those at work are found by again, by execution
 	resumed int               // tasks that were known
@@ -82,7 +82,7 @@ const maxCopies = 64
 func New(cfg Config) *Record {
 	return &Record{
 		cfg: cfg, replay: replay{dir: cfg.Dir}, copied: make(chan struct{}, maxCopies),
-		seen: map[string]int{}, tasks: map[int]named{}, caching: map[string]string{},
+		seen: map[[16]byte]int{}, tasks: map[int]named{}, caching: map[string]string{},
 	}
 }
 

@@ -34,8 +34,10 @@ func (r *Record) name(ctx context.Context, t task.Task) {
 	n := named{key: ledger.Key(t, contentOf(ctx, t.File))}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n.nth = r.seen[n.key]
-	r.seen[n.key]++
+	var short [16]byte // of many tasks, this is what is kept
+	_, _ = hex.Decode(short[:], []byte(n.key[:2*len(short)]))
+	n.nth = r.seen[short]
+	r.seen[short]++
 	r.tasks[r.next] = n
 	r.next++
 }
