@@ -17,21 +17,22 @@ import (
 
 // batchRun is one batch under way.
 type batchRun struct {
-	r        *root
-	o        batchOptions
-	start    time.Time
-	to       *os.File        // results and events go there
-	out      *output.Results // into to
-	progress *output.Progress
-	tally    output.Tally
-	staffing []task.Task // each agent and model that a task asks for, once
-	hint     string      // the last one that was said
-	id       string      // of the batch
-	forgets  bool        // of some tasks only the log knows how they ended
-	spent    func() bool // whether a limit of the whole tree was reached
-	resumed  func() int  // tasks that were known
-	trouble  func() error
-	reason   string // why the task before was not started; empty if it was
+	r         *root
+	o         batchOptions
+	start     time.Time
+	to        *os.File        // results and events go there
+	out       *output.Results // into to
+	progress  *output.Progress
+	tally     output.Tally
+	staffing  []task.Task // each agent and model that a task asks for, once
+	hint      string      // the last one that was said
+	id        string      // of the batch
+	forgets   bool        // of some tasks only the log knows how they ended
+	spent     func() bool // whether a limit of the whole tree was reached
+	resumed   func() int  // tasks that were known
+	trouble   func() error
+	delivered func(task.Result)
+	reason    string // why the task before was not started; empty if it was
 }
 
 // dryRun prints the tasks as they would be run.
@@ -103,7 +104,7 @@ func (b *batchRun) do(ctx context.Context, e *engine.Engine, spool *taskfile.Spo
 	b.r.json = b.r.json && b.o.output != "" // what follows on stdout is the results and nothing else
 	b.spent = func() bool { return e.Spent() || e.LimitReached() != "" }
 	b.resumed = e.History().Resumed
-	b.trouble = e.History().Err
+	b.trouble, b.delivered = e.History().Err, e.History().Delivered
 	runErr := e.Batch(ctx, supervisor.Batch{
 		ID: b.id, Tasks: b.tasks(spool), Deliver: b.deliver, Done: b.progress.Count, Halt: b.o.halt,
 		Stop: b.r.signals.stopCh,
@@ -118,7 +119,7 @@ func (b *batchRun) do(ctx context.Context, e *engine.Engine, spool *taskfile.Spo
 		}
 		return ledgerError(runErr)
 	}
-	if (b.r.resume.Given || b.r.resumeFailed.Given) && !b.forgets && b.resumed() == 0 {
+	if e.History().Strange() {
 		b.r.note("no task of the batch was found in this input: all were run (the same task is one with the same content)")
 	}
 	b.summarize()
@@ -129,7 +130,8 @@ func (b *batchRun) do(ctx context.Context, e *engine.Engine, spool *taskfile.Spo
 func (b *batchRun) deliver(res task.Result) error {
 	b.tally.Add(res)
 	if res.Forgotten {
-		return nil // it was printed when it ended
+		b.delivered(res) // it was printed when it ended
+		return nil
 	}
 	problem, hint, _ := strings.Cut(res.Err(), "\n")
 	if !res.Success {
@@ -153,7 +155,11 @@ func (b *batchRun) deliver(res task.Result) error {
 		if b.o.format == output.Text && output.IsTerminal(b.to) {
 			res.Output = output.Printable(res.Output)
 		}
-		return b.out.Write(res)
+		if err := b.out.Write(res); err != nil {
+			return err
+		}
+		b.delivered(res)
+		return nil
 	})
 }
 
@@ -202,12 +208,12 @@ func (b *batchRun) goOn() {
 // verdict is the exit code of the batch.
 func (b *batchRun) verdict() error {
 	switch {
+	case b.r.signals.code() != 0 && !b.tally.Complete():
+		return said(b.r.signals.code())
+	case b.spent(): // a limit of the whole tree, whatever else
+		return said(task.Limit.ExitCode())
 	case b.tally.Complete():
 		return nil
-	case b.r.signals.code() != 0:
-		return said(b.r.signals.code())
-	case b.spent():
-		return said(task.Limit.ExitCode())
 	}
 	return said(4)
 }

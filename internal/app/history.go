@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"os"
+	"syscall"
 	"time"
 
 	"qq/internal/config"
@@ -50,7 +51,10 @@ func (b *batchRun) openHistory(e *engine.Engine, count int) error {
 		Cache: b.o.cache, Log: b.o.joblog, Count: count,
 	})
 	switch {
-	case errors.Is(err, history.ErrUnknown), errors.Is(err, ledger.ErrAmbiguous), err != nil && b.o.joblog != "" && !isLedger(err):
+	case errors.Is(err, syscall.ENOSPC):
+		return advised(err, "free some space")
+	case errors.Is(err, history.ErrUnknown), errors.Is(err, history.ErrAtWork), errors.Is(err, ledger.ErrAmbiguous),
+		err != nil && b.o.joblog != "" && !isLedger(err):
 		return usage(advised(err, "qq runs list shows the batches"))
 	case err != nil:
 		return ledgerError(err)

@@ -113,18 +113,24 @@ func (r *root) showRun(c *cli.Context) error {
 	})
 }
 
+// maxShown is how many runs of a batch are shown with it.
+const maxShown = 100
+
 // showBatch prints a batch, and the runs in it.
 func (r *root) showBatch(led *ledger.Ledger, b ledger.Batch, o runs.Options) error {
 	rows, err := led.Batches(ledger.Filter{Batch: b.ID, Limit: 1})
 	if err != nil {
 		return err
 	}
-	tasks, err := led.List(ledger.Filter{Batch: b.ID})
+	if err := runs.List(r.Out, nil, rows, o); err != nil || o.JSON {
+		return err
+	}
+	tasks, err := led.List(ledger.Filter{Batch: b.ID, Limit: maxShown})
 	if err != nil {
 		return err
 	}
-	if err := runs.List(r.Out, nil, rows, o); err != nil || o.JSON {
-		return err
+	if len(tasks) == maxShown {
+		r.note("these are the last %d; qq runs list --batch %s --limit 0 lists all", maxShown, b.ID[max(0, len(b.ID)-8):])
 	}
 	return runs.List(r.Out, tasks, nil, o)
 }

@@ -132,8 +132,8 @@ func New(cfg Config) (*Engine, error) {
 		Approve: func(ctx context.Context, job task.Job, in tool.Intent) tool.Decision {
 			return e.Approve(ctx, job, in)
 		},
-		Event: e.stream.Emit,
-		Admit: e.admit, First: e.first, HandBack: HandBack,
+		Event:   e.stream.Emit,
+		Effects: e.record.Effects, Admit: e.admit, First: e.first, HandBack: HandBack,
 	})
 	e.Dispatcher = dispatch.New(dispatch.Config{
 		Limits: limits(set), DefaultTimeout: set.Source("QQ_CHILD_TIMEOUT") == "default",

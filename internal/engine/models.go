@@ -116,9 +116,6 @@ func (m *models) resolve(ctx context.Context, name string) (Model, error) {
 	if found := l.found.Load(); found != nil {
 		return *found, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, showTimeout, &llm.Error{Kind: llm.Unreachable,
-		Problem: fmt.Sprintf("no answer about model %q within %v", name, showTimeout), Hint: "look after the model server, or set OLLAMA_HOST"})
-	defer cancel()
 	found, err := m.lasting(ctx, name)
 	if err == nil {
 		l.found.Store(&found)
@@ -146,6 +143,9 @@ func (m *models) known(name string) (Model, bool) {
 // That the server is busy is one.
 func (m *models) lasting(ctx context.Context, name string) (found Model, err error) {
 	err = upstream.Repeat(ctx, upstream.Policy{Retries: m.retries}, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, showTimeout, &llm.Error{Kind: llm.Unreachable,
+			Problem: fmt.Sprintf("no answer about model %q within %v", name, showTimeout), Hint: "look after the model server, or set OLLAMA_HOST"})
+		defer cancel()
 		found, err = m.find(ctx, name)
 		return err
 	})

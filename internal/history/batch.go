@@ -24,6 +24,14 @@ type Batch struct {
 // ErrUnknown is that of a batch to go on with of which nothing is known.
 var ErrUnknown = errors.New("no such batch")
 
+// errUnknown is ErrUnknown in a text that says so already, and as the ledger does.
+var errUnknown = unknown{}
+
+type unknown struct{}
+
+func (unknown) Error() string        { return "nothing is known of it" }
+func (unknown) Is(target error) bool { return target == ErrUnknown || target == ledger.ErrNone }
+
 // Open finds the batch that b means, or begins one, and returns its id.
 func (r *Record) Open(b Batch) (string, error) {
 	if err := r.find(&b); err != nil {
@@ -47,8 +55,20 @@ func (r *Record) Open(b Batch) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return b.ID, led.Begin(ledger.Batch{ID: b.ID, Root: r.cfg.ID, Dir: r.cfg.Dir, Joblog: b.Log, Count: b.Count, Started: time.Now()})
+	row := ledger.Batch{ID: b.ID, Root: r.cfg.ID, Dir: r.dir, Joblog: b.Log, Count: b.Count, Started: time.Now()}
+	if r.past.only {
+		row.Joblog = "" // the ledger does not know all of it: the log goes on to be asked
+	}
+	err = led.Begin(row)
+	if errors.Is(err, ledger.ErrAtWork) {
+		short := b.ID[max(0, len(b.ID)-8):]
+		err = fmt.Errorf("%w: batch %s\nhint: wait for it, or end it: qq runs cancel %s", ErrAtWork, short, short)
+	}
+	return b.ID, err
 }
+
+// ErrAtWork is that of a batch that another process works on.
+var ErrAtWork = errors.New("another qq is at work on it")
 
 // find finds the batch to go on with: in the ledger, or else in its log.
 func (r *Record) find(b *Batch) error {
@@ -88,30 +108,38 @@ func (r *Record) inLedger(b *Batch) error {
 		what = "batch with the log " + b.Log + " is"
 		found, err = led.ByJoblog(b.Log)
 	default:
-		found, err = led.Last(r.cfg.Dir)
+		found, err = led.Last(r.dir)
 	}
 	switch {
 	case errors.Is(err, ledger.ErrNone):
-		return fmt.Errorf("no %s in the ledger: %w\nhint: qq runs list shows what there is; without --resume the batch begins", what, errors.Join(ErrUnknown, err))
+		return fmt.Errorf("no %s in the ledger: %w\nhint: qq runs list shows what there is; without --resume the batch begins", what, errUnknown)
 	case err != nil:
 		return err
 	}
 	b.ID = found.ID
-	return r.idle(led, b.ID)
-}
-
-// idle makes sure that nobody else works on the batch.
-func (r *Record) idle(led *ledger.Ledger, id string) error {
-	at, err := led.Batches(ledger.Filter{Batch: id, Live: true})
-	if err != nil || len(at) == 0 {
-		return err
-	}
-	short := id[max(0, len(id)-8):]
-	return fmt.Errorf("another qq is at work on batch %s: %w\nhint: wait for it, or end it: qq runs cancel %s", short, ErrUnknown, short)
+	r.finished, err = r.settledIn(led, b.ID)
+	return err
 }
 
 // Caches reports whether answers are taken from the cache, and kept for it.
 func (r *Record) Caches() bool { return r.Keeps() && r.batch.Cache }
+
+// settledIn is how many tasks of a batch have a result that is not computed again.
+func (r *Record) settledIn(led *ledger.Ledger, id string) (n int, err error) {
+	rows, err := led.Batches(ledger.Filter{Batch: id, Limit: 1})
+	for _, row := range rows {
+		for status, count := range row.Counts {
+			if (&Record{batch: Batch{}}).settled(task.Result{Status: status, Success: status == task.Completed}, task.Task{}) && status.Final() {
+				n += count
+			}
+		}
+	}
+	return n, err
+}
+
+// Strange reports whether the batch has results and none of them is of a task in
+// this input.
+func (r *Record) Strange() bool { return r.finished > 0 && r.Resumed() == 0 }
 
 // Resumed is how many tasks of the batch were known from an earlier run of it.
 func (r *Record) Resumed() int {

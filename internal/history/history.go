@@ -48,6 +48,7 @@ type Config struct {
 // Record keeps what one process does.
 type Record struct {
 	cfg    Config
+	dir    string // the real path of its working directory
 	batch  Batch
 	log    *joblog.Log // nil where none is kept
 	past   past
@@ -56,13 +57,14 @@ type Record struct {
 	copies sync.WaitGroup // of cached results on their way into the batch
 	copied chan struct{}  // one for each that may be
 
-	mu      sync.Mutex
-	logErr  error             // the first
-	next    int               // index of the next task
-	seen    map[[16]byte]int  // how many tasks of the batch had a key that begins so
-	tasks   map[int]named     // those that have not ended, by index
-	caching map[string]string // what answers to those at work are found by again, by execution
-	resumed int               // tasks that were known
+	mu       sync.Mutex
+	logErr   error             // the first
+	finished int               // tasks of the batch that had a result before
+	next     int               // index of the next task
+	seen     map[[16]byte]int  // how many tasks of the batch had a key that begins so
+	tasks    map[int]named     // those that have not ended, by index
+	caching  map[string]string // what answers to those at work are found by again, by execution
+	resumed  int               // tasks that were known
 }
 
 // named is what a task of a batch is found by.
@@ -80,8 +82,12 @@ const maxCopies = 64
 
 // New makes the record of a process.
 func New(cfg Config) *Record {
+	dir := cfg.Dir
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
 	return &Record{
-		cfg: cfg, replay: replay{dir: cfg.Dir}, copied: make(chan struct{}, maxCopies),
+		cfg: cfg, dir: dir, replay: replay{dir: cfg.Dir}, copied: make(chan struct{}, maxCopies),
 		seen: map[[16]byte]int{}, tasks: map[int]named{}, caching: map[string]string{},
 	}
 }
@@ -153,9 +159,37 @@ func (r *Record) Finish(job task.Job, res task.Result) error {
 	return led.FinishFor(key, job.ExecutionID, res)
 }
 
+// Effects records that job is about to do what reading does not undo, and with it
+// those above it. What cannot be recorded is not lost as long as this process lives.
+func (r *Record) Effects(job task.Job) {
+	if !r.Keeps() {
+		return
+	}
+	if led, err := r.cfg.Ledger.Ledger(); err == nil {
+		_ = led.Touch(job.ExecutionID)
+	}
+}
+
 // Done is told of each task of the batch that has ended, and writes it into the log
 // of the batch.
 func (r *Record) Done(res task.Result) {
+	if !r.alone() {
+		r.end(res)
+	}
+}
+
+// Delivered is told of each result of the batch that was printed. Where the log is
+// all that will be known, it is written then: nobody else has the answer.
+func (r *Record) Delivered(res task.Result) {
+	if r.alone() {
+		r.end(res)
+	}
+}
+
+// alone reports whether only the log of the batch will be asked what was done.
+func (r *Record) alone() bool { return !r.Keeps() || r.past.only }
+
+func (r *Record) end(res task.Result) {
 	r.mu.Lock()
 	n, ok := r.tasks[res.Index]
 	delete(r.tasks, res.Index)

@@ -70,6 +70,7 @@ func (r *room) play(rec *Record, b Batch, end func(t task.Task) task.Result, tex
 		}
 		res.Index = index
 		rec.Done(res)
+		rec.Delivered(res)
 		results = append(results, res)
 		index++
 	}
@@ -144,7 +145,7 @@ func TestResumeOfABatchAtWork(t *testing.T) {
 	id, err := first.Open(Batch{Count: 1})
 	require.NoError(t, err)
 	_, err = r.record(false).Open(Batch{Resume: true})
-	assert.ErrorContains(t, err, "another qq is at work on batch "+id)
+	assert.ErrorContains(t, err, "another qq is at work on it: batch "+id)
 	require.NoError(t, first.cfg.Ledger.Close())
 	_, err = r.record(false).Open(Batch{Resume: true})
 	assert.NoError(t, err)
@@ -237,4 +238,81 @@ func TestMissingOutput(t *testing.T) {
 	missing(&res)
 	assert.Equal(t, file, res.OutputFile)
 	assert.Empty(t, res.Warnings)
+}
+
+// What never had its chance is run again, what may have done something is not.
+func TestWhatIsSettled(t *testing.T) {
+	r := newRoom(t)
+	end := func(status task.Status) func(task.Task) task.Result {
+		return func(t task.Task) task.Result { return t.Ended(status, "") }
+	}
+	for status, again := range map[task.Status]bool{
+		task.Unavailable: true, task.Limit: true, task.Interrupted: true, task.Failed: false, task.UnknownOutcome: false,
+	} {
+		name := string(status)
+		r.play(r.record(false), Batch{}, end(status), name)
+		ran, _ := r.play(r.record(false), Batch{Resume: true}, ends, name)
+		assert.Equal(t, again, len(ran) == 1, status)
+	}
+	r.play(r.record(false), Batch{}, end(task.UnknownOutcome), "x")
+	ran, results := r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "x")
+	assert.Empty(t, ran)
+	assert.Equal(t, task.UnknownOutcome, results[0].Status)
+}
+
+// A task that had begun to act when its process was killed is not done again,
+// unless it says that it may be.
+func TestKilledWhileItActed(t *testing.T) {
+	r := newRoom(t)
+	rec := r.record(false)
+	id, err := rec.Open(Batch{})
+	require.NoError(t, err)
+	for i, text := range []string{"acts", "reads"} {
+		tsk := task.Task{Text: text}
+		rec.name(t.Context(), tsk)
+		job := task.Job{Task: tsk, ExecutionID: "x-" + text, BatchID: id, Index: i, Depth: 1}
+		require.NoError(t, rec.Claim(job))
+		if text == "acts" { // by the hands of a child
+			child := task.Job{Task: tsk, ExecutionID: "x-child", Parent: job.ExecutionID, BatchID: id, Depth: 2}
+			require.NoError(t, rec.Claim(child))
+			rec.Effects(child)
+		}
+	}
+	require.NoError(t, rec.cfg.Ledger.Close()) // and no end of anything
+
+	again := r.record(false)
+	_, err = again.Open(Batch{Resume: true})
+	require.NoError(t, err)
+	for i, text := range []string{"acts", "reads"} {
+		again.name(t.Context(), task.Task{Text: text})
+		res, ok := again.Known(t.Context(), i, task.Task{Text: text})
+		assert.Equal(t, text == "acts", ok)
+		if ok {
+			assert.Equal(t, task.UnknownOutcome, res.Status)
+			assert.Contains(t, res.Err(), "\nhint: ")
+		}
+	}
+}
+
+// Without a ledger a task is in the log only when its answer has been printed.
+func TestLogAfterTheAnswer(t *testing.T) {
+	r := newRoom(t)
+	log := filepath.Join(t.TempDir(), "log")
+	rec := r.record(true)
+	_, err := rec.Open(Batch{Log: log})
+	require.NoError(t, err)
+	rec.name(t.Context(), task.Task{Text: "a"})
+	res := ends(task.Task{Text: "a"})
+	lines := func() (n int) {
+		for _, err := range joblog.Read(log) {
+			require.NoError(t, err)
+			n++
+		}
+		return n
+	}
+	rec.Done(res)
+	assert.Zero(t, lines())
+	rec.Delivered(res)
+	assert.Equal(t, 1, lines())
+	require.NoError(t, rec.Close())
 }

@@ -86,10 +86,10 @@ func (r *Record) Known(ctx context.Context, index int, t task.Task) (task.Result
 		n.cache = r.cfg.CacheKey(ctx, t)
 	}
 	res, ok := r.known(ctx, index, n, t)
-	n.known = ok
+	n.known = ok && (res.Attempts > 0 || res.Cached || res.Forgotten)
 	r.mu.Lock()
 	r.tasks[index] = n
-	if ok && !res.Cached {
+	if n.known && !res.Cached {
 		r.resumed++
 	}
 	r.mu.Unlock()
@@ -112,16 +112,33 @@ func (r *Record) known(ctx context.Context, index int, n named, t task.Task) (ta
 		if err != nil { // doing it again might be doing it twice
 			return notStarted(t, err), true
 		}
-		if ok && r.settled(res) {
+		if ok && r.settled(res, t) {
 			res.ID = t.ID
 			missing(&res)
 			return res, true
+		}
+		touched := ok && res.Effects && res.Status != task.Limit
+		if !ok {
+			touched, err = led.Touched(r.batch.ID, n.key, n.nth)
+		}
+		switch {
+		case err != nil:
+			return notStarted(t, err), true
+		case touched && !t.Idempotent:
+			return stopped(t), true
 		}
 	}
 	if n.cache == "" {
 		return task.Result{}, false
 	}
 	return r.recall(ctx, led, index, n, t)
+}
+
+// stopped is the result of a task that was stopped with its process when it had
+// begun to act.
+func stopped(t task.Task) task.Result {
+	return t.Normalized().Ended(task.UnknownOutcome, "it had begun to act when qq ended, so it is not repeated\n"+
+		"hint: look what it has done; mark the task idempotent if doing it twice does no harm, or begin a new batch")
 }
 
 // notStarted is the result of a task of which nobody knows whether it was done.
@@ -131,10 +148,12 @@ func notStarted(t task.Task, err error) task.Result {
 
 // settled reports whether a task that ended so is not run again: it got to an end
 // of its own.
-func (r *Record) settled(res task.Result) bool {
+func (r *Record) settled(res task.Result, t task.Task) bool {
 	switch res.Status {
-	case task.Cancelled, task.Interrupted, task.Limit:
-		return false
+	case task.Cancelled, task.Interrupted, task.Limit, task.Unavailable:
+		return false // it was stopped, or never had its chance
+	case task.UnknownOutcome:
+		return !t.Idempotent // once more might be twice
 	}
 	return res.Success || !r.batch.Failed
 }

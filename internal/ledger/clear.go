@@ -110,7 +110,7 @@ func (w *writer) clear(f *where, live string, most int) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, from := range []string{"attempts WHERE execution", "results WHERE execution", "executions WHERE n"} {
+	for _, from := range []string{"attempts WHERE execution", "effects WHERE execution", "results WHERE execution", "executions WHERE n"} {
 		if err := w.exec("DELETE FROM "+from+" IN (SELECT value FROM json_each(?))", doomed); err != nil {
 			return 0, err
 		}

@@ -21,6 +21,7 @@ import (
 var (
 	ErrNone      = errors.New("not in the ledger")
 	ErrAmbiguous = errors.New("ambiguous id")
+	ErrAtWork    = errors.New("at work elsewhere")
 	ErrEnded     = errors.New("not running any more")
 
 	ErrFull     = errors.New("disk full")

@@ -51,10 +51,60 @@ type Execution struct {
 // Begin records that a root works on b, anew or again.
 func (l *Ledger) Begin(b Batch) error {
 	err := l.write.do(false, func(w *writer) error {
+		if err := l.free(w, b); err != nil {
+			return err
+		}
 		return w.exec("INSERT INTO batches (id, root, dir, joblog, count, started) VALUES (?, ?, ?, ?, ?, ?)",
 			b.ID, b.Root, b.Dir, b.Joblog, b.Count, stamp(b.Started))
 	})
 	return l.fault("record batch "+b.ID, err)
+}
+
+// free makes sure that no other root works on b. Whoever asks has the only
+// transaction that writes, so of two that begin at once one sees the other.
+func (l *Ledger) free(w *writer, b Batch) error {
+	rows, err := w.conn.QueryContext(context.Background(), "SELECT DISTINCT root FROM batches WHERE id = ? AND root <> ?", b.ID, b.Root)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var root string
+		if err := rows.Scan(&root); err != nil {
+			return err
+		}
+		if yes, err := l.roots().Alive(root); err != nil || yes {
+			return errors.Join(err, ErrAtWork)
+		}
+	}
+	return rows.Err()
+}
+
+// Touch records that the execution id, and those above it, are about to do what
+// cannot be undone. When it has returned, the end of this process does not lose it.
+func (l *Ledger) Touch(id string) error {
+	return l.fault("record that "+id+" acts", l.write.do(false, func(w *writer) error {
+		return w.exec(`INSERT OR IGNORE INTO effects (execution)
+WITH RECURSIVE up (n, parent) AS (
+  SELECT n, parent FROM executions WHERE id = ?
+  UNION ALL SELECT e.n, e.parent FROM executions e JOIN up ON e.id = up.parent
+) SELECT n FROM up`, id)
+	}))
+}
+
+// Touched reports whether the newest run of a task in a batch, the nth of those
+// with the same key, began to act and has no result.
+func (l *Ledger) Touched(batch, key string, nth int) (bool, error) {
+	s, err := l.prepared(`SELECT EXISTS (SELECT 1 FROM effects f WHERE f.execution = e.n) AND NOT EXISTS (SELECT 1 FROM results r WHERE r.execution = e.n)
+FROM executions e WHERE e.batch = ? AND e.batch <> '' AND e.key = ? AND e.nth = ? ORDER BY e.n DESC LIMIT 1`)
+	touched := false
+	if err == nil {
+		err = s.QueryRow(batch, key, nth).Scan(&touched)
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return touched, l.fault("look what an earlier run has done", err)
 }
 
 // Claim records that the work on e is about to start. When it has returned, the

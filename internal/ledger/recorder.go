@@ -121,7 +121,7 @@ func (r *Recorder) open() (*Ledger, error) {
 		_ = l.Close() // the first error is the one to tell
 		return nil, r.fault(act, err)
 	}
-	_, _ = l.Prune() // what cannot be forgotten now is forgotten another time
+	r.prune(l)
 	return l, nil
 }
 
@@ -147,6 +147,22 @@ func (r *Recorder) Close() error {
 	return errors.Join(errs...)
 }
 
+// pruneEvery is how often old runs are forgotten: it takes a look at all of them.
+const pruneEvery = 24 * time.Hour
+
+// prune forgets old runs when that was not done for a day. What cannot be forgotten
+// now is forgotten another time.
+func (r *Recorder) prune(l *Ledger) {
+	stamp := filepath.Join(l.dir, "pruned")
+	if info, err := os.Stat(stamp); err == nil && time.Since(info.ModTime()).Abs() < pruneEvery {
+		return
+	}
+	if os.WriteFile(stamp, nil, 0o600) == nil {
+		_ = os.Chtimes(stamp, time.Time{}, time.Now())
+		_, _ = l.Prune()
+	}
+}
+
 // maxJournals is how many journals may lie about. Who only ever runs prompts opens
 // the database with one in so many of them.
 const maxJournals = 100
@@ -160,8 +176,8 @@ func (r *Recorder) gather() error {
 	if err != nil {
 		return err
 	}
-	_, err = l.Prune()
-	return errors.Join(err, l.Close())
+	r.prune(l)
+	return l.Close()
 }
 
 // syncDir makes the names in dir durable.

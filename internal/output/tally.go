@@ -41,7 +41,7 @@ func (t *Tally) Complete() bool { return t.Failed+t.NotStarted == 0 }
 // Ended reports whether some tasks came to a bad end of their own, and were not
 // only stopped.
 func (t *Tally) Ended() bool {
-	return t.Failed > t.counts[task.Cancelled]+t.counts[task.Interrupted]+t.counts[task.Limit]
+	return t.Failed > t.counts[task.Cancelled]+t.counts[task.Interrupted]+t.counts[task.Limit]+t.counts[task.Unavailable]
 }
 
 // Summary says in one line what came of the batch in that time.

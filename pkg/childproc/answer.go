@@ -43,6 +43,10 @@ func (c *child) answer(ctx context.Context, ask Ask) {
 	var err error
 	switch {
 	case ask.Enter != nil: // nobody counts permits
+	case ask.Effects:
+		if c.cfg.Effects != nil {
+			c.cfg.Effects(c.job)
+		}
 	case ask.Approve != nil:
 		d := tool.Decision{Reason: "nobody can be asked"}
 		if c.cfg.Approve != nil {

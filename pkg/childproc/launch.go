@@ -45,6 +45,9 @@ type Config struct {
 	Prepare func(context.Context, task.Job) (Start, error)
 	// Approve decides about a call that job wants to make; nil refuses all.
 	Approve func(ctx context.Context, job task.Job, in tool.Intent) tool.Decision
+	// Effects is told before job begins to do what reading does not undo; nil is not
+	// told.
+	Effects func(job task.Job)
 	// Event takes the events of children; nil drops them.
 	Event func(event.Event)
 	// Admit waits until job may send the request that it asks for, as [llm.Admission];

@@ -164,8 +164,8 @@ func milliseconds(d time.Duration) int64 {
 // Bounds of what a child may report. It decides about the requests of others: a
 // child that has been talked into it shall not stop them for long.
 const (
-	maxRetryAfter = 10 * time.Minute
-	maxKept       = 30 * time.Minute // by all its reports together
+	maxRetryAfter = time.Hour
+	maxKept       = time.Hour // by all its reports together
 	maxTiming     = 24 * time.Hour
 	maxTokens     = 1_000_000_000
 )

@@ -152,6 +152,7 @@ type Ask struct {
 	Send      *Send        `json:"send,omitempty"`
 	Approve   *tool.Intent `json:"approve,omitempty"`
 	Enter     *Enter       `json:"enter,omitempty"`
+	Effects   bool         `json:"effects,omitempty"` // to record that the child is about to act
 }
 
 // waits reports whether a asks for what may take long and may be done by others,

@@ -132,10 +132,13 @@ func (c *Conn) Changed(paths []string) {
 }
 
 // Effects reports, once, that the child is about to do what reading does not
-// undo. It returns when that is written: from then on the root knows it, whatever
-// becomes of the child.
+// undo. It returns when that is recorded: from then on it is known, whatever becomes
+// of the child or of the root.
 func (c *Conn) Effects() {
-	c.begun.Do(func() { _ = c.send(Frame{Type: TypeEffects, Effects: &Effects{}}) })
+	c.begun.Do(func() {
+		_ = c.send(Frame{Type: TypeEffects, Effects: &Effects{}})
+		_, _, _ = c.ask(context.Background(), Ask{Effects: true}) // it ends with the root
+	})
 }
 
 // Finish reports how the task ended. Nothing may be sent after it. Reads that are

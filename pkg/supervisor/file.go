@@ -25,6 +25,9 @@ func (w *work) claim() error {
 // finish records r, announces it and files it. Nobody waits for the record with a slot, but
 // what depends on r alone, such as a halt, is decided while the slot is held.
 func (w *work) finish(r task.Result) {
+	if why := w.limited.Load(); why != nil && r.Success { // what it could do without is there
+		r.End(task.Limit, *why)
+	}
 	s := w.sc.s
 	w.count(r)
 	if s.cfg.Recorder == nil {

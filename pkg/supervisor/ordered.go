@@ -35,7 +35,7 @@ type entry struct {
 
 // size is about how much memory r holds.
 func size(r *task.Result) int {
-	n := len(r.Output) + len(r.Err()) + len(r.Structured)
+	n := 500 + len(r.Output) + len(r.Err()) + len(r.Structured)
 	for _, w := range r.Warnings {
 		n += len(w)
 	}

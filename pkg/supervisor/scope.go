@@ -65,10 +65,14 @@ func (sc *Scope) admit(byAgent bool) string {
 	if most := sc.s.cfg.Limits.MaxDepth; sc.depth+1 >= most {
 		return fmt.Sprintf("Error: Maximum recursion depth (%d) exceeded", most)
 	}
-	if byAgent {
-		return sc.s.budget.take(time.Now())
+	if !byAgent {
+		return ""
 	}
-	return ""
+	refusal := sc.s.budget.take(time.Now())
+	if refusal != "" && sc.work != nil {
+		sc.work.limited.CompareAndSwap(nil, &refusal)
+	}
+	return refusal
 }
 
 // pause runs f while the slot of the agent of sc is lent, and does not count as

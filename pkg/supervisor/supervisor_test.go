@@ -391,7 +391,7 @@ func TestShelf(t *testing.T) {
 		shelf := &memShelf{full: full}
 		o := ordered{shelf: shelf}
 		for i := 1; i < 10; i++ {
-			o.put(task.Result{Index: i, Output: strings.Repeat("x", shelveAbove/4)})
+			o.put(task.Result{Index: i, Output: strings.Repeat("x", shelveAbove/4-500)})
 		}
 		_, ok, err := o.next()
 		require.NoError(t, err)

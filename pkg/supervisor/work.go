@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"qq/pkg/task"
@@ -10,11 +11,12 @@ import (
 
 // work is one admitted job under way, through all its attempts.
 type work struct {
-	sc    *Scope // where it was started
-	job   task.Job
-	lease *lease
-	run   *clock // from the start on, through all attempts
-	idle  *clock // of each attempt
+	sc      *Scope // where it was started
+	job     task.Job
+	lease   *lease
+	run     *clock                 // from the start on, through all attempts
+	idle    *clock                 // of each attempt
+	limited atomic.Pointer[string] // why it could not start a child, the first time
 	// blocked is whether it can only wait for children that queue.
 	blocked blocked
 	// idleOut is why the job ends when its idle clock runs out.

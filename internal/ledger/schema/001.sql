@@ -64,6 +64,9 @@ CREATE TABLE attempts (
 );
 CREATE INDEX attempts_execution ON attempts (execution);
 
+-- Executions that began to do what cannot be undone, and those above them.
+CREATE TABLE effects (execution INTEGER PRIMARY KEY);
+
 -- The one result of an execution. An execution without is running, or was
 -- interrupted when its root is not alive.
 CREATE TABLE results (
