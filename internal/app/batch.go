@@ -193,6 +193,7 @@ func (b *batchRun) check(c *cli.Context, e *engine.Engine) (*taskfile.Spool, err
 	if err != nil {
 		return nil, err
 	}
+	b.inputs = append(src.Files, src.Name)
 	dir, err := e.Scratch()
 	if err != nil {
 		return nil, err

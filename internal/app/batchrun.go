@@ -26,6 +26,7 @@ type batchRun struct {
 	tally     output.Tally
 	staffing  []task.Task // each agent and model that a task asks for, once
 	hint      string      // the last one that was said
+	inputs    []string    // files that the tasks come from
 	id        string      // of the batch
 	forgets   bool        // of some tasks only the log knows how they ended
 	spent     func() bool // whether a limit of the whole tree was reached
@@ -83,6 +84,9 @@ func (b *batchRun) plan(ctx context.Context, e *engine.Engine, t task.Task) ([]s
 // do runs the tasks and prints their results as they come due.
 func (b *batchRun) do(ctx context.Context, e *engine.Engine, spool *taskfile.Spool) (err error) {
 	if b.to = b.r.Out; b.o.output != "" {
+		if err := b.overwrites(); err != nil {
+			return err
+		}
 		how := os.O_TRUNC
 		if b.forgets {
 			how = os.O_APPEND
@@ -124,6 +128,20 @@ func (b *batchRun) do(ctx context.Context, e *engine.Engine, spool *taskfile.Spo
 	}
 	b.summarize()
 	return b.verdict()
+}
+
+// overwrites refuses a file for the results that the tasks are read from, or made of.
+func (b *batchRun) overwrites() error {
+	out, err := os.Stat(b.o.output)
+	if err != nil {
+		return nil // there is none
+	}
+	for _, name := range b.inputs {
+		if in, err := os.Stat(name); err == nil && os.SameFile(in, out) {
+			return usagef("give another file with -o", "-o would overwrite %s, which is an input of the batch", name)
+		}
+	}
+	return nil
 }
 
 // deliver prints one result.
@@ -187,6 +205,9 @@ func (b *batchRun) summarize() {
 		return
 	}
 	b.tally.Known = b.resumed()
+	if b.tally.NotStarted > 0 && b.r.signals.code() == 0 && b.o.halt != (supervisor.Halt{}) {
+		b.r.say("halted: too many tasks failed, no more were started")
+	}
 	b.r.say("%s", b.tally.Summary(time.Since(b.start)))
 	if b.tally.Failed+b.tally.NotStarted > 0 {
 		b.goOn()

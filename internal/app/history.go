@@ -59,6 +59,9 @@ func (b *batchRun) openHistory(e *engine.Engine, count int) error {
 	case err != nil:
 		return ledgerError(err)
 	}
+	if last := e.History().Unfinished(); last != "" && b.o.bar {
+		b.r.say("the batch before this one did not come to its end: --resume=%s would go on with it", last[max(0, len(last)-8):])
+	}
 	return b.keepOutput(e)
 }
 

@@ -277,6 +277,7 @@ type oneRun struct {
 	agents *agents.Registry
 	task   task.Task
 	start  time.Time
+	model  string       // that answers
 	live   *output.Live // nil unless the answer is shown while it is written
 }
 
@@ -290,6 +291,7 @@ func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
 	if err != nil {
 		return err
 	}
+	one.model = m.String()
 	if one.o.dryRun {
 		return one.dryRun(e, agent, m)
 	}
@@ -358,7 +360,7 @@ func (one *oneRun) finish(ctx context.Context, e *engine.Engine, out engine.Outc
 	problem, _, _ := strings.Cut(msg, "\n")
 	res := one.task.Normalized().Ended(status, problem)
 	res.Output, res.Usage, res.Structured, res.Attempts = out.Text, out.Usage, out.Structured, 1+out.Repeats
-	res.ExecutionID = e.ID()
+	res.ExecutionID, res.Model = e.ID(), one.model
 	res.DurationMS = time.Since(one.start).Milliseconds()
 	res.Warnings, res.ChangedFiles = append(t.Warnings, out.Warnings...), out.ChangedFiles
 	if sig := one.r.signals.code(); sig != 0 && !res.Success {

@@ -47,7 +47,10 @@ func newSignals() (context.Context, *signals) {
 // removed.
 func (s *signals) listen() {
 	signal.Ignore(syscall.SIGPIPE)
-	signal.Notify(s.ch, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(s.ch, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // under nohup, it is meant to go on
+		signal.Notify(s.ch, syscall.SIGHUP)
+	}
 	s.wg.Go(func() {
 		for n := 1; ; n++ {
 			select {

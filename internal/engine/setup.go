@@ -145,7 +145,7 @@ type staged struct {
 // Launch implements supervisor.Launcher.
 func (c children) Launch(ctx context.Context, job task.Job) task.Result {
 	defer c.e.tidy(job)
-	return c.Launcher.Launch(ctx, job)
+	return c.e.signed(job, c.Launcher.Launch(ctx, job))
 }
 
 // Stage implements supervisor.Stager.
@@ -159,7 +159,13 @@ func (c children) Stage(job task.Job) supervisor.Staged {
 // Launch implements supervisor.Launcher.
 func (s staged) Launch(ctx context.Context, job task.Job) task.Result {
 	defer s.e.tidy(job)
-	return s.Staged.Launch(ctx, job)
+	return s.e.signed(job, s.Staged.Launch(ctx, job))
+}
+
+// signed is r with the model that did the job.
+func (e *Engine) signed(job task.Job, r task.Result) task.Result {
+	r.Model = e.modelOf(job.Task)
+	return r
 }
 
 // tidy removes the files of a child that has ended.

@@ -75,6 +75,7 @@ func (r *Record) find(b *Batch) error {
 	switch {
 	case !b.Resume:
 		b.ID = r.cfg.NewID()
+		r.unfinished = r.lastUnfinished()
 		return nil
 	case !r.Keeps() && b.Log == "":
 		return fmt.Errorf("without the ledger nothing is known of an earlier batch: %w\nhint: name the log of the batch with --joblog, or leave --no-ledger out", ErrUnknown)
@@ -123,6 +124,38 @@ func (r *Record) inLedger(b *Batch) error {
 
 // Caches reports whether answers are taken from the cache, and kept for it.
 func (r *Record) Caches() bool { return r.Keeps() && r.batch.Cache }
+
+// Unfinished is the last batch of the directory, when another was begun although it
+// has not come to its end; empty is none.
+func (r *Record) Unfinished() string { return r.unfinished }
+
+func (r *Record) lastUnfinished() string {
+	if !r.Keeps() {
+		return ""
+	}
+	led, err := r.cfg.Ledger.Ledger()
+	if err != nil {
+		return "" // Open says so
+	}
+	last, err := led.Last(r.dir)
+	if err != nil {
+		return ""
+	}
+	rows, err := led.Batches(ledger.Filter{Batch: last.ID, Limit: 1})
+	if err != nil || len(rows) == 0 || rows[0].Live {
+		return ""
+	}
+	ended := 0
+	for status, n := range rows[0].Counts {
+		if status.Final() && status != task.Interrupted && status != task.Cancelled {
+			ended += n
+		}
+	}
+	if ended == 0 || ended >= last.Count {
+		return ""
+	}
+	return last.ID
+}
 
 // settledIn is how many tasks of a batch have a result that is not computed again.
 func (r *Record) settledIn(led *ledger.Ledger, id string) (n int, err error) {

@@ -57,14 +57,15 @@ type Record struct {
 	copies sync.WaitGroup // of cached results on their way into the batch
 	copied chan struct{}  // one for each that may be
 
-	mu       sync.Mutex
-	logErr   error             // the first
-	finished int               // tasks of the batch that had a result before
-	next     int               // index of the next task
-	seen     map[[16]byte]int  // how many tasks of the batch had a key that begins so
-	tasks    map[int]named     // those that have not ended, by index
-	caching  map[string]string // what answers to those at work are found by again, by execution
-	resumed  int               // tasks that were known
+	mu         sync.Mutex
+	logErr     error             // the first
+	unfinished string            // the batch before this one
+	finished   int               // tasks of the batch that had a result before
+	next       int               // index of the next task
+	seen       map[[16]byte]int  // how many tasks of the batch had a key that begins so
+	tasks      map[int]named     // those that have not ended, by index
+	caching    map[string]string // what answers to those at work are found by again, by execution
+	resumed    int               // tasks that were known
 }
 
 // named is what a task of a batch is found by.

@@ -186,7 +186,8 @@ func TestProgress(t *testing.T) {
 		boom := errors.New("boom")
 		assert.Equal(t, boom, p.Around(func() error { return boom }))
 		p.Stop()
-		assert.Equal(t, wipe+"2/4 done, 1 failed, 10.0/s, 0.2s left"+wipe+"result\n", b.String())
+		line := wipe + "2/4 done, 1 failed, 10.0/s, 0.2s left"
+		assert.Equal(t, line+wipe+"result\n"+line+wipe+line+wipe, b.String(), "and it is there again at once")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder

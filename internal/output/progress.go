@@ -79,8 +79,13 @@ func (p *Progress) Around(f func() error) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	drawn := p.drawn
 	p.wipe()
-	return f()
+	err := f()
+	if drawn {
+		p.draw()
+	}
+	return err
 }
 
 // Hold keeps the line away until release, for a question that stands there. What

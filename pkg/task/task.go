@@ -151,6 +151,8 @@ type Result struct {
 	BatchID           string          `json:"batch_id,omitempty"`
 	ChangedFiles      []string        `json:"changed_files,omitempty"`
 	Structured        json.RawMessage `json:"structured,omitempty"`
+	// Model is what did it; empty is not known.
+	Model string `json:"model,omitempty"`
 	// Cached says that nothing was run: an earlier result of the same task holds.
 	Cached bool `json:"cached,omitempty"`
 	// Warnings are remarks on a result that does not fail for them.
