@@ -154,10 +154,11 @@ func TestConnEnterFirst(t *testing.T) {
 	assert.Equal(t, &Leave{ID: f.Ask.ID}, w.hear().Leave)
 }
 
-// Effects are reported once; nobody goes on before that is written.
+// Effects are reported once; nobody goes on before that is recorded.
 func TestConnEffects(t *testing.T) {
 	w := newWire(t)
 	w.started(Start{})
+	w.listening()
 	var doers sync.WaitGroup
 	for n := range 5 {
 		doers.Go(func() {
@@ -165,11 +166,15 @@ func TestConnEffects(t *testing.T) {
 			w.Changed([]string{strconv.Itoa(n)})
 		})
 	}
+	assert.Equal(t, TypeEffects, w.hear().Type)
+	ask := w.hear()
+	require.Equal(t, TypeAsk, ask.Type)
+	assert.True(t, ask.Ask.Effects)
+	w.last(ask.Ask.ID)
 	doers.Wait()
 	all := w.heard()
-	require.Len(t, all, 6)
-	assert.Equal(t, TypeEffects, all[0].Type)
-	for _, f := range all[1:] {
+	require.Len(t, all, 5)
+	for _, f := range all {
 		assert.Equal(t, TypeChanged, f.Type)
 	}
 }

@@ -331,7 +331,7 @@ func TestActivePermits(t *testing.T) {
 func TestPlausible(t *testing.T) {
 	assert.Equal(t, callerReport(), plausible(callerReport()))
 	assert.Equal(t, llm.Report{
-		Kind: llm.Busy, RetryAfter: 10 * time.Minute, Usage: task.Usage{InputTokens: 1e9},
+		Kind: llm.Busy, RetryAfter: time.Hour, Usage: task.Usage{InputTokens: 1e9},
 		Timing: llm.Timing{Served: 24 * time.Hour},
 	}, plausible(llm.Report{
 		Kind: llm.Busy, RetryAfter: 1 << 62, Usage: task.Usage{InputTokens: 1 << 62, OutputTokens: -1},
@@ -349,7 +349,7 @@ func TestPlausible(t *testing.T) {
 			Timing: llm.Timing{Queued: d.Draw(t, "queued"), Served: d.Draw(t, "served")},
 		})
 		assert.Contains(t, []llm.Kind{"", llm.Busy, llm.Rejected}, r.Kind)
-		assert.True(t, r.RetryAfter >= 0 && r.RetryAfter <= 10*time.Minute)
+		assert.True(t, r.RetryAfter >= 0 && r.RetryAfter <= maxRetryAfter)
 		assert.True(t, min(r.Timing.Queued, r.Timing.Served) >= 0 && max(r.Timing.Queued, r.Timing.Served) <= 24*time.Hour)
 		assert.True(t, min(r.Usage.InputTokens, r.Usage.OutputTokens) >= 0 && max(r.Usage.InputTokens, r.Usage.OutputTokens) <= 1e9)
 		assert.Equal(t, r, plausible(r))
@@ -366,20 +366,20 @@ func TestHoldsAreBounded(t *testing.T) {
 	require.Len(t, g.reports, g.granted)
 	var total time.Duration
 	for _, report := range g.reports {
-		assert.LessOrEqual(t, report.RetryAfter, 10*time.Minute)
+		assert.LessOrEqual(t, report.RetryAfter, maxRetryAfter)
 		total += report.RetryAfter
 	}
-	assert.LessOrEqual(t, total, 30*time.Minute)
+	assert.LessOrEqual(t, total, maxKept)
 	p := permits{held: map[int64]*held{}}
 	for range 5 {
 		p.first(g.permit())
-		p.leave(0, llm.Report{Kind: llm.Busy, RetryAfter: 9 * time.Minute})
+		p.leave(0, llm.Report{Kind: llm.Busy, RetryAfter: 18 * time.Minute})
 	}
 	var last []time.Duration
 	for _, report := range g.reports[len(g.reports)-5:] {
 		last = append(last, report.RetryAfter/time.Minute)
 	}
-	assert.Equal(t, []time.Duration{9, 9, 9, 3, 0}, last)
+	assert.Equal(t, []time.Duration{18, 18, 18, 6, 0}, last)
 }
 
 // awake is a launcher that tells when its child is at work, and what Launch of it
