@@ -162,7 +162,7 @@ func (r *Record) settledIn(led *ledger.Ledger, id string) (n int, err error) {
 	rows, err := led.Batches(ledger.Filter{Batch: id, Limit: 1})
 	for _, row := range rows {
 		for status, count := range row.Counts {
-			if (&Record{batch: Batch{}}).settled(task.Result{Status: status, Success: status == task.Completed}, task.Task{}) && status.Final() {
+			if ended(status) {
 				n += count
 			}
 		}

@@ -316,3 +316,26 @@ func TestLogAfterTheAnswer(t *testing.T) {
 	assert.Equal(t, 1, lines())
 	require.NoError(t, rec.Close())
 }
+
+// Who asks for what failed gets it done again, whatever it did before it failed;
+// what was stopped while it acted is not.
+func TestFailedAfterItActed(t *testing.T) {
+	r := newRoom(t)
+	acted := func(status task.Status) func(task.Task) task.Result {
+		return func(t task.Task) task.Result {
+			res := t.Ended(status, "")
+			res.Attempts, res.Effects = 1, true
+			return res
+		}
+	}
+	r.play(r.record(false), Batch{}, acted(task.Failed), "failed")
+	ran, _ := r.play(r.record(false), Batch{Resume: true}, ends, "failed")
+	assert.Empty(t, ran)
+	ran, _ = r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "failed")
+	assert.Equal(t, []string{"failed"}, ran)
+
+	r.play(r.record(false), Batch{}, acted(task.Cancelled), "stopped")
+	ran, results := r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "stopped")
+	assert.Empty(t, ran)
+	assert.Equal(t, task.UnknownOutcome, results[0].Status)
+}

@@ -112,12 +112,12 @@ func (r *Record) known(ctx context.Context, index int, n named, t task.Task) (ta
 		if err != nil { // doing it again might be doing it twice
 			return notStarted(t, err), true
 		}
-		if ok && r.settled(res, t) {
+		if ok && settled(res, t, r.batch.Failed) {
 			res.ID = t.ID
 			missing(&res)
 			return res, true
 		}
-		touched := ok && res.Effects && res.Status != task.Limit
+		touched := ok && res.Effects && !ended(res.Status) && res.Status != task.Limit
 		if !ok {
 			touched, err = led.Touched(r.batch.ID, n.key, n.nth)
 		}
@@ -146,16 +146,26 @@ func notStarted(t task.Task, err error) task.Result {
 	return t.Normalized().Ended(task.Failed, "not started: "+err.Error())
 }
 
-// settled reports whether a task that ended so is not run again: it got to an end
-// of its own.
-func (r *Record) settled(res task.Result, t task.Task) bool {
-	switch res.Status {
+// ended reports whether a task with that status got to an end of its own: it was
+// not stopped, and had its chance.
+func ended(s task.Status) bool {
+	switch s {
 	case task.Cancelled, task.Interrupted, task.Limit, task.Unavailable:
-		return false // it was stopped, or never had its chance
-	case task.UnknownOutcome:
+		return false
+	}
+	return s.Final()
+}
+
+// settled reports whether a task that ended so is not run again; failedToo is what
+// failed.
+func settled(res task.Result, t task.Task, failedToo bool) bool {
+	switch {
+	case !ended(res.Status):
+		return false
+	case res.Status == task.UnknownOutcome:
 		return !t.Idempotent // once more might be twice
 	}
-	return res.Success || !r.batch.Failed
+	return res.Success || !failedToo
 }
 
 // missing says so when the file with the full output of a result is gone.
