@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -150,14 +152,34 @@ func TestLeft(t *testing.T) {
 	require.NoError(t, os.RemoveAll(path))
 }
 
-// TestSocketOf finds the connection of this process.
+// TestSocketOf finds the connection of this process, though the same local port
+// is that of a closed connection to another server.
 func TestSocketOf(t *testing.T) {
 	s := newTestStage(t)
-	conn, err := net.Dial("tcp", s.server.Host())
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer other.Close()
+	shared := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		var set error
+		reached := c.Control(func(fd uintptr) {
+			set = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
+		})
+		return errors.Join(set, reached)
+	}}
+	shared.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+	closed, err := shared.Dial("tcp", other.Addr().String())
+	require.NoError(t, err)
+	shared.LocalAddr = closed.LocalAddr()
+	conn, err := shared.Dial("tcp", s.server.Host())
 	require.NoError(t, err)
 	defer conn.Close()
-	socket, err := socketOf(conn.LocalAddr().String())
+	require.NoError(t, closed.Close())
+
+	socket, err := socketOf(conn.LocalAddr().String(), s.server.Host())
 	require.NoError(t, err)
+	assert.NotEqual(t, "socket:[0]", socket)
+	_, err = socketOf(conn.LocalAddr().String(), other.Addr().String())
+	require.Error(t, err, "it is closed")
 	open, err := filepath.Glob("/proc/self/fd/*")
 	require.NoError(t, err)
 	found := false

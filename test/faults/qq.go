@@ -131,7 +131,7 @@ func (p *process) hanging() (child int, err error) {
 			from = c.From
 		}
 	}
-	socket, err := socketOf(from)
+	socket, err := socketOf(from, p.s.server.Host())
 	if err != nil {
 		return 0, err
 	}
@@ -146,13 +146,15 @@ func (p *process) hanging() (child int, err error) {
 	return 0, fmt.Errorf("no child of qq has the connection from %s", from)
 }
 
-// socketOf is what a descriptor of the connection with that local address links to.
-func socketOf(address string) (string, error) {
-	_, port, err := net.SplitHostPort(address)
+// socketOf is what a descriptor of the connection from an address to another
+// links to. Both ends and the state count: a local port is used for several
+// servers at a time, and by connections that have been closed for a minute.
+func socketOf(from, to string) (string, error) {
+	local, err := portOf(from)
 	if err != nil {
 		return "", err
 	}
-	n, err := strconv.Atoi(port)
+	remote, err := portOf(to)
 	if err != nil {
 		return "", err
 	}
@@ -160,12 +162,24 @@ func socketOf(address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	const established = "01"
 	for text := range strings.Lines(string(table)) {
-		if f := strings.Fields(text); len(f) > 9 && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", n)) {
+		f := strings.Fields(text)
+		if len(f) > 9 && strings.HasSuffix(f[1], local) && strings.HasSuffix(f[2], remote) && f[3] == established {
 			return "socket:[" + f[9] + "]", nil
 		}
 	}
-	return "", fmt.Errorf("no connection from %s", address)
+	return "", fmt.Errorf("no connection from %s to %s", from, to)
+}
+
+// portOf is the port of an address as /proc/net/tcp writes it.
+func portOf(address string) (string, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", err
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return fmt.Sprintf(":%04X", n), err
 }
 
 // result is what qq says about a task in JSON.
