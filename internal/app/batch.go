@@ -158,43 +158,43 @@ func (r *root) batch(c *cli.Context) error {
 		o.agent = cfg.Agent
 	}
 	b := &batchRun{r: r, o: o, start: time.Now()}
-	e, err := r.newEngine(engine.Config{
+	b.engine, err = r.newEngine(engine.Config{
 		Settings: cfg, Dir: dir, Agents: loadAgents(dir, r.env), ReadOnly: o.readOnly, Ledger: r.openLedger(cfg, dir, "batch", c.Bool("no-ledger")),
 		Sinks: r.sinks(o.format, func() io.Writer { return b.to }, o.verbose),
 	}, func() func() { return b.progress.Hold() })
 	if err != nil {
 		return err
 	}
-	spool, err := b.check(c, e)
+	spool, err := b.check(c)
 	if err != nil {
 		return err
 	}
 	defer spool.Close()
 	if o.dryRun {
-		return b.dryRun(c.Context, e, spool)
+		return b.dryRun(c.Context, spool)
 	}
 	// The models are looked up before the first child: when one is not there, that
 	// is one error and not one for each task.
 	for _, t := range b.staffing {
-		if _, _, err := e.Staff(c.Context, t); err != nil {
+		if _, _, err := b.engine.Staff(c.Context, t); err != nil {
 			return err
 		}
 	}
-	if err := b.openHistory(e, spool.Len()); err != nil {
+	if err := b.openHistory(spool.Len()); err != nil {
 		return err
 	}
-	return b.do(c.Context, e, spool)
+	return b.do(c.Context, spool)
 }
 
 // check reads all tasks and says what is wrong with the first bad one, before
 // anything starts.
-func (b *batchRun) check(c *cli.Context, e *engine.Engine) (*taskfile.Spool, error) {
+func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 	src, err := b.r.source(c)
 	if err != nil {
 		return nil, err
 	}
 	b.inputs = append(src.Files, src.Name)
-	dir, err := e.Scratch()
+	dir, err := b.engine.Scratch()
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (b *batchRun) check(c *cli.Context, e *engine.Engine) (*taskfile.Spool, err
 		if err := c.Context.Err(); err != nil {
 			return err
 		}
-		return b.vet(e, t)
+		return b.vet(t)
 	})
 	if err != nil && c.Context.Err() != nil {
 		return nil, context.Cause(c.Context)
@@ -215,7 +215,7 @@ func (b *batchRun) check(c *cli.Context, e *engine.Engine) (*taskfile.Spool, err
 
 // vet says what is wrong with one task, and notes which agent and model it asks
 // for.
-func (b *batchRun) vet(e *engine.Engine, t task.Task) error {
+func (b *batchRun) vet(t task.Task) error {
 	if len(t.Schema) > 0 {
 		if _, err := runner.ParseSchema(t.Schema); err != nil {
 			return err
@@ -227,7 +227,7 @@ func (b *batchRun) vet(e *engine.Engine, t task.Task) error {
 		}
 	}
 	t = b.complete(t)
-	if err := e.Check(t); err != nil {
+	if err := b.engine.Check(t); err != nil {
 		return err
 	}
 	same := func(s task.Task) bool { return s.Agent == t.Agent && s.Model == t.Model }

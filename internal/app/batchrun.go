@@ -17,34 +17,30 @@ import (
 
 // batchRun is one batch under way.
 type batchRun struct {
-	r         *root
-	o         batchOptions
-	start     time.Time
-	to        *os.File        // results and events go there
-	out       *output.Results // into to
-	progress  *output.Progress
-	tally     output.Tally
-	staffing  []task.Task // each agent and model that a task asks for, once
-	hint      string      // the last one that was said
-	inputs    []string    // files that the tasks come from
-	id        string      // of the batch
-	forgets   bool        // of some tasks only the log knows how they ended
-	spent     func() bool // whether a limit of the whole tree was reached
-	resumed   func() int  // tasks that were known
-	trouble   func() error
-	delivered func(task.Result)
-	reason    string // why the task before was not started; empty if it was
+	r        *root
+	engine   *engine.Engine
+	o        batchOptions
+	start    time.Time
+	to       *os.File        // results and events go there
+	out      *output.Results // into to
+	progress *output.Progress
+	tally    output.Tally
+	staffing []task.Task // each agent and model that a task asks for, once
+	hint     string      // the last one that was said
+	inputs   []string    // files that the tasks come from
+	id       string      // of the batch
+	reason   string      // why the task before was not started; empty if it was
 }
 
 // dryRun prints the tasks as they would be run.
-func (b *batchRun) dryRun(ctx context.Context, e *engine.Engine, spool *taskfile.Spool) error {
+func (b *batchRun) dryRun(ctx context.Context, spool *taskfile.Spool) error {
 	n := 0
 	for t, err := range b.tasks(spool) {
 		if err != nil {
 			return err
 		}
 		n++
-		plan, err := b.plan(ctx, e, t)
+		plan, err := b.plan(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -70,25 +66,25 @@ func (b *batchRun) dryRun(ctx context.Context, e *engine.Engine, spool *taskfile
 const minDocument = 4 << 10
 
 // plan says how a task would be worked on whose text is too long for its model.
-func (b *batchRun) plan(ctx context.Context, e *engine.Engine, t task.Task) ([]string, error) {
+func (b *batchRun) plan(ctx context.Context, t task.Task) ([]string, error) {
 	if len(t.Text)+len(t.Context) < minDocument {
 		return nil, nil
 	}
-	agent, m, err := e.Staff(ctx, t)
+	agent, m, err := b.engine.Staff(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	return e.Plan(m, agent.Prompt, t)
+	return b.engine.Plan(m, agent.Prompt, t)
 }
 
 // do runs the tasks and prints their results as they come due.
-func (b *batchRun) do(ctx context.Context, e *engine.Engine, spool *taskfile.Spool) (err error) {
+func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) (err error) {
 	if b.to = b.r.Out; b.o.output != "" {
 		if err := b.overwrites(); err != nil {
 			return err
 		}
 		how := os.O_TRUNC
-		if b.forgets {
+		if b.engine.History().Forgets() {
 			how = os.O_APPEND
 		}
 		if b.to, err = os.OpenFile(b.o.output, os.O_WRONLY|os.O_CREATE|how, 0o666); err != nil {
@@ -106,10 +102,7 @@ func (b *batchRun) do(ctx context.Context, e *engine.Engine, spool *taskfile.Spo
 		b.progress = output.StartProgress(b.r.Err, b.o.redraw || b.r.coloured(b.r.Err), spool.Len())
 	}
 	b.r.json = b.r.json && b.o.output != "" // what follows on stdout is the results and nothing else
-	b.spent = func() bool { return e.Spent() || e.LimitReached() != "" }
-	b.resumed = e.History().Resumed
-	b.trouble, b.delivered = e.History().Err, e.History().Delivered
-	runErr := e.Batch(ctx, supervisor.Batch{
+	runErr := b.engine.Batch(ctx, supervisor.Batch{
 		ID: b.id, Tasks: b.tasks(spool), Deliver: b.deliver, Done: b.progress.Count, Halt: b.o.halt,
 		Stop: b.r.signals.stopCh,
 	})
@@ -123,7 +116,7 @@ func (b *batchRun) do(ctx context.Context, e *engine.Engine, spool *taskfile.Spo
 		}
 		return ledgerError(runErr)
 	}
-	if e.History().Strange() {
+	if b.engine.History().Strange() {
 		b.r.note("no task of the batch was found in this input: all were run (the same task is one with the same content)")
 	}
 	b.summarize()
@@ -148,7 +141,7 @@ func (b *batchRun) overwrites() error {
 func (b *batchRun) deliver(res task.Result) error {
 	b.tally.Add(res)
 	if res.Forgotten {
-		b.delivered(res) // it was printed when it ended
+		b.engine.History().Delivered(res) // it was printed when it ended
 		return nil
 	}
 	problem, hint, _ := strings.Cut(res.Err(), "\n")
@@ -167,7 +160,7 @@ func (b *batchRun) deliver(res task.Result) error {
 		if res.Unrecorded { // lost it is not
 			b.r.say("task %d could not be recorded: it is run again when the batch goes on", res.Index+1)
 		}
-		if err := b.trouble(); err != nil {
+		if err := b.engine.History().Err(); err != nil {
 			return err
 		}
 		if b.o.format == output.Text && output.IsTerminal(b.to) {
@@ -176,7 +169,7 @@ func (b *batchRun) deliver(res task.Result) error {
 		if err := b.out.Write(res); err != nil {
 			return err
 		}
-		b.delivered(res)
+		b.engine.History().Delivered(res)
 		return nil
 	})
 }
@@ -204,7 +197,7 @@ func (b *batchRun) summarize() {
 	if b.o.quiet || !b.o.bar && b.tally.Complete() {
 		return
 	}
-	b.tally.Known = b.resumed()
+	b.tally.Known = b.engine.History().Resumed()
 	if b.tally.NotStarted > 0 && b.r.signals.code() == 0 && b.o.halt != (supervisor.Halt{}) {
 		b.r.say("halted: too many tasks failed, no more were started")
 	}
@@ -223,7 +216,7 @@ func (b *batchRun) goOn() {
 	if b.tally.Ended() {
 		how = "--resume-failed"
 	}
-	b.r.say("the same command with %s=%s goes on where it is", how, b.id[max(0, len(b.id)-8):])
+	b.r.say("the same command with %s=%s goes on where it is", how, task.ShortID(b.id))
 }
 
 // verdict is the exit code of the batch.
@@ -231,7 +224,7 @@ func (b *batchRun) verdict() error {
 	switch {
 	case b.r.signals.code() != 0 && !b.tally.Complete():
 		return said(b.r.signals.code())
-	case b.spent(): // a limit of the whole tree, whatever else
+	case b.engine.Spent() || b.engine.LimitReached() != "": // a limit of the whole tree, whatever else
 		return said(task.Limit.ExitCode())
 	case b.tally.Complete():
 		return nil

@@ -11,6 +11,7 @@ import (
 	"qq/internal/history"
 	"qq/internal/ledger"
 	"qq/internal/output"
+	"qq/pkg/task"
 )
 
 // openLedger is the ledger of this run, nil where none is wanted. Nothing is
@@ -37,7 +38,7 @@ func ledgerError(err error) error {
 }
 
 // openHistory finds the batch that the flags want to go on with, or begins one.
-func (b *batchRun) openHistory(e *engine.Engine, count int) error {
+func (b *batchRun) openHistory(count int) error {
 	on, again := b.r.resume, b.r.resumeFailed
 	switch {
 	case on.Given && again.Given:
@@ -46,7 +47,7 @@ func (b *batchRun) openHistory(e *engine.Engine, count int) error {
 		return usagef("leave one of them out", "--cache needs the ledger, and --no-ledger is given")
 	}
 	var err error
-	b.id, err = e.History().Open(history.Batch{
+	b.id, err = b.engine.History().Open(history.Batch{
 		ID: on.Value + again.Value, Resume: on.Given || again.Given, Failed: again.Given, // one of them has a value
 		Cache: b.o.cache, Log: b.o.joblog, Count: count,
 	})
@@ -59,10 +60,10 @@ func (b *batchRun) openHistory(e *engine.Engine, count int) error {
 	case err != nil:
 		return ledgerError(err)
 	}
-	if last := e.History().Unfinished(); last != "" && b.o.bar {
-		b.r.say("the batch before this one did not come to its end: --resume=%s would go on with it", last[max(0, len(last)-8):])
+	if last := b.engine.History().Unfinished(); last != "" && b.o.bar {
+		b.r.say("the batch before this one did not come to its end: --resume=%s would go on with it", task.ShortID(last))
 	}
-	return b.keepOutput(e)
+	return b.keepOutput()
 }
 
 // isLedger reports whether err is trouble with the ledger itself.
@@ -77,8 +78,8 @@ func isLedger(err error) bool {
 
 // keepOutput keeps what stands in the file for results, where nothing else knows
 // it any more: then the new ones are appended.
-func (b *batchRun) keepOutput(e *engine.Engine) error {
-	if b.forgets = e.History().Forgets(); !b.forgets {
+func (b *batchRun) keepOutput() error {
+	if !b.engine.History().Forgets() {
 		return nil
 	}
 	b.r.say("only the log tells what was done: answers that were there before are not printed again")

@@ -9,6 +9,7 @@ import (
 	"qq/internal/ledger"
 	"qq/internal/output"
 	"qq/internal/runs"
+	"qq/pkg/task"
 )
 
 func (r *root) runsCommand() *cli.Command {
@@ -80,14 +81,6 @@ func runsFilter(c *cli.Context) (ledger.Filter, error) {
 	return f, usage(err)
 }
 
-// oneRunID is the id that a command is given.
-func oneRunID(c *cli.Context) (string, error) {
-	if c.NArg() != 1 {
-		return "", usagef("qq runs list shows them", "%s takes one id", c.Command.HelpName)
-	}
-	return c.Args().First(), nil
-}
-
 // runsError marks the mistakes of a person.
 func runsError(err error) error {
 	if errors.Is(err, ledger.ErrNone) || errors.Is(err, ledger.ErrAmbiguous) || errors.Is(err, ledger.ErrEnded) {
@@ -96,18 +89,22 @@ func runsError(err error) error {
 	return err
 }
 
-func (r *root) showRun(c *cli.Context) error {
-	id, err := oneRunID(c)
-	if err != nil {
-		return err
+// oneRun runs f on the ledger, with the id that the command is given.
+func (r *root) oneRun(c *cli.Context, f func(led *ledger.Ledger, id string, o runs.Options) error) error {
+	if c.NArg() != 1 {
+		return usagef("qq runs list shows them", "%s takes one id", c.Command.HelpName)
 	}
-	return r.inLedger(c, func(led *ledger.Ledger, o runs.Options) error {
+	return r.inLedger(c, func(led *ledger.Ledger, o runs.Options) error { return runsError(f(led, c.Args().First(), o)) })
+}
+
+func (r *root) showRun(c *cli.Context) error {
+	return r.oneRun(c, func(led *ledger.Ledger, id string, o runs.Options) error {
 		run, attempts, result, err := led.Show(id)
 		if b, findErr := led.Find(id); errors.Is(err, ledger.ErrNone) && findErr == nil {
 			return r.showBatch(led, b, o)
 		}
 		if err != nil {
-			return runsError(err)
+			return err
 		}
 		return runs.Show(r.Out, run, attempts, result, o)
 	})
@@ -130,34 +127,26 @@ func (r *root) showBatch(led *ledger.Ledger, b ledger.Batch, o runs.Options) err
 		return err
 	}
 	if len(tasks) == maxShown {
-		r.note("these are the last %d; qq runs list --batch %s --limit 0 lists all", maxShown, b.ID[max(0, len(b.ID)-8):])
+		r.note("these are the last %d; qq runs list --batch %s --limit 0 lists all", maxShown, task.ShortID(b.ID))
 	}
 	return runs.List(r.Out, tasks, nil, o)
 }
 
 func (r *root) runTree(c *cli.Context) error {
-	id, err := oneRunID(c)
-	if err != nil {
-		return err
-	}
-	return r.inLedger(c, func(led *ledger.Ledger, o runs.Options) error {
+	return r.oneRun(c, func(led *ledger.Ledger, id string, o runs.Options) error {
 		list, err := led.Tree(id)
 		if err != nil {
-			return runsError(err)
+			return err
 		}
 		return runs.Tree(r.Out, list, o)
 	})
 }
 
 func (r *root) cancelRun(c *cli.Context) error {
-	id, err := oneRunID(c)
-	if err != nil {
-		return err
-	}
-	return r.inLedger(c, func(led *ledger.Ledger, o runs.Options) error {
+	return r.oneRun(c, func(led *ledger.Ledger, id string, o runs.Options) error {
 		ended, err := led.Cancel(id)
 		if err != nil {
-			return runsError(err)
+			return err
 		}
 		return runs.Cancelled(r.Out, ended, o)
 	})

@@ -22,10 +22,7 @@ func (e *Engine) newGate() *upstream.Gate {
 }
 
 // Spent reports whether the budget of tokens is used up.
-func (e *Engine) Spent() bool {
-	used, most := e.gate.Used(), e.cfg.Settings.MaxTokens
-	return most > 0 && used.InputTokens+used.OutputTokens >= most
-}
+func (e *Engine) Spent() bool { return e.gate.Spent() }
 
 // remark says to a person, and to whoever reads events, what happens between the
 // tree and its model server. Who has one prompt hears it from that.
@@ -53,24 +50,30 @@ func (e *Engine) admit(ctx context.Context, job task.Job, ask childproc.Enter) (
 	return e.gate.EnterFor(ctx, ask.Model, behind(job))
 }
 
+// served is the model of the server that t is done with; false when it is none of
+// a server, or not known yet.
+func (e *Engine) served(t task.Task) (name string, ok bool) {
+	m, ok := e.models.known(e.modelName(t))
+	return m.Ollama.Name, ok && m.Kind == kindOllama
+}
+
 // first is a permit for the first request of a child, when one is free: then the
 // child need not ask. Nil is none.
 func (e *Engine) first(job task.Job, _ childproc.Start) llm.Permit {
-	m, ok := e.models.known(e.modelName(job.Task))
-	if !ok || m.Kind != kindOllama {
-		return nil
+	if name, ok := e.served(job.Task); ok {
+		return e.gate.Try(name, behind(job))
 	}
-	return e.gate.Try(m.Ollama.Name, behind(job))
+	return nil
 }
 
 // refuse is the result of a task for whose model there is no hope, and nil for
 // every other: no process has to be started to find that out.
 func (e *Engine) refuse(t task.Task) *task.Result {
-	m, ok := e.models.known(e.modelName(t))
-	if !ok || m.Kind != kindOllama {
+	name, ok := e.served(t)
+	if !ok {
 		return nil
 	}
-	err := e.gate.Refusal(m.Ollama.Name)
+	err := e.gate.Refusal(name)
 	if err == nil {
 		return nil
 	}

@@ -3,6 +3,7 @@ package history
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"qq/internal/joblog"
@@ -34,12 +35,16 @@ func (unknown) Is(target error) bool { return target == ErrUnknown || target == 
 
 // Open finds the batch that b means, or begins one, and returns its id.
 func (r *Record) Open(b Batch) (string, error) {
+	r.dir = r.cfg.Dir
+	if real, err := filepath.EvalSymlinks(r.dir); err == nil {
+		r.dir = real
+	}
 	if err := r.find(&b); err != nil {
 		return "", err
 	}
 	if b.Log != "" {
 		open := joblog.Create
-		if b.Resume || r.past.forgotten() {
+		if b.Resume || r.past.only {
 			open = joblog.Open
 		}
 		var err error
@@ -61,7 +66,7 @@ func (r *Record) Open(b Batch) (string, error) {
 	}
 	err = led.Begin(row)
 	if errors.Is(err, ledger.ErrAtWork) {
-		short := b.ID[max(0, len(b.ID)-8):]
+		short := task.ShortID(b.ID)
 		err = fmt.Errorf("%w: batch %s\nhint: wait for it, or end it: qq runs cancel %s", ErrAtWork, short, short)
 	}
 	return b.ID, err
@@ -118,7 +123,7 @@ func (r *Record) inLedger(b *Batch) error {
 		return err
 	}
 	b.ID = found.ID
-	r.finished, err = r.settledIn(led, b.ID)
+	r.finished, err = settledIn(led, b.ID)
 	return err
 }
 
@@ -141,33 +146,40 @@ func (r *Record) lastUnfinished() string {
 	if err != nil {
 		return ""
 	}
-	rows, err := led.Batches(ledger.Filter{Batch: last.ID, Limit: 1})
-	if err != nil || len(rows) == 0 || rows[0].Live {
+	row, err := rowOf(led, last.ID)
+	if err != nil || row.Live {
 		return ""
 	}
-	ended := 0
-	for status, n := range rows[0].Counts {
+	done := 0
+	for status, n := range row.Counts {
 		if status.Final() && status != task.Interrupted && status != task.Cancelled {
-			ended += n
+			done += n
 		}
 	}
-	if ended == 0 || ended >= last.Count {
+	if done == 0 || done >= last.Count {
 		return ""
 	}
 	return last.ID
 }
 
 // settledIn is how many tasks of a batch have a result that is not computed again.
-func (r *Record) settledIn(led *ledger.Ledger, id string) (n int, err error) {
-	rows, err := led.Batches(ledger.Filter{Batch: id, Limit: 1})
-	for _, row := range rows {
-		for status, count := range row.Counts {
-			if ended(status) {
-				n += count
-			}
+func settledIn(led *ledger.Ledger, id string) (n int, err error) {
+	row, err := rowOf(led, id)
+	for status, count := range row.Counts {
+		if ended(status) {
+			n += count
 		}
 	}
 	return n, err
+}
+
+// rowOf is what the ledger says of a batch that it knows.
+func rowOf(led *ledger.Ledger, id string) (ledger.BatchRow, error) {
+	rows, err := led.Batches(ledger.Filter{Batch: id, Limit: 1})
+	if err != nil || len(rows) == 0 {
+		return ledger.BatchRow{}, err
+	}
+	return rows[0], nil
 }
 
 // Strange reports whether the batch has results and none of them is of a task in
@@ -182,12 +194,11 @@ func (r *Record) Resumed() int {
 }
 
 // Forgets reports whether there are tasks whose answers are not known any more.
-func (r *Record) Forgets() bool { return r.past.forgotten() }
+func (r *Record) Forgets() bool { return r.past.only }
 
 // past is what the log of the batch tells.
 type past struct {
 	only   bool // nothing else does
-	failed bool // what failed is run again
 	ends   map[string][]joblog.Entry
 	logged map[string]int // how many lines there are
 }
@@ -207,7 +218,7 @@ func (p *past) read(path string, failed, only bool) error {
 			last[place{e.Key, e.Seq}] = e
 		}
 	}
-	p.only, p.failed, p.ends, p.logged = only, failed, map[string][]joblog.Entry{}, map[string]int{}
+	p.only, p.ends, p.logged = only, map[string][]joblog.Entry{}, map[string]int{}
 	for at, e := range last {
 		p.logged[at.key]++
 		if only && e.Finished(!failed) {
@@ -216,9 +227,6 @@ func (p *past) read(path string, failed, only bool) error {
 	}
 	return nil
 }
-
-// forgotten reports whether the log is all that there is.
-func (p *past) forgotten() bool { return p.only }
 
 // take returns how a task with that key ended, as far as the log alone tells.
 func (p *past) take(key string, t task.Task) (task.Result, bool) {

@@ -48,7 +48,7 @@ type Config struct {
 // Record keeps what one process does.
 type Record struct {
 	cfg    Config
-	dir    string // the real path of its working directory
+	dir    string // the real path of its working directory; set for a batch
 	batch  Batch
 	log    *joblog.Log // nil where none is kept
 	past   past
@@ -83,12 +83,8 @@ const maxCopies = 64
 
 // New makes the record of a process.
 func New(cfg Config) *Record {
-	dir := cfg.Dir
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
 	return &Record{
-		cfg: cfg, dir: dir, replay: replay{dir: cfg.Dir}, copied: make(chan struct{}, maxCopies),
+		cfg: cfg, replay: replay{dir: cfg.Dir}, copied: make(chan struct{}, maxCopies),
 		seen: map[[16]byte]int{}, tasks: map[int]named{}, caching: map[string]string{},
 	}
 }

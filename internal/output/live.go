@@ -8,6 +8,7 @@ import (
 
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/task"
 )
 
 // Live shows an answer on a terminal while it is written.
@@ -92,7 +93,7 @@ func (n *Narrator) Event(e event.Event) {
 	}
 	who := e.Agent
 	if e.ExecutionID != "" {
-		who += " " + e.ExecutionID[max(0, len(e.ExecutionID)-8):]
+		who += " " + task.ShortID(e.ExecutionID)
 	}
 	line = strings.Repeat("  ", e.Depth) + "[" + who + "] " + Printable(line)
 	if n.coloured {

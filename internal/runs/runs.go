@@ -301,7 +301,7 @@ func (o Options) text(s string) string {
 func (o Options) brief(s string, n int) string { return cmp.Or(cut(oneLine(s), n), "-") }
 
 // short is what people write instead of an id.
-func short(id string) string { return oneLine(id[max(0, len(id)-8):]) }
+func short(id string) string { return oneLine(task.ShortID(id)) }
 
 // tokens are all tokens of u, in few characters.
 func tokens(u task.Usage) string {

@@ -264,7 +264,7 @@ func covers(target, file string) bool {
 
 func (d *Dispatcher) started(job task.Job) {
 	if d.cfg.Log != nil {
-		d.cfg.Log.Spawned(shortID(job.ExecutionID), job.Agent, job.Depth, job.Text)
+		d.cfg.Log.Spawned(task.ShortID(job.ExecutionID), job.Agent, job.Depth, job.Text)
 	}
 	if d.cfg.Events.Wanted() {
 		e := about(job, event.SubAgentStart)
@@ -275,12 +275,12 @@ func (d *Dispatcher) started(job task.Job) {
 
 func (d *Dispatcher) ended(job task.Job, r task.Result) {
 	if d.cfg.Log != nil {
-		d.cfg.Log.Completed(shortID(job.ExecutionID), r.Success, r.ExitCode)
+		d.cfg.Log.Completed(task.ShortID(job.ExecutionID), r.Success, r.ExitCode)
 		if !r.Success {
-			d.cfg.Log.Failed(shortID(job.ExecutionID), string(r.Status)+": "+r.Err())
+			d.cfg.Log.Failed(task.ShortID(job.ExecutionID), string(r.Status)+": "+r.Err())
 		}
 		if r.Unrecorded {
-			d.cfg.Log.Failed(shortID(job.ExecutionID), unrecorded)
+			d.cfg.Log.Failed(task.ShortID(job.ExecutionID), unrecorded)
 		}
 	}
 	if d.cfg.Events.Wanted() {
@@ -305,7 +305,3 @@ const unrecorded = "its result could not be recorded"
 func about(job task.Job, t event.Type) event.Event {
 	return event.Event{Type: t, ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: job.BatchID, Agent: job.Agent, Depth: job.Depth}
 }
-
-// shortID is how an execution is named in the log: the last 8 characters, for
-// the first ones of a time-ordered id are the same for neighbours.
-func shortID(id string) string { return id[max(0, len(id)-8):] }

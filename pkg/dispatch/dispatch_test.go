@@ -462,7 +462,7 @@ func TestPanic(t *testing.T) {
 }
 
 func TestShortID(t *testing.T) {
-	assert.Equal(t, "a1b2c3d4", shortID("0190b6c2-7e1f-7000-8000-0000a1b2c3d4"))
-	assert.Equal(t, "x", shortID("x"))
-	assert.Empty(t, shortID(""))
+	assert.Equal(t, "a1b2c3d4", task.ShortID("0190b6c2-7e1f-7000-8000-0000a1b2c3d4"))
+	assert.Equal(t, "x", task.ShortID("x"))
+	assert.Empty(t, task.ShortID(""))
 }

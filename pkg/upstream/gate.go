@@ -205,6 +205,20 @@ func (g *Gate) Used() task.Usage {
 	return g.used
 }
 
+// Spent reports whether the budget is used up.
+func (g *Gate) Spent() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, over := g.spent()
+	return over
+}
+
+// spent is how many tokens are used, and whether that is all. The gate is locked.
+func (g *Gate) spent() (used int, over bool) {
+	used = g.used.InputTokens + g.used.OutputTokens
+	return used, g.config.MaxTokens > 0 && used >= g.config.MaxTokens
+}
+
 // Limit is how many requests may be under way at once, as things stand.
 func (g *Gate) Limit() int {
 	g.mu.Lock()
@@ -229,11 +243,9 @@ func (g *Gate) note(format string, args ...any) {
 // refusal says why a request is not even let into the line, or may not stay there;
 // since is that of its waiter.
 func (g *Gate) refusal(model string, since *eras) *llm.Error {
-	if most := g.config.MaxTokens; most > 0 {
-		if used := g.used.InputTokens + g.used.OutputTokens; used >= most {
-			return &llm.Error{Kind: llm.Spent, Hint: "raise QQ_MAX_TOKENS or --max-tokens",
-				Problem: fmt.Sprintf("Token budget exhausted: %d of %d tokens used", used, most)}
-		}
+	if used, over := g.spent(); over {
+		return &llm.Error{Kind: llm.Spent, Hint: "raise QQ_MAX_TOKENS or --max-tokens",
+			Problem: fmt.Sprintf("Token budget exhausted: %d of %d tokens used", used, g.config.MaxTokens)}
 	}
 	return g.breakers.refusal(model, since)
 }
