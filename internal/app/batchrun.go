@@ -110,6 +110,10 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) (err error) {
 	if endErr := b.out.End(); runErr == nil {
 		runErr = endErr
 	}
+	outcome := b.outcome(runErr)
+	if err := b.engine.History().Settle(outcome); err != nil && runErr == nil {
+		b.r.say("%v", err) // all results are recorded: it reads as they do
+	}
 	if runErr != nil {
 		if !errors.Is(runErr, output.ErrClosed) { // who went away does not read this either
 			b.goOn()
@@ -120,7 +124,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) (err error) {
 		b.r.note("no task of the batch was found in this input: all were run (the same task is one with the same content)")
 	}
 	b.summarize()
-	return b.verdict()
+	return b.verdict(outcome)
 }
 
 // overwrites refuses a file for the results that the tasks are read from, or made of.
@@ -219,15 +223,32 @@ func (b *batchRun) goOn() {
 	b.r.say("the same command with %s=%s goes on where it is", how, task.ShortID(b.id))
 }
 
-// verdict is the exit code of the batch.
-func (b *batchRun) verdict() error {
+// outcome is how the batch ended, in the word for a task that ended so.
+func (b *batchRun) outcome(err error) task.Status {
 	switch {
+	case errors.Is(err, output.ErrClosed):
+		return task.Cancelled
 	case b.r.signals.code() != 0 && !b.tally.Complete():
-		return said(b.r.signals.code())
+		return task.Interrupted
+	case err != nil:
+		return task.Failed
 	case b.engine.Spent() || b.engine.LimitReached() != "": // a limit of the whole tree, whatever else
-		return said(task.Limit.ExitCode())
+		return task.Limit
 	case b.tally.Complete():
+		return task.Completed
+	}
+	return task.Failed
+}
+
+// verdict is the exit code of the batch.
+func (b *batchRun) verdict(outcome task.Status) error {
+	switch outcome {
+	case task.Completed:
 		return nil
+	case task.Interrupted:
+		return said(b.r.signals.code())
+	case task.Limit:
+		return said(outcome.ExitCode())
 	}
 	return said(4)
 }

@@ -72,6 +72,19 @@ func (r *Record) Open(b Batch) (string, error) {
 	return b.ID, err
 }
 
+// Settle records how the work on the batch ended. Without that it reads as
+// interrupted, unless all of its tasks have an end.
+func (r *Record) Settle(status task.Status) error {
+	if !r.Keeps() {
+		return nil
+	}
+	led, err := r.cfg.Ledger.Ledger()
+	if err != nil {
+		return err
+	}
+	return led.End(r.batch.ID, r.cfg.ID, status)
+}
+
 // ErrAtWork is that of a batch that another process works on.
 var ErrAtWork = errors.New("another qq is at work on it")
 
@@ -150,13 +163,7 @@ func (r *Record) lastUnfinished() string {
 	if err != nil || row.Live {
 		return ""
 	}
-	done := 0
-	for status, n := range row.Counts {
-		if status.Final() && status != task.Interrupted && status != task.Cancelled {
-			done += n
-		}
-	}
-	if done == 0 || done >= last.Count {
+	if done, _ := row.Done(); done == 0 || done >= last.Count {
 		return ""
 	}
 	return last.ID

@@ -124,6 +124,9 @@ func (w *writer) tidy(live string) error {
 	if err != nil {
 		return err
 	}
+	if err := w.exec("DELETE FROM ends WHERE batch NOT IN (SELECT n FROM batches)"); err != nil {
+		return err
+	}
 	return w.exec(`DELETE FROM roots WHERE id NOT IN (SELECT root FROM executions) AND id NOT IN (SELECT root FROM batches)
 AND id NOT IN (SELECT value FROM json_each(?))`, live)
 }

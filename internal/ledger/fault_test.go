@@ -141,6 +141,38 @@ func TestDamagedDatabase(t *testing.T) {
 	})
 }
 
+// TestOlderSchema: what an older qq wrote is brought up to date, and nothing is lost.
+func TestOlderSchema(t *testing.T) {
+	home := t.TempDir()
+	require.NoError(t, os.WriteFile(Path(home), nil, 0o600))
+	db, err := sql.Open("sqlite", Path(home))
+	require.NoError(t, err)
+	require.NoError(t, migrate(db, "schema/001.sql", 1))
+	_, err = db.Exec(`INSERT INTO batches (id, root, dir, joblog, count, started) VALUES ('b', 'r', '/d', '', 1, 1);
+INSERT INTO executions (id, parent, batch, root, session, agent, model, key, dir, nth, idx, depth, queued, claimed, task)
+VALUES ('e', '', 'b', 'r', '', 'default', '', 'k', '/d', 0, 0, 1, 1, 1, 'what');
+INSERT INTO results VALUES (1, 'completed', 1, 2, 1, 0, 0, 0, NULL, '', NULL, '{"status":"completed","success":true}', 'that')`)
+	require.NoError(t, errors.Join(err, db.Close()))
+
+	for range 2 {
+		l, err := Open(home, Options{})
+		require.NoError(t, err)
+		rows, err := l.Batches(Filter{})
+		require.NoError(t, err)
+		require.Len(t, rows, 1)
+		assert.Equal(t, task.Completed, rows[0].Status)
+		res, ok, err := l.Known("b", "k", 0)
+		require.NoError(t, err)
+		assert.True(t, ok)
+		assert.Equal(t, "that", res.Output)
+		var version int
+		require.NoError(t, l.read.QueryRow("PRAGMA user_version").Scan(&version))
+		assert.Equal(t, 2, version)
+		require.NoError(t, l.End("b", "r", task.Completed))
+		require.NoError(t, l.Close())
+	}
+}
+
 func TestNewerSchema(t *testing.T) {
 	home := t.TempDir()
 	l, err := Open(home, Options{})

@@ -49,12 +49,47 @@ type AttemptRow struct {
 	Error   string      `json:"error,omitempty"`
 }
 
-// BatchRow is a batch with how many of its tasks stand how. A task that was begun
-// several times counts once; one that was never begun does not count.
+// BatchRow is a batch with how it ended, and how many of its tasks stand how. A
+// task that was begun several times counts once; one that was never begun does not
+// count.
 type BatchRow struct {
 	Batch
-	Counts map[task.Status]int `json:"counts"`
-	Live   bool                `json:"live"` // a root works on it
+	Status task.Status `json:"status"`
+	Latest time.Time   `json:"latest"` // when a root began on it for the last time
+	Ended  time.Time   `json:"ended,omitzero"`
+	// DurationMS is how long roots worked on it, but for what goes on and for what
+	// ended with the death of its root.
+	DurationMS int64               `json:"duration_ms"`
+	Counts     map[task.Status]int `json:"counts"`
+	Live       bool                `json:"live"` // a root works on it
+}
+
+// Done counts the tasks that came to an end of their own, and were not only
+// stopped.
+func (b BatchRow) Done() (done, failed int) {
+	for s, n := range b.Counts {
+		if s.Final() && s != task.Cancelled && s != task.Interrupted {
+			done += n
+		}
+	}
+	return done, done - b.Counts[task.Completed]
+}
+
+// standing is how b ended, in the word for a task that ended so. Of one whose end
+// nobody recorded the tasks tell.
+func (b BatchRow) standing(recorded task.Status) task.Status {
+	done, failed := b.Done()
+	switch {
+	case b.Live:
+		return task.Running
+	case recorded != "":
+		return recorded
+	case done < b.Count:
+		return task.Interrupted
+	case failed > 0:
+		return task.Failed
+	}
+	return task.Completed
 }
 
 // Filter says which runs, or which batches; its zero value is all.
@@ -299,16 +334,19 @@ func byParent(runs []Run) []Run {
 
 // batchQuery selects batches, one row each: the newest of the rows that each
 // root wrote that began on it.
-const batchQuery = `SELECT b.id, b.root, b.dir, b.joblog, b.count, (SELECT started FROM batches f WHERE f.id = b.id ORDER BY f.n LIMIT 1)
-FROM batches b WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
+const batchQuery = `SELECT b.id, b.root, b.dir, b.joblog, b.count, (SELECT started FROM batches f WHERE f.id = b.id ORDER BY f.n LIMIT 1),
+  b.started, coalesce(e.status, ''), coalesce(e.ended, 0),
+  (SELECT coalesce(sum(max(d.ended - w.started, 0)), 0) / 1000 FROM batches w JOIN ends d ON d.batch = w.n WHERE w.id = b.id)
+FROM batches b LEFT JOIN ends e ON e.batch = b.n WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
 
-func (l *Ledger) selectBatches(more string, args ...any) ([]Batch, error) {
-	var batches []Batch
+// selectBatches returns rows whose Status is what was recorded; nothing is counted.
+func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
+	var batches []BatchRow
 	err := l.each(batchQuery+more, args, func(rows *sql.Rows) error {
-		var b Batch
-		var started int64
-		err := rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, &started)
-		b.Started = unstamp(started)
+		var b BatchRow
+		var started, latest, ended int64
+		err := rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, &started, &latest, &b.Status, &ended, &b.DurationMS)
+		b.Started, b.Latest, b.Ended = unstamp(started), unstamp(latest), unstamp(ended)
 		batches = append(batches, b)
 		return err
 	})
@@ -324,7 +362,7 @@ func (l *Ledger) newest(act, match string, arg string) (Batch, error) {
 	if err != nil {
 		return Batch{}, l.fault(act, err)
 	}
-	return batches[0], nil
+	return batches[0].Batch, nil
 }
 
 // Last is the batch that was begun, or resumed, last in the directory dir.
@@ -350,7 +388,7 @@ func (l *Ledger) Find(id string) (Batch, error) {
 // Batches returns those that f lets through, newest first.
 func (l *Ledger) Batches(f Filter) ([]BatchRow, error) {
 	var all []BatchRow
-	err := l.beside("list the batches", func(live map[string]bool) error {
+	err := l.beside("list the batches", func(live map[string]bool) (err error) {
 		w := &where{}
 		w.during(f, "b.started")
 		w.is("b.id", f.Batch)
@@ -359,11 +397,12 @@ func (l *Ledger) Batches(f Filter) ([]BatchRow, error) {
 			w.and("b."+amongLive, list(live))
 		}
 		more := strings.Replace(w.String(), " WHERE ", " AND ", 1) + " ORDER BY b.n DESC" + f.limit()
-		batches, err := l.selectBatches(more, w.args...)
-		all = make([]BatchRow, len(batches))
-		for i := 0; i < len(batches) && err == nil; i++ {
-			all[i] = BatchRow{Batch: batches[i], Live: live[batches[i].Root]}
-			all[i].Counts, err = l.counts(batches[i].ID, live)
+		all, err = l.selectBatches(more, w.args...)
+		for i := 0; i < len(all) && err == nil; i++ {
+			b := &all[i]
+			b.Live = live[b.Root]
+			b.Counts, err = l.counts(b.ID, live)
+			b.Status = b.standing(b.Status)
 		}
 		return err
 	})

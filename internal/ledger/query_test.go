@@ -113,6 +113,7 @@ func TestBatches(t *testing.T) {
 	assert.Equal(t, map[task.Status]int{task.Completed: 1, task.Failed: 1, task.Interrupted: 1}, rows[1].Counts)
 	assert.Equal(t, 3, rows[1].Count)
 	begun := rows[1].Started
+	assert.Equal(t, []task.Status{task.Running, task.Interrupted}, []task.Status{rows[0].Status, rows[1].Status})
 
 	// It is resumed: what was left runs, what failed runs again.
 	require.NoError(t, l.Begin(Batch{ID: "0199-b1", Root: "alive", Dir: "/d", Joblog: "/k", Count: 4, Started: time.Now()}))
@@ -144,8 +145,46 @@ func TestBatches(t *testing.T) {
 	tells(t, err, ErrNone)
 }
 
+// TestBatchEnds: a batch ended as its last root says, or else as its tasks tell.
+func TestBatchEnds(t *testing.T) {
+	l := sample(t)
+	row := func() BatchRow {
+		rows, err := l.Batches(Filter{Batch: "0199-b1"})
+		require.NoError(t, err)
+		require.Len(t, rows, 1)
+		return rows[0]
+	}
+	assert.Equal(t, task.Interrupted, row().Status, "its root died")
+	assert.Zero(t, row().Ended)
+	begin := func(root string) time.Time {
+		at := l.now()
+		require.NoError(t, l.Begin(Batch{ID: "0199-b1", Root: root, Dir: "/d", Count: 3, Started: at}))
+		return at
+	}
+	began := begin("second")
+	require.NoError(t, l.End("0199-b1", "second", task.Limit))
+	assert.Equal(t, task.Limit, row().Status)
+	assert.Equal(t, began, row().Latest)
+	assert.Equal(t, began.Add(time.Minute), row().Ended)
+	assert.EqualValues(t, time.Minute.Milliseconds(), row().DurationMS)
+	require.NoError(t, l.End("0199-b1", "second", task.Failed))
+	require.NoError(t, l.End("0199-b1", "nobody", task.Failed))
+	assert.Equal(t, task.Limit, row().Status, "nothing is rewritten")
+
+	begin("alive")
+	assert.Equal(t, task.Running, row().Status)
+	assert.EqualValues(t, time.Minute.Milliseconds(), row().DurationMS, "of what has ended")
+	require.NoError(t, l.End("0199-b1", "alive", task.Failed))
+	begin("third")
+	assert.Equal(t, task.Interrupted, row().Status, "what an earlier root said counts no more")
+	claim(t, l, Execution{ID: "again", Root: "third", Batch: "0199-b1", Key: "k3", Depth: 1})
+	require.NoError(t, l.Finish("again", done("", "three")))
+	assert.Equal(t, task.Failed, row().Status, "all have ended")
+}
+
 func TestClear(t *testing.T) {
 	l := sample(t)
+	require.NoError(t, l.End("0199-b1", "dead", task.Failed))
 	n, err := l.Clear(Filter{Agent: "coder", Limit: 1})
 	require.NoError(t, err)
 	assert.Equal(t, 1, n, "the oldest")
@@ -163,7 +202,7 @@ func TestClear(t *testing.T) {
 	require.NoError(t, err)
 	assert.False(t, ok)
 	var left int
-	require.NoError(t, l.read.QueryRow("SELECT count(*) FROM results").Scan(&left))
+	require.NoError(t, l.read.QueryRow("SELECT (SELECT count(*) FROM results) + (SELECT count(*) FROM ends)").Scan(&left))
 	assert.Zero(t, left)
 }
 

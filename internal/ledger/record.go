@@ -60,6 +60,14 @@ func (l *Ledger) Begin(b Batch) error {
 	return l.fault("record batch "+b.ID, err)
 }
 
+// End records how the work of a root on a batch ended.
+func (l *Ledger) End(batch, root string, status task.Status) error {
+	return l.fault("record the end of batch "+batch, l.write.do(false, func(w *writer) error {
+		return w.exec("INSERT OR IGNORE INTO ends (batch, status, ended) SELECT n, ?, ? FROM batches WHERE id = ? AND root = ? ORDER BY n DESC LIMIT 1",
+			string(status), stamp(l.now()), batch, root)
+	}))
+}
+
 // free makes sure that no other root works on b. Whoever asks has the only
 // transaction that writes, so of two that begin at once one sees the other.
 func (l *Ledger) free(w *writer, b Batch) error {

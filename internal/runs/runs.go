@@ -99,33 +99,25 @@ func (o Options) run(r ledger.Run) row {
 }
 
 func (o Options) batch(b ledger.BatchRow) row {
-	status, took := verdict(b), "-"
+	status, took := oneLine(string(b.Status)), time.Duration(b.DurationMS)*time.Millisecond
 	if b.Live {
-		status, took = string(task.Running)+live, roundly(o.Now.Sub(b.Started))
+		status, took = status+live, took+o.Now.Sub(b.Latest)
+	}
+	span := "-"
+	if b.Live || !b.Ended.IsZero() {
+		span = roundly(took)
 	}
 	return row{b.Started, []string{
-		short(b.ID), o.clock(b.Started), status, "(batch)", took, "-", progress(b),
+		short(b.ID), o.clock(b.Started), status, "(batch)", span, "-", progress(b),
 	}, struct {
 		Type string `json:"type"`
 		ledger.BatchRow
 	}{"batch", b}}
 }
 
-// verdict is how a batch ended, in the word for a task that ended so.
-func verdict(b ledger.BatchRow) string {
-	done, failed := ended(b)
-	switch {
-	case done < b.Count:
-		return string(task.Interrupted)
-	case failed > 0:
-		return string(task.Failed)
-	}
-	return string(task.Completed)
-}
-
 // progress says in the words of a batch under way how far it came.
 func progress(b ledger.BatchRow) string {
-	done, failed := ended(b)
+	done, failed := b.Done()
 	text := fmt.Sprintf("%d/%d done", done, b.Count)
 	if failed > 0 {
 		text += fmt.Sprintf(", %d failed", failed)
@@ -134,16 +126,6 @@ func progress(b ledger.BatchRow) string {
 		text += " in " + oneLine(b.Dir)
 	}
 	return text
-}
-
-// ended counts the tasks that have an end, other than that they were stopped.
-func ended(b ledger.BatchRow) (done, failed int) {
-	for s, n := range b.Counts {
-		if s.Final() && s != task.Cancelled && s != task.Interrupted {
-			done += n
-		}
-	}
-	return done, done - b.Counts[task.Completed]
 }
 
 // Tree prints runs below those that started them; parents come before children.

@@ -38,17 +38,19 @@ func some() []ledger.Run {
 }
 
 func batches() []ledger.BatchRow {
-	batch := func(id string, ago time.Duration, count int, live bool, counts map[task.Status]int) ledger.BatchRow {
+	batch := func(id string, ago time.Duration, count int, status task.Status, counts map[task.Status]int) ledger.BatchRow {
 		return ledger.BatchRow{Batch: ledger.Batch{ID: "0198a000-0000-7000-8000-00000000" + id, Root: "r", Dir: "/home/é/project", Count: count, Started: at(ago)},
-			Live: live, Counts: counts}
+			Status: status, Latest: at(ago), Live: status == task.Running, Counts: counts}
 	}
 	all := []ledger.BatchRow{
-		batch("ba01", 12*time.Minute+3*time.Second, 500, true, map[task.Status]int{task.Completed: 409, task.Failed: 2, task.Timeout: 1, task.Running: 5}),
-		batch("ba02", 31*time.Hour, 3, false, map[task.Status]int{task.Completed: 1, task.Cancelled: 2}),
-		batch("ba03", 32*time.Hour, 3, false, map[task.Status]int{task.Completed: 3}),
-		batch("ba04", 33*time.Hour, 3, false, map[task.Status]int{task.Completed: 2, task.Idle: 1}),
+		batch("ba01", 12*time.Minute+3*time.Second, 500, task.Running, map[task.Status]int{task.Completed: 409, task.Failed: 2, task.Timeout: 1, task.Running: 5}),
+		batch("ba02", 31*time.Hour, 3, task.Interrupted, map[task.Status]int{task.Completed: 1, task.Cancelled: 2}),
+		batch("ba03", 32*time.Hour, 3, task.Completed, map[task.Status]int{task.Completed: 3}),
+		batch("ba04", 33*time.Hour, 3, task.Limit, map[task.Status]int{task.Completed: 2, task.Idle: 1}),
 	}
+	all[0].Latest, all[0].DurationMS = at(3*time.Second), 720_000 // it was resumed
 	all[2].Dir = ""
+	all[3].Ended, all[3].DurationMS = at(30*time.Hour), 3*3_600_000
 	return all
 }
 
@@ -63,7 +65,7 @@ a1b2c3d4  14:58             running *        coder             1m15s   12.3k   W
 c1b2c3d4  2026-11-20 09:00  unknown_outcome  a-name-longer...  1h00m   17      long long long lon...
 0000ba02  2026-11-20 08:00  interrupted      (batch)           -       -       1/3 done in /home/...
 0000ba03  2026-11-20 07:00  completed        (batch)           -       -       3/3 done
-0000ba04  2026-11-20 06:00  failed           (batch)           -       -       3/3 done, 1 failed...
+0000ba04  2026-11-20 06:00  limit            (batch)           3h00m   -       3/3 done, 1 failed...
 `, "\n"+b.String())
 	for line := range strings.Lines(b.String()) {
 		assert.LessOrEqual(t, columns(strings.TrimSuffix(line, "\n")), 100)
@@ -110,7 +112,7 @@ func TestListJSON(t *testing.T) {
 	assert.Equal(t, "0198a000-0000-7000-8000-0000c1b2c3d4", rows[1]["id"], "whole")
 	assert.Equal(t, some()[2].Task, rows[1]["task"], "whole")
 	assert.Equal(t, map[string]any{"type": "batch", "id": "0198a000-0000-7000-8000-00000000ba02", "root": "r", "dir": "/home/é/project", "started": "2026-11-20T07:00:00Z",
-		"count": 3.0, "counts": map[string]any{"completed": 1.0, "cancelled": 2.0}, "live": false}, rows[2])
+		"status": "interrupted", "latest": "2026-11-20T07:00:00Z", "duration_ms": 0.0, "count": 3.0, "counts": map[string]any{"completed": 1.0, "cancelled": 2.0}, "live": false}, rows[2])
 }
 
 func TestTree(t *testing.T) {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ollama/ollama/api"
 	"github.com/stretchr/testify/assert"
@@ -118,6 +120,50 @@ func TestRunsOfABatch(t *testing.T) {
 	}
 	assert.Equal(t, 0, w.qq("runs", "clear", "--batch", endureShort(id)).code)
 	assert.Empty(t, w.runs("list"))
+}
+
+// TestHowABatchEnded: a batch says itself how it ended; for one that was killed the
+// ledger does.
+func TestHowABatchEnded(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		input  string
+		args   []string
+		end    syscall.Signal // when something hangs
+		code   int
+		status string
+	}{
+		{"well", "One\nTwo\n", nil, 0, 0, "completed"},
+		{"with a failure", "One\nFails\n", nil, 0, 4, "failed"},
+		{"halted", "Fails\nOne\nTwo\nThree\n", []string{"-j", "1", "--halt", "soon,fail=1"}, 0, 4, "failed"},
+		{"at the budget", "One\nTwo\nThree\n", []string{"-j", "1", "--max-tokens", "1"}, 0, 5, "limit"},
+		{"stopped", "One\nTwo hangs\nThree\n", []string{"-j", "1"}, syscall.SIGTERM, 143, "interrupted"},
+		{"killed", "One\nTwo hangs\nThree\n", []string{"-j", "1"}, syscall.SIGKILL, -1, "interrupted"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := endurePlay(t, func(ctx context.Context, k endureTalk) api.Message {
+				if k.text() == "Fails" {
+					return endureSay("")
+				}
+				return endureLead(ctx, k)
+			})
+			w := newWorld(t, m.addr, played)
+			q := w.start(tt.input, append([]string{"batch", "--no-bar"}, tt.args...)...)
+			if tt.end != 0 {
+				w.until(runTimeout, "one is at work", func() bool { return len(m.hanging()) == 1 })
+				row := w.runs("list")
+				require.Len(t, row, 1)
+				assert.Equal(t, "running", row[0].Status)
+				require.NoError(t, q.cmd.Process.Signal(tt.end))
+			}
+			assert.Equal(t, tt.code, q.wait().code, "exit code")
+			w.until(time.Second, "nothing is left", func() bool { return len(w.processes()) == 0 })
+			row := w.runs("list")
+			require.Len(t, row, 1)
+			assert.Equal(t, tt.status, row[0].Status)
+			assert.Contains(t, w.qq("runs").stdout, tt.status)
+		})
+	}
 }
 
 // TestRunsCancel: another process ends a run, a child's run and a batch with all
