@@ -99,7 +99,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) (err error) {
 	}
 	b.out = output.NewResults(b.o.format, b.to)
 	if b.o.bar {
-		b.progress = output.StartProgress(b.r.Err, b.o.redraw || b.r.coloured(b.r.Err), spool.Len())
+		b.progress = output.StartProgress(b.r.Err, b.o.redraw || b.r.coloured(b.r.Err), spool.Len(), b.sight)
 	}
 	b.r.json = b.r.json && b.o.output != "" // what follows on stdout is the results and nothing else
 	runErr := b.engine.Batch(ctx, supervisor.Batch{
@@ -125,6 +125,11 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) (err error) {
 	}
 	b.summarize()
 	return b.verdict(outcome)
+}
+
+// sight is what the progress line shows besides what it counts.
+func (b *batchRun) sight() (known int, wait time.Duration) {
+	return b.engine.History().Resumed(), b.engine.Waits()
 }
 
 // overwrites refuses a file for the results that the tasks are read from, or made of.

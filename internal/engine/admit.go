@@ -24,6 +24,10 @@ func (e *Engine) newGate() *upstream.Gate {
 // Spent reports whether the budget of tokens is used up.
 func (e *Engine) Spent() bool { return e.gate.Spent() }
 
+// Waits is how long everything that waits for the model server has to, as it knows
+// by now; 0 when nothing does.
+func (e *Engine) Waits() time.Duration { return e.gate.Waits() }
+
 // remark says to a person, and to whoever reads events, what happens between the
 // tree and its model server. Who has one prompt hears it from that.
 func (e *Engine) remark(format string, args ...any) {

@@ -175,9 +175,10 @@ func TestNarrator(t *testing.T) {
 // the end; plain lines, far apart, elsewhere.
 func TestProgress(t *testing.T) {
 	const wipe = "\r\x1b[K"
+	busy := func() (int, time.Duration) { return 0, 0 }
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
-		p := StartProgress(&b, true, 4)
+		p := StartProgress(&b, true, 4, busy)
 		p.Count(results()[0])
 		p.Count(results()[1])
 		time.Sleep(RedrawEvery + time.Millisecond)
@@ -191,12 +192,29 @@ func TestProgress(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
-		p := StartProgress(&b, false, 4)
+		p := StartProgress(&b, false, 4, busy)
 		p.Count(results()[0])
 		time.Sleep(reportEvery + time.Millisecond)
 		synctest.Wait()
 		p.Stop()
 		assert.Equal(t, "qq: 1/4 done, 2.0/min, 1m30s left\n", b.String())
+	})
+	synctest.Test(t, func(t *testing.T) {
+		var b strings.Builder
+		wait := time.Duration(0)
+		p := StartProgress(&b, false, 10, func() (int, time.Duration) { return 2, wait })
+		cached := results()[0]
+		cached.Cached = true
+		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0]} {
+			p.Count(r)
+		}
+		time.Sleep(reportEvery + time.Millisecond)
+		synctest.Wait()
+		wait = 42 * time.Second
+		time.Sleep(reportEvery)
+		synctest.Wait()
+		p.Stop()
+		assert.Equal(t, "qq: 4/10 done, 2.0/min, 3m00s left\nqq: 4/10 done, waiting 42s for the model server\n", b.String(), "what was known says nothing of the rest")
 	})
 	var none *Progress
 	none.Count(results()[0])
@@ -206,9 +224,10 @@ func TestProgress(t *testing.T) {
 
 func TestRoundly(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0.0s", 9900 * time.Millisecond: "9.9s", 12 * time.Second: "12s", 61 * time.Second: "1m01s", 3*time.Hour + 5*time.Minute: "3h05m",
+		-time.Second: "0.0s", 0: "0.0s", 9940 * time.Millisecond: "9.9s", 9990 * time.Millisecond: "9s", 59900 * time.Millisecond: "59s", 61 * time.Second: "1m01s",
+		3*time.Hour + 5*time.Minute: "3h05m", 47 * time.Hour: "47h00m", 49 * time.Hour: "2d01h",
 	} {
-		assert.Equal(t, want, roundly(d))
+		assert.Equal(t, want, Roundly(d), d)
 	}
 }
 

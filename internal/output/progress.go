@@ -23,11 +23,13 @@ type Progress struct {
 	w     io.Writer
 	live  bool
 	total int
+	look  func() (known int, wait time.Duration)
 	start time.Time
 
 	mu     sync.Mutex
 	done   int
 	failed int
+	cached int
 	drawn  bool
 	held   bool
 
@@ -35,9 +37,11 @@ type Progress struct {
 	wg   sync.WaitGroup
 }
 
-// StartProgress begins to show how far total tasks are, until Stop.
-func StartProgress(w io.Writer, live bool, total int) *Progress {
-	p := &Progress{w: w, live: live, total: total, start: time.Now(), quit: make(chan struct{})}
+// StartProgress begins to show how far total tasks are, until Stop. What look
+// returns is how many results were known beforehand, which tells nothing of how
+// long the others take, and how long all wait now for the model server.
+func StartProgress(w io.Writer, live bool, total int, look func() (known int, wait time.Duration)) *Progress {
+	p := &Progress{w: w, live: live, total: total, look: look, start: time.Now(), quit: make(chan struct{})}
 	every := reportEvery
 	if live {
 		every = RedrawEvery
@@ -69,6 +73,9 @@ func (p *Progress) Count(r task.Result) {
 	p.done++
 	if !r.Success {
 		p.failed++
+	}
+	if r.Cached {
+		p.cached++
 	}
 }
 
@@ -125,7 +132,8 @@ func (p *Progress) draw() {
 	if p.held {
 		return
 	}
-	line := progressLine(p.done, p.total, p.failed, time.Since(p.start))
+	known, wait := p.look()
+	line := progressLine(p.done, p.total, p.failed, p.done-p.cached-known, wait, time.Since(p.start))
 	if !p.live {
 		fmt.Fprintln(p.w, "qq:", line)
 		return
@@ -134,34 +142,40 @@ func (p *Progress) draw() {
 	p.drawn = true
 }
 
-// progressLine says how far done of total tasks are.
-func progressLine(done, total, failed int, elapsed time.Duration) string {
+// progressLine says how far done of total tasks are, of which some were worked on.
+func progressLine(done, total, failed, worked int, wait, elapsed time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d/%d done", done, total)
 	if failed > 0 {
 		fmt.Fprintf(&b, ", %d failed", failed)
 	}
-	if done > 0 && elapsed > 0 {
-		rate := float64(done) / elapsed.Seconds()
+	switch {
+	case wait > 0:
+		fmt.Fprintf(&b, ", waiting %s for the model server", Roundly(wait))
+	case worked > 0 && elapsed > 0:
+		rate := float64(worked) / elapsed.Seconds()
 		if rate >= 1 {
 			fmt.Fprintf(&b, ", %.1f/s", rate)
 		} else {
 			fmt.Fprintf(&b, ", %.1f/min", rate*60)
 		}
-		fmt.Fprintf(&b, ", %s left", roundly(time.Duration(float64(total-done)/rate*float64(time.Second))))
+		fmt.Fprintf(&b, ", %s left", Roundly(time.Duration(float64(total-done)/rate*float64(time.Second))))
 	}
 	return b.String()
 }
 
-// roundly is a duration for people.
-func roundly(d time.Duration) string {
+// Roundly is a duration for people.
+func Roundly(d time.Duration) string {
+	d = max(d, 0)
 	switch {
-	case d < 10*time.Second:
+	case d < 9950*time.Millisecond:
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	case d < time.Minute:
-		return fmt.Sprintf("%.0fs", d.Seconds())
+		return fmt.Sprintf("%ds", int(d.Seconds()))
 	case d < time.Hour:
 		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 	}
-	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }

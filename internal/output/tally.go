@@ -62,5 +62,5 @@ func (t *Tally) Summary(elapsed time.Duration) string {
 	if t.NotStarted > 0 {
 		parts = append(parts, fmt.Sprintf("%d not started", t.NotStarted))
 	}
-	return fmt.Sprintf("%s in %s", strings.Join(parts, ", "), roundly(elapsed))
+	return fmt.Sprintf("%s in %s", strings.Join(parts, ", "), Roundly(elapsed))
 }

@@ -105,7 +105,7 @@ func (o Options) batch(b ledger.BatchRow) row {
 	}
 	span := "-"
 	if b.Live || !b.Ended.IsZero() {
-		span = roundly(took)
+		span = output.Roundly(took)
 	}
 	return row{b.Started, []string{
 		short(b.ID), o.clock(b.Started), status, "(batch)", span, "-", progress(b),
@@ -240,11 +240,11 @@ func began(r ledger.Run) time.Time {
 func (o Options) took(r ledger.Run) string {
 	switch {
 	case atWork(r) && !r.Started.IsZero():
-		return roundly(o.Now.Sub(r.Started))
+		return output.Roundly(o.Now.Sub(r.Started))
 	case r.Ended.IsZero():
 		return "-"
 	}
-	return roundly(time.Duration(r.DurationMS) * time.Millisecond)
+	return output.Roundly(time.Duration(r.DurationMS) * time.Millisecond)
 }
 
 func (o Options) moment(layout string, t time.Time) string {
@@ -297,20 +297,4 @@ func tokens(u task.Usage) string {
 		return fmt.Sprintf("%.1fk", float64(n)/1e3)
 	}
 	return fmt.Sprintf("%.1fM", float64(n)/1e6)
-}
-
-// roundly is a duration for people.
-func roundly(d time.Duration) string {
-	d = max(d, 0)
-	switch {
-	case d < 9950*time.Millisecond:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }

@@ -102,14 +102,14 @@ func waited(r ledger.Run) string {
 	if r.QueuedMS < 50 {
 		return ""
 	}
-	return ", after " + roundly(time.Duration(r.QueuedMS)*time.Millisecond) + " in the queue"
+	return ", after " + output.Roundly(time.Duration(r.QueuedMS)*time.Millisecond) + " in the queue"
 }
 
 func (o Options) attempts(all []ledger.AttemptRow) []string {
 	t := table{}
 	for _, a := range all {
 		t = append(t, []string{fmt.Sprint(a.Number), o.moment(second, a.Started), oneLine(string(a.Status)),
-			roundly(a.Ended.Sub(a.Started)), oneLine(a.Error)})
+			output.Roundly(a.Ended.Sub(a.Started)), oneLine(a.Error)})
 	}
 	return t.lines(o.width())
 }

@@ -313,8 +313,11 @@ func TestEnterAgainIsHeldBack(t *testing.T) {
 				p.Leave(refused)
 			}
 			start, patient := time.Now(), again(t.Context(), g, "m")
+			assert.Equal(t, time.Minute, g.Waits())
 			permits[3].Leave(llm.Report{Kind: llm.Busy, RetryAfter: after})
+			assert.Equal(t, max(after, time.Minute), g.Waits())
 			require.NoError(t, (<-patient).err)
+			assert.Zero(t, g.Waits())
 			assert.Equal(t, max(after, time.Minute), time.Since(start))
 		})
 	}

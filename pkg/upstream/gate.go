@@ -219,6 +219,18 @@ func (g *Gate) spent() (used int, over bool) {
 	return used, g.config.MaxTokens > 0 && used >= g.config.MaxTokens
 }
 
+// Waits is how long those in line wait for a moment that is known: the end of a
+// Retry-After, or the trial of a breaker. It is 0 when nobody does.
+func (g *Gate) Waits() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	front := g.queue.Front()
+	if front == nil {
+		return 0
+	}
+	return max(time.Until(g.held), g.breakers.left(front.Value.(*waiter).model), 0)
+}
+
 // Limit is how many requests may be under way at once, as things stand.
 func (g *Gate) Limit() int {
 	g.mu.Lock()

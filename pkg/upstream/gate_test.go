@@ -176,7 +176,9 @@ func TestRetryAfterHoldsBackAll(t *testing.T) {
 		assert.Nil(t, g.Try("m", nil))
 		require.NoError(t, g.Refusal("m"))
 		start := time.Now()
+		assert.Zero(t, g.Waits(), "nobody does")
 		all := []chan outcome{line(t.Context(), g), line(t.Context(), g)}
+		assert.Equal(t, 7*time.Second, g.Waits())
 		permits[3].Leave(good) // what is under way goes on
 		for _, c := range all {
 			o := <-c
