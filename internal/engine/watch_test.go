@@ -44,6 +44,56 @@ func watching(gate *upstream.Gate) func(context.Context, chat) error {
 	}
 }
 
+// late is an admission with a long line before it.
+type late struct {
+	wait    time.Duration
+	reports []llm.Report
+}
+
+func (l *late) Enter(context.Context, string) (llm.Permit, error) {
+	time.Sleep(l.wait)
+	return l, nil
+}
+func (*late) Active()              {}
+func (l *late) Leave(r llm.Report) { l.reports = append(l.reports, r) }
+
+// TestWrittenTime: the time to write a prompt counts from when the request is sent,
+// and one that takes longer says nothing against the server and is not sent again.
+func TestWrittenTime(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		takes   time.Duration
+		written bool
+	}{{"in time", promptTime - time.Second, true}, {"too late", promptTime + time.Second, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			line := &late{wait: time.Hour}
+			w := work{toolmaker: toolmaker{setup: Setup{Model: Model{Kind: kindOllama}}, agent: agents.Agent{PromptTemplate: "Write it."}}}
+			w.admission = line
+			slow := chat(func(ctx context.Context, _ func(llm.Chunk)) error {
+				select {
+				case <-time.After(c.takes):
+					return nil
+				case <-ctx.Done():
+					return silent(ctx, nil)
+				}
+			})
+			begin := time.Now()
+			text, _ := w.written(t.Context(), w.enduring(limited{answered{slow}, promptTime}, 3), "a task")
+			assert.Equal(t, c.written, text != "", c.name)
+			assert.Equal(t, time.Hour+min(c.takes, promptTime), time.Since(begin))
+			assert.Equal(t, []llm.Report{{Cancelled: !c.written}}, line.reports)
+		})
+	}
+}
+
+// answered is a backend that has something to say.
+type answered struct{ llm.Backend }
+
+func (a answered) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
+	_, err := a.Backend.Chat(ctx, r, yield)
+	return llm.Response{Message: llm.Message{Content: "You are one."}, Stop: llm.StopEnd}, err
+}
+
 // TestWatch: a request from which nothing comes back is given up, and not sent
 // again; one from which something comes now and then is not.
 func TestWatch(t *testing.T) {

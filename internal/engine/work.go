@@ -101,7 +101,8 @@ func (w work) do(ctx context.Context, text string) (Outcome, error) {
 	if w.live != nil {
 		cfg.Chunk, cfg.TurnEnd = w.live.Chunk, w.live.TurnEnd
 	}
-	written, used := w.written(ctx, backend, text)
+	prompter := w.enduring(limited{plain, promptTime}, w.retries)
+	written, used := w.written(ctx, prompter, text)
 	own := w.request(written, k.offered)
 	cfg.System = own.System
 	var out Outcome
@@ -116,10 +117,34 @@ func (w work) do(ctx context.Context, text string) (Outcome, error) {
 	}
 	out.Usage = out.Usage.Add(used)
 	out.Warnings = append(fit.warnings, out.Warnings...)
-	if r, ok := backend.(*upstream.Backend); ok {
-		out.Repeats = r.Repeats()
-	}
+	out.Repeats = repeats(backend) + repeats(prompter)
 	return out, nil
+}
+
+// repeats is how many requests b has sent again.
+func repeats(b llm.Backend) int {
+	if r, ok := b.(*upstream.Backend); ok {
+		return r.Repeats()
+	}
+	return 0
+}
+
+// limited is a backend each of whose requests may take so long, counted from when
+// it is sent: not while it waits for its turn.
+type limited struct {
+	llm.Backend
+	limit time.Duration
+}
+
+// Chat implements [llm.Backend].
+func (l limited) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
+	own, cancel := context.WithTimeout(ctx, l.limit)
+	defer cancel()
+	resp, err := l.Backend.Chat(own, r, yield)
+	if err != nil && ctx.Err() == nil && own.Err() != nil {
+		err = fmt.Errorf("no answer within %v: %w", l.limit, own.Err()) // no fault of the server
+	}
+	return resp, err
 }
 
 // openDir opens the working directory of an agent.
@@ -180,8 +205,6 @@ func (w work) written(ctx context.Context, backend llm.Backend, text string) (st
 	if !ok || w.system != "" || w.setup.Model.Kind == Extract {
 		return "", task.Usage{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, promptTime)
-	defer cancel()
 	temperature := promptTemperature
 	r, err := backend.Chat(ctx, llm.Request{
 		Messages:  []llm.Message{{Role: llm.User, Content: request}},

@@ -99,6 +99,15 @@ func TestPick(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "a", m.Name)
 	})
+	t.Run("one that may answer soon is not passed over", func(t *testing.T) {
+		s := qqtest.Start(t, qqtest.Faulty("/api/show", qqtest.Fault{Status: 503, Error: "loading", Times: 1}),
+			qqtest.Models(qqtest.Model{Name: "a", Modified: day(1)}, qqtest.Model{Name: "b", Modified: day(2)}))
+		_, err := connect(t, s).Pick(t.Context())
+		failure(t, err, llm.Busy)
+		m, err := connect(t, s).Pick(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "b", m.Name)
+	})
 	t.Run("all broken", func(t *testing.T) {
 		s := qqtest.Start(t, qqtest.Faulty("/api/show", qqtest.Fault{Status: 500, Error: "bad manifest"}))
 		_, err := connect(t, s).Pick(t.Context())

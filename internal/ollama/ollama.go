@@ -167,7 +167,8 @@ func contextLength(info map[string]any) int {
 // Pick chooses the newest model that has tools, or else the newest that can
 // chat. Models that the server only passes on to another host are left out:
 // nobody named that host. Where no server listens it fails at once, where one
-// hangs within two seconds; a server without a model to pick is an
+// hangs within two seconds. One model that is broken does not hide the others;
+// what may pass does not pass over one. A server without a model to pick is an
 // [*llm.Error] of kind [llm.UnknownModel].
 func (c *Client) Pick(ctx context.Context) (Model, error) {
 	models, err := quick(ctx, c, c.tags)
@@ -186,7 +187,7 @@ func (c *Client) Pick(ctx context.Context) (Model, error) {
 			return m, err
 		})
 		switch {
-		case ctx.Err() != nil, isKind(err, llm.Unreachable):
+		case ctx.Err() != nil, passing(err): // that would make it another model at random
 			return Model{}, err
 		case err != nil:
 			skipped = err // one broken model does not hide the others
@@ -219,4 +220,9 @@ func quick[T any](ctx context.Context, c *Client, f func(context.Context) (T, er
 func isKind(err error, kind llm.Kind) bool {
 	e, ok := errors.AsType[*llm.Error](err)
 	return ok && e.Kind == kind
+}
+
+func passing(err error) bool {
+	e, ok := errors.AsType[*llm.Error](err)
+	return ok && e.Passing()
 }

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"qq/pkg/task"
@@ -47,13 +48,16 @@ func ReportOf(ctx context.Context, r Response, err error) Report {
 	if err == nil {
 		return rep
 	}
-	if ctx.Err() != nil {
+	e, ok := asError(err)
+	switch {
+	case ctx.Err() != nil:
 		rep.Cancelled = true
-		return rep
-	}
-	rep.Kind = Rejected
-	if e, ok := asError(err); ok {
+	case ok:
 		rep.Kind, rep.RetryAfter = e.Kind, e.RetryAfter
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // by who has sent it, for itself
+		rep.Cancelled = true
+	default:
+		rep.Kind = Rejected
 	}
 	return rep
 }
