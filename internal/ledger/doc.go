@@ -19,7 +19,8 @@
 //   - An output is kept byte for byte.
 //
 // One goroutine of each process writes, in groups: whatever waits while a commit
-// is under way shares the next one, which is synced when there is a result in it.
+// is under way shares the next one. Another syncs the log when there are results in
+// it, while the next claims are written.
 // Several processes may write at once; they wait for each other.
 //
 // A prompt without children does not open the database: [Recorder] writes its

@@ -54,6 +54,20 @@ func TestFullDatabase(t *testing.T) {
 	sound(t, l)
 }
 
+// TestNotSynced: a result is not said to be durable when the disk does not say so,
+// not even when a later one is.
+func TestNotSynced(t *testing.T) {
+	l := open(t, t.TempDir())
+	claim(t, l, Execution{ID: "a"})
+	claim(t, l, Execution{ID: "b"})
+	log := l.write.log
+	l.write.log = filepath.Join(t.TempDir(), "none")
+	require.ErrorIs(t, l.Finish("a", done("", "x")), os.ErrNotExist)
+	l.write.log = log
+	require.Error(t, l.Finish("b", done("", "x")))
+	claim(t, l, Execution{ID: "c"}) // a claim need not be
+}
+
 func TestDiskThatCannotBeUsed(t *testing.T) {
 	p := placeOf(t.TempDir(), Options{Wait: 3 * time.Second})
 	tells(t, p.fault("act", &os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), ErrDenied, "act: ", "--no-ledger")

@@ -110,7 +110,7 @@ func (l *Ledger) open() error {
 	if err := l.prepare(db); err != nil {
 		return errors.Join(err, db.Close())
 	}
-	if l.write, err = newWriter(db, l.wait); err != nil {
+	if l.write, err = newWriter(db, l.db, l.wait); err != nil {
 		return errors.Join(err, db.Close())
 	}
 	if l.read, err = sql.Open("sqlite", l.dsn()); err != nil {

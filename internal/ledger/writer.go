@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -24,15 +25,17 @@ SELECT n, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM executions WHERE id = ?
 ON CONFLICT DO NOTHING`
 )
 
-// writer is the one connection of a process that writes, and the goroutine that
-// uses it.
+// writer is the one connection of a process that writes, the goroutine that uses
+// it, and the one that waits for the disk: a claim does not wait for the results
+// before it.
 type writer struct {
 	db                     *sql.DB
 	conn                   *sql.Conn
 	claim, attempt, finish *sql.Stmt
 	start, end             *sql.Stmt // of a transaction
 	wait                   time.Duration
-	synced                 bool // whether commits are
+	log                    string        // name of the write-ahead log
+	committed              chan []*entry // and not durable yet
 	ended                  chan struct{}
 	failed                 error // what the last commit before the end failed with
 
@@ -51,14 +54,18 @@ type entry struct {
 	done    chan struct{}
 }
 
-// newWriter takes over db, which has one connection.
-func newWriter(db *sql.DB, wait time.Duration) (*writer, error) {
+// waiting is how many commits may wait for the disk before the next one does.
+const waiting = 64
+
+// newWriter takes over db, which has one connection, of the database in the file
+// name.
+func newWriter(db *sql.DB, name string, wait time.Duration) (*writer, error) {
 	ctx := context.Background()
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{db: db, conn: conn, wait: wait, synced: true, ended: make(chan struct{})}
+	w := &writer{db: db, conn: conn, wait: wait, log: name + "-wal", committed: make(chan []*entry, waiting), ended: make(chan struct{})}
 	w.some = sync.NewCond(&w.mu)
 	for _, s := range []struct {
 		to   **sql.Stmt
@@ -69,10 +76,12 @@ func newWriter(db *sql.DB, wait time.Duration) (*writer, error) {
 			return nil, errors.Join(err, conn.Close())
 		}
 	}
-	if err := w.exec(fmt.Sprintf("PRAGMA busy_timeout = %d", aLittle.Milliseconds())); err != nil {
+	// A commit is not synced by SQLite. It is when the log has been, see sync.
+	if err := w.exec(fmt.Sprintf("PRAGMA busy_timeout = %d; PRAGMA synchronous = NORMAL", aLittle.Milliseconds())); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	go w.work()
+	go w.sync()
 	return w, nil
 }
 
@@ -115,7 +124,7 @@ func (w *writer) close() error {
 }
 
 func (w *writer) work() {
-	defer close(w.ended)
+	defer close(w.committed)
 	for {
 		group, lazy := w.next()
 		if len(group) == 0 {
@@ -130,12 +139,53 @@ func (w *writer) work() {
 			w.lazy = append(lazy, w.lazy...) // for the next one
 			w.mu.Unlock()
 		}
+		var durable []*entry
 		for _, e := range group {
 			if err != nil {
 				e.err = err
 			}
+			if e.durable && e.err == nil {
+				durable = append(durable, e)
+			} else {
+				close(e.done)
+			}
+		}
+		if durable != nil {
+			w.committed <- durable
+		}
+	}
+}
+
+// sync brings to the disk what was committed, as SQLite does itself after each
+// commit when synchronous is FULL: whatever was committed before the log is synced
+// is durable then. After one failure nothing is any more, for the kernel may have
+// dropped what it could not write.
+func (w *writer) sync() {
+	defer close(w.ended)
+	var log *os.File
+	var err error
+	for group := range w.committed {
+		for more := true; more; { // what waits already shares it
+			select {
+			case next, ok := <-w.committed:
+				group, more = append(group, next...), ok
+			default:
+				more = false
+			}
+		}
+		if log == nil && err == nil {
+			log, err = os.Open(w.log)
+		}
+		if err == nil {
+			err = syncData(log)
+		}
+		for _, e := range group {
+			e.err = err
 			close(e.done)
 		}
+	}
+	if log != nil {
+		_ = log.Close() // it was not written
 	}
 }
 
@@ -155,13 +205,6 @@ func (w *writer) next() (group []*entry, lazy [][]any) {
 // commit writes a group. An entry that is wrong by itself fails alone; any other
 // error fails them all.
 func (w *writer) commit(group []*entry, lazy [][]any) error {
-	durable := false
-	for _, e := range group {
-		durable = durable || e.durable
-	}
-	if err := w.sync(durable); err != nil {
-		return err
-	}
 	if err := w.begin(); err != nil {
 		return err
 	}
@@ -190,23 +233,6 @@ func (w *writer) fill(group []*entry, lazy [][]any) error {
 		}
 	}
 	return nil
-}
-
-// sync says whether the next commits are synced. Without, they survive the
-// process but maybe not the machine, until the next that is.
-func (w *writer) sync(on bool) error {
-	if on == w.synced {
-		return nil
-	}
-	level := "NORMAL"
-	if on {
-		level = "FULL"
-	}
-	err := w.exec("PRAGMA synchronous = " + level)
-	if err == nil {
-		w.synced = on
-	}
-	return err
 }
 
 // begin starts a transaction, when no other process is in one any more.

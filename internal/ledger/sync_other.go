@@ -1,0 +1,8 @@
+//go:build !linux
+
+package ledger
+
+import "os"
+
+// syncData brings f to the disk.
+func syncData(f *os.File) error { return f.Sync() }
