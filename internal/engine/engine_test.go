@@ -243,17 +243,20 @@ func TestShelf(t *testing.T) {
 	s := &shelf{folder: func() (string, error) { asked++; return dir, nil }}
 	assert.Zero(t, asked)
 	var keys []int64
-	for _, text := range []string{"one", "two\nlines", ""} {
+	var put []task.Result
+	for _, text := range []string{"one", "two\nlines", "", "no text: \xff\x00"} {
 		r := task.Task{Text: text}.Ended(task.Failed, text)
+		r.Task, r.Error = "a task", nil // they are text
 		r.Output = text
+		r.Forgotten, r.Unrecorded, r.Effects = text == "", text == "one", text == "one"
 		key, err := s.Put(r)
 		require.NoError(t, err)
-		keys = append(keys, key)
+		put, keys = append(put, r), append(keys, key)
 	}
-	for _, i := range []int{2, 0, 1} {
+	for _, i := range []int{2, 0, 3, 1} {
 		r, err := s.Take(keys[i])
 		require.NoError(t, err)
-		assert.Equal(t, []string{"one", "two\nlines", ""}[i], r.Output)
+		assert.Equal(t, put[i], r)
 	}
 	assert.Equal(t, 1, asked)
 	s.close()

@@ -16,6 +16,12 @@ type shelf struct {
 	end    int64
 }
 
+// shelved is a line of that file, before the output of the result.
+type shelved struct {
+	task.Stored
+	Size int // of the output in bytes
+}
+
 // Put implements supervisor.Shelf.
 func (s *shelf) Put(r task.Result) (int64, error) {
 	if s.file == nil {
@@ -27,12 +33,12 @@ func (s *shelf) Put(r task.Result) (int64, error) {
 			return 0, err
 		}
 	}
-	b, err := json.Marshal(r)
+	b, err := json.Marshal(shelved{task.Store(r), len(r.Output)})
 	if err != nil {
 		return 0, err
 	}
 	at := s.end
-	n, err := s.file.WriteAt(append(b, '\n'), at)
+	n, err := s.file.WriteAt(append(append(b, '\n'), r.Output...), at)
 	if err != nil {
 		return 0, err
 	}
@@ -42,11 +48,18 @@ func (s *shelf) Put(r task.Result) (int64, error) {
 
 // Take implements supervisor.Shelf.
 func (s *shelf) Take(at int64) (r task.Result, err error) {
-	line, err := bufio.NewReader(io.NewSectionReader(s.file, at, s.end-at)).ReadBytes('\n')
+	from := bufio.NewReader(io.NewSectionReader(s.file, at, s.end-at))
+	line, err := from.ReadBytes('\n')
 	if err != nil {
 		return r, err
 	}
-	return r, json.Unmarshal(line, &r)
+	var l shelved
+	if err := json.Unmarshal(line, &l); err != nil {
+		return r, err
+	}
+	output := make([]byte, l.Size)
+	_, err = io.ReadFull(from, output)
+	return l.Restored(string(output)), err
 }
 
 func (s *shelf) close() {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"qq/pkg/task"
 )
 
 const (
@@ -32,9 +34,9 @@ type claimed struct {
 }
 
 type concluded struct {
-	ID     string `json:"id"`
-	Record kept   `json:"record"`
-	Output []byte `json:"output"` // JSON text could not hold every byte
+	ID     string      `json:"id"`
+	Record task.Stored `json:"record"`
+	Output []byte      `json:"output"` // JSON text could not hold every byte
 }
 
 // append writes e to the end of f in one write.
@@ -84,9 +86,7 @@ func (e line) write(w *writer) error {
 		}
 	}
 	if c := e.Result; c != nil {
-		r := c.Record.Result
-		r.Output, r.Effects, r.Reads = string(c.Output), c.Record.Effects, c.Record.Reads
-		row, err := resultRow(c.ID, "", r, e.Time)
+		row, err := resultRow(c.ID, "", c.Record.Restored(string(c.Output)), e.Time)
 		if err != nil {
 			return err
 		}

@@ -177,24 +177,9 @@ func (w *writer) known(id any) (yes bool, err error) {
 	return yes, err
 }
 
-// kept is the part of a result that is stored as JSON. Its output is stored
-// beside it, as bytes.
-type kept struct {
-	task.Result
-	Effects bool        `json:"effects,omitempty"`
-	Reads   []task.Read `json:"reads"`
-}
-
-// keep is what is stored of r as JSON.
-func keep(r task.Result) kept {
-	k := kept{Result: r, Effects: r.Effects, Reads: r.Reads}
-	k.Output = ""
-	return k
-}
-
 // resultRow is r as finishSQL wants it.
 func resultRow(id, recall string, r task.Result, ended time.Time) ([]any, error) {
-	record, err := json.Marshal(keep(r))
+	record, err := json.Marshal(task.Store(r))
 	if err != nil {
 		return nil, err
 	}
@@ -212,13 +197,9 @@ func resultRow(id, recall string, r task.Result, ended time.Time) ([]any, error)
 
 // restore makes a result of what was stored.
 func restore(record []byte, output string) (task.Result, error) {
-	var k kept
-	if err := json.Unmarshal(record, &k); err != nil {
-		return task.Result{}, err
-	}
-	r := k.Result
-	r.Output, r.Effects, r.Reads = output, k.Effects, k.Reads
-	return r, nil
+	var s task.Stored
+	err := json.Unmarshal(record, &s)
+	return s.Restored(output), err
 }
 
 // Known is the newest result of a task in a batch: the nth of those with the same

@@ -59,7 +59,7 @@ func (r *Recorder) SelfEnded(id string, res task.Result) error {
 	}
 	err := r.enter()
 	if err == nil {
-		err = line{Time: time.Now(), Result: &concluded{id, keep(res), []byte(res.Output)}}.append(r.journal)
+		err = line{Time: time.Now(), Result: &concluded{id, task.Store(res), []byte(res.Output)}}.append(r.journal)
 	}
 	if err == nil {
 		err = r.journal.Sync()
