@@ -26,6 +26,10 @@ func (e *Engine) cacheKey(ctx context.Context, t task.Task) string {
 	if err != nil || agent.Changes() && !t.ReadOnly && !e.cfg.ReadOnly {
 		return ""
 	}
+	version := "" // of the model: the built-in one is the program itself
+	if m.Kind == Extract {
+		version = e.cfg.Version
+	}
 	set := e.cfg.Settings
 	what, err := json.Marshal(struct {
 		Agent    any
@@ -34,7 +38,8 @@ func (e *Engine) cacheKey(ctx context.Context, t task.Task) string {
 		Output   int
 		Deny     []string
 		WebAllow []string
-	}{agent, m, e.cfg.ReadOnly, set.MaxOutput, set.Deny, set.WebAllow})
+		Version  string
+	}{agent, m, e.cfg.ReadOnly, set.MaxOutput, set.Deny, set.WebAllow, version})
 	if err != nil {
 		return ""
 	}

@@ -149,9 +149,6 @@ func (p *Plan) Lines() []string {
 	return lines
 }
 
-// String is the lines as one text.
-func (p *Plan) String() string { return strings.Join(p.Lines(), "\n") + "\n" }
-
 func (p *Plan) place(i int) place {
 	part := p.Parts[i]
 	return place{from: i + 1, to: i + 1, of: len(p.Parts), first: part.First, last: part.Last, title: part.Title}

@@ -19,8 +19,6 @@ type Joined struct {
 	Levels int
 	// Parts is how many parts the document was cut into.
 	Parts int
-	// Usage is what all tasks used, those that failed too.
-	Usage task.Usage
 	// Warnings are remarks on summaries that did not fail for them.
 	Warnings []string
 }
@@ -84,15 +82,6 @@ func (e *FailedError) why(i int) string {
 	return line
 }
 
-// Run plans j and does it; see [Plan.Run].
-func Run(ctx context.Context, j Job) (Joined, error) {
-	p, err := NewPlan(j)
-	if err != nil {
-		return Joined{}, err
-	}
-	return p.Run(ctx)
-}
-
 // entry is one summary, or a piece of one that is too long.
 type entry struct {
 	place
@@ -101,7 +90,7 @@ type entry struct {
 }
 
 // Run makes the summaries, level by level, until they fit. With an error there is
-// no text, but what was used is told. The end of ctx ends it before the next level.
+// no text. The end of ctx ends it before the next level.
 func (p *Plan) Run(ctx context.Context) (Joined, error) {
 	out := Joined{Text: p.job.Text, Parts: len(p.Parts)}
 	if len(p.Parts) == 0 {
@@ -183,7 +172,6 @@ func (p *Plan) level(ctx context.Context, tasks []task.Task, places []place, out
 	entries := make([]entry, len(tasks))
 	for i, r := range results {
 		name := places[i].parts() + " (" + places[i].lines() + ")"
-		out.Usage = out.Usage.Add(r.Usage)
 		text := strings.TrimSpace(r.Output)
 		if r.Success && text == "" {
 			r.End(task.Empty, "the model said nothing")

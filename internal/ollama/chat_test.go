@@ -194,20 +194,21 @@ func TestStatuses(t *testing.T) {
 		after time.Duration
 		text  string
 	}{
-		"too many":           {qqtest.Fault{Status: 429, Error: "slow down", Header: http.Header{"Retry-After": {"7"}}}, llm.Busy, 7 * time.Second, "slow down"},
-		"queue full":         {qqtest.Fault{Status: 503, Error: "server busy, please try again.  maximum pending requests exceeded"}, llm.Busy, 0, "maximum pending requests"},
-		"loading":            {qqtest.Fault{Status: 503, Error: "llm server loading model"}, llm.Busy, 0, "loading model"},
-		"gateway":            {qqtest.Fault{Status: 502, Body: "<html>\nbad</html>"}, llm.Busy, 0, "502: bad gateway"},
-		"timeout":            {qqtest.Fault{Status: 504}, llm.Busy, 0, "gateway timeout"},
-		"an empty body":      {qqtest.Fault{Status: 500}, llm.Server, 0, "internal server error"},
-		"fault":              {qqtest.Fault{Status: 500, Error: "option \"num_ctx\" must\nbe of type integer"}, llm.Server, 0, `must be of type`},
-		"bad request":        {qqtest.Fault{Status: 400, Error: "model is required"}, llm.Rejected, 0, "model is required"},
-		"not text":           {qqtest.Fault{Status: 418, Body: `{"error":{"code":1}}`}, llm.Rejected, 0, `{"code":1}`},
-		"too long":           {qqtest.Fault{Status: 400, Error: "the input length exceeds the context length"}, llm.ContextOverflow, 0, "context overflow: the input length"},
-		"who are you":        {qqtest.Fault{Status: 401, Body: `{"error":"unauthorized","signin_url":"https://x"}`}, llm.Rejected, 0, "unauthorized"},
-		"silly retry-after":  {qqtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"999999999"}}}, llm.Busy, time.Hour, ""},
-		"retry-after a date": {qqtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"Wed, 21 Oct 2026 07:28:00 GMT"}}}, llm.Busy, 0, ""},
-		"an endless page":    {qqtest.Fault{Status: 500, Body: strings.Repeat("all work and no play ", 100_000)}, llm.Server, 0, "all work"},
+		"too many":            {qqtest.Fault{Status: 429, Error: "slow down", Header: http.Header{"Retry-After": {"7"}}}, llm.Busy, 7 * time.Second, "slow down"},
+		"queue full":          {qqtest.Fault{Status: 503, Error: "server busy, please try again.  maximum pending requests exceeded"}, llm.Busy, 0, "maximum pending requests"},
+		"loading":             {qqtest.Fault{Status: 503, Error: "llm server loading model"}, llm.Busy, 0, "loading model"},
+		"gateway":             {qqtest.Fault{Status: 502, Body: "<html>\nbad</html>"}, llm.Busy, 0, "502: bad gateway"},
+		"timeout":             {qqtest.Fault{Status: 504}, llm.Busy, 0, "gateway timeout"},
+		"an empty body":       {qqtest.Fault{Status: 500}, llm.Server, 0, "internal server error"},
+		"fault":               {qqtest.Fault{Status: 500, Error: "option \"num_ctx\" must\nbe of type integer"}, llm.Server, 0, `must be of type`},
+		"bad request":         {qqtest.Fault{Status: 400, Error: "model is required"}, llm.Rejected, 0, "model is required"},
+		"not text":            {qqtest.Fault{Status: 418, Body: `{"error":{"code":1}}`}, llm.Rejected, 0, `{"code":1}`},
+		"too long":            {qqtest.Fault{Status: 400, Error: "the input length exceeds the context length"}, llm.ContextOverflow, 0, "context overflow: the input length"},
+		"who are you":         {qqtest.Fault{Status: 401, Body: `{"error":"unauthorized","signin_url":"https://x"}`}, llm.Rejected, 0, "unauthorized"},
+		"silly retry-after":   {qqtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"999999999"}}}, llm.Busy, time.Hour, ""},
+		"retry-after a date":  {qqtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"Fri, 31 Dec 9999 23:59:59 GMT"}}}, llm.Busy, time.Hour, ""},
+		"a date that is past": {qqtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"Sat, 01 Jan 2000 00:00:00 GMT"}}}, llm.Busy, 0, ""},
+		"an endless page":     {qqtest.Fault{Status: 500, Body: strings.Repeat("all work and no play ", 100_000)}, llm.Server, 0, "all work"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := qqtest.Start(t, qqtest.Faulty("/api/chat", tt.fault))

@@ -34,7 +34,7 @@ func TestLookUp(t *testing.T) {
 	assert.Equal(t, []string{"new:8b", "old:1b"}, names)
 	m, err := c.Show(t.Context(), "new:8b")
 	require.NoError(t, err)
-	assert.Equal(t, Model{Name: "new:8b", Context: 40960, Tools: true, Thinking: true}, m)
+	assert.Equal(t, Model{Name: "new:8b", Context: 40960, Tools: true, Thinking: true, Modified: day(2)}, m)
 	assert.Equal(t, s.URL, c.Host())
 
 	_, err = c.Show(t.Context(), "nope")
@@ -46,7 +46,10 @@ func TestLookUp(t *testing.T) {
 	// A model is handed to other processes as JSON.
 	b, err := json.Marshal(m)
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"name":"new:8b","context":40960,"tools":true,"thinking":true}`, string(b))
+	assert.JSONEq(t, `{"name":"new:8b","context":40960,"tools":true,"thinking":true,"modified":"2026-01-02T00:00:00Z"}`, string(b))
+	var handed Model
+	require.NoError(t, json.Unmarshal(b, &handed))
+	assert.Equal(t, m, handed)
 }
 
 func TestContextLength(t *testing.T) {

@@ -48,6 +48,9 @@ type Model struct {
 	Context  int    `json:"context"`  // tokens the model has; 0 is unknown
 	Tools    bool   `json:"tools"`    // it can call tools
 	Thinking bool   `json:"thinking"` // it can think before it answers
+	// Modified is when the server got what is behind the name now: a pull may change
+	// that. Zero where the server does not say.
+	Modified time.Time `json:"modified,omitzero"`
 }
 
 // Client talks to one Ollama server. It is safe for use by several goroutines.
@@ -131,7 +134,7 @@ func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, er
 	if err != nil {
 		return Model{}, false, c.explain(ctx, name, t, err)
 	}
-	m = Model{Name: name, Context: contextLength(resp.ModelInfo)}
+	m = Model{Name: name, Context: contextLength(resp.ModelInfo), Modified: resp.ModifiedAt.UTC()}
 	for _, capability := range resp.Capabilities {
 		switch capability {
 		case "completion":

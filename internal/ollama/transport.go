@@ -9,9 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
+
+	"qq/pkg/llm"
 )
 
 const (
@@ -21,8 +22,6 @@ const (
 	maxReply = 32 << 20
 	// maxLine bounds one line of a stream.
 	maxLine = 16 << 20
-	// maxRetryAfter keeps a silly header from parking a run for days.
-	maxRetryAfter = time.Hour
 )
 
 // newTransport is a transport for one server that speaks HTTP/1.1: no proxy on
@@ -117,8 +116,8 @@ func (b *notedBody) Read(p []byte) (int, error) {
 
 func newStatusError(resp *http.Response) *statusError {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what came of it will do
-	e := &statusError{status: resp.StatusCode, retryAfter: retryAfter(resp.Header.Get("Retry-After"))}
-	e.message = errorMessage(body)
+	e := &statusError{status: resp.StatusCode, message: errorMessage(body)}
+	e.retryAfter, _ = llm.RetryAfter(resp.Header.Get("Retry-After"), time.Now())
 	if location := resp.Header.Get("Location"); location != "" && resp.StatusCode < 400 {
 		e.message = "it redirects to " + oneLine(location)
 	}
@@ -145,14 +144,4 @@ func errorMessage(body []byte) string {
 		return oneLine(text)
 	}
 	return ""
-}
-
-// retryAfter reads the header of that name when it is in seconds; a date is
-// nobody's habit among model servers.
-func retryAfter(s string) time.Duration {
-	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 31)
-	if err != nil {
-		return 0
-	}
-	return min(time.Duration(n)*time.Second, maxRetryAfter)
 }

@@ -297,6 +297,7 @@ func TestRetry(t *testing.T) {
 		"busy":          {[]func() *http.Response{busy}, 7 * time.Second, ""},
 		"starting":      {[]func() *http.Response{answer(503, "")}, time.Second, ""},
 		"by date":       {[]func() *http.Response{answer(503, "", "Retry-After", "Sat, 01 Jan 2000 00:00:31 GMT")}, 30 * time.Second, ""},
+		"rubbish":       {[]func() *http.Response{answer(503, "", "Retry-After", "-5")}, time.Second, ""},
 		"always busy":   {[]func() *http.Response{busy, busy}, 7 * time.Second, "the collector answered 429 Too Many Requests\nhint: it is busy"},
 		"who are you":   {[]func() *http.Response{answer(401, "")}, 0, "401 Unauthorized\nhint: OTEL_EXPORTER_OTLP_HEADERS"},
 		"elsewhere":     {[]func() *http.Response{answer(307, "", "Location", "http://evil/")}, 0, "307 Temporary Redirect\nhint: /v1/traces is added"},

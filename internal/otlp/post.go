@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"qq/pkg/llm"
 )
 
 const (
@@ -50,7 +52,12 @@ func (x *Exporter) post(body []byte) (rejected int, why *problem) {
 	}
 	why = refused(resp.StatusCode)
 	if why.passing {
-		x.held = time.Now().Add(retryAfter(resp.Header.Get("Retry-After"), time.Now()))
+		now := time.Now()
+		after, said := llm.RetryAfter(resp.Header.Get("Retry-After"), now)
+		if !said {
+			after = pause
+		}
+		x.held = now.Add(after)
 	}
 	return 0, why
 }
@@ -107,15 +114,4 @@ func unreachable(err error) *problem {
 		what: "send to the collector: " + printable(err.Error(), 200),
 		hint: "is it running, and is OTEL_EXPORTER_OTLP_ENDPOINT its address for HTTP (usually port 4318; 4317 is gRPC)?",
 	}
-}
-
-// retryAfter reads a Retry-After, in seconds or as a date.
-func retryAfter(s string, now time.Time) time.Duration {
-	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
-		return time.Duration(n) * time.Second
-	}
-	if t, err := http.ParseTime(s); err == nil {
-		return max(t.Sub(now), 0)
-	}
-	return pause
 }

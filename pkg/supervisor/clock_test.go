@@ -319,6 +319,37 @@ func TestSpare(t *testing.T) {
 	})
 }
 
+// Who goes on beside a child that waited has used that time, and so have those above
+// it, although they wait.
+func TestOnlyWhoWaitsIsSpared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var middle task.Result
+		var took time.Duration
+		sc := scripted(task.Limits{MaxParallel: 3, MaxDepth: 9, ChildTimeout: 100 * time.Second}, parts{
+			"lead": func(ctx context.Context, job task.Job) task.Result {
+				start := time.Now()
+				middle = job.Delegate(ctx, []task.Task{{Text: "middle"}})[0]
+				took = time.Since(start)
+				return after(ctx, job, time.Hour)
+			},
+			"middle": func(ctx context.Context, job task.Job) task.Result {
+				_, err := job.Family.Spawn(ctx, task.Task{Text: "child"})
+				assert.NoError(t, err)
+				return after(ctx, job, time.Hour)
+			},
+			"child": func(ctx context.Context, job task.Job) task.Result {
+				sleep(ctx, 40*time.Second)
+				job.Spare(40 * time.Second)
+				return job.Ended(task.Completed, "")
+			},
+		})
+		_, all := one(t, sc, "lead")
+		assert.Equal(t, task.Timeout, middle.Status)
+		assert.Equal(t, 95*time.Second, took)
+		assert.Equal(t, 100*time.Second, all)
+	})
+}
+
 // Five who wait for the same server at the same time give those above them that
 // time once.
 func TestSparedOnce(t *testing.T) {

@@ -72,7 +72,8 @@ func (d Dir) Look(f func(live map[string]bool) error) error {
 	return err
 }
 
-// Sweep removes the files of those that were killed.
+// Sweep removes the files of those that were killed. Nobody else may sweep
+// meanwhile: see [Dir.Alone].
 func (d Dir) Sweep() error {
 	ids, err := d.Left(suffix)
 	for _, id := range ids {
@@ -90,8 +91,10 @@ func sweep(name string) error {
 	if err != nil {
 		return err
 	}
-	// One that cannot be locked is left: it is in the way of nobody.
-	if free, _ := try(f, syscall.LOCK_EX); free && same(f, name) {
+	// Shared keeps out who would hold it, as well as exclusive does, and nobody that
+	// looks takes the sweeper for the holder. One that cannot be locked is left: it is
+	// in the way of nobody.
+	if free, _ := try(f, syscall.LOCK_SH); free && same(f, name) {
 		err = os.Remove(name)
 	}
 	return errors.Join(err, f.Close())

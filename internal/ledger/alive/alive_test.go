@@ -174,7 +174,7 @@ func TestOddIDs(t *testing.T) {
 func TestHoldAmongSweepers(t *testing.T) {
 	d := here(t)
 	var all sync.WaitGroup
-	var held sync.Mutex
+	var held, sweeps sync.Mutex
 	for range 3 {
 		all.Go(func() {
 			for range 300 {
@@ -194,11 +194,36 @@ func TestHoldAmongSweepers(t *testing.T) {
 		})
 		all.Go(func() {
 			for range 3000 {
+				sweeps.Lock()
 				assert.NoError(t, d.Sweep())
+				sweeps.Unlock()
 			}
 		})
 	}
 	all.Wait()
+}
+
+// Nobody who looks takes one that sweeps for the holder.
+func TestSweepersAreNotAlive(t *testing.T) {
+	d := here(t)
+	require.NoError(t, os.Mkdir(d.Path, 0o700))
+	for range 2000 {
+		require.NoError(t, os.WriteFile(filepath.Join(d.Path, "a.lock"), nil, 0o600)) // it was killed
+		swept := make(chan error)
+		go func() { swept <- d.Sweep() }()
+		for done := false; !done; {
+			select {
+			case err := <-swept:
+				require.NoError(t, err)
+				done = true
+			default:
+			}
+			yes, err := d.Alive("a")
+			require.NoError(t, err)
+			require.False(t, yes)
+		}
+	}
+	assert.Empty(t, files(t, d))
 }
 
 func TestLookAsksAgain(t *testing.T) {

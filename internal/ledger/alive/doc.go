@@ -13,7 +13,8 @@
 //   - One process at a time holds the lock of an id. Whoever has to wait for it
 //     longer than Dir.Wait is told so by a [LockedError].
 //   - A file that was left behind means nothing, and may be removed at any time by
-//     [Dir.Sweep]: nobody is left with a lock on a file that has no name any more.
+//     [Dir.Sweep]: nobody is left with a lock on a file that has no name any more, and
+//     whoever looks meanwhile takes nobody dead for alive.
 //   - On Linux, [Dir.Terminate] never signals another process than the one that was
 //     recorded.
 //

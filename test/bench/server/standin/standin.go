@@ -33,6 +33,9 @@ import (
 // Version is the version that the server claims to be.
 const Version = "0.17.4"
 
+// modified is when its models came.
+const modified = "2026-01-01T00:00:00Z"
+
 // Option sets up a [Server].
 type Option func(*Server)
 
@@ -73,7 +76,7 @@ func New(options ...Option) *Server {
 	handle("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "Ollama is running") })
 	handle("GET /api/version", answer(map[string]any{"version": Version}))
 	handle("GET /api/tags", answer(map[string]any{"models": []any{
-		map[string]any{"name": "fast:latest", "model": "fast:latest", "modified_at": "2026-01-01T00:00:00Z", "size": 1, "digest": "0"},
+		map[string]any{"name": "fast:latest", "model": "fast:latest", "modified_at": modified, "size": 1, "digest": "0"},
 	}}))
 	handle("POST /api/show", s.show)
 	handle("POST /api/chat", s.chat)
@@ -145,6 +148,7 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 		"capabilities": []string{"completion", "tools"},
 		"details":      map[string]any{"family": "llama", "format": "gguf"},
 		"model_info":   map[string]any{"general.architecture": "llama", "llama.context_length": 131072},
+		"modified_at":  modified,
 	})(w, r)
 }
 

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/task"
+)
+
+// pulled is a server with one model, which came at that moment. A zero one is of a
+// server that does not say.
+func pulled(t *testing.T, at *time.Time) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "/api/show", r.URL.Path, "nothing else is asked")
+		said := map[string]any{"capabilities": []string{"completion", "tools"}}
+		if !at.IsZero() {
+			said["modified_at"] = *at
+		}
+		assert.NoError(t, json.NewEncoder(w).Encode(said))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// What was answered by what a name stood for yesterday is not the answer of today.
+func TestCacheKeyOfAModel(t *testing.T) {
+	var at time.Time
+	host := pulled(t, &at)
+	one := time.Date(2026, 1, 1, 9, 0, 0, 123_456_789, time.FixedZone("", 7200))
+	key := func(modified time.Time) string {
+		at = modified
+		e := newEngine(t, func(c *Config) { c.Settings.Model, c.Settings.OllamaHost, c.Dir = "m", host, "/d" })
+		key := e.cacheKey(t.Context(), task.Task{Text: "x", Agent: task.DefaultAgent})
+		require.NotEmpty(t, key)
+
+		// Children are told the same.
+		start, err := e.prepare(t.Context(), task.Job{Task: task.Task{Agent: task.DefaultAgent}})
+		require.NoError(t, err)
+		var setup Setup
+		require.NoError(t, json.Unmarshal(start.Setup, &setup))
+		known, ok := e.models.known("m")
+		require.True(t, ok)
+		assert.Equal(t, known, setup.Model)
+		assert.True(t, modified.Equal(setup.Model.Ollama.Modified))
+		assert.Equal(t, key, e.cacheKey(t.Context(), task.Task{Text: "x", Agent: task.DefaultAgent}))
+		return key
+	}
+	assert.Equal(t, key(one), key(one.UTC()), "the same moment")
+	assert.NotEqual(t, key(one), key(one.Add(1)))
+	assert.NotEqual(t, key(one), key(time.Time{}))
+}
+
+// The built-in model is another one in another version of the program. A model of a
+// server is not.
+func TestCacheKeyOfAVersion(t *testing.T) {
+	at := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
+	host := pulled(t, &at)
+	for model, differs := range map[string]bool{Extract: true, "m": false} {
+		keys := map[string]bool{}
+		for i := range 2 {
+			e := newEngine(t, func(c *Config) {
+				c.Settings.Model, c.Settings.OllamaHost, c.Dir, c.Version = model, host, "/d", fmt.Sprint(i)
+			})
+			key := e.cacheKey(t.Context(), task.Task{Text: "x", Agent: task.DefaultAgent})
+			require.NotEmpty(t, key)
+			keys[key] = true
+		}
+		assert.Equal(t, differs, len(keys) == 2, model)
+	}
+}
