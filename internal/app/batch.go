@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -80,10 +82,13 @@ func (r *root) batchOptions(c *cli.Context) (batchOptions, error) {
 		results: c.String("results"), readOnly: c.Bool("read-only"), quiet: c.Bool("quiet"), verbose: c.Bool("verbose"),
 		format: c.String("output-format"), cache: c.Bool("cache"),
 	}
-	if name := c.String("joblog"); name != "" {
+	if o.dryRun && (r.resume.Given || r.resumeFailed.Given) {
+		return o, usagef("leave one of them out", "--dry-run prints the tasks of the input, and does not know which --resume would run")
+	}
+	if c.IsSet("joblog") {
 		var err error
-		if o.joblog, err = filepath.Abs(name); err != nil {
-			return o, usage(err)
+		if o.joblog, err = joblogPath(c.String("joblog")); err != nil {
+			return o, err
 		}
 	}
 	o.bar, o.redraw = !o.quiet && !c.Bool("no-bar"), c.Bool("bar")
@@ -105,6 +110,25 @@ func (r *root) batchOptions(c *cli.Context) (batchOptions, error) {
 	}
 	o.schema, err = readSchema(c.String("schema"))
 	return o, err
+}
+
+// joblogPath is where the log of a batch is kept, and says why it cannot be there.
+func joblogPath(name string) (string, error) {
+	const hint = "--joblog takes a file that you may write; its folder has to be there"
+	if strings.TrimSpace(name) == "" {
+		return "", usagef(hint, "the name of the file for --joblog is empty")
+	}
+	path, err := filepath.Abs(name)
+	if err == nil {
+		err = directory(filepath.Dir(path))
+	}
+	if err != nil {
+		return "", usagef(hint, "--joblog %s: %v", name, err)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return "", usagef(hint, "--joblog %s is a folder", name)
+	}
+	return path, nil
 }
 
 // parseHalt reads never, soon or now, with ,fail=N or ,fail=N%.
@@ -158,9 +182,15 @@ func (r *root) batch(c *cli.Context) error {
 		o.agent = cfg.Agent
 	}
 	b := &batchRun{r: r, o: o, start: time.Now()}
+	aside := func(f func() error) error { return b.progress.Around(f) } // it is begun later
 	b.engine, err = r.newEngine(engine.Config{
 		Settings: cfg, Dir: dir, Agents: loadAgents(dir, r.env), ReadOnly: o.readOnly, Ledger: r.openLedger(cfg, dir, "batch", c.Bool("no-ledger")),
-		Sinks: r.sinks(o.format, func() io.Writer { return b.to }, o.verbose),
+		Sinks: r.sinks(o.format, func() io.Writer { return b.to }, o.verbose, aside),
+		// Not say itself: what is said about a result is said with the line out of
+		// the way already.
+		Note: func(format string, args ...any) {
+			_ = aside(func() error { r.note(format, args...); return nil })
+		},
 	}, func() func() { return b.progress.Hold() })
 	if err != nil {
 		return err
@@ -180,10 +210,13 @@ func (r *root) batch(c *cli.Context) error {
 			return err
 		}
 	}
-	if err := b.openHistory(spool.Len()); err != nil {
+	if err := b.openOutput(); err != nil {
 		return err
 	}
-	return b.do(c.Context, spool)
+	if err = b.openHistory(c.Context, spool); err == nil {
+		err = b.do(c.Context, spool)
+	}
+	return errors.Join(err, b.closeOutput())
 }
 
 // check reads all tasks and says what is wrong with the first bad one, before
@@ -196,7 +229,7 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 	b.inputs = append(src.Files, src.Name)
 	dir, err := b.engine.Scratch()
 	if err != nil {
-		return nil, err
+		return nil, advised(err, "nothing was started: see whether QQ_HOME can be written, and has room")
 	}
 	spool, err := taskfile.Check(src, dir, func(_ int, t task.Task) error {
 		if err := c.Context.Err(); err != nil {
@@ -207,10 +240,22 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 	if err != nil && c.Context.Err() != nil {
 		return nil, context.Cause(c.Context)
 	}
+	if errors.Is(err, taskfile.ErrKeep) {
+		return nil, unkept(err, filepath.Dir(dir)) // its own is gone at the end
+	}
 	if err != nil {
 		return nil, usage(advised(err, "nothing was started: mend the input (qq batch --help describes it)"))
 	}
 	return spool, nil
+}
+
+// unkept says what to do when the tasks could not be kept in dir: their input is not
+// to blame.
+func unkept(err error, dir string) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return advised(err, "nothing was started: free some space on the disk of "+dir+", or let QQ_HOME name a folder on another one")
+	}
+	return advised(err, "nothing was started: see whether "+dir+" can be written, or let QQ_HOME name another folder")
 }
 
 // vet says what is wrong with one task, and notes which agent and model it asks

@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,6 +85,12 @@ func TestBatchOutputs(t *testing.T) {
 	kinds := map[any]int{}
 	for _, line := range jsonLines(t, string(text)) {
 		kinds[line["type"]]++
+		switch line["type"] {
+		case "batch_start":
+			assert.Equal(t, 3.0, line["count"])
+		case "batch_complete":
+			assert.Equal(t, []any{3.0, 1.0}, []any{line["count"], line["failed_tasks"]})
+		}
 	}
 	assert.Equal(t, map[any]int{"batch_start": 1, "sub_agent_start": 3, "token": 2, "sub_agent_complete": 2, "sub_agent_error": 1,
 		"result": 3, "batch_complete": 1}, kinds)
@@ -152,4 +159,16 @@ func TestBatchDryRun(t *testing.T) {
 	assert.Equal(t, "1\tcoder\tone\n2\tdefault\ttwo\n", w.run("batch", "--dry-run", "tasks.csv").out)
 	assert.Equal(t, "{\"task\":\"one\",\"agent\":\"coder\"}\n{\"task\":\"two\",\"agent\":\"default\"}\n", w.run("batch", "--dry-run", "--json", "tasks.csv").out)
 	assert.Empty(t, server.Requests(""))
+
+	w.file("long.json", fmt.Sprintf(`[{"task":"Summarize it.","context":%q},{"task":"short"}]`, strings.Repeat("line of text\n", 8000)))
+	plain := w.run("batch", "--dry-run", "long.json").out
+	lines := jsonLines(t, w.run("batch", "--dry-run", "--json", "long.json").out)
+	require.Len(t, lines, 2)
+	plan, _ := lines[0]["plan"].([]any)
+	assert.Greater(t, len(plan), 2)
+	for _, line := range plan {
+		assert.Contains(t, plain, fmt.Sprintf("\t%s\n", line))
+	}
+	assert.NotContains(t, lines[1], "plan")
+	assert.Zero(t, server.Count("/api/chat"))
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"qq/internal/engine"
@@ -52,7 +54,10 @@ func (b *batchRun) dryRun(ctx context.Context, spool *taskfile.Spool) error {
 			_, err = b.r.Out.WriteString(output.Printable(text))
 			err = output.WriteError(err)
 		} else {
-			err = output.WriteJSON(b.r.Out, t)
+			err = output.WriteJSON(b.r.Out, struct {
+				task.Task
+				Plan []string `json:"plan,omitempty"`
+			}{t, plan})
 		}
 		if err != nil {
 			return err
@@ -79,18 +84,10 @@ func (b *batchRun) plan(ctx context.Context, t task.Task) ([]string, error) {
 
 // do runs the tasks and prints their results as they come due.
 func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) (err error) {
-	if b.to = b.r.Out; b.o.output != "" {
-		if err := b.overwrites(); err != nil {
-			return err
-		}
-		how := os.O_TRUNC
-		if b.engine.History().Forgets() {
-			how = os.O_APPEND
-		}
-		if b.to, err = os.OpenFile(b.o.output, os.O_WRONLY|os.O_CREATE|how, 0o666); err != nil {
+	if b.o.output != "" && !b.engine.History().Forgets() {
+		if err := b.to.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) { // a pipe has no length
 			return usagef("-o takes a file that you may write", "%v", err)
 		}
-		defer func() { err = errors.Join(err, b.to.Close()) }()
 	}
 	if b.o.results != "" {
 		if err := os.MkdirAll(b.o.results, 0o777); err != nil {
@@ -103,7 +100,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) (err error) {
 	}
 	b.r.json = b.r.json && b.o.output != "" // what follows on stdout is the results and nothing else
 	runErr := b.engine.Batch(ctx, supervisor.Batch{
-		ID: b.id, Tasks: b.tasks(spool), Deliver: b.deliver, Done: b.progress.Count, Halt: b.o.halt,
+		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Deliver: b.deliver, Done: b.progress.Count, Halt: b.o.halt,
 		Stop: b.r.signals.stopCh,
 	})
 	b.progress.Stop()
@@ -120,9 +117,6 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) (err error) {
 		}
 		return ledgerError(runErr)
 	}
-	if b.engine.History().Strange() {
-		b.r.note("no task of the batch was found in this input: all were run (the same task is one with the same content)")
-	}
 	b.summarize()
 	return b.verdict(outcome)
 }
@@ -132,18 +126,44 @@ func (b *batchRun) sight() (known int, wait time.Duration) {
 	return b.engine.History().Resumed(), b.engine.Waits()
 }
 
-// overwrites refuses a file for the results that the tasks are read from, or made of.
-func (b *batchRun) overwrites() error {
-	out, err := os.Stat(b.o.output)
-	if err != nil {
-		return nil // there is none
+// openOutput opens where the results go.
+func (b *batchRun) openOutput() error {
+	b.to = b.r.Out
+	if b.o.output == "" {
+		return nil
 	}
-	for _, name := range b.inputs {
-		if in, err := os.Stat(name); err == nil && os.SameFile(in, out) {
-			return usagef("give another file with -o", "-o would overwrite %s, which is an input of the batch", name)
+	if out, err := os.Stat(b.o.output); err == nil {
+		for _, name := range append(b.inputs, b.o.joblog) {
+			in, err := os.Stat(name)
+			switch {
+			case err != nil || !os.SameFile(in, out):
+			case name == b.o.joblog:
+				return usagef("give another file with -o", "-o and --joblog are the same file, %s", name)
+			default:
+				return usagef("give another file with -o", "-o would overwrite %s, which is an input of the batch", name)
+			}
 		}
 	}
+	if path, err := filepath.Abs(b.o.output); err == nil && path == b.o.joblog {
+		return usagef("give another file with -o", "-o and --joblog are the same file, %s", b.o.joblog)
+	}
+	f, err := output.OpenFile(b.o.output)
+	if errors.Is(err, output.ErrInUse) {
+		return usagef("wait for it, or give another file with -o", "%v", output.ErrInUse)
+	}
+	if err != nil {
+		return usagef("-o takes a file that you may write", "%v", err)
+	}
+	b.to = f
 	return nil
+}
+
+// closeOutput closes the file for the results, if there is one.
+func (b *batchRun) closeOutput() error {
+	if b.to == nil || b.to == b.r.Out {
+		return nil
+	}
+	return output.WriteError(b.to.Close())
 }
 
 // deliver prints one result.
@@ -203,12 +223,15 @@ func (b *batchRun) complain(res task.Result, hint string) {
 
 // summarize says on stderr what came of the batch.
 func (b *batchRun) summarize() {
-	if b.o.quiet || !b.o.bar && b.tally.Complete() {
+	if b.o.quiet || !b.o.bar && b.tally.Complete() && b.engine.LimitReached() == "" {
 		return
 	}
 	b.tally.Known = b.engine.History().Resumed()
 	if b.tally.NotStarted > 0 && b.r.signals.code() == 0 && b.o.halt != (supervisor.Halt{}) {
 		b.r.say("halted: too many tasks failed, no more were started")
+	}
+	if why := b.engine.LimitReached(); why != "" && b.tally.Complete() {
+		b.r.say("%s", why) // no task says so
 	}
 	b.r.say("%s", b.tally.Summary(time.Since(b.start)))
 	if b.tally.Failed+b.tally.NotStarted > 0 {
@@ -225,7 +248,10 @@ func (b *batchRun) goOn() {
 	if b.tally.Ended() {
 		how = "--resume-failed"
 	}
-	b.r.say("the same command with %s=%s goes on where it is", how, task.ShortID(b.id))
+	if !b.engine.History().Forgets() { // else its log, which is in the command, tells
+		how += "=" + task.ShortID(b.id)
+	}
+	b.r.say("the same command with %s goes on where it is", how)
 }
 
 // outcome is how the batch ended, in the word for a task that ended so.
@@ -237,7 +263,7 @@ func (b *batchRun) outcome(err error) task.Status {
 		return task.Interrupted
 	case err != nil:
 		return task.Failed
-	case b.engine.Spent() || b.engine.LimitReached() != "": // a limit of the whole tree, whatever else
+	case b.engine.Spent() && b.tally.Limited(), b.engine.LimitReached() != "": // of the whole tree
 		return task.Limit
 	case b.tally.Complete():
 		return task.Completed

@@ -1,8 +1,9 @@
 package app
 
 import (
+	"context"
 	"errors"
-	"os"
+	"io"
 	"syscall"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"qq/internal/history"
 	"qq/internal/ledger"
 	"qq/internal/output"
+	"qq/internal/taskfile"
 	"qq/pkg/task"
 )
 
@@ -38,7 +40,7 @@ func ledgerError(err error) error {
 }
 
 // openHistory finds the batch that the flags want to go on with, or begins one.
-func (b *batchRun) openHistory(count int) error {
+func (b *batchRun) openHistory(ctx context.Context, spool *taskfile.Spool) error {
 	on, again := b.r.resume, b.r.resumeFailed
 	switch {
 	case on.Given && again.Given:
@@ -47,10 +49,10 @@ func (b *batchRun) openHistory(count int) error {
 		return usagef("leave one of them out", "--cache needs the ledger, and --no-ledger is given")
 	}
 	var err error
-	b.id, err = b.engine.History().Open(history.Batch{
+	b.id, err = b.engine.History().Open(ctx, history.Batch{
 		ID: on.Value + again.Value, Resume: on.Given || again.Given, Failed: again.Given, // one of them has a value
-		Cache: b.o.cache, Log: b.o.joblog, Count: count,
-	})
+		Cache: b.o.cache, Log: b.o.joblog, Count: spool.Len(),
+	}, b.tasks(spool))
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return advised(err, "free some space")
@@ -83,8 +85,14 @@ func (b *batchRun) keepOutput() error {
 		return nil
 	}
 	b.r.say("only the log tells what was done: answers that were there before are not printed again")
-	info, err := os.Stat(b.o.output)
-	if b.o.output != "" && err == nil && info.Size() > 0 && b.o.format == output.JSON {
+	if b.o.output == "" {
+		return nil
+	}
+	end, err := b.to.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil // a pipe has no end to go on from
+	}
+	if end > 0 && b.o.format == output.JSON {
 		return usagef("give another file with -o, or use --output-format jsonl", "the answers in %s are not known any more, and an array cannot be continued", b.o.output)
 	}
 	return nil

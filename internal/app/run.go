@@ -118,7 +118,7 @@ func (r *root) run(c *cli.Context) error {
 	e, err := r.newEngine(engine.Config{
 		Settings: cfg, Dir: dir, Agents: one.agents, ReadOnly: o.readOnly, Deadline: deadline,
 		Ledger: r.openLedger(cfg, dir, "run", c.Bool("no-ledger") || o.session.Ephemeral || o.dryRun),
-		Sinks:  r.sinks(o.format, func() io.Writer { return r.Out }, o.verbose),
+		Sinks:  r.sinks(o.format, func() io.Writer { return r.Out }, o.verbose, nil),
 	}, nil)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -25,6 +26,7 @@ func (r *root) runsCommand() *cli.Command {
 		&cli.BoolFlag{Name: "live", Usage: "those that are at work"},
 		&cli.IntFlag{Name: "limit", Value: runs.DefaultLimit, Usage: "at most so many; 0 is all"},
 	}, choose...)
+	forget := append([]cli.Flag{&cli.BoolFlag{Name: "all", Usage: "all that have ended, also batches that could go on"}}, choose...)
 	return &cli.Command{
 		Name: "runs", Usage: "what was run and what is at work, from the ledger", Flags: list, Action: r.listRuns,
 		Subcommands: []*cli.Command{
@@ -32,7 +34,7 @@ func (r *root) runsCommand() *cli.Command {
 			{Name: "show", Usage: "print one with its attempts and its answer", ArgsUsage: "ID", Flags: plain, Action: r.showRun},
 			{Name: "tree", Usage: "print a run, or a batch, and all that it started", ArgsUsage: "ID", Flags: plain, Action: r.runTree},
 			{Name: "cancel", Usage: "end a run that is at work, with all that belongs to it", ArgsUsage: "ID", Flags: plain, Action: r.cancelRun},
-			{Name: "clear", Usage: "forget runs that have ended: all, or those that are chosen", Flags: choose, Action: r.clearRuns},
+			{Name: "clear", Usage: "forget runs that have ended: those that are chosen, or --all", Flags: forget, Action: r.clearRuns},
 		},
 	}
 }
@@ -60,9 +62,15 @@ func (r *root) listRuns(c *cli.Context) error {
 		return err
 	}
 	return r.inLedger(c, func(led *ledger.Ledger, o runs.Options) error {
+		if f.Limit > 0 {
+			f.Limit++ // tells whether there are more
+		}
 		list, batches, err := runs.Query(led, f)
 		if err != nil {
 			return runsError(err)
+		}
+		if o.Limit > 0 && len(list)+len(batches) > o.Limit && !o.JSON {
+			r.note("there are more (--limit is %d): --limit 0 shows all", o.Limit)
 		}
 		if len(list)+len(batches) == 0 && !o.JSON {
 			r.say("no runs")
@@ -119,17 +127,23 @@ func (r *root) showBatch(led *ledger.Ledger, b ledger.Batch, o runs.Options) err
 	if err != nil {
 		return err
 	}
-	if err := runs.List(r.Out, nil, rows, o); err != nil || o.JSON {
-		return err
+	if len(rows) == 0 { // cleared meanwhile
+		return fmt.Errorf("show %s: %w", b.ID, ledger.ErrNone)
 	}
-	tasks, err := led.List(ledger.Filter{Batch: b.ID, Limit: maxShown})
+	most := maxShown + 1 // tells whether there are more
+	if o.JSON {
+		most = 0
+	}
+	tasks, err := led.List(ledger.Filter{Batch: b.ID, Limit: most})
 	if err != nil {
 		return err
 	}
-	if len(tasks) == maxShown {
-		r.note("these are the last %d; qq runs list --batch %s --limit 0 lists all", maxShown, task.ShortID(b.ID))
+	if len(tasks) > maxShown && !o.JSON {
+		tasks = tasks[:maxShown]
+		r.note("only the newest %d are shown: qq runs list --batch %s --limit 0 shows all", maxShown, task.ShortID(b.ID))
 	}
-	return runs.List(r.Out, tasks, nil, o)
+	o.Limit = 0 // that of a list is not meant
+	return runs.Batch(r.Out, rows[0], tasks, o)
 }
 
 func (r *root) runTree(c *cli.Context) error {
@@ -158,6 +172,13 @@ func (r *root) clearRuns(c *cli.Context) error {
 		return err
 	}
 	f.Limit = 0 // that of a list is not meant
+	chosen := f.Batch != "" || f.Agent != "" || len(f.Status) > 0 || !f.Since.IsZero() || !f.Until.IsZero()
+	switch all := c.Bool("all"); {
+	case all && chosen:
+		return usagef("leave it out: what is chosen is cleared", "--all is given together with what chooses some")
+	case !all && !chosen:
+		return usagef("choose with --before 30d, --batch, --status …, or say --all", "%s would forget everything, also batches that could go on", c.Command.HelpName)
+	}
 	return r.inLedger(c, func(led *ledger.Ledger, o runs.Options) error {
 		if f.Batch != "" {
 			b, err := led.Find(f.Batch)

@@ -126,6 +126,9 @@ func TestSignal(t *testing.T) {
 			var got []task.Status
 			for _, r := range e.documents(t) {
 				got = append(got, r.Status)
+				if r.Status == task.Interrupted {
+					assert.Equal(t, "stopped by a signal", r.Err(), "the status says the rest")
+				}
 			}
 			assert.Equal(t, []task.Status{task.Completed, task.Interrupted, task.Interrupted, task.Cancelled}, got)
 			assert.Empty(t, w.scratchFolders())

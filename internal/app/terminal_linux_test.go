@@ -134,6 +134,27 @@ func TestTerminalProgress(t *testing.T) {
 	assert.NotContains(t, w.run("batch", "tasks.txt").errors, wipe)
 }
 
+// TestTerminalNotes: what is said while the progress line stands there is not
+// written behind it.
+func TestTerminalNotes(t *testing.T) {
+	const wipe = "\r\x1b[K"
+	w, _ := newServedWorld(t, qqtest.Scripts(
+		qqtest.Script{Start: "[[slow]]", Text: "late", Fault: &qqtest.Fault{BeforeFirst: 2 * output.RedrawEvery}},
+		qqtest.Script{Start: "[[busy]]", Fault: &qqtest.Fault{Status: 503, Error: "busy"}}))
+	w.file("tasks.txt", "[[slow]]\n"+strings.Repeat("[[busy]]\n", 3)) // so many open the circuit breaker
+	w.set("TERM=xterm")
+	e := w.onTerminal("batch", "-v", "-j1", "tasks.txt").wait()
+	assert.Equal(t, 4, e.code)
+	assert.Contains(t, e.out, wipe+"qq: circuit breaker open")
+	assert.Contains(t, e.out, "started: [[busy]]")
+	for line := range strings.Lines(e.out) {
+		shown := strings.Split(line, wipe)
+		if left := shown[len(shown)-1]; strings.HasSuffix(left, "\n") {
+			assert.NotRegexp(t, `^\d/4 done`, left, "written behind the progress line")
+		}
+	}
+}
+
 // TestTerminalColour: colour is for terminals that want it.
 func TestTerminalColour(t *testing.T) {
 	w, _ := newServedWorld(t)

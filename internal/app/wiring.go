@@ -62,7 +62,10 @@ func (r *root) newEngine(cfg engine.Config, hold func() (release func())) (*engi
 	if d := cfg.Settings.Depth; d > 0 && d >= cfg.Settings.MaxDepth {
 		return nil, fmt.Errorf("Error: Maximum recursion depth (%d) exceeded%w", cfg.Settings.MaxDepth, errTooDeep)
 	}
-	cfg.Environ, cfg.Version, cfg.Note = r.env, Version(), r.note
+	cfg.Environ, cfg.Version = r.env, Version()
+	if cfg.Note == nil {
+		cfg.Note = r.note
+	}
 	if err := r.equip(&cfg, hold); err != nil {
 		return nil, err
 	}
@@ -81,8 +84,9 @@ func (r *root) newEngine(cfg engine.Config, hold func() (release func())) (*engi
 }
 
 // sinks are the readers of events: a script that gets them on to, and a person
-// who wants to know what is at work.
-func (r *root) sinks(format string, to func() io.Writer, verbose bool) []event.Sink {
+// who wants to know what is at work. That is written within aside, which takes what
+// stands on the terminal out of the way; nil is nothing that does.
+func (r *root) sinks(format string, to func() io.Writer, verbose bool, aside func(func() error) error) []event.Sink {
 	var sinks []event.Sink
 	if format == output.StreamJSON {
 		sinks = append(sinks, func(e event.Event) {
@@ -93,10 +97,26 @@ func (r *root) sinks(format string, to func() io.Writer, verbose bool) []event.S
 		})
 	}
 	if verbose {
-		r.narrator = output.NewNarrator(r.Err, r.coloured(r.Err))
+		var w io.Writer = r.Err
+		if aside != nil {
+			w = asideWriter{w, aside}
+		}
+		r.narrator = output.NewNarrator(w, r.coloured(r.Err))
 		sinks = append(sinks, r.narrator.Event)
 	}
 	return sinks
+}
+
+// asideWriter writes to w within aside.
+type asideWriter struct {
+	w     io.Writer
+	aside func(func() error) error
+}
+
+// Write implements io.Writer.
+func (a asideWriter) Write(p []byte) (n int, err error) {
+	err = a.aside(func() error { n, err = a.w.Write(p); return err })
+	return n, err
 }
 
 // coloured reports whether f may show colour and animation.

@@ -109,6 +109,9 @@ func wrongRuns() []wrong {
 		{name: "agents: unknown command", args: []string{"agents", "frob"}, want: `no command "frob"`},
 		{name: "sessions: unknown", args: []string{"sessions", "show", "x"}, want: "no such session: x"},
 		{name: "sessions: a way out", args: []string{"sessions", "rm", "../x"}, want: "is no id"},
+		{name: "runs: clear everything", args: []string{"runs", "clear"}, want: "qq runs clear would forget everything"},
+		{name: "runs: clear a batch without a name", args: []string{"runs", "clear", "--batch", ""}, want: "would forget everything"},
+		{name: "runs: clear all and some", args: []string{"runs", "clear", "--all", "--status", "failed"}, want: "--all is given together with"},
 		{name: "an argument too many", args: []string{"config", "x"}, want: `qq config takes no argument: "x"`},
 	}
 }
@@ -133,6 +136,12 @@ func wrongBatches() []wrong {
 		{name: "halt", args: []string{"--halt", "later", "tasks.txt"}, want: `--halt is "later"`},
 		{name: "halt after nothing", args: []string{"--halt", "soon,fail=0", "tasks.txt"}, want: `--halt is "soon,fail=0"`},
 		{name: "halt after more than all", args: []string{"--halt", "now,fail=101%", "tasks.txt"}, want: `--halt is "now,fail=101%"`},
+		{name: "log without a name", args: []string{"--joblog", "", "tasks.txt"}, want: "the name of the file for --joblog is empty"},
+		{name: "log that is a folder", args: []string{"--joblog", ".qq", "tasks.txt"}, want: "--joblog .qq is a folder"},
+		{name: "log in no folder", args: []string{"--joblog", "gone/log", "tasks.txt"}, want: "no such file"},
+		{name: "log in a file", args: []string{"--joblog", "tasks.txt/log", "tasks.txt"}, want: "is no directory"},
+		{name: "dry run of a resumption", args: []string{"--dry-run", "--resume", "tasks.txt"}, want: "--dry-run prints the tasks of the input"},
+		{name: "dry run of what failed", args: []string{"--dry-run", "--resume-failed=x", "tasks.txt"}, want: "--dry-run prints the tasks of the input"},
 		{name: "jobs", args: []string{"-j", "0", "tasks.txt"}, want: `QQ_MAX_PARALLEL (flag --jobs) is "0"`},
 		{name: "empty template", args: []string{"-m", "", "tasks.txt"}, want: "the template is empty"},
 		{name: "file of a template", args: []string{"-m", "Read {}", "gone.txt"}, want: "task 1 (gone.txt): no such file"},

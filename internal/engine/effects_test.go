@@ -39,7 +39,7 @@ func TestEffectsOfReading(t *testing.T) {
 				},
 				agent: agents.Agent{Name: "reader"}, dir: t.TempDir(), host: host, limits: ceiling{readOnly: true, confined: true},
 			},
-			effects: func() { told++ },
+			effects: func() error { told++; return nil },
 		}
 		out, err := w.do(t.Context(), "do it")
 		host.Close()

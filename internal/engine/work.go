@@ -44,7 +44,7 @@ type work struct {
 	retries   int           // of one request
 	repeated  func(n int, wait time.Duration, err error)
 	grace     func(cause error) time.Duration // for a last word; nil is none
-	effects   func()
+	effects   func() error
 	reads     *history.Reads // nil where nobody asks for them
 	// summaries has the parts of a long document summarised; nil where nobody can.
 	summaries func(context.Context, []task.Task) []task.Result

@@ -1,9 +1,14 @@
 package history
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"iter"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"qq/internal/joblog"
@@ -25,21 +30,28 @@ type Batch struct {
 // ErrUnknown is that of a batch to go on with of which nothing is known.
 var ErrUnknown = errors.New("no such batch")
 
-// errUnknown is ErrUnknown in a text that says so already, and as the ledger does.
-var errUnknown = unknown{}
+// unknown is ErrUnknown in a text that says so already: a problem and a hint.
+type unknown string
 
-type unknown struct{}
+func (u unknown) Error() string        { return string(u) }
+func (u unknown) Is(target error) bool { return target == ErrUnknown }
 
-func (unknown) Error() string        { return "nothing is known of it" }
-func (unknown) Is(target error) bool { return target == ErrUnknown || target == ledger.ErrNone }
+func unknownf(hint, format string, args ...any) error {
+	return unknown(fmt.Sprintf(format, args...) + "\nhint: " + hint)
+}
 
-// Open finds the batch that b means, or begins one, and returns its id.
-func (r *Record) Open(b Batch) (string, error) {
+// Open finds the batch that b means, or begins one, and returns its id. A batch to
+// go on with must have one of the tasks.
+func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, error]) (string, error) {
 	r.dir = r.cfg.Dir
 	if real, err := filepath.EvalSymlinks(r.dir); err == nil {
 		r.dir = real
 	}
-	if err := r.find(&b); err != nil {
+	err := r.find(&b)
+	if err == nil && (b.Resume || r.past.only) {
+		err = r.recognise(ctx, b, tasks)
+	}
+	if err != nil {
 		return "", err
 	}
 	if b.Log != "" {
@@ -47,7 +59,6 @@ func (r *Record) Open(b Batch) (string, error) {
 		if b.Resume || r.past.only {
 			open = joblog.Open
 		}
-		var err error
 		if r.log, err = open(b.Log); err != nil {
 			return "", err
 		}
@@ -60,16 +71,68 @@ func (r *Record) Open(b Batch) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	row := ledger.Batch{ID: b.ID, Root: r.cfg.ID, Dir: r.dir, Joblog: b.Log, Count: b.Count, Started: time.Now()}
-	if r.past.only {
-		row.Joblog = "" // the ledger does not know all of it: the log goes on to be asked
-	}
-	err = led.Begin(row)
+	err = led.Begin(ledger.Batch{
+		ID: b.ID, Root: r.cfg.ID, Dir: r.dir, Joblog: b.Log, Count: b.Count, Started: time.Now(), Alone: r.past.only,
+	})
 	if errors.Is(err, ledger.ErrAtWork) {
 		short := task.ShortID(b.ID)
 		err = fmt.Errorf("%w: batch %s\nhint: wait for it, or end it: qq runs cancel %s", ErrAtWork, short, short)
 	}
 	return b.ID, err
+}
+
+// recognise makes sure that the batch to go on with is that of these tasks: going on
+// with another runs all of them again, and writes over what they came to.
+func (r *Record) recognise(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, error]) error {
+	var led *ledger.Ledger
+	var err error
+	if r.Keeps() {
+		if led, err = r.cfg.Ledger.Ledger(); err != nil {
+			return err
+		}
+	}
+	known, err := r.begun(led, b)
+	if err != nil || !known {
+		return err
+	}
+	first := ""
+	for t, err := range tasks {
+		key, found := "", false
+		if err == nil {
+			key = ledger.Key(t, contentOf(ctx, t.File))
+			if found = r.past.has(key); !found && !r.past.only {
+				found, err = led.Has(b.ID, key)
+			}
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || found {
+			return err
+		}
+		if first == "" {
+			first = key
+		}
+	}
+	if first == "" {
+		return nil // there are none
+	}
+	what, hint := "batch "+task.ShortID(b.ID), "without --resume the batch begins anew"
+	if r.past.only {
+		what = "the log " + b.Log
+	} else if other, err := led.With(first); err == nil && other != "" {
+		hint = fmt.Sprintf("--resume=%s goes on with batch %s, which has the first of them; %s", task.ShortID(other), task.ShortID(other), hint)
+	}
+	return unknownf(hint, "no task of %s is in this input (the same task is one with the same content)", what)
+}
+
+// begun reports whether a task of the batch is known, to compare others with.
+func (r *Record) begun(led *ledger.Ledger, b Batch) (bool, error) {
+	if r.past.only {
+		return len(r.past.logged) > 0, nil
+	}
+	row, err := rowOf(led, b.ID)
+	return len(row.Counts) > 0, err
 }
 
 // Settle records how the work on the batch ended. Without that it reads as
@@ -96,48 +159,58 @@ func (r *Record) find(b *Batch) error {
 		r.unfinished = r.lastUnfinished()
 		return nil
 	case !r.Keeps() && b.Log == "":
-		return fmt.Errorf("without the ledger nothing is known of an earlier batch: %w\nhint: name the log of the batch with --joblog, or leave --no-ledger out", ErrUnknown)
+		return unknownf("name the log of the batch with --joblog, or leave --no-ledger out", "without the ledger nothing is known of an earlier batch")
 	}
-	err := ledger.ErrNone
+	known := false
 	if r.Keeps() {
-		err = r.inLedger(b)
+		var err error
+		if known, err = r.inLedger(b); err != nil {
+			return err
+		}
 	}
-	if errors.Is(err, ledger.ErrNone) && b.Log != "" && b.ID == "" {
-		b.ID, b.Resume = r.cfg.NewID(), false
-		return r.past.read(b.Log, b.Failed, true)
+	if b.Log == "" {
+		return nil
 	}
-	if err == nil && b.Log != "" {
-		return r.past.read(b.Log, b.Failed, false)
+	if !known {
+		b.ID = r.cfg.NewID()
 	}
-	return err
+	return r.past.read(b.Log, b.Failed, !known)
 }
 
-func (r *Record) inLedger(b *Batch) error {
+// inLedger finds the batch in the ledger. It does not know one of which only the log
+// can tell.
+func (r *Record) inLedger(b *Batch) (known bool, err error) {
 	led, err := r.cfg.Ledger.Ledger()
 	if err != nil {
-		return err
+		return false, err
 	}
 	var found ledger.Batch
-	what := "batch of this directory is"
+	what := "batch of this directory"
 	switch {
 	case b.ID != "":
-		what = "batch " + b.ID + " is"
+		what = "batch " + b.ID
 		found, err = led.Find(b.ID)
 	case b.Log != "":
-		what = "batch with the log " + b.Log + " is"
 		found, err = led.ByJoblog(b.Log)
 	default:
 		found, err = led.Last(r.dir)
 	}
+	none := errors.Is(err, ledger.ErrNone)
+	short := task.ShortID(found.ID)
 	switch {
-	case errors.Is(err, ledger.ErrNone):
-		return fmt.Errorf("no %s in the ledger: %w\nhint: qq runs list shows what there is; without --resume the batch begins", what, errUnknown)
+	case none && b.ID == "" && b.Log != "":
+		return false, nil
+	case none:
+		return false, unknownf("qq runs list shows what there is; without --resume the batch begins", "no %s is in the ledger", what)
 	case err != nil:
-		return err
+		return false, err
+	case found.Dir != r.dir:
+		return false, unknownf("it goes on there: -C "+found.Dir, "batch %s is one of another directory", short)
+	case found.Alone && b.Log != found.Joblog:
+		return false, unknownf("give --resume --joblog "+found.Joblog, "batch %s goes on by its log: not all of it is in the ledger", short)
 	}
 	b.ID = found.ID
-	r.finished, err = settledIn(led, b.ID)
-	return err
+	return !found.Alone, nil
 }
 
 // Caches reports whether answers are taken from the cache, and kept for it.
@@ -163,21 +236,10 @@ func (r *Record) lastUnfinished() string {
 	if err != nil || row.Live {
 		return ""
 	}
-	if done, _ := row.Done(); done == 0 || done >= last.Count {
+	if done, _ := row.Done(); done == 0 || row.Status == task.Completed || row.Status == task.Failed && done >= row.Count {
 		return ""
 	}
 	return last.ID
-}
-
-// settledIn is how many tasks of a batch have a result that is not computed again.
-func settledIn(led *ledger.Ledger, id string) (n int, err error) {
-	row, err := rowOf(led, id)
-	for status, count := range row.Counts {
-		if ended(status) {
-			n += count
-		}
-	}
-	return n, err
 }
 
 // rowOf is what the ledger says of a batch that it knows.
@@ -188,10 +250,6 @@ func rowOf(led *ledger.Ledger, id string) (ledger.BatchRow, error) {
 	}
 	return rows[0], nil
 }
-
-// Strange reports whether the batch has results and none of them is of a task in
-// this input.
-func (r *Record) Strange() bool { return r.finished > 0 && r.Resumed() == 0 }
 
 // Resumed is how many tasks of the batch were known from an earlier run of it.
 func (r *Record) Resumed() int {
@@ -210,7 +268,8 @@ type past struct {
 	logged map[string]int // how many lines there are
 }
 
-// read reads a log. Of a task that ended several times the last time counts.
+// read reads a log. Of a task that ended several times the last time counts. Where
+// something else tells of the batch too, there need be none.
 func (p *past) read(path string, failed, only bool) error {
 	type place struct {
 		key string
@@ -218,8 +277,12 @@ func (p *past) read(path string, failed, only bool) error {
 	}
 	last := map[place]joblog.Entry{}
 	for e, err := range joblog.Read(path) {
+		if errors.Is(err, fs.ErrNotExist) && !only {
+			break
+		}
 		if err != nil {
-			return fmt.Errorf("%w\nhint: --resume with --joblog takes the log of an earlier batch", err)
+			problem, _, _ := strings.Cut(err.Error(), "\nhint: ")
+			return unknownf("--resume with --joblog takes the log of an earlier batch", "%s", problem)
 		}
 		if e.Key != "" {
 			last[place{e.Key, e.Seq}] = e
@@ -228,12 +291,33 @@ func (p *past) read(path string, failed, only bool) error {
 	p.only, p.ends, p.logged = only, map[string][]joblog.Entry{}, map[string]int{}
 	for at, e := range last {
 		p.logged[at.key]++
-		if only && e.Finished(!failed) {
+		if only && finished(e, failed) {
 			p.ends[at.key] = append(p.ends[at.key], e)
 		}
 	}
+	for _, ends := range p.ends {
+		slices.SortFunc(ends, func(a, b joblog.Entry) int {
+			if a.Success() != b.Success() { // one that failed at another place may have been done here
+				return map[bool]int{true: -1, false: 1}[a.Success()]
+			}
+			return a.Seq - b.Seq
+		})
+	}
 	return nil
 }
+
+// finished reports whether a task that ended so is not run again; failedToo is what
+// failed.
+func finished(e joblog.Entry, failedToo bool) bool {
+	if e.Success() {
+		return true
+	}
+	hadNoChance := e.Exit == task.Limit.ExitCode() || e.Exit == task.Unavailable.ExitCode()
+	return !failedToo && !hadNoChance
+}
+
+// has reports whether the log has a line for a task with that key.
+func (p *past) has(key string) bool { return p.logged[joblog.Key(key)] > 0 }
 
 // take returns how a task with that key ended, as far as the log alone tells.
 func (p *past) take(key string, t task.Task) (task.Result, bool) {

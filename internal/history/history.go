@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,7 +61,6 @@ type Record struct {
 	mu         sync.Mutex
 	logErr     error             // the first
 	unfinished string            // the batch before this one
-	finished   int               // tasks of the batch that had a result before
 	next       int               // index of the next task
 	seen       map[[16]byte]int  // how many tasks of the batch had a key that begins so
 	tasks      map[int]named     // those that have not ended, by index
@@ -74,6 +74,7 @@ type named struct {
 	nth   int    // of those with that key
 	cache string // and with what it was asked; empty where the answer is not cached
 	known bool
+	ended time.Time
 }
 
 var _ supervisor.Recorder = (*Record)(nil)
@@ -157,36 +158,37 @@ func (r *Record) Finish(job task.Job, res task.Result) error {
 }
 
 // Effects records that job is about to do what reading does not undo, and with it
-// those above it. What cannot be recorded is not lost as long as this process lives.
-func (r *Record) Effects(job task.Job) {
+// those above it. What cannot be recorded must not be done: who goes on after a
+// crash would do it again.
+func (r *Record) Effects(job task.Job) error {
 	if !r.Keeps() {
-		return
+		return nil
 	}
-	if led, err := r.cfg.Ledger.Ledger(); err == nil {
-		_ = led.Touch(job.ExecutionID)
+	led, err := r.cfg.Ledger.Ledger()
+	if err != nil {
+		return err
 	}
+	return led.Touch(job.ExecutionID)
 }
 
-// Done is told of each task of the batch that has ended, and writes it into the log
-// of the batch.
+// Done is told of each task of the batch that has ended.
 func (r *Record) Done(res task.Result) {
-	if !r.alone() {
-		r.end(res)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, ok := r.tasks[res.Index]
+	switch {
+	case !ok:
+	case r.log == nil:
+		delete(r.tasks, res.Index)
+	default: // it may wait long for those before it
+		r.tasks[res.Index] = named{key: strings.Clone(joblog.Key(n.key)), known: n.known, ended: time.Now()}
 	}
 }
 
-// Delivered is told of each result of the batch that was printed. Where the log is
-// all that will be known, it is written then: nobody else has the answer.
+// Delivered is told of each result of the batch that was printed, and writes it
+// into the log. Not before: where the ledger is gone the log is all that is known,
+// and then nobody else has the answer.
 func (r *Record) Delivered(res task.Result) {
-	if r.alone() {
-		r.end(res)
-	}
-}
-
-// alone reports whether only the log of the batch will be asked what was done.
-func (r *Record) alone() bool { return !r.Keeps() || r.past.only }
-
-func (r *Record) end(res task.Result) {
 	r.mu.Lock()
 	n, ok := r.tasks[res.Index]
 	delete(r.tasks, res.Index)
@@ -195,7 +197,7 @@ func (r *Record) end(res task.Result) {
 	if r.log == nil || !ok || logged || res.Unrecorded || res.Attempts == 0 && !n.known {
 		return
 	}
-	started := time.Now().Add(-time.Duration(res.DurationMS) * time.Millisecond)
+	started := n.ended.Add(-time.Duration(res.DurationMS) * time.Millisecond)
 	if err := r.log.Add(res, n.key, res.Task, started); err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()

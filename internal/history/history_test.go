@@ -2,6 +2,8 @@ package history
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -43,20 +45,24 @@ func (r *room) record(without bool) *Record {
 	return New(cfg)
 }
 
-// play runs a batch of tasks with these texts: each that is not known ends as end
-// says. It returns what was run and what came of all.
-func (r *room) play(rec *Record, b Batch, end func(t task.Task) task.Result, texts ...string) (ran []string, results []task.Result) {
-	_, err := rec.Open(b)
-	require.NoError(r.t, err)
-	index := 0
-	tasks := func(yield func(task.Task, error) bool) {
+// tasks are those with these texts, each made of the file of that name.
+func (r *room) tasks(texts ...string) iter.Seq2[task.Task, error] {
+	return func(yield func(task.Task, error) bool) {
 		for _, text := range texts {
 			if !yield(task.Task{Text: text, File: filepath.Join(r.dir, text)}, nil) {
 				return
 			}
 		}
 	}
-	for t := range rec.Tasks(r.t.Context(), tasks) {
+}
+
+// play runs a batch of tasks with these texts: each that is not known ends as end
+// says. It returns what was run and what came of all.
+func (r *room) play(rec *Record, b Batch, end func(t task.Task) task.Result, texts ...string) (ran []string, results []task.Result) {
+	_, err := rec.Open(r.t.Context(), b, r.tasks(texts...))
+	require.NoError(r.t, err)
+	index := 0
+	for t := range rec.Tasks(r.t.Context(), r.tasks(texts...)) {
 		t.Timeout = 7 // a limit that is put in later changes no key
 		res, ok := rec.Known(r.t.Context(), index, t)
 		if !ok {
@@ -120,20 +126,20 @@ func TestResume(t *testing.T) {
 
 	// The content of the file that a task was made of counts.
 	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "f"), []byte("one"), 0o600))
-	r.play(r.record(false), Batch{}, ends, "f")
-	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "f")
+	r.play(r.record(false), Batch{}, ends, "f", "g")
+	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "f", "g")
 	assert.Empty(t, ran)
 	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "f"), []byte("two"), 0o600))
-	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "f")
+	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "f", "g")
 	assert.Equal(t, []string{"f"}, ran)
 }
 
 func TestResumeOfNothing(t *testing.T) {
 	r := newRoom(t)
-	_, err := r.record(false).Open(Batch{Resume: true})
+	_, err := r.record(false).Open(t.Context(), Batch{Resume: true}, r.tasks())
 	require.ErrorIs(t, err, ErrUnknown)
 	assert.ErrorContains(t, err, "no batch of this directory is in the ledger")
-	_, err = r.record(true).Open(Batch{Resume: true})
+	_, err = r.record(true).Open(t.Context(), Batch{Resume: true}, r.tasks())
 	require.ErrorIs(t, err, ErrUnknown)
 	assert.ErrorContains(t, err, "\nhint: name the log of the batch with --joblog")
 }
@@ -142,12 +148,12 @@ func TestResumeOfNothing(t *testing.T) {
 func TestResumeOfABatchAtWork(t *testing.T) {
 	r := newRoom(t)
 	first := r.record(false)
-	id, err := first.Open(Batch{Count: 1})
+	id, err := first.Open(t.Context(), Batch{Count: 1}, r.tasks())
 	require.NoError(t, err)
-	_, err = r.record(false).Open(Batch{Resume: true})
+	_, err = r.record(false).Open(t.Context(), Batch{Resume: true}, r.tasks())
 	assert.ErrorContains(t, err, "another qq is at work on it: batch "+id)
 	require.NoError(t, first.cfg.Ledger.Close())
-	_, err = r.record(false).Open(Batch{Resume: true})
+	_, err = r.record(false).Open(t.Context(), Batch{Resume: true}, r.tasks())
 	assert.NoError(t, err)
 }
 
@@ -255,9 +261,103 @@ func TestWhatIsSettled(t *testing.T) {
 		assert.Equal(t, again, len(ran) == 1, status)
 	}
 	r.play(r.record(false), Batch{}, end(task.UnknownOutcome), "x")
-	ran, results := r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "x")
+	ran, _ := r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "x")
+	assert.Equal(t, []string{"x"}, ran, "who says so has looked")
+}
+
+// TestOtherBatch: a batch to go on with that has none of the tasks, or is one of
+// another folder, is not gone on with.
+func TestOtherBatch(t *testing.T) {
+	r := newRoom(t)
+	night, err := r.record(false), error(nil)
+	r.play(night, Batch{}, ends, "a", "b")
+	r.play(r.record(false), Batch{}, ends, "quick")
+	refuse := func(b Batch, texts ...string) string {
+		t.Helper()
+		rec := r.record(false)
+		_, err = rec.Open(t.Context(), b, r.tasks(texts...))
+		require.ErrorIs(t, err, ErrUnknown)
+		require.NoError(t, rec.cfg.Ledger.Close())
+		return err.Error()
+	}
+	text := refuse(Batch{Resume: true}, "a", "b")
+	assert.Contains(t, text, "no task of batch ")
+	assert.Contains(t, text, "\nhint: --resume="+task.ShortID(night.batch.ID)+" goes on with")
+	assert.NotContains(t, refuse(Batch{Resume: true}, "other"), "goes on with")
+	ran, _ := r.play(r.record(false), Batch{Resume: true, ID: night.batch.ID}, ends, "new", "b")
+	assert.Equal(t, []string{"new"}, ran, "one is enough")
+
+	here := r.dir
+	r.dir = t.TempDir()
+	assert.Contains(t, refuse(Batch{Resume: true, ID: night.batch.ID}, "a"), "another directory\nhint: it goes on there: -C "+here)
+}
+
+// TestBatchOfALog: a batch of which only the log knows the beginning goes on by
+// that, again and again, and by nothing else.
+func TestBatchOfALog(t *testing.T) {
+	r := newRoom(t)
+	log := filepath.Join(t.TempDir(), "log")
+	r.play(r.record(true), Batch{Log: log}, ends, "a")
+	second := r.record(false)
+	ran, _ := r.play(second, Batch{Log: log, Resume: true}, ends, "a", "b")
+	assert.Equal(t, []string{"b"}, ran)
+	for _, b := range []Batch{{Resume: true}, {Resume: true, ID: second.batch.ID}, {Resume: true, ID: second.batch.ID, Log: log + "x"}} {
+		rec := r.record(false)
+		_, err := rec.Open(t.Context(), b, r.tasks("a", "b"))
+		require.ErrorIs(t, err, ErrUnknown)
+		assert.ErrorContains(t, err, "\nhint: give --resume --joblog "+log)
+		require.NoError(t, rec.cfg.Ledger.Close())
+	}
+	for _, b := range []Batch{{Resume: true, Log: log}, {Resume: true, ID: second.batch.ID, Log: log}} {
+		rec := r.record(false)
+		ran, results := r.play(rec, b, ends, "a", "b", "c")
+		assert.Equal(t, b.ID == "", len(ran) == 1)
+		assert.True(t, rec.Forgets())
+		assert.True(t, results[1].Forgotten, "its answer was printed")
+	}
+	rec := r.record(false)
+	_, err := rec.Open(t.Context(), Batch{Resume: true, Log: log}, r.tasks("none of them"))
+	require.ErrorIs(t, err, ErrUnknown)
+	assert.ErrorContains(t, err, "no task of the log "+log)
+}
+
+// TestLogIsGone: where the ledger knows the batch, its log is begun anew.
+func TestLogIsGone(t *testing.T) {
+	r := newRoom(t)
+	log := filepath.Join(t.TempDir(), "log")
+	r.play(r.record(false), Batch{Log: log}, ends, "a", "b")
+	require.NoError(t, os.Remove(log))
+	ran, _ := r.play(r.record(false), Batch{Resume: true, Log: log}, ends, "a", "b")
 	assert.Empty(t, ran)
-	assert.Equal(t, task.UnknownOutcome, results[0].Status)
+	n := 0
+	for _, err := range joblog.Read(log) {
+		require.NoError(t, err)
+		n++
+	}
+	assert.Equal(t, 2, n)
+}
+
+// TestOldResultHidesNothing: what a run before came to says nothing of a later one
+// that began to act and was killed.
+func TestOldResultHidesNothing(t *testing.T) {
+	for _, status := range []task.Status{task.Cancelled, task.Interrupted, task.Unavailable, task.Limit, task.Failed} {
+		r := newRoom(t)
+		r.play(r.record(false), Batch{}, func(t task.Task) task.Result { return t.Ended(status, "") }, "x")
+		rec := r.record(false)
+		id, err := rec.Open(t.Context(), Batch{Resume: true, Failed: true}, r.tasks("x"))
+		require.NoError(t, err)
+		for tk := range rec.Tasks(t.Context(), r.tasks("x")) {
+			job := task.Job{Task: tk, ExecutionID: "acts", BatchID: id, Depth: 1}
+			require.NoError(t, rec.Claim(job))
+			require.NoError(t, rec.Effects(job))
+		}
+		require.NoError(t, rec.cfg.Ledger.Close()) // killed
+		ran, results := r.play(r.record(false), Batch{Resume: true}, ends, "x")
+		assert.Empty(t, ran, status)
+		assert.Equal(t, task.UnknownOutcome, results[0].Status, status)
+		ran, _ = r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "x")
+		assert.Equal(t, []string{"x"}, ran, status)
+	}
 }
 
 // A task that had begun to act when its process was killed is not done again,
@@ -265,7 +365,7 @@ func TestWhatIsSettled(t *testing.T) {
 func TestKilledWhileItActed(t *testing.T) {
 	r := newRoom(t)
 	rec := r.record(false)
-	id, err := rec.Open(Batch{})
+	id, err := rec.Open(t.Context(), Batch{}, r.tasks())
 	require.NoError(t, err)
 	for i, text := range []string{"acts", "reads"} {
 		tsk := task.Task{Text: text}
@@ -275,13 +375,13 @@ func TestKilledWhileItActed(t *testing.T) {
 		if text == "acts" { // by the hands of a child
 			child := task.Job{Task: tsk, ExecutionID: "x-child", Parent: job.ExecutionID, BatchID: id, Depth: 2}
 			require.NoError(t, rec.Claim(child))
-			rec.Effects(child)
+			require.NoError(t, rec.Effects(child))
 		}
 	}
 	require.NoError(t, rec.cfg.Ledger.Close()) // and no end of anything
 
 	again := r.record(false)
-	_, err = again.Open(Batch{Resume: true})
+	_, err = again.Open(t.Context(), Batch{Resume: true}, r.tasks())
 	require.NoError(t, err)
 	for i, text := range []string{"acts", "reads"} {
 		again.name(t.Context(), task.Task{Text: text})
@@ -294,12 +394,27 @@ func TestKilledWhileItActed(t *testing.T) {
 	}
 }
 
-// Without a ledger a task is in the log only when its answer has been printed.
-func TestLogAfterTheAnswer(t *testing.T) {
+// What cannot be recorded is not said to be.
+func TestEffectsThatCannotBeRecorded(t *testing.T) {
 	r := newRoom(t)
+	require.NoError(t, r.record(true).Effects(task.Job{ExecutionID: "x"}), "nothing is kept")
+	r.home = filepath.Join(r.home, "file")
+	require.NoError(t, os.WriteFile(r.home, nil, 0o600))
+	require.Error(t, r.record(false).Effects(task.Job{ExecutionID: "x"}))
+}
+
+// A task is in the log only when its answer has been printed: where the ledger is
+// lost, nobody else has it.
+func TestLogAfterTheAnswer(t *testing.T) {
+	for _, without := range []bool{true, false} {
+		t.Run(fmt.Sprint(without), func(t *testing.T) { logAfterTheAnswer(t, newRoom(t), without) })
+	}
+}
+
+func logAfterTheAnswer(t *testing.T, r *room, without bool) {
 	log := filepath.Join(t.TempDir(), "log")
-	rec := r.record(true)
-	_, err := rec.Open(Batch{Log: log})
+	rec := r.record(without)
+	_, err := rec.Open(t.Context(), Batch{Log: log}, r.tasks())
 	require.NoError(t, err)
 	rec.name(t.Context(), task.Task{Text: "a"})
 	res := ends(task.Task{Text: "a"})
@@ -317,8 +432,8 @@ func TestLogAfterTheAnswer(t *testing.T) {
 	require.NoError(t, rec.Close())
 }
 
-// Who asks for what failed gets it done again, whatever it did before it failed;
-// what was stopped while it acted is not.
+// Who asks for what failed gets it done again, whatever it did before; who goes on
+// does not.
 func TestFailedAfterItActed(t *testing.T) {
 	r := newRoom(t)
 	acted := func(status task.Status) func(task.Task) task.Result {
@@ -334,8 +449,12 @@ func TestFailedAfterItActed(t *testing.T) {
 	ran, _ = r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "failed")
 	assert.Equal(t, []string{"failed"}, ran)
 
-	r.play(r.record(false), Batch{}, acted(task.Cancelled), "stopped")
-	ran, results := r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "stopped")
-	assert.Empty(t, ran)
-	assert.Equal(t, task.UnknownOutcome, results[0].Status)
+	for _, status := range []task.Status{task.Cancelled, task.Limit, task.Unavailable} {
+		r.play(r.record(false), Batch{}, acted(status), string(status))
+		ran, results := r.play(r.record(false), Batch{Resume: true}, ends, string(status))
+		assert.Empty(t, ran)
+		assert.Equal(t, task.UnknownOutcome, results[0].Status)
+		ran, _ = r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, string(status))
+		assert.Equal(t, []string{string(status)}, ran)
+	}
 }

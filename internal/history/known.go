@@ -108,24 +108,12 @@ func (r *Record) known(ctx context.Context, index int, n named, t task.Task) (ta
 		return notStarted(t, err), true
 	}
 	if r.batch.Resume {
-		res, ok, err := led.Known(r.batch.ID, n.key, n.nth)
+		past, err := led.Known(r.batch.ID, n.key, n.nth)
 		if err != nil { // doing it again might be doing it twice
 			return notStarted(t, err), true
 		}
-		if ok && settled(res, t, r.batch.Failed) {
-			res.ID = t.ID
-			missing(&res)
+		if res, ok := r.settled(past, t); ok {
 			return res, true
-		}
-		touched := ok && res.Effects && !ended(res.Status) && res.Status != task.Limit
-		if !ok {
-			touched, err = led.Touched(r.batch.ID, n.key, n.nth)
-		}
-		switch {
-		case err != nil:
-			return notStarted(t, err), true
-		case touched && !t.Idempotent:
-			return stopped(t), true
 		}
 	}
 	if n.cache == "" {
@@ -134,11 +122,34 @@ func (r *Record) known(ctx context.Context, index int, n named, t task.Task) (ta
 	return r.recall(ctx, led, index, n, t)
 }
 
-// stopped is the result of a task that was stopped with its process when it had
-// begun to act.
+// settled is what a task is not run again for, when there is such a thing.
+//
+// Who goes on gets what came to an end, be it a failure, and what had begun to act
+// and did not come to one is left alone, for nobody knows how far it came. Who asks
+// for what failed gets all done again that was no success.
+func (r *Record) settled(past ledger.Earlier, t task.Task) (task.Result, bool) {
+	res := past.Result
+	done := past.Ended && res.Success
+	switch {
+	case !done && r.batch.Failed:
+		return task.Result{}, false
+	case !done && (past.Acted || past.Ended && res.Effects && !ended(res.Status)):
+		if t.Idempotent {
+			return task.Result{}, false
+		}
+		return stopped(t), true
+	case done || past.Ended && ended(res.Status):
+		res.ID = t.ID
+		missing(&res)
+		return res, true
+	}
+	return task.Result{}, false
+}
+
+// stopped is the result of a task that had begun to act and was stopped.
 func stopped(t task.Task) task.Result {
-	return t.Normalized().Ended(task.UnknownOutcome, "it had begun to act when qq ended, so it is not repeated\n"+
-		"hint: look what it has done; mark the task idempotent if doing it twice does no harm, or begin a new batch")
+	return t.Normalized().Ended(task.UnknownOutcome, "it had begun to act when it was stopped, so it is not repeated\n"+
+		"hint: look what it has done; then --resume-failed runs it again (a task that is marked idempotent needs no look)")
 }
 
 // notStarted is the result of a task of which nobody knows whether it was done.
@@ -154,18 +165,6 @@ func ended(s task.Status) bool {
 		return false
 	}
 	return s.Final()
-}
-
-// settled reports whether a task that ended so is not run again; failedToo is what
-// failed.
-func settled(res task.Result, t task.Task, failedToo bool) bool {
-	switch {
-	case !ended(res.Status):
-		return false
-	case res.Status == task.UnknownOutcome:
-		return !t.Idempotent // once more might be twice
-	}
-	return res.Success || !failedToo
 }
 
 // missing says so when the file with the full output of a result is gone.

@@ -77,38 +77,12 @@ func TestFormat(t *testing.T) {
 	assert.Equal(t, "two\nlines\tand \\ é\u202e\x1b", all[1].Command)
 	for i, e := range all {
 		assert.Equal(t, i == 0, e.Success(), e)
-		assert.Equal(t, i == 0, e.Finished(false), e)
-		assert.True(t, e.Finished(true), e)
+		assert.Equal(t, i == 0, e.Success(), e)
 		assert.Equal(t, i != 1, e.Of(key), e)
 		assert.False(t, e.Of("0"+key), e)
 		assert.False(t, e.Of(""), e)
 	}
 	assert.Equal(t, 9, all[2].Signal)
-}
-
-// TestFinished: a task that failed and was repeated is not taken for two.
-func TestFinished(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
-	l, err := Open(path)
-	require.NoError(t, err)
-	other := "0" + key[1:]
-	for _, line := range []struct {
-		index  int
-		status task.Status
-		key    string
-	}{{0, task.Failed, key}, {1, task.Completed, other}, {0, task.Timeout, key}, {4, task.Failed, key}, {0, task.Completed, key}, {7, task.Completed, "none"}} {
-		require.NoError(t, l.Add(result(line.index, line.status), line.key, "x", noon))
-	}
-	require.NoError(t, l.Close())
-	both, err := Finished(path, true)
-	require.NoError(t, err)
-	assert.Equal(t, map[string]int{Key(key): 2, Key(other): 1}, both)
-	good, err := Finished(path, false)
-	require.NoError(t, err)
-	assert.Equal(t, map[string]int{Key(key): 1, Key(other): 1}, good)
-	assert.Empty(t, Key("none"))
-	_, err = Finished(path+"x", true)
-	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 // TestNoFailureLooksLikeSuccess: whatever exit code a result has.
@@ -129,7 +103,7 @@ func TestNoFailureLooksLikeSuccess(t *testing.T) {
 	all := read(t, path)
 	assert.Len(t, all, len(statuses)*8)
 	for _, e := range all {
-		assert.False(t, e.Finished(false), e)
+		assert.False(t, e.Success(), e)
 	}
 }
 

@@ -31,10 +31,6 @@ type Entry struct {
 // Success reports whether the task was done.
 func (e Entry) Success() bool { return e.Exit == 0 && e.Signal == 0 }
 
-// Finished reports whether nothing is left to do: the task was done, or it failed
-// and that counts too.
-func (e Entry) Finished(failedToo bool) bool { return failedToo || e.Success() }
-
 // Of reports whether the line is that of the task with that key.
 func (e Entry) Of(key string) bool {
 	k, ok := short(key)
@@ -80,27 +76,6 @@ func Read(path string) iter.Seq2[Entry, error] {
 			}
 		}
 	}
-}
-
-// Finished counts, for each key ([Key]), the tasks in the log at path with which
-// nothing is left to do. A task that was repeated counts once, as long as it kept its
-// place; lines without a key do not count.
-func Finished(path string, failedToo bool) (map[string]int, error) {
-	type place struct {
-		key string
-		seq int
-	}
-	seen, count := map[place]bool{}, map[string]int{}
-	for e, err := range Read(path) {
-		if err != nil {
-			return nil, err
-		}
-		if p := (place{e.Key, e.Seq}); e.Key != "" && e.Finished(failedToo) && !seen[p] {
-			seen[p] = true
-			count[e.Key]++
-		}
-	}
-	return count, nil
 }
 
 // entries reads the lines of a log.

@@ -80,8 +80,8 @@ func BenchmarkKnown(b *testing.B) {
 	}))
 	for b.Loop() {
 		for _, key := range keys {
-			if _, ok, err := l.Known("b", key, 0); err != nil || !ok {
-				b.Fatal(ok, err)
+			if past, err := l.Known("b", key, 0); err != nil || !past.Ended {
+				b.Fatal(past, err)
 			}
 		}
 	}

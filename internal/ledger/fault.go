@@ -37,6 +37,9 @@ var (
 	errTwice  = errors.New("it was claimed already")
 )
 
+// hintDamaged is what to do about [ErrDamaged].
+const hintDamaged = "move it away together with its -wal and -shm and start anew, or go on without a record: --no-ledger"
+
 // noRoom is the free space below which a failed write is blamed on the disk.
 const noRoom = 1 << 20
 
@@ -67,7 +70,7 @@ func (p place) fault(act string, err error) error {
 	switch state := p.state(err); state {
 	case ErrFull:
 		return say(state, "the disk of "+p.db+" is full",
-			"free some space (old runs: qq runs clear), then go on where it ended with --resume")
+			"free some space on it, then go on where it ended with --resume") // to clear runs needs room too
 	case ErrReadOnly:
 		return say(state, p.db+" is on a disk that cannot be written",
 			"let QQ_HOME name a folder that can, or go on without a record: --no-ledger")
@@ -78,8 +81,7 @@ func (p place) fault(act string, err error) error {
 		return say(state, fmt.Sprintf("%s has been locked by another program for %s", p.db, p.wait.Round(10*time.Millisecond)),
 			"see who holds it (fuser "+p.db+"), end that, and try again, or go on without a record: --no-ledger")
 	case ErrDamaged:
-		return say(state, p.db+" is damaged: "+err.Error(),
-			"move it away together with its -wal and -shm and start anew, or go on without a record: --no-ledger")
+		return say(state, p.db+" is damaged: "+err.Error(), hintDamaged)
 	}
 	if errors.Is(err, errClosed) || errors.Is(err, errTwice) || errors.Is(err, ErrNone) {
 		return fmt.Errorf("%s: %w", act, err)

@@ -40,7 +40,7 @@ func TestFullDatabase(t *testing.T) {
 	limit(1)
 	l.Attempt("e", 1, time.Now(), task.Task{}.Ended(task.Broken, "x"))
 	r := done("", strings.Repeat("x", 1<<20))
-	tells(t, l.Finish("e", r), ErrFull, "record the result of e", "--resume", "qq runs clear")
+	tells(t, l.Finish("e", r), ErrFull, "record the result of e", "free some space on it", "--resume")
 	_, _, got, err := l.Show("e")
 	require.NoError(t, err)
 	assert.Zero(t, got)
@@ -153,6 +153,19 @@ func TestDamagedDatabase(t *testing.T) {
 		_, err = Open(home, Options{})
 		tells(t, err, ErrDamaged, "another program")
 	})
+	t.Run("schema below none", func(t *testing.T) {
+		home := t.TempDir()
+		require.NoError(t, os.WriteFile(Path(home), nil, 0o600))
+		db, err := sql.Open("sqlite", Path(home))
+		require.NoError(t, err)
+		for _, made := range []string{"PRAGMA user_version = -1", fmt.Sprintf("PRAGMA application_id = %d; CREATE TABLE runs (n)", applicationID)} {
+			_, err = db.Exec(made)
+			require.NoError(t, err)
+			_, err = Open(home, Options{})
+			tells(t, err, ErrDamaged, "no schema -1", "move it away", "--no-ledger")
+		}
+		require.NoError(t, db.Close())
+	})
 }
 
 // TestOlderSchema: what an older qq wrote is brought up to date, and nothing is lost.
@@ -168,17 +181,17 @@ VALUES ('e', '', 'b', 'r', '', 'default', '', 'k', '/d', 0, 0, 1, 1, 1, 'what');
 INSERT INTO results VALUES (1, 'completed', 1, 2, 1, 0, 0, 0, NULL, '', NULL, '{"status":"completed","success":true}', 'that')`)
 	require.NoError(t, errors.Join(err, db.Close()))
 
-	for range 2 {
+	for _, want := range []task.Status{task.Interrupted, task.Completed} {
 		l, err := Open(home, Options{})
 		require.NoError(t, err)
 		rows, err := l.Batches(Filter{})
 		require.NoError(t, err)
 		require.Len(t, rows, 1)
-		assert.Equal(t, task.Completed, rows[0].Status)
-		res, ok, err := l.Known("b", "k", 0)
+		assert.Equal(t, want, rows[0].Status)
+		past, err := l.Known("b", "k", 0)
 		require.NoError(t, err)
-		assert.True(t, ok)
-		assert.Equal(t, "that", res.Output)
+		assert.True(t, past.Ended)
+		assert.Equal(t, "that", past.Result.Output)
 		var version int
 		require.NoError(t, l.read.QueryRow("PRAGMA user_version").Scan(&version))
 		assert.Equal(t, 2, version)
@@ -207,7 +220,7 @@ func asked(l *Ledger) map[string]error {
 	_, errs["Last"] = l.Last("/d")
 	_, errs["Find"] = l.Find("b")
 	_, errs["ByJoblog"] = l.ByJoblog("/j")
-	_, _, errs["Known"] = l.Known("b", "7", 0)
+	_, errs["Known"] = l.Known("b", "7", 0)
 	_, _, errs["Recall"] = l.Recall("7")
 	_, errs["Cancel"] = l.Cancel("7")
 	return errs

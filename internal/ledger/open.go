@@ -161,6 +161,10 @@ func (p place) prepare(db *sql.DB) error {
 		return &fault{problem: "open the ledger: " + p.db + " is the database of another program", state: ErrDamaged,
 			hint: "move it away, or let QQ_HOME name another folder, or go on without a record: --no-ledger"}
 	}
+	if version < 0 {
+		return &fault{problem: fmt.Sprintf("open the ledger: %s is damaged: there is no schema %d", p.db, version),
+			state: ErrDamaged, hint: hintDamaged}
+	}
 	if version > len(steps) {
 		return &fault{problem: fmt.Sprintf("open the ledger: %s was written by a newer qq (schema %d, this one knows %d)", p.db, version, len(steps)),
 			state: ErrNewer, hint: "use the newer qq, or let QQ_HOME name another folder, or go on without a record: --no-ledger"}

@@ -55,10 +55,10 @@ func TestKilledRootsLoseNothing(t *testing.T) {
 		assert.Contains(t, status, id, "a lost claim")
 	}
 	for id := range finished {
-		r, ok, err := l.Known("b", id, 0)
+		past, err := l.Known("b", id, 0)
 		require.NoError(t, err)
-		require.True(t, ok, "a lost result")
-		assert.True(t, strings.HasPrefix(r.Output, id))
+		require.True(t, past.Ended, "a lost result")
+		assert.True(t, strings.HasPrefix(past.Result.Output, id))
 		assert.Equal(t, task.Completed, status[id])
 	}
 	open := 0

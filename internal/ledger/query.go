@@ -75,21 +75,12 @@ func (b BatchRow) Done() (done, failed int) {
 	return done, done - b.Counts[task.Completed]
 }
 
-// standing is how b ended, in the word for a task that ended so. Of one whose end
-// nobody recorded the tasks tell.
+// standing is how b ended, in the word for a task that ended so.
 func (b BatchRow) standing(recorded task.Status) task.Status {
-	done, failed := b.Done()
-	switch {
-	case b.Live:
-		return task.Running
-	case recorded != "":
+	if recorded != "" && !b.Live {
 		return recorded
-	case done < b.Count:
-		return task.Interrupted
-	case failed > 0:
-		return task.Failed
 	}
-	return task.Completed
+	return standing(b.Live)
 }
 
 // Filter says which runs, or which batches; its zero value is all.
@@ -335,7 +326,7 @@ func byParent(runs []Run) []Run {
 // batchQuery selects batches, one row each: the newest of the rows that each
 // root wrote that began on it.
 const batchQuery = `SELECT b.id, b.root, b.dir, b.joblog, b.count, (SELECT started FROM batches f WHERE f.id = b.id ORDER BY f.n LIMIT 1),
-  b.started, coalesce(e.status, ''), coalesce(e.ended, 0),
+  b.started, b.alone, coalesce(e.status, ''), coalesce(e.ended, 0),
   (SELECT coalesce(sum(max(d.ended - w.started, 0)), 0) / 1000 FROM batches w JOIN ends d ON d.batch = w.n WHERE w.id = b.id)
 FROM batches b LEFT JOIN ends e ON e.batch = b.n WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
 
@@ -345,7 +336,7 @@ func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
 	err := l.each(batchQuery+more, args, func(rows *sql.Rows) error {
 		var b BatchRow
 		var started, latest, ended int64
-		err := rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, &started, &latest, &b.Status, &ended, &b.DurationMS)
+		err := rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, &started, &latest, &b.Alone, &b.Status, &ended, &b.DurationMS)
 		b.Started, b.Latest, b.Ended = unstamp(started), unstamp(latest), unstamp(ended)
 		batches = append(batches, b)
 		return err

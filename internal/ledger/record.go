@@ -28,6 +28,9 @@ type Batch struct {
 	Joblog  string    `json:"joblog,omitempty"`
 	Count   int       `json:"count"`
 	Started time.Time `json:"started"` // the first time
+	// Alone says that the log alone tells what was done before: there was no ledger,
+	// or it is gone.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // Execution is a task that somebody is about to work on.
@@ -54,8 +57,8 @@ func (l *Ledger) Begin(b Batch) error {
 		if err := l.free(w, b); err != nil {
 			return err
 		}
-		return w.exec("INSERT INTO batches (id, root, dir, joblog, count, started) VALUES (?, ?, ?, ?, ?, ?)",
-			b.ID, b.Root, b.Dir, b.Joblog, b.Count, stamp(b.Started))
+		return w.exec("INSERT INTO batches (id, root, dir, joblog, count, started, alone) VALUES (?, ?, ?, ?, ?, ?, ?)",
+			b.ID, b.Root, b.Dir, b.Joblog, b.Count, stamp(b.Started), b.Alone)
 	})
 	return l.fault("record batch "+b.ID, err)
 }
@@ -98,21 +101,6 @@ WITH RECURSIVE up (n, parent) AS (
   UNION ALL SELECT e.n, e.parent FROM executions e JOIN up ON e.id = up.parent
 ) SELECT n FROM up`, id)
 	}))
-}
-
-// Touched reports whether the newest run of a task in a batch, the nth of those
-// with the same key, began to act and has no result.
-func (l *Ledger) Touched(batch, key string, nth int) (bool, error) {
-	s, err := l.prepared(`SELECT EXISTS (SELECT 1 FROM effects f WHERE f.execution = e.n) AND NOT EXISTS (SELECT 1 FROM results r WHERE r.execution = e.n)
-FROM executions e WHERE e.batch = ? AND e.batch <> '' AND e.key = ? AND e.nth = ? ORDER BY e.n DESC LIMIT 1`)
-	touched := false
-	if err == nil {
-		err = s.QueryRow(batch, key, nth).Scan(&touched)
-	}
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return touched, l.fault("look what an earlier run has done", err)
 }
 
 // Claim records that the work on e is about to start. When it has returned, the
@@ -202,12 +190,68 @@ func restore(record []byte, output string) (task.Result, error) {
 	return s.Restored(output), err
 }
 
-// Known is the newest result of a task in a batch: the nth of those with the same
-// key. It is whole.
-func (l *Ledger) Known(batch, key string, nth int) (task.Result, bool, error) {
-	const query = `SELECT r.record, r.output FROM executions e JOIN results r ON r.execution = e.n
-WHERE e.batch = ? AND e.batch <> '' AND e.key = ? AND e.nth = ? ORDER BY e.n DESC LIMIT 1`
-	return l.result("look for an earlier result", query, batch, key, nth)
+// Earlier is what came of a task of a batch when it was run before.
+type Earlier struct {
+	Result task.Result // the newest one, whole
+	Ended  bool        // there is one
+	Acted  bool        // a run after that, which has no result, began to act
+}
+
+// Has reports whether a task with that key was begun in the batch.
+func (l *Ledger) Has(batch, key string) (yes bool, err error) {
+	s, err := l.prepared("SELECT EXISTS (SELECT 1 FROM executions WHERE batch = ? AND batch <> '' AND key = ?)")
+	if err == nil {
+		err = s.QueryRow(batch, key).Scan(&yes)
+	}
+	return yes, l.fault("look for a task of batch "+batch, err)
+}
+
+// With is the batch in which a task with that key was begun last, empty when there
+// is none. It looks at the whole record.
+func (l *Ledger) With(key string) (batch string, err error) {
+	err = l.read.QueryRow("SELECT batch FROM executions WHERE key = ? AND batch <> '' ORDER BY n DESC LIMIT 1", key).Scan(&batch)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return batch, l.fault("look for the batch of a task", err)
+}
+
+// Known is what came of a task of a batch: the nth of those with the same key.
+func (l *Ledger) Known(batch, key string, nth int) (Earlier, error) {
+	var past Earlier
+	s, err := l.prepared(`SELECT r.record, coalesce(r.output, ''), EXISTS (SELECT 1 FROM effects f WHERE f.execution = e.n)
+FROM executions e LEFT JOIN results r ON r.execution = e.n
+WHERE e.batch = ? AND e.batch <> '' AND e.key = ? AND e.nth = ? ORDER BY e.n DESC`)
+	if err == nil {
+		err = past.read(s, batch, key, nth)
+	}
+	return past, l.fault("look for an earlier result", err)
+}
+
+// read goes back to the newest run with a result.
+func (p *Earlier) read(s *sql.Stmt, args ...any) error {
+	rows, err := s.Query(args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for !p.Ended && rows.Next() {
+		var record []byte
+		var output string
+		var acted bool
+		if err := rows.Scan(&record, &output, &acted); err != nil {
+			return err
+		}
+		if record == nil {
+			p.Acted = p.Acted || acted
+			continue
+		}
+		p.Ended = true
+		if p.Result, err = restore(record, output); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // Recall is the newest result of any task with that key that completed by

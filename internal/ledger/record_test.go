@@ -22,10 +22,9 @@ func TestResultComesBackWhole(t *testing.T) {
 	claim(t, l, Execution{ID: "e", Batch: "b", Key: "k", Nth: 2, Task: strings.Repeat("é", 20_000)})
 	require.NoError(t, l.Finish("e", r))
 
-	got, ok, err := l.Known("b", "k", 2)
+	past, err := l.Known("b", "k", 2)
 	require.NoError(t, err)
-	require.True(t, ok)
-	assert.Equal(t, r, got)
+	assert.Equal(t, Earlier{Result: r, Ended: true}, past)
 	run, _, got, err := l.Show("e")
 	require.NoError(t, err)
 	assert.Equal(t, r, got)
@@ -37,9 +36,9 @@ func TestResultComesBackWhole(t *testing.T) {
 		batch, key string
 		nth        int
 	}{{"b", "k", 1}, {"b", "x", 2}, {"x", "k", 2}, {"", "k", 2}} {
-		_, ok, err := l.Known(other.batch, other.key, other.nth)
+		past, err := l.Known(other.batch, other.key, other.nth)
 		require.NoError(t, err)
-		assert.False(t, ok, other)
+		assert.Zero(t, past, other)
 	}
 }
 
@@ -53,10 +52,17 @@ func TestKnownIsTheNewest(t *testing.T) {
 	require.NoError(t, l.Finish("new", done("", "second")))
 	claim(t, l, Execution{ID: "never ended", Batch: "b", Key: "k"})
 
-	r, ok, err := l.Known("b", "k", 0)
-	require.NoError(t, err)
-	require.True(t, ok)
-	assert.Equal(t, "second", r.Output)
+	known := func(ended, acted bool) {
+		t.Helper()
+		past, err := l.Known("b", "k", 0)
+		require.NoError(t, err)
+		assert.Equal(t, "second", past.Result.Output)
+		assert.Equal(t, []bool{ended, acted}, []bool{past.Ended, past.Acted})
+	}
+	require.NoError(t, l.Touch("old"))
+	known(true, false)
+	require.NoError(t, l.Touch("never ended"))
+	known(true, true)
 	runs, err := l.List(Filter{})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"never ended", "new", "old"}, ids(runs))

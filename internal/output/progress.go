@@ -118,6 +118,8 @@ func (p *Progress) Stop() {
 	}
 	close(p.quit)
 	p.wg.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.wipe()
 }
 

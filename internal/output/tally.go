@@ -44,6 +44,9 @@ func (t *Tally) Ended() bool {
 	return t.Failed > t.counts[task.Cancelled]+t.counts[task.Interrupted]+t.counts[task.Limit]+t.counts[task.Unavailable]
 }
 
+// Limited reports whether a budget kept some tasks from their end.
+func (t *Tally) Limited() bool { return t.counts[task.Limit] > 0 }
+
 // Summary says in one line what came of the batch in that time.
 func (t *Tally) Summary(elapsed time.Duration) string {
 	var parts []string

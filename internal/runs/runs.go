@@ -1,6 +1,7 @@
 // Package runs prints what the ledger knows, for `qq runs`: a list of runs and
-// batches, one run with all that is known of it, a tree of runs, and what was
-// cancelled or cleared. It also reads the flags that choose among runs ([Flags]).
+// batches, one run with all that is known of it, one batch with its runs, a tree of
+// runs, and what was cancelled or cleared. It also reads the flags that choose among
+// runs ([Flags]).
 //
 // A run is one execution, a batch is many that were started together, and a root is
 // the qq process that all of them belong to. A short id is the last eight characters
@@ -88,6 +89,26 @@ func List(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o Options) 
 	return o.write(w, t.lines(o.width()))
 }
 
+// Batch prints a batch, and below it runs of it.
+func Batch(w io.Writer, b ledger.BatchRow, runs []ledger.Run, o Options) error {
+	if o.JSON {
+		return output.WriteJSON(w, struct {
+			batchValue
+			Runs []ledger.Run `json:"runs"`
+		}{batchValue{"batch", b}, append([]ledger.Run{}, runs...)})
+	}
+	if err := List(w, nil, []ledger.BatchRow{b}, o); err != nil {
+		return err
+	}
+	return List(w, runs, nil, o)
+}
+
+// batchValue is a batch for scripts.
+type batchValue struct {
+	Type string `json:"type"`
+	ledger.BatchRow
+}
+
 func (o Options) run(r ledger.Run) row {
 	when := began(r)
 	return row{when, []string{
@@ -109,18 +130,23 @@ func (o Options) batch(b ledger.BatchRow) row {
 	}
 	return row{b.Started, []string{
 		short(b.ID), o.clock(b.Started), status, "(batch)", span, "-", progress(b),
-	}, struct {
-		Type string `json:"type"`
-		ledger.BatchRow
-	}{"batch", b}}
+	}, batchValue{"batch", b}}
 }
 
-// progress says in the words of a batch under way how far it came.
+// progress says in the words of a batch under way how far it came. A batch that went
+// on with other tasks may have more than were counted when it began.
 func progress(b ledger.BatchRow) string {
 	done, failed := b.Done()
-	text := fmt.Sprintf("%d/%d done", done, b.Count)
+	begun := 0
+	for _, n := range b.Counts {
+		begun += n
+	}
+	text := fmt.Sprintf("%d/%d done", done, max(b.Count, begun))
 	if failed > 0 {
 		text += fmt.Sprintf(", %d failed", failed)
+	}
+	if left := b.Count - begun; left > 0 && !b.Live {
+		text += fmt.Sprintf(", %d not started", left)
 	}
 	if b.Dir != "" {
 		text += " in " + oneLine(b.Dir)

@@ -72,6 +72,48 @@ c1b2c3d4  2026-11-20 09:00  unknown_outcome  a-name-longer...  1h00m   17      l
 	}
 }
 
+// TestProgress: what is shown of a batch adds up.
+func TestProgress(t *testing.T) {
+	for want, b := range map[string]ledger.BatchRow{
+		"12/12 done":                         {Batch: ledger.Batch{Count: 11}, Counts: map[task.Status]int{task.Completed: 12}}, // it went on with other tasks
+		"1/11 done, 8 not started":           {Batch: ledger.Batch{Count: 11}, Counts: map[task.Status]int{task.Completed: 1, task.Interrupted: 2}},
+		"2/11 done, 1 failed, 9 not started": {Batch: ledger.Batch{Count: 11, Dir: ""}, Counts: map[task.Status]int{task.Completed: 1, task.Failed: 1}},
+		"0/11 done, 11 not started in /a b":  {Batch: ledger.Batch{Count: 11, Dir: "/a\nb"}},
+		"1/11 done in /x":                    {Batch: ledger.Batch{Count: 11, Dir: "/x"}, Live: true, Counts: map[task.Status]int{task.Completed: 1}},
+		"11/12 done, 1 failed":               {Batch: ledger.Batch{Count: 11}, Counts: map[task.Status]int{task.Completed: 10, task.Timeout: 1, task.Cancelled: 1}},
+		"0/2 done":                           {Batch: ledger.Batch{Count: 1}, Live: true, Counts: map[task.Status]int{task.Running: 2}},
+	} {
+		assert.Equal(t, want, progress(b))
+	}
+}
+
+// TestBatch: a batch is shown with its runs.
+func TestBatch(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, Batch(&b, batches()[0], some()[3:], Options{Now: now}))
+	assert.Equal(t, ""+
+		"RUN       STARTED  STATUS     AGENT    TIME    TOKENS  TASK\n"+
+		"0000ba01  14:47    running *  (batch)  12m03s  -       412/500 done, 3 failed in /home/é/project\n"+
+		"RUN       STARTED  STATUS     AGENT    TIME  TOKENS  TASK\n"+
+		"d1b2c3d4  14:59    completed  default  0.9s  -       a task of the batch\n", b.String())
+
+	for _, tasks := range [][]ledger.Run{some()[3:], nil} {
+		b.Reset()
+		require.NoError(t, Batch(&b, batches()[0], tasks, Options{JSON: true, Now: now}))
+		var doc struct {
+			Type, ID string
+			Count    int
+			Runs     []ledger.Run
+		}
+		require.NoError(t, json.Unmarshal([]byte(b.String()), &doc))
+		assert.Equal(t, "batch", doc.Type)
+		assert.Equal(t, batches()[0].ID, doc.ID)
+		assert.Equal(t, 500, doc.Count)
+		assert.NotNil(t, doc.Runs)
+		assert.Len(t, doc.Runs, len(tasks))
+	}
+}
+
 // TestListElsewhere: where no terminal is, tasks are shortened as in a result.
 func TestListElsewhere(t *testing.T) {
 	var b strings.Builder
@@ -321,7 +363,7 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("no space left")
 func TestWriteErrors(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		o := Options{JSON: json, Now: now}
-		for _, err := range []error{List(broken{}, some(), nil, o), Tree(broken{}, some(), o), Show(broken{}, some()[0], nil, task.Result{}, o),
+		for _, err := range []error{List(broken{}, some(), nil, o), Batch(broken{}, batches()[0], nil, o), Tree(broken{}, some(), o), Show(broken{}, some()[0], nil, task.Result{}, o),
 			Cancelled(broken{}, ledger.Root{}, o), Cleared(broken{}, 1, o)} {
 			assert.EqualError(t, err, "write the answer: no space left")
 		}

@@ -24,12 +24,15 @@ type Spool struct {
 // task and its index, for what only the caller can know. The first problem is
 // returned and nothing is kept.
 //
+// An error that wraps [ErrKeep] is not the fault of the input: dir cannot hold the
+// tasks.
+//
 // The file has no name any more when Check returns, so nothing is left of it
 // however the process ends.
 func Check(in Source, dir string, valid func(int, task.Task) error) (*Spool, error) {
 	s, err := newSpool(dir)
 	if err != nil {
-		return nil, fmt.Errorf("keep tasks: %w", err)
+		return nil, unkept(err)
 	}
 	if err := s.fill(in, valid); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -65,7 +68,7 @@ func (s *Spool) fill(in Source, valid func(int, task.Task) error) error {
 			return fmt.Errorf("task %d (%s): %w", s.n+1, it.where(), err)
 		}
 		if err := enc.Encode(it.task); err != nil {
-			return fmt.Errorf("keep task %d: %w", s.n+1, err)
+			return unkept(err)
 		}
 		s.n++
 		return nil
@@ -77,11 +80,16 @@ func (s *Spool) fill(in Source, valid func(int, task.Task) error) error {
 		return fmt.Errorf("%w: %s holds none", ErrNoTasks, in.label())
 	}
 	if err := w.Flush(); err != nil {
-		return fmt.Errorf("keep tasks: %w", err)
+		return unkept(err)
 	}
-	s.size, err = s.file.Seek(0, io.SeekCurrent)
-	return err
+	if s.size, err = s.file.Seek(0, io.SeekCurrent); err != nil {
+		return unkept(err)
+	}
+	return nil
 }
+
+// unkept is err, which says why tasks could not be kept.
+func unkept(err error) error { return fmt.Errorf("%w: %w", ErrKeep, err) }
 
 // Len is the number of tasks.
 func (s *Spool) Len() int { return s.n }

@@ -37,6 +37,9 @@ import (
 // ErrNoTasks is wrapped by the error for an input without any task.
 var ErrNoTasks = errors.New("no tasks")
 
+// ErrKeep is wrapped by the error for tasks that could not be kept.
+var ErrKeep = errors.New("keep tasks")
+
 // maxItem is the longest line, row or array element, in bytes.
 const maxItem = 1 << 20
 

@@ -241,6 +241,14 @@ func TestSpool(t *testing.T) {
 	for _, err := range s.Tasks() {
 		require.ErrorContains(t, err, "read task 1 again")
 	}
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err = Check(stdin("a"), file, nil)
+	require.ErrorIs(t, err, ErrKeep, "the input is not to blame")
+	assert.Contains(t, err.Error(), file)
+	_, err = Check(stdin("a\n\xff"), t.TempDir(), nil)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, ErrKeep)
 	_, err = Check(stdin("a"), filepath.Join(os.DevNull, "x"), nil)
 	require.ErrorContains(t, err, "keep tasks: ")
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -154,28 +153,24 @@ func TestConnEnterFirst(t *testing.T) {
 	assert.Equal(t, &Leave{ID: f.Ask.ID}, w.hear().Leave)
 }
 
-// Effects are reported once; nobody goes on before that is recorded.
+// Nobody goes on before effects are recorded, or when they cannot be.
 func TestConnEffects(t *testing.T) {
-	w := newWire(t)
-	w.started(Start{})
-	w.listening()
-	var doers sync.WaitGroup
-	for n := range 5 {
-		doers.Go(func() {
-			w.Effects()
-			w.Changed([]string{strconv.Itoa(n)})
-		})
-	}
-	assert.Equal(t, TypeEffects, w.hear().Type)
-	ask := w.hear()
-	require.Equal(t, TypeAsk, ask.Type)
-	assert.True(t, ask.Ask.Effects)
-	w.last(ask.Ask.ID)
-	doers.Wait()
-	all := w.heard()
-	require.Len(t, all, 5)
-	for _, f := range all {
-		assert.Equal(t, TypeChanged, f.Type)
+	for _, why := range []string{"", "the disk is full"} {
+		w := newWire(t)
+		w.started(Start{})
+		w.listening()
+		told := make(chan error, 1)
+		go func() { told <- w.Effects() }()
+		ask := w.hear()
+		require.Equal(t, TypeAsk, ask.Type)
+		assert.True(t, ask.Ask.Effects)
+		assert.Empty(t, told)
+		w.say(Frame{Type: TypeAnswer, Answer: &Answer{ID: ask.Ask.ID, Error: why, Last: true}})
+		if err := <-told; why != "" {
+			assert.ErrorContains(t, err, why)
+		} else {
+			assert.NoError(t, err)
+		}
 	}
 }
 

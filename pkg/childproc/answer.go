@@ -18,6 +18,7 @@ func (c *child) take(ctx context.Context, ask Ask) error {
 	if c.asking.Add(1) > maxAsking {
 		return fmt.Errorf("%w: over %d questions at once", ErrFrameBroken, maxAsking)
 	}
+	c.effects = c.effects || ask.Effects
 	if ask.waits() { // an honest child has given it back
 		c.permits.reclaim()
 	}
@@ -45,7 +46,7 @@ func (c *child) answer(ctx context.Context, ask Ask) {
 	case ask.Enter != nil: // nobody counts permits
 	case ask.Effects:
 		if c.cfg.Effects != nil {
-			c.cfg.Effects(c.job)
+			err = c.cfg.Effects(c.job)
 		}
 	case ask.Approve != nil:
 		d := tool.Decision{Reason: "nobody can be asked"}

@@ -28,7 +28,7 @@ func allFrames() []Frame {
 	res := task.Result{Task: "do", Agent: "coder", Output: "half", Error: &problem, Status: task.Broken, ExitCode: 3, Index: 1}
 	return []Frame{
 		{Type: TypeStart, Start: &Start{
-			Protocol: Version, ExecutionID: "e", Parent: "p", BatchID: "b", Depth: 2, CanDelegate: true, DeadlineMS: 1 << 50,
+			Protocol: Version, ExecutionID: "e", Parent: "p", BatchID: "b", Depth: 2, CanDelegate: true,
 			Agent:  agents.Agent{Name: "coder", Tools: []string{}, Agents: []string{"explorer"}, Role: agents.Modifying, Prompt: "be\ngood"},
 			Permit: true, IdleMS: 300_000, Retries: 3, Reads: true, Traceparent: "00-1-2-01",
 			ReadOnly: true, Schema: json.RawMessage(`{"type":"object"}`), Events: true, Setup: json.RawMessage(`{"name":"x"}`),
@@ -49,7 +49,7 @@ func allFrames() []Frame {
 		{Type: TypeLeave, Leave: &Leave{}},
 		{Type: TypeLeave, Leave: &Leave{ID: 8, Report: llm.Report{Kind: llm.Busy, Cancelled: true, RetryAfter: time.Second,
 			Usage: task.Usage{InputTokens: 1}, Timing: llm.Timing{Queued: 1, Served: 2}}}},
-		{Type: TypeEffects, Effects: &Effects{}},
+		{Type: TypeAsk, Ask: &Ask{ID: 9, Effects: true}},
 		{Type: TypeResult, Result: &Result{Status: task.Completed, Reads: readList{}}},
 		{Type: TypeResult, Result: &Result{Status: task.Completed, Repeats: 2,
 			Reads: readList{{Tool: "read_file", Arguments: json.RawMessage(`{"path":"a"}`), Digest: strings.Repeat("0f", 32)}}}},
@@ -68,7 +68,7 @@ func TestFramesRoundTrip(t *testing.T) {
 		wire.Write(line)
 		seen[f.Type] = true
 	}
-	assert.Len(t, seen, 12)
+	assert.Len(t, seen, 11)
 	r := newReader(iotest.OneByteReader(&wire), MaxUp)
 	for _, want := range allFrames() {
 		got, err := r.next()
@@ -161,7 +161,7 @@ func TestBrokenFrames(t *testing.T) {
 		`{"type":"ask","ask":{"delegate":[1]}}`, `{"type":"ask","ask":{"enter":"m"}}`, `{"type":"leave","leave":{"report":{"retry_after":1e30}}}`,
 		`{"type":"active","active":{"permits":["1"]}}`, `{"type":"result","result":{"status":"completed","reads":{}}}`, `{"type":"event","event":{"ts":"yesterday"}}`, strings.Repeat(`{"type":`, 20_000),
 	}
-	for _, of := range []Type{TypeStart, TypeAnswer, TypeMessage, TypeCancel, TypeHello, TypeEvent, TypeAsk, TypeChanged, TypeActive, TypeLeave, TypeEffects, TypeResult} {
+	for _, of := range []Type{TypeStart, TypeAnswer, TypeMessage, TypeCancel, TypeHello, TypeEvent, TypeAsk, TypeChanged, TypeActive, TypeLeave, TypeResult} {
 		lines = append(lines, fmt.Sprintf(`{"type":%q}`, of), fmt.Sprintf(`{"type":%q,%[1]q:null}`, of), fmt.Sprintf(`{"type":%q,%[1]q:[]}`, of))
 	}
 	for _, line := range lines {

@@ -45,9 +45,10 @@ type Config struct {
 	Prepare func(context.Context, task.Job) (Start, error)
 	// Approve decides about a call that job wants to make; nil refuses all.
 	Approve func(ctx context.Context, job task.Job, in tool.Intent) tool.Decision
-	// Effects is told before job begins to do what reading does not undo; nil is not
+	// Effects is told before job begins to do what reading does not undo: it does not
+	// when that returns an error. nil is not
 	// told.
-	Effects func(job task.Job)
+	Effects func(job task.Job) error
 	// Event takes the events of children; nil drops them.
 	Event func(event.Event)
 	// Admit waits until job may send the request that it asks for, as [llm.Admission];
@@ -128,9 +129,6 @@ func (l *Launcher) lead(ctx context.Context, c *child, job task.Job) task.Result
 	}
 	start.Protocol, start.ExecutionID, start.Parent, start.BatchID = Version, job.ExecutionID, job.Parent, job.BatchID
 	start.Depth = job.Depth
-	if !job.Deadline.IsZero() {
-		start.DeadlineMS = job.Deadline.UnixMilli()
-	}
 	if start.Permit = false; l.cfg.First != nil {
 		start.Permit = c.permits.first(l.cfg.First(job, start))
 	}
@@ -316,8 +314,6 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 		c.permits.active(f.Active.Permits)
 	case TypeLeave:
 		c.permits.leave(f.Leave.ID, plausible(f.Leave.Report))
-	case TypeEffects:
-		c.effects = true
 	case TypeResult:
 		c.last = f.Result
 	}

@@ -489,7 +489,7 @@ func TestStopped(t *testing.T) {
 
 // What decides about another run of the task, or about none.
 func TestRepeatable(t *testing.T) {
-	const effects = `{"type":"effects","effects":{}}` + "\n"
+	const effects = `{"type":"ask","ask":{"id":1,"effects":true}}` + "\n"
 	result := func(rest string) string {
 		return `{"type":"result","result":{"status":"completed","bytes":2` + rest + "}}\n"
 	}

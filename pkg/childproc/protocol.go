@@ -60,7 +60,7 @@ const (
 type Type string
 
 // Frames: start, answer, message and cancel go down; hello, event, ask, changed,
-// active, leave, effects and result go up.
+// active, leave and result go up.
 const (
 	TypeStart   Type = "start"
 	TypeAnswer  Type = "answer"
@@ -72,7 +72,6 @@ const (
 	TypeChanged Type = "changed"
 	TypeActive  Type = "active"
 	TypeLeave   Type = "leave"
-	TypeEffects Type = "effects"
 	TypeResult  Type = "result"
 )
 
@@ -90,7 +89,6 @@ type Frame struct {
 	Changed *Changed
 	Active  *Active
 	Leave   *Leave
-	Effects *Effects
 	Result  *Result
 }
 
@@ -109,7 +107,6 @@ type Start struct {
 	BatchID     string          `json:"batch_id,omitempty"`
 	Depth       int             `json:"depth"`
 	CanDelegate bool            `json:"can_delegate"`
-	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // Unix time; 0 is none
 	Agent       agents.Agent    `json:"agent"`
 	ReadOnly    bool            `json:"read_only,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"`
@@ -194,10 +191,6 @@ type Active struct {
 	// Permits are those whose requests have been answered to since the last time.
 	Permits []int64 `json:"permits,omitempty"`
 }
-
-// Effects says, before the first time, that the child is about to do what reading
-// does not undo.
-type Effects struct{}
 
 // Wait asks for the results of children in the background: see [task.Family].
 type Wait struct {
@@ -394,8 +387,6 @@ func (f *Frame) payload() any {
 		return &f.Active
 	case TypeLeave:
 		return &f.Leave
-	case TypeEffects:
-		return &f.Effects
 	case TypeResult:
 		return &f.Result
 	}
@@ -422,7 +413,7 @@ type envelope struct {
 	Type                           Type
 	Start, Answer, Message, Cancel json.RawMessage
 	Hello, Event, Ask, Changed     json.RawMessage
-	Active, Leave, Effects, Result json.RawMessage
+	Active, Leave, Result          json.RawMessage
 }
 
 // decode is the inverse of encode. Of a type that it does not know only the
@@ -436,7 +427,7 @@ func decode(line []byte) (Frame, error) {
 	content := map[Type]json.RawMessage{
 		TypeStart: e.Start, TypeAnswer: e.Answer, TypeMessage: e.Message, TypeCancel: e.Cancel,
 		TypeHello: e.Hello, TypeEvent: e.Event, TypeAsk: e.Ask, TypeChanged: e.Changed,
-		TypeActive: e.Active, TypeLeave: e.Leave, TypeEffects: e.Effects, TypeResult: e.Result,
+		TypeActive: e.Active, TypeLeave: e.Leave, TypeResult: e.Result,
 	}[f.Type]
 	if content == nil {
 		return f, nil

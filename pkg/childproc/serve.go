@@ -42,7 +42,6 @@ type Conn struct {
 	down io.Reader
 
 	writing sync.Mutex
-	begun   sync.Once // effects
 	granted atomic.Bool
 	pulse   pulse
 
@@ -131,14 +130,12 @@ func (c *Conn) Changed(paths []string) {
 	_ = c.send(Frame{Type: TypeChanged, Changed: &Changed{paths}})
 }
 
-// Effects reports, once, that the child is about to do what reading does not
-// undo. It returns when that is recorded: from then on it is known, whatever becomes
-// of the child or of the root.
-func (c *Conn) Effects() {
-	c.begun.Do(func() {
-		_ = c.send(Frame{Type: TypeEffects, Effects: &Effects{}})
-		_, _, _ = c.ask(context.Background(), Ask{Effects: true}) // it ends with the root
-	})
+// Effects reports that the child is about to do what reading does not undo. When it
+// has returned without an error that is recorded: it is known, whatever becomes of
+// the child or of the root.
+func (c *Conn) Effects() error {
+	_, _, err := c.ask(context.Background(), Ask{Effects: true}) // it ends with the root
+	return err
 }
 
 // Finish reports how the task ended. Nothing may be sent after it. Reads that are

@@ -124,8 +124,8 @@ func (d *Dispatcher) check(t task.Task) error {
 
 // Batch runs a stream of tasks that [Dispatcher.Check] has passed.
 func (d *Dispatcher) Batch(ctx context.Context, b supervisor.Batch) error {
-	d.cfg.Events.Emit(event.Event{Type: event.BatchStart, BatchID: b.ID, Depth: d.cfg.Depth})
-	n := 0
+	d.cfg.Events.Emit(event.Event{Type: event.BatchStart, BatchID: b.ID, Depth: d.cfg.Depth, Count: b.Count})
+	n, failed := 0, 0
 	tasks, deliver := b.Tasks, b.Deliver
 	b.Tasks = func(yield func(task.Task, error) bool) {
 		for t, err := range tasks {
@@ -135,11 +135,13 @@ func (d *Dispatcher) Batch(ctx context.Context, b supervisor.Batch) error {
 		}
 	}
 	b.Deliver = func(r task.Result) error {
-		n++
+		if n++; !r.Success {
+			failed++
+		}
 		return deliver(r)
 	}
 	err := d.root.Run(ctx, b)
-	d.cfg.Events.Emit(event.Event{Type: event.BatchComplete, BatchID: b.ID, Depth: d.cfg.Depth, Count: n})
+	d.cfg.Events.Emit(event.Event{Type: event.BatchComplete, BatchID: b.ID, Depth: d.cfg.Depth, Count: n, FailedTasks: failed})
 	return err
 }
 

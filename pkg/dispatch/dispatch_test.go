@@ -134,7 +134,7 @@ func (h *house) batch(t *testing.T, tasks ...task.Task) []task.Result {
 	t.Helper()
 	var results []task.Result
 	require.NoError(t, h.Batch(t.Context(), supervisor.Batch{
-		ID: "b",
+		ID: "b", Count: len(tasks),
 		Tasks: func(yield func(task.Task, error) bool) {
 			for _, tk := range tasks {
 				if !yield(tk, nil) {
@@ -193,14 +193,14 @@ func TestBatch(t *testing.T) {
 
 		zero, three := 0, 3
 		want := []event.Event{
-			{Type: event.BatchStart},
+			{Type: event.BatchStart, Count: 2},
 			{Type: event.SubAgentStart, ExecutionID: "0190-execution-1", Agent: "coder", Depth: 1, Task: task.Shorten(long, 100)},
 			{Type: event.SubAgentComplete, ExecutionID: "0190-execution-1", Agent: "coder", Depth: 1, Status: task.Completed, ExitCode: &zero,
 				Usage: &task.Usage{InputTokens: 3, OutputTokens: 4}},
 			{Type: event.SubAgentStart, ExecutionID: "0190-execution-2", Agent: "default", Depth: 1, Task: "fail"},
 			{Type: event.SubAgentError, ExecutionID: "0190-execution-2", Agent: "default", Depth: 1, Status: task.Unavailable, ExitCode: &three,
 				Error: "no answer from the server", Usage: &task.Usage{InputTokens: 1}, DurationMS: 1500},
-			{Type: event.BatchComplete, Count: 2},
+			{Type: event.BatchComplete, Count: 2, FailedTasks: 1},
 		}
 		for i := range want {
 			want[i].V, want[i].Seq, want[i].TraceID, want[i].BatchID = event.Version, int64(i+1), "trace", "b"

@@ -17,8 +17,8 @@
 //	tool_start            tool, arguments
 //	tool_end              tool, failed, error, duration_ms
 //	token                 text
-//	batch_start
-//	batch_complete        count
+//	batch_start           count of its tasks, where that is known
+//	batch_complete        count of its results, failed_tasks: those without success
 //	validation_required   question_id, chain, intent
 //	validation_resolved   the same, and decision
 //
@@ -93,6 +93,8 @@ type Event struct {
 	DurationMS int64        `json:"duration_ms,omitempty"`
 	Count      int          `json:"count,omitempty"` // batch_start, batch_complete
 	Result     *task.Result `json:"result,omitempty"`
+
+	FailedTasks int `json:"failed_tasks,omitempty"` // batch_complete
 
 	// Of validation_required and validation_resolved: which question, who asks
 	// (the agents from the root to the one that calls), what, and the decision

@@ -76,6 +76,9 @@ func TestSchema(t *testing.T) {
 		{Event{Type: BatchStart},
 			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"batch_start","trace_id":"","execution_id":"",` +
 				`"parent_execution_id":"","batch_id":"","agent":"","depth":0}`},
+		{Event{Type: BatchComplete, Count: 4, FailedTasks: 2},
+			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"batch_complete","trace_id":"","execution_id":"",` +
+				`"parent_execution_id":"","batch_id":"","agent":"","depth":0,"count":4,"failed_tasks":2}`},
 		{Event{Type: SubAgentProgress, Text: "request repeated", Model: "ollama:m", Attempt: 2, Cached: true, DurationMS: 500},
 			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"sub_agent_progress","trace_id":"","execution_id":"",` +
 				`"parent_execution_id":"","batch_id":"","agent":"","depth":0,"text":"request repeated","model":"ollama:m","attempt":2,` +

@@ -105,13 +105,28 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 		return
 	}
 	spec := t.Spec()
-	if l.cfg.Effects != nil && (spec.Effect == tool.Writes || spec.Effect == tool.Executes) {
-		l.acted.Do(l.cfg.Effects)
+	if err := l.acts(spec); err != nil {
+		a.result = tool.Failure("Error: not run: " + err.Error())
+		return
 	}
 	a.result = t.Run(ctx, c.Arguments)
 	a.refused = a.result.Refused
 	l.changed(a.result.Changed)
 	l.ran(spec, a)
+}
+
+// acts tells, once, that something is about to be done that reading does not undo.
+func (l *loop) acts(s tool.Spec) (err error) {
+	if l.cfg.Effects == nil || s.Effect != tool.Writes && s.Effect != tool.Executes {
+		return nil
+	}
+	l.acting.Lock()
+	defer l.acting.Unlock()
+	if !l.acted {
+		err = l.cfg.Effects()
+		l.acted = err == nil
+	}
+	return err
 }
 
 // ran tells of a call that was carried out.

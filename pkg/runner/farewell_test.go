@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +75,7 @@ func TestNoFarewell(t *testing.T) {
 // What an agent does is told before the first time, and after each.
 func TestEffectsAreTold(t *testing.T) {
 	var told []string
+	full := errors.New("the disk is full")
 	say := func(what string) { told = append(told, what) }
 	does := func(name string, e tool.Effect) fn {
 		return fn{name, e, func(context.Context) tool.Result {
@@ -82,12 +84,17 @@ func TestEffectsAreTold(t *testing.T) {
 		}}
 	}
 	tools := tool.Set{does("read", tool.Reads), does("fetch", tool.Network), does("write", tool.Writes), does("exec", tool.Executes)}
-	model := &script{steps: []step{says("", calling("read"), calling("fetch"), calling("write"), calling("exec"), calling("unknown")), says("answer")}}
-	out, _ := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 3,
-		Effects: func() { say("effects") },
-		Ran:     func(s tool.Spec, c tool.Call, r tool.Result) { say("ran " + c.Name + ": " + r.Content) },
+	model := &script{steps: []step{
+		says("", calling("write")), says("", calling("read"), calling("fetch"), calling("write"), calling("exec"), calling("unknown")), says("answer")}}
+	out, _ := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 4,
+		Effects: func() (err error) {
+			say("effects")
+			err, full = full, nil
+			return err
+		},
+		Ran: func(s tool.Spec, c tool.Call, r tool.Result) { say("ran " + c.Name + ": " + r.Content) },
 	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
-	assert.Equal(t, []string{"run read", "ran read: done", "run fetch", "ran fetch: done", "effects", "run write", "ran write: done",
+	assert.Equal(t, []string{"effects", "run read", "ran read: done", "run fetch", "ran fetch: done", "effects", "run write", "ran write: done",
 		"run exec", "ran exec: done"}, told)
 }

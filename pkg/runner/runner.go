@@ -71,9 +71,9 @@ type Config struct {
 	// Changed is told of files that a call changed as soon as it returns, one call
 	// at a time; nil is not told.
 	Changed func(paths []string)
-	// Effects is told right before the first call of a tool that writes or executes;
-	// nil is not told.
-	Effects func()
+	// Effects is told right before the first call of a tool that writes or executes,
+	// which is not run when it returns an error; nil is not told.
+	Effects func() error
 	// Ran is told of each call that a tool was run for, one at a time and after it;
 	// nil is not told.
 	Ran func(s tool.Spec, c tool.Call, r tool.Result)
@@ -115,7 +115,8 @@ type loop struct {
 	reminded bool // of what is pending
 	out      Outcome
 	mu       sync.Mutex // guards out.ChangedFiles while calls run
-	acted    sync.Once  // Effects was told
+	acting   sync.Mutex // guards acted
+	acted    bool       // Effects was told
 }
 
 // Run continues the conversation history with the user message text until the

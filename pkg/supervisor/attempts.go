@@ -83,11 +83,20 @@ func sum(before, r task.Result) task.Result {
 
 // repeats reports whether the job is to be done again after wait, when r is what
 // it came to. When nobody knows what it has done, r says so.
+//
+// A task that a person gave is done again too when its model server was not there,
+// if it had done nothing yet: nobody waits for its answer, and the server may come
+// back. What an agent handed on is not, for that agent can think of something else.
 func (w *work) repeats(r *task.Result, wait time.Duration) bool {
-	if r.Status != task.Killed && r.Status != task.NoResult {
+	last := w.job.Attempt > w.sc.s.cfg.Limits.Retries
+	switch {
+	case r.Status == task.Unavailable && w.job.Parent == "":
+		if r.Effects {
+			return false
+		}
+	case r.Status != task.Killed && r.Status != task.NoResult:
 		return false
 	}
-	last := w.job.Attempt > w.sc.s.cfg.Limits.Retries
 	if r.Effects && !w.job.Idempotent {
 		what, _, _ := strings.Cut(r.Err(), "\nhint: ")
 		what += "; it may have had side effects"

@@ -56,7 +56,9 @@ func TestAttempts(t *testing.T) {
 		"effects, but failed":  {0, false, []task.Result{{Status: task.Failed, Effects: true}}, 1, task.Failed, "died"},
 		"effects do no harm":   {2, true, []task.Result{killed(true), killed(false)}, 3, task.Completed, ""},
 		"fails":                {2, true, []task.Result{{Status: task.Failed}}, 1, task.Failed, "died"},
-		"server not there":     {2, true, []task.Result{{Status: task.Unavailable}}, 1, task.Unavailable, "died"},
+		"server not there":     {2, false, []task.Result{{Status: task.Unavailable}, {Status: task.Unavailable}}, 3, task.Completed, ""},
+		"server gone for good": {1, false, []task.Result{{Status: task.Unavailable}, {Status: task.Unavailable}}, 2, task.Unavailable, "died"},
+		"server gone in work":  {2, true, []task.Result{{Status: task.Unavailable, Effects: true}}, 1, task.Unavailable, "died"},
 		"requests are counted": {2, true, []task.Result{{Status: task.Killed, Attempts: 4}}, 5, task.Completed, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,6 +74,16 @@ func TestAttempts(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// An agent hears at once that the server was not there for what it handed on.
+func TestUnavailableToAnAgent(t *testing.T) {
+	sc := scripted(task.Limits{MaxParallel: 1, Retries: 2}, nil)
+	for parent, again := range map[string]bool{"": true, "lead": false} {
+		w := sc.newWork(task.Job{Parent: parent}, nil, nil)
+		w.run = newClock(0, nil)
+		assert.Equal(t, again, w.repeats(&task.Result{Status: task.Unavailable}, time.Second))
 	}
 }
 

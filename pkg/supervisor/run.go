@@ -14,6 +14,8 @@ import (
 type Batch struct {
 	ID    string
 	Tasks iter.Seq2[task.Task, error]
+	// Count is how many tasks those are, where that is known: for those who look on.
+	Count int
 	// Deliver gets each result in input order, one at a time. An error of it
 	// ends the batch: nobody takes the results any more.
 	Deliver func(task.Result) error

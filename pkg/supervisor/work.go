@@ -145,6 +145,6 @@ func (w *work) settle(ctx context.Context, r *task.Result) {
 	case errors.Is(cause, ErrCancelled), errors.Is(cause, ErrHalted), errors.Is(cause, task.ErrAbandoned):
 		r.End(task.Cancelled, cause.Error())
 	default:
-		r.End(task.Interrupted, "interrupted: "+cause.Error())
+		r.End(task.Interrupted, cause.Error()) // the status says the rest
 	}
 }

@@ -26,7 +26,7 @@ func TestLedgerOfGarbage(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(garbage), 0o600))
 	tasks := w.file("tasks.txt", "a\n")
 	for _, args := range [][]string{
-		{"batch", "--no-bar", tasks}, {"batch", "--no-bar", "--resume", tasks}, {"runs"}, {"runs", "clear"},
+		{"batch", "--no-bar", tasks}, {"batch", "--no-bar", "--resume", tasks}, {"runs"}, {"runs", "clear", "--all"},
 	} {
 		e := w.qq(args...)
 		assert.NotZero(t, e.code, "exit code of %q", args)
@@ -88,7 +88,7 @@ func TestLedgerThatCannotBeWritten(t *testing.T) {
 		return ended{t: t, code: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
 	}
 	m.forget()
-	for _, args := range [][]string{{"batch", "--no-bar", tasks}, {"Say it."}, {"runs", "list"}, {"runs", "clear"}} {
+	for _, args := range [][]string{{"batch", "--no-bar", tasks}, {"Say it."}, {"runs", "list"}, {"runs", "clear", "--all"}} {
 		e := as(args...)
 		assert.Contains(t, []int{1, 2}, e.code, "exit code of %q", args)
 		assert.Empty(t, e.stdout)

@@ -84,7 +84,7 @@ func TestRunsOfALead(t *testing.T) {
 	assert.Contains(t, w.qq("runs", "show", chosen[0].ID).stdout, "Answer to Second child")
 	w.qq("runs", "show", "nosuchid").refused("not in the ledger")
 
-	assert.Equal(t, 0, w.qq("runs", "clear").code)
+	assert.Equal(t, 0, w.qq("runs", "clear", "--all").code)
 	assert.Empty(t, w.runs("list"))
 	w.qq("runs", "tree", lead.ExecutionID).refused("not in the ledger")
 }
@@ -196,7 +196,7 @@ func TestRunsCancel(t *testing.T) {
 				assert.True(t, r.Live, r.Task)
 				assert.Equal(t, "running", r.Status, r.Task)
 			}
-			cleared := w.qq("runs", "clear", "--json")
+			cleared := w.qq("runs", "clear", "--all", "--json")
 			assert.JSONEq(t, `{"cleared":1}`, cleared.stdout, "what is at work stays")
 			assert.Len(t, w.runs("list"), 1)
 

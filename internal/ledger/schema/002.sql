@@ -1,3 +1,6 @@
+-- Whether only the log of the batch tells what was done before that work.
+ALTER TABLE batches ADD COLUMN alone INTEGER NOT NULL DEFAULT 0;
+
 -- How a root came to the end of its work on a batch. One that died wrote none.
 CREATE TABLE ends (
   batch  INTEGER PRIMARY KEY, -- n of the row of that work

@@ -1,0 +1,73 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/ledger"
+	"qq/internal/runs"
+)
+
+// TestRunsAreNotCutInSilence: who sees some of the runs is told that there are more,
+// and how to see them.
+func TestRunsAreNotCutInSilence(t *testing.T) {
+	w, _ := newServedWorld(t)
+	var tasks strings.Builder
+	const n = maxShown + 1
+	for i := range n {
+		fmt.Fprintf(&tasks, "task %d\n", i)
+	}
+	w.file("tasks.txt", tasks.String())
+	require.Zero(t, w.run("batch", "-q", "tasks.txt").code)
+	for range runs.DefaultLimit - 1 {
+		require.Zero(t, w.run("prompt").code)
+	}
+	e := w.run("runs")
+	assert.Equal(t, 1+runs.DefaultLimit, strings.Count(e.out, "\n"))
+	assert.Empty(t, e.errors, "that is all")
+	require.Zero(t, w.run("prompt").code)
+	for _, args := range [][]string{{"runs"}, {"runs", "list"}} {
+		e := w.run(args...)
+		assert.Equal(t, 1+runs.DefaultLimit, strings.Count(e.out, "\n"))
+		assert.Equal(t, "qq: there are more (--limit is 20): --limit 0 shows all\n", e.errors)
+		assert.Empty(t, w.run(append(args, "-q")...).errors)
+		e = w.run(append(args, "--json")...)
+		assert.Empty(t, e.errors)
+		var rows []any
+		require.NoError(t, json.Unmarshal([]byte(e.out), &rows))
+		assert.Len(t, rows, runs.DefaultLimit)
+		e = w.run(append(args, "--limit", "0")...)
+		assert.Equal(t, 1+runs.DefaultLimit+1, strings.Count(e.out, "\n"))
+		assert.Empty(t, e.errors)
+	}
+
+	var rows []ledger.BatchRow
+	require.NoError(t, json.Unmarshal([]byte(w.run("runs", "--json", "--limit", "0").out), &rows))
+	id := rows[len(rows)-1].ID
+	e = w.run("runs", "show", id)
+	assert.Equal(t, 2+1+maxShown, strings.Count(e.out, "\n"))
+	assert.Contains(t, e.out, "101/101 done")
+	assert.Regexp(t, `^qq: only the newest 100 are shown: qq runs list --batch \w+ --limit 0 shows all\n$`, e.errors)
+	e = w.run("runs", "show", id, "--json")
+	assert.Empty(t, e.errors)
+	var doc struct{ Runs []ledger.Run }
+	require.NoError(t, json.Unmarshal([]byte(e.out), &doc))
+	assert.Len(t, doc.Runs, n)
+}
+
+// TestRunsClear: what is chosen is forgotten, and everything only on demand.
+func TestRunsClear(t *testing.T) {
+	w, _ := newServedWorld(t, batchScripts())
+	w.file("tasks.txt", "one\n[[failing]]\n")
+	require.Equal(t, 4, w.run("batch", "-q", "tasks.txt").code)
+	assert.Equal(t, 2, w.run("runs", "clear").code)
+	assert.Equal(t, "1 run cleared\n", w.run("runs", "clear", "--status", "failed").out)
+	assert.Contains(t, w.run("runs").out, "1/2 done, 1 not started")
+	assert.Equal(t, "1 run cleared\n", w.run("runs", "clear", "--all").out)
+	assert.Equal(t, "qq: no runs\n", w.run("runs").errors)
+}

@@ -1,0 +1,31 @@
+package output
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// ErrInUse is the error of a file for results that another process writes to.
+var ErrInUse = errors.New("another qq writes its results there")
+
+// OpenFile opens the file for results at path, or makes it. What stands in it stays
+// until it is truncated. A regular file is locked until it is closed: two that write
+// to one file leave nothing that could be read.
+func OpenFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return f, err
+	}
+	for err = syscall.EINTR; err == syscall.EINTR; {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err == syscall.EWOULDBLOCK { // else there are no locks on that file system
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, ErrInUse), f.Close())
+	}
+	return f, nil
+}

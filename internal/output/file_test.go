@@ -1,0 +1,35 @@
+package output
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestOpenFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out")
+	require.NoError(t, os.WriteFile(path, []byte("before"), 0o600))
+	f, err := OpenFile(path)
+	require.NoError(t, err)
+	_, err = OpenFile(path)
+	require.ErrorIs(t, err, ErrInUse)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "before", string(text))
+	require.NoError(t, f.Close())
+	f, err = OpenFile(path)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+
+	f, err = OpenFile(os.DevNull)
+	require.NoError(t, err)
+	defer f.Close()
+	again, err := OpenFile(os.DevNull)
+	require.NoError(t, err, "what has no content of its own")
+	require.NoError(t, again.Close())
+	_, err = OpenFile(filepath.Join(path, "x"))
+	assert.Error(t, err)
+}
