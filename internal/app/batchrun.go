@@ -108,7 +108,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) (err error) {
 		runErr = endErr
 	}
 	outcome := b.outcome(runErr)
-	if err := b.engine.History().Settle(outcome); err != nil && runErr == nil {
+	if err := b.engine.History().Settle(outcome, b.engine.Used()); err != nil && runErr == nil {
 		b.r.say("%v", err) // all results are recorded: it reads as they do
 	}
 	if runErr != nil {
@@ -226,7 +226,7 @@ func (b *batchRun) summarize() {
 	if b.o.quiet || !b.o.bar && b.tally.Complete() && b.engine.LimitReached() == "" {
 		return
 	}
-	b.tally.Known = b.engine.History().Resumed()
+	b.tally.Known, b.tally.Usage = b.engine.History().Resumed(), b.engine.Used()
 	if b.tally.NotStarted > 0 && b.r.signals.code() == 0 && b.o.halt != (supervisor.Halt{}) {
 		b.r.say("halted: too many tasks failed, no more were started")
 	}

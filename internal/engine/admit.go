@@ -21,6 +21,9 @@ func (e *Engine) newGate() *upstream.Gate {
 	})
 }
 
+// Used is how many tokens all requests to the model server have used.
+func (e *Engine) Used() task.Usage { return e.gate.Used() }
+
 // Spent reports whether the budget of tokens is used up.
 func (e *Engine) Spent() bool { return e.gate.Spent() }
 

@@ -135,9 +135,9 @@ func (r *Record) begun(led *ledger.Ledger, b Batch) (bool, error) {
 	return len(row.Counts) > 0, err
 }
 
-// Settle records how the work on the batch ended. Without that it reads as
+// Settle records how the work on the batch ended, and what it used. Without that it reads as
 // interrupted, unless all of its tasks have an end.
-func (r *Record) Settle(status task.Status) error {
+func (r *Record) Settle(status task.Status, used task.Usage) error {
 	if !r.Keeps() {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (r *Record) Settle(status task.Status) error {
 	if err != nil {
 		return err
 	}
-	return led.End(r.batch.ID, r.cfg.ID, status)
+	return led.End(r.batch.ID, r.cfg.ID, status, used)
 }
 
 // ErrAtWork is that of a batch that another process works on.

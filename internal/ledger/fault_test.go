@@ -195,7 +195,7 @@ INSERT INTO results VALUES (1, 'completed', 1, 2, 1, 0, 0, 0, NULL, '', NULL, '{
 		var version int
 		require.NoError(t, l.read.QueryRow("PRAGMA user_version").Scan(&version))
 		assert.Equal(t, 2, version)
-		require.NoError(t, l.End("b", "r", task.Completed))
+		require.NoError(t, l.End("b", "r", task.Completed, task.Usage{InputTokens: 2, OutputTokens: 1}))
 		require.NoError(t, l.Close())
 	}
 }

@@ -57,9 +57,10 @@ type BatchRow struct {
 	Status task.Status `json:"status"`
 	Latest time.Time   `json:"latest"` // when a root began on it for the last time
 	Ended  time.Time   `json:"ended,omitzero"`
-	// DurationMS is how long roots worked on it, but for what goes on and for what
-	// ended with the death of its root.
+	// DurationMS is how long roots worked on it, and Usage what that used at any
+	// depth, but for what goes on and for what ended with the death of its root.
 	DurationMS int64               `json:"duration_ms"`
+	Usage      task.Usage          `json:"usage"`
 	Counts     map[task.Status]int `json:"counts"`
 	Live       bool                `json:"live"` // a root works on it
 }
@@ -327,8 +328,10 @@ func byParent(runs []Run) []Run {
 // root wrote that began on it.
 const batchQuery = `SELECT b.id, b.root, b.dir, b.joblog, b.count, (SELECT started FROM batches f WHERE f.id = b.id ORDER BY f.n LIMIT 1),
   b.started, b.alone, coalesce(e.status, ''), coalesce(e.ended, 0),
-  (SELECT coalesce(sum(max(d.ended - w.started, 0)), 0) / 1000 FROM batches w JOIN ends d ON d.batch = w.n WHERE w.id = b.id)
-FROM batches b LEFT JOIN ends e ON e.batch = b.n WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
+  coalesce(a.time / 1000, 0), coalesce(a.input, 0), coalesce(a.output, 0)
+FROM batches b LEFT JOIN ends e ON e.batch = b.n LEFT JOIN (
+  SELECT w.id, sum(max(d.ended - w.started, 0)) AS time, sum(d.input_tokens) AS input, sum(d.output_tokens) AS output
+  FROM batches w JOIN ends d ON d.batch = w.n GROUP BY w.id) a ON a.id = b.id WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
 
 // selectBatches returns rows whose Status is what was recorded; nothing is counted.
 func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
@@ -336,7 +339,8 @@ func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
 	err := l.each(batchQuery+more, args, func(rows *sql.Rows) error {
 		var b BatchRow
 		var started, latest, ended int64
-		err := rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, &started, &latest, &b.Alone, &b.Status, &ended, &b.DurationMS)
+		err := rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, &started, &latest, &b.Alone, &b.Status, &ended, &b.DurationMS,
+			&b.Usage.InputTokens, &b.Usage.OutputTokens)
 		b.Started, b.Latest, b.Ended = unstamp(started), unstamp(latest), unstamp(ended)
 		batches = append(batches, b)
 		return err

@@ -162,13 +162,14 @@ func TestBatchEnds(t *testing.T) {
 		return at
 	}
 	began := begin("second")
-	require.NoError(t, l.End("0199-b1", "second", task.Limit))
+	require.NoError(t, l.End("0199-b1", "second", task.Limit, task.Usage{InputTokens: 2, OutputTokens: 1}))
 	assert.Equal(t, task.Limit, row().Status)
 	assert.Equal(t, began, row().Latest)
 	assert.Equal(t, began.Add(time.Minute), row().Ended)
 	assert.EqualValues(t, time.Minute.Milliseconds(), row().DurationMS)
-	require.NoError(t, l.End("0199-b1", "second", task.Failed))
-	require.NoError(t, l.End("0199-b1", "nobody", task.Failed))
+	assert.Equal(t, task.Usage{InputTokens: 2, OutputTokens: 1}, row().Usage)
+	require.NoError(t, l.End("0199-b1", "second", task.Failed, task.Usage{InputTokens: 2, OutputTokens: 1}))
+	require.NoError(t, l.End("0199-b1", "nobody", task.Failed, task.Usage{InputTokens: 2, OutputTokens: 1}))
 	assert.Equal(t, task.Limit, row().Status, "nothing is rewritten")
 
 	begin("third")
@@ -183,7 +184,7 @@ func TestBatchEnds(t *testing.T) {
 
 func TestClear(t *testing.T) {
 	l := sample(t)
-	require.NoError(t, l.End("0199-b1", "dead", task.Failed))
+	require.NoError(t, l.End("0199-b1", "dead", task.Failed, task.Usage{InputTokens: 2, OutputTokens: 1}))
 	n, err := l.Clear(Filter{Agent: "coder", Limit: 1})
 	require.NoError(t, err)
 	assert.Equal(t, 1, n, "the oldest")

@@ -63,11 +63,12 @@ func (l *Ledger) Begin(b Batch) error {
 	return l.fault("record batch "+b.ID, err)
 }
 
-// End records how the work of a root on a batch ended.
-func (l *Ledger) End(batch, root string, status task.Status) error {
+// End records how the work of a root on a batch ended, and what all of it used.
+func (l *Ledger) End(batch, root string, status task.Status, used task.Usage) error {
 	return l.fault("record the end of batch "+batch, l.write.do(false, func(w *writer) error {
-		return w.exec("INSERT OR IGNORE INTO ends (batch, status, ended) SELECT n, ?, ? FROM batches WHERE id = ? AND root = ? ORDER BY n DESC LIMIT 1",
-			string(status), stamp(l.now()), batch, root)
+		return w.exec(`INSERT OR IGNORE INTO ends (batch, status, ended, input_tokens, output_tokens)
+SELECT n, ?, ?, ?, ? FROM batches WHERE id = ? AND root = ? ORDER BY n DESC LIMIT 1`,
+			string(status), stamp(l.now()), used.InputTokens, used.OutputTokens, batch, root)
 	}))
 }
 

@@ -32,7 +32,7 @@ func results() []task.Result {
 // TestResults: each format, with results and without any.
 func TestResults(t *testing.T) {
 	for format, want := range map[string]struct{ none, some string }{
-		Text:       {"", "a <b>\nc\nhalf\n"},
+		Text:       {"", "a <b>\nc\nhalf\n[task 2: timeout; what stands above is no whole answer]\n"},
 		JSON:       {"[]\n", "[\n{…},\n{…}\n]\n"},
 		JSONL:      {"", "{…}\n{…}\n"},
 		StreamJSON: {"", "{…}\n{…}\n"},
@@ -245,6 +245,8 @@ func TestTally(t *testing.T) {
 	assert.Equal(t, 2, tally.Failed)
 	assert.Equal(t, 1, tally.NotStarted)
 	assert.Equal(t, "1 completed, 1 timeout, 1 cancelled, 1 not started in 12s", tally.Summary(12*time.Second))
+	tally.Usage = task.Usage{InputTokens: 12_000, OutputTokens: 345}
+	assert.Equal(t, "1 completed, 1 timeout, 1 cancelled, 1 not started in 12s, 12.3k tokens", tally.Summary(12*time.Second))
 }
 
 func TestColoured(t *testing.T) {

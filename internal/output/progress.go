@@ -181,3 +181,15 @@ func Roundly(d time.Duration) string {
 	}
 	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }
+
+// Tokens are all tokens of u, in few characters.
+func Tokens(u task.Usage) string {
+	n := u.InputTokens + u.OutputTokens
+	switch {
+	case n < 10_000:
+		return fmt.Sprint(n)
+	case n < 999_950:
+		return fmt.Sprintf("%.1fk", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1fM", float64(n)/1e6)
+}

@@ -50,7 +50,7 @@ func (r *Results) Write(res task.Result) error { return WriteError(r.to.result(r
 // End prints what comes after the last one.
 func (r *Results) End() error { return WriteError(r.to.end()) }
 
-// textWriter prints the outputs and nothing else.
+// textWriter prints the outputs, and marks those that are no answers.
 type textWriter struct{ w io.Writer }
 
 func (t textWriter) result(r task.Result) error {
@@ -60,6 +60,9 @@ func (t textWriter) result(r task.Result) error {
 	text := r.Output
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
+	}
+	if !r.Success { // nobody shall take it for an answer
+		text += fmt.Sprintf("[task %d: %s; what stands above is no whole answer]\n", r.Index+1, r.Status)
 	}
 	_, err := io.WriteString(t.w, text)
 	return err

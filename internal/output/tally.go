@@ -13,8 +13,11 @@ type Tally struct {
 	Failed     int
 	NotStarted int
 	Cached     int // of those that completed
-	Known      int // that an earlier run of the batch had come to; whoever knows sets it
-	counts     map[task.Status]int
+	// Known is how many an earlier run of the batch had come to, and Usage what all
+	// that was done now used: whoever knows sets them.
+	Known  int
+	Usage  task.Usage
+	counts map[task.Status]int
 }
 
 // Add counts one result.
@@ -65,5 +68,9 @@ func (t *Tally) Summary(elapsed time.Duration) string {
 	if t.NotStarted > 0 {
 		parts = append(parts, fmt.Sprintf("%d not started", t.NotStarted))
 	}
-	return fmt.Sprintf("%s in %s", strings.Join(parts, ", "), Roundly(elapsed))
+	text := fmt.Sprintf("%s in %s", strings.Join(parts, ", "), Roundly(elapsed))
+	if t.Usage != (task.Usage{}) {
+		text += fmt.Sprintf(", %s tokens", Tokens(t.Usage))
+	}
+	return text
 }

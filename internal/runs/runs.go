@@ -129,7 +129,7 @@ func (o Options) batch(b ledger.BatchRow) row {
 		span = output.Roundly(took)
 	}
 	return row{b.Started, []string{
-		short(b.ID), o.clock(b.Started), status, "(batch)", span, "-", progress(b),
+		short(b.ID), o.clock(b.Started), status, "(batch)", span, tokens(b.Usage), progress(b),
 	}, batchValue{"batch", b}}
 }
 
@@ -311,16 +311,10 @@ func (o Options) brief(s string, n int) string { return cmp.Or(cut(oneLine(s), n
 // short is what people write instead of an id.
 func short(id string) string { return oneLine(task.ShortID(id)) }
 
-// tokens are all tokens of u, in few characters.
+// tokens are all tokens of u; a dash where there are none.
 func tokens(u task.Usage) string {
-	n := u.InputTokens + u.OutputTokens
-	switch {
-	case n == 0:
+	if u == (task.Usage{}) {
 		return "-"
-	case n < 10_000:
-		return fmt.Sprint(n)
-	case n < 999_950:
-		return fmt.Sprintf("%.1fk", float64(n)/1e3)
 	}
-	return fmt.Sprintf("%.1fM", float64(n)/1e6)
+	return output.Tokens(u)
 }

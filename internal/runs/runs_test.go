@@ -50,7 +50,7 @@ func batches() []ledger.BatchRow {
 	}
 	all[0].Latest, all[0].DurationMS = at(3*time.Second), 720_000 // it was resumed
 	all[2].Dir = ""
-	all[3].Ended, all[3].DurationMS = at(30*time.Hour), 3*3_600_000
+	all[3].Ended, all[3].DurationMS, all[3].Usage = at(30*time.Hour), 3*3_600_000, task.Usage{InputTokens: 4000, OutputTokens: 200}
 	return all
 }
 
@@ -65,7 +65,7 @@ a1b2c3d4  14:58             running *        coder             1m15s   12.3k   W
 c1b2c3d4  2026-11-20 09:00  unknown_outcome  a-name-longer...  1h00m   17      long long long lon...
 0000ba02  2026-11-20 08:00  interrupted      (batch)           -       -       1/3 done in /home/...
 0000ba03  2026-11-20 07:00  completed        (batch)           -       -       3/3 done
-0000ba04  2026-11-20 06:00  limit            (batch)           3h00m   -       3/3 done, 1 failed...
+0000ba04  2026-11-20 06:00  limit            (batch)           3h00m   4200    3/3 done, 1 failed...
 `, "\n"+b.String())
 	for line := range strings.Lines(b.String()) {
 		assert.LessOrEqual(t, columns(strings.TrimSuffix(line, "\n")), 100)
@@ -154,7 +154,8 @@ func TestListJSON(t *testing.T) {
 	assert.Equal(t, "0198a000-0000-7000-8000-0000c1b2c3d4", rows[1]["id"], "whole")
 	assert.Equal(t, some()[2].Task, rows[1]["task"], "whole")
 	assert.Equal(t, map[string]any{"type": "batch", "id": "0198a000-0000-7000-8000-00000000ba02", "root": "r", "dir": "/home/é/project", "started": "2026-11-20T07:00:00Z",
-		"status": "interrupted", "latest": "2026-11-20T07:00:00Z", "duration_ms": 0.0, "count": 3.0, "counts": map[string]any{"completed": 1.0, "cancelled": 2.0}, "live": false}, rows[2])
+		"status": "interrupted", "latest": "2026-11-20T07:00:00Z", "duration_ms": 0.0, "count": 3.0,
+		"usage": map[string]any{"input_tokens": 0.0, "output_tokens": 0.0}, "counts": map[string]any{"completed": 1.0, "cancelled": 2.0}, "live": false}, rows[2])
 }
 
 func TestTree(t *testing.T) {
