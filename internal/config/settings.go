@@ -55,7 +55,7 @@ func Settings() []Setting {
 			Doc:   "seconds of run time for one child; 0 is no limit",
 			field: func(c *Config) any { return &c.ChildTimeout }},
 		{Name: "QQ_IDLE_TIMEOUT", Default: "300", Kind: Seconds, Flag: "idle-timeout",
-			Doc:   "seconds without any activity of a running child; waiting for the model, an approval or its own children does not count; 0 is no limit",
+			Doc:   "seconds without any activity of a running child; waiting for its turn at the model, an approval or its own children does not count; 0 is no limit",
 			field: func(c *Config) any { return &c.IdleTimeout }},
 		{Name: "QQ_RETRIES", Default: "2", Kind: Count, Max: 100, Flag: "retries",
 			Doc:   "more attempts after the first, for faults that may pass; at most 100",
@@ -155,7 +155,11 @@ func MarkdownTable() string {
 		if s.Flag != "" {
 			flag = "`--" + s.Flag + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", s.Name, flag, s.Default, s.Doc)
+		doc := s.Doc
+		if s.Guarded {
+			doc += " (not from the `.env` of a checkout)"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", s.Name, flag, s.Default, doc)
 	}
 	return b.String()
 }

@@ -1,6 +1,5 @@
 // Package joblog is the log of a batch in the format of GNU parallel: a table of
-// tabs with one header and then one line for each task that has ended, in the
-// order in which they ended:
+// tabs with one header and then one line for each task that has ended:
 //
 //	Seq  Host                 Starttime       JobRuntime  Send  Receive  Exitval  Signal  Command
 //	1    qq:9f86d081884c7d65  1795273621.744       0.003     0       15        0       0  summarize a.md

@@ -84,14 +84,15 @@ func sum(before, r task.Result) task.Result {
 // repeats reports whether the job is to be done again after wait, when r is what
 // it came to. When nobody knows what it has done, r says so.
 //
-// A task that a person gave is done again too when its model server was not there,
-// if it had done nothing yet: nobody waits for its answer, and the server may come
-// back. What an agent handed on is not, for that agent can think of something else.
+// A task of a batch that says what is to be refused is done again too when its
+// model server was not there, if it had done nothing yet and is not to be refused by
+// now: the server may come back, and nobody waits for the answer. What an agent
+// handed on is not, for that agent can think of something else.
 func (w *work) repeats(r *task.Result, wait time.Duration) bool {
 	last := w.job.Attempt > w.sc.s.cfg.Limits.Retries
 	switch {
-	case r.Status == task.Unavailable && w.job.Parent == "":
-		if r.Effects {
+	case r.Status == task.Unavailable && w.refused != nil:
+		if r.Effects || w.refused(w.job.Task) != nil {
 			return false
 		}
 	case r.Status != task.Killed && r.Status != task.NoResult:

@@ -56,9 +56,7 @@ func TestAttempts(t *testing.T) {
 		"effects, but failed":  {0, false, []task.Result{{Status: task.Failed, Effects: true}}, 1, task.Failed, "died"},
 		"effects do no harm":   {2, true, []task.Result{killed(true), killed(false)}, 3, task.Completed, ""},
 		"fails":                {2, true, []task.Result{{Status: task.Failed}}, 1, task.Failed, "died"},
-		"server not there":     {2, false, []task.Result{{Status: task.Unavailable}, {Status: task.Unavailable}}, 3, task.Completed, ""},
-		"server gone for good": {1, false, []task.Result{{Status: task.Unavailable}, {Status: task.Unavailable}}, 2, task.Unavailable, "died"},
-		"server gone in work":  {2, true, []task.Result{{Status: task.Unavailable, Effects: true}}, 1, task.Unavailable, "died"},
+		"server not there":     {2, true, []task.Result{{Status: task.Unavailable}}, 1, task.Unavailable, "died"},
 		"requests are counted": {2, true, []task.Result{{Status: task.Killed, Attempts: 4}}, 5, task.Completed, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,13 +75,39 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// An agent hears at once that the server was not there for what it handed on.
-func TestUnavailableToAnAgent(t *testing.T) {
-	sc := scripted(task.Limits{MaxParallel: 1, Retries: 2}, nil)
-	for parent, again := range map[string]bool{"": true, "lead": false} {
-		w := sc.newWork(task.Job{Parent: parent}, nil, nil)
-		w.run = newClock(0, nil)
-		assert.Equal(t, again, w.repeats(&task.Result{Status: task.Unavailable}, time.Second))
+// TestUnavailable: a batch waits for its server, as long as there is any use in it.
+func TestUnavailable(t *testing.T) {
+	gone := task.Result{Status: task.Unavailable}
+	for name, c := range map[string]struct {
+		retries int
+		deaths  []task.Result
+		useless int // from which attempt on
+		want    task.Status
+		starts  int
+	}{
+		"it comes back":     {2, []task.Result{gone, gone}, 9, task.Completed, 3},
+		"it does not":       {1, []task.Result{gone, gone, gone}, 9, task.Unavailable, 2},
+		"it is given up":    {2, []task.Result{gone, gone}, 1, task.Unavailable, 1},
+		"in the midst":      {2, []task.Result{{Status: task.Unavailable, Effects: true}}, 9, task.Unavailable, 1},
+		"a failure is none": {2, []task.Result{{Status: task.Failed}}, 9, task.Failed, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var seen []int
+			sc := scripted(task.Limits{MaxParallel: 1, Retries: c.retries}, parts{"do": dying(&seen, c.deaths...)})
+			refuse := func(t task.Task) *task.Result {
+				if len(seen) < c.useless {
+					return nil
+				}
+				r := t.Ended(task.Unavailable, "given up")
+				return &r
+			}
+			results, _ := collect(t, sc, Batch{Refuse: refuse}, "do")
+			assert.Equal(t, c.want, results[0].Status, name)
+			assert.Len(t, seen, c.starts, name)
+			if c.want == task.Unavailable {
+				assert.Equal(t, "died", results[0].Err(), "what happened to it")
+			}
+		})
 	}
 }
 

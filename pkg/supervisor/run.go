@@ -160,6 +160,7 @@ func (r *run) feed(ctx, starting context.Context, next func() (task.Task, error,
 			continue
 		}
 		w := r.sc.newWork(job, r.count, func(res task.Result, err error) { r.end(index, res, err) })
+		w.refused = r.Refuse
 		r.wg.Go(func() { w.perform(ctx, launcher, time.Since(queuedAt)) })
 	}
 }

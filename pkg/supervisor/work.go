@@ -24,6 +24,9 @@ type work struct {
 	latest  time.Time // see Scope
 	cancel  context.CancelCauseFunc
 
+	// refused is what the job is refused with by now, nil when it is not; nil is never
+	// asked.
+	refused func(task.Task) *task.Result
 	// count is told of the end while the slot is still held, and file when the
 	// result is recorded, with the error of that.
 	count func(task.Result)
