@@ -213,10 +213,10 @@ func (r *root) batch(c *cli.Context) error {
 	if err := b.openOutput(); err != nil {
 		return err
 	}
-	if err = b.openHistory(c.Context, spool); err == nil {
-		err = b.do(c.Context, spool)
+	if err := b.openHistory(c.Context, spool); err != nil {
+		return errors.Join(err, b.closeOutput(b.made))
 	}
-	return errors.Join(err, b.closeOutput())
+	return errors.Join(b.do(c.Context, spool), b.closeOutput(false))
 }
 
 // check reads all tasks and says what is wrong with the first bad one, before

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,7 @@ type batchRun struct {
 	o        batchOptions
 	start    time.Time
 	to       *os.File        // results and events go there
+	made     bool            // by us, for this
 	out      *output.Results // into to
 	progress *output.Progress
 	tally    output.Tally
@@ -132,7 +134,9 @@ func (b *batchRun) openOutput() error {
 	if b.o.output == "" {
 		return nil
 	}
-	if out, err := os.Stat(b.o.output); err == nil {
+	out, err := os.Stat(b.o.output)
+	b.made = errors.Is(err, fs.ErrNotExist)
+	if err == nil {
 		for _, name := range append(b.inputs, b.o.joblog) {
 			in, err := os.Stat(name)
 			switch {
@@ -158,10 +162,13 @@ func (b *batchRun) openOutput() error {
 	return nil
 }
 
-// closeOutput closes the file for the results, if there is one.
-func (b *batchRun) closeOutput() error {
+// closeOutput closes the file for the results, if there is one, and may remove it.
+func (b *batchRun) closeOutput(remove bool) error {
 	if b.to == nil || b.to == b.r.Out {
 		return nil
+	}
+	if remove {
+		_ = os.Remove(b.o.output)
 	}
 	return output.WriteError(b.to.Close())
 }

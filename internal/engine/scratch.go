@@ -27,7 +27,7 @@ func (s *scratch) folder() (string, error) {
 		return s.own, nil
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return "", hinted(err, "QQ_HOME names a folder that you may write to", "make the folder for running children")
+		return "", hinted(err, "QQ_HOME names a folder that you may write to, on a disk with some room", "make the folder for running children")
 	}
 	// Held while a folder is made and while others are looked through, so that
 	// nobody takes one that has no lock yet for one that was left behind.

@@ -427,6 +427,12 @@ func logAfterTheAnswer(t *testing.T, r *room, without bool) {
 	}
 	rec.Done(res)
 	assert.Zero(t, lines())
+	lost := res
+	lost.Index, lost.Unrecorded = 1, true
+	rec.name(t.Context(), task.Task{Text: "b"})
+	rec.Done(lost)
+	rec.Delivered(lost)
+	assert.Zero(t, lines(), "it is run again")
 	rec.Delivered(res)
 	assert.Equal(t, 1, lines())
 	require.NoError(t, rec.Close())
