@@ -42,7 +42,7 @@ func (r *root) batchCommand() *cli.Command {
 			&cli.StringFlag{Name: "halt", Value: "never", Usage: "never, soon or now, with ,fail=N or ,fail=N%"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing"},
 			flagIdle, flagRetries, flagTokens,
-			&cli.StringFlag{Name: "joblog", Usage: "file that gets a line for each task that ended, in the format of GNU parallel"},
+			&cli.StringFlag{Name: "joblog", Usage: "file that gets a line for each result that was printed, in the format of GNU parallel"},
 			commandline.OptionalFlag("resume", "go on with a batch: the last one here, --resume=ID, or that of --joblog", &r.resume),
 			commandline.OptionalFlag("resume-failed", "the same, and run what failed again", &r.resumeFailed),
 			&cli.BoolFlag{Name: "cache", Usage: "take earlier answers of agents that only read, where nothing that they read has changed"},
@@ -127,6 +127,13 @@ func joblogPath(name string) (string, error) {
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return "", usagef(hint, "--joblog %s is a folder", name)
+	}
+	// A batch is found by the log, by whatever way there.
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(folder, filepath.Base(path))
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
 	}
 	return path, nil
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"qq/internal/engine"
@@ -84,17 +83,17 @@ func (b *batchRun) plan(ctx context.Context, t task.Task) ([]string, error) {
 	return b.engine.Plan(m, agent.Prompt, t)
 }
 
-// do runs the tasks and prints their results as they come due.
-func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) (err error) {
-	if b.o.output != "" && !b.engine.History().Forgets() {
-		if err := b.to.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) { // a pipe has no length
-			return usagef("-o takes a file that you may write", "%v", err)
+// do runs the tasks and prints their results as they come due. However it ends, the
+// batch knows.
+func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
+	outcome := task.Failed
+	defer func() {
+		if err := b.engine.History().Settle(outcome, b.engine.Used()); err != nil {
+			report(b.r.Err, err) // each result is recorded, or was complained of
 		}
-	}
-	if b.o.results != "" {
-		if err := os.MkdirAll(b.o.results, 0o777); err != nil {
-			return usagef("--results takes a folder that you may write to", "%v", err)
-		}
+	}()
+	if err := b.keepOutput(); err != nil {
+		return err
 	}
 	b.out = output.NewResults(b.o.format, b.to)
 	if b.o.bar {
@@ -109,10 +108,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) (err error) {
 	if endErr := b.out.End(); runErr == nil {
 		runErr = endErr
 	}
-	outcome := b.outcome(runErr)
-	if err := b.engine.History().Settle(outcome, b.engine.Used()); err != nil && runErr == nil {
-		b.r.say("%v", err) // all results are recorded: it reads as they do
-	}
+	outcome = b.outcome(runErr)
 	if runErr != nil {
 		if !errors.Is(runErr, output.ErrClosed) { // who went away does not read this either
 			b.goOn()
@@ -128,8 +124,13 @@ func (b *batchRun) sight() (known int, wait time.Duration) {
 	return b.engine.History().Resumed(), b.engine.Waits()
 }
 
-// openOutput opens where the results go.
+// openOutput opens where the results go, and changes nothing there.
 func (b *batchRun) openOutput() error {
+	if b.o.results != "" {
+		if err := os.MkdirAll(b.o.results, 0o777); err != nil {
+			return usagef("--results takes a folder that you may write to", "%v", err)
+		}
+	}
 	b.to = b.r.Out
 	if b.o.output == "" {
 		return nil
@@ -153,7 +154,7 @@ func (b *batchRun) openOutput() error {
 	}
 	f, err := output.OpenFile(b.o.output)
 	if errors.Is(err, output.ErrInUse) {
-		return usagef("wait for it, or give another file with -o", "%v", output.ErrInUse)
+		return usagef("wait for it, or give another file with -o", "%v", err)
 	}
 	if err != nil {
 		return usagef("-o takes a file that you may write", "%v", err)

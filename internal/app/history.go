@@ -54,6 +54,8 @@ func (b *batchRun) openHistory(ctx context.Context, spool *taskfile.Spool) error
 		Cache: b.o.cache, Log: b.o.joblog, Count: spool.Len(),
 	}, b.tasks(spool))
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
 	case errors.Is(err, syscall.ENOSPC):
 		return advised(err, "free some space")
 	case errors.Is(err, history.ErrUnknown), errors.Is(err, history.ErrAtWork), errors.Is(err, ledger.ErrAmbiguous),
@@ -65,7 +67,7 @@ func (b *batchRun) openHistory(ctx context.Context, spool *taskfile.Spool) error
 	if last := b.engine.History().Unfinished(); last != "" && b.o.bar {
 		b.r.say("the batch before this one did not come to its end: --resume=%s would go on with it", task.ShortID(last))
 	}
-	return b.keepOutput()
+	return nil
 }
 
 // isLedger reports whether err is trouble with the ledger itself.
@@ -78,21 +80,24 @@ func isLedger(err error) bool {
 	return false
 }
 
-// keepOutput keeps what stands in the file for results, where nothing else knows
-// it any more: then the new ones are appended.
+// keepOutput makes room in the file for the results; what nothing else knows any more
+// stays, and the new ones come after it.
 func (b *batchRun) keepOutput() error {
-	if !b.engine.History().Forgets() {
-		return nil
+	forgets := b.engine.History().Forgets()
+	if forgets {
+		b.r.say("only the log tells what was done: answers that were there before are not printed again")
 	}
-	b.r.say("only the log tells what was done: answers that were there before are not printed again")
 	if b.o.output == "" {
 		return nil
 	}
-	end, err := b.to.Seek(0, io.SeekEnd)
-	if err != nil {
-		return nil // a pipe has no end to go on from
+	if !forgets {
+		if err := b.to.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) { // a pipe has no length
+			return usagef("-o takes a file that you may write", "%v", err)
+		}
+		return nil
 	}
-	if end > 0 && b.o.format == output.JSON {
+	end, err := b.to.Seek(0, io.SeekEnd)
+	if err == nil && end > 0 && b.o.format == output.JSON { // a pipe has no end
 		return usagef("give another file with -o, or use --output-format jsonl", "the answers in %s are not known any more, and an array cannot be continued", b.o.output)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, e
 		r.dir = real
 	}
 	err := r.find(&b)
-	if err == nil && (b.Resume || r.past.only) {
+	if err == nil && b.Resume {
 		err = r.recognise(ctx, b, tasks)
 	}
 	if err != nil {
@@ -56,7 +57,7 @@ func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, e
 	}
 	if b.Log != "" {
 		open := joblog.Create
-		if b.Resume || r.past.only {
+		if b.Resume {
 			open = joblog.Open
 		}
 		if r.log, err = open(b.Log); err != nil {
@@ -82,7 +83,8 @@ func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, e
 }
 
 // recognise makes sure that the batch to go on with is that of these tasks: going on
-// with another runs all of them again, and writes over what they came to.
+// with another runs all of them again, and writes over what that came to. Of a batch
+// that came to nothing nothing is lost.
 func (r *Record) recognise(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, error]) error {
 	var led *ledger.Ledger
 	var err error
@@ -91,8 +93,8 @@ func (r *Record) recognise(ctx context.Context, b Batch, tasks iter.Seq2[task.Ta
 			return err
 		}
 	}
-	known, err := r.begun(led, b)
-	if err != nil || !known {
+	fruitful, err := r.fruitful(led, b)
+	if err != nil || !fruitful {
 		return err
 	}
 	first := ""
@@ -100,12 +102,12 @@ func (r *Record) recognise(ctx context.Context, b Batch, tasks iter.Seq2[task.Ta
 		key, found := "", false
 		if err == nil {
 			key = ledger.Key(t, contentOf(ctx, t.File))
-			if found = r.past.has(key); !found && !r.past.only {
+			if found = r.past.has(key); !found && led != nil {
 				found, err = led.Has(b.ID, key)
 			}
 		}
-		if err == nil {
-			err = ctx.Err()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
 		}
 		if err != nil || found {
 			return err
@@ -120,23 +122,23 @@ func (r *Record) recognise(ctx context.Context, b Batch, tasks iter.Seq2[task.Ta
 	what, hint := "batch "+task.ShortID(b.ID), "without --resume the batch begins anew"
 	if r.past.only {
 		what = "the log " + b.Log
-	} else if other, err := led.With(first); err == nil && other != "" {
+	} else if other, err := led.With(r.dir, first); err == nil && other != "" {
 		hint = fmt.Sprintf("--resume=%s goes on with batch %s, which has the first of them; %s", task.ShortID(other), task.ShortID(other), hint)
 	}
 	return unknownf(hint, "no task of %s is in this input (the same task is one with the same content)", what)
 }
 
-// begun reports whether a task of the batch is known, to compare others with.
-func (r *Record) begun(led *ledger.Ledger, b Batch) (bool, error) {
+// fruitful reports whether a task of the batch was done.
+func (r *Record) fruitful(led *ledger.Ledger, b Batch) (bool, error) {
 	if r.past.only {
-		return len(r.past.logged) > 0, nil
+		return r.past.done, nil
 	}
 	row, err := rowOf(led, b.ID)
-	return len(row.Counts) > 0, err
+	return row.Counts[task.Completed] > 0, err
 }
 
-// Settle records how the work on the batch ended, and what it used. Without that it reads as
-// interrupted, unless all of its tasks have an end.
+// Settle records how the work on the batch ended, and what it used. Without that it
+// reads as interrupted.
 func (r *Record) Settle(status task.Status, used task.Usage) error {
 	if !r.Keeps() {
 		return nil
@@ -171,14 +173,13 @@ func (r *Record) find(b *Batch) error {
 	if b.Log == "" {
 		return nil
 	}
-	if !known {
+	if b.ID == "" {
 		b.ID = r.cfg.NewID()
 	}
 	return r.past.read(b.Log, b.Failed, !known)
 }
 
-// inLedger finds the batch in the ledger. It does not know one of which only the log
-// can tell.
+// inLedger finds the batch in the ledger, and says whether that knows all of it.
 func (r *Record) inLedger(b *Batch) (known bool, err error) {
 	led, err := r.cfg.Ledger.Ledger()
 	if err != nil {
@@ -204,7 +205,7 @@ func (r *Record) inLedger(b *Batch) (known bool, err error) {
 		return false, unknownf("qq runs list shows what there is; without --resume the batch begins", "no %s is in the ledger", what)
 	case err != nil:
 		return false, err
-	case found.Dir != r.dir:
+	case found.Dir != r.dir && directory(found.Dir): // else it was moved
 		return false, unknownf("it goes on there: -C "+found.Dir, "batch %s is one of another directory", short)
 	case found.Alone && b.Log != found.Joblog:
 		return false, unknownf("give --resume --joblog "+found.Joblog, "batch %s goes on by its log: not all of it is in the ledger", short)
@@ -242,6 +243,12 @@ func (r *Record) lastUnfinished() string {
 	return last.ID
 }
 
+// directory reports whether there is a directory of that name.
+func directory(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
 // rowOf is what the ledger says of a batch that it knows.
 func rowOf(led *ledger.Ledger, id string) (ledger.BatchRow, error) {
 	rows, err := led.Batches(ledger.Filter{Batch: id, Limit: 1})
@@ -263,7 +270,8 @@ func (r *Record) Forgets() bool { return r.past.only }
 
 // past is what the log of the batch tells.
 type past struct {
-	only   bool // nothing else does
+	only   bool // nothing else does, of what was done before the ledger knew of it
+	done   bool // a task was
 	ends   map[string][]joblog.Entry
 	logged map[string]int // how many lines there are
 }
@@ -291,6 +299,7 @@ func (p *past) read(path string, failed, only bool) error {
 	p.only, p.ends, p.logged = only, map[string][]joblog.Entry{}, map[string]int{}
 	for at, e := range last {
 		p.logged[at.key]++
+		p.done = p.done || e.Success()
 		if only && finished(e, failed) {
 			p.ends[at.key] = append(p.ends[at.key], e)
 		}

@@ -21,13 +21,17 @@ import (
 
 // room is a folder to work in, with a home for the ledger.
 type room struct {
-	t    *testing.T
-	home string
-	dir  string
-	ids  int
+	t     *testing.T
+	home  string
+	dir   string
+	files string
+	ids   int
 }
 
-func newRoom(t *testing.T) *room { return &room{t: t, home: t.TempDir(), dir: t.TempDir()} }
+func newRoom(t *testing.T) *room {
+	dir := t.TempDir()
+	return &room{t: t, home: t.TempDir(), dir: dir, files: dir}
+}
 
 // record begins the record of one more process; without says that it keeps no
 // ledger.
@@ -49,7 +53,7 @@ func (r *room) record(without bool) *Record {
 func (r *room) tasks(texts ...string) iter.Seq2[task.Task, error] {
 	return func(yield func(task.Task, error) bool) {
 		for _, text := range texts {
-			if !yield(task.Task{Text: text, File: filepath.Join(r.dir, text)}, nil) {
+			if !yield(task.Task{Text: text, File: filepath.Join(r.files, text)}, nil) {
 				return
 			}
 		}
@@ -150,6 +154,7 @@ func TestResumeOfABatchAtWork(t *testing.T) {
 	first := r.record(false)
 	id, err := first.Open(t.Context(), Batch{Count: 1}, r.tasks())
 	require.NoError(t, err)
+	require.NoError(t, first.Claim(task.Job{ExecutionID: "x", BatchID: id, Depth: 1}))
 	_, err = r.record(false).Open(t.Context(), Batch{Resume: true}, r.tasks())
 	assert.ErrorContains(t, err, "another qq is at work on it: batch "+id)
 	require.NoError(t, first.cfg.Ledger.Close())
@@ -287,9 +292,27 @@ func TestOtherBatch(t *testing.T) {
 	ran, _ := r.play(r.record(false), Batch{Resume: true, ID: night.batch.ID}, ends, "new", "b")
 	assert.Equal(t, []string{"new"}, ran, "one is enough")
 
+	// What was refused before it began stands in nobody's way, and what came to nothing
+	// has nothing to lose.
+	empty := r.record(false)
+	_, err = empty.Open(t.Context(), Batch{}, r.tasks("x"))
+	require.NoError(t, err)
+	require.NoError(t, empty.cfg.Ledger.Close())
+	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "new", "b", "c")
+	assert.Equal(t, []string{"c"}, ran)
+	r.play(r.record(false), Batch{}, ends, "bad")
+	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "good")
+	assert.Equal(t, []string{"good"}, ran)
+
 	here := r.dir
-	r.dir = t.TempDir()
+	r.dir = filepath.Join(t.TempDir(), "there")
+	require.NoError(t, os.Mkdir(r.dir, 0o700))
 	assert.Contains(t, refuse(Batch{Resume: true, ID: night.batch.ID}, "a"), "another directory\nhint: it goes on there: -C "+here)
+	r.play(r.record(false), Batch{}, ends, "y")
+	assert.NotContains(t, refuse(Batch{Resume: true}, "a"), "goes on with", "it is one of another directory")
+	require.NoError(t, os.Remove(here))
+	ran, _ = r.play(r.record(false), Batch{Resume: true, ID: night.batch.ID}, ends, "a")
+	assert.Empty(t, ran, "the directory was moved")
 }
 
 // TestBatchOfALog: a batch of which only the log knows the beginning goes on by
@@ -319,6 +342,23 @@ func TestBatchOfALog(t *testing.T) {
 	_, err := rec.Open(t.Context(), Batch{Resume: true, Log: log}, r.tasks("none of them"))
 	require.ErrorIs(t, err, ErrUnknown)
 	assert.ErrorContains(t, err, "no task of the log "+log)
+	require.NoError(t, rec.cfg.Ledger.Close())
+
+	// The ledger knows what began to act since it knows of the batch.
+	rec = r.record(false)
+	id, err := rec.Open(t.Context(), Batch{Resume: true, Log: log}, r.tasks("a", "acts"))
+	require.NoError(t, err)
+	assert.Equal(t, second.batch.ID, id)
+	for tk := range rec.Tasks(t.Context(), r.tasks("acts")) {
+		job := task.Job{Task: tk, ExecutionID: "acts", BatchID: id, Depth: 1}
+		require.NoError(t, rec.Claim(job))
+		require.NoError(t, rec.Effects(job))
+	}
+	require.NoError(t, rec.cfg.Ledger.Close()) // killed
+	require.NoError(t, rec.log.Close())
+	ran, results := r.play(r.record(false), Batch{Resume: true, Log: log}, ends, "a", "acts")
+	assert.Empty(t, ran)
+	assert.Equal(t, []task.Status{task.Completed, task.UnknownOutcome}, statuses(results))
 }
 
 // TestLogIsGone: where the ledger knows the batch, its log is begun anew.
@@ -352,10 +392,17 @@ func TestOldResultHidesNothing(t *testing.T) {
 			require.NoError(t, rec.Effects(job))
 		}
 		require.NoError(t, rec.cfg.Ledger.Close()) // killed
-		ran, results := r.play(r.record(false), Batch{Resume: true}, ends, "x")
-		assert.Empty(t, ran, status)
-		assert.Equal(t, task.UnknownOutcome, results[0].Status, status)
-		ran, _ = r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "x")
+		unknown := func() {
+			ran, results := r.play(r.record(false), Batch{Resume: true}, ends, "x")
+			assert.Empty(t, ran, status)
+			assert.Equal(t, task.UnknownOutcome, results[0].Status, status)
+		}
+		unknown()
+		if !status.Conclusive() { // and one that is stopped before it acts
+			r.play(r.record(false), Batch{Resume: true, Failed: true}, func(t task.Task) task.Result { return t.Ended(status, "") }, "x")
+			unknown()
+		}
+		ran, _ := r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "x")
 		assert.Equal(t, []string{"x"}, ran, status)
 	}
 }

@@ -133,12 +133,12 @@ func (r *Record) settled(past ledger.Earlier, t task.Task) (task.Result, bool) {
 	switch {
 	case !done && r.batch.Failed:
 		return task.Result{}, false
-	case !done && (past.Acted || past.Ended && res.Effects && !ended(res.Status)):
+	case !done && past.Acted:
 		if t.Idempotent {
 			return task.Result{}, false
 		}
 		return stopped(t), true
-	case done || past.Ended && ended(res.Status):
+	case past.Ended && res.Status.Conclusive():
 		res.ID = t.ID
 		missing(&res)
 		return res, true
@@ -155,16 +155,6 @@ func stopped(t task.Task) task.Result {
 // notStarted is the result of a task of which nobody knows whether it was done.
 func notStarted(t task.Task, err error) task.Result {
 	return t.Normalized().Ended(task.Failed, "not started: "+err.Error())
-}
-
-// ended reports whether a task with that status got to an end of its own: it was
-// not stopped, and had its chance.
-func ended(s task.Status) bool {
-	switch s {
-	case task.Cancelled, task.Interrupted, task.Limit, task.Unavailable:
-		return false
-	}
-	return s.Final()
 }
 
 // missing says so when the file with the full output of a result is gone.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -166,6 +167,18 @@ func TestDamagedDatabase(t *testing.T) {
 		}
 		require.NoError(t, db.Close())
 	})
+}
+
+// TestSchemaStepsStay: a step that somebody may have taken is not changed any more.
+func TestSchemaStepsStay(t *testing.T) {
+	for name, want := range map[string]string{
+		"001.sql": "8dbc249cff3beb19f62fb013e7676345a1e872381160c6fbf23f7e84f38b258a",
+		"002.sql": "a9ce2369ee56b97f2c0dd1973e3c015bfda5873d408bc209985e4c25e49dc55f",
+	} {
+		step, err := schemas.ReadFile("schema/" + name)
+		require.NoError(t, err)
+		assert.Equal(t, want, fmt.Sprintf("%x", sha256.Sum256(step)), "add a step: the ledgers of others have this one")
+	}
 }
 
 // TestOlderSchema: what an older qq wrote is brought up to date, and nothing is lost.

@@ -360,14 +360,20 @@ func (l *Ledger) newest(act, match string, arg string) (Batch, error) {
 	return batches[0].Batch, nil
 }
 
-// Last is the batch that was begun, or resumed, last in the directory dir.
+// withTask is the condition that a task of the batch was begun. Others were refused, or
+// killed before there was anything to go on with.
+const withTask = "EXISTS (SELECT 1 FROM executions x WHERE x.batch = b.id)"
+
+// Last is the batch that was begun, or resumed, last in the directory dir, of those
+// with a task that was begun.
 func (l *Ledger) Last(dir string) (Batch, error) {
-	return l.newest("find the last batch of "+dir, "b.dir = ?", dir)
+	return l.newest("find the last batch of "+dir, "b.dir = ? AND "+withTask, dir)
 }
 
-// ByJoblog is the batch that was begun last with the joblog path.
+// ByJoblog is the batch that was begun last with the joblog path, of those with a task
+// that was begun.
 func (l *Ledger) ByJoblog(path string) (Batch, error) {
-	return l.newest("find the batch of "+path, "b.joblog = ? AND b.joblog <> ''", path)
+	return l.newest("find the batch of "+path, "b.joblog = ? AND b.joblog <> '' AND "+withTask, path)
 }
 
 // Find is the batch with that id, or with the one id that begins or ends so.

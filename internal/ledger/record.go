@@ -93,9 +93,10 @@ func (l *Ledger) free(w *writer, b Batch) error {
 }
 
 // Touch records that the execution id, and those above it, are about to do what
-// cannot be undone. When it has returned, the end of this process does not lose it.
+// cannot be undone. When it has returned, neither the end of this process nor a power
+// failure loses it.
 func (l *Ledger) Touch(id string) error {
-	return l.fault("record that "+id+" acts", l.write.do(false, func(w *writer) error {
+	return l.fault("record that "+id+" acts", l.write.do(true, func(w *writer) error {
 		return w.exec(`INSERT OR IGNORE INTO effects (execution)
 WITH RECURSIVE up (n, parent) AS (
   SELECT n, parent FROM executions WHERE id = ?
@@ -195,7 +196,9 @@ func restore(record []byte, output string) (task.Result, error) {
 type Earlier struct {
 	Result task.Result // the newest one, whole
 	Ended  bool        // there is one
-	Acted  bool        // a run after that, which has no result, began to act
+	// Acted says that a run began to act which came to no end of its own, after the
+	// last one that did.
+	Acted bool
 }
 
 // Has reports whether a task with that key was begun in the batch.
@@ -207,10 +210,11 @@ func (l *Ledger) Has(batch, key string) (yes bool, err error) {
 	return yes, l.fault("look for a task of batch "+batch, err)
 }
 
-// With is the batch in which a task with that key was begun last, empty when there
-// is none. It looks at the whole record.
-func (l *Ledger) With(key string) (batch string, err error) {
-	err = l.read.QueryRow("SELECT batch FROM executions WHERE key = ? AND batch <> '' ORDER BY n DESC LIMIT 1", key).Scan(&batch)
+// With is the batch of the directory dir in which a task with that key was begun last,
+// empty when there is none. It looks at the whole record.
+func (l *Ledger) With(dir, key string) (batch string, err error) {
+	err = l.read.QueryRow(`SELECT e.batch FROM executions e JOIN batches b ON b.id = e.batch
+WHERE e.key = ? AND b.dir = ? AND b.alone = 0 ORDER BY e.n DESC LIMIT 1`, key, dir).Scan(&batch)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
@@ -229,28 +233,33 @@ WHERE e.batch = ? AND e.batch <> '' AND e.key = ? AND e.nth = ? ORDER BY e.n DES
 	return past, l.fault("look for an earlier result", err)
 }
 
-// read goes back to the newest run with a result.
+// read goes back to the newest run that came to an end of its own.
 func (p *Earlier) read(s *sql.Stmt, args ...any) error {
 	rows, err := s.Query(args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	for !p.Ended && rows.Next() {
+	for rows.Next() {
 		var record []byte
 		var output string
 		var acted bool
 		if err := rows.Scan(&record, &output, &acted); err != nil {
 			return err
 		}
-		if record == nil {
-			p.Acted = p.Acted || acted
-			continue
+		r := task.Result{Effects: acted}
+		if record != nil {
+			if r, err = restore(record, output); err != nil {
+				return err
+			}
+			if !p.Ended {
+				p.Result, p.Ended = r, true
+			}
+			if r.Status.Conclusive() {
+				break
+			}
 		}
-		p.Ended = true
-		if p.Result, err = restore(record, output); err != nil {
-			return err
-		}
+		p.Acted = p.Acted || acted || r.Effects
 	}
 	return rows.Err()
 }

@@ -31,7 +31,7 @@ type Progress struct {
 	failed int
 	cached int
 	drawn  bool
-	held   bool
+	held   int // by so many
 
 	quit chan struct{}
 	wg   sync.WaitGroup
@@ -79,36 +79,35 @@ func (p *Progress) Count(r task.Result) {
 	}
 }
 
-// Around runs f, which prints something else, with the line out of its way.
+// Around runs f, which prints something else, with the line out of its way. Others
+// need not wait for f: whoever reads what it prints may take his time.
 func (p *Progress) Around(f func() error) error {
 	if p == nil {
 		return f()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	drawn := p.drawn
-	p.wipe()
-	err := f()
-	if drawn {
-		p.draw()
-	}
-	return err
+	defer p.Hold()()
+	return f()
 }
 
-// Hold keeps the line away until release, for a question that stands there. What
-// is counted meanwhile waits for nobody.
+// Hold keeps the line away until release: for something else that is printed, or for
+// a question that stands there. What is counted meanwhile waits for nobody.
 func (p *Progress) Hold() (release func()) {
 	if p == nil {
 		return func() {}
 	}
-	set := func(held bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	again := p.drawn
+	p.wipe()
+	p.held++
+	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.wipe()
-		p.held = held
+		p.held--
+		if again {
+			p.draw()
+		}
 	}
-	set(true)
-	return func() { set(false) }
 }
 
 // Stop takes the line away.
@@ -131,7 +130,7 @@ func (p *Progress) wipe() {
 }
 
 func (p *Progress) draw() {
-	if p.held {
+	if p.held > 0 {
 		return
 	}
 	known, wait := p.look()

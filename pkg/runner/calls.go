@@ -109,6 +109,10 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 		a.result = tool.Failure("Error: not run: " + err.Error())
 		return
 	}
+	if ctx.Err() != nil { // that may have taken its time
+		a.result = tool.Failure("Error: not run: " + context.Cause(ctx).Error())
+		return
+	}
 	a.result = t.Run(ctx, c.Arguments)
 	a.refused = a.result.Refused
 	l.changed(a.result.Changed)

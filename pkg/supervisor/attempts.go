@@ -92,7 +92,7 @@ func (w *work) repeats(r *task.Result, wait time.Duration) bool {
 	last := w.job.Attempt > w.sc.s.cfg.Limits.Retries
 	switch {
 	case r.Status == task.Unavailable && w.refused != nil:
-		if r.Effects || w.refused(w.job.Task) != nil {
+		if r.Effects && !w.job.Idempotent || w.refused(w.job.Task) != nil {
 			return false
 		}
 	case r.Status != task.Killed && r.Status != task.NoResult:

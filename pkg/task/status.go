@@ -51,6 +51,16 @@ func (s Status) ExitCode() int {
 	return 1
 }
 
+// Conclusive reports whether a task with that status came to an end of its own: it
+// was not stopped, nor kept from its work by a limit or by a server that is away.
+func (s Status) Conclusive() bool {
+	switch s {
+	case Cancelled, Interrupted, Limit, Unavailable:
+		return false
+	}
+	return s.Final()
+}
+
 // Final reports whether s is an end. A status that is not known is none.
 func (s Status) Final() bool {
 	switch s {

@@ -84,6 +84,7 @@ func TestOneWritesTheOutput(t *testing.T) {
 	require.NoError(t, os.WriteFile(log, nil, 0o600))
 	require.NoError(t, os.Symlink(log, log+".txt"))
 	w.qq("batch", tasks, "-o", log+".txt", "--joblog", log).refused("the same file")
+	w.qq("batch", "--no-bar", w.file("done.txt", "Done\n")).answered("Answer to Done")
 	other := filepath.Join(w.dir, "other")
 	w.qq("batch", w.file("others.txt", "Two\n"), "-o", other, "--resume").refused("no task of batch")
 	assert.NoFileExists(t, other)
