@@ -11,8 +11,9 @@
 //
 // Flow: [New] makes the [Record] of a process. For a batch, [Record.Open] finds the
 // one to go on with, [Record.Tasks] names the tasks as they pass, [Record.Known] is
-// asked about each, and [Record.Done] is told of each end. The supervisor is told
-// to claim and finish by the methods of [supervisor.Recorder].
+// asked about each, [Record.Done] is told of each end, [Record.Delivered] of each
+// result that was printed, and [Record.Settle] how all of it ended. The supervisor is
+// told to claim and finish by the methods of [supervisor.Recorder].
 //
 // Not promised: that the cache notices what an agent knows by other means than the
 // calls of its tools.
