@@ -137,6 +137,7 @@ func TestHowABatchEnded(t *testing.T) {
 		{"with a failure", "One\nFails\n", nil, 0, 4, "failed"},
 		{"halted", "Fails\nOne\nTwo\nThree\n", []string{"-j", "1", "--halt", "soon,fail=1"}, 0, 4, "failed"},
 		{"at the budget", "One\nTwo\nThree\n", []string{"-j", "1", "--max-tokens", "1"}, 0, 5, "limit"},
+		{"with the budget used up", "One\nTwo\n", []string{"-j", "1", "--max-tokens", "600"}, 0, 0, "completed"},
 		{"stopped", "One\nTwo hangs\nThree\n", []string{"-j", "1"}, syscall.SIGTERM, 143, "interrupted"},
 		{"killed", "One\nTwo hangs\nThree\n", []string{"-j", "1"}, syscall.SIGKILL, -1, "interrupted"},
 	} {
