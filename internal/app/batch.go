@@ -128,14 +128,18 @@ func joblogPath(name string) (string, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return "", usagef(hint, "--joblog %s is a folder", name)
 	}
-	// A batch is found by the log, by whatever way there.
-	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
-		path = filepath.Join(folder, filepath.Base(path))
-	}
+	return realPath(path), nil // a batch is found by its log, by whatever way there
+}
+
+// realPath is path without symbolic links, as far as there is something.
+func realPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+		return real
 	}
-	return path, nil
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(folder, filepath.Base(path))
+	}
+	return path
 }
 
 // parseHalt reads never, soon or now, with ,fail=N or ,fail=N%.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -137,20 +138,15 @@ func (b *batchRun) openOutput() error {
 	}
 	out, err := os.Stat(b.o.output)
 	b.made = errors.Is(err, fs.ErrNotExist)
-	if err == nil {
-		for _, name := range append(b.inputs, b.o.joblog) {
-			in, err := os.Stat(name)
-			switch {
-			case err != nil || !os.SameFile(in, out):
-			case name == b.o.joblog:
-				return usagef("give another file with -o", "-o and --joblog are the same file, %s", name)
-			default:
-				return usagef("give another file with -o", "-o would overwrite %s, which is an input of the batch", name)
-			}
-		}
+	same := func(name string) bool {
+		in, inErr := os.Stat(name)
+		return err == nil && inErr == nil && os.SameFile(in, out)
 	}
-	if path, err := filepath.Abs(b.o.output); err == nil && path == b.o.joblog {
+	if path, err := filepath.Abs(b.o.output); same(b.o.joblog) || err == nil && realPath(path) == b.o.joblog {
 		return usagef("give another file with -o", "-o and --joblog are the same file, %s", b.o.joblog)
+	}
+	if i := slices.IndexFunc(b.inputs, same); i >= 0 {
+		return usagef("give another file with -o", "-o would overwrite %s, which is an input of the batch", b.inputs[i])
 	}
 	f, err := output.OpenFile(b.o.output)
 	if errors.Is(err, output.ErrInUse) {

@@ -81,6 +81,10 @@ func TestOneWritesTheOutput(t *testing.T) {
 
 	w.qq("batch", tasks, "-o", log, "--joblog", log).refused("the same file")
 	assert.NoFileExists(t, log)
+	elsewhere := filepath.Join(w.dir, "elsewhere")
+	require.NoError(t, os.Symlink(w.dir, elsewhere))
+	w.qq("batch", tasks, "-o", filepath.Join(elsewhere, "log"), "--joblog", filepath.Join(elsewhere, "log")).refused("the same file")
+	assert.NoFileExists(t, log)
 	require.NoError(t, os.WriteFile(log, nil, 0o600))
 	require.NoError(t, os.Symlink(log, log+".txt"))
 	w.qq("batch", tasks, "-o", log+".txt", "--joblog", log).refused("the same file")
