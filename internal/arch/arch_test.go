@@ -24,7 +24,7 @@ const module = "qq/"
 // packages on lower floors only, never a neighbour. Change it in a commit of
 // its own, with the reason.
 var floors = [][]string{
-	{"pkg/task", "pkg/tool", "pkg/agents", "internal/proc", "internal/config", "internal/sandbox", "internal/extract/prose"},
+	{"pkg/task", "pkg/tool", "pkg/agents", "internal/proc", "internal/config", "internal/sandbox", "internal/extract/prose", "internal/flock"},
 	{"pkg/event", "pkg/llm", "internal/toolbox/tree", "internal/toolbox/call", "internal/toolbox/store",
 		"internal/toolbox/files/edit", "internal/extract/digest", "internal/commandline", "internal/ledger/alive"},
 	{"pkg/session", "pkg/supervisor", "pkg/childproc", "pkg/runner", "pkg/approval",

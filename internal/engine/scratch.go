@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+
+	"qq/internal/flock"
 )
 
 // scratch is the private folder of one root process, made when it is first
@@ -36,7 +38,7 @@ func (s *scratch) folder() (string, error) {
 		return "", fmt.Errorf("open the folder for running children: %w", err)
 	}
 	defer all.Close()
-	if err := syscall.Flock(int(all.Fd()), syscall.LOCK_EX); err != nil {
+	if err := flock.Flock(all, syscall.LOCK_EX); err != nil {
 		return "", fmt.Errorf("lock the folder for running children: %w", err)
 	}
 	s.sweep()
@@ -46,7 +48,7 @@ func (s *scratch) folder() (string, error) {
 	}
 	lock, err := os.OpenFile(filepath.Join(own, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
-		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err = flock.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB)
 	}
 	if err != nil {
 		return "", fmt.Errorf("lock the folder for running children: %w", err)
@@ -74,7 +76,7 @@ func (s *scratch) sweep() {
 		if err != nil {
 			continue // no folder of ours
 		}
-		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if flock.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			_ = os.RemoveAll(dir)
 		}
 		lock.Close()

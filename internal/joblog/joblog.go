@@ -34,6 +34,7 @@ import (
 	"syscall"
 	"time"
 
+	"qq/internal/flock"
 	"qq/pkg/task"
 )
 
@@ -112,7 +113,7 @@ func (l *Log) begin(path string, fresh bool) error {
 }
 
 func (l *Log) lock(path string) error {
-	switch err := flock(l.f, syscall.LOCK_EX|syscall.LOCK_NB); err {
+	switch err := flock.Flock(l.f, syscall.LOCK_EX|syscall.LOCK_NB); err {
 	case nil, syscall.ENOTSUP, syscall.ENOLCK, syscall.ENOSYS:
 		return nil
 	case syscall.EWOULDBLOCK:
@@ -225,19 +226,10 @@ func (l *Log) Close() error {
 	// A process that is being started holds a copy of the descriptor for a moment,
 	// so closing ours would not unlock at once.
 	if l.regular {
-		_ = flock(l.f, syscall.LOCK_UN)
+		_ = flock.Flock(l.f, syscall.LOCK_UN)
 	}
 	if err := l.f.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
 		return fmt.Errorf("close job log: %w", err)
 	}
 	return nil
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		err := syscall.Flock(int(f.Fd()), how)
-		if err != syscall.EINTR {
-			return err
-		}
-	}
 }

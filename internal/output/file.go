@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+
+	"qq/internal/flock"
 )
 
 // ErrInUse is the error of a file for results that another process writes to.
@@ -21,10 +23,7 @@ func OpenFile(path string) (*os.File, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return f, err
 	}
-	for err = syscall.EINTR; err == syscall.EINTR; {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	}
-	if err == syscall.EWOULDBLOCK { // else there are no locks on that file system
+	if flock.Flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK { // else there are no locks on that file system
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, ErrInUse), f.Close())
 	}
 	return f, nil

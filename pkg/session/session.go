@@ -25,6 +25,7 @@ import (
 	"syscall"
 	"time"
 
+	"qq/internal/flock"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
@@ -141,7 +142,7 @@ func (s *Session) Close() error {
 	}
 	// A process that is being started holds a copy of the descriptor for a
 	// moment, so closing ours would not unlock at once.
-	return errors.Join(err, flock(s.file, syscall.LOCK_UN), s.file.Close())
+	return errors.Join(err, flock.Flock(s.file, syscall.LOCK_UN), s.file.Close())
 }
 
 // repair cuts off or completes what a crash left of the last line.
@@ -153,13 +154,4 @@ func (s *Session) repair(t Transcript) error {
 		return err
 	}
 	return s.file.Truncate(s.end)
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		err := syscall.Flock(int(f.Fd()), how)
-		if err != syscall.EINTR {
-			return err
-		}
-	}
 }

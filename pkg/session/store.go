@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"qq/internal/flock"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
@@ -134,7 +135,7 @@ func (s *Session) resume() (Transcript, error) {
 // lock makes f ours alone, without waiting. It fails when the file was removed
 // since it was opened: what is appended to it would be lost.
 func lock(f *os.File) error {
-	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	err := flock.Flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return ErrInUse
 	}

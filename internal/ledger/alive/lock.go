@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"qq/internal/flock"
 )
 
 const suffix = ".lock"
@@ -106,16 +108,13 @@ func (k *Lock) Release() error {
 
 // try locks f if that can be done at once, and reports whether it could.
 func try(f *os.File, how int) (bool, error) {
-	for {
-		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
-		switch {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, syscall.EWOULDBLOCK):
-			return false, nil
-		case !errors.Is(err, syscall.EINTR):
-			return false, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
-		}
+	switch err := flock.Flock(f, how|syscall.LOCK_NB); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return false, nil
+	default:
+		return false, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
 	}
 }
 
