@@ -68,7 +68,7 @@ func TestWrittenTime(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			line := &late{wait: time.Hour}
 			w := work{toolmaker: toolmaker{setup: Setup{Model: Model{Kind: kindOllama}}, agent: agents.Agent{PromptTemplate: "Write it."}}}
-			w.admission = line
+			w.admission, w.retries = line, 3
 			slow := chat(func(ctx context.Context, _ func(llm.Chunk)) error {
 				select {
 				case <-time.After(c.takes):
@@ -78,7 +78,8 @@ func TestWrittenTime(t *testing.T) {
 				}
 			})
 			begin := time.Now()
-			text, _ := w.written(t.Context(), w.enduring(limited{answered{slow}, promptTime}, 3), "a task")
+			text, _, repeated := w.written(t.Context(), answered{slow}, "a task")
+			assert.Zero(t, repeated)
 			assert.Equal(t, c.written, text != "", c.name)
 			assert.Equal(t, time.Hour+min(c.takes, promptTime), time.Since(begin))
 			assert.Equal(t, []llm.Report{{Cancelled: !c.written}}, line.reports)

@@ -101,8 +101,7 @@ func (w work) do(ctx context.Context, text string) (Outcome, error) {
 	if w.live != nil {
 		cfg.Chunk, cfg.TurnEnd = w.live.Chunk, w.live.TurnEnd
 	}
-	prompter := w.enduring(limited{plain, promptTime}, w.retries)
-	written, used := w.written(ctx, prompter, text)
+	written, used, repeated := w.written(ctx, plain, text)
 	own := w.request(written, k.offered)
 	cfg.System = own.System
 	var out Outcome
@@ -117,7 +116,7 @@ func (w work) do(ctx context.Context, text string) (Outcome, error) {
 	}
 	out.Usage = out.Usage.Add(used)
 	out.Warnings = append(fit.warnings, out.Warnings...)
-	out.Repeats = repeats(backend) + repeats(prompter)
+	out.Repeats = repeats(backend) + repeated
 	return out, nil
 }
 
@@ -198,22 +197,24 @@ const (
 
 // written is the system prompt that a model writes for the task, for agents that
 // have a template for that. Without one, and when that fails, it is empty: then
-// the agent has the prompt of its definition.
-func (w work) written(ctx context.Context, backend llm.Backend, text string) (string, task.Usage) {
+// the agent has the prompt of its definition. What it used is told in any case, and
+// how many requests were sent again.
+func (w work) written(ctx context.Context, plain llm.Backend, text string) (prompt string, used task.Usage, repeated int) {
 	instructions, about := llm.SplitContext(text)
 	request, ok := w.agent.Template(instructions, about)
 	if !ok || w.system != "" || w.setup.Model.Kind == Extract {
-		return "", task.Usage{}
+		return "", task.Usage{}, 0
 	}
+	backend := w.enduring(limited{plain, promptTime}, w.retries)
 	temperature := promptTemperature
 	r, err := backend.Chat(ctx, llm.Request{
 		Messages:  []llm.Message{{Role: llm.User, Content: request}},
 		MaxTokens: promptTokens, Temperature: &temperature,
 	}, func(llm.Chunk) {})
-	if err != nil || r.Stop != llm.StopEnd { // half a prompt may say the opposite of the whole
-		return "", r.Usage
+	if err == nil && r.Stop == llm.StopEnd { // half a prompt may say the opposite of the whole
+		prompt = strings.TrimSpace(r.Message.Content)
 	}
-	return strings.TrimSpace(r.Message.Content), r.Usage
+	return prompt, r.Usage, repeats(backend)
 }
 
 // writable says where commands may write.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -306,13 +307,18 @@ func (p *past) read(path string, failed, only bool) error {
 	}
 	for _, ends := range p.ends {
 		slices.SortFunc(ends, func(a, b joblog.Entry) int {
-			if a.Success() != b.Success() { // one that failed at another place may have been done here
-				return map[bool]int{true: -1, false: 1}[a.Success()]
-			}
-			return a.Seq - b.Seq
+			return cmp.Or(failures(a)-failures(b), a.Seq-b.Seq) // one that failed at another place may have been done here
 		})
 	}
 	return nil
+}
+
+// failures is 1 for a task that failed.
+func failures(e joblog.Entry) int {
+	if e.Success() {
+		return 0
+	}
+	return 1
 }
 
 // finished reports whether a task that ended so is not run again; failedToo is what

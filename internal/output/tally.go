@@ -44,7 +44,12 @@ func (t *Tally) Complete() bool { return t.Failed+t.NotStarted == 0 }
 // Ended reports whether some tasks came to a bad end of their own, and were not
 // only stopped.
 func (t *Tally) Ended() bool {
-	return t.Failed > t.counts[task.Cancelled]+t.counts[task.Interrupted]+t.counts[task.Limit]+t.counts[task.Unavailable]
+	for s := range t.counts {
+		if s != task.Completed && s.Conclusive() {
+			return true
+		}
+	}
+	return false
 }
 
 // Limited reports whether a budget kept some tasks from their end.
