@@ -8,8 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"qq/internal/definitions"
-	"qq/internal/output"
+	"qq/internal/app/definitions"
+	"qq/internal/app/output"
 	"qq/pkg/agents"
 	"qq/pkg/task"
 )

@@ -5,7 +5,7 @@
 // control pipes is a child and goes to child.go; every other one is a root: its
 // flags become a config, the config becomes an engine (wiring.go), and a command
 // uses it. One file holds one command. What runs agents is qq/internal/engine,
-// what prints is qq/internal/output.
+// what prints is qq/internal/app/output.
 //
 // stdout carries the answer or the data and nothing else. Every error that a
 // person can cause is two lines on stderr: what is wrong, what to do.
@@ -23,13 +23,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"qq/internal/commandline"
+	"qq/internal/app/flags"
+	"qq/internal/app/output"
 	"qq/internal/config"
 	"qq/internal/engine"
-	"qq/internal/ledger"
-	"qq/internal/otlp"
-	"qq/internal/output"
+	"qq/internal/record/ledger"
 	"qq/internal/sandbox"
+	"qq/internal/trace"
 	"qq/pkg/childproc"
 	"qq/pkg/llm"
 	"qq/pkg/task"
@@ -66,15 +66,15 @@ func Main(args []string, s Streams, environ []string) int {
 	if conn != nil {
 		return serveChild(conn, s, env)
 	}
-	args = commandline.Asked(args)
+	args = flags.Asked(args)
 	root := newRoot(s, env)
 	defer root.close()
-	root.json = commandline.WantsJSON(args)
+	root.json = flags.WantsJSON(args)
 	app := root.cli()
 	if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
-		app.CustomAppHelpTemplate = commandline.Help(app)
+		app.CustomAppHelpTemplate = flags.Help(app)
 	}
-	err = app.RunContext(root.ctx, commandline.Permute(app, args))
+	err = app.RunContext(root.ctx, flags.Permute(app, args))
 	return root.exitCode(err)
 }
 
@@ -156,11 +156,11 @@ type root struct {
 	terminal             io.Closer // nil where nobody can be asked
 	narrator             *output.Narrator
 	engine               *engine.Engine   // nil until a command needs it
-	exporter             *otlp.Exporter   // nil where no traces are wanted
+	exporter             *trace.Exporter  // nil where no traces are wanted
 	ledger               *ledger.Recorder // nil where none is kept
 	id                   string           // execution id of this process
 	code                 int              // that it ends with
-	resume, resumeFailed commandline.Optional
+	resume, resumeFailed flags.Optional
 	plain                bool // no colour and no animation
 	quiet                bool // say nothing but errors
 	json                 bool // a failure is a JSON document too

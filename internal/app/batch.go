@@ -17,11 +17,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"qq/internal/commandline"
+	"qq/internal/agent/loop"
+	"qq/internal/app/flags"
+	"qq/internal/app/output"
 	"qq/internal/engine"
-	"qq/internal/output"
 	"qq/internal/taskfile"
-	"qq/pkg/runner"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
@@ -43,8 +43,8 @@ func (r *root) batchCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing"},
 			flagIdle, flagRetries, flagTokens,
 			&cli.StringFlag{Name: "joblog", Usage: "file that gets a line for each result that was printed, in the format of GNU parallel"},
-			commandline.OptionalFlag("resume", "go on with a batch: the last one here, --resume=ID, or that of --joblog", &r.resume),
-			commandline.OptionalFlag("resume-failed", "the same, and run what failed again", &r.resumeFailed),
+			flags.OptionalFlag("resume", "go on with a batch: the last one here, --resume=ID, or that of --joblog", &r.resume),
+			flags.OptionalFlag("resume-failed", "the same, and run what failed again", &r.resumeFailed),
 			&cli.BoolFlag{Name: "cache", Usage: "take earlier answers of agents that only read, where nothing that they read has changed"},
 			flagNoLedger,
 			&cli.BoolFlag{Name: "bar", Usage: "show the progress line although stderr is no terminal"},
@@ -273,7 +273,7 @@ func unkept(err error, dir string) error {
 // for.
 func (b *batchRun) vet(t task.Task) error {
 	if len(t.Schema) > 0 {
-		if _, err := runner.ParseSchema(t.Schema); err != nil {
+		if _, err := loop.ParseSchema(t.Schema); err != nil {
 			return err
 		}
 	}

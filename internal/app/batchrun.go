@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/app/output"
 	"qq/internal/engine"
-	"qq/internal/output"
 	"qq/internal/taskfile"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"qq/internal/commandline"
+	"qq/internal/app/flags"
 )
 
 // cli builds the tree of commands.
@@ -37,7 +37,7 @@ func (r *root) cli() *cli.App {
 		OnUsageError:   onUsageError,
 	}
 	r.commands = r.app.Commands
-	r.app.Flags = commandline.Named(r.app.Flags)
+	r.app.Flags = flags.Named(r.app.Flags)
 	for _, c := range r.app.Commands {
 		prepare(c)
 	}
@@ -48,7 +48,7 @@ func (r *root) cli() *cli.App {
 func prepare(c *cli.Command) {
 	c.OnUsageError = onUsageError
 	c.HideHelpCommand = true
-	c.Flags = commandline.Named(c.Flags)
+	c.Flags = flags.Named(c.Flags)
 	if c.ArgsUsage == "" && len(c.Subcommands) == 0 {
 		c.Before = refuseArguments
 	}

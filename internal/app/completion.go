@@ -5,8 +5,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"qq/internal/commandline"
-	"qq/internal/output"
+	"qq/internal/app/flags"
+	"qq/internal/app/output"
 )
 
 func (r *root) completionCommand() *cli.Command {
@@ -21,11 +21,11 @@ func (r *root) completion(c *cli.Context) error {
 	var script string
 	switch c.Args().First() {
 	case "bash":
-		script = commandline.Bash(r.cli())
+		script = flags.Bash(r.cli())
 	case "zsh":
-		script = "autoload -U +X bashcompinit && bashcompinit\n" + commandline.Bash(r.cli())
+		script = "autoload -U +X bashcompinit && bashcompinit\n" + flags.Bash(r.cli())
 	case "fish":
-		script = commandline.Fish(r.cli())
+		script = flags.Fish(r.cli())
 	default:
 		return usagef("accepted is bash, zsh or fish", "no completion for the shell %q", c.Args().First())
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/output"
 	"qq/internal/config"
-	"qq/internal/output"
 )
 
 func (r *root) configCommand() *cli.Command {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/output"
 	"qq/internal/doctor"
-	"qq/internal/output"
 )
 
 func (r *root) doctorCommand() *cli.Command {

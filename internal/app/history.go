@@ -7,11 +7,11 @@ import (
 	"syscall"
 	"time"
 
+	"qq/internal/app/output"
 	"qq/internal/config"
 	"qq/internal/engine"
-	"qq/internal/history"
-	"qq/internal/ledger"
-	"qq/internal/output"
+	"qq/internal/record/history"
+	"qq/internal/record/ledger"
 	"qq/internal/taskfile"
 	"qq/pkg/task"
 )

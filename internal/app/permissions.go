@@ -7,13 +7,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/output"
+	"qq/internal/approval"
+	"qq/internal/approval/terminal"
 	"qq/internal/config"
 	"qq/internal/engine"
-	"qq/internal/output"
-	"qq/internal/terminal"
-	"qq/internal/toolbox/web"
+	"qq/internal/tools/web"
 	"qq/pkg/agents"
-	"qq/pkg/approval"
 )
 
 // permissionFlags say who may do what.

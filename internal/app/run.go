@@ -15,12 +15,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"qq/internal/commandline"
+	"qq/internal/agent/loop"
+	"qq/internal/app/flags"
+	"qq/internal/app/output"
 	"qq/internal/config"
 	"qq/internal/engine"
-	"qq/internal/output"
 	"qq/pkg/agents"
-	"qq/pkg/runner"
 	"qq/pkg/session"
 	"qq/pkg/task"
 )
@@ -168,7 +168,7 @@ func readSchema(path string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := runner.ParseSchema(json.RawMessage(text)); err != nil {
+	if _, err := loop.ParseSchema(json.RawMessage(text)); err != nil {
 		return nil, usagef("--schema takes a file with a JSON Schema", "%s: %v", path, err)
 	}
 	return json.RawMessage(text), nil
@@ -177,7 +177,7 @@ func readSchema(path string) (json.RawMessage, error) {
 // taskOf puts the task together from flags, arguments and stdin.
 func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 	words := strings.Join(c.Args().Slice(), " ")
-	if name := commandline.Mistyped(r.commands, words); name != "" {
+	if name := flags.Mistyped(r.commands, words); name != "" {
 		return task.Task{}, usagef(fmt.Sprintf("qq %s is a command; as a prompt it is: qq -m %q", name, words), "%q is no command", words)
 	}
 	given := 0

@@ -7,9 +7,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"qq/internal/ledger"
-	"qq/internal/output"
-	"qq/internal/runs"
+	"qq/internal/app/output"
+	"qq/internal/app/runs"
+	"qq/internal/record/ledger"
 	"qq/pkg/task"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/ledger"
-	"qq/internal/runs"
+	"qq/internal/app/runs"
+	"qq/internal/record/ledger"
 )
 
 // TestRunsAreNotCutInSilence: who sees some of the runs is told that there are more,

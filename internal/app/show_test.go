@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/definitions"
+	"qq/internal/app/definitions"
 	"qq/internal/doctor"
 	"qq/internal/qqtest"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/output"
+	"qq/internal/app/output"
 	"qq/internal/qqtest"
 )
 

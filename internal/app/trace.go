@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"qq/internal/engine"
-	"qq/internal/otlp"
+	"qq/internal/trace"
 	"qq/pkg/event"
 	"qq/pkg/task"
 )
@@ -15,7 +15,7 @@ import (
 func (r *root) traced(cfg *engine.Config) {
 	cfg.ID = cmp.Or(r.id, engine.NewID())
 	cfg.Trace = event.StartTrace(r.env.get("TRACEPARENT")).Of(cfg.ID)
-	to, wanted, err := otlp.FromEnv(r.env.get)
+	to, wanted, err := trace.FromEnv(r.env.get)
 	if err != nil { // often set for the whole machine, and no reason not to work
 		r.say("no traces are exported: %v", err)
 	}
@@ -23,7 +23,7 @@ func (r *root) traced(cfg *engine.Config) {
 		return
 	}
 	to.Version, to.Trace = cfg.Version, cfg.Trace
-	if r.exporter = otlp.Start(to); r.exporter != nil {
+	if r.exporter = trace.Start(to); r.exporter != nil {
 		id := cfg.ID
 		cfg.Sinks = append(cfg.Sinks, func(e event.Event) {
 			if e.ExecutionID == id {

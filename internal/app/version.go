@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"qq/internal/output"
+	"qq/internal/app/output"
 )
 
 func (r *root) versionCommand() *cli.Command {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/output"
 	"qq/internal/config"
 	"qq/internal/engine"
-	"qq/internal/output"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 )

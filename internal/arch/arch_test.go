@@ -24,15 +24,15 @@ const module = "qq/"
 // packages on lower floors only, never a neighbour. Change it in a commit of
 // its own, with the reason.
 var floors = [][]string{
-	{"pkg/task", "pkg/tool", "pkg/agents", "internal/proc", "internal/config", "internal/sandbox", "internal/extract/prose", "internal/flock"},
-	{"pkg/event", "pkg/llm", "internal/toolbox/tree", "internal/toolbox/call", "internal/toolbox/store",
-		"internal/toolbox/files/edit", "internal/extract/digest", "internal/commandline", "internal/ledger/alive"},
-	{"pkg/session", "pkg/supervisor", "pkg/childproc", "pkg/runner", "pkg/approval",
-		"internal/ollama", "internal/extract", "internal/toolbox/files", "internal/toolbox/delegation", "internal/toolbox/shell", "internal/toolbox/web",
-		"internal/toolbox/syntax", "internal/toolbox/calltest", "internal/taskfile", "internal/childlog",
-		"internal/output", "internal/otlp", "internal/qqtest", "internal/longdoc", "internal/joblog",
-		"internal/ledger", "pkg/upstream"},
-	{"pkg/dispatch", "internal/terminal", "internal/definitions", "internal/runs", "internal/history"},
+	{"pkg/task", "pkg/tool", "pkg/agents", "pkg/proc", "internal/config", "internal/sandbox", "internal/models/extract/prose", "internal/flock"},
+	{"pkg/event", "pkg/llm", "internal/tools/tree", "internal/tools/call", "internal/tools/store",
+		"internal/tools/edit", "internal/models/extract/digest", "internal/app/flags", "internal/record/ledger/alive"},
+	{"pkg/session", "pkg/supervisor", "pkg/childproc", "internal/agent/loop", "internal/approval",
+		"internal/models/ollama", "internal/models/extract", "internal/tools/files", "internal/tools/delegate", "internal/tools/shell", "internal/tools/web",
+		"internal/tools/astgrep", "internal/tools/tooltest", "internal/taskfile", "internal/record/childlog",
+		"internal/app/output", "internal/trace", "internal/qqtest", "internal/agent/longtext", "internal/record/joblog",
+		"internal/record/ledger", "internal/models/gate"},
+	{"pkg/dispatch", "internal/approval/terminal", "internal/app/definitions", "internal/app/runs", "internal/record/history"},
 	{"internal/engine"},
 	{"internal/doctor"},
 	{"internal/app"},
@@ -41,17 +41,17 @@ var floors = [][]string{
 
 // owners lists imports that only one place may make.
 var owners = map[string][]string{
-	"os/exec":                            {"internal/proc"},
+	"os/exec":                            {"pkg/proc"},
 	"os/signal":                          {"internal/app"},
-	"github.com/ollama/ollama/api":       {"internal/ollama"},
-	"github.com/urfave/cli/v2":           {"internal/app", "internal/commandline"},
+	"github.com/ollama/ollama/api":       {"internal/models/ollama"},
+	"github.com/urfave/cli/v2":           {"internal/app", "internal/app/flags"},
 	"github.com/joho/godotenv":           {"internal/config"},
 	"go.yaml.in/yaml/v3":                 {"pkg/agents"},
-	"go.uber.org/zap":                    {"internal/childlog"},
-	"modernc.org/sqlite":                 {"internal/ledger"},
-	"github.com/failsafe-go/failsafe-go": {"pkg/upstream"},
+	"go.uber.org/zap":                    {"internal/record/childlog"},
+	"modernc.org/sqlite":                 {"internal/record/ledger"},
+	"github.com/failsafe-go/failsafe-go": {"internal/models/gate"},
 	"github.com/landlock-lsm/go-landlock/landlock/syscall": {"internal/sandbox"},
-	"github.com/JohannesKaufmann/html-to-markdown/v2":      {"internal/toolbox/web"},
+	"github.com/JohannesKaufmann/html-to-markdown/v2":      {"internal/tools/web"},
 }
 
 // forbidden modules cost too much at each start, or do harm.

@@ -16,14 +16,14 @@ import (
 
 	"qq/internal/config"
 	"qq/internal/engine"
-	"qq/internal/ledger"
-	"qq/internal/ollama"
-	"qq/internal/proc"
+	"qq/internal/models/ollama"
+	"qq/internal/record/ledger"
 	"qq/internal/sandbox"
-	"qq/internal/toolbox/syntax"
-	"qq/internal/toolbox/web"
+	"qq/internal/tools/astgrep"
+	"qq/internal/tools/web"
 	"qq/pkg/agents"
 	"qq/pkg/llm"
+	"qq/pkg/proc"
 	"qq/pkg/session"
 )
 
@@ -131,12 +131,12 @@ func checkSandbox(s sandbox.Support) Finding {
 
 // checkAstGrep looks for the program behind ast_grep and ast_grep_replace.
 func checkAstGrep(ctx context.Context, host *proc.Host, env []string, getenv func(string) string) Finding {
-	path, err := syntax.Find(getenv)
+	path, err := astgrep.Find(getenv)
 	if err != nil {
 		_, fix, _ := strings.Cut(err.Error(), ": ")
 		return Finding{"ast-grep", "note", "not installed: agents have no ast_grep and ast_grep_replace", fix}
 	}
-	version, err := syntax.Version(ctx, syntax.Config{Host: host, Program: path, Env: env, NewID: func() string { return "doctor" }})
+	version, err := astgrep.Version(ctx, astgrep.Config{Host: host, Program: path, Env: env, NewID: func() string { return "doctor" }})
 	if err != nil {
 		return bad("ast-grep", err)
 	}

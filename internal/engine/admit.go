@@ -6,17 +6,17 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/models/gate"
 	"qq/pkg/childproc"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/task"
-	"qq/pkg/upstream"
 )
 
 // newGate makes the one gate to the model server for the whole tree.
-func (e *Engine) newGate() *upstream.Gate {
+func (e *Engine) newGate() *gate.Gate {
 	set := e.cfg.Settings
-	return upstream.NewGate(upstream.Config{
+	return gate.NewGate(gate.Config{
 		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Note: e.remark,
 	})
 }

@@ -13,23 +13,23 @@ import (
 	"syscall"
 	"time"
 
-	"qq/internal/history"
-	"qq/internal/proc"
+	"qq/internal/agent/loop"
+	"qq/internal/models/gate"
+	"qq/internal/record/history"
 	"qq/internal/sandbox"
-	"qq/internal/toolbox/delegation"
+	"qq/internal/tools/delegate"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/dispatch"
 	"qq/pkg/event"
-	"qq/pkg/runner"
+	"qq/pkg/proc"
 	"qq/pkg/task"
-	"qq/pkg/upstream"
 )
 
 // orphanGrace is what a child gets to end by itself when its root is gone.
 const orphanGrace = 20 * time.Millisecond
 
-var _ upstream.Patient = (*childproc.Conn)(nil)
+var _ gate.Patient = (*childproc.Conn)(nil)
 
 // Child is what a child process needs of its program.
 type Child struct {
@@ -103,7 +103,7 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 	w.family, w.pending = tree, tree.unfinished
 	if start.CanDelegate {
 		w.delegator = tree
-		w.roster = func() []delegation.AgentInfo { return roster(c.Agents(dir)) }
+		w.roster = func() []delegate.AgentInfo { return roster(c.Agents(dir)) }
 		w.summaries, w.maxParts = summaries(tree.Delegate, w.setup.Model.String()), dispatch.MaxParts
 		w.lookup = func(name string) (agents.Agent, error) { return c.Agents(dir).Lookup(name) }
 	}
@@ -203,7 +203,7 @@ func widening(emit func(event.Event)) func(event.Event) {
 }
 
 // answer writes the answer and says how the task ended.
-func answer(out runner.Outcome, w io.Writer) childproc.Result {
+func answer(out loop.Outcome, w io.Writer) childproc.Result {
 	r := childproc.Result{
 		Status: out.Status, Usage: out.Usage, Structured: out.Structured, ChangedFiles: out.ChangedFiles, Warnings: out.Warnings,
 	}

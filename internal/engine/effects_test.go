@@ -6,11 +6,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/ollama"
-	"qq/internal/proc"
+	"qq/internal/approval"
+	"qq/internal/models/ollama"
 	"qq/internal/qqtest"
 	"qq/pkg/agents"
-	"qq/pkg/approval"
+	"qq/pkg/proc"
 	"qq/pkg/task"
 )
 

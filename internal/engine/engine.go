@@ -28,21 +28,21 @@ import (
 
 	"github.com/google/uuid"
 
-	"qq/internal/childlog"
+	"qq/internal/approval"
 	"qq/internal/config"
-	"qq/internal/history"
-	"qq/internal/ledger"
-	"qq/internal/proc"
-	"qq/internal/toolbox/web"
+	"qq/internal/models/gate"
+	"qq/internal/record/childlog"
+	"qq/internal/record/history"
+	"qq/internal/record/ledger"
+	"qq/internal/tools/web"
 	"qq/pkg/agents"
-	"qq/pkg/approval"
 	"qq/pkg/childproc"
 	"qq/pkg/dispatch"
 	"qq/pkg/event"
+	"qq/pkg/proc"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 	"qq/pkg/tool"
-	"qq/pkg/upstream"
 )
 
 // StopGrace is what a child gets at each step of the stop ladder, which [Engine.Kill]
@@ -80,7 +80,7 @@ type Engine struct {
 	*dispatch.Dispatcher
 	cfg      Config
 	id       string // execution id of this process
-	gate     *upstream.Gate
+	gate     *gate.Gate
 	several  atomic.Bool // agents share the gate
 	record   *history.Record
 	models   *models

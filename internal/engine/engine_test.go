@@ -16,7 +16,7 @@ import (
 
 	"qq/internal/config"
 	"qq/internal/qqtest"
-	"qq/internal/toolbox/files"
+	"qq/internal/tools/files"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"

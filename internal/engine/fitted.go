@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 
-	"qq/internal/longdoc"
-	"qq/internal/ollama"
+	"qq/internal/agent/longtext"
+	"qq/internal/agent/loop"
+	"qq/internal/models/ollama"
 	"qq/internal/sandbox"
-	"qq/internal/toolbox/delegation"
-	"qq/internal/toolbox/files"
+	"qq/internal/tools/delegate"
+	"qq/internal/tools/files"
 	"qq/pkg/dispatch"
 	"qq/pkg/llm"
-	"qq/pkg/runner"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -33,7 +33,7 @@ const (
 
 // longText is a text that is too long for the model, and what is to be done.
 type longText struct {
-	*longdoc.Plan
+	*longtext.Plan
 	request string
 	note    string // how the text was understood; may be empty
 }
@@ -60,7 +60,7 @@ func (w work) long(own llm.Request, space *files.Workspace, text string) (*longT
 		long.request, doc, long.note = understood(text, room/requestPart)
 	}
 	var err error
-	long.Plan, err = longdoc.NewPlan(longdoc.Job{
+	long.Plan, err = longtext.NewPlan(longtext.Job{
 		Request: long.request, Text: doc, Agent: w.agent.Name, Room: room, PartRoom: min(w.partRoom(space, room), partTokens),
 		Tokens: ollama.Tokens, Summarize: w.summaries,
 	})
@@ -97,7 +97,7 @@ func understood(text string, most int) (request, doc, note string) {
 // partRoom is how much of a part the summarizer has room for, with its own prompt
 // and tools; own where nobody knows the summarizer.
 func (w work) partRoom(space *files.Workspace, own int) int {
-	a, err := w.lookup(longdoc.Summarizer)
+	a, err := w.lookup(longtext.Summarizer)
 	if err != nil {
 		return own
 	}
@@ -154,8 +154,8 @@ func overflow(err error) error {
 // unfitted is how an agent ends whose text could not be made to fit. What those
 // used who summarised is in their own results.
 func unfitted(ctx context.Context, err error) Outcome {
-	out := Outcome{Outcome: runner.Outcome{Status: task.Failed, Err: err}}
-	if failed, ok := errors.AsType[*longdoc.FailedError](err); ok {
+	out := Outcome{Outcome: loop.Outcome{Status: task.Failed, Err: err}}
+	if failed, ok := errors.AsType[*longtext.FailedError](err); ok {
 		out.Status = failed.Status()
 	}
 	if e, ok := errors.AsType[*llm.Error](err); ok {
@@ -241,7 +241,7 @@ func (e *Engine) plan(r Run, t task.Task, depth int) ([]string, error) {
 	}
 	if depth+1 < set.MaxDepth {
 		w.delegator, w.family = nobody{}, &tally{}
-		w.roster = func() []delegation.AgentInfo { return roster(e.cfg.Agents) }
+		w.roster = func() []delegate.AgentInfo { return roster(e.cfg.Agents) }
 		w.summaries = func(context.Context, []task.Task) []task.Result { return nil } // nothing is run
 	}
 	space := files.Open(w.root, files.Options{})

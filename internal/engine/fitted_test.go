@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"qq/internal/history"
-	"qq/internal/longdoc"
+	"qq/internal/agent/longtext"
 	"qq/internal/qqtest"
+	"qq/internal/record/history"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/event"
@@ -191,7 +191,7 @@ func TestTooManyParts(t *testing.T) {
 // TestUnfitted: how it ends that a text cannot be made to fit.
 func TestUnfitted(t *testing.T) {
 	fail := func(all ...task.Status) error {
-		e := &longdoc.FailedError{}
+		e := &longtext.FailedError{}
 		for _, s := range all {
 			e.Failed = append(e.Failed, task.Task{}.Ended(s, ""))
 		}

@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 	"slices"
 
-	"qq/internal/proc"
+	"qq/internal/approval"
 	"qq/internal/sandbox"
-	"qq/internal/toolbox/delegation"
-	"qq/internal/toolbox/files"
-	"qq/internal/toolbox/shell"
-	"qq/internal/toolbox/syntax"
-	"qq/internal/toolbox/web"
+	"qq/internal/tools/astgrep"
+	"qq/internal/tools/delegate"
+	"qq/internal/tools/files"
+	"qq/internal/tools/shell"
+	"qq/internal/tools/web"
 	"qq/pkg/agents"
-	"qq/pkg/approval"
+	"qq/pkg/proc"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -103,26 +103,26 @@ type toolmaker struct {
 	// wrap puts a command behind what keeps it in, besides what keeps in this process.
 	wrap func(proc.Command) proc.Command
 
-	delegator delegation.Delegator // nil where it may not delegate
+	delegator delegate.Delegator // nil where it may not delegate
 	family    task.Family
-	roster    func() []delegation.AgentInfo
+	roster    func() []delegate.AgentInfo
 }
 
 // kit makes the tools.
 func (m toolmaker) kit(space *files.Workspace) kit {
 	all := slices.Concat(space.Reading(), space.Writing(), m.structural(), m.shell(),
 		web.Tools(web.Config{AllowHosts: m.setup.WebAllow, Search: m.setup.Search, Version: m.version}))
-	options := delegation.Options{Family: m.family}
-	all = append(all, delegation.Tools(m.delegator, m.roster, options)...)
+	options := delegate.Options{Family: m.family}
+	all = append(all, delegate.Tools(m.delegator, m.roster, options)...)
 	k := m.limits.sort(m.agent, all)
 	if m.delegator == nil {
-		k.withhold(delegation.Tools(nobody{}, nil, options), "agents at this depth cannot hand on work")
+		k.withhold(delegate.Tools(nobody{}, nil, options), "agents at this depth cannot hand on work")
 	}
 	return k
 }
 
 // nobody stands for those whom an agent cannot ask.
-type nobody struct{ delegation.Delegator }
+type nobody struct{ delegate.Delegator }
 
 func (m toolmaker) structural() tool.Set {
 	if m.setup.AstGrep == "" {
@@ -132,7 +132,7 @@ func (m toolmaker) structural() tool.Set {
 	if err != nil {
 		real = m.dir
 	}
-	reading, writing := syntax.Tools(syntax.Config{
+	reading, writing := astgrep.Tools(astgrep.Config{
 		Host: m.host, Program: m.setup.AstGrep, Root: m.root, Dir: m.dir, Env: m.env, Depth: m.depth, NewID: newID,
 		Secret:  func(file string) bool { return files.Secret(filepath.ToSlash(filepath.Join(real, file))) },
 		Concern: files.Concern,

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"qq/internal/config"
-	"qq/internal/extract"
-	"qq/internal/ollama"
+	"qq/internal/models/extract"
+	"qq/internal/models/gate"
+	"qq/internal/models/ollama"
 	"qq/pkg/llm"
-	"qq/pkg/upstream"
 )
 
 // Names of models that are no model of Ollama's.
@@ -142,7 +142,7 @@ func (m *models) known(name string) (Model, bool) {
 // no fault that there is no server or no model: it does without, for the whole run.
 // That the server is busy is one.
 func (m *models) lasting(ctx context.Context, name string) (found Model, err error) {
-	err = upstream.Repeat(ctx, upstream.Policy{Retries: m.retries}, func(ctx context.Context) error {
+	err = gate.Repeat(ctx, gate.Policy{Retries: m.retries}, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, showTimeout, &llm.Error{Kind: llm.Unreachable,
 			Problem: fmt.Sprintf("no answer about model %q within %v", name, showTimeout), Hint: "look after the model server, or set OLLAMA_HOST"})
 		defer cancel()

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"qq/internal/ledger"
+	"qq/internal/record/ledger"
 	"qq/pkg/task"
 )
 

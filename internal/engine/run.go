@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"qq/internal/proc"
 	"qq/internal/sandbox"
-	"qq/internal/toolbox/delegation"
+	"qq/internal/tools/delegate"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/proc"
 	"qq/pkg/task"
 )
 
@@ -87,7 +87,7 @@ func (e *Engine) work(ctx context.Context, r Run, t task.Task) (Outcome, error) 
 	tree := &tally{family: place}
 	if set.Depth+1 < set.MaxDepth {
 		w.delegator, w.family, w.pending = tree, tree, tree.unfinished
-		w.roster = func() []delegation.AgentInfo { return roster(e.cfg.Agents) }
+		w.roster = func() []delegate.AgentInfo { return roster(e.cfg.Agents) }
 		w.summaries = summaries(tree.Delegate, r.Model.String())
 	}
 	if e.stream.Wanted() {
@@ -132,11 +132,11 @@ func (w work) confined(exe string) func(proc.Command) proc.Command {
 }
 
 // roster lists the agents that can be asked.
-func roster(reg *agents.Registry) []delegation.AgentInfo {
-	var infos []delegation.AgentInfo
+func roster(reg *agents.Registry) []delegate.AgentInfo {
+	var infos []delegate.AgentInfo
 	for _, entry := range reg.List() {
 		if entry.Err == nil {
-			infos = append(infos, delegation.AgentInfo{Name: entry.Agent.Name, Description: entry.Agent.Description, Role: entry.Agent.Role})
+			infos = append(infos, delegate.AgentInfo{Name: entry.Agent.Name, Description: entry.Agent.Description, Role: entry.Agent.Role})
 		}
 	}
 	return slices.Clip(infos)

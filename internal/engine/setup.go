@@ -11,10 +11,10 @@ import (
 	"slices"
 	"time"
 
+	"qq/internal/approval"
 	"qq/internal/config"
-	"qq/internal/toolbox/syntax"
+	"qq/internal/tools/astgrep"
 	"qq/pkg/agents"
-	"qq/pkg/approval"
 	"qq/pkg/childproc"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
@@ -98,7 +98,7 @@ func (s Setup) clean() {
 
 // findAstGrep looks for the program of the structural tools.
 func findAstGrep(getenv func(string) string) string {
-	path, err := syntax.Find(getenv)
+	path, err := astgrep.Find(getenv)
 	if err != nil {
 		return "" // doctor says why
 	}

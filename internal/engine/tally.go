@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"qq/internal/toolbox/delegation"
+	"qq/internal/tools/delegate"
 	"qq/pkg/task"
 )
 
 // family is whom an agent can ask.
 type family interface {
-	delegation.Delegator
+	delegate.Delegator
 	task.Family
 }
 
@@ -31,7 +31,7 @@ type tally struct {
 // maxFails is how many failures of children are told of one by one.
 const maxFails = 20
 
-// Delegate implements delegation.Delegator.
+// Delegate implements delegate.Delegator.
 func (t *tally) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	return t.note(t.family.Delegate(ctx, tasks))
 }

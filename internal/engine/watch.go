@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"qq/internal/models/gate"
 	"qq/pkg/llm"
 	"qq/pkg/task"
-	"qq/pkg/upstream"
 )
 
 // watch ends a request of the root's own agent that nothing comes back from for a
@@ -15,7 +15,7 @@ import (
 // agent, which sends one request at a time. It is the admission of that agent, for
 // time that a request spends behind others at the server does not count.
 type watch struct {
-	gate *upstream.Gate
+	gate *gate.Gate
 	idle time.Duration
 
 	mu      sync.Mutex
@@ -23,14 +23,14 @@ type watch struct {
 	expired bool        // that request, or the one before
 }
 
-var _ upstream.Patient = (*watch)(nil)
+var _ gate.Patient = (*watch)(nil)
 
 // Enter implements llm.Admission.
 func (w *watch) Enter(ctx context.Context, model string) (llm.Permit, error) {
 	return w.over(w.gate.EnterFor(ctx, model, w.behind))
 }
 
-// EnterAgain implements upstream.Patient.
+// EnterAgain implements gate.Patient.
 func (w *watch) EnterAgain(ctx context.Context, model string) (llm.Permit, error) {
 	return w.over(w.gate.EnterAgainFor(ctx, model, w.behind))
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models/gate"
 	"qq/internal/qqtest"
 	"qq/pkg/agents"
 	"qq/pkg/llm"
 	"qq/pkg/task"
-	"qq/pkg/upstream"
 )
 
 // chat is a model that is a function.
@@ -36,10 +36,10 @@ func silent(ctx context.Context, _ func(llm.Chunk)) error {
 func broken(context.Context, func(llm.Chunk)) error { return &llm.Error{Kind: llm.Server} }
 
 // watching is a watch over requests that pass gate.
-func watching(gate *upstream.Gate) func(context.Context, chat) error {
-	w := &watch{gate: gate, idle: patience}
+func watching(g *gate.Gate) func(context.Context, chat) error {
+	w := &watch{gate: g, idle: patience}
 	return func(ctx context.Context, c chat) error {
-		_, err := upstream.Retrying(watched{c, w}, "m", w, upstream.Policy{Retries: 2}).Chat(ctx, llm.Request{}, func(llm.Chunk) {})
+		_, err := gate.Retrying(watched{c, w}, "m", w, gate.Policy{Retries: 2}).Chat(ctx, llm.Request{}, func(llm.Chunk) {})
 		return err
 	}
 }
@@ -99,7 +99,7 @@ func (a answered) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 // again; one from which something comes now and then is not.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ask := watching(upstream.NewGate(upstream.Config{MaxInFlight: 2}))
+		ask := watching(gate.NewGate(gate.Config{MaxInFlight: 2}))
 		begin := time.Now()
 		assert.Equal(t, &task.ClockError{Status: task.Idle, After: patience}, ask(t.Context(), silent))
 		assert.Equal(t, patience, time.Since(begin))
@@ -126,7 +126,7 @@ func TestWatch(t *testing.T) {
 // for others does not count.
 func TestWatchBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate := upstream.NewGate(upstream.Config{MaxInFlight: 2})
+		gate := gate.NewGate(gate.Config{MaxInFlight: 2})
 		other, err := gate.Enter(t.Context(), "m")
 		require.NoError(t, err)
 		go func() {
@@ -144,7 +144,7 @@ func TestWatchBehindOthers(t *testing.T) {
 // TestWatchInLine: nor does what it waits until it may be sent.
 func TestWatchInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate := upstream.NewGate(upstream.Config{MaxInFlight: 1})
+		gate := gate.NewGate(gate.Config{MaxInFlight: 1})
 		other, err := gate.Enter(t.Context(), "m")
 		require.NoError(t, err)
 		time.AfterFunc(5*patience, func() { other.Leave(llm.Report{}) })
@@ -156,7 +156,7 @@ func TestWatchInLine(t *testing.T) {
 // nor against it.
 func TestWatchTellsNothing(t *testing.T) {
 	open := func(t *testing.T, chats ...chat) bool {
-		gate := upstream.NewGate(upstream.Config{MaxInFlight: 2})
+		gate := gate.NewGate(gate.Config{MaxInFlight: 2})
 		for _, c := range chats {
 			assert.Error(t, watching(gate)(t.Context(), c))
 		}

@@ -9,16 +9,16 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/agent/loop"
 	"qq/internal/config"
-	"qq/internal/history"
-	"qq/internal/toolbox/files"
+	"qq/internal/models/gate"
+	"qq/internal/record/history"
+	"qq/internal/tools/files"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
-	"qq/pkg/runner"
 	"qq/pkg/task"
 	"qq/pkg/tool"
-	"qq/pkg/upstream"
 )
 
 // defaultTurns is the turn limit of an agent that states none.
@@ -60,7 +60,7 @@ type work struct {
 
 // Outcome is how an agent ended.
 type Outcome struct {
-	runner.Outcome
+	loop.Outcome
 	Repeats int         // requests to the model that were sent again
 	Reads   []task.Read // what the answer rests on; nil when that is not known
 }
@@ -83,7 +83,7 @@ func (w work) do(ctx context.Context, text string) (Outcome, error) {
 	}
 	space := files.Open(w.root, files.Options{})
 	k := w.equipped(space)
-	cfg := runner.Config{
+	cfg := loop.Config{
 		Backend: backend, Tools: k.offered, Schema: schema, Record: w.record, Event: w.event,
 		MaxTurns: cmp.Or(w.maxTurns, w.agent.MaxTurns, defaultTurns),
 		Gate:     k.gate(w.limits, w.setup.Policy, w.ask), Inbox: w.inbox, Changed: w.changed, Pending: w.pending,
@@ -109,7 +109,7 @@ func (w work) do(ctx context.Context, text string) (Outcome, error) {
 	if err != nil {
 		out = unfitted(ctx, err)
 	} else {
-		out = Outcome{Outcome: runner.Run(ctx, cfg, w.history, fit.text), Reads: w.reads.All()}
+		out = Outcome{Outcome: loop.Run(ctx, cfg, w.history, fit.text), Reads: w.reads.All()}
 	}
 	if fit.cut {
 		out.Reads = nil // what the summaries rest on is not known
@@ -122,7 +122,7 @@ func (w work) do(ctx context.Context, text string) (Outcome, error) {
 
 // repeats is how many requests b has sent again.
 func repeats(b llm.Backend) int {
-	if r, ok := b.(*upstream.Backend); ok {
+	if r, ok := b.(*gate.Backend); ok {
 		return r.Repeats()
 	}
 	return 0
@@ -176,7 +176,7 @@ func (w work) enduring(plain llm.Backend, retries int) llm.Backend {
 	if w.watch != nil {
 		plain = watched{plain, w.watch}
 	}
-	return upstream.Retrying(plain, w.setup.Model.Ollama.Name, w.admission, upstream.Policy{Retries: retries, Repeated: w.repeated})
+	return gate.Retrying(plain, w.setup.Model.Ollama.Name, w.admission, gate.Policy{Retries: retries, Repeated: w.repeated})
 }
 
 // at is the path by which the working directory is opened: a child holds on to

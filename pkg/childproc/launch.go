@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"qq/internal/proc"
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/proc"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"qq/internal/proc"
+	"qq/pkg/proc"
 	"qq/pkg/task"
 )
 

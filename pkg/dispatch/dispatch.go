@@ -24,8 +24,8 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"qq/internal/approval"
 	"qq/pkg/agents"
-	"qq/pkg/approval"
 	"qq/pkg/event"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"

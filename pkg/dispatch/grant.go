@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/approval"
 	"qq/pkg/agents"
-	"qq/pkg/approval"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/approval"
 	"qq/pkg/agents"
-	"qq/pkg/approval"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )

@@ -1,0 +1,276 @@
+package longtext
+
+import (
+	"math"
+	"strings"
+)
+
+// Part is a piece of a text.
+type Part struct {
+	// Title is the path of the headings that the part stands under, such as "Guide >
+	// Install", or "Guide > Install … Deploy" for one that holds several sections.
+	Title string
+	// First and Last are the numbers of its lines, from 1. Two parts have one in
+	// common when that line was cut.
+	First, Last int
+	Text        string
+	Tokens      int // as estimated
+}
+
+// rank says how well a text can be cut at a place; 1 to 6 are headings.
+type rank uint8
+
+const (
+	rankBlock     rank = iota + 7 // behind a blank line
+	rankInner                     // the same, before a line that is indented: in a function, in a list
+	rankLine                      // the last at which nothing is torn that belongs together
+	rankCodeBlock                 // behind a blank line, in a code fence
+	rankCode
+	rankHeading // between a heading and what it stands over
+	rankSentence
+	rankWord
+	rankCharacter
+)
+
+// mark is a place where a text can be cut.
+type mark struct {
+	at   int
+	rank rank
+	code bool // some of what follows is in a code fence
+	sum  int  // tokens of what is before it
+}
+
+// Cut cuts text into parts of at most room tokens, along its structure: before
+// headings, the higher the better; behind blank lines, lines, sentences, words;
+// at last between characters. Neighbouring sections are one part while they fit,
+// parts are of about the same size, and what is whole in a code fence or on a line
+// stays whole if it fits. The texts of the parts in a row are the text, byte for
+// byte. Only a part of one character may have more than room tokens.
+//
+// The time is linear in the length of text: what has the usual number of tokens for
+// its length is estimated twice, as a piece and with its part.
+func Cut(text string, room int, tokens func(string) int) []Part {
+	if text == "" {
+		return nil
+	}
+	c := cutter{text: text, room: max(room, 1), tokens: tokens}
+	c.grain = max(c.room/16, 8)
+	c.find()
+	marks := c.measured()
+	var parts []Part
+	pack(marks, c.room, func(i, j int) int {
+		return tokens(text[marks[i].at:marks[j].at])
+	}, func(i, j, n int) {
+		parts = append(parts, Part{Text: text[marks[i].at:marks[j].at], Tokens: n})
+	})
+	locate(text, parts)
+	return parts
+}
+
+type cutter struct {
+	text   string
+	room   int
+	tokens func(string) int
+	grain  int // bytes; places that are nearer to each other are one, so that there are not too many
+	found  []mark
+	out    []mark
+}
+
+// find collects the places that the lines of the text offer.
+func (c *cutter) find() {
+	c.found = []mark{{}}
+	lines := newLineScanner(c.text)
+	gap, under := false, false // the lines before are blank, or a heading
+	for {
+		l, ok := lines.next()
+		if !ok {
+			return
+		}
+		if l.kind == blank {
+			gap = true
+			continue
+		}
+		r, code := rankLine, l.kind == fenced || l.kind == fenceClose
+		switch {
+		case l.kind == underline || l.kind == fenceClose:
+			r = rankCharacter
+		case code && gap:
+			r = rankCodeBlock
+		case code:
+			r = rankCode
+		case l.kind == heading && !under:
+			r = rank(l.level)
+		case l.kind == heading:
+			r = rankBlock
+		case under:
+			r = rankHeading
+		case gap && isSpace(c.text[l.start]):
+			r = rankInner
+		case gap:
+			r = rankBlock
+		}
+		c.offer(mark{at: l.start, rank: r, code: code})
+		gap, under = false, l.kind == heading || l.kind == underline
+	}
+}
+
+// offer adds a place. Of two that are near each other the better one stays.
+func (c *cutter) offer(m mark) {
+	last := &c.found[len(c.found)-1]
+	switch {
+	case m.at-last.at >= c.grain:
+		if m.rank < rankCharacter {
+			c.found = append(c.found, m)
+		}
+	case m.rank < last.rank: // which is not the first
+		c.found[len(c.found)-2].code = c.found[len(c.found)-2].code || last.code
+		*last = m
+	default:
+		last.code = last.code || m.code
+	}
+}
+
+// measured returns the places with the tokens between them, with more where
+// they are far from each other, and with the end of the text.
+func (c *cutter) measured() []mark {
+	c.out = make([]mark, 0, len(c.found)+1)
+	total := 0
+	longest := max(4*c.grain, 64)
+	for i, m := range c.found {
+		end := len(c.text)
+		if i+1 < len(c.found) {
+			end = c.found[i+1].at
+		}
+		for end-m.at > longest {
+			at, r := breakIn(c.text[m.at:end], c.grain, longest)
+			total = c.add(m, m.at+at, total)
+			m.at, m.rank = m.at+at, within(r, m.code)
+		}
+		total = c.add(m, end, total)
+	}
+	return append(c.out, mark{at: len(c.text), sum: total})
+}
+
+// within is the rank of a place that is found in code, if it is.
+func within(r rank, code bool) rank {
+	if code && r == rankLine {
+		return rankCode
+	}
+	return r
+}
+
+// add measures what is between m and end, in pieces that are small beside the
+// room, and returns the new total.
+func (c *cutter) add(m mark, end, total int) int {
+	s := c.text[m.at:end]
+	n := min(max(c.tokens(s), 1), math.MaxInt32) // at least one: so no part has more pieces than room
+	if n > c.room/4 && n > 1 && len(s) > 1 {
+		if at, r := breakIn(s, max(len(s)/4, 1), max(len(s)*3/4, 1)); at > 0 {
+			total = c.add(m, m.at+at, total)
+			return c.add(mark{at: m.at + at, rank: within(r, m.code), code: m.code}, end, total)
+		}
+	}
+	m.sum = total
+	c.out = append(c.out, m)
+	return total + n
+}
+
+// pack groups what is between marks into runs of at most room tokens. The sums
+// of the marks are what it goes by; size has the last word. Each run is handed
+// to emit, in order.
+func pack(marks []mark, room int, size func(i, j int) int, emit func(i, j, tokens int)) {
+	for s := 0; s < len(marks)-1; {
+		limit, e := room, len(marks)
+		for {
+			next := choose(marks, s, limit)
+			if next >= e { // the sums say nothing
+				next = s + max((e-s)/2, 1)
+			}
+			e = next
+			n := size(s, e)
+			if n <= room || e == s+1 {
+				emit(s, e, n)
+				break
+			}
+			sum := marks[e].sum - marks[s].sum
+			limit = int(min(float64(sum-1), float64(sum)*float64(room)/float64(n)))
+		}
+		s = e
+	}
+}
+
+// choose returns where the run that begins at s should end. The rest is thought
+// of as runs of the same size, as few as possible; the best place around the end
+// of the first is taken, but none after which the last one would be small.
+func choose(marks []mark, s, limit int) int {
+	end, limit := len(marks)-1, max(limit, 1)
+	rest := marks[end].sum - marks[s].sum
+	if rest <= limit {
+		return end
+	}
+	aim := rest / ((rest + limit - 1) / limit)
+	low, high := aim/2, min(limit, rest-aim/2)
+	best, before, after, last := 0, 0, 0, s+1
+	for e := s + 1; e < end; e++ {
+		sum := marks[e].sum - marks[s].sum
+		if sum > limit {
+			break
+		}
+		last = e
+		whole := marks[e].rank <= rankLine
+		switch {
+		case sum < low:
+			if whole {
+				before = e
+			}
+		case sum > high:
+			if whole && after == 0 {
+				after = e
+			}
+		case best == 0 || marks[e].rank < marks[best].rank ||
+			marks[e].rank == marks[best].rank && distance(sum, aim) <= distance(marks[best].sum-marks[s].sum, aim):
+			best = e
+		}
+	}
+	switch {
+	case best > 0 && marks[best].rank <= rankLine:
+		return best
+	case after > 0:
+		return after
+	case before > 0 && fitsWhole(marks, before, limit):
+		return before
+	case best > 0:
+		return best
+	}
+	return last
+}
+
+func distance(a, b int) int { return max(a-b, b-a) }
+
+// fitsWhole reports whether what begins at s fits without being torn.
+func fitsWhole(marks []mark, s, limit int) bool {
+	for e := s + 1; e < len(marks); e++ {
+		if marks[e].sum-marks[s].sum > limit {
+			return false
+		}
+		if marks[e].rank <= rankLine { // of the end too, which has none
+			return true
+		}
+	}
+	return true
+}
+
+// locate fills in lines and titles.
+func locate(text string, parts []Part) {
+	first := 1
+	for i := range parts {
+		p := &parts[i]
+		breaks := strings.Count(p.Text, "\n")
+		p.First, p.Last = first, first+breaks
+		first = p.Last
+		if strings.HasSuffix(p.Text, "\n") {
+			p.Last--
+		}
+	}
+	entitle(text, parts)
+}

@@ -1,0 +1,166 @@
+package longtext
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"qq/pkg/llm"
+	"qq/pkg/task"
+)
+
+const (
+	// leastRoom is for a part or for some summaries: with less, the prompts would be
+	// most of what a model reads.
+	leastRoom = 256
+	// maxSummary is the longest summary that is asked for when nobody says; small
+	// models do not write longer ones.
+	maxSummary = 1000
+	minSummary = 48
+	// overHeading is about what stands over a summary.
+	overHeading = 24
+	// maxLevels is far beyond what is needed while summaries are shorter than what
+	// they are of.
+	maxLevels = 8
+)
+
+// Plan is the tree of work for a [Job].
+type Plan struct {
+	// Parts are what the text was cut into; none when it fits as it is.
+	Parts []Part
+	// Groups are, for each level after the first, into how many groups the summaries
+	// of the level before will come, if they are as long as they shall be.
+	Groups []int
+	// Summary is how many tokens a summary shall have.
+	Summary int
+
+	job        Job
+	prompts    prompts
+	room       int // for the context of a summarizer
+	characters int
+	tokens     int
+}
+
+// NewPlan cuts the text of j and says what is to be done with it. It runs nothing.
+func NewPlan(j Job) (*Plan, error) {
+	p := &Plan{job: j, characters: utf8.RuneCountInString(j.Text), tokens: j.Tokens(j.Text)}
+	if p.tokens <= j.Room && j.Fits() {
+		return p, nil
+	}
+	// The number of words in the prompt counts among its tokens, so the longest
+	// stands for it until it is known.
+	p.prompts = prompts{request: j.Request, words: 99_999}
+	room := j.Room
+	if j.PartRoom > 0 {
+		room = min(room, j.PartRoom)
+	}
+	p.room = room - p.prompts.around(j.Tokens)
+	if p.room < leastRoom {
+		return nil, p.tooSmall(room)
+	}
+	p.Parts = Cut(j.Text, p.room, j.Tokens)
+	for _, part := range p.Parts {
+		if part.Tokens > p.room {
+			return nil, fmt.Errorf("cut the document: line %d has a character of about %s tokens, and there is room for %s\n"+
+				"hint: use a model with a larger context", part.First, group(part.Tokens), group(p.room))
+		}
+	}
+	p.Summary = p.summary()
+	p.prompts.words = wordsFor(p.Summary)
+	p.foresee()
+	return p, nil
+}
+
+// tooSmall says why room is not enough for one part.
+func (p *Plan) tooSmall(room int) error {
+	request := p.job.Tokens(p.job.Request)
+	if request > room/2 {
+		return fmt.Errorf("the request itself does not fit: it has about %s tokens, and the model has room for %s, of which the text needs some\n"+
+			"hint: give the long part as the document and a short request about it, or use a model with a larger context", group(request), group(max(room, 0)))
+	}
+	return fmt.Errorf("the document does not fit, and cannot be cut: the model has room for %s tokens, and the instructions for one part leave %s of them\n"+
+		"hint: use a model with a larger context", group(max(room, 0)), group(max(p.room, 0)))
+}
+
+// summary is how long summaries shall be: as long as all of them fit into the
+// last call together, unless that makes them too short to say much.
+func (p *Plan) summary() int {
+	n := p.job.Summary
+	if n <= 0 {
+		n = min(max(p.lastRoom()*9/10/len(p.Parts)-overHeading, p.room/16, minSummary), maxSummary)
+	}
+	return max(min(n, p.room/4), 1)
+}
+
+// lastRoom is for the summaries in the last call.
+func (p *Plan) lastRoom() int {
+	return p.job.Room - p.job.Tokens(llm.WithContext(p.job.Request, preface(p.characters, len(p.Parts))))
+}
+
+// foresee estimates the levels after the first.
+func (p *Plan) foresee() {
+	each := p.Summary + overHeading
+	for n := len(p.Parts); n > 1 && n*each > p.lastRoom() && len(p.Groups) < maxLevels-1; {
+		n = (n*each + p.room - 1) / p.room
+		p.Groups = append(p.Groups, n)
+	}
+}
+
+// summaries is how many will be in the last call.
+func (p *Plan) summaries() int {
+	if len(p.Groups) > 0 {
+		return p.Groups[len(p.Groups)-1]
+	}
+	return len(p.Parts)
+}
+
+// Overview says in a few lines what will be done.
+func (p *Plan) Overview() []string {
+	head := fmt.Sprintf("document: %s characters, about %s tokens; the model has room for %s",
+		group(p.characters), group(p.tokens), group(p.job.Room))
+	agent := p.job.Agent
+	if agent == "" {
+		agent = task.DefaultAgent
+	}
+	if len(p.Parts) == 0 {
+		return []string{head, "answer: " + agent + ", with the whole document"}
+	}
+	lines := []string{head, fmt.Sprintf("map: %s, each by %s, in at most about %s words",
+		count(len(p.Parts), "part"), Summarizer, group(p.prompts.words))}
+	before, about := len(p.Parts), ""
+	for i, n := range p.Groups {
+		lines = append(lines, fmt.Sprintf("reduce %d: %s%s in about %s", i+1, about, count(before, "summary"), count(n, "group")))
+		before, about = n, "about "
+	}
+	n := p.summaries()
+	return append(lines, fmt.Sprintf("answer: %s, with %s%s (about %s tokens)", agent, about, count(n, "summary"), group(n*(p.Summary+overHeading))))
+}
+
+// Lines is the overview with a line for each part.
+func (p *Plan) Lines() []string {
+	lines := p.Overview()
+	for i, part := range p.Parts {
+		l := fmt.Sprintf("part %d: %s, about %s tokens", i+1, p.place(i).lines(), group(part.Tokens))
+		if part.Title != "" {
+			l += ", " + part.Title
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+func (p *Plan) place(i int) place {
+	part := p.Parts[i]
+	return place{from: i + 1, to: i + 1, of: len(p.Parts), first: part.First, last: part.Last, title: part.Title}
+}
+
+// count is such as "3 parts" or "1 summary".
+func count(n int, what string) string {
+	if n != 1 {
+		if stem, ok := strings.CutSuffix(what, "y"); ok {
+			what = stem + "ie"
+		}
+		what += "s"
+	}
+	return group(n) + " " + what
+}

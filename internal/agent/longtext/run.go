@@ -1,0 +1,256 @@
+package longtext
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"qq/pkg/llm"
+	"qq/pkg/task"
+)
+
+// Joined is what takes the place of a text.
+type Joined struct {
+	// Text is the context for the request; the document itself when it fits.
+	Text string
+	// Levels is how often summaries were made: 0 for a document that fits, 1 for map
+	// alone.
+	Levels int
+	// Parts is how many parts the document was cut into.
+	Parts int
+	// Warnings are remarks on summaries that did not fail for them.
+	Warnings []string
+}
+
+// FailedError is a level of which not every task brought a summary.
+type FailedError struct {
+	Of     int           // how many tasks the level has
+	What   []string      // what was to be summarised, for each that failed
+	Failed []task.Result // and how that ended
+	Left   int           // how many were not begun for that
+}
+
+// Status is how the work on the document ended: as those that failed, if they
+// agree, or as the one that no other attempt would help before something is done
+// about it.
+func (e *FailedError) Status() task.Status {
+	has := func(s task.Status) bool {
+		return slices.ContainsFunc(e.Failed, func(r task.Result) bool { return r.Status == s })
+	}
+	first := e.Failed[0].Status
+	switch {
+	case !slices.ContainsFunc(e.Failed, func(r task.Result) bool { return r.Status != first }):
+		return first
+	case has(task.Limit):
+		return task.Limit
+	case has(task.Unavailable):
+		return task.Unavailable
+	}
+	return task.Failed
+}
+
+func (e *FailedError) Error() string {
+	const most = 5
+	var b strings.Builder
+	fmt.Fprintf(&b, "summarise the document: %d of %s failed: ", len(e.What), count(e.Of, "summary"))
+	for i, what := range e.What {
+		if i == most {
+			fmt.Fprintf(&b, "; and %d more", len(e.What)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(what + ": ")
+		if i > 0 && e.why(i) == e.why(i-1) {
+			b.WriteString("the same")
+		} else {
+			b.WriteString(e.why(i))
+		}
+	}
+	if e.Left > 0 {
+		fmt.Fprintf(&b, "; %s not begun", group(e.Left))
+	}
+	b.WriteString("\nhint: without them a part of the document would be missing, so there is no answer; run it again")
+	return b.String()
+}
+
+// why is without the hint, which is for who runs the task alone.
+func (e *FailedError) why(i int) string {
+	line, _, _ := strings.Cut(e.Failed[i].Err(), "\n")
+	return line
+}
+
+// entry is one summary, or a piece of one that is too long.
+type entry struct {
+	place
+	text   string
+	tokens int // with its heading
+}
+
+// Run makes the summaries, level by level, until they fit. With an error there is
+// no text. The end of ctx ends it before the next level.
+func (p *Plan) Run(ctx context.Context) (Joined, error) {
+	out := Joined{Text: p.job.Text, Parts: len(p.Parts)}
+	if len(p.Parts) == 0 {
+		return out, nil
+	}
+	out.Text = ""
+	tasks, places := p.mapTasks()
+	size := p.tokens
+	for {
+		if ctx.Err() != nil {
+			return out, context.Cause(ctx)
+		}
+		entries, err := p.level(ctx, tasks, places, &out)
+		if err != nil {
+			return out, err
+		}
+		text := preface(p.characters, len(p.Parts)) + join(entries)
+		if p.job.Tokens(llm.WithContext(p.job.Request, text)) <= p.job.Room {
+			out.Text = text
+			return out, nil
+		}
+		before := size
+		size = p.job.Tokens(text)
+		if err := p.progress(out.Levels, before, size); err != nil {
+			return out, err
+		}
+		tasks, places = p.reduceTasks(out.Levels, p.fitting(entries))
+	}
+}
+
+// progress reports what keeps the summaries from ever fitting.
+func (p *Plan) progress(levels, before, now int) error {
+	const hint = "\nhint: use a model that keeps to a length that it is asked for, or one with a larger context"
+	switch {
+	case now >= before:
+		return fmt.Errorf("summarise the document: the summaries of level %d have about %s tokens together, and what they are of has %s: it does not get shorter%s",
+			levels, group(now), group(before), hint)
+	case levels >= maxLevels:
+		return fmt.Errorf("summarise the document: after %d levels the summaries have about %s tokens together and still do not fit%s",
+			levels, group(now), hint)
+	}
+	return nil
+}
+
+func (p *Plan) mapTasks() (tasks []task.Task, places []place) {
+	for i, part := range p.Parts {
+		at := p.place(i)
+		tasks = append(tasks, taskFor(fmt.Sprintf("part-%d", i+1), p.prompts.forPart(at), part.Text))
+		places = append(places, at)
+	}
+	return tasks, places
+}
+
+// reduceTasks puts neighbouring summaries into groups that fit.
+func (p *Plan) reduceTasks(level int, entries []entry) (tasks []task.Task, places []place) {
+	marks := make([]mark, 1, len(entries)+1)
+	for i, e := range entries {
+		marks = append(marks, mark{at: i + 1, rank: rankBlock, sum: marks[i].sum + e.tokens})
+	}
+	pack(marks, p.room, func(i, j int) int {
+		return p.job.Tokens(join(entries[i:j]))
+	}, func(i, j, _ int) {
+		at := span(entries[i:j])
+		tasks = append(tasks, taskFor(fmt.Sprintf("reduce-%d-%d", level, len(tasks)+1), p.prompts.forGroup(at), join(entries[i:j])))
+		places = append(places, at)
+	})
+	return tasks, places
+}
+
+// level runs the tasks of one level and checks every result.
+func (p *Plan) level(ctx context.Context, tasks []task.Task, places []place, out *Joined) ([]entry, error) {
+	results := p.job.Summarize(ctx, tasks)
+	stopped := len(results) < len(tasks) && slices.ContainsFunc(results, func(r task.Result) bool { return !r.Success })
+	if len(results) != len(tasks) && !stopped {
+		return nil, fmt.Errorf("summarise the document: %s came back for %s", count(len(results), "result"), count(len(tasks), "task"))
+	}
+	out.Levels++
+	failed := &FailedError{Of: len(tasks), Left: len(tasks) - len(results)}
+	entries := make([]entry, len(tasks))
+	for i, r := range results {
+		name := places[i].parts() + " (" + places[i].lines() + ")"
+		text := strings.TrimSpace(r.Output)
+		if r.Success && text == "" {
+			r.End(task.Empty, "the model said nothing")
+		}
+		if !r.Success {
+			failed.What, failed.Failed = append(failed.What, name), append(failed.Failed, r)
+			continue
+		}
+		if r.Truncated {
+			out.Warnings = append(out.Warnings, name+": the summary was too long and was cut")
+		}
+		for _, w := range r.Warnings {
+			out.Warnings = append(out.Warnings, name+": "+w)
+		}
+		entries[i] = p.entry(places[i], text)
+	}
+	if len(failed.What) > 0 {
+		return nil, failed
+	}
+	return entries, nil
+}
+
+func (p *Plan) entry(at place, text string) entry {
+	e := entry{place: at, text: text}
+	e.tokens = p.job.Tokens(join([]entry{e}))
+	return e
+}
+
+// fitting cuts the summaries that are too long for a call of their own.
+func (p *Plan) fitting(entries []entry) []entry {
+	var out []entry
+	for _, e := range entries {
+		if e.tokens <= p.room {
+			out = append(out, e)
+			continue
+		}
+		empty := p.entry(e.place, "")
+		for _, part := range Cut(e.text, p.room-empty.tokens-1, p.job.Tokens) {
+			out = append(out, p.entry(e.place, part.Text))
+		}
+	}
+	return out
+}
+
+// join writes summaries one below the other, each under its heading.
+func join(entries []entry) string {
+	var b strings.Builder
+	for _, e := range entries {
+		b.WriteString(e.heading())
+		b.WriteString(strings.TrimSpace(e.text))
+		b.WriteString("\n\n")
+	}
+	return b.String()
+}
+
+// span is the place of neighbouring entries.
+func span(entries []entry) place {
+	at, last := entries[0].place, entries[len(entries)-1].place
+	if at.to == last.to {
+		return at
+	}
+	at.to, at.last = last.to, last.last
+	at.title = wider(at.title, last.title)
+	return at
+}
+
+// wider is the title of what goes from the section a to the section b.
+func wider(a, b string) string {
+	const to = " … "
+	from, _, _ := strings.Cut(a, to)
+	end := b
+	if at := strings.LastIndex(b, to); at >= 0 {
+		end = b[at+len(to):]
+	}
+	switch {
+	case from == "":
+		return b
+	case end == "" || end == from:
+		return from
+	}
+	return task.Shorten(from+to+end, maxTitle)
+}

@@ -1,0 +1,100 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"qq/pkg/llm"
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+// stopped runs an agent that looks something up and is stopped a second later,
+// while its model thinks or while the tool is at work.
+func stopped(t *testing.T, steps []step, grace func(error) time.Duration) (Outcome, *script) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(time.Second, func() { cancel(errEnough) })
+	look := reading("look", func(context.Context) tool.Result { return tool.Result{Content: "a fact"} })
+	model := &script{steps: steps}
+	out, _ := start(t, ctx, Config{Backend: model, Farewell: model, Grace: grace, Tools: tool.Set{look}, MaxTurns: 5}, nil)
+	return out, model
+}
+
+func fourSeconds(error) time.Duration { return 4 * time.Second }
+
+// silent thinks until it is told to end.
+func silent(ctx context.Context, _ func(llm.Chunk)) (llm.Response, error) {
+	<-ctx.Done()
+	return llm.Response{}, context.Cause(ctx)
+}
+
+func TestFarewell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, model := stopped(t, []step{says("", calling("look")), silent, says("so far: a fact")}, fourSeconds)
+		assert.Equal(t, task.Interrupted, out.Status)
+		assert.Equal(t, errEnough, out.Err)
+		assert.Equal(t, "so far: a fact", out.Text)
+		assert.Empty(t, model.asked[2].Tools)
+		assert.Equal(t, 20, out.Usage.InputTokens)
+	})
+}
+
+// It takes no longer than it may, and what was said before is kept.
+func TestFarewellInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		out, _ := stopped(t, []step{says("a remark", calling("look")), silent, silent}, fourSeconds)
+		assert.Equal(t, 5*time.Second, time.Since(begin))
+		assert.Equal(t, "a remark", out.Text)
+	})
+}
+
+// Nobody is asked who is in the middle of an answer, who knows nothing yet, or
+// where there is no time.
+func TestNoFarewell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, model := stopped(t, []step{says("", calling("look")), hangs}, fourSeconds)
+		assert.Equal(t, "so f", out.Text)
+		assert.Len(t, model.asked, 2)
+		out, model = stopped(t, []step{silent}, fourSeconds)
+		assert.Empty(t, out.Text)
+		assert.Len(t, model.asked, 1)
+		_, model = stopped(t, []step{says("", calling("look")), silent}, func(cause error) time.Duration {
+			assert.Equal(t, errEnough, cause)
+			return 0
+		})
+		assert.Len(t, model.asked, 2)
+	})
+}
+
+// What an agent does is told before the first time, and after each.
+func TestEffectsAreTold(t *testing.T) {
+	var told []string
+	full := errors.New("the disk is full")
+	say := func(what string) { told = append(told, what) }
+	does := func(name string, e tool.Effect) fn {
+		return fn{name, e, func(context.Context) tool.Result {
+			say("run " + name)
+			return tool.Result{Content: "done"}
+		}}
+	}
+	tools := tool.Set{does("read", tool.Reads), does("fetch", tool.Network), does("write", tool.Writes), does("exec", tool.Executes)}
+	model := &script{steps: []step{
+		says("", calling("write")), says("", calling("read"), calling("fetch"), calling("write"), calling("exec"), calling("unknown")), says("answer")}}
+	out, _ := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 4,
+		Effects: func() (err error) {
+			say("effects")
+			err, full = full, nil
+			return err
+		},
+		Ran: func(s tool.Spec, c tool.Call, r tool.Result) { say("ran " + c.Name + ": " + r.Content) },
+	}, nil)
+	assert.Equal(t, task.Completed, out.Status)
+	assert.Equal(t, []string{"effects", "run read", "ran read: done", "run fetch", "ran fetch: done", "effects", "run write", "ran write: done",
+		"run exec", "ran exec: done"}, told)
+}

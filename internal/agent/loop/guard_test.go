@@ -1,0 +1,217 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+const repeatedSixth = "Error: refused: the same call 6 times in a row: change the arguments, use another tool, or answer"
+
+func warned(nth string) string {
+	return "\n[warning: this is the " + nth + " identical call in a row; change the arguments, use another tool, or answer]"
+}
+
+// with is a call of look with those arguments.
+func with(args string) tool.Call { return tool.Call{Name: "look", Arguments: json.RawMessage(args)} }
+
+func oneByOne(calls ...tool.Call) (steps []step) {
+	for _, c := range calls {
+		steps = append(steps, says("a remark", c))
+	}
+	return steps
+}
+
+func TestRepeatedCalls(t *testing.T) {
+	ran := 0
+	look := reading("look", func(context.Context) tool.Result { ran++; return tool.Text("seen") })
+	var calls []tool.Call
+	for i := range 10 {
+		calls = append(calls, with(`{"a":`+strings.Repeat(" ", i)+`1}`))
+	}
+	model := &script{steps: append(oneByOne(calls...), says("what I have"))}
+	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 30}, nil)
+	assert.Equal(t, 5, ran)
+	answers := answersOf(rec.messages)
+	assert.Equal(t, []string{"seen", "seen", "seen" + warned("3rd"), "seen" + warned("4th"), "seen" + warned("5th"), repeatedSixth}, answers[:6])
+	assert.Contains(t, answers[9], "the same call 10 times in a row")
+	assert.Equal(t, task.Failed, out.Status)
+	assert.EqualError(t, out.Err, "the agent repeated the same call 10 times in a row (look)")
+	assert.Equal(t, "what I have", out.Text)
+	assert.Equal(t, 11, out.Turns)
+	assert.Empty(t, model.asked[10].Tools)
+	assert.Equal(t, "You have repeated the same call 10 times in a row. Answer now, without tools, with what you have. Say what is missing.",
+		model.asked[10].Messages[len(model.asked[10].Messages)-1].Content)
+}
+
+// A different call in between begins anew, by name or by arguments, and so may
+// an agent that was warned or refused go on.
+func TestDifferentCallResets(t *testing.T) {
+	for name, between := range map[string]tool.Call{"arguments": with(`{"a":2}`), "name": {Name: "other", Arguments: json.RawMessage(`{"a":1}`)}} {
+		t.Run(name, func(t *testing.T) {
+			same := with(`{"a":1}`)
+			model := &script{steps: append(oneByOne(same, same, same, same, same, same, between, same, same), says("done"))}
+			out, rec := start(t, t.Context(), Config{Backend: model, Tools: working("look", "other"), MaxTurns: 30}, nil)
+			assert.Equal(t, task.Completed, out.Status)
+			answers := answersOf(rec.messages)
+			assert.Equal(t, repeatedSixth, answers[5])
+			assert.Equal(t, []string{"by look", "by look"}, answers[7:], "counted from one")
+		})
+	}
+}
+
+// What brings something new is warned about, never refused: to wait for children
+// is to make the same call again and again.
+func TestPolling(t *testing.T) {
+	n := 0
+	look := reading("look", func(context.Context) tool.Result { n++; return tool.Text(fmt.Sprint("state ", n/3)) })
+	calls := make([]tool.Call, 24)
+	for i := range calls {
+		calls[i] = with(`{}`)
+	}
+	model := &script{steps: append(oneByOne(calls...), says("done"))}
+	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 30}, nil)
+	assert.Equal(t, task.Completed, out.Status)
+	assert.Equal(t, 24, n)
+	assert.Equal(t, []string{"state 7" + warned("21st"), "state 7" + warned("22nd"), "state 7" + warned("23rd"), "state 8" + warned("24th")},
+		answersOf(rec.messages)[20:])
+}
+
+// Five times the same result in a row are enough, whatever there was before.
+func TestPollingThatGetsStuck(t *testing.T) {
+	n := 0
+	look := reading("look", func(context.Context) tool.Result { n++; return tool.Text(fmt.Sprint("state ", min(n, 4))) })
+	calls := make([]tool.Call, 10)
+	for i := range calls {
+		calls[i] = with(`{}`)
+	}
+	model := &script{steps: append(oneByOne(calls...), says("done"))}
+	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 30}, nil)
+	assert.Equal(t, task.Completed, out.Status)
+	assert.Equal(t, 8, n)
+	assert.Equal(t, []string{"state 4" + warned("8th"), repeatedSixth}, answersOf(rec.messages)[7:9])
+}
+
+// Failures are results like others, and a refused call is not asked about for
+// the sixth time.
+func TestRepeatedRefusals(t *testing.T) {
+	asked := 0
+	calls := make([]tool.Call, 6)
+	for i := range calls {
+		calls[i] = with(`{}`)
+	}
+	model := &script{steps: append(oneByOne(calls...), says("done"))}
+	no := refusing(nil, func(tool.Call) bool { asked++; return true })
+	out, rec := start(t, t.Context(), Config{Backend: model, MaxTurns: 30, Gate: no}, nil)
+	assert.Equal(t, task.Refused, out.Status)
+	assert.Equal(t, 5, asked)
+	assert.Equal(t, "Error: ask: look was refused: of {}"+warned("3rd"), answersOf(rec.messages)[2])
+}
+
+// Delegations of one answer count in the order of the calls, though they run at
+// once and all bring something new; what comes behind the tenth is not run.
+func TestRepeatedDelegations(t *testing.T) {
+	var n atomic.Int32
+	tools := tool.Set{
+		fn{"look", tool.Delegates, func(context.Context) tool.Result { return tool.Text(fmt.Sprint(n.Add(1))) }},
+		fn{"other", tool.Delegates, func(context.Context) tool.Result { panic("it must not run") }},
+	}
+	var calls []tool.Call
+	for range 10 {
+		calls = append(calls, with(`{}`))
+	}
+	model := &script{steps: []step{says("", append(calls, calling("other"))...), says("what I have")}}
+	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 1}, nil)
+	assert.EqualValues(t, 5, n.Load())
+	assert.Equal(t, task.Failed, out.Status, "not the turn limit")
+	answers := answersOf(rec.messages)
+	assert.NotContains(t, answers[1], "warning")
+	assert.Contains(t, answers[2], warned("3rd"))
+	assert.Equal(t, repeatedSixth, answers[5])
+	assert.Equal(t, "Error: not run: the run ends because of repeated calls", answers[10])
+
+	// In answers of their own they brought something new.
+	n.Store(0)
+	model = &script{steps: append(oneByOne(calls...), says("done"))}
+	out, _ = start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 30}, nil)
+	assert.Equal(t, task.Completed, out.Status)
+	assert.EqualValues(t, 10, n.Load())
+}
+
+// Calls that were counted in between belong to their own streak.
+func TestStreaksInOneGroup(t *testing.T) {
+	var g guard
+	a1, b, a2 := g.enter(with(`1`)), g.enter(with(`2`)), g.enter(with(`1`))
+	for _, p := range []pass{a1, b, a2} {
+		assert.Empty(t, p.leave("x"))
+		assert.Equal(t, 1, p.nth)
+	}
+	assert.Equal(t, 2, g.enter(with(` 1 `)).nth)
+	// Of a group counts what came behind the last change, and that is two here.
+	var group []pass
+	for range 4 {
+		group = append(group, g.enter(with(`3`)))
+	}
+	for i, result := range []string{"x", "y", "z", "z"} {
+		group[i].leave(result)
+	}
+	for range 3 {
+		p := g.enter(with(`3`))
+		assert.Empty(t, p.refusal)
+		p.leave("z")
+	}
+	assert.Equal(t, repeatedSixth, g.enter(with(`3`)).refusal)
+
+	assert.Equal(t, 1, g.enter(with(`{broken`)).nth, "what is no JSON is compared as it is")
+	assert.Equal(t, 2, g.enter(with(`{broken`)).nth)
+	assert.Equal(t, 1, g.enter(with(`{ broken`)).nth)
+}
+
+func TestOrdinal(t *testing.T) {
+	for n, want := range map[int]string{3: "3rd", 4: "4th", 10: "10th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 22: "22nd", 103: "103rd", 111: "111th"} {
+		assert.Equal(t, want, ordinal(n))
+	}
+}
+
+// For calls one by one: a call is refused exactly when the five before it, or
+// more, were the same with the same result.
+func TestAnyCalls(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var g guard
+		same, nth, lastArgs, lastResult := 0, 0, "", ""
+		for g.stuck == "" && rapid.IntRange(0, 40).Draw(t, "more") > 0 {
+			args := rapid.SampledFrom([]string{"1", "1", "1", "1", "1", "1", "1", "2"}).Draw(t, "args")
+			result := rapid.SampledFrom([]string{"x", "x", "x", "x", "x", "x", "y"}).Draw(t, "result")
+			if args != lastArgs {
+				same, nth, lastResult = 0, 0, ""
+			}
+			p := g.enter(with(args))
+			nth++
+			require.Equal(t, same >= refusedFrom-1, p.refusal != "")
+			require.Equal(t, same+1 >= endsAt, g.stuck != "")
+			more := p.leave(result)
+			if p.refusal != "" {
+				same++
+				require.Empty(t, more)
+			} else {
+				require.Equal(t, nth >= warnedFrom, more != "")
+				if result != lastResult {
+					same = 0
+				}
+				same++
+				lastResult = result
+			}
+			lastArgs = args
+		}
+	})
+}

@@ -1,0 +1,463 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"qq/pkg/event"
+	"qq/pkg/llm"
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+// step is what the model does with one request.
+type step func(ctx context.Context, yield func(llm.Chunk)) (llm.Response, error)
+
+// script is a model that follows a list of steps, and keeps what it was asked.
+type script struct {
+	steps []step
+	asked []llm.Request
+}
+
+var _ llm.Backend = (*script)(nil)
+
+func (s *script) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
+	r.Messages = slices.Clone(r.Messages)
+	s.asked = append(s.asked, r)
+	if len(s.asked) > len(s.steps) {
+		return llm.Response{}, fmt.Errorf("request %d is not in the script", len(s.asked))
+	}
+	return s.steps[len(s.asked)-1](ctx, yield)
+}
+
+// says is an answer of ten tokens in and one out.
+func says(text string, calls ...tool.Call) step {
+	return func(_ context.Context, yield func(llm.Chunk)) (llm.Response, error) {
+		yield(llm.Chunk{Text: text})
+		return llm.Response{Message: llm.Message{Content: text, Calls: calls}, Stop: llm.StopEnd, Usage: task.Usage{InputTokens: 10, OutputTokens: 1}}, nil
+	}
+}
+
+// breaks says text and then fails.
+func breaks(text string, err error) step {
+	return func(context.Context, func(llm.Chunk)) (llm.Response, error) {
+		return llm.Response{Message: llm.Message{Content: text, Calls: []tool.Call{calling("half")}}, Usage: task.Usage{InputTokens: 10}}, err
+	}
+}
+
+// cut says text and reaches the limit of tokens.
+func cut(text string) step {
+	return func(context.Context, func(llm.Chunk)) (llm.Response, error) {
+		return llm.Response{Message: llm.Message{Content: text}, Stop: llm.StopLength}, nil
+	}
+}
+
+// hangs answers nothing until it is told to end.
+func hangs(ctx context.Context, _ func(llm.Chunk)) (llm.Response, error) {
+	<-ctx.Done()
+	return llm.Response{Message: llm.Message{Content: "so f"}}, context.Cause(ctx)
+}
+
+func calling(name string) tool.Call {
+	return tool.Call{ID: "id-" + name, Name: name, Arguments: json.RawMessage(`{"of":"` + name + `"}`)}
+}
+
+// fn is a tool made of a function.
+type fn struct {
+	name   string
+	effect tool.Effect
+	run    func(ctx context.Context) tool.Result
+}
+
+func (f fn) Spec() tool.Spec                                           { return tool.Spec{Name: f.name, Effect: f.effect} }
+func (f fn) Run(ctx context.Context, args json.RawMessage) tool.Result { return f.run(ctx) }
+
+func reading(name string, run func(ctx context.Context) tool.Result) fn {
+	return fn{name, tool.Reads, run}
+}
+
+// recorder is where a run leaves its traces.
+type recorder struct {
+	messages []llm.Message
+	ends     []bool
+	text     strings.Builder
+	mu       sync.Mutex
+	events   []event.Event
+}
+
+// start runs cfg with everything recorded, and checks what holds for every run:
+// the record is the conversation, and each call in it has its answer.
+func start(t require.TestingT, ctx context.Context, cfg Config, history []llm.Message) (Outcome, *recorder) {
+	rec := &recorder{}
+	cfg.Record = func(m llm.Message) { rec.messages = append(rec.messages, m) }
+	cfg.TurnEnd = func(final bool) { rec.ends = append(rec.ends, final) }
+	cfg.Chunk = func(c llm.Chunk) { rec.text.WriteString(c.Text) }
+	cfg.Event = func(e event.Event) {
+		rec.mu.Lock()
+		defer rec.mu.Unlock()
+		rec.events = append(rec.events, e)
+	}
+	out := Run(ctx, cfg, history, "the task")
+	assert.Equal(t, out.Status == task.Completed, out.Err == nil)
+	assert.True(t, out.Status.Final())
+	continuable(t, rec.messages)
+	if s, ok := cfg.Backend.(*script); ok && len(s.asked) > 0 {
+		last := s.asked[len(s.asked)-1].Messages
+		whole := append(slices.Clone(history), rec.messages...)
+		require.LessOrEqual(t, len(last), len(whole))
+		assert.Equal(t, whole[:len(last)], last, "what the model saw is what was recorded")
+		assert.Equal(t, len(s.asked), out.Turns)
+		assert.Len(t, rec.ends, len(s.asked), "each turn ends once")
+	}
+	return out, rec
+}
+
+// continuable checks that each call has its answer right behind it, in order.
+func continuable(t require.TestingT, messages []llm.Message) {
+	var open []tool.Call
+	for _, m := range messages {
+		if m.Role == llm.ToolRole {
+			require.NotEmpty(t, open, "an answer without a call: %v", m)
+			assert.Equal(t, []string{open[0].ID, open[0].Name}, []string{m.CallID, m.Tool})
+			open = open[1:]
+			continue
+		}
+		require.Empty(t, open, "calls without an answer")
+		open = m.Calls
+	}
+	require.Empty(t, open, "calls without an answer at the end")
+}
+
+func roles(messages []llm.Message) (s []string) {
+	for _, m := range messages {
+		s = append(s, string(m.Role))
+	}
+	return s
+}
+
+func answersOf(messages []llm.Message) (s []string) {
+	for _, m := range messages {
+		if m.Role == llm.ToolRole {
+			s = append(s, m.Content)
+		}
+	}
+	return s
+}
+
+func TestAnswer(t *testing.T) {
+	model := &script{steps: []step{says(" forty-two\n")}}
+	history := []llm.Message{{Role: llm.User, Content: "before"}, {Role: llm.Assistant, Content: "yes"}}
+	tools := tool.Set{reading("look", nil)}
+	out, rec := start(t, t.Context(), Config{Backend: model, System: "be good", Tools: tools, MaxTokens: 7}, history)
+	assert.Equal(t, Outcome{Text: "forty-two", Status: task.Completed, Turns: 1, Usage: task.Usage{InputTokens: 10, OutputTokens: 1}}, out)
+	assert.Equal(t, []llm.Request{{System: "be good", Tools: tools.Specs(), MaxTokens: 7,
+		Messages: append(history, llm.Message{Role: llm.User, Content: "the task"})}}, model.asked)
+	assert.Equal(t, []llm.Message{{Role: llm.User, Content: "the task"}, {Role: llm.Assistant, Content: " forty-two\n"}}, rec.messages)
+	assert.Equal(t, []bool{true}, rec.ends)
+	assert.Equal(t, " forty-two\n", rec.text.String())
+	assert.Len(t, history, 2)
+}
+
+func TestNobodyIsTold(t *testing.T) {
+	model := &script{steps: []step{says("", calling("look")), says("done")}}
+	look := reading("look", func(context.Context) tool.Result { return tool.Text("seen") })
+	out := Run(t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 2}, nil, "x")
+	assert.Equal(t, task.Completed, out.Status)
+}
+
+// How each way to end reads, with what is kept of the text.
+func TestEnds(t *testing.T) {
+	fails := func(kind llm.Kind) error {
+		return fmt.Errorf("wrapped: %w", &llm.Error{Kind: kind, Problem: "as told", Hint: "do this"})
+	}
+	look := reading("look", func(context.Context) tool.Result { return tool.Text("seen") })
+	for name, c := range map[string]struct {
+		steps  []step
+		status task.Status
+		text   string
+		err    string
+		ends   []bool
+	}{
+		"empty":             {[]step{says(" \n")}, task.Empty, "", "the agent gave an empty answer", []bool{true}},
+		"empty after tools": {[]step{says("let me look", calling("look")), says("")}, task.Empty, "", "the agent gave an empty answer", []bool{false, true}},
+		"cut":               {[]step{cut("half an ans")}, task.Limit, "half an ans", "the answer was cut: it reached the limit of tokens", []bool{true}},
+		"cut before a word": {[]step{cut("")}, task.Limit, "", "the answer was cut: it reached the limit of tokens", []bool{true}},
+		"unreachable":       {[]step{breaks("", fails(llm.Unreachable))}, task.Unavailable, "", "wrapped: as told\nhint: do this", []bool{false}},
+		"busy":              {[]step{breaks("", fails(llm.Busy))}, task.Unavailable, "", "wrapped: as told\nhint: do this", []bool{false}},
+		"overflow":          {[]step{breaks("", fails(llm.ContextOverflow))}, task.Failed, "", "wrapped: as told\nhint: do this", []bool{false}},
+		"unknown model":     {[]step{breaks("", fails(llm.UnknownModel))}, task.Misused, "", "wrapped: as told\nhint: do this", []bool{false}},
+		"broken stream":     {[]step{breaks("half an ans", fails(llm.BrokenStream))}, task.Broken, "half an ans", "wrapped: as told\nhint: do this", []bool{true}},
+		"another error":     {[]step{breaks("half", io.ErrUnexpectedEOF)}, task.Failed, "half", "unexpected EOF", []bool{true}},
+		"error after a remark": {[]step{says("so far so good", calling("look")), breaks("", fails(llm.Busy))},
+			task.Unavailable, "so far so good", "wrapped: as told\nhint: do this", []bool{false, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, rec := start(t, t.Context(), Config{Backend: &script{steps: c.steps}, Tools: tool.Set{look}, MaxTurns: 5}, nil)
+			assert.Equal(t, c.status, out.Status)
+			assert.EqualError(t, out.Err, c.err)
+			assert.Equal(t, c.text, out.Text)
+			assert.Equal(t, c.ends, rec.ends)
+			if c.text != "" && c.ends[len(c.ends)-1] {
+				assert.Equal(t, c.text, rec.messages[len(rec.messages)-1].Content)
+			}
+		})
+	}
+}
+
+func TestToolsRunInOrder(t *testing.T) {
+	var ran []string
+	tools := tool.Set{}
+	for _, name := range []string{"a", "b"} {
+		tools = append(tools, reading(name, func(context.Context) tool.Result {
+			ran = append(ran, name)
+			return tool.Text("seen by " + name)
+		}))
+	}
+	model := &script{steps: []step{says("a remark", calling("b"), calling("a"), calling("b")), says("", calling("a")), says("done")}}
+	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 9}, nil)
+	assert.Equal(t, task.Completed, out.Status)
+	assert.Equal(t, "done", out.Text)
+	assert.Equal(t, []string{"b", "a", "b", "a"}, ran)
+	assert.Equal(t, []string{"seen by b", "seen by a", "seen by b", "seen by a"}, answersOf(rec.messages))
+	assert.Equal(t, []string{"user", "assistant", "tool", "tool", "tool", "assistant", "tool", "assistant"}, roles(rec.messages))
+	assert.Equal(t, task.Usage{InputTokens: 30, OutputTokens: 3}, out.Usage)
+	assert.Equal(t, []bool{false, false, true}, rec.ends)
+}
+
+// What a model calls wrongly is an answer to the model and ends nothing.
+func TestToolsThatDoNotWork(t *testing.T) {
+	tools := tool.Set{
+		reading("fail", func(context.Context) tool.Result { return tool.Failure("Error: no such file") }),
+		reading("panic", func(context.Context) tool.Result { panic("index out of range") }),
+	}
+	model := &script{steps: []step{says("", calling("fail"), calling("panic"), calling("write_file")), says("done")}}
+	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 2}, nil)
+	assert.Equal(t, task.Completed, out.Status)
+	assert.Equal(t, []string{
+		"Error: no such file",
+		"Error: panic broke down: index out of range",
+		`Error: no tool "write_file". The tools are: fail, panic`,
+	}, answersOf(rec.messages))
+
+	model = &script{steps: []step{says("", calling("fail")), says("done")}}
+	_, rec = start(t, t.Context(), Config{Backend: model, MaxTurns: 2}, nil)
+	assert.Equal(t, []string{`Error: no tool "fail". The tools are: none`}, answersOf(rec.messages))
+}
+
+func TestToolEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tools := tool.Set{
+			reading("slow", func(context.Context) tool.Result {
+				time.Sleep(1500 * time.Millisecond)
+				return tool.Text("ok")
+			}),
+			reading("panic", func(context.Context) tool.Result { panic("x") }),
+		}
+		model := &script{steps: []step{says("", calling("slow"), calling("panic"), calling("nobody")), says("done")}}
+		_, rec := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 2}, nil)
+		assert.Equal(t, []event.Event{
+			{Type: event.ToolStart, Tool: "slow", Arguments: `{"of":"slow"}`},
+			{Type: event.ToolEnd, Tool: "slow", DurationMS: 1500},
+			{Type: event.ToolStart, Tool: "panic", Arguments: `{"of":"panic"}`},
+			{Type: event.ToolEnd, Tool: "panic", Failed: true, Error: "Error: panic broke down: x"},
+			{Type: event.ToolStart, Tool: "nobody", Arguments: `{"of":"nobody"}`},
+			{Type: event.ToolEnd, Tool: "nobody", Failed: true, Error: `Error: no tool "nobody". The tools are: slow, panic`},
+		}, rec.events)
+	})
+}
+
+// Neighbouring delegations run at once; each keeps its place among the other
+// calls, which run alone.
+func TestDelegationsRunAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var mu sync.Mutex
+		spans := map[string][2]time.Duration{}
+		takes := func(name string, effect tool.Effect, d time.Duration) fn {
+			return fn{name, effect, func(context.Context) tool.Result {
+				from := time.Since(began)
+				time.Sleep(d)
+				mu.Lock()
+				defer mu.Unlock()
+				spans[name] = [2]time.Duration{from, time.Since(began)}
+				return tool.Text("by " + name)
+			}}
+		}
+		s := time.Second
+		tools := tool.Set{
+			takes("read1", tool.Reads, s), takes("d1", tool.Delegates, 3*s), takes("d2", tool.Delegates, s), takes("d3", tool.Delegates, 2*s),
+			takes("read2", tool.Reads, s), takes("read3", tool.Reads, s), takes("d4", tool.Delegates, s), takes("d5", tool.Delegates, s),
+		}
+		var calls []tool.Call
+		for _, name := range tools.Names() {
+			calls = append(calls, calling(name))
+		}
+		_, rec := start(t, t.Context(), Config{Backend: &script{steps: []step{says("", calls...), says("done")}}, Tools: tools, MaxTurns: 2}, nil)
+		assert.Equal(t, map[string][2]time.Duration{
+			"read1": {0, s}, "d1": {s, 4 * s}, "d2": {s, 2 * s}, "d3": {s, 3 * s},
+			"read2": {4 * s, 5 * s}, "read3": {5 * s, 6 * s}, "d4": {6 * s, 7 * s}, "d5": {6 * s, 7 * s},
+		}, spans)
+		assert.Equal(t, []string{"by read1", "by d1", "by d2", "by d3", "by read2", "by read3", "by d4", "by d5"}, answersOf(rec.messages))
+	})
+}
+
+// At the turn limit there is one last call, without tools.
+func TestTurnLimit(t *testing.T) {
+	look := reading("look", func(context.Context) tool.Result { return tool.Text("seen") })
+	model := &script{steps: []step{says("one", calling("look")), says("two", calling("look")), says("what I have")}}
+	out, rec := start(t, t.Context(), Config{Backend: model, System: "be good", Tools: tool.Set{look}, MaxTurns: 2, MaxTokens: 5}, nil)
+	assert.Equal(t, task.TurnLimit, out.Status)
+	assert.EqualError(t, out.Err, "the agent used all its 2 turns")
+	assert.Equal(t, "what I have", out.Text)
+	assert.Equal(t, task.Usage{InputTokens: 30, OutputTokens: 3}, out.Usage)
+	assert.NotEmpty(t, model.asked[1].Tools)
+	assert.Empty(t, model.asked[2].Tools)
+	assert.Equal(t, "be good", model.asked[2].System)
+	assert.Equal(t, 5, model.asked[2].MaxTokens)
+	assert.Contains(t, rec.messages[len(rec.messages)-2].Content, "You have used all your turns.")
+	assert.Equal(t, []bool{false, false, true}, rec.ends)
+
+	model = &script{steps: []step{says("", calling("look")), says("x")}}
+	out, _ = start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}}, nil)
+	assert.Equal(t, task.TurnLimit, out.Status)
+	assert.Equal(t, 2, out.Turns, "no limit is one turn")
+}
+
+// A model that calls tools in its last word is not served any more, and leaves
+// no call without an answer behind.
+func TestLastWordWithCalls(t *testing.T) {
+	ran := 0
+	look := reading("look", func(context.Context) tool.Result { ran++; return tool.Text("seen") })
+	model := &script{steps: []step{says("a remark", calling("look")), says("", calling("look"))}}
+	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 1}, nil)
+	assert.Equal(t, task.TurnLimit, out.Status)
+	assert.Equal(t, "a remark", out.Text, "the last that it said is kept")
+	assert.Equal(t, 1, ran)
+	assert.Empty(t, rec.messages[len(rec.messages)-1].Calls)
+}
+
+func TestLastWordBreaks(t *testing.T) {
+	look := reading("look", func(context.Context) tool.Result { return tool.Text("seen") })
+	broken := &llm.Error{Kind: llm.BrokenStream, Problem: "it broke off"}
+	model := &script{steps: []step{says("", calling("look")), breaks("half a", broken)}}
+	out, _ := start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 1}, nil)
+	assert.Equal(t, task.Broken, out.Status)
+	assert.Equal(t, "half a", out.Text)
+}
+
+var errEnough = errors.New("enough")
+
+func TestCancelDuringModelCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errEnough) })
+		out, rec := start(t, ctx, Config{Backend: &script{steps: []step{hangs}}, MaxTurns: 3}, nil)
+		assert.Equal(t, task.Interrupted, out.Status)
+		assert.Equal(t, errEnough, out.Err)
+		assert.Equal(t, "so f", out.Text)
+		assert.Equal(t, []string{"user", "assistant"}, roles(rec.messages))
+	})
+}
+
+// A cancel ends the tools that run; those that did not start are answered
+// without being run, and the model is not asked again.
+func TestCancelDuringTools(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errEnough) })
+		ends := func(ctx context.Context) tool.Result {
+			<-ctx.Done()
+			return tool.Failure("Error: ended")
+		}
+		never := reading("never", func(context.Context) tool.Result { panic("it must not run") })
+		tools := tool.Set{fn{"d1", tool.Delegates, ends}, fn{"d2", tool.Delegates, ends}, never}
+		model := &script{steps: []step{says("a remark", calling("d1"), calling("d2"), calling("never"))}}
+		out, rec := start(t, ctx, Config{Backend: model, Tools: tools, MaxTurns: 3}, nil)
+		assert.Equal(t, task.Interrupted, out.Status)
+		assert.Equal(t, errEnough, out.Err)
+		assert.Equal(t, "a remark", out.Text)
+		assert.Equal(t, []string{"Error: ended", "Error: ended", "Error: not run: enough"}, answersOf(rec.messages))
+	})
+}
+
+// An answer that was there before the cancel counts.
+func TestCancelAfterAnswer(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	late := func(ctx context.Context, yield func(llm.Chunk)) (llm.Response, error) {
+		cancel()
+		return says("done")(ctx, yield)
+	}
+	out, _ := start(t, ctx, Config{Backend: &script{steps: []step{late}}}, nil)
+	assert.Equal(t, task.Completed, out.Status)
+}
+
+// Whatever a model does, a run ends within its turns, and what is recorded can
+// be continued.
+func TestAnyModel(t *testing.T) {
+	names := []string{"read", "delegate", "panic", "nobody"}
+	tools := tool.Set{
+		reading("read", func(context.Context) tool.Result { return tool.Text("seen") }),
+		fn{"delegate", tool.Delegates, func(context.Context) tool.Result { return tool.Text("done") }},
+		reading("panic", func(context.Context) tool.Result { panic("x") }),
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		turns := rapid.IntRange(0, 4).Draw(t, "turns")
+		cfg := Config{MaxTurns: turns}
+		if rapid.Bool().Draw(t, "tools") {
+			cfg.Tools = tools
+		}
+		if rapid.Bool().Draw(t, "schema") {
+			cfg.Schema = json.RawMessage(`{"type":"object"}`)
+		}
+		if rapid.Bool().Draw(t, "references") {
+			cfg.References = project.lines
+		}
+		if rapid.Bool().Draw(t, "gate") {
+			refused := rapid.SampledFrom(append(names, "")).Draw(t, "refused")
+			cfg.Gate = refusing(tools, func(c tool.Call) bool { return c.Name == refused })
+		}
+		if rapid.Bool().Draw(t, "inbox") {
+			cfg.Inbox = func() []string { return slices.Repeat([]string{"news"}, max(0, rapid.IntRange(-3, 2).Draw(t, "news"))) }
+			cfg.Pending = func() string { return "a child is at work" }
+		}
+		texts := rapid.SampledFrom([]string{"", " ", "text", "{}", "```json\n{}\n```", "[1]", `{"at":"a.go:1"}`, "a.go:99"})
+		next := func(ctx context.Context, yield func(llm.Chunk)) (llm.Response, error) {
+			r := llm.Response{Message: llm.Message{Content: texts.Draw(t, "text")}, Stop: rapid.SampledFrom([]llm.Stop{llm.StopEnd, llm.StopLength, ""}).Draw(t, "stop")}
+			for i := range rapid.IntRange(0, 4).Draw(t, "calls") {
+				c := calling(rapid.SampledFrom(names).Draw(t, "call"))
+				c.ID = fmt.Sprint(i)
+				r.Message.Calls = append(r.Message.Calls, c)
+			}
+			switch rapid.IntRange(0, 9).Draw(t, "trouble") {
+			case 0:
+				return r, &llm.Error{Kind: llm.BrokenStream, Problem: "as told"}
+			case 1:
+				cancel()
+			}
+			return r, ctx.Err()
+		}
+		model := &script{steps: slices.Repeat([]step{next}, 20)}
+		cfg.Backend = model
+		out, _ := start(t, ctx, cfg, nil)
+		assert.LessOrEqual(t, out.Turns, max(1, turns)+2*repairs+1)
+		if out.Status == task.Completed {
+			assert.NotEmpty(t, out.Text)
+			assert.Equal(t, cfg.Schema != nil, out.Structured != nil)
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package loop
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"qq/pkg/task"
+)
+
+// repairs is how often an answer that does not fit its schema is sent back.
+const repairs = 2
+
+// maxProblem is the longest text of a problem, which may quote a whole answer.
+const maxProblem = 500
+
+// schemaCheck validates answers. A nil schemaCheck accepts all of them.
+type schemaCheck struct {
+	schema  *jsonschema.Resolved
+	sent    int             // times that an answer was sent back
+	strict  bool            // the next request is bound by the schema
+	problem string          // of the last answer, or ""
+	value   json.RawMessage // the last answer, when it fits
+}
+
+func newSchemaCheck(raw json.RawMessage) (*schemaCheck, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	schema, err := ParseSchema(raw)
+	if err != nil {
+		return nil, err
+	}
+	return &schemaCheck{schema: schema}, nil
+}
+
+// ParseSchema reads a JSON Schema, which must be an object, and checks that it
+// can be used.
+func ParseSchema(raw json.RawMessage) (*jsonschema.Resolved, error) {
+	resolved, err := parseSchema(raw)
+	if err != nil {
+		return nil, errors.New("read the schema: " + task.Shorten(err.Error(), maxProblem))
+	}
+	return resolved, nil
+}
+
+func parseSchema(raw json.RawMessage) (*jsonschema.Resolved, error) {
+	if !json.Valid(raw) {
+		return nil, errors.New("it is not JSON")
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+		return nil, errors.New("it is not a JSON object")
+	}
+	var s jsonschema.Schema
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, err
+	}
+	resolved, err := s.Resolve(nil)
+	if err != nil {
+		return nil, err
+	}
+	return resolved, checkSchemaRefs(&s)
+}
+
+// binding reports whether the next request has to be bound by the schema: at
+// once when the agent has no tools, else only for an answer that did not fit.
+func (c *schemaCheck) binding(tools bool) bool { return c != nil && (c.strict || !tools) }
+
+// repair checks an answer. It returns what to tell the model when it shall try
+// again, or "".
+func (c *schemaCheck) repair(text string) string {
+	if c.accept(text) || c.sent == repairs {
+		return ""
+	}
+	c.sent++
+	c.strict = true
+	return fmt.Sprintf("Your answer does not fit the JSON Schema: %s. Answer again with the JSON document alone.", c.problem)
+}
+
+// release lets the agent call its tools again before its next answer.
+func (c *schemaCheck) release() {
+	if c != nil {
+		c.strict = false
+	}
+}
+
+// outcome is the last answer when it fits, or what is wrong with it.
+func (c *schemaCheck) outcome() (value json.RawMessage, problem string) {
+	if c == nil {
+		return nil, ""
+	}
+	return c.value, c.problem
+}
+
+// accept checks an answer, and keeps it or what is wrong with it.
+func (c *schemaCheck) accept(text string) bool {
+	if c == nil {
+		return true
+	}
+	text = unfence(text)
+	c.value, c.problem = nil, ""
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		c.problem = "it is not JSON: " + err.Error()
+	} else if err := c.schema.Validate(v); err != nil {
+		c.problem = task.Shorten(err.Error(), maxProblem)
+	} else {
+		c.value = json.RawMessage(text)
+	}
+	return c.problem == ""
+}
+
+// unfence takes JSON out of a Markdown code fence.
+func unfence(s string) string {
+	s = strings.TrimSpace(s)
+	if rest, ok := strings.CutPrefix(s, "```"); ok && strings.HasSuffix(rest, "```") {
+		_, body, found := strings.Cut(strings.TrimSuffix(rest, "```"), "\n")
+		if found {
+			return strings.TrimSpace(body)
+		}
+	}
+	return s
+}

@@ -1,0 +1,199 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+
+	"qq/pkg/llm"
+	"qq/pkg/task"
+)
+
+const (
+	firstWait   = 500 * time.Millisecond
+	longestWait = 30 * time.Second
+	jitter      = 0.2 // of a wait, more or less
+)
+
+// Policy says how often a request is sent again.
+type Policy struct {
+	Retries int // attempts after the first
+	// Repeated is called before the n-th repeat, which is due after wait because
+	// err ended the attempt before it; nil tells nobody. What that attempt has
+	// yielded will be followed by what the next one yields.
+	Repeated func(n int, wait time.Duration, err error)
+}
+
+// Patient is an admission with a breaker that one can wait for.
+type Patient interface {
+	llm.Admission
+	// EnterAgain is Enter for somebody whom it has refused because the breaker is
+	// open: it waits until that lets a request pass. The error is as that of Enter,
+	// at once when there is no hope, or when the breaker opens again meanwhile.
+	EnterAgain(ctx context.Context, model string) (llm.Permit, error)
+}
+
+// Backend is a model whose requests pass an admission and are repeated.
+type Backend struct {
+	next      llm.Backend
+	model     string
+	admission llm.Admission
+	retry     retrypolicy.RetryPolicy[any]
+	repeats   atomic.Int64
+}
+
+var _ llm.Backend = (*Backend)(nil)
+
+// Retrying makes a Backend of next, which is the named model. Each attempt
+// enters a and leaves it. It is a that keeps requests back which the server wants
+// to come later, and, when it is [Patient], those that a breaker has refused; nil
+// admits everything.
+func Retrying(next llm.Backend, model string, a llm.Admission, p Policy) *Backend {
+	b := &Backend{next: next, model: model, admission: a}
+	delay := wait
+	if a == nil {
+		b.admission = everybody{}
+	} else {
+		_, patient := a.(Patient)
+		delay = func(n int, err error) time.Duration {
+			if keptBack(err, patient) {
+				return 0
+			}
+			return wait(n, err)
+		}
+	}
+	b.retry = policy(p, delay, func() { b.repeats.Add(1) })
+	return b
+}
+
+// keptBack reports whether the admission keeps back who enters it after err.
+func keptBack(err error, patient bool) bool {
+	e, ok := errors.AsType[*llm.Error](err)
+	if ok && e.Kind == llm.Open {
+		return patient
+	}
+	return ok && e.RetryAfter >= firstWait // less is no pause
+}
+
+// policy is p in the words of the library, with that delay before a repeat;
+// counted, unless nil, is told of each.
+func policy(p Policy, delay func(n int, err error) time.Duration, counted func()) retrypolicy.RetryPolicy[any] {
+	return retrypolicy.NewBuilder[any]().
+		HandleIf(func(_ any, err error) bool { return repeatable(err) }).
+		WithMaxRetries(max(p.Retries, 0)).
+		WithDelayFunc(func(e failsafe.ExecutionAttempt[any]) time.Duration { return delay(e.Retries(), e.LastError()) }).
+		OnRetryScheduled(func(e failsafe.ExecutionScheduledEvent[any]) {
+			if counted != nil {
+				counted()
+			}
+			if p.Repeated != nil {
+				p.Repeated(e.Retries()+1, max(e.Delay, asked(e.LastError())), e.LastError())
+			}
+		}).
+		ReturnLastFailure().Build()
+}
+
+// Repeats is how many attempts of all requests were repeats.
+func (b *Backend) Repeats() int { return int(b.repeats.Load()) }
+
+// Chat implements [llm.Backend]. The response is that of the last attempt that
+// brought any text, its usage that of all.
+func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
+	var (
+		resp     llm.Response
+		err      error
+		used     task.Usage
+		attempts int
+	)
+	// What the library returns is put aside: it hides the cause of ctx, and takes
+	// an answer that came with the end of ctx for none.
+	_ = failsafe.With[any](b.retry).WithContext(ctx).Run(func() error {
+		attempts++
+		var permit llm.Permit
+		if permit, err = b.enter(ctx, err); err != nil {
+			return err // and the text of the attempt before it is kept
+		}
+		before := resp.Message
+		resp, err = b.attempt(ctx, permit, r, yield)
+		used = used.Add(resp.Usage)
+		if err != nil && resp.Message.Content == "" {
+			resp.Message = before // a server that is gone now has said that much
+		}
+		return err
+	})
+	resp.Usage = used
+	switch {
+	case err == nil:
+		return resp, nil
+	case ctx.Err() != nil:
+		return resp, context.Cause(ctx)
+	}
+	if e, ok := errors.AsType[*llm.Error](err); ok && attempts > 1 {
+		last := *e
+		last.Problem = fmt.Sprintf("%s (after %d attempts)", e.Problem, attempts)
+		err = &last
+	}
+	return resp, err
+}
+
+// enter is the way into the admission after an attempt that ended with last.
+func (b *Backend) enter(ctx context.Context, last error) (llm.Permit, error) {
+	if e, ok := errors.AsType[*llm.Error](last); ok && e.Kind == llm.Open {
+		if p, ok := b.admission.(Patient); ok {
+			return p.EnterAgain(ctx, b.model)
+		}
+	}
+	return b.admission.Enter(ctx, b.model)
+}
+
+func (b *Backend) attempt(ctx context.Context, permit llm.Permit, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
+	report := llm.Report{Cancelled: true} // when Chat panics
+	defer func() { permit.Leave(report) }()
+	resp, err := b.next.Chat(ctx, r, func(c llm.Chunk) {
+		permit.Active()
+		if yield != nil {
+			yield(c)
+		}
+	})
+	report = llm.ReportOf(ctx, resp, err)
+	return resp, err
+}
+
+// repeatable reports whether an attempt that ended with err is worth another.
+func repeatable(err error) bool {
+	e, ok := errors.AsType[*llm.Error](err)
+	return ok && (e.Passing() || e.Kind == llm.Open && e.RetryAfter > 0)
+}
+
+// wait is how long to wait after the attempt that followed on n repeats and
+// ended with err. The jitter is not the library's, which would come back too
+// early to a server, or a breaker, that said when.
+func wait(n int, err error) time.Duration {
+	if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.Open {
+		return e.RetryAfter
+	}
+	d := min(firstWait<<min(n, 10), longestWait)
+	d = time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
+	return max(d, asked(err))
+}
+
+// asked is how long to wait as err says.
+func asked(err error) time.Duration {
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		return e.RetryAfter
+	}
+	return 0
+}
+
+// everybody is the admission of a server that nobody shares.
+type everybody struct{}
+
+func (everybody) Enter(context.Context, string) (llm.Permit, error) { return everybody{}, nil }
+func (everybody) Active()                                           {}
+func (everybody) Leave(llm.Report)                                  {}

@@ -1,0 +1,239 @@
+package gate
+
+import (
+	"slices"
+	"time"
+
+	"qq/pkg/llm"
+)
+
+const (
+	// slack is what a server may need to take a request up that waits for nothing,
+	// and slackPart the same as a part of the answer.
+	slack     = 10 * time.Millisecond
+	slackPart = 8
+	// longWait is how many times longer than others a request must have waited for
+	// its first byte to have stood in a line: prompts differ.
+	longWait = 4
+	// mostPatience bounds by how much rarer it becomes to try one more.
+	mostPatience = 32
+	// mostSpans bounds what is remembered of the requests that have ended.
+	mostSpans = 1024
+)
+
+// limiter finds how many requests the server serves at once. How long an answer
+// takes says how long it is and not how loaded the server is, so that is not
+// looked at.
+//
+// A server that says how long a request waited before it was taken up tells
+// directly: while one waited, all that the server serves at once were being
+// served, and they are counted. From another server it is inferred: a request
+// that was answered whole while one that was sent no later had no first byte
+// stood before that one in a line, unless its prompt is just long: one that came
+// later overtakes it, or it waits not much longer than others do. While it
+// waited, as many were served as were seen to be answered at the same time.
+//
+// The limit goes down to what was found, at once, and is halved when the server
+// sends somebody away. It rises by one when as many answers as it is high came
+// without waiting, while it was in full use; when that turns out to be one too
+// many, the next attempt waits twice as long.
+type limiter struct {
+	ceiling, limit int
+
+	timed    bool          // the server says where the time went
+	spans    []span        // when requests that have ended were served, by their end
+	quickest time.Duration // from a request to its first byte, of late
+	full     time.Time     // when the limit was last in full use
+	calm     int           // answers in a row without waiting
+	since    uint64        // the last request sent before the limit changed
+	patience int
+	trying   bool // the limit is one higher than what is known to be good
+}
+
+// span is the time in which one request was served.
+type span struct{ start, end time.Time }
+
+func newLimiter(ceiling int) limiter {
+	return limiter{ceiling: ceiling, limit: ceiling, patience: 1}
+}
+
+// filled notes that n requests are under way.
+func (l *limiter) filled(n int, now time.Time) {
+	if n >= l.limit {
+		l.full = now
+	}
+}
+
+// began notes the first byte for p. The requests under way are flight, the last
+// one sent is the one with the number last.
+func (l *limiter) began(p *permit, flight []*permit, last uint64) {
+	if l.timed {
+		return
+	}
+	answered := 0
+	for _, o := range flight {
+		switch {
+		case !o.first.IsZero():
+			answered++
+		case o.suspect > 0 && !p.sent.Before(o.doubtful):
+			o.suspect = -1
+		}
+	}
+	for _, o := range flight {
+		if !o.first.IsZero() {
+			o.most = max(o.most, answered)
+		}
+	}
+	took := p.first.Sub(p.sent)
+	if p.suspect > 0 && took >= longWait*l.quickest {
+		l.lower(p.suspect, last)
+	}
+	if l.quickest == 0 || took < l.quickest {
+		l.quickest = took
+	} else {
+		l.quickest += (took - l.quickest) / 64 // prompts may have become longer
+	}
+	p.quick = took <= l.quickest*3/2
+}
+
+// ended notes what came of p, which is still among flight.
+func (l *limiter) ended(p *permit, r llm.Report, flight []*permit, last uint64, now time.Time) {
+	l.timed = l.timed || r.Timing.Served > 0
+	l.filled(len(flight), now)
+	full := !l.full.Before(p.sent)
+	switch {
+	case r.Cancelled:
+	case r.Kind == llm.Busy:
+		l.calm = 0
+		if p.number > l.since { // else it says nothing about the limit as it is now
+			l.lower(l.limit/2, last)
+		}
+	case r.Kind != "":
+	case r.Timing.Served > 0:
+		start := now.Add(-r.Timing.Served)
+		if r.Timing.Queued > slack+r.Timing.Served/slackPart {
+			l.calm = 0
+			l.lower(l.served(p, flight, start, r.Timing.Queued), last)
+		} else if full {
+			l.calmed(p, last)
+		}
+	case !l.timed:
+		if l.suspects(p, flight, now) {
+			l.calm = 0
+		} else if full && (p.quick || max(p.most, 1) >= l.limit) {
+			l.calmed(p, last)
+		}
+	}
+	l.remember(p, r, flight, now)
+}
+
+// served is how many requests were being served while p waited until start. It is
+// that many all the time, but when several end and begin together, some are
+// neither for a moment: what was seen most counts.
+func (l *limiter) served(p *permit, flight []*permit, start time.Time, queued time.Duration) int {
+	// By the time at which it was p's turn, all that were sent before p had theirs;
+	// if they are not done yet, the server may not even have read their prompts.
+	at := start.Add(-queued / 10)
+	before := 0
+	for _, o := range flight {
+		if o.number < p.number && (o.first.IsZero() || o.first.After(at)) {
+			before++
+		}
+	}
+	return max(before+l.serving(flight, at), l.serving(flight, start.Add(-queued/2)), l.serving(flight, start.Add(-queued/4*3)))
+}
+
+// serving counts the requests that were being served at that time for certain.
+func (l *limiter) serving(flight []*permit, at time.Time) int {
+	n := 0
+	for _, s := range l.spans {
+		if !s.start.After(at) && s.end.After(at) {
+			n++
+		}
+	}
+	for _, o := range flight {
+		if !o.first.IsZero() && !o.first.After(at) {
+			n++
+		}
+	}
+	return n
+}
+
+// suspects marks those that seem to have waited in line behind p, which a server
+// that does not say so has answered, and reports whether there are any.
+func (l *limiter) suspects(p *permit, flight []*permit, now time.Time) bool {
+	if p.first.IsZero() || !p.first.Before(now) {
+		return false // it came in one piece: nothing can be told
+	}
+	// Sent together is what is sent before half of the answer could be written: on
+	// a server for both, the first byte comes before the other's last.
+	together := p.sent.Add(now.Sub(p.first) / 2)
+	found := false
+	for _, o := range flight {
+		if o == p || !o.first.IsZero() || o.sent.After(together) || o.suspect < 0 {
+			continue
+		}
+		if o.suspect == 0 {
+			o.doubtful = now
+		}
+		o.suspect = max(o.suspect, p.most)
+		found = true
+	}
+	return found
+}
+
+// remember keeps when p was served as long as a request is under way that may
+// have waited for it.
+func (l *limiter) remember(p *permit, r llm.Report, flight []*permit, now time.Time) {
+	if !l.timed || len(flight) == 1 {
+		l.spans = l.spans[:0]
+		return
+	}
+	start := p.first
+	if r.Timing.Served > 0 {
+		start = now.Add(-r.Timing.Served)
+	}
+	if !start.IsZero() {
+		l.spans = append(l.spans, span{start, now})
+	}
+	oldest := flight[0]
+	if oldest == p {
+		oldest = flight[1]
+	}
+	keep := slices.IndexFunc(l.spans, func(s span) bool { return s.end.After(oldest.sent) })
+	if keep < 0 {
+		keep = len(l.spans)
+	}
+	keep = max(keep, len(l.spans)-mostSpans)
+	l.spans = slices.Delete(l.spans, 0, keep)
+}
+
+// calmed counts an answer that did not wait while the limit was in full use.
+func (l *limiter) calmed(p *permit, last uint64) {
+	if p.number <= l.since {
+		return // it says nothing about the limit as it is now
+	}
+	l.calm++
+	if l.calm < l.limit*l.patience {
+		return
+	}
+	if l.trying {
+		l.patience = 1
+	}
+	l.calm, l.trying = 0, false
+	if l.limit < l.ceiling {
+		l.limit++
+		l.since, l.trying = last, true
+	}
+}
+
+func (l *limiter) lower(n int, last uint64) {
+	n = max(n, 1)
+	if n >= l.limit {
+		return
+	}
+	if l.trying {
+		l.patience = min(2*l.patience, mostPatience)
+	}
+	l.limit, l.since, l.calm, l.trying = n, last, 0, false
+}

@@ -1,0 +1,513 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/record/joblog"
+	"qq/internal/record/ledger"
+	"qq/pkg/task"
+)
+
+// room is a folder to work in, with a home for the ledger.
+type room struct {
+	t     *testing.T
+	home  string
+	dir   string
+	files string
+	ids   int
+}
+
+func newRoom(t *testing.T) *room {
+	dir := t.TempDir()
+	return &room{t: t, home: t.TempDir(), dir: dir, files: dir}
+}
+
+// record begins the record of one more process; without says that it keeps no
+// ledger.
+func (r *room) record(without bool) *Record {
+	r.ids++
+	id := "root-" + strconv.Itoa(r.ids)
+	cfg := Config{ID: id, Dir: r.dir, Model: func(task.Task) string { return "m" }, NewID: func() string {
+		r.ids++
+		return "id-" + strconv.Itoa(r.ids)
+	}, CacheKey: func(_ context.Context, t task.Task) string { return "cache of " + t.Text }}
+	if !without {
+		cfg.Ledger = ledger.NewRecorder(r.home, ledger.Root{ID: id, Command: "batch", Dir: r.dir, Started: time.Now()}, ledger.Options{})
+		r.t.Cleanup(func() { _ = cfg.Ledger.Close() })
+	}
+	return New(cfg)
+}
+
+// tasks are those with these texts, each made of the file of that name.
+func (r *room) tasks(texts ...string) iter.Seq2[task.Task, error] {
+	return func(yield func(task.Task, error) bool) {
+		for _, text := range texts {
+			if !yield(task.Task{Text: text, File: filepath.Join(r.files, text)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// play runs a batch of tasks with these texts: each that is not known ends as end
+// says. It returns what was run and what came of all.
+func (r *room) play(rec *Record, b Batch, end func(t task.Task) task.Result, texts ...string) (ran []string, results []task.Result) {
+	_, err := rec.Open(r.t.Context(), b, r.tasks(texts...))
+	require.NoError(r.t, err)
+	index := 0
+	for t := range rec.Tasks(r.t.Context(), r.tasks(texts...)) {
+		t.Timeout = 7 // a limit that is put in later changes no key
+		res, ok := rec.Known(r.t.Context(), index, t)
+		if !ok {
+			ran = append(ran, t.Text)
+			job := task.Job{Task: t, ExecutionID: rec.cfg.NewID(), BatchID: rec.batch.ID, Index: index, Depth: 1}
+			res = end(t)
+			if rec.Keeps() {
+				require.NoError(r.t, rec.Claim(job))
+				require.NoError(r.t, rec.Finish(job, res))
+			}
+		}
+		res.Index = index
+		rec.Done(res)
+		rec.Delivered(res)
+		results = append(results, res)
+		index++
+	}
+	require.NoError(r.t, rec.Close())
+	if rec.Keeps() {
+		require.NoError(r.t, rec.cfg.Ledger.Close())
+	}
+	return ran, results
+}
+
+// ends answers with the text, and fails for "bad".
+func ends(t task.Task) task.Result {
+	r := t.Ended(task.Completed, "")
+	if t.Text == "bad" {
+		r = t.Ended(task.Failed, "it is bad")
+	}
+	r.Output, r.Attempts, r.Reads = "of "+t.Text, 1, []task.Read{}
+	return r
+}
+
+func statuses(results []task.Result) (s []task.Status) {
+	for _, r := range results {
+		s = append(s, r.Status)
+	}
+	return s
+}
+
+func TestResume(t *testing.T) {
+	r := newRoom(t)
+	ran, _ := r.play(r.record(false), Batch{}, ends, "a", "a", "bad", "b")
+	assert.Equal(t, []string{"a", "a", "bad", "b"}, ran)
+
+	// By content and not by position, equal ones by their number.
+	ran, results := r.play(r.record(false), Batch{Resume: true}, ends, "b", "new", "a", "bad", "a", "a")
+	assert.Equal(t, []string{"new", "a"}, ran)
+	assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Completed, task.Failed, task.Completed, task.Completed}, statuses(results))
+	assert.Equal(t, "of b", results[0].Output)
+
+	ran, _ = r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "a", "bad", "b")
+	assert.Equal(t, []string{"bad"}, ran)
+
+	// What was only stopped has no end.
+	stopped := func(t task.Task) task.Result { return t.Ended(task.Cancelled, "") }
+	r.play(r.record(false), Batch{}, stopped, "c")
+	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "c")
+	assert.Equal(t, []string{"c"}, ran)
+
+	// The content of the file that a task was made of counts.
+	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "f"), []byte("one"), 0o600))
+	r.play(r.record(false), Batch{}, ends, "f", "g")
+	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "f", "g")
+	assert.Empty(t, ran)
+	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "f"), []byte("two"), 0o600))
+	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "f", "g")
+	assert.Equal(t, []string{"f"}, ran)
+}
+
+func TestResumeOfNothing(t *testing.T) {
+	r := newRoom(t)
+	_, err := r.record(false).Open(t.Context(), Batch{Resume: true}, r.tasks())
+	require.ErrorIs(t, err, ErrUnknown)
+	assert.ErrorContains(t, err, "no batch of this directory is in the ledger")
+	_, err = r.record(true).Open(t.Context(), Batch{Resume: true}, r.tasks())
+	require.ErrorIs(t, err, ErrUnknown)
+	assert.ErrorContains(t, err, "\nhint: name the log of the batch with --joblog")
+}
+
+// Two do not work on one batch.
+func TestResumeOfABatchAtWork(t *testing.T) {
+	r := newRoom(t)
+	first := r.record(false)
+	id, err := first.Open(t.Context(), Batch{Count: 1}, r.tasks())
+	require.NoError(t, err)
+	require.NoError(t, first.Claim(task.Job{ExecutionID: "x", BatchID: id, Depth: 1}))
+	_, err = r.record(false).Open(t.Context(), Batch{Resume: true}, r.tasks())
+	assert.ErrorContains(t, err, "another qq is at work on it: batch "+id)
+	require.NoError(t, first.cfg.Ledger.Close())
+	_, err = r.record(false).Open(t.Context(), Batch{Resume: true}, r.tasks())
+	assert.NoError(t, err)
+}
+
+// With nothing but the log it is known how a task ended, and a failure stays one.
+func TestResumeFromLog(t *testing.T) {
+	r := newRoom(t)
+	log := filepath.Join(t.TempDir(), "log")
+	r.play(r.record(true), Batch{Log: log}, ends, "a", "bad", "b")
+
+	rec := r.record(true)
+	ran, results := r.play(rec, Batch{Log: log, Resume: true}, ends, "bad", "a", "new", "a")
+	assert.Equal(t, []string{"new", "a"}, ran)
+	assert.Equal(t, []task.Status{task.Failed, task.Completed, task.Completed, task.Completed}, statuses(results))
+	assert.True(t, rec.Forgets())
+	assert.Equal(t, []bool{true, true, false, false}, []bool{results[0].Forgotten, results[1].Forgotten, results[2].Forgotten, results[3].Forgotten})
+	assert.NotZero(t, results[0].ExitCode)
+
+	ran, _ = r.play(r.record(true), Batch{Log: log, Resume: true, Failed: true}, ends, "bad", "a", "new")
+	assert.Equal(t, []string{"bad"}, ran)
+}
+
+// A line that a crash kept out of the log is written when the batch goes on.
+func TestLogIsCompleted(t *testing.T) {
+	r := newRoom(t)
+	log := filepath.Join(t.TempDir(), "log")
+	r.play(r.record(false), Batch{Log: log}, ends, "a", "b")
+	text, err := os.ReadFile(log)
+	require.NoError(t, err)
+	lost := text[:len(text)-len("x\n")-len("b")] // of the last line
+	require.NoError(t, os.WriteFile(log, lost[:1+lastLine(lost)], 0o600))
+
+	r.play(r.record(false), Batch{Log: log, Resume: true}, ends, "a", "b")
+	var seqs []int
+	for e, err := range joblog.Read(log) {
+		require.NoError(t, err)
+		seqs = append(seqs, e.Seq)
+	}
+	assert.Equal(t, []int{1, 2}, seqs)
+}
+
+// lastLine is where the last whole line of text ends.
+func lastLine(text []byte) int {
+	for i := len(text) - 1; i >= 0; i-- {
+		if text[i] == '\n' {
+			return i
+		}
+	}
+	return -1
+}
+
+func TestCache(t *testing.T) {
+	r := newRoom(t)
+	r.play(r.record(false), Batch{Cache: true}, ends, "a", "bad")
+	ran, results := r.play(r.record(false), Batch{Cache: true}, ends, "a", "bad", "a")
+	assert.Equal(t, []string{"bad"}, ran)
+	assert.True(t, results[0].Cached && results[2].Cached)
+	assert.Equal(t, "of a", results[2].Output)
+
+	// They are results of that batch: it goes on without the cache.
+	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "a", "bad", "a")
+	assert.Empty(t, ran)
+}
+
+// What is no regular file is not read: a pipe would never end.
+func TestContentOf(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	for _, name := range []string{"", dir, pipe, filepath.Join(dir, "missing"), "/dev/zero"} {
+		assert.Empty(t, contentOf(t.Context(), name), name)
+	}
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	assert.Len(t, contentOf(t.Context(), file), 64)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.Empty(t, contentOf(ended, file))
+}
+
+func TestMissingOutput(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "out")
+	res := task.Result{OutputFile: file}
+	missing(&res)
+	assert.Empty(t, res.OutputFile)
+	assert.Len(t, res.Warnings, 1)
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	res = task.Result{OutputFile: file}
+	missing(&res)
+	assert.Equal(t, file, res.OutputFile)
+	assert.Empty(t, res.Warnings)
+}
+
+// What never had its chance is run again, what may have done something is not.
+func TestWhatIsSettled(t *testing.T) {
+	r := newRoom(t)
+	end := func(status task.Status) func(task.Task) task.Result {
+		return func(t task.Task) task.Result { return t.Ended(status, "") }
+	}
+	for status, again := range map[task.Status]bool{
+		task.Unavailable: true, task.Limit: true, task.Interrupted: true, task.Failed: false, task.UnknownOutcome: false,
+	} {
+		name := string(status)
+		r.play(r.record(false), Batch{}, end(status), name)
+		ran, _ := r.play(r.record(false), Batch{Resume: true}, ends, name)
+		assert.Equal(t, again, len(ran) == 1, status)
+	}
+	r.play(r.record(false), Batch{}, end(task.UnknownOutcome), "x")
+	ran, _ := r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "x")
+	assert.Equal(t, []string{"x"}, ran, "who says so has looked")
+}
+
+// TestOtherBatch: a batch to go on with that has none of the tasks, or is one of
+// another folder, is not gone on with.
+func TestOtherBatch(t *testing.T) {
+	r := newRoom(t)
+	night, err := r.record(false), error(nil)
+	r.play(night, Batch{}, ends, "a", "b")
+	r.play(r.record(false), Batch{}, ends, "quick")
+	refuse := func(b Batch, texts ...string) string {
+		t.Helper()
+		rec := r.record(false)
+		_, err = rec.Open(t.Context(), b, r.tasks(texts...))
+		require.ErrorIs(t, err, ErrUnknown)
+		require.NoError(t, rec.cfg.Ledger.Close())
+		return err.Error()
+	}
+	text := refuse(Batch{Resume: true}, "a", "b")
+	assert.Contains(t, text, "no task of batch ")
+	assert.Contains(t, text, "\nhint: --resume="+task.ShortID(night.batch.ID)+" goes on with")
+	assert.NotContains(t, refuse(Batch{Resume: true}, "other"), "goes on with")
+	ran, _ := r.play(r.record(false), Batch{Resume: true, ID: night.batch.ID}, ends, "new", "b")
+	assert.Equal(t, []string{"new"}, ran, "one is enough")
+
+	// What was refused before it began stands in nobody's way, and what came to nothing
+	// has nothing to lose.
+	empty := r.record(false)
+	_, err = empty.Open(t.Context(), Batch{}, r.tasks("x"))
+	require.NoError(t, err)
+	require.NoError(t, empty.cfg.Ledger.Close())
+	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "new", "b", "c")
+	assert.Equal(t, []string{"c"}, ran)
+	r.play(r.record(false), Batch{}, ends, "bad")
+	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "good")
+	assert.Equal(t, []string{"good"}, ran)
+
+	here := r.dir
+	r.dir = filepath.Join(t.TempDir(), "there")
+	require.NoError(t, os.Mkdir(r.dir, 0o700))
+	assert.Contains(t, refuse(Batch{Resume: true, ID: night.batch.ID}, "a"), "another directory\nhint: it goes on there: -C "+here)
+	r.play(r.record(false), Batch{}, ends, "y")
+	assert.NotContains(t, refuse(Batch{Resume: true}, "a"), "goes on with", "it is one of another directory")
+	require.NoError(t, os.Remove(here))
+	ran, _ = r.play(r.record(false), Batch{Resume: true, ID: night.batch.ID}, ends, "a")
+	assert.Empty(t, ran, "the directory was moved")
+}
+
+// TestBatchOfALog: a batch of which only the log knows the beginning goes on by
+// that, again and again, and by nothing else.
+func TestBatchOfALog(t *testing.T) {
+	r := newRoom(t)
+	log := filepath.Join(t.TempDir(), "log")
+	r.play(r.record(true), Batch{Log: log}, ends, "a")
+	second := r.record(false)
+	ran, _ := r.play(second, Batch{Log: log, Resume: true}, ends, "a", "b")
+	assert.Equal(t, []string{"b"}, ran)
+	for _, b := range []Batch{{Resume: true}, {Resume: true, ID: second.batch.ID}, {Resume: true, ID: second.batch.ID, Log: log + "x"}} {
+		rec := r.record(false)
+		_, err := rec.Open(t.Context(), b, r.tasks("a", "b"))
+		require.ErrorIs(t, err, ErrUnknown)
+		assert.ErrorContains(t, err, "\nhint: give --resume --joblog "+log)
+		require.NoError(t, rec.cfg.Ledger.Close())
+	}
+	for _, b := range []Batch{{Resume: true, Log: log}, {Resume: true, ID: second.batch.ID, Log: log}} {
+		rec := r.record(false)
+		ran, results := r.play(rec, b, ends, "a", "b", "c")
+		assert.Equal(t, b.ID == "", len(ran) == 1)
+		assert.True(t, rec.Forgets())
+		assert.True(t, results[1].Forgotten, "its answer was printed")
+	}
+	rec := r.record(false)
+	_, err := rec.Open(t.Context(), Batch{Resume: true, Log: log}, r.tasks("none of them"))
+	require.ErrorIs(t, err, ErrUnknown)
+	assert.ErrorContains(t, err, "no task of the log "+log)
+	require.NoError(t, rec.cfg.Ledger.Close())
+
+	// The ledger knows what began to act since it knows of the batch.
+	rec = r.record(false)
+	id, err := rec.Open(t.Context(), Batch{Resume: true, Log: log}, r.tasks("a", "acts"))
+	require.NoError(t, err)
+	assert.Equal(t, second.batch.ID, id)
+	for tk := range rec.Tasks(t.Context(), r.tasks("acts")) {
+		job := task.Job{Task: tk, ExecutionID: "acts", BatchID: id, Depth: 1}
+		require.NoError(t, rec.Claim(job))
+		require.NoError(t, rec.Effects(job))
+	}
+	require.NoError(t, rec.cfg.Ledger.Close()) // killed
+	require.NoError(t, rec.log.Close())
+	ran, results := r.play(r.record(false), Batch{Resume: true, Log: log}, ends, "a", "acts")
+	assert.Empty(t, ran)
+	assert.Equal(t, []task.Status{task.Completed, task.UnknownOutcome}, statuses(results))
+}
+
+// TestLogIsGone: where the ledger knows the batch, its log is begun anew.
+func TestLogIsGone(t *testing.T) {
+	r := newRoom(t)
+	log := filepath.Join(t.TempDir(), "log")
+	r.play(r.record(false), Batch{Log: log}, ends, "a", "b")
+	require.NoError(t, os.Remove(log))
+	ran, _ := r.play(r.record(false), Batch{Resume: true, Log: log}, ends, "a", "b")
+	assert.Empty(t, ran)
+	n := 0
+	for _, err := range joblog.Read(log) {
+		require.NoError(t, err)
+		n++
+	}
+	assert.Equal(t, 2, n)
+}
+
+// TestOldResultHidesNothing: what a run before came to says nothing of a later one
+// that began to act and was killed.
+func TestOldResultHidesNothing(t *testing.T) {
+	for _, status := range []task.Status{task.Cancelled, task.Interrupted, task.Unavailable, task.Limit, task.Failed} {
+		r := newRoom(t)
+		r.play(r.record(false), Batch{}, func(t task.Task) task.Result { return t.Ended(status, "") }, "x")
+		rec := r.record(false)
+		id, err := rec.Open(t.Context(), Batch{Resume: true, Failed: true}, r.tasks("x"))
+		require.NoError(t, err)
+		for tk := range rec.Tasks(t.Context(), r.tasks("x")) {
+			job := task.Job{Task: tk, ExecutionID: "acts", BatchID: id, Depth: 1}
+			require.NoError(t, rec.Claim(job))
+			require.NoError(t, rec.Effects(job))
+		}
+		require.NoError(t, rec.cfg.Ledger.Close()) // killed
+		unknown := func() {
+			ran, results := r.play(r.record(false), Batch{Resume: true}, ends, "x")
+			assert.Empty(t, ran, status)
+			assert.Equal(t, task.UnknownOutcome, results[0].Status, status)
+		}
+		unknown()
+		if !status.Conclusive() { // and one that is stopped before it acts
+			r.play(r.record(false), Batch{Resume: true, Failed: true}, func(t task.Task) task.Result { return t.Ended(status, "") }, "x")
+			unknown()
+		}
+		ran, _ := r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "x")
+		assert.Equal(t, []string{"x"}, ran, status)
+	}
+}
+
+// A task that had begun to act when its process was killed is not done again,
+// unless it says that it may be.
+func TestKilledWhileItActed(t *testing.T) {
+	r := newRoom(t)
+	rec := r.record(false)
+	id, err := rec.Open(t.Context(), Batch{}, r.tasks())
+	require.NoError(t, err)
+	for i, text := range []string{"acts", "reads"} {
+		tsk := task.Task{Text: text}
+		rec.name(t.Context(), tsk)
+		job := task.Job{Task: tsk, ExecutionID: "x-" + text, BatchID: id, Index: i, Depth: 1}
+		require.NoError(t, rec.Claim(job))
+		if text == "acts" { // by the hands of a child
+			child := task.Job{Task: tsk, ExecutionID: "x-child", Parent: job.ExecutionID, BatchID: id, Depth: 2}
+			require.NoError(t, rec.Claim(child))
+			require.NoError(t, rec.Effects(child))
+		}
+	}
+	require.NoError(t, rec.cfg.Ledger.Close()) // and no end of anything
+
+	again := r.record(false)
+	_, err = again.Open(t.Context(), Batch{Resume: true}, r.tasks())
+	require.NoError(t, err)
+	for i, text := range []string{"acts", "reads"} {
+		again.name(t.Context(), task.Task{Text: text})
+		res, ok := again.Known(t.Context(), i, task.Task{Text: text})
+		assert.Equal(t, text == "acts", ok)
+		if ok {
+			assert.Equal(t, task.UnknownOutcome, res.Status)
+			assert.Contains(t, res.Err(), "\nhint: ")
+		}
+	}
+}
+
+// What cannot be recorded is not said to be.
+func TestEffectsThatCannotBeRecorded(t *testing.T) {
+	r := newRoom(t)
+	require.NoError(t, r.record(true).Effects(task.Job{ExecutionID: "x"}), "nothing is kept")
+	r.home = filepath.Join(r.home, "file")
+	require.NoError(t, os.WriteFile(r.home, nil, 0o600))
+	require.Error(t, r.record(false).Effects(task.Job{ExecutionID: "x"}))
+}
+
+// A task is in the log only when its answer has been printed: where the ledger is
+// lost, nobody else has it.
+func TestLogAfterTheAnswer(t *testing.T) {
+	for _, without := range []bool{true, false} {
+		t.Run(fmt.Sprint(without), func(t *testing.T) { logAfterTheAnswer(t, newRoom(t), without) })
+	}
+}
+
+func logAfterTheAnswer(t *testing.T, r *room, without bool) {
+	log := filepath.Join(t.TempDir(), "log")
+	rec := r.record(without)
+	_, err := rec.Open(t.Context(), Batch{Log: log}, r.tasks())
+	require.NoError(t, err)
+	rec.name(t.Context(), task.Task{Text: "a"})
+	res := ends(task.Task{Text: "a"})
+	lines := func() (n int) {
+		for _, err := range joblog.Read(log) {
+			require.NoError(t, err)
+			n++
+		}
+		return n
+	}
+	rec.Done(res)
+	assert.Zero(t, lines())
+	lost := res
+	lost.Index, lost.Unrecorded = 1, true
+	rec.name(t.Context(), task.Task{Text: "b"})
+	rec.Done(lost)
+	rec.Delivered(lost)
+	assert.Zero(t, lines(), "it is run again")
+	rec.Delivered(res)
+	assert.Equal(t, 1, lines())
+	require.NoError(t, rec.Close())
+}
+
+// Who asks for what failed gets it done again, whatever it did before; who goes on
+// does not.
+func TestFailedAfterItActed(t *testing.T) {
+	r := newRoom(t)
+	acted := func(status task.Status) func(task.Task) task.Result {
+		return func(t task.Task) task.Result {
+			res := t.Ended(status, "")
+			res.Attempts, res.Effects = 1, true
+			return res
+		}
+	}
+	r.play(r.record(false), Batch{}, acted(task.Failed), "failed")
+	ran, _ := r.play(r.record(false), Batch{Resume: true}, ends, "failed")
+	assert.Empty(t, ran)
+	ran, _ = r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "failed")
+	assert.Equal(t, []string{"failed"}, ran)
+
+	for _, status := range []task.Status{task.Cancelled, task.Limit, task.Unavailable} {
+		r.play(r.record(false), Batch{}, acted(status), string(status))
+		ran, results := r.play(r.record(false), Batch{Resume: true}, ends, string(status))
+		assert.Empty(t, ran)
+		assert.Equal(t, task.UnknownOutcome, results[0].Status)
+		ran, _ = r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, string(status))
+		assert.Equal(t, []string{string(status)}, ran)
+	}
+}

@@ -1,0 +1,144 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"qq/internal/record/ledger/alive"
+)
+
+// bite is how many runs are cleared in one transaction: others want to write.
+const bite = 500
+
+// Cancel ends the whole tree of the root of a run or a batch, or the root with that id, by
+// SIGTERM to the root, and returns at once which that is. A run that has ended is
+// not a reason to end what its root does besides.
+func (l *Ledger) Cancel(id string) (Root, error) {
+	act := "cancel " + id
+	whole, err := l.resolve(act, id, "executions", "batches", "roots")
+	if err != nil {
+		return Root{}, err
+	}
+	var r Root
+	var recorded string
+	var started int64
+	err = l.read.QueryRow(`SELECT id, pid, process, started, dir, command FROM roots WHERE id = coalesce(
+  (SELECT CASE WHEN status = '' THEN root ELSE '' END FROM runs WHERE id = ?1), (SELECT root FROM batches WHERE id = ?1 ORDER BY n DESC LIMIT 1), ?1)`,
+		whole).Scan(&r.ID, &r.PID, &recorded, &started, &r.Dir, &r.Command)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return Root{}, l.fault(act, err)
+	}
+	r.Started = unstamp(started)
+	err = l.roots().Terminate(r.ID, r.PID, recorded)
+	if errors.Is(err, alive.ErrEnded) {
+		return r, &fault{problem: act + ": it does not run any more", hint: "qq runs show " + id + " tells how it ended", state: ErrEnded}
+	}
+	return r, l.fault(act, err)
+}
+
+// Clear removes the runs that f lets through and that have ended, and returns how
+// many. What a root that is alive works on is left alone.
+func (l *Ledger) Clear(f Filter) (int, error) {
+	return l.clear("clear the runs", func(live string) *where { return f.runs(live) }, f.Limit)
+}
+
+// Prune removes what is older than the retention allows. A batch stays as long
+// as somebody worked on it in that time.
+func (l *Ledger) Prune() (int, error) {
+	if l.keep <= 0 {
+		return 0, nil
+	}
+	before := stamp(l.now().Add(-l.keep))
+	return l.clear("remove old runs", func(string) *where {
+		w := &where{}
+		w.and("claimed < ?", before)
+		w.and("NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = batch AND b.started >= ?)", before)
+		return w
+	}, 0)
+}
+
+func (l *Ledger) clear(act string, which func(live string) *where, limit int) (int, error) {
+	total := 0
+	for {
+		most := bite
+		if limit > 0 {
+			most = min(most, limit-total)
+		}
+		n := 0
+		err := l.sparing(func(w *writer, live string) (err error) {
+			n, err = w.clear(which(live), live, most)
+			return err
+		})
+		total += n
+		if err != nil {
+			return total, l.fault(act, err)
+		}
+		if n < most || total == limit {
+			break
+		}
+	}
+	err := l.sparing((*writer).tidy)
+	if err != nil || total == 0 {
+		return total, l.fault(act, err)
+	}
+	// Gives the space back; others that read may keep that from happening now.
+	_, err = l.read.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
+	return total, l.fault(act, err)
+}
+
+// sparing runs f within a transaction, with the list of the roots to spare.
+func (l *Ledger) sparing(f func(w *writer, live string) error) error {
+	return l.write.do(false, func(w *writer) error {
+		// Looked at within it: whoever has a row by now has its lock.
+		live, err := l.roots().Live()
+		if err != nil {
+			return err
+		}
+		return f(w, list(live))
+	})
+}
+
+// clear removes at most so many runs.
+func (w *writer) clear(f *where, live string, most int) (n int, err error) {
+	f.and("NOT "+amongLive, live)
+	f.and("NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = batch AND b."+amongLive+")", live)
+	var doomed string
+	err = w.conn.QueryRowContext(context.Background(),
+		fmt.Sprintf("SELECT json_group_array(n), count(*) FROM (SELECT n FROM runs%s ORDER BY n LIMIT %d)", f, most), f.args...).Scan(&doomed, &n)
+	if err != nil {
+		return 0, err
+	}
+	for _, from := range []string{"attempts WHERE execution", "effects WHERE execution", "results WHERE execution", "executions WHERE n"} {
+		if err := w.exec("DELETE FROM "+from+" IN (SELECT value FROM json_each(?))", doomed); err != nil {
+			return 0, err
+		}
+	}
+	return n, w.vacuum()
+}
+
+// tidy removes batches and roots that have no runs any more.
+func (w *writer) tidy(live string) error {
+	err := w.exec("DELETE FROM batches WHERE id NOT IN (SELECT batch FROM executions) AND NOT "+amongLive, live)
+	if err != nil {
+		return err
+	}
+	if err := w.exec("DELETE FROM ends WHERE batch NOT IN (SELECT n FROM batches)"); err != nil {
+		return err
+	}
+	return w.exec(`DELETE FROM roots WHERE id NOT IN (SELECT root FROM executions) AND id NOT IN (SELECT root FROM batches)
+AND id NOT IN (SELECT value FROM json_each(?))`, live)
+}
+
+// vacuum gives the pages back that are not used any more. It is done when all
+// its rows have been read.
+func (w *writer) vacuum() error {
+	rows, err := w.conn.QueryContext(context.Background(), "PRAGMA incremental_vacuum")
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}

@@ -1,0 +1,231 @@
+package ledger
+
+import (
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver
+
+	"qq/internal/record/ledger/alive"
+)
+
+const (
+	defaultWait = 30 * time.Second
+	// aLittle is how long SQLite itself waits for the lock of a writer; then it is
+	// asked again. Its own pauses of up to 100 ms would starve one of two roots.
+	aLittle = 5 * time.Millisecond
+	readers = 4
+	// applicationID marks the database as a ledger; the first step of the schema
+	// sets it.
+	applicationID = 1903258727
+	// openingName is the file whose lock is held by who opens the ledger.
+	openingName = "opening"
+)
+
+//go:embed schema/*.sql
+var schemas embed.FS
+
+// Options are how a ledger is kept.
+type Options struct {
+	Keep time.Duration // how long Prune keeps what has ended; 0 is for ever
+	Wait time.Duration // for a locked database; 0 is 30 s
+}
+
+// Ledger is the open record. Its methods may be called by several goroutines at
+// once.
+type Ledger struct {
+	place
+	keep  time.Duration
+	now   func() time.Time
+	write *writer
+	read  *sql.DB
+
+	mu         sync.Mutex
+	statements map[string]*sql.Stmt // of read, by their text
+	locks      []*alive.Lock        // of the roots that entered
+}
+
+// place is where a ledger is.
+type place struct {
+	db   string
+	dir  string // of the locks and the journals
+	wait time.Duration
+}
+
+// Path is the database in the folder home.
+func Path(home string) string { return filepath.Join(home, "ledger.db") }
+
+// roots are those that are at work there.
+func (p place) roots() alive.Dir { return alive.Dir{Path: p.dir, Wait: p.wait} }
+
+func placeOf(home string, o Options) place {
+	if whole, err := filepath.Abs(home); err == nil { // else nothing can be opened there
+		home = whole
+	}
+	p := place{db: Path(home), dir: filepath.Join(home, "ledger"), wait: o.Wait}
+	if p.wait <= 0 {
+		p.wait = defaultWait
+	}
+	return p
+}
+
+// Open opens the ledger in the folder home. It is made when there is none, brought up to
+// date when it is older, and takes in the journals.
+func Open(home string, o Options) (*Ledger, error) {
+	l := &Ledger{place: placeOf(home, o), keep: o.Keep, now: time.Now, statements: map[string]*sql.Stmt{}}
+	if err := l.open(); err != nil {
+		_ = l.Close() // the first error is the one to tell
+		return nil, l.fault("open the ledger", err)
+	}
+	return l, nil
+}
+
+func (l *Ledger) open() error {
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return err
+	}
+	alone, err := l.roots().Alone(openingName)
+	if err != nil {
+		return err
+	}
+	defer alone.Release()
+	if err := create(l.db); err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", l.dsn())
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	if err := l.prepare(db); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	if l.write, err = newWriter(db, l.db, l.wait); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	if l.read, err = sql.Open("sqlite", l.dsn()); err != nil {
+		return err
+	}
+	l.read.SetMaxOpenConns(readers)
+	l.read.SetMaxIdleConns(readers)
+	return l.takeIn()
+}
+
+// create makes an empty file that only its owner may read, where there is none:
+// SQLite gives the files beside it the same mode. One that exists is not opened:
+// closing it would take away the locks of whoever has it open in this process.
+func create(name string) error {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		return f.Close()
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+func (p place) dsn() string {
+	return (&url.URL{Scheme: "file", Path: p.db, RawQuery: url.Values{
+		"mode":          {"rw"},
+		"_txlock":       {"immediate"},
+		"_busy_timeout": {fmt.Sprint(p.wait.Milliseconds())},
+		"_pragma":       {"cache_size(-2000)", "temp_store(memory)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)"},
+	}.Encode()}).String()
+}
+
+// prepare brings the database up to date.
+func (p place) prepare(db *sql.DB) error {
+	steps, err := fs.Glob(schemas, "schema/*.sql")
+	if err != nil {
+		return err
+	}
+	slices.Sort(steps)
+	var version, application, tables int
+	err = db.QueryRow("SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version, pragma_application_id").
+		Scan(&version, &application, &tables)
+	if err != nil {
+		return err
+	}
+	if tables > 0 && (version == 0 || application != applicationID) {
+		return &fault{problem: "open the ledger: " + p.db + " is the database of another program", state: ErrDamaged,
+			hint: "move it away, or let QQ_HOME name another folder, or go on without a record: --no-ledger"}
+	}
+	if version < 0 {
+		return &fault{problem: fmt.Sprintf("open the ledger: %s is damaged: there is no schema %d", p.db, version),
+			state: ErrDamaged, hint: hintDamaged}
+	}
+	if version > len(steps) {
+		return &fault{problem: fmt.Sprintf("open the ledger: %s was written by a newer qq (schema %d, this one knows %d)", p.db, version, len(steps)),
+			state: ErrNewer, hint: "use the newer qq, or let QQ_HOME name another folder, or go on without a record: --no-ledger"}
+	}
+	if version == 0 { // before the first page is written
+		if _, err := db.Exec("PRAGMA auto_vacuum = incremental"); err != nil {
+			return err
+		}
+	}
+	var mode string
+	if err := db.QueryRow("PRAGMA journal_mode = wal").Scan(&mode); err != nil {
+		return err
+	}
+	if !strings.EqualFold(mode, "wal") {
+		return fmt.Errorf("this file system allows no write-ahead log (journal mode %s)", mode)
+	}
+	for i := version; i < len(steps); i++ {
+		if err := migrate(db, steps[i], i+1); err != nil {
+			return fmt.Errorf("bring it to schema %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// migrate takes one step, whole or not at all: after an error db is closed.
+func migrate(db *sql.DB, step string, version int) error {
+	script, err := schemas.ReadFile(step)
+	if err == nil {
+		_, err = db.Exec(fmt.Sprintf("BEGIN IMMEDIATE;\n%s;\nPRAGMA user_version = %d;\nCOMMIT", script, version))
+	}
+	return err
+}
+
+// prepared is the statement query on the connections that read.
+func (l *Ledger) prepared(query string) (*sql.Stmt, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.statements[query]; s != nil {
+		return s, nil
+	}
+	s, err := l.read.Prepare(query)
+	if err == nil {
+		l.statements[query] = s
+	}
+	return s, err
+}
+
+// Close writes what waits, and lets go of the roots that entered.
+func (l *Ledger) Close() error {
+	var errs []error
+	if l.write != nil {
+		errs = append(errs, l.write.close())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.read != nil {
+		errs = append(errs, l.read.Close()) // with its statements
+	}
+	for _, k := range l.locks {
+		errs = append(errs, k.Release())
+	}
+	l.statements, l.locks = map[string]*sql.Stmt{}, nil
+	return l.fault("close the ledger", errors.Join(errs...))
+}

@@ -1,0 +1,167 @@
+package astgrep
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"qq/internal/tools/call"
+	"qq/internal/tools/tree"
+)
+
+// maxFile is the largest file that is read, in bytes.
+const maxFile = 64 << 20
+
+// files lists what q is about, in the order of the paths. Nothing is an error.
+func (c Config) files(ctx context.Context, q query) ([]string, error) {
+	start, isDir, err := c.locate(cmp.Or(q.start, "."))
+	if err != nil {
+		return nil, err
+	}
+	if !isDir {
+		if c.secret(start) {
+			return nil, fmt.Errorf("%s looks like a file of secrets and is not read", q.start)
+		}
+		if foreign(start, q.lang) {
+			return nil, fmt.Errorf("%s is not a file of the language %s", q.start, q.lang)
+		}
+		return []string{start}, nil
+	}
+	var list []string
+	_, err = tree.Walk(ctx, c.Root, start, func(file string, e fs.DirEntry) {
+		below := file
+		if start != "." {
+			below = file[len(start)+1:]
+		}
+		if e.Type().IsRegular() && !foreign(file, q.lang) && admits(q.glob, below) && !c.secret(file) {
+			list = append(list, file)
+		}
+	})
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("there are no files of the language %s: look at path, glob and lang", q.lang)
+	}
+	return list, err
+}
+
+// holding returns those of files that hold all words. Where none does it is the
+// first: the program is to judge the language and the pattern.
+func (c Config) holding(ctx context.Context, files, words []string) ([]string, error) {
+	if len(words) == 0 || len(files) == 0 {
+		return files, nil
+	}
+	var kept []string
+	for _, f := range files {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		content, err := c.read(f)
+		if err == nil && !slices.ContainsFunc(words, func(w string) bool { return !bytes.Contains(content, []byte(w)) }) {
+			kept = append(kept, f)
+		}
+	}
+	if len(kept) == 0 {
+		kept = files[:1]
+	}
+	return kept, nil
+}
+
+// admits reports whether glob admits a file, given its path below the folder
+// that is searched. A glob without a slash is about the name alone.
+func admits(glob, below string) bool {
+	if glob == "" {
+		return true
+	}
+	if !strings.Contains(glob, "/") {
+		below = path.Base(below)
+	}
+	return doublestar.MatchUnvalidated(glob, below)
+}
+
+func (c Config) secret(file string) bool { return c.Secret != nil && c.Secret(file) }
+
+// concern says what is special about a file. Where the working directory lies
+// counts as well: it may itself belong to git.
+func (c Config) concern(file string) string {
+	if c.Concern == nil {
+		return ""
+	}
+	home, err := filepath.EvalSymlinks(c.Dir)
+	if err != nil {
+		return "is in a folder that cannot be found any more"
+	}
+	return c.Concern(filepath.ToSlash(filepath.Join(home, file)))
+}
+
+// locate returns the real path of name, relative to the root with slashes, and
+// whether it is a folder.
+func (c Config) locate(name string) (string, bool, error) {
+	outside := fmt.Errorf("%s is outside the working directory: use a path inside it, relative to it", name)
+	home, err := filepath.EvalSymlinks(c.Dir)
+	if err != nil {
+		return "", false, fmt.Errorf("the working directory: %w", call.Reason(err))
+	}
+	full := name
+	if !filepath.IsAbs(name) {
+		if !filepath.IsLocal(name) {
+			return "", false, outside
+		}
+		full = filepath.Join(home, name)
+	}
+	real, err := filepath.EvalSymlinks(full)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, fmt.Errorf("%s does not exist", name)
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("%s: %w", name, call.Reason(err))
+	}
+	rel, err := filepath.Rel(home, real)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", false, outside
+	}
+	info, err := c.Root.Stat(rel)
+	switch {
+	case err != nil:
+		return "", false, fmt.Errorf("%s: %w", name, call.Reason(err))
+	case !info.IsDir() && !info.Mode().IsRegular():
+		return "", false, fmt.Errorf("%s is not a regular file", name)
+	}
+	return filepath.ToSlash(rel), info.IsDir(), nil
+}
+
+// read returns the content of a file, which must be a regular one.
+func (c Config) read(file string) ([]byte, error) {
+	info, err := c.Root.Lstat(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, call.Reason(err))
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", file, maxFile)
+	}
+	f, err := c.Root.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, call.Reason(err))
+	}
+	defer f.Close()
+	// Somebody may have put something else there meanwhile.
+	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
+		return nil, errMoved(file)
+	}
+	return io.ReadAll(io.LimitReader(f, maxFile))
+}
+
+// errMoved says that a file is no longer what the program read.
+func errMoved(file string) error {
+	return fmt.Errorf("%s changed while it was searched: try again", file)
+}

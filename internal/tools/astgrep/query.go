@@ -1,0 +1,209 @@
+package astgrep
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"qq/internal/tools/call"
+)
+
+// maxText is the longest pattern or replacement, in bytes.
+const maxText = 16 << 10
+
+// minWord is the shortest text that is worth looking for.
+const minWord = 3
+
+// query is what a model wants to find.
+type query struct {
+	pattern, lang string
+	rewrite       *string // nil: nothing is replaced
+	start, glob   string
+}
+
+const queryProperties = `
+	"pattern":{"type":"string","description":"code with $NAME for one node and $$$NAME for any number, for example if $E != nil { $$$BODY }"},
+	"lang":{"type":"string","description":"for example go, python, typescript, tsx, javascript, rust, java, c, cpp"},
+	"path":{"type":"string","description":"file or folder, default ."},
+	"glob":{"type":"string","description":"only these files, for example src/**/*.ts"}`
+
+// fields is where the arguments that both tools have are stored.
+func (q *query) fields() call.Fields {
+	return call.Fields{"pattern": &q.pattern, "lang": &q.lang, "path": &q.start, "glob": &q.glob}
+}
+
+// check says what is wrong with q.
+func (q *query) check() error {
+	q.glob = strings.TrimPrefix(q.glob, "./")
+	q.lang = strings.ToLower(strings.TrimSpace(q.lang))
+	odd := func(r rune) bool {
+		return !('a' <= r && r <= 'z' || '0' <= r && r <= '9' || strings.ContainsRune("+-_#", r))
+	}
+	switch {
+	case strings.TrimSpace(q.pattern) == "":
+		return call.Missing("pattern")
+	case q.lang == "":
+		return call.Missing("lang")
+	case strings.ContainsFunc(q.lang, odd):
+		return fmt.Errorf("lang %q is not the name of a language", q.lang)
+	case !doublestar.ValidatePattern(q.glob):
+		return fmt.Errorf("glob %q is not valid", q.glob)
+	}
+	if err := checkText("pattern", q.pattern); err != nil || q.rewrite == nil {
+		return err
+	}
+	return checkText("rewrite", *q.rewrite)
+}
+
+func checkText(key, text string) error {
+	if len(text) > maxText {
+		return fmt.Errorf("%s is %d bytes long, at most %d", key, len(text), maxText)
+	}
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return fmt.Errorf("%s contains a character that is no text", key)
+	}
+	return nil
+}
+
+// readRewrite reads the replacement, which may be empty.
+func readRewrite(value json.RawMessage) (*string, error) {
+	if value == nil {
+		return nil, call.Missing("rewrite")
+	}
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		return nil, errors.New(`argument "rewrite" must be text`)
+	}
+	return &text, nil
+}
+
+// args are the arguments of the program for q, up to the files. What a model
+// wrote is part of an argument that begins otherwise, so it is never an option.
+func (q *query) args() []string {
+	pattern, selector := q.pattern, ""
+	if language(q.lang) == "go" && isGoCall(pattern) {
+		// By itself f.G(x) is read as a conversion to the type f.G, which no call
+		// in a function is.
+		pattern, selector = "func _() { "+pattern+" }", "--selector=call_expression"
+	}
+	args := []string{"run", "--json=stream", "--color=never", "--custom-languages=ignore", "--lang=" + q.lang, "--pattern=" + pattern}
+	if selector != "" {
+		args = append(args, selector)
+	}
+	if q.rewrite != nil {
+		args = append(args, "--rewrite="+*q.rewrite)
+	}
+	return append(args, "--")
+}
+
+// words are texts that a file must hold to match, as far as that is known: the
+// names and keywords of the pattern. To look for them costs a tenth of parsing.
+func (q *query) words() []string {
+	if language(q.lang) == "php" || language(q.lang) == "html" || language(q.lang) == "css" {
+		return nil // not all of their words are bound to a case
+	}
+	for _, comment := range []string{"//", "/*", "#", "--"} {
+		if strings.Contains(q.pattern, comment) {
+			return nil
+		}
+	}
+	var words []string
+	// What begins with a dollar sign stands for something else.
+	for word := range strings.FieldsFuncSeq(q.pattern, func(r rune) bool { return r > unicode.MaxASCII || !nameRune(r) }) {
+		if len(word) >= minWord && !strings.Contains(word, "$") {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// isGoCall reports whether all of pattern is a call of something that has a
+// name: names, dots and parentheses, the last of which ends it.
+func isGoCall(pattern string) bool {
+	rest := []rune(strings.TrimSpace(pattern))
+	if len(rest) == 0 || rest[len(rest)-1] != ')' || !nameRune(rest[0]) {
+		return false
+	}
+	depth := 0
+	for i := 0; i < len(rest); i++ {
+		switch c := rest[i]; {
+		case c == '(':
+			depth++
+		case c == ')':
+			if depth--; depth < 0 {
+				return false
+			}
+		case c == '"' || c == '`' || c == '\'':
+			if depth == 0 {
+				return false
+			}
+			i = endOfQuote(rest, i)
+		case depth == 0 && c != '.' && !nameRune(c):
+			return false
+		}
+	}
+	return depth == 0
+}
+
+// endOfQuote is where the quoted text that begins at start ends.
+func endOfQuote(text []rune, start int) int {
+	for i := start + 1; i < len(text); i++ {
+		switch {
+		case text[i] == text[start]:
+			return i
+		case text[i] == '\\' && text[start] != '`':
+			i++
+		}
+	}
+	return len(text)
+}
+
+func nameRune(r rune) bool { return r == '_' || r == '$' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+// language is the one name of a language that has several, or of which s is an
+// extension of its files. A name that is not known stays as it is.
+func language(s string) string {
+	switch s {
+	case "golang":
+		return "go"
+	case "py", "pyi", "py3":
+		return "python"
+	case "js", "jsx", "mjs", "cjs":
+		return "javascript"
+	case "ts", "mts", "cts":
+		return "typescript"
+	case "rs":
+		return "rust"
+	case "rb":
+		return "ruby"
+	case "cs":
+		return "csharp"
+	case "kt", "kts":
+		return "kotlin"
+	case "cc", "cxx", "c++", "hpp", "hh":
+		return "cpp"
+	case "yml":
+		return "yaml"
+	case "htm":
+		return "html"
+	}
+	return s
+}
+
+// foreign reports whether file is surely of another language than lang. It only
+// saves time: the program parses all files that it is given by name.
+func foreign(file, lang string) bool {
+	of := language(strings.ToLower(strings.TrimPrefix(path.Ext(file), ".")))
+	switch of {
+	case "go", "python", "javascript", "typescript", "tsx", "rust", "ruby", "csharp", "kotlin", "cpp", "yaml", "html", "java",
+		"php", "json", "css":
+		return of != language(lang)
+	}
+	return false
+}

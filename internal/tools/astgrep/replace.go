@@ -1,0 +1,222 @@
+package astgrep
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"qq/internal/tools/call"
+	"qq/internal/tools/store"
+	"qq/pkg/tool"
+)
+
+// maxPreview is how many characters of a diff are shown.
+const maxPreview = 128_000
+
+// maxSpecial is how many characters the names of special files may take.
+const maxSpecial = 1000
+
+func replaceSpec() tool.Spec {
+	return call.Define("ast_grep_replace", tool.Writes,
+		"Replace code that matches a pattern of ast-grep, in all files at once.", queryProperties+`,
+		"rewrite":{"type":"string","description":"the new code, with the names of the pattern"}`, "pattern", "rewrite", "lang")
+}
+
+// change is what happens to one file.
+type change struct {
+	file  string
+	edits []edit // in order, apart from each other
+}
+
+// edit puts text in the place of was.
+type edit struct {
+	span
+	was, text string
+}
+
+// replace changes files, each under its lock. What could not be changed is said
+// together with what was.
+func (c Config) replace(ctx context.Context, args json.RawMessage) (call.Answer, error) {
+	changes, nested, err := c.plan(ctx, args)
+	if err != nil {
+		return call.Answer{}, err
+	}
+	if err := c.permit(ctx, changes); err != nil {
+		return call.Answer{}, err
+	}
+	var a call.Answer
+	var done, failed []string
+	for _, ch := range changes {
+		err := store.Replace(ctx, c.Root, ch.file, ch.apply)
+		if err != nil && !errors.Is(err, store.ErrNotDurable) {
+			failed = append(failed, err.Error())
+			continue
+		}
+		a.Changed = append(a.Changed, ch.file)
+		done = append(done, fmt.Sprintf("%s: %d replaced", call.Printable(ch.file), len(ch.edits)))
+		if err != nil {
+			done = append(done, "["+err.Error()+"]")
+		}
+	}
+	if nested > 0 {
+		done = append(done, fmt.Sprintf("[%d matches inside of others were left: call again for them]", nested))
+	}
+	a.Text = strings.Join(done, "\n")
+	if len(failed) == 0 {
+		return a, nil
+	}
+	text := strings.Join(failed, "\n")
+	if len(a.Changed) > 0 {
+		text += "\nIn the other files it was done:\n" + a.Text
+	}
+	return a, errors.New(text)
+}
+
+func (c Config) replaceIntent(ctx context.Context, args json.RawMessage) (tool.Intent, error) {
+	changes, _, err := c.plan(ctx, args)
+	if err != nil {
+		return tool.Intent{}, err
+	}
+	in := tool.Intent{Risk: tool.Medium}
+	places := 0
+	var diff, special strings.Builder
+	for _, ch := range changes {
+		in.Paths = append(in.Paths, ch.file)
+		places += len(ch.edits)
+		if why := c.concern(ch.file); why != "" {
+			in.Risk, in.Special = tool.High, true
+			fmt.Fprintf(&special, ", of which %s %s", call.Printable(ch.file), why)
+		}
+		if diff.Len() > maxPreview {
+			continue
+		}
+		content, err := c.read(ch.file)
+		if err != nil {
+			return tool.Intent{}, err
+		}
+		text, err := ch.diff(content)
+		if err != nil {
+			return tool.Intent{}, err
+		}
+		diff.WriteString(text)
+	}
+	in.Summary = fmt.Sprintf("replace code at %d places in %d files", places, len(changes)) + cut(special.String(), maxSpecial)
+	in.Preview = cut(strings.ToValidUTF8(diff.String(), "\ufffd"), maxPreview)
+	return in, nil
+}
+
+// plan finds out what a call would change. nested counts matches that lie in
+// others, which are replaced as a whole.
+func (c Config) plan(ctx context.Context, args json.RawMessage) (changes []change, nested int, err error) {
+	var q query
+	var rewrite json.RawMessage
+	fields := q.fields()
+	fields["rewrite"] = &rewrite
+	if err := call.Decode(args, fields); err != nil {
+		return nil, 0, err
+	}
+	if q.rewrite, err = readRewrite(rewrite); err != nil {
+		return nil, 0, err
+	}
+	if err := q.check(); err != nil {
+		return nil, 0, err
+	}
+	files, err := c.files(ctx, q)
+	if err != nil {
+		return nil, 0, err
+	}
+	found, remark, err := c.find(ctx, q, files)
+	if err != nil {
+		return nil, 0, err
+	}
+	changes, nested = collect(found)
+	if len(changes) > 0 {
+		return changes, nested, nil
+	}
+	text := "nothing to replace: the pattern matches nothing, or is what it would be replaced with"
+	if warning := gist(remark, "Warning: "); warning != "" {
+		text += " (" + warning + ")"
+	}
+	return nil, 0, errors.New(text)
+}
+
+// collect makes changes of matches, which are in order.
+func collect(found []match) (changes []change, nested int) {
+	var file *change
+	for _, m := range found {
+		at, was := m.Range.ByteOffset, m.Text
+		if len(was) != at.End-at.Start {
+			continue
+		}
+		if r := m.ReplacementOffsets; r != nil && *r != at {
+			// It may take a part of the match only; a larger place is not known here.
+			if r.Start < at.Start || r.End > at.End || r.Start > r.End {
+				continue
+			}
+			at, was = *r, was[r.Start-at.Start:r.End-at.Start]
+		}
+		if m.ReplacementOffsets == nil || was == m.Replacement {
+			continue
+		}
+		if file == nil || file.file != m.File {
+			changes = append(changes, change{file: m.File})
+			file = &changes[len(changes)-1]
+		}
+		if n := len(file.edits); n > 0 && at.Start < file.edits[n-1].End {
+			nested++
+			continue
+		}
+		file.edits = append(file.edits, edit{at, was, m.Replacement})
+	}
+	return changes, nested
+}
+
+// permit refuses what was not part of what was allowed, and what is special where
+// just that was not.
+func (c Config) permit(ctx context.Context, changes []change) error {
+	in, granted := tool.Granted(ctx)
+	for _, ch := range changes {
+		if why := c.concern(ch.file); why != "" && !in.Special {
+			return fmt.Errorf("%s %s and is not changed without an approval: nothing was changed", call.Printable(ch.file), why)
+		}
+		if granted && !slices.Contains(in.Paths, ch.file) {
+			return fmt.Errorf("%s did not match when this was allowed and does now: nothing was changed, call again", ch.file)
+		}
+	}
+	return nil
+}
+
+// on checks that content is what was searched, and returns what to do to it.
+func (ch change) on(content []byte) ([]udiff.Edit, error) {
+	edits := make([]udiff.Edit, len(ch.edits))
+	for i, e := range ch.edits {
+		if e.Start < 0 || e.End > len(content) || string(content[e.Start:e.End]) != e.was {
+			return nil, fmt.Errorf("%s changed since it was searched: nothing was replaced in it, call again", ch.file)
+		}
+		edits[i] = udiff.Edit{Start: e.Start, End: e.End, New: e.text}
+	}
+	return edits, nil
+}
+
+// apply makes the new content of the file.
+func (ch change) apply(old []byte) ([]byte, error) {
+	edits, err := ch.on(old)
+	if err != nil {
+		return nil, err
+	}
+	return udiff.ApplyBytes(old, edits)
+}
+
+// diff shows what changes in content.
+func (ch change) diff(content []byte) (string, error) {
+	edits, err := ch.on(content)
+	if err != nil {
+		return "", err
+	}
+	return udiff.ToUnified(ch.file, ch.file, string(content), edits, udiff.DefaultContextLines)
+}

@@ -1,0 +1,141 @@
+package astgrep
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"qq/internal/tools/call"
+	"qq/pkg/tool"
+)
+
+const (
+	defaultMatches = 200
+	maxMatches     = 2000
+	// maxShown is how many characters of a line are shown.
+	maxShown = 300
+)
+
+func searchSpec() tool.Spec {
+	return call.Define("ast_grep", tool.Reads,
+		"Search code by its structure with a pattern of ast-grep. Answers path:line: text. Obeys .gitignore.", queryProperties+`,
+		"limit":{"type":"integer","description":"most matches to show, default 200"}`, "pattern", "lang")
+}
+
+func (c Config) search(ctx context.Context, args json.RawMessage) (string, error) {
+	var q query
+	var limit int
+	fields := q.fields()
+	fields["limit"] = &limit
+	if err := call.Decode(args, fields); err != nil {
+		return "", err
+	}
+	if err := q.check(); err != nil {
+		return "", err
+	}
+	files, err := c.files(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	found, remark, err := c.find(ctx, q, files)
+	much := errors.Is(err, errMuch)
+	if err != nil && !much {
+		return "", err
+	}
+	return c.report(found, call.Bounded(limit, defaultMatches, maxMatches), much, remark), nil
+}
+
+// report is the answer of ast_grep. What it shows is what the root has.
+func (c Config) report(found []match, limit int, much bool, remark string) string {
+	var lines []string
+	file, content, err := "", []byte(nil), error(nil)
+	shown, moved := 0, 0
+	last := -1 // the line of file that was shown last
+	for _, m := range found {
+		if shown == limit {
+			break
+		}
+		if m.File != file {
+			file, last = m.File, -1
+			content, err = c.read(file)
+		}
+		if err != nil || !m.in(content) {
+			moved++
+			continue
+		}
+		shown++
+		if m.Range.Start.Line == last {
+			continue
+		}
+		last = m.Range.Start.Line
+		lines = append(lines, m.show(content))
+	}
+	if shown == 0 && moved == 0 {
+		lines = append(lines, "[no matches]")
+		if text := gist(remark, "Warning: "); text != "" {
+			lines = append(lines, "["+text+"]")
+		}
+	}
+	if moved > 0 {
+		lines = append(lines, fmt.Sprintf("[%d matches in files that changed meanwhile: try again]", moved))
+	}
+	if more := len(found) - shown - moved; more > 0 || much {
+		atLeast := ""
+		if much {
+			atLeast = "at least "
+		}
+		lines = append(lines, fmt.Sprintf("[%s%d more matches: narrow the pattern, the path or the glob]", atLeast, more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// in reports whether m is where it should be in content.
+func (m match) in(content []byte) bool {
+	at := m.Range.ByteOffset
+	return 0 <= at.Start && at.Start <= at.End && at.End <= len(content) && string(content[at.Start:at.End]) == m.Text
+}
+
+// show is the line in which m begins, and where it ends.
+func (m match) show(content []byte) string {
+	at := m.Range.ByteOffset.Start
+	start := bytes.LastIndexByte(content[:at], '\n') + 1
+	line := content[start:]
+	if end := bytes.IndexByte(line, '\n'); end >= 0 {
+		line = line[:end]
+	}
+	text := around(strings.TrimRight(strings.ToValidUTF8(string(line), "\ufffd"), "\r"), at-start)
+	number := m.Range.Start.Line + 1
+	if end := m.Range.End.Line + 1; end > number {
+		text += fmt.Sprintf(" [to line %d]", end)
+	}
+	return fmt.Sprintf("%s:%d: %s", call.Printable(m.File), number, text)
+}
+
+// around is line, or of a long one the part from shortly before the byte at.
+func around(line string, at int) string {
+	if utf8.RuneCountInString(line) <= maxShown {
+		return line
+	}
+	left := ""
+	if at = min(at, len(line)) - maxShown/3; at > 0 {
+		for !utf8.RuneStart(line[at]) {
+			at--
+		}
+		left, line = "…", line[at:]
+	}
+	return left + cut(line, maxShown)
+}
+
+// cut is the first n characters of text, with a mark when there are more.
+func cut(text string, n int) string {
+	for i := range text {
+		if n--; n < 0 {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}

@@ -1,0 +1,248 @@
+package delegate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"qq/internal/tools/call"
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+const (
+	// minID is how much of an id must be given. Ids that were made at about the
+	// same time begin alike, so it is mostly their end that tells them apart.
+	minID = 4
+	// maxSummary is how many characters of a task are listed.
+	maxSummary = 100
+	// maxWait bounds the timeout of wait_children, in seconds: a day.
+	maxWait = 24 * 3600
+)
+
+// childrenTools are those that need a Family.
+func (g delegation) childrenTools() tool.Set {
+	return tool.Set{
+		call.Function{About: call.Define("list_children", tool.Attends,
+			"List your children in the background: id, status, agent, task.", ""), Do: call.Text(g.listChildren)},
+		call.Function{About: call.Define("wait_children", tool.Attends,
+			"Wait for children in the background and collect their results, as a JSON array.", `
+			"ids":{"type":"array","items":{"type":"string"},"description":"default: all"},
+			"timeout":{"type":"number","description":"seconds; those that still run go on. Default: until all have ended"}`),
+			Do: call.Text(g.waitChildren)},
+		call.Function{About: call.Define("terminate_child", tool.Attends, "End a child in the background, with all that it started.",
+			`"id":{"type":"string"}`, "id"), Do: call.Text(g.terminateChild)},
+		g.sendTool(),
+	}
+}
+
+func (g delegation) sendTool() tool.Tool {
+	return call.Function{About: call.Define("send_message", tool.Attends,
+		"Send a text to a child in the background, or to the agent that started you. It is read before the next model call.", `
+		"to":{"type":"string","description":"id of a child, or parent"},
+		"text":{"type":"string"}`, "to", "text"), Do: call.Text(g.sendMessage)}
+}
+
+func (g delegation) listChildren(ctx context.Context, args json.RawMessage) (string, error) {
+	if err := call.Decode(args, call.Fields{}); err != nil {
+		return "", err
+	}
+	children, err := g.family.Children(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(children) == 0 {
+		return "[no children]", nil
+	}
+	lines := make([]string, len(children))
+	for i, c := range children {
+		lines[i] = fmt.Sprintf("%s %s %s: %s", c.ID, c.Status, c.Agent, task.Shorten(c.Task, maxSummary))
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+func (g delegation) waitChildren(ctx context.Context, args json.RawMessage) (string, error) {
+	var given, limit json.RawMessage
+	if err := call.Decode(args, call.Fields{"ids": &given, "timeout": &limit}); err != nil {
+		return "", err
+	}
+	atMost, err := seconds(limit)
+	if err != nil {
+		return "", err
+	}
+	names, err := list("ids", given)
+	if err != nil {
+		return "", err
+	}
+	children, err := g.family.Children(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(children) == 0 && len(names) == 0 {
+		return "[no children to wait for]", nil
+	}
+	var ids []string
+	for _, n := range names {
+		c, err := find(children, n)
+		if err != nil {
+			return "", err
+		}
+		if !slices.Contains(ids, c.ID) {
+			ids = append(ids, c.ID)
+		}
+	}
+	results, err := g.family.Wait(ctx, ids, atMost)
+	if err != nil {
+		return "", collected(results, err)
+	}
+	text, err := encode(append([]task.Result{}, results...)) // no results are an empty array
+	if err != nil {
+		return "", err
+	}
+	return text + g.unfinished(ctx, children, ids, results), nil
+}
+
+// collected is err with the results that came nevertheless: they come only once.
+func collected(results []task.Result, err error) error {
+	if len(results) == 0 {
+		return err
+	}
+	text, encodeErr := encode(results)
+	if encodeErr != nil {
+		return err
+	}
+	return fmt.Errorf("%w\n\nResults so far:\n%s", err, text)
+}
+
+// unfinished names those of children that were waited for and have no result.
+// No ids are all of them.
+func (g delegation) unfinished(ctx context.Context, children []task.Child, ids []string, results []task.Result) string {
+	if now, err := g.family.Children(ctx); err == nil {
+		children = now
+	}
+	var left []string
+	for _, c := range children {
+		wanted := len(ids) == 0 || slices.Contains(ids, c.ID)
+		if wanted && !slices.ContainsFunc(results, func(r task.Result) bool { return r.ExecutionID == c.ID }) {
+			left = append(left, name(c)+" "+string(c.Status))
+		}
+	}
+	if len(left) == 0 {
+		return ""
+	}
+	return "\n[not collected: " + strings.Join(left, ", ") + "]"
+}
+
+// seconds reads the timeout of wait_children; none is without bound.
+func seconds(value json.RawMessage) (time.Duration, error) {
+	if value == nil {
+		return 0, nil
+	}
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		text = string(value)
+	}
+	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil || math.IsNaN(n) || n < 0 || n > maxWait {
+		return 0, fmt.Errorf("argument \"timeout\" must be a number of seconds, at most %d", maxWait)
+	}
+	return time.Duration(n * float64(time.Second)), nil
+}
+
+func (g delegation) terminateChild(ctx context.Context, args json.RawMessage) (string, error) {
+	var id string
+	if err := call.Decode(args, call.Fields{"id": &id}); err != nil {
+		return "", err
+	}
+	if id == "" {
+		return "", call.Missing("id")
+	}
+	c, err := g.running(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if err := g.family.Terminate(ctx, c.ID); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("ended %s: wait_children has what it did", name(c)), nil
+}
+
+func (g delegation) sendMessage(ctx context.Context, args json.RawMessage) (string, error) {
+	var to, text string
+	if err := call.Decode(args, call.Fields{"to": &to, "text": &text}); err != nil {
+		return "", err
+	}
+	switch {
+	case to == "":
+		return "", call.Missing("to")
+	case strings.TrimSpace(text) == "":
+		return "", call.Missing("text")
+	case len(text) > task.MaxMessage:
+		return "", fmt.Errorf("the text is %d bytes long, at most %d: write a file and send its path", len(text), task.MaxMessage)
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return "", errors.New("the text contains a character that is no text")
+	}
+	if strings.EqualFold(strings.TrimSpace(to), task.Parent) {
+		if err := g.family.Send(ctx, task.Parent, text); err != nil {
+			return "", err
+		}
+		return "sent to the agent that started you", nil
+	}
+	c, err := g.running(ctx, to)
+	if err != nil {
+		return "", err
+	}
+	if err := g.family.Send(ctx, c.ID, text); err != nil {
+		return "", err
+	}
+	return "sent to " + name(c), nil
+}
+
+// running returns the child that id means, if it has not ended.
+func (g delegation) running(ctx context.Context, id string) (task.Child, error) {
+	children, err := g.family.Children(ctx)
+	if err != nil {
+		return task.Child{}, err
+	}
+	c, err := find(children, id)
+	if err == nil && c.Status.Final() {
+		err = fmt.Errorf("%s has ended already (%s): collect it with wait_children", name(c), c.Status)
+	}
+	return c, err
+}
+
+// find returns the child that id means: a whole id, or so much of its beginning
+// or its end that no other is meant.
+func find(children []task.Child, id string) (task.Child, error) {
+	id = strings.TrimSpace(id)
+	var meant, known []string
+	var found task.Child
+	for _, c := range children {
+		if c.ID == id {
+			return c, nil
+		}
+		known = append(known, name(c))
+		part := strings.ToLower(id)
+		if whole := strings.ToLower(c.ID); len(id) >= minID && (strings.HasPrefix(whole, part) || strings.HasSuffix(whole, part)) {
+			meant, found = append(meant, name(c)), c
+		}
+	}
+	switch {
+	case len(meant) == 1:
+		return found, nil
+	case len(meant) > 1:
+		return task.Child{}, fmt.Errorf("%s means several children: %s. Give the whole id", id, strings.Join(meant, ", "))
+	case len(known) == 0:
+		return task.Child{}, fmt.Errorf("there is no child %q: there are none in the background, or their results were collected already", task.Shorten(id, 40))
+	}
+	return task.Child{}, fmt.Errorf("there is no child %q: there are %s", task.Shorten(id, 40), strings.Join(known, ", "))
+}
+
+func name(c task.Child) string { return c.ID + " (" + c.Agent + ")" }

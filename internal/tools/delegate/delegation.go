@@ -1,0 +1,266 @@
+// Package delegate holds the tools that hand work to other agents.
+//
+// A task is handed to a registered agent (delegate_task, run_parallel_tasks) or
+// to a temporary one that is made for it (spawn_agent). Where there is a
+// [task.Family], an agent may also start one in the background: its result is
+// collected later, and until then it can be sent messages and be ended.
+//
+// Not promised here: limits, permissions and the order of tasks. Whoever
+// implements [Delegator] and [task.Family] keeps them.
+package delegate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"qq/internal/tools/call"
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+// MaxTasks is how many tasks one call of run_parallel_tasks may hold.
+const MaxTasks = 100
+
+// Delegator has tasks done by other agents.
+type Delegator interface {
+	// Delegate returns when all tasks have ended, with one result for each, in
+	// their order. It enforces the limits; it may be called by several
+	// goroutines at once.
+	Delegate(ctx context.Context, tasks []task.Task) []task.Result
+}
+
+// AgentInfo is an agent that can be asked.
+type AgentInfo struct {
+	Name        string
+	Role        string
+	Description string
+}
+
+// Options of [Tools]. With the zero value nothing runs in the background.
+type Options struct {
+	// Family knows the children in the background; nil is none.
+	Family task.Family
+}
+
+// Tools returns the tools that hand work to other agents: delegate_task,
+// run_parallel_tasks, spawn_agent and list_agents and, with a Family, those for
+// children in the background. agents is called when a model asks who there is.
+// An agent that may not delegate, with a nil d, can only send messages.
+func Tools(d Delegator, agents func() []AgentInfo, opts Options) tool.Set {
+	g := delegation{d, agents, opts.Family}
+	if d == nil {
+		if opts.Family == nil {
+			return nil
+		}
+		return tool.Set{g.sendTool()}
+	}
+	set := tool.Set{
+		call.Function{About: call.Define("delegate_task", tool.Delegates,
+			"Have another agent do one task, and get its answer. It sees nothing of this conversation.",
+			taskProperties, "task"), Do: g.delegateTask, Intent: judgedElsewhere},
+		call.Function{About: call.Define("run_parallel_tasks", tool.Delegates,
+			"Have other agents do several independent tasks at once. Answers a JSON array of results in the order of the tasks.",
+			`"tasks":{"type":"array","description":"at most 100 tasks","items":{"type":"object","properties":{`+taskProperties+`},"required":["task"]}},
+			"tasks_json":{"type":"string","description":"instead of tasks: the array as JSON text"}`), Do: g.runParallel, Intent: judgedElsewhere},
+		g.spawnTool(),
+		call.Function{About: call.Define("list_agents", tool.Reads, "List the agents that tasks can be given to.", ""), Do: call.Text(g.listAgents)},
+	}
+	if g.family != nil {
+		set = append(set, g.childrenTools()...)
+	}
+	return set
+}
+
+const taskProperties = `
+	"task":{"type":"string","description":"what to do, complete in itself"},
+	"agent":{"type":"string","description":"name of the agent, default \"default\""},
+	"context":{"type":"string","description":"text that the task is about"},
+	"targets":{"type":"array","items":{"type":"string"},"description":"files, folders and globs that it will change"},
+	"timeout":{"type":"number","description":"seconds"},
+	"model":{"type":"string"},
+	"read_only":{"type":"boolean","description":"it may only look"},
+	"schema":{"type":"object","description":"JSON Schema of the answer"},
+	"require_file_references":{"type":"boolean","description":"the answer must cite path:line"}`
+
+type delegation struct {
+	to     Delegator
+	agents func() []AgentInfo
+	family task.Family // nil where nothing runs in the background
+}
+
+// judgedElsewhere is the intent of handing work on. How risky that is depends on
+// agents that the root knows, and who asks may not say: the root judges it, and
+// asks a person about it, before anything starts.
+func judgedElsewhere(context.Context, json.RawMessage) (tool.Intent, error) {
+	return tool.Intent{Risk: tool.Low}, nil
+}
+
+func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (call.Answer, error) {
+	t, err := decodeTask(args)
+	if err != nil {
+		return call.Answer{}, err
+	}
+	return g.one(ctx, t)
+}
+
+// decodeTask reads the arguments of delegate_task.
+func decodeTask(args json.RawMessage) (task.Task, error) {
+	t, err := task.Decode(lenient(call.Unwrap(args)))
+	if err != nil {
+		return t, err
+	}
+	return t, checkFolder(t)
+}
+
+// one has one task done and returns its answer.
+func (g delegation) one(ctx context.Context, t task.Task) (call.Answer, error) {
+	results, err := g.delegate(ctx, []task.Task{t})
+	if err != nil {
+		return call.Answer{}, err
+	}
+	r := results[0]
+	if !r.Success {
+		return call.Answer{Refused: refusal(results)}, failure(r)
+	}
+	text := r.Output
+	for _, w := range r.Warnings {
+		text += "\n[warning: " + w + "]"
+	}
+	return call.Answer{Text: text}, nil
+}
+
+// refusal says why one of the tasks was not allowed to begin, or "" when each
+// was. What a child was not allowed to do is part of its own result.
+func refusal(results []task.Result) string {
+	for _, r := range results {
+		if r.Status == task.Refused && r.Attempts == 0 {
+			return r.Err()
+		}
+	}
+	return ""
+}
+
+// failure is what a model reads of a task that failed. A text that says
+// "Error: " by itself is about a child that was never started.
+func failure(r task.Result) call.Plain {
+	text := r.Err()
+	if !strings.HasPrefix(text, "Error: ") {
+		text = "Child agent error: " + text
+	}
+	if strings.TrimSpace(r.Output) != "" {
+		text += "\n\nPartial output:\n" + r.Output
+	}
+	return call.Plain(text)
+}
+
+func (g delegation) runParallel(ctx context.Context, args json.RawMessage) (call.Answer, error) {
+	tasks, err := decodeParallel(args)
+	if err != nil {
+		return call.Answer{}, err
+	}
+	results, err := g.delegate(ctx, tasks)
+	if err != nil {
+		return call.Answer{}, err
+	}
+	text, err := encode(results)
+	return call.Answer{Text: text, Refused: refusal(results)}, err
+}
+
+// decodeParallel reads the arguments of run_parallel_tasks.
+func decodeParallel(args json.RawMessage) ([]task.Task, error) {
+	var array, text json.RawMessage
+	if err := call.Decode(args, call.Fields{"tasks": &array, "tasks_json": &text}); err != nil {
+		return nil, err
+	}
+	if array != nil && text != nil {
+		return nil, errors.New("give tasks or tasks_json, not both")
+	}
+	if array == nil {
+		array = text
+	}
+	tasks, err := decodeTasks(array)
+	if err != nil {
+		return nil, fmt.Errorf("%w. Nothing was started", err)
+	}
+	return tasks, nil
+}
+
+// encode is a JSON array of results on one line.
+func encode(results []task.Result) (string, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(results); err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// decodeTasks reads an array of tasks, or a text that holds one.
+func decodeTasks(data json.RawMessage) ([]task.Task, error) {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		data = json.RawMessage(unfence(text))
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, call.Missing("tasks")
+	}
+	var items []json.RawMessage
+	if json.Unmarshal(data, &items) == nil && items != nil {
+		for i := range items {
+			items[i] = lenient(items[i])
+		}
+		if again, err := json.Marshal(items); err == nil {
+			data = again
+		}
+	}
+	tasks, err := task.DecodeList(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(tasks) == 0 || len(tasks) > MaxTasks {
+		return nil, fmt.Errorf("%d tasks in one call: give 1 to %d", len(tasks), MaxTasks)
+	}
+	for i, t := range tasks {
+		if err := checkFolder(t); err != nil {
+			return nil, fmt.Errorf("task %d: %w", i, err)
+		}
+	}
+	return tasks, nil
+}
+
+// checkFolder keeps a model from sending a child out of the working directory
+// by name. Links are the business of whoever starts the child.
+func checkFolder(t task.Task) error {
+	if t.WorkingDir != "" && !filepath.IsLocal(t.WorkingDir) {
+		return errors.New(`"working_dir" must be a folder inside the working directory, relative to it`)
+	}
+	return nil
+}
+
+func (g delegation) delegate(ctx context.Context, tasks []task.Task) ([]task.Result, error) {
+	results := g.to.Delegate(ctx, tasks)
+	if len(results) != len(tasks) {
+		return nil, fmt.Errorf("%d results came back for %d tasks", len(results), len(tasks))
+	}
+	return results, nil
+}
+
+func (g delegation) listAgents(_ context.Context, args json.RawMessage) (string, error) {
+	if err := call.Decode(args, call.Fields{}); err != nil {
+		return "", err
+	}
+	var lines []string
+	for _, p := range g.agents() {
+		lines = append(lines, fmt.Sprintf("%s (%s): %s", p.Name, p.Role, task.Shorten(p.Description, 300)))
+	}
+	if len(lines) == 0 {
+		return "[no agents]", nil
+	}
+	return strings.Join(lines, "\n"), nil
+}

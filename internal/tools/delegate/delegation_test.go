@@ -1,0 +1,179 @@
+package delegate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/tools/tooltest"
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+// echo answers each task with its text.
+type echo struct{}
+
+func (echo) Delegate(_ context.Context, tasks []task.Task) (results []task.Result) {
+	for i, t := range tasks {
+		r := t.Ended(task.Completed, "")
+		r.Index, r.Output = i, t.Agent+" <"+t.Text+">"
+		results = append(results, r)
+	}
+	return results
+}
+
+// scripted records what it is asked and answers what it is told.
+type scripted struct {
+	asked   []task.Task
+	results []task.Result
+}
+
+func (s *scripted) Delegate(_ context.Context, tasks []task.Task) []task.Result {
+	s.asked = tasks
+	return s.results
+}
+
+func everybody() []AgentInfo {
+	return []AgentInfo{{"coder", "content-modification", "Writes\ncode."}, {"explorer", "information-gathering", "Finds."}}
+}
+
+func delegating(d Delegator) tool.Set {
+	return Tools(d, everybody, Options{})
+}
+
+func TestDelegateTask(t *testing.T) {
+	s := &scripted{results: []task.Result{{Success: true, Output: "done"}}}
+	r := tooltest.Run(t, delegating(s), "delegate_task", `{"task":"do","agent":"coder","context":"c","timeout":"60","model":"m","read_only":"true","schema":{"type":"object"},"working_dir":"sub",
+		"targets":"a.go, src/*.{ts,js}","require_file_references":"true"}`)
+	assert.Equal(t, tool.Text("done"), r)
+	assert.Equal(t, []task.Task{{Text: "do", Agent: "coder", Context: "c", Timeout: 60, Model: "m", ReadOnly: true,
+		Schema: json.RawMessage(`{"type":"object"}`), WorkingDir: "sub",
+		Targets: []string{"a.go", "src/*.{ts,js}"}, RequireFileReferences: true}}, s.asked)
+
+	tooltest.Run(t, delegating(s), "delegate_task", `{"task":"do"}`)
+	assert.Empty(t, s.asked[0].Agent, "who is meant by nobody is decided elsewhere")
+}
+
+func TestDelegateTaskFailures(t *testing.T) {
+	for _, test := range []struct {
+		err, output, want string
+	}{
+		{"Child process timed out after 300s", "", "Child agent error: Child process timed out after 300s"},
+		{"Sub-agent inactive for 300 seconds", "half", "Child agent error: Sub-agent inactive for 300 seconds\n\nPartial output:\nhalf"},
+		{"Error: Maximum recursion depth (3) exceeded", "", "Error: Maximum recursion depth (3) exceeded"},
+		{"Cannot delegate to self", " \n", "Child agent error: Cannot delegate to self"},
+	} {
+		ended := task.Task{}.Ended(task.Failed, test.err)
+		ended.Output = test.output
+		r := tooltest.Run(t, delegating(&scripted{results: []task.Result{ended}}), "delegate_task", `{"task":"do"}`)
+		assert.Equal(t, tool.Failure(test.want), r)
+	}
+}
+
+func TestDelegateTaskRefusesWhatIsWrong(t *testing.T) {
+	s := &scripted{}
+	for args, want := range map[string]string{
+		`{}`:                                   `Error: "task" is missing: say what to do`,
+		`{"task":"x","agnet":"y"}`:             `Error: unknown key "agnet", did you mean "agent"? (known: `,
+		`{"task":"x","timeout":"soon"}`:        `Error: "timeout" must be a number`,
+		`{"task":"x","priority":1}`:            `Error: "priority" is not supported by this version`,
+		`{"task":"x","working_dir":"/"}`:       `Error: "working_dir" must be a folder inside the working directory`,
+		`{"task":"x","working_dir":"a/../.."}`: `Error: "working_dir" must be a folder inside the working directory`,
+		`[]`:                                   `Error: must be a JSON object`,
+		``:                                     `Error: "task" is missing: say what to do`,
+		`{"task":"x","task":"y"}`:              `Error: "task" is given twice`,
+	} {
+		r := tooltest.Run(t, delegating(s), "delegate_task", args)
+		assert.True(t, strings.HasPrefix(r.Content, want), r.Content)
+	}
+	assert.Nil(t, s.asked, "nothing was started")
+	assert.True(t, tooltest.Run(t, delegating(s), "delegate_task", `{"task":"x"}`).Failed, "a result must come back")
+}
+
+func TestRunParallelTasks(t *testing.T) {
+	for _, args := range []string{
+		`{"tasks":[{"task":"a"},{"task":"b","agent":"coder","timeout":"9"}]}`,
+		`{"tasks_json":"[{\"task\":\"a\"},{\"task\":\"b\",\"agent\":\"coder\"}]"}`,
+		tooltest.Args("tasks_json", "```json\n[{\"task\":\"a\"},\n{\"task\":\"b\",\"agent\":\"coder\"}]\n```\n"),
+		tooltest.Args("tasks", "``` [{\"task\":\"a\"},{\"task\":\"b\",\"agent\":\"coder\"}]```"),
+		`{"tasks_json":[{"task":"a"},{"task":"b","agent":"coder"}],"tasks":null}`,
+	} {
+		r := tooltest.Run(t, delegating(echo{}), "run_parallel_tasks", args)
+		require.False(t, r.Failed, r.Content)
+		var results []task.Result
+		require.NoError(t, json.Unmarshal([]byte(r.Content), &results))
+		require.Len(t, results, 2)
+		assert.Equal(t, " <a>", results[0].Output)
+		assert.Equal(t, "coder <b>", results[1].Output)
+		assert.Contains(t, r.Content, "<a>", "nothing is escaped for HTML")
+		assert.NotContains(t, r.Content, "\n")
+	}
+}
+
+func TestRunParallelTasksRefusesAll(t *testing.T) {
+	many := "[" + strings.TrimSuffix(strings.Repeat(`{"task":"x"},`, 101), ",") + "]"
+	s := &scripted{}
+	for args, want := range map[string]string{
+		`{"tasks":[{"task":"a"},{"task":"b","timeout":"x"}]}`: `Error: task 1: "timeout" must be a number. Nothing was started`,
+		`{"tasks":[{"task":"a"},{"task":"b","needs":["a"]}]}`: `Error: task 1: "needs" is not supported by this version. Nothing was started`,
+		`{"tasks":[{"task":"a"},"b"]}`:                        `Error: task 1: must be a JSON object. Nothing was started`,
+		`{"tasks":[{"task":"a"},{"tsk":"b"}]}`:                `Error: task 1: unknown key "tsk"`,
+		`{"tasks":[{"task":"a","task":"b"}]}`:                 `Error: task 0: "task" is given twice`,
+		`{"tasks":null}`:                                      `Error: argument "tasks" is missing. Nothing was started`,
+		`{"tasks_json":"null"}`:                               `Error: must be a JSON array of tasks. Nothing was started`,
+		`{"tasks":{"task":"a"}}`:                              `Error: must be a JSON array of tasks. Nothing was started`,
+		`{"tasks_json":"[{\"task\":"}`:                        `Error: not valid JSON: line 1: unexpected end of JSON input. Nothing was started`,
+		`{"tasks":[]}`:                                        `Error: 0 tasks in one call: give 1 to 100. Nothing was started`,
+		fmt.Sprintf(`{"tasks":%s}`, many):                     `Error: 101 tasks in one call: give 1 to 100. Nothing was started`,
+		`{"tasks":[{"task":"a","working_dir":"../x"}]}`:       `Error: task 0: "working_dir" must be a folder inside the working directory`,
+		`{"tasks":[{"task":"a"}],"tasks_json":"[]"}`:          `Error: give tasks or tasks_json, not both`,
+		`{}`:           `Error: argument "tasks" is missing. Nothing was started`,
+		`{"task":"a"}`: `Error: unknown argument "task" (accepted: tasks, tasks_json)`,
+	} {
+		r := tooltest.Run(t, delegating(s), "run_parallel_tasks", args)
+		assert.True(t, strings.HasPrefix(r.Content, want), r.Content)
+	}
+	assert.Nil(t, s.asked)
+}
+
+func TestListAgents(t *testing.T) {
+	assert.Equal(t, "coder (content-modification): Writes code.\nexplorer (information-gathering): Finds.",
+		tooltest.Run(t, delegating(echo{}), "list_agents", "{}").Content)
+}
+
+// What a tool says that it accepts is what its schema says.
+func TestSpecs(t *testing.T) {
+	set := delegating(echo{})
+	assert.Equal(t, []string{"delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents"}, set.Names())
+	tooltest.CheckSpecs(t, set, 3000, "delegate_task") // pkg/task says what it accepts
+
+	set = Tools(echo{}, everybody, Options{Family: &family{}})
+	assert.Equal(t, []string{"delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents",
+		"list_children", "wait_children", "terminate_child", "send_message"}, set.Names())
+	tooltest.CheckSpecs(t, set, 4200, "delegate_task")
+
+	assert.Empty(t, Tools(nil, everybody, Options{}))
+	assert.Equal(t, []string{"send_message"}, Tools(nil, everybody, Options{Family: &family{}}).Names(), "a leaf can speak")
+}
+
+func FuzzArguments(f *testing.F) {
+	for _, s := range []string{`{"task":"a"}`, `"{}"`, `{"tasks":[{"task":1}]}`, `{"tasks_json":"[{}]"}`,
+		`{"instructions":"a","tools":"x,y","background":1}`, `{"ids":"7f3c","timeout":"1e3"}`, `{"to":"parent","text":"a"}`} {
+		f.Add(s)
+	}
+	set := Tools(echo{}, everybody, Options{Family: &family{children: []task.Child{{ID: "0198c7f3", Status: task.Running}}}})
+	f.Fuzz(func(t *testing.T, args string) {
+		for i, name := range set.Names() {
+			_, planErr := tool.Plan(t.Context(), set[i], json.RawMessage(args))
+			r := tooltest.Run(t, set, name, args)
+			if planErr != nil && !r.Failed {
+				t.Errorf("%s works and cannot be planned: %v", name, planErr)
+			}
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package delegate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"qq/internal/tools/call"
+	"qq/pkg/agents"
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+func (g delegation) spawnTool() tool.Tool {
+	properties := `
+		"instructions":{"type":"string","description":"what to do, complete in itself"},
+		"system_prompt":{"type":"string"},
+		"tools":{"type":"array","items":{"type":"string"},"description":"names, default: all that you have"},
+		"mode":{"type":"string","enum":["default","read_only"]},
+		"agent":{"type":"string","description":"a registered agent instead of a temporary one"},
+		"context":{"type":"string"},
+		"timeout":{"type":"number","description":"seconds"},
+		"schema":{"type":"object"},
+		"require_file_references":{"type":"boolean"}`
+	if g.family != nil {
+		properties += `,"background":{"type":"boolean","description":"answer its id at once, collect the result with wait_children"}`
+	}
+	return call.Function{About: call.Define("spawn_agent", tool.Delegates,
+		"Make a temporary agent with a system prompt and tools of your choice, have it do one task, and get its answer.",
+		properties, "instructions"), Do: g.spawn, Intent: judgedElsewhere}
+}
+
+func (g delegation) spawn(ctx context.Context, args json.RawMessage) (call.Answer, error) {
+	t, background, err := g.decodeSpawn(args)
+	if err != nil {
+		return call.Answer{}, err
+	}
+	if !background {
+		return g.one(ctx, t)
+	}
+	c, err := g.family.Spawn(ctx, t)
+	if refused, ok := errors.AsType[*tool.RefusedError](err); ok {
+		return call.Answer{Refused: refused.Reason}, call.Plain("Child agent error: " + refused.Reason)
+	}
+	if err != nil {
+		return call.Answer{}, err
+	}
+	return call.Answer{Text: fmt.Sprintf("started %s: collect it with wait_children", name(c))}, nil
+}
+
+// decodeSpawn reads the arguments of spawn_agent.
+func (g delegation) decodeSpawn(args json.RawMessage) (t task.Task, background bool, err error) {
+	var text, near, prompt, mode, agent string
+	var tools, timeout, schema, references json.RawMessage
+	fields := call.Fields{"instructions": &text, "system_prompt": &prompt, "tools": &tools, "mode": &mode, "agent": &agent,
+		"context": &near, "timeout": &timeout, "schema": &schema, "require_file_references": &references}
+	if g.family != nil {
+		fields["background"] = &background
+	}
+	if err := call.Decode(args, fields); err != nil {
+		return t, false, err
+	}
+	if text == "" {
+		return t, false, call.Missing("instructions")
+	}
+	made, err := temporary(prompt, tools)
+	if err != nil {
+		return t, false, err
+	}
+	if agent != "" && (made.Prompt != "" || len(made.Tools) > 0) {
+		return t, false, errors.New("a registered agent has its own prompt and tools: leave out system_prompt and tools, or agent")
+	}
+	readOnly := false
+	switch strings.ReplaceAll(strings.ToLower(mode), "-", "_") {
+	case "", "default":
+	case "read_only", "readonly":
+		readOnly = true
+	default:
+		return t, false, fmt.Errorf("mode %q is not known: use default or read_only", task.Shorten(mode, 40))
+	}
+	if t, err = taskOf(map[string]any{"task": text, "context": near, "timeout": timeout, "schema": schema,
+		"require_file_references": references}); err != nil {
+		return t, false, err
+	}
+	t.ReadOnly, t.Agent = readOnly, agent
+	if agent == "" {
+		t.Temporary = made
+	}
+	return t, background, nil
+}
+
+// taskOf has [task.Decode] judge values. A value that is nil is absent.
+func taskOf(values map[string]any) (task.Task, error) {
+	data, err := json.Marshal(values)
+	if err != nil {
+		return task.Task{}, err
+	}
+	return task.Decode(lenient(data))
+}
+
+// temporary makes up an agent.
+func temporary(prompt string, tools json.RawMessage) (*task.Temporary, error) {
+	names, err := list("tools", tools)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(prompt) > agents.MaxPrompt:
+		return nil, fmt.Errorf("system_prompt is %d bytes long, at most %d: put documents into context", len(prompt), agents.MaxPrompt)
+	case !utf8.ValidString(prompt) || strings.ContainsRune(prompt, 0):
+		return nil, errors.New("system_prompt contains a character that is no text")
+	case tools != nil && len(names) == 0:
+		// Nothing stands for everything: that is the opposite of what was asked.
+		return nil, errors.New("tools is empty: name tools, or leave it out")
+	}
+	return &task.Temporary{Prompt: prompt, Tools: names}, nil
+}

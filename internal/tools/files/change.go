@@ -1,0 +1,247 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"qq/internal/tools/call"
+	"qq/internal/tools/edit"
+	"qq/internal/tools/store"
+	"qq/pkg/tool"
+)
+
+// change is what one call would do to one file.
+type change struct {
+	act  string // "edit", "create", "overwrite" or "delete"
+	path string // as the model wrote it
+	rel  string // the real path
+	// make is the new content; it is nil for delete. It may be called again.
+	make func(old []byte) ([]byte, error)
+	// told is the change as the model told it, for a file of which nothing may be
+	// shown or found out.
+	told func() (before, after []byte)
+	// report says what was done, after make.
+	report func() string
+}
+
+func (c *change) risk() tool.Risk {
+	if c.act == "delete" {
+		return tool.High
+	}
+	return tool.Medium
+}
+
+// writer makes a tool of the function that understands its arguments.
+func (w *Workspace) writer(about tool.Spec, prepare func(json.RawMessage) (*change, error)) tool.Tool {
+	return call.Function{
+		About: about,
+		Do: func(ctx context.Context, args json.RawMessage) (call.Answer, error) {
+			c, err := prepare(args)
+			if err != nil {
+				return call.Answer{}, err
+			}
+			return w.perform(ctx, c)
+		},
+		Intent: func(ctx context.Context, args json.RawMessage) (tool.Intent, error) {
+			c, err := prepare(args)
+			if err != nil {
+				return tool.Intent{}, err
+			}
+			return w.plan(ctx, c)
+		},
+	}
+}
+
+// place resolves the path of a file that is written, and says whether there is
+// such a file. What is no file is an error.
+func (w *Workspace) place(path string) (rel string, exists bool, err error) {
+	rel, missing, err := w.follow(path)
+	if err != nil {
+		return "", false, err
+	}
+	if missing != "" {
+		if strings.HasSuffix(path, "/") {
+			return "", false, fmt.Errorf("%s names a folder: give the path of a file", path)
+		}
+		return rel, false, nil
+	}
+	info, err := w.root.Lstat(rel)
+	switch {
+	case err != nil:
+		return "", false, w.unreachable(path, rel, err)
+	case info.IsDir():
+		return "", false, fmt.Errorf("%s is a folder: give the path of a file", path)
+	case !info.Mode().IsRegular():
+		return "", false, fmt.Errorf("%s is not a regular file", path)
+	}
+	return rel, true, nil
+}
+
+// existing is place for a file that must be there.
+func (w *Workspace) existing(path string) (string, error) {
+	if _, err := w.resolve(path); err != nil { // which names what is similar
+		return "", err
+	}
+	rel, exists, err := w.place(path)
+	if err == nil && !exists {
+		err = fmt.Errorf("%s does not exist any more", path)
+	}
+	return rel, err
+}
+
+// plan says what c would do. It changes nothing.
+func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
+	in := tool.Intent{Effect: tool.Writes, Risk: c.risk(), Paths: []string{slash(c.rel)}, Summary: c.act + " " + call.Printable(slash(c.rel))}
+	if why := w.concern(c.rel); why != "" {
+		in.Risk, in.Special = tool.High, true
+		in.Summary += ", which " + why
+	}
+	if w.secret(c.rel) {
+		// An answer that depends on the content would tell of it, unasked.
+		if c.told != nil {
+			before, after := c.told()
+			in.Preview = edit.Diff(call.Printable(slash(c.rel)), before, after)
+		}
+		return in, context.Cause(ctx)
+	}
+	if c.make == nil {
+		return in, context.Cause(ctx)
+	}
+	var old []byte
+	if c.act != "create" {
+		var err error
+		if old, err = w.content(c.path, c.rel); err != nil {
+			return in, err
+		}
+	}
+	content, err := c.make(old)
+	if err != nil {
+		return in, err
+	}
+	in.Preview = edit.Diff(call.Printable(slash(c.rel)), old, content)
+	return in, context.Cause(ctx)
+}
+
+// content reads a whole file that is small enough to be changed.
+func (w *Workspace) content(path, rel string) ([]byte, error) {
+	info, err := w.root.Lstat(rel)
+	if err != nil {
+		return nil, w.unreachable(path, rel, err)
+	}
+	f, err := w.openFound(path, rel, info)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, call.Reason(err))
+	}
+	if info.Size() > store.MaxSize {
+		return nil, fmt.Errorf("%s is too large: %d bytes, at most %d can be changed", path, info.Size(), store.MaxSize)
+	}
+	content := make([]byte, info.Size())
+	n, err := io.ReadFull(f, content)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, fmt.Errorf("%s: %w", path, call.Reason(err))
+	}
+	return content[:n], nil
+}
+
+// perform makes the change c.
+func (w *Workspace) perform(ctx context.Context, c *change) (call.Answer, error) {
+	if err := w.permit(ctx, c); err != nil {
+		return call.Answer{}, err
+	}
+	changed := true
+	var err error
+	switch c.act {
+	case "create":
+		err = w.create(ctx, c)
+	case "delete":
+		if err = store.Remove(ctx, w.root, c.rel); err == nil {
+			w.forget(c.rel)
+		}
+	default:
+		changed, err = w.replace(ctx, c)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotDurable) {
+		return call.Answer{}, err
+	}
+	if !changed {
+		return call.Answer{Text: call.Printable(slash(c.rel)) + " has this content already: nothing was changed"}, nil
+	}
+	return call.Answer{Text: c.report(), Changed: []string{slash(c.rel)}}, err
+}
+
+// permit refuses a change of what was not allowed: the path may lead elsewhere
+// by now, and some files need that just they were allowed.
+func (w *Workspace) permit(ctx context.Context, c *change) error {
+	if in, ok := tool.Granted(ctx); ok && !slices.Contains(in.Paths, slash(c.rel)) {
+		return fmt.Errorf("%s leads to %s now, which is not what was approved: try again", c.path, call.Printable(slash(c.rel)))
+	}
+	if why := w.concern(c.rel); why != "" && !granted(ctx, c.rel) {
+		return fmt.Errorf("%s %s and is not changed without an approval", c.path, why)
+	}
+	return nil
+}
+
+func (w *Workspace) create(ctx context.Context, c *change) error {
+	content, err := c.make(nil)
+	if err != nil {
+		return err
+	}
+	err = store.Create(ctx, w.root, c.rel, content, 0o666)
+	if errors.Is(err, fs.ErrExist) {
+		return existsError(c.path)
+	}
+	if err == nil || errors.Is(err, store.ErrNotDurable) {
+		w.know(c.rel, store.Sum(content))
+	}
+	return err
+}
+
+func (w *Workspace) replace(ctx context.Context, c *change) (changed bool, err error) {
+	sum := "" // of the new content, if the agent knows the old one
+	err = store.Replace(ctx, w.root, c.rel, func(old []byte) ([]byte, error) {
+		content, err := c.make(old)
+		if err != nil {
+			return nil, err
+		}
+		changed, sum = !bytes.Equal(old, content), ""
+		if before, ok := w.known(c.rel); ok && before == store.Sum(old) {
+			sum = store.Sum(content)
+		}
+		return content, nil
+	})
+	if sum != "" && (err == nil || errors.Is(err, store.ErrNotDurable)) {
+		w.know(c.rel, sum)
+	}
+	return changed, err
+}
+
+// known is the sum of the content of the file rel that the agent knows.
+func (w *Workspace) known(rel string) (sum string, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sum, ok = w.seen[rel]
+	return sum, ok
+}
+
+func (w *Workspace) know(rel, sum string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen[rel] = sum
+}
+
+func (w *Workspace) forget(rel string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.seen, rel)
+}

@@ -1,0 +1,73 @@
+package files
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"qq/internal/tools/call"
+	"qq/internal/tools/edit"
+	"qq/pkg/tool"
+)
+
+func editSpec() tool.Spec {
+	return call.Define("edit_file", tool.Writes,
+		"Replace one piece of text in a file. old_text must be in it exactly once, with its indentation: give enough lines around the change.", `
+		"path":{"type":"string","description":"path relative to the working directory"},
+		"old_text":{"type":"string","description":"the text to replace, as it is in the file"},
+		"new_text":{"type":"string","description":"what to put there; may be empty"}`, "path", "old_text", "new_text")
+}
+
+// editing is a call of edit_file.
+type editing struct {
+	path     string
+	old, new string
+	edit.Edit
+}
+
+func parseEdit(args json.RawMessage) (e editing, err error) {
+	var raw json.RawMessage
+	if err := call.Decode(args, call.Fields{"path": &e.path, "old_text": &e.old, "new_text": &raw}); err != nil {
+		return e, err
+	}
+	if e.path == "" {
+		return e, call.Missing("path")
+	}
+	if raw == nil {
+		return e, call.Missing("new_text")
+	}
+	if json.Unmarshal(raw, &e.new) != nil {
+		return e, errors.New(`argument "new_text" must be text (accepted: new_text, old_text, path)`)
+	}
+	e.Edit, err = edit.New(e.old, e.new)
+	return e, err
+}
+
+func (w *Workspace) prepareEdit(args json.RawMessage) (*change, error) {
+	e, err := parseEdit(args)
+	if err != nil {
+		return nil, err
+	}
+	rel, err := w.existing(e.path)
+	if err != nil {
+		return nil, err
+	}
+	var lines string // that were changed
+	return &change{act: "edit", path: e.path, rel: rel,
+		make: func(old []byte) ([]byte, error) {
+			if isBinary(old) {
+				return nil, fmt.Errorf("%s is a binary file of %d bytes and is not edited", e.path, len(old))
+			}
+			s, err := e.Find(old)
+			if errors.Is(err, edit.ErrAbsent) && !w.secret(rel) {
+				err = fmt.Errorf("%w: %s", err, e.Nearest(old))
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", e.path, err)
+			}
+			lines = s.Lines(old)
+			return s.Apply(old), nil
+		},
+		told:   func() ([]byte, []byte) { return []byte(e.old), []byte(e.new) },
+		report: func() string { return fmt.Sprintf("edited %s, %s", call.Printable(slash(rel)), lines) }}, nil
+}

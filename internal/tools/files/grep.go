@@ -1,0 +1,185 @@
+package files
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"qq/internal/tools/call"
+	"qq/internal/tools/tree"
+	"qq/pkg/tool"
+)
+
+const (
+	defaultMatches = 200
+	maxMatches     = 2000
+	maxContext     = 10
+	// maxShown is how many characters of a line are shown.
+	maxShown = 300
+)
+
+func grepSpec() tool.Spec {
+	return call.Define("grep_file", tool.Reads,
+		"Search files for a regular expression. Answers path:line: text. Obeys .gitignore.", `
+		"pattern":{"type":"string","description":"RE2 regular expression, matched against each line"},
+		"path":{"type":"string","description":"file or folder, default ."},
+		"glob":{"type":"string","description":"only these files, for example *.go or src/**/*.ts"},
+		"ignore_case":{"type":"boolean"},
+		"context":{"type":"integer","description":"lines to show around each match, default 0"},
+		"limit":{"type":"integer","description":"most matches to show, default 200"}`, "pattern")
+}
+
+func (w *Workspace) grepFile(ctx context.Context, args json.RawMessage) (string, error) {
+	var pattern, start, glob string
+	var ignoreCase bool
+	var near, limit int
+	err := call.Decode(args, call.Fields{"pattern": &pattern, "path": &start, "glob": &glob,
+		"ignore_case": &ignoreCase, "context": &near, "limit": &limit})
+	if err != nil {
+		return "", err
+	}
+	if pattern == "" {
+		return "", call.Missing("pattern")
+	}
+	p, err := tree.Compile(pattern, ignoreCase)
+	if err != nil {
+		return "", err
+	}
+	glob = strings.TrimPrefix(glob, "./")
+	if err := checkGlob(glob); err != nil {
+		return "", err
+	}
+	s := tree.Search{Pattern: p, Workers: w.workers, Show: shower(p),
+		Context: call.Bounded(near, 0, maxContext), Limit: call.Bounded(limit, defaultMatches, maxMatches)}
+	rel, isDir, err := w.look(start)
+	if err != nil {
+		return "", err
+	}
+	if !isDir {
+		found, err := w.grepOne(ctx, cmp.Or(start, "."), s)
+		return describeFound(found, 0), err
+	}
+	secrets := 0
+	s.Wants = func(file string) bool {
+		if !admits(glob, file[len(under(rel)):]) {
+			return false
+		}
+		if w.secret(file) {
+			secrets++
+			return false
+		}
+		return true
+	}
+	found, err := s.Tree(ctx, w.root, slash(rel))
+	return describeFound(found, secrets), err
+}
+
+func (w *Workspace) grepOne(ctx context.Context, file string, s tree.Search) (tree.Report, error) {
+	f, rel, err := w.open(file)
+	if err != nil {
+		return tree.Report{}, err
+	}
+	defer f.Close()
+	found, err := s.File(ctx, slash(rel), f)
+	if errors.Is(err, tree.ErrBinary) {
+		return tree.Report{}, binaryError(f, rel)
+	}
+	if err != nil {
+		return tree.Report{}, fmt.Errorf("%s: %w", file, call.Reason(err))
+	}
+	return found, nil
+}
+
+// admits reports whether glob admits a file, given its path below the folder
+// that is searched. A glob without a slash is about the name alone.
+func admits(glob, below string) bool {
+	if glob == "" {
+		return true
+	}
+	if !strings.Contains(glob, "/") {
+		below = path.Base(below)
+	}
+	return doublestar.MatchUnvalidated(glob, below)
+}
+
+// describeFound is the answer of grep_file.
+func describeFound(r tree.Report, secrets int) string {
+	var lines []string
+	for i, b := range r.Blocks {
+		if b.Apart && i > 0 {
+			lines = append(lines, "--")
+		}
+		lines = append(lines, b.Text)
+	}
+	if r.Matches == 0 {
+		lines = append(lines, "[no matches]")
+	}
+	if secrets > 0 {
+		lines = append(lines, fmt.Sprintf("[%d files that look like secrets were skipped]", secrets))
+	}
+	if r.Unreadable > 0 {
+		lines = append(lines, fmt.Sprintf("[%d files or folders could not be read]", r.Unreadable))
+	}
+	if more := r.Matches - len(r.Blocks); more > 0 {
+		lines = append(lines, fmt.Sprintf("[%d more matches: narrow the pattern, the path or the glob]", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// shower returns the function that makes one line of the answer. Of a long line
+// it is the part around the match.
+func shower(p *tree.Pattern) func(file string, number int, line []byte, match bool) string {
+	return func(file string, number int, line []byte, match bool) string {
+		mark, at := "-", 0
+		line = bytes.TrimSuffix(line, []byte{'\r'})
+		if match {
+			mark = ":"
+		}
+		if match && len(line) > maxShown {
+			if loc := p.Index(line); loc != nil {
+				at = loc[0]
+			}
+		}
+		return call.Printable(file) + mark + strconv.Itoa(number) + mark + " " + around(line, at)
+	}
+}
+
+// around is the part of line, of at most maxShown characters, that has the byte
+// at in its first third, as far as there is a choice.
+func around(line []byte, at int) string {
+	left, right := "", ""
+	if len(line) > maxShown && utf8.RuneCount(line) > maxShown {
+		from := backChars(line, at, maxShown/3)
+		if rest := utf8.RuneCount(line[from:]); rest < maxShown {
+			from = backChars(line, from, maxShown-rest)
+		}
+		part := firstChars(line[from:], maxShown)
+		if from > 0 {
+			left = "…"
+		}
+		if from+len(part) < len(line) {
+			right = "…"
+		}
+		line = part
+	}
+	text, _ := repair(line)
+	return left + text + right
+}
+
+// backChars is the place n characters before the place end of line.
+func backChars(line []byte, end, n int) int {
+	for ; n > 0 && end > 0; n-- {
+		_, size := utf8.DecodeLastRune(line[:end])
+		end -= size
+	}
+	return end
+}

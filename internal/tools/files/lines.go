@@ -1,0 +1,39 @@
+package files
+
+import (
+	"bytes"
+	"io"
+
+	"qq/internal/tools/store"
+)
+
+// Lines counts the lines of a file, for the check of a reference such as
+// docs/x.md:12. ok is false for what is no file in the working directory. Of a
+// file too large to be changed only the beginning is counted.
+func (w *Workspace) Lines(path string) (n int, ok bool) {
+	rel, info, err := w.find(path)
+	if err != nil {
+		return 0, false
+	}
+	f, err := w.openFound(path, rel, info)
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	in := io.LimitReader(f, store.MaxSize)
+	buf := make([]byte, 64<<10)
+	last := byte('\n')
+	for {
+		k, err := in.Read(buf)
+		if k > 0 {
+			n += bytes.Count(buf[:k], []byte{'\n'})
+			last = buf[k-1]
+		}
+		if err != nil {
+			if last != '\n' {
+				n++
+			}
+			return n, err == io.EOF
+		}
+	}
+}

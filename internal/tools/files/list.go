@@ -1,0 +1,180 @@
+package files
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"qq/internal/tools/call"
+	"qq/internal/tools/tree"
+	"qq/pkg/tool"
+)
+
+const (
+	defaultListed = 1000
+	maxListed     = 10_000
+	// Alternatives multiply, so their number and the length of a glob are bounded.
+	maxGlob   = 500
+	maxBraces = 6
+)
+
+func listSpec() tool.Spec {
+	return call.Define("list_files", tool.Reads,
+		"List the files of a folder and of those below it, one path a line. Obeys .gitignore.", `
+		"path":{"type":"string","description":"folder, default ."},
+		"pattern":{"type":"string","description":"glob relative to path, default **, for example **/*.go"},
+		"limit":{"type":"integer","description":"most paths to list, default 1000"}`)
+}
+
+func directorySpec() tool.Spec {
+	return call.Define("list_directory", tool.Reads,
+		"List what is in one folder: folders end with /, files have their size in bytes.", `
+		"path":{"type":"string","description":"folder, default ."}`)
+}
+
+func checkGlob(glob string) error {
+	switch {
+	case len(glob) > maxGlob || strings.Count(glob, "{") > maxBraces:
+		return fmt.Errorf("glob is too long: at most %d characters and %d braces", maxGlob, maxBraces)
+	case !doublestar.ValidatePattern(glob):
+		return fmt.Errorf("%q is not a glob: use for example **/*.go", glob)
+	}
+	return nil
+}
+
+func (w *Workspace) listFiles(ctx context.Context, args json.RawMessage) (string, error) {
+	var path, pattern string
+	var limit int
+	if err := call.Decode(args, call.Fields{"path": &path, "pattern": &pattern, "limit": &limit}); err != nil {
+		return "", err
+	}
+	limit = call.Bounded(limit, defaultListed, maxListed)
+	pattern = strings.TrimPrefix(cmp.Or(pattern, "**"), "./")
+	if err := checkGlob(pattern); err != nil {
+		return "", err
+	}
+	rel, isDir, err := w.look(path)
+	if err != nil {
+		return "", err
+	}
+	if !isDir {
+		return call.Printable(slash(rel)), nil
+	}
+	below := len(under(rel))
+	var lines []string
+	more := 0
+	unreadable, err := tree.Walk(ctx, w.root, slash(rel), func(file string, e fs.DirEntry) {
+		switch {
+		case !doublestar.MatchUnvalidated(pattern, file[below:]), !w.isFile(file, e):
+		case len(lines) == limit:
+			more++
+		default:
+			lines = append(lines, call.Printable(file))
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	if len(lines) == 0 {
+		hint := ""
+		if !strings.Contains(pattern, "/") && pattern != "**" {
+			hint = fmt.Sprintf(": use **/%s to look in the folders below as well", pattern)
+		}
+		lines = append(lines, fmt.Sprintf("[no files in %s match %s%s]", slash(rel), pattern, hint))
+	}
+	if unreadable > 0 {
+		lines = append(lines, fmt.Sprintf("[%d folders could not be read]", unreadable))
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("[%d more files: narrow the pattern]", more))
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// under is the beginning of the paths of what is in the folder rel.
+func under(rel string) string {
+	if rel == "." {
+		return ""
+	}
+	return slash(rel) + "/"
+}
+
+// look resolves a path and says whether it is a folder.
+func (w *Workspace) look(path string) (rel string, isDir bool, err error) {
+	rel, err = w.resolve(cmp.Or(path, "."))
+	if err != nil {
+		return "", false, err
+	}
+	info, err := w.root.Lstat(rel)
+	if err != nil {
+		return "", false, w.unreachable(path, rel, err)
+	}
+	return rel, info.IsDir(), nil
+}
+
+// isFile reports whether e is a file or a link to one inside the root.
+func (w *Workspace) isFile(file string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.Type().IsRegular()
+	}
+	info, err := w.root.Stat(file)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func (w *Workspace) listDirectory(ctx context.Context, args json.RawMessage) (string, error) {
+	var path string
+	if err := call.Decode(args, call.Fields{"path": &path}); err != nil {
+		return "", err
+	}
+	rel, isDir, err := w.look(path)
+	if err != nil {
+		return "", err
+	}
+	if !isDir {
+		return "", fmt.Errorf("%s is a file: use read_file", path)
+	}
+	entries, err := w.entries(rel)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", slash(rel), call.Reason(err))
+	}
+	if len(entries) == 0 {
+		return "[the folder is empty]", nil
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	var lines []string
+	for _, e := range entries[:min(len(entries), defaultListed)] {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		lines = append(lines, w.describe(under(rel)+e.Name(), e))
+	}
+	if more := len(entries) - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("[%d more entries: use list_files with a pattern]", more))
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// describe is the line of one entry of a folder.
+func (w *Workspace) describe(file string, e fs.DirEntry) string {
+	name := call.Printable(e.Name())
+	switch {
+	case e.IsDir():
+		return name + "/"
+	case e.Type()&fs.ModeSymlink != 0:
+		target, _ := w.root.Readlink(file)
+		return name + " -> " + call.Printable(target)
+	case !e.Type().IsRegular():
+		return name + " (not a regular file)"
+	}
+	info, err := w.root.Lstat(file)
+	if err != nil {
+		return name
+	}
+	return fmt.Sprintf("%s %d", name, info.Size())
+}

@@ -1,0 +1,232 @@
+package files
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"qq/internal/tools/call"
+	"qq/pkg/tool"
+)
+
+const (
+	maxLines = 2000
+	maxChars = 50_000 // of one answer
+	// noteChars of maxChars are kept for the notes below the text.
+	noteChars = 300
+	// binaryHead is how much of a file is searched for a NUL.
+	binaryHead = 8 << 10
+)
+
+func readSpec() tool.Spec {
+	return call.Define("read_file", tool.Reads,
+		"Read a text file. Long files come in parts: the last line then says where to read on.", `
+		"path":{"type":"string","description":"path relative to the working directory"},
+		"start_line":{"type":"integer","description":"first line, default 1"},
+		"end_line":{"type":"integer","description":"last line, default 2000 lines on"}`, "path")
+}
+
+// reading is a call of read_file.
+type reading struct {
+	path       string
+	start, end int
+}
+
+func parseReading(args json.RawMessage) (r reading, err error) {
+	if err := call.Decode(args, call.Fields{"path": &r.path, "start_line": &r.start, "end_line": &r.end}); err != nil {
+		return r, err
+	}
+	if r.path == "" {
+		return r, call.Missing("path")
+	}
+	r.start = max(r.start, 1)
+	if r.end <= 0 {
+		r.end = r.start + maxLines - 1
+	}
+	if r.end < r.start {
+		return r, fmt.Errorf("end_line %d is before start_line %d", r.end, r.start)
+	}
+	return r, nil
+}
+
+// planRead is the Intent of read_file: what looks like secrets has to be allowed.
+func (w *Workspace) planRead(_ context.Context, args json.RawMessage) (tool.Intent, error) {
+	r, err := parseReading(args)
+	if err != nil {
+		return tool.Intent{}, err
+	}
+	rel, _, err := w.find(r.path)
+	if err != nil {
+		return tool.Intent{}, err
+	}
+	in := tool.Intent{Paths: []string{slash(rel)}, Summary: "read " + call.Printable(slash(rel))}
+	if w.secret(rel) {
+		in.Risk, in.Special = tool.High, true
+		in.Summary += ", which " + looksLikeSecrets
+	}
+	return in, nil
+}
+
+func (w *Workspace) readFile(ctx context.Context, args json.RawMessage) (string, error) {
+	r, err := parseReading(args)
+	if err != nil {
+		return "", err
+	}
+	rel, info, err := w.find(r.path)
+	if err != nil {
+		return "", err
+	}
+	if w.secret(rel) && !granted(ctx, rel) {
+		return "", fmt.Errorf("%s %s and is not read without an approval", r.path, looksLikeSecrets)
+	}
+	f, err := w.openFound(r.path, rel, info)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	in := bufio.NewReaderSize(io.TeeReader(f, hash), 64<<10)
+	if head, _ := in.Peek(binaryHead); isBinary(head) {
+		return "", binaryError(f, rel)
+	}
+	x := excerpt{start: r.start, end: r.end}
+	if err := x.read(ctx, in); err != nil {
+		return "", fmt.Errorf("%s: %w", r.path, call.Reason(err))
+	}
+	if x.line < r.start && x.line > 0 {
+		return "", fmt.Errorf("%s has %d lines: start_line %d is after its end", r.path, x.line, r.start)
+	}
+	w.know(rel, hex.EncodeToString(hash.Sum(nil)))
+	return x.String(), nil
+}
+
+// isBinary decides by the beginning of a content whether it is text.
+func isBinary(content []byte) bool {
+	return bytes.IndexByte(content[:min(len(content), binaryHead)], 0) >= 0
+}
+
+func binaryError(f *os.File, rel string) error {
+	size := int64(0)
+	if info, err := f.Stat(); err == nil {
+		size = info.Size()
+	}
+	return fmt.Errorf("%s is a binary file of %d bytes", slash(rel), size)
+}
+
+// excerpt collects the lines start to end of a file, as many as fit, and counts
+// the others. It holds at most one line more than it shows, and of a line only
+// what could be shown.
+type excerpt struct {
+	start, end int
+
+	text    strings.Builder
+	chars   int
+	line    int // lines begun
+	shown   int // last line in text
+	full    bool
+	invalid int    // bytes that are not UTF-8
+	cut     string // remark on a line that does not fit
+}
+
+func (x *excerpt) read(ctx context.Context, in *bufio.Reader) error {
+	var line []byte // the line so far, when it is wanted
+	var size int64  // of the line so far
+	for inLine := false; ; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		piece, err := in.ReadSlice('\n')
+		if err != nil && err != io.EOF && !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+		if len(piece) > 0 && !inLine {
+			x.line++
+			inLine, line, size = true, line[:0], 0
+		}
+		if x.wanted() {
+			size += int64(len(piece))
+			line = append(line, piece[:min(len(piece), utf8.UTFMax*maxChars-len(line))]...)
+		}
+		if err == nil || err == io.EOF && inLine {
+			if x.wanted() {
+				x.add(line, size)
+			}
+			inLine = false
+		}
+		if err == io.EOF {
+			return nil
+		}
+	}
+}
+
+func (x *excerpt) wanted() bool { return !x.full && x.line >= x.start && x.line <= x.end }
+
+// add takes a line of size bytes, of which line may be the beginning only.
+func (x *excerpt) add(line []byte, size int64) {
+	const room = maxChars - noteChars
+	chars := utf8.RuneCount(line)
+	if x.chars+chars > room {
+		x.full = true
+		if x.chars > 0 {
+			return // the next reading begins with it
+		}
+		x.cut = fmt.Sprintf("[line %d is cut after %d characters: it has %d bytes]", x.line, room, size)
+		line, chars = firstChars(line, room), room
+	}
+	text, invalid := repair(line)
+	x.text.WriteString(text)
+	x.invalid += invalid
+	x.chars += chars
+	x.shown = x.line
+}
+
+// repair makes text of line: each byte that is not UTF-8 becomes one U+FFFD.
+// It returns how many these are.
+func repair(line []byte) (text string, invalid int) {
+	if utf8.Valid(line) {
+		return string(line), 0
+	}
+	text = string([]rune(string(line)))
+	// A byte of one has become a character of three.
+	return text, (len(text) - len(line)) / (utf8.RuneLen(utf8.RuneError) - 1)
+}
+
+func firstChars(line []byte, n int) []byte {
+	end := 0
+	for ; n > 0 && end < len(line); n-- {
+		_, size := utf8.DecodeRune(line[end:])
+		end += size
+	}
+	return line[:end]
+}
+
+// String is the text with its notes. A whole file is given as it is.
+func (x *excerpt) String() string {
+	var notes []string
+	if x.line == 0 {
+		notes = append(notes, "[the file is empty]")
+	}
+	if x.cut != "" {
+		notes = append(notes, x.cut)
+	}
+	if x.invalid > 0 {
+		notes = append(notes, fmt.Sprintf("[not UTF-8: %d bytes are shown as U+FFFD]", x.invalid))
+	}
+	if x.shown < x.line {
+		notes = append(notes, fmt.Sprintf("[lines %d-%d of %d: read on with start_line=%d]", x.start, x.shown, x.line, x.shown+1))
+	}
+	text := x.text.String()
+	if len(notes) > 0 && text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text + strings.Join(notes, "\n")
+}

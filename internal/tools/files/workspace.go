@@ -1,0 +1,280 @@
+// Package files holds the tools that look into the working directory and those
+// that change its files.
+//
+// Every path goes through one place ([Workspace]): it stays inside the working
+// directory, links included. A file that looks like secrets is listed, but read
+// and changed only with an approval of just that ([tool.Granted]); so is what
+// other programs obey: the files of git and agent definitions. Every tree of
+// files goes through package tree, which obeys .gitignore, and every change
+// through package store: of two changes of one place one succeeds.
+//
+// Not promised: that a secret is recognised in a file of another name, that a
+// tree which changes meanwhile is seen at one moment, and that a folder which is
+// moved out of the working directory in the middle of a write takes no file
+// with it.
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"qq/internal/tools/call"
+	"qq/pkg/tool"
+)
+
+// Workspace is the working directory of an agent, and what the agent knows of
+// the files in it.
+type Workspace struct {
+	root    *os.Root
+	workers int
+	dirs    []string // absolute names of the root: as given, and without links
+
+	mu   sync.Mutex
+	seen map[string]string // path to sum of the content that the agent knows
+}
+
+// Options of a [Workspace]. The zero value is the usual choice.
+type Options struct {
+	// Workers is how many files grep_file searches at once; 0 means what the
+	// machine has.
+	Workers int
+}
+
+// Open makes the working directory of one agent. Its tools use root until the
+// last call has ended; closing it is the business of the caller.
+func Open(root *os.Root, opts Options) *Workspace {
+	w := &Workspace{root: root, workers: opts.Workers, seen: map[string]string{}}
+	if abs, err := filepath.Abs(root.Name()); err == nil {
+		w.dirs = append(w.dirs, abs)
+		if real, err := filepath.EvalSymlinks(abs); err == nil && real != abs {
+			w.dirs = append(w.dirs, real)
+		}
+	}
+	return w
+}
+
+// Tools returns the tools that look into the working directory root.
+func Tools(root *os.Root, opts Options) tool.Set { return Open(root, opts).Reading() }
+
+// Reading returns the tools that look into the working directory: read_file,
+// list_files, list_directory and grep_file.
+func (w *Workspace) Reading() tool.Set {
+	return tool.Set{
+		call.Function{About: readSpec(), Do: call.Text(w.readFile), Intent: w.planRead},
+		call.Function{About: listSpec(), Do: call.Text(w.listFiles)},
+		call.Function{About: directorySpec(), Do: call.Text(w.listDirectory)},
+		call.Function{About: grepSpec(), Do: call.Text(w.grepFile)},
+	}
+}
+
+// Writing returns the tools that change files: write_file, create_file,
+// edit_file and delete_file.
+func (w *Workspace) Writing() tool.Set {
+	return tool.Set{
+		w.writer(writeSpec(), w.prepareWrite),
+		w.writer(createSpec(), w.prepareCreate),
+		w.writer(editSpec(), w.prepareEdit),
+		w.writer(deleteSpec(), w.prepareDelete),
+	}
+}
+
+// local makes path relative to the root, without following links.
+func (w *Workspace) local(path string) (string, error) {
+	if strings.ContainsRune(path, 0) {
+		return "", errors.New("the path contains a NUL character")
+	}
+	outside := fmt.Errorf("%s is outside the working directory: use a path inside it, relative to it", path)
+	if filepath.IsAbs(path) {
+		for _, d := range w.dirs {
+			if rel, err := filepath.Rel(d, path); err == nil && filepath.IsLocal(rel) {
+				return rel, nil
+			}
+		}
+		return "", outside
+	}
+	path = filepath.Clean(path)
+	if !filepath.IsLocal(path) {
+		return "", outside
+	}
+	return path, nil
+}
+
+// maxLinks is how many symbolic links one path may lead through.
+const maxLinks = 40
+
+// resolve returns the real path of path, relative to the root: every link is
+// followed here, so that what is decided by name is decided by the real one.
+// The root refuses what leads out of it even if a link changes meanwhile.
+func (w *Workspace) resolve(path string) (string, error) {
+	rel, missing, err := w.follow(path)
+	if err == nil && missing != "" {
+		err = w.unreachable(path, missing, fs.ErrNotExist)
+	}
+	return rel, err
+}
+
+// follow is resolve for a path of which the end need not exist. missing is its
+// first part that does not, if there is one.
+func (w *Workspace) follow(path string) (real, missing string, err error) {
+	rel, err := w.local(path)
+	if err != nil {
+		return "", "", err
+	}
+	done, rest, links := ".", strings.Split(rel, string(filepath.Separator)), 0
+	given := len(rest) // of rest, how many parts are not from a link
+	for len(rest) > 0 {
+		name := rest[0]
+		rest = rest[1:]
+		linked := len(rest) >= given
+		given = min(given, len(rest))
+		if name == "" || name == "." {
+			continue
+		}
+		if name == ".." {
+			if done == "." {
+				return "", "", fmt.Errorf("%s is a link that leads out of the working directory", path)
+			}
+			done = filepath.Dir(done)
+			continue
+		}
+		next := filepath.Join(done, name)
+		info, err := w.root.Lstat(next)
+		if errors.Is(err, fs.ErrNotExist) && !linked {
+			return filepath.Join(next, filepath.Join(rest...)), next, nil
+		}
+		if err != nil {
+			return "", "", w.unreachable(path, next, err)
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			done = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", "", fmt.Errorf("%s leads through too many links", path)
+		}
+		target, err := w.linkTarget(path, next)
+		if err != nil {
+			return "", "", err
+		}
+		if target[0] == "" { // from the root
+			done = "."
+		}
+		rest = append(target, rest...)
+	}
+	return done, "", nil
+}
+
+// linkTarget is the parts of what the link at next leads to. The first is empty for
+// a target that begins at the root.
+func (w *Workspace) linkTarget(path, next string) ([]string, error) {
+	target, err := w.root.Readlink(next)
+	if err != nil {
+		return nil, w.unreachable(path, next, err)
+	}
+	if filepath.IsAbs(target) {
+		if target, err = w.local(target); err != nil {
+			return nil, fmt.Errorf("%s is a link that leads out of the working directory", path)
+		}
+		target = string(filepath.Separator) + target
+	}
+	return strings.Split(target, string(filepath.Separator)), nil
+}
+
+// unreachable says why the part next of path could not be looked at and, when
+// there is no such name, which ones there are.
+func (w *Workspace) unreachable(path, next string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, syscall.ENOTDIR) {
+			return fmt.Errorf("%s does not exist: %s is not a folder", path, slash(filepath.Dir(next)))
+		}
+		return fmt.Errorf("%s: %w", path, call.Reason(err))
+	}
+	folder := filepath.Dir(next)
+	entries, _ := w.entries(folder)
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	similar := nearest(filepath.Base(next), names, 3)
+	for i, n := range similar {
+		similar[i] = call.Printable(slash(filepath.Join(folder, n)))
+	}
+	switch {
+	case len(similar) > 0:
+		return fmt.Errorf("%s does not exist. Similar: %s", path, strings.Join(similar, ", "))
+	case len(names) == 0:
+		return fmt.Errorf("%s does not exist: the folder %s is empty", path, slash(folder))
+	}
+	return fmt.Errorf("%s does not exist: look with list_directory at %s", path, slash(folder))
+}
+
+// find resolves the path of a regular file. Devices and pipes are refused.
+func (w *Workspace) find(path string) (rel string, info fs.FileInfo, err error) {
+	if rel, err = w.resolve(path); err != nil {
+		return "", nil, err
+	}
+	info, err = w.root.Lstat(rel)
+	switch {
+	case err != nil:
+		return "", nil, w.unreachable(path, rel, err)
+	case info.IsDir():
+		return "", nil, fmt.Errorf("%s is a folder: use list_directory", path)
+	case !info.Mode().IsRegular():
+		return "", nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return rel, info, nil
+}
+
+// open opens the regular file at path for reading and returns its real path.
+// Secrets are refused.
+func (w *Workspace) open(path string) (*os.File, string, error) {
+	rel, info, err := w.find(path)
+	if err != nil {
+		return nil, "", err
+	}
+	if w.secret(rel) {
+		return nil, "", fmt.Errorf("%s looks like a file of secrets and is not read", path)
+	}
+	f, err := w.openFound(path, rel, info)
+	return f, rel, err
+}
+
+// maxReplaced is how often a file may be replaced while it is opened.
+const maxReplaced = 10
+
+// openFound opens what find has found, or the regular file that was put in its
+// place meanwhile, which is how other agents write.
+func (w *Workspace) openFound(path, rel string, info fs.FileInfo) (*os.File, error) {
+	for range maxReplaced {
+		f, err := w.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, call.Reason(err))
+		}
+		if opened, err := f.Stat(); err == nil && os.SameFile(info, opened) {
+			return f, nil
+		}
+		f.Close()
+		if info, err = w.root.Lstat(rel); err != nil || !info.Mode().IsRegular() {
+			break
+		}
+	}
+	return nil, fmt.Errorf("%s changed while it was opened: try again", path)
+}
+
+// entries lists the folder rel, in no order.
+func (w *Workspace) entries(rel string) ([]fs.DirEntry, error) {
+	f, err := w.root.Open(rel)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(-1)
+}
+
+func slash(path string) string { return filepath.ToSlash(path) }

@@ -1,0 +1,161 @@
+package files
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"qq/internal/tools/call"
+	"qq/internal/tools/edit"
+	"qq/internal/tools/store"
+	"qq/pkg/tool"
+)
+
+func writeSpec() tool.Spec {
+	return call.Define("write_file", tool.Writes,
+		"Write a whole text file. It is created, or overwritten if you have read it before. Prefer edit_file for a change.", `
+		"path":{"type":"string","description":"path relative to the working directory"},
+		"content":{"type":"string","description":"the whole new content"}`, "path", "content")
+}
+
+func createSpec() tool.Spec {
+	return call.Define("create_file", tool.Writes,
+		"Create a text file that must not exist yet. Missing folders are made.", `
+		"path":{"type":"string","description":"path relative to the working directory"},
+		"content":{"type":"string","description":"the whole content"}`, "path", "content")
+}
+
+func deleteSpec() tool.Spec {
+	return call.Define("delete_file", tool.Writes, "Delete one file, never a folder.", `
+		"path":{"type":"string","description":"path relative to the working directory"}`, "path")
+}
+
+// contentArgs reads the arguments of a tool that writes a whole file. A content
+// that is absent is not an empty one.
+func contentArgs(args json.RawMessage) (path, content string, err error) {
+	var raw json.RawMessage
+	if err := call.Decode(args, call.Fields{"path": &path, "content": &raw}); err != nil {
+		return "", "", err
+	}
+	if path == "" {
+		return "", "", call.Missing("path")
+	}
+	if raw == nil {
+		return "", "", call.Missing("content")
+	}
+	if json.Unmarshal(raw, &content) != nil {
+		return "", "", errors.New(`argument "content" must be text (accepted: content, path)`)
+	}
+	return path, content, nil
+}
+
+func (w *Workspace) prepareCreate(args json.RawMessage) (*change, error) {
+	path, content, err := contentArgs(args)
+	if err != nil {
+		return nil, err
+	}
+	rel, exists, err := w.place(path)
+	if err != nil {
+		return nil, err
+	}
+	if exists {
+		return nil, existsError(path)
+	}
+	return creation(path, rel, content), nil
+}
+
+func existsError(path string) error {
+	return fmt.Errorf("%s exists: change it with edit_file, or read it and overwrite it with write_file", path)
+}
+
+func creation(path, rel, content string) *change {
+	return &change{act: "create", path: path, rel: rel,
+		make: func([]byte) ([]byte, error) { return []byte(content), nil },
+		told: func() ([]byte, []byte) { return nil, []byte(content) },
+		report: func() string {
+			return fmt.Sprintf("created %s: %s", call.Printable(slash(rel)), plural(countLines([]byte(content)), "line"))
+		}}
+}
+
+func (w *Workspace) prepareWrite(args json.RawMessage) (*change, error) {
+	path, content, err := contentArgs(args)
+	if err != nil {
+		return nil, err
+	}
+	rel, exists, err := w.place(path)
+	if err != nil {
+		return nil, err
+	}
+	if !exists {
+		return creation(path, rel, content), nil
+	}
+	return &change{act: "overwrite", path: path, rel: rel,
+		make: func(old []byte) ([]byte, error) {
+			if isBinary(old) {
+				return nil, fmt.Errorf("%s is a binary file of %d bytes and is not overwritten", path, len(old))
+			}
+			sum, known := w.known(rel)
+			switch {
+			case !known:
+				return nil, fmt.Errorf("%s exists: read it before you overwrite it", path)
+			case sum != store.Sum(old):
+				return nil, fmt.Errorf("%s changed since you read it: read it again", path)
+			}
+			return edit.Keep(old, content), nil
+		},
+		told: func() ([]byte, []byte) { return nil, []byte(content) },
+		report: func() string {
+			return fmt.Sprintf("wrote %s: %s", call.Printable(slash(rel)), plural(countLines([]byte(content)), "line"))
+		}}, nil
+}
+
+func (w *Workspace) prepareDelete(args json.RawMessage) (*change, error) {
+	var path string
+	if err := call.Decode(args, call.Fields{"path": &path}); err != nil {
+		return nil, err
+	}
+	if path == "" {
+		return nil, call.Missing("path")
+	}
+	if target, ok := w.link(path); ok {
+		return nil, fmt.Errorf("%s is a link to %s: links are not deleted, only files", path, call.Printable(target))
+	}
+	rel, err := w.existing(path)
+	if err != nil {
+		return nil, err
+	}
+	return &change{act: "delete", path: path, rel: rel,
+		report: func() string { return "deleted " + call.Printable(slash(rel)) }}, nil
+}
+
+// link returns where path leads to, if its last part is a link.
+func (w *Workspace) link(path string) (target string, ok bool) {
+	rel, err := w.local(path)
+	if err != nil {
+		return "", false
+	}
+	dir, err := w.resolve(filepath.Dir(rel))
+	if err != nil {
+		return "", false
+	}
+	target, err = w.root.Readlink(filepath.Join(dir, filepath.Base(rel)))
+	return target, err == nil
+}
+
+// countLines counts the lines of a content. The last need not end.
+func countLines(content []byte) int {
+	n := bytes.Count(content, []byte{'\n'})
+	if len(content) > 0 && content[len(content)-1] != '\n' {
+		n++
+	}
+	return n
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

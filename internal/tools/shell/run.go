@@ -1,0 +1,147 @@
+package shell
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"qq/pkg/proc"
+)
+
+// run is the tool. Only a command that could not be started is an error.
+func (s *shell) run(ctx context.Context, args json.RawMessage) (string, error) {
+	r, err := s.request(args)
+	if err != nil {
+		return "", err
+	}
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("the command was not started: %w", context.Cause(ctx))
+	}
+	screen, p, err := s.start(r)
+	if err != nil {
+		return "", err
+	}
+	defer screen.Close()
+	out := output{entry: s.journal.enter(r.command)}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		out.copy(screen)
+	}()
+	exit, why := s.attend(ctx, p, r.timeout)
+	// Nobody is left who could write, so the end comes by itself; the deadline is
+	// for the one that got away.
+	_ = screen.SetReadDeadline(time.Now().Add(s.grace))
+	<-drained
+	return out.result(verdict(exit, why)), nil
+}
+
+// start starts the command of r and returns the end of its terminal that we read.
+func (s *shell) start(r request) (screen *os.File, p *proc.Process, err error) {
+	screen, tty, err := openTerminal()
+	if err != nil {
+		return nil, nil, fmt.Errorf("open a terminal for the command: %w", err)
+	}
+	defer tty.Close()
+	c := proc.Command{
+		Path: "/bin/sh", Args: []string{"sh", "-c", r.command}, Dir: r.dir,
+		Env:    append(s.env[:len(s.env):len(s.env)], "PWD="+r.dir),
+		Stdout: tty, Stderr: tty, Terminal: true,
+		Grace: s.grace, Marker: markPrefix + strconv.Itoa(s.Depth) + "=" + s.NewID(),
+	}
+	if s.Wrap != nil {
+		c = s.Wrap(c)
+	}
+	if p, err = s.Host.Start(c); err != nil {
+		screen.Close()
+		return nil, nil, err
+	}
+	return screen, p, nil
+}
+
+// attend waits for the end of p, and ends it when its time is up or nobody waits
+// for it any more: then why says so.
+func (s *shell) attend(ctx context.Context, p *proc.Process, timeout time.Duration) (exit proc.Exit, why string) {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-p.Done():
+		return p.Wait(), ""
+	case <-timer.C:
+		why = fmt.Sprintf("timed out after %ds: the command was stopped, this is its output until then", int(timeout.Seconds()))
+	case <-ctx.Done():
+		why = fmt.Sprintf("cancelled: %v: the command was stopped, this is its output until then", context.Cause(ctx))
+	}
+	p.Stop()
+	return p.Wait(), why
+}
+
+// verdict says how the command ended; the last line is about the command itself.
+func verdict(exit proc.Exit, why string) string {
+	switch {
+	case why != "":
+		return "[" + why + "]"
+	case exit.Signal != 0:
+		why = "[killed by signal " + unix.SignalName(exit.Signal) + "]"
+	default:
+		why = fmt.Sprintf("[exit code %d]", exit.Code)
+	}
+	switch exit.Left {
+	case 0:
+		return why
+	case 1:
+		return "[a process that the command left running was killed]\n" + why
+	}
+	return fmt.Sprintf("[%d processes that the command left running were killed]\n%s", exit.Left, why)
+}
+
+// output takes what a command prints to where it is kept.
+type output struct {
+	excerpt excerpt
+	entry   *entry
+}
+
+// copy reads the terminal to its end. Linux says EIO when nobody has the other
+// end open any more; whatever else ends it, there is no more to be had.
+func (o *output) copy(screen io.Reader) {
+	p := printer{emit: o.add}
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := screen.Read(buf)
+		p.write(buf[:n])
+		if err != nil {
+			break
+		}
+	}
+	p.close()
+}
+
+func (o *output) add(text []byte) {
+	o.excerpt.add(text)
+	o.entry.write(text)
+}
+
+// result is what the model reads.
+func (o *output) result(verdict string) string {
+	where := o.entry.close(verdict)
+	text := o.excerpt.text(where)
+	if strings.TrimSpace(text) == "" {
+		text = "[no output]"
+	}
+	return onNewLine(text) + verdict
+}
+
+// onNewLine is text, with an end of line if it has none.
+func onNewLine(text string) string {
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
+}

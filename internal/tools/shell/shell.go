@@ -1,0 +1,193 @@
+// Package shell holds the tool that runs a command.
+//
+// Vocabulary: a command is a script for /bin/sh. It sees a terminal where it
+// writes and the end of its input where it reads. The printer makes text of what
+// it writes, as a printing terminal would: without colours and without what was
+// overwritten on a line. The excerpt is the part of that text which the model
+// reads; the journal is the file that gets all of it, up to 256 MB for the commands
+// of an agent together.
+//
+// Flow: the command starts through the Host of this process, as the head of a
+// session and of a group of its own. It ends by itself, by its timeout or with
+// the call; then the Host kills what it left behind, and only then does the call
+// return. An exit code, a signal and a timeout are what a command came to, not a
+// call that failed.
+//
+// Not promised: a screen, so that what moves the cursor to other lines comes out
+// line by line; that a command stays in its folder or keeps its hands off
+// anything, which is for a sandbox ([Config].Wrap); that a secret which the
+// command reads is not shown.
+package shell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"qq/internal/tools/call"
+	"qq/pkg/proc"
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+// Starter starts commands: the one proc.Host of this process.
+type Starter interface {
+	Start(proc.Command) (*proc.Process, error)
+}
+
+// Config is what the tool needs.
+type Config struct {
+	Host Starter
+	// Dir is the working directory, absolute.
+	Dir string
+	// Env is the environment of this process. Commands inherit it without what
+	// looks like a secret and without the settings of qq.
+	Env []string
+	// TempDir is where commands keep temporary files and caches; empty means
+	// where Env says.
+	TempDir string
+	// Log gives the file that takes the whole output of all commands. It is called
+	// for the first command, and again only after an error; the file stays open
+	// and is the caller's to close. nil means that what is not shown is lost.
+	Log func() (*os.File, error)
+	// Depth is the depth of the agent. It makes the mark of its commands differ
+	// from those of the processes around it.
+	Depth int
+	// Wrap puts a command into a sandbox; nil leaves it as it is.
+	Wrap func(proc.Command) proc.Command
+	// NewID names a command. No two commands have the same id.
+	NewID func() string
+}
+
+const (
+	defaultTimeout = 120 // seconds
+	maxTimeout     = 600
+	// maxCommand is what Linux takes as one argument, with the byte that ends it.
+	maxCommand = 128<<10 - 1
+	// grace is the time between SIGTERM and SIGKILL.
+	grace = 2 * time.Second
+	// summaryChars are shown of a command that is named on one line.
+	summaryChars = 100
+)
+
+// Tool returns run_pty_cmd. Its calls may run at the same time.
+func Tool(cfg Config) tool.Set {
+	return newShell(cfg).tools()
+}
+
+func newShell(cfg Config) *shell {
+	return &shell{Config: cfg, env: environment(cfg.Env, cfg.TempDir), grace: grace, journal: journal{open: cfg.Log, limit: maxJournal}}
+}
+
+func (s *shell) tools() tool.Set {
+	return tool.Set{call.Function{About: spec(), Do: call.Text(s.run), Intent: s.intent}}
+}
+
+func spec() tool.Spec {
+	return call.Define("run_pty_cmd", tool.Executes,
+		"Run a shell command in a terminal, without input, and return its output and exit code. What it leaves running is ended.", `
+		"command":{"type":"string","description":"a line or a script for /bin/sh"},
+		"timeout":{"type":"integer","description":"seconds, default 120, at most 600"},
+		"working_dir":{"type":"string","description":"a folder in the working directory, which is the default"}`, "command")
+}
+
+type shell struct {
+	Config
+	env     []string
+	grace   time.Duration
+	journal journal
+}
+
+// request is a call that can work.
+type request struct {
+	command string
+	dir     string // absolute, without links
+	timeout time.Duration
+}
+
+func (s *shell) request(args json.RawMessage) (request, error) {
+	var r request
+	var seconds int
+	var dir string
+	if err := call.Decode(args, call.Fields{"command": &r.command, "timeout": &seconds, "working_dir": &dir}); err != nil {
+		return r, err
+	}
+	switch {
+	case strings.TrimSpace(r.command) == "":
+		return r, call.Missing("command")
+	case strings.ContainsRune(r.command, 0):
+		return r, errors.New("the command contains a NUL character")
+	case len(r.command) > maxCommand:
+		return r, fmt.Errorf("the command has %d bytes, and %d is the limit: write it to a file and run that", len(r.command), maxCommand)
+	}
+	r.timeout = time.Duration(call.Bounded(seconds, defaultTimeout, maxTimeout)) * time.Second
+	var err error
+	r.dir, err = inside(s.Dir, dir)
+	return r, err
+}
+
+// inside returns the real path of the folder dir, which must be in root. That is
+// for a model that lost its way: the command itself goes where it is let.
+func inside(root, dir string) (string, error) {
+	real, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return "", fmt.Errorf("the working directory: %w", call.Reason(err))
+	}
+	if dir == "" {
+		return real, nil
+	}
+	path := dir
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(real, path)
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return "", fmt.Errorf("working_dir %s: %w", dir, call.Reason(err))
+	}
+	if rel, err := filepath.Rel(real, path); err != nil || !filepath.IsLocal(rel) {
+		return "", fmt.Errorf("working_dir %s is outside the working directory: use a folder inside it, relative to it", dir)
+	}
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("working_dir %s is not a folder", dir)
+	}
+	return path, nil
+}
+
+func (s *shell) intent(_ context.Context, args json.RawMessage) (tool.Intent, error) {
+	r, err := s.request(args)
+	if err != nil {
+		return tool.Intent{}, err
+	}
+	first, _, more := strings.Cut(strings.TrimSpace(r.command), "\n")
+	summary := task.Shorten(visible(first), summaryChars)
+	if more && !strings.HasSuffix(summary, "...") {
+		summary += " ..."
+	}
+	return tool.Intent{
+		Effect: tool.Executes, Risk: tool.High,
+		Summary: "run: " + summary,
+		Preview: visible(r.command) + "\nin " + visible(r.dir),
+	}, nil
+}
+
+// visible writes out what a terminal would not show, or would obey: whoever
+// decides about a command has to see all of it.
+func visible(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == '\n' || r == '\t' || strconv.IsPrint(r) && r != '\uFFFD':
+			b.WriteRune(r)
+		case r == '\uFFFD' && !strings.HasPrefix(s[i:], "\uFFFD"):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRuneToGraphic(r), "'"))
+		}
+	}
+	return b.String()
+}
