@@ -31,7 +31,6 @@ import (
 	"qq/internal/sandbox"
 	"qq/internal/trace"
 	"qq/pkg/childproc"
-	"qq/pkg/llm"
 	"qq/pkg/task"
 )
 
@@ -222,18 +221,7 @@ func statusOf(err error) task.Status {
 	if _, ok := errors.AsType[*config.Error](err); ok {
 		return task.Misused
 	}
-	if e, ok := errors.AsType[*llm.Error](err); ok {
-		return e.TaskStatus()
-	}
-	switch {
-	case errors.Is(err, errTooDeep):
-		return task.Limit
-	case errors.Is(err, errRunTimeout):
-		return task.Timeout
-	case errors.Is(err, errSignal), errors.Is(err, context.Canceled):
-		return task.Interrupted
-	}
-	return task.Failed
+	return task.StatusOf(err)
 }
 
 // note prints a line that --quiet leaves out.

@@ -77,11 +77,7 @@ func (b *batchRun) plan(ctx context.Context, t task.Task) ([]string, error) {
 	if len(t.Text)+len(t.Context) < minDocument {
 		return nil, nil
 	}
-	agent, m, err := b.engine.Staff(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	return b.engine.Plan(m, agent.Prompt, t)
+	return b.engine.Plan(ctx, t)
 }
 
 // do runs the tasks and prints their results as they come due. However it ends, the
@@ -102,8 +98,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	}
 	b.r.json = b.r.json && b.o.output != "" // what follows on stdout is the results and nothing else
 	runErr := b.engine.Batch(ctx, supervisor.Batch{
-		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Deliver: b.deliver, Done: b.progress.Count, Halt: b.o.halt,
-		Stop: b.r.signals.stopCh,
+		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Results: b, Halt: b.o.halt, Stop: b.r.signals.stopCh,
 	})
 	b.progress.Stop()
 	if endErr := b.out.End(); runErr == nil {
@@ -170,8 +165,11 @@ func (b *batchRun) closeOutput(remove bool) error {
 	return output.WriteError(b.to.Close())
 }
 
-// deliver prints one result.
-func (b *batchRun) deliver(res task.Result) error {
+// Done implements supervisor.Results.
+func (b *batchRun) Done(res task.Result) { b.progress.Count(res) }
+
+// Deliver implements supervisor.Results: it prints one result.
+func (b *batchRun) Deliver(res task.Result) error {
 	b.tally.Add(res)
 	if res.Forgotten {
 		b.engine.History().Delivered(res) // it was printed when it ended

@@ -9,26 +9,33 @@ import (
 	"qq/internal/engine"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
+	"qq/pkg/supervisor"
+	"qq/pkg/task"
 )
 
 // serveChild is the life of a child, whose root is at the other end of conn.
 func serveChild(conn *childproc.Conn, s Streams, env environment) int {
-	status, err := engine.Serve(conn, engine.Child{
-		Version: Version(), In: s.In, Out: s.Out, Signals: childSignals, Environ: env,
-		Agents: func(dir string) *agents.Registry { return loadAgents(dir, env) },
-	})
+	status, err := conn.Serve(Version(), s.In, s.Out, child{engine.Child{
+		Version: Version(), Environ: env, Agents: func(dir string) *agents.Registry { return loadAgents(dir, env) },
+	}})
 	if err != nil {
 		return report(s.Err, err)
 	}
 	return status.ExitCode()
 }
 
-// childSignals makes the first signal end the work of a child.
-func childSignals(stop context.CancelCauseFunc) {
+// child is the program of a child, which a signal ends.
+type child struct{ engine.Child }
+
+// Run implements childproc.Runner.
+func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p supervisor.Parent) task.Result {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
 	go func() { // ends with the process
 		<-term
-		stop(errSignal)
+		cancel(errSignal)
 	}()
+	return c.Child.Run(ctx, start, job, p)
 }

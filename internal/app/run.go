@@ -111,7 +111,8 @@ func (r *root) run(c *cli.Context) error {
 	if o.timeout > 0 {
 		deadline = time.Now().Add(o.timeout)
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, deadline, errRunTimeout)
+		ctx, cancel = context.WithDeadlineCause(ctx, deadline,
+			&task.Error{Status: task.Timeout, Problem: fmt.Sprintf("timed out after %v", o.timeout)})
 		defer cancel()
 	}
 	one := &oneRun{r: r, o: o, cfg: cfg, dir: dir, agents: loadAgents(dir, r.env), task: t, start: time.Now()}
@@ -125,9 +126,6 @@ func (r *root) run(c *cli.Context) error {
 	}
 	return one.do(ctx, e)
 }
-
-// errRunTimeout is the cause of a run that used up its --timeout.
-var errRunTimeout = errors.New("the run timed out")
 
 func (r *root) runOptions(c *cli.Context) (runOptions, error) {
 	o := runOptions{
@@ -301,23 +299,27 @@ func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
 	}
 	defer transcript.Close()
 	run := engine.Run{
-		Agent: agent, Model: m, System: one.o.system, Schema: one.o.schema, MaxTurns: one.o.maxTurns,
-		History: transcript.History, Record: transcript.Append, Session: transcript.ID,
+		Agent: agent, Model: m, System: one.o.system, MaxTurns: one.o.maxTurns,
+		History: transcript.History, Transcript: transcript, Session: transcript.ID,
 	}
+	one.task.Schema = one.o.schema
 	if one.o.format == output.Text && output.IsTerminal(one.r.Out) && len(one.o.schema) == 0 {
 		one.live = output.NewLive(one.r.Out)
-		run.Live = one.live
+		run.Screen = one.live
 	}
-	out, err := e.Run(ctx, run, one.task)
-	if err != nil {
+	res, err := e.Run(ctx, run, one.task)
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause // which act that was, it says itself
+	}
+	if err != nil && res.Attempts == 0 {
 		return ledgerError(err)
 	}
-	return one.finish(ctx, e, out, transcript)
+	return one.finish(res, err, transcript)
 }
 
 // dryRun says what would be run.
 func (one *oneRun) dryRun(e *engine.Engine, agent agents.Agent, m engine.Model) error {
-	plan, err := e.Outline(engine.Run{Agent: agent, Model: m, System: one.o.system, Schema: one.o.schema}, one.task)
+	plan, err := e.Outline(engine.Run{Agent: agent, Model: m, System: one.o.system}, one.task)
 	if err != nil {
 		return err
 	}
@@ -342,40 +344,36 @@ func (one *oneRun) warn(a agents.Agent) {
 	}
 }
 
-// finish prints what came of the run and says with which code to end.
-func (one *oneRun) finish(ctx context.Context, e *engine.Engine, out engine.Outcome, t *session.Keeping) error {
-	status, err := out.Status, out.Err
-	if ctx.Err() != nil && status != task.Completed {
-		switch cause := context.Cause(ctx); {
-		case errors.Is(cause, errRunTimeout):
-			status, err = task.Timeout, fmt.Errorf("timed out after %v", one.o.timeout)
-		case errors.Is(cause, errSignal):
-			status, err = task.Interrupted, errors.New("interrupted")
-		}
-	}
-	msg := ""
-	if err != nil {
-		msg = err.Error()
-	}
-	problem, _, _ := strings.Cut(msg, "\n")
-	res := one.task.Normalized().Ended(status, problem)
-	res.Output, res.Usage, res.Structured, res.Attempts = out.Text, out.Usage, out.Structured, 1+out.Repeats
-	res.ExecutionID, res.Model = e.ID(), one.model
-	res.DurationMS = time.Since(one.start).Milliseconds()
-	res.Warnings, res.ChangedFiles = append(t.Warnings, out.Warnings...), out.ChangedFiles
-	if sig := one.r.signals.code(); sig != 0 && !res.Success {
-		res.ExitCode = sig
+// finish prints what came of the run and says with which code to end. The error says
+// that the result could not be recorded.
+func (one *oneRun) finish(res task.Result, unrecorded error, t *session.Keeping) error {
+	if one.r.signals.code() != 0 && res.Status == task.Interrupted {
+		res.End(res.Status, "interrupted")
 	}
 	if one.o.format == output.Text {
-		for _, w := range out.Warnings {
+		for _, w := range res.Warnings {
 			one.r.note("warning: %s", w)
 		}
 	}
-	if err := e.History().End(res); err != nil { // before it is printed
-		msg = cmp.Or(msg, err.Error())
-		if problem, _, _ := strings.Cut(err.Error(), "\n"); res.Success {
+	if unrecorded != nil {
+		msg := cmp.Or(res.Err(), unrecorded.Error())
+		if problem, _ := task.Explain(unrecorded); res.Success {
 			res.End(task.Failed, "answered, but "+problem)
 		}
+		return one.end(res, msg, t)
+	}
+	return one.end(res, res.Err(), t)
+}
+
+// end prints the result, and on stderr why it is a failure.
+func (one *oneRun) end(res task.Result, msg string, t *session.Keeping) error {
+	problem, _, _ := strings.Cut(res.Err(), "\n")
+	if !res.Success {
+		res.Error = &problem
+	}
+	res.Warnings = append(t.Warnings, res.Warnings...)
+	if sig := one.r.signals.code(); sig != 0 && !res.Success {
+		res.ExitCode = sig
 	}
 	if err := one.print(res, t.ID); err != nil {
 		return err

@@ -2,17 +2,17 @@ package app
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"os/signal"
+	"qq/pkg/task"
 	"sync"
 	"syscall"
 	"time"
 )
 
 // errSignal is the cause of a cancellation by a signal.
-var errSignal = errors.New("stopped by a signal")
+var errSignal = &task.Error{Status: task.Interrupted, Problem: "stopped by a signal"}
 
 // signals turns signals into intent: the first one stops starting and ends
 // children by the ladder, the second one kills.

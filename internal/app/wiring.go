@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"qq/internal/engine"
 	"qq/pkg/agents"
 	"qq/pkg/event"
+	"qq/pkg/task"
 )
 
 // configure reads the flags of c and the settings, after going to the working
@@ -51,16 +51,14 @@ func (r *root) configure(c *cli.Context) (config.Config, string, error) {
 	return cfg, dir, nil
 }
 
-// errTooDeep ends a qq that was started by hand too deep in a tree of tasks: a
-// shell that starts qq, which starts a shell, has to end somewhere.
-var errTooDeep = errors.New("\nhint: it was started by an agent's command; raise QQ_MAX_DEPTH, or let one agent do the work")
-
 // newEngine wires the house as cfg says, and begins to take signals, for there
 // are children to end now. hold keeps other output off the terminal while a
 // question stands there; it may be nil.
 func (r *root) newEngine(cfg engine.Config, hold func() (release func())) (*engine.Engine, error) {
 	if d := cfg.Settings.Depth; d > 0 && d >= cfg.Settings.MaxDepth {
-		return nil, fmt.Errorf("Error: Maximum recursion depth (%d) exceeded%w", cfg.Settings.MaxDepth, errTooDeep)
+		// A shell that starts qq, which starts a shell, has to end somewhere.
+		return nil, &task.Error{Status: task.Limit, Problem: fmt.Sprintf("Error: Maximum recursion depth (%d) exceeded", cfg.Settings.MaxDepth),
+			Hint: "it was started by an agent's command; raise QQ_MAX_DEPTH, or let one agent do the work"}
 	}
 	cfg.Environ, cfg.Version = r.env, Version()
 	if cfg.Note == nil {

@@ -13,16 +13,7 @@ import (
 )
 
 // Question is a call that waits for a person.
-type Question struct {
-	ID                string // the Desk gives one
-	ExecutionID       string // of the agent that asks, empty for the root
-	ParentExecutionID string
-	BatchID           string
-	Depth             int
-	Chain             []string // the agents from the root to the one that asks
-	Dir               string   // where it works, from where the root stands; empty for there
-	Intent            tool.Intent
-}
+type Question = tool.Question
 
 // Answer is what a person says to a Question.
 type Answer string

@@ -3,23 +3,13 @@ package engine
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
-	"qq/internal/models/gate"
-	"qq/pkg/childproc"
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
-
-// newGate makes the one gate to the model server for the whole tree.
-func (e *Engine) newGate() *gate.Gate {
-	set := e.cfg.Settings
-	return gate.NewGate(gate.Config{
-		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Note: e.remark,
-	})
-}
 
 // Used is how many tokens all requests to the model server have used.
 func (e *Engine) Used() task.Usage { return e.gate.Used() }
@@ -40,21 +30,34 @@ func (e *Engine) remark(format string, args ...any) {
 	e.stream.Emit(event.Event{Type: event.SubAgentProgress, ExecutionID: e.id, Text: fmt.Sprintf(format, args...), Depth: e.cfg.Settings.Depth})
 }
 
-// behind gives back the time that a job waited for others at the server.
-func behind(job task.Job) func(time.Duration) {
-	return func(d time.Duration) {
-		job.Spare(d)
-		job.Active()
+// admission is the one gate to the model server for the whole tree.
+type admission struct{ e *Engine }
+
+var _ supervisor.Gate = admission{}
+
+// Enter implements supervisor.Gate.
+func (a admission) Enter(ctx context.Context, model string, again bool, who supervisor.Waiter) (llm.Permit, error) {
+	if again {
+		return a.e.gate.EnterAgainFor(ctx, model, who.Behind)
 	}
+	return a.e.gate.EnterFor(ctx, model, who.Behind)
 }
 
-// admit lets a request of the child at work on job pass.
-func (e *Engine) admit(ctx context.Context, job task.Job, ask childproc.Enter) (llm.Permit, error) {
-	e.several.Store(true)
-	if ask.Again {
-		return e.gate.EnterAgainFor(ctx, ask.Model, behind(job))
+// First implements supervisor.Gate.
+func (a admission) First(t task.Task, who supervisor.Waiter) llm.Permit {
+	a.e.several.Store(true) // a child asks
+	if name, ok := a.e.served(t); ok {
+		return a.e.gate.Try(name, who.Behind)
 	}
-	return e.gate.EnterFor(ctx, ask.Model, behind(job))
+	return nil
+}
+
+// Refusal implements supervisor.Gate.
+func (a admission) Refusal(t task.Task) error {
+	if name, ok := a.e.served(t); ok {
+		return a.e.gate.Refusal(name)
+	}
+	return nil
 }
 
 // served is the model of the server that t is done with; false when it is none of
@@ -62,38 +65,4 @@ func (e *Engine) admit(ctx context.Context, job task.Job, ask childproc.Enter) (
 func (e *Engine) served(t task.Task) (name string, ok bool) {
 	m, ok := e.models.known(e.modelName(t))
 	return m.Ollama.Name, ok && m.Kind == kindOllama
-}
-
-// first is a permit for the first request of a child, when one is free: then the
-// child need not ask. Nil is none.
-func (e *Engine) first(job task.Job, _ childproc.Start) llm.Permit {
-	if name, ok := e.served(job.Task); ok {
-		return e.gate.Try(name, behind(job))
-	}
-	return nil
-}
-
-// refuse is the result of a task for whose model there is no hope, and nil for
-// every other: no process has to be started to find that out.
-func (e *Engine) refuse(t task.Task) *task.Result {
-	name, ok := e.served(t)
-	if !ok {
-		return nil
-	}
-	err := e.gate.Refusal(name)
-	if err == nil {
-		return nil
-	}
-	status := task.Unavailable
-	if fault, ok := err.(*llm.Error); ok {
-		status = fault.TaskStatus()
-	}
-	r := t.Normalized().Ended(status, err.Error())
-	return &r
-}
-
-// repeatedEvent says that a request to a model is sent again.
-func repeatedEvent(n int, wait time.Duration, err error) event.Event {
-	problem, _, _ := strings.Cut(err.Error(), "\n")
-	return event.Event{Type: event.SubAgentProgress, Text: fmt.Sprintf("request to the model repeated (%d) in %v: %s", n, wait.Round(time.Millisecond), problem)}
 }

@@ -1,16 +1,13 @@
-// Package engine is the wired house: one value that runs agents, here and in
-// child processes.
+// Package engine wires the run of one process: supervisor, gate, record, models and
+// the launchers of agents, here and in child processes.
 //
-// Flow: the root makes an [Engine] from its settings with [New]. [Engine.Run]
-// runs the root's own agent in this process; [Engine.Batch] runs tasks in
-// children, and so does an agent that delegates. A child is the same program
-// again: it hands its control pipes to [Serve], which does one task by the same
-// agent loop as the root. [Engine.Resolve] finds out, once for the whole tree,
-// what there is to know about a [Model]; children get it in their start frame.
+// Flow: the root makes an [Engine] from its settings with [New]. [Engine.Run] runs the
+// agent of this process; [Engine.Batch] runs tasks in children, and so does an agent
+// that delegates. A child is the same program again: [Child] is what it does with its
+// task. [Engine.Resolve] finds out, once for the whole tree, what there is to know
+// about a [Model]; children get it in their start frame.
 //
-// Nothing here reads flags, prints lines or takes signals: the program that
-// holds an engine hands in what is needed of that as small functions. That a
-// mistake is a person's is said with a [config.Error].
+// Nothing here reads flags, prints lines or takes signals.
 package engine
 
 import (
@@ -18,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,15 +32,14 @@ import (
 	"qq/internal/record/childlog"
 	"qq/internal/record/history"
 	"qq/internal/record/ledger"
+	"qq/internal/tools/astgrep"
 	"qq/internal/tools/web"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
-	"qq/pkg/dispatch"
 	"qq/pkg/event"
 	"qq/pkg/proc"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
-	"qq/pkg/tool"
 )
 
 // StopGrace is what a child gets at each step of the stop ladder, which [Engine.Kill]
@@ -68,16 +65,15 @@ type Config struct {
 	ReadOnly bool          // takes away what can change something, here and in children
 	Deadline time.Time     // of the whole run; zero is none
 	Note     func(format string, args ...any)
-	ID       string      // execution id of this process, see [NewID]
-	Trace    event.Trace // that this run is a part of
-	// Ledger keeps what is done; nil keeps nothing.
-	Ledger *ledger.Recorder
+	ID       string           // execution id of this process, see [NewID]
+	Trace    event.Trace      // that this run is a part of
+	Ledger   *ledger.Recorder // keeps what is done; nil keeps nothing
 }
 
-// Engine is the wired house. Making one costs next to nothing: what a prompt
-// that needs no child does not use is made when it is first needed.
+// Engine is the wired run. Making one costs next to nothing: what a prompt that needs
+// no child does not use is made when it is first needed.
 type Engine struct {
-	*dispatch.Dispatcher
+	*supervisor.Supervisor
 	cfg      Config
 	id       string // execution id of this process
 	gate     *gate.Gate
@@ -95,7 +91,7 @@ type Engine struct {
 	oneProcessor bool // children start with one
 }
 
-// New wires the house.
+// New wires the run.
 func New(cfg Config) (*Engine, error) {
 	set := cfg.Settings
 	e := &Engine{
@@ -104,11 +100,14 @@ func New(cfg Config) (*Engine, error) {
 		models:  &models{host: set.OllamaHost, run: set.Model, note: cfg.Note, retries: set.Retries},
 		log:     childlog.New(set.LogDir),
 		scratch: &scratch{dir: filepath.Join(set.Home, "run")},
+		host:    proc.NewHost(),
 	}
 	if len(cfg.Sinks) > 0 {
 		e.stream = event.NewStream(cfg.Trace.TraceID(), cfg.Sinks...)
 	}
-	e.gate = e.newGate()
+	e.gate = gate.NewGate(gate.Config{
+		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Note: e.remark,
+	})
 	e.record = history.New(history.Config{
 		Ledger: cfg.Ledger, ID: e.id, Dir: cfg.Dir, NewID: newID, Model: e.modelOf, CacheKey: e.cacheKey,
 	})
@@ -116,30 +115,23 @@ func New(cfg Config) (*Engine, error) {
 	if e.exe, err = executable(); err != nil {
 		return nil, err
 	}
-	e.host = proc.NewHost()
 	e.astGrep = sync.OnceValue(func() string {
-		return findAstGrep(func(name string) string { return config.Getenv(cfg.Environ, name) })
-	})
-	desk := approval.NewDesk(approval.DeskConfig{
-		Policy: policy(set), Face: cfg.Face, Timeout: approvalTimeout, Emit: e.stream.Emit, NewID: newID,
+		path, err := astgrep.Find(func(name string) string { return config.Getenv(cfg.Environ, name) })
+		if err != nil {
+			return "" // doctor says why
+		}
+		return path
 	})
 	e.launcher = childproc.NewLauncher(childproc.Config{
-		Host: e.host, Path: e.exe, Version: cfg.Version, Args: childArgs(os.Args[0]),
-		Env:     e.childEnv(),
-		Scratch: e.scratch.folder, Keep: outputs(set.Home),
-		MaxOutput: set.MaxOutput, Grace: StopGrace,
-		Prepare: e.prepare,
-		Approve: func(ctx context.Context, job task.Job, in tool.Intent) tool.Decision {
-			return e.Approve(ctx, job, in)
-		},
-		Event:   e.stream.Emit,
-		Effects: e.record.Effects, Admit: e.admit, First: e.first, HandBack: HandBack,
+		Host: e.host, Path: e.exe, Version: cfg.Version, Env: e.childEnv(), Program: e, Keep: outputs(set.Home),
+		MaxOutput: set.MaxOutput, Grace: StopGrace, HandBack: HandBack,
 	})
-	e.Dispatcher = dispatch.New(dispatch.Config{
-		Limits: limits(set), DefaultTimeout: set.Source("QQ_CHILD_TIMEOUT") == "default",
-		DefaultIdle: set.Source("QQ_IDLE_TIMEOUT") == "default", ID: e.id, Recorder: e.recorder(), Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
-		Agents: cfg.Agents, Desk: desk, Launcher: children{e.launcher, e},
-		Events: e.stream, Log: e.log, NewID: newID,
+	e.Supervisor = supervisor.New(supervisor.Config{
+		Limits: limits(set), ID: e.id, Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
+		Agents: cfg.Agents, Launcher: e.launcher, Gate: admission{e}, Record: e.recorder(), Events: e.stream, Log: e.log, NewID: newID,
+		Approve: approval.NewDesk(approval.DeskConfig{
+			Policy: policy(set), Face: cfg.Face, Timeout: approvalTimeout, Emit: e.stream.Emit, NewID: newID,
+		}),
 	})
 	return e, nil
 }
@@ -158,37 +150,47 @@ func (e *Engine) childEnv() []string {
 	return env
 }
 
-// rootEnv is the environment of the commands of the root's own agent: a qq among
-// them is one level deeper, as a child would be.
-func (e *Engine) rootEnv() []string {
-	return append(slices.Clone(e.cfg.Environ), fmt.Sprintf("%s=%d", childproc.DepthVar, e.cfg.Settings.Depth+1),
-		"TRACEPARENT="+e.cfg.Trace.Traceparent(e.id))
-}
-
-func limits(set config.Config) task.Limits {
-	return task.Limits{
-		ChildTimeout: set.ChildTimeout, IdleTimeout: set.IdleTimeout, Retries: set.Retries, SpawnRate: set.SpawnRate, MaxParallel: set.MaxParallel, MaxDepth: set.MaxDepth,
-		MaxChildren: set.MaxChildren, MaxOutput: set.MaxOutput,
+func limits(set config.Config) supervisor.Limits {
+	return supervisor.Limits{
+		Limits: task.Limits{
+			ChildTimeout: set.ChildTimeout, IdleTimeout: set.IdleTimeout, Retries: set.Retries, SpawnRate: set.SpawnRate,
+			MaxParallel: set.MaxParallel, MaxDepth: set.MaxDepth, MaxChildren: set.MaxChildren, MaxOutput: set.MaxOutput,
+		},
+		DefaultTimeout: set.Source("QQ_CHILD_TIMEOUT") == "default", DefaultIdle: set.Source("QQ_IDLE_TIMEOUT") == "default",
 	}
 }
 
-// Batch runs a stream of tasks that Check has passed, and keeps results that wait
-// for slower ones in the scratch folder. What [Engine.History] was opened for is
-// heeded.
+// policy is what the settings say about calls.
+func policy(set config.Config) approval.Policy {
+	return approval.Policy{Mode: approval.Mode(set.Approve), Allow: set.Allow, Deny: set.Deny}
+}
+
+// Batch runs a stream of tasks that Check has passed, and keeps results that wait for
+// slower ones in the scratch folder. What [Engine.History] was opened for is heeded.
 func (e *Engine) Batch(ctx context.Context, b supervisor.Batch) error {
-	shelf := &shelf{folder: e.scratch.folder}
-	defer shelf.close()
-	b.Shelf, b.Refuse, b.Tasks = shelf, e.refuse, e.record.Tasks(ctx, b.Tasks)
-	b.Known = func(index int, t task.Task) (task.Result, bool) { return e.record.Known(ctx, index, t) }
-	done := b.Done
-	b.Done = func(res task.Result) {
-		e.record.Done(res)
-		if done != nil {
-			done(res)
-		}
-	}
+	spill := &spill{folder: e.scratch.folder}
+	defer spill.close()
+	b.Spill, b.Past, b.Tasks = spill, e.record, e.named(ctx, b.Tasks)
+	b.Results = recorded{b.Results, e.record}
 	e.several.Store(true)
-	return errors.Join(e.Dispatcher.Batch(ctx, b), e.record.Close())
+	return errors.Join(e.Supervisor.Batch(ctx, b), e.record.Close())
+}
+
+// named hands on the tasks of a batch, each named as it was asked.
+func (e *Engine) named(ctx context.Context, tasks iter.Seq2[task.Task, error]) iter.Seq2[task.Task, error] {
+	return e.record.Tasks(ctx, tasks)
+}
+
+// recorded are results whose ends the record hears of.
+type recorded struct {
+	supervisor.Results
+	record *history.Record
+}
+
+// Done implements supervisor.Results.
+func (r recorded) Done(res task.Result) {
+	r.record.Done(res)
+	r.Results.Done(res)
 }
 
 // History is what this process has to do with those before it.
@@ -199,14 +201,6 @@ func (e *Engine) ID() string { return e.id }
 
 // NewID makes the id of a batch, or of a process.
 func NewID() string { return newID() }
-
-// recorder is the record, or no interface at all.
-func (e *Engine) recorder() supervisor.Recorder {
-	if e.cfg.Ledger == nil {
-		return nil
-	}
-	return e.record
-}
 
 // modelName is the model that t is to be done with, as it is named: that of the
 // task, of the flag, of the agent, or that of the run.
@@ -238,10 +232,6 @@ func (e *Engine) Resolve(ctx context.Context, name string) (Model, error) {
 	return e.models.resolve(ctx, name)
 }
 
-// Scratch returns the private folder of this process, made when it is first
-// asked for. Close removes it.
-func (e *Engine) Scratch() (string, error) { return e.scratch.folder() }
-
 // Kill ends every child at once.
 func (e *Engine) Kill() { e.launcher.Close() }
 
@@ -266,11 +256,6 @@ func executable() (string, error) {
 	return exe, nil
 }
 
-// childArgs is the command line of a child: one that a person could type.
-func childArgs(self string) func(string) []string {
-	return func(agent string) []string { return []string{self, "--agent", agent, "--new-session", "-m", "-"} }
-}
-
 // newID makes an id: ordered by time, unique without asking anybody.
 func newID() string {
 	id, err := uuid.NewV7()
@@ -285,5 +270,5 @@ func hinted(err error, hint, act string) error {
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		err = fmt.Errorf("%s: %w", pe.Path, pe.Err)
 	}
-	return fmt.Errorf("%s: %w\nhint: %s", act, err, hint)
+	return &task.Error{Problem: fmt.Sprintf("%s: %v", act, err), Hint: hint, Err: err}
 }

@@ -45,19 +45,49 @@ func (m Model) String() string {
 // tools reports whether the model can call tools.
 func (m Model) tools() bool { return m.Kind == Extract || m.Ollama.Tools }
 
-// backend connects to the model. The function gives back what it holds.
-func (m Model) backend() (llm.Backend, func(), error) {
+// backend is a connected model.
+type backend struct {
+	llm.Backend
+	Model
+	client *ollama.Client // nil for one that is built in
+}
+
+// connect connects to the model. Close gives back what it holds.
+func (m Model) connect() (backend, error) {
 	switch m.Kind {
 	case Extract:
-		return extract.New(), func() {}, nil
+		return backend{extract.New(), m, nil}, nil
 	case kindOllama:
 		client, err := connect(m.Host)
 		if err != nil {
-			return nil, nil, err
+			return backend{}, err
 		}
-		return client.Backend(m.Ollama, ollama.Options{}), client.Close, nil
+		return backend{client.Backend(m.Ollama, ollama.Options{}), m, client}, nil
 	}
-	return nil, nil, fmt.Errorf("no model backend of kind %q", m.Kind)
+	return backend{}, fmt.Errorf("no model backend of kind %q", m.Kind)
+}
+
+func (b backend) close() {
+	if b.client != nil {
+		b.client.Close()
+	}
+}
+
+// Served implements agent.Model.
+func (b backend) Served() string { return b.Ollama.Name }
+
+// CallsTools implements agent.Model.
+func (b backend) CallsTools() bool { return b.tools() }
+
+// Tokens implements agent.Model.
+func (b backend) Tokens(text string) int { return ollama.Tokens(text) }
+
+// Room implements agent.Model.
+func (b backend) Room(r llm.Request) int {
+	if b.Kind != kindOllama {
+		return 0
+	}
+	return b.Ollama.Room(r)
 }
 
 // connect makes a client for the server at host.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"qq/internal/record/ledger"
+	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
 
@@ -44,4 +45,12 @@ func (e *Engine) cacheKey(ctx context.Context, t task.Task) string {
 		return ""
 	}
 	return ledger.Key(t, string(what), filepath.Join(e.cfg.Dir, t.WorkingDir), fmt.Sprint(set.MaxDepth))
+}
+
+// recorder is the record, or no interface at all.
+func (e *Engine) recorder() supervisor.Recorder {
+	if e.cfg.Ledger == nil {
+		return nil
+	}
+	return e.record
 }

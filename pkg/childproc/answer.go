@@ -23,7 +23,7 @@ func (c *child) take(ctx context.Context, ask Ask) error {
 		c.permits.reclaim()
 	}
 	do := func() { c.answer(ctx, ask) }
-	if ask.Enter != nil && c.cfg.Admit != nil {
+	if ask.Enter != nil {
 		h, err := c.permits.claim(ctx, ask.ID)
 		if err != nil {
 			return err
@@ -43,33 +43,25 @@ func (c *child) answer(ctx context.Context, ask Ask) {
 	var results []task.Result
 	var err error
 	switch {
-	case ask.Enter != nil: // nobody counts permits
 	case ask.Effects:
-		if c.cfg.Effects != nil {
-			err = c.cfg.Effects(c.job)
-		}
+		err = c.parent.Effects()
 	case ask.Approve != nil:
-		d := tool.Decision{Reason: "nobody can be asked"}
-		if c.cfg.Approve != nil {
-			d = c.cfg.Approve(ctx, c.job, *ask.Approve)
-		}
+		d := c.parent.Approve(ctx, *ask.Approve)
 		last.Decision = &d
 	case len(ask.Delegate) > 0:
-		results = c.job.Delegate(ctx, ask.Delegate)
-	case c.job.Family == nil:
-		err = errors.New("there are no children in the background here")
+		results = c.parent.Delegate(ctx, ask.Delegate)
 	case ask.Spawn != nil:
 		var started task.Child
-		started, err = c.job.Family.Spawn(ctx, *ask.Spawn)
+		started, err = c.parent.Spawn(ctx, *ask.Spawn)
 		last.Children = []task.Child{started}
 	case ask.Children:
-		last.Children, err = c.job.Family.Children(ctx)
+		last.Children, err = c.parent.Children(ctx)
 	case ask.Wait != nil:
-		results, err = c.job.Family.Wait(ctx, ask.Wait.IDs, time.Duration(max(ask.Wait.AtMostMS, 0))*time.Millisecond)
+		results, err = c.parent.Wait(ctx, ask.Wait.IDs, time.Duration(max(ask.Wait.AtMostMS, 0))*time.Millisecond)
 	case ask.Terminate != "":
-		err = c.job.Family.Terminate(ctx, ask.Terminate)
+		err = c.parent.Terminate(ctx, ask.Terminate)
 	case ask.Send != nil:
-		err = c.job.Family.Send(ctx, ask.Send.To, ask.Send.Text)
+		err = c.parent.Send(ctx, ask.Send.To, ask.Send.Text)
 	}
 	if err != nil {
 		last.Error = err.Error()
@@ -87,7 +79,7 @@ func (c *child) answer(ctx context.Context, ask Ask) {
 func (c *child) relay(ctx context.Context) {
 	for {
 		select {
-		case text := <-c.job.Messages:
+		case text := <-c.parent.Inbox():
 			c.send(Frame{Type: TypeMessage, Message: &Message{Text: text}}, answerTime)
 		case <-ctx.Done():
 			return

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"qq/pkg/supervisor"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
 
-var _ task.Family = (*Conn)(nil)
+var _ supervisor.Parent = (*Conn)(nil)
 
 // pending collects what comes back for one Ask.
 type pending struct {
@@ -163,7 +164,7 @@ func (c *Conn) Send(ctx context.Context, to, text string) error {
 	return err
 }
 
-// Approve asks whether a call may run.
+// Approve implements supervisor.Report: the root decides.
 func (c *Conn) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 	_, a, err := c.ask(ctx, Ask{Approve: &in})
 	switch {
@@ -180,27 +181,12 @@ func (c *Conn) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 const maxInbox = 1000
 
 func (c *Conn) deliver(text string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.inbox) < maxInbox {
-		c.inbox = append(c.inbox, text)
-		return
+	select {
+	case c.inbox <- text:
+	default:
+		c.lost.Add(1)
 	}
-	c.lost++
 }
 
-// Unread is how many messages from other agents were not read, or lost.
-func (c *Conn) Unread() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.inbox) + c.lost
-}
-
-// Messages returns what other agents sent since the last call.
-func (c *Conn) Messages() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	texts := c.inbox
-	c.inbox = nil
-	return texts
-}
+// Inbox implements supervisor.Report.
+func (c *Conn) Inbox() <-chan string { return c.inbox }

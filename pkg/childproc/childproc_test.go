@@ -21,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/proc"
@@ -317,36 +316,30 @@ func play(name string) int {
 }
 
 // launcher returns a Launcher of children that the test binary plays.
-func launcher(t *testing.T, change func(*Config)) *Launcher {
+func launcher(t *testing.T, change func(*testConfig)) *testLauncher {
 	t.Helper()
 	dir := t.TempDir()
-	cfg := Config{
-		Host: proc.NewHost(),
-		Path: "/proc/self/exe", Version: "test",
-		Args:    func(agent string) []string { return []string{"qq", "--agent", agent, "--new-session", "-m", "-"} },
-		Env:     os.Environ(),
-		Scratch: func() (string, error) { return dir, nil }, Keep: filepath.Join(dir, "kept"),
+	cfg := &testConfig{dir: dir, Config: Config{
+		Host: proc.NewHost(), Path: "/proc/self/exe", Version: "test", Env: os.Environ(), Keep: filepath.Join(dir, "kept"),
 		MaxOutput: 100, Grace: 200 * time.Millisecond,
-		Prepare: func(_ context.Context, j task.Job) (Start, error) {
-			return Start{Agent: agents.Agent{Name: j.Agent}}, nil
-		},
-	}
+	}}
+	cfg.Program = cfg
 	if change != nil {
-		change(&cfg)
+		change(cfg)
 	}
 	t.Cleanup(func() {
 		left, err := filepath.Glob(filepath.Join(dir, "*.*"))
 		assert.NoError(t, err)
 		assert.Empty(t, left, "files are left in the folder of running children")
 	})
-	l := NewLauncher(cfg)
+	l := &testLauncher{NewLauncher(cfg.Config), cfg}
 	t.Cleanup(l.Close)
 	return l
 }
 
-func job(agent, text string) task.Job {
+func job(agent, text string) testJob {
 	played.Store(agent, true)
-	return task.Job{Task: task.Task{Text: text, Agent: agent}, ExecutionID: "id-" + agent, Depth: 1}
+	return testJob{Job: task.Job{Task: task.Task{Text: text, Agent: agent}, ExecutionID: "id-" + agent, Depth: 1}}
 }
 
 func TestStatus(t *testing.T) {
@@ -411,7 +404,7 @@ func TestCancelDeaf(t *testing.T) {
 func TestCancelPolite(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(300*time.Millisecond, func() { cancel(errors.New("enough")) })
-	r := launcher(t, func(c *Config) { c.Grace = 10 * time.Second }).Launch(ctx, job("polite", ""))
+	r := launcher(t, func(c *testConfig) { c.Grace = 10 * time.Second }).Launch(ctx, job("polite", ""))
 	assert.Equal(t, task.Cancelled, r.Status)
 	assert.Equal(t, "cancelled: enough", r.Err())
 	assert.Equal(t, "so far", r.Output)
@@ -449,7 +442,7 @@ func TestDelegate(t *testing.T) {
 	j.Delegate = func(ctx context.Context, tasks []task.Task) []task.Result {
 		var results []task.Result
 		for i, tk := range tasks {
-			r := l.Launch(ctx, task.Job{Task: tk, ExecutionID: fmt.Sprint("sub", i), Depth: 2})
+			r := l.Launch(ctx, testJob{Job: task.Job{Task: tk, ExecutionID: fmt.Sprint("sub", i), Depth: 2}})
 			r.Index = i
 			results = append(results, r)
 		}
@@ -468,7 +461,7 @@ func TestCancelLead(t *testing.T) {
 	started := make(chan struct{})
 	j.Delegate = func(ctx context.Context, tasks []task.Task) []task.Result {
 		close(started)
-		sub = l.Launch(ctx, task.Job{Task: task.Task{Text: "x", Agent: "deaf"}, ExecutionID: "sub", Depth: 2})
+		sub = l.Launch(ctx, testJob{Job: task.Job{Task: task.Task{Text: "x", Agent: "deaf"}, ExecutionID: "sub", Depth: 2}})
 		return []task.Result{sub}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -483,7 +476,7 @@ func TestCancelLead(t *testing.T) {
 // Events carry the ids that the root knows, whatever the child says.
 func TestEvents(t *testing.T) {
 	var got []event.Event
-	l := launcher(t, func(c *Config) { c.Event = func(e event.Event) { got = append(got, e) } })
+	l := launcher(t, func(c *testConfig) { c.Event = func(e event.Event) { got = append(got, e) } })
 	l.Launch(t.Context(), job("newer", ""))
 	require.Len(t, got, 1)
 	assert.Equal(t, event.Event{Type: event.ToolStart, Tool: "read_file", ExecutionID: "id-newer", Agent: "newer", Depth: 1}, got[0])
@@ -492,7 +485,7 @@ func TestEvents(t *testing.T) {
 // A task of any size goes through, also one that nobody reads.
 func TestLargeTask(t *testing.T) {
 	text := strings.Repeat("wörter ", 1<<20)
-	l := launcher(t, func(c *Config) { c.MaxOutput = len(text) + 100 })
+	l := launcher(t, func(c *testConfig) { c.MaxOutput = len(text) + 100 })
 	r := l.Launch(t.Context(), job("echo", text))
 	assert.Equal(t, "got: "+text, r.Output)
 	r = l.Launch(t.Context(), job("silent", text))
@@ -500,7 +493,7 @@ func TestLargeTask(t *testing.T) {
 }
 
 func TestNoProgram(t *testing.T) {
-	l := launcher(t, func(c *Config) { c.Path = "/nonexistent/qq" })
+	l := launcher(t, func(c *testConfig) { c.Path = "/nonexistent/qq" })
 	r := l.Launch(t.Context(), job("echo", "x"))
 	assert.Equal(t, task.Failed, r.Status)
 	assert.Contains(t, r.Err(), "start child")
@@ -508,16 +501,14 @@ func TestNoProgram(t *testing.T) {
 
 // playRoot is a root that is killed while its children are at work.
 func playRoot(dir string) {
-	l := NewLauncher(Config{
-		Host: proc.NewHost(),
-		Path: "/proc/self/exe", Version: "test",
-		Args:    func(agent string) []string { return []string{"qq", "--agent", agent, "--new-session", "-m", "-"} },
-		Env:     append(os.Environ(), "CHILDPROC_TEST_MARK="+dir),
-		Scratch: func() (string, error) { return dir, nil }, Keep: dir, MaxOutput: 100, Grace: time.Second,
-		Prepare: func(context.Context, task.Job) (Start, error) { return Start{}, nil },
-	})
+	cfg := &testConfig{dir: dir, Config: Config{
+		Host: proc.NewHost(), Path: "/proc/self/exe", Version: "test", Env: append(os.Environ(), "CHILDPROC_TEST_MARK="+dir),
+		Keep: dir, MaxOutput: 100, Grace: time.Second,
+	}}
+	cfg.Program = cfg
+	l := &testLauncher{NewLauncher(cfg.Config), cfg}
 	for i := range 5 {
-		go l.Launch(context.Background(), task.Job{Task: task.Task{Agent: "deaf"}, ExecutionID: fmt.Sprint("deaf", i)})
+		go l.Launch(context.Background(), testJob{Job: task.Job{Task: task.Task{Agent: "deaf"}, ExecutionID: fmt.Sprint("deaf", i)}})
 	}
 	forever()
 }

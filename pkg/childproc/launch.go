@@ -15,48 +15,41 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/proc"
+	"qq/pkg/supervisor"
 	"qq/pkg/task"
-	"qq/pkg/tool"
 )
 
 // Config is what a Launcher needs.
 type Config struct {
 	// Host starts the children; closing the Launcher closes it.
 	Host *proc.Host
-	// Path and Args are the command line of a child; Args gets the name of the
-	// agent. The task is never in it.
-	Path string
-	Args func(agent string) []string
-	Env  []string
-	// Version is the version of this program, for messages.
-	Version string
-	// Scratch returns a private folder for the output of running children.
-	Scratch func() (string, error)
+	// Path is the program of a child.
+	Path    string
+	Env     []string
+	Version string // of this program, for messages
+	Program Program
 	// Keep is the folder where the full text of a truncated output stays.
 	Keep string
 	// MaxOutput is how many characters of an output are handed on.
 	MaxOutput int
 	// Grace is what a child gets at each step of the stop ladder.
 	Grace time.Duration
-	// HandBack is what a child gets in place of the first Grace when a clock has
-	// run out ([task.ClockError]): one more turn, to hand back what it has.
+	// HandBack is what a child gets in place of the first Grace when a clock has run
+	// out ([task.ClockError]): one more turn, to hand back what it has.
 	HandBack time.Duration
+}
+
+// Program is what a Launcher asks of the program that it belongs to.
+type Program interface {
+	// Args is the command line of a child that runs the agent of that name. The task is
+	// never in it.
+	Args(agent string) []string
+	// Scratch returns a private folder for the output of running children.
+	Scratch() (string, error)
 	// Prepare fills the start frame of a job, as long as its ctx allows.
-	Prepare func(context.Context, task.Job) (Start, error)
-	// Approve decides about a call that job wants to make; nil refuses all.
-	Approve func(ctx context.Context, job task.Job, in tool.Intent) tool.Decision
-	// Effects is told before job begins to do what reading does not undo: it does not
-	// when that returns an error. nil is not
-	// told.
-	Effects func(job task.Job) error
-	// Event takes the events of children; nil drops them.
-	Event func(event.Event)
-	// Admit waits until job may send the request that it asks for, as [llm.Admission];
-	// nil lets all pass.
-	Admit func(ctx context.Context, job task.Job, ask Enter) (llm.Permit, error)
-	// First returns a permit for the first request of job, if there is one without
-	// waiting: it spares the child a question. It may be nil.
-	First func(job task.Job, start Start) llm.Permit
+	Prepare(ctx context.Context, job task.Job) (Start, error)
+	// Tidy removes what Prepare made for a job that has ended.
+	Tidy(job task.Job)
 }
 
 // Launcher runs each task in a child process of its own.
@@ -70,67 +63,68 @@ func (l *Launcher) Close() { l.cfg.Host.Close() }
 
 // Launch runs job in a child process and returns when the child and everything
 // that it started is gone.
-func (l *Launcher) Launch(ctx context.Context, job task.Job) task.Result {
+func (l *Launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	c, err := l.spawn(job)
 	if err != nil {
-		return job.Ended(task.Failed, err.Error())
+		return job.Fail(err)
 	}
-	return l.lead(ctx, c, job)
+	return l.lead(ctx, c, job, p)
 }
 
-// Staged is a child that was started ahead of time and waits for its start
-// frame.
-type Staged struct {
+// staged is a child that was started ahead of time and waits for its start frame.
+type staged struct {
 	launcher *Launcher
 	child    *child
 }
 
 // Stage starts the process for job, which may not work yet. It returns nil when
 // that fails: Launch will say why.
-func (l *Launcher) Stage(job task.Job) *Staged {
+func (l *Launcher) Stage(job task.Job) supervisor.Staged {
 	c, err := l.spawn(job)
 	if err != nil {
 		return nil
 	}
-	return &Staged{l, c}
+	return &staged{l, c}
 }
 
-// Launch is as that of Launcher.
-func (s *Staged) Launch(ctx context.Context, job task.Job) task.Result {
+// Launch implements supervisor.Launcher.
+func (s *staged) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	select {
 	case <-s.child.proc.Done(): // it died while it waited, and has done nothing yet
 		s.child.close()
-		return s.launcher.Launch(ctx, job)
+		return s.launcher.Launch(ctx, job, p)
 	default:
-		return s.launcher.lead(ctx, s.child, job)
+		return s.launcher.lead(ctx, s.child, job, p)
 	}
 }
 
-// Discard ends a child that is not needed.
-func (s *Staged) Discard() {
+// Discard implements supervisor.Staged.
+func (s *staged) Discard() {
 	s.child.proc.Kill()
 	s.child.proc.Wait()
 	s.child.close()
 }
 
 // lead tells a child to work on job and follows it to its end.
-func (l *Launcher) lead(ctx context.Context, c *child, job task.Job) task.Result {
+func (l *Launcher) lead(ctx context.Context, c *child, job task.Job, p supervisor.Parent) task.Result {
 	defer c.close()
-	c.job = job
-	start, err := l.cfg.Prepare(ctx, job)
+	defer l.cfg.Program.Tidy(job)
+	c.job, c.parent = job, p
+	start, err := l.cfg.Program.Prepare(ctx, job)
 	if err != nil {
 		c.proc.Kill()
 		c.proc.Wait()
-		status := task.Misused
-		if e, ok := errors.AsType[*llm.Error](err); ok {
-			status = e.TaskStatus()
+		r := job.Fail(err)
+		if r.Status == task.Failed { // a mistake in the configuration
+			r.End(task.Misused, err.Error())
 		}
-		return job.Ended(status, err.Error())
+		return r
 	}
+	c.model = start.Model
 	start.Protocol, start.ExecutionID, start.Parent, start.BatchID = Version, job.ExecutionID, job.Parent, job.BatchID
-	start.Depth = job.Depth
-	if start.Permit = false; l.cfg.First != nil {
-		start.Permit = c.permits.first(l.cfg.First(job, start))
+	start.Depth, start.IdleMS = job.Depth, job.Idle.Milliseconds()
+	if f, ok := p.(firstPermit); ok {
+		start.Permit = c.permits.first(f.First())
 	}
 	// It may be larger than the pipe, and the child slow to start.
 	started := make(chan struct{})
@@ -142,10 +136,16 @@ func (l *Launcher) lead(ctx context.Context, c *child, job task.Job) task.Result
 	return c.result()
 }
 
+// firstPermit is a parent that may have a permit for the first request of its child:
+// it spares the child a question.
+type firstPermit interface{ First() llm.Permit }
+
 // child is one running child, seen from its parent.
 type child struct {
 	cfg      *Config
 	job      task.Job
+	parent   supervisor.Parent
+	model    string // that answers
 	proc     *proc.Process
 	down, up *os.File
 	outPath  string
@@ -168,7 +168,7 @@ type child struct {
 
 // spawn starts the process with its files. It waits for its start frame.
 func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
-	dir, err := l.cfg.Scratch()
+	dir, err := l.cfg.Program.Scratch()
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	if c.out, err = create(c.outPath); err != nil {
 		return nil, fmt.Errorf("create the output file of a child: %w", err)
 	}
-	if c.err, err = createUnnamed(dir); err != nil {
+	if c.err, err = unnamedFile(dir); err != nil {
 		return nil, fmt.Errorf("create the diagnostics file of a child: %w", err)
 	}
 	downR, downW, err := os.Pipe()
@@ -206,7 +206,7 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	passed, c.up = append(passed, upW), upR
 
 	c.proc, err = l.cfg.Host.Start(proc.Command{
-		Path: l.cfg.Path, Args: l.cfg.Args(job.Agent), Dir: job.WorkingDir,
+		Path: l.cfg.Path, Args: l.cfg.Program.Args(job.Agent), Dir: job.WorkingDir,
 		Env:   append(l.cfg.Env[:len(l.cfg.Env):len(l.cfg.Env)], ControlVar+"=1", DepthVar+"="+strconv.Itoa(job.Depth)),
 		Stdin: in, Stdout: c.out, Stderr: c.err, Extra: []*os.File{downR, upW},
 		Grace: l.cfg.Grace, Namespace: true, Marker: markerVar(job.Depth) + "=" + job.ExecutionID,
@@ -294,9 +294,7 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 	if c.hello == nil && f.Type != TypeHello {
 		return fmt.Errorf("%w: %q before hello", ErrFrameBroken, f.Type)
 	}
-	if c.job.Active != nil {
-		c.job.Active()
-	}
+	c.parent.Active()
 	switch f.Type {
 	case TypeHello:
 		if f.Hello.Protocol != Version {
@@ -320,16 +318,14 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 	return nil
 }
 
-// event passes an event on, with the ids that we know, whatever it says.
+// event passes an event on.
 func (c *child) event(e event.Event) {
 	// The start and the end of a child are facts of ours.
 	its := []event.Type{event.ToolStart, event.ToolEnd, event.Token, event.SubAgentProgress}
-	if c.cfg.Event == nil || !slices.Contains(its, e.Type) {
-		return
+	if slices.Contains(its, e.Type) {
+		e.Result = nil
+		c.parent.Emit(e)
 	}
-	e.ExecutionID, e.ParentExecutionID, e.BatchID = c.job.ExecutionID, c.job.Parent, c.job.BatchID
-	e.Agent, e.Depth, e.Result = c.job.Agent, c.job.Depth, nil
-	c.cfg.Event(e)
 }
 
 // send writes one frame down. A child that does not take it within the time has

@@ -133,11 +133,11 @@ func (s *permits) reclaim() {
 func (c *child) admit(h *held, ask Ask) {
 	var p llm.Permit
 	var err error
-	queue := c.job.Queue
-	if queue == nil {
-		queue = func(f func()) { f() }
+	if ask.Enter.Again {
+		p, err = c.parent.EnterAgain(h.ctx, ask.Enter.Model)
+	} else {
+		p, err = c.parent.Enter(h.ctx, ask.Enter.Model)
 	}
-	queue(func() { p, err = c.cfg.Admit(h.ctx, c.job, *ask.Enter) })
 	if err != nil {
 		p = nil
 	}

@@ -63,7 +63,7 @@ func callerReport() llm.Report {
 func TestEnter(t *testing.T) {
 	g := &gate{}
 	var models []string
-	l := launcher(t, func(c *Config) {
+	l := launcher(t, func(c *testConfig) {
 		c.Admit = func(ctx context.Context, j task.Job, in Enter) (llm.Permit, error) {
 			models = append(models, j.ExecutionID+" "+in.Model)
 			return g.enter(ctx, j, in)
@@ -97,7 +97,7 @@ func TestEnterRefused(t *testing.T) {
 		"open: the server rests: the server rests\nhint: wait\n": fmt.Errorf("wrapped: %w", &llm.Error{Kind: llm.Open, Problem: "the server rests", Hint: "wait"}),
 		"no room\n": errors.New("no room"),
 	} {
-		l := launcher(t, func(c *Config) {
+		l := launcher(t, func(c *testConfig) {
 			c.Admit = func(context.Context, task.Job, Enter) (llm.Permit, error) { return nil, refusal }
 		})
 		assert.Equal(t, said, l.Launch(t.Context(), job("caller", "1")).Output)
@@ -109,7 +109,7 @@ func TestEnterRefused(t *testing.T) {
 func TestEnterAgain(t *testing.T) {
 	g := &gate{}
 	var asked []Enter
-	l := launcher(t, func(c *Config) {
+	l := launcher(t, func(c *testConfig) {
 		c.Admit = func(ctx context.Context, j task.Job, in Enter) (llm.Permit, error) {
 			if asked = append(asked, in); !in.Again {
 				return nil, &llm.Error{Kind: llm.Open, Problem: "the server rests", RetryAfter: time.Microsecond}
@@ -135,7 +135,7 @@ func TestEnterAgain(t *testing.T) {
 func TestFirstPermit(t *testing.T) {
 	g := &gate{}
 	var asked int
-	l := launcher(t, func(c *Config) {
+	l := launcher(t, func(c *testConfig) {
 		c.First = func(j task.Job, s Start) llm.Permit {
 			assert.Equal(t, j.ExecutionID, s.ExecutionID)
 			return g.permit()
@@ -164,7 +164,7 @@ func TestFirstPermit(t *testing.T) {
 // The permit of a killed child comes back, once.
 func TestPermitOfTheKilled(t *testing.T) {
 	g := &gate{}
-	l, working := awake(t, func(c *Config) { c.Admit = g.enter })
+	l, working := awake(t, func(c *testConfig) { c.Admit = g.enter })
 	s := l.Stage(job("holder", ""))
 	require.NotNil(t, s)
 	go func() {
@@ -179,7 +179,7 @@ func TestPermitOfTheKilled(t *testing.T) {
 // Nobody waits any more for a child that was killed.
 func TestWaitOfTheKilled(t *testing.T) {
 	waiting := make(chan struct{})
-	l := launcher(t, func(c *Config) {
+	l := launcher(t, func(c *testConfig) {
 		c.Admit = func(ctx context.Context, _ task.Job, _ Enter) (llm.Permit, error) {
 			close(waiting)
 			<-ctx.Done()
@@ -199,7 +199,7 @@ func TestWaitOfTheKilled(t *testing.T) {
 func TestGrantedTooLate(t *testing.T) {
 	g := &gate{}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	l := launcher(t, func(c *Config) {
+	l := launcher(t, func(c *testConfig) {
 		c.Admit = func(ctx context.Context, _ task.Job, _ Enter) (llm.Permit, error) {
 			cancel(errors.New("enough"))
 			<-ctx.Done()
@@ -231,7 +231,7 @@ func (relatives) Children(context.Context) ([]task.Child, error) { return nil, n
 
 // waiting runs a child that got a permit in advance, and returns what had come
 // back of it when the root was asked to do something that others may wait for.
-func waiting(t *testing.T, j task.Job) (before, all []llm.Report, admitted int, err string) {
+func waiting(t *testing.T, j testJob) (before, all []llm.Report, admitted int, err string) {
 	g := &gate{}
 	asked := func() {
 		g.mu.Lock()
@@ -243,7 +243,7 @@ func waiting(t *testing.T, j task.Job) (before, all []llm.Report, admitted int, 
 		asked()
 		return []task.Result{tasks[0].Ended(task.Completed, "")}
 	}
-	l := launcher(t, func(c *Config) {
+	l := launcher(t, func(c *testConfig) {
 		c.First = func(task.Job, Start) llm.Permit { return g.permit() }
 		c.Approve = func(context.Context, task.Job, tool.Intent) tool.Decision {
 			asked()
@@ -305,7 +305,7 @@ func TestPermitsOfAParrot(t *testing.T) {
 		strings.Repeat(enterFrame(1)+`{"type":"leave","leave":{"id":1}}`+"\n", 200):                             {"", 200},
 	} {
 		g := &gate{}
-		r := launcher(t, func(c *Config) { c.Admit = g.enter }).Launch(t.Context(), job("parrot", said))
+		r := launcher(t, func(c *testConfig) { c.Admit = g.enter }).Launch(t.Context(), job("parrot", said))
 		assert.Equal(t, want.err, r.Err(), "%.200s", said)
 		assert.Len(t, g.reports, g.granted, "what was granted comes back, once")
 		assert.LessOrEqual(t, g.granted, want.reports)
@@ -315,7 +315,7 @@ func TestPermitsOfAParrot(t *testing.T) {
 // The names of permits in an active frame reach them, and no other.
 func TestActivePermits(t *testing.T) {
 	g := &gate{}
-	l := launcher(t, func(c *Config) { c.First = func(task.Job, Start) llm.Permit { return g.permit() } })
+	l := launcher(t, func(c *testConfig) { c.First = func(task.Job, Start) llm.Permit { return g.permit() } })
 	beats := 0
 	j := job("parrot", `{"type":"active","active":{"permits":[0,7]}}`+"\n"+`{"type":"active","active":{}}`+"\n"+
 		`{"type":"leave","leave":{}}`+"\n"+`{"type":"active","active":{"permits":[0]}}`+"\n")
@@ -361,7 +361,7 @@ func TestPlausible(t *testing.T) {
 func TestHoldsAreBounded(t *testing.T) {
 	leave := fmt.Sprintf(`{"type":"leave","leave":{"id":1,"report":{"kind":"busy","retry_after":%d}}}`+"\n", time.Hour)
 	g := &gate{}
-	r := launcher(t, func(c *Config) { c.Admit = g.enter }).Launch(t.Context(), job("parrot", leave+strings.Repeat(enterFrame(1)+leave+leave, 5)))
+	r := launcher(t, func(c *testConfig) { c.Admit = g.enter }).Launch(t.Context(), job("parrot", leave+strings.Repeat(enterFrame(1)+leave+leave, 5)))
 	assert.Empty(t, r.Err())
 	require.Len(t, g.reports, g.granted)
 	var total time.Duration
@@ -384,9 +384,9 @@ func TestHoldsAreBounded(t *testing.T) {
 
 // awake is a launcher that tells when its child is at work, and what Launch of it
 // needs to be cancelled then.
-func awake(t *testing.T, change func(*Config)) (*Launcher, <-chan struct{}) {
+func awake(t *testing.T, change func(*testConfig)) (*testLauncher, <-chan struct{}) {
 	working := make(chan struct{})
-	return launcher(t, func(c *Config) {
+	return launcher(t, func(c *testConfig) {
 		c.Event = func(event.Event) { close(working) }
 		change(c)
 	}), working
@@ -396,7 +396,7 @@ func awake(t *testing.T, change func(*Config)) (*Launcher, <-chan struct{}) {
 // model, for longer than the grace of a signal, and what it hands back is kept.
 func TestHandBack(t *testing.T) {
 	g := &gate{}
-	l, working := awake(t, func(c *Config) {
+	l, working := awake(t, func(c *testConfig) {
 		c.HandBack, c.Grace = 20*time.Second, 50*time.Millisecond
 		c.Admit = func(ctx context.Context, _ task.Job, _ Enter) (llm.Permit, error) {
 			select {
@@ -426,7 +426,7 @@ func TestHandBack(t *testing.T) {
 // There is no such turn for any other reason: its request is not let pass.
 func TestNoHandBack(t *testing.T) {
 	admitted := make(chan error, 1)
-	l, working := awake(t, func(c *Config) {
+	l, working := awake(t, func(c *testConfig) {
 		c.HandBack = time.Hour
 		c.Admit = func(ctx context.Context, _ task.Job, _ Enter) (llm.Permit, error) {
 			admitted <- ctx.Err()
@@ -445,7 +445,7 @@ func TestNoHandBack(t *testing.T) {
 
 // A child that hands nothing back is ended by the ladder after its turn.
 func TestHandsNothingBack(t *testing.T) {
-	l, working := awake(t, func(c *Config) { c.HandBack = 300 * time.Millisecond })
+	l, working := awake(t, func(c *testConfig) { c.HandBack = 300 * time.Millisecond })
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
 		<-working
@@ -462,7 +462,7 @@ func TestHandsNothingBack(t *testing.T) {
 // A child that was stopped hears nothing and ends all the same.
 func TestStopped(t *testing.T) {
 	g := &gate{}
-	l, working := awake(t, func(c *Config) {
+	l, working := awake(t, func(c *testConfig) {
 		c.HandBack = 100 * time.Millisecond
 		c.First = func(task.Job, Start) llm.Permit { return g.permit() }
 	})

@@ -134,6 +134,8 @@ type Start struct {
 	Reads bool `json:"reads,omitempty"`
 	// Traceparent is the W3C trace context of the child, for what it starts.
 	Traceparent string `json:"traceparent,omitempty"`
+	// Model is what answers, for the result.
+	Model string `json:"-"`
 	// Setup is what only the application reads: the model, the settings of tools.
 	Setup json.RawMessage `json:"setup"`
 }

@@ -42,6 +42,7 @@ func (c *child) result() task.Result {
 		r.ExitCode = exit.Code
 	}
 	c.repeatable(&r)
+	r.Model = c.model
 	return r
 }
 

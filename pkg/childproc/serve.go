@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"qq/pkg/event"
+	"qq/pkg/llm"
+	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
 
@@ -32,6 +34,10 @@ type Cancelled struct {
 
 func (e *Cancelled) Error() string { return fmt.Sprintf("%v: %s", ErrCancelFrame, e.Reason) }
 
+// HandBack is how long a last request to a model may take: not all of Grace, for the
+// answer has to be handed back.
+func (e *Cancelled) HandBack() time.Duration { return e.Grace * 4 / 5 }
+
 // Is makes a Cancelled an [ErrCancelFrame].
 func (e *Cancelled) Is(target error) bool { return target == ErrCancelFrame }
 
@@ -50,12 +56,13 @@ type Conn struct {
 	asks    map[int64]*pending
 	permits map[*permit]struct{} // that were not given back
 	gone    bool
-	inbox   []string
-	lost    int // messages that were too many to keep
+
+	inbox chan string
+	lost  atomic.Int64 // messages that were too many to keep
 }
 
 func newConn(down io.Reader, up io.Writer) *Conn {
-	return &Conn{down: down, up: up, asks: map[int64]*pending{}, permits: map[*permit]struct{}{}}
+	return &Conn{down: down, up: up, asks: map[int64]*pending{}, permits: map[*permit]struct{}{}, inbox: make(chan string, maxInbox)}
 }
 
 // Connect opens the control pipes when the environment says that this process
@@ -77,6 +84,61 @@ func Connect(getenv func(string) string) (*Conn, error) {
 	}
 	nameProcess("qq")
 	return newConn(os.NewFile(downFD, "control-down"), os.NewFile(upFD, "control-up")), nil
+}
+
+// Runner is the program of a child: what it does with its task.
+type Runner interface {
+	// Run runs the agent of start on job and says how that ended. What the agent may
+	// ask of the root goes through p.
+	Run(ctx context.Context, start *Start, job task.Job, p supervisor.Parent) task.Result
+}
+
+// orphanGrace is what a child gets to end by itself when its root is gone.
+const orphanGrace = 20 * time.Millisecond
+
+// Serve is the whole life of a child: hello, the task from in, the answer to out, the
+// result frame. It returns how the task ended, or that the root could not be told.
+func (c *Conn) Serve(version string, in io.Reader, out io.Writer, r Runner) (task.Status, error) {
+	start, listen, err := c.Handshake(version)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	go listen(func(cause error) { // ends with the process, or ends it
+		cancel(cause)
+		if errors.Is(cause, ErrRootGone) {
+			time.AfterFunc(orphanGrace, func() { os.Exit(1) })
+		}
+	})
+	res := c.run(ctx, start, in, r)
+	if n := len(c.inbox) + int(c.lost.Load()); n > 0 {
+		res.Warnings = append(res.Warnings, fmt.Sprintf("%d messages to it were not read", n))
+	}
+	frame := Result{
+		Status: res.Status, Error: res.Err(), Usage: res.Usage, Structured: res.Structured, ChangedFiles: res.ChangedFiles,
+		Warnings: res.Warnings, Repeats: max(res.Attempts-1, 0), Reads: res.Reads,
+	}
+	n, err := io.WriteString(out, res.Output)
+	if frame.Bytes = int64(n); err != nil {
+		frame.Status, frame.Error = task.Failed, "write the answer: "+err.Error()
+	}
+	return frame.Status, c.Finish(frame)
+}
+
+// run reads the task and runs it.
+func (c *Conn) run(ctx context.Context, start *Start, in io.Reader, r Runner) task.Result {
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return task.Task{}.Fail(fmt.Errorf("read the task: %w", err))
+	}
+	job := task.Job{ExecutionID: start.ExecutionID, Parent: start.Parent, BatchID: start.BatchID, Depth: start.Depth, Attempt: 1}
+	job.Task = task.Task{
+		Agent: start.Agent.Name, ReadOnly: start.ReadOnly, Schema: start.Schema, Targets: start.Targets,
+		RequireFileReferences: start.References, Denied: start.Denied, Dir: start.Dir,
+	}
+	job.Text, job.Context = llm.SplitContext(string(text))
+	return r.Run(ctx, start, job, c)
 }
 
 // Handshake says hello and returns what the root wants.

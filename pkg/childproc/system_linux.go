@@ -2,6 +2,7 @@ package childproc
 
 import (
 	"os"
+	"path/filepath"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +15,16 @@ func memFile() (*os.File, error) {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
 	return os.NewFile(uintptr(fd), "task"), nil
+}
+
+// unnamedFile is a private file in dir without a name: it disappears with its last
+// descriptor.
+func unnamedFile(dir string) (*os.File, error) {
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_APPEND|unix.O_CLOEXEC, 0o600)
+	if err != nil { // not every file system can do that
+		return createUnnamed(dir)
+	}
+	return os.NewFile(uintptr(fd), filepath.Join(dir, "unnamed")), nil
 }
 
 // nameProcess sets the name that ps and pkill show. The kernel takes it from the

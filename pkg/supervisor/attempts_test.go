@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
 
 // dying returns a part that dies in its first attempts as each of deaths says,
 // after a second, and then completes. It notes the numbers of its attempts.
-func dying(seen *[]int, deaths ...task.Result) func(context.Context, task.Job) task.Result {
-	return func(ctx context.Context, job task.Job) task.Result {
+func dying(seen *[]int, deaths ...task.Result) func(context.Context, task.Job, Parent) task.Result {
+	return func(ctx context.Context, job task.Job, _ Parent) task.Result {
 		*seen = append(*seen, job.Attempt)
 		sleep(ctx, time.Second)
 		r := job.Ended(task.Completed, "")
@@ -94,14 +95,13 @@ func TestUnavailable(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var seen []int
 			sc := scripted(task.Limits{MaxParallel: 1, Retries: c.retries}, parts{"do": dying(&seen, c.deaths...)})
-			refuse := func(t task.Task) *task.Result {
+			sc.s.cfg.Gate = gate(func(task.Task) error {
 				if len(seen) < c.useless {
 					return nil
 				}
-				r := t.Ended(task.Unavailable, "given up")
-				return &r
-			}
-			results, _ := collect(t, sc, Batch{Refuse: refuse}, "do")
+				return errors.New("given up")
+			})
+			results, _ := collect(t, sc, Batch{}, "do")
 			assert.Equal(t, c.want, results[0].Status, name)
 			assert.Len(t, seen, c.starts, name)
 			if c.want == task.Unavailable {
@@ -120,7 +120,7 @@ func TestAttemptsAddUp(t *testing.T) {
 			task.Result{Status: task.Killed, Effects: true, Usage: task.Usage{InputTokens: 10, OutputTokens: 1}, ChangedFiles: []string{"b", "a"}},
 			task.Result{Status: task.Killed, Usage: task.Usage{InputTokens: 5}, ChangedFiles: []string{"b", "c"}},
 		)})
-		sc.s.cfg.Recorder = rec
+		sc.s.cfg.Record = rec
 		r := sc.Delegate(t.Context(), []task.Task{{Text: "do", Idempotent: true}})[0]
 		assert.True(t, r.Success)
 		assert.True(t, r.Effects)
@@ -130,7 +130,7 @@ func TestAttemptsAddUp(t *testing.T) {
 	})
 }
 
-// Between attempts others are at work, and the clock goes on.
+// Between attempts others are at work, and the clock runs.
 func TestBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []int
@@ -148,8 +148,8 @@ func TestBackOff(t *testing.T) {
 		<-time.After(1100 * time.Millisecond)
 		spawn(t, sc, "sleep 10s")
 		synctest.Wait()
-		assert.Equal(t, []string{"do: waiting", "sleep 10s: running"}, kin(t, sc))
-		sc.End()
+		assert.Equal(t, []string{"do: waiting", "sleep 10s: running"}, listed(t, sc))
+		sc.endBackground()
 	})
 }
 
@@ -158,20 +158,20 @@ func TestBackOff(t *testing.T) {
 func TestIdleOfAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := scripted(task.Limits{MaxParallel: 2, Retries: 1, IdleTimeout: 10 * time.Second}, parts{
-			"do": func(ctx context.Context, job task.Job) task.Result {
+			"do": func(ctx context.Context, job task.Job, _ Parent) task.Result {
 				r := after(ctx, job, 9*time.Second)
 				if job.Attempt == 1 {
 					r.End(task.Killed, "died")
 				}
 				return r
 			},
-			"lead": func(ctx context.Context, job task.Job) task.Result {
-				_, err := job.Family.Spawn(ctx, task.Task{Text: "slow to end"})
+			"lead": func(ctx context.Context, job task.Job, p Parent) task.Result {
+				_, err := p.Spawn(ctx, task.Task{Text: "slow to end"})
 				require.NoError(t, err)
 				sleep(ctx, time.Second)
 				return job.Ended(task.Failed, "as told")
 			},
-			"slow to end": func(_ context.Context, job task.Job) task.Result {
+			"slow to end": func(_ context.Context, job task.Job, _ Parent) task.Result {
 				<-time.After(time.Minute)
 				return job.Ended(task.Completed, "")
 			},
@@ -197,9 +197,9 @@ func TestAttemptsShareADeadline(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			sc := scripted(task.Limits{MaxParallel: 1, Retries: 2, ChildTimeout: 10 * time.Second}, parts{
-				"do": func(ctx context.Context, job task.Job) task.Result {
+				"do": func(ctx context.Context, job task.Job, p Parent) task.Result {
 					if job.Attempt == 1 {
-						job.Queue(func() { sleep(ctx, 100*time.Second) })
+						p.(*handle).queue(func() { sleep(ctx, 100*time.Second) })
 						sleep(ctx, c.first)
 						return job.Ended(task.Killed, "")
 					}
@@ -223,13 +223,13 @@ func TestBackOffWaitsForASlot(t *testing.T) {
 		rec := &memRecord{}
 		sc := scripted(task.Limits{MaxParallel: 1, Retries: 1, ChildTimeout: 10 * time.Second}, parts{
 			"do": dying(&seen, killed(false)),
-			"other": func(ctx context.Context, job task.Job) task.Result {
+			"other": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				assert.Contains(t, rec.lines, "attempt 1 x1 killed 1s")
-				job.Queue(func() { sleep(ctx, time.Hour) })
+				p.(*handle).queue(func() { sleep(ctx, time.Hour) })
 				return job.Ended(task.Completed, "")
 			},
 		})
-		sc.s.cfg.Recorder = rec
+		sc.s.cfg.Record = rec
 		results, _ := collect(t, sc, Batch{}, "do", "other")
 		assert.Equal(t, []task.Status{task.Completed, task.Completed}, statuses(results))
 		assert.Equal(t, []int{1, 2}, seen)
@@ -237,22 +237,22 @@ func TestBackOffWaitsForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // nor that of those above it: they end after it
 		var seen []int
 		sc := scripted(task.Limits{MaxParallel: 1, MaxDepth: 5, Retries: 1, ChildTimeout: 20 * time.Second}, parts{
-			"lead": func(ctx context.Context, job task.Job) task.Result {
-				r := job.Delegate(ctx, []task.Task{{Text: "do"}})[0]
+			"lead": func(ctx context.Context, job task.Job, p Parent) task.Result {
+				r := p.Delegate(ctx, []task.Task{{Text: "do"}})[0]
 				return job.Ended(r.Status, r.Err())
 			},
 			"do": dying(&seen, killed(false)),
 		})
 		var results []task.Result
-		require.NoError(t, sc.Run(t.Context(), Batch{
+		require.NoError(t, sc.batch(t.Context(), Batch{
 			Tasks: func(yield func(task.Task, error) bool) {
 				if yield(task.Task{Text: "lead"}, nil) {
 					<-time.After(1100 * time.Millisecond) // then the child has died, and its slot is free
 					yield(task.Task{Text: "sleep 30s", Timeout: 60}, nil)
 				}
 			},
-			Deliver: func(r task.Result) error { results = append(results, r); return nil },
-		}))
+			Results: sink{deliver: func(r task.Result) error { results = append(results, r); return nil }},
+		}, false))
 		assert.Equal(t, []task.Status{task.Completed, task.Completed}, statuses(results))
 		assert.Equal(t, []int{1, 2}, seen)
 	})
@@ -271,7 +271,7 @@ func TestBackOffIsCancellable(t *testing.T) {
 			var seen []int
 			rec := &memRecord{}
 			sc := scripted(task.Limits{MaxParallel: 1, Retries: 2}, parts{"do": dying(&seen, killed(false))})
-			sc.s.cfg.Recorder = rec
+			sc.s.cfg.Record = rec
 			ctx, cancel := context.WithCancelCause(t.Context())
 			start := time.Now()
 			time.AfterFunc(1200*time.Millisecond, func() { c.end(sc.s, cancel) })
@@ -280,35 +280,35 @@ func TestBackOffIsCancellable(t *testing.T) {
 			assert.Equal(t, 1200*time.Millisecond, time.Since(start), name)
 			assert.Equal(t, 1, r.Attempts, name)
 			assert.Equal(t, []string{"claim x1", "attempt 1 x1 killed 1s", "finish x1 " + string(c.want)}, rec.lines)
-			assert.Equal(t, 1, sc.s.slots.free)
+			assert.Equal(t, 1, free(sc.s))
 		})
 	}
 }
 
 // What children did, whoever waited for them, their parent did.
 func TestEffectsOfChildren(t *testing.T) {
-	part := func(do func(ctx context.Context, job task.Job)) func(context.Context, task.Job) task.Result {
-		return func(ctx context.Context, job task.Job) task.Result {
-			do(ctx, job)
+	part := func(do func(ctx context.Context, job task.Job, p Parent)) func(context.Context, task.Job, Parent) task.Result {
+		return func(ctx context.Context, job task.Job, p Parent) task.Result {
+			do(ctx, job, p)
 			return job.Ended(task.Killed, "died")
 		}
 	}
-	writes := func(_ context.Context, job task.Job) task.Result {
+	writes := func(_ context.Context, job task.Job, _ Parent) task.Result {
 		r := job.Ended(task.Completed, "")
 		r.Effects = true
 		return r
 	}
-	for name, do := range map[string]func(ctx context.Context, job task.Job){
-		"delegated": func(ctx context.Context, job task.Job) {
-			job.Delegate(ctx, []task.Task{{Text: "sleep 1s"}, {Text: "writes"}})
+	for name, do := range map[string]func(ctx context.Context, job task.Job, p Parent){
+		"delegated": func(ctx context.Context, job task.Job, p Parent) {
+			p.Delegate(ctx, []task.Task{{Text: "sleep 1s"}, {Text: "writes"}})
 		},
-		"in the background": func(ctx context.Context, job task.Job) {
-			_, err := job.Family.Spawn(ctx, task.Task{Text: "writes"})
+		"in the background": func(ctx context.Context, job task.Job, p Parent) {
+			_, err := p.Spawn(ctx, task.Task{Text: "writes"})
 			require.NoError(t, err)
 			sleep(ctx, time.Second)
 		},
-		"further below": func(ctx context.Context, job task.Job) {
-			job.Delegate(ctx, []task.Task{{Text: "fan writes", Idempotent: true}})
+		"further below": func(ctx context.Context, job task.Job, p Parent) {
+			p.Delegate(ctx, []task.Task{{Text: "fan writes", Idempotent: true}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -321,8 +321,8 @@ func TestEffectsOfChildren(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		sc := scripted(task.Limits{MaxParallel: 2, Retries: 1}, parts{"lead": part(func(ctx context.Context, job task.Job) {
-			job.Delegate(ctx, []task.Task{{Text: "sleep 1s"}})
+		sc := scripted(task.Limits{MaxParallel: 2, Retries: 1}, parts{"lead": part(func(ctx context.Context, job task.Job, p Parent) {
+			p.Delegate(ctx, []task.Task{{Text: "sleep 1s"}})
 		})})
 		r, _ := one(t, sc, "lead")
 		assert.Equal(t, task.Killed, r.Status)
@@ -336,7 +336,7 @@ func TestStagedOnce(t *testing.T) {
 		s, plain := newTest(task.Limits{MaxParallel: 1, Retries: 1})
 		f := &stagingFake{fake: plain}
 		s.cfg.Launcher = f
-		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{}, "sleep 1s", "die once")
+		results, _ := collect(t, root(s, time.Time{}), Batch{}, "sleep 1s", "die once")
 		assert.Equal(t, []task.Status{task.Completed, task.Completed}, statuses(results))
 		assert.Equal(t, 2, results[1].Attempts)
 		assert.Equal(t, 1, f.used)
@@ -356,7 +356,7 @@ func TestPauseAfter(t *testing.T) {
 }
 
 func TestSpawnRate(t *testing.T) {
-	b := newBudget(task.Limits{MaxChildren: 6, SpawnRate: 2})
+	b := limits.NewBudget(task.Limits{MaxChildren: 6, SpawnRate: 2})
 	at := time.Now()
 	for _, c := range []struct {
 		after time.Duration
@@ -372,12 +372,12 @@ func TestSpawnRate(t *testing.T) {
 		{0, "Maximum 6 sub-agents exceeded"},
 	} {
 		at = at.Add(c.after)
-		assert.Equal(t, c.want, b.take(at), at)
+		assert.Equal(t, c.want, b.Take(at), at)
 	}
 
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 1, SpawnRate: 1})
-		sc := s.Root("", 0, time.Time{})
+		sc := root(s, time.Time{})
 		collect(t, sc, Batch{}, "sleep 1s", "sleep 1s")
 		results := sc.Delegate(t.Context(), tasksOf("sleep 1s, sleep 1s"))
 		assert.Equal(t, []task.Status{task.Completed, task.Limit}, statuses(results), "a batch is not counted")

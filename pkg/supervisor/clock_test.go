@@ -9,126 +9,31 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"qq/pkg/task"
 )
-
-func TestClock(t *testing.T) {
-	type step = func(*clock)
-	const s = time.Second
-	pass := func(d time.Duration) step { return func(*clock) { <-time.After(d) } }
-	spare := func(d time.Duration) step { return func(c *clock) { c.spare(d) } }
-	stand, goOn, anew, end := (*clock).stand, (*clock).goOn, (*clock).anew, (*clock).end
-	for name, c := range map[string]struct {
-		steps []step
-		want  time.Duration // 0 is never
-	}{
-		"goes":                 {nil, 10 * s},
-		"stands":               {[]step{pass(4 * s), stand, pass(100 * s), goOn}, 110 * s},
-		"stands for ever":      {[]step{pass(4 * s), stand}, 0},
-		"stands twice":         {[]step{stand, stand, pass(60 * s), goOn, pass(60 * s), goOn}, 130 * s},
-		"stands in time":       {[]step{pass(10*s - 1), stand, pass(60 * s), goOn}, 70 * s},
-		"anew":                 {[]step{pass(9 * s), anew, pass(9 * s), anew}, 28 * s},
-		"anew while it stands": {[]step{pass(9 * s), stand, anew, pass(s), goOn}, 20 * s},
-		"ends":                 {[]step{pass(s), end}, 0},
-		"ends while it stands": {[]step{stand, end, goOn}, 0},
-		"spares":               {[]step{pass(9 * s), spare(3 * s)}, 13 * s},
-		"spares too much":      {[]step{pass(9 * s), spare(time.Hour)}, 19 * s},
-		"spares less than 0":   {[]step{pass(9 * s), spare(-time.Hour)}, 10 * s},
-		"spares as it stands":  {[]step{pass(9 * s), stand, pass(s), spare(5 * s), goOn}, 15 * s}, // 4 s of these 5 it went
-		"stood meanwhile":      {[]step{pass(4 * s), stand, pass(2 * s), goOn, pass(3 * s), spare(6 * s)}, 16 * s},
-		"spares twice":         {[]step{pass(9 * s), spare(3 * s), spare(3 * s)}, 13 * s},
-		"spares more of it":    {[]step{pass(9 * s), spare(3 * s), spare(5 * s)}, 15 * s},
-		"spares some again":    {[]step{pass(6 * s), spare(3 * s), pass(2 * s), spare(4 * s)}, 15 * s},
-		"spares two stretches": {[]step{pass(6 * s), spare(2 * s), pass(s), spare(s), pass(s), spare(8 * s)}, 18 * s},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			start, after := time.Now(), time.Duration(0)
-			clock := newClock(10*s, func() { after += time.Since(start) })
-			clock.goOn()
-			for _, step := range c.steps {
-				step(clock)
-			}
-			<-time.After(time.Hour)
-			synctest.Wait()
-			assert.Equal(t, c.want, after, name)
-		})
-	}
-}
-
-// However it goes, stands and is spared, each second counts once or not at all.
-func TestClockBySeconds(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		steps := rapid.SliceOfN(rapid.IntRange(-6, 6), 1, 60).Draw(rt, "steps")
-		synctest.Test(t, func(t *testing.T) {
-			c := newClock(0, nil)
-			c.goOn()
-			var counts []bool // each second since the beginning
-			for _, n := range steps {
-				switch {
-				case n > 0: // n seconds pass
-					<-time.After(time.Duration(n) * time.Second)
-					counts = append(counts, slices.Repeat([]bool{!c.stands()}, n)...)
-				case n == 0 && c.stands():
-					c.goOn()
-				case n == 0:
-					c.stand()
-				default: // the last -2n seconds are given back
-					spared := min(-2*n, len(counts))
-					assert.Equal(rt, time.Duration(spared)*time.Second, c.spare(time.Duration(-2*n)*time.Second))
-					clear(counts[len(counts)-spared:])
-				}
-				used := 0
-				for _, yes := range counts {
-					if yes {
-						used++
-					}
-				}
-				left, _ := c.left()
-				assert.Equal(rt, -time.Duration(used)*time.Second, left)
-			}
-		})
-	})
-}
-
-func TestClockWithoutBound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newClock(0, func() { assert.Fail(t, "it has no end") })
-		assert.True(t, c.stands())
-		c.goOn()
-		<-time.After(time.Hour)
-		assert.False(t, c.stands())
-		assert.Equal(t, time.Minute, c.spare(time.Minute))
-		c.stand()
-		c.goOn()
-		left, bounded := c.left()
-		assert.False(t, bounded)
-		assert.Equal(t, -59*time.Minute, left)
-	})
-}
 
 // script is a Launcher that carries out what the texts of tasks stand for. A task
 // without one sleeps as the fake does.
 type script struct {
 	*fake
-	parts map[string]func(context.Context, task.Job) task.Result
+	parts map[string]func(context.Context, task.Job, Parent) task.Result
 }
 
-func (s script) Launch(ctx context.Context, job task.Job) task.Result {
+func (s script) Launch(ctx context.Context, job task.Job, p Parent) task.Result {
 	if do := s.parts[job.Text]; do != nil {
-		return do(ctx, job)
+		return do(ctx, job, p)
 	}
-	return s.fake.Launch(ctx, job)
+	return s.fake.Launch(ctx, job, p)
 }
 
-type parts = map[string]func(context.Context, task.Job) task.Result
+type parts = map[string]func(context.Context, task.Job, Parent) task.Result
 
 // scripted returns the root of a supervisor whose tasks do as parts say.
-func scripted(l task.Limits, p parts) *Scope {
+func scripted(l task.Limits, p parts) *handle {
 	s, f := newTest(l)
 	s.cfg.Launcher = script{f, p}
-	return s.Root("", 0, time.Time{})
+	return root(s, time.Time{})
 }
 
 // sleep is time in which nothing happens; false says that it was cut short.
@@ -150,7 +55,7 @@ func after(ctx context.Context, job task.Job, d time.Duration) task.Result {
 }
 
 // one runs one task and returns its result and how long that took.
-func one(t *testing.T, sc *Scope, text string) (task.Result, time.Duration) {
+func one(t *testing.T, sc *handle, text string) (task.Result, time.Duration) {
 	t.Helper()
 	results, at := collect(t, sc, Batch{}, text)
 	require.Len(t, results, 1)
@@ -160,33 +65,33 @@ func one(t *testing.T, sc *Scope, text string) (task.Result, time.Duration) {
 func TestIdle(t *testing.T) {
 	const s = time.Second
 	for name, c := range map[string]struct {
-		do   func(ctx context.Context, job task.Job) task.Result
+		do   func(ctx context.Context, job task.Job, p Parent) task.Result
 		took time.Duration
 		want task.Status
 	}{
-		"silent": {func(ctx context.Context, job task.Job) task.Result {
+		"silent": {func(ctx context.Context, job task.Job, _ Parent) task.Result {
 			return after(ctx, job, 1000*s)
 		}, 305 * s, task.Idle},
-		"active": {func(ctx context.Context, job task.Job) task.Result {
+		"active": {func(ctx context.Context, job task.Job, p Parent) task.Result {
 			for range 3 {
 				sleep(ctx, 299*s)
-				job.Active()
+				p.Active()
 			}
 			return after(ctx, job, 299*s)
 		}, 1196 * s, task.Completed},
-		"paused": {func(ctx context.Context, job task.Job) task.Result {
+		"paused": {func(ctx context.Context, job task.Job, p Parent) task.Result {
 			sleep(ctx, 100*s)
-			job.Pause(ctx, func() { sleep(ctx, 1000*s) })
+			p.(*handle).pause(ctx, func() { sleep(ctx, 1000*s) })
 			return after(ctx, job, 1000*s)
 		}, 1305 * s, task.Idle},
-		"queued": {func(ctx context.Context, job task.Job) task.Result {
+		"queued": {func(ctx context.Context, job task.Job, p Parent) task.Result {
 			sleep(ctx, 100*s)
-			job.Queue(func() { sleep(ctx, 1000*s) })
+			p.(*handle).queue(func() { sleep(ctx, 1000*s) })
 			return after(ctx, job, 1000*s)
 		}, 1305 * s, task.Idle},
-		"delegates": {func(ctx context.Context, job task.Job) task.Result {
+		"delegates": {func(ctx context.Context, job task.Job, p Parent) task.Result {
 			sleep(ctx, 100*s)
-			job.Delegate(ctx, []task.Task{{Text: "sleep 250s"}, {Text: "sleep 250s"}, {Text: "sleep 250s"}})
+			p.Delegate(ctx, []task.Task{{Text: "sleep 250s"}, {Text: "sleep 250s"}, {Text: "sleep 250s"}})
 			return after(ctx, job, 1000*s)
 		}, 1055 * s, task.Idle},
 	} {
@@ -209,14 +114,14 @@ func TestIdle(t *testing.T) {
 func TestNotIdleInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := scripted(task.Limits{MaxParallel: 1, IdleTimeout: 10 * time.Second}, parts{
-			"lead": func(ctx context.Context, job task.Job) task.Result {
-				job.Pause(ctx, func() { sleep(ctx, time.Second) })
+			"lead": func(ctx context.Context, job task.Job, p Parent) task.Result {
+				p.(*handle).pause(ctx, func() { sleep(ctx, time.Second) })
 				return after(ctx, job, 9*time.Second)
 			},
-			"other": func(ctx context.Context, job task.Job) task.Result {
+			"other": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				for range 100 {
 					sleep(ctx, time.Second)
-					job.Active()
+					p.Active()
 				}
 				return job.Ended(task.Completed, "")
 			},
@@ -233,26 +138,24 @@ func TestIdleOfAnAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var left task.Result
 		sc := scripted(task.Limits{MaxParallel: 3}, parts{
-			"lead": func(ctx context.Context, job task.Job) task.Result {
-				c, err := job.Family.Spawn(ctx, task.Task{Text: "lively"})
+			"lead": func(ctx context.Context, job task.Job, p Parent) task.Result {
+				c, err := p.Spawn(ctx, task.Task{Text: "lively", Agent: "other"})
 				require.NoError(t, err)
 				r := after(ctx, job, time.Hour)
-				results, err := job.Family.Wait(context.WithoutCancel(ctx), []string{c.ID}, 0)
+				results, err := p.Wait(context.WithoutCancel(ctx), []string{c.ID}, 0)
 				require.NoError(t, err)
 				left = results[0]
 				return r
 			},
-			"lively": func(ctx context.Context, job task.Job) task.Result {
+			"lively": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				for range 10 {
 					sleep(ctx, 10*time.Second)
-					job.Active()
+					p.Active()
 				}
 				return after(ctx, job, time.Hour)
 			},
 		})
-		sc.s.cfg.Idle = func(job task.Job) time.Duration {
-			return map[string]time.Duration{"lead": 20 * time.Second}[job.Text]
-		}
+		sc.s.agents.Registry = anybody{task.DefaultAgent: {IdleTimeout: 20 * time.Second}}
 		r, took := one(t, sc, "lead")
 		assert.Equal(t, "Sub-agent inactive for 20 seconds", r.Err())
 		assert.Equal(t, 121*time.Second, took)
@@ -266,7 +169,7 @@ func TestWhichClock(t *testing.T) {
 	for idle, want := range map[time.Duration]task.Status{50 * time.Second: task.Idle, 150 * time.Second: task.Timeout} {
 		synctest.Test(t, func(t *testing.T) {
 			s, _ := newTest(task.Limits{MaxParallel: 1, IdleTimeout: idle, ChildTimeout: 100 * time.Second})
-			r, _ := one(t, s.Root("", 0, time.Time{}), "sleep 1000s")
+			r, _ := one(t, root(s, time.Time{}), "sleep 1000s")
 			assert.Equal(t, want, r.Status)
 			assert.Equal(t, "partial", r.Output)
 		})
@@ -278,16 +181,16 @@ func TestQueueIsNotRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var child task.Result
 		sc := scripted(task.Limits{MaxParallel: 2, ChildTimeout: 100 * time.Second}, parts{
-			"lead": func(ctx context.Context, job task.Job) task.Result {
+			"lead": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				assert.Equal(t, 100*time.Second, job.Allowed)
 				sleep(ctx, 20*time.Second)
-				child = job.Delegate(ctx, []task.Task{{Text: "child"}})[0]
+				child = p.Delegate(ctx, []task.Task{{Text: "child"}})[0]
 				return after(ctx, job, time.Hour)
 			},
-			"child": func(ctx context.Context, job task.Job) task.Result {
+			"child": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				assert.Equal(t, 75*time.Second, job.Allowed, "80 s are left, of which the parent keeps 5")
 				sleep(ctx, 10*time.Second)
-				job.Queue(func() { sleep(ctx, time.Hour) })
+				p.(*handle).queue(func() { sleep(ctx, time.Hour) })
 				return after(ctx, job, 70*time.Second)
 			},
 		})
@@ -299,17 +202,17 @@ func TestQueueIsNotRunTime(t *testing.T) {
 }
 
 // What turns out to have been a wait is given back, but no more than has passed.
-func TestSpare(t *testing.T) {
+func TestGiveBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := scripted(task.Limits{MaxParallel: 2, ChildTimeout: 100 * time.Second}, parts{
-			"lead": func(ctx context.Context, job task.Job) task.Result {
+			"lead": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				sleep(ctx, 20*time.Second)
-				job.Delegate(ctx, []task.Task{{Text: "child"}})
+				p.Delegate(ctx, []task.Task{{Text: "child"}})
 				return after(ctx, job, time.Hour)
 			},
-			"child": func(ctx context.Context, job task.Job) task.Result {
+			"child": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				sleep(ctx, 30*time.Second)
-				job.Spare(time.Hour)
+				p.(*handle).giveBack(time.Hour)
 				return job.Ended(task.Completed, "")
 			},
 		})
@@ -321,25 +224,25 @@ func TestSpare(t *testing.T) {
 
 // Who goes on beside a child that waited has used that time, and so have those above
 // it, although they wait.
-func TestOnlyWhoWaitsIsSpared(t *testing.T) {
+func TestOnlyWhoWaitsIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var middle task.Result
 		var took time.Duration
 		sc := scripted(task.Limits{MaxParallel: 3, MaxDepth: 9, ChildTimeout: 100 * time.Second}, parts{
-			"lead": func(ctx context.Context, job task.Job) task.Result {
+			"lead": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				start := time.Now()
-				middle = job.Delegate(ctx, []task.Task{{Text: "middle"}})[0]
+				middle = p.Delegate(ctx, []task.Task{{Text: "middle"}})[0]
 				took = time.Since(start)
 				return after(ctx, job, time.Hour)
 			},
-			"middle": func(ctx context.Context, job task.Job) task.Result {
-				_, err := job.Family.Spawn(ctx, task.Task{Text: "child"})
+			"middle": func(ctx context.Context, job task.Job, p Parent) task.Result {
+				_, err := p.Spawn(ctx, task.Task{Text: "child"})
 				assert.NoError(t, err)
 				return after(ctx, job, time.Hour)
 			},
-			"child": func(ctx context.Context, job task.Job) task.Result {
+			"child": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				sleep(ctx, 40*time.Second)
-				job.Spare(40 * time.Second)
+				p.(*handle).giveBack(40 * time.Second)
 				return job.Ended(task.Completed, "")
 			},
 		})
@@ -352,23 +255,23 @@ func TestOnlyWhoWaitsIsSpared(t *testing.T) {
 
 // Five who wait for the same server at the same time give those above them that
 // time once.
-func TestSparedOnce(t *testing.T) {
+func TestGivenBackOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := scripted(task.Limits{MaxParallel: 8, MaxDepth: 9, ChildTimeout: 100 * time.Second}, parts{
-			"lead": func(ctx context.Context, job task.Job) task.Result {
+			"lead": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				sleep(ctx, 20*time.Second)
-				job.Delegate(ctx, slices.Repeat([]task.Task{{Text: "middle"}}, 2))
+				p.Delegate(ctx, slices.Repeat([]task.Task{{Text: "middle"}}, 2))
 				return after(ctx, job, time.Hour)
 			},
-			"middle": func(ctx context.Context, job task.Job) task.Result {
+			"middle": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				sleep(ctx, 2*time.Second)
-				job.Delegate(ctx, slices.Repeat([]task.Task{{Text: "child"}}, 3))
+				p.Delegate(ctx, slices.Repeat([]task.Task{{Text: "child"}}, 3))
 				return job.Ended(task.Completed, "")
 			},
-			"child": func(ctx context.Context, job task.Job) task.Result {
+			"child": func(ctx context.Context, job task.Job, p Parent) task.Result {
 				for range 2 {
 					sleep(ctx, 10*time.Second)
-					job.Spare(6 * time.Second)
+					p.(*handle).giveBack(6 * time.Second)
 				}
 				return job.Ended(task.Completed, "")
 			},
@@ -382,12 +285,12 @@ func TestSparedOnce(t *testing.T) {
 // their clocks stand.
 func TestDeadlineOfTheRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sc := scripted(task.Limits{MaxParallel: 1}, parts{"do": func(ctx context.Context, job task.Job) task.Result {
+		sc := scripted(task.Limits{MaxParallel: 1}, parts{"do": func(ctx context.Context, job task.Job, p Parent) task.Result {
 			assert.Equal(t, time.Now().Add(95*time.Second), job.Deadline)
-			job.Queue(func() { sleep(ctx, time.Hour) })
+			p.(*handle).queue(func() { sleep(ctx, time.Hour) })
 			return after(ctx, job, time.Hour)
 		}})
-		sc = sc.s.Root("", 0, time.Now().Add(100*time.Second))
+		sc = root(sc.s, time.Now().Add(100*time.Second))
 		r, took := one(t, sc, "do")
 		assert.Equal(t, "Child process timed out after 95s", r.Err())
 		assert.Equal(t, 95*time.Second, took)
@@ -398,22 +301,22 @@ func TestDeadlineOfTheRoot(t *testing.T) {
 func TestChildrenWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := scripted(task.Limits{MaxParallel: 4}, parts{
-			"ask": func(ctx context.Context, job task.Job) task.Result {
-				job.Pause(ctx, func() { sleep(ctx, time.Second) })
+			"ask": func(ctx context.Context, job task.Job, p Parent) task.Result {
+				p.(*handle).pause(ctx, func() { sleep(ctx, time.Second) })
 				return after(ctx, job, time.Second)
 			},
-			"queue": func(ctx context.Context, job task.Job) task.Result {
-				job.Queue(func() { sleep(ctx, time.Second) })
+			"queue": func(ctx context.Context, job task.Job, p Parent) task.Result {
+				p.(*handle).queue(func() { sleep(ctx, time.Second) })
 				return after(ctx, job, time.Second)
 			},
 		})
 		spawn(t, sc, "ask", "queue", "fan sleep 1s", "sleep 2s")
 		synctest.Wait()
-		assert.Equal(t, []string{"ask: waiting", "queue: waiting", "fan sleep 1s: waiting", "sleep 2s: running"}, kin(t, sc))
+		assert.Equal(t, []string{"ask: waiting", "queue: waiting", "fan sleep 1s: waiting", "sleep 2s: running"}, listed(t, sc))
 		<-time.After(1500 * time.Millisecond)
-		assert.Equal(t, []string{"ask: running", "queue: running", "fan sleep 1s: completed", "sleep 2s: running"}, kin(t, sc))
+		assert.Equal(t, []string{"ask: running", "queue: running", "fan sleep 1s: completed", "sleep 2s: running"}, listed(t, sc))
 		<-time.After(time.Second)
-		sc.End()
+		sc.endBackground()
 	})
 }
 
@@ -422,16 +325,16 @@ func TestChildrenWait(t *testing.T) {
 func TestOnlyWhoWaitsIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := scripted(task.Limits{MaxParallel: 3, ChildTimeout: 100 * time.Second}, parts{
-			"lead": func(ctx context.Context, job task.Job) task.Result {
-				_, err := job.Family.Spawn(ctx, task.Task{Text: "child"})
+			"lead": func(ctx context.Context, job task.Job, p Parent) task.Result {
+				_, err := p.Spawn(ctx, task.Task{Text: "child"})
 				assert.NoError(t, err)
 				sleep(ctx, 30*time.Second)
-				_, err = job.Family.Wait(ctx, nil, 500*time.Second) // held: the child does nothing but queue
+				_, err = p.Wait(ctx, nil, 500*time.Second) // held: the child does nothing but queue
 				assert.NoError(t, err)
 				return after(ctx, job, time.Hour)
 			},
-			"child": func(ctx context.Context, job task.Job) task.Result {
-				job.Queue(func() { sleep(ctx, 2*time.Hour) })
+			"child": func(ctx context.Context, job task.Job, p Parent) task.Result {
+				p.(*handle).queue(func() { sleep(ctx, 2*time.Hour) })
 				return after(ctx, job, time.Second)
 			},
 		})
@@ -439,4 +342,10 @@ func TestOnlyWhoWaitsIsHeld(t *testing.T) {
 		assert.Equal(t, "Child process timed out after 100s", r.Err())
 		assert.Equal(t, 600*time.Second, took)
 	})
+}
+
+// free is how many slots nobody holds.
+func free(s *Supervisor) int {
+	n, _ := s.slots.Free()
+	return n
 }

@@ -6,28 +6,28 @@ import (
 	"qq/pkg/task"
 )
 
-// Shelf keeps results outside of memory while they wait for slower ones.
-type Shelf interface {
+// Spill keeps results outside of memory while they wait for slower ones.
+type Spill interface {
 	// Put stores r and returns a key for it.
 	Put(r task.Result) (key int64, err error)
 	// Take returns the result stored under key, once.
 	Take(key int64) (task.Result, error)
 }
 
-// shelveAbove is how many bytes of waiting results are kept in memory. What
-// comes after that goes to the shelf, so that one slow task at the head of a
+// spillAbove is how many bytes of waiting results are kept in memory. What
+// comes after that goes to the spill file, so that one slow task at the head of a
 // long batch costs no memory.
-const shelveAbove = 1 << 20
+const spillAbove = 1 << 20
 
 // ordered puts results back into input order.
 type ordered struct {
-	shelf   Shelf
+	spill   Spill
 	due     int // index of the next result to deliver
 	waiting map[int]entry
 	kept    int // bytes of the results in waiting
 }
 
-// entry is a result in memory, or the key of one on the shelf.
+// entry is a result in memory, or the key of one in the spill file.
 type entry struct {
 	result *task.Result
 	key    int64
@@ -48,8 +48,8 @@ func (o *ordered) put(r task.Result) {
 	if o.waiting == nil {
 		o.waiting = map[int]entry{}
 	}
-	if o.shelf != nil && r.Index != o.due && o.kept+size(&r) > shelveAbove {
-		if key, err := o.shelf.Put(r); err == nil {
+	if o.spill != nil && r.Index != o.due && o.kept+size(&r) > spillAbove {
+		if key, err := o.spill.Put(r); err == nil {
 			o.waiting[r.Index] = entry{key: key}
 			return
 		}
@@ -70,8 +70,8 @@ func (o *ordered) next() (r task.Result, ok bool, err error) {
 		o.kept -= size(e.result)
 		return *e.result, true, nil
 	}
-	if r, err = o.shelf.Take(e.key); err != nil {
-		return r, false, fmt.Errorf("read the shelved result of task %d: %w", o.due, err)
+	if r, err = o.spill.Take(e.key); err != nil {
+		return r, false, fmt.Errorf("read the spilled result of task %d: %w", o.due, err)
 	}
 	return r, true, nil
 }

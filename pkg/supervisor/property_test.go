@@ -183,7 +183,7 @@ func (p *play) does(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-func (p *play) Launch(ctx context.Context, job task.Job) task.Result {
+func (p *play) Launch(ctx context.Context, job task.Job, up Parent) task.Result {
 	i, err := strconv.Atoi(job.Text)
 	if err != nil {
 		panic(err)
@@ -199,19 +199,19 @@ func (p *play) Launch(ctx context.Context, job task.Job) task.Result {
 		p.note("%s is launched and not claimed", job.ExecutionID)
 	}
 	p.mu.Unlock()
-	r := p.acts(ctx, job, n)
+	r := p.acts(ctx, job, n, up)
 	r.Effects = n.effects
 	return r
 }
 
 // acts does what n says.
-func (p *play) acts(ctx context.Context, job task.Job, n node) task.Result {
+func (p *play) acts(ctx context.Context, job task.Job, n node, up Parent) task.Result {
 	p.work(1)
-	job.Queue(func() { p.does(ctx, n.queue) })
+	up.(*handle).queue(func() { p.does(ctx, n.queue) })
 	ok := p.does(ctx, n.before)
 	p.work(-1)
 	if ok && len(n.groups) > 0 {
-		p.delegate(ctx, job, n)
+		p.delegate(ctx, job, n, up)
 		ok = ctx.Err() == nil
 	}
 	if ok { // else it has its slot no more, and does nothing but end
@@ -233,9 +233,9 @@ func (p *play) acts(ctx context.Context, job task.Job, n node) task.Result {
 	return job.Ended(task.Completed, "")
 }
 
-func (p *play) delegate(ctx context.Context, job task.Job, n node) {
+func (p *play) delegate(ctx context.Context, job task.Job, n node, up Parent) {
 	one := func(group []int) {
-		results := job.Delegate(ctx, p.tasks(group))
+		results := up.Delegate(ctx, p.tasks(group))
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.groups = append(p.groups, results)
@@ -299,6 +299,8 @@ func (p recording) Attempt(job task.Job, _ time.Time, r task.Result) {
 	}
 }
 
+func (p recording) Effects(task.Job) error { return nil }
+
 func (p recording) Finish(job task.Job, r task.Result) error {
 	<-time.After(p.slow)
 	if r.Attempts != job.Attempt {
@@ -325,9 +327,9 @@ func (p stagedPlay) Discard() {
 	p.settled++
 }
 
-func (p stagedPlay) Launch(ctx context.Context, job task.Job) task.Result {
+func (p stagedPlay) Launch(ctx context.Context, job task.Job, up Parent) task.Result {
 	p.Discard()
-	return p.play.Launch(ctx, job)
+	return p.play.Launch(ctx, job, up)
 }
 
 // perform runs p. It must be called in a bubble, which sees to it that
@@ -341,18 +343,16 @@ func (p *play) perform(ctx context.Context) {
 	}
 	next := 0
 	p.sup = New(Config{
-		Limits: p.limits, Launcher: l,
+		Limits: Limits{Limits: p.limits}, Launcher: l, Agents: anybody{}, Gate: gate(p.refusal), Log: announcements{p},
 		NewID: func() string {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			next++
 			return fmt.Sprint("x", next)
 		},
-		Started: func(j task.Job) { p.tell(p.started, j.ExecutionID) },
-		Ended:   func(j task.Job, _ task.Result) { p.tell(p.ended, j.ExecutionID) },
 	})
 	if p.record != "" {
-		p.sup.cfg.Recorder = recording{p}
+		p.sup.cfg.Record = recording{p}
 	}
 	stop := make(chan struct{})
 	for after, do := range map[*time.Duration]func(){
@@ -364,7 +364,7 @@ func (p *play) perform(ctx context.Context) {
 		}
 	}
 	start := time.Now()
-	p.err = p.sup.Root("", 0, time.Time{}).Run(ctx, Batch{
+	p.err = p.sup.Batch(ctx, Batch{
 		Tasks: func(yield func(task.Task, error) bool) {
 			for _, t := range p.tasks(p.roots) {
 				if !yield(t, nil) {
@@ -372,36 +372,40 @@ func (p *play) perform(ctx context.Context) {
 				}
 			}
 		},
-		Deliver: func(r task.Result) error {
-			if p.deliver > 0 && len(p.results) == p.deliver {
-				return errClosed
-			}
-			p.results = append(p.results, r)
-			return nil
-		},
-		Done: func(task.Result) { p.done++ }, Halt: p.halt, Stop: stop,
-		Known: func(index int, t task.Task) (task.Result, bool) {
-			return p.answer(t, "known", task.Completed), p.nodes[p.roots[index]].answer == "known"
-		},
-		Refuse: func(t task.Task) *task.Result {
-			i, _ := strconv.Atoi(t.ID)
-			if p.nodes[i].answer != "refused" {
-				return nil
-			}
-			r := p.answer(t, "refused", task.Unavailable)
-			return &r
-		},
+		Results: sink{p.take, func(task.Result) { p.done++ }}, Halt: p.halt, Stop: stop,
+		Past: past(func(index int, t task.Task) (task.Result, bool) {
+			r := t.Ended(task.Completed, "")
+			r.Output = "known"
+			return r, p.nodes[p.roots[index]].answer == "known"
+		}),
 	})
 	p.took = time.Since(start)
 }
 
-func (p *play) answer(t task.Task, text string, s task.Status) task.Result {
-	r := t.Ended(s, text)
-	r.Output = text
-	return r
+// take is what becomes of the results of the batch.
+func (p *play) take(r task.Result) error {
+	if p.deliver > 0 && len(p.results) == p.deliver {
+		return errClosed
+	}
+	p.results = append(p.results, r)
+	return nil
+}
+
+func (p *play) refusal(t task.Task) error {
+	if i, _ := strconv.Atoi(t.ID); p.nodes[i].answer != "refused" {
+		return nil
+	}
+	return errors.New("refused")
 }
 
 var errClosed = errors.New("nobody takes it")
+
+// announcements are a Log that counts.
+type announcements struct{ *play }
+
+func (p announcements) Spawned(id, _ string, _ int, _ string) { p.tell(p.started, id) }
+func (p announcements) Completed(id string, _ bool, _ int)    { p.tell(p.ended, id) }
+func (p announcements) Failed(string, string)                 {}
 
 func (p *play) tell(count map[string]int, id string) {
 	p.mu.Lock()
@@ -467,9 +471,11 @@ func anyTree(t *testing.T, rt *rapid.T) {
 	}
 
 	assert.Equal(rt, p.staged, p.settled, "what was made ready is used or discarded")
-	assert.Equal(rt, p.limits.MaxParallel, p.sup.slots.free, "all slots are free again")
-	assert.Empty(rt, p.sup.slots.waiting)
+	assert.Equal(rt, p.limits.MaxParallel, free(p.sup), "all slots are free again")
+	_, waiting := p.sup.slots.Free()
+	assert.Zero(rt, waiting)
 	assert.Empty(rt, p.sup.running)
+	assert.Empty(rt, p.sup.handles)
 }
 
 // checkCounts checks that whoever was launched was started, ended, claimed and

@@ -1,32 +1,33 @@
-// Package supervisor decides when a task may run, for how long, how often, and
-// what its end means. It owns the one cap on children at work in the whole tree,
-// the clocks, the limits of depth, number and rate, and the order of results.
+// Package supervisor runs the tree of jobs: it decides when a task may run, for how
+// long, how often, with which rights, and what its end means. It owns the one cap on
+// children at work in the whole tree, the clocks, the limits of depth, number and
+// rate, the ceilings of agents, and the order of results.
 //
-// Vocabulary: a [Scope] is a place in the tree of tasks from which tasks are
-// started: the root, or a child that delegates. A slot is the right to be at
-// work; a child that waits for its own children lends its slot, so that a cap
-// of 1 cannot deadlock. A [Launcher] runs one task somewhere and knows nothing
-// of all this. A [Recorder] keeps what happened.
+// Vocabulary: a job is a task with a place in the tree. Its handle is what its agent
+// may ask ([Parent]): the agent of this process is job zero and has a handle like any
+// other. A slot is the right to be at work; a job that waits for its own children
+// lends its slot, so that a cap of 1 cannot deadlock. A [Launcher] runs one job
+// somewhere and knows nothing of all this. A [Recorder] keeps what happened.
 //
-// A task goes this way: it waits for a slot, is claimed, and is launched; when
-// its process dies under it, it is launched again, as long as it has had no side
-// effects; its slot becomes free, its result is recorded, announced and then
-// delivered.
+// Flow: a task comes from a batch ([Supervisor.Batch]), from an agent that delegates,
+// or it is job zero ([Supervisor.Run]). What an agent hands on is checked against its
+// ceiling first. A task then waits for a slot, is claimed, and is launched; when its
+// process dies, it is launched again if it has had no side effects. Its slot becomes
+// free, its result is recorded, announced and then delivered.
 //
-// A task has two clocks. The run clock goes from the first start to the end of
-// the last attempt, and stands only while the task waits for strangers, for the
-// model server above all ([task.Job] Queue and Spare) or for a slot to begin
-// again; so do then the run clocks of those above it. Of the same time, each
-// clock is given back as much as it went, once, however many have waited. The idle clock begins anew with each sign of activity, from
-// below too, and stands while the task waits for anybody.
+// A job has two clocks. The run clock counts from the first start to the end of the
+// last attempt. It pauses while the job waits for the model server or for a slot to
+// start again; the run clocks of its ancestors pause too. Time that is given back is
+// given back to each of these clocks once. The idle clock starts again from zero with
+// each sign of activity, from below too, and pauses while the job waits for anybody.
 //
-// Promises: exactly one result per task, in input order, each delivered as soon
-// as all before it are there, whatever happened; a free slot takes the next
-// task at once; a child's deadline lies before that of its parent; with a
-// Recorder, nothing starts unclaimed and no result is delivered before it was
-// recorded, or says that it could not be. Not promised: the order in which tasks
-// run; that a task is idle after exactly its time, for the signs of life may be
-// up to a twentieth (5 s at most) late.
+// Promises: exactly one result per task, in input order, each delivered as soon as
+// all before it are there; a free slot takes the next task at once; a child's
+// deadline lies before that of its parent; a child never has more rights than its
+// parent; with a Recorder, nothing starts unclaimed and no result is delivered before
+// it was recorded, or says that it could not be. Not promised: the order in which
+// tasks run; that a job is idle after exactly its time, for reports of activity may
+// be up to a twentieth (5 s at most) late.
 //
 // The package reads the clock but starts no process and opens no file.
 package supervisor
@@ -34,17 +35,22 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"qq/pkg/agents"
+	"qq/pkg/event"
+	"qq/pkg/supervisor/ceiling"
+	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
 
-// Launcher runs one task to its end, and ends it early when ctx is done. It
-// always returns a result, with what the task had produced until then.
+// Launcher runs one job to its end, and ends it early when ctx is done. It always
+// returns a result, with what the job had produced until then.
 type Launcher interface {
-	Launch(ctx context.Context, job task.Job) task.Result
+	Launch(ctx context.Context, job task.Job, p Parent) task.Result
 }
 
 // Stager is a Launcher that can get ready for a job before the job may run.
@@ -61,56 +67,143 @@ type Staged interface {
 	Discard()
 }
 
-// Config is what a Supervisor needs.
-type Config struct {
-	Limits   task.Limits
-	Launcher Launcher
-	// NewID makes execution ids.
-	NewID func() string
-	// Started and Ended are told of each child, exactly once each, Ended when the
-	// result is recorded, or says that it could not be; nil is not told.
-	Started func(task.Job)
-	Ended   func(task.Job, task.Result)
-	// Idle is how long a job may be without activity, 0 without bound; nil is
-	// Limits.IdleTimeout for all.
-	Idle func(task.Job) time.Duration
-	// Recorder keeps what happens; nil keeps nothing.
-	Recorder Recorder
+// Log is the record of children for people.
+type Log interface {
+	Spawned(id, agent string, depth int, task string)
+	Completed(id string, success bool, exit int)
+	Failed(id, msg string)
 }
 
-// Supervisor runs the tasks of one tree.
+// Config is what a Supervisor needs.
+type Config struct {
+	Limits Limits
+	// ID is the execution id of job zero, the parent of what its agent starts.
+	ID       string
+	Depth    int       // of this process; 0 for one that a person started
+	Deadline time.Time // of the whole run; zero is none
+	ReadOnly bool      // everybody may only read
+	Launcher Launcher
+	Agents   ceiling.Registry
+	Gate     Gate          // nil refuses no request
+	Approve  Approvals     // nil allows every call
+	Record   Recorder      // nil keeps nothing
+	Events   *event.Stream // nil drops events
+	Log      Log           // nil writes none
+	NewID    func() string // makes execution ids
+}
+
+// Limits bound the run, and say which of them are only defaults.
+type Limits struct {
+	task.Limits
+	// DefaultTimeout says that nobody has set ChildTimeout: the definition of an agent
+	// may say more. DefaultIdle says the same of IdleTimeout.
+	DefaultTimeout, DefaultIdle bool
+}
+
+// Supervisor runs the jobs of one tree.
 type Supervisor struct {
 	cfg       Config
-	slots     *slots
-	budget    *budget
-	staging   atomic.Bool   // a job is staged and waits for its slot
+	slots     *limits.Slots
+	budget    *limits.Budget
+	staging   atomic.Int64  // jobs that are staged and wait for their slots
+	lead      int           // how many may be
 	finishing chan struct{} // holds one for each result on its way to the record
+	top       *handle       // above the tasks of a batch
+	agents    *ceiling.Agents
 
 	mu      sync.Mutex
 	running map[string]context.CancelCauseFunc
+	handles map[string]*handle // of the jobs at work, by execution id
 }
 
 // New returns a Supervisor. Limits.MaxParallel must be at least 1.
 func New(cfg Config) *Supervisor {
-	return &Supervisor{
-		cfg: cfg, slots: newSlots(cfg.Limits.MaxParallel), budget: newBudget(cfg.Limits),
-		finishing: make(chan struct{}, maxFinishing), running: map[string]context.CancelCauseFunc{},
+	s := &Supervisor{
+		cfg: cfg, slots: limits.NewSlots(cfg.Limits.MaxParallel), budget: limits.NewBudget(cfg.Limits.Limits),
+		lead:      min(cfg.Limits.MaxParallel, 2*runtime.NumCPU()),
+		agents:    &ceiling.Agents{Registry: cfg.Agents},
+		finishing: make(chan struct{}, maxFinishing), running: map[string]context.CancelCauseFunc{}, handles: map[string]*handle{},
 	}
+	s.top = &handle{s: s, job: task.Job{Depth: cfg.Depth}, latest: cfg.Deadline}
+	return s
 }
 
 // Reasons for which a task is ended before it is done, used as causes of
 // cancellation.
 var (
-	// ErrCancelled ends a task because somebody asked for that.
-	ErrCancelled error = cancelled{}
+	// ErrCancelled ends a task because somebody asked for that. Users and scripts rely
+	// on its text.
+	ErrCancelled = &task.Error{Status: task.Cancelled, Problem: "Sub-agent cancelled by user."}
 	// ErrHalted ends tasks because the batch is halted.
-	ErrHalted = errors.New("halted: too many tasks failed")
+	ErrHalted = &task.Error{Status: task.Cancelled, Problem: "halted: too many tasks failed"}
 )
 
-// cancelled has the text that users and scripts rely on.
-type cancelled struct{}
+// Check says what is wrong with a task before anything starts.
+func (s *Supervisor) Check(t task.Task) error {
+	if err := ceiling.Check(t); err != nil {
+		return err
+	}
+	_, err := s.agents.Lookup(t.Normalized().Agent)
+	return err
+}
 
-func (cancelled) Error() string { return "Sub-agent cancelled by user." }
+// Run runs the agent of this process itself: job zero. It has the clocks, the record
+// and the handle of any other job, but takes no slot and has the whole time of the
+// run. The error says that it could not be recorded: before it began, when the result
+// has no status, or when it had ended.
+func (s *Supervisor) Run(ctx context.Context, t task.Task, session string, l Launcher) (task.Result, error) {
+	job := task.Job{Task: t, ExecutionID: s.cfg.ID, Depth: s.cfg.Depth, Session: session}
+	z := &single{}
+	x := s.top.newExecution(job, z)
+	x.loan = limits.NoSlot()
+	x.run(ctx, l, 0)
+	return z.result, z.err
+}
+
+// single is the owner of job zero.
+type single struct {
+	result task.Result
+	err    error
+}
+
+func (*single) ended(task.Result) {}
+
+func (o *single) file(r task.Result, err error) {
+	if o.err = err; r.Attempts > 0 { // else nothing began
+		o.result = r
+	}
+}
+
+// Batch runs the tasks of b and returns when all have ended: each task gets one
+// result, also those that never started. It returns the error of b.Results, or that
+// of the stream of tasks. An error of the Recorder lets no further task start, and is
+// returned when all that ran are delivered.
+func (s *Supervisor) Batch(ctx context.Context, b Batch) error {
+	s.cfg.Events.Emit(event.Event{Type: event.BatchStart, BatchID: b.ID, Depth: s.cfg.Depth, Count: b.Count})
+	counted := &counting{Results: b.Results}
+	b.Results = counted
+	err := s.top.batch(ctx, b, false)
+	s.cfg.Events.Emit(event.Event{Type: event.BatchComplete, BatchID: b.ID, Depth: s.cfg.Depth, Count: counted.n, FailedTasks: counted.failed})
+	return err
+}
+
+// counting counts the results of a batch on their way.
+type counting struct {
+	Results
+	n, failed int
+}
+
+// Deliver implements [Results].
+func (c *counting) Deliver(r task.Result) error {
+	if c.n++; !r.Success {
+		c.failed++
+	}
+	return c.Results.Deliver(r)
+}
+
+// LimitReached says which limit of the whole tree kept agents from starting a child;
+// empty is none.
+func (s *Supervisor) LimitReached() string { return s.budget.Reached() }
 
 // Cancel ends the running child with that execution id and what it started,
 // and no other. It reports whether there was one.
@@ -133,4 +226,125 @@ func (s *Supervisor) track(id string, cancel context.CancelCauseFunc) {
 		return
 	}
 	s.running[id] = cancel
+}
+
+// handle is that of a job at work, nil when there is none.
+func (s *Supervisor) handle(id string) *handle {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.handles[id]
+}
+
+// resolved returns t with its agent named as in the definition, and with the
+// timeout that stands there unless t has its own or the limit of the run is lower.
+func (s *Supervisor) resolved(t task.Task) task.Task {
+	t = t.Normalized()
+	a, err := s.Agent(t.Agent)
+	if err != nil {
+		return t // Check and launch say so
+	}
+	t.Agent = a.Name
+	if t.Timeout == 0 && a.Timeout > 0 {
+		t.Timeout = s.timeout(a).Seconds()
+	}
+	return t
+}
+
+// Agent returns the definition of that name: a registered one, or one that was made
+// in this run.
+func (s *Supervisor) Agent(name string) (agents.Agent, error) { return s.agents.Agent(name) }
+
+// timeout is the longest run time of an agent; 0 is none.
+func (s *Supervisor) timeout(a agents.Agent) time.Duration {
+	return limit(s.cfg.Limits.ChildTimeout, a.Timeout, s.cfg.Limits.DefaultTimeout)
+}
+
+// idle is the time without any activity after which an agent is ended; 0 is no limit.
+func (s *Supervisor) idle(a agents.Agent) time.Duration {
+	return limit(s.cfg.Limits.IdleTimeout, a.IdleTimeout, s.cfg.Limits.DefaultIdle)
+}
+
+// limit is the limit of the run, or that of a definition. The definition replaces a
+// default, and only lowers what a person has set.
+func limit(run, definition time.Duration, byDefault bool) time.Duration {
+	switch {
+	case definition == 0:
+		return run
+	case run == 0 || byDefault:
+		return definition
+	}
+	return min(definition, run)
+}
+
+// refusal is the result of a task whose model cannot be asked for some time, else nil.
+func (s *Supervisor) refusal(t task.Task) *task.Result {
+	if s.cfg.Gate == nil {
+		return nil
+	}
+	err := s.cfg.Gate.Refusal(t)
+	if err == nil {
+		return nil
+	}
+	r := t.Normalized().Fail(err)
+	if r.Status == task.Failed {
+		r.End(task.Unavailable, err.Error())
+	}
+	return &r
+}
+
+// errGone is why a call of a job that has ended is not allowed.
+var errGone = errors.New("the child is gone")
+
+// started announces the start of a child.
+func (s *Supervisor) started(job task.Job) {
+	if job.ExecutionID == s.cfg.ID {
+		return // job zero has no announcements yet
+	}
+	if s.cfg.Log != nil {
+		s.cfg.Log.Spawned(task.ShortID(job.ExecutionID), job.Agent, job.Depth, job.Text)
+	}
+	if s.cfg.Events.Wanted() {
+		e := about(job, event.SubAgentStart)
+		e.Task = task.Shorten(job.Text, 100)
+		s.cfg.Events.Emit(e)
+	}
+}
+
+// notRecorded is said of a result that is not durable.
+const notRecorded = "its result could not be recorded"
+
+// finished announces the end of a child, after its result was recorded.
+func (s *Supervisor) finished(job task.Job, r task.Result) {
+	if job.ExecutionID == s.cfg.ID {
+		return
+	}
+	if log := s.cfg.Log; log != nil {
+		id := task.ShortID(job.ExecutionID)
+		log.Completed(id, r.Success, r.ExitCode)
+		if !r.Success {
+			log.Failed(id, string(r.Status)+": "+r.Err())
+		}
+		if r.Unrecorded {
+			log.Failed(id, notRecorded)
+		}
+	}
+	if !s.cfg.Events.Wanted() {
+		return
+	}
+	e := about(job, event.SubAgentComplete)
+	if !r.Success {
+		e.Type, e.Error = event.SubAgentError, r.Err()
+	}
+	e.Status, e.ExitCode, e.Usage, e.DurationMS = r.Status, &r.ExitCode, &r.Usage, r.DurationMS
+	if r.Unrecorded && r.Success {
+		e.Error = notRecorded
+	}
+	if r.Attempts > 1 {
+		e.Attempt = r.Attempts
+	}
+	s.cfg.Events.Emit(e)
+}
+
+func about(job task.Job, t event.Type) event.Event {
+	return event.Event{Type: t, ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: job.BatchID, Agent: job.Agent, Depth: job.Depth}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"qq/pkg/agents"
+	"qq/pkg/llm"
 	"qq/pkg/task"
 )
 
@@ -39,7 +41,7 @@ func (f *fake) count(live, work int) {
 	f.maxLive, f.maxWork = max(f.maxLive, f.live), max(f.maxWork, f.atWork)
 }
 
-func (f *fake) Launch(ctx context.Context, job task.Job) task.Result {
+func (f *fake) Launch(ctx context.Context, job task.Job, p Parent) task.Result {
 	f.mu.Lock()
 	f.launches = append(f.launches, job.Text)
 	f.mu.Unlock()
@@ -62,7 +64,7 @@ func (f *fake) Launch(ctx context.Context, job task.Job) task.Result {
 			}
 		case "fan":
 			f.count(0, -1)
-			results := job.Delegate(ctx, tasksOf(rest))
+			results := p.Delegate(ctx, tasksOf(rest))
 			f.count(0, 1)
 			for _, r := range results {
 				if !r.Success {
@@ -102,7 +104,7 @@ func newTest(l task.Limits) (*Supervisor, *fake) {
 	}
 	f, n := &fake{}, 0
 	var mu sync.Mutex
-	return New(Config{Limits: l, Launcher: f, NewID: func() string {
+	return New(Config{Limits: Limits{Limits: l}, Launcher: f, Agents: anybody{}, NewID: func() string {
 		mu.Lock()
 		defer mu.Unlock()
 		n++
@@ -110,8 +112,51 @@ func newTest(l task.Limits) (*Supervisor, *fake) {
 	}}), f
 }
 
+// anybody is a Registry that knows every name: those that it has, and others that may
+// do everything.
+type anybody map[string]agents.Agent
+
+func (a anybody) Lookup(name string) (agents.Agent, error) {
+	known := a[name]
+	known.Name = name
+	return known, nil
+}
+
+// root is a handle above all jobs, of an agent that may do everything.
+func root(s *Supervisor, deadline time.Time) *handle {
+	return &handle{s: s, agent: agents.Agent{Name: "root"}, latest: deadline, inbox: make(chan string, maxUnread)}
+}
+
+// sink is Results made of functions.
+type sink struct {
+	deliver func(task.Result) error
+	done    func(task.Result) // nil is not told
+}
+
+func (s sink) Deliver(r task.Result) error { return s.deliver(r) }
+
+func (s sink) Done(r task.Result) {
+	if s.done != nil {
+		s.done(r)
+	}
+}
+
+// past is a Past made of a function.
+type past func(index int, t task.Task) (task.Result, bool)
+
+func (p past) Known(_ context.Context, index int, t task.Task) (task.Result, bool) {
+	return p(index, t)
+}
+
+// gate is a Gate that lets every request pass, and says of a task what the function says.
+type gate func(task.Task) error
+
+func (g gate) Enter(context.Context, string, bool, Waiter) (llm.Permit, error) { return nil, nil }
+func (g gate) First(task.Task, Waiter) llm.Permit                              { return nil }
+func (g gate) Refusal(t task.Task) error                                       { return g(t) }
+
 // collect runs a batch and returns the results with the time of each delivery.
-func collect(t *testing.T, sc *Scope, b Batch, texts ...string) ([]task.Result, []time.Duration) {
+func collect(t *testing.T, sc *handle, b Batch, texts ...string) ([]task.Result, []time.Duration) {
 	t.Helper()
 	start := time.Now()
 	var results []task.Result
@@ -123,11 +168,11 @@ func collect(t *testing.T, sc *Scope, b Batch, texts ...string) ([]task.Result, 
 			}
 		}
 	}
-	b.Deliver = func(r task.Result) error {
+	b.Results = sink{deliver: func(r task.Result) error {
 		results, at = append(results, r), append(at, time.Since(start))
 		return nil
-	}
-	require.NoError(t, sc.Run(t.Context(), b))
+	}}
+	require.NoError(t, sc.batch(t.Context(), b, false))
 	for i, r := range results {
 		assert.Equal(t, i, r.Index)
 	}
@@ -147,7 +192,7 @@ func TestPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newTest(task.Limits{MaxParallel: 2})
 		start := time.Now()
-		_, at := collect(t, s.Root("", 0, time.Time{}), Batch{}, "sleep 5s", "sleep 1s", "sleep 1s", "sleep 3s", "sleep 1s")
+		_, at := collect(t, root(s, time.Time{}), Batch{}, "sleep 5s", "sleep 1s", "sleep 1s", "sleep 3s", "sleep 1s")
 		assert.Equal(t, []time.Duration{5 * time.Second, 5 * time.Second, 5 * time.Second, 5 * time.Second, 6 * time.Second}, at)
 		assert.Equal(t, 6*time.Second, time.Since(start))
 		assert.Equal(t, 2, f.maxWork)
@@ -157,7 +202,7 @@ func TestPool(t *testing.T) {
 func TestDeliveredBeforeTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 2})
-		_, at := collect(t, s.Root("", 0, time.Time{}), Batch{}, "sleep 1s", "sleep 9s", "sleep 2s")
+		_, at := collect(t, root(s, time.Time{}), Batch{}, "sleep 1s", "sleep 9s", "sleep 2s")
 		assert.Equal(t, []time.Duration{time.Second, 9 * time.Second, 9 * time.Second}, at)
 	})
 }
@@ -167,7 +212,7 @@ func TestDeliveredBeforeTheRest(t *testing.T) {
 func TestCapOfOneNested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newTest(task.Limits{MaxParallel: 1, MaxDepth: 4})
-		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{},
+		results, _ := collect(t, root(s, time.Time{}), Batch{},
 			"sleep 1s; fan sleep 1s/fan sleep 1s+sleep 1s, sleep 1s; sleep 1s", "sleep 1s")
 		assert.Equal(t, []task.Status{task.Completed, task.Completed}, statuses(results))
 		assert.Equal(t, 1, f.maxWork)
@@ -180,7 +225,7 @@ func TestLeadsDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newTest(task.Limits{MaxParallel: 3})
 		texts := slices.Repeat([]string{"sleep 1s; fan sleep 1s, sleep 2s, sleep 1s; sleep 1s"}, 40)
-		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{}, texts...)
+		results, _ := collect(t, root(s, time.Time{}), Batch{}, texts...)
 		assert.Len(t, results, 40)
 		assert.Equal(t, 3, f.maxWork)
 		assert.LessOrEqual(t, f.maxLive, 9)
@@ -190,7 +235,7 @@ func TestLeadsDoNotPileUp(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 1, ChildTimeout: 300 * time.Second})
-		results, at := collect(t, s.Root("", 0, time.Time{}), Batch{}, "sleep 1000s", "sleep 299s")
+		results, at := collect(t, root(s, time.Time{}), Batch{}, "sleep 1000s", "sleep 299s")
 		assert.Equal(t, []task.Status{task.Timeout, task.Completed}, statuses(results))
 		assert.Equal(t, "Child process timed out after 300s", results[0].Err())
 		assert.Equal(t, "partial", results[0].Output)
@@ -205,7 +250,7 @@ func TestDeadline(t *testing.T) {
 func TestDeadlineShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 2, ChildTimeout: 100 * time.Second})
-		results, at := collect(t, s.Root("", 0, time.Time{}), Batch{}, "sleep 20s; fan sleep 500s")
+		results, at := collect(t, root(s, time.Time{}), Batch{}, "sleep 20s; fan sleep 500s")
 		assert.Equal(t, "child: Child process timed out after 75s", results[0].Err())
 		assert.Equal(t, task.Failed, results[0].Status)
 		assert.Equal(t, []time.Duration{95 * time.Second}, at)
@@ -215,11 +260,11 @@ func TestDeadlineShrinks(t *testing.T) {
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 2, MaxDepth: 2, MaxChildren: 3})
-		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{}, "fan sleep 1s", "sleep 1s")
+		results, _ := collect(t, root(s, time.Time{}), Batch{}, "fan sleep 1s", "sleep 1s")
 		assert.Equal(t, "child: Error: Maximum recursion depth (2) exceeded", results[0].Err())
 		assert.True(t, results[1].Success)
 
-		results = s.Root("", 0, time.Time{}).Delegate(t.Context(), tasksOf("sleep 1s, sleep 1s, sleep 1s, sleep 1s, sleep 1s"))
+		results = root(s, time.Time{}).Delegate(t.Context(), tasksOf("sleep 1s, sleep 1s, sleep 1s, sleep 1s, sleep 1s"))
 		assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Completed, task.Limit, task.Limit}, statuses(results))
 		assert.Equal(t, "Maximum 3 sub-agents exceeded", results[4].Err())
 		assert.Equal(t, 5, results[4].ExitCode)
@@ -230,7 +275,7 @@ func TestLimits(t *testing.T) {
 func TestBatchIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 4, MaxChildren: 1})
-		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{}, slices.Repeat([]string{"sleep 1s"}, 20)...)
+		results, _ := collect(t, root(s, time.Time{}), Batch{}, slices.Repeat([]string{"sleep 1s"}, 20)...)
 		assert.NotContains(t, statuses(results), task.Limit)
 	})
 }
@@ -243,7 +288,7 @@ func TestCancelOne(t *testing.T) {
 			assert.True(t, s.Cancel("x2"))
 			assert.False(t, s.Cancel("nobody"))
 		}()
-		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{}, "sleep 5s", "sleep 50s; fan sleep 5s", "sleep 4s")
+		results, _ := collect(t, root(s, time.Time{}), Batch{}, "sleep 5s", "sleep 50s; fan sleep 5s", "sleep 4s")
 		assert.ElementsMatch(t, []task.Status{task.Completed, task.Cancelled, task.Completed}, statuses(results))
 		i := slices.IndexFunc(results, func(r task.Result) bool { return r.Status == task.Cancelled })
 		assert.Equal(t, "Sub-agent cancelled by user.", results[i].Err())
@@ -258,7 +303,7 @@ func TestCancelTree(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(3*time.Second, func() { cancel(errors.New("Ctrl-C")) })
 		var results []task.Result
-		err := s.Root("", 0, time.Time{}).Run(ctx, Batch{
+		err := root(s, time.Time{}).batch(ctx, Batch{
 			Tasks: func(yield func(task.Task, error) bool) {
 				for range 6 {
 					if !yield(task.Task{Text: "sleep 2s"}, nil) {
@@ -266,8 +311,8 @@ func TestCancelTree(t *testing.T) {
 					}
 				}
 			},
-			Deliver: func(r task.Result) error { results = append(results, r); return nil },
-		})
+			Results: sink{deliver: func(r task.Result) error { results = append(results, r); return nil }},
+		}, false)
 		require.NoError(t, err)
 		assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Interrupted, task.Interrupted, task.Cancelled, task.Cancelled}, statuses(results))
 		assert.Equal(t, "not started: Ctrl-C", results[5].Err())
@@ -280,7 +325,7 @@ func TestStop(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 1})
 		stop := make(chan struct{})
 		time.AfterFunc(time.Second, func() { close(stop) })
-		results, at := collect(t, s.Root("", 0, time.Time{}), Batch{Stop: stop}, "sleep 3s", "sleep 3s")
+		results, at := collect(t, root(s, time.Time{}), Batch{Stop: stop}, "sleep 3s", "sleep 3s")
 		assert.Equal(t, []task.Status{task.Completed, task.Cancelled}, statuses(results))
 		assert.Equal(t, 3*time.Second, at[1])
 	})
@@ -300,7 +345,7 @@ func TestHalt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, _ := newTest(task.Limits{MaxParallel: 2})
 				start := time.Now()
-				results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{Halt: c.halt}, "sleep 1s; fail", "sleep 4s", "sleep 1s; fail", "sleep 7s")
+				results, _ := collect(t, root(s, time.Time{}), Batch{Halt: c.halt}, "sleep 1s; fail", "sleep 4s", "sleep 1s; fail", "sleep 7s")
 				assert.Equal(t, c.want, statuses(results))
 				assert.Equal(t, c.took, time.Since(start))
 			})
@@ -312,7 +357,7 @@ func TestHaltPercent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newTest(task.Limits{MaxParallel: 1})
 		texts := slices.Repeat([]string{"sleep 1s; fail", "sleep 1s"}, 20)
-		collect(t, s.Root("", 0, time.Time{}), Batch{Halt: Halt{Percent: 40}}, texts...)
+		collect(t, root(s, time.Time{}), Batch{Halt: Halt{Percent: 40}}, texts...)
 		assert.Len(t, f.launches, 10)
 	})
 }
@@ -320,7 +365,7 @@ func TestHaltPercent(t *testing.T) {
 func TestPanicIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 1})
-		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{}, "panic", "sleep 1s")
+		results, _ := collect(t, root(s, time.Time{}), Batch{}, "panic", "sleep 1s")
 		assert.Equal(t, []task.Status{task.Failed, task.Completed}, statuses(results))
 		assert.True(t, results[0].Effects, "nobody knows what it did")
 	})
@@ -333,13 +378,13 @@ func TestDeliverFails(t *testing.T) {
 		start := time.Now()
 		closed := errors.New("broken pipe")
 		pulled := 0
-		err := s.Root("", 0, time.Time{}).Run(t.Context(), Batch{
+		err := root(s, time.Time{}).batch(t.Context(), Batch{
 			Tasks: func(yield func(task.Task, error) bool) {
 				for ; pulled < 1000 && yield(task.Task{Text: "sleep 2s"}, nil); pulled++ {
 				}
 			},
-			Deliver: func(task.Result) error { return closed },
-		})
+			Results: sink{deliver: func(task.Result) error { return closed }},
+		}, false)
 		require.ErrorIs(t, err, closed)
 		assert.Equal(t, 2*time.Second, time.Since(start))
 		assert.Less(t, pulled, 5)
@@ -353,25 +398,25 @@ func TestTasksBreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 2})
 		n := 0
-		err := s.Root("", 0, time.Time{}).Run(t.Context(), Batch{
+		err := root(s, time.Time{}).batch(t.Context(), Batch{
 			Tasks: func(yield func(task.Task, error) bool) {
 				_ = yield(task.Task{Text: "sleep 2s"}, nil) && yield(task.Task{}, errors.New("disk"))
 			},
-			Deliver: func(task.Result) error { n++; return nil },
-		})
+			Results: sink{deliver: func(task.Result) error { n++; return nil }},
+		}, false)
 		require.EqualError(t, err, "disk")
 		assert.Equal(t, 1, n)
 	})
 }
 
-// memShelf is a Shelf that counts.
-type memShelf struct {
+// memSpill is a Spill that counts.
+type memSpill struct {
 	results []task.Result
 	taken   int
 	full    bool
 }
 
-func (m *memShelf) Put(r task.Result) (int64, error) {
+func (m *memSpill) Put(r task.Result) (int64, error) {
 	if m.full {
 		return 0, errors.New("disk full")
 	}
@@ -379,19 +424,19 @@ func (m *memShelf) Put(r task.Result) (int64, error) {
 	return int64(len(m.results) - 1), nil
 }
 
-func (m *memShelf) Take(key int64) (task.Result, error) {
+func (m *memSpill) Take(key int64) (task.Result, error) {
 	m.taken++
 	return m.results[key], nil
 }
 
-// Results that wait behind a slow task go to the shelf, and nothing is lost
-// when the shelf is full.
-func TestShelf(t *testing.T) {
+// Results that wait behind a slow task are spilled, and nothing is lost
+// when the disk is full.
+func TestSpill(t *testing.T) {
 	for _, full := range []bool{false, true} {
-		shelf := &memShelf{full: full}
-		o := ordered{shelf: shelf}
+		spill := &memSpill{full: full}
+		o := ordered{spill: spill}
 		for i := 1; i < 10; i++ {
-			o.put(task.Result{Index: i, Output: strings.Repeat("x", shelveAbove/4-500)})
+			o.put(task.Result{Index: i, Output: strings.Repeat("x", spillAbove/4-500)})
 		}
 		_, ok, err := o.next()
 		require.NoError(t, err)
@@ -405,7 +450,7 @@ func TestShelf(t *testing.T) {
 		}
 		assert.Zero(t, o.kept)
 		if !full {
-			assert.Equal(t, 5, shelf.taken)
+			assert.Equal(t, 5, spill.taken)
 		}
 	}
 }
@@ -426,14 +471,14 @@ func (f *stagingFake) Stage(job task.Job) Staged {
 	return &stagedFake{f, job.Text}
 }
 
-func (s *stagedFake) Launch(ctx context.Context, job task.Job) task.Result {
+func (s *stagedFake) Launch(ctx context.Context, job task.Job, p Parent) task.Result {
 	if job.Text != s.text {
 		panic("launched with another job than it was staged for")
 	}
 	s.f.mu.Lock()
 	s.f.used++
 	s.f.mu.Unlock()
-	return s.f.Launch(ctx, job)
+	return s.f.Launch(ctx, job, p)
 }
 
 func (s *stagedFake) Discard() { s.f.discarded++ }
@@ -445,7 +490,7 @@ func TestStaging(t *testing.T) {
 		s, plain := newTest(task.Limits{MaxParallel: 2})
 		f := &stagingFake{fake: plain}
 		s.cfg.Launcher = f
-		results, _ := collect(t, s.Root("", 0, time.Time{}), Batch{}, "sleep 3s", "sleep 1s", "sleep 1s", "sleep 1s", "sleep 1s; fan sleep 1s, sleep 1s, sleep 1s")
+		results, _ := collect(t, root(s, time.Time{}), Batch{}, "sleep 3s", "sleep 1s", "sleep 1s", "sleep 1s", "sleep 1s; fan sleep 1s, sleep 1s, sleep 1s")
 		assert.NotContains(t, statuses(results), task.Failed)
 		assert.Equal(t, 2, f.maxWork)
 		assert.Equal(t, f.staged, f.used)
@@ -453,7 +498,7 @@ func TestStaging(t *testing.T) {
 
 		stop := make(chan struct{})
 		time.AfterFunc(time.Second, func() { close(stop) })
-		collect(t, s.Root("", 0, time.Time{}), Batch{Stop: stop}, "sleep 2s", "sleep 2s", "sleep 2s")
+		collect(t, root(s, time.Time{}), Batch{Stop: stop}, "sleep 2s", "sleep 2s", "sleep 2s")
 		assert.Equal(t, 1, f.discarded)
 		assert.Zero(t, f.live)
 	})

@@ -269,9 +269,16 @@ type Family interface {
 	Send(ctx context.Context, to, text string) error
 }
 
+// Delegator hands tasks to other agents.
+type Delegator interface {
+	// Delegate returns when all tasks have ended, with one result for each, in their
+	// order. It enforces the limits; it may be called by several goroutines at once.
+	Delegate(ctx context.Context, tasks []Task) []Result
+}
+
 // ErrAbandoned ends children in the background whose parent has ended without
 // collecting them.
-var ErrAbandoned = errors.New("ended with its parent, which did not wait for it")
+var ErrAbandoned = &Error{Status: Cancelled, Problem: "ended with its parent, which did not wait for it"}
 
 // Parent names the agent that started an agent, for [Family.Send].
 const Parent = "parent"
@@ -280,35 +287,18 @@ const Parent = "parent"
 // bytes.
 const MaxMessage = 64 << 10
 
-// Job is a task that has been given a place in the tree of tasks.
+// Job is a task that has been given a place in the tree of tasks. It is data: what its
+// agent may ask is handed to it beside the job.
 type Job struct {
 	Task
 	ExecutionID string
-	Parent      string // execution id of the agent that asked; empty for the root
+	Parent      string // execution id of the agent that asked; empty for job zero
 	BatchID     string
+	Session     string        // id of the transcript, of job zero
 	Index       int           // in its batch or its delegation
 	Depth       int           // 1 for a child of the root
 	Deadline    time.Time     // zero is none
 	Allowed     time.Duration // what the deadline allowed at the start; zero is without bound
-	// Delegate runs tasks that this job asks for, as its children, and returns
-	// their results in input order.
-	Delegate func(ctx context.Context, tasks []Task) []Result
-	// Family is what this job may ask about children in the background; nil where
-	// there are none.
-	Family Family
-	// Attempt counts from 1.
-	Attempt int
-	// Pause runs f while this job is not at work: its slot is lent meanwhile, and
-	// it does not count as idle.
-	Pause func(ctx context.Context, f func())
-	// Queue runs f, which waits for others than its own children: neither the run
-	// time nor the idle time passes meanwhile, nor the run time of those above.
-	Queue func(f func())
-	// Spare gives back run time that was spent waiting for others, as Queue does
-	// beforehand.
-	Spare func(time.Duration)
-	// Active says that something happened: the idle time begins anew.
-	Active func()
-	// Messages are texts for the agent; nil brings none.
-	Messages <-chan string
+	Idle        time.Duration // time without any activity after which it is ended; zero is no limit
+	Attempt     int           // counts from 1
 }

@@ -83,6 +83,18 @@ type Decision struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// Question is a call that waits for a person.
+type Question struct {
+	ID                string // given by whoever asks the person
+	ExecutionID       string // of the agent that asks
+	ParentExecutionID string // empty for a child of the root
+	BatchID           string
+	Depth             int
+	Chain             []string // the agents from the root to the one that asks
+	Dir               string   // where it works, from where the root stands; empty for there
+	Intent            Intent
+}
+
 // RefusedError says that a call was not allowed, for a reason that the model
 // reads. What an agent wanted to do and was not allowed to is part of how its
 // task ended.

@@ -31,10 +31,10 @@ type FailedError struct {
 	Left   int           // how many were not begun for that
 }
 
-// Status is how the work on the document ended: as those that failed, if they
+// TaskStatus is how the work on the document ended: as those that failed, if they
 // agree, or as the one that no other attempt would help before something is done
 // about it.
-func (e *FailedError) Status() task.Status {
+func (e *FailedError) TaskStatus() task.Status {
 	has := func(s task.Status) bool {
 		return slices.ContainsFunc(e.Failed, func(r task.Result) bool { return r.Status == s })
 	}

@@ -78,7 +78,7 @@ func (l *loop) atOnce(ctx context.Context, calls []tool.Call) []*attempt {
 // like any other failure.
 func (l *loop) one(ctx context.Context, a *attempt) {
 	c, start := a.call, time.Now()
-	l.emit(event.Event{Type: event.ToolStart, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200)})
+	l.cfg.Host.Emit(event.Event{Type: event.ToolStart, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200)})
 	defer func() {
 		if p := recover(); p != nil {
 			a.result = tool.Failure(fmt.Sprintf("Error: %s broke down: %v", c.Name, p))
@@ -88,7 +88,7 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 			first, _, _ := strings.Cut(strings.TrimSpace(a.result.Content), "\n")
 			why = task.Shorten(first, 200)
 		}
-		l.emit(event.Event{Type: event.ToolEnd, Tool: c.Name, Failed: a.result.Failed, Error: why, DurationMS: time.Since(start).Milliseconds()})
+		l.cfg.Host.Emit(event.Event{Type: event.ToolEnd, Tool: c.Name, Failed: a.result.Failed, Error: why, DurationMS: time.Since(start).Milliseconds()})
 	}()
 	switch {
 	case ctx.Err() != nil:
@@ -121,13 +121,13 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 
 // acts tells, once, that something is about to be done that reading does not undo.
 func (l *loop) acts(s tool.Spec) (err error) {
-	if l.cfg.Effects == nil || s.Effect != tool.Writes && s.Effect != tool.Executes {
+	if s.Effect != tool.Writes && s.Effect != tool.Executes {
 		return nil
 	}
 	l.acting.Lock()
 	defer l.acting.Unlock()
 	if !l.acted {
-		err = l.cfg.Effects()
+		err = l.cfg.Host.Effects()
 		l.acted = err == nil
 	}
 	return err
@@ -135,10 +135,10 @@ func (l *loop) acts(s tool.Spec) (err error) {
 
 // ran tells of a call that was carried out.
 func (l *loop) ran(s tool.Spec, a *attempt) {
-	if l.cfg.Ran != nil {
+	if l.cfg.Observer != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.cfg.Ran(s, a.call, a.result)
+		l.cfg.Observer.Ran(s, a.call, a.result)
 	}
 }
 
@@ -164,13 +164,5 @@ func (l *loop) changed(paths []string) {
 	files := append(l.out.ChangedFiles, paths...)
 	slices.Sort(files)
 	l.out.ChangedFiles = slices.Compact(files)
-	if l.cfg.Changed != nil {
-		l.cfg.Changed(slices.Clone(paths))
-	}
-}
-
-func (l *loop) emit(e event.Event) {
-	if l.cfg.Event != nil {
-		l.cfg.Event(e)
-	}
+	l.cfg.Host.Changed(slices.Clone(paths))
 }

@@ -26,16 +26,16 @@ const (
 // fileRefs checks that answers refer to lines of files that exist. A nil fileRefs
 // accepts all of them.
 type fileRefs struct {
-	lines   func(path string) (int, bool)
+	files   Files
 	sent    int    // times that an answer was sent back
 	problem string // of the last answer, or ""
 }
 
-func newFileRefs(lines func(string) (int, bool)) *fileRefs {
-	if lines == nil {
+func newFileRefs(files Files) *fileRefs {
+	if files == nil {
 		return nil
 	}
-	return &fileRefs{lines: lines}
+	return &fileRefs{files: files}
 }
 
 // repair checks an answer. It returns what to tell the model when it shall try
@@ -60,7 +60,7 @@ func (f *fileRefs) accept(text string) bool {
 	if strings.TrimSpace(text) == "" {
 		return true
 	}
-	finder := refFinder{text: text, lines: f.lines, known: map[string]int{}}
+	finder := refFinder{text: text, files: f.files, known: map[string]int{}}
 	right := false
 	var faults []string
 	listed := map[string]bool{}
@@ -106,7 +106,7 @@ func (r fileRef) fault() string {
 // the text alone, so whatever may be one is looked up.
 type refFinder struct {
 	text      string
-	lines     func(path string) (int, bool)
+	files     Files
 	known     map[string]int // lines of the paths that were looked up, -1 for no file
 	strangers []string       // what looks like a reference to a file that is not there
 }
@@ -165,7 +165,7 @@ func (f *refFinder) exists(path string) bool {
 	}
 	lines, seen := f.known[path]
 	if !seen && len(f.known) < maxLookups {
-		n, ok := f.lines(path)
+		n, ok := f.files.Lines(path)
 		if lines = n; !ok {
 			lines = -1
 		}

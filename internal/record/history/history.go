@@ -119,7 +119,7 @@ func (r *Record) Claim(job task.Job) error {
 		return err
 	}
 	x := r.execution(job.Task, job.ExecutionID)
-	x.Parent, x.Batch, x.Index, x.Depth = job.Parent, job.BatchID, job.Index, job.Depth
+	x.Parent, x.Batch, x.Index, x.Depth, x.Session = job.Parent, job.BatchID, job.Index, job.Depth, job.Session
 	if job.BatchID != "" && job.Parent == "" { // and not what an agent in it handed on
 		r.mu.Lock()
 		n := r.tasks[job.Index]

@@ -1,0 +1,219 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"qq/internal/approval"
+	"qq/internal/sandbox"
+	"qq/internal/tools/astgrep"
+	"qq/internal/tools/delegate"
+	"qq/internal/tools/files"
+	"qq/internal/tools/shell"
+	"qq/internal/tools/web"
+	"qq/pkg/agents"
+	"qq/pkg/event"
+	"qq/pkg/proc"
+	"qq/pkg/tool"
+)
+
+// Setup is what the root found out for the whole tree and hands to each agent.
+type Setup struct {
+	Policy   approval.Policy `json:"policy"`
+	Writable []string        `json:"writable,omitempty"` // folders besides the working directory
+	WebAllow []string        `json:"web_allow,omitempty"`
+	Search   web.Search      `json:"search,omitzero"` // with its key: for agents that search only
+	AstGrep  string          `json:"ast_grep,omitempty"`
+	TempDir  string          `json:"temp_dir,omitempty"`
+	ShellLog string          `json:"shell_log,omitempty"`
+}
+
+// Process is the process that an agent runs in.
+type Process struct {
+	Version string     // of the program
+	Dir     string     // the working directory
+	Env     []string   // for commands
+	Host    *proc.Host // starts them
+	Log     *os.File   // of commands, when it had to be opened early
+	Box     Box        // that they are put into
+	// OneProcessor says that the process was started with one processor and takes more
+	// with the first call of a tool.
+	OneProcessor *sync.Once
+}
+
+// Widen takes all processors with the first call of a tool.
+func (p Process) Widen(e event.Event) {
+	if p.OneProcessor != nil && e.Type == event.ToolStart {
+		p.OneProcessor.Do(runtime.SetDefaultGOMAXPROCS)
+	}
+}
+
+// Box is what commands are put into: besides what keeps in the process itself.
+type Box struct {
+	Exe      string // this program
+	Confined bool   // the kernel keeps commands from writing where they may not
+	// Namespace gives each command a PID namespace: it ends with this process, even by
+	// SIGKILL.
+	Namespace bool
+	Rules     sandbox.Rules
+}
+
+// Wrap puts c into the box.
+func (b Box) Wrap(c proc.Command) proc.Command {
+	if b.Confined {
+		var env string
+		c.Path, c.Args, env = sandbox.Wrap(b.Exe, b.Rules, c.Path, c.Args)
+		c.Env = append(slices.Clip(c.Env), env)
+	}
+	c.Namespace = c.Namespace || b.Namespace
+	return c
+}
+
+// Rules are where the agent and what it starts may write; dir is the working
+// directory.
+func (a Agent) Rules(dir string) sandbox.Rules {
+	if a.ReadOnly || !a.Definition.Changes() {
+		return sandbox.Rules{}
+	}
+	var folders []string
+	for _, f := range append([]string{dir, a.Setup.TempDir}, a.Setup.Writable...) {
+		if f != "" {
+			folders = append(folders, f)
+		}
+	}
+	return sandbox.Rules{Write: folders}
+}
+
+// writable says where commands may write.
+func (r *run) writable() string {
+	folders := r.Rules("the working directory").Write
+	if len(folders) == 0 {
+		return "none"
+	}
+	return strings.Join(folders, ", ")
+}
+
+// toolset is the tools of one agent: those that it is offered, and why not the others.
+type toolset struct {
+	offered  tool.Set
+	withheld map[string]approval.Withheld
+}
+
+// makeTools makes the tools, and sorts them.
+func (r *run) makeTools() toolset {
+	all := slices.Concat(r.space.Reading(), r.space.Writing(), r.structural(), r.shell(),
+		web.Tools(web.Config{AllowHosts: r.Setup.WebAllow, Search: r.Setup.Search, Version: r.Process.Version}))
+	options := delegate.Options{Family: r.helpers}
+	handing := delegate.Tools(r.helpers, r.roster, options)
+	all = append(all, handing...)
+	t := toolset{withheld: map[string]approval.Withheld{}}
+	for _, one := range all {
+		s := one.Spec()
+		why := r.denyReason(s)
+		if why == "" {
+			t.offered = append(t.offered, one)
+			continue
+		}
+		t.withheld[s.Name] = approval.Withheld{Effect: s.Effect, Reason: why}
+	}
+	return t
+}
+
+// denyReason says why the agent is not offered a tool, or returns "".
+func (r *run) denyReason(s tool.Spec) string {
+	handsOn := s.Effect == tool.Delegates || s.Effect == tool.Attends || s.Name == "list_agents"
+	switch {
+	case handsOn && !r.CanDelegate && s.Name != "send_message":
+		return "agents at this depth cannot hand on work"
+	case r.ReadOnly && s.Effect == tool.Writes:
+		return "this agent may only read"
+	case r.ReadOnly && s.Effect == tool.Executes && !r.Process.Box.Confined:
+		return "this agent may only read, and this system cannot keep a command from writing"
+	case slices.Contains(r.Denied, s.Name):
+		return "it is denied in this run"
+	case !r.Definition.Allows(s.Name):
+		return "the definition of " + r.Definition.Name + " does not give it this tool"
+	}
+	return ""
+}
+
+// roster lists the agents that can be asked.
+func (r *run) roster() (infos []delegate.AgentInfo) {
+	for _, entry := range r.Registry.List() {
+		if entry.Err == nil {
+			infos = append(infos, delegate.AgentInfo{Name: entry.Agent.Name, Description: entry.Agent.Description, Role: entry.Agent.Role})
+		}
+	}
+	return infos
+}
+
+// structural are the tools of the program ast-grep, when there is one.
+func (r *run) structural() tool.Set {
+	if r.Setup.AstGrep == "" {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(r.Process.Dir)
+	if err != nil {
+		real = r.Process.Dir
+	}
+	reading, writing := astgrep.Tools(astgrep.Config{
+		Host: r.Process.Host, Program: r.Setup.AstGrep, Root: r.root, Dir: r.Process.Dir, Env: r.Process.Env, Depth: r.job.Depth, NewID: uuid.NewString,
+		Secret:  func(file string) bool { return files.Secret(filepath.ToSlash(filepath.Join(real, file))) },
+		Concern: files.Concern,
+	})
+	return append(reading, writing...)
+}
+
+func (r *run) shell() tool.Set {
+	return shell.Tool(shell.Config{
+		Host: r.Process.Host, Dir: r.Process.Dir, Env: r.Process.Env, TempDir: r.Setup.TempDir, Depth: r.job.Depth, NewID: uuid.NewString,
+		Wrap: r.Process.Box.Wrap, Log: r.shellLog,
+	})
+}
+
+// shellLog is the file that takes the whole output of commands.
+func (r *run) shellLog() (*os.File, error) {
+	switch {
+	case r.Process.Log != nil:
+		return r.Process.Log, nil
+	case r.Setup.ShellLog == "":
+		return nil, errors.New("there is no folder for it")
+	}
+	return OpenShellLog(r.Setup.ShellLog)
+}
+
+// OpenShellLog opens the file that takes the whole output of commands.
+func OpenShellLog(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log of commands: %w", err)
+	}
+	return f, nil
+}
+
+// gate is the one place that decides about the calls of the agent.
+func (r *run) gate() *approval.Gate {
+	return approval.NewGate(approval.GateConfig{
+		Offered: r.tools.offered, Withheld: r.tools.withheld, ReadOnly: r.ReadOnly, Policy: r.Setup.Policy,
+		Ask: func(ctx context.Context, in tool.Intent) tool.Decision { return r.parent.Approve(ctx, in) },
+	})
+}
+
+var _ Registry = (*agents.Registry)(nil)
+
+// Digest is what a call of a tool came to.
+func Digest(r tool.Result) string {
+	sum := sha256.Sum256([]byte(r.Content))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+
+	"qq/pkg/task"
+)
+
+// spill keeps results that wait for slower ones in a file.
+type spill struct {
+	folder func() (string, error)
+	file   *os.File
+	end    int64
+}
+
+// spilled is a line of that file, before the output of the result.
+type spilled struct {
+	task.Stored
+	Size int // of the output in bytes
+}
+
+// Put implements supervisor.Spill.
+func (s *spill) Put(r task.Result) (int64, error) {
+	if s.file == nil {
+		dir, err := s.folder()
+		if err != nil {
+			return 0, err
+		}
+		if s.file, err = os.CreateTemp(dir, "spill-*"); err != nil {
+			return 0, err
+		}
+	}
+	b, err := json.Marshal(spilled{task.Store(r), len(r.Output)})
+	if err != nil {
+		return 0, err
+	}
+	at := s.end
+	n, err := s.file.WriteAt(append(append(b, '\n'), r.Output...), at)
+	if err != nil {
+		return 0, err
+	}
+	s.end += int64(n)
+	return at, nil
+}
+
+// Take implements supervisor.Spill.
+func (s *spill) Take(at int64) (r task.Result, err error) {
+	from := bufio.NewReader(io.NewSectionReader(s.file, at, s.end-at))
+	line, err := from.ReadBytes('\n')
+	if err != nil {
+		return r, err
+	}
+	var l spilled
+	if err := json.Unmarshal(line, &l); err != nil {
+		return r, err
+	}
+	output := make([]byte, l.Size)
+	_, err = io.ReadFull(from, output)
+	return l.Restored(string(output)), err
+}
+
+func (s *spill) close() {
+	if s.file != nil {
+		s.file.Close()
+	}
+}

@@ -1,0 +1,204 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"qq/pkg/supervisor/limits"
+	"qq/pkg/task"
+)
+
+// background is the children of an agent that it does not wait for, oldest first,
+// until they are collected.
+type background struct {
+	mu       sync.Mutex
+	children []*kept
+	ended    bool
+	wg       sync.WaitGroup
+}
+
+// kept is one child in the background, and the owner of its execution.
+type kept struct {
+	in     *background
+	child  task.Child
+	cancel context.CancelCauseFunc
+	exec   *execution
+	done   chan struct{}
+	result task.Result // readable once done is closed
+}
+
+// ended implements owner.
+func (k *kept) ended(task.Result) {}
+
+// file implements owner.
+func (k *kept) file(r task.Result, _ error) {
+	k.in.mu.Lock()
+	defer k.in.mu.Unlock()
+	k.result, k.child.Status = r, r.Status
+	close(k.done)
+}
+
+// spawn starts t in the background. The child lives at most as long as ctx and as the
+// agent of h.
+func (h *handle) spawn(ctx context.Context, t task.Task) (task.Child, error) {
+	t = t.Normalized()
+	if refusal := h.admit(true); refusal != "" {
+		return task.Child{}, errors.New(refusal)
+	}
+	job := h.newJob(t)
+	ctx, cancel := context.WithCancelCause(ctx)
+	f := &h.background
+	k := &kept{
+		in:    f,
+		child: task.Child{ID: job.ExecutionID, Agent: t.Agent, Task: task.Shorten(t.Text, 100), Status: task.Queued}, cancel: cancel,
+		done: make(chan struct{}),
+	}
+	k.exec = h.newExecution(job, k)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		cancel(nil)
+		return task.Child{}, task.ErrAbandoned
+	}
+	f.children = append(f.children, k)
+	turn := h.s.slots.Join(false, job.Depth) // here, so that they start in order
+	f.wg.Go(func() {
+		defer cancel(nil)
+		k.run(ctx, turn)
+	})
+	return k.child, nil
+}
+
+// run takes a child from the queue to its result.
+func (k *kept) run(ctx context.Context, turn *limits.Turn) {
+	s, queuedAt := k.exec.s, time.Now()
+	if s.slots.Await(ctx, turn) != nil {
+		r := k.exec.job.Ended(task.Cancelled, "not started: "+context.Cause(ctx).Error())
+		if errors.Is(context.Cause(ctx), ErrCancelled) {
+			r.Fail(ErrCancelled)
+		}
+		k.exec.sign(&r)
+		k.file(r, nil)
+		return
+	}
+	k.in.mu.Lock()
+	k.child.Status = task.Running
+	k.in.mu.Unlock()
+	k.exec.loan = limits.HeldSlot(s.slots)
+	k.exec.run(ctx, s.cfg.Launcher, time.Since(queuedAt))
+}
+
+// Children implements task.Family.
+func (h *handle) Children(context.Context) ([]task.Child, error) {
+	f := &h.background
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := make([]task.Child, len(f.children))
+	for i, k := range f.children {
+		list[i] = k.child
+		if k.child.Status == task.Running && k.exec.idle.Paused() {
+			list[i].Status = task.Waiting
+		}
+	}
+	return list, nil
+}
+
+// find returns the children with these ids, or all when there are none.
+func (f *background) find(ids []string) ([]*kept, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(ids) == 0 {
+		return slices.Clone(f.children), nil
+	}
+	var found []*kept
+	for _, id := range ids {
+		i := slices.IndexFunc(f.children, func(k *kept) bool { return k.child.ID == id })
+		if i < 0 {
+			return nil, fmt.Errorf("no child %s: it was never started here, or its result was collected", id)
+		}
+		if !slices.Contains(found, f.children[i]) {
+			found = append(found, f.children[i])
+		}
+	}
+	return found, nil
+}
+
+// Wait implements task.Family. The slot of the agent is lent meanwhile.
+func (h *handle) Wait(ctx context.Context, ids []string, atMost time.Duration) ([]task.Result, error) {
+	waiting, err := h.background.find(ids)
+	if err != nil {
+		return nil, err
+	}
+	var late <-chan time.Time
+	if atMost > 0 {
+		timer := time.NewTimer(atMost)
+		defer timer.Stop()
+		late = timer.C
+	}
+	h.pause(ctx, func() {
+		for _, k := range waiting {
+			select {
+			case <-k.done:
+			case <-late:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return h.background.collect(waiting), nil
+}
+
+// collect takes out those that have ended.
+func (f *background) collect(waiting []*kept) []task.Result {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	results := []task.Result{}
+	for _, k := range waiting {
+		select {
+		case <-k.done:
+		default:
+			continue
+		}
+		i := slices.Index(f.children, k)
+		if i < 0 {
+			continue // collected by somebody else meanwhile
+		}
+		f.children = slices.Delete(f.children, i, i+1)
+		k.result.Index = len(results)
+		results = append(results, k.result)
+	}
+	return results
+}
+
+// Terminate implements task.Family. It returns when the child is gone.
+func (h *handle) Terminate(ctx context.Context, id string) error {
+	found, err := h.background.find([]string{id})
+	if err != nil {
+		return err
+	}
+	found[0].cancel(ErrCancelled)
+	select {
+	case <-found[0].done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// endBackground ends the children in the background and waits until they are gone.
+// No more can be started.
+func (h *handle) endBackground() {
+	f := &h.background
+	f.mu.Lock()
+	f.ended = true
+	for _, k := range f.children {
+		k.cancel(task.ErrAbandoned)
+	}
+	f.mu.Unlock()
+	f.wg.Wait()
+}

@@ -1,0 +1,150 @@
+// Package ceiling decides what an agent may have done by others: by whom, in which
+// folder, with which tools. A child's ceiling is that of its parent and what the
+// definition of the parent takes away. It never widens.
+//
+// [Ceiling] judges tasks, [Agents] knows the agents of a run with those that other
+// agents made, and [Agents.Intent] says what handing tasks on would do, for whoever
+// decides about it.
+//
+// Not promised: that a process obeys. The root asks here before it starts anything,
+// and the kernel keeps a child in its folder.
+package ceiling
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"qq/pkg/agents"
+	"qq/pkg/task"
+)
+
+// Ceiling is what one agent at work may have done.
+type Ceiling struct {
+	Agent    agents.Agent
+	Task     task.Task // what it works on
+	ReadOnly bool      // everybody may only read
+}
+
+// MayOnlyRead reports whether the agent and all that it starts may only read.
+func (c Ceiling) MayOnlyRead() bool { return c.ReadOnly || c.Task.ReadOnly || c.Agent.Gathers() }
+
+// Restrict is t within the folder and the rights of the agent.
+func (c Ceiling) Restrict(t task.Task) task.Task {
+	t.File = ""
+	t.WorkingDir = filepath.Join(c.Task.WorkingDir, t.WorkingDir)
+	// By the time at which it starts, a link may stand there.
+	if dir, err := realDir(t.WorkingDir); err == nil {
+		t.Dir = dir
+	}
+	t.ReadOnly = t.ReadOnly || c.MayOnlyRead()
+	t.Denied = slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.Task.Denied, c.Agent.DisallowedTools))))
+	return t
+}
+
+// DenyReason says why the agent may not have t done, and how t ends for that; "" is
+// that it may.
+func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
+	if err := Check(t); err != nil {
+		return task.Misused, err.Error()
+	}
+	if t.Part {
+		return "", "" // nothing can come of it but a summary
+	}
+	if t.WorkingDir != "" && !inside(c.Task.WorkingDir, t.WorkingDir) {
+		return task.Refused, fmt.Sprintf("working_dir %q is no folder inside of the working directory", t.WorkingDir)
+	}
+	if !slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, c.Agent.Allows) {
+		return task.Refused, c.Agent.Name + " may not hand on work"
+	}
+	if t.Temporary != nil {
+		if c.Agent.Agents != nil && len(c.Agent.Agents) == 0 {
+			return task.Refused, c.Agent.Name + " may not delegate to anybody"
+		}
+		return "", "" // it gets what this agent has, and no more
+	}
+	to, err := known.Lookup(t.Normalized().Agent)
+	if err != nil {
+		return task.Misused, err.Error()
+	}
+	named := strings.TrimSpace(t.Agent) != "" // who names nobody wants a hand for general work
+	switch {
+	case named && to.Name == c.Agent.Name:
+		return task.Refused, "Cannot delegate to self"
+	case !c.Agent.AllowsAgent(to.Name):
+		return task.Refused, fmt.Sprintf("%s may not delegate to %s (allowed: %s)", c.Agent.Name, to.Name,
+			cmp.Or(strings.Join(c.Agent.Agents, ", "), "none"))
+	case c.MayOnlyRead() && !t.ReadOnly && to.Changes():
+		return task.Refused, fmt.Sprintf("%s may only read and may not delegate to %s, which can change things "+
+			"(with read_only it can be asked to look)", c.Agent.Name, to.Name)
+	}
+	return "", ""
+}
+
+// Check says what is wrong with a task, without a look at its agent.
+func Check(t task.Task) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	for _, target := range t.Targets {
+		if !filepath.IsLocal(filepath.FromSlash(target)) || !doublestar.ValidatePattern(target) {
+			return fmt.Errorf("target %q is no path or glob inside of the working directory", target)
+		}
+	}
+	return nil
+}
+
+// Outside lists the changed files that no target covers. Without targets none is
+// outside.
+func Outside(targets, changed []string) (strays []string) {
+	for _, file := range changed {
+		if len(targets) > 0 && !slices.ContainsFunc(targets, func(t string) bool { return covers(t, file) }) {
+			strays = append(strays, file)
+		}
+	}
+	return strays
+}
+
+// covers reports whether file is the target, in it, or matched by it.
+func covers(target, file string) bool {
+	target = path.Clean(target)
+	matched, err := doublestar.Match(target, file)
+	return err == nil && matched || target == "." || strings.HasPrefix(file, target+"/")
+}
+
+// realDir is the folder dir, links followed; an empty one is that of this process.
+func realDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+// inside reports whether sub names a folder in dir, links followed; an empty dir
+// is that of this process.
+func inside(dir, sub string) bool {
+	if !filepath.IsLocal(sub) {
+		return false
+	}
+	root, err := realDir(dir)
+	if err != nil {
+		return false
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(root, sub))
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(root, real)
+	if err != nil || !filepath.IsLocal(rel) {
+		return false
+	}
+	info, err := os.Stat(real)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,100 @@
+package ceiling
+
+import (
+	"fmt"
+	"strings"
+
+	"qq/pkg/task"
+	"qq/pkg/tool"
+)
+
+const (
+	maxSummary = 100 // characters of a task on one line
+	// A person can ask to see all of a preview, so it is cut late.
+	maxPreview = 256 << 10 // bytes after which no further task begins
+	maxPart    = 64 << 10  // characters of one text of a task
+)
+
+// preview shows tasks to a person who decides about them.
+func (a *Agents) preview(tasks []task.Task) string {
+	if len(tasks) == 1 {
+		return a.describe(tasks[0])
+	}
+	var b strings.Builder
+	shown := 0
+	for ; shown < len(tasks) && b.Len() < maxPreview; shown++ {
+		fmt.Fprintf(&b, "%d. %s\n\n", shown+1, a.describe(tasks[shown]))
+	}
+	text := strings.TrimSpace(b.String())
+	if more := len(tasks) - shown; more > 0 {
+		text += fmt.Sprintf("\n\n[%d more tasks]", more)
+	}
+	return text
+}
+
+// describe is one task with what a decision about it depends on.
+func (a *Agents) describe(t task.Task) string {
+	var b strings.Builder
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "\n%s: %s", name, cut(text, maxPart))
+		}
+	}
+	b.WriteString(t.Agent)
+	if t.ReadOnly {
+		b.WriteString(" (read only)")
+	}
+	made, temporary := a.Made(t.Agent)
+	if temporary {
+		line("tools", strings.Join(made.Toolset(), ", "))
+	}
+	line("folder", t.WorkingDir)
+	line("targets", strings.Join(t.Targets, ", "))
+	b.WriteString("\n" + cut(t.Text, maxPart))
+	line("context", t.Context)
+	if temporary {
+		line("system prompt", made.Prompt)
+	}
+	return b.String()
+}
+
+// Intent is what handing on tasks would do. It is made here and not where the
+// model called, so that nobody can call a batch of writers harmless.
+func (a *Agents) Intent(tasks []task.Task) tool.Intent {
+	in := tool.Intent{Tool: "delegate_task", Effect: tool.Delegates, Risk: tool.Low}
+	writers := 0
+	for _, t := range tasks {
+		def, err := a.Agent(t.Agent)
+		if err != nil || !t.ReadOnly && def.Changes() {
+			writers++
+		}
+		if _, temporary := a.Made(t.Agent); temporary {
+			in.Tool = "spawn_agent"
+		}
+	}
+	switch {
+	case writers > 1:
+		in.Risk = tool.High
+	case writers == 1:
+		in.Risk = tool.Medium
+	}
+	in.Summary = "delegate to " + tasks[0].Agent + ": " + task.Shorten(tasks[0].Text, maxSummary)
+	if len(tasks) > 1 {
+		in.Tool = "run_parallel_tasks"
+		in.Summary = fmt.Sprintf("delegate %d tasks at once, %d of them to agents that can change things", len(tasks), writers)
+	}
+	if writers > 0 { // nobody looks at the others
+		in.Preview = a.preview(tasks)
+	}
+	return in
+}
+
+// cut is the first n characters of text, with a mark when there are more.
+func cut(text string, n int) string {
+	for i := range text {
+		if n--; n < 0 {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}

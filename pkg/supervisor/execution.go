@@ -1,0 +1,334 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"qq/pkg/supervisor/limits"
+	"qq/pkg/task"
+)
+
+// execution is one admitted job under way, through all its attempts.
+type execution struct {
+	s       *Supervisor
+	parent  *handle // where it was started
+	job     task.Job
+	owner   owner
+	loan    *limits.Loan
+	clock   *limits.Clock          // the run clock: from the start on, through all attempts
+	idle    *limits.Clock          // the idle clock of each attempt
+	limited atomic.Pointer[string] // why it could not start a child, the first time
+	// blocked is whether it can only wait for children that queue.
+	blocked blocked
+	// idleOut is why the job ends when its idle clock runs out.
+	idleOut *task.ClockError
+	latest  time.Time // see handle
+	cancel  context.CancelCauseFunc
+}
+
+// owner is who waits for the result of a job: a batch, the parent of a child in the
+// background, or nobody but [Supervisor.Run].
+type owner interface {
+	// ended is told of a result while the slot is still held.
+	ended(r task.Result)
+	// file takes the result when it is recorded, with the error of that.
+	file(r task.Result, err error)
+}
+
+// patient is an owner that may wait for a model server to come back.
+type patient interface {
+	waitsForServer() bool
+	// refusal is the result of a task that need not be tried any more, else nil.
+	refusal(t task.Task) *task.Result
+}
+
+func (h *handle) newExecution(job task.Job, o owner) *execution {
+	job.Attempt = 1
+	x := &execution{s: h.s, parent: h, job: job, owner: o}
+	idle := h.s.cfg.Limits.IdleTimeout
+	if a, err := h.s.Agent(job.Agent); err == nil {
+		idle = h.s.idle(a)
+	}
+	x.job.Idle = idle
+	x.idleOut = &task.ClockError{Status: task.Idle, After: idle}
+	// Launchers report activity now and then, that is somewhat late.
+	x.idle = limits.NewClock(idle+min(idle/20, 5*time.Second), func() { x.cancel(x.idleOut) })
+	return x
+}
+
+// zero reports whether x is the agent of this process.
+func (x *execution) zero() bool { return x.job.ExecutionID == x.s.cfg.ID && x.parent == x.s.top }
+
+// run takes x from its claim to its result, and files that. It holds a slot.
+func (x *execution) run(ctx context.Context, launcher Launcher, queued time.Duration) {
+	defer x.loan.End()
+	if err := x.claim(); err != nil {
+		if staged, ok := launcher.(Staged); ok {
+			staged.Discard()
+		}
+		r := x.job.Ended(task.Failed, "not started: "+err.Error())
+		x.sign(&r)
+		x.owner.file(r, err)
+		return
+	}
+	ctx, x.cancel = context.WithCancelCause(ctx)
+	start := time.Now()
+	stopClocks := x.startClocks(start)
+	x.s.track(x.job.ExecutionID, x.cancel)
+	x.s.started(x.job)
+	r := x.attempts(ctx, launcher)
+	x.s.track(x.job.ExecutionID, nil)
+	stopClocks()
+	x.cancel(nil)
+	if r.Effects {
+		x.parent.effects.Store(true)
+	}
+	x.sign(&r)
+	r.DurationMS, r.QueuedMS = time.Since(start).Milliseconds(), queued.Milliseconds()
+	x.finish(r)
+}
+
+// attempts launches the job until it ends by itself, or may not be repeated. What all
+// the attempts used and did is in the result.
+func (x *execution) attempts(ctx context.Context, launcher Launcher) task.Result {
+	var before task.Result
+	for n := 1; ; n++ {
+		began := time.Now()
+		x.job.Attempt = n
+		own := x.attempt(ctx, launcher)
+		own.DurationMS = time.Since(began).Milliseconds()
+		r := sum(before, own)
+		wait := pauseAfter(n)
+		if !x.repeats(&r, wait) {
+			return r
+		}
+		if x.s.cfg.Record != nil { // now: the wait may be long, and the root end in it
+			x.sign(&own)
+			x.s.cfg.Record.Attempt(x.job, began, own)
+		}
+		if !x.backOff(ctx, wait) {
+			x.settle(ctx, &r)
+			return r
+		}
+		before, launcher = r, x.s.cfg.Launcher // the one before may have been staged
+	}
+}
+
+// attempt launches the job once, with a handle of its own.
+func (x *execution) attempt(ctx context.Context, launcher Launcher) task.Result {
+	agent, err := x.s.Agent(x.job.Agent)
+	if err != nil {
+		r := x.job.Ended(task.Misused, err.Error())
+		r.Attempts = 1
+		return r
+	}
+	x.setDeadline(time.Now())
+	h := x.newHandle(agent)
+	x.idle.Reset()
+	x.idle.Resume()
+	r := launch(ctx, launcher, h)
+	x.idle.Pause()
+	h.close() // what it did not wait for is part of what it did
+	h.conclude(&r)
+	r.Attempts = max(1, r.Attempts)
+	x.settle(ctx, &r)
+	return r
+}
+
+// launch keeps a panic in one job from taking the supervisor with it.
+func launch(ctx context.Context, l Launcher, h *handle) (r task.Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			r = h.job.Ended(task.Failed, fmt.Sprintf("panic in the supervisor: %v", p))
+			r.Effects = true // nobody knows
+		}
+	}()
+	return l.Launch(ctx, h.job, h)
+}
+
+// sum is the result r of the last attempt with what those before it came to.
+func sum(before, r task.Result) task.Result {
+	r.Attempts += before.Attempts
+	r.Usage = r.Usage.Add(before.Usage)
+	r.Effects = r.Effects || before.Effects
+	if len(before.ChangedFiles) > 0 {
+		files := slices.Concat(before.ChangedFiles, r.ChangedFiles)
+		slices.Sort(files)
+		r.ChangedFiles = slices.Compact(files)
+	}
+	return r
+}
+
+// repeats reports whether the job is to be run again after wait, when r is what it
+// came to. When nobody knows what it has done, r says so.
+//
+// A task of a batch is run again too when its model server was not there, if it had
+// done nothing yet and is not refused by now: the server may come back, and nobody
+// waits for the answer. What an agent handed on is not, for that agent can think of
+// something else.
+func (x *execution) repeats(r *task.Result, wait time.Duration) bool {
+	last := x.job.Attempt > x.s.cfg.Limits.Retries
+	p, ok := x.owner.(patient)
+	switch {
+	case x.zero():
+		return false // its process is this one
+	case r.Status == task.Unavailable && ok && p.waitsForServer():
+		if r.Effects && !x.job.Idempotent || p.refusal(x.job.Task) != nil {
+			return false
+		}
+	case r.Status != task.Killed && r.Status != task.NoResult:
+		return false
+	}
+	if r.Effects && !x.job.Idempotent {
+		what, _, _ := strings.Cut(r.Err(), "\nhint: ")
+		what += "; it may have had side effects"
+		if last {
+			what += "\nhint: look what it has done before you do it again"
+		} else {
+			what += ", so it was not repeated\nhint: mark the task idempotent if doing it twice does no harm"
+		}
+		r.End(task.UnknownOutcome, what)
+		return false
+	}
+	left, bounded := x.clock.Left()
+	return !last && (!bounded || left > wait)
+}
+
+// pauseAfter is how long to wait after attempt n: 500 ms, then twice as long each
+// time, a quarter more or less, at most a minute or so.
+func pauseAfter(n int) time.Duration {
+	d := min(500*time.Millisecond<<min(n-1, 10), time.Minute)
+	return d*3/4 + rand.N(d/2)
+}
+
+// backOff waits while others use the slot, and then for a slot, which is no run
+// time. It reports whether there is one.
+func (x *execution) backOff(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	x.loan.Lend()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	var err error
+	x.aside(func() { err = x.loan.Resume(ctx, x.job.Depth) })
+	return err == nil && ctx.Err() == nil
+}
+
+// startClocks starts what bounds the run time, and returns what stops all clocks.
+func (x *execution) startClocks(start time.Time) (stop func()) {
+	timeout := func(after time.Duration) func() {
+		return func() { x.cancel(&task.ClockError{Status: task.Timeout, After: after}) }
+	}
+	if x.zero() { // the whole time of the run: its context ends with that
+		x.latest = x.parent.latest
+	} else {
+		x.job.Allowed, x.latest = x.parent.allowance(x.job.Task, start)
+	}
+	x.clock = limits.NewClock(x.job.Allowed, timeout(x.job.Allowed))
+	clocks := []*limits.Clock{x.clock}
+	if !x.latest.IsZero() && !x.zero() {
+		left := x.latest.Sub(start)
+		clocks = append(clocks, limits.NewClock(left, timeout(left)))
+	}
+	for _, c := range clocks {
+		c.Resume()
+	}
+	x.setDeadline(start)
+	return func() {
+		for _, c := range append(clocks, x.idle) {
+			c.End()
+		}
+	}
+}
+
+// setDeadline tells the job when it will have to end unless its clock is paused
+// meanwhile.
+func (x *execution) setDeadline(now time.Time) {
+	if left, bounded := x.clock.Left(); bounded {
+		x.job.Deadline = now.Add(left)
+	}
+}
+
+// sign says in r whose result it is.
+func (x *execution) sign(r *task.Result) {
+	job := &x.job
+	r.Task, r.Agent, r.ID = task.Shorten(job.Text, 100), job.Agent, job.ID
+	r.ExecutionID, r.ParentExecutionID, r.BatchID = job.ExecutionID, job.Parent, job.BatchID
+}
+
+// settle says in r why the job was ended early, when it was.
+func (x *execution) settle(ctx context.Context, r *task.Result) {
+	if ctx.Err() == nil || r.Status == task.Completed {
+		return
+	}
+	cause := context.Cause(ctx)
+	if task.StatusOf(cause) == task.Idle && cause != error(x.idleOut) { // it was not idle itself
+		r.End(task.Cancelled, "ended with its parent: "+cause.Error())
+		return
+	}
+	r.Stop(cause)
+}
+
+// aside runs f, which is no run time of x.
+func (x *execution) aside(f func()) {
+	x.clock.Pause()
+	defer x.clock.Resume()
+	x.above(1)
+	defer x.above(-1)
+	f()
+}
+
+// above tells the agent that started x that one more of its children queues, or one
+// less.
+func (x *execution) above(n int) {
+	if up := x.parent.exec; up != nil {
+		up.blocked.change(up, n, 0)
+	}
+}
+
+// blocked is whether an agent can do nothing but wait for children that queue: then
+// its run clock is paused. One that works beside them uses time as any other.
+type blocked struct {
+	mu      sync.Mutex
+	queuing int // children that queue, or are blocked
+	waiting int // waits for children under way
+	held    bool
+}
+
+// change counts and, when that blocks x or lets it continue, says so above.
+func (b *blocked) change(x *execution, queuing, waiting int) {
+	b.mu.Lock()
+	b.queuing += queuing
+	b.waiting += waiting
+	was := b.held
+	b.held = b.queuing > 0 && b.waiting > 0
+	is := b.held
+	switch {
+	case is && !was:
+		x.clock.Pause()
+	case was && !is:
+		x.clock.Resume()
+	}
+	b.mu.Unlock()
+	switch {
+	case is && !was:
+		x.above(1)
+	case was && !is:
+		x.above(-1)
+	}
+}
+
+// waits reports whether the agent waits for children.
+func (b *blocked) waits() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting > 0
+}

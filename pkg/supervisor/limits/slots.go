@@ -1,0 +1,139 @@
+package limits
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"sync"
+)
+
+// rank orders those who wait for a slot. A parent that goes on comes first, then
+// deeper tasks before shallower ones, then the longest wait. So a tree finishes
+// what it has begun before it begins more, and the number of live processes
+// stays near the cap however long the batch is.
+type rank struct {
+	resume bool
+	depth  int
+	seq    uint64
+}
+
+func (r rank) before(o rank) bool {
+	if r.resume != o.resume {
+		return r.resume
+	}
+	return cmp.Or(cmp.Compare(o.depth, r.depth), cmp.Compare(r.seq, o.seq)) < 0
+}
+
+// Turn is a place in the queue for a slot.
+type Turn struct {
+	rank
+	granted chan struct{}
+	index   int // in the heap; -1 once granted or gone
+}
+
+type waiters []*Turn
+
+func (w waiters) Len() int           { return len(w) }
+func (w waiters) Less(i, j int) bool { return w[i].before(w[j].rank) }
+func (w waiters) Swap(i, j int) {
+	w[i], w[j] = w[j], w[i]
+	w[i].index, w[j].index = i, j
+}
+func (w *waiters) Push(x any) {
+	v := x.(*Turn)
+	v.index = len(*w)
+	*w = append(*w, v)
+}
+func (w *waiters) Pop() any {
+	old := *w
+	v := old[len(old)-1]
+	old[len(old)-1] = nil
+	*w = old[:len(old)-1]
+	v.index = -1
+	return v
+}
+
+// Slots is the one cap on children at work, for the whole tree.
+type Slots struct {
+	mu      sync.Mutex
+	free    int
+	seq     uint64
+	waiting waiters
+}
+
+// NewSlots returns n free slots.
+func NewSlots(n int) *Slots { return &Slots{free: n} }
+
+// Try takes a slot if one is free.
+func (s *Slots) Try() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free == 0 {
+		return false
+	}
+	s.free--
+	return true
+}
+
+// Acquire takes a slot, waiting for one in the order of rank.
+func (s *Slots) Acquire(ctx context.Context, resume bool, depth int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.Await(ctx, s.Join(resume, depth))
+}
+
+// Join takes a place in the queue, or a slot at once. Whoever joins must await.
+func (s *Slots) Join(resume bool, depth int) *Turn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seq++
+	w := &Turn{rank: rank{resume, depth, s.seq}, granted: make(chan struct{}), index: -1}
+	if s.free > 0 {
+		s.free--
+		close(w.granted)
+		return w
+	}
+	heap.Push(&s.waiting, w)
+	return w
+}
+
+// Await waits for the slot of w. An error says that it has none.
+func (s *Slots) Await(ctx context.Context, w *Turn) error {
+	select {
+	case <-w.granted:
+		err := ctx.Err() // read once: it may end at any time
+		if err != nil {  // both happened: whoever stops means the next one too
+			s.Release()
+		}
+		return err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	if w.index >= 0 {
+		heap.Remove(&s.waiting, w.index)
+		s.mu.Unlock()
+		return ctx.Err()
+	}
+	s.mu.Unlock()
+	s.Release() // granted in the same moment: hand it on
+	return ctx.Err()
+}
+
+// Release gives a slot back, to the first who waits.
+func (s *Slots) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 {
+		s.free++
+		return
+	}
+	close(heap.Pop(&s.waiting).(*Turn).granted)
+}
+
+// Free is how many slots nobody holds, and how many wait for one.
+func (s *Slots) Free() (free, waiting int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.free, len(s.waiting)
+}
