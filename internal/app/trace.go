@@ -10,34 +10,25 @@ import (
 	"qq/pkg/task"
 )
 
-// traced makes this run a part of the trace that it was started in, and sends what
-// it does to a collector where the environment names one.
+// traced makes this run a part of the trace that it was started in, and keeps its
+// spans if the environment names a collector.
 func (r *root) traced(cfg *engine.Config) {
 	cfg.ID = cmp.Or(r.id, engine.NewID())
-	cfg.Trace = event.StartTrace(r.env.get("TRACEPARENT")).Of(cfg.ID)
+	cfg.Trace = event.StartTrace(r.env.get("TRACEPARENT"))
 	to, wanted, err := trace.FromEnv(r.env.get)
-	if err != nil { // often set for the whole machine, and no reason not to work
+	if err != nil { // often set for the whole machine, and no reason not to run
 		r.say("no traces are exported: %v", err)
 	}
 	if err != nil || !wanted {
 		return
 	}
-	to.Version, to.Trace = cfg.Version, cfg.Trace
+	to.Version, to.Trace, to.RootID = cfg.Version, cfg.Trace, cfg.ID
 	if r.exporter = trace.Start(to); r.exporter != nil {
-		id := cfg.ID
-		cfg.Sinks = append(cfg.Sinks, func(e event.Event) {
-			if e.ExecutionID == id {
-				e.ExecutionID = "" // that is how the exporter knows the root
-			}
-			if e.ParentExecutionID == id {
-				e.ParentExecutionID = ""
-			}
-			r.exporter.Sink(e)
-		})
+		cfg.Sinks = append(cfg.Sinks, r.exporter)
 	}
 }
 
-// flush says what became of this run, and sends what is left to the collector.
+// flush tells the collector what the run did and how it ended.
 func (r *root) flush() {
 	if r.exporter == nil {
 		return
@@ -46,7 +37,7 @@ func (r *root) flush() {
 	if r.code != 0 {
 		e.Type, e.Status = event.SubAgentError, task.Failed
 	}
-	r.exporter.Sink(e)
+	r.exporter.Handle(e)
 	if err := r.exporter.Close(context.Background()); err != nil {
 		r.say("%v", err)
 	}

@@ -87,12 +87,12 @@ func (r *root) newEngine(cfg engine.Config, hold func() (release func())) (*engi
 func (r *root) sinks(format string, to func() io.Writer, verbose bool, aside func(func() error) error) []event.Sink {
 	var sinks []event.Sink
 	if format == output.StreamJSON {
-		sinks = append(sinks, func(e event.Event) {
+		sinks = append(sinks, event.SinkFunc(func(e event.Event) {
 			// When nobody takes it, the run ends: who went away does not want the rest.
 			if err := output.WriteJSON(to(), e); err != nil {
 				r.signals.cancel(err)
 			}
-		})
+		}))
 	}
 	if verbose {
 		var w io.Writer = r.Err
@@ -100,7 +100,7 @@ func (r *root) sinks(format string, to func() io.Writer, verbose bool, aside fun
 			w = asideWriter{w, aside}
 		}
 		r.narrator = output.NewNarrator(w, r.coloured(r.Err))
-		sinks = append(sinks, r.narrator.Event)
+		sinks = append(sinks, event.SinkFunc(r.narrator.Event))
 	}
 	return sinks
 }

@@ -43,7 +43,9 @@ func newEngine(t *testing.T, change func(*Config)) *Engine {
 // TestRun: the root's own agent answers, is recorded and reports as itself.
 func TestRun(t *testing.T) {
 	var seen []event.Event
-	e := newEngine(t, func(c *Config) { c.Sinks = []event.Sink{func(e event.Event) { seen = append(seen, e) }} })
+	e := newEngine(t, func(c *Config) {
+		c.Sinks = []event.Sink{event.SinkFunc(func(e event.Event) { seen = append(seen, e) })}
+	})
 	require.NoError(t, os.WriteFile(filepath.Join(e.cfg.Dir, "a.md"), []byte("# Owls\n\nOwls hunt at night. Owls see well.\n"), 0o600))
 	agent, m, err := e.Staff(t.Context(), task.Task{Agent: task.DefaultAgent})
 	require.NoError(t, err)

@@ -1,295 +1,222 @@
-// Package trace tells a collector of OpenTelemetry what a run did, as spans: one
-// for the root, one for each batch, each execution of an agent and each call of
-// a tool. What happened on the way (an approval, a repeated request) is an event
-// of the span of the execution that it concerns.
-//
-// It is an event sink that makes spans of events, a bounded queue, and one
-// goroutine that posts what is in the queue, OTLP as JSON over HTTP. The sink
-// never waits: a span that finds the queue full is counted and gone. A request
-// that the collector turns away for the moment is repeated once, after the time
-// that it asks for. At the end there are two seconds for what is left. [Exporter.Close]
-// says how many spans were lost and why; no run fails for it.
-//
-// A span has names, numbers and ids: agent, tool, model, status, exit code, tokens.
-// It never has the text of a task, arguments, output or an error text, which may
-// hold secrets. The attributes are those of the conventions for generative AI where
-// they have one, else begin with "qq.".
-//
-// The variables are OpenTelemetry's: see [FromEnv]. Where no endpoint is set nothing
-// is made and nothing runs. A trace that its parent does not sample is not exported.
-// Not promised: gRPC, protocol buffers, compression, certificates of one's own,
-// samplers, metrics and logs; that a span of a call holds the children which that
-// call started (they are beside it); spans of a process that was killed.
 package trace
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
-	"sync"
+	"strings"
 	"time"
+	"unicode"
 
-	"qq/pkg/event"
+	"qq/pkg/task"
 )
 
 const (
-	maxBatch = 512         // spans in one request
-	interval = time.Second // the longest that a span waits for others
-	maxQueue = 4096        // spans that wait to be sent
+	postTimeout = 5 * time.Second
+	maxAnswer   = 64 << 10 // bytes of the collector's answer that are read
 )
 
-// What a collector gets where nobody says otherwise.
+// The JSON of OTLP has ids in hexadecimal digits, numbers for enums, texts for
+// 64-bit numbers, and names in camel case.
+
 const (
-	requestTimeout = 10 * time.Second // for one request
-	closeTimeout   = 2 * time.Second  // for all that is left at the end
+	kindInternal = 1
+	statusError  = 2
 )
 
-// Config says where spans go, and about what.
-type Config struct {
-	Endpoint    string            // the URL that spans are posted to
-	Headers     map[string]string // of each request
-	Timeout     time.Duration     // of one request, and of Close; 0 is 10 s and 2 s
-	ServiceName string            // empty is "qq"
-	Version     string            // of the program
-	Attributes  map[string]string // of the resource, beyond its name and version
-	Trace       event.Trace
-	Began       time.Time // when the root began; zero is now
+type span struct {
+	TraceID    string     `json:"traceId"`
+	ID         string     `json:"spanId"`
+	ParentID   string     `json:"parentSpanId,omitempty"`
+	Name       string     `json:"name"`
+	Kind       int        `json:"kind"`
+	Start      int64      `json:"startTimeUnixNano,string"`
+	End        int64      `json:"endTimeUnixNano,string"` // 0 while it is open
+	Attributes attributes `json:"attributes,omitempty"`
+	Events     []moment   `json:"events,omitempty"`
+	LostEvents int        `json:"droppedEventsCount,omitempty"`
+	Status     status     `json:"status,omitzero"`
 }
 
-// Exporter makes spans of events and sends them. Its methods may be called by
-// several goroutines. A nil Exporter drops everything.
-type Exporter struct {
-	cfg    Config
-	client *http.Client
-	wrap   envelope
-	ctx    context.Context // of requests
-	cancel context.CancelFunc
-	queue  chan *span
-	done   chan struct{} // closed when everything was sent or lost
-
-	closing chan struct{} // closed when the end has come
-	until   time.Time     // set before that: when the end is over
-	rest    []*span       // set before that: what was still open
-
-	// held is until when the collector does not want to hear from us. Only the
-	// goroutine that sends looks at it.
-	held time.Time
-
-	mu     sync.Mutex
-	closed bool
-	tree   tree
-	lost   int
-	reason *problem // the first
+type moment struct {
+	Time       int64      `json:"timeUnixNano,string"`
+	Name       string     `json:"name"`
+	Attributes attributes `json:"attributes,omitempty"`
 }
 
-// problem says why spans were lost, and what to do about it.
-type problem struct {
-	what, hint string
-	passing    bool // it may work later
+type status struct {
+	Message string `json:"message,omitempty"`
+	Code    int    `json:"code,omitempty"`
 }
 
-// Start starts an exporter. It is nil for a trace that is not sampled. The root's
-// span begins here; an end of an agent with an empty execution id, handed to
-// [Exporter.Sink], says what became of it.
-func Start(cfg Config) *Exporter {
-	return start(cfg, &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 1})
+type attribute struct {
+	Key   string `json:"key"`
+	Value value  `json:"value"`
 }
 
-func start(cfg Config, transport http.RoundTripper) *Exporter {
-	if !cfg.Trace.Sampled() {
-		return nil
-	}
-	if cfg.Began.IsZero() {
-		cfg.Began = time.Now()
-	}
-	x := &Exporter{
-		cfg: cfg, wrap: newEnvelope(cfg), tree: newTree(cfg.Trace, cfg.Began),
-		client: &http.Client{
-			Transport: transport,
-			// The headers are secrets of one collector and no other.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-		queue: make(chan *span, maxQueue), done: make(chan struct{}), closing: make(chan struct{}),
-	}
-	x.ctx, x.cancel = context.WithCancel(context.Background())
-	go x.run()
-	return x
+// value is one of its fields.
+type value struct {
+	String string `json:"stringValue,omitempty"`
+	Int    string `json:"intValue,omitempty"`
+	Bool   bool   `json:"boolValue,omitempty"`
 }
 
-// Sink is an [event.Sink].
-func (x *Exporter) Sink(e event.Event) {
-	if x == nil || e.Type == event.Token {
+// attributes have one value for each key.
+type attributes []attribute
+
+func (a *attributes) put(key string, v value) {
+	if i := slices.IndexFunc(*a, func(b attribute) bool { return b.Key == key }); i >= 0 {
+		(*a)[i].Value = v
 		return
 	}
-	if dropped := x.take(e); dropped > 0 {
-		x.lose(dropped, &problem{what: "they came faster than the collector took them", hint: "the collector is slow or hangs; the run itself lost nothing"})
+	*a = append(*a, attribute{key, v})
+}
+
+// text sets a text, unless it is empty.
+func (a *attributes) text(key, s string) {
+	if s != "" {
+		a.put(key, value{String: printable(s, maxName)})
 	}
 }
 
-// take puts the spans that are whole with e into the queue, and counts those that
-// do not fit.
-func (x *Exporter) take(e event.Event) (dropped int) {
-	if e.TS.IsZero() {
-		e.TS = time.Now()
+func (a *attributes) number(key string, n int) { a.put(key, value{Int: strconv.Itoa(n)}) }
+
+// count sets a number, unless it is 0.
+func (a *attributes) count(key string, n int) {
+	if n != 0 {
+		a.number(key, n)
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.closed {
-		return 0
-	}
-	spans, dropped := x.tree.take(e)
-	for _, s := range spans {
-		select {
-		case x.queue <- s:
-		default:
-			dropped++
+}
+
+// body is the ExportTraceServiceRequest.
+func (x *Exporter) body() ([]byte, error) {
+	var resource attributes
+	resource.put("service.name", value{String: cmp.Or(x.cfg.ServiceName, x.cfg.Attributes["service.name"], "qq")})
+	resource.text("service.version", cmp.Or(x.cfg.Version, x.cfg.Attributes["service.version"]))
+	for _, k := range slices.Sorted(maps.Keys(x.cfg.Attributes)) {
+		if v := x.cfg.Attributes[k]; v != "" && k != "service.name" && k != "service.version" {
+			resource.put(k, value{String: v})
 		}
 	}
-	return dropped
+	type object = map[string]any
+	return json.Marshal(object{"resourceSpans": []object{{
+		"resource": object{"attributes": resource},
+		"scopeSpans": []object{{
+			"scope": object{"name": "qq", "version": x.cfg.Version},
+			"spans": x.spans,
+		}},
+	}}})
 }
 
-// Close ends the spans that are open as interrupted, but for that of a root whose
-// end was told, and sends what is left for as long as the timeout and ctx allow.
-// Its error is a warning to a person: how many spans were lost and why.
-func (x *Exporter) Close(ctx context.Context) error {
-	if x == nil {
-		return nil
+// problem says why spans were not exported, and what to do about it.
+type problem struct{ what, hint string }
+
+// send posts all spans and returns how many the collector did not take.
+func (x *Exporter) send(ctx context.Context) (lost int, why *problem) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(x.cfg.Timeout, postTimeout))
+	defer cancel()
+	body, err := x.body()
+	if err != nil {
+		return len(x.spans), &problem{"encode spans: " + err.Error(), "this is a fault of qq"}
 	}
-	x.mu.Lock()
-	first := !x.closed
-	x.closed = true
-	x.mu.Unlock()
-	if first {
-		x.end(ctx)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.cfg.Endpoint, bytes.NewReader(body))
+	if err != nil {
+		return len(x.spans), unreachable(err)
 	}
-	<-x.done
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.lost == 0 {
-		return nil
+	for k, v := range x.cfg.Headers {
+		req.Header.Set(k, v)
 	}
-	return lostError(x.lost, *x.reason)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "qq/"+x.cfg.Version)
+	client := http.Client{
+		Transport: x.transport,
+		// The headers are secrets of this collector and no other.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return len(x.spans), unreachable(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+		return rejected(answer) // even if the answer broke off
+	}
+	if err != nil {
+		return len(x.spans), unreachable(err)
+	}
+	return len(x.spans), refused(resp.StatusCode)
 }
 
-// end lets the sender finish, until its time is over.
-func (x *Exporter) end(ctx context.Context) {
-	now, within := time.Now(), x.cfg.Timeout
-	if within == 0 {
-		within = closeTimeout
+// rejected reads how many spans the collector rejected of a request that it took.
+func rejected(answer []byte) (lost int, why *problem) {
+	var said struct {
+		PartialSuccess struct {
+			RejectedSpans json.Number `json:"rejectedSpans"` // a number, or a text as 64-bit numbers are
+			ErrorMessage  string      `json:"errorMessage"`
+		} `json:"partialSuccess"`
 	}
-	x.until = now.Add(within)
-	if t, ok := ctx.Deadline(); ok && t.Before(x.until) {
-		x.until = t
+	if json.Unmarshal(answer, &said) != nil {
+		return 0, nil // many collectors answer with nothing, or with what they like
 	}
-	x.rest = x.tree.close(now)
-	close(x.closing)
-	close(x.queue)
-	defer context.AfterFunc(ctx, x.cancel)()
-	defer time.AfterFunc(within, x.cancel).Stop()
-	<-x.done
-	x.cancel()
-	x.client.CloseIdleConnections()
+	n, err := strconv.Atoi(string(said.PartialSuccess.RejectedSpans))
+	if err != nil || n <= 0 {
+		return 0, nil
+	}
+	message := printable(said.PartialSuccess.ErrorMessage, 200)
+	return min(n, maxSpans), &problem{"the collector rejected them: " + message, "its log may say more"}
 }
 
-// run sends what is in the queue, until that is closed.
-func (x *Exporter) run() {
-	defer close(x.done)
-	batch := make([]*span, 0, maxBatch)
-	var due <-chan time.Time
-	for {
-		select {
-		case s, ok := <-x.queue:
-			if !ok {
-				for rest := range slices.Chunk(append(batch, x.rest...), maxBatch) {
-					x.send(rest)
-				}
-				return
-			}
-			if batch = append(batch, s); len(batch) == 1 {
-				due = time.After(interval)
-			}
-			if len(batch) < maxBatch {
-				continue
-			}
-		case <-due:
-		}
-		x.send(batch)
-		clear(batch)
-		batch, due = batch[:0], nil
+// refused says what an HTTP status means.
+func refused(code int) *problem {
+	hint := "its log may say more"
+	switch {
+	case code == http.StatusTooManyRequests, code == http.StatusBadGateway,
+		code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
+		hint = "it is busy or starting; the run itself lost nothing"
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+		hint = "OTEL_EXPORTER_OTLP_HEADERS has to say who you are, such as authorization=Bearer%20TOKEN"
+	case code == http.StatusNotFound, code == http.StatusMethodNotAllowed, code/100 == 3:
+		hint = "/v1/traces is added to OTEL_EXPORTER_OTLP_ENDPOINT; OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is used as it is"
+	case code == http.StatusBadRequest, code == http.StatusUnsupportedMediaType:
+		hint = "the collector must accept OTLP as JSON over HTTP (http/json)"
 	}
+	return &problem{fmt.Sprintf("the collector answered %d %s", code, http.StatusText(code)), hint}
 }
 
-// send posts spans, twice if the collector says that it may work later.
-func (x *Exporter) send(spans []*span) {
-	why := late()
-	var body []byte
-	for range 2 {
-		if !x.wait() {
-			break
-		}
-		if body == nil {
-			var err error
-			if body, err = x.wrap.encode(spans); err != nil {
-				why = &problem{what: err.Error(), hint: "this is a fault of qq"}
-				break
-			}
-		}
-		var rejected int
-		if rejected, why = x.post(body); why == nil || rejected > 0 {
-			x.lose(rejected, why)
-			return
-		}
-		if !why.passing {
-			break
+// unreachable says why there was no answer. The URL is left out: it may hold a
+// password.
+func unreachable(err error) *problem {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return &problem{
+			"the collector did not take them in time",
+			"the collector is slow or hangs; OTEL_EXPORTER_OTLP_TIMEOUT allows more, in milliseconds",
 		}
 	}
-	x.lose(len(spans), why)
-}
-
-// lose counts spans that are gone.
-func (x *Exporter) lose(n int, why *problem) {
-	if n == 0 {
-		return
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.lost += n; x.reason == nil {
-		x.reason = why
+	return &problem{
+		"send to the collector: " + printable(err.Error(), 200),
+		"is it running, and is OTEL_EXPORTER_OTLP_ENDPOINT its address for HTTP (usually port 4318; 4317 is gRPC)?",
 	}
 }
 
-// wait lets the time pass for which the collector wants to be left alone. It
-// reports false when there is not that much time any more.
-func (x *Exporter) wait() bool {
-	timer := time.NewTimer(time.Until(x.held))
-	defer timer.Stop()
-	for closing := x.closing; ; {
-		select {
-		case <-timer.C:
-			return x.ctx.Err() == nil
-		case <-x.ctx.Done():
-			return false
-		case <-closing:
-			if x.held.After(x.until) {
-				return false
-			}
-			closing = nil
+// printable returns at most n characters of s, on one line.
+func printable(s string, n int) string {
+	return task.Shorten(strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
 		}
-	}
-}
-
-// late is the reason for which there is no more time.
-func late() *problem {
-	return &problem{what: "the collector did not take them in time", hint: "the collector is slow or hangs; OTEL_EXPORTER_OTLP_TIMEOUT allows more, in milliseconds"}
-}
-
-// lostError is the one line with its hint.
-func lostError(n int, p problem) error {
-	spans := "spans were"
-	if n == 1 {
-		spans = "span was"
-	}
-	return errors.New("trace: " + strconv.Itoa(n) + " " + spans + " not exported: " + p.what + "\nhint: " + p.hint)
+		return ' '
+	}, s), n)
 }

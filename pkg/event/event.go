@@ -1,11 +1,11 @@
 // Package event carries facts up: what started, what happened, what ended.
 //
-// Delivery contract: a [Stream] gives every event a sequence number and a time,
-// and hands it to each of its sinks, one event at a time, in one total order
-// per root. A sink is called synchronously and never loses an event, so it must
-// be quick and must not emit events itself; a face that may lose some (a screen)
-// decides so itself. Intent never travels here: nobody may act on an event in
-// order to make a task succeed.
+// Delivery contract: a [Stream] gives every event a sequence number and a time, and
+// hands it to each of its sinks, one event at a time, in one total order per root.
+// No event is lost. [Stream.Emit] calls the sinks itself, so a sink must be quick
+// and must not emit events. A sink that may lose some, such as a screen, decides
+// that itself. Intent never travels here: no task may depend on somebody acting on
+// an event.
 //
 // Every event has v, seq, ts, type and trace_id, and says whom it is about:
 // execution_id, parent_execution_id, batch_id, agent and depth. Beyond these:
@@ -22,16 +22,16 @@
 //	validation_required   question_id, chain, intent
 //	validation_resolved   the same, and decision
 //
-// Progress is a fact on the way that changes nothing about the task: a request to
-// the model is repeated (attempt is which one follows, duration_ms how long after),
-// the model server holds everybody back (duration_ms is how long). An end without a
-// start is one of a task that never ran: it was cancelled in the queue, or its
-// result was known (cached). Several ends of calls of one tool at once come in any
-// order, and a call has no id: who pairs them can tell only how many there were.
+// Progress changes nothing about the task: a request to the model is repeated
+// (attempt is the number of the next one, duration_ms the wait before it), or the
+// model server holds all requests back (duration_ms is for how long). An end without
+// a start belongs to a task that never ran: it was cancelled in the queue, or its
+// result was known (cached). A call has no id, and the ends of several calls of one
+// tool come in any order, so only their number is certain.
 //
-// A [Trace] is the place of the root in a trace of the W3C. Its id is the trace_id
-// of every event, and the id of the span of an execution follows from its id. Not
-// promised: that somebody records spans; that is for a sink.
+// A [Trace] is a trace of the W3C. Its id is the trace_id of every event, and the id
+// of a span follows from the id of its execution. Not promised: that somebody
+// records spans; that is for a sink.
 package event
 
 import (
@@ -56,7 +56,7 @@ const (
 	Token            Type = "token"
 	BatchStart       Type = "batch_start"
 	BatchComplete    Type = "batch_complete"
-	// A call waits for an approval, and what became of the question.
+	// A call waits for an approval; the question is answered or withdrawn.
 	ValidationRequired Type = "validation_required"
 	ValidationResolved Type = "validation_resolved"
 )
@@ -64,53 +64,60 @@ const (
 // Version is the version of the schema of Event.
 const Version = 1
 
-// Event is one fact. The fields down to Depth are in every one; which of the
+// Event is one fact. The fields down to Depth are in every event; which of the
 // others are set depends on Type.
 type Event struct {
-	V                 int       `json:"v"`
-	Seq               int64     `json:"seq"`
-	TS                time.Time `json:"ts"`
-	Type              Type      `json:"type"`
-	TraceID           string    `json:"trace_id"`
-	ExecutionID       string    `json:"execution_id"`        // empty for the root
-	ParentExecutionID string    `json:"parent_execution_id"` // empty for a child of the root
+	V                 int       `json:"v"`                   // [Version]
+	Seq               int64     `json:"seq"`                 // counts from 1, without gaps
+	TS                time.Time `json:"ts"`                  // when it was emitted, UTC
+	Type              Type      `json:"type"`                // what happened
+	TraceID           string    `json:"trace_id"`            // see [Trace.TraceID]
+	ExecutionID       string    `json:"execution_id"`        // may be empty for the root
+	ParentExecutionID string    `json:"parent_execution_id"` // may be empty for a child of the root
 	BatchID           string    `json:"batch_id"`            // empty outside of a batch
 	Agent             string    `json:"agent"`               // empty for a batch
-	Depth             int       `json:"depth"`
+	Depth             int       `json:"depth"`               // in the tree of tasks; 0 is the root
 
-	Task       string       `json:"task,omitempty"`      // shortened
-	Text       string       `json:"text,omitempty"`      // token, progress
-	Model      string       `json:"model,omitempty"`     // sub_agent_start and after
-	Attempt    int          `json:"attempt,omitempty"`   // counts from 1; of an end: how many there were
-	Cached     bool         `json:"cached,omitempty"`    // an end: an earlier result holds, nothing was run
-	Tool       string       `json:"tool,omitempty"`      // tool_start, tool_end
-	Arguments  string       `json:"arguments,omitempty"` // tool_start, shortened
-	Failed     bool         `json:"failed,omitempty"`    // tool_end
-	Status     task.Status  `json:"status,omitempty"`
-	ExitCode   *int         `json:"exit_code,omitempty"`
-	Error      string       `json:"error,omitempty"`
-	Usage      *task.Usage  `json:"usage,omitempty"`
-	DurationMS int64        `json:"duration_ms,omitempty"`
-	Count      int          `json:"count,omitempty"` // batch_start, batch_complete
-	Result     *task.Result `json:"result,omitempty"`
+	Task       string       `json:"task,omitempty"`        // its text, shortened
+	Text       string       `json:"text,omitempty"`        // of token and progress
+	Model      string       `json:"model,omitempty"`       // with its provider
+	Attempt    int          `json:"attempt,omitempty"`     // counts from 1; of an end: how many there were
+	Cached     bool         `json:"cached,omitempty"`      // an end: an earlier result was used, nothing was run
+	Tool       string       `json:"tool,omitempty"`        // name of the tool
+	Arguments  string       `json:"arguments,omitempty"`   // JSON of a call, shortened
+	Failed     bool         `json:"failed,omitempty"`      // the call failed
+	Status     task.Status  `json:"status,omitempty"`      // how an execution ended
+	ExitCode   *int         `json:"exit_code,omitempty"`   // of an end
+	Error      string       `json:"error,omitempty"`       // why it failed
+	Usage      *task.Usage  `json:"usage,omitempty"`       // tokens of all attempts
+	DurationMS int64        `json:"duration_ms,omitempty"` // see the package comment
+	Count      int          `json:"count,omitempty"`       // tasks or results of a batch
+	Result     *task.Result `json:"result,omitempty"`      // of an end, where it is handed on
 
-	FailedTasks int `json:"failed_tasks,omitempty"` // batch_complete
+	FailedTasks int `json:"failed_tasks,omitempty"` // results without success, of a batch
 
-	// Of validation_required and validation_resolved: which question, who asks
-	// (the agents from the root to the one that calls), what, and the decision
-	// (once, session, no, unanswered, cancelled).
-	QuestionID string       `json:"question_id,omitempty"`
-	Chain      []string     `json:"chain,omitempty"`
-	Intent     *tool.Intent `json:"intent,omitempty"`
-	Decision   string       `json:"decision,omitempty"`
+	QuestionID string       `json:"question_id,omitempty"` // of an approval
+	Chain      []string     `json:"chain,omitempty"`       // agents from the root to the one that asks
+	Intent     *tool.Intent `json:"intent,omitempty"`      // what the call would do
+	Decision   string       `json:"decision,omitempty"`    // once, session, no, unanswered or cancelled
 }
 
 // Sink takes events.
-type Sink func(Event)
+type Sink interface {
+	// Handle takes one event. It must be quick, and must not emit events.
+	Handle(Event)
+}
 
-// Stream numbers events and hands them to its sinks. The zero Stream without
-// sinks drops what it gets. Its methods may be called by several goroutines.
+// SinkFunc is a function that is a [Sink].
+type SinkFunc func(Event)
+
+// Handle implements [Sink].
+func (f SinkFunc) Handle(e Event) { f(e) }
+
+// Stream numbers events and hands them to its sinks. The zero Stream has no sinks
+// and drops every event. Its methods may be called by several goroutines.
 type Stream struct {
+	// TraceID is the trace_id of every event.
 	TraceID string
 
 	mu    sync.Mutex
@@ -119,8 +126,8 @@ type Stream struct {
 	now   func() time.Time
 }
 
-// NewStream returns a Stream into sinks. The trace id is that of
-// [Trace.TraceID]: 32 digits.
+// NewStream returns a Stream that hands its events to sinks. The trace id is that
+// of [Trace.TraceID].
 func NewStream(traceID string, sinks ...Sink) *Stream {
 	return &Stream{TraceID: traceID, sinks: sinks, now: time.Now}
 }
@@ -135,9 +142,9 @@ func (s *Stream) Emit(e Event) {
 	s.seq++
 	e.V, e.Seq, e.TS, e.TraceID = Version, s.seq, s.now().UTC(), s.TraceID
 	for _, sink := range s.sinks {
-		sink(e)
+		sink.Handle(e)
 	}
 }
 
-// Wanted reports whether anybody listens.
+// Wanted reports whether there is a sink.
 func (s *Stream) Wanted() bool { return s != nil && len(s.sinks) > 0 }

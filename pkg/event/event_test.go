@@ -20,11 +20,11 @@ func TestTotalOrder(t *testing.T) {
 	var busy atomic.Int32
 	var seen [2][]Event
 	sink := func(i int) Sink {
-		return func(e Event) {
+		return SinkFunc(func(e Event) {
 			assert.EqualValues(t, 1, busy.Add(1), "two events are delivered at once")
 			seen[i] = append(seen[i], e)
 			busy.Add(-1)
-		}
+		})
 	}
 	s := NewStream("trace", sink(0), sink(1))
 	var wg sync.WaitGroup
@@ -49,7 +49,7 @@ func TestTotalOrder(t *testing.T) {
 // What the stream knows better than its speaker is overwritten.
 func TestEmitCompletes(t *testing.T) {
 	var got Event
-	s := NewStream("trace", func(e Event) { got = e })
+	s := NewStream("trace", SinkFunc(func(e Event) { got = e }))
 	at := time.Date(2026, 2, 4, 11, 30, 15, 0, time.FixedZone("", 3600))
 	s.now = func() time.Time { return at }
 	s.Emit(Event{V: 9, Seq: 99, TraceID: "other", Type: ToolEnd, Tool: "read_file"})
@@ -61,7 +61,7 @@ func TestNobodyListens(t *testing.T) {
 		assert.False(t, s.Wanted())
 		s.Emit(Event{Type: Token})
 	}
-	assert.True(t, NewStream("", func(Event) {}).Wanted())
+	assert.True(t, NewStream("", SinkFunc(func(Event) {})).Wanted())
 }
 
 // The lines that scripts read. A change here is a change of [Version].
@@ -117,11 +117,11 @@ func types() []Type {
 func TestIDs(t *testing.T) {
 	var lines []string
 	trace := NewTrace()
-	s := NewStream(trace.TraceID(), func(e Event) {
+	s := NewStream(trace.TraceID(), SinkFunc(func(e Event) {
 		line, err := json.Marshal(e)
 		require.NoError(t, err)
 		lines = append(lines, string(line))
-	})
+	}))
 	for _, typ := range types() {
 		s.Emit(Event{Type: typ})
 	}

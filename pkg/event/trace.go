@@ -6,46 +6,41 @@ import (
 	"encoding/hex"
 )
 
-// The flags of a trace that are passed on: that somebody records it, and that its
-// id is random in full.
+// The flags of a trace that are passed on: somebody records it, and its id is
+// random in full.
 const (
 	flagSampled byte = 1 << 0
 	flagRandom  byte = 1 << 1
 )
 
-// Trace is the place of one root in a trace after the W3C's "Trace Context": all
-// that it does is one part of it, and what it starts is told where it hangs.
+// Trace is the trace of the W3C's "Trace Context" that a root is a part of.
 type Trace struct {
 	ID     [16]byte // of the trace, never all zero
-	Parent [8]byte  // the span of whoever started this root; zero: nobody did
-	Root   [8]byte  // the span of this root itself
-	Flags  byte
+	Parent [8]byte  // span of whoever started the root; zero means nobody
+	Flags  byte     // sampled and random, as in a traceparent
 }
 
-// NewTrace begins a trace. It counts as sampled: a program further down that
-// asks its parent whether to record shall do so.
+// NewTrace begins a trace. It counts as sampled, so that a program further down
+// that asks its parent whether to record does so.
 func NewTrace() Trace {
 	t := Trace{Flags: flagSampled | flagRandom}
-	fill(t.ID[:])
-	fill(t.Root[:])
+	_, _ = rand.Read(t.ID[:]) // it ends the process rather than fail
+	notZero(t.ID[:])
 	return t
 }
 
-// StartTrace is the trace of a new root: the one that traceparent, the value of
-// TRACEPARENT, leads to, and a new one where that is empty or not valid. Two roots
-// that are started with the same traceparent have different spans.
+// StartTrace returns the trace of a new root: the one of traceparent, which is the
+// value of TRACEPARENT, or a new one if that is empty or not valid.
 func StartTrace(traceparent string) Trace {
-	t, ok := ParseTraceparent(traceparent)
-	if !ok {
-		return NewTrace()
+	if t, ok := ParseTraceparent(traceparent); ok {
+		return t
 	}
-	fill(t.Root[:])
-	return t
+	return NewTrace()
 }
 
-// ParseTraceparent reads a traceparent, as strictly as its specification: small
-// letters only, no id that is all zero, nothing after version 00, and of a later
-// version only what 00 has. The Trace has no span for a root yet.
+// ParseTraceparent reads a traceparent, as strictly as its specification: lower
+// case only, no id that is all zero, nothing after version 00, and of a later
+// version only what 00 has.
 func ParseTraceparent(s string) (Trace, bool) {
 	const size = 55 // 00-<32 digits>-<16 digits>-<2 digits>
 	if len(s) < size || s[2] != '-' || s[35] != '-' || s[52] != '-' {
@@ -53,7 +48,8 @@ func ParseTraceparent(s string) (Trace, bool) {
 	}
 	var t Trace
 	var version, flags [1]byte
-	if !unhex(version[:], s[:2]) || !unhex(t.ID[:], s[3:35]) || !unhex(t.Parent[:], s[36:52]) || !unhex(flags[:], s[53:size]) {
+	if !unhex(version[:], s[:2]) || !unhex(t.ID[:], s[3:35]) || !unhex(t.Parent[:], s[36:52]) ||
+		!unhex(flags[:], s[53:size]) {
 		return Trace{}, false
 	}
 	switch {
@@ -66,10 +62,10 @@ func ParseTraceparent(s string) (Trace, bool) {
 	return t, true
 }
 
-// TraceID is the id of the trace in 32 digits, for [NewStream].
+// TraceID returns the id of the trace in 32 digits, for [NewStream].
 func (t Trace) TraceID() string { return hex.EncodeToString(t.ID[:]) }
 
-// ParentID is the id of the span above this root in 16 digits, empty for none.
+// ParentID returns the id of the span above the root in 16 digits, empty for none.
 func (t Trace) ParentID() string {
 	if t.Parent == [8]byte{} {
 		return ""
@@ -77,40 +73,23 @@ func (t Trace) ParentID() string {
 	return hex.EncodeToString(t.Parent[:])
 }
 
-// SpanID is the id of the span of an execution, or of a batch, in 16 digits. It
-// follows from its id, so whoever knows that need not be told. The empty id is
-// that of the root, whose span is its own in every process.
+// SpanID returns the id of the span of an execution in 16 digits. It follows from
+// the id of the execution, so nobody has to pass it on.
 func (t Trace) SpanID(executionID string) string {
-	span := t.Root
-	if executionID != "" || span == [8]byte{} {
-		sum := sha256.Sum256([]byte(executionID))
-		copy(span[:], sum[:])
-		notZero(span[:])
-	}
-	return hex.EncodeToString(span[:])
+	sum := sha256.Sum256([]byte(executionID))
+	span := sum[:8]
+	notZero(span)
+	return hex.EncodeToString(span)
 }
 
-// Traceparent is what an execution hands to the programs that it starts, as
+// Traceparent returns what an execution hands to the programs that it starts, as
 // TRACEPARENT.
 func (t Trace) Traceparent(executionID string) string {
 	return "00-" + t.TraceID() + "-" + t.SpanID(executionID) + "-" + hex.EncodeToString([]byte{t.Flags})
 }
 
-// Of is t with the span of the root being that of the execution of that id: for a
-// root whose own events carry an id.
-func (t Trace) Of(executionID string) Trace {
-	_ = unhex(t.Root[:], t.SpanID(executionID))
-	return t
-}
-
 // Sampled reports whether the trace is to be recorded.
 func (t Trace) Sampled() bool { return t.Flags&flagSampled != 0 }
-
-// fill makes a random id.
-func fill(id []byte) {
-	_, _ = rand.Read(id) // it ends the process rather than fail
-	notZero(id)
-}
 
 // notZero changes an id that means "none".
 func notZero(id []byte) {
@@ -122,7 +101,7 @@ func notZero(id []byte) {
 	id[len(id)-1] = 1
 }
 
-// unhex reads the small hexadecimal digits of s, two for each byte of dst.
+// unhex reads the lower-case hexadecimal digits of s, two for each byte of dst.
 func unhex(dst []byte, s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {

@@ -105,7 +105,7 @@ func newHarness(change func(*Config)) *harness {
 	n := 0
 	cfg := Config{
 		Limits: Limits{Limits: task.Limits{MaxParallel: 2, MaxDepth: 3, MaxChildren: 10}}, Agents: everybody(), Launcher: h.launcher,
-		Events: event.NewStream("trace", func(e event.Event) { h.events = append(h.events, e) }), Log: h.log,
+		Events: event.NewStream("trace", event.SinkFunc(func(e event.Event) { h.events = append(h.events, e) })), Log: h.log,
 		NewID: func() string {
 			mu.Lock()
 			defer mu.Unlock()

@@ -2,8 +2,6 @@ package trace
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -35,12 +33,20 @@ type speaker struct {
 func (s *speaker) say(after time.Duration, e event.Event) {
 	s.at = s.at.Add(after)
 	e.TS = s.at
-	s.x.Sink(e)
+	s.x.Handle(e)
 }
 
-var began = time.Date(2026, 2, 4, 10, 30, 15, 0, time.UTC)
+const (
+	rootID = "root"
+	secret = "hunter2"
+)
 
-const secret = "hunter2"
+// start returns an exporter to a collector without a network.
+func start(to http.RoundTripper) *Exporter {
+	x := Start(Config{Endpoint: "http://c/v1/traces", Trace: event.NewTrace(), RootID: rootID})
+	x.transport = to
+	return x
+}
 
 // The run of a batch: two tasks, one of which delegates and is asked about a
 // call.
@@ -89,10 +95,12 @@ func aRun(s *speaker) {
 func TestTree(t *testing.T) {
 	c := &collector{t: t}
 	trace := event.StartTrace(parent)
+	before := time.Now()
 	x := Start(Config{
 		Endpoint: c.serve() + "/v1/traces", Headers: map[string]string{"x-api-key": "k"}, Version: "1.2",
-		Attributes: map[string]string{"deployment.environment.name": "test"}, Trace: trace, Began: began,
+		Attributes: map[string]string{"deployment.environment.name": "test"}, Trace: trace, RootID: rootID,
 	})
+	began := time.Now()
 	s := &speaker{x, began}
 	aRun(s)
 	s.say(0, event.Event{Type: event.SubAgentStart, ExecutionID: "late", Agent: "coder", Depth: 1})
@@ -140,9 +148,10 @@ func TestTree(t *testing.T) {
 	assert.Len(t, spans, 10)
 
 	root := paths["qq"]
-	assert.Equal(t, trace.SpanID(""), root.SpanID)
+	assert.Equal(t, trace.SpanID(rootID), root.SpanID)
 	assert.Equal(t, map[string]any{"qq.depth": 0, "qq.status": "cancelled", "qq.exit_code": 130, "error.type": "cancelled"}, facts(t, root.Attributes))
-	assert.Equal(t, began.UnixNano(), root.StartTimeUnixNano)
+	assert.GreaterOrEqual(t, root.StartTimeUnixNano, before.UnixNano())
+	assert.LessOrEqual(t, root.StartTimeUnixNano, began.UnixNano())
 	assert.Equal(t, s.at.UnixNano(), root.EndTimeUnixNano, "its end is when it was told, not when it was sent")
 
 	one := spans[trace.SpanID("one")]
@@ -199,15 +208,15 @@ func TestRoot(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			col := &collector{t: t}
-			x := start(Config{Endpoint: "http://c/v1/traces", Trace: event.NewTrace()}, col)
+			x := start(col)
 			for _, e := range c.say {
-				x.Sink(e)
+				x.Handle(e)
 			}
-			x.Sink(event.Event{Type: event.ToolStart, Tool: "a"})
+			x.Handle(event.Event{Type: event.ToolStart, Tool: "a"})
 			require.NoError(t, x.Close(t.Context()))
 			spans := col.spans()
 			require.Len(t, spans, 2)
-			root := spans[x.cfg.Trace.SpanID("")]
+			root := spans[x.cfg.Trace.SpanID(rootID)]
 			assert.Equal(t, name, root.Name)
 			assert.Empty(t, root.ParentSpanID)
 			assert.Equal(t, c.want, root.Status.Message)
@@ -216,163 +225,152 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// What a child says is bounded: names, open calls, events of a span.
-func TestBounds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &collector{t: t}
-		x := start(Config{Endpoint: "http://c/v1/traces", Trace: event.NewTrace()}, c)
-		long := "\x1b[31m" + strings.Repeat("ä", 10_000) + "\xff"
-		x.Sink(event.Event{Type: event.SubAgentStart, ExecutionID: "e", Agent: "a"})
-		for range maxTools + 7 {
-			x.Sink(event.Event{Type: event.ToolStart, ExecutionID: "e", Tool: long})
+// The root is known by its id, and by none: what hangs on either hangs on its span.
+func TestRootID(t *testing.T) {
+	c := &collector{t: t}
+	x := start(c)
+	for i, id := range []string{"", rootID} {
+		x.Handle(event.Event{Type: event.ToolStart, ExecutionID: id, Tool: "a"})
+		x.Handle(event.Event{Type: event.BatchStart, ExecutionID: id, BatchID: strconv.Itoa(i)})
+		x.Handle(event.Event{Type: event.SubAgentStart, ExecutionID: "child of " + id, ParentExecutionID: id, Agent: "a"})
+	}
+	require.NoError(t, x.Close(t.Context()))
+	spans := c.spans()
+	require.Len(t, spans, 7)
+	root := x.cfg.Trace.SpanID(rootID)
+	for id, s := range spans {
+		if id != root {
+			assert.Equal(t, root, s.ParentSpanID, s.Name)
 		}
-		for range maxMoments + 5 {
-			x.Sink(event.Event{Type: event.SubAgentProgress, ExecutionID: "e", Text: secret})
-		}
-		for _, typ := range []event.Type{event.ToolEnd, event.SubAgentProgress, "of the future"} {
-			x.Sink(event.Event{Type: typ, ExecutionID: "unknown", Tool: long}) // nothing to do with anything
-		}
-		x.Sink(event.Event{Type: event.ToolEnd, ExecutionID: "e", Tool: "never started"})
-		x.Sink(event.Event{Type: event.BatchComplete, BatchID: "unknown"})
-		x.Sink(event.Event{Type: event.SubAgentComplete, ExecutionID: "e"})
-		err := x.Close(t.Context())
-		assert.EqualError(t, err, "trace: 7 spans were not exported: they came faster than the collector took them\nhint: the collector is slow or hangs; the run itself lost nothing")
-		spans := c.spans()
-		assert.Len(t, spans, 2+maxTools)
-		run := spans[x.cfg.Trace.SpanID("e")]
-		assert.Len(t, run.Events, maxMoments)
-		assert.Equal(t, 5, run.DroppedEventsCount)
-		for _, s := range spans {
-			assert.Less(t, len(s.Name), 300)
-			assert.NotContains(t, s.Name, "\x1b")
-		}
-	})
+	}
 }
 
-// Requests hold at most 512 spans, and none waits for longer than a second.
-func TestBatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// What a child says is bounded: names, and the events of a span.
+func TestBounds(t *testing.T) {
+	c := &collector{t: t}
+	x := start(c)
+	long := "\x1b[31m" + strings.Repeat("ä", 10_000) + "\xff"
+	x.Handle(event.Event{Type: event.SubAgentStart, ExecutionID: "e", Agent: "a"})
+	x.Handle(event.Event{Type: event.ToolStart, ExecutionID: "e", Tool: long})
+	for range maxMoments + 5 {
+		x.Handle(event.Event{Type: event.SubAgentProgress, ExecutionID: "e", Text: secret})
+	}
+	for _, typ := range []event.Type{event.ToolEnd, event.SubAgentProgress, "of the future"} {
+		x.Handle(event.Event{Type: typ, ExecutionID: "unknown", Tool: long}) // nothing to do with anything
+	}
+	x.Handle(event.Event{Type: event.ToolEnd, ExecutionID: "e", Tool: "never started"})
+	x.Handle(event.Event{Type: event.BatchComplete, BatchID: "unknown"})
+	x.Handle(event.Event{Type: event.SubAgentComplete, ExecutionID: "e"})
+	require.NoError(t, x.Close(t.Context()))
+	spans := c.spans()
+	assert.Len(t, spans, 3)
+	run := spans[x.cfg.Trace.SpanID("e")]
+	assert.Len(t, run.Events, maxMoments)
+	assert.Equal(t, 5, run.DroppedEventsCount)
+	for _, s := range spans {
+		assert.Less(t, len(s.Name), 300)
+		assert.NotContains(t, s.Name, "\x1b")
+	}
+}
+
+// Of a large batch the collector gets the spans that began first, each with its
+// parent, and a person is told how many were left out.
+func TestManyTasks(t *testing.T) {
+	for tasks, left := range map[int]int{maxSpans/2 - 1: 0, maxSpans: maxSpans + 2} {
 		c := &collector{t: t}
-		x := start(Config{Endpoint: "http://c/v1/traces", Trace: event.NewTrace()}, c)
-		end := func(n int) {
-			for range n {
-				x.Sink(event.Event{Type: event.SubAgentComplete, ExecutionID: fmt.Sprint(time.Now(), x.made()), Agent: "a"})
+		x := start(c)
+		x.Handle(event.Event{Type: event.BatchStart, BatchID: "b"})
+		for i := range tasks {
+			id := strconv.Itoa(i)
+			x.Handle(event.Event{Type: event.SubAgentStart, ExecutionID: id, Agent: "a", BatchID: "b"})
+			x.Handle(event.Event{Type: event.ToolStart, ExecutionID: id, Tool: "t"})
+			x.Handle(event.Event{Type: event.SubAgentProgress, ExecutionID: strconv.Itoa(tasks), Attempt: 2})
+			x.Handle(event.Event{Type: event.ToolEnd, ExecutionID: id, Tool: "t"})
+			x.Handle(event.Event{Type: event.SubAgentComplete, ExecutionID: id, Agent: "a", BatchID: "b"})
+		}
+		assert.Len(t, x.runs, 2, "only the root is open, by two names")
+		err := x.Close(t.Context())
+		if left == 0 {
+			require.NoError(t, err)
+		} else {
+			require.EqualError(t, err, "trace: 10002 spans were not exported: a trace holds the first 10000\n"+
+				"hint: `--output-format stream-json` has all events; the run itself lost nothing")
+		}
+		assert.Len(t, c.requests, 1)
+		spans := c.spans()
+		assert.Len(t, spans, 2+2*tasks-left)
+		for id, s := range spans {
+			if _, there := spans[s.ParentSpanID]; !there && id != x.cfg.Trace.SpanID(rootID) {
+				t.Fatalf("%s has no parent", s.Name)
 			}
 		}
-		end(600)
-		synctest.Wait()
-		assert.Equal(t, []int{512}, c.sizes())
-		time.Sleep(interval - 1)
-		synctest.Wait()
-		assert.Equal(t, []int{512}, c.sizes())
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		assert.Equal(t, []int{512, 88}, c.sizes())
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		assert.Equal(t, []int{512, 88}, c.sizes(), "nothing is sent when nothing happens")
-		end(1)
-		require.NoError(t, x.Close(t.Context()))
-		assert.Equal(t, []int{512, 88, 2}, c.sizes())
-		c.spans()
-	})
+		first := spans[x.cfg.Trace.SpanID("0")]
+		assert.Equal(t, "invoke_agent a", first.Name)
+		assert.Empty(t, first.Status, "the end of a span that was kept is told")
+	}
 }
 
-// made numbers the executions of a test.
-func (x *Exporter) made() string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.tree.made++
-	return strconv.Itoa(x.tree.made)
+// What happens to executions while there is no room costs no memory, and is counted
+// once.
+func TestFull(t *testing.T) {
+	x := start(&collector{t: t})
+	for i := range maxSpans - 2 {
+		x.Handle(event.Event{Type: event.SubAgentComplete, ExecutionID: strconv.Itoa(i), Agent: "a"})
+	}
+	x.Handle(event.Event{Type: event.SubAgentStart, ExecutionID: "last", Agent: "a"})
+	x.Handle(event.Event{Type: event.SubAgentStart, ExecutionID: "too many", Agent: "a"})
+	for _, id := range []string{"last", "too many"} {
+		x.Handle(event.Event{Type: event.ToolStart, ExecutionID: id, Tool: "a"})
+		x.Handle(event.Event{Type: event.SubAgentProgress, ExecutionID: id, Attempt: 2})
+		assert.Empty(t, x.runs[id].calls)
+		assert.Empty(t, x.runs[id].Events)
+		x.Handle(event.Event{Type: event.ToolEnd, ExecutionID: id, Tool: "a"})
+	}
+	x.Handle(event.Event{Type: event.SubAgentComplete, ExecutionID: "too many", Agent: "a"})
+	x.Handle(event.Event{Type: event.BatchStart, BatchID: "too late"})
+	x.Handle(event.Event{Type: event.BatchComplete, BatchID: "too late"})
+	require.ErrorContains(t, x.Close(t.Context()), "trace: 4 spans were not exported: a trace holds the first 10000\n")
 }
 
-// What a collector turns away for the moment is sent once more, when it says so.
-func TestRetry(t *testing.T) {
-	busy := answer(429, "", "Retry-After", "7")
+// There is one request, whatever the collector says to it.
+func TestAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
-		answers []func() *http.Response
-		after   time.Duration // until the second request; 0 is none
-		want    string
+		answer func() *http.Response
+		want   string
 	}{
-		"busy":          {[]func() *http.Response{busy}, 7 * time.Second, ""},
-		"starting":      {[]func() *http.Response{answer(503, "")}, time.Second, ""},
-		"by date":       {[]func() *http.Response{answer(503, "", "Retry-After", "Sat, 01 Jan 2000 00:00:31 GMT")}, 30 * time.Second, ""},
-		"rubbish":       {[]func() *http.Response{answer(503, "", "Retry-After", "-5")}, time.Second, ""},
-		"always busy":   {[]func() *http.Response{busy, busy}, 7 * time.Second, "the collector answered 429 Too Many Requests\nhint: it is busy"},
-		"who are you":   {[]func() *http.Response{answer(401, "")}, 0, "401 Unauthorized\nhint: OTEL_EXPORTER_OTLP_HEADERS"},
-		"elsewhere":     {[]func() *http.Response{answer(307, "", "Location", "http://evil/")}, 0, "307 Temporary Redirect\nhint: /v1/traces is added"},
-		"not found":     {[]func() *http.Response{answer(404, "")}, 0, "404 Not Found\nhint: /v1/traces is added"},
-		"no JSON":       {[]func() *http.Response{answer(415, "")}, 0, "415 Unsupported Media Type\nhint: the collector must accept OTLP as JSON"},
-		"broken":        {[]func() *http.Response{answer(500, "")}, 0, "500 Internal Server Error\nhint: its log"},
-		"some":          {[]func() *http.Response{answer(200, `{"partialSuccess":{"rejectedSpans":"1","errorMessage":"too \u001b[1mold"}}`)}, 0, "the collector rejected them: too [1mold\nhint"},
-		"some, number":  {[]func() *http.Response{answer(202, `{"partialSuccess":{"rejectedSpans":1}}`)}, 0, "the collector rejected them"},
-		"what it likes": {[]func() *http.Response{answer(200, `<html>`)}, 0, ""},
+		"fine": {answer(200, `{"partialSuccess":{}}`), ""},
+		"busy": {answer(429, "", "Retry-After", "7"), "2 spans were not exported: the collector answered 429 Too Many Requests\n" +
+			"hint: it is busy or starting; the run itself lost nothing"},
+		"starting":    {answer(503, ""), "2 spans were not exported: the collector answered 503 Service Unavailable\nhint: it is busy"},
+		"who are you": {answer(401, ""), "2 spans were not exported: the collector answered 401 Unauthorized\nhint: OTEL_EXPORTER_OTLP_HEADERS"},
+		"elsewhere":   {answer(307, "", "Location", "http://evil/"), "answered 307 Temporary Redirect\nhint: /v1/traces is added"},
+		"not found":   {answer(404, ""), "answered 404 Not Found\nhint: /v1/traces is added"},
+		"no JSON":     {answer(415, ""), "answered 415 Unsupported Media Type\nhint: the collector must accept OTLP as JSON"},
+		"broken":      {answer(500, ""), "answered 500 Internal Server Error\nhint: its log"},
+		"some": {answer(200, `{"partialSuccess":{"rejectedSpans":"1","errorMessage":"too \u001b[1mold"}}`),
+			"1 span was not exported: the collector rejected them: too [1mold\nhint"},
+		"some, number": {answer(202, `{"partialSuccess":{"rejectedSpans":1}}`),
+			"1 span was not exported: the collector rejected them"},
+		"what it likes": {answer(200, `<html>`), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				col := &collector{t: t, answers: c.answers}
-				x := start(Config{Endpoint: "http://c/v1/traces", Trace: event.NewTrace()}, col)
-				x.Sink(event.Event{Type: event.SubAgentComplete, ExecutionID: "e", Agent: "a"})
-				time.Sleep(interval)
-				synctest.Wait()
-				assert.Equal(t, []int{1}, col.sizes())
-				if c.after > 0 {
-					time.Sleep(c.after - 1)
-					synctest.Wait()
-					assert.Equal(t, []int{1}, col.sizes(), "not before the collector wants it")
-					time.Sleep(time.Nanosecond)
-					synctest.Wait()
-					require.Len(t, col.bodies, 2)
-					assert.Equal(t, col.bodies[0], col.bodies[1])
-				}
-				time.Sleep(time.Minute)
-				err := x.Close(t.Context())
-				if c.want == "" {
-					require.NoError(t, err)
-				} else {
-					require.ErrorContains(t, err, "trace: 1 span was not exported: ")
-					assert.ErrorContains(t, err, c.want)
-				}
-				if c.after == 0 {
-					assert.Len(t, col.sizes(), 2, "the second is that of the root")
-				}
-			})
-		})
-	}
-}
-
-// While the collector wants to be left alone nothing is sent, not even at the end,
-// and the end does not wait for what cannot be.
-func TestHeldBackAtTheEnd(t *testing.T) {
-	for after, want := range map[string]struct {
-		lost string
-		took time.Duration
-	}{
-		"1":    {"", time.Second},
-		"3600": {"trace: 602 spans were not exported: the collector answered 503", 0},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			col := &collector{t: t, answers: []func() *http.Response{answer(503, "", "Retry-After", after)}}
-			x := start(Config{Endpoint: "http://c/v1/traces", Trace: event.NewTrace()}, col)
-			for i := range 601 {
-				x.Sink(event.Event{Type: event.SubAgentComplete, ExecutionID: strconv.Itoa(i), Agent: "a"})
-			}
-			synctest.Wait()
-			at := time.Now()
+			col := &collector{t: t, answers: []func() *http.Response{c.answer}}
+			x := start(col)
+			x.Handle(event.Event{Type: event.SubAgentComplete, ExecutionID: "e", Agent: "a"})
 			err := x.Close(t.Context())
-			assert.Equal(t, want.took, time.Since(at))
-			if want.lost == "" {
+			if c.want == "" {
 				require.NoError(t, err)
-				assert.Equal(t, []int{512, 512, 90}, col.sizes())
 			} else {
-				require.ErrorContains(t, err, want.lost)
-				assert.Equal(t, []int{512}, col.sizes())
+				require.ErrorContains(t, err, "trace: ")
+				assert.ErrorContains(t, err, c.want)
 			}
+			assert.Len(t, col.spans(), 2)
+			assert.Len(t, col.requests, 1)
 		})
 	}
 }
 
-// hanging is a collector that takes a request and never answers.
+// hanging is a collector that never answers.
 type hanging struct{}
 
 func (hanging) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -380,68 +378,35 @@ func (hanging) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// A collector that hangs delays no event; the end waits for as long as it is said
-// to and no longer; the queue is all that waits.
-func TestHanging(t *testing.T) {
-	for name, c := range map[string]struct {
-		timeout time.Duration
-		within  time.Duration // of the context; 0 is none
-		want    time.Duration
-	}{
-		"default":          {0, 0, 2 * time.Second},
-		"as set":           {5 * time.Second, 0, 5 * time.Second},
-		"a short context":  {0, time.Second, time.Second},
-		"a cancelled one":  {0, -1, 0},
-		"a longer context": {0, time.Minute, 2 * time.Second},
+// A collector that hangs costs the timeout at the end of the run, or less where the
+// caller says so, and nothing before.
+func TestTimeout(t *testing.T) {
+	for name, c := range map[string]struct{ set, within, want time.Duration }{
+		"by default":   {0, 0, postTimeout},
+		"set":          {time.Second, 0, time.Second},
+		"set higher":   {time.Minute, 0, time.Minute},
+		"caller's end": {0, 300 * time.Millisecond, 300 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				x := start(Config{Endpoint: "http://c/v1/traces", Trace: event.NewTrace(), Timeout: c.timeout}, hanging{})
+				x := start(hanging{})
+				x.cfg.Timeout = c.set
 				at := time.Now()
-				for i := range 100_000 {
-					id := strconv.Itoa(i)
-					x.Sink(event.Event{Type: event.SubAgentStart, ExecutionID: id, Agent: "a"})
-					x.Sink(event.Event{Type: event.SubAgentComplete, ExecutionID: id, Agent: "a"})
-				}
-				assert.Zero(t, time.Since(at), "the sink waits for nothing")
-				assert.LessOrEqual(t, len(x.queue), maxQueue)
-				assert.Empty(t, x.tree.runs)
+				x.Handle(event.Event{Type: event.SubAgentComplete, ExecutionID: "e", Agent: "a"})
+				assert.Zero(t, time.Since(at))
 				ctx := t.Context()
 				if c.within != 0 {
 					var cancel context.CancelFunc
 					ctx, cancel = context.WithTimeout(ctx, c.within)
 					defer cancel()
 				}
-				at = time.Now()
 				err := x.Close(ctx)
 				assert.Equal(t, c.want, time.Since(at))
-				assert.ErrorContains(t, err, "trace: 100001 spans were not exported: they came faster")
+				assert.EqualError(t, err, "trace: 2 spans were not exported: the collector did not take them in time\n"+
+					"hint: the collector is slow or hangs; OTEL_EXPORTER_OTLP_TIMEOUT allows more, in milliseconds")
 			})
 		})
 	}
-}
-
-// A collector that hangs for one request keeps the others waiting for no longer
-// than the timeout.
-func TestRequestTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x := start(Config{Endpoint: "http://c/v1/traces", Trace: event.NewTrace()}, hanging{})
-		x.Sink(event.Event{Type: event.SubAgentComplete, ExecutionID: "e"})
-		time.Sleep(interval + requestTimeout - 1)
-		synctest.Wait()
-		assert.Zero(t, x.gone())
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		assert.Equal(t, 1, x.gone())
-		require.ErrorContains(t, x.Close(t.Context()), "trace: 2 spans were not exported: the collector did not take them in time\nhint: ")
-	})
-}
-
-// gone is how many spans were lost so far.
-func (x *Exporter) gone() int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.lost
 }
 
 // The same with a server that takes the connection and the request.
@@ -452,31 +417,10 @@ func TestHangingServer(t *testing.T) {
 	}))
 	defer s.Close()
 	x := Start(Config{Endpoint: s.URL, Trace: event.NewTrace(), Timeout: 50 * time.Millisecond})
-	x.Sink(event.Event{Type: event.SubAgentStart, ExecutionID: "e"})
+	x.Handle(event.Event{Type: event.SubAgentStart, ExecutionID: "e"})
 	at := time.Now()
 	require.ErrorContains(t, x.Close(t.Context()), "trace: 2 spans were not exported: the collector did not take them in time\nhint: ")
-	assert.Less(t, time.Since(at), closeTimeout)
-}
-
-// All spans of a large batch arrive at a collector that keeps up, and what is open
-// at any time is what is at work.
-func TestManyTasks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const tasks = 20_000
-		c := &collector{t: t}
-		x := start(Config{Endpoint: "http://c/", Trace: event.NewTrace()}, c)
-		for i := range tasks {
-			id := strconv.Itoa(i)
-			x.Sink(event.Event{Type: event.SubAgentStart, ExecutionID: id, Agent: "a"})
-			x.Sink(event.Event{Type: event.SubAgentComplete, ExecutionID: id, Agent: "a"})
-			if i%1000 == 0 {
-				synctest.Wait()
-				assert.Empty(t, x.tree.runs)
-			}
-		}
-		require.NoError(t, x.Close(t.Context()))
-		assert.Len(t, c.spans(), tasks+1)
-	})
+	assert.Less(t, time.Since(at), postTimeout)
 }
 
 // Nobody listens there.
@@ -493,10 +437,7 @@ func TestUnreachable(t *testing.T) {
 }
 
 func TestNotSampled(t *testing.T) {
-	x := Start(Config{Endpoint: "http://c/", Trace: event.StartTrace(parent[:53] + "00")})
-	require.Nil(t, x)
-	x.Sink(event.Event{Type: event.SubAgentStart})
-	require.NoError(t, x.Close(t.Context()))
+	require.Nil(t, Start(Config{Endpoint: "http://c/", Trace: event.StartTrace(parent[:53] + "00")}))
 }
 
 func TestFromEnv(t *testing.T) {
@@ -577,18 +518,13 @@ func FuzzPairs(f *testing.F) {
 	})
 }
 
-// BenchmarkEncode is what a request costs.
-func BenchmarkEncode(b *testing.B) {
-	t := newTree(event.NewTrace(), began)
-	var spans []*span
-	for i := range maxBatch {
-		whole, _ := t.take(event.Event{Type: event.SubAgentComplete, TS: began, ExecutionID: strconv.Itoa(i), Agent: "a", BatchID: "b", Usage: &task.Usage{}})
-		spans = append(spans, whole...)
-	}
-	w := newEnvelope(Config{})
+// BenchmarkClose is what the end of a large run costs.
+func BenchmarkClose(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		body, err := w.encode(spans)
+		x := start(hanging{})
+		sink(x, maxSpans)
+		body, err := x.body()
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -596,19 +532,19 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkSink is what each task of a batch costs with a collector that takes
-// nothing.
-func BenchmarkSink(b *testing.B) {
-	x := start(Config{Endpoint: "http://c/v1/traces", Trace: event.NewTrace()}, hanging{})
-	code := 0
+// BenchmarkHandle is what each task of a batch costs.
+func BenchmarkHandle(b *testing.B) {
 	b.ReportAllocs()
-	for i := range b.N {
+	sink(start(hanging{}), b.N)
+}
+
+// sink hands the events of n tasks to x.
+func sink(x *Exporter, n int) {
+	code := 0
+	for i := range n {
 		id := strconv.Itoa(i)
-		x.Sink(event.Event{Type: event.SubAgentStart, ExecutionID: id, Agent: "a", BatchID: "b", Depth: 1})
-		x.Sink(event.Event{Type: event.SubAgentComplete, ExecutionID: id, Agent: "a", BatchID: "b", Depth: 1,
+		x.Handle(event.Event{Type: event.SubAgentStart, ExecutionID: id, Agent: "a", BatchID: "b", Depth: 1})
+		x.Handle(event.Event{Type: event.SubAgentComplete, ExecutionID: id, Agent: "a", BatchID: "b", Depth: 1,
 			Status: task.Completed, ExitCode: &code, Usage: &task.Usage{}})
 	}
-	ctx, cancel := context.WithCancelCause(b.Context())
-	cancel(errors.New("over"))
-	_ = x.Close(ctx)
 }

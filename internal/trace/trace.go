@@ -1,0 +1,350 @@
+// Package trace sends what a run did to a collector of OpenTelemetry, as spans:
+// one for the root, one for each batch, each execution of an agent and each tool
+// call. An approval or a repeated request is an event of the span of its
+// execution.
+//
+// An [Exporter] is an event sink that keeps spans in memory. When the run ends,
+// [Exporter.Close] sends all of them in one POST, OTLP as JSON over HTTP. There is
+// no retry, and five seconds are the limit unless the environment sets another.
+// The first 10,000 spans that began are kept, so that every span in a trace has
+// its parent there; later ones are counted and left out. Close says how many spans
+// were not exported and why. No run fails because of it.
+//
+// A span has names, numbers and ids: agent, tool, model, status, exit code, tokens.
+// It never has the text of a task, arguments, output or an error text, which may
+// hold secrets. The attributes are those of the conventions for generative AI where
+// they have one; other names begin with "qq.".
+//
+// The settings are the variables of OpenTelemetry: see [FromEnv]. Without an
+// endpoint nothing is kept and nothing is sent. A trace that its parent does not
+// sample is not exported.
+// Not promised: spans before the run ends; spans of a process that was killed;
+// gRPC, protocol buffers, compression, own certificates, samplers, metrics and
+// logs; that the span of a call contains the children which that call started (they
+// are beside it).
+package trace
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"qq/pkg/event"
+	"qq/pkg/task"
+)
+
+// Limits on what is kept in memory, because a child may say anything.
+const (
+	maxSpans   = 10_000 // of a trace, together with the events of all spans
+	maxMoments = 128    // events of one span
+	maxName    = 100    // characters of a name that came from elsewhere
+)
+
+// Config says where spans go, and what they are about.
+type Config struct {
+	Endpoint    string            // the URL of the collector
+	Headers     map[string]string // of the request
+	Timeout     time.Duration     // of the request; 0 is 5 s
+	ServiceName string            // empty is "qq"
+	Version     string            // of the program
+	Attributes  map[string]string // of the resource, besides its name and version
+	Trace       event.Trace
+	RootID      string // execution id of the root
+}
+
+// Exporter makes spans of events, and sends them at the end. Its methods may be
+// called by several goroutines.
+type Exporter struct {
+	cfg       Config
+	transport http.RoundTripper
+
+	mu      sync.Mutex
+	closed  bool
+	spans   []*span // in the order in which they began
+	left    int     // how many more may be kept
+	dropped int     // spans that were not kept
+	calls   int     // so far
+	root    *run
+	runs    map[string]*run  // open ones by execution id, and the root
+	batches map[string]*span // open ones by id
+}
+
+// run is one execution of an agent.
+type run struct {
+	*span
+	calls []*span // open ones, oldest first
+}
+
+// Start returns an exporter, nil for a trace that is not sampled. The span of the
+// root begins now. An end of an agent with an empty execution id says how the root
+// ended.
+func Start(cfg Config) *Exporter {
+	if !cfg.Trace.Sampled() {
+		return nil
+	}
+	x := &Exporter{
+		cfg: cfg, transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
+		left: maxSpans, batches: map[string]*span{},
+	}
+	x.root = &run{span: x.begin(cfg.Trace.SpanID(cfg.RootID), cfg.Trace.ParentID(), "qq", time.Now())}
+	x.root.Attributes.number("qq.depth", 0)
+	x.runs = map[string]*run{"": x.root, cfg.RootID: x.root}
+	return x
+}
+
+// begin opens a span, and keeps it if there is room.
+func (x *Exporter) begin(id, parent, name string, at time.Time) *span {
+	s := &span{
+		TraceID: x.cfg.Trace.TraceID(), ID: id, ParentID: parent, Name: name, Kind: kindInternal,
+		Start: at.UnixNano(),
+	}
+	if x.left > 0 {
+		x.left--
+		x.spans = append(x.spans, s)
+	} else {
+		x.dropped++
+	}
+	return s
+}
+
+// ownID is the span id of what belongs to this root alone. A batch that is resumed
+// has the same id in another process, maybe in the same trace.
+func (x *Exporter) ownID(kind, id string) string {
+	return x.cfg.Trace.SpanID(x.cfg.RootID + "/" + kind + "/" + id)
+}
+
+// spanID is the span id of an execution.
+func (x *Exporter) spanID(executionID string) string {
+	if executionID == "" {
+		return x.root.ID
+	}
+	return x.cfg.Trace.SpanID(executionID)
+}
+
+// Handle implements [event.Sink].
+func (x *Exporter) Handle(e event.Event) {
+	if e.Type == event.Token {
+		return
+	}
+	if e.TS.IsZero() {
+		e.TS = time.Now()
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return
+	}
+	r := x.runs[e.ExecutionID] // nil when it is not open
+	switch e.Type {
+	case event.SubAgentStart:
+		x.started(r, e)
+	case event.SubAgentComplete, event.SubAgentError:
+		x.ended(r, e)
+	case event.BatchStart:
+		s := x.begin(x.ownID("batch", e.BatchID), x.spanID(e.ExecutionID), "batch", e.TS)
+		s.Attributes.text("qq.batch_id", e.BatchID)
+		s.Attributes.number("qq.depth", e.Depth)
+		x.batches[e.BatchID] = s
+	case event.BatchComplete:
+		if s := x.batches[e.BatchID]; s != nil {
+			delete(x.batches, e.BatchID)
+			s.Attributes.number("qq.tasks", e.Count)
+			s.finish(e.TS)
+		}
+	case event.ToolStart:
+		x.callStarted(r, e)
+	case event.ToolEnd:
+		callEnded(r, e)
+	case event.SubAgentProgress, event.ValidationRequired, event.ValidationResolved:
+		x.moment(r, e)
+	}
+}
+
+// started opens the span of an execution. That of the root is open from the
+// beginning, and a second start is another attempt.
+func (x *Exporter) started(r *run, e event.Event) {
+	switch r {
+	case nil:
+		x.runs[e.ExecutionID] = x.newRun(e, e.TS)
+	case x.root:
+		r.describe(e)
+		r.End, r.Status = 0, status{} // one more turn of a conversation
+	default:
+		x.moment(r, e)
+	}
+}
+
+func (x *Exporter) newRun(e event.Event, began time.Time) *run {
+	parent := x.spanID(e.ParentExecutionID)
+	if b := x.batches[e.BatchID]; b != nil && parent == x.root.ID {
+		parent = b.ID
+	}
+	r := &run{span: x.begin(x.spanID(e.ExecutionID), parent, "invoke_agent", began)}
+	r.describe(e)
+	return r
+}
+
+// describe says whose execution s is.
+func (s *span) describe(e event.Event) {
+	if e.Agent == "" {
+		return
+	}
+	s.Name = "invoke_agent " + printable(e.Agent, maxName)
+	s.Attributes.text("gen_ai.operation.name", "invoke_agent")
+	s.Attributes.text("gen_ai.agent.name", e.Agent)
+	s.Attributes.text("gen_ai.request.model", e.Model)
+	s.Attributes.text("qq.execution_id", e.ExecutionID)
+	s.Attributes.text("qq.batch_id", e.BatchID)
+	s.Attributes.number("qq.depth", e.Depth)
+}
+
+// ended ends the span of an execution, and those of its open calls. The root may
+// begin again.
+func (x *Exporter) ended(r *run, e event.Event) {
+	if r == nil { // it never ran
+		r = x.newRun(e, e.TS.Add(-time.Duration(e.DurationMS)*time.Millisecond))
+	}
+	r.describe(e)
+	r.finish(e.TS)
+	if e.Type == event.SubAgentError {
+		r.fail(string(e.Status))
+	}
+	r.Attributes.text("qq.status", string(e.Status))
+	r.Attributes.count("qq.attempts", e.Attempt)
+	if e.Cached {
+		r.Attributes.put("qq.cached", value{Bool: true})
+	}
+	if e.ExitCode != nil {
+		r.Attributes.number("qq.exit_code", *e.ExitCode)
+	}
+	if e.Usage != nil {
+		r.Attributes.number("gen_ai.usage.input_tokens", e.Usage.InputTokens)
+		r.Attributes.number("gen_ai.usage.output_tokens", e.Usage.OutputTokens)
+	}
+	if r == x.root {
+		return
+	}
+	delete(x.runs, e.ExecutionID)
+	for _, call := range r.calls {
+		call.interrupt(e.TS)
+	}
+}
+
+func (x *Exporter) callStarted(r *run, e event.Event) {
+	x.calls++
+	if r == nil || x.left == 0 {
+		x.dropped++
+		return
+	}
+	tool := printable(e.Tool, maxName)
+	s := x.begin(x.ownID("call", strconv.Itoa(x.calls)), r.ID, "execute_tool "+tool, e.TS)
+	s.Attributes.text("gen_ai.operation.name", "execute_tool")
+	s.Attributes.text("gen_ai.tool.name", tool)
+	s.Attributes.text("gen_ai.agent.name", e.Agent)
+	r.calls = append(r.calls, s)
+}
+
+// callEnded ends the oldest open call of that tool, because calls have no id. Calls
+// that are open at once began at nearly the same time.
+func callEnded(r *run, e event.Event) {
+	if r == nil {
+		return
+	}
+	name := "execute_tool " + printable(e.Tool, maxName)
+	i := slices.IndexFunc(r.calls, func(s *span) bool { return s.Name == name })
+	if i < 0 {
+		return
+	}
+	s := r.calls[i]
+	r.calls = slices.Delete(r.calls, i, i+1)
+	s.finish(e.TS)
+	if e.Failed {
+		s.fail("tool_error")
+	}
+}
+
+// moment adds an event to the span of r. The text of progress is left out: it may
+// say anything.
+func (x *Exporter) moment(r *run, e event.Event) {
+	if r == nil {
+		return
+	}
+	if x.left == 0 || len(r.Events) == maxMoments {
+		r.LostEvents++
+		return
+	}
+	x.left--
+	m := moment{Time: e.TS.UnixNano(), Name: "qq." + string(e.Type)}
+	switch e.Type {
+	case event.SubAgentStart:
+		m.Name = "qq.attempt"
+	case event.SubAgentProgress:
+		m.Name = "qq.progress"
+	}
+	m.Attributes.count("qq.attempt", e.Attempt)
+	m.Attributes.count("qq.duration_ms", int(e.DurationMS))
+	m.Attributes.text("gen_ai.request.model", e.Model)
+	m.Attributes.text("qq.question_id", e.QuestionID)
+	m.Attributes.text("qq.decision", e.Decision)
+	if e.Intent != nil {
+		m.Attributes.text("gen_ai.tool.name", e.Intent.Tool)
+		m.Attributes.text("qq.risk", string(e.Intent.Risk))
+	}
+	r.Events = append(r.Events, m)
+}
+
+// finish ends s without a failure, and not before its start: somebody may have set
+// the clock.
+func (s *span) finish(at time.Time) {
+	s.End, s.Status = max(at.UnixNano(), s.Start), status{}
+	s.Attributes = slices.DeleteFunc(s.Attributes, func(a attribute) bool { return a.Key == "error.type" })
+}
+
+// interrupt ends s at that time, unless it has ended.
+func (s *span) interrupt(at time.Time) {
+	if s.End == 0 {
+		s.finish(at)
+		s.fail(string(task.Interrupted))
+	}
+}
+
+// fail marks s as failed, in one word.
+func (s *span) fail(kind string) {
+	s.Status = status{Message: kind, Code: statusError}
+	s.Attributes.text("error.type", kind)
+}
+
+// Close ends the spans that are open as interrupted, and sends all spans. It waits
+// until the timeout is over or ctx is done. Its error is a warning for a person: how
+// many spans were not exported, and why. A second call does nothing.
+func (x *Exporter) Close(ctx context.Context) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return nil
+	}
+	x.closed = true
+	now := time.Now()
+	for _, s := range x.spans {
+		s.interrupt(now)
+	}
+	lost, why := x.send(ctx)
+	if lost += x.dropped; lost == 0 {
+		return nil
+	}
+	if why == nil {
+		why = &problem{
+			fmt.Sprintf("a trace holds the first %d", maxSpans),
+			"`--output-format stream-json` has all events; the run itself lost nothing",
+		}
+	}
+	spans := "spans were"
+	if lost == 1 {
+		spans = "span was"
+	}
+	return fmt.Errorf("trace: %d %s not exported: %s\nhint: %s", lost, spans, why.what, why.hint)
+}
