@@ -6,26 +6,25 @@ import (
 	"qq/pkg/llm"
 )
 
-// Choice says which transcript a run continues and keeps. The zero Choice begins
-// one.
+// Choice says which transcript a run continues. The zero Choice begins a new one.
 type Choice struct {
-	ID        string // the one with this id, or whose id begins so
-	Latest    bool   // the newest of the directory
-	Ephemeral bool   // none
+	ID        string // of the session, or the beginning of it
+	Latest    bool   // the last session used in the working directory
+	Ephemeral bool   // no transcript at all
 }
 
-// Keeping is the transcript of one run while it is kept. Trouble with it is a warning: the answer
-// matters more. A run without one has a Keeping that keeps nothing.
+// Keeping writes the transcript of one run. Its errors are warnings, because the
+// answer matters more. Without a transcript it drops every message.
 type Keeping struct {
-	ID       string        // empty without one
-	History  []llm.Message // what it continues
-	Warnings []string
+	ID       string        // of the session; empty without one
+	History  []llm.Message // the messages so far
+	Warnings []string      // one line each
 	session  *Session
 	say      func(format string, args ...any)
 }
 
-// Open begins or continues the transcript that c asks for; h is what a new one
-// says of itself, and say tells a person what is odd.
+// Open begins or continues the transcript that c asks for. h is the header of a new
+// one, and say tells a person about damage and errors.
 func (st *Store) Open(c Choice, h Header, say func(format string, args ...any)) (*Keeping, error) {
 	t := &Keeping{say: say}
 	if c.Ephemeral {
@@ -58,7 +57,7 @@ func (st *Store) Open(c Choice, h Header, say func(format string, args ...any)) 
 	return t, nil
 }
 
-// Append adds m to the transcript. The first trouble ends the record.
+// Append adds m to the transcript, which ends at the first error.
 func (t *Keeping) Append(m llm.Message) {
 	if t.session == nil {
 		return
@@ -76,11 +75,11 @@ func (t *Keeping) warn(err error) {
 	t.say("%s", text)
 }
 
-// Close ends the record.
+// Close ends the transcript.
 func (t *Keeping) Close() {
 	if t.session == nil {
 		return
 	}
-	_ = t.session.Close() // what was appended is in the file already
+	_ = t.session.Close() // every message is in the file already
 	t.session = nil
 }

@@ -22,7 +22,7 @@ type Transcript struct {
 	unended bool  // whole but for its newline
 }
 
-// Messages is the conversation.
+// Messages returns the messages of all entries.
 func (t Transcript) Messages() []llm.Message {
 	messages := make([]llm.Message, len(t.Entries))
 	for i, e := range t.Entries {
@@ -53,7 +53,7 @@ func read(r io.Reader) (Transcript, error) {
 			return t, err
 		case err == nil:
 			t.unended = lines.torn
-		case lines.torn: // cut off by a crash: nothing is lost that was ever there
+		case lines.torn: // cut off by a crash: it was never whole
 			return t, nil
 		default:
 			t.Damaged = append(t.Damaged, fmt.Sprintf("line %d: %v", number, err))
@@ -62,7 +62,7 @@ func read(r io.Reader) (Transcript, error) {
 	}
 }
 
-// take adds one line.
+// take decodes one line.
 func (t *Transcript) take(number int, line []byte) error {
 	if number == 1 {
 		h, err := decodeHeader(line)
@@ -104,7 +104,7 @@ func decodeEntry(line []byte) (Entry, error) {
 
 var errLong = errors.New("longer than 16 MiB")
 
-// lineReader reads lines of at most maxLine bytes and passes over longer ones.
+// lineReader reads lines of at most maxLine bytes and skips longer ones.
 type lineReader struct {
 	r      *bufio.Reader
 	offset int64 // after the last line
@@ -112,7 +112,7 @@ type lineReader struct {
 	buf    []byte
 }
 
-// next returns a line without its end, valid until the following call.
+// next returns a line without its newline. It is valid until the following call.
 func (l *lineReader) next() ([]byte, error) {
 	l.buf = l.buf[:0]
 	long := false

@@ -1,18 +1,18 @@
-// Package session keeps transcripts: what was said between a person, an agent
-// and its tools, so that a conversation can be shown and continued.
+// Package session keeps transcripts: the messages between a person, an agent and
+// its tools, so that a conversation can be shown and continued.
 //
-// A [Store] is a folder, a session is one file in it, <id>.jsonl: a header, then
-// one line for each message. Lines are only ever appended, each by one write. A
-// [Session] is such a file open for appending, by one process at a time; a
-// [Transcript] is what could be read of one, at any time, by anybody.
+// A [Store] is a folder. A session is one file in it, <id>.jsonl: a header, then one
+// line for each message. Lines are only appended, each with one write. A [Session]
+// is such a file that one process has open for appending; it holds the lock of the
+// file. A [Transcript] is what could be read of one, at any time, by anybody.
 //
-// A process can die in the middle of a line. Such a torn last line is left out
-// by readers and cut off before the next append. A damaged line elsewhere is
-// reported with its number and left out.
+// A process can die in the middle of a line. Readers leave out such a torn last
+// line, and the next append cuts it off. Other damaged lines are left out and
+// reported with their numbers.
 //
-// Not promised: that a message survives the machine. It has been handed to the
-// kernel when Append returns, not to the disk. A full disk is an error of
-// Append, after which the file is as it was before.
+// Not promised: that a message survives a crash of the machine. When Append returns,
+// the kernel has it, the disk maybe not. A full disk is an error of Append, after
+// which the file is as it was before.
 package session
 
 import (
@@ -25,7 +25,6 @@ import (
 	"syscall"
 	"time"
 
-	"qq/internal/flock"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
@@ -37,19 +36,19 @@ const Version = 1
 const maxLine = 16 << 20
 
 var (
-	// ErrNotFound is what a lookup of no session wraps.
+	// ErrNotFound is wrapped by errors about a session that does not exist.
 	ErrNotFound = errors.New("no such session")
-	// ErrInUse is what opening a session wraps while another process has it open.
+	// ErrInUse is wrapped by errors about a session that another process has open.
 	ErrInUse = errors.New("in use by another qq")
 )
 
 // Header is the first line of a file.
 type Header struct {
-	V       int       `json:"v"`
+	V       int       `json:"v"` // [Version]
 	ID      string    `json:"id"`
 	Agent   string    `json:"agent,omitempty"`
 	Model   string    `json:"model,omitempty"`
-	Dir     string    `json:"dir,omitempty"` // the working directory
+	Dir     string    `json:"dir,omitempty"` // working directory
 	Created time.Time `json:"created"`
 }
 
@@ -57,24 +56,24 @@ type Header struct {
 type Entry struct {
 	Time time.Time `json:"time"`
 	llm.Message
-	Usage *task.Usage `json:"usage,omitempty"` // where it is known
+	Usage *task.Usage `json:"usage,omitempty"` // if known
 }
 
-// Session is a transcript that is open for appending. It is not for use by
-// several goroutines at once.
+// Session is a transcript that is open for appending. Only one goroutine may use it
+// at a time.
 type Session struct {
 	file  *os.File
 	id    string
 	end   int64 // of the last whole line
-	torn  bool  // something may stand after end
+	torn  bool  // there may be a part of a line after end
 	empty bool  // no message yet
 	now   func() time.Time
 }
 
-// ID is the whole id of the session.
+// ID returns the whole id of the session.
 func (s *Session) ID() string { return s.id }
 
-// Append writes messages to the end of the transcript, one write for each.
+// Append adds messages to the transcript, with one write for each.
 func (s *Session) Append(messages ...llm.Message) error {
 	for _, m := range messages {
 		if err := s.append(Entry{Time: s.now().UTC(), Message: m}); err != nil {
@@ -84,7 +83,7 @@ func (s *Session) Append(messages ...llm.Message) error {
 	return nil
 }
 
-// AppendUsage is Append for an answer with what it cost.
+// AppendUsage adds an answer with the tokens that it used.
 func (s *Session) AppendUsage(m llm.Message, u task.Usage) error {
 	return s.append(Entry{Time: s.now().UTC(), Message: m, Usage: &u})
 }
@@ -109,13 +108,11 @@ func (s *Session) write(v any) error {
 		}
 	}
 	n, err := s.file.Write(line)
-	s.torn = err != nil
 	if err != nil {
-		if n == 0 || s.file.Truncate(s.end) == nil {
-			s.torn = false
-		}
+		s.torn = n > 0 && s.file.Truncate(s.end) != nil
 		return err
 	}
+	s.torn = false
 	s.end += int64(n)
 	return nil
 }
@@ -123,7 +120,7 @@ func (s *Session) write(v any) error {
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // code is easier to read so
+	enc.SetEscapeHTML(false) // so that code stays readable
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
@@ -133,25 +130,33 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Close lets go of the session. A session without a message is removed: nobody
-// wants to see or continue it.
+// Close unlocks and closes the session. A session without a message is removed.
 func (s *Session) Close() error {
 	var err error
 	if s.empty {
 		err = os.Remove(s.file.Name())
 	}
-	// A process that is being started holds a copy of the descriptor for a
-	// moment, so closing ours would not unlock at once.
-	return errors.Join(err, flock.Flock(s.file, syscall.LOCK_UN), s.file.Close())
+	// While a process is being started it has a copy of the descriptor, so closing
+	// ours might not unlock at once.
+	return errors.Join(err, syscall.Flock(int(s.file.Fd()), syscall.LOCK_UN), s.file.Close())
 }
 
-// repair cuts off or completes what a crash left of the last line.
+// repair cuts off what a crash left of the last line, or completes it.
 func (s *Session) repair(t Transcript) error {
 	s.end = t.end
-	if t.unended { // only the end of the line is missing
-		n, err := io.WriteString(s.file, "\n")
+	var err error
+	switch {
+	case t.end == 0:
+		return fmt.Errorf("session %s is empty: %w", s.id, ErrNotFound)
+	case t.unended: // only the end of the line is missing
+		var n int
+		n, err = io.WriteString(s.file, "\n")
 		s.end += int64(n)
-		return err
+	default:
+		err = s.file.Truncate(s.end)
 	}
-	return s.file.Truncate(s.end)
+	if err != nil {
+		return fmt.Errorf("repair session %s: %w", s.id, err)
+	}
+	return nil
 }

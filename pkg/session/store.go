@@ -17,26 +17,24 @@ import (
 	"syscall"
 	"time"
 
-	"qq/internal/flock"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
 
 const suffix = ".jsonl"
 
-// Store is a folder of sessions. Its methods may be called by several
-// goroutines, and by several processes, at once.
+// Store is a folder of sessions. Several goroutines and processes may use it at once.
 type Store struct {
 	dir string
 	now func() time.Time
 }
 
-// Open returns the store in dir, a folder that is made when it is first needed.
+// Open returns the store in dir. The folder is created when it is first needed.
 func Open(dir string) *Store { return &Store{dir: dir, now: time.Now} }
 
 func (st *Store) path(id string) string { return filepath.Join(st.dir, id+suffix) }
 
-// Create starts a session. Version, id and time of the header are filled in.
+// Create starts a session. It sets version, id and time of the header.
 func (st *Store) Create(h Header) (*Session, error) {
 	if err := os.MkdirAll(st.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create session: %w", err)
@@ -63,15 +61,15 @@ func (st *Store) Create(h Header) (*Session, error) {
 	}
 }
 
-// newID makes an id that sorts by time and can be typed: 20261120-153012-a1b2.
+// newID returns an id that sorts by time and can be typed: 20261120-153012-a1b2.
 func newID(t time.Time) string {
 	var b [2]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return t.Format("20060102-150405-") + hex.EncodeToString(b[:])
 }
 
-// Load reads a session, also one that is in use. The id may be shortened to any
-// beginning that no other session has.
+// Load reads a session, even one that is in use. Any prefix of an id will do that no
+// other session has.
 func (st *Store) Load(id string) (Transcript, error) {
 	id, err := st.resolve(id)
 	if err != nil {
@@ -90,11 +88,12 @@ func load(f *os.File, id string) (Transcript, error) {
 	if err != nil {
 		return Transcript{}, fmt.Errorf("read session %s: %w", id, err)
 	}
-	t.Header.ID = id // of the file, whatever it says inside
+	t.Header.ID = id // that of the file counts
 	return t, nil
 }
 
-// Continue opens a session for appending and returns what it holds so far.
+// Continue opens a session for appending and returns its transcript. The id may be
+// shortened as for [Store.Load].
 func (st *Store) Continue(id string) (*Session, Transcript, error) {
 	id, err := st.resolve(id)
 	if err != nil {
@@ -105,37 +104,27 @@ func (st *Store) Continue(id string) (*Session, Transcript, error) {
 		return nil, Transcript{}, err
 	}
 	s := &Session{file: f, id: id, now: st.now}
-	t, err := s.resume()
+	var t Transcript
+	switch err = lock(f); {
+	case errors.Is(err, ErrInUse):
+		err = fmt.Errorf("session %s is %w\nhint: end that one first, or start a new session", id, err)
+	case err != nil:
+		err = fmt.Errorf("open session %s: %w", id, err)
+	default:
+		if t, err = load(f, id); err == nil {
+			err = s.repair(t)
+		}
+	}
 	if err != nil {
 		return nil, Transcript{}, errors.Join(err, f.Close())
 	}
 	return s, t, nil
 }
 
-// resume locks, reads and repairs a file that was opened.
-func (s *Session) resume() (Transcript, error) {
-	if err := lock(s.file); errors.Is(err, ErrInUse) {
-		return Transcript{}, fmt.Errorf("session %s is %w\nhint: end that one first, or start a new session", s.id, err)
-	} else if err != nil {
-		return Transcript{}, fmt.Errorf("open session %s: %w", s.id, err)
-	}
-	t, err := load(s.file, s.id)
-	if err != nil {
-		return Transcript{}, err
-	}
-	if t.end == 0 {
-		return Transcript{}, fmt.Errorf("session %s is empty: %w", s.id, ErrNotFound)
-	}
-	if err := s.repair(t); err != nil {
-		return Transcript{}, fmt.Errorf("repair session %s: %w", s.id, err)
-	}
-	return t, nil
-}
-
-// lock makes f ours alone, without waiting. It fails when the file was removed
-// since it was opened: what is appended to it would be lost.
+// lock takes the lock of f without waiting. It fails if the file was removed after
+// it was opened, because appended messages would be lost.
 func lock(f *os.File) error {
-	err := flock.Flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return ErrInUse
 	}
@@ -153,7 +142,7 @@ func lock(f *os.File) error {
 	return nil
 }
 
-// open opens the file of a whole id, which must be a regular file and no link.
+// open opens the file of a whole id. It must be a regular file and no symbolic link.
 func (st *Store) open(id string, flags int) (*os.File, error) {
 	f, err := os.OpenFile(st.path(id), flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -168,14 +157,14 @@ func (st *Store) open(id string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// valid reports whether id could be one: nothing in it leads out of the folder.
+// valid reports whether id can be an id. No valid id leads out of the folder.
 func valid(id string) bool {
 	return id != "" && len(id) <= 64 && id[0] != '-' && !strings.ContainsFunc(id, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && r != '-'
 	})
 }
 
-// ids lists the sessions that the folder has, in no order.
+// ids lists the sessions of the folder, in no order.
 func (st *Store) ids() ([]string, error) {
 	d, err := os.Open(st.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -198,7 +187,7 @@ func (st *Store) ids() ([]string, error) {
 	return ids, nil
 }
 
-// resolve completes the beginning of an id.
+// resolve completes a shortened id.
 func (st *Store) resolve(id string) (string, error) {
 	if !valid(id) {
 		return "", fmt.Errorf("%w: %q is no id\nhint: `qq sessions list` shows them", ErrNotFound, id)
@@ -228,19 +217,19 @@ func (st *Store) resolve(id string) (string, error) {
 // Summary describes a session in a list.
 type Summary struct {
 	Header
-	Title    string // how the first message of the user begins
-	Messages int    // lines after the header
-	Modified time.Time
-	Damaged  bool // the header cannot be read
+	Title    string    // beginning of the first message of the user
+	Messages int       // lines after the header
+	Modified time.Time // when it was last appended to
+	Damaged  bool      // the header cannot be read
 }
 
-// file is a session as the folder shows it.
+// file is a session in the list of a folder.
 type file struct {
 	id       string
 	modified time.Time
 }
 
-// files lists the sessions, the one that was used last first.
+// files lists the sessions, the last one used first.
 func (st *Store) files() ([]file, error) {
 	ids, err := st.ids()
 	if err != nil {
@@ -258,8 +247,8 @@ func (st *Store) files() ([]file, error) {
 	return files, nil
 }
 
-// List describes all sessions, the one that was used last first. It decodes
-// only the beginning of each file.
+// List describes all sessions, the last one used first. It decodes only the
+// beginning of each file.
 func (st *Store) List() ([]Summary, error) {
 	files, err := st.files()
 	if err != nil {
@@ -315,17 +304,17 @@ func (st *Store) summarize(f file) (Summary, error) {
 	return s, err
 }
 
-// title is one short line of what a user said.
+// title returns the beginning of a message on one line.
 func title(content string) string {
 	text, _ := llm.SplitContext(content)
 	text = strings.TrimSpace(text)
-	if len(text) > 4096 { // enough for a line, and not a megabyte of fields
+	if len(text) > 4096 { // enough for a line
 		text = strings.ToValidUTF8(text[:4096], "")
 	}
 	return cmp.Or(task.Shorten(text, 80), "(no text)")
 }
 
-// countLines counts what ends in a newline: a torn line is not a message.
+// countLines counts the lines that end in a newline: a torn line is no message.
 func countLines(r io.Reader) (int, error) {
 	n, buf := 0, make([]byte, 64<<10)
 	for {
@@ -340,8 +329,8 @@ func countLines(r io.Reader) (int, error) {
 	}
 }
 
-// Latest is the id of the session of the working directory dir that was used
-// last. Sessions without a message do not count.
+// Latest returns the id of the last session used in the working directory dir.
+// Sessions without a message do not count.
 func (st *Store) Latest(dir string) (string, error) {
 	files, err := st.files()
 	if err != nil {
@@ -381,8 +370,8 @@ func (st *Store) Remove(id string) error {
 	return st.remove(id, time.Time{})
 }
 
-// remove deletes a session, unless it was appended to since the time before; a
-// zero time is no condition.
+// remove deletes a session that was last appended to earlier than before; a zero
+// time means no condition.
 func (st *Store) remove(id string, before time.Time) error {
 	f, err := st.open(id, os.O_RDONLY)
 	if err != nil {
@@ -393,13 +382,13 @@ func (st *Store) remove(id string, before time.Time) error {
 		return fmt.Errorf("remove session %s: %w", id, err)
 	}
 	if info, err := f.Stat(); err != nil || !before.IsZero() && !info.ModTime().Before(before) {
-		return cmp.Or(err, ErrInUse) // it was used until just now
+		return cmp.Or(err, ErrInUse) // somebody has just used it
 	}
 	return os.Remove(f.Name())
 }
 
-// Prune removes the sessions that nobody has appended to for as long as
-// olderThan, and returns their ids. Those in use stay.
+// Prune removes the sessions that nobody has appended to for olderThan, and returns
+// their ids. Sessions in use stay.
 func (st *Store) Prune(olderThan time.Duration) ([]string, error) {
 	files, err := st.files()
 	if err != nil {
