@@ -10,6 +10,7 @@ import (
 
 	"qq/internal/app/definitions"
 	"qq/internal/app/output"
+	"qq/internal/config"
 	"qq/pkg/agents"
 	"qq/pkg/task"
 )
@@ -104,7 +105,7 @@ func (r *root) newAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	home := configHome(r.env)
+	home := config.XDG(r.env, "XDG_CONFIG_HOME")
 	dirs := agents.Dirs(work, home)
 	to := dirs[0]
 	if c.Bool("user") {

@@ -20,11 +20,62 @@ import (
 func TestEnvExample(t *testing.T) {
 	path := filepath.Join("..", "..", ".env.example")
 	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(config.EnvExample()), 0o666))
+		require.NoError(t, os.WriteFile(path, []byte(envExample()), 0o666))
 	}
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	assert.Equal(t, config.EnvExample(), string(text), "go test ./internal/app -update")
+	assert.Equal(t, envExample(), string(text), "go test ./internal/app -update")
+}
+
+// TestSettings: every setting is in both documents, on one line.
+func TestSettings(t *testing.T) {
+	table, example := settingsTable(), envExample()
+	assert.Contains(t, table, "| `QQ_MAX_PARALLEL` | `--jobs` | `5` | children at work at once")
+	assert.Contains(t, example, "\n# QQ_MODEL=auto\n")
+	assert.Contains(t, example, "\n# Default: $QQ_HOME/logs\nQQ_LOG_DIR=logs\n")
+	for _, s := range config.Settings() {
+		assert.Contains(t, table, "| `"+s.Name+"` |")
+		assert.Contains(t, example, s.Name+"=")
+		assert.NotContains(t, s.Doc, "\n")
+	}
+}
+
+// settingsTable renders the settings for the README.
+func settingsTable() string {
+	var b strings.Builder
+	b.WriteString("| variable | flag | default | meaning |\n|---|---|---|---|\n")
+	for _, s := range config.Settings() {
+		flag := ""
+		if s.Flag != "" {
+			flag = "`--" + s.Flag + "`"
+		}
+		doc := s.Doc
+		if s.Guarded {
+			doc += " (not from the `.env` of a checkout)"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", s.Name, flag, s.Default, doc)
+	}
+	return b.String()
+}
+
+// envExample renders .env.example: every setting with its default, as a comment
+// unless the example sets it.
+func envExample() string {
+	var b strings.Builder
+	b.WriteString("# Settings of qq. Copy this file to .env and change what you need.\n" +
+		"# Precedence: flag > environment > .env here > $XDG_CONFIG_HOME/qq/.env > default.\n")
+	for _, s := range config.Settings() {
+		fmt.Fprintf(&b, "\n# %s\n", s.Doc)
+		if s.Guarded {
+			b.WriteString("# Not read from the .env of a working directory.\n")
+		}
+		if s.Example != "" {
+			fmt.Fprintf(&b, "# Default: %s\n%s=%s\n", s.Default, s.Name, s.Example)
+		} else {
+			fmt.Fprintf(&b, "# %s=%s\n", s.Name, s.Default)
+		}
+	}
+	return b.String()
 }
 
 // TestReadme keeps what README.md repeats of the code equal to it; -update
@@ -40,7 +91,7 @@ func TestReadme(t *testing.T) {
 	for _, part := range []struct{ name, want string }{
 		{"commands", "```text\n" + commands + "```\n"},
 		{"agents", agentTable(t)},
-		{"settings", config.MarkdownTable()},
+		{"settings", settingsTable()},
 		{"exit codes", exitCodeTable()},
 	} {
 		begin, end := "<!-- begin "+part.name+" -->\n", "<!-- end "+part.name+" -->\n"

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
@@ -120,18 +119,7 @@ func (a asideWriter) Write(p []byte) (n int, err error) {
 // coloured reports whether f may show colour and animation.
 func (r *root) coloured(f *os.File) bool { return !r.plain && output.Coloured(f, r.env.get) }
 
-// configHome is the user's folder of settings.
-func configHome(env environment) string {
-	if dir := env.get("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
-		return dir
-	}
-	if home := env.get("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".config")
-	}
-	return ""
-}
-
 // loadAgents finds the agents for work in dir.
 func loadAgents(dir string, env environment) *agents.Registry {
-	return agents.Load(agents.Dirs(dir, configHome(env)))
+	return agents.Load(agents.Dirs(dir, config.XDG(env, "XDG_CONFIG_HOME")))
 }

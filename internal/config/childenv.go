@@ -15,14 +15,14 @@ func Getenv(environ []string, name string) string {
 	return ""
 }
 
-// ChildEnv returns what a child process inherits of environ. It leaves out
-// settings of qq and the place in a trace, which the root hands over itself, what
-// is for the export of traces, which it does alone, and what looks like a
-// secret, by name (OPENAI_API_KEY, PGPASSWORD, SSH_AUTH_SOCK) or by value (the
-// prefixes of well-known tokens, a URL with a password). Proxies stay even with
-// a password: without them a child reaches nothing.
+// ChildEnv returns what a child process inherits of environ. It leaves out the
+// settings of qq and TRACEPARENT, which the root sets itself; the settings for the
+// export of traces, which only the root does; and what looks like a secret, by name
+// (OPENAI_API_KEY, PGPASSWORD, SSH_AUTH_SOCK) or by value (the prefixes of
+// well-known tokens, a URL with a password). Proxies stay even with a password,
+// because a child may need them to reach anything.
 //
-// It is a net, not a wall: a secret under a harmless name passes.
+// Not promised: that no secret passes. One with a harmless name does.
 func ChildEnv(environ []string) []string {
 	kept := make([]string, 0, len(environ))
 	for _, entry := range environ {
@@ -35,8 +35,8 @@ func ChildEnv(environ []string) []string {
 	return kept
 }
 
-// traces reports whether name is about traces: the root alone exports them, with
-// headers that are secrets, and each child has a place of its own in the trace.
+// traces reports whether name is about traces. Only the root exports them, with
+// headers that are secrets, and each child gets a TRACEPARENT of its own.
 func traces(name string) bool { return name == "TRACEPARENT" || strings.HasPrefix(name, "OTEL_") }
 
 func secretName(name string) bool {

@@ -1,21 +1,22 @@
-// Package config turns flags, the environment and .env files into one [Config],
-// once, with where each setting came from.
+// Package config makes one [Config] of flags, the environment and .env files, and
+// says where each setting came from.
 //
-// Flow: [Settings] is the table. [Load] takes for each row the first source that
-// has a value: flag, environment, .env in the working directory, .env in
-// $XDG_CONFIG_HOME/qq, default. The winner is parsed, the losers are not looked
-// at. An empty variable counts as not set; an empty flag is an error.
+// [Settings] is the table. For each row, [Load] takes the first source that has a
+// value: flag, environment, .env in the working directory, .env in
+// $XDG_CONFIG_HOME/qq, default. It parses this value and ignores the others. An
+// empty variable counts as not set; an empty flag is an error.
 //
 // A .env file in the working directory is not trusted, because it comes with a
-// checkout. It is read within bounds, only the settings of the table are taken
-// from it, guarded ones are ignored with a warning, and nothing of the
-// environment is expanded into it. [ChildEnv] is what a child inherits.
+// checkout: its size is limited, only the settings of the table are read, guarded
+// ones are ignored with a warning, and variables of the environment are not
+// expanded. [ChildEnv] is what a child inherits.
 //
-// Not promised: that a folder exists, that a server answers, that a model is
-// there. Nothing here writes, and nothing but the .env files is read.
+// Not promised: that a folder exists, that a server answers, that there is a model.
+// The package writes nothing, and reads nothing but the .env files.
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -39,21 +40,19 @@ const (
 
 // Input is what Load reads.
 type Input struct {
-	// Flags holds the flags that were given, by name without dashes. Those that
-	// no setting names are not looked at.
+	// Flags holds the flags that were given, by name without dashes. Flags that
+	// belong to no setting are ignored.
 	Flags   map[string]string
 	Environ []string // NAME=value, as os.Environ returns it
-	// Dir is the working directory, absolute. Relative paths start here, but those
-	// in the user's .env in the folder of that file.
+	// Dir is the working directory, absolute. Relative paths start here; those in
+	// the user's .env start in the folder of that file.
 	Dir string
-	// NoFiles leaves the .env files alone: a child gets its settings from the root.
-	NoFiles bool
 }
 
-// Error is a setting or a .env file that a person has to mend.
+// Error is a mistake in a setting or a .env file that a person has to correct.
 type Error struct {
-	Problem string // one line: what is wrong
-	Hint    string // one line: what to do
+	Problem string // what is wrong, one line
+	Hint    string // what to do, one line
 }
 
 func (e *Error) Error() string { return e.Problem + "\nhint: " + e.Hint }
@@ -65,11 +64,15 @@ type layer struct {
 	values map[string]string
 }
 
-// Load reads every setting. An error is an [*Error]; what can be lived with is
-// in Config.Warnings.
+// Load reads every setting. An error is an [*Error]; lesser problems are in
+// Config.Warnings.
 func Load(in Input) (Config, error) {
 	var c Config
-	l := loader{in: in, env: environ(in.Environ), settings: Settings()}
+	l := loader{in: in, env: map[string]string{}, settings: Settings()}
+	for _, entry := range in.Environ { // the last of several counts, as for os/exec
+		name, value, _ := strings.Cut(entry, "=")
+		l.env[name] = value
+	}
 	layers, err := l.layers()
 	if err != nil {
 		return Config{}, err
@@ -95,34 +98,13 @@ func (l *loader) warn(format string, args ...any) {
 	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
 }
 
-// environ maps the entries of an environment that can be settings or that Load
-// asks for; the last of several entries counts, as for os/exec.
-func environ(entries []string) map[string]string {
-	m := map[string]string{}
-	for _, e := range entries {
-		name, value, _ := strings.Cut(e, "=")
-		switch name {
-		case "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "OLLAMA_HOST":
-			m[name] = value
-		default:
-			if strings.HasPrefix(name, "QQ_") {
-				m[name] = value
-			}
-		}
-	}
-	return m
-}
-
 // layers lists the sources below the flags, the strongest first.
 func (l *loader) layers() ([]layer, error) {
-	// The environment of a child was made by qq, with names of its own.
+	// qq made the environment of a child, with other names in it.
 	if depth := l.env["QQ_RECURSION_DEPTH"]; depth == "" || depth == "0" {
 		l.unknown(l.env, fromEnviron)
 	}
 	layers := []layer{{fromEnviron, l.in.Dir, l.env}}
-	if l.in.NoFiles {
-		return layers, nil
-	}
 	if l.in.Dir != "" {
 		values, err := l.dotEnv(filepath.Join(l.in.Dir, ".env"), fromDotEnv)
 		if err != nil {
@@ -131,7 +113,7 @@ func (l *loader) layers() ([]layer, error) {
 		l.guard(values)
 		layers = append(layers, layer{fromDotEnv, l.in.Dir, values})
 	}
-	if base := l.xdg("XDG_CONFIG_HOME"); base != "" {
+	if base := XDG(l.in.Environ, "XDG_CONFIG_HOME"); base != "" {
 		dir := filepath.Join(base, "qq")
 		path := filepath.Join(dir, ".env")
 		source := path
@@ -147,13 +129,13 @@ func (l *loader) layers() ([]layer, error) {
 	return layers, nil
 }
 
-// xdg returns an XDG base directory, or "" when there is none. By its
-// specification a relative path does not count.
-func (l *loader) xdg(name string) string {
-	if dir := l.env[name]; filepath.IsAbs(dir) {
+// XDG returns the base directory of that name, XDG_CONFIG_HOME or XDG_STATE_HOME, or
+// "" if there is none. By the specification a relative path does not count.
+func XDG(environ []string, name string) string {
+	if dir := Getenv(environ, name); filepath.IsAbs(dir) {
 		return dir
 	}
-	home := l.env["HOME"]
+	home := Getenv(environ, "HOME")
 	if !filepath.IsAbs(home) {
 		return ""
 	}
@@ -163,8 +145,8 @@ func (l *loader) xdg(name string) string {
 	return filepath.Join(home, ".local", "state")
 }
 
-// guard takes from the values of the working directory's .env what a checkout
-// may not decide.
+// guard removes from the values of the working directory's .env what a checkout may
+// not decide.
 func (l *loader) guard(values map[string]string) {
 	for _, s := range l.settings {
 		value := values[s.Name]
@@ -180,8 +162,8 @@ func (l *loader) guard(values map[string]string) {
 	}
 }
 
-// inside reports whether path, relative to dir, stays in it, through symbolic
-// links too.
+// inside reports whether path, relative to dir, stays in dir, even through symbolic
+// links.
 func inside(dir, path string) bool {
 	if !filepath.IsLocal(path) || strings.HasPrefix(path, "~") {
 		return false
@@ -191,7 +173,7 @@ func inside(dir, path string) bool {
 	if err != nil {
 		return false
 	}
-	// What does not exist yet is created, so the nearest folder that exists counts.
+	// A folder that does not exist is created, so the nearest one that exists counts.
 	for at := filepath.Join(dir, path); ; at = filepath.Dir(at) {
 		if _, err := os.Lstat(at); err != nil {
 			if os.IsNotExist(err) && len(at) > len(dir) {
@@ -253,7 +235,7 @@ func bad(s Setting, value, source, why string) error {
 	}
 	return &Error{
 		Problem: fmt.Sprintf("%s is %s: %s", name, quoted(value), why),
-		Hint:    "accepted is " + s.Accepts(),
+		Hint:    "accepted is " + s.accepts(),
 	}
 }
 
@@ -272,10 +254,7 @@ func (l *loader) byDefault(c *Config, s Setting) (string, error) {
 	}
 	missing := ""
 	value := os.Expand(s.Default, func(name string) string {
-		v := c.from[name].value
-		if v == "" {
-			v = l.xdg(name)
-		}
+		v := cmp.Or(c.from[name].value, XDG(l.in.Environ, name))
 		if v == "" {
 			missing = name
 		}
@@ -299,11 +278,11 @@ func (l *loader) clean(s Setting, value, dir string) string {
 	case Folders:
 		folders := filepath.SplitList(value)
 		for i, f := range folders {
-			folders[i] = l.atHome(strings.TrimSpace(f))
+			folders[i] = l.expandHome(strings.TrimSpace(f))
 		}
 		value = strings.Join(folders, string(filepath.ListSeparator))
 	case Path:
-		value = l.atHome(value)
+		value = l.expandHome(value)
 		if value != "" && !filepath.IsAbs(value) {
 			value = filepath.Join(dir, value)
 		}
@@ -311,15 +290,16 @@ func (l *loader) clean(s Setting, value, dir string) string {
 	return value
 }
 
-// atHome resolves the ~/ of a path.
-func (l *loader) atHome(path string) string {
+// expandHome replaces the ~/ of a path.
+func (l *loader) expandHome(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok && l.env["HOME"] != "" {
 		return filepath.Join(l.env["HOME"], rest)
 	}
 	return path
 }
 
-// parse checks value and stores it in c. It returns the value as it is shown.
+// parse checks value and stores it in c. It returns the value as `qq config` shows
+// it.
 func (s Setting) parse(c *Config, value string) (string, error) {
 	if value == "" {
 		return value, fmt.Errorf("it is empty")
@@ -420,36 +400,37 @@ func (s Setting) word(value string) error {
 		}
 		return fmt.Errorf("it is no model that qq knows (a model of Ollama is written %q)", "ollama:"+value)
 	case Host:
-		_, _, err := hostPort(value)
+		_, err := hostname(value)
 		return err
 	}
 	return nil
 }
 
-// hostPort takes the host and port out of what OLLAMA_HOST may be. Unlike
-// Ollama, which takes its default for a port that makes no sense, it complains.
-func hostPort(value string) (host, port string, err error) {
+// hostname returns the host in a value of OLLAMA_HOST. A port that is no number is an
+// error here; Ollama takes its default port instead.
+func hostname(value string) (string, error) {
 	scheme, rest, ok := strings.Cut(value, "://")
 	if !ok {
 		scheme, rest = "http", value
 	}
 	if scheme != "http" && scheme != "https" {
-		return "", "", fmt.Errorf("%q is no scheme of a model server", scheme)
+		return "", fmt.Errorf("%q is no scheme of a model server", scheme)
 	}
 	rest, _, _ = strings.Cut(rest, "/")
-	if host, port, err = net.SplitHostPort(rest); err != nil {
-		return strings.Trim(rest, "[]"), "", nil
+	host, port, err := net.SplitHostPort(rest)
+	if err != nil {
+		return strings.Trim(rest, "[]"), nil
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		return "", "", fmt.Errorf("%q is no port", port)
+		return "", fmt.Errorf("%q is no port", port)
 	}
-	return host, port, nil
+	return host, nil
 }
 
 func loopback(value string) bool {
-	host, _, err := hostPort(strings.Trim(strings.TrimSpace(value), `"'`))
+	host, err := hostname(value)
 	if err != nil {
-		return true // refused later, in its own words
+		return true
 	}
 	ip := net.ParseIP(host)
 	return host == "" || host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())

@@ -103,15 +103,6 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-func TestNoFiles(t *testing.T) {
-	p := newPlace(t)
-	p.write("work/.env", "QQ_AGENT=coder\n")
-	p.write(userEnv, "=broken")
-	c, err := Load(Input{Environ: []string{"HOME=" + p.home}, Dir: p.dir, NoFiles: true})
-	require.NoError(t, err)
-	assert.Equal(t, "default", c.Agent)
-}
-
 func TestValues(t *testing.T) {
 	p := newPlace(t)
 	tests := []struct {
@@ -362,19 +353,16 @@ func TestDotEnvThatIsNoFile(t *testing.T) {
 	assert.Contains(t, c.Warnings[0], ".env is ignored: ")
 }
 
-func TestRendered(t *testing.T) {
-	table, example := MarkdownTable(), EnvExample()
-	assert.Contains(t, table, "| `QQ_MAX_PARALLEL` | `--jobs` | `5` | children at work at once")
-	assert.Contains(t, example, "\n# QQ_MODEL=auto\n")
-	assert.Contains(t, example, "\n# Default: $QQ_HOME/logs\nQQ_LOG_DIR=logs\n")
-	for _, s := range Settings() {
-		assert.Contains(t, table, "| `"+s.Name+"` |")
-		assert.Contains(t, example, s.Name+"=")
-		assert.NotContains(t, s.Doc, "\n")
-	}
+// example is the file that people copy.
+func example(t testing.TB) string {
+	data, err := os.ReadFile(filepath.Join("..", "..", ".env.example"))
+	require.NoError(t, err)
+	return string(data)
+}
 
+func TestExample(t *testing.T) {
 	p := newPlace(t)
-	p.write("work/.env", example)
+	p.write("work/.env", example(t))
 	c, err := p.load(nil)
 	require.NoError(t, err)
 	assert.Empty(t, c.Warnings, "the example can be used as it is")
@@ -400,7 +388,7 @@ func TestChildEnv(t *testing.T) {
 // bounds or with an error of two lines.
 func FuzzDotEnv(f *testing.F) {
 	for _, s := range []string{"QQ_AGENT=coder\n", "QQ_AGENT=\"a\nb\"", "A=${B}$(C)\\$D\n", "x\n", "A='\n", "=\n", "QQ_LOG_DIR=../..\n",
-		"\xef\xbb\xbf#\nQQ_HOME=/\n", "export QQ_MAX_PARALLEL: 3", EnvExample()} {
+		"\xef\xbb\xbf#\nQQ_HOME=/\n", "export QQ_MAX_PARALLEL: 3", example(f)} {
 		f.Add([]byte(s))
 	}
 	dir := f.TempDir()

@@ -19,7 +19,9 @@ import (
 // maxDotEnv is the largest .env file that is read.
 const maxDotEnv = 1 << 20
 
-// dotEnv reads the settings in a .env file. A file that is not there has none.
+const eachLine = "each line is NAME=value, or a comment after #"
+
+// dotEnv reads the settings of a .env file. A missing file has none.
 func (l *loader) dotEnv(path, label string) (map[string]string, error) {
 	data, err := l.readDotEnv(path, label)
 	if err != nil || len(data) == 0 {
@@ -39,10 +41,10 @@ func (l *loader) dotEnv(path, label string) (map[string]string, error) {
 	return values, nil
 }
 
-// readDotEnv returns the bytes of a .env file, none when there is no such file.
-// A folder of that name is a Python environment and no business of ours.
+// readDotEnv returns the bytes of a .env file, none if there is no such file. A
+// folder of that name is a Python environment.
 func (l *loader) readDotEnv(path, label string) ([]byte, error) {
-	// Without O_NONBLOCK the open of a named pipe would wait for a writer.
+	// Without O_NONBLOCK, opening a named pipe would wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
@@ -52,26 +54,23 @@ func (l *loader) readDotEnv(path, label string) ([]byte, error) {
 		return nil, nil
 	}
 	defer f.Close()
+	var data []byte
 	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, &Error{fmt.Sprintf("read %s: %v", label, err), "mend or remove " + path}
-	case info.IsDir():
-		return nil, nil
-	case !info.Mode().IsRegular():
-		return nil, &Error{"read " + label + ": it is not a regular file", "remove " + path + " or make it a file"}
+	if err == nil && info.Mode().IsRegular() {
+		data, err = io.ReadAll(io.LimitReader(f, maxDotEnv+1))
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxDotEnv+1))
 	switch {
 	case err != nil:
 		return nil, &Error{fmt.Sprintf("read %s: %v", label, err), "mend or remove " + path}
+	case !info.IsDir() && !info.Mode().IsRegular():
+		return nil, &Error{"read " + label + ": it is not a regular file", "remove " + path + " or make it a file"}
 	case len(data) > maxDotEnv:
-		return nil, &Error{fmt.Sprintf("read %s: it is larger than 1 MiB", label), "keep only settings in " + path}
+		return nil, &Error{"read " + label + ": it is larger than 1 MiB", "keep only settings in " + path}
 	}
 	return data, nil
 }
 
-// parseDotEnv parses a whole file, so that a value may refer to one above it.
+// parseDotEnv parses a whole file, because a value may refer to one above it.
 func parseDotEnv(data []byte, label string) (map[string]string, error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
@@ -83,15 +82,15 @@ func parseDotEnv(data []byte, label string) (map[string]string, error) {
 		return nil, broken(string(data), label, err)
 	}
 	if _, ok := values[""]; ok {
-		return nil, &Error{"read " + label + ": a line has no name before its =", "each line is NAME=value, or a comment after #"}
+		return nil, &Error{"read " + label + ": a line has no name before its =", eachLine}
 	}
 	return values, nil
 }
 
-// broken turns an error of the parser into one that names the line and repeats
-// nothing of the file, which may hold secrets.
+// broken makes an error of the parser one that names the line and repeats nothing of
+// the file, which may hold secrets.
 func broken(data, label string, err error) error {
-	problem, hint, rest := "a line that is not NAME=value", "each line is NAME=value, or a comment after #", ""
+	problem, hint, rest := "a line that is not NAME=value", eachLine, ""
 	if value, ok := strings.CutPrefix(err.Error(), "unterminated quoted value "); ok {
 		problem, hint = "a quote that is not closed", "close the quote, or leave both out"
 		// An opening quote without an end has no equal after it.
@@ -110,7 +109,7 @@ func broken(data, label string, err error) error {
 	return &Error{fmt.Sprintf("read %s: %s", where, problem), hint}
 }
 
-// unknown warns of names that start like a setting and are none.
+// unknown warns of names that begin like a setting but are none.
 func (l *loader) unknown(values map[string]string, source string) {
 	var names []string
 	for name := range values {
@@ -129,8 +128,8 @@ func (l *loader) unknown(values map[string]string, source string) {
 	}
 }
 
-// nearest is the setting whose name differs from name in the fewest letters, or
-// "" when none is near.
+// nearest returns the setting whose name differs from name in the fewest letters, or
+// "" if none is near.
 func nearest(name string, settings []Setting) string {
 	if len(name) > 64 {
 		return ""

@@ -29,33 +29,33 @@ const None = "none"
 // Setting is one row of the table of settings.
 type Setting struct {
 	Name    string // of the environment variable
-	Default string
+	Default string // as it would be written
 	Doc     string // one line
 	Kind    Kind
 	Min     int      // the least value of a Count
 	Max     int      // the greatest; 0 is a billion
 	Values  []string // of a Choice
 	Flag    string   // the flag that overrides it, without dashes; may be empty
-	Example string   // what .env.example sets; empty leaves its line a comment
-	// Guarded settings are ignored in the .env file of the working directory,
-	// which comes with a checkout and is nobody's decision.
+	Example string   // what .env.example sets; if empty, its line is a comment
+	// Guarded settings are ignored in the .env file of the working directory, which
+	// comes with a checkout.
 	Guarded bool
-	// Adds says of a list that its sources add up: none takes the place of a weaker
-	// one.
+	// Adds makes a list the sum of all its sources, instead of the strongest one.
 	Adds bool
 
 	field func(*Config) any // where the value goes: *time.Duration, *int or *string
 }
 
-// Settings is the one table behind defaults, parsing, `qq config`, `qq --help`,
-// the README and .env.example. A default may refer to a setting above it.
+// Settings is the table that defaults, parsing, `qq config`, `qq --help`, the README
+// and .env.example are made of. A default may refer to a setting above it.
 func Settings() []Setting {
 	return []Setting{
 		{Name: "QQ_CHILD_TIMEOUT", Default: "300", Kind: Seconds, Flag: "timeout",
 			Doc:   "seconds of run time for one child; 0 is no limit",
 			field: func(c *Config) any { return &c.ChildTimeout }},
 		{Name: "QQ_IDLE_TIMEOUT", Default: "300", Kind: Seconds, Flag: "idle-timeout",
-			Doc:   "seconds without any activity of a running child; waiting for its turn at the model, an approval or its own children does not count; 0 is no limit",
+			Doc: "seconds without any activity of a running child; " +
+				"waiting for its turn at the model, an approval or its own children does not count; 0 is no limit",
 			field: func(c *Config) any { return &c.IdleTimeout }},
 		{Name: "QQ_RETRIES", Default: "2", Kind: Count, Max: 100, Flag: "retries",
 			Doc:   "more attempts after the first, for faults that may pass; at most 100",
@@ -90,9 +90,10 @@ func Settings() []Setting {
 		{Name: "QQ_AGENT", Default: "default", Kind: Name, Flag: "agent",
 			Doc:   "agent for a run",
 			field: func(c *Config) any { return &c.Agent }},
-		{Name: "QQ_APPROVE", Default: "ask", Kind: Choice, Values: []string{"ask", "auto", "deny"}, Flag: "approve", Guarded: true,
-			Doc:   "what happens to a call that can do harm: `ask` on the terminal, `auto` allows it, `deny` refuses it",
-			field: func(c *Config) any { return &c.Approve }},
+		{Name: "QQ_APPROVE", Default: "ask", Kind: Choice, Flag: "approve", Guarded: true,
+			Values: []string{"ask", "auto", "deny"},
+			Doc:    "what happens to a call that can do harm: `ask` on the terminal, `auto` allows it, `deny` refuses it",
+			field:  func(c *Config) any { return &c.Approve }},
 		{Name: "QQ_ALLOW", Default: None, Kind: List, Flag: "allow", Guarded: true,
 			Doc:   "tools that are allowed without a question, such as `edit_file,run_pty_cmd`",
 			field: func(c *Config) any { return &c.Allow }},
@@ -103,7 +104,8 @@ func Settings() []Setting {
 			Doc:   "folders, besides the working directory, that shell commands may write to, such as `~/.cache/go-build`",
 			field: func(c *Config) any { return &c.Writable }},
 		{Name: "QQ_SEARCH", Default: None, Kind: Name, Guarded: true,
-			Doc:   "where `web_search` searches: `searxng=URL`, `brave` or `tavily` (with BRAVE_API_KEY or TAVILY_API_KEY); none: no such tool",
+			Doc: "where `web_search` searches: `searxng=URL`, `brave` or `tavily` " +
+				"(with BRAVE_API_KEY or TAVILY_API_KEY); none: no such tool",
 			field: func(c *Config) any { return &c.Search }},
 		{Name: "QQ_WEB_ALLOW", Default: None, Kind: List, Guarded: true,
 			Doc:   "hosts that `web_fetch` may reach although their address is private, such as `wiki.local,localhost:8080`",
@@ -120,8 +122,8 @@ func Settings() []Setting {
 	}
 }
 
-// Accepts says in words which values s takes.
-func (s Setting) Accepts() string {
+// accepts says in words which values s takes.
+func (s Setting) accepts() string {
 	switch s.Kind {
 	case Seconds:
 		return "seconds such as 300 or 0.5, or a duration such as 90s or 5m; 0 is no limit"
@@ -145,44 +147,6 @@ func (s Setting) Accepts() string {
 
 // most is the greatest value of a Count.
 func (s Setting) most() int { return cmp.Or(s.Max, maxCount) }
-
-// MarkdownTable renders the settings for the README.
-func MarkdownTable() string {
-	var b strings.Builder
-	b.WriteString("| variable | flag | default | meaning |\n|---|---|---|---|\n")
-	for _, s := range Settings() {
-		flag := ""
-		if s.Flag != "" {
-			flag = "`--" + s.Flag + "`"
-		}
-		doc := s.Doc
-		if s.Guarded {
-			doc += " (not from the `.env` of a checkout)"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", s.Name, flag, s.Default, doc)
-	}
-	return b.String()
-}
-
-// EnvExample renders .env.example: every setting with its default, as a comment
-// where the example leaves it alone.
-func EnvExample() string {
-	var b strings.Builder
-	b.WriteString("# Settings of qq. Copy this file to .env and change what you need.\n" +
-		"# Precedence: flag > environment > .env here > $XDG_CONFIG_HOME/qq/.env > default.\n")
-	for _, s := range Settings() {
-		fmt.Fprintf(&b, "\n# %s\n", s.Doc)
-		if s.Guarded {
-			b.WriteString("# Not read from the .env of a working directory.\n")
-		}
-		if s.Example != "" {
-			fmt.Fprintf(&b, "# Default: %s\n%s=%s\n", s.Default, s.Name, s.Example)
-		} else {
-			fmt.Fprintf(&b, "# %s=%s\n", s.Name, s.Default)
-		}
-	}
-	return b.String()
-}
 
 // Config is the value of every setting. Only [Load] makes one.
 type Config struct {
@@ -208,8 +172,8 @@ type Config struct {
 	LogDir       string // absolute
 	Depth        int
 
-	// Warnings are what a person should know, one line each: settings that were
-	// ignored and why, names that nothing reads.
+	// Warnings are for a person, one line each: settings that were ignored and why,
+	// names that are no setting.
 	Warnings []string
 
 	from map[string]origin
@@ -218,16 +182,16 @@ type Config struct {
 // origin is where the value of a setting came from.
 type origin struct{ value, source string }
 
-// Source says where the value of the named setting came from: "flag --timeout",
+// Source returns where the value of the named setting came from: "flag --timeout",
 // "environment", ".env", the path of the user's .env, or "default".
 func (c Config) Source(name string) string { return c.from[name].source }
 
-// Value is the value of the named setting as text. Paths are absolute.
+// Value returns the value of the named setting as text. Paths are absolute.
 func (c Config) Value(name string) string { return c.from[name].value }
 
-// Environ lists what was set, as NAME=value, for the environment of a child:
-// together with [ChildEnv] a child, and a qq that is started by hand inside it,
-// obeys the same settings. The depth is left to who starts the child.
+// Environ lists the settings that are not defaults, as NAME=value. A child that gets
+// them together with [ChildEnv] has the same settings, and so has a qq that is
+// started inside it. Whoever starts the child adds the depth.
 func (c Config) Environ() []string {
 	var env []string
 	for _, s := range Settings() {
