@@ -12,91 +12,70 @@ import (
 )
 
 // array reads a JSON array, one element at a time.
-type array struct {
-	source Source
-	meter  *meter
-	dec    *json.Decoder
-	emit   emit
-}
-
 func (s Source) array(r io.Reader, emit emit) error {
-	m := &meter{r: r, left: maxItem}
-	a := array{s, m, json.NewDecoder(m), emit}
-	open, err := a.dec.Token()
+	lines := &lineCounter{r: r}
+	m := &meter{r: lines, left: maxItem}
+	dec := json.NewDecoder(m)
+	// bad reports why the next element cannot be read.
+	bad := func(err error) error {
+		rest, _ := io.ReadAll(dec.Buffered())
+		skipped := len(rest) - len(bytes.TrimLeft(rest, " \t\r\n,"))
+		where := s.line(lines.at(dec.InputOffset() + int64(skipped)))
+		if m.err != nil {
+			return s.stopped(m.err, where, emit)
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.New("the array is not closed")
+		}
+		err = fmt.Errorf("not valid JSON: %w\nhint: for lines of text that begin with [ use a .txt file", err)
+		return emit(item{err: err, where: where})
+	}
+	open, err := dec.Token()
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil // an empty input
 	case err != nil:
-		return a.bad(err)
+		return bad(err)
 	case open != json.Delim('['):
-		return a.bad(errors.New("it does not begin with ["))
+		return bad(errors.New("it does not begin with ["))
 	}
-	for a.dec.More() {
-		if err := a.element(); err != nil {
+	for dec.More() {
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return bad(err)
+		}
+		m.left = maxItem
+		it := item{where: s.line(lines.at(dec.InputOffset() - int64(len(raw))))}
+		switch {
+		case len(raw) > maxItem:
+			it.err = errLong
+		case !utf8.Valid(raw):
+			it.err = errNotUTF8
+		default:
+			it.task, it.err = task.Decode(raw)
+		}
+		if err := emit(it); err != nil {
 			return err
 		}
 	}
-	if _, err := a.dec.Token(); err != nil {
-		return a.bad(err)
+	if _, err := dec.Token(); err != nil {
+		return bad(err)
 	}
-	if _, err := a.dec.Token(); !errors.Is(err, io.EOF) {
-		return a.bad(errors.New("something follows the end of the array"))
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return bad(errors.New("something follows the end of the array"))
 	}
 	return nil
 }
 
-func (a array) element() error {
-	var raw json.RawMessage
-	if err := a.dec.Decode(&raw); err != nil {
-		return a.bad(err)
-	}
-	a.meter.left = maxItem
-	it := item{where: func() string { return a.line(raw) }}
-	switch {
-	case len(raw) > maxItem:
-		it.err = errLong
-	case !utf8.Valid(raw):
-		it.err = errNotUTF8
-	default:
-		it.task, it.err = task.Decode(raw)
-	}
-	return a.emit(it)
-}
-
-// bad reports why the next element cannot be read.
-func (a array) bad(err error) error {
-	where := func() string { return a.line(nil) }
-	if a.meter.err != nil {
-		return a.source.stopped(a.meter.err, where, a.emit)
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errors.New("the array is not closed")
-	}
-	return a.emit(item{
-		err:   fmt.Errorf("not valid JSON: %w\nhint: for lines of text that begin with [ use a .txt file", err),
-		where: where,
-	})
-}
-
-// line is where the element raw begins that was read last, or what comes after
-// the last one: all lines that came in, less those that the decoder still holds.
-func (a array) line(raw []byte) string {
-	rest, _ := io.ReadAll(a.dec.Buffered())
-	if raw == nil {
-		rest = bytes.TrimLeft(rest, " \t\r\n,")
-	}
-	return a.source.line(1 + a.meter.lines - bytes.Count(rest, []byte("\n")) - bytes.Count(raw, []byte("\n")))
-}
-
-// meter bounds what a decoder reads for one element, because it keeps all of it
-// until the element is whole.
+// meter limits what a decoder reads for one element, because it keeps all of it
+// until the element is complete.
 type meter struct {
-	r     io.Reader
-	left  int   // bytes until the element is too long
-	lines int   // that came in
-	err   error // other than the end
+	r    io.Reader
+	left int   // bytes until the element is too long
+	err  error // other than the end
 }
 
+// Read implements [io.Reader].
 func (m *meter) Read(p []byte) (int, error) {
 	if m.left <= 0 {
 		m.err = errLong
@@ -104,9 +83,37 @@ func (m *meter) Read(p []byte) (int, error) {
 	}
 	n, err := m.r.Read(p[:min(len(p), m.left)])
 	m.left -= n
-	m.lines += bytes.Count(p[:n], []byte("\n"))
 	if err != nil && !errors.Is(err, io.EOF) {
 		m.err = err
 	}
 	return n, err
+}
+
+// lineCounter finds the lines of offsets that never decrease.
+type lineCounter struct {
+	r        io.Reader
+	read     int64
+	passed   int     // newlines before the last offset
+	newlines []int64 // offsets of the newlines after it
+}
+
+// Read implements [io.Reader].
+func (c *lineCounter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	for i, b := range p[:n] {
+		if b == '\n' {
+			c.newlines = append(c.newlines, c.read+int64(i))
+		}
+	}
+	c.read += int64(n)
+	return n, err
+}
+
+// at returns the line of an offset.
+func (c *lineCounter) at(offset int64) int {
+	for len(c.newlines) > 0 && c.newlines[0] < offset {
+		c.newlines = c.newlines[1:]
+		c.passed++
+	}
+	return 1 + c.passed
 }

@@ -17,14 +17,12 @@ import (
 
 var errNotUTF8 = errors.New("not valid UTF-8\nhint: save the file as UTF-8")
 
-// eachLine hands on the lines that are not blank, without their ends.
+// eachLine parses every line that is not blank, and emits its task.
 func (s Source) eachLine(r io.Reader, parse func(line []byte) (task.Task, error), emit emit) error {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxItem+2) // and its end
-	n := 0
-	at := func() string { return s.line(n) }
-	for lines.Scan() {
-		n++
+	lines.Buffer(nil, maxItem+2) // with the end of the line
+	n := 1
+	for ; lines.Scan(); n++ {
 		line := lines.Bytes()
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
@@ -33,21 +31,20 @@ func (s Source) eachLine(r io.Reader, parse func(line []byte) (task.Task, error)
 		if utf8.Valid(line) {
 			t, err = parse(line)
 		}
-		if err := emit(item{t, err, at}); err != nil {
+		if err := emit(item{t, err, s.line(n)}); err != nil {
 			return err
 		}
 	}
-	n++
-	return s.stopped(lines.Err(), at, emit)
+	return s.stopped(lines.Err(), s.line(n), emit)
 }
 
-// stopped reports why the input could not be read on; nil is its end.
-func (s Source) stopped(err error, at func() string, emit emit) error {
+// stopped reports why reading the input failed; nil means its end.
+func (s Source) stopped(err error, where string, emit emit) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, bufio.ErrTooLong), errors.Is(err, errLong):
-		return emit(item{err: errLong, where: at})
+		return emit(item{err: errLong, where: where})
 	}
 	return fmt.Errorf("read tasks: %s: %w", s.label(), err)
 }
@@ -114,11 +111,11 @@ func (s Source) csv(r io.Reader, comma rune, emit emit) error {
 			return s.badRow(err, row, header, line, emit)
 		}
 		if !slices.ContainsFunc(row, func(cell string) bool { return strings.TrimSpace(cell) != "" }) {
-			continue // spreadsheets end in rows of commas
+			continue // spreadsheets end with rows of commas
 		}
 		n++
 		line, _ = rows.FieldPos(0)
-		it := item{where: func() string { return s.line(line) }}
+		it := item{where: s.line(line)}
 		switch {
 		case slices.ContainsFunc(row, func(cell string) bool { return !utf8.ValidString(cell) }):
 			it.err = errNotUTF8
@@ -133,7 +130,7 @@ func (s Source) csv(r io.Reader, comma rune, emit emit) error {
 	}
 }
 
-// checkHeader checks the names of columns and trims them.
+// checkHeader trims and checks the names of the columns.
 func (s Source) checkHeader(header []string) error {
 	for i, name := range header {
 		name = strings.TrimSpace(name)
@@ -152,18 +149,19 @@ func (s Source) checkHeader(header []string) error {
 	return nil
 }
 
-// badRow reports a row that cannot be read; last is where the one before began.
+// badRow reports a row that cannot be read; last is the first line of the row before.
 func (s Source) badRow(err error, row, header []string, last int, emit emit) error {
 	pe, ok := errors.AsType[*csv.ParseError](err)
 	if !ok {
-		return s.stopped(err, func() string { return "after " + s.line(last) }, emit)
+		return s.stopped(err, "after "+s.line(last), emit)
 	}
-	it := item{err: fmt.Errorf("not valid CSV: %w\nhint: put a cell with quotes, commas or line ends into quotes, and write its quotes twice", pe.Err),
-		where: func() string { return s.line(pe.StartLine) }}
-	if errors.Is(err, csv.ErrFieldCount) {
-		it.err = fmt.Errorf("the row has %d cells, the header has %d\nhint: put a cell that contains the separator into quotes", len(row), len(header))
+	err = fmt.Errorf("not valid CSV: %w\nhint: put a cell with quotes, commas or line ends into quotes, "+
+		"and write its quotes twice", pe.Err)
+	if errors.Is(pe, csv.ErrFieldCount) {
+		err = fmt.Errorf("the row has %d cells, the header has %d\n"+
+			"hint: put a cell that contains the separator into quotes", len(row), len(header))
 	}
-	return emit(it)
+	return emit(item{err: err, where: s.line(pe.StartLine)})
 }
 
 // join writes a row as one line of its file.
@@ -176,8 +174,8 @@ func join(row []string, comma rune) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// decodeRow makes a task of a row whose columns are called as the keys of a
-// task. Empty cells are absent.
+// decodeRow makes a task of a row whose columns have the names of the keys of a task.
+// Empty cells are left out.
 func decodeRow(columns, row []string) (task.Task, error) {
 	fields := map[string]json.RawMessage{}
 	for i, cell := range row {

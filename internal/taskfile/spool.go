@@ -12,23 +12,22 @@ import (
 	"qq/pkg/task"
 )
 
-// Spool holds the tasks of a batch that was checked.
+// Spool holds the tasks of a batch after they were checked.
 type Spool struct {
 	file *os.File
 	size int64
 	n    int
 }
 
-// Check reads all tasks of in, in order, and keeps them in a temporary file in
-// dir, which is made when it is missing. valid, unless nil, is asked about each
-// task and its index, for what only the caller can know. The first problem is
-// returned and nothing is kept.
+// Check reads all tasks of in, in order, and writes them to a temporary file in dir,
+// which it creates if necessary. valid, unless nil, checks each task with its index
+// for what only the caller can know. Check stops at the first problem and keeps
+// nothing then.
 //
-// An error that wraps [ErrKeep] is not the fault of the input: dir cannot hold the
-// tasks.
+// An error that wraps [ErrKeep] is no mistake in the input: dir cannot hold the tasks.
 //
-// The file has no name any more when Check returns, so nothing is left of it
-// however the process ends.
+// When Check returns the file has no name, so nothing is left of it, however the
+// process ends.
 func Check(in Source, dir string, valid func(int, task.Task) error) (*Spool, error) {
 	s, err := newSpool(dir)
 	if err != nil {
@@ -65,7 +64,7 @@ func (s *Spool) fill(in Source, valid func(int, task.Task) error) error {
 			err = valid(s.n, it.task)
 		}
 		if err != nil {
-			return fmt.Errorf("task %d (%s): %w", s.n+1, it.where(), err)
+			return fmt.Errorf("task %d (%s): %w", s.n+1, it.where, err)
 		}
 		if err := enc.Encode(it.task); err != nil {
 			return unkept(err)
@@ -88,14 +87,14 @@ func (s *Spool) fill(in Source, valid func(int, task.Task) error) error {
 	return nil
 }
 
-// unkept is err, which says why tasks could not be kept.
+// unkept wraps an error of the spool.
 func unkept(err error) error { return fmt.Errorf("%w: %w", ErrKeep, err) }
 
 // Len is the number of tasks.
 func (s *Spool) Len() int { return s.n }
 
-// Tasks hands out the tasks in order. It may be used several times, and by
-// several goroutines at once. An error ends it.
+// Tasks returns the tasks in order. It may be called several times, and by several
+// goroutines at once. An error ends the sequence.
 func (s *Spool) Tasks() iter.Seq2[task.Task, error] {
 	return func(yield func(task.Task, error) bool) {
 		dec := json.NewDecoder(io.NewSectionReader(s.file, 0, s.size))
@@ -112,5 +111,5 @@ func (s *Spool) Tasks() iter.Seq2[task.Task, error] {
 	}
 }
 
-// Close lets go of the tasks.
+// Close frees the tasks.
 func (s *Spool) Close() error { return s.file.Close() }

@@ -1,21 +1,20 @@
-// Package taskfile turns every input of a batch into a stream of tasks: a JSON
-// array, JSON Lines, CSV, one task a line, or a template with files, lines or
-// rows to fill into it.
+// Package taskfile reads the tasks of a batch from every kind of input: a JSON array,
+// JSON Lines, CSV, one task a line, or a template that is filled with files, lines or
+// rows.
 //
-// Flow: [Check] reads a [Source] to its end, checks every task and writes it to
-// a private temporary file, so that one bad task refuses the whole batch before
-// anything starts. The [Spool] it returns hands the tasks out again. Memory does
-// not grow with the number of tasks.
+// [Check] reads a [Source] to its end, checks every task and writes it to a private
+// temporary file, the spool. So one bad task refuses the whole batch before anything
+// starts. The [Spool] reads the tasks again. Memory does not grow with the number of
+// tasks.
 //
-// Errors name the number of the task, counted from 1 as {#} and the lines of a file are,
-// and its line in the input. Only the first problem is reported.
+// Errors name the number of the task, which counts from 1 like {#} and lines, and its
+// line in the input. Only the first problem is reported.
 //
-// Placeholders of a template: {} is the line, the file name or the whole row,
-// {#} the number of the task, counted from 1, {name} a column of a CSV. They are
-// filled in at once, so what stands in a value is never a placeholder. A
-// template with neither {} nor a column gets the item appended, after a space.
-// Other braces stay as they are (JSON in prompts), but with CSV a {word} that is
-// no column is an error.
+// Placeholders of a template: {} is the line, the file name or the whole row, {#} the
+// number of the task, {name} a column of a CSV. They are all filled in at once, so a
+// value can contain no placeholder. A template with neither {} nor a column gets the
+// item appended after a space. Other braces stay as they are (JSON in prompts), but
+// with CSV a {word} that is no column is an error.
 package taskfile
 
 import (
@@ -34,10 +33,10 @@ import (
 	"qq/pkg/task"
 )
 
-// ErrNoTasks is wrapped by the error for an input without any task.
+// ErrNoTasks is wrapped by the error about an input without a task.
 var ErrNoTasks = errors.New("no tasks")
 
-// ErrKeep is wrapped by the error for tasks that could not be kept.
+// ErrKeep is wrapped by the error about tasks that could not be written to the spool.
 var ErrKeep = errors.New("keep tasks")
 
 // maxItem is the longest line, row or array element, in bytes.
@@ -46,9 +45,9 @@ const maxItem = 1 << 20
 // Form is the form of an input.
 type Form string
 
-// The forms. Auto goes by the extension of the file, then by the first
-// character: [ begins an array, { JSON Lines, anything else is a line of text.
-// With a template only CSV and TSV are recognized, all else is lines.
+// The forms. Auto looks at the extension of the file, then at the first character: [
+// begins an array, { begins JSON Lines, anything else a line of text. With a template
+// Auto recognizes only CSV and TSV; everything else is lines.
 const (
 	Auto  Form = ""
 	Array Form = "json"
@@ -58,37 +57,37 @@ const (
 	Lines Form = "lines"
 )
 
-// Source is where the tasks of a batch come from: either Files, one task for
-// each, or an input.
+// Source is where the tasks of a batch come from: Files, with one task for each, or an
+// input.
 type Source struct {
-	Name     string    // of the file to read; with Input only for messages
-	Input    io.Reader // in place of a file, as stdin
-	Form     Form
-	Template string   // the text of every task, with placeholders; may be empty
-	Files    []string // for the template; they must exist but are not read
-	Dir      string   // where relative Files are; empty is the working directory
+	Name     string    // of the file to read; with Input, only for messages
+	Input    io.Reader // instead of a file, such as stdin
+	Form     Form      // of the input
+	Template string    // the text of every task, with placeholders; may be empty
+	Files    []string  // for the template; they must exist, but are not read
+	Dir      string    // base of relative Files; empty means the working directory
 }
 
-// item is one task as it was read, or why it could not be.
+// item is one task of the input, or the reason why there is none.
 type item struct {
 	task  task.Task
 	err   error
-	where func() string // in the input; asked for only when something is wrong
+	where string // in the input
 }
 
-// emit takes items until it returns an error.
+// emit takes items, until it returns an error.
 type emit func(item) error
 
-// each reads the tasks of the source.
+// each emits the tasks of the source.
 func (s Source) each(emit emit) error {
 	if len(s.Files) > 0 {
 		return s.files(emit)
 	}
-	in, closer, err := s.open()
+	in, err := s.open()
 	if err != nil {
 		return err
 	}
-	defer closer()
+	defer in.Close()
 	r := bufio.NewReaderSize(in, 64<<10)
 	if err := s.mark(r); err != nil {
 		return err
@@ -120,28 +119,30 @@ func (s Source) label() string {
 
 func (s Source) line(n int) string { return fmt.Sprintf("%s line %d", s.label(), n) }
 
-func (s Source) open() (io.Reader, func(), error) {
+func (s Source) open() (io.ReadCloser, error) {
 	if s.Input != nil {
-		return s.Input, func() {}, nil
+		return io.NopCloser(s.Input), nil
 	}
 	if s.Name == "" {
-		return nil, nil, fmt.Errorf("%w: no input\nhint: name a file of tasks, or pipe them in", ErrNoTasks)
+		return nil, fmt.Errorf("%w: no input\nhint: name a file of tasks, or pipe them in", ErrNoTasks)
 	}
 	f, err := os.Open(s.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("read tasks: no such file: %s\nhint: give a file of tasks, or a prompt for each file with -m 'Summarize {}' FILES", s.Name)
+		return nil, fmt.Errorf("read tasks: no such file: %s\nhint: give a file of tasks, "+
+			"or a prompt for each file with -m 'Summarize {}' FILES", s.Name)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("read tasks: %w", err)
+		return nil, fmt.Errorf("read tasks: %w", err)
 	}
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		_ = f.Close()
-		return nil, nil, fmt.Errorf("read tasks: %s is a folder\nhint: for a task for each file in it write -m 'Summarize {}' %s", s.Name, filepath.Join(s.Name, "*"))
+		return nil, fmt.Errorf("read tasks: %s is a folder\nhint: for a task for each file in it write -m 'Summarize {}' %s",
+			s.Name, filepath.Join(s.Name, "*"))
 	}
-	return f, func() { _ = f.Close() }, nil
+	return f, nil
 }
 
-// mark passes over a byte order mark.
+// mark skips a byte order mark.
 func (s Source) mark(r *bufio.Reader) error {
 	head, err := r.Peek(3)
 	if bytes.Equal(head, []byte("\xef\xbb\xbf")) {
@@ -156,7 +157,7 @@ func (s Source) mark(r *bufio.Reader) error {
 	return nil
 }
 
-// form says what the input is.
+// form returns the form of the input.
 func (s Source) form(r *bufio.Reader) (Form, error) {
 	form := s.Form
 	if form == Auto {
@@ -180,14 +181,15 @@ func (s Source) form(r *bufio.Reader) (Form, error) {
 		return form, nil
 	case Array, JSONL:
 		if s.Template != "" {
-			return "", fmt.Errorf("a template does not go with %s: its tasks have their texts\nhint: leave out -m, or give lines, CSV or FILES", s.label())
+			return "", fmt.Errorf("a template does not go with %s: its tasks have their texts\n"+
+				"hint: leave out -m, or give lines, CSV or FILES", s.label())
 		}
 		return form, nil
 	}
 	return "", fmt.Errorf("%q is no form of a batch\nhint: use json, jsonl, csv, tsv or lines", string(form))
 }
 
-// first tells the forms of JSON by the first character that is no space.
+// first recognizes the forms of JSON by the first character that is no space.
 func first(r *bufio.Reader) Form {
 	head, _ := r.Peek(4096)
 	head = bytes.TrimLeftFunc(head, unicode.IsSpace)
@@ -210,14 +212,17 @@ func (s Source) files(emit emit) error {
 		return err
 	}
 	for i, name := range s.Files {
-		it := item{where: func() string { return name }}
+		it := item{where: name}
 		path := name
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(s.Dir, path)
 		}
-		if _, err := os.Stat(path); err != nil {
-			it.err = missing(err)
-		} else {
+		switch _, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist):
+			it.err = errors.New("no such file")
+		case err != nil:
+			it.err = errors.Unwrap(err) // without the path, which where has
+		default:
 			it.task, it.err = t.task(values{item: name, number: i + 1})
 			it.task.File = path
 		}
@@ -226,14 +231,4 @@ func (s Source) files(emit emit) error {
 		}
 	}
 	return nil
-}
-
-func missing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("no such file")
-	}
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	return err
 }

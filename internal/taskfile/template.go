@@ -14,7 +14,7 @@ import (
 // template is a text with placeholders.
 type template []part
 
-// part is a piece of a template: literal text, unless kind says otherwise.
+// part is literal text, or a placeholder of that kind.
 type part struct {
 	kind   kind
 	text   string
@@ -30,14 +30,14 @@ const (
 	cell         // {column}
 )
 
-// values are what one task fills into a template.
+// values are for the placeholders of one task.
 type values struct {
 	item   string
 	number int
 	cells  []string
 }
 
-// parseTemplate reads a template. With columns it may name them.
+// parseTemplate reads a template, which may name the columns.
 func parseTemplate(text string, columns []string) (template, error) {
 	var t template
 	start := 0 // of the literal text before i
@@ -77,7 +77,7 @@ func parseTemplate(text string, columns []string) (template, error) {
 		case columns != nil && word(name):
 			return nil, fmt.Errorf("the template names {%s}, which is no column\nhint: the columns are %s", name, list(columns))
 		default:
-			continue // a brace like any other character
+			continue // a brace that stays
 		}
 		i = end - 1
 	}
@@ -90,7 +90,7 @@ func parseTemplate(text string, columns []string) (template, error) {
 	return t, nil
 }
 
-// word reports whether a name in braces was meant as the name of a column.
+// word reports whether a name in braces was probably meant as a column.
 func word(name string) bool {
 	return !unicode.IsDigit(rune(name[0])) && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
@@ -108,7 +108,7 @@ func list(columns []string) string {
 
 var errLong = errors.New("longer than 1 MiB: put documents into files")
 
-// task fills the placeholders in.
+// task fills in the placeholders.
 func (t template) task(v values) (task.Task, error) {
 	var b strings.Builder
 	for _, p := range t {
@@ -121,7 +121,7 @@ func (t template) task(v values) (task.Task, error) {
 		case cell:
 			text = v.cells[p.column]
 		}
-		if b.Len()+len(text) > task.MaxText { // before it is copied a million times
+		if b.Len()+len(text) > task.MaxText { // before a large text is copied many times
 			return task.Task{}, errLong
 		}
 		b.WriteString(text)
