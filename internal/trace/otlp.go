@@ -117,16 +117,13 @@ func (x *Exporter) body() ([]byte, error) {
 	}}})
 }
 
-// problem says why spans were not exported, and what to do about it.
-type problem struct{ what, hint string }
-
-// send posts all spans and returns how many the collector did not take.
-func (x *Exporter) send(ctx context.Context) (lost int, why *problem) {
+// send posts all spans. It returns how many the collector did not take, and why.
+func (x *Exporter) send(ctx context.Context) (lost int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(x.cfg.Timeout, postTimeout))
 	defer cancel()
 	body, err := x.body()
 	if err != nil {
-		return len(x.spans), &problem{"encode spans: " + err.Error(), "this is a fault of qq"}
+		return len(x.spans), fmt.Errorf("encode spans: %w\nhint: this is a fault of qq", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.cfg.Endpoint, bytes.NewReader(body))
 	if err != nil {
@@ -158,7 +155,7 @@ func (x *Exporter) send(ctx context.Context) (lost int, why *problem) {
 }
 
 // rejected reads how many spans the collector rejected of a request that it took.
-func rejected(answer []byte) (lost int, why *problem) {
+func rejected(answer []byte) (lost int, err error) {
 	var said struct {
 		PartialSuccess struct {
 			RejectedSpans json.Number `json:"rejectedSpans"` // a number, or a text as 64-bit numbers are
@@ -172,12 +169,12 @@ func rejected(answer []byte) (lost int, why *problem) {
 	if err != nil || n <= 0 {
 		return 0, nil
 	}
-	message := printable(said.PartialSuccess.ErrorMessage, 200)
-	return min(n, maxSpans), &problem{"the collector rejected them: " + message, "its log may say more"}
+	return min(n, maxSpans), fmt.Errorf("the collector rejected them: %s\nhint: its log may say more",
+		printable(said.PartialSuccess.ErrorMessage, 200))
 }
 
 // refused says what an HTTP status means.
-func refused(code int) *problem {
+func refused(code int) error {
 	hint := "its log may say more"
 	switch {
 	case code == http.StatusTooManyRequests, code == http.StatusBadGateway,
@@ -190,25 +187,22 @@ func refused(code int) *problem {
 	case code == http.StatusBadRequest, code == http.StatusUnsupportedMediaType:
 		hint = "the collector must accept OTLP as JSON over HTTP (http/json)"
 	}
-	return &problem{fmt.Sprintf("the collector answered %d %s", code, http.StatusText(code)), hint}
+	return fmt.Errorf("the collector answered %d %s\nhint: %s", code, http.StatusText(code), hint)
 }
 
 // unreachable says why there was no answer. The URL is left out: it may hold a
 // password.
-func unreachable(err error) *problem {
+func unreachable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return &problem{
-			"the collector did not take them in time",
-			"the collector is slow or hangs; OTEL_EXPORTER_OTLP_TIMEOUT allows more, in milliseconds",
-		}
+		return errors.New("the collector did not take them in time\n" +
+			"hint: the collector is slow or hangs; OTEL_EXPORTER_OTLP_TIMEOUT allows more, in milliseconds")
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	return &problem{
-		"send to the collector: " + printable(err.Error(), 200),
-		"is it running, and is OTEL_EXPORTER_OTLP_ENDPOINT its address for HTTP (usually port 4318; 4317 is gRPC)?",
-	}
+	return fmt.Errorf("send to the collector: %s\nhint: is it running, "+
+		"and is OTEL_EXPORTER_OTLP_ENDPOINT its address for HTTP (usually port 4318; 4317 is gRPC)?",
+		printable(err.Error(), 200))
 }
 
 // printable returns at most n characters of s, on one line.

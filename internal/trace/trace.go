@@ -6,9 +6,9 @@
 // An [Exporter] is an event sink that keeps spans in memory. When the run ends,
 // [Exporter.Close] sends all of them in one POST, OTLP as JSON over HTTP. There is
 // no retry, and five seconds are the limit unless the environment sets another.
-// The first 10,000 spans that began are kept, so that every span in a trace has
-// its parent there; later ones are counted and left out. Close says how many spans
-// were not exported and why. No run fails because of it.
+// The first 10,000 spans and events are kept, so that every span in a trace has its
+// parent there; later spans are counted and left out. Close says how many spans were
+// not exported and why. No run fails because of it.
 //
 // A span has names, numbers and ids: agent, tool, model, status, exit code, tokens.
 // It never has the text of a task, arguments, output or an error text, which may
@@ -332,19 +332,17 @@ func (x *Exporter) Close(ctx context.Context) error {
 	for _, s := range x.spans {
 		s.interrupt(now)
 	}
-	lost, why := x.send(ctx)
+	lost, err := x.send(ctx)
 	if lost += x.dropped; lost == 0 {
 		return nil
 	}
-	if why == nil {
-		why = &problem{
-			fmt.Sprintf("a trace holds the first %d", maxSpans),
-			"`--output-format stream-json` has all events; the run itself lost nothing",
-		}
+	if err == nil {
+		err = fmt.Errorf("a trace holds %d spans and events, the first ones\n"+
+			"hint: `--output-format stream-json` has all events; the run itself lost nothing", maxSpans)
 	}
 	spans := "spans were"
 	if lost == 1 {
 		spans = "span was"
 	}
-	return fmt.Errorf("trace: %d %s not exported: %s\nhint: %s", lost, spans, why.what, why.hint)
+	return fmt.Errorf("trace: %d %s not exported: %v", lost, spans, err)
 }

@@ -293,7 +293,7 @@ func TestManyTasks(t *testing.T) {
 		if left == 0 {
 			require.NoError(t, err)
 		} else {
-			require.EqualError(t, err, "trace: 10002 spans were not exported: a trace holds the first 10000\n"+
+			require.EqualError(t, err, "trace: 10002 spans were not exported: a trace holds 10000 spans and events, the first ones\n"+
 				"hint: `--output-format stream-json` has all events; the run itself lost nothing")
 		}
 		assert.Len(t, c.requests, 1)
@@ -329,7 +329,7 @@ func TestFull(t *testing.T) {
 	x.Handle(event.Event{Type: event.SubAgentComplete, ExecutionID: "too many", Agent: "a"})
 	x.Handle(event.Event{Type: event.BatchStart, BatchID: "too late"})
 	x.Handle(event.Event{Type: event.BatchComplete, BatchID: "too late"})
-	require.ErrorContains(t, x.Close(t.Context()), "trace: 4 spans were not exported: a trace holds the first 10000\n")
+	require.ErrorContains(t, x.Close(t.Context()), "trace: 4 spans were not exported: a trace holds 10000 spans and events, the first ones\n")
 }
 
 // There is one request, whatever the collector says to it.

@@ -123,13 +123,12 @@ type Stream struct {
 	mu    sync.Mutex
 	seq   int64
 	sinks []Sink
-	now   func() time.Time
 }
 
 // NewStream returns a Stream that hands its events to sinks. The trace id is that
 // of [Trace.TraceID].
 func NewStream(traceID string, sinks ...Sink) *Stream {
-	return &Stream{TraceID: traceID, sinks: sinks, now: time.Now}
+	return &Stream{TraceID: traceID, sinks: sinks}
 }
 
 // Emit completes e and delivers it. A nil Stream drops it.
@@ -140,7 +139,7 @@ func (s *Stream) Emit(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seq++
-	e.V, e.Seq, e.TS, e.TraceID = Version, s.seq, s.now().UTC(), s.TraceID
+	e.V, e.Seq, e.TS, e.TraceID = Version, s.seq, time.Now().UTC(), s.TraceID
 	for _, sink := range s.sinks {
 		sink.Handle(e)
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -48,12 +49,14 @@ func TestTotalOrder(t *testing.T) {
 
 // What the stream knows better than its speaker is overwritten.
 func TestEmitCompletes(t *testing.T) {
-	var got Event
-	s := NewStream("trace", SinkFunc(func(e Event) { got = e }))
-	at := time.Date(2026, 2, 4, 11, 30, 15, 0, time.FixedZone("", 3600))
-	s.now = func() time.Time { return at }
-	s.Emit(Event{V: 9, Seq: 99, TraceID: "other", Type: ToolEnd, Tool: "read_file"})
-	assert.Equal(t, Event{V: Version, Seq: 1, TS: at.UTC(), TraceID: "trace", Type: ToolEnd, Tool: "read_file"}, got)
+	synctest.Test(t, func(t *testing.T) {
+		var got Event
+		s := NewStream("trace", SinkFunc(func(e Event) { got = e }))
+		s.Emit(Event{V: 9, Seq: 99, TS: time.Unix(1, 0), TraceID: "other", Type: ToolEnd, Tool: "read_file"})
+		assert.Equal(t, Event{
+			V: Version, Seq: 1, TS: time.Now().UTC(), TraceID: "trace", Type: ToolEnd, Tool: "read_file",
+		}, got)
+	})
 }
 
 func TestNobodyListens(t *testing.T) {
