@@ -50,7 +50,8 @@ func TestWhatACheckoutMayNotSay(t *testing.T) {
 	}, c.Warnings)
 	p.write("work/.env", "QQ_RETRIES=999999\n")
 	_, err = p.load(nil)
-	assert.EqualError(t, err, "QQ_RETRIES (.env) is \"999999\": it is out of range\nhint: accepted is a whole number from 0 to 100")
+	assert.EqualError(t, err, "QQ_RETRIES (.env) is \"999999\": it is out of range\n"+
+		"hint: accepted is a whole number from 0 to 100")
 	p.write("work/.env", "QQ_RETRIES=100\n")
 	c, err = p.load(nil)
 	require.NoError(t, err)
@@ -71,8 +72,10 @@ func TestDefaults(t *testing.T) {
 		assert.Equal(t, "default", c.Source(s.Name), s.Name)
 	}
 	c.from = nil
-	assert.Equal(t, Config{IdleTimeout: 300 * time.Second, Retries: 2, KeepRuns: 30, ChildTimeout: 300 * time.Second, MaxParallel: 5, MaxDepth: 3, MaxChildren: 200, MaxOutput: 50000,
-		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", Approve: "ask", Home: state, LogDir: filepath.Join(state, "logs")}, c)
+	assert.Equal(t, Config{IdleTimeout: 300 * time.Second, Retries: 2, KeepRuns: 30, ChildTimeout: 300 * time.Second,
+		MaxParallel: 5, MaxDepth: 3, MaxChildren: 200, MaxOutput: 50000,
+		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", Approve: "ask", Home: state,
+		LogDir: filepath.Join(state, "logs")}, c)
 }
 
 func TestPrecedence(t *testing.T) {
@@ -118,14 +121,16 @@ func TestValues(t *testing.T) {
 		{"QQ_MAX_DEPTH=0", func(c Config) any { return c.MaxDepth }, 0},
 		{"QQ_RECURSION_DEPTH=2", func(c Config) any { return c.Depth }, 2},
 		{"QQ_MODEL=ollama:qwen3:8b", func(c Config) any { return c.Model }, "ollama:qwen3:8b"},
-		{"OLLAMA_HOST='https://models.example/api'", func(c Config) any { return c.OllamaHost }, "https://models.example/api"},
+		{"OLLAMA_HOST='https://models.example/api'", func(c Config) any { return c.OllamaHost },
+			"https://models.example/api"},
 		{"OLLAMA_HOST=[::1]:99", func(c Config) any { return c.OllamaHost }, "[::1]:99"},
 		{"QQ_APPROVE=auto", func(c Config) any { return c.Approve }, "auto"},
 		{"QQ_ALLOW=edit_file, run_pty_cmd,", func(c Config) any { return c.Allow }, []string{"edit_file", "run_pty_cmd"}},
 		{"QQ_DENY=none", func(c Config) any { return c.Deny }, []string(nil)},
 		{"QQ_SEARCH=none", func(c Config) any { return c.Search }, ""},
 		{"QQ_SEARCH=searxng=http://localhost:8080", func(c Config) any { return c.Search }, "searxng=http://localhost:8080"},
-		{"QQ_WRITABLE=~/.cache:/var/x", func(c Config) any { return c.Writable }, []string{filepath.Join(p.home, ".cache"), "/var/x"}},
+		{"QQ_WRITABLE=~/.cache:/var/x", func(c Config) any { return c.Writable },
+			[]string{filepath.Join(p.home, ".cache"), "/var/x"}},
 		{"QQ_HOME=~/x", func(c Config) any { return c.LogDir }, filepath.Join(p.home, "x", "logs")},
 		{"QQ_HOME=x", func(c Config) any { return c.Home }, filepath.Join(p.dir, "x")},
 		{"XDG_STATE_HOME=/state", func(c Config) any { return c.Home }, "/state/qq"},
@@ -181,7 +186,8 @@ func TestBadValues(t *testing.T) {
 func TestBadValueNamesItsSource(t *testing.T) {
 	p := newPlace(t)
 	_, err := p.load(map[string]string{"jobs": ""})
-	require.EqualError(t, err, "QQ_MAX_PARALLEL (flag --jobs) is \"\": it is empty\nhint: accepted is a whole number from 1 to 1000000000")
+	require.EqualError(t, err, "QQ_MAX_PARALLEL (flag --jobs) is \"\": it is empty\n"+
+		"hint: accepted is a whole number from 1 to 1000000000")
 	p.write(userEnv, "QQ_MAX_PARALLEL=x")
 	_, err = p.load(nil)
 	require.ErrorContains(t, err, `QQ_MAX_PARALLEL (~/.config/qq/.env) is "x"`)
@@ -371,12 +377,17 @@ func TestExample(t *testing.T) {
 }
 
 func TestChildEnv(t *testing.T) {
-	kept := []string{"PATH=/bin", "HOME=/home/x", "PWD=/w", "LANG=C", "MONKEY=1", "TOKENIZERS_PARALLELISM=false", "KEYBOARD=us",
+	kept := []string{"PATH=/bin", "HOME=/home/x", "PWD=/w", "LANG=C", "MONKEY=1", "TOKENIZERS_PARALLELISM=false",
+		"KEYBOARD=us",
 		"XDG_SESSION_ID=4", "AUTHOR=me", "OLLAMA_HOST=h:1", "HTTP_PROXY=http://u:p@proxy:3128",
-		"HOMEPAGE=https://example.org/a:b@c", "SHORT=sk-x", "NOTE=sk-learn is a library for Python", "EMPTY=", "COMPASS=n", "MYPATHS=/a"}
-	dropped := []string{"OPENAI_API_KEY=x", "AWS_SECRET_ACCESS_KEY=x", "AWS_ACCESS_KEY_ID=x", "github_token=x", "PGPASSWORD=x",
-		"MYSQL_PWD=x", "DB_PASS=x", "GOOGLE_APPLICATION_CREDENTIALS=/f", "SSH_AUTH_SOCK=/s", "APIKEY=x", "API_KEYS=x", "NPM_AUTHTOKEN=x",
-		"QQ_HOME=/x", "QQ_ANYTHING=1", "TRACEPARENT=00-1-2-01", "OTEL_EXPORTER_OTLP_HEADERS=authorization=x", "WHATEVER=ghp_0123456789abcdefghij", "DATABASE_URL=postgres://u:p@db/x",
+		"HOMEPAGE=https://example.org/a:b@c", "SHORT=sk-x", "NOTE=sk-learn is a library for Python", "EMPTY=", "COMPASS=n",
+		"MYPATHS=/a"}
+	dropped := []string{"OPENAI_API_KEY=x", "AWS_SECRET_ACCESS_KEY=x", "AWS_ACCESS_KEY_ID=x", "github_token=x",
+		"PGPASSWORD=x",
+		"MYSQL_PWD=x", "DB_PASS=x", "GOOGLE_APPLICATION_CREDENTIALS=/f", "SSH_AUTH_SOCK=/s", "APIKEY=x", "API_KEYS=x",
+		"NPM_AUTHTOKEN=x",
+		"QQ_HOME=/x", "QQ_ANYTHING=1", "TRACEPARENT=00-1-2-01", "OTEL_EXPORTER_OTLP_HEADERS=authorization=x",
+		"WHATEVER=ghp_0123456789abcdefghij", "DATABASE_URL=postgres://u:p@db/x",
 		"PEM=-----BEGIN OPENSSH PRIVATE KEY-----\nx", "no equals sign"}
 	assert.Equal(t, kept, ChildEnv(append(kept, dropped...)))
 	for _, entry := range dropped {
@@ -387,7 +398,8 @@ func TestChildEnv(t *testing.T) {
 // FuzzDotEnv: whatever stands in a .env, Load ends with a configuration within
 // bounds or with an error of two lines.
 func FuzzDotEnv(f *testing.F) {
-	for _, s := range []string{"QQ_AGENT=coder\n", "QQ_AGENT=\"a\nb\"", "A=${B}$(C)\\$D\n", "x\n", "A='\n", "=\n", "QQ_LOG_DIR=../..\n",
+	for _, s := range []string{"QQ_AGENT=coder\n", "QQ_AGENT=\"a\nb\"", "A=${B}$(C)\\$D\n", "x\n", "A='\n", "=\n",
+		"QQ_LOG_DIR=../..\n",
 		"\xef\xbb\xbf#\nQQ_HOME=/\n", "export QQ_MAX_PARALLEL: 3", example(f)} {
 		f.Add([]byte(s))
 	}

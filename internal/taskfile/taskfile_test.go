@@ -62,7 +62,8 @@ func TestForms(t *testing.T) {
 	}{
 		{"array", stdin(" \n[{\"task\":\"a\"},\n{\"task\":\"b\"} ]\n"), []string{"a", "b"}},
 		{"array with mark", stdin("\xef\xbb\xbf[{\"task\":\"a\"}]"), []string{"a"}},
-		{"array of large elements", stdin(`[{"task":"` + big + `"},{"task":"` + big + `"},{"task":"b"}]`), []string{big, big, "b"}},
+		{"array of large elements", stdin(`[{"task":"` + big + `"},{"task":"` + big + `"},{"task":"b"}]`),
+			[]string{big, big, "b"}},
 		{"JSON Lines", stdin("{\"task\":\"a\"}\r\n\r\n  {\"task\":\"b\"}  "), []string{"a", "b"}},
 		{"one object in .json", file("x.json", `{"task":"a"}`), []string{"a"}},
 		{"by extension", file("x.NDJSON", `{"task":"a"}`), []string{"a"}},
@@ -76,7 +77,8 @@ func TestForms(t *testing.T) {
 		{"template without a place", with(stdin("a\n\n{}\n{#}"), "do"), []string{"do a", "do {}", "do {#}"}},
 		{"template with only a number", with(stdin("a"), "do {#}:"), []string{"do 1: a"}},
 		{"template with lines of JSON", with(stdin(`{"x":1}`), "do {}"), []string{`do {"x":1}`}},
-		{"template with CSV", with(file("x.csv", "name, City of birth\n{},\"b, c\"\nd,e"), "{#} {name} of {City of birth} { {}"), []string{
+		{"template with CSV", with(file("x.csv", "name, City of birth\n{},\"b, c\"\nd,e"),
+			"{#} {name} of {City of birth} { {}"), []string{
 			`1 {} of b, c { {},"b, c"`, "2 d of e { d,e"}},
 		{"template with CSV and no place", with(file("x.csv", "a,b\n1,2"), `say {"x": 1}`), []string{`say {"x": 1} 1,2`}},
 		{"template with one column is not added to", with(file("x.csv", "a,b\n1,2"), "say {b}"), []string{"say 2"}},
@@ -91,10 +93,14 @@ func TestForms(t *testing.T) {
 }
 
 func TestFields(t *testing.T) {
-	want := task.Task{Text: "a", Agent: "coder", ID: "x1", Timeout: 1.5, ReadOnly: true, Schema: []byte(`{"type":"object"}`), WorkingDir: "/w"}
-	object := `{"task":"a","agent":"coder","id":"x1","timeout":1.5,"read_only":true,"schema":{"type":"object"},"working_dir":"/w"}`
-	row := "task,agent,id,timeout,read_only,schema,working_dir,model\na,coder,x1, 1.5 ,TRUE,\"{\"\"type\"\":\"\"object\"\"}\",/w,\n"
-	for name, in := range map[string]Source{"array": stdin("[" + object + "]"), "lines": stdin(object), "csv": file("x.csv", row)} {
+	want := task.Task{Text: "a", Agent: "coder", ID: "x1", Timeout: 1.5, ReadOnly: true,
+		Schema: []byte(`{"type":"object"}`), WorkingDir: "/w"}
+	object := `{"task":"a","agent":"coder","id":"x1","timeout":1.5,"read_only":true,"schema":{"type":"object"},` +
+		`"working_dir":"/w"}`
+	row := "task,agent,id,timeout,read_only,schema,working_dir,model\n" +
+		"a,coder,x1, 1.5 ,TRUE,\"{\"\"type\"\":\"\"object\"\"}\",/w,\n"
+	for name, in := range map[string]Source{"array": stdin("[" + object + "]"), "lines": stdin(object),
+		"csv": file("x.csv", row)} {
 		all, err := tasks(t, in)
 		require.NoError(t, err, name)
 		assert.Equal(t, []task.Task{want}, all, name)
@@ -110,7 +116,8 @@ func TestErrors(t *testing.T) {
 	}{
 		{"unknown key", stdin("[{\"task\":\"a\"},\n\n {\"tsk\":\"b\"}]"), `task 2 (stdin line 3): unknown key "tsk"`},
 		{"element over lines", stdin("[\n{\n\"task\": 1\n}]"), `task 1 (stdin line 2): "task" must be text`},
-		{"unknown key in a line", file("x.jsonl", "{\"task\":\"a\"}\n\n{\"tsk\":\"b\"}"), `task 2 (x.jsonl line 3): unknown key "tsk"`},
+		{"unknown key in a line", file("x.jsonl", "{\"task\":\"a\"}\n\n{\"tsk\":\"b\"}"),
+			`task 2 (x.jsonl line 3): unknown key "tsk"`},
 		{"number in an array", stdin("[1]"), "task 1 (stdin line 1): must be a JSON object"},
 		{"empty task", stdin(`[{"task":"  "}]`), "task 1 (stdin line 1): task is empty"},
 		{"no task", stdin(`{"agent":"a"}`), `task 1 (stdin line 1): "task" is missing`},
@@ -118,15 +125,19 @@ func TestErrors(t *testing.T) {
 		{"no comma", stdin("[{\"task\":\"a\"}\n{\"task\":\"a\"}]"), "task 2 (stdin line 2): not valid JSON: "},
 		{"comma at the end", stdin(`[{"task":"a"},]`), "task 2 (stdin line 1): not valid JSON: "},
 		{"not closed", stdin("[{\"task\":\"a\"}\n"), "task 2 (stdin line 2): not valid JSON: the array is not closed"},
-		{"not closed within", stdin("[{\"task\":\"a\"},\n{\"ta"), "task 2 (stdin line 2): not valid JSON: the array is not closed"},
+		{"not closed within", stdin("[{\"task\":\"a\"},\n{\"ta"),
+			"task 2 (stdin line 2): not valid JSON: the array is not closed"},
 		{"closed by another", stdin("[{\"task\":\"a\"}}"), "task 2 (stdin line 1): not valid JSON: "},
 		{"something follows", stdin("[{\"task\":\"a\"}]\n[]"), "something follows the end of the array"},
 		{"forced array", Source{Input: strings.NewReader("{}"), Form: Array}, "it does not begin with ["},
-		{"object over lines", stdin("{\n\"task\":\"a\"}"), "task 1 (stdin line 1): not a JSON object on one line: unexpected end of JSON input\nhint: "},
+		{"object over lines", stdin("{\n\"task\":\"a\"}"),
+			"task 1 (stdin line 1): not a JSON object on one line: unexpected end of JSON input\nhint: "},
 		{"long line", stdin("a\n" + long), "task 2 (stdin line 2): longer than 1 MiB"},
 		{"long line of JSON", stdin("{\"task\":\"" + long), "task 1 (stdin line 1): longer than 1 MiB"},
-		{"long element", stdin("[{\"task\":\"a\"},\n{\"task\":\"" + long + long + "\"}]"), "task 2 (stdin line 2): longer than 1 MiB"},
-		{"element that is a little long", stdin("[{\"task\":\"a\"},\n{\"task\":\"" + long + "\"}]"), "task 2 (stdin line 2): longer than 1 MiB"},
+		{"long element", stdin("[{\"task\":\"a\"},\n{\"task\":\"" + long + long + "\"}]"),
+			"task 2 (stdin line 2): longer than 1 MiB"},
+		{"element that is a little long", stdin("[{\"task\":\"a\"},\n{\"task\":\"" + long + "\"}]"),
+			"task 2 (stdin line 2): longer than 1 MiB"},
 		{"long cell", file("x.csv", "task\na\n\""+long+long), "task 2 (after x.csv line 2): longer than 1 MiB"},
 		{"not UTF-8", stdin("a\n\xff"), "task 2 (stdin line 2): not valid UTF-8"},
 		{"not UTF-8 in an array", stdin("[{\"task\":\"\xff\"}]"), "task 1 (stdin line 1): not valid UTF-8"},
@@ -137,20 +148,27 @@ func TestErrors(t *testing.T) {
 		{"ragged", file("x.csv", "task,id\na,1\nb\n"), "task 2 (x.csv line 3): the row has 1 cells, the header has 2"},
 		{"quotes", file("x.csv", "task,id\na,1\n\nb \"c\",2\n"), "task 2 (x.csv line 4): not valid CSV: bare \""},
 		{"quotes that are not closed", file("x.csv", "task,id\na,\"1\n\n"), "task 1 (x.csv line 2): not valid CSV: "},
-		{"row after a cell over lines", file("x.csv", "task,idd\n\"a\n\nb\",\nc,1\n"), `task 2 (x.csv line 5): unknown key "idd"`},
-		{"no column for the task", file("x.csv", "name,city\na,b\n"), "x.csv line 1: no column is called \"task\"; the columns are name, city\nhint: "},
+		{"row after a cell over lines", file("x.csv", "task,idd\n\"a\n\nb\",\nc,1\n"),
+			`task 2 (x.csv line 5): unknown key "idd"`},
+		{"no column for the task", file("x.csv", "name,city\na,b\n"),
+			"x.csv line 1: no column is called \"task\"; the columns are name, city\nhint: "},
 		{"a column twice", file("x.csv", "task, task\na,b\n"), `the column "task" is there twice`},
-		{"wrong type in a cell", file("x.csv", "task,timeout\na,soon\n"), `task 1 (x.csv line 2): "timeout" must be a number`},
-		{"no such column", with(file("x.csv", "name,city,\na,b,\n"), "{nmae} {city}"), "the template names {nmae}, which is no column\nhint: the columns are name, city"},
+		{"wrong type in a cell", file("x.csv", "task,timeout\na,soon\n"),
+			`task 1 (x.csv line 2): "timeout" must be a number`},
+		{"no such column", with(file("x.csv", "name,city,\na,b,\n"), "{nmae} {city}"),
+			"the template names {nmae}, which is no column\nhint: the columns are name, city"},
 		{"template and JSON", with(file("x.json", "[]"), "do {}"), "a template does not go with x.json"},
-		{"template that grows", with(stdin(strings.Repeat("x", 1000)), strings.Repeat("{}", 2000)), "task 1 (stdin line 1): longer than 1 MiB"},
+		{"template that grows", with(stdin(strings.Repeat("x", 1000)), strings.Repeat("{}", 2000)),
+			"task 1 (stdin line 1): longer than 1 MiB"},
 		{"form", Source{Input: strings.NewReader(""), Form: "xml"}, `"xml" is no form of a batch`},
 		{"files without a template", Source{Files: []string{"x"}}, "files without a prompt\nhint: "},
 		{"no such file", Source{Name: "/nowhere/x.json"}, "no such file: /nowhere/x.json\nhint: "},
 		{"a folder", Source{Name: os.TempDir()}, "is a folder\nhint: "},
 		{"broken input", Source{Input: io.MultiReader(strings.NewReader("abc\nd"), failing{})}, "read tasks: stdin: no more"},
-		{"broken array", Source{Input: io.MultiReader(strings.NewReader(`[{"task":"a"},{"ta`), failing{})}, "read tasks: stdin: no more"},
-		{"broken CSV", Source{Input: io.MultiReader(strings.NewReader("task\na\n\"b"), failing{}), Form: CSV}, "read tasks: stdin: no more"},
+		{"broken array", Source{Input: io.MultiReader(strings.NewReader(`[{"task":"a"},{"ta`), failing{})},
+			"read tasks: stdin: no more"},
+		{"broken CSV", Source{Input: io.MultiReader(strings.NewReader("task\na\n\"b"), failing{}), Form: CSV},
+			"read tasks: stdin: no more"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -168,7 +186,8 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("no more") }
 
 func TestNoTasks(t *testing.T) {
 	for name, in := range map[string]Source{
-		"nothing": stdin(""), "blank": stdin(" \n\n"), "mark": stdin("\xef\xbb\xbf"), "array": stdin("[ ]"), "header": file("x.csv", "task\n"),
+		"nothing": stdin(""), "blank": stdin(" \n\n"), "mark": stdin("\xef\xbb\xbf"), "array": stdin("[ ]"),
+		"header": file("x.csv", "task\n"),
 		"commas": file("x.csv", "task,id\n,\n"), "empty CSV": file("x.csv", ""), "empty JSON": file("x.json", ""),
 		"forced array": {Input: strings.NewReader(""), Form: Array}, "template": with(stdin("\n"), "do {}"), "no input": {},
 	} {
@@ -325,12 +344,13 @@ func fuzz(f *testing.F, form Form, template string, seeds ...string) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, data string) {
 		var want []task.Task
-		s, err := Check(Source{Input: strings.NewReader(data), Form: form, Template: template}, dir, func(i int, made task.Task) error {
-			assert.Len(t, want, i)
-			require.NoError(t, made.Validate())
-			want = append(want, made)
-			return nil
-		})
+		s, err := Check(Source{Input: strings.NewReader(data), Form: form, Template: template}, dir,
+			func(i int, made task.Task) error {
+				assert.Len(t, want, i)
+				require.NoError(t, made.Validate())
+				want = append(want, made)
+				return nil
+			})
 		if err != nil {
 			assert.True(t, utf8.ValidString(err.Error()), "%q", err)
 			return
@@ -349,11 +369,13 @@ func fuzz(f *testing.F, form Form, template string, seeds ...string) {
 }
 
 func FuzzArray(f *testing.F) {
-	fuzz(f, Array, "", `[{"task":"a"},{"task":"b","agent":"c"}]`, "[", "[[]", `[{"task":"a"}`, `[{"task":"a"},]`, "[]x", "\n[1\n,2]", "[{\"task\":\"\xff\"}]")
+	fuzz(f, Array, "", `[{"task":"a"},{"task":"b","agent":"c"}]`, "[", "[[]", `[{"task":"a"}`, `[{"task":"a"},]`, "[]x",
+		"\n[1\n,2]", "[{\"task\":\"\xff\"}]")
 }
 
 func FuzzJSONLines(f *testing.F) {
-	fuzz(f, JSONL, "", "{\"task\":\"a\"}\n{\"task\":\"b\",\"schema\":{}}", "{", "\r\n\n", "\xef\xbb\xbf{}", "{\"task\":\"\\u0000\"}", "null")
+	fuzz(f, JSONL, "", "{\"task\":\"a\"}\n{\"task\":\"b\",\"schema\":{}}", "{", "\r\n\n", "\xef\xbb\xbf{}",
+		"{\"task\":\"\\u0000\"}", "null")
 }
 
 func FuzzLines(f *testing.F) {
@@ -361,7 +383,8 @@ func FuzzLines(f *testing.F) {
 }
 
 func FuzzCSV(f *testing.F) {
-	fuzz(f, CSV, "", "task,id\na,1\n", "task\n\"a\nb\"\n", "task\n\"", "task,schema\na,{}\n", "task,timeout\na,1e9\n", "task,task\n", ",\n,")
+	fuzz(f, CSV, "", "task,id\na,1\n", "task\n\"a\nb\"\n", "task\n\"", "task,schema\na,{}\n", "task,timeout\na,1e9\n",
+		"task,task\n", ",\n,")
 }
 
 func FuzzCSVTemplate(f *testing.F) {

@@ -64,7 +64,8 @@ func aRun(s *speaker) {
 	calling := func(name string) func(*event.Event) { return func(e *event.Event) { e.Tool = name } }
 	asking := func(e *event.Event) {
 		e.QuestionID, e.Chain = "q", []string{"coder"}
-		e.Intent = &tool.Intent{Tool: "run_pty_cmd", Risk: tool.High, Summary: secret, Preview: secret, Paths: []string{secret}}
+		e.Intent = &tool.Intent{Tool: "run_pty_cmd", Risk: tool.High, Summary: secret, Preview: secret,
+			Paths: []string{secret}}
 	}
 	ending := func(status task.Status, code int) func(*event.Event) {
 		return func(e *event.Event) {
@@ -83,7 +84,8 @@ func aRun(s *speaker) {
 	s.say(0, as(one, event.ToolStart, calling("delegate_task")))
 	s.say(0, as(sub, event.SubAgentStart, nil))
 	s.say(0, as(sub, event.ToolStart, calling("grep_file")))
-	s.say(time.Second, as(sub, event.SubAgentProgress, func(e *event.Event) { e.Attempt, e.DurationMS, e.Model = 2, 60000, "ollama:m" }))
+	s.say(time.Second, as(sub, event.SubAgentProgress,
+		func(e *event.Event) { e.Attempt, e.DurationMS, e.Model = 2, 60000, "ollama:m" }))
 	s.say(0, as(sub, event.SubAgentError, ending(task.Timeout, 124)))
 	s.say(time.Second, as(one, event.ToolEnd, calling("delegate_task")))
 	s.say(0, as(one, event.SubAgentComplete, ending(task.Completed, 0)))
@@ -114,7 +116,8 @@ func TestTree(t *testing.T) {
 	assert.Equal(t, "application/json", c.headers[0].Get("Content-Type"))
 	assert.Equal(t, "k", c.headers[0].Get("X-Api-Key"))
 	all := c.requests[0].ResourceSpans[0]
-	assert.Equal(t, map[string]any{"service.name": "qq", "service.version": "1.2", "deployment.environment.name": "test"}, facts(t, all.Resource.Attributes))
+	assert.Equal(t, map[string]any{"service.name": "qq", "service.version": "1.2", "deployment.environment.name": "test"},
+		facts(t, all.Resource.Attributes))
 	assert.Equal(t, "qq", all.ScopeSpans[0].Scope.Name)
 	assert.NotContains(t, c.bodies[0], secret, "no text leaves the machine")
 
@@ -149,7 +152,8 @@ func TestTree(t *testing.T) {
 
 	root := paths["qq"]
 	assert.Equal(t, trace.SpanID(rootID), root.SpanID)
-	assert.Equal(t, map[string]any{"qq.depth": 0, "qq.status": "cancelled", "qq.exit_code": 130, "error.type": "cancelled"}, facts(t, root.Attributes))
+	assert.Equal(t, map[string]any{"qq.depth": 0, "qq.status": "cancelled", "qq.exit_code": 130,
+		"error.type": "cancelled"}, facts(t, root.Attributes))
 	assert.GreaterOrEqual(t, root.StartTimeUnixNano, before.UnixNano())
 	assert.LessOrEqual(t, root.StartTimeUnixNano, began.UnixNano())
 	assert.Equal(t, s.at.UnixNano(), root.EndTimeUnixNano, "its end is when it was told, not when it was sent")
@@ -158,14 +162,16 @@ func TestTree(t *testing.T) {
 	assert.Equal(t, map[string]any{
 		"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "coder", "gen_ai.request.model": "ollama:m",
 		"gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 20,
-		"qq.execution_id": "one", "qq.batch_id": "b", "qq.depth": 1, "qq.status": "completed", "qq.exit_code": 0, "qq.attempts": 2,
+		"qq.execution_id": "one", "qq.batch_id": "b", "qq.depth": 1, "qq.status": "completed", "qq.exit_code": 0,
+		"qq.attempts": 2,
 	}, facts(t, one.Attributes))
 	assert.Zero(t, one.Status)
 	assert.Equal(t, began.Add(time.Second).UnixNano(), one.StartTimeUnixNano)
 	assert.Equal(t, began.Add(5*time.Second).UnixNano(), one.EndTimeUnixNano)
 	require.Len(t, one.Events, 2)
 	assert.Equal(t, "qq.validation_required", one.Events[0].Name)
-	assert.Equal(t, map[string]any{"qq.question_id": "q", "gen_ai.tool.name": "run_pty_cmd", "qq.risk": "high"}, facts(t, one.Events[0].Attributes))
+	assert.Equal(t, map[string]any{"qq.question_id": "q", "gen_ai.tool.name": "run_pty_cmd", "qq.risk": "high"},
+		facts(t, one.Events[0].Attributes))
 	assert.Equal(t, "qq.validation_resolved", one.Events[1].Name)
 	assert.Equal(t, began.Add(2*time.Second).UnixNano(), one.Events[1].TimeUnixNano)
 	assert.Equal(t, "once", facts(t, one.Events[1].Attributes)["qq.decision"])
@@ -175,11 +181,13 @@ func TestTree(t *testing.T) {
 	assert.Equal(t, "timeout", sub.Status.Message)
 	assert.Equal(t, "timeout", facts(t, sub.Attributes)["error.type"])
 	require.Len(t, sub.Events, 1)
-	assert.Equal(t, map[string]any{"qq.attempt": 2, "qq.duration_ms": 60000, "gen_ai.request.model": "ollama:m"}, facts(t, sub.Events[0].Attributes))
+	assert.Equal(t, map[string]any{"qq.attempt": 2, "qq.duration_ms": 60000, "gen_ai.request.model": "ollama:m"},
+		facts(t, sub.Events[0].Attributes))
 
 	known := spans[trace.SpanID("known")]
 	assert.Equal(t, true, facts(t, known.Attributes)["qq.cached"])
-	assert.EqualValues(t, 500*time.Millisecond, known.EndTimeUnixNano-known.StartTimeUnixNano, "an end without a start says how long it took")
+	assert.EqualValues(t, 500*time.Millisecond, known.EndTimeUnixNano-known.StartTimeUnixNano,
+		"an end without a start says how long it took")
 
 	shell := paths["qq > batch > invoke_agent coder > execute_tool run_pty_cmd"]
 	assert.Equal(t, 2, shell.Status.Code)
@@ -200,11 +208,13 @@ func TestRoot(t *testing.T) {
 		want string
 		code int
 	}{
-		"qq":                  {nil, "interrupted", 2},
-		"invoke_agent coder":  {[]event.Event{{Type: event.SubAgentStart, Agent: "coder"}}, "interrupted", 2},
-		"invoke_agent worker": {[]event.Event{{Type: event.SubAgentComplete, Agent: "worker", Status: task.Completed}}, "", 0},
+		"qq":                 {nil, "interrupted", 2},
+		"invoke_agent coder": {[]event.Event{{Type: event.SubAgentStart, Agent: "coder"}}, "interrupted", 2},
+		"invoke_agent worker": {[]event.Event{{Type: event.SubAgentComplete, Agent: "worker", Status: task.Completed}},
+			"", 0},
 		"invoke_agent two": {[]event.Event{{Type: event.SubAgentError, Agent: "one", Status: task.Failed},
-			{Type: event.SubAgentStart, Agent: "two"}, {Type: event.SubAgentComplete, Agent: "two", Status: task.Completed}}, "", 0},
+			{Type: event.SubAgentStart, Agent: "two"}, {Type: event.SubAgentComplete, Agent: "two", Status: task.Completed}},
+			"", 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			col := &collector{t: t}
@@ -293,7 +303,8 @@ func TestManyTasks(t *testing.T) {
 		if left == 0 {
 			require.NoError(t, err)
 		} else {
-			require.EqualError(t, err, "trace: 10002 spans were not exported: a trace holds 10000 spans and events, the first ones\n"+
+			require.EqualError(t, err, "trace: 10002 spans were not exported: "+
+				"a trace holds 10000 spans and events, the first ones\n"+
 				"hint: `--output-format stream-json` has all events; the run itself lost nothing")
 		}
 		assert.Len(t, c.requests, 1)
@@ -329,7 +340,8 @@ func TestFull(t *testing.T) {
 	x.Handle(event.Event{Type: event.SubAgentComplete, ExecutionID: "too many", Agent: "a"})
 	x.Handle(event.Event{Type: event.BatchStart, BatchID: "too late"})
 	x.Handle(event.Event{Type: event.BatchComplete, BatchID: "too late"})
-	require.ErrorContains(t, x.Close(t.Context()), "trace: 4 spans were not exported: a trace holds 10000 spans and events, the first ones\n")
+	require.ErrorContains(t, x.Close(t.Context()),
+		"trace: 4 spans were not exported: a trace holds 10000 spans and events, the first ones\n")
 }
 
 // There is one request, whatever the collector says to it.
@@ -339,14 +351,18 @@ func TestAnswers(t *testing.T) {
 		want   string
 	}{
 		"fine": {answer(200, `{"partialSuccess":{}}`), ""},
-		"busy": {answer(429, "", "Retry-After", "7"), "2 spans were not exported: the collector answered 429 Too Many Requests\n" +
-			"hint: it is busy or starting; the run itself lost nothing"},
-		"starting":    {answer(503, ""), "2 spans were not exported: the collector answered 503 Service Unavailable\nhint: it is busy"},
-		"who are you": {answer(401, ""), "2 spans were not exported: the collector answered 401 Unauthorized\nhint: OTEL_EXPORTER_OTLP_HEADERS"},
-		"elsewhere":   {answer(307, "", "Location", "http://evil/"), "answered 307 Temporary Redirect\nhint: /v1/traces is added"},
-		"not found":   {answer(404, ""), "answered 404 Not Found\nhint: /v1/traces is added"},
-		"no JSON":     {answer(415, ""), "answered 415 Unsupported Media Type\nhint: the collector must accept OTLP as JSON"},
-		"broken":      {answer(500, ""), "answered 500 Internal Server Error\nhint: its log"},
+		"busy": {answer(429, "", "Retry-After", "7"),
+			"2 spans were not exported: the collector answered 429 Too Many Requests\n" +
+				"hint: it is busy or starting; the run itself lost nothing"},
+		"starting": {answer(503, ""), "2 spans were not exported: the collector answered 503 Service Unavailable\n" +
+			"hint: it is busy"},
+		"who are you": {answer(401, ""), "2 spans were not exported: the collector answered 401 Unauthorized\n" +
+			"hint: OTEL_EXPORTER_OTLP_HEADERS"},
+		"elsewhere": {answer(307, "", "Location", "http://evil/"),
+			"answered 307 Temporary Redirect\nhint: /v1/traces is added"},
+		"not found": {answer(404, ""), "answered 404 Not Found\nhint: /v1/traces is added"},
+		"no JSON":   {answer(415, ""), "answered 415 Unsupported Media Type\nhint: the collector must accept OTLP as JSON"},
+		"broken":    {answer(500, ""), "answered 500 Internal Server Error\nhint: its log"},
 		"some": {answer(200, `{"partialSuccess":{"rejectedSpans":"1","errorMessage":"too \u001b[1mold"}}`),
 			"1 span was not exported: the collector rejected them: too [1mold\nhint"},
 		"some, number": {answer(202, `{"partialSuccess":{"rejectedSpans":1}}`),
@@ -419,7 +435,8 @@ func TestHangingServer(t *testing.T) {
 	x := Start(Config{Endpoint: s.URL, Trace: event.NewTrace(), Timeout: 50 * time.Millisecond})
 	x.Handle(event.Event{Type: event.SubAgentStart, ExecutionID: "e"})
 	at := time.Now()
-	require.ErrorContains(t, x.Close(t.Context()), "trace: 2 spans were not exported: the collector did not take them in time\nhint: ")
+	require.ErrorContains(t, x.Close(t.Context()),
+		"trace: 2 spans were not exported: the collector did not take them in time\nhint: ")
 	assert.Less(t, time.Since(at), postTimeout)
 }
 
@@ -472,29 +489,44 @@ func TestFromEnv(t *testing.T) {
 		assert.True(t, on)
 		assert.Equal(t, Config{Endpoint: c.want}, got)
 	}
-	got, on, err := read(endpoint, "nonsense", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://t:4318", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc",
-		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf", "OTEL_EXPORTER_OTLP_TIMEOUT", "x", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "1500",
-		"OTEL_EXPORTER_OTLP_HEADERS", "a=b", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=Bearer%20x==, x-y = a%2Cb ,,e=",
+	got, on, err := read(endpoint, "nonsense", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://t:4318",
+		"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf",
+		"OTEL_EXPORTER_OTLP_TIMEOUT", "x", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "1500",
+		"OTEL_EXPORTER_OTLP_HEADERS", "a=b",
+		"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=Bearer%20x==, x-y = a%2Cb ,,e=",
 		"OTEL_SERVICE_NAME", "mine", "OTEL_RESOURCE_ATTRIBUTES", "service.name=other,team=a%20b")
 	require.NoError(t, err)
 	assert.True(t, on)
 	assert.Equal(t, Config{
-		Endpoint: "http://t:4318", Timeout: 1500 * time.Millisecond, Headers: map[string]string{"authorization": "Bearer x==", "x-y": "a,b", "e": ""},
+		Endpoint: "http://t:4318", Timeout: 1500 * time.Millisecond,
+		Headers:     map[string]string{"authorization": "Bearer x==", "x-y": "a,b", "e": ""},
 		ServiceName: "mine", Attributes: map[string]string{"service.name": "other", "team": "a b"},
 	}, got)
 
 	for _, c := range []struct{ name, value, want string }{
-		{endpoint, "localhost:4318", "OTEL_EXPORTER_OTLP_ENDPOINT is no address of a collector\nhint: write it as http://localhost:4318"},
-		{endpoint, "http://", "OTEL_EXPORTER_OTLP_ENDPOINT is no address of a collector\nhint: write it as http://localhost:4318"},
-		{endpoint, "http://u:" + secret + "@c:99999999999/%zz", "OTEL_EXPORTER_OTLP_ENDPOINT is no address of a collector\nhint: write it as http://localhost:4318"},
-		{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "OTEL_EXPORTER_OTLP_PROTOCOL is grpc, which qq does not speak\nhint: set it to http/json, and the endpoint to the collector's address for HTTP (usually port 4318)"},
-		{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "smoke", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL is \"smoke\"\nhint: accepted is http/json"},
-		{"OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "OTEL_EXPORTER_OTLP_TIMEOUT is \"10s\"\nhint: write milliseconds above 0, such as 10000"},
-		{"OTEL_EXPORTER_OTLP_TIMEOUT", "0", "OTEL_EXPORTER_OTLP_TIMEOUT is \"0\"\nhint: write milliseconds above 0, such as 10000"},
-		{"OTEL_EXPORTER_OTLP_HEADERS", "a=b," + secret, "OTEL_EXPORTER_OTLP_HEADERS: entry 2 is no name=value\nhint: separate entries with commas; write a comma or a percent sign in a value as %2C and %25"},
-		{"OTEL_EXPORTER_OTLP_HEADERS", "a=" + secret + "%zz", "OTEL_EXPORTER_OTLP_HEADERS: entry 1 is no name=value\nhint: separate entries with commas; write a comma or a percent sign in a value as %2C and %25"},
-		{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=b%0D%0Ac: " + secret, "OTEL_EXPORTER_OTLP_TRACES_HEADERS: \"a\" is no header\nhint: write name=value, several with commas between them"},
-		{"OTEL_RESOURCE_ATTRIBUTES", "=x", "OTEL_RESOURCE_ATTRIBUTES: entry 1 is no name=value\nhint: separate entries with commas; write a comma or a percent sign in a value as %2C and %25"},
+		{endpoint, "localhost:4318", "OTEL_EXPORTER_OTLP_ENDPOINT is no address of a collector\n" +
+			"hint: write it as http://localhost:4318"},
+		{endpoint, "http://", "OTEL_EXPORTER_OTLP_ENDPOINT is no address of a collector\n" +
+			"hint: write it as http://localhost:4318"},
+		{endpoint, "http://u:" + secret + "@c:99999999999/%zz",
+			"OTEL_EXPORTER_OTLP_ENDPOINT is no address of a collector\nhint: write it as http://localhost:4318"},
+		{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "OTEL_EXPORTER_OTLP_PROTOCOL is grpc, which qq does not speak\n" +
+			"hint: set it to http/json, and the endpoint to the collector's address for HTTP (usually port 4318)"},
+		{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "smoke", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL is \"smoke\"\n" +
+			"hint: accepted is http/json"},
+		{"OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "OTEL_EXPORTER_OTLP_TIMEOUT is \"10s\"\n" +
+			"hint: write milliseconds above 0, such as 10000"},
+		{"OTEL_EXPORTER_OTLP_TIMEOUT", "0", "OTEL_EXPORTER_OTLP_TIMEOUT is \"0\"\n" +
+			"hint: write milliseconds above 0, such as 10000"},
+		{"OTEL_EXPORTER_OTLP_HEADERS", "a=b," + secret, "OTEL_EXPORTER_OTLP_HEADERS: entry 2 is no name=value\n" +
+			"hint: separate entries with commas; write a comma or a percent sign in a value as %2C and %25"},
+		{"OTEL_EXPORTER_OTLP_HEADERS", "a=" + secret + "%zz",
+			"OTEL_EXPORTER_OTLP_HEADERS: entry 1 is no name=value\n" +
+				"hint: separate entries with commas; write a comma or a percent sign in a value as %2C and %25"},
+		{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=b%0D%0Ac: " + secret,
+			"OTEL_EXPORTER_OTLP_TRACES_HEADERS: \"a\" is no header\nhint: write name=value, several with commas between them"},
+		{"OTEL_RESOURCE_ATTRIBUTES", "=x", "OTEL_RESOURCE_ATTRIBUTES: entry 1 is no name=value\n" +
+			"hint: separate entries with commas; write a comma or a percent sign in a value as %2C and %25"},
 	} {
 		_, on, err := read(endpoint, "http://c", c.name, c.value)
 		assert.EqualError(t, err, c.want)

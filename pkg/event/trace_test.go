@@ -83,7 +83,8 @@ func TestTraceparent(t *testing.T) {
 }
 
 func FuzzParseTraceparent(f *testing.F) {
-	for _, s := range []string{valid, "cc" + valid[2:] + "-x", "ff" + valid[2:], strings.ToUpper(valid), "00-", strings.Repeat("-", 55)} {
+	for _, s := range []string{valid, "cc" + valid[2:] + "-x", "ff" + valid[2:], strings.ToUpper(valid), "00-",
+		strings.Repeat("-", 55)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -51,7 +51,8 @@ func TestRoundTrip(t *testing.T) {
 	st := newStore(t)
 	said := []llm.Message{
 		user("read <a> & b\nplease"),
-		{Role: llm.Assistant, Thinking: "hm", Calls: []tool.Call{{ID: "1", Name: "read_file", Arguments: json.RawMessage(`{"path":"a"}`)}}},
+		{Role: llm.Assistant, Thinking: "hm", Calls: []tool.Call{{ID: "1", Name: "read_file",
+			Arguments: json.RawMessage(`{"path":"a"}`)}}},
 		{Role: llm.ToolRole, CallID: "1", Tool: "read_file", Content: "\x00\u2028 text"},
 	}
 	s, err := st.Create(Header{Agent: "coder", Model: "ollama:m", Dir: "/w", V: 9, ID: "ignored"})
@@ -133,7 +134,8 @@ func TestTornLastLine(t *testing.T) {
 func TestDamagedLines(t *testing.T) {
 	st := newStore(t)
 	id := create(t, st, "/w", user("one"))
-	lines := []string{"nonsense", "", `{"role":"emperor"}`, "null", strings.Repeat("x", maxLine), `{"role":"user","content":"two"}`}
+	lines := []string{"nonsense", "", `{"role":"emperor"}`, "null", strings.Repeat("x", maxLine),
+		`{"role":"user","content":"two"}`}
 	whole := raw(t, st, id) + strings.Join(lines, "\n") + "\n"
 	require.NoError(t, os.WriteFile(st.path(id), []byte(whole), 0o600))
 	got, err := st.Load(id)
@@ -297,7 +299,8 @@ func TestIDs(t *testing.T) {
 	for _, id := range ids {
 		assert.Contains(t, err.Error(), id)
 	}
-	for _, id := range []string{"", ".", "..", "../outside", "/etc/passwd", "a/b", "2026*", "-x", "2026.jsonl", "\x00", strings.Repeat("2", 65), "3"} {
+	for _, id := range []string{"", ".", "..", "../outside", "/etc/passwd", "a/b", "2026*", "-x", "2026.jsonl", "\x00",
+		strings.Repeat("2", 65), "3"} {
 		_, err := st.Load(id)
 		require.ErrorIs(t, err, ErrNotFound, id)
 		require.ErrorIs(t, st.Remove(id), ErrNotFound, id)
@@ -318,7 +321,8 @@ func TestListAndLatest(t *testing.T) {
 	_, err = st.Latest("/w")
 	require.ErrorIs(t, err, ErrNotFound)
 
-	old := create(t, st, "/w", user(llm.WithContext("  summarize\nthis "+strings.Repeat("x", 99), "long text")), answer("ok"))
+	old := create(t, st, "/w", user(llm.WithContext("  summarize\nthis "+strings.Repeat("x", 99), "long text")),
+		answer("ok"))
 	recent := create(t, st, "/w", answer("hello"), user("hi"), answer("yes"), user("bye"))
 	other := create(t, st, "/elsewhere", user("there"))
 	broken := create(t, st, "/w", user("there"))
@@ -331,7 +335,8 @@ func TestListAndLatest(t *testing.T) {
 	list, err = st.List()
 	require.NoError(t, err)
 	require.Len(t, list, 4)
-	assert.Equal(t, Summary{Header: Header{ID: broken}, Title: "(no text)", Messages: 1, Modified: list[0].Modified, Damaged: true}, list[0])
+	assert.Equal(t, Summary{Header: Header{ID: broken}, Title: "(no text)", Messages: 1, Modified: list[0].Modified,
+		Damaged: true}, list[0])
 	assert.Equal(t, []string{broken, other, recent, old}, []string{list[0].ID, list[1].ID, list[2].ID, list[3].ID})
 	assert.Equal(t, "hi", list[2].Title)
 	assert.Equal(t, 4, list[2].Messages)

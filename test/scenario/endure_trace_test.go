@@ -126,7 +126,8 @@ func endureCollect(t *testing.T) *endureCollector {
 // tools below each other, and the headers that it asked for. No child knows them.
 func TestTraceExport(t *testing.T) {
 	c := endureCollect(t)
-	w := endureTraced(t, endureParent, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.url, "OTEL_EXPORTER_OTLP_HEADERS=x-secret=s3cr3t", "OTEL_SERVICE_NAME=night")
+	w := endureTraced(t, endureParent, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.url, "OTEL_EXPORTER_OTLP_HEADERS=x-secret=s3cr3t",
+		"OTEL_SERVICE_NAME=night")
 	e := w.qq("Lead")
 	require.Equal(t, 0, e.code, "exit code")
 	assert.NotContains(t, e.stdout, "OTEL_", "variables of the exporter in the shell of a child")
@@ -146,7 +147,8 @@ func TestTraceExport(t *testing.T) {
 		above[s.Name] = name[s.ParentSpanID]
 	}
 	assert.Equal(t, map[string]string{
-		"qq": "caller", "execute_tool delegate_task": "qq", "invoke_agent looker": "qq", "execute_tool run_pty_cmd": "invoke_agent looker",
+		"qq": "caller", "execute_tool delegate_task": "qq", "invoke_agent looker": "qq",
+		"execute_tool run_pty_cmd": "invoke_agent looker",
 	}, above)
 	assert.Contains(t, e.stdout, c.of("looker").SpanID, "what the child's shell was told is its span")
 }
