@@ -323,11 +323,12 @@ func (s *span) fail(kind string) {
 // many spans were not exported, and why. A second call does nothing.
 func (x *Exporter) Close(ctx context.Context) error {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.closed {
+	closed := x.closed
+	x.closed = true // from here on Handle changes nothing
+	x.mu.Unlock()
+	if closed {
 		return nil
 	}
-	x.closed = true
 	now := time.Now()
 	for _, s := range x.spans {
 		s.interrupt(now)

@@ -416,6 +416,11 @@ func TestTimeout(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, c.within)
 					defer cancel()
 				}
+				go func() {
+					time.Sleep(time.Millisecond)
+					x.Handle(event.Event{Type: event.SubAgentComplete, ExecutionID: "late"})
+					assert.Equal(t, time.Millisecond, time.Since(at), "an event waits for no collector")
+				}()
 				err := x.Close(ctx)
 				assert.Equal(t, c.want, time.Since(at))
 				assert.EqualError(t, err, "trace: 2 spans were not exported: the collector did not take them in time\n"+
