@@ -30,7 +30,7 @@ func TestEnvExample(t *testing.T) {
 // TestSettings: every setting is in both documents, on one line.
 func TestSettings(t *testing.T) {
 	table, example := settingsTable(), envExample()
-	assert.Contains(t, table, "| `QQ_MAX_PARALLEL` | `--jobs` | `5` | children at work at once")
+	assert.Contains(t, table, "| `QQ_MAX_PARALLEL` | `--jobs` | `5` | children that run at the same time")
 	assert.Contains(t, example, "\n# QQ_MODEL=auto\n")
 	assert.Contains(t, example, "\n# Default: $QQ_HOME/logs\nQQ_LOG_DIR=logs\n")
 	for _, s := range config.Settings() {

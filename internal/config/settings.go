@@ -12,7 +12,7 @@ type Kind int
 
 // Kinds of settings.
 const (
-	Seconds Kind = iota // 300, 0.5, 90s or 5m; 0 is no limit
+	Seconds Kind = iota // 300, 0.5, 90s or 5m; 0 means no limit
 	Count               // a whole number from Setting.Min on
 	Name                // one word
 	Model               // auto, extract or ollama:NAME
@@ -51,35 +51,36 @@ type Setting struct {
 func Settings() []Setting {
 	return []Setting{
 		{Name: "QQ_CHILD_TIMEOUT", Default: "300", Kind: Seconds, Flag: "timeout",
-			Doc:   "seconds of run time for one child; 0 is no limit",
+			Doc:   "seconds that one child may run; 0 means no limit",
 			field: func(c *Config) any { return &c.ChildTimeout }},
 		{Name: "QQ_IDLE_TIMEOUT", Default: "300", Kind: Seconds, Flag: "idle-timeout",
-			Doc: "seconds without any activity of a running child; " +
-				"waiting for its turn at the model, an approval or its own children does not count; 0 is no limit",
+			Doc: "seconds that a running child may do nothing; " +
+				"waiting for the model server, an approval or its own children does not count; 0 means no limit",
 			field: func(c *Config) any { return &c.IdleTimeout }},
 		{Name: "QQ_RETRIES", Default: "2", Kind: Count, Max: 100, Flag: "retries",
-			Doc:   "more attempts after the first, for faults that may pass; at most 100",
+			Doc:   "attempts after the first, when a failure may be temporary; at most 100",
 			field: func(c *Config) any { return &c.Retries }},
 		{Name: "QQ_MAX_TOKENS", Default: "0", Kind: Count, Flag: "max-tokens", Guarded: true,
-			Doc:   "tokens, in and out, for the whole tree; 0 is no limit",
+			Doc:   "tokens, input and output, for the whole tree; 0 means no limit",
 			field: func(c *Config) any { return &c.MaxTokens }},
 		{Name: "QQ_SPAWN_RATE", Default: "0", Kind: Count,
-			Doc:   "children that agents may start in a minute; 0 is no limit",
+			Doc:   "children that agents may start per minute; 0 means no limit",
 			field: func(c *Config) any { return &c.SpawnRate }},
 		{Name: "QQ_KEEP_RUNS", Default: "30", Kind: Count, Guarded: true,
-			Doc:   "days that a finished run stays in the ledger; 0 keeps it for ever",
+			Doc:   "days that a finished run stays in the ledger; 0 keeps it forever",
 			field: func(c *Config) any { return &c.KeepRuns }},
 		{Name: "QQ_MAX_PARALLEL", Default: "5", Kind: Count, Min: 1, Flag: "jobs",
-			Doc:   "children at work at once, in the whole tree (one that waits for its own children is not at work)",
+			Doc:   "children that run at the same time in the whole tree (one that waits for its own children does not count)",
 			field: func(c *Config) any { return &c.MaxParallel }},
 		{Name: "QQ_MAX_DEPTH", Default: "3", Kind: Count,
-			Doc:   "depth at which spawning fails: root is 0, so by default children run at depths 1 and 2; 0 is no delegation",
+			Doc: "depth at which starting a child fails; the root has depth 0, so by default children run at 1 and 2; " +
+				"0 means no delegation",
 			field: func(c *Config) any { return &c.MaxDepth }},
 		{Name: "QQ_MAX_CHILDREN", Default: "200", Kind: Count,
-			Doc:   "children in one run tree that agents may start (the tasks of `qq batch` do not count); 0 is none",
+			Doc:   "children that agents may start in one run (the tasks of `qq batch` do not count); 0 means none",
 			field: func(c *Config) any { return &c.MaxChildren }},
 		{Name: "QQ_MAX_OUTPUT", Default: "50000", Kind: Count,
-			Doc:   "characters of a child's output that are handed on; 0 hands on only where the full output is",
+			Doc:   "characters of a child's output that its caller gets; with 0 it gets only the path of the full output",
 			field: func(c *Config) any { return &c.MaxOutput }},
 		{Name: "QQ_MODEL", Default: "auto", Kind: Model, Flag: "model",
 			Doc:   "`ollama:NAME`, `extract`, or `auto`: Ollama when it answers and has a model, else `extract`",
@@ -92,13 +93,13 @@ func Settings() []Setting {
 			field: func(c *Config) any { return &c.Agent }},
 		{Name: "QQ_APPROVE", Default: "ask", Kind: Choice, Flag: "approve", Guarded: true,
 			Values: []string{"ask", "auto", "deny"},
-			Doc:    "what happens to a call that can do harm: `ask` on the terminal, `auto` allows it, `deny` refuses it",
+			Doc:    "what happens to a risky call: `ask` asks on the terminal, `auto` allows it, `deny` refuses it",
 			field:  func(c *Config) any { return &c.Approve }},
 		{Name: "QQ_ALLOW", Default: None, Kind: List, Flag: "allow", Guarded: true,
-			Doc:   "tools that are allowed without a question, such as `edit_file,run_pty_cmd`",
+			Doc:   "tools that need no approval, such as `edit_file,run_pty_cmd`",
 			field: func(c *Config) any { return &c.Allow }},
 		{Name: "QQ_DENY", Default: None, Kind: List, Flag: "deny", Adds: true,
-			Doc:   "tools that nobody may use, from all sources together; stronger than `QQ_ALLOW`",
+			Doc:   "tools that no agent may use, from all sources together; stronger than `QQ_ALLOW`",
 			field: func(c *Config) any { return &c.Deny }},
 		{Name: "QQ_WRITABLE", Default: None, Kind: Folders, Guarded: true,
 			Doc:   "folders, besides the working directory, that shell commands may write to, such as `~/.cache/go-build`",
@@ -117,7 +118,7 @@ func Settings() []Setting {
 			Doc:   "log files; a .env in the working directory may only name a folder inside it",
 			field: func(c *Config) any { return &c.LogDir }},
 		{Name: "QQ_RECURSION_DEPTH", Default: "0", Kind: Count, Guarded: true,
-			Doc:   "how deep this process is in the tree of tasks; set by qq for its children",
+			Doc:   "depth of this process in the tree of tasks; qq sets it for its children",
 			field: func(c *Config) any { return &c.Depth }},
 	}
 }
@@ -150,12 +151,12 @@ func (s Setting) most() int { return cmp.Or(s.Max, maxCount) }
 
 // Config is the value of every setting. Only [Load] makes one.
 type Config struct {
-	ChildTimeout time.Duration // 0 is no limit
-	IdleTimeout  time.Duration // 0 is no limit
+	ChildTimeout time.Duration // 0 means no limit
+	IdleTimeout  time.Duration // 0 means no limit
 	Retries      int
-	MaxTokens    int // 0 is no limit
-	SpawnRate    int // a minute; 0 is no limit
-	KeepRuns     int // days; 0 is for ever
+	MaxTokens    int // 0 means no limit
+	SpawnRate    int // per minute; 0 means no limit
+	KeepRuns     int // days; 0 means forever
 	MaxParallel  int
 	MaxDepth     int
 	MaxChildren  int
@@ -166,7 +167,7 @@ type Config struct {
 	Approve      string   // ask, auto or deny
 	Allow, Deny  []string // tools
 	Writable     []string // absolute
-	Search       string   // as written; empty is none
+	Search       string   // as written; empty means none
 	WebAllow     []string
 	Home         string // absolute
 	LogDir       string // absolute
