@@ -116,6 +116,9 @@ func TestTornLastLine(t *testing.T) {
 			require.NoError(t, err)
 			assert.Len(t, got.Entries, tt.kept)
 			assert.Empty(t, got.Damaged)
+			list, err := st.List()
+			require.NoError(t, err)
+			assert.Equal(t, tt.kept, list[0].Messages)
 			assert.Equal(t, whole+tt.tail, raw(t, st, id), "reading changes nothing")
 
 			s, _, err := st.Continue(id)

@@ -2,7 +2,6 @@ package session
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
@@ -282,7 +281,7 @@ func (st *Store) summarize(f file) (Summary, error) {
 		s.Header.ID = f.id
 	}
 	s.Damaged = err != nil
-	for s.Title == "" {
+	for {
 		line, err := lines.next()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -290,18 +289,18 @@ func (st *Store) summarize(f file) (Summary, error) {
 		case err != nil && !errors.Is(err, errLong):
 			return s, fmt.Errorf("read session %s: %w", f.id, err)
 		}
-		e, err := decodeEntry(line)
+		var e Entry
+		if s.Title == "" || lines.torn {
+			e, err = decodeEntry(line)
+		}
 		if lines.torn && err != nil {
 			return s, nil
 		}
 		s.Messages++
-		if err == nil && e.Role == llm.User {
+		if err == nil && e.Role == llm.User && s.Title == "" {
 			s.Title = title(e.Content)
 		}
 	}
-	n, err := countLines(lines.r)
-	s.Messages += n
-	return s, err
 }
 
 // title returns the beginning of a message on one line.
@@ -312,21 +311,6 @@ func title(content string) string {
 		text = strings.ToValidUTF8(text[:4096], "")
 	}
 	return cmp.Or(task.Shorten(text, 80), "(no text)")
-}
-
-// countLines counts the lines that end in a newline: a torn line is no message.
-func countLines(r io.Reader) (int, error) {
-	n, buf := 0, make([]byte, 64<<10)
-	for {
-		k, err := r.Read(buf)
-		n += bytes.Count(buf[:k], []byte("\n"))
-		if errors.Is(err, io.EOF) {
-			return n, nil
-		}
-		if err != nil {
-			return n, err
-		}
-	}
 }
 
 // Latest returns the id of the last session used in the working directory dir.
