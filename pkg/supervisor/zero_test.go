@@ -37,7 +37,7 @@ func TestZeroIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, rec, log := zeroTest(task.Limits{MaxParallel: 1})
 		var types []event.Type
-		s.cfg.Events = event.NewStream("trace", func(e event.Event) { types = append(types, e.Type) })
+		s.cfg.Events = event.NewStream("trace", event.SinkFunc(func(e event.Event) { types = append(types, e.Type) }))
 		r, err := runZero(t.Context(), s, func(ctx context.Context, job task.Job, p Parent) task.Result {
 			assert.Equal(t, []any{"zero", "", 0, "transcript", 1}, []any{job.ExecutionID, job.Parent, job.Depth, job.Session, job.Attempt})
 			assert.True(t, job.Deadline.IsZero())
