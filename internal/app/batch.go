@@ -202,7 +202,7 @@ func (r *root) batch(c *cli.Context) error {
 		Note: func(format string, args ...any) {
 			_ = aside(func() error { r.note(format, args...); return nil })
 		},
-	}, func() func() { return b.progress.Hold() })
+	}, b)
 	if err != nil {
 		return err
 	}
@@ -229,6 +229,9 @@ func (r *root) batch(c *cli.Context) error {
 	}
 	return errors.Join(b.do(c.Context, spool), b.closeOutput(false))
 }
+
+// Hold implements approval.Screen: it takes the progress line away.
+func (b *batchRun) Hold() (release func()) { return b.progress.Hold() }
 
 // check reads all tasks and says what is wrong with the first bad one, before
 // anything starts.

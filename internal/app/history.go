@@ -9,7 +9,6 @@ import (
 
 	"qq/internal/app/output"
 	"qq/internal/config"
-	"qq/internal/engine"
 	"qq/internal/record/history"
 	"qq/internal/record/ledger"
 	"qq/internal/taskfile"
@@ -22,7 +21,7 @@ func (r *root) openLedger(cfg config.Config, dir, command string, without bool) 
 	if without {
 		return nil
 	}
-	r.id = engine.NewID()
+	r.id = task.NewID()
 	r.ledger = ledger.NewRecorder(cfg.Home, ledger.Root{ID: r.id, Started: time.Now(), Dir: dir, Command: command}, ledgerOptions(cfg))
 	return r.ledger
 }

@@ -9,7 +9,6 @@ import (
 
 	"qq/internal/app/output"
 	"qq/internal/approval"
-	"qq/internal/approval/terminal"
 	"qq/internal/config"
 	"qq/internal/engine"
 	"qq/internal/tools/web"
@@ -76,7 +75,7 @@ func checkWritable(cfg config.Config) error {
 
 // equip adds what an engine needs to know about permissions and the web. The
 // terminal is opened where a person can be asked.
-func (r *root) equip(cfg *engine.Config, hold func() (release func())) error {
+func (r *root) equip(cfg *engine.Config, other approval.Screen) error {
 	if err := checkTools(cfg.Settings); err != nil {
 		return err
 	}
@@ -91,21 +90,30 @@ func (r *root) equip(cfg *engine.Config, hold func() (release func())) error {
 	if approval.Mode(cfg.Settings.Approve) != approval.Ask {
 		return nil
 	}
-	quiet := func() func() {
-		releases := []func(){r.narrator.Hold()}
-		if hold != nil {
-			releases = append(releases, hold())
-		}
-		return func() {
-			for _, release := range releases {
-				release()
-			}
-		}
+	screen := screens{r.narrator}
+	if other != nil {
+		screen = append(screen, other)
 	}
-	prompt, err := terminal.Open(output.IsTerminal(r.Err), terminal.Config{Colour: r.coloured(r.Err), Hold: quiet})
+	prompt, err := approval.OpenTerminal(output.IsTerminal(r.Err), r.coloured(r.Err), screen)
 	if err != nil {
 		return nil // nobody can be asked: each refusal says so
 	}
-	cfg.Face, r.terminal = prompt, prompt
+	cfg.Prompter, r.terminal = prompt, prompt
 	return nil
+}
+
+// screens are all that write to the terminal beside a question.
+type screens []approval.Screen
+
+// Hold implements approval.Screen.
+func (s screens) Hold() (release func()) {
+	var releases []func()
+	for _, screen := range s {
+		releases = append(releases, screen.Hold())
+	}
+	return func() {
+		for _, release := range releases {
+			release()
+		}
+	}
 }

@@ -13,7 +13,7 @@ import (
 // traced makes this run a part of the trace that it was started in, and sends what
 // it does to a collector where the environment names one.
 func (r *root) traced(cfg *engine.Config) {
-	cfg.ID = cmp.Or(r.id, engine.NewID())
+	cfg.ID = cmp.Or(r.id, task.NewID())
 	cfg.Trace = event.StartTrace(r.env.get("TRACEPARENT")).Of(cfg.ID)
 	to, wanted, err := trace.FromEnv(r.env.get)
 	if err != nil { // often set for the whole machine, and no reason not to work

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/output"
+	"qq/internal/approval"
 	"qq/internal/config"
 	"qq/internal/engine"
 	"qq/pkg/agents"
@@ -56,9 +57,9 @@ func (r *root) configure(c *cli.Context) (config.Config, string, error) {
 var errTooDeep = errors.New("\nhint: it was started by an agent's command; raise QQ_MAX_DEPTH, or let one agent do the work")
 
 // newEngine wires the house as cfg says, and begins to take signals, for there
-// are children to end now. hold keeps other output off the terminal while a
-// question stands there; it may be nil.
-func (r *root) newEngine(cfg engine.Config, hold func() (release func())) (*engine.Engine, error) {
+// are children to end now. other writes to the terminal beside the narrator; it may
+// be nil.
+func (r *root) newEngine(cfg engine.Config, other approval.Screen) (*engine.Engine, error) {
 	if d := cfg.Settings.Depth; d > 0 && d >= cfg.Settings.MaxDepth {
 		return nil, fmt.Errorf("Error: Maximum recursion depth (%d) exceeded%w", cfg.Settings.MaxDepth, errTooDeep)
 	}
@@ -66,7 +67,7 @@ func (r *root) newEngine(cfg engine.Config, hold func() (release func())) (*engi
 	if cfg.Note == nil {
 		cfg.Note = r.note
 	}
-	if err := r.equip(&cfg, hold); err != nil {
+	if err := r.equip(&cfg, other); err != nil {
 		return nil, err
 	}
 	r.traced(&cfg)

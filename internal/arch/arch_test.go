@@ -32,7 +32,7 @@ var floors = [][]string{
 		"internal/tools/astgrep", "internal/tools/tooltest", "internal/taskfile", "internal/record/childlog",
 		"internal/app/output", "internal/trace", "internal/qqtest", "internal/agent/longtext", "internal/record/joblog",
 		"internal/record/ledger", "internal/models/gate"},
-	{"pkg/dispatch", "internal/approval/terminal", "internal/app/definitions", "internal/app/runs", "internal/record/history"},
+	{"pkg/dispatch", "internal/app/definitions", "internal/app/runs", "internal/record/history"},
 	{"internal/engine"},
 	{"internal/doctor"},
 	{"internal/app"},

@@ -77,7 +77,7 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 	w := work{
 		toolmaker: toolmaker{version: c.Version, agent: start.Agent, dir: dir, env: c.Environ, depth: start.Depth, host: proc.NewHost()},
 		started:   true, schema: start.Schema, targets: start.Targets, references: start.References,
-		ask: conn.Approve, inbox: conn.Messages, changed: conn.Changed,
+		ask: conn, inbox: conn.Messages, changed: conn.Changed,
 		admission: conn, retries: start.Retries, repeated: repeatedEvents(conn, start), effects: conn.Effects, grace: lastWord,
 	}
 	w.note = func(format string, args ...any) {

@@ -26,8 +26,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"qq/internal/approval"
 	"qq/internal/config"
 	"qq/internal/models/gate"
@@ -62,13 +60,13 @@ type Config struct {
 	Dir      string   // the working directory
 	Version  string   // of the program: children have to be of the same
 	Agents   *agents.Registry
-	Face     approval.Face // where a person can be asked; nil: nowhere
-	Search   web.Search    // where agents search the web; zero: nowhere
-	Sinks    []event.Sink  // get every event; none of them costs nothing
-	ReadOnly bool          // takes away what can change something, here and in children
-	Deadline time.Time     // of the whole run; zero is none
+	Prompter approval.Prompter // asks a person; nil: nobody can be asked
+	Search   web.Search        // where agents search the web; zero: nowhere
+	Sinks    []event.Sink      // get every event; none of them costs nothing
+	ReadOnly bool              // takes away what can change something, here and in children
+	Deadline time.Time         // of the whole run; zero is none
 	Note     func(format string, args ...any)
-	ID       string      // execution id of this process, see [NewID]
+	ID       string      // execution id of this process, see [task.NewID]
 	Trace    event.Trace // that this run is a part of
 	// Ledger keeps what is done; nil keeps nothing.
 	Ledger *ledger.Recorder
@@ -100,7 +98,7 @@ func New(cfg Config) (*Engine, error) {
 	set := cfg.Settings
 	e := &Engine{
 		cfg:     cfg,
-		id:      cmp.Or(cfg.ID, newID()),
+		id:      cmp.Or(cfg.ID, task.NewID()),
 		models:  &models{host: set.OllamaHost, run: set.Model, note: cfg.Note, retries: set.Retries},
 		log:     childlog.New(set.LogDir),
 		scratch: &scratch{dir: filepath.Join(set.Home, "run")},
@@ -110,7 +108,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e.gate = e.newGate()
 	e.record = history.New(history.Config{
-		Ledger: cfg.Ledger, ID: e.id, Dir: cfg.Dir, NewID: newID, Model: e.modelOf, CacheKey: e.cacheKey,
+		Ledger: cfg.Ledger, ID: e.id, Dir: cfg.Dir, NewID: task.NewID, Model: e.modelOf, CacheKey: e.cacheKey,
 	})
 	var err error
 	if e.exe, err = executable(); err != nil {
@@ -120,8 +118,8 @@ func New(cfg Config) (*Engine, error) {
 	e.astGrep = sync.OnceValue(func() string {
 		return findAstGrep(func(name string) string { return config.Getenv(cfg.Environ, name) })
 	})
-	desk := approval.NewDesk(approval.DeskConfig{
-		Policy: policy(set), Face: cfg.Face, Timeout: approvalTimeout, Emit: e.stream.Emit, NewID: newID,
+	desk := approval.NewQueue(approval.QueueConfig{
+		Policy: policy(set), Prompter: cfg.Prompter, Timeout: approvalTimeout, Events: e.stream,
 	})
 	e.launcher = childproc.NewLauncher(childproc.Config{
 		Host: e.host, Path: e.exe, Version: cfg.Version, Args: childArgs(os.Args[0]),
@@ -139,7 +137,7 @@ func New(cfg Config) (*Engine, error) {
 		Limits: limits(set), DefaultTimeout: set.Source("QQ_CHILD_TIMEOUT") == "default",
 		DefaultIdle: set.Source("QQ_IDLE_TIMEOUT") == "default", ID: e.id, Recorder: e.recorder(), Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Desk: desk, Launcher: children{e.launcher, e},
-		Events: e.stream, Log: e.log, NewID: newID,
+		Events: e.stream, Log: e.log, NewID: task.NewID,
 	})
 	return e, nil
 }
@@ -196,9 +194,6 @@ func (e *Engine) History() *history.Record { return e.record }
 
 // ID is the execution id of this process.
 func (e *Engine) ID() string { return e.id }
-
-// NewID makes the id of a batch, or of a process.
-func NewID() string { return newID() }
 
 // recorder is the record, or no interface at all.
 func (e *Engine) recorder() supervisor.Recorder {
@@ -269,15 +264,6 @@ func executable() (string, error) {
 // childArgs is the command line of a child: one that a person could type.
 func childArgs(self string) func(string) []string {
 	return func(agent string) []string { return []string{self, "--agent", agent, "--new-session", "-m", "-"} }
-}
-
-// newID makes an id: ordered by time, unique without asking anybody.
-func newID() string {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return uuid.NewString()
-	}
-	return id.String()
 }
 
 // hinted says what was being done, and what to do about it.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -133,7 +132,7 @@ func (m toolmaker) structural() tool.Set {
 		real = m.dir
 	}
 	reading, writing := astgrep.Tools(astgrep.Config{
-		Host: m.host, Program: m.setup.AstGrep, Root: m.root, Dir: m.dir, Env: m.env, Depth: m.depth, NewID: newID,
+		Host: m.host, Program: m.setup.AstGrep, Root: m.root, Dir: m.dir, Env: m.env, Depth: m.depth, NewID: task.NewID,
 		Secret:  func(file string) bool { return files.Secret(filepath.ToSlash(filepath.Join(real, file))) },
 		Concern: files.Concern,
 	})
@@ -142,7 +141,7 @@ func (m toolmaker) structural() tool.Set {
 
 func (m toolmaker) shell() tool.Set {
 	return shell.Tool(shell.Config{
-		Host: m.host, Dir: m.dir, Env: m.env, TempDir: m.setup.TempDir, Depth: m.depth, NewID: newID, Wrap: m.wrap,
+		Host: m.host, Dir: m.dir, Env: m.env, TempDir: m.setup.TempDir, Depth: m.depth, NewID: task.NewID, Wrap: m.wrap,
 		Log: m.shellLog,
 	})
 }
@@ -181,6 +180,8 @@ func (l ceiling) rules(agent agents.Agent, dir string, s Setup) sandbox.Rules {
 }
 
 // gate is the one place that decides about the calls of an agent.
-func (k kit) gate(l ceiling, p approval.Policy, ask func(context.Context, tool.Intent) tool.Decision) *approval.Gate {
-	return approval.NewGate(approval.GateConfig{Offered: k.offered, Withheld: k.withheld, ReadOnly: l.readOnly, Policy: p, Ask: ask})
+func (k kit) gate(l ceiling, p approval.Policy, ask approval.Approver) *approval.Gate {
+	return approval.NewGate(approval.GateConfig{
+		Offered: k.offered, Withheld: k.withheld, ReadOnly: l.readOnly, Policy: p, Approver: ask,
+	})
 }

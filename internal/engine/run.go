@@ -57,7 +57,7 @@ func (e *Engine) work(ctx context.Context, r Run, t task.Task) (Outcome, error) 
 	place := e.Root(r.Agent, t)
 	defer place.End() // for the ways out of here before the run has begun
 	readOnly := e.cfg.ReadOnly || r.Agent.Gathers()
-	setup, err := e.setup(r.Agent, r.Model, "root-"+newID(), readOnly)
+	setup, err := e.setup(r.Agent, r.Model, "root-"+task.NewID(), readOnly)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -68,7 +68,7 @@ func (e *Engine) work(ctx context.Context, r Run, t task.Task) (Outcome, error) 
 			limits: ceiling{readOnly: readOnly, denied: set.Deny, confined: sandbox.Probe().Enforced()},
 		},
 		system: r.System, schema: r.Schema, maxTurns: r.MaxTurns, history: r.History, record: r.Record, live: r.Live,
-		ask: place.Approve, inbox: place.Messages,
+		ask: place, inbox: place.Messages,
 		admission: e.gate, retries: set.Retries, repeated: e.repeated(r), note: e.cfg.Note, lookup: e.Agent,
 	}
 	if idle := e.Idle(task.Job{Task: t}); idle > 0 {

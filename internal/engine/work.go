@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"qq/internal/agent/loop"
+	"qq/internal/approval"
 	"qq/internal/config"
 	"qq/internal/models/gate"
 	"qq/internal/record/history"
@@ -52,7 +53,7 @@ type work struct {
 	lookup    func(name string) (agents.Agent, error)
 	note      func(format string, args ...any) // says something to a person
 
-	ask     func(context.Context, tool.Intent) tool.Decision // a person, about a call
+	ask     approval.Approver // a person, about a call
 	inbox   func() []string
 	pending func() string // what is to be done before the agent may end
 	changed func([]string)

@@ -24,7 +24,6 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"qq/internal/approval"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/supervisor"
@@ -41,7 +40,7 @@ type Registry interface {
 type Desk interface {
 	// Needs reports whether somebody would be asked.
 	Needs(in tool.Intent) bool
-	Ask(ctx context.Context, q approval.Question) tool.Decision
+	Ask(ctx context.Context, q tool.Question) tool.Decision
 }
 
 // Log is the record of children for people.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"qq/internal/approval"
 	"qq/pkg/agents"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -239,7 +238,7 @@ func (p *Place) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 	if desk == nil {
 		return tool.Decision{Allowed: true}
 	}
-	q := approval.Question{ExecutionID: p.id, BatchID: p.batch, Depth: p.depth, Chain: p.chain, Dir: p.own.WorkingDir, Intent: in}
+	q := tool.Question{ExecutionID: p.id, BatchID: p.batch, Depth: p.depth, Chain: p.chain, Dir: p.own.WorkingDir, Intent: in}
 	if p.parent != nil {
 		q.ParentExecutionID = p.parent.id
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/approval"
 	"qq/pkg/agents"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -20,13 +19,13 @@ import (
 type desk struct {
 	asks   tool.Risk // from which risk on somebody would be asked
 	says   tool.Decision
-	asked  []approval.Question
+	asked  []tool.Question
 	during func()
 }
 
 func (d *desk) Needs(in tool.Intent) bool { return in.Risk == d.asks }
 
-func (d *desk) Ask(_ context.Context, q approval.Question) tool.Decision {
+func (d *desk) Ask(_ context.Context, q tool.Question) tool.Decision {
 	if !d.Needs(q.Intent) {
 		return tool.Decision{Allowed: true}
 	}

@@ -1,4 +1,4 @@
-package terminal
+package approval
 
 import (
 	"context"
@@ -8,13 +8,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-
-	"qq/internal/approval"
 )
 
 // Somebody who halts the terminal with Control-S halts the question, not the run.
 func TestHalted(t *testing.T) {
-	d := newDesk(t, Config{})
+	d := newScreen(t, false, nil)
 	require.NoError(t, unix.IoctlSetInt(d.tty, unix.TCXONC, unix.TCOOFF))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -24,5 +22,5 @@ func TestHalted(t *testing.T) {
 	require.NoError(t, unix.IoctlSetInt(d.tty, unix.TCXONC, unix.TCOON))
 	d.expect(choice)
 	d.typed("o\n")
-	assert.Equal(t, reply{approval.Once, nil}, <-c)
+	assert.Equal(t, reply{Once, nil}, <-c)
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package terminal
+package approval
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package terminal
+package approval
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"qq/internal/approval"
 	"qq/pkg/tool"
 )
 
@@ -29,9 +28,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// desk is a terminal with a prompt on it, and the person who types.
-type desk struct {
-	*Prompt
+// terminalScreen is a terminal on which questions are asked, and the person who types.
+type terminalScreen struct {
+	*Terminal
 	t      *testing.T
 	keys   *os.File
 	screen *os.File
@@ -43,15 +42,15 @@ type desk struct {
 	more   chan struct{} // holds one when seen has grown
 }
 
-func newDesk(t *testing.T, cfg Config) *desk {
+func newScreen(t *testing.T, colour bool, other Screen) *terminalScreen {
 	t.Helper()
 	master, tty, err := pty.Open()
 	require.NoError(t, err)
 	keys := unblocked(t, master)
 	require.NoError(t, pty.Setsize(tty, &pty.Winsize{Rows: 60, Cols: 80}))
-	p, err := open(tty.Name(), cfg)
+	p, err := openTerminal(tty.Name(), colour, other)
 	require.NoError(t, err)
-	d := &desk{Prompt: p, t: t, keys: keys, screen: tty, more: make(chan struct{}, 1)}
+	d := &terminalScreen{Terminal: p, t: t, keys: keys, screen: tty, more: make(chan struct{}, 1)}
 	var wg sync.WaitGroup
 	wg.Go(d.watchScreen)
 	d.hangUp = sync.OnceFunc(func() {
@@ -78,7 +77,7 @@ func unblocked(t *testing.T, f *os.File) *os.File {
 }
 
 // watchScreen reads what the terminal shows until it is closed.
-func (d *desk) watchScreen() {
+func (d *terminalScreen) watchScreen() {
 	buf := make([]byte, 4096)
 	for {
 		n, err := d.keys.Read(buf)
@@ -97,7 +96,7 @@ func (d *desk) watchScreen() {
 
 // expect waits until text is on the screen, below what was expected before, and
 // returns what stands above it.
-func (d *desk) expect(text string) string {
+func (d *terminalScreen) expect(text string) string {
 	d.t.Helper()
 	late := time.After(20 * time.Second)
 	for {
@@ -119,7 +118,7 @@ func (d *desk) expect(text string) string {
 	}
 }
 
-func (d *desk) typed(text string) {
+func (d *terminalScreen) typed(text string) {
 	d.t.Helper()
 	_, err := d.keys.WriteString(text)
 	require.NoError(d.t, err)
@@ -127,11 +126,11 @@ func (d *desk) typed(text string) {
 
 // reply is what an Ask returned.
 type reply struct {
-	approval.Answer
+	Answer
 	err error
 }
 
-func (d *desk) asks(ctx context.Context, q approval.Question) <-chan reply {
+func (d *terminalScreen) asks(ctx context.Context, q tool.Question) <-chan reply {
 	c := make(chan reply, 1)
 	go func() {
 		a, err := d.Ask(ctx, q)
@@ -142,18 +141,18 @@ func (d *desk) asks(ctx context.Context, q approval.Question) <-chan reply {
 
 const choice = "[o]nce, for this [s]ession (all run_pty_cmd), [n]o: "
 
-func question() approval.Question {
-	return approval.Question{Chain: []string{"default", "coder"}, Intent: tool.Intent{
+func question() tool.Question {
+	return tool.Question{Chain: []string{"default", "coder"}, Intent: tool.Intent{
 		Tool: "run_pty_cmd", Effect: tool.Executes, Risk: tool.High, Summary: "run: go test ./...", Preview: "go test ./...\n",
 	}}
 }
 
 func TestAnswers(t *testing.T) {
-	for line, want := range map[string]approval.Answer{
-		"o": approval.Once, "once": approval.Once, " ONCE ": approval.Once, "s": approval.Session, "Session": approval.Session,
-		"n": approval.No, "no": approval.No,
+	for line, want := range map[string]Answer{
+		"o": Once, "once": Once, " ONCE ": Once, "s": Session, "Session": Session,
+		"n": No, "no": No,
 	} {
-		d := newDesk(t, Config{})
+		d := newScreen(t, false, nil)
 		c := d.asks(t.Context(), question())
 		assert.Equal(t, "\ndefault › coder asks: run_pty_cmd (executes, high risk)\n  run: go test ./...\n  │ go test ./...\n", d.expect(choice))
 		d.typed(line + "\n")
@@ -163,7 +162,7 @@ func TestAnswers(t *testing.T) {
 
 // Whatever is no answer is asked again; Enter approves nothing.
 func TestNoAnswer(t *testing.T) {
-	d := newDesk(t, Config{})
+	d := newScreen(t, false, nil)
 	c := d.asks(t.Context(), question())
 	for _, line := range []string{"", "y", "yes", "on", "o n", "\x1b[A", strings.Repeat("o", 3000)} {
 		d.expect(choice)
@@ -174,27 +173,27 @@ func TestNoAnswer(t *testing.T) {
 	d.expect("o")
 	assert.Empty(t, c, "an answer ends with Enter")
 	d.typed("\n")
-	assert.Equal(t, reply{approval.Once, nil}, <-c)
+	assert.Equal(t, reply{Once, nil}, <-c)
 }
 
 // What is typed before a question stands there does not answer it, whole lines
 // and the beginning of one.
 func TestTypedAhead(t *testing.T) {
-	d := newDesk(t, Config{})
+	d := newScreen(t, false, nil)
 	for _, ahead := range []string{"o\n", "s\no\n", "o"} {
 		d.typed(ahead)
 		d.expect(strings.ReplaceAll(ahead, "\n", "\r\n"))
 		c := d.asks(t.Context(), question())
 		d.expect(choice)
 		d.typed("n\n")
-		assert.Equal(t, reply{approval.No, nil}, <-c, "after %q", ahead)
+		assert.Equal(t, reply{No, nil}, <-c, "after %q", ahead)
 		d.expect("n\r\n")
 	}
 }
 
 // A question that is withdrawn leaves nobody behind who reads the next answer.
 func TestCancel(t *testing.T) {
-	d := newDesk(t, Config{})
+	d := newScreen(t, false, nil)
 	for range 3 {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		c := d.asks(ctx, question())
@@ -211,7 +210,7 @@ func TestCancel(t *testing.T) {
 		c = d.asks(t.Context(), question())
 		d.expect(choice)
 		d.typed("s\n")
-		assert.Equal(t, reply{approval.Session, nil}, <-c)
+		assert.Equal(t, reply{Session, nil}, <-c)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
@@ -223,7 +222,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	d := newDesk(t, Config{})
+	d := newScreen(t, false, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	c := d.asks(ctx, question())
 	d.expect(choice)
@@ -234,13 +233,13 @@ func TestTimeout(t *testing.T) {
 
 // Control-D, and a terminal that is closed.
 func TestEnd(t *testing.T) {
-	d := newDesk(t, Config{})
+	d := newScreen(t, false, nil)
 	c := d.asks(t.Context(), question())
 	d.expect(choice)
 	d.typed("o\x04") // hands over what is typed, without Enter
 	d.expect("o")
 	d.typed("\x04")
-	assert.Equal(t, reply{approval.No, nil}, <-c)
+	assert.Equal(t, reply{No, nil}, <-c)
 	d.expect("\r\n")
 
 	c = d.asks(t.Context(), question())
@@ -248,34 +247,39 @@ func TestEnd(t *testing.T) {
 	d.hangUp()
 	r := <-c
 	require.Error(t, r.err, "nobody said no")
-	assert.NotEqual(t, approval.Once, r.Answer)
+	assert.NotEqual(t, Once, r.Answer)
 	_, err := d.Ask(t.Context(), question())
 	require.Error(t, err)
 }
 
 func TestClosed(t *testing.T) {
-	d := newDesk(t, Config{})
+	d := newScreen(t, false, nil)
 	require.NoError(t, d.Close())
 	_, err := d.Ask(t.Context(), question())
 	assert.ErrorIs(t, err, os.ErrClosed)
 }
 
 func TestOpen(t *testing.T) {
-	p, err := Open(false, Config{})
+	p, err := OpenTerminal(false, false, nil)
 	assert.Nil(t, p)
 	assert.EqualError(t, err, "stderr is not a terminal")
-	p, err = open(t.TempDir()+"/none", Config{})
+	p, err = openTerminal(t.TempDir()+"/none", false, nil)
 	assert.Nil(t, p)
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
+// screenFunc is a Screen.
+type screenFunc func() (release func())
+
+func (f screenFunc) Hold() (release func()) { return f() }
+
 // Other output is held from before the question until after the answer.
 func TestHold(t *testing.T) {
 	var held, released atomic.Int32
-	d := newDesk(t, Config{Hold: func() func() {
+	d := newScreen(t, false, screenFunc(func() func() {
 		held.Add(1)
 		return func() { released.Add(1) }
-	}})
+	}))
 	c := d.asks(t.Context(), question())
 	d.expect(choice)
 	assert.Equal(t, []int32{1, 0}, []int32{held.Load(), released.Load()})
@@ -286,7 +290,7 @@ func TestHold(t *testing.T) {
 
 // A text of a model moves nothing on the screen and hides nothing.
 func TestEscapes(t *testing.T) {
-	d := newDesk(t, Config{})
+	d := newScreen(t, false, nil)
 	q := question()
 	q.Chain = []string{"de\x1b[2Jfault", "co\nder"}
 	q.Intent.Tool = "run\x1b]0;title\a"
@@ -303,7 +307,7 @@ func TestEscapes(t *testing.T) {
 
 // What is special is allowed once or not at all.
 func TestSpecial(t *testing.T) {
-	d := newDesk(t, Config{})
+	d := newScreen(t, false, nil)
 	q := question()
 	q.Intent = tool.Intent{Tool: "edit_file", Effect: tool.Writes, Risk: tool.High, Special: true, Summary: "edit .git/config, which belongs to git"}
 	c := d.asks(t.Context(), q)
@@ -317,12 +321,12 @@ func TestSpecial(t *testing.T) {
 		assert.Empty(t, c, "%q is no answer", line)
 		d.typed(line + "\n")
 	}
-	assert.Equal(t, reply{approval.Once, nil}, <-c)
+	assert.Equal(t, reply{Once, nil}, <-c)
 }
 
 // Whoever decides can read everything first, as harmless as the rest.
 func TestAll(t *testing.T) {
-	d := newDesk(t, Config{})
+	d := newScreen(t, false, nil)
 	q := question()
 	var want strings.Builder
 	q.Intent.Preview = ""
@@ -341,7 +345,7 @@ func TestAll(t *testing.T) {
 		assert.Equal(t, line+"\n\ndefault › coder asks: run_pty_cmd (executes, high risk)\n  run: go test ./...\n"+want.String(), whole)
 	}
 	d.typed("o\n")
-	assert.Equal(t, reply{approval.Once, nil}, <-c)
+	assert.Equal(t, reply{Once, nil}, <-c)
 
 	q.Intent.Preview, q.Intent.Summary = "", strings.Repeat("very ", 100)+"long"
 	c = d.asks(t.Context(), q)
@@ -353,7 +357,7 @@ func TestAll(t *testing.T) {
 // A question leaves room for itself, and counts what it does not show.
 func TestLongPreview(t *testing.T) {
 	for rows, want := range map[uint16]int{100: 40, 24: 16, 10: 5, 0: 16} {
-		d := newDesk(t, Config{})
+		d := newScreen(t, false, nil)
 		require.NoError(t, pty.Setsize(d.screen, &pty.Winsize{Rows: rows, Cols: 80}))
 		q := question()
 		q.Intent.Preview = strings.Repeat("a line\n", 100)
@@ -367,7 +371,7 @@ func TestLongPreview(t *testing.T) {
 }
 
 func TestColour(t *testing.T) {
-	d := newDesk(t, Config{Colour: true})
+	d := newScreen(t, true, nil)
 	q := question()
 	q.Intent = tool.Intent{
 		Tool: "edit_file", Effect: tool.Writes, Risk: tool.Medium, Summary: "edit a.go", Preview: "@@ -1 +1 @@\n a\n-b\n+c\x1b[0m",

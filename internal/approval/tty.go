@@ -1,4 +1,4 @@
-package terminal
+package approval
 
 import (
 	"context"
@@ -17,7 +17,7 @@ const maxLine = 4096
 type size struct{ rows, columns int }
 
 // size asks the terminal, and takes the usual one where it does not say.
-func (p *Prompt) size() size {
+func (p *Terminal) size() size {
 	s := size{24, 80}
 	if w, err := unix.IoctlGetWinsize(p.tty, unix.TIOCGWINSZ); err == nil && w.Row > 0 && w.Col > 0 {
 		s = size{int(w.Row), int(w.Col)}
@@ -25,8 +25,8 @@ func (p *Prompt) size() size {
 	return s
 }
 
-// watch wakes who waits for the terminal when ctx ends, until stop is called.
-func (p *Prompt) watch(ctx context.Context) (stop func()) {
+// watch makes await return when ctx ends, until stop is called.
+func (p *Terminal) watch(ctx context.Context) (stop func()) {
 	unhook := context.AfterFunc(ctx, func() { _, _ = p.call.Write([]byte{0}) })
 	return func() {
 		if !unhook() {
@@ -36,7 +36,7 @@ func (p *Prompt) watch(ctx context.Context) (stop func()) {
 }
 
 // readLine returns what is typed until Enter.
-func (p *Prompt) readLine(ctx context.Context) (string, error) {
+func (p *Terminal) readLine(ctx context.Context) (string, error) {
 	var line []byte
 	buf := make([]byte, maxLine)
 	for {
@@ -60,7 +60,7 @@ func (p *Prompt) readLine(ctx context.Context) (string, error) {
 }
 
 // write writes all of text.
-func (p *Prompt) write(ctx context.Context, text string) error {
+func (p *Terminal) write(ctx context.Context, text string) error {
 	for rest := []byte(text); len(rest) > 0; {
 		n, err := unix.Write(p.tty, rest)
 		switch {
@@ -68,7 +68,7 @@ func (p *Prompt) write(ctx context.Context, text string) error {
 			rest = rest[n:]
 		case !again(err):
 			return fmt.Errorf("write to the terminal: %w", err)
-		default: // it is slow, or somebody halted it
+		default: // it is slow, or halted by Control-S
 			if err := p.await(ctx, true); err != nil {
 				return err
 			}
@@ -79,12 +79,12 @@ func (p *Prompt) write(ctx context.Context, text string) error {
 
 func again(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) }
 
-// await waits until the terminal takes text or gives some, and returns the error
-// of ctx when that ends first.
+// await waits until the terminal can be written to, or read from, and returns the
+// error of ctx when that ends first.
 //
-// It is select(2), because kqueue and poll do not know /dev/tty everywhere. The
+// It uses select(2), because kqueue and poll do not support /dev/tty everywhere. The
 // descriptors are small: they are opened before there are children.
-func (p *Prompt) await(ctx context.Context, toWrite bool) error {
+func (p *Terminal) await(ctx context.Context, toWrite bool) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package terminal
+package approval
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode"
 
-	"qq/internal/approval"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -38,9 +37,9 @@ type page struct {
 	colour bool
 }
 
-// question is everything but the choice of answers. Unless it is whole, the middle
-// of what is long is left out, which cut says.
-func (p page) question(q approval.Question, whole bool) (text string, cut bool) {
+// question is the text above the choice of answers. Unless whole, it leaves out the
+// middle of a long text, and reports that as cut.
+func (p page) question(q tool.Question, whole bool) (text string, cut bool) {
 	in := q.Intent
 	chain := make([]string, len(q.Chain))
 	for i, agent := range q.Chain {
@@ -55,23 +54,24 @@ func (p page) question(q approval.Question, whole bool) (text string, cut bool) 
 	if in.Special {
 		risk += ", " + p.paint(red, "special: asked about each time")
 	}
-	// The rows of the question and of the choice stay in sight.
+	// The rows of the question and of the choice stay visible.
 	summary, preview := summaryRows, max(min(mostRows, p.size.rows-8), 5)
 	if whole {
 		summary, preview = everything, everything
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s %s (%s, %s)\n", head, brief(in.Tool), brief(cmp.Or(string(in.Effect), "effect unknown")), risk)
+	effect := brief(cmp.Or(string(in.Effect), "effect unknown"))
+	fmt.Fprintf(&b, "\n%s %s (%s, %s)\n", head, brief(in.Tool), effect, risk)
 	cut = p.write(&b, p.rows(strings.Join(strings.Fields(in.Summary), " "), indent, indent), summary)
 	cut = p.write(&b, p.rows(strings.TrimRight(in.Preview, "\n"), bar, barAgain), preview) || cut
 	return b.String(), cut
 }
 
-// write writes at most most rows: the first and the last ones. The others are
-// counted between them, and reported.
+// write writes at most most rows: the first and the last ones, and between them how
+// many are left out. It reports whether some are.
 func (p page) write(b *strings.Builder, rows []string, most int) (cut bool) {
 	left, from := len(rows)-most, (most+1)/2
-	if left <= 1 { // it takes no more room than what would be said about it
+	if left <= 1 { // a row takes no more room than the remark about it
 		left = 0
 	}
 	for i, row := range rows {
@@ -85,8 +85,8 @@ func (p page) write(b *strings.Builder, rows []string, most int) (cut bool) {
 	return left > 0
 }
 
-// rows lays text out, each line after first and what of it does not fit after
-// more.
+// rows breaks text into rows. Each line begins with first; the rest of a line that
+// does not fit begins with more.
 func (p page) rows(text, first, more string) (rows []string) {
 	if text == "" {
 		return nil
@@ -138,7 +138,8 @@ func visible(s string) string {
 			b.WriteString("    ")
 		case r < ' ':
 			b.WriteRune('\u2400' + r) // the picture of the control character
-		case !unicode.IsGraphic(r), unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
+		case !unicode.IsGraphic(r),
+			unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
 			fmt.Fprintf(&b, "<U+%04X>", r)
 		default:
 			b.WriteRune(r)

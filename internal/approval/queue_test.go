@@ -10,24 +10,22 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"go.uber.org/goleak"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"qq/pkg/event"
 	"qq/pkg/tool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // saying is what a person says after a while; a zero one is nothing at all.
 type saying struct {
 	after  time.Duration
 	answer Answer
-	err    error // the face breaks
+	err    error // the prompter fails
 	panics bool
 }
 
-// person is a face. It says its sayings one after the other.
+// person is a Prompter. It says its sayings one after the other.
 type person struct {
 	mu      sync.Mutex
 	says    []saying
@@ -38,7 +36,7 @@ type person struct {
 	broken  bool
 }
 
-func (p *person) Ask(ctx context.Context, q Question) (Answer, error) {
+func (p *person) Ask(ctx context.Context, q tool.Question) (Answer, error) {
 	p.mu.Lock()
 	var s saying
 	if len(p.shown) < len(p.says) {
@@ -72,9 +70,9 @@ func (p *person) Ask(ctx context.Context, q Question) (Answer, error) {
 	return s.answer, s.err
 }
 
-// hearing is a desk, the person at it, and what was emitted.
+// hearing is a queue, the person who is asked, and what was emitted.
 type hearing struct {
-	*Desk
+	*Queue
 	*person
 	start  time.Time
 	mu     sync.Mutex
@@ -89,29 +87,29 @@ type heard struct {
 	at time.Duration
 }
 
-func newHearing(cfg DeskConfig, says ...saying) *hearing {
+func newHearing(cfg QueueConfig, says ...saying) *hearing {
 	h := &hearing{person: &person{says: says}, start: time.Now(), got: map[string]heard{}}
-	ids := 0
-	cfg.Face = h.person
-	cfg.NewID = func() string {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		ids++
-		return fmt.Sprint("q", ids)
-	}
-	cfg.Emit = func(e event.Event) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.events = append(h.events, e)
-	}
-	h.Desk = NewDesk(cfg)
+	cfg.Prompter, cfg.Events = h.person, h
+	h.Queue = NewQueue(cfg)
 	return h
 }
 
-// ask asks for a call of a tool, and waits until the desk has it.
+// Emit implements Emitter.
+func (h *hearing) Emit(e event.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, e)
+}
+
+// emitterFunc is an Emitter.
+type emitterFunc func(event.Event)
+
+func (f emitterFunc) Emit(e event.Event) { f(e) }
+
+// ask asks for a call of a tool, and waits until the queue has it.
 func (h *hearing) ask(ctx context.Context, name, summary string) {
 	h.wg.Go(func() {
-		d := h.Desk.Ask(ctx, Question{Chain: []string{"default", "coder"}, Intent: intent(name, summary)})
+		d := h.Queue.Ask(ctx, tool.Question{Chain: []string{"default", "coder"}, Intent: intent(name, summary)})
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.got[summary] = heard{d, time.Since(h.start)}
@@ -136,12 +134,12 @@ func (h *hearing) decided() map[string]string {
 
 var yes = tool.Decision{Allowed: true}
 
-func TestDeskAnswers(t *testing.T) {
+func TestQueueAnswers(t *testing.T) {
 	for answer, want := range map[Answer]tool.Decision{
 		Once: yes, Session: yes, No: {Reason: "the user said no"}, "maybe": {Reason: "the user said no"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHearing(DeskConfig{Timeout: time.Minute}, saying{after: time.Second, answer: answer})
+			h := newHearing(QueueConfig{Timeout: time.Minute}, saying{after: time.Second, answer: answer})
 			h.ask(t.Context(), "edit", "1")
 			h.wg.Wait()
 			assert.Equal(t, heard{want, time.Second}, h.got["1"], answer)
@@ -151,16 +149,19 @@ func TestDeskAnswers(t *testing.T) {
 	}
 }
 
-func TestDeskEvents(t *testing.T) {
+func TestQueueEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHearing(DeskConfig{}, saying{after: time.Second, answer: Once})
-		q := Question{
+		h := newHearing(QueueConfig{}, saying{after: time.Second, answer: Once})
+		q := tool.Question{
 			ExecutionID: "e", ParentExecutionID: "p", BatchID: "b", Depth: 2, Chain: []string{"default", "coder"}, Intent: intent("edit", "edit a.go"),
 		}
-		assert.Equal(t, yes, h.Desk.Ask(t.Context(), q))
+		assert.Equal(t, yes, h.Queue.Ask(t.Context(), q))
+		require.Len(t, h.events, 2)
+		id := h.events[0].QuestionID
+		assert.NotEmpty(t, id)
 		want := event.Event{
 			Type: event.ValidationRequired, ExecutionID: "e", ParentExecutionID: "p", BatchID: "b", Agent: "coder", Depth: 2,
-			QuestionID: "q1", Chain: q.Chain, Intent: &q.Intent,
+			QuestionID: id, Chain: q.Chain, Intent: &q.Intent,
 		}
 		resolved := want
 		resolved.Type, resolved.Decision = event.ValidationResolved, "once"
@@ -169,11 +170,11 @@ func TestDeskEvents(t *testing.T) {
 }
 
 // What was decided beforehand is not asked, and is no event.
-func TestDeskPolicy(t *testing.T) {
-	h := newHearing(DeskConfig{Policy: Policy{Allow: []string{"shell"}, Deny: []string{"fetch"}}})
+func TestQueuePolicy(t *testing.T) {
+	h := newHearing(QueueConfig{Policy: Policy{Allow: []string{"shell"}, Deny: []string{"fetch"}}})
 	ask := func(in tool.Intent) tool.Decision {
 		assert.False(t, h.Needs(in))
-		return h.Desk.Ask(t.Context(), Question{Intent: in})
+		return h.Queue.Ask(t.Context(), tool.Question{Intent: in})
 	}
 	assert.Equal(t, yes, ask(intent("shell", "")))
 	assert.Equal(t, tool.Decision{Reason: "it is denied in this run"}, ask(intent("fetch", "")))
@@ -182,18 +183,18 @@ func TestDeskPolicy(t *testing.T) {
 	assert.Empty(t, h.shown)
 }
 
-func TestDeskNobody(t *testing.T) {
-	d := NewDesk(DeskConfig{NewID: func() string { return "" }})
+func TestQueueNobody(t *testing.T) {
+	d := NewQueue(QueueConfig{})
 	assert.False(t, d.Needs(intent("run_pty_cmd", "")))
 	assert.Equal(t, tool.Decision{Reason: "it needs an approval and nobody can be asked here: " +
-		"allow it with --allow run_pty_cmd, or everything with --auto-approve"}, d.Ask(t.Context(), Question{Intent: intent("run_pty_cmd", "")}))
-	assert.Contains(t, d.Ask(t.Context(), Question{Intent: tool.Intent{Tool: "edit", Risk: tool.High, Special: true}}).Reason, "only --auto-approve")
+		"allow it with --allow run_pty_cmd, or everything with --auto-approve"}, d.Ask(t.Context(), tool.Question{Intent: intent("run_pty_cmd", "")}))
+	assert.Contains(t, d.Ask(t.Context(), tool.Question{Intent: tool.Intent{Tool: "edit", Risk: tool.High, Special: true}}).Reason, "only --auto-approve")
 }
 
 // One question at a time is shown, in the order in which they came.
-func TestDeskQueue(t *testing.T) {
+func TestQueueOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHearing(DeskConfig{}, saying{time.Second, Once, nil, false}, saying{time.Second, No, nil, false}, saying{time.Second, Once, nil, false})
+		h := newHearing(QueueConfig{}, saying{time.Second, Once, nil, false}, saying{time.Second, No, nil, false}, saying{time.Second, Once, nil, false})
 		for i := range 3 {
 			h.ask(t.Context(), "edit", fmt.Sprint(i))
 		}
@@ -211,9 +212,9 @@ func TestDeskQueue(t *testing.T) {
 
 // What is allowed for the session answers those who wait for the same, and those
 // who come later.
-func TestDeskSession(t *testing.T) {
+func TestQueueSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHearing(DeskConfig{}, saying{time.Second, Session, nil, false}, saying{time.Second, No, nil, false})
+		h := newHearing(QueueConfig{}, saying{time.Second, Session, nil, false}, saying{time.Second, No, nil, false})
 		for i, name := range []string{"edit", "shell", "edit", "edit"} {
 			h.ask(t.Context(), name, fmt.Sprint(i))
 		}
@@ -230,15 +231,15 @@ func TestDeskSession(t *testing.T) {
 
 // What is allowed for the session is not allowed for what is special, whether
 // that waits or comes later, and a yes to what is special is for that alone.
-func TestDeskSpecial(t *testing.T) {
+func TestQueueSpecial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		once, no, session := saying{time.Second, Once, nil, false}, saying{time.Second, No, nil, false}, saying{time.Second, Session, nil, false}
-		h := newHearing(DeskConfig{Policy: Policy{Allow: []string{"shell"}}}, session, session, once, no, session)
+		h := newHearing(QueueConfig{Policy: Policy{Allow: []string{"shell"}}}, session, session, once, no, session)
 		ask := func(name, summary string, special bool) {
 			h.wg.Go(func() {
 				in := intent(name, summary)
 				in.Special = special
-				d := h.Desk.Ask(t.Context(), Question{Intent: in})
+				d := h.Queue.Ask(t.Context(), tool.Question{Intent: in})
 				h.mu.Lock()
 				defer h.mu.Unlock()
 				h.got[summary] = heard{d, time.Since(h.start)}
@@ -265,15 +266,14 @@ func TestDeskSpecial(t *testing.T) {
 }
 
 // What is settled while a question is on its way to the queue is not asked again.
-func TestDeskSettledMeanwhile(t *testing.T) {
+func TestQueueSettledMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHearing(DeskConfig{}, saying{time.Second, Session, nil, false})
-		emit := h.cfg.Emit
-		h.cfg.Emit = func(e event.Event) {
-			if emit(e); e.Type == event.ValidationRequired && e.Intent.Summary == "1" {
+		h := newHearing(QueueConfig{}, saying{time.Second, Session, nil, false})
+		h.cfg.Events = emitterFunc(func(e event.Event) {
+			if h.Emit(e); e.Type == event.ValidationRequired && e.Intent.Summary == "1" {
 				time.Sleep(time.Minute)
 			}
-		}
+		})
 		h.ask(t.Context(), "edit", "0")
 		h.ask(t.Context(), "edit", "1")
 		h.wg.Wait()
@@ -283,9 +283,9 @@ func TestDeskSettledMeanwhile(t *testing.T) {
 }
 
 // The time for an answer begins when the question is shown.
-func TestDeskTimeout(t *testing.T) {
+func TestQueueTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHearing(DeskConfig{Timeout: 300 * time.Second}, saying{}, saying{200 * time.Second, Once, nil, false})
+		h := newHearing(QueueConfig{Timeout: 300 * time.Second}, saying{}, saying{200 * time.Second, Once, nil, false})
 		h.ask(t.Context(), "edit", "0")
 		h.ask(t.Context(), "edit", "1")
 		h.wg.Wait()
@@ -298,9 +298,9 @@ func TestDeskTimeout(t *testing.T) {
 }
 
 // A question whose asker has gone is taken off the screen, or never shown.
-func TestDeskCancel(t *testing.T) {
+func TestQueueCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHearing(DeskConfig{Timeout: time.Minute}, saying{}, saying{time.Second, Once, nil, false})
+		h := newHearing(QueueConfig{Timeout: time.Minute}, saying{}, saying{time.Second, Once, nil, false})
 		first, stopFirst := context.WithCancelCause(t.Context())
 		second, stopSecond := context.WithCancelCause(t.Context())
 		h.ask(first, "edit", "0")
@@ -322,13 +322,13 @@ func TestDeskCancel(t *testing.T) {
 	})
 }
 
-// Without its face the desk refuses at once, whoever waits and whoever comes.
-func TestDeskFaceBreaks(t *testing.T) {
+// When the prompter has failed, the queue refuses whatever waits or comes later.
+func TestQueuePrompterFails(t *testing.T) {
 	for name, end := range map[string]saying{
 		"error": {after: time.Second, err: errors.New("hung up")}, "panic": {after: time.Second, panics: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHearing(DeskConfig{}, end)
+			h := newHearing(QueueConfig{}, end)
 			h.ask(t.Context(), "edit", "0")
 			h.ask(t.Context(), "edit", "1")
 			h.ask(t.Context(), "shell", "2")
@@ -371,7 +371,7 @@ func TestAnyScene(t *testing.T) {
 		}), 0, 12).Draw(rt, "says")
 		var h *hearing
 		synctest.Test(t, func(t *testing.T) {
-			h = newHearing(DeskConfig{Timeout: 4 * time.Second, Policy: Policy{Deny: []string{"denied"}}}, says...)
+			h = newHearing(QueueConfig{Timeout: 4 * time.Second, Policy: Policy{Deny: []string{"denied"}}}, says...)
 			h.play(t.Context(), askers)
 		})
 		h.check(rt, askers)
@@ -388,7 +388,7 @@ func (h *hearing) play(ctx context.Context, askers []asker) {
 				defer time.AfterFunc(a.cancel, stop).Stop()
 			}
 			name := fmt.Sprint(i)
-			d := h.Desk.Ask(ctx, Question{ExecutionID: name, Intent: intent(a.tool, name)})
+			d := h.Queue.Ask(ctx, tool.Question{ExecutionID: name, Intent: intent(a.tool, name)})
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.got[name] = heard{d, time.Since(h.start) - a.from}

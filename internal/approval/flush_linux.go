@@ -1,4 +1,4 @@
-package terminal
+package approval
 
 import "golang.org/x/sys/unix"
 

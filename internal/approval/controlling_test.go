@@ -1,4 +1,4 @@
-package terminal
+package approval
 
 import (
 	"bytes"
@@ -28,7 +28,7 @@ func play(how string) {
 		job(&syscall.SysProcAttr{Setpgid: true}, "ask")()
 		return
 	}
-	p, err := Open(true, Config{})
+	p, err := OpenTerminal(true, false, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

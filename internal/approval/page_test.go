@@ -1,4 +1,4 @@
-package terminal
+package approval
 
 import (
 	"strings"
@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 
-	"qq/internal/approval"
 	"qq/pkg/tool"
 )
 
@@ -29,7 +28,7 @@ func TestRows(t *testing.T) {
 
 func TestNothingKnown(t *testing.T) {
 	p := page{size{60, 80}, false}
-	text, cut := p.question(approval.Question{Intent: tool.Intent{Tool: "x"}}, false)
+	text, cut := p.question(tool.Question{Intent: tool.Intent{Tool: "x"}}, false)
 	assert.Equal(t, "\nthe agent asks: x (effect unknown, unknown risk)\n", text)
 	assert.False(t, cut)
 }
@@ -40,7 +39,7 @@ func TestAnyPage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.SampledFrom([]rune("a \t\n\r\x1b[漢\u202e\u200d\u0085\u2028+-"))))
 		p := page{size{rapid.IntRange(1, 60).Draw(t, "rows"), rapid.IntRange(1, 90).Draw(t, "columns")}, false}
-		q := approval.Question{Chain: rapid.SliceOfN(text, 0, 3).Draw(t, "chain"), Intent: tool.Intent{
+		q := tool.Question{Chain: rapid.SliceOfN(text, 0, 3).Draw(t, "chain"), Intent: tool.Intent{
 			Tool: text.Draw(t, "tool"), Effect: tool.Effect(text.Draw(t, "effect")), Risk: tool.Risk(text.Draw(t, "risk")),
 			Summary: text.Draw(t, "summary"), Preview: text.Draw(t, "preview"), Special: rapid.Bool().Draw(t, "special"),
 		}}
