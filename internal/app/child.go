@@ -6,16 +6,17 @@ import (
 	"os/signal"
 	"syscall"
 
+	"qq/internal/app/command"
 	"qq/internal/engine"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 )
 
 // serveChild is the life of a child, whose root is at the other end of conn.
-func serveChild(conn *childproc.Conn, s Streams, env environment) int {
+func serveChild(conn *childproc.Conn, s Streams, env command.Environment) int {
 	status, err := engine.Serve(conn, engine.Child{
 		Version: Version(), In: s.In, Out: s.Out, Signals: childSignals, Environ: env,
-		Agents: func(dir string) *agents.Registry { return loadAgents(dir, env) },
+		Agents: func(dir string) *agents.Registry { return env.Agents(dir) },
 	})
 	if err != nil {
 		return report(s.Err, err)

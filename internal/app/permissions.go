@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/approval"
 	"qq/internal/config"
@@ -26,24 +27,8 @@ func permissionFlags() []cli.Flag {
 	}
 }
 
-// permissions puts what the flags say about permissions into flags.
-func permissions(c *cli.Context, flags map[string]string) error {
-	if c.Bool("auto-approve") {
-		if how, ok := flags["approve"]; ok && how != string(approval.Auto) {
-			return usagef("leave one of them out", "--auto-approve and --approve %s disagree", how)
-		}
-		flags["approve"] = string(approval.Auto)
-	}
-	for _, name := range []string{"allow", "deny"} {
-		if c.IsSet(name) {
-			flags[name] = strings.Join(c.StringSlice(name), ",")
-		}
-	}
-	return nil
-}
-
-// checkTools refuses names of tools that do not exist: who denies "bash" shall
-// not believe that this was it.
+// checkTools refuses names of tools that do not exist: a person who denies "bash"
+// must not believe that something is denied.
 func checkTools(cfg config.Config) error {
 	for _, s := range []struct {
 		name  string
@@ -55,26 +40,26 @@ func checkTools(cfg config.Config) error {
 				if near := agents.NearestTool(t); near != "" {
 					hint = "did you mean " + near + "?"
 				}
-				return usagef(hint, "%s (%s) names %q, which is no tool", s.name, cfg.Source(s.name), t)
+				return command.Usagef(hint, "%s (%s) names %q, which is no tool", s.name, cfg.Source(s.name), t)
 			}
 		}
 	}
 	return nil
 }
 
-// checkWritable refuses folders that are not there: the kernel can only open the
-// way to what exists.
+// checkWritable refuses folders that do not exist: the sandbox can only allow writes
+// below existing ones.
 func checkWritable(cfg config.Config) error {
 	for _, dir := range cfg.Writable {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return usagef("make it, or leave it out", "QQ_WRITABLE (%s) names %q, which is no folder", cfg.Source("QQ_WRITABLE"), dir)
+			return command.Usagef("make it, or leave it out", "QQ_WRITABLE (%s) names %q, which is no folder", cfg.Source("QQ_WRITABLE"), dir)
 		}
 	}
 	return nil
 }
 
-// equip adds what an engine needs to know about permissions and the web. The
-// terminal is opened where a person can be asked.
+// equip adds permissions and web search to cfg, and opens the terminal if a person
+// can be asked there.
 func (r *root) equip(cfg *engine.Config, other approval.Screen) error {
 	if err := checkTools(cfg.Settings); err != nil {
 		return err
@@ -82,9 +67,9 @@ func (r *root) equip(cfg *engine.Config, other approval.Screen) error {
 	if err := checkWritable(cfg.Settings); err != nil {
 		return err
 	}
-	search, err := web.NewSearch(cfg.Settings.Search, r.env.get)
+	search, err := web.NewSearch(cfg.Settings.Search, r.Env.Get)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	cfg.Search = search
 	if approval.Mode(cfg.Settings.Approve) != approval.Ask {
@@ -94,7 +79,7 @@ func (r *root) equip(cfg *engine.Config, other approval.Screen) error {
 	if other != nil {
 		screen = append(screen, other)
 	}
-	prompt, err := approval.OpenTerminal(output.IsTerminal(r.Err), r.coloured(r.Err), screen)
+	prompt, err := approval.OpenTerminal(output.IsTerminal(r.Err), r.Coloured(r.Err), screen)
 	if err != nil {
 		return nil // nobody can be asked: each refusal says so
 	}

@@ -14,10 +14,10 @@ import (
 // it does to a collector where the environment names one.
 func (r *root) traced(cfg *engine.Config) {
 	cfg.ID = cmp.Or(r.id, task.NewID())
-	cfg.Trace = event.StartTrace(r.env.get("TRACEPARENT")).Of(cfg.ID)
-	to, wanted, err := trace.FromEnv(r.env.get)
+	cfg.Trace = event.StartTrace(r.Env.Get("TRACEPARENT")).Of(cfg.ID)
+	to, wanted, err := trace.FromEnv(r.Env.Get)
 	if err != nil { // often set for the whole machine, and no reason not to work
-		r.say("no traces are exported: %v", err)
+		r.Say("no traces are exported: %v", err)
 	}
 	if err != nil || !wanted {
 		return
@@ -48,6 +48,6 @@ func (r *root) flush() {
 	}
 	r.exporter.Sink(e)
 	if err := r.exporter.Close(context.Background()); err != nil {
-		r.say("%v", err)
+		r.Say("%v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"qq/internal/app/command"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/task"
@@ -23,7 +24,7 @@ func NewLive(w io.Writer) *Live { return &Live{w: w} }
 
 // Chunk shows what comes next.
 func (l *Live) Chunk(c llm.Chunk) {
-	text := Printable(c.Text)
+	text := command.Printable(c.Text)
 	l.written.WriteString(text)
 	_, _ = io.WriteString(l.w, text)
 }
@@ -47,7 +48,7 @@ func (l *Live) End(answer string) error {
 		_, err := fmt.Fprintln(l.w) // what came of a turn that broke off stands there
 		return WriteError(err)
 	}
-	_, err := fmt.Fprintln(l.w, Printable(answer))
+	_, err := fmt.Fprintln(l.w, command.Printable(answer))
 	return WriteError(err)
 }
 
@@ -95,7 +96,7 @@ func (n *Narrator) Event(e event.Event) {
 	if e.ExecutionID != "" {
 		who += " " + task.ShortID(e.ExecutionID)
 	}
-	line = strings.Repeat("  ", e.Depth) + "[" + who + "] " + Printable(line)
+	line = strings.Repeat("  ", e.Depth) + "[" + who + "] " + command.Printable(line)
 	if n.coloured {
 		line = "\x1b[2m" + line + "\x1b[0m"
 	}

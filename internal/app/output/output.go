@@ -5,7 +5,7 @@
 // Two kinds of readers are kept apart. What a script reads ([WriteJSON],
 // [Results], [Document]) is the same wherever it goes. What a person reads
 // ([Live], [Narrator], [Progress], [Tally]) may be redrawn, and has been made
-// harmless by [Printable] where a model or a file had a part in it.
+// harmless by [command.Printable] where a model or a file had a part in it.
 //
 // An error is that of a write and went through [WriteError]: [ErrClosed] says
 // that the reader went away. Writers are not safe for concurrent use, except
@@ -18,9 +18,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"syscall"
-	"unicode"
 
 	"golang.org/x/term"
 )
@@ -67,21 +65,4 @@ func Width(f *os.File) int {
 		return 0
 	}
 	return width
-}
-
-// Coloured reports whether f may show colour and animation: it is a terminal,
-// and the environment does not object.
-func Coloured(f *os.File, getenv func(string) string) bool {
-	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && IsTerminal(f)
-}
-
-// Printable drops what could make a terminal do something, or show a text in
-// another order than it is in: a model may repeat whatever stood in a file.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
-			return -1
-		}
-		return r
-	}, s)
 }

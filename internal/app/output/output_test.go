@@ -108,12 +108,6 @@ func TestWriteJSON(t *testing.T) {
 	assert.Equal(t, `{"a":"<&>"}`+"\n", b.String())
 }
 
-func TestPrintable(t *testing.T) {
-	assert.Equal(t, "a\tb\n[31mé😀", Printable("a\tb\r\n\x1b[31mé\u009b😀\x00\a"))
-	assert.Equal(t, "rm x.gpj", Printable("\u202erm \u2066x\u2069\u200f.\u2028gpj\u061c"), "in the order in which it is")
-	assert.Equal(t, "👩\u200d💻 \u0645\u06cc\u200c\u062e שלום", Printable("👩\u200d💻 \u0645\u06cc\u200c\u062e שלום"), "what a script or a picture is made of stays")
-}
-
 // TestNarratorHold: what is said while a question stands comes after it.
 func TestNarratorHold(t *testing.T) {
 	var b bytes.Buffer
@@ -253,10 +247,9 @@ func TestTally(t *testing.T) {
 	assert.Equal(t, "1 completed, 1 timeout, 1 cancelled, 1 not started in 12s, 12.3k tokens", tally.Summary(12*time.Second))
 }
 
-func TestColoured(t *testing.T) {
+func TestIsTerminal(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	require.NoError(t, err)
 	defer f.Close()
 	assert.False(t, IsTerminal(f))
-	assert.False(t, Coloured(f, func(string) string { return "" }))
 }
