@@ -193,14 +193,14 @@ func (r *root) batch(c *cli.Context) error {
 		o.agent = cfg.Agent
 	}
 	b := &batchRun{r: r, o: o, start: time.Now()}
-	aside := func(f func() error) error { return b.progress.Around(f) } // it is begun later
 	b.engine, err = r.newEngine(engine.Config{
 		Settings: cfg, Dir: dir, Agents: r.Env.Agents(dir), ReadOnly: o.readOnly, Ledger: r.openLedger(cfg, dir, "batch", c.Bool("no-ledger")),
-		Sinks: r.sinks(o.format, func() io.Writer { return b.to }, o.verbose, aside),
+		Sinks: r.sinks(o.format, func() io.Writer { return b.to }, o.verbose, b),
 		// Not say itself: what is said about a result is said with the line out of
 		// the way already.
 		Note: func(format string, args ...any) {
-			_ = aside(func() error { r.Note(format, args...); return nil })
+			defer b.Hold()()
+			r.Note(format, args...)
 		},
 	}, b)
 	if err != nil {
@@ -230,7 +230,7 @@ func (r *root) batch(c *cli.Context) error {
 	return errors.Join(b.do(c.Context, spool), b.closeOutput(false))
 }
 
-// Hold implements approval.Screen: it takes the progress line away.
+// Hold implements approval.Screen: it takes the progress line away, once there is one.
 func (b *batchRun) Hold() (release func()) { return b.progress.Hold() }
 
 // check reads all tasks and says what is wrong with the first bad one, before

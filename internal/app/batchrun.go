@@ -99,7 +99,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	}
 	b.out = output.NewResults(b.o.format, b.to)
 	if b.o.bar {
-		b.progress = output.StartProgress(b.r.Err, b.o.redraw || b.r.Coloured(b.r.Err), spool.Len(), b.sight)
+		b.progress = output.StartProgress(b.r.Err, b.o.redraw || b.r.Coloured(b.r.Err), spool.Len(), b)
 	}
 	b.r.JSON = b.r.JSON && b.o.output != "" // what follows on stdout is the results and nothing else
 	runErr := b.engine.Batch(ctx, supervisor.Batch{
@@ -121,8 +121,8 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	return b.verdict(outcome)
 }
 
-// sight is what the progress line shows besides what it counts.
-func (b *batchRun) sight() (known int, wait time.Duration) {
+// Outlook implements output.Batch.
+func (b *batchRun) Outlook() (known int, wait time.Duration) {
 	return b.engine.History().Resumed(), b.engine.Waits()
 }
 

@@ -22,7 +22,9 @@ func permissionFlags() []cli.Flag {
 		flagReadOnly,
 		&cli.StringFlag{Name: "approve", Usage: "what happens to a call that can do harm: ask, auto or deny"},
 		&cli.BoolFlag{Name: "auto-approve", Usage: "the same as --approve auto"},
-		&cli.StringSliceFlag{Name: "allow", Usage: "a tool that is allowed without a question, but for secrets and .git (more than once)"},
+		&cli.StringSliceFlag{
+			Name: "allow", Usage: "a tool that is allowed without a question, but for secrets and .git (more than once)",
+		},
 		&cli.StringSliceFlag{Name: "deny", Usage: "a tool that nobody may use (more than once)"},
 	}
 }
@@ -52,7 +54,8 @@ func checkTools(cfg config.Config) error {
 func checkWritable(cfg config.Config) error {
 	for _, dir := range cfg.Writable {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return command.Usagef("make it, or leave it out", "QQ_WRITABLE (%s) names %q, which is no folder", cfg.Source("QQ_WRITABLE"), dir)
+			return command.Usagef("make it, or leave it out",
+				"QQ_WRITABLE (%s) names %q, which is no folder", cfg.Source("QQ_WRITABLE"), dir)
 		}
 	}
 	return nil

@@ -17,7 +17,8 @@ func sessionChoice(c *cli.Context) (session.Choice, error) {
 		}
 	}
 	if chosen > 1 {
-		return o, command.Usagef("leave all but one out", "--session, --continue, --new-session and --ephemeral exclude each other")
+		return o, command.Usagef("leave all but one out",
+			"--session, --continue, --new-session and --ephemeral exclude each other")
 	}
 	if c.IsSet("session") && o.ID == "" {
 		return o, command.Usagef("qq sessions list shows them", "--session is empty")

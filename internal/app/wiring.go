@@ -14,7 +14,8 @@ import (
 
 // errTooDeep ends a qq that was started by hand too deep in a tree of tasks: a
 // shell that starts qq, which starts a shell, has to end somewhere.
-var errTooDeep = errors.New("\nhint: it was started by an agent's command; raise QQ_MAX_DEPTH, or let one agent do the work")
+var errTooDeep = errors.New("\nhint: it was started by an agent's command; " +
+	"raise QQ_MAX_DEPTH, or let one agent do the work")
 
 // newEngine wires the house as cfg says, and begins to take signals, for there
 // are children to end now. other writes to the terminal beside the narrator; it may
@@ -44,14 +45,13 @@ func (r *root) newEngine(cfg engine.Config, other approval.Screen) (*engine.Engi
 	return e, nil
 }
 
-// sinks are the readers of events: a script that gets them on to, and a person
-// who wants to know what is at work. That is written within aside, which takes what
-// stands on the terminal out of the way; nil is nothing that does.
-func (r *root) sinks(format string, to func() io.Writer, verbose bool, aside func(func() error) error) []event.Sink {
+// sinks are the readers of events: a script that reads them from to, and with verbose
+// a person. Lines for the person keep other off the terminal; it may be nil.
+func (r *root) sinks(format string, to func() io.Writer, verbose bool, other approval.Screen) []event.Sink {
 	var sinks []event.Sink
 	if format == output.StreamJSON {
 		sinks = append(sinks, func(e event.Event) {
-			// When nobody takes it, the run ends: who went away does not want the rest.
+			// When nobody reads it, the run ends.
 			if err := output.WriteJSON(to(), e); err != nil {
 				r.signals.cancel(err)
 			}
@@ -59,8 +59,8 @@ func (r *root) sinks(format string, to func() io.Writer, verbose bool, aside fun
 	}
 	if verbose {
 		var w io.Writer = r.Err
-		if aside != nil {
-			w = asideWriter{w, aside}
+		if other != nil {
+			w = sharedWriter{w, other}
 		}
 		r.narrator = output.NewNarrator(w, r.Coloured(r.Err))
 		sinks = append(sinks, r.narrator.Event)
@@ -68,14 +68,14 @@ func (r *root) sinks(format string, to func() io.Writer, verbose bool, aside fun
 	return sinks
 }
 
-// asideWriter writes to w within aside.
-type asideWriter struct {
-	w     io.Writer
-	aside func(func() error) error
+// sharedWriter writes to a terminal that other writes to as well.
+type sharedWriter struct {
+	io.Writer
+	other approval.Screen
 }
 
 // Write implements io.Writer.
-func (a asideWriter) Write(p []byte) (n int, err error) {
-	err = a.aside(func() error { n, err = a.w.Write(p); return err })
-	return n, err
+func (s sharedWriter) Write(p []byte) (int, error) {
+	defer s.other.Hold()()
+	return s.Writer.Write(p)
 }

@@ -147,13 +147,17 @@ func (l *loader) layers() ([]layer, error) {
 	return layers, nil
 }
 
-// xdg returns an XDG base directory, or "" when there is none. By its
-// specification a relative path does not count.
 func (l *loader) xdg(name string) string {
-	if dir := l.env[name]; filepath.IsAbs(dir) {
+	return XDG(func(name string) string { return l.env[name] }, name)
+}
+
+// XDG returns the XDG base directory of that name, or "" when there is none. By its
+// specification a relative path does not count.
+func XDG(getenv func(name string) string, name string) string {
+	if dir := getenv(name); filepath.IsAbs(dir) {
 		return dir
 	}
-	home := l.env["HOME"]
+	home := getenv("HOME")
 	if !filepath.IsAbs(home) {
 		return ""
 	}

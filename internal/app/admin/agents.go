@@ -198,10 +198,11 @@ func (r commands) newAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	dirs, user := r.Env.AgentDirs(work)
+	home := r.Env.ConfigHome()
+	dirs := agents.Dirs(work, home)
 	to := dirs[0]
 	if c.Bool("user") {
-		if !user {
+		if home == "" {
 			return command.Usagef("set HOME or XDG_CONFIG_HOME to an absolute path", "there is no folder of your settings")
 		}
 		to = dirs[len(dirs)-1]

@@ -124,7 +124,8 @@ func checkModel(ctx context.Context, cfg config.Config) []Finding {
 	found = append(found, f)
 	f = Finding{"tools", "ok", "the model can call tools", ""}
 	if !m.Tools {
-		f = Finding{"tools", "note", "the model cannot call tools: agents work without them", "use a model with tools, for example: ollama pull qwen3"}
+		f.State, f.Text = "note", "the model cannot call tools: agents work without them"
+		f.Fix = "use a model with tools, for example: ollama pull qwen3"
 	}
 	return append(found, f)
 }
@@ -180,7 +181,8 @@ func checkSearch(cfg config.Config, getenv func(string) string) Finding {
 	case err != nil:
 		return bad("web search", err)
 	case search.Engine == "":
-		return Finding{"web search", "note", "not configured: agents have no web_search", "set QQ_SEARCH=searxng=URL, brave or tavily"}
+		const fix = "set QQ_SEARCH=searxng=URL, brave or tavily"
+		return Finding{"web search", "note", "not configured: agents have no web_search", fix}
 	}
 	return Finding{"web search", "ok", search.Engine, ""}
 }
@@ -218,7 +220,8 @@ func checkLedger(home string) Finding {
 	if err = errors.Join(err, led.Close()); err != nil {
 		return bad("ledger", err)
 	}
-	return Finding{"ledger", "ok", fmt.Sprintf("%s, %d KiB, %d runs at work", ledger.Path(home), info.Size()>>10, len(live)), ""}
+	text := fmt.Sprintf("%s, %d KiB, %d runs at work", ledger.Path(home), info.Size()>>10, len(live))
+	return Finding{"ledger", "ok", text, ""}
 }
 
 func checkSessions(store *session.Store) Finding {

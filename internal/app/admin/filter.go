@@ -1,79 +1,48 @@
 package admin
 
 import (
-	"slices"
 	"strings"
 	"time"
 
 	"qq/internal/app/command"
 	"qq/internal/record/ledger"
-	"qq/pkg/task"
 )
 
 // DefaultLimit is how many rows a list has unless --limit says otherwise.
 const DefaultLimit = 20
 
-// choice is the flags that choose among runs, as they were typed; what is empty
-// excludes none.
-type choice struct {
-	Status string // some, with commas
-	Agent  string
-	Batch  string
-	Since  string
-	Before string
-	Live   bool
-	Limit  int // 0 is all
+// typed is flags as they were typed: a *cli.Context.
+type typed interface {
+	String(name string) string
+	Bool(name string) bool
+	Int(name string) int
 }
 
-// filter reads the flags; now is what a time ago is counted from. Errors have a
-// second line with a hint.
-func (f choice) filter(now time.Time) (ledger.Filter, error) {
-	to := ledger.Filter{Agent: strings.TrimSpace(f.Agent), Batch: strings.TrimSpace(f.Batch), Live: f.Live, Limit: f.Limit}
-	if f.Limit < 0 {
-		return to, command.Usagef("accepted is a whole number from 0 on; 0 is all", "--limit is %d", f.Limit)
+// runsFilter reads the flags that choose among runs. A flag that is not given
+// excludes nothing; now is what a time ago is counted from.
+func runsFilter(f typed, now time.Time) (ledger.Filter, error) {
+	to := ledger.Filter{
+		Agent: strings.TrimSpace(f.String("agent")), Batch: strings.TrimSpace(f.String("batch")),
+		Live: f.Bool("live"), Limit: f.Int("limit"),
+	}
+	if to.Limit < 0 {
+		return to, command.Usagef("accepted is a whole number from 0 on; 0 is all", "--limit is %d", to.Limit)
 	}
 	var err error
-	if to.Status, err = parseStatus(f.Status); err != nil {
+	if to.Status, err = command.ParseStatuses("--status", f.String("status")); err != nil {
 		return to, err
 	}
-	if to.Since, err = command.ParseTime("--since", f.Since, now); err != nil {
+	if to.Since, err = command.ParseTime("--since", f.String("since"), now); err != nil {
 		return to, err
 	}
-	if to.Until, err = command.ParseTime("--before", f.Before, now); err != nil {
+	if to.Until, err = command.ParseTime("--before", f.String("before"), now); err != nil {
 		return to, err
 	}
 	if !to.Since.IsZero() && !to.Until.IsZero() && !to.Since.Before(to.Until) {
-		return to, command.Usagef("--since is the earlier time", "nothing is both since %s and before %s", f.Since, f.Before)
+		return to, command.Usagef("--since is the earlier time",
+			"nothing is both since %s and before %s", f.String("since"), f.String("before"))
 	}
 	return to, nil
-}
-
-func statuses() []task.Status {
-	return []task.Status{task.Queued, task.Starting, task.Running, task.Waiting, task.Completed, task.Failed, task.Timeout, task.Idle,
-		task.Cancelled, task.Refused, task.Interrupted, task.TurnLimit, task.Empty, task.Broken, task.NoResult, task.Killed,
-		task.Unavailable, task.Limit, task.Misused, task.UnknownOutcome}
-}
-
-// parseStatus reads names of statuses with commas between them.
-func parseStatus(s string) ([]task.Status, error) {
-	if strings.TrimSpace(s) == "" {
-		return nil, nil
-	}
-	var found []task.Status
-	for word := range strings.SplitSeq(s, ",") {
-		name := task.Status(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(word)), "-", "_"))
-		if !slices.Contains(statuses(), name) {
-			all := make([]string, len(statuses()))
-			for i, known := range statuses() {
-				all[i] = string(known)
-			}
-			return nil, command.Usagef("accepted is, with commas between them: "+strings.Join(all, ", "), "--status has no %q", word)
-		}
-		if !slices.Contains(found, name) {
-			found = append(found, name)
-		}
-	}
-	return found, nil
 }
 
 // runStore is where runs are looked up.

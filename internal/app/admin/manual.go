@@ -13,7 +13,8 @@ import (
 func (r commands) completion() *cli.Command {
 	return &cli.Command{
 		Name: "completion", Usage: "print a completion script for a shell", ArgsUsage: "bash | zsh | fish",
-		Description: "bash: source <(qq completion bash)\nzsh:  source <(qq completion zsh)\nfish: qq completion fish | source",
+		Description: "bash: source <(qq completion bash)\nzsh:  source <(qq completion zsh)\n" +
+			"fish: qq completion fish | source",
 		Action: func(c *cli.Context) error {
 			var script string
 			switch c.Args().First() {
@@ -46,7 +47,8 @@ func (r commands) version() *cli.Command {
 
 // PrintVersion prints the version, as qq version and qq --version do.
 func PrintVersion(i *command.Invocation) error {
-	return commands{i}.print(fmt.Sprintf("qq %s (%s, %s/%s)\n", i.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH))
+	text := fmt.Sprintf("qq %s (%s, %s/%s)\n", i.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return commands{i}.print(text)
 }
 
 func (r commands) print(text string) error {

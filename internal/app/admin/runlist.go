@@ -196,7 +196,8 @@ func printCancelled(w io.Writer, r ledger.Root, o layout) error {
 	if r.Dir != "" {
 		where = " in " + output.OneLine(r.Dir)
 	}
-	return o.write(w, []string{fmt.Sprintf("told %s%s to end, process %d, and with it all that it started", what, where, r.PID)})
+	text := fmt.Sprintf("told %s%s to end, process %d, and with it all that it started", what, where, r.PID)
+	return o.write(w, []string{text})
 }
 
 // printCleared says how many runs were removed from the ledger.

@@ -33,10 +33,22 @@ func (r commands) runs() *cli.Command {
 		Name: "runs", Usage: "what was run and what is at work, from the ledger", Flags: list, Action: r.listRuns,
 		Subcommands: []*cli.Command{
 			{Name: "list", Usage: "list runs and batches, the newest first", Flags: list, Action: r.listRuns},
-			{Name: "show", Usage: "print one with its attempts and its answer", ArgsUsage: "ID", Flags: plain, Action: r.showRun},
-			{Name: "tree", Usage: "print a run, or a batch, and all that it started", ArgsUsage: "ID", Flags: plain, Action: r.runTree},
-			{Name: "cancel", Usage: "end a run that is at work, with all that belongs to it", ArgsUsage: "ID", Flags: plain, Action: r.cancelRun},
-			{Name: "clear", Usage: "forget runs that have ended: those that are chosen, or --all", Flags: forget, Action: r.clearRuns},
+			{
+				Name: "show", Usage: "print one with its attempts and its answer",
+				ArgsUsage: "ID", Flags: plain, Action: r.showRun,
+			},
+			{
+				Name: "tree", Usage: "print a run, or a batch, and all that it started",
+				ArgsUsage: "ID", Flags: plain, Action: r.runTree,
+			},
+			{
+				Name: "cancel", Usage: "end a run that is at work, with all that belongs to it",
+				ArgsUsage: "ID", Flags: plain, Action: r.cancelRun,
+			},
+			{
+				Name: "clear", Usage: "forget runs that have ended: those that are chosen, or --all",
+				Flags: forget, Action: r.clearRuns,
+			},
 		},
 	}
 }
@@ -57,9 +69,10 @@ func (r commands) inLedger(c *cli.Context, f func(*ledger.Ledger, layout) error)
 
 func (r commands) listRuns(c *cli.Context) error {
 	if c.Args().Present() {
-		return command.Usagef("accepted is list, show ID, tree ID, cancel ID or clear", "qq runs has no command %q", c.Args().First())
+		return command.Usagef("accepted is list, show ID, tree ID, cancel ID or clear",
+			"qq runs has no command %q", c.Args().First())
 	}
-	f, err := runsFilter(c)
+	f, err := runsFilter(c, time.Now())
 	if err != nil {
 		return err
 	}
@@ -80,15 +93,6 @@ func (r commands) listRuns(c *cli.Context) error {
 		}
 		return printRuns(r.Out, list, batches, o)
 	})
-}
-
-// runsFilter reads the flags that choose among runs.
-func runsFilter(c *cli.Context) (ledger.Filter, error) {
-	f, err := choice{
-		Status: c.String("status"), Agent: c.String("agent"), Batch: c.String("batch"), Since: c.String("since"), Before: c.String("before"),
-		Live: c.Bool("live"), Limit: c.Int("limit"),
-	}.filter(time.Now())
-	return f, command.Usage(err)
 }
 
 // runsError marks the mistakes of a person.
@@ -169,7 +173,7 @@ func (r commands) cancelRun(c *cli.Context) error {
 }
 
 func (r commands) clearRuns(c *cli.Context) error {
-	f, err := runsFilter(c)
+	f, err := runsFilter(c, time.Now())
 	if err != nil {
 		return err
 	}
@@ -179,7 +183,8 @@ func (r commands) clearRuns(c *cli.Context) error {
 	case all && chosen:
 		return command.Usagef("leave it out: what is chosen is cleared", "--all is given together with what chooses some")
 	case !all && !chosen:
-		return command.Usagef("choose with --before 30d, --batch, --status …, or say --all", "%s would forget everything, also batches that could go on", c.Command.HelpName)
+		return command.Usagef("choose with --before 30d, --batch, --status …, or say --all",
+			"%s would forget everything, also batches that could go on", c.Command.HelpName)
 	}
 	return r.inLedger(c, func(led *ledger.Ledger, o layout) error {
 		if f.Batch != "" {

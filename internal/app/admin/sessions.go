@@ -61,7 +61,8 @@ type SessionRow struct {
 
 func (r commands) listSessions(c *cli.Context) error {
 	if c.Args().Present() {
-		return command.Usagef("accepted is list, show ID, rm ID… or prune", "qq sessions has no command %q", c.Args().First())
+		return command.Usagef("accepted is list, show ID, rm ID… or prune",
+			"qq sessions has no command %q", c.Args().First())
 	}
 	store, err := r.store(c)
 	if err != nil {
@@ -89,7 +90,8 @@ func (r commands) listSessions(c *cli.Context) error {
 	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "SESSION\tUSED\tAGENT\tMESSAGES\tTITLE")
 	for _, row := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", row.ID, row.Modified.Local().Format("2006-01-02 15:04"), row.Agent, row.Messages, command.Printable(row.Title))
+		used := row.Modified.Local().Format(minute)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", row.ID, used, row.Agent, row.Messages, command.Printable(row.Title))
 	}
 	return output.WriteError(w.Flush())
 }

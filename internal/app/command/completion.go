@@ -31,7 +31,8 @@ func Bash(app *cli.App) string {
 		fmt.Fprintf(&b, "      %s) words=%q; break ;;\n", c.Name, strings.Join(words(c.Subcommands, c.Flags), " "))
 	}
 	b.WriteString("    esac\n  done\n" +
-		"  if [[ $cur != -* && $COMP_CWORD -gt 1 ]]; then\n    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\") $(compgen -f -- \"$cur\"))\n" +
+		"  if [[ $cur != -* && $COMP_CWORD -gt 1 ]]; then\n" +
+		"    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\") $(compgen -f -- \"$cur\"))\n" +
 		"  else\n    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n  fi\n}\ncomplete -o filenames -F _qq qq\n")
 	return b.String()
 }
@@ -62,7 +63,8 @@ func Fish(app *cli.App) string {
 	for _, c := range app.Commands {
 		fmt.Fprintf(&b, "complete -c qq -n __fish_use_subcommand -a %s -d %s\n", c.Name, fishQuote(c.Usage))
 		for _, sub := range c.Subcommands {
-			fmt.Fprintf(&b, "complete -c qq -n '__fish_seen_subcommand_from %s' -a %s -d %s\n", c.Name, sub.Name, fishQuote(sub.Usage))
+			fmt.Fprintf(&b, "complete -c qq -n '__fish_seen_subcommand_from %s' -a %s -d %s\n",
+				c.Name, sub.Name, fishQuote(sub.Usage))
 		}
 		flags("'__fish_seen_subcommand_from "+c.Name+"'", c.Flags)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -74,28 +73,12 @@ func settingFlags(c *cli.Context) (map[string]string, error) {
 	return flags, nil
 }
 
-// configHome is the user's folder of settings, empty if there is none.
-func (e Environment) configHome() string {
-	if dir := e.Get("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
-		return dir
-	}
-	if home := e.Get("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".config")
-	}
-	return ""
-}
-
-// AgentDirs are the folders of agent definitions for work in dir, the first one
-// first. user reports whether the last one is the user's own.
-func (e Environment) AgentDirs(dir string) (dirs []agents.Dir, user bool) {
-	home := e.configHome()
-	return agents.Dirs(dir, home), home != ""
-}
+// ConfigHome is the user's folder of settings, empty if there is none.
+func (e Environment) ConfigHome() string { return config.XDG(e.Get, "XDG_CONFIG_HOME") }
 
 // Agents finds the agents for work in dir.
 func (e Environment) Agents(dir string) *agents.Registry {
-	dirs, _ := e.AgentDirs(dir)
-	return agents.Load(dirs)
+	return agents.Load(agents.Dirs(dir, e.ConfigHome()))
 }
 
 // FindAgent looks an agent up. A missing or invalid definition is a usage error.

@@ -23,7 +23,8 @@ func OpenFile(path string) (*os.File, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return f, err
 	}
-	if flock.Flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK { // else there are no locks on that file system
+	// Any other error means that the file system has no locks.
+	if flock.Flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, ErrInUse), f.Close())
 	}
 	return f, nil

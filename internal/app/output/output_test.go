@@ -166,11 +166,16 @@ func TestNarrator(t *testing.T) {
 	assert.Equal(t, "[default] grep {\"a\":\"\"}\n  [reader 23456789] done in 1.2s\n\x1b[2m[reader] timeout: slow\x1b[0m\n", b.String())
 }
 
+// outlook is a Batch.
+type outlook func() (known int, wait time.Duration)
+
+func (o outlook) Outlook() (known int, wait time.Duration) { return o() }
+
 // TestProgress: one line on a terminal, out of the way of results and gone at
 // the end; plain lines, far apart, elsewhere.
 func TestProgress(t *testing.T) {
 	const wipe = "\r\x1b[K"
-	busy := func() (int, time.Duration) { return 0, 0 }
+	busy := outlook(func() (int, time.Duration) { return 0, 0 })
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
 		p := StartProgress(&b, true, 4, busy)
@@ -200,7 +205,7 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
 		var wait atomic.Int64
-		p := StartProgress(&b, false, 10, func() (int, time.Duration) { return 2, time.Duration(wait.Load()) })
+		p := StartProgress(&b, false, 10, outlook(func() (int, time.Duration) { return 2, time.Duration(wait.Load()) }))
 		cached := results()[0]
 		cached.Cached = true
 		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0]} {

@@ -58,8 +58,11 @@ func (t *Tally) Limited() bool { return t.counts[task.Limit] > 0 }
 // Summary says in one line what came of the batch in that time.
 func (t *Tally) Summary(elapsed time.Duration) string {
 	var parts []string
-	for _, s := range []task.Status{task.Completed, task.Failed, task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken,
-		task.NoResult, task.Killed, task.UnknownOutcome, task.Unavailable, task.Limit, task.Refused, task.Misused, task.Interrupted, task.Cancelled} {
+	for _, s := range []task.Status{
+		task.Completed, task.Failed, task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken, task.NoResult,
+		task.Killed, task.UnknownOutcome, task.Unavailable, task.Limit, task.Refused, task.Misused, task.Interrupted,
+		task.Cancelled,
+	} {
 		if n := t.counts[s]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}

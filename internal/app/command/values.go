@@ -1,9 +1,12 @@
 package command
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"qq/pkg/task"
 )
 
 const (
@@ -68,4 +71,35 @@ func parseAgo(s string) (time.Duration, bool) {
 		s = s[i+1:]
 	}
 	return total, true
+}
+
+func statuses() []task.Status {
+	return []task.Status{
+		task.Queued, task.Starting, task.Running, task.Waiting, task.Completed, task.Failed, task.Timeout, task.Idle,
+		task.Cancelled, task.Refused, task.Interrupted, task.TurnLimit, task.Empty, task.Broken, task.NoResult,
+		task.Killed, task.Unavailable, task.Limit, task.Misused, task.UnknownOutcome,
+	}
+}
+
+// ParseStatuses reads the value of a flag: names of statuses with commas between them.
+func ParseStatuses(flag, s string) ([]task.Status, error) {
+	if strings.TrimSpace(s) == "" {
+		return nil, nil
+	}
+	var found []task.Status
+	for word := range strings.SplitSeq(s, ",") {
+		name := task.Status(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(word)), "-", "_"))
+		if !slices.Contains(statuses(), name) {
+			all := make([]string, len(statuses()))
+			for i, known := range statuses() {
+				all[i] = string(known)
+			}
+			hint := "accepted is, with commas between them: " + strings.Join(all, ", ")
+			return nil, Usagef(hint, "%s has no %q", flag, word)
+		}
+		if !slices.Contains(found, name) {
+			found = append(found, name)
+		}
+	}
+	return found, nil
 }
