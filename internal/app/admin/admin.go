@@ -20,7 +20,7 @@ import (
 	"qq/internal/app/command"
 )
 
-// commands are the commands, on what all of them share.
+// commands holds what the commands share; its methods are the commands.
 type commands struct{ *command.Invocation }
 
 // Commands returns the commands that start no agent.

@@ -223,8 +223,8 @@ func (r commands) newAgent(c *cli.Context) error {
 	return output.WriteError(err)
 }
 
-// effect says whether the definition at path is the one that counts for name,
-// and returns what it hides.
+// effect reports on stderr whether the definition at path takes effect for name, and
+// returns the definitions that it hides.
 func (r commands) effect(reg *agents.Registry, name, path string) []string {
 	a, err := reg.Lookup(name)
 	switch {

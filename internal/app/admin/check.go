@@ -18,7 +18,7 @@ import (
 	"qq/pkg/task"
 )
 
-// defect is what is wrong with a definition.
+// defect is one mistake in a definition.
 type defect struct {
 	Severity string `json:"severity"`       // error or warning
 	Line     int    `json:"line,omitempty"` // 0 is the whole file
@@ -30,7 +30,7 @@ const (
 	isWarning = "warning"
 )
 
-// newDefect takes the line out of a text that begins with one.
+// newDefect moves the line number at the start of text into its field.
 func newDefect(severity, text string) defect {
 	if number, rest, ok := strings.Cut(strings.TrimPrefix(text, "line "), ": "); ok && strings.HasPrefix(text, "line ") {
 		if n, err := strconv.Atoi(number); err == nil {
@@ -40,7 +40,7 @@ func newDefect(severity, text string) defect {
 	return defect{severity, 0, text}
 }
 
-// checkedAgent is what was found in one definition.
+// checkedAgent is one definition with its defects.
 type checkedAgent struct {
 	Name     string   `json:"name,omitempty"` // empty for a folder that cannot be read
 	Source   string   `json:"source"`
@@ -135,7 +135,7 @@ func brokenAgent(reg *agents.Registry, err error) agents.Agent {
 	return agents.Agent{}
 }
 
-// checkAgent says what is wrong with one definition, by line.
+// checkAgent returns one definition with its defects, sorted by line.
 func checkAgent(reg *agents.Registry, e agents.Entry) checkedAgent {
 	a := e.Agent
 	check := checkedAgent{Name: a.Name, Source: a.Source, Findings: []defect{}}

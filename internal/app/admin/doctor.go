@@ -151,7 +151,7 @@ func checkIsolation(in string) Finding {
 	return f
 }
 
-// checkSandbox says what the kernel can keep agents from.
+// checkSandbox looks at what the kernel can forbid agents.
 func checkSandbox(s sandbox.Support) Finding {
 	f := Finding{"sandbox", "ok", s.String(), ""}
 	if !s.Enforced() {

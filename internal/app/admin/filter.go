@@ -54,10 +54,10 @@ type runStore interface {
 
 var _ runStore = (*ledger.Ledger)(nil)
 
-// query returns what [printRuns] shows of the runs that f lets through. Who asks for
-// nothing special sees what was started by a person, a batch as one row. Who asks
-// for an agent, a status or a batch sees every run that is meant, by whomever it was
-// started. The batch may be shortened, as a run.
+// query returns the runs and batches that f selects, for [printRuns]. Without an agent,
+// a status or a batch in f, these are the runs that a person started, and batches as
+// one row each. Otherwise they are all matching runs, at any depth. The id of a batch
+// may be a short one.
 func query(from runStore, f ledger.Filter) ([]ledger.Run, []ledger.BatchRow, error) {
 	if f.Batch != "" {
 		b, err := from.Find(f.Batch)

@@ -115,7 +115,7 @@ func (o layout) attempts(all []ledger.AttemptRow) []string {
 	return t.Lines(o.width())
 }
 
-// answer is the end of what the run handed back, with what is said about the rest.
+// answer is the end of the run's output, under a title that says where the rest is.
 func answer(r ledger.Run, result task.Result) (title string, body []string) {
 	text, where := result.Output, "--json prints all of it"
 	if result.Status == "" {

@@ -17,8 +17,7 @@ import (
 type layout struct {
 	JSON  bool
 	Width int // of the terminal in columns; 0 is no terminal
-	// Now is what the time of something at work is counted to, and where the clock
-	// stands that times are shown by.
+	// Now ends the time of a run that is at work. Times are shown in its location.
 	Now time.Time
 	// Limit is how many rows a list has at most; 0 is no limit.
 	Limit int
@@ -137,7 +136,7 @@ func progress(b ledger.BatchRow) string {
 }
 
 // printTree prints runs below those that started them; parents come before children.
-// The runs of a batch, whose parent is not among them, stand side by side.
+// Runs whose parent is not among them, as those of a batch, are roots.
 func printTree(w io.Writer, runs []ledger.Run, o layout) error {
 	if o.JSON {
 		return output.WriteJSON(w, append([]ledger.Run{}, runs...))
@@ -223,7 +222,7 @@ func (o layout) write(w io.Writer, lines []string) error {
 	return output.WriteError(err)
 }
 
-// live marks what is at work.
+// live marks a run that is at work.
 const live = " *"
 
 func (o layout) status(r ledger.Run) string {
@@ -291,7 +290,7 @@ func (o layout) text(s string) string {
 // brief is a name in at most n columns.
 func (o layout) brief(s string, n int) string { return cmp.Or(output.Cut(output.OneLine(s), n), "-") }
 
-// short is what people write instead of an id.
+// short is the short form of an id.
 func short(id string) string { return output.OneLine(task.ShortID(id)) }
 
 // tokens are all tokens of u; a dash where there are none.

@@ -95,7 +95,7 @@ func (r commands) listRuns(c *cli.Context) error {
 	})
 }
 
-// runsError marks the mistakes of a person.
+// runsError marks an error that a person can mend as a usage error.
 func runsError(err error) error {
 	if errors.Is(err, ledger.ErrNone) || errors.Is(err, ledger.ErrAmbiguous) || errors.Is(err, ledger.ErrEnded) {
 		return command.Usage(command.Advised(err, "qq runs list shows them"))

@@ -16,9 +16,9 @@ func Helped(args []string) []string {
 	return append(append(args[:1:1], args[2:]...), "--help")
 }
 
-// Mistyped returns the command that a prompt of one word is nearly the name of,
-// or whose name and subcommand a prompt of two words nearly is. A prompt costs a
-// call of a model, and nobody prompts "doctr" or "agent list".
+// Mistyped returns the command that a prompt was probably meant to be: a prompt of
+// one word that resembles its name, like "doctr", or of two words that resemble its
+// name and subcommand, like "agent list". A prompt costs a model call.
 func Mistyped(commands []*cli.Command, prompt string) string {
 	word, sub, two := strings.Cut(prompt, " ")
 	for _, c := range commands {
@@ -32,9 +32,8 @@ func Mistyped(commands []*cli.Command, prompt string) string {
 	return ""
 }
 
-// Permute puts the flags of a command line before its other arguments: the
-// library stops reading flags at the first argument that is none. What follows
-// -- stays as it is.
+// Permute moves the flags of a command line before its other arguments, because the
+// library stops reading flags at the first other argument. Arguments after -- stay.
 func Permute(app *cli.App, args []string) []string {
 	if len(args) == 0 {
 		return args

@@ -80,17 +80,17 @@ func named(flags []cli.Flag) []cli.Flag {
 	return wrapped
 }
 
-// Optional is the value of a flag that may stand alone, --resume, or with a value
-// behind an equals sign, --resume=ID.
+// Optional is the value of a flag that is given alone, --resume, or with a value after
+// an equals sign, --resume=ID.
 type Optional struct {
 	Given bool
-	Value string // empty where it stands alone
+	Value string // empty if it is given alone
 }
 
 // Set implements flag.Value.
 func (o *Optional) Set(s string) error {
 	o.Given, o.Value = true, s
-	if s == "true" { // what the library says of a flag that stands alone
+	if s == "true" { // the library's value of a flag that is given alone
 		o.Value = ""
 	}
 	if s == "false" {

@@ -9,7 +9,7 @@ import (
 	"qq/internal/config"
 )
 
-// Help is `qq --help`: what a person needs first comes first.
+// Help is the text of `qq --help`, the most needed parts first.
 func Help(app *cli.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s - %s\n\nUSAGE\n", app.Name, app.Usage)
@@ -38,7 +38,7 @@ func Help(app *cli.App) string {
 	return b.String()
 }
 
-// Commands is the commands with what they do; the README has the same.
+// Commands lists the commands with what they do; README.md has the same list.
 func Commands(app *cli.App) string {
 	var b strings.Builder
 	for _, c := range app.Commands {
@@ -51,7 +51,7 @@ func Commands(app *cli.App) string {
 	return b.String()
 }
 
-// column writes one row: a term and what it means, below it when it is long.
+// column writes one row: a term and its meaning, on the next line after a long term.
 func column(b *strings.Builder, term, meaning string) {
 	const width = 26
 	if len(term) > width {

@@ -22,7 +22,7 @@ type Live struct {
 // NewLive shows an answer on w.
 func NewLive(w io.Writer) *Live { return &Live{w: w} }
 
-// Chunk shows what comes next.
+// Chunk shows the next part of the answer.
 func (l *Live) Chunk(c llm.Chunk) {
 	text := command.Printable(c.Text)
 	l.written.WriteString(text)
@@ -52,7 +52,7 @@ func (l *Live) End(answer string) error {
 	return WriteError(err)
 }
 
-// Narrator says what is at work: tools and children, a line each.
+// Narrator prints a line for each start and end of a tool or a child.
 type Narrator struct {
 	w        io.Writer
 	coloured bool
@@ -112,8 +112,8 @@ func (n *Narrator) Event(e event.Event) {
 	}
 }
 
-// Hold keeps lines back until release, for a question that stands on the screen.
-// A nil Narrator says nothing anyway.
+// Hold keeps lines back until release, while a question is on the screen. A nil
+// Narrator prints nothing.
 func (n *Narrator) Hold() (release func()) {
 	if n == nil {
 		return func() {}

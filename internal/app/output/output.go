@@ -1,4 +1,4 @@
-// Package output is what people and scripts see of a run: the results of a batch
+// Package output prints what people and scripts see of a run: the results of a batch
 // in each format, the answer while it is written, what is at work, how far it
 // is, and JSON.
 //
@@ -32,7 +32,7 @@ const (
 	StreamJSON = "stream-json" // events, a line each, and results among them
 )
 
-// ErrClosed is the error of a write that nobody reads any more.
+// ErrClosed is the error of a write after the reader has gone.
 var ErrClosed = errors.New("stdout was closed")
 
 // WriteError tells a reader that went away from other trouble with a write.
@@ -58,7 +58,7 @@ func encode(w io.Writer, v any) error {
 // IsTerminal reports whether a person looks at f, or types into it.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// Width is how many columns f has; 0 when nobody looks at it.
+// Width is the number of columns of f; 0 when it is no terminal.
 func Width(f *os.File) int {
 	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {

@@ -84,8 +84,8 @@ func (p *Progress) Count(r task.Result) {
 	}
 }
 
-// Around runs f, which prints something else, with the line out of its way. Others
-// need not wait for f: whoever reads what it prints may take his time.
+// Around takes the line away while f prints something else. Other methods do not wait
+// for f, whose reader may be slow.
 func (p *Progress) Around(f func() error) error {
 	if p == nil {
 		return f()
@@ -94,8 +94,8 @@ func (p *Progress) Around(f func() error) error {
 	return f()
 }
 
-// Hold keeps the line away until release: for something else that is printed, or for
-// a question that stands there. What is counted meanwhile waits for nobody.
+// Hold takes the line away until release, for other output or a question. Counting
+// goes on meanwhile.
 func (p *Progress) Hold() (release func()) {
 	if p == nil {
 		return func() {}
