@@ -135,7 +135,7 @@ func bad(what string, err error) Finding {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return Finding{what, "bad", e.Problem, e.Hint}
 	}
-	problem, hint, _ := strings.Cut(err.Error(), "\nhint: ")
+	problem, hint := command.Parts(err)
 	return Finding{what, "bad", problem, hint}
 }
 

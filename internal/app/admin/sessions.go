@@ -172,7 +172,8 @@ func (r commands) pruneSessions(c *cli.Context) error {
 
 // SessionError marks an error of a session that a person can mend as a usage error.
 func SessionError(err error) error {
-	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrInUse) || strings.Contains(err.Error(), "hint:") {
+	_, hint := command.Parts(err)
+	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrInUse) || hint != "" {
 		return command.Usage(command.Advised(err, "qq sessions list shows them"))
 	}
 	return err

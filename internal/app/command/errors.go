@@ -42,10 +42,16 @@ func Usagef(hint, format string, args ...any) error {
 
 // Advised adds a hint to an error that has none.
 func Advised(err error, hint string) error {
-	if strings.Contains(err.Error(), "\nhint: ") {
+	if _, has := Parts(err); has != "" {
 		return err
 	}
 	return fmt.Errorf("%w\nhint: %s", err, hint)
+}
+
+// Parts splits err into the problem and its hint, empty if it has none.
+func Parts(err error) (problem, hint string) {
+	problem, hint, _ = strings.Cut(err.Error(), "\nhint: ")
+	return problem, hint
 }
 
 // Said ends the program with code and prints no more.

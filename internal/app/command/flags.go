@@ -29,7 +29,8 @@ func prepare(c *cli.Command) {
 
 func refuseArguments(c *cli.Context) error {
 	if c.Args().Present() {
-		return Usagef("leave it out; qq --help says more", "%s takes no argument: %q", c.Command.HelpName, c.Args().First())
+		return Usagef("leave it out; qq --help says more",
+			"%s takes no argument: %q", c.Command.HelpName, c.Args().First())
 	}
 	return nil
 }
