@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -205,8 +204,7 @@ func OpenShellLog(path string) (*os.File, error) {
 // gate is the one place that decides about the calls of the agent.
 func (r *run) gate() *approval.Gate {
 	return approval.NewGate(approval.GateConfig{
-		Offered: r.tools.offered, Withheld: r.tools.withheld, ReadOnly: r.ReadOnly, Policy: r.Setup.Policy,
-		Ask: func(ctx context.Context, in tool.Intent) tool.Decision { return r.parent.Approve(ctx, in) },
+		Offered: r.tools.offered, Withheld: r.tools.withheld, ReadOnly: r.ReadOnly, Policy: r.Setup.Policy, Approver: r.parent,
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/app/definitions"
+	"qq/internal/app/admin"
 	"qq/pkg/agents"
 )
 
@@ -21,7 +21,7 @@ func TestAgentAsItTakesEffect(t *testing.T) {
 		"can_delegate: true\nrole: information-gathering\nagents: []\nmcp_servers: {x: {command: y}}\nmodel: ollama:m\ntimeout: 90\n---\nLead.\n")
 	e := w.run("agents", "show", "lead", "--json", "-q")
 	require.Zero(t, e.code, e.errors)
-	var shown definitions.Shown
+	var shown admin.ShownAgent
 	require.NoError(t, json.Unmarshal([]byte(e.out), &shown))
 	assert.Equal(t, []string{"read_file", "write_file", "mcp__x__y"}, shown.Tools)
 	assert.Equal(t, []string{"read_file", "delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents", "list_children", "wait_children",

@@ -18,7 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/agent/loop"
-	"qq/internal/app/flags"
+	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/engine"
 	"qq/internal/taskfile"
@@ -36,15 +36,15 @@ func (r *root) batchCommand() *cli.Command {
 			&cli.StringFlag{Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "template of a task: {} {#} {column}"},
 			&cli.StringFlag{Name: "input", Aliases: []string{"i"}, Usage: "file with the tasks, or with the rows for -m; - is stdin"},
 			&cli.StringFlag{Name: "input-format", Usage: "json, jsonl, csv, tsv or lines, instead of what the name and the content say"},
-			flagAgent, flagModel,
+			flagAgent, command.FlagModel,
 			&cli.StringFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "children at work at once"},
 			flagTimeout,
 			&cli.StringFlag{Name: "halt", Value: "never", Usage: "never, soon or now, with ,fail=N or ,fail=N%"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing"},
 			flagIdle, flagRetries, flagTokens,
 			&cli.StringFlag{Name: "joblog", Usage: "file that gets a line for each result that was printed, in the format of GNU parallel"},
-			flags.OptionalFlag("resume", "go on with a batch: the last one here, --resume=ID, or that of --joblog", &r.resume),
-			flags.OptionalFlag("resume-failed", "the same, and run what failed again", &r.resumeFailed),
+			command.OptionalFlag("resume", "go on with a batch: the last one here, --resume=ID, or that of --joblog", &r.resume),
+			command.OptionalFlag("resume-failed", "the same, and run what failed again", &r.resumeFailed),
 			&cli.BoolFlag{Name: "cache", Usage: "take earlier answers of agents that only read, where nothing that they read has changed"},
 			flagNoLedger,
 			&cli.BoolFlag{Name: "bar", Usage: "show the progress line although stderr is no terminal"},
@@ -52,7 +52,7 @@ func (r *root) batchCommand() *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "file for the results instead of stdout"},
 			&cli.StringFlag{Name: "results", Usage: "folder that gets a file for each result"},
 			&cli.StringFlag{Name: "output-format", Usage: "text, json, jsonl, markdown or stream-json"},
-			flagJSON, flagSchema, flagCwd, flagQuiet, flagVerbose, flagNoColor,
+			flagJSON, flagSchema, command.FlagCwd, command.FlagQuiet, flagVerbose, command.FlagNoColor,
 		}, permissionFlags()...),
 		Action: r.batch,
 	}
@@ -83,7 +83,7 @@ func (r *root) batchOptions(c *cli.Context) (batchOptions, error) {
 		format: c.String("output-format"), cache: c.Bool("cache"),
 	}
 	if o.dryRun && (r.resume.Given || r.resumeFailed.Given) {
-		return o, usagef("leave one of them out", "--dry-run prints the tasks of the input, and does not know which --resume would run")
+		return o, command.Usagef("leave one of them out", "--dry-run prints the tasks of the input, and does not know which --resume would run")
 	}
 	if c.IsSet("joblog") {
 		var err error
@@ -94,7 +94,7 @@ func (r *root) batchOptions(c *cli.Context) (batchOptions, error) {
 	o.bar, o.redraw = !o.quiet && !c.Bool("no-bar"), c.Bool("bar")
 	if c.Bool("json") {
 		if o.format != "" && o.format != output.JSON {
-			return o, usagef("leave one of them out", "--json and --output-format %s disagree", o.format)
+			return o, command.Usagef("leave one of them out", "--json and --output-format %s disagree", o.format)
 		}
 		o.format = output.JSON
 	}
@@ -102,7 +102,7 @@ func (r *root) batchOptions(c *cli.Context) (batchOptions, error) {
 		o.format = output.Text
 	}
 	if output.NewResults(o.format, nil) == nil {
-		return o, usagef("accepted is text, json, jsonl, markdown or stream-json", "--output-format is %q", o.format)
+		return o, command.Usagef("accepted is text, json, jsonl, markdown or stream-json", "--output-format is %q", o.format)
 	}
 	var err error
 	if o.halt, err = parseHalt(c.String("halt")); err != nil {
@@ -116,17 +116,17 @@ func (r *root) batchOptions(c *cli.Context) (batchOptions, error) {
 func joblogPath(name string) (string, error) {
 	const hint = "--joblog takes a file that you may write; its folder has to be there"
 	if strings.TrimSpace(name) == "" {
-		return "", usagef(hint, "the name of the file for --joblog is empty")
+		return "", command.Usagef(hint, "the name of the file for --joblog is empty")
 	}
 	path, err := filepath.Abs(name)
 	if err == nil {
 		err = directory(filepath.Dir(path))
 	}
 	if err != nil {
-		return "", usagef(hint, "--joblog %s: %v", name, err)
+		return "", command.Usagef(hint, "--joblog %s: %v", name, err)
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return "", usagef(hint, "--joblog %s is a folder", name)
+		return "", command.Usagef(hint, "--joblog %s is a folder", name)
 	}
 	return realPath(path), nil // a batch is found by its log, by whatever way there
 }
@@ -144,7 +144,7 @@ func realPath(path string) string {
 
 // parseHalt reads never, soon or now, with ,fail=N or ,fail=N%.
 func parseHalt(s string) (supervisor.Halt, error) {
-	wrong := usagef("accepted is never, soon or now, with ,fail=N or ,fail=N%: for example soon,fail=10%", "--halt is %q", s)
+	wrong := command.Usagef("accepted is never, soon or now, with ,fail=N or ,fail=N%: for example soon,fail=10%", "--halt is %q", s)
 	when, amount, hasAmount := strings.Cut(s, ",")
 	h := supervisor.Halt{Now: when == "now", Fail: 1}
 	switch when {
@@ -181,7 +181,7 @@ func parseHalt(s string) (supervisor.Halt, error) {
 
 // batch runs many tasks.
 func (r *root) batch(c *cli.Context) error {
-	cfg, dir, err := r.configure(c)
+	cfg, dir, err := r.Configure(c)
 	if err != nil {
 		return err
 	}
@@ -193,16 +193,16 @@ func (r *root) batch(c *cli.Context) error {
 		o.agent = cfg.Agent
 	}
 	b := &batchRun{r: r, o: o, start: time.Now()}
-	aside := func(f func() error) error { return b.progress.Around(f) } // it is begun later
 	b.engine, err = r.newEngine(engine.Config{
-		Settings: cfg, Dir: dir, Agents: loadAgents(dir, r.env), ReadOnly: o.readOnly, Ledger: r.openLedger(cfg, dir, "batch", c.Bool("no-ledger")),
-		Sinks: r.sinks(o.format, func() io.Writer { return b.to }, o.verbose, aside),
+		Settings: cfg, Dir: dir, Agents: r.Env.Agents(dir), ReadOnly: o.readOnly, Ledger: r.openLedger(cfg, dir, "batch", c.Bool("no-ledger")),
+		Sinks: r.sinks(o.format, func() io.Writer { return b.to }, o.verbose, b),
 		// Not say itself: what is said about a result is said with the line out of
 		// the way already.
 		Note: func(format string, args ...any) {
-			_ = aside(func() error { r.note(format, args...); return nil })
+			defer b.Hold()()
+			r.Note(format, args...)
 		},
-	}, func() func() { return b.progress.Hold() })
+	}, b)
 	if err != nil {
 		return err
 	}
@@ -230,6 +230,9 @@ func (r *root) batch(c *cli.Context) error {
 	return errors.Join(b.do(c.Context, spool), b.closeOutput(false))
 }
 
+// Hold implements approval.Screen: it takes the progress line away, once there is one.
+func (b *batchRun) Hold() (release func()) { return b.progress.Hold() }
+
 // check reads all tasks and says what is wrong with the first bad one, before
 // anything starts.
 func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
@@ -240,7 +243,7 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 	b.inputs = append(src.Files, src.Name)
 	dir, err := b.engine.Scratch()
 	if err != nil {
-		return nil, advised(err, "nothing was started: see whether QQ_HOME can be written, and has room")
+		return nil, command.Advised(err, "nothing was started: see whether QQ_HOME can be written, and has room")
 	}
 	spool, err := taskfile.Check(src, dir, func(_ int, t task.Task) error {
 		if err := c.Context.Err(); err != nil {
@@ -255,7 +258,7 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 		return nil, unkept(err, filepath.Dir(dir)) // its own is gone at the end
 	}
 	if err != nil {
-		return nil, usage(advised(err, "nothing was started: mend the input (qq batch --help describes it)"))
+		return nil, command.Usage(command.Advised(err, "nothing was started: mend the input (qq batch --help describes it)"))
 	}
 	return spool, nil
 }
@@ -264,9 +267,9 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 // to blame.
 func unkept(err error, dir string) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return advised(err, "nothing was started: free some space on the disk of "+dir+", or let QQ_HOME name a folder on another one")
+		return command.Advised(err, "nothing was started: free some space on the disk of "+dir+", or let QQ_HOME name a folder on another one")
 	}
-	return advised(err, "nothing was started: see whether "+dir+" can be written, or let QQ_HOME name another folder")
+	return command.Advised(err, "nothing was started: see whether "+dir+" can be written, or let QQ_HOME name another folder")
 }
 
 // vet says what is wrong with one task, and notes which agent and model it asks
@@ -330,18 +333,18 @@ func (r *root) source(c *cli.Context) (taskfile.Source, error) {
 	args := c.Args().Slice()
 	switch {
 	case c.IsSet("message") && strings.TrimSpace(src.Template) == "":
-		return src, usagef(`for example: qq batch -m "Summarize {}" docs/*.md`, "the template is empty")
+		return src, command.Usagef(`for example: qq batch -m "Summarize {}" docs/*.md`, "the template is empty")
 	case src.Template != "" && src.Name == "" && len(args) > 0:
 		src.Files = args
 	case len(args) > 1:
-		return src, usagef(`one file holds all tasks; to make a task of each file: qq batch -m "Summarize {}" FILES…`, "%d files are given", len(args))
+		return src, command.Usagef(`one file holds all tasks; to make a task of each file: qq batch -m "Summarize {}" FILES…`, "%d files are given", len(args))
 	case len(args) == 1 && src.Name != "":
-		return src, usagef("give the file once", "the tasks are given as %s and with --input", args[0])
+		return src, command.Usagef("give the file once", "the tasks are given as %s and with --input", args[0])
 	case len(args) == 1:
 		src.Name = args[0]
 	}
 	if src.Name == "" && src.Files == nil && output.IsTerminal(r.In) {
-		return src, usagef(`for example: qq batch tasks.txt, or: qq batch -m "Summarize {}" docs/*.md`, "no tasks")
+		return src, command.Usagef(`for example: qq batch tasks.txt, or: qq batch -m "Summarize {}" docs/*.md`, "no tasks")
 	}
 	if src.Files == nil && (src.Name == "" || src.Name == "-") {
 		src.Name, src.Input = "stdin", &interruptible{ctx: c.Context, from: r.In}

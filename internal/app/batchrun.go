@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/engine"
 	"qq/internal/taskfile"
@@ -53,7 +54,7 @@ func (b *batchRun) dryRun(ctx context.Context, spool *taskfile.Spool) error {
 			for _, line := range plan {
 				text += "\t" + line + "\n"
 			}
-			_, err = b.r.Out.WriteString(output.Printable(text))
+			_, err = b.r.Out.WriteString(command.Printable(text))
 			err = output.WriteError(err)
 		} else {
 			err = output.WriteJSON(b.r.Out, struct {
@@ -94,9 +95,9 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	}
 	b.out = output.NewResults(b.o.format, b.to)
 	if b.o.bar {
-		b.progress = output.StartProgress(b.r.Err, b.o.redraw || b.r.coloured(b.r.Err), spool.Len(), b.sight)
+		b.progress = output.StartProgress(b.r.Err, b.o.redraw || b.r.Coloured(b.r.Err), spool.Len(), b)
 	}
-	b.r.json = b.r.json && b.o.output != "" // what follows on stdout is the results and nothing else
+	b.r.JSON = b.r.JSON && b.o.output != "" // what follows on stdout is the results and nothing else
 	runErr := b.engine.Batch(ctx, supervisor.Batch{
 		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Results: b, Halt: b.o.halt, Stop: b.r.signals.stopCh,
 	})
@@ -115,8 +116,8 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	return b.verdict(outcome)
 }
 
-// sight is what the progress line shows besides what it counts.
-func (b *batchRun) sight() (known int, wait time.Duration) {
+// Outlook implements output.Batch.
+func (b *batchRun) Outlook() (known int, wait time.Duration) {
 	return b.engine.History().Resumed(), b.engine.Waits()
 }
 
@@ -124,7 +125,7 @@ func (b *batchRun) sight() (known int, wait time.Duration) {
 func (b *batchRun) openOutput() error {
 	if b.o.results != "" {
 		if err := os.MkdirAll(b.o.results, 0o777); err != nil {
-			return usagef("--results takes a folder that you may write to", "%v", err)
+			return command.Usagef("--results takes a folder that you may write to", "%v", err)
 		}
 	}
 	b.to = b.r.Out
@@ -138,17 +139,17 @@ func (b *batchRun) openOutput() error {
 		return err == nil && inErr == nil && os.SameFile(in, out)
 	}
 	if path, err := filepath.Abs(b.o.output); same(b.o.joblog) || err == nil && realPath(path) == b.o.joblog {
-		return usagef("give another file with -o", "-o and --joblog are the same file, %s", b.o.joblog)
+		return command.Usagef("give another file with -o", "-o and --joblog are the same file, %s", b.o.joblog)
 	}
 	if i := slices.IndexFunc(b.inputs, same); i >= 0 {
-		return usagef("give another file with -o", "-o would overwrite %s, which is an input of the batch", b.inputs[i])
+		return command.Usagef("give another file with -o", "-o would overwrite %s, which is an input of the batch", b.inputs[i])
 	}
 	f, err := output.OpenFile(b.o.output)
 	if errors.Is(err, output.ErrInUse) {
-		return usagef("wait for it, or give another file with -o", "%v", err)
+		return command.Usagef("wait for it, or give another file with -o", "%v", err)
 	}
 	if err != nil {
-		return usagef("-o takes a file that you may write", "%v", err)
+		return command.Usagef("-o takes a file that you may write", "%v", err)
 	}
 	b.to = f
 	return nil
@@ -189,13 +190,13 @@ func (b *batchRun) Deliver(res task.Result) error {
 			b.complain(res, hint)
 		}
 		if res.Unrecorded { // lost it is not
-			b.r.say("task %d could not be recorded: it is run again when the batch goes on", res.Index+1)
+			b.r.Say("task %d could not be recorded: it is run again when the batch goes on", res.Index+1)
 		}
 		if err := b.engine.History().Err(); err != nil {
 			return err
 		}
 		if b.o.format == output.Text && output.IsTerminal(b.to) {
-			res.Output = output.Printable(res.Output)
+			res.Output = command.Printable(res.Output)
 		}
 		if err := b.out.Write(res); err != nil {
 			return err
@@ -216,7 +217,7 @@ func (b *batchRun) complain(res task.Result, hint string) {
 	if b.reason = ""; res.Attempts == 0 {
 		b.reason = res.Err()
 	}
-	b.r.say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
+	b.r.Say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
 	if hint != "" && hint != b.hint {
 		fmt.Fprintln(b.r.Err, "  "+hint)
 	}
@@ -230,12 +231,12 @@ func (b *batchRun) summarize() {
 	}
 	b.tally.Known, b.tally.Usage = b.engine.History().Resumed(), b.engine.Used()
 	if b.tally.NotStarted > 0 && b.r.signals.code() == 0 && b.o.halt != (supervisor.Halt{}) {
-		b.r.say("halted: too many tasks failed, no more were started")
+		b.r.Say("halted: too many tasks failed, no more were started")
 	}
 	if why := b.engine.LimitReached(); why != "" && b.tally.Complete() {
-		b.r.say("%s", why) // no task says so
+		b.r.Say("%s", why) // no task says so
 	}
-	b.r.say("%s", b.tally.Summary(time.Since(b.start)))
+	b.r.Say("%s", b.tally.Summary(time.Since(b.start)))
 	if b.tally.Failed+b.tally.NotStarted > 0 {
 		b.goOn()
 	}
@@ -253,7 +254,7 @@ func (b *batchRun) goOn() {
 	if !b.engine.History().Forgets() { // else its log, which is in the command, tells
 		how += "=" + task.ShortID(b.id)
 	}
-	b.r.say("the same command with %s goes on where it is", how)
+	b.r.Say("the same command with %s goes on where it is", how)
 }
 
 // outcome is how the batch ended, in the word for a task that ended so.
@@ -279,9 +280,9 @@ func (b *batchRun) verdict(outcome task.Status) error {
 	case task.Completed:
 		return nil
 	case task.Interrupted:
-		return said(b.r.signals.code())
+		return command.Said(b.r.signals.code())
 	case task.Limit:
-		return said(outcome.ExitCode())
+		return command.Said(outcome.ExitCode())
 	}
-	return said(4)
+	return command.Said(4)
 }

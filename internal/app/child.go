@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"qq/internal/app/command"
 	"qq/internal/engine"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
@@ -14,9 +15,9 @@ import (
 )
 
 // serveChild is the life of a child, whose root is at the other end of conn.
-func serveChild(conn *childproc.Conn, s Streams, env environment) int {
+func serveChild(conn *childproc.Conn, s Streams, env command.Environment) int {
 	status, err := conn.Serve(Version(), s.In, s.Out, child{engine.Child{
-		Version: Version(), Environ: env, Agents: func(dir string) *agents.Registry { return loadAgents(dir, env) },
+		Version: Version(), Environ: env, Agents: func(dir string) *agents.Registry { return env.Agents(dir) },
 	}})
 	if err != nil {
 		return report(s.Err, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/admin"
 	"qq/internal/qqtest"
 	"qq/pkg/task"
 )
@@ -50,7 +51,7 @@ func delegationScripts() qqtest.Option {
 // toolResults are what the tools of a session answered.
 func (w *world) toolResults() []string {
 	w.t.Helper()
-	var sessions []sessionRow
+	var sessions []admin.SessionRow
 	require.NoError(w.t, json.Unmarshal([]byte(w.run("sessions", "--json").out), &sessions))
 	require.NotEmpty(w.t, sessions)
 	var transcript struct {

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 
+	"qq/internal/app/command"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -22,7 +24,7 @@ func TestHomeWithoutRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.file("tasks.txt", "one\n")
-			home := environment(w.env).get("QQ_HOME")
+			home := command.Environment(w.env).Get("QQ_HOME")
 			require.NoError(t, os.MkdirAll(home, 0o700))
 			cmd := w.command("batch", "tasks.txt")
 			self := filepath.Join(w.dir, "qq")

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/app/flags"
+	"qq/internal/app/command"
 	"qq/internal/config"
 	"qq/pkg/agents"
 )
@@ -86,7 +86,7 @@ func TestReadme(t *testing.T) {
 	require.NoError(t, err)
 	readme := string(data)
 	root := newRoot(Streams{}, nil)
-	commands := flags.Commands(root.cli())
+	commands := command.Commands(root.cli())
 	root.close()
 	for _, part := range []struct{ name, want string }{
 		{"commands", "```text\n" + commands + "```\n"},
@@ -176,7 +176,7 @@ func existing(top, name string) string {
 func exitCodeTable() string {
 	var b strings.Builder
 	b.WriteString("| code | meaning |\n|---|---|\n")
-	for _, e := range flags.ExitCodes() {
+	for _, e := range command.ExitCodes() {
 		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, e.Meaning)
 	}
 	return b.String()

@@ -7,9 +7,9 @@ import (
 	"syscall"
 	"time"
 
+	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/config"
-	"qq/internal/engine"
 	"qq/internal/record/history"
 	"qq/internal/record/ledger"
 	"qq/internal/taskfile"
@@ -22,7 +22,7 @@ func (r *root) openLedger(cfg config.Config, dir, command string, without bool) 
 	if without {
 		return nil
 	}
-	r.id = engine.NewID()
+	r.id = task.NewID()
 	r.ledger = ledger.NewRecorder(cfg.Home, ledger.Root{ID: r.id, Started: time.Now(), Dir: dir, Command: command}, ledgerOptions(cfg))
 	return r.ledger
 }
@@ -34,7 +34,7 @@ func ledgerOptions(cfg config.Config) ledger.Options {
 // ledgerError marks what a person can mend in the configuration.
 func ledgerError(err error) error {
 	if errors.Is(err, ledger.ErrDenied) || errors.Is(err, ledger.ErrReadOnly) || errors.Is(err, ledger.ErrNewer) {
-		return usage(err)
+		return command.Usage(err)
 	}
 	return err
 }
@@ -44,9 +44,9 @@ func (b *batchRun) openHistory(ctx context.Context, spool *taskfile.Spool) error
 	on, again := b.r.resume, b.r.resumeFailed
 	switch {
 	case on.Given && again.Given:
-		return usagef("--resume-failed runs what has no result too", "--resume and --resume-failed are both given")
+		return command.Usagef("--resume-failed runs what has no result too", "--resume and --resume-failed are both given")
 	case b.r.ledger == nil && b.o.cache:
-		return usagef("leave one of them out", "--cache needs the ledger, and --no-ledger is given")
+		return command.Usagef("leave one of them out", "--cache needs the ledger, and --no-ledger is given")
 	}
 	var err error
 	b.id, err = b.engine.History().Open(ctx, history.Batch{
@@ -57,15 +57,15 @@ func (b *batchRun) openHistory(ctx context.Context, spool *taskfile.Spool) error
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, syscall.ENOSPC):
-		return advised(err, "free some space")
+		return command.Advised(err, "free some space")
 	case errors.Is(err, history.ErrUnknown), errors.Is(err, history.ErrAtWork), errors.Is(err, ledger.ErrAmbiguous),
 		err != nil && b.o.joblog != "" && !isLedger(err):
-		return usage(advised(err, "qq runs list shows the batches"))
+		return command.Usage(command.Advised(err, "qq runs list shows the batches"))
 	case err != nil:
 		return ledgerError(err)
 	}
 	if last := b.engine.History().Unfinished(); last != "" && b.o.bar {
-		b.r.say("the batch before this one did not come to its end: --resume=%s would go on with it", task.ShortID(last))
+		b.r.Say("the batch before this one did not come to its end: --resume=%s would go on with it", task.ShortID(last))
 	}
 	return nil
 }
@@ -85,20 +85,20 @@ func isLedger(err error) bool {
 func (b *batchRun) keepOutput() error {
 	forgets := b.engine.History().Forgets()
 	if forgets {
-		b.r.say("only the log tells what was done: answers that were there before are not printed again")
+		b.r.Say("only the log tells what was done: answers that were there before are not printed again")
 	}
 	if b.o.output == "" {
 		return nil
 	}
 	if !forgets {
 		if err := b.to.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) { // a pipe has no length
-			return usagef("-o takes a file that you may write", "%v", err)
+			return command.Usagef("-o takes a file that you may write", "%v", err)
 		}
 		return nil
 	}
 	end, err := b.to.Seek(0, io.SeekEnd)
 	if err == nil && end > 0 && b.o.format == output.JSON { // a pipe has no end
-		return usagef("give another file with -o, or use --output-format jsonl", "the answers in %s are not known any more, and an array cannot be continued", b.o.output)
+		return command.Usagef("give another file with -o, or use --output-format jsonl", "the answers in %s are not known any more, and an array cannot be continued", b.o.output)
 	}
 	return nil
 }

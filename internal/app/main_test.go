@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "rewrite what is generated: .env.example
 // for a qq starts its own program again.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "qq" || os.Getenv(childproc.ControlVar) != "" {
-		os.Exit(Main(os.Args, Streams{os.Stdin, os.Stdout, os.Stderr}, os.Environ()))
+		os.Exit(Main(os.Args, Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Environ()))
 	}
 	os.Exit(m.Run())
 }

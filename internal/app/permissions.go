@@ -7,9 +7,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/approval"
-	"qq/internal/approval/terminal"
 	"qq/internal/config"
 	"qq/internal/engine"
 	"qq/internal/tools/web"
@@ -22,29 +22,15 @@ func permissionFlags() []cli.Flag {
 		flagReadOnly,
 		&cli.StringFlag{Name: "approve", Usage: "what happens to a call that can do harm: ask, auto or deny"},
 		&cli.BoolFlag{Name: "auto-approve", Usage: "the same as --approve auto"},
-		&cli.StringSliceFlag{Name: "allow", Usage: "a tool that is allowed without a question, but for secrets and .git (more than once)"},
+		&cli.StringSliceFlag{
+			Name: "allow", Usage: "a tool that is allowed without a question, but for secrets and .git (more than once)",
+		},
 		&cli.StringSliceFlag{Name: "deny", Usage: "a tool that nobody may use (more than once)"},
 	}
 }
 
-// permissions puts what the flags say about permissions into flags.
-func permissions(c *cli.Context, flags map[string]string) error {
-	if c.Bool("auto-approve") {
-		if how, ok := flags["approve"]; ok && how != string(approval.Auto) {
-			return usagef("leave one of them out", "--auto-approve and --approve %s disagree", how)
-		}
-		flags["approve"] = string(approval.Auto)
-	}
-	for _, name := range []string{"allow", "deny"} {
-		if c.IsSet(name) {
-			flags[name] = strings.Join(c.StringSlice(name), ",")
-		}
-	}
-	return nil
-}
-
-// checkTools refuses names of tools that do not exist: who denies "bash" shall
-// not believe that this was it.
+// checkTools refuses names of tools that do not exist: a person who denies "bash"
+// must not believe that something is denied.
 func checkTools(cfg config.Config) error {
 	for _, s := range []struct {
 		name  string
@@ -56,56 +42,66 @@ func checkTools(cfg config.Config) error {
 				if near := agents.NearestTool(t); near != "" {
 					hint = "did you mean " + near + "?"
 				}
-				return usagef(hint, "%s (%s) names %q, which is no tool", s.name, cfg.Source(s.name), t)
+				return command.Usagef(hint, "%s (%s) names %q, which is no tool", s.name, cfg.Source(s.name), t)
 			}
 		}
 	}
 	return nil
 }
 
-// checkWritable refuses folders that are not there: the kernel can only open the
-// way to what exists.
+// checkWritable refuses folders that do not exist: the sandbox can only allow writes
+// below existing ones.
 func checkWritable(cfg config.Config) error {
 	for _, dir := range cfg.Writable {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return usagef("make it, or leave it out", "QQ_WRITABLE (%s) names %q, which is no folder", cfg.Source("QQ_WRITABLE"), dir)
+			return command.Usagef("make it, or leave it out",
+				"QQ_WRITABLE (%s) names %q, which is no folder", cfg.Source("QQ_WRITABLE"), dir)
 		}
 	}
 	return nil
 }
 
-// equip adds what an engine needs to know about permissions and the web. The
-// terminal is opened where a person can be asked.
-func (r *root) equip(cfg *engine.Config, hold func() (release func())) error {
+// equip adds permissions and web search to cfg, and opens the terminal if a person
+// can be asked there.
+func (r *root) equip(cfg *engine.Config, other approval.Screen) error {
 	if err := checkTools(cfg.Settings); err != nil {
 		return err
 	}
 	if err := checkWritable(cfg.Settings); err != nil {
 		return err
 	}
-	search, err := web.NewSearch(cfg.Settings.Search, r.env.get)
+	search, err := web.NewSearch(cfg.Settings.Search, r.Env.Get)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	cfg.Search = search
 	if approval.Mode(cfg.Settings.Approve) != approval.Ask {
 		return nil
 	}
-	quiet := func() func() {
-		releases := []func(){r.narrator.Hold()}
-		if hold != nil {
-			releases = append(releases, hold())
-		}
-		return func() {
-			for _, release := range releases {
-				release()
-			}
-		}
+	screen := screens{r.narrator}
+	if other != nil {
+		screen = append(screen, other)
 	}
-	prompt, err := terminal.Open(output.IsTerminal(r.Err), terminal.Config{Colour: r.coloured(r.Err), Hold: quiet})
+	prompt, err := approval.OpenTerminal(output.IsTerminal(r.Err), r.Coloured(r.Err), screen)
 	if err != nil {
 		return nil // nobody can be asked: each refusal says so
 	}
-	cfg.Face, r.terminal = prompt, prompt
+	cfg.Prompter, r.terminal = prompt, prompt
 	return nil
+}
+
+// screens are all that write to the terminal beside a question.
+type screens []approval.Screen
+
+// Hold implements approval.Screen.
+func (s screens) Hold() (release func()) {
+	var releases []func()
+	for _, screen := range s {
+		releases = append(releases, screen.Hold())
+	}
+	return func() {
+		for _, release := range releases {
+			release()
+		}
+	}
 }

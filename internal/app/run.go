@@ -16,7 +16,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/agent/loop"
-	"qq/internal/app/flags"
+	"qq/internal/app/admin"
+	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/config"
 	"qq/internal/engine"
@@ -31,8 +32,6 @@ const maxInput = 64 << 20
 // Flags that several commands share.
 var (
 	flagAgent    = &cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "the agent that does it (see qq agents)"}
-	flagModel    = &cli.StringFlag{Name: "model", Usage: "ollama:NAME, extract or auto"}
-	flagCwd      = &cli.StringFlag{Name: "cwd", Aliases: []string{"C"}, Usage: "work in this directory"}
 	flagTimeout  = &cli.StringFlag{Name: "timeout", Usage: "seconds of run time, of the run and of each child (90, 90s, 5m; 0 is no limit)"}
 	flagIdle     = &cli.StringFlag{Name: "idle-timeout", Usage: "seconds without any activity (90, 90s, 5m; 0 is no limit)"}
 	flagRetries  = &cli.StringFlag{Name: "retries", Usage: "more attempts after the first, for faults that may pass"}
@@ -41,10 +40,7 @@ var (
 	flagSchema   = &cli.StringFlag{Name: "schema", Usage: "file with a JSON Schema that the answer must fit"}
 	flagReadOnly = &cli.BoolFlag{Name: "read-only", Usage: "nothing may be changed: no tool that writes, a shell only where the kernel keeps it from writing"}
 	flagJSON     = &cli.BoolFlag{Name: "json", Usage: "the same as --output-format json"}
-	flagPlain    = &cli.BoolFlag{Name: "json", Usage: "print JSON"}
-	flagQuiet    = &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on stderr but errors"}
 	flagVerbose  = &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "say on stderr which tools and children are at work"}
-	flagNoColor  = &cli.BoolFlag{Name: "no-color", Usage: "no colour and no animation"}
 )
 
 func runFlags() []cli.Flag {
@@ -52,18 +48,18 @@ func runFlags() []cli.Flag {
 		flagAgent,
 		&cli.StringFlag{Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "the task; - reads it from stdin"},
 		&cli.StringFlag{Name: "message-file", Aliases: []string{"f"}, Usage: "file with the task; - is stdin"},
-		flagModel,
+		command.FlagModel,
 		&cli.StringFlag{Name: "system", Usage: "system prompt instead of the agent's own"},
 		&cli.StringFlag{Name: "session", Aliases: []string{"s"}, Usage: "go on with the session of this id, or its beginning"},
 		&cli.BoolFlag{Name: "continue", Aliases: []string{"c"}, Usage: "go on with the newest session of this directory"},
 		&cli.BoolFlag{Name: "new-session", Usage: "begin a session (the default)"},
 		&cli.BoolFlag{Name: "ephemeral", Usage: "keep no transcript"},
-		flagCwd,
+		command.FlagCwd,
 		&cli.StringFlag{Name: "output-format", Usage: "text, json or stream-json"},
 		flagJSON, flagSchema, flagTimeout, flagIdle, flagRetries, flagTokens, flagNoLedger,
 		&cli.BoolFlag{Name: "dry-run", Usage: "say what would be run, and how a long text would be cut, and start nothing"},
 		&cli.IntFlag{Name: "max-turns", Usage: "model calls of the agent"},
-		flagQuiet, flagVerbose, flagNoColor,
+		command.FlagQuiet, flagVerbose, command.FlagNoColor,
 	}, permissionFlags()...)
 }
 
@@ -82,7 +78,7 @@ type runOptions struct {
 
 // run is the command without a name: one agent, one task.
 func (r *root) run(c *cli.Context) error {
-	cfg, dir, err := r.configure(c)
+	cfg, dir, err := r.Configure(c)
 	if err != nil {
 		return err
 	}
@@ -104,7 +100,7 @@ func (r *root) run(c *cli.Context) error {
 	t.Agent = o.agent
 	r.failing = t
 	if err := t.Validate(); err != nil {
-		return usagef("qq --help shows how a task is given", "%v", err)
+		return command.Usagef("qq --help shows how a task is given", "%v", err)
 	}
 	ctx := c.Context
 	var deadline time.Time
@@ -115,7 +111,7 @@ func (r *root) run(c *cli.Context) error {
 			&task.Error{Status: task.Timeout, Problem: fmt.Sprintf("timed out after %v", o.timeout)})
 		defer cancel()
 	}
-	one := &oneRun{r: r, o: o, cfg: cfg, dir: dir, agents: loadAgents(dir, r.env), task: t, start: time.Now()}
+	one := &oneRun{r: r, o: o, cfg: cfg, dir: dir, agents: r.Env.Agents(dir), task: t, start: time.Now()}
 	e, err := r.newEngine(engine.Config{
 		Settings: cfg, Dir: dir, Agents: one.agents, ReadOnly: o.readOnly, Deadline: deadline,
 		Ledger: r.openLedger(cfg, dir, "run", c.Bool("no-ledger") || o.session.Ephemeral || o.dryRun),
@@ -135,7 +131,7 @@ func (r *root) runOptions(c *cli.Context) (runOptions, error) {
 	}
 	if c.Bool("json") {
 		if o.format != "" && o.format != output.JSON {
-			return o, usagef("leave one of them out", "--json and --output-format %s disagree", o.format)
+			return o, command.Usagef("leave one of them out", "--json and --output-format %s disagree", o.format)
 		}
 		o.format = output.JSON
 	}
@@ -144,10 +140,10 @@ func (r *root) runOptions(c *cli.Context) (runOptions, error) {
 		o.format = output.Text
 	case output.Text, output.JSON, output.StreamJSON:
 	default:
-		return o, usagef("accepted is text, json or stream-json", "--output-format is %q", o.format)
+		return o, command.Usagef("accepted is text, json or stream-json", "--output-format is %q", o.format)
 	}
 	if c.IsSet("max-turns") && o.maxTurns < 1 {
-		return o, usagef("accepted is a whole number from 1 on", "--max-turns is %d", o.maxTurns)
+		return o, command.Usagef("accepted is a whole number from 1 on", "--max-turns is %d", o.maxTurns)
 	}
 	var err error
 	if o.schema, err = readSchema(c.String("schema")); err != nil {
@@ -167,7 +163,7 @@ func readSchema(path string) (json.RawMessage, error) {
 		return nil, err
 	}
 	if _, err := loop.ParseSchema(json.RawMessage(text)); err != nil {
-		return nil, usagef("--schema takes a file with a JSON Schema", "%s: %v", path, err)
+		return nil, command.Usagef("--schema takes a file with a JSON Schema", "%s: %v", path, err)
 	}
 	return json.RawMessage(text), nil
 }
@@ -175,8 +171,8 @@ func readSchema(path string) (json.RawMessage, error) {
 // taskOf puts the task together from flags, arguments and stdin.
 func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 	words := strings.Join(c.Args().Slice(), " ")
-	if name := flags.Mistyped(r.commands, words); name != "" {
-		return task.Task{}, usagef(fmt.Sprintf("qq %s is a command; as a prompt it is: qq -m %q", name, words), "%q is no command", words)
+	if name := command.Mistyped(r.commands, words); name != "" {
+		return task.Task{}, command.Usagef(fmt.Sprintf("qq %s is a command; as a prompt it is: qq -m %q", name, words), "%q is no command", words)
 	}
 	given := 0
 	for _, set := range []bool{c.IsSet("message"), c.IsSet("message-file"), words != ""} {
@@ -185,7 +181,7 @@ func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 		}
 	}
 	if given > 1 {
-		return task.Task{}, usagef("give it once: as PROMPT, with -m, or with -f", "the task is given more than once")
+		return task.Task{}, command.Usagef("give it once: as PROMPT, with -m, or with -f", "the task is given more than once")
 	}
 	fromStdin := c.String("message") == "-" || c.String("message-file") == "-"
 	text := words
@@ -203,13 +199,13 @@ func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 	case err != nil:
 		return task.Task{}, err
 	case isPipe && strings.TrimSpace(piped) == "":
-		return task.Task{}, usagef("the command before the pipe gave nothing; without a pipe, redirect stdin from /dev/null", "nothing came through stdin")
+		return task.Task{}, command.Usagef("the command before the pipe gave nothing; without a pipe, redirect stdin from /dev/null", "nothing came through stdin")
 	case fromStdin, given == 0 && isPipe:
 		return task.Task{Text: piped}, nil
 	case given == 0:
-		return task.Task{}, usagef(`for example: qq "Summarize README.md", or: git diff | qq "write a commit message"`, "no task")
+		return task.Task{}, command.Usagef(`for example: qq "Summarize README.md", or: git diff | qq "write a commit message"`, "no task")
 	case strings.TrimSpace(text) == "":
-		return task.Task{}, usagef(`for example: qq -m "Summarize README.md"`, "the task is empty")
+		return task.Task{}, command.Usagef(`for example: qq -m "Summarize README.md"`, "the task is empty")
 	}
 	return task.Task{Text: text, Context: piped}, nil
 }
@@ -220,14 +216,14 @@ func (r *root) piped(asked bool) (text string, isPipe bool, err error) {
 	info, err := r.In.Stat()
 	if err != nil {
 		if asked {
-			return "", false, usagef("give the task with -m", "stdin is closed")
+			return "", false, command.Usagef("give the task with -m", "stdin is closed")
 		}
 		return "", false, nil
 	}
 	if info.Mode()&os.ModeCharDevice != 0 && !asked {
 		return "", false, nil
 	}
-	waiting := time.AfterFunc(3*time.Second, func() { r.say("waiting for text on stdin (end it with Ctrl-D, or redirect it from /dev/null)") })
+	waiting := time.AfterFunc(3*time.Second, func() { r.Say("waiting for text on stdin (end it with Ctrl-D, or redirect it from /dev/null)") })
 	defer waiting.Stop()
 	text, err = readText(r.In, "stdin")
 	return text, true, err
@@ -237,11 +233,11 @@ func (r *root) piped(asked bool) (text string, isPipe bool, err error) {
 func readInput(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", usagef("name a file that exists and that you may read", "%v", err)
+		return "", command.Usagef("name a file that exists and that you may read", "%v", err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return "", usagef("name a file", "%s is a directory", path)
+		return "", command.Usagef("name a file", "%s is a directory", path)
 	}
 	return readText(f, path)
 }
@@ -253,13 +249,13 @@ func readText(from io.Reader, name string) (string, error) {
 		return "", fmt.Errorf("read %s: %w", name, err)
 	}
 	if len(b) > maxInput {
-		return "", usagef("hand over a file name instead, and let the agent read the file", "%s has more than %d MiB", name, maxInput>>20)
+		return "", command.Usagef("hand over a file name instead, and let the agent read the file", "%s has more than %d MiB", name, maxInput>>20)
 	}
 	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
 		if r == utf8.RuneError && n == 1 || r == 0 {
-			return "", usagef("convert it, for example: iconv -f LATIN1 -t UTF-8", "%s is not UTF-8 text (byte 0x%02x at offset %d)", name, b[i], i)
+			return "", command.Usagef("convert it, for example: iconv -f LATIN1 -t UTF-8", "%s is not UTF-8 text (byte 0x%02x at offset %d)", name, b[i], i)
 		}
 		i += n
 	}
@@ -280,7 +276,7 @@ type oneRun struct {
 }
 
 func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
-	agent, err := lookup(one.agents, one.o.agent)
+	agent, err := command.FindAgent(one.agents, one.o.agent)
 	if err != nil {
 		return err
 	}
@@ -293,9 +289,9 @@ func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
 	if one.o.dryRun {
 		return one.dryRun(e, agent, m)
 	}
-	transcript, err := openStore(one.cfg).Open(one.o.session, session.Header{Agent: agent.Name, Model: m.String(), Dir: one.dir}, one.r.say)
+	transcript, err := admin.Store(one.cfg).Open(one.o.session, session.Header{Agent: agent.Name, Model: m.String(), Dir: one.dir}, one.r.Say)
 	if err != nil {
-		return sessionError(err)
+		return admin.SessionError(err)
 	}
 	defer transcript.Close()
 	run := engine.Run{
@@ -334,13 +330,13 @@ func (one *oneRun) dryRun(e *engine.Engine, agent agents.Agent, m engine.Model) 
 	for _, line := range plan {
 		text += "  " + line + "\n"
 	}
-	_, err = one.r.Out.WriteString(output.Printable(text))
+	_, err = one.r.Out.WriteString(command.Printable(text))
 	return output.WriteError(err)
 }
 
 func (one *oneRun) warn(a agents.Agent) {
 	for _, w := range a.Warnings {
-		one.r.note("%s: %s", a.Source, w)
+		one.r.Note("%s: %s", a.Source, w)
 	}
 }
 
@@ -352,7 +348,7 @@ func (one *oneRun) finish(res task.Result, unrecorded error, t *session.Keeping)
 	}
 	if one.o.format == output.Text {
 		for _, w := range res.Warnings {
-			one.r.note("warning: %s", w)
+			one.r.Note("warning: %s", w)
 		}
 	}
 	if unrecorded != nil {
@@ -382,7 +378,7 @@ func (one *oneRun) end(res task.Result, msg string, t *session.Keeping) error {
 		return nil
 	}
 	report(one.r.Err, errors.New(msg))
-	return said(res.ExitCode)
+	return command.Said(res.ExitCode)
 }
 
 func (one *oneRun) print(res task.Result, sessionID string) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/command"
 	"qq/internal/qqtest"
 )
 
@@ -83,7 +84,7 @@ func TestSessions(t *testing.T) {
 	assert.Contains(t, w.run("sessions").out, "remember the number 4711")
 	assert.Contains(t, w.run("sessions", "show", first).out, "── user, ")
 
-	path := filepath.Join(environment(w.env).get("QQ_HOME"), "sessions", first+".jsonl")
+	path := filepath.Join(command.Environment(w.env).Get("QQ_HOME"), "sessions", first+".jsonl")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, append(data, `{"role":"user","cont`...), 0o600))
@@ -102,7 +103,7 @@ func TestSessions(t *testing.T) {
 func TestSessionInUse(t *testing.T) {
 	w, _ := newServedWorld(t)
 	id := w.sessionID("hello")
-	f := open(t, filepath.Join(environment(w.env).get("QQ_HOME"), "sessions", id+".jsonl"))
+	f := open(t, filepath.Join(command.Environment(w.env).Get("QQ_HOME"), "sessions", id+".jsonl"))
 	lockFile(t, f)
 	for _, args := range [][]string{{"-s", id, "more"}, {"sessions", "rm", id}} {
 		e := w.run(args...)

@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/app/definitions"
-	"qq/internal/doctor"
+	"qq/internal/app/admin"
 	"qq/internal/qqtest"
 )
 
@@ -31,7 +30,7 @@ func TestAgents(t *testing.T) {
 	shown := w.run("agents", "show", "CODER").out
 	assert.Contains(t, shown, "tools:        read_file\n")
 	assert.True(t, strings.HasSuffix(shown, "\nWrite well.\n"))
-	var rows []definitions.Row
+	var rows []admin.AgentRow
 	require.NoError(t, json.Unmarshal([]byte(w.run("agents", "--json").out), &rows))
 	assert.Len(t, rows, 11)
 }
@@ -49,7 +48,7 @@ func TestConfig(t *testing.T) {
 	assert.NotContains(t, e.out, "/elsewhere")
 	assert.Contains(t, e.errors, "QQ_HOME in .env is ignored")
 	assert.Contains(t, e.errors, `"QQ_MAX_DEPHT" (.env) is no setting: did you mean QQ_MAX_DEPTH?`)
-	var rows []settingRow
+	var rows []admin.SettingRow
 	require.NoError(t, json.Unmarshal([]byte(w.run("config", "--json", "-q").out), &rows))
 	assert.NotEmpty(t, rows)
 }
@@ -76,7 +75,7 @@ func TestDoctor(t *testing.T) {
 	e = down.run("doctor", "--model", "auto")
 	assert.Zero(t, e.code, "extract is there")
 	assert.Regexp(t, `(?m)^note +model server +no answer .*\n +fix: .*ollama serve`, e.out)
-	var findings []doctor.Finding
+	var findings []admin.Finding
 	require.NoError(t, json.Unmarshal([]byte(down.run("doctor", "--json").out), &findings))
 	assert.NotEmpty(t, findings)
 }

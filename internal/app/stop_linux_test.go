@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/command"
 	"qq/internal/engine"
 	"qq/internal/qqtest"
 	"qq/pkg/task"
@@ -106,7 +107,7 @@ func (w *world) asked(s *qqtest.Server, n int) {
 
 func (w *world) scratchFolders() []string {
 	w.t.Helper()
-	found, err := filepath.Glob(filepath.Join(environment(w.env).get("QQ_HOME"), "run", "*"))
+	found, err := filepath.Glob(filepath.Join(command.Environment(w.env).Get("QQ_HOME"), "run", "*"))
 	require.NoError(w.t, err)
 	return found
 }

@@ -13,11 +13,11 @@ import (
 // traced makes this run a part of the trace that it was started in, and keeps its
 // spans if the environment names a collector.
 func (r *root) traced(cfg *engine.Config) {
-	cfg.ID = cmp.Or(r.id, engine.NewID())
-	cfg.Trace = event.StartTrace(r.env.get("TRACEPARENT"))
-	to, wanted, err := trace.FromEnv(r.env.get)
+	cfg.ID = cmp.Or(r.id, task.NewID())
+	cfg.Trace = event.StartTrace(r.Env.Get("TRACEPARENT"))
+	to, wanted, err := trace.FromEnv(r.Env.Get)
 	if err != nil { // often set for the whole machine, and no reason not to run
-		r.say("no traces are exported: %v", err)
+		r.Say("no traces are exported: %v", err)
 	}
 	if err != nil || !wanted {
 		return
@@ -39,6 +39,6 @@ func (r *root) flush() {
 	}
 	r.exporter.Handle(e)
 	if err := r.exporter.Close(context.Background()); err != nil {
-		r.say("%v", err)
+		r.Say("%v", err)
 	}
 }

@@ -22,24 +22,28 @@ type GateConfig struct {
 	Offered tool.Set
 	// Withheld are the tools that exist and are not offered, by name.
 	Withheld map[string]Withheld
-	// ReadOnly refuses every call that writes. What executes programs is refused
-	// by not being offered: under a sandbox of the kernel it may be.
+	// ReadOnly refuses every call that writes. A tool that executes programs is not
+	// offered to such an agent, unless the kernel's sandbox keeps it from writing.
 	ReadOnly bool
 	Policy   Policy
-	// Ask asks a person; nil says that nobody can be asked. It obeys its context.
-	Ask func(context.Context, tool.Intent) tool.Decision
+	Approver Approver // nil means that nobody can be asked
 }
 
-// Gate is the one place that decides about every call of an agent. It runs where
-// the call is executed, and may be used by several goroutines at once.
+// Approver asks a person whether a call may run. It obeys its context.
+type Approver interface {
+	Approve(ctx context.Context, in tool.Intent) tool.Decision
+}
+
+// Gate decides about every call of an agent, in the process that executes the call.
+// It is safe for concurrent use.
 type Gate struct{ cfg GateConfig }
 
 // NewGate returns the gate of one agent.
 func NewGate(cfg GateConfig) *Gate { return &Gate{cfg: cfg} }
 
 // Admit returns the tool for c and the context to run it in, or an error whose
-// text answers the model. What the agent was not allowed to do is a
-// [tool.RefusedError]; any other error is a call that cannot work.
+// text answers the model: a [tool.RefusedError] when the agent may not make the
+// call, any other error when the call cannot work.
 func (g *Gate) Admit(ctx context.Context, c tool.Call) (tool.Tool, context.Context, error) {
 	t, ok := g.cfg.Offered.Lookup(c.Name)
 	if !ok {
@@ -74,7 +78,8 @@ func (g *Gate) Admit(ctx context.Context, c tool.Call) (tool.Tool, context.Conte
 func (g *Gate) absent(name string) error {
 	w, ok := g.cfg.Withheld[name]
 	if !ok {
-		return fmt.Errorf("no tool %q. The tools are: %s", name, cmp.Or(strings.Join(g.cfg.Offered.Names(), ", "), "none"))
+		names := cmp.Or(strings.Join(g.cfg.Offered.Names(), ", "), "none")
+		return fmt.Errorf("no tool %q. The tools are: %s", name, names)
 	}
 	switch w.Effect {
 	case tool.Reads, tool.Delegates:
@@ -90,7 +95,7 @@ func (g *Gate) writes(name string, effect tool.Effect) error {
 	return nil
 }
 
-// plan is tool.Plan for a tool that may break down.
+// plan is tool.Plan, with an error instead of a panic.
 func plan(ctx context.Context, t tool.Tool, c tool.Call) (in tool.Intent, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -109,10 +114,10 @@ func (g *Gate) approve(ctx context.Context, in tool.Intent) error {
 	case Refused:
 		return refused(in.Tool, reason)
 	}
-	if g.cfg.Ask == nil {
+	if g.cfg.Approver == nil {
 		return refused(in.Tool, nobody(in))
 	}
-	d := g.cfg.Ask(ctx, in)
+	d := g.cfg.Approver.Approve(ctx, in)
 	switch {
 	case d.Allowed:
 		return nil

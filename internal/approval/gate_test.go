@@ -32,6 +32,11 @@ func (f fake) Plan(_ context.Context, args json.RawMessage) (tool.Intent, error)
 	return f.plan(args)
 }
 
+// approverFunc is an Approver.
+type approverFunc func(ctx context.Context, in tool.Intent) tool.Decision
+
+func (f approverFunc) Approve(ctx context.Context, in tool.Intent) tool.Decision { return f(ctx, in) }
+
 // intends is a plan that says in.
 func intends(in tool.Intent) func(json.RawMessage) (tool.Intent, error) {
 	return func(json.RawMessage) (tool.Intent, error) { return in, nil }
@@ -153,7 +158,7 @@ func TestAdmitReadOnly(t *testing.T) {
 func TestAdmitBrokenPlan(t *testing.T) {
 	wrong := errors.New("the text is not there")
 	g := NewGate(GateConfig{
-		Ask: func(context.Context, tool.Intent) tool.Decision { panic("nobody is to be asked") },
+		Approver: approverFunc(func(context.Context, tool.Intent) tool.Decision { panic("nobody is to be asked") }),
 		Offered: tool.Set{
 			fake{name: "wrong", effect: tool.Writes, plan: func(json.RawMessage) (tool.Intent, error) { return tool.Intent{}, wrong }},
 			fake{name: "panics", effect: tool.Writes, plan: func(json.RawMessage) (tool.Intent, error) { panic("index out of range") }},
@@ -172,8 +177,8 @@ func TestAdmitPaths(t *testing.T) {
 		"..": false, "../a": false, "a/../../b": false, "/etc/passwd": false, "": false,
 	} {
 		g := NewGate(GateConfig{
-			Offered: tool.Set{fake{name: "edit", effect: tool.Writes, plan: intends(tool.Intent{Paths: []string{"fine", path}})}},
-			Ask:     func(context.Context, tool.Intent) tool.Decision { asks++; return tool.Decision{Allowed: true} },
+			Offered:  tool.Set{fake{name: "edit", effect: tool.Writes, plan: intends(tool.Intent{Paths: []string{"fine", path}})}},
+			Approver: approverFunc(func(context.Context, tool.Intent) tool.Decision { asks++; return tool.Decision{Allowed: true} }),
 		})
 		_, _, err := admit(g, "edit")
 		if ok {
@@ -195,7 +200,7 @@ func TestAdmitAsks(t *testing.T) {
 			fake{name: "read", effect: tool.Reads}, fake{name: "allowed", effect: tool.Executes}, fake{name: "denied", effect: tool.Reads},
 			fake{name: "edit", effect: tool.Writes, plan: intends(tool.Intent{Summary: "edit a.go", Paths: []string{"a.go"}, Preview: "+a"})},
 		},
-		Ask: func(_ context.Context, in tool.Intent) tool.Decision { asked = append(asked, in); return answer },
+		Approver: approverFunc(func(_ context.Context, in tool.Intent) tool.Decision { asked = append(asked, in); return answer }),
 	}
 	g := NewGate(cfg)
 	edit := tool.Intent{Tool: "edit", Effect: tool.Writes, Risk: tool.Medium, Summary: "edit a.go", Paths: []string{"a.go"}, Preview: "+a"}
@@ -229,7 +234,7 @@ func TestAdmitAsks(t *testing.T) {
 	_, _, err = admit(g, "edit")
 	assert.EqualError(t, err, "edit was refused: it was not approved")
 
-	cfg.Ask = nil
+	cfg.Approver = nil
 	_, _, err = admit(NewGate(cfg), "edit")
 	assert.EqualError(t, err, "edit was refused: it needs an approval and nobody can be asked here: "+
 		"allow it with --allow edit, or everything with --auto-approve")
@@ -245,10 +250,10 @@ func TestAdmitStopped(t *testing.T) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	g := NewGate(GateConfig{
 		Offered: tool.Set{fake{name: "edit", effect: tool.Writes}},
-		Ask: func(context.Context, tool.Intent) tool.Decision {
+		Approver: approverFunc(func(context.Context, tool.Intent) tool.Decision {
 			stop(errors.New("Ctrl-C"))
 			return tool.Decision{Reason: "no longer needed"}
-		},
+		}),
 	})
 	_, _, err := g.Admit(ctx, tool.Call{Name: "edit"})
 	assert.EqualError(t, err, "not run: Ctrl-C")
@@ -273,7 +278,7 @@ func TestAnyCall(t *testing.T) {
 			Withheld: map[string]Withheld{"d": {Effect: rapid.SampledFrom(effects).Draw(t, "withheld"), Reason: "why"}},
 		}
 		if rapid.Bool().Draw(t, "asks") {
-			cfg.Ask = func(context.Context, tool.Intent) tool.Decision { asked++; return tool.Decision{Allowed: yes} }
+			cfg.Approver = approverFunc(func(context.Context, tool.Intent) tool.Decision { asked++; return tool.Decision{Allowed: yes} })
 		}
 		intents := map[string]tool.Intent{}
 		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 3, rapid.ID).Draw(t, "offered") {

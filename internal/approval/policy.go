@@ -1,32 +1,32 @@
 // Package approval decides whether a call of a tool may run.
 //
-// A [Policy] is what a person decided beforehand. It travels to every process of
-// the tree, and is judged twice: by the [Gate], where the call is executed, and by
-// the [Desk] at the root, where a person can be asked. A [Question] is a call that
-// waits for a person, a [Face] is where that person sits.
+// A [Policy] holds what a person decided beforehand. It travels to every process of
+// the tree and is judged twice: by the [Gate], in the process that executes the
+// call, and by the [Queue] at the root, where a person can be asked. A
+// [tool.Question] is a call that waits for a person. A [Prompter] asks that person:
+// [Terminal] does so on the controlling terminal.
 //
-//	model → Gate.Admit ─ allowed ────────────────────────▶ Tool.Run
-//	           │ asked                                       ▲
-//	           ▼                                             │ Decision
-//	        (up to the root) Desk.Ask → queue → Face.Ask ────┘
+//	model → Gate.Admit ─ allowed ────────────────────────────▶ Tool.Run
+//	           │ asked                                           ▲
+//	           ▼                                                 │ Decision
+//	        (up to the root) Queue.Ask → queue → Prompter.Ask ───┘
 //
-// The Gate answers five questions about each call, in this order: is the tool
-// offered to this agent, or why not; may an agent that only reads do it; is every
-// path that it touches inside the working directory; what does the policy say;
-// what does a person say. It believes what a tool tells about a call beforehand,
-// and refuses whatever nobody decided.
+// The Gate checks each call in this order: is the tool offered to this agent, or why
+// not; may a read-only agent make the call; is every path that it touches inside the
+// working directory; what does the policy say; what does a person say. It trusts
+// what a tool reports about a call in advance ([tool.Intent]), and refuses a call
+// that nobody decided about.
 //
-// What is allowed for a tool in general, by the Policy or for the session, is not
-// allowed for a call that is special ([tool.Intent]): each of those is asked about.
+// Allowing a tool in general, by the Policy or for the session, does not cover calls
+// that are special: each of those is asked about.
 //
-// The Desk shows one question at a time, in the order in which they came. The
-// rest of the tree goes on meanwhile. Nothing waits for a person who is not there,
-// and a question whose asker has gone is not shown any more.
+// The Queue shows one question at a time, in the order of arrival, while the rest of
+// the tree keeps working. With nobody to ask, it refuses at once. A question whose
+// asker has gone is not shown.
 //
-// What is not promised: a path inside the working directory may be a link that
-// leads out of it, which tools and kernel have to keep; and a process that has
-// been taken over does not ask. What such a process can do is for the kernel to
-// bound, not for this package.
+// Not promised: a path inside the working directory may be a link that leads out of
+// it; tools and kernel guard against that. A process that has been taken over does
+// not ask; only the kernel bounds such a process.
 package approval
 
 import (
@@ -36,7 +36,7 @@ import (
 	"qq/pkg/tool"
 )
 
-// Mode says what becomes of a call that is not harmless and that no list names.
+// Mode says what happens to a risky call that is on no list.
 type Mode string
 
 // Modes. An unknown one is as Ask.
@@ -57,8 +57,8 @@ func ParseMode(s string) (Mode, error) {
 // Policy is what a person decided beforehand. The zero Policy asks.
 type Policy struct {
 	Mode Mode `json:"mode"`
-	// Allow and Deny are names of tools. Who is on both is denied. Allow does not
-	// cover calls that are special.
+	// Allow and Deny are names of tools. A tool on both is denied. Allow does not
+	// cover special calls.
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"`
 }
@@ -92,5 +92,6 @@ func nobody(in tool.Intent) string {
 		return fmt.Sprintf("it needs an approval of its own (%s), and nobody can be asked here: "+
 			"only --auto-approve or a person on the terminal can allow it", in.Summary)
 	}
-	return fmt.Sprintf("it needs an approval and nobody can be asked here: allow it with --allow %s, or everything with --auto-approve", in.Tool)
+	return fmt.Sprintf("it needs an approval and nobody can be asked here: "+
+		"allow it with --allow %s, or everything with --auto-approve", in.Tool)
 }

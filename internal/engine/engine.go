@@ -24,8 +24,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"qq/internal/approval"
 	"qq/internal/config"
 	"qq/internal/models/gate"
@@ -59,13 +57,13 @@ type Config struct {
 	Dir      string   // the working directory
 	Version  string   // of the program: children have to be of the same
 	Agents   *agents.Registry
-	Face     approval.Face // where a person can be asked; nil: nowhere
-	Search   web.Search    // where agents search the web; zero: nowhere
-	Sinks    []event.Sink  // get every event; none of them costs nothing
-	ReadOnly bool          // takes away what can change something, here and in children
-	Deadline time.Time     // of the whole run; zero is none
+	Prompter approval.Prompter // asks a person; nil: nobody can be asked
+	Search   web.Search        // where agents search the web; zero: nowhere
+	Sinks    []event.Sink      // get every event; none of them costs nothing
+	ReadOnly bool              // takes away what can change something, here and in children
+	Deadline time.Time         // of the whole run; zero is none
 	Note     func(format string, args ...any)
-	ID       string           // execution id of this process, see [NewID]
+	ID       string           // execution id of this process, see [task.NewID]
 	Trace    event.Trace      // that this run is a part of
 	Ledger   *ledger.Recorder // keeps what is done; nil keeps nothing
 }
@@ -96,7 +94,7 @@ func New(cfg Config) (*Engine, error) {
 	set := cfg.Settings
 	e := &Engine{
 		cfg:     cfg,
-		id:      cmp.Or(cfg.ID, newID()),
+		id:      cmp.Or(cfg.ID, task.NewID()),
 		models:  &models{host: set.OllamaHost, run: set.Model, note: cfg.Note, retries: set.Retries},
 		log:     childlog.New(set.LogDir),
 		scratch: &scratch{dir: filepath.Join(set.Home, "run")},
@@ -109,7 +107,7 @@ func New(cfg Config) (*Engine, error) {
 		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Note: e.remark,
 	})
 	e.record = history.New(history.Config{
-		Ledger: cfg.Ledger, ID: e.id, Dir: cfg.Dir, NewID: newID, Model: e.modelOf, CacheKey: e.cacheKey,
+		Ledger: cfg.Ledger, ID: e.id, Dir: cfg.Dir, NewID: task.NewID, Model: e.modelOf, CacheKey: e.cacheKey,
 	})
 	var err error
 	if e.exe, err = executable(); err != nil {
@@ -128,9 +126,9 @@ func New(cfg Config) (*Engine, error) {
 	})
 	e.Supervisor = supervisor.New(supervisor.Config{
 		Limits: limits(set), ID: e.id, Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
-		Agents: cfg.Agents, Launcher: e.launcher, Gate: admission{e}, Record: e.recorder(), Events: e.stream, Log: e.log, NewID: newID,
-		Approve: approval.NewDesk(approval.DeskConfig{
-			Policy: policy(set), Face: cfg.Face, Timeout: approvalTimeout, Emit: e.stream.Emit, NewID: newID,
+		Agents: cfg.Agents, Launcher: e.launcher, Gate: admission{e}, Record: e.recorder(), Events: e.stream, Log: e.log, NewID: task.NewID,
+		Approve: approval.NewQueue(approval.QueueConfig{
+			Policy: policy(set), Prompter: cfg.Prompter, Timeout: approvalTimeout, Events: e.stream,
 		}),
 	})
 	return e, nil
@@ -199,9 +197,6 @@ func (e *Engine) History() *history.Record { return e.record }
 // ID is the execution id of this process.
 func (e *Engine) ID() string { return e.id }
 
-// NewID makes the id of a batch, or of a process.
-func NewID() string { return newID() }
-
 // modelName is the model that t is to be done with, as it is named: that of the
 // task, of the flag, of the agent, or that of the run.
 func (e *Engine) modelName(t task.Task) string {
@@ -254,15 +249,6 @@ func executable() (string, error) {
 		return "", fmt.Errorf("find the program of qq: %w", err)
 	}
 	return exe, nil
-}
-
-// newID makes an id: ordered by time, unique without asking anybody.
-func newID() string {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return uuid.NewString()
-	}
-	return id.String()
 }
 
 // hinted says what was being done, and what to do about it.

@@ -45,7 +45,7 @@ type here struct {
 // Launch implements supervisor.Launcher.
 func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	a := h.e.agent(h.r, job)
-	setup, err := h.e.setup(h.r.Agent, h.r.Model, "root-"+newID(), a.ReadOnly)
+	setup, err := h.e.setup(h.r.Agent, h.r.Model, "root-"+task.NewID(), a.ReadOnly)
 	if err != nil {
 		return job.Fail(err)
 	}

@@ -220,10 +220,6 @@ type Limits struct {
 	Retries      int           // attempts after the first
 }
 
-// ShortID is how an execution or a batch is named to people: by the last 8
-// characters, for the first ones of a time-ordered id are the same for neighbours.
-func ShortID(id string) string { return id[max(0, len(id)-8):] }
-
 // Shorten returns s on one line, cut to n characters with "..." at the end.
 func Shorten(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")

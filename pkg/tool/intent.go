@@ -44,6 +44,18 @@ type Intent struct {
 	Preview string `json:"preview,omitempty"`
 }
 
+// Question is a call that waits for a person, with who makes it.
+type Question struct {
+	ID                string // set when the question is asked
+	ExecutionID       string // of the agent that makes the call, empty for the root
+	ParentExecutionID string
+	BatchID           string
+	Depth             int
+	Chain             []string // the agents from the root to the one that asks
+	Dir               string   // its working directory, relative to the root's; empty means the same
+	Intent            Intent
+}
+
 // Planner is a Tool that can tell beforehand what a call would do.
 type Planner interface {
 	Tool
@@ -81,18 +93,6 @@ type Decision struct {
 	Allowed bool `json:"allowed"`
 	// Reason says why not, in words for the model and for a person.
 	Reason string `json:"reason,omitempty"`
-}
-
-// Question is a call that waits for a person.
-type Question struct {
-	ID                string // given by whoever asks the person
-	ExecutionID       string // of the agent that asks
-	ParentExecutionID string // empty for a child of the root
-	BatchID           string
-	Depth             int
-	Chain             []string // the agents from the root to the one that asks
-	Dir               string   // where it works, from where the root stands; empty for there
-	Intent            Intent
 }
 
 // RefusedError says that a call was not allowed, for a reason that the model

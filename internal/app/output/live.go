@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"qq/internal/app/command"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/task"
@@ -21,9 +22,9 @@ type Live struct {
 // NewLive shows an answer on w.
 func NewLive(w io.Writer) *Live { return &Live{w: w} }
 
-// Chunk shows what comes next.
+// Chunk shows the next part of the answer.
 func (l *Live) Chunk(c llm.Chunk) {
-	text := Printable(c.Text)
+	text := command.Printable(c.Text)
 	l.written.WriteString(text)
 	_, _ = io.WriteString(l.w, text)
 }
@@ -47,11 +48,11 @@ func (l *Live) End(answer string) error {
 		_, err := fmt.Fprintln(l.w) // what came of a turn that broke off stands there
 		return WriteError(err)
 	}
-	_, err := fmt.Fprintln(l.w, Printable(answer))
+	_, err := fmt.Fprintln(l.w, command.Printable(answer))
 	return WriteError(err)
 }
 
-// Narrator says what is at work: tools and children, a line each.
+// Narrator prints a line for each start and end of a tool or a child.
 type Narrator struct {
 	w        io.Writer
 	coloured bool
@@ -95,7 +96,7 @@ func (n *Narrator) Event(e event.Event) {
 	if e.ExecutionID != "" {
 		who += " " + task.ShortID(e.ExecutionID)
 	}
-	line = strings.Repeat("  ", e.Depth) + "[" + who + "] " + Printable(line)
+	line = strings.Repeat("  ", e.Depth) + "[" + who + "] " + command.Printable(line)
 	if n.coloured {
 		line = "\x1b[2m" + line + "\x1b[0m"
 	}
@@ -111,8 +112,8 @@ func (n *Narrator) Event(e event.Event) {
 	}
 }
 
-// Hold keeps lines back until release, for a question that stands on the screen.
-// A nil Narrator says nothing anyway.
+// Hold keeps lines back until release, while a question is on the screen. A nil
+// Narrator prints nothing.
 func (n *Narrator) Hold() (release func()) {
 	if n == nil {
 		return func() {}

@@ -1,11 +1,11 @@
-// Package output is what people and scripts see of a run: the results of a batch
+// Package output prints what people and scripts see of a run: the results of a batch
 // in each format, the answer while it is written, what is at work, how far it
 // is, and JSON.
 //
 // Two kinds of readers are kept apart. What a script reads ([WriteJSON],
 // [Results], [Document]) is the same wherever it goes. What a person reads
 // ([Live], [Narrator], [Progress], [Tally]) may be redrawn, and has been made
-// harmless by [Printable] where a model or a file had a part in it.
+// harmless by [command.Printable] where a model or a file had a part in it.
 //
 // An error is that of a write and went through [WriteError]: [ErrClosed] says
 // that the reader went away. Writers are not safe for concurrent use, except
@@ -18,9 +18,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"syscall"
-	"unicode"
 
 	"golang.org/x/term"
 )
@@ -34,7 +32,7 @@ const (
 	StreamJSON = "stream-json" // events, a line each, and results among them
 )
 
-// ErrClosed is the error of a write that nobody reads any more.
+// ErrClosed is the error of a write after the reader has gone.
 var ErrClosed = errors.New("stdout was closed")
 
 // WriteError tells a reader that went away from other trouble with a write.
@@ -60,28 +58,11 @@ func encode(w io.Writer, v any) error {
 // IsTerminal reports whether a person looks at f, or types into it.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// Width is how many columns f has; 0 when nobody looks at it.
+// Width is the number of columns of f; 0 when it is no terminal.
 func Width(f *os.File) int {
 	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {
 		return 0
 	}
 	return width
-}
-
-// Coloured reports whether f may show colour and animation: it is a terminal,
-// and the environment does not object.
-func Coloured(f *os.File, getenv func(string) string) bool {
-	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && IsTerminal(f)
-}
-
-// Printable drops what could make a terminal do something, or show a text in
-// another order than it is in: a model may repeat whatever stood in a file.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
-			return -1
-		}
-		return r
-	}, s)
 }

@@ -108,12 +108,6 @@ func TestWriteJSON(t *testing.T) {
 	assert.Equal(t, `{"a":"<&>"}`+"\n", b.String())
 }
 
-func TestPrintable(t *testing.T) {
-	assert.Equal(t, "a\tb\n[31mé😀", Printable("a\tb\r\n\x1b[31mé\u009b😀\x00\a"))
-	assert.Equal(t, "rm x.gpj", Printable("\u202erm \u2066x\u2069\u200f.\u2028gpj\u061c"), "in the order in which it is")
-	assert.Equal(t, "👩\u200d💻 \u0645\u06cc\u200c\u062e שלום", Printable("👩\u200d💻 \u0645\u06cc\u200c\u062e שלום"), "what a script or a picture is made of stays")
-}
-
 // TestNarratorHold: what is said while a question stands comes after it.
 func TestNarratorHold(t *testing.T) {
 	var b bytes.Buffer
@@ -172,11 +166,16 @@ func TestNarrator(t *testing.T) {
 	assert.Equal(t, "[default] grep {\"a\":\"\"}\n  [reader 23456789] done in 1.2s\n\x1b[2m[reader] timeout: slow\x1b[0m\n", b.String())
 }
 
+// outlook is a Batch.
+type outlook func() (known int, wait time.Duration)
+
+func (o outlook) Outlook() (known int, wait time.Duration) { return o() }
+
 // TestProgress: one line on a terminal, out of the way of results and gone at
 // the end; plain lines, far apart, elsewhere.
 func TestProgress(t *testing.T) {
 	const wipe = "\r\x1b[K"
-	busy := func() (int, time.Duration) { return 0, 0 }
+	busy := outlook(func() (int, time.Duration) { return 0, 0 })
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
 		p := StartProgress(&b, true, 4, busy)
@@ -206,7 +205,7 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
 		var wait atomic.Int64
-		p := StartProgress(&b, false, 10, func() (int, time.Duration) { return 2, time.Duration(wait.Load()) })
+		p := StartProgress(&b, false, 10, outlook(func() (int, time.Duration) { return 2, time.Duration(wait.Load()) }))
 		cached := results()[0]
 		cached.Cached = true
 		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0]} {
@@ -253,10 +252,9 @@ func TestTally(t *testing.T) {
 	assert.Equal(t, "1 completed, 1 timeout, 1 cancelled, 1 not started in 12s, 12.3k tokens", tally.Summary(12*time.Second))
 }
 
-func TestColoured(t *testing.T) {
+func TestIsTerminal(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	require.NoError(t, err)
 	defer f.Close()
 	assert.False(t, IsTerminal(f))
-	assert.False(t, Coloured(f, func(string) string { return "" }))
 }

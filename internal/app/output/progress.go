@@ -23,7 +23,7 @@ type Progress struct {
 	w     io.Writer
 	live  bool
 	total int
-	look  func() (known int, wait time.Duration)
+	batch Batch
 	start time.Time
 
 	mu     sync.Mutex
@@ -37,11 +37,16 @@ type Progress struct {
 	wg   sync.WaitGroup
 }
 
-// StartProgress begins to show how far total tasks are, until Stop. What look
-// returns is how many results were known beforehand, which tells nothing of how
-// long the others take, and how long all wait now for the model server.
-func StartProgress(w io.Writer, live bool, total int, look func() (known int, wait time.Duration)) *Progress {
-	p := &Progress{w: w, live: live, total: total, look: look, start: time.Now(), quit: make(chan struct{})}
+// Batch tells what the progress line shows besides what it counts.
+type Batch interface {
+	// Outlook returns how many results an earlier run left, which says nothing about
+	// the speed of this one, and for how long tasks wait now for the model server.
+	Outlook() (known int, wait time.Duration)
+}
+
+// StartProgress begins to show how far the total tasks of b are, until Stop.
+func StartProgress(w io.Writer, live bool, total int, b Batch) *Progress {
+	p := &Progress{w: w, live: live, total: total, batch: b, start: time.Now(), quit: make(chan struct{})}
 	every := reportEvery
 	if live {
 		every = RedrawEvery
@@ -79,8 +84,8 @@ func (p *Progress) Count(r task.Result) {
 	}
 }
 
-// Around runs f, which prints something else, with the line out of its way. Others
-// need not wait for f: whoever reads what it prints may take his time.
+// Around takes the line away while f prints something else. Other methods do not wait
+// for f, whose reader may be slow.
 func (p *Progress) Around(f func() error) error {
 	if p == nil {
 		return f()
@@ -89,8 +94,8 @@ func (p *Progress) Around(f func() error) error {
 	return f()
 }
 
-// Hold keeps the line away until release: for something else that is printed, or for
-// a question that stands there. What is counted meanwhile waits for nobody.
+// Hold takes the line away until release, for other output or a question. Counting
+// goes on meanwhile.
 func (p *Progress) Hold() (release func()) {
 	if p == nil {
 		return func() {}
@@ -133,7 +138,7 @@ func (p *Progress) draw() {
 	if p.held > 0 {
 		return
 	}
-	known, wait := p.look()
+	known, wait := p.batch.Outlook()
 	line := progressLine(p.done, p.total, p.failed, p.done-p.cached-known, wait, time.Since(p.start))
 	if !p.live {
 		fmt.Fprintln(p.w, "qq:", line)

@@ -20,111 +20,79 @@ type Document struct {
 }
 
 // Results prints the results of a batch, one after the other.
-type Results struct{ to resultWriter }
-
-type resultWriter interface {
-	result(task.Result) error
-	end() error
+type Results struct {
+	format string
+	w      io.Writer
+	n      int // results printed
 }
 
-// NewResults prints results on w, nil for a format that there is not.
+// NewResults prints results on w; nil means that there is no such format.
 func NewResults(format string, w io.Writer) *Results {
 	switch format {
-	case Text:
-		return &Results{textWriter{w}}
-	case JSON:
-		return &Results{&arrayWriter{w: w}}
-	case JSONL:
-		return &Results{linesWriter{w: w}}
-	case StreamJSON:
-		return &Results{linesWriter{w: w, kind: "result"}}
-	case Markdown:
-		return &Results{markdownWriter{w}}
+	case Text, JSON, JSONL, StreamJSON, Markdown:
+		return &Results{format: format, w: w}
 	}
 	return nil
 }
 
 // Write prints one result.
-func (r *Results) Write(res task.Result) error { return WriteError(r.to.result(res)) }
-
-// End prints what comes after the last one.
-func (r *Results) End() error { return WriteError(r.to.end()) }
-
-// textWriter prints the outputs, and marks those that are no answers.
-type textWriter struct{ w io.Writer }
-
-func (t textWriter) result(r task.Result) error {
-	if r.Output == "" {
-		return nil
+func (r *Results) Write(res task.Result) error {
+	r.n++
+	var err error
+	switch r.format {
+	case JSON: // an array that is valid after End, whenever that is
+		before := ",\n"
+		if r.n == 1 {
+			before = "[\n"
+		}
+		var b []byte
+		if b, err = json.Marshal(res); err == nil {
+			_, err = r.w.Write(append([]byte(before), b...))
+		}
+	case JSONL:
+		err = encode(r.w, Document{Result: res})
+	case StreamJSON:
+		err = encode(r.w, Document{Type: "result", Result: res})
+	case Markdown:
+		body := strings.TrimSpace(res.Output)
+		if !res.Success {
+			body = strings.TrimSpace(fmt.Sprintf("**%s**: %s\n\n%s", res.Status, res.Err(), body))
+		}
+		_, err = fmt.Fprintf(r.w, "## %d. %s\n\n%s\n\n", res.Index+1, res.Task, body)
+	default:
+		_, err = io.WriteString(r.w, textOf(res))
 	}
-	text := r.Output
+	return WriteError(err)
+}
+
+// textOf is the output of a result. A failed task's partial output is followed by a
+// line that says so.
+func textOf(res task.Result) string {
+	text := res.Output
+	if text == "" {
+		return ""
+	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	if !r.Success { // nobody shall take it for an answer
-		text += fmt.Sprintf("[task %d: %s; what stands above is no whole answer]\n", r.Index+1, r.Status)
+	if !res.Success {
+		text += fmt.Sprintf("[task %d: %s; what stands above is no whole answer]\n", res.Index+1, res.Status)
 	}
-	_, err := io.WriteString(t.w, text)
-	return err
+	return text
 }
 
-func (t textWriter) end() error { return nil }
-
-// arrayWriter prints one JSON array, valid whenever it has ended.
-type arrayWriter struct {
-	w io.Writer
-	n int
-}
-
-func (a *arrayWriter) result(r task.Result) error {
-	before := ",\n"
-	if a.n == 0 {
-		before = "[\n"
+// End prints what comes after the last result.
+func (r *Results) End() error {
+	if r.format != JSON {
+		return nil
 	}
-	a.n++
-	b, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	_, err = a.w.Write(append([]byte(before), b...))
-	return err
-}
-
-func (a *arrayWriter) end() error {
 	text := "\n]\n"
-	if a.n == 0 {
+	if r.n == 0 {
 		text = "[]\n"
 	}
-	_, err := io.WriteString(a.w, text)
-	return err
+	_, err := io.WriteString(r.w, text)
+	return WriteError(err)
 }
-
-// linesWriter prints one JSON object a line, with a type where events share
-// the stream.
-type linesWriter struct {
-	w    io.Writer
-	kind string
-}
-
-func (l linesWriter) result(r task.Result) error {
-	return encode(l.w, Document{Type: l.kind, Result: r})
-}
-
-func (l linesWriter) end() error { return nil }
-
-// markdownWriter prints a section for each result.
-type markdownWriter struct{ w io.Writer }
-
-func (m markdownWriter) result(r task.Result) error {
-	body := strings.TrimSpace(r.Output)
-	if !r.Success {
-		body = strings.TrimSpace(fmt.Sprintf("**%s**: %s\n\n%s", r.Status, r.Err(), body))
-	}
-	_, err := fmt.Fprintf(m.w, "## %d. %s\n\n%s\n\n", r.Index+1, r.Task, body)
-	return err
-}
-
-func (m markdownWriter) end() error { return nil }
 
 // Save writes the output of a result, and the whole of it as JSON, into files in
 // dir that are there completely or not at all.

@@ -8,13 +8,13 @@ import (
 	"qq/pkg/task"
 )
 
-// Tally is what came of the tasks of a batch.
+// Tally counts the results of a batch.
 type Tally struct {
 	Failed     int
 	NotStarted int
 	Cached     int // of those that completed
-	// Known is how many an earlier run of the batch had come to, and Usage what all
-	// that was done now used: whoever knows sets them.
+	// The caller sets Known, the number of results of an earlier run of the batch, and
+	// Usage, that of this run.
 	Known  int
 	Usage  task.Usage
 	counts map[task.Status]int
@@ -41,8 +41,7 @@ func (t *Tally) Add(r task.Result) {
 // Complete reports whether every task was done, and with success.
 func (t *Tally) Complete() bool { return t.Failed+t.NotStarted == 0 }
 
-// Ended reports whether some tasks came to a bad end of their own, and were not
-// only stopped.
+// Ended reports whether some tasks failed on their own, and were not only stopped.
 func (t *Tally) Ended() bool {
 	for s := range t.counts {
 		if s != task.Completed && s.Conclusive() {
@@ -55,11 +54,14 @@ func (t *Tally) Ended() bool {
 // Limited reports whether a budget kept some tasks from their end.
 func (t *Tally) Limited() bool { return t.counts[task.Limit] > 0 }
 
-// Summary says in one line what came of the batch in that time.
+// Summary is one line about the results of the batch in that time.
 func (t *Tally) Summary(elapsed time.Duration) string {
 	var parts []string
-	for _, s := range []task.Status{task.Completed, task.Failed, task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken,
-		task.NoResult, task.Killed, task.UnknownOutcome, task.Unavailable, task.Limit, task.Refused, task.Misused, task.Interrupted, task.Cancelled} {
+	for _, s := range []task.Status{
+		task.Completed, task.Failed, task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken, task.NoResult,
+		task.Killed, task.UnknownOutcome, task.Unavailable, task.Limit, task.Refused, task.Misused, task.Interrupted,
+		task.Cancelled,
+	} {
 		if n := t.counts[s]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}

@@ -1,0 +1,37 @@
+// Package admin holds the commands of qq that start no agent: agents, sessions, runs,
+// doctor, config, completion, man and version.
+//
+// Flow: [Commands] returns them for the tree of commands. Each reads the settings,
+// looks at files, the ledger or the machine, and prints one thing: JSON with --json,
+// else text for people, which is made harmless by [command.Printable], because tasks,
+// errors and answers come from models.
+//
+// A run is one execution, a batch is many that were started together, and a root is
+// the qq process that they belong to. People write a short id, the last eight
+// characters of an id. " *" after a status marks a run that is at work.
+//
+// Not promised: aligned columns on a terminal whose character widths differ from
+// Unicode's.
+package admin
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/app/command"
+)
+
+// commands holds what the commands share; its methods are the commands.
+type commands struct{ *command.Invocation }
+
+// Commands returns the commands that start no agent.
+func Commands(i *command.Invocation) []*cli.Command {
+	c := commands{i}
+	return []*cli.Command{
+		c.agents(), c.sessions(), c.runs(), c.doctor(), c.config(), c.completion(), c.man(), c.version(),
+	}
+}
+
+// lookFlags are the flags of commands that only look.
+func lookFlags() []cli.Flag {
+	return []cli.Flag{command.FlagCwd, command.FlagJSON, command.FlagQuiet}
+}

@@ -1,0 +1,47 @@
+package admin
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/app/output"
+	"qq/internal/config"
+)
+
+func (r commands) config() *cli.Command {
+	return &cli.Command{
+		Name: "config", Usage: "show every setting: value, default, where it came from",
+		Flags: lookFlags(), Action: r.showConfig,
+	}
+}
+
+// SettingRow is one setting for scripts.
+type SettingRow struct {
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Default string `json:"default"`
+	Source  string `json:"source"`
+	Meaning string `json:"meaning"`
+}
+
+func (r commands) showConfig(c *cli.Context) error {
+	cfg, _, err := r.Configure(c)
+	if err != nil {
+		return err
+	}
+	var rows []SettingRow
+	for _, s := range config.Settings() {
+		rows = append(rows, SettingRow{s.Name, cfg.Value(s.Name), s.Default, cfg.Source(s.Name), s.Doc})
+	}
+	if c.Bool("json") {
+		return output.WriteJSON(r.Out, rows)
+	}
+	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "SETTING\tVALUE\tDEFAULT\tFROM")
+	for _, row := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.Name, row.Value, row.Default, row.Source)
+	}
+	return output.WriteError(w.Flush())
+}

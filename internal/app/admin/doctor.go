@@ -1,0 +1,244 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/app/command"
+	"qq/internal/app/output"
+	"qq/internal/config"
+	"qq/internal/engine"
+	"qq/internal/models/ollama"
+	"qq/internal/record/ledger"
+	"qq/internal/sandbox"
+	"qq/internal/tools/astgrep"
+	"qq/internal/tools/web"
+	"qq/pkg/agents"
+	"qq/pkg/llm"
+	"qq/pkg/proc"
+	"qq/pkg/session"
+	"qq/pkg/task"
+)
+
+// Finding is one thing that qq doctor looked at.
+type Finding struct {
+	What  string `json:"what"`
+	State string `json:"state"` // ok, note or bad
+	Text  string `json:"text"`
+	Fix   string `json:"fix,omitempty"`
+}
+
+func (r commands) doctor() *cli.Command {
+	return &cli.Command{
+		Name: "doctor", Usage: "what works here and what does not, with one fix per line",
+		Flags:  append([]cli.Flag{command.FlagModel}, append(lookFlags(), command.FlagNoColor)...),
+		Action: r.examine,
+	}
+}
+
+func (r commands) examine(c *cli.Context) error {
+	cfg, dir, err := r.Configure(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Context, 10*time.Second)
+	defer cancel()
+	findings := append([]Finding{{"qq", "ok", r.Version, ""}}, checkModel(ctx, cfg)...)
+	host := proc.NewHost()
+	defer host.Close()
+	findings = append(findings,
+		checkIsolation(host.Isolation()), checkSandbox(sandbox.Probe()), checkAstGrep(ctx, host, r.Env),
+		checkSearch(cfg, r.Env.Get),
+		checkFolder("home", cfg.Home, "set QQ_HOME to a folder that you may write to"),
+		checkFolder("logs", cfg.LogDir, "set QQ_LOG_DIR to a folder that you may write to"),
+		checkSessions(Store(cfg)), checkLedger(cfg.Home), checkAgents(r.Env.Agents(dir)),
+	)
+	if c.Bool("json") {
+		err = output.WriteJSON(r.Out, findings)
+	} else {
+		err = r.printFindings(findings)
+	}
+	for _, f := range findings {
+		if f.State == "bad" && err == nil {
+			err = command.Said(1)
+		}
+	}
+	return err
+}
+
+func (r commands) printFindings(findings []Finding) error {
+	marks := map[string]string{"ok": "ok", "note": "note", "bad": "BAD"}
+	if r.Coloured(r.Out) {
+		marks = map[string]string{"ok": "\x1b[32mok\x1b[0m", "note": "\x1b[33mnote\x1b[0m", "bad": "\x1b[31mBAD\x1b[0m"}
+	}
+	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
+	for _, f := range findings {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", marks[f.State], f.What, f.Text)
+		if f.Fix != "" {
+			fmt.Fprintf(w, "%s\t\tfix: %s\n", strings.Replace(marks["ok"], "ok", "  ", 1), f.Fix)
+		}
+	}
+	return output.WriteError(w.Flush())
+}
+
+// checkModel looks at the model server and the model that a run would use.
+func checkModel(ctx context.Context, cfg config.Config) []Finding {
+	if cfg.Model == engine.Extract {
+		return []Finding{{"model", "ok", "extract, the built-in extractive model", ""}}
+	}
+	client, err := ollama.New(cfg.OllamaHost)
+	if err != nil {
+		return []Finding{bad("model server", err)}
+	}
+	defer client.Close()
+	v, err := client.Version(ctx)
+	if err != nil {
+		f := bad("model server", err)
+		if cfg.Model == engine.Auto {
+			f.State, f.Text = "note", f.Text+": extract, the built-in extractive model, is used"
+		}
+		return []Finding{f}
+	}
+	found := []Finding{{"model server", "ok", fmt.Sprintf("Ollama %s at %s", v, client.Host()), ""}}
+	m, err := engine.Ask(ctx, client, cfg.Model)
+	if err != nil {
+		f := bad("model", err)
+		if cfg.Model == engine.Auto {
+			f.State = "note"
+		}
+		return append(found, f)
+	}
+	found = append(found, Finding{"model", "ok", m.Name, ""})
+	f := Finding{"context", "ok", fmt.Sprintf("%d tokens", m.Context), ""}
+	if m.Context > 0 && m.Context < 8192 {
+		f.State, f.Fix = "note", "use a model with at least 8192 tokens: tools and documents need room"
+	}
+	found = append(found, f)
+	f = Finding{"tools", "ok", "the model can call tools", ""}
+	if !m.Tools {
+		f.State, f.Text = "note", "the model cannot call tools: agents work without them"
+		f.Fix = "use a model with tools, for example: ollama pull qwen3"
+	}
+	return append(found, f)
+}
+
+// bad is the finding for an error, with its hint as the fix.
+func bad(what string, err error) Finding {
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		return Finding{what, "bad", e.Problem, e.Hint}
+	}
+	problem, hint := command.Parts(err)
+	return Finding{what, "bad", problem, hint}
+}
+
+func checkIsolation(in string) Finding {
+	f := Finding{"processes", "ok", in + ": nothing that a child starts outlives it", ""}
+	switch in {
+	case "subreaper":
+		f.State, f.Text = "note", "subreaper: what children leave behind is ended, unless qq itself is killed"
+		f.Fix = "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces)"
+	case "process group":
+		f.State, f.Text, f.Fix = "note", "process group: a process that leaves its group can outlive its child", "use Linux"
+	}
+	return f
+}
+
+// checkSandbox looks at what the kernel can forbid agents.
+func checkSandbox(s sandbox.Support) Finding {
+	f := Finding{"sandbox", "ok", s.String(), ""}
+	if !s.Enforced() {
+		f.State, f.Text, f.Fix = "note", s.String()+"; read-only agents get no shell", s.Fix()
+	}
+	return f
+}
+
+// checkAstGrep looks for the program behind ast_grep and ast_grep_replace.
+func checkAstGrep(ctx context.Context, host *proc.Host, env command.Environment) Finding {
+	path, err := astgrep.Find(env.Get)
+	if err != nil {
+		_, fix, _ := strings.Cut(err.Error(), ": ")
+		return Finding{"ast-grep", "note", "not installed: agents have no ast_grep and ast_grep_replace", fix}
+	}
+	version, err := astgrep.Version(ctx, astgrep.Config{Host: host, Program: path, Env: env, NewID: task.NewID})
+	if err != nil {
+		return bad("ast-grep", err)
+	}
+	return Finding{"ast-grep", "ok", version + ", " + path, ""}
+}
+
+// checkSearch says where web_search searches.
+func checkSearch(cfg config.Config, getenv func(string) string) Finding {
+	search, err := web.NewSearch(cfg.Search, getenv)
+	switch {
+	case err != nil:
+		return bad("web search", err)
+	case search.Engine == "":
+		const fix = "set QQ_SEARCH=searxng=URL, brave or tavily"
+		return Finding{"web search", "note", "not configured: agents have no web_search", fix}
+	}
+	return Finding{"web search", "ok", search.Engine, ""}
+}
+
+func checkFolder(what, dir, fix string) Finding {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return Finding{what, "bad", err.Error(), fix}
+	}
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return Finding{what, "bad", err.Error(), fix}
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	if _, err := f.Write(make([]byte, 4096)); err != nil {
+		return Finding{what, "bad", err.Error(), "free some disk space"}
+	}
+	return Finding{what, "ok", dir, ""}
+}
+
+// checkLedger opens the ledger, as the next batch would. None is made for the look.
+func checkLedger(home string) Finding {
+	info, err := os.Stat(ledger.Path(home))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Finding{"ledger", "ok", "none yet", ""}
+	}
+	if err != nil {
+		return bad("ledger", err)
+	}
+	led, err := ledger.Open(home, ledger.Options{Wait: 2 * time.Second})
+	if err != nil {
+		return bad("ledger", err)
+	}
+	live, err := led.List(ledger.Filter{Live: true})
+	if err = errors.Join(err, led.Close()); err != nil {
+		return bad("ledger", err)
+	}
+	text := fmt.Sprintf("%s, %d KiB, %d runs at work", ledger.Path(home), info.Size()>>10, len(live))
+	return Finding{"ledger", "ok", text, ""}
+}
+
+func checkSessions(store *session.Store) Finding {
+	all, err := store.List()
+	if err != nil {
+		return bad("sessions", err)
+	}
+	return Finding{"sessions", "ok", fmt.Sprintf("%d", len(all)), ""}
+}
+
+func checkAgents(reg *agents.Registry) Finding {
+	n := 0
+	for _, e := range reg.List() {
+		if e.Err != nil {
+			return Finding{"agents", "bad", e.Err.Error(), "mend or remove the file"}
+		}
+		n++
+	}
+	return Finding{"agents", "ok", fmt.Sprintf("%d", n), ""}
+}

@@ -1,0 +1,80 @@
+package admin
+
+import (
+	"strings"
+	"time"
+
+	"qq/internal/app/command"
+	"qq/internal/record/ledger"
+)
+
+// DefaultLimit is how many rows a list has unless --limit says otherwise.
+const DefaultLimit = 20
+
+// typed is flags as they were typed: a *cli.Context.
+type typed interface {
+	String(name string) string
+	Bool(name string) bool
+	Int(name string) int
+}
+
+// runsFilter reads the flags that choose among runs. A flag that is not given
+// excludes nothing; now is what a time ago is counted from.
+func runsFilter(f typed, now time.Time) (ledger.Filter, error) {
+	to := ledger.Filter{
+		Agent: strings.TrimSpace(f.String("agent")), Batch: strings.TrimSpace(f.String("batch")),
+		Live: f.Bool("live"), Limit: f.Int("limit"),
+	}
+	if to.Limit < 0 {
+		return to, command.Usagef("accepted is a whole number from 0 on; 0 is all", "--limit is %d", to.Limit)
+	}
+	var err error
+	if to.Status, err = command.ParseStatuses("--status", f.String("status")); err != nil {
+		return to, err
+	}
+	if to.Since, err = command.ParseTime("--since", f.String("since"), now); err != nil {
+		return to, err
+	}
+	if to.Until, err = command.ParseTime("--before", f.String("before"), now); err != nil {
+		return to, err
+	}
+	if !to.Since.IsZero() && !to.Until.IsZero() && !to.Since.Before(to.Until) {
+		return to, command.Usagef("--since is the earlier time",
+			"nothing is both since %s and before %s", f.String("since"), f.String("before"))
+	}
+	return to, nil
+}
+
+// runStore is where runs are looked up.
+type runStore interface {
+	List(ledger.Filter) ([]ledger.Run, error)
+	Batches(ledger.Filter) ([]ledger.BatchRow, error)
+	Find(id string) (ledger.Batch, error)
+}
+
+var _ runStore = (*ledger.Ledger)(nil)
+
+// query returns the runs and batches that f selects, for [printRuns]. Without an agent,
+// a status or a batch in f, these are the runs that a person started, and batches as
+// one row each. Otherwise they are all matching runs, at any depth. The id of a batch
+// may be a short one.
+func query(from runStore, f ledger.Filter) ([]ledger.Run, []ledger.BatchRow, error) {
+	if f.Batch != "" {
+		b, err := from.Find(f.Batch)
+		if err != nil {
+			return nil, nil, err
+		}
+		f.Batch = b.ID
+	}
+	if f.Batch != "" || f.Agent != "" || len(f.Status) > 0 {
+		runs, err := from.List(f)
+		return runs, nil, err
+	}
+	batches, err := from.Batches(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.Roots = true
+	runs, err := from.List(f)
+	return runs, batches, err
+}

@@ -1,0 +1,57 @@
+package admin
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/app/command"
+	"qq/internal/app/output"
+)
+
+func (r commands) completion() *cli.Command {
+	return &cli.Command{
+		Name: "completion", Usage: "print a completion script for a shell", ArgsUsage: "bash | zsh | fish",
+		Description: "bash: source <(qq completion bash)\nzsh:  source <(qq completion zsh)\n" +
+			"fish: qq completion fish | source",
+		Action: func(c *cli.Context) error {
+			var script string
+			switch c.Args().First() {
+			case "bash":
+				script = command.Bash(c.App)
+			case "zsh":
+				script = "autoload -U +X bashcompinit && bashcompinit\n" + command.Bash(c.App)
+			case "fish":
+				script = command.Fish(c.App)
+			default:
+				return command.Usagef("accepted is bash, zsh or fish", "no completion for the shell %q", c.Args().First())
+			}
+			return r.print(script)
+		},
+	}
+}
+
+func (r commands) man() *cli.Command {
+	return &cli.Command{
+		Name: "man", Usage: "print the man page (qq man | man -l -)",
+		Action: func(c *cli.Context) error { return r.print(command.ManPage(c.App)) },
+	}
+}
+
+func (r commands) version() *cli.Command {
+	return &cli.Command{
+		Name: "version", Usage: "print the version", Action: func(*cli.Context) error { return PrintVersion(r.Invocation) },
+	}
+}
+
+// PrintVersion prints the version, as qq version and qq --version do.
+func PrintVersion(i *command.Invocation) error {
+	text := fmt.Sprintf("qq %s (%s, %s/%s)\n", i.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return commands{i}.print(text)
+}
+
+func (r commands) print(text string) error {
+	_, err := r.Out.WriteString(text)
+	return output.WriteError(err)
+}

@@ -1,0 +1,302 @@
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"qq/internal/app/output"
+	"qq/internal/record/ledger"
+	"qq/pkg/task"
+)
+
+// layout says how runs are printed.
+type layout struct {
+	JSON  bool
+	Width int // of the terminal in columns; 0 is no terminal
+	// Now ends the time of a run that is at work. Times are shown in its location.
+	Now time.Time
+	// Limit is how many rows a list has at most; 0 is no limit.
+	Limit int
+}
+
+const (
+	minute = "2006-01-02 15:04"
+	second = "2006-01-02 15:04:05"
+)
+
+// row is a line of a list.
+type row struct {
+	when  time.Time
+	cells []string
+	value any // for scripts
+}
+
+// printRuns prints runs and batches, the newest first. The runs of a batch that is among
+// batches are not listed again.
+func printRuns(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o layout) error {
+	var rows []row
+	listed := map[string]bool{}
+	for _, b := range batches {
+		rows = append(rows, o.batch(b))
+		listed[b.ID] = true
+	}
+	for _, r := range runs {
+		if r.Batch == "" || !listed[r.Batch] {
+			rows = append(rows, o.run(r))
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return b.when.Compare(a.when) })
+	if o.Limit > 0 {
+		rows = rows[:min(len(rows), o.Limit)]
+	}
+	if o.JSON {
+		values := []any{}
+		for _, r := range rows {
+			values = append(values, r.value)
+		}
+		return output.WriteJSON(w, values)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	t := output.Table{{"RUN", "STARTED", "STATUS", "AGENT", "TIME", "TOKENS", "TASK"}}
+	for _, r := range rows {
+		t = append(t, r.cells)
+	}
+	return o.write(w, t.Lines(o.width()))
+}
+
+// printBatch prints a batch, and below it runs of it.
+func printBatch(w io.Writer, b ledger.BatchRow, runs []ledger.Run, o layout) error {
+	if o.JSON {
+		return output.WriteJSON(w, struct {
+			batchValue
+			Runs []ledger.Run `json:"runs"`
+		}{batchValue{"batch", b}, append([]ledger.Run{}, runs...)})
+	}
+	if err := printRuns(w, nil, []ledger.BatchRow{b}, o); err != nil {
+		return err
+	}
+	return printRuns(w, runs, nil, o)
+}
+
+// batchValue is a batch for scripts.
+type batchValue struct {
+	Type string `json:"type"`
+	ledger.BatchRow
+}
+
+func (o layout) run(r ledger.Run) row {
+	when := began(r)
+	return row{when, []string{
+		short(r.ID), o.clock(when), o.status(r), o.brief(r.Agent, 16), o.took(r), tokens(r.Usage), o.text(r.Task),
+	}, struct {
+		Type string `json:"type"`
+		ledger.Run
+	}{"run", r}}
+}
+
+func (o layout) batch(b ledger.BatchRow) row {
+	status, took := output.OneLine(string(b.Status)), time.Duration(b.DurationMS)*time.Millisecond
+	if b.Live {
+		status, took = status+live, took+o.Now.Sub(b.Latest)
+	}
+	span := "-"
+	if b.Live || !b.Ended.IsZero() {
+		span = output.Roundly(took)
+	}
+	return row{b.Started, []string{
+		short(b.ID), o.clock(b.Started), status, "(batch)", span, tokens(b.Usage), progress(b),
+	}, batchValue{"batch", b}}
+}
+
+// progress says in the words of a batch under way how far it came. A batch that went
+// on with other tasks may have more than were counted when it began.
+func progress(b ledger.BatchRow) string {
+	done, failed := b.Done()
+	begun := 0
+	for _, n := range b.Counts {
+		begun += n
+	}
+	text := fmt.Sprintf("%d/%d done", done, max(b.Count, begun))
+	if failed > 0 {
+		text += fmt.Sprintf(", %d failed", failed)
+	}
+	if left := b.Count - begun; left > 0 && !b.Live {
+		text += fmt.Sprintf(", %d not started", left)
+	}
+	if b.Dir != "" {
+		text += " in " + output.OneLine(b.Dir)
+	}
+	return text
+}
+
+// printTree prints runs below those that started them; parents come before children.
+// Runs whose parent is not among them, as those of a batch, are roots.
+func printTree(w io.Writer, runs []ledger.Run, o layout) error {
+	if o.JSON {
+		return output.WriteJSON(w, append([]ledger.Run{}, runs...))
+	}
+	known := map[string]bool{}
+	below := map[string][]ledger.Run{}
+	for _, r := range runs {
+		if known[r.ID] {
+			continue
+		}
+		parent := r.Parent
+		if !known[parent] {
+			parent = "" // also one that comes later: nothing goes round in circles
+		}
+		below[parent] = append(below[parent], r)
+		known[r.ID] = r.ID != ""
+	}
+	var lines []string
+	var grow func(id, before string)
+	grow = func(id, before string) {
+		children := below[id]
+		for i, r := range children {
+			branch, deeper := "├─ ", "│  "
+			if i == len(children)-1 {
+				branch, deeper = "└─ ", "   "
+			}
+			if id == "" {
+				branch, deeper = "", ""
+			}
+			lines = append(lines, output.Cut(before+branch+o.node(r), o.width()))
+			if r.ID != "" {
+				grow(r.ID, before+deeper)
+			}
+		}
+	}
+	grow("", "")
+	return o.write(w, lines)
+}
+
+func (o layout) node(r ledger.Run) string {
+	return strings.Join([]string{short(r.ID), o.status(r), o.brief(r.Agent, 16), o.took(r), o.text(r.Task)}, "  ")
+}
+
+// printCancelled says which process was told to end, and so everything that it started.
+func printCancelled(w io.Writer, r ledger.Root, o layout) error {
+	if o.JSON {
+		return output.WriteJSON(w, struct {
+			Cancelled ledger.Root `json:"cancelled"`
+		}{r})
+	}
+	what := "qq"
+	if r.Command == "batch" {
+		what = "qq batch"
+	}
+	where := ""
+	if r.Dir != "" {
+		where = " in " + output.OneLine(r.Dir)
+	}
+	text := fmt.Sprintf("told %s%s to end, process %d, and with it all that it started", what, where, r.PID)
+	return o.write(w, []string{text})
+}
+
+// printCleared says how many runs were removed from the ledger.
+func printCleared(w io.Writer, n int, o layout) error {
+	if o.JSON {
+		return output.WriteJSON(w, map[string]int{"cleared": n})
+	}
+	text := fmt.Sprintf("%d runs cleared", n)
+	switch n {
+	case 0:
+		text = "nothing to clear"
+	case 1:
+		text = "1 run cleared"
+	}
+	return o.write(w, []string{text})
+}
+
+func (o layout) write(w io.Writer, lines []string) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
+	return output.WriteError(err)
+}
+
+// live marks a run that is at work.
+const live = " *"
+
+func (o layout) status(r ledger.Run) string {
+	status := output.OneLine(string(r.Status))
+	if atWork(r) {
+		status += live
+	}
+	return status
+}
+
+// atWork reports whether r has no end yet and somebody is there to bring it.
+func atWork(r ledger.Run) bool { return r.Live && !r.Status.Final() }
+
+// began is when work on r began, or when it began to wait.
+func began(r ledger.Run) time.Time {
+	if r.Started.IsZero() {
+		return r.Queued
+	}
+	return r.Started
+}
+
+// took is how long r took, or has taken so far.
+func (o layout) took(r ledger.Run) string {
+	switch {
+	case atWork(r) && !r.Started.IsZero():
+		return output.Roundly(o.Now.Sub(r.Started))
+	case r.Ended.IsZero():
+		return "-"
+	}
+	return output.Roundly(time.Duration(r.DurationMS) * time.Millisecond)
+}
+
+func (o layout) moment(layout string, t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.In(o.Now.Location()).Format(layout)
+}
+
+// clock is a moment in a list: of today without the date.
+func (o layout) clock(t time.Time) string {
+	y, m, d := t.In(o.Now.Location()).Date()
+	if ny, nm, nd := o.Now.Date(); y == ny && m == nm && d == nd {
+		return o.moment("15:04", t)
+	}
+	return o.moment(minute, t)
+}
+
+// width is where a line is cut; 0 is nowhere.
+func (o layout) width() int {
+	if o.Width <= 0 {
+		return 0
+	}
+	return max(o.Width, 40)
+}
+
+// text is a task on one line, which a terminal cuts further.
+func (o layout) text(s string) string {
+	if o.Width > 0 {
+		return output.OneLine(task.Shorten(s, max(o.Width, 100)))
+	}
+	return output.OneLine(task.Shorten(s, 100))
+}
+
+// brief is a name in at most n columns.
+func (o layout) brief(s string, n int) string { return cmp.Or(output.Cut(output.OneLine(s), n), "-") }
+
+// short is the short form of an id.
+func short(id string) string { return output.OneLine(task.ShortID(id)) }
+
+// tokens are all tokens of u; a dash where there are none.
+func tokens(u task.Usage) string {
+	if u == (task.Usage{}) {
+		return "-"
+	}
+	return output.Tokens(u)
+}

@@ -1,0 +1,203 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/app/command"
+	"qq/internal/app/output"
+	"qq/internal/record/ledger"
+	"qq/pkg/task"
+)
+
+func (r commands) runs() *cli.Command {
+	plain := lookFlags()
+	choose := append([]cli.Flag{
+		&cli.StringFlag{Name: "status", Usage: "those that ended so, or stand so: failed,timeout"},
+		&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "those of this agent"},
+		&cli.StringFlag{Name: "batch", Usage: "those of the batch with this id"},
+		&cli.StringFlag{Name: "since", Usage: "those from then on: 2h, 3d, 2026-11-20"},
+		&cli.StringFlag{Name: "before", Usage: "those before then"},
+	}, plain...)
+	list := append([]cli.Flag{
+		&cli.BoolFlag{Name: "live", Usage: "those that are at work"},
+		&cli.IntFlag{Name: "limit", Value: DefaultLimit, Usage: "at most so many; 0 is all"},
+	}, choose...)
+	forget := append([]cli.Flag{
+		&cli.BoolFlag{Name: "all", Usage: "all that have ended, also batches that could go on"},
+	}, choose...)
+	return &cli.Command{
+		Name: "runs", Usage: "what was run and what is at work, from the ledger", Flags: list, Action: r.listRuns,
+		Subcommands: []*cli.Command{
+			{Name: "list", Usage: "list runs and batches, the newest first", Flags: list, Action: r.listRuns},
+			{
+				Name: "show", Usage: "print one with its attempts and its answer",
+				ArgsUsage: "ID", Flags: plain, Action: r.showRun,
+			},
+			{
+				Name: "tree", Usage: "print a run, or a batch, and all that it started",
+				ArgsUsage: "ID", Flags: plain, Action: r.runTree,
+			},
+			{
+				Name: "cancel", Usage: "end a run that is at work, with all that belongs to it",
+				ArgsUsage: "ID", Flags: plain, Action: r.cancelRun,
+			},
+			{
+				Name: "clear", Usage: "forget runs that have ended: those that are chosen, or --all",
+				Flags: forget, Action: r.clearRuns,
+			},
+		},
+	}
+}
+
+// inLedger runs f on the ledger.
+func (r commands) inLedger(c *cli.Context, f func(*ledger.Ledger, layout) error) error {
+	cfg, _, err := r.Configure(c)
+	if err != nil {
+		return err
+	}
+	led, err := ledger.Open(cfg.Home, ledger.Options{Keep: time.Duration(cfg.KeepRuns) * 24 * time.Hour})
+	if err != nil {
+		return err
+	}
+	o := layout{JSON: c.Bool("json"), Now: time.Now(), Limit: c.Int("limit"), Width: output.Width(r.Out)}
+	return errors.Join(f(led, o), led.Close())
+}
+
+func (r commands) listRuns(c *cli.Context) error {
+	if c.Args().Present() {
+		return command.Usagef("accepted is list, show ID, tree ID, cancel ID or clear",
+			"qq runs has no command %q", c.Args().First())
+	}
+	f, err := runsFilter(c, time.Now())
+	if err != nil {
+		return err
+	}
+	return r.inLedger(c, func(led *ledger.Ledger, o layout) error {
+		if f.Limit > 0 {
+			f.Limit++ // tells whether there are more
+		}
+		list, batches, err := query(led, f)
+		if err != nil {
+			return runsError(err)
+		}
+		if o.Limit > 0 && len(list)+len(batches) > o.Limit && !o.JSON {
+			r.Note("there are more (--limit is %d): --limit 0 shows all", o.Limit)
+		}
+		if len(list)+len(batches) == 0 && !o.JSON {
+			r.Say("no runs")
+			return nil
+		}
+		return printRuns(r.Out, list, batches, o)
+	})
+}
+
+// runsError marks an error that a person can mend as a usage error.
+func runsError(err error) error {
+	if errors.Is(err, ledger.ErrNone) || errors.Is(err, ledger.ErrAmbiguous) || errors.Is(err, ledger.ErrEnded) {
+		return command.Usage(command.Advised(err, "qq runs list shows them"))
+	}
+	return err
+}
+
+// oneRun runs f on the ledger, with the id that the command is given.
+func (r commands) oneRun(c *cli.Context, f func(led *ledger.Ledger, id string, o layout) error) error {
+	if c.NArg() != 1 {
+		return command.Usagef("qq runs list shows them", "%s takes one id", c.Command.HelpName)
+	}
+	return r.inLedger(c, func(led *ledger.Ledger, o layout) error { return runsError(f(led, c.Args().First(), o)) })
+}
+
+func (r commands) showRun(c *cli.Context) error {
+	return r.oneRun(c, func(led *ledger.Ledger, id string, o layout) error {
+		run, attempts, result, err := led.Show(id)
+		if b, findErr := led.Find(id); errors.Is(err, ledger.ErrNone) && findErr == nil {
+			return r.showBatch(led, b, o)
+		}
+		if err != nil {
+			return err
+		}
+		return printRun(r.Out, run, attempts, result, o)
+	})
+}
+
+// MaxShown is how many runs of a batch are shown with it.
+const MaxShown = 100
+
+// showBatch prints a batch, and the runs in it.
+func (r commands) showBatch(led *ledger.Ledger, b ledger.Batch, o layout) error {
+	rows, err := led.Batches(ledger.Filter{Batch: b.ID, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 { // cleared meanwhile
+		return fmt.Errorf("show %s: %w", b.ID, ledger.ErrNone)
+	}
+	most := MaxShown + 1 // tells whether there are more
+	if o.JSON {
+		most = 0
+	}
+	tasks, err := led.List(ledger.Filter{Batch: b.ID, Limit: most})
+	if err != nil {
+		return err
+	}
+	if len(tasks) > MaxShown && !o.JSON {
+		tasks = tasks[:MaxShown]
+		r.Note("only the newest %d are shown: qq runs list --batch %s --limit 0 shows all", MaxShown, task.ShortID(b.ID))
+	}
+	o.Limit = 0 // that of a list is not meant
+	return printBatch(r.Out, rows[0], tasks, o)
+}
+
+func (r commands) runTree(c *cli.Context) error {
+	return r.oneRun(c, func(led *ledger.Ledger, id string, o layout) error {
+		list, err := led.Tree(id)
+		if err != nil {
+			return err
+		}
+		return printTree(r.Out, list, o)
+	})
+}
+
+func (r commands) cancelRun(c *cli.Context) error {
+	return r.oneRun(c, func(led *ledger.Ledger, id string, o layout) error {
+		ended, err := led.Cancel(id)
+		if err != nil {
+			return err
+		}
+		return printCancelled(r.Out, ended, o)
+	})
+}
+
+func (r commands) clearRuns(c *cli.Context) error {
+	f, err := runsFilter(c, time.Now())
+	if err != nil {
+		return err
+	}
+	f.Limit = 0 // that of a list is not meant
+	chosen := f.Batch != "" || f.Agent != "" || len(f.Status) > 0 || !f.Since.IsZero() || !f.Until.IsZero()
+	switch all := c.Bool("all"); {
+	case all && chosen:
+		return command.Usagef("leave it out: what is chosen is cleared", "--all is given together with what chooses some")
+	case !all && !chosen:
+		return command.Usagef("choose with --before 30d, --batch, --status …, or say --all",
+			"%s would forget everything, also batches that could go on", c.Command.HelpName)
+	}
+	return r.inLedger(c, func(led *ledger.Ledger, o layout) error {
+		if f.Batch != "" {
+			b, err := led.Find(f.Batch)
+			if err != nil {
+				return runsError(err)
+			}
+			f.Batch = b.ID
+		}
+		n, err := led.Clear(f)
+		if err != nil {
+			return err
+		}
+		return printCleared(r.Out, n, o)
+	})
+}

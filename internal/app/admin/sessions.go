@@ -1,0 +1,180 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/app/command"
+	"qq/internal/app/output"
+	"qq/internal/config"
+	"qq/internal/engine"
+	"qq/pkg/session"
+)
+
+func (r commands) sessions() *cli.Command {
+	flags := lookFlags()
+	days := &cli.IntFlag{Name: "days", Value: 30, Usage: "delete what was not used for so many days"}
+	return &cli.Command{
+		Name: "sessions", Usage: "transcripts of earlier runs", Flags: flags, Action: r.listSessions,
+		Subcommands: []*cli.Command{
+			{Name: "list", Usage: "list them, the newest first", Flags: flags, Action: r.listSessions},
+			{Name: "show", Usage: "print one", ArgsUsage: "ID", Flags: flags, Action: r.showSession},
+			{Name: "rm", Usage: "delete some", ArgsUsage: "ID…", Flags: flags, Action: r.removeSessions},
+			{
+				Name: "prune", Usage: "delete those not used for a time, and kept outputs of that age",
+				Flags: append([]cli.Flag{days}, flags...), Action: r.pruneSessions,
+			},
+		},
+	}
+}
+
+func (r commands) store(c *cli.Context) (*session.Store, error) {
+	cfg, _, err := r.Configure(c)
+	if err != nil {
+		return nil, err
+	}
+	return Store(cfg), nil
+}
+
+// Store is where the transcripts of sessions are.
+func Store(cfg config.Config) *session.Store {
+	return session.Open(filepath.Join(cfg.Home, "sessions"))
+}
+
+// SessionRow is one session for scripts.
+type SessionRow struct {
+	ID       string    `json:"id"`
+	Agent    string    `json:"agent"`
+	Model    string    `json:"model"`
+	Dir      string    `json:"dir"`
+	Title    string    `json:"title"`
+	Messages int       `json:"messages"`
+	Created  time.Time `json:"created"`
+	Modified time.Time `json:"modified"`
+}
+
+func (r commands) listSessions(c *cli.Context) error {
+	if c.Args().Present() {
+		return command.Usagef("accepted is list, show ID, rm ID… or prune",
+			"qq sessions has no command %q", c.Args().First())
+	}
+	store, err := r.store(c)
+	if err != nil {
+		return err
+	}
+	all, err := store.List()
+	if err != nil {
+		return err
+	}
+	rows := []SessionRow{}
+	for _, s := range all {
+		if s.Damaged {
+			r.Say("session %s is damaged: its first line cannot be read", s.ID)
+			continue
+		}
+		rows = append(rows, SessionRow{s.ID, s.Agent, s.Model, s.Dir, s.Title, s.Messages, s.Created, s.Modified})
+	}
+	if c.Bool("json") {
+		return output.WriteJSON(r.Out, rows)
+	}
+	if len(rows) == 0 {
+		r.Say("no sessions yet")
+		return nil
+	}
+	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "SESSION\tUSED\tAGENT\tMESSAGES\tTITLE")
+	for _, row := range rows {
+		used := row.Modified.Local().Format(minute)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", row.ID, used, row.Agent, row.Messages, command.Printable(row.Title))
+	}
+	return output.WriteError(w.Flush())
+}
+
+func (r commands) showSession(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return command.Usagef("qq sessions list shows them", "qq sessions show takes one id")
+	}
+	store, err := r.store(c)
+	if err != nil {
+		return err
+	}
+	t, err := store.Load(c.Args().First())
+	if err != nil {
+		return SessionError(err)
+	}
+	if c.Bool("json") {
+		return output.WriteJSON(r.Out, t)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "session %s, agent %s, model %s, in %s\n", t.Header.ID, t.Header.Agent, t.Header.Model, t.Header.Dir)
+	for _, e := range t.Entries {
+		who := string(e.Role)
+		if e.Tool != "" {
+			who += " " + e.Tool
+		}
+		fmt.Fprintf(&b, "\n── %s, %s\n", who, e.Time.Local().Format("15:04:05"))
+		for _, call := range e.Calls {
+			fmt.Fprintf(&b, "→ %s\n", command.Printable(call.Name+" "+string(call.Arguments)))
+		}
+		if e.Content != "" {
+			b.WriteString(strings.TrimRight(command.Printable(e.Content), "\n") + "\n")
+		}
+	}
+	for _, d := range t.Damaged {
+		r.Say("%s", d)
+	}
+	_, err = r.Out.WriteString(b.String())
+	return output.WriteError(err)
+}
+
+func (r commands) removeSessions(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return command.Usagef("qq sessions list shows them", "qq sessions rm takes one or more ids")
+	}
+	store, err := r.store(c)
+	if err != nil {
+		return err
+	}
+	for _, id := range c.Args().Slice() {
+		if err := store.Remove(id); err != nil {
+			return SessionError(err)
+		}
+	}
+	return nil
+}
+
+func (r commands) pruneSessions(c *cli.Context) error {
+	days := c.Int("days")
+	if days < 0 {
+		return command.Usagef("accepted is a whole number from 0 on", "--days is %d", days)
+	}
+	cfg, _, err := r.Configure(c)
+	if err != nil {
+		return err
+	}
+	age := time.Duration(days) * 24 * time.Hour
+	gone, err := Store(cfg).Prune(age)
+	for _, id := range gone {
+		fmt.Fprintln(r.Out, id)
+	}
+	files, outputErr := engine.PruneOutputs(cfg.Home, age)
+	for _, f := range files {
+		fmt.Fprintln(r.Out, f)
+	}
+	return errors.Join(err, outputErr)
+}
+
+// SessionError marks an error of a session that a person can mend as a usage error.
+func SessionError(err error) error {
+	_, hint := command.Parts(err)
+	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrInUse) || hint != "" {
+		return command.Usage(command.Advised(err, "qq sessions list shows them"))
+	}
+	return err
+}

@@ -1,0 +1,169 @@
+package command
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"github.com/xrash/smetrics"
+)
+
+// Helped turns "qq help COMMAND" into "qq COMMAND --help".
+func Helped(args []string) []string {
+	if len(args) < 2 || args[1] != "help" {
+		return args
+	}
+	return append(append(args[:1:1], args[2:]...), "--help")
+}
+
+// Mistyped returns the command that a prompt was probably meant to be: a prompt of
+// one word that resembles its name, like "doctr", or of two words that resemble its
+// name and subcommand, like "agent list". A prompt costs a model call.
+func Mistyped(commands []*cli.Command, prompt string) string {
+	word, sub, two := strings.Cut(prompt, " ")
+	for _, c := range commands {
+		if two && !slices.ContainsFunc(c.Subcommands, func(s *cli.Command) bool { return s.Name == sub }) {
+			continue
+		}
+		if len(word) > 3 && word != c.Name && smetrics.JaroWinkler(word, c.Name, 0.7, 4) > 0.92 {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// Permute moves the flags of a command line before its other arguments, because the
+// library stops reading flags at the first other argument. Arguments after -- stay.
+func Permute(app *cli.App, args []string) []string {
+	if len(args) == 0 {
+		return args
+	}
+	out := []string{args[0]}
+	rest := args[1:]
+	flags, commands := app.Flags, app.Commands
+	for {
+		next, ok := takeCommand(commands, flags, rest)
+		if !ok {
+			if len(out) == 1 {
+				app.Commands = nil // the library would look for one behind -- too
+			}
+			return append(out, flagsFirst(flags, rest)...)
+		}
+		// Flags before the name of a command belong to it all the same.
+		moved := append([]string{rest[next.at]}, rest[:next.at]...)
+		out = append(out, moved[0])
+		rest = append(moved[1:], rest[next.at+1:]...)
+		flags, commands = next.command.Flags, next.command.Subcommands
+	}
+}
+
+type commandAt struct {
+	command *cli.Command
+	at      int
+}
+
+// takeCommand finds the command that args names: its first argument that is no
+// flag and no value of one.
+func takeCommand(commands []*cli.Command, flags []cli.Flag, args []string) (commandAt, bool) {
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--" {
+			return commandAt{}, false
+		}
+		if isFlag(args[i]) {
+			if takesValue(flags, args[i]) || len(commands) > 0 && takesValueIn(commands, args[i]) {
+				i++
+			}
+			continue
+		}
+		for _, c := range commands {
+			if c.HasName(args[i]) {
+				return commandAt{c, i}, true
+			}
+		}
+		return commandAt{}, false
+	}
+	return commandAt{}, false
+}
+
+func takesValueIn(commands []*cli.Command, arg string) bool {
+	for _, c := range commands {
+		if takesValue(c.Flags, arg) {
+			return true
+		}
+	}
+	return false
+}
+
+// flagsFirst sorts args into flags with their values, and the rest.
+func flagsFirst(flags []cli.Flag, args []string) []string {
+	var front, back []string
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		switch {
+		case arg == "--":
+			back = append(back, args[i+1:]...)
+			i = len(args)
+		case !isFlag(arg):
+			back = append(back, arg)
+		default:
+			if isNumbered(flags, arg) {
+				front = append(front, arg[:2], arg[2:])
+				continue
+			}
+			front = append(front, arg)
+			if !takesValue(flags, arg) {
+				continue
+			}
+			if i++; i == len(args) {
+				return front // the library says what is missing
+			}
+			front = append(front, args[i])
+		}
+	}
+	return append(append(front, "--"), back...)
+}
+
+// isNumbered reports whether arg is a short flag with its number, like -j4.
+func isNumbered(flags []cli.Flag, arg string) bool {
+	return len(arg) > 2 && arg[1] != '-' && strings.Trim(arg[2:], "0123456789") == "" && takesValue(flags, arg[:2])
+}
+
+// WantsJSON reports whether a command line asks for JSON, even one that cannot be
+// parsed: its error is a JSON document too.
+func WantsJSON(args []string) bool {
+	for i, arg := range args {
+		name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		switch {
+		case arg == "--":
+			return false
+		case !isFlag(arg):
+		case name == "json":
+			return value != "false"
+		case name == "output-format":
+			if value == "" && i+1 < len(args) {
+				value = args[i+1]
+			}
+			return strings.Contains(value, "json")
+		}
+	}
+	return false
+}
+
+func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
+
+// takesValue reports whether arg is a flag whose value is the next argument.
+func takesValue(flags []cli.Flag, arg string) bool {
+	name := strings.TrimLeft(arg, "-")
+	if strings.Contains(name, "=") {
+		return false
+	}
+	for _, f := range flags {
+		for _, n := range f.Names() {
+			if n == name {
+				v, ok := f.(cli.DocGenerationFlag)
+				return ok && v.TakesValue()
+			}
+		}
+	}
+	return false
+}

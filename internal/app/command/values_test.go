@@ -1,0 +1,24 @@
+package command
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/task"
+)
+
+// TestStatuses: whatever can stand in the ledger can be asked for.
+func TestStatuses(t *testing.T) {
+	final := 0
+	for _, s := range statuses() {
+		got, err := ParseStatuses("--status", string(s))
+		require.NoError(t, err)
+		assert.Equal(t, []task.Status{s}, got)
+		if s.Final() {
+			final++
+		}
+	}
+	assert.Equal(t, 16, final, "as many as Final knows")
+}

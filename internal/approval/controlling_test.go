@@ -1,0 +1,92 @@
+package approval
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// playEnv makes the test binary a process that asks on its controlling terminal.
+const playEnv = "QQ_TEST_TERMINAL"
+
+// play asks, and says on stdout what came of it.
+func play(how string) {
+	switch how {
+	case "wait": // until the parent is done
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	case "background": // a job of the same session that the shell put aside
+		job(&syscall.SysProcAttr{Setpgid: true}, "ask")()
+		return
+	}
+	p, err := OpenTerminal(true, false, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer p.Close()
+	if how == "put aside" { // another one has the terminal now
+		defer job(&syscall.SysProcAttr{Foreground: true, Ctty: p.tty}, "wait")()
+	}
+	fmt.Println(p.Ask(context.Background(), question()))
+}
+
+// job starts this program again in a process group of its own. end waits for it.
+func job(attr *syscall.SysProcAttr, how string) (end func()) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Stdout, cmd.SysProcAttr = []string{playEnv + "=" + how, "GORACE=atexit_sleep_ms=0"}, os.Stdout, attr
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Println(err)
+		return func() {}
+	}
+	return func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			fmt.Println(err)
+		}
+	}
+}
+
+// The terminal is the controlling one, whatever stdout is, and a job in the
+// background has none to ask on.
+func TestControlling(t *testing.T) {
+	for how, want := range map[string]string{
+		"ask": "once <nil>\n", "background": "the terminal belongs to another job\n", "put aside": " the terminal belongs to another job\n",
+	} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		var out bytes.Buffer
+		cmd.Env, cmd.Stdout = []string{playEnv + "=" + how, "GORACE=atexit_sleep_ms=0"}, &out
+		keys, err := pty.Start(cmd)
+		require.NoError(t, err)
+		if how == "ask" {
+			readUntil(t, keys, choice)
+			_, err = keys.WriteString("o\n")
+			require.NoError(t, err)
+		}
+		require.NoError(t, cmd.Wait())
+		require.NoError(t, keys.Close())
+		assert.Equal(t, want, out.String(), how)
+	}
+}
+
+func readUntil(t *testing.T, r io.Reader, text string) {
+	t.Helper()
+	var seen []byte
+	for buf := make([]byte, 1); !bytes.HasSuffix(seen, []byte(text)); seen = append(seen, buf...) {
+		_, err := r.Read(buf)
+		require.NoError(t, err, string(seen))
+	}
+}

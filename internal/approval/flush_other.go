@@ -1,0 +1,11 @@
+//go:build !linux
+
+package approval
+
+import "golang.org/x/sys/unix"
+
+// flush drops what was typed and not read.
+func flush(tty int) error {
+	const input = 1 // FREAD of <sys/fcntl.h>
+	return unix.IoctlSetPointerInt(tty, unix.TIOCFLUSH, input)
+}

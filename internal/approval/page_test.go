@@ -1,0 +1,74 @@
+package approval
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+
+	"qq/pkg/tool"
+)
+
+func TestRows(t *testing.T) {
+	p := page{size{60, 20}, false}
+	var b strings.Builder
+	assert.False(t, p.write(&b, p.rows("0123456789abcdefghi\n\nмир\n漢字漢字漢字漢字漢", bar, barAgain), 10))
+	assert.Equal(t, "  │ 0123456789abcdef\n  ┆ ghi\n  │ \n  │ мир\n  │ 漢字漢字漢字漢字\n  ┆ 漢\n", b.String())
+
+	b.Reset()
+	assert.True(t, p.write(&b, p.rows("1\n2\n3\n4\n5", indent, indent), 3))
+	assert.Equal(t, "  1\n  2\n  … 2 rows are left out here …\n  5\n", b.String())
+
+	b.Reset()
+	assert.False(t, p.write(&b, p.rows("1\n2\n3\n4", indent, indent), 3))
+	assert.Equal(t, "  1\n  2\n  3\n  4\n", b.String(), "there is room for one row in the place of the remark")
+}
+
+func TestNothingKnown(t *testing.T) {
+	p := page{size{60, 80}, false}
+	text, cut := p.question(tool.Question{Intent: tool.Intent{Tool: "x"}}, false)
+	assert.Equal(t, "\nthe agent asks: x (effect unknown, unknown risk)\n", text)
+	assert.False(t, cut)
+}
+
+// Whatever a model writes: every row is indented, fits the width and has nothing
+// that a terminal obeys, and there are not many.
+func TestAnyPage(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.SampledFrom([]rune("a \t\n\r\x1b[漢\u202e\u200d\u0085\u2028+-"))))
+		p := page{size{rapid.IntRange(1, 60).Draw(t, "rows"), rapid.IntRange(1, 90).Draw(t, "columns")}, false}
+		q := tool.Question{Chain: rapid.SliceOfN(text, 0, 3).Draw(t, "chain"), Intent: tool.Intent{
+			Tool: text.Draw(t, "tool"), Effect: tool.Effect(text.Draw(t, "effect")), Risk: tool.Risk(text.Draw(t, "risk")),
+			Summary: text.Draw(t, "summary"), Preview: text.Draw(t, "preview"), Special: rapid.Bool().Draw(t, "special"),
+		}}
+		shown, cut := p.question(q, false)
+		whole, _ := p.question(q, true)
+		assert.Equal(t, cut, shown != whole)
+		for i, text := range []string{shown, whole} {
+			p.check(t, text, i == 1)
+		}
+	})
+}
+
+// check looks at what is shown of a question.
+func (p page) check(t *rapid.T, shown string, whole bool) {
+	for _, r := range shown {
+		assert.True(t, r == '\n' || unicode.IsGraphic(r), "%U", r)
+	}
+	rows := strings.Split(strings.TrimSuffix(shown, "\n"), "\n")
+	assert.Empty(t, rows[0])
+	assert.True(t, whole || len(rows) <= 2+summaryRows+1+mostRows+1)
+	for _, row := range rows[2:] {
+		assert.True(t, strings.HasPrefix(row, indent), row)
+		width := 0
+		for _, r := range row {
+			width += columns(r)
+		}
+		// The bar itself counts as two here, where it is one.
+		if !strings.HasPrefix(row, indent+"…") {
+			assert.LessOrEqual(t, width, max(p.columns, leastWidth+barWidth)+1, row)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxLine is the most that is kept of a line: a terminal gives no longer ones.
+const maxLine = 4096
+
+// size is what a terminal can show.
+type size struct{ rows, columns int }
+
+// size asks the terminal, and takes the usual one where it does not say.
+func (p *Terminal) size() size {
+	s := size{24, 80}
+	if w, err := unix.IoctlGetWinsize(p.tty, unix.TIOCGWINSZ); err == nil && w.Row > 0 && w.Col > 0 {
+		s = size{int(w.Row), int(w.Col)}
+	}
+	return s
+}
+
+// watch makes await return when ctx ends, until stop is called.
+func (p *Terminal) watch(ctx context.Context) (stop func()) {
+	unhook := context.AfterFunc(ctx, func() { _, _ = p.call.Write([]byte{0}) })
+	return func() {
+		if !unhook() {
+			_, _ = p.wake.Read(make([]byte, 1)) // which waits for the write as well
+		}
+	}
+}
+
+// readLine returns what is typed until Enter.
+func (p *Terminal) readLine(ctx context.Context) (string, error) {
+	var line []byte
+	buf := make([]byte, maxLine)
+	for {
+		if err := p.await(ctx, false); err != nil {
+			return "", err
+		}
+		n, err := unix.Read(p.tty, buf)
+		switch {
+		case again(err):
+			continue
+		case err != nil:
+			return "", fmt.Errorf("read the terminal: %w", err)
+		case n == 0:
+			return "", errEOF
+		}
+		line = append(line, buf[:min(n, maxLine-len(line))]...)
+		if strings.ContainsAny(string(buf[:n]), "\r\n") {
+			return string(line), nil
+		}
+	}
+}
+
+// write writes all of text.
+func (p *Terminal) write(ctx context.Context, text string) error {
+	for rest := []byte(text); len(rest) > 0; {
+		n, err := unix.Write(p.tty, rest)
+		switch {
+		case err == nil:
+			rest = rest[n:]
+		case !again(err):
+			return fmt.Errorf("write to the terminal: %w", err)
+		default: // it is slow, or halted by Control-S
+			if err := p.await(ctx, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func again(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) }
+
+// await waits until the terminal can be written to, or read from, and returns the
+// error of ctx when that ends first.
+//
+// It uses select(2), because kqueue and poll do not support /dev/tty everywhere. The
+// descriptors are small: they are opened before there are children.
+func (p *Terminal) await(ctx context.Context, toWrite bool) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		ready, err := wait(p.tty, int(p.wake.Fd()), toWrite)
+		if err != nil {
+			return os.NewSyscallError("select", err)
+		}
+		if ready {
+			return ctx.Err()
+		}
+	}
+}
+
+// wait waits for tty or wake, and reports whether tty is ready.
+func wait(tty, wake int, toWrite bool) (bool, error) {
+	if max(tty, wake) >= unix.FD_SETSIZE {
+		return false, unix.EMFILE
+	}
+	var reads, writes unix.FdSet
+	reads.Set(wake)
+	set := &reads
+	if toWrite {
+		set = &writes
+	}
+	set.Set(tty)
+	_, err := unix.Select(max(tty, wake)+1, &reads, &writes, nil, nil)
+	if errors.Is(err, unix.EINTR) {
+		return false, nil
+	}
+	return err == nil && set.IsSet(tty), err
+}
