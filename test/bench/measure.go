@@ -209,10 +209,17 @@ func column[T any](us []used, figure func(used) T) []T {
 }
 
 // interleave runs each of the commands rounds times, in turn, so that a change
-// of the machine's mood meets all of them.
-func interleave(rounds int, commands ...func() (used, error)) ([][]used, error) {
+// in the load of the machine affects all of them. The programs are copied anew
+// some times, so that the luck of one copy does not decide.
+func (b *bench) interleave(rounds int, commands ...func() (used, error)) ([][]used, error) {
+	const copies = 10
 	all := make([][]used, len(commands))
-	for range rounds {
+	for round := range rounds {
+		if round%max(rounds/copies, 1) == 0 {
+			if err := b.copyPrograms(); err != nil {
+				return nil, err
+			}
+		}
 		for i, run := range commands {
 			u, err := run()
 			if err != nil {

@@ -33,7 +33,7 @@ func measureOutput(ctx context.Context, b *bench) ([]line, error) {
 			return b.batch(ctx, batch{tasks: 1, jobs: 1, model: fmt.Sprintf("say%d", n), sample: true})
 		}
 	}
-	us, err := interleave(b.pick(3, 1), run(little), run(much))
+	us, err := b.interleave(b.pick(3, 1), run(little), run(much))
 	if err != nil {
 		return nil, err
 	}

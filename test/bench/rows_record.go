@@ -26,7 +26,7 @@ func measureLedger(ctx context.Context, b *bench) ([]line, error) {
 	run := func(flags ...string) batch { return batch{tasks: n, jobs: 2, model: "fast", flags: flags} }
 	without := func() (used, error) { return b.batch(ctx, run("--no-ledger")) }
 	// The run that is recorded stands between those that are not.
-	us, err := interleave(1, without, func() (used, error) { return b.batchIn(ctx, run(), dir, env) }, without)
+	us, err := b.interleave(1, without, func() (used, error) { return b.batchIn(ctx, run(), dir, env) }, without)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func measureRecord(ctx context.Context, b *bench) ([]line, error) {
 		c := command{program: b.bin["qq"], args: append(flags, "-m", "say something"), dir: dir, env: env}
 		return func() (used, error) { return c.run(ctx) }
 	}
-	us, err := interleave(b.pick(50, 5), prompt(), prompt("--no-ledger"))
+	us, err := b.interleave(b.pick(50, 5), prompt(), prompt("--no-ledger"))
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func measureQueue(ctx context.Context, b *bench) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
-	us, err := interleave(b.pick(3, 1),
+	us, err := b.interleave(b.pick(3, 1),
 		func() (used, error) {
 			return b.batch(ctx, batch{tasks: n, jobs: jobs, model: model, flags: []string{"--timeout", "1", "--idle-timeout", "1"}})
 		},

@@ -256,8 +256,8 @@ func measureGrep(ctx context.Context, b *bench) ([]line, error) {
 	defer done()
 	task := step{"grep_file", 1, map[string]string{"pattern": pattern}}
 	grep := command{program: "grep", args: []string{"-rnE", pattern, src}, dir: dir, env: env}
-	var ours, theirs int                  // lines found
-	us, err := interleave(1+b.pick(9, 3), // the first round reads the tree from the disk
+	var ours, theirs int                    // lines found
+	us, err := b.interleave(1+b.pick(9, 3), // the first round reads the tree from the disk
 		func() (used, error) {
 			u, out, err := b.play(ctx, command{dir: dir, env: env}, task, "-C", src)
 			ours = bytes.Count(out, []byte(".go:"))
