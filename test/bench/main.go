@@ -81,6 +81,7 @@ func rows() []row {
 	return []row{
 		{"start", measureStart},
 		{"prompt", measurePrompt},
+		{"tokens", measureTokens},
 		{"batch", measureBatch},
 		{"model", measureModel},
 		{"scale", measureScale},
