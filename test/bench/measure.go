@@ -65,7 +65,10 @@ type process struct {
 
 // start starts c in a process group of its own, with its output in files.
 func (c command) start(ctx context.Context) (*process, error) {
-	p := &process{cmd: exec.CommandContext(ctx, c.program, c.args...), stdout: c.dir + "/stdout", stderr: c.dir + "/stderr"}
+	p := &process{
+		cmd:    exec.CommandContext(ctx, c.program, c.args...),
+		stdout: c.dir + "/stdout", stderr: c.dir + "/stderr",
+	}
 	out, err := os.Create(p.stdout)
 	if err != nil {
 		return nil, err

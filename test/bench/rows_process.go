@@ -103,7 +103,8 @@ func (b *bench) hanging(ctx context.Context, children int, measure func(p *proce
 			err = errors.Join(err, waited) // with what qq said on stderr
 		}
 	}()
-	err = until(ctx, 5*time.Millisecond, startLimit, fmt.Sprintf("%d children wait for their model", children), func() (bool, error) {
+	what := fmt.Sprintf("%d children wait for their model", children)
+	err = until(ctx, 5*time.Millisecond, startLimit, what, func() (bool, error) {
 		n, err := b.waiting(ctx)
 		return n == children, err
 	})

@@ -100,7 +100,8 @@ func measureBatch(ctx context.Context, b *bench) ([]line, error) {
 	if !installed {
 		return append(lines, line{what: what, note: "not installed"}), nil
 	}
-	return append(lines, ratio(what, column(us[0], perTask(n, wall)), column(us[2], perTask(n, wall)), 0.9, milliseconds)), nil
+	return append(lines, ratio(what,
+		column(us[0], perTask(n, wall)), column(us[2], perTask(n, wall)), 0.9, milliseconds)), nil
 }
 
 // measureModel: what qq adds to the time that a model takes.
@@ -137,9 +138,11 @@ func measureScale(ctx context.Context, b *bench) ([]line, error) {
 	}
 	short, long := append(us[0], us[2]...), us[1]
 	return []line{
-		ratio(fmt.Sprintf("memory of the root, %d tasks against %d", many, few), column(long, rootPeak), column(short, rootPeak), 1.1, mib),
+		ratio(fmt.Sprintf("memory of the root, %d tasks against %d", many, few),
+			column(long, rootPeak), column(short, rootPeak), 1.1, mib),
 		absolute(fmt.Sprintf("memory of the root, %d tasks", many), median(column(long, rootPeak)), 64),
-		ratio(fmt.Sprintf("wall time a task, %d tasks against %d", many, few), column(long, perTask(many, wall)), column(short, perTask(few, wall)), 1.1, milliseconds),
+		ratio(fmt.Sprintf("wall time a task, %d tasks against %d", many, few),
+			column(long, perTask(many, wall)), column(short, perTask(few, wall)), 1.1, milliseconds),
 	}, nil
 }
 
@@ -224,6 +227,8 @@ func (b *bench) startBatch(ctx context.Context, run batch) (p *process, done fun
 
 // batchCommand is qq batch with those files as its arguments.
 func (b *bench) batchCommand(run batch, dir string, env []string, files ...string) command {
-	args := []string{"batch", "--model", "ollama:" + run.model, "-j", fmt.Sprint(run.jobs), "--no-bar", "--output-format", "jsonl"}
-	return command{program: b.bin["qq"], dir: dir, env: env, sample: run.sample, args: slices.Concat(args, run.flags, files)}
+	args := slices.Concat([]string{
+		"batch", "--model", "ollama:" + run.model, "-j", fmt.Sprint(run.jobs), "--no-bar", "--output-format", "jsonl",
+	}, run.flags, files)
+	return command{program: b.bin["qq"], args: args, dir: dir, env: env, sample: run.sample}
 }
