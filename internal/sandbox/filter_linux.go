@@ -2,7 +2,11 @@
 
 package sandbox
 
-import "golang.org/x/sys/unix"
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 // Where the parts of a system call are that a filter looks at, on little-endian
 // machines: the number, the architecture, and the lower half of an argument.
@@ -49,23 +53,36 @@ func program(readOnly bool) []unix.SockFilter {
 		p = append(append(p, load(atNumber)), when(ioctl32, typing()...)...)
 		return append(p, give(allowed))
 	}
-	p := []unix.SockFilter{
+	p := append(make([]unix.SockFilter, 0, 128),
 		load(atArch),
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: arch, Jt: 1},
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: arch, Jt: 1},
 		give(unix.SECCOMP_RET_KILL_PROCESS),
 		load(atNumber),
 		// The numbers of x32, a second set on amd64, begin here.
-		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: 1 << 30, Jf: 1},
-		give(refused),
-	}
-	for _, nr := range changes() {
-		p = append(p, when(nr, give(refused))...)
-	}
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: 1 << 30, Jf: 1},
+		give(refused))
 	p = append(p, when(unix.SYS_SOCKET, append(append([]unix.SockFilter{load(atArg0)},
 		when(unix.AF_UNIX, give(refused))...), give(allowed))...)...)
 	p = append(p, when(unix.SYS_SOCKETPAIR, pairs()...)...)
 	p = append(p, when(unix.SYS_IOCTL, attributes()...)...)
-	return append(p, give(allowed))
+	return refuse(p, slices.Sorted(slices.Values(changes())))
+}
+
+// refuse ends a filter at the number of a system call: it refuses those of the
+// sorted list and allows the others. It halves the list until few numbers are left,
+// because the kernel tries a new filter on each system call that there is.
+func refuse(p []unix.SockFilter, sorted []uint32) []unix.SockFilter {
+	if n := len(sorted); n <= 4 {
+		for i, nr := range sorted {
+			p = append(p, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: nr, Jt: uint8(n - i)})
+		}
+		return append(p, give(allowed), give(refused))
+	}
+	half, at := len(sorted)/2, len(p)
+	p = append(p, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: sorted[half]})
+	p = refuse(p, sorted[:half])
+	p[at].Jt = uint8(len(p) - at - 1) // over the lower half
+	return refuse(p, sorted[half:])
 }
 
 // pairs ends a filter at a socketpair: it refuses pairs of datagram sockets, which

@@ -5,20 +5,23 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"unsafe"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 )
 
-// Probe asks the kernel what it can enforce. It changes nothing.
-func Probe() Support {
+// Probe asks the kernel once what it can enforce. It changes nothing.
+func Probe() Support { return probed() }
+
+var probed = sync.OnceValue(func() Support {
 	abi, err := ll.LandlockGetABIVersion()
 	if err != nil {
 		return Support{err: err}
 	}
 	return Support{ABI: abi, Filter: filters()}
-}
+})
 
 // reason says why there is no Landlock.
 func (s Support) reason() string {

@@ -15,7 +15,8 @@ import (
 func threadsFound() error {
 	self, err := os.Readlink("/proc/self")
 	if err != nil || self != strconv.Itoa(os.Getpid()) {
-		return fmt.Errorf("restrict this process: built with cgo, and /proc is that of another PID namespace: %w", errors.ErrUnsupported)
+		const problem = "restrict this process: built with cgo, and /proc is that of another PID namespace"
+		return fmt.Errorf("%s: %w", problem, errors.ErrUnsupported)
 	}
 	return nil
 }

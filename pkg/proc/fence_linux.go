@@ -35,9 +35,9 @@ func (f fence) attributes() *syscall.SysProcAttr {
 	return attr
 }
 
-// seal keeps what others handed to this process from what it starts: by a file
-// that is open for writing a program gets out of its sandbox. Files of Go are not
-// inherited anyway. A kernel before 5.11 cannot.
+// seal keeps children from inheriting descriptors that this process inherited: a
+// file that is open for writing is a way out of a sandbox. Files that Go opened are
+// not inherited anyway. A kernel before 5.11 cannot do this.
 func seal() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // forkBehind forks on the thread that the fence needs. h.mu is held.

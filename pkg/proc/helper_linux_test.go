@@ -279,7 +279,8 @@ func world() {
 	}
 	sid, _, _ := syscall.RawSyscall(syscall.SYS_GETSID, 0, 0, 0)
 	_, err := os.Open("/dev/tty")
-	fmt.Println("leads group", syscall.Getpgrp() == os.Getpid(), "session", int(sid) == os.Getpid(), "terminal", err == nil)
+	fmt.Println("leads group", syscall.Getpgrp() == os.Getpid(), "session", int(sid) == os.Getpid(),
+		"terminal", err == nil)
 }
 
 // helper is the command that plays role.
@@ -312,7 +313,9 @@ func fenceNamed(name string) fence {
 	panic("no fence " + name)
 }
 
-var fences = map[fence]string{pidNamespace: "pid namespace", userNamespace: "user and pid namespace", group: "subreaper"}
+var fences = map[fence]string{
+	pidNamespace: "pid namespace", userNamespace: "user and pid namespace", group: "subreaper",
+}
 
 // stage is a started helper and the other end of its pulse.
 type stage struct {

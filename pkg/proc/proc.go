@@ -1,36 +1,38 @@
-// Package proc runs commands and makes sure that nothing of them stays behind.
+// Package proc runs commands and leaves none of their processes behind.
 //
-// Vocabulary: a [Host] is the one value of a qq process that starts programs. A
-// [Command] says what to start, a [Process] is what runs, and an [Exit] says
-// how it ended. The leader is the process that was started; its group are the
-// processes of its process group; adopted processes are descendants that lost
-// their parent and were handed to this process by the kernel.
+// Vocabulary: a [Host] starts all programs of a process. A [Command] says what to
+// start, a [Process] is what runs, and an [Exit] says how it ended. The leader is
+// the process that was started; its group is the process group that it leads. An
+// adopted process is a descendant that lost its parent and was given to this
+// process by the kernel. To sweep is to find adopted processes, kill and reap them.
 //
-// Flow: the leader starts as the head of a group of its own. Whatever ends it
-// (its own exit, [Process.Stop], [Process.Kill], somebody else), the group is
-// then killed while the dead leader still holds its process id, the leader is
+// Flow: the leader starts as the head of a new group. Whatever ends it (its own
+// exit, [Process.Stop], [Process.Kill], a signal from elsewhere), the group is
+// killed while the dead leader still holds its process id, then the leader is
 // reaped, and the sweep kills and reaps what had left the group. Only then does
 // [Process.Wait] return.
 //
-// How well that works depends on the system; [Host.Isolation] says what is in
-// force. From strong to weak:
+// How well that works depends on the system; [Host.Isolation] says what is used.
+// From strong to weak:
 //
 //   - pid namespace, user and pid namespace: the leader is the init of a
-//     namespace, for commands that ask for it. The kernel kills the rest when it
-//     ends, and kills it when this process ends, even by SIGKILL.
-//   - subreaper: what calls setsid and loses its parent is adopted and swept.
-//   - process group: what leaves the group is lost.
+//     namespace, for commands that ask for it. When it ends, the kernel kills
+//     everything in the namespace; and it kills the leader when this process ends,
+//     even by SIGKILL.
+//   - subreaper: a descendant that calls setsid and loses its parent is adopted
+//     and swept.
+//   - process group: a descendant that leaves the group is lost.
 //
-// A program that is an init gets no signal that it has no handler for, except
-// SIGKILL and SIGSTOP from outside, and reads process ids that differ from those
-// in a /proc mounted outside. A Host works inside such a program.
+// A program that is an init receives no signal that it has no handler for, except
+// SIGKILL and SIGSTOP from outside, and its process ids differ from those in a
+// /proc that was mounted outside. A Host works inside such a program.
 //
 // Not promised: that a process without a namespace dies when this one is killed
 // (a control pipe does that); that a program which forks faster than it is
-// killed, or a setuid program of another user, is gone when Wait returns; a way
-// to tell a child that something else in this process started from an adopted
-// one: everything that starts programs must do so through the Host. Children
-// that the process already had when its Host began are left alone.
+// killed, or a setuid program of another user, is gone when Wait returns; that an
+// adopted process is told from a child that other code in this process started:
+// everything that starts programs must do so through the Host. Children that the
+// process had before its Host started anything are left alone.
 package proc
 
 import (
@@ -64,19 +66,20 @@ type Command struct {
 	Extra []*os.File
 	// Grace is the time between SIGTERM and SIGKILL of Stop.
 	Grace time.Duration
-	// Namespace asks for a PID namespace, for a program that can be an init. It
-	// is a wish: without one the process is fenced in like the others.
+	// Namespace asks for a PID namespace, for a program that can be an init. Where
+	// the system refuses one, the process starts without.
 	Namespace bool
 	// Terminal starts a session that a terminal controls: Stdin or, when that is
 	// nil, Stdout.
 	Terminal bool
-	// Marker is a NAME=value, unique to this process, that is put into Env: by it
-	// the sweep knows whose an adopted process is. Where programs with Hosts nest,
-	// each takes a NAME of its own, so that descendants carry the marks of all.
+	// Marker is a NAME=value, unique to this command, that is added to Env. By it
+	// the sweep finds the command that an adopted process comes from. Where programs
+	// with Hosts nest, each uses its own NAME, so that descendants carry all markers.
 	Marker string
 }
 
-// Host starts processes and keeps watch over them. A qq process has one.
+// Host starts processes and sees to their end. A process has at most one; its
+// methods may be called by several goroutines.
 type Host struct {
 	mu      sync.Mutex // held during a fork and during one pass of a sweep
 	closed  bool
@@ -89,8 +92,7 @@ type Host struct {
 	platform
 }
 
-// fence is what keeps a process and its descendants together. A stronger one
-// comes before a weaker one.
+// fence is what contains a process and its descendants, from strong to weak.
 type fence int
 
 const (
@@ -107,7 +109,8 @@ func NewHost() *Host {
 // ErrClosed is the error of a Start after Close.
 var ErrClosed = errors.New("the host of processes is closed")
 
-// Start starts c. The caller must make sure that it ends, and may Wait for it.
+// Start starts c. The process runs until it ends or somebody calls Stop, Kill or
+// Close; nobody has to call Wait.
 func (h *Host) Start(c Command) (*Process, error) {
 	path, err := lookup(c.Path)
 	if err != nil {
@@ -159,9 +162,9 @@ func (h *Host) Close() {
 	h.wg.Wait()
 }
 
-// Isolation says what keeps the processes together that ask for a namespace:
-// "pid namespace", "user and pid namespace", "subreaper" or "process group". It
-// tries once when nothing was started yet.
+// Isolation says what contains the commands that ask for a namespace: "pid
+// namespace", "user and pid namespace", "subreaper" or "process group". Before the
+// first such command, it tries to make a namespace.
 func (h *Host) Isolation() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

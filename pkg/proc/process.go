@@ -19,7 +19,7 @@ type Process struct {
 	left   int  // guarded by host.mu
 
 	mu     sync.Mutex  // held while the process id is used or given up
-	reaped bool        // the process id may be somebody else's
+	reaped bool        // the process id may belong to another process now
 	ladder *time.Timer // set by the first Stop
 }
 
@@ -30,8 +30,8 @@ type Exit struct {
 	// Signal is what killed the process, 0 if it exited by itself. A program that
 	// is an init can only be killed by SIGKILL; a Go program there exits with 2.
 	Signal syscall.Signal
-	// Left counts the processes that it left behind and that were killed: not
-	// those that a namespace took along, and none where there is no subreaper.
+	// Left counts the processes that it left behind and that were killed. Those of a
+	// namespace are not counted, and none are where there is no subreaper.
 	Left int
 	// User and System are the processor time of the process and of those
 	// descendants that it waited for.
@@ -44,7 +44,7 @@ type Exit struct {
 // PID is the process id of the leader, and of its group.
 func (p *Process) PID() int { return p.pid }
 
-// Stop asks the group to end, and kills it after the grace time. It returns at
+// Stop sends SIGTERM to the group, and SIGKILL after the grace time. It returns at
 // once; a second Stop does nothing.
 func (p *Process) Stop() {
 	p.mu.Lock()
@@ -57,7 +57,7 @@ func (p *Process) Stop() {
 	p.ladder = time.AfterFunc(p.grace, p.Kill)
 }
 
-// Kill kills the group now. It returns at once.
+// Kill sends SIGKILL to the group. It returns at once.
 func (p *Process) Kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +78,7 @@ func (p *Process) signal(s syscall.Signal) {
 // Done is closed when Wait would return.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait returns after the leader ended, its group was killed, and what it left
+// Wait returns when the leader has ended, its group was killed, and what it left
 // behind was swept.
 func (p *Process) Wait() Exit {
 	<-p.done

@@ -25,7 +25,8 @@ func TestWhatAProcessIsGiven(t *testing.T) {
 		text, err := os.ReadFile(c.Stdout.Name())
 		require.NoError(t, err)
 		lines := strings.Split(string(text), "\n")
-		assert.Equal(t, "[world argument] [GORACE=atexit_sleep_ms=0 PROC_TEST_ROLE=world PROC_TEST_DEPTH=1 PROC_TESTER=kept PROC_TEST=new] "+c.Dir, lines[0])
+		assert.Equal(t, "[world argument] [GORACE=atexit_sleep_ms=0 PROC_TEST_ROLE=world PROC_TEST_DEPTH=1 "+
+			"PROC_TESTER=kept PROC_TEST=new] "+c.Dir, lines[0])
 		assert.Equal(t, []string{"0 /dev/null", "1 " + c.Stdout.Name()}, lines[1:3])
 		assert.Contains(t, lines[4], "3 pipe:")
 		assert.Equal(t, []string{"4 /dev/null", "5 " + c.Stdout.Name()}, lines[5:7])
@@ -107,14 +108,23 @@ func TestStartErrors(t *testing.T) {
 		c    Command
 		want string
 	}{
-		"no such file":      {Command{Path: "/no/such"}, "start /no/such: no such file or directory"},
-		"not in PATH":       {Command{Path: "no-such-program"}, `start "no-such-program": executable file not found in $PATH`},
-		"no path":           {Command{}, `start "": executable file not found in $PATH`},
-		"not executable":    {Command{Path: "./proc.go"}, "start ./proc.go: permission denied"},
-		"no such directory": {Command{Path: "/bin/true", Dir: "/no/such"}, "start /bin/true: working directory: stat /no/such: no such file or directory"},
-		"NUL in argument":   {Command{Path: "/bin/true", Args: []string{"a\x00"}}, "start /bin/true: invalid argument"},
-		"bad marker":        {Command{Path: "/bin/true", Marker: "=x"}, `start /bin/true: marker "=x" is not NAME=value`},
-		"closed file":       {Command{Path: "/bin/true", Stdout: closed}, "start /bin/true: descriptor 1: file already closed"},
+		"no such file": {Command{Path: "/no/such"}, "start /no/such: no such file or directory"},
+		"not in PATH": {
+			Command{Path: "no-such-program"},
+			`start "no-such-program": executable file not found in $PATH`,
+		},
+		"no path":        {Command{}, `start "": executable file not found in $PATH`},
+		"not executable": {Command{Path: "./proc.go"}, "start ./proc.go: permission denied"},
+		"no such directory": {
+			Command{Path: "/bin/true", Dir: "/no/such"},
+			"start /bin/true: working directory: stat /no/such: no such file or directory",
+		},
+		"NUL in argument": {Command{Path: "/bin/true", Args: []string{"a\x00"}}, "start /bin/true: invalid argument"},
+		"bad marker":      {Command{Path: "/bin/true", Marker: "=x"}, `start /bin/true: marker "=x" is not NAME=value`},
+		"closed file": {
+			Command{Path: "/bin/true", Stdout: closed},
+			"start /bin/true: descriptor 1: file already closed",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			behindEach(t, func(t *testing.T, h *Host) {

@@ -8,12 +8,11 @@ import (
 )
 
 const (
-	// patience is how long a sweep, and one process in it, may take to die. A
-	// process in an uninterruptible system call takes longer; a later sweep
-	// reaps it.
-	patience = 2 * time.Second
-	// tidyEvery is how often adopted processes are looked after while nothing
-	// ends: a program that runs for hours may orphan thousands.
+	// sweepTimeout is how long a sweep waits for the processes that it killed to
+	// die. One in an uninterruptible system call takes longer; a later sweep reaps it.
+	sweepTimeout = 2 * time.Second
+	// tidyEvery is the time between sweeps while no leader ends: a program that runs
+	// for hours may orphan thousands of processes.
 	tidyEvery = time.Second
 )
 
@@ -113,8 +112,10 @@ func (p *Process) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
 // It runs for p, which has ended, or for nobody, and then looks everywhere.
 func (h *Host) sweep(p *Process) {
 	begin := time.Now()
-	for pause := 100 * time.Microsecond; h.pass(p) && time.Since(begin) < patience; pause = min(2*pause, 10*time.Millisecond) {
+	pause := 100 * time.Microsecond
+	for h.pass(p) && time.Since(begin) < sweepTimeout {
 		time.Sleep(pause)
+		pause = min(2*pause, 10*time.Millisecond)
 	}
 }
 
@@ -135,7 +136,7 @@ func (h *Host) pass(p *Process) (more bool) {
 		if !dying {
 			d = doomed{h.owner(c), time.Now()}
 		}
-		if killed, ended := bury(c.pid); ended {
+		if killed, ended := reapEnded(c.pid); ended {
 			if d.owner != nil && (dying || killed) {
 				d.owner.left++
 			}
@@ -152,7 +153,7 @@ func (h *Host) pass(p *Process) (more bool) {
 			}
 			h.doomed[c.pid] = d
 		}
-		more = more || time.Since(d.since) < patience
+		more = more || time.Since(d.since) < sweepTimeout
 	}
 	return more
 }
@@ -199,16 +200,16 @@ func (h *Host) spared(owner *Process) bool {
 	return false
 }
 
-// childless reports whether this process has no child at all, dead or alive. It
-// reaps nothing.
+// childless reports whether this process has no child, dead or alive. It reaps
+// nothing.
 func childless() bool {
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
 }
 
-// bury reaps the child pid if it ended. Since nobody else does that, the id is
-// its own until then. Killed means by us, or by the SIGHUP that the terminal of a
-// session sends at the end of its leader.
-func bury(pid int) (killed, ended bool) {
+// reapEnded reaps the child pid if it has ended. Nobody else does that, so until
+// then the id is its own. Killed means by us, or by the SIGHUP that the terminal of
+// a session sends at the end of its leader.
+func reapEnded(pid int) (killed, ended bool) {
 	var status syscall.WaitStatus
 	got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
 	killed = status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == syscall.SIGHUP)

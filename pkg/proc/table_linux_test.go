@@ -38,7 +38,9 @@ func TestIDsIn(t *testing.T) {
 
 func TestHasEntry(t *testing.T) {
 	environ := []byte("A=1\x00B=22\x00LAST=x\x00")
-	for entry, want := range map[string]bool{"A=1": true, "B=22": true, "LAST=x": true, "B=2": false, "=22": false, "": true, "C=1": false} {
+	for entry, want := range map[string]bool{
+		"A=1": true, "B=22": true, "LAST=x": true, "B=2": false, "=22": false, "": true, "C=1": false,
+	} {
 		assert.Equal(t, want, hasEntry(environ, []byte(entry)), entry)
 	}
 	assert.False(t, hasEntry(nil, []byte("A=1")))

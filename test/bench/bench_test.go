@@ -58,7 +58,8 @@ func TestDescendantsAreCounted(t *testing.T) {
 
 // TestRootPeak samples the memory of a process, not that of the bench.
 func TestRootPeak(t *testing.T) {
-	u, err := command{program: os.Args[0], dir: t.TempDir(), env: []string{roleVar + "=burn"}, sample: true}.run(t.Context())
+	c := command{program: os.Args[0], dir: t.TempDir(), env: []string{roleVar + "=burn"}, sample: true}
+	u, err := c.run(t.Context())
 	require.NoError(t, err)
 	assert.Greater(t, u.rootPeak, size(mebibyte))
 	assert.LessOrEqual(t, u.rootPeak, u.maxRSS+mebibyte)
@@ -73,7 +74,8 @@ func TestFailedCommand(t *testing.T) {
 // TestWatch: the text counts from the moment in which its last byte is there.
 func TestWatch(t *testing.T) {
 	w := &watch{text: "open"}
-	c := command{program: "/bin/sh", args: []string{"-c", "printf op; printf en; printf ' open'"}, dir: t.TempDir(), stdout: w}
+	script := []string{"-c", "printf op; printf en; printf ' open'"}
+	c := command{program: "/bin/sh", args: script, dir: t.TempDir(), stdout: w}
 	before := time.Now()
 	_, err := c.run(t.Context())
 	require.NoError(t, err)
@@ -173,7 +175,8 @@ func TestCalls(t *testing.T) {
 		return `{"type":"tool_end","tool":"` + tool + `","depth":2,"ts":"2026-01-01T00:00:00.0015Z"` + more + `}`
 	}
 	const mine = `,"execution_id":"a"`
-	took, asked, err := calls([]byte(start("x")+questions+start("y")+end("y", "")+end("x", mine)+"\n"+start("x")+end("x", mine)), "x", 2)
+	stream := start("x") + questions + start("y") + end("y", "") + end("x", mine) + "\n" + start("x") + end("x", mine)
+	took, asked, err := calls([]byte(stream), "x", 2)
 	require.NoError(t, err)
 	assert.Equal(t, []time.Duration{5e5, 5e5}, took)
 	assert.Equal(t, 1, asked)
@@ -190,7 +193,8 @@ func TestCalls(t *testing.T) {
 }
 
 func TestMetric(t *testing.T) {
-	out := []byte("pkg: µs/apply\nBenchmarkB/x-2 9 5 ns/op 7.0 µs/apply\nBenchmarkA/x/procs=1-2  \t 60\t 4635170 ns/op\t 337.1 µs/apply\t 341.9 µs/process\nPASS\n")
+	out := []byte("pkg: µs/apply\nBenchmarkB/x-2 9 5 ns/op 7.0 µs/apply\n" +
+		"BenchmarkA/x/procs=1-2  \t 60\t 4635170 ns/op\t 337.1 µs/apply\t 341.9 µs/process\nPASS\n")
 	d, ok := metric(out, "BenchmarkA/x/", "µs/apply")
 	assert.True(t, ok)
 	assert.Equal(t, 337100*time.Nanosecond, d)

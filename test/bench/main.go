@@ -1,6 +1,7 @@
 // Command bench measures what qq costs against yardsticks, and prints one table
 // of ratios. Everything is measured in one run on one machine, interleaved, as
-// medians: a ratio says the same on a slow machine as on a fast one.
+// medians: a ratio says the same on a slow machine as on a fast one. Programs that
+// are compared were copied in the same way and at the same moment.
 //
 //	go run ./bench [-quick] [-row PATTERN] [-timeout 45m]
 //
@@ -80,6 +81,7 @@ func rows() []row {
 	return []row{
 		{"start", measureStart},
 		{"prompt", measurePrompt},
+		{"tokens", measureTokens},
 		{"batch", measureBatch},
 		{"model", measureModel},
 		{"scale", measureScale},

@@ -65,7 +65,10 @@ type process struct {
 
 // start starts c in a process group of its own, with its output in files.
 func (c command) start(ctx context.Context) (*process, error) {
-	p := &process{cmd: exec.CommandContext(ctx, c.program, c.args...), stdout: c.dir + "/stdout", stderr: c.dir + "/stderr"}
+	p := &process{
+		cmd:    exec.CommandContext(ctx, c.program, c.args...),
+		stdout: c.dir + "/stdout", stderr: c.dir + "/stderr",
+	}
 	out, err := os.Create(p.stdout)
 	if err != nil {
 		return nil, err
@@ -209,10 +212,17 @@ func column[T any](us []used, figure func(used) T) []T {
 }
 
 // interleave runs each of the commands rounds times, in turn, so that a change
-// of the machine's mood meets all of them.
-func interleave(rounds int, commands ...func() (used, error)) ([][]used, error) {
+// in the load of the machine affects all of them. The programs are copied anew
+// some times, so that the luck of one copy does not decide.
+func (b *bench) interleave(rounds int, commands ...func() (used, error)) ([][]used, error) {
+	const copies = 10
 	all := make([][]used, len(commands))
-	for range rounds {
+	for round := range rounds {
+		if round%max(rounds/copies, 1) == 0 {
+			if err := b.copyPrograms(); err != nil {
+				return nil, err
+			}
+		}
 		for i, run := range commands {
 			u, err := run()
 			if err != nil {

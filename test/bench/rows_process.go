@@ -33,7 +33,7 @@ func measureOutput(ctx context.Context, b *bench) ([]line, error) {
 			return b.batch(ctx, batch{tasks: 1, jobs: 1, model: fmt.Sprintf("say%d", n), sample: true})
 		}
 	}
-	us, err := interleave(b.pick(3, 1), run(little), run(much))
+	us, err := b.interleave(b.pick(3, 1), run(little), run(much))
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,8 @@ func (b *bench) hanging(ctx context.Context, children int, measure func(p *proce
 			err = errors.Join(err, waited) // with what qq said on stderr
 		}
 	}()
-	err = until(ctx, 5*time.Millisecond, startLimit, fmt.Sprintf("%d children wait for their model", children), func() (bool, error) {
+	what := fmt.Sprintf("%d children wait for their model", children)
+	err = until(ctx, 5*time.Millisecond, startLimit, what, func() (bool, error) {
 		n, err := b.waiting(ctx)
 		return n == children, err
 	})

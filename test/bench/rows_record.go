@@ -26,7 +26,7 @@ func measureLedger(ctx context.Context, b *bench) ([]line, error) {
 	run := func(flags ...string) batch { return batch{tasks: n, jobs: 2, model: "fast", flags: flags} }
 	without := func() (used, error) { return b.batch(ctx, run("--no-ledger")) }
 	// The run that is recorded stands between those that are not.
-	us, err := interleave(1, without, func() (used, error) { return b.batchIn(ctx, run(), dir, env) }, without)
+	us, err := b.interleave(1, without, func() (used, error) { return b.batchIn(ctx, run(), dir, env) }, without)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,8 @@ func measureLedger(ctx context.Context, b *bench) ([]line, error) {
 	}
 	what := fmt.Sprintf("%d tasks, -j 2, with the ledger against --no-ledger: ", n)
 	return []line{
-		ratio(what+"wall time a task", column(recorded, perTask(n, wall)), column(plain, perTask(n, wall)), 1.15, milliseconds),
+		ratio(what+"wall time a task",
+			column(recorded, perTask(n, wall)), column(plain, perTask(n, wall)), 1.15, milliseconds),
 		unjudged(what+"CPU a task", column(recorded, perTask(n, cpu)), column(plain, perTask(n, cpu))),
 		within(fmt.Sprintf("--resume of a finished batch of %d tasks", n), median(column(resumed, wall)), 0, 2*time.Second),
 	}, nil
@@ -71,7 +72,8 @@ func resumed(rounds int, out string, run func() (used, error)) ([]used, error) {
 // unjudged is a line about times that has no limit.
 func unjudged(what string, qq, yard []time.Duration) line {
 	a, b := median(qq), median(yard)
-	return line{what: what, qq: milliseconds(a), yard: milliseconds(b), note: fmt.Sprintf("%+.2f ms, no limit", float64(a-b)/1e6)}
+	note := fmt.Sprintf("%+.2f ms, no limit", float64(a-b)/1e6)
+	return line{what: what, qq: milliseconds(a), yard: milliseconds(b), note: note}
 }
 
 // measureRecord: what the record of one prompt costs. It is durable before the
@@ -86,7 +88,7 @@ func measureRecord(ctx context.Context, b *bench) ([]line, error) {
 		c := command{program: b.bin["qq"], args: append(flags, "-m", "say something"), dir: dir, env: env}
 		return func() (used, error) { return c.run(ctx) }
 	}
-	us, err := interleave(b.pick(50, 5), prompt(), prompt("--no-ledger"))
+	us, err := b.interleave(b.pick(50, 5), prompt(), prompt("--no-ledger"))
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +116,8 @@ func measureCache(ctx context.Context, b *bench) ([]line, error) {
 		}
 	}
 	read := step{"read_file", 1, map[string]string{"path": "{}"}}
-	c := b.batchCommand(batch{jobs: 2, model: "script", flags: []string{"--cache", "-m", read.String()}}, dir, env, files...)
+	run := batch{jobs: 2, model: "script", flags: []string{"--cache", "-m", read.String()}}
+	c := b.batchCommand(run, dir, env, files...)
 	var again []used
 	for round := range 1 + b.pick(3, 2) {
 		u, out, err := c.output(ctx)
@@ -132,7 +135,8 @@ func measureCache(ctx context.Context, b *bench) ([]line, error) {
 			again = append(again, u)
 		}
 	}
-	return []line{within(fmt.Sprintf("--cache, the second run over %d files", n), median(column(again, wall)), 0, 5*time.Second)}, nil
+	what := fmt.Sprintf("--cache, the second run over %d files", n)
+	return []line{within(what, median(column(again, wall)), 0, 5*time.Second)}, nil
 }
 
 // measureQueue: more children than the server answers at once. Each may be busy,
@@ -144,10 +148,9 @@ func measureQueue(ctx context.Context, b *bench) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
-	us, err := interleave(b.pick(3, 1),
-		func() (used, error) {
-			return b.batch(ctx, batch{tasks: n, jobs: jobs, model: model, flags: []string{"--timeout", "1", "--idle-timeout", "1"}})
-		},
+	short := []string{"--timeout", "1", "--idle-timeout", "1"}
+	us, err := b.interleave(b.pick(3, 1),
+		func() (used, error) { return b.batch(ctx, batch{tasks: n, jobs: jobs, model: model, flags: short}) },
 		func() (used, error) {
 			return b.yardstick(ctx, "pool", fmt.Sprint(jobs), tasks, b.bin["client"], b.url, model)
 		},
@@ -155,7 +158,8 @@ func measureQueue(ctx context.Context, b *bench) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
-	what := fmt.Sprintf("%d tasks, -j %d, a server of 300 ms for one at a time: wall time, against a bare Go pool", n, jobs)
+	const format = "%d tasks, -j %d, a server of 300 ms for one at a time: wall time, against a bare Go pool"
+	what := fmt.Sprintf(format, n, jobs)
 	return []line{ratio(what, column(us[0], wall), column(us[1], wall), 1/0.95, milliseconds)}, nil
 }
 
@@ -187,7 +191,8 @@ func measureBreaker(ctx context.Context, b *bench) ([]line, error) {
 		}
 		times = append(times, told.Sub(chats[failures-1].Ended))
 	}
-	return []line{within("from the failure that opens the breaker to the result of the first task refused", median(times), 0, 5*time.Millisecond)}, nil
+	const what = "from the failure that opens the breaker to the result of the first task refused"
+	return []line{within(what, median(times), 0, 5*time.Millisecond)}, nil
 }
 
 // failedTasks is the exit code of a batch in which tasks failed.
@@ -202,7 +207,8 @@ func (b *bench) refusal(ctx context.Context, host, tasks string) (time.Time, err
 	}
 	defer done()
 	w := &watch{text: "Circuit breaker open"}
-	c := b.batchCommand(batch{jobs: 1, model: "busy", flags: []string{"--retries", "0"}}, dir, append(env, "OLLAMA_HOST="+host), tasks)
+	run := batch{jobs: 1, model: "busy", flags: []string{"--retries", "0"}}
+	c := b.batchCommand(run, dir, append(env, "OLLAMA_HOST="+host), tasks)
 	c.stdout = w
 	_, err = c.run(ctx)
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != failedTasks {

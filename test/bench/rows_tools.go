@@ -210,7 +210,9 @@ func measureSandbox(ctx context.Context, b *bench) ([]line, error) {
 		if !ok || !also {
 			return nil, fmt.Errorf("no figures in what the benchmark of the sandbox says:\n%s", out)
 		}
-		lines = append(lines, within(what+rules+": set up", apply, 0, limit), within(what+rules+": longer life of the process", process, 0, limit))
+		lines = append(lines,
+			within(what+rules+": set up", apply, 0, limit),
+			within(what+rules+": longer life of the process", process, 0, limit))
 	}
 	return lines, nil
 }
@@ -256,8 +258,8 @@ func measureGrep(ctx context.Context, b *bench) ([]line, error) {
 	defer done()
 	task := step{"grep_file", 1, map[string]string{"pattern": pattern}}
 	grep := command{program: "grep", args: []string{"-rnE", pattern, src}, dir: dir, env: env}
-	var ours, theirs int                  // lines found
-	us, err := interleave(1+b.pick(9, 3), // the first round reads the tree from the disk
+	var ours, theirs int                    // lines found
+	us, err := b.interleave(1+b.pick(9, 3), // the first round reads the tree from the disk
 		func() (used, error) {
 			u, out, err := b.play(ctx, command{dir: dir, env: env}, task, "-C", src)
 			ours = bytes.Count(out, []byte(".go:"))
@@ -309,7 +311,8 @@ func measureEdit(ctx context.Context, b *bench) ([]line, error) {
 			written = append(written, time.Since(start))
 		}
 	}
-	return []line{within("edit_file in 5 MB, against writing as much", median(edited), median(written), 50*time.Millisecond)}, nil
+	const what = "edit_file in 5 MB, against writing as much"
+	return []line{within(what, median(edited), median(written), 50*time.Millisecond)}, nil
 }
 
 // edits makes some edits in one run of qq, other ones in each round.

@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +21,7 @@ import (
 type endureTalk struct {
 	workTalk
 	model string
+	body  string // as it came
 	// stream sends a part of the answer ahead of the rest.
 	stream func(text string)
 }
@@ -80,15 +82,16 @@ func (m *endureModel) show(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (m *endureModel) chat(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
 	var asked api.ChatRequest
-	if !assert.NoError(m.t, json.NewDecoder(r.Body).Decode(&asked)) {
+	if !assert.NoError(m.t, err) || !assert.NoError(m.t, json.Unmarshal(body, &asked)) {
 		return
 	}
 	line := func(part api.ChatResponse) {
 		part.Model, part.CreatedAt = asked.Model, time.Now()
 		_ = json.NewEncoder(w).Encode(part) // to one that is gone
 	}
-	k := endureTalk{workTalk: workTalk{asked.Messages}, model: asked.Model, stream: func(text string) {
+	k := endureTalk{workTalk: workTalk{asked.Messages}, model: asked.Model, body: string(body), stream: func(text string) {
 		line(api.ChatResponse{Message: endureSay(text)})
 		_ = http.NewResponseController(w).Flush()
 	}}

@@ -11,6 +11,7 @@ type Chat struct {
 	Role  string // of the last message
 	Model string
 	From  string // the address of the client
+	Size  int    // of the body, in bytes
 	Came  time.Time
 	// Ended is when the server was done with it; zero while it is not.
 	Ended time.Time
@@ -28,7 +29,9 @@ func (s *Server) note(q request) (done func(status int, whole bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := len(s.chats)
-	s.chats = append(s.chats, Chat{Task: q.task(), Role: q.last().Role, Model: q.Model, From: q.from, Came: q.came})
+	s.chats = append(s.chats, Chat{
+		Task: q.task(), Role: q.last().Role, Model: q.Model, From: q.from, Size: q.size, Came: q.came,
+	})
 	return func(status int, whole bool) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
