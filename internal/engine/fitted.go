@@ -111,7 +111,8 @@ func (w work) partRoom(space *files.Workspace, own int) int {
 
 // request is what the model is asked with, besides the text of the task.
 func (w work) request(written string, tools tool.Set) llm.Request {
-	return llm.Request{System: w.prompt(written, tools), Messages: w.history, Tools: tools.Specs()}
+	closing := llm.Message{Role: llm.User, Content: w.closing()}
+	return llm.Request{System: w.prompt(written, tools), Messages: append(slices.Clone(w.history), closing), Tools: tools.Specs()}
 }
 
 // fittedText is a text as the model can take it.

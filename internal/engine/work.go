@@ -109,7 +109,7 @@ func (w work) do(ctx context.Context, text string) (Outcome, error) {
 	if err != nil {
 		out = unfitted(ctx, err)
 	} else {
-		out = Outcome{Outcome: loop.Run(ctx, cfg, w.history, fit.text), Reads: w.reads.All()}
+		out = Outcome{Outcome: loop.Run(ctx, cfg, w.history, fit.text+w.closing()), Reads: w.reads.All()}
 	}
 	if fit.cut {
 		out.Reads = nil // what the summaries rest on is not known
@@ -219,32 +219,46 @@ func (w work) written(ctx context.Context, plain llm.Backend, text string) (prom
 
 // writable says where commands may write.
 func (w work) writable() string {
-	folders := w.limits.rules(w.agent, "the working directory", w.setup).Write
+	s := w.setup
+	if s.TempDir != "" {
+		s.TempDir = "$TMPDIR" // its path differs by task
+	}
+	folders := w.limits.rules(w.agent, "the working directory", s).Write
 	if len(folders) == 0 {
 		return "none"
 	}
 	return strings.Join(folders, ", ")
 }
 
-// prompt is the system prompt.
+// prompt is the system prompt. It is the same for all tasks of an agent, so that
+// the model server reads it once: what differs is in [work.closing].
 func (w work) prompt(written string, tools tool.Set) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(cmp.Or(w.system, written, w.agent.Prompt)))
 	fmt.Fprintf(&b, "\n\nWorking directory: %s", w.dir)
-	if len(w.targets) > 0 {
-		fmt.Fprintf(&b, "\nTargets of the task: %s. Change nothing else.", strings.Join(w.targets, ", "))
-	}
-	if w.limits.readOnly {
+	if w.limits.readOnly && !w.agent.Gathers() {
 		b.WriteString("\nYou may only read: nothing may be changed.")
 	}
 	if _, shell := tools.Lookup("run_pty_cmd"); shell && w.limits.confined {
-		b.WriteString("\nThe system lets commands write in these places alone: " + w.writable() + ". A \"Permission denied\" elsewhere is meant so.")
+		fmt.Fprintf(&b, "\nCommands can write only in: %s. \"Permission denied\" elsewhere is intended.", w.writable())
 	}
-	if w.references {
-		b.WriteString("\nSupport each claim with a reference path:line to a line that you have read.")
-	}
-	if _, able := tools.Lookup("delegate_task"); len(tools) > 0 && !able {
+	if _, able := tools.Lookup("delegate_task"); !able && len(tools) > 0 && w.agent.Allows("delegate_task") {
 		b.WriteString("\nYou cannot hand work to other agents.")
 	}
 	return b.String()
+}
+
+// closing is what the agent is told after its task.
+func (w work) closing() string {
+	text := ""
+	if w.setup.Model.Kind == Extract {
+		return text // it would take it for a part of the request
+	}
+	if len(w.targets) > 0 {
+		text += fmt.Sprintf("\n\nTargets of the task: %s. Change nothing else.", strings.Join(w.targets, ", "))
+	}
+	if w.references {
+		text += "\n\nSupport each claim with a reference path:line to a line that you have read."
+	}
+	return text
 }

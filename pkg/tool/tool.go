@@ -99,3 +99,25 @@ func (s Set) Specs() []Spec {
 	}
 	return specs
 }
+
+// AppendFunctions appends the tools to b as chat requests carry them: a JSON array
+// of functions. The schemas are taken as they are.
+func (s Set) AppendFunctions(b []byte) []byte {
+	b = append(slices.Grow(b, 400*len(s)), '[')
+	for i, t := range s {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = t.Spec().AppendFunction(b)
+	}
+	return append(b, ']')
+}
+
+// AppendFunction appends the tool to b as one entry of that array.
+func (s Spec) AppendFunction(b []byte) []byte {
+	name, _ := json.Marshal(s.Name) // a string can always be written
+	description, _ := json.Marshal(s.Description)
+	b = append(append(b, `{"type":"function","function":{"name":`...), name...)
+	b = append(append(b, `,"description":`...), description...)
+	return append(append(append(b, `,"parameters":`...), s.Parameters...), `}}`...)
+}

@@ -27,11 +27,8 @@ type query struct {
 	start, glob   string
 }
 
-const queryProperties = `
-	"pattern":{"type":"string","description":"code with $NAME for one node and $$$NAME for any number, for example if $E != nil { $$$BODY }"},
-	"lang":{"type":"string","description":"for example go, python, typescript, tsx, javascript, rust, java, c, cpp"},
-	"path":{"type":"string","description":"file or folder, default ."},
-	"glob":{"type":"string","description":"only these files, for example src/**/*.ts"}`
+const queryProperties = `"pattern":{"type":"string"},"lang":{"type":"string"},` +
+	`"path":{"type":"string"},"glob":{"type":"string"}`
 
 // fields is where the arguments that both tools have are stored.
 func (q *query) fields() call.Fields {

@@ -22,9 +22,11 @@ const maxPreview = 128_000
 const maxSpecial = 1000
 
 func replaceSpec() tool.Spec {
-	return call.Define("ast_grep_replace", tool.Writes,
-		"Replace code that matches a pattern of ast-grep, in all files at once.", queryProperties+`,
-		"rewrite":{"type":"string","description":"the new code, with the names of the pattern"}`, "pattern", "rewrite", "lang")
+	return tool.Spec{Name: "ast_grep_replace", Effect: tool.Writes,
+		Description: `Replace code that matches a pattern of ast_grep, in all files at once. ` +
+			`Example: {"pattern":"foo($A)","rewrite":"bar($A)","lang":"go","glob":"*.go"}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["pattern","rewrite","lang"],"properties":{` +
+			queryProperties + `,"rewrite":{"type":"string"}}}`)}
 }
 
 // change is what happens to one file.

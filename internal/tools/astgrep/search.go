@@ -21,9 +21,11 @@ const (
 )
 
 func searchSpec() tool.Spec {
-	return call.Define("ast_grep", tool.Reads,
-		"Search code by its structure with a pattern of ast-grep. Answers path:line: text. Obeys .gitignore.", queryProperties+`,
-		"limit":{"type":"integer","description":"most matches to show, default 200"}`, "pattern", "lang")
+	return tool.Spec{Name: "ast_grep", Effect: tool.Reads,
+		Description: `Search code by structure: $NAME is one node, $$$NAME any number. ` +
+			`Example: {"pattern":"if $E != nil { $$$BODY }","lang":"go"}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["pattern","lang"],"properties":{` +
+			queryProperties + `,"limit":{"type":"integer"}}}`)}
 }
 
 func (c Config) search(ctx context.Context, args json.RawMessage) (string, error) {

@@ -325,7 +325,3 @@ func TestVersion(t *testing.T) {
 	_, err = Version(t.Context(), c)
 	assert.EqualError(t, err, "ast-grep failed with exit code 2")
 }
-
-func TestSpecs(t *testing.T) {
-	tooltest.CheckSpecs(t, folder(t, "").set(), 1800)
-}

@@ -10,7 +10,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"qq/pkg/tool"
 )
@@ -74,13 +73,3 @@ func (f Function) Plan(ctx context.Context, args json.RawMessage) (tool.Intent, 
 type Plain string
 
 func (p Plain) Error() string { return string(p) }
-
-// Define makes the specification of a tool. properties is the inside of the
-// "properties" of its JSON Schema, required names those that must be there.
-func Define(name string, effect tool.Effect, description, properties string, required ...string) tool.Spec {
-	schema := `{"type":"object","properties":{` + strings.Join(strings.Fields(properties), " ") + `}`
-	if len(required) > 0 {
-		schema += `,"required":["` + strings.Join(required, `","`) + `"]`
-	}
-	return tool.Spec{Name: name, Description: description, Effect: effect, Parameters: json.RawMessage(schema + `}`)}
-}

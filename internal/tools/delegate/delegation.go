@@ -59,16 +59,27 @@ func Tools(d Delegator, agents func() []AgentInfo, opts Options) tool.Set {
 		}
 		return tool.Set{g.sendTool()}
 	}
+	// The schemas name what is used most. The tools accept all that a task has.
 	set := tool.Set{
-		call.Function{About: call.Define("delegate_task", tool.Delegates,
-			"Have another agent do one task, and get its answer. It sees nothing of this conversation.",
-			taskProperties, "task"), Do: g.delegateTask, Intent: judgedElsewhere},
-		call.Function{About: call.Define("run_parallel_tasks", tool.Delegates,
-			"Have other agents do several independent tasks at once. Answers a JSON array of results in the order of the tasks.",
-			`"tasks":{"type":"array","description":"at most 100 tasks","items":{"type":"object","properties":{`+taskProperties+`},"required":["task"]}},
-			"tasks_json":{"type":"string","description":"instead of tasks: the array as JSON text"}`), Do: g.runParallel, Intent: judgedElsewhere},
+		call.Function{Do: g.delegateTask, Intent: judgedElsewhere, About: tool.Spec{
+			Name: "delegate_task", Effect: tool.Delegates,
+			Description: `Have another agent do one task. It sees only task and context. ` +
+				`Example: {"task":"Find where ports are set in src","agent":"explorer"}`,
+			Parameters: json.RawMessage(`{"type":"object","required":["task"],"properties":{` +
+				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"},` +
+				`"targets":{"type":"array","items":{"type":"string"}}}}`)}},
+		call.Function{Do: g.runParallel, Intent: judgedElsewhere, About: tool.Spec{
+			Name: "run_parallel_tasks", Effect: tool.Delegates,
+			Description: `Have agents do tasks at the same time, each as in delegate_task. ` +
+				`Example: {"tasks":[{"task":"Sum up a.md","agent":"summarizer"},` +
+				`{"task":"Sum up b.md","agent":"summarizer"}]}`,
+			Parameters: json.RawMessage(`{"type":"object","required":["tasks"],"properties":{"tasks":{"type":"array",` +
+				`"items":{"type":"object","required":["task"],"properties":{` +
+				`"task":{"type":"string"},"agent":{"type":"string"}}}}}}`)}},
 		g.spawnTool(),
-		call.Function{About: call.Define("list_agents", tool.Reads, "List the agents that tasks can be given to.", ""), Do: call.Text(g.listAgents)},
+		call.Function{Do: call.Text(g.listAgents), About: tool.Spec{Name: "list_agents", Effect: tool.Reads,
+			Description: `List the agents that can be asked.`,
+			Parameters:  json.RawMessage(noArguments)}},
 	}
 	if g.family != nil {
 		set = append(set, g.childrenTools()...)
@@ -76,16 +87,8 @@ func Tools(d Delegator, agents func() []AgentInfo, opts Options) tool.Set {
 	return set
 }
 
-const taskProperties = `
-	"task":{"type":"string","description":"what to do, complete in itself"},
-	"agent":{"type":"string","description":"name of the agent, default \"default\""},
-	"context":{"type":"string","description":"text that the task is about"},
-	"targets":{"type":"array","items":{"type":"string"},"description":"files, folders and globs that it will change"},
-	"timeout":{"type":"number","description":"seconds"},
-	"model":{"type":"string"},
-	"read_only":{"type":"boolean","description":"it may only look"},
-	"schema":{"type":"object","description":"JSON Schema of the answer"},
-	"require_file_references":{"type":"boolean","description":"the answer must cite path:line"}`
+// noArguments is the schema of a tool that takes none.
+const noArguments = `{"type":"object","properties":{}}`
 
 type delegation struct {
 	to     Delegator

@@ -146,16 +146,13 @@ func TestListAgents(t *testing.T) {
 		tooltest.Run(t, delegating(echo{}), "list_agents", "{}").Content)
 }
 
-// What a tool says that it accepts is what its schema says.
-func TestSpecs(t *testing.T) {
+func TestNames(t *testing.T) {
 	set := delegating(echo{})
 	assert.Equal(t, []string{"delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents"}, set.Names())
-	tooltest.CheckSpecs(t, set, 3000, "delegate_task") // pkg/task says what it accepts
 
 	set = Tools(echo{}, everybody, Options{Family: &family{}})
 	assert.Equal(t, []string{"delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents",
 		"list_children", "wait_children", "terminate_child", "send_message"}, set.Names())
-	tooltest.CheckSpecs(t, set, 4200, "delegate_task")
 
 	assert.Empty(t, Tools(nil, everybody, Options{}))
 	assert.Equal(t, []string{"send_message"}, Tools(nil, everybody, Options{Family: &family{}}).Names(), "a leaf can speak")

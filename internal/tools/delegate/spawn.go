@@ -15,23 +15,23 @@ import (
 )
 
 func (g delegation) spawnTool() tool.Tool {
-	properties := `
-		"instructions":{"type":"string","description":"what to do, complete in itself"},
-		"system_prompt":{"type":"string"},
-		"tools":{"type":"array","items":{"type":"string"},"description":"names, default: all that you have"},
-		"mode":{"type":"string","enum":["default","read_only"]},
-		"agent":{"type":"string","description":"a registered agent instead of a temporary one"},
-		"context":{"type":"string"},
-		"timeout":{"type":"number","description":"seconds"},
-		"schema":{"type":"object"},
-		"require_file_references":{"type":"boolean"}`
+	about := tool.Spec{Name: "spawn_agent", Effect: tool.Delegates,
+		Description: `Make a temporary agent, with your prompt and some of your tools, for one task. ` +
+			`Example: {"instructions":"Count the tests in src","tools":["list_files"],"mode":"read_only"}`,
+		Parameters: json.RawMessage(spawnSchema + `}}`)}
 	if g.family != nil {
-		properties += `,"background":{"type":"boolean","description":"answer its id at once, collect the result with wait_children"}`
+		about.Description += `. With background it answers an id at once: collect the result with wait_children`
+		about.Parameters = json.RawMessage(spawnSchema + `,"background":{"type":"boolean"}}}`)
 	}
-	return call.Function{About: call.Define("spawn_agent", tool.Delegates,
-		"Make a temporary agent with a system prompt and tools of your choice, have it do one task, and get its answer.",
-		properties, "instructions"), Do: g.spawn, Intent: judgedElsewhere}
+	return call.Function{About: about, Do: g.spawn, Intent: judgedElsewhere}
 }
+
+// spawnSchema is the schema of spawn_agent, without its end.
+const spawnSchema = `{"type":"object","required":["instructions"],"properties":{` +
+	`"instructions":{"type":"string"},"system_prompt":{"type":"string"},` +
+	`"tools":{"type":"array","items":{"type":"string"}},"mode":{"type":"string","enum":["default","read_only"]},` +
+	`"agent":{"type":"string"},"context":{"type":"string"},"timeout":{"type":"number"},` +
+	`"schema":{"type":"object"},"require_file_references":{"type":"boolean"}`
 
 func (g delegation) spawn(ctx context.Context, args json.RawMessage) (call.Answer, error) {
 	t, background, err := g.decodeSpawn(args)

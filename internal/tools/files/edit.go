@@ -11,11 +11,11 @@ import (
 )
 
 func editSpec() tool.Spec {
-	return call.Define("edit_file", tool.Writes,
-		"Replace one piece of text in a file. old_text must be in it exactly once, with its indentation: give enough lines around the change.", `
-		"path":{"type":"string","description":"path relative to the working directory"},
-		"old_text":{"type":"string","description":"the text to replace, as it is in the file"},
-		"new_text":{"type":"string","description":"what to put there; may be empty"}`, "path", "old_text", "new_text")
+	return tool.Spec{Name: "edit_file", Effect: tool.Writes,
+		Description: `Replace one piece of text in a file. old_text must match exactly once, with its indentation: ` +
+			`give enough lines. Example: {"path":"a.go","old_text":"x := 1","new_text":"x := 2"}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["path","old_text","new_text"],"properties":{` +
+			`"path":{"type":"string"},"old_text":{"type":"string"},"new_text":{"type":"string"}}}`)}
 }
 
 // editing is a call of edit_file.

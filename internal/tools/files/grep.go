@@ -28,14 +28,12 @@ const (
 )
 
 func grepSpec() tool.Spec {
-	return call.Define("grep_file", tool.Reads,
-		"Search files for a regular expression. Answers path:line: text. Obeys .gitignore.", `
-		"pattern":{"type":"string","description":"RE2 regular expression, matched against each line"},
-		"path":{"type":"string","description":"file or folder, default ."},
-		"glob":{"type":"string","description":"only these files, for example *.go or src/**/*.ts"},
-		"ignore_case":{"type":"boolean"},
-		"context":{"type":"integer","description":"lines to show around each match, default 0"},
-		"limit":{"type":"integer","description":"most matches to show, default 200"}`, "pattern")
+	return tool.Spec{Name: "grep_file", Effect: tool.Reads,
+		Description: `Search files for a regular expression. ` +
+			`Example: {"pattern":"func main","glob":"*.go"}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["pattern"],"properties":{` +
+			`"pattern":{"type":"string"},"path":{"type":"string"},"glob":{"type":"string"},` +
+			`"ignore_case":{"type":"boolean"},"context":{"type":"integer"},"limit":{"type":"integer"}}}`)}
 }
 
 func (w *Workspace) grepFile(ctx context.Context, args json.RawMessage) (string, error) {

@@ -28,11 +28,11 @@ const (
 )
 
 func readSpec() tool.Spec {
-	return call.Define("read_file", tool.Reads,
-		"Read a text file. Long files come in parts: the last line then says where to read on.", `
-		"path":{"type":"string","description":"path relative to the working directory"},
-		"start_line":{"type":"integer","description":"first line, default 1"},
-		"end_line":{"type":"integer","description":"last line, default 2000 lines on"}`, "path")
+	return tool.Spec{Name: "read_file", Effect: tool.Reads,
+		Description: `Read a text file. ` +
+			`Paths are relative to the working directory. Example: {"path":"docs/a.md"}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["path"],"properties":{` +
+			`"path":{"type":"string"},"start_line":{"type":"integer"},"end_line":{"type":"integer"}}}`)}
 }
 
 // reading is a call of read_file.

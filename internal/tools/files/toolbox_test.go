@@ -43,12 +43,6 @@ func plant(t testing.TB, files map[string]string) (string, tool.Set) {
 	return dir, Tools(root, Options{})
 }
 
-// What a tool says that it accepts is what its schema says.
-func TestSpecs(t *testing.T) {
-	_, set := plant(t, nil)
-	tooltest.CheckSpecs(t, set, 3000)
-}
-
 func TestArguments(t *testing.T) {
 	_, set := plant(t, map[string]string{"a": "1\n2\n3\n"})
 	for args, want := range map[string]string{

@@ -13,23 +13,29 @@ import (
 	"qq/pkg/tool"
 )
 
+// pathAndContent is the schema of a tool that writes a whole file.
+const pathAndContent = `{"type":"object","required":["path","content"],"properties":{` +
+	`"path":{"type":"string"},"content":{"type":"string"}}}`
+
 func writeSpec() tool.Spec {
-	return call.Define("write_file", tool.Writes,
-		"Write a whole text file. It is created, or overwritten if you have read it before. Prefer edit_file for a change.", `
-		"path":{"type":"string","description":"path relative to the working directory"},
-		"content":{"type":"string","description":"the whole new content"}`, "path", "content")
+	return tool.Spec{Name: "write_file", Effect: tool.Writes,
+		Description: `Write a whole text file. Read a file before you overwrite it; prefer edit_file for a change. ` +
+			`Example: {"path":"a.txt","content":"one\n"}`,
+		Parameters: json.RawMessage(pathAndContent)}
 }
 
 func createSpec() tool.Spec {
-	return call.Define("create_file", tool.Writes,
-		"Create a text file that must not exist yet. Missing folders are made.", `
-		"path":{"type":"string","description":"path relative to the working directory"},
-		"content":{"type":"string","description":"the whole content"}`, "path", "content")
+	return tool.Spec{Name: "create_file", Effect: tool.Writes,
+		Description: `Create a text file that does not exist, and its folders. ` +
+			`Example: {"path":"docs/b.md","content":"# B\n"}`,
+		Parameters: json.RawMessage(pathAndContent)}
 }
 
 func deleteSpec() tool.Spec {
-	return call.Define("delete_file", tool.Writes, "Delete one file, never a folder.", `
-		"path":{"type":"string","description":"path relative to the working directory"}`, "path")
+	return tool.Spec{Name: "delete_file", Effect: tool.Writes,
+		Description: `Delete one file, never a folder. Example: {"path":"old.txt"}`,
+		Parameters: json.RawMessage(
+			`{"type":"object","required":["path"],"properties":{"path":{"type":"string"}}}`)}
 }
 
 // contentArgs reads the arguments of a tool that writes a whole file. A content

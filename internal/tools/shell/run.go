@@ -52,7 +52,7 @@ func (s *shell) start(r request) (screen *os.File, p *proc.Process, err error) {
 	defer tty.Close()
 	c := proc.Command{
 		Path: "/bin/sh", Args: []string{"sh", "-c", r.command}, Dir: r.dir,
-		Env:    append(s.env[:len(s.env):len(s.env)], "PWD="+r.dir),
+		Env:    append(environment(s.Env, s.TempDir), "PWD="+r.dir),
 		Stdout: tty, Stderr: tty, Terminal: true,
 		Grace: s.grace, Marker: markPrefix + strconv.Itoa(s.Depth) + "=" + s.NewID(),
 	}

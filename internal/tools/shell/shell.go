@@ -82,7 +82,7 @@ func Tool(cfg Config) tool.Set {
 }
 
 func newShell(cfg Config) *shell {
-	return &shell{Config: cfg, env: environment(cfg.Env, cfg.TempDir), grace: grace, journal: journal{open: cfg.Log, limit: maxJournal}}
+	return &shell{Config: cfg, grace: grace, journal: journal{open: cfg.Log, limit: maxJournal}}
 }
 
 func (s *shell) tools() tool.Set {
@@ -90,16 +90,15 @@ func (s *shell) tools() tool.Set {
 }
 
 func spec() tool.Spec {
-	return call.Define("run_pty_cmd", tool.Executes,
-		"Run a shell command in a terminal, without input, and return its output and exit code. What it leaves running is ended.", `
-		"command":{"type":"string","description":"a line or a script for /bin/sh"},
-		"timeout":{"type":"integer","description":"seconds, default 120, at most 600"},
-		"working_dir":{"type":"string","description":"a folder in the working directory, which is the default"}`, "command")
+	return tool.Spec{Name: "run_pty_cmd", Effect: tool.Executes,
+		Description: `Run a command with /bin/sh, without input; timeout in seconds, at most 600. ` +
+			`What it leaves running is ended. Example: {"command":"go test ./...","timeout":300}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["command"],"properties":{` +
+			`"command":{"type":"string"},"timeout":{"type":"integer"},"working_dir":{"type":"string"}}}`)}
 }
 
 type shell struct {
 	Config
-	env     []string
 	grace   time.Duration
 	journal journal
 }

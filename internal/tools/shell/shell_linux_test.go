@@ -79,10 +79,6 @@ func alive(pid string) bool {
 	return !bytes.Contains([]byte("ZX"), state)
 }
 
-func TestSpec(t *testing.T) {
-	tooltest.CheckSpecs(t, newDesk(t).tools(), 480)
-}
-
 func TestTerminal(t *testing.T) {
 	d := newDesk(t)
 	assert.Regexp(t, `^/dev/pts/\d+\n/dev/tty\n50 200\n\[exit code 0\]$`, d.do("test -t 1 && test -t 2 && tty <&1 && tty </dev/tty; stty size <&1"))

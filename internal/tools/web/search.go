@@ -25,10 +25,11 @@ const (
 )
 
 func searchSpec() tool.Spec {
-	return call.Define("web_search", tool.Network,
-		"Search the web. Answers with titles, URLs and short extracts; read a page with web_fetch.", `
-		"query":{"type":"string"},
-		"limit":{"type":"integer","description":"results, default 5, at most 20"}`, "query")
+	return tool.Spec{Name: "web_search", Effect: tool.Network,
+		Description: `Search the web: titles, URLs, short extracts. Read a page with web_fetch. ` +
+			`Example: {"query":"golang 1.26 release notes"}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["query"],"properties":{` +
+			`"query":{"type":"string"},"limit":{"type":"integer"}}}`)}
 }
 
 // hit is one result of a search.
