@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"qq/pkg/proc"
+	"qq/pkg/tool"
 )
 
 // run is the tool. Only a command that could not be started is an error.
@@ -29,7 +30,7 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (string, error) {
 		return "", err
 	}
 	defer screen.Close()
-	out := output{entry: s.journal.enter(r.command)}
+	out := output{excerpt: tool.Excerpt{Max: maxChars}, entry: s.journal.enter(r.command)}
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
@@ -104,7 +105,7 @@ func verdict(exit proc.Exit, why string) string {
 
 // output takes what a command prints to where it is kept.
 type output struct {
-	excerpt excerpt
+	excerpt tool.Excerpt
 	entry   *entry
 }
 
@@ -124,14 +125,17 @@ func (o *output) copy(screen io.Reader) {
 }
 
 func (o *output) add(text []byte) {
-	o.excerpt.add(text)
+	o.excerpt.Write(text)
 	o.entry.write(text)
 }
 
 // result is what the model reads.
 func (o *output) result(verdict string) string {
 	where := o.entry.close(verdict)
-	text := o.excerpt.text(where)
+	text, tail, left := o.excerpt.Cut()
+	if left > 0 {
+		text = onNewLine(text) + fmt.Sprintf("[%d characters are left out here; %s]\n", left, where) + tail
+	}
 	if strings.TrimSpace(text) == "" {
 		text = "[no output]"
 	}

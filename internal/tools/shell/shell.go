@@ -72,6 +72,9 @@ const (
 	maxCommand = 128<<10 - 1
 	// grace is the time between SIGTERM and SIGKILL.
 	grace = 2 * time.Second
+	// maxChars is how many characters of an output the model reads: half of them
+	// from its beginning, half from its end.
+	maxChars = 30_000
 	// summaryChars are shown of a command that is named on one line.
 	summaryChars = 100
 )

@@ -352,7 +352,7 @@ $ sleep 100
 // The journal can be read while the command runs.
 func TestJournalIsWrittenMeanwhile(t *testing.T) {
 	d := newDesk(t)
-	out := d.do(fmt.Sprintf(`echo first; i=0; until grep -q first %s; do i=$((i+1)); [ $i -lt 500 ] || exit 9; sleep 0.02; done; grep -c first %[1]s`, d.log))
+	out := d.do(fmt.Sprintf(`echo first; i=0; until grep -q ^first %s; do i=$((i+1)); [ $i -lt 500 ] || exit 9; sleep 0.02; done; grep -c first %[1]s`, d.log))
 	assert.Equal(t, "first\n2\n[exit code 0]", out, "its name and its output")
 }
 
