@@ -136,7 +136,7 @@ func checkAstGrep(ctx context.Context, host *proc.Host, env []string, getenv fun
 		_, fix, _ := strings.Cut(err.Error(), ": ")
 		return Finding{"ast-grep", "note", "not installed: agents have no ast_grep and ast_grep_replace", fix}
 	}
-	version, err := astgrep.Version(ctx, astgrep.Config{Host: host, Program: path, Env: env, NewID: func() string { return "doctor" }})
+	version, err := astgrep.Version(ctx, astgrep.Config{Host: host, Program: path, Env: env})
 	if err != nil {
 		return bad("ast-grep", err)
 	}

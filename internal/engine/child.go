@@ -18,6 +18,7 @@ import (
 	"qq/internal/record/history"
 	"qq/internal/sandbox"
 	"qq/internal/tools/delegate"
+	"qq/internal/tools/shell"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/dispatch"
@@ -137,7 +138,7 @@ func (w *work) confine() (bool, error) {
 		return false, nil
 	}
 	if w.agent.Allows("run_pty_cmd") && w.setup.ShellLog != "" {
-		log, err := openShellLog(w.setup.ShellLog) // before it cannot be opened any more
+		log, err := shell.OpenLog(w.setup.ShellLog) // before it cannot be opened any more
 		if err != nil {
 			return false, err
 		}

@@ -245,7 +245,7 @@ func (e *Engine) plan(r Run, t task.Task, depth int) ([]string, error) {
 		w.roster = func() []delegate.AgentInfo { return roster(e.cfg.Agents) }
 		w.summaries = func(context.Context, []task.Task) []task.Result { return nil } // nothing is run
 	}
-	space := files.Open(w.root, files.Options{})
+	space := files.Open(w.root)
 	long, err := w.long(w.request("", w.equipped(space).offered), space, llm.WithContext(t.Text, t.Context))
 	if long == nil || err != nil {
 		return nil, err

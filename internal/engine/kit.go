@@ -2,10 +2,7 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"qq/internal/approval"
@@ -112,11 +109,10 @@ type toolmaker struct {
 func (m toolmaker) kit(space *files.Workspace) kit {
 	all := slices.Concat(space.Reading(), space.Writing(), m.structural(), m.shell(),
 		web.Tools(web.Config{AllowHosts: m.setup.WebAllow, Search: m.setup.Search, Version: m.version}))
-	options := delegate.Options{Family: m.family}
-	all = append(all, delegate.Tools(m.delegator, m.roster, options)...)
+	all = append(all, delegate.Tools(m.delegator, m.roster, m.family)...)
 	k := m.limits.sort(m.agent, all)
 	if m.delegator == nil {
-		k.withhold(delegate.Tools(nobody{}, nil, options), "agents at this depth cannot hand on work")
+		k.withhold(delegate.Tools(nobody{}, nil, m.family), "agents at this depth cannot hand on work")
 	}
 	return k
 }
@@ -128,42 +124,24 @@ func (m toolmaker) structural() tool.Set {
 	if m.setup.AstGrep == "" {
 		return nil
 	}
-	real, err := filepath.EvalSymlinks(m.dir)
-	if err != nil {
-		real = m.dir
-	}
 	reading, writing := astgrep.Tools(astgrep.Config{
-		Host: m.host, Program: m.setup.AstGrep, Root: m.root, Dir: m.dir, Env: m.env, Depth: m.depth, NewID: newID,
-		Secret:  func(file string) bool { return files.Secret(filepath.ToSlash(filepath.Join(real, file))) },
-		Concern: files.Concern,
+		Host: m.host, Program: m.setup.AstGrep, Root: m.root, Dir: m.dir, Env: m.env, Depth: m.depth,
 	})
 	return append(reading, writing...)
 }
 
 func (m toolmaker) shell() tool.Set {
 	return shell.Tool(shell.Config{
-		Host: m.host, Dir: m.dir, Env: m.env, TempDir: m.setup.TempDir, Depth: m.depth, NewID: newID, Wrap: m.wrap,
-		Log: m.shellLog,
+		Host: m, Dir: m.dir, Env: m.env, TempDir: m.setup.TempDir, Depth: m.depth, Log: m.log, LogPath: m.setup.ShellLog,
 	})
 }
 
-// shellLog is the file that takes the whole output of commands.
-func (m toolmaker) shellLog() (*os.File, error) {
-	switch {
-	case m.log != nil:
-		return m.log, nil
-	case m.setup.ShellLog == "":
-		return nil, errors.New("there is no folder for it")
+// Start starts a command of the shell behind what keeps it in.
+func (m toolmaker) Start(c proc.Command) (*proc.Process, error) {
+	if m.wrap != nil {
+		c = m.wrap(c)
 	}
-	return openShellLog(m.setup.ShellLog)
-}
-
-func openShellLog(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the log of commands: %w", err)
-	}
-	return f, nil
+	return m.host.Start(c)
 }
 
 // rules are where an agent and what it starts may write.

@@ -81,7 +81,7 @@ func (w work) do(ctx context.Context, text string) (Outcome, error) {
 	if len(schema) == 0 {
 		schema = w.agent.Schema
 	}
-	space := files.Open(w.root, files.Options{})
+	space := files.Open(w.root)
 	k := w.equipped(space)
 	cfg := loop.Config{
 		Backend: backend, Tools: k.offered, Schema: schema, Record: w.record, Event: w.event,

@@ -43,13 +43,13 @@ type anybody struct {
 
 // everything makes all tools that there are.
 func everything(root *os.Root) tool.Set {
-	space := files.Open(root, files.Options{})
+	space := files.Open(root)
 	reading, writing := astgrep.Tools(astgrep.Config{Root: root, Dir: root.Name()})
 	set := append(space.Reading(), space.Writing()...)
 	set = append(append(set, reading...), writing...)
 	set = append(set, shell.Tool(shell.Config{Dir: root.Name(), Env: os.Environ()})...)
 	set = append(set, web.Tools(web.Config{Search: web.Search{Engine: "brave", Key: "k"}})...)
-	return append(set, delegate.Tools(anybody{}, nil, delegate.Options{Family: anybody{}})...)
+	return append(set, delegate.Tools(anybody{}, nil, anybody{})...)
 }
 
 func openRoot(t testing.TB) *os.Root {

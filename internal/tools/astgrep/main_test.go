@@ -3,9 +3,7 @@ package astgrep
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,9 +58,7 @@ func folder(t testing.TB, program string, files ...string) Config {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { root.Close() })
-	var n atomic.Int64
-	return Config{Host: host(t), Program: program, Root: root, Dir: dir,
-		NewID: func() string { return strconv.FormatInt(n.Add(1), 10) }}
+	return Config{Host: host(t), Program: program, Root: root, Dir: dir}
 }
 
 func (c Config) set() tool.Set {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -123,16 +122,6 @@ func TestReplaceIntent(t *testing.T) {
 // What is special is changed only when just that was allowed.
 func TestReplaceSpecial(t *testing.T) {
 	c := folder(t, astGrep(t), "a.js", "f(1)\n", ".git/hooks/x.js", "f(2)\n")
-	home, err := filepath.EvalSymlinks(c.Dir)
-	require.NoError(t, err)
-	c.Concern = func(file string) string {
-		rest, ok := strings.CutPrefix(file, filepath.ToSlash(home)+"/")
-		assert.True(t, ok, "%s is no absolute path", file)
-		if strings.HasPrefix(rest, ".git/") {
-			return "belongs to git"
-		}
-		return ""
-	}
 	args := tooltest.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js", "path", ".git/hooks/x.js")
 	in, err := tool.Plan(t.Context(), c.set()[1], json.RawMessage(args))
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package astgrep
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -153,7 +154,7 @@ func (c Config) start(args []string) (p *proc.Process, out, diagnosis *os.File, 
 	defer errW.Close()
 	p, err = c.Host.Start(proc.Command{
 		Path: c.Program, Args: append([]string{c.Program}, args...), Env: c.Env, Dir: c.Dir,
-		Stdout: outW, Stderr: errW, Marker: mark + strconv.Itoa(c.Depth) + "=" + c.NewID(),
+		Stdout: outW, Stderr: errW, Marker: mark + strconv.Itoa(c.Depth) + "=" + rand.Text(),
 	})
 	if err != nil {
 		out.Close()

@@ -88,8 +88,7 @@ func TestWords(t *testing.T) {
 func TestSearchFiles(t *testing.T) {
 	const code = "f(1)\n"
 	c := folder(t, astGrep(t), "a.js", code, "sub/b.js", code, "sub/deep/c.mjs", code, ".hidden/d.js", code, "e.py", code,
-		"ignored.js", code, "sub/ignored.js", code, ".gitignore", "ignored.js\n", ".git/f.js", code, "key.js", code, "-x.js", code, "none", code)
-	c.Secret = func(file string) bool { return file == "key.js" }
+		"ignored.js", code, "sub/ignored.js", code, ".gitignore", "ignored.js\n", ".git/f.js", code, ".env.js", code, "-x.js", code, "none", code)
 	require.NoError(t, c.Root.Symlink("sub", "link"))
 	find := func(pairs ...any) (files []string) {
 		for _, line := range c.grep(t, append(pairs, "pattern", "f($A)", "lang", "js")...) {
@@ -110,8 +109,7 @@ func TestSearchFiles(t *testing.T) {
 func TestSearchRefuses(t *testing.T) {
 	outside := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "x.go"), []byte(source), 0o600))
-	c := folder(t, astGrep(t), "a.go", source, "b.py", "x\n", "c.txt", "x\n")
-	c.Secret = func(file string) bool { return file == "a.go" }
+	c := folder(t, astGrep(t), "a.go", source, ".env.go", source, "b.py", "x\n", "c.txt", "x\n")
 	require.NoError(t, c.Root.Symlink(outside, "out"))
 	for args, want := range map[string]string{
 		`{"lang":"go"}`:                                                             `argument "pattern" is missing`,
@@ -126,7 +124,7 @@ func TestSearchRefuses(t *testing.T) {
 		`{"pattern":"x","lang":"go","path":"out"}`:                                  `out is outside the working directory`,
 		`{"pattern":"x","lang":"go","path":"out/x.go"}`:                             `out/x.go is outside the working directory`,
 		`{"pattern":"x","lang":"go","path":"no.go"}`:                                `no.go does not exist`,
-		`{"pattern":"x","lang":"go","path":"a.go"}`:                                 `a.go looks like a file of secrets and is not read`,
+		`{"pattern":"x","lang":"go","path":".env.go"}`:                              `.env.go looks like a file of secrets and is not read`,
 		`{"pattern":"x","lang":"go","path":"b.py"}`:                                 `b.py is not a file of the language go`,
 		tooltest.Args("pattern", strings.Repeat("x", maxText+1), "lang", "go"):      `pattern is 16385 bytes long, at most 16384`,
 		tooltest.Args("pattern", "a\x00", "lang", "go"):                             `pattern contains a character that is no text`,
@@ -314,7 +312,7 @@ func TestFind(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	c := Config{Host: host(t), Program: astGrep(t), NewID: func() string { return "v" }}
+	c := Config{Host: host(t), Program: astGrep(t)}
 	version, err := Version(t.Context(), c)
 	require.NoError(t, err)
 	assert.Regexp(t, `^\d+\.\d+\.\d+$`, version)

@@ -48,17 +48,7 @@ type Config struct {
 	Root    *os.Root // the working directory
 	Dir     string   // its path
 	Env     []string // the environment of the program
-	// Secret reports whether a file, by its path below Root with slashes, must not
-	// be read; nil keeps none back.
-	Secret func(file string) bool
-	// Concern says what is special about a file, by its absolute path with slashes,
-	// or "": such a file is changed only when just that was allowed. nil says that
-	// there are none.
-	Concern func(file string) string
-	// Depth is the depth of the agent, NewID names a start: they mark the program,
-	// so that the sweep knows whose it is.
-	Depth int
-	NewID func() string
+	Depth   int      // of the agent: by that the sweep knows whose the program is
 }
 
 // Find looks for ast-grep in the folders of PATH. It starts nothing. Folders
@@ -78,8 +68,8 @@ func Find(getenv func(string) string) (string, error) {
 	return "", ErrMissing
 }
 
-// Version asks the program of cfg for its version. Of cfg it needs Host, Program,
-// Env and NewID.
+// Version asks the program of cfg for its version. Of cfg it needs Host, Program
+// and Env.
 func Version(ctx context.Context, cfg Config) (string, error) {
 	var text []byte
 	_, err := cfg.run(ctx, []string{"--version"}, func(r io.Reader) (err error) {

@@ -64,7 +64,7 @@ func twins() *family {
 
 func (f *family) run(t testing.TB, name, args string) tool.Result {
 	t.Helper()
-	return tooltest.Run(t, Tools(echo{}, everybody, Options{Family: f}), name, args)
+	return tooltest.Run(t, Tools(echo{}, everybody, f), name, args)
 }
 
 func TestSpawnAgent(t *testing.T) {
@@ -215,7 +215,7 @@ func TestSendMessage(t *testing.T) {
 
 // Whatever hands work on is judged where that is done, and the rest is harmless.
 func TestIntents(t *testing.T) {
-	set := Tools(echo{}, everybody, Options{Family: twins()})
+	set := Tools(echo{}, everybody, twins())
 	for _, f := range set {
 		in, err := tool.Plan(t.Context(), f, json.RawMessage(`{}`))
 		require.NoError(t, err)

@@ -41,20 +41,14 @@ type AgentInfo struct {
 	Description string
 }
 
-// Options of [Tools]. With the zero value nothing runs in the background.
-type Options struct {
-	// Family knows the children in the background; nil is none.
-	Family task.Family
-}
-
 // Tools returns the tools that hand work to other agents: delegate_task,
 // run_parallel_tasks, spawn_agent and list_agents and, with a Family, those for
-// children in the background. agents is called when a model asks who there is.
-// An agent that may not delegate, with a nil d, can only send messages.
-func Tools(d Delegator, agents func() []AgentInfo, opts Options) tool.Set {
-	g := delegation{d, agents, opts.Family}
+// children in the background; nil is none. agents is called when a model asks who
+// there is. An agent that may not delegate, with a nil d, can only send messages.
+func Tools(d Delegator, agents func() []AgentInfo, family task.Family) tool.Set {
+	g := delegation{d, agents, family}
 	if d == nil {
-		if opts.Family == nil {
+		if family == nil {
 			return nil
 		}
 		return tool.Set{g.sendTool()}

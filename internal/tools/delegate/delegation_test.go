@@ -43,7 +43,7 @@ func everybody() []AgentInfo {
 }
 
 func delegating(d Delegator) tool.Set {
-	return Tools(d, everybody, Options{})
+	return Tools(d, everybody, nil)
 }
 
 func TestDelegateTask(t *testing.T) {
@@ -150,12 +150,12 @@ func TestNames(t *testing.T) {
 	set := delegating(echo{})
 	assert.Equal(t, []string{"delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents"}, set.Names())
 
-	set = Tools(echo{}, everybody, Options{Family: &family{}})
+	set = Tools(echo{}, everybody, &family{})
 	assert.Equal(t, []string{"delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents",
 		"list_children", "wait_children", "terminate_child", "send_message"}, set.Names())
 
-	assert.Empty(t, Tools(nil, everybody, Options{}))
-	assert.Equal(t, []string{"send_message"}, Tools(nil, everybody, Options{Family: &family{}}).Names(), "a leaf can speak")
+	assert.Empty(t, Tools(nil, everybody, nil))
+	assert.Equal(t, []string{"send_message"}, Tools(nil, everybody, &family{}).Names(), "a leaf can speak")
 }
 
 func FuzzArguments(f *testing.F) {
@@ -163,7 +163,7 @@ func FuzzArguments(f *testing.F) {
 		`{"instructions":"a","tools":"x,y","background":1}`, `{"ids":"7f3c","timeout":"1e3"}`, `{"to":"parent","text":"a"}`} {
 		f.Add(s)
 	}
-	set := Tools(echo{}, everybody, Options{Family: &family{children: []task.Child{{ID: "0198c7f3", Status: task.Running}}}})
+	set := Tools(echo{}, everybody, &family{children: []task.Child{{ID: "0198c7f3", Status: task.Running}}})
 	f.Fuzz(func(t *testing.T, args string) {
 		for i, name := range set.Names() {
 			_, planErr := tool.Plan(t.Context(), set[i], json.RawMessage(args))

@@ -57,7 +57,7 @@ func BenchmarkGrepTree(b *testing.B) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(b, err)
 	defer root.Close()
-	set := Tools(root, Options{})
+	set := Open(root).Reading()
 	for b.Loop() {
 		tooltest.Run(b, set, "grep_file", tooltest.Args("pattern", "func New[A-Z]"))
 	}

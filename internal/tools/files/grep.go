@@ -7,12 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/bmatcuk/doublestar/v4"
 
 	"qq/internal/tools/call"
 	"qq/internal/tools/tree"
@@ -56,7 +53,7 @@ func (w *Workspace) grepFile(ctx context.Context, args json.RawMessage) (string,
 	if err := checkGlob(glob); err != nil {
 		return "", err
 	}
-	s := tree.Search{Pattern: p, Workers: w.workers, Show: shower(p),
+	s := tree.Search{Pattern: p, Show: shower(p),
 		Context: call.Bounded(near, 0, maxContext), Limit: call.Bounded(limit, defaultMatches, maxMatches)}
 	rel, isDir, err := w.look(start)
 	if err != nil {
@@ -68,7 +65,7 @@ func (w *Workspace) grepFile(ctx context.Context, args json.RawMessage) (string,
 	}
 	secrets := 0
 	s.Wants = func(file string) bool {
-		if !admits(glob, file[len(under(rel)):]) {
+		if !call.Admits(glob, file[len(under(rel)):]) {
 			return false
 		}
 		if w.secret(file) {
@@ -95,18 +92,6 @@ func (w *Workspace) grepOne(ctx context.Context, file string, s tree.Search) (tr
 		return tree.Report{}, fmt.Errorf("%s: %w", file, call.Reason(err))
 	}
 	return found, nil
-}
-
-// admits reports whether glob admits a file, given its path below the folder
-// that is searched. A glob without a slash is about the name alone.
-func admits(glob, below string) bool {
-	if glob == "" {
-		return true
-	}
-	if !strings.Contains(glob, "/") {
-		below = path.Base(below)
-	}
-	return doublestar.MatchUnvalidated(glob, below)
 }
 
 // describeFound is the answer of grep_file.

@@ -71,7 +71,7 @@ func (w *Workspace) planRead(_ context.Context, args json.RawMessage) (tool.Inte
 	in := tool.Intent{Paths: []string{slash(rel)}, Summary: "read " + call.Printable(slash(rel))}
 	if w.secret(rel) {
 		in.Risk, in.Special = tool.High, true
-		in.Summary += ", which " + looksLikeSecrets
+		in.Summary += ", which " + call.LooksSecret
 	}
 	return in, nil
 }
@@ -86,7 +86,7 @@ func (w *Workspace) readFile(ctx context.Context, args json.RawMessage) (string,
 		return "", err
 	}
 	if w.secret(rel) && !granted(ctx, rel) {
-		return "", fmt.Errorf("%s %s and is not read without an approval", r.path, looksLikeSecrets)
+		return "", fmt.Errorf("%s %s and is not read without an approval", r.path, call.LooksSecret)
 	}
 	f, err := w.openFound(r.path, rel, info)
 	if err != nil {

@@ -40,7 +40,7 @@ func plant(t testing.TB, files map[string]string) (string, tool.Set) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { root.Close() })
-	return dir, Tools(root, Options{})
+	return dir, Open(root).Reading()
 }
 
 func TestArguments(t *testing.T) {
@@ -202,5 +202,5 @@ func TestSecretsInTheRootItself(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	assert.True(t, tooltest.Run(t, Tools(root, Options{}), "read_file", tooltest.Args("path", "config")).Failed)
+	assert.True(t, tooltest.Run(t, Open(root).Reading(), "read_file", tooltest.Args("path", "config")).Failed)
 }

@@ -15,11 +15,13 @@
 package files
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,25 +33,17 @@ import (
 // Workspace is the working directory of an agent, and what the agent knows of
 // the files in it.
 type Workspace struct {
-	root    *os.Root
-	workers int
-	dirs    []string // absolute names of the root: as given, and without links
+	root *os.Root
+	dirs []string // absolute names of the root: as given, and without links
 
 	mu   sync.Mutex
 	seen map[string]string // path to sum of the content that the agent knows
 }
 
-// Options of a [Workspace]. The zero value is the usual choice.
-type Options struct {
-	// Workers is how many files grep_file searches at once; 0 means what the
-	// machine has.
-	Workers int
-}
-
 // Open makes the working directory of one agent. Its tools use root until the
 // last call has ended; closing it is the business of the caller.
-func Open(root *os.Root, opts Options) *Workspace {
-	w := &Workspace{root: root, workers: opts.Workers, seen: map[string]string{}}
+func Open(root *os.Root) *Workspace {
+	w := &Workspace{root: root, seen: map[string]string{}}
 	if abs, err := filepath.Abs(root.Name()); err == nil {
 		w.dirs = append(w.dirs, abs)
 		if real, err := filepath.EvalSymlinks(abs); err == nil && real != abs {
@@ -58,9 +52,6 @@ func Open(root *os.Root, opts Options) *Workspace {
 	}
 	return w
 }
-
-// Tools returns the tools that look into the working directory root.
-func Tools(root *os.Root, opts Options) tool.Set { return Open(root, opts).Reading() }
 
 // Reading returns the tools that look into the working directory: read_file,
 // list_files, list_directory and grep_file.
@@ -82,6 +73,28 @@ func (w *Workspace) Writing() tool.Set {
 		w.writer(editSpec(), w.prepareEdit),
 		w.writer(deleteSpec(), w.prepareDelete),
 	}
+}
+
+// secret reports whether the file rel looks like one that holds secrets.
+func (w *Workspace) secret(rel string) bool { return call.Secret(w.full(rel)) }
+
+// concern says what is special about the file rel, or returns "".
+func (w *Workspace) concern(rel string) string { return call.Concern(w.full(rel)) }
+
+// full is the whole path of the file rel, with slashes: the folders above the
+// root count as well, for it may lie in a special one.
+func (w *Workspace) full(rel string) string {
+	if len(w.dirs) > 0 {
+		rel = filepath.Join(w.dirs[len(w.dirs)-1], rel)
+	}
+	return slash(rel)
+}
+
+// granted reports whether just this was allowed: to touch the file rel in spite
+// of what it is.
+func granted(ctx context.Context, rel string) bool {
+	in, ok := tool.Granted(ctx)
+	return ok && in.Special && slices.Contains(in.Paths, slash(rel))
 }
 
 // local makes path relative to the root, without following links.

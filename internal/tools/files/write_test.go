@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/tools/call"
 	"qq/internal/tools/tooltest"
 	"qq/pkg/tool"
 )
@@ -28,7 +29,7 @@ func plantAll(t testing.TB, files map[string]string) (string, tool.Set) {
 }
 
 func allTools(root *os.Root) tool.Set {
-	w := Open(root, Options{})
+	w := Open(root)
 	return append(w.Reading(), w.Writing()...)
 }
 
@@ -60,7 +61,7 @@ func TestWritingSpecs(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	set := Open(root, Options{}).Writing()
+	set := Open(root).Writing()
 	assert.Equal(t, []string{"write_file", "create_file", "edit_file", "delete_file"}, set.Names())
 }
 
@@ -266,7 +267,7 @@ func TestDelicateFiles(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.Equal(t, tool.High, in.Risk, name)
 		assert.True(t, in.Special, name)
-		assert.NotEmpty(t, Concern(name), name)
+		assert.NotEmpty(t, call.Concern(name), name)
 		r := tooltest.Run(t, set, "edit_file", args)
 		assert.True(t, r.Failed && strings.HasSuffix(r.Content, " and is not changed without an approval"), "%s: %s", name, r.Content)
 		assert.True(t, tooltest.Run(t, set, "delete_file", tooltest.Args("path", name)).Failed, name)
@@ -290,7 +291,7 @@ func TestDelicateFiles(t *testing.T) {
 	assert.Equal(t, "Error: .env: old_text is not there", r.Content)
 	for _, name := range []string{".gitignore", ".github/x", "agents/a.md", ".claude/a.md", "git/x", ".env.example"} {
 		assert.False(t, tooltest.Run(t, set, "write_file", tooltest.Args("path", name, "content", "")).Failed, name)
-		assert.Empty(t, Concern(name), name)
+		assert.Empty(t, call.Concern(name), name)
 		in, err := intent(t, set, "delete_file", tooltest.Args("path", name))
 		require.NoError(t, err)
 		assert.False(t, in.Special, name)
@@ -356,7 +357,7 @@ func TestLines(t *testing.T) {
 	require.NoError(t, err)
 	defer root.Close()
 	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, "out")))
-	w := Open(root, Options{})
+	w := Open(root)
 	for path, want := range map[string]int{"two": 2, "./open": 3, "empty": 0, "big": 100_000, filepath.Join(dir, "d/x"): 0, ".env": 1} {
 		n, ok := w.Lines(path)
 		assert.True(t, ok, path)

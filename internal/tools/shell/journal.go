@@ -15,11 +15,12 @@ import (
 // line says whose turn it is. It takes no more than its limit: a program that
 // prints without an end would fill the disk.
 type journal struct {
-	open  func() (*os.File, error) // nil: there is none
-	limit int64                    // bytes
+	file  *os.File // nil: path is opened
+	path  string
+	limit int64 // bytes
 
 	mu      sync.Mutex
-	file    *os.File
+	opened  bool // and size is known
 	size    int64
 	last    *entry // who wrote last
 	midline bool
@@ -40,7 +41,7 @@ type entry struct {
 const maxJournal = 256 << 20
 
 var (
-	errNoJournal   = errors.New("none was set up")
+	errNoJournal   = errors.New("there is no folder for it")
 	errJournalFull = errors.New("the journal is full")
 )
 
@@ -57,22 +58,29 @@ func (j *journal) enter(command string) *entry {
 }
 
 // ready opens the file. j.mu is held.
-func (j *journal) ready() error {
-	if j.file != nil {
+func (j *journal) ready() (err error) {
+	switch {
+	case j.opened:
 		return nil
-	}
-	if j.open == nil {
+	case j.file == nil && j.path == "":
 		return errNoJournal
+	case j.file == nil:
+		if j.file, err = OpenLog(j.path); err != nil {
+			return err
+		}
 	}
-	file, err := j.open()
+	j.size, err = j.file.Seek(0, io.SeekEnd)
+	j.opened = err == nil
+	return err
+}
+
+// OpenLog opens the file that takes the whole output of commands.
+func OpenLog(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("open the log of commands: %w", err)
 	}
-	if j.size, err = file.Seek(0, io.SeekEnd); err != nil {
-		return err
-	}
-	j.file = file
-	return nil
+	return f, nil
 }
 
 // turn makes e the one who writes. j.mu is held.

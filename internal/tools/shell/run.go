@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -51,16 +52,13 @@ func (s *shell) start(r request) (screen *os.File, p *proc.Process, err error) {
 		return nil, nil, fmt.Errorf("open a terminal for the command: %w", err)
 	}
 	defer tty.Close()
-	c := proc.Command{
+	p, err = s.Host.Start(proc.Command{
 		Path: "/bin/sh", Args: []string{"sh", "-c", r.command}, Dir: r.dir,
 		Env:    append(environment(s.Env, s.TempDir), "PWD="+r.dir),
 		Stdout: tty, Stderr: tty, Terminal: true,
-		Grace: s.grace, Marker: markPrefix + strconv.Itoa(s.Depth) + "=" + s.NewID(),
-	}
-	if s.Wrap != nil {
-		c = s.Wrap(c)
-	}
-	if p, err = s.Host.Start(c); err != nil {
+		Grace: s.grace, Marker: markPrefix + strconv.Itoa(s.Depth) + "=" + rand.Text(),
+	})
+	if err != nil {
 		screen.Close()
 		return nil, nil, err
 	}

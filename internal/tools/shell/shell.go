@@ -15,7 +15,7 @@
 //
 // Not promised: a screen, so that what moves the cursor to other lines comes out
 // line by line; that a command stays in its folder or keeps its hands off
-// anything, which is for a sandbox ([Config].Wrap); that a secret which the
+// anything, which is for a sandbox (the Starter of [Config]); that a secret which the
 // command reads is not shown.
 package shell
 
@@ -52,17 +52,13 @@ type Config struct {
 	// TempDir is where commands keep temporary files and caches; empty means
 	// where Env says.
 	TempDir string
-	// Log gives the file that takes the whole output of all commands. It is called
-	// for the first command, and again only after an error; the file stays open
-	// and is the caller's to close. nil means that what is not shown is lost.
-	Log func() (*os.File, error)
+	// Log takes the whole output of all commands, or LogPath, which is opened for
+	// the first of them. Both stay open. Without either, what is not shown is lost.
+	Log     *os.File
+	LogPath string
 	// Depth is the depth of the agent. It makes the mark of its commands differ
 	// from those of the processes around it.
 	Depth int
-	// Wrap puts a command into a sandbox; nil leaves it as it is.
-	Wrap func(proc.Command) proc.Command
-	// NewID names a command. No two commands have the same id.
-	NewID func() string
 }
 
 const (
@@ -85,7 +81,7 @@ func Tool(cfg Config) tool.Set {
 }
 
 func newShell(cfg Config) *shell {
-	return &shell{Config: cfg, grace: grace, journal: journal{open: cfg.Log, limit: maxJournal}}
+	return &shell{Config: cfg, grace: grace, journal: journal{file: cfg.Log, path: cfg.LogPath, limit: maxJournal}}
 }
 
 func (s *shell) tools() tool.Set {

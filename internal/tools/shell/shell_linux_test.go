@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -39,19 +38,15 @@ func newDesk(t testing.TB, change ...func(*Config)) *desk {
 	host := proc.NewHost()
 	t.Cleanup(host.Close)
 	log := filepath.Join(t.TempDir(), "commands.log")
-	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	require.NoError(t, err)
-	t.Cleanup(func() { file.Close() })
-	var ids atomic.Int64
 	cfg := Config{
-		Host: host, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/nowhere"}, Depth: 3,
-		Log:   func() (*os.File, error) { return file, nil },
-		NewID: func() string { return fmt.Sprintf("id-%d", ids.Add(1)) },
+		Host: host, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/nowhere"}, Depth: 3, LogPath: log,
 	}
 	for _, f := range change {
 		f(&cfg)
 	}
-	return &desk{newShell(cfg), t, log}
+	d := &desk{newShell(cfg), t, log}
+	t.Cleanup(func() { d.journal.file.Close() }) // nil is fine
+	return d
 }
 
 // do runs command, with further arguments as keys and values, and returns what
@@ -228,10 +223,13 @@ func TestEnvironmentOfACommand(t *testing.T) {
 			"QQ_COMMAND_ID_2=outer", "QQ_COMMAND_ID_3=stale", "PAGER=less", "TERM=xterm", "COLUMNS=80", "FORCE_COLOR=1", "TMPDIR=/x", "LANG=C", "PWD=/x")
 	})
 	got := strings.Split(strings.TrimSuffix(d.do("exec env"), "\n[exit code 0]"), "\n")
+	for i, entry := range got {
+		got[i] = regexp.MustCompile(`^(QQ_COMMAND_ID_3=)[A-Z2-7]{26}$`).ReplaceAllString(entry, "${1}random")
+	}
 	assert.ElementsMatch(t, []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=/nowhere", "LANG=C", "PWD=" + d.Dir, "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + tmp + "/cache",
 		"PAGER=cat", "GIT_PAGER=cat", "GIT_EDITOR=true", "GIT_TERMINAL_PROMPT=0", "TERM=dumb", "NO_COLOR=1",
-		"QQ_RECURSION_DEPTH=3", "QQ_EXECUTION_ID_3=e", "QQ_COMMAND_ID_2=outer", "QQ_COMMAND_ID_3=id-1",
+		"QQ_RECURSION_DEPTH=3", "QQ_EXECUTION_ID_3=e", "QQ_COMMAND_ID_2=outer", "QQ_COMMAND_ID_3=random",
 	}, got)
 	assert.Equal(t, []string{"TMPDIR=/x"}, environment([]string{"TMPDIR=/x"}, "")[:1], "without a folder for it")
 }
@@ -305,21 +303,16 @@ func TestIntent(t *testing.T) {
 	require.ErrorContains(t, err, "outside", "nobody is asked about what cannot work")
 }
 
-func TestWrap(t *testing.T) {
-	d := newDesk(t, func(c *Config) {
-		c.Wrap = func(p proc.Command) proc.Command {
-			p.Args = append([]string{"/usr/bin/env", "WRAPPED=yes", "/bin/sh"}, p.Args[1:]...)
-			p.Path = p.Args[0]
-			return p
-		}
-	})
-	assert.Equal(t, "yes\n[exit code 0]", d.do("echo $WRAPPED"))
+// nowhere starts another program than it is told to.
+type nowhere struct{ Starter }
+
+func (n nowhere) Start(c proc.Command) (*proc.Process, error) {
+	c.Path = "/no/such"
+	return n.Starter.Start(c)
 }
 
 func TestCannotStart(t *testing.T) {
-	d := newDesk(t, func(c *Config) {
-		c.Wrap = func(p proc.Command) proc.Command { p.Path = "/no/such"; return p }
-	})
+	d := newDesk(t, func(c *Config) { c.Host = nowhere{c.Host} })
 	d.do("true") // the Host opens what it needs
 	before, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
@@ -352,36 +345,28 @@ $ sleep 100
 // The journal can be read while the command runs.
 func TestJournalIsWrittenMeanwhile(t *testing.T) {
 	d := newDesk(t)
-	out := d.do(fmt.Sprintf(`echo first; i=0; until grep -q ^first %s; do i=$((i+1)); [ $i -lt 500 ] || exit 9; sleep 0.02; done; grep -c first %[1]s`, d.log))
+	out := d.do(fmt.Sprintf(`echo first; i=0; until grep -sq ^first %s; do i=$((i+1)); [ $i -lt 500 ] || exit 9; sleep 0.02; done; grep -c first %[1]s`, d.log))
 	assert.Equal(t, "first\n2\n[exit code 0]", out, "its name and its output")
 }
 
 func TestWithoutJournal(t *testing.T) {
 	const long = "yes | head -n 20000"
-	d := newDesk(t, func(c *Config) { c.Log = nil })
-	assert.Contains(t, d.do(long), "\n[10000 characters are left out here; no file has the whole output: none was set up]\n")
+	d := newDesk(t, func(c *Config) { c.LogPath = "" })
+	assert.Contains(t, d.do(long), "\n[10000 characters are left out here; no file has the whole output: there is no folder for it]\n")
 
-	broken := true
-	d = newDesk(t, func(c *Config) {
-		log := c.Log
-		c.Log = func() (*os.File, error) {
-			if broken {
-				return nil, errors.New("no space")
-			}
-			return log()
-		}
-	})
-	assert.Contains(t, d.do(long), "\n[10000 characters are left out here; no file has the whole output: no space]\n")
+	folder := filepath.Join(t.TempDir(), "outputs")
+	d = newDesk(t, func(c *Config) { c.LogPath = filepath.Join(folder, "log") })
+	assert.Contains(t, d.do(long), "; no file has the whole output: open the log of commands: open "+folder+"/log: no such file or directory]\n")
 	assert.Equal(t, "a\n[exit code 0]", d.do("echo a"), "what is shown is not lost")
-	broken = false
-	assert.Contains(t, d.do(long), "the whole output is in "+d.log)
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	assert.Contains(t, d.do(long), "the whole output is in "+folder+"/log")
 }
 
 func TestFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer full.Close()
-	d := newDesk(t, func(c *Config) { c.Log = func() (*os.File, error) { return full, nil } })
+	d := newDesk(t, func(c *Config) { c.Log = full })
 	assert.Contains(t, d.do("yes | head -n 20000"), "no file has the whole output: write /dev/full: no space left on device]")
 }
 

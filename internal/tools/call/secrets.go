@@ -1,40 +1,19 @@
-package files
+package call
 
 import (
-	"context"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"qq/pkg/tool"
 )
 
-const looksLikeSecrets = "looks like a file of secrets"
-
-// granted reports whether just this was allowed: to touch the file rel in spite
-// of what it is.
-func granted(ctx context.Context, rel string) bool {
-	in, ok := tool.Granted(ctx)
-	return ok && in.Special && slices.Contains(in.Paths, slash(rel))
-}
-
-// concern is [Concern] for the file rel.
-func (w *Workspace) concern(rel string) string {
-	if w.secret(rel) {
-		return looksLikeSecrets
-	}
-	if len(w.dirs) > 0 {
-		rel = filepath.Join(w.dirs[len(w.dirs)-1], rel)
-	}
-	return obeyed(slash(rel))
-}
+// LooksSecret says why a file is not read without an approval of just that.
+const LooksSecret = "looks like a file of secrets"
 
 // Concern says what is special about a file, by its path with slashes, for
 // somebody who decides whether it may be changed. It is empty for most files.
 func Concern(file string) string {
 	if Secret(file) {
-		return looksLikeSecrets
+		return LooksSecret
 	}
 	return obeyed(file)
 }
@@ -55,22 +34,10 @@ func obeyed(file string) string {
 	return ""
 }
 
-// secret reports whether the file rel looks like one that holds secrets. The
-// folders above the root count as well: it may lie in such a folder.
-func (w *Workspace) secret(rel string) bool {
-	if len(w.dirs) > 0 {
-		rel = filepath.Join(w.dirs[len(w.dirs)-1], rel)
-	}
-	return looksSecret(strings.ToLower(slash(rel)))
-}
-
 // Secret reports whether a file, by its path with slashes, looks like one that
 // holds secrets.
-func Secret(file string) bool { return looksSecret(strings.ToLower(file)) }
-
-// looksSecret decides about a lower-case path with slashes.
-func looksSecret(file string) bool {
-	dir, base := path.Split(file)
+func Secret(file string) bool {
+	dir, base := path.Split(strings.ToLower(file))
 	folders := strings.Split(dir, "/")
 	if slices.Contains(folders, ".ssh") || slices.Contains(folders, ".gnupg") {
 		return true
