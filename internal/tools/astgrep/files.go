@@ -68,7 +68,8 @@ func (c Config) holding(ctx context.Context, files, words []string) ([]string, e
 			return nil, context.Cause(ctx)
 		}
 		content, err := c.read(f)
-		if err == nil && !slices.ContainsFunc(words, func(w string) bool { return !bytes.Contains(content, []byte(w)) }) {
+		lacks := func(word string) bool { return !bytes.Contains(content, []byte(word)) }
+		if err == nil && !slices.ContainsFunc(words, lacks) {
 			kept = append(kept, f)
 		}
 	}

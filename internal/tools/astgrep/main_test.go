@@ -24,7 +24,8 @@ func astGrep(t testing.TB) string {
 		return path
 	}
 	if cache, err := os.UserCacheDir(); err == nil {
-		found, err := filepath.Glob(filepath.Join(cache, "qq-test", "ast-grep-*", "node_modules", "@ast-grep", "cli-*", "ast-grep"))
+		found, err := filepath.Glob(filepath.Join(cache, "qq-test", "ast-grep-*", "node_modules", "@ast-grep", "cli-*",
+			"ast-grep"))
 		if err == nil && len(found) > 0 {
 			return found[len(found)-1]
 		}

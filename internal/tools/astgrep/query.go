@@ -89,7 +89,8 @@ func (q *query) args() []string {
 		// in a function is.
 		pattern, selector = "func _() { "+pattern+" }", "--selector=call_expression"
 	}
-	args := []string{"run", "--json=stream", "--color=never", "--custom-languages=ignore", "--lang=" + q.lang, "--pattern=" + pattern}
+	args := []string{"run", "--json=stream", "--color=never", "--custom-languages=ignore", "--lang=" + q.lang,
+		"--pattern=" + pattern}
 	if selector != "" {
 		args = append(args, selector)
 	}
@@ -112,7 +113,8 @@ func (q *query) words() []string {
 	}
 	var words []string
 	// What begins with a dollar sign stands for something else.
-	for word := range strings.FieldsFuncSeq(q.pattern, func(r rune) bool { return r > unicode.MaxASCII || !nameRune(r) }) {
+	apart := func(r rune) bool { return r > unicode.MaxASCII || !nameRune(r) }
+	for word := range strings.FieldsFuncSeq(q.pattern, apart) {
 		if len(word) >= minWord && !strings.Contains(word, "$") {
 			words = append(words, word)
 		}
@@ -198,8 +200,8 @@ func language(s string) string {
 func foreign(file, lang string) bool {
 	of := language(strings.ToLower(strings.TrimPrefix(path.Ext(file), ".")))
 	switch of {
-	case "go", "python", "javascript", "typescript", "tsx", "rust", "ruby", "csharp", "kotlin", "cpp", "yaml", "html", "java",
-		"php", "json", "css":
+	case "go", "python", "javascript", "typescript", "tsx", "rust", "ruby", "csharp", "kotlin", "cpp", "yaml", "html",
+		"java", "php", "json", "css":
 		return of != language(lang)
 	}
 	return false

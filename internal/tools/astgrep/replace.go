@@ -107,7 +107,8 @@ func (c Config) replaceIntent(ctx context.Context, args json.RawMessage) (tool.I
 		}
 		diff.WriteString(text)
 	}
-	in.Summary = fmt.Sprintf("replace code at %d places in %d files", places, len(changes)) + cut(special.String(), maxSpecial)
+	in.Summary = fmt.Sprintf("replace code at %d places in %d files", places, len(changes)) +
+		cut(special.String(), maxSpecial)
 	in.Preview = cut(strings.ToValidUTF8(diff.String(), "\ufffd"), maxPreview)
 	return in, nil
 }
@@ -184,10 +185,12 @@ func (c Config) permit(ctx context.Context, changes []change) error {
 	in, granted := tool.Granted(ctx)
 	for _, ch := range changes {
 		if why := c.concern(ch.file); why != "" && !in.Special {
-			return fmt.Errorf("%s %s and is not changed without an approval: nothing was changed", call.Printable(ch.file), why)
+			return fmt.Errorf("%s %s and is not changed without an approval: nothing was changed",
+				call.Printable(ch.file), why)
 		}
 		if granted && !slices.Contains(in.Paths, ch.file) {
-			return fmt.Errorf("%s did not match when this was allowed and does now: nothing was changed, call again", ch.file)
+			return fmt.Errorf("%s did not match when this was allowed and does now: nothing was changed, call again",
+				ch.file)
 		}
 	}
 	return nil

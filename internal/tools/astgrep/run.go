@@ -53,7 +53,8 @@ type match struct {
 // find returns all matches of q in files, in their order, and a remark of the
 // program about the pattern. With errMuch it returns those that it read.
 func (c Config) find(ctx context.Context, q query, files []string) (found []match, remark string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("ast-grep took longer than %v: narrow the path or the glob", timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
+		fmt.Errorf("ast-grep took longer than %v: narrow the path or the glob", timeout))
 	defer cancel()
 	if files, err = c.holding(ctx, files, q.words()); err != nil {
 		return nil, "", err

@@ -90,7 +90,8 @@ func (c Config) report(found []match, limit int, much bool, remark string) strin
 		if much {
 			atLeast = "at least "
 		}
-		lines = append(lines, fmt.Sprintf("[%s%d more matches: narrow the pattern, the path or the glob]", atLeast, more))
+		lines = append(lines,
+			fmt.Sprintf("[%s%d more matches: narrow the pattern, the path or the glob]", atLeast, more))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -34,7 +34,8 @@ import (
 const program = "ast-grep"
 
 // ErrMissing says that there is no ast-grep, and how to get it.
-var ErrMissing = errors.New("ast-grep is not installed: npm install -g @ast-grep/cli, or cargo install ast-grep --locked, or brew install ast-grep")
+var ErrMissing = errors.New("ast-grep is not installed: npm install -g @ast-grep/cli, or cargo install ast-grep " +
+	"--locked, or brew install ast-grep")
 
 // Starter starts programs; a [proc.Host] is one.
 type Starter interface {

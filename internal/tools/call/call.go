@@ -18,7 +18,7 @@ import (
 // tool tells beforehand what a call would do.
 type Function struct {
 	About tool.Spec
-	Do    func(ctx context.Context, args json.RawMessage) (Answer, error)
+	Do    Do
 	// Intent says what a call would do; nil means what About says. An error is the
 	// answer to the call: nobody is asked about what cannot work.
 	Intent func(ctx context.Context, args json.RawMessage) (tool.Intent, error)
@@ -31,8 +31,11 @@ type Answer struct {
 	Refused string   // why what it was for was not allowed, or ""
 }
 
-// Text makes the function of a tool of one that answers with text alone.
-func Text(do func(context.Context, json.RawMessage) (string, error)) func(context.Context, json.RawMessage) (Answer, error) {
+// Do is what a tool does on a call.
+type Do = func(ctx context.Context, args json.RawMessage) (Answer, error)
+
+// Text is the Do of a function that answers with text alone.
+func Text(do func(context.Context, json.RawMessage) (string, error)) Do {
 	return func(ctx context.Context, args json.RawMessage) (Answer, error) {
 		text, err := do(ctx, args)
 		return Answer{Text: text}, err

@@ -48,7 +48,7 @@ func (g delegation) childrenTools() tool.Set {
 
 func (g delegation) sendTool() tool.Tool {
 	return call.Function{Do: call.Text(g.sendMessage), About: tool.Spec{Name: "send_message", Effect: tool.Attends,
-		Description: `Send a text to a child in the background, by its id, or to the agent that started you ("parent"). ` +
+		Description: `Send a text to a child in the background, by its id, or to "parent", who started you. ` +
 			`It is read before the next model call. Example: {"to":"parent","text":"half done"}`,
 		Parameters: json.RawMessage(`{"type":"object","required":["to","text"],"properties":{` +
 			`"to":{"type":"string"},"text":{"type":"string"}}}`)}}
@@ -189,7 +189,8 @@ func (g delegation) sendMessage(ctx context.Context, args json.RawMessage) (stri
 	case strings.TrimSpace(text) == "":
 		return "", call.Missing("text")
 	case len(text) > task.MaxMessage:
-		return "", fmt.Errorf("the text is %d bytes long, at most %d: write a file and send its path", len(text), task.MaxMessage)
+		return "", fmt.Errorf("the text is %d bytes long, at most %d: write a file and send its path",
+			len(text), task.MaxMessage)
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
 		return "", errors.New("the text contains a character that is no text")
 	}
@@ -234,7 +235,8 @@ func find(children []task.Child, id string) (task.Child, error) {
 		}
 		known = append(known, name(c))
 		part := strings.ToLower(id)
-		if whole := strings.ToLower(c.ID); len(id) >= minID && (strings.HasPrefix(whole, part) || strings.HasSuffix(whole, part)) {
+		whole := strings.ToLower(c.ID)
+		if len(id) >= minID && (strings.HasPrefix(whole, part) || strings.HasSuffix(whole, part)) {
 			meant, found = append(meant, name(c)), c
 		}
 	}
@@ -242,11 +244,14 @@ func find(children []task.Child, id string) (task.Child, error) {
 	case len(meant) == 1:
 		return found, nil
 	case len(meant) > 1:
-		return task.Child{}, fmt.Errorf("%s means several children: %s. Give the whole id", id, strings.Join(meant, ", "))
+		return task.Child{}, fmt.Errorf("%s means several children: %s. Give the whole id",
+			id, strings.Join(meant, ", "))
 	case len(known) == 0:
-		return task.Child{}, fmt.Errorf("there is no child %q: there are none in the background, or their results were collected already", task.Shorten(id, 40))
+		return task.Child{}, fmt.Errorf("there is no child %q: there are none in the background, or their results "+
+			"were collected already", task.Shorten(id, 40))
 	}
-	return task.Child{}, fmt.Errorf("there is no child %q: there are %s", task.Shorten(id, 40), strings.Join(known, ", "))
+	return task.Child{}, fmt.Errorf("there is no child %q: there are %s",
+		task.Shorten(id, 40), strings.Join(known, ", "))
 }
 
 func name(c task.Child) string { return c.ID + " (" + c.Agent + ")" }

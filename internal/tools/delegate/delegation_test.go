@@ -39,7 +39,8 @@ func (s *scripted) Delegate(_ context.Context, tasks []task.Task) []task.Result 
 }
 
 func everybody() []AgentInfo {
-	return []AgentInfo{{"coder", "content-modification", "Writes\ncode."}, {"explorer", "information-gathering", "Finds."}}
+	return []AgentInfo{{"coder", "content-modification", "Writes\ncode."},
+		{"explorer", "information-gathering", "Finds."}}
 }
 
 func delegating(d Delegator) tool.Set {
@@ -64,7 +65,8 @@ func TestDelegateTaskFailures(t *testing.T) {
 		err, output, want string
 	}{
 		{"Child process timed out after 300s", "", "Child agent error: Child process timed out after 300s"},
-		{"Sub-agent inactive for 300 seconds", "half", "Child agent error: Sub-agent inactive for 300 seconds\n\nPartial output:\nhalf"},
+		{"Sub-agent inactive for 300 seconds", "half",
+			"Child agent error: Sub-agent inactive for 300 seconds\n\nPartial output:\nhalf"},
 		{"Error: Maximum recursion depth (3) exceeded", "", "Error: Maximum recursion depth (3) exceeded"},
 		{"Cannot delegate to self", " \n", "Child agent error: Cannot delegate to self"},
 	} {
@@ -160,7 +162,8 @@ func TestNames(t *testing.T) {
 
 func FuzzArguments(f *testing.F) {
 	for _, s := range []string{`{"task":"a"}`, `"{}"`, `{"tasks":[{"task":1}]}`, `{"tasks_json":"[{}]"}`,
-		`{"instructions":"a","tools":"x,y","background":1}`, `{"ids":"7f3c","timeout":"1e3"}`, `{"to":"parent","text":"a"}`} {
+		`{"instructions":"a","tools":"x,y","background":1}`, `{"ids":"7f3c","timeout":"1e3"}`,
+		`{"to":"parent","text":"a"}`} {
 		f.Add(s)
 	}
 	set := Tools(echo{}, everybody, &family{children: []task.Child{{ID: "0198c7f3", Status: task.Running}}})

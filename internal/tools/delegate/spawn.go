@@ -55,8 +55,8 @@ func (g delegation) spawn(ctx context.Context, args json.RawMessage) (call.Answe
 func (g delegation) decodeSpawn(args json.RawMessage) (t task.Task, background bool, err error) {
 	var text, near, prompt, mode, agent string
 	var tools, timeout, schema, references json.RawMessage
-	fields := call.Fields{"instructions": &text, "system_prompt": &prompt, "tools": &tools, "mode": &mode, "agent": &agent,
-		"context": &near, "timeout": &timeout, "schema": &schema, "require_file_references": &references}
+	fields := call.Fields{"instructions": &text, "context": &near, "system_prompt": &prompt, "tools": &tools,
+		"mode": &mode, "agent": &agent, "timeout": &timeout, "schema": &schema, "require_file_references": &references}
 	if g.family != nil {
 		fields["background"] = &background
 	}
@@ -71,7 +71,8 @@ func (g delegation) decodeSpawn(args json.RawMessage) (t task.Task, background b
 		return t, false, err
 	}
 	if agent != "" && (made.Prompt != "" || len(made.Tools) > 0) {
-		return t, false, errors.New("a registered agent has its own prompt and tools: leave out system_prompt and tools, or agent")
+		return t, false, errors.New("a registered agent has its own prompt and tools: leave out system_prompt and " +
+			"tools, or agent")
 	}
 	readOnly := false
 	switch strings.ReplaceAll(strings.ToLower(mode), "-", "_") {
@@ -108,7 +109,8 @@ func temporary(prompt string, tools json.RawMessage) (*task.Temporary, error) {
 	case err != nil:
 		return nil, err
 	case len(prompt) > agents.MaxPrompt:
-		return nil, fmt.Errorf("system_prompt is %d bytes long, at most %d: put documents into context", len(prompt), agents.MaxPrompt)
+		return nil, fmt.Errorf("system_prompt is %d bytes long, at most %d: put documents into context",
+			len(prompt), agents.MaxPrompt)
 	case !utf8.ValidString(prompt) || strings.ContainsRune(prompt, 0):
 		return nil, errors.New("system_prompt contains a character that is no text")
 	case tools != nil && len(names) == 0:

@@ -52,22 +52,20 @@ func (w *Workspace) prepareEdit(args json.RawMessage) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	var lines string // that were changed
-	return &change{act: "edit", path: e.path, rel: rel,
-		make: func(old []byte) ([]byte, error) {
-			if isBinary(old) {
-				return nil, fmt.Errorf("%s is a binary file of %d bytes and is not edited", e.path, len(old))
-			}
-			s, err := e.Find(old)
-			if errors.Is(err, edit.ErrAbsent) && !w.secret(rel) {
-				err = fmt.Errorf("%w: %s", err, e.Nearest(old))
-			}
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", e.path, err)
-			}
-			lines = s.Lines(old)
-			return s.Apply(old), nil
-		},
-		told:   func() ([]byte, []byte) { return []byte(e.old), []byte(e.new) },
-		report: func() string { return fmt.Sprintf("edited %s, %s", call.Printable(slash(rel)), lines) }}, nil
+	c := &change{act: "edit", path: e.path, rel: rel, before: e.old, after: e.new}
+	c.make = func(old []byte) ([]byte, error) {
+		if isBinary(old) {
+			return nil, fmt.Errorf("%s is a binary file of %d bytes and is not edited", e.path, len(old))
+		}
+		s, err := e.Find(old)
+		if errors.Is(err, edit.ErrAbsent) && !w.secret(rel) {
+			err = fmt.Errorf("%w: %s", err, e.Nearest(old))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.path, err)
+		}
+		c.lines = s.Lines(old)
+		return s.Apply(old), nil
+	}
+	return c, nil
 }

@@ -222,7 +222,8 @@ func (x *excerpt) String() string {
 		notes = append(notes, fmt.Sprintf("[not UTF-8: %d bytes are shown as U+FFFD]", x.invalid))
 	}
 	if x.shown < x.line {
-		notes = append(notes, fmt.Sprintf("[lines %d-%d of %d: read on with start_line=%d]", x.start, x.shown, x.line, x.shown+1))
+		notes = append(notes,
+			fmt.Sprintf("[lines %d-%d of %d: read on with start_line=%d]", x.start, x.shown, x.line, x.shown+1))
 	}
 	text := x.text.String()
 	if len(notes) > 0 && text != "" && !strings.HasSuffix(text, "\n") {

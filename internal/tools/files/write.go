@@ -77,12 +77,8 @@ func existsError(path string) error {
 }
 
 func creation(path, rel, content string) *change {
-	return &change{act: "create", path: path, rel: rel,
-		make: func([]byte) ([]byte, error) { return []byte(content), nil },
-		told: func() ([]byte, []byte) { return nil, []byte(content) },
-		report: func() string {
-			return fmt.Sprintf("created %s: %s", call.Printable(slash(rel)), plural(countLines([]byte(content)), "line"))
-		}}
+	return &change{act: "create", path: path, rel: rel, after: content,
+		make: func([]byte) ([]byte, error) { return []byte(content), nil }}
 }
 
 func (w *Workspace) prepareWrite(args json.RawMessage) (*change, error) {
@@ -97,7 +93,7 @@ func (w *Workspace) prepareWrite(args json.RawMessage) (*change, error) {
 	if !exists {
 		return creation(path, rel, content), nil
 	}
-	return &change{act: "overwrite", path: path, rel: rel,
+	return &change{act: "overwrite", path: path, rel: rel, after: content,
 		make: func(old []byte) ([]byte, error) {
 			if isBinary(old) {
 				return nil, fmt.Errorf("%s is a binary file of %d bytes and is not overwritten", path, len(old))
@@ -110,10 +106,6 @@ func (w *Workspace) prepareWrite(args json.RawMessage) (*change, error) {
 				return nil, fmt.Errorf("%s changed since you read it: read it again", path)
 			}
 			return edit.Keep(old, content), nil
-		},
-		told: func() ([]byte, []byte) { return nil, []byte(content) },
-		report: func() string {
-			return fmt.Sprintf("wrote %s: %s", call.Printable(slash(rel)), plural(countLines([]byte(content)), "line"))
 		}}, nil
 }
 
@@ -132,8 +124,7 @@ func (w *Workspace) prepareDelete(args json.RawMessage) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &change{act: "delete", path: path, rel: rel,
-		report: func() string { return "deleted " + call.Printable(slash(rel)) }}, nil
+	return &change{act: "delete", path: path, rel: rel}, nil
 }
 
 // link returns where path leads to, if its last part is a link.

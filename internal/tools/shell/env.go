@@ -53,5 +53,6 @@ const markPrefix = "QQ_COMMAND_ID_"
 // its depth, as a qq started by hand reads it, and the marks of the executions
 // and commands that it is part of.
 func place(name string) bool {
-	return name == "QQ_RECURSION_DEPTH" || strings.HasPrefix(name, "QQ_EXECUTION_ID_") || strings.HasPrefix(name, markPrefix)
+	return name == "QQ_RECURSION_DEPTH" || strings.HasPrefix(name, "QQ_EXECUTION_ID_") ||
+		strings.HasPrefix(name, markPrefix)
 }

@@ -174,7 +174,8 @@ func (e *entry) close(verdict string) string {
 	what, rest := "the whole output is", ""
 	switch {
 	case e.err == errJournalFull && e.end > e.begin:
-		what, rest = "its beginning is", fmt.Sprintf("; the rest is not kept, for that file takes no more than %s", j.most())
+		what, rest = "its beginning is", fmt.Sprintf("; the rest is not kept, for that file takes no more than %s",
+			j.most())
 	case e.err == errJournalFull:
 		return fmt.Sprintf("no file has it: %s takes no more than %s", j.file.Name(), j.most())
 	case e.err != nil:

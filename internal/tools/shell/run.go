@@ -74,7 +74,8 @@ func (s *shell) attend(ctx context.Context, p *proc.Process, timeout time.Durati
 	case <-p.Done():
 		return p.Wait(), ""
 	case <-timer.C:
-		why = fmt.Sprintf("timed out after %ds: the command was stopped, this is its output until then", int(timeout.Seconds()))
+		why = fmt.Sprintf("timed out after %ds: the command was stopped, this is its output until then",
+			int(timeout.Seconds()))
 	case <-ctx.Done():
 		why = fmt.Sprintf("cancelled: %v: the command was stopped, this is its output until then", context.Cause(ctx))
 	}

@@ -113,7 +113,8 @@ func (s *shell) request(args json.RawMessage) (request, error) {
 	var r request
 	var seconds int
 	var dir string
-	if err := call.Decode(args, call.Fields{"command": &r.command, "timeout": &seconds, "working_dir": &dir}); err != nil {
+	fields := call.Fields{"command": &r.command, "timeout": &seconds, "working_dir": &dir}
+	if err := call.Decode(args, fields); err != nil {
 		return r, err
 	}
 	switch {
@@ -122,7 +123,8 @@ func (s *shell) request(args json.RawMessage) (request, error) {
 	case strings.ContainsRune(r.command, 0):
 		return r, errors.New("the command contains a NUL character")
 	case len(r.command) > maxCommand:
-		return r, fmt.Errorf("the command has %d bytes, and %d is the limit: write it to a file and run that", len(r.command), maxCommand)
+		return r, fmt.Errorf("the command has %d bytes, and %d is the limit: write it to a file and run that",
+			len(r.command), maxCommand)
 	}
 	r.timeout = time.Duration(call.Bounded(seconds, defaultTimeout, maxTimeout)) * time.Second
 	var err error
@@ -148,7 +150,8 @@ func inside(root, dir string) (string, error) {
 		return "", fmt.Errorf("working_dir %s: %w", dir, call.Reason(err))
 	}
 	if rel, err := filepath.Rel(real, path); err != nil || !filepath.IsLocal(rel) {
-		return "", fmt.Errorf("working_dir %s is outside the working directory: use a folder inside it, relative to it", dir)
+		return "", fmt.Errorf("working_dir %s is outside the working directory: use a folder inside it, relative to it",
+			dir)
 	}
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return "", fmt.Errorf("working_dir %s is not a folder", dir)

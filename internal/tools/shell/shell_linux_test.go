@@ -39,7 +39,8 @@ func newDesk(t testing.TB, change ...func(*Config)) *desk {
 	t.Cleanup(host.Close)
 	log := filepath.Join(t.TempDir(), "commands.log")
 	cfg := Config{
-		Host: host, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/nowhere"}, Depth: 3, LogPath: log,
+		Host: host, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/nowhere"}, Depth: 3,
+		LogPath: log,
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -76,8 +77,10 @@ func alive(pid string) bool {
 
 func TestTerminal(t *testing.T) {
 	d := newDesk(t)
-	assert.Regexp(t, `^/dev/pts/\d+\n/dev/tty\n50 200\n\[exit code 0\]$`, d.do("test -t 1 && test -t 2 && tty <&1 && tty </dev/tty; stty size <&1"))
-	assert.Equal(t, "04000 of 0\n[exit code 0]", d.do(`f=$(sed -n 's/flags:\t*//p' /proc/$$/fdinfo/1); echo 04000 of $(($f & 04000))`),
+	assert.Regexp(t, `^/dev/pts/\d+\n/dev/tty\n50 200\n\[exit code 0\]$`,
+		d.do("test -t 1 && test -t 2 && tty <&1 && tty </dev/tty; stty size <&1"))
+	assert.Equal(t, "04000 of 0\n[exit code 0]",
+		d.do(`f=$(sed -n 's/flags:\t*//p' /proc/$$/fdinfo/1); echo 04000 of $(($f & 04000))`),
 		"a program does not expect that writing can fail with EAGAIN")
 }
 
@@ -177,10 +180,12 @@ func TestCancel(t *testing.T) {
 		cancel(errors.New("the run was stopped"))
 		f.Close()
 	}()
-	r := tooltest.RunWith(ctx, t, d.tools(), "run_pty_cmd", tooltest.Args("command", `echo $$; trap "echo bye; exit" TERM; sleep 100 >fifo & wait`))
+	r := tooltest.RunWith(ctx, t, d.tools(), "run_pty_cmd",
+		tooltest.Args("command", `echo $$; trap "echo bye; exit" TERM; sleep 100 >fifo & wait`))
 	pid, rest, _ := strings.Cut(r.Content, "\n")
 	assert.False(t, alive(pid), r.Content)
-	assert.Equal(t, "bye\n[cancelled: the run was stopped: the command was stopped, this is its output until then]", rest)
+	assert.Equal(t, "bye\n[cancelled: the run was stopped: the command was stopped, this is its output until then]",
+		rest)
 
 	r = tooltest.RunWith(ctx, t, d.tools(), "run_pty_cmd", `{"command":"touch started"}`)
 	assert.Equal(t, "Error: the command was not started: the run was stopped", r.Content)
@@ -219,15 +224,18 @@ func TestEnvironmentOfACommand(t *testing.T) {
 	tmp := t.TempDir()
 	d := newDesk(t, func(c *Config) {
 		c.TempDir = tmp
-		c.Env = append(c.Env, "OPENAI_API_KEY=sk-1", "QQ_CONTROL=1", "QQ_MODEL=m", "QQ_RECURSION_DEPTH=3", "QQ_EXECUTION_ID_3=e",
-			"QQ_COMMAND_ID_2=outer", "QQ_COMMAND_ID_3=stale", "PAGER=less", "TERM=xterm", "COLUMNS=80", "FORCE_COLOR=1", "TMPDIR=/x", "LANG=C", "PWD=/x")
+		c.Env = append(c.Env, "OPENAI_API_KEY=sk-1", "QQ_CONTROL=1", "QQ_MODEL=m", "QQ_RECURSION_DEPTH=3",
+			"QQ_EXECUTION_ID_3=e",
+			"QQ_COMMAND_ID_2=outer", "QQ_COMMAND_ID_3=stale", "PAGER=less", "TERM=xterm", "COLUMNS=80", "FORCE_COLOR=1",
+			"TMPDIR=/x", "LANG=C", "PWD=/x")
 	})
 	got := strings.Split(strings.TrimSuffix(d.do("exec env"), "\n[exit code 0]"), "\n")
 	for i, entry := range got {
 		got[i] = regexp.MustCompile(`^(QQ_COMMAND_ID_3=)[A-Z2-7]{26}$`).ReplaceAllString(entry, "${1}random")
 	}
 	assert.ElementsMatch(t, []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=/nowhere", "LANG=C", "PWD=" + d.Dir, "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + tmp + "/cache",
+		"PATH=" + os.Getenv("PATH"), "HOME=/nowhere", "LANG=C", "PWD=" + d.Dir, "TMPDIR=" + tmp, "XDG_CACHE_HOME=" +
+			tmp + "/cache",
 		"PAGER=cat", "GIT_PAGER=cat", "GIT_EDITOR=true", "GIT_TERMINAL_PROMPT=0", "TERM=dumb", "NO_COLOR=1",
 		"QQ_RECURSION_DEPTH=3", "QQ_EXECUTION_ID_3=e", "QQ_COMMAND_ID_2=outer", "QQ_COMMAND_ID_3=random",
 	}, got)
@@ -239,7 +247,8 @@ func TestDescriptorsAreNotInherited(t *testing.T) {
 	require.NoError(t, err)
 	defer syscall.Close(fd)
 	d := newDesk(t)
-	assert.Equal(t, "0\n1\n2\n[exit code 0]", d.do("cat /dev/null; ls -1 /proc/$$/fd"), "not those of ls, which reads a folder")
+	assert.Equal(t, "0\n1\n2\n[exit code 0]", d.do("cat /dev/null; ls -1 /proc/$$/fd"),
+		"not those of ls, which reads a folder")
 }
 
 func TestWorkingDir(t *testing.T) {
@@ -255,8 +264,9 @@ func TestWorkingDir(t *testing.T) {
 		assert.Equal(t, d.Dir+want+"\n[exit code 0]", d.do("pwd -P", "working_dir", dir), dir)
 	}
 	for dir, want := range map[string]string{
-		"..": "is outside the working directory: use a folder inside it, relative to it", "/": "is outside", outside: "is outside",
-		"out": "is outside", "a/../..": "is outside", "file": "is not a folder", "none": "no such file or directory",
+		"..": "is outside the working directory: use a folder inside it, relative to it", "/": "is outside",
+		outside: "is outside",
+		"out":   "is outside", "a/../..": "is outside", "file": "is not a folder", "none": "no such file or directory",
 	} {
 		assert.Contains(t, d.do("touch started", "working_dir", dir), "Error: working_dir "+dir, dir)
 		assert.Contains(t, d.do("touch started", "working_dir", dir), want, dir)
@@ -269,8 +279,10 @@ func TestArguments(t *testing.T) {
 	d := newDesk(t)
 	assert.Equal(t, `Error: argument "command" is missing`, d.do(" \n"))
 	assert.Equal(t, "Error: the command contains a NUL character", d.do("a\x00b"))
-	assert.Equal(t, "[no output]\n[exit code 0]", d.do(":"+strings.Repeat(" ", maxCommand-1)), "the longest that the system takes")
-	assert.Equal(t, "Error: the command has 131072 bytes, and 131071 is the limit: write it to a file and run that", d.do(strings.Repeat(" ", maxCommand)+":"))
+	assert.Equal(t, "[no output]\n[exit code 0]", d.do(":"+strings.Repeat(" ", maxCommand-1)),
+		"the longest that the system takes")
+	assert.Equal(t, "Error: the command has 131072 bytes, and 131071 is the limit: write it to a file and run that",
+		d.do(strings.Repeat(" ", maxCommand)+":"))
 
 	r, err := d.request([]byte(`{"command":"a"}`))
 	require.NoError(t, err)
@@ -288,7 +300,8 @@ func TestIntent(t *testing.T) {
 		return in
 	}
 	assert.Equal(t, tool.Intent{
-		Tool: "run_pty_cmd", Effect: tool.Executes, Risk: tool.High, Summary: "run: go test ./...", Preview: "go test ./...\nin " + d.Dir,
+		Tool: "run_pty_cmd", Effect: tool.Executes, Risk: tool.High, Summary: "run: go test ./...",
+		Preview: "go test ./...\nin " + d.Dir,
 	}, plan("go test ./..."))
 	assert.Equal(t, "run: cd a ...", plan("\ncd a\nrm -r b").Summary)
 	long := plan(strings.Repeat("x", 200))
@@ -367,7 +380,8 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, err)
 	defer full.Close()
 	d := newDesk(t, func(c *Config) { c.Log = full })
-	assert.Contains(t, d.do("yes | head -n 20000"), "no file has the whole output: write /dev/full: no space left on device]")
+	assert.Contains(t, d.do("yes | head -n 20000"),
+		"no file has the whole output: write /dev/full: no space left on device]")
 }
 
 func TestSeveralAtOnce(t *testing.T) {
@@ -395,7 +409,8 @@ func TestSeveralAtOnce(t *testing.T) {
 	assert.GreaterOrEqual(t, mixed, n-1, "all but the one that began last")
 	log := d.logged()
 	for i := range n {
-		assert.Len(t, regexp.MustCompile(fmt.Sprintf(`(?m)^\$ echo %d begins;.*exit %[1]d$`, i)).FindAllString(log, -1), 1)
+		assert.Len(t, regexp.MustCompile(fmt.Sprintf(`(?m)^\$ echo %d begins;.*exit %[1]d$`, i)).FindAllString(log, -1),
+			1)
 		assert.Equal(t, 1, strings.Count(log, fmt.Sprintf("[exit code %d]\n", i)))
 		assert.Equal(t, 20000, len(regexp.MustCompile(fmt.Sprintf(`(?m)^%d$`, i)).FindAllString(log, -1)))
 	}

@@ -110,7 +110,8 @@ func (n *names) answer(c net.Conn) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(c, io.MultiReader(bytes.NewReader(binary.BigEndian.AppendUint16(nil, uint16(len(packed)))), bytes.NewReader(packed)))
+	_, err = io.Copy(c, io.MultiReader(bytes.NewReader(binary.BigEndian.AppendUint16(nil, uint16(len(packed)))),
+		bytes.NewReader(packed)))
 	return err
 }
 
