@@ -21,7 +21,7 @@ const (
 	runs           // runs a command, which may change anything
 	delegates      // has work done by others
 	attends        // looks after work that others do
-	talks          // tells something to others: also to whoever asked for the work
+	talks          // sends messages to its parent and its children
 )
 
 // toolKind is a tool of this program.
@@ -98,7 +98,7 @@ func canonical(tool string) string {
 	return tool
 }
 
-// NearestTool is the tool that a name which is none may mean: that of another
+// NearestTool is the tool that an unknown name may mean: that of another
 // agent program, or one that differs in few letters. It is empty when there is
 // none.
 func NearestTool(name string) string {

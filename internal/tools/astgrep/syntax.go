@@ -2,11 +2,11 @@
 // ast_grep and ast_grep_replace. They ask the program ast-grep, which has the
 // grammars; where it is missing the tools are not offered.
 //
-// Which files there are is decided here, by the rules of package tree, and they
-// are handed to the program by name. It only reads: what is shown is read again
-// through the root of the working directory, and what it would replace is
-// replaced here, through package store, if the file still holds what was found.
-// So neither a link nor a file that changes meanwhile leads anywhere else.
+// This package lists the files, by the rules of package tree, and passes their
+// names to the program, which only reads. Matches are read again through the root
+// of the working directory before they are shown; replacements go through package
+// store and need the file to be unchanged. So neither a link nor a file that
+// changes meanwhile leads anywhere else.
 //
 // The program runs for [timeout] at most, loads no grammar of the working
 // directory (that would be code of strangers), and its output is read up to a

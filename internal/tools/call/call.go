@@ -1,9 +1,9 @@
-// Package call is what every tool of the toolbox is made of: the description of
-// a tool, its arguments, and what its function answers.
+// Package call holds what all tools share: a tool made of a function, the decoding
+// of arguments, and what is special about a file.
 //
-// Arguments come from models. An unknown argument or a wrong type is answered
-// with its name and the accepted ones; a number or a flag written as text is
-// taken. What went wrong is a failed result that begins with "Error: ".
+// Arguments come from models. The answer to an unknown argument or a wrong type
+// names it and the accepted ones; a number or a flag written as text is accepted.
+// An error is a failed result that begins with "Error: ".
 package call
 
 import (
@@ -14,21 +14,19 @@ import (
 	"qq/pkg/tool"
 )
 
-// Function is a tool made of a description and a function. With a Planner the
-// tool tells beforehand what a call would do.
+// Function is a tool made of a description and a function.
 type Function struct {
 	About tool.Spec
 	Do    Do
-	// Intent says what a call would do; nil means what About says. An error is the
-	// answer to the call: nobody is asked about what cannot work.
+	// Intent implements Plan; nil means that About says enough.
 	Intent func(ctx context.Context, args json.RawMessage) (tool.Intent, error)
 }
 
-// Answer is what a call of a Function came to.
+// Answer is the answer to a call of a Function.
 type Answer struct {
 	Text    string
 	Changed []string // files that the call changed
-	Refused string   // why what it was for was not allowed, or ""
+	Refused string   // why its purpose was not allowed, or ""
 }
 
 // Do is what a tool does on a call.

@@ -9,8 +9,8 @@ import (
 // LooksSecret says why a file is not read without an approval of just that.
 const LooksSecret = "looks like a file of secrets"
 
-// Concern says what is special about a file, by its path with slashes, for
-// somebody who decides whether it may be changed. It is empty for most files.
+// Concern says why a change of a file needs an approval of its own, by its path
+// with slashes. It is empty for most files.
 func Concern(file string) string {
 	if Secret(file) {
 		return LooksSecret
@@ -18,8 +18,7 @@ func Concern(file string) string {
 	return obeyed(file)
 }
 
-// obeyed says of a file, by its path with slashes, that other programs obey it,
-// or returns "".
+// obeyed says why other programs take orders from a file, or returns "".
 func obeyed(file string) string {
 	above := ""
 	for part := range strings.SplitSeq(strings.ToLower(file), "/") {

@@ -90,9 +90,9 @@ type delegation struct {
 	family task.Family // nil where nothing runs in the background
 }
 
-// judgedElsewhere is the intent of handing work on. How risky that is depends on
-// agents that the root knows, and who asks may not say: the root judges it, and
-// asks a person about it, before anything starts.
+// judgedElsewhere is the intent of a delegation. Its risk depends on the agents
+// that are asked, which only the root can judge: the root asks for the approval
+// before anything starts.
 func judgedElsewhere(context.Context, json.RawMessage) (tool.Intent, error) {
 	return tool.Intent{Risk: tool.Low}, nil
 }
@@ -131,8 +131,8 @@ func (g delegation) one(ctx context.Context, t task.Task) (call.Answer, error) {
 	return call.Answer{Text: text}, nil
 }
 
-// refusal says why one of the tasks was not allowed to begin, or "" when each
-// was. What a child was not allowed to do is part of its own result.
+// refusal says why one of the tasks was not allowed to start, or returns "". What
+// a running child was refused is part of its own result.
 func refusal(results []task.Result) string {
 	for _, r := range results {
 		if r.Status == task.Refused && r.Attempts == 0 {
@@ -142,8 +142,8 @@ func refusal(results []task.Result) string {
 	return ""
 }
 
-// failure is what a model reads of a task that failed. A text that says
-// "Error: " by itself is about a child that was never started.
+// failure is the answer for a task that failed. A text that begins with "Error: "
+// is about a child that never started.
 func failure(r task.Result) call.Plain {
 	text := r.Err()
 	if !strings.HasPrefix(text, "Error: ") {
@@ -231,8 +231,8 @@ func decodeTasks(data json.RawMessage) ([]task.Task, error) {
 	return tasks, nil
 }
 
-// checkFolder keeps a model from sending a child out of the working directory
-// by name. Links are the business of whoever starts the child.
+// checkFolder refuses a working directory outside of that of the agent, by name.
+// The Launcher checks links.
 func checkFolder(t task.Task) error {
 	if t.WorkingDir != "" && !filepath.IsLocal(t.WorkingDir) {
 		return errors.New(`"working_dir" must be a folder inside the working directory, relative to it`)

@@ -114,7 +114,7 @@ func temporary(prompt string, tools json.RawMessage) (*task.Temporary, error) {
 	case !utf8.ValidString(prompt) || strings.ContainsRune(prompt, 0):
 		return nil, errors.New("system_prompt contains a character that is no text")
 	case tools != nil && len(names) == 0:
-		// Nothing stands for everything: that is the opposite of what was asked.
+		// No tools would mean all tools, which is the opposite of what was asked.
 		return nil, errors.New("tools is empty: name tools, or leave it out")
 	}
 	return &task.Temporary{Prompt: prompt, Tools: names}, nil

@@ -24,8 +24,8 @@ type change struct {
 	rel  string // the real path
 	// make is the new content; it is nil for delete. It may be called again.
 	make func(old []byte) ([]byte, error)
-	// before and after are the change as the model told it, for a file of which
-	// nothing may be shown or found out.
+	// before and after are the texts that the model gave. For a secret file the
+	// preview is made of them, because its content must not be shown.
 	before, after string
 	lines         string // that were edited, after make
 }
@@ -51,7 +51,7 @@ func (c *change) risk() tool.Risk {
 	return tool.Medium
 }
 
-// writer makes a tool of the function that understands its arguments.
+// writer makes a tool of the function that decodes its arguments.
 func (w *Workspace) writer(about tool.Spec, prepare func(json.RawMessage) (*change, error)) tool.Tool {
 	return call.Function{
 		About: about,
@@ -60,7 +60,7 @@ func (w *Workspace) writer(about tool.Spec, prepare func(json.RawMessage) (*chan
 			if err != nil {
 				return call.Answer{}, err
 			}
-			return w.perform(ctx, c)
+			return w.apply(ctx, c)
 		},
 		Intent: func(ctx context.Context, args json.RawMessage) (tool.Intent, error) {
 			c, err := prepare(args)
@@ -118,7 +118,7 @@ func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
 		in.Summary += ", which " + why
 	}
 	if w.secret(c.rel) {
-		// An answer that depends on the content would tell of it, unasked.
+		// An answer that depends on the content would reveal it.
 		if c.make != nil {
 			in.Preview = edit.Diff(call.Printable(slash(c.rel)), []byte(c.before), []byte(c.after))
 		}
@@ -167,8 +167,8 @@ func (w *Workspace) content(path, rel string) ([]byte, error) {
 	return content[:n], nil
 }
 
-// perform makes the change c.
-func (w *Workspace) perform(ctx context.Context, c *change) (call.Answer, error) {
+// apply makes the change c.
+func (w *Workspace) apply(ctx context.Context, c *change) (call.Answer, error) {
 	if err := w.permit(ctx, c); err != nil {
 		return call.Answer{}, err
 	}

@@ -53,7 +53,7 @@ func (w *Workspace) grepFile(ctx context.Context, args json.RawMessage) (string,
 	if err := checkGlob(glob); err != nil {
 		return "", err
 	}
-	s := tree.Search{Pattern: p, Show: shower(p),
+	s := tree.Search{Pattern: p, Show: lineFormat(p),
 		Context: call.Bounded(near, 0, maxContext), Limit: call.Bounded(limit, defaultMatches, maxMatches)}
 	rel, isDir, err := w.look(start)
 	if err != nil {
@@ -118,9 +118,9 @@ func describeFound(r tree.Report, secrets int) string {
 	return strings.Join(lines, "\n")
 }
 
-// shower returns the function that makes one line of the answer. Of a long line
-// it is the part around the match.
-func shower(p *tree.Pattern) func(file string, number int, line []byte, match bool) string {
+// lineFormat returns the function that formats one line of the answer. Of a long
+// line it shows the part around the match.
+func lineFormat(p *tree.Pattern) func(file string, number int, line []byte, match bool) string {
 	return func(file string, number int, line []byte, match bool) string {
 		mark, at := "-", 0
 		line = bytes.TrimSuffix(line, []byte{'\r'})

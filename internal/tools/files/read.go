@@ -58,7 +58,7 @@ func parseReading(args json.RawMessage) (r reading, err error) {
 	return r, nil
 }
 
-// planRead is the Intent of read_file: what looks like secrets has to be allowed.
+// planRead is the Intent of read_file. A file that looks like secrets is special.
 func (w *Workspace) planRead(_ context.Context, args json.RawMessage) (tool.Intent, error) {
 	r, err := parseReading(args)
 	if err != nil {

@@ -1,17 +1,15 @@
 // Package files holds the tools that look into the working directory and those
 // that change its files.
 //
-// Every path goes through one place ([Workspace]): it stays inside the working
-// directory, links included. A file that looks like secrets is listed, but read
-// and changed only with an approval of just that ([tool.Granted]); so is what
-// other programs obey: the files of git and agent definitions. Every tree of
-// files goes through package tree, which obeys .gitignore, and every change
-// through package store: of two changes of one place one succeeds.
+// Every path goes through a [Workspace]: it stays inside the working directory,
+// links included. A file that looks like secrets is listed, but read and changed
+// only with an approval of its own ([tool.Granted]). The same holds for changes of
+// git's files and of agent definitions. Package tree walks folders and obeys
+// .gitignore; package store makes changes: of two changes of one place one succeeds.
 //
-// Not promised: that a secret is recognised in a file of another name, that a
-// tree which changes meanwhile is seen at one moment, and that a folder which is
-// moved out of the working directory in the middle of a write takes no file
-// with it.
+// Not promised: a secret in a file of another name is not recognised; a tree that
+// changes during a walk is not seen at one moment; a folder that is moved out of
+// the working directory during a write may take the file with it.
 package files
 
 import (
@@ -90,8 +88,7 @@ func (w *Workspace) full(rel string) string {
 	return slash(rel)
 }
 
-// granted reports whether just this was allowed: to touch the file rel in spite
-// of what it is.
+// granted reports whether touching the special file rel was approved.
 func granted(ctx context.Context, rel string) bool {
 	in, ok := tool.Granted(ctx)
 	return ok && in.Special && slices.Contains(in.Paths, slash(rel))
@@ -121,9 +118,9 @@ func (w *Workspace) local(path string) (string, error) {
 // maxLinks is how many symbolic links one path may lead through.
 const maxLinks = 40
 
-// resolve returns the real path of path, relative to the root: every link is
-// followed here, so that what is decided by name is decided by the real one.
-// The root refuses what leads out of it even if a link changes meanwhile.
+// resolve returns the real path of path, relative to the root. It follows every
+// link, so that decisions by name are made by the real one. If a link changes
+// later, the root still refuses what leads out of it.
 func (w *Workspace) resolve(path string) (string, error) {
 	rel, missing, err := w.follow(path)
 	if err == nil && missing != "" {

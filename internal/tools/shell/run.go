@@ -38,8 +38,8 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (string, error) {
 		out.copy(screen)
 	}()
 	exit, why := s.attend(ctx, p, r.timeout)
-	// Nobody is left who could write, so the end comes by itself; the deadline is
-	// for the one that got away.
+	// All writers are gone, so the read ends by itself. The deadline is for a process
+	// that escaped the sweep.
 	_ = screen.SetReadDeadline(time.Now().Add(s.grace))
 	<-drained
 	return out.result(verdict(exit, why)), nil
@@ -65,8 +65,8 @@ func (s *shell) start(r request) (screen *os.File, p *proc.Process, err error) {
 	return screen, p, nil
 }
 
-// attend waits for the end of p, and ends it when its time is up or nobody waits
-// for it any more: then why says so.
+// attend waits for p to end. It stops p at the timeout or when ctx ends; then why
+// says so.
 func (s *shell) attend(ctx context.Context, p *proc.Process, timeout time.Duration) (exit proc.Exit, why string) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -108,8 +108,8 @@ type output struct {
 	entry   *entry
 }
 
-// copy reads the terminal to its end. Linux says EIO when nobody has the other
-// end open any more; whatever else ends it, there is no more to be had.
+// copy reads the terminal to its end. Linux returns EIO when the other end is
+// closed; any other error ends the output too.
 func (o *output) copy(screen io.Reader) {
 	p := printer{emit: o.add}
 	buf := make([]byte, 32<<10)

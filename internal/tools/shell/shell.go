@@ -7,16 +7,14 @@
 // reads; the journal is the file that gets all of it, up to 256 MB for the commands
 // of an agent together.
 //
-// Flow: the command starts through the Host of this process, as the head of a
-// session and of a group of its own. It ends by itself, by its timeout or with
-// the call; then the Host kills what it left behind, and only then does the call
-// return. An exit code, a signal and a timeout are what a command came to, not a
-// call that failed.
+// Flow: the Host of this process starts the command as the leader of a session and
+// of a process group. The command ends by itself, by its timeout or with the call.
+// Then the Host kills what it left behind, and the call returns. A call fails only
+// when the command cannot start: an exit code, a signal and a timeout are results.
 //
-// Not promised: a screen, so that what moves the cursor to other lines comes out
-// line by line; that a command stays in its folder or keeps its hands off
-// anything, which is for a sandbox (the Starter of [Config]); that a secret which the
-// command reads is not shown.
+// Not promised: a screen (what moves the cursor to another line begins a new line);
+// that a command stays in its folder, which is the sandbox's job (see the Starter of
+// [Config]); that a secret which the command reads is not shown.
 package shell
 
 import (
@@ -132,8 +130,8 @@ func (s *shell) request(args json.RawMessage) (request, error) {
 	return r, err
 }
 
-// inside returns the real path of the folder dir, which must be in root. That is
-// for a model that lost its way: the command itself goes where it is let.
+// inside returns the real path of the folder dir, which must be in root. It helps a
+// model that is lost; only the sandbox restricts the command itself.
 func inside(root, dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(root)
 	if err != nil {
@@ -176,8 +174,8 @@ func (s *shell) intent(_ context.Context, args json.RawMessage) (tool.Intent, er
 	}, nil
 }
 
-// visible writes out what a terminal would not show, or would obey: whoever
-// decides about a command has to see all of it.
+// visible writes out control and invisible characters: whoever approves a command
+// has to see all of it.
 func visible(s string) string {
 	var b strings.Builder
 	for i, r := range s {

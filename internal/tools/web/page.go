@@ -28,8 +28,8 @@ type binaryError struct{ kind string }
 
 func (e *binaryError) Error() string { return e.kind + " is no text" }
 
-// mediaType is what a server says that it sends, or what it looks like when the
-// server does not know.
+// mediaType is the type that the server declares; without one it is guessed from
+// the body.
 func mediaType(declared string, body []byte) string {
 	kind, _, err := mime.ParseMediaType(declared)
 	broken := err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter)
