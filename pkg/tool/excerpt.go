@@ -27,7 +27,7 @@ func (e *Excerpt) Write(piece []byte) (int, error) {
 	}
 	if len(e.tail) > 2*utf8.UTFMax*(e.Max+1) {
 		// The last character may be incomplete.
-		at := lastRunes(e.tail, e.Max/2+utf8.UTFMax)
+		at := LastRunes(e.tail, e.Max/2+utf8.UTFMax)
 		e.dropped += runes(e.tail[:at])
 		e.tail = append(e.tail[:0], e.tail[at:]...)
 	}
@@ -41,7 +41,7 @@ func (e *Excerpt) Cut() (head, tail string, left int) {
 	if left <= 0 {
 		return string(e.head) + string(e.tail), "", 0
 	}
-	return string(e.head), string(e.tail[lastRunes(e.tail, e.Max/2):]), left
+	return string(e.head), string(e.tail[LastRunes(e.tail, e.Max/2):]), left
 }
 
 // runes counts the characters of text. The function of the library copies it.
@@ -53,12 +53,35 @@ func runes(text []byte) (n int) {
 	return n
 }
 
-// lastRunes is where the last n characters of text begin.
-func lastRunes(text []byte, n int) int {
+// LastRunes is where the last n characters of text begin.
+func LastRunes(text []byte, n int) int {
 	at := len(text)
 	for ; n > 0 && at > 0; n-- {
 		_, size := utf8.DecodeLastRune(text[:at])
 		at -= size
 	}
 	return at
+}
+
+// FirstRunes is where the first n characters of text end.
+func FirstRunes[T string | []byte](text T, n int) int {
+	at := 0
+	for ; n > 0 && at < len(text); n-- {
+		_, size := utf8.DecodeRuneInString(string(text[at:min(at+utf8.UTFMax, len(text))]))
+		at += size
+	}
+	return at
+}
+
+// WholeRunes is text without an incomplete character at its end.
+func WholeRunes(text []byte) []byte {
+	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax); i-- {
+		if utf8.RuneStart(text[i]) {
+			if !utf8.FullRune(text[i:]) {
+				return text[:i]
+			}
+			break
+		}
+	}
+	return text
 }

@@ -135,10 +135,8 @@ func around(line string, at int) string {
 
 // cut is the first n characters of text, with a mark when there are more.
 func cut(text string, n int) string {
-	for i := range text {
-		if n--; n < 0 {
-			return text[:i] + "…"
-		}
+	if end := tool.FirstRunes(text, n); end < len(text) {
+		return text[:end] + "…"
 	}
 	return text
 }

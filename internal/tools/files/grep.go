@@ -141,11 +141,11 @@ func lineFormat(p *tree.Pattern) func(file string, number int, line []byte, matc
 func around(line []byte, at int) string {
 	left, right := "", ""
 	if len(line) > maxShown && utf8.RuneCount(line) > maxShown {
-		from := backChars(line, at, maxShown/3)
+		from := tool.LastRunes(line[:at], maxShown/3)
 		if rest := utf8.RuneCount(line[from:]); rest < maxShown {
-			from = backChars(line, from, maxShown-rest)
+			from = tool.LastRunes(line[:from], maxShown-rest)
 		}
-		part := firstChars(line[from:], maxShown)
+		part := line[from:][:tool.FirstRunes(line[from:], maxShown)]
 		if from > 0 {
 			left = "…"
 		}
@@ -156,13 +156,4 @@ func around(line []byte, at int) string {
 	}
 	text, _ := repair(line)
 	return left + text + right
-}
-
-// backChars is the place n characters before the place end of line.
-func backChars(line []byte, end, n int) int {
-	for ; n > 0 && end > 0; n-- {
-		_, size := utf8.DecodeLastRune(line[:end])
-		end -= size
-	}
-	return end
 }

@@ -180,7 +180,7 @@ func (x *excerpt) add(line []byte, size int64) {
 			return // the next reading begins with it
 		}
 		x.cut = fmt.Sprintf("[line %d is cut after %d characters: it has %d bytes]", x.line, room, size)
-		line, chars = firstChars(line, room), room
+		line, chars = line[:tool.FirstRunes(line, room)], room
 	}
 	text, invalid := repair(line)
 	x.text.WriteString(text)
@@ -198,15 +198,6 @@ func repair(line []byte) (text string, invalid int) {
 	text = string([]rune(string(line)))
 	// A byte of one has become a character of three.
 	return text, (len(text) - len(line)) / (utf8.RuneLen(utf8.RuneError) - 1)
-}
-
-func firstChars(line []byte, n int) []byte {
-	end := 0
-	for ; n > 0 && end < len(line); n-- {
-		_, size := utf8.DecodeRune(line[end:])
-		end += size
-	}
-	return line[:end]
 }
 
 // String is the text with its notes. A whole file is given as it is.

@@ -7,7 +7,8 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"unicode/utf8"
+
+	"qq/pkg/tool"
 )
 
 // journal is the file that takes the whole output of all commands of an agent
@@ -108,7 +109,7 @@ func (j *journal) put(e *entry, text []byte) (n int) {
 	room := j.limit - j.size
 	over := int64(len(text)) > room
 	if over {
-		text = wholeChars(text[:max(room, 0)])
+		text = tool.WholeRunes(text[:max(room, 0)])
 	}
 	n, e.err = j.file.Write(text)
 	j.size += int64(n)
@@ -127,19 +128,6 @@ func (j *journal) put(e *entry, text []byte) (n int) {
 
 // most is the limit, for people.
 func (j *journal) most() string { return fmt.Sprintf("%d MB", j.limit>>20) }
-
-// wholeChars is text without the beginning of a character that is cut at its end.
-func wholeChars(text []byte) []byte {
-	for i := len(text) - 1; i >= 0 && i >= len(text)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(text[i]) {
-			if !utf8.FullRune(text[i:]) {
-				return text[:i]
-			}
-			break
-		}
-	}
-	return text
-}
 
 // write adds a piece of the output.
 func (e *entry) write(text []byte) {

@@ -50,7 +50,7 @@ func NewSearch(setting string, getenv func(string) string) (Search, error) {
 			u.RawQuery != "" || u.Fragment != "") {
 		return Search{}, settingError("write "+s.Engine+"=http://HOST or "+s.Engine+"=https://HOST/PATH, without a "+
 			"user name and without ?",
-			"%q is no address of a search engine", s.URL[strings.LastIndexByte(s.URL, '@')+1:]) // no password in an error
+			"%q is no address of a search engine", s.URL[strings.LastIndexByte(s.URL, '@')+1:]) // without the password
 	}
 	if name := keyName(s.Engine); name != "" {
 		s.Key = strings.TrimSpace(getenv(name))
