@@ -26,7 +26,7 @@ const (
 
 func listSpec() tool.Spec {
 	return tool.Spec{Name: "list_files", Effect: tool.Reads,
-		Description: `List files, also in the folders below. Example: {"path":"src","pattern":"**/*.go"}`,
+		Description: `List files in a folder and below. Example: {"path":"src","pattern":"**/*.go"}`,
 		Parameters: json.RawMessage(`{"type":"object","properties":{` +
 			`"path":{"type":"string"},"pattern":{"type":"string"},"limit":{"type":"integer"}}}`)}
 }
