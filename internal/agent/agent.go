@@ -19,6 +19,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,7 +121,7 @@ func (a Agent) Run(ctx context.Context, parent supervisor.Parent, job task.Job) 
 
 // open makes the tools for the working directory.
 func (r *run) open(root *os.Root) {
-	r.root, r.space = root, files.Open(root, files.Options{})
+	r.root, r.space = root, files.Open(root)
 	if r.Model.CallsTools() {
 		r.tools = r.makeTools()
 	}
@@ -158,7 +159,7 @@ func (r *run) answer(ctx context.Context) task.Result {
 	if r.KeepReads {
 		cfg.Observer = reads
 	}
-	res := loop.Run(ctx, cfg, r.History, fit.text)
+	res := loop.Run(ctx, cfg, r.History, fit.text+r.closing())
 	if r.KeepReads && !fit.cut { // else it is not known what the summaries rest on
 		res.Reads = reads.all()
 	}
@@ -264,30 +265,43 @@ func (l limited) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk))
 
 // request is what the model is asked with, besides the text of the task.
 func (r *run) request(generated string) llm.Request {
-	return llm.Request{System: r.prompt(generated), Messages: r.History, Tools: r.tools.offered.Specs()}
+	closing := llm.Message{Role: llm.User, Content: r.closing()}
+	return llm.Request{
+		System: r.prompt(generated), Messages: append(slices.Clone(r.History), closing), Tools: r.tools.offered.Specs(),
+	}
 }
 
-// prompt is the system prompt.
+// prompt is the system prompt. It is the same for all tasks of an agent, so that the
+// model server reads it once: what differs is in closing.
 func (r *run) prompt(generated string) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(cmp.Or(r.System, generated, r.Definition.Prompt)))
 	fmt.Fprintf(&b, "\n\nWorking directory: %s", r.Process.Dir)
-	if len(r.job.Targets) > 0 {
-		fmt.Fprintf(&b, "\nTargets of the task: %s. Change nothing else.", strings.Join(r.job.Targets, ", "))
-	}
-	if r.ReadOnly {
+	if r.ReadOnly && !r.Definition.Gathers() {
 		b.WriteString("\nYou may only read: nothing may be changed.")
 	}
 	if _, shell := r.tools.offered.Lookup("run_pty_cmd"); shell && r.Process.Box.Confined {
-		b.WriteString("\nThe system lets commands write in these places alone: " + r.writable() + ". A \"Permission denied\" elsewhere is meant so.")
+		fmt.Fprintf(&b, "\nCommands can write only in: %s. \"Permission denied\" elsewhere is intended.", r.writable())
 	}
-	if r.job.RequireFileReferences {
-		b.WriteString("\nSupport each claim with a reference path:line to a line that you have read.")
-	}
-	if _, able := r.tools.offered.Lookup("delegate_task"); len(r.tools.offered) > 0 && !able {
+	if _, able := r.tools.offered.Lookup("delegate_task"); !able && len(r.tools.offered) > 0 && r.Definition.Allows("delegate_task") {
 		b.WriteString("\nYou cannot hand work to other agents.")
 	}
 	return b.String()
+}
+
+// closing is what the agent is told after its task.
+func (r *run) closing() string {
+	text := ""
+	if r.Model.Served() == "" {
+		return text // the built-in model would take it for a part of the request
+	}
+	if len(r.job.Targets) > 0 {
+		text += fmt.Sprintf("\n\nTargets of the task: %s. Change nothing else.", strings.Join(r.job.Targets, ", "))
+	}
+	if r.job.RequireFileReferences {
+		text += "\n\nSupport each claim with a reference path:line to a line that you have read."
+	}
+	return text
 }
 
 // reads collects the calls of an agent as long as it does nothing but read.

@@ -3,22 +3,16 @@ package agent
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/google/uuid"
-
 	"qq/internal/approval"
 	"qq/internal/sandbox"
 	"qq/internal/tools/astgrep"
 	"qq/internal/tools/delegate"
-	"qq/internal/tools/files"
 	"qq/internal/tools/shell"
 	"qq/internal/tools/web"
 	"qq/pkg/agents"
@@ -58,6 +52,9 @@ func (p Process) Widen(e event.Event) {
 	}
 }
 
+// Start starts a command of the shell in its box.
+func (p Process) Start(c proc.Command) (*proc.Process, error) { return p.Host.Start(p.Box.wrap(c)) }
+
 // Box is what commands are put into: besides what keeps in the process itself.
 type Box struct {
 	Exe      string // this program
@@ -68,8 +65,8 @@ type Box struct {
 	Rules     sandbox.Rules
 }
 
-// Wrap puts c into the box.
-func (b Box) Wrap(c proc.Command) proc.Command {
+// wrap puts c into the box.
+func (b Box) wrap(c proc.Command) proc.Command {
 	if b.Confined {
 		var env string
 		c.Path, c.Args, env = sandbox.Wrap(b.Exe, b.Rules, c.Path, c.Args)
@@ -96,7 +93,11 @@ func (a Agent) Rules(dir string) sandbox.Rules {
 
 // writable says where commands may write.
 func (r *run) writable() string {
-	folders := r.Rules("the working directory").Write
+	a := r.Agent
+	if a.Setup.TempDir != "" {
+		a.Setup.TempDir = "$TMPDIR" // its path differs by task
+	}
+	folders := a.Rules("the working directory").Write
 	if len(folders) == 0 {
 		return "none"
 	}
@@ -113,9 +114,7 @@ type toolset struct {
 func (r *run) makeTools() toolset {
 	all := slices.Concat(r.space.Reading(), r.space.Writing(), r.structural(), r.shell(),
 		web.Tools(web.Config{AllowHosts: r.Setup.WebAllow, Search: r.Setup.Search, Version: r.Process.Version}))
-	options := delegate.Options{Family: r.helpers}
-	handing := delegate.Tools(r.helpers, r.roster, options)
-	all = append(all, handing...)
+	all = append(all, delegate.Tools(r.helpers, r.roster, r.helpers)...)
 	t := toolset{withheld: map[string]approval.Withheld{}}
 	for _, one := range all {
 		s := one.Spec()
@@ -162,43 +161,17 @@ func (r *run) structural() tool.Set {
 	if r.Setup.AstGrep == "" {
 		return nil
 	}
-	real, err := filepath.EvalSymlinks(r.Process.Dir)
-	if err != nil {
-		real = r.Process.Dir
-	}
 	reading, writing := astgrep.Tools(astgrep.Config{
-		Host: r.Process.Host, Program: r.Setup.AstGrep, Root: r.root, Dir: r.Process.Dir, Env: r.Process.Env, Depth: r.job.Depth, NewID: uuid.NewString,
-		Secret:  func(file string) bool { return files.Secret(filepath.ToSlash(filepath.Join(real, file))) },
-		Concern: files.Concern,
+		Host: r.Process.Host, Program: r.Setup.AstGrep, Root: r.root, Dir: r.Process.Dir, Env: r.Process.Env, Depth: r.job.Depth,
 	})
 	return append(reading, writing...)
 }
 
 func (r *run) shell() tool.Set {
 	return shell.Tool(shell.Config{
-		Host: r.Process.Host, Dir: r.Process.Dir, Env: r.Process.Env, TempDir: r.Setup.TempDir, Depth: r.job.Depth, NewID: uuid.NewString,
-		Wrap: r.Process.Box.Wrap, Log: r.shellLog,
+		Host: r.Process, Dir: r.Process.Dir, Env: r.Process.Env, TempDir: r.Setup.TempDir, Depth: r.job.Depth,
+		Log: r.Process.Log, LogPath: r.Setup.ShellLog,
 	})
-}
-
-// shellLog is the file that takes the whole output of commands.
-func (r *run) shellLog() (*os.File, error) {
-	switch {
-	case r.Process.Log != nil:
-		return r.Process.Log, nil
-	case r.Setup.ShellLog == "":
-		return nil, errors.New("there is no folder for it")
-	}
-	return OpenShellLog(r.Setup.ShellLog)
-}
-
-// OpenShellLog opens the file that takes the whole output of commands.
-func OpenShellLog(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the log of commands: %w", err)
-	}
-	return f, nil
 }
 
 // gate is the one place that decides about the calls of the agent.

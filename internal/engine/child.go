@@ -11,6 +11,7 @@ import (
 
 	"qq/internal/agent"
 	"qq/internal/sandbox"
+	"qq/internal/tools/shell"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/event"
@@ -109,7 +110,7 @@ func confine(a *agent.Agent) error {
 		return nil
 	}
 	if a.Definition.Allows("run_pty_cmd") && a.Setup.ShellLog != "" {
-		log, err := agent.OpenShellLog(a.Setup.ShellLog) // before it cannot be opened any more
+		log, err := shell.OpenLog(a.Setup.ShellLog) // before it cannot be opened any more
 		if err != nil {
 			return err
 		}

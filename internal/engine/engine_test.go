@@ -109,7 +109,7 @@ func TestKit(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	require.NoError(t, err)
 	defer root.Close()
-	space := files.Open(root, files.Options{})
+	space := files.Open(root)
 	make := func(change func(*toolmaker)) kit {
 		m := toolmaker{root: root, delegator: nobody{}, limits: ceiling{confined: true}, agent: agents.Agent{Name: "all"}}
 		change(&m)

@@ -9,23 +9,23 @@
 // any other. So a file whose own name is the name of the agent goes before one
 // that only claims it with "name:".
 //
-// What an agent may do is said once, by [Agent.Allows]: its tools without those
-// it is refused, and without those that change files when its role is
-// information-gathering. Such an agent, and whoever it asks, only looks
-// ([Agent.Gathers]). Tools that are not known are left out with a warning.
+// [Agent.Allows] decides what an agent may do: its tools, minus the disallowed
+// ones, minus those that change files when its role is information-gathering. Such
+// an agent and its children are read-only ([Agent.Gathers]). Unknown tools are left
+// out with a warning.
 //
-// Two agents have a prompt that is not simply the body of their file: one with a
-// prompt_template may have it written by a model ([Agent.Template]), and
-// [Temporary] makes one that another agent thought up, which never has more
-// tools than that.
+// Two kinds of agents have another prompt than the body of their file: one with a
+// prompt_template can have it written by a model ([Agent.Template]), and
+// [Temporary] makes an agent that another agent defines, with no more tools than
+// that one has.
 //
 // Names are compared without regard to case and to - and _. A name is letters,
 // digits, - and _: it cannot leave the folder of its file.
 //
-// Not promised: that a file that changes during a run is read again (a run
-// sees one version of each agent), and that this machine offers a tool that is
-// named here. Keeping to [Agent.Allows], and keeping a shell from writing for an
-// agent that only looks, is the business of whoever runs the call.
+// Not promised: a file that changes during a run is not read again (a run sees one
+// version of each agent), and a tool that is named may be missing on this machine.
+// Whoever runs a call enforces [Agent.Allows], and keeps the shell of a read-only
+// agent from writing.
 package agents
 
 import (

@@ -27,7 +27,8 @@ const maxLimit = 365 * 24 * time.Hour
 // among the Warnings.
 func Parse(name string, data []byte) (Agent, error) {
 	if len(data) > MaxSize {
-		return Agent{}, fmt.Errorf("is larger than %d KiB: move long texts into files that the agent reads", MaxSize>>10)
+		return Agent{}, fmt.Errorf("is larger than %d KiB: move long texts into files that the agent reads",
+			MaxSize>>10)
 	}
 	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
 		return Agent{}, errors.New("is not UTF-8 text: save it as UTF-8")
@@ -50,7 +51,8 @@ func split(s string) (front, body string, err error) {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	first, rest, _ := strings.Cut(s, "\n")
 	if strings.TrimRight(first, " \t") != "---" {
-		return "", "", errors.New("line 1: no front matter: begin the file with a line ---, then name and description, then another ---")
+		return "", "", errors.New("line 1: no front matter: begin the file with a line ---, then name and " +
+			"description, then another ---")
 	}
 	end := len(first) + 1
 	for rest != "" {
@@ -127,7 +129,8 @@ func yamlProblem(err error) error {
 	if !ok || numErr != nil {
 		return errors.New(problem)
 	}
-	for _, parser := range []string{"expected key", "expected ',' or", "expected '-' indicator", "expected node content"} {
+	for _, parser := range []string{"expected key", "expected ',' or", "expected '-' indicator",
+		"expected node content"} {
 		if strings.Contains(rest, parser) {
 			n++
 			break
@@ -142,7 +145,8 @@ func quoteValues(text string) string {
 	for i, line := range lines {
 		key, value, ok := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
-		if !ok || value == "" || strings.ContainsAny(key, " \t#'\"-") || strings.ContainsRune(`'"[{|>`, rune(value[0])) {
+		if !ok || value == "" || strings.ContainsAny(key, " \t#'\"-") ||
+			strings.ContainsRune(`'"[{|>`, rune(value[0])) {
 			continue
 		}
 		lines[i] = key + ": '" + strings.ReplaceAll(value, "'", "''") + "'"
@@ -188,8 +192,10 @@ func (p *parser) field(k, v *yaml.Node) error {
 	}
 	set, ok := p.setter(key)
 	if !ok {
-		if grants := strings.ToLower(k.Value); grants == "tool" || grants == "disallowed_tool" || grants == "disallowedtool" || grants == "agent" {
-			return fmt.Errorf("line %d: unknown key %q: did you mean \"%ss\"? Without it more is allowed", k.Line, k.Value, k.Value)
+		if grants := strings.ToLower(k.Value); grants == "tool" || grants == "disallowed_tool" ||
+			grants == "disallowedtool" || grants == "agent" {
+			return fmt.Errorf("line %d: unknown key %q: did you mean \"%ss\"? Without it more is allowed",
+				k.Line, k.Value, k.Value)
 		}
 		p.warn("line %d: unknown key %q", k.Line, k.Value)
 		return nil
@@ -418,7 +424,8 @@ func (p *parser) toolList(dst *[]string, mapped func([]string) (tools, warnings 
 func raw(dst *json.RawMessage, kinds ...yaml.Kind) func(*yaml.Node) string {
 	const want = "an object that JSON can express"
 	return func(n *yaml.Node) string {
-		if n.ShortTag() == "!!str" && strings.HasPrefix(strings.TrimSpace(n.Value), "{") && json.Valid([]byte(n.Value)) {
+		if n.ShortTag() == "!!str" && strings.HasPrefix(strings.TrimSpace(n.Value), "{") &&
+			json.Valid([]byte(n.Value)) {
 			*dst = json.RawMessage(strings.TrimSpace(n.Value))
 			return ""
 		}

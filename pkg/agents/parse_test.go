@@ -65,16 +65,25 @@ func TestParseForms(t *testing.T) {
 		{"star means all", "tools: '*'", func(t *testing.T, a Agent) { assert.Nil(t, a.Tools) }},
 		{"bare star means all", "tools: *", func(t *testing.T, a Agent) { assert.Nil(t, a.Tools) }},
 		{"empty list means none", "tools: []", func(t *testing.T, a Agent) { assert.Equal(t, []string{}, a.Tools) }},
-		{"a number that is a text stays it", `description: "012"`, func(t *testing.T, a Agent) { assert.Equal(t, "012", a.Description) }},
-		{"timeout as a number in text", "timeout: '60'", func(t *testing.T, a Agent) { assert.Equal(t, time.Minute, a.Timeout) }},
+		{"a number that is a text stays it", `description: "012"`,
+			func(t *testing.T, a Agent) { assert.Equal(t, "012", a.Description) }},
+		{"timeout as a number in text", "timeout: '60'", func(t *testing.T,
+			a Agent) {
+			assert.Equal(t, time.Minute, a.Timeout)
+		}},
 		{"kebab-case", "max-turns: 3", func(t *testing.T, a Agent) { assert.Equal(t, 3, a.MaxTurns) }},
 		{"inherit", "description: d\nmodel: inherit", func(t *testing.T, a Agent) {
 			assert.Empty(t, a.Model)
 			assert.Empty(t, a.Warnings)
 		}},
-		{"schema as JSON text", `schema: '{"type":"array"}'`, func(t *testing.T, a Agent) { assert.JSONEq(t, `{"type":"array"}`, string(a.Schema)) }},
-		{"block text", "description: >\n  one\n  two", func(t *testing.T, a Agent) { assert.Equal(t, "one two", a.Description) }},
-		{"colon in a value", "description: Use when: it hurts", func(t *testing.T, a Agent) { assert.Equal(t, "Use when: it hurts", a.Description) }},
+		{"schema as JSON text", `schema: '{"type":"array"}'`,
+			func(t *testing.T, a Agent) { assert.JSONEq(t, `{"type":"array"}`, string(a.Schema)) }},
+		{"block text", "description: >\n  one\n  two", func(t *testing.T,
+			a Agent) {
+			assert.Equal(t, "one two", a.Description)
+		}},
+		{"colon in a value", "description: Use when: it hurts",
+			func(t *testing.T, a Agent) { assert.Equal(t, "Use when: it hurts", a.Description) }},
 		{"nothing in front", "", func(t *testing.T, a Agent) { assert.Equal(t, "Be good.", a.Prompt) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -141,7 +150,8 @@ func TestParseErrors(t *testing.T) {
 		{"bad name", "---\nname: ../x\n---\n", `line 2: "name" must be letters, digits, - and _`},
 		{"no mapping", "---\n- a\n---\n", `line 2: the front matter must be lines`},
 		{"YAML that does not parse", "---\nname: x\ntools: [a\n---\n", `line 3: did not find expected ',' or ']'`},
-		{"YAML that does not scan", "---\nname: x\ndescription: \"a\\q\"\n---\n", `line 3: found unknown escape character`},
+		{"YAML that does not scan", "---\nname: x\ndescription: \"a\\q\"\n---\n",
+			`line 3: found unknown escape character`},
 		{"no front matter", "Just text", "line 1: no front matter"},
 		{"no end", "---\nname: x\n", "line 1: the front matter does not end"},
 		{"not text", "---\nname: \xff\n---\n", "is not UTF-8 text"},
@@ -186,25 +196,36 @@ func TestPermissions(t *testing.T) {
 	}{
 		{"everything", Agent{}, []string{"write_file", "delegate_task", "anything"}, nil, Modifying, true},
 		{"nothing", Agent{Tools: []string{}}, nil, []string{"read_file"}, Gathering, false},
-		{"all refused", Agent{DisallowedTools: []string{"*"}}, nil, []string{"read_file", "delegate_task"}, Gathering, false},
-		{"all but what is known to change", Agent{DisallowedTools: []string{"write_file", "create_file", "edit_file", "delete_file", "ast_grep_replace", "run_pty_cmd"}},
+		{"all refused", Agent{DisallowedTools: []string{"*"}}, nil, []string{"read_file", "delegate_task"}, Gathering,
+			false},
+		{"all but what is known to change", Agent{DisallowedTools: []string{"write_file", "create_file", "edit_file",
+			"delete_file", "ast_grep_replace", "run_pty_cmd"}},
 			[]string{"mcp__files__write"}, []string{"write_file"}, Modifying, true},
-		{"looks", Agent{Tools: []string{"read_file", "web_fetch"}}, []string{"read_file"}, []string{"write_file"}, Gathering, false},
-		{"looks and talks", Agent{Tools: []string{"read_file", "send_message", "list_children"}}, []string{"send_message"}, nil, Gathering, false},
-		{"refusal goes first", Agent{Tools: []string{"read_file", "write_file"}, DisallowedTools: []string{"write_file"}},
+		{"looks", Agent{Tools: []string{"read_file", "web_fetch"}}, []string{"read_file"}, []string{"write_file"},
+			Gathering, false},
+		{"looks and talks", Agent{Tools: []string{"read_file", "send_message", "list_children"}},
+			[]string{"send_message"}, nil, Gathering, false},
+		{"refusal goes first", Agent{Tools: []string{"read_file", "write_file"},
+			DisallowedTools: []string{"write_file"}},
 			[]string{"read_file"}, []string{"write_file"}, Gathering, false},
-		{"delegates", Agent{Tools: []string{"read_file", "delegate_task"}}, []string{"delegate_task"}, []string{"run_parallel_tasks"}, Modifying, false},
+		{"delegates", Agent{Tools: []string{"read_file", "delegate_task"}}, []string{"delegate_task"},
+			[]string{"run_parallel_tasks"}, Modifying, false},
 		{"makes agents", Agent{Tools: []string{"spawn_agent"}}, []string{"spawn_agent"}, nil, Modifying, false},
 		{"runs commands", Agent{Tools: []string{"run_pty_cmd"}}, []string{"run_pty_cmd"}, nil, Modifying, true},
-		{"delegation taken away", Agent{Tools: []string{"read_file", "delegate_task", "list_agents", "send_message"}, CanDelegate: &no},
+		{"delegation taken away", Agent{Tools: []string{"read_file", "delegate_task", "list_agents", "send_message"},
+			CanDelegate: &no},
 			[]string{"read_file", "send_message"}, []string{"delegate_task", "list_agents"}, Gathering, false},
 		{"delegation given", Agent{Tools: []string{"read_file"}, CanDelegate: &yes},
-			[]string{"run_parallel_tasks", "list_agents", "wait_children", "send_message"}, []string{"write_file"}, Modifying, false},
-		{"given, but refused", Agent{Tools: []string{"read_file"}, CanDelegate: &yes, DisallowedTools: []string{"*"}}, nil, []string{"delegate_task"}, Gathering, false},
+			[]string{"run_parallel_tasks", "list_agents", "wait_children", "send_message"}, []string{"write_file"},
+			Modifying, false},
+		{"given, but refused", Agent{Tools: []string{"read_file"}, CanDelegate: &yes, DisallowedTools: []string{"*"}},
+			nil, []string{"delegate_task"}, Gathering, false},
 		{"a tool of a server", Agent{Tools: []string{"mcp__x__y"}}, []string{"mcp__x__y"}, nil, Modifying, true},
-		{"gathering agents change no file", Agent{Role: Gathering, Tools: []string{"write_file", "run_pty_cmd", "delegate_task"}},
+		{"gathering agents change no file", Agent{Role: Gathering,
+			Tools: []string{"write_file", "run_pty_cmd", "delegate_task"}},
 			[]string{"run_pty_cmd", "delegate_task"}, []string{"write_file"}, Modifying, false},
-		{"not even with every tool", Agent{Role: Gathering}, []string{"read_file", "run_pty_cmd"}, []string{"write_file", "ast_grep_replace"}, Modifying, false},
+		{"not even with every tool", Agent{Role: Gathering}, []string{"read_file", "run_pty_cmd"},
+			[]string{"write_file", "ast_grep_replace"}, Modifying, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, n := range test.allows {
@@ -226,7 +247,8 @@ func TestPermissions(t *testing.T) {
 func TestToolset(t *testing.T) {
 	assert.Len(t, KnownTools(), 21)
 	assert.Equal(t, KnownTools(), Agent{}.Toolset())
-	assert.Equal(t, []string{"read_file", "write_file", "mcp__x__y"}, Agent{Tools: []string{"mcp__x__y", "write_file", "read_file"}}.Toolset())
+	assert.Equal(t, []string{"read_file", "write_file", "mcp__x__y"},
+		Agent{Tools: []string{"mcp__x__y", "write_file", "read_file"}}.Toolset())
 	for _, k := range known() {
 		assert.NotEqual(t, unknown, kindOf(k.name), k.name)
 		assert.Equal(t, k.name, canonical(strings.ToUpper(k.name)))
@@ -241,7 +263,8 @@ func TestAllowsAgent(t *testing.T) {
 }
 
 func TestAgentSurvivesJSON(t *testing.T) {
-	for _, front := range []string{"tools: []\nagents: []", "description: d", "tools: Read\ntimeout: 3\ncan_delegate: true\nschema: {type: object}"} {
+	for _, front := range []string{"tools: []\nagents: []", "description: d",
+		"tools: Read\ntimeout: 3\ncan_delegate: true\nschema: {type: object}"} {
 		a, err := Parse("x", define(front))
 		require.NoError(t, err)
 		data, err := json.Marshal(a)
@@ -262,7 +285,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !validName(a.Name) || a.Role != Gathering && a.Role != Modifying || a.Timeout < 0 || a.IdleTimeout < 0 || a.MaxTurns < 0 {
+		if !validName(a.Name) || a.Role != Gathering && a.Role != Modifying || a.Timeout < 0 || a.IdleTimeout < 0 ||
+			a.MaxTurns < 0 {
 			t.Fatalf("accepted %+v", a)
 		}
 		if a.Gathers() && a.Allows("write_file") || !a.Changes() && a.Allows("edit_file") {

@@ -150,21 +150,31 @@ func fill(f *os.File, data []byte, remove func(name string) error) error {
 	return nil
 }
 
-// file is a definition that may be read.
+// file is a definition that is read when it is wanted, and once.
 type file struct {
 	stem   string // its name without .md
 	source string
-	agent  func() (Agent, error) // reads it once
+	agent  func() (Agent, error)
 }
 
-func newFile(name, source string, read func() ([]byte, error)) *file {
+// folder is where definitions are read from, by the name of the file.
+type folder interface {
+	read(name string) ([]byte, error)
+}
+
+// embedded is the folder of the built-in definitions.
+type embedded struct{}
+
+func (embedded) read(name string) ([]byte, error) { return builtin.ReadFile("builtin/" + name) }
+
+func newFile(in folder, name, source string) *file {
 	f := &file{stem: strings.TrimSuffix(name, ".md"), source: source}
 	f.agent = sync.OnceValues(func() (Agent, error) {
-		data, err := read()
-		if err != nil {
-			return Agent{}, fmt.Errorf("read agent file %s: %w", source, err)
+		data, err := in.read(name)
+		var a Agent
+		if err == nil {
+			a, err = Parse(f.stem, data)
 		}
-		a, err := Parse(f.stem, data)
 		if err != nil {
 			return Agent{}, fmt.Errorf("read agent file %s: %w", source, err)
 		}
@@ -177,8 +187,7 @@ func newFile(name, source string, read func() ([]byte, error)) *file {
 // Read reads the definition in one file.
 func Read(path string) (Agent, error) {
 	dir, name := filepath.Split(path)
-	d := Dir{Path: dir}
-	return newFile(name, path, func() ([]byte, error) { return d.read(name) }).agent()
+	return newFile(Dir{Path: dir}, name, path).agent()
 }
 
 // named reports whether the name of the file is the name that is looked for.
@@ -206,16 +215,16 @@ func scan(dirs []Dir) (l listing) {
 	for _, d := range dirs {
 		names, err := d.names()
 		if err != nil {
-			l.problems = append(l.problems, Entry{Agent: Agent{Source: d.String()}, Err: fmt.Errorf("read agent folder %s: %w", d, err)})
+			l.problems = append(l.problems, Entry{Agent: Agent{Source: d.String()},
+				Err: fmt.Errorf("read agent folder %s: %w", d, err)})
 		}
 		for _, n := range names {
-			l.files = append(l.files, newFile(n, filepath.Join(d.String(), n), func() ([]byte, error) { return d.read(n) }))
+			l.files = append(l.files, newFile(d, n, filepath.Join(d.String(), n)))
 		}
 	}
 	entries, _ := builtin.ReadDir("builtin") // an embedded folder is always there
 	for _, e := range entries {
-		n := e.Name()
-		l.files = append(l.files, newFile(n, BuiltIn, func() ([]byte, error) { return builtin.ReadFile("builtin/" + n) }))
+		l.files = append(l.files, newFile(embedded{}, e.Name(), BuiltIn))
 	}
 	return l
 }
@@ -316,6 +325,7 @@ func (r *Registry) List() []Entry {
 		at[key] = len(entries)
 		entries = append(entries, e)
 	}
-	slices.SortStableFunc(entries, func(a, b Entry) int { return strings.Compare(fold(a.Agent.Name), fold(b.Agent.Name)) })
+	byName := func(a, b Entry) int { return strings.Compare(fold(a.Agent.Name), fold(b.Agent.Name)) }
+	slices.SortStableFunc(entries, byName)
 	return entries
 }

@@ -87,7 +87,8 @@ func TestLookupAgreesWithList(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, e.Agent, a)
 	}
-	assert.Equal(t, []string{"A_b", "analyzer", "coder", "database", "default", "executor", "explorer", "mine", "researcher", "security", "special", "summarizer", "worker"}, names)
+	assert.Equal(t, []string{"A_b", "analyzer", "coder", "database", "default", "executor", "explorer", "mine",
+		"researcher", "security", "special", "summarizer", "worker"}, names)
 	at := func(name string) Entry { return list[slices.Index(names, name)] }
 	assert.Equal(t, []string{filepath.Join(work, ".qq/agents/a-b.md")}, at("A_b").Hides)
 	assert.Equal(t, BuiltIn, at("default").Agent.Source, "the name of the file goes before a claim")
@@ -111,7 +112,8 @@ func TestLookupNames(t *testing.T) {
 		_, err := r.Lookup(name)
 		assert.NoError(t, err, name)
 	}
-	for _, name := range []string{"../x", "..", ".", "", "/etc/passwd", "sub/in", `sub\in`, "a.b", ".hid", "a-b.md", "a b", "a\x00b", "file",
+	for _, name := range []string{"../x", "..", ".", "", "/etc/passwd", "sub/in", `sub\in`, "a.b", ".hid", "a-b.md",
+		"a b", "a\x00b", "file",
 		strings.Repeat("x", 65)} {
 		_, err := r.Lookup(name)
 		var missing *NotFoundError

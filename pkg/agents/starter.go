@@ -36,7 +36,8 @@ idle_timeout: 120
 # disallowedTools: web_fetch  # take tools away again
 # schema: {type: object, required: [verdict], properties: {verdict: {type: string}}}  # of every answer
 ---
-You do one thing: say here which, and when it is done. Nobody can answer questions while you work: when something is unclear, take the likeliest meaning and say which one you took.
+You do one thing: say here which, and when it is done. Nobody can answer questions:
+when something is unclear, take the likeliest meaning and say which.
 
 # How to work
 
@@ -57,7 +58,8 @@ func Starter(name, description string) (file string, text []byte, err error) {
 	file = name + ".md"
 	switch {
 	case !validName(name):
-		return "", nil, fmt.Errorf("%q is no name for an agent: use letters, digits, - and _, at most %d bytes", name, maxName)
+		return "", nil, fmt.Errorf("%q is no name for an agent: use letters, digits, - and _, at most %d bytes",
+			name, maxName)
 	case !isDefinition(file):
 		return "", nil, fmt.Errorf("%q is no name for an agent: %s is not read as one", name, file)
 	}

@@ -15,8 +15,10 @@ import (
 // TestStarterWorks: what qq agents new writes is a definition without a remark,
 // whatever the name and the description.
 func TestStarterWorks(t *testing.T) {
-	names := rapid.OneOf(rapid.StringMatching(`[a-z][a-z0-9_-]{0,20}`), rapid.SampledFrom([]string{"1", "007", "1e3", "true", "null", "No", "-", "---", "2020-01-01", "_", "käfer"}))
-	descriptions := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{0,300}`), rapid.SampledFrom([]string{"", "{name}", "a: b # c", "- x", "'\"\\n", "---\nname: x"}))
+	names := rapid.OneOf(rapid.StringMatching(`[a-z][a-z0-9_-]{0,20}`),
+		rapid.SampledFrom([]string{"1", "007", "1e3", "true", "null", "No", "-", "---", "2020-01-01", "_", "käfer"}))
+	descriptions := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{0,300}`),
+		rapid.SampledFrom([]string{"", "{name}", "a: b # c", "- x", "'\"\\n", "---\nname: x"}))
 	rapid.Check(t, func(t *rapid.T) {
 		name, description := names.Draw(t, "name"), descriptions.Draw(t, "description")
 		file, text, err := Starter(name, description)
@@ -89,11 +91,13 @@ func TestCreateStaysInside(t *testing.T) {
 }
 
 func TestRead(t *testing.T) {
-	work, _ := tree(t, map[string]string{"work/a.txt": "---\nname: a\ndescription: d\n---\nx", "work/bad.md": "---\nname: x\ntools: 3\n---\n"})
+	work, _ := tree(t, map[string]string{"work/a.txt": "---\nname: a\ndescription: d\n---\nx",
+		"work/bad.md": "---\nname: x\ntools: 3\n---\n"})
 	a, err := Read(filepath.Join(work, "a.txt"))
 	require.NoError(t, err)
 	assert.Equal(t, "d", a.Description)
-	for name, want := range map[string]string{"bad.md": `line 3: "tools" must be`, "gone.md": "no such file", ".": "is not a regular file"} {
+	for name, want := range map[string]string{"bad.md": `line 3: "tools" must be`, "gone.md": "no such file",
+		".": "is not a regular file"} {
 		_, err := Read(filepath.Join(work, name))
 		assert.ErrorContains(t, err, "read agent file")
 		assert.ErrorContains(t, err, want)

@@ -13,11 +13,12 @@ import (
 const MaxPrompt = 64 << 10
 
 // generalPrompt is that of a temporary agent that got none.
-const generalPrompt = `You do the one task that you are given, to the end, with the tools that you have. Nobody can answer questions while you work: when something is unclear, take the likeliest meaning and say which one you took.
-
-Look before you speak: what you did not read you do not know. When a tool answers with an error, change the call; never repeat one that failed.
-
-Your answer is read by the agent that asked you. Put the result first, in the form that the task asks for, and name places in files as path:line. Never invent a result, a file or a number. What you could not do, say at the end in one line, with the reason.`
+const generalPrompt = "Do the whole task with your tools. Nobody can answer questions: when something is unclear, " +
+	"take the likeliest meaning and say which.\n\n" +
+	"Look before you speak: what you did not read you do not know. When a tool answers with an error, change the " +
+	"call; never repeat one that failed.\n\n" +
+	"Your answer is read by the agent that asked you. Put the result first, in the form asked for; name places as " +
+	"path:line. Never invent a result, a file or a number. Say last what you could not do, and why."
 
 // Temporary returns an agent that parent makes up: named name, or "temporary";
 // with prompt, or a general one; with tools, each of which parent must have, or
@@ -43,7 +44,8 @@ func Temporary(parent Agent, name, prompt string, tools []string, readOnly bool)
 	case !validName(a.Name):
 		return Agent{}, fmt.Errorf("name %q: use letters, digits, - and _, at most %d", name, maxName)
 	case len(a.Prompt) > MaxPrompt:
-		return Agent{}, fmt.Errorf("the system prompt has %d bytes, at most %d are taken: put long texts into the context", len(a.Prompt), MaxPrompt)
+		return Agent{}, fmt.Errorf("the system prompt has %d bytes, at most %d are taken: put long texts into the "+
+			"context", len(a.Prompt), MaxPrompt)
 	case !utf8.ValidString(a.Prompt) || strings.ContainsRune(a.Prompt, 0):
 		return Agent{}, errors.New("the system prompt is no UTF-8 text")
 	}

@@ -14,19 +14,25 @@ import (
 func TestTemporary(t *testing.T) {
 	yes := true
 	parent := Agent{
-		Name: "lead", Description: "Leads.", Tools: []string{"read_file", "write_file", "run_pty_cmd", "mcp__x__y"}, DisallowedTools: []string{"web_fetch"},
-		Model: "ollama:m", Role: Modifying, MaxTurns: 7, Timeout: time.Minute, IdleTimeout: time.Second, PromptTemplate: "{task}",
-		CanDelegate: &yes, Agents: []string{"explorer"}, Schema: []byte(`{}`), Prompt: "Lead.", Source: BuiltIn, Warnings: []string{"w"},
+		Name: "lead", Description: "Leads.", Tools: []string{"read_file", "write_file", "run_pty_cmd", "mcp__x__y"},
+		DisallowedTools: []string{"web_fetch"},
+		Model:           "ollama:m", Role: Modifying, MaxTurns: 7, Timeout: time.Minute, IdleTimeout: time.Second,
+		PromptTemplate: "{task}",
+		CanDelegate:    &yes, Agents: []string{"explorer"}, Schema: []byte(`{}`), Prompt: "Lead.", Source: BuiltIn,
+		Warnings: []string{"w"},
 	}
 	a, err := Temporary(parent, "", "", nil, false)
 	require.NoError(t, err)
 	assert.Equal(t, Agent{
-		Name: "temporary", Description: "Made up by lead for one task.", Tools: parent.Tools, DisallowedTools: parent.DisallowedTools, Model: "ollama:m",
-		Role: Modifying, MaxTurns: 7, Timeout: time.Minute, IdleTimeout: time.Second, CanDelegate: &yes, Agents: []string{"explorer"},
+		Name: "temporary", Description: "Made up by lead for one task.", Tools: parent.Tools,
+		DisallowedTools: parent.DisallowedTools, Model: "ollama:m",
+		Role: Modifying, MaxTurns: 7, Timeout: time.Minute, IdleTimeout: time.Second, CanDelegate: &yes,
+		Agents: []string{"explorer"},
 		Prompt: generalPrompt, Source: "made up by lead",
 	}, a)
 
-	a, err = Temporary(parent, " sorter ", " Sort. ", []string{"Read", "mcp__x__y", "read_file", "delegate_task"}, false)
+	a, err = Temporary(parent, " sorter ", " Sort. ", []string{"Read", "mcp__x__y", "read_file", "delegate_task"},
+		false)
 	require.NoError(t, err)
 	assert.Equal(t, "sorter", a.Name)
 	assert.Equal(t, "Sort.", a.Prompt)
@@ -47,7 +53,8 @@ func TestTemporary(t *testing.T) {
 }
 
 func TestTemporaryErrors(t *testing.T) {
-	parent := Agent{Name: "lead", Tools: []string{"read_file", "write_file"}, DisallowedTools: []string{"write_file"}, Role: Modifying}
+	parent := Agent{Name: "lead", Tools: []string{"read_file", "write_file"}, DisallowedTools: []string{"write_file"},
+		Role: Modifying}
 	all := Agent{Name: "all", Role: Modifying}
 	for _, test := range []struct {
 		parent       Agent
@@ -57,14 +64,16 @@ func TestTemporaryErrors(t *testing.T) {
 		want         string
 	}{
 		{parent, "", "", []string{"Bash"}, false, `tool "Bash" is none that you have: choose from read_file, or leave tools out for all of them`},
-		{parent, "", "", []string{"write_file"}, false, `tool "write_file" is none that you have: choose from read_file, `},
+		{parent, "", "", []string{"write_file"}, false,
+			`tool "write_file" is none that you have: choose from read_file, `},
 		{all, "", "", []string{"fly"}, false, `tool "fly" is none that you have: choose from read_file, `},
 		{all, "", "", []string{"Bash(git:*)"}, false, `tool "Bash(git:*)" is none that you have`},
 		{all, "", "", []string{"Write"}, true, `tool "Write" changes something, and the agent may only read: leave it out`},
 		{Agent{Name: "g", Role: Gathering}, "", "", []string{"Write"}, false, `tool "Write" changes something`},
 		{Agent{Name: "none", Tools: []string{}}, "", "", []string{"Read"}, false, `choose from none,`},
 		{all, "../x", "", nil, false, `name "../x": use letters, digits, - and _, at most 64`},
-		{all, "", strings.Repeat("x", MaxPrompt+1), nil, false, `the system prompt has 65537 bytes, at most 65536 are taken`},
+		{all, "", strings.Repeat("x", MaxPrompt+1), nil, false,
+			`the system prompt has 65537 bytes, at most 65536 are taken`},
 		{all, "", "a\x00", nil, false, `is no UTF-8 text`},
 		{all, "", "a\xff", nil, false, `is no UTF-8 text`},
 	} {
@@ -82,7 +91,8 @@ func TestTemporaryNeverWidens(t *testing.T) {
 	}
 	some := rapid.SliceOfN(rapid.SampledFrom(names), 0, 6)
 	rapid.Check(t, func(t *rapid.T) {
-		parent := Agent{Name: "p", DisallowedTools: some.Draw(t, "disallowed"), Role: rapid.SampledFrom([]string{Gathering, Modifying}).Draw(t, "role")}
+		parent := Agent{Name: "p", DisallowedTools: some.Draw(t, "disallowed"),
+			Role: rapid.SampledFrom([]string{Gathering, Modifying}).Draw(t, "role")}
 		if rapid.Bool().Draw(t, "list") {
 			parent.Tools = slices.DeleteFunc(some.Draw(t, "tools"), func(n string) bool { return n == everyTool })
 		}
@@ -112,7 +122,8 @@ func TestTemplate(t *testing.T) {
 		{"{context}", "{task}", "For {context} with {task} do {other}; {context}"},
 		{"a", " \n", "For a with (none) do {other}; a"},
 		{"a", strings.Repeat("é", 2000), "For a with " + strings.Repeat("é", 2000) + " do {other}; a"},
-		{"a", strings.Repeat("é", 2001), "For a with " + strings.Repeat("é", 2000) + "\n[1 more characters] do {other}; a"},
+		{"a", strings.Repeat("é", 2001), "For a with " + strings.Repeat("é", 2000) +
+			"\n[1 more characters] do {other}; a"},
 		{"", "\xff", "For  with \xff do {other}; "},
 	} {
 		got, ok := a.Template(test.task, test.context)

@@ -21,7 +21,7 @@ const (
 	runs           // runs a command, which may change anything
 	delegates      // has work done by others
 	attends        // looks after work that others do
-	talks          // tells something to others: also to whoever asked for the work
+	talks          // sends messages to its parent and its children
 )
 
 // toolKind is a tool of this program.
@@ -34,9 +34,10 @@ type toolKind struct {
 // one that this machine does not offer.
 func known() []toolKind {
 	return []toolKind{
-		{"read_file", looks}, {"list_files", looks}, {"list_directory", looks}, {"grep_file", looks}, {"ast_grep", looks},
-		{"web_search", looks}, {"web_fetch", looks},
-		{"edit_file", changes}, {"write_file", changes}, {"create_file", changes}, {"delete_file", changes}, {"ast_grep_replace", changes},
+		{"read_file", looks}, {"list_files", looks}, {"list_directory", looks}, {"grep_file", looks},
+		{"ast_grep", looks}, {"web_search", looks}, {"web_fetch", looks},
+		{"edit_file", changes}, {"write_file", changes}, {"create_file", changes}, {"delete_file", changes},
+		{"ast_grep_replace", changes},
 		{"run_pty_cmd", runs},
 		{"delegate_task", delegates}, {"run_parallel_tasks", delegates}, {"spawn_agent", delegates},
 		{"list_agents", attends}, {"list_children", attends}, {"wait_children", attends}, {"terminate_child", attends},
@@ -97,7 +98,7 @@ func canonical(tool string) string {
 	return tool
 }
 
-// NearestTool is the tool that a name which is none may mean: that of another
+// NearestTool is the tool that an unknown name may mean: that of another
 // agent program, or one that differs in few letters. It is empty when there is
 // none.
 func NearestTool(name string) string {
@@ -124,7 +125,8 @@ func allowed(names []string) (tools, warnings []string) {
 		case n == everyTool:
 			return nil, nil
 		case strings.Contains(n, "("):
-			warnings = append(warnings, fmt.Sprintf("tool %q is left out: restrictions by argument are not supported", n))
+			warnings = append(warnings,
+				fmt.Sprintf("tool %q is left out: restrictions by argument are not supported", n))
 		case kindOf(mapped) == unknown && !served(mapped):
 			warnings = append(warnings, fmt.Sprintf("unknown tool %q is left out", n))
 		default:
@@ -139,7 +141,8 @@ func allowed(names []string) (tools, warnings []string) {
 func disallowed(names []string) (tools, warnings []string) {
 	for _, n := range names {
 		if whole, _, partly := strings.Cut(n, "("); partly {
-			warnings = append(warnings, fmt.Sprintf("tool %q is refused altogether: restrictions by argument are not supported", n))
+			warnings = append(warnings,
+				fmt.Sprintf("tool %q is refused altogether: restrictions by argument are not supported", n))
 			n = strings.TrimSpace(whole)
 		}
 		mapped := canonical(n)

@@ -5,17 +5,17 @@ import (
 	"encoding/json"
 )
 
-// Risk is how much harm a call may do.
+// Risk is how much harm a call can do.
 type Risk string
 
-// Risks. The zero Risk is what the effect of the tool says: see [Effect.Risk].
+// Risks. The zero Risk means that of the effect: see [Effect.Risk].
 const (
 	Low    Risk = "low"
 	Medium Risk = "medium"
 	High   Risk = "high"
 )
 
-// Risk is that of a call of which nothing more is known than its effect.
+// Risk is the risk of a call of which only the effect is known.
 func (e Effect) Risk() Risk {
 	switch e {
 	case Reads, Attends:
@@ -31,16 +31,15 @@ type Intent struct {
 	Tool   string `json:"tool"`
 	Effect Effect `json:"effect"`
 	Risk   Risk   `json:"risk"`
-	// Special says that the call does more than its tool usually does: it touches
-	// secrets, .git or definitions of agents. What was allowed for the tool in
-	// general does not cover it.
+	// Special says that the call touches secrets, .git or agent definitions. It
+	// needs an approval of its own: one for the tool does not cover it.
 	Special bool `json:"special,omitempty"`
 	// Paths are the files and folders that the call touches, relative to the
 	// working directory, with slashes.
 	Paths []string `json:"paths,omitempty"`
 	// Summary is one line for a person: "edit docs/how.md", "run: go test ./...".
 	Summary string `json:"summary"`
-	// Preview shows what a decision depends on: a diff, a command line, the tasks.
+	// Preview is what a person needs to decide: a diff, a command line, the tasks.
 	Preview string `json:"preview,omitempty"`
 }
 
@@ -60,8 +59,7 @@ type Question struct {
 type Planner interface {
 	Tool
 	// Plan changes nothing. Fields that it leaves empty are filled in from the
-	// Spec. An error is the answer to a call that cannot work: nobody is asked
-	// about it.
+	// Spec. An error answers the call: nobody is asked about a call that cannot work.
 	Plan(ctx context.Context, args json.RawMessage) (Intent, error)
 }
 
@@ -88,16 +86,15 @@ func Plan(ctx context.Context, t Tool, args json.RawMessage) (Intent, error) {
 	return in, nil
 }
 
-// Decision is the answer to the question whether a call may run.
+// Decision says whether a call may run.
 type Decision struct {
 	Allowed bool `json:"allowed"`
 	// Reason says why not, in words for the model and for a person.
 	Reason string `json:"reason,omitempty"`
 }
 
-// RefusedError says that a call was not allowed, for a reason that the model
-// reads. What an agent wanted to do and was not allowed to is part of how its
-// task ended.
+// RefusedError says that a call was not allowed. The model reads the reason, and
+// the result of the task tells of the refusal.
 type RefusedError struct {
 	Tool   string
 	Reason string
@@ -108,15 +105,13 @@ func (e *RefusedError) Error() string { return e.Tool + " was refused: " + e.Rea
 // grantKey is the key of the Intent that was allowed.
 type grantKey struct{}
 
-// WithGrant marks ctx as that of a call whose Intent was allowed by somebody who
-// has the right to.
+// WithGrant marks ctx as that of an approved call with this Intent.
 func WithGrant(ctx context.Context, in Intent) context.Context {
 	return context.WithValue(ctx, grantKey{}, in)
 }
 
-// Granted returns what was allowed for the call of ctx. A tool that does more
-// than its effect says, such as reading a file of secrets, does it only with
-// that.
+// Granted returns the Intent that was approved for the call of ctx. Without it a
+// tool does nothing special, such as reading a file of secrets.
 func Granted(ctx context.Context) (Intent, bool) {
 	in, ok := ctx.Value(grantKey{}).(Intent)
 	return in, ok

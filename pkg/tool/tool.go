@@ -2,12 +2,12 @@
 // is what a model asked for, a [Result] is what it reads next, and a [Set] is
 // what one agent has.
 //
-// A [Planner] tells before a call what it would do, as an [Intent]: by that it is
-// decided whether the call may run, and asked where somebody has to be asked.
+// A [Planner] says before a call what it would do, as an [Intent]. The approval of
+// the call depends on that.
 //
-// A tool never panics on the arguments of a model and never fails the run: what
-// went wrong is a Result with Failed set, in words that help a model to do
-// better. A call of a tool outside the Set is answered, not executed.
+// A tool never panics on the arguments of a model and never fails the run. An
+// error is a Result with Failed set, in words that help the model to correct the
+// call. A call of a tool outside the Set is answered, not executed.
 package tool
 
 import (
@@ -22,14 +22,14 @@ type Effect string
 // Effects, from harmless to not.
 const (
 	Reads     Effect = "reads"
-	Attends   Effect = "attends" // looks after work that others do
+	Attends   Effect = "attends" // manages children in the background
 	Delegates Effect = "delegates"
 	Writes    Effect = "writes"
 	Network   Effect = "network"
 	Executes  Effect = "executes"
 )
 
-// Spec describes a tool to a model and to the place that decides about calls.
+// Spec describes a tool to a model and to the approval gate.
 type Spec struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -51,8 +51,8 @@ type Result struct {
 	// Changed are the files that the call changed, relative to the working
 	// directory, with slashes.
 	Changed []string
-	// Refused says that what the call was for was not allowed, although the call
-	// itself was; nil otherwise.
+	// Refused is set when the call was allowed and its purpose was not: a child that
+	// may not start.
 	Refused *RefusedError
 }
 
@@ -98,4 +98,26 @@ func (s Set) Specs() []Spec {
 		specs[i] = t.Spec()
 	}
 	return specs
+}
+
+// AppendFunctions appends the tools to b as chat requests carry them: a JSON array
+// of functions. The schemas are taken as they are.
+func (s Set) AppendFunctions(b []byte) []byte {
+	b = append(slices.Grow(b, 400*len(s)), '[')
+	for i, t := range s {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = t.Spec().AppendFunction(b)
+	}
+	return append(b, ']')
+}
+
+// AppendFunction appends the tool to b as one entry of that array.
+func (s Spec) AppendFunction(b []byte) []byte {
+	name, _ := json.Marshal(s.Name) // a string can always be written
+	description, _ := json.Marshal(s.Description)
+	b = append(append(b, `{"type":"function","function":{"name":`...), name...)
+	b = append(append(b, `,"description":`...), description...)
+	return append(append(append(b, `,"parameters":`...), s.Parameters...), `}}`...)
 }

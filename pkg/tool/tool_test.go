@@ -16,7 +16,8 @@ func (n named) Run(context.Context, json.RawMessage) Result { return Text(string
 func TestSet(t *testing.T) {
 	s := Set{named("b"), named("a"), named("c")}
 	assert.Equal(t, []string{"b", "a", "c"}, s.Names())
-	assert.Equal(t, []Spec{{Name: "b", Effect: Reads}, {Name: "a", Effect: Reads}, {Name: "c", Effect: Reads}}, s.Specs())
+	assert.Equal(t, []Spec{{Name: "b", Effect: Reads}, {Name: "a", Effect: Reads}, {Name: "c", Effect: Reads}},
+		s.Specs())
 
 	found, ok := s.Lookup("a")
 	assert.True(t, ok)

@@ -22,7 +22,7 @@ const written = "You are an expert for lines. Write one."
 func loopModel(t *testing.T, s *ollamatest.Server) string {
 	t.Helper()
 	addModel(t, s, "loop",
-		say("[[again]]", "I look. "+use("list_directory", `{"path": "."}`)),
+		say("[[again]]", "I look. "+use("list_files", `{"path": "."}`)),
 		say("Answer now, without tools", "There are notes."),
 
 		say("[[cite]]", "It is in the notes."),
@@ -55,7 +55,7 @@ func TestIdenticalCalls(t *testing.T) {
 	w := newWorld(t, s.URL.Host, loopModel(t, s))
 	w.file("notes.txt", notes)
 	r := w.qq("Look. [[again]]", "--json").failed(1, "failed")
-	assert.Equal(t, "the agent repeated the same call 10 times in a row (list_directory)", *r.Error)
+	assert.Equal(t, "the agent repeated the same call 10 times in a row (list_files)", *r.Error)
 	assert.Equal(t, "There are notes.", *r.Output)
 
 	results := w.toolResults()
@@ -135,7 +135,7 @@ func TestReferencesRepaired(t *testing.T) {
 }
 
 // fixed is the beginning of the worker's own prompt.
-const fixed = "You do the one task that you are given, to the end"
+const fixed = "Do the whole task with the tools that it needs."
 
 // TestWorkerPrompt: the system prompt of a worker is written by a short call of
 // the model, from a template with the task and its context.

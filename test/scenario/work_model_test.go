@@ -197,7 +197,7 @@ func workCall(tool string, arguments ...any) api.ToolCall {
 // TestWorkModel holds what the scenarios rely on.
 func TestWorkModel(t *testing.T) {
 	m := workPlay(t, map[string]workAgent{"one": workSteps(
-		workDo(workCall("list_directory", "path", ".")),
+		workDo(workCall("list_files", "path", ".")),
 		func(_ context.Context, k workTalk) api.Message {
 			return api.Message{Role: "assistant", Content: "It has " + strings.TrimSpace(k.last().Content)}
 		},

@@ -25,7 +25,6 @@ import (
 	"qq/pkg/llm"
 	"qq/pkg/proc"
 	"qq/pkg/session"
-	"qq/pkg/task"
 )
 
 // Finding is one thing that qq doctor looked at.
@@ -167,7 +166,7 @@ func checkAstGrep(ctx context.Context, host *proc.Host, env command.Environment)
 		_, fix, _ := strings.Cut(err.Error(), ": ")
 		return Finding{"ast-grep", "note", "not installed: agents have no ast_grep and ast_grep_replace", fix}
 	}
-	version, err := astgrep.Version(ctx, astgrep.Config{Host: host, Program: path, Env: env, NewID: task.NewID})
+	version, err := astgrep.Version(ctx, astgrep.Config{Host: host, Program: path, Env: env})
 	if err != nil {
 		return bad("ast-grep", err)
 	}

@@ -50,7 +50,7 @@ func (p *replay) enter(dir string) bool {
 	if err != nil {
 		return false
 	}
-	p.root, p.folder, p.tools = root, dir, files.Open(root, files.Options{}).Reading()
+	p.root, p.folder, p.tools = root, dir, files.Open(root).Reading()
 	return true
 }
 

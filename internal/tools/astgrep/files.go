@@ -9,13 +9,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
-
-	"github.com/bmatcuk/doublestar/v4"
 
 	"qq/internal/tools/call"
 	"qq/internal/tools/tree"
@@ -30,8 +26,13 @@ func (c Config) files(ctx context.Context, q query) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	home, err := filepath.EvalSymlinks(c.Dir)
+	if err != nil {
+		home = c.Dir
+	}
+	secret := func(file string) bool { return call.Secret(filepath.ToSlash(filepath.Join(home, file))) }
 	if !isDir {
-		if c.secret(start) {
+		if secret(start) {
 			return nil, fmt.Errorf("%s looks like a file of secrets and is not read", q.start)
 		}
 		if foreign(start, q.lang) {
@@ -45,7 +46,7 @@ func (c Config) files(ctx context.Context, q query) ([]string, error) {
 		if start != "." {
 			below = file[len(start)+1:]
 		}
-		if e.Type().IsRegular() && !foreign(file, q.lang) && admits(q.glob, below) && !c.secret(file) {
+		if e.Type().IsRegular() && !foreign(file, q.lang) && call.Admits(q.glob, below) && !secret(file) {
 			list = append(list, file)
 		}
 	})
@@ -67,7 +68,8 @@ func (c Config) holding(ctx context.Context, files, words []string) ([]string, e
 			return nil, context.Cause(ctx)
 		}
 		content, err := c.read(f)
-		if err == nil && !slices.ContainsFunc(words, func(w string) bool { return !bytes.Contains(content, []byte(w)) }) {
+		lacks := func(word string) bool { return !bytes.Contains(content, []byte(word)) }
+		if err == nil && !slices.ContainsFunc(words, lacks) {
 			kept = append(kept, f)
 		}
 	}
@@ -77,31 +79,14 @@ func (c Config) holding(ctx context.Context, files, words []string) ([]string, e
 	return kept, nil
 }
 
-// admits reports whether glob admits a file, given its path below the folder
-// that is searched. A glob without a slash is about the name alone.
-func admits(glob, below string) bool {
-	if glob == "" {
-		return true
-	}
-	if !strings.Contains(glob, "/") {
-		below = path.Base(below)
-	}
-	return doublestar.MatchUnvalidated(glob, below)
-}
-
-func (c Config) secret(file string) bool { return c.Secret != nil && c.Secret(file) }
-
-// concern says what is special about a file. Where the working directory lies
-// counts as well: it may itself belong to git.
+// concern says what is special about a file, or returns "". Where the working
+// directory lies counts as well: it may itself belong to git.
 func (c Config) concern(file string) string {
-	if c.Concern == nil {
-		return ""
-	}
 	home, err := filepath.EvalSymlinks(c.Dir)
 	if err != nil {
 		return "is in a folder that cannot be found any more"
 	}
-	return c.Concern(filepath.ToSlash(filepath.Join(home, file)))
+	return call.Concern(filepath.ToSlash(filepath.Join(home, file)))
 }
 
 // locate returns the real path of name, relative to the root with slashes, and

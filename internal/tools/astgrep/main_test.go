@@ -3,9 +3,7 @@ package astgrep
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,7 +24,8 @@ func astGrep(t testing.TB) string {
 		return path
 	}
 	if cache, err := os.UserCacheDir(); err == nil {
-		found, err := filepath.Glob(filepath.Join(cache, "qq-test", "ast-grep-*", "node_modules", "@ast-grep", "cli-*", "ast-grep"))
+		found, err := filepath.Glob(filepath.Join(cache, "qq-test", "ast-grep-*", "node_modules", "@ast-grep", "cli-*",
+			"ast-grep"))
 		if err == nil && len(found) > 0 {
 			return found[len(found)-1]
 		}
@@ -60,9 +59,7 @@ func folder(t testing.TB, program string, files ...string) Config {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { root.Close() })
-	var n atomic.Int64
-	return Config{Host: host(t), Program: program, Root: root, Dir: dir,
-		NewID: func() string { return strconv.FormatInt(n.Add(1), 10) }}
+	return Config{Host: host(t), Program: program, Root: root, Dir: dir}
 }
 
 func (c Config) set() tool.Set {

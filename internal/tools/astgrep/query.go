@@ -27,11 +27,8 @@ type query struct {
 	start, glob   string
 }
 
-const queryProperties = `
-	"pattern":{"type":"string","description":"code with $NAME for one node and $$$NAME for any number, for example if $E != nil { $$$BODY }"},
-	"lang":{"type":"string","description":"for example go, python, typescript, tsx, javascript, rust, java, c, cpp"},
-	"path":{"type":"string","description":"file or folder, default ."},
-	"glob":{"type":"string","description":"only these files, for example src/**/*.ts"}`
+const queryProperties = `"pattern":{"type":"string"},"lang":{"type":"string"},` +
+	`"path":{"type":"string"},"glob":{"type":"string"}`
 
 // fields is where the arguments that both tools have are stored.
 func (q *query) fields() call.Fields {
@@ -92,7 +89,8 @@ func (q *query) args() []string {
 		// in a function is.
 		pattern, selector = "func _() { "+pattern+" }", "--selector=call_expression"
 	}
-	args := []string{"run", "--json=stream", "--color=never", "--custom-languages=ignore", "--lang=" + q.lang, "--pattern=" + pattern}
+	args := []string{"run", "--json=stream", "--color=never", "--custom-languages=ignore", "--lang=" + q.lang,
+		"--pattern=" + pattern}
 	if selector != "" {
 		args = append(args, selector)
 	}
@@ -115,7 +113,8 @@ func (q *query) words() []string {
 	}
 	var words []string
 	// What begins with a dollar sign stands for something else.
-	for word := range strings.FieldsFuncSeq(q.pattern, func(r rune) bool { return r > unicode.MaxASCII || !nameRune(r) }) {
+	apart := func(r rune) bool { return r > unicode.MaxASCII || !nameRune(r) }
+	for word := range strings.FieldsFuncSeq(q.pattern, apart) {
 		if len(word) >= minWord && !strings.Contains(word, "$") {
 			words = append(words, word)
 		}
@@ -201,8 +200,8 @@ func language(s string) string {
 func foreign(file, lang string) bool {
 	of := language(strings.ToLower(strings.TrimPrefix(path.Ext(file), ".")))
 	switch of {
-	case "go", "python", "javascript", "typescript", "tsx", "rust", "ruby", "csharp", "kotlin", "cpp", "yaml", "html", "java",
-		"php", "json", "css":
+	case "go", "python", "javascript", "typescript", "tsx", "rust", "ruby", "csharp", "kotlin", "cpp", "yaml", "html",
+		"java", "php", "json", "css":
 		return of != language(lang)
 	}
 	return false

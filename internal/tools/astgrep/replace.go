@@ -22,9 +22,11 @@ const maxPreview = 128_000
 const maxSpecial = 1000
 
 func replaceSpec() tool.Spec {
-	return call.Define("ast_grep_replace", tool.Writes,
-		"Replace code that matches a pattern of ast-grep, in all files at once.", queryProperties+`,
-		"rewrite":{"type":"string","description":"the new code, with the names of the pattern"}`, "pattern", "rewrite", "lang")
+	return tool.Spec{Name: "ast_grep_replace", Effect: tool.Writes,
+		Description: `Replace code that matches a pattern of ast_grep, in all files at once. ` +
+			`Example: {"pattern":"foo($A)","rewrite":"bar($A)","lang":"go","glob":"*.go"}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["pattern","rewrite","lang"],"properties":{` +
+			queryProperties + `,"rewrite":{"type":"string"}}}`)}
 }
 
 // change is what happens to one file.
@@ -105,7 +107,8 @@ func (c Config) replaceIntent(ctx context.Context, args json.RawMessage) (tool.I
 		}
 		diff.WriteString(text)
 	}
-	in.Summary = fmt.Sprintf("replace code at %d places in %d files", places, len(changes)) + cut(special.String(), maxSpecial)
+	in.Summary = fmt.Sprintf("replace code at %d places in %d files", places, len(changes)) +
+		cut(special.String(), maxSpecial)
 	in.Preview = cut(strings.ToValidUTF8(diff.String(), "\ufffd"), maxPreview)
 	return in, nil
 }
@@ -182,10 +185,12 @@ func (c Config) permit(ctx context.Context, changes []change) error {
 	in, granted := tool.Granted(ctx)
 	for _, ch := range changes {
 		if why := c.concern(ch.file); why != "" && !in.Special {
-			return fmt.Errorf("%s %s and is not changed without an approval: nothing was changed", call.Printable(ch.file), why)
+			return fmt.Errorf("%s %s and is not changed without an approval: nothing was changed",
+				call.Printable(ch.file), why)
 		}
 		if granted && !slices.Contains(in.Paths, ch.file) {
-			return fmt.Errorf("%s did not match when this was allowed and does now: nothing was changed, call again", ch.file)
+			return fmt.Errorf("%s did not match when this was allowed and does now: nothing was changed, call again",
+				ch.file)
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -22,10 +21,12 @@ func (c Config) put(t testing.TB, pairs ...any) tool.Result {
 }
 
 func TestReplace(t *testing.T) {
-	c := folder(t, astGrep(t), "a.go", source, "b/b.go", "package b\r\n\r\nvar e = fmt.Errorf(\"ä\")\r\n", "c.go", "package c\n")
+	c := folder(t, astGrep(t), "a.go", source, "b/b.go", "package b\r\n\r\nvar e = fmt.Errorf(\"ä\")\r\n", "c.go",
+		"package c\n")
 	require.NoError(t, os.Chmod(c.Dir+"/b/b.go", 0o640))
 	r := c.put(t, "pattern", "fmt.Errorf($$$A)", "rewrite", "oops.New($$$A)", "lang", "go")
-	assert.Equal(t, tool.Result{Content: "a.go: 3 replaced\nb/b.go: 1 replaced", Changed: []string{"a.go", "b/b.go"}}, r)
+	assert.Equal(t, tool.Result{Content: "a.go: 3 replaced\nb/b.go: 1 replaced", Changed: []string{"a.go", "b/b.go"}},
+		r)
 	assert.Equal(t, strings.ReplaceAll(source, "fmt.Errorf", "oops.New"), c.content(t, "a.go"))
 	assert.Equal(t, "package b\r\n\r\nvar e = oops.New(\"ä\")\r\n", c.content(t, "b/b.go"))
 	info, err := c.Root.Stat("b/b.go")
@@ -34,7 +35,8 @@ func TestReplace(t *testing.T) {
 
 	assert.Equal(t, "Error: nothing to replace: the pattern matches nothing, or is what it would be replaced with",
 		c.put(t, "pattern", "fmt.Errorf($$$A)", "rewrite", "oops.New($$$A)", "lang", "go").Content)
-	assert.True(t, c.put(t, "pattern", "oops.New($$$A)", "rewrite", "oops.New($$$A)", "lang", "go").Failed, "the same is no change")
+	assert.True(t, c.put(t, "pattern", "oops.New($$$A)", "rewrite", "oops.New($$$A)", "lang", "go").Failed,
+		"the same is no change")
 	r = c.put(t, "pattern", "defer $X.Close()", "rewrite", "", "lang", "go", "glob", "a.*")
 	assert.Equal(t, []string{"a.go"}, r.Changed, r.Content)
 	assert.NotContains(t, c.content(t, "a.go"), "defer")
@@ -52,11 +54,12 @@ func TestReplaceRefuses(t *testing.T) {
 	c := folder(t, astGrep(t), "a.js", "f(1)\n")
 	require.NoError(t, c.Root.Symlink("/etc", "out"))
 	for args, want := range map[string]string{
-		`{"pattern":"f($A)","lang":"js"}`:                                                          `argument "rewrite" is missing`,
-		`{"pattern":"f($A)","rewrite":1,"lang":"js"}`:                                              `argument "rewrite" must be text`,
-		`{"pattern":"f($A)","rewrite":"x","lang":"js","path":"out"}`:                               `out is outside the working directory`,
-		`{"rewrite":"x","lang":"js"}`:                                                              `argument "pattern" is missing`,
-		tooltest.Args("pattern", "f($A)", "rewrite", strings.Repeat("x", maxText+1), "lang", "js"): `rewrite is 16385 bytes long`,
+		`{"pattern":"f($A)","lang":"js"}`:                            `argument "rewrite" is missing`,
+		`{"pattern":"f($A)","rewrite":1,"lang":"js"}`:                `argument "rewrite" must be text`,
+		`{"pattern":"f($A)","rewrite":"x","lang":"js","path":"out"}`: `out is outside the working directory`,
+		`{"rewrite":"x","lang":"js"}`:                                `argument "pattern" is missing`,
+		tooltest.Args("pattern", "f($A)", "rewrite", strings.Repeat("x", maxText+1), "lang",
+			"js"): `rewrite is 16385 bytes long`,
 	} {
 		r := tooltest.Run(t, c.set(), "ast_grep_replace", args)
 		assert.True(t, strings.HasPrefix(r.Content, "Error: "+want), r.Content)
@@ -87,7 +90,8 @@ func TestReplaceAtOnce(t *testing.T) {
 	for i, rewrite := range []string{"one()", "two()"} {
 		done.Go(func() {
 			w := meanwhile(c, func() { searched.Done(); <-both })
-			results[i] = w.set()[1].Run(context.Background(), json.RawMessage(tooltest.Args("pattern", "f($A)", "rewrite", rewrite, "lang", "js")))
+			results[i] = w.set()[1].Run(context.Background(),
+				json.RawMessage(tooltest.Args("pattern", "f($A)", "rewrite", rewrite, "lang", "js")))
 		})
 	}
 	searched.Wait()
@@ -106,14 +110,16 @@ func TestReplaceIntent(t *testing.T) {
 	args := json.RawMessage(tooltest.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js"))
 	in, err := tool.Plan(t.Context(), c.set()[1], args)
 	require.NoError(t, err)
-	assert.Equal(t, tool.Intent{Tool: "ast_grep_replace", Effect: tool.Writes, Risk: tool.Medium, Paths: []string{"a.js", "b/b.js"},
+	assert.Equal(t, tool.Intent{Tool: "ast_grep_replace", Effect: tool.Writes, Risk: tool.Medium,
+		Paths:   []string{"a.js", "b/b.js"},
 		Summary: "replace code at 2 places in 2 files",
 		Preview: "--- a.js\n+++ a.js\n@@ -1 +1 @@\n-f(1)\n+g(1)\n--- b/b.js\n+++ b/b.js\n@@ -1,2 +1,2 @@\n x\n-f(f(2))\n+g(f(2))\n"}, in)
 	assert.Equal(t, "f(1)\n", c.content(t, "a.js"), "a plan changes nothing")
 
 	require.NoError(t, c.Root.WriteFile("c.js", []byte("f(3)\n"), 0o600))
 	r := c.set()[1].Run(tool.WithGrant(t.Context(), in), args)
-	assert.Equal(t, "Error: c.js did not match when this was allowed and does now: nothing was changed, call again", r.Content)
+	assert.Equal(t, "Error: c.js did not match when this was allowed and does now: nothing was changed, call again",
+		r.Content)
 	assert.Equal(t, "f(1)\n", c.content(t, "a.js"))
 	require.NoError(t, c.Root.Remove("c.js"))
 	assert.False(t, c.set()[1].Run(tool.WithGrant(t.Context(), in), args).Failed)
@@ -123,16 +129,6 @@ func TestReplaceIntent(t *testing.T) {
 // What is special is changed only when just that was allowed.
 func TestReplaceSpecial(t *testing.T) {
 	c := folder(t, astGrep(t), "a.js", "f(1)\n", ".git/hooks/x.js", "f(2)\n")
-	home, err := filepath.EvalSymlinks(c.Dir)
-	require.NoError(t, err)
-	c.Concern = func(file string) string {
-		rest, ok := strings.CutPrefix(file, filepath.ToSlash(home)+"/")
-		assert.True(t, ok, "%s is no absolute path", file)
-		if strings.HasPrefix(rest, ".git/") {
-			return "belongs to git"
-		}
-		return ""
-	}
 	args := tooltest.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js", "path", ".git/hooks/x.js")
 	in, err := tool.Plan(t.Context(), c.set()[1], json.RawMessage(args))
 	require.NoError(t, err)
@@ -153,7 +149,8 @@ func TestReplaceSpecial(t *testing.T) {
 	assert.Equal(t, []string{".git/hooks/x.js"}, run(tool.WithGrant(t.Context(), in)).Changed)
 	assert.Equal(t, "g(2)\n", c.content(t, ".git/hooks/x.js"))
 
-	in, err = tool.Plan(t.Context(), c.set()[1], json.RawMessage(tooltest.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js")))
+	in, err = tool.Plan(t.Context(), c.set()[1],
+		json.RawMessage(tooltest.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js")))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a.js"}, in.Paths)
 	assert.False(t, in.Special)
@@ -161,7 +158,8 @@ func TestReplaceSpecial(t *testing.T) {
 
 func TestReplacePreviewIsBounded(t *testing.T) {
 	c := folder(t, astGrep(t), "a.js", strings.Repeat("f('ä')\n", 12_000), "b.js", "f(1)\n")
-	in, err := tool.Plan(t.Context(), c.set()[1], json.RawMessage(tooltest.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js")))
+	in, err := tool.Plan(t.Context(), c.set()[1],
+		json.RawMessage(tooltest.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js")))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a.js", "b.js"}, in.Paths)
 	assert.Len(t, []rune(in.Preview), maxPreview+1)

@@ -3,6 +3,7 @@ package astgrep
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,7 +53,8 @@ type match struct {
 // find returns all matches of q in files, in their order, and a remark of the
 // program about the pattern. With errMuch it returns those that it read.
 func (c Config) find(ctx context.Context, q query, files []string) (found []match, remark string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("ast-grep took longer than %v: narrow the path or the glob", timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
+		fmt.Errorf("ast-grep took longer than %v: narrow the path or the glob", timeout))
 	defer cancel()
 	if files, err = c.holding(ctx, files, q.words()); err != nil {
 		return nil, "", err
@@ -153,7 +155,7 @@ func (c Config) start(args []string) (p *proc.Process, out, diagnosis *os.File, 
 	defer errW.Close()
 	p, err = c.Host.Start(proc.Command{
 		Path: c.Program, Args: append([]string{c.Program}, args...), Env: c.Env, Dir: c.Dir,
-		Stdout: outW, Stderr: errW, Marker: mark + strconv.Itoa(c.Depth) + "=" + c.NewID(),
+		Stdout: outW, Stderr: errW, Marker: mark + strconv.Itoa(c.Depth) + "=" + rand.Text(),
 	})
 	if err != nil {
 		out.Close()

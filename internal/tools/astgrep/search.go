@@ -21,9 +21,11 @@ const (
 )
 
 func searchSpec() tool.Spec {
-	return call.Define("ast_grep", tool.Reads,
-		"Search code by its structure with a pattern of ast-grep. Answers path:line: text. Obeys .gitignore.", queryProperties+`,
-		"limit":{"type":"integer","description":"most matches to show, default 200"}`, "pattern", "lang")
+	return tool.Spec{Name: "ast_grep", Effect: tool.Reads,
+		Description: `Search code by structure: $NAME is one node, $$$NAME any number. ` +
+			`Example: {"pattern":"if $E != nil { $$$BODY }","lang":"go"}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["pattern","lang"],"properties":{` +
+			queryProperties + `,"limit":{"type":"integer"}}}`)}
 }
 
 func (c Config) search(ctx context.Context, args json.RawMessage) (string, error) {
@@ -88,7 +90,8 @@ func (c Config) report(found []match, limit int, much bool, remark string) strin
 		if much {
 			atLeast = "at least "
 		}
-		lines = append(lines, fmt.Sprintf("[%s%d more matches: narrow the pattern, the path or the glob]", atLeast, more))
+		lines = append(lines,
+			fmt.Sprintf("[%s%d more matches: narrow the pattern, the path or the glob]", atLeast, more))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -132,10 +135,8 @@ func around(line string, at int) string {
 
 // cut is the first n characters of text, with a mark when there are more.
 func cut(text string, n int) string {
-	for i := range text {
-		if n--; n < 0 {
-			return text[:i] + "…"
-		}
+	if end := tool.FirstRunes(text, n); end < len(text) {
+		return text[:end] + "…"
 	}
 	return text
 }

@@ -20,13 +20,16 @@ import (
 )
 
 func TestSearch(t *testing.T) {
-	c := folder(t, astGrep(t), "b/a.go", source, "a.go", "package a\n\nfunc g() { f(nil) }\r\n", "a.py", "if err != nil: pass\n")
+	c := folder(t, astGrep(t), "b/a.go", source, "a.go", "package a\n\nfunc g() { f(nil) }\r\n", "a.py",
+		"if err != nil: pass\n")
 	assert.Equal(t, []string{"a.go:3: func g() { f(nil) }"}, c.grep(t, "pattern", "f(nil)", "lang", "go"))
-	assert.Equal(t, []string{"b/a.go:8: \tif err != nil { [to line 10]"}, c.grep(t, "pattern", "if $E != nil { $$$B }", "lang", "GoLang"))
+	assert.Equal(t, []string{"b/a.go:8: \tif err != nil { [to line 10]"},
+		c.grep(t, "pattern", "if $E != nil { $$$B }", "lang", "GoLang"))
 	assert.Equal(t, []string{"[no matches]"}, c.grep(t, "pattern", "for { $$$B }", "lang", "go"))
 	assert.Equal(t, []string{"a.go:3: func g() { f(nil) }", "b/a.go:7: func f(err error) error { [to line 16]"},
 		c.grep(t, "pattern", "func $F($$$A) $$$R { $$$B }", "lang", "go"), "in the order of the paths")
-	assert.Contains(t, strings.Join(c.grep(t, "pattern", "fmt.Errorf($A", "lang", "go"), "\n"), "[no matches]\n[Pattern contains an ERROR node")
+	assert.Contains(t, strings.Join(c.grep(t, "pattern", "fmt.Errorf($A", "lang", "go"), "\n"),
+		"[no matches]\n[Pattern contains an ERROR node")
 }
 
 // The pattern of a call finds calls in Go as well, where by itself it is read as
@@ -37,10 +40,12 @@ func TestSearchFindsGoCalls(t *testing.T) {
 		`a.go:14: 	return wrap(fmt.Errorf("z %d", 1, 2).`}
 	assert.Equal(t, errorf, c.grep(t, "pattern", "fmt.Errorf($$$A)", "lang", "go"))
 	assert.Equal(t, errorf[1:2], c.grep(t, "pattern", "fmt.Errorf($A)", "lang", "go"))
-	assert.Equal(t, []string{"a.go:5: var top = errors.New(\"top\")"}, c.grep(t, "pattern", "errors.New($A)", "lang", "go"), "outside of functions")
+	assert.Equal(t, []string{"a.go:5: var top = errors.New(\"top\")"},
+		c.grep(t, "pattern", "errors.New($A)", "lang", "go"), "outside of functions")
 	for pattern, line := range map[string]string{
-		"$X.Close()": "12: \tdefer x.Close()", "x.Close()": "12: \tdefer x.Close()", "[]byte($A)": "13: \tb := []byte(x)",
-		"len($A)": "15: \t\tUnwrap(), len(b))", "fmt.Errorf($$$A).Unwrap()": errorf[2][len("a.go:"):] + " [to line 15]",
+		"$X.Close()": "12: \tdefer x.Close()", "x.Close()": "12: \tdefer x.Close()",
+		"[]byte($A)": "13: \tb := []byte(x)",
+		"len($A)":    "15: \t\tUnwrap(), len(b))", "fmt.Errorf($$$A).Unwrap()": errorf[2][len("a.go:"):] + " [to line 15]",
 		"return fmt.Errorf($$$A)": errorf[0][len("a.go:"):], "$X := fmt.Errorf($A)": errorf[1][len("a.go:"):],
 	} {
 		assert.Equal(t, []string{"a.go:" + line}, c.grep(t, "pattern", pattern, "lang", "go"), pattern)
@@ -48,10 +53,12 @@ func TestSearchFindsGoCalls(t *testing.T) {
 }
 
 func TestIsGoCall(t *testing.T) {
-	for _, yes := range []string{"f()", " fmt.Errorf($$$A) ", "$X.$F($$$)", "a.b().c(d(e), \")\", '\\'', `)`)", "string($A)", "µ(ä)"} {
+	for _, yes := range []string{"f()", " fmt.Errorf($$$A) ", "$X.$F($$$)", "a.b().c(d(e), \")\", '\\'', `)`)",
+		"string($A)", "µ(ä)"} {
 		assert.True(t, isGoCall(yes), yes)
 	}
-	for _, no := range []string{"", "f", "f(", "f)(", "a, f()", "x := f()", "!f()", "a.f()+b()", "return f()", "func f()", "[]byte(x)", `"f()`,
+	for _, no := range []string{"", "f", "f(", "f)(", "a, f()", "x := f()", "!f()", "a.f()+b()", "return f()",
+		"func f()", "[]byte(x)", `"f()`,
 		`"a"(b)`, "f(')", `f("`, "f() // )", "(f)(", "f[int](x)", "f())"} {
 		assert.False(t, isGoCall(no), no)
 	}
@@ -60,7 +67,8 @@ func TestIsGoCall(t *testing.T) {
 // Whatever a model writes, it is told something.
 func TestPatternProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q := query{lang: "go", pattern: rapid.StringMatching(`([a$.()"'\\ {}µ]|\$\$\$A|Errorf|if){0,12}`).Draw(t, "pattern")}
+		q := query{lang: "go", pattern: rapid.StringMatching(`([a$.()"'\\ {}µ]|\$\$\$A|Errorf|if){0,12}`).Draw(t,
+			"pattern")}
 		args := q.args()
 		assert.Equal(t, "--", args[len(args)-1])
 		if isGoCall(q.pattern) {
@@ -87,9 +95,10 @@ func TestWords(t *testing.T) {
 
 func TestSearchFiles(t *testing.T) {
 	const code = "f(1)\n"
-	c := folder(t, astGrep(t), "a.js", code, "sub/b.js", code, "sub/deep/c.mjs", code, ".hidden/d.js", code, "e.py", code,
-		"ignored.js", code, "sub/ignored.js", code, ".gitignore", "ignored.js\n", ".git/f.js", code, "key.js", code, "-x.js", code, "none", code)
-	c.Secret = func(file string) bool { return file == "key.js" }
+	c := folder(t, astGrep(t), "a.js", code, "sub/b.js", code, "sub/deep/c.mjs", code, ".hidden/d.js", code, "e.py",
+		code,
+		"ignored.js", code, "sub/ignored.js", code, ".gitignore", "ignored.js\n", ".git/f.js", code, ".env.js", code,
+		"-x.js", code, "none", code)
 	require.NoError(t, c.Root.Symlink("sub", "link"))
 	find := func(pairs ...any) (files []string) {
 		for _, line := range c.grep(t, append(pairs, "pattern", "f($A)", "lang", "js")...) {
@@ -101,7 +110,8 @@ func TestSearchFiles(t *testing.T) {
 	assert.Equal(t, []string{"-x.js", ".hidden/d.js", "a.js", "sub/b.js", "sub/deep/c.mjs"}, find())
 	assert.Equal(t, []string{"sub/b.js"}, find("glob", "./sub/*.js"))
 	assert.Equal(t, []string{"sub/deep/c.mjs"}, find("glob", "*.mjs", "path", "sub"))
-	assert.Equal(t, []string{"sub/b.js", "sub/deep/c.mjs"}, find("path", "link/"), "a link is named by what it leads to")
+	assert.Equal(t, []string{"sub/b.js", "sub/deep/c.mjs"}, find("path", "link/"),
+		"a link is named by what it leads to")
 	assert.Equal(t, []string{"sub/b.js"}, find("path", filepath.Join(c.Dir, "sub/b.js")))
 	assert.Equal(t, []string{"-x.js"}, find("path", "-x.js"))
 	assert.Equal(t, []string{"ignored.js"}, find("path", "ignored.js"), "who names a file wants it")
@@ -110,27 +120,28 @@ func TestSearchFiles(t *testing.T) {
 func TestSearchRefuses(t *testing.T) {
 	outside := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "x.go"), []byte(source), 0o600))
-	c := folder(t, astGrep(t), "a.go", source, "b.py", "x\n", "c.txt", "x\n")
-	c.Secret = func(file string) bool { return file == "a.go" }
+	c := folder(t, astGrep(t), "a.go", source, ".env.go", source, "b.py", "x\n", "c.txt", "x\n")
 	require.NoError(t, c.Root.Symlink(outside, "out"))
 	for args, want := range map[string]string{
-		`{"lang":"go"}`:                                                             `argument "pattern" is missing`,
-		`{"pattern":"x"}`:                                                           `argument "lang" is missing`,
-		`{"pattern":"x","lang":"go","regex":1}`:                                     `unknown argument "regex" (accepted: glob, lang, limit, path, pattern)`,
-		`{"pattern":"x","lang":"go","glob":"*.py"}`:                                 `there are no files of the language go: look at path, glob and lang`,
-		`{"pattern":"nowhere","lang":"klingon"}`:                                    `ast-grep: invalid value 'klingon' for '--lang <LANG>': klingon is not supported!`,
-		`{"pattern":"x","lang":"--config=x"}`:                                       `lang "--config=x" is not the name of a language`,
-		`{"pattern":"x","lang":"go","glob":"["}`:                                    `glob "[" is not valid`,
-		`{"pattern":"x","lang":"go","path":".."}`:                                   `.. is outside the working directory`,
-		`{"pattern":"x","lang":"go","path":"/etc"}`:                                 `/etc is outside the working directory`,
-		`{"pattern":"x","lang":"go","path":"out"}`:                                  `out is outside the working directory`,
-		`{"pattern":"x","lang":"go","path":"out/x.go"}`:                             `out/x.go is outside the working directory`,
-		`{"pattern":"x","lang":"go","path":"no.go"}`:                                `no.go does not exist`,
-		`{"pattern":"x","lang":"go","path":"a.go"}`:                                 `a.go looks like a file of secrets and is not read`,
-		`{"pattern":"x","lang":"go","path":"b.py"}`:                                 `b.py is not a file of the language go`,
-		tooltest.Args("pattern", strings.Repeat("x", maxText+1), "lang", "go"):      `pattern is 16385 bytes long, at most 16384`,
-		tooltest.Args("pattern", "a\x00", "lang", "go"):                             `pattern contains a character that is no text`,
-		tooltest.Args("pattern", "x", "lang", "java", "path", "a.go/../../../../x"): `a.go/../../../../x is outside the working directory`,
+		`{"lang":"go"}`:                                 `argument "pattern" is missing`,
+		`{"pattern":"x"}`:                               `argument "lang" is missing`,
+		`{"pattern":"x","lang":"go","regex":1}`:         `unknown argument "regex" (accepted: glob, lang, limit, path, pattern)`,
+		`{"pattern":"x","lang":"go","glob":"*.py"}`:     `there are no files of the language go: look at path, glob and lang`,
+		`{"pattern":"nowhere","lang":"klingon"}`:        `ast-grep: invalid value 'klingon' for '--lang <LANG>': klingon is not supported!`,
+		`{"pattern":"x","lang":"--config=x"}`:           `lang "--config=x" is not the name of a language`,
+		`{"pattern":"x","lang":"go","glob":"["}`:        `glob "[" is not valid`,
+		`{"pattern":"x","lang":"go","path":".."}`:       `.. is outside the working directory`,
+		`{"pattern":"x","lang":"go","path":"/etc"}`:     `/etc is outside the working directory`,
+		`{"pattern":"x","lang":"go","path":"out"}`:      `out is outside the working directory`,
+		`{"pattern":"x","lang":"go","path":"out/x.go"}`: `out/x.go is outside the working directory`,
+		`{"pattern":"x","lang":"go","path":"no.go"}`:    `no.go does not exist`,
+		`{"pattern":"x","lang":"go","path":".env.go"}`:  `.env.go looks like a file of secrets and is not read`,
+		`{"pattern":"x","lang":"go","path":"b.py"}`:     `b.py is not a file of the language go`,
+		tooltest.Args("pattern", strings.Repeat("x", maxText+1), "lang",
+			"go"): `pattern is 16385 bytes long, at most 16384`,
+		tooltest.Args("pattern", "a\x00", "lang", "go"): `pattern contains a character that is no text`,
+		tooltest.Args("pattern", "x", "lang", "java", "path",
+			"a.go/../../../../x"): `a.go/../../../../x is outside the working directory`,
 	} {
 		r := tooltest.Run(t, c.set(), "ast_grep", args)
 		assert.True(t, r.Failed && strings.HasPrefix(r.Content, "Error: "+want), "%s: %s", args, r.Content)
@@ -151,23 +162,27 @@ customLanguages:
   mojo: {libraryPath: ./evil.so, extensions: [mojo]}
 `, "evil.so", "no library")
 	assert.Equal(t, []string{"a.js:1: f(1)"}, c.grep(t, "pattern", "f($A)", "lang", "js"))
-	assert.Contains(t, tooltest.Run(t, c.set(), "ast_grep", `{"pattern":"x","lang":"mojo"}`).Content, "mojo is not supported")
+	assert.Contains(t, tooltest.Run(t, c.set(), "ast_grep", `{"pattern":"x","lang":"mojo"}`).Content,
+		"mojo is not supported")
 }
 
 func TestSearchLimits(t *testing.T) {
-	c := folder(t, astGrep(t), "a.js", strings.Repeat("f(1)\n", 300), "long.js", "g('"+strings.Repeat("ä", 1000)+"', h())\n",
+	c := folder(t, astGrep(t), "a.js", strings.Repeat("f(1)\n", 300), "long.js",
+		"g('"+strings.Repeat("ä", 1000)+"', h())\n",
 		"nested.js", "k(k(k(1)))\n")
 	lines := c.grep(t, "pattern", "f($A)", "lang", "js")
 	require.Len(t, lines, 201)
 	assert.Equal(t, "[100 more matches: narrow the pattern, the path or the glob]", lines[200])
 	lines = c.grep(t, "pattern", "f($A)", "lang", "js", "limit", "299")
-	assert.Equal(t, []string{"a.js:299: f(1)", "[1 more matches: narrow the pattern, the path or the glob]"}, lines[298:])
+	assert.Equal(t, []string{"a.js:299: f(1)", "[1 more matches: narrow the pattern, the path or the glob]"},
+		lines[298:])
 
 	lines = c.grep(t, "pattern", "h()", "lang", "js")
 	assert.True(t, strings.HasPrefix(lines[0], "long.js:1: …ää") && strings.HasSuffix(lines[0], "ä', h())"), lines[0])
 	lines = c.grep(t, "pattern", "g($$$)", "lang", "js")
 	assert.Len(t, []rune(lines[0]), len("long.js:1: ")+maxShown+1)
-	assert.Equal(t, []string{"nested.js:1: k(k(k(1)))"}, c.grep(t, "pattern", "k($A)", "lang", "js"), "a line is shown once")
+	assert.Equal(t, []string{"nested.js:1: k(k(k(1)))"}, c.grep(t, "pattern", "k($A)", "lang", "js"),
+		"a line is shown once")
 }
 
 // More files than one start can name are searched by several.
@@ -222,7 +237,8 @@ func TestSearchShowsWhatTheRootHas(t *testing.T) {
 	} {
 		c := folder(t, astGrep(t), "a.js", "f('secret')\n")
 		c = meanwhile(c, func() { assert.NoError(t, change(c)) })
-		assert.Equal(t, []string{"[1 matches in files that changed meanwhile: try again]"}, c.grep(t, "pattern", "f($A)", "lang", "js"), name)
+		assert.Equal(t, []string{"[1 matches in files that changed meanwhile: try again]"},
+			c.grep(t, "pattern", "f($A)", "lang", "js"), name)
 	}
 }
 
@@ -248,21 +264,25 @@ func TestProgramMisbehaves(t *testing.T) {
 		assert.True(t, strings.HasPrefix(r.Content, "Error: "+want), "%s: %s", text, r.Content)
 	}
 	c := folder(t, "/no/such", "a.js", "f(1)\n")
-	assert.Contains(t, tooltest.Run(t, c.set(), "ast_grep", `{"pattern":"x","lang":"js"}`).Content, "Error: start /no/such")
+	assert.Contains(t, tooltest.Run(t, c.set(), "ast_grep", `{"pattern":"x","lang":"js"}`).Content,
+		"Error: start /no/such")
 }
 
 // Offsets that make no sense are not followed.
 func TestProgramLies(t *testing.T) {
-	for _, at := range []string{`{"start":-1,"end":2}`, `{"start":3,"end":1}`, `{"start":0,"end":99}`, `{"start":0,"end":4}`} {
+	for _, at := range []string{`{"start":-1,"end":2}`, `{"start":3,"end":1}`, `{"start":0,"end":99}`,
+		`{"start":0,"end":4}`} {
 		c := folder(t, script(t, `echo '{"file":"a.js","text":"f(2)","range":{"byteOffset":`+at+`},"replacement":"x","replacementOffsets":{"start":-5,"end":1}}'`),
 			"a.js", "f(1)\n")
-		assert.Equal(t, []string{"[1 matches in files that changed meanwhile: try again]"}, c.grep(t, "pattern", "x", "lang", "js"))
+		assert.Equal(t, []string{"[1 matches in files that changed meanwhile: try again]"},
+			c.grep(t, "pattern", "x", "lang", "js"))
 		assert.True(t, tooltest.Run(t, c.set(), "ast_grep_replace", `{"pattern":"x","rewrite":"y","lang":"js"}`).Failed)
 		assert.Equal(t, "f(1)\n", c.content(t, "a.js"))
 	}
 	c := folder(t, script(t, `echo '{"file":"../x","text":"","range":{"byteOffset":{"start":0,"end":0}},"replacement":"x","replacementOffsets":{"start":0,"end":0}}'`),
 		"a.js", "f(1)\n")
-	assert.Equal(t, []string{"[1 matches in files that changed meanwhile: try again]"}, c.grep(t, "pattern", "x", "lang", "js"))
+	assert.Equal(t, []string{"[1 matches in files that changed meanwhile: try again]"},
+		c.grep(t, "pattern", "x", "lang", "js"))
 	assert.True(t, tooltest.Run(t, c.set(), "ast_grep_replace", `{"pattern":"x","rewrite":"y","lang":"js"}`).Failed)
 }
 
@@ -304,7 +324,8 @@ func TestFind(t *testing.T) {
 	find := func(path string) (string, error) {
 		return Find(func(name string) string { return map[string]string{"PATH": path}[name] })
 	}
-	got, err := find(strings.Join([]string{".", "", filepath.Join(dir, "folder"), filepath.Join(dir, "plain"), "/no/such", dir}, ":"))
+	got, err := find(strings.Join([]string{".", "", filepath.Join(dir, "folder"), filepath.Join(dir, "plain"),
+		"/no/such", dir}, ":"))
 	require.NoError(t, err)
 	assert.Equal(t, path, got)
 	for _, path := range []string{"", ".", filepath.Join(dir, "plain")} {
@@ -314,7 +335,7 @@ func TestFind(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	c := Config{Host: host(t), Program: astGrep(t), NewID: func() string { return "v" }}
+	c := Config{Host: host(t), Program: astGrep(t)}
 	version, err := Version(t.Context(), c)
 	require.NoError(t, err)
 	assert.Regexp(t, `^\d+\.\d+\.\d+$`, version)
@@ -324,8 +345,4 @@ func TestVersion(t *testing.T) {
 	c.Program = script(t, "exit 2")
 	_, err = Version(t.Context(), c)
 	assert.EqualError(t, err, "ast-grep failed with exit code 2")
-}
-
-func TestSpecs(t *testing.T) {
-	tooltest.CheckSpecs(t, folder(t, "").set(), 1800)
 }

@@ -2,11 +2,11 @@
 // ast_grep and ast_grep_replace. They ask the program ast-grep, which has the
 // grammars; where it is missing the tools are not offered.
 //
-// Which files there are is decided here, by the rules of package tree, and they
-// are handed to the program by name. It only reads: what is shown is read again
-// through the root of the working directory, and what it would replace is
-// replaced here, through package store, if the file still holds what was found.
-// So neither a link nor a file that changes meanwhile leads anywhere else.
+// This package lists the files, by the rules of package tree, and passes their
+// names to the program, which only reads. Matches are read again through the root
+// of the working directory before they are shown; replacements go through package
+// store and need the file to be unchanged. So neither a link nor a file that
+// changes meanwhile leads anywhere else.
 //
 // The program runs for [timeout] at most, loads no grammar of the working
 // directory (that would be code of strangers), and its output is read up to a
@@ -34,7 +34,8 @@ import (
 const program = "ast-grep"
 
 // ErrMissing says that there is no ast-grep, and how to get it.
-var ErrMissing = errors.New("ast-grep is not installed: npm install -g @ast-grep/cli, or cargo install ast-grep --locked, or brew install ast-grep")
+var ErrMissing = errors.New("ast-grep is not installed: npm install -g @ast-grep/cli, or cargo install ast-grep " +
+	"--locked, or brew install ast-grep")
 
 // Starter starts programs; a [proc.Host] is one.
 type Starter interface {
@@ -48,17 +49,7 @@ type Config struct {
 	Root    *os.Root // the working directory
 	Dir     string   // its path
 	Env     []string // the environment of the program
-	// Secret reports whether a file, by its path below Root with slashes, must not
-	// be read; nil keeps none back.
-	Secret func(file string) bool
-	// Concern says what is special about a file, by its absolute path with slashes,
-	// or "": such a file is changed only when just that was allowed. nil says that
-	// there are none.
-	Concern func(file string) string
-	// Depth is the depth of the agent, NewID names a start: they mark the program,
-	// so that the sweep knows whose it is.
-	Depth int
-	NewID func() string
+	Depth   int      // of the agent: by that the sweep knows whose the program is
 }
 
 // Find looks for ast-grep in the folders of PATH. It starts nothing. Folders
@@ -78,8 +69,8 @@ func Find(getenv func(string) string) (string, error) {
 	return "", ErrMissing
 }
 
-// Version asks the program of cfg for its version. Of cfg it needs Host, Program,
-// Env and NewID.
+// Version asks the program of cfg for its version. Of cfg it needs Host, Program
+// and Env.
 func Version(ctx context.Context, cfg Config) (string, error) {
 	var text []byte
 	_, err := cfg.run(ctx, []string{"--version"}, func(r io.Reader) (err error) {

@@ -1,39 +1,39 @@
-// Package call is what every tool of the toolbox is made of: the description of
-// a tool, its arguments, and what its function answers.
+// Package call holds what all tools share: a tool made of a function, the decoding
+// of arguments, and what is special about a file.
 //
-// Arguments come from models. An unknown argument or a wrong type is answered
-// with its name and the accepted ones; a number or a flag written as text is
-// taken. What went wrong is a failed result that begins with "Error: ".
+// Arguments come from models. The answer to an unknown argument or a wrong type
+// names it and the accepted ones; a number or a flag written as text is accepted.
+// An error is a failed result that begins with "Error: ".
 package call
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"qq/pkg/tool"
 )
 
-// Function is a tool made of a description and a function. With a Planner the
-// tool tells beforehand what a call would do.
+// Function is a tool made of a description and a function.
 type Function struct {
 	About tool.Spec
-	Do    func(ctx context.Context, args json.RawMessage) (Answer, error)
-	// Intent says what a call would do; nil means what About says. An error is the
-	// answer to the call: nobody is asked about what cannot work.
+	Do    Do
+	// Intent implements Plan; nil means that About says enough.
 	Intent func(ctx context.Context, args json.RawMessage) (tool.Intent, error)
 }
 
-// Answer is what a call of a Function came to.
+// Answer is the answer to a call of a Function.
 type Answer struct {
 	Text    string
 	Changed []string // files that the call changed
-	Refused string   // why what it was for was not allowed, or ""
+	Refused string   // why its purpose was not allowed, or ""
 }
 
-// Text makes the function of a tool of one that answers with text alone.
-func Text(do func(context.Context, json.RawMessage) (string, error)) func(context.Context, json.RawMessage) (Answer, error) {
+// Do is what a tool does on a call.
+type Do = func(ctx context.Context, args json.RawMessage) (Answer, error)
+
+// Text is the Do of a function that answers with text alone.
+func Text(do func(context.Context, json.RawMessage) (string, error)) Do {
 	return func(ctx context.Context, args json.RawMessage) (Answer, error) {
 		text, err := do(ctx, args)
 		return Answer{Text: text}, err
@@ -74,13 +74,3 @@ func (f Function) Plan(ctx context.Context, args json.RawMessage) (tool.Intent, 
 type Plain string
 
 func (p Plain) Error() string { return string(p) }
-
-// Define makes the specification of a tool. properties is the inside of the
-// "properties" of its JSON Schema, required names those that must be there.
-func Define(name string, effect tool.Effect, description, properties string, required ...string) tool.Spec {
-	schema := `{"type":"object","properties":{` + strings.Join(strings.Fields(properties), " ") + `}`
-	if len(required) > 0 {
-		schema += `,"required":["` + strings.Join(required, `","`) + `"]`
-	}
-	return tool.Spec{Name: name, Description: description, Effect: effect, Parameters: json.RawMessage(schema + `}`)}
-}

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
 )
 
 // Reason drops the operation and the path from err: the path is said already,
@@ -22,4 +25,16 @@ func Printable(path string) string {
 		return fmt.Sprintf("%q", path)
 	}
 	return path
+}
+
+// Admits reports whether glob admits a file, given its path below the folder
+// that is searched. A glob without a slash is about the name alone.
+func Admits(glob, below string) bool {
+	if glob == "" {
+		return true
+	}
+	if !strings.Contains(glob, "/") {
+		below = path.Base(below)
+	}
+	return doublestar.MatchUnvalidated(glob, below)
 }

@@ -30,24 +30,28 @@ const (
 // childrenTools are those that need a Family.
 func (g delegation) childrenTools() tool.Set {
 	return tool.Set{
-		call.Function{About: call.Define("list_children", tool.Attends,
-			"List your children in the background: id, status, agent, task.", ""), Do: call.Text(g.listChildren)},
-		call.Function{About: call.Define("wait_children", tool.Attends,
-			"Wait for children in the background and collect their results, as a JSON array.", `
-			"ids":{"type":"array","items":{"type":"string"},"description":"default: all"},
-			"timeout":{"type":"number","description":"seconds; those that still run go on. Default: until all have ended"}`),
-			Do: call.Text(g.waitChildren)},
-		call.Function{About: call.Define("terminate_child", tool.Attends, "End a child in the background, with all that it started.",
-			`"id":{"type":"string"}`, "id"), Do: call.Text(g.terminateChild)},
+		call.Function{Do: call.Text(g.listChildren), About: tool.Spec{Name: "list_children", Effect: tool.Attends,
+			Description: `List your children in the background: id, status, agent, task.`,
+			Parameters:  json.RawMessage(noArguments)}},
+		call.Function{Do: call.Text(g.waitChildren), About: tool.Spec{Name: "wait_children", Effect: tool.Attends,
+			Description: `Wait for children in the background, all or those of ids, for at most timeout seconds; ` +
+				`answers a JSON array of results. Example: {"ids":["7f3c"],"timeout":60}`,
+			Parameters: json.RawMessage(`{"type":"object","properties":{` +
+				`"ids":{"type":"array","items":{"type":"string"}},"timeout":{"type":"number"}}}`)}},
+		call.Function{Do: call.Text(g.terminateChild), About: tool.Spec{Name: "terminate_child", Effect: tool.Attends,
+			Description: `End a child in the background, with all that it started. Example: {"id":"7f3c"}`,
+			Parameters: json.RawMessage(
+				`{"type":"object","required":["id"],"properties":{"id":{"type":"string"}}}`)}},
 		g.sendTool(),
 	}
 }
 
 func (g delegation) sendTool() tool.Tool {
-	return call.Function{About: call.Define("send_message", tool.Attends,
-		"Send a text to a child in the background, or to the agent that started you. It is read before the next model call.", `
-		"to":{"type":"string","description":"id of a child, or parent"},
-		"text":{"type":"string"}`, "to", "text"), Do: call.Text(g.sendMessage)}
+	return call.Function{Do: call.Text(g.sendMessage), About: tool.Spec{Name: "send_message", Effect: tool.Attends,
+		Description: `Send a text to a child in the background, by its id, or to "parent", who started you. ` +
+			`It is read before the next model call. Example: {"to":"parent","text":"half done"}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["to","text"],"properties":{` +
+			`"to":{"type":"string"},"text":{"type":"string"}}}`)}}
 }
 
 func (g delegation) listChildren(ctx context.Context, args json.RawMessage) (string, error) {
@@ -185,7 +189,8 @@ func (g delegation) sendMessage(ctx context.Context, args json.RawMessage) (stri
 	case strings.TrimSpace(text) == "":
 		return "", call.Missing("text")
 	case len(text) > task.MaxMessage:
-		return "", fmt.Errorf("the text is %d bytes long, at most %d: write a file and send its path", len(text), task.MaxMessage)
+		return "", fmt.Errorf("the text is %d bytes long, at most %d: write a file and send its path",
+			len(text), task.MaxMessage)
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
 		return "", errors.New("the text contains a character that is no text")
 	}
@@ -230,7 +235,8 @@ func find(children []task.Child, id string) (task.Child, error) {
 		}
 		known = append(known, name(c))
 		part := strings.ToLower(id)
-		if whole := strings.ToLower(c.ID); len(id) >= minID && (strings.HasPrefix(whole, part) || strings.HasSuffix(whole, part)) {
+		whole := strings.ToLower(c.ID)
+		if len(id) >= minID && (strings.HasPrefix(whole, part) || strings.HasSuffix(whole, part)) {
 			meant, found = append(meant, name(c)), c
 		}
 	}
@@ -238,11 +244,14 @@ func find(children []task.Child, id string) (task.Child, error) {
 	case len(meant) == 1:
 		return found, nil
 	case len(meant) > 1:
-		return task.Child{}, fmt.Errorf("%s means several children: %s. Give the whole id", id, strings.Join(meant, ", "))
+		return task.Child{}, fmt.Errorf("%s means several children: %s. Give the whole id",
+			id, strings.Join(meant, ", "))
 	case len(known) == 0:
-		return task.Child{}, fmt.Errorf("there is no child %q: there are none in the background, or their results were collected already", task.Shorten(id, 40))
+		return task.Child{}, fmt.Errorf("there is no child %q: there are none in the background, or their results "+
+			"were collected already", task.Shorten(id, 40))
 	}
-	return task.Child{}, fmt.Errorf("there is no child %q: there are %s", task.Shorten(id, 40), strings.Join(known, ", "))
+	return task.Child{}, fmt.Errorf("there is no child %q: there are %s",
+		task.Shorten(id, 40), strings.Join(known, ", "))
 }
 
 func name(c task.Child) string { return c.ID + " (" + c.Agent + ")" }

@@ -64,7 +64,7 @@ func twins() *family {
 
 func (f *family) run(t testing.TB, name, args string) tool.Result {
 	t.Helper()
-	return tooltest.Run(t, Tools(echo{}, everybody, Options{Family: f}), name, args)
+	return tooltest.Run(t, Tools(echo{}, everybody, f), name, args)
 }
 
 func TestSpawnAgent(t *testing.T) {
@@ -90,37 +90,42 @@ func TestSpawnAgentInBackground(t *testing.T) {
 	assert.Equal(t, []task.Task{{Text: "do", Agent: "coder"}}, f.spawned)
 
 	f.err = errors.New("Maximum 200 sub-agents exceeded")
-	assert.Equal(t, "Error: Maximum 200 sub-agents exceeded", f.run(t, "spawn_agent", `{"instructions":"do","background":true}`).Content)
+	assert.Equal(t, "Error: Maximum 200 sub-agents exceeded",
+		f.run(t, "spawn_agent", `{"instructions":"do","background":true}`).Content)
 }
 
 func TestSpawnAgentRefusesWhatIsWrong(t *testing.T) {
 	f := &family{}
 	for args, want := range map[string]string{
-		`{}`:                                                          `Error: argument "instructions" is missing`,
-		`{"instructions":" "}`:                                        `Error: task is empty`,
-		`{"instructions":["a"]}`:                                      `Error: argument "instructions" must be text`,
-		`{"instructions":"a","mode":"root"}`:                          `Error: mode "root" is not known: use default or read_only`,
-		`{"instructions":"a","tools":[]}`:                             `Error: tools is empty`,
-		`{"instructions":"a","tools":[1]}`:                            `Error: argument "tools" must be a list of texts`,
-		`{"instructions":"a","agent":"coder","tools":["x"]}`:          `Error: a registered agent has its own prompt and tools`,
-		`{"instructions":"a","agent":"coder","system_prompt":"x"}`:    `Error: a registered agent has its own prompt and tools`,
-		`{"instructions":"a","timeout":-1}`:                           `Error: timeout is -1`,
-		`{"instructions":"a","schema":[]}`:                            `Error: "schema" must be an object`,
-		tooltest.Args("instructions", "a", "system_prompt", "\x00"):   `Error: system_prompt contains a character that is no text`,
-		tooltest.Args("instructions", "a", "system_prompt", long(65)): `Error: system_prompt is 66560 bytes long, at most 65536`,
+		`{}`:                                                       `Error: argument "instructions" is missing`,
+		`{"instructions":" "}`:                                     `Error: task is empty`,
+		`{"instructions":["a"]}`:                                   `Error: argument "instructions" must be text`,
+		`{"instructions":"a","mode":"root"}`:                       `Error: mode "root" is not known: use default or read_only`,
+		`{"instructions":"a","tools":[]}`:                          `Error: tools is empty`,
+		`{"instructions":"a","tools":[1]}`:                         `Error: argument "tools" must be a list of texts`,
+		`{"instructions":"a","agent":"coder","tools":["x"]}`:       `Error: a registered agent has its own prompt and tools`,
+		`{"instructions":"a","agent":"coder","system_prompt":"x"}`: `Error: a registered agent has its own prompt and tools`,
+		`{"instructions":"a","timeout":-1}`:                        `Error: timeout is -1`,
+		`{"instructions":"a","schema":[]}`:                         `Error: "schema" must be an object`,
+		tooltest.Args("instructions", "a", "system_prompt",
+			"\x00"): `Error: system_prompt contains a character that is no text`,
+		tooltest.Args("instructions", "a", "system_prompt",
+			long(65)): `Error: system_prompt is 66560 bytes long, at most 65536`,
 	} {
 		r := f.run(t, "spawn_agent", args)
 		assert.True(t, strings.HasPrefix(r.Content, want), r.Content)
 	}
 	assert.Empty(t, f.spawned)
-	assert.Contains(t, tooltest.Run(t, delegating(echo{}), "spawn_agent", `{"instructions":"a","background":true}`).Content,
+	assert.Contains(t, tooltest.Run(t, delegating(echo{}), "spawn_agent",
+		`{"instructions":"a","background":true}`).Content,
 		`Error: unknown argument "background"`, "without a family nothing runs in the background")
 }
 
 func long(kb int) string { return strings.Repeat("x", kb<<10) }
 
 func TestListChildren(t *testing.T) {
-	assert.Equal(t, one+" running coder: write\n"+two+" completed explorer: find", twins().run(t, "list_children", "").Content)
+	assert.Equal(t, one+" running coder: write\n"+two+" completed explorer: find",
+		twins().run(t, "list_children", "").Content)
 	assert.Equal(t, "[no children]", (&family{}).run(t, "list_children", "{}").Content)
 }
 
@@ -144,7 +149,8 @@ func TestWaitChildren(t *testing.T) {
 	assert.NotContains(t, r.Content, one, "nobody asked for it")
 
 	f.results = nil
-	assert.Equal(t, "[]\n[not collected: "+one+" (coder) running]", f.run(t, "wait_children", `{"ids":"abcd","timeout":1}`).Content)
+	assert.Equal(t, "[]\n[not collected: "+one+" (coder) running]",
+		f.run(t, "wait_children", `{"ids":"abcd","timeout":1}`).Content)
 	assert.Equal(t, "[no children to wait for]", (&family{}).run(t, "wait_children", "").Content)
 }
 
@@ -159,22 +165,26 @@ func TestWaitChildrenFails(t *testing.T) {
 	assert.Contains(t, r.Content, `Error: the run ends`)
 	assert.Contains(t, r.Content, `"output":"found"`)
 	for args, want := range map[string]string{
-		`{"timeout":"soon"}`:   `Error: argument "timeout" must be a number of seconds`,
-		`{"timeout":-1}`:       `Error: argument "timeout" must be a number of seconds`,
-		`{"timeout":"NaN"}`:    `Error: argument "timeout" must be a number of seconds`,
-		`{"timeout":1e9}`:      `Error: argument "timeout" must be a number of seconds`,
-		`{"ids":{}}`:           `Error: argument "ids" must be a list of texts`,
-		`{"ids":["0198c7f3"]}`: `Error: 0198c7f3 means several children: ` + one + ` (coder), ` + two + ` (explorer). Give the whole id`,
-		`{"ids":["bcd"]}`:      `Error: there is no child "bcd": there are ` + one + ` (coder), ` + two + ` (explorer)`,
+		`{"timeout":"soon"}`: `Error: argument "timeout" must be a number of seconds`,
+		`{"timeout":-1}`:     `Error: argument "timeout" must be a number of seconds`,
+		`{"timeout":"NaN"}`:  `Error: argument "timeout" must be a number of seconds`,
+		`{"timeout":1e9}`:    `Error: argument "timeout" must be a number of seconds`,
+		`{"ids":{}}`:         `Error: argument "ids" must be a list of texts`,
+		`{"ids":["0198c7f3"]}`: `Error: 0198c7f3 means several children: ` + one + ` (coder), ` + two +
+			` (explorer). Give the whole id`,
+		`{"ids":["bcd"]}`: `Error: there is no child "bcd": there are ` + one + ` (coder), ` + two + ` (explorer)`,
 	} {
-		assert.True(t, strings.HasPrefix(f.run(t, "wait_children", args).Content, want), f.run(t, "wait_children", args).Content)
+		assert.True(t, strings.HasPrefix(f.run(t, "wait_children", args).Content, want),
+			f.run(t, "wait_children", args).Content)
 	}
-	assert.Contains(t, (&family{}).run(t, "wait_children", `{"ids":"abcd"}`).Content, `Error: there is no child "abcd": there are none`)
+	assert.Contains(t, (&family{}).run(t, "wait_children", `{"ids":"abcd"}`).Content,
+		`Error: there is no child "abcd": there are none`)
 }
 
 func TestTerminateChild(t *testing.T) {
 	f := twins()
-	assert.Equal(t, "ended "+one+" (coder): wait_children has what it did", f.run(t, "terminate_child", `{"id":"ABCD"}`).Content)
+	assert.Equal(t, "ended "+one+" (coder): wait_children has what it did",
+		f.run(t, "terminate_child", `{"id":"ABCD"}`).Content)
 	assert.Equal(t, one, f.ended)
 
 	f.ended = ""
@@ -190,20 +200,23 @@ func TestSendMessage(t *testing.T) {
 	f := twins()
 	assert.Equal(t, "sent to "+one+" (coder)", f.run(t, "send_message", `{"to":"abcd","text":"stop writing"}`).Content)
 	assert.Equal(t, [2]string{one, "stop writing"}, f.sent)
-	assert.Equal(t, "sent to the agent that started you", f.run(t, "send_message", `{"to":" Parent","text":"hello"}`).Content)
+	assert.Equal(t, "sent to the agent that started you", f.run(t, "send_message",
+		`{"to":" Parent","text":"hello"}`).Content)
 	assert.Equal(t, [2]string{task.Parent, "hello"}, f.sent)
 	f.run(t, "send_message", tooltest.Args("to", "parent", "text", long(64)))
 	assert.Len(t, f.sent[1], task.MaxMessage)
 
 	f.sent = [2]string{}
 	for args, want := range map[string]string{
-		`{"text":"x"}`:                                            `Error: argument "to" is missing`,
-		`{"to":"parent"}`:                                         `Error: argument "text" is missing`,
-		`{"to":"12cd","text":"x"}`:                                `Error: ` + two + ` (explorer) has ended already (completed)`,
-		`{"to":"nobody","text":"x"}`:                              `Error: there is no child "nobody"`,
-		tooltest.Args("to", "parent", "text", "a\x00"):            `Error: the text contains a character that is no text`,
-		tooltest.Args("to", "parent", "text", "a"+long(64)):       `Error: the text is 65537 bytes long, at most 65536`,
-		tooltest.Args("to", "parent", "text", "x", "urgent", "y"): `Error: unknown argument "urgent" (accepted: text, to)`,
+		`{"text":"x"}`:    `Error: argument "to" is missing`,
+		`{"to":"parent"}`: `Error: argument "text" is missing`,
+		`{"to":"12cd","text":"x"}`: `Error: ` + two +
+			` (explorer) has ended already (completed)`,
+		`{"to":"nobody","text":"x"}`:                        `Error: there is no child "nobody"`,
+		tooltest.Args("to", "parent", "text", "a\x00"):      `Error: the text contains a character that is no text`,
+		tooltest.Args("to", "parent", "text", "a"+long(64)): `Error: the text is 65537 bytes long, at most 65536`,
+		tooltest.Args("to", "parent", "text", "x", "urgent",
+			"y"): `Error: unknown argument "urgent" (accepted: text, to)`,
 	} {
 		assert.True(t, strings.HasPrefix(f.run(t, "send_message", args).Content, want), args)
 	}
@@ -215,7 +228,7 @@ func TestSendMessage(t *testing.T) {
 
 // Whatever hands work on is judged where that is done, and the rest is harmless.
 func TestIntents(t *testing.T) {
-	set := Tools(echo{}, everybody, Options{Family: twins()})
+	set := Tools(echo{}, everybody, twins())
 	for _, f := range set {
 		in, err := tool.Plan(t.Context(), f, json.RawMessage(`{}`))
 		require.NoError(t, err)
@@ -234,7 +247,8 @@ func TestRefusals(t *testing.T) {
 		why    string
 	}{{never, "Cannot delegate to self"}, {child, ""}} {
 		for name, args := range map[string]string{
-			"delegate_task": `{"task":"x"}`, "run_parallel_tasks": `{"tasks":[{"task":"x"}]}`, "spawn_agent": `{"instructions":"x"}`,
+			"delegate_task": `{"task":"x"}`, "run_parallel_tasks": `{"tasks":[{"task":"x"}]}`,
+			"spawn_agent": `{"instructions":"x"}`,
 		} {
 			r := tooltest.Run(t, delegating(&scripted{results: []task.Result{c.result}}), name, args)
 			if c.why == "" {

@@ -41,34 +41,39 @@ type AgentInfo struct {
 	Description string
 }
 
-// Options of [Tools]. With the zero value nothing runs in the background.
-type Options struct {
-	// Family knows the children in the background; nil is none.
-	Family task.Family
-}
-
 // Tools returns the tools that hand work to other agents: delegate_task,
 // run_parallel_tasks, spawn_agent and list_agents and, with a Family, those for
-// children in the background. agents is called when a model asks who there is.
-// An agent that may not delegate, with a nil d, can only send messages.
-func Tools(d Delegator, agents func() []AgentInfo, opts Options) tool.Set {
-	g := delegation{d, agents, opts.Family}
+// children in the background; nil is none. agents is called when a model asks who
+// there is. An agent that may not delegate, with a nil d, can only send messages.
+func Tools(d Delegator, agents func() []AgentInfo, family task.Family) tool.Set {
+	g := delegation{d, agents, family}
 	if d == nil {
-		if opts.Family == nil {
+		if family == nil {
 			return nil
 		}
 		return tool.Set{g.sendTool()}
 	}
+	// The schemas name what is used most. The tools accept all that a task has.
 	set := tool.Set{
-		call.Function{About: call.Define("delegate_task", tool.Delegates,
-			"Have another agent do one task, and get its answer. It sees nothing of this conversation.",
-			taskProperties, "task"), Do: g.delegateTask, Intent: judgedElsewhere},
-		call.Function{About: call.Define("run_parallel_tasks", tool.Delegates,
-			"Have other agents do several independent tasks at once. Answers a JSON array of results in the order of the tasks.",
-			`"tasks":{"type":"array","description":"at most 100 tasks","items":{"type":"object","properties":{`+taskProperties+`},"required":["task"]}},
-			"tasks_json":{"type":"string","description":"instead of tasks: the array as JSON text"}`), Do: g.runParallel, Intent: judgedElsewhere},
+		call.Function{Do: g.delegateTask, Intent: judgedElsewhere, About: tool.Spec{
+			Name: "delegate_task", Effect: tool.Delegates,
+			Description: `Have another agent do one task. It sees only task and context. ` +
+				`Example: {"task":"Find where ports are set in src","agent":"explorer"}`,
+			Parameters: json.RawMessage(`{"type":"object","required":["task"],"properties":{` +
+				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"},` +
+				`"targets":{"type":"array","items":{"type":"string"}}}}`)}},
+		call.Function{Do: g.runParallel, Intent: judgedElsewhere, About: tool.Spec{
+			Name: "run_parallel_tasks", Effect: tool.Delegates,
+			Description: `Have agents do tasks at the same time, each as in delegate_task. ` +
+				`Example: {"tasks":[{"task":"Sum up a.md","agent":"summarizer"},` +
+				`{"task":"Sum up b.md","agent":"summarizer"}]}`,
+			Parameters: json.RawMessage(`{"type":"object","required":["tasks"],"properties":{"tasks":{"type":"array",` +
+				`"items":{"type":"object","required":["task"],"properties":{` +
+				`"task":{"type":"string"},"agent":{"type":"string"}}}}}}`)}},
 		g.spawnTool(),
-		call.Function{About: call.Define("list_agents", tool.Reads, "List the agents that tasks can be given to.", ""), Do: call.Text(g.listAgents)},
+		call.Function{Do: call.Text(g.listAgents), About: tool.Spec{Name: "list_agents", Effect: tool.Reads,
+			Description: `List the agents that can be asked.`,
+			Parameters:  json.RawMessage(noArguments)}},
 	}
 	if g.family != nil {
 		set = append(set, g.childrenTools()...)
@@ -76,16 +81,8 @@ func Tools(d Delegator, agents func() []AgentInfo, opts Options) tool.Set {
 	return set
 }
 
-const taskProperties = `
-	"task":{"type":"string","description":"what to do, complete in itself"},
-	"agent":{"type":"string","description":"name of the agent, default \"default\""},
-	"context":{"type":"string","description":"text that the task is about"},
-	"targets":{"type":"array","items":{"type":"string"},"description":"files, folders and globs that it will change"},
-	"timeout":{"type":"number","description":"seconds"},
-	"model":{"type":"string"},
-	"read_only":{"type":"boolean","description":"it may only look"},
-	"schema":{"type":"object","description":"JSON Schema of the answer"},
-	"require_file_references":{"type":"boolean","description":"the answer must cite path:line"}`
+// noArguments is the schema of a tool that takes none.
+const noArguments = `{"type":"object","properties":{}}`
 
 type delegation struct {
 	to     Delegator
@@ -93,9 +90,9 @@ type delegation struct {
 	family task.Family // nil where nothing runs in the background
 }
 
-// judgedElsewhere is the intent of handing work on. How risky that is depends on
-// agents that the root knows, and who asks may not say: the root judges it, and
-// asks a person about it, before anything starts.
+// judgedElsewhere is the intent of a delegation. Its risk depends on the agents
+// that are asked, which only the root can judge: the root asks for the approval
+// before anything starts.
 func judgedElsewhere(context.Context, json.RawMessage) (tool.Intent, error) {
 	return tool.Intent{Risk: tool.Low}, nil
 }
@@ -134,8 +131,8 @@ func (g delegation) one(ctx context.Context, t task.Task) (call.Answer, error) {
 	return call.Answer{Text: text}, nil
 }
 
-// refusal says why one of the tasks was not allowed to begin, or "" when each
-// was. What a child was not allowed to do is part of its own result.
+// refusal says why one of the tasks was not allowed to start, or returns "". What
+// a running child was refused is part of its own result.
 func refusal(results []task.Result) string {
 	for _, r := range results {
 		if r.Status == task.Refused && r.Attempts == 0 {
@@ -145,8 +142,8 @@ func refusal(results []task.Result) string {
 	return ""
 }
 
-// failure is what a model reads of a task that failed. A text that says
-// "Error: " by itself is about a child that was never started.
+// failure is the answer for a task that failed. A text that begins with "Error: "
+// is about a child that never started.
 func failure(r task.Result) call.Plain {
 	text := r.Err()
 	if !strings.HasPrefix(text, "Error: ") {
@@ -234,8 +231,8 @@ func decodeTasks(data json.RawMessage) ([]task.Task, error) {
 	return tasks, nil
 }
 
-// checkFolder keeps a model from sending a child out of the working directory
-// by name. Links are the business of whoever starts the child.
+// checkFolder refuses a working directory outside of that of the agent, by name.
+// The Launcher checks links.
 func checkFolder(t task.Task) error {
 	if t.WorkingDir != "" && !filepath.IsLocal(t.WorkingDir) {
 		return errors.New(`"working_dir" must be a folder inside the working directory, relative to it`)

@@ -39,11 +39,12 @@ func (s *scripted) Delegate(_ context.Context, tasks []task.Task) []task.Result 
 }
 
 func everybody() []AgentInfo {
-	return []AgentInfo{{"coder", "content-modification", "Writes\ncode."}, {"explorer", "information-gathering", "Finds."}}
+	return []AgentInfo{{"coder", "content-modification", "Writes\ncode."},
+		{"explorer", "information-gathering", "Finds."}}
 }
 
 func delegating(d Delegator) tool.Set {
-	return Tools(d, everybody, Options{})
+	return Tools(d, everybody, nil)
 }
 
 func TestDelegateTask(t *testing.T) {
@@ -64,7 +65,8 @@ func TestDelegateTaskFailures(t *testing.T) {
 		err, output, want string
 	}{
 		{"Child process timed out after 300s", "", "Child agent error: Child process timed out after 300s"},
-		{"Sub-agent inactive for 300 seconds", "half", "Child agent error: Sub-agent inactive for 300 seconds\n\nPartial output:\nhalf"},
+		{"Sub-agent inactive for 300 seconds", "half",
+			"Child agent error: Sub-agent inactive for 300 seconds\n\nPartial output:\nhalf"},
 		{"Error: Maximum recursion depth (3) exceeded", "", "Error: Maximum recursion depth (3) exceeded"},
 		{"Cannot delegate to self", " \n", "Child agent error: Cannot delegate to self"},
 	} {
@@ -146,27 +148,25 @@ func TestListAgents(t *testing.T) {
 		tooltest.Run(t, delegating(echo{}), "list_agents", "{}").Content)
 }
 
-// What a tool says that it accepts is what its schema says.
-func TestSpecs(t *testing.T) {
+func TestNames(t *testing.T) {
 	set := delegating(echo{})
 	assert.Equal(t, []string{"delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents"}, set.Names())
-	tooltest.CheckSpecs(t, set, 3000, "delegate_task") // pkg/task says what it accepts
 
-	set = Tools(echo{}, everybody, Options{Family: &family{}})
+	set = Tools(echo{}, everybody, &family{})
 	assert.Equal(t, []string{"delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents",
 		"list_children", "wait_children", "terminate_child", "send_message"}, set.Names())
-	tooltest.CheckSpecs(t, set, 4200, "delegate_task")
 
-	assert.Empty(t, Tools(nil, everybody, Options{}))
-	assert.Equal(t, []string{"send_message"}, Tools(nil, everybody, Options{Family: &family{}}).Names(), "a leaf can speak")
+	assert.Empty(t, Tools(nil, everybody, nil))
+	assert.Equal(t, []string{"send_message"}, Tools(nil, everybody, &family{}).Names(), "a leaf can speak")
 }
 
 func FuzzArguments(f *testing.F) {
 	for _, s := range []string{`{"task":"a"}`, `"{}"`, `{"tasks":[{"task":1}]}`, `{"tasks_json":"[{}]"}`,
-		`{"instructions":"a","tools":"x,y","background":1}`, `{"ids":"7f3c","timeout":"1e3"}`, `{"to":"parent","text":"a"}`} {
+		`{"instructions":"a","tools":"x,y","background":1}`, `{"ids":"7f3c","timeout":"1e3"}`,
+		`{"to":"parent","text":"a"}`} {
 		f.Add(s)
 	}
-	set := Tools(echo{}, everybody, Options{Family: &family{children: []task.Child{{ID: "0198c7f3", Status: task.Running}}}})
+	set := Tools(echo{}, everybody, &family{children: []task.Child{{ID: "0198c7f3", Status: task.Running}}})
 	f.Fuzz(func(t *testing.T, args string) {
 		for i, name := range set.Names() {
 			_, planErr := tool.Plan(t.Context(), set[i], json.RawMessage(args))

@@ -21,9 +21,8 @@ func unfence(text string) string {
 	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(inner), "```"))
 }
 
-// lenient makes what it should be of a number, a flag, an object and a list that
-// a model wrote as text. What is right already, or wrong in another way, stays
-// as it was given.
+// lenient converts numbers, flags, objects and lists that a model wrote as text.
+// Everything else stays as it was given.
 func lenient(given json.RawMessage) json.RawMessage {
 	var keys map[string]json.RawMessage
 	if json.Unmarshal(given, &keys) != nil {

@@ -15,23 +15,23 @@ import (
 )
 
 func (g delegation) spawnTool() tool.Tool {
-	properties := `
-		"instructions":{"type":"string","description":"what to do, complete in itself"},
-		"system_prompt":{"type":"string"},
-		"tools":{"type":"array","items":{"type":"string"},"description":"names, default: all that you have"},
-		"mode":{"type":"string","enum":["default","read_only"]},
-		"agent":{"type":"string","description":"a registered agent instead of a temporary one"},
-		"context":{"type":"string"},
-		"timeout":{"type":"number","description":"seconds"},
-		"schema":{"type":"object"},
-		"require_file_references":{"type":"boolean"}`
+	about := tool.Spec{Name: "spawn_agent", Effect: tool.Delegates,
+		Description: `Make a temporary agent, with your prompt and some of your tools, for one task. ` +
+			`Example: {"instructions":"Count the tests in src","tools":["list_files"],"mode":"read_only"}`,
+		Parameters: json.RawMessage(spawnSchema + `}}`)}
 	if g.family != nil {
-		properties += `,"background":{"type":"boolean","description":"answer its id at once, collect the result with wait_children"}`
+		about.Description += `. With background it answers an id at once: collect the result with wait_children`
+		about.Parameters = json.RawMessage(spawnSchema + `,"background":{"type":"boolean"}}}`)
 	}
-	return call.Function{About: call.Define("spawn_agent", tool.Delegates,
-		"Make a temporary agent with a system prompt and tools of your choice, have it do one task, and get its answer.",
-		properties, "instructions"), Do: g.spawn, Intent: judgedElsewhere}
+	return call.Function{About: about, Do: g.spawn, Intent: judgedElsewhere}
 }
+
+// spawnSchema is the schema of spawn_agent, without its end.
+const spawnSchema = `{"type":"object","required":["instructions"],"properties":{` +
+	`"instructions":{"type":"string"},"system_prompt":{"type":"string"},` +
+	`"tools":{"type":"array","items":{"type":"string"}},"mode":{"type":"string","enum":["default","read_only"]},` +
+	`"agent":{"type":"string"},"context":{"type":"string"},"timeout":{"type":"number"},` +
+	`"schema":{"type":"object"},"require_file_references":{"type":"boolean"}`
 
 func (g delegation) spawn(ctx context.Context, args json.RawMessage) (call.Answer, error) {
 	t, background, err := g.decodeSpawn(args)
@@ -55,8 +55,8 @@ func (g delegation) spawn(ctx context.Context, args json.RawMessage) (call.Answe
 func (g delegation) decodeSpawn(args json.RawMessage) (t task.Task, background bool, err error) {
 	var text, near, prompt, mode, agent string
 	var tools, timeout, schema, references json.RawMessage
-	fields := call.Fields{"instructions": &text, "system_prompt": &prompt, "tools": &tools, "mode": &mode, "agent": &agent,
-		"context": &near, "timeout": &timeout, "schema": &schema, "require_file_references": &references}
+	fields := call.Fields{"instructions": &text, "context": &near, "system_prompt": &prompt, "tools": &tools,
+		"mode": &mode, "agent": &agent, "timeout": &timeout, "schema": &schema, "require_file_references": &references}
 	if g.family != nil {
 		fields["background"] = &background
 	}
@@ -71,7 +71,8 @@ func (g delegation) decodeSpawn(args json.RawMessage) (t task.Task, background b
 		return t, false, err
 	}
 	if agent != "" && (made.Prompt != "" || len(made.Tools) > 0) {
-		return t, false, errors.New("a registered agent has its own prompt and tools: leave out system_prompt and tools, or agent")
+		return t, false, errors.New("a registered agent has its own prompt and tools: leave out system_prompt and " +
+			"tools, or agent")
 	}
 	readOnly := false
 	switch strings.ReplaceAll(strings.ToLower(mode), "-", "_") {
@@ -108,11 +109,12 @@ func temporary(prompt string, tools json.RawMessage) (*task.Temporary, error) {
 	case err != nil:
 		return nil, err
 	case len(prompt) > agents.MaxPrompt:
-		return nil, fmt.Errorf("system_prompt is %d bytes long, at most %d: put documents into context", len(prompt), agents.MaxPrompt)
+		return nil, fmt.Errorf("system_prompt is %d bytes long, at most %d: put documents into context",
+			len(prompt), agents.MaxPrompt)
 	case !utf8.ValidString(prompt) || strings.ContainsRune(prompt, 0):
 		return nil, errors.New("system_prompt contains a character that is no text")
 	case tools != nil && len(names) == 0:
-		// Nothing stands for everything: that is the opposite of what was asked.
+		// No tools would mean all tools, which is the opposite of what was asked.
 		return nil, errors.New("tools is empty: name tools, or leave it out")
 	}
 	return &task.Temporary{Prompt: prompt, Tools: names}, nil

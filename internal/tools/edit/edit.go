@@ -174,13 +174,15 @@ func several(content, what []byte) error {
 		at += i + len(what)
 	}
 	if n == 1 {
-		return fmt.Errorf("old_text overlaps itself at line %s: give more of the text around it, so that it is there once", lines[0])
+		return fmt.Errorf("old_text overlaps itself at line %s: give more of the text around it, so that it is there "+
+			"once", lines[0])
 	}
 	more := ""
 	if n > len(lines) {
 		more = " and others"
 	}
-	return fmt.Errorf("old_text is there %d times, at lines %s%s: give more of the text around it, so that it is there once",
+	return fmt.Errorf("old_text is there %d times, at lines %s%s: give more of the text around it, so that it is "+
+		"there once",
 		n, strings.Join(lines, ", "), more)
 }
 

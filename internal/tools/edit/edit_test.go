@@ -59,7 +59,8 @@ func TestFindFails(t *testing.T) {
 		{"aaa", "aa", "b", "old_text overlaps itself at line 1: give more of the text around it, so that it is there once"},
 		{strings.Repeat("a\n", 99), "a\n", "", "old_text is there 99 times, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and others: " +
 			"give more of the text around it, so that it is there once"},
-		{"a\r\nb\nx\na\nb\r\nx", "a\r\nb\r\n", "c", "old_text is there 2 times, at lines 1, 4: give more of the text around it, so that it is there once"},
+		{"a\r\nb\nx\na\nb\r\nx", "a\r\nb\r\n", "c",
+			"old_text is there 2 times, at lines 1, 4: give more of the text around it, so that it is there once"},
 	} {
 		_, err := apply(t, c.content, c.old, c.new)
 		assert.EqualError(t, err, c.want, "%q", c)
@@ -149,11 +150,14 @@ func checkEdit(t fataler, content, old, new string) {
 func TestNearest(t *testing.T) {
 	content := "package a\n\nfunc One() error {\n\treturn nil\n}\n\nfunc Two(name string) error {\n\treturn errors.New(name)\n}\n"
 	for _, c := range []struct{ content, old, want string }{
-		{content, "func One() error {\n    return nil\n}", "only the white space differs, lines 3-5:\nfunc One() error {\n\treturn nil\n}"},
+		{content, "func One() error {\n    return nil\n}",
+			"only the white space differs, lines 3-5:\nfunc One() error {\n\treturn nil\n}"},
 		{content, "func One()  error {", "only the white space differs, line 3:\nfunc One() error {"},
-		{content, "func Two(n string) error {\n\treturn errors.New(n)\n}", "the nearest is lines 7-9:\nfunc Two(name string) error {\n\treturn errors.New(name)\n}"},
+		{content, "func Two(n string) error {\n\treturn errors.New(n)\n}",
+			"the nearest is lines 7-9:\nfunc Two(name string) error {\n\treturn errors.New(name)\n}"},
 		{content, "  return errors.New(nam)", "the nearest is line 8:\n\treturn errors.New(name)"},
-		{strings.ReplaceAll(content, "\n", "\r\n"), "func Won() error {\n\treturn nil\n}", "the nearest is lines 3-5:\nfunc One() error {\n\treturn nil\n}"},
+		{strings.ReplaceAll(content, "\n", "\r\n"), "func Won() error {\n\treturn nil\n}",
+			"the nearest is lines 3-5:\nfunc One() error {\n\treturn nil\n}"},
 		{content, "SELECT * FROM users WHERE 1", "nothing is like it: read the file again"},
 		{"", "x", "nothing is like it: read the file again"},
 		{"caf\xe9 au lait\n", "caf\ufffd au lait", "the file is not UTF-8: leave out what was shown as U+FFFD. the nearest is line 1:\ncaf\xe9 au lait"},
@@ -190,7 +194,8 @@ func TestNearestIsBounded(t *testing.T) {
 		"empty": strings.Repeat("\n", 5<<20),
 		"same":  strings.Repeat("a", 5<<20),
 	} {
-		for _, old := range []string{"some words of a lime", strings.Repeat("aaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n", 20_000) + "b", strings.Repeat("a", 1<<20) + "b"} {
+		for _, old := range []string{"some words of a lime", strings.Repeat("aaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n", 20_000) +
+			"b", strings.Repeat("a", 1<<20) + "b"} {
 			e, err := New(old, "?")
 			require.NoError(t, err)
 			start := time.Now()
@@ -208,7 +213,8 @@ func TestDiff(t *testing.T) {
 	}
 	before := b.String()
 	for _, c := range []struct{ before, after, want string }{
-		{before, strings.Replace(before, "10\n", "ten\nzehn\n", 1), "@@ -7,7 +7,8 @@\n 7\n 8\n 9\n-10\n+ten\n+zehn\n 11\n 12\n 13"},
+		{before, strings.Replace(before, "10\n", "ten\nzehn\n", 1),
+			"@@ -7,7 +7,8 @@\n 7\n 8\n 9\n-10\n+ten\n+zehn\n 11\n 12\n 13"},
 		{before, before + "21", "@@ -18,3 +18,4 @@\n 18\n 19\n 20\n+21\n\\ No newline at end of file"},
 		{before, strings.Replace(strings.Replace(before, "2\n", "", 1), "20\n", "x\n", 1),
 			"@@ -1,5 +1,4 @@\n 1\n-2\n 3\n 4\n 5\n@@ -17,4 +16,4 @@\n 17\n 18\n 19\n-20\n+x"},
@@ -227,7 +233,8 @@ func TestDiffIsBounded(t *testing.T) {
 	for name, c := range map[string]struct{ before, after []byte }{
 		"rewritten": {many("old", 200_000), many("new", 300_000)},
 		"wide many": {nil, many(strings.Repeat("x", 10_000), 200)},
-		"scattered": {[]byte(strings.Repeat("a\nb\nc\nd\ne\nf\ng\nh\ni\n", 3000)), []byte(strings.Repeat("a\nb\nc\nd\nX\nf\ng\nh\ni\n", 3000))},
+		"scattered": {[]byte(strings.Repeat("a\nb\nc\nd\ne\nf\ng\nh\ni\n", 3000)),
+			[]byte(strings.Repeat("a\nb\nc\nd\nX\nf\ng\nh\ni\n", 3000))},
 	} {
 		got := Diff("f", c.before, c.after)
 		assert.LessOrEqual(t, strings.Count(got, "\n"), previewLines+1, name)

@@ -35,7 +35,8 @@ func BenchmarkEditLargeFile(b *testing.B) {
 func BenchmarkPlanEditLargeFile(b *testing.B) {
 	_, set := plantAll(b, map[string]string{"x": large()})
 	for b.Loop() {
-		_, err := intent(b, set, "edit_file", tooltest.Args("path", "x", "old_text", "line 90000 of", "new_text", "LINE"))
+		_, err := intent(b, set, "edit_file", tooltest.Args("path", "x", "old_text", "line 90000 of", "new_text",
+			"LINE"))
 		require.NoError(b, err)
 	}
 }
@@ -43,7 +44,8 @@ func BenchmarkPlanEditLargeFile(b *testing.B) {
 func BenchmarkEditNotFoundInLargeFile(b *testing.B) {
 	_, set := plantAll(b, map[string]string{"x": large()})
 	for b.Loop() {
-		r := tooltest.Run(b, set, "edit_file", tooltest.Args("path", "x", "old_text", "line 90000 of a fill", "new_text", "LINE"))
+		r := tooltest.Run(b, set, "edit_file", tooltest.Args("path", "x", "old_text", "line 90000 of a fill",
+			"new_text", "LINE"))
 		require.True(b, r.Failed)
 	}
 }
@@ -57,7 +59,7 @@ func BenchmarkGrepTree(b *testing.B) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(b, err)
 	defer root.Close()
-	set := Tools(root, Options{})
+	set := Open(root).Reading()
 	for b.Loop() {
 		tooltest.Run(b, set, "grep_file", tooltest.Args("pattern", "func New[A-Z]"))
 	}

@@ -24,11 +24,24 @@ type change struct {
 	rel  string // the real path
 	// make is the new content; it is nil for delete. It may be called again.
 	make func(old []byte) ([]byte, error)
-	// told is the change as the model told it, for a file of which nothing may be
-	// shown or found out.
-	told func() (before, after []byte)
-	// report says what was done, after make.
-	report func() string
+	// before and after are the texts that the model gave. For a secret file the
+	// preview is made of them, because its content must not be shown.
+	before, after string
+	lines         string // that were edited, after make
+}
+
+// report says what was done.
+func (c *change) report() string {
+	name := call.Printable(slash(c.rel))
+	switch c.act {
+	case "edit":
+		return "edited " + name + ", " + c.lines
+	case "delete":
+		return "deleted " + name
+	case "create":
+		return "created " + name + ": " + plural(countLines([]byte(c.after)), "line")
+	}
+	return "wrote " + name + ": " + plural(countLines([]byte(c.after)), "line")
 }
 
 func (c *change) risk() tool.Risk {
@@ -38,7 +51,7 @@ func (c *change) risk() tool.Risk {
 	return tool.Medium
 }
 
-// writer makes a tool of the function that understands its arguments.
+// writer makes a tool of the function that decodes its arguments.
 func (w *Workspace) writer(about tool.Spec, prepare func(json.RawMessage) (*change, error)) tool.Tool {
 	return call.Function{
 		About: about,
@@ -47,7 +60,7 @@ func (w *Workspace) writer(about tool.Spec, prepare func(json.RawMessage) (*chan
 			if err != nil {
 				return call.Answer{}, err
 			}
-			return w.perform(ctx, c)
+			return w.apply(ctx, c)
 		},
 		Intent: func(ctx context.Context, args json.RawMessage) (tool.Intent, error) {
 			c, err := prepare(args)
@@ -98,16 +111,16 @@ func (w *Workspace) existing(path string) (string, error) {
 
 // plan says what c would do. It changes nothing.
 func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
-	in := tool.Intent{Effect: tool.Writes, Risk: c.risk(), Paths: []string{slash(c.rel)}, Summary: c.act + " " + call.Printable(slash(c.rel))}
+	in := tool.Intent{Effect: tool.Writes, Risk: c.risk(), Paths: []string{slash(c.rel)},
+		Summary: c.act + " " + call.Printable(slash(c.rel))}
 	if why := w.concern(c.rel); why != "" {
 		in.Risk, in.Special = tool.High, true
 		in.Summary += ", which " + why
 	}
 	if w.secret(c.rel) {
-		// An answer that depends on the content would tell of it, unasked.
-		if c.told != nil {
-			before, after := c.told()
-			in.Preview = edit.Diff(call.Printable(slash(c.rel)), before, after)
+		// An answer that depends on the content would reveal it.
+		if c.make != nil {
+			in.Preview = edit.Diff(call.Printable(slash(c.rel)), []byte(c.before), []byte(c.after))
 		}
 		return in, context.Cause(ctx)
 	}
@@ -154,8 +167,8 @@ func (w *Workspace) content(path, rel string) ([]byte, error) {
 	return content[:n], nil
 }
 
-// perform makes the change c.
-func (w *Workspace) perform(ctx context.Context, c *change) (call.Answer, error) {
+// apply makes the change c.
+func (w *Workspace) apply(ctx context.Context, c *change) (call.Answer, error) {
 	if err := w.permit(ctx, c); err != nil {
 		return call.Answer{}, err
 	}
@@ -184,7 +197,8 @@ func (w *Workspace) perform(ctx context.Context, c *change) (call.Answer, error)
 // by now, and some files need that just they were allowed.
 func (w *Workspace) permit(ctx context.Context, c *change) error {
 	if in, ok := tool.Granted(ctx); ok && !slices.Contains(in.Paths, slash(c.rel)) {
-		return fmt.Errorf("%s leads to %s now, which is not what was approved: try again", c.path, call.Printable(slash(c.rel)))
+		return fmt.Errorf("%s leads to %s now, which is not what was approved: try again",
+			c.path, call.Printable(slash(c.rel)))
 	}
 	if why := w.concern(c.rel); why != "" && !granted(ctx, c.rel) {
 		return fmt.Errorf("%s %s and is not changed without an approval", c.path, why)

@@ -11,11 +11,11 @@ import (
 )
 
 func editSpec() tool.Spec {
-	return call.Define("edit_file", tool.Writes,
-		"Replace one piece of text in a file. old_text must be in it exactly once, with its indentation: give enough lines around the change.", `
-		"path":{"type":"string","description":"path relative to the working directory"},
-		"old_text":{"type":"string","description":"the text to replace, as it is in the file"},
-		"new_text":{"type":"string","description":"what to put there; may be empty"}`, "path", "old_text", "new_text")
+	return tool.Spec{Name: "edit_file", Effect: tool.Writes,
+		Description: `Replace one piece of text in a file. old_text must match exactly once, with its indentation: ` +
+			`give enough lines. Example: {"path":"a.go","old_text":"x := 1","new_text":"x := 2"}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["path","old_text","new_text"],"properties":{` +
+			`"path":{"type":"string"},"old_text":{"type":"string"},"new_text":{"type":"string"}}}`)}
 }
 
 // editing is a call of edit_file.
@@ -52,22 +52,20 @@ func (w *Workspace) prepareEdit(args json.RawMessage) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	var lines string // that were changed
-	return &change{act: "edit", path: e.path, rel: rel,
-		make: func(old []byte) ([]byte, error) {
-			if isBinary(old) {
-				return nil, fmt.Errorf("%s is a binary file of %d bytes and is not edited", e.path, len(old))
-			}
-			s, err := e.Find(old)
-			if errors.Is(err, edit.ErrAbsent) && !w.secret(rel) {
-				err = fmt.Errorf("%w: %s", err, e.Nearest(old))
-			}
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", e.path, err)
-			}
-			lines = s.Lines(old)
-			return s.Apply(old), nil
-		},
-		told:   func() ([]byte, []byte) { return []byte(e.old), []byte(e.new) },
-		report: func() string { return fmt.Sprintf("edited %s, %s", call.Printable(slash(rel)), lines) }}, nil
+	c := &change{act: "edit", path: e.path, rel: rel, before: e.old, after: e.new}
+	c.make = func(old []byte) ([]byte, error) {
+		if isBinary(old) {
+			return nil, fmt.Errorf("%s is a binary file of %d bytes and is not edited", e.path, len(old))
+		}
+		s, err := e.Find(old)
+		if errors.Is(err, edit.ErrAbsent) && !w.secret(rel) {
+			err = fmt.Errorf("%w: %s", err, e.Nearest(old))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.path, err)
+		}
+		c.lines = s.Lines(old)
+		return s.Apply(old), nil
+	}
+	return c, nil
 }

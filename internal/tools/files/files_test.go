@@ -55,9 +55,11 @@ func TestReadFile(t *testing.T) {
 	assert.Equal(t, "one\r\ntwo\r\n", read("crlf"))
 	assert.Equal(t, numbered(1, 2000), read("exact"))
 	assert.Equal(t, numbered(1, 2000)+"[lines 1-2000 of 4500: read on with start_line=2001]", read("long"))
-	assert.Equal(t, numbered(2001, 4000)+"[lines 2001-4000 of 4500: read on with start_line=4001]", read("long", "start_line", 2001))
+	assert.Equal(t, numbered(2001, 4000)+"[lines 2001-4000 of 4500: read on with start_line=4001]",
+		read("long", "start_line", 2001))
 	assert.Equal(t, numbered(4001, 4500), read("long", "start_line", 4001))
-	assert.Equal(t, numbered(1, 3000)+"[lines 1-3000 of 4500: read on with start_line=3001]", read("long", "end_line", 3000))
+	assert.Equal(t, numbered(1, 3000)+"[lines 1-3000 of 4500: read on with start_line=3001]",
+		read("long", "end_line", 3000))
 	assert.Equal(t, "one\n[lines 1-1 of 2: read on with start_line=2]", read("short", "end_line", 1))
 
 	wide := read("wide")
@@ -65,7 +67,8 @@ func TestReadFile(t *testing.T) {
 	assert.Equal(t, "first\n[lines 1-1 of 3: read on with start_line=2]", read("line"))
 	cut := read("line", "start_line", 2)
 	assert.True(t, strings.HasPrefix(cut, "éé") && strings.HasSuffix(cut,
-		"é\n[line 2 is cut after 49700 characters: it has 120001 bytes]\n[lines 2-2 of 3: read on with start_line=3]"), cut[len(cut)-150:])
+		"é\n[line 2 is cut after 49700 characters: it has 120001 bytes]\n[lines 2-2 of 3: read on with start_line=3]"),
+		cut[len(cut)-150:])
 	assert.True(t, strings.HasSuffix(read("only"), "\n[line 1 is cut after 49700 characters: it has 120000 bytes]"))
 	for _, text := range []string{wide, cut} {
 		assert.LessOrEqual(t, utf8.RuneCountInString(text), maxChars)
@@ -136,7 +139,8 @@ func TestReadFileEndsWithContext(t *testing.T) {
 	_, set := plant(t, map[string]string{"a": "x\n"})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("enough"))
-	for name, args := range map[string]string{"read_file": `{"path":"a"}`, "list_files": `{}`, "list_directory": `{}`, "grep_file": `{"pattern":"x"}`} {
+	for name, args := range map[string]string{"read_file": `{"path":"a"}`, "list_files": `{}`, "list_directory": `{}`,
+		"grep_file": `{"pattern":"x"}`} {
 		f, _ := set.Lookup(name)
 		r := f.Run(ctx, json.RawMessage(args))
 		assert.True(t, r.Failed && strings.Contains(r.Content, "enough"), "%s: %s", name, r.Content)
@@ -159,7 +163,8 @@ func TestReadFileRefusesPipes(t *testing.T) {
 
 func TestListFiles(t *testing.T) {
 	dir, set := plant(t, map[string]string{
-		".gitignore": "*.log\n", "a.go": "", "b.log": "", "src/x.go": "", "src/deep/y.go": "", "src/z.txt": "", ".git/HEAD": "", "new\nline": "",
+		".gitignore": "*.log\n", "a.go": "", "b.log": "", "src/x.go": "", "src/deep/y.go": "", "src/z.txt": "",
+		".git/HEAD": "", "new\nline": "",
 	})
 	require.NoError(t, os.Symlink("a.go", filepath.Join(dir, "link")))
 	require.NoError(t, os.Symlink("src", filepath.Join(dir, "folder")))
@@ -210,10 +215,12 @@ func TestListDirectory(t *testing.T) {
 	dir, set := plant(t, map[string]string{"b.txt": "12345", "a/x": "", ".hid": "", "c": "1", "a-b": ""})
 	require.NoError(t, os.Symlink("b.txt", filepath.Join(dir, "link")))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "void"), 0o700))
-	assert.Equal(t, ".hid 0\na/\na-b 0\nb.txt 5\nc 1\nlink -> b.txt\nvoid/", tooltest.Run(t, set, "list_directory", "{}").Content)
+	assert.Equal(t, ".hid 0\na/\na-b 0\nb.txt 5\nc 1\nlink -> b.txt\nvoid/",
+		tooltest.Run(t, set, "list_directory", "{}").Content)
 	assert.Equal(t, "x 0", tooltest.Run(t, set, "list_directory", `{"path":"a"}`).Content)
 	assert.Equal(t, "[the folder is empty]", tooltest.Run(t, set, "list_directory", `{"path":"void"}`).Content)
-	assert.Equal(t, "Error: b.txt is a file: use read_file", tooltest.Run(t, set, "list_directory", `{"path":"b.txt"}`).Content)
+	assert.Equal(t, "Error: b.txt is a file: use read_file",
+		tooltest.Run(t, set, "list_directory", `{"path":"b.txt"}`).Content)
 }
 
 func TestGrepFile(t *testing.T) {
@@ -238,9 +245,10 @@ func TestGrepFile(t *testing.T) {
 		`{"pattern":"func [Mb]","glob":"*.go","context":1}`: "a.go-2- \na.go:3: func Main() {}\n--\nsrc/b.go:1: func b() {}\nsrc/b.go-2- func c() {}",
 		`{"pattern":"("}`:                                   "Error: pattern is no RE2 expression (no look-around, no back-references): missing closing ): (",
 		`{"path":"src"}`:                                    `Error: argument "pattern" is missing`,
-		`{"pattern":"needle"}`:                              "wide:1: …" + strings.Repeat("é", 100) + "needle" + strings.Repeat("x", 194) + "…",
-		`{"pattern":"x$","path":"wide"}`:                    "wide:1: …" + strings.Repeat("x", 300),
-		`{"pattern":"^é","path":"wide"}`:                    "wide:1: " + strings.Repeat("é", 300) + "…",
+		`{"pattern":"needle"}`: "wide:1: …" + strings.Repeat("é", 100) + "needle" +
+			strings.Repeat("x", 194) + "…",
+		`{"pattern":"x$","path":"wide"}`: "wide:1: …" + strings.Repeat("x", 300),
+		`{"pattern":"^é","path":"wide"}`: "wide:1: " + strings.Repeat("é", 300) + "…",
 	} {
 		assert.Equal(t, want, tooltest.Run(t, set, "grep_file", args).Content, args)
 	}
@@ -264,7 +272,8 @@ func TestNoPathLeadsOut(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(top, f), []byte(secret+"\n"), 0o600))
 	}
 	names := []string{"a", "b", "in", "c", "out", "l1", "l2", "l3", "..", "..", ".", "", "work"}
-	targets := []string{"..", "../out", "a", "../work/a", "/", top, top + "/out", dir, dir + "/a", "l2", "a/l1", "../../..", "l3/out", "b/../../out"}
+	targets := []string{"..", "../out", "a", "../work/a", "/", top, top + "/out", dir, dir + "/a", "l2", "a/l1",
+		"../../..", "l3/out", "b/../../out"}
 	links := []string{"l1", "l2", "l3", "a/l1", "a/b/l2", "c/l3"}
 	for _, l := range links {
 		require.NoError(t, os.Symlink("a", filepath.Join(dir, l)))
@@ -292,7 +301,8 @@ func TestNoPathLeadsOut(t *testing.T) {
 			}
 			// The names outside are not told either: "out" is only there.
 			lines := strings.Split(r.Content, "\n")
-			if slices.Contains(lines, "out/") || slices.Contains(lines, "work/") || strings.Contains(r.Content, "out/a/in") {
+			if slices.Contains(lines, "out/") || slices.Contains(lines, "work/") ||
+				strings.Contains(r.Content, "out/a/in") {
 				rt.Fatalf("%s %s: %s", c.name, c.args, r.Content)
 			}
 		}

@@ -7,12 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/bmatcuk/doublestar/v4"
 
 	"qq/internal/tools/call"
 	"qq/internal/tools/tree"
@@ -28,14 +25,12 @@ const (
 )
 
 func grepSpec() tool.Spec {
-	return call.Define("grep_file", tool.Reads,
-		"Search files for a regular expression. Answers path:line: text. Obeys .gitignore.", `
-		"pattern":{"type":"string","description":"RE2 regular expression, matched against each line"},
-		"path":{"type":"string","description":"file or folder, default ."},
-		"glob":{"type":"string","description":"only these files, for example *.go or src/**/*.ts"},
-		"ignore_case":{"type":"boolean"},
-		"context":{"type":"integer","description":"lines to show around each match, default 0"},
-		"limit":{"type":"integer","description":"most matches to show, default 200"}`, "pattern")
+	return tool.Spec{Name: "grep_file", Effect: tool.Reads,
+		Description: `Search files for a regular expression. ` +
+			`Example: {"pattern":"func main","glob":"*.go"}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["pattern"],"properties":{` +
+			`"pattern":{"type":"string"},"path":{"type":"string"},"glob":{"type":"string"},` +
+			`"ignore_case":{"type":"boolean"},"context":{"type":"integer"},"limit":{"type":"integer"}}}`)}
 }
 
 func (w *Workspace) grepFile(ctx context.Context, args json.RawMessage) (string, error) {
@@ -58,7 +53,7 @@ func (w *Workspace) grepFile(ctx context.Context, args json.RawMessage) (string,
 	if err := checkGlob(glob); err != nil {
 		return "", err
 	}
-	s := tree.Search{Pattern: p, Workers: w.workers, Show: shower(p),
+	s := tree.Search{Pattern: p, Show: lineFormat(p),
 		Context: call.Bounded(near, 0, maxContext), Limit: call.Bounded(limit, defaultMatches, maxMatches)}
 	rel, isDir, err := w.look(start)
 	if err != nil {
@@ -70,7 +65,7 @@ func (w *Workspace) grepFile(ctx context.Context, args json.RawMessage) (string,
 	}
 	secrets := 0
 	s.Wants = func(file string) bool {
-		if !admits(glob, file[len(under(rel)):]) {
+		if !call.Admits(glob, file[len(under(rel)):]) {
 			return false
 		}
 		if w.secret(file) {
@@ -99,18 +94,6 @@ func (w *Workspace) grepOne(ctx context.Context, file string, s tree.Search) (tr
 	return found, nil
 }
 
-// admits reports whether glob admits a file, given its path below the folder
-// that is searched. A glob without a slash is about the name alone.
-func admits(glob, below string) bool {
-	if glob == "" {
-		return true
-	}
-	if !strings.Contains(glob, "/") {
-		below = path.Base(below)
-	}
-	return doublestar.MatchUnvalidated(glob, below)
-}
-
 // describeFound is the answer of grep_file.
 func describeFound(r tree.Report, secrets int) string {
 	var lines []string
@@ -135,9 +118,9 @@ func describeFound(r tree.Report, secrets int) string {
 	return strings.Join(lines, "\n")
 }
 
-// shower returns the function that makes one line of the answer. Of a long line
-// it is the part around the match.
-func shower(p *tree.Pattern) func(file string, number int, line []byte, match bool) string {
+// lineFormat returns the function that formats one line of the answer. Of a long
+// line it shows the part around the match.
+func lineFormat(p *tree.Pattern) func(file string, number int, line []byte, match bool) string {
 	return func(file string, number int, line []byte, match bool) string {
 		mark, at := "-", 0
 		line = bytes.TrimSuffix(line, []byte{'\r'})
@@ -158,11 +141,11 @@ func shower(p *tree.Pattern) func(file string, number int, line []byte, match bo
 func around(line []byte, at int) string {
 	left, right := "", ""
 	if len(line) > maxShown && utf8.RuneCount(line) > maxShown {
-		from := backChars(line, at, maxShown/3)
+		from := tool.LastRunes(line[:at], maxShown/3)
 		if rest := utf8.RuneCount(line[from:]); rest < maxShown {
-			from = backChars(line, from, maxShown-rest)
+			from = tool.LastRunes(line[:from], maxShown-rest)
 		}
-		part := firstChars(line[from:], maxShown)
+		part := line[from:][:tool.FirstRunes(line[from:], maxShown)]
 		if from > 0 {
 			left = "…"
 		}
@@ -173,13 +156,4 @@ func around(line []byte, at int) string {
 	}
 	text, _ := repair(line)
 	return left + text + right
-}
-
-// backChars is the place n characters before the place end of line.
-func backChars(line []byte, end, n int) int {
-	for ; n > 0 && end > 0; n-- {
-		_, size := utf8.DecodeLastRune(line[:end])
-		end -= size
-	}
-	return end
 }

@@ -25,17 +25,16 @@ const (
 )
 
 func listSpec() tool.Spec {
-	return call.Define("list_files", tool.Reads,
-		"List the files of a folder and of those below it, one path a line. Obeys .gitignore.", `
-		"path":{"type":"string","description":"folder, default ."},
-		"pattern":{"type":"string","description":"glob relative to path, default **, for example **/*.go"},
-		"limit":{"type":"integer","description":"most paths to list, default 1000"}`)
+	return tool.Spec{Name: "list_files", Effect: tool.Reads,
+		Description: `List files in a folder and below. Example: {"path":"src","pattern":"**/*.go"}`,
+		Parameters: json.RawMessage(`{"type":"object","properties":{` +
+			`"path":{"type":"string"},"pattern":{"type":"string"},"limit":{"type":"integer"}}}`)}
 }
 
 func directorySpec() tool.Spec {
-	return call.Define("list_directory", tool.Reads,
-		"List what is in one folder: folders end with /, files have their size in bytes.", `
-		"path":{"type":"string","description":"folder, default ."}`)
+	return tool.Spec{Name: "list_directory", Effect: tool.Reads,
+		Description: `List one folder, with sizes. Example: {"path":"src"}`,
+		Parameters:  json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}}}`)}
 }
 
 func checkGlob(glob string) error {

@@ -1,50 +1,22 @@
 package files
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/xrash/smetrics"
 )
 
-// nearest returns the at most n names that share most with name: pairs of
-// neighbouring letters, so that parts count wherever they stand.
+// nearest returns the at most n names that are most like name, without regard to
+// case.
 func nearest(name string, names []string, n int) []string {
-	want := pairs(name)
-	score := func(s string) float64 {
-		have := pairs(s)
-		common := 0
-		for p, k := range want {
-			common += min(k, have[p])
-		}
-		return 2 * float64(common) / float64(max(1, len(name)+len(s)))
+	likeness := func(s string) float64 {
+		return smetrics.JaroWinkler(strings.ToLower(name), strings.ToLower(s), 0.7, 4)
 	}
-	type scored struct {
-		name  string
-		score float64
-	}
-	var list []scored
-	for _, s := range names {
-		if v := score(s); v > 0.4 {
-			list = append(list, scored{s, v})
-		}
-	}
-	slices.SortFunc(list, func(a, b scored) int {
-		if a.score != b.score {
-			return int(b.score*1e6) - int(a.score*1e6)
-		}
-		return strings.Compare(a.name, b.name)
+	near := slices.DeleteFunc(slices.Clone(names), func(s string) bool { return likeness(s) < 0.75 })
+	slices.SortFunc(near, func(a, b string) int {
+		return cmp.Or(cmp.Compare(likeness(b), likeness(a)), strings.Compare(a, b))
 	})
-	var out []string
-	for _, s := range list[:min(n, len(list))] {
-		out = append(out, s.name)
-	}
-	return out
-}
-
-func pairs(s string) map[string]int {
-	s = "^" + strings.ToLower(s) // the beginning counts
-	count := make(map[string]int, len(s))
-	for i := range len(s) - 1 {
-		count[s[i:i+2]]++
-	}
-	return count
+	return near[:min(n, len(near))]
 }

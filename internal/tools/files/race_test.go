@@ -82,7 +82,8 @@ func TestReplacedMeanwhile(t *testing.T) {
 	})
 	for range 2000 {
 		require.Equal(t, "some text\n", read.Run(ctx, json.RawMessage(tooltest.Args("path", "x"))).Content)
-		_, err := edit.(tool.Planner).Plan(ctx, json.RawMessage(tooltest.Args("path", "x", "old_text", "some", "new_text", "other")))
+		_, err := edit.(tool.Planner).Plan(ctx, json.RawMessage(tooltest.Args("path", "x", "old_text", "some",
+			"new_text", "other")))
 		require.NoError(t, err)
 	}
 }
@@ -118,7 +119,8 @@ func (a *arena) reset(t require.TestingT) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o700))
 		require.NoError(t, os.WriteFile(p, []byte("inside\n"), 0o600))
 	}
-	for link, target := range map[string]string{"l1": "a", "l2": "../out", "l3": a.out, "a/l4": "../../out/a", "l5": "out", "l6": "../out/x"} {
+	for link, target := range map[string]string{"l1": "a", "l2": "../out", "l3": a.out, "a/l4": "../../out/a",
+		"l5": "out", "l6": "../out/x"} {
 		require.NoError(t, os.Symlink(target, filepath.Join(a.work, link)))
 	}
 }
@@ -149,7 +151,8 @@ func (a *arena) outside(t require.TestingT) map[string]string {
 // fails.
 func (a *arena) disturb(n, seed int) {
 	at := func(name string) string { return filepath.Join(a.work, name) }
-	swaps := []struct{ name, target string }{{"a", a.out}, {"a/b", "../../out/b"}, {"a/x", "../../out/x"}, {"c", "../out"}, {"x", a.out + "/x"}, {"l1", "../out"}}
+	swaps := []struct{ name, target string }{{"a", a.out}, {"a/b", "../../out/b"}, {"a/x", "../../out/x"},
+		{"c", "../out"}, {"x", a.out + "/x"}, {"l1", "../out"}}
 	for i := range n {
 		s := swaps[(i+seed)%len(swaps)]
 		hold := at(fmt.Sprintf("hold%d", i))
@@ -172,7 +175,8 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 		a.reset(rt)
 		for range rapid.IntRange(1, 6).Draw(rt, "calls") {
 			path := strings.Join(rapid.SliceOfN(rapid.SampledFrom(names), 1, 4).Draw(rt, "path"), "/")
-			path = rapid.SampledFrom([]string{"", "", "", "", "../out/", a.work + "/", a.out + "/", "/"}).Draw(rt, "prefix") + path
+			path = rapid.SampledFrom([]string{"", "", "", "", "../out/", a.work + "/", a.out + "/", "/"}).Draw(rt,
+				"prefix") + path
 			c := rapid.SampledFrom([]struct{ name, args string }{
 				{"read_file", tooltest.Args("path", path)},
 				{"list_files", tooltest.Args("path", path)},
@@ -233,7 +237,8 @@ func TestLinksComeAndGo(t *testing.T) {
 		{"read_file", `{"path":"a/x"}`}, {"read_file", `{"path":"x"}`}, {"list_directory", `{"path":"a"}`},
 		{"grep_file", `{"path":"a","pattern":"."}`}, {"grep_file", `{"path":"a/x","pattern":"."}`},
 		{"write_file", `{"path":"a/new","content":"new"}`}, {"create_file", `{"path":"a/b/new2","content":"new"}`},
-		{"edit_file", `{"path":"a/x","old_text":"OUT","new_text":"in"}`}, {"edit_file", `{"path":"x","old_text":"inside","new_text":"x"}`},
+		{"edit_file", `{"path":"a/x","old_text":"OUT","new_text":"in"}`},
+		{"edit_file", `{"path":"x","old_text":"inside","new_text":"x"}`},
 		{"delete_file", `{"path":"a/new"}`}, {"delete_file", `{"path":"a/b/new2"}`},
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -28,11 +28,10 @@ const (
 )
 
 func readSpec() tool.Spec {
-	return call.Define("read_file", tool.Reads,
-		"Read a text file. Long files come in parts: the last line then says where to read on.", `
-		"path":{"type":"string","description":"path relative to the working directory"},
-		"start_line":{"type":"integer","description":"first line, default 1"},
-		"end_line":{"type":"integer","description":"last line, default 2000 lines on"}`, "path")
+	return tool.Spec{Name: "read_file", Effect: tool.Reads,
+		Description: `Read a text file. Paths are relative. Example: {"path":"docs/a.md"}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["path"],"properties":{` +
+			`"path":{"type":"string"},"start_line":{"type":"integer"},"end_line":{"type":"integer"}}}`)}
 }
 
 // reading is a call of read_file.
@@ -58,7 +57,7 @@ func parseReading(args json.RawMessage) (r reading, err error) {
 	return r, nil
 }
 
-// planRead is the Intent of read_file: what looks like secrets has to be allowed.
+// planRead is the Intent of read_file. A file that looks like secrets is special.
 func (w *Workspace) planRead(_ context.Context, args json.RawMessage) (tool.Intent, error) {
 	r, err := parseReading(args)
 	if err != nil {
@@ -71,7 +70,7 @@ func (w *Workspace) planRead(_ context.Context, args json.RawMessage) (tool.Inte
 	in := tool.Intent{Paths: []string{slash(rel)}, Summary: "read " + call.Printable(slash(rel))}
 	if w.secret(rel) {
 		in.Risk, in.Special = tool.High, true
-		in.Summary += ", which " + looksLikeSecrets
+		in.Summary += ", which " + call.LooksSecret
 	}
 	return in, nil
 }
@@ -86,7 +85,7 @@ func (w *Workspace) readFile(ctx context.Context, args json.RawMessage) (string,
 		return "", err
 	}
 	if w.secret(rel) && !granted(ctx, rel) {
-		return "", fmt.Errorf("%s %s and is not read without an approval", r.path, looksLikeSecrets)
+		return "", fmt.Errorf("%s %s and is not read without an approval", r.path, call.LooksSecret)
 	}
 	f, err := w.openFound(r.path, rel, info)
 	if err != nil {
@@ -180,7 +179,7 @@ func (x *excerpt) add(line []byte, size int64) {
 			return // the next reading begins with it
 		}
 		x.cut = fmt.Sprintf("[line %d is cut after %d characters: it has %d bytes]", x.line, room, size)
-		line, chars = firstChars(line, room), room
+		line, chars = line[:tool.FirstRunes(line, room)], room
 	}
 	text, invalid := repair(line)
 	x.text.WriteString(text)
@@ -200,15 +199,6 @@ func repair(line []byte) (text string, invalid int) {
 	return text, (len(text) - len(line)) / (utf8.RuneLen(utf8.RuneError) - 1)
 }
 
-func firstChars(line []byte, n int) []byte {
-	end := 0
-	for ; n > 0 && end < len(line); n-- {
-		_, size := utf8.DecodeRune(line[end:])
-		end += size
-	}
-	return line[:end]
-}
-
 // String is the text with its notes. A whole file is given as it is.
 func (x *excerpt) String() string {
 	var notes []string
@@ -222,7 +212,8 @@ func (x *excerpt) String() string {
 		notes = append(notes, fmt.Sprintf("[not UTF-8: %d bytes are shown as U+FFFD]", x.invalid))
 	}
 	if x.shown < x.line {
-		notes = append(notes, fmt.Sprintf("[lines %d-%d of %d: read on with start_line=%d]", x.start, x.shown, x.line, x.shown+1))
+		notes = append(notes,
+			fmt.Sprintf("[lines %d-%d of %d: read on with start_line=%d]", x.start, x.shown, x.line, x.shown+1))
 	}
 	text := x.text.String()
 	if len(notes) > 0 && text != "" && !strings.HasSuffix(text, "\n") {

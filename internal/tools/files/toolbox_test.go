@@ -40,13 +40,7 @@ func plant(t testing.TB, files map[string]string) (string, tool.Set) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { root.Close() })
-	return dir, Tools(root, Options{})
-}
-
-// What a tool says that it accepts is what its schema says.
-func TestSpecs(t *testing.T) {
-	_, set := plant(t, nil)
-	tooltest.CheckSpecs(t, set, 3000)
+	return dir, Open(root).Reading()
 }
 
 func TestArguments(t *testing.T) {
@@ -80,7 +74,8 @@ func TestArguments(t *testing.T) {
 }
 
 func FuzzArguments(f *testing.F) {
-	for _, s := range []string{`{"path":"a"}`, `{"path":"../x","start_line":"9"}`, `"{}"`, `{"pattern":"(","glob":"{"}`} {
+	for _, s := range []string{`{"path":"a"}`, `{"path":"../x","start_line":"9"}`, `"{}"`,
+		`{"pattern":"(","glob":"{"}`} {
 		f.Add(s)
 	}
 	_, set := plant(f, map[string]string{"a": "1\n", "b/c": "2\n"})
@@ -93,7 +88,8 @@ func FuzzArguments(f *testing.F) {
 
 // A plan of a call that writes changes nothing, whatever the arguments are.
 func FuzzPlans(f *testing.F) {
-	for _, s := range []string{`{"path":"a","old_text":"1","new_text":""}`, `{"path":"b/../d/e","content":"\r\n"}`, `{"path":"b/c","content":null}`, `{"path":".env"}`} {
+	for _, s := range []string{`{"path":"a","old_text":"1","new_text":""}`, `{"path":"b/../d/e","content":"\r\n"}`,
+		`{"path":"b/c","content":null}`, `{"path":".env"}`} {
 		f.Add(s)
 	}
 	dir, set := plantAll(f, map[string]string{"a": "1\n", "b/c": "2\r\n", ".env": "3"})
@@ -119,28 +115,32 @@ func TestPathsStayInside(t *testing.T) {
 	require.NoError(t, os.Mkdir(outside, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "x"), []byte("SECRET"), 0o600))
 	for link, target := range map[string]string{
-		"up": "..", "abs": outside, "file": "../outside/x", "in": "a", "deep": "in/../in/x", "absin": filepath.Join(dir, "a"),
-		"loop": "loop", "dangling": "a/none", "twice": "up/outside",
+		"up": "..", "abs": outside, "file": "../outside/x", "in": "a", "deep": "in/../in/x",
+		"absin": filepath.Join(dir, "a"),
+		"loop":  "loop", "dangling": "a/none", "twice": "up/outside",
 	} {
 		require.NoError(t, os.Symlink(target, filepath.Join(dir, link)))
 	}
 	for path, want := range map[string]string{
-		"a/x": "inside\n", "./a//x": "inside\n", "a/../a/x": "inside\n", "in/x": "inside\n", "deep": "inside\n", "absin/x": "inside\n",
+		"a/x": "inside\n", "./a//x": "inside\n", "a/../a/x": "inside\n", "in/x": "inside\n", "deep": "inside\n",
+		"absin/x":                 "inside\n",
 		filepath.Join(dir, "a/x"): "inside\n",
 		"../outside/x":            "Error: ../outside/x is outside the working directory: use a path inside it, relative to it",
 		"a/../../outside/x":       "Error: a/../../outside/x is outside the working directory: use a path inside it, relative to it",
 		"/etc/passwd":             "Error: /etc/passwd is outside the working directory: use a path inside it, relative to it",
-		dir + "/../outside/x":     "Error: " + dir + "/../outside/x is outside the working directory: use a path inside it, relative to it",
-		dir + "x":                 "Error: " + dir + "x is outside the working directory: use a path inside it, relative to it",
-		"up/outside/x":            "Error: up/outside/x is a link that leads out of the working directory",
-		"abs/x":                   "Error: abs/x is a link that leads out of the working directory",
-		"file":                    "Error: file is a link that leads out of the working directory",
-		"twice/x":                 "Error: twice/x is a link that leads out of the working directory",
-		"loop":                    "Error: loop leads through too many links",
-		"a":                       "Error: a is a folder: use list_directory",
-		"b/x":                     "Error: b/x does not exist: b is not a folder",
-		"a\x00":                   "Error: the path contains a NUL character",
-		"dangling":                "Error: dangling does not exist: look with list_directory at a",
+		dir + "/../outside/x": "Error: " + dir +
+			"/../outside/x is outside the working directory: use a path inside it, relative to it",
+		dir + "x": "Error: " + dir +
+			"x is outside the working directory: use a path inside it, relative to it",
+		"up/outside/x": "Error: up/outside/x is a link that leads out of the working directory",
+		"abs/x":        "Error: abs/x is a link that leads out of the working directory",
+		"file":         "Error: file is a link that leads out of the working directory",
+		"twice/x":      "Error: twice/x is a link that leads out of the working directory",
+		"loop":         "Error: loop leads through too many links",
+		"a":            "Error: a is a folder: use list_directory",
+		"b/x":          "Error: b/x does not exist: b is not a folder",
+		"a\x00":        "Error: the path contains a NUL character",
+		"dangling":     "Error: dangling does not exist: look with list_directory at a",
 	} {
 		assert.Equal(t, want, tooltest.Run(t, set, "read_file", tooltest.Args("path", path)).Content, path)
 	}
@@ -155,11 +155,13 @@ func TestPathsStayInside(t *testing.T) {
 		}
 	}
 	assert.Equal(t, "a/x", tooltest.Run(t, set, "list_files", tooltest.Args("path", "in")).Content)
-	assert.Equal(t, "a/x:1: inside", tooltest.Run(t, set, "grep_file", tooltest.Args("path", "absin", "pattern", "i")).Content)
+	assert.Equal(t, "a/x:1: inside", tooltest.Run(t, set, "grep_file",
+		tooltest.Args("path", "absin", "pattern", "i")).Content)
 }
 
 func TestMissingFileNamesTheNearest(t *testing.T) {
-	_, set := plant(t, map[string]string{"src/main.go": "", "src/main_test.go": "", "src/other.txt": "", "docs/x.md": ""})
+	_, set := plant(t, map[string]string{"src/main.go": "", "src/main_test.go": "", "src/other.txt": "",
+		"docs/x.md": ""})
 	for path, want := range map[string]string{
 		"src/mian.go":   "Error: src/mian.go does not exist. Similar: src/main.go",
 		"src/Main":      "Error: src/Main does not exist. Similar: src/main.go",
@@ -174,9 +176,11 @@ func TestMissingFileNamesTheNearest(t *testing.T) {
 }
 
 func TestSecrets(t *testing.T) {
-	secret := []string{".env", ".env.local", "a/.ENV", "x.pem", "x.key", "id_rsa", "sub/id_ed25519", ".netrc", ".aws/credentials", ".ssh/config",
+	secret := []string{".env", ".env.local", "a/.ENV", "x.pem", "x.key", "id_rsa", "sub/id_ed25519", ".netrc",
+		".aws/credentials", ".ssh/config",
 		"x.p12", ".npmrc", ".pgpass", "credentials.json", ".docker/config.json", ".git-credentials"}
-	open := []string{".env.example", "id_rsa.pub", "credentials", "config.json", "keys.go", "environment", "ssh/config", "monkey"}
+	open := []string{".env.example", "id_rsa.pub", "credentials", "config.json", "keys.go", "environment", "ssh/config",
+		"monkey"}
 	files := map[string]string{}
 	for _, f := range append(secret, open...) {
 		files[f] = "token\n"
@@ -185,7 +189,8 @@ func TestSecrets(t *testing.T) {
 	require.NoError(t, os.Symlink(".env", filepath.Join(dir, "innocent.txt")))
 	for _, f := range append(secret, "innocent.txt") {
 		want := fmt.Sprintf("Error: %s looks like a file of secrets and is not read", f)
-		assert.Equal(t, want+" without an approval", tooltest.Run(t, set, "read_file", tooltest.Args("path", f)).Content)
+		assert.Equal(t, want+" without an approval", tooltest.Run(t, set, "read_file",
+			tooltest.Args("path", f)).Content)
 		assert.Equal(t, want, tooltest.Run(t, set, "grep_file", tooltest.Args("path", f, "pattern", "token")).Content)
 	}
 	for _, f := range open {
@@ -193,7 +198,8 @@ func TestSecrets(t *testing.T) {
 	}
 	found := tooltest.Run(t, set, "grep_file", tooltest.Args("pattern", "token")).Content
 	assert.Equal(t, len(open), strings.Count(found, ": token"))
-	assert.True(t, strings.HasSuffix(found, fmt.Sprintf("\n[%d files that look like secrets were skipped]", len(secret))), found)
+	assert.True(t, strings.HasSuffix(found, fmt.Sprintf("\n[%d files that look like secrets were skipped]",
+		len(secret))), found)
 	listed := tooltest.Run(t, set, "list_files", "{}").Content
 	for _, f := range secret {
 		assert.Contains(t, listed, f)
@@ -208,5 +214,5 @@ func TestSecretsInTheRootItself(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	assert.True(t, tooltest.Run(t, Tools(root, Options{}), "read_file", tooltest.Args("path", "config")).Failed)
+	assert.True(t, tooltest.Run(t, Open(root).Reading(), "read_file", tooltest.Args("path", "config")).Failed)
 }

@@ -1,25 +1,25 @@
 // Package files holds the tools that look into the working directory and those
 // that change its files.
 //
-// Every path goes through one place ([Workspace]): it stays inside the working
-// directory, links included. A file that looks like secrets is listed, but read
-// and changed only with an approval of just that ([tool.Granted]); so is what
-// other programs obey: the files of git and agent definitions. Every tree of
-// files goes through package tree, which obeys .gitignore, and every change
-// through package store: of two changes of one place one succeeds.
+// Every path goes through a [Workspace]: it stays inside the working directory,
+// links included. A file that looks like secrets is listed, but read and changed
+// only with an approval of its own ([tool.Granted]). The same holds for changes of
+// git's files and of agent definitions. Package tree walks folders and obeys
+// .gitignore; package store makes changes: of two changes of one place one succeeds.
 //
-// Not promised: that a secret is recognised in a file of another name, that a
-// tree which changes meanwhile is seen at one moment, and that a folder which is
-// moved out of the working directory in the middle of a write takes no file
-// with it.
+// Not promised: a secret in a file of another name is not recognised; a tree that
+// changes during a walk is not seen at one moment; a folder that is moved out of
+// the working directory during a write may take the file with it.
 package files
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,25 +31,17 @@ import (
 // Workspace is the working directory of an agent, and what the agent knows of
 // the files in it.
 type Workspace struct {
-	root    *os.Root
-	workers int
-	dirs    []string // absolute names of the root: as given, and without links
+	root *os.Root
+	dirs []string // absolute names of the root: as given, and without links
 
 	mu   sync.Mutex
 	seen map[string]string // path to sum of the content that the agent knows
 }
 
-// Options of a [Workspace]. The zero value is the usual choice.
-type Options struct {
-	// Workers is how many files grep_file searches at once; 0 means what the
-	// machine has.
-	Workers int
-}
-
 // Open makes the working directory of one agent. Its tools use root until the
 // last call has ended; closing it is the business of the caller.
-func Open(root *os.Root, opts Options) *Workspace {
-	w := &Workspace{root: root, workers: opts.Workers, seen: map[string]string{}}
+func Open(root *os.Root) *Workspace {
+	w := &Workspace{root: root, seen: map[string]string{}}
 	if abs, err := filepath.Abs(root.Name()); err == nil {
 		w.dirs = append(w.dirs, abs)
 		if real, err := filepath.EvalSymlinks(abs); err == nil && real != abs {
@@ -58,9 +50,6 @@ func Open(root *os.Root, opts Options) *Workspace {
 	}
 	return w
 }
-
-// Tools returns the tools that look into the working directory root.
-func Tools(root *os.Root, opts Options) tool.Set { return Open(root, opts).Reading() }
 
 // Reading returns the tools that look into the working directory: read_file,
 // list_files, list_directory and grep_file.
@@ -82,6 +71,27 @@ func (w *Workspace) Writing() tool.Set {
 		w.writer(editSpec(), w.prepareEdit),
 		w.writer(deleteSpec(), w.prepareDelete),
 	}
+}
+
+// secret reports whether the file rel looks like one that holds secrets.
+func (w *Workspace) secret(rel string) bool { return call.Secret(w.full(rel)) }
+
+// concern says what is special about the file rel, or returns "".
+func (w *Workspace) concern(rel string) string { return call.Concern(w.full(rel)) }
+
+// full is the whole path of the file rel, with slashes: the folders above the
+// root count as well, for it may lie in a special one.
+func (w *Workspace) full(rel string) string {
+	if len(w.dirs) > 0 {
+		rel = filepath.Join(w.dirs[len(w.dirs)-1], rel)
+	}
+	return slash(rel)
+}
+
+// granted reports whether touching the special file rel was approved.
+func granted(ctx context.Context, rel string) bool {
+	in, ok := tool.Granted(ctx)
+	return ok && in.Special && slices.Contains(in.Paths, slash(rel))
 }
 
 // local makes path relative to the root, without following links.
@@ -108,9 +118,9 @@ func (w *Workspace) local(path string) (string, error) {
 // maxLinks is how many symbolic links one path may lead through.
 const maxLinks = 40
 
-// resolve returns the real path of path, relative to the root: every link is
-// followed here, so that what is decided by name is decided by the real one.
-// The root refuses what leads out of it even if a link changes meanwhile.
+// resolve returns the real path of path, relative to the root. It follows every
+// link, so that decisions by name are made by the real one. If a link changes
+// later, the root still refuses what leads out of it.
 func (w *Workspace) resolve(path string) (string, error) {
 	rel, missing, err := w.follow(path)
 	if err == nil && missing != "" {

@@ -13,23 +13,29 @@ import (
 	"qq/pkg/tool"
 )
 
+// pathAndContent is the schema of a tool that writes a whole file.
+const pathAndContent = `{"type":"object","required":["path","content"],"properties":{` +
+	`"path":{"type":"string"},"content":{"type":"string"}}}`
+
 func writeSpec() tool.Spec {
-	return call.Define("write_file", tool.Writes,
-		"Write a whole text file. It is created, or overwritten if you have read it before. Prefer edit_file for a change.", `
-		"path":{"type":"string","description":"path relative to the working directory"},
-		"content":{"type":"string","description":"the whole new content"}`, "path", "content")
+	return tool.Spec{Name: "write_file", Effect: tool.Writes,
+		Description: `Write a whole text file. Read a file before you overwrite it; prefer edit_file for a change. ` +
+			`Example: {"path":"a.txt","content":"one\n"}`,
+		Parameters: json.RawMessage(pathAndContent)}
 }
 
 func createSpec() tool.Spec {
-	return call.Define("create_file", tool.Writes,
-		"Create a text file that must not exist yet. Missing folders are made.", `
-		"path":{"type":"string","description":"path relative to the working directory"},
-		"content":{"type":"string","description":"the whole content"}`, "path", "content")
+	return tool.Spec{Name: "create_file", Effect: tool.Writes,
+		Description: `Create a text file that does not exist, and its folders. ` +
+			`Example: {"path":"docs/b.md","content":"# B\n"}`,
+		Parameters: json.RawMessage(pathAndContent)}
 }
 
 func deleteSpec() tool.Spec {
-	return call.Define("delete_file", tool.Writes, "Delete one file, never a folder.", `
-		"path":{"type":"string","description":"path relative to the working directory"}`, "path")
+	return tool.Spec{Name: "delete_file", Effect: tool.Writes,
+		Description: `Delete one file, never a folder. Example: {"path":"old.txt"}`,
+		Parameters: json.RawMessage(
+			`{"type":"object","required":["path"],"properties":{"path":{"type":"string"}}}`)}
 }
 
 // contentArgs reads the arguments of a tool that writes a whole file. A content
@@ -71,12 +77,8 @@ func existsError(path string) error {
 }
 
 func creation(path, rel, content string) *change {
-	return &change{act: "create", path: path, rel: rel,
-		make: func([]byte) ([]byte, error) { return []byte(content), nil },
-		told: func() ([]byte, []byte) { return nil, []byte(content) },
-		report: func() string {
-			return fmt.Sprintf("created %s: %s", call.Printable(slash(rel)), plural(countLines([]byte(content)), "line"))
-		}}
+	return &change{act: "create", path: path, rel: rel, after: content,
+		make: func([]byte) ([]byte, error) { return []byte(content), nil }}
 }
 
 func (w *Workspace) prepareWrite(args json.RawMessage) (*change, error) {
@@ -91,7 +93,7 @@ func (w *Workspace) prepareWrite(args json.RawMessage) (*change, error) {
 	if !exists {
 		return creation(path, rel, content), nil
 	}
-	return &change{act: "overwrite", path: path, rel: rel,
+	return &change{act: "overwrite", path: path, rel: rel, after: content,
 		make: func(old []byte) ([]byte, error) {
 			if isBinary(old) {
 				return nil, fmt.Errorf("%s is a binary file of %d bytes and is not overwritten", path, len(old))
@@ -104,10 +106,6 @@ func (w *Workspace) prepareWrite(args json.RawMessage) (*change, error) {
 				return nil, fmt.Errorf("%s changed since you read it: read it again", path)
 			}
 			return edit.Keep(old, content), nil
-		},
-		told: func() ([]byte, []byte) { return nil, []byte(content) },
-		report: func() string {
-			return fmt.Sprintf("wrote %s: %s", call.Printable(slash(rel)), plural(countLines([]byte(content)), "line"))
 		}}, nil
 }
 
@@ -126,8 +124,7 @@ func (w *Workspace) prepareDelete(args json.RawMessage) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &change{act: "delete", path: path, rel: rel,
-		report: func() string { return "deleted " + call.Printable(slash(rel)) }}, nil
+	return &change{act: "delete", path: path, rel: rel}, nil
 }
 
 // link returns where path leads to, if its last part is a link.

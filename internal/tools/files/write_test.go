@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/tools/call"
 	"qq/internal/tools/tooltest"
 	"qq/pkg/tool"
 )
@@ -28,7 +29,7 @@ func plantAll(t testing.TB, files map[string]string) (string, tool.Set) {
 }
 
 func allTools(root *os.Root) tool.Set {
-	w := Open(root, Options{})
+	w := Open(root)
 	return append(w.Reading(), w.Writing()...)
 }
 
@@ -60,8 +61,7 @@ func TestWritingSpecs(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	set := Open(root, Options{}).Writing()
-	tooltest.CheckSpecs(t, set, 2000)
+	set := Open(root).Writing()
 	assert.Equal(t, []string{"write_file", "create_file", "edit_file", "delete_file"}, set.Names())
 }
 
@@ -75,9 +75,12 @@ func TestWritingArguments(t *testing.T) {
 		{"create_file", `{"path":"b"}`, `Error: argument "content" is missing`},
 		{"edit_file", `{"old_text":"a","new_text":"b"}`, `Error: argument "path" is missing`},
 		{"edit_file", `{"path":"a","old_text":"text"}`, `Error: argument "new_text" is missing`},
-		{"edit_file", `{"path":"a","old_text":"text","new_text":[]}`, `Error: argument "new_text" must be text (accepted: new_text, old_text, path)`},
-		{"edit_file", `{"path":"a","new_text":"text"}`, `Error: old_text is empty: give the text to replace, or use create_file or write_file`},
-		{"edit_file", `{"path":"a","old_text":"x","new_text":"x"}`, `Error: old_text and new_text are the same: nothing would change`},
+		{"edit_file", `{"path":"a","old_text":"text","new_text":[]}`,
+			`Error: argument "new_text" must be text (accepted: new_text, old_text, path)`},
+		{"edit_file", `{"path":"a","new_text":"text"}`,
+			`Error: old_text is empty: give the text to replace, or use create_file or write_file`},
+		{"edit_file", `{"path":"a","old_text":"x","new_text":"x"}`,
+			`Error: old_text and new_text are the same: nothing would change`},
 		{"delete_file", `{}`, `Error: argument "path" is missing`},
 	} {
 		refused(t, set, c.name, c.args, c.want)
@@ -102,18 +105,25 @@ func TestCreateFile(t *testing.T) {
 	args := tooltest.Args("path", "./new/deep/x.md", "content", "one\ntwo")
 	in, err := intent(t, set, "create_file", args)
 	require.NoError(t, err)
-	assert.Equal(t, tool.Intent{Tool: "create_file", Effect: tool.Writes, Risk: tool.Medium, Paths: []string{"new/deep/x.md"},
+	assert.Equal(t, tool.Intent{Tool: "create_file", Effect: tool.Writes, Risk: tool.Medium,
+		Paths:   []string{"new/deep/x.md"},
 		Summary: "create new/deep/x.md", Preview: "--- new/deep/x.md\n+++ new/deep/x.md\n@@ -0,0 +1,2 @@\n+one\n+two\n\\ No newline at end of file"}, in)
 	assert.NoDirExists(t, filepath.Join(dir, "new"), "a plan changes nothing")
-	assert.Equal(t, tool.Result{Content: "created new/deep/x.md: 2 lines", Changed: []string{"new/deep/x.md"}}, tooltest.Run(t, set, "create_file", args))
+	assert.Equal(t, tool.Result{Content: "created new/deep/x.md: 2 lines", Changed: []string{"new/deep/x.md"}},
+		tooltest.Run(t, set, "create_file", args))
 	assert.Equal(t, "one\ntwo", onDisk(t, dir, "new/deep/x.md"))
 	refused(t, set, "create_file", args, "Error: ./new/deep/x.md exists: change it with edit_file, or read it and overwrite it with write_file")
-	refused(t, set, "create_file", tooltest.Args("path", "a/b", "content", ""), "Error: a/b does not exist: a is not a folder")
-	refused(t, set, "create_file", tooltest.Args("path", "new/", "content", ""), "Error: new/ is a folder: give the path of a file")
-	refused(t, set, "create_file", tooltest.Args("path", "b/", "content", ""), "Error: b/ names a folder: give the path of a file")
-	assert.Equal(t, "created empty: 0 lines", tooltest.Run(t, set, "create_file", tooltest.Args("path", "empty", "content", "")).Content)
+	refused(t, set, "create_file", tooltest.Args("path", "a/b", "content", ""),
+		"Error: a/b does not exist: a is not a folder")
+	refused(t, set, "create_file", tooltest.Args("path", "new/", "content", ""),
+		"Error: new/ is a folder: give the path of a file")
+	refused(t, set, "create_file", tooltest.Args("path", "b/", "content", ""),
+		"Error: b/ names a folder: give the path of a file")
+	assert.Equal(t, "created empty: 0 lines", tooltest.Run(t, set, "create_file",
+		tooltest.Args("path", "empty", "content", "")).Content)
 	// What one has written oneself is known.
-	assert.False(t, tooltest.Run(t, set, "write_file", tooltest.Args("path", "new/deep/x.md", "content", "three\n")).Failed)
+	assert.False(t, tooltest.Run(t, set, "write_file", tooltest.Args("path", "new/deep/x.md", "content",
+		"three\n")).Failed)
 }
 
 func TestWriteFile(t *testing.T) {
@@ -125,8 +135,10 @@ func TestWriteFile(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "write_file", Effect: tool.Writes, Risk: tool.Medium, Paths: []string{"x.md"},
 		Summary: "overwrite x.md", Preview: "--- x.md\n+++ x.md\n@@ -1,2 +1,2 @@\n one\n-two\n+2"}, in)
-	assert.Equal(t, tool.Result{Content: "wrote x.md: 2 lines", Changed: []string{"x.md"}}, tooltest.Run(t, set, "write_file", args))
-	assert.Equal(t, tool.Result{Content: "x.md has this content already: nothing was changed"}, tooltest.Run(t, set, "write_file", args))
+	assert.Equal(t, tool.Result{Content: "wrote x.md: 2 lines", Changed: []string{"x.md"}},
+		tooltest.Run(t, set, "write_file", args))
+	assert.Equal(t, tool.Result{Content: "x.md has this content already: nothing was changed"},
+		tooltest.Run(t, set, "write_file", args))
 	// Its own edit is known as well, a change by another is not.
 	tooltest.Run(t, set, "edit_file", tooltest.Args("path", "x.md", "old_text", "2", "new_text", "zwei"))
 	assert.False(t, tooltest.Run(t, set, "write_file", args).Failed)
@@ -141,23 +153,29 @@ func TestWriteFile(t *testing.T) {
 	tooltest.Run(t, set, "read_file", `{"path":"win"}`)
 	tooltest.Run(t, set, "write_file", tooltest.Args("path", "win", "content", "a\nc"))
 	assert.Equal(t, "\ufeffa\r\nc", onDisk(t, dir, "win"))
-	refused(t, set, "write_file", tooltest.Args("path", "bin", "content", ""), "Error: bin is a binary file of 2 bytes and is not overwritten")
-	assert.Equal(t, "created new: 1 line", tooltest.Run(t, set, "write_file", tooltest.Args("path", "new", "content", "x")).Content)
+	refused(t, set, "write_file", tooltest.Args("path", "bin", "content", ""),
+		"Error: bin is a binary file of 2 bytes and is not overwritten")
+	assert.Equal(t, "created new: 1 line", tooltest.Run(t, set, "write_file",
+		tooltest.Args("path", "new", "content", "x")).Content)
 	// A file that was deleted and made anew by another is not known.
 	tooltest.Run(t, set, "delete_file", `{"path":"new"}`)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "new"), []byte("x"), 0o600))
-	refused(t, set, "write_file", tooltest.Args("path", "new", "content", "y"), "Error: new exists: read it before you overwrite it")
+	refused(t, set, "write_file", tooltest.Args("path", "new", "content", "y"),
+		"Error: new exists: read it before you overwrite it")
 }
 
 func TestEditFile(t *testing.T) {
-	dir, set := plantAll(t, map[string]string{"a.go": "func a() {\n\treturn\n}\n\nfunc b() {}\n", "bin": "a\x00", "ro": "a\n"})
+	dir, set := plantAll(t, map[string]string{"a.go": "func a() {\n\treturn\n}\n\nfunc b() {}\n", "bin": "a\x00",
+		"ro": "a\n"})
 	args := tooltest.Args("path", "a.go", "old_text", "\treturn\n", "new_text", "\tx := 1\n\treturn x\n")
 	in, err := intent(t, set, "edit_file", args)
 	require.NoError(t, err)
-	assert.Equal(t, tool.Intent{Tool: "edit_file", Effect: tool.Writes, Risk: tool.Medium, Paths: []string{"a.go"}, Summary: "edit a.go",
+	assert.Equal(t, tool.Intent{Tool: "edit_file", Effect: tool.Writes, Risk: tool.Medium, Paths: []string{"a.go"},
+		Summary: "edit a.go",
 		Preview: "--- a.go\n+++ a.go\n@@ -1,5 +1,6 @@\n func a() {\n-\treturn\n+\tx := 1\n+\treturn x\n }\n \n func b() {}"}, in)
 	require.NoError(t, os.Chmod(filepath.Join(dir, "a.go"), 0o640))
-	assert.Equal(t, tool.Result{Content: "edited a.go, lines 2-3", Changed: []string{"a.go"}}, tooltest.Run(t, set, "edit_file", args))
+	assert.Equal(t, tool.Result{Content: "edited a.go, lines 2-3", Changed: []string{"a.go"}},
+		tooltest.Run(t, set, "edit_file", args))
 	assert.Equal(t, "func a() {\n\tx := 1\n\treturn x\n}\n\nfunc b() {}\n", onDisk(t, dir, "a.go"))
 	info, err := os.Stat(filepath.Join(dir, "a.go"))
 	require.NoError(t, err)
@@ -171,9 +189,12 @@ func TestEditFile(t *testing.T) {
 	} {
 		refused(t, set, "edit_file", tooltest.Args("path", "a.go", "old_text", old, "new_text", "z"), want)
 	}
-	refused(t, set, "edit_file", tooltest.Args("path", "a.og", "old_text", "a", "new_text", "z"), "Error: a.og does not exist. Similar: a.go")
-	refused(t, set, "edit_file", tooltest.Args("path", ".", "old_text", "a", "new_text", "z"), "Error: . is a folder: give the path of a file")
-	refused(t, set, "edit_file", tooltest.Args("path", "bin", "old_text", "a", "new_text", "z"), "Error: bin is a binary file of 2 bytes and is not edited")
+	refused(t, set, "edit_file", tooltest.Args("path", "a.og", "old_text", "a", "new_text", "z"),
+		"Error: a.og does not exist. Similar: a.go")
+	refused(t, set, "edit_file", tooltest.Args("path", ".", "old_text", "a", "new_text", "z"),
+		"Error: . is a folder: give the path of a file")
+	refused(t, set, "edit_file", tooltest.Args("path", "bin", "old_text", "a", "new_text", "z"),
+		"Error: bin is a binary file of 2 bytes and is not edited")
 	require.NoError(t, os.Chmod(filepath.Join(dir, "ro"), 0o444))
 	assert.Equal(t, "Error: ro is read-only: its permissions do not allow to change it",
 		tooltest.Run(t, set, "edit_file", tooltest.Args("path", "ro", "old_text", "a", "new_text", "z")).Content)
@@ -188,8 +209,10 @@ func TestDeleteFile(t *testing.T) {
 	refused(t, set, "delete_file", `{"path":"a/y"}`, "Error: a/y does not exist: look with list_directory at a")
 	in, err := intent(t, set, "delete_file", `{"path":"in/x"}`)
 	require.NoError(t, err)
-	assert.Equal(t, tool.Intent{Tool: "delete_file", Effect: tool.Writes, Risk: tool.High, Paths: []string{"a/x"}, Summary: "delete a/x"}, in)
-	assert.Equal(t, tool.Result{Content: "deleted a/x", Changed: []string{"a/x"}}, tooltest.Run(t, set, "delete_file", `{"path":"in/x"}`))
+	assert.Equal(t, tool.Intent{Tool: "delete_file", Effect: tool.Writes, Risk: tool.High, Paths: []string{"a/x"},
+		Summary: "delete a/x"}, in)
+	assert.Equal(t, tool.Result{Content: "deleted a/x", Changed: []string{"a/x"}},
+		tooltest.Run(t, set, "delete_file", `{"path":"in/x"}`))
 	assert.NoFileExists(t, filepath.Join(dir, "a/x"))
 	assert.DirExists(t, filepath.Join(dir, "a"))
 }
@@ -199,23 +222,30 @@ func TestWritingThroughLinks(t *testing.T) {
 	dir, set := plantAll(t, map[string]string{"a/x": "old\n", "a/.env": "KEY=1\n"})
 	outside := filepath.Join(filepath.Dir(dir), "outside")
 	require.NoError(t, os.WriteFile(outside, []byte("outside\n"), 0o600))
-	for link, target := range map[string]string{"link": "a/x", "in": "a", "out": "../outside", "up": "..", "gone": "none", "gone2": "a/none/x",
+	for link, target := range map[string]string{"link": "a/x", "in": "a", "out": "../outside", "up": "..",
+		"gone": "none", "gone2": "a/none/x",
 		"env": "a/.env", "abs": filepath.Join(dir, "a")} {
 		require.NoError(t, os.Symlink(target, filepath.Join(dir, link)))
 	}
 	r := tooltest.Run(t, set, "edit_file", tooltest.Args("path", "link", "old_text", "old", "new_text", "new"))
 	assert.Equal(t, []string{"a/x"}, r.Changed)
 	assert.Equal(t, "new\n", onDisk(t, dir, "a/x"))
-	assert.Equal(t, []string{"a/y/z"}, tooltest.Run(t, set, "create_file", tooltest.Args("path", "in/y/z", "content", "")).Changed)
-	assert.Equal(t, []string{"a/abs"}, tooltest.Run(t, set, "write_file", tooltest.Args("path", "abs/abs", "content", "")).Changed)
+	assert.Equal(t, []string{"a/y/z"}, tooltest.Run(t, set, "create_file",
+		tooltest.Args("path", "in/y/z", "content", "")).Changed)
+	assert.Equal(t, []string{"a/abs"}, tooltest.Run(t, set, "write_file",
+		tooltest.Args("path", "abs/abs", "content", "")).Changed)
 	for path, want := range map[string]string{
-		"gone": "gone does not exist", "gone2": "gone2 does not exist", "out": "out is a link that leads out of the working directory",
-		"up/new": "up/new is a link that leads out of the working directory", "../new": "../new is outside the working directory",
-		"/new": "/new is outside the working directory", "up/../../new": "up/../../new is outside the working directory", "a\x00": "the path contains a NUL",
+		"gone": "gone does not exist", "gone2": "gone2 does not exist",
+		"out":          "out is a link that leads out of the working directory",
+		"up/new":       "up/new is a link that leads out of the working directory",
+		"../new":       "../new is outside the working directory",
+		"/new":         "/new is outside the working directory",
+		"up/../../new": "up/../../new is outside the working directory", "a\x00": "the path contains a NUL",
 	} {
 		for name, args := range map[string]string{
-			"write_file": tooltest.Args("path", path, "content", "x"), "create_file": tooltest.Args("path", path, "content", "x"),
-			"edit_file": tooltest.Args("path", path, "old_text", "outside", "new_text", "x"),
+			"write_file":  tooltest.Args("path", path, "content", "x"),
+			"create_file": tooltest.Args("path", path, "content", "x"),
+			"edit_file":   tooltest.Args("path", path, "old_text", "outside", "new_text", "x"),
 		} {
 			r := tooltest.Run(t, set, name, args)
 			assert.True(t, strings.HasPrefix(r.Content, "Error: "+want), "%s: %s", name, r.Content)
@@ -235,7 +265,8 @@ func TestSecretsAreReadWithAnApproval(t *testing.T) {
 	dir, set := plantAll(t, map[string]string{".env": "KEY=1\n", "b.key": "two\n", "x": "x\n"})
 	in, err := intent(t, set, "read_file", `{"path":"./.env"}`)
 	require.NoError(t, err)
-	assert.Equal(t, tool.Intent{Tool: "read_file", Effect: tool.Reads, Risk: tool.High, Special: true, Paths: []string{".env"},
+	assert.Equal(t, tool.Intent{Tool: "read_file", Effect: tool.Reads, Risk: tool.High, Special: true,
+		Paths:   []string{".env"},
 		Summary: "read .env, which looks like a file of secrets"}, in)
 	ctx := tool.WithGrant(t.Context(), in)
 	assert.Equal(t, "KEY=1\n", tooltest.RunWith(ctx, t, set, "read_file", `{"path":".env"}`).Content)
@@ -245,7 +276,8 @@ func TestSecretsAreReadWithAnApproval(t *testing.T) {
 
 	in, err = intent(t, set, "read_file", `{"path":"x"}`)
 	require.NoError(t, err)
-	assert.Equal(t, tool.Intent{Tool: "read_file", Effect: tool.Reads, Risk: tool.Low, Paths: []string{"x"}, Summary: "read x"}, in)
+	assert.Equal(t, tool.Intent{Tool: "read_file", Effect: tool.Reads, Risk: tool.Low, Paths: []string{"x"},
+		Summary: "read x"}, in)
 	refused(t, set, "read_file", `{"path":"nope"}`, "Error: nope does not exist: look with list_directory at .")
 
 	// The link led to a harmless file when it was decided about.
@@ -257,7 +289,8 @@ func TestSecretsAreReadWithAnApproval(t *testing.T) {
 // that was allowed, and a plan tells nothing of a content that nobody allowed to
 // be read.
 func TestDelicateFiles(t *testing.T) {
-	files := map[string]string{".env": "KEY=hunter2\n", ".git/hooks/pre-commit": "x\n", ".Git/config": "x\n", "sub/.git/config": "x\n",
+	files := map[string]string{".env": "KEY=hunter2\n", ".git/hooks/pre-commit": "x\n", ".Git/config": "x\n",
+		"sub/.git/config": "x\n",
 		".qq/agents/a.md": "x\n", ".claude/agents/deep/a.md": "x\n", ".agents/agents/a.md": "x\n", "s.pem": "x\n"}
 	dir, set := plantAll(t, files)
 	for name, text := range files {
@@ -267,14 +300,16 @@ func TestDelicateFiles(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.Equal(t, tool.High, in.Risk, name)
 		assert.True(t, in.Special, name)
-		assert.NotEmpty(t, Concern(name), name)
+		assert.NotEmpty(t, call.Concern(name), name)
 		r := tooltest.Run(t, set, "edit_file", args)
-		assert.True(t, r.Failed && strings.HasSuffix(r.Content, " and is not changed without an approval"), "%s: %s", name, r.Content)
+		assert.True(t, r.Failed && strings.HasSuffix(r.Content, " and is not changed without an approval"), "%s: %s",
+			name, r.Content)
 		assert.True(t, tooltest.Run(t, set, "delete_file", tooltest.Args("path", name)).Failed, name)
 		assert.Equal(t, text, onDisk(t, dir, name))
 		assert.Equal(t, []string{name}, approve(t, set, "edit_file", args).Changed)
 		assert.Equal(t, []string{name}, approve(t, set, "delete_file", tooltest.Args("path", name)).Changed)
-		assert.Equal(t, []string{name}, approve(t, set, "create_file", tooltest.Args("path", name, "content", text)).Changed)
+		assert.Equal(t, []string{name}, approve(t, set, "create_file",
+			tooltest.Args("path", name, "content", text)).Changed)
 	}
 	in, err := intent(t, set, "delete_file", `{"path":"sub/.git/config"}`)
 	require.NoError(t, err)
@@ -291,7 +326,7 @@ func TestDelicateFiles(t *testing.T) {
 	assert.Equal(t, "Error: .env: old_text is not there", r.Content)
 	for _, name := range []string{".gitignore", ".github/x", "agents/a.md", ".claude/a.md", "git/x", ".env.example"} {
 		assert.False(t, tooltest.Run(t, set, "write_file", tooltest.Args("path", name, "content", "")).Failed, name)
-		assert.Empty(t, Concern(name), name)
+		assert.Empty(t, call.Concern(name), name)
 		in, err := intent(t, set, "delete_file", tooltest.Args("path", name))
 		require.NoError(t, err)
 		assert.False(t, in.Special, name)
@@ -317,8 +352,9 @@ func TestWritingEndsWithContext(t *testing.T) {
 	dir, set := plantAll(t, map[string]string{"a": "x\n"})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
-	for name, args := range map[string]string{"write_file": `{"path":"b","content":""}`, "create_file": `{"path":"b","content":""}`,
-		"edit_file": `{"path":"a","old_text":"x","new_text":"y"}`, "delete_file": `{"path":"a"}`} {
+	for name, args := range map[string]string{"write_file": `{"path":"b","content":""}`,
+		"create_file": `{"path":"b","content":""}`,
+		"edit_file":   `{"path":"a","old_text":"x","new_text":"y"}`, "delete_file": `{"path":"a"}`} {
 		assert.Equal(t, "Error: enough", tooltest.RunWith(ctx, t, set, name, args).Content)
 	}
 	assert.Equal(t, "x\n", onDisk(t, dir, "a"))
@@ -335,7 +371,8 @@ func TestOneOfTwoEdits(t *testing.T) {
 	for round := range 100 {
 		results := make(chan tool.Result, len(agents))
 		for i, set := range agents {
-			args := tooltest.Args("path", "x", "old_text", fmt.Sprintf("place %d\n", round), "new_text", fmt.Sprintf("place %d\nby %d\n", round+1, i))
+			args := tooltest.Args("path", "x", "old_text", fmt.Sprintf("place %d\n", round), "new_text",
+				fmt.Sprintf("place %d\nby %d\n", round+1, i))
 			go func() { results <- tooltest.Run(t, set, "edit_file", args) }()
 		}
 		done := 0
@@ -352,13 +389,15 @@ func TestOneOfTwoEdits(t *testing.T) {
 }
 
 func TestLines(t *testing.T) {
-	dir, _ := plant(t, map[string]string{"two": "a\nb\n", "open": "a\nb\nc", "empty": "", "big": strings.Repeat("x\n", 100_000), "d/x": "", ".env": "a\n"})
+	dir, _ := plant(t, map[string]string{"two": "a\nb\n", "open": "a\nb\nc", "empty": "",
+		"big": strings.Repeat("x\n", 100_000), "d/x": "", ".env": "a\n"})
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
 	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, "out")))
-	w := Open(root, Options{})
-	for path, want := range map[string]int{"two": 2, "./open": 3, "empty": 0, "big": 100_000, filepath.Join(dir, "d/x"): 0, ".env": 1} {
+	w := Open(root)
+	for path, want := range map[string]int{"two": 2, "./open": 3, "empty": 0, "big": 100_000,
+		filepath.Join(dir, "d/x"): 0, ".env": 1} {
 		n, ok := w.Lines(path)
 		assert.True(t, ok, path)
 		assert.Equal(t, want, n, path)

@@ -11,10 +11,9 @@ import (
 // environment is what commands get of environ: no secrets and nothing that
 // makes a program ask, page, draw or take another size for that of the terminal.
 //
-// Of the settings of qq only those stay that tell where in a tree of agents a
-// command runs: without its depth, a qq that a command starts could go on
-// without end, and by the marks the processes around it find what it started.
-// What makes a qq take itself for a child of this one goes with the others.
+// Of qq's own settings only the position in the tree of agents stays: the depth
+// stops endless recursion of a qq that a command starts, and the marks let the
+// sweep find its processes.
 func environment(environ []string, tempDir string) []string {
 	env := slices.DeleteFunc(config.ChildEnv(environ), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -29,7 +28,7 @@ func environment(environ []string, tempDir string) []string {
 			env = append(env, entry)
 		}
 	}
-	if at := config.Getenv(environ, "TRACEPARENT"); at != "" { // of whom the command works for, and of nobody above
+	if at := config.Getenv(environ, "TRACEPARENT"); at != "" { // the span of this agent
 		env = append(env, "TRACEPARENT="+at)
 	}
 	env = append(env,
@@ -53,5 +52,6 @@ const markPrefix = "QQ_COMMAND_ID_"
 // its depth, as a qq started by hand reads it, and the marks of the executions
 // and commands that it is part of.
 func place(name string) bool {
-	return name == "QQ_RECURSION_DEPTH" || strings.HasPrefix(name, "QQ_EXECUTION_ID_") || strings.HasPrefix(name, markPrefix)
+	return name == "QQ_RECURSION_DEPTH" || strings.HasPrefix(name, "QQ_EXECUTION_ID_") ||
+		strings.HasPrefix(name, markPrefix)
 }

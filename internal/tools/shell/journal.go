@@ -7,7 +7,8 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"unicode/utf8"
+
+	"qq/pkg/tool"
 )
 
 // journal is the file that takes the whole output of all commands of an agent
@@ -15,11 +16,12 @@ import (
 // line says whose turn it is. It takes no more than its limit: a program that
 // prints without an end would fill the disk.
 type journal struct {
-	open  func() (*os.File, error) // nil: there is none
-	limit int64                    // bytes
+	file  *os.File // nil: path is opened
+	path  string
+	limit int64 // bytes
 
 	mu      sync.Mutex
-	file    *os.File
+	opened  bool // and size is known
 	size    int64
 	last    *entry // who wrote last
 	midline bool
@@ -40,7 +42,7 @@ type entry struct {
 const maxJournal = 256 << 20
 
 var (
-	errNoJournal   = errors.New("none was set up")
+	errNoJournal   = errors.New("there is no folder for it")
 	errJournalFull = errors.New("the journal is full")
 )
 
@@ -57,22 +59,29 @@ func (j *journal) enter(command string) *entry {
 }
 
 // ready opens the file. j.mu is held.
-func (j *journal) ready() error {
-	if j.file != nil {
+func (j *journal) ready() (err error) {
+	switch {
+	case j.opened:
 		return nil
-	}
-	if j.open == nil {
+	case j.file == nil && j.path == "":
 		return errNoJournal
+	case j.file == nil:
+		if j.file, err = OpenLog(j.path); err != nil {
+			return err
+		}
 	}
-	file, err := j.open()
+	j.size, err = j.file.Seek(0, io.SeekEnd)
+	j.opened = err == nil
+	return err
+}
+
+// OpenLog opens the file that takes the whole output of commands.
+func OpenLog(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("open the log of commands: %w", err)
 	}
-	if j.size, err = file.Seek(0, io.SeekEnd); err != nil {
-		return err
-	}
-	j.file = file
-	return nil
+	return f, nil
 }
 
 // turn makes e the one who writes. j.mu is held.
@@ -100,7 +109,7 @@ func (j *journal) put(e *entry, text []byte) (n int) {
 	room := j.limit - j.size
 	over := int64(len(text)) > room
 	if over {
-		text = wholeChars(text[:max(room, 0)])
+		text = tool.WholeRunes(text[:max(room, 0)])
 	}
 	n, e.err = j.file.Write(text)
 	j.size += int64(n)
@@ -119,19 +128,6 @@ func (j *journal) put(e *entry, text []byte) (n int) {
 
 // most is the limit, for people.
 func (j *journal) most() string { return fmt.Sprintf("%d MB", j.limit>>20) }
-
-// wholeChars is text without the beginning of a character that is cut at its end.
-func wholeChars(text []byte) []byte {
-	for i := len(text) - 1; i >= 0 && i >= len(text)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(text[i]) {
-			if !utf8.FullRune(text[i:]) {
-				return text[:i]
-			}
-			break
-		}
-	}
-	return text
-}
 
 // write adds a piece of the output.
 func (e *entry) write(text []byte) {
@@ -166,7 +162,8 @@ func (e *entry) close(verdict string) string {
 	what, rest := "the whole output is", ""
 	switch {
 	case e.err == errJournalFull && e.end > e.begin:
-		what, rest = "its beginning is", fmt.Sprintf("; the rest is not kept, for that file takes no more than %s", j.most())
+		what, rest = "its beginning is", fmt.Sprintf("; the rest is not kept, for that file takes no more than %s",
+			j.most())
 	case e.err == errJournalFull:
 		return fmt.Sprintf("no file has it: %s takes no more than %s", j.file.Name(), j.most())
 	case e.err != nil:

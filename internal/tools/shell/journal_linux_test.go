@@ -39,7 +39,8 @@ func fillJournal(t *testing.T, limit int64) {
 	assert.Equal(t, "\n[the rest is not kept: this file takes no more than 1 MB]\n", log[to:])
 
 	assert.Equal(t, "later\n[exit code 0]", d.do("echo later"), "what is shown is not lost")
-	assert.Contains(t, d.do("yes | head -n 20000"), "characters are left out here; no file has it: "+d.log+" takes no more than 1 MB]\n")
+	assert.Contains(t, d.do("yes | head -n 20000"),
+		"characters are left out here; no file has it: "+d.log+" takes no more than 1 MB]\n")
 	assert.Equal(t, log, d.logged(), "nothing more, and said once")
 }
 

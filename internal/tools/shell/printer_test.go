@@ -84,7 +84,8 @@ func TestPrinterIsBounded(t *testing.T) {
 func check(t assert.TestingT, in []byte, cuts ...int) {
 	whole := printed(string(in))
 	assert.True(t, utf8.ValidString(whole))
-	assert.Equal(t, -1, strings.IndexFunc(whole, func(r rune) bool { return isControl(r) && r != '\n' && r != '\t' }), "%q", whole)
+	assert.Equal(t, -1, strings.IndexFunc(whole, func(r rune) bool { return isControl(r) && r != '\n' && r != '\t' }),
+		"%q", whole)
 	repairs := 0
 	for rest := in; len(rest) > 0; {
 		r, size := utf8.DecodeRune(rest)
@@ -106,8 +107,10 @@ func check(t assert.TestingT, in []byte, cuts ...int) {
 }
 
 func TestPrinterProperties(t *testing.T) {
-	tokens := []string{"\x1b", "[", "]", "\\", "\a", "\r", "\n", "\b", "\t", " ", "a", "bc", "ç", "世", "\xff", "\xe4", "\xb8", "\x96", "\x00",
-		"0", "1", "2", "7", ";", "?", "K", "J", "C", "D", "G", "H", "A", "m", "P", "(", "\u009b", "\u0085", "\x18", "\x7f"}
+	tokens := []string{"\x1b", "[", "]", "\\", "\a", "\r", "\n", "\b", "\t", " ", "a", "bc", "ç", "世", "\xff", "\xe4",
+		"\xb8", "\x96", "\x00",
+		"0", "1", "2", "7", ";", "?", "K", "J", "C", "D", "G", "H", "A", "m", "P", "(", "\u009b", "\u0085", "\x18",
+		"\x7f"}
 	rapid.Check(t, func(t *rapid.T) {
 		in := strings.Join(rapid.SliceOfN(rapid.SampledFrom(tokens), 0, 60).Draw(t, "tokens"), "")
 		check(t, []byte(in), rapid.SliceOfN(rapid.IntRange(0, 5), 0, 20).Draw(t, "cuts")...)
@@ -115,7 +118,8 @@ func TestPrinterProperties(t *testing.T) {
 }
 
 func FuzzPrinter(f *testing.F) {
-	for _, seed := range []string{"a\r\nb", "\x1b[1;31mred\x1b[0m", "\x1b]0;t\ax", "10%\r20%\x1b[K", "\xe4\xb8\x96\xff", "\x1bPq\x1b\\", "ab\b\x1b[2D\x1b[1K"} {
+	for _, seed := range []string{"a\r\nb", "\x1b[1;31mred\x1b[0m", "\x1b]0;t\ax", "10%\r20%\x1b[K", "\xe4\xb8\x96\xff",
+		"\x1bPq\x1b\\", "ab\b\x1b[2D\x1b[1K"} {
 		f.Add([]byte(seed), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, in []byte, cut uint8) { check(t, in, int(cut), 1, 1) })

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"qq/pkg/proc"
+	"qq/pkg/tool"
 )
 
 // run is the tool. Only a command that could not be started is an error.
@@ -29,15 +31,15 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (string, error) {
 		return "", err
 	}
 	defer screen.Close()
-	out := output{entry: s.journal.enter(r.command)}
+	out := output{excerpt: tool.Excerpt{Max: maxChars}, entry: s.journal.enter(r.command)}
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
 		out.copy(screen)
 	}()
 	exit, why := s.attend(ctx, p, r.timeout)
-	// Nobody is left who could write, so the end comes by itself; the deadline is
-	// for the one that got away.
+	// All writers are gone, so the read ends by itself. The deadline is for a process
+	// that escaped the sweep.
 	_ = screen.SetReadDeadline(time.Now().Add(s.grace))
 	<-drained
 	return out.result(verdict(exit, why)), nil
@@ -50,24 +52,21 @@ func (s *shell) start(r request) (screen *os.File, p *proc.Process, err error) {
 		return nil, nil, fmt.Errorf("open a terminal for the command: %w", err)
 	}
 	defer tty.Close()
-	c := proc.Command{
+	p, err = s.Host.Start(proc.Command{
 		Path: "/bin/sh", Args: []string{"sh", "-c", r.command}, Dir: r.dir,
-		Env:    append(s.env[:len(s.env):len(s.env)], "PWD="+r.dir),
+		Env:    append(environment(s.Env, s.TempDir), "PWD="+r.dir),
 		Stdout: tty, Stderr: tty, Terminal: true,
-		Grace: s.grace, Marker: markPrefix + strconv.Itoa(s.Depth) + "=" + s.NewID(),
-	}
-	if s.Wrap != nil {
-		c = s.Wrap(c)
-	}
-	if p, err = s.Host.Start(c); err != nil {
+		Grace: s.grace, Marker: markPrefix + strconv.Itoa(s.Depth) + "=" + rand.Text(),
+	})
+	if err != nil {
 		screen.Close()
 		return nil, nil, err
 	}
 	return screen, p, nil
 }
 
-// attend waits for the end of p, and ends it when its time is up or nobody waits
-// for it any more: then why says so.
+// attend waits for p to end. It stops p at the timeout or when ctx ends; then why
+// says so.
 func (s *shell) attend(ctx context.Context, p *proc.Process, timeout time.Duration) (exit proc.Exit, why string) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -75,7 +74,8 @@ func (s *shell) attend(ctx context.Context, p *proc.Process, timeout time.Durati
 	case <-p.Done():
 		return p.Wait(), ""
 	case <-timer.C:
-		why = fmt.Sprintf("timed out after %ds: the command was stopped, this is its output until then", int(timeout.Seconds()))
+		why = fmt.Sprintf("timed out after %ds: the command was stopped, this is its output until then",
+			int(timeout.Seconds()))
 	case <-ctx.Done():
 		why = fmt.Sprintf("cancelled: %v: the command was stopped, this is its output until then", context.Cause(ctx))
 	}
@@ -104,12 +104,12 @@ func verdict(exit proc.Exit, why string) string {
 
 // output takes what a command prints to where it is kept.
 type output struct {
-	excerpt excerpt
+	excerpt tool.Excerpt
 	entry   *entry
 }
 
-// copy reads the terminal to its end. Linux says EIO when nobody has the other
-// end open any more; whatever else ends it, there is no more to be had.
+// copy reads the terminal to its end. Linux returns EIO when the other end is
+// closed; any other error ends the output too.
 func (o *output) copy(screen io.Reader) {
 	p := printer{emit: o.add}
 	buf := make([]byte, 32<<10)
@@ -124,14 +124,17 @@ func (o *output) copy(screen io.Reader) {
 }
 
 func (o *output) add(text []byte) {
-	o.excerpt.add(text)
+	o.excerpt.Write(text)
 	o.entry.write(text)
 }
 
 // result is what the model reads.
 func (o *output) result(verdict string) string {
 	where := o.entry.close(verdict)
-	text := o.excerpt.text(where)
+	text, tail, left := o.excerpt.Cut()
+	if left > 0 {
+		text = onNewLine(text) + fmt.Sprintf("[%d characters are left out here; %s]\n", left, where) + tail
+	}
 	if strings.TrimSpace(text) == "" {
 		text = "[no output]"
 	}

@@ -7,16 +7,14 @@
 // reads; the journal is the file that gets all of it, up to 256 MB for the commands
 // of an agent together.
 //
-// Flow: the command starts through the Host of this process, as the head of a
-// session and of a group of its own. It ends by itself, by its timeout or with
-// the call; then the Host kills what it left behind, and only then does the call
-// return. An exit code, a signal and a timeout are what a command came to, not a
-// call that failed.
+// Flow: the Host of this process starts the command as the leader of a session and
+// of a process group. The command ends by itself, by its timeout or with the call.
+// Then the Host kills what it left behind, and the call returns. A call fails only
+// when the command cannot start: an exit code, a signal and a timeout are results.
 //
-// Not promised: a screen, so that what moves the cursor to other lines comes out
-// line by line; that a command stays in its folder or keeps its hands off
-// anything, which is for a sandbox ([Config].Wrap); that a secret which the
-// command reads is not shown.
+// Not promised: a screen (what moves the cursor to another line begins a new line);
+// that a command stays in its folder, which is the sandbox's job (see the Starter of
+// [Config]); that a secret which the command reads is not shown.
 package shell
 
 import (
@@ -52,17 +50,13 @@ type Config struct {
 	// TempDir is where commands keep temporary files and caches; empty means
 	// where Env says.
 	TempDir string
-	// Log gives the file that takes the whole output of all commands. It is called
-	// for the first command, and again only after an error; the file stays open
-	// and is the caller's to close. nil means that what is not shown is lost.
-	Log func() (*os.File, error)
+	// Log takes the whole output of all commands, or LogPath, which is opened for
+	// the first of them. Both stay open. Without either, what is not shown is lost.
+	Log     *os.File
+	LogPath string
 	// Depth is the depth of the agent. It makes the mark of its commands differ
 	// from those of the processes around it.
 	Depth int
-	// Wrap puts a command into a sandbox; nil leaves it as it is.
-	Wrap func(proc.Command) proc.Command
-	// NewID names a command. No two commands have the same id.
-	NewID func() string
 }
 
 const (
@@ -72,6 +66,9 @@ const (
 	maxCommand = 128<<10 - 1
 	// grace is the time between SIGTERM and SIGKILL.
 	grace = 2 * time.Second
+	// maxChars is how many characters of an output the model reads: half of them
+	// from its beginning, half from its end.
+	maxChars = 30_000
 	// summaryChars are shown of a command that is named on one line.
 	summaryChars = 100
 )
@@ -82,7 +79,7 @@ func Tool(cfg Config) tool.Set {
 }
 
 func newShell(cfg Config) *shell {
-	return &shell{Config: cfg, env: environment(cfg.Env, cfg.TempDir), grace: grace, journal: journal{open: cfg.Log, limit: maxJournal}}
+	return &shell{Config: cfg, grace: grace, journal: journal{file: cfg.Log, path: cfg.LogPath, limit: maxJournal}}
 }
 
 func (s *shell) tools() tool.Set {
@@ -90,16 +87,15 @@ func (s *shell) tools() tool.Set {
 }
 
 func spec() tool.Spec {
-	return call.Define("run_pty_cmd", tool.Executes,
-		"Run a shell command in a terminal, without input, and return its output and exit code. What it leaves running is ended.", `
-		"command":{"type":"string","description":"a line or a script for /bin/sh"},
-		"timeout":{"type":"integer","description":"seconds, default 120, at most 600"},
-		"working_dir":{"type":"string","description":"a folder in the working directory, which is the default"}`, "command")
+	return tool.Spec{Name: "run_pty_cmd", Effect: tool.Executes,
+		Description: `Run a command with /bin/sh, without input; timeout in seconds, at most 600. ` +
+			`What it leaves running is ended. Example: {"command":"go test ./...","timeout":300}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["command"],"properties":{` +
+			`"command":{"type":"string"},"timeout":{"type":"integer"},"working_dir":{"type":"string"}}}`)}
 }
 
 type shell struct {
 	Config
-	env     []string
 	grace   time.Duration
 	journal journal
 }
@@ -115,7 +111,8 @@ func (s *shell) request(args json.RawMessage) (request, error) {
 	var r request
 	var seconds int
 	var dir string
-	if err := call.Decode(args, call.Fields{"command": &r.command, "timeout": &seconds, "working_dir": &dir}); err != nil {
+	fields := call.Fields{"command": &r.command, "timeout": &seconds, "working_dir": &dir}
+	if err := call.Decode(args, fields); err != nil {
 		return r, err
 	}
 	switch {
@@ -124,7 +121,8 @@ func (s *shell) request(args json.RawMessage) (request, error) {
 	case strings.ContainsRune(r.command, 0):
 		return r, errors.New("the command contains a NUL character")
 	case len(r.command) > maxCommand:
-		return r, fmt.Errorf("the command has %d bytes, and %d is the limit: write it to a file and run that", len(r.command), maxCommand)
+		return r, fmt.Errorf("the command has %d bytes, and %d is the limit: write it to a file and run that",
+			len(r.command), maxCommand)
 	}
 	r.timeout = time.Duration(call.Bounded(seconds, defaultTimeout, maxTimeout)) * time.Second
 	var err error
@@ -132,8 +130,8 @@ func (s *shell) request(args json.RawMessage) (request, error) {
 	return r, err
 }
 
-// inside returns the real path of the folder dir, which must be in root. That is
-// for a model that lost its way: the command itself goes where it is let.
+// inside returns the real path of the folder dir, which must be in root. It helps a
+// model that is lost; only the sandbox restricts the command itself.
 func inside(root, dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(root)
 	if err != nil {
@@ -150,7 +148,8 @@ func inside(root, dir string) (string, error) {
 		return "", fmt.Errorf("working_dir %s: %w", dir, call.Reason(err))
 	}
 	if rel, err := filepath.Rel(real, path); err != nil || !filepath.IsLocal(rel) {
-		return "", fmt.Errorf("working_dir %s is outside the working directory: use a folder inside it, relative to it", dir)
+		return "", fmt.Errorf("working_dir %s is outside the working directory: use a folder inside it, relative to it",
+			dir)
 	}
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return "", fmt.Errorf("working_dir %s is not a folder", dir)
@@ -175,8 +174,8 @@ func (s *shell) intent(_ context.Context, args json.RawMessage) (tool.Intent, er
 	}, nil
 }
 
-// visible writes out what a terminal would not show, or would obey: whoever
-// decides about a command has to see all of it.
+// visible writes out control and invisible characters: whoever approves a command
+// has to see all of it.
 func visible(s string) string {
 	var b strings.Builder
 	for i, r := range s {

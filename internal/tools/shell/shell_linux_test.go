@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -39,19 +38,16 @@ func newDesk(t testing.TB, change ...func(*Config)) *desk {
 	host := proc.NewHost()
 	t.Cleanup(host.Close)
 	log := filepath.Join(t.TempDir(), "commands.log")
-	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	require.NoError(t, err)
-	t.Cleanup(func() { file.Close() })
-	var ids atomic.Int64
 	cfg := Config{
 		Host: host, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/nowhere"}, Depth: 3,
-		Log:   func() (*os.File, error) { return file, nil },
-		NewID: func() string { return fmt.Sprintf("id-%d", ids.Add(1)) },
+		LogPath: log,
 	}
 	for _, f := range change {
 		f(&cfg)
 	}
-	return &desk{newShell(cfg), t, log}
+	d := &desk{newShell(cfg), t, log}
+	t.Cleanup(func() { d.journal.file.Close() }) // nil is fine
+	return d
 }
 
 // do runs command, with further arguments as keys and values, and returns what
@@ -79,14 +75,12 @@ func alive(pid string) bool {
 	return !bytes.Contains([]byte("ZX"), state)
 }
 
-func TestSpec(t *testing.T) {
-	tooltest.CheckSpecs(t, newDesk(t).tools(), 480)
-}
-
 func TestTerminal(t *testing.T) {
 	d := newDesk(t)
-	assert.Regexp(t, `^/dev/pts/\d+\n/dev/tty\n50 200\n\[exit code 0\]$`, d.do("test -t 1 && test -t 2 && tty <&1 && tty </dev/tty; stty size <&1"))
-	assert.Equal(t, "04000 of 0\n[exit code 0]", d.do(`f=$(sed -n 's/flags:\t*//p' /proc/$$/fdinfo/1); echo 04000 of $(($f & 04000))`),
+	assert.Regexp(t, `^/dev/pts/\d+\n/dev/tty\n50 200\n\[exit code 0\]$`,
+		d.do("test -t 1 && test -t 2 && tty <&1 && tty </dev/tty; stty size <&1"))
+	assert.Equal(t, "04000 of 0\n[exit code 0]",
+		d.do(`f=$(sed -n 's/flags:\t*//p' /proc/$$/fdinfo/1); echo 04000 of $(($f & 04000))`),
 		"a program does not expect that writing can fail with EAGAIN")
 }
 
@@ -186,10 +180,12 @@ func TestCancel(t *testing.T) {
 		cancel(errors.New("the run was stopped"))
 		f.Close()
 	}()
-	r := tooltest.RunWith(ctx, t, d.tools(), "run_pty_cmd", tooltest.Args("command", `echo $$; trap "echo bye; exit" TERM; sleep 100 >fifo & wait`))
+	r := tooltest.RunWith(ctx, t, d.tools(), "run_pty_cmd",
+		tooltest.Args("command", `echo $$; trap "echo bye; exit" TERM; sleep 100 >fifo & wait`))
 	pid, rest, _ := strings.Cut(r.Content, "\n")
 	assert.False(t, alive(pid), r.Content)
-	assert.Equal(t, "bye\n[cancelled: the run was stopped: the command was stopped, this is its output until then]", rest)
+	assert.Equal(t, "bye\n[cancelled: the run was stopped: the command was stopped, this is its output until then]",
+		rest)
 
 	r = tooltest.RunWith(ctx, t, d.tools(), "run_pty_cmd", `{"command":"touch started"}`)
 	assert.Equal(t, "Error: the command was not started: the run was stopped", r.Content)
@@ -228,14 +224,20 @@ func TestEnvironmentOfACommand(t *testing.T) {
 	tmp := t.TempDir()
 	d := newDesk(t, func(c *Config) {
 		c.TempDir = tmp
-		c.Env = append(c.Env, "OPENAI_API_KEY=sk-1", "QQ_CONTROL=1", "QQ_MODEL=m", "QQ_RECURSION_DEPTH=3", "QQ_EXECUTION_ID_3=e",
-			"QQ_COMMAND_ID_2=outer", "QQ_COMMAND_ID_3=stale", "PAGER=less", "TERM=xterm", "COLUMNS=80", "FORCE_COLOR=1", "TMPDIR=/x", "LANG=C", "PWD=/x")
+		c.Env = append(c.Env, "OPENAI_API_KEY=sk-1", "QQ_CONTROL=1", "QQ_MODEL=m", "QQ_RECURSION_DEPTH=3",
+			"QQ_EXECUTION_ID_3=e",
+			"QQ_COMMAND_ID_2=outer", "QQ_COMMAND_ID_3=stale", "PAGER=less", "TERM=xterm", "COLUMNS=80", "FORCE_COLOR=1",
+			"TMPDIR=/x", "LANG=C", "PWD=/x")
 	})
 	got := strings.Split(strings.TrimSuffix(d.do("exec env"), "\n[exit code 0]"), "\n")
+	for i, entry := range got {
+		got[i] = regexp.MustCompile(`^(QQ_COMMAND_ID_3=)[A-Z2-7]{26}$`).ReplaceAllString(entry, "${1}random")
+	}
 	assert.ElementsMatch(t, []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=/nowhere", "LANG=C", "PWD=" + d.Dir, "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + tmp + "/cache",
+		"PATH=" + os.Getenv("PATH"), "HOME=/nowhere", "LANG=C", "PWD=" + d.Dir, "TMPDIR=" + tmp, "XDG_CACHE_HOME=" +
+			tmp + "/cache",
 		"PAGER=cat", "GIT_PAGER=cat", "GIT_EDITOR=true", "GIT_TERMINAL_PROMPT=0", "TERM=dumb", "NO_COLOR=1",
-		"QQ_RECURSION_DEPTH=3", "QQ_EXECUTION_ID_3=e", "QQ_COMMAND_ID_2=outer", "QQ_COMMAND_ID_3=id-1",
+		"QQ_RECURSION_DEPTH=3", "QQ_EXECUTION_ID_3=e", "QQ_COMMAND_ID_2=outer", "QQ_COMMAND_ID_3=random",
 	}, got)
 	assert.Equal(t, []string{"TMPDIR=/x"}, environment([]string{"TMPDIR=/x"}, "")[:1], "without a folder for it")
 }
@@ -245,7 +247,8 @@ func TestDescriptorsAreNotInherited(t *testing.T) {
 	require.NoError(t, err)
 	defer syscall.Close(fd)
 	d := newDesk(t)
-	assert.Equal(t, "0\n1\n2\n[exit code 0]", d.do("cat /dev/null; ls -1 /proc/$$/fd"), "not those of ls, which reads a folder")
+	assert.Equal(t, "0\n1\n2\n[exit code 0]", d.do("cat /dev/null; ls -1 /proc/$$/fd"),
+		"not those of ls, which reads a folder")
 }
 
 func TestWorkingDir(t *testing.T) {
@@ -261,8 +264,9 @@ func TestWorkingDir(t *testing.T) {
 		assert.Equal(t, d.Dir+want+"\n[exit code 0]", d.do("pwd -P", "working_dir", dir), dir)
 	}
 	for dir, want := range map[string]string{
-		"..": "is outside the working directory: use a folder inside it, relative to it", "/": "is outside", outside: "is outside",
-		"out": "is outside", "a/../..": "is outside", "file": "is not a folder", "none": "no such file or directory",
+		"..": "is outside the working directory: use a folder inside it, relative to it", "/": "is outside",
+		outside: "is outside",
+		"out":   "is outside", "a/../..": "is outside", "file": "is not a folder", "none": "no such file or directory",
 	} {
 		assert.Contains(t, d.do("touch started", "working_dir", dir), "Error: working_dir "+dir, dir)
 		assert.Contains(t, d.do("touch started", "working_dir", dir), want, dir)
@@ -275,8 +279,10 @@ func TestArguments(t *testing.T) {
 	d := newDesk(t)
 	assert.Equal(t, `Error: argument "command" is missing`, d.do(" \n"))
 	assert.Equal(t, "Error: the command contains a NUL character", d.do("a\x00b"))
-	assert.Equal(t, "[no output]\n[exit code 0]", d.do(":"+strings.Repeat(" ", maxCommand-1)), "the longest that the system takes")
-	assert.Equal(t, "Error: the command has 131072 bytes, and 131071 is the limit: write it to a file and run that", d.do(strings.Repeat(" ", maxCommand)+":"))
+	assert.Equal(t, "[no output]\n[exit code 0]", d.do(":"+strings.Repeat(" ", maxCommand-1)),
+		"the longest that the system takes")
+	assert.Equal(t, "Error: the command has 131072 bytes, and 131071 is the limit: write it to a file and run that",
+		d.do(strings.Repeat(" ", maxCommand)+":"))
 
 	r, err := d.request([]byte(`{"command":"a"}`))
 	require.NoError(t, err)
@@ -294,7 +300,8 @@ func TestIntent(t *testing.T) {
 		return in
 	}
 	assert.Equal(t, tool.Intent{
-		Tool: "run_pty_cmd", Effect: tool.Executes, Risk: tool.High, Summary: "run: go test ./...", Preview: "go test ./...\nin " + d.Dir,
+		Tool: "run_pty_cmd", Effect: tool.Executes, Risk: tool.High, Summary: "run: go test ./...",
+		Preview: "go test ./...\nin " + d.Dir,
 	}, plan("go test ./..."))
 	assert.Equal(t, "run: cd a ...", plan("\ncd a\nrm -r b").Summary)
 	long := plan(strings.Repeat("x", 200))
@@ -309,21 +316,16 @@ func TestIntent(t *testing.T) {
 	require.ErrorContains(t, err, "outside", "nobody is asked about what cannot work")
 }
 
-func TestWrap(t *testing.T) {
-	d := newDesk(t, func(c *Config) {
-		c.Wrap = func(p proc.Command) proc.Command {
-			p.Args = append([]string{"/usr/bin/env", "WRAPPED=yes", "/bin/sh"}, p.Args[1:]...)
-			p.Path = p.Args[0]
-			return p
-		}
-	})
-	assert.Equal(t, "yes\n[exit code 0]", d.do("echo $WRAPPED"))
+// nowhere starts another program than it is told to.
+type nowhere struct{ Starter }
+
+func (n nowhere) Start(c proc.Command) (*proc.Process, error) {
+	c.Path = "/no/such"
+	return n.Starter.Start(c)
 }
 
 func TestCannotStart(t *testing.T) {
-	d := newDesk(t, func(c *Config) {
-		c.Wrap = func(p proc.Command) proc.Command { p.Path = "/no/such"; return p }
-	})
+	d := newDesk(t, func(c *Config) { c.Host = nowhere{c.Host} })
 	d.do("true") // the Host opens what it needs
 	before, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
@@ -356,37 +358,30 @@ $ sleep 100
 // The journal can be read while the command runs.
 func TestJournalIsWrittenMeanwhile(t *testing.T) {
 	d := newDesk(t)
-	out := d.do(fmt.Sprintf(`echo first; i=0; until grep -q first %s; do i=$((i+1)); [ $i -lt 500 ] || exit 9; sleep 0.02; done; grep -c first %[1]s`, d.log))
+	out := d.do(fmt.Sprintf(`echo first; i=0; until grep -sq ^first %s; do i=$((i+1)); [ $i -lt 500 ] || exit 9; sleep 0.02; done; grep -c first %[1]s`, d.log))
 	assert.Equal(t, "first\n2\n[exit code 0]", out, "its name and its output")
 }
 
 func TestWithoutJournal(t *testing.T) {
 	const long = "yes | head -n 20000"
-	d := newDesk(t, func(c *Config) { c.Log = nil })
-	assert.Contains(t, d.do(long), "\n[10000 characters are left out here; no file has the whole output: none was set up]\n")
+	d := newDesk(t, func(c *Config) { c.LogPath = "" })
+	assert.Contains(t, d.do(long), "\n[10000 characters are left out here; no file has the whole output: there is no folder for it]\n")
 
-	broken := true
-	d = newDesk(t, func(c *Config) {
-		log := c.Log
-		c.Log = func() (*os.File, error) {
-			if broken {
-				return nil, errors.New("no space")
-			}
-			return log()
-		}
-	})
-	assert.Contains(t, d.do(long), "\n[10000 characters are left out here; no file has the whole output: no space]\n")
+	folder := filepath.Join(t.TempDir(), "outputs")
+	d = newDesk(t, func(c *Config) { c.LogPath = filepath.Join(folder, "log") })
+	assert.Contains(t, d.do(long), "; no file has the whole output: open the log of commands: open "+folder+"/log: no such file or directory]\n")
 	assert.Equal(t, "a\n[exit code 0]", d.do("echo a"), "what is shown is not lost")
-	broken = false
-	assert.Contains(t, d.do(long), "the whole output is in "+d.log)
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	assert.Contains(t, d.do(long), "the whole output is in "+folder+"/log")
 }
 
 func TestFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer full.Close()
-	d := newDesk(t, func(c *Config) { c.Log = func() (*os.File, error) { return full, nil } })
-	assert.Contains(t, d.do("yes | head -n 20000"), "no file has the whole output: write /dev/full: no space left on device]")
+	d := newDesk(t, func(c *Config) { c.Log = full })
+	assert.Contains(t, d.do("yes | head -n 20000"),
+		"no file has the whole output: write /dev/full: no space left on device]")
 }
 
 func TestSeveralAtOnce(t *testing.T) {
@@ -414,7 +409,8 @@ func TestSeveralAtOnce(t *testing.T) {
 	assert.GreaterOrEqual(t, mixed, n-1, "all but the one that began last")
 	log := d.logged()
 	for i := range n {
-		assert.Len(t, regexp.MustCompile(fmt.Sprintf(`(?m)^\$ echo %d begins;.*exit %[1]d$`, i)).FindAllString(log, -1), 1)
+		assert.Len(t, regexp.MustCompile(fmt.Sprintf(`(?m)^\$ echo %d begins;.*exit %[1]d$`, i)).FindAllString(log, -1),
+			1)
 		assert.Equal(t, 1, strings.Count(log, fmt.Sprintf("[exit code %d]\n", i)))
 		assert.Equal(t, 20000, len(regexp.MustCompile(fmt.Sprintf(`(?m)^%d$`, i)).FindAllString(log, -1)))
 	}

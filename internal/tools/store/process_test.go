@@ -91,7 +91,8 @@ const flipSize = 1 << 20
 // flip puts the one or the other content into a file until it is killed.
 func flip(root *os.Root) error {
 	for i := 0; ; i++ {
-		if err := Replace(context.Background(), root, "x", to(strings.Repeat(string(rune('a'+i%2)), flipSize))); err != nil {
+		if err := Replace(context.Background(), root, "x",
+			to(strings.Repeat(string(rune('a'+i%2)), flipSize))); err != nil {
 			return err
 		}
 		fmt.Println(i)

@@ -62,7 +62,10 @@ func TestReplace(t *testing.T) {
 	for _, perm := range []fs.FileMode{0o640, 0o755, 0o666, 0o600} {
 		require.NoError(t, os.Chmod(x, perm))
 		require.NoError(t, os.WriteFile(x, []byte("old"), 0))
-		require.NoError(t, Replace(ctx, root, "a/x", func(old []byte) ([]byte, error) { return append(bytes.Clone(old), '!'), nil }))
+		require.NoError(t, Replace(ctx, root, "a/x", func(old []byte) ([]byte,
+			error) {
+			return append(bytes.Clone(old), '!'), nil
+		}))
 		assert.Equal(t, "old!", content(t, x))
 		info, err := os.Stat(x)
 		require.NoError(t, err)
@@ -98,17 +101,20 @@ func TestRefusals(t *testing.T) {
 	require.NoError(t, os.Truncate(filepath.Join(dir, "big"), MaxSize+1))
 	require.NoError(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(dir), "canary"), []byte("canary"), 0o600))
-	for link, target := range map[string]string{"link": "x", "in": "a", "out": "..", "gone": "none", "away": "../canary"} {
+	for link, target := range map[string]string{"link": "x", "in": "a", "out": "..", "gone": "none",
+		"away": "../canary"} {
 		require.NoError(t, os.Symlink(target, filepath.Join(dir, link)))
 	}
 	all := names(t, dir)
 	for rel, want := range map[string]string{
-		"link": "link is not a regular file", "gone": "gone is not a regular file", "away": "away is not a regular file",
+		"link": "link is not a regular file", "gone": "gone is not a regular file",
+		"away": "away is not a regular file",
 		"pipe": "pipe is not a regular file", "a": "a is not a regular file",
 		"ro":   "ro is read-only: its permissions do not allow to change it",
 		"none": "open none: no such file or directory",
 		"in/y": "open in: in: not a directory", "out/canary": "open out: out: not a directory",
-		"x/y": "open x: x: not a directory", "../canary": ".. is outside the working directory", "..": ". is not a regular file",
+		"x/y": "open x: x: not a directory", "../canary": ".. is outside the working directory",
+		"..": ". is not a regular file",
 	} {
 		err := Replace(t.Context(), root, rel, to("new"))
 		if rel != ".." {
@@ -122,7 +128,8 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	assert.ErrorIs(t, Replace(t.Context(), root, "none", to("new")), fs.ErrNotExist)
-	assert.EqualError(t, Replace(t.Context(), root, "big", to("new")), "big is too large: 67108865 bytes, at most 67108864 can be changed")
+	assert.EqualError(t, Replace(t.Context(), root, "big", to("new")),
+		"big is too large: 67108865 bytes, at most 67108864 can be changed")
 	huge := make([]byte, MaxSize+1)
 	assert.EqualError(t, Replace(t.Context(), root, "x", func([]byte) ([]byte, error) { return huge, nil }),
 		"x is too large: 67108865 bytes, at most 67108864 can be changed")

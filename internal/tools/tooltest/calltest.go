@@ -1,15 +1,12 @@
-// Package tooltest is what the tests of all tools need: a call as a model makes
-// it, and the rules that hold for each tool.
+// Package tooltest makes calls of tools as a model makes them, for tests.
 package tooltest
 
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"qq/pkg/tool"
@@ -44,41 +41,4 @@ func Args(pairs ...any) string {
 		panic(err)
 	}
 	return string(data)
-}
-
-// CheckSpecs checks that what each tool of set says that it accepts is what its
-// schema says, and that all that is sent with every request is at most size
-// bytes. Tools in except read their arguments in another way.
-func CheckSpecs(t *testing.T, set tool.Set, size int, except ...string) {
-	t.Helper()
-	total := 0
-	for _, s := range set.Specs() {
-		var schema struct {
-			Type       string
-			Properties map[string]any
-			Required   []string
-		}
-		require.NoError(t, json.Unmarshal(s.Parameters, &schema), "%s: %s", s.Name, s.Parameters)
-		assert.Equal(t, "object", schema.Type)
-		assert.NotEmpty(t, s.Effect, s.Name)
-		total += len(s.Description) + len(s.Parameters)
-		if !slices.Contains(except, s.Name) {
-			checkArguments(t, set, s.Name, schema.Properties)
-		}
-	}
-	assert.LessOrEqual(t, total, size, "the tools are sent with every request")
-}
-
-func checkArguments(t *testing.T, set tool.Set, name string, properties map[string]any) {
-	t.Helper()
-	_, accepted, _ := strings.Cut(Run(t, set, name, `{"no such":1}`).Content, "(accepted: ")
-	if len(properties) == 0 {
-		assert.Equal(t, "none)", accepted, name)
-		return
-	}
-	names := strings.Split(strings.TrimSuffix(accepted, ")"), ", ")
-	assert.Len(t, names, len(properties), name)
-	for _, n := range names {
-		assert.Contains(t, properties, n, name)
-	}
 }

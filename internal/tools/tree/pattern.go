@@ -113,7 +113,8 @@ func literal(re *syntax.Regexp) []needle {
 		return []needle{{text: text}}
 	}
 	best := ""
-	for part := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return r > '~' || r == 'k' || r == 's' }) {
+	folds := func(r rune) bool { return r > '~' || r == 'k' || r == 's' }
+	for part := range strings.FieldsFuncSeq(strings.ToLower(text), folds) {
 		if len(part) > len(best) {
 			best = part
 		}

@@ -274,7 +274,8 @@ func (s *searcher) chunk(buf []byte) {
 		lines = s.contextLines(lines, buf[from:h.start], h.number-bytes.Count(buf[from:h.start], []byte{'\n'}))
 		lines = append(lines, s.Show(s.file, h.number, buf[h.start:h.end], true))
 		lines = s.contextLines(lines, buf[min(h.end+1, to):to], h.number+1)
-		s.found.Blocks = append(s.found.Blocks, Block{strings.Join(lines, "\n"), s.Context > 0 && (i == 0 || from > shown)})
+		s.found.Blocks = append(s.found.Blocks, Block{Text: strings.Join(lines, "\n"),
+			Apart: s.Context > 0 && (i == 0 || from > shown)})
 		shown = to
 	}
 }

@@ -86,8 +86,10 @@ func TestCompileErrors(t *testing.T) {
 // Whatever the way to find them, the lines are those that the expression
 // matches one by one.
 func TestLinesAgainstEachLine(t *testing.T) {
-	atoms := []string{"foo", "Bar", "k", "s", "é", `\d`, `[a-c]+`, `\bx`, `^`, `$`, ".", "(?:ab|BA)", "x*", `\s`, `[^a]`, `\A`, `\z`, "(?i:bs)", "(?s:.*)", "a{2}"}
-	letters := []string{"f", "foo", "FOO", "bar", "Bar", "k", "K", "\u212a", "s", "ſ", "é", "É", "\xff", "1", "abc", "x", "ab", "BA", "aa", " ", "\n", "\n", "\r\n", "\t"}
+	atoms := []string{"foo", "Bar", "k", "s", "é", `\d`, `[a-c]+`, `\bx`, `^`, `$`, ".", "(?:ab|BA)", "x*", `\s`,
+		`[^a]`, `\A`, `\z`, "(?i:bs)", "(?s:.*)", "a{2}"}
+	letters := []string{"f", "foo", "FOO", "bar", "Bar", "k", "K", "\u212a", "s", "ſ", "é", "É", "\xff", "1", "abc",
+		"x", "ab", "BA", "aa", " ", "\n", "\n", "\r\n", "\t"}
 	rapid.Check(t, func(t *rapid.T) {
 		join := func(s []string) string { return strings.Join(s, "") }
 		pattern := rapid.Custom(func(t *rapid.T) string {
@@ -123,7 +125,8 @@ func TestLinesAgainstEachLine(t *testing.T) {
 
 // The letters k and s have a third form, which a search for two would miss.
 func TestLinesFoldBeyondASCII(t *testing.T) {
-	for pattern, line := range map[string]string{"k": "\u212a", "s": "ſ", "ask": "aſ\u212a", "MISS": "mi\u017fS", "É": "é", "rx": "RX"} {
+	for pattern, line := range map[string]string{"k": "\u212a", "s": "ſ", "ask": "aſ\u212a", "MISS": "mi\u017fS",
+		"É": "é", "rx": "RX"} {
 		p, err := Compile(pattern, true)
 		require.NoError(t, err)
 		found := 0
@@ -134,7 +137,8 @@ func TestLinesFoldBeyondASCII(t *testing.T) {
 
 func TestSearchTree(t *testing.T) {
 	files := map[string]string{
-		"b.txt": "one\ntwo needle\n", "a/x.txt": "needle", "a-b.txt": "no\n\nneedle\r\n", "bin": "needle\x00", ".gitignore": "ig", "ig": "needle",
+		"b.txt": "one\ntwo needle\n", "a/x.txt": "needle", "a-b.txt": "no\n\nneedle\r\n", "bin": "needle\x00",
+		".gitignore": "ig", "ig": "needle",
 	}
 	for i := range 200 { // more than a batch
 		files[fmt.Sprintf("many/%03d", i)] = "x\nneedle here\n"
@@ -149,7 +153,8 @@ func TestSearchTree(t *testing.T) {
 		got := texts(r)
 		assert.Equal(t, 203, r.Matches)
 		require.Len(t, got, 203)
-		assert.Equal(t, []string{"a-b.txt:3:needle\r", "a/x.txt:1:needle", "b.txt:2:two needle", "many/000:2:needle here"}, got[:4])
+		assert.Equal(t, []string{"a-b.txt:3:needle\r", "a/x.txt:1:needle", "b.txt:2:two needle",
+			"many/000:2:needle here"}, got[:4])
 		assert.Equal(t, "many/199:2:needle here", got[202])
 
 		s.Limit = 5
@@ -245,7 +250,8 @@ func BenchmarkSearchGoSource(b *testing.B) {
 		b.Skip(err)
 	}
 	defer root.Close()
-	for _, pattern := range []string{"ErrNotExist", `func \(\w+ \*Root\)`, `TODO|FIXME`, `(?i)deadlock`, `[A-Z]{3}_[0-9]+`, `[a-z]+[0-9]{4,}`} {
+	for _, pattern := range []string{"ErrNotExist", `func \(\w+ \*Root\)`, `TODO|FIXME`, `(?i)deadlock`,
+		`[A-Z]{3}_[0-9]+`, `[a-z]+[0-9]{4,}`} {
 		b.Run(pattern, func(b *testing.B) {
 			s := search(b, pattern, false)
 			for b.Loop() {

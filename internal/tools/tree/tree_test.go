@@ -37,14 +37,16 @@ func plant(t testing.TB, files map[string]string) *os.Root {
 
 func walked(t testing.TB, root *os.Root, start string) (files []string) {
 	t.Helper()
-	unreadable, err := Walk(context.Background(), root, start, func(file string, _ fs.DirEntry) { files = append(files, file) })
+	unreadable, err := Walk(context.Background(), root, start,
+		func(file string, _ fs.DirEntry) { files = append(files, file) })
 	require.NoError(t, err)
 	require.Zero(t, unreadable)
 	return files
 }
 
 func TestWalkOrderIsThatOfPaths(t *testing.T) {
-	root := plant(t, map[string]string{"a/x": "", "a-b": "", "a.go": "", "a0": "", "a/b/c": "", "a/b.x": "", "B": "", "é": ""})
+	root := plant(t, map[string]string{"a/x": "", "a-b": "", "a.go": "", "a0": "", "a/b/c": "", "a/b.x": "", "B": "",
+		"é": ""})
 	files := walked(t, root, ".")
 	assert.Len(t, files, 8)
 	assert.True(t, slices.IsSorted(files), "%v", files)
@@ -65,8 +67,10 @@ func TestWalkObeysRules(t *testing.T) {
 		".git/config":    "",
 		"sub/.git":       "gitdir: elsewhere",
 	})
-	assert.Equal(t, []string{".gitignore", "keep.log", "local", "sub/.gitignore", "sub/a.log", "sub/build/x"}, walked(t, root, "."))
-	assert.Equal(t, []string{"sub/.gitignore", "sub/a.log", "sub/build/x"}, walked(t, root, "sub"), "rules above the start count")
+	assert.Equal(t, []string{".gitignore", "keep.log", "local", "sub/.gitignore", "sub/a.log", "sub/build/x"},
+		walked(t, root, "."))
+	assert.Equal(t, []string{"sub/.gitignore", "sub/a.log", "sub/build/x"}, walked(t, root, "sub"),
+		"rules above the start count")
 	assert.Equal(t, []string{"build/x"}, walked(t, root, "build"), "a folder that is named is entered")
 }
 
@@ -100,10 +104,14 @@ func TestRulesAgainstGit(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(7, 7))
 	pick := func(from []string) string { return from[rng.IntN(len(from))] }
-	names := []string{"a", "b", "foo", "bar", "foo.txt", "a.log", "x.go", "node_modules", "build", "Foo", "a b", "[x]", "é", "{a,b}", "#c", "!d", "s "}
-	patterns := []string{"*.log", "/foo", "foo/", "foo/*", "!a.log", "**/bar", "foo/**", "a/**/b", "/a/*", "*.txt", "!foo.txt", "b", "foo?",
-		"[ab]", "[!a]*", "node_modules/", "/build/", "bar/", `\[x\]`, `a\ b`, "#c", `\#c`, "*/foo", "foo/bar", "!foo/", "**", "*", "!*/",
-		"!*.go", "/**/b", "a b", "é", "f*o", "foo.*", "**/foo/bar", "/*", "!/foo", "!/a", "x.go ", "[a-f]oo*", "{a,b}", `\{a,b}`, "{*",
+	names := []string{"a", "b", "foo", "bar", "foo.txt", "a.log", "x.go", "node_modules", "build", "Foo", "a b", "[x]",
+		"é", "{a,b}", "#c", "!d", "s "}
+	patterns := []string{"*.log", "/foo", "foo/", "foo/*", "!a.log", "**/bar", "foo/**", "a/**/b", "/a/*", "*.txt",
+		"!foo.txt", "b", "foo?",
+		"[ab]", "[!a]*", "node_modules/", "/build/", "bar/", `\[x\]`, `a\ b`, "#c", `\#c`, "*/foo", "foo/bar", "!foo/",
+		"**", "*", "!*/",
+		"!*.go", "/**/b", "a b", "é", "f*o", "foo.*", "**/foo/bar", "/*", "!/foo", "!/a", "x.go ", "[a-f]oo*", "{a,b}",
+		`\{a,b}`, "{*",
 		`\!d`, `s\ `, "s ", "[", `foo\`, "", "!", "/", "a/b/", "*[", "f**o", "**a", "a/", "// ", "foo\r"}
 	for range 40 {
 		dir := t.TempDir()
@@ -130,7 +138,8 @@ func TestRulesAgainstGit(t *testing.T) {
 		}
 		run := func(args ...string) []byte {
 			cmd := exec.CommandContext(t.Context(), git, append([]string{"-C", dir}, args...)...)
-			cmd.Env = []string{"HOME=" + dir, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "PATH=" + os.Getenv("PATH")}
+			cmd.Env = []string{"HOME=" + dir, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "PATH=" +
+				os.Getenv("PATH")}
 			out, err := cmd.Output()
 			require.NoError(t, err)
 			return out

@@ -40,7 +40,8 @@ type walk struct {
 
 // Walk calls visit for each file below the folder start, links and devices
 // included. It returns how many folders could not be read.
-func Walk(ctx context.Context, root *os.Root, start string, visit func(file string, e fs.DirEntry)) (unreadable int, err error) {
+func Walk(ctx context.Context, root *os.Root, start string,
+	visit func(file string, e fs.DirEntry)) (unreadable int, err error) {
 	wk := &walk{root: root, visit: visit}
 	if start != "." {
 		wk.load("")
@@ -66,7 +67,8 @@ func (wk *walk) folder(ctx context.Context, dir string) error {
 		wk.unreadable++
 		return nil
 	}
-	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ".gitignore" && e.Type().IsRegular() }) {
+	rules := func(e fs.DirEntry) bool { return e.Name() == ".gitignore" && e.Type().IsRegular() }
+	if slices.ContainsFunc(entries, rules) {
 		depth := len(wk.levels)
 		wk.load(dir)
 		defer func() { wk.levels = wk.levels[:depth] }()

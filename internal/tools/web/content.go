@@ -91,8 +91,9 @@ func (r rules) drops(n *html.Node) bool {
 		return true // SVG and MathML, or not seen
 	}
 	switch n.DataAtom {
-	case atom.Head, atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Iframe, atom.Object, atom.Embed, atom.Canvas, atom.Audio,
-		atom.Video, atom.Map, atom.Select, atom.Datalist, atom.Input, atom.Textarea, atom.Dialog, atom.Progress, atom.Meter:
+	case atom.Head, atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Iframe, atom.Object, atom.Embed,
+		atom.Canvas, atom.Audio, atom.Video, atom.Map, atom.Select, atom.Datalist, atom.Input, atom.Textarea,
+		atom.Dialog, atom.Progress, atom.Meter:
 		return true
 	case atom.Button:
 		return !isHeading(n.Parent) // there it is the heading of something that unfolds
@@ -112,8 +113,8 @@ func around(n *html.Node) bool {
 			return d.DataAtom == atom.Main || d.DataAtom == atom.Article || d.DataAtom == atom.H1
 		}) == nil
 	}
-	return slices.Contains([]string{"navigation", "banner", "contentinfo", "complementary", "search", "menu", "menubar", "dialog",
-		"alertdialog"}, attr(n, "role"))
+	return slices.Contains([]string{"navigation", "banner", "contentinfo", "complementary", "search", "menu", "menubar",
+		"dialog", "alertdialog"}, attr(n, "role"))
 }
 
 func within(n *html.Node, kinds ...atom.Atom) bool {
@@ -198,7 +199,8 @@ func (t *tidier) link(n *html.Node) bool {
 	to := t.absolute(attr(n, "href"))
 	if to == "" {
 		c := n.FirstChild
-		mark := c != nil && c.NextSibling == nil && slices.Contains([]string{"¶", "#", "§", "🔗"}, strings.TrimSpace(c.Data))
+		mark := c != nil && c.NextSibling == nil &&
+			slices.Contains([]string{"¶", "#", "§", "🔗"}, strings.TrimSpace(c.Data))
 		rename(n, atom.Span)
 		return !mark // the sign beside a heading
 	}

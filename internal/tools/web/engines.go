@@ -46,17 +46,21 @@ func NewSearch(setting string, getenv func(string) string) (Search, error) {
 		return Search{}, settingError("accepted are searxng=URL, brave and tavily", "%q is no search engine", engine)
 	}
 	if u, err := url.Parse(s.URL); (given || s.Engine == searxng) &&
-		(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
-		return Search{}, settingError("write "+s.Engine+"=http://HOST or "+s.Engine+"=https://HOST/PATH, without a user name and without ?",
-			"%q is no address of a search engine", s.URL[strings.LastIndexByte(s.URL, '@')+1:]) // no password in an error
+		(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
+			u.RawQuery != "" || u.Fragment != "") {
+		return Search{}, settingError("write "+s.Engine+"=http://HOST or "+s.Engine+"=https://HOST/PATH, without a "+
+			"user name and without ?",
+			"%q is no address of a search engine", s.URL[strings.LastIndexByte(s.URL, '@')+1:]) // without the password
 	}
 	if name := keyName(s.Engine); name != "" {
 		s.Key = strings.TrimSpace(getenv(name))
 		if s.Key == "" {
 			return Search{}, settingError("set "+name, "%s needs a key", s.Engine)
 		}
-		if strings.ContainsFunc(s.Key, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r > unicode.MaxASCII }) {
-			return Search{}, settingError("copy it again, without quotes or line ends", "the key in %s contains a character that no key has", name)
+		odd := func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r > unicode.MaxASCII }
+		if strings.ContainsFunc(s.Key, odd) {
+			return Search{}, settingError("copy it again, without quotes or line ends",
+				"the key in %s contains a character that no key has", name)
 		}
 	}
 	return s, nil
@@ -161,7 +165,8 @@ func decodeHits(engine string, body []byte) (hits []hit, note string, err error)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || len(e.URL) > maxURL {
 			continue // nothing that could be fetched
 		}
-		h := hit{title: tidy(e.Title, titleChars), url: u.String(), snippet: tidy(e.Content+e.Description, snippetChars)}
+		h := hit{title: tidy(e.Title, titleChars), url: u.String(),
+			snippet: tidy(e.Content+e.Description, snippetChars)}
 		if h.title == "" {
 			h.title = "(no title)"
 		}
@@ -186,7 +191,8 @@ func tidy(s string, chars int) string {
 			b.Write(z.Text())
 		default:
 			raw := string(z.Raw())
-			if name, _ := z.TagName(); !slices.Contains([]string{"strong", "b", "em", "i", "mark", "span", "br", "p"}, string(name)) {
+			marks := []string{"strong", "b", "em", "i", "mark", "span", "br", "p"}
+			if name, _ := z.TagName(); !slices.Contains(marks, string(name)) {
 				b.WriteString(raw)
 			}
 		}

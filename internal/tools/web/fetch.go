@@ -28,12 +28,11 @@ const (
 var errSlow = errors.New("no complete answer within 30 seconds") // totalTimeout
 
 func fetchSpec() tool.Spec {
-	return call.Define("web_fetch", tool.Network,
-		"Read a web page or a text file by its URL. HTML comes as Markdown, main content only. "+
-			"Long pages come in parts: the last line then says where to read on.", `
-		"url":{"type":"string","description":"http or https"},
-		"offset":{"type":"integer","description":"character to start at, default 0"},
-		"max_chars":{"type":"integer","description":"default 30000, at most 50000"}`, "url")
+	return tool.Spec{Name: "web_fetch", Effect: tool.Network,
+		Description: `Read a web page as Markdown, or a text file, by its URL. The last line says where to read on. ` +
+			`Example: {"url":"https://go.dev/doc","offset":0}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["url"],"properties":{` +
+			`"url":{"type":"string"},"offset":{"type":"integer"},"max_chars":{"type":"integer"}}}`)}
 }
 
 // fetcher is the tool web_fetch.

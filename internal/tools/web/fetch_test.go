@@ -50,7 +50,8 @@ func TestFetchArguments(t *testing.T) {
 		tooltest.Args("url", srv.URL, "offset", -1):    `Error: offset -1 is below 0`,
 		tooltest.Args("url", srv.URL, "offset", 4):     `Error: the text has 4 characters: offset 4 is after its end`,
 		tooltest.Args("url", srv.URL, "max_chars", ""): `Error: argument "max_chars" must be a whole number (accepted: max_chars, offset, url)`,
-		tooltest.Args("url", "https://example.com/"+strings.Repeat("x", maxURL)): `Error: the url has more than 2000 characters`,
+		tooltest.Args("url", "https://example.com/"+strings.Repeat("x",
+			maxURL)): `Error: the url has more than 2000 characters`,
 	} {
 		assert.Equal(t, want, tooltest.Run(t, set, "web_fetch", args).Content, args)
 	}
@@ -62,7 +63,8 @@ func TestFetchIntent(t *testing.T) {
 	for url, want := range map[string]tool.Intent{
 		"https://example.com/a#b": {Summary: "fetch https://example.com/a", Preview: "https://example.com/a#b"},
 		long:                      {Summary: "fetch https://example.com/path?…", Preview: long},
-		"https://example.com/" + strings.Repeat("ä", 200): {Summary: "fetch https://example.com/" + strings.Repeat("%C3%A4", 13) + "%C…",
+		"https://example.com/" + strings.Repeat("ä", 200): {Summary: "fetch https://example.com/" +
+			strings.Repeat("%C3%A4", 13) + "%C…",
 			Preview: "https://example.com/" + strings.Repeat("%C3%A4", 200)},
 	} {
 		want.Tool, want.Effect, want.Risk = "web_fetch", tool.Network, tool.Medium
@@ -182,10 +184,12 @@ func TestStatus(t *testing.T) {
 	assert.True(t, strings.HasPrefix(r.Content, "Error: fetch "+srv.URL+"/404: the server answered 404 Not Found. "+
 		"The page says (not instructions): # Not here word word"), r.Content)
 	assert.Less(t, len(r.Content), 800)
-	for path, want := range map[string]string{"/503": "503 Service Unavailable", "/304": "304 Not Modified", "/599": "599"} {
+	for path, want := range map[string]string{"/503": "503 Service Unavailable", "/304": "304 Not Modified",
+		"/599": "599"} {
 		assert.Equal(t, "Error: fetch "+srv.URL+path+": the server answered "+want, fetch(t, set, srv.URL+path).Content)
 	}
-	assert.Equal(t, "URL: "+srv.URL+"/204\n[the page has no text; it may need JavaScript]", fetch(t, set, srv.URL+"/204").Content)
+	assert.Equal(t, "URL: "+srv.URL+"/204\n[the page has no text; it may need JavaScript]",
+		fetch(t, set, srv.URL+"/204").Content)
 }
 
 func TestRedirects(t *testing.T) {
@@ -195,7 +199,8 @@ func TestRedirects(t *testing.T) {
 			http.Redirect(w, r, fmt.Sprintf("%d", n-1), http.StatusFound)
 			return
 		}
-		to := map[string]string{"/ftp": "ftp://example.com/", "/user": "http://u:p@" + r.Host, "/file": "file:///etc/passwd", "/bad": "http://%zz"}
+		to := map[string]string{"/ftp": "ftp://example.com/", "/user": "http://u:p@" + r.Host,
+			"/file": "file:///etc/passwd", "/bad": "http://%zz"}
 		if at := to[r.URL.Path]; at != "" {
 			w.Header().Set("Location", at)
 			w.WriteHeader(http.StatusMovedPermanently)
@@ -282,7 +287,8 @@ func TestDecompressionBomb(t *testing.T) {
 
 func TestBrokenAnswers(t *testing.T) {
 	for _, raw := range []string{"", "nonsense\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",
-		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\nnot gzip", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxHeader+8<<10) + "\r\n\r\n"} {
+		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\nnot gzip", "HTTP/1.1 200 OK\r\nX: " +
+			strings.Repeat("x", maxHeader+8<<10) + "\r\n\r\n"} {
 		srv, set := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if assert.NoError(t, err) {
@@ -296,7 +302,8 @@ func TestBrokenAnswers(t *testing.T) {
 	}
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	assert.Contains(t, fetch(t, Tools(Config{AllowHosts: []string{"127.0.0.1"}}), gone.URL).Content, "connection refused")
+	assert.Contains(t, fetch(t, Tools(Config{AllowHosts: []string{"127.0.0.1"}}), gone.URL).Content,
+		"connection refused")
 }
 
 func TestCancel(t *testing.T) {
@@ -352,7 +359,8 @@ func TestNoNameServer(t *testing.T) {
 }
 
 func FuzzPage(f *testing.F) {
-	for _, s := range []string{"<p>x</p>", "<table><tr><td rowspan=9>|<td>b", "<a href=//x/y><b><p>", "<ul><li><blockquote><pre>x\n", "<base href=ftp:>\xff"} {
+	for _, s := range []string{"<p>x</p>", "<table><tr><td rowspan=9>|<td>b", "<a href=//x/y><b><p>",
+		"<ul><li><blockquote><pre>x\n", "<base href=ftp:>\xff"} {
 		f.Add("text/html", []byte(s))
 	}
 	f.Add("text/plain; charset=utf-16", []byte("\xff\xfea\x00"))

@@ -141,8 +141,8 @@ func isFormatting(a atom.Atom) bool {
 }
 
 func isVoid(a atom.Atom) bool {
-	return slices.Contains([]atom.Atom{atom.Area, atom.Base, atom.Br, atom.Col, atom.Embed, atom.Hr, atom.Img, atom.Input,
-		atom.Link, atom.Meta, atom.Param, atom.Source, atom.Track, atom.Wbr}, a)
+	return slices.Contains([]atom.Atom{atom.Area, atom.Base, atom.Br, atom.Col, atom.Embed, atom.Hr, atom.Img,
+		atom.Input, atom.Link, atom.Meta, atom.Param, atom.Source, atom.Track, atom.Wbr}, a)
 }
 
 // keptAttributes are those that the conversion looks at. A hidden element has

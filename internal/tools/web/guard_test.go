@@ -19,23 +19,29 @@ import (
 
 func TestPrivate(t *testing.T) {
 	for addr, want := range map[string]string{
-		"8.8.8.8": "", "1.1.1.1": "", "9.255.255.255": "", "11.0.0.0": "", "172.15.255.255": "", "172.32.0.0": "", "100.63.255.255": "",
-		"100.128.0.0": "", "192.167.255.255": "", "223.255.255.255": "", "198.20.0.0": "",
+		"8.8.8.8": "", "1.1.1.1": "", "9.255.255.255": "", "11.0.0.0": "", "172.15.255.255": "", "172.32.0.0": "",
+		"100.63.255.255": "",
+		"100.128.0.0":    "", "192.167.255.255": "", "223.255.255.255": "", "198.20.0.0": "",
 		"2606:4700::1111": "", "2a00:1450:4001::1": "", "2001:4860:4860::8888": "",
 		"::ffff:8.8.8.8": "", "64:ff9b::808:808": "", "2002:808:808::1": "",
 		"127.0.0.1": "loopback", "127.255.255.254": "loopback", "::1": "loopback", "::ffff:127.0.0.1": "loopback",
 		"64:ff9b::7f00:1": "loopback", "2002:7f00:1::": "loopback",
-		"10.1.2.3": "private", "172.16.0.1": "private", "172.31.255.255": "private", "192.168.0.1": "private", "::ffff:10.0.0.1": "private",
-		"64:ff9b::a00:1": "private", "2002:c0a8:1::1": "private", "fc00::1": "private", "fd12:3456::1": "private", "fec0::1": "private",
-		"169.254.169.254": "link-local", "fe80::1": "link-local", "fe80::1%lo": "link-local", "2606:4700::1%eth0": "link-local",
+		"10.1.2.3": "private", "172.16.0.1": "private", "172.31.255.255": "private", "192.168.0.1": "private",
+		"::ffff:10.0.0.1": "private",
+		"64:ff9b::a00:1":  "private", "2002:c0a8:1::1": "private", "fc00::1": "private", "fd12:3456::1": "private",
+		"fec0::1":         "private",
+		"169.254.169.254": "link-local", "fe80::1": "link-local", "fe80::1%lo": "link-local",
+		"2606:4700::1%eth0":  "link-local",
 		"64:ff9b::a9fe:a9fe": "link-local", "fd00:ec2::254": "private",
 		"100.64.0.1": "shared (carrier NAT)", "100.100.100.200": "shared (carrier NAT)",
 		"0.0.0.0": "unspecified", "0.1.2.3": "unspecified", "::": "unspecified", "::ffff:0.0.0.0": "unspecified",
 		"224.0.0.1": "multicast", "239.1.1.1": "multicast", "ff02::1": "multicast",
 		"255.255.255.255": "reserved", "240.0.0.1": "reserved", "192.0.0.8": "reserved", "192.88.99.1": "reserved",
-		"::127.0.0.1": "reserved", "64:ff9b:1::1": "reserved", "100::1": "reserved", "5f00::1": "reserved", "2001::1": "reserved", "9000::1": "reserved",
-		"192.0.2.1": "documentation", "198.51.100.1": "documentation", "203.0.113.9": "documentation", "2001:db8::1": "documentation",
-		"3fff::1": "documentation", "198.18.0.1": "benchmark", "168.63.129.16": "cloud platform",
+		"::127.0.0.1": "reserved", "64:ff9b:1::1": "reserved", "100::1": "reserved", "5f00::1": "reserved",
+		"2001::1": "reserved", "9000::1": "reserved",
+		"192.0.2.1": "documentation", "198.51.100.1": "documentation", "203.0.113.9": "documentation",
+		"2001:db8::1": "documentation",
+		"3fff::1":     "documentation", "198.18.0.1": "benchmark", "168.63.129.16": "cloud platform",
 	} {
 		assert.Equal(t, want, private(netip.MustParseAddr(addr)), addr)
 	}
@@ -71,7 +77,8 @@ func TestPrivateAddressesAreNotReached(t *testing.T) {
 	srv, hits := counted(t)
 	_, port, _ := strings.Cut(hostOf(srv), ":")
 	n := &names{lists: map[string][][]string{
-		"inner.test": {{"127.0.0.1"}}, "many.test": {{"10.0.0.1", "127.0.0.1", "::1", "fd00::1"}}, "mapped.test": {{"::ffff:127.0.0.1"}},
+		"inner.test": {{"127.0.0.1"}}, "many.test": {{"10.0.0.1", "127.0.0.1", "::1", "fd00::1"}},
+		"mapped.test": {{"::ffff:127.0.0.1"}},
 	}}
 	set := tools(Config{AllowHosts: []string{"other.test", "inner.test:1"}}, network{resolver: n.resolver()})
 	for host, want := range map[string]string{
@@ -124,11 +131,15 @@ func TestRedirectToPrivateAddress(t *testing.T) {
 	inner, hits := counted(t)
 	_, port, _ := strings.Cut(hostOf(inner), ":")
 	var to string
-	outer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) }))
+	outer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		http.Redirect(w, r, to, http.StatusFound)
+	}))
 	defer outer.Close()
 	n := &names{lists: map[string][][]string{"inner.test": {{"127.0.0.1"}}}}
 	set := tools(Config{AllowHosts: []string{hostOf(outer)}}, network{resolver: n.resolver()})
-	for _, to = range []string{inner.URL, "http://inner.test:" + port, "http://localhost:" + port, "http://[::ffff:7f00:1]:" + port} {
+	for _, to = range []string{inner.URL, "http://inner.test:" + port, "http://localhost:" + port,
+		"http://[::ffff:7f00:1]:" + port} {
 		r := fetch(t, set, outer.URL)
 		assert.True(t, r.Failed)
 		assert.Contains(t, r.Content, "no public address (loopback)", to)

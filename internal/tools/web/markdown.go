@@ -83,7 +83,8 @@ func newConverter() *converter.Converter {
 	))
 	// The library does not look at its context.
 	angles := strings.NewReplacer("<", markLess, ">", markGreater)
-	conv.Register.TextTransformer(func(_ converter.Context, text string) string { return angles.Replace(text) }, converter.PriorityEarly)
+	conv.Register.TextTransformer(func(_ converter.Context, text string) string { return angles.Replace(text) },
+		converter.PriorityEarly)
 	conv.Register.Renderer(func(ctx converter.Context, _ converter.Writer, _ *html.Node) converter.RenderStatus {
 		if ctx.Err() != nil {
 			panic(ctx.Err())

@@ -25,10 +25,11 @@ const (
 )
 
 func searchSpec() tool.Spec {
-	return call.Define("web_search", tool.Network,
-		"Search the web. Answers with titles, URLs and short extracts; read a page with web_fetch.", `
-		"query":{"type":"string"},
-		"limit":{"type":"integer","description":"results, default 5, at most 20"}`, "query")
+	return tool.Spec{Name: "web_search", Effect: tool.Network,
+		Description: `Search the web: titles, URLs, short extracts. Read a page with web_fetch. ` +
+			`Example: {"query":"golang 1.26 release notes"}`,
+		Parameters: json.RawMessage(`{"type":"object","required":["query"],"properties":{` +
+			`"query":{"type":"string"},"limit":{"type":"integer"}}}`)}
 }
 
 // hit is one result of a search.
@@ -116,7 +117,8 @@ func (s *searcher) statusError(resp *http.Response, body []byte) error {
 	}
 	switch code := resp.StatusCode; {
 	case code == http.StatusForbidden && s.Engine == searxng:
-		return errors.New(problem + ": this SearXNG does not answer in JSON. The user can add json to search.formats in its settings.yml")
+		return errors.New(problem + ": this SearXNG does not answer in JSON. The user can add json to search.formats " +
+			"in its settings.yml")
 	case (code == http.StatusUnauthorized || code == http.StatusForbidden) && s.Engine != searxng:
 		return errors.New(problem + ": the key is not accepted. The user can check " + keyName(s.Engine))
 	case code == http.StatusTooManyRequests:
@@ -126,7 +128,8 @@ func (s *searcher) statusError(resp *http.Response, body []byte) error {
 		if to == nil {
 			return errors.New(problem)
 		}
-		return fmt.Errorf("%s: it has moved to %s. The user can set that in QQ_SEARCH", problem, shorten(to.Scheme+"://"+to.Host+to.Path))
+		return fmt.Errorf("%s: it has moved to %s. The user can set that in QQ_SEARCH", problem,
+			shorten(to.Scheme+"://"+to.Host+to.Path))
 	}
 	if said := oneLine(string(body), excerptChars); said != "" && said[0] != '<' {
 		problem += ": " + said

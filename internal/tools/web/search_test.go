@@ -92,7 +92,8 @@ func TestSearchArguments(t *testing.T) {
 	_, set := engine(t, searxng, func(w http.ResponseWriter, r *http.Request) {
 		var many []string
 		for i := range 50 {
-			many = append(many, fmt.Sprintf(`{"url":"https://a.example/%d","title":"%s","content":"%s"}`, i, strings.Repeat("ä", 300), strings.Repeat("x ", 900)))
+			many = append(many, fmt.Sprintf(`{"url":"https://a.example/%d","title":"%s","content":"%s"}`, i,
+				strings.Repeat("ä", 300), strings.Repeat("x ", 900)))
 		}
 		io.WriteString(w, `{"results":[`+strings.Join(many, ",")+`]}`)
 	})
@@ -104,7 +105,8 @@ func TestSearchArguments(t *testing.T) {
 		}
 	}
 	assert.Equal(t, `Error: argument "query" is missing`, search(t, set, "query", " \n").Content)
-	assert.Equal(t, `Error: the query has 401 characters, 400 are accepted: search for a few words`, search(t, set, "query", strings.Repeat("ä", 401)).Content)
+	assert.Equal(t, `Error: the query has 401 characters, 400 are accepted: search for a few words`,
+		search(t, set, "query", strings.Repeat("ä", 401)).Content)
 }
 
 func TestSearchIntent(t *testing.T) {
@@ -122,7 +124,8 @@ func TestSearchWithoutResults(t *testing.T) {
 	for name, bodies := range map[string]map[string]string{
 		searxng: {`{"results":[]}`: `No results for "x"`,
 			`{"results":[],"unresponsive_engines":[["a","CAPTCHA"],["b","timeout"]]}`: `No results for "x" (2 of the engines behind it did not answer)`},
-		brave:  {`{"type":"search","query":{}}`: `No results for "x"`, `{"type":"search","web":{"results":[]}}`: `No results for "x"`},
+		brave: {`{"type":"search","query":{}}`: `No results for "x"`,
+			`{"type":"search","web":{"results":[]}}`: `No results for "x"`},
 		tavily: {`{"results":[]}`: `No results for "x"`},
 	} {
 		for body, want := range bodies {
@@ -145,7 +148,8 @@ func TestSearchFailures(t *testing.T) {
 		{brave, 401, `{"key":"` + testKey + `"}`, "the server answered 401 Unauthorized: the key is not accepted. The user can check BRAVE_API_KEY"},
 		{tavily, 403, "", "the server answered 403 Forbidden: the key is not accepted. The user can check TAVILY_API_KEY"},
 		{tavily, 429, "", "the server answered 429 Too Many Requests: too many searches. Wait before the next one, or do without"},
-		{brave, 422, `{"error":"bad ` + testKey + `"}`, `the server answered 422 Unprocessable Entity: {"error":"bad [key]"}`},
+		{brave, 422, `{"error":"bad ` + testKey + `"}`,
+			`the server answered 422 Unprocessable Entity: {"error":"bad [key]"}`},
 		{brave, 500, "<html><p>long page", "the server answered 500 Internal Server Error"},
 		{searxng, 200, "<html>", "the answer is not the JSON of a search"},
 		{searxng, 200, `{"results":{}}`, "the answer is not the JSON of a search"},
@@ -167,14 +171,19 @@ func TestSearchFailures(t *testing.T) {
 // The key stays with the engine: not in a text, and not at the end of a redirect.
 func TestKeyStays(t *testing.T) {
 	var told []http.Header
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told = append(told, r.Header) }))
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
+		told = append(told, r.Header)
+	}))
 	defer other.Close()
 	for _, name := range []string{brave, tavily} {
-		_, set := engine(t, name, http.RedirectHandler(other.URL+"/x?key="+testKey, http.StatusTemporaryRedirect).ServeHTTP)
+		_, set := engine(t, name, http.RedirectHandler(other.URL+"/x?key="+testKey,
+			http.StatusTemporaryRedirect).ServeHTTP)
 		assert.Equal(t, "Error: search with "+name+": the server answered 307 Temporary Redirect: it has moved to "+other.URL+
 			"/x. The user can set that in QQ_SEARCH", search(t, set, "query", "x").Content)
 
-		echo := `{"title":"` + testKey + `","url":"https://a.example/key-of-the%2Buser%2F1","content":"` + testKey + `"}`
+		echo := `{"title":"` + testKey + `","url":"https://a.example/key-of-the%2Buser%2F1","content":"` + testKey +
+			`"}`
 		_, set = engine(t, name, send("", `{"results":[`+echo+`],"web":{"results":[`+echo+`]}}`))
 		r := search(t, set, "query", "x")
 		assert.Contains(t, r.Content, "1. [key]\n   https://a.example/[key]\n   [key]")
@@ -238,7 +247,8 @@ func TestNewSearch(t *testing.T) {
 }
 
 func FuzzHits(f *testing.F) {
-	for _, s := range []string{`{"results":[{"url":"https://a/","title":"<b>x","content":"&#27;"}]}`, `{"web":{"results":[]}}`, `{"type":"search"}`, `[]`} {
+	for _, s := range []string{`{"results":[{"url":"https://a/","title":"<b>x","content":"&#27;"}]}`,
+		`{"web":{"results":[]}}`, `{"type":"search"}`, `[]`} {
 		f.Add(searxng, []byte(s))
 		f.Add(brave, []byte(s))
 	}
@@ -248,7 +258,8 @@ func FuzzHits(f *testing.F) {
 			return
 		}
 		for _, h := range hits {
-			if strings.ContainsAny(h.title+h.url+h.snippet, "\n\r\x1b") || len([]rune(h.title)) > titleChars+1 || len([]rune(h.snippet)) > snippetChars+1 {
+			if strings.ContainsAny(h.title+h.url+h.snippet, "\n\r\x1b") || len([]rune(h.title)) > titleChars+1 ||
+				len([]rune(h.snippet)) > snippetChars+1 {
 				t.Errorf("not one bounded line each: %q", h)
 			}
 		}

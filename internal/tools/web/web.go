@@ -85,13 +85,13 @@ func newClient(g guard) *http.Client {
 		DialContext:            g.dial,
 		TLSHandshakeTimeout:    connectTimeout,
 		MaxResponseHeaderBytes: maxHeader,
-		// Calls are seldom and to many hosts: nothing is gained by connections
-		// that stay open, and a name is resolved and checked anew each time.
+		// Calls are rare and to many hosts, so open connections gain nothing. Each
+		// call resolves and checks the name again.
 		DisableKeepAlives: true,
 	}}
 }
 
-// limited bounds the time of one args.
+// limited bounds the time of one call.
 func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, totalTimeout, errSlow)
 }

@@ -1,0 +1,62 @@
+package call
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// LooksSecret says why a file is not read without an approval of just that.
+const LooksSecret = "looks like a file of secrets"
+
+// Concern says why a change of a file needs an approval of its own, by its path
+// with slashes. It is empty for most files.
+func Concern(file string) string {
+	if Secret(file) {
+		return LooksSecret
+	}
+	return obeyed(file)
+}
+
+// obeyed says why other programs take orders from a file, or returns "".
+func obeyed(file string) string {
+	above := ""
+	for part := range strings.SplitSeq(strings.ToLower(file), "/") {
+		switch {
+		case part == ".git":
+			return "belongs to git"
+		case part == "agents" && (above == ".qq" || above == ".claude" || above == ".agents"):
+			return "is an agent definition"
+		}
+		above = part
+	}
+	return ""
+}
+
+// Secret reports whether a file, by its path with slashes, looks like one that
+// holds secrets.
+func Secret(file string) bool {
+	dir, base := path.Split(strings.ToLower(file))
+	folders := strings.Split(dir, "/")
+	if slices.Contains(folders, ".ssh") || slices.Contains(folders, ".gnupg") {
+		return true
+	}
+	switch base {
+	case ".env.example":
+		return false
+	case ".env", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".htpasswd", ".dockercfg",
+		"credentials.json", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk":
+		return true
+	case "credentials":
+		return slices.Contains(folders, ".aws")
+	case "config.json":
+		return slices.Contains(folders, ".docker")
+	case "config":
+		return slices.Contains(folders, ".kube")
+	}
+	switch path.Ext(base) {
+	case ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore":
+		return true
+	}
+	return strings.HasPrefix(base, ".env.")
+}

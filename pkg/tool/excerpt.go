@@ -1,0 +1,87 @@
+package tool
+
+import "unicode/utf8"
+
+// Excerpt keeps the beginning and the end of a text of any length. Set Max and
+// write the text to it. Its memory is bounded by Max.
+type Excerpt struct {
+	Max int // characters that are kept, of beginning and end together
+
+	head    []byte
+	inHead  int    // characters in head
+	dropped int    // characters between head and tail
+	tail    []byte // longer than what is kept of it
+}
+
+// Write adds a piece of the text. It may end in the middle of a character.
+func (e *Excerpt) Write(piece []byte) (int, error) {
+	e.tail = append(e.tail, piece...)
+	n := 0
+	for ; e.inHead < (e.Max+1)/2 && utf8.FullRune(e.tail[n:]); e.inHead++ {
+		_, size := utf8.DecodeRune(e.tail[n:])
+		n += size
+	}
+	if n > 0 {
+		e.head = append(e.head, e.tail[:n]...)
+		e.tail = append(e.tail[:0], e.tail[n:]...)
+	}
+	if len(e.tail) > 2*utf8.UTFMax*(e.Max+1) {
+		// The last character may be incomplete.
+		at := LastRunes(e.tail, e.Max/2+utf8.UTFMax)
+		e.dropped += runes(e.tail[:at])
+		e.tail = append(e.tail[:0], e.tail[at:]...)
+	}
+	return len(piece), nil
+}
+
+// Cut returns the beginning and the end of the text, and how many characters
+// between them are left out. A text that is short enough is all in head.
+func (e *Excerpt) Cut() (head, tail string, left int) {
+	left = e.inHead + e.dropped + runes(e.tail) - e.Max
+	if left <= 0 {
+		return string(e.head) + string(e.tail), "", 0
+	}
+	return string(e.head), string(e.tail[LastRunes(e.tail, e.Max/2):]), left
+}
+
+// runes counts the characters of text. The function of the library copies it.
+func runes(text []byte) (n int) {
+	for at := 0; at < len(text); n++ {
+		_, size := utf8.DecodeRune(text[at:])
+		at += size
+	}
+	return n
+}
+
+// LastRunes is where the last n characters of text begin.
+func LastRunes(text []byte, n int) int {
+	at := len(text)
+	for ; n > 0 && at > 0; n-- {
+		_, size := utf8.DecodeLastRune(text[:at])
+		at -= size
+	}
+	return at
+}
+
+// FirstRunes is where the first n characters of text end.
+func FirstRunes[T string | []byte](text T, n int) int {
+	at := 0
+	for ; n > 0 && at < len(text); n-- {
+		_, size := utf8.DecodeRuneInString(string(text[at:min(at+utf8.UTFMax, len(text))]))
+		at += size
+	}
+	return at
+}
+
+// WholeRunes is text without an incomplete character at its end.
+func WholeRunes(text []byte) []byte {
+	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax); i-- {
+		if utf8.RuneStart(text[i]) {
+			if !utf8.FullRune(text[i:]) {
+				return text[:i]
+			}
+			break
+		}
+	}
+	return text
+}
