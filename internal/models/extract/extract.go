@@ -1,23 +1,23 @@
-// Package extract is the model that qq brings along: an [llm.Backend] without a
-// model. It answers four kinds of requests about texts, files and folders:
-// summaries, key points, keywords and outlines. Everything in its answers is
-// quoted from the text; any other request is an error that says which model to
-// install.
+// Package extract is the built-in model: an [llm.Backend] that answers without
+// a language model, by quoting. It makes summaries, key points, keywords and
+// outlines. Any other request is an error that says which model to install.
 //
-// Vocabulary: a request is what the last user message asks for, and of what; a
-// wish is which products and how long; a part is one file and what became of it.
+// A request is one line of a small fixed grammar: what is wanted (see
+// productAt), how much of it ("in 3 sentences", "top 5", "brief"), and of what:
+// files, folders, globs, or a text after a colon or an empty line. Every word
+// of the line must be known; an unknown word must be the name of a file or a folder.
 //
-// Flow: the request is read from the conversation. When it names files, the
-// work is written as if the results of tools were there; the first results that
-// are missing become the calls of the answer, and the next turn starts over
-// with them in the conversation. So nothing is kept between turns, and the same
-// conversation always gets the same answer. One file is read; several are
-// handed to one child each, and their answers joined.
+// Chat works without memory. It runs the request as if all results of tools
+// were there. The first missing results become the tool calls of its answer,
+// and the next turn starts over with them in the conversation. One file is
+// read; of several files each is given to a child, and the answers are joined.
 //
-// Package prose reads the texts, package digest chooses from them.
+// A text becomes blocks (parse.go), blocks become sentences (sentence.go), and
+// the central sentences are quoted (rank.go). The same conversation always gets
+// the same answer, and the time is about linear in the length of the text.
 //
-// Not promised: that a summary is what a person would write, other languages
-// than English in requests, understanding of tables and code.
+// Not promised: a summary as a person would write it, requests in other
+// languages than English, all of CommonMark, an understanding of tables and code.
 package extract
 
 import (
@@ -26,14 +26,13 @@ import (
 	"fmt"
 	"strings"
 
-	"qq/internal/models/extract/prose"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
 
-// Backend answers requests by quoting. The zero value is ready; it holds
-// nothing and may be used by several goroutines at once.
+// Backend answers requests by quoting. The zero value is ready for use, also by
+// several goroutines at once.
 type Backend struct{}
 
 var _ llm.Backend = (*Backend)(nil)
@@ -42,8 +41,8 @@ var _ llm.Backend = (*Backend)(nil)
 func New() *Backend { return &Backend{} }
 
 // Chat answers the last request of a conversation, with text or with calls of
-// the tools that are offered. An answer about a part of what was asked for
-// comes together with the error that says what is missing.
+// the offered tools. An incomplete answer comes with the error that says what
+// is missing.
 func (*Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
 	answer := llm.Response{
 		Message: llm.Message{Role: llm.Assistant},
@@ -55,87 +54,48 @@ func (*Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) 
 		return answer, err
 	}
 	t := newTalk(r, since)
-	text, problem := t.answer(ctx, req)
-	if problem != nil && text == "" {
-		return answer, problem
+	text, problem := t.answer(req)
+	if err := ctx.Err(); err != nil {
+		return answer, err
 	}
 	if len(t.wanted) > 0 {
 		answer.Message.Calls = t.wanted
 		for _, c := range t.wanted {
-			answer.Usage.OutputTokens += prose.Tokens(c.Name) + prose.Tokens(string(c.Arguments))
+			answer.Usage.OutputTokens += tokens(c.Name + string(c.Arguments))
 		}
 		return answer, nil
 	}
-	if r.MaxTokens > 0 && prose.Tokens(text) > r.MaxTokens {
-		text, answer.Stop = cut(text, r.MaxTokens), llm.StopLength
+	if text == "" {
+		return answer, problem
 	}
-	for piece := range pieces(text) {
-		if err := ctx.Err(); err != nil {
-			return answer, err
-		}
-		answer.Message.Content += piece
-		yield(llm.Chunk{Text: piece})
+	if most := r.MaxTokens * bytesPerToken; most > 0 && most < len(text) {
+		text, answer.Stop = text[:max(strings.LastIndexAny(text[:most+1], " \n"), 0)], llm.StopLength
 	}
-	answer.Usage.OutputTokens = prose.Tokens(text)
+	answer.Message.Content = text
+	answer.Usage.OutputTokens = tokens(text)
+	yield(llm.Chunk{Text: text})
 	return answer, problem
 }
 
-// inputTokens is about how many tokens a request has.
+// bytesPerToken is an estimate for English.
+const bytesPerToken = 4
+
+func tokens(s string) int { return (len(s) + bytesPerToken - 1) / bytesPerToken }
+
 func inputTokens(r llm.Request) int {
-	n := prose.Tokens(r.System) + prose.Tokens(string(r.Schema))
+	n := tokens(r.System)
 	for _, m := range r.Messages {
-		n += prose.Tokens(m.Content)
-		for _, c := range m.Calls {
-			n += prose.Tokens(c.Name) + prose.Tokens(string(c.Arguments))
-		}
-	}
-	for _, t := range r.Tools {
-		n += prose.Tokens(t.Name) + prose.Tokens(t.Description) + prose.Tokens(string(t.Parameters))
+		n += tokens(m.Content)
 	}
 	return n
 }
 
-// cut returns the beginning of text that has at most n tokens, whole lines and
-// words only.
-func cut(text string, n int) string {
-	used, end := 0, 0
-	for word := range strings.SplitAfterSeq(text, " ") {
-		used += prose.Tokens(word)
-		if used > n {
-			break
-		}
-		end += len(word)
-	}
-	return strings.TrimRight(text[:end], " \n")
-}
-
-// pieces yields a text in a few pieces that end where a line or a word does.
-func pieces(text string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		size := max(200, len(text)/16)
-		for len(text) > size {
-			end := size
-			if i := strings.IndexAny(text[size:], " \n"); i >= 0 {
-				end += i + 1
-			} else {
-				end = len(text)
-			}
-			if !yield(text[:end]) {
-				return
-			}
-			text = text[end:]
-		}
-		if text != "" {
-			yield(text)
-		}
-	}
-}
-
-// talk is a conversation since its request: which tools are offered, which
-// calls have been answered, and which are wanted next.
+// talk is a conversation since its request: the offered tools, the calls that
+// have results, and the calls to make next.
 type talk struct {
 	offered map[string]bool
 	results map[string]string // by name and arguments
+	handed  bool              // files have been handed to children
 	asked   int               // calls so far
 	wanted  []tool.Call
 	schema  json.RawMessage
@@ -156,44 +116,29 @@ func newTalk(r llm.Request, since int) *talk {
 		}
 		if key, ok := open[m.CallID]; ok && m.Role == llm.ToolRole {
 			t.results[key] = m.Content
+			t.handed = t.handed || strings.HasPrefix(key, runParallel+" ")
 		}
 	}
 	return t
 }
 
-// callKey is the same for the same call, however its arguments are written.
-func callKey(name string, args json.RawMessage) string {
-	var value any
-	if json.Unmarshal(args, &value) == nil {
-		if canonical, err := json.Marshal(value); err == nil {
-			args = canonical
-		}
-	}
-	return name + " " + string(args)
-}
+func callKey(name string, args json.RawMessage) string { return name + " " + string(args) }
 
-// call returns the result of a tool. When there is none yet, the call is added
-// to the wanted ones and ok is false. A tool that is not offered fails.
-func (t *talk) call(name string, args any) (result string, ok bool) {
-	raw, err := json.Marshal(args)
-	if err != nil {
-		return failure + err.Error(), true
+// call returns the result of a tool, or what went wrong. When there is no
+// result yet, the call is added to the wanted ones and ok is false.
+func (t *talk) call(name string, args any) (result, problem string, ok bool) {
+	raw, _ := json.Marshal(args) // of strings and numbers
+	result, ok = t.results[callKey(name, raw)]
+	if problem, failed := strings.CutPrefix(result, "Error: "); failed {
+		return "", task.Shorten(problem, 300), true
 	}
-	if result, ok := t.results[callKey(name, raw)]; ok {
-		return result, true
+	switch {
+	case ok:
+		return result, "", true
+	case !t.offered[name]:
+		return "", "the tool " + name + " is not offered", true
 	}
-	if !t.offered[name] {
-		return failure + "the tool " + name + " is not offered", true
-	}
-	t.wanted = append(t.wanted, tool.Call{ID: fmt.Sprintf("call_%d", t.asked+len(t.wanted)+1), Name: name, Arguments: raw})
-	return "", false
-}
-
-// failure begins the result of a call that failed.
-const failure = "Error: "
-
-// failed returns what went wrong in a call, on one line.
-func failed(result string) (problem string, ok bool) {
-	problem, ok = strings.CutPrefix(result, failure)
-	return task.Shorten(problem, 300), ok
+	id := fmt.Sprintf("call_%d", t.asked+len(t.wanted)+1)
+	t.wanted = append(t.wanted, tool.Call{ID: id, Name: name, Arguments: raw})
+	return "", "", false
 }

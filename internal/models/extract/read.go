@@ -2,92 +2,71 @@ package extract
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 )
 
-// page is the arguments of read_file.
-type page struct {
-	Path  string `json:"path"`
-	Start int    `json:"start_line"`
-	End   int    `json:"end_line"`
-}
+const (
+	pageLines = 2000 // asked for in one call of read_file
+	mostReads = 50   // calls for one file
+)
 
 // read returns the text of a file. The first page says how many lines there
-// are; the others are then asked for all at once. What went wrong is the
+// are; the other pages are then asked for all at once. What went wrong is the
 // problem of the part, though some text may have been read.
 func (t *talk) read(p *part) string {
-	reads := 1
-	text, next, total, problem, ok := t.page(page{p.path, 1, pageLines})
-	if !ok || problem != "" {
-		p.problem = problem
-		return ""
-	}
-	if next == 0 {
-		return text
-	}
 	var b strings.Builder
-	b.WriteString(text)
-	step, missing := next-1, ""
-	for start := next; start <= total; start += step {
-		for from, end := start, min(start+step-1, total); from > 0 && from <= end; {
+	step, total, reads := pageLines, 1, 0
+	for start := 1; start <= total; start += step {
+		end := start + step - 1
+		if start > 1 {
+			end = min(end, total)
+		}
+		for from := start; from > 0 && from <= end; { // a page may come in pieces
 			if reads++; reads > mostReads {
-				missing = fmt.Sprintf("only the first %d of %d lines were read", from-1, total)
-				break
+				p.problem = fmt.Sprintf("only the first %d of %d lines were read", from-1, total)
+				return b.String()
 			}
-			text, next, _, problem, ok := t.page(page{p.path, from, end})
+			text, problem, ok := t.call(readFile, map[string]any{"path": p.path, "start_line": from, "end_line": end})
+			text, next, lines := cutNotes(text)
 			if problem != "" {
-				missing = fmt.Sprintf("line %d and on: %s", from, problem)
+				p.problem = problem
+				return b.String()
 			}
+			b.WriteString(text)
 			if !ok || next <= from {
 				next = 0
 			}
-			b.WriteString(text)
+			if from == 1 && next > 0 {
+				step, total, end = next-1, lines, 0
+			}
 			from = next
 		}
-		if missing != "" {
-			break
-		}
-	}
-	if missing != "" {
-		p.problem = missing
 	}
 	return b.String()
 }
 
-// page reads some lines of a file. When the file goes on behind them, next is
-// the line where, and total how many there are.
-func (t *talk) page(args page) (text string, next, total int, problem string, ok bool) {
-	text, ok = t.call(readFile, args)
-	if !ok {
-		return "", 0, 0, "", false
-	}
-	if problem, isFailure := failed(text); isFailure {
-		return "", 0, 0, problem, true
-	}
-	text, next, total = cutNotes(text)
-	if next <= args.Start {
-		next = 0
-	}
-	return text, next, total, "", true
-}
+// notePattern matches the last note of read_file below a text. One kind of note
+// says which line comes next, and how many lines there are.
+var notePattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^\[(?:lines \d+-\d+ of (\d+): read on with start_line=(\d+)|the file is empty` +
+		`|not UTF-8: .*|line \d+ is cut after .*)\]\n?\z`)
+})
 
-// cutNotes takes the notes of the tool off the end of a text. One of them may
-// say that the file goes on.
+// cutNotes takes the notes of read_file off the end of a text. If the file goes
+// on, next is the line where, and total is the number of its lines.
 func cutNotes(text string) (rest string, next, total int) {
 	for {
-		body := strings.TrimRight(text, "\n")
-		at := strings.LastIndexByte(body, '\n') + 1
-		note := body[at:]
-		var first, last int
-		switch {
-		case strings.HasPrefix(note, "[lines ") && next == 0:
-			if n, _ := fmt.Sscanf(note, "[lines %d-%d of %d: read on with start_line=%d]", &first, &last, &total, &next); n != 4 {
-				return text, 0, 0
-			}
-		case !strings.HasSuffix(note, "]"), note != "[the file is empty]" &&
-			!strings.HasPrefix(note, "[not UTF-8: ") && !(strings.HasPrefix(note, "[line ") && strings.Contains(note, " is cut after ")):
+		note := notePattern().FindStringSubmatch(text)
+		if note == nil {
 			return text, next, total
 		}
-		text = body[:at]
+		if note[1] != "" {
+			total, _ = strconv.Atoi(note[1])
+			next, _ = strconv.Atoi(note[2])
+		}
+		text = strings.TrimSuffix(text, note[0])
 	}
 }

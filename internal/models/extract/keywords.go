@@ -1,0 +1,94 @@
+package extract
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+// phrase is a row of words that may be a keyword.
+type phrase struct {
+	stems  string // with a space around each
+	length int    // in words
+	count  int    // how often it stands in the text
+	first  int
+	form   string // how it is shown
+}
+
+const mostWords = 3 // of a keyword
+
+var codeSpan = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("`[^`]*`") })
+
+// keywords returns the n phrases that a text is most about (0 is the usual
+// number), best first: those that stand there most often. A longer one counts more.
+func (d *document) keywords(n int) (out []string) {
+	phrases := map[string]*phrase{}
+	for _, s := range d.sentences {
+		countPhrases(phrases, codeSpan().ReplaceAllString(s.text, ","))
+	}
+	value := func(p *phrase) float64 { return float64(p.count) * math.Log2(float64(p.length)+1) }
+	ranked := slices.SortedFunc(maps.Values(phrases), func(a, b *phrase) int {
+		return cmp.Or(cmp.Compare(value(b), value(a)), cmp.Compare(a.first, b.first))
+	})
+	var chosen []*phrase
+	for _, p := range ranked {
+		repeats := slices.ContainsFunc(chosen, func(other *phrase) bool {
+			return strings.Contains(other.stems, p.stems) || other.length > 1 && strings.Contains(p.stems, other.stems)
+		})
+		if len(out) < cmp.Or(n, 10) && !repeats && p.mayBeKeyword() {
+			chosen, out = append(chosen, p), append(out, p.form)
+		}
+	}
+	return out
+}
+
+// countPhrases counts the phrases of a sentence: words with a topic in a row,
+// with nothing but spaces between them.
+func countPhrases(phrases map[string]*phrase, text string) {
+	clauses := strings.FieldsFunc(text, func(r rune) bool {
+		return unicode.In(r, unicode.Punct, unicode.Symbol) && !strings.ContainsRune("-_'’.", r)
+	})
+	for _, clause := range clauses {
+		words := splitWords(clause)
+		start := 0 // of the row
+		for end, w := range words {
+			if stem(w) == "" || strings.Trim(w, "0123456789.") == "" {
+				start = end + 1
+			}
+			stems := " "
+			for i := end; i >= max(start, end+1-mostWords); i-- {
+				stems = " " + stem(words[i]) + stems
+				p := phrases[stems]
+				if p == nil {
+					p = &phrase{stems: stems, length: end + 1 - i, first: len(phrases)}
+					phrases[stems] = p
+				}
+				p.count++
+				// The shortest form is the singular; a small letter sorts after its capital.
+				form := strings.Join(words[i:end+1], " ")
+				if p.form == "" || len(form) < len(p.form) || len(form) == len(p.form) && form > p.form {
+					p.form = form
+				}
+			}
+		}
+	}
+}
+
+// mayBeKeyword reports whether a phrase does not look like a verb or a part of
+// one, and whether its words are together more than once.
+func (p *phrase) mayBeKeyword() bool {
+	words := strings.Fields(strings.ToLower(p.form))
+	last := words[len(words)-1]
+	for _, w := range [...]string{words[0], last} {
+		if has(weakWords, w) || strings.HasSuffix(w, "ly") || strings.HasSuffix(w, "n't") {
+			return false
+		}
+	}
+	verb := len(last) > 4 && (strings.HasSuffix(last, "ed") || strings.HasSuffix(last, "ing"))
+	return !verb && len(p.form) > 2 && (len(words) == 1 || p.count > 1)
+}

@@ -1,0 +1,80 @@
+package extract
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+// token is one word of a request.
+type token struct {
+	text string // without quotes and punctuation
+	low  string // the same in small letters
+	name bool   // of a file, a folder or a glob, by its looks or by its quotes
+}
+
+var tokenPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("`[^`\n]+`|\"[^\"\n]+\"|'[^'\n]+'|(?:\\{[^}\\s]*\\}|[^\\s,])+")
+})
+
+// tokenize splits a request into words. A quoted text is one word. Words joined
+// by hyphens are separate unless they look like a name.
+func tokenize(line string) (out []token) {
+	for _, raw := range tokenPattern().FindAllString(line, -1) {
+		if last := len(raw) - 1; last > 1 && raw[0] == raw[last] && strings.ContainsAny(raw[:1], "`\"'") {
+			out = append(out, token{text: raw[1:last], name: true})
+			continue
+		}
+		text := strings.Trim(raw, "\"`'“”‘’()<>,;:!?")
+		if base := path.Base(text); base != "." && base != ".." {
+			text = strings.TrimRight(text, ".,;:!?")
+		}
+		parts := []string{text}
+		if !pathLike(text) {
+			parts = strings.Split(text, "-") // three-sentence
+		}
+		for _, part := range parts {
+			if part != "" {
+				out = append(out, token{text: part, low: strings.ToLower(part), name: pathLike(part)})
+			}
+		}
+	}
+	return out
+}
+
+// pathLike reports whether a word looks like the name of a file, a folder or a
+// glob, by a slash, a glob character or an extension.
+func pathLike(s string) bool {
+	if s == "." || s == ".." || strings.ContainsAny(s, "*[{") {
+		return true
+	}
+	if strings.Contains(s, "/") {
+		return !strings.Contains(s, "://") && s != "and/or"
+	}
+	ext := path.Ext(s)
+	return len(ext) > 1 && len(ext) < 12 && len(ext) < len(s) && strings.ContainsFunc(ext, unicode.IsLetter) &&
+		!strings.ContainsAny(ext, " ;'")
+}
+
+// target is a file, a folder or a glob that a request names.
+type target struct {
+	name    string // as it was written
+	path    string
+	pattern string // for list_files; empty for a file
+	bare    bool   // a word that may be a name
+}
+
+// targetOf says how to find what a word names.
+func targetOf(name string) target {
+	if at := strings.IndexAny(name, "*?[{"); at >= 0 {
+		slash := strings.LastIndexByte(name[:at], '/') + 1
+		return target{name: name, path: path.Clean(name[:slash]), pattern: name[slash:]}
+	}
+	clean := path.Clean(name)
+	if base := path.Base(clean); !strings.HasSuffix(name, "/") && path.Ext(base) != "" && base != "." && base != ".." {
+		return target{name: name, path: clean}
+	}
+	return target{name: name, path: clean, pattern: "**"}
+}
