@@ -16,7 +16,7 @@ import (
 
 	"qq/internal/config"
 	"qq/internal/engine"
-	"qq/internal/models/ollama"
+	"qq/internal/models"
 	"qq/internal/record/ledger"
 	"qq/internal/sandbox"
 	"qq/internal/tools/astgrep"
@@ -64,7 +64,7 @@ func checkModel(ctx context.Context, cfg config.Config) []Finding {
 	if cfg.Model == engine.Extract {
 		return []Finding{{"model", "ok", "extract, the built-in extractive model", ""}}
 	}
-	client, err := ollama.New(cfg.OllamaHost)
+	client, err := models.New(cfg.OllamaHost)
 	if err != nil {
 		return []Finding{bad("model server", err)}
 	}

@@ -83,7 +83,7 @@ type Engine struct {
 	gate     *gate.Gate
 	several  atomic.Bool // agents share the gate
 	record   *history.Record
-	models   *models
+	models   *resolver
 	stream   *event.Stream // nil when nobody wants events
 	log      *childlog.Log
 	launcher *childproc.Launcher
@@ -101,7 +101,7 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg:     cfg,
 		id:      cmp.Or(cfg.ID, newID()),
-		models:  &models{host: set.OllamaHost, run: set.Model, note: cfg.Note, retries: set.Retries},
+		models:  &resolver{host: set.OllamaHost, run: set.Model, note: cfg.Note, retries: set.Retries},
 		log:     childlog.New(set.LogDir),
 		scratch: &scratch{dir: filepath.Join(set.Home, "run")},
 	}

@@ -153,7 +153,7 @@ func TestRules(t *testing.T) {
 func TestResolve(t *testing.T) {
 	server := qqtest.Start(t, qqtest.Models(qqtest.Model{Name: "stand-in"}, qqtest.Model{Name: "plain", Capabilities: []string{"completion"}}))
 	var notes []string
-	m := &models{host: server.URL, run: "ollama:stand-in", note: func(f string, args ...any) { notes = append(notes, fmt.Sprintf(f, args...)) }}
+	m := &resolver{host: server.URL, run: "ollama:stand-in", note: func(f string, args ...any) { notes = append(notes, fmt.Sprintf(f, args...)) }}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -182,7 +182,7 @@ func TestResolve(t *testing.T) {
 // TestResolveWithoutServer: only auto does without.
 func TestResolveWithoutServer(t *testing.T) {
 	notes := 0
-	m := &models{host: "127.0.0.1:1", run: Auto, note: func(string, ...any) { notes++ }}
+	m := &resolver{host: "127.0.0.1:1", run: Auto, note: func(string, ...any) { notes++ }}
 	found, err := m.resolve(t.Context(), "")
 	require.NoError(t, err)
 	assert.Equal(t, Model{Kind: Extract}, found)
@@ -190,7 +190,7 @@ func TestResolveWithoutServer(t *testing.T) {
 	_, err = m.resolve(t.Context(), "stand-in")
 	assert.Error(t, err)
 
-	m = &models{host: "ftp://host", run: "stand-in"}
+	m = &resolver{host: "ftp://host", run: "stand-in"}
 	_, err = m.resolve(t.Context(), "")
 	var wrong *config.Error
 	assert.ErrorAs(t, err, &wrong, "a mistake of a person")

@@ -10,7 +10,7 @@ import (
 
 	"qq/internal/agent/longtext"
 	"qq/internal/agent/loop"
-	"qq/internal/models/ollama"
+	"qq/internal/models"
 	"qq/internal/sandbox"
 	"qq/internal/tools/delegate"
 	"qq/internal/tools/files"
@@ -46,12 +46,12 @@ func (w work) long(own llm.Request, space *files.Workspace, text string) (*longT
 		return nil, nil
 	}
 	room := m.Ollama.Room(own)
-	if ollama.Tokens(text) <= room {
+	if models.Tokens(text) <= room {
 		return nil, nil
 	}
 	if w.summaries == nil {
 		return nil, &llm.Error{Kind: llm.ContextOverflow,
-			Problem: fmt.Sprintf("context overflow: the text has about %d tokens, the model has room for %d", ollama.Tokens(text), room),
+			Problem: fmt.Sprintf("context overflow: the text has about %d tokens, the model has room for %d", models.Tokens(text), room),
 			Hint:    "agents at this depth cannot have it summarised: shorten the text, or raise QQ_MAX_DEPTH"}
 	}
 	long := &longText{}
@@ -62,7 +62,7 @@ func (w work) long(own llm.Request, space *files.Workspace, text string) (*longT
 	var err error
 	long.Plan, err = longtext.NewPlan(longtext.Job{
 		Request: long.request, Text: doc, Agent: w.agent.Name, Room: room, PartRoom: min(w.partRoom(space, room), partTokens),
-		Tokens: ollama.Tokens, Summarize: w.summaries,
+		Tokens: models.Tokens, Summarize: w.summaries,
 	})
 	if err != nil {
 		return nil, overflow(err)
@@ -87,7 +87,7 @@ func understood(text string, most int) (request, doc, note string) {
 		head, rest, ok := strings.Cut(text, end)
 		head = strings.TrimSpace(head)
 		title := strings.HasPrefix(head, "#") || strings.HasPrefix(head, "---")
-		if ok && head != "" && !title && ollama.Tokens(head) <= most {
+		if ok && head != "" && !title && models.Tokens(head) <= most {
 			return head, rest, fmt.Sprintf("the task itself was too long: its beginning was kept as the request (%q), and the rest taken as what it is about", task.Shorten(head, 60))
 		}
 	}

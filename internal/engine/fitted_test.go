@@ -38,7 +38,7 @@ func paragraphs(n int) string {
 // summarised as children would do it, but in this process.
 func workOf(t *testing.T, server *qqtest.Server, a agents.Agent) work {
 	t.Helper()
-	m, err := (&models{host: server.URL, run: qqtest.DefaultModel, note: t.Logf}).resolve(t.Context(), "")
+	m, err := (&resolver{host: server.URL, run: qqtest.DefaultModel, note: t.Logf}).resolve(t.Context(), "")
 	require.NoError(t, err)
 	w := work{
 		toolmaker: toolmaker{setup: Setup{Model: m}, agent: a, dir: t.TempDir(), limits: ceiling{readOnly: true}},

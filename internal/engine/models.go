@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"qq/internal/config"
+	"qq/internal/models"
 	"qq/internal/models/extract"
 	"qq/internal/models/gate"
-	"qq/internal/models/ollama"
 	"qq/pkg/llm"
 )
 
@@ -32,7 +32,7 @@ const kindOllama = "ollama"
 type Model struct {
 	Kind   string       `json:"kind"`
 	Host   string       `json:"host,omitempty"`
-	Ollama ollama.Model `json:"ollama,omitzero"`
+	Ollama models.Model `json:"ollama,omitzero"`
 }
 
 func (m Model) String() string {
@@ -55,14 +55,14 @@ func (m Model) backend() (llm.Backend, func(), error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return client.Backend(m.Ollama, ollama.Options{}), client.Close, nil
+		return client.Backend(m.Ollama, models.Options{}), client.Close, nil
 	}
 	return nil, nil, fmt.Errorf("no model backend of kind %q", m.Kind)
 }
 
 // connect makes a client for the server at host.
-func connect(host string) (*ollama.Client, error) {
-	client, err := ollama.New(host)
+func connect(host string) (*models.Client, error) {
+	client, err := models.New(host)
 	if err != nil {
 		return nil, &config.Error{Problem: err.Error(), Hint: "qq config shows where OLLAMA_HOST comes from"}
 	}
@@ -74,7 +74,7 @@ func connect(host string) (*ollama.Client, error) {
 const showTimeout = 30 * time.Second
 
 // models resolves the names of models, each once.
-type models struct {
+type resolver struct {
 	host string // OLLAMA_HOST
 	run  string // the model of the run: what an empty name means
 	note func(format string, args ...any)
@@ -93,7 +93,7 @@ type lookup struct {
 }
 
 // resolve finds out about the model of that name.
-func (m *models) resolve(ctx context.Context, name string) (Model, error) {
+func (m *resolver) resolve(ctx context.Context, name string) (Model, error) {
 	if name == "" {
 		name = m.run
 	}
@@ -124,7 +124,7 @@ func (m *models) resolve(ctx context.Context, name string) (Model, error) {
 }
 
 // known returns what was found out about the model of that name.
-func (m *models) known(name string) (Model, bool) {
+func (m *resolver) known(name string) (Model, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.byName[cmp.Or(name, m.run)]
@@ -141,7 +141,7 @@ func (m *models) known(name string) (Model, bool) {
 // lasting is find, again and again while what is wrong may pass. For [Auto] it is
 // no fault that there is no server or no model: it does without, for the whole run.
 // That the server is busy is one.
-func (m *models) lasting(ctx context.Context, name string) (found Model, err error) {
+func (m *resolver) lasting(ctx context.Context, name string) (found Model, err error) {
 	err = gate.Repeat(ctx, gate.Policy{Retries: m.retries}, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, showTimeout, &llm.Error{Kind: llm.Unreachable,
 			Problem: fmt.Sprintf("no answer about model %q within %v", name, showTimeout), Hint: "look after the model server, or set OLLAMA_HOST"})
@@ -152,7 +152,7 @@ func (m *models) lasting(ctx context.Context, name string) (found Model, err err
 	return found, err
 }
 
-func (m *models) find(ctx context.Context, name string) (Model, error) {
+func (m *resolver) find(ctx context.Context, name string) (Model, error) {
 	if name == Extract {
 		return Model{Kind: Extract}, nil
 	}
@@ -184,7 +184,7 @@ func failing(e *llm.Error) bool {
 // Ask asks the server about the model of that name, "ollama:NAME" or the NAME
 // alone, and for [Auto] which one to take. When there is none of that name, the
 // error says which ones there are.
-func Ask(ctx context.Context, client *ollama.Client, name string) (ollama.Model, error) {
+func Ask(ctx context.Context, client *models.Client, name string) (models.Model, error) {
 	if name == Auto {
 		return client.Pick(ctx)
 	}
@@ -193,7 +193,7 @@ func Ask(ctx context.Context, client *ollama.Client, name string) (ollama.Model,
 }
 
 // withKnown adds to the error about an unknown model which ones there are.
-func withKnown(ctx context.Context, client *ollama.Client, err error) error {
+func withKnown(ctx context.Context, client *models.Client, err error) error {
 	e, ok := errors.AsType[*llm.Error](err)
 	if !ok || e.Kind != llm.UnknownModel {
 		return err

@@ -22,7 +22,7 @@ func TestAutoWaits(t *testing.T) {
 			t.Parallel()
 			server := qqtest.Start(t, qqtest.Faulty("/api/tags", fault))
 			var notes []string
-			m := &models{host: server.URL, run: Auto, retries: 1, note: func(f string, _ ...any) { notes = append(notes, f) }}
+			m := &resolver{host: server.URL, run: Auto, retries: 1, note: func(f string, _ ...any) { notes = append(notes, f) }}
 			found, err := m.resolve(t.Context(), "")
 			require.NoError(t, err)
 			assert.Equal(t, "ollama:"+qqtest.DefaultModel, found.String())
@@ -48,7 +48,7 @@ func TestAutoDoesWithout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := qqtest.Start(t, tt.option)
 			notes := 0
-			m := &models{host: server.URL, run: Auto, note: func(string, ...any) { notes++ }}
+			m := &resolver{host: server.URL, run: Auto, note: func(string, ...any) { notes++ }}
 			found, err := m.resolve(t.Context(), "")
 			if tt.kind == "" {
 				require.NoError(t, err)

@@ -1,4 +1,4 @@
-// Package ollama is the model backend for an Ollama server.
+// Package models is the model backend for an Ollama server.
 //
 // A [Client] knows one server: it lists models, describes one ([Client.Show]),
 // or picks one ([Client.Pick]). A [Model] is what the server says about a
@@ -22,7 +22,7 @@
 // Not promised: that an empty answer is an error (that is the caller's
 // judgement); that tools and a schema work in one request (a server that is
 // held to a schema calls no tools).
-package ollama
+package models
 
 import (
 	"context"
