@@ -17,7 +17,7 @@ import (
 func (e *Engine) newGate() *gate.Gate {
 	set := e.cfg.Settings
 	return gate.NewGate(gate.Config{
-		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Note: e.remark,
+		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Notes: notes(e.remark),
 	})
 }
 
@@ -40,21 +40,35 @@ func (e *Engine) remark(format string, args ...any) {
 	e.stream.Emit(event.Event{Type: event.SubAgentProgress, ExecutionID: e.id, Text: fmt.Sprintf(format, args...), Depth: e.cfg.Settings.Depth})
 }
 
-// behind gives back the time that a job waited for others at the server.
-func behind(job task.Job) func(time.Duration) {
-	return func(d time.Duration) {
-		job.Spare(d)
-		job.Active()
+// notes is a function as gate.Notes.
+type notes func(format string, args ...any)
+
+// Note implements gate.Notes.
+func (n notes) Note(format string, args ...any) { n(format, args...) }
+
+// repeats is a function as gate.Repeats; it may be nil.
+type repeats func(n int, wait time.Duration, err error)
+
+// Repeated implements gate.Repeats.
+func (r repeats) Repeated(n int, wait time.Duration, err error) {
+	if r != nil {
+		r(n, wait, err)
 	}
+}
+
+// clocked is a job as gate.Clocked.
+type clocked struct{ job task.Job }
+
+// Behind gives back the time that the job waited for others at the server.
+func (c clocked) Behind(d time.Duration) {
+	c.job.Spare(d)
+	c.job.Active()
 }
 
 // admit lets a request of the child at work on job pass.
 func (e *Engine) admit(ctx context.Context, job task.Job, ask childproc.Enter) (llm.Permit, error) {
 	e.several.Store(true)
-	if ask.Again {
-		return e.gate.EnterAgainFor(ctx, ask.Model, behind(job))
-	}
-	return e.gate.EnterFor(ctx, ask.Model, behind(job))
+	return e.gate.EnterFor(ctx, ask.Model, clocked{job}, ask.Again)
 }
 
 // served is the model of the server that t is done with; false when it is none of
@@ -68,7 +82,7 @@ func (e *Engine) served(t task.Task) (name string, ok bool) {
 // child need not ask. Nil is none.
 func (e *Engine) first(job task.Job, _ childproc.Start) llm.Permit {
 	if name, ok := e.served(job.Task); ok {
-		return e.gate.Try(name, behind(job))
+		return e.gate.Try(name, clocked{job})
 	}
 	return nil
 }

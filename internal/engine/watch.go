@@ -27,12 +27,12 @@ var _ gate.Patient = (*watch)(nil)
 
 // Enter implements llm.Admission.
 func (w *watch) Enter(ctx context.Context, model string) (llm.Permit, error) {
-	return w.over(w.gate.EnterFor(ctx, model, w.behind))
+	return w.over(w.gate.EnterFor(ctx, model, w, false))
 }
 
 // EnterAgain implements gate.Patient.
 func (w *watch) EnterAgain(ctx context.Context, model string) (llm.Permit, error) {
-	return w.over(w.gate.EnterAgainFor(ctx, model, w.behind))
+	return w.over(w.gate.EnterFor(ctx, model, w, true))
 }
 
 // over is p, of which the watch knows.
@@ -43,8 +43,8 @@ func (w *watch) over(p llm.Permit, err error) (llm.Permit, error) {
 	return watchedPermit{p, w}, nil
 }
 
-// behind is told that the request waited for others at the server.
-func (w *watch) behind(time.Duration) { w.anew() }
+// Behind implements gate.Clocked.
+func (w *watch) Behind(time.Duration) { w.anew() }
 
 // anew begins the time anew, if a request is under way.
 func (w *watch) anew() {

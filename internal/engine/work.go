@@ -116,12 +116,12 @@ func (w work) do(ctx context.Context, text string) (Outcome, error) {
 	}
 	out.Usage = out.Usage.Add(used)
 	out.Warnings = append(fit.warnings, out.Warnings...)
-	out.Repeats = repeats(backend) + repeated
+	out.Repeats = retried(backend) + repeated
 	return out, nil
 }
 
-// repeats is how many requests b has sent again.
-func repeats(b llm.Backend) int {
+// retried is how many requests b has sent again.
+func retried(b llm.Backend) int {
 	if r, ok := b.(*gate.Backend); ok {
 		return r.Repeats()
 	}
@@ -176,7 +176,7 @@ func (w work) enduring(plain llm.Backend, retries int) llm.Backend {
 	if w.watch != nil {
 		plain = watched{plain, w.watch}
 	}
-	return gate.Retrying(plain, w.setup.Model.Ollama.Name, w.admission, gate.Policy{Retries: retries, Repeated: w.repeated})
+	return gate.Retrying(plain, w.setup.Model.Ollama.Name, w.admission, gate.Policy{Retries: retries, Repeats: repeats(w.repeated)})
 }
 
 // at is the path by which the working directory is opened: a child holds on to
@@ -214,7 +214,7 @@ func (w work) written(ctx context.Context, plain llm.Backend, text string) (prom
 	if err == nil && r.Stop == llm.StopEnd { // half a prompt may say the opposite of the whole
 		prompt = strings.TrimSpace(r.Message.Content)
 	}
-	return prompt, r.Usage, repeats(backend)
+	return prompt, r.Usage, retried(backend)
 }
 
 // writable says where commands may write.
