@@ -74,8 +74,9 @@ func (e *Engine) admit(ctx context.Context, job task.Job, ask childproc.Enter) (
 // served is the model of the server that t is done with; false when it is none of
 // a server, or not known yet.
 func (e *Engine) served(t task.Task) (name string, ok bool) {
-	m, ok := e.models.known(e.modelName(t))
-	return m.Ollama.Name, ok && m.Kind == kindOllama
+	m, ok := e.models.Known(e.modelName(t))
+	name, served := m.Served()
+	return name, ok && served
 }
 
 // first is a permit for the first request of a child, when one is free: then the

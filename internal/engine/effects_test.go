@@ -34,7 +34,7 @@ func TestEffectsOfReading(t *testing.T) {
 		w := work{
 			toolmaker: toolmaker{
 				setup: Setup{
-					Model:  Model{Kind: kindOllama, Host: server.URL, Ollama: models.Model{Name: qqtest.DefaultModel, Context: 8192, Tools: true}},
+					Model:  Model{Kind: models.Ollama, Host: server.URL, Name: qqtest.DefaultModel, Context: 8192, Tools: true},
 					Policy: approval.Policy{Mode: approval.Auto},
 				},
 				agent: agents.Agent{Name: "reader"}, dir: t.TempDir(), host: host, limits: ceiling{readOnly: true, confined: true},

@@ -30,6 +30,7 @@ import (
 
 	"qq/internal/approval"
 	"qq/internal/config"
+	"qq/internal/models"
 	"qq/internal/models/gate"
 	"qq/internal/record/childlog"
 	"qq/internal/record/history"
@@ -83,7 +84,7 @@ type Engine struct {
 	gate     *gate.Gate
 	several  atomic.Bool // agents share the gate
 	record   *history.Record
-	models   *resolver
+	models   *models.Resolver
 	stream   *event.Stream // nil when nobody wants events
 	log      *childlog.Log
 	launcher *childproc.Launcher
@@ -101,7 +102,7 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg:     cfg,
 		id:      cmp.Or(cfg.ID, newID()),
-		models:  &resolver{host: set.OllamaHost, run: set.Model, note: cfg.Note, retries: set.Retries},
+		models:  &models.Resolver{Host: set.OllamaHost, Run: set.Model, Notes: notes(cfg.Note), Retries: set.Retries},
 		log:     childlog.New(set.LogDir),
 		scratch: &scratch{dir: filepath.Join(set.Home, "run")},
 	}
@@ -235,7 +236,7 @@ func (e *Engine) Staff(ctx context.Context, t task.Task) (agents.Agent, Model, e
 // Resolve finds out about the model of that name, once: "" for that of the run,
 // [Auto], [Extract], "ollama:NAME", or the NAME alone.
 func (e *Engine) Resolve(ctx context.Context, name string) (Model, error) {
-	return e.models.resolve(ctx, name)
+	return e.models.Resolve(ctx, name)
 }
 
 // Scratch returns the private folder of this process, made when it is first

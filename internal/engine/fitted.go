@@ -42,10 +42,10 @@ type longText struct {
 // when it fits.
 func (w work) long(own llm.Request, space *files.Workspace, text string) (*longText, error) {
 	m := w.setup.Model
-	if m.Kind != kindOllama || m.Ollama.Context == 0 {
+	if m.Kind == Extract || m.Context == 0 {
 		return nil, nil
 	}
-	room := m.Ollama.Room(own)
+	room := m.Room(own)
 	if models.Tokens(text) <= room {
 		return nil, nil
 	}
@@ -102,7 +102,7 @@ func (w work) partRoom(space *files.Workspace, own int) int {
 		return own
 	}
 	w.agent, w.system, w.history, w.targets, w.references, w.limits.readOnly = a, "", nil, nil, false, true
-	room := w.setup.Model.Ollama.Room(w.request("", w.equipped(space).offered))
+	room := w.setup.Model.Room(w.request("", w.equipped(space).offered))
 	if a.PromptTemplate != "" {
 		room -= promptTokens // that prompt may be longer
 	}

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"qq/internal/agent/longtext"
+	"qq/internal/models"
 	"qq/internal/qqtest"
 	"qq/internal/record/history"
 	"qq/pkg/agents"
@@ -38,7 +39,7 @@ func paragraphs(n int) string {
 // summarised as children would do it, but in this process.
 func workOf(t *testing.T, server *qqtest.Server, a agents.Agent) work {
 	t.Helper()
-	m, err := (&resolver{host: server.URL, run: qqtest.DefaultModel, note: t.Logf}).resolve(t.Context(), "")
+	m, err := (&models.Resolver{Host: server.URL, Run: qqtest.DefaultModel, Notes: notes(t.Logf)}).Resolve(t.Context(), "")
 	require.NoError(t, err)
 	w := work{
 		toolmaker: toolmaker{setup: Setup{Model: m}, agent: a, dir: t.TempDir(), limits: ceiling{readOnly: true}},

@@ -12,7 +12,7 @@ import (
 
 // modelOf names the model that t is done with, when that has been found out.
 func (e *Engine) modelOf(t task.Task) string {
-	if m, ok := e.models.known(e.modelName(t)); ok {
+	if m, ok := e.models.Known(e.modelName(t)); ok {
 		return m.String()
 	}
 	return ""

@@ -33,7 +33,7 @@ func (e *Engine) setup(agent agents.Agent, m Model, id string, readOnly bool) (S
 	if agent.Allows("web_search") {
 		s.Search = e.cfg.Search
 	}
-	if m.tools() && !readOnly && agent.Changes() {
+	if m.CallsTools() && !readOnly && agent.Changes() {
 		dir, err := e.scratch.folder()
 		if err != nil {
 			return s, err
@@ -43,7 +43,7 @@ func (e *Engine) setup(agent agents.Agent, m Model, id string, readOnly bool) (S
 			return s, fmt.Errorf("make a temporary folder: %w", err)
 		}
 	}
-	if m.tools() && agent.Allows("run_pty_cmd") {
+	if m.CallsTools() && agent.Allows("run_pty_cmd") {
 		kept := outputs(set.Home)
 		if err := os.MkdirAll(kept, 0o700); err != nil {
 			return s, hinted(err, "QQ_HOME names a folder that you may write to", "make the folder for outputs")

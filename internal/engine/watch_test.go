@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models"
 	"qq/internal/models/gate"
 	"qq/internal/qqtest"
 	"qq/pkg/agents"
@@ -67,7 +68,7 @@ func TestWrittenTime(t *testing.T) {
 	}{{"in time", promptTime - time.Second, true}, {"too late", promptTime + time.Second, false}} {
 		synctest.Test(t, func(t *testing.T) {
 			line := &late{wait: time.Hour}
-			w := work{toolmaker: toolmaker{setup: Setup{Model: Model{Kind: kindOllama}}, agent: agents.Agent{PromptTemplate: "Write it."}}}
+			w := work{toolmaker: toolmaker{setup: Setup{Model: Model{Kind: models.Ollama}}, agent: agents.Agent{PromptTemplate: "Write it."}}}
 			w.admission, w.retries = line, 3
 			slow := chat(func(ctx context.Context, _ func(llm.Chunk)) error {
 				select {

@@ -67,7 +67,7 @@ type Outcome struct {
 
 // do runs the agent on text.
 func (w work) do(ctx context.Context, text string) (Outcome, error) {
-	plain, done, err := w.setup.Model.backend()
+	plain, done, err := w.setup.Model.Connect()
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -160,7 +160,7 @@ func openDir(dir string) (*os.Root, error) {
 
 // equipped are the tools; none for a model that cannot call any.
 func (w work) equipped(space *files.Workspace) kit {
-	if !w.setup.Model.tools() {
+	if !w.setup.Model.CallsTools() {
 		return kit{}
 	}
 	return w.kit(space)
@@ -170,13 +170,14 @@ func (w work) equipped(space *files.Workspace) kit {
 // survives what may pass so many times. A model that is built in needs none of
 // that.
 func (w work) enduring(plain llm.Backend, retries int) llm.Backend {
-	if w.setup.Model.Kind != kindOllama {
+	name, served := w.setup.Model.Served()
+	if !served {
 		return plain
 	}
 	if w.watch != nil {
 		plain = watched{plain, w.watch}
 	}
-	return gate.Retrying(plain, w.setup.Model.Ollama.Name, w.admission, gate.Policy{Retries: retries, Repeats: repeats(w.repeated)})
+	return gate.Retrying(plain, name, w.admission, gate.Policy{Retries: retries, Repeats: repeats(w.repeated)})
 }
 
 // at is the path by which the working directory is opened: a child holds on to

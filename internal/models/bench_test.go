@@ -23,7 +23,7 @@ func BenchmarkChat(b *testing.B) {
 	r := ask("You are one of many.\n" + strings.Repeat("Some text of a prompt. ", 100) + "\nSay this back to me, in about twelve words, one by one.")
 	r.Tools = []tool.Spec{delegate, delegate, delegate}
 	b.Run("backend", func(b *testing.B) {
-		backend := connectTo(b, s.URL).Backend(Model{Name: qqtest.DefaultModel, Context: 8192, Tools: true}, Options{})
+		backend := clientAt(b, s.URL).Backend(Model{Name: qqtest.DefaultModel, Context: 8192, Tools: true}, Options{})
 		b.ReportAllocs()
 		for b.Loop() {
 			_, err := backend.Chat(b.Context(), r, ignore)
@@ -42,7 +42,7 @@ func BenchmarkChat(b *testing.B) {
 	})
 	// The floor: the same bytes over net/http, each line decoded once.
 	b.Run("net http", func(b *testing.B) {
-		client := connectTo(b, s.URL)
+		client := clientAt(b, s.URL)
 		req, err := client.Backend(Model{Name: qqtest.DefaultModel, Tools: true}, Options{}).(*backend).chatRequest(r)
 		require.NoError(b, err)
 		body, err := json.Marshal(req)

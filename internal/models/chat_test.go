@@ -23,7 +23,7 @@ import (
 func TestAnswer(t *testing.T) {
 	s := qqtest.Start(t, qqtest.Scripts(qqtest.Script{Start: "[[hello]]", Text: "Hello there. Größe 你好 🙂 done."}))
 	var got chunks
-	resp, err := connect(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("[[hello]]"), got.add)
+	resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("[[hello]]"), got.add)
 	require.NoError(t, err)
 	text, thinking := got.text()
 	assert.Equal(t, "Hello there. Größe 你好 🙂 done.", text)
@@ -39,7 +39,7 @@ func TestAnswer(t *testing.T) {
 
 func TestWhatIsSent(t *testing.T) {
 	s := qqtest.Start(t)
-	_, err := connect(t, s).Backend(standIn, Options{}).Chat(t.Context(), llm.Request{
+	_, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), llm.Request{
 		System: "be brief",
 		Messages: []llm.Message{
 			{Role: llm.User, Content: "go"},
@@ -88,7 +88,7 @@ func TestThinkIsSaidWhereItMatters(t *testing.T) {
 		s := qqtest.Start(t, qqtest.Models(qqtest.Model{Name: "stand-in", Capabilities: []string{"completion", "thinking"}}))
 		r := ask("x")
 		r.Schema = tt.schema
-		resp, err := connect(t, s).Backend(Model{Name: "stand-in", Thinking: tt.thinks}, Options{}).Chat(t.Context(), r, ignore)
+		resp, err := clientOf(t, s).Backend(Model{Name: "stand-in", Thinking: tt.thinks}, Options{}).Chat(t.Context(), r, ignore)
 		require.NoError(t, err)
 		got := sentTo(t, s)[0]
 		assert.Equal(t, tt.want, got.Think)
@@ -108,7 +108,7 @@ func TestThinkingIsKeptApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := qqtest.Start(t, script, qqtest.Models(qqtest.Model{Name: "m", Capabilities: capabilities}))
-			c := connect(t, s)
+			c := clientOf(t, s)
 			m, err := c.Show(t.Context(), "m")
 			require.NoError(t, err)
 			var got chunks
@@ -131,7 +131,7 @@ func TestToolCalls(t *testing.T) {
 	for name, option := range map[string]qqtest.Option{"ids of the server": script, "own ids": qqtest.NoCallIDs()} {
 		t.Run(name, func(t *testing.T) {
 			s := qqtest.Start(t, script, option)
-			resp, err := connect(t, s).Backend(standIn, Options{}).Chat(t.Context(), r, ignore)
+			resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), r, ignore)
 			require.NoError(t, err)
 			assert.Equal(t, "Two. ", resp.Message.Content)
 			calls := resp.Message.Calls
@@ -147,7 +147,7 @@ func TestToolCalls(t *testing.T) {
 	}
 	t.Run("no tools for a model without", func(t *testing.T) {
 		s := qqtest.Start(t, script, qqtest.Models(qqtest.Model{Name: "stand-in", Capabilities: []string{"completion"}}))
-		_, err := connect(t, s).Backend(Model{Name: "stand-in"}, Options{}).Chat(t.Context(), r, ignore)
+		_, err := clientOf(t, s).Backend(Model{Name: "stand-in"}, Options{}).Chat(t.Context(), r, ignore)
 		require.NoError(t, err)
 		assert.Empty(t, sentTo(t, s)[0].Tools)
 	})
@@ -155,7 +155,7 @@ func TestToolCalls(t *testing.T) {
 		s := qqtest.Start(t, qqtest.Scripts(qqtest.Script{Start: "[[x]]", Text: `<tool_call>{"name":"nope","arguments":{}}</tool_call>`}))
 		r := ask("[[x]]")
 		r.Tools = []tool.Spec{delegate}
-		resp, err := connect(t, s).Backend(standIn, Options{}).Chat(t.Context(), r, ignore)
+		resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), r, ignore)
 		require.NoError(t, err)
 		assert.Empty(t, resp.Message.Content)
 		assert.Empty(t, resp.Message.Calls)
@@ -164,7 +164,7 @@ func TestToolCalls(t *testing.T) {
 
 func TestRequestsThatMakeNoSense(t *testing.T) {
 	s := qqtest.Start(t)
-	b := connect(t, s).Backend(standIn, Options{})
+	b := clientOf(t, s).Backend(standIn, Options{})
 	for want, r := range map[string]llm.Request{
 		"schema":             {Schema: json.RawMessage(`{`)},
 		"tool x":             {Tools: []tool.Spec{{Name: "x", Parameters: json.RawMessage(`[]`)}}},
@@ -181,7 +181,7 @@ func TestStopsAtTheTokenLimit(t *testing.T) {
 	s := qqtest.Start(t)
 	r := ask("one two three four")
 	r.MaxTokens = 2
-	resp, err := connect(t, s).Backend(standIn, Options{}).Chat(t.Context(), r, ignore)
+	resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), r, ignore)
 	require.NoError(t, err)
 	assert.Equal(t, "one two", resp.Message.Content)
 	assert.Equal(t, llm.StopLength, resp.Stop)
@@ -212,7 +212,7 @@ func TestStatuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := qqtest.Start(t, qqtest.Faulty("/api/chat", tt.fault))
-			resp, err := connect(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
+			resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
 			e := failure(t, err, tt.kind)
 			assert.Equal(t, tt.fault.Status, e.Status)
 			assert.Equal(t, tt.after, e.RetryAfter)
@@ -224,7 +224,7 @@ func TestStatuses(t *testing.T) {
 		})
 	}
 	t.Run("unknown model", func(t *testing.T) {
-		_, err := connect(t, qqtest.Start(t)).Backend(Model{Name: "nope"}, Options{}).Chat(t.Context(), ask("x"), ignore)
+		_, err := clientOf(t, qqtest.Start(t)).Backend(Model{Name: "nope"}, Options{}).Chat(t.Context(), ask("x"), ignore)
 		assert.Equal(t, "ollama pull nope", failure(t, err, llm.UnknownModel).Hint)
 	})
 }
@@ -245,7 +245,7 @@ func TestBrokenStreams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := qqtest.Start(t, qqtest.Scripts(qqtest.Script{Start: "[[x]]", Text: text, Fault: &tt.fault}))
 			var got chunks
-			resp, err := connect(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("[[x]]"), got.add)
+			resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("[[x]]"), got.add)
 			assert.Contains(t, failure(t, err, llm.BrokenStream).Problem, tt.text)
 			said, _ := got.text()
 			assert.Equal(t, said, resp.Message.Content, "the partial text is kept")
@@ -258,13 +258,13 @@ func TestBrokenStreams(t *testing.T) {
 	t.Run("before the first byte", func(t *testing.T) {
 		for _, how := range []qqtest.Break{qqtest.Cut, qqtest.Reset} {
 			s := qqtest.Start(t, qqtest.Faulty("/api/chat", qqtest.Fault{Break: how}))
-			_, err := connect(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
+			_, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
 			failure(t, err, llm.Unreachable)
 		}
 	})
 	t.Run("a line that is too long for the client", func(t *testing.T) {
 		s := qqtest.Start(t, qqtest.Reply(func(qqtest.Prompt) string { return strings.Repeat("x", maxLine+1) }))
-		_, err := connect(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
+		_, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
 		failure(t, err, llm.BrokenStream)
 	})
 }
@@ -275,7 +275,7 @@ func TestCancel(t *testing.T) {
 		qqtest.Script{Start: "[[loop]]", Text: "tick tock ", Loop: true},
 		qqtest.Script{Start: "[[stall]]", Text: "a b c d", Fault: stall},
 		qqtest.Script{Start: "[[slow]]", Text: "a", Fault: &qqtest.Fault{BeforeFirst: time.Hour}}))
-	b := connect(t, s).Backend(standIn, Options{})
+	b := clientOf(t, s).Backend(standIn, Options{})
 	for _, marker := range []string{"[[loop]]", "[[stall]]"} {
 		t.Run(marker, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -304,7 +304,7 @@ func TestCancel(t *testing.T) {
 	t.Run("after the last word it is an answer", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := qqtest.Start(t, qqtest.Reply(func(qqtest.Prompt) string { return "word" }))
-		resp, err := connect(t, s).Backend(standIn, Options{}).Chat(ctx, ask("x"), ignore)
+		resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(ctx, ask("x"), ignore)
 		cancel()
 		require.NoError(t, err)
 		assert.Equal(t, "word", resp.Message.Content)
@@ -315,7 +315,7 @@ func TestContextSize(t *testing.T) {
 	m := Model{Name: "stand-in", Context: 40960, Tools: true}
 	start := func(t *testing.T, o ...qqtest.Option) (*qqtest.Server, *Client) {
 		s := qqtest.Start(t, append(o, qqtest.Models(qqtest.Model{Name: "stand-in", Context: 40960}))...)
-		return s, connect(t, s)
+		return s, clientOf(t, s)
 	}
 	t.Run("grows with the conversation and never shrinks", func(t *testing.T) {
 		s, c := start(t)
@@ -348,7 +348,7 @@ func TestEstimateTooLow(t *testing.T) {
 	models := qqtest.Models(qqtest.Model{Name: "stand-in", Context: 40960, TokenBytes: 1})
 	m := Model{Name: "stand-in", Context: 40960}
 	s := qqtest.Start(t, models)
-	b := connect(t, s).Backend(m, Options{})
+	b := clientOf(t, s).Backend(m, Options{})
 	prompt := strings.Repeat("abcdef ", 3000) // 21,000 bytes
 	var got chunks
 	_, err := b.Chat(t.Context(), ask(prompt), got.add)
@@ -361,7 +361,7 @@ func TestEstimateTooLow(t *testing.T) {
 	_, err = b.Chat(t.Context(), ask(prompt+prompt), ignore)
 	failure(t, err, llm.ContextOverflow)
 	s = qqtest.Start(t, models)
-	_, err = connect(t, s).Backend(m, Options{}).Chat(t.Context(), ask(prompt+prompt), ignore)
+	_, err = clientOf(t, s).Backend(m, Options{}).Chat(t.Context(), ask(prompt+prompt), ignore)
 	assert.Equal(t, 400, failure(t, err, llm.ContextOverflow).Status)
 	assert.Equal(t, []int{16384, 32768, 40960}, sizes(t, s), "the whole context is tried before giving up")
 }
@@ -369,7 +369,7 @@ func TestEstimateTooLow(t *testing.T) {
 // An old server cuts a long prompt whatever it is told.
 func TestSilentCut(t *testing.T) {
 	s := qqtest.Start(t, qqtest.IgnoreTruncate(), qqtest.Models(qqtest.Model{Name: "stand-in", TokenBytes: 2}))
-	resp, err := connect(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask(strings.Repeat("abc ", 5000)+"\nanswer me"), ignore)
+	resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask(strings.Repeat("abc ", 5000)+"\nanswer me"), ignore)
 	e := failure(t, err, llm.ContextOverflow)
 	assert.Contains(t, e.Problem, "cut the prompt to 8192 tokens")
 	assert.Equal(t, 8192, resp.Usage.InputTokens)
@@ -377,7 +377,7 @@ func TestSilentCut(t *testing.T) {
 
 func TestConcurrentChats(t *testing.T) {
 	s := qqtest.Start(t)
-	b := connect(t, s).Backend(standIn, Options{})
+	b := clientOf(t, s).Backend(standIn, Options{})
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -422,7 +422,7 @@ func TestTiming(t *testing.T) {
 		})
 	}
 	t.Run("of a real answer", func(t *testing.T) {
-		resp, err := connect(t, qqtest.Start(t)).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
+		resp, err := clientOf(t, qqtest.Start(t)).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
 		require.NoError(t, err)
 		assert.Positive(t, resp.Timing.Served)
 		assert.Less(t, resp.Timing.Queued, time.Second)
@@ -448,7 +448,7 @@ func TestTimingBehindAnother(t *testing.T) {
 			time.Since(came), time.Since(taken))
 	}))
 	defer s.Close()
-	b := connectTo(t, s.URL).Backend(standIn, Options{})
+	b := clientAt(t, s.URL).Backend(standIn, Options{})
 	var got [2]llm.Timing
 	var all sync.WaitGroup
 	first := make(chan struct{})

@@ -25,7 +25,7 @@ func TestLookUp(t *testing.T) {
 	s := qqtest.Start(t, qqtest.Models(
 		qqtest.Model{Name: "old:1b", Modified: day(1), Context: 4096, Capabilities: []string{"completion"}},
 		qqtest.Model{Name: "new:8b", Modified: day(2), Context: 40960, Capabilities: []string{"completion", "tools", "thinking"}}))
-	c := connect(t, s)
+	c := clientOf(t, s)
 	v, err := c.Version(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, qqtest.Version, v)
@@ -34,7 +34,7 @@ func TestLookUp(t *testing.T) {
 	assert.Equal(t, []string{"new:8b", "old:1b"}, names)
 	m, err := c.Show(t.Context(), "new:8b")
 	require.NoError(t, err)
-	assert.Equal(t, Model{Name: "new:8b", Context: 40960, Tools: true, Thinking: true, Modified: day(2)}, m)
+	assert.Equal(t, Model{Kind: Ollama, Host: s.URL, Name: "new:8b", Context: 40960, Tools: true, Thinking: true, Modified: day(2)}, m)
 	assert.Equal(t, s.URL, c.Host())
 
 	_, err = c.Show(t.Context(), "nope")
@@ -46,7 +46,7 @@ func TestLookUp(t *testing.T) {
 	// A model is handed to other processes as JSON.
 	b, err := json.Marshal(m)
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"name":"new:8b","context":40960,"tools":true,"thinking":true,"modified":"2026-01-02T00:00:00Z"}`, string(b))
+	assert.JSONEq(t, `{"kind":"ollama","host":"`+s.URL+`","name":"new:8b","context":40960,"tools":true,"thinking":true,"modified":"2026-01-02T00:00:00Z"}`, string(b))
 	var handed Model
 	require.NoError(t, json.Unmarshal(b, &handed))
 	assert.Equal(t, m, handed)
@@ -85,7 +85,7 @@ func TestPick(t *testing.T) {
 		"none": {[]qqtest.Model{{Name: "e", Capabilities: embed}, {Name: "r", RemoteHost: "https://ollama.com"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := connect(t, qqtest.Start(t, qqtest.Models(tt.models...))).Pick(t.Context())
+			m, err := clientOf(t, qqtest.Start(t, qqtest.Models(tt.models...))).Pick(t.Context())
 			if tt.want == "" {
 				e := failure(t, err, llm.UnknownModel)
 				assert.Contains(t, e.Hint, "ollama pull")
@@ -98,22 +98,22 @@ func TestPick(t *testing.T) {
 	t.Run("one broken model does not hide the rest", func(t *testing.T) {
 		s := qqtest.Start(t, qqtest.Faulty("/api/show", qqtest.Fault{Status: 500, Error: "bad manifest", Times: 1}),
 			qqtest.Models(qqtest.Model{Name: "a", Modified: day(1)}, qqtest.Model{Name: "b", Modified: day(2)}))
-		m, err := connect(t, s).Pick(t.Context())
+		m, err := clientOf(t, s).Pick(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, "a", m.Name)
 	})
 	t.Run("one that may answer soon is not passed over", func(t *testing.T) {
 		s := qqtest.Start(t, qqtest.Faulty("/api/show", qqtest.Fault{Status: 503, Error: "loading", Times: 1}),
 			qqtest.Models(qqtest.Model{Name: "a", Modified: day(1)}, qqtest.Model{Name: "b", Modified: day(2)}))
-		_, err := connect(t, s).Pick(t.Context())
+		_, err := clientOf(t, s).Pick(t.Context())
 		failure(t, err, llm.Busy)
-		m, err := connect(t, s).Pick(t.Context())
+		m, err := clientOf(t, s).Pick(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, "b", m.Name)
 	})
 	t.Run("all broken", func(t *testing.T) {
 		s := qqtest.Start(t, qqtest.Faulty("/api/show", qqtest.Fault{Status: 500, Error: "bad manifest"}))
-		_, err := connect(t, s).Pick(t.Context())
+		_, err := clientOf(t, s).Pick(t.Context())
 		assert.Contains(t, failure(t, err, llm.Server).Problem, "bad manifest")
 	})
 }
@@ -129,7 +129,7 @@ func closedPort(t *testing.T) string {
 }
 
 func TestNobodyThere(t *testing.T) {
-	c := connectTo(t, closedPort(t))
+	c := clientAt(t, closedPort(t))
 	start := time.Now()
 	_, err := c.Pick(t.Context())
 	e := failure(t, err, llm.Unreachable)
@@ -146,12 +146,12 @@ func TestNobodyThere(t *testing.T) {
 func TestPickGivesUpOnAServerThatHangs(t *testing.T) {
 	s := qqtest.Start(t, qqtest.Faulty("/api/tags", qqtest.Fault{Break: qqtest.Stall}))
 	start := time.Now()
-	_, err := connect(t, s).Pick(t.Context())
+	_, err := clientOf(t, s).Pick(t.Context())
 	e := failure(t, err, llm.Unreachable)
 	assert.Contains(t, e.Problem, "within 2s")
 	assert.Less(t, time.Since(start), 2*pickTimeout)
 
-	_, err = connect(t, s).Pick(stopped(t.Context()))
+	_, err = clientOf(t, s).Pick(stopped(t.Context()))
 	require.Equal(t, errStop, err)
 }
 
@@ -169,7 +169,7 @@ func TestNotOllama(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(h)
 			defer s.Close()
-			c := connectTo(t, s.URL)
+			c := clientAt(t, s.URL)
 			_, err := c.Version(t.Context())
 			var e *llm.Error
 			require.ErrorAs(t, err, &e)
@@ -192,17 +192,17 @@ func TestTLSFaults(t *testing.T) {
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
 	defer secure.Close()
-	_, err := connectTo(t, secure.URL).Version(t.Context())
+	_, err := clientAt(t, secure.URL).Version(t.Context())
 	assert.Contains(t, failure(t, err, llm.Rejected).Problem, "certificate")
 
 	plain := qqtest.Start(t)
-	_, err = connectTo(t, "https://"+plain.URL[len("http://"):]).Version(t.Context())
+	_, err = clientAt(t, "https://"+plain.URL[len("http://"):]).Version(t.Context())
 	var e *llm.Error
 	require.ErrorAs(t, err, &e)
 }
 
 func TestContextEnded(t *testing.T) {
-	c := connect(t, qqtest.Start(t))
+	c := clientOf(t, qqtest.Start(t))
 	ctx := stopped(t.Context())
 	_, err := c.Version(ctx)
 	require.Equal(t, errStop, err)

@@ -17,13 +17,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// connect returns a client of s.
-func connect(t testing.TB, s *qqtest.Server) *Client {
+// clientOf returns a client of s.
+func clientOf(t testing.TB, s *qqtest.Server) *Client {
 	t.Helper()
-	return connectTo(t, s.URL)
+	return clientAt(t, s.URL)
 }
 
-func connectTo(t testing.TB, host string) *Client {
+func clientAt(t testing.TB, host string) *Client {
 	t.Helper()
 	c, err := New(host)
 	require.NoError(t, err)

@@ -1,27 +1,3 @@
-// Package models is the model backend for an Ollama server.
-//
-// A [Client] knows one server: it lists models, describes one ([Client.Show]),
-// or picks one ([Client.Pick]). A [Model] is what the server says about a
-// model; whoever starts other processes looks it up once and hands it on, so
-// that each of them makes one request, the chat itself. [Client.Backend] makes
-// an [llm.Backend] of a Model.
-//
-// A chat states its context size each time (num_ctx): enough for the prompt and
-// an answer, one of few sizes, at most what the model has, and never smaller
-// than before, because the server loads a model again for each new size. The
-// prompt is measured by estimate and corrected by what the server counts. The
-// server is told not to shorten a prompt and not to drop its beginning while it
-// answers; when it says that a prompt is too long, the next larger size is
-// tried, up to that of the model. A prompt that was cut all the same is a
-// context overflow, never an answer.
-//
-// Every failure is an [*llm.Error], except that a context that ended is
-// returned as its cause. An answer counts only when the server said that it is
-// done. What came before a failure stands in the response.
-//
-// Not promised: that an empty answer is an error (that is the caller's
-// judgement); that tools and a schema work in one request (a server that is
-// held to a schema calls no tools).
 package models
 
 import (
@@ -42,19 +18,9 @@ import (
 // pickTimeout bounds each question that [Client.Pick] asks.
 const pickTimeout = 2 * time.Second
 
-// Model is what a server says about a model.
-type Model struct {
-	Name     string `json:"name"`
-	Context  int    `json:"context"`  // tokens the model has; 0 is unknown
-	Tools    bool   `json:"tools"`    // it can call tools
-	Thinking bool   `json:"thinking"` // it can think before it answers
-	// Modified is when the server got what is behind the name now: a pull may change
-	// that. Zero where the server does not say.
-	Modified time.Time `json:"modified,omitzero"`
-}
-
 // Client talks to one Ollama server. It is safe for use by several goroutines.
 type Client struct {
+	host      string // as it was given
 	base      *url.URL
 	transport *http.Transport
 }
@@ -66,7 +32,7 @@ func New(host string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{base: base, transport: newTransport(base)}, nil
+	return &Client{host: host, base: base, transport: newTransport(base)}, nil
 }
 
 // Host is the address of the server.
@@ -134,7 +100,7 @@ func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, er
 	if err != nil {
 		return Model{}, false, c.explain(ctx, name, t, err)
 	}
-	m = Model{Name: name, Context: contextLength(resp.ModelInfo), Modified: resp.ModifiedAt.UTC()}
+	m = Model{Kind: Ollama, Host: c.host, Name: name, Context: contextLength(resp.ModelInfo), Modified: resp.ModifiedAt.UTC()}
 	for _, capability := range resp.Capabilities {
 		switch capability {
 		case "completion":
