@@ -43,9 +43,9 @@ func BenchmarkChat(b *testing.B) {
 	// The floor: the same bytes over net/http, each line decoded once.
 	b.Run("net http", func(b *testing.B) {
 		client := clientAt(b, s.URL)
-		req, err := client.Backend(Model{Name: qqtest.DefaultModel, Tools: true}, Options{}).(*backend).chatRequest(r)
+		req, err := newChatRequest(Model{Name: qqtest.DefaultModel, Tools: true}, r)
 		require.NoError(b, err)
-		body, err := json.Marshal(req)
+		body, err := req.encode()
 		require.NoError(b, err)
 		plain := &http.Client{Transport: client.transport}
 		b.ReportAllocs()

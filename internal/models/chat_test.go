@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models/wire"
 	"qq/internal/qqtest"
 	"qq/pkg/llm"
 	"qq/pkg/tool"
@@ -66,7 +67,7 @@ func TestWhatIsSent(t *testing.T) {
 	assert.Equal(t, "hm", got.Messages[2].Thinking)
 	require.Len(t, got.Messages[2].ToolCalls, 2)
 	assert.Equal(t, "c1", got.Messages[2].ToolCalls[0].ID)
-	assert.Equal(t, `{"z":1,"a":"\u003cb\u003e"}`, string(got.Messages[2].ToolCalls[0].Function.Arguments))
+	assert.Equal(t, `{"z":1,"a":"<b>"}`, string(got.Messages[2].ToolCalls[0].Function.Arguments))
 	assert.Equal(t, `{}`, string(got.Messages[2].ToolCalls[1].Function.Arguments))
 	assert.Equal(t, "tool", got.Messages[3].Role)
 	assert.Equal(t, "c1", got.Messages[3].ToolCallID)
@@ -263,7 +264,7 @@ func TestBrokenStreams(t *testing.T) {
 		}
 	})
 	t.Run("a line that is too long for the client", func(t *testing.T) {
-		s := qqtest.Start(t, qqtest.Reply(func(qqtest.Prompt) string { return strings.Repeat("x", maxLine+1) }))
+		s := qqtest.Start(t, qqtest.Reply(func(qqtest.Prompt) string { return strings.Repeat("x", wire.MaxLine+1) }))
 		_, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
 		failure(t, err, llm.BrokenStream)
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models/wire"
 	"qq/internal/qqtest"
 	"qq/pkg/llm"
 )
@@ -164,7 +165,7 @@ func TestNotOllama(t *testing.T) {
 		"a redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 		},
-		"a long reply": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxReply+1)) },
+		"a long reply": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, wire.MaxReply+1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(h)

@@ -77,13 +77,3 @@ func reachable(host string) string {
 func badHost(s string) error {
 	return fmt.Errorf("OLLAMA_HOST is %q: use [http://|https://]HOST[:PORT], for example %s", s, defaultHost)
 }
-
-// isLoopback reports whether u stays on this machine.
-func isLoopback(u *url.URL) bool {
-	host := u.Hostname()
-	if host == "localhost" {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.IsLoopback()
-}

@@ -55,14 +55,6 @@ func TestParseHost(t *testing.T) {
 	}
 }
 
-func TestLoopbackNeedsNoProxy(t *testing.T) {
-	for host, loopback := range map[string]bool{"": true, "localhost": true, "[::1]:1": true, "0.0.0.0": true, "127.3.2.1": true,
-		"example.com": false, "10.0.0.1": false, "localhost.example.com": false} {
-		c := clientAt(t, host)
-		assert.Equal(t, loopback, c.transport.Proxy == nil, host)
-	}
-}
-
 // canonical writes an address in one way. Ollama leaves one with a zone as it
 // is written, its brackets included.
 func canonical(host string) string {

@@ -7,11 +7,15 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ollama/ollama/api"
+	"github.com/ollama/ollama/auth"
+	"github.com/ollama/ollama/envconfig"
 
+	"qq/internal/models/wire"
 	"qq/pkg/llm"
 )
 
@@ -22,7 +26,7 @@ const pickTimeout = 2 * time.Second
 type Client struct {
 	host      string // as it was given
 	base      *url.URL
-	transport *http.Transport
+	transport *wire.Transport
 }
 
 // New returns a client for the server at host, which is written as in
@@ -32,7 +36,7 @@ func New(host string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{host: host, base: base, transport: newTransport(base)}, nil
+	return &Client{host: host, base: base, transport: wire.NewTransport(base)}, nil
 }
 
 // Host is the address of the server.
@@ -41,23 +45,29 @@ func (c *Client) Host() string { return c.base.String() }
 // Close gives up idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// request makes an API client for one request.
-func (c *Client) request() (*api.Client, *trip) {
-	t := &trip{next: c.transport}
-	return api.NewClient(c.base, &http.Client{
-		Transport: t,
-		// A redirect could lead a conversation to a server that nobody named;
-		// trip makes an error of it before this is asked.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}), t
+// lookups is Ollama's own client, for everything but chats.
+func (c *Client) lookups() *api.Client {
+	return api.NewClient(c.base, &http.Client{Transport: c.transport})
+}
+
+// sign is the address of path at the server, with the header of a request to it.
+// ollama.com, and a server behind OLLAMA_AUTH, want a signature with the user's key.
+func (c *Client) sign(ctx context.Context, method, path string) (string, http.Header, error) {
+	u, header := c.base.JoinPath(path), http.Header{"Accept": {"application/x-ndjson"}, "User-Agent": {"qq"}}
+	if !envconfig.UseAuth() && c.base.Hostname() != "ollama.com" {
+		return u.String(), header, nil
+	}
+	u.RawQuery = "ts=" + strconv.FormatInt(time.Now().Unix(), 10)
+	token, err := auth.Sign(ctx, fmt.Appendf(nil, "%s,%s?%s", method, path, u.RawQuery))
+	header.Set("Authorization", token)
+	return u.String(), header, err
 }
 
 // Version is the version of the server.
 func (c *Client) Version(ctx context.Context) (string, error) {
-	client, t := c.request()
-	v, err := client.Version(ctx)
+	v, err := c.lookups().Version(ctx)
 	if err != nil {
-		return "", c.explain(ctx, "", t, err)
+		return "", c.explain(ctx, "", err)
 	}
 	return v, nil
 }
@@ -76,10 +86,9 @@ func (c *Client) List(ctx context.Context) ([]string, error) {
 }
 
 func (c *Client) tags(ctx context.Context) ([]api.ListModelResponse, error) {
-	client, t := c.request()
-	list, err := client.List(ctx)
+	list, err := c.lookups().List(ctx)
 	if err != nil {
-		return nil, c.explain(ctx, "", t, err)
+		return nil, c.explain(ctx, "", err)
 	}
 	slices.SortStableFunc(list.Models, func(a, b api.ListModelResponse) int {
 		return b.ModifiedAt.Compare(a.ModifiedAt)
@@ -95,10 +104,9 @@ func (c *Client) Show(ctx context.Context, name string) (Model, error) {
 
 // show also says whether the model can chat at all; one for embeddings cannot.
 func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, err error) {
-	client, t := c.request()
-	resp, err := client.Show(ctx, &api.ShowRequest{Model: name})
+	resp, err := c.lookups().Show(ctx, &api.ShowRequest{Model: name})
 	if err != nil {
-		return Model{}, false, c.explain(ctx, name, t, err)
+		return Model{}, false, c.explain(ctx, name, err)
 	}
 	m = Model{Kind: Ollama, Host: c.host, Name: name, Context: contextLength(resp.ModelInfo), Modified: resp.ModifiedAt.UTC()}
 	for _, capability := range resp.Capabilities {
