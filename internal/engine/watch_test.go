@@ -13,7 +13,7 @@ import (
 
 	"qq/internal/models"
 	"qq/internal/models/gate"
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/agents"
 	"qq/pkg/llm"
 	"qq/pkg/task"
@@ -173,12 +173,12 @@ func TestWatchTellsNothing(t *testing.T) {
 
 // TestIdleOfTheAgent: what the definition says of the root's own agent holds.
 func TestIdleOfTheAgent(t *testing.T) {
-	server := qqtest.Start(t, qqtest.Scripts(qqtest.Script{Start: "[[stall]]", Text: "a b c", Fault: &qqtest.Fault{Break: qqtest.Stall, After: 1}}))
+	server := standin.Start(t, standin.Scripts(standin.Script{Start: "[[stall]]", Text: "a b c", Fault: &standin.Fault{Break: standin.Stall, After: 1}}))
 	folder := t.TempDir()
 	definition := "---\nname: hasty\ndescription: waits for nobody\ntools: []\nidle_timeout: 1\n---\nYou answer.\n"
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "hasty.md"), []byte(definition), 0o600))
 	e := newEngine(t, func(c *Config) {
-		c.Settings.OllamaHost, c.Settings.Model, c.Settings.MaxParallel = server.URL, "ollama:"+qqtest.DefaultModel, 1
+		c.Settings.OllamaHost, c.Settings.Model, c.Settings.MaxParallel = server.URL, "ollama:"+standin.DefaultModel, 1
 		c.Agents = agents.Load([]agents.Dir{{Path: folder}})
 	})
 	agent, m, err := e.Staff(t.Context(), task.Task{Agent: "hasty"})

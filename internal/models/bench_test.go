@@ -11,19 +11,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/llm"
 	"qq/pkg/tool"
 )
 
 // BenchmarkChat is what a chat costs; the stand-in's part is in both.
 func BenchmarkChat(b *testing.B) {
-	s := httptest.NewServer(qqtest.New())
+	s := httptest.NewServer(standin.New())
 	defer s.Close()
 	r := ask("You are one of many.\n" + strings.Repeat("Some text of a prompt. ", 100) + "\nSay this back to me, in about twelve words, one by one.")
 	r.Tools = []tool.Spec{delegate, delegate, delegate}
 	b.Run("backend", func(b *testing.B) {
-		backend := clientAt(b, s.URL).Backend(Model{Name: qqtest.DefaultModel, Context: 8192, Tools: true}, Options{})
+		backend := clientAt(b, s.URL).Backend(Model{Name: standin.DefaultModel, Context: 8192, Tools: true}, Options{})
 		b.ReportAllocs()
 		for b.Loop() {
 			_, err := backend.Chat(b.Context(), r, ignore)
@@ -35,7 +35,7 @@ func BenchmarkChat(b *testing.B) {
 		for b.Loop() {
 			c, err := New(s.URL)
 			require.NoError(b, err)
-			_, err = c.Backend(Model{Name: qqtest.DefaultModel, Context: 8192, Tools: true}, Options{}).Chat(b.Context(), r, ignore)
+			_, err = c.Backend(Model{Name: standin.DefaultModel, Context: 8192, Tools: true}, Options{}).Chat(b.Context(), r, ignore)
 			require.NoError(b, err)
 			c.Close()
 		}
@@ -43,7 +43,7 @@ func BenchmarkChat(b *testing.B) {
 	// The floor: the same bytes over net/http, each line decoded once.
 	b.Run("net http", func(b *testing.B) {
 		client := clientAt(b, s.URL)
-		req, err := newChatRequest(Model{Name: qqtest.DefaultModel, Tools: true}, r)
+		req, err := newChatRequest(Model{Name: standin.DefaultModel, Tools: true}, r)
 		require.NoError(b, err)
 		body, err := req.encode()
 		require.NoError(b, err)

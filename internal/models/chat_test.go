@@ -16,13 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/models/wire"
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/llm"
 	"qq/pkg/tool"
 )
 
 func TestAnswer(t *testing.T) {
-	s := qqtest.Start(t, qqtest.Scripts(qqtest.Script{Start: "[[hello]]", Text: "Hello there. Größe 你好 🙂 done."}))
+	s := standin.Start(t, standin.Scripts(standin.Script{Start: "[[hello]]", Text: "Hello there. Größe 你好 🙂 done."}))
 	var got chunks
 	resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("[[hello]]"), got.add)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestAnswer(t *testing.T) {
 }
 
 func TestWhatIsSent(t *testing.T) {
-	s := qqtest.Start(t)
+	s := standin.Start(t)
 	_, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), llm.Request{
 		System: "be brief",
 		Messages: []llm.Message{
@@ -86,7 +86,7 @@ func TestThinkIsSaidWhereItMatters(t *testing.T) {
 		schema json.RawMessage
 		want   any
 	}{{false, nil, nil}, {true, nil, true}, {true, schema, false}, {false, schema, false}} {
-		s := qqtest.Start(t, qqtest.Models(qqtest.Model{Name: "stand-in", Capabilities: []string{"completion", "thinking"}}))
+		s := standin.Start(t, standin.Models(standin.Model{Name: "stand-in", Capabilities: []string{"completion", "thinking"}}))
 		r := ask("x")
 		r.Schema = tt.schema
 		resp, err := clientOf(t, s).Backend(Model{Name: "stand-in", Thinking: tt.thinks}, Options{}).Chat(t.Context(), r, ignore)
@@ -101,14 +101,14 @@ func TestThinkIsSaidWhereItMatters(t *testing.T) {
 }
 
 func TestThinkingIsKeptApart(t *testing.T) {
-	script := qqtest.Scripts(qqtest.Script{Start: "[[t]]", Text: "<think>two and two</think>\nIt is 4."})
+	script := standin.Scripts(standin.Script{Start: "[[t]]", Text: "<think>two and two</think>\nIt is 4."})
 	for name, capabilities := range map[string][]string{
 		"by the server":             {"completion", "thinking"},
 		"leaked into the content":   {"completion"},
 		"when the server tells not": {"completion", "tools"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := qqtest.Start(t, script, qqtest.Models(qqtest.Model{Name: "m", Capabilities: capabilities}))
+			s := standin.Start(t, script, standin.Models(standin.Model{Name: "m", Capabilities: capabilities}))
 			c := clientOf(t, s)
 			m, err := c.Show(t.Context(), "m")
 			require.NoError(t, err)
@@ -125,13 +125,13 @@ func TestThinkingIsKeptApart(t *testing.T) {
 }
 
 func TestToolCalls(t *testing.T) {
-	script := qqtest.Scripts(qqtest.Script{Start: "[[fan]]", Text: `Two. <tool_call>{"name":"delegate_task","arguments":{"task":"a < b","agent":"x","a":{"z":12345678901234567890,"b":1.0}}}</tool_call>` +
+	script := standin.Scripts(standin.Script{Start: "[[fan]]", Text: `Two. <tool_call>{"name":"delegate_task","arguments":{"task":"a < b","agent":"x","a":{"z":12345678901234567890,"b":1.0}}}</tool_call>` +
 		`<tool_call>{"name":"delegate_task","arguments":{}}</tool_call>`})
 	r := ask("[[fan]]")
 	r.Tools = []tool.Spec{delegate}
-	for name, option := range map[string]qqtest.Option{"ids of the server": script, "own ids": qqtest.NoCallIDs()} {
+	for name, option := range map[string]standin.Option{"ids of the server": script, "own ids": standin.NoCallIDs()} {
 		t.Run(name, func(t *testing.T) {
-			s := qqtest.Start(t, script, option)
+			s := standin.Start(t, script, option)
 			resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), r, ignore)
 			require.NoError(t, err)
 			assert.Equal(t, "Two. ", resp.Message.Content)
@@ -147,13 +147,13 @@ func TestToolCalls(t *testing.T) {
 		})
 	}
 	t.Run("no tools for a model without", func(t *testing.T) {
-		s := qqtest.Start(t, script, qqtest.Models(qqtest.Model{Name: "stand-in", Capabilities: []string{"completion"}}))
+		s := standin.Start(t, script, standin.Models(standin.Model{Name: "stand-in", Capabilities: []string{"completion"}}))
 		_, err := clientOf(t, s).Backend(Model{Name: "stand-in"}, Options{}).Chat(t.Context(), r, ignore)
 		require.NoError(t, err)
 		assert.Empty(t, sentTo(t, s)[0].Tools)
 	})
 	t.Run("an unknown tool is an empty answer, not an error", func(t *testing.T) {
-		s := qqtest.Start(t, qqtest.Scripts(qqtest.Script{Start: "[[x]]", Text: `<tool_call>{"name":"nope","arguments":{}}</tool_call>`}))
+		s := standin.Start(t, standin.Scripts(standin.Script{Start: "[[x]]", Text: `<tool_call>{"name":"nope","arguments":{}}</tool_call>`}))
 		r := ask("[[x]]")
 		r.Tools = []tool.Spec{delegate}
 		resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), r, ignore)
@@ -164,7 +164,7 @@ func TestToolCalls(t *testing.T) {
 }
 
 func TestRequestsThatMakeNoSense(t *testing.T) {
-	s := qqtest.Start(t)
+	s := standin.Start(t)
 	b := clientOf(t, s).Backend(standIn, Options{})
 	for want, r := range map[string]llm.Request{
 		"schema":             {Schema: json.RawMessage(`{`)},
@@ -179,7 +179,7 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 }
 
 func TestStopsAtTheTokenLimit(t *testing.T) {
-	s := qqtest.Start(t)
+	s := standin.Start(t)
 	r := ask("one two three four")
 	r.MaxTokens = 2
 	resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), r, ignore)
@@ -190,29 +190,29 @@ func TestStopsAtTheTokenLimit(t *testing.T) {
 
 func TestStatuses(t *testing.T) {
 	for name, tt := range map[string]struct {
-		fault qqtest.Fault
+		fault standin.Fault
 		kind  llm.Kind
 		after time.Duration
 		text  string
 	}{
-		"too many":            {qqtest.Fault{Status: 429, Error: "slow down", Header: http.Header{"Retry-After": {"7"}}}, llm.Busy, 7 * time.Second, "slow down"},
-		"queue full":          {qqtest.Fault{Status: 503, Error: "server busy, please try again.  maximum pending requests exceeded"}, llm.Busy, 0, "maximum pending requests"},
-		"loading":             {qqtest.Fault{Status: 503, Error: "llm server loading model"}, llm.Busy, 0, "loading model"},
-		"gateway":             {qqtest.Fault{Status: 502, Body: "<html>\nbad</html>"}, llm.Busy, 0, "502: bad gateway"},
-		"timeout":             {qqtest.Fault{Status: 504}, llm.Busy, 0, "gateway timeout"},
-		"an empty body":       {qqtest.Fault{Status: 500}, llm.Server, 0, "internal server error"},
-		"fault":               {qqtest.Fault{Status: 500, Error: "option \"num_ctx\" must\nbe of type integer"}, llm.Server, 0, `must be of type`},
-		"bad request":         {qqtest.Fault{Status: 400, Error: "model is required"}, llm.Rejected, 0, "model is required"},
-		"not text":            {qqtest.Fault{Status: 418, Body: `{"error":{"code":1}}`}, llm.Rejected, 0, `{"code":1}`},
-		"too long":            {qqtest.Fault{Status: 400, Error: "the input length exceeds the context length"}, llm.ContextOverflow, 0, "context overflow: the input length"},
-		"who are you":         {qqtest.Fault{Status: 401, Body: `{"error":"unauthorized","signin_url":"https://x"}`}, llm.Rejected, 0, "unauthorized"},
-		"silly retry-after":   {qqtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"999999999"}}}, llm.Busy, time.Hour, ""},
-		"retry-after a date":  {qqtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"Fri, 31 Dec 9999 23:59:59 GMT"}}}, llm.Busy, time.Hour, ""},
-		"a date that is past": {qqtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"Sat, 01 Jan 2000 00:00:00 GMT"}}}, llm.Busy, 0, ""},
-		"an endless page":     {qqtest.Fault{Status: 500, Body: strings.Repeat("all work and no play ", 100_000)}, llm.Server, 0, "all work"},
+		"too many":            {standin.Fault{Status: 429, Error: "slow down", Header: http.Header{"Retry-After": {"7"}}}, llm.Busy, 7 * time.Second, "slow down"},
+		"queue full":          {standin.Fault{Status: 503, Error: "server busy, please try again.  maximum pending requests exceeded"}, llm.Busy, 0, "maximum pending requests"},
+		"loading":             {standin.Fault{Status: 503, Error: "llm server loading model"}, llm.Busy, 0, "loading model"},
+		"gateway":             {standin.Fault{Status: 502, Body: "<html>\nbad</html>"}, llm.Busy, 0, "502: bad gateway"},
+		"timeout":             {standin.Fault{Status: 504}, llm.Busy, 0, "gateway timeout"},
+		"an empty body":       {standin.Fault{Status: 500}, llm.Server, 0, "internal server error"},
+		"fault":               {standin.Fault{Status: 500, Error: "option \"num_ctx\" must\nbe of type integer"}, llm.Server, 0, `must be of type`},
+		"bad request":         {standin.Fault{Status: 400, Error: "model is required"}, llm.Rejected, 0, "model is required"},
+		"not text":            {standin.Fault{Status: 418, Body: `{"error":{"code":1}}`}, llm.Rejected, 0, `{"code":1}`},
+		"too long":            {standin.Fault{Status: 400, Error: "the input length exceeds the context length"}, llm.ContextOverflow, 0, "context overflow: the input length"},
+		"who are you":         {standin.Fault{Status: 401, Body: `{"error":"unauthorized","signin_url":"https://x"}`}, llm.Rejected, 0, "unauthorized"},
+		"silly retry-after":   {standin.Fault{Status: 503, Header: http.Header{"Retry-After": {"999999999"}}}, llm.Busy, time.Hour, ""},
+		"retry-after a date":  {standin.Fault{Status: 503, Header: http.Header{"Retry-After": {"Fri, 31 Dec 9999 23:59:59 GMT"}}}, llm.Busy, time.Hour, ""},
+		"a date that is past": {standin.Fault{Status: 503, Header: http.Header{"Retry-After": {"Sat, 01 Jan 2000 00:00:00 GMT"}}}, llm.Busy, 0, ""},
+		"an endless page":     {standin.Fault{Status: 500, Body: strings.Repeat("all work and no play ", 100_000)}, llm.Server, 0, "all work"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := qqtest.Start(t, qqtest.Faulty("/api/chat", tt.fault))
+			s := standin.Start(t, standin.Faulty("/api/chat", tt.fault))
 			resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
 			e := failure(t, err, tt.kind)
 			assert.Equal(t, tt.fault.Status, e.Status)
@@ -225,7 +225,7 @@ func TestStatuses(t *testing.T) {
 		})
 	}
 	t.Run("unknown model", func(t *testing.T) {
-		_, err := clientOf(t, qqtest.Start(t)).Backend(Model{Name: "nope"}, Options{}).Chat(t.Context(), ask("x"), ignore)
+		_, err := clientOf(t, standin.Start(t)).Backend(Model{Name: "nope"}, Options{}).Chat(t.Context(), ask("x"), ignore)
 		assert.Equal(t, "ollama pull nope", failure(t, err, llm.UnknownModel).Hint)
 	})
 }
@@ -233,18 +233,18 @@ func TestStatuses(t *testing.T) {
 func TestBrokenStreams(t *testing.T) {
 	const text = "one two three four"
 	for name, tt := range map[string]struct {
-		fault   qqtest.Fault
+		fault   standin.Fault
 		partial bool
 		text    string
 	}{
-		"ends without a last word": {qqtest.Fault{Break: qqtest.End, After: 2}, true, "ended early"},
-		"all but the last line":    {qqtest.Fault{Break: qqtest.End, After: 4}, true, "ended early"},
-		"cut":                      {qqtest.Fault{Break: qqtest.Cut, After: 2}, true, "unexpected EOF"},
-		"reset":                    {qqtest.Fault{Break: qqtest.Reset, After: 2}, false, "connection reset"},
-		"the runner died":          {qqtest.Fault{Break: qqtest.ErrorLine, After: 2, Error: "llama runner died"}, true, "llama runner died"},
+		"ends without a last word": {standin.Fault{Break: standin.End, After: 2}, true, "ended early"},
+		"all but the last line":    {standin.Fault{Break: standin.End, After: 4}, true, "ended early"},
+		"cut":                      {standin.Fault{Break: standin.Cut, After: 2}, true, "unexpected EOF"},
+		"reset":                    {standin.Fault{Break: standin.Reset, After: 2}, false, "connection reset"},
+		"the runner died":          {standin.Fault{Break: standin.ErrorLine, After: 2, Error: "llama runner died"}, true, "llama runner died"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := qqtest.Start(t, qqtest.Scripts(qqtest.Script{Start: "[[x]]", Text: text, Fault: &tt.fault}))
+			s := standin.Start(t, standin.Scripts(standin.Script{Start: "[[x]]", Text: text, Fault: &tt.fault}))
 			var got chunks
 			resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("[[x]]"), got.add)
 			assert.Contains(t, failure(t, err, llm.BrokenStream).Problem, tt.text)
@@ -257,25 +257,25 @@ func TestBrokenStreams(t *testing.T) {
 		})
 	}
 	t.Run("before the first byte", func(t *testing.T) {
-		for _, how := range []qqtest.Break{qqtest.Cut, qqtest.Reset} {
-			s := qqtest.Start(t, qqtest.Faulty("/api/chat", qqtest.Fault{Break: how}))
+		for _, how := range []standin.Break{standin.Cut, standin.Reset} {
+			s := standin.Start(t, standin.Faulty("/api/chat", standin.Fault{Break: how}))
 			_, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
 			failure(t, err, llm.Unreachable)
 		}
 	})
 	t.Run("a line that is too long for the client", func(t *testing.T) {
-		s := qqtest.Start(t, qqtest.Reply(func(qqtest.Prompt) string { return strings.Repeat("x", wire.MaxLine+1) }))
+		s := standin.Start(t, standin.Reply(func(standin.Prompt) string { return strings.Repeat("x", wire.MaxLine+1) }))
 		_, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
 		failure(t, err, llm.BrokenStream)
 	})
 }
 
 func TestCancel(t *testing.T) {
-	stall := &qqtest.Fault{Break: qqtest.Stall, After: 2}
-	s := qqtest.Start(t, qqtest.Scripts(
-		qqtest.Script{Start: "[[loop]]", Text: "tick tock ", Loop: true},
-		qqtest.Script{Start: "[[stall]]", Text: "a b c d", Fault: stall},
-		qqtest.Script{Start: "[[slow]]", Text: "a", Fault: &qqtest.Fault{BeforeFirst: time.Hour}}))
+	stall := &standin.Fault{Break: standin.Stall, After: 2}
+	s := standin.Start(t, standin.Scripts(
+		standin.Script{Start: "[[loop]]", Text: "tick tock ", Loop: true},
+		standin.Script{Start: "[[stall]]", Text: "a b c d", Fault: stall},
+		standin.Script{Start: "[[slow]]", Text: "a", Fault: &standin.Fault{BeforeFirst: time.Hour}}))
 	b := clientOf(t, s).Backend(standIn, Options{})
 	for _, marker := range []string{"[[loop]]", "[[stall]]"} {
 		t.Run(marker, func(t *testing.T) {
@@ -304,7 +304,7 @@ func TestCancel(t *testing.T) {
 	})
 	t.Run("after the last word it is an answer", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := qqtest.Start(t, qqtest.Reply(func(qqtest.Prompt) string { return "word" }))
+		s := standin.Start(t, standin.Reply(func(standin.Prompt) string { return "word" }))
 		resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(ctx, ask("x"), ignore)
 		cancel()
 		require.NoError(t, err)
@@ -314,8 +314,8 @@ func TestCancel(t *testing.T) {
 
 func TestContextSize(t *testing.T) {
 	m := Model{Name: "stand-in", Context: 40960, Tools: true}
-	start := func(t *testing.T, o ...qqtest.Option) (*qqtest.Server, *Client) {
-		s := qqtest.Start(t, append(o, qqtest.Models(qqtest.Model{Name: "stand-in", Context: 40960}))...)
+	start := func(t *testing.T, o ...standin.Option) (*standin.Server, *Client) {
+		s := standin.Start(t, append(o, standin.Models(standin.Model{Name: "stand-in", Context: 40960}))...)
 		return s, clientOf(t, s)
 	}
 	t.Run("grows with the conversation and never shrinks", func(t *testing.T) {
@@ -346,9 +346,9 @@ func TestContextSize(t *testing.T) {
 
 // A vocabulary may need many more tokens than the estimate says.
 func TestEstimateTooLow(t *testing.T) {
-	models := qqtest.Models(qqtest.Model{Name: "stand-in", Context: 40960, TokenBytes: 1})
+	models := standin.Models(standin.Model{Name: "stand-in", Context: 40960, TokenBytes: 1})
 	m := Model{Name: "stand-in", Context: 40960}
-	s := qqtest.Start(t, models)
+	s := standin.Start(t, models)
 	b := clientOf(t, s).Backend(m, Options{})
 	prompt := strings.Repeat("abcdef ", 3000) // 21,000 bytes
 	var got chunks
@@ -361,7 +361,7 @@ func TestEstimateTooLow(t *testing.T) {
 
 	_, err = b.Chat(t.Context(), ask(prompt+prompt), ignore)
 	failure(t, err, llm.ContextOverflow)
-	s = qqtest.Start(t, models)
+	s = standin.Start(t, models)
 	_, err = clientOf(t, s).Backend(m, Options{}).Chat(t.Context(), ask(prompt+prompt), ignore)
 	assert.Equal(t, 400, failure(t, err, llm.ContextOverflow).Status)
 	assert.Equal(t, []int{16384, 32768, 40960}, sizes(t, s), "the whole context is tried before giving up")
@@ -369,7 +369,7 @@ func TestEstimateTooLow(t *testing.T) {
 
 // An old server cuts a long prompt whatever it is told.
 func TestSilentCut(t *testing.T) {
-	s := qqtest.Start(t, qqtest.IgnoreTruncate(), qqtest.Models(qqtest.Model{Name: "stand-in", TokenBytes: 2}))
+	s := standin.Start(t, standin.IgnoreTruncate(), standin.Models(standin.Model{Name: "stand-in", TokenBytes: 2}))
 	resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask(strings.Repeat("abc ", 5000)+"\nanswer me"), ignore)
 	e := failure(t, err, llm.ContextOverflow)
 	assert.Contains(t, e.Problem, "cut the prompt to 8192 tokens")
@@ -377,7 +377,7 @@ func TestSilentCut(t *testing.T) {
 }
 
 func TestConcurrentChats(t *testing.T) {
-	s := qqtest.Start(t)
+	s := standin.Start(t)
 	b := clientOf(t, s).Backend(standIn, Options{})
 	var wg sync.WaitGroup
 	for range 8 {
@@ -423,7 +423,7 @@ func TestTiming(t *testing.T) {
 		})
 	}
 	t.Run("of a real answer", func(t *testing.T) {
-		resp, err := clientOf(t, qqtest.Start(t)).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
+		resp, err := clientOf(t, standin.Start(t)).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
 		require.NoError(t, err)
 		assert.Positive(t, resp.Timing.Served)
 		assert.Less(t, resp.Timing.Queued, time.Second)

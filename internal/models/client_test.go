@@ -16,20 +16,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/models/wire"
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/llm"
 )
 
 func day(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
 
 func TestLookUp(t *testing.T) {
-	s := qqtest.Start(t, qqtest.Models(
-		qqtest.Model{Name: "old:1b", Modified: day(1), Context: 4096, Capabilities: []string{"completion"}},
-		qqtest.Model{Name: "new:8b", Modified: day(2), Context: 40960, Capabilities: []string{"completion", "tools", "thinking"}}))
+	s := standin.Start(t, standin.Models(
+		standin.Model{Name: "old:1b", Modified: day(1), Context: 4096, Capabilities: []string{"completion"}},
+		standin.Model{Name: "new:8b", Modified: day(2), Context: 40960, Capabilities: []string{"completion", "tools", "thinking"}}))
 	c := clientOf(t, s)
 	v, err := c.Version(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, qqtest.Version, v)
+	assert.Equal(t, standin.Version, v)
 	names, err := c.List(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, []string{"new:8b", "old:1b"}, names)
@@ -72,21 +72,21 @@ func TestContextLength(t *testing.T) {
 func TestPick(t *testing.T) {
 	chat, tools, embed := []string{"completion"}, []string{"completion", "tools"}, []string{"embedding"}
 	for name, tt := range map[string]struct {
-		models []qqtest.Model
+		models []standin.Model
 		want   string
 	}{
-		"newest with tools": {[]qqtest.Model{
+		"newest with tools": {[]standin.Model{
 			{Name: "a", Modified: day(1), Capabilities: tools}, {Name: "b", Modified: day(3), Capabilities: tools},
 			{Name: "c", Modified: day(4), Capabilities: chat}, {Name: "d", Modified: day(2), Capabilities: tools}}, "b"},
-		"without tools the newest that can chat": {[]qqtest.Model{
+		"without tools the newest that can chat": {[]standin.Model{
 			{Name: "a", Modified: day(1), Capabilities: chat}, {Name: "b", Modified: day(2), Capabilities: chat},
 			{Name: "c", Modified: day(3), Capabilities: embed}}, "b"},
-		"not a model of another host": {[]qqtest.Model{
+		"not a model of another host": {[]standin.Model{
 			{Name: "a", Modified: day(1), Capabilities: chat}, {Name: "b", Modified: day(2), RemoteHost: "https://ollama.com"}}, "a"},
-		"none": {[]qqtest.Model{{Name: "e", Capabilities: embed}, {Name: "r", RemoteHost: "https://ollama.com"}}, ""},
+		"none": {[]standin.Model{{Name: "e", Capabilities: embed}, {Name: "r", RemoteHost: "https://ollama.com"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := clientOf(t, qqtest.Start(t, qqtest.Models(tt.models...))).Pick(t.Context())
+			m, err := clientOf(t, standin.Start(t, standin.Models(tt.models...))).Pick(t.Context())
 			if tt.want == "" {
 				e := failure(t, err, llm.UnknownModel)
 				assert.Contains(t, e.Hint, "ollama pull")
@@ -97,15 +97,15 @@ func TestPick(t *testing.T) {
 		})
 	}
 	t.Run("one broken model does not hide the rest", func(t *testing.T) {
-		s := qqtest.Start(t, qqtest.Faulty("/api/show", qqtest.Fault{Status: 500, Error: "bad manifest", Times: 1}),
-			qqtest.Models(qqtest.Model{Name: "a", Modified: day(1)}, qqtest.Model{Name: "b", Modified: day(2)}))
+		s := standin.Start(t, standin.Faulty("/api/show", standin.Fault{Status: 500, Error: "bad manifest", Times: 1}),
+			standin.Models(standin.Model{Name: "a", Modified: day(1)}, standin.Model{Name: "b", Modified: day(2)}))
 		m, err := clientOf(t, s).Pick(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, "a", m.Name)
 	})
 	t.Run("one that may answer soon is not passed over", func(t *testing.T) {
-		s := qqtest.Start(t, qqtest.Faulty("/api/show", qqtest.Fault{Status: 503, Error: "loading", Times: 1}),
-			qqtest.Models(qqtest.Model{Name: "a", Modified: day(1)}, qqtest.Model{Name: "b", Modified: day(2)}))
+		s := standin.Start(t, standin.Faulty("/api/show", standin.Fault{Status: 503, Error: "loading", Times: 1}),
+			standin.Models(standin.Model{Name: "a", Modified: day(1)}, standin.Model{Name: "b", Modified: day(2)}))
 		_, err := clientOf(t, s).Pick(t.Context())
 		failure(t, err, llm.Busy)
 		m, err := clientOf(t, s).Pick(t.Context())
@@ -113,7 +113,7 @@ func TestPick(t *testing.T) {
 		assert.Equal(t, "b", m.Name)
 	})
 	t.Run("all broken", func(t *testing.T) {
-		s := qqtest.Start(t, qqtest.Faulty("/api/show", qqtest.Fault{Status: 500, Error: "bad manifest"}))
+		s := standin.Start(t, standin.Faulty("/api/show", standin.Fault{Status: 500, Error: "bad manifest"}))
 		_, err := clientOf(t, s).Pick(t.Context())
 		assert.Contains(t, failure(t, err, llm.Server).Problem, "bad manifest")
 	})
@@ -145,7 +145,7 @@ func TestNobodyThere(t *testing.T) {
 }
 
 func TestPickGivesUpOnAServerThatHangs(t *testing.T) {
-	s := qqtest.Start(t, qqtest.Faulty("/api/tags", qqtest.Fault{Break: qqtest.Stall}))
+	s := standin.Start(t, standin.Faulty("/api/tags", standin.Fault{Break: standin.Stall}))
 	start := time.Now()
 	_, err := clientOf(t, s).Pick(t.Context())
 	e := failure(t, err, llm.Unreachable)
@@ -196,14 +196,14 @@ func TestTLSFaults(t *testing.T) {
 	_, err := clientAt(t, secure.URL).Version(t.Context())
 	assert.Contains(t, failure(t, err, llm.Rejected).Problem, "certificate")
 
-	plain := qqtest.Start(t)
+	plain := standin.Start(t)
 	_, err = clientAt(t, "https://"+plain.URL[len("http://"):]).Version(t.Context())
 	var e *llm.Error
 	require.ErrorAs(t, err, &e)
 }
 
 func TestContextEnded(t *testing.T) {
-	c := clientOf(t, qqtest.Start(t))
+	c := clientOf(t, standin.Start(t))
 	ctx := stopped(t.Context())
 	_, err := c.Version(ctx)
 	require.Equal(t, errStop, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/llm"
 	"qq/pkg/tool"
 )
@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // clientOf returns a client of s.
-func clientOf(t testing.TB, s *qqtest.Server) *Client {
+func clientOf(t testing.TB, s *standin.Server) *Client {
 	t.Helper()
 	return clientAt(t, s.URL)
 }
@@ -93,7 +93,7 @@ type sent struct {
 	}
 }
 
-func sentTo(t *testing.T, s *qqtest.Server) []sent {
+func sentTo(t *testing.T, s *standin.Server) []sent {
 	t.Helper()
 	var all []sent
 	for _, r := range s.Requests("/api/chat") {
@@ -104,7 +104,7 @@ func sentTo(t *testing.T, s *qqtest.Server) []sent {
 	return all
 }
 
-func sizes(t *testing.T, s *qqtest.Server) []int {
+func sizes(t *testing.T, s *standin.Server) []int {
 	t.Helper()
 	var all []int
 	for _, r := range sentTo(t, s) {

@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
 
 // TestAutoWaits: a server that fails for the moment is no reason to do without it.
 func TestAutoWaits(t *testing.T) {
-	for name, fault := range map[string]qqtest.Fault{
+	for name, fault := range map[string]standin.Fault{
 		"busy":         {Status: 503, Times: 1},
 		"broke off":    {Status: 200, Body: "{", Times: 1, Header: map[string][]string{"Content-Length": {"9"}}},
 		"asked to":     {Status: 429, Times: 1, Header: map[string][]string{"Retry-After": {"1"}}},
@@ -23,12 +23,12 @@ func TestAutoWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := qqtest.Start(t, qqtest.Faulty("/api/tags", fault))
+			server := standin.Start(t, standin.Faulty("/api/tags", fault))
 			var notes []string
 			m := &Resolver{Host: server.URL, Run: Auto, Retries: 1, Notes: noted(func(f string, _ ...any) { notes = append(notes, f) })}
 			found, err := m.Resolve(t.Context(), "")
 			require.NoError(t, err)
-			assert.Equal(t, "ollama:"+qqtest.DefaultModel, found.String())
+			assert.Equal(t, "ollama:"+standin.DefaultModel, found.String())
 			assert.Empty(t, notes)
 		})
 	}
@@ -38,18 +38,18 @@ func TestAutoWaits(t *testing.T) {
 func TestAutoDoesWithout(t *testing.T) {
 	const tags = "/api/tags"
 	for name, tt := range map[string]struct {
-		option qqtest.Option
+		option standin.Option
 		kind   llm.Kind // empty is the built-in model
 	}{
-		"always busy":  {qqtest.Faulty(tags, qqtest.Fault{Status: 503}), llm.Busy},
-		"breaks off":   {qqtest.Faulty(tags, qqtest.Fault{Status: 200, Body: "{", Header: map[string][]string{"Content-Length": {"9"}}}), llm.BrokenStream},
-		"fails":        {qqtest.Faulty(tags, qqtest.Fault{Status: 500}), llm.Server},
-		"no Ollama":    {qqtest.Faulty(tags, qqtest.Fault{Status: 404}), ""},
-		"hangs up":     {qqtest.Faulty(tags, qqtest.Fault{Break: qqtest.Reset}), ""},
-		"has no model": {qqtest.Models(qqtest.Model{Name: "far", RemoteHost: "ollama.com"}), ""},
+		"always busy":  {standin.Faulty(tags, standin.Fault{Status: 503}), llm.Busy},
+		"breaks off":   {standin.Faulty(tags, standin.Fault{Status: 200, Body: "{", Header: map[string][]string{"Content-Length": {"9"}}}), llm.BrokenStream},
+		"fails":        {standin.Faulty(tags, standin.Fault{Status: 500}), llm.Server},
+		"no Ollama":    {standin.Faulty(tags, standin.Fault{Status: 404}), ""},
+		"hangs up":     {standin.Faulty(tags, standin.Fault{Break: standin.Reset}), ""},
+		"has no model": {standin.Models(standin.Model{Name: "far", RemoteHost: "ollama.com"}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := qqtest.Start(t, tt.option)
+			server := standin.Start(t, tt.option)
 			notes := 0
 			m := &Resolver{Host: server.URL, Run: Auto, Notes: noted(func(string, ...any) { notes++ })}
 			found, err := m.Resolve(t.Context(), "")
@@ -71,7 +71,7 @@ func TestAutoDoesWithout(t *testing.T) {
 
 // TestResolve: the server is asked once for each name, by however many.
 func TestResolve(t *testing.T) {
-	server := qqtest.Start(t, qqtest.Models(qqtest.Model{Name: "stand-in"}, qqtest.Model{Name: "plain", Capabilities: []string{"completion"}}))
+	server := standin.Start(t, standin.Models(standin.Model{Name: "stand-in"}, standin.Model{Name: "plain", Capabilities: []string{"completion"}}))
 	var notes []string
 	m := &Resolver{Host: server.URL, Run: "ollama:stand-in", Notes: noted(func(f string, args ...any) { notes = append(notes, fmt.Sprintf(f, args...)) })}
 	var wg sync.WaitGroup

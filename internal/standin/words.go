@@ -1,4 +1,4 @@
-package qqtest
+package standin
 
 import (
 	"encoding/json"
@@ -28,9 +28,9 @@ const (
 	thinkOpen, thinkClose = "<think>", "</think>"
 )
 
-// pieces cuts the text of a into what its lines carry: thinking (when the
+// words cuts the text of a into what its lines carry: thinking (when the
 // request has it on), words, tool calls (when the request offers tools).
-func (s *Server) pieces(a *answer) []piece {
+func (s *Server) words(a *answer) []piece {
 	text := a.text
 	var out []piece
 	if a.model.can("thinking") && a.prompt.Think != false {
@@ -117,36 +117,21 @@ type output struct {
 	came    time.Time // the request
 	taken   time.Time // the end of its wait for a seat
 	started time.Time // the answer
-	joined  bool      // one object at the end, no stream
-	whole   piece
-	calls   []*call
 }
 
 func (o *output) add(p piece) {
-	if o.joined {
-		o.whole.text += p.text
-		o.whole.thinking += p.thinking
-		if p.call != nil {
-			o.calls = append(o.calls, p.call)
-		}
-		return
-	}
-	var calls []*call
-	if p.call != nil {
-		calls = []*call{p.call}
-	}
-	o.head(p, calls)
+	o.head(p)
 	o.buf = append(o.buf, ",\"done\":false}\n"...)
 }
 
 // flush sends what is there.
-func (o *output) flush() {
-	if o.joined {
-		return
-	}
-	_, _ = o.w.Write(o.buf)
+func (o *output) flush() error {
+	_, err := o.w.Write(o.buf)
 	o.buf = o.buf[:0]
-	_ = http.NewResponseController(o.w).Flush()
+	if err == nil {
+		err = http.NewResponseController(o.w).Flush()
+	}
+	return err
 }
 
 // last writes the final line with its figures; zero ones are left out. As in
@@ -156,7 +141,7 @@ func (o *output) last(a *answer, reason string) {
 	now := time.Now()
 	load, read, write := int64(1), o.started.Sub(o.taken).Nanoseconds()+1, now.Sub(o.started).Nanoseconds()+1
 	total := load + read + write + o.taken.Sub(o.came).Nanoseconds()
-	o.head(o.whole, o.calls)
+	o.head(piece{})
 	b := append(o.buf, `,"done":true,"done_reason":"`...)
 	b = append(b, reason...)
 	b = append(b, '"')
@@ -176,7 +161,7 @@ func (o *output) last(a *answer, reason string) {
 }
 
 // head writes what all lines have in common.
-func (o *output) head(p piece, calls []*call) {
+func (o *output) head(p piece) {
 	b := append(o.buf, `{"model":`...)
 	b = appendString(b, o.model)
 	b = append(b, `,"created_at":"`...)
@@ -187,8 +172,8 @@ func (o *output) head(p piece, calls []*call) {
 		b = append(b, `,"thinking":`...)
 		b = appendString(b, p.thinking)
 	}
-	if len(calls) > 0 {
-		encoded, err := json.Marshal(calls)
+	if p.call != nil {
+		encoded, err := json.Marshal([]*call{p.call})
 		if err != nil { // the arguments were decoded before: cannot be
 			panic(err)
 		}

@@ -1,4 +1,4 @@
-package qqtest
+package standin
 
 import (
 	"bytes"
@@ -18,7 +18,6 @@ type Prompt struct {
 		NumCtx     int `json:"num_ctx"`
 		NumPredict int `json:"num_predict"`
 	} `json:"options"`
-	Stream   *bool           `json:"stream"`
 	Truncate *bool           `json:"truncate"`
 	Think    any             `json:"think"`
 	Format   json.RawMessage `json:"format"`
@@ -43,6 +42,13 @@ func (p Prompt) Last(role string) string {
 	return ""
 }
 
+func (p Prompt) lastRole() string {
+	if len(p.Messages) == 0 {
+		return ""
+	}
+	return p.Messages[len(p.Messages)-1].Role
+}
+
 // EchoLast answers with the last line of the last user message.
 func EchoLast(p Prompt) string {
 	text := strings.TrimSpace(p.Last("user"))
@@ -54,24 +60,47 @@ type answer struct {
 	prompt Prompt
 	model  *Model
 	text   string
+	pieces []piece // what the lines carry; nil takes the words of text
 	loop   bool
 	fault  *Fault
-	tokens int // of the prompt
-	size   int // num_ctx
-	said   int // words so far
+	seats  chan struct{} // nil: it need not wait for one
+	tokens int           // of the prompt
+	size   int           // num_ctx
+	said   int           // words so far
 	came   time.Time
 }
 
-func (s *Server) chat(w http.ResponseWriter, r *http.Request, mem *scratch) {
-	n := s.inFlight.Add(1)
-	defer s.inFlight.Add(-1)
-	for {
-		if top := s.maximum.Load(); n <= top || s.maximum.CompareAndSwap(top, n) {
-			break
-		}
+// statusWriter remembers the status that was written.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
 	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (s *Server) chat(plain http.ResponseWriter, r *http.Request, mem *scratch) {
 	a := &answer{came: time.Now()}
-	if err := json.Unmarshal(mem.in.Bytes(), &a.prompt); err != nil {
+	err := json.Unmarshal(mem.in.Bytes(), &a.prompt)
+	w, whole := &statusWriter{ResponseWriter: plain}, false
+	entry := s.log.chat(Chat{
+		Task: EchoLast(a.prompt), Role: a.prompt.lastRole(), Model: a.prompt.Model,
+		From: r.RemoteAddr, Size: mem.in.Len(), Came: a.came,
+	})
+	defer func() { s.log.ended(entry, w.status, whole) }()
+	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -80,6 +109,9 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, mem *scratch) {
 		return
 	}
 	hasTools := len(a.prompt.Tools) > 0 && !bytes.Equal(a.prompt.Tools, []byte("null"))
+	if !hasTools {
+		a.prompt.Tools = nil
+	}
 	switch {
 	case hasTools && !a.model.can("tools"):
 		fail(w, http.StatusBadRequest, "registry.ollama.ai/library/"+a.model.Name+" does not support tools")
@@ -88,47 +120,31 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, mem *scratch) {
 		fail(w, http.StatusBadRequest, strconv.Quote(a.prompt.Model)+" does not support thinking")
 		return
 	}
-	if !s.fitPrompt(a) {
-		fail(w, http.StatusBadRequest, "the input length exceeds the context length")
-		return
-	}
-	s.choose(a)
-	if s.strike(a.fault) {
-		if a.fault.Status != 0 {
-			failStatus(w, a.fault)
+	a.seats = s.seats
+	if s.byName {
+		s.chooseByName(a, mem.in.Len())
+	} else {
+		if !s.fitPrompt(a) {
+			fail(w, http.StatusBadRequest, "the input length exceeds the context length")
 			return
 		}
-	} else {
-		a.fault = &Fault{}
+		s.choose(a)
 	}
-	if !hasTools {
-		a.prompt.Tools = nil
+	if a.fault.Status != 0 {
+		failStatus(w, a.fault)
+		return
 	}
-	if s.enter(r) {
-		defer s.leave()
-		s.say(w, r, a, mem)
+	if a.seats != nil {
+		select {
+		case a.seats <- struct{}{}:
+			defer func() { <-a.seats }()
+		case <-r.Context().Done():
+			return
+		case <-s.closing:
+			return
+		}
 	}
-}
-
-// enter waits for a seat, and reports false when the client or the server is gone
-// first.
-func (s *Server) enter(r *http.Request) bool {
-	if s.seats == nil {
-		return true
-	}
-	select {
-	case s.seats <- struct{}{}:
-		return true
-	case <-r.Context().Done():
-	case <-s.closing:
-	}
-	return false
-}
-
-func (s *Server) leave() {
-	if s.seats != nil {
-		<-s.seats
-	}
+	whole = s.say(w, r, a, mem)
 }
 
 // fitPrompt counts the tokens of the prompt of a and cuts it from the front
@@ -162,16 +178,19 @@ func (s *Server) fitPrompt(a *answer) bool {
 
 // choose finds what to say after the last marker of the prompt, or without one.
 func (s *Server) choose(a *answer) {
-	a.fault = s.faults["/api/chat"]
-	script := s.lastScript(a.prompt.Messages)
-	switch {
-	case script == nil:
+	var own *Fault
+	if script := s.lastScript(a.prompt.Messages); script != nil {
+		a.text, a.loop, own = script.Text, script.Loop, script.Fault
+	} else {
 		a.text = s.reply(a.prompt)
-	default:
-		a.text, a.loop = script.Text, script.Loop
-		if script.Fault != nil {
-			a.fault = script.Fault
-		}
+	}
+	if own == nil {
+		a.fault = s.strike("/api/chat", a.prompt)
+	} else if s.inForce(own) {
+		a.fault = own
+	}
+	if a.fault == nil {
+		a.fault = &Fault{}
 	}
 	if len(a.prompt.Format) == 0 || a.model.can("thinking") && a.prompt.Think == nil {
 		return
@@ -212,32 +231,35 @@ func (s *Server) lastIn(text string) *Script {
 	}
 }
 
-// say streams the answer.
-func (s *Server) say(w http.ResponseWriter, r *http.Request, a *answer, mem *scratch) {
+// say streams the answer, and reports whether all of it was sent.
+func (s *Server) say(w http.ResponseWriter, r *http.Request, a *answer, mem *scratch) (whole bool) {
 	f, taken := a.fault, time.Now()
 	if !s.wait(r, f.BeforeFirst) {
-		return
+		return false
 	}
 	if f.Break != "" && f.After == 0 {
 		s.breakOff(w, r, f, false)
-		return
+		return false
 	}
-	o := &output{w: w, buf: mem.out[:0], started: time.Now().UTC(), came: a.came, taken: taken}
+	o := &output{w: w, buf: mem.out[:0], model: a.prompt.Model, started: time.Now().UTC(), came: a.came, taken: taken}
 	defer func() { mem.out = o.buf }() // it may have grown
-	o.model = a.prompt.Model
-	o.joined = a.prompt.Stream != nil && !*a.prompt.Stream
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	reason, broken := s.stream(r, a, o)
 	if broken {
 		o.flush()
 		s.breakOff(w, r, f, true)
-		return
+		return false
 	}
-	if reason != "" {
-		o.last(a, reason)
-		_, _ = w.Write(o.buf)
+	if reason == "" {
+		return false
 	}
+	o.last(a, reason)
+	_, err := w.Write(o.buf)
+	return err == nil
 }
+
+// maxBuffer is how much of an answer is collected before it is sent.
+const maxBuffer = 1 << 20
 
 // stream sends the words of a. It returns why they ended, which is empty when
 // the client or the server is gone, and whether to break off now.
@@ -246,7 +268,12 @@ func (s *Server) stream(r *http.Request, a *answer, o *output) (reason string, b
 	if a.loop && between == 0 {
 		between = time.Millisecond // without end, but not at full speed
 	}
-	pieces := s.pieces(a)
+	pieces := a.pieces
+	if a.fault.Say > 0 {
+		pieces = filler(a.fault.Say)
+	} else if pieces == nil {
+		pieces = s.words(a)
+	}
 	if len(pieces) == 0 {
 		return "stop", a.fault.Break != ""
 	}
@@ -257,9 +284,8 @@ func (s *Server) stream(r *http.Request, a *answer, o *output) (reason string, b
 		case a.tokens+a.said >= a.size, a.prompt.Options.NumPredict > 0 && a.said >= a.prompt.Options.NumPredict:
 			return "length", false
 		}
-		if a.said > 0 && between != 0 {
-			o.flush()
-			if !s.wait(r, between) {
+		if pause := a.said > 0 && between != 0; pause || len(o.buf) > maxBuffer {
+			if o.flush() != nil || pause && !s.wait(r, between) {
 				return "", false
 			}
 		}

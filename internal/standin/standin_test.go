@@ -1,4 +1,4 @@
-package qqtest_test
+package standin_test
 
 import (
 	"bufio"
@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -18,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,12 +55,12 @@ func client(t *testing.T) *http.Client {
 	return &http.Client{Transport: tr}
 }
 
-func post(t *testing.T, s *qqtest.Server, path, body string) (*http.Response, error) {
+func post(t *testing.T, s *standin.Server, path, body string) (*http.Response, error) {
 	return client(t).Post(s.URL+path, "application/json", strings.NewReader(body))
 }
 
 // chat sends body and returns the status, the lines and how the body ended.
-func chat(t *testing.T, s *qqtest.Server, body string) (int, []line, error) {
+func chat(t *testing.T, s *standin.Server, body string) (int, []line, error) {
 	t.Helper()
 	resp, err := post(t, s, "/api/chat", body)
 	if err != nil {
@@ -99,15 +98,15 @@ func user(content string) string {
 	return `{"model":"stand-in","messages":[{"role":"user","content":` + string(b) + `}]`
 }
 
-var fan = qqtest.Script{Start: "[[fan]]", Text: `Two. <tool_call>{"name":"delegate_task","arguments":{"z":"[[poem]]","a":1}}</tool_call>` +
+var fan = standin.Script{Start: "[[fan]]", Text: `Two. <tool_call>{"name":"delegate_task","arguments":{"z":"[[poem]]","a":1}}</tool_call>` +
 	`<tool_call>{"name":"delegate_task","arguments":{}}</tool_call>`}
 
 const offer = `,"tools":[{"type":"function","function":{"name":"delegate_task","parameters":{}}}]`
 
 func TestScripts(t *testing.T) {
-	s := qqtest.Start(t, qqtest.Scripts(fan,
-		qqtest.Script{Start: "[[poem]]", Text: "The sea\nis \"blue\" 你好. [[sum]]"},
-		qqtest.Script{Start: "[[sum]]", Text: "Both are done."}))
+	s := standin.Start(t, standin.Scripts(fan,
+		standin.Script{Start: "[[poem]]", Text: "The sea\nis \"blue\" 你好. [[sum]]"},
+		standin.Script{Start: "[[sum]]", Text: "Both are done."}))
 	for name, tt := range map[string]struct {
 		body, want string
 		calls      int
@@ -121,7 +120,6 @@ func TestScripts(t *testing.T) {
 		"calls of an offered tool":    {user("[[fan]]") + offer + "}", "Two. ", 2},
 		"calls of an unknown tool":    {user("[[fan]]") + strings.ReplaceAll(offer, "delegate_task", "other") + "}", "Two. ", 0},
 		"without tools it is text":    {user("[[fan]]") + "}", fan.Text, 0},
-		"in one object":               {user("[[fan]]") + offer + `,"stream":false}`, "Two. ", 2},
 		"a document under a schema":   {user("[[sum]]") + `,"format":{"type":"object","required":["ok","list"],"properties":{"ok":{"type":"boolean"},"list":{"type":"array","minItems":2,"items":{"enum":["x"]}}}}}`, `{"ok":true,"list":["x","x"]}`, 0},
 		"at most so many words":       {user("[[sum]]") + `,"options":{"num_predict":2}}`, "Both are", 0},
 		"as many words as fit":        {user("[[sum]]") + `,"options":{"num_ctx":3}}`, "Both", 0},
@@ -149,15 +147,14 @@ func TestScripts(t *testing.T) {
 			assert.Equal(t, strings.Contains(name, "words"), last.DoneReason == "length")
 		})
 	}
-	assert.Equal(t, 14, s.Count("/api/chat"))
-	assert.Len(t, s.Requests("/api/chat"), 14)
-	assert.Equal(t, 1, s.MaxInFlight())
+	assert.Equal(t, 13, s.Count("/api/chat"))
+	assert.Len(t, s.Requests("/api/chat"), 13)
 }
 
 func TestThinking(t *testing.T) {
-	s := qqtest.Start(t,
-		qqtest.Models(qqtest.Model{Name: "stand-in", Capabilities: []string{"completion", "thinking"}}),
-		qqtest.Scripts(qqtest.Script{Start: "[[t]]", Text: "<think>let me see</think>It is 4."}))
+	s := standin.Start(t,
+		standin.Models(standin.Model{Name: "stand-in", Capabilities: []string{"completion", "thinking"}}),
+		standin.Scripts(standin.Script{Start: "[[t]]", Text: "<think>let me see</think>It is 4."}))
 	for extra, want := range map[string][2]string{
 		``:               {"It is 4.", "let me see"},
 		`,"think":true`:  {"It is 4.", "let me see"},
@@ -174,7 +171,7 @@ func TestThinking(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	s := qqtest.Start(t, qqtest.Models(qqtest.Model{Name: "stand-in", Context: 10, Capabilities: []string{"completion"}}))
+	s := standin.Start(t, standin.Models(standin.Model{Name: "stand-in", Context: 10, Capabilities: []string{"completion"}}))
 	for name, tt := range map[string]struct {
 		body   string
 		status int
@@ -203,9 +200,9 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestCutFromTheFront(t *testing.T) {
-	var seen qqtest.Prompt
-	s := qqtest.Start(t, qqtest.IgnoreTruncate(), qqtest.Reply(func(p qqtest.Prompt) string { seen = p; return "ok" }),
-		qqtest.Models(qqtest.Model{Name: "stand-in", TokenBytes: 1}))
+	var seen standin.Prompt
+	s := standin.Start(t, standin.IgnoreTruncate(), standin.Reply(func(p standin.Prompt) string { seen = p; return "ok" }),
+		standin.Models(standin.Model{Name: "stand-in", TokenBytes: 1}))
 	_, lines, err := chat(t, s, `{"model":"stand-in","truncate":false,"options":{"num_ctx":7},"messages":[{"role":"system","content":"abc"},{"role":"user","content":"0123456789"}]}`)
 	require.NoError(t, err)
 	assert.Equal(t, 7, lines[len(lines)-1].PromptEvalCount)
@@ -216,25 +213,25 @@ func TestCutFromTheFront(t *testing.T) {
 func TestFaults(t *testing.T) {
 	text := "one two three four"
 	for name, tt := range map[string]struct {
-		fault  qqtest.Fault
+		fault  standin.Fault
 		status int
 		text   string // how the text received begins
 		done   bool
 		err    error // any of that kind; io.EOF is any
 		said   string
 	}{
-		"end":           {qqtest.Fault{Break: qqtest.End, After: 2}, 200, "one two", false, nil, ""},
-		"cut":           {qqtest.Fault{Break: qqtest.Cut, After: 2}, 200, "one two", false, io.ErrUnexpectedEOF, ""},
-		"cut at once":   {qqtest.Fault{Break: qqtest.Cut}, 0, "", false, io.EOF, ""},
-		"reset":         {qqtest.Fault{Break: qqtest.Reset, After: 2}, 200, "", false, syscall.ECONNRESET, ""},
-		"error line":    {qqtest.Fault{Break: qqtest.ErrorLine, After: 2, Error: `it "died"`}, 200, "one two", false, nil, `it "died"`},
-		"error at once": {qqtest.Fault{Break: qqtest.ErrorLine, Error: "died"}, 500, "", false, nil, "died"},
-		"slow":          {qqtest.Fault{BeforeFirst: time.Millisecond, Between: time.Millisecond}, 200, text, true, nil, ""},
-		"after the end": {qqtest.Fault{Break: qqtest.End, After: 9}, 200, text, false, nil, ""},
-		"status":        {qqtest.Fault{Status: 503, Error: "busy"}, 503, "", false, nil, "busy"},
+		"end":           {standin.Fault{Break: standin.End, After: 2}, 200, "one two", false, nil, ""},
+		"cut":           {standin.Fault{Break: standin.Cut, After: 2}, 200, "one two", false, io.ErrUnexpectedEOF, ""},
+		"cut at once":   {standin.Fault{Break: standin.Cut}, 0, "", false, io.EOF, ""},
+		"reset":         {standin.Fault{Break: standin.Reset, After: 2}, 200, "", false, syscall.ECONNRESET, ""},
+		"error line":    {standin.Fault{Break: standin.ErrorLine, After: 2, Error: `it "died"`}, 200, "one two", false, nil, `it "died"`},
+		"error at once": {standin.Fault{Break: standin.ErrorLine, Error: "died"}, 500, "", false, nil, "died"},
+		"slow":          {standin.Fault{BeforeFirst: time.Millisecond, Between: time.Millisecond}, 200, text, true, nil, ""},
+		"after the end": {standin.Fault{Break: standin.End, After: 9}, 200, text, false, nil, ""},
+		"status":        {standin.Fault{Status: 503, Error: "busy"}, 503, "", false, nil, "busy"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := qqtest.Start(t, qqtest.Scripts(qqtest.Script{Start: "[[x]]", Text: text, Fault: &tt.fault}))
+			s := standin.Start(t, standin.Scripts(standin.Script{Start: "[[x]]", Text: text, Fault: &tt.fault}))
 			status, lines, err := chat(t, s, user("[[x]]")+"}")
 			if tt.err != nil {
 				require.ErrorIs(t, err, tt.err)
@@ -258,8 +255,8 @@ func TestFaults(t *testing.T) {
 }
 
 func TestStatusForTheFirstRequests(t *testing.T) {
-	f := qqtest.Fault{Status: 429, Header: http.Header{"Retry-After": {"7"}}, Body: "<html>busy</html>", Times: 2}
-	s := qqtest.Start(t, qqtest.Faulty("/api/chat", f), qqtest.Faulty("/api/version", qqtest.Fault{Status: 500}))
+	f := standin.Fault{Status: 429, Header: http.Header{"Retry-After": {"7"}}, Body: "<html>busy</html>", Times: 2}
+	s := standin.Start(t, standin.Faulty("/api/chat", f), standin.Faulty("/api/version", standin.Fault{Status: 500}))
 	for _, want := range []int{429, 429, 200} {
 		resp, err := post(t, s, "/api/chat", user("x")+"}")
 		require.NoError(t, err)
@@ -281,10 +278,10 @@ func TestStatusForTheFirstRequests(t *testing.T) {
 // Whoever is stuck in a request is let go when the client leaves, or when the
 // server closes.
 func TestStallAndLoop(t *testing.T) {
-	newServer := func(t *testing.T) *qqtest.Server {
-		return qqtest.Start(t, qqtest.Scripts(
-			qqtest.Script{Start: "[[stall]]", Text: "a b c", Fault: &qqtest.Fault{Break: qqtest.Stall, After: 1}},
-			qqtest.Script{Start: "[[loop]]", Text: "tick tock ", Loop: true}))
+	newServer := func(t *testing.T) *standin.Server {
+		return standin.Start(t, standin.Scripts(
+			standin.Script{Start: "[[stall]]", Text: "a b c", Fault: &standin.Fault{Break: standin.Stall, After: 1}},
+			standin.Script{Start: "[[loop]]", Text: "tick tock ", Loop: true}))
 	}
 	for _, marker := range []string{"[[stall]]", "[[loop]]"} {
 		t.Run(marker, func(t *testing.T) {
@@ -307,32 +304,11 @@ func TestStallAndLoop(t *testing.T) {
 			require.NoError(t, err)
 			_, err = bufio.NewReader(resp.Body).ReadBytes('\n')
 			require.NoError(t, err)
-			s.Close()
+			s.Stop()
 			_, _ = io.Copy(io.Discard, resp.Body) // it ends
 			resp.Body.Close()
 		})
 	}
-}
-
-func TestInFlight(t *testing.T) {
-	const n = 4
-	var arrived sync.WaitGroup
-	arrived.Add(n)
-	s := qqtest.Start(t, qqtest.Reply(func(qqtest.Prompt) string {
-		arrived.Done()
-		arrived.Wait()
-		return "ok"
-	}))
-	var done sync.WaitGroup
-	for range n {
-		done.Go(func() {
-			_, lines, err := chat(t, s, user("x")+"}")
-			assert.NoError(t, err)
-			assert.Len(t, lines, 2)
-		})
-	}
-	done.Wait()
-	assert.Equal(t, n, s.MaxInFlight())
 }
 
 // TestParallel: one chat at a time. The wait of the others is part of the whole
@@ -341,16 +317,16 @@ func TestParallel(t *testing.T) {
 	const n = 3
 	var arrived sync.WaitGroup
 	arrived.Add(n)
-	s := qqtest.Start(t, qqtest.Parallel(1),
-		qqtest.Faulty("/api/chat", qqtest.Fault{BeforeFirst: 20 * time.Millisecond, Between: 5 * time.Millisecond}),
-		qqtest.Reply(func(qqtest.Prompt) string {
+	s := standin.Start(t, standin.Parallel(1),
+		standin.Faulty("/api/chat", standin.Fault{BeforeFirst: 20 * time.Millisecond, Between: 5 * time.Millisecond}),
+		standin.Reply(func(standin.Prompt) string {
 			arrived.Done()
 			arrived.Wait()
 			return "a b"
 		}),
-		qqtest.Scripts(
-			qqtest.Script{Start: "[[stall]]", Text: "a b", Fault: &qqtest.Fault{Break: qqtest.Stall, After: 1}},
-			qqtest.Script{Start: "[[full]]", Text: "a b", Fault: &qqtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"1"}}}}))
+		standin.Scripts(
+			standin.Script{Start: "[[stall]]", Text: "a b", Fault: &standin.Fault{Break: standin.Stall, After: 1}},
+			standin.Script{Start: "[[full]]", Text: "a b", Fault: &standin.Fault{Status: 503, Header: http.Header{"Retry-After": {"1"}}}}))
 	var done sync.WaitGroup
 	waits := make(chan time.Duration, n)
 	for range n {
@@ -394,7 +370,7 @@ func TestParallel(t *testing.T) {
 // TestRestart: a server that is stopped refuses and breaks off what it was saying;
 // afterwards it answers at the same address, and goes on counting.
 func TestRestart(t *testing.T) {
-	s := qqtest.Start(t, qqtest.Scripts(qqtest.Script{Start: "[[stall]]", Text: "a b", Fault: &qqtest.Fault{Break: qqtest.Stall, After: 1}}))
+	s := standin.Start(t, standin.Scripts(standin.Script{Start: "[[stall]]", Text: "a b", Fault: &standin.Fault{Break: standin.Stall, After: 1}}))
 	before := time.Now()
 	for range 2 {
 		resp, err := post(t, s, "/api/chat", user("[[stall]]")+"}")
@@ -408,22 +384,32 @@ func TestRestart(t *testing.T) {
 		resp.Body.Close()
 		_, err = post(t, s, "/api/chat", user("x")+"}")
 		require.ErrorIs(t, err, syscall.ECONNREFUSED)
-		s.Restart(t)
+		require.NoError(t, s.Start())
 		_, again, err := chat(t, s, user("x")+"}")
 		require.NoError(t, err)
 		assert.Len(t, again, 2)
 	}
-	asked := s.Asked()
-	require.Len(t, asked["[[stall]]"], 2)
-	require.Len(t, asked["x"], 2)
-	assert.True(t, asked["[[stall]]"][0].After(before))
-	assert.True(t, asked["x"][1].After(asked["[[stall]]"][1]))
+	var asked []string
+	for _, c := range s.Chats() {
+		asked = append(asked, c.Task)
+		assert.True(t, c.Came.After(before) && !c.Ended.Before(c.Came))
+		assert.Equal(t, c.Task == "x", c.Whole)
+		assert.Equal(t, 200, c.Status)
+		assert.Equal(t, "user", c.Role)
+	}
+	assert.Equal(t, []string{"[[stall]]", "x", "[[stall]]", "x"}, asked)
+	assert.Equal(t, map[string]int{"[[stall]]": 2, "x": 2}, s.Times())
+	s.Stop()
+	s.Stop()
+	s.Forget()
+	assert.Zero(t, s.Count("/api/chat"))
+	assert.Empty(t, s.Chats())
 }
 
 func TestOtherPaths(t *testing.T) {
-	s := qqtest.Start(t, qqtest.Models(
-		qqtest.Model{Name: "old:1b", Context: 4096, Capabilities: []string{"completion"}},
-		qqtest.Model{Name: "cloud", RemoteHost: "https://ollama.com"}))
+	s := standin.Start(t, standin.Models(
+		standin.Model{Name: "old:1b", Context: 4096, Capabilities: []string{"completion"}},
+		standin.Model{Name: "cloud", RemoteHost: "https://ollama.com"}))
 	get := func(method, path, body string) (int, string) {
 		req, err := http.NewRequest(method, s.URL+path, strings.NewReader(body))
 		require.NoError(t, err)
@@ -441,7 +427,7 @@ func TestOtherPaths(t *testing.T) {
 	assert.Equal(t, 200, status)
 	assert.Empty(t, body)
 	_, body = get("GET", "/api/version", "")
-	assert.JSONEq(t, `{"version":"`+qqtest.Version+`"}`, body)
+	assert.JSONEq(t, `{"version":"`+standin.Version+`"}`, body)
 	_, body = get("GET", "/api/tags", "")
 	assert.Contains(t, body, `"name":"old:1b"`)
 	assert.Contains(t, body, `"remote_host":"https://ollama.com"`)
@@ -456,23 +442,8 @@ func TestOtherPaths(t *testing.T) {
 	assert.Len(t, s.Requests(""), 7)
 }
 
-func TestServe(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := qqtest.New()
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(l) }()
-	resp, err := client(t).Get("http://" + l.Addr().String())
-	require.NoError(t, err)
-	resp.Body.Close()
-	s.Close()
-	require.NoError(t, <-ended)
-	assert.Empty(t, s.Requests(""), "recorded without being asked")
-}
-
 func BenchmarkChat(b *testing.B) {
-	s := qqtest.New()
-	defer s.Close()
+	s := standin.New()
 	body := []byte(user(strings.Repeat("A sentence of a prompt with some words. ", 100)+"\nSay this back to me, word by word.") + offer + "}")
 	w := &discard{header: http.Header{}}
 	b.ReportAllocs()

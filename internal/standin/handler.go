@@ -1,4 +1,4 @@
-package qqtest
+package standin
 
 import (
 	"bytes"
@@ -28,9 +28,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := mem.in.Bytes()
-	s.note(r, body)
-	// A chat looks at its fault when it knows which script answers.
-	if f := s.faults[r.URL.Path]; r.URL.Path != "/api/chat" && s.strike(f) {
+	s.log.request(r, body)
+	if r.URL.Path == "/api/chat" && r.Method == http.MethodPost {
+		s.chat(w, r, mem)
+		return
+	}
+	if f := s.strike(r.URL.Path, Prompt{}); f != nil {
 		switch {
 		case !s.wait(r, f.BeforeFirst):
 			return
@@ -43,8 +46,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch r.Method + " " + r.URL.Path {
-	case "POST /api/chat":
-		s.chat(w, r, mem)
 	case "POST /api/show":
 		s.show(w, body)
 	case "GET /api/tags":
@@ -58,18 +59,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// note counts r and, where that was asked for, keeps it.
-func (s *Server) note(r *http.Request, body []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.counts[r.URL.Path]++
-	if s.record {
-		s.requests = append(s.requests, Request{r.Method, r.URL.Path, r.Header.Clone(), bytes.Clone(body), time.Now()})
-	}
-}
-
 // model finds a model by its name, with or without ":latest".
 func (s *Server) model(name string) *Model {
+	if s.byName {
+		return namedModel(name)
+	}
 	for i := range s.models {
 		if m := &s.models[i]; strings.TrimSuffix(m.Name, ":latest") == strings.TrimSuffix(name, ":latest") {
 			return m

@@ -1,9 +1,11 @@
-package qqtest
+package standin
 
 import (
+	"cmp"
 	"maps"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -43,20 +45,57 @@ type Fault struct {
 	// the header of the response is sent.
 	Break Break `json:"break,omitempty"`
 	After int   `json:"after,omitempty"`
+	Say   int   `json:"say,omitempty"` // so many bytes of text instead of the answer
+
+	struck int // how often it has struck
 }
 
-// strike reports whether f is in force for one more request.
-func (s *Server) strike(f *Fault) bool {
-	if f == nil {
-		return false
+// Rule says which requests a fault strikes.
+type Rule struct {
+	Path  string // empty is /api/chat
+	Task  string // part of the last line of what the user said; empty is any
+	Role  string // of the last message: user, tool; empty is any
+	Fault Fault
+}
+
+// Strike adds a rule. Of those that fit a request and are not used up, the first
+// strikes.
+func (s *Server) Strike(r Rule) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	s.log.rules = append(s.log.rules, &r)
+}
+
+// Heal takes all rules away.
+func (s *Server) Heal() {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	s.log.rules = nil
+}
+
+// strike is the fault of a request, or nil.
+func (s *Server) strike(path string, p Prompt) *Fault {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	for _, r := range s.log.rules {
+		if cmp.Or(r.Path, "/api/chat") == path && (r.Role == "" || r.Role == p.lastRole()) &&
+			strings.Contains(EchoLast(p), r.Task) && r.Fault.inForce() {
+			return &r.Fault
+		}
 	}
-	if f.Times == 0 {
-		return true
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failures[f]++
-	return s.failures[f] <= f.Times
+	return nil
+}
+
+// inForce reports whether f strikes one more request, and counts that.
+func (f *Fault) inForce() bool {
+	f.struck++
+	return f.Times == 0 || f.struck <= f.Times
+}
+
+func (s *Server) inForce(f *Fault) bool {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	return f.inForce()
 }
 
 // failStatus answers with the status of f.
@@ -94,6 +133,8 @@ func (s *Server) wait(r *http.Request, d time.Duration) bool {
 	if d == 0 {
 		return true
 	}
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
 	var passed <-chan time.Time
 	if d > 0 {
 		timer := time.NewTimer(d)

@@ -1,4 +1,4 @@
-package qqtest
+package standin
 
 import (
 	"encoding/json"
