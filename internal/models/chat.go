@@ -13,9 +13,8 @@ import (
 
 // Options adjust a backend. The zero value is fine.
 type Options struct {
-	// MinContext is the smallest context size to ask for, up to what the model
-	// has. Processes that share a model share one loaded copy of it when they
-	// ask for the same size.
+	// MinContext is the smallest context size to ask for, up to what the model has.
+	// Processes share one loaded copy of a model if they ask for the same size.
 	MinContext int
 }
 
@@ -73,11 +72,11 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 func (b *backend) ask(ctx context.Context, req *chatRequest, a *answer) error {
 	body, err := req.encode()
 	if err != nil {
-		return b.unsent(err)
+		return b.client.unsent(err)
 	}
 	u, header, err := b.client.sign(ctx, http.MethodPost, "/api/chat")
 	if err != nil {
-		return b.unsent(err)
+		return b.client.unsent(err)
 	}
 	a.sent = time.Now()
 	stream, err := b.client.transport.Post(ctx, u, header, body)
@@ -97,9 +96,4 @@ func (b *backend) ask(ctx context.Context, req *chatRequest, a *answer) error {
 	}
 	return &llm.Error{Kind: llm.BrokenStream, Err: err,
 		Problem: fmt.Sprintf("answer of %s broke off: %s", b.model.Name, wire.OneLine(err.Error()))}
-}
-
-// unsent is the error of a request that could not be made.
-func (b *backend) unsent(err error) error {
-	return rejected(fmt.Sprintf("prepare request to Ollama at %s", b.client.base.Host), err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"strings"
 
@@ -23,6 +24,8 @@ func (c *Client) explain(ctx context.Context, model string, err error) error {
 	}
 	f, ok := errors.AsType[*wire.Fault](err)
 	switch {
+	case !ok && isPath(err): // of the key for a signature
+		return c.unsent(err)
 	case !ok:
 		return &llm.Error{Kind: llm.Rejected, Err: err,
 			Problem: fmt.Sprintf("%s does not answer as Ollama does: %s", c.base.Host, wire.OneLine(err.Error())),
@@ -63,6 +66,16 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 		e.Hint = "set OLLAMA_HOST to that address if it is meant"
 	}
 	return e
+}
+
+// unsent is the error of a request that could not be made.
+func (c *Client) unsent(err error) error {
+	return rejected(fmt.Sprintf("prepare request to Ollama at %s", c.base.Host), err)
+}
+
+func isPath(err error) bool {
+	_, ok := errors.AsType[*fs.PathError](err)
+	return ok
 }
 
 // overflow is the failure of a prompt that does not fit, or did not. It completes e

@@ -112,7 +112,10 @@ func (s *Server) tags(w http.ResponseWriter) {
 }
 
 func details() map[string]any {
-	return map[string]any{"format": "gguf", "family": "llama", "families": []string{"llama"}, "parameter_size": "1M", "quantization_level": "F32"}
+	return map[string]any{
+		"format": "gguf", "family": "llama", "families": []string{"llama"}, "parameter_size": "1M",
+		"quantization_level": "F32",
+	}
 }
 
 func reply(w http.ResponseWriter, v any) {

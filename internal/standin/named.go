@@ -11,11 +11,14 @@ import (
 
 // ByName makes the name of a model say how it answers, in place of [Models],
 // [Scripts] and [Reply]: "fast" at once; "slow200" after 200 ms; "one200" likewise,
-// but one request at a time, as a stock Ollama does; "echo" and "echo20" with the
-// task itself, at once and after 20 ms; "hang" never; "busy" with status 503;
-// "script" with the calls that the task asks for, see step. A [Rule] that strikes
-// counts in place of what the name says goes wrong. Prompts of any length fit.
-func ByName() Option { return func(s *Server) { s.byName = true } }
+// but one request at a time, as a stock Ollama does; "say5000" with 5,000 bytes of
+// text; "echo" and "echo20" with the task itself, at once and after 20 ms; "hang"
+// never; "busy" with status 503; "script" with the calls that the task asks for, see
+// step. A [Rule] that strikes counts in place of what the name says goes wrong.
+// Prompts of any length fit.
+func ByName() Option {
+	return func(s *Server) { s.byName, s.models = true, []Model{{Name: "fast:latest"}} }
+}
 
 // parseName reads the name of a model, like slow200.
 func parseName(name string) (kind string, n int, known bool) {
@@ -27,7 +30,7 @@ func parseName(name string) (kind string, n int, known bool) {
 		return kind, 0, kind == name
 	case "echo":
 		return kind, n, true
-	case "slow", "one":
+	case "slow", "one", "say":
 		return kind, n, n > 0
 	}
 	return kind, n, false
@@ -46,8 +49,14 @@ func namedModel(name string) *Model {
 func (s *Server) chooseByName(a *answer, size int) {
 	a.tokens, a.size = size/a.model.TokenBytes, math.MaxInt
 	kind, n, _ := parseName(a.prompt.Model)
-	a.text, a.fault = "One two three.", &Fault{BeforeFirst: time.Duration(n) * time.Millisecond}
+	a.text, a.fault = "One two three.", &Fault{}
 	switch kind {
+	case "slow", "one", "echo":
+		a.fault.BeforeFirst = time.Duration(n) * time.Millisecond
+	}
+	switch kind {
+	case "say":
+		a.pieces = filler(n)
 	case "one":
 		a.seats = s.one
 	case "echo":

@@ -29,7 +29,7 @@ func TestByName(t *testing.T) {
 	s := standin.Start(t, standin.ByName())
 	for model, want := range map[string]string{
 		"fast": "One two three.", "fast:latest": "One two three.", "slow1": "One two three.", "one1": "One two three.",
-		"echo": "You said: a task", "echo1": "You said: a task",
+		"say5": "All w", "echo": "You said: a task", "echo1": "You said: a task",
 	} {
 		status, lines, err := chat(t, s, tell(model, "a task"))
 		require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestByName(t *testing.T) {
 		text, _ := join(lines)
 		assert.Equal(t, want, text, model)
 	}
-	for model, want := range map[string]int{"nope": 404, "slow": 404, "fast3": 404, "busy": 503, "script": 400} {
+	for model, want := range map[string]int{"nope": 404, "slow": 404, "fast3": 404, "say": 404, "busy": 503, "script": 400} {
 		status, _, err := chat(t, s, tell(model, "a task"))
 		require.NoError(t, err)
 		assert.Equal(t, want, status, model)
@@ -49,7 +49,7 @@ func TestByName(t *testing.T) {
 	status, _, err := chat(t, s, tell("fast", strings.Repeat("x", 1<<20)))
 	require.NoError(t, err)
 	assert.Equal(t, 200, status, "any length")
-	assert.Greater(t, s.Chats()[11].Size, 1<<20)
+	assert.Greater(t, s.Chats()[13].Size, 1<<20)
 }
 
 // TestHang counts the requests that hang, while they do.

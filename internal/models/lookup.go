@@ -42,7 +42,7 @@ func New(host string) (*Client, error) {
 // Host is the address of the server.
 func (c *Client) Host() string { return c.base.String() }
 
-// Close gives up idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
 // lookups is Ollama's own client, for everything but chats.
@@ -50,8 +50,9 @@ func (c *Client) lookups() *api.Client {
 	return api.NewClient(c.base, &http.Client{Transport: c.transport})
 }
 
-// sign is the address of path at the server, with the header of a request to it.
-// ollama.com, and a server behind OLLAMA_AUTH, want a signature with the user's key.
+// sign makes the address of path at the server and the header of a request to it.
+// ollama.com, and any server when OLLAMA_AUTH is set, gets a signature by the user's
+// key, as from Ollama's own client.
 func (c *Client) sign(ctx context.Context, method, path string) (string, http.Header, error) {
 	u, header := c.base.JoinPath(path), http.Header{"Accept": {"application/x-ndjson"}, "User-Agent": {"qq"}}
 	if !envconfig.UseAuth() && c.base.Hostname() != "ollama.com" {
@@ -108,7 +109,10 @@ func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, er
 	if err != nil {
 		return Model{}, false, c.explain(ctx, name, err)
 	}
-	m = Model{Kind: Ollama, Host: c.host, Name: name, Context: contextLength(resp.ModelInfo), Modified: resp.ModifiedAt.UTC()}
+	m = Model{
+		Kind: Ollama, Host: c.host, Name: name,
+		Context: contextLength(resp.ModelInfo), Modified: resp.ModifiedAt.UTC(),
+	}
 	for _, capability := range resp.Capabilities {
 		switch capability {
 		case "completion":
@@ -141,12 +145,12 @@ func contextLength(info map[string]any) int {
 	return int(n)
 }
 
-// Pick chooses the newest model that has tools, or else the newest that can
-// chat. Models that the server only passes on to another host are left out:
-// nobody named that host. Where no server listens it fails at once, where one
-// hangs within two seconds. One model that is broken does not hide the others;
-// what may pass does not pass over one. A server without a model to pick is an
-// [*llm.Error] of kind [llm.UnknownModel].
+// Pick chooses the newest model that has tools, or else the newest that can chat.
+// It leaves out models that the server only forwards to another host, because
+// nobody named that host. It fails at once when no server listens, and within two
+// seconds when one hangs. A broken model is skipped; a temporary failure is not a
+// reason to skip one. A server without a suitable model is an [*llm.Error] of kind
+// [llm.UnknownModel].
 func (c *Client) Pick(ctx context.Context) (Model, error) {
 	models, err := quick(ctx, c, c.tags)
 	if err != nil {
@@ -164,7 +168,7 @@ func (c *Client) Pick(ctx context.Context) (Model, error) {
 			return m, err
 		})
 		switch {
-		case ctx.Err() != nil, passing(err): // that would make it another model at random
+		case ctx.Err() != nil, passing(err): // to skip it would pick a model at random
 			return Model{}, err
 		case err != nil:
 			skipped = err // one broken model does not hide the others
@@ -185,7 +189,7 @@ func (c *Client) Pick(ctx context.Context) (Model, error) {
 		Hint:    "get one, for example: ollama pull qwen3"}
 }
 
-// quick asks f one question that is not worth a long wait.
+// quick calls f, which asks the server one question, with a short time limit.
 func quick[T any](ctx context.Context, c *Client, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, pickTimeout, &llm.Error{Kind: llm.Unreachable,
 		Problem: fmt.Sprintf("no answer from Ollama at %s within %v", c.base.Host, pickTimeout),
