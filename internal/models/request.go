@@ -3,7 +3,6 @@ package models
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 
 	"qq/pkg/llm"
 	"qq/pkg/tool"
@@ -116,7 +115,8 @@ func newChatMessage(m *llm.Message) (chatMessage, error) {
 		if len(arguments) == 0 {
 			arguments = json.RawMessage("{}")
 		}
-		if err := checkObject(arguments); err != nil {
+		var object *struct{}
+		if err := json.Unmarshal(arguments, &object); err != nil || object == nil {
 			return out, rejected("arguments of a call of "+c.Name+" are not a JSON object", err)
 		}
 		call := chatCall{ID: c.ID}
@@ -129,12 +129,12 @@ func newChatMessage(m *llm.Message) (chatMessage, error) {
 // toolParameters are the parameters of a tool as Ollama takes them: an object whose
 // properties are an object too.
 func toolParameters(spec tool.Spec) (json.RawMessage, error) {
-	var known struct{ Properties map[string]json.RawMessage }
-	err := errors.Join(checkObject(spec.Parameters), json.Unmarshal(spec.Parameters, &known))
-	if err != nil {
+	var known *struct{ Properties *struct{} }
+	err := json.Unmarshal(spec.Parameters, &known)
+	switch {
+	case err != nil, known == nil:
 		return nil, rejected("parameters of tool "+spec.Name+" are not a schema that Ollama takes", err)
-	}
-	if known.Properties != nil {
+	case known.Properties != nil:
 		return spec.Parameters, nil
 	}
 	var all map[string]json.RawMessage
@@ -143,16 +143,4 @@ func toolParameters(spec tool.Spec) (json.RawMessage, error) {
 	}
 	all["properties"] = json.RawMessage("{}") // null upsets templates
 	return json.Marshal(all)
-}
-
-// checkObject reports why b is not a JSON object.
-func checkObject(b json.RawMessage) error {
-	var object *struct{}
-	if err := json.Unmarshal(b, &object); err != nil {
-		return err
-	}
-	if object == nil {
-		return errors.New("it is null")
-	}
-	return nil
 }
