@@ -68,7 +68,9 @@ func apiRequest(t *testing.T, m Model, r llm.Request) *api.ChatRequest {
 		req.Messages = append(req.Messages, api.Message{Role: "system", Content: r.System})
 	}
 	for _, m := range r.Messages {
-		out := api.Message{Role: string(m.Role), Content: m.Content, Thinking: m.Thinking, ToolName: m.Tool, ToolCallID: m.CallID}
+		out := api.Message{
+			Role: string(m.Role), Content: m.Content, Thinking: m.Thinking, ToolName: m.Tool, ToolCallID: m.CallID,
+		}
 		for i, c := range m.Calls {
 			call := api.ToolCall{ID: c.ID, Function: api.ToolCallFunction{Index: i, Name: c.Name}}
 			if len(c.Arguments) > 0 {
@@ -157,8 +159,9 @@ func TestAnswerIsOllamas(t *testing.T) {
 			{Function: api.ToolCallFunction{Index: 1, Name: "y", Arguments: api.NewToolCallFunctionArguments()}},
 		}}},
 		{Model: "m", Message: api.Message{Role: "assistant"}, Done: true, DoneReason: "length", Metrics: api.Metrics{
-			TotalDuration: 10 * time.Second, LoadDuration: time.Second, PromptEvalCount: 7, PromptEvalDuration: 2 * time.Second,
-			EvalCount: 3, EvalDuration: 4 * time.Second,
+			TotalDuration: 10 * time.Second, LoadDuration: time.Second, PromptEvalCount: 7,
+			PromptEvalDuration: 2 * time.Second,
+			EvalCount:          3, EvalDuration: 4 * time.Second,
 		}},
 	}
 	var stream bytes.Buffer

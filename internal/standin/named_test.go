@@ -138,6 +138,7 @@ func TestOneAtATime(t *testing.T) {
 
 // TestRules: a fault strikes the chats that it is meant for, so often.
 func TestRules(t *testing.T) {
+	long := strings.Repeat(strings.Repeat("All work and no play. ", 2979)[:64<<10], 48)
 	for name, tt := range map[string]struct {
 		fault  standin.Fault
 		status int
@@ -151,7 +152,7 @@ func TestRules(t *testing.T) {
 		"reset midway": {standin.Fault{Break: standin.Reset, After: 2}, 200, "One two", syscall.ECONNRESET},
 		"slow":         {standin.Fault{BeforeFirst: time.Millisecond, Between: time.Millisecond}, 200, "One two three.", nil},
 		"long":         {standin.Fault{Say: 5}, 200, "All w", nil},
-		"very long":    {standin.Fault{Say: 3 << 20}, 200, strings.Repeat(strings.Repeat("All work and no play. ", 2979)[:64<<10], 48), nil},
+		"very long":    {standin.Fault{Say: 3 << 20}, 200, long, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := standin.Start(t, standin.ByName())

@@ -200,7 +200,8 @@ func TestBounds(t *testing.T) {
 // However a stream is cut into reads, it has the same events, and none that is
 // incomplete.
 func FuzzEvents(f *testing.F) {
-	for _, s := range []string{"data: a\n\n", "event: x\r\ndata\r\n\r\n", ":\n\n", "data: a\ndata: b\n\nx", "\ufeffdata: a\n\n", "\r\n", "data:\n\n"} {
+	for _, s := range []string{"data: a\n\n", "event: x\r\ndata\r\n\r\n", ":\n\n", "data: a\ndata: b\n\nx",
+		"\ufeffdata: a\n\n", "\r\n", "data:\n\n"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, stream string) {
@@ -220,7 +221,8 @@ func FuzzEvents(f *testing.F) {
 }
 
 func FuzzErrorMessage(f *testing.F) {
-	for _, s := range []string{`{"error":"x"}`, `{"error":{"message":"y"}}`, "plain\r\ntext", "<html>", `{}`, `null`, "\x1b[31mred", "\xff", `{"error":null}`} {
+	for _, s := range []string{`{"error":"x"}`, `{"error":{"message":"y"}}`, "plain\r\ntext", "<html>", `{}`, `null`,
+		"\x1b[31mred", "\xff", `{"error":null}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
