@@ -1,5 +1,6 @@
 // The integration tests and the bench: a module of its own, so that what they
-// need does not become a need of qq. It knows qq only by its command line.
+// need does not become a need of qq. It knows qq only by its command line, and
+// shares with its own tests the server that stands in for Ollama.
 module qq/test
 
 go 1.26.0
@@ -7,7 +8,10 @@ go 1.26.0
 require (
 	github.com/ollama/ollama v0.17.4
 	github.com/stretchr/testify v1.12.1
+	qq v0.0.0
 )
+
+replace qq => ../
 
 require (
 	github.com/bahlo/generic-list-go v0.2.0 // indirect
@@ -15,7 +19,7 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/mailru/easyjson v0.7.7 // indirect
 	github.com/wk8/go-ordered-map/v2 v2.1.8 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect

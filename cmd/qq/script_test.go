@@ -9,7 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/childproc"
 )
 
@@ -47,7 +47,7 @@ func connectStdin() {
 // TestScripts runs what a person would type. Each script says first what it
 // guards. Models are those of a stand-in server with the texts of scripts().
 func TestScripts(t *testing.T) {
-	server := qqtest.Start(t, qqtest.Scripts(scripts()...))
+	server := standin.Start(t, standin.Scripts(scripts()...))
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
@@ -64,11 +64,11 @@ func TestScripts(t *testing.T) {
 }
 
 // scripts is what the models of the stand-in server say.
-func scripts() []qqtest.Script {
+func scripts() []standin.Script {
 	call := func(task string) string {
 		return `<tool_call>{"name": "delegate_task", "arguments": {"agent": "summarizer", "task": "` + task + `"}}</tool_call>`
 	}
-	return []qqtest.Script{
+	return []standin.Script{
 		{Start: "[[hello]]", Text: "Hello there."},
 		{Start: "[[fan]]", Text: call("Write a line. [[poem]]") + call("Judge it. [[judge]]")},
 		{Start: "[[poem]]", Text: "The sea is blue. [[sum]]"},
@@ -82,7 +82,7 @@ func scripts() []qqtest.Script {
 		{Start: "[[done]]", Text: "It is done."},
 		{Start: "[[empty]]", Text: ""},
 		{Start: "[[loop]]", Text: "tick tock", Loop: true},
-		{Start: "[[broken]]", Text: "one two three four", Fault: &qqtest.Fault{Break: qqtest.Cut, After: 2}},
+		{Start: "[[broken]]", Text: "one two three four", Fault: &standin.Fault{Break: standin.Cut, After: 2}},
 	}
 }
 

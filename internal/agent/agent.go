@@ -61,9 +61,9 @@ type Model interface {
 	llm.Backend
 	// String is the name of the model.
 	String() string
-	// Served is its name at the server that everybody shares; empty for one that is
+	// Served is its name at the server that everybody shares; false for one that is
 	// built in.
-	Served() string
+	Served() (name string, ok bool)
 	// CallsTools reports whether it can call tools.
 	CallsTools() bool
 	// Tokens is about how many tokens text has, and Room for how many there is place
@@ -171,15 +171,16 @@ func (r *run) answer(ctx context.Context) task.Result {
 // backend is a model whose requests wait for their turn at its server, and are sent
 // again after temporary failures. A model that is built in needs none of that.
 func (r *run) backend(plain llm.Backend, retries int) llm.Backend {
-	if r.Model.Served() == "" {
+	name, ok := r.Model.Served()
+	if !ok {
 		return plain
 	}
-	return gate.Retrying(plain, r.Model.Served(), r.parent, gate.Policy{Retries: retries, Repeated: r.repeated})
+	return gate.Retrying(plain, name, r.parent, gate.Policy{Retries: retries, Repeats: r})
 }
 
-// repeated reports that a request is sent again. What stood there of an answer that
+// Repeated implements gate.Repeats: it reports that a request is sent again. What stood there of an answer that
 // broke off is none.
-func (r *run) repeated(n int, wait time.Duration, err error) {
+func (r *run) Repeated(n int, wait time.Duration, err error) {
 	r.repeats++
 	r.Screen.TurnEnd(false)
 	problem, _ := task.Explain(err)
@@ -231,7 +232,7 @@ const (
 // prompt of its definition.
 func (r *run) generatePrompt(ctx context.Context) (prompt string, used task.Usage) {
 	text, ok := r.Definition.Template(r.job.Text, r.job.Context)
-	if !ok || r.System != "" || r.Model.Served() == "" {
+	if _, served := r.Model.Served(); !ok || !served || r.System != "" {
 		return "", task.Usage{}
 	}
 	temperature := promptTemperature
@@ -292,7 +293,7 @@ func (r *run) prompt(generated string) string {
 // closing is what the agent is told after its task.
 func (r *run) closing() string {
 	text := ""
-	if r.Model.Served() == "" {
+	if _, served := r.Model.Served(); !served {
 		return text // the built-in model would take it for a part of the request
 	}
 	if len(r.job.Targets) > 0 {

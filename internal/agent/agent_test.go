@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models"
 	"qq/internal/models/gate"
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/agents"
 	"qq/pkg/llm"
 	"qq/pkg/task"
@@ -67,7 +68,7 @@ func TestWrittenTime(t *testing.T) {
 	}{{"in time", promptTime - time.Second, true}, {"too late", promptTime + time.Second, false}} {
 		synctest.Test(t, func(t *testing.T) {
 			line := &late{wait: time.Hour}
-			w := work{toolmaker: toolmaker{setup: Setup{Model: Model{Kind: kindOllama}}, agent: agents.Agent{PromptTemplate: "Write it."}}}
+			w := work{toolmaker: toolmaker{setup: Setup{Model: Model{Kind: models.Ollama}}, agent: agents.Agent{PromptTemplate: "Write it."}}}
 			w.admission, w.retries = line, 3
 			slow := chat(func(ctx context.Context, _ func(llm.Chunk)) error {
 				select {
@@ -172,12 +173,12 @@ func TestWatchTellsNothing(t *testing.T) {
 
 // TestIdleOfTheAgent: what the definition says of the root's own agent holds.
 func TestIdleOfTheAgent(t *testing.T) {
-	server := qqtest.Start(t, qqtest.Scripts(qqtest.Script{Start: "[[stall]]", Text: "a b c", Fault: &qqtest.Fault{Break: qqtest.Stall, After: 1}}))
+	server := standin.Start(t, standin.Scripts(standin.Script{Start: "[[stall]]", Text: "a b c", Fault: &standin.Fault{Break: standin.Stall, After: 1}}))
 	folder := t.TempDir()
 	definition := "---\nname: hasty\ndescription: waits for nobody\ntools: []\nidle_timeout: 1\n---\nYou answer.\n"
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "hasty.md"), []byte(definition), 0o600))
 	e := newEngine(t, func(c *Config) {
-		c.Settings.OllamaHost, c.Settings.Model, c.Settings.MaxParallel = server.URL, "ollama:"+qqtest.DefaultModel, 1
+		c.Settings.OllamaHost, c.Settings.Model, c.Settings.MaxParallel = server.URL, "ollama:"+standin.DefaultModel, 1
 		c.Agents = agents.Load([]agents.Dir{{Path: folder}})
 	})
 	agent, m, err := e.Staff(t.Context(), task.Task{Agent: "hasty"})

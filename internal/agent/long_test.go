@@ -16,8 +16,9 @@ import (
 	"pgregory.net/rapid"
 
 	"qq/internal/agent/longtext"
-	"qq/internal/qqtest"
+	"qq/internal/models"
 	"qq/internal/record/history"
+	"qq/internal/standin"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/event"
@@ -36,9 +37,9 @@ func paragraphs(n int) string {
 
 // workOf is the work of an agent with a model of the server, which has parts
 // summarised as children would do it, but in this process.
-func workOf(t *testing.T, server *qqtest.Server, a agents.Agent) work {
+func workOf(t *testing.T, server *standin.Server, a agents.Agent) work {
 	t.Helper()
-	m, err := (&models{host: server.URL, run: qqtest.DefaultModel, note: t.Logf}).resolve(t.Context(), "")
+	m, err := (&models.Resolver{Host: server.URL, Run: standin.DefaultModel, Notes: notes(t.Logf)}).Resolve(t.Context(), "")
 	require.NoError(t, err)
 	w := work{
 		toolmaker: toolmaker{setup: Setup{Model: m}, agent: a, dir: t.TempDir(), limits: ceiling{readOnly: true}},
@@ -64,8 +65,8 @@ func workOf(t *testing.T, server *qqtest.Server, a agents.Agent) work {
 }
 
 // narrow is a server whose model has a small context, and refuses what does not fit.
-func narrow(t *testing.T) *qqtest.Server {
-	return qqtest.Start(t, qqtest.Models(qqtest.Model{Name: qqtest.DefaultModel, Context: 4096}))
+func narrow(t *testing.T) *standin.Server {
+	return standin.Start(t, standin.Models(standin.Model{Name: standin.DefaultModel, Context: 4096}))
 }
 
 // TestFittedForWhoeverSummarises: the parts of a text fit the summarizer, also when
@@ -125,7 +126,7 @@ func TestUnderstood(t *testing.T) {
 // TestPlan: what is shown is what is done, with the tools, the prompt and the
 // history that the agent will have.
 func TestPlan(t *testing.T) {
-	e, _ := served(t, func(c *Config) { c.Settings.MaxDepth = 3 }, qqtest.Models(qqtest.Model{Name: qqtest.DefaultModel, Context: 4096}))
+	e, _ := served(t, func(c *Config) { c.Settings.MaxDepth = 3 }, standin.Models(standin.Model{Name: standin.DefaultModel, Context: 4096}))
 	explorer, m, err := e.Staff(t.Context(), task.Task{Agent: "explorer"})
 	require.NoError(t, err)
 	long := task.Task{Text: "What is it about?", Context: paragraphs(200), Agent: "explorer"}
@@ -305,7 +306,7 @@ func (c *counted) Leave(r llm.Report) { c.reports <- r }
 // TestLastWordIsAdmitted: the last word of an agent passes the gate as every other
 // request, is counted there, and is not waited for when it is refused.
 func TestLastWordIsAdmitted(t *testing.T) {
-	server := qqtest.Start(t, qqtest.Reply(func(p qqtest.Prompt) string {
+	server := standin.Start(t, standin.Reply(func(p standin.Prompt) string {
 		if p.Last("tool") == "" {
 			return `<tool_call>{"name":"read_file","arguments":{"path":"a.md"}}</tool_call>`
 		}

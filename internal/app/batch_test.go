@@ -12,16 +12,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/task"
 )
 
 // batchScripts are a task that fails, and one whose answer takes a while.
-func batchScripts() qqtest.Option {
-	return qqtest.Scripts(
-		qqtest.Script{Start: "[[failing]]", Fault: &qqtest.Fault{Status: 500, Error: "out of memory"}},
-		qqtest.Script{Start: "[[slow]]", Text: "late", Fault: &qqtest.Fault{BeforeFirst: 200 * time.Millisecond}},
-		qqtest.Script{Start: "[[never]]", Fault: &qqtest.Fault{BeforeFirst: -1}},
+func batchScripts() standin.Option {
+	return standin.Scripts(
+		standin.Script{Start: "[[failing]]", Fault: &standin.Fault{Status: 500, Error: "out of memory"}},
+		standin.Script{Start: "[[slow]]", Text: "late", Fault: &standin.Fault{BeforeFirst: 200 * time.Millisecond}},
+		standin.Script{Start: "[[never]]", Fault: &standin.Fault{BeforeFirst: -1}},
 	)
 }
 

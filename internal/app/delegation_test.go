@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/admin"
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/task"
 )
 
@@ -25,26 +25,26 @@ func delegate(agent, text string) string {
 
 // delegationScripts are leads that hand on work, and what their children say. The
 // answer of a child carries the marker by which its parent goes on.
-func delegationScripts() qqtest.Option {
-	return qqtest.Scripts(
-		qqtest.Script{Start: "[[lead]]", Text: `<tool_call>{"name":"run_parallel_tasks","arguments":{"tasks":[` +
+func delegationScripts() standin.Option {
+	return standin.Scripts(
+		standin.Script{Start: "[[lead]]", Text: `<tool_call>{"name":"run_parallel_tasks","arguments":{"tasks":[` +
 			`{"task":"[[slow]]","agent":"coder"},{"task":"[[quick]]","agent":"explorer"}]}}</tool_call>`},
-		qqtest.Script{Start: "[[slow]]", Text: "first", Fault: &qqtest.Fault{BeforeFirst: 200 * time.Millisecond}},
-		qqtest.Script{Start: "[[quick]]", Text: "second [[joined]]"},
-		qqtest.Script{Start: "[[joined]]", Text: "first and second"},
-		qqtest.Script{Start: "[[both]]", Text: delegate("coder", "[[slow]]") + delegate("explorer", "[[quick]]")},
-		qqtest.Script{Start: "[[top]]", Text: delegate("coder", "[[middle]]")},
-		qqtest.Script{Start: "[[middle]]", Text: delegate("explorer", "[[bottom]]")},
-		qqtest.Script{Start: "[[bottom]]", Text: "from the bottom [[done]]"},
-		qqtest.Script{Start: "[[done]]", Text: "as said [[done]]"},
-		qqtest.Script{Start: "[[fails]]", Text: delegate("coder", "[[failing]]")},
-		qqtest.Script{Start: "[[failing]]", Text: "gone on", Fault: &qqtest.Fault{Status: 500, Error: "out of memory", Times: 1}},
-		qqtest.Script{Start: "[[hangs]]", Text: delegate("coder", "[[never]]")},
-		qqtest.Script{Start: "[[never]]", Text: "gone on", Fault: &qqtest.Fault{BeforeFirst: -1, Times: 1}},
-		qqtest.Script{Start: "[[self]]", Text: delegate("coder", "[[quick]]")},
-		qqtest.Script{Start: "[[nobody]]", Text: delegate("nobody", "[[quick]]")},
-		qqtest.Script{Start: "[[long]]", Text: delegate("coder", "[[much]]")},
-		qqtest.Script{Start: "[[much]]", Text: "beginning " + strings.Repeat("ö", 100) + " ending [[done]]"},
+		standin.Script{Start: "[[slow]]", Text: "first", Fault: &standin.Fault{BeforeFirst: 200 * time.Millisecond}},
+		standin.Script{Start: "[[quick]]", Text: "second [[joined]]"},
+		standin.Script{Start: "[[joined]]", Text: "first and second"},
+		standin.Script{Start: "[[both]]", Text: delegate("coder", "[[slow]]") + delegate("explorer", "[[quick]]")},
+		standin.Script{Start: "[[top]]", Text: delegate("coder", "[[middle]]")},
+		standin.Script{Start: "[[middle]]", Text: delegate("explorer", "[[bottom]]")},
+		standin.Script{Start: "[[bottom]]", Text: "from the bottom [[done]]"},
+		standin.Script{Start: "[[done]]", Text: "as said [[done]]"},
+		standin.Script{Start: "[[fails]]", Text: delegate("coder", "[[failing]]")},
+		standin.Script{Start: "[[failing]]", Text: "gone on", Fault: &standin.Fault{Status: 500, Error: "out of memory", Times: 1}},
+		standin.Script{Start: "[[hangs]]", Text: delegate("coder", "[[never]]")},
+		standin.Script{Start: "[[never]]", Text: "gone on", Fault: &standin.Fault{BeforeFirst: -1, Times: 1}},
+		standin.Script{Start: "[[self]]", Text: delegate("coder", "[[quick]]")},
+		standin.Script{Start: "[[nobody]]", Text: delegate("nobody", "[[quick]]")},
+		standin.Script{Start: "[[long]]", Text: delegate("coder", "[[much]]")},
+		standin.Script{Start: "[[much]]", Text: "beginning " + strings.Repeat("ö", 100) + " ending [[done]]"},
 	)
 }
 

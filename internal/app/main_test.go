@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/childproc"
 	"qq/pkg/task"
 )
@@ -55,9 +55,9 @@ func newWorld(t *testing.T) *world {
 }
 
 // newServedWorld makes a world whose model is that of a stand-in server.
-func newServedWorld(t *testing.T, options ...qqtest.Option) (*world, *qqtest.Server) {
+func newServedWorld(t *testing.T, options ...standin.Option) (*world, *standin.Server) {
 	t.Helper()
-	server := qqtest.Start(t, options...)
+	server := standin.Start(t, options...)
 	w := newWorld(t)
 	w.set("OLLAMA_HOST="+server.URL, "QQ_MODEL=ollama:stand-in", "QQ_ALLOW=delegate_task,run_parallel_tasks", "QQ_RETRIES=0")
 	return w, server

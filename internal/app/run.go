@@ -21,6 +21,7 @@ import (
 	"qq/internal/app/output"
 	"qq/internal/config"
 	"qq/internal/engine"
+	"qq/internal/models"
 	"qq/pkg/agents"
 	"qq/pkg/session"
 	"qq/pkg/task"
@@ -314,7 +315,7 @@ func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
 }
 
 // dryRun says what would be run.
-func (one *oneRun) dryRun(e *engine.Engine, agent agents.Agent, m engine.Model) error {
+func (one *oneRun) dryRun(e *engine.Engine, agent agents.Agent, m models.Model) error {
 	plan, err := e.Outline(engine.Run{Agent: agent, Model: m, System: one.o.system}, one.task)
 	if err != nil {
 		return err

@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/command"
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 )
 
 // TestRunInputs: every way to give a task, with flags on both sides of it.
 func TestRunInputs(t *testing.T) {
-	w, server := newServedWorld(t, qqtest.Scripts(qqtest.Script{Start: "[[pirate]]", Text: "Arr."}))
+	w, server := newServedWorld(t, standin.Scripts(standin.Script{Start: "[[pirate]]", Text: "Arr."}))
 	w.file("task.txt", "\xef\xbb\xbffrom a file\n")
 	for args, want := range map[string]string{
 		"a few words":               "a few words\n",

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/admin"
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 )
 
 // TestAgents: definitions of the project hide the built-in ones and say so; a
@@ -55,7 +55,7 @@ func TestConfig(t *testing.T) {
 
 // TestDoctor: what works, what does not, and what to do about it.
 func TestDoctor(t *testing.T) {
-	w, _ := newServedWorld(t, qqtest.Models(qqtest.Model{Name: "stand-in"}, qqtest.Model{Name: "plain", Context: 2048, Capabilities: []string{"completion"}}))
+	w, _ := newServedWorld(t, standin.Models(standin.Model{Name: "stand-in"}, standin.Model{Name: "plain", Context: 2048, Capabilities: []string{"completion"}}))
 	e := w.run("doctor")
 	assert.Zero(t, e.code, e.out)
 	assert.Regexp(t, `(?m)^ok +model +stand-in$`, e.out)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/task"
 )
 
@@ -16,16 +16,16 @@ import (
 func TestStatus(t *testing.T) {
 	again := `Still looking. <tool_call>{"name":"list_files","arguments":{}}</tool_call>`
 	w, _ := newServedWorld(t,
-		qqtest.Models(qqtest.Model{Name: "stand-in"}, qqtest.Model{Name: "small", Context: 256}),
-		qqtest.Scripts(
-			qqtest.Script{Start: "[[fine]]", Text: "All is well."},
-			qqtest.Script{Start: "[[busy]]", Fault: &qqtest.Fault{Status: 503, Error: "server busy"}},
-			qqtest.Script{Start: "[[failing]]", Fault: &qqtest.Fault{Status: 500, Error: "out of memory"}},
-			qqtest.Script{Start: "[[cut]]", Text: "one two three four", Fault: &qqtest.Fault{Break: qqtest.Cut, After: 2}},
-			qqtest.Script{Start: "[[ended]]", Text: "one two three four", Fault: &qqtest.Fault{Break: qqtest.End, After: 2}},
-			qqtest.Script{Start: "[[empty]]"},
-			qqtest.Script{Start: "[[again]]", Text: again},
-			qqtest.Script{Start: "[[stall]]", Text: "one two three", Fault: &qqtest.Fault{Break: qqtest.Stall, After: 2}},
+		standin.Models(standin.Model{Name: "stand-in"}, standin.Model{Name: "small", Context: 256}),
+		standin.Scripts(
+			standin.Script{Start: "[[fine]]", Text: "All is well."},
+			standin.Script{Start: "[[busy]]", Fault: &standin.Fault{Status: 503, Error: "server busy"}},
+			standin.Script{Start: "[[failing]]", Fault: &standin.Fault{Status: 500, Error: "out of memory"}},
+			standin.Script{Start: "[[cut]]", Text: "one two three four", Fault: &standin.Fault{Break: standin.Cut, After: 2}},
+			standin.Script{Start: "[[ended]]", Text: "one two three four", Fault: &standin.Fault{Break: standin.End, After: 2}},
+			standin.Script{Start: "[[empty]]"},
+			standin.Script{Start: "[[again]]", Text: again},
+			standin.Script{Start: "[[stall]]", Text: "one two three", Fault: &standin.Fault{Break: standin.Stall, After: 2}},
 		))
 	w.file("integer.json", `{"type":"integer"}`)
 	w.file("never.json", `{"type":"integer","const":3,"minimum":4}`)
@@ -88,7 +88,7 @@ func TestStatus(t *testing.T) {
 // TestTimeoutBeforeTheModelIsKnown: --timeout also bounds the question which
 // model there is.
 func TestTimeoutBeforeTheModelIsKnown(t *testing.T) {
-	w, _ := newServedWorld(t, qqtest.Faulty("/api/show", qqtest.Fault{BeforeFirst: -1}))
+	w, _ := newServedWorld(t, standin.Faulty("/api/show", standin.Fault{BeforeFirst: -1}))
 	start := time.Now()
 	e := w.run("--json", "--timeout", "0.2", "hello")
 	assert.Less(t, time.Since(start), 10*time.Second)

@@ -17,7 +17,7 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/engine"
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/task"
 )
 
@@ -100,7 +100,7 @@ func (w *world) until(condition func() bool) {
 }
 
 // asked waits until the server was asked n questions.
-func (w *world) asked(s *qqtest.Server, n int) {
+func (w *world) asked(s *standin.Server, n int) {
 	w.t.Helper()
 	w.until(func() bool { return s.Count("/api/chat") >= n })
 }
@@ -139,8 +139,8 @@ func TestSignal(t *testing.T) {
 
 // TestSignalRun: a run that is interrupted keeps what the model had said.
 func TestSignalRun(t *testing.T) {
-	w, server := newServedWorld(t, qqtest.Scripts(
-		qqtest.Script{Start: "[[stall]]", Text: "one two three", Fault: &qqtest.Fault{Break: qqtest.Stall, After: 2}}))
+	w, server := newServedWorld(t, standin.Scripts(
+		standin.Script{Start: "[[stall]]", Text: "one two three", Fault: &standin.Fault{Break: standin.Stall, After: 2}}))
 	p := w.start("--output-format", "stream-json", "[[stall]]")
 	w.asked(server, 1)
 	w.until(func() bool { text, _ := os.ReadFile(p.out); return bytes.Contains(text, []byte(`"token"`)) })
@@ -217,7 +217,7 @@ func TestClosedStdout(t *testing.T) {
 		"--output-format stream-json [[loop]]",
 	} {
 		t.Run(args, func(t *testing.T) {
-			w, _ := newServedWorld(t, batchScripts(), qqtest.Scripts(qqtest.Script{Start: "[[loop]]", Text: "la ", Loop: true}))
+			w, _ := newServedWorld(t, batchScripts(), standin.Scripts(standin.Script{Start: "[[loop]]", Text: "la ", Loop: true}))
 			w.file("tasks.txt", "one\n[[slow]]\n[[never]]\n")
 			w.file("endless.txt", "[[loop]]\n[[never]]\n")
 			w.set("WORLD=" + w.dir)

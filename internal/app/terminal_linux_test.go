@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/output"
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 )
 
 // screen is a terminal with a qq on it.
@@ -74,11 +74,11 @@ func (s *screen) press(keys string) {
 // TestTerminalStreams: on a terminal an answer is shown while it is written, once,
 // and Ctrl-C ends it.
 func TestTerminalStreams(t *testing.T) {
-	w, _ := newServedWorld(t, qqtest.Scripts(
-		qqtest.Script{Start: "[[stall]]", Text: "one two three", Fault: &qqtest.Fault{Break: qqtest.Stall, After: 2}},
-		qqtest.Script{Start: "[[look]]", Text: `A look first. <tool_call>{"name":"list_files","arguments":{"pattern":"[[seen]]"}}</tool_call>`},
-		qqtest.Script{Start: "[[seen]]", Text: "Nothing there."},
-		qqtest.Script{Start: "[[escape]]", Text: "a\x1b[31mb\ac"}))
+	w, _ := newServedWorld(t, standin.Scripts(
+		standin.Script{Start: "[[stall]]", Text: "one two three", Fault: &standin.Fault{Break: standin.Stall, After: 2}},
+		standin.Script{Start: "[[look]]", Text: `A look first. <tool_call>{"name":"list_files","arguments":{"pattern":"[[seen]]"}}</tool_call>`},
+		standin.Script{Start: "[[seen]]", Text: "Nothing there."},
+		standin.Script{Start: "[[escape]]", Text: "a\x1b[31mb\ac"}))
 	s := w.onTerminal("[[stall]]")
 	s.until("one two")
 	s.press("\x03")
@@ -110,8 +110,8 @@ func TestTerminalReadsTask(t *testing.T) {
 // the terminal can do that and nobody forbids it, and takes it away at the end.
 func TestTerminalProgress(t *testing.T) {
 	const wipe = "\r\x1b[K"
-	w, _ := newServedWorld(t, qqtest.Scripts(
-		qqtest.Script{Start: "[[slow]]", Text: "late", Fault: &qqtest.Fault{BeforeFirst: 4 * output.RedrawEvery}}))
+	w, _ := newServedWorld(t, standin.Scripts(
+		standin.Script{Start: "[[slow]]", Text: "late", Fault: &standin.Fault{BeforeFirst: 4 * output.RedrawEvery}}))
 	w.file("tasks.txt", "one\n[[slow]]\n")
 	w.set("TERM=xterm")
 	e := w.onTerminal("batch", "tasks.txt").wait()
@@ -138,9 +138,9 @@ func TestTerminalProgress(t *testing.T) {
 // written behind it.
 func TestTerminalNotes(t *testing.T) {
 	const wipe = "\r\x1b[K"
-	w, _ := newServedWorld(t, qqtest.Scripts(
-		qqtest.Script{Start: "[[slow]]", Text: "late", Fault: &qqtest.Fault{BeforeFirst: 2 * output.RedrawEvery}},
-		qqtest.Script{Start: "[[busy]]", Fault: &qqtest.Fault{Status: 503, Error: "busy"}}))
+	w, _ := newServedWorld(t, standin.Scripts(
+		standin.Script{Start: "[[slow]]", Text: "late", Fault: &standin.Fault{BeforeFirst: 2 * output.RedrawEvery}},
+		standin.Script{Start: "[[busy]]", Fault: &standin.Fault{Status: 503, Error: "busy"}}))
 	w.file("tasks.txt", "[[slow]]\n"+strings.Repeat("[[busy]]\n", 3)) // so many open the circuit breaker
 	w.set("TERM=xterm")
 	e := w.onTerminal("batch", "-v", "-j1", "tasks.txt").wait()

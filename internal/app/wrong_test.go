@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/task"
 )
 
@@ -178,7 +178,7 @@ func TestDirectoryGone(t *testing.T) {
 
 // TestQuiet: --quiet leaves remarks out and errors in.
 func TestQuiet(t *testing.T) {
-	w, _ := newServedWorld(t, qqtest.Models(qqtest.Model{Name: "stand-in", Capabilities: []string{"completion"}}))
+	w, _ := newServedWorld(t, standin.Models(standin.Model{Name: "stand-in", Capabilities: []string{"completion"}}))
 	assert.Equal(t, "qq: model stand-in cannot call tools: agents work without them\n", w.run("hello").errors)
 	assert.Empty(t, w.run("-q", "hello").errors)
 	assert.NotEmpty(t, w.run("-q", "").errors)

@@ -30,6 +30,12 @@ func (e *Engine) remark(format string, args ...any) {
 	e.stream.Emit(event.Event{Type: event.SubAgentProgress, ExecutionID: e.id, Text: fmt.Sprintf(format, args...), Depth: e.cfg.Settings.Depth})
 }
 
+// notes is a function as gate.Notes and models.Notes.
+type notes func(format string, args ...any)
+
+// Note implements gate.Notes.
+func (n notes) Note(format string, args ...any) { n(format, args...) }
+
 // admission is the one gate to the model server for the whole tree.
 type admission struct{ e *Engine }
 
@@ -37,17 +43,14 @@ var _ supervisor.Gate = admission{}
 
 // Enter implements supervisor.Gate.
 func (a admission) Enter(ctx context.Context, model string, again bool, who supervisor.Waiter) (llm.Permit, error) {
-	if again {
-		return a.e.gate.EnterAgainFor(ctx, model, who.Behind)
-	}
-	return a.e.gate.EnterFor(ctx, model, who.Behind)
+	return a.e.gate.EnterFor(ctx, model, who, again)
 }
 
 // First implements supervisor.Gate.
 func (a admission) First(t task.Task, who supervisor.Waiter) llm.Permit {
 	a.e.several.Store(true) // a child asks
 	if name, ok := a.e.served(t); ok {
-		return a.e.gate.Try(name, who.Behind)
+		return a.e.gate.Try(name, who)
 	}
 	return nil
 }
@@ -63,6 +66,7 @@ func (a admission) Refusal(t task.Task) error {
 // served is the model of the server that t is done with; false when it is none of
 // a server, or not known yet.
 func (e *Engine) served(t task.Task) (name string, ok bool) {
-	m, ok := e.models.known(e.modelName(t))
-	return m.Ollama.Name, ok && m.Kind == kindOllama
+	m, ok := e.models.Known(e.modelName(t))
+	name, served := m.Served()
+	return name, ok && served
 }

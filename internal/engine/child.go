@@ -60,12 +60,12 @@ func (c Child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	} else {
 		p = unwatched{p}
 	}
-	model, err := setup.Model.connect()
+	backend, done, err := setup.Model.Connect()
 	if err != nil {
 		return job.Fail(err)
 	}
-	defer model.close()
-	a.Model = model
+	defer done()
+	a.Model = connected{setup.Model, backend}
 	return a.Run(ctx, p, job)
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/approval"
-	"qq/internal/models/ollama"
-	"qq/internal/qqtest"
+	"qq/internal/models"
+	"qq/internal/standin"
 	"qq/pkg/agents"
 	"qq/pkg/proc"
 	"qq/pkg/task"
@@ -23,7 +23,7 @@ func TestEffectsOfReading(t *testing.T) {
 		command:           1,
 		command + command: 1,
 	} {
-		server := qqtest.Start(t, qqtest.Reply(func(p qqtest.Prompt) string {
+		server := standin.Start(t, standin.Reply(func(p standin.Prompt) string {
 			if got := p.Last("tool"); got != "" {
 				return got
 			}
@@ -34,7 +34,7 @@ func TestEffectsOfReading(t *testing.T) {
 		w := work{
 			toolmaker: toolmaker{
 				setup: Setup{
-					Model:  Model{Kind: kindOllama, Host: server.URL, Ollama: ollama.Model{Name: qqtest.DefaultModel, Context: 8192, Tools: true}},
+					Model:  Model{Kind: models.Ollama, Host: server.URL, Name: standin.DefaultModel, Context: 8192, Tools: true},
 					Policy: approval.Policy{Mode: approval.Auto},
 				},
 				agent: agents.Agent{Name: "reader"}, dir: t.TempDir(), host: host, limits: ceiling{readOnly: true, confined: true},

@@ -5,7 +5,7 @@
 // agent of this process; [Engine.Batch] runs tasks in children, and so does an agent
 // that delegates. A child is the same program again: [Child] is what it does with its
 // task. [Engine.Resolve] finds out, once for the whole tree, what there is to know
-// about a [Model]; children get it in their start frame.
+// about a [models.Model]; children get it in their start frame.
 //
 // Nothing here reads flags, prints lines or takes signals.
 package engine
@@ -26,6 +26,7 @@ import (
 
 	"qq/internal/approval"
 	"qq/internal/config"
+	"qq/internal/models"
 	"qq/internal/models/gate"
 	"qq/internal/record/childlog"
 	"qq/internal/record/history"
@@ -77,7 +78,7 @@ type Engine struct {
 	gate     *gate.Gate
 	several  atomic.Bool // agents share the gate
 	record   *history.Record
-	models   *models
+	models   *models.Resolver
 	stream   *event.Stream // nil when nobody wants events
 	log      *childlog.Log
 	launcher *childproc.Launcher
@@ -95,7 +96,7 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg:     cfg,
 		id:      cmp.Or(cfg.ID, task.NewID()),
-		models:  &models{host: set.OllamaHost, run: set.Model, note: cfg.Note, retries: set.Retries},
+		models:  &models.Resolver{Host: set.OllamaHost, Run: set.Model, Notes: notes(cfg.Note), Retries: set.Retries},
 		log:     childlog.New(set.LogDir),
 		scratch: &scratch{dir: filepath.Join(set.Home, "run")},
 		host:    proc.NewHost(),
@@ -104,7 +105,7 @@ func New(cfg Config) (*Engine, error) {
 		e.stream = event.NewStream(cfg.Trace.TraceID(), cfg.Sinks...)
 	}
 	e.gate = gate.NewGate(gate.Config{
-		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Note: e.remark,
+		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Notes: notes(e.remark),
 	})
 	e.record = history.New(history.Config{
 		Ledger: cfg.Ledger, ID: e.id, Dir: cfg.Dir, NewID: task.NewID, Model: e.modelOf, CacheKey: e.cacheKey,
@@ -212,19 +213,19 @@ func (e *Engine) modelName(t task.Task) string {
 
 // Staff finds the agent for a task, and the model: that of the task, of the flag,
 // of the agent, or of the run.
-func (e *Engine) Staff(ctx context.Context, t task.Task) (agents.Agent, Model, error) {
+func (e *Engine) Staff(ctx context.Context, t task.Task) (agents.Agent, models.Model, error) {
 	agent, err := e.Agent(t.Agent)
 	if err != nil {
-		return agents.Agent{}, Model{}, err
+		return agents.Agent{}, models.Model{}, err
 	}
 	m, err := e.Resolve(ctx, e.modelName(t))
 	return agent, m, err
 }
 
 // Resolve finds out about the model of that name, once: "" for that of the run,
-// [Auto], [Extract], "ollama:NAME", or the NAME alone.
-func (e *Engine) Resolve(ctx context.Context, name string) (Model, error) {
-	return e.models.resolve(ctx, name)
+// [models.Auto], [models.Extract], "ollama:NAME", or the NAME alone.
+func (e *Engine) Resolve(ctx context.Context, name string) (models.Model, error) {
+	return e.models.Resolve(ctx, name)
 }
 
 // Kill ends every child at once.

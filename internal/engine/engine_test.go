@@ -2,10 +2,8 @@ package engine
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -15,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/config"
-	"qq/internal/qqtest"
 	"qq/internal/tools/files"
 	"qq/pkg/agents"
 	"qq/pkg/event"
@@ -149,53 +146,6 @@ func TestRules(t *testing.T) {
 	assert.Equal(t, []string{"/work", "/tmp/x", "/cache"}, ceiling{}.rules(coder, "/work", setup).Write)
 	assert.Empty(t, ceiling{readOnly: true}.rules(coder, "/work", setup).Write)
 	assert.Empty(t, ceiling{}.rules(agents.Agent{Name: "r", Tools: []string{"read_file"}}, "/work", setup).Write)
-}
-
-// TestResolve: the server is asked once for each name, by however many.
-func TestResolve(t *testing.T) {
-	server := qqtest.Start(t, qqtest.Models(qqtest.Model{Name: "stand-in"}, qqtest.Model{Name: "plain", Capabilities: []string{"completion"}}))
-	var notes []string
-	m := &models{host: server.URL, run: "ollama:stand-in", note: func(f string, args ...any) { notes = append(notes, fmt.Sprintf(f, args...)) }}
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			found, err := m.resolve(t.Context(), "")
-			assert.NoError(t, err)
-			assert.Equal(t, "ollama:stand-in", found.String())
-		})
-	}
-	wg.Wait()
-	assert.Equal(t, 1, server.Count("/api/show"))
-	assert.Empty(t, notes)
-
-	found, err := m.resolve(t.Context(), "plain")
-	require.NoError(t, err)
-	assert.False(t, found.tools())
-	assert.Equal(t, []string{"model plain cannot call tools: agents work without them"}, notes)
-
-	_, err = m.resolve(t.Context(), "ollama:none")
-	var wrong *llm.Error
-	require.ErrorAs(t, err, &wrong)
-	assert.Equal(t, llm.UnknownModel, wrong.Kind)
-	assert.Contains(t, wrong.Hint, "; the server has: ")
-	assert.Contains(t, wrong.Hint, "stand-in")
-}
-
-// TestResolveWithoutServer: only auto does without.
-func TestResolveWithoutServer(t *testing.T) {
-	notes := 0
-	m := &models{host: "127.0.0.1:1", run: Auto, note: func(string, ...any) { notes++ }}
-	found, err := m.resolve(t.Context(), "")
-	require.NoError(t, err)
-	assert.Equal(t, Model{Kind: Extract}, found)
-	assert.Equal(t, 1, notes)
-	_, err = m.resolve(t.Context(), "stand-in")
-	assert.Error(t, err)
-
-	m = &models{host: "ftp://host", run: "stand-in"}
-	_, err = m.resolve(t.Context(), "")
-	var wrong *config.Error
-	assert.ErrorAs(t, err, &wrong, "a mistake of a person")
 }
 
 // TestScratch: the folder is private, made once and late, and removed; what a

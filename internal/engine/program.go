@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"qq/internal/agent"
+	"qq/internal/models"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/task"
@@ -21,8 +22,8 @@ var _ childproc.Program = (*Engine)(nil)
 
 // childSetup is what only this program reads of a start frame.
 type childSetup struct {
-	Model Model       `json:"model"`
-	Agent agent.Setup `json:"agent"`
+	Model models.Model `json:"model"`
+	Agent agent.Setup  `json:"agent"`
 }
 
 // Args implements childproc.Program: a command line that a person could type.
@@ -67,13 +68,13 @@ func (e *Engine) Tidy(job task.Job) {
 
 // setup is what an agent, at work under an id, needs to know. Its files are private to
 // it; clean removes what was only for the run.
-func (e *Engine) setup(def agents.Agent, m Model, id string, readOnly bool) (agent.Setup, error) {
+func (e *Engine) setup(def agents.Agent, m models.Model, id string, readOnly bool) (agent.Setup, error) {
 	set := e.cfg.Settings
 	s := agent.Setup{Policy: policy(set), Writable: set.Writable, WebAllow: set.WebAllow, AstGrep: e.astGrep()}
 	if def.Allows("web_search") {
 		s.Search = e.cfg.Search
 	}
-	if m.tools() && !readOnly && def.Changes() {
+	if m.CallsTools() && !readOnly && def.Changes() {
 		dir, err := e.scratch.folder()
 		if err != nil {
 			return s, err
@@ -83,7 +84,7 @@ func (e *Engine) setup(def agents.Agent, m Model, id string, readOnly bool) (age
 			return s, fmt.Errorf("make a temporary folder: %w", err)
 		}
 	}
-	if m.tools() && def.Allows("run_pty_cmd") {
+	if m.CallsTools() && def.Allows("run_pty_cmd") {
 		kept := outputs(set.Home)
 		if err := os.MkdirAll(kept, 0o700); err != nil {
 			return s, hinted(err, "QQ_HOME names a folder that you may write to", "make the folder for outputs")

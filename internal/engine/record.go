@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"qq/internal/models"
 	"qq/internal/record/ledger"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
@@ -13,7 +14,7 @@ import (
 
 // modelOf names the model that t is done with, when that has been found out.
 func (e *Engine) modelOf(t task.Task) string {
-	if m, ok := e.models.known(e.modelName(t)); ok {
+	if m, ok := e.models.Known(e.modelName(t)); ok {
 		return m.String()
 	}
 	return ""
@@ -28,13 +29,13 @@ func (e *Engine) cacheKey(ctx context.Context, t task.Task) string {
 		return ""
 	}
 	version := "" // of the model: the built-in one is the program itself
-	if m.Kind == Extract {
+	if m.Kind == models.Extract {
 		version = e.cfg.Version
 	}
 	set := e.cfg.Settings
 	what, err := json.Marshal(struct {
 		Agent    any
-		Model    Model
+		Model    models.Model
 		ReadOnly bool
 		Output   int
 		Deny     []string

@@ -46,10 +46,10 @@ func TestCacheKeyOfAModel(t *testing.T) {
 		require.NoError(t, err)
 		var setup Setup
 		require.NoError(t, json.Unmarshal(start.Setup, &setup))
-		known, ok := e.models.known("m")
+		known, ok := e.models.Known("m")
 		require.True(t, ok)
 		assert.Equal(t, known, setup.Model)
-		assert.True(t, modified.Equal(setup.Model.Ollama.Modified))
+		assert.True(t, modified.Equal(setup.Model.Modified))
 		assert.Equal(t, key, e.cacheKey(t.Context(), task.Task{Text: "x", Agent: task.DefaultAgent}))
 		return key
 	}

@@ -7,6 +7,7 @@ import (
 
 	"qq/internal/agent"
 	"qq/internal/agent/loop"
+	"qq/internal/models"
 	"qq/internal/sandbox"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
@@ -19,7 +20,7 @@ import (
 // Run is one run of the agent of this process.
 type Run struct {
 	Agent      agents.Agent
-	Model      Model
+	Model      models.Model
 	System     string // replaces the agent's prompt when set
 	MaxTurns   int    // 0 is what the agent says
 	History    []llm.Message
@@ -51,12 +52,12 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	}
 	defer clean(setup)
 	a.Setup = setup
-	model, err := h.r.Model.connect()
+	backend, done, err := h.r.Model.Connect()
 	if err != nil {
 		return job.Fail(err)
 	}
-	defer model.close()
-	a.Model = model
+	defer done()
+	a.Model = connected{h.r.Model, backend}
 	a.Process.Box.Rules = a.Rules(h.e.cfg.Dir)
 	switch {
 	case a.Screen != nil:
@@ -125,11 +126,6 @@ func (e *Engine) plan(r Run, job task.Job) ([]string, error) {
 	a := e.agent(r, job)
 	a.ReadOnly = a.ReadOnly || job.ReadOnly
 	a.Setup = agent.Setup{Policy: policy(set), Writable: set.Writable, WebAllow: set.WebAllow, AstGrep: e.astGrep(), Search: e.cfg.Search}
-	model, err := r.Model.connect()
-	if err != nil {
-		return nil, err
-	}
-	defer model.close()
-	a.Model = model
+	a.Model = connected{r.Model, nil} // nothing is asked
 	return a.Plan(job)
 }

@@ -94,6 +94,7 @@ const (
 	ContextOverflow Kind = "context_overflow" // the prompt does not fit
 	UnknownModel    Kind = "unknown_model"    // the server does not have it
 	Rejected        Kind = "rejected"         // the request is wrong: no use to repeat it
+	Misconfigured   Kind = "misconfigured"    // not sent: a setting is wrong
 	Unsupported     Kind = "unsupported"      // this backend cannot do that
 	Server          Kind = "server"           // the server failed
 	Open            Kind = "open"             // not sent: the circuit breaker of the server is open
@@ -135,7 +136,7 @@ func (e *Error) TaskStatus() task.Status {
 		return task.Limit
 	case BrokenStream:
 		return task.Broken
-	case UnknownModel:
+	case UnknownModel, Misconfigured:
 		return task.Misused
 	}
 	return task.Failed

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"qq/test/bench/server/standin"
+	"qq/internal/standin"
 )
 
 // measureLedger: what it costs to record a long batch, and to go on with one that
@@ -169,7 +169,7 @@ func measureQueue(ctx context.Context, b *bench) ([]line, error) {
 // the third task learns of its answer and ends.
 func measureBreaker(ctx context.Context, b *bench) ([]line, error) {
 	const failures = 3 // open the breaker
-	server := standin.New(standin.Log())
+	server := standin.New(standin.ByName())
 	if err := server.Start(); err != nil {
 		return nil, err
 	}

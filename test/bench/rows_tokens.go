@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	"qq/test/bench/server/standin"
+	"qq/internal/standin"
 )
 
 // measureTokens: what the model has to read beside the words of the user, before
 // it can say a word: the instructions of the agent and its tools.
 func measureTokens(ctx context.Context, b *bench) ([]line, error) {
-	server := standin.New(standin.Log())
+	server := standin.New(standin.ByName())
 	if err := server.Start(); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"qq/test/bench/server/standin"
+	"qq/internal/standin"
 )
 
 // childKilled: a child that has read and nothing else dies; its task is done by
@@ -92,7 +92,7 @@ func childKilledIdempotent(s *stage) error {
 
 // killWriter kills a child when it has written a file. more is added to its task.
 func (s *stage) killWriter(more string) (*process, error) {
-	s.server.Strike(standin.Rule{Role: "tool", Times: 1, Fault: standin.Fault{Break: standin.Stall}})
+	s.server.Strike(standin.Rule{Role: "tool", Fault: standin.Fault{Times: 1, Break: standin.Stall}})
 	const step = `{\"tool\":\"write_file\",\"times\":1,\"arguments\":{\"path\":\"file.txt\",\"content\":\"text\"}}`
 	tasks, err := s.file("tasks.jsonl", fmt.Sprintf("{\"task\":\"%s\",\"agent\":\"coder\"%s}\n", step, more))
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *stage) written() error {
 // goes on with. It is ended when it has been silent for too long; the other task
 // is done.
 func childStopped(s *stage) error {
-	s.server.Strike(once(standin.Fault{Pause: 500 * time.Millisecond}))
+	s.server.Strike(once(standin.Fault{Between: 500 * time.Millisecond}))
 	tasks, err := s.tasks("tasks", 2, 0)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func childStopped(s *stage) error {
 // are not touched.
 func childOutOfMemory(s *stage) error {
 	const limit = 40 << 20
-	s.server.Strike(standin.Rule{Task: "Task 0 ", Times: 1, Fault: standin.Fault{Delay: time.Second, Say: 400 << 20}})
+	s.server.Strike(standin.Rule{Task: "Task 0 ", Fault: standin.Fault{Times: 1, BeforeFirst: time.Second, Say: 400 << 20}})
 	tasks, err := s.tasks("tasks", 3, 0)
 	if err != nil {
 		return err

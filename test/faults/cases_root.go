@@ -121,7 +121,7 @@ func (g *saga) killAt(requests int, later time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if err := p.asked(g.s.server.Count() + requests); err != nil {
+	if err := p.asked(g.s.server.Count("/api/chat") + requests); err != nil {
 		return err
 	}
 	<-time.After(later)
@@ -157,13 +157,13 @@ func (g *saga) finish() error {
 		return err
 	}
 	s.expect(string(b) == g.want, "the output (%d bytes) is not that of an undisturbed run (%d bytes)", len(b), len(g.want))
-	took, requests := time.Since(g.started), s.server.Count()
+	took, requests := time.Since(g.started), s.server.Count("/api/chat")
 	again, list, err := s.batch(batch{tasks: g.tasks, model: "echo5", jobs: 4, flags: []string{"--resume"}})
 	if err != nil {
 		return err
 	}
 	s.expect(again.code == 0, "resumed when all was done: exit code %d: %.500q", again.code, again.stderr)
-	s.expect(s.server.Count() == requests, "%d requests when all was done, expected none", s.server.Count()-requests)
+	s.expect(s.server.Count("/api/chat") == requests, "%d requests when all was done, expected none", s.server.Count("/api/chat")-requests)
 	s.row.took = took
 	s.row.lost += g.n
 	for i, r := range list {
@@ -281,7 +281,7 @@ func diskFullAtOutput(s *stage) error {
 	if err := g.stopsForSpace(p); err != nil {
 		return err
 	}
-	s.expect(s.server.Count() < n, "%d requests, though nothing that comes of them can be written", s.server.Count())
+	s.expect(s.server.Count("/api/chat") < n, "%d requests, though nothing that comes of them can be written", s.server.Count("/api/chat"))
 	g.out = elsewhere
 	return g.finish()
 }

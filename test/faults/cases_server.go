@@ -2,17 +2,26 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 	"time"
 
-	"qq/test/bench/server/standin"
+	"qq/internal/standin"
 )
 
 // said is what the model "fast" says.
 const said = "One two three."
 
 // once strikes the first request.
-func once(f standin.Fault) standin.Rule { return standin.Rule{Times: 1, Fault: f} }
+func once(f standin.Fault) standin.Rule {
+	f.Times = 1
+	return standin.Rule{Fault: f}
+}
+
+// later is the header by which a server says when to come again.
+func later(d time.Duration) http.Header {
+	return http.Header{"Retry-After": {strconv.Itoa(int(d / time.Second))}}
+}
 
 // repeated is what a fault comes to that has passed at the second request.
 func repeated() outcome {
@@ -28,7 +37,7 @@ func first503(s *stage) error {
 
 // retryAfter: the server says when to come again; nobody comes earlier.
 func retryAfter(s *stage) error {
-	s.server.Strike(once(standin.Fault{Status: 429, RetryAfter: 2 * time.Second}))
+	s.server.Strike(once(standin.Fault{Status: 429, Header: later(2 * time.Second)}))
 	want := repeated()
 	want.least, want.most = 2*time.Second, 6*time.Second
 	_, err := s.ask("fast", want)
@@ -38,7 +47,7 @@ func retryAfter(s *stage) error {
 
 // retryAfterOfOne: what the server says to one child holds for all five.
 func retryAfterOfOne(s *stage) error {
-	s.server.Strike(once(standin.Fault{Status: 429, RetryAfter: 2 * time.Second}))
+	s.server.Strike(once(standin.Fault{Status: 429, Header: later(2 * time.Second)}))
 	tasks, err := s.tasks("tasks", 20, 0)
 	if err != nil {
 		return err
@@ -79,14 +88,14 @@ func connectionReset(s *stage) error {
 // streamCut: the first answer breaks off in the middle. What was said of it is no
 // part of the second.
 func streamCut(s *stage) error {
-	s.server.Strike(once(standin.Fault{Break: standin.Cut, Midway: true}))
+	s.server.Strike(once(standin.Fault{Break: standin.Cut, After: 2}))
 	_, err := s.ask("fast", repeated())
 	return err
 }
 
 // streamCutAsText: the same for whoever reads text.
 func streamCutAsText(s *stage) error {
-	s.server.Strike(once(standin.Fault{Break: standin.Cut, Midway: true}))
+	s.server.Strike(once(standin.Fault{Break: standin.Cut, After: 2}))
 	p, err := s.start(nil, "--model", "ollama:fast", "Say something.")
 	if err != nil {
 		return err
@@ -95,7 +104,7 @@ func streamCutAsText(s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.row.played, s.row.exit, s.row.took, s.row.requests, s.row.status = true, e.code, e.took, s.server.Count(), "(text)"
+	s.row.played, s.row.exit, s.row.took, s.row.requests, s.row.status = true, e.code, e.took, s.server.Count("/api/chat"), "(text)"
 	s.expect(e.code == 0, "exit code %d, expected 0: %.500q", e.code, e.stderr)
 	s.expect(e.stdout == said+"\n", "stdout %q, expected %q", e.stdout, said+"\n")
 	s.expect(s.row.requests == 2, "%d requests, expected 2", s.row.requests)
@@ -105,7 +114,7 @@ func streamCutAsText(s *stage) error {
 // streamStalled: the server goes silent in the middle of its answer. The time
 // without activity runs out, and what was said is kept.
 func streamStalled(s *stage) error {
-	s.server.Strike(standin.Rule{Fault: standin.Fault{Break: standin.Stall, Midway: true}})
+	s.server.Strike(standin.Rule{Fault: standin.Fault{Break: standin.Stall, After: 2}})
 	r, err := s.ask("fast", outcome{exit: 124, status: "idle", requests: 1, least: time.Second, most: 8 * time.Second}, "--idle-timeout", "1")
 	s.expect(r.output() == "One two", "output %q, expected what was said: %q", r.output(), "One two")
 	return err
@@ -113,7 +122,7 @@ func streamStalled(s *stage) error {
 
 // childStreamStalled: the same for a child; the other task is done.
 func childStreamStalled(s *stage) error {
-	s.server.Strike(once(standin.Fault{Break: standin.Stall, Midway: true}))
+	s.server.Strike(once(standin.Fault{Break: standin.Stall, After: 2}))
 	list, err := s.oneFails("fast", "idle", 124, "QQ_IDLE_TIMEOUT=1")
 	if len(list) == 2 {
 		s.expect(list[0].output() == "One two", "output %q, expected what was said: %q", list[0].output(), "One two")
@@ -212,7 +221,7 @@ func connectionRefused(s *stage) error {
 // and none again.
 func wrongModel(s *stage) error {
 	_, err := s.ask("nope", outcome{exit: 2, status: "usage", most: time.Second})
-	s.row.requests += s.server.Shown()
+	s.row.requests += s.server.Count("/api/show")
 	s.expect(s.row.requests == 1, "%d requests, expected 1", s.row.requests)
 	return err
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/test/bench/server/standin"
+	"qq/internal/standin"
 )
 
 // newTestStage is a stage without a qq.

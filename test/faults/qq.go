@@ -116,7 +116,7 @@ func (p *process) until(what string, done func() bool) error {
 
 // asked waits until the server has seen so many requests.
 func (p *process) asked(n int) error {
-	return p.until(fmt.Sprintf("%d requests", n), func() bool { return p.s.server.Count() >= n })
+	return p.until(fmt.Sprintf("%d requests", n), func() bool { return p.s.server.Count("/api/chat") >= n })
 }
 
 // hanging waits until a request hangs at the server, and returns the child that
@@ -248,7 +248,7 @@ func (s *stage) ask(model string, want outcome, flags ...string) (result, error)
 	if err != nil {
 		return result{}, err
 	}
-	s.row.played, s.row.exit, s.row.took, s.row.requests = true, e.code, e.took, s.server.Count()
+	s.row.played, s.row.exit, s.row.took, s.row.requests = true, e.code, e.took, s.server.Count("/api/chat")
 	var r result
 	if err := json.Unmarshal([]byte(e.stdout), &r); err != nil {
 		s.expect(false, "stdout is no JSON: %.200q; stderr %.500q", e.stdout, e.stderr)
@@ -322,7 +322,7 @@ func (p *process) results() (ended, []result, error) {
 	for _, r := range list {
 		counts[r.Status]++
 	}
-	s.row.played, s.row.exit, s.row.took, s.row.requests = true, e.code, e.took, s.server.Count()
+	s.row.played, s.row.exit, s.row.took, s.row.requests = true, e.code, e.took, s.server.Count("/api/chat")
 	s.row.status = tally(counts)
 	s.expect((e.code == 0) == (counts["completed"] == len(list) && len(list) > 0), "exit code %d with %s; stderr %.500q", e.code, s.row.status, e.stderr)
 	for status, n := range counts {

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"qq/test/bench/server/standin"
+	"qq/internal/standin"
 	"qq/test/qqbin"
 )
 
@@ -91,7 +91,7 @@ type stage struct {
 }
 
 func newStage(ctx context.Context, h *house) (*stage, error) {
-	s := &stage{house: h, ctx: ctx, server: standin.New(standin.Log())}
+	s := &stage{house: h, ctx: ctx, server: standin.New(standin.ByName())}
 	dir, err := os.MkdirTemp(h.dir, "stage-")
 	if err != nil {
 		return s, err

@@ -15,8 +15,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/config"
-	"qq/internal/engine"
-	"qq/internal/models/ollama"
+	"qq/internal/models"
 	"qq/internal/record/ledger"
 	"qq/internal/sandbox"
 	"qq/internal/tools/astgrep"
@@ -90,10 +89,10 @@ func (r commands) printFindings(findings []Finding) error {
 
 // checkModel looks at the model server and the model that a run would use.
 func checkModel(ctx context.Context, cfg config.Config) []Finding {
-	if cfg.Model == engine.Extract {
+	if cfg.Model == models.Extract {
 		return []Finding{{"model", "ok", "extract, the built-in extractive model", ""}}
 	}
-	client, err := ollama.New(cfg.OllamaHost)
+	client, err := models.New(cfg.OllamaHost)
 	if err != nil {
 		return []Finding{bad("model server", err)}
 	}
@@ -101,16 +100,16 @@ func checkModel(ctx context.Context, cfg config.Config) []Finding {
 	v, err := client.Version(ctx)
 	if err != nil {
 		f := bad("model server", err)
-		if cfg.Model == engine.Auto {
+		if cfg.Model == models.Auto {
 			f.State, f.Text = "note", f.Text+": extract, the built-in extractive model, is used"
 		}
 		return []Finding{f}
 	}
 	found := []Finding{{"model server", "ok", fmt.Sprintf("Ollama %s at %s", v, client.Host()), ""}}
-	m, err := engine.Ask(ctx, client, cfg.Model)
+	m, err := client.Find(ctx, cfg.Model)
 	if err != nil {
 		f := bad("model", err)
-		if cfg.Model == engine.Auto {
+		if cfg.Model == models.Auto {
 			f.State = "note"
 		}
 		return append(found, f)

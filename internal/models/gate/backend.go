@@ -21,25 +21,30 @@ const (
 	jitter      = 0.2 // of a wait, more or less
 )
 
-// Policy says how often a request is sent again.
+// Policy says how often a request is retried.
 type Policy struct {
-	Retries int // attempts after the first
-	// Repeated is called before the n-th repeat, which is due after wait because
-	// err ended the attempt before it; nil tells nobody. What that attempt has
-	// yielded will be followed by what the next one yields.
-	Repeated func(n int, wait time.Duration, err error)
+	Retries int     // attempts after the first
+	Repeats Repeats // hears about each retry; nil means nobody listens
+}
+
+// Repeats hears about retries.
+type Repeats interface {
+	// Repeated is called before the n-th retry, which is due after wait because err
+	// ended the attempt before it. The text that this attempt has yielded stays, and
+	// that of the retry follows it.
+	Repeated(n int, wait time.Duration, err error)
 }
 
 // Patient is an admission with a breaker that one can wait for.
 type Patient interface {
 	llm.Admission
-	// EnterAgain is Enter for somebody whom it has refused because the breaker is
-	// open: it waits until that lets a request pass. The error is as that of Enter,
-	// at once when there is no hope, or when the breaker opens again meanwhile.
+	// EnterAgain is Enter for a request that an open breaker has refused: it waits
+	// until the breaker admits one. It fails as Enter does: at once when there is no
+	// hope, or when the breaker opens again meanwhile.
 	EnterAgain(ctx context.Context, model string) (llm.Permit, error)
 }
 
-// Backend is a model whose requests pass an admission and are repeated.
+// Backend is a model whose requests pass an admission and are retried.
 type Backend struct {
 	next      llm.Backend
 	model     string
@@ -50,19 +55,18 @@ type Backend struct {
 
 var _ llm.Backend = (*Backend)(nil)
 
-// Retrying makes a Backend of next, which is the named model. Each attempt
-// enters a and leaves it. It is a that keeps requests back which the server wants
-// to come later, and, when it is [Patient], those that a breaker has refused; nil
-// admits everything.
+// Retrying makes a Backend of next, which is the named model. Each attempt enters
+// a and leaves it. Admission a, not the retry delay, holds back requests after
+// Retry-After and, if a is [Patient], after an open breaker. Nil admits everything.
 func Retrying(next llm.Backend, model string, a llm.Admission, p Policy) *Backend {
 	b := &Backend{next: next, model: model, admission: a}
 	delay := wait
 	if a == nil {
-		b.admission = everybody{}
+		b.admission = unlimited{}
 	} else {
 		_, patient := a.(Patient)
 		delay = func(n int, err error) time.Duration {
-			if keptBack(err, patient) {
+			if heldBack(err, patient) {
 				return 0
 			}
 			return wait(n, err)
@@ -72,38 +76,40 @@ func Retrying(next llm.Backend, model string, a llm.Admission, p Policy) *Backen
 	return b
 }
 
-// keptBack reports whether the admission keeps back who enters it after err.
-func keptBack(err error, patient bool) bool {
+// heldBack reports whether the admission holds back a request that comes after err.
+func heldBack(err error, patient bool) bool {
 	e, ok := errors.AsType[*llm.Error](err)
 	if ok && e.Kind == llm.Open {
 		return patient
 	}
-	return ok && e.RetryAfter >= firstWait // less is no pause
+	return ok && e.RetryAfter >= firstWait // a shorter one is no pause
 }
 
-// policy is p in the words of the library, with that delay before a repeat;
-// counted, unless nil, is told of each.
+// policy is p in the words of the library, with that delay before a retry. counted
+// is called for each unless it is nil.
 func policy(p Policy, delay func(n int, err error) time.Duration, counted func()) retrypolicy.RetryPolicy[any] {
 	return retrypolicy.NewBuilder[any]().
 		HandleIf(func(_ any, err error) bool { return repeatable(err) }).
 		WithMaxRetries(max(p.Retries, 0)).
-		WithDelayFunc(func(e failsafe.ExecutionAttempt[any]) time.Duration { return delay(e.Retries(), e.LastError()) }).
+		WithDelayFunc(func(e failsafe.ExecutionAttempt[any]) time.Duration {
+			return delay(e.Retries(), e.LastError())
+		}).
 		OnRetryScheduled(func(e failsafe.ExecutionScheduledEvent[any]) {
 			if counted != nil {
 				counted()
 			}
-			if p.Repeated != nil {
-				p.Repeated(e.Retries()+1, max(e.Delay, asked(e.LastError())), e.LastError())
+			if p.Repeats != nil {
+				p.Repeats.Repeated(e.Retries()+1, max(e.Delay, asked(e.LastError())), e.LastError())
 			}
 		}).
 		ReturnLastFailure().Build()
 }
 
-// Repeats is how many attempts of all requests were repeats.
+// Repeats is how many attempts of all requests were retries.
 func (b *Backend) Repeats() int { return int(b.repeats.Load()) }
 
 // Chat implements [llm.Backend]. The response is that of the last attempt that
-// brought any text, its usage that of all.
+// brought any text; its usage is that of all attempts.
 func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
 	var (
 		resp     llm.Response
@@ -111,8 +117,8 @@ func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 		used     task.Usage
 		attempts int
 	)
-	// What the library returns is put aside: it hides the cause of ctx, and takes
-	// an answer that came with the end of ctx for none.
+	// The library's own result is ignored: it hides the cause of ctx, and drops an
+	// answer that came together with the end of ctx.
 	_ = failsafe.With[any](b.retry).WithContext(ctx).Run(func() error {
 		attempts++
 		var permit llm.Permit
@@ -123,7 +129,7 @@ func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 		resp, err = b.attempt(ctx, permit, r, yield)
 		used = used.Add(resp.Usage)
 		if err != nil && resp.Message.Content == "" {
-			resp.Message = before // a server that is gone now has said that much
+			resp.Message = before // an earlier attempt brought that much
 		}
 		return err
 	})
@@ -142,7 +148,7 @@ func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	return resp, err
 }
 
-// enter is the way into the admission after an attempt that ended with last.
+// enter enters the admission after an attempt that ended with last.
 func (b *Backend) enter(ctx context.Context, last error) (llm.Permit, error) {
 	if e, ok := errors.AsType[*llm.Error](last); ok && e.Kind == llm.Open {
 		if p, ok := b.admission.(Patient); ok {
@@ -152,7 +158,9 @@ func (b *Backend) enter(ctx context.Context, last error) (llm.Permit, error) {
 	return b.admission.Enter(ctx, b.model)
 }
 
-func (b *Backend) attempt(ctx context.Context, permit llm.Permit, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
+func (b *Backend) attempt(
+	ctx context.Context, permit llm.Permit, r llm.Request, yield func(llm.Chunk),
+) (llm.Response, error) {
 	report := llm.Report{Cancelled: true} // when Chat panics
 	defer func() { permit.Leave(report) }()
 	resp, err := b.next.Chat(ctx, r, func(c llm.Chunk) {
@@ -165,15 +173,14 @@ func (b *Backend) attempt(ctx context.Context, permit llm.Permit, r llm.Request,
 	return resp, err
 }
 
-// repeatable reports whether an attempt that ended with err is worth another.
+// repeatable reports whether another attempt makes sense after err.
 func repeatable(err error) bool {
 	e, ok := errors.AsType[*llm.Error](err)
 	return ok && (e.Passing() || e.Kind == llm.Open && e.RetryAfter > 0)
 }
 
-// wait is how long to wait after the attempt that followed on n repeats and
-// ended with err. The jitter is not the library's, which would come back too
-// early to a server, or a breaker, that said when.
+// wait is the delay after attempt n (from 0), which ended with err. The library's
+// jitter is not used: it could come earlier than a server or a breaker asked for.
 func wait(n int, err error) time.Duration {
 	if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.Open {
 		return e.RetryAfter
@@ -191,9 +198,9 @@ func asked(err error) time.Duration {
 	return 0
 }
 
-// everybody is the admission of a server that nobody shares.
-type everybody struct{}
+// unlimited is the admission of a server that nobody shares.
+type unlimited struct{}
 
-func (everybody) Enter(context.Context, string) (llm.Permit, error) { return everybody{}, nil }
-func (everybody) Active()                                           {}
-func (everybody) Leave(llm.Report)                                  {}
+func (unlimited) Enter(context.Context, string) (llm.Permit, error) { return unlimited{}, nil }
+func (unlimited) Active()                                           {}
+func (unlimited) Leave(llm.Report)                                  {}

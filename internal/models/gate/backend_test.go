@@ -68,6 +68,11 @@ func kinds(kinds ...llm.Kind) (errs []error) {
 	return errs
 }
 
+// repeats is a function that hears about retries.
+type repeats func(n int, wait time.Duration, err error)
+
+func (f repeats) Repeated(n int, wait time.Duration, err error) { f(n, wait, err) }
+
 func TestRepeatsUntilAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &model{ends: kinds(llm.Unreachable, llm.Busy, llm.BrokenStream)}
@@ -77,10 +82,10 @@ func TestRepeatsUntilAnAnswer(t *testing.T) {
 			kind llm.Kind
 		}
 		var told []repeat
-		b := Retrying(m, "m", nil, Policy{Retries: 3, Repeated: func(n int, wait time.Duration, err error) {
+		b := Retrying(m, "m", nil, Policy{Retries: 3, Repeats: repeats(func(n int, wait time.Duration, err error) {
 			e, _ := errors.AsType[*llm.Error](err)
 			told = append(told, repeat{n, wait, e.Kind})
-		}})
+		})})
 		var text string
 		r, err := b.Chat(t.Context(), llm.Request{}, func(c llm.Chunk) { text += c.Text })
 		require.NoError(t, err)
@@ -192,7 +197,7 @@ func TestEachAttemptPassesTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Config{MaxInFlight: 4})
 		var waited credit
-		g.Try("m", waited.add)
+		g.Try("m", &waited)
 		time.Sleep(time.Second)
 		const after = 20 * time.Second
 		m := &model{ends: []error{&llm.Error{Kind: llm.Busy, RetryAfter: after}}}
@@ -205,24 +210,24 @@ func TestEachAttemptPassesTheGate(t *testing.T) {
 	})
 }
 
-// standing is an admission that measures how long one waits in it, as a task
-// whose clocks stand meanwhile.
-type standing struct {
+// waitMeter is an admission that measures how long one waits in it, as a task
+// whose clocks are paused meanwhile.
+type waitMeter struct {
 	*Gate
 	waited time.Duration
 }
 
-func (s *standing) Enter(ctx context.Context, model string) (llm.Permit, error) {
+func (s *waitMeter) Enter(ctx context.Context, model string) (llm.Permit, error) {
 	defer s.since(time.Now())
 	return s.Gate.Enter(ctx, model)
 }
 
-func (s *standing) EnterAgain(ctx context.Context, model string) (llm.Permit, error) {
+func (s *waitMeter) EnterAgain(ctx context.Context, model string) (llm.Permit, error) {
 	defer s.since(time.Now())
 	return s.Gate.EnterAgain(ctx, model)
 }
 
-func (s *standing) since(start time.Time) { s.waited += time.Since(start) }
+func (s *waitMeter) since(start time.Time) { s.waited += time.Since(start) }
 
 // Whatever the server or a breaker says how long to wait is waited for in the
 // admission, where no clock goes.
@@ -244,11 +249,11 @@ func TestWaitsInTheAdmission(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &standing{Gate: NewGate(Config{MaxInFlight: 4, Retries: 3})}
+				s := &waitMeter{Gate: NewGate(Config{MaxInFlight: 4, Retries: 3})}
 				failTimes(t, s.Gate, tt.open)
 				var told []time.Duration
 				m := &model{ends: tt.ends}
-				b := Retrying(m, "m", s, Policy{Retries: 3, Repeated: func(_ int, wait time.Duration, _ error) { told = append(told, wait) }})
+				b := Retrying(m, "m", s, Policy{Retries: 3, Repeats: repeats(func(_ int, wait time.Duration, _ error) { told = append(told, wait) })})
 				start := time.Now()
 				_, err := b.Chat(t.Context(), llm.Request{}, nil)
 				require.NoError(t, err)

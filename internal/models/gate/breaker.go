@@ -16,13 +16,13 @@ const (
 	openFor = time.Minute
 )
 
-// mostModels bounds for how many models there is a breaker: their names may come
-// from a process that was talked into anything.
+// mostModels bounds how many models have a breaker: their names may come from an
+// agent that follows untrusted input.
 const mostModels = 64
 
-// breakers are that of the server, for faults on the way to it, and those of its
-// models, for faults of its own: one that fails does not stop the others. The mu
-// of the gate guards them.
+// breakers are one for the server, which counts connection faults, and one for each
+// model, which counts faults of the server with that model: a model that fails
+// does not stop the others. The mu of the gate guards them.
 type breakers struct {
 	retries int
 	server  *breaker
@@ -34,33 +34,33 @@ func newBreakers(retries int) breakers {
 	return breakers{retries: retries, server: newBreaker("the model server", retries), models: map[string]*breaker{}}
 }
 
-// eras say how often the breakers for a model have opened.
-type eras struct{ server, model int }
+// generations count how often the breakers for a model have opened.
+type generations struct{ server, model int }
 
-func (s *breakers) eras(model string) *eras {
-	e := &eras{server: s.server.era}
+func (s *breakers) generations(model string) *generations {
+	n := &generations{server: s.server.generation}
 	if m := s.models[model]; m != nil {
-		e.model = m.era
+		n.model = m.generation
 	}
-	return e
+	return n
 }
 
-// refusal is what a request for the model is told while a breaker is open, or
-// nil. Somebody who waits is not refused by one that has been open since then.
-func (s *breakers) refusal(model string, since *eras) *llm.Error {
+// refusal is the error for a request for the model while a breaker is open, or
+// nil. A waiter is not refused by the opening that it waits out.
+func (s *breakers) refusal(model string, since *generations) *llm.Error {
 	waits := func(e *llm.Error) bool { return since != nil && e.RetryAfter > 0 }
-	if e := s.server.refusal(model); e != nil && !(waits(e) && since.server == s.server.era) {
+	if e := s.server.refusal(model); e != nil && !(waits(e) && since.server == s.server.generation) {
 		return e
 	}
 	if m := s.models[model]; m != nil {
-		if e := m.refusal(model); e != nil && !(waits(e) && since.model == m.era) {
+		if e := m.refusal(model); e != nil && !(waits(e) && since.model == m.generation) {
 			return e
 		}
 	}
 	return nil
 }
 
-// left is how long a request for the model has to wait for what is open.
+// left is how long the breakers for the model stay open.
 func (s *breakers) left(model string) time.Duration {
 	d := s.server.left()
 	if m := s.models[model]; m != nil {
@@ -69,11 +69,10 @@ func (s *breakers) left(model string) time.Duration {
 	return d
 }
 
-// calm reports whether all are closed, for certain.
+// calm reports whether all are closed for certain.
 func (s *breakers) calm() bool { return s.server.opened == 0 && len(s.models) == 0 }
 
-// admits reports whether a request may be sent. One for which it does must be
-// told to sent.
+// admits reports whether a request may be sent. If so, the caller must call sent.
 func (s *breakers) admits(model string) bool {
 	m := s.models[model]
 	return s.server.admits() && (m == nil || m.admits())
@@ -86,11 +85,10 @@ func (s *breakers) sent(p *permit) {
 	}
 }
 
-// record counts what came of p, when the request sent last is the one with the
-// number last.
-func (s *breakers) record(p *permit, r llm.Report, last uint64, note func(string, ...any)) {
+// record counts the outcome of p; last is the number of the last request sent.
+func (s *breakers) record(p *permit, r llm.Report, last uint64, g *Gate) {
 	server, model := verdicts(r)
-	s.server.record(p, server, r.Kind, last, note)
+	s.server.record(p, server, r.Kind, last, g)
 	m := s.models[p.model]
 	if m == nil && model == failed {
 		for name := range s.models {
@@ -103,7 +101,7 @@ func (s *breakers) record(p *permit, r llm.Report, last uint64, note func(string
 		s.models[p.model] = m
 	}
 	if m != nil {
-		m.record(p, model, r.Kind, last, note)
+		m.record(p, model, r.Kind, last, g)
 	}
 }
 
@@ -116,9 +114,8 @@ const (
 	answered
 )
 
-// verdicts are what r says about the server and about the model. To be asked to
-// come again later tells against nobody, and whoever answers is up, if only to say
-// that it does not like the request.
+// verdicts are what r says about the server and about the model. A Retry-After
+// counts against neither, and a server that rejects a request is up.
 func verdicts(r llm.Report) (server, model verdict) {
 	if r.Cancelled {
 		return nothing, nothing
@@ -138,18 +135,18 @@ func verdicts(r llm.Report) (server, model verdict) {
 	return nothing, nothing
 }
 
-// breaker is a circuit breaker, and what the library's does not do: a trial that
-// comes to nothing goes to another, a late report of a request from before it
-// opened is none about the trial, and one that opens again and again is
-// hopeless.
+// breaker is a circuit breaker with what the library's does not do: a trial that
+// was cancelled passes to another request, a late report of a request from before
+// it opened does not count for the trial, and a breaker that opens again and again
+// is hopeless.
 type breaker struct {
-	circuit circuitbreaker.CircuitBreaker[any]
-	of      string // for messages
-	retries int
-	opened  int     // times in a row, without a success between
-	era     int     // grows whenever it opens
-	since   uint64  // the last request sent before it opened
-	trial   *permit // the request that decides, when it is half open
+	circuit    circuitbreaker.CircuitBreaker[any]
+	of         string // for messages
+	retries    int
+	opened     int     // times in a row, without a success between
+	generation int     // grows whenever it opens
+	since      uint64  // the last request sent before it opened
+	trial      *permit // the request that decides when the breaker is half open
 }
 
 func newBreaker(of string, retries int) *breaker {
@@ -159,7 +156,7 @@ func newBreaker(of string, retries int) *breaker {
 
 func (b *breaker) hopeless() bool { return b.opened > b.retries }
 
-// left is how long it will be open.
+// left is how long it stays open.
 func (b *breaker) left() time.Duration {
 	if b.opened == 0 { // the common case, without a look at the clock
 		return 0
@@ -167,7 +164,7 @@ func (b *breaker) left() time.Duration {
 	return b.circuit.RemainingDelay()
 }
 
-// refusal is what a request for the model is told while the breaker is open, or
+// refusal is the error for a request for the model while the breaker is open, or
 // nil.
 func (b *breaker) refusal(model string) *llm.Error {
 	left := b.left()
@@ -186,7 +183,7 @@ func (b *breaker) admits() bool {
 	if b.opened == 0 {
 		return true
 	}
-	// The library gives the right to one trial; who has it is known here.
+	// The library permits one trial; which request has it is known here.
 	return b.circuit.IsHalfOpen() && b.trial == nil || b.circuit.TryAcquirePermit()
 }
 
@@ -196,7 +193,7 @@ func (b *breaker) sent(p *permit) {
 	}
 }
 
-func (b *breaker) record(p *permit, v verdict, kind llm.Kind, last uint64, note func(string, ...any)) {
+func (b *breaker) record(p *permit, v verdict, kind llm.Kind, last uint64, g *Gate) {
 	if p.number <= b.since {
 		return
 	}
@@ -205,27 +202,29 @@ func (b *breaker) record(p *permit, v verdict, kind llm.Kind, last uint64, note 
 	case failed:
 		b.circuit.RecordFailure()
 		if b.circuit.IsOpen() {
-			b.era++
+			b.generation++
 			b.opened++
 			b.since = last
-			b.tell(kind, note)
+			b.tell(kind, g)
 		}
 	case answered:
 		b.circuit.RecordSuccess()
 		if b.opened > 0 {
 			b.opened = 0
-			note("circuit breaker closed: %s answers again", b.of)
+			g.note("circuit breaker closed: %s answers again", b.of)
 		}
 	}
 }
 
-// tell says that the breaker has opened: the first time and the last time that
-// somebody waits for it, not each minute of a night.
-func (b *breaker) tell(kind llm.Kind, note func(string, ...any)) {
+// tell says that the breaker has opened: the first time, and when nobody waits for
+// it any more. It does not repeat this every minute.
+func (b *breaker) tell(kind llm.Kind, g *Gate) {
 	switch {
 	case b.opened == b.retries+1:
-		note("circuit breaker open: %s fails (%s); tasks end until it answers, next try in %ds", b.of, kind, seconds(openFor))
+		g.note("circuit breaker open: %s fails (%s); tasks end until it answers, next try in %ds",
+			b.of, kind, seconds(openFor))
 	case b.opened == 1:
-		note("circuit breaker open: %s failed %d times in a row (%s), next try in %ds", b.of, failuresToOpen, kind, seconds(openFor))
+		g.note("circuit breaker open: %s failed %d times in a row (%s), next try in %ds",
+			b.of, failuresToOpen, kind, seconds(openFor))
 	}
 }

@@ -43,7 +43,7 @@ func TestBreakerStaysClosed(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said notes
-		g := NewGate(Config{MaxInFlight: 5, Retries: 2, Note: said.add})
+		g := NewGate(Config{MaxInFlight: 5, Retries: 2, Notes: &said})
 		permits := enter(t, g, 5)
 		queued := line(t.Context(), g)
 		for i, r := range []llm.Report{{Kind: llm.Busy}, {Cancelled: true}, {Kind: llm.BrokenStream}, refused} {
@@ -183,7 +183,7 @@ func breaks(t *testing.T, g *Gate, model string) {
 func TestBreakerOfAModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said notes
-		g := NewGate(Config{MaxInFlight: 2, Retries: 1, Note: said.add})
+		g := NewGate(Config{MaxInFlight: 2, Retries: 1, Notes: &said})
 		for range 2 {
 			for _, model := range []string{"bad", "worse", "m"} {
 				g.Try(model, nil).Leave(llm.Report{Kind: llm.Server})

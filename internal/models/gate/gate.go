@@ -1,33 +1,33 @@
-// Package gate is the way of requests to one model server, for a whole tree
-// of processes: who may send one now, who has to wait, when there is no use in
-// it, and what is sent again.
+// Package gate decides when the requests of a whole tree of processes may go to
+// one model server, refuses those that are hopeless, and retries failed ones.
 //
-// Vocabulary: a [Gate] stands at the root; every request, of whichever process,
-// enters it and leaves it again with a report of what came of it. The limit is
-// how many may be under way at once. It begins at the ceiling and finds what the
-// server serves by itself: see limiter. A breaker is a circuit breaker: after
-// three failures in a row nothing is sent for a minute, then one trial. The server
-// has one, and each of its models, which may be broken by itself. The
-// budget is how many tokens the tree may use. A [Backend] is a model whose
-// requests pass an admission, the Gate itself or a way to it, and are sent again
-// when that may help.
+// Vocabulary: the root has one [Gate]. Every request of every process enters it,
+// and leaves it with a report of the outcome. The limit is the number of requests
+// that may be under way at once. It begins at the ceiling, and adapts to what the
+// server serves in parallel: see limiter. A breaker is a circuit breaker: after
+// three failures in a row nothing is sent for a minute, then one trial request.
+// The server has a breaker, and so has each of its models, because one model can
+// be broken alone. The budget is the number of tokens that the tree may use. A
+// [Backend] sends the requests of one model through an admission (the Gate, or a
+// control pipe that leads to it), and retries them.
 //
-// Flow: Enter refuses at once (the budget is spent, a breaker is open), or
-// waits in line until the limit, a Retry-After of the server and the breakers let
-// the request pass. EnterAgain is for whoever was refused by a breaker and has a
-// repeat left: it waits in line for the trial. Leave counts the tokens, judges the
-// limit and the breakers, and lets the next one pass or refuses those in line. A
-// Backend waits by itself only where nobody has said how long: for a Retry-After
-// and for a breaker it waits in the line, where no clock of its task goes.
+// Flow: Enter refuses at once when the budget is spent or a breaker is open.
+// Otherwise it queues the request until the limit, the server's Retry-After and
+// the breakers admit it. EnterAgain is for a request that a breaker has refused
+// and that has a retry left: it queues for the trial. Leave counts the tokens,
+// updates the limit and the breakers, and then admits or refuses queued requests.
+// After a Retry-After or an open breaker a Backend waits in this queue, where the
+// clocks of its task are paused. Before other retries it waits by itself.
 //
-// Promises: first come, first served, but nobody waits behind the trial of another
-// model; a permit is given once, and one whose taker has gone meanwhile goes to
-// the next; nobody waits in line for a breaker that has opened since, for one
-// that is hopeless, or when the budget is spent; no function of the caller is called
-// with a lock held. Not promised: that the limit is exactly what the server
-// serves (it tries one more now and then); that the budget is not overdrawn by
-// the requests that are under way when it is used up; that what a Backend yields
-// comes from one try only.
+// Promises: first come, first served, except that nobody waits behind the trial of
+// another model. A permit is given once; if its taker has gone, the next one gets
+// it. Nobody stays in the queue for a breaker that has opened again, for one that
+// is hopeless, or for a spent budget. Callers' methods are never called with a
+// lock held.
+//
+// Not promised: that the limit is exactly what the server serves (the gate tries
+// one more now and then); that requests under way do not overdraw the budget; that
+// what a Backend yields comes from a single attempt.
 package gate
 
 import (
@@ -42,8 +42,8 @@ import (
 	"qq/pkg/task"
 )
 
-// Bounds on what a report may say: it may come from a process that was talked
-// into anything.
+// Bounds on what a report may say: it may come from an agent that follows
+// untrusted input.
 const (
 	longestHold   = time.Hour
 	longestTiming = 24 * time.Hour
@@ -54,12 +54,25 @@ const (
 type Config struct {
 	MaxInFlight int // requests under way at once: the ceiling, and where the limit begins
 	MaxTokens   int // of all requests together; 0 is no limit
-	// Retries is how often a request is repeated. A breaker that opened more often
-	// than that, one time after the other, is not worth waiting for.
+	// Retries is how often a request is retried. A breaker that opened more often
+	// than that without a success is not worth waiting for.
 	Retries int
-	// Note says to a person, once for each event, that requests are held back, or
-	// that the breaker has opened or closed; nil says it to nobody.
-	Note func(format string, args ...any)
+	// Notes hears once about each event: requests are held back, a breaker has
+	// opened or closed. Nil means nobody listens.
+	Notes Notes
+}
+
+// Notes passes messages on to a person.
+type Notes interface {
+	Note(format string, args ...any)
+}
+
+// Clocked has clocks that pause while its request waits at the server.
+type Clocked interface {
+	// Behind is told that the request, once sent, has waited that long because the
+	// server was busy with others: repeatedly, whenever the server shows that it is.
+	// Another goroutine may still call it while the permit is being left.
+	Behind(time.Duration)
 }
 
 // Gate lets requests to one model server pass. It is safe for use by several
@@ -77,74 +90,66 @@ type Gate struct {
 	held     time.Time   // nothing is sent before
 	wake     *time.Timer // at due, when somebody waits for that
 	due      time.Time
-	after    []func() // what to call when mu is free again
+	after    []message // to deliver when mu is free again
 }
 
 var _ Patient = (*Gate)(nil)
 
+// message is a note, or time to credit to somebody.
+type message struct {
+	note   string
+	who    Clocked
+	behind time.Duration
+}
+
 // NewGate makes a gate that everybody may pass.
 func NewGate(c Config) *Gate {
 	c.MaxInFlight = max(c.MaxInFlight, 1)
-	if c.Note == nil {
-		c.Note = func(string, ...any) {}
-	}
 	return &Gate{config: c, limiter: newLimiter(c.MaxInFlight), breakers: newBreakers(c.Retries)}
 }
 
-// waiter is one who waits in line. What it came to is set before done is closed.
+// waiter is a queued request. Its permit or err is set before done is closed.
 type waiter struct {
-	model  string
-	behind func(time.Duration)
-	since  *eras         // of the breakers that it waits for; nil is for none
-	place  *list.Element // nil when it waits no more
-	permit *permit
-	err    error
-	done   chan struct{}
+	model   string
+	who     Clocked
+	since   *generations  // of the breakers that it waits for; nil waits for none
+	element *list.Element // in the queue; nil when it has left it
+	permit  *permit
+	err     error
+	done    chan struct{}
 }
 
 // Enter implements [llm.Admission].
 func (g *Gate) Enter(ctx context.Context, model string) (llm.Permit, error) {
-	return g.EnterFor(ctx, model, nil)
+	return g.EnterFor(ctx, model, nil, false)
 }
 
 // EnterAgain implements [Patient].
 func (g *Gate) EnterAgain(ctx context.Context, model string) (llm.Permit, error) {
-	return g.EnterAgainFor(ctx, model, nil)
+	return g.EnterFor(ctx, model, nil, true)
 }
 
-// EnterFor is Enter for somebody with clocks: behind is told how long the
-// request, once sent, waited at the server while that was busy with others. It
-// is told so whenever the server shows that it is, and may still be called by
-// another goroutine when the permit is just being left.
-func (g *Gate) EnterFor(ctx context.Context, model string, behind func(time.Duration)) (llm.Permit, error) {
-	return g.enter(ctx, model, behind, false)
-}
-
-// EnterAgainFor is EnterAgain for somebody with clocks, as EnterFor.
-func (g *Gate) EnterAgainFor(ctx context.Context, model string, behind func(time.Duration)) (llm.Permit, error) {
-	return g.enter(ctx, model, behind, true)
-}
-
-func (g *Gate) enter(ctx context.Context, model string, behind func(time.Duration), again bool) (llm.Permit, error) {
+// EnterFor is Enter, or EnterAgain if again is set, for who; nil has no clocks.
+func (g *Gate) EnterFor(ctx context.Context, model string, who Clocked, again bool) (llm.Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	g.mu.Lock()
-	var since *eras
+	var since *generations
 	if again {
-		since = g.breakers.eras(model)
+		since = g.breakers.generations(model)
 	}
 	if err := g.refusal(model, since); err != nil {
 		g.unlock()
 		return nil, err
 	}
-	if p := g.pass(model, behind); p != nil {
+	if p := g.pass(model, who); p != nil {
 		g.unlock()
 		return p, nil
 	}
-	w := &waiter{model: model, behind: behind, since: since, done: make(chan struct{})}
-	w.place = g.queue.PushBack(w)
-	g.serve() // sets the clock when it is that which it waits for
+	w := &waiter{model: model, who: who, since: since, done: make(chan struct{})}
+	w.element = g.queue.PushBack(w)
+	g.serve() // sets the wake-up timer if this waiter needs one
 	g.unlock()
 	select {
 	case <-w.done:
@@ -158,13 +163,13 @@ func (g *Gate) enter(ctx context.Context, model string, behind func(time.Duratio
 	return w.permit, nil
 }
 
-// giveUp takes w out of the line. A permit that came at the same moment goes to
+// giveUp takes w out of the queue. A permit that came at the same moment goes to
 // the next.
 func (g *Gate) giveUp(w *waiter) {
 	g.mu.Lock()
-	if w.place != nil {
-		g.queue.Remove(w.place)
-		w.place = nil
+	if w.element != nil {
+		g.queue.Remove(w.element)
+		w.element = nil
 	}
 	g.unlock()
 	if w.permit != nil {
@@ -172,23 +177,23 @@ func (g *Gate) giveUp(w *waiter) {
 	}
 }
 
-// Try is EnterFor for one who does not wait: it returns nil unless the request
-// may be sent at once and nobody waits.
-func (g *Gate) Try(model string, behind func(time.Duration)) llm.Permit {
+// Try is EnterFor without waiting: it returns nil unless the request may be sent
+// at once and nobody is queued.
+func (g *Gate) Try(model string, who Clocked) llm.Permit {
 	g.mu.Lock()
 	defer g.unlock()
 	if g.refusal(model, nil) != nil {
 		return nil
 	}
-	if p := g.pass(model, behind); p != nil {
+	if p := g.pass(model, who); p != nil {
 		return p
 	}
-	return nil
+	return nil // and not a nil pointer in an interface
 }
 
-// Refusal says why a request for the model would be refused right now, and those
-// that follow on it soon: the budget is spent, or a breaker has opened too
-// often. It returns nil when it is worth to try.
+// Refusal says why a request for the model would be refused now and in the near
+// future: the budget is spent, or a breaker has opened too often. Nil means that
+// a request is worth trying.
 func (g *Gate) Refusal(model string) error {
 	g.mu.Lock()
 	defer g.unlock()
@@ -219,8 +224,8 @@ func (g *Gate) spent() (used int, over bool) {
 	return used, g.config.MaxTokens > 0 && used >= g.config.MaxTokens
 }
 
-// Waits is how long those in line wait for a moment that is known: the end of a
-// Retry-After, or the trial of a breaker. It is 0 when nobody does.
+// Waits is how long queued requests still wait for the end of a Retry-After or
+// the trial of a breaker. It is 0 when none does.
 func (g *Gate) Waits() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -231,30 +236,37 @@ func (g *Gate) Waits() time.Duration {
 	return max(time.Until(g.held), g.breakers.left(front.Value.(*waiter).model), 0)
 }
 
-// Limit is how many requests may be under way at once, as things stand.
+// Limit is how many requests may be under way at once at the moment.
 func (g *Gate) Limit() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.limiter.limit
 }
 
-// unlock frees mu, and calls what was put off until then.
+// unlock frees mu, and then delivers messages.
 func (g *Gate) unlock() {
 	after := g.after
 	g.after = nil
 	g.mu.Unlock()
-	for _, f := range after {
-		f()
+	for _, m := range after {
+		if m.who != nil {
+			m.who.Behind(m.behind)
+		} else {
+			g.config.Notes.Note("%s", m.note)
+		}
 	}
 }
 
+// note keeps a message until unlock.
 func (g *Gate) note(format string, args ...any) {
-	g.after = append(g.after, func() { g.config.Note(format, args...) })
+	if g.config.Notes != nil {
+		g.after = append(g.after, message{note: fmt.Sprintf(format, args...)})
+	}
 }
 
-// refusal says why a request is not even let into the line, or may not stay there;
-// since is that of its waiter.
-func (g *Gate) refusal(model string, since *eras) *llm.Error {
+// refusal says why a request may not enter the queue or stay in it; since is that
+// of its waiter.
+func (g *Gate) refusal(model string, since *generations) *llm.Error {
 	if used, over := g.spent(); over {
 		return &llm.Error{Kind: llm.Spent, Hint: "raise QQ_MAX_TOKENS or --max-tokens",
 			Problem: fmt.Sprintf("Token budget exhausted: %d of %d tokens used", used, g.config.MaxTokens)}
@@ -262,9 +274,9 @@ func (g *Gate) refusal(model string, since *eras) *llm.Error {
 	return g.breakers.refusal(model, since)
 }
 
-// pass lets one request pass that has nobody before it in the line, or returns
-// nil.
-func (g *Gate) pass(model string, behind func(time.Duration)) *permit {
+// pass sends a request at once if the queue is empty and nothing stops it.
+// Otherwise it returns nil.
+func (g *Gate) pass(model string, who Clocked) *permit {
 	if g.queue.Len() > 0 {
 		return nil
 	}
@@ -272,34 +284,34 @@ func (g *Gate) pass(model string, behind func(time.Duration)) *permit {
 	if !g.open(now) || !g.breakers.admits(model) {
 		return nil
 	}
-	return g.send(model, behind, now)
+	return g.send(model, who, now)
 }
 
-// open reports whether one more request may be sent now that no breaker stops.
+// open reports whether the limit and Retry-After admit one more request.
 func (g *Gate) open(now time.Time) bool {
 	return len(g.flight) < g.limiter.limit && !now.Before(g.held)
 }
 
-func (g *Gate) send(model string, behind func(time.Duration), now time.Time) *permit {
+func (g *Gate) send(model string, who Clocked, now time.Time) *permit {
 	g.sent++
-	p := &permit{gate: g, model: model, number: g.sent, sent: now, credited: now, behind: behind}
+	p := &permit{gate: g, model: model, number: g.sent, sent: now, credited: now, who: who}
 	g.flight = append(g.flight, p)
 	g.limiter.filled(len(g.flight), now)
 	g.breakers.sent(p)
 	return p
 }
 
-// serve lets those in the line pass for whom there is room, and refuses those who
-// may not stay.
+// serve goes through the queue: it sends what may be sent, and refuses what may not
+// stay.
 func (g *Gate) serve() {
 	now := time.Now()
-	for place := g.queue.Front(); place != nil; {
-		w := place.Value.(*waiter)
-		place = place.Next()
+	for e := g.queue.Front(); e != nil; {
+		w := e.Value.(*waiter)
+		e = e.Next()
 		if err := g.refusal(w.model, w.since); err != nil {
 			w.err = err
 		} else if g.open(now) && g.breakers.admits(w.model) {
-			w.permit = g.send(w.model, w.behind, now)
+			w.permit = g.send(w.model, w.who, now)
 		} else {
 			g.wakeIn(max(g.held.Sub(now), g.breakers.left(w.model)), now)
 			if g.breakers.calm() {
@@ -307,13 +319,13 @@ func (g *Gate) serve() {
 			}
 			continue
 		}
-		g.queue.Remove(w.place)
-		w.place = nil
+		g.queue.Remove(w.element)
+		w.element = nil
 		close(w.done)
 	}
 }
 
-// wakeIn has the line served after d, unless that is due sooner anyhow.
+// wakeIn has the queue served after d, or sooner if that is due already.
 func (g *Gate) wakeIn(d time.Duration, now time.Time) {
 	if d <= 0 { // it waits for somebody to leave
 		return
@@ -341,15 +353,14 @@ func (g *Gate) hold(d time.Duration, now time.Time) {
 	if !until.After(g.held) {
 		return
 	}
-	// Those who were told the same at about the same time are one event.
+	// Several replies with about the same Retry-After are one event.
 	if until.Sub(g.held) > time.Second || !now.Before(g.held) {
 		g.note("requests held back %ds by Retry-After of the model server", seconds(d))
 	}
 	g.held = until
 }
 
-// permit is one request under way. What it holds is guarded by the mu of the
-// gate.
+// permit is one request under way. The mu of the gate guards it.
 type permit struct {
 	gate   *Gate
 	model  string
@@ -358,9 +369,9 @@ type permit struct {
 	first  time.Time // when the server first said something; zero until then
 	gone   bool
 
-	behind    func(time.Duration) // may be nil
-	credited  time.Time           // until when behind knows
-	overtaken int                 // answers to requests that were sent later
+	who       Clocked   // may be nil
+	credited  time.Time // what who waited until then has been reported
+	overtaken int       // answers to requests that were sent later
 
 	most     int       // requests being answered at once, itself one of them, since its first byte
 	suspect  int       // how many the server seems to serve while it waits; -1 is disproved
@@ -412,26 +423,26 @@ func (p *permit) Leave(r llm.Report) {
 	if r.Kind == llm.Busy && r.RetryAfter > 0 && !r.Cancelled {
 		g.hold(r.RetryAfter, now)
 	}
-	g.breakers.record(p, r, g.sent, g.note)
+	g.breakers.record(p, r, g.sent, g)
 	g.serve()
 }
 
-// progress notes that the server is at work for p: the others to which it has
-// said nothing yet wait for that. One that more have overtaken than ever fit
-// before it is in no line any more; it is lost, and its clocks shall tell.
+// progress notes that the server is answering p: requests without a first byte
+// wait behind it. A request that was overtaken more often than any queue explains
+// is lost; it gets no credit, so that its clocks run out.
 func (g *Gate) progress(p *permit, now time.Time) {
 	for _, o := range g.flight {
-		if o == p || o.behind == nil || !o.first.IsZero() || o.overtaken > 2*g.config.MaxInFlight {
+		if o == p || o.who == nil || !o.first.IsZero() || o.overtaken > 2*g.config.MaxInFlight {
 			continue
 		}
 		if d := now.Sub(o.credited); d > 0 {
 			o.credited = now
-			g.after = append(g.after, func() { o.behind(d) })
+			g.after = append(g.after, message{who: o.who, behind: d})
 		}
 	}
 }
 
-// bounded is r without what no server can mean.
+// bounded is r with each value limited to what a server can mean.
 func bounded(r llm.Report) llm.Report {
 	r.RetryAfter = min(max(r.RetryAfter, 0), longestHold)
 	r.Timing.Queued = min(max(r.Timing.Queued, 0), longestTiming)

@@ -56,7 +56,7 @@ type notes struct {
 	lines []string
 }
 
-func (n *notes) add(format string, args ...any) {
+func (n *notes) Note(format string, args ...any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.lines = append(n.lines, fmt.Sprintf(format, args...))
@@ -139,7 +139,7 @@ func TestPermitOfOneWhoHasGone(t *testing.T) {
 		g := NewGate(Config{})
 		p := enter(t, g, 1)[0]
 		gone := &waiter{model: "m", done: make(chan struct{})}
-		gone.place = g.queue.PushBack(gone)
+		gone.element = g.queue.PushBack(gone)
 		next := line(t.Context(), g)
 		p.Leave(good)
 		require.NotNil(t, gone.permit)
@@ -167,7 +167,7 @@ func TestNobodyOvertakesTheLine(t *testing.T) {
 func TestRetryAfterHoldsBackAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said notes
-		g := NewGate(Config{MaxInFlight: 16, Note: said.add})
+		g := NewGate(Config{MaxInFlight: 16, Notes: &said})
 		permits, more := enter(t, g, 4), enter(t, g, 3)
 		for _, p := range permits[:3] {
 			p.Leave(llm.Report{Kind: llm.Busy, RetryAfter: 7 * time.Second})
@@ -228,7 +228,7 @@ type credit struct {
 	total time.Duration
 }
 
-func (c *credit) add(d time.Duration) {
+func (c *credit) Behind(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.total += d
@@ -245,7 +245,7 @@ func TestBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Config{MaxInFlight: 5})
 		var a, b, c credit
-		first, second, third := g.Try("m", a.add), g.Try("m", b.add), g.Try("m", c.add)
+		first, second, third := g.Try("m", &a), g.Try("m", &b), g.Try("m", &c)
 		time.Sleep(3 * time.Second)
 		first.Active()
 		a.is(t, 0)
@@ -273,18 +273,25 @@ func TestBehindOthers(t *testing.T) {
 	})
 }
 
-// behind may ask the gate itself.
+// asker asks the gate itself when it is told something.
+type asker func()
+
+func (f asker) Behind(time.Duration) { f() }
+func (f asker) Note(string, ...any)  { f() }
+
+// Whoever is told something may ask the gate itself.
 func TestBehindIsCalledWithoutLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g *Gate
-		g = NewGate(Config{MaxInFlight: 2, Note: func(string, ...any) { g.Limit() }})
-		asked := 0
-		g.Try("m", func(time.Duration) { asked = g.Limit() })
+		asked, noted := 0, 0
+		g = NewGate(Config{MaxInFlight: 2, Notes: asker(func() { noted = g.Limit() })})
+		g.Try("m", asker(func() { asked = g.Limit() }))
 		p := enter(t, g, 1)[0]
 		time.Sleep(time.Second)
 		p.Leave(llm.Report{Kind: llm.Server})
 		assert.Equal(t, 2, asked)
 		enter(t, g, 1)[0].Leave(llm.Report{Kind: llm.Busy, RetryAfter: time.Second})
+		assert.Positive(t, noted)
 	})
 }
 
@@ -293,7 +300,7 @@ func TestLostIsNotBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Config{MaxInFlight: 2})
 		var lost credit
-		g.Try("m", lost.add)
+		g.Try("m", &lost)
 		for range 100 {
 			p := enter(t, g, 1)[0]
 			time.Sleep(time.Second)
@@ -317,7 +324,7 @@ func TestBehindAServerOfOne(t *testing.T) {
 			wg.Go(func() {
 				for range 3 {
 					var waited credit
-					p, err := g.EnterFor(t.Context(), "m", waited.add)
+					p, err := g.EnterFor(t.Context(), "m", &waited, false)
 					if !assert.NoError(t, err) {
 						return
 					}
@@ -388,21 +395,20 @@ func (c *anyCrowd) client(ctx context.Context, rnd *rand.Rand) {
 	}
 }
 
+func (c *anyCrowd) Behind(d time.Duration) {
+	if d <= 0 {
+		c.count(0, 0, "behind by nothing")
+	}
+}
+
 func (c *anyCrowd) request(ctx context.Context, rnd *rand.Rand) {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(rnd.Int64N(int64(c.patience))), errStop)
 	defer cancel()
-	enter, model := c.gate.EnterFor, "m"
-	if rnd.IntN(2) == 0 {
-		enter = c.gate.EnterAgainFor
-	}
+	again, model := rnd.IntN(2) == 0, "m"
 	if rnd.IntN(3) == 0 {
 		model = "other"
 	}
-	p, err := enter(ctx, model, func(d time.Duration) {
-		if d <= 0 {
-			c.count(0, 0, "behind by nothing")
-		}
-	})
+	p, err := c.gate.EnterFor(ctx, model, c, again)
 	if err != nil {
 		e, ok := errors.AsType[*llm.Error](err)
 		if err != errStop && !(ok && (e.Kind == llm.Open || e.Kind == llm.Spent)) {

@@ -8,35 +8,34 @@ import (
 )
 
 const (
-	// slack is what a server may need to take a request up that waits for nothing,
-	// and slackPart the same as a part of the answer.
+	// slack is how long a server may take to start on a request that waits for
+	// nothing; slackPart is the same as a part of the answer's time.
 	slack     = 10 * time.Millisecond
 	slackPart = 8
 	// longWait is how many times longer than others a request must have waited for
-	// its first byte to have stood in a line: prompts differ.
+	// its first byte before it counts as queued: prompts differ.
 	longWait = 4
-	// mostPatience bounds by how much rarer it becomes to try one more.
+	// mostPatience bounds how rarely a higher limit is tried.
 	mostPatience = 32
 	// mostSpans bounds what is remembered of the requests that have ended.
 	mostSpans = 1024
 )
 
-// limiter finds how many requests the server serves at once. How long an answer
-// takes says how long it is and not how loaded the server is, so that is not
-// looked at.
+// limiter finds how many requests the server serves at once. It ignores how long
+// answers take: that shows their length, not the load of the server.
 //
-// A server that says how long a request waited before it was taken up tells
-// directly: while one waited, all that the server serves at once were being
-// served, and they are counted. From another server it is inferred: a request
-// that was answered whole while one that was sent no later had no first byte
-// stood before that one in a line, unless its prompt is just long: one that came
-// later overtakes it, or it waits not much longer than others do. While it
-// waited, as many were served as were seen to be answered at the same time.
+// A server that reports how long a request was queued shows it directly: while one
+// request was queued, the server was serving as many as it can, and these are
+// counted. For other servers it is inferred. If one request was answered completely
+// while another, sent no later, had no first byte, the second was queued behind the
+// first, unless its prompt is just long: then a later request overtakes it, or it
+// does not wait much longer than others. While it was queued, the server served as
+// many requests as were seen to be answered at the same time.
 //
-// The limit goes down to what was found, at once, and is halved when the server
-// sends somebody away. It rises by one when as many answers as it is high came
-// without waiting, while it was in full use; when that turns out to be one too
-// many, the next attempt waits twice as long.
+// The limit drops at once to the number found, and is halved when the server turns
+// a request away. It rises by one after as many answers as the limit came without
+// queueing while the limit was in full use. If that was one too many, the next
+// attempt waits twice as long.
 type limiter struct {
 	ceiling, limit int
 
@@ -96,7 +95,7 @@ func (l *limiter) began(p *permit, flight []*permit, last uint64) {
 	p.quick = took <= l.quickest*3/2
 }
 
-// ended notes what came of p, which is still among flight.
+// ended notes the outcome of p, which is still in flight.
 func (l *limiter) ended(p *permit, r llm.Report, flight []*permit, last uint64, now time.Time) {
 	l.timed = l.timed || r.Timing.Served > 0
 	l.filled(len(flight), now)
@@ -127,12 +126,12 @@ func (l *limiter) ended(p *permit, r llm.Report, flight []*permit, last uint64, 
 	l.remember(p, r, flight, now)
 }
 
-// served is how many requests were being served while p waited until start. It is
-// that many all the time, but when several end and begin together, some are
-// neither for a moment: what was seen most counts.
+// served is how many requests were being served while p was queued, until start.
+// When several end and begin together, some are briefly neither, so the highest of
+// several samples counts.
 func (l *limiter) served(p *permit, flight []*permit, start time.Time, queued time.Duration) int {
-	// By the time at which it was p's turn, all that were sent before p had theirs;
-	// if they are not done yet, the server may not even have read their prompts.
+	// When p was taken up, all requests sent before p had been; those without a first
+	// byte may still have had their prompts read.
 	at := start.Add(-queued / 10)
 	before := 0
 	for _, o := range flight {
@@ -140,10 +139,11 @@ func (l *limiter) served(p *permit, flight []*permit, start time.Time, queued ti
 			before++
 		}
 	}
-	return max(before+l.serving(flight, at), l.serving(flight, start.Add(-queued/2)), l.serving(flight, start.Add(-queued/4*3)))
+	return max(before+l.serving(flight, at),
+		l.serving(flight, start.Add(-queued/2)), l.serving(flight, start.Add(-queued/4*3)))
 }
 
-// serving counts the requests that were being served at that time for certain.
+// serving counts the requests that were certainly being served at that time.
 func (l *limiter) serving(flight []*permit, at time.Time) int {
 	n := 0
 	for _, s := range l.spans {
@@ -159,14 +159,14 @@ func (l *limiter) serving(flight []*permit, at time.Time) int {
 	return n
 }
 
-// suspects marks those that seem to have waited in line behind p, which a server
-// that does not say so has answered, and reports whether there are any.
+// suspects marks the requests that seem to have been queued behind p, at a server
+// that does not report it, and tells whether there are any.
 func (l *limiter) suspects(p *permit, flight []*permit, now time.Time) bool {
 	if p.first.IsZero() || !p.first.Before(now) {
 		return false // it came in one piece: nothing can be told
 	}
-	// Sent together is what is sent before half of the answer could be written: on
-	// a server for both, the first byte comes before the other's last.
+	// Requests count as sent together up to half of the time of the answer: a server
+	// that serves both sends the first byte of one before the last of the other.
 	together := p.sent.Add(now.Sub(p.first) / 2)
 	found := false
 	for _, o := range flight {
@@ -182,8 +182,8 @@ func (l *limiter) suspects(p *permit, flight []*permit, now time.Time) bool {
 	return found
 }
 
-// remember keeps when p was served as long as a request is under way that may
-// have waited for it.
+// remember keeps when p was served as long as a request is under way that may have
+// been queued behind it.
 func (l *limiter) remember(p *permit, r llm.Report, flight []*permit, now time.Time) {
 	if !l.timed || len(flight) == 1 {
 		l.spans = l.spans[:0]
@@ -208,7 +208,7 @@ func (l *limiter) remember(p *permit, r llm.Report, flight []*permit, now time.T
 	l.spans = slices.Delete(l.spans, 0, keep)
 }
 
-// calmed counts an answer that did not wait while the limit was in full use.
+// calmed counts an answer without queueing while the limit was in full use.
 func (l *limiter) calmed(p *permit, last uint64) {
 	if p.number <= l.since {
 		return // it says nothing about the limit as it is now

@@ -1,0 +1,99 @@
+package models
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"qq/internal/models/wire"
+	"qq/pkg/llm"
+)
+
+// tooLong is how a server of v0.17 says that a prompt does not fit. Its status
+// is 400 like that of every bad request, so there is nothing but the words.
+const tooLong = "exceeds the context length"
+
+// explain turns the error of a request for the named model (empty for a request
+// about none) into an [*llm.Error], or into the cause of ctx when that has ended.
+func (c *Client) explain(ctx context.Context, model string, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	f, ok := errors.AsType[*wire.Fault](err)
+	switch {
+	case !ok && isPath(err): // of the key for a signature
+		return c.unsent(err)
+	case !ok:
+		return &llm.Error{Kind: llm.Rejected, Err: err,
+			Problem: fmt.Sprintf("%s does not answer as Ollama does: %s", c.base.Host, wire.OneLine(err.Error())),
+			Hint:    "set OLLAMA_HOST to the address of an Ollama server"}
+	case f.Status != 0:
+		return c.explainStatus(model, f)
+	}
+	e := &llm.Error{Kind: f.Kind, Err: f.Err}
+	switch f.Kind {
+	case llm.Unreachable:
+		e.Problem = fmt.Sprintf("no answer from Ollama at %s: %s", c.base.Host, f.Text)
+		e.Hint = "start it with `ollama serve`, or set OLLAMA_HOST"
+	case llm.BrokenStream:
+		e.Problem = fmt.Sprintf("reply of Ollama at %s broke off: %s", c.base.Host, f.Text)
+	default:
+		e.Problem = fmt.Sprintf("no secure connection to Ollama at %s: %s", c.base.Host, f.Text)
+		e.Hint = "check http:// or https:// in OLLAMA_HOST and the certificate of the server"
+	}
+	return e
+}
+
+func (c *Client) explainStatus(model string, f *wire.Fault) error {
+	e := &llm.Error{Kind: f.Kind, Status: f.Status, RetryAfter: f.RetryAfter, Err: f,
+		Problem: fmt.Sprintf("Ollama at %s answered %d: %s", c.base.Host, f.Status, f.Text)}
+	switch {
+	case f.Status == http.StatusNotFound && model != "":
+		e.Kind, e.Problem = llm.UnknownModel, fmt.Sprintf("Ollama at %s has no model %q", c.base.Host, model)
+		e.Hint = fmt.Sprintf("ollama pull %s", model)
+	case f.Status == http.StatusBadRequest && strings.Contains(f.Text, tooLong):
+		return overflow(f.Text, e)
+	case f.Kind == llm.Busy:
+		e.Hint = "try again later, or run fewer tasks at once"
+	case f.Kind == llm.Server:
+		e.Hint = "the log of the Ollama server says more"
+	case f.Status == http.StatusUnauthorized:
+		e.Hint = "sign in with `ollama signin`, or use a local model"
+	case f.Status < 400:
+		e.Hint = "set OLLAMA_HOST to that address if it is meant"
+	}
+	return e
+}
+
+// unsent is the error of a request that could not be made.
+func (c *Client) unsent(err error) error {
+	return rejected(fmt.Sprintf("prepare request to Ollama at %s", c.base.Host), err)
+}
+
+func isPath(err error) bool {
+	_, ok := errors.AsType[*fs.PathError](err)
+	return ok
+}
+
+// overflow is the failure of a prompt that does not fit, or did not. It completes e
+// unless that is nil.
+func overflow(detail string, e *llm.Error) *llm.Error {
+	if e == nil {
+		e = &llm.Error{}
+	}
+	e.Kind = llm.ContextOverflow
+	e.Problem = "context overflow: " + detail
+	e.Hint = "shorten the task, split it, or use a model with a larger context"
+	return e
+}
+
+// rejected is a request that cannot be written for the server.
+func rejected(problem string, err error) *llm.Error {
+	if err != nil {
+		problem = fmt.Sprintf("%s: %s", problem, wire.OneLine(err.Error()))
+	}
+	return &llm.Error{Kind: llm.Rejected, Problem: problem, Err: err}
+}

@@ -1,0 +1,60 @@
+package models
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/llm"
+)
+
+// However a stream is made and wherever it is torn, what is handed on is what
+// is kept, calls have ids and objects for arguments, and only a line that says
+// so makes it done.
+func FuzzStream(f *testing.F) {
+	for _, s := range []string{
+		`{"message":{"content":"a"}}` + "\n" + `{"done":true,"done_reason":"stop","prompt_eval_count":3,"eval_count":1}`,
+		`{"message":{"tool_calls":[{"function":{"name":"x","arguments":null}},{"id":"1","function":{"arguments":{ "a" : 1 }}}]}}`,
+		`{"message":{"tool_calls":[{"function":{"arguments":"{}"}}]}}`,
+		`{"error":"it\ndied"}`, "\n\n", "<html>", `{"message":{"content":"<thi"}}`, `{"message":7}`, "{\"error\":\"\xff\"}",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		var got chunks
+		a := &answer{yield: got.add}
+		err := a.read(iotest.OneByteReader(strings.NewReader(string(stream))))
+		a.finish()
+		resp := a.response()
+		text, thinking := got.text()
+		assert.Equal(t, text, resp.Message.Content)
+		assert.Equal(t, thinking, resp.Message.Thinking)
+		for _, c := range resp.Message.Calls {
+			assert.NotEmpty(t, c.ID)
+			var object map[string]any
+			require.NoError(t, json.Unmarshal(c.Arguments, &object))
+		}
+		if err != nil {
+			assert.NotContains(t, err.Error(), "\n")
+		}
+		assert.Equal(t, a.last.Done, resp.Stop != "")
+	})
+}
+
+func FuzzEstimate(f *testing.F) {
+	f.Add("a", "b c")
+	f.Add("12", "你好\xff")
+	f.Add("\xc0 ", " \xd2")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		n := estimate(a + b)
+		assert.LessOrEqual(t, n, len(a)+len(b))
+		// Two spaces that meet become a run, and the rounding of wide characters is
+		// done once for both: each adds one at most.
+		assert.LessOrEqual(t, n, estimate(a)+estimate(b)+2, "text put together costs no more than its parts")
+		assert.GreaterOrEqual(t, promptTokens(llm.Request{System: a, Messages: []llm.Message{{Content: b}}}), estimate(a)+estimate(b))
+	})
+}

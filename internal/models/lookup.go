@@ -1,0 +1,209 @@
+package models
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ollama/ollama/api"
+	"github.com/ollama/ollama/auth"
+	"github.com/ollama/ollama/envconfig"
+
+	"qq/internal/models/wire"
+	"qq/pkg/llm"
+)
+
+// pickTimeout bounds each question that [Client.Pick] asks.
+const pickTimeout = 2 * time.Second
+
+// Client talks to one Ollama server. It is safe for use by several goroutines.
+type Client struct {
+	host      string // as it was given
+	base      *url.URL
+	transport *wire.Transport
+}
+
+// New returns a client for the server at host, which is written as in
+// OLLAMA_HOST; empty means the default. Nothing is connected yet.
+func New(host string) (*Client, error) {
+	base, err := parseHost(host)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{host: host, base: base, transport: wire.NewTransport(base)}, nil
+}
+
+// Host is the address of the server.
+func (c *Client) Host() string { return c.base.String() }
+
+// Close closes idle connections.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// lookups is Ollama's own client, for everything but chats.
+func (c *Client) lookups() *api.Client {
+	return api.NewClient(c.base, &http.Client{Transport: c.transport})
+}
+
+// sign makes the address of path at the server and the header of a request to it.
+// ollama.com, and any server when OLLAMA_AUTH is set, gets a signature by the user's
+// key, as from Ollama's own client.
+func (c *Client) sign(ctx context.Context, method, path string) (string, http.Header, error) {
+	u, header := c.base.JoinPath(path), http.Header{"Accept": {"application/x-ndjson"}, "User-Agent": {"qq"}}
+	if !envconfig.UseAuth() && c.base.Hostname() != "ollama.com" {
+		return u.String(), header, nil
+	}
+	u.RawQuery = "ts=" + strconv.FormatInt(time.Now().Unix(), 10)
+	token, err := auth.Sign(ctx, fmt.Appendf(nil, "%s,%s?%s", method, path, u.RawQuery))
+	header.Set("Authorization", token)
+	return u.String(), header, err
+}
+
+// Version is the version of the server.
+func (c *Client) Version(ctx context.Context) (string, error) {
+	v, err := c.lookups().Version(ctx)
+	if err != nil {
+		return "", c.explain(ctx, "", err)
+	}
+	return v, nil
+}
+
+// List names the models that the server has, the newest first.
+func (c *Client) List(ctx context.Context) ([]string, error) {
+	models, err := c.tags(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(models))
+	for i := range models {
+		names[i] = models[i].Name
+	}
+	return names, nil
+}
+
+func (c *Client) tags(ctx context.Context) ([]api.ListModelResponse, error) {
+	list, err := c.lookups().List(ctx)
+	if err != nil {
+		return nil, c.explain(ctx, "", err)
+	}
+	slices.SortStableFunc(list.Models, func(a, b api.ListModelResponse) int {
+		return b.ModifiedAt.Compare(a.ModifiedAt)
+	})
+	return list.Models, nil
+}
+
+// Show describes the model of that name.
+func (c *Client) Show(ctx context.Context, name string) (Model, error) {
+	m, _, err := c.show(ctx, name)
+	return m, err
+}
+
+// show also says whether the model can chat at all; one for embeddings cannot.
+func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, err error) {
+	resp, err := c.lookups().Show(ctx, &api.ShowRequest{Model: name})
+	if err != nil {
+		return Model{}, false, c.explain(ctx, name, err)
+	}
+	m = Model{
+		Kind: Ollama, Host: c.host, Name: name,
+		Context: contextLength(resp.ModelInfo), Modified: resp.ModifiedAt.UTC(),
+	}
+	for _, capability := range resp.Capabilities {
+		switch capability {
+		case "completion":
+			chats = true
+		case "tools":
+			m.Tools = true
+		case "thinking":
+			m.Thinking = true
+		}
+	}
+	// A server that is too old to say what a model can do serves chat models.
+	return m, chats || len(resp.Capabilities) == 0, nil
+}
+
+// contextLength finds "<architecture>.context_length" in what the server knows
+// about a model.
+func contextLength(info map[string]any) int {
+	arch, _ := info["general.architecture"].(string)
+	n, ok := info[arch+".context_length"].(float64)
+	if !ok {
+		for key, v := range info {
+			if f, isNumber := v.(float64); isNumber && strings.HasSuffix(key, ".context_length") {
+				n = max(n, f)
+			}
+		}
+	}
+	if n < 1 || n > 1<<30 {
+		return 0
+	}
+	return int(n)
+}
+
+// Pick chooses the newest model that has tools, or else the newest that can chat.
+// It leaves out models that the server only forwards to another host, because
+// nobody named that host. It fails at once when no server listens, and within two
+// seconds when one hangs. A broken model is skipped; a temporary failure is not a
+// reason to skip one. A server without a suitable model is an [*llm.Error] of kind
+// [llm.UnknownModel].
+func (c *Client) Pick(ctx context.Context) (Model, error) {
+	models, err := quick(ctx, c, c.tags)
+	if err != nil {
+		return Model{}, err
+	}
+	var best *Model
+	var skipped error
+	for _, entry := range models {
+		if entry.RemoteHost != "" {
+			continue
+		}
+		chats := false
+		m, err := quick(ctx, c, func(ctx context.Context) (m Model, err error) {
+			m, chats, err = c.show(ctx, entry.Name)
+			return m, err
+		})
+		switch {
+		case ctx.Err() != nil, passing(err): // to skip it would pick a model at random
+			return Model{}, err
+		case err != nil:
+			skipped = err // one broken model does not hide the others
+		case m.Tools && chats:
+			return m, nil
+		case chats && best == nil:
+			best = &m
+		}
+	}
+	if best != nil {
+		return *best, nil
+	}
+	if skipped != nil {
+		return Model{}, skipped
+	}
+	return Model{}, &llm.Error{Kind: llm.UnknownModel,
+		Problem: fmt.Sprintf("Ollama at %s has no model of its own that can chat", c.base.Host),
+		Hint:    "get one, for example: ollama pull qwen3"}
+}
+
+// quick calls f, which asks the server one question, with a short time limit.
+func quick[T any](ctx context.Context, c *Client, f func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, pickTimeout, &llm.Error{Kind: llm.Unreachable,
+		Problem: fmt.Sprintf("no answer from Ollama at %s within %v", c.base.Host, pickTimeout),
+		Hint:    "look after the server, or set OLLAMA_HOST"})
+	defer cancel()
+	return f(ctx)
+}
+
+func isKind(err error, kind llm.Kind) bool {
+	e, ok := errors.AsType[*llm.Error](err)
+	return ok && e.Kind == kind
+}
+
+func passing(err error) bool {
+	e, ok := errors.AsType[*llm.Error](err)
+	return ok && e.Passing()
+}

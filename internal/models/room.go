@@ -1,0 +1,16 @@
+package models
+
+import "qq/pkg/llm"
+
+// Tokens estimates how many tokens s has, -10 to +13 %.
+func Tokens(s string) int { return estimate(s) }
+
+// Room is how many tokens of a document fit into the context of m besides the
+// prompt r and an answer; 0 when the size of the context is not known.
+func (m Model) Room(r llm.Request) int {
+	if m.Context == 0 {
+		return 0
+	}
+	answer := min(answerTokens(m, r), m.Context/4)
+	return max(1, int(float64(m.Context-answer)/margin)-promptTokens(r))
+}

@@ -1,0 +1,78 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+// MaxLine bounds one line of a stream, and the data of one event.
+const MaxLine = 16 << 20
+
+// Lines reads a stream of lines (NDJSON). When Err of the scanner is not nil, its
+// last line may be cut off.
+func Lines(r io.Reader) *bufio.Scanner {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, MaxLine)
+	return lines
+}
+
+// Event is one server-sent event.
+type Event struct {
+	Name string // empty without one
+	Data []byte // its data lines, joined by line feeds; valid until the next event
+}
+
+// Events reads a stream of server-sent events. Lines end with LF or CRLF; ids and
+// reconnection times are ignored.
+type Events struct {
+	lines *bufio.Scanner
+	first bool // the first line has been read
+	data  []byte
+}
+
+// NewEvents reads the events of r.
+func NewEvents(r io.Reader) *Events { return &Events{lines: Lines(r)} }
+
+var errEventTooLong = errors.New("event is too long")
+
+// Next returns the next event that has data, and [io.EOF] at the end of the stream.
+// An event that the end cuts off is dropped.
+func (e *Events) Next() (Event, error) {
+	event, found := Event{}, false
+	e.data = e.data[:0]
+	for e.lines.Scan() {
+		line := e.lines.Bytes()
+		if !e.first {
+			e.first = true
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		if len(line) == 0 {
+			if found {
+				event.Data = e.data
+				return event, nil
+			}
+			event.Name = ""
+			continue
+		}
+		field, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(field) {
+		case "event":
+			event.Name = string(value)
+		case "data":
+			if found {
+				e.data = append(e.data, '\n')
+			}
+			if len(e.data)+len(value) > MaxLine {
+				return Event{}, errEventTooLong
+			}
+			e.data, found = append(e.data, value...), true
+		}
+	}
+	if err := e.lines.Err(); err != nil {
+		return Event{}, err
+	}
+	return Event{}, io.EOF
+}

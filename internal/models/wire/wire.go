@@ -1,0 +1,233 @@
+// Package wire carries chat requests to model servers over HTTP, for every
+// dialect: it posts them, classifies what goes wrong as a [Fault], and reads
+// streams line by line ([Lines]) or event by event ([Events]).
+//
+// A dialect writes the request, decodes what the stream brings, and puts a Fault
+// into words for its users.
+//
+// Promises: a reply with a status other than success is a Fault and never a
+// stream; a redirect is not followed, because it could lead a conversation to a
+// server that nobody named; a line is read up to a limit. Not promised: that a
+// stream is complete. Only the dialect knows what its last line looks like.
+package wire
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"qq/pkg/llm"
+	"qq/pkg/task"
+)
+
+const (
+	// maxErrorBody is how much of an error page is read.
+	maxErrorBody = 64 << 10
+	// MaxReply bounds a reply that is read as a whole (a list, a description).
+	MaxReply = 32 << 20
+)
+
+// Fault is why a request failed, in terms of HTTP.
+type Fault struct {
+	// Kind is Unreachable when no reply came, BrokenStream when it broke off, and
+	// Rejected without a Status when there is no secure connection. Otherwise the
+	// Status decides.
+	Kind       llm.Kind
+	Status     int           // 0 without one
+	RetryAfter time.Duration // what the server asked for
+	Text       string        // what the server said, or the innermost error; one line
+	Err        error         // the cause, or nil
+}
+
+func (f *Fault) Error() string { return f.Text }
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Transport is HTTP/1.1 to one server. It is an [http.RoundTripper] for replies of
+// bounded length; streams come from Post.
+type Transport struct {
+	http *http.Transport
+}
+
+var _ http.RoundTripper = (*Transport)(nil)
+
+// NewTransport is a transport for the server at base: no proxy on the way to this
+// machine, few idle connections, and no limit on how long the server thinks before
+// it answers (it may be loading a model).
+func NewTransport(base *url.URL) *Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	t := &http.Transport{
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		Protocols:              protocols,
+		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
+		TLSHandshakeTimeout:    10 * time.Second,
+		DisableCompression:     true,
+		MaxIdleConns:           4,
+		MaxIdleConnsPerHost:    4,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: maxErrorBody,
+	}
+	if !isLoopback(base) {
+		t.Proxy = http.ProxyFromEnvironment
+	}
+	return &Transport{t}
+}
+
+// isLoopback reports whether u stays on this machine.
+func isLoopback(u *url.URL) bool {
+	host := u.Hostname()
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}
+
+// CloseIdleConnections closes connections that no request uses.
+func (t *Transport) CloseIdleConnections() { t.http.CloseIdleConnections() }
+
+// RoundTrip implements [http.RoundTripper]. The body of a reply fails with a Fault,
+// also when it is longer than [MaxReply].
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	return t.send(req, MaxReply)
+}
+
+// Post sends body to u and returns the stream that answers it, which fails with a
+// Fault. The caller closes it; the end of ctx ends it.
+func (t *Transport) Post(ctx context.Context, u string, header http.Header, body []byte) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := t.send(req, -1)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// send sends req. Of the reply it lets limit bytes be read, or all if that is -1.
+func (t *Transport) send(req *http.Request, limit int) (*http.Response, error) {
+	resp, err := t.http.RoundTrip(req)
+	if err != nil {
+		return nil, connectFault(err)
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		defer resp.Body.Close()
+		return nil, statusFault(resp)
+	}
+	resp.Body = &reply{resp.Body, limit}
+	return resp, nil
+}
+
+// reply is the body of a reply. Its errors are Faults.
+type reply struct {
+	io.ReadCloser
+	left int // bytes that may still come; -1 means no limit
+}
+
+func (r *reply) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	if r.left >= 0 {
+		if r.left -= n; r.left < 0 {
+			r.left = 0
+			err = fmt.Errorf("reply is longer than %d bytes", MaxReply)
+		}
+	}
+	if err != nil && err != io.EOF {
+		err = &Fault{Kind: llm.BrokenStream, Text: innermost(err), Err: err}
+	}
+	return n, err
+}
+
+func connectFault(err error) *Fault {
+	f := &Fault{Kind: llm.Unreachable, Text: innermost(err), Err: err}
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	if _, record := errors.AsType[tls.RecordHeaderError](err); certificate || record {
+		f.Kind = llm.Rejected
+	}
+	return f
+}
+
+func statusFault(resp *http.Response) *Fault {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // as much as came will do
+	f := &Fault{Kind: kindOf(resp.StatusCode), Status: resp.StatusCode, Text: errorMessage(body)}
+	f.RetryAfter, _ = llm.RetryAfter(resp.Header.Get("Retry-After"), time.Now())
+	if location := resp.Header.Get("Location"); location != "" && resp.StatusCode < 400 {
+		f.Text = "it redirects to " + OneLine(location)
+	}
+	if f.Text == "" {
+		f.Text = strings.ToLower(http.StatusText(resp.StatusCode))
+	}
+	return f
+}
+
+// kindOf is what a status that is not success means in every dialect.
+func kindOf(status int) llm.Kind {
+	switch {
+	case status == http.StatusTooManyRequests, status == http.StatusBadGateway,
+		status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+		return llm.Busy
+	case status >= 500:
+		return llm.Server
+	}
+	return llm.Rejected
+}
+
+// errorMessage finds what an error body says: the "error" of a JSON object, a
+// plain text, or nothing when it is a page.
+func errorMessage(body []byte) string {
+	var reply struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(body, &reply) == nil {
+		var text string
+		if json.Unmarshal(reply.Error, &text) == nil {
+			return OneLine(text)
+		}
+		return OneLine(string(reply.Error))
+	}
+	if text := strings.TrimSpace(string(body)); !strings.HasPrefix(text, "<") {
+		return OneLine(text)
+	}
+	return ""
+}
+
+// innermost is the text of the last error that err wraps: the layers above it
+// repeat the address.
+func innermost(err error) string {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return OneLine(err.Error())
+		}
+		err = next
+	}
+}
+
+// OneLine makes text of a server fit for an error message: one line, no control
+// characters, bounded.
+func OneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	return task.Shorten(strings.ToValidUTF8(s, "�"), 300)
+}

@@ -1,0 +1,48 @@
+package standin
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func FuzzAppendString(f *testing.F) {
+	for _, s := range []string{"", "plain", "\"\\\n\t\r\x00\x1f\x7f", "你好 🙂", "\xff a \xe4\xbd", "\u2028<>&"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var got string
+		require.NoError(t, json.Unmarshal(appendString(nil, s), &got))
+		var b strings.Builder
+		for _, r := range s { // as encoding/json: each bad byte is one U+FFFD
+			b.WriteRune(r)
+		}
+		assert.Equal(t, b.String(), got)
+	})
+}
+
+func FuzzWords(f *testing.F) {
+	f.Add("a b  c ")
+	f.Add(" ")
+	f.Fuzz(func(t *testing.T, s string) {
+		assert.Equal(t, s, strings.Join(words(s), ""))
+	})
+}
+
+func TestSample(t *testing.T) {
+	for format, want := range map[string]string{
+		`"json"`: `{}`,
+		`{"type":"object","properties":{"a":{"type":"string"},"b":{}},"required":["a"]}`: `{"a":"sample text"}`,
+		`{"type":["null","string"]}`:                               `null`,
+		`{"type":"integer"}`:                                       `1`,
+		`{"const":[1]}`:                                            `[1]`,
+		`{"type":"array","minItems":2}`:                            `[1,1]`,
+		`{"type":"array","items":{"type":"number"}}`:               `[]`,
+		`{"type":"object","required":["x"],"properties":{"x":{}}}`: `{"x":{}}`,
+	} {
+		assert.Equal(t, want, sample(json.RawMessage(format)), format)
+	}
+}

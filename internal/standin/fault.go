@@ -1,0 +1,178 @@
+package standin
+
+import (
+	"cmp"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Break is how an answer breaks off.
+type Break string
+
+// Ways to break off.
+const (
+	// End ends the response in good order but without the final line, as the
+	// real server does when a model repeats itself.
+	End Break = "end"
+	// Cut closes the connection in the middle of the response.
+	Cut Break = "cut"
+	// Reset does so with a TCP reset.
+	Reset Break = "reset"
+	// Stall sends nothing more and keeps the connection.
+	Stall Break = "stall"
+	// ErrorLine sends {"error": …} and ends, as the real server does when the
+	// process that runs the model dies.
+	ErrorLine Break = "error_line"
+)
+
+// Fault is what goes wrong. A Status is answered instead of anything else; the
+// rest concerns chats.
+type Fault struct {
+	Status int         `json:"status,omitempty"`
+	Header http.Header `json:"header,omitempty"` // sent with Status
+	Error  string      `json:"error,omitempty"`  // text for Status and ErrorLine
+	// Body is sent with Status as it is, in place of Error as JSON.
+	Body string `json:"body,omitempty"`
+	// Times is how many requests it strikes; 0 is all.
+	Times int `json:"times,omitempty"`
+
+	BeforeFirst time.Duration `json:"before_first,omitempty"` // wait before anything is sent
+	Between     time.Duration `json:"between,omitempty"`      // wait between words
+	// Break breaks the answer off after After words; after 0 words not even
+	// the header of the response is sent.
+	Break Break `json:"break,omitempty"`
+	After int   `json:"after,omitempty"`
+	Say   int   `json:"say,omitempty"` // so many bytes of text instead of the answer
+
+	struck int // how often it has struck
+}
+
+// Rule says which requests a fault strikes.
+type Rule struct {
+	Path  string // empty is /api/chat
+	Task  string // part of the last line of what the user said; empty is any
+	Role  string // of the last message: user, tool; empty is any
+	Fault Fault
+}
+
+// Strike adds a rule. Of those that fit a request and are not used up, the first
+// strikes.
+func (s *Server) Strike(r Rule) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	s.log.rules = append(s.log.rules, &r)
+}
+
+// Heal takes all rules away.
+func (s *Server) Heal() {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	s.log.rules = nil
+}
+
+// strike is the fault of a request, or nil.
+func (s *Server) strike(path string, p Prompt) *Fault {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	for _, r := range s.log.rules {
+		if cmp.Or(r.Path, "/api/chat") == path && (r.Role == "" || r.Role == p.lastRole()) &&
+			strings.Contains(EchoLast(p), r.Task) && r.Fault.inForce() {
+			return &r.Fault
+		}
+	}
+	return nil
+}
+
+// inForce reports whether f strikes one more request, and counts that.
+func (f *Fault) inForce() bool {
+	f.struck++
+	return f.Times == 0 || f.struck <= f.Times
+}
+
+func (s *Server) inForce(f *Fault) bool {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	return f.inForce()
+}
+
+// failStatus answers with the status of f.
+func failStatus(w http.ResponseWriter, f *Fault) {
+	maps.Copy(w.Header(), f.Header)
+	if f.Body != "" {
+		w.WriteHeader(f.Status)
+		_, _ = w.Write([]byte(f.Body))
+		return
+	}
+	fail(w, f.Status, f.Error)
+}
+
+// fail answers with an error as Ollama does; without a message the body is
+// empty.
+func fail(w http.ResponseWriter, status int, message string) {
+	if message == "" {
+		w.WriteHeader(status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(appendErrorLine(nil, message))
+}
+
+func appendErrorLine(b []byte, message string) []byte {
+	b = append(b, `{"error":`...)
+	b = appendString(b, message)
+	return append(b, "}\n"...)
+}
+
+// wait lets d pass, and reports false when the client or the server is gone
+// first. A negative d never passes.
+func (s *Server) wait(r *http.Request, d time.Duration) bool {
+	if d == 0 {
+		return true
+	}
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
+	var passed <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		passed = timer.C
+	}
+	select {
+	case <-passed:
+		return true
+	case <-r.Context().Done():
+	case <-s.closing:
+	}
+	return false
+}
+
+// breakOff ends a response the way how says. sent tells whether its header
+// went out.
+func (s *Server) breakOff(w http.ResponseWriter, r *http.Request, f *Fault, sent bool) {
+	switch f.Break {
+	case End:
+		return
+	case ErrorLine:
+		if !sent {
+			fail(w, http.StatusInternalServerError, f.Error)
+			return
+		}
+		_, _ = w.Write(appendErrorLine(nil, f.Error))
+		return
+	case Stall:
+		s.wait(r, -1)
+		return
+	}
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // not a connection that can be taken: close it
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok && f.Break == Reset {
+		_ = tcp.SetLinger(0)
+	}
+	conn.Close()
+}

@@ -1,0 +1,127 @@
+package standin
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ByName makes the name of a model say how it answers, in place of [Models],
+// [Scripts] and [Reply]: "fast" at once; "slow200" after 200 ms; "one200" likewise,
+// but one request at a time, as a stock Ollama does; "say5000" with 5,000 bytes of
+// text; "echo" and "echo20" with the task itself, at once and after 20 ms; "hang"
+// never; "busy" with status 503; "script" with the calls that the task asks for, see
+// step. A [Rule] that strikes counts in place of what the name says goes wrong.
+// Prompts of any length fit.
+func ByName() Option {
+	return func(s *Server) { s.byName, s.models = true, []Model{{Name: "fast:latest"}} }
+}
+
+// parseName reads the name of a model, like slow200.
+func parseName(name string) (kind string, n int, known bool) {
+	name = strings.TrimSuffix(name, ":latest")
+	kind = strings.TrimRight(name, "0123456789")
+	n, _ = strconv.Atoi(name[len(kind):])
+	switch kind {
+	case "fast", "script", "hang", "busy":
+		return kind, 0, kind == name
+	case "echo":
+		return kind, n, true
+	case "slow", "one", "say":
+		return kind, n, n > 0
+	}
+	return kind, n, false
+}
+
+func namedModel(name string) *Model {
+	if _, _, known := parseName(name); !known {
+		return nil
+	}
+	m := &Model{Name: name, Context: 1 << 17}
+	m.setDefaults()
+	return m
+}
+
+// chooseByName finds what to say to a request of that size.
+func (s *Server) chooseByName(a *answer, size int) {
+	a.tokens, a.size = size/a.model.TokenBytes, math.MaxInt
+	kind, n, _ := parseName(a.prompt.Model)
+	a.text, a.fault = "One two three.", &Fault{}
+	switch kind {
+	case "slow", "one", "echo":
+		a.fault.BeforeFirst = time.Duration(n) * time.Millisecond
+	}
+	switch kind {
+	case "say":
+		a.pieces = filler(n)
+	case "one":
+		a.seats = s.one
+	case "echo":
+		a.pieces = []piece{{text: "You said:"}, {text: " " + EchoLast(a.prompt)}}
+	case "hang":
+		a.fault.Break = Stall
+	case "busy":
+		a.fault.Status = http.StatusServiceUnavailable
+		a.fault.Error = "server busy, please try again.  maximum pending requests exceeded"
+	case "script":
+		var err error
+		if a.pieces, err = play(a.prompt); err != nil {
+			a.fault = &Fault{Status: http.StatusBadRequest, Error: "read the script: " + err.Error()}
+		}
+	}
+	if f := s.strike("/api/chat", a.prompt); f != nil {
+		a.fault = f
+	}
+}
+
+// step is a task for the model "script", written as JSON: call this tool so often,
+// in one answer. If that is more than once, {i} in its arguments stands for the
+// number of the call: a task that is handed on may be a step itself.
+type step struct {
+	Tool      string
+	Times     int
+	Arguments map[string]string
+}
+
+// play answers a task with its calls, and their results with the last of them.
+func play(p Prompt) ([]piece, error) {
+	if p.lastRole() == "tool" {
+		return []piece{{text: p.Last("tool")}}, nil
+	}
+	var s step
+	if err := json.Unmarshal([]byte(p.Last("user")), &s); err != nil {
+		return nil, err
+	}
+	pieces := []piece{}
+	for i := range s.Times {
+		arguments := map[string]string{}
+		for name, value := range s.Arguments {
+			if s.Times > 1 {
+				value = strings.ReplaceAll(value, "{i}", strconv.Itoa(i))
+			}
+			arguments[name] = value
+		}
+		encoded, err := json.Marshal(arguments)
+		if err != nil {
+			return nil, err
+		}
+		c := &call{}
+		c.Function.Name, c.Function.Arguments = s.Tool, encoded
+		pieces = append(pieces, piece{call: c})
+	}
+	return pieces, nil
+}
+
+// filler are n bytes of text, in lines of 64 KiB at most.
+func filler(n int) []piece {
+	const most = 64 << 10
+	whole := strings.Repeat("All work and no play. ", most/22+1)[:most]
+	var pieces []piece
+	for ; n > most; n -= most {
+		pieces = append(pieces, piece{text: whole})
+	}
+	return append(pieces, piece{text: whole[:n]})
+}

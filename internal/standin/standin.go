@@ -1,0 +1,215 @@
+// Package standin is a server that stands in for Ollama: it speaks Ollama's protocol
+// and says what a test tells it to. Tests, the bench and the suite of faults use it
+// where no model is wanted.
+//
+// There are three ways to tell it what to say. A test writes its scenario into
+// prompts: after the last `[[name]]` anywhere in the prompt (system prompt, messages,
+// tool results) the server says the [Script] that starts with it. Text of the form
+//
+//	<tool_call>{"name":"…","arguments":{…}}</tool_call>
+//
+// comes as a tool call when the request offers that tool. A prompt without a known
+// marker gets [EchoLast], or what [Reply] says. With [ByName] the name of the model
+// says how it answers. A [Fault] makes a script misbehave, or the requests that a
+// [Rule] selects.
+//
+// It does as the real server does: it streams word by word, one line of JSON each; it
+// knows capabilities, and refuses tools for a model that has none; it counts tokens
+// (a fixed number of bytes each), and refuses a prompt that is longer than num_ctx or,
+// when told to truncate, cuts it from the front without a word; a call of a tool that
+// was not offered is an empty answer; under a schema it gives a document; a schema for
+// a model that thinks is not applied; with [Parallel] it answers so many chats at a
+// time, in the order of their arrival, and the last line of an answer tells the wait,
+// which is part of the total and of none of the parts. It does not render templates,
+// sample, or keep models loaded.
+package standin
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Version is the version that the server claims to be.
+const Version = "0.17.4"
+
+// Script says what comes after a prompt whose last marker is Start.
+type Script struct {
+	Start string `json:"start"` // the marker with its brackets: [[name]]
+	Text  string `json:"text"`
+	Loop  bool   `json:"loop,omitempty"` // the text starts again, without end
+	// Fault is what goes wrong with it, or nil.
+	Fault *Fault `json:"fault,omitempty"`
+}
+
+// Model describes a model that the server has.
+type Model struct {
+	Name         string
+	Context      int       // default 8192
+	Capabilities []string  // default completion and tools
+	Modified     time.Time // default the start of 2026
+	RemoteHost   string    // set: the server only passes it on
+	// TokenBytes is how many bytes of a prompt count as a token, default 4.
+	TokenBytes int
+}
+
+// DefaultModel is the one model of a server that was not told about models.
+const DefaultModel = "stand-in:latest"
+
+// Option sets up a [Server].
+type Option func(*Server)
+
+// Models replaces the models that the server has.
+func Models(models ...Model) Option { return func(s *Server) { s.models = models } }
+
+// Scripts adds scripts; of two with one Start the later counts.
+func Scripts(scripts ...Script) Option {
+	return func(s *Server) {
+		for i := range scripts {
+			s.scripts[scripts[i].Start] = &scripts[i]
+		}
+	}
+}
+
+// Reply says what answers a prompt without a known marker.
+func Reply(f func(Prompt) string) Option { return func(s *Server) { s.reply = f } }
+
+// Faulty makes requests of that path go wrong: all of them, or the first
+// f.Times. Scripts with a fault of their own keep it.
+func Faulty(path string, f Fault) Option {
+	return func(s *Server) { s.Strike(Rule{Path: path, Fault: f}) }
+}
+
+// IgnoreTruncate makes the server cut long prompts even when it was told not
+// to, as old servers do.
+func IgnoreTruncate() Option { return func(s *Server) { s.alwaysCut = true } }
+
+// NoCallIDs leaves out the ids of tool calls, as old servers do.
+func NoCallIDs() Option { return func(s *Server) { s.noCallIDs = true } }
+
+// Parallel answers k chats at a time, as OLLAMA_NUM_PARALLEL says it of Ollama. A
+// fault with a Status is answered without a wait, as by a server whose queue is full.
+func Parallel(k int) Option { return func(s *Server) { s.seats = make(chan struct{}, k) } }
+
+// Server is a stand-in for an Ollama server. It is an [http.Handler].
+type Server struct {
+	URL string // where the server listens, once it was started
+
+	models    []Model
+	scripts   map[string]*Script
+	reply     func(Prompt) string
+	byName    bool
+	alwaysCut bool
+	noCallIDs bool
+	seats     chan struct{} // nil: any number of chats is answered at once
+	one       chan struct{} // the seat of the models that answer one at a time
+	log       log
+
+	http    *http.Server  // nil while it does not listen
+	done    chan struct{} // closed when http has ended
+	closing chan struct{} // ends stalls and delays
+	gate    sync.RWMutex  // held by each handler; Stop waits for them
+	scratch sync.Pool     // of *scratch: a benchmark should measure the client
+	waiting atomic.Int64
+	callIDs atomic.Int64
+}
+
+// New returns a server that does not listen yet.
+func New(options ...Option) *Server {
+	s := &Server{
+		models:  []Model{{Name: DefaultModel}},
+		scripts: map[string]*Script{},
+		reply:   EchoLast,
+		one:     make(chan struct{}, 1),
+		log:     log{counts: map[string]int{}},
+		closing: make(chan struct{}),
+	}
+	for _, o := range options {
+		o(s)
+	}
+	s.models = slices.Clone(s.models)
+	for i := range s.models {
+		s.models[i].setDefaults()
+	}
+	s.scratch.New = func() any { return new(scratch) }
+	return s
+}
+
+func (m *Model) setDefaults() {
+	if m.Context == 0 {
+		m.Context = 8192
+	}
+	if m.Capabilities == nil {
+		m.Capabilities = []string{"completion", "tools"}
+	}
+	if m.Modified.IsZero() {
+		m.Modified = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	if m.TokenBytes == 0 {
+		m.TokenBytes = 4
+	}
+}
+
+func (m *Model) can(capability string) bool { return slices.Contains(m.Capabilities, capability) }
+
+// Start runs a server on a free port of this machine until the test ends. It keeps
+// what was asked for [Server.Requests].
+func Start(t testing.TB, options ...Option) *Server {
+	t.Helper()
+	s := New(options...)
+	s.log.bodies = true
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Start listens on a free port of this machine; after Stop, on the same port again.
+func (s *Server) Start() error {
+	addr := s.Host()
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("start the stand-in server: %w", err)
+	}
+	s.URL = "http://" + l.Addr().String()
+	server, done := &http.Server{Handler: s}, make(chan struct{})
+	s.gate.Lock() // a request of before may be on its way to a handler
+	s.http, s.done, s.closing = server, done, make(chan struct{})
+	s.gate.Unlock()
+	go func() {
+		defer close(done)
+		_ = server.Serve(l) // ends with Stop
+	}()
+	return nil
+}
+
+// Stop refuses connections from now on and cuts those that there are, as a server
+// that was killed, and returns when no request is left. It may be called when
+// nothing runs, but not by two goroutines at once.
+func (s *Server) Stop() {
+	if s.http == nil {
+		return
+	}
+	close(s.closing)
+	s.http.Close()
+	<-s.done
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	s.http = nil
+}
+
+// Host is where it listens, or listened: host and port.
+func (s *Server) Host() string { return strings.TrimPrefix(s.URL, "http://") }
+
+// Waiting is how many requests wait for a Fault to pass.
+func (s *Server) Waiting() int { return int(s.waiting.Load()) }
