@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"qq/internal/app/scratch"
 	"qq/internal/approval"
 	"qq/internal/config"
 	"qq/internal/models"
@@ -82,7 +83,8 @@ type Engine struct {
 	stream   *event.Stream // nil when nobody wants events
 	log      *childlog.Log
 	launcher *childproc.Launcher
-	scratch  *scratch
+	scratch  *scratch.Folder
+	outputs  scratch.Outputs
 	host     *proc.Host    // starts every process
 	exe      string        // this program
 	astGrep  func() string // the program for structural search; empty is none
@@ -98,7 +100,8 @@ func New(cfg Config) (*Engine, error) {
 		id:      cmp.Or(cfg.ID, task.NewID()),
 		models:  &models.Resolver{Host: set.OllamaHost, Run: set.Model, Notes: notes(cfg.Note), Retries: set.Retries},
 		log:     childlog.New(set.LogDir),
-		scratch: &scratch{dir: filepath.Join(set.Home, "run")},
+		scratch: &scratch.Folder{Dir: filepath.Join(set.Home, "run")},
+		outputs: scratch.KeptIn(set.Home),
 		host:    proc.NewHost(),
 	}
 	if len(cfg.Sinks) > 0 {
@@ -122,7 +125,7 @@ func New(cfg Config) (*Engine, error) {
 		return path
 	})
 	e.launcher = childproc.NewLauncher(childproc.Config{
-		Host: e.host, Path: e.exe, Version: cfg.Version, Env: e.childEnv(), Program: e, Keep: outputs(set.Home),
+		Host: e.host, Path: e.exe, Version: cfg.Version, Env: e.childEnv(), Program: e, Keep: string(e.outputs),
 		MaxOutput: set.MaxOutput, Grace: StopGrace, HandBack: HandBack,
 	})
 	e.Supervisor = supervisor.New(supervisor.Config{
@@ -167,8 +170,8 @@ func policy(set config.Config) approval.Policy {
 // Batch runs a stream of tasks that Check has passed, and keeps results that wait for
 // slower ones in the scratch folder. What [Engine.History] was opened for is heeded.
 func (e *Engine) Batch(ctx context.Context, b supervisor.Batch) error {
-	spill := &spill{folder: e.scratch.folder}
-	defer spill.close()
+	spill := &scratch.Spill{In: e.scratch}
+	defer spill.Close()
 	b.Spill, b.Past, b.Tasks = spill, e.record, e.named(ctx, b.Tasks)
 	b.Results = recorded{b.Results, e.record}
 	e.several.Store(true)
@@ -234,7 +237,7 @@ func (e *Engine) Kill() { e.launcher.Close() }
 // Close ends what is still at work and removes what was only for this run.
 func (e *Engine) Close() error {
 	e.Kill()
-	e.scratch.remove()
+	e.scratch.Remove()
 	return e.log.Close()
 }
 
@@ -250,12 +253,4 @@ func executable() (string, error) {
 		return "", fmt.Errorf("find the program of qq: %w", err)
 	}
 	return exe, nil
-}
-
-// hinted says what was being done, and what to do about it.
-func hinted(err error, hint, act string) error {
-	if pe, ok := errors.AsType[*os.PathError](err); ok {
-		err = fmt.Errorf("%s: %w", pe.Path, pe.Err)
-	}
-	return &task.Error{Problem: fmt.Sprintf("%s: %v", act, err), Hint: hint, Err: err}
 }

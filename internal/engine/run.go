@@ -46,11 +46,12 @@ type here struct {
 // Launch implements supervisor.Launcher.
 func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	a := h.e.agent(h.r, job)
-	setup, err := h.e.setup(h.r.Agent, h.r.Model, "root-"+task.NewID(), a.ReadOnly)
+	id := "root-" + task.NewID()
+	defer h.e.tidy(id)
+	setup, err := h.e.setup(h.r.Agent, h.r.Model, id, a.ReadOnly)
 	if err != nil {
 		return job.Fail(err)
 	}
-	defer clean(setup)
 	a.Setup = setup
 	backend, done, err := h.r.Model.Connect()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/output"
+	"qq/internal/app/scratch"
 	"qq/internal/config"
-	"qq/internal/engine"
 	"qq/pkg/session"
 )
 
@@ -163,7 +163,7 @@ func (r commands) pruneSessions(c *cli.Context) error {
 	for _, id := range gone {
 		fmt.Fprintln(r.Out, id)
 	}
-	files, outputErr := engine.PruneOutputs(cfg.Home, age)
+	files, outputErr := scratch.KeptIn(cfg.Home).Prune(age)
 	for _, f := range files {
 		fmt.Fprintln(r.Out, f)
 	}

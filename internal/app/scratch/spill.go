@@ -1,4 +1,4 @@
-package engine
+package scratch
 
 import (
 	"bufio"
@@ -9,11 +9,11 @@ import (
 	"qq/pkg/task"
 )
 
-// spill keeps results that wait for slower ones in a file.
-type spill struct {
-	folder func() (string, error)
-	file   *os.File
-	end    int64
+// Spill keeps results that wait for slower ones in a file.
+type Spill struct {
+	In   *Folder
+	file *os.File
+	end  int64
 }
 
 // spilled is a line of that file, before the output of the result.
@@ -23,9 +23,9 @@ type spilled struct {
 }
 
 // Put implements supervisor.Spill.
-func (s *spill) Put(r task.Result) (int64, error) {
+func (s *Spill) Put(r task.Result) (int64, error) {
 	if s.file == nil {
-		dir, err := s.folder()
+		dir, err := s.In.Path()
 		if err != nil {
 			return 0, err
 		}
@@ -47,7 +47,7 @@ func (s *spill) Put(r task.Result) (int64, error) {
 }
 
 // Take implements supervisor.Spill.
-func (s *spill) Take(at int64) (r task.Result, err error) {
+func (s *Spill) Take(at int64) (r task.Result, err error) {
 	from := bufio.NewReader(io.NewSectionReader(s.file, at, s.end-at))
 	line, err := from.ReadBytes('\n')
 	if err != nil {
@@ -62,7 +62,8 @@ func (s *spill) Take(at int64) (r task.Result, err error) {
 	return l.Restored(string(output)), err
 }
 
-func (s *spill) close() {
+// Close closes the file.
+func (s *Spill) Close() {
 	if s.file != nil {
 		s.file.Close()
 	}

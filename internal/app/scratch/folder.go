@@ -1,6 +1,13 @@
-package engine
+// Package scratch is the files of a run that nobody else reads: the private folder of
+// a root process, results that wait for slower ones, and what is kept of outputs that
+// are too long to be handed on.
+//
+// Not promised: that a folder is gone after a SIGKILL. The next root that needs one
+// removes those whose lock nobody holds.
+package scratch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,32 +15,33 @@ import (
 	"syscall"
 
 	"qq/internal/flock"
+	"qq/pkg/task"
 )
 
-// scratch is the private folder of one root process, made when it is first
+// Folder is the private folder of one root process, made when it is first
 // needed and removed at the end. A root that is killed leaves its folder behind;
 // the next one that needs a folder removes it, for nobody holds its lock.
-type scratch struct {
-	dir string // the folder of all of them
+type Folder struct {
+	Dir string // the folder of all of them
 
 	mu   sync.Mutex
 	own  string
 	lock *os.File
 }
 
-// folder returns the folder of this process.
-func (s *scratch) folder() (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.own != "" {
-		return s.own, nil
+// Path returns the folder of this process.
+func (f *Folder) Path() (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.own != "" {
+		return f.own, nil
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
 		return "", hinted(err, "QQ_HOME names a folder that you may write to, on a disk with some room", "make the folder for running children")
 	}
 	// Held while a folder is made and while others are looked through, so that
 	// nobody takes one that has no lock yet for one that was left behind.
-	all, err := os.Open(s.dir)
+	all, err := os.Open(f.Dir)
 	if err != nil {
 		return "", fmt.Errorf("open the folder for running children: %w", err)
 	}
@@ -41,8 +49,8 @@ func (s *scratch) folder() (string, error) {
 	if err := flock.Flock(all, syscall.LOCK_EX); err != nil {
 		return "", fmt.Errorf("lock the folder for running children: %w", err)
 	}
-	s.sweep()
-	own, err := os.MkdirTemp(s.dir, fmt.Sprintf("%d-", os.Getpid()))
+	f.sweep()
+	own, err := os.MkdirTemp(f.Dir, fmt.Sprintf("%d-", os.Getpid()))
 	if err != nil {
 		return "", hinted(err, "see whether the disk is full, or set QQ_HOME to another folder", "make the folder for running children")
 	}
@@ -53,25 +61,25 @@ func (s *scratch) folder() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("lock the folder for running children: %w", err)
 	}
-	s.own, s.lock = own, lock
+	f.own, f.lock = own, lock
 	return own, nil
 }
 
-// made returns the folder if there is one.
-func (s *scratch) made() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.own
+// Made returns the folder if there is one.
+func (f *Folder) Made() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.own
 }
 
 // sweep removes the folders of processes that were killed.
-func (s *scratch) sweep() {
-	entries, err := os.ReadDir(s.dir)
+func (f *Folder) sweep() {
+	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		dir := filepath.Join(s.dir, e.Name())
+		dir := filepath.Join(f.Dir, e.Name())
 		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			continue // no folder of ours
@@ -83,13 +91,22 @@ func (s *scratch) sweep() {
 	}
 }
 
-func (s *scratch) remove() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.own == "" {
+// Remove removes it.
+func (f *Folder) Remove() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.own == "" {
 		return
 	}
-	_ = os.RemoveAll(s.own)
-	s.lock.Close()
-	s.own = ""
+	_ = os.RemoveAll(f.own)
+	f.lock.Close()
+	f.own = ""
+}
+
+// hinted says what was being done, and what to do about it.
+func hinted(err error, hint, act string) error {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
+		err = fmt.Errorf("%s: %w", pe.Path, pe.Err)
+	}
+	return &task.Error{Problem: fmt.Sprintf("%s: %v", act, err), Hint: hint, Err: err}
 }

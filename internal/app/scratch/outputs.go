@@ -1,0 +1,80 @@
+package scratch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// MakeTemp makes the temporary folder of the agent under an id.
+func (f *Folder) MakeTemp(id string) (string, error) {
+	dir, err := f.Path()
+	if err != nil {
+		return "", err
+	}
+	temp := tempDir(dir, id)
+	if err := os.MkdirAll(temp, 0o700); err != nil {
+		return "", fmt.Errorf("make a temporary folder: %w", err)
+	}
+	return temp, nil
+}
+
+// RemoveTemp removes it, if there is one.
+func (f *Folder) RemoveTemp(id string) {
+	if dir := f.Made(); dir != "" {
+		_ = os.RemoveAll(tempDir(dir, id))
+	}
+}
+
+func tempDir(scratch, id string) string { return filepath.Join(scratch, id+".tmp") }
+
+// Outputs is the folder of what is kept when it is too long to be handed on.
+type Outputs string
+
+// KeptIn is the folder of outputs below home.
+func KeptIn(home string) Outputs { return Outputs(filepath.Join(home, "outputs")) }
+
+// ShellLog is the file that takes the whole output of the commands of the agent under
+// an id. Its folder is made.
+func (o Outputs) ShellLog(id string) (string, error) {
+	if err := os.MkdirAll(string(o), 0o700); err != nil {
+		return "", hinted(err, "QQ_HOME names a folder that you may write to", "make the folder for outputs")
+	}
+	return o.shellLog(id), nil
+}
+
+func (o Outputs) shellLog(id string) string { return filepath.Join(string(o), id+".commands.txt") }
+
+// RemoveEmpty removes the log of commands into which nothing was written.
+func (o Outputs) RemoveEmpty(id string) {
+	if info, err := os.Stat(o.shellLog(id)); err == nil && info.Size() == 0 {
+		_ = os.Remove(o.shellLog(id))
+	}
+}
+
+// Prune removes those that nobody has written to for age, and returns their paths.
+func (o Outputs) Prune(age time.Duration) (gone []string, err error) {
+	dir := string(o)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list kept outputs: %w", err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < age {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if err := os.Remove(path); err != nil {
+			return gone, fmt.Errorf("remove a kept output: %w", err)
+		}
+		gone = append(gone, path)
+	}
+	return gone, nil
+}
