@@ -24,7 +24,7 @@ const module = "qq/"
 // packages on lower floors only, never a neighbour. Change it in a commit of
 // its own, with the reason.
 var floors = [][]string{
-	{"pkg/task", "pkg/tool", "pkg/agents", "pkg/proc", "internal/config", "internal/sandbox", "internal/models/extract/prose", "internal/flock"},
+	{"pkg/task", "pkg/tool", "pkg/agents", "pkg/proc", "internal/config", "internal/sandbox", "internal/models/extract/prose"},
 	{"pkg/event", "pkg/llm", "internal/tools/tree", "internal/tools/call", "internal/tools/store",
 		"internal/tools/edit", "internal/models/extract/digest", "internal/app/flags", "internal/record/ledger/alive"},
 	{"pkg/session", "pkg/supervisor", "pkg/childproc", "internal/agent/loop", "internal/approval",

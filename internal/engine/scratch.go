@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
-
-	"qq/internal/flock"
 )
 
 // scratch is the private folder of one root process, made when it is first
@@ -38,7 +36,7 @@ func (s *scratch) folder() (string, error) {
 		return "", fmt.Errorf("open the folder for running children: %w", err)
 	}
 	defer all.Close()
-	if err := flock.Flock(all, syscall.LOCK_EX); err != nil {
+	if err := lockFile(all); err != nil {
 		return "", fmt.Errorf("lock the folder for running children: %w", err)
 	}
 	s.sweep()
@@ -48,13 +46,23 @@ func (s *scratch) folder() (string, error) {
 	}
 	lock, err := os.OpenFile(filepath.Join(own, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
-		err = flock.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB)
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	}
 	if err != nil {
 		return "", fmt.Errorf("lock the folder for running children: %w", err)
 	}
 	s.own, s.lock = own, lock
 	return own, nil
+}
+
+// lockFile waits for the lock of f, however often a signal interrupts it.
+func lockFile(f *os.File) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+		if err != syscall.EINTR {
+			return err
+		}
+	}
 }
 
 // made returns the folder if there is one.
@@ -76,7 +84,7 @@ func (s *scratch) sweep() {
 		if err != nil {
 			continue // no folder of ours
 		}
-		if flock.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			_ = os.RemoveAll(dir)
 		}
 		lock.Close()

@@ -25,7 +25,6 @@ import (
 	"syscall"
 	"time"
 
-	"qq/internal/flock"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
@@ -142,7 +141,7 @@ func (s *Session) Close() error {
 	}
 	// A process that is being started holds a copy of the descriptor for a
 	// moment, so closing ours would not unlock at once.
-	return errors.Join(err, flock.Flock(s.file, syscall.LOCK_UN), s.file.Close())
+	return errors.Join(err, syscall.Flock(int(s.file.Fd()), syscall.LOCK_UN), s.file.Close())
 }
 
 // repair cuts off or completes what a crash left of the last line.

@@ -17,7 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"qq/internal/flock"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
@@ -135,7 +134,7 @@ func (s *Session) resume() (Transcript, error) {
 // lock makes f ours alone, without waiting. It fails when the file was removed
 // since it was opened: what is appended to it would be lost.
 func lock(f *os.File) error {
-	err := flock.Flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return ErrInUse
 	}

@@ -10,8 +10,6 @@ import (
 	"syscall"
 
 	"go.uber.org/zap/zapcore"
-
-	"qq/internal/flock"
 )
 
 // file is where lines go. Other processes may write to it and put it aside at
@@ -138,7 +136,7 @@ func (l *file) rotate() bool {
 	}
 	defer lock.Close()
 	// Who does not get the lock need not wait: the file is being put aside.
-	if err := flock.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return false
 	}
 	there, err := os.Lstat(l.path)

@@ -34,7 +34,6 @@ import (
 	"syscall"
 	"time"
 
-	"qq/internal/flock"
 	"qq/pkg/task"
 )
 
@@ -113,7 +112,7 @@ func (l *Log) begin(path string, fresh bool) error {
 }
 
 func (l *Log) lock(path string) error {
-	switch err := flock.Flock(l.f, syscall.LOCK_EX|syscall.LOCK_NB); err {
+	switch err := syscall.Flock(int(l.f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
 	case nil, syscall.ENOTSUP, syscall.ENOLCK, syscall.ENOSYS:
 		return nil
 	case syscall.EWOULDBLOCK:
@@ -226,7 +225,7 @@ func (l *Log) Close() error {
 	// A process that is being started holds a copy of the descriptor for a moment,
 	// so closing ours would not unlock at once.
 	if l.regular {
-		_ = flock.Flock(l.f, syscall.LOCK_UN)
+		_ = syscall.Flock(int(l.f.Fd()), syscall.LOCK_UN)
 	}
 	if err := l.f.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
 		return fmt.Errorf("close job log: %w", err)
