@@ -93,7 +93,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 			report(b.r.Err, err) // each result is recorded, or was complained of
 		}
 	}()
-	if err := b.keepOutput(); err != nil {
+	if err := b.emptyOutput(); err != nil {
 		return err
 	}
 	b.out = output.NewResults(b.o.format, b.to)
@@ -173,10 +173,6 @@ func (b *batchRun) closeOutput(remove bool) error {
 // deliver prints one result.
 func (b *batchRun) deliver(res task.Result) error {
 	b.tally.Add(res)
-	if res.Forgotten {
-		b.engine.History().Delivered(res) // it was printed when it ended
-		return nil
-	}
 	problem, hint, _ := strings.Cut(res.Err(), "\n")
 	if !res.Success {
 		res.Error = &problem
@@ -252,10 +248,7 @@ func (b *batchRun) goOn() {
 	if b.tally.Ended() {
 		how = "--resume-failed"
 	}
-	if !b.engine.History().Forgets() { // else its log, which is in the command, tells
-		how += "=" + task.ShortID(b.id)
-	}
-	b.r.say("the same command with %s goes on where it is", how)
+	b.r.say("the same command with %s=%s goes on where it is", how, task.ShortID(b.id))
 }
 
 // outcome is how the batch ended, in the word for a task that ended so.

@@ -15,7 +15,7 @@ import (
 
 	"qq/internal/agent/loop"
 	"qq/internal/models/gate"
-	"qq/internal/record/history"
+	"qq/internal/record"
 	"qq/internal/sandbox"
 	"qq/internal/tools/delegate"
 	"qq/pkg/agents"
@@ -89,7 +89,7 @@ func (c Child) work(ctx context.Context, conn *childproc.Conn, start childproc.S
 		w.env = append(slices.Clip(c.Environ), "TRACEPARENT="+start.Traceparent)
 	}
 	if start.Reads {
-		w.reads = &history.Reads{}
+		w.reads = &record.Reads{}
 	}
 	defer w.host.Close()
 	if err := json.Unmarshal(start.Setup, &w.setup); err != nil {

@@ -31,8 +31,7 @@ import (
 	"qq/internal/approval"
 	"qq/internal/config"
 	"qq/internal/models/gate"
-	"qq/internal/record/childlog"
-	"qq/internal/record/history"
+	"qq/internal/record"
 	"qq/internal/record/ledger"
 	"qq/internal/tools/web"
 	"qq/pkg/agents"
@@ -82,10 +81,10 @@ type Engine struct {
 	id       string // execution id of this process
 	gate     *gate.Gate
 	several  atomic.Bool // agents share the gate
-	record   *history.Record
+	record   *record.Record
 	models   *models
 	stream   *event.Stream // nil when nobody wants events
-	log      *childlog.Log
+	log      *record.ChildLog
 	launcher *childproc.Launcher
 	scratch  *scratch
 	host     *proc.Host    // starts every process
@@ -102,16 +101,14 @@ func New(cfg Config) (*Engine, error) {
 		cfg:     cfg,
 		id:      cmp.Or(cfg.ID, newID()),
 		models:  &models{host: set.OllamaHost, run: set.Model, note: cfg.Note, retries: set.Retries},
-		log:     childlog.New(set.LogDir),
+		log:     record.NewChildLog(set.LogDir),
 		scratch: &scratch{dir: filepath.Join(set.Home, "run")},
 	}
 	if len(cfg.Sinks) > 0 {
 		e.stream = event.NewStream(cfg.Trace.TraceID(), cfg.Sinks...)
 	}
 	e.gate = e.newGate()
-	e.record = history.New(history.Config{
-		Ledger: cfg.Ledger, ID: e.id, Dir: cfg.Dir, NewID: newID, Model: e.modelOf, CacheKey: e.cacheKey,
-	})
+	e.record = record.New(record.Config{Ledger: cfg.Ledger, ID: e.id, Dir: cfg.Dir, Wiring: &past{Engine: e}})
 	var err error
 	if e.exe, err = executable(); err != nil {
 		return nil, err
@@ -192,7 +189,7 @@ func (e *Engine) Batch(ctx context.Context, b supervisor.Batch) error {
 }
 
 // History is what this process has to do with those before it.
-func (e *Engine) History() *history.Record { return e.record }
+func (e *Engine) History() *record.Record { return e.record }
 
 // ID is the execution id of this process.
 func (e *Engine) ID() string { return e.id }

@@ -17,7 +17,7 @@ import (
 
 	"qq/internal/agent/longtext"
 	"qq/internal/qqtest"
-	"qq/internal/record/history"
+	"qq/internal/record"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/event"
@@ -78,7 +78,7 @@ func TestFittedForWhoeverSummarises(t *testing.T) {
 	} {
 		t.Run(a.Name, func(t *testing.T) {
 			w := workOf(t, narrow(t), a)
-			w.reads = &history.Reads{}
+			w.reads = &record.Reads{}
 			out, err := w.do(t.Context(), llm.WithContext("What is it about?", paragraphs(300)))
 			require.NoError(t, err)
 			require.Equal(t, task.Completed, out.Status, out.Err)
@@ -86,7 +86,7 @@ func TestFittedForWhoeverSummarises(t *testing.T) {
 			assert.Contains(t, out.Warnings[0], "the text was too long for the model")
 			assert.Nil(t, out.Reads, "what the summaries rest on is not known")
 
-			w.reads = &history.Reads{}
+			w.reads = &record.Reads{}
 			out, err = w.do(t.Context(), "It is short.")
 			require.NoError(t, err)
 			assert.NotNil(t, out.Reads, "nothing was read")

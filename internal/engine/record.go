@@ -4,11 +4,61 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
+	"sync"
 
-	"qq/internal/record/ledger"
+	"qq/internal/record"
+	"qq/internal/tools/files"
+	"qq/pkg/supervisor"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
+
+// past answers what the record asks about tasks.
+type past struct {
+	*Engine
+	mu     sync.Mutex
+	folder string // where tools works
+	root   *os.Root
+	tools  tool.Set
+}
+
+var (
+	_ record.Wiring       = (*past)(nil)
+	_ supervisor.Recorder = (*record.Record)(nil)
+)
+
+// NewID implements [record.Wiring].
+func (*past) NewID() string { return newID() }
+
+// ModelOf implements [record.Wiring].
+func (p *past) ModelOf(t task.Task) string { return p.modelOf(t) }
+
+// CacheKey implements [record.Wiring].
+func (p *past) CacheKey(ctx context.Context, t task.Task) string { return p.cacheKey(ctx, t) }
+
+// Read implements [record.Reader]. The call is made as the agent made it, so whatever it
+// saw is compared: a file, a part of one, a list of names.
+func (p *past) Read(ctx context.Context, dir string, r task.Read) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.root == nil || p.folder != dir {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return "", err
+		}
+		if p.root != nil {
+			_ = p.root.Close() // it was only read
+		}
+		p.root, p.folder, p.tools = root, dir, files.Open(root, files.Options{}).Reading()
+	}
+	call, ok := p.tools.Lookup(r.Tool)
+	if !ok {
+		return "", fmt.Errorf("%s: no such tool", r.Tool)
+	}
+	return record.Digest(call.Run(ctx, r.Arguments)), nil
+}
 
 // modelOf names the model that t is done with, when that has been found out.
 func (e *Engine) modelOf(t task.Task) string {
@@ -43,5 +93,5 @@ func (e *Engine) cacheKey(ctx context.Context, t task.Task) string {
 	if err != nil {
 		return ""
 	}
-	return ledger.Key(t, string(what), filepath.Join(e.cfg.Dir, t.WorkingDir), fmt.Sprint(set.MaxDepth))
+	return record.Key(t, string(what), filepath.Join(e.cfg.Dir, t.WorkingDir), fmt.Sprint(set.MaxDepth))
 }

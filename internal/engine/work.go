@@ -12,7 +12,7 @@ import (
 	"qq/internal/agent/loop"
 	"qq/internal/config"
 	"qq/internal/models/gate"
-	"qq/internal/record/history"
+	"qq/internal/record"
 	"qq/internal/tools/files"
 	"qq/pkg/agents"
 	"qq/pkg/event"
@@ -45,7 +45,7 @@ type work struct {
 	repeated  func(n int, wait time.Duration, err error)
 	grace     func(cause error) time.Duration // for a last word; nil is none
 	effects   func() error
-	reads     *history.Reads // nil where nobody asks for them
+	reads     *record.Reads // nil where nobody asks for them
 	// summaries has the parts of a long document summarised; nil where nobody can.
 	summaries func(context.Context, []task.Task) []task.Result
 	maxParts  int // that it may have summarised; 0 is any number
