@@ -17,7 +17,6 @@ import (
 
 	"qq/internal/agent/longtext"
 	"qq/internal/models"
-	"qq/internal/record/history"
 	"qq/internal/standin"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"

@@ -90,7 +90,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 			report(b.r.Err, err) // each result is recorded, or was complained of
 		}
 	}()
-	if err := b.keepOutput(); err != nil {
+	if err := b.emptyOutput(); err != nil {
 		return err
 	}
 	b.out = output.NewResults(b.o.format, b.to)
@@ -172,10 +172,6 @@ func (b *batchRun) Done(res task.Result) { b.progress.Count(res) }
 // Deliver implements supervisor.Results: it prints one result.
 func (b *batchRun) Deliver(res task.Result) error {
 	b.tally.Add(res)
-	if res.Forgotten {
-		b.engine.History().Delivered(res) // it was printed when it ended
-		return nil
-	}
 	problem, hint, _ := strings.Cut(res.Err(), "\n")
 	if !res.Success {
 		res.Error = &problem
@@ -251,10 +247,7 @@ func (b *batchRun) goOn() {
 	if b.tally.Ended() {
 		how = "--resume-failed"
 	}
-	if !b.engine.History().Forgets() { // else its log, which is in the command, tells
-		how += "=" + task.ShortID(b.id)
-	}
-	b.r.Say("the same command with %s goes on where it is", how)
+	b.r.Say("the same command with %s=%s goes on where it is", how, task.ShortID(b.id))
 }
 
 // outcome is how the batch ended, in the word for a task that ended so.

@@ -3,14 +3,12 @@ package app
 import (
 	"context"
 	"errors"
-	"io"
 	"syscall"
 	"time"
 
 	"qq/internal/app/command"
-	"qq/internal/app/output"
 	"qq/internal/config"
-	"qq/internal/record/history"
+	"qq/internal/record"
 	"qq/internal/record/ledger"
 	"qq/internal/taskfile"
 	"qq/pkg/task"
@@ -49,7 +47,7 @@ func (b *batchRun) openHistory(ctx context.Context, spool *taskfile.Spool) error
 		return command.Usagef("leave one of them out", "--cache needs the ledger, and --no-ledger is given")
 	}
 	var err error
-	b.id, err = b.engine.History().Open(ctx, history.Batch{
+	b.id, err = b.engine.History().Open(ctx, record.Batch{
 		ID: on.Value + again.Value, Resume: on.Given || again.Given, Failed: again.Given, // one of them has a value
 		Cache: b.o.cache, Log: b.o.joblog, Count: spool.Len(),
 	}, b.tasks(spool))
@@ -58,14 +56,16 @@ func (b *batchRun) openHistory(ctx context.Context, spool *taskfile.Spool) error
 		return context.Cause(ctx)
 	case errors.Is(err, syscall.ENOSPC):
 		return command.Advised(err, "free some space")
-	case errors.Is(err, history.ErrUnknown), errors.Is(err, history.ErrAtWork), errors.Is(err, ledger.ErrAmbiguous),
+	case errors.Is(err, record.ErrUnknown), errors.Is(err, record.ErrAtWork), errors.Is(err, ledger.ErrAmbiguous),
 		err != nil && b.o.joblog != "" && !isLedger(err):
 		return command.Usage(command.Advised(err, "qq runs list shows the batches"))
 	case err != nil:
 		return ledgerError(err)
 	}
-	if last := b.engine.History().Unfinished(); last != "" && b.o.bar {
-		b.r.Say("the batch before this one did not come to its end: --resume=%s would go on with it", task.ShortID(last))
+	if b.o.bar {
+		if last := b.engine.History().Unfinished(); last != "" {
+			b.r.Say("the batch before this one did not come to its end: --resume=%s would go on with it", task.ShortID(last))
+		}
 	}
 	return nil
 }
@@ -80,25 +80,13 @@ func isLedger(err error) bool {
 	return false
 }
 
-// keepOutput makes room in the file for the results; what nothing else knows any more
-// stays, and the new ones come after it.
-func (b *batchRun) keepOutput() error {
-	forgets := b.engine.History().Forgets()
-	if forgets {
-		b.r.Say("only the log tells what was done: answers that were there before are not printed again")
-	}
+// emptyOutput makes room in the file for the results.
+func (b *batchRun) emptyOutput() error {
 	if b.o.output == "" {
 		return nil
 	}
-	if !forgets {
-		if err := b.to.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) { // a pipe has no length
-			return command.Usagef("-o takes a file that you may write", "%v", err)
-		}
-		return nil
-	}
-	end, err := b.to.Seek(0, io.SeekEnd)
-	if err == nil && end > 0 && b.o.format == output.JSON { // a pipe has no end
-		return command.Usagef("give another file with -o, or use --output-format jsonl", "the answers in %s are not known any more, and an array cannot be continued", b.o.output)
+	if err := b.to.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) { // a pipe has no length
+		return command.Usagef("-o takes a file that you may write", "%v", err)
 	}
 	return nil
 }

@@ -29,8 +29,7 @@ import (
 	"qq/internal/config"
 	"qq/internal/models"
 	"qq/internal/models/gate"
-	"qq/internal/record/childlog"
-	"qq/internal/record/history"
+	"qq/internal/record"
 	"qq/internal/record/ledger"
 	"qq/internal/tools/astgrep"
 	"qq/internal/tools/web"
@@ -78,10 +77,10 @@ type Engine struct {
 	id       string // execution id of this process
 	gate     *gate.Gate
 	several  atomic.Bool // agents share the gate
-	record   *history.Record
+	record   *record.Record
 	models   *models.Resolver
 	stream   *event.Stream // nil when nobody wants events
-	log      *childlog.Log
+	log      *record.ChildLog
 	launcher *childproc.Launcher
 	scratch  *scratch.Folder
 	outputs  scratch.Outputs
@@ -99,7 +98,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg:     cfg,
 		id:      cmp.Or(cfg.ID, task.NewID()),
 		models:  &models.Resolver{Host: set.OllamaHost, Run: set.Model, Notes: notes(cfg.Note), Retries: set.Retries},
-		log:     childlog.New(set.LogDir),
+		log:     record.NewChildLog(set.LogDir),
 		scratch: &scratch.Folder{Dir: filepath.Join(set.Home, "run")},
 		outputs: scratch.KeptIn(set.Home),
 		host:    proc.NewHost(),
@@ -110,9 +109,7 @@ func New(cfg Config) (*Engine, error) {
 	e.gate = gate.NewGate(gate.Config{
 		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Notes: notes(e.remark),
 	})
-	e.record = history.New(history.Config{
-		Ledger: cfg.Ledger, ID: e.id, Dir: cfg.Dir, NewID: task.NewID, Model: e.modelOf, CacheKey: e.cacheKey,
-	})
+	e.record = record.New(record.Config{Ledger: cfg.Ledger, ID: e.id, Dir: cfg.Dir, Tasks: &past{Engine: e}})
 	var err error
 	if e.exe, err = executable(); err != nil {
 		return nil, err
@@ -186,7 +183,7 @@ func (e *Engine) named(ctx context.Context, tasks iter.Seq2[task.Task, error]) i
 // recorded are results whose ends the record hears of.
 type recorded struct {
 	supervisor.Results
-	record *history.Record
+	record *record.Record
 }
 
 // Done implements supervisor.Results.
@@ -196,7 +193,7 @@ func (r recorded) Done(res task.Result) {
 }
 
 // History is what this process has to do with those before it.
-func (e *Engine) History() *history.Record { return e.record }
+func (e *Engine) History() *record.Record { return e.record }
 
 // ID is the execution id of this process.
 func (e *Engine) ID() string { return e.id }

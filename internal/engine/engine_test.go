@@ -200,7 +200,7 @@ func TestShelf(t *testing.T) {
 		r := task.Task{Text: text}.Ended(task.Failed, text)
 		r.Task, r.Error = "a task", nil // they are text
 		r.Output = text
-		r.Forgotten, r.Unrecorded, r.Effects = text == "", text == "one", text == "one"
+		r.Unrecorded, r.Effects = text == "one", text == "one"
 		key, err := s.Put(r)
 		require.NoError(t, err)
 		put, keys = append(put, r), append(keys, key)

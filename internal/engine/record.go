@@ -4,13 +4,60 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
+	"sync"
 
+	"qq/internal/agent"
 	"qq/internal/models"
-	"qq/internal/record/ledger"
+	"qq/internal/record"
+	"qq/internal/tools/files"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
+
+// past answers what the record asks about tasks.
+type past struct {
+	*Engine
+	mu     sync.Mutex
+	folder string // where tools works
+	root   *os.Root
+	tools  tool.Set
+}
+
+var (
+	_ record.Tasks        = (*past)(nil)
+	_ supervisor.Recorder = (*record.Record)(nil)
+)
+
+// ModelOf implements [record.Tasks].
+func (p *past) ModelOf(t task.Task) string { return p.modelOf(t) }
+
+// CacheKey implements [record.Tasks].
+func (p *past) CacheKey(ctx context.Context, t task.Task) string { return p.cacheKey(ctx, t) }
+
+// Read implements [record.Reader]. The call is made as the agent made it, so whatever it
+// saw is compared: a file, a part of one, a list of names.
+func (p *past) Read(ctx context.Context, dir string, r task.Read) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.root == nil || p.folder != dir {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return "", err
+		}
+		if p.root != nil {
+			_ = p.root.Close() // it was only read
+		}
+		p.root, p.folder, p.tools = root, dir, files.Open(root).Reading()
+	}
+	call, ok := p.tools.Lookup(r.Tool)
+	if !ok {
+		return "", fmt.Errorf("%s: no such tool", r.Tool)
+	}
+	return agent.Digest(call.Run(ctx, r.Arguments)), nil
+}
 
 // modelOf names the model that t is done with, when that has been found out.
 func (e *Engine) modelOf(t task.Task) string {
@@ -24,8 +71,8 @@ func (e *Engine) modelOf(t task.Task) string {
 // answers, with which model, where, and what may not be used. It is empty for an
 // agent that can change something.
 func (e *Engine) cacheKey(ctx context.Context, t task.Task) string {
-	agent, m, err := e.Staff(ctx, t)
-	if err != nil || agent.Changes() && !t.ReadOnly && !e.cfg.ReadOnly {
+	def, m, err := e.Staff(ctx, t)
+	if err != nil || def.Changes() && !t.ReadOnly && !e.cfg.ReadOnly {
 		return ""
 	}
 	version := "" // of the model: the built-in one is the program itself
@@ -41,11 +88,11 @@ func (e *Engine) cacheKey(ctx context.Context, t task.Task) string {
 		Deny     []string
 		WebAllow []string
 		Version  string
-	}{agent, m, e.cfg.ReadOnly, set.MaxOutput, set.Deny, set.WebAllow, version})
+	}{def, m, e.cfg.ReadOnly, set.MaxOutput, set.Deny, set.WebAllow, version})
 	if err != nil {
 		return ""
 	}
-	return ledger.Key(t, string(what), filepath.Join(e.cfg.Dir, t.WorkingDir), fmt.Sprint(set.MaxDepth))
+	return record.Key(t, string(what), filepath.Join(e.cfg.Dir, t.WorkingDir), fmt.Sprint(set.MaxDepth))
 }
 
 // recorder is the record, or no interface at all.

@@ -6,13 +6,12 @@ type Stored struct {
 	Result
 	Effects    bool   `json:"effects,omitempty"`
 	Unrecorded bool   `json:"unrecorded,omitempty"`
-	Forgotten  bool   `json:"forgotten,omitempty"`
 	Reads      []Read `json:"reads"` // nil is not none
 }
 
 // Store is what to keep of r besides its output.
 func Store(r Result) Stored {
-	s := Stored{Result: r, Effects: r.Effects, Unrecorded: r.Unrecorded, Forgotten: r.Forgotten, Reads: r.Reads}
+	s := Stored{Result: r, Effects: r.Effects, Unrecorded: r.Unrecorded, Reads: r.Reads}
 	s.Output = ""
 	return s
 }
@@ -20,6 +19,6 @@ func Store(r Result) Stored {
 // Restored is the result that was kept, with its output.
 func (s Stored) Restored(output string) Result {
 	r := s.Result
-	r.Output, r.Effects, r.Unrecorded, r.Forgotten, r.Reads = output, s.Effects, s.Unrecorded, s.Forgotten, s.Reads
+	r.Output, r.Effects, r.Unrecorded, r.Reads = output, s.Effects, s.Unrecorded, s.Reads
 	return r
 }

@@ -163,9 +163,6 @@ type Result struct {
 	// Unrecorded says that the result could not be made durable: whoever goes on
 	// where this left off runs the task again.
 	Unrecorded bool `json:"-"`
-	// Forgotten says that how the task ended is known from before and its output is
-	// not.
-	Forgotten bool `json:"-"`
 	// Reads are the calls by which the task read, when all that it did was read.
 	Reads []Read `json:"-"`
 }

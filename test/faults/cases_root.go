@@ -328,6 +328,13 @@ func clockSetBack(s *stage) error {
 	if err := first.killAt(15, 0); err != nil {
 		return err
 	}
+	look, err := s.start(nil, "runs") // fills the database from what the dead root left
+	if err != nil {
+		return err
+	}
+	if _, err := look.wait(); err != nil {
+		return err
+	}
 	moved, err := s.ahead(24 * time.Hour)
 	if err != nil {
 		return err

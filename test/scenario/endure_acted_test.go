@@ -94,9 +94,9 @@ func TestOneWritesTheOutput(t *testing.T) {
 	assert.NoFileExists(t, other)
 }
 
-// TestLogOutlivesTheLedger: the log alone says what was printed, and so no answer is
-// missing when the ledger is gone.
-func TestLogOutlivesTheLedger(t *testing.T) {
+// TestLedgerThatWasCleared: what was cleared is not known any more, which is said before
+// the log or an answer is lost.
+func TestLedgerThatWasCleared(t *testing.T) {
 	var well atomic.Bool
 	m := endurePlay(t, func(ctx context.Context, k endureTalk) api.Message {
 		if k.text() == "Two" && !well.Load() {
@@ -118,7 +118,11 @@ func TestLogOutlivesTheLedger(t *testing.T) {
 	require.Equal(t, 0, w.qq("runs", "clear", "--all").code)
 
 	well.Store(true)
-	e := w.qq(append(batch, "--resume")...)
-	assert.Equal(t, 0, e.code, e.stderr)
+	before := endureRead(t, log)
+	m.forget()
+	w.qq(append(batch, "--resume")...).refused("no batch with the job log " + log + " is in the ledger")
+	assert.Empty(t, m.tasks())
+	assert.Equal(t, before, endureRead(t, log))
+	assert.Equal(t, 0, w.qq(batch...).code, "it begins anew")
 	assert.Equal(t, endureText("One", "Two", "Three", "Four"), endureRead(t, out))
 }

@@ -189,31 +189,46 @@ func endureRead(t *testing.T, path string) string {
 	return string(b)
 }
 
-// TestResumeByJoblog: a batch is found by its log, and the log alone will do.
+// TestResumeByJoblog: a batch is found by its job log, in the ledger alone. The log names
+// the batch, and has one line for each task however often the batch went on.
 func TestResumeByJoblog(t *testing.T) {
-	for name, more := range map[string][]string{"ledger": nil, "log alone": {"--no-ledger"}} {
-		t.Run(name, func(t *testing.T) {
-			well := false
-			m := endurePlay(t, endureFlaky(&well))
-			w := newWorld(t, m.addr, played)
-			file := w.file("tasks.txt", "a\nfails\nb\nb\n")
-			args := append([]string{file, "--joblog=log"}, more...)
-			lines := func() []string {
-				return strings.Split(strings.TrimSpace(endureRead(t, filepath.Join(w.work, "log"))), "\n")
-			}
-			m.batch(w, 4, []string{"a", "fails", "b", "b"}, args...)
-			require.Len(t, lines(), 5)
-			assert.Equal(t, "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand", lines()[0])
-			m.batch(w, 0, []string{"x"}, append([]string{w.file("other.txt", "x\n"), "--joblog=otherlog"}, more...)...)
-
-			w.file("tasks.txt", "a\nfails\nb\nb\nb\nnew\n")
-			well = true
-			m.batch(w, 0, []string{"fails", "b", "new"}, append(args, "--resume-failed")...)
-			assert.Len(t, lines(), 8, "what was run, and no more")
-			m.batch(w, 0, nil, append(args, "--resume")...)
-			assert.Len(t, lines(), 8)
-		})
+	well := false
+	m := endurePlay(t, endureFlaky(&well))
+	w := newWorld(t, m.addr, played)
+	file := w.file("tasks.txt", "a\nfails\nb\nb\n")
+	args := []string{file, "--joblog=log"}
+	lines := func() []string {
+		return strings.Split(strings.TrimSpace(endureRead(t, filepath.Join(w.work, "log"))), "\n")
 	}
+	m.batch(w, 4, []string{"a", "fails", "b", "b"}, args...)
+	require.Len(t, lines(), 5)
+	assert.Equal(t, "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand", lines()[0])
+	m.batch(w, 0, []string{"x"}, w.file("other.txt", "x\n"), "--joblog=otherlog")
+	id := w.runs("list")[1].ID
+
+	w.file("tasks.txt", "a\nfails\nb\nb\nb\nnew\n")
+	well = true
+	m.batch(w, 0, []string{"fails", "b", "new"}, append(args, "--resume-failed")...)
+	m.batch(w, 0, nil, append(args, "--resume")...)
+	require.Len(t, lines(), 7)
+	for i, line := range lines()[1:] {
+		assert.True(t, strings.HasPrefix(line, fmt.Sprintf("%d\tqq:%s\t", i+1, id)), line)
+	}
+}
+
+// TestResumeNeedsTheLedger: what the ledger does not know cannot go on, and the log and
+// the answers stay as they are.
+func TestResumeNeedsTheLedger(t *testing.T) {
+	m := endurePlay(t, endureEcho)
+	w := newWorld(t, m.addr, played)
+	args := []string{w.file("tasks.txt", "a\nb\n"), "-o", "out", "--joblog", "log"}
+	m.batch(w, 0, []string{"a", "b"}, append(args, "--no-ledger")...)
+	log, out := endureRead(t, filepath.Join(w.work, "log")), endureRead(t, filepath.Join(w.work, "out"))
+	assert.Equal(t, 3, strings.Count(log, "\n"), "it is written all the same")
+	m.batch(w, 2, nil, append(args, "--resume")...).refused("is in the ledger")
+	m.batch(w, 2, nil, append(args, "--resume", "--no-ledger")...).refused("without the ledger nothing is known of an earlier batch")
+	assert.Equal(t, log, endureRead(t, filepath.Join(w.work, "log")))
+	assert.Equal(t, out, endureRead(t, filepath.Join(w.work, "out")))
 }
 
 // TestResumeWithOtherLimits: who goes on with more time, or other retries, does not

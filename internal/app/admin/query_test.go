@@ -62,21 +62,21 @@ func TestQuery(t *testing.T) {
 
 // TestLedger: what a real ledger knows is shown by the ids that are shown.
 func TestLedger(t *testing.T) {
-	l, err := ledger.Open(t.TempDir(), ledger.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, l.Close()) })
+	r := ledger.NewRecorder(t.TempDir(), ledger.Root{ID: "root", Started: time.Now(), Dir: "/d", Command: "batch"}, ledger.Options{})
+	t.Cleanup(func() { assert.NoError(t, r.Close()) })
 	const prompt, child, batch = "0198a000-0000-7000-8000-0000a1b2c3d4", "0198a000-0000-7000-8000-0000b1b2c3d4", "0198a000-0000-7000-8000-00000000ba01"
-	require.NoError(t, l.Enter(ledger.Root{ID: "root", Started: time.Now(), Dir: "/d", Command: "batch"}))
-	require.NoError(t, l.Begin(ledger.Batch{ID: batch, Root: "root", Dir: "/d", Count: 2, Started: time.Now()}))
+	require.NoError(t, r.Begin(ledger.Batch{ID: batch, Root: "root", Dir: "/d", Count: 2, Started: time.Now()}))
 	for _, e := range []ledger.Execution{
 		{ID: prompt, Root: "root", Agent: "default", Task: "ask"},
 		{ID: child, Parent: prompt, Root: "root", Agent: "coder", Task: "do", Depth: 1},
 		{ID: "0198a000-0000-7000-8000-0000c1b2c3d4", Batch: batch, Root: "root", Agent: "coder", Task: "one of two", Key: "k"},
 	} {
-		require.NoError(t, l.Claim(e))
+		require.NoError(t, r.Claim(e))
 	}
-	l.Attempt(child, 1, time.Now(), task.Task{}.Ended(task.Unavailable, "503"))
-	require.NoError(t, l.Finish(child, task.Task{Text: "do"}.Ended(task.Failed, "no luck")))
+	r.Attempt(child, 1, time.Now(), task.Task{}.Ended(task.Unavailable, "503"))
+	require.NoError(t, r.Finish("", child, task.Task{Text: "do"}.Ended(task.Failed, "no luck")))
+	l, err := r.Ledger()
+	require.NoError(t, err)
 	o := layout{Now: time.Now()}
 	list := func(f ledger.Filter) string {
 		var b strings.Builder

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"syscall"
-
-	"qq/internal/flock"
 )
 
 // ErrInUse is the error of a file for results that another process writes to.
@@ -22,8 +20,7 @@ func OpenFile(path string) (*os.File, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return f, err
 	}
-	// Any other error means that the file system has no locks.
-	if flock.Flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK {
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK { // else there are no locks on that file system
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, ErrInUse), f.Close())
 	}
 	return f, nil

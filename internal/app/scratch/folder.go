@@ -14,7 +14,6 @@ import (
 	"sync"
 	"syscall"
 
-	"qq/internal/flock"
 	"qq/pkg/task"
 )
 
@@ -46,7 +45,7 @@ func (f *Folder) Path() (string, error) {
 		return "", fmt.Errorf("open the folder for running children: %w", err)
 	}
 	defer all.Close()
-	if err := flock.Flock(all, syscall.LOCK_EX); err != nil {
+	if err := lockFile(all); err != nil {
 		return "", fmt.Errorf("lock the folder for running children: %w", err)
 	}
 	f.sweep()
@@ -56,13 +55,23 @@ func (f *Folder) Path() (string, error) {
 	}
 	lock, err := os.OpenFile(filepath.Join(own, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
-		err = flock.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB)
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	}
 	if err != nil {
 		return "", fmt.Errorf("lock the folder for running children: %w", err)
 	}
 	f.own, f.lock = own, lock
 	return own, nil
+}
+
+// lockFile waits for the lock of f, however often a signal interrupts it.
+func lockFile(f *os.File) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+		if err != syscall.EINTR {
+			return err
+		}
+	}
 }
 
 // Made returns the folder if there is one.
@@ -84,7 +93,7 @@ func (f *Folder) sweep() {
 		if err != nil {
 			continue // no folder of ours
 		}
-		if flock.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			_ = os.RemoveAll(dir)
 		}
 		lock.Close()

@@ -1,10 +1,12 @@
 package ledger
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"time"
 
 	"qq/internal/record/ledger/alive"
 )
@@ -24,7 +26,7 @@ func (l *Ledger) Cancel(id string) (Root, error) {
 	var r Root
 	var recorded string
 	var started int64
-	err = l.read.QueryRow(`SELECT id, pid, process, started, dir, command FROM roots WHERE id = coalesce(
+	err = l.db.QueryRow(`SELECT id, pid, process, started, dir, command FROM roots WHERE id = coalesce(
   (SELECT CASE WHEN status = '' THEN root ELSE '' END FROM runs WHERE id = ?1), (SELECT root FROM batches WHERE id = ?1 ORDER BY n DESC LIMIT 1), ?1)`,
 		whole).Scan(&r.ID, &r.PID, &recorded, &started, &r.Dir, &r.Command)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -67,8 +69,8 @@ func (l *Ledger) clear(act string, which func(live string) *where, limit int) (i
 			most = min(most, limit-total)
 		}
 		n := 0
-		err := l.sparing(func(w *writer, live string) (err error) {
-			n, err = w.clear(which(live), live, most)
+		err := l.sparing(func(tx *sql.Tx, live string) (err error) {
+			n, err = clearSome(tx, which(live), live, most)
 			return err
 		})
 		total += n
@@ -79,66 +81,81 @@ func (l *Ledger) clear(act string, which func(live string) *where, limit int) (i
 			break
 		}
 	}
-	err := l.sparing((*writer).tidy)
+	err := l.sparing(tidy)
 	if err != nil || total == 0 {
 		return total, l.fault(act, err)
 	}
 	// Gives the space back; others that read may keep that from happening now.
-	_, err = l.read.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
+	_, err = l.db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	return total, l.fault(act, err)
 }
 
 // sparing runs f within a transaction, with the list of the roots to spare.
-func (l *Ledger) sparing(f func(w *writer, live string) error) error {
-	return l.write.do(false, func(w *writer) error {
+func (l *Ledger) sparing(f func(tx *sql.Tx, live string) error) error {
+	return l.update(func(tx *sql.Tx) error {
 		// Looked at within it: whoever has a row by now has its lock.
 		live, err := l.roots().Live()
 		if err != nil {
 			return err
 		}
-		return f(w, list(live))
+		return f(tx, list(live))
 	})
 }
 
-// clear removes at most so many runs.
-func (w *writer) clear(f *where, live string, most int) (n int, err error) {
+// clearSome removes at most so many runs.
+func clearSome(tx *sql.Tx, f *where, live string, most int) (n int, err error) {
 	f.and("NOT "+amongLive, live)
 	f.and("NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = batch AND b."+amongLive+")", live)
 	var doomed string
-	err = w.conn.QueryRowContext(context.Background(),
-		fmt.Sprintf("SELECT json_group_array(n), count(*) FROM (SELECT n FROM runs%s ORDER BY n LIMIT %d)", f, most), f.args...).Scan(&doomed, &n)
+	err = tx.QueryRow(fmt.Sprintf("SELECT json_group_array(n), count(*) FROM (SELECT n FROM runs%s ORDER BY n LIMIT %d)", f, most), f.args...).Scan(&doomed, &n)
 	if err != nil {
 		return 0, err
 	}
 	for _, from := range []string{"attempts WHERE execution", "effects WHERE execution", "results WHERE execution", "executions WHERE n"} {
-		if err := w.exec("DELETE FROM "+from+" IN (SELECT value FROM json_each(?))", doomed); err != nil {
+		if _, err := tx.Exec("DELETE FROM "+from+" IN (SELECT value FROM json_each(?))", doomed); err != nil {
 			return 0, err
 		}
 	}
-	return n, w.vacuum()
+	return n, vacuum(tx)
 }
 
 // tidy removes batches and roots that have no runs any more.
-func (w *writer) tidy(live string) error {
-	err := w.exec("DELETE FROM batches WHERE id NOT IN (SELECT batch FROM executions) AND NOT "+amongLive, live)
-	if err != nil {
-		return err
+func tidy(tx *sql.Tx, live string) error {
+	_, err := tx.Exec("DELETE FROM batches WHERE id NOT IN (SELECT batch FROM executions) AND NOT "+amongLive, live)
+	if err == nil {
+		_, err = tx.Exec("DELETE FROM ends WHERE batch NOT IN (SELECT n FROM batches)")
 	}
-	if err := w.exec("DELETE FROM ends WHERE batch NOT IN (SELECT n FROM batches)"); err != nil {
-		return err
-	}
-	return w.exec(`DELETE FROM roots WHERE id NOT IN (SELECT root FROM executions) AND id NOT IN (SELECT root FROM batches)
+	if err == nil {
+		_, err = tx.Exec(`DELETE FROM roots WHERE id NOT IN (SELECT root FROM executions) AND id NOT IN (SELECT root FROM batches)
 AND id NOT IN (SELECT value FROM json_each(?))`, live)
+	}
+	return err
 }
 
 // vacuum gives the pages back that are not used any more. It is done when all
 // its rows have been read.
-func (w *writer) vacuum() error {
-	rows, err := w.conn.QueryContext(context.Background(), "PRAGMA incremental_vacuum")
+func vacuum(tx *sql.Tx) error {
+	rows, err := tx.Query("PRAGMA incremental_vacuum")
 	if err != nil {
 		return err
 	}
 	for rows.Next() {
 	}
 	return errors.Join(rows.Err(), rows.Close())
+}
+
+// pruneEvery is how often old runs are forgotten: it takes a look at all of them.
+const pruneEvery = 24 * time.Hour
+
+// pruneDaily forgets old runs when that was not done for a day. What cannot be
+// forgotten now is forgotten another time.
+func (l *Ledger) pruneDaily() {
+	stamp := filepath.Join(l.dir, "pruned")
+	if info, err := os.Stat(stamp); err == nil && time.Since(info.ModTime()).Abs() < pruneEvery {
+		return
+	}
+	if os.WriteFile(stamp, nil, 0o600) == nil {
+		_ = os.Chtimes(stamp, time.Time{}, time.Now())
+		_, _ = l.Prune()
+	}
 }

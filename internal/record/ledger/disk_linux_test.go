@@ -19,23 +19,20 @@ import (
 // runs in a mount namespace, which ends with it.
 func fillUp(home string, _ []string) error {
 	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
-		syscall.Mount("none", home, "tmpfs", 0, "size=4m")); err != nil {
+		syscall.Mount("none", home, "tmpfs", 0, "size=12m")); err != nil {
 		fmt.Println("no mount:", err)
 		return nil
 	}
 	ballast := filepath.Join(home, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 2<<20), 0o600); err != nil {
+	if err := os.WriteFile(ballast, make([]byte, 10<<20), 0o600); err != nil {
 		return err
 	}
-	l, err := Open(home, Options{})
-	if err != nil {
-		return err
-	}
+	r := NewRecorder(home, Root{ID: "r"}, Options{})
 	kept, failed := 0, error(nil)
 	for i := 0; failed == nil; i++ {
 		id := fmt.Sprint(i)
-		if failed = l.Claim(Execution{ID: id}); failed == nil {
-			if failed = l.Finish(id, done("", strings.Repeat("x", 50_000))); failed == nil {
+		if failed = r.Claim(Execution{ID: id}); failed == nil {
+			if failed = r.Finish("", id, done("", strings.Repeat("x", 50_000))); failed == nil {
 				kept++
 			}
 		}
@@ -47,14 +44,18 @@ func fillUp(home string, _ []string) error {
 	if err := os.Remove(ballast); err != nil {
 		return err
 	}
-	if err := errors.Join(l.Claim(Execution{ID: "later"}), l.Finish("later", done("", "x"))); err != nil {
+	if err := errors.Join(r.Claim(Execution{ID: "later"}), r.Finish("", "later", done("", "x"))); err != nil {
 		return fmt.Errorf("with room again: %w", err)
+	}
+	l, err := r.Ledger()
+	if err != nil {
+		return err
 	}
 	runs, err := l.List(Filter{Status: []task.Status{task.Completed}})
 	if err == nil && len(runs) != kept+1 {
 		err = fmt.Errorf("%d of %d are left", len(runs), kept+1)
 	}
-	if err := errors.Join(err, l.Close()); err != nil {
+	if err := errors.Join(err, r.Close()); err != nil {
 		return err
 	}
 	if err := syscall.Mount("none", home, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
@@ -75,7 +76,8 @@ func noRight(home string, _ []string) error {
 	}
 	l, err := Open(home, Options{})
 	if err == nil { // to read is allowed
-		err = errors.Join(l.Claim(Execution{ID: "e"}), l.Close())
+		_, err = l.Clear(Filter{})
+		err = errors.Join(err, l.Close())
 	}
 	fmt.Println(errors.Is(err, ErrDenied), strings.ReplaceAll(fmt.Sprint(err), "\n", " "))
 	return nil

@@ -1,34 +1,30 @@
-// Package ledger is the record of every execution: what was claimed, by whom,
-// how each attempt ended and what came of it. Resume and cache are questions to
-// it.
+// Package ledger stores every execution: what was claimed, by whom, how each
+// attempt ended, and the result. Resume and cache are queries to it.
 //
-// A [Root] is one qq process at work. It claims an [Execution] before the work
-// starts, appends the attempts that failed, and finishes it with a result. A
-// [Batch] is a list of tasks that several roots may have worked on, one after the
-// other: each that begins appends a row.
+// A [Recorder] writes for one root, a qq process. It appends to the journal of that
+// root: the batches that the root begins and ends, claims, failed attempts, side
+// effects and results. The journals are the truth. A [Ledger] is the SQLite database
+// that indexes them: [Open] reads into it what is new in the journals, and removes
+// the journals of dead roots. So a root opens no database to run its tasks.
 //
-// What holds:
+// Promises:
 //
-//   - When Claim has returned, the death of the process cannot lose the claim;
-//     when Finish has returned, neither can a power failure lose the result.
-//   - Nothing is rewritten. Whether an execution without a result is running or
-//     was interrupted is not stored: it depends on whether its root is alive,
-//     which is whether somebody holds the lock on the file of that root.
-//   - Order is that of the rows. Clocks give the times that are shown, and what
-//     retention and the filters for time go by.
+//   - When Claim has returned, the death of the process cannot lose the claim. When
+//     Finish or Touch has returned, a power failure cannot lose that either.
+//   - Nothing is rewritten: an execution has one result, the first. Whether an
+//     execution without a result is running or was interrupted is not stored. It
+//     runs as long as its root holds the lock on its lock file.
+//   - One root at a time works on a batch.
+//   - What is newer is told by the order of the rows. Journals are read in the order of
+//     the ids of their roots, which sort by time. Clocks give the times that are shown,
+//     and drive retention and the time filters.
 //   - An output is kept byte for byte.
 //
-// One goroutine of each process writes, in groups: whatever waits while a commit
-// is under way shares the next one. Another syncs the log when there are results in
-// it, while the next claims are written.
-// Several processes may write at once; they wait for each other.
+// Results become durable in groups: those that wait while the disk syncs share the
+// next sync.
 //
-// A prompt without children does not open the database: [Recorder] writes its
-// claim and its result to a journal, a file of its own, which whoever opens the
-// database next takes in.
-//
-// Not promised: that the record outlives a disk that loses what it said was
-// synced; that a folder shared by several machines works; that an attempt
-// which was reported just before a crash is kept when nothing was committed
-// since. A damaged database is reported and left as it is.
+// Not promised: that the record survives a disk that loses synced data; that a folder
+// shared by several machines works; the order of executions of two roots that ran at
+// the same time; that an attempt reported just before a power failure is kept. A
+// damaged database is reported and not touched.
 package ledger

@@ -32,10 +32,7 @@ var (
 	ErrNewer    = errors.New("written by a newer version")
 )
 
-var (
-	errClosed = errors.New("the ledger is closed")
-	errTwice  = errors.New("it was claimed already")
-)
+var errClosed = errors.New("the ledger is closed")
 
 // hintDamaged is what to do about [ErrDamaged].
 const hintDamaged = "move it away together with its -wal and -shm and start anew, or go on without a record: --no-ledger"
@@ -69,24 +66,24 @@ func (p place) fault(act string, err error) error {
 	}
 	switch state := p.state(err); state {
 	case ErrFull:
-		return say(state, "the disk of "+p.db+" is full",
+		return say(state, "the disk of "+p.file+" is full",
 			"free some space on it, then go on where it ended with --resume") // to clear runs needs room too
 	case ErrReadOnly:
-		return say(state, p.db+" is on a disk that cannot be written",
+		return say(state, p.file+" is on a disk that cannot be written",
 			"let QQ_HOME name a folder that can, or go on without a record: --no-ledger")
 	case ErrDenied:
-		return say(state, p.db+" may not be written by this user",
+		return say(state, p.file+" may not be written by this user",
 			"see who owns it and its folder, or let QQ_HOME name another one, or go on without a record: --no-ledger")
 	case ErrLocked:
-		return say(state, fmt.Sprintf("%s has been locked by another program for %s", p.db, p.wait.Round(10*time.Millisecond)),
-			"see who holds it (fuser "+p.db+"), end that, and try again, or go on without a record: --no-ledger")
+		return say(state, fmt.Sprintf("%s has been locked by another program for %s", p.file, p.wait.Round(10*time.Millisecond)),
+			"see who holds it (fuser "+p.file+"), end that, and try again, or go on without a record: --no-ledger")
 	case ErrDamaged:
-		return say(state, p.db+" is damaged: "+err.Error(), hintDamaged)
+		return say(state, p.file+" is damaged: "+err.Error(), hintDamaged)
 	}
-	if errors.Is(err, errClosed) || errors.Is(err, errTwice) || errors.Is(err, ErrNone) {
+	if errors.Is(err, errClosed) || errors.Is(err, ErrAtWork) {
 		return fmt.Errorf("%s: %w", act, err)
 	}
-	return say(nil, err.Error(), "see whether "+filepath.Dir(p.db)+" can be used, or go on without a record: --no-ledger")
+	return say(nil, err.Error(), "see whether "+filepath.Dir(p.file)+" can be used, or go on without a record: --no-ledger")
 }
 
 // state finds which of the faults err is, nil when it is none.
@@ -116,13 +113,13 @@ func (p place) state(err error) error {
 
 // disk looks for the cause of an error of which SQLite does not tell it.
 func (p place) disk(readOnly bool) error {
-	for _, name := range []string{p.db, filepath.Dir(p.db)} {
+	for _, name := range []string{p.file, filepath.Dir(p.file)} {
 		if state := p.state(unix.Access(name, unix.W_OK)); state != nil {
 			return state
 		}
 	}
 	var s syscall.Statfs_t
-	if syscall.Statfs(filepath.Dir(p.db), &s) == nil && uint64(s.Bavail)*uint64(s.Bsize) < noRoom {
+	if syscall.Statfs(filepath.Dir(p.file), &s) == nil && uint64(s.Bavail)*uint64(s.Bsize) < noRoom {
 		return ErrFull
 	}
 	if readOnly {

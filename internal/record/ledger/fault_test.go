@@ -1,13 +1,16 @@
 package ledger
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,40 +36,93 @@ func tells(t *testing.T, err, state error, words ...string) {
 func TestFullDatabase(t *testing.T) {
 	l := open(t, t.TempDir())
 	claim(t, l, Execution{ID: "e"})
+	l.db.SetMaxOpenConns(1) // the limit is one of a connection
 	limit := func(pages int) {
-		require.NoError(t, l.write.do(false, func(w *writer) error {
-			return w.conn.QueryRowContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)).Scan(new(int))
-		}))
+		require.NoError(t, l.db.QueryRow(fmt.Sprintf("PRAGMA max_page_count = %d", pages)).Scan(new(int)))
 	}
 	limit(1)
-	l.Attempt("e", 1, time.Now(), task.Task{}.Ended(task.Broken, "x"))
 	r := done("", strings.Repeat("x", 1<<20))
-	tells(t, l.Finish("e", r), ErrFull, "record the result of e", "free some space on it", "--resume")
+	by := NewRecorder(l.home, Root{ID: "r"}, Options{})
+	by.Attempt("e", 1, time.Now(), task.Task{}.Ended(task.Broken, "x"))
+	require.NoError(t, by.Finish("", "e", r), "the journal has room")
+	require.NoError(t, by.Close())
+	tells(t, l.fault("read the journals", l.refresh()), ErrFull, "read the journals", "free some space on it", "--resume")
 	_, _, got, err := l.Show("e")
 	require.NoError(t, err)
 	assert.Zero(t, got)
 
 	limit(1 << 30)
-	require.NoError(t, l.Finish("e", r), "it goes on when there is room")
+	require.NoError(t, l.refresh(), "it goes on when there is room")
 	_, attempts, got, err := l.Show("e")
 	require.NoError(t, err)
 	assert.Equal(t, r, got)
-	assert.Len(t, attempts, 1, "which waited for the next commit")
+	assert.Len(t, attempts, 1)
 	sound(t, l)
 }
 
 // TestNotSynced: a result is not said to be durable when the disk does not say so,
 // not even when a later one is.
 func TestNotSynced(t *testing.T) {
-	l := open(t, t.TempDir())
-	claim(t, l, Execution{ID: "a"})
-	claim(t, l, Execution{ID: "b"})
-	log := l.write.log
-	l.write.log = filepath.Join(t.TempDir(), "none")
-	require.ErrorIs(t, l.Finish("a", done("", "x")), os.ErrNotExist)
-	l.write.log = log
-	require.Error(t, l.Finish("b", done("", "x")))
-	claim(t, l, Execution{ID: "c"}) // a claim need not be
+	r := NewRecorder(t.TempDir(), Root{ID: "r"}, Options{})
+	require.NoError(t, r.Claim(Execution{ID: "a"}))
+	require.NoError(t, r.Claim(Execution{ID: "b"}))
+	file := r.out.file
+	null, err := os.Open(os.DevNull) // which cannot be synced
+	require.NoError(t, err)
+	defer null.Close()
+	r.out.file = null
+	require.Error(t, r.out.sync(r.out.size))
+	r.out.file = file
+	require.Error(t, r.Finish("", "b", done("", "x")))
+	require.Error(t, r.Touch("a"))
+	require.NoError(t, r.Claim(Execution{ID: "c"}), "a claim need not be")
+	require.NoError(t, r.Close())
+}
+
+// TestTornLine: what a full disk cut off is not joined with what comes next.
+func TestTornLine(t *testing.T) {
+	home := t.TempDir()
+	r := NewRecorder(home, Root{ID: "r"}, Options{})
+	require.NoError(t, r.Claim(Execution{ID: "a"}))
+	_, err := r.out.file.WriteString(`{"v":2,"claim":{"exec`)
+	require.NoError(t, err)
+	l := open(t, home)
+	r.out.torn = true
+	require.NoError(t, r.Claim(Execution{ID: "b"}))
+	require.NoError(t, l.refresh())
+	runs, err := l.List(Filter{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"b", "a"}, ids(runs))
+	require.NoError(t, r.Close())
+}
+
+// TestSyncsAreShared: those that wait for the disk do not each sync it.
+func TestSyncsAreShared(t *testing.T) {
+	r := NewRecorder(t.TempDir(), Root{ID: "r"}, Options{})
+	require.NoError(t, r.Claim(Execution{ID: "a"}))
+	r.out.syncing.Lock() // somebody syncs
+	var hands sync.WaitGroup
+	for range 8 {
+		hands.Go(func() { assert.NoError(t, r.Touch("a")) })
+	}
+	for size := int64(0); ; {
+		r.out.mu.Lock()
+		size = r.out.size
+		r.out.mu.Unlock()
+		if text, err := os.ReadFile(r.journal("r")); err == nil && bytes.Count(text, []byte("touch")) == 8 && int64(len(text)) == size {
+			break
+		}
+		runtime.Gosched()
+	}
+	file := r.out.file
+	null, err := os.Open(os.DevNull) // which cannot be synced: nobody may try
+	require.NoError(t, err)
+	defer null.Close()
+	r.out.file, r.out.synced = null, r.out.size
+	r.out.syncing.Unlock()
+	hands.Wait()
+	r.out.file = file
+	require.NoError(t, r.Close())
 }
 
 func TestDiskThatCannotBeUsed(t *testing.T) {
@@ -75,7 +131,7 @@ func TestDiskThatCannotBeUsed(t *testing.T) {
 	tells(t, p.fault("act", syscall.EROFS), ErrReadOnly, "--no-ledger")
 	tells(t, p.fault("act", syscall.EDQUOT), ErrFull)
 	other := p.fault("act", errors.New("odd"))
-	assert.Equal(t, "act: odd\nhint: see whether "+filepath.Dir(p.db)+" can be used, or go on without a record: --no-ledger", other.Error())
+	assert.Equal(t, "act: odd\nhint: see whether "+filepath.Dir(p.file)+" can be used, or go on without a record: --no-ledger", other.Error())
 	assert.NoError(t, p.fault("act", nil))
 
 	file := filepath.Join(t.TempDir(), "file")
@@ -93,7 +149,7 @@ func TestDiskThatCannotBeUsed(t *testing.T) {
 
 func TestLockedForLong(t *testing.T) {
 	home := t.TempDir()
-	l, err := Open(home, Options{Wait: 100 * time.Millisecond})
+	l, err := openBook(home, Options{Wait: 100 * time.Millisecond})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
 	other, err := sql.Open("sqlite", l.dsn())
@@ -125,10 +181,11 @@ func TestDamagedDatabase(t *testing.T) {
 	})
 	t.Run("malformed", func(t *testing.T) {
 		home := t.TempDir()
-		l, err := Open(home, Options{})
+		l, err := openBook(home, Options{})
 		require.NoError(t, err)
+		require.NoError(t, l.Enter(Root{ID: "r"}))
 		for i := range 200 {
-			claim(t, l, Execution{ID: fmt.Sprint(i), Task: strings.Repeat("x", 500)})
+			claim(t, l, Execution{ID: fmt.Sprint(i), Root: "r", Task: strings.Repeat("x", 500)})
 		}
 		require.NoError(t, l.Close())
 		whole, err := os.ReadFile(Path(home))
@@ -137,7 +194,7 @@ func TestDamagedDatabase(t *testing.T) {
 			whole[i] = 0xee
 		}
 		require.NoError(t, os.WriteFile(Path(home), whole, 0o600))
-		l, err = Open(home, Options{})
+		l, err = openBook(home, Options{})
 		if err == nil {
 			defer l.Close()
 			_, err = l.List(Filter{})
@@ -195,7 +252,7 @@ INSERT INTO results VALUES (1, 'completed', 1, 2, 1, 0, 0, 0, NULL, '', NULL, '{
 	require.NoError(t, errors.Join(err, db.Close()))
 
 	for _, want := range []task.Status{task.Interrupted, task.Completed} {
-		l, err := Open(home, Options{})
+		l, err := openBook(home, Options{})
 		require.NoError(t, err)
 		rows, err := l.Batches(Filter{})
 		require.NoError(t, err)
@@ -206,8 +263,8 @@ INSERT INTO results VALUES (1, 'completed', 1, 2, 1, 0, 0, 0, NULL, '', NULL, '{
 		assert.True(t, past.Ended)
 		assert.Equal(t, "that", past.Result.Output)
 		var version int
-		require.NoError(t, l.read.QueryRow("PRAGMA user_version").Scan(&version))
-		assert.Equal(t, 2, version)
+		require.NoError(t, l.db.QueryRow("PRAGMA user_version").Scan(&version))
+		assert.Equal(t, 3, version)
 		require.NoError(t, l.End("b", "r", task.Completed, task.Usage{InputTokens: 2, OutputTokens: 1}))
 		require.NoError(t, l.Close())
 	}
@@ -217,14 +274,15 @@ func TestNewerSchema(t *testing.T) {
 	home := t.TempDir()
 	l, err := Open(home, Options{})
 	require.NoError(t, err)
-	require.NoError(t, l.write.do(false, func(w *writer) error { return w.exec("PRAGMA user_version = 99") }))
+	_, err = l.db.Exec("PRAGMA user_version = 99")
+	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	_, err = Open(home, Options{})
 	tells(t, err, ErrNewer, "schema 99", "newer qq")
 }
 
 // asked asks everything of a ledger with the run 7 of the batch b.
-func asked(l *Ledger) map[string]error {
+func asked(l *book) map[string]error {
 	errs := map[string]error{}
 	_, errs["List"] = l.List(Filter{})
 	_, _, _, errs["Show"] = l.Show("7")
@@ -240,20 +298,21 @@ func asked(l *Ledger) map[string]error {
 }
 
 // filled is a ledger with 200 runs, all of whose pages are in the one file.
-func filled(t *testing.T, home string, o Options) *Ledger {
+func filled(t *testing.T, home string, o Options) *book {
 	t.Helper()
-	l, err := Open(home, o)
-	require.NoError(t, err)
+	by := NewRecorder(home, Root{ID: "r"}, o)
+	require.NoError(t, by.Begin(Batch{ID: "b", Root: "r", Dir: "/d", Joblog: "/j"}))
 	for i := range 200 {
 		id := fmt.Sprint(i)
-		require.NoError(t, l.Begin(Batch{ID: "b", Root: "r", Dir: "/d", Joblog: "/j"}))
-		claim(t, l, Execution{ID: id, Root: "r", Batch: "b", Key: id, Task: strings.Repeat("x", 500)})
+		require.NoError(t, by.Claim(Execution{ID: id, Root: "r", Batch: "b", Key: id, Task: strings.Repeat("x", 500)}))
 		r := done("", strings.Repeat("x", 500))
 		r.Reads = []task.Read{}
-		require.NoError(t, l.FinishFor(id, id, r))
+		require.NoError(t, by.Finish(id, id, r))
 	}
-	require.NoError(t, l.Close())
-	l, err = Open(home, o)
+	require.NoError(t, by.Close())
+	l, err := openBook(home, o)
+	require.NoError(t, errors.Join(err, l.Close())) // all pages are in the one file
+	l, err = openBook(home, o)
 	require.NoError(t, err)
 	return l
 }
@@ -295,8 +354,8 @@ func TestLockedForReaders(t *testing.T) {
 	_, err = other.Exec("PRAGMA locking_mode = exclusive; BEGIN EXCLUSIVE; DELETE FROM attempts; COMMIT")
 	require.NoError(t, err)
 
-	l := &Ledger{place: p, statements: map[string]*sql.Stmt{}}
-	l.read, err = sql.Open("sqlite", l.dsn())
+	l := &book{Ledger: &Ledger{place: p, statements: map[string]*sql.Stmt{}}}
+	l.db, err = sql.Open("sqlite", l.dsn())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
 	for name, err := range asked(l) {

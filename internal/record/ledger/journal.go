@@ -1,159 +1,170 @@
 package ledger
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 	"time"
+	"unicode/utf8"
 
 	"qq/pkg/task"
 )
 
 const (
 	journalSuffix  = ".journal"
-	journalVersion = 1
+	journalVersion = 2 // 1 held prompts only, and the root in its claim
 )
 
-// line is one line of a journal: a claim or a result.
+// line is one line of a journal. One of the pointers is set.
 type line struct {
-	V      int        `json:"v"`
-	Time   time.Time  `json:"time"`
-	Claim  *claimed   `json:"claim,omitempty"`
-	Result *concluded `json:"result,omitempty"`
+	V       int       `json:"v"`
+	Time    time.Time `json:"time"`
+	Root    *entered  `json:"root,omitempty"`
+	Begin   *begun    `json:"begin,omitempty"`
+	End     *ended    `json:"end,omitempty"`
+	Claim   *claimed  `json:"claim,omitempty"`
+	Attempt *failed   `json:"attempt,omitempty"`
+	Touch   string    `json:"touch,omitempty"` // id of an execution
+	Result  *finished `json:"result,omitempty"`
+}
+
+// entered is the root of the journal.
+type entered struct {
+	Root
+	Process string `json:"process"`
+}
+
+type begun struct {
+	Batch
+	Raw [][]byte `json:"raw,omitempty"` // folder and job log, when they are not UTF-8
+}
+
+type ended struct {
+	Batch  string      `json:"batch"`
+	Root   string      `json:"root"`
+	Status task.Status `json:"status"`
+	Used   task.Usage  `json:"used"`
 }
 
 type claimed struct {
-	Root      Root      `json:"root"`
-	Process   string    `json:"process"`
 	Execution Execution `json:"execution"`
+	Root      *Root     `json:"root,omitempty"` // version 1
+	Process   string    `json:"process,omitempty"`
 }
 
-type concluded struct {
-	ID     string      `json:"id"`
-	Record task.Stored `json:"record"`
-	Output []byte      `json:"output"` // JSON text could not hold every byte
+type failed struct {
+	ID      string      `json:"id"`
+	Number  int         `json:"number"`
+	Started time.Time   `json:"started"`
+	Status  task.Status `json:"status"`
+	Usage   task.Usage  `json:"usage"`
+	Error   string      `json:"error"`
 }
 
-// append writes e to the end of f in one write.
-func (e line) append(f *os.File) error {
+type finished struct {
+	ID      string          `json:"id"`
+	Recall  string          `json:"recall,omitempty"`
+	Columns *columns        `json:"columns,omitempty"` // not in version 1
+	Record  json.RawMessage `json:"record"`            // a [task.Stored]
+	Text    string          `json:"text,omitempty"`
+	Output  []byte          `json:"output,omitempty"` // instead of Text, when it is not UTF-8
+}
+
+// columns is what of a result is in columns of their own: who reads the journal need not
+// decode the record for it.
+type columns struct {
+	Status     task.Status `json:"status"`
+	Attempts   int         `json:"attempts"`
+	DurationMS int64       `json:"duration_ms"`
+	QueuedMS   int64       `json:"queued_ms"`
+	Usage      task.Usage  `json:"usage"`
+	Error      string      `json:"error,omitempty"`
+}
+
+// newFinished is the result r of the execution id.
+func newFinished(recall, id string, r task.Result) (*finished, error) {
+	record, err := json.Marshal(task.Store(r))
+	f := &finished{ID: id, Record: record, Columns: &columns{
+		r.Status, r.Attempts, r.DurationMS, r.QueuedMS, r.Usage, cut(r.Err(), maxSummary)}}
+	if r.Status == task.Completed && r.Reads != nil && !r.Effects {
+		f.Recall = recall
+	}
+	if utf8.ValidString(r.Output) {
+		f.Text = r.Output
+	} else {
+		f.Output = []byte(r.Output)
+	}
+	return f, err
+}
+
+// output is the output of the result, byte for byte.
+func (f *finished) output() string {
+	if f.Output != nil {
+		return string(f.Output)
+	}
+	return f.Text
+}
+
+// encode returns e as it is written to a journal.
+func (e line) encode() ([]byte, error) {
 	e.V = journalVersion
 	text, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	return err
+	return append(text, '\n'), err
 }
 
-// readJournal decodes the lines of a journal. One that is cut or damaged is left
-// out: it was never confirmed. newer says that there is one of a later version.
-func readJournal(text []byte) (lines []line, newer bool) {
-	for len(text) > 0 {
-		one, rest, whole := bytes.Cut(text, []byte("\n"))
-		text = rest
+// journal reads the lines of a journal.
+type journal struct {
+	from *bufio.Reader
+	read int64 // bytes of whole lines
+}
+
+var errNewer = errors.New("a line of a newer version")
+
+// next returns the next line that can be decoded. A damaged line is skipped. It
+// returns io.EOF at the end, also when the last line is not whole, and errNewer in
+// front of a line of a newer version.
+func (j *journal) next() (line, error) {
+	for {
+		text, err := j.from.ReadBytes('\n')
+		if err != nil {
+			return line{}, err
+		}
 		var e line
-		if !whole || json.Unmarshal(one, &e) != nil {
-			continue
+		broken := json.Unmarshal(text, &e) != nil
+		if !broken && e.V > journalVersion {
+			return line{}, errNewer
 		}
-		switch {
-		case e.V > journalVersion:
-			newer = true
-		case e.V != journalVersion, e.Claim == nil && e.Result == nil:
-		default:
-			lines = append(lines, e)
+		j.read += int64(len(text))
+		if !broken && e.V >= 1 {
+			return e, nil
 		}
 	}
-	return lines, newer
 }
 
-// write puts what e tells into the database, if it is not there yet.
-func (e line) write(w *writer) error {
-	if c := e.Claim; c != nil {
-		if err := w.root(c.Root, c.Process); err != nil {
-			return err
-		}
-		known, err := w.known(c.Execution.ID)
-		if err == nil && !known {
-			_, err = w.claim.Exec(c.Execution.row(e.Time)...)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if c := e.Result; c != nil {
-		row, err := resultRow(c.ID, "", c.Record.Restored(string(c.Output)), e.Time)
-		if err != nil {
-			return err
-		}
-		if err := w.finishRow(row); err != nil && !errors.Is(err, ErrNone) {
-			return err
-		}
-	}
-	return nil
+// decoded is a line and where it ends, or the error that came instead.
+type decoded struct {
+	line
+	end int64
+	err error
 }
 
-// takeIn reads the journals into the database, and removes those to which nobody
-// will append. Nobody else may do so meanwhile.
-func (l *Ledger) takeIn() error {
-	names, err := l.roots().Left(journalSuffix)
-	if err != nil {
-		return err
-	}
-	for some := range slices.Chunk(names, bite) {
-		if err := l.takeSome(some); err != nil {
-			return err
-		}
-	}
-	return l.roots().Sweep()
-}
-
-func (l *Ledger) takeSome(names []string) error {
-	var served []string
-	err := l.write.do(true, func(w *writer) error {
-		for _, id := range names {
-			yes, err := l.takeOne(w, id)
+// ahead decodes lines while others are written to the database, until the first error or
+// until stop is closed.
+func (j *journal) ahead(stop <-chan struct{}) <-chan decoded {
+	lines := make(chan decoded, 64)
+	go func() {
+		defer close(lines)
+		for {
+			e, err := j.next()
+			select {
+			case lines <- decoded{e, j.read, err}:
+			case <-stop:
+				return
+			}
 			if err != nil {
-				return err
-			}
-			if yes {
-				served = append(served, filepath.Join(l.dir, id+journalSuffix))
+				return
 			}
 		}
-		return nil
-	})
-	for _, name := range served {
-		if err == nil {
-			err = os.Remove(name)
-		}
-	}
-	return err
-}
-
-// takeOne reads the journal of the root id. It reports whether the file has
-// served its purpose.
-func (l *Ledger) takeOne(w *writer, id string) (served bool, err error) {
-	// Asked before the file is read: of a root that is dead, all is read.
-	live, err := l.roots().Alive(id)
-	if err != nil {
-		return false, err
-	}
-	text, err := os.ReadFile(filepath.Join(l.dir, id+journalSuffix))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	lines, newer := readJournal(text)
-	for _, e := range lines {
-		if err := e.write(w); err != nil {
-			return false, fmt.Errorf("take in %s: %w", id+journalSuffix, err)
-		}
-	}
-	return !live && !newer, nil
+	}()
+	return lines
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -97,13 +98,7 @@ func writeOn(home string, args []string) error {
 	if err != nil {
 		return err
 	}
-	l, err := Open(home, Options{})
-	if err != nil {
-		return err
-	}
-	if err := l.Enter(Root{ID: name, Started: time.Now(), Command: "batch"}); err != nil {
-		return err
-	}
+	l := NewRecorder(home, Root{ID: name, Started: time.Now(), Command: "batch"}, Options{})
 	var next atomic.Int64
 	var hands sync.WaitGroup
 	var failed atomic.Pointer[error]
@@ -115,7 +110,7 @@ func writeOn(home string, args []string) error {
 				if err == nil {
 					fmt.Println("claimed", id)
 					l.Attempt(id, 1, time.Now(), task.Task{}.Ended(task.Broken, ""))
-					err = l.Finish(id, done(id, id+strings.Repeat("x", int(i)%9000)))
+					err = l.Finish("", id, done(id, id+strings.Repeat("x", int(i)%9000)))
 				}
 				if err != nil {
 					failed.Store(&err)
@@ -134,11 +129,8 @@ func writeOn(home string, args []string) error {
 
 // holdOn is a root that waits until its input ends.
 func holdOn(home string, args []string) error {
-	l, err := Open(home, Options{})
-	if err != nil {
-		return err
-	}
-	err = errors.Join(l.Enter(Root{ID: args[0], Started: time.Now(), Command: "run"}),
+	l := NewRecorder(home, Root{ID: args[0], Started: time.Now(), Command: "run"}, Options{})
+	err := errors.Join(
 		l.Begin(Batch{ID: "batch-" + args[0], Root: args[0], Dir: "/d"}),
 		l.Claim(Execution{ID: "run-" + args[0], Root: args[0], Batch: "batch-" + args[0]}))
 	if err != nil {
@@ -152,24 +144,99 @@ func holdOn(home string, args []string) error {
 // promptOnly is a root that has no children.
 func promptOnly(home string, args []string) error {
 	r := NewRecorder(home, Root{ID: args[0], Started: time.Now(), Command: "run"}, Options{})
-	if err := r.Self(Execution{ID: "run-" + args[0], Root: args[0], Agent: "a", Task: "t"}); err != nil {
+	if err := r.Claim(Execution{ID: "run-" + args[0], Root: args[0], Agent: "a", Task: "t"}); err != nil {
 		return err
 	}
 	fmt.Println("ready")
 	io.Copy(io.Discard, os.Stdin)
-	if err := r.SelfEnded("run-"+args[0], done("", "odd \xff\x00 bytes")); err != nil {
+	if err := r.Finish("", "run-"+args[0], done("", "odd \xff\x00 bytes")); err != nil {
 		return err
 	}
 	return r.Close()
 }
 
+// book is a ledger together with the recorders of roots: what they record is in the
+// ledger at once.
+type book struct {
+	*Ledger
+	home string
+	at   map[string]*Recorder // the roots at work; what others record is that of a dead one
+}
+
 // open opens a ledger for the time of the test.
-func open(t testing.TB, home string) *Ledger {
+func open(t testing.TB, home string) *book {
 	t.Helper()
-	l, err := Open(home, Options{})
+	l, err := openBook(home, Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, l.Close()) })
 	return l
+}
+
+func openBook(home string, o Options) (*book, error) {
+	l, err := Open(home, o)
+	return &book{l, home, map[string]*Recorder{}}, err
+}
+
+// by has the root record something.
+func (b *book) by(root string, f func(*Recorder) error) error {
+	r := b.at[root]
+	if r == nil {
+		r = NewRecorder(b.home, Root{ID: cmp.Or(root, "nobody")}, Options{})
+		defer r.Close()
+	}
+	r.now = b.now
+	err := f(r)
+	if b.at[root] == nil {
+		err = errors.Join(err, r.Close())
+	}
+	return errors.Join(err, b.fault("read the journals", b.refresh()))
+}
+
+func (b *book) Enter(r Root) error {
+	k := NewRecorder(b.home, r, Options{})
+	b.at[r.ID] = k
+	_, err := k.enter(b.now())
+	return err
+}
+
+func (b *book) Claim(e Execution) error {
+	return b.by(e.Root, func(r *Recorder) error { return r.Claim(e) })
+}
+
+func (b *book) Begin(batch Batch) error {
+	return b.by(batch.Root, func(r *Recorder) error {
+		r.now = func() time.Time { return batch.Started }
+		return r.Begin(batch)
+	})
+}
+
+func (b *book) End(batch, root string, s task.Status, u task.Usage) error {
+	return b.by(root, func(r *Recorder) error { return r.End(batch, s, u) })
+}
+
+func (b *book) Touch(id string) error {
+	return b.by("", func(r *Recorder) error { return r.Touch(id) })
+}
+
+func (b *book) Attempt(id string, n int, started time.Time, res task.Result) error {
+	return b.by("", func(r *Recorder) error { r.Attempt(id, n, started, res); return nil })
+}
+
+func (b *book) Finish(id string, res task.Result) error { return b.FinishFor("", id, res) }
+
+func (b *book) FinishFor(recall, id string, res task.Result) error {
+	return b.by("", func(r *Recorder) error { return r.Finish(recall, id, res) })
+}
+
+func (b *book) Close() error {
+	var errs []error
+	for _, r := range b.at {
+		errs = append(errs, r.Close())
+	}
+	if b.Ledger != nil {
+		errs = append(errs, b.Ledger.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func done(id, output string) task.Result {
@@ -178,7 +245,7 @@ func done(id, output string) task.Result {
 	return r
 }
 
-func claim(t testing.TB, l *Ledger, e Execution) {
+func claim(t testing.TB, l *book, e Execution) {
 	t.Helper()
 	require.NoError(t, l.Claim(e))
 }
@@ -192,10 +259,10 @@ func ids(runs []Run) []string {
 }
 
 // sound checks the database from end to end.
-func sound(t *testing.T, l *Ledger) {
+func sound(t *testing.T, l *book) {
 	t.Helper()
 	var verdict string
-	require.NoError(t, l.read.QueryRow("PRAGMA integrity_check").Scan(&verdict))
+	require.NoError(t, l.db.QueryRow("PRAGMA integrity_check").Scan(&verdict))
 	assert.Equal(t, "ok", verdict)
 }
 

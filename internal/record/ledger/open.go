@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -21,10 +22,7 @@ import (
 
 const (
 	defaultWait = 30 * time.Second
-	// aLittle is how long SQLite itself waits for the lock of a writer; then it is
-	// asked again. Its own pauses of up to 100 ms would starve one of two roots.
-	aLittle = 5 * time.Millisecond
-	readers = 4
+	connections = 4
 	// applicationID marks the database as a ledger; the first step of the schema
 	// sets it.
 	applicationID = 1903258727
@@ -45,19 +43,17 @@ type Options struct {
 // once.
 type Ledger struct {
 	place
-	keep  time.Duration
-	now   func() time.Time
-	write *writer
-	read  *sql.DB
+	keep time.Duration
+	now  func() time.Time
+	db   *sql.DB
 
 	mu         sync.Mutex
-	statements map[string]*sql.Stmt // of read, by their text
-	locks      []*alive.Lock        // of the roots that entered
+	statements map[string]*sql.Stmt // by their text
 }
 
 // place is where a ledger is.
 type place struct {
-	db   string
+	file string // the database
 	dir  string // of the locks and the journals
 	wait time.Duration
 }
@@ -72,7 +68,7 @@ func placeOf(home string, o Options) place {
 	if whole, err := filepath.Abs(home); err == nil { // else nothing can be opened there
 		home = whole
 	}
-	p := place{db: Path(home), dir: filepath.Join(home, "ledger"), wait: o.Wait}
+	p := place{file: Path(home), dir: filepath.Join(home, "ledger"), wait: o.Wait}
 	if p.wait <= 0 {
 		p.wait = defaultWait
 	}
@@ -99,26 +95,41 @@ func (l *Ledger) open() error {
 		return err
 	}
 	defer alone.Release()
-	if err := create(l.db); err != nil {
+	if err := create(l.file); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite", l.dsn())
+	if l.db, err = sql.Open("sqlite", l.dsn()); err != nil {
+		return err
+	}
+	l.db.SetMaxOpenConns(1) // a failed step is closed with its connection
+	l.db.SetMaxIdleConns(connections)
+	if err := l.prepare(l.db); err != nil {
+		return err
+	}
+	l.db.SetMaxOpenConns(connections)
+	return l.takeIn()
+}
+
+// readable returns an error when the file of the database is none. It looks at the first
+// bytes only, so it costs next to nothing: nobody should find out after a long batch.
+func (p place) readable() error {
+	const magic = "SQLite format 3\x00"
+	f, err := os.Open(p.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	db.SetMaxOpenConns(1)
-	if err := l.prepare(db); err != nil {
-		return errors.Join(err, db.Close())
+	start := make([]byte, len(magic))
+	n, err := f.Read(start)
+	if err == io.EOF {
+		err = nil // an empty database
 	}
-	if l.write, err = newWriter(db, l.db, l.wait); err != nil {
-		return errors.Join(err, db.Close())
+	if err == nil && string(start[:n]) != magic[:n] {
+		err = &fault{problem: "open the ledger: " + p.file + " is damaged: file is not a database", state: ErrDamaged, hint: hintDamaged}
 	}
-	if l.read, err = sql.Open("sqlite", l.dsn()); err != nil {
-		return err
-	}
-	l.read.SetMaxOpenConns(readers)
-	l.read.SetMaxIdleConns(readers)
-	return l.takeIn()
+	return errors.Join(err, f.Close())
 }
 
 // create makes an empty file that only its owner may read, where there is none:
@@ -136,11 +147,11 @@ func create(name string) error {
 }
 
 func (p place) dsn() string {
-	return (&url.URL{Scheme: "file", Path: p.db, RawQuery: url.Values{
+	return (&url.URL{Scheme: "file", Path: p.file, RawQuery: url.Values{
 		"mode":          {"rw"},
 		"_txlock":       {"immediate"},
 		"_busy_timeout": {fmt.Sprint(p.wait.Milliseconds())},
-		"_pragma":       {"cache_size(-2000)", "temp_store(memory)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)"},
+		"_pragma":       {"cache_size(-8000)", "temp_store(memory)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)"},
 	}.Encode()}).String()
 }
 
@@ -158,15 +169,15 @@ func (p place) prepare(db *sql.DB) error {
 		return err
 	}
 	if tables > 0 && (version == 0 || application != applicationID) {
-		return &fault{problem: "open the ledger: " + p.db + " is the database of another program", state: ErrDamaged,
+		return &fault{problem: "open the ledger: " + p.file + " is the database of another program", state: ErrDamaged,
 			hint: "move it away, or let QQ_HOME name another folder, or go on without a record: --no-ledger"}
 	}
 	if version < 0 {
-		return &fault{problem: fmt.Sprintf("open the ledger: %s is damaged: there is no schema %d", p.db, version),
+		return &fault{problem: fmt.Sprintf("open the ledger: %s is damaged: there is no schema %d", p.file, version),
 			state: ErrDamaged, hint: hintDamaged}
 	}
 	if version > len(steps) {
-		return &fault{problem: fmt.Sprintf("open the ledger: %s was written by a newer qq (schema %d, this one knows %d)", p.db, version, len(steps)),
+		return &fault{problem: fmt.Sprintf("open the ledger: %s was written by a newer qq (schema %d, this one knows %d)", p.file, version, len(steps)),
 			state: ErrNewer, hint: "use the newer qq, or let QQ_HOME name another folder, or go on without a record: --no-ledger"}
 	}
 	if version == 0 { // before the first page is written
@@ -198,34 +209,37 @@ func migrate(db *sql.DB, step string, version int) error {
 	return err
 }
 
-// prepared is the statement query on the connections that read.
+// update runs f within a transaction that writes.
+func (l *Ledger) update(f func(*sql.Tx) error) error {
+	tx, err := l.db.Begin()
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		_ = tx.Rollback() // the first error is the one to tell
+		return err
+	}
+	return tx.Commit()
+}
+
+// prepared is the statement query.
 func (l *Ledger) prepared(query string) (*sql.Stmt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s := l.statements[query]; s != nil {
 		return s, nil
 	}
-	s, err := l.read.Prepare(query)
+	s, err := l.db.Prepare(query)
 	if err == nil {
 		l.statements[query] = s
 	}
 	return s, err
 }
 
-// Close writes what waits, and lets go of the roots that entered.
+// Close closes the database.
 func (l *Ledger) Close() error {
-	var errs []error
-	if l.write != nil {
-		errs = append(errs, l.write.close())
+	if l.db == nil {
+		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.read != nil {
-		errs = append(errs, l.read.Close()) // with its statements
-	}
-	for _, k := range l.locks {
-		errs = append(errs, k.Release())
-	}
-	l.statements, l.locks = map[string]*sql.Stmt{}, nil
-	return l.fault("close the ledger", errors.Join(errs...))
+	return l.fault("close the ledger", l.db.Close()) // with its statements
 }

@@ -225,7 +225,7 @@ func standing(alive bool) task.Status {
 
 // each calls f with every row of the answer to query.
 func (l *Ledger) each(query string, args []any, f func(*sql.Rows) error) error {
-	rows, err := l.read.Query(query, args...)
+	rows, err := l.db.Query(query, args...)
 	if err != nil {
 		return err
 	}
@@ -327,7 +327,7 @@ func byParent(runs []Run) []Run {
 // batchQuery selects batches, one row each: the newest of the rows that each
 // root wrote that began on it.
 const batchQuery = `SELECT b.id, b.root, b.dir, b.joblog, b.count, (SELECT started FROM batches f WHERE f.id = b.id ORDER BY f.n LIMIT 1),
-  b.started, b.alone, coalesce(e.status, ''), coalesce(e.ended, 0),
+  b.started, coalesce(e.status, ''), coalesce(e.ended, 0),
   coalesce(a.time / 1000, 0), coalesce(a.input, 0), coalesce(a.output, 0)
 FROM batches b LEFT JOIN ends e ON e.batch = b.n LEFT JOIN (
   SELECT w.id, sum(max(d.ended - w.started, 0)) AS time, sum(d.input_tokens) AS input, sum(d.output_tokens) AS output
@@ -339,7 +339,7 @@ func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
 	err := l.each(batchQuery+more, args, func(rows *sql.Rows) error {
 		var b BatchRow
 		var started, latest, ended int64
-		err := rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, &started, &latest, &b.Alone, &b.Status, &ended, &b.DurationMS,
+		err := rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, &started, &latest, &b.Status, &ended, &b.DurationMS,
 			&b.Usage.InputTokens, &b.Usage.OutputTokens)
 		b.Started, b.Latest, b.Ended = unstamp(started), unstamp(latest), unstamp(ended)
 		batches = append(batches, b)

@@ -15,7 +15,7 @@ import (
 )
 
 // sample is a ledger with two batches and a run with children. Its root is alive.
-func sample(t *testing.T) *Ledger {
+func sample(t *testing.T) *book {
 	t.Helper()
 	l := open(t, t.TempDir())
 	at := time.Unix(1_700_000_000, 0)
@@ -202,7 +202,7 @@ func TestClear(t *testing.T) {
 	require.NoError(t, err)
 	assert.False(t, past.Ended)
 	var left int
-	require.NoError(t, l.read.QueryRow("SELECT (SELECT count(*) FROM results) + (SELECT count(*) FROM ends)").Scan(&left))
+	require.NoError(t, l.db.QueryRow("SELECT (SELECT count(*) FROM results) + (SELECT count(*) FROM ends)").Scan(&left))
 	assert.Zero(t, left)
 }
 
@@ -216,19 +216,23 @@ func TestClearSparesWhatIsResumed(t *testing.T) {
 }
 
 func TestClearGivesSpaceBack(t *testing.T) {
-	l := open(t, t.TempDir())
+	home := t.TempDir()
+	r := NewRecorder(home, Root{ID: "r"}, Options{})
 	for i := range 1200 {
 		id := fmt.Sprint(i)
-		claim(t, l, Execution{ID: id})
-		row, err := resultRow(id, "", done("", strings.Repeat("x", 5000)), time.Now())
+		require.NoError(t, r.Claim(Execution{ID: id}))
+		f, err := newFinished("", id, done("", strings.Repeat("x", 5000)))
 		require.NoError(t, err)
-		require.NoError(t, l.write.do(false, func(w *writer) error { return w.finishRow(row) }))
+		_, _, err = r.append(line{Result: f})
+		require.NoError(t, err)
 	}
+	require.NoError(t, r.Close())
+	l := open(t, home)
 	n, err := l.Clear(Filter{})
 	require.NoError(t, err)
 	assert.Equal(t, 1200, n)
 	var pages int
-	require.NoError(t, l.read.QueryRow("PRAGMA page_count").Scan(&pages))
+	require.NoError(t, l.db.QueryRow("PRAGMA page_count").Scan(&pages))
 	assert.Less(t, pages, 50)
 	sound(t, l)
 }

@@ -1,9 +1,9 @@
 package ledger
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +24,8 @@ func TestResultComesBackWhole(t *testing.T) {
 
 	past, err := l.Known("b", "k", 2)
 	require.NoError(t, err)
-	assert.Equal(t, Earlier{Result: r, Ended: true}, past)
+	assert.WithinDuration(t, time.Now(), past.At, time.Minute)
+	assert.Equal(t, Earlier{Result: r, Ended: true, At: past.At}, past)
 	run, _, got, err := l.Show("e")
 	require.NoError(t, err)
 	assert.Equal(t, r, got)
@@ -71,30 +72,32 @@ func TestKnownIsTheNewest(t *testing.T) {
 func TestNothingIsRewritten(t *testing.T) {
 	l := open(t, t.TempDir())
 	claim(t, l, Execution{ID: "e"})
-	err := l.Claim(Execution{ID: "e", Agent: "other"})
-	require.ErrorIs(t, err, errTwice)
-	assert.Equal(t, "claim e: it was claimed already", err.Error())
+	claim(t, l, Execution{ID: "e", Agent: "other"})
 	require.NoError(t, l.Finish("e", done("", "first")))
 	require.NoError(t, l.Finish("e", done("", "second")))
 	run, _, r, err := l.Show("e")
 	require.NoError(t, err)
 	assert.Equal(t, "first", r.Output)
 	assert.Empty(t, run.Agent)
-	require.ErrorIs(t, l.Finish("nobody", done("", "")), ErrNone)
+	require.NoError(t, l.Finish("nobody", done("", "")))
+	_, _, _, err = l.Show("nobody")
+	require.ErrorIs(t, err, ErrNone, "what was not claimed")
 }
 
 func TestAttempts(t *testing.T) {
 	home := t.TempDir()
-	l, err := Open(home, Options{})
-	require.NoError(t, err)
-	claim(t, l, Execution{ID: "e"})
+	rec := NewRecorder(home, Root{ID: "r"}, Options{})
+	require.NoError(t, rec.Claim(Execution{ID: "e"}))
 	started := time.Now().Add(-time.Minute).UTC().Truncate(time.Microsecond)
-	l.Attempt("e", 1, started, task.Task{}.Ended(task.Broken, "cut"))
-	l.Attempt("e", 2, started, task.Task{}.Ended(task.Unavailable, "busy"))
-	require.NoError(t, l.Close(), "which writes what waits")
-	require.ErrorIs(t, l.Claim(Execution{ID: "late"}), errClosed)
+	rec.Attempt("e", 1, started, task.Task{}.Ended(task.Broken, "cut"))
+	rec.Attempt("e", 2, started, task.Task{}.Ended(task.Unavailable, "busy"))
+	require.NoError(t, rec.Close())
+	err := rec.Claim(Execution{ID: "late"})
+	require.ErrorIs(t, err, errClosed)
+	assert.Equal(t, "claim late: the ledger is closed", err.Error())
+	require.ErrorIs(t, rec.Finish("", "late", done("", "")), errClosed)
 
-	l = open(t, home)
+	l := open(t, home)
 	run, attempts, r, err := l.Show("e")
 	require.NoError(t, err)
 	assert.Equal(t, 3, run.Attempts, "two that ended and the one that did not")
@@ -137,60 +140,23 @@ func TestRecall(t *testing.T) {
 	assert.False(t, ok)
 }
 
-func TestKey(t *testing.T) {
-	base := task.Task{Text: "text", ID: "one"}
-	same := []task.Task{{Text: "text", ID: "two"}, {Text: "text", Agent: task.DefaultAgent}}
-	for _, s := range same {
-		assert.Equal(t, Key(base), Key(s))
-	}
-	assert.Equal(t, Key(task.Task{Schema: json.RawMessage(`{"a": 1}`)}), Key(task.Task{Schema: json.RawMessage(`{"a":1}`)}))
-	seen := map[string]int{}
-	for i, k := range []string{
-		Key(base), Key(base, ""), Key(base, "x"), Key(base, "x", "y"), Key(base, "xy"),
-		Key(task.Task{Text: "text", Agent: "coder"}), Key(task.Task{Text: "text", Model: "m"}), Key(task.Task{Text: "text", Context: "c"}),
-		Key(task.Task{Text: "text", Context: "c\xff"}), Key(task.Task{Text: "text", Context: "c\xfe"}), Key(task.Task{Text: "textc"}),
-		Key(task.Task{Text: "text", Schema: json.RawMessage(`{`)}), Key(task.Task{Text: "text", ReadOnly: true}),
-		Key(task.Task{Text: "text", WorkingDir: "d"}), Key(task.Task{Text: "text", Dir: "d"}), Key(task.Task{Text: "text", Targets: []string{"d"}}),
-		Key(task.Task{Text: "text", Denied: []string{"d"}}), Key(task.Task{Text: "text", Temporary: &task.Temporary{Prompt: "p"}}),
-		Key(task.Task{Text: "text", Idempotent: true}), Key(task.Task{Text: "text", Timeout: 3}), Key(task.Task{Text: "text", RequireFileReferences: true}),
-	} {
-		j, ok := seen[k]
-		assert.False(t, ok, "%d is like %d", i, j)
-		seen[k] = i
-		assert.Len(t, k, 64)
-	}
-}
-
-// A result that cannot be written does not take those with it that share its
-// transaction.
+// What the database cannot hold does not keep the rest of a journal away.
 func TestOneBadEntryFailsAlone(t *testing.T) {
-	l := open(t, t.TempDir())
-	claim(t, l, Execution{ID: "taken"})
-	entered, leave := make(chan struct{}), make(chan struct{})
-	errs := make(chan error, 3)
-	go func() {
-		errs <- l.write.do(false, func(*writer) error { close(entered); <-leave; return nil })
-	}()
-	<-entered // what comes now waits, and is one group
-	go func() { errs <- l.Claim(Execution{ID: "taken"}) }()
-	go func() { errs <- l.Claim(Execution{ID: "free"}) }()
-	for waiting := 0; waiting < 2; {
-		l.write.mu.Lock()
-		waiting = len(l.write.queue)
-		l.write.mu.Unlock()
-		runtime.Gosched()
+	home := t.TempDir()
+	l := open(t, home)
+	require.NoError(t, l.update(func(tx *sql.Tx) error {
+		_, err := tx.Exec("CREATE TRIGGER bad BEFORE INSERT ON executions WHEN new.id = 'bad' BEGIN SELECT raise(ABORT, 'bad'); END")
+		return err
+	}))
+	r := NewRecorder(home, Root{ID: "r"}, Options{})
+	for _, id := range []string{"one", "bad", "two"} {
+		require.NoError(t, r.Claim(Execution{ID: id}))
 	}
-	close(leave)
-	failed := 0
-	for range 3 {
-		if err := <-errs; err != nil {
-			require.ErrorIs(t, err, errTwice)
-			failed++
-		}
-	}
-	assert.Equal(t, 1, failed)
-	_, _, _, err := l.Show("free")
+	require.NoError(t, r.Close())
+	require.NoError(t, l.refresh())
+	runs, err := l.List(Filter{})
 	require.NoError(t, err)
+	assert.Equal(t, []string{"two", "one"}, ids(runs))
 }
 
 func TestCut(t *testing.T) {

@@ -6,178 +6,254 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"qq/internal/record/ledger/alive"
 	"qq/pkg/task"
 )
 
-// Recorder is the record that one root keeps. The database is opened when
-// somebody asks for it; until then a journal takes what the root itself does. Its methods
-// may be called by several goroutines at once.
+// Root is one qq process at work.
+type Root struct {
+	ID      string    `json:"id"`
+	PID     int       `json:"pid"` // 0 is this process
+	Started time.Time `json:"started"`
+	Dir     string    `json:"dir"`
+	Command string    `json:"command"` // "run" or "batch", never the prompt
+}
+
+// Batch is a list of tasks that a root began to work on: the last one when there
+// were several.
+type Batch struct {
+	ID      string    `json:"id"`
+	Root    string    `json:"root"`
+	Dir     string    `json:"dir"`
+	Joblog  string    `json:"joblog,omitempty"`
+	Count   int       `json:"count"`
+	Started time.Time `json:"started"` // the first time
+}
+
+// Execution is a task that somebody is about to work on.
+type Execution struct {
+	ID      string    `json:"id"`
+	Parent  string    `json:"parent,omitempty"` // execution that asked for it; empty for what a person asked for
+	Batch   string    `json:"batch,omitempty"`
+	Root    string    `json:"root"`
+	Session string    `json:"session,omitempty"`
+	Agent   string    `json:"agent"`
+	Model   string    `json:"model,omitempty"`
+	Task    string    `json:"task"`          // its text; the first 10,000 characters are kept
+	Key     string    `json:"key,omitempty"` // of its content, see [Key]
+	Dir     string    `json:"dir"`
+	Nth     int       `json:"nth,omitempty"` // among the tasks of the batch with the same key
+	Index   int       `json:"index,omitempty"`
+	Depth   int       `json:"depth,omitempty"`
+	Queued  time.Time `json:"queued"`
+}
+
+// batchWait is how long the lock of a batch is waited for: a child that is being
+// started may hold a copy of it for a moment after its root has died.
+const batchWait = 100 * time.Millisecond
+
+// Recorder appends to the journal of one root. Its methods may be called by several
+// goroutines at once.
 type Recorder struct {
 	place
 	home string
 	root Root
 	opts Options
+	now  func() time.Time
 
 	mu      sync.Mutex
 	lock    *alive.Lock
-	journal *os.File
-	synced  bool // the name of the journal is on the disk
-	ledger  *Ledger
-	failed  error     // what the ledger could not be opened for, the last time
-	again   time.Time // when it is tried again
+	batches []*alive.Lock // that the root works on
+	out     *appender     // the journal; nil before the first line
+	closed  bool
+	index   *Ledger
+	failed  error // of opening the index
 }
 
 // NewRecorder returns the recorder of the root r. It touches nothing yet.
 func NewRecorder(home string, r Root, o Options) *Recorder {
-	return &Recorder{place: placeOf(home, o), home: home, root: r.here(), opts: o}
+	if r.PID == 0 {
+		r.PID = os.Getpid()
+	}
+	return &Recorder{place: placeOf(home, o), home: home, root: r, opts: o, now: time.Now}
 }
 
-// Self claims e, which the root itself works on.
-func (r *Recorder) Self(e Execution) error {
+// Begin records that the root works on b. It fails with [ErrAtWork] when another
+// root does. Afterwards an index that is open has all that earlier roots did for b.
+func (r *Recorder) Begin(b Batch) error {
+	err := r.begin(b)
+	return r.fault("record batch "+b.ID, err)
+}
+
+func (r *Recorder) begin(b Batch) error {
+	if err := r.readable(); err != nil {
+		return err
+	}
+	k, err := alive.Dir{Path: r.dir, Wait: batchWait}.Hold("batch-" + b.ID)
+	if held := (*alive.LockedError)(nil); errors.As(err, &held) {
+		return ErrAtWork
+	}
+	if err != nil {
+		return err
+	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ledger != nil {
-		return r.ledger.Claim(e)
+	r.batches = append(r.batches, k)
+	index := r.index
+	r.mu.Unlock()
+	if index != nil {
+		if err := index.refresh(); err != nil {
+			return err
+		}
 	}
+	e := &begun{Batch: b}
+	if !utf8.ValidString(b.Dir + b.Joblog) {
+		e.Raw = [][]byte{[]byte(b.Dir), []byte(b.Joblog)}
+	}
+	_, _, err = r.append(line{Begin: e})
+	return err
+}
+
+// End records how the work of this root on a batch ended, and what all of it used.
+func (r *Recorder) End(batch string, status task.Status, used task.Usage) error {
+	_, _, err := r.append(line{End: &ended{batch, r.root.ID, status, used}})
+	return r.fault("record the end of batch "+batch, err)
+}
+
+// Claim records that the work on e is about to start. When it has returned, the
+// death of this process does not lose it.
+func (r *Recorder) Claim(e Execution) error {
 	e.Task = cut(e.Task, maxTask)
-	err := r.enter()
-	if err == nil {
-		err = line{Time: time.Now(), Claim: &claimed{r.root, alive.Identity(r.root.PID), e}}.append(r.journal)
-	}
+	_, _, err := r.append(line{Claim: &claimed{Execution: e}})
 	return r.fault("claim "+e.ID, err)
 }
 
-// SelfEnded records the result of what the root itself worked on, and returns
-// when that is durable.
-func (r *Recorder) SelfEnded(id string, res task.Result) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ledger != nil {
-		return r.ledger.Finish(id, res)
-	}
-	err := r.enter()
+// Attempt records how the n-th attempt of the execution id ended, which was not the
+// last.
+func (r *Recorder) Attempt(id string, n int, started time.Time, res task.Result) {
+	e := &failed{id, n, started, res.Status, res.Usage, cut(res.Err(), maxSummary)}
+	_, _, _ = r.append(line{Attempt: e}) // not promised
+}
+
+// Touch records that the execution id, and those above it, are about to have side
+// effects, and returns when that is durable.
+func (r *Recorder) Touch(id string) error {
+	return r.fault("record that "+id+" acts", r.durable(line{Touch: id}))
+}
+
+// Finish records the result of the execution id and returns when that is durable. A
+// result of reading alone is found again by [Ledger.Recall] with the key recall; empty
+// is never. An execution has one result: what comes after the first changes nothing.
+func (r *Recorder) Finish(recall, id string, res task.Result) error {
+	f, err := newFinished(recall, id, res)
 	if err == nil {
-		err = line{Time: time.Now(), Result: &concluded{id, task.Store(res), []byte(res.Output)}}.append(r.journal)
-	}
-	if err == nil {
-		err = r.journal.Sync()
-	}
-	if err == nil && !r.synced {
-		err = syncDir(r.dir)
-		r.synced = err == nil
+		err = r.durable(line{Result: f})
 	}
 	return r.fault("record the result of "+id, err)
 }
 
-// enter takes the lock of the root and opens its journal, once.
-func (r *Recorder) enter() error {
-	err := r.take()
-	if err == nil && r.journal == nil {
-		r.journal, err = os.OpenFile(filepath.Join(r.dir, r.root.ID+journalSuffix), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+// append writes e to the end of the journal.
+func (r *Recorder) append(e line) (out *appender, end int64, err error) {
+	e.Time = r.now()
+	text, err := e.encode()
+	if err != nil {
+		return nil, 0, err
 	}
-	return err
+	if out, err = r.enter(e.Time); err == nil {
+		end, err = out.append(text)
+	}
+	return out, end, err
 }
 
-// take takes the lock of the root, once.
-func (r *Recorder) take() (err error) {
-	if r.lock == nil {
-		r.lock, err = r.roots().Hold(r.root.ID)
+// durable appends e, and returns when the disk has it.
+func (r *Recorder) durable(e line) error {
+	out, end, err := r.append(e)
+	if err != nil {
+		return err
 	}
-	return err
+	return out.sync(end)
 }
 
-// Ledger is the database, which is opened the first time. What the journal of the
-// root tells has gone into it. When it cannot be opened, that is tried again after
-// as long as it took to find out, and at least a second; until then everybody gets
-// the same error at once.
-func (r *Recorder) Ledger() (*Ledger, error) {
+// enter takes the lock of the root and begins its journal, once.
+func (r *Recorder) enter(at time.Time) (*appender, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	start := time.Now()
-	if r.ledger == nil && (r.failed == nil || !start.Before(r.again)) {
-		r.ledger, r.failed = r.open()
-		r.again = time.Now().Add(max(time.Second, time.Since(start)))
+	if r.out != nil {
+		return r.out, nil
 	}
-	return r.ledger, r.failed
-}
-
-func (r *Recorder) open() (*Ledger, error) {
-	const act = "open the ledger"
-	if err := r.take(); err != nil {
-		return nil, r.fault(act, err)
+	if r.closed {
+		return nil, errClosed
 	}
-	l, err := Open(r.home, r.opts) // takes in the journal as well
+	text, err := line{Time: at, Root: &entered{r.root, alive.Identity(r.root.PID)}}.encode()
+	if err == nil && r.lock == nil {
+		r.lock, err = r.roots().Hold(r.root.ID)
+	}
 	if err != nil {
 		return nil, err
 	}
-	err = l.register(r.root)
-	if err == nil && r.journal != nil {
-		err = errors.Join(r.journal.Close(), os.Remove(r.journal.Name()))
-		r.journal = nil
-	}
+	f, err := os.OpenFile(r.journal(r.root.ID), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		_ = l.Close() // the first error is the one to tell
-		return nil, r.fault(act, err)
+		return nil, err
 	}
-	r.prune(l)
-	return l, nil
+	out := &appender{file: f}
+	if _, err := out.append(text); err != nil { // a journal without its root is begun again
+		return nil, errors.Join(err, f.Close())
+	}
+	r.out = out
+	return out, nil
 }
 
-// Close ends the record: from here on the root counts as ended.
-func (r *Recorder) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var errs []error
-	if r.ledger != nil {
-		errs = append(errs, r.ledger.Close())
-	}
-	wrote := r.journal != nil
-	if wrote {
-		errs = append(errs, r.journal.Close())
-	}
-	if r.lock != nil {
-		errs = append(errs, r.lock.Release())
-	}
-	r.ledger, r.journal, r.lock = nil, nil, nil
-	if wrote && r.failed == nil {
-		errs = append(errs, r.gather())
-	}
-	return errors.Join(errs...)
+// appender is a file of lines that only this process writes to.
+type appender struct {
+	file *os.File
+
+	mu   sync.Mutex
+	size int64 // of its whole lines
+	torn bool  // there is more than that
+
+	syncing sync.Mutex // held by whoever syncs; those who wait share the next sync
+	synced  int64      // bytes that are on the disk
+	failed  error      // the first failed sync
 }
 
-// pruneEvery is how often old runs are forgotten: it takes a look at all of them.
-const pruneEvery = 24 * time.Hour
-
-// prune forgets old runs when that was not done for a day. What cannot be forgotten
-// now is forgotten another time.
-func (r *Recorder) prune(l *Ledger) {
-	stamp := filepath.Join(l.dir, "pruned")
-	if info, err := os.Stat(stamp); err == nil && time.Since(info.ModTime()).Abs() < pruneEvery {
-		return
+// append writes text to the end, and returns where that is. Nothing or all of text stays.
+func (a *appender) append(text []byte) (end int64, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.torn {
+		if err := a.file.Truncate(a.size); err != nil {
+			return 0, err
+		}
+		a.torn = false
 	}
-	if os.WriteFile(stamp, nil, 0o600) == nil {
-		_ = os.Chtimes(stamp, time.Time{}, time.Now())
-		_, _ = l.Prune()
-	}
-}
-
-// maxJournals is how many journals may lie about. Who only ever runs prompts opens
-// the database with one in so many of them.
-const maxJournals = 100
-
-// gather has the journals taken in when there are many.
-func (r *Recorder) gather() error {
-	if roots, err := r.roots().Left(journalSuffix); err != nil || len(roots) < maxJournals {
-		return err
-	}
-	l, err := Open(r.home, r.opts)
+	n, err := a.file.Write(text)
 	if err != nil {
-		return err
+		a.torn = n > 0 && a.file.Truncate(a.size) != nil
+		return 0, err
 	}
-	r.prune(l)
-	return l.Close()
+	a.size += int64(n)
+	return a.size, nil
+}
+
+// sync returns when the bytes up to end are on the disk. After one failure nothing is
+// any more: the kernel may have dropped what it could not write.
+func (a *appender) sync(end int64) error {
+	a.syncing.Lock()
+	defer a.syncing.Unlock()
+	if a.synced >= end || a.failed != nil {
+		return a.failed
+	}
+	a.mu.Lock()
+	size := a.size
+	a.mu.Unlock()
+	if a.failed = syncData(a.file); a.failed == nil && a.synced == 0 {
+		a.failed = syncDir(filepath.Dir(a.file.Name()))
+	}
+	if a.failed == nil {
+		a.synced = size
+	}
+	return a.failed
 }
 
 // syncDir makes the names in dir durable.
@@ -187,4 +263,65 @@ func syncDir(dir string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+// Ledger is the index, with what the journals tell so far. It is opened the first
+// time; an error stays.
+func (r *Recorder) Ledger() (*Ledger, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.index == nil && r.failed == nil {
+		if r.index, r.failed = Open(r.home, r.opts); r.failed == nil {
+			r.index.pruneDaily()
+		}
+	}
+	return r.index, r.failed
+}
+
+// When so many journals lie about, or so many bytes of them, the root that ends reads
+// them into the index.
+const (
+	maxJournals = 100
+	maxBytes    = 128 << 20
+)
+
+// Close ends the record: from here on the root counts as ended.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	wrote := r.out != nil
+	if wrote {
+		errs = append(errs, r.out.file.Close())
+	}
+	for _, k := range append(r.batches, r.lock) {
+		if k != nil {
+			errs = append(errs, k.Release())
+		}
+	}
+	if r.index != nil {
+		errs = append(errs, r.index.Close())
+	}
+	r.out, r.batches, r.lock, r.index, r.closed = nil, nil, nil, nil, true
+	if wrote && r.failed == nil && r.crowded() {
+		l, err := Open(r.home, r.opts)
+		if err == nil {
+			l.pruneDaily()
+			err = l.Close()
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// crowded reports whether the journals are to be read into the index.
+func (r *Recorder) crowded() bool {
+	ids, err := r.roots().Left(journalSuffix)
+	size := int64(0)
+	for _, id := range ids {
+		if info, err := os.Stat(r.journal(id)); err == nil {
+			size += info.Size()
+		}
+	}
+	return err == nil && (len(ids) >= maxJournals || size >= maxBytes)
 }

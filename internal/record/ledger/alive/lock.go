@@ -9,8 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"qq/internal/flock"
 )
 
 const suffix = ".lock"
@@ -108,7 +106,7 @@ func (k *Lock) Release() error {
 
 // try locks f if that can be done at once, and reports whether it could.
 func try(f *os.File, how int) (bool, error) {
-	switch err := flock.Flock(f, how|syscall.LOCK_NB); {
+	switch err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, syscall.EWOULDBLOCK):

@@ -1,12 +1,16 @@
-package history
+package record
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -14,7 +18,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/record/joblog"
 	"qq/internal/record/ledger"
 	"qq/pkg/task"
 )
@@ -37,16 +40,29 @@ func newRoom(t *testing.T) *room {
 // ledger.
 func (r *room) record(without bool) *Record {
 	r.ids++
-	id := "root-" + strconv.Itoa(r.ids)
-	cfg := Config{ID: id, Dir: r.dir, Model: func(task.Task) string { return "m" }, NewID: func() string {
-		r.ids++
-		return "id-" + strconv.Itoa(r.ids)
-	}, CacheKey: func(_ context.Context, t task.Task) string { return "cache of " + t.Text }}
+	id := fmt.Sprintf("root-%03d", r.ids) // they sort by time, as those of roots do
+	cfg := Config{ID: id, Dir: r.dir, Tasks: r}
 	if !without {
 		cfg.Ledger = ledger.NewRecorder(r.home, ledger.Root{ID: id, Command: "batch", Dir: r.dir, Started: time.Now()}, ledger.Options{})
 		r.t.Cleanup(func() { _ = cfg.Ledger.Close() })
 	}
 	return New(cfg)
+}
+
+func (r *room) newID() string {
+	r.ids++
+	return "id-" + strconv.Itoa(r.ids)
+}
+
+func (r *room) ModelOf(task.Task) string { return "m" }
+
+func (r *room) CacheKey(_ context.Context, t task.Task) string { return "cache of " + t.Text }
+
+// Read comes to the content of a file.
+func (r *room) Read(_ context.Context, dir string, read task.Read) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, strings.Trim(string(read.Arguments), `"`)))
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
 }
 
 // tasks are those with these texts, each made of the file of that name.
@@ -71,7 +87,7 @@ func (r *room) play(rec *Record, b Batch, end func(t task.Task) task.Result, tex
 		res, ok := rec.Known(r.t.Context(), index, t)
 		if !ok {
 			ran = append(ran, t.Text)
-			job := task.Job{Task: t, ExecutionID: rec.cfg.NewID(), BatchID: rec.batch.ID, Index: index, Depth: 1}
+			job := task.Job{Task: t, ExecutionID: r.newID(), BatchID: rec.batch.ID, Index: index, Depth: 1}
 			res = end(t)
 			if rec.Keeps() {
 				require.NoError(r.t, rec.Claim(job))
@@ -145,7 +161,7 @@ func TestResumeOfNothing(t *testing.T) {
 	assert.ErrorContains(t, err, "no batch of this directory is in the ledger")
 	_, err = r.record(true).Open(t.Context(), Batch{Resume: true}, r.tasks())
 	require.ErrorIs(t, err, ErrUnknown)
-	assert.ErrorContains(t, err, "\nhint: name the log of the batch with --joblog")
+	assert.ErrorContains(t, err, "\nhint: leave --no-ledger out")
 }
 
 // Two do not work on one batch.
@@ -162,51 +178,76 @@ func TestResumeOfABatchAtWork(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-// With nothing but the log it is known how a task ended, and a failure stays one.
-func TestResumeFromLog(t *testing.T) {
+// The ledger alone knows what was done: a log is no help.
+func TestLogIsNotRead(t *testing.T) {
 	r := newRoom(t)
 	log := filepath.Join(t.TempDir(), "log")
 	r.play(r.record(true), Batch{Log: log}, ends, "a", "bad", "b")
-
-	rec := r.record(true)
-	ran, results := r.play(rec, Batch{Log: log, Resume: true}, ends, "bad", "a", "new", "a")
-	assert.Equal(t, []string{"new", "a"}, ran)
-	assert.Equal(t, []task.Status{task.Failed, task.Completed, task.Completed, task.Completed}, statuses(results))
-	assert.True(t, rec.Forgets())
-	assert.Equal(t, []bool{true, true, false, false}, []bool{results[0].Forgotten, results[1].Forgotten, results[2].Forgotten, results[3].Forgotten})
-	assert.NotZero(t, results[0].ExitCode)
-
-	ran, _ = r.play(r.record(true), Batch{Log: log, Resume: true, Failed: true}, ends, "bad", "a", "new")
-	assert.Equal(t, []string{"bad"}, ran)
+	before := content(t, log)
+	for _, without := range []bool{true, false} {
+		_, err := r.record(without).Open(t.Context(), Batch{Log: log, Resume: true}, r.tasks("a", "bad", "b"))
+		require.ErrorIs(t, err, ErrUnknown)
+		problem, hint, two := strings.Cut(err.Error(), "\nhint: ")
+		assert.True(t, two)
+		if without {
+			assert.Equal(t, []string{"without the ledger nothing is known of an earlier batch", "leave --no-ledger out"}, []string{problem, hint})
+		} else {
+			assert.Equal(t, "no batch with the job log "+log+" is in the ledger", problem)
+		}
+	}
+	assert.Equal(t, before, content(t, log), "it stays as it is")
 }
 
-// A line that a crash kept out of the log is written when the batch goes on.
+// The log of a batch that goes on has a line for each task, with the time of its end, and
+// names the batch.
 func TestLogIsCompleted(t *testing.T) {
 	r := newRoom(t)
 	log := filepath.Join(t.TempDir(), "log")
-	r.play(r.record(false), Batch{Log: log}, ends, "a", "b")
-	text, err := os.ReadFile(log)
-	require.NoError(t, err)
-	lost := text[:len(text)-len("x\n")-len("b")] // of the last line
-	require.NoError(t, os.WriteFile(log, lost[:1+lastLine(lost)], 0o600))
-
-	r.play(r.record(false), Batch{Log: log, Resume: true}, ends, "a", "b")
-	var seqs []int
-	for e, err := range joblog.Read(log) {
+	first := r.record(false)
+	r.play(first, Batch{Log: log}, ends, "a", "b")
+	before := content(t, log)
+	for _, left := range []string{before[:len(before)-4], before[:len(jobHeader)], ""} { // of a crash
+		require.NoError(t, os.WriteFile(log, []byte(left), 0o600))
+		ran, _ := r.play(r.record(false), Batch{Log: log, Resume: true}, ends, "a", "b", "c")
+		assert.Len(t, ran, map[bool]int{true: 1}[left == before[:len(before)-4]])
+		all := lines(t, log)
+		require.Len(t, all, 3)
+		for i, columns := range all {
+			assert.Equal(t, []string{strconv.Itoa(i + 1), "qq:" + first.batch.ID}, columns[:2])
+		}
+		began, err := strconv.ParseFloat(all[0][2], 64)
 		require.NoError(t, err)
-		seqs = append(seqs, e.Seq)
+		then, err := strconv.ParseFloat(lineOf(before)[2], 64)
+		require.NoError(t, err)
+		assert.InDelta(t, then, began, 1)
 	}
-	assert.Equal(t, []int{1, 2}, seqs)
+	require.NoError(t, os.Remove(log))
+	ran, _ := r.play(r.record(false), Batch{Log: log, Resume: true}, ends, "a", "b")
+	assert.Empty(t, ran, "the ledger knows the batch by the name of its log")
+	assert.Len(t, lines(t, log), 2)
 }
 
-// lastLine is where the last whole line of text ends.
-func lastLine(text []byte) int {
-	for i := len(text) - 1; i >= 0; i-- {
-		if text[i] == '\n' {
-			return i
-		}
+// lineOf are the columns of the first line of a log.
+func lineOf(log string) []string { return strings.Split(strings.TrimPrefix(log, jobHeader), "\t") }
+
+// An answer holds as long as what was read for it is the same.
+func TestCacheOfWhatIsRead(t *testing.T) {
+	r := newRoom(t)
+	write := func(text string) { require.NoError(t, os.WriteFile(filepath.Join(r.dir, "read"), []byte(text), 0o600)) }
+	reads := func(t task.Task) task.Result {
+		res := ends(t)
+		read := task.Read{Tool: "read_file", Arguments: []byte(`"read"`)}
+		read.Digest, _ = r.Read(context.Background(), r.dir, read)
+		res.Reads = []task.Read{read}
+		return res
 	}
-	return -1
+	write("one")
+	r.play(r.record(false), Batch{Cache: true}, reads, "a")
+	ran, _ := r.play(r.record(false), Batch{Cache: true}, reads, "a")
+	assert.Empty(t, ran)
+	write("two")
+	ran, _ = r.play(r.record(false), Batch{Cache: true}, reads, "a")
+	assert.Equal(t, []string{"a"}, ran)
 }
 
 func TestCache(t *testing.T) {
@@ -315,68 +356,6 @@ func TestOtherBatch(t *testing.T) {
 	assert.Empty(t, ran, "the directory was moved")
 }
 
-// TestBatchOfALog: a batch of which only the log knows the beginning goes on by
-// that, again and again, and by nothing else.
-func TestBatchOfALog(t *testing.T) {
-	r := newRoom(t)
-	log := filepath.Join(t.TempDir(), "log")
-	r.play(r.record(true), Batch{Log: log}, ends, "a")
-	second := r.record(false)
-	ran, _ := r.play(second, Batch{Log: log, Resume: true}, ends, "a", "b")
-	assert.Equal(t, []string{"b"}, ran)
-	for _, b := range []Batch{{Resume: true}, {Resume: true, ID: second.batch.ID}, {Resume: true, ID: second.batch.ID, Log: log + "x"}} {
-		rec := r.record(false)
-		_, err := rec.Open(t.Context(), b, r.tasks("a", "b"))
-		require.ErrorIs(t, err, ErrUnknown)
-		assert.ErrorContains(t, err, "\nhint: give --resume --joblog "+log)
-		require.NoError(t, rec.cfg.Ledger.Close())
-	}
-	for _, b := range []Batch{{Resume: true, Log: log}, {Resume: true, ID: second.batch.ID, Log: log}} {
-		rec := r.record(false)
-		ran, results := r.play(rec, b, ends, "a", "b", "c")
-		assert.Equal(t, b.ID == "", len(ran) == 1)
-		assert.True(t, rec.Forgets())
-		assert.True(t, results[1].Forgotten, "its answer was printed")
-	}
-	rec := r.record(false)
-	_, err := rec.Open(t.Context(), Batch{Resume: true, Log: log}, r.tasks("none of them"))
-	require.ErrorIs(t, err, ErrUnknown)
-	assert.ErrorContains(t, err, "no task of the log "+log)
-	require.NoError(t, rec.cfg.Ledger.Close())
-
-	// The ledger knows what began to act since it knows of the batch.
-	rec = r.record(false)
-	id, err := rec.Open(t.Context(), Batch{Resume: true, Log: log}, r.tasks("a", "acts"))
-	require.NoError(t, err)
-	assert.Equal(t, second.batch.ID, id)
-	for tk := range rec.Tasks(t.Context(), r.tasks("acts")) {
-		job := task.Job{Task: tk, ExecutionID: "acts", BatchID: id, Depth: 1}
-		require.NoError(t, rec.Claim(job))
-		require.NoError(t, rec.Effects(job))
-	}
-	require.NoError(t, rec.cfg.Ledger.Close()) // killed
-	require.NoError(t, rec.log.Close())
-	ran, results := r.play(r.record(false), Batch{Resume: true, Log: log}, ends, "a", "acts")
-	assert.Empty(t, ran)
-	assert.Equal(t, []task.Status{task.Completed, task.UnknownOutcome}, statuses(results))
-}
-
-// TestLogIsGone: where the ledger knows the batch, its log is begun anew.
-func TestLogIsGone(t *testing.T) {
-	r := newRoom(t)
-	log := filepath.Join(t.TempDir(), "log")
-	r.play(r.record(false), Batch{Log: log}, ends, "a", "b")
-	require.NoError(t, os.Remove(log))
-	ran, _ := r.play(r.record(false), Batch{Resume: true, Log: log}, ends, "a", "b")
-	assert.Empty(t, ran)
-	n := 0
-	for _, err := range joblog.Read(log) {
-		require.NoError(t, err)
-		n++
-	}
-	assert.Equal(t, 2, n)
-}
-
 // TestOldResultHidesNothing: what a run before came to says nothing of a later one
 // that began to act and was killed.
 func TestOldResultHidesNothing(t *testing.T) {
@@ -450,8 +429,7 @@ func TestEffectsThatCannotBeRecorded(t *testing.T) {
 	require.Error(t, r.record(false).Effects(task.Job{ExecutionID: "x"}))
 }
 
-// A task is in the log only when its answer has been printed: where the ledger is
-// lost, nobody else has it.
+// A task is in the log only when its answer has been printed.
 func TestLogAfterTheAnswer(t *testing.T) {
 	for _, without := range []bool{true, false} {
 		t.Run(fmt.Sprint(without), func(t *testing.T) { logAfterTheAnswer(t, newRoom(t), without) })
@@ -465,23 +443,16 @@ func logAfterTheAnswer(t *testing.T, r *room, without bool) {
 	require.NoError(t, err)
 	rec.name(t.Context(), task.Task{Text: "a"})
 	res := ends(task.Task{Text: "a"})
-	lines := func() (n int) {
-		for _, err := range joblog.Read(log) {
-			require.NoError(t, err)
-			n++
-		}
-		return n
-	}
 	rec.Done(res)
-	assert.Zero(t, lines())
+	assert.Empty(t, lines(t, log))
 	lost := res
 	lost.Index, lost.Unrecorded = 1, true
 	rec.name(t.Context(), task.Task{Text: "b"})
 	rec.Done(lost)
 	rec.Delivered(lost)
-	assert.Zero(t, lines(), "it is run again")
+	assert.Empty(t, lines(t, log), "it is run again")
 	rec.Delivered(res)
-	assert.Equal(t, 1, lines())
+	assert.Len(t, lines(t, log), 1)
 	require.NoError(t, rec.Close())
 }
 
@@ -509,5 +480,29 @@ func TestFailedAfterItActed(t *testing.T) {
 		assert.Equal(t, task.UnknownOutcome, results[0].Status)
 		ran, _ = r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, string(status))
 		assert.Equal(t, []string{string(status)}, ran)
+	}
+}
+
+func TestKey(t *testing.T) {
+	base := task.Task{Text: "text", ID: "one"}
+	same := []task.Task{{Text: "text", ID: "two"}, {Text: "text", Agent: task.DefaultAgent}}
+	for _, s := range same {
+		assert.Equal(t, Key(base), Key(s))
+	}
+	assert.Equal(t, Key(task.Task{Schema: json.RawMessage(`{"a": 1}`)}), Key(task.Task{Schema: json.RawMessage(`{"a":1}`)}))
+	seen := map[string]int{}
+	for i, k := range []string{
+		Key(base), Key(base, ""), Key(base, "x"), Key(base, "x", "y"), Key(base, "xy"),
+		Key(task.Task{Text: "text", Agent: "coder"}), Key(task.Task{Text: "text", Model: "m"}), Key(task.Task{Text: "text", Context: "c"}),
+		Key(task.Task{Text: "text", Context: "c\xff"}), Key(task.Task{Text: "text", Context: "c\xfe"}), Key(task.Task{Text: "textc"}),
+		Key(task.Task{Text: "text", Schema: json.RawMessage(`{`)}), Key(task.Task{Text: "text", ReadOnly: true}),
+		Key(task.Task{Text: "text", WorkingDir: "d"}), Key(task.Task{Text: "text", Dir: "d"}), Key(task.Task{Text: "text", Targets: []string{"d"}}),
+		Key(task.Task{Text: "text", Denied: []string{"d"}}), Key(task.Task{Text: "text", Temporary: &task.Temporary{Prompt: "p"}}),
+		Key(task.Task{Text: "text", Idempotent: true}), Key(task.Task{Text: "text", Timeout: 3}), Key(task.Task{Text: "text", RequireFileReferences: true}),
+	} {
+		j, ok := seen[k]
+		assert.False(t, ok, "%d is like %d", i, j)
+		seen[k] = i
+		assert.Len(t, k, 64)
 	}
 }

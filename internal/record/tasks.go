@@ -1,4 +1,4 @@
-package history
+package record
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func (r *Record) Tasks(ctx context.Context, tasks iter.Seq2[task.Task, error]) i
 }
 
 func (r *Record) name(ctx context.Context, t task.Task) {
-	n := named{key: ledger.Key(t, contentOf(ctx, t.File))}
+	n := named{key: Key(t, contentOf(ctx, t.File))}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var short [16]byte // of many tasks, this is what is kept
@@ -82,11 +82,11 @@ func (r *Record) Known(ctx context.Context, index int, t task.Task) (task.Result
 	if !named {
 		return task.Result{}, false
 	}
-	if r.cfg.CacheKey != nil && r.batch.Cache {
-		n.cache = r.cfg.CacheKey(ctx, t)
+	if r.Caches() {
+		n.cache = r.cfg.Tasks.CacheKey(ctx, t)
 	}
-	res, ok := r.known(ctx, index, n, t)
-	n.known = ok && (res.Attempts > 0 || res.Cached || res.Forgotten)
+	res, ok := r.known(ctx, index, &n, t)
+	n.known = ok && (res.Attempts > 0 || res.Cached)
 	r.mu.Lock()
 	r.tasks[index] = n
 	if n.known && !res.Cached {
@@ -96,30 +96,21 @@ func (r *Record) Known(ctx context.Context, index int, t task.Task) (task.Result
 	return res, ok
 }
 
-func (r *Record) known(ctx context.Context, index int, n named, t task.Task) (task.Result, bool) {
-	if res, ok := r.past.take(n.key, t); ok {
-		return res, true
-	}
-	if !r.Keeps() || !r.batch.Resume && n.cache == "" {
-		return task.Result{}, false
-	}
-	led, err := r.cfg.Ledger.Ledger()
-	if err != nil {
-		return notStarted(t, err), true
-	}
+func (r *Record) known(ctx context.Context, index int, n *named, t task.Task) (task.Result, bool) {
 	if r.batch.Resume {
-		past, err := led.Known(r.batch.ID, n.key, n.nth)
+		past, err := r.past.Known(r.batch.ID, n.key, n.nth)
 		if err != nil { // doing it again might be doing it twice
 			return notStarted(t, err), true
 		}
 		if res, ok := r.settled(past, t); ok {
+			n.ended = past.At
 			return res, true
 		}
 	}
 	if n.cache == "" {
 		return task.Result{}, false
 	}
-	return r.recall(ctx, led, index, n, t)
+	return r.recall(ctx, index, *n, t)
 }
 
 // settled is what a task is not run again for, when there is such a thing.
@@ -166,25 +157,4 @@ func missing(res *task.Result) {
 		res.Warnings = append(res.Warnings, "the file with its full output is gone: "+res.OutputFile)
 		res.OutputFile = ""
 	}
-}
-
-// recall returns an earlier answer to the same task, when all that was read for it
-// is still the same. It becomes a result of this batch as well.
-func (r *Record) recall(ctx context.Context, led *ledger.Ledger, index int, n named, t task.Task) (task.Result, bool) {
-	res, ok, err := led.Recall(n.cache)
-	if err != nil || !ok || !r.replay.same(ctx, t, res.Reads) {
-		return task.Result{}, false
-	}
-	res.ID, res.BatchID, res.Cached, res.Attempts, res.QueuedMS, res.DurationMS, res.Usage = t.ID, r.batch.ID, true, 0, 0, 0, task.Usage{}
-	missing(&res)
-	x := r.execution(t, r.cfg.NewID())
-	x.Batch, x.Index, x.Depth, x.Key, x.Nth = r.batch.ID, index, 1, n.key, n.nth
-	r.copied <- struct{}{}
-	r.copies.Go(func() {
-		defer func() { <-r.copied }()
-		if led.Claim(x) == nil { // it is durable already, where it came from
-			_ = led.FinishFor(n.cache, x.ID, res)
-		}
-	})
-	return res, true
 }

@@ -1,4 +1,4 @@
-package childlog
+package record
 
 import (
 	"fmt"
@@ -28,16 +28,16 @@ var _ zapcore.Clock = standing{}
 
 func at() standing { return standing(time.Date(2026, 2, 4, 10, 30, 15, 987, time.Local)) }
 
-func read(t *testing.T, path string) string {
+func content(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(data)
 }
 
-func TestLines(t *testing.T) {
+func TestChildLines(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state", "logs")
-	l := newLog(dir, maxSize, kept, at())
+	l := newChildLog(dir, maxSize, kept, at())
 	assert.NoDirExists(t, dir, "nothing is made before the first line")
 	l.Spawned("a1b2c3d4", "coder", 1, "Write a function\nthat "+strings.Repeat("x ", 100))
 	l.Completed("a1b2c3d4", true, 0)
@@ -55,7 +55,7 @@ func TestLines(t *testing.T) {
 		"2026-02-04 10:30:15 - child_process - ERROR - [a1b2c3d4] Child failed: Child process timed out after 300s",
 		"2026-02-04 10:30:15 - child_process - WARNING - [a1b2c3d4] something is odd",
 		"",
-	}, "\n"), read(t, path))
+	}, "\n"), content(t, path))
 	for p, mode := range map[string]fs.FileMode{dir: 0o700 | fs.ModeDir, path: 0o600} {
 		info, err := os.Stat(p)
 		require.NoError(t, err)
@@ -70,19 +70,19 @@ func TestEscape(t *testing.T) {
 		{"red \x1b[31m\x00\u009b", `red \x1b[31m\x00\u009b`},
 		{"\u2028\u202e\ufeff", `\u2028\u202e\ufeff`},
 		{"bad \xff byte", "bad \uFFFD byte"},
-		{strings.Repeat("x", maxLine+1), strings.Repeat("x", maxLine) + "..."},
-		{"x" + strings.Repeat("é", maxLine), "x" + strings.Repeat("é", maxLine/2-1) + "..."},
+		{strings.Repeat("x", maxMessage+1), strings.Repeat("x", maxMessage) + "..."},
+		{"x" + strings.Repeat("é", maxMessage), "x" + strings.Repeat("é", maxMessage/2-1) + "..."},
 	}
 	for _, tt := range tests {
-		assert.Equal(t, tt.want, escape(tt.in))
+		assert.Equal(t, tt.want, oneLine(clip(tt.in), hidden))
 	}
 }
 
 func TestNothingLogged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
-	require.NoError(t, New(dir).Close())
+	require.NoError(t, NewChildLog(dir).Close())
 	assert.NoDirExists(t, dir)
-	var none *Log
+	var none *ChildLog
 	none.Spawned("a", "b", 1, "c")
 	require.NoError(t, none.Close())
 }
@@ -103,7 +103,7 @@ func TestUnwritable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "logs")
 			prepare(t, dir)
-			l := New(dir)
+			l := NewChildLog(dir)
 			l.Completed("a", true, 0)
 			l.Completed("b", true, 0)
 			err := l.Close()
@@ -118,7 +118,7 @@ func TestUnwritable(t *testing.T) {
 // A line that a full disk cut short is closed before the next one.
 func TestTornLine(t *testing.T) {
 	dir := t.TempDir()
-	f := newFile(dir, maxSize, kept)
+	f := newChildFile(dir, maxSize, kept)
 	_, err := f.Write([]byte("one\n"))
 	require.NoError(t, err)
 	_, err = f.f.WriteString("tw")
@@ -128,21 +128,21 @@ func TestTornLine(t *testing.T) {
 	require.NoError(t, err)
 	_, err = f.Write([]byte("four\n"))
 	require.NoError(t, err)
-	assert.Equal(t, "one\ntw\nthree\nfour\n", read(t, f.path))
+	assert.Equal(t, "one\ntw\nthree\nfour\n", content(t, f.path))
 	require.NoError(t, f.Close())
 }
 
 func TestRotation(t *testing.T) {
 	dir := t.TempDir()
-	f := newFile(dir, 10, 2)
+	f := newChildFile(dir, 10, 2)
 	for i := range 8 {
 		_, err := f.Write(fmt.Appendf(nil, "line %d\n", i))
 		require.NoError(t, err)
 	}
 	require.NoError(t, f.Close())
-	assert.Equal(t, "line 6\nline 7\n", read(t, f.path))
-	assert.Equal(t, "line 4\nline 5\n", read(t, f.path+".1"))
-	assert.Equal(t, "line 2\nline 3\n", read(t, f.path+".2"))
+	assert.Equal(t, "line 6\nline 7\n", content(t, f.path))
+	assert.Equal(t, "line 4\nline 5\n", content(t, f.path+".1"))
+	assert.Equal(t, "line 2\nline 3\n", content(t, f.path+".2"))
 	assert.NoFileExists(t, f.path+".3")
 }
 
@@ -150,7 +150,7 @@ func TestRotation(t *testing.T) {
 // at the next line.
 func TestFollowsTheName(t *testing.T) {
 	dir := t.TempDir()
-	f := newFile(dir, maxSize, 2)
+	f := newChildFile(dir, maxSize, 2)
 	write := func(s string) {
 		_, err := f.Write([]byte(s + "\n"))
 		require.NoError(t, err)
@@ -160,29 +160,29 @@ func TestFollowsTheName(t *testing.T) {
 	write("two")
 	require.NoError(t, os.Remove(f.path))
 	write("three")
-	assert.Equal(t, "one\n", read(t, f.path+".1"))
-	assert.Equal(t, "three\n", read(t, f.path))
+	assert.Equal(t, "one\n", content(t, f.path+".1"))
+	assert.Equal(t, "three\n", content(t, f.path))
 	require.NoError(t, f.Close())
 }
 
 // When it cannot be put aside, the file grows and nothing is overwritten.
 func TestRotationFails(t *testing.T) {
 	dir := t.TempDir()
-	f := newFile(dir, 5, 2)
+	f := newChildFile(dir, 5, 2)
 	require.NoError(t, os.MkdirAll(filepath.Join(f.path+".2", "full"), 0o700))
 	require.NoError(t, os.WriteFile(f.path+".1", []byte("older\n"), 0o600))
 	for range 3 {
 		_, err := f.Write([]byte("line\n"))
 		require.NoError(t, err)
 	}
-	assert.Equal(t, "older\n", read(t, f.path+".1"))
-	assert.Equal(t, "line\nline\nline\n", read(t, f.path))
+	assert.Equal(t, "older\n", content(t, f.path+".1"))
+	assert.Equal(t, "line\nline\nline\n", content(t, f.path))
 	require.NoError(t, f.Close())
 
 	lock, err := os.Create(filepath.Join(t.TempDir(), "x"))
 	require.NoError(t, err)
 	defer lock.Close()
-	held := newFile(t.TempDir(), 5, 2)
+	held := newChildFile(t.TempDir(), 5, 2)
 	busy, err := os.Create(held.path + ".lock")
 	require.NoError(t, err)
 	defer busy.Close()
@@ -191,13 +191,13 @@ func TestRotationFails(t *testing.T) {
 		_, err := held.Write([]byte("line\n"))
 		require.NoError(t, err, "nobody waits for the lock")
 	}
-	assert.Equal(t, "line\nline\n", read(t, held.path))
+	assert.Equal(t, "line\nline\n", content(t, held.path))
 	require.NoError(t, held.Close())
 }
 
 const (
-	writers = 4
-	lines   = 5000
+	writers   = 4
+	perWriter = 5000
 )
 
 // checkAll looks for every line of every writer, once and whole, and in order.
@@ -226,13 +226,13 @@ func checkAll(t *testing.T, dir string, keep int) {
 			next[w]++
 		}
 	}
-	require.Equal(t, writers*lines, total)
+	require.Equal(t, writers*perWriter, total)
 	require.NoFileExists(t, filepath.Join(dir, fmt.Sprintf("child_process.log.%d", keep)), "as many were kept as needed")
 }
 
 func writeAll(dir string, keep, w int) error {
-	l := newLog(dir, 32<<10, keep, at())
-	for n := range lines {
+	l := newChildLog(dir, 32<<10, keep, at())
+	for n := range perWriter {
 		l.Warn(strconv.Itoa(w), fmt.Sprintf("line %d of many", n))
 	}
 	return l.Close()
@@ -276,16 +276,16 @@ func FuzzEscape(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got := escape(s)
+		got := oneLine(clip(s), hidden)
 		assert.False(t, strings.ContainsFunc(got, hidden), "%q", got)
-		if len(got) <= maxLine {
-			assert.Equal(t, got, escape(got), "what is clean stays")
+		if len(got) <= maxMessage {
+			assert.Equal(t, got, oneLine(clip(got), hidden), "what is clean stays")
 		}
 	})
 }
 
 func BenchmarkLine(b *testing.B) {
-	l := New(b.TempDir())
+	l := NewChildLog(b.TempDir())
 	for b.Loop() {
 		l.Spawned("a1b2c3d4", "coder", 1, "Write a function that adds two numbers")
 	}

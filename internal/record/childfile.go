@@ -1,4 +1,4 @@
-package childlog
+package record
 
 import (
 	"errors"
@@ -10,13 +10,11 @@ import (
 	"syscall"
 
 	"go.uber.org/zap/zapcore"
-
-	"qq/internal/flock"
 )
 
-// file is where lines go. Other processes may write to it and put it aside at
+// childFile is where lines go. Other processes may write to it and put it aside at
 // any time.
-type file struct {
+type childFile struct {
 	path string
 	size int64 // from which on it is put aside
 	keep int   // how many are kept then
@@ -30,14 +28,14 @@ type file struct {
 	lost int         // lines
 }
 
-var _ zapcore.WriteSyncer = (*file)(nil)
+var _ zapcore.WriteSyncer = (*childFile)(nil)
 
-func newFile(dir string, size int64, keep int) *file {
-	return &file{path: filepath.Join(dir, name+".log"), size: size, keep: keep}
+func newChildFile(dir string, size int64, keep int) *childFile {
+	return &childFile{path: filepath.Join(dir, childName+".log"), size: size, keep: keep}
 }
 
 // Write writes one line.
-func (l *file) Write(line []byte) (int, error) {
+func (l *childFile) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.ready(); err != nil {
@@ -56,18 +54,18 @@ func (l *file) Write(line []byte) (int, error) {
 	return n, err
 }
 
-func (l *file) failed(err error) {
+func (l *childFile) failed(err error) {
 	l.lost++
 	if l.err == nil {
 		l.err = err
 	}
 }
 
-// Sync does nothing: see the package comment.
-func (l *file) Sync() error { return nil }
+// Sync does nothing: see [ChildLog].
+func (l *childFile) Sync() error { return nil }
 
 // Close closes the file and reports what went wrong since New.
-func (l *file) Close() error {
+func (l *childFile) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.done = true
@@ -89,7 +87,7 @@ func (l *file) Close() error {
 //
 // Between this look and the write another process may put the file aside. The
 // line then stands at the end of the file with .1, in order and not lost.
-func (l *file) ready() error {
+func (l *childFile) ready() error {
 	if l.done {
 		return fs.ErrClosed
 	}
@@ -110,7 +108,7 @@ func (l *file) ready() error {
 
 // open opens the file that the name leads to. A link or a pipe in its place is
 // refused: it could lead anywhere, or wait for a reader.
-func (l *file) open() error {
+func (l *childFile) open() error {
 	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
@@ -131,14 +129,14 @@ func (l *file) open() error {
 
 // rotate puts the file aside. It reports whether the name is free now or leads
 // to another file. When it cannot, writing goes on where it is.
-func (l *file) rotate() bool {
+func (l *childFile) rotate() bool {
 	lock, err := os.OpenFile(l.path+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return false
 	}
 	defer lock.Close()
 	// Who does not get the lock need not wait: the file is being put aside.
-	if err := flock.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return false
 	}
 	there, err := os.Lstat(l.path)

@@ -1,0 +1,234 @@
+package ledger
+
+import (
+	"bufio"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	codes "modernc.org/sqlite/lib"
+)
+
+// mostLines is how many lines are read in one transaction.
+const mostLines = 50_000
+
+// refresh reads what is new in the journals, as Open does.
+func (l *Ledger) refresh() error {
+	alone, err := l.roots().Alone(openingName)
+	if err != nil {
+		return err
+	}
+	return errors.Join(l.takeIn(), alone.Release())
+}
+
+// takeIn reads what is new in the journals into the database, and removes the
+// journals of dead roots. Nobody else may do so meanwhile.
+func (l *Ledger) takeIn() error {
+	ids, err := l.roots().Left(journalSuffix)
+	if err != nil {
+		return err
+	}
+	for len(ids) > 0 {
+		var dead []string
+		err := l.update(func(tx *sql.Tx) error {
+			dead = nil
+			in := &intake{place: l.place, tx: tx, statements: map[string]*sql.Stmt{}}
+			for ; len(ids) > 0 && in.lines < mostLines; ids = ids[1:] {
+				ended, err := in.journal(ids[0])
+				if err != nil {
+					return fmt.Errorf("take in %s: %w", ids[0]+journalSuffix, err)
+				}
+				if in.lines >= mostLines && !ended {
+					break // there may be more
+				}
+				if ended {
+					dead = append(dead, l.journal(ids[0]))
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, name := range dead { // which is durable in the database
+			if err := os.Remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return l.roots().Sweep()
+}
+
+// journal is the file of the journal of a root.
+func (p place) journal(root string) string { return filepath.Join(p.dir, root+journalSuffix) }
+
+// intake reads journals within one transaction.
+type intake struct {
+	place
+	tx         *sql.Tx
+	statements map[string]*sql.Stmt
+	lines      int
+}
+
+// journal reads what is new in the journal of a root. It reports whether the root is
+// dead, and all of its journal in the database.
+func (in *intake) journal(root string) (ended bool, err error) {
+	// Asked before the file is read: of a dead root, all is read.
+	live, err := in.roots().Alive(root)
+	if err != nil {
+		return false, err
+	}
+	f, err := os.Open(in.place.journal(root))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	var from int64
+	err = in.tx.QueryRow("SELECT coalesce((SELECT bytes FROM journals WHERE root = ?), 0)", root).Scan(&from)
+	if err != nil {
+		return false, err
+	}
+	if live && from == info.Size() {
+		return false, nil
+	}
+	if from > info.Size() { // another journal of that name
+		from = 0
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return false, err
+	}
+	j := &journal{from: bufio.NewReaderSize(f, 256<<10), read: from}
+	stop := make(chan struct{})
+	lines := j.ahead(stop)
+	for err == nil && in.lines < mostLines {
+		next := <-lines
+		if err = next.err; err == nil {
+			in.lines++
+			from = next.end
+			err = in.line(next.line)
+		}
+	}
+	close(stop)
+	for range lines { // until its goroutine has ended
+	}
+	switch {
+	case err == io.EOF && !live:
+		return true, in.exec("DELETE FROM journals WHERE root = ?", root)
+	case err == nil, err == io.EOF, err == errNewer: // from is where the next reader goes on
+		return false, in.exec("INSERT OR REPLACE INTO journals (root, bytes) VALUES (?, ?)", root, from)
+	}
+	return false, err
+}
+
+// exec runs a statement that is prepared once.
+func (in *intake) exec(query string, args ...any) error {
+	s := in.statements[query]
+	if s == nil {
+		var err error
+		if s, err = in.tx.Prepare(query); err != nil {
+			return err
+		}
+		in.statements[query] = s
+	}
+	_, err := s.Exec(args...)
+	return err
+}
+
+// line writes what e tells, unless it is there already. What no database can hold is
+// left out: it must not keep the rest away.
+func (in *intake) line(e line) error {
+	err := in.row(e)
+	switch primary(err) {
+	case codes.SQLITE_CONSTRAINT, codes.SQLITE_TOOBIG:
+		return nil
+	}
+	return err
+}
+
+func (in *intake) row(e line) error {
+	switch {
+	case e.Root != nil:
+		return in.root(e.Root.Root, e.Root.Process)
+	case e.Begin != nil:
+		b := e.Begin
+		if len(b.Raw) == 2 {
+			b.Dir, b.Joblog = string(b.Raw[0]), string(b.Raw[1])
+		}
+		return in.exec(`INSERT INTO batches (id, root, dir, joblog, count, started)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM batches WHERE id = ?1 AND root = ?2 AND started = ?6)`,
+			b.ID, b.Root, b.Dir, b.Joblog, b.Count, stamp(b.Started))
+	case e.End != nil:
+		return in.exec(`INSERT OR IGNORE INTO ends (batch, status, ended, input_tokens, output_tokens)
+SELECT n, ?, ?, ?, ? FROM batches WHERE id = ? AND root = ? ORDER BY n DESC LIMIT 1`,
+			string(e.End.Status), stamp(e.Time), e.End.Used.InputTokens, e.End.Used.OutputTokens, e.End.Batch, e.End.Root)
+	case e.Claim != nil:
+		return in.claim(e.Claim, e.Time)
+	case e.Attempt != nil:
+		a := e.Attempt
+		return in.exec(`INSERT INTO attempts (execution, number, started, ended, status, input_tokens, output_tokens, error)
+SELECT n, ?1, ?2, ?3, ?4, ?5, ?6, ?7 FROM executions e WHERE id = ?8
+AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.execution = e.n AND a.number = ?1)`,
+			a.Number, stamp(a.Started), stamp(e.Time), string(a.Status), a.Usage.InputTokens, a.Usage.OutputTokens, a.Error, a.ID)
+	case e.Touch != "":
+		return in.exec(`INSERT OR IGNORE INTO effects (execution)
+WITH RECURSIVE up (n, parent) AS (
+  SELECT n, parent FROM executions WHERE id = ?
+  UNION ALL SELECT e.n, e.parent FROM executions e JOIN up ON e.id = up.parent
+) SELECT n FROM up`, e.Touch)
+	case e.Result != nil:
+		return in.result(e.Result, e.Time)
+	}
+	return nil
+}
+
+func (in *intake) root(r Root, process string) error {
+	return in.exec(`INSERT INTO roots (id, pid, process, started, dir, command, after)
+SELECT ?, ?, ?, ?, ?, ?, coalesce((SELECT max(n) FROM executions), 0) WHERE true ON CONFLICT DO NOTHING`,
+		r.ID, r.PID, process, stamp(r.Started), r.Dir, r.Command)
+}
+
+func (in *intake) claim(c *claimed, at time.Time) error {
+	if c.Root != nil {
+		if err := in.root(*c.Root, c.Process); err != nil {
+			return err
+		}
+	}
+	e := c.Execution
+	return in.exec(`INSERT INTO executions (id, parent, batch, root, session, agent, model, key, dir, nth, idx, depth, queued, claimed, task)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		e.ID, e.Parent, e.Batch, e.Root, e.Session, e.Agent, e.Model, e.Key, e.Dir, e.Nth, e.Index, e.Depth,
+		stamp(e.Queued), stamp(at), cut(e.Task, maxTask))
+}
+
+func (in *intake) result(f *finished, at time.Time) error {
+	r := f.Columns
+	if r == nil && json.Unmarshal(f.Record, &r) != nil || r == nil {
+		return nil // a damaged line
+	}
+	output := f.output()
+	var summary, recall any
+	if s := cut(output, maxSummary); len(s) < len(output) {
+		summary = s
+	}
+	if f.Recall != "" {
+		recall = f.Recall
+	}
+	return in.exec(`INSERT INTO results (execution, status, attempts, ended, duration_ms, queued_ms, input_tokens, output_tokens,
+  recall, error, summary, record, output)
+SELECT n, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM executions WHERE id = ? ON CONFLICT DO NOTHING`,
+		string(r.Status), r.Attempts, stamp(at), r.DurationMS, r.QueuedMS, r.Usage.InputTokens, r.Usage.OutputTokens,
+		recall, cut(r.Error, maxSummary), summary, string(f.Record), output, f.ID)
+}
