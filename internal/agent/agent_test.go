@@ -2,7 +2,11 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -303,4 +307,21 @@ func TestFinalAnswerIsAdmitted(t *testing.T) {
 			assert.Empty(t, report.Kind)
 		}
 	}
+}
+
+// TestWithoutDirectory: to work where there is nothing is a mistake of a person.
+func TestWithoutDirectory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("a removed folder can still be opened")
+	}
+	gone := exec.Command("sleep", "60")
+	require.NoError(t, gone.Start())
+	t.Chdir(fmt.Sprintf("/proc/%d", gone.Process.Pid)) // which ends with the process
+	require.NoError(t, gone.Process.Kill())
+	assert.Error(t, gone.Wait())
+	r := Agent{}.Run(t.Context(), nil, task.Job{Task: task.Task{Text: "hello", Agent: "one"}})
+	assert.Equal(t, task.Misused, r.Status)
+	problem, hint, _ := strings.Cut(r.Err(), "\nhint: ")
+	assert.Contains(t, problem, "open the working directory: ")
+	assert.Equal(t, "run qq in a directory that exists, or name one with -C", hint)
 }

@@ -2,23 +2,33 @@ package engine
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/config"
-	"qq/internal/tools/files"
+	"qq/internal/qqtest"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
+
+// inFolder makes a new folder that of this process.
+func inFolder(t *testing.T) string {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	return dir
+}
 
 // newEngine makes an engine for the model extract, that starts no child.
 func newEngine(t *testing.T, change func(*Config)) *Engine {
@@ -26,7 +36,7 @@ func newEngine(t *testing.T, change func(*Config)) *Engine {
 	home := t.TempDir()
 	cfg := Config{
 		Settings: config.Config{Home: home, LogDir: filepath.Join(home, "logs"), Model: Extract, OllamaHost: "127.0.0.1:1", MaxDepth: 2},
-		Dir:      t.TempDir(), Version: "test", Agents: agents.Load(nil), Note: func(string, ...any) {},
+		Dir:      inFolder(t), Version: "test", Agents: agents.Load(nil), Note: func(string, ...any) {},
 	}
 	if change != nil {
 		change(&cfg)
@@ -37,6 +47,11 @@ func newEngine(t *testing.T, change func(*Config)) *Engine {
 	return e
 }
 
+// messages are a transcript.
+type messages []llm.Message
+
+func (m *messages) Append(one llm.Message) { *m = append(*m, one) }
+
 // TestRun: the root's own agent answers, is recorded and reports as itself.
 func TestRun(t *testing.T) {
 	var seen []event.Event
@@ -44,34 +59,28 @@ func TestRun(t *testing.T) {
 		c.Sinks = []event.Sink{event.SinkFunc(func(e event.Event) { seen = append(seen, e) })}
 	})
 	require.NoError(t, os.WriteFile(filepath.Join(e.cfg.Dir, "a.md"), []byte("# Owls\n\nOwls hunt at night. Owls see well.\n"), 0o600))
-	agent, m, err := e.Staff(t.Context(), task.Task{Agent: task.DefaultAgent})
+	definition, m, err := e.Staff(t.Context(), task.Task{Agent: task.DefaultAgent})
 	require.NoError(t, err)
 	assert.Equal(t, Extract, m.String())
-	var recorded []llm.Message
-	out, err := e.Run(t.Context(), Run{Agent: agent, Model: m, Record: func(m llm.Message) { recorded = append(recorded, m) }}, task.Task{Text: "Summarize a.md"})
+	recorded := &messages{}
+	r, err := e.Run(t.Context(), Run{Agent: definition, Model: m, Transcript: recorded}, task.Task{Text: "Summarize a.md"})
 	require.NoError(t, err)
-	assert.Equal(t, task.Completed, out.Status, out.Err)
-	assert.Contains(t, out.Text, "Owls")
-	assert.Equal(t, out.Text, recorded[len(recorded)-1].Content)
+	assert.Equal(t, task.Completed, r.Status, r.Err())
+	assert.Equal(t, []string{Extract, definition.Name, e.ID()}, []string{r.Model, r.Agent, r.ExecutionID})
+	assert.Contains(t, r.Output, "Owls")
+	assert.Equal(t, r.Output, (*recorded)[len(*recorded)-1].Content)
 	tokens := ""
 	for _, ev := range seen {
-		assert.Equal(t, agent.Name, ev.Agent)
+		assert.Equal(t, definition.Name, ev.Agent)
+		assert.Equal(t, e.ID(), ev.ExecutionID)
 		if ev.Type == event.Token {
 			tokens += ev.Text
 		}
 	}
-	assert.Contains(t, tokens, out.Text)
+	assert.Contains(t, tokens, r.Output)
 
 	_, _, err = e.Staff(t.Context(), task.Task{Agent: "nobody"})
 	assert.Error(t, err)
-}
-
-func TestRunWithoutDirectory(t *testing.T) {
-	e := newEngine(t, func(c *Config) { c.Dir = filepath.Join(c.Dir, "gone") })
-	_, err := e.Run(t.Context(), Run{Model: Model{Kind: Extract}}, task.Task{Text: "hello"})
-	var wrong *config.Error
-	require.ErrorAs(t, err, &wrong, "a mistake of a person")
-	assert.Contains(t, wrong.Problem, "open the working directory: ")
 }
 
 // TestPrepare: a child is told what it may do, and never more than its root.
@@ -88,64 +97,63 @@ func TestPrepare(t *testing.T) {
 		{job: true, delegate: true, readOnly: true},
 	} {
 		e := newEngine(t, func(cfg *Config) { cfg.ReadOnly = c.root })
-		start, err := e.prepare(t.Context(), task.Job{Task: task.Task{Agent: task.DefaultAgent, ReadOnly: c.job}, Depth: c.depth})
+		start, err := e.Prepare(t.Context(), task.Job{Task: task.Task{Agent: task.DefaultAgent, ReadOnly: c.job}, Depth: c.depth})
 		require.NoError(t, err)
 		assert.Equal(t, c.readOnly, start.ReadOnly)
 		assert.Equal(t, c.delegate, start.CanDelegate)
-		var setup Setup
+		var setup childSetup
 		require.NoError(t, json.Unmarshal(start.Setup, &setup))
 		assert.Equal(t, Extract, setup.Model.Kind)
-		assert.Empty(t, setup.TempDir, "an agent that changes nothing needs none")
+		assert.Empty(t, setup.Agent.TempDir, "an agent that changes nothing needs none")
 		assert.False(t, start.Events)
 	}
 }
 
-// TestKit: an agent gets what its definition, its model and its root allow, and
-// of everything else it is known why not.
-func TestKit(t *testing.T) {
-	root, err := os.OpenRoot(t.TempDir())
-	require.NoError(t, err)
-	defer root.Close()
-	space := files.Open(root)
-	make := func(change func(*toolmaker)) kit {
-		m := toolmaker{root: root, delegator: nobody{}, limits: ceiling{confined: true}, agent: agents.Agent{Name: "all"}}
-		change(&m)
-		return m.kit(space)
+// TestResolve: the server is asked once for each name, by however many.
+func TestResolve(t *testing.T) {
+	server := qqtest.Start(t, qqtest.Models(qqtest.Model{Name: "stand-in"}, qqtest.Model{Name: "plain", Capabilities: []string{"completion"}}))
+	var notes []string
+	m := &models{host: server.URL, run: "ollama:stand-in", note: func(f string, args ...any) { notes = append(notes, fmt.Sprintf(f, args...)) }}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			found, err := m.resolve(t.Context(), "")
+			assert.NoError(t, err)
+			assert.Equal(t, "ollama:stand-in", found.String())
+		})
 	}
-	everything := make(func(*toolmaker) {})
-	assert.Subset(t, everything.offered.Names(), []string{"read_file", "edit_file", "run_pty_cmd", "web_fetch", "delegate_task"})
-	assert.Empty(t, everything.withheld)
-	assert.NotContains(t, everything.offered.Names(), "ast_grep", "there is no such program")
+	wg.Wait()
+	assert.Equal(t, 1, server.Count("/api/show"))
+	assert.Empty(t, notes)
 
-	for _, c := range []struct {
-		change func(*toolmaker)
-		lost   map[string]string
-	}{
-		{func(m *toolmaker) { m.limits.readOnly = true }, map[string]string{"edit_file": "this agent may only read"}},
-		{func(m *toolmaker) { m.limits = ceiling{readOnly: true} },
-			map[string]string{"run_pty_cmd": "this agent may only read, and this system cannot keep a command from writing"}},
-		{func(m *toolmaker) { m.limits.denied = []string{"web_fetch"} }, map[string]string{"web_fetch": "it is denied in this run"}},
-		{func(m *toolmaker) { m.agent.Tools = []string{"read_file"} },
-			map[string]string{"run_pty_cmd": "the definition of all does not give it this tool"}},
-		{func(m *toolmaker) { m.delegator = nil }, map[string]string{"delegate_task": "agents at this depth cannot hand on work"}},
-	} {
-		k := make(c.change)
-		for name, why := range c.lost {
-			assert.NotContains(t, k.offered.Names(), name)
-			assert.Equal(t, why, k.withheld[name].Reason)
-		}
-		assert.Contains(t, k.offered.Names(), "read_file")
-	}
-	assert.Contains(t, make(func(m *toolmaker) { m.limits.readOnly = true }).offered.Names(), "run_pty_cmd", "the kernel keeps it from writing")
+	found, err := m.resolve(t.Context(), "plain")
+	require.NoError(t, err)
+	assert.False(t, found.tools())
+	assert.Equal(t, []string{"model plain cannot call tools: agents work without them"}, notes)
+
+	_, err = m.resolve(t.Context(), "ollama:none")
+	var wrong *llm.Error
+	require.ErrorAs(t, err, &wrong)
+	assert.Equal(t, llm.UnknownModel, wrong.Kind)
+	assert.Contains(t, wrong.Hint, "; the server has: ")
+	assert.Contains(t, wrong.Hint, "stand-in")
 }
 
-// TestRules: who changes nothing may write nowhere, whatever it starts.
-func TestRules(t *testing.T) {
-	setup := Setup{TempDir: "/tmp/x", Writable: []string{"/cache"}}
-	coder := agents.Agent{Name: "coder", Tools: []string{"edit_file"}}
-	assert.Equal(t, []string{"/work", "/tmp/x", "/cache"}, ceiling{}.rules(coder, "/work", setup).Write)
-	assert.Empty(t, ceiling{readOnly: true}.rules(coder, "/work", setup).Write)
-	assert.Empty(t, ceiling{}.rules(agents.Agent{Name: "r", Tools: []string{"read_file"}}, "/work", setup).Write)
+// TestResolveWithoutServer: only auto does without.
+func TestResolveWithoutServer(t *testing.T) {
+	notes := 0
+	m := &models{host: "127.0.0.1:1", run: Auto, note: func(string, ...any) { notes++ }}
+	found, err := m.resolve(t.Context(), "")
+	require.NoError(t, err)
+	assert.Equal(t, Model{Kind: Extract}, found)
+	assert.Equal(t, 1, notes)
+	_, err = m.resolve(t.Context(), "stand-in")
+	assert.Error(t, err)
+
+	m = &models{host: "ftp://host", run: "stand-in"}
+	_, err = m.resolve(t.Context(), "")
+	var wrong *config.Error
+	assert.ErrorAs(t, err, &wrong, "a mistake of a person")
 }
 
 // TestScratch: the folder is private, made once and late, and removed; what a
@@ -187,12 +195,12 @@ func TestScratchHasNoPlace(t *testing.T) {
 	assert.Contains(t, err.Error(), "\nhint: QQ_HOME names a folder that you may write to")
 }
 
-// TestShelf: results come back as they were, in any order, and a batch that puts
+// TestSpill: results come back as they were, in any order, and a batch that puts
 // none needs no file.
-func TestShelf(t *testing.T) {
+func TestSpill(t *testing.T) {
 	asked := 0
 	dir := t.TempDir()
-	s := &shelf{folder: func() (string, error) { asked++; return dir, nil }}
+	s := &spill{folder: func() (string, error) { asked++; return dir, nil }}
 	assert.Zero(t, asked)
 	var keys []int64
 	var put []task.Result
@@ -212,26 +220,7 @@ func TestShelf(t *testing.T) {
 	}
 	assert.Equal(t, 1, asked)
 	s.close()
-	(&shelf{}).close()
-}
-
-// TestTokenEvents: pieces are gathered, none is lost, and a turn ends with all
-// that it said.
-func TestTokenEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var texts []string
-		tokens := &tokenEvents{emit: func(e event.Event) { texts = append(texts, e.Text) }}
-		for _, piece := range []string{"a", "b", "c"} {
-			tokens.Chunk(llm.Chunk{Text: piece})
-		}
-		assert.Equal(t, []string{"a"}, texts)
-		time.Sleep(tokenInterval)
-		tokens.Chunk(llm.Chunk{Text: "d"})
-		tokens.Chunk(llm.Chunk{Text: "e"})
-		tokens.TurnEnd(true)
-		tokens.TurnEnd(true)
-		assert.Equal(t, []string{"a", "bcd", "e"}, texts)
-	})
+	(&spill{}).close()
 }
 
 // TestPruneOutputs: what is old goes, and nothing else.

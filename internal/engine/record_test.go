@@ -42,9 +42,9 @@ func TestCacheKeyOfAModel(t *testing.T) {
 		require.NotEmpty(t, key)
 
 		// Children are told the same.
-		start, err := e.prepare(t.Context(), task.Job{Task: task.Task{Agent: task.DefaultAgent}})
+		start, err := e.Prepare(t.Context(), task.Job{Task: task.Task{Agent: task.DefaultAgent}})
 		require.NoError(t, err)
-		var setup Setup
+		var setup childSetup
 		require.NoError(t, json.Unmarshal(start.Setup, &setup))
 		known, ok := e.models.Known("m")
 		require.True(t, ok)
