@@ -68,9 +68,9 @@ func (a admission) Refusal(task.Task) error                     { return a.Gate.
 // asking runs agents with a model as job zero, with that gate and that patience.
 func asking(t *testing.T, g supervisor.Gate) func(context.Context, chat) task.Result {
 	return func(ctx context.Context, c chat) task.Result {
+		one := agents.Agent{Name: "one"}
 		a := Agent{
-			Definition: agents.Agent{Name: "one"}, Model: c, Registry: team{agents.Load(nil), agents.Agent{Name: "one"}}, Retries: 2,
-			Transcript: Nobody{}, Screen: Nobody{},
+			Definition: one, Model: c, Registry: team{agents.Load(nil), one}, Retries: 2, Transcript: Nobody{}, Screen: Nobody{},
 		}
 		return zeroOf(ctx, t, a, task.Task{Text: "Who are you?"}, func(cfg *supervisor.Config) {
 			cfg.Gate, cfg.Limits.IdleTimeout = g, patience
@@ -110,7 +110,8 @@ func TestPromptTime(t *testing.T) {
 					return silent(ctx, nil)
 				}
 			})
-			r := &run{Agent: Agent{Definition: agents.Agent{PromptTemplate: "Write it."}, Model: slow, Retries: 3, Screen: Nobody{}}, parent: up}
+			a := Agent{Definition: agents.Agent{PromptTemplate: "Write it."}, Model: slow, Retries: 3, Screen: Nobody{}}
+			r := &run{Agent: a, parent: up}
 			begin := time.Now()
 			text, _ := r.generatePrompt(t.Context())
 			assert.Zero(t, r.repeats)
@@ -146,7 +147,7 @@ func TestIdle(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), patience/2, os.ErrClosed)
 		defer cancel()
 		r = ask(ctx, silent)
-		assert.Equal(t, []string{string(task.Interrupted), os.ErrClosed.Error()}, []string{string(r.Status), r.Err()}, "that was somebody else")
+		assert.Equal(t, []any{task.Interrupted, os.ErrClosed.Error()}, []any{r.Status, r.Err()}, "that was somebody else")
 		r = ask(t.Context(), func(context.Context, func(llm.Chunk)) error {
 			time.Sleep(2 * patience) // it does not hear that it is given up
 			return nil
@@ -224,7 +225,9 @@ func TestRepeated(t *testing.T) {
 	r := &run{Agent: Agent{Screen: told}, parent: told}
 	r.repeated(2, 1500*time.Millisecond, &llm.Error{Problem: "busy", Hint: "wait"})
 	r.repeated(3, time.Second, &llm.Error{Problem: "busy\nas it said"})
-	assert.Equal(t, []string{"request to the model repeated (2) in 1.5s: busy", "request to the model repeated (3) in 1s: busy"}, told.texts)
+	assert.Equal(t, []string{
+		"request to the model repeated (2) in 1.5s: busy", "request to the model repeated (3) in 1s: busy",
+	}, told.texts)
 	assert.Equal(t, []bool{false, false}, told.ends, "what stood there is no answer")
 	assert.Equal(t, 2, r.repeats)
 }
@@ -235,7 +238,8 @@ func TestRepeatsAreAttempts(t *testing.T) {
 		n := 0
 		definition := agents.Agent{Name: "one", PromptTemplate: "Write it."}
 		a := Agent{
-			Definition: definition, Registry: team{agents.Load(nil), definition}, Retries: 2, Transcript: Nobody{}, Screen: Nobody{},
+			Definition: definition, Registry: team{agents.Load(nil), definition}, Retries: 2,
+			Transcript: Nobody{}, Screen: Nobody{},
 			Model: chat(func(context.Context, func(llm.Chunk)) error {
 				if n++; n%2 == 1 {
 					return &llm.Error{Kind: llm.Busy, Problem: "busy"}

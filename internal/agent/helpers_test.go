@@ -63,8 +63,8 @@ func agentOf(t *testing.T, m Model, definition agents.Agent) Agent {
 	dir, err := os.Getwd()
 	require.NoError(t, err)
 	return Agent{
-		Definition: definition, Model: m, Registry: team{agents.Load(nil), definition}, ReadOnly: true, CanDelegate: true,
-		KeepReads: true, Transcript: Nobody{}, Screen: Nobody{}, Process: Process{Dir: dir},
+		Definition: definition, Model: m, Registry: team{agents.Load(nil), definition}, ReadOnly: true,
+		CanDelegate: true, KeepReads: true, Transcript: Nobody{}, Screen: Nobody{}, Process: Process{Dir: dir},
 	}
 }
 
@@ -80,9 +80,8 @@ func (l launch) Launch(ctx context.Context, job task.Job, p supervisor.Parent) t
 func zeroOf(ctx context.Context, t *testing.T, a Agent, tk task.Task, change func(*supervisor.Config)) task.Result {
 	t.Helper()
 	tk.Agent = a.Definition.Name
-	r, err := supervisorOf(a, change).Run(ctx, tk, "", launch(func(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
-		return a.Run(ctx, p, job)
-	}))
+	do := launch(func(ctx context.Context, job task.Job, p supervisor.Parent) task.Result { return a.Run(ctx, p, job) })
+	r, err := supervisorOf(a, change).Run(ctx, tk, "", do)
 	require.NoError(t, err)
 	return r
 }

@@ -64,7 +64,8 @@ func TestFittedForWhoeverSummarizes(t *testing.T) {
 // TestFittedRequest: what a text that is the task itself asks for is not replaced.
 func TestFittedRequest(t *testing.T) {
 	a := agentOf(t, modelOf(t, narrow(t)), agents.Agent{Name: "small", Tools: []string{}})
-	r := zeroOf(t.Context(), t, a, task.Task{Text: "Translate the following text into French.\n\n" + paragraphs(200)}, nil)
+	text := "Translate the following text into French.\n\n" + paragraphs(200)
+	r := zeroOf(t.Context(), t, a, task.Task{Text: text}, nil)
 	require.Equal(t, task.Completed, r.Status, r.Err())
 	assert.Equal(t, "Translate the following text into French.", r.Output, "the echo of what was asked last")
 	assert.Contains(t, strings.Join(r.Warnings, "\n"),
@@ -140,7 +141,8 @@ func TestTooManyParts(t *testing.T) {
 		}
 		r := a.Run(t.Context(), nil, job)
 		assert.Equal(t, task.Failed, r.Status)
-		assert.Contains(t, r.Err(), fmt.Sprintf("steps, and an agent may have %d\nhint: split the text", supervisor.MaxParts))
+		want := fmt.Sprintf("steps, and an agent may have %d\nhint: split the text", supervisor.MaxParts)
+		assert.Contains(t, r.Err(), want)
 	}
 }
 
@@ -187,7 +189,8 @@ func TestUnfitted(t *testing.T) {
 
 // TestUnfittedUsage: what the prompt cost that a model wrote before is told.
 func TestUnfittedUsage(t *testing.T) {
-	a := agentOf(t, modelOf(t, narrow(t)), agents.Agent{Name: "written", Tools: []string{}, PromptTemplate: "Write a prompt."})
+	written := agents.Agent{Name: "written", Tools: []string{}, PromptTemplate: "Write a prompt."}
+	a := agentOf(t, modelOf(t, narrow(t)), written)
 	a.CanDelegate = false
 	r := zeroOf(t.Context(), t, a, task.Task{Text: "What is it about?", Context: paragraphs(200)}, nil)
 	assert.Equal(t, task.Failed, r.Status)

@@ -28,7 +28,8 @@ func TestTools(t *testing.T) {
 	defer root.Close()
 	make := func(change func(*run)) toolset {
 		r := &run{helpers: &helpers{}, Agent: Agent{
-			Definition: agents.Agent{Name: "all"}, Model: served{}, CanDelegate: true, Process: Process{Box: Box{Confined: true}},
+			Definition: agents.Agent{Name: "all"}, Model: served{}, CanDelegate: true,
+			Process: Process{Box: Box{Confined: true}},
 		}}
 		r.job.Parent = "parent"
 		change(r)
@@ -48,15 +49,18 @@ func TestTools(t *testing.T) {
 	}{
 		{func(r *run) { r.ReadOnly = true }, map[string]string{"edit_file": "this agent may only read"}},
 		{func(r *run) { r.ReadOnly, r.Process.Box.Confined = true, false },
-			map[string]string{"run_pty_cmd": "this agent may only read, and this system cannot keep a command from writing"}},
+			map[string]string{
+				"run_pty_cmd": "this agent may only read, and this system cannot keep a command from writing",
+			}},
 		{func(r *run) { r.Denied = []string{"web_fetch"} }, map[string]string{"web_fetch": "it is denied in this run"}},
 		{func(r *run) { r.Definition.Tools = []string{"read_file"} },
 			map[string]string{"run_pty_cmd": "the definition of all does not give it this tool"}},
 		{func(r *run) { r.CanDelegate = false }, map[string]string{
-			"delegate_task": depth, "run_parallel_tasks": depth, "spawn_agent": depth, "list_agents": depth, "list_children": depth,
-			"wait_children": depth, "terminate_child": depth,
+			"delegate_task": depth, "run_parallel_tasks": depth, "spawn_agent": depth, "list_agents": depth,
+			"list_children": depth, "wait_children": depth, "terminate_child": depth,
 		}},
-		{func(r *run) { r.CanDelegate, r.job.Parent = false, "" }, map[string]string{"delegate_task": depth, "send_message": depth}},
+		{func(r *run) { r.CanDelegate, r.job.Parent = false, "" },
+			map[string]string{"delegate_task": depth, "send_message": depth}},
 	} {
 		k := make(c.change)
 		for name, why := range c.lost {
@@ -65,9 +69,10 @@ func TestTools(t *testing.T) {
 		}
 		assert.Contains(t, k.offered.Names(), "read_file")
 	}
-	assert.Contains(t, make(func(r *run) { r.ReadOnly = true }).offered.Names(), "run_pty_cmd", "the kernel keeps it from writing")
-	for _, started := range []func(*run){func(r *run) { r.job.Parent = "parent" }, func(r *run) { r.job.Parent, r.job.BatchID = "", "batch" }} {
-		k := make(func(r *run) { started(r); r.CanDelegate = false })
+	k := make(func(r *run) { r.ReadOnly = true })
+	assert.Contains(t, k.offered.Names(), "run_pty_cmd", "the kernel keeps it from writing")
+	for _, job := range []task.Job{{Parent: "parent"}, {BatchID: "batch"}} {
+		k := make(func(r *run) { r.job, r.CanDelegate = job, false })
 		assert.Contains(t, k.offered.Names(), "send_message", "somebody may read it")
 	}
 }
@@ -75,7 +80,8 @@ func TestTools(t *testing.T) {
 // TestRules: who changes nothing may write nowhere, whatever it starts.
 func TestRules(t *testing.T) {
 	a := Agent{
-		Definition: agents.Agent{Name: "coder", Tools: []string{"edit_file"}}, Setup: Setup{TempDir: "/tmp/x", Writable: []string{"/cache"}},
+		Definition: agents.Agent{Name: "coder", Tools: []string{"edit_file"}},
+		Setup:      Setup{TempDir: "/tmp/x", Writable: []string{"/cache"}},
 	}
 	assert.Equal(t, []string{"/home", "/tmp/x", "/cache"}, a.Rules("/home").Write)
 	a.ReadOnly = true

@@ -63,7 +63,8 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Extract, m.String())
 	recorded := &messages{}
-	r, err := e.Run(t.Context(), Run{Agent: definition, Model: m, Transcript: recorded}, task.Task{Text: "Summarize a.md"})
+	one := Run{Agent: definition, Model: m, Transcript: recorded}
+	r, err := e.Run(t.Context(), one, task.Task{Text: "Summarize a.md"})
 	require.NoError(t, err)
 	assert.Equal(t, task.Completed, r.Status, r.Err())
 	assert.Equal(t, []string{Extract, definition.Name, e.ID()}, []string{r.Model, r.Agent, r.ExecutionID})
@@ -97,7 +98,8 @@ func TestPrepare(t *testing.T) {
 		{job: true, delegate: true, readOnly: true},
 	} {
 		e := newEngine(t, func(cfg *Config) { cfg.ReadOnly = c.root })
-		start, err := e.Prepare(t.Context(), task.Job{Task: task.Task{Agent: task.DefaultAgent, ReadOnly: c.job}, Depth: c.depth})
+		job := task.Job{Task: task.Task{Agent: task.DefaultAgent, ReadOnly: c.job}, Depth: c.depth}
+		start, err := e.Prepare(t.Context(), job)
 		require.NoError(t, err)
 		assert.Equal(t, c.readOnly, start.ReadOnly)
 		assert.Equal(t, c.delegate, start.CanDelegate)

@@ -115,7 +115,9 @@ func TestFileReferences(t *testing.T) {
 // cost, and the agent keeps its tools.
 func TestReferencesRepaired(t *testing.T) {
 	model := &script{steps: []step{says("it is so"), says("docs/a.md:900 says so"), says("docs/a.md:9 says so")}}
-	out, rec := start(t, t.Context(), Config{Backend: model, Tools: working("look"), MaxTurns: 1, References: project}, nil)
+	out, rec := start(t, t.Context(), Config{
+		Backend: model, Tools: working("look"), MaxTurns: 1, References: project,
+	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, "docs/a.md:9 says so", out.Output)
 	assert.Empty(t, out.Warnings)
@@ -151,7 +153,9 @@ func TestReferencesOfOtherEnds(t *testing.T) {
 		"a remark needs none":       {[]step{says("let me look", calling("look")), says("a.go:1")}, task.TurnLimit, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, _ := start(t, t.Context(), Config{Backend: &script{steps: c.steps}, Tools: working("look"), MaxTurns: 1, References: project}, nil)
+			out, _ := start(t, t.Context(), Config{
+				Backend: &script{steps: c.steps}, Tools: working("look"), MaxTurns: 1, References: project,
+			}, nil)
 			assert.Equal(t, c.status, out.Status)
 			assert.Len(t, out.Warnings, c.warnings)
 		})
@@ -163,7 +167,9 @@ func TestReferencesOfOtherEnds(t *testing.T) {
 func TestReferencesWithSchema(t *testing.T) {
 	const schema = `{"type":"object","properties":{"at":{"type":"array"}},"required":["at"]}`
 	model := &script{steps: []step{says("a.go:1"), says(`{"at":["none"]}`), says(`{"at":[{"x":"see:\na.go:1\tand"}]}`)}}
-	out, rec := start(t, t.Context(), Config{Backend: model, Tools: working("look"), MaxTurns: 1, Schema: json.RawMessage(schema), References: project}, nil)
+	out, rec := start(t, t.Context(), Config{
+		Backend: model, Tools: working("look"), MaxTurns: 1, Schema: json.RawMessage(schema), References: project,
+	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.NotNil(t, out.Structured)
 	assert.Empty(t, out.Warnings)
@@ -172,14 +178,18 @@ func TestReferencesWithSchema(t *testing.T) {
 
 	// What does not fit has failed; references are not asked for any more.
 	model = &script{steps: []step{says("x"), says("x"), says("x")}}
-	out, _ = start(t, t.Context(), Config{Backend: model, MaxTurns: 1, Schema: json.RawMessage(schema), References: project}, nil)
+	out, _ = start(t, t.Context(), Config{
+		Backend: model, MaxTurns: 1, Schema: json.RawMessage(schema), References: project,
+	}, nil)
 	assert.Equal(t, task.Failed, out.Status)
 	assert.Empty(t, out.Warnings)
 
 	// Each has its own two tries.
 	good, bad := says(`{"at":["none"]}`), says("x")
 	model = &script{steps: []step{good, bad, good, bad, good}}
-	out, _ = start(t, t.Context(), Config{Backend: model, Tools: tool.Set{}, MaxTurns: 1, Schema: json.RawMessage(schema), References: project}, nil)
+	out, _ = start(t, t.Context(), Config{
+		Backend: model, Tools: tool.Set{}, MaxTurns: 1, Schema: json.RawMessage(schema), References: project,
+	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Len(t, out.Warnings, 1)
 }

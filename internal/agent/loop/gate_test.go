@@ -214,7 +214,10 @@ func TestChangedFilesAfterCancel(t *testing.T) {
 			}})
 		}
 		var told []string
-		cfg := Config{Backend: &script{steps: []step{says("", calls...)}}, Tools: tools, Host: hooks{changed: func(p []string) { told = append(told, p...) }}}
+		cfg := Config{
+			Backend: &script{steps: []step{says("", calls...)}}, Tools: tools,
+			Host: hooks{changed: func(p []string) { told = append(told, p...) }},
+		}
 		out, _ := start(t, ctx, cfg, nil)
 		assert.Equal(t, task.Interrupted, out.Status)
 		assert.Equal(t, tools.Names(), out.ChangedFiles)

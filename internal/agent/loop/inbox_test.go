@@ -44,7 +44,9 @@ func contents(messages []llm.Message) (s []string) {
 func TestInbox(t *testing.T) {
 	m := &mailbox{texts: []string{"early", " as it is "}}
 	model := &script{steps: []step{m.during(says("", calling("look")), "later"), says("done")}}
-	out, rec := start(t, t.Context(), Config{Backend: model, Tools: working("look"), MaxTurns: 2, Host: hooks{messages: m.take}}, nil)
+	out, rec := start(t, t.Context(), Config{
+		Backend: model, Tools: working("look"), MaxTurns: 2, Host: hooks{messages: m.take},
+	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, []string{"the task", "early", " as it is ", "", "by look", "later", "done"}, contents(rec.messages))
 	assert.Equal(t, llm.User, rec.messages[5].Role)
@@ -66,7 +68,9 @@ func TestInboxDuringTheAnswer(t *testing.T) {
 func TestInboxBeforeTheLastWord(t *testing.T) {
 	m := &mailbox{}
 	model := &script{steps: []step{m.during(says("", calling("look")), "hurry"), says("what I have")}}
-	out, rec := start(t, t.Context(), Config{Backend: model, Tools: working("look"), MaxTurns: 1, Host: hooks{messages: m.take}}, nil)
+	out, rec := start(t, t.Context(), Config{
+		Backend: model, Tools: working("look"), MaxTurns: 1, Host: hooks{messages: m.take},
+	}, nil)
 	assert.Equal(t, task.TurnLimit, out.Status)
 	texts := contents(rec.messages)
 	assert.Equal(t, "hurry", texts[3])
@@ -76,7 +80,9 @@ func TestInboxBeforeTheLastWord(t *testing.T) {
 // Neither an answer that was cut nor one of a run that is ended goes on.
 func TestInboxOfARunThatEnds(t *testing.T) {
 	m := &mailbox{}
-	out, _ := start(t, t.Context(), Config{Backend: &script{steps: []step{m.during(cut("half"), "a")}}, MaxTurns: 3, Host: hooks{messages: m.take}}, nil)
+	out, _ := start(t, t.Context(), Config{
+		Backend: &script{steps: []step{m.during(cut("half"), "a")}}, MaxTurns: 3, Host: hooks{messages: m.take},
+	}, nil)
 	assert.Equal(t, task.Limit, out.Status)
 	assert.Equal(t, []string{"a"}, m.texts)
 
@@ -85,7 +91,9 @@ func TestInboxOfARunThatEnds(t *testing.T) {
 		cancel()
 		return says("done")(ctx, yield)
 	}
-	out, _ = start(t, ctx, Config{Backend: &script{steps: []step{m.during(late, "b")}}, MaxTurns: 3, Host: hooks{pending: func() string { return "wait" }}}, nil)
+	out, _ = start(t, ctx, Config{
+		Backend: &script{steps: []step{m.during(late, "b")}}, MaxTurns: 3, Host: hooks{pending: func() string { return "wait" }},
+	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 }
 
@@ -94,7 +102,9 @@ func TestPending(t *testing.T) {
 	asked := 0
 	pending := func() string { asked++; return "two children are at work" }
 	model := &script{steps: []step{says("", calling("look")), says("done"), says("", calling("look")), says("really")}}
-	out, rec := start(t, t.Context(), Config{Backend: model, Tools: working("look"), MaxTurns: 9, Host: hooks{pending: pending}}, nil)
+	out, rec := start(t, t.Context(), Config{
+		Backend: model, Tools: working("look"), MaxTurns: 9, Host: hooks{pending: pending},
+	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, "really", out.Output)
 	assert.Equal(t, 1, asked)
@@ -118,7 +128,9 @@ func TestNothingPending(t *testing.T) {
 	assert.Len(t, texts, 2)
 
 	model = &script{steps: []step{m.during(says("one"), "more"), says("two"), says("three")}}
-	out, _ = start(t, t.Context(), Config{Backend: model, MaxTurns: 5, Host: hooks{messages: m.take, pending: pending}}, nil)
+	out, _ = start(t, t.Context(), Config{
+		Backend: model, MaxTurns: 5, Host: hooks{messages: m.take, pending: pending},
+	}, nil)
 	assert.Equal(t, "three", out.Output)
 	assert.Equal(t, []string{"never told"}, texts)
 
@@ -133,7 +145,9 @@ func TestNothingPending(t *testing.T) {
 func TestNewWorkReleasesFromTheSchema(t *testing.T) {
 	m := &mailbox{}
 	model := &script{steps: []step{says("no"), m.during(says("{}"), "look again"), says("", calling("look")), says(`{"n":1}`)}}
-	out, _ := start(t, t.Context(), Config{Backend: model, Tools: working("look"), MaxTurns: 9, Host: hooks{messages: m.take}, Schema: json.RawMessage(number)}, nil)
+	out, _ := start(t, t.Context(), Config{
+		Backend: model, Tools: working("look"), MaxTurns: 9, Host: hooks{messages: m.take}, Schema: json.RawMessage(number),
+	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, []string{"free, tools", "bound", "free, tools", "free, tools"}, bound(model.asked))
 }

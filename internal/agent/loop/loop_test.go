@@ -475,8 +475,10 @@ func TestAnyModel(t *testing.T) {
 		}
 		if rapid.Bool().Draw(t, "inbox") {
 			cfg.Host = hooks{
-				messages: func() []string { return slices.Repeat([]string{"news"}, max(0, rapid.IntRange(-3, 2).Draw(t, "news"))) },
-				pending:  func() string { return "a child is at work" },
+				messages: func() []string {
+					return slices.Repeat([]string{"news"}, max(0, rapid.IntRange(-3, 2).Draw(t, "news")))
+				},
+				pending: func() string { return "a child is at work" },
 			}
 		}
 		texts := rapid.SampledFrom([]string{"", " ", "text", "{}", "```json\n{}\n```", "[1]", `{"at":"a.go:1"}`, "a.go:99"})

@@ -36,8 +36,8 @@ func bound(asked []llm.Request) (s []string) {
 func TestSchemaBindsAtOnceWithoutTools(t *testing.T) {
 	model := &script{steps: []step{says(` {"n":1} `)}}
 	out, rec := start(t, t.Context(), Config{Backend: model, Schema: json.RawMessage(number)}, nil)
-	assert.Equal(t, task.Result{Output: `{"n":1}`, Status: task.Completed, Success: true, Structured: json.RawMessage(`{"n":1}`),
-		Usage: task.Usage{InputTokens: 10, OutputTokens: 1}}, out)
+	assert.Equal(t, task.Result{Output: `{"n":1}`, Status: task.Completed, Success: true,
+		Structured: json.RawMessage(`{"n":1}`), Usage: task.Usage{InputTokens: 10, OutputTokens: 1}}, out)
 	assert.Equal(t, []string{"bound"}, bound(model.asked))
 	assert.Equal(t, []bool{true}, rec.ends)
 }

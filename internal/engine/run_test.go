@@ -24,7 +24,7 @@ import (
 func paragraphs(n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, "Paragraph %d tells of matter %d, of which nothing else in this text tells, and that at some length.\n\n", i, i)
+		fmt.Fprintf(&b, "Paragraph %d tells of matter %d, of which nothing else in this text tells, at some length.\n\n", i, i)
 	}
 	return b.String()
 }
@@ -32,7 +32,8 @@ func paragraphs(n int) string {
 // TestPlan: what is shown is what is done, with the tools, the prompt and the history
 // that the agent will have.
 func TestPlan(t *testing.T) {
-	e, _ := served(t, func(c *Config) { c.Settings.MaxDepth = 3 }, qqtest.Models(qqtest.Model{Name: qqtest.DefaultModel, Context: 4096}))
+	narrow := qqtest.Models(qqtest.Model{Name: qqtest.DefaultModel, Context: 4096})
+	e, _ := served(t, func(c *Config) { c.Settings.MaxDepth = 3 }, narrow)
 	explorer, m, err := e.Staff(t.Context(), task.Task{Agent: "explorer"})
 	require.NoError(t, err)
 	bare := agents.Agent{Name: "bare", Tools: []string{}}
@@ -67,7 +68,8 @@ func TestPlan(t *testing.T) {
 
 // TestIdleOfTheAgent: what the definition says of the root's own agent holds.
 func TestIdleOfTheAgent(t *testing.T) {
-	server := qqtest.Start(t, qqtest.Scripts(qqtest.Script{Start: "[[stall]]", Text: "a b c", Fault: &qqtest.Fault{Break: qqtest.Stall, After: 1}}))
+	stall := &qqtest.Fault{Break: qqtest.Stall, After: 1}
+	server := qqtest.Start(t, qqtest.Scripts(qqtest.Script{Start: "[[stall]]", Text: "a b c", Fault: stall}))
 	folder := t.TempDir()
 	definition := "---\nname: hasty\ndescription: waits for nobody\ntools: []\nidle_timeout: 1\n---\nYou answer.\n"
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "hasty.md"), []byte(definition), 0o600))

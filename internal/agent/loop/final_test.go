@@ -44,7 +44,7 @@ func silent(ctx context.Context, _ func(llm.Chunk)) (llm.Response, error) {
 	return llm.Response{}, context.Cause(ctx)
 }
 
-func TestFarewell(t *testing.T) {
+func TestFinalAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, model := stopped(t, []step{says("", calling("look")), silent, says("so far: a fact")}, fourSeconds)
 		assert.Equal(t, task.Interrupted, out.Status)
@@ -56,7 +56,7 @@ func TestFarewell(t *testing.T) {
 }
 
 // It takes no longer than it may, and what was said before is kept.
-func TestFarewellInTime(t *testing.T) {
+func TestFinalAnswerInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		out, _ := stopped(t, []step{says("a remark", calling("look")), silent, silent}, fourSeconds)
@@ -67,7 +67,7 @@ func TestFarewellInTime(t *testing.T) {
 
 // Nobody is asked who is in the middle of an answer, who knows nothing yet, or
 // where there is no time.
-func TestNoFarewell(t *testing.T) {
+func TestNoFinalAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, model := stopped(t, []step{says("", calling("look")), hangs}, fourSeconds)
 		assert.Equal(t, "so f", out.Output)
