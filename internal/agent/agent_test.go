@@ -295,11 +295,11 @@ func TestFinalAnswerIsAdmitted(t *testing.T) {
 		begin := time.Now()
 		r := zeroOf(ctx, t, a, task.Task{Text: "Read a.md"}, func(cfg *supervisor.Config) {
 			cfg.Gate = gate
-			cfg.Events = event.NewStream("trace", func(e event.Event) {
+			cfg.Events = event.NewStream("trace", event.SinkFunc(func(e event.Event) {
 				if e.Type == event.ToolEnd {
 					cancel(&childproc.Cancelled{Reason: "as told", Grace: c.grace})
 				}
-			})
+			}))
 		})
 		assert.Equal(t, []any{task.Interrupted, c.want}, []any{r.Status, r.Output})
 		assert.Equal(t, c.asked, gate.entered.Load())

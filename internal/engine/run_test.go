@@ -93,11 +93,11 @@ func TestProgressIsNoted(t *testing.T) {
 	var seen []string
 	e, notes := served(t, func(c *Config) {
 		c.Settings.Retries = 1
-		c.Sinks = []event.Sink{func(ev event.Event) {
+		c.Sinks = []event.Sink{event.SinkFunc(func(ev event.Event) {
 			if ev.Type == event.SubAgentProgress {
 				seen = append(seen, ev.Text)
 			}
-		}}
+		})}
 	}, qqtest.Faulty("/api/chat", qqtest.Fault{Status: 503, Times: 1}))
 	def, m, err := e.Staff(t.Context(), task.Task{Agent: task.DefaultAgent})
 	require.NoError(t, err)
