@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/models/gate"
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/event"
@@ -34,11 +34,11 @@ func (c chat) Chat(ctx context.Context, _ llm.Request, yield func(llm.Chunk)) (l
 	return llm.Response{Message: llm.Message{Content: "You are one."}, Stop: llm.StopEnd}, err
 }
 
-func (chat) String() string       { return "ollama:m" }
-func (chat) Served() string       { return "m" }
-func (chat) CallsTools() bool     { return false }
-func (chat) Tokens(string) int    { return 0 }
-func (chat) Room(llm.Request) int { return 0 }
+func (chat) String() string         { return "ollama:m" }
+func (chat) Served() (string, bool) { return "m", true }
+func (chat) CallsTools() bool       { return false }
+func (chat) Tokens(string) int      { return 0 }
+func (chat) Room(llm.Request) int   { return 0 }
 
 const patience = 10 * time.Second
 
@@ -57,10 +57,7 @@ func broken(context.Context, func(llm.Chunk)) error { return &llm.Error{Kind: ll
 type admission struct{ *gate.Gate }
 
 func (a admission) Enter(ctx context.Context, model string, again bool, who supervisor.Waiter) (llm.Permit, error) {
-	if again {
-		return a.EnterAgainFor(ctx, model, who.Behind)
-	}
-	return a.EnterFor(ctx, model, who.Behind)
+	return a.EnterFor(ctx, model, who, again)
 }
 func (admission) First(task.Task, supervisor.Waiter) llm.Permit { return nil }
 func (a admission) Refusal(task.Task) error                     { return a.Gate.Refusal("m") }
@@ -223,8 +220,8 @@ func (e *events) TurnEnd(final bool)  { e.ends = append(e.ends, final) }
 func TestRepeated(t *testing.T) {
 	told := &events{}
 	r := &run{Agent: Agent{Screen: told}, parent: told}
-	r.repeated(2, 1500*time.Millisecond, &llm.Error{Problem: "busy", Hint: "wait"})
-	r.repeated(3, time.Second, &llm.Error{Problem: "busy\nas it said"})
+	r.Repeated(2, 1500*time.Millisecond, &llm.Error{Problem: "busy", Hint: "wait"})
+	r.Repeated(3, time.Second, &llm.Error{Problem: "busy\nas it said"})
 	assert.Equal(t, []string{
 		"request to the model repeated (2) in 1.5s: busy", "request to the model repeated (3) in 1s: busy",
 	}, told.texts)
@@ -275,7 +272,7 @@ func (c *counted) Leave(r llm.Report) { c.reports <- r }
 // gate as every other request, is counted there, and is not waited for when it is
 // refused.
 func TestFinalAnswerIsAdmitted(t *testing.T) {
-	server := qqtest.Start(t, qqtest.Reply(func(p qqtest.Prompt) string {
+	server := standin.Start(t, standin.Reply(func(p standin.Prompt) string {
 		if p.Last("tool") == "" {
 			return `<tool_call>{"name":"read_file","arguments":{"path":"a.md"}}</tool_call>`
 		}

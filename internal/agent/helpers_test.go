@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/models/ollama"
-	"qq/internal/qqtest"
+	"qq/internal/models"
 	"qq/internal/sandbox"
+	"qq/internal/standin"
 	"qq/pkg/agents"
 	"qq/pkg/llm"
 	"qq/pkg/supervisor"
@@ -23,25 +23,27 @@ func TestMain(m *testing.M) {
 
 // served is a model of a server.
 type served struct {
+	models.Model
 	llm.Backend
-	ollama.Model
 }
 
-func (s served) String() string         { return "ollama:" + s.Name }
-func (s served) Served() string         { return s.Name }
-func (s served) CallsTools() bool       { return s.Tools }
-func (s served) Tokens(text string) int { return ollama.Tokens(text) }
+func (served) Tokens(text string) int { return models.Tokens(text) }
 
 // modelOf is the model of the server.
-func modelOf(t *testing.T, server *qqtest.Server) Model {
+func modelOf(t *testing.T, server *standin.Server) Model {
 	t.Helper()
-	client, err := ollama.New(server.URL)
+	m, err := (&models.Resolver{Host: server.URL, Run: standin.DefaultModel, Notes: silence{}}).Resolve(t.Context(), "")
 	require.NoError(t, err)
-	t.Cleanup(client.Close)
-	m, err := client.Show(t.Context(), qqtest.DefaultModel)
+	backend, end, err := m.Connect()
 	require.NoError(t, err)
-	return served{client.Backend(m, ollama.Options{}), m}
+	t.Cleanup(end)
+	return served{m, backend}
 }
+
+// silence takes notes, and says nothing.
+type silence struct{}
+
+func (silence) Note(string, ...any) {}
 
 // team is the agents that are built in, and one more.
 type team struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
 	"qq/pkg/llm"
@@ -29,8 +29,8 @@ func paragraphs(n int) string {
 }
 
 // narrow is a server whose model has a small context, and refuses what does not fit.
-func narrow(t *testing.T) *qqtest.Server {
-	return qqtest.Start(t, qqtest.Models(qqtest.Model{Name: qqtest.DefaultModel, Context: 4096}))
+func narrow(t *testing.T) *standin.Server {
+	return standin.Start(t, standin.Models(standin.Model{Name: standin.DefaultModel, Context: 4096}))
 }
 
 // TestFittedForWhoeverSummarizes: the parts of a text fit the summarizer, also when
@@ -122,11 +122,11 @@ type bare struct {
 	room int
 }
 
-func (m bare) String() string       { return "bare" }
-func (m bare) CallsTools() bool     { return false }
-func (m bare) Tokens(s string) int  { return len(s) / 4 }
-func (m bare) Room(llm.Request) int { return m.room }
-func (m bare) Served() string       { return "" }
+func (m bare) String() string         { return "bare" }
+func (m bare) CallsTools() bool       { return false }
+func (m bare) Tokens(s string) int    { return len(s) / 4 }
+func (m bare) Room(llm.Request) int   { return m.room }
+func (m bare) Served() (string, bool) { return "", false }
 
 // TestTooManyParts: that is known before the first one is summarized. Whoever follows
 // no untrusted input may ask for any number.

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/approval"
-	"qq/internal/qqtest"
 	"qq/internal/sandbox"
+	"qq/internal/standin"
 	"qq/pkg/agents"
 	"qq/pkg/llm"
 	"qq/pkg/proc"
@@ -28,7 +28,7 @@ func TestTools(t *testing.T) {
 	defer root.Close()
 	make := func(change func(*run)) toolset {
 		r := &run{helpers: &helpers{}, Agent: Agent{
-			Definition: agents.Agent{Name: "all"}, Model: served{}, CanDelegate: true,
+			Definition: agents.Agent{Name: "all"}, Model: bare{}, CanDelegate: true,
 			Process: Process{Box: Box{Confined: true}},
 		}}
 		r.job.Parent = "parent"
@@ -113,7 +113,7 @@ func TestEffectsOfReading(t *testing.T) {
 		command:           1,
 		command + command: 1,
 	} {
-		server := qqtest.Start(t, qqtest.Reply(func(p qqtest.Prompt) string {
+		server := standin.Start(t, standin.Reply(func(p standin.Prompt) string {
 			if got := p.Last("tool"); got != "" {
 				return got
 			}

@@ -8,17 +8,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
 
 // served is an engine whose model is one of a server, with what it says to people.
-func served(t *testing.T, change func(*Config), options ...qqtest.Option) (e *Engine, notes *[]string) {
-	server := qqtest.Start(t, options...)
+func served(t *testing.T, change func(*Config), options ...standin.Option) (e *Engine, notes *[]string) {
+	server := standin.Start(t, options...)
 	notes = &[]string{}
 	e = newEngine(t, func(c *Config) {
-		c.Settings.OllamaHost, c.Settings.Model, c.Settings.MaxParallel = server.URL, "ollama:"+qqtest.DefaultModel, 1
+		c.Settings.OllamaHost, c.Settings.Model, c.Settings.MaxParallel = server.URL, "ollama:"+standin.DefaultModel, 1
 		c.Note = func(format string, args ...any) { *notes = append(*notes, fmt.Sprintf(format, args...)) }
 		if change != nil {
 			change(c)
@@ -106,7 +106,7 @@ func TestRefuseWhenOpen(t *testing.T) {
 		e, notes := served(t, nil) // without retries
 		enter := e.gate.Enter
 		for range 3 {
-			p, err := enter(t.Context(), qqtest.DefaultModel)
+			p, err := enter(t.Context(), standin.DefaultModel)
 			require.NoError(t, err)
 			if several {
 				e.several.Store(true)

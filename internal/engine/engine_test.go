@@ -2,19 +2,15 @@ package engine
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/config"
-	"qq/internal/qqtest"
+	"qq/internal/models"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
@@ -35,7 +31,7 @@ func newEngine(t *testing.T, change func(*Config)) *Engine {
 	t.Helper()
 	home := t.TempDir()
 	cfg := Config{
-		Settings: config.Config{Home: home, LogDir: filepath.Join(home, "logs"), Model: Extract, OllamaHost: "127.0.0.1:1", MaxDepth: 2},
+		Settings: config.Config{Home: home, LogDir: filepath.Join(home, "logs"), Model: models.Extract, OllamaHost: "127.0.0.1:1", MaxDepth: 2},
 		Dir:      inFolder(t), Version: "test", Agents: agents.Load(nil), Note: func(string, ...any) {},
 	}
 	if change != nil {
@@ -61,13 +57,13 @@ func TestRun(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(e.cfg.Dir, "a.md"), []byte("# Owls\n\nOwls hunt at night. Owls see well.\n"), 0o600))
 	definition, m, err := e.Staff(t.Context(), task.Task{Agent: task.DefaultAgent})
 	require.NoError(t, err)
-	assert.Equal(t, Extract, m.String())
+	assert.Equal(t, models.Extract, m.String())
 	recorded := &messages{}
 	one := Run{Agent: definition, Model: m, Transcript: recorded}
 	r, err := e.Run(t.Context(), one, task.Task{Text: "Summarize a.md"})
 	require.NoError(t, err)
 	assert.Equal(t, task.Completed, r.Status, r.Err())
-	assert.Equal(t, []string{Extract, definition.Name, e.ID()}, []string{r.Model, r.Agent, r.ExecutionID})
+	assert.Equal(t, []string{models.Extract, definition.Name, e.ID()}, []string{r.Model, r.Agent, r.ExecutionID})
 	assert.Contains(t, r.Output, "Owls")
 	assert.Equal(t, r.Output, (*recorded)[len(*recorded)-1].Content)
 	tokens := ""
@@ -105,142 +101,8 @@ func TestPrepare(t *testing.T) {
 		assert.Equal(t, c.delegate, start.CanDelegate)
 		var setup childSetup
 		require.NoError(t, json.Unmarshal(start.Setup, &setup))
-		assert.Equal(t, Extract, setup.Model.Kind)
+		assert.Equal(t, models.Extract, setup.Model.Kind)
 		assert.Empty(t, setup.Agent.TempDir, "an agent that changes nothing needs none")
 		assert.False(t, start.Events)
 	}
-}
-
-// TestResolve: the server is asked once for each name, by however many.
-func TestResolve(t *testing.T) {
-	server := qqtest.Start(t, qqtest.Models(qqtest.Model{Name: "stand-in"}, qqtest.Model{Name: "plain", Capabilities: []string{"completion"}}))
-	var notes []string
-	m := &models{host: server.URL, run: "ollama:stand-in", note: func(f string, args ...any) { notes = append(notes, fmt.Sprintf(f, args...)) }}
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			found, err := m.resolve(t.Context(), "")
-			assert.NoError(t, err)
-			assert.Equal(t, "ollama:stand-in", found.String())
-		})
-	}
-	wg.Wait()
-	assert.Equal(t, 1, server.Count("/api/show"))
-	assert.Empty(t, notes)
-
-	found, err := m.resolve(t.Context(), "plain")
-	require.NoError(t, err)
-	assert.False(t, found.tools())
-	assert.Equal(t, []string{"model plain cannot call tools: agents work without them"}, notes)
-
-	_, err = m.resolve(t.Context(), "ollama:none")
-	var wrong *llm.Error
-	require.ErrorAs(t, err, &wrong)
-	assert.Equal(t, llm.UnknownModel, wrong.Kind)
-	assert.Contains(t, wrong.Hint, "; the server has: ")
-	assert.Contains(t, wrong.Hint, "stand-in")
-}
-
-// TestResolveWithoutServer: only auto does without.
-func TestResolveWithoutServer(t *testing.T) {
-	notes := 0
-	m := &models{host: "127.0.0.1:1", run: Auto, note: func(string, ...any) { notes++ }}
-	found, err := m.resolve(t.Context(), "")
-	require.NoError(t, err)
-	assert.Equal(t, Model{Kind: Extract}, found)
-	assert.Equal(t, 1, notes)
-	_, err = m.resolve(t.Context(), "stand-in")
-	assert.Error(t, err)
-
-	m = &models{host: "ftp://host", run: "stand-in"}
-	_, err = m.resolve(t.Context(), "")
-	var wrong *config.Error
-	assert.ErrorAs(t, err, &wrong, "a mistake of a person")
-}
-
-// TestScratch: the folder is private, made once and late, and removed; what a
-// process that was killed left behind goes with the next one, and nobody else's.
-func TestScratch(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run")
-	s := &scratch{dir: dir}
-	assert.NoDirExists(t, dir)
-	left := filepath.Join(dir, "1-left")
-	require.NoError(t, os.MkdirAll(left, 0o700))
-	other := &scratch{dir: dir}
-	theirs, err := other.folder()
-	require.NoError(t, err)
-	assert.NoDirExists(t, left)
-
-	own, err := s.folder()
-	require.NoError(t, err)
-	again, err := s.folder()
-	require.NoError(t, err)
-	assert.Equal(t, own, again)
-	assert.DirExists(t, theirs)
-	info, err := os.Stat(own)
-	require.NoError(t, err)
-	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
-
-	s.remove()
-	s.remove()
-	other.remove()
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	assert.Empty(t, entries)
-}
-
-func TestScratchHasNoPlace(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err := (&scratch{dir: filepath.Join(file, "run")}).folder()
-	require.ErrorIs(t, err, syscall.ENOTDIR)
-	assert.Contains(t, err.Error(), "\nhint: QQ_HOME names a folder that you may write to")
-}
-
-// TestSpill: results come back as they were, in any order, and a batch that puts
-// none needs no file.
-func TestSpill(t *testing.T) {
-	asked := 0
-	dir := t.TempDir()
-	s := &spill{folder: func() (string, error) { asked++; return dir, nil }}
-	assert.Zero(t, asked)
-	var keys []int64
-	var put []task.Result
-	for _, text := range []string{"one", "two\nlines", "", "no text: \xff\x00"} {
-		r := task.Task{Text: text}.Ended(task.Failed, text)
-		r.Task, r.Error = "a task", nil // they are text
-		r.Output = text
-		r.Forgotten, r.Unrecorded, r.Effects = text == "", text == "one", text == "one"
-		key, err := s.Put(r)
-		require.NoError(t, err)
-		put, keys = append(put, r), append(keys, key)
-	}
-	for _, i := range []int{2, 0, 3, 1} {
-		r, err := s.Take(keys[i])
-		require.NoError(t, err)
-		assert.Equal(t, put[i], r)
-	}
-	assert.Equal(t, 1, asked)
-	s.close()
-	(&spill{}).close()
-}
-
-// TestPruneOutputs: what is old goes, and nothing else.
-func TestPruneOutputs(t *testing.T) {
-	home := t.TempDir()
-	gone, err := PruneOutputs(home, 0)
-	require.NoError(t, err, "nothing was kept yet")
-	assert.Empty(t, gone)
-	require.NoError(t, os.MkdirAll(filepath.Join(outputs(home), "folder"), 0o700))
-	old, fresh := filepath.Join(outputs(home), "old.txt"), filepath.Join(outputs(home), "fresh.txt")
-	for _, f := range []string{old, fresh} {
-		require.NoError(t, os.WriteFile(f, nil, 0o600))
-	}
-	then := time.Now().Add(-48 * time.Hour)
-	require.NoError(t, os.Chtimes(old, then, then))
-	gone, err = PruneOutputs(home, 24*time.Hour)
-	require.NoError(t, err)
-	assert.Equal(t, []string{old}, gone)
-	assert.FileExists(t, fresh)
-	assert.NoFileExists(t, old)
 }

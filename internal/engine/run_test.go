@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/agent"
-	"qq/internal/qqtest"
+	"qq/internal/standin"
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
@@ -32,7 +32,7 @@ func paragraphs(n int) string {
 // TestPlan: what is shown is what is done, with the tools, the prompt and the history
 // that the agent will have.
 func TestPlan(t *testing.T) {
-	narrow := qqtest.Models(qqtest.Model{Name: qqtest.DefaultModel, Context: 4096})
+	narrow := standin.Models(standin.Model{Name: standin.DefaultModel, Context: 4096})
 	e, _ := served(t, func(c *Config) { c.Settings.MaxDepth = 3 }, narrow)
 	explorer, m, err := e.Staff(t.Context(), task.Task{Agent: "explorer"})
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestPlan(t *testing.T) {
 	assert.Contains(t, lines[len(lines)-1], "its beginning was kept as the request")
 	_, err = e.Plan(t.Context(), task.Task{Text: "x", Agent: "nobody"})
 	assert.Error(t, err)
-	assert.Empty(t, e.scratch.made(), "nothing is left of it")
+	assert.Empty(t, e.scratch.Made(), "nothing is left of it")
 
 	e.cfg.Settings.MaxDepth = 1
 	_, err = e.Outline(Run{Agent: explorer, Model: m}, long)
@@ -68,13 +68,13 @@ func TestPlan(t *testing.T) {
 
 // TestIdleOfTheAgent: what the definition says of the root's own agent holds.
 func TestIdleOfTheAgent(t *testing.T) {
-	stall := &qqtest.Fault{Break: qqtest.Stall, After: 1}
-	server := qqtest.Start(t, qqtest.Scripts(qqtest.Script{Start: "[[stall]]", Text: "a b c", Fault: stall}))
+	stall := &standin.Fault{Break: standin.Stall, After: 1}
+	server := standin.Start(t, standin.Scripts(standin.Script{Start: "[[stall]]", Text: "a b c", Fault: stall}))
 	folder := t.TempDir()
 	definition := "---\nname: hasty\ndescription: waits for nobody\ntools: []\nidle_timeout: 1\n---\nYou answer.\n"
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "hasty.md"), []byte(definition), 0o600))
 	e := newEngine(t, func(c *Config) {
-		c.Settings.OllamaHost, c.Settings.Model, c.Settings.MaxParallel = server.URL, "ollama:"+qqtest.DefaultModel, 1
+		c.Settings.OllamaHost, c.Settings.Model, c.Settings.MaxParallel = server.URL, "ollama:"+standin.DefaultModel, 1
 		c.Agents = agents.Load([]agents.Dir{{Path: folder}})
 	})
 	hasty, m, err := e.Staff(t.Context(), task.Task{Agent: "hasty"})
@@ -98,7 +98,7 @@ func TestProgressIsNoted(t *testing.T) {
 				seen = append(seen, ev.Text)
 			}
 		})}
-	}, qqtest.Faulty("/api/chat", qqtest.Fault{Status: 503, Times: 1}))
+	}, standin.Faulty("/api/chat", standin.Fault{Status: 503, Times: 1}))
 	def, m, err := e.Staff(t.Context(), task.Task{Agent: task.DefaultAgent})
 	require.NoError(t, err)
 	r, err := e.Run(t.Context(), Run{Agent: def, Model: m, Transcript: agent.Nobody{}}, task.Task{Text: "Say it."})
