@@ -119,6 +119,10 @@ func (a Agent) Run(ctx context.Context, parent supervisor.Parent, job task.Job) 
 	return res
 }
 
+// started reports whether the job is not that of the agent that a person talks to:
+// another agent asked for it, or a batch.
+func (r *run) started() bool { return r.job.Parent != "" || r.job.BatchID != "" }
+
 // open makes the tools for the working directory.
 func (r *run) open(root *os.Root) {
 	r.root, r.space = root, files.Open(root)
@@ -183,7 +187,7 @@ func (r *run) backend(plain llm.Backend, retries int) llm.Backend {
 func (r *run) Repeated(n int, wait time.Duration, err error) {
 	r.repeats++
 	r.Screen.TurnEnd(false)
-	problem, _ := task.Explain(err)
+	problem, _, _ := strings.Cut(err.Error(), "\n")
 	r.note("request to the model repeated (%d) in %v: %s", n, wait.Round(time.Millisecond), problem)
 }
 

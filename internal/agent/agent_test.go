@@ -2,8 +2,12 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"os"
-	"path/filepath"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,22 +15,35 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/models"
 	"qq/internal/models/gate"
 	"qq/internal/standin"
 	"qq/pkg/agents"
+	"qq/pkg/childproc"
+	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
 
-// chat is a model that is a function.
+// chat is a model of a server that is a function, which says something when it has
+// not failed.
 type chat func(ctx context.Context, yield func(llm.Chunk)) error
 
 func (c chat) Chat(ctx context.Context, _ llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
-	return llm.Response{}, c(ctx, yield)
+	err := c(ctx, yield)
+	return llm.Response{Message: llm.Message{Content: "You are one."}, Stop: llm.StopEnd}, err
 }
 
+func (chat) String() string         { return "ollama:m" }
+func (chat) Served() (string, bool) { return "m", true }
+func (chat) CallsTools() bool       { return false }
+func (chat) Tokens(string) int      { return 0 }
+func (chat) Room(llm.Request) int   { return 0 }
+
 const patience = 10 * time.Second
+
+// late is what may come on top of the patience: activity is reported now and then.
+const late = patience / 20
 
 // silent says nothing, and what its client says of that.
 func silent(ctx context.Context, _ func(llm.Chunk)) error {
@@ -36,40 +53,52 @@ func silent(ctx context.Context, _ func(llm.Chunk)) error {
 
 func broken(context.Context, func(llm.Chunk)) error { return &llm.Error{Kind: llm.Server} }
 
-// watching is a watch over requests that pass gate.
-func watching(g *gate.Gate) func(context.Context, chat) error {
-	w := &watch{gate: g, idle: patience}
-	return func(ctx context.Context, c chat) error {
-		_, err := gate.Retrying(watched{c, w}, "m", w, gate.Policy{Retries: 2}).Chat(ctx, llm.Request{}, func(llm.Chunk) {})
-		return err
+// admission lets requests pass a gate.
+type admission struct{ *gate.Gate }
+
+func (a admission) Enter(ctx context.Context, model string, again bool, who supervisor.Waiter) (llm.Permit, error) {
+	return a.EnterFor(ctx, model, who, again)
+}
+func (admission) First(task.Task, supervisor.Waiter) llm.Permit { return nil }
+func (a admission) Refusal(task.Task) error                     { return a.Gate.Refusal("m") }
+
+// asking runs agents with a model as job zero, with that gate and that patience.
+func asking(t *testing.T, g supervisor.Gate) func(context.Context, chat) task.Result {
+	return func(ctx context.Context, c chat) task.Result {
+		one := agents.Agent{Name: "one"}
+		a := Agent{
+			Definition: one, Model: c, Registry: team{agents.Load(nil), one}, Retries: 2, Transcript: Nobody{}, Screen: Nobody{},
+		}
+		return zeroOf(ctx, t, a, task.Task{Text: "Who are you?"}, func(cfg *supervisor.Config) {
+			cfg.Gate, cfg.Limits.IdleTimeout = g, patience
+		})
 	}
 }
 
-// late is an admission with a long line before it.
-type late struct {
+// line is a parent with a long line before its server.
+type line struct {
+	supervisor.Parent
 	wait    time.Duration
 	reports []llm.Report
 }
 
-func (l *late) Enter(context.Context, string) (llm.Permit, error) {
+func (l *line) Enter(context.Context, string) (llm.Permit, error) {
 	time.Sleep(l.wait)
 	return l, nil
 }
-func (*late) Active()              {}
-func (l *late) Leave(r llm.Report) { l.reports = append(l.reports, r) }
+func (*line) Active()              {}
+func (l *line) Leave(r llm.Report) { l.reports = append(l.reports, r) }
 
-// TestWrittenTime: the time to write a prompt counts from when the request is sent,
-// and one that takes longer says nothing against the server and is not sent again.
-func TestWrittenTime(t *testing.T) {
+// TestPromptTime: the time to write a prompt counts from when the request is sent, and
+// one that takes longer says nothing against the server and is not sent again.
+func TestPromptTime(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		takes   time.Duration
 		written bool
 	}{{"in time", promptTime - time.Second, true}, {"too late", promptTime + time.Second, false}} {
 		synctest.Test(t, func(t *testing.T) {
-			line := &late{wait: time.Hour}
-			w := work{toolmaker: toolmaker{setup: Setup{Model: Model{Kind: models.Ollama}}, agent: agents.Agent{PromptTemplate: "Write it."}}}
-			w.admission, w.retries = line, 3
+			up := &line{wait: time.Hour}
 			slow := chat(func(ctx context.Context, _ func(llm.Chunk)) error {
 				select {
 				case <-time.After(c.takes):
@@ -78,54 +107,58 @@ func TestWrittenTime(t *testing.T) {
 					return silent(ctx, nil)
 				}
 			})
+			a := Agent{Definition: agents.Agent{PromptTemplate: "Write it."}, Model: slow, Retries: 3, Screen: Nobody{}}
+			r := &run{Agent: a, parent: up}
 			begin := time.Now()
-			text, _, repeated := w.written(t.Context(), answered{slow}, "a task")
-			assert.Zero(t, repeated)
+			text, _ := r.generatePrompt(t.Context())
+			assert.Zero(t, r.repeats)
 			assert.Equal(t, c.written, text != "", c.name)
 			assert.Equal(t, time.Hour+min(c.takes, promptTime), time.Since(begin))
-			assert.Equal(t, []llm.Report{{Cancelled: !c.written}}, line.reports)
+			assert.Equal(t, []llm.Report{{Cancelled: !c.written}}, up.reports)
 		})
 	}
 }
 
-// answered is a backend that has something to say.
-type answered struct{ llm.Backend }
-
-func (a answered) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
-	_, err := a.Backend.Chat(ctx, r, yield)
-	return llm.Response{Message: llm.Message{Content: "You are one."}, Stop: llm.StopEnd}, err
-}
-
-// TestWatch: a request from which nothing comes back is given up, and not sent
-// again; one from which something comes now and then is not.
-func TestWatch(t *testing.T) {
+// TestIdle: a request from which nothing comes back is given up, and not sent again;
+// one from which something comes now and then is not.
+func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ask := watching(gate.NewGate(gate.Config{MaxInFlight: 2}))
-		begin := time.Now()
-		assert.Equal(t, &task.ClockError{Status: task.Idle, After: patience}, ask(t.Context(), silent))
-		assert.Equal(t, patience, time.Since(begin))
-		assert.NoError(t, ask(t.Context(), func(_ context.Context, yield func(llm.Chunk)) error {
+		ask := asking(t, admission{gate.NewGate(gate.Config{MaxInFlight: 2})})
+		begin, asked := time.Now(), 0
+		r := ask(t.Context(), func(ctx context.Context, yield func(llm.Chunk)) error {
+			asked++
+			return silent(ctx, yield)
+		})
+		assert.Equal(t, task.Idle, r.Status)
+		assert.Equal(t, (&task.ClockError{Status: task.Idle, After: patience}).Error(), r.Err())
+		assert.Equal(t, patience+late, time.Since(begin))
+		assert.Equal(t, 1, asked)
+		r = ask(t.Context(), func(_ context.Context, yield func(llm.Chunk)) error {
 			for range 5 {
 				time.Sleep(patience * 9 / 10)
 				yield(llm.Chunk{Text: "x"})
 			}
 			return nil
-		}))
+		})
+		assert.Equal(t, task.Completed, r.Status, r.Err())
 		ctx, cancel := context.WithTimeoutCause(t.Context(), patience/2, os.ErrClosed)
 		defer cancel()
-		assert.Equal(t, os.ErrClosed, ask(ctx, silent), "that was somebody else")
-		assert.NoError(t, ask(t.Context(), func(context.Context, func(llm.Chunk)) error {
+		r = ask(ctx, silent)
+		assert.Equal(t, []any{task.Interrupted, os.ErrClosed.Error()}, []any{r.Status, r.Err()}, "that was somebody else")
+		r = ask(t.Context(), func(context.Context, func(llm.Chunk)) error {
 			time.Sleep(2 * patience) // it does not hear that it is given up
 			return nil
-		}), "an answer is an answer")
+		})
+		assert.Equal(t, task.Completed, r.Status, "an answer is an answer")
 		time.Sleep(time.Hour) // no timer is left that could end anything
-		assert.NoError(t, ask(t.Context(), func(ctx context.Context, _ func(llm.Chunk)) error { return ctx.Err() }))
+		r = ask(t.Context(), func(ctx context.Context, _ func(llm.Chunk)) error { return ctx.Err() })
+		assert.Equal(t, task.Completed, r.Status, r.Err())
 	})
 }
 
-// TestWatchBehindOthers: what a request waits at the server while that is at work
-// for others does not count.
-func TestWatchBehindOthers(t *testing.T) {
+// TestIdleBehindOthers: what a request waits at the server while that is at work for
+// others does not count.
+func TestIdleBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := gate.NewGate(gate.Config{MaxInFlight: 2})
 		other, err := gate.Enter(t.Context(), "m")
@@ -137,29 +170,30 @@ func TestWatchBehindOthers(t *testing.T) {
 			}
 		}()
 		begin := time.Now()
-		assert.IsType(t, &task.ClockError{}, watching(gate)(t.Context(), silent))
-		assert.Equal(t, 6*patience, time.Since(begin))
+		assert.Equal(t, task.Idle, asking(t, admission{gate})(t.Context(), silent).Status)
+		assert.Equal(t, 6*patience+late, time.Since(begin))
 	})
 }
 
-// TestWatchInLine: nor does what it waits until it may be sent.
-func TestWatchInLine(t *testing.T) {
+// TestIdleInLine: nor does what it waits until it may be sent.
+func TestIdleInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := gate.NewGate(gate.Config{MaxInFlight: 1})
 		other, err := gate.Enter(t.Context(), "m")
 		require.NoError(t, err)
 		time.AfterFunc(5*patience, func() { other.Leave(llm.Report{}) })
-		assert.NoError(t, watching(gate)(t.Context(), func(context.Context, func(llm.Chunk)) error { return nil }))
+		r := asking(t, admission{gate})(t.Context(), func(context.Context, func(llm.Chunk)) error { return nil })
+		assert.Equal(t, task.Completed, r.Status, r.Err())
 	})
 }
 
-// TestWatchTellsNothing: that a request was given up tells neither for the server
-// nor against it.
-func TestWatchTellsNothing(t *testing.T) {
+// TestIdleTellsNothing: that a request was given up tells neither for the server nor
+// against it.
+func TestIdleTellsNothing(t *testing.T) {
 	open := func(t *testing.T, chats ...chat) bool {
 		gate := gate.NewGate(gate.Config{MaxInFlight: 2})
 		for _, c := range chats {
-			assert.Error(t, watching(gate)(t.Context(), c))
+			assert.False(t, asking(t, admission{gate})(t.Context(), c).Success)
 		}
 		return gate.Refusal("m") != nil
 	}
@@ -171,22 +205,124 @@ func TestWatchTellsNothing(t *testing.T) {
 	})
 }
 
-// TestIdleOfTheAgent: what the definition says of the root's own agent holds.
-func TestIdleOfTheAgent(t *testing.T) {
-	server := standin.Start(t, standin.Scripts(standin.Script{Start: "[[stall]]", Text: "a b c", Fault: &standin.Fault{Break: standin.Stall, After: 1}}))
-	folder := t.TempDir()
-	definition := "---\nname: hasty\ndescription: waits for nobody\ntools: []\nidle_timeout: 1\n---\nYou answer.\n"
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "hasty.md"), []byte(definition), 0o600))
-	e := newEngine(t, func(c *Config) {
-		c.Settings.OllamaHost, c.Settings.Model, c.Settings.MaxParallel = server.URL, "ollama:"+standin.DefaultModel, 1
-		c.Agents = agents.Load([]agents.Dir{{Path: folder}})
+// events are a screen and a parent that keep what they are told.
+type events struct {
+	supervisor.Parent
+	texts []string
+	ends  []bool
+}
+
+func (e *events) Emit(ev event.Event) { e.texts = append(e.texts, ev.Text) }
+func (e *events) Chunk(llm.Chunk)     {}
+func (e *events) TurnEnd(final bool)  { e.ends = append(e.ends, final) }
+
+// TestRepeated: that a request is sent again is one line, and counts.
+func TestRepeated(t *testing.T) {
+	told := &events{}
+	r := &run{Agent: Agent{Screen: told}, parent: told}
+	r.Repeated(2, 1500*time.Millisecond, &llm.Error{Problem: "busy", Hint: "wait"})
+	r.Repeated(3, time.Second, &llm.Error{Problem: "busy\nas it said"})
+	assert.Equal(t, []string{
+		"request to the model repeated (2) in 1.5s: busy", "request to the model repeated (3) in 1s: busy",
+	}, told.texts)
+	assert.Equal(t, []bool{false, false}, told.ends, "what stood there is no answer")
+	assert.Equal(t, 2, r.repeats)
+}
+
+// TestRepeatsAreAttempts: they are counted in the result, those for the prompt too.
+func TestRepeatsAreAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		definition := agents.Agent{Name: "one", PromptTemplate: "Write it."}
+		a := Agent{
+			Definition: definition, Registry: team{agents.Load(nil), definition}, Retries: 2,
+			Transcript: Nobody{}, Screen: Nobody{},
+			Model: chat(func(context.Context, func(llm.Chunk)) error {
+				if n++; n%2 == 1 {
+					return &llm.Error{Kind: llm.Busy, Problem: "busy"}
+				}
+				return nil
+			}),
+		}
+		r := zeroOf(t.Context(), t, a, task.Task{Text: "Who are you?"}, nil)
+		assert.Equal(t, task.Completed, r.Status, r.Err())
+		assert.Equal(t, 4, n)
+		assert.Equal(t, 3, r.Attempts)
 	})
-	agent, m, err := e.Staff(t.Context(), task.Task{Agent: "hasty"})
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	out, err := e.Run(ctx, Run{Agent: agent, Model: m}, task.Task{Text: "Say it. [[stall]]"})
-	require.NoError(t, err)
-	assert.Equal(t, task.Idle, out.Status, out.Err)
-	assert.Equal(t, "a", out.Text)
+}
+
+// counted is a gate that counts, and refuses when it is told to.
+type counted struct {
+	admission
+	entered atomic.Int64
+	refuse  int64 // the request that is refused
+	reports chan llm.Report
+}
+
+func (c *counted) Enter(context.Context, string, bool, supervisor.Waiter) (llm.Permit, error) {
+	if c.entered.Add(1) == c.refuse {
+		return nil, &llm.Error{Kind: llm.Open, Problem: "open", RetryAfter: time.Hour}
+	}
+	return c, nil
+}
+func (*counted) Active()              {}
+func (c *counted) Leave(r llm.Report) { c.reports <- r }
+
+// TestFinalAnswerIsAdmitted: the final answer of an agent whose time is up passes the
+// gate as every other request, is counted there, and is not waited for when it is
+// refused.
+func TestFinalAnswerIsAdmitted(t *testing.T) {
+	server := standin.Start(t, standin.Reply(func(p standin.Prompt) string {
+		if p.Last("tool") == "" {
+			return `<tool_call>{"name":"read_file","arguments":{"path":"a.md"}}</tool_call>`
+		}
+		return "so far"
+	}))
+	for _, c := range []struct {
+		refuse int64
+		grace  time.Duration
+		want   string
+		asked  int64
+	}{{0, 10 * time.Second, "so far", 2}, {2, 10 * time.Second, "", 2}, {0, 0, "", 1}} {
+		gate := &counted{refuse: c.refuse, reports: make(chan llm.Report, 9)}
+		a := agentOf(t, modelOf(t, server), agents.Agent{Name: "reader", Tools: []string{"read_file"}})
+		a.Retries = 5
+		require.NoError(t, os.WriteFile("a.md", []byte("a fact\n"), 0o600))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		begin := time.Now()
+		r := zeroOf(ctx, t, a, task.Task{Text: "Read a.md"}, func(cfg *supervisor.Config) {
+			cfg.Gate = gate
+			cfg.Events = event.NewStream("trace", event.SinkFunc(func(e event.Event) {
+				if e.Type == event.ToolEnd {
+					cancel(&childproc.Cancelled{Reason: "as told", Grace: c.grace})
+				}
+			}))
+		})
+		assert.Equal(t, []any{task.Interrupted, c.want}, []any{r.Status, r.Output})
+		assert.Equal(t, c.asked, gate.entered.Load())
+		assert.Less(t, time.Since(begin), 5*time.Second)
+		require.Len(t, gate.reports, len(c.want)/len("so far")+1)
+		close(gate.reports)
+		for report := range gate.reports {
+			assert.Positive(t, report.Usage.InputTokens)
+			assert.Empty(t, report.Kind)
+		}
+	}
+}
+
+// TestWithoutDirectory: to work where there is nothing is a mistake of a person.
+func TestWithoutDirectory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("a removed folder can still be opened")
+	}
+	gone := exec.Command("sleep", "60")
+	require.NoError(t, gone.Start())
+	t.Chdir(fmt.Sprintf("/proc/%d", gone.Process.Pid)) // which ends with the process
+	require.NoError(t, gone.Process.Kill())
+	assert.Error(t, gone.Wait())
+	r := Agent{}.Run(t.Context(), nil, task.Job{Task: task.Task{Text: "hello", Agent: "one"}})
+	assert.Equal(t, task.Misused, r.Status)
+	problem, hint, _ := strings.Cut(r.Err(), "\nhint: ")
+	assert.Contains(t, problem, "open the working directory: ")
+	assert.Equal(t, "run qq in a directory that exists, or name one with -C", hint)
 }

@@ -60,7 +60,7 @@ func (r *run) long(own llm.Request, text string) (*longText, error) {
 	for _, n := range long.Groups {
 		steps += n
 	}
-	if (r.job.Parent != "" || r.job.BatchID != "") && steps > supervisor.MaxParts { // the root may ask for any number
+	if r.started() && steps > supervisor.MaxParts { // the root may ask for any number
 		return nil, &llm.Error{Kind: llm.ContextOverflow,
 			Problem: fmt.Sprintf("context overflow: the text would have to be summarised in %d steps, and an agent may have %d", steps, supervisor.MaxParts),
 			Hint:    "split the text into several tasks, or use a model with a larger context"}

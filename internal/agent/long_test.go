@@ -2,26 +2,20 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"qq/internal/agent/longtext"
-	"qq/internal/models"
 	"qq/internal/standin"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
-	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
 
@@ -34,250 +28,240 @@ func paragraphs(n int) string {
 	return b.String()
 }
 
-// workOf is the work of an agent with a model of the server, which has parts
-// summarised as children would do it, but in this process.
-func workOf(t *testing.T, server *standin.Server, a agents.Agent) work {
-	t.Helper()
-	m, err := (&models.Resolver{Host: server.URL, Run: standin.DefaultModel, Notes: notes(t.Logf)}).Resolve(t.Context(), "")
-	require.NoError(t, err)
-	w := work{
-		toolmaker: toolmaker{setup: Setup{Model: m}, agent: a, dir: t.TempDir(), limits: ceiling{readOnly: true}},
-		note:      func(string, ...any) {}, lookup: agents.Load(nil).Lookup,
-	}
-	child := w
-	w.summaries = summaries(func(ctx context.Context, tasks []task.Task) (results []task.Result) {
-		for _, tk := range tasks {
-			child.agent, err = w.lookup(tk.Agent)
-			require.NoError(t, err)
-			out, err := child.do(ctx, llm.WithContext(tk.Text, tk.Context))
-			require.NoError(t, err)
-			r := tk.Ended(out.Status, "")
-			if out.Err != nil {
-				r.End(out.Status, out.Err.Error())
-			}
-			r.Output, r.Usage = out.Text, out.Usage
-			results = append(results, r)
-		}
-		return results
-	}, m.String())
-	return w
-}
-
 // narrow is a server whose model has a small context, and refuses what does not fit.
 func narrow(t *testing.T) *standin.Server {
 	return standin.Start(t, standin.Models(standin.Model{Name: standin.DefaultModel, Context: 4096}))
 }
 
-// TestFittedForWhoeverSummarises: the parts of a text fit the summarizer, also when
+// TestFittedForWhoeverSummarizes: the parts of a text fit the summarizer, also when
 // the agent that answers needs less room for itself, or more.
-func TestFittedForWhoeverSummarises(t *testing.T) {
-	for _, a := range []agents.Agent{
+func TestFittedForWhoeverSummarizes(t *testing.T) {
+	for _, definition := range []agents.Agent{
 		{Name: "small", Tools: []string{}, Prompt: "You answer."},
 		{Name: "large", Tools: []string{}, Prompt: strings.Repeat("You answer. ", 400)},
 		{Name: "handy", Tools: []string{"read_file", "list_files", "find_files", "grep_file"}, Prompt: "You answer."},
 	} {
-		t.Run(a.Name, func(t *testing.T) {
-			w := workOf(t, narrow(t), a)
-			w.reads = &history.Reads{}
-			out, err := w.do(t.Context(), llm.WithContext("What is it about?", paragraphs(300)))
-			require.NoError(t, err)
-			require.Equal(t, task.Completed, out.Status, out.Err)
-			assert.Equal(t, "What is it about?", out.Text)
-			assert.Contains(t, out.Warnings[0], "the text was too long for the model")
-			assert.Nil(t, out.Reads, "what the summaries rest on is not known")
+		t.Run(definition.Name, func(t *testing.T) {
+			a := agentOf(t, modelOf(t, narrow(t)), definition)
+			r := zeroOf(t.Context(), t, a, task.Task{Text: "What is it about?", Context: paragraphs(300)}, nil)
+			require.Equal(t, task.Completed, r.Status, r.Err())
+			assert.Equal(t, "What is it about?", r.Output)
+			assert.Contains(t, r.Warnings[0], "the text was too long for the model")
+			assert.Nil(t, r.Reads, "what the summaries rest on is not known")
 
-			w.reads = &history.Reads{}
-			out, err = w.do(t.Context(), "It is short.")
-			require.NoError(t, err)
-			assert.NotNil(t, out.Reads, "nothing was read")
-			assert.Empty(t, out.Warnings)
+			r = zeroOf(t.Context(), t, a, task.Task{Text: "It is short."}, nil)
+			require.Equal(t, task.Completed, r.Status, r.Err())
+			assert.NotNil(t, r.Reads, "nothing was read")
+			assert.Empty(t, r.Warnings)
+
+			a.KeepReads = false
+			r = zeroOf(t.Context(), t, a, task.Task{Text: "It is short."}, nil)
+			assert.Nil(t, r.Reads, "nobody asks")
 		})
 	}
 }
 
 // TestFittedRequest: what a text that is the task itself asks for is not replaced.
 func TestFittedRequest(t *testing.T) {
-	server := narrow(t)
-	w := workOf(t, server, agents.Agent{Name: "small", Tools: []string{}})
-	out, err := w.do(t.Context(), "Translate the following text into French.\n\n"+paragraphs(200))
-	require.NoError(t, err)
-	require.Equal(t, task.Completed, out.Status, out.Err)
-	assert.Equal(t, "Translate the following text into French.", out.Text, "the echo of what was asked last")
-	assert.Contains(t, strings.Join(out.Warnings, "\n"), `its beginning was kept as the request ("Translate the following text into French.")`)
+	a := agentOf(t, modelOf(t, narrow(t)), agents.Agent{Name: "small", Tools: []string{}})
+	text := "Translate the following text into French.\n\n" + paragraphs(200)
+	r := zeroOf(t.Context(), t, a, task.Task{Text: text}, nil)
+	require.Equal(t, task.Completed, r.Status, r.Err())
+	assert.Equal(t, "Translate the following text into French.", r.Output, "the echo of what was asked last")
+	assert.Contains(t, strings.Join(r.Warnings, "\n"),
+		`its beginning was kept as the request ("Translate the following text into French.")`)
 }
 
 func TestUnderstood(t *testing.T) {
+	line := paragraphs(1)[:90] + strings.Repeat("long ", 99)
 	for text, want := range map[string][2]string{
-		"Translate this.\n\nOne.\n\nTwo.":                                              {"Translate this.", "One.\n\nTwo."},
-		"\n\nTranslate\nthis.\n\nOne.":                                                 {"Translate\nthis.", "One."},
-		"Translate this.\r\n\r\nOne.\r\nTwo.":                                          {"Translate this.", "One.\r\nTwo."},
-		"Translate:\n" + paragraphs(1)[:90] + strings.Repeat("long ", 99) + "\n\nTwo.": {"Translate:", paragraphs(1)[:90] + strings.Repeat("long ", 99) + "\n\nTwo."},
-		"# Owls\n\nThey hunt.":                                                         {wholeRequest, "# Owls\n\nThey hunt."},
-		"---\ntitle: owls\n---\n\nThey.":                                               {wholeRequest, "---\ntitle: owls\n---\n\nThey."},
-		strings.Repeat("one line ", 99):                                                {wholeRequest, strings.Repeat("one line ", 99)},
+		"Translate this.\n\nOne.\n\nTwo.":     {"Translate this.", "One.\n\nTwo."},
+		"\n\nTranslate\nthis.\n\nOne.":        {"Translate\nthis.", "One."},
+		"Translate this.\r\n\r\nOne.\r\nTwo.": {"Translate this.", "One.\r\nTwo."},
+		"Translate:\n" + line + "\n\nTwo.":    {"Translate:", line + "\n\nTwo."},
+		"# Owls\n\nThey hunt.":                {wholeRequest, "# Owls\n\nThey hunt."},
+		"---\ntitle: owls\n---\n\nThey.":      {wholeRequest, "---\ntitle: owls\n---\n\nThey."},
+		strings.Repeat("one line ", 99):       {wholeRequest, strings.Repeat("one line ", 99)},
 	} {
-		request, doc, note := understood(text, 50)
+		request, doc, note := (&run{Agent: Agent{Model: served{}}}).understood(text, 50)
 		assert.Equal(t, want, [2]string{request, doc})
 		assert.Equal(t, request == wholeRequest, strings.Contains(note, "does not begin with a short request"), text)
 	}
 }
 
-// TestPlan: what is shown is what is done, with the tools, the prompt and the
-// history that the agent will have.
-func TestPlan(t *testing.T) {
-	e, _ := served(t, func(c *Config) { c.Settings.MaxDepth = 3 }, standin.Models(standin.Model{Name: standin.DefaultModel, Context: 4096}))
-	explorer, m, err := e.Staff(t.Context(), task.Task{Agent: "explorer"})
-	require.NoError(t, err)
-	long := task.Task{Text: "What is it about?", Context: paragraphs(200), Agent: "explorer"}
-	head := func(lines []string, err error) string {
-		require.NoError(t, err)
-		require.NotEmpty(t, lines)
-		return lines[0]
-	}
-	plain := head(e.Outline(Run{Agent: agents.Agent{Name: "bare", Tools: []string{}}, Model: m}, long))
-	own := head(e.Outline(Run{Agent: explorer, Model: m}, long))
-	assert.NotEqual(t, plain, own, "tools and a prompt take room")
-	assert.Equal(t, own, head(e.Plan(m, explorer.Prompt, long)), "the agent is that of the task")
-	talked := head(e.Outline(Run{Agent: agents.Agent{Name: "bare", Tools: []string{}}, Model: m, History: []llm.Message{{Role: llm.User, Content: paragraphs(20)}}}, long))
-	assert.NotEqual(t, plain, talked, "and so does what was said before")
-
-	lines, err := e.Outline(Run{Agent: explorer, Model: m}, task.Task{Text: "short"})
-	assert.NoError(t, err)
-	assert.Empty(t, lines)
-	lines, err = e.Outline(Run{Agent: explorer, Model: m}, task.Task{Text: "Translate it.\n\n" + paragraphs(200)})
-	require.NoError(t, err)
-	assert.Contains(t, lines[len(lines)-1], "its beginning was kept as the request")
-	_, err = e.Plan(m, "", task.Task{Text: "x", Agent: "nobody"})
-	assert.Error(t, err)
-	assert.Empty(t, e.scratch.made(), "nothing is left of it")
-
-	e.cfg.Settings.MaxDepth = 1
-	_, err = e.Outline(Run{Agent: explorer, Model: m}, long)
-	assert.ErrorContains(t, err, "agents at this depth cannot have it summarised")
+// counting is a parent that notes how many tasks it gets at once.
+type counting struct {
+	supervisor.Parent
+	at *[]int
 }
 
-// TestPlanIsWhatIsDone: as many parts as were foretold are summarised.
+func (c counting) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
+	*c.at = append(*c.at, len(tasks))
+	return c.Parent.Delegate(ctx, tasks)
+}
+
+// TestPlanIsWhatIsDone: as many parts as were foretold are summarized.
 func TestPlanIsWhatIsDone(t *testing.T) {
-	server := narrow(t)
-	w := workOf(t, server, agents.Agent{Name: "small", Tools: []string{}})
-	root, err := os.OpenRoot(w.dir)
+	a := agentOf(t, modelOf(t, narrow(t)), agents.Agent{Name: "small", Tools: []string{}})
+	tk := task.Task{Text: "What is it about?", Context: paragraphs(200), Agent: "small"}
+	lines, err := a.Plan(task.Job{Task: tk})
 	require.NoError(t, err)
-	defer root.Close()
-	parts := 0
-	inner := w.summaries
-	w.summaries = func(ctx context.Context, tasks []task.Task) []task.Result {
-		parts = max(parts, len(tasks))
-		return inner(ctx, tasks)
-	}
-	e := newEngine(t, func(c *Config) { c.Dir = w.dir; c.ReadOnly = true })
-	text := llm.WithContext("What is it about?", paragraphs(200))
-	lines, err := e.Outline(Run{Agent: w.agent, Model: w.setup.Model}, task.Task{Text: text})
+	var at []int
+	do := launch(func(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
+		return a.Run(ctx, counting{p, &at}, job)
+	})
+	r, err := supervisorOf(a, nil).Run(t.Context(), tk, "", do)
 	require.NoError(t, err)
-	_, err = w.do(t.Context(), text)
-	require.NoError(t, err)
-	assert.Contains(t, lines[1], fmt.Sprintf("map: %d parts", parts))
+	require.Equal(t, task.Completed, r.Status, r.Err())
+	assert.Contains(t, lines[1], fmt.Sprintf("map: %d parts", at[0]))
 }
 
-// TestTooManyParts: that is known before the first one is summarised.
+// bare is a model with room for so many tokens, of which each word is one.
+type bare struct {
+	Model
+	room int
+}
+
+func (m bare) String() string         { return "bare" }
+func (m bare) CallsTools() bool       { return false }
+func (m bare) Tokens(s string) int    { return len(s) / 4 }
+func (m bare) Room(llm.Request) int   { return m.room }
+func (m bare) Served() (string, bool) { return "", false }
+
+// TestTooManyParts: that is known before the first one is summarized. Whoever follows
+// no untrusted input may ask for any number.
 func TestTooManyParts(t *testing.T) {
-	w := workOf(t, narrow(t), agents.Agent{Name: "small", Tools: []string{}})
-	w.maxParts = 3
-	out, err := w.do(t.Context(), llm.WithContext("What is it about?", paragraphs(300)))
+	a := agentOf(t, bare{room: 1000}, agents.Agent{Name: "small", Tools: []string{}})
+	job := task.Job{Task: task.Task{Text: "What is it about?", Context: paragraphs(200_000), Agent: "small"}}
+	_, err := a.Plan(job)
 	require.NoError(t, err)
-	assert.Equal(t, task.Failed, out.Status)
-	assert.ErrorContains(t, out.Err, "steps, and an agent may have 3")
+	for _, job.Parent = range []string{"", "parent"} {
+		if job.BatchID = ""; job.Parent == "" {
+			job.BatchID = "batch"
+		}
+		r := a.Run(t.Context(), nil, job)
+		assert.Equal(t, task.Failed, r.Status)
+		want := fmt.Sprintf("steps, and an agent may have %d\nhint: split the text", supervisor.MaxParts)
+		assert.Contains(t, r.Err(), want)
+	}
 }
 
 // TestUnfitted: how it ends that a text cannot be made to fit.
 func TestUnfitted(t *testing.T) {
-	fail := func(all ...task.Status) error {
-		e := &longtext.FailedError{}
-		for _, s := range all {
-			e.Failed = append(e.Failed, task.Task{}.Ended(s, ""))
-		}
-		return e
+	a := agentOf(t, modelOf(t, narrow(t)), agents.Agent{Name: "small", Tools: []string{}})
+	tk := task.Task{Text: "What is it about?", Context: paragraphs(300), Agent: "small"}
+	var own task.Result
+	do := func(ctx context.Context, child launch) task.Result {
+		s := supervisorOf(a, func(c *supervisor.Config) { c.Launcher = child })
+		_, err := s.Run(ctx, tk, "", launch(func(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
+			own = a.Run(ctx, p, job)
+			return own
+		}))
+		require.NoError(t, err)
+		return own
 	}
 	for _, c := range []struct {
-		err  error
+		ends []task.Status // of the parts, the last one of all others
 		want task.Status
+		text string
 	}{
-		{fail(task.Empty), task.Empty},
-		{fail(task.Empty, task.Limit), task.Limit},
-		{&llm.Error{Kind: llm.ContextOverflow}, task.Failed},
-		{errors.New("it does not get shorter"), task.Failed},
+		{[]task.Status{task.Empty}, task.Empty, "summarise the document: "},
+		{[]task.Status{task.Empty, task.Limit, task.Empty}, task.Limit, "summarise the document: "},
+		{[]task.Status{task.Timeout, task.Empty}, task.Failed, "as told"},
 	} {
-		out := unfitted(t.Context(), c.err)
-		assert.Equal(t, c.want, out.Status)
-		assert.Equal(t, c.err, out.Err)
+		n := 0
+		r := do(t.Context(), func(_ context.Context, job task.Job, _ supervisor.Parent) task.Result {
+			n++
+			return job.Ended(c.ends[min(n, len(c.ends))-1], "as told")
+		})
+		assert.Equal(t, c.want, r.Status)
+		assert.Contains(t, r.Err(), c.text)
+		assert.Contains(t, r.Warnings[0], "sub-agent summarizer: ", "who failed is told")
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(os.ErrClosed)
-	assert.Equal(t, task.Interrupted, unfitted(ctx, fail(task.Empty)).Status)
+	r := do(ctx, func(_ context.Context, job task.Job, _ supervisor.Parent) task.Result {
+		cancel(os.ErrClosed)
+		return job.Ended(task.Empty, "")
+	})
+	assert.Equal(t, task.Interrupted, r.Status)
+	assert.Equal(t, os.ErrClosed.Error(), r.Err())
 }
 
 // TestUnfittedUsage: what the prompt cost that a model wrote before is told.
 func TestUnfittedUsage(t *testing.T) {
-	w := workOf(t, narrow(t), agents.Agent{Name: "written", Tools: []string{}, PromptTemplate: "Write a prompt."})
-	w.summaries = nil
-	out, err := w.do(t.Context(), llm.WithContext("What is it about?", paragraphs(200)))
-	require.NoError(t, err)
-	assert.ErrorContains(t, out.Err, "agents at this depth cannot have it summarised")
-	assert.Positive(t, out.Usage.InputTokens)
+	written := agents.Agent{Name: "written", Tools: []string{}, PromptTemplate: "Write a prompt."}
+	a := agentOf(t, modelOf(t, narrow(t)), written)
+	a.CanDelegate = false
+	r := zeroOf(t.Context(), t, a, task.Task{Text: "What is it about?", Context: paragraphs(200)}, nil)
+	assert.Equal(t, task.Failed, r.Status)
+	assert.Contains(t, r.Err(), "agents at this depth cannot have it summarised")
+	assert.Positive(t, r.Usage.InputTokens)
 }
 
-// TestSummaries: the parts go up in bites that fit into a frame, in order, and none
-// after one that failed.
-func TestSummaries(t *testing.T) {
-	var bites []int
-	fails := -1
-	run := summaries(func(_ context.Context, tasks []task.Task) (results []task.Result) {
-		bites = append(bites, len(tasks))
-		for _, tk := range tasks {
-			assert.True(t, tk.Part)
-			assert.Equal(t, "ollama:m", tk.Model)
-			r := tk.Ended(task.Completed, "")
-			r.Output = tk.ID
-			if tk.ID == fmt.Sprint(fails) {
-				r.End(task.Empty, "")
-			}
-			results = append(results, r)
+// echo is a parent whose children answer with the id of their task. One of them fails.
+type echo struct {
+	supervisor.Parent
+	t     *testing.T
+	at    []int
+	fails string
+}
+
+func (e *echo) Delegate(_ context.Context, tasks []task.Task) (results []task.Result) {
+	e.at = append(e.at, len(tasks))
+	for _, tk := range tasks {
+		assert.True(e.t, tk.Part)
+		assert.Equal(e.t, "ollama:m", tk.Model)
+		r := tk.Ended(task.Completed, "")
+		r.Output = tk.ID
+		if tk.ID == e.fails {
+			r.End(task.Empty, "")
 		}
-		return results
-	}, "ollama:m")
+		results = append(results, r)
+	}
+	return results
+}
+
+// TestPartHelpers: the parts go up in chunks that fit into a frame, in order, and none
+// after one that failed.
+func TestPartHelpers(t *testing.T) {
 	many := func(n, size int) (tasks []task.Task) {
 		for i := range n {
 			tasks = append(tasks, task.Task{ID: fmt.Sprint(i), Text: "x", Context: strings.Repeat("<", size)})
 		}
 		return tasks
 	}
-	results := run(t.Context(), many(1001, 1))
+	up := &echo{t: t, fails: "none"}
+	h := partHelpers{&helpers{Parent: up}, "ollama:m"}
+	results := h.Summarize(t.Context(), many(1001, 1))
 	require.Len(t, results, 1001)
 	for i, r := range results {
 		require.Equal(t, fmt.Sprint(i), r.Output)
 	}
-	assert.Equal(t, []int{200, 200, 200, 200, 200, 1}, bites)
+	assert.Equal(t, []int{200, 200, 200, 200, 200, 1}, up.at)
 
-	bites = nil
-	assert.Len(t, run(t.Context(), many(5, 150_000)), 5) // each takes 900,000 bytes in a frame
-	assert.Equal(t, []int{2, 2, 1}, bites)
+	up.at = nil
+	assert.Len(t, h.Summarize(t.Context(), many(5, 150_000)), 5) // each takes 900,000 bytes in a frame
+	assert.Equal(t, []int{2, 2, 1}, up.at)
+	assert.Empty(t, h.warnings())
 
-	bites, fails = nil, 250
-	results = run(t.Context(), many(1001, 1))
+	up.at, up.fails = nil, "250"
+	results = h.Summarize(t.Context(), many(1001, 1))
 	assert.Len(t, results, 400)
-	assert.Equal(t, []int{200, 200}, bites)
+	assert.Equal(t, []int{200, 200}, up.at)
 	assert.Equal(t, task.Empty, results[250].Status)
+	assert.Len(t, h.warnings(), 1)
 }
 
-// TestBite: whatever the parts are, each has its turn, and what goes at once is no
+// TestChunk: whatever the parts are, each has its turn, and what goes at once is no
 // more than a frame takes.
-func TestBite(t *testing.T) {
+func TestChunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tasks []task.Task
 		for range rapid.IntRange(1, 500).Draw(t, "n") {
 			tasks = append(tasks, task.Task{Context: strings.Repeat("<", rapid.IntRange(0, 20_000).Draw(t, "size"))})
 		}
-		n := bite(tasks)
-		assert.True(t, n >= 1 && n <= biteTasks && n <= len(tasks))
+		n := chunk(tasks)
+		assert.True(t, n >= 1 && n <= chunkTasks && n <= len(tasks))
 		size := 0
 		for _, tk := range tasks[:n] {
 			size += 6*len(tk.Context) + 100
@@ -286,69 +270,28 @@ func TestBite(t *testing.T) {
 	})
 }
 
-// counted is an admission that counts, and refuses when it is told to.
-type counted struct {
-	entered atomic.Int64
-	refuse  int64 // the request that is refused
-	reports chan llm.Report
-}
-
-func (c *counted) Enter(context.Context, string) (llm.Permit, error) {
-	if c.entered.Add(1) == c.refuse {
-		return nil, &llm.Error{Kind: llm.Open, Problem: "open", RetryAfter: time.Hour}
-	}
-	return c, nil
-}
-func (*counted) Active()              {}
-func (c *counted) Leave(r llm.Report) { c.reports <- r }
-
-// TestLastWordIsAdmitted: the last word of an agent passes the gate as every other
-// request, is counted there, and is not waited for when it is refused.
-func TestLastWordIsAdmitted(t *testing.T) {
-	server := standin.Start(t, standin.Reply(func(p standin.Prompt) string {
-		if p.Last("tool") == "" {
-			return `<tool_call>{"name":"read_file","arguments":{"path":"a.md"}}</tool_call>`
-		}
-		return "so far"
-	}))
-	for refuse, want := range map[int64]string{0: "so far", 2: ""} {
-		gate := &counted{refuse: refuse, reports: make(chan llm.Report, 9)}
-		w := workOf(t, server, agents.Agent{Name: "reader", Tools: []string{"read_file"}})
-		require.NoError(t, os.WriteFile(filepath.Join(w.dir, "a.md"), []byte("a fact\n"), 0o600))
-		ctx, cancel := context.WithCancelCause(t.Context())
-		w.admission, w.retries = gate, 5
-		w.grace = func(error) time.Duration { return 10 * time.Second }
-		w.event = func(e event.Event) {
-			if e.Type == event.ToolEnd {
-				cancel(&childproc.Cancelled{})
-			}
-		}
-		begin := time.Now()
-		out, err := w.do(ctx, "Read a.md")
-		require.NoError(t, err)
-		assert.Equal(t, want, out.Text)
-		assert.EqualValues(t, 2, gate.entered.Load())
-		assert.Less(t, time.Since(begin), 5*time.Second)
-		require.Len(t, gate.reports, len(want)/len("so far")+1)
-		close(gate.reports)
-		for report := range gate.reports {
-			assert.Positive(t, report.Usage.InputTokens)
-			assert.Empty(t, report.Kind)
-		}
-	}
-}
-
-// TestPartRoom: a prompt that a model writes may be longer than the one that is
-// known, and without a summarizer there is nothing to go by.
+// TestPartRoom: a prompt that a model writes may be longer than the one that is known,
+// and without a summarizer there is nothing to go by.
 func TestPartRoom(t *testing.T) {
-	w := workOf(t, narrow(t), agents.Agent{Name: "small", Tools: []string{}})
-	a := agents.Agent{Name: "summarizer", Tools: []string{}, Prompt: "You summarise."}
-	w.lookup = func(string) (agents.Agent, error) { return a, nil }
-	known := w.partRoom(nil, 99)
-	a.PromptTemplate = "Write it."
-	assert.Equal(t, known-promptTokens, w.partRoom(nil, 99))
-	w.history = []llm.Message{{Content: paragraphs(9)}}
-	assert.Equal(t, known-promptTokens, w.partRoom(nil, 99), "it knows nothing of that")
-	w.lookup = func(string) (agents.Agent, error) { return a, os.ErrNotExist }
-	assert.Equal(t, 99, w.partRoom(nil, 99))
+	summarizer := agents.Agent{Name: "summarizer", Tools: []string{}, Prompt: "You summarize."}
+	r := &run{Agent: agentOf(t, modelOf(t, narrow(t)), agents.Agent{Name: "small", Tools: []string{}})}
+	root, err := os.OpenRoot(".")
+	require.NoError(t, err)
+	defer root.Close()
+	r.open(root)
+	r.Registry = team{agents.Load(nil), summarizer}
+	known := r.partRoom(99)
+	summarizer.PromptTemplate = "Write it."
+	r.Registry = team{agents.Load(nil), summarizer}
+	assert.Equal(t, known-promptTokens, r.partRoom(99))
+	r.History = []llm.Message{{Content: paragraphs(9)}}
+	r.job.Targets, r.job.RequireFileReferences = []string{"a.go"}, true
+	assert.Equal(t, known-promptTokens, r.partRoom(99), "it knows nothing of that")
+	r.Registry = nobodyKnown{}
+	assert.Equal(t, 99, r.partRoom(99))
 }
+
+// nobodyKnown is a registry without agents.
+type nobodyKnown struct{ Registry }
+
+func (nobodyKnown) Lookup(string) (agents.Agent, error) { return agents.Agent{}, os.ErrNotExist }

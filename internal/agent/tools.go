@@ -132,7 +132,7 @@ func (r *run) makeTools() toolset {
 func (r *run) denyReason(s tool.Spec) string {
 	handsOn := s.Effect == tool.Delegates || s.Effect == tool.Attends || s.Name == "list_agents"
 	switch {
-	case handsOn && !r.CanDelegate && s.Name != "send_message":
+	case handsOn && !r.CanDelegate && (s.Name != "send_message" || !r.started()):
 		return "agents at this depth cannot hand on work"
 	case r.ReadOnly && s.Effect == tool.Writes:
 		return "this agent may only read"

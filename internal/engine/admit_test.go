@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/standin"
-	"qq/pkg/childproc"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
@@ -30,44 +29,48 @@ func served(t *testing.T, change func(*Config), options ...standin.Option) (e *E
 	return e, notes
 }
 
-func someJob() task.Job { return task.Job{Task: task.Task{Text: "x", Agent: task.DefaultAgent}} }
+func someTask() task.Task { return task.Task{Text: "x", Agent: task.DefaultAgent} }
+
+// waiter is told of time behind others.
+type waiter struct{ behind []time.Duration }
+
+func (w *waiter) Behind(d time.Duration) { w.behind = append(w.behind, d) }
 
 // TestFirst: a permit comes with the start of a child when its model needs one and
 // one is free.
 func TestFirst(t *testing.T) {
 	e, _ := served(t, nil)
-	p := e.first(someJob(), childproc.Start{})
+	first := func(e *Engine, t task.Task) llm.Permit { return admission{e}.First(t, &waiter{}) }
+	p := first(e, someTask())
 	require.NotNil(t, p)
-	assert.Nil(t, e.first(someJob(), childproc.Start{}), "there is one only")
+	assert.Nil(t, first(e, someTask()), "there is one only")
 	p.Leave(llm.Report{Cancelled: true})
-	assert.NotNil(t, e.first(someJob(), childproc.Start{}))
+	assert.NotNil(t, first(e, someTask()))
 
-	job := someJob()
-	job.Model = "not looked up yet"
+	tk := someTask()
+	tk.Model = "not looked up yet"
 	e, _ = served(t, nil)
-	assert.Nil(t, e.first(job, childproc.Start{}))
-	assert.Nil(t, newEngine(t, nil).first(someJob(), childproc.Start{}), "what is built in needs none")
+	assert.Nil(t, first(e, tk))
+	assert.Nil(t, first(newEngine(t, nil), someTask()), "what is built in needs none")
+	assert.True(t, e.several.Load(), "a child asks")
 }
 
-// TestAdmit: the clocks of a job that waits behind others at the server get that
-// time back, and its idle time begins anew.
-func TestAdmit(t *testing.T) {
-	e, _ := served(t, func(c *Config) { c.Settings.MaxParallel = 2 })
-	var spared time.Duration
-	active := 0
-	job := someJob()
-	job.Spare = func(d time.Duration) { spared += d }
-	job.Active = func() { active++ }
-	one, err := e.admit(t.Context(), job, childproc.Enter{Model: "m"})
-	require.NoError(t, err)
-	other, err := e.gate.Enter(t.Context(), "m")
-	require.NoError(t, err)
-	other.Active()
-	assert.Positive(t, spared)
-	assert.Equal(t, 1, active)
-	one.Leave(llm.Report{})
-	other.Active()
-	assert.Equal(t, 1, active, "it waits no more")
+// TestEnter: who waits behind others at the server hears of that time.
+func TestEnter(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		e, _ := served(t, func(c *Config) { c.Settings.MaxParallel = 2 })
+		w := &waiter{}
+		one, err := admission{e}.Enter(t.Context(), "m", again, w)
+		require.NoError(t, err)
+		other, err := e.gate.Enter(t.Context(), "m")
+		require.NoError(t, err)
+		other.Active()
+		require.Len(t, w.behind, 1)
+		assert.Positive(t, w.behind[0])
+		one.Leave(llm.Report{})
+		other.Active()
+		assert.Len(t, w.behind, 1, "it waits no more")
+	}
 }
 
 // TestSpent: a budget that is used up refuses tasks before a process starts, and
@@ -78,27 +81,22 @@ func TestSpent(t *testing.T) {
 		use   int
 		spent bool
 	}{{60, false}, {39, false}, {1, true}} {
-		p, err := e.admit(t.Context(), childJob(), childproc.Enter{Model: "m"})
+		p, err := admission{e}.Enter(t.Context(), "m", false, &waiter{})
 		require.NoError(t, err)
 		p.Leave(llm.Report{Usage: task.Usage{OutputTokens: c.use}})
 		assert.Equal(t, c.spent, e.Spent())
-		refused := e.refuse(task.Task{Text: "x"})
+		refused := admission{e}.Refusal(task.Task{Text: "x"})
 		assert.Equal(t, c.spent, refused != nil)
 		if refused != nil {
-			assert.Equal(t, task.Limit, refused.Status)
-			assert.Contains(t, refused.Err(), "100 of 100 tokens used")
-			assert.Equal(t, task.DefaultAgent, refused.Agent)
+			r := task.Task{Text: "x"}.Normalized().Fail(refused)
+			assert.Equal(t, task.Limit, r.Status)
+			assert.Contains(t, r.Err(), "100 of 100 tokens used")
+			assert.Equal(t, task.DefaultAgent, r.Agent)
 		}
 	}
-	assert.Nil(t, newEngine(t, nil).refuse(task.Task{Text: "x"}), "what is built in costs nothing")
+	require.NoError(t, admission{newEngine(t, nil)}.Refusal(task.Task{Text: "x"}), "what is built in costs nothing")
 	e, _ = served(t, nil)
 	assert.False(t, e.Spent(), "there is no budget")
-}
-
-func childJob() task.Job {
-	job := someJob()
-	job.Spare, job.Active = func(time.Duration) {}, func() {}
-	return job
 }
 
 // TestRefuseWhenOpen: so does a breaker that is not worth waiting for. A person is
@@ -115,15 +113,9 @@ func TestRefuseWhenOpen(t *testing.T) {
 			}
 			p.Leave(llm.Report{Kind: llm.Server})
 		}
-		refused := e.refuse(task.Task{Text: "x"})
-		require.NotNil(t, refused)
-		assert.Equal(t, task.Unavailable, refused.Status)
+		refused := admission{e}.Refusal(task.Task{Text: "x"})
+		require.Error(t, refused)
+		assert.Equal(t, task.Unavailable, task.StatusOf(refused))
 		assert.Equal(t, several, len(*notes) > 0)
 	}
-}
-
-// TestRepeatedEvent: it is one line.
-func TestRepeatedEvent(t *testing.T) {
-	ev := repeatedEvent(2, 1500*time.Millisecond, &llm.Error{Problem: "busy", Hint: "wait"})
-	assert.Equal(t, "request to the model repeated (2) in 1.5s: busy", ev.Text)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models"
 	"qq/pkg/task"
 )
 
@@ -42,9 +43,9 @@ func TestCacheKeyOfAModel(t *testing.T) {
 		require.NotEmpty(t, key)
 
 		// Children are told the same.
-		start, err := e.prepare(t.Context(), task.Job{Task: task.Task{Agent: task.DefaultAgent}})
+		start, err := e.Prepare(t.Context(), task.Job{Task: task.Task{Agent: task.DefaultAgent}})
 		require.NoError(t, err)
-		var setup Setup
+		var setup childSetup
 		require.NoError(t, json.Unmarshal(start.Setup, &setup))
 		known, ok := e.models.Known("m")
 		require.True(t, ok)
@@ -63,7 +64,7 @@ func TestCacheKeyOfAModel(t *testing.T) {
 func TestCacheKeyOfAVersion(t *testing.T) {
 	at := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
 	host := pulled(t, &at)
-	for model, differs := range map[string]bool{Extract: true, "m": false} {
+	for model, differs := range map[string]bool{models.Extract: true, "m": false} {
 		keys := map[string]bool{}
 		for i := range 2 {
 			e := newEngine(t, func(c *Config) {

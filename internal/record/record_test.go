@@ -172,7 +172,7 @@ func TestResumeOfABatchAtWork(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, first.Claim(task.Job{ExecutionID: "x", BatchID: id, Depth: 1}))
 	_, err = r.record(false).Open(t.Context(), Batch{Resume: true}, r.tasks())
-	assert.ErrorContains(t, err, "another qq is at work on it: batch "+id)
+	assert.ErrorContains(t, err, "another qq is at work on it: batch "+task.ShortID(id))
 	require.NoError(t, first.cfg.Ledger.Close())
 	_, err = r.record(false).Open(t.Context(), Batch{Resume: true}, r.tasks())
 	assert.NoError(t, err)

@@ -386,7 +386,7 @@ func TestRunStops(t *testing.T) {
 	out, err := run(t.Context(), j)
 	var failed *FailedError
 	require.ErrorAs(t, err, &failed)
-	assert.Equal(t, task.Limit, failed.Status())
+	assert.Equal(t, task.Limit, failed.TaskStatus())
 	assert.Contains(t, err.Error(), "summarise the document: 1 of 3 summaries failed: part 2 of 3 (lines 187-372): as told; 1 not begun\nhint: ")
 	assert.Equal(t, 1, out.Levels)
 	assert.Empty(t, out.Text)
@@ -409,7 +409,7 @@ func TestFailedStatus(t *testing.T) {
 			for _, s := range all {
 				e.Failed = append(e.Failed, task.Task{}.Ended(s, ""))
 			}
-			assert.Equal(t, want, e.Status(), all)
+			assert.Equal(t, want, e.TaskStatus(), all)
 			slices.Reverse(all)
 		}
 	}

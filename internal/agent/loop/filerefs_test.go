@@ -19,7 +19,7 @@ import (
 // folder is files and how many lines they have.
 type folder map[string]int
 
-func (f folder) lines(path string) (int, bool) {
+func (f folder) Lines(path string) (int, bool) {
 	n, ok := f[path]
 	return n, ok
 }
@@ -30,7 +30,7 @@ var project = folder{
 }
 
 func found(text string) (s []string) {
-	f := refFinder{text: text, lines: project.lines, known: map[string]int{}}
+	f := refFinder{text: text, files: project, known: map[string]int{}}
 	for _, r := range f.find() {
 		s = append(s, fmt.Sprintf("%s|%d-%d", r.path, r.first, r.last))
 	}
@@ -95,7 +95,7 @@ func TestFileReferences(t *testing.T) {
 		"one:2":    "one:2 does not exist: the file has 1 line",
 		"a.go:7-3": "",
 	} {
-		f := newFileRefs(project.lines)
+		f := newFileRefs(project)
 		assert.Equal(t, want == "", f.accept(text), text)
 		assert.Equal(t, want, f.problem, text)
 	}
@@ -103,7 +103,7 @@ func TestFileReferences(t *testing.T) {
 	for i := range 50 {
 		fmt.Fprintf(&many, "a.go:%d ", 100+i)
 	}
-	f := newFileRefs(project.lines)
+	f := newFileRefs(project)
 	f.accept(many.String())
 	assert.Contains(t, f.problem, "; a.go:109 does not exist: the file has 20 lines; and 40 more")
 	f.accept("a.go:" + strings.Repeat("9", 1<<20))
@@ -115,9 +115,11 @@ func TestFileReferences(t *testing.T) {
 // cost, and the agent keeps its tools.
 func TestReferencesRepaired(t *testing.T) {
 	model := &script{steps: []step{says("it is so"), says("docs/a.md:900 says so"), says("docs/a.md:9 says so")}}
-	out, rec := start(t, t.Context(), Config{Backend: model, Tools: working("look"), MaxTurns: 1, References: project.lines}, nil)
+	out, rec := start(t, t.Context(), Config{
+		Backend: model, Tools: working("look"), MaxTurns: 1, References: project,
+	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
-	assert.Equal(t, "docs/a.md:9 says so", out.Text)
+	assert.Equal(t, "docs/a.md:9 says so", out.Output)
 	assert.Empty(t, out.Warnings)
 	assert.Equal(t, []bool{false, false, true}, rec.ends)
 	assert.Equal(t, "Your answer needs references to lines of files, written path:line. What is wrong: no reference: give path:line for each claim. "+
@@ -130,9 +132,9 @@ func TestReferencesRepaired(t *testing.T) {
 func TestReferencesSentBackAtMostTwice(t *testing.T) {
 	for _, turns := range []int{1, 9} {
 		model := &script{steps: []step{says("one"), says("two"), says("docs/a.md:900")}}
-		out, _ := start(t, t.Context(), Config{Backend: model, MaxTurns: turns, References: project.lines}, nil)
+		out, _ := start(t, t.Context(), Config{Backend: model, MaxTurns: turns, References: project}, nil)
 		assert.Equal(t, task.Completed, out.Status)
-		assert.Equal(t, "docs/a.md:900", out.Text)
+		assert.Equal(t, "docs/a.md:900", out.Output)
 		assert.Equal(t, []string{"references to lines of files: docs/a.md:900 does not exist: the file has 40 lines"}, out.Warnings)
 	}
 }
@@ -151,7 +153,9 @@ func TestReferencesOfOtherEnds(t *testing.T) {
 		"a remark needs none":       {[]step{says("let me look", calling("look")), says("a.go:1")}, task.TurnLimit, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, _ := start(t, t.Context(), Config{Backend: &script{steps: c.steps}, Tools: working("look"), MaxTurns: 1, References: project.lines}, nil)
+			out, _ := start(t, t.Context(), Config{
+				Backend: &script{steps: c.steps}, Tools: working("look"), MaxTurns: 1, References: project,
+			}, nil)
 			assert.Equal(t, c.status, out.Status)
 			assert.Len(t, out.Warnings, c.warnings)
 		})
@@ -163,7 +167,9 @@ func TestReferencesOfOtherEnds(t *testing.T) {
 func TestReferencesWithSchema(t *testing.T) {
 	const schema = `{"type":"object","properties":{"at":{"type":"array"}},"required":["at"]}`
 	model := &script{steps: []step{says("a.go:1"), says(`{"at":["none"]}`), says(`{"at":[{"x":"see:\na.go:1\tand"}]}`)}}
-	out, rec := start(t, t.Context(), Config{Backend: model, Tools: working("look"), MaxTurns: 1, Schema: json.RawMessage(schema), References: project.lines}, nil)
+	out, rec := start(t, t.Context(), Config{
+		Backend: model, Tools: working("look"), MaxTurns: 1, Schema: json.RawMessage(schema), References: project,
+	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.NotNil(t, out.Structured)
 	assert.Empty(t, out.Warnings)
@@ -172,14 +178,18 @@ func TestReferencesWithSchema(t *testing.T) {
 
 	// What does not fit has failed; references are not asked for any more.
 	model = &script{steps: []step{says("x"), says("x"), says("x")}}
-	out, _ = start(t, t.Context(), Config{Backend: model, MaxTurns: 1, Schema: json.RawMessage(schema), References: project.lines}, nil)
+	out, _ = start(t, t.Context(), Config{
+		Backend: model, MaxTurns: 1, Schema: json.RawMessage(schema), References: project,
+	}, nil)
 	assert.Equal(t, task.Failed, out.Status)
 	assert.Empty(t, out.Warnings)
 
 	// Each has its own two tries.
 	good, bad := says(`{"at":["none"]}`), says("x")
 	model = &script{steps: []step{good, bad, good, bad, good}}
-	out, _ = start(t, t.Context(), Config{Backend: model, Tools: tool.Set{}, MaxTurns: 1, Schema: json.RawMessage(schema), References: project.lines}, nil)
+	out, _ = start(t, t.Context(), Config{
+		Backend: model, Tools: tool.Set{}, MaxTurns: 1, Schema: json.RawMessage(schema), References: project,
+	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Len(t, out.Warnings, 1)
 }
@@ -195,7 +205,7 @@ func TestAnyReference(t *testing.T) {
 		marks := rapid.SampledFrom([][2]string{{"", ""}, {"`", "`"}, {"(", ")"}, {"[x](", ")"}, {"**", "**"}, {"\"", "\","}, {"<", ">"}, {"- ", "."}, {"|", "|"}}).Draw(t, "marks")
 		noise := rapid.SampledFrom([]string{"", "at 12:30 ", "http://host:80 ", "foo:bar ", "über: ", "(see\n", "x.y:1 ", ":1:2 ", "` \" "})
 		text := noise.Draw(t, "before") + marks[0] + path + ":" + fmt.Sprintf(where, line) + marks[1] + " " + noise.Draw(t, "after")
-		f := refFinder{text: text, lines: files.lines, known: map[string]int{}}
+		f := refFinder{text: text, files: files, known: map[string]int{}}
 		refs := f.find()
 		require.Len(t, refs, 1, text)
 		assert.Equal(t, path, refs[0].path)
@@ -207,14 +217,22 @@ func TestAnyReference(t *testing.T) {
 // A text that is all colons and marks does not make the files be searched
 // without an end.
 func TestHostileAnswer(t *testing.T) {
-	looked := 0
-	f := newFileRefs(func(string) (int, bool) { looked++; return 0, false })
+	nothing := &nowhere{}
+	f := newFileRefs(nothing)
 	var b strings.Builder
 	for i := range 5_000 {
 		fmt.Fprintf(&b, "(a%x:1", i)
 	}
 	assert.False(t, f.accept(b.String()))
-	assert.Equal(t, maxLookups, looked)
+	assert.Equal(t, maxLookups, nothing.looked)
+}
+
+// nowhere has no files, and counts who looks for one.
+type nowhere struct{ looked int }
+
+func (n *nowhere) Lines(string) (int, bool) {
+	n.looked++
+	return 0, false
 }
 
 // Whatever an answer is: what is found stands in it, names a file, and is judged
@@ -228,7 +246,7 @@ func FuzzFileReferences(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		finder := refFinder{text: text, lines: project.lines, known: map[string]int{}}
+		finder := refFinder{text: text, files: project, known: map[string]int{}}
 		rest := text
 		right, wrong := false, false
 		for _, r := range finder.find() {
@@ -247,7 +265,7 @@ func FuzzFileReferences(f *testing.F) {
 			right = right || r.fault() == ""
 			wrong = wrong || r.fault() != ""
 		}
-		check := newFileRefs(project.lines)
+		check := newFileRefs(project)
 		if got, want := check.accept(text), right && !wrong || strings.TrimSpace(text) == ""; got != want {
 			t.Fatalf("%q: accepted %v, want %v: %s", text, got, want, check.problem)
 		}

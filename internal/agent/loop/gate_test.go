@@ -99,14 +99,14 @@ func TestGateRefuses(t *testing.T) {
 			out, rec := start(t, t.Context(), Config{
 				Backend: model, MaxTurns: 9, Tools: tools, Gate: refusing(tools, first()), Schema: json.RawMessage(number),
 			}, nil)
-			assert.Equal(t, `{"n":1}`, out.Text)
+			assert.Equal(t, `{"n":1}`, out.Output)
 			assert.JSONEq(t, `{"n":1}`, string(out.Structured))
 			if c.err == "" {
 				assert.Equal(t, task.Completed, out.Status)
 				return
 			}
 			assert.Equal(t, task.Refused, out.Status)
-			assert.EqualError(t, out.Err, c.err)
+			assert.Equal(t, c.err, out.Err())
 			assert.Equal(t, `Error: ask: `+c.calls[0][0]+` was refused: of {"of":"`+c.calls[0][0]+`"}`, answersOf(rec.messages)[0])
 			assert.True(t, rec.events[1].Failed)
 		})
@@ -119,7 +119,7 @@ func TestLastRefusalCounts(t *testing.T) {
 	again.Arguments = json.RawMessage(`{"path":"b"}`)
 	model := &script{steps: []step{says("", calling("write"), again), says("done")}}
 	out, _ := start(t, t.Context(), Config{Backend: model, MaxTurns: 2, Gate: refusing(nil, func(tool.Call) bool { return true })}, nil)
-	assert.EqualError(t, out.Err, `write was refused: of {"path":"b"}`)
+	assert.Equal(t, `write was refused: of {"path":"b"}`, out.Err())
 }
 
 // A refusal does not hide a worse end.
@@ -181,7 +181,7 @@ func TestChangedFiles(t *testing.T) {
 		changes("none", tool.Result{Content: "ok"}),
 	}
 	var told [][]string
-	cfg := Config{Tools: tools, MaxTurns: 5, Changed: func(paths []string) { told = append(told, paths) }}
+	cfg := Config{Tools: tools, MaxTurns: 5, Host: hooks{changed: func(paths []string) { told = append(told, paths) }}}
 	seenBefore := func(ctx context.Context, yield func(llm.Chunk)) (llm.Response, error) {
 		assert.Equal(t, [][]string{{"b", "a"}, {"c/d", "b"}}, told, "before the next question")
 		return says("done")(ctx, yield)
@@ -191,7 +191,7 @@ func TestChangedFiles(t *testing.T) {
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, []string{"a", "b", "c/d"}, out.ChangedFiles)
 
-	cfg.Changed = nil
+	cfg.Host = nil
 	cfg.Backend = &script{steps: []step{says("", calling("b")), breaks("", &llm.Error{Kind: llm.Busy, Problem: "busy"})}}
 	out, _ = start(t, t.Context(), cfg, nil)
 	assert.Equal(t, task.Unavailable, out.Status)
@@ -214,7 +214,10 @@ func TestChangedFilesAfterCancel(t *testing.T) {
 			}})
 		}
 		var told []string
-		cfg := Config{Backend: &script{steps: []step{says("", calls...)}}, Tools: tools, Changed: func(p []string) { told = append(told, p...) }}
+		cfg := Config{
+			Backend: &script{steps: []step{says("", calls...)}}, Tools: tools,
+			Host: hooks{changed: func(p []string) { told = append(told, p...) }},
+		}
 		out, _ := start(t, ctx, cfg, nil)
 		assert.Equal(t, task.Interrupted, out.Status)
 		assert.Equal(t, tools.Names(), out.ChangedFiles)
@@ -250,9 +253,9 @@ func TestAnyRefusals(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			if open[name] {
 				require.Equal(t, task.Refused, out.Status)
-				assert.ErrorContains(t, out.Err, name+" was refused: no")
-			} else if out.Err != nil {
-				assert.NotContains(t, out.Err.Error(), name+" was refused")
+				assert.Contains(t, out.Err(), name+" was refused: no")
+			} else {
+				assert.NotContains(t, out.Err(), name+" was refused")
 			}
 		}
 		var ends []event.Event

@@ -44,7 +44,9 @@ func contents(messages []llm.Message) (s []string) {
 func TestInbox(t *testing.T) {
 	m := &mailbox{texts: []string{"early", " as it is "}}
 	model := &script{steps: []step{m.during(says("", calling("look")), "later"), says("done")}}
-	out, rec := start(t, t.Context(), Config{Backend: model, Tools: working("look"), MaxTurns: 2, Inbox: m.take}, nil)
+	out, rec := start(t, t.Context(), Config{
+		Backend: model, Tools: working("look"), MaxTurns: 2, Host: hooks{messages: m.take},
+	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, []string{"the task", "early", " as it is ", "", "by look", "later", "done"}, contents(rec.messages))
 	assert.Equal(t, llm.User, rec.messages[5].Role)
@@ -55,9 +57,9 @@ func TestInbox(t *testing.T) {
 func TestInboxDuringTheAnswer(t *testing.T) {
 	m := &mailbox{}
 	model := &script{steps: []step{m.during(says("one"), "a"), m.during(says("two"), "b", "c"), m.during(says("three"), "late")}}
-	out, rec := start(t, t.Context(), Config{Backend: model, MaxTurns: 3, Inbox: m.take}, nil)
+	out, rec := start(t, t.Context(), Config{Backend: model, MaxTurns: 3, Host: hooks{messages: m.take}}, nil)
 	assert.Equal(t, task.Completed, out.Status)
-	assert.Equal(t, "three", out.Text)
+	assert.Equal(t, "three", out.Output)
 	assert.Equal(t, []string{"the task", "one", "a", "two", "b", "c", "three"}, contents(rec.messages))
 	assert.Equal(t, []bool{false, false, true}, rec.ends)
 	assert.Equal(t, []string{"late"}, m.texts)
@@ -66,7 +68,9 @@ func TestInboxDuringTheAnswer(t *testing.T) {
 func TestInboxBeforeTheLastWord(t *testing.T) {
 	m := &mailbox{}
 	model := &script{steps: []step{m.during(says("", calling("look")), "hurry"), says("what I have")}}
-	out, rec := start(t, t.Context(), Config{Backend: model, Tools: working("look"), MaxTurns: 1, Inbox: m.take}, nil)
+	out, rec := start(t, t.Context(), Config{
+		Backend: model, Tools: working("look"), MaxTurns: 1, Host: hooks{messages: m.take},
+	}, nil)
 	assert.Equal(t, task.TurnLimit, out.Status)
 	texts := contents(rec.messages)
 	assert.Equal(t, "hurry", texts[3])
@@ -76,7 +80,9 @@ func TestInboxBeforeTheLastWord(t *testing.T) {
 // Neither an answer that was cut nor one of a run that is ended goes on.
 func TestInboxOfARunThatEnds(t *testing.T) {
 	m := &mailbox{}
-	out, _ := start(t, t.Context(), Config{Backend: &script{steps: []step{m.during(cut("half"), "a")}}, MaxTurns: 3, Inbox: m.take}, nil)
+	out, _ := start(t, t.Context(), Config{
+		Backend: &script{steps: []step{m.during(cut("half"), "a")}}, MaxTurns: 3, Host: hooks{messages: m.take},
+	}, nil)
 	assert.Equal(t, task.Limit, out.Status)
 	assert.Equal(t, []string{"a"}, m.texts)
 
@@ -85,7 +91,9 @@ func TestInboxOfARunThatEnds(t *testing.T) {
 		cancel()
 		return says("done")(ctx, yield)
 	}
-	out, _ = start(t, ctx, Config{Backend: &script{steps: []step{m.during(late, "b")}}, MaxTurns: 3, Inbox: func() []string { return nil }, Pending: func() string { return "wait" }}, nil)
+	out, _ = start(t, ctx, Config{
+		Backend: &script{steps: []step{m.during(late, "b")}}, MaxTurns: 3, Host: hooks{pending: func() string { return "wait" }},
+	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 }
 
@@ -94,9 +102,11 @@ func TestPending(t *testing.T) {
 	asked := 0
 	pending := func() string { asked++; return "two children are at work" }
 	model := &script{steps: []step{says("", calling("look")), says("done"), says("", calling("look")), says("really")}}
-	out, rec := start(t, t.Context(), Config{Backend: model, Tools: working("look"), MaxTurns: 9, Pending: pending}, nil)
+	out, rec := start(t, t.Context(), Config{
+		Backend: model, Tools: working("look"), MaxTurns: 9, Host: hooks{pending: pending},
+	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
-	assert.Equal(t, "really", out.Text)
+	assert.Equal(t, "really", out.Output)
 	assert.Equal(t, 1, asked)
 	assert.Equal(t, []string{"the task", "", "by look", "done", "two children are at work", "", "by look", "really"}, contents(rec.messages))
 	assert.Equal(t, []bool{false, false, false, true}, rec.ends)
@@ -113,18 +123,20 @@ func TestNothingPending(t *testing.T) {
 		return text
 	}
 	model := &script{steps: []step{says("done")}}
-	out, _ := start(t, t.Context(), Config{Backend: model, MaxTurns: 5, Pending: pending}, nil)
-	assert.Equal(t, "done", out.Text)
+	out, _ := start(t, t.Context(), Config{Backend: model, MaxTurns: 5, Host: hooks{pending: pending}}, nil)
+	assert.Equal(t, "done", out.Output)
 	assert.Len(t, texts, 2)
 
 	model = &script{steps: []step{m.during(says("one"), "more"), says("two"), says("three")}}
-	out, _ = start(t, t.Context(), Config{Backend: model, MaxTurns: 5, Inbox: m.take, Pending: pending}, nil)
-	assert.Equal(t, "three", out.Text)
+	out, _ = start(t, t.Context(), Config{
+		Backend: model, MaxTurns: 5, Host: hooks{messages: m.take, pending: pending},
+	}, nil)
+	assert.Equal(t, "three", out.Output)
 	assert.Equal(t, []string{"never told"}, texts)
 
 	model = &script{steps: []step{says("one")}}
-	out, _ = start(t, t.Context(), Config{Backend: model, MaxTurns: 1, Pending: pending}, nil)
-	assert.Equal(t, "one", out.Text)
+	out, _ = start(t, t.Context(), Config{Backend: model, MaxTurns: 1, Host: hooks{pending: pending}}, nil)
+	assert.Equal(t, "one", out.Output)
 	assert.Equal(t, []string{"never told"}, texts)
 }
 
@@ -133,7 +145,9 @@ func TestNothingPending(t *testing.T) {
 func TestNewWorkReleasesFromTheSchema(t *testing.T) {
 	m := &mailbox{}
 	model := &script{steps: []step{says("no"), m.during(says("{}"), "look again"), says("", calling("look")), says(`{"n":1}`)}}
-	out, _ := start(t, t.Context(), Config{Backend: model, Tools: working("look"), MaxTurns: 9, Inbox: m.take, Schema: json.RawMessage(number)}, nil)
+	out, _ := start(t, t.Context(), Config{
+		Backend: model, Tools: working("look"), MaxTurns: 9, Host: hooks{messages: m.take}, Schema: json.RawMessage(number),
+	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, []string{"free, tools", "bound", "free, tools", "free, tools"}, bound(model.asked))
 }
@@ -143,7 +157,7 @@ func TestRefusedAfterMessages(t *testing.T) {
 	m := &mailbox{}
 	model := &script{steps: []step{says("", calling("write")), m.during(says("one"), "and now?"), says("two")}}
 	no := refusing(nil, func(tool.Call) bool { return true })
-	out, _ := start(t, t.Context(), Config{Backend: model, MaxTurns: 9, Inbox: m.take, Gate: no}, nil)
+	out, _ := start(t, t.Context(), Config{Backend: model, MaxTurns: 9, Host: hooks{messages: m.take}, Gate: no}, nil)
 	assert.Equal(t, task.Refused, out.Status)
-	assert.Equal(t, "two", out.Text)
+	assert.Equal(t, "two", out.Output)
 }

@@ -2,10 +2,9 @@
 // are run, their results are handed back, until it gives its answer.
 //
 // Vocabulary: a turn is one question to the model with the tool calls that
-// follow from it. The status of the result comes from what
-// happened, never from words in the text, and only an answer that the model
-// itself ended, that is not empty, and for which no tool was refused that did
-// not work later, is completed.
+// follow from it. The status of the result comes from what happened, never from words
+// in the text, and only an answer that the model itself ended, that is not empty, and
+// for which no tool was refused that did not work later, is completed.
 //
 // Tools run in the order of their calls, except that neighbouring delegations
 // run at once; results always go back in the order of the calls. A tool that the
@@ -16,11 +15,11 @@
 // from the sixth with the same result, and ends the run at the tenth. An answer
 // is sent back, at most twice for each of them, when it does not fit its schema
 // or does not refer to lines of files that exist. The first is then a failure,
-// the second a warning in the Outcome: the runner checks that lines exist, not
+// the second a warning in the result: the loop checks that lines exist, not
 // that they say what the answer says.
 //
-// The runner starts no process and reads no file: its [llm.Backend], its tools
-// and the functions of its [Config] do. A message that comes after the last turn
+// The loop starts no process and reads no file: its [llm.Backend], its tools and the
+// interfaces of its [Config] do. A message that comes after the last turn
 // stays in the inbox.
 package loop
 

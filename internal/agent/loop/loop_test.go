@@ -98,20 +98,69 @@ type recorder struct {
 	events   []event.Event
 }
 
+// hooks are whoever started an agent and looks on: what is nil brings nothing and
+// allows everything, and rec keeps the rest.
+type hooks struct {
+	messages func() []string
+	pending  func() string
+	changed  func(paths []string)
+	effects  func() error
+	ran      func(s tool.Spec, c tool.Call, r tool.Result)
+	rec      *recorder
+}
+
+func (h hooks) Messages() []string {
+	if h.messages == nil {
+		return nil
+	}
+	return h.messages()
+}
+
+func (h hooks) Pending() string {
+	if h.pending == nil {
+		return ""
+	}
+	return h.pending()
+}
+
+func (h hooks) Changed(paths []string) {
+	if h.changed != nil {
+		h.changed(paths)
+	}
+}
+
+func (h hooks) Effects() error {
+	if h.effects == nil {
+		return nil
+	}
+	return h.effects()
+}
+
+func (h hooks) Ran(s tool.Spec, c tool.Call, r tool.Result) { h.ran(s, c, r) }
+func (h hooks) Append(m llm.Message)                        { h.rec.messages = append(h.rec.messages, m) }
+func (h hooks) TurnEnd(final bool)                          { h.rec.ends = append(h.rec.ends, final) }
+func (h hooks) Chunk(c llm.Chunk)                           { h.rec.text.WriteString(c.Text) }
+
+func (h hooks) Emit(e event.Event) {
+	h.rec.mu.Lock()
+	defer h.rec.mu.Unlock()
+	h.rec.events = append(h.rec.events, e)
+}
+
 // start runs cfg with everything recorded, and checks what holds for every run:
 // the record is the conversation, and each call in it has its answer.
-func start(t require.TestingT, ctx context.Context, cfg Config, history []llm.Message) (Outcome, *recorder) {
+func start(t require.TestingT, ctx context.Context, cfg Config, history []llm.Message) (task.Result, *recorder) {
 	rec := &recorder{}
-	cfg.Record = func(m llm.Message) { rec.messages = append(rec.messages, m) }
-	cfg.TurnEnd = func(final bool) { rec.ends = append(rec.ends, final) }
-	cfg.Chunk = func(c llm.Chunk) { rec.text.WriteString(c.Text) }
-	cfg.Event = func(e event.Event) {
-		rec.mu.Lock()
-		defer rec.mu.Unlock()
-		rec.events = append(rec.events, e)
+	h, _ := cfg.Host.(hooks)
+	h.rec = rec
+	cfg.Host, cfg.Transcript, cfg.Screen = h, h, h
+	if h.ran != nil {
+		cfg.Observer = h
 	}
 	out := Run(ctx, cfg, history, "the task")
-	assert.Equal(t, out.Status == task.Completed, out.Err == nil)
+	assert.Equal(t, out.Status == task.Completed, out.Success)
+	assert.Equal(t, out.Success, out.Error == nil)
+	assert.Equal(t, out.Status.ExitCode(), out.ExitCode)
 	assert.True(t, out.Status.Final())
 	continuable(t, rec.messages)
 	if s, ok := cfg.Backend.(*script); ok && len(s.asked) > 0 {
@@ -119,7 +168,6 @@ func start(t require.TestingT, ctx context.Context, cfg Config, history []llm.Me
 		whole := append(slices.Clone(history), rec.messages...)
 		require.LessOrEqual(t, len(last), len(whole))
 		assert.Equal(t, whole[:len(last)], last, "what the model saw is what was recorded")
-		assert.Equal(t, len(s.asked), out.Turns)
 		assert.Len(t, rec.ends, len(s.asked), "each turn ends once")
 	}
 	return out, rec
@@ -162,20 +210,14 @@ func TestAnswer(t *testing.T) {
 	history := []llm.Message{{Role: llm.User, Content: "before"}, {Role: llm.Assistant, Content: "yes"}}
 	tools := tool.Set{reading("look", nil)}
 	out, rec := start(t, t.Context(), Config{Backend: model, System: "be good", Tools: tools, MaxTokens: 7}, history)
-	assert.Equal(t, Outcome{Text: "forty-two", Status: task.Completed, Turns: 1, Usage: task.Usage{InputTokens: 10, OutputTokens: 1}}, out)
+	assert.Equal(t, task.Result{Output: "forty-two", Status: task.Completed, Success: true,
+		Usage: task.Usage{InputTokens: 10, OutputTokens: 1}}, out)
 	assert.Equal(t, []llm.Request{{System: "be good", Tools: tools.Specs(), MaxTokens: 7,
 		Messages: append(history, llm.Message{Role: llm.User, Content: "the task"})}}, model.asked)
 	assert.Equal(t, []llm.Message{{Role: llm.User, Content: "the task"}, {Role: llm.Assistant, Content: " forty-two\n"}}, rec.messages)
 	assert.Equal(t, []bool{true}, rec.ends)
 	assert.Equal(t, " forty-two\n", rec.text.String())
 	assert.Len(t, history, 2)
-}
-
-func TestNobodyIsTold(t *testing.T) {
-	model := &script{steps: []step{says("", calling("look")), says("done")}}
-	look := reading("look", func(context.Context) tool.Result { return tool.Text("seen") })
-	out := Run(t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 2}, nil, "x")
-	assert.Equal(t, task.Completed, out.Status)
 }
 
 // How each way to end reads, with what is kept of the text.
@@ -207,8 +249,8 @@ func TestEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out, rec := start(t, t.Context(), Config{Backend: &script{steps: c.steps}, Tools: tool.Set{look}, MaxTurns: 5}, nil)
 			assert.Equal(t, c.status, out.Status)
-			assert.EqualError(t, out.Err, c.err)
-			assert.Equal(t, c.text, out.Text)
+			assert.Equal(t, c.err, out.Err())
+			assert.Equal(t, c.text, out.Output)
 			assert.Equal(t, c.ends, rec.ends)
 			if c.text != "" && c.ends[len(c.ends)-1] {
 				assert.Equal(t, c.text, rec.messages[len(rec.messages)-1].Content)
@@ -229,7 +271,7 @@ func TestToolsRunInOrder(t *testing.T) {
 	model := &script{steps: []step{says("a remark", calling("b"), calling("a"), calling("b")), says("", calling("a")), says("done")}}
 	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 9}, nil)
 	assert.Equal(t, task.Completed, out.Status)
-	assert.Equal(t, "done", out.Text)
+	assert.Equal(t, "done", out.Output)
 	assert.Equal(t, []string{"b", "a", "b", "a"}, ran)
 	assert.Equal(t, []string{"seen by b", "seen by a", "seen by b", "seen by a"}, answersOf(rec.messages))
 	assert.Equal(t, []string{"user", "assistant", "tool", "tool", "tool", "assistant", "tool", "assistant"}, roles(rec.messages))
@@ -320,8 +362,8 @@ func TestTurnLimit(t *testing.T) {
 	model := &script{steps: []step{says("one", calling("look")), says("two", calling("look")), says("what I have")}}
 	out, rec := start(t, t.Context(), Config{Backend: model, System: "be good", Tools: tool.Set{look}, MaxTurns: 2, MaxTokens: 5}, nil)
 	assert.Equal(t, task.TurnLimit, out.Status)
-	assert.EqualError(t, out.Err, "the agent used all its 2 turns")
-	assert.Equal(t, "what I have", out.Text)
+	assert.Equal(t, "the agent used all its 2 turns", out.Err())
+	assert.Equal(t, "what I have", out.Output)
 	assert.Equal(t, task.Usage{InputTokens: 30, OutputTokens: 3}, out.Usage)
 	assert.NotEmpty(t, model.asked[1].Tools)
 	assert.Empty(t, model.asked[2].Tools)
@@ -333,7 +375,7 @@ func TestTurnLimit(t *testing.T) {
 	model = &script{steps: []step{says("", calling("look")), says("x")}}
 	out, _ = start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}}, nil)
 	assert.Equal(t, task.TurnLimit, out.Status)
-	assert.Equal(t, 2, out.Turns, "no limit is one turn")
+	assert.Len(t, model.asked, 2, "no limit is one turn")
 }
 
 // A model that calls tools in its last word is not served any more, and leaves
@@ -344,7 +386,7 @@ func TestLastWordWithCalls(t *testing.T) {
 	model := &script{steps: []step{says("a remark", calling("look")), says("", calling("look"))}}
 	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 1}, nil)
 	assert.Equal(t, task.TurnLimit, out.Status)
-	assert.Equal(t, "a remark", out.Text, "the last that it said is kept")
+	assert.Equal(t, "a remark", out.Output, "the last that it said is kept")
 	assert.Equal(t, 1, ran)
 	assert.Empty(t, rec.messages[len(rec.messages)-1].Calls)
 }
@@ -355,7 +397,7 @@ func TestLastWordBreaks(t *testing.T) {
 	model := &script{steps: []step{says("", calling("look")), breaks("half a", broken)}}
 	out, _ := start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 1}, nil)
 	assert.Equal(t, task.Broken, out.Status)
-	assert.Equal(t, "half a", out.Text)
+	assert.Equal(t, "half a", out.Output)
 }
 
 var errEnough = errors.New("enough")
@@ -366,8 +408,8 @@ func TestCancelDuringModelCall(t *testing.T) {
 		time.AfterFunc(time.Second, func() { cancel(errEnough) })
 		out, rec := start(t, ctx, Config{Backend: &script{steps: []step{hangs}}, MaxTurns: 3}, nil)
 		assert.Equal(t, task.Interrupted, out.Status)
-		assert.Equal(t, errEnough, out.Err)
-		assert.Equal(t, "so f", out.Text)
+		assert.Equal(t, "enough", out.Err())
+		assert.Equal(t, "so f", out.Output)
 		assert.Equal(t, []string{"user", "assistant"}, roles(rec.messages))
 	})
 }
@@ -387,8 +429,8 @@ func TestCancelDuringTools(t *testing.T) {
 		model := &script{steps: []step{says("a remark", calling("d1"), calling("d2"), calling("never"))}}
 		out, rec := start(t, ctx, Config{Backend: model, Tools: tools, MaxTurns: 3}, nil)
 		assert.Equal(t, task.Interrupted, out.Status)
-		assert.Equal(t, errEnough, out.Err)
-		assert.Equal(t, "a remark", out.Text)
+		assert.Equal(t, "enough", out.Err())
+		assert.Equal(t, "a remark", out.Output)
 		assert.Equal(t, []string{"Error: ended", "Error: ended", "Error: not run: enough"}, answersOf(rec.messages))
 	})
 }
@@ -425,15 +467,19 @@ func TestAnyModel(t *testing.T) {
 			cfg.Schema = json.RawMessage(`{"type":"object"}`)
 		}
 		if rapid.Bool().Draw(t, "references") {
-			cfg.References = project.lines
+			cfg.References = project
 		}
 		if rapid.Bool().Draw(t, "gate") {
 			refused := rapid.SampledFrom(append(names, "")).Draw(t, "refused")
 			cfg.Gate = refusing(tools, func(c tool.Call) bool { return c.Name == refused })
 		}
 		if rapid.Bool().Draw(t, "inbox") {
-			cfg.Inbox = func() []string { return slices.Repeat([]string{"news"}, max(0, rapid.IntRange(-3, 2).Draw(t, "news"))) }
-			cfg.Pending = func() string { return "a child is at work" }
+			cfg.Host = hooks{
+				messages: func() []string {
+					return slices.Repeat([]string{"news"}, max(0, rapid.IntRange(-3, 2).Draw(t, "news")))
+				},
+				pending: func() string { return "a child is at work" },
+			}
 		}
 		texts := rapid.SampledFrom([]string{"", " ", "text", "{}", "```json\n{}\n```", "[1]", `{"at":"a.go:1"}`, "a.go:99"})
 		next := func(ctx context.Context, yield func(llm.Chunk)) (llm.Response, error) {
@@ -454,9 +500,9 @@ func TestAnyModel(t *testing.T) {
 		model := &script{steps: slices.Repeat([]step{next}, 20)}
 		cfg.Backend = model
 		out, _ := start(t, ctx, cfg, nil)
-		assert.LessOrEqual(t, out.Turns, max(1, turns)+2*repairs+1)
+		assert.LessOrEqual(t, len(model.asked), max(1, turns)+2*repairs+1)
 		if out.Status == task.Completed {
-			assert.NotEmpty(t, out.Text)
+			assert.NotEmpty(t, out.Output)
 			assert.Equal(t, cfg.Schema != nil, out.Structured != nil)
 		}
 	})

@@ -36,8 +36,8 @@ func bound(asked []llm.Request) (s []string) {
 func TestSchemaBindsAtOnceWithoutTools(t *testing.T) {
 	model := &script{steps: []step{says(` {"n":1} `)}}
 	out, rec := start(t, t.Context(), Config{Backend: model, Schema: json.RawMessage(number)}, nil)
-	assert.Equal(t, Outcome{Text: `{"n":1}`, Status: task.Completed, Turns: 1, Structured: json.RawMessage(`{"n":1}`),
-		Usage: task.Usage{InputTokens: 10, OutputTokens: 1}}, out)
+	assert.Equal(t, task.Result{Output: `{"n":1}`, Status: task.Completed, Success: true,
+		Structured: json.RawMessage(`{"n":1}`), Usage: task.Usage{InputTokens: 10, OutputTokens: 1}}, out)
 	assert.Equal(t, []string{"bound"}, bound(model.asked))
 	assert.Equal(t, []bool{true}, rec.ends)
 }
@@ -72,9 +72,9 @@ func TestSchemaSentBackAtMostTwice(t *testing.T) {
 		model := &script{steps: []step{says("no"), says(`{"n":"x"}`), says(`{}`)}}
 		out, rec := start(t, t.Context(), Config{Backend: model, MaxTurns: turns, Schema: json.RawMessage(number)}, nil)
 		assert.Equal(t, task.Failed, out.Status)
-		assert.ErrorContains(t, out.Err, "the answer does not fit the schema: ")
-		assert.ErrorContains(t, out.Err, `required: missing properties: ["n"]`)
-		assert.Equal(t, "{}", out.Text)
+		assert.Contains(t, out.Err(), "the answer does not fit the schema: ")
+		assert.Contains(t, out.Err(), `required: missing properties: ["n"]`)
+		assert.Equal(t, "{}", out.Output)
 		assert.Nil(t, out.Structured)
 		assert.Contains(t, rec.messages[4].Content, `has type "string", want "integer"`)
 		assert.Equal(t, []bool{false, false, true}, rec.ends)
@@ -86,7 +86,7 @@ func TestSchemaCutAnswer(t *testing.T) {
 	model := &script{steps: []step{cut(`{"n":`)}}
 	out, _ := start(t, t.Context(), Config{Backend: model, Schema: json.RawMessage(number)}, nil)
 	assert.Equal(t, task.Limit, out.Status)
-	assert.Equal(t, `{"n":`, out.Text)
+	assert.Equal(t, `{"n":`, out.Output)
 }
 
 func TestSchemaEmptyAnswers(t *testing.T) {
@@ -101,7 +101,7 @@ func TestSchemaLastWord(t *testing.T) {
 		model := &script{steps: []step{says("", calling("look")), says(answer)}}
 		out, _ := start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 1, Schema: json.RawMessage(number)}, nil)
 		assert.Equal(t, task.TurnLimit, out.Status)
-		assert.Equal(t, answer, out.Text)
+		assert.Equal(t, answer, out.Output)
 		assert.Equal(t, structured, string(out.Structured))
 		assert.Equal(t, []string{"free, tools", "bound"}, bound(model.asked))
 	}
@@ -117,7 +117,7 @@ func TestFencedAnswers(t *testing.T) {
 		out, _ := start(t, t.Context(), Config{Backend: &script{steps: []step{says(text)}}, Schema: json.RawMessage(number)}, nil)
 		assert.Equal(t, task.Completed, out.Status, text)
 		assert.Equal(t, want, string(out.Structured))
-		assert.Equal(t, strings.TrimSpace(text), out.Text, "the text stays as it was")
+		assert.Equal(t, strings.TrimSpace(text), out.Output, "the text stays as it was")
 	}
 	for _, text := range []string{"```json\n{\"n\":1}", "{\"n\":1}\n```", "```", "``````", "here: {\"n\":1}"} {
 		out, _ := start(t, t.Context(), Config{Backend: &script{steps: []step{says(text), says(text), says(text)}}, Schema: json.RawMessage(number)}, nil)
@@ -129,7 +129,7 @@ func TestFencedAnswers(t *testing.T) {
 func TestLongProblemIsShort(t *testing.T) {
 	long := `"` + strings.Repeat("x", 1<<20) + `"`
 	out, rec := start(t, t.Context(), Config{Backend: &script{steps: []step{says(long), says(long), says(long)}}, Schema: json.RawMessage(number)}, nil)
-	assert.Less(t, len(out.Err.Error()), 1000)
+	assert.Less(t, len(out.Err()), 1000)
 	assert.Less(t, len(rec.messages[2].Content), 1000)
 }
 
@@ -139,7 +139,7 @@ func TestSchemaThatCannotBeUsed(t *testing.T) {
 	model := &script{}
 	out, rec := start(t, t.Context(), Config{Backend: model, Schema: json.RawMessage(`{"type":5}`)}, nil)
 	assert.Equal(t, task.Misused, out.Status)
-	require.ErrorContains(t, out.Err, `read the schema: invalid value for "type"`)
+	require.Contains(t, out.Err(), `read the schema: invalid value for "type"`)
 	assert.Empty(t, model.asked)
 	assert.Empty(t, rec.messages)
 }

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,16 +17,26 @@ import (
 
 // stopped runs an agent that looks something up and is stopped a second later,
 // while its model thinks or while the tool is at work.
-func stopped(t *testing.T, steps []step, grace func(error) time.Duration) (Outcome, *script) {
+func stopped(t *testing.T, steps []step, why error) (task.Result, *script) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	time.AfterFunc(time.Second, func() { cancel(errEnough) })
+	time.AfterFunc(time.Second, func() { cancel(why) })
 	look := reading("look", func(context.Context) tool.Result { return tool.Result{Content: "a fact"} })
 	model := &script{steps: steps}
-	out, _ := start(t, ctx, Config{Backend: model, Farewell: model, Grace: grace, Tools: tool.Set{look}, MaxTurns: 5}, nil)
+	out, _ := start(t, ctx, Config{Backend: model, Final: model, Tools: tool.Set{look}, MaxTurns: 5}, nil)
 	return out, model
 }
 
-func fourSeconds(error) time.Duration { return 4 * time.Second }
+// grace is a cause of cancellation that grants time for a final answer.
+type grace struct {
+	error
+	time time.Duration
+}
+
+func (g grace) Unwrap() error           { return g.error }
+func (g grace) HandBack() time.Duration { return g.time }
+
+// fourSeconds are granted by a cause that stands behind another.
+var fourSeconds = fmt.Errorf("told to end: %w", grace{errEnough, 4 * time.Second})
 
 // silent thinks until it is told to end.
 func silent(ctx context.Context, _ func(llm.Chunk)) (llm.Response, error) {
@@ -33,42 +44,63 @@ func silent(ctx context.Context, _ func(llm.Chunk)) (llm.Response, error) {
 	return llm.Response{}, context.Cause(ctx)
 }
 
-func TestFarewell(t *testing.T) {
+func TestFinalAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, model := stopped(t, []step{says("", calling("look")), silent, says("so far: a fact")}, fourSeconds)
 		assert.Equal(t, task.Interrupted, out.Status)
-		assert.Equal(t, errEnough, out.Err)
-		assert.Equal(t, "so far: a fact", out.Text)
+		assert.Equal(t, "told to end: enough", out.Err())
+		assert.Equal(t, "so far: a fact", out.Output)
 		assert.Empty(t, model.asked[2].Tools)
 		assert.Equal(t, 20, out.Usage.InputTokens)
 	})
 }
 
 // It takes no longer than it may, and what was said before is kept.
-func TestFarewellInTime(t *testing.T) {
+func TestFinalAnswerInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		out, _ := stopped(t, []step{says("a remark", calling("look")), silent, silent}, fourSeconds)
 		assert.Equal(t, 5*time.Second, time.Since(begin))
-		assert.Equal(t, "a remark", out.Text)
+		assert.Equal(t, "a remark", out.Output)
 	})
 }
 
 // Nobody is asked who is in the middle of an answer, who knows nothing yet, or
 // where there is no time.
-func TestNoFarewell(t *testing.T) {
+func TestNoFinalAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, model := stopped(t, []step{says("", calling("look")), hangs}, fourSeconds)
-		assert.Equal(t, "so f", out.Text)
+		assert.Equal(t, "so f", out.Output)
 		assert.Len(t, model.asked, 2)
 		out, model = stopped(t, []step{silent}, fourSeconds)
-		assert.Empty(t, out.Text)
+		assert.Empty(t, out.Output)
 		assert.Len(t, model.asked, 1)
-		_, model = stopped(t, []step{says("", calling("look")), silent}, func(cause error) time.Duration {
-			assert.Equal(t, errEnough, cause)
-			return 0
-		})
-		assert.Len(t, model.asked, 2)
+		for _, why := range []error{errEnough, grace{errEnough, 0}} {
+			out, model = stopped(t, []step{says("", calling("look")), silent}, why)
+			assert.Equal(t, task.Interrupted, out.Status)
+			assert.Len(t, model.asked, 2)
+		}
+	})
+}
+
+// A cause that knows how the run ends says so.
+func TestStatusOfTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			why    error
+			status task.Status
+		}{
+			{&task.ClockError{Status: task.Timeout, After: time.Second}, task.Timeout},
+			{fmt.Errorf("from above: %w", &task.ClockError{Status: task.Idle, After: time.Second}), task.Idle},
+			{&task.Error{Status: task.Cancelled, Problem: "not needed"}, task.Cancelled},
+			{&task.Error{Problem: "it says no status"}, task.Interrupted},
+			{context.Canceled, task.Interrupted},
+			{errEnough, task.Interrupted},
+		} {
+			out, _ := stopped(t, []step{silent}, c.why)
+			assert.Equal(t, c.status, out.Status)
+			assert.Equal(t, c.why.Error(), out.Err())
+		}
 	})
 }
 
@@ -87,12 +119,14 @@ func TestEffectsAreTold(t *testing.T) {
 	model := &script{steps: []step{
 		says("", calling("write")), says("", calling("read"), calling("fetch"), calling("write"), calling("exec"), calling("unknown")), says("answer")}}
 	out, _ := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 4,
-		Effects: func() (err error) {
-			say("effects")
-			err, full = full, nil
-			return err
+		Host: hooks{
+			effects: func() (err error) {
+				say("effects")
+				err, full = full, nil
+				return err
+			},
+			ran: func(s tool.Spec, c tool.Call, r tool.Result) { say("ran " + c.Name + ": " + r.Content) },
 		},
-		Ran: func(s tool.Spec, c tool.Call, r tool.Result) { say("ran " + c.Name + ": " + r.Content) },
 	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, []string{"effects", "run read", "ran read: done", "run fetch", "ran fetch: done", "effects", "run write", "ran write: done",

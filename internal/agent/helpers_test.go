@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/models"
+	"qq/internal/sandbox"
+	"qq/internal/standin"
+	"qq/pkg/agents"
+	"qq/pkg/llm"
+	"qq/pkg/supervisor"
+	"qq/pkg/task"
+)
+
+func TestMain(m *testing.M) {
+	sandbox.Exec(os.Environ()) // returns unless this process is to become a confined command
+	os.Exit(m.Run())
+}
+
+// served is a model of a server.
+type served struct {
+	models.Model
+	llm.Backend
+}
+
+func (served) Tokens(text string) int { return models.Tokens(text) }
+
+// modelOf is the model of the server.
+func modelOf(t *testing.T, server *standin.Server) Model {
+	t.Helper()
+	m, err := (&models.Resolver{Host: server.URL, Run: standin.DefaultModel, Notes: silence{}}).Resolve(t.Context(), "")
+	require.NoError(t, err)
+	backend, end, err := m.Connect()
+	require.NoError(t, err)
+	t.Cleanup(end)
+	return served{m, backend}
+}
+
+// silence takes notes, and says nothing.
+type silence struct{}
+
+func (silence) Note(string, ...any) {}
+
+// team is the agents that are built in, and one more.
+type team struct {
+	*agents.Registry
+	one agents.Agent
+}
+
+func (r team) Lookup(name string) (agents.Agent, error) {
+	if name == r.one.Name {
+		return r.one, nil
+	}
+	return r.Registry.Lookup(name)
+}
+
+// agentOf is an agent in a folder of its own, which is now that of this process.
+func agentOf(t *testing.T, m Model, definition agents.Agent) Agent {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	return Agent{
+		Definition: definition, Model: m, Registry: team{agents.Load(nil), definition}, ReadOnly: true,
+		CanDelegate: true, KeepReads: true, Transcript: Nobody{}, Screen: Nobody{}, Process: Process{Dir: dir},
+	}
+}
+
+// launch is a [supervisor.Launcher] that is a function.
+type launch func(ctx context.Context, job task.Job, p supervisor.Parent) task.Result
+
+func (l launch) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
+	return l(ctx, job, p)
+}
+
+// zeroOf runs a as job zero of a supervisor. What it hands on is done in this process
+// too, with the same model.
+func zeroOf(ctx context.Context, t *testing.T, a Agent, tk task.Task, change func(*supervisor.Config)) task.Result {
+	t.Helper()
+	tk.Agent = a.Definition.Name
+	do := launch(func(ctx context.Context, job task.Job, p supervisor.Parent) task.Result { return a.Run(ctx, p, job) })
+	r, err := supervisorOf(a, change).Run(ctx, tk, "", do)
+	require.NoError(t, err)
+	return r
+}
+
+func supervisorOf(a Agent, change func(*supervisor.Config)) *supervisor.Supervisor {
+	cfg := supervisor.Config{
+		ID: "zero", Agents: a.Registry, NewID: func() string { return "child" },
+		Limits: supervisor.Limits{Limits: task.Limits{MaxParallel: 1, MaxDepth: 3, MaxChildren: 10}},
+		Launcher: launch(func(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
+			child := a
+			var err error
+			if child.Definition, err = a.Registry.Lookup(job.Agent); err != nil {
+				return job.Fail(err)
+			}
+			child.System, child.History, child.CanDelegate = "", nil, false
+			return child.Run(ctx, p, job)
+		}),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	return supervisor.New(cfg)
+}

@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/approval"
+	"qq/internal/sandbox"
+	"qq/internal/standin"
+	"qq/pkg/agents"
+	"qq/pkg/llm"
+	"qq/pkg/proc"
+	"qq/pkg/supervisor"
+	"qq/pkg/task"
+)
+
+// TestTools: an agent gets what its definition, its model and its root allow, and of
+// everything else it is known why not.
+func TestTools(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	require.NoError(t, err)
+	defer root.Close()
+	make := func(change func(*run)) toolset {
+		r := &run{helpers: &helpers{}, Agent: Agent{
+			Definition: agents.Agent{Name: "all"}, Model: bare{}, CanDelegate: true,
+			Process: Process{Box: Box{Confined: true}},
+		}}
+		r.job.Parent = "parent"
+		change(r)
+		r.open(root)
+		return r.makeTools()
+	}
+	everything := make(func(*run) {})
+	assert.Subset(t, everything.offered.Names(),
+		[]string{"read_file", "edit_file", "run_pty_cmd", "web_fetch", "delegate_task", "send_message"})
+	assert.Empty(t, everything.withheld)
+	assert.NotContains(t, everything.offered.Names(), "ast_grep", "there is no such program")
+
+	const depth = "agents at this depth cannot hand on work"
+	for _, c := range []struct {
+		change func(*run)
+		lost   map[string]string
+	}{
+		{func(r *run) { r.ReadOnly = true }, map[string]string{"edit_file": "this agent may only read"}},
+		{func(r *run) { r.ReadOnly, r.Process.Box.Confined = true, false },
+			map[string]string{
+				"run_pty_cmd": "this agent may only read, and this system cannot keep a command from writing",
+			}},
+		{func(r *run) { r.Denied = []string{"web_fetch"} }, map[string]string{"web_fetch": "it is denied in this run"}},
+		{func(r *run) { r.Definition.Tools = []string{"read_file"} },
+			map[string]string{"run_pty_cmd": "the definition of all does not give it this tool"}},
+		{func(r *run) { r.CanDelegate = false }, map[string]string{
+			"delegate_task": depth, "run_parallel_tasks": depth, "spawn_agent": depth, "list_agents": depth,
+			"list_children": depth, "wait_children": depth, "terminate_child": depth,
+		}},
+		{func(r *run) { r.CanDelegate, r.job.Parent = false, "" },
+			map[string]string{"delegate_task": depth, "send_message": depth}},
+	} {
+		k := make(c.change)
+		for name, why := range c.lost {
+			assert.NotContains(t, k.offered.Names(), name)
+			assert.Equal(t, why, k.withheld[name].Reason, name)
+		}
+		assert.Contains(t, k.offered.Names(), "read_file")
+	}
+	k := make(func(r *run) { r.ReadOnly = true })
+	assert.Contains(t, k.offered.Names(), "run_pty_cmd", "the kernel keeps it from writing")
+	for _, job := range []task.Job{{Parent: "parent"}, {BatchID: "batch"}} {
+		k := make(func(r *run) { r.job, r.CanDelegate = job, false })
+		assert.Contains(t, k.offered.Names(), "send_message", "somebody may read it")
+	}
+}
+
+// TestRules: who changes nothing may write nowhere, whatever it starts.
+func TestRules(t *testing.T) {
+	a := Agent{
+		Definition: agents.Agent{Name: "coder", Tools: []string{"edit_file"}},
+		Setup:      Setup{TempDir: "/tmp/x", Writable: []string{"/cache"}},
+	}
+	assert.Equal(t, []string{"/home", "/tmp/x", "/cache"}, a.Rules("/home").Write)
+	a.ReadOnly = true
+	assert.Empty(t, a.Rules("/home").Write)
+	a.ReadOnly, a.Definition.Tools = false, []string{"read_file"}
+	assert.Empty(t, a.Rules("/home").Write)
+}
+
+// acting is a parent that counts effects.
+type acting struct {
+	supervisor.Parent
+	n int
+}
+
+func (a *acting) Effects() error {
+	a.n++
+	return a.Parent.Effects()
+}
+
+// TestEffectsOfReading: a command of an agent that may only read can do something to
+// the world all the same, for it has the network; to read does nothing.
+func TestEffectsOfReading(t *testing.T) {
+	if !sandbox.Probe().Enforced() {
+		t.Skip("this system cannot keep a command from writing")
+	}
+	const command = `<tool_call>{"name":"run_pty_cmd","arguments":{"command":"echo done"}}</tool_call>`
+	for call, want := range map[string]int{
+		`<tool_call>{"name":"list_directory","arguments":{"path":"."}}</tool_call>`: 0,
+		command:           1,
+		command + command: 1,
+	} {
+		server := standin.Start(t, standin.Reply(func(p standin.Prompt) string {
+			if got := p.Last("tool"); got != "" {
+				return got
+			}
+			return call
+		}))
+		a := agentOf(t, modelOf(t, server), agents.Agent{Name: "reader"})
+		exe, err := os.Executable()
+		require.NoError(t, err)
+		a.Setup.Policy = approval.Policy{Mode: approval.Auto}
+		a.Process.Host, a.Process.Env, a.Process.Box = proc.NewHost(), os.Environ(), Box{Exe: exe, Confined: true}
+		var told *acting
+		do := launch(func(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
+			told = &acting{Parent: p}
+			return a.Run(ctx, told, job)
+		})
+		r, err := supervisorOf(a, nil).Run(t.Context(), task.Task{Text: "do it", Agent: "reader"}, "", do)
+		a.Process.Host.Close()
+		require.NoError(t, err)
+		assert.Equal(t, task.Completed, r.Status, r.Err())
+		assert.NotContains(t, r.Output, "Error")
+		assert.Equal(t, want, told.n, "%s: %s", call, r.Output)
+	}
+}
+
+// TestTokenEvents: pieces are gathered, none is lost, and a turn ends with all that it
+// said.
+func TestTokenEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := &events{}
+		tokens := &TokenEvents{To: told}
+		for _, piece := range []string{"a", "b", "c"} {
+			tokens.Chunk(llm.Chunk{Text: piece})
+		}
+		assert.Equal(t, []string{"a"}, told.texts)
+		time.Sleep(tokenInterval)
+		tokens.Chunk(llm.Chunk{Text: "d"})
+		tokens.Chunk(llm.Chunk{Text: "e"})
+		tokens.TurnEnd(true)
+		tokens.TurnEnd(true)
+		assert.Equal(t, []string{"a", "bcd", "e"}, told.texts)
+	})
+}

@@ -1,0 +1,102 @@
+package scratch
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/task"
+)
+
+// TestScratch: the folder is private, made once and late, and removed; what a
+// process that was killed left behind goes with the next one, and nobody else's.
+func TestScratch(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	s := &Folder{Dir: dir}
+	assert.NoDirExists(t, dir)
+	left := filepath.Join(dir, "1-left")
+	require.NoError(t, os.MkdirAll(left, 0o700))
+	other := &Folder{Dir: dir}
+	theirs, err := other.Path()
+	require.NoError(t, err)
+	assert.NoDirExists(t, left)
+
+	own, err := s.Path()
+	require.NoError(t, err)
+	again, err := s.Path()
+	require.NoError(t, err)
+	assert.Equal(t, own, again)
+	assert.DirExists(t, theirs)
+	info, err := os.Stat(own)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+
+	s.Remove()
+	s.Remove()
+	other.Remove()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, entries)
+}
+
+func TestScratchHasNoPlace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := (&Folder{Dir: filepath.Join(file, "run")}).Path()
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	assert.Contains(t, err.Error(), "\nhint: QQ_HOME names a folder that you may write to")
+}
+
+// TestSpill: results come back as they were, in any order, and a batch that puts
+// none needs no file.
+func TestSpill(t *testing.T) {
+	folder := &Folder{Dir: t.TempDir()}
+	defer folder.Remove()
+	s := &Spill{In: folder}
+	assert.Empty(t, folder.Made())
+	var keys []int64
+	var put []task.Result
+	for _, text := range []string{"one", "two\nlines", "", "no text: \xff\x00"} {
+		r := task.Task{Text: text}.Ended(task.Failed, text)
+		r.Task, r.Error = "a task", nil // they are text
+		r.Output = text
+		key, err := s.Put(r)
+		require.NoError(t, err)
+		put, keys = append(put, r), append(keys, key)
+	}
+	for _, i := range []int{2, 0, 3, 1} {
+		r, err := s.Take(keys[i])
+		require.NoError(t, err)
+		assert.Equal(t, put[i], r)
+	}
+	files, err := filepath.Glob(filepath.Join(folder.Made(), "spill-*"))
+	require.NoError(t, err)
+	assert.Len(t, files, 1)
+	s.Close()
+	(&Spill{}).Close()
+}
+
+// TestPrune: what is old goes, and nothing else.
+func TestPrune(t *testing.T) {
+	home := t.TempDir()
+	gone, err := KeptIn(home).Prune(0)
+	require.NoError(t, err, "nothing was kept yet")
+	assert.Empty(t, gone)
+	require.NoError(t, os.MkdirAll(filepath.Join(string(KeptIn(home)), "folder"), 0o700))
+	old, fresh := filepath.Join(string(KeptIn(home)), "old.txt"), filepath.Join(string(KeptIn(home)), "fresh.txt")
+	for _, f := range []string{old, fresh} {
+		require.NoError(t, os.WriteFile(f, nil, 0o600))
+	}
+	then := time.Now().Add(-48 * time.Hour)
+	require.NoError(t, os.Chtimes(old, then, then))
+	gone, err = KeptIn(home).Prune(24 * time.Hour)
+	require.NoError(t, err)
+	assert.Equal(t, []string{old}, gone)
+	assert.FileExists(t, fresh)
+	assert.NoFileExists(t, old)
+}
