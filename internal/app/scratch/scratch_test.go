@@ -65,6 +65,7 @@ func TestSpill(t *testing.T) {
 		r := task.Task{Text: text}.Ended(task.Failed, text)
 		r.Task, r.Error = "a task", nil // they are text
 		r.Output = text
+		r.Unrecorded, r.Effects = text == "one", text == "one"
 		key, err := s.Put(r)
 		require.NoError(t, err)
 		put, keys = append(put, r), append(keys, key)
