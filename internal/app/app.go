@@ -4,7 +4,7 @@
 // Flow: [Main] gets arguments, streams and environment. A process that has control
 // pipes is a child (child.go). Every other one is a root: it parses its command line
 // (cli.go) and runs a command. run.go and batch.go hold the commands that run agents;
-// both wire an engine (wiring.go). Commands that start nothing are in
+// both wire a supervisor with its parts (wiring.go). Commands that start nothing are in
 // qq/internal/app/admin, what all commands share in qq/internal/app/command, what is
 // printed in qq/internal/app/output.
 package app
@@ -22,7 +22,6 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/config"
-	"qq/internal/engine"
 	"qq/internal/record/ledger"
 	"qq/internal/sandbox"
 	"qq/internal/trace"
@@ -94,7 +93,7 @@ type root struct {
 	signals              *signals
 	terminal             io.Closer // nil when nobody can be asked
 	narrator             *output.Narrator
-	engine               *engine.Engine   // nil until a command needs it
+	wiring               *wiring          // nil until a command needs it
 	exporter             *trace.Exporter  // nil when no traces are wanted
 	ledger               *ledger.Recorder // nil when no record is kept
 	id                   string           // execution id of this process
@@ -112,8 +111,8 @@ func newRoot(s Streams, env command.Environment) *root {
 }
 
 func (r *root) close() {
-	if r.engine != nil {
-		if err := r.engine.Close(); err != nil {
+	if r.wiring != nil {
+		if err := r.wiring.Close(); err != nil {
 			r.Say("%v", err)
 		}
 	}

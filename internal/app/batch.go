@@ -20,7 +20,6 @@ import (
 	"qq/internal/agent/loop"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
-	"qq/internal/engine"
 	"qq/internal/taskfile"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
@@ -193,7 +192,7 @@ func (r *root) batch(c *cli.Context) error {
 		o.agent = cfg.Agent
 	}
 	b := &batchRun{r: r, o: o, start: time.Now()}
-	b.engine, err = r.newEngine(engine.Config{
+	b.wiring, err = r.newWiring(wiringConfig{
 		Settings: cfg, Dir: dir, Agents: r.Env.Agents(dir), ReadOnly: o.readOnly, Ledger: r.openLedger(cfg, dir, "batch", c.Bool("no-ledger")),
 		Sinks: r.sinks(o.format, func() io.Writer { return b.to }, o.verbose, b),
 		// Not say itself: what is said about a result is said with the line out of
@@ -217,7 +216,7 @@ func (r *root) batch(c *cli.Context) error {
 	// The models are looked up before the first child: when one is not there, that
 	// is one error and not one for each task.
 	for _, t := range b.staffing {
-		if _, _, err := b.engine.Staff(c.Context, t); err != nil {
+		if _, _, err := b.wiring.Staff(c.Context, t); err != nil {
 			return err
 		}
 	}
@@ -241,7 +240,7 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 		return nil, err
 	}
 	b.inputs = append(src.Files, src.Name)
-	dir, err := b.engine.Scratch()
+	dir, err := b.wiring.Scratch()
 	if err != nil {
 		return nil, command.Advised(err, "nothing was started: see whether QQ_HOME can be written, and has room")
 	}
@@ -286,7 +285,7 @@ func (b *batchRun) vet(t task.Task) error {
 		}
 	}
 	t = b.complete(t)
-	if err := b.engine.Check(t); err != nil {
+	if err := b.wiring.Check(t); err != nil {
 		return err
 	}
 	same := func(s task.Task) bool { return s.Agent == t.Agent && s.Model == t.Model }

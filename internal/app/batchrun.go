@@ -13,7 +13,6 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/output"
-	"qq/internal/engine"
 	"qq/internal/taskfile"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
@@ -22,7 +21,7 @@ import (
 // batchRun is one batch under way.
 type batchRun struct {
 	r        *root
-	engine   *engine.Engine
+	wiring   *wiring
 	o        batchOptions
 	start    time.Time
 	to       *os.File        // results and events go there
@@ -78,7 +77,7 @@ func (b *batchRun) plan(ctx context.Context, t task.Task) ([]string, error) {
 	if len(t.Text)+len(t.Context) < minDocument {
 		return nil, nil
 	}
-	return b.engine.Plan(ctx, t)
+	return b.wiring.Plan(ctx, t)
 }
 
 // do runs the tasks and prints their results as they come due. However it ends, the
@@ -86,7 +85,7 @@ func (b *batchRun) plan(ctx context.Context, t task.Task) ([]string, error) {
 func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	outcome := task.Failed
 	defer func() {
-		if err := b.engine.History().Settle(outcome, b.engine.Used()); err != nil {
+		if err := b.wiring.History().Settle(outcome, b.wiring.Used()); err != nil {
 			report(b.r.Err, err) // each result is recorded, or was complained of
 		}
 	}()
@@ -98,7 +97,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 		b.progress = output.StartProgress(b.r.Err, b.o.redraw || b.r.Coloured(b.r.Err), spool.Len(), b)
 	}
 	b.r.JSON = b.r.JSON && b.o.output != "" // what follows on stdout is the results and nothing else
-	runErr := b.engine.Batch(ctx, supervisor.Batch{
+	runErr := b.wiring.Batch(ctx, supervisor.Batch{
 		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Results: b, Halt: b.o.halt, Stop: b.r.signals.stopCh,
 	})
 	b.progress.Stop()
@@ -118,7 +117,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 
 // Outlook implements output.Batch.
 func (b *batchRun) Outlook() (known int, wait time.Duration) {
-	return b.engine.History().Resumed(), b.engine.Waits()
+	return b.wiring.History().Resumed(), b.wiring.Waits()
 }
 
 // openOutput opens where the results go, and changes nothing there.
@@ -188,7 +187,7 @@ func (b *batchRun) Deliver(res task.Result) error {
 		if res.Unrecorded { // lost it is not
 			b.r.Say("task %d could not be recorded: it is run again when the batch goes on", res.Index+1)
 		}
-		if err := b.engine.History().Err(); err != nil {
+		if err := b.wiring.History().Err(); err != nil {
 			return err
 		}
 		if b.o.format == output.Text && output.IsTerminal(b.to) {
@@ -197,7 +196,7 @@ func (b *batchRun) Deliver(res task.Result) error {
 		if err := b.out.Write(res); err != nil {
 			return err
 		}
-		b.engine.History().Delivered(res)
+		b.wiring.History().Delivered(res)
 		return nil
 	})
 }
@@ -222,14 +221,14 @@ func (b *batchRun) complain(res task.Result, hint string) {
 
 // summarize says on stderr what came of the batch.
 func (b *batchRun) summarize() {
-	if b.o.quiet || !b.o.bar && b.tally.Complete() && b.engine.LimitReached() == "" {
+	if b.o.quiet || !b.o.bar && b.tally.Complete() && b.wiring.LimitReached() == "" {
 		return
 	}
-	b.tally.Known, b.tally.Usage = b.engine.History().Resumed(), b.engine.Used()
+	b.tally.Known, b.tally.Usage = b.wiring.History().Resumed(), b.wiring.Used()
 	if b.tally.NotStarted > 0 && b.r.signals.code() == 0 && b.o.halt != (supervisor.Halt{}) {
 		b.r.Say("halted: too many tasks failed, no more were started")
 	}
-	if why := b.engine.LimitReached(); why != "" && b.tally.Complete() {
+	if why := b.wiring.LimitReached(); why != "" && b.tally.Complete() {
 		b.r.Say("%s", why) // no task says so
 	}
 	b.r.Say("%s", b.tally.Summary(time.Since(b.start)))
@@ -259,7 +258,7 @@ func (b *batchRun) outcome(err error) task.Status {
 		return task.Interrupted
 	case err != nil:
 		return task.Failed
-	case b.engine.Spent() && b.tally.Limited(), b.engine.LimitReached() != "": // of the whole tree
+	case b.wiring.Spent() && b.tally.Limited(), b.wiring.LimitReached() != "": // of the whole tree
 		return task.Limit
 	case b.tally.Complete():
 		return task.Completed

@@ -2,31 +2,43 @@ package app
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"sync"
 	"syscall"
 
+	"qq/internal/agent"
 	"qq/internal/app/command"
-	"qq/internal/engine"
+	"qq/internal/sandbox"
+	"qq/internal/tools/shell"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
+	"qq/pkg/event"
+	"qq/pkg/proc"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
 
 // serveChild is the life of a child, whose root is at the other end of conn.
 func serveChild(conn *childproc.Conn, s Streams, env command.Environment) int {
-	status, err := conn.Serve(Version(), s.In, s.Out, child{engine.Child{
-		Version: Version(), Environ: env, Agents: func(dir string) *agents.Registry { return env.Agents(dir) },
-	}})
+	status, err := conn.Serve(Version(), s.In, s.Out, child{Version(), env})
 	if err != nil {
 		return report(s.Err, err)
 	}
 	return status.ExitCode()
 }
 
-// child is the program of a child, which a signal ends.
-type child struct{ engine.Child }
+// child is what a child process does with its task.
+type child struct {
+	version string
+	env     command.Environment
+}
+
+var _ childproc.Runner = child{}
 
 // Run implements childproc.Runner.
 func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p supervisor.Parent) task.Result {
@@ -38,5 +50,101 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		<-term
 		cancel(errSignal)
 	}()
-	return c.Child.Run(ctx, start, job, p)
+	dir, err := syscall.Getwd() // the kernel's word, not that of $PWD
+	if err != nil {
+		return job.Fail(&task.Error{Status: task.Misused, Problem: "find the working directory: " + err.Error()})
+	}
+	if start.Dir != "" && start.Dir != dir {
+		return job.Ended(task.Refused, fmt.Sprintf("the working directory was %s when the task was allowed, and is %s now", start.Dir, dir))
+	}
+	var setup childSetup
+	if err := json.Unmarshal(start.Setup, &setup); err != nil {
+		return job.Fail(fmt.Errorf("read the start frame: %w", err))
+	}
+	a := agent.Agent{
+		Definition: start.Agent, Setup: setup.Agent, Registry: registry{c.env, dir},
+		Retries: start.Retries, ReadOnly: start.ReadOnly, Denied: start.Denied, CanDelegate: start.CanDelegate, KeepReads: start.Reads,
+		Transcript: agent.Nobody{}, Screen: agent.Nobody{},
+		Process: agent.Process{Version: c.version, Dir: dir, Env: c.environ(start), Host: proc.NewHost()},
+	}
+	defer a.Process.Host.Close()
+	if start.OneProcessor {
+		a.Process.OneProcessor = &sync.Once{}
+	}
+	if err := confine(&a); err != nil {
+		return job.Fail(err)
+	}
+	if start.Events {
+		a.Screen = &agent.TokenEvents{To: p}
+	} else {
+		p = unwatched{p}
+	}
+	backend, done, err := setup.Model.Connect()
+	if err != nil {
+		return job.Fail(err)
+	}
+	defer done()
+	a.Model = connected{setup.Model, backend}
+	return a.Run(ctx, p, job)
+}
+
+// registry are the agents of a directory, loaded when somebody asks.
+type registry struct {
+	env command.Environment
+	dir string
+}
+
+// Lookup implements agent.Registry.
+func (r registry) Lookup(name string) (agents.Agent, error) { return r.env.Agents(r.dir).Lookup(name) }
+
+// List implements agent.Registry.
+func (r registry) List() []agents.Entry { return r.env.Agents(r.dir).List() }
+
+// unwatched is a parent that wants no events.
+type unwatched struct{ supervisor.Parent }
+
+// Emit implements supervisor.Report.
+func (unwatched) Emit(event.Event) {}
+
+// environ is the environment of the commands of the child.
+func (c child) environ(start *childproc.Start) []string {
+	env := slices.Clone([]string(c.env))
+	if start.Traceparent != "" {
+		env = append(env, "TRACEPARENT="+start.Traceparent)
+	}
+	if start.OneProcessor { // it was meant for this process, not for the tests that an agent runs
+		env = slices.DeleteFunc(env, func(v string) bool { return v == oneProcessor })
+	}
+	return env
+}
+
+// workingDir is the working directory whatever stands at its path by now.
+const workingDir = "/proc/self/cwd"
+
+// confine lets the kernel keep this process, and all that it starts, from
+// writing where its agent may not; where it can only be done to commands, to
+// those.
+func confine(a *agent.Agent) error {
+	if !sandbox.Probe().Enforced() {
+		return nil
+	}
+	if a.Definition.Allows("run_pty_cmd") && a.Setup.ShellLog != "" {
+		log, err := shell.OpenLog(a.Setup.ShellLog) // before it cannot be opened any more
+		if err != nil {
+			return err
+		}
+		a.Process.Log = log
+	}
+	// Commands are confined once more: in a narrower domain than ours they cannot
+	// look into this process, whose control pipe would obey them.
+	exe, err := executable()
+	if err != nil {
+		return err
+	}
+	a.Process.Box = agent.Box{Exe: exe, Confined: true, Rules: a.Rules(a.Process.Dir)}
+	// A build that cannot confine itself confines its commands at least.
+	if err := sandbox.Apply(a.Rules(workingDir)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("confine the agent: %w", err)
+	}
+	return nil
 }

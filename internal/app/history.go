@@ -47,7 +47,7 @@ func (b *batchRun) openHistory(ctx context.Context, spool *taskfile.Spool) error
 		return command.Usagef("leave one of them out", "--cache needs the ledger, and --no-ledger is given")
 	}
 	var err error
-	b.id, err = b.engine.History().Open(ctx, record.Batch{
+	b.id, err = b.wiring.History().Open(ctx, record.Batch{
 		ID: on.Value + again.Value, Resume: on.Given || again.Given, Failed: again.Given, // one of them has a value
 		Cache: b.o.cache, Log: b.o.joblog, Count: spool.Len(),
 	}, b.tasks(spool))
@@ -63,7 +63,7 @@ func (b *batchRun) openHistory(ctx context.Context, spool *taskfile.Spool) error
 		return ledgerError(err)
 	}
 	if b.o.bar {
-		if last := b.engine.History().Unfinished(); last != "" {
+		if last := b.wiring.History().Unfinished(); last != "" {
 			b.r.Say("the batch before this one did not come to its end: --resume=%s would go on with it", task.ShortID(last))
 		}
 	}

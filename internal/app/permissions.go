@@ -11,7 +11,6 @@ import (
 	"qq/internal/app/output"
 	"qq/internal/approval"
 	"qq/internal/config"
-	"qq/internal/engine"
 	"qq/internal/tools/web"
 	"qq/pkg/agents"
 )
@@ -63,7 +62,7 @@ func checkWritable(cfg config.Config) error {
 
 // equip adds permissions and web search to cfg, and opens the terminal if a person
 // can be asked there.
-func (r *root) equip(cfg *engine.Config, other approval.Screen) error {
+func (r *root) equip(cfg *wiringConfig, other approval.Screen) error {
 	if err := checkTools(cfg.Settings); err != nil {
 		return err
 	}

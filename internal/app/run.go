@@ -20,7 +20,6 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/config"
-	"qq/internal/engine"
 	"qq/internal/models"
 	"qq/pkg/agents"
 	"qq/pkg/session"
@@ -113,7 +112,7 @@ func (r *root) run(c *cli.Context) error {
 		defer cancel()
 	}
 	one := &oneRun{r: r, o: o, cfg: cfg, dir: dir, agents: r.Env.Agents(dir), task: t, start: time.Now()}
-	e, err := r.newEngine(engine.Config{
+	e, err := r.newWiring(wiringConfig{
 		Settings: cfg, Dir: dir, Agents: one.agents, ReadOnly: o.readOnly, Deadline: deadline,
 		Ledger: r.openLedger(cfg, dir, "run", c.Bool("no-ledger") || o.session.Ephemeral || o.dryRun),
 		Sinks:  r.sinks(o.format, func() io.Writer { return r.Out }, o.verbose, nil),
@@ -276,7 +275,7 @@ type oneRun struct {
 	live   *output.Live // nil unless the answer is shown while it is written
 }
 
-func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
+func (one *oneRun) do(ctx context.Context, e *wiring) error {
 	agent, err := command.FindAgent(one.agents, one.o.agent)
 	if err != nil {
 		return err
@@ -295,7 +294,7 @@ func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
 		return admin.SessionError(err)
 	}
 	defer transcript.Close()
-	run := engine.Run{
+	run := zeroRun{
 		Agent: agent, Model: m, System: one.o.system, MaxTurns: one.o.maxTurns,
 		History: transcript.History, Transcript: transcript, Session: transcript.ID,
 	}
@@ -315,8 +314,8 @@ func (one *oneRun) do(ctx context.Context, e *engine.Engine) error {
 }
 
 // dryRun says what would be run.
-func (one *oneRun) dryRun(e *engine.Engine, agent agents.Agent, m models.Model) error {
-	plan, err := e.Outline(engine.Run{Agent: agent, Model: m, System: one.o.system}, one.task)
+func (one *oneRun) dryRun(e *wiring, agent agents.Agent, m models.Model) error {
+	plan, err := e.Outline(zeroRun{Agent: agent, Model: m, System: one.o.system}, one.task)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/command"
-	"qq/internal/engine"
 	"qq/internal/standin"
 	"qq/pkg/task"
 )
@@ -169,7 +168,7 @@ func TestSecondSignal(t *testing.T) {
 	start := time.Now()
 	p.signal(syscall.SIGINT, syscall.SIGTERM)
 	assert.NotZero(t, p.end().code)
-	assert.Less(t, time.Since(start), engine.StopGrace, "without the stop ladder")
+	assert.Less(t, time.Since(start), stopGrace, "without the stop ladder")
 }
 
 // TestSignalWhileReading: a signal also ends a batch that waits for its input.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 
-	"qq/internal/engine"
 	"qq/internal/trace"
 	"qq/pkg/event"
 	"qq/pkg/task"
@@ -12,7 +11,7 @@ import (
 
 // traced makes this run a part of the trace that it was started in, and keeps its
 // spans if the environment names a collector.
-func (r *root) traced(cfg *engine.Config) {
+func (r *root) traced(cfg *wiringConfig) {
 	cfg.ID = cmp.Or(r.id, task.NewID())
 	cfg.Trace = event.StartTrace(r.Env.Get("TRACEPARENT"))
 	to, wanted, err := trace.FromEnv(r.Env.Get)

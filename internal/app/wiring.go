@@ -1,78 +1,253 @@
 package app
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
-	"qq/internal/app/output"
+	"qq/internal/app/scratch"
 	"qq/internal/approval"
-	"qq/internal/engine"
+	"qq/internal/config"
+	"qq/internal/models"
+	"qq/internal/models/gate"
+	"qq/internal/record"
+	"qq/internal/record/ledger"
+	"qq/internal/tools/astgrep"
+	"qq/internal/tools/web"
+	"qq/pkg/agents"
+	"qq/pkg/childproc"
 	"qq/pkg/event"
+	"qq/pkg/llm"
+	"qq/pkg/proc"
+	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
 
-// newEngine wires the house as cfg says, and begins to take signals, for there
-// are children to end now. other writes to the terminal beside the narrator; it may
-// be nil.
-func (r *root) newEngine(cfg engine.Config, other approval.Screen) (*engine.Engine, error) {
-	if d := cfg.Settings.Depth; d > 0 && d >= cfg.Settings.MaxDepth {
-		// A shell that starts qq, which starts a shell, has to end somewhere.
-		return nil, &task.Error{Status: task.Limit, Problem: fmt.Sprintf("Error: Maximum recursion depth (%d) exceeded", cfg.Settings.MaxDepth),
-			Hint: "it was started by an agent's command; raise QQ_MAX_DEPTH, or let one agent do the work"}
+// stopGrace is what a child gets at each step of the stop ladder, which Kill does without.
+const stopGrace = time.Second
+
+// handBack is what a child gets whose time is up to hand back what it has.
+const handBack = 5 * time.Second
+
+// approvalTimeout is what a person gets to answer a question.
+const approvalTimeout = 300 * time.Second
+
+// wiringConfig is what a run is wired from.
+type wiringConfig struct {
+	Settings config.Config
+	Environ  []string // of the process, for children to inherit from
+	Dir      string   // the working directory
+	Version  string   // of the program: children have to be of the same
+	Agents   *agents.Registry
+	Prompter approval.Prompter // asks a person; nil: nobody can be asked
+	Search   web.Search        // where agents search the web; zero: nowhere
+	Sinks    []event.Sink      // get every event; none of them costs nothing
+	ReadOnly bool              // takes away what can change something, here and in children
+	Deadline time.Time         // of the whole run; zero is none
+	Note     func(format string, args ...any)
+	ID       string           // execution id of this process, see [task.NewID]
+	Trace    event.Trace      // that this run is a part of
+	Ledger   *ledger.Recorder // keeps what is done; nil keeps nothing
+}
+
+// wiring holds the wired parts of a run: supervisor, gate, record, models and the
+// launcher of children. Making one costs next to nothing: what a prompt that needs
+// no child does not use is made when it is first needed.
+type wiring struct {
+	*supervisor.Supervisor
+	cfg      wiringConfig
+	id       string // execution id of this process
+	gate     *gate.Gate
+	several  atomic.Bool // agents share the gate
+	record   *record.Record
+	models   *models.Resolver
+	stream   *event.Stream // nil when nobody wants events
+	log      *record.ChildLog
+	launcher *childproc.Launcher
+	scratch  *scratch.Folder
+	outputs  scratch.Outputs
+	host     *proc.Host    // starts every process
+	exe      string        // this program
+	astGrep  func() string // the program for structural search; empty is none
+
+	oneProcessor bool // children start with one
+}
+
+// newWiring makes the wiring of a run.
+func newWiring(cfg wiringConfig) (*wiring, error) {
+	set := cfg.Settings
+	w := &wiring{
+		cfg:     cfg,
+		id:      cmp.Or(cfg.ID, task.NewID()),
+		models:  &models.Resolver{Host: set.OllamaHost, Run: set.Model, Notes: notes(cfg.Note), Retries: set.Retries},
+		log:     record.NewChildLog(set.LogDir),
+		scratch: &scratch.Folder{Dir: filepath.Join(set.Home, "run")},
+		outputs: scratch.KeptIn(set.Home),
+		host:    proc.NewHost(),
 	}
-	cfg.Environ, cfg.Version = r.Env, Version()
-	if cfg.Note == nil {
-		cfg.Note = r.Note
+	if len(cfg.Sinks) > 0 {
+		w.stream = event.NewStream(cfg.Trace.TraceID(), cfg.Sinks...)
 	}
-	if err := r.equip(&cfg, other); err != nil {
-		return nil, err
-	}
-	r.traced(&cfg)
-	e, err := engine.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	r.signals.killWith(e.Kill, func() {
-		_ = e.Close() // there is nobody left to tell
-		os.Exit(r.signals.code())
+	w.gate = gate.NewGate(gate.Config{
+		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Notes: notes(w.remark),
 	})
-	r.signals.listen()
-	r.engine = e
-	return e, nil
-}
-
-// sinks are the readers of events: a script that reads them from to, and with verbose
-// a person. Lines for the person keep other off the terminal; it may be nil.
-func (r *root) sinks(format string, to func() io.Writer, verbose bool, other approval.Screen) []event.Sink {
-	var sinks []event.Sink
-	if format == output.StreamJSON {
-		sinks = append(sinks, event.SinkFunc(func(e event.Event) {
-			// When nobody reads it, the run ends.
-			if err := output.WriteJSON(to(), e); err != nil {
-				r.signals.cancel(err)
-			}
-		}))
+	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: w.id, Dir: cfg.Dir, Tasks: &past{wiring: w}})
+	var err error
+	if w.exe, err = executable(); err != nil {
+		return nil, err
 	}
-	if verbose {
-		var w io.Writer = r.Err
-		if other != nil {
-			w = sharedWriter{w, other}
+	w.astGrep = sync.OnceValue(func() string {
+		path, err := astgrep.Find(func(name string) string { return config.Getenv(cfg.Environ, name) })
+		if err != nil {
+			return "" // doctor says why
 		}
-		r.narrator = output.NewNarrator(w, r.Coloured(r.Err))
-		sinks = append(sinks, event.SinkFunc(r.narrator.Event))
+		return path
+	})
+	w.launcher = childproc.NewLauncher(childproc.Config{
+		Host: w.host, Path: w.exe, Version: cfg.Version, Env: w.childEnv(), Program: w, Keep: string(w.outputs),
+		MaxOutput: set.MaxOutput, Grace: stopGrace, HandBack: handBack,
+	})
+	w.Supervisor = supervisor.New(supervisor.Config{
+		Limits: limits(set), ID: w.id, Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
+		Agents: cfg.Agents, Launcher: w.launcher, Gate: admission{w}, Record: w.recorder(), Events: w.stream, Log: w.log, NewID: task.NewID,
+		Approve: approval.NewQueue(approval.QueueConfig{
+			Policy: policy(set), Prompter: cfg.Prompter, Timeout: approvalTimeout, Events: w.stream,
+		}),
+	})
+	return w, nil
+}
+
+// oneProcessor starts a child with one processor.
+const oneProcessor = "GOMAXPROCS=1"
+
+// childEnv is the environment of children. Most of them do nothing but wait for
+// their model: with one processor the scheduler of Go spends a tenth less on
+// looking for work that is not there. Child takes more when it needs them.
+func (w *wiring) childEnv() []string {
+	env := append(config.ChildEnv(w.cfg.Environ), w.cfg.Settings.Environ()...)
+	if w.oneProcessor = !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "GOMAXPROCS=") }); w.oneProcessor {
+		env = append(env, oneProcessor)
 	}
-	return sinks
+	return env
 }
 
-// sharedWriter writes to a terminal that other writes to as well.
-type sharedWriter struct {
-	io.Writer
-	other approval.Screen
+func limits(set config.Config) supervisor.Limits {
+	return supervisor.Limits{
+		Limits: task.Limits{
+			ChildTimeout: set.ChildTimeout, IdleTimeout: set.IdleTimeout, Retries: set.Retries, SpawnRate: set.SpawnRate,
+			MaxParallel: set.MaxParallel, MaxDepth: set.MaxDepth, MaxChildren: set.MaxChildren, MaxOutput: set.MaxOutput,
+		},
+		DefaultTimeout: set.Source("QQ_CHILD_TIMEOUT") == "default", DefaultIdle: set.Source("QQ_IDLE_TIMEOUT") == "default",
+	}
 }
 
-// Write implements io.Writer.
-func (s sharedWriter) Write(p []byte) (int, error) {
-	defer s.other.Hold()()
-	return s.Writer.Write(p)
+// policy is what the settings say about calls.
+func policy(set config.Config) approval.Policy {
+	return approval.Policy{Mode: approval.Mode(set.Approve), Allow: set.Allow, Deny: set.Deny}
 }
+
+// Batch runs a stream of tasks that Check has passed, and keeps results that wait for
+// slower ones in the scratch folder. What History was opened for is heeded.
+func (w *wiring) Batch(ctx context.Context, b supervisor.Batch) error {
+	spill := &scratch.Spill{In: w.scratch}
+	defer spill.Close()
+	b.Spill, b.Past, b.Tasks = spill, w.record, w.named(ctx, b.Tasks)
+	b.Results = recorded{b.Results, w.record}
+	w.several.Store(true)
+	return errors.Join(w.Supervisor.Batch(ctx, b), w.record.Close())
+}
+
+// named hands on the tasks of a batch, each named as it was asked.
+func (w *wiring) named(ctx context.Context, tasks iter.Seq2[task.Task, error]) iter.Seq2[task.Task, error] {
+	return w.record.Tasks(ctx, tasks)
+}
+
+// recorded are results whose ends the record hears of.
+type recorded struct {
+	supervisor.Results
+	record *record.Record
+}
+
+// Done implements supervisor.Results.
+func (r recorded) Done(res task.Result) {
+	r.record.Done(res)
+	r.Results.Done(res)
+}
+
+// History is what this process has to do with those before it.
+func (w *wiring) History() *record.Record { return w.record }
+
+// ID is the execution id of this process.
+func (w *wiring) ID() string { return w.id }
+
+// modelName is the model that t is to be done with, as it is named: that of the
+// task, of the flag, of the agent, or that of the run.
+func (w *wiring) modelName(t task.Task) string {
+	agent, err := w.Agent(t.Agent)
+	if err != nil || t.Model != "" {
+		return t.Model
+	}
+	if strings.HasPrefix(w.cfg.Settings.Source("QQ_MODEL"), "flag ") {
+		return "" // who gives the flag means every agent
+	}
+	return agent.Model
+}
+
+// Staff finds the agent for a task, and the model: that of the task, of the flag,
+// of the agent, or of the run.
+func (w *wiring) Staff(ctx context.Context, t task.Task) (agents.Agent, models.Model, error) {
+	agent, err := w.Agent(t.Agent)
+	if err != nil {
+		return agents.Agent{}, models.Model{}, err
+	}
+	m, err := w.Resolve(ctx, w.modelName(t))
+	return agent, m, err
+}
+
+// Resolve finds out about the model of that name, once: "" for that of the run,
+// [models.Auto], [models.Extract], "ollama:NAME", or the NAME alone.
+func (w *wiring) Resolve(ctx context.Context, name string) (models.Model, error) {
+	return w.models.Resolve(ctx, name)
+}
+
+// Kill ends every child at once.
+func (w *wiring) Kill() { w.launcher.Close() }
+
+// Close ends what is still at work and removes what was only for this run.
+func (w *wiring) Close() error {
+	w.Kill()
+	w.scratch.Remove()
+	return w.log.Close()
+}
+
+// executable is the program that children run: this one, even when the file was
+// replaced meanwhile.
+func executable() (string, error) {
+	const self = "/proc/self/exe"
+	if _, err := os.Lstat(self); err == nil {
+		return self, nil
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the program of qq: %w", err)
+	}
+	return exe, nil
+}
+
+// connected is a model that an agent can ask.
+type connected struct {
+	models.Model
+	llm.Backend
+}
+
+// Tokens implements agent.Model.
+func (connected) Tokens(text string) int { return models.Tokens(text) }

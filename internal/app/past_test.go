@@ -1,4 +1,4 @@
-package engine
+package app
 
 import (
 	"encoding/json"
@@ -38,7 +38,7 @@ func TestCacheKeyOfAModel(t *testing.T) {
 	one := time.Date(2026, 1, 1, 9, 0, 0, 123_456_789, time.FixedZone("", 7200))
 	key := func(modified time.Time) string {
 		at = modified
-		e := newEngine(t, func(c *Config) { c.Settings.Model, c.Settings.OllamaHost, c.Dir = "m", host, "/d" })
+		e := newTestWiring(t, func(c *wiringConfig) { c.Settings.Model, c.Settings.OllamaHost, c.Dir = "m", host, "/d" })
 		key := e.cacheKey(t.Context(), task.Task{Text: "x", Agent: task.DefaultAgent})
 		require.NotEmpty(t, key)
 
@@ -67,7 +67,7 @@ func TestCacheKeyOfAVersion(t *testing.T) {
 	for model, differs := range map[string]bool{models.Extract: true, "m": false} {
 		keys := map[string]bool{}
 		for i := range 2 {
-			e := newEngine(t, func(c *Config) {
+			e := newTestWiring(t, func(c *wiringConfig) {
 				c.Settings.Model, c.Settings.OllamaHost, c.Dir, c.Version = model, host, "/d", fmt.Sprint(i)
 			})
 			key := e.cacheKey(t.Context(), task.Task{Text: "x", Agent: task.DefaultAgent})

@@ -1,4 +1,4 @@
-package engine
+package app
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 // past answers what the record asks about tasks.
 type past struct {
-	*Engine
+	*wiring
 	mu     sync.Mutex
 	folder string // where tools works
 	root   *os.Root
@@ -60,8 +60,8 @@ func (p *past) Read(ctx context.Context, dir string, r task.Read) (string, error
 }
 
 // modelOf names the model that t is done with, when that has been found out.
-func (e *Engine) modelOf(t task.Task) string {
-	if m, ok := e.models.Known(e.modelName(t)); ok {
+func (w *wiring) modelOf(t task.Task) string {
+	if m, ok := w.models.Known(w.modelName(t)); ok {
 		return m.String()
 	}
 	return ""
@@ -70,16 +70,16 @@ func (e *Engine) modelOf(t task.Task) string {
 // cacheKey is what an answer to t depends on besides what is read for it: who
 // answers, with which model, where, and what may not be used. It is empty for an
 // agent that can change something.
-func (e *Engine) cacheKey(ctx context.Context, t task.Task) string {
-	def, m, err := e.Staff(ctx, t)
-	if err != nil || def.Changes() && !t.ReadOnly && !e.cfg.ReadOnly {
+func (w *wiring) cacheKey(ctx context.Context, t task.Task) string {
+	def, m, err := w.Staff(ctx, t)
+	if err != nil || def.Changes() && !t.ReadOnly && !w.cfg.ReadOnly {
 		return ""
 	}
 	version := "" // of the model: the built-in one is the program itself
 	if m.Kind == models.Extract {
-		version = e.cfg.Version
+		version = w.cfg.Version
 	}
-	set := e.cfg.Settings
+	set := w.cfg.Settings
 	what, err := json.Marshal(struct {
 		Agent    any
 		Model    models.Model
@@ -88,17 +88,17 @@ func (e *Engine) cacheKey(ctx context.Context, t task.Task) string {
 		Deny     []string
 		WebAllow []string
 		Version  string
-	}{def, m, e.cfg.ReadOnly, set.MaxOutput, set.Deny, set.WebAllow, version})
+	}{def, m, w.cfg.ReadOnly, set.MaxOutput, set.Deny, set.WebAllow, version})
 	if err != nil {
 		return ""
 	}
-	return record.Key(t, string(what), filepath.Join(e.cfg.Dir, t.WorkingDir), fmt.Sprint(set.MaxDepth))
+	return record.Key(t, string(what), filepath.Join(w.cfg.Dir, t.WorkingDir), fmt.Sprint(set.MaxDepth))
 }
 
 // recorder is the record, or no interface at all.
-func (e *Engine) recorder() supervisor.Recorder {
-	if e.cfg.Ledger == nil {
+func (w *wiring) recorder() supervisor.Recorder {
+	if w.cfg.Ledger == nil {
 		return nil
 	}
-	return e.record
+	return w.record
 }

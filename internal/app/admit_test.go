@@ -1,4 +1,4 @@
-package engine
+package app
 
 import (
 	"fmt"
@@ -13,11 +13,11 @@ import (
 	"qq/pkg/task"
 )
 
-// served is an engine whose model is one of a server, with what it says to people.
-func served(t *testing.T, change func(*Config), options ...standin.Option) (e *Engine, notes *[]string) {
+// served is a run whose model is one of a server, with what it says to people.
+func served(t *testing.T, change func(*wiringConfig), options ...standin.Option) (e *wiring, notes *[]string) {
 	server := standin.Start(t, options...)
 	notes = &[]string{}
-	e = newEngine(t, func(c *Config) {
+	e = newTestWiring(t, func(c *wiringConfig) {
 		c.Settings.OllamaHost, c.Settings.Model, c.Settings.MaxParallel = server.URL, "ollama:"+standin.DefaultModel, 1
 		c.Note = func(format string, args ...any) { *notes = append(*notes, fmt.Sprintf(format, args...)) }
 		if change != nil {
@@ -40,7 +40,7 @@ func (w *waiter) Behind(d time.Duration) { w.behind = append(w.behind, d) }
 // one is free.
 func TestFirst(t *testing.T) {
 	e, _ := served(t, nil)
-	first := func(e *Engine, t task.Task) llm.Permit { return admission{e}.First(t, &waiter{}) }
+	first := func(e *wiring, t task.Task) llm.Permit { return admission{e}.First(t, &waiter{}) }
 	p := first(e, someTask())
 	require.NotNil(t, p)
 	assert.Nil(t, first(e, someTask()), "there is one only")
@@ -51,14 +51,14 @@ func TestFirst(t *testing.T) {
 	tk.Model = "not looked up yet"
 	e, _ = served(t, nil)
 	assert.Nil(t, first(e, tk))
-	assert.Nil(t, first(newEngine(t, nil), someTask()), "what is built in needs none")
+	assert.Nil(t, first(newTestWiring(t, nil), someTask()), "what is built in needs none")
 	assert.True(t, e.several.Load(), "a child asks")
 }
 
 // TestEnter: who waits behind others at the server hears of that time.
 func TestEnter(t *testing.T) {
 	for _, again := range []bool{false, true} {
-		e, _ := served(t, func(c *Config) { c.Settings.MaxParallel = 2 })
+		e, _ := served(t, func(c *wiringConfig) { c.Settings.MaxParallel = 2 })
 		w := &waiter{}
 		one, err := admission{e}.Enter(t.Context(), "m", again, w)
 		require.NoError(t, err)
@@ -76,7 +76,7 @@ func TestEnter(t *testing.T) {
 // TestSpent: a budget that is used up refuses tasks before a process starts, and
 // only then.
 func TestSpent(t *testing.T) {
-	e, _ := served(t, func(c *Config) { c.Settings.MaxTokens = 100 })
+	e, _ := served(t, func(c *wiringConfig) { c.Settings.MaxTokens = 100 })
 	for _, c := range []struct {
 		use   int
 		spent bool
@@ -94,7 +94,7 @@ func TestSpent(t *testing.T) {
 			assert.Equal(t, task.DefaultAgent, r.Agent)
 		}
 	}
-	require.NoError(t, admission{newEngine(t, nil)}.Refusal(task.Task{Text: "x"}), "what is built in costs nothing")
+	require.NoError(t, admission{newTestWiring(t, nil)}.Refusal(task.Task{Text: "x"}), "what is built in costs nothing")
 	e, _ = served(t, nil)
 	assert.False(t, e.Spent(), "there is no budget")
 }

@@ -1,4 +1,4 @@
-package engine
+package app
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func paragraphs(n int) string {
 // that the agent will have.
 func TestPlan(t *testing.T) {
 	narrow := standin.Models(standin.Model{Name: standin.DefaultModel, Context: 4096})
-	e, _ := served(t, func(c *Config) { c.Settings.MaxDepth = 3 }, narrow)
+	e, _ := served(t, func(c *wiringConfig) { c.Settings.MaxDepth = 3 }, narrow)
 	explorer, m, err := e.Staff(t.Context(), task.Task{Agent: "explorer"})
 	require.NoError(t, err)
 	bare := agents.Agent{Name: "bare", Tools: []string{}}
@@ -43,18 +43,18 @@ func TestPlan(t *testing.T) {
 		require.NotEmpty(t, lines)
 		return lines[0]
 	}
-	plain := head(e.Outline(Run{Agent: bare, Model: m}, long))
-	own := head(e.Outline(Run{Agent: explorer, Model: m}, long))
+	plain := head(e.Outline(zeroRun{Agent: bare, Model: m}, long))
+	own := head(e.Outline(zeroRun{Agent: explorer, Model: m}, long))
 	assert.NotEqual(t, plain, own, "tools and a prompt take room")
 	assert.Equal(t, own, head(e.Plan(t.Context(), long)), "the agent is that of the task")
-	assert.Equal(t, own, head(e.Outline(Run{Agent: explorer, Model: m, System: explorer.Prompt}, long)))
-	talked := Run{Agent: bare, Model: m, History: []llm.Message{{Role: llm.User, Content: paragraphs(20)}}}
+	assert.Equal(t, own, head(e.Outline(zeroRun{Agent: explorer, Model: m, System: explorer.Prompt}, long)))
+	talked := zeroRun{Agent: bare, Model: m, History: []llm.Message{{Role: llm.User, Content: paragraphs(20)}}}
 	assert.NotEqual(t, plain, head(e.Outline(talked, long)), "and so does what was said before")
 
-	lines, err := e.Outline(Run{Agent: explorer, Model: m}, task.Task{Text: "short"})
+	lines, err := e.Outline(zeroRun{Agent: explorer, Model: m}, task.Task{Text: "short"})
 	assert.NoError(t, err)
 	assert.Empty(t, lines)
-	lines, err = e.Outline(Run{Agent: explorer, Model: m}, task.Task{Text: "Translate it.\n\n" + paragraphs(200)})
+	lines, err = e.Outline(zeroRun{Agent: explorer, Model: m}, task.Task{Text: "Translate it.\n\n" + paragraphs(200)})
 	require.NoError(t, err)
 	assert.Contains(t, lines[len(lines)-1], "its beginning was kept as the request")
 	_, err = e.Plan(t.Context(), task.Task{Text: "x", Agent: "nobody"})
@@ -62,7 +62,7 @@ func TestPlan(t *testing.T) {
 	assert.Empty(t, e.scratch.Made(), "nothing is left of it")
 
 	e.cfg.Settings.MaxDepth = 1
-	_, err = e.Outline(Run{Agent: explorer, Model: m}, long)
+	_, err = e.Outline(zeroRun{Agent: explorer, Model: m}, long)
 	assert.ErrorContains(t, err, "agents at this depth cannot have it summarised")
 }
 
@@ -73,7 +73,7 @@ func TestIdleOfTheAgent(t *testing.T) {
 	folder := t.TempDir()
 	definition := "---\nname: hasty\ndescription: waits for nobody\ntools: []\nidle_timeout: 1\n---\nYou answer.\n"
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "hasty.md"), []byte(definition), 0o600))
-	e := newEngine(t, func(c *Config) {
+	e := newTestWiring(t, func(c *wiringConfig) {
 		c.Settings.OllamaHost, c.Settings.Model, c.Settings.MaxParallel = server.URL, "ollama:"+standin.DefaultModel, 1
 		c.Agents = agents.Load([]agents.Dir{{Path: folder}})
 	})
@@ -81,7 +81,7 @@ func TestIdleOfTheAgent(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	r, err := e.Run(ctx, Run{Agent: hasty, Model: m, Transcript: agent.Nobody{}}, task.Task{Text: "Say it. [[stall]]"})
+	r, err := e.Run(ctx, zeroRun{Agent: hasty, Model: m, Transcript: agent.Nobody{}}, task.Task{Text: "Say it. [[stall]]"})
 	require.NoError(t, err)
 	assert.Equal(t, task.Idle, r.Status, r.Err())
 	assert.Equal(t, "a", r.Output)
@@ -91,7 +91,7 @@ func TestIdleOfTheAgent(t *testing.T) {
 // does whoever reads events.
 func TestProgressIsNoted(t *testing.T) {
 	var seen []string
-	e, notes := served(t, func(c *Config) {
+	e, notes := served(t, func(c *wiringConfig) {
 		c.Settings.Retries = 1
 		c.Sinks = []event.Sink{event.SinkFunc(func(ev event.Event) {
 			if ev.Type == event.SubAgentProgress {
@@ -101,7 +101,7 @@ func TestProgressIsNoted(t *testing.T) {
 	}, standin.Faulty("/api/chat", standin.Fault{Status: 503, Times: 1}))
 	def, m, err := e.Staff(t.Context(), task.Task{Agent: task.DefaultAgent})
 	require.NoError(t, err)
-	r, err := e.Run(t.Context(), Run{Agent: def, Model: m, Transcript: agent.Nobody{}}, task.Task{Text: "Say it."})
+	r, err := e.Run(t.Context(), zeroRun{Agent: def, Model: m, Transcript: agent.Nobody{}}, task.Task{Text: "Say it."})
 	require.NoError(t, err)
 	assert.Equal(t, task.Completed, r.Status, r.Err())
 	assert.Equal(t, 2, r.Attempts)

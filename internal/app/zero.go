@@ -1,4 +1,4 @@
-package engine
+package app
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"qq/pkg/task"
 )
 
-// Run is one run of the agent of this process.
-type Run struct {
+// zeroRun is one run of the agent of this process.
+type zeroRun struct {
 	Agent      agents.Agent
 	Model      models.Model
 	System     string // replaces the agent's prompt when set
@@ -30,25 +30,25 @@ type Run struct {
 }
 
 // Run runs the agent of this process on t: job zero.
-func (e *Engine) Run(ctx context.Context, r Run, t task.Task) (task.Result, error) {
-	t.Agent, t.ReadOnly = r.Agent.Name, t.ReadOnly || e.cfg.ReadOnly
-	res, err := e.Supervisor.Run(ctx, t, r.Session, here{e, r})
+func (w *wiring) Run(ctx context.Context, r zeroRun, t task.Task) (task.Result, error) {
+	t.Agent, t.ReadOnly = r.Agent.Name, t.ReadOnly || w.cfg.ReadOnly
+	res, err := w.Supervisor.Run(ctx, t, r.Session, here{w, r})
 	res.Model = r.Model.String()
 	return res, err
 }
 
 // here launches the agent of this process in this process.
 type here struct {
-	e *Engine
-	r Run
+	w *wiring
+	r zeroRun
 }
 
 // Launch implements supervisor.Launcher.
 func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
-	a := h.e.agent(h.r, job)
+	a := h.w.agent(h.r, job)
 	id := "root-" + task.NewID()
-	defer h.e.tidy(id)
-	setup, err := h.e.setup(h.r.Agent, h.r.Model, id, a.ReadOnly)
+	defer h.w.tidy(id)
+	setup, err := h.w.setup(h.r.Agent, h.r.Model, id, a.ReadOnly)
 	if err != nil {
 		return job.Fail(err)
 	}
@@ -59,74 +59,74 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	}
 	defer done()
 	a.Model = connected{h.r.Model, backend}
-	a.Process.Box.Rules = a.Rules(h.e.cfg.Dir)
+	a.Process.Box.Rules = a.Rules(h.w.cfg.Dir)
 	switch {
 	case a.Screen != nil:
-	case h.e.stream.Wanted():
+	case h.w.stream.Wanted():
 		a.Screen = &agent.TokenEvents{To: p}
 	default:
 		a.Screen = agent.Nobody{}
 	}
-	return a.Run(ctx, noted{p, h.e}, job)
+	return a.Run(ctx, noted{p, h.w}, job)
 }
 
 // noted is the parent of the agent of this process: a person reads its progress.
 type noted struct {
 	supervisor.Parent
-	e *Engine
+	w *wiring
 }
 
 // Emit implements supervisor.Report.
 func (n noted) Emit(ev event.Event) {
 	if ev.Type == event.SubAgentProgress {
-		n.e.cfg.Note("%s", ev.Text)
+		n.w.cfg.Note("%s", ev.Text)
 	}
 	n.Parent.Emit(ev)
 }
 
 // agent is the agent of this process, without what is made for one run.
-func (e *Engine) agent(r Run, job task.Job) agent.Agent {
-	set := e.cfg.Settings
+func (w *wiring) agent(r zeroRun, job task.Job) agent.Agent {
+	set := w.cfg.Settings
 	return agent.Agent{
-		Definition: r.Agent, Registry: e.cfg.Agents, System: r.System, MaxTurns: r.MaxTurns, Retries: set.Retries,
-		ReadOnly: e.cfg.ReadOnly || r.Agent.Gathers(), Denied: set.Deny, CanDelegate: job.Depth+1 < set.MaxDepth,
+		Definition: r.Agent, Registry: w.cfg.Agents, System: r.System, MaxTurns: r.MaxTurns, Retries: set.Retries,
+		ReadOnly: w.cfg.ReadOnly || r.Agent.Gathers(), Denied: set.Deny, CanDelegate: job.Depth+1 < set.MaxDepth,
 		History: r.History, Transcript: r.Transcript, Screen: r.Screen,
 		Process: agent.Process{
-			Version: e.cfg.Version, Dir: e.cfg.Dir, Env: e.rootEnv(), Host: e.host,
-			Box: agent.Box{Exe: e.exe, Confined: sandbox.Probe().Enforced(), Namespace: true},
+			Version: w.cfg.Version, Dir: w.cfg.Dir, Env: w.rootEnv(), Host: w.host,
+			Box: agent.Box{Exe: w.exe, Confined: sandbox.Probe().Enforced(), Namespace: true},
 		},
 	}
 }
 
 // rootEnv is the environment of the commands of the root's own agent: a qq among
 // them is one level deeper, as a child would be.
-func (e *Engine) rootEnv() []string {
-	return append(slices.Clone(e.cfg.Environ), fmt.Sprintf("%s=%d", childproc.DepthVar, e.cfg.Settings.Depth+1),
-		"TRACEPARENT="+e.cfg.Trace.Traceparent(e.id))
+func (w *wiring) rootEnv() []string {
+	return append(slices.Clone(w.cfg.Environ), fmt.Sprintf("%s=%d", childproc.DepthVar, w.cfg.Settings.Depth+1),
+		"TRACEPARENT="+w.cfg.Trace.Traceparent(w.id))
 }
 
 // Plan says how a task of a batch would be worked on whose text is too long for
 // the model; nothing for one that fits.
-func (e *Engine) Plan(ctx context.Context, t task.Task) ([]string, error) {
-	def, m, err := e.Staff(ctx, t)
+func (w *wiring) Plan(ctx context.Context, t task.Task) ([]string, error) {
+	def, m, err := w.Staff(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	return e.plan(Run{Agent: def, Model: m}, task.Job{Task: t, Depth: e.cfg.Settings.Depth + 1, BatchID: "planned"})
+	return w.plan(zeroRun{Agent: def, Model: m}, task.Job{Task: t, Depth: w.cfg.Settings.Depth + 1, BatchID: "planned"})
 }
 
-// Outline is as [Engine.Plan] for what [Engine.Run] would do.
-func (e *Engine) Outline(r Run, t task.Task) ([]string, error) {
-	return e.plan(r, task.Job{Task: t, Depth: e.cfg.Settings.Depth})
+// Outline is as Plan for what Run would do.
+func (w *wiring) Outline(r zeroRun, t task.Task) ([]string, error) {
+	return w.plan(r, task.Job{Task: t, Depth: w.cfg.Settings.Depth})
 }
 
 // plan says how job would be worked on. It makes what the agent would be asked with,
 // and leaves nothing behind.
-func (e *Engine) plan(r Run, job task.Job) ([]string, error) {
-	set := e.cfg.Settings
-	a := e.agent(r, job)
+func (w *wiring) plan(r zeroRun, job task.Job) ([]string, error) {
+	set := w.cfg.Settings
+	a := w.agent(r, job)
 	a.ReadOnly = a.ReadOnly || job.ReadOnly
-	a.Setup = agent.Setup{Policy: policy(set), Writable: set.Writable, WebAllow: set.WebAllow, AstGrep: e.astGrep(), Search: e.cfg.Search}
+	a.Setup = agent.Setup{Policy: policy(set), Writable: set.Writable, WebAllow: set.WebAllow, AstGrep: w.astGrep(), Search: w.cfg.Search}
 	a.Model = connected{r.Model, nil} // nothing is asked
 	return a.Plan(job)
 }

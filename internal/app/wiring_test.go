@@ -1,4 +1,4 @@
-package engine
+package app
 
 import (
 	"encoding/json"
@@ -26,18 +26,18 @@ func inFolder(t *testing.T) string {
 	return dir
 }
 
-// newEngine makes an engine for the model extract, that starts no child.
-func newEngine(t *testing.T, change func(*Config)) *Engine {
+// newTestWiring wires a run for the model extract, that starts no child.
+func newTestWiring(t *testing.T, change func(*wiringConfig)) *wiring {
 	t.Helper()
 	home := t.TempDir()
-	cfg := Config{
+	cfg := wiringConfig{
 		Settings: config.Config{Home: home, LogDir: filepath.Join(home, "logs"), Model: models.Extract, OllamaHost: "127.0.0.1:1", MaxDepth: 2},
 		Dir:      inFolder(t), Version: "test", Agents: agents.Load(nil), Note: func(string, ...any) {},
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	e, err := New(cfg)
+	e, err := newWiring(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, e.Close()) })
 	return e
@@ -51,7 +51,7 @@ func (m *messages) Append(one llm.Message) { *m = append(*m, one) }
 // TestRun: the root's own agent answers, is recorded and reports as itself.
 func TestRun(t *testing.T) {
 	var seen []event.Event
-	e := newEngine(t, func(c *Config) {
+	e := newTestWiring(t, func(c *wiringConfig) {
 		c.Sinks = []event.Sink{event.SinkFunc(func(e event.Event) { seen = append(seen, e) })}
 	})
 	require.NoError(t, os.WriteFile(filepath.Join(e.cfg.Dir, "a.md"), []byte("# Owls\n\nOwls hunt at night. Owls see well.\n"), 0o600))
@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, models.Extract, m.String())
 	recorded := &messages{}
-	one := Run{Agent: definition, Model: m, Transcript: recorded}
+	one := zeroRun{Agent: definition, Model: m, Transcript: recorded}
 	r, err := e.Run(t.Context(), one, task.Task{Text: "Summarize a.md"})
 	require.NoError(t, err)
 	assert.Equal(t, task.Completed, r.Status, r.Err())
@@ -93,7 +93,7 @@ func TestPrepare(t *testing.T) {
 		{root: true, delegate: true, readOnly: true},
 		{job: true, delegate: true, readOnly: true},
 	} {
-		e := newEngine(t, func(cfg *Config) { cfg.ReadOnly = c.root })
+		e := newTestWiring(t, func(cfg *wiringConfig) { cfg.ReadOnly = c.root })
 		job := task.Job{Task: task.Task{Agent: task.DefaultAgent, ReadOnly: c.job}, Depth: c.depth}
 		start, err := e.Prepare(t.Context(), job)
 		require.NoError(t, err)
