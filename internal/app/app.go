@@ -89,18 +89,17 @@ func report(w io.Writer, err error) int {
 // root is the process that a person started, with what a run in it needs.
 type root struct {
 	*command.Invocation
-	ctx                  context.Context // of the whole run
-	signals              *signals
-	terminal             io.Closer // nil when nobody can be asked
-	narrator             *output.Narrator
-	wiring               *wiring          // nil until a command needs it
-	exporter             *trace.Exporter  // nil when no traces are wanted
-	ledger               *ledger.Recorder // nil when no record is kept
-	id                   string           // execution id of this process
-	code                 int              // exit code
-	resume, resumeFailed command.Optional
-	failing              task.Task      // that a failure is about
-	commands             []*cli.Command // all of them; a prompt is parsed without
+	ctx      context.Context // of the whole run
+	signals  *signals
+	terminal io.Closer // nil when nobody can be asked
+	narrator *output.Narrator
+	wiring   *wiring          // nil until a command needs it
+	exporter *trace.Exporter  // nil when no traces are wanted
+	ledger   *ledger.Recorder // nil when no record is kept
+	id       string           // execution id of this process
+	code     int              // exit code
+	failing  task.Task        // that a failure is about
+	commands []*cli.Command   // all of them; a prompt is parsed without
 }
 
 func newRoot(s Streams, env command.Environment) *root {
@@ -156,6 +155,9 @@ func statusOf(err error) task.Status {
 	}
 	if _, ok := errors.AsType[*config.Error](err); ok {
 		return task.Misused
+	}
+	if errors.Is(err, ledger.ErrDenied) || errors.Is(err, ledger.ErrReadOnly) || errors.Is(err, ledger.ErrNewer) {
+		return task.Misused // a person can mend that in the settings
 	}
 	return task.StatusOf(err)
 }

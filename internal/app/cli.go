@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/admin"
+	"qq/internal/app/batch"
 	"qq/internal/app/command"
 )
 
@@ -24,7 +25,7 @@ func (r *root) cli() *cli.App {
 		Flags:           append(runFlags(), &cli.BoolFlag{Name: "version", Usage: "print the version"}),
 		Action:          r.run,
 		Before:          r.before,
-		Commands:        append([]*cli.Command{r.batchCommand()}, admin.Commands(r.Invocation)...),
+		Commands:        append([]*cli.Command{batch.Command(r.Invocation, r)}, admin.Commands(r.Invocation, examiner{})...),
 		// Main maps errors to exit codes; the library would exit by itself.
 		ExitErrHandler: func(*cli.Context, error) {},
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/approval"
@@ -14,19 +12,6 @@ import (
 	"qq/internal/tools/web"
 	"qq/pkg/agents"
 )
-
-// permissionFlags say who may do what.
-func permissionFlags() []cli.Flag {
-	return []cli.Flag{
-		flagReadOnly,
-		&cli.StringFlag{Name: "approve", Usage: "what happens to a call that can do harm: ask, auto or deny"},
-		&cli.BoolFlag{Name: "auto-approve", Usage: "the same as --approve auto"},
-		&cli.StringSliceFlag{
-			Name: "allow", Usage: "a tool that is allowed without a question, but for secrets and .git (more than once)",
-		},
-		&cli.StringSliceFlag{Name: "deny", Usage: "a tool that nobody may use (more than once)"},
-	}
-}
 
 // checkTools refuses names of tools that do not exist: a person who denies "bash"
 // must not believe that something is denied.

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,12 +10,11 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
-	"qq/internal/agent/loop"
 	"qq/internal/app/admin"
+	"qq/internal/app/batch"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/config"
@@ -26,26 +24,9 @@ import (
 	"qq/pkg/task"
 )
 
-// maxInput is the longest text that is read from a pipe or a message file.
-const maxInput = 64 << 20
-
-// Flags that several commands share.
-var (
-	flagAgent    = &cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "the agent that does it (see qq agents)"}
-	flagTimeout  = &cli.StringFlag{Name: "timeout", Usage: "seconds of run time, of the run and of each child (90, 90s, 5m; 0 is no limit)"}
-	flagIdle     = &cli.StringFlag{Name: "idle-timeout", Usage: "seconds without any activity (90, 90s, 5m; 0 is no limit)"}
-	flagRetries  = &cli.StringFlag{Name: "retries", Usage: "more attempts after the first, for faults that may pass"}
-	flagTokens   = &cli.StringFlag{Name: "max-tokens", Usage: "tokens for the whole tree of agents; 0 is no limit"}
-	flagNoLedger = &cli.BoolFlag{Name: "no-ledger", Usage: "keep no record of what is run (see qq runs)"}
-	flagSchema   = &cli.StringFlag{Name: "schema", Usage: "file with a JSON Schema that the answer must fit"}
-	flagReadOnly = &cli.BoolFlag{Name: "read-only", Usage: "nothing may be changed: no tool that writes, a shell only where the kernel keeps it from writing"}
-	flagJSON     = &cli.BoolFlag{Name: "json", Usage: "the same as --output-format json"}
-	flagVerbose  = &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "say on stderr which tools and children are at work"}
-)
-
 func runFlags() []cli.Flag {
 	return append([]cli.Flag{
-		flagAgent,
+		command.FlagAgent,
 		&cli.StringFlag{Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "the task; - reads it from stdin"},
 		&cli.StringFlag{Name: "message-file", Aliases: []string{"f"}, Usage: "file with the task; - is stdin"},
 		command.FlagModel,
@@ -56,11 +37,12 @@ func runFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "ephemeral", Usage: "keep no transcript"},
 		command.FlagCwd,
 		&cli.StringFlag{Name: "output-format", Usage: "text, json or stream-json"},
-		flagJSON, flagSchema, flagTimeout, flagIdle, flagRetries, flagTokens, flagNoLedger,
+		command.FlagResultJSON, command.FlagSchema, command.FlagTimeout, command.FlagIdle, command.FlagRetries,
+		command.FlagTokens, command.FlagNoLedger,
 		&cli.BoolFlag{Name: "dry-run", Usage: "say what would be run, and how a long text would be cut, and start nothing"},
 		&cli.IntFlag{Name: "max-turns", Usage: "model calls of the agent"},
-		command.FlagQuiet, flagVerbose, command.FlagNoColor,
-	}, permissionFlags()...)
+		command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
+	}, command.PermissionFlags()...)
 }
 
 // runOptions are the flags of one run.
@@ -74,6 +56,14 @@ type runOptions struct {
 	session              session.Choice
 	verbose              bool
 	dryRun               bool
+}
+
+// events is where events are written to as they happen; nil is nowhere.
+func (o runOptions) events(out io.Writer) io.Writer {
+	if o.format == output.StreamJSON {
+		return out
+	}
+	return nil
 }
 
 // run is the command without a name: one agent, one task.
@@ -115,7 +105,7 @@ func (r *root) run(c *cli.Context) error {
 	e, err := r.newWiring(wiringConfig{
 		Settings: cfg, Dir: dir, Agents: one.agents, ReadOnly: o.readOnly, Deadline: deadline,
 		Ledger: r.openLedger(cfg, dir, "run", c.Bool("no-ledger") || o.session.Ephemeral || o.dryRun),
-		Sinks:  r.sinks(o.format, func() io.Writer { return r.Out }, o.verbose, nil),
+		Sinks:  r.sinks(o.events(r.Out), o.verbose, nil),
 	}, nil)
 	if err != nil {
 		return err
@@ -125,15 +115,13 @@ func (r *root) run(c *cli.Context) error {
 
 func (r *root) runOptions(c *cli.Context) (runOptions, error) {
 	o := runOptions{
-		agent: c.String("agent"), model: c.String("model"), system: c.String("system"), format: c.String("output-format"),
+		agent: c.String("agent"), model: c.String("model"), system: c.String("system"),
 		maxTurns: c.Int("max-turns"), readOnly: c.Bool("read-only"), verbose: c.Bool("verbose"),
 		dryRun: c.Bool("dry-run"),
 	}
-	if c.Bool("json") {
-		if o.format != "" && o.format != output.JSON {
-			return o, command.Usagef("leave one of them out", "--json and --output-format %s disagree", o.format)
-		}
-		o.format = output.JSON
+	var err error
+	if o.format, err = command.Format(c); err != nil {
+		return o, err
 	}
 	switch o.format {
 	case "":
@@ -145,27 +133,11 @@ func (r *root) runOptions(c *cli.Context) (runOptions, error) {
 	if c.IsSet("max-turns") && o.maxTurns < 1 {
 		return o, command.Usagef("accepted is a whole number from 1 on", "--max-turns is %d", o.maxTurns)
 	}
-	var err error
-	if o.schema, err = readSchema(c.String("schema")); err != nil {
+	if o.schema, err = batch.Schema(c.String("schema")); err != nil {
 		return o, err
 	}
 	o.session, err = sessionChoice(c)
 	return o, err
-}
-
-// readSchema reads the JSON Schema of an answer, nil without a path.
-func readSchema(path string) (json.RawMessage, error) {
-	if path == "" {
-		return nil, nil
-	}
-	text, err := readInput(path)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := loop.ParseSchema(json.RawMessage(text)); err != nil {
-		return nil, command.Usagef("--schema takes a file with a JSON Schema", "%s: %v", path, err)
-	}
-	return json.RawMessage(text), nil
 }
 
 // taskOf puts the task together from flags, arguments and stdin.
@@ -190,7 +162,7 @@ func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 		text = c.String("message")
 	case c.IsSet("message-file") && !fromStdin:
 		var err error
-		if text, err = readInput(c.String("message-file")); err != nil {
+		if text, err = command.ReadFile(c.String("message-file")); err != nil {
 			return task.Task{}, err
 		}
 	}
@@ -225,41 +197,8 @@ func (r *root) piped(asked bool) (text string, isPipe bool, err error) {
 	}
 	waiting := time.AfterFunc(3*time.Second, func() { r.Say("waiting for text on stdin (end it with Ctrl-D, or redirect it from /dev/null)") })
 	defer waiting.Stop()
-	text, err = readText(r.In, "stdin")
+	text, err = command.ReadText(r.In, "stdin")
 	return text, true, err
-}
-
-// readInput reads a text file that a flag names.
-func readInput(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", command.Usagef("name a file that exists and that you may read", "%v", err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return "", command.Usagef("name a file", "%s is a directory", path)
-	}
-	return readText(f, path)
-}
-
-// readText reads text of a bounded size that is UTF-8.
-func readText(from io.Reader, name string) (string, error) {
-	b, err := io.ReadAll(io.LimitReader(from, maxInput+1))
-	if err != nil {
-		return "", fmt.Errorf("read %s: %w", name, err)
-	}
-	if len(b) > maxInput {
-		return "", command.Usagef("hand over a file name instead, and let the agent read the file", "%s has more than %d MiB", name, maxInput>>20)
-	}
-	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
-	for i := 0; i < len(b); {
-		r, n := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && n == 1 || r == 0 {
-			return "", command.Usagef("convert it, for example: iconv -f LATIN1 -t UTF-8", "%s is not UTF-8 text (byte 0x%02x at offset %d)", name, b[i], i)
-		}
-		i += n
-	}
-	return string(b), nil
 }
 
 // oneRun is one run of the root's own agent.
@@ -308,7 +247,7 @@ func (one *oneRun) do(ctx context.Context, e *wiring) error {
 		err = cause // which act that was, it says itself
 	}
 	if err != nil && res.Attempts == 0 {
-		return ledgerError(err)
+		return err
 	}
 	return one.finish(res, err, transcript)
 }

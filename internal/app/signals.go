@@ -2,13 +2,13 @@ package app
 
 import (
 	"context"
-	"io"
 	"os"
 	"os/signal"
-	"qq/pkg/task"
 	"sync"
 	"syscall"
 	"time"
+
+	"qq/pkg/task"
 )
 
 // errSignal is the cause of a cancellation by a signal.
@@ -78,34 +78,6 @@ func (s *signals) note(sig os.Signal, n int) {
 	// What is left may hang all the same, in a write that nobody takes.
 	if s.exit == nil {
 		s.exit = time.AfterFunc(exitGrace, s.leave)
-	}
-}
-
-// interruptible reads from a stream until ctx ends: a read of a pipe or a
-// terminal heeds no context. The read that is under way then ends with the
-// process.
-type interruptible struct {
-	ctx  context.Context
-	from io.Reader
-}
-
-// Read implements io.Reader.
-func (r *interruptible) Read(p []byte) (int, error) {
-	buf := make([]byte, len(p)) // p is not ours any more once Read has returned
-	type read struct {
-		n   int
-		err error
-	}
-	done := make(chan read, 1)
-	go func() {
-		n, err := r.from.Read(buf)
-		done <- read{n, err}
-	}()
-	select {
-	case got := <-done:
-		return copy(p, buf[:got.n]), got.err
-	case <-r.ctx.Done():
-		return 0, context.Cause(r.ctx)
 	}
 }
 

@@ -65,7 +65,6 @@ type wiringConfig struct {
 type wiring struct {
 	*supervisor.Supervisor
 	cfg      wiringConfig
-	id       string // execution id of this process
 	gate     *gate.Gate
 	several  atomic.Bool // agents share the gate
 	record   *record.Record
@@ -85,9 +84,9 @@ type wiring struct {
 // newWiring makes the wiring of a run.
 func newWiring(cfg wiringConfig) (*wiring, error) {
 	set := cfg.Settings
+	cfg.ID = cmp.Or(cfg.ID, task.NewID())
 	w := &wiring{
 		cfg:     cfg,
-		id:      cmp.Or(cfg.ID, task.NewID()),
 		models:  &models.Resolver{Host: set.OllamaHost, Run: set.Model, Notes: notes(cfg.Note), Retries: set.Retries},
 		log:     record.NewChildLog(set.LogDir),
 		scratch: &scratch.Folder{Dir: filepath.Join(set.Home, "run")},
@@ -100,7 +99,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.gate = gate.NewGate(gate.Config{
 		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Notes: notes(w.remark),
 	})
-	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: w.id, Dir: cfg.Dir, Tasks: &past{wiring: w}})
+	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: w.cfg.ID, Dir: cfg.Dir, Tasks: &past{wiring: w}})
 	var err error
 	if w.exe, err = executable(); err != nil {
 		return nil, err
@@ -117,7 +116,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		MaxOutput: set.MaxOutput, Grace: stopGrace, HandBack: handBack,
 	})
 	w.Supervisor = supervisor.New(supervisor.Config{
-		Limits: limits(set), ID: w.id, Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
+		Limits: limits(set), ID: w.cfg.ID, Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Launcher: w.launcher, Gate: admission{w}, Record: w.recorder(), Events: w.stream, Log: w.log, NewID: task.NewID,
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: policy(set), Prompter: cfg.Prompter, Timeout: approvalTimeout, Events: w.stream,
@@ -187,7 +186,7 @@ func (r recorded) Done(res task.Result) {
 func (w *wiring) History() *record.Record { return w.record }
 
 // ID is the execution id of this process.
-func (w *wiring) ID() string { return w.id }
+func (w *wiring) ID() string { return w.cfg.ID }
 
 // modelName is the model that t is to be done with, as it is named: that of the
 // task, of the flag, of the agent, or that of the run.
@@ -211,6 +210,12 @@ func (w *wiring) Staff(ctx context.Context, t task.Task) (agents.Agent, models.M
 	}
 	m, err := w.Resolve(ctx, w.modelName(t))
 	return agent, m, err
+}
+
+// Lookup implements batch.Runner.
+func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
+	_, _, err := w.Staff(ctx, t)
+	return err
 }
 
 // Resolve finds out about the model of that name, once: "" for that of the run,

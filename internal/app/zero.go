@@ -102,7 +102,7 @@ func (w *wiring) agent(r zeroRun, job task.Job) agent.Agent {
 // them is one level deeper, as a child would be.
 func (w *wiring) rootEnv() []string {
 	return append(slices.Clone(w.cfg.Environ), fmt.Sprintf("%s=%d", childproc.DepthVar, w.cfg.Settings.Depth+1),
-		"TRACEPARENT="+w.cfg.Trace.Traceparent(w.id))
+		"TRACEPARENT="+w.cfg.Trace.Traceparent(w.cfg.ID))
 }
 
 // Plan says how a task of a batch would be worked on whose text is too long for

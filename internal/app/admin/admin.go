@@ -15,17 +15,28 @@
 package admin
 
 import (
+	"context"
+
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/config"
 )
 
 // commands holds what the commands share; its methods are the commands.
-type commands struct{ *command.Invocation }
+type commands struct {
+	*command.Invocation
+	models Models
+}
+
+// Models looks at the model server and the model that a run would use.
+type Models interface {
+	Examine(ctx context.Context, cfg config.Config) []Finding
+}
 
 // Commands returns the commands that start no agent.
-func Commands(i *command.Invocation) []*cli.Command {
-	c := commands{i}
+func Commands(i *command.Invocation, m Models) []*cli.Command {
+	c := commands{i, m}
 	return []*cli.Command{
 		c.agents(), c.sessions(), c.runs(), c.doctor(), c.config(), c.completion(), c.man(), c.version(),
 	}

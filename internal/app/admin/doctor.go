@@ -15,7 +15,6 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/config"
-	"qq/internal/models"
 	"qq/internal/record/ledger"
 	"qq/internal/sandbox"
 	"qq/internal/tools/astgrep"
@@ -49,7 +48,7 @@ func (r commands) examine(c *cli.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Context, 10*time.Second)
 	defer cancel()
-	findings := append([]Finding{{"qq", "ok", r.Version, ""}}, checkModel(ctx, cfg)...)
+	findings := append([]Finding{{"qq", "ok", r.Version, ""}}, r.models.Examine(ctx, cfg)...)
 	host := proc.NewHost()
 	defer host.Close()
 	findings = append(findings,
@@ -87,49 +86,8 @@ func (r commands) printFindings(findings []Finding) error {
 	return output.WriteError(w.Flush())
 }
 
-// checkModel looks at the model server and the model that a run would use.
-func checkModel(ctx context.Context, cfg config.Config) []Finding {
-	if cfg.Model == models.Extract {
-		return []Finding{{"model", "ok", "extract, the built-in extractive model", ""}}
-	}
-	client, err := models.New(cfg.OllamaHost)
-	if err != nil {
-		return []Finding{bad("model server", err)}
-	}
-	defer client.Close()
-	v, err := client.Version(ctx)
-	if err != nil {
-		f := bad("model server", err)
-		if cfg.Model == models.Auto {
-			f.State, f.Text = "note", f.Text+": extract, the built-in extractive model, is used"
-		}
-		return []Finding{f}
-	}
-	found := []Finding{{"model server", "ok", fmt.Sprintf("Ollama %s at %s", v, client.Host()), ""}}
-	m, err := client.Find(ctx, cfg.Model)
-	if err != nil {
-		f := bad("model", err)
-		if cfg.Model == models.Auto {
-			f.State = "note"
-		}
-		return append(found, f)
-	}
-	found = append(found, Finding{"model", "ok", m.Name, ""})
-	f := Finding{"context", "ok", fmt.Sprintf("%d tokens", m.Context), ""}
-	if m.Context > 0 && m.Context < 8192 {
-		f.State, f.Fix = "note", "use a model with at least 8192 tokens: tools and documents need room"
-	}
-	found = append(found, f)
-	f = Finding{"tools", "ok", "the model can call tools", ""}
-	if !m.Tools {
-		f.State, f.Text = "note", "the model cannot call tools: agents work without them"
-		f.Fix = "use a model with tools, for example: ollama pull qwen3"
-	}
-	return append(found, f)
-}
-
-// bad is the finding for an error, with its hint as the fix.
-func bad(what string, err error) Finding {
+// Bad is the finding for an error, with its hint as the fix.
+func Bad(what string, err error) Finding {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return Finding{what, "bad", e.Problem, e.Hint}
 	}
@@ -167,7 +125,7 @@ func checkAstGrep(ctx context.Context, host *proc.Host, env command.Environment)
 	}
 	version, err := astgrep.Version(ctx, astgrep.Config{Host: host, Program: path, Env: env})
 	if err != nil {
-		return bad("ast-grep", err)
+		return Bad("ast-grep", err)
 	}
 	return Finding{"ast-grep", "ok", version + ", " + path, ""}
 }
@@ -177,7 +135,7 @@ func checkSearch(cfg config.Config, getenv func(string) string) Finding {
 	search, err := web.NewSearch(cfg.Search, getenv)
 	switch {
 	case err != nil:
-		return bad("web search", err)
+		return Bad("web search", err)
 	case search.Engine == "":
 		const fix = "set QQ_SEARCH=searxng=URL, brave or tavily"
 		return Finding{"web search", "note", "not configured: agents have no web_search", fix}
@@ -208,15 +166,15 @@ func checkLedger(home string) Finding {
 		return Finding{"ledger", "ok", "none yet", ""}
 	}
 	if err != nil {
-		return bad("ledger", err)
+		return Bad("ledger", err)
 	}
 	led, err := ledger.Open(home, ledger.Options{Wait: 2 * time.Second})
 	if err != nil {
-		return bad("ledger", err)
+		return Bad("ledger", err)
 	}
 	live, err := led.List(ledger.Filter{Live: true})
 	if err = errors.Join(err, led.Close()); err != nil {
-		return bad("ledger", err)
+		return Bad("ledger", err)
 	}
 	text := fmt.Sprintf("%s, %d KiB, %d runs at work", ledger.Path(home), info.Size()>>10, len(live))
 	return Finding{"ledger", "ok", text, ""}
@@ -225,7 +183,7 @@ func checkLedger(home string) Finding {
 func checkSessions(store *session.Store) Finding {
 	all, err := store.List()
 	if err != nil {
-		return bad("sessions", err)
+		return Bad("sessions", err)
 	}
 	return Finding{"sessions", "ok", fmt.Sprintf("%d", len(all)), ""}
 }

@@ -48,7 +48,7 @@ func (r commands) version() *cli.Command {
 // PrintVersion prints the version, as qq version and qq --version do.
 func PrintVersion(i *command.Invocation) error {
 	text := fmt.Sprintf("qq %s (%s, %s/%s)\n", i.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return commands{i}.print(text)
+	return commands{Invocation: i}.print(text)
 }
 
 func (r commands) print(text string) error {

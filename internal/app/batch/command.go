@@ -1,4 +1,4 @@
-package app
+package batch
 
 import (
 	"context"
@@ -25,7 +25,9 @@ import (
 	"qq/pkg/task"
 )
 
-func (r *root) batchCommand() *cli.Command {
+// Command is qq batch in the process p.
+func Command(i *command.Invocation, p Process) *cli.Command {
+	b := &batchRun{Invocation: i, process: p}
 	return &cli.Command{
 		Name: "batch", Usage: "run many tasks, each in a process of its own", ArgsUsage: "[FILE | FILES…]",
 		Description: "Tasks come from a FILE or from stdin: a JSON array, JSON Lines, CSV, or one task a line.\n" +
@@ -35,25 +37,25 @@ func (r *root) batchCommand() *cli.Command {
 			&cli.StringFlag{Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "template of a task: {} {#} {column}"},
 			&cli.StringFlag{Name: "input", Aliases: []string{"i"}, Usage: "file with the tasks, or with the rows for -m; - is stdin"},
 			&cli.StringFlag{Name: "input-format", Usage: "json, jsonl, csv, tsv or lines, instead of what the name and the content say"},
-			flagAgent, command.FlagModel,
+			command.FlagAgent, command.FlagModel,
 			&cli.StringFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "children at work at once"},
-			flagTimeout,
+			command.FlagTimeout,
 			&cli.StringFlag{Name: "halt", Value: "never", Usage: "never, soon or now, with ,fail=N or ,fail=N%"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing"},
-			flagIdle, flagRetries, flagTokens,
+			command.FlagIdle, command.FlagRetries, command.FlagTokens,
 			&cli.StringFlag{Name: "joblog", Usage: "file that gets a line for each result that was printed, in the format of GNU parallel"},
-			command.OptionalFlag("resume", "go on with a batch: the last one here, --resume=ID, or that of --joblog", &r.resume),
-			command.OptionalFlag("resume-failed", "the same, and run what failed again", &r.resumeFailed),
+			command.OptionalFlag("resume", "go on with a batch: the last one here, --resume=ID, or that of --joblog", &b.o.resume),
+			command.OptionalFlag("resume-failed", "the same, and run what failed again", &b.o.resumeFailed),
 			&cli.BoolFlag{Name: "cache", Usage: "take earlier answers of agents that only read, where nothing that they read has changed"},
-			flagNoLedger,
+			command.FlagNoLedger,
 			&cli.BoolFlag{Name: "bar", Usage: "show the progress line although stderr is no terminal"},
 			&cli.BoolFlag{Name: "no-bar", Usage: "show no progress"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "file for the results instead of stdout"},
 			&cli.StringFlag{Name: "results", Usage: "folder that gets a file for each result"},
 			&cli.StringFlag{Name: "output-format", Usage: "text, json, jsonl, markdown or stream-json"},
-			flagJSON, flagSchema, command.FlagCwd, command.FlagQuiet, flagVerbose, command.FlagNoColor,
-		}, permissionFlags()...),
-		Action: r.batch,
+			command.FlagResultJSON, command.FlagSchema, command.FlagCwd, command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
+		}, command.PermissionFlags()...),
+		Action: b.run,
 	}
 }
 
@@ -69,19 +71,23 @@ type batchOptions struct {
 	output       string
 	results      string
 	readOnly     bool
+	noLedger     bool
+	resume       command.Optional
+	resumeFailed command.Optional
 	quiet        bool
 	verbose      bool
 	bar          bool // show progress
 	redraw       bool // as one line, although stderr is no terminal
 }
 
-func (r *root) batchOptions(c *cli.Context) (batchOptions, error) {
+func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 	o := batchOptions{
+		resume: b.o.resume, resumeFailed: b.o.resumeFailed, noLedger: c.Bool("no-ledger"),
 		agent: c.String("agent"), model: c.String("model"), dryRun: c.Bool("dry-run"), output: c.String("output"),
 		results: c.String("results"), readOnly: c.Bool("read-only"), quiet: c.Bool("quiet"), verbose: c.Bool("verbose"),
-		format: c.String("output-format"), cache: c.Bool("cache"),
+		cache: c.Bool("cache"),
 	}
-	if o.dryRun && (r.resume.Given || r.resumeFailed.Given) {
+	if o.dryRun && (o.resume.Given || o.resumeFailed.Given) {
 		return o, command.Usagef("leave one of them out", "--dry-run prints the tasks of the input, and does not know which --resume would run")
 	}
 	if c.IsSet("joblog") {
@@ -91,11 +97,9 @@ func (r *root) batchOptions(c *cli.Context) (batchOptions, error) {
 		}
 	}
 	o.bar, o.redraw = !o.quiet && !c.Bool("no-bar"), c.Bool("bar")
-	if c.Bool("json") {
-		if o.format != "" && o.format != output.JSON {
-			return o, command.Usagef("leave one of them out", "--json and --output-format %s disagree", o.format)
-		}
-		o.format = output.JSON
+	var err error
+	if o.format, err = command.Format(c); err != nil {
+		return o, err
 	}
 	if o.format == "" {
 		o.format = output.Text
@@ -103,11 +107,10 @@ func (r *root) batchOptions(c *cli.Context) (batchOptions, error) {
 	if output.NewResults(o.format, nil) == nil {
 		return o, command.Usagef("accepted is text, json, jsonl, markdown or stream-json", "--output-format is %q", o.format)
 	}
-	var err error
 	if o.halt, err = parseHalt(c.String("halt")); err != nil {
 		return o, err
 	}
-	o.schema, err = readSchema(c.String("schema"))
+	o.schema, err = Schema(c.String("schema"))
 	return o, err
 }
 
@@ -178,30 +181,22 @@ func parseHalt(s string) (supervisor.Halt, error) {
 	return h, nil
 }
 
-// batch runs many tasks.
-func (r *root) batch(c *cli.Context) error {
-	cfg, dir, err := r.Configure(c)
+// run runs many tasks.
+func (b *batchRun) run(c *cli.Context) error {
+	cfg, dir, err := b.Configure(c)
 	if err != nil {
 		return err
 	}
-	o, err := r.batchOptions(c)
-	if err != nil {
+	if b.o, err = b.options(c); err != nil {
 		return err
 	}
-	if o.agent == "" {
-		o.agent = cfg.Agent
+	if b.o.agent == "" {
+		b.o.agent = cfg.Agent
 	}
-	b := &batchRun{r: r, o: o, start: time.Now()}
-	b.wiring, err = r.newWiring(wiringConfig{
-		Settings: cfg, Dir: dir, Agents: r.Env.Agents(dir), ReadOnly: o.readOnly, Ledger: r.openLedger(cfg, dir, "batch", c.Bool("no-ledger")),
-		Sinks: r.sinks(o.format, func() io.Writer { return b.to }, o.verbose, b),
-		// Not say itself: what is said about a result is said with the line out of
-		// the way already.
-		Note: func(format string, args ...any) {
-			defer b.Hold()()
-			r.Note(format, args...)
-		},
-	}, b)
+	b.start = time.Now()
+	b.runner, err = b.process.Wire(Needs{
+		Settings: cfg, Dir: dir, ReadOnly: b.o.readOnly, NoLedger: b.o.noLedger, Events: b.events(), Verbose: b.o.verbose, Screen: b,
+	})
 	if err != nil {
 		return err
 	}
@@ -210,24 +205,38 @@ func (r *root) batch(c *cli.Context) error {
 		return err
 	}
 	defer spool.Close()
-	if o.dryRun {
+	if b.o.dryRun {
 		return b.dryRun(c.Context, spool)
 	}
 	// The models are looked up before the first child: when one is not there, that
 	// is one error and not one for each task.
 	for _, t := range b.staffing {
-		if _, _, err := b.wiring.Staff(c.Context, t); err != nil {
+		if err := b.runner.Lookup(c.Context, t); err != nil {
 			return err
 		}
 	}
 	if err := b.openOutput(); err != nil {
 		return err
 	}
-	if err := b.openHistory(c.Context, spool); err != nil {
+	if err := b.openRecord(c.Context, spool); err != nil {
 		return errors.Join(err, b.closeOutput(b.made))
 	}
 	return errors.Join(b.do(c.Context, spool), b.closeOutput(false))
 }
+
+// events is where events are written to as they happen; nil is nowhere.
+func (b *batchRun) events() io.Writer {
+	if b.o.format == output.StreamJSON {
+		return eventWriter{b}
+	}
+	return nil
+}
+
+// eventWriter writes events to where the results go.
+type eventWriter struct{ b *batchRun }
+
+// Write implements io.Writer.
+func (w eventWriter) Write(p []byte) (int, error) { return w.b.to.Write(p) }
 
 // Hold implements approval.Screen: it takes the progress line away, once there is one.
 func (b *batchRun) Hold() (release func()) { return b.progress.Hold() }
@@ -235,12 +244,12 @@ func (b *batchRun) Hold() (release func()) { return b.progress.Hold() }
 // check reads all tasks and says what is wrong with the first bad one, before
 // anything starts.
 func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
-	src, err := b.r.source(c)
+	src, err := b.source(c)
 	if err != nil {
 		return nil, err
 	}
 	b.inputs = append(src.Files, src.Name)
-	dir, err := b.wiring.Scratch()
+	dir, err := b.runner.Scratch()
 	if err != nil {
 		return nil, command.Advised(err, "nothing was started: see whether QQ_HOME can be written, and has room")
 	}
@@ -285,7 +294,7 @@ func (b *batchRun) vet(t task.Task) error {
 		}
 	}
 	t = b.complete(t)
-	if err := b.wiring.Check(t); err != nil {
+	if err := b.runner.Check(t); err != nil {
 		return err
 	}
 	same := func(s task.Task) bool { return s.Agent == t.Agent && s.Model == t.Model }
@@ -327,7 +336,7 @@ func (b *batchRun) tasks(spool *taskfile.Spool) iter.Seq2[task.Task, error] {
 }
 
 // source is where the tasks come from.
-func (r *root) source(c *cli.Context) (taskfile.Source, error) {
+func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	src := taskfile.Source{Template: c.String("message"), Name: c.String("input"), Form: taskfile.Form(c.String("input-format"))}
 	args := c.Args().Slice()
 	switch {
@@ -342,11 +351,54 @@ func (r *root) source(c *cli.Context) (taskfile.Source, error) {
 	case len(args) == 1:
 		src.Name = args[0]
 	}
-	if src.Name == "" && src.Files == nil && output.IsTerminal(r.In) {
+	if src.Name == "" && src.Files == nil && output.IsTerminal(b.In) {
 		return src, command.Usagef(`for example: qq batch tasks.txt, or: qq batch -m "Summarize {}" docs/*.md`, "no tasks")
 	}
 	if src.Files == nil && (src.Name == "" || src.Name == "-") {
-		src.Name, src.Input = "stdin", &interruptible{ctx: c.Context, from: r.In}
+		src.Name, src.Input = "stdin", &interruptible{ctx: c.Context, from: b.In}
 	}
 	return src, nil
+}
+
+// Schema reads the JSON Schema of an answer, nil without a path.
+func Schema(path string) (json.RawMessage, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := command.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := loop.ParseSchema(json.RawMessage(text)); err != nil {
+		return nil, command.Usagef("--schema takes a file with a JSON Schema", "%s: %v", path, err)
+	}
+	return json.RawMessage(text), nil
+}
+
+// interruptible reads from a stream until ctx ends: a read of a pipe or a
+// terminal heeds no context. The read that is under way then ends with the
+// process.
+type interruptible struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+// Read implements io.Reader.
+func (r *interruptible) Read(p []byte) (int, error) {
+	buf := make([]byte, len(p)) // p is not ours any more once Read has returned
+	type read struct {
+		n   int
+		err error
+	}
+	done := make(chan read, 1)
+	go func() {
+		n, err := r.from.Read(buf)
+		done <- read{n, err}
+	}()
+	select {
+	case got := <-done:
+		return copy(p, buf[:got.n]), got.err
+	case <-r.ctx.Done():
+		return 0, context.Cause(r.ctx)
+	}
 }

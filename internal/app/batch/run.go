@@ -1,4 +1,4 @@
-package app
+package batch
 
 import (
 	"context"
@@ -20,8 +20,9 @@ import (
 
 // batchRun is one batch under way.
 type batchRun struct {
-	r        *root
-	wiring   *wiring
+	*command.Invocation
+	process  Process
+	runner   Runner
 	o        batchOptions
 	start    time.Time
 	to       *os.File        // results and events go there
@@ -53,10 +54,10 @@ func (b *batchRun) dryRun(ctx context.Context, spool *taskfile.Spool) error {
 			for _, line := range plan {
 				text += "\t" + line + "\n"
 			}
-			_, err = b.r.Out.WriteString(command.Printable(text))
+			_, err = b.Out.WriteString(command.Printable(text))
 			err = output.WriteError(err)
 		} else {
-			err = output.WriteJSON(b.r.Out, struct {
+			err = output.WriteJSON(b.Out, struct {
 				task.Task
 				Plan []string `json:"plan,omitempty"`
 			}{t, plan})
@@ -77,7 +78,7 @@ func (b *batchRun) plan(ctx context.Context, t task.Task) ([]string, error) {
 	if len(t.Text)+len(t.Context) < minDocument {
 		return nil, nil
 	}
-	return b.wiring.Plan(ctx, t)
+	return b.runner.Plan(ctx, t)
 }
 
 // do runs the tasks and prints their results as they come due. However it ends, the
@@ -85,8 +86,8 @@ func (b *batchRun) plan(ctx context.Context, t task.Task) ([]string, error) {
 func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	outcome := task.Failed
 	defer func() {
-		if err := b.wiring.History().Settle(outcome, b.wiring.Used()); err != nil {
-			report(b.r.Err, err) // each result is recorded, or was complained of
+		if err := b.runner.History().Settle(outcome, b.runner.Used()); err != nil {
+			command.Report(b.Err, err) // each result is recorded, or was complained of
 		}
 	}()
 	if err := b.emptyOutput(); err != nil {
@@ -94,11 +95,11 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	}
 	b.out = output.NewResults(b.o.format, b.to)
 	if b.o.bar {
-		b.progress = output.StartProgress(b.r.Err, b.o.redraw || b.r.Coloured(b.r.Err), spool.Len(), b)
+		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), b)
 	}
-	b.r.JSON = b.r.JSON && b.o.output != "" // what follows on stdout is the results and nothing else
-	runErr := b.wiring.Batch(ctx, supervisor.Batch{
-		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Results: b, Halt: b.o.halt, Stop: b.r.signals.stopCh,
+	b.JSON = b.JSON && b.o.output != "" // what follows on stdout is the results and nothing else
+	runErr := b.runner.Batch(ctx, supervisor.Batch{
+		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Results: b, Halt: b.o.halt, Stop: b.process.Stop(),
 	})
 	b.progress.Stop()
 	if endErr := b.out.End(); runErr == nil {
@@ -109,7 +110,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 		if !errors.Is(runErr, output.ErrClosed) { // who went away does not read this either
 			b.goOn()
 		}
-		return ledgerError(runErr)
+		return runErr
 	}
 	b.summarize()
 	return b.verdict(outcome)
@@ -117,7 +118,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 
 // Outlook implements output.Batch.
 func (b *batchRun) Outlook() (known int, wait time.Duration) {
-	return b.wiring.History().Resumed(), b.wiring.Waits()
+	return b.runner.History().Resumed(), b.runner.Waits()
 }
 
 // openOutput opens where the results go, and changes nothing there.
@@ -127,7 +128,7 @@ func (b *batchRun) openOutput() error {
 			return command.Usagef("--results takes a folder that you may write to", "%v", err)
 		}
 	}
-	b.to = b.r.Out
+	b.to = b.Out
 	if b.o.output == "" {
 		return nil
 	}
@@ -156,7 +157,7 @@ func (b *batchRun) openOutput() error {
 
 // closeOutput closes the file for the results, if there is one, and may remove it.
 func (b *batchRun) closeOutput(remove bool) error {
-	if b.to == nil || b.to == b.r.Out {
+	if b.to == nil || b.to == b.Out {
 		return nil
 	}
 	if remove {
@@ -185,9 +186,9 @@ func (b *batchRun) Deliver(res task.Result) error {
 			b.complain(res, hint)
 		}
 		if res.Unrecorded { // lost it is not
-			b.r.Say("task %d could not be recorded: it is run again when the batch goes on", res.Index+1)
+			b.Say("task %d could not be recorded: it is run again when the batch goes on", res.Index+1)
 		}
-		if err := b.wiring.History().Err(); err != nil {
+		if err := b.runner.History().Err(); err != nil {
 			return err
 		}
 		if b.o.format == output.Text && output.IsTerminal(b.to) {
@@ -196,7 +197,7 @@ func (b *batchRun) Deliver(res task.Result) error {
 		if err := b.out.Write(res); err != nil {
 			return err
 		}
-		b.wiring.History().Delivered(res)
+		b.runner.History().Delivered(res)
 		return nil
 	})
 }
@@ -212,26 +213,26 @@ func (b *batchRun) complain(res task.Result, hint string) {
 	if b.reason = ""; res.Attempts == 0 {
 		b.reason = res.Err()
 	}
-	b.r.Say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
+	b.Say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
 	if hint != "" && hint != b.hint {
-		fmt.Fprintln(b.r.Err, "  "+hint)
+		fmt.Fprintln(b.Err, "  "+hint)
 	}
 	b.hint = hint
 }
 
 // summarize says on stderr what came of the batch.
 func (b *batchRun) summarize() {
-	if b.o.quiet || !b.o.bar && b.tally.Complete() && b.wiring.LimitReached() == "" {
+	if b.o.quiet || !b.o.bar && b.tally.Complete() && b.runner.LimitReached() == "" {
 		return
 	}
-	b.tally.Known, b.tally.Usage = b.wiring.History().Resumed(), b.wiring.Used()
-	if b.tally.NotStarted > 0 && b.r.signals.code() == 0 && b.o.halt != (supervisor.Halt{}) {
-		b.r.Say("halted: too many tasks failed, no more were started")
+	b.tally.Known, b.tally.Usage = b.runner.History().Resumed(), b.runner.Used()
+	if b.tally.NotStarted > 0 && b.process.Signalled() == 0 && b.o.halt != (supervisor.Halt{}) {
+		b.Say("halted: too many tasks failed, no more were started")
 	}
-	if why := b.wiring.LimitReached(); why != "" && b.tally.Complete() {
-		b.r.Say("%s", why) // no task says so
+	if why := b.runner.LimitReached(); why != "" && b.tally.Complete() {
+		b.Say("%s", why) // no task says so
 	}
-	b.r.Say("%s", b.tally.Summary(time.Since(b.start)))
+	b.Say("%s", b.tally.Summary(time.Since(b.start)))
 	if b.tally.Failed+b.tally.NotStarted > 0 {
 		b.goOn()
 	}
@@ -239,14 +240,14 @@ func (b *batchRun) summarize() {
 
 // goOn says how a batch goes on that has not come to its end, or not well.
 func (b *batchRun) goOn() {
-	if b.o.quiet || !b.o.bar || b.r.ledger == nil {
+	if b.o.quiet || !b.o.bar || b.o.noLedger {
 		return
 	}
 	how := "--resume"
 	if b.tally.Ended() {
 		how = "--resume-failed"
 	}
-	b.r.Say("the same command with %s=%s goes on where it is", how, task.ShortID(b.id))
+	b.Say("the same command with %s=%s goes on where it is", how, task.ShortID(b.id))
 }
 
 // outcome is how the batch ended, in the word for a task that ended so.
@@ -254,11 +255,11 @@ func (b *batchRun) outcome(err error) task.Status {
 	switch {
 	case errors.Is(err, output.ErrClosed):
 		return task.Cancelled
-	case b.r.signals.code() != 0 && !b.tally.Complete():
+	case b.process.Signalled() != 0 && !b.tally.Complete():
 		return task.Interrupted
 	case err != nil:
 		return task.Failed
-	case b.wiring.Spent() && b.tally.Limited(), b.wiring.LimitReached() != "": // of the whole tree
+	case b.runner.Spent() && b.tally.Limited(), b.runner.LimitReached() != "": // of the whole tree
 		return task.Limit
 	case b.tally.Complete():
 		return task.Completed
@@ -272,7 +273,7 @@ func (b *batchRun) verdict(outcome task.Status) error {
 	case task.Completed:
 		return nil
 	case task.Interrupted:
-		return command.Said(b.r.signals.code())
+		return command.Said(b.process.Signalled())
 	case task.Limit:
 		return command.Said(outcome.ExitCode())
 	}

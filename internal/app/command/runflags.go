@@ -1,0 +1,88 @@
+package command
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"unicode/utf8"
+
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Flags of the commands that run agents.
+var (
+	FlagAgent      = &cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "the agent that does it (see qq agents)"}
+	FlagTimeout    = &cli.StringFlag{Name: "timeout", Usage: "seconds of run time, of the run and of each child (90, 90s, 5m; 0 is no limit)"}
+	FlagIdle       = &cli.StringFlag{Name: "idle-timeout", Usage: "seconds without any activity (90, 90s, 5m; 0 is no limit)"}
+	FlagRetries    = &cli.StringFlag{Name: "retries", Usage: "more attempts after the first, for faults that may pass"}
+	FlagTokens     = &cli.StringFlag{Name: "max-tokens", Usage: "tokens for the whole tree of agents; 0 is no limit"}
+	FlagNoLedger   = &cli.BoolFlag{Name: "no-ledger", Usage: "keep no record of what is run (see qq runs)"}
+	FlagSchema     = &cli.StringFlag{Name: "schema", Usage: "file with a JSON Schema that the answer must fit"}
+	FlagResultJSON = &cli.BoolFlag{Name: "json", Usage: "the same as --output-format json"}
+	FlagVerbose    = &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "say on stderr which tools and children are at work"}
+)
+
+// PermissionFlags say who may do what.
+func PermissionFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{
+			Name: "read-only", Usage: "nothing may be changed: no tool that writes, a shell only where the kernel keeps it from writing",
+		},
+		&cli.StringFlag{Name: "approve", Usage: "what happens to a call that can do harm: ask, auto or deny"},
+		&cli.BoolFlag{Name: "auto-approve", Usage: "the same as --approve auto"},
+		&cli.StringSliceFlag{
+			Name: "allow", Usage: "a tool that is allowed without a question, but for secrets and .git (more than once)",
+		},
+		&cli.StringSliceFlag{Name: "deny", Usage: "a tool that nobody may use (more than once)"},
+	}
+}
+
+// Format is what --output-format and --json ask for; empty is neither.
+func Format(c *cli.Context) (string, error) {
+	format := c.String("output-format")
+	if !c.Bool("json") {
+		return format, nil
+	}
+	if format != "" && format != "json" {
+		return "", Usagef("leave one of them out", "--json and --output-format %s disagree", format)
+	}
+	return "json", nil
+}
+
+// maxInput is the size in bytes of the longest text that is read from a pipe or a file.
+const maxInput = 64 << 20
+
+// ReadFile reads a text file that a flag names.
+func ReadFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", Usagef("name a file that exists and that you may read", "%v", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return "", Usagef("name a file", "%s is a directory", path)
+	}
+	return ReadText(f, path)
+}
+
+// ReadText reads UTF-8 text of at most 64 MiB, without a byte order mark.
+func ReadText(from io.Reader, name string) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(from, maxInput+1))
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(b) > maxInput {
+		return "", Usagef("hand over a file name instead, and let the agent read the file", "%s has more than %d MiB", name, maxInput>>20)
+	}
+	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 || r == 0 {
+			return "", Usagef("convert it, for example: iconv -f LATIN1 -t UTF-8", "%s is not UTF-8 text (byte 0x%02x at offset %d)", name, b[i], i)
+		}
+		i += n
+	}
+	return string(b), nil
+}
