@@ -144,7 +144,12 @@ func TestIdle(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), patience/2, os.ErrClosed)
 		defer cancel()
 		r = ask(ctx, silent)
-		assert.Equal(t, []any{task.Interrupted, os.ErrClosed.Error()}, []any{r.Status, r.Err()}, "that was somebody else")
+		assert.Equal(
+			t,
+			[]any{task.Interrupted, os.ErrClosed.Error()},
+			[]any{r.Status, r.Err()},
+			"that was somebody else",
+		)
 		r = ask(t.Context(), func(context.Context, func(llm.Chunk)) error {
 			time.Sleep(2 * patience) // it does not hear that it is given up
 			return nil

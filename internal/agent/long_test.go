@@ -23,7 +23,12 @@ import (
 func paragraphs(n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, "Paragraph %d tells of matter %d, of which nothing else in this text tells, and that at some length.\n\n", i, i)
+		fmt.Fprintf(
+			&b,
+			"Paragraph %d tells of matter %d, of which nothing else in this text tells, and that at some length.\n\n",
+			i,
+			i,
+		)
 	}
 	return b.String()
 }

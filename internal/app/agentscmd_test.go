@@ -17,15 +17,32 @@ import (
 // stands in its file.
 func TestAgentAsItTakesEffect(t *testing.T) {
 	w := newWorld(t)
-	w.file(".qq/agents/lead.md", "---\ndescription: |\n  Leads\n  well.\ntools: Read, Write, mcp__x__y\ndisallowedTools: Grep\n"+
-		"can_delegate: true\nrole: information-gathering\nagents: []\nmcp_servers: {x: {command: y}}\nmodel: ollama:m\ntimeout: 90\n---\nLead.\n")
+	w.file(
+		".qq/agents/lead.md",
+		"---\ndescription: |\n  Leads\n  well.\ntools: Read, Write, mcp__x__y\ndisallowedTools: Grep\n"+
+			"can_delegate: true\nrole: information-gathering\nagents: []\nmcp_servers: {x: {command: y}}\nmodel: ollama:m\ntimeout: 90\n---\nLead.\n",
+	)
 	e := w.run("agents", "show", "lead", "--json", "-q")
 	require.Zero(t, e.code, e.errors)
 	var shown admin.ShownAgent
 	require.NoError(t, json.Unmarshal([]byte(e.out), &shown))
 	assert.Equal(t, []string{"read_file", "write_file", "mcp__x__y"}, shown.Tools)
-	assert.Equal(t, []string{"read_file", "delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents", "list_children", "wait_children",
-		"terminate_child", "send_message", "mcp__x__y"}, shown.EffectiveTools)
+	assert.Equal(
+		t,
+		[]string{
+			"read_file",
+			"delegate_task",
+			"run_parallel_tasks",
+			"spawn_agent",
+			"list_agents",
+			"list_children",
+			"wait_children",
+			"terminate_child",
+			"send_message",
+			"mcp__x__y",
+		},
+		shown.EffectiveTools,
+	)
 	assert.JSONEq(t, `{"x":{"command":"y"}}`, string(shown.MCPServers))
 
 	e = w.run("agents", "show", "lead")

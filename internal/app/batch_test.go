@@ -70,7 +70,11 @@ func TestBatchOutputs(t *testing.T) {
 		return e
 	}
 	assert.Equal(t, "one\nthree\n", run("text").out)
-	assert.Regexp(t, "^## 1\\. one\n\none\n\n## 2\\. \\[\\[failing\\]\\]\n\n\\*\\*failed\\*\\*: .* 500: out of memory\n\n## 3\\. three\n\nthree\n\n$", run("markdown").out)
+	assert.Regexp(
+		t,
+		"^## 1\\. one\n\none\n\n## 2\\. \\[\\[failing\\]\\]\n\n\\*\\*failed\\*\\*: .* 500: out of memory\n\n## 3\\. three\n\nthree\n\n$",
+		run("markdown").out,
+	)
 	for i, r := range run("json").documents(t) {
 		assert.Equal(t, i, r.Index)
 		assert.Equal(t, i != 1, r.Success)
@@ -92,8 +96,12 @@ func TestBatchOutputs(t *testing.T) {
 			assert.Equal(t, []any{3.0, 1.0}, []any{line["count"], line["failed_tasks"]})
 		}
 	}
-	assert.Equal(t, map[any]int{"batch_start": 1, "sub_agent_start": 3, "token": 2, "sub_agent_complete": 2, "sub_agent_error": 1,
-		"result": 3, "batch_complete": 1}, kinds)
+	assert.Equal(
+		t,
+		map[any]int{"batch_start": 1, "sub_agent_start": 3, "token": 2, "sub_agent_complete": 2, "sub_agent_error": 1,
+			"result": 3, "batch_complete": 1},
+		kinds,
+	)
 
 	run("text", "--results", "each")
 	var second task.Result
@@ -113,8 +121,12 @@ func TestBatchSaysWhy(t *testing.T) {
 	w.file("tasks.txt", "[[failing]]\n[[failing]] again\nthree\n")
 	host := strings.TrimPrefix(server.URL, "http://")
 	e := w.run("batch", "tasks.txt", "-j1", "--no-bar")
-	assert.Equal(t, "qq: task 1 (failed): Ollama at "+host+" answered 500: out of memory\n  hint: the log of the Ollama server says more\n"+
-		"qq: task 2 (failed): Ollama at "+host+" answered 500: out of memory\n", cutLast(e.errors))
+	assert.Equal(
+		t,
+		"qq: task 1 (failed): Ollama at "+host+" answered 500: out of memory\n  hint: the log of the Ollama server says more\n"+
+			"qq: task 2 (failed): Ollama at "+host+" answered 500: out of memory\n",
+		cutLast(e.errors),
+	)
 
 	w.set("QQ_RECURSION_DEPTH=2")
 	e = w.run("batch", "tasks.txt", "--no-bar")
@@ -157,10 +169,17 @@ func TestBatchDryRun(t *testing.T) {
 	w, server := newServedWorld(t)
 	w.file("tasks.csv", "task,agent\none,coder\ntwo,\n")
 	assert.Equal(t, "1\tcoder\tone\n2\tdefault\ttwo\n", w.run("batch", "--dry-run", "tasks.csv").out)
-	assert.Equal(t, "{\"task\":\"one\",\"agent\":\"coder\"}\n{\"task\":\"two\",\"agent\":\"default\"}\n", w.run("batch", "--dry-run", "--json", "tasks.csv").out)
+	assert.Equal(
+		t,
+		"{\"task\":\"one\",\"agent\":\"coder\"}\n{\"task\":\"two\",\"agent\":\"default\"}\n",
+		w.run("batch", "--dry-run", "--json", "tasks.csv").out,
+	)
 	assert.Empty(t, server.Requests(""))
 
-	w.file("long.json", fmt.Sprintf(`[{"task":"Summarize it.","context":%q},{"task":"short"}]`, strings.Repeat("line of text\n", 8000)))
+	w.file(
+		"long.json",
+		fmt.Sprintf(`[{"task":"Summarize it.","context":%q},{"task":"short"}]`, strings.Repeat("line of text\n", 8000)),
+	)
 	plain := w.run("batch", "--dry-run", "long.json").out
 	lines := jsonLines(t, w.run("batch", "--dry-run", "--json", "long.json").out)
 	require.Len(t, lines, 2)

@@ -20,7 +20,11 @@ import (
 
 // delegate is a model's call of delegate_task.
 func delegate(agent, text string) string {
-	return fmt.Sprintf(`<tool_call>{"name":"delegate_task","arguments":{"task":%q,"agent":%q}}</tool_call>`, text, agent)
+	return fmt.Sprintf(
+		`<tool_call>{"name":"delegate_task","arguments":{"task":%q,"agent":%q}}</tool_call>`,
+		text,
+		agent,
+	)
 }
 
 // delegationScripts are leads that hand on work, and what their children say. The
@@ -38,7 +42,11 @@ func delegationScripts() standin.Option {
 		standin.Script{Start: "[[bottom]]", Text: "from the bottom [[done]]"},
 		standin.Script{Start: "[[done]]", Text: "as said [[done]]"},
 		standin.Script{Start: "[[fails]]", Text: delegate("coder", "[[failing]]")},
-		standin.Script{Start: "[[failing]]", Text: "gone on", Fault: &standin.Fault{Status: 500, Error: "out of memory", Times: 1}},
+		standin.Script{
+			Start: "[[failing]]",
+			Text:  "gone on",
+			Fault: &standin.Fault{Status: 500, Error: "out of memory", Times: 1},
+		},
 		standin.Script{Start: "[[hangs]]", Text: delegate("coder", "[[never]]")},
 		standin.Script{Start: "[[never]]", Text: "gone on", Fault: &standin.Fault{BeforeFirst: -1, Times: 1}},
 		standin.Script{Start: "[[self]]", Text: delegate("coder", "[[quick]]")},
@@ -129,7 +137,8 @@ func TestLongOutput(t *testing.T) {
 	w.run("[[long]]")
 	results := w.toolResults()
 	require.Len(t, results, 1)
-	m := regexp.MustCompile(`^beginning ö{10}\n\[Output truncated at 40 chars\]\n\[86 characters left out; full output: (.+)\]\nöööö ending \[\[done\]\]$`).FindStringSubmatch(results[0])
+	m := regexp.MustCompile(`^beginning ö{10}\n\[Output truncated at 40 chars\]\n\[86 characters left out; full output: (.+)\]\nöööö ending \[\[done\]\]$`).
+		FindStringSubmatch(results[0])
 	require.NotNil(t, m, results[0])
 	whole, err := os.ReadFile(m[1])
 	require.NoError(t, err)

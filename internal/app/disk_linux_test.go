@@ -30,7 +30,12 @@ func TestHomeWithoutRoom(t *testing.T) {
 			self := filepath.Join(w.dir, "qq")
 			require.NoError(t, os.Symlink(cmd.Path, self))
 			cmd.Path = "/bin/sh"
-			cmd.Args = []string{"sh", "-c", `mount -t tmpfs -o size=4k none "$QQ_HOME" || exit 77; ` + c.prepare + ` && exec "$0" batch tasks.txt`, self}
+			cmd.Args = []string{
+				"sh",
+				"-c",
+				`mount -t tmpfs -o size=4k none "$QQ_HOME" || exit 77; ` + c.prepare + ` && exec "$0" batch tasks.txt`,
+				self,
+			}
 			cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // the disk ends with it
 			var problems strings.Builder
 			cmd.Stderr = &problems

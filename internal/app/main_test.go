@@ -59,7 +59,12 @@ func newServedWorld(t *testing.T, options ...standin.Option) (*world, *standin.S
 	t.Helper()
 	server := standin.Start(t, options...)
 	w := newWorld(t)
-	w.set("OLLAMA_HOST="+server.URL, "QQ_MODEL=ollama:stand-in", "QQ_ALLOW=delegate_task,run_parallel_tasks", "QQ_RETRIES=0")
+	w.set(
+		"OLLAMA_HOST="+server.URL,
+		"QQ_MODEL=ollama:stand-in",
+		"QQ_ALLOW=delegate_task,run_parallel_tasks",
+		"QQ_RETRIES=0",
+	)
 	return w, server
 }
 

@@ -38,7 +38,10 @@ func TestCacheKeyOfAModel(t *testing.T) {
 	one := time.Date(2026, 1, 1, 9, 0, 0, 123_456_789, time.FixedZone("", 7200))
 	key := func(modified time.Time) string {
 		at = modified
-		e := newTestWiring(t, func(c *wiringConfig) { c.Settings.Model, c.Settings.OllamaHost, c.Dir = "m", host, "/d" })
+		e := newTestWiring(
+			t,
+			func(c *wiringConfig) { c.Settings.Model, c.Settings.OllamaHost, c.Dir = "m", host, "/d" },
+		)
 		key := e.cacheKey(t.Context(), task.Task{Text: "x", Agent: task.DefaultAgent})
 		require.NotEmpty(t, key)
 

@@ -55,7 +55,13 @@ func TestConfig(t *testing.T) {
 
 // TestDoctor: what works, what does not, and what to do about it.
 func TestDoctor(t *testing.T) {
-	w, _ := newServedWorld(t, standin.Models(standin.Model{Name: "stand-in"}, standin.Model{Name: "plain", Context: 2048, Capabilities: []string{"completion"}}))
+	w, _ := newServedWorld(
+		t,
+		standin.Models(
+			standin.Model{Name: "stand-in"},
+			standin.Model{Name: "plain", Context: 2048, Capabilities: []string{"completion"}},
+		),
+	)
 	e := w.run("doctor")
 	assert.Zero(t, e.code, e.out)
 	assert.Regexp(t, `(?m)^ok +model +stand-in$`, e.out)

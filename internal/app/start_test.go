@@ -66,7 +66,18 @@ func TestInitBudget(t *testing.T) {
 func buildQQ(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "qq")
-	cmd := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w", "-o", bin, "qq/cmd/qq")
+	cmd := exec.Command(
+		"go",
+		"build",
+		"-trimpath",
+		"-tags",
+		"urfave_cli_no_docs",
+		"-ldflags",
+		"-s -w",
+		"-o",
+		bin,
+		"qq/cmd/qq",
+	)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -21,11 +21,23 @@ func TestStatus(t *testing.T) {
 			standin.Script{Start: "[[fine]]", Text: "All is well."},
 			standin.Script{Start: "[[busy]]", Fault: &standin.Fault{Status: 503, Error: "server busy"}},
 			standin.Script{Start: "[[failing]]", Fault: &standin.Fault{Status: 500, Error: "out of memory"}},
-			standin.Script{Start: "[[cut]]", Text: "one two three four", Fault: &standin.Fault{Break: standin.Cut, After: 2}},
-			standin.Script{Start: "[[ended]]", Text: "one two three four", Fault: &standin.Fault{Break: standin.End, After: 2}},
+			standin.Script{
+				Start: "[[cut]]",
+				Text:  "one two three four",
+				Fault: &standin.Fault{Break: standin.Cut, After: 2},
+			},
+			standin.Script{
+				Start: "[[ended]]",
+				Text:  "one two three four",
+				Fault: &standin.Fault{Break: standin.End, After: 2},
+			},
 			standin.Script{Start: "[[empty]]"},
 			standin.Script{Start: "[[again]]", Text: again},
-			standin.Script{Start: "[[stall]]", Text: "one two three", Fault: &standin.Fault{Break: standin.Stall, After: 2}},
+			standin.Script{
+				Start: "[[stall]]",
+				Text:  "one two three",
+				Fault: &standin.Fault{Break: standin.Stall, After: 2},
+			},
 		))
 	w.file("integer.json", `{"type":"integer"}`)
 	w.file("never.json", `{"type":"integer","const":3,"minimum":4}`)

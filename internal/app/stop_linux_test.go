@@ -139,7 +139,12 @@ func TestSignal(t *testing.T) {
 // TestSignalRun: a run that is interrupted keeps what the model had said.
 func TestSignalRun(t *testing.T) {
 	w, server := newServedWorld(t, standin.Scripts(
-		standin.Script{Start: "[[stall]]", Text: "one two three", Fault: &standin.Fault{Break: standin.Stall, After: 2}}))
+		standin.Script{
+			Start: "[[stall]]",
+			Text:  "one two three",
+			Fault: &standin.Fault{Break: standin.Stall, After: 2},
+		},
+	))
 	p := w.start("--output-format", "stream-json", "[[stall]]")
 	w.asked(server, 1)
 	w.until(func() bool { text, _ := os.ReadFile(p.out); return bytes.Contains(text, []byte(`"token"`)) })
@@ -216,7 +221,11 @@ func TestClosedStdout(t *testing.T) {
 		"--output-format stream-json [[loop]]",
 	} {
 		t.Run(args, func(t *testing.T) {
-			w, _ := newServedWorld(t, batchScripts(), standin.Scripts(standin.Script{Start: "[[loop]]", Text: "la ", Loop: true}))
+			w, _ := newServedWorld(
+				t,
+				batchScripts(),
+				standin.Scripts(standin.Script{Start: "[[loop]]", Text: "la ", Loop: true}),
+			)
 			w.file("tasks.txt", "one\n[[slow]]\n[[never]]\n")
 			w.file("endless.txt", "[[loop]]\n[[never]]\n")
 			w.set("WORLD=" + w.dir)

@@ -61,8 +61,13 @@ func (s *screen) shown() string {
 // until waits for a text.
 func (s *screen) until(text string) {
 	s.w.t.Helper()
-	require.Eventually(s.w.t, func() bool { return strings.Contains(s.shown(), text) }, 10*time.Second, 5*time.Millisecond,
-		"on the screen")
+	require.Eventually(
+		s.w.t,
+		func() bool { return strings.Contains(s.shown(), text) },
+		10*time.Second,
+		5*time.Millisecond,
+		"on the screen",
+	)
 }
 
 func (s *screen) press(keys string) {
@@ -75,10 +80,18 @@ func (s *screen) press(keys string) {
 // and Ctrl-C ends it.
 func TestTerminalStreams(t *testing.T) {
 	w, _ := newServedWorld(t, standin.Scripts(
-		standin.Script{Start: "[[stall]]", Text: "one two three", Fault: &standin.Fault{Break: standin.Stall, After: 2}},
-		standin.Script{Start: "[[look]]", Text: `A look first. <tool_call>{"name":"list_files","arguments":{"pattern":"[[seen]]"}}</tool_call>`},
+		standin.Script{
+			Start: "[[stall]]",
+			Text:  "one two three",
+			Fault: &standin.Fault{Break: standin.Stall, After: 2},
+		},
+		standin.Script{
+			Start: "[[look]]",
+			Text:  `A look first. <tool_call>{"name":"list_files","arguments":{"pattern":"[[seen]]"}}</tool_call>`,
+		},
 		standin.Script{Start: "[[seen]]", Text: "Nothing there."},
-		standin.Script{Start: "[[escape]]", Text: "a\x1b[31mb\ac"}))
+		standin.Script{Start: "[[escape]]", Text: "a\x1b[31mb\ac"},
+	))
 	s := w.onTerminal("[[stall]]")
 	s.until("one two")
 	s.press("\x03")

@@ -31,8 +31,14 @@ func newTestWiring(t *testing.T, change func(*wiringConfig)) *wiring {
 	t.Helper()
 	home := t.TempDir()
 	cfg := wiringConfig{
-		Settings: config.Config{Home: home, LogDir: filepath.Join(home, "logs"), Model: models.Extract, OllamaHost: "127.0.0.1:1", MaxDepth: 2},
-		Dir:      inFolder(t), Version: "test", Agents: agents.Load(nil), Note: func(string, ...any) {},
+		Settings: config.Config{
+			Home:       home,
+			LogDir:     filepath.Join(home, "logs"),
+			Model:      models.Extract,
+			OllamaHost: "127.0.0.1:1",
+			MaxDepth:   2,
+		},
+		Dir: inFolder(t), Version: "test", Agents: agents.Load(nil), Note: func(string, ...any) {},
 	}
 	if change != nil {
 		change(&cfg)
@@ -54,7 +60,10 @@ func TestRun(t *testing.T) {
 	e := newTestWiring(t, func(c *wiringConfig) {
 		c.Sinks = []event.Sink{event.SinkFunc(func(e event.Event) { seen = append(seen, e) })}
 	})
-	require.NoError(t, os.WriteFile(filepath.Join(e.cfg.Dir, "a.md"), []byte("# Owls\n\nOwls hunt at night. Owls see well.\n"), 0o600))
+	require.NoError(
+		t,
+		os.WriteFile(filepath.Join(e.cfg.Dir, "a.md"), []byte("# Owls\n\nOwls hunt at night. Owls see well.\n"), 0o600),
+	)
 	definition, m, err := e.Staff(t.Context(), task.Task{Agent: task.DefaultAgent})
 	require.NoError(t, err)
 	assert.Equal(t, models.Extract, m.String())

@@ -24,7 +24,12 @@ import (
 func paragraphs(n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, "Paragraph %d tells of matter %d, of which nothing else in this text tells, at some length.\n\n", i, i)
+		fmt.Fprintf(
+			&b,
+			"Paragraph %d tells of matter %d, of which nothing else in this text tells, at some length.\n\n",
+			i,
+			i,
+		)
 	}
 	return b.String()
 }
@@ -81,7 +86,11 @@ func TestIdleOfTheAgent(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	r, err := e.Run(ctx, zeroRun{Agent: hasty, Model: m, Transcript: agent.Nobody{}}, task.Task{Text: "Say it. [[stall]]"})
+	r, err := e.Run(
+		ctx,
+		zeroRun{Agent: hasty, Model: m, Transcript: agent.Nobody{}},
+		task.Task{Text: "Say it. [[stall]]"},
+	)
 	require.NoError(t, err)
 	assert.Equal(t, task.Idle, r.Status, r.Err())
 	assert.Equal(t, "a", r.Output)

@@ -42,15 +42,20 @@ var floors = [][]string{
 
 // owners lists imports that only one place may make.
 var owners = map[string][]string{
-	"os/exec":                            {"pkg/proc"},
-	"os/signal":                          {"internal/app"},
-	"github.com/ollama/ollama/api":       {"internal/models"},
-	"github.com/urfave/cli/v2":           {"internal/app", "internal/app/admin", "internal/app/batch", "internal/app/command"},
-	"github.com/joho/godotenv":           {"internal/config"},
-	"go.yaml.in/yaml/v3":                 {"pkg/agents"},
-	"go.uber.org/zap":                    {"internal/record"},
-	"modernc.org/sqlite":                 {"internal/record/ledger"},
-	"github.com/failsafe-go/failsafe-go": {"internal/models/gate"},
+	"os/exec":                      {"pkg/proc"},
+	"os/signal":                    {"internal/app"},
+	"github.com/ollama/ollama/api": {"internal/models"},
+	"github.com/urfave/cli/v2": {
+		"internal/app",
+		"internal/app/admin",
+		"internal/app/batch",
+		"internal/app/command",
+	},
+	"github.com/joho/godotenv":                             {"internal/config"},
+	"go.yaml.in/yaml/v3":                                   {"pkg/agents"},
+	"go.uber.org/zap":                                      {"internal/record"},
+	"modernc.org/sqlite":                                   {"internal/record/ledger"},
+	"github.com/failsafe-go/failsafe-go":                   {"internal/models/gate"},
 	"github.com/landlock-lsm/go-landlock/landlock/syscall": {"internal/sandbox"},
 	"github.com/JohannesKaufmann/html-to-markdown/v2":      {"internal/tools/web"},
 }
@@ -138,7 +143,8 @@ func TestNamesAndComments(t *testing.T) {
 }
 
 func TestForbiddenModules(t *testing.T) {
-	list, err := exec.Command("go", "list", "-deps", "-tags", "urfave_cli_no_docs", "-f", "{{with .Module}}{{.Path}}{{end}}", "../../cmd/qq").Output()
+	list, err := exec.Command("go", "list", "-deps", "-tags", "urfave_cli_no_docs", "-f", "{{with .Module}}{{.Path}}{{end}}", "../../cmd/qq").
+		Output()
 	require.NoError(t, err)
 	for m := range strings.FieldsSeq(string(list)) {
 		if slices.ContainsFunc(forbidden, func(f string) bool { return strings.HasPrefix(m, f) }) {

@@ -43,12 +43,23 @@ func check(t require.TestingT, text string, room int, tokens func(string) int, p
 		require.Equal(t, tokens(p.Text), p.Tokens, "part %d", i)
 		require.Equal(t, 1+lines, p.First, "first line of part %d", i)
 		b.WriteString(p.Text)
-		require.Equal(t, 1+lines+strings.Count(strings.TrimSuffix(p.Text, "\n"), "\n"), p.Last, "last line of part %d", i)
+		require.Equal(
+			t,
+			1+lines+strings.Count(strings.TrimSuffix(p.Text, "\n"), "\n"),
+			p.Last,
+			"last line of part %d",
+			i,
+		)
 		lines += strings.Count(p.Text, "\n")
 		one := utf8.RuneCountInString(p.Text) == 1 || p.Text == "\r\n"
 		require.True(t, p.Tokens <= room || one, "part %d has %d tokens, %d fit: %q", i, p.Tokens, room, p.Text)
 		require.True(t, utf8.ValidString(p.Text) || !utf8.ValidString(text), "part %d is %q", i, p.Text)
-		require.False(t, strings.HasSuffix(p.Text, "\r") && i+1 < len(parts) && strings.HasPrefix(parts[i+1].Text, "\n"), "a CRLF is cut behind part %d", i)
+		require.False(
+			t,
+			strings.HasSuffix(p.Text, "\r") && i+1 < len(parts) && strings.HasPrefix(parts[i+1].Text, "\n"),
+			"a CRLF is cut behind part %d",
+			i,
+		)
 		require.True(t, utf8.ValidString(p.Title) && !strings.ContainsAny(p.Title, "\n\r\x00"), "title %q", p.Title)
 		require.LessOrEqual(t, utf8.RuneCountInString(p.Title), maxTitle)
 	}
@@ -57,11 +68,37 @@ func check(t require.TestingT, text string, room int, tokens func(string) int, p
 
 func drawText(t *rapid.T) string {
 	line := rapid.OneOf(
-		rapid.SampledFrom([]string{"", "", "# A", "## Bé", "### C ###", "#", "####### no", "Setext", "===", "---", "```", "```go", "~~~~",
-			"    # code", "- item", "a,b,c", "2026-01-01 INFO x", "\t", "一二三。四五六！七", "e\u0301👩‍👩‍👧", "\r"}),
+		rapid.SampledFrom(
+			[]string{
+				"",
+				"",
+				"# A",
+				"## Bé",
+				"### C ###",
+				"#",
+				"####### no",
+				"Setext",
+				"===",
+				"---",
+				"```",
+				"```go",
+				"~~~~",
+				"    # code",
+				"- item",
+				"a,b,c",
+				"2026-01-01 INFO x",
+				"\t",
+				"一二三。四五六！七",
+				"e\u0301👩‍👩‍👧",
+				"\r",
+			},
+		),
 		rapid.StringN(0, 200, -1),
 		rapid.Custom(func(t *rapid.T) string {
-			return strings.Repeat(rapid.SampledFrom([]string{"word ", "One sentence. ", "x", "字", " "}).Draw(t, "unit"), rapid.IntRange(0, 300).Draw(t, "times"))
+			return strings.Repeat(
+				rapid.SampledFrom([]string{"word ", "One sentence. ", "x", "字", " "}).Draw(t, "unit"),
+				rapid.IntRange(0, 300).Draw(t, "times"),
+			)
 		}),
 	)
 	end := rapid.SampledFrom([]string{"\n", "\n", "\r\n", "\n\n", ""})
@@ -179,7 +216,11 @@ func TestCutMarkdown(t *testing.T) {
 	parts = Cut(text, 250, quarter)
 	check(t, text, 250, quarter, parts)
 	assert.Equal(t, []string{"---", "## Use", "### Flags", "Reference", "Errors"}, starts(parts))
-	assert.Equal(t, []string{"Guide", "Guide > Use", "Guide > Use > Flags", "Reference", "Reference > Errors"}, titles(parts))
+	assert.Equal(
+		t,
+		[]string{"Guide", "Guide > Use", "Guide > Use > Flags", "Reference", "Reference > Errors"},
+		titles(parts),
+	)
 
 	// Small enough that a paragraph of one line must be cut: at its sentences.
 	parts = Cut(text, 100, quarter)
@@ -190,7 +231,15 @@ func TestCutMarkdown(t *testing.T) {
 }
 
 func TestCutTitles(t *testing.T) {
-	text := "Before.\n\n# A\n\n" + prose(6) + "\n## B #\n\n" + prose(6) + "\n# C `x` \x00\n\n" + prose(6) + "\n### D\n\n" + prose(6)
+	text := "Before.\n\n# A\n\n" + prose(
+		6,
+	) + "\n## B #\n\n" + prose(
+		6,
+	) + "\n# C `x` \x00\n\n" + prose(
+		6,
+	) + "\n### D\n\n" + prose(
+		6,
+	)
 	assert.Equal(t, []string{"A … C `x` > D"}, titles(Cut(text, 5000, quarter)))
 	assert.Equal(t, []string{"A", "C `x`"}, titles(Cut(text, 120, quarter)))
 	assert.Equal(t, []string{"A", "A > B", "C `x`", "C `x` > D"}, titles(Cut(text, 60, quarter)))

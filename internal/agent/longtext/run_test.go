@@ -147,9 +147,17 @@ func TestRunReduces(t *testing.T) {
 
 	first := c.levels[1][0]
 	assert.Equal(t, "reduce-1-1", first.ID)
-	assert.Regexp(t, `^Summarize the text in the context in at most 50 words.\n\nThe text is a list of summaries: of parts 1 to \d+ of 325 of a long document, in order\. `, first.Text)
+	assert.Regexp(
+		t,
+		`^Summarize the text in the context in at most 50 words.\n\nThe text is a list of summaries: of parts 1 to \d+ of 325 of a long document, in order\. `,
+		first.Text,
+	)
 	assert.Contains(t, first.Text, "<request>\nWhich facts hold?\n</request>")
-	assert.True(t, strings.HasPrefix(first.Context, "## Part 1 of 325 (lines 1-248): Section 1 … Section 4\n\nS # Section 1"), first.Context)
+	assert.True(
+		t,
+		strings.HasPrefix(first.Context, "## Part 1 of 325 (lines 1-248): Section 1 … Section 4\n\nS # Section 1"),
+		first.Context,
+	)
 	assert.Regexp(t, `(?m)^## Parts 1 to \d+ of 325 \(lines 1-\d+\): Section 1 … Section \d+$`, out.Text)
 }
 
@@ -168,7 +176,12 @@ func TestRunProperties(t *testing.T) {
 			answered++
 			return done(one, fmt.Sprintf("<%d> %s", answered, strings.Repeat("字 x\n", length/10)))
 		}}
-		j := Job{Request: rapid.StringN(0, 100, -1).Draw(t, "request"), Text: text, Room: rapid.IntRange(1500, 5000).Draw(t, "room"), Summarize: c.summarize}
+		j := Job{
+			Request:   rapid.StringN(0, 100, -1).Draw(t, "request"),
+			Text:      text,
+			Room:      rapid.IntRange(1500, 5000).Draw(t, "room"),
+			Summarize: c.summarize,
+		}
 		j.Tokens = estimators[rapid.SampledFrom([]string{"quarter", "bytes", "characters", "rounds down", "overhead"}).Draw(t, "estimator")]
 		out, err := run(t.Context(), j)
 		if err != nil && len(c.levels) == 0 {
@@ -221,12 +234,20 @@ func TestRunNamesWhatFailed(t *testing.T) {
 	assert.EqualError(t, err, "summarise the document: 2 of 3 summaries failed: "+
 		"part 2 of 3 (lines 187-372): Child process timed out after 60s; part 3 of 3 (lines 373-558): the model said nothing\n"+
 		"hint: without them a part of the document would be missing, so there is no answer; run it again")
-	assert.Equal(t, []task.Status{task.Timeout, task.Empty}, []task.Status{failed.Failed[0].Status, failed.Failed[1].Status})
+	assert.Equal(
+		t,
+		[]task.Status{task.Timeout, task.Empty},
+		[]task.Status{failed.Failed[0].Status, failed.Failed[1].Status},
+	)
 	assert.Equal(t, Joined{Levels: 1, Parts: 3}, out)
 
 	c.answer = func(one task.Task) task.Result { return one.Ended(task.Killed, "") }
 	_, err = run(t.Context(), job(document(100), c))
-	require.ErrorContains(t, err, "25 of 25 summaries failed: part 1 of 25 (lines 1-248): killed; part 2 of 25 (lines 249-496): the same; part 3 of 25 ")
+	require.ErrorContains(
+		t,
+		err,
+		"25 of 25 summaries failed: part 1 of 25 (lines 1-248): killed; part 2 of 25 (lines 249-496): the same; part 3 of 25 ",
+	)
 	require.ErrorContains(t, err, "; and 20 more\nhint: ")
 }
 
@@ -310,15 +331,26 @@ func TestPlan(t *testing.T) {
 	j.Text, j.Agent = "short", ""
 	p, err = NewPlan(j)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"document: 5 characters, about 2 tokens; the model has room for 2,000", "answer: default, with the whole document"}, p.Lines())
+	assert.Equal(
+		t,
+		[]string{
+			"document: 5 characters, about 2 tokens; the model has room for 2,000",
+			"answer: default, with the whole document",
+		},
+		p.Lines(),
+	)
 }
 
 func TestPlanErrors(t *testing.T) {
 	j := job(document(60), nil)
 	j.Request = strings.Repeat("And the next one? ", 1000)
 	_, err := NewPlan(j)
-	require.EqualError(t, err, "the request itself does not fit: it has about 4,500 tokens, and the model has room for 1,200, of which the text needs some\n"+
-		"hint: give the long part as the document and a short request about it, or use a model with a larger context")
+	require.EqualError(
+		t,
+		err,
+		"the request itself does not fit: it has about 4,500 tokens, and the model has room for 1,200, of which the text needs some\n"+
+			"hint: give the long part as the document and a short request about it, or use a model with a larger context",
+	)
 
 	j = job(document(60), nil)
 	j.Room = 300
@@ -328,7 +360,11 @@ func TestPlanErrors(t *testing.T) {
 	j = job(document(3)+"☃", nil)
 	j.Tokens = func(s string) int { return quarter(s) + 5000*strings.Count(s, "☃") }
 	_, err = NewPlan(j)
-	require.EqualError(t, err, "cut the document: line 187 has a character of about 5,001 tokens, and there is room for 971\nhint: use a model with a larger context")
+	require.EqualError(
+		t,
+		err,
+		"cut the document: line 187 has a character of about 5,001 tokens, and there is room for 971\nhint: use a model with a larger context",
+	)
 }
 
 func TestGroup(t *testing.T) {
@@ -387,7 +423,11 @@ func TestRunStops(t *testing.T) {
 	var failed *FailedError
 	require.ErrorAs(t, err, &failed)
 	assert.Equal(t, task.Limit, failed.TaskStatus())
-	assert.Contains(t, err.Error(), "summarise the document: 1 of 3 summaries failed: part 2 of 3 (lines 187-372): as told; 1 not begun\nhint: ")
+	assert.Contains(
+		t,
+		err.Error(),
+		"summarise the document: 1 of 3 summaries failed: part 2 of 3 (lines 187-372): as told; 1 not begun\nhint: ",
+	)
 	assert.Equal(t, 1, out.Levels)
 	assert.Empty(t, out.Text)
 

@@ -122,8 +122,12 @@ func TestReferencesRepaired(t *testing.T) {
 	assert.Equal(t, "docs/a.md:9 says so", out.Output)
 	assert.Empty(t, out.Warnings)
 	assert.Equal(t, []bool{false, false, true}, rec.ends)
-	assert.Equal(t, "Your answer needs references to lines of files, written path:line. What is wrong: no reference: give path:line for each claim. "+
-		"Answer again, as a whole, with lines that you have seen.", rec.messages[2].Content)
+	assert.Equal(
+		t,
+		"Your answer needs references to lines of files, written path:line. What is wrong: no reference: give path:line for each claim. "+
+			"Answer again, as a whole, with lines that you have seen.",
+		rec.messages[2].Content,
+	)
 	assert.Contains(t, rec.messages[4].Content, "docs/a.md:900 does not exist: the file has 40 lines")
 	assert.Equal(t, []string{"free, tools", "free, tools", "free, tools"}, bound(model.asked))
 }
@@ -135,7 +139,11 @@ func TestReferencesSentBackAtMostTwice(t *testing.T) {
 		out, _ := start(t, t.Context(), Config{Backend: model, MaxTurns: turns, References: project}, nil)
 		assert.Equal(t, task.Completed, out.Status)
 		assert.Equal(t, "docs/a.md:900", out.Output)
-		assert.Equal(t, []string{"references to lines of files: docs/a.md:900 does not exist: the file has 40 lines"}, out.Warnings)
+		assert.Equal(
+			t,
+			[]string{"references to lines of files: docs/a.md:900 does not exist: the file has 40 lines"},
+			out.Warnings,
+		)
 	}
 }
 
@@ -202,9 +210,21 @@ func TestAnyReference(t *testing.T) {
 		files := folder{path: 50}
 		line := rapid.IntRange(1, 50).Draw(t, "line")
 		where := rapid.SampledFrom([]string{"%d", "%d-50", "%d:7", "%d–50", "%d:7-9"}).Draw(t, "where")
-		marks := rapid.SampledFrom([][2]string{{"", ""}, {"`", "`"}, {"(", ")"}, {"[x](", ")"}, {"**", "**"}, {"\"", "\","}, {"<", ">"}, {"- ", "."}, {"|", "|"}}).Draw(t, "marks")
-		noise := rapid.SampledFrom([]string{"", "at 12:30 ", "http://host:80 ", "foo:bar ", "über: ", "(see\n", "x.y:1 ", ":1:2 ", "` \" "})
-		text := noise.Draw(t, "before") + marks[0] + path + ":" + fmt.Sprintf(where, line) + marks[1] + " " + noise.Draw(t, "after")
+		marks := rapid.SampledFrom([][2]string{{"", ""}, {"`", "`"}, {"(", ")"}, {"[x](", ")"}, {"**", "**"}, {"\"", "\","}, {"<", ">"}, {"- ", "."}, {"|", "|"}}).
+			Draw(t, "marks")
+		noise := rapid.SampledFrom(
+			[]string{"", "at 12:30 ", "http://host:80 ", "foo:bar ", "über: ", "(see\n", "x.y:1 ", ":1:2 ", "` \" "},
+		)
+		text := noise.Draw(
+			t,
+			"before",
+		) + marks[0] + path + ":" + fmt.Sprintf(
+			where,
+			line,
+		) + marks[1] + " " + noise.Draw(
+			t,
+			"after",
+		)
 		f := refFinder{text: text, files: files, known: map[string]int{}}
 		refs := f.find()
 		require.Len(t, refs, 1, text)

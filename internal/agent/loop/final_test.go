@@ -115,9 +115,17 @@ func TestEffectsAreTold(t *testing.T) {
 			return tool.Result{Content: "done"}
 		}}
 	}
-	tools := tool.Set{does("read", tool.Reads), does("fetch", tool.Network), does("write", tool.Writes), does("exec", tool.Executes)}
+	tools := tool.Set{
+		does("read", tool.Reads),
+		does("fetch", tool.Network),
+		does("write", tool.Writes),
+		does("exec", tool.Executes),
+	}
 	model := &script{steps: []step{
-		says("", calling("write")), says("", calling("read"), calling("fetch"), calling("write"), calling("exec"), calling("unknown")), says("answer")}}
+		says(
+			"",
+			calling("write"),
+		), says("", calling("read"), calling("fetch"), calling("write"), calling("exec"), calling("unknown")), says("answer")}}
 	out, _ := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 4,
 		Host: hooks{
 			effects: func() (err error) {
@@ -129,6 +137,20 @@ func TestEffectsAreTold(t *testing.T) {
 		},
 	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
-	assert.Equal(t, []string{"effects", "run read", "ran read: done", "run fetch", "ran fetch: done", "effects", "run write", "ran write: done",
-		"run exec", "ran exec: done"}, told)
+	assert.Equal(
+		t,
+		[]string{
+			"effects",
+			"run read",
+			"ran read: done",
+			"run fetch",
+			"ran fetch: done",
+			"effects",
+			"run write",
+			"ran write: done",
+			"run exec",
+			"ran exec: done",
+		},
+		told,
+	)
 }

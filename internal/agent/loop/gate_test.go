@@ -33,7 +33,10 @@ func refusing(tools tool.Set, no func(c tool.Call) bool) gate {
 		t, ok := tools.Lookup(c.Name)
 		switch {
 		case no(c):
-			return nil, nil, fmt.Errorf("ask: %w", &tool.RefusedError{Tool: c.Name, Reason: "of " + string(c.Arguments)})
+			return nil, nil, fmt.Errorf(
+				"ask: %w",
+				&tool.RefusedError{Tool: c.Name, Reason: "of " + string(c.Arguments)},
+			)
 		case !ok:
 			return nil, nil, errors.New("there is no " + c.Name)
 		}
@@ -107,7 +110,11 @@ func TestGateRefuses(t *testing.T) {
 			}
 			assert.Equal(t, task.Refused, out.Status)
 			assert.Equal(t, c.err, out.Err())
-			assert.Equal(t, `Error: ask: `+c.calls[0][0]+` was refused: of {"of":"`+c.calls[0][0]+`"}`, answersOf(rec.messages)[0])
+			assert.Equal(
+				t,
+				`Error: ask: `+c.calls[0][0]+` was refused: of {"of":"`+c.calls[0][0]+`"}`,
+				answersOf(rec.messages)[0],
+			)
 			assert.True(t, rec.events[1].Failed)
 		})
 	}
@@ -118,14 +125,24 @@ func TestLastRefusalCounts(t *testing.T) {
 	again := calling("write")
 	again.Arguments = json.RawMessage(`{"path":"b"}`)
 	model := &script{steps: []step{says("", calling("write"), again), says("done")}}
-	out, _ := start(t, t.Context(), Config{Backend: model, MaxTurns: 2, Gate: refusing(nil, func(tool.Call) bool { return true })}, nil)
+	out, _ := start(
+		t,
+		t.Context(),
+		Config{Backend: model, MaxTurns: 2, Gate: refusing(nil, func(tool.Call) bool { return true })},
+		nil,
+	)
 	assert.Equal(t, `write was refused: of {"path":"b"}`, out.Err())
 }
 
 // A refusal does not hide a worse end.
 func TestRefusedAndTurnLimit(t *testing.T) {
 	model := &script{steps: []step{says("", calling("write")), says("what I have")}}
-	out, _ := start(t, t.Context(), Config{Backend: model, MaxTurns: 1, Gate: refusing(nil, func(tool.Call) bool { return true })}, nil)
+	out, _ := start(
+		t,
+		t.Context(),
+		Config{Backend: model, MaxTurns: 1, Gate: refusing(nil, func(tool.Call) bool { return true })},
+		nil,
+	)
 	assert.Equal(t, task.TurnLimit, out.Status)
 }
 
@@ -163,9 +180,18 @@ func TestCancelWhileGateWaits(t *testing.T) {
 			<-ctx.Done()
 			return nil, nil, &tool.RefusedError{Tool: c.Name, Reason: "nobody answered"}
 		})
-		out, rec := start(t, ctx, Config{Backend: &script{steps: []step{says("", calling("write"), calling("write"))}}, Gate: waits}, nil)
+		out, rec := start(
+			t,
+			ctx,
+			Config{Backend: &script{steps: []step{says("", calling("write"), calling("write"))}}, Gate: waits},
+			nil,
+		)
 		assert.Equal(t, task.Interrupted, out.Status)
-		assert.Equal(t, []string{"Error: write was refused: nobody answered", "Error: not run: enough"}, answersOf(rec.messages))
+		assert.Equal(
+			t,
+			[]string{"Error: write was refused: nobody answered", "Error: not run: enough"},
+			answersOf(rec.messages),
+		)
 	})
 }
 
@@ -192,7 +218,9 @@ func TestChangedFiles(t *testing.T) {
 	assert.Equal(t, []string{"a", "b", "c/d"}, out.ChangedFiles)
 
 	cfg.Host = nil
-	cfg.Backend = &script{steps: []step{says("", calling("b")), breaks("", &llm.Error{Kind: llm.Busy, Problem: "busy"})}}
+	cfg.Backend = &script{
+		steps: []step{says("", calling("b")), breaks("", &llm.Error{Kind: llm.Busy, Problem: "busy"})},
+	}
 	out, _ = start(t, t.Context(), cfg, nil)
 	assert.Equal(t, task.Unavailable, out.Status)
 	assert.Equal(t, []string{"a", "b"}, out.ChangedFiles)
@@ -232,7 +260,8 @@ func TestChangedFilesAfterCancel(t *testing.T) {
 func TestAnyRefusals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		calls := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 12).Draw(t, "calls")
-		fates := rapid.SliceOfN(rapid.SampledFrom([]string{"works", "fails", "refused"}), len(calls), len(calls)).Draw(t, "fates")
+		fates := rapid.SliceOfN(rapid.SampledFrom([]string{"works", "fails", "refused"}), len(calls), len(calls)).
+			Draw(t, "fates")
 		open := map[string]bool{}
 		var steps []step
 		for i, name := range calls {
@@ -247,9 +276,17 @@ func TestAnyRefusals(t *testing.T) {
 			if fates[at] == "refused" {
 				return nil, nil, &tool.RefusedError{Tool: c.Name, Reason: "no"}
 			}
-			return reading(c.Name, func(context.Context) tool.Result { return tool.Result{Failed: fates[at] == "fails"} }), ctx, nil
+			return reading(
+				c.Name,
+				func(context.Context) tool.Result { return tool.Result{Failed: fates[at] == "fails"} },
+			), ctx, nil
 		})
-		out, rec := start(t, context.Background(), Config{Backend: &script{steps: append(steps, says("done"))}, MaxTurns: 20, Gate: g}, nil)
+		out, rec := start(
+			t,
+			context.Background(),
+			Config{Backend: &script{steps: append(steps, says("done"))}, MaxTurns: 20, Gate: g},
+			nil,
+		)
 		for _, name := range []string{"a", "b", "c"} {
 			if open[name] {
 				require.Equal(t, task.Refused, out.Status)

@@ -43,15 +43,22 @@ func TestRepeatedCalls(t *testing.T) {
 	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 30}, nil)
 	assert.Equal(t, 5, ran)
 	answers := answersOf(rec.messages)
-	assert.Equal(t, []string{"seen", "seen", "seen" + warned("3rd"), "seen" + warned("4th"), "seen" + warned("5th"), repeatedSixth}, answers[:6])
+	assert.Equal(
+		t,
+		[]string{"seen", "seen", "seen" + warned("3rd"), "seen" + warned("4th"), "seen" + warned("5th"), repeatedSixth},
+		answers[:6],
+	)
 	assert.Contains(t, answers[9], "the same call 10 times in a row")
 	assert.Equal(t, task.Failed, out.Status)
 	assert.Equal(t, "the agent repeated the same call 10 times in a row (look)", out.Err())
 	assert.Equal(t, "what I have", out.Output)
 	assert.Len(t, model.asked, 11)
 	assert.Empty(t, model.asked[10].Tools)
-	assert.Equal(t, "You have repeated the same call 10 times in a row. Answer now, without tools, with what you have. Say what is missing.",
-		model.asked[10].Messages[len(model.asked[10].Messages)-1].Content)
+	assert.Equal(
+		t,
+		"You have repeated the same call 10 times in a row. Answer now, without tools, with what you have. Say what is missing.",
+		model.asked[10].Messages[len(model.asked[10].Messages)-1].Content,
+	)
 }
 
 // A different call in between begins anew, by name or by arguments, and so may
@@ -60,8 +67,15 @@ func TestDifferentCallResets(t *testing.T) {
 	for name, between := range map[string]tool.Call{"arguments": with(`{"a":2}`), "name": {Name: "other", Arguments: json.RawMessage(`{"a":1}`)}} {
 		t.Run(name, func(t *testing.T) {
 			same := with(`{"a":1}`)
-			model := &script{steps: append(oneByOne(same, same, same, same, same, same, between, same, same), says("done"))}
-			out, rec := start(t, t.Context(), Config{Backend: model, Tools: working("look", "other"), MaxTurns: 30}, nil)
+			model := &script{
+				steps: append(oneByOne(same, same, same, same, same, same, between, same, same), says("done")),
+			}
+			out, rec := start(
+				t,
+				t.Context(),
+				Config{Backend: model, Tools: working("look", "other"), MaxTurns: 30},
+				nil,
+			)
 			assert.Equal(t, task.Completed, out.Status)
 			answers := answersOf(rec.messages)
 			assert.Equal(t, repeatedSixth, answers[5])
@@ -83,14 +97,25 @@ func TestPolling(t *testing.T) {
 	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 30}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, 24, n)
-	assert.Equal(t, []string{"state 7" + warned("21st"), "state 7" + warned("22nd"), "state 7" + warned("23rd"), "state 8" + warned("24th")},
-		answersOf(rec.messages)[20:])
+	assert.Equal(
+		t,
+		[]string{
+			"state 7" + warned("21st"),
+			"state 7" + warned("22nd"),
+			"state 7" + warned("23rd"),
+			"state 8" + warned("24th"),
+		},
+		answersOf(rec.messages)[20:],
+	)
 }
 
 // Five times the same result in a row are enough, whatever there was before.
 func TestPollingThatGetsStuck(t *testing.T) {
 	n := 0
-	look := reading("look", func(context.Context) tool.Result { n++; return tool.Text(fmt.Sprint("state ", min(n, 4))) })
+	look := reading(
+		"look",
+		func(context.Context) tool.Result { n++; return tool.Text(fmt.Sprint("state ", min(n, 4))) },
+	)
 	calls := make([]tool.Call, 10)
 	for i := range calls {
 		calls[i] = with(`{}`)

@@ -56,7 +56,9 @@ func TestInbox(t *testing.T) {
 // as there are turns; after that it stays where it is.
 func TestInboxDuringTheAnswer(t *testing.T) {
 	m := &mailbox{}
-	model := &script{steps: []step{m.during(says("one"), "a"), m.during(says("two"), "b", "c"), m.during(says("three"), "late")}}
+	model := &script{
+		steps: []step{m.during(says("one"), "a"), m.during(says("two"), "b", "c"), m.during(says("three"), "late")},
+	}
 	out, rec := start(t, t.Context(), Config{Backend: model, MaxTurns: 3, Host: hooks{messages: m.take}}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, "three", out.Output)
@@ -92,7 +94,9 @@ func TestInboxOfARunThatEnds(t *testing.T) {
 		return says("done")(ctx, yield)
 	}
 	out, _ = start(t, ctx, Config{
-		Backend: &script{steps: []step{m.during(late, "b")}}, MaxTurns: 3, Host: hooks{pending: func() string { return "wait" }},
+		Backend: &script{
+			steps: []step{m.during(late, "b")},
+		}, MaxTurns: 3, Host: hooks{pending: func() string { return "wait" }},
 	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 }
@@ -108,7 +112,11 @@ func TestPending(t *testing.T) {
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, "really", out.Output)
 	assert.Equal(t, 1, asked)
-	assert.Equal(t, []string{"the task", "", "by look", "done", "two children are at work", "", "by look", "really"}, contents(rec.messages))
+	assert.Equal(
+		t,
+		[]string{"the task", "", "by look", "done", "two children are at work", "", "by look", "really"},
+		contents(rec.messages),
+	)
 	assert.Equal(t, []bool{false, false, false, true}, rec.ends)
 }
 
@@ -144,7 +152,9 @@ func TestNothingPending(t *testing.T) {
 // something new to do.
 func TestNewWorkReleasesFromTheSchema(t *testing.T) {
 	m := &mailbox{}
-	model := &script{steps: []step{says("no"), m.during(says("{}"), "look again"), says("", calling("look")), says(`{"n":1}`)}}
+	model := &script{
+		steps: []step{says("no"), m.during(says("{}"), "look again"), says("", calling("look")), says(`{"n":1}`)},
+	}
 	out, _ := start(t, t.Context(), Config{
 		Backend: model, Tools: working("look"), MaxTurns: 9, Host: hooks{messages: m.take}, Schema: json.RawMessage(number),
 	}, nil)

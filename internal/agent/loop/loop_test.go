@@ -47,14 +47,21 @@ func (s *script) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk))
 func says(text string, calls ...tool.Call) step {
 	return func(_ context.Context, yield func(llm.Chunk)) (llm.Response, error) {
 		yield(llm.Chunk{Text: text})
-		return llm.Response{Message: llm.Message{Content: text, Calls: calls}, Stop: llm.StopEnd, Usage: task.Usage{InputTokens: 10, OutputTokens: 1}}, nil
+		return llm.Response{
+			Message: llm.Message{Content: text, Calls: calls},
+			Stop:    llm.StopEnd,
+			Usage:   task.Usage{InputTokens: 10, OutputTokens: 1},
+		}, nil
 	}
 }
 
 // breaks says text and then fails.
 func breaks(text string, err error) step {
 	return func(context.Context, func(llm.Chunk)) (llm.Response, error) {
-		return llm.Response{Message: llm.Message{Content: text, Calls: []tool.Call{calling("half")}}, Usage: task.Usage{InputTokens: 10}}, err
+		return llm.Response{
+			Message: llm.Message{Content: text, Calls: []tool.Call{calling("half")}},
+			Usage:   task.Usage{InputTokens: 10},
+		}, err
 	}
 }
 
@@ -214,7 +221,11 @@ func TestAnswer(t *testing.T) {
 		Usage: task.Usage{InputTokens: 10, OutputTokens: 1}}, out)
 	assert.Equal(t, []llm.Request{{System: "be good", Tools: tools.Specs(), MaxTokens: 7,
 		Messages: append(history, llm.Message{Role: llm.User, Content: "the task"})}}, model.asked)
-	assert.Equal(t, []llm.Message{{Role: llm.User, Content: "the task"}, {Role: llm.Assistant, Content: " forty-two\n"}}, rec.messages)
+	assert.Equal(
+		t,
+		[]llm.Message{{Role: llm.User, Content: "the task"}, {Role: llm.Assistant, Content: " forty-two\n"}},
+		rec.messages,
+	)
 	assert.Equal(t, []bool{true}, rec.ends)
 	assert.Equal(t, " forty-two\n", rec.text.String())
 	assert.Len(t, history, 2)
@@ -247,7 +258,12 @@ func TestEnds(t *testing.T) {
 			task.Unavailable, "so far so good", "wrapped: as told\nhint: do this", []bool{false, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, rec := start(t, t.Context(), Config{Backend: &script{steps: c.steps}, Tools: tool.Set{look}, MaxTurns: 5}, nil)
+			out, rec := start(
+				t,
+				t.Context(),
+				Config{Backend: &script{steps: c.steps}, Tools: tool.Set{look}, MaxTurns: 5},
+				nil,
+			)
 			assert.Equal(t, c.status, out.Status)
 			assert.Equal(t, c.err, out.Err())
 			assert.Equal(t, c.text, out.Output)
@@ -268,13 +284,19 @@ func TestToolsRunInOrder(t *testing.T) {
 			return tool.Text("seen by " + name)
 		}))
 	}
-	model := &script{steps: []step{says("a remark", calling("b"), calling("a"), calling("b")), says("", calling("a")), says("done")}}
+	model := &script{
+		steps: []step{says("a remark", calling("b"), calling("a"), calling("b")), says("", calling("a")), says("done")},
+	}
 	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 9}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, "done", out.Output)
 	assert.Equal(t, []string{"b", "a", "b", "a"}, ran)
 	assert.Equal(t, []string{"seen by b", "seen by a", "seen by b", "seen by a"}, answersOf(rec.messages))
-	assert.Equal(t, []string{"user", "assistant", "tool", "tool", "tool", "assistant", "tool", "assistant"}, roles(rec.messages))
+	assert.Equal(
+		t,
+		[]string{"user", "assistant", "tool", "tool", "tool", "assistant", "tool", "assistant"},
+		roles(rec.messages),
+	)
 	assert.Equal(t, task.Usage{InputTokens: 30, OutputTokens: 3}, out.Usage)
 	assert.Equal(t, []bool{false, false, true}, rec.ends)
 }
@@ -316,7 +338,12 @@ func TestToolEvents(t *testing.T) {
 			{Type: event.ToolStart, Tool: "panic", Arguments: `{"of":"panic"}`},
 			{Type: event.ToolEnd, Tool: "panic", Failed: true, Error: "Error: panic broke down: x"},
 			{Type: event.ToolStart, Tool: "nobody", Arguments: `{"of":"nobody"}`},
-			{Type: event.ToolEnd, Tool: "nobody", Failed: true, Error: `Error: no tool "nobody". The tools are: slow, panic`},
+			{
+				Type:   event.ToolEnd,
+				Tool:   "nobody",
+				Failed: true,
+				Error:  `Error: no tool "nobody". The tools are: slow, panic`,
+			},
 		}, rec.events)
 	})
 }
@@ -340,19 +367,29 @@ func TestDelegationsRunAtOnce(t *testing.T) {
 		}
 		s := time.Second
 		tools := tool.Set{
-			takes("read1", tool.Reads, s), takes("d1", tool.Delegates, 3*s), takes("d2", tool.Delegates, s), takes("d3", tool.Delegates, 2*s),
-			takes("read2", tool.Reads, s), takes("read3", tool.Reads, s), takes("d4", tool.Delegates, s), takes("d5", tool.Delegates, s),
+			takes("read1", tool.Reads, s), takes("d1", tool.Delegates, 3*s), takes("d2", tool.Delegates, s),
+			takes("d3", tool.Delegates, 2*s), takes("read2", tool.Reads, s), takes("read3", tool.Reads, s),
+			takes("d4", tool.Delegates, s), takes("d5", tool.Delegates, s),
 		}
 		var calls []tool.Call
 		for _, name := range tools.Names() {
 			calls = append(calls, calling(name))
 		}
-		_, rec := start(t, t.Context(), Config{Backend: &script{steps: []step{says("", calls...), says("done")}}, Tools: tools, MaxTurns: 2}, nil)
+		_, rec := start(
+			t,
+			t.Context(),
+			Config{Backend: &script{steps: []step{says("", calls...), says("done")}}, Tools: tools, MaxTurns: 2},
+			nil,
+		)
 		assert.Equal(t, map[string][2]time.Duration{
 			"read1": {0, s}, "d1": {s, 4 * s}, "d2": {s, 2 * s}, "d3": {s, 3 * s},
 			"read2": {4 * s, 5 * s}, "read3": {5 * s, 6 * s}, "d4": {6 * s, 7 * s}, "d5": {6 * s, 7 * s},
 		}, spans)
-		assert.Equal(t, []string{"by read1", "by d1", "by d2", "by d3", "by read2", "by read3", "by d4", "by d5"}, answersOf(rec.messages))
+		assert.Equal(
+			t,
+			[]string{"by read1", "by d1", "by d2", "by d3", "by read2", "by read3", "by d4", "by d5"},
+			answersOf(rec.messages),
+		)
 	})
 }
 
@@ -360,7 +397,12 @@ func TestDelegationsRunAtOnce(t *testing.T) {
 func TestTurnLimit(t *testing.T) {
 	look := reading("look", func(context.Context) tool.Result { return tool.Text("seen") })
 	model := &script{steps: []step{says("one", calling("look")), says("two", calling("look")), says("what I have")}}
-	out, rec := start(t, t.Context(), Config{Backend: model, System: "be good", Tools: tool.Set{look}, MaxTurns: 2, MaxTokens: 5}, nil)
+	out, rec := start(
+		t,
+		t.Context(),
+		Config{Backend: model, System: "be good", Tools: tool.Set{look}, MaxTurns: 2, MaxTokens: 5},
+		nil,
+	)
 	assert.Equal(t, task.TurnLimit, out.Status)
 	assert.Equal(t, "the agent used all its 2 turns", out.Err())
 	assert.Equal(t, "what I have", out.Output)
@@ -481,9 +523,14 @@ func TestAnyModel(t *testing.T) {
 				pending: func() string { return "a child is at work" },
 			}
 		}
-		texts := rapid.SampledFrom([]string{"", " ", "text", "{}", "```json\n{}\n```", "[1]", `{"at":"a.go:1"}`, "a.go:99"})
+		texts := rapid.SampledFrom(
+			[]string{"", " ", "text", "{}", "```json\n{}\n```", "[1]", `{"at":"a.go:1"}`, "a.go:99"},
+		)
 		next := func(ctx context.Context, yield func(llm.Chunk)) (llm.Response, error) {
-			r := llm.Response{Message: llm.Message{Content: texts.Draw(t, "text")}, Stop: rapid.SampledFrom([]llm.Stop{llm.StopEnd, llm.StopLength, ""}).Draw(t, "stop")}
+			r := llm.Response{
+				Message: llm.Message{Content: texts.Draw(t, "text")},
+				Stop:    rapid.SampledFrom([]llm.Stop{llm.StopEnd, llm.StopLength, ""}).Draw(t, "stop"),
+			}
 			for i := range rapid.IntRange(0, 4).Draw(t, "calls") {
 				c := calling(rapid.SampledFrom(names).Draw(t, "call"))
 				c.ID = fmt.Sprint(i)

@@ -47,20 +47,34 @@ func TestSchemaBindsAtOnceWithoutTools(t *testing.T) {
 func TestSchemaBindsTheRepair(t *testing.T) {
 	look := reading("look", func(context.Context) tool.Result { return tool.Text("seen") })
 	model := &script{steps: []step{says("", calling("look")), says("n is 1"), says(`{"n":1}`)}}
-	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 9, Schema: json.RawMessage(number)}, nil)
+	out, rec := start(
+		t,
+		t.Context(),
+		Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 9, Schema: json.RawMessage(number)},
+		nil,
+	)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.JSONEq(t, `{"n":1}`, string(out.Structured))
 	assert.Equal(t, []string{"free, tools", "free, tools", "bound"}, bound(model.asked))
 	assert.Equal(t, []bool{false, false, true}, rec.ends)
-	assert.Equal(t, "Your answer does not fit the JSON Schema: it is not JSON: invalid character ' ' in literal null (expecting 'u'). "+
-		"Answer again with the JSON document alone.", rec.messages[len(rec.messages)-2].Content)
+	assert.Equal(
+		t,
+		"Your answer does not fit the JSON Schema: it is not JSON: invalid character ' ' in literal null (expecting 'u'). "+
+			"Answer again with the JSON document alone.",
+		rec.messages[len(rec.messages)-2].Content,
+	)
 }
 
 // A call that comes in spite of the grammar is run, and the repair goes on.
 func TestSchemaRepairWithCalls(t *testing.T) {
 	look := reading("look", func(context.Context) tool.Result { return tool.Text("seen") })
 	model := &script{steps: []step{says("no"), says("", calling("look")), says(`{"n":1}`)}}
-	out, _ := start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 2, Schema: json.RawMessage(number)}, nil)
+	out, _ := start(
+		t,
+		t.Context(),
+		Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 2, Schema: json.RawMessage(number)},
+		nil,
+	)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, []string{"free, tools", "bound", "bound"}, bound(model.asked))
 }
@@ -99,7 +113,12 @@ func TestSchemaLastWord(t *testing.T) {
 	look := reading("look", func(context.Context) tool.Result { return tool.Text("seen") })
 	for answer, structured := range map[string]string{`{"n":1}`: `{"n":1}`, "I ran out of time": ""} {
 		model := &script{steps: []step{says("", calling("look")), says(answer)}}
-		out, _ := start(t, t.Context(), Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 1, Schema: json.RawMessage(number)}, nil)
+		out, _ := start(
+			t,
+			t.Context(),
+			Config{Backend: model, Tools: tool.Set{look}, MaxTurns: 1, Schema: json.RawMessage(number)},
+			nil,
+		)
 		assert.Equal(t, task.TurnLimit, out.Status)
 		assert.Equal(t, answer, out.Output)
 		assert.Equal(t, structured, string(out.Structured))
@@ -114,13 +133,26 @@ func TestFencedAnswers(t *testing.T) {
 		"```\r\n{\"n\":1}\r\n```":   `{"n":1}`,
 		"{\"n\":1, \"s\":\"```\"}":  "{\"n\":1, \"s\":\"```\"}",
 	} {
-		out, _ := start(t, t.Context(), Config{Backend: &script{steps: []step{says(text)}}, Schema: json.RawMessage(number)}, nil)
+		out, _ := start(
+			t,
+			t.Context(),
+			Config{Backend: &script{steps: []step{says(text)}}, Schema: json.RawMessage(number)},
+			nil,
+		)
 		assert.Equal(t, task.Completed, out.Status, text)
 		assert.Equal(t, want, string(out.Structured))
 		assert.Equal(t, strings.TrimSpace(text), out.Output, "the text stays as it was")
 	}
 	for _, text := range []string{"```json\n{\"n\":1}", "{\"n\":1}\n```", "```", "``````", "here: {\"n\":1}"} {
-		out, _ := start(t, t.Context(), Config{Backend: &script{steps: []step{says(text), says(text), says(text)}}, Schema: json.RawMessage(number)}, nil)
+		out, _ := start(
+			t,
+			t.Context(),
+			Config{
+				Backend: &script{steps: []step{says(text), says(text), says(text)}},
+				Schema:  json.RawMessage(number),
+			},
+			nil,
+		)
 		assert.Equal(t, task.Failed, out.Status, text)
 	}
 }
@@ -128,7 +160,12 @@ func TestFencedAnswers(t *testing.T) {
 // A problem may quote the answer; a megabyte of it helps nobody.
 func TestLongProblemIsShort(t *testing.T) {
 	long := `"` + strings.Repeat("x", 1<<20) + `"`
-	out, rec := start(t, t.Context(), Config{Backend: &script{steps: []step{says(long), says(long), says(long)}}, Schema: json.RawMessage(number)}, nil)
+	out, rec := start(
+		t,
+		t.Context(),
+		Config{Backend: &script{steps: []step{says(long), says(long), says(long)}}, Schema: json.RawMessage(number)},
+		nil,
+	)
 	assert.Less(t, len(out.Err()), 1000)
 	assert.Less(t, len(rec.messages[2].Content), 1000)
 }
