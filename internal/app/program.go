@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"slices"
 
 	"qq/internal/agent"
 	"qq/internal/models"
@@ -47,8 +46,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 		return childproc.Start{}, err
 	}
 	return childproc.Start{
-		Agent: def, Model: m.String(), ReadOnly: readOnly, Denied: append(slices.Clone(set.Deny), job.Denied...), Targets: job.Targets, Dir: job.Dir,
-		References: job.RequireFileReferences, Schema: job.Schema, Setup: setup,
+		Agent: def, Model: m.String(), ReadOnly: readOnly, Denied: set.Deny, Setup: setup,
 		CanDelegate: job.Depth+1 < set.MaxDepth, Events: w.stream.Wanted(), OneProcessor: w.oneProcessor,
 		Retries: set.Retries, Reads: w.record.Caches(), Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),
 	}, nil

@@ -1,6 +1,7 @@
 package childproc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,12 +20,14 @@ import (
 	"qq/pkg/task"
 )
 
-// Config is what a Launcher needs.
+// Config is what a Launcher needs. Program and MaxOutput have no default.
 type Config struct {
-	// Host starts the children; closing the Launcher closes it.
+	// Host starts the children; closing the Launcher closes it. A process has one, so
+	// what else it starts goes through the same. Nil makes one.
 	Host *proc.Host
-	// Path is the program of a child.
-	Path    string
+	// Path is the program of a child; empty means this program.
+	Path string
+	// Env is the whole environment of a child, but for the variables of this package.
 	Env     []string
 	Version string // of this program, for messages
 	Program Program
@@ -32,7 +35,7 @@ type Config struct {
 	Keep string
 	// MaxOutput is how many characters of an output are handed on.
 	MaxOutput int
-	// Grace is what a child gets at each step of the stop ladder.
+	// Grace is what a child gets at each step of the stop ladder; 0 means a second.
 	Grace time.Duration
 	// HandBack is what a child gets in place of the first Grace when a clock has run
 	// out ([task.ClockError]): one more turn, to hand back what it has.
@@ -46,7 +49,8 @@ type Program interface {
 	Args(agent string) []string
 	// Scratch returns a private folder for the output of running children.
 	Scratch() (string, error)
-	// Prepare fills the start frame of a job, as long as its ctx allows.
+	// Prepare returns what the child for job has to know about its agent. What job says
+	// itself is added to it: its ids, its depth, and the restrictions of its task.
 	Prepare(ctx context.Context, job task.Job) (Start, error)
 	// Tidy removes what Prepare made for a job that has ended.
 	Tidy(job task.Job)
@@ -56,7 +60,16 @@ type Program interface {
 type Launcher struct{ cfg Config }
 
 // NewLauncher returns a Launcher. A process has one.
-func NewLauncher(cfg Config) *Launcher { return &Launcher{cfg} }
+func NewLauncher(cfg Config) *Launcher {
+	if cfg.Host == nil {
+		cfg.Host = proc.NewHost()
+	}
+	if cfg.Path == "" {
+		cfg.Path, _ = os.Executable() // without a path, no child can be started
+	}
+	cfg.Grace = cmp.Or(cfg.Grace, time.Second)
+	return &Launcher{cfg}
+}
 
 // Close kills every child at once. No more can be started.
 func (l *Launcher) Close() { l.cfg.Host.Close() }
@@ -121,8 +134,7 @@ func (l *Launcher) lead(ctx context.Context, c *child, job task.Job, p superviso
 		return r
 	}
 	c.model = start.Model
-	start.Protocol, start.ExecutionID, start.Parent, start.BatchID = Version, job.ExecutionID, job.Parent, job.BatchID
-	start.Depth, start.IdleMS = job.Depth, job.Idle.Milliseconds()
+	start.add(job)
 	if f, ok := p.(firstPermit); ok {
 		start.Permit = c.permits.first(f.First())
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 
 	"qq/pkg/agents"
 	"qq/pkg/event"
@@ -138,6 +139,14 @@ type Start struct {
 	Model string `json:"-"`
 	// Setup is what only the application reads: the model, the settings of tools.
 	Setup json.RawMessage `json:"setup"`
+}
+
+// add adds what job says.
+func (s *Start) add(job task.Job) {
+	s.Protocol, s.ExecutionID, s.Parent, s.BatchID = Version, job.ExecutionID, job.Parent, job.BatchID
+	s.Depth, s.IdleMS = job.Depth, job.Idle.Milliseconds()
+	s.ReadOnly, s.Denied = s.ReadOnly || job.ReadOnly, slices.Concat(s.Denied, job.Denied)
+	s.Targets, s.Dir, s.References, s.Schema = job.Targets, job.Dir, job.RequireFileReferences, job.Schema
 }
 
 // Ask is a request of a child to the root. One of the fields below ID is set.

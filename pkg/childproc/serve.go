@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -82,7 +83,7 @@ func Connect(getenv func(string) string) (*Conn, error) {
 			return nil, fmt.Errorf("open control pipe: %w", err)
 		}
 	}
-	nameProcess("qq")
+	nameProcess(filepath.Base(os.Args[0]))
 	return newConn(os.NewFile(downFD, "control-down"), os.NewFile(upFD, "control-up")), nil
 }
 

@@ -11,11 +11,11 @@ import (
 	"qq/pkg/task"
 )
 
-// Batch says how a stream of tasks is run.
+// Batch says how a stream of tasks is run. Only Tasks and Results must be set.
 type Batch struct {
-	ID    string
-	Tasks iter.Seq2[task.Task, error]
-	// Count is how many tasks those are, where that is known: for those who look on.
+	ID    string                      // is in each result and event
+	Tasks iter.Seq2[task.Task, error] // [Tasks] makes them from a list
+	// Count is how many tasks there are, where that is known. It is only shown.
 	Count   int
 	Results Results
 	// Halt says after how many failures to stop.
@@ -27,6 +27,17 @@ type Batch struct {
 	Spill Spill
 	// Past is asked about each task before anything else; nil knows none.
 	Past Past
+}
+
+// Tasks is a stream of the tasks in list.
+func Tasks(list ...task.Task) iter.Seq2[task.Task, error] {
+	return func(yield func(task.Task, error) bool) {
+		for _, t := range list {
+			if !yield(t, nil) {
+				return
+			}
+		}
+	}
 }
 
 // Results takes the results of a batch.
@@ -98,13 +109,7 @@ func (t batchTask) file(r task.Result, err error) { t.end(t.index, r, err) }
 // meanwhile.
 func (h *handle) delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	all := &gathered{results: make([]task.Result, 0, len(tasks))}
-	b := Batch{Results: all, Tasks: func(yield func(task.Task, error) bool) {
-		for _, t := range tasks {
-			if !yield(t, nil) {
-				return
-			}
-		}
-	}}
+	b := Batch{Results: all, Tasks: Tasks(tasks...)}
 	h.pause(ctx, func() { _ = h.batch(ctx, b, true) }) // what could not be recorded says so in its result
 	return all.results
 }

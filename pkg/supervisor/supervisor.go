@@ -74,25 +74,28 @@ type Log interface {
 	Failed(id, msg string)
 }
 
-// Config is what a Supervisor needs.
+// Config is what a Supervisor needs. Launcher, Agents and the limits have no default.
 type Config struct {
 	Limits Limits
-	// ID is the execution id of job zero, the parent of what its agent starts.
+	// ID is the execution id of job zero, the parent of what its agent starts. Only
+	// [Supervisor.Run] needs it.
 	ID       string
 	Depth    int       // of this process; 0 for one that a person started
-	Deadline time.Time // of the whole run; zero is none
-	ReadOnly bool      // everybody may only read
+	Deadline time.Time // of the whole run; zero means no deadline
+	ReadOnly bool      // every agent may only read
 	Launcher Launcher
 	Agents   ceiling.Registry
-	Gate     Gate          // nil refuses no request
+	Gate     Gate          // nil lets every request pass
 	Approve  Approvals     // nil allows every call
 	Record   Recorder      // nil keeps nothing
 	Events   *event.Stream // nil drops events
 	Log      Log           // nil writes none
-	NewID    func() string // makes execution ids
+	NewID    func() string // makes execution ids; nil is [task.NewID]
 }
 
-// Limits bound the run, and say which of them are only defaults.
+// Limits bound the run, and say which of them are only defaults. With MaxDepth 0
+// nothing is started, with MaxChildren 0 nothing by an agent; at least one job runs
+// at once. MaxOutput and MaxTokens are for others.
 type Limits struct {
 	task.Limits
 	// DefaultTimeout says that nobody has set ChildTimeout: the definition of an agent
@@ -116,8 +119,12 @@ type Supervisor struct {
 	handles map[string]*handle // of the jobs at work, by execution id
 }
 
-// New returns a Supervisor. Limits.MaxParallel must be at least 1.
+// New returns a Supervisor.
 func New(cfg Config) *Supervisor {
+	cfg.Limits.MaxParallel = max(cfg.Limits.MaxParallel, 1)
+	if cfg.NewID == nil {
+		cfg.NewID = task.NewID
+	}
 	s := &Supervisor{
 		cfg: cfg, slots: limits.NewSlots(cfg.Limits.MaxParallel), budget: limits.NewBudget(cfg.Limits.Limits),
 		lead:      min(cfg.Limits.MaxParallel, 2*runtime.NumCPU()),
