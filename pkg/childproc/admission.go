@@ -46,7 +46,8 @@ func (c *Conn) enter(ctx context.Context, in Enter) (llm.Permit, error) {
 	case err != nil:
 		return nil, err
 	case a.Fault != nil:
-		return nil, &llm.Error{Kind: a.Fault.Kind, Problem: a.Fault.Problem, Hint: a.Fault.Hint, RetryAfter: time.Duration(a.Fault.RetryAfterMS) * time.Millisecond}
+		after := time.Duration(a.Fault.RetryAfterMS) * time.Millisecond
+		return nil, &llm.Error{Kind: a.Fault.Kind, Problem: a.Fault.Problem, Hint: a.Fault.Hint, RetryAfter: after}
 	}
 	return c.admitted(a.ID), nil
 }

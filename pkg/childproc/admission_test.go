@@ -181,7 +181,6 @@ func TestCancelledCause(t *testing.T) {
 	<-ctx.Done()
 	err := context.Cause(ctx)
 	assert.Equal(t, &Cancelled{Reason: "late", Grace: 5 * time.Second}, err)
-	assert.ErrorIs(t, err, ErrCancelFrame)
 	assert.NotErrorIs(t, err, ErrRootGone)
 	assert.EqualError(t, err, "cancelled: late")
 }

@@ -97,7 +97,8 @@ func (c *Conn) ask(ctx context.Context, a Ask) ([]task.Result, Answer, error) {
 // their results in input order.
 func (c *Conn) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	if len(tasks) > MaxAsk {
-		return complete(nil, tasks, task.Misused, fmt.Sprintf("not started: %d tasks at once, at most %d", len(tasks), MaxAsk))
+		why := fmt.Sprintf("not started: %d tasks at once, at most %d", len(tasks), MaxAsk)
+		return complete(nil, tasks, task.Misused, why)
 	}
 	results, _, err := c.ask(ctx, Ask{Delegate: tasks})
 	status, why := task.Interrupted, "interrupted: "
@@ -144,11 +145,7 @@ func (c *Conn) Children(ctx context.Context) ([]task.Child, error) {
 
 // Wait implements task.Family.
 func (c *Conn) Wait(ctx context.Context, ids []string, atMost time.Duration) ([]task.Result, error) {
-	ms := atMost.Milliseconds()
-	if atMost > 0 {
-		ms = max(ms, 1) // 0 is for ever
-	}
-	results, _, err := c.ask(ctx, Ask{Wait: &Wait{IDs: ids, AtMostMS: ms}})
+	results, _, err := c.ask(ctx, Ask{Wait: &Wait{IDs: ids, AtMostMS: milliseconds(atMost)}})
 	return results, err
 }
 

@@ -242,7 +242,7 @@ func TestCancelFrame(t *testing.T) {
 	w.hear()
 	w.say(Frame{Type: TypeCancel, Cancel: &Cancel{Reason: "enough"}})
 	assert.Equal(t, []string{"0 interrupted interrupted: cancelled: enough"}, <-got)
-	assert.ErrorIs(t, context.Cause(ctx), ErrCancelFrame)
+	assert.Equal(t, &Cancelled{Reason: "enough"}, context.Cause(ctx))
 }
 
 // What does not fit into a frame is not sent, each task says why, and the next

@@ -1,19 +1,15 @@
 package childproc
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
-)
 
-// create makes a private file that a child writes.
-func create(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
-}
+	"qq/pkg/tool"
+)
 
 // createUnnamed makes a private file that disappears with its last descriptor.
 func createUnnamed(dir string) (*os.File, error) {
@@ -34,10 +30,7 @@ func taskFile(dir, text string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = f.WriteString(text); err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
+	if _, err = f.WriteAt([]byte(text), 0); err != nil { // which leaves it at its start
 		f.Close()
 		return nil, err
 	}
@@ -56,41 +49,29 @@ func keep(path, dir string) (string, error) {
 // excerpt is the beginning and the end of a text, or all of it.
 type excerpt struct {
 	head, tail string
-	leftOut    int64 // characters between them
-	repaired   bool  // invalid UTF-8 was replaced
+	leftOut    int  // characters between them
+	repaired   bool // invalid UTF-8 was replaced
 }
 
 // readExcerpt reads at most limit characters of a file of size bytes: all of it
 // or the first and the last half. Memory is bounded by limit, not by size.
 func readExcerpt(f io.ReaderAt, size int64, limit int) (excerpt, error) {
-	const widest = utf8.UTFMax
-	if size <= int64(limit)*widest {
-		all, err := readAt(f, 0, size)
+	if size <= int64(limit)*utf8.UTFMax {
+		all, err := io.ReadAll(io.NewSectionReader(f, 0, size))
 		if err != nil {
 			return excerpt{}, err
 		}
-		text, repaired := repair(all)
-		if utf8.RuneCountInString(text) <= limit {
-			return excerpt{head: text, repaired: repaired}, nil
+		if text := repair(string(all)); utf8.RuneCountInString(text) <= limit {
+			return excerpt{head: text, repaired: text != string(all)}, nil
 		}
 	}
-	total, err := countRunes(io.NewSectionReader(f, 0, size))
-	if err != nil {
+	cut := tool.Excerpt{Max: limit}
+	if _, err := io.Copy(&cut, io.NewSectionReader(f, 0, size)); err != nil {
 		return excerpt{}, err
 	}
-	front, back := (limit+1)/2, limit/2
-	first, err := readAt(f, 0, min(size, int64(front)*widest))
-	if err != nil {
-		return excerpt{}, err
-	}
-	from := max(0, size-int64(back)*widest)
-	last, err := readAt(f, from, size-from)
-	if err != nil {
-		return excerpt{}, err
-	}
-	head, fixedHead := repair(firstRunes(first, front))
-	tail, fixedTail := repair(lastRunes(last, back))
-	return excerpt{head, tail, total - int64(limit), fixedHead || fixedTail}, nil
+	first, last, left := cut.Cut()
+	head, tail := repair(first), repair(last)
+	return excerpt{head, tail, left, head != first || tail != last}, nil
 }
 
 // join is the text that is handed on in place of the whole.
@@ -105,53 +86,8 @@ func (e excerpt) join(limit int, path string) string {
 	return e.head + note + "]\n" + e.tail
 }
 
-func readAt(f io.ReaderAt, from, n int64) ([]byte, error) {
-	b := make([]byte, n)
-	got, err := f.ReadAt(b, from)
-	if err == io.EOF {
-		err = nil
-	}
-	return b[:got], err
-}
-
-func repair(b []byte) (string, bool) {
-	if utf8.Valid(b) {
-		return string(b), false
-	}
-	return strings.ToValidUTF8(string(b), string(utf8.RuneError)), true
-}
-
-// firstRunes returns the first n characters of b.
-func firstRunes(b []byte, n int) []byte {
-	at := 0
-	for ; n > 0 && at < len(b); n-- {
-		_, size := utf8.DecodeRune(b[at:])
-		at += size
-	}
-	return b[:at]
-}
-
-// lastRunes returns the last n characters of b, which may begin inside of one.
-func lastRunes(b []byte, n int) []byte {
-	at := len(b)
-	for ; n > 0 && at > 0; n-- {
-		_, size := utf8.DecodeLastRune(b[:at])
-		at -= size
-	}
-	return b[at:]
-}
-
-// countRunes counts the characters of r, an invalid byte as one.
-func countRunes(r io.Reader) (int64, error) {
-	b := bufio.NewReaderSize(r, 64<<10)
-	for total := int64(0); ; total++ {
-		if _, _, err := b.ReadRune(); err == io.EOF {
-			return total, nil
-		} else if err != nil {
-			return total, err
-		}
-	}
-}
+// repair is text with U+FFFD in place of what is not UTF-8.
+func repair(text string) string { return strings.ToValidUTF8(text, string(utf8.RuneError)) }
 
 // lastLines returns at most n lines from the last size bytes of f, as one line
 // of printable text.
@@ -160,14 +96,12 @@ func lastLines(f *os.File, size int64, n int) string {
 	if err != nil {
 		return ""
 	}
-	from := max(0, info.Size()-size)
-	b, err := readAt(f, from, info.Size()-from)
+	b, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-size), size))
 	if err != nil {
 		return ""
 	}
-	lines := strings.FieldsFunc(strings.ToValidUTF8(string(b), ""), func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
-	if len(lines) > n {
-		lines = lines[len(lines)-n:]
-	}
-	return strings.TrimSpace(strings.Join(lines, " | "))
+	lines := strings.FieldsFunc(strings.ToValidUTF8(string(b), ""), func(r rune) bool {
+		return r < ' ' && r != '\t' || r == 0x7f
+	})
+	return strings.TrimSpace(strings.Join(lines[max(0, len(lines)-n):], " | "))
 }

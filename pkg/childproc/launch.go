@@ -81,49 +81,43 @@ func (l *Launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent
 	if err != nil {
 		return job.Fail(err)
 	}
-	return l.lead(ctx, c, job, p)
+	return c.lead(ctx, job, p)
 }
 
-// staged is a child that was started ahead of time and waits for its start frame.
-type staged struct {
-	launcher *Launcher
-	child    *child
-}
-
-// Stage starts the process for job, which may not work yet. It returns nil when
-// that fails: Launch will say why.
+// Stage starts the process for job before that may run. It returns nil when that
+// fails: Launch will say why.
 func (l *Launcher) Stage(job task.Job) supervisor.Staged {
 	c, err := l.spawn(job)
 	if err != nil {
 		return nil
 	}
-	return &staged{l, c}
+	return c
 }
 
-// Launch implements supervisor.Launcher.
-func (s *staged) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
+// Launch implements supervisor.Staged.
+func (c *child) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	select {
-	case <-s.child.proc.Done(): // it died while it waited, and has done nothing yet
-		s.child.close()
-		return s.launcher.Launch(ctx, job, p)
+	case <-c.proc.Done(): // it died while it waited, and has done nothing yet
+		c.close()
+		return c.launcher.Launch(ctx, job, p)
 	default:
-		return s.launcher.lead(ctx, s.child, job, p)
+		return c.lead(ctx, job, p)
 	}
 }
 
 // Discard implements supervisor.Staged.
-func (s *staged) Discard() {
-	s.child.proc.Kill()
-	s.child.proc.Wait()
-	s.child.close()
+func (c *child) Discard() {
+	c.proc.Kill()
+	c.proc.Wait()
+	c.close()
 }
 
-// lead tells a child to work on job and follows it to its end.
-func (l *Launcher) lead(ctx context.Context, c *child, job task.Job, p supervisor.Parent) task.Result {
+// lead sends the child the start frame of job and follows it to its end.
+func (c *child) lead(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	defer c.close()
-	defer l.cfg.Program.Tidy(job)
+	defer c.launcher.cfg.Program.Tidy(job)
 	c.job, c.parent = job, p
-	start, err := l.cfg.Program.Prepare(ctx, job)
+	start, err := c.launcher.cfg.Program.Prepare(ctx, job)
 	if err != nil {
 		c.proc.Kill()
 		c.proc.Wait()
@@ -136,15 +130,11 @@ func (l *Launcher) lead(ctx context.Context, c *child, job task.Job, p superviso
 	c.model = start.Model
 	start.add(job)
 	if f, ok := p.(firstPermit); ok {
-		start.Permit = c.permits.first(f.First())
+		if first := f.First(); first != nil {
+			start.Permit, c.permits.held[0] = true, &held{permit: first, cancel: func() {}}
+		}
 	}
-	// It may be larger than the pipe, and the child slow to start.
-	started := make(chan struct{})
-	c.sending.Go(func() {
-		defer close(started)
-		c.send(Frame{Type: TypeStart, Start: &start}, time.Minute)
-	})
-	c.attend(ctx, started)
+	c.attend(ctx, &start)
 	return c.result()
 }
 
@@ -154,7 +144,7 @@ type firstPermit interface{ First() llm.Permit }
 
 // child is one running child, seen from its parent.
 type child struct {
-	cfg      *Config
+	launcher *Launcher
 	job      task.Job
 	parent   supervisor.Parent
 	model    string // that answers
@@ -184,7 +174,7 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{cfg: &l.cfg, job: job, permits: permits{held: map[int64]*held{}}, changed: map[string]struct{}{},
+	c := &child{launcher: l, job: job, permits: permits{held: map[int64]*held{}}, changed: map[string]struct{}{},
 		outPath: filepath.Join(dir, job.ExecutionID+".out")}
 	var passed []*os.File // what the child gets; our copies are closed
 	defer func() {
@@ -200,7 +190,8 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 		return nil, fmt.Errorf("hand the task over: %w", err)
 	}
 	passed = append(passed, in)
-	if c.out, err = create(c.outPath); err != nil {
+	c.out, err = os.OpenFile(c.outPath, os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
 		return nil, fmt.Errorf("create the output file of a child: %w", err)
 	}
 	if c.err, err = unnamedFile(dir); err != nil {
@@ -233,17 +224,16 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 // depth: what a qq that was started by hand inside a child starts carries both.
 func markerVar(depth int) string { return "QQ_EXECUTION_ID_" + strconv.Itoa(depth) }
 
-// attend listens to the child until it is gone, and ends it when ctx is done.
-func (c *child) attend(ctx context.Context, started <-chan struct{}) {
+// attend sends start, listens to the child until it is gone, and ends it when ctx is
+// done.
+func (c *child) attend(ctx context.Context, start *Start) {
 	asking, stopAsking := context.WithCancelCause(ctx)
-	heard := make(chan struct{})
-	go func() {
-		defer close(heard)
-		c.listen(asking)
-	}()
+	var listening sync.WaitGroup
+	listening.Go(func() { c.listen(asking) })
 	c.sending.Go(func() {
-		<-started // a child drops what comes before
-		c.relay(asking)
+		// The frame may be larger than the pipe, and the child slow to start.
+		c.send(Frame{Type: TypeStart, Start: start}, time.Minute)
+		c.relay(asking) // a child drops messages that come before its start
 	})
 	select {
 	case <-c.proc.Done():
@@ -252,9 +242,10 @@ func (c *child) attend(ctx context.Context, started <-chan struct{}) {
 	}
 	// Nobody is left who could write into the pipe, so this ends; the deadline
 	// is for the one that got away.
-	_ = c.up.SetReadDeadline(time.Now().Add(c.cfg.Grace))
-	<-heard
-	c.permits.end()
+	_ = c.up.SetReadDeadline(time.Now().Add(c.launcher.cfg.Grace))
+	listening.Wait()
+	c.permits.shut()
+	c.permits.reclaim()
 	stopAsking(task.ErrAbandoned)
 	c.sending.Wait()
 }
@@ -263,14 +254,14 @@ func (c *child) attend(ctx context.Context, started <-chan struct{}) {
 // frame to be taken: there may be an answer in the way that the child does not
 // read.
 func (c *child) stop(ctx context.Context) {
-	cause, patience := context.Cause(ctx), c.cfg.Grace
+	cause, patience := context.Cause(ctx), c.launcher.cfg.Grace
 	order := Cancel{Reason: cause.Error()}
-	if _, clock := errors.AsType[*task.ClockError](cause); clock && c.cfg.HandBack > 0 {
-		patience, order.GraceMS = c.cfg.HandBack, c.cfg.HandBack.Milliseconds()
+	if _, clock := errors.AsType[*task.ClockError](cause); clock && c.launcher.cfg.HandBack > 0 {
+		patience, order.GraceMS = c.launcher.cfg.HandBack, c.launcher.cfg.HandBack.Milliseconds()
 	} else {
 		c.permits.shut()
 	}
-	c.sending.Go(func() { c.send(Frame{Type: TypeCancel, Cancel: &order}, c.cfg.Grace) })
+	c.sending.Go(func() { c.send(Frame{Type: TypeCancel, Cancel: &order}, c.launcher.cfg.Grace) })
 	select {
 	case <-c.proc.Done():
 		return
@@ -285,19 +276,16 @@ func (c *child) stop(ctx context.Context) {
 // listen handles the frames of the child until its pipe ends.
 func (c *child) listen(ctx context.Context) {
 	r := newReader(c.up, MaxUp)
-	for {
-		f, err := r.next()
-		if err == nil {
+	var err error
+	for err == nil {
+		var f Frame
+		if f, err = r.next(); err == nil {
 			err = c.handle(ctx, f)
 		}
-		if err == nil {
-			continue
-		}
-		if errors.Is(err, ErrFrameBroken) || errors.Is(err, ErrFrameTooLong) {
-			c.wrong = err
-			c.proc.Stop()
-		}
-		return
+	}
+	if errors.Is(err, ErrFrameBroken) || errors.Is(err, ErrFrameTooLong) {
+		c.wrong = err
+		c.proc.Stop()
 	}
 }
 
@@ -311,11 +299,15 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 	case TypeHello:
 		if f.Hello.Protocol != Version {
 			return fmt.Errorf("%w: it speaks version %d of the protocol (qq %s), this is %d (qq %s)",
-				ErrFrameBroken, f.Hello.Protocol, f.Hello.Version, Version, c.cfg.Version)
+				ErrFrameBroken, f.Hello.Protocol, f.Hello.Version, Version, c.launcher.cfg.Version)
 		}
 		c.hello = f.Hello
-	case TypeEvent:
-		c.event(*f.Event)
+	case TypeEvent: // the start and the end of a child are announced here
+		its := []event.Type{event.ToolStart, event.ToolEnd, event.Token, event.SubAgentProgress}
+		if slices.Contains(its, f.Event.Type) {
+			f.Event.Result = nil
+			c.parent.Emit(*f.Event)
+		}
 	case TypeAsk:
 		return c.take(ctx, *f.Ask)
 	case TypeChanged:
@@ -328,16 +320,6 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 		c.last = f.Result
 	}
 	return nil
-}
-
-// event passes an event on.
-func (c *child) event(e event.Event) {
-	// The start and the end of a child are facts of ours.
-	its := []event.Type{event.ToolStart, event.ToolEnd, event.Token, event.SubAgentProgress}
-	if slices.Contains(its, e.Type) {
-		e.Result = nil
-		c.parent.Emit(e)
-	}
 }
 
 // send writes one frame down. A child that does not take it within the time has

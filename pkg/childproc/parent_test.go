@@ -61,16 +61,16 @@ func (l *testLauncher) Stage(j testJob) *testStaged {
 	if s == nil {
 		return nil
 	}
-	return &testStaged{s.(*staged), l}
+	return &testStaged{s.(*child), l}
 }
 
 type testStaged struct {
-	*staged
+	*child
 	l *testLauncher
 }
 
 func (s *testStaged) Launch(ctx context.Context, j testJob) task.Result {
-	return s.staged.Launch(ctx, j.Job, s.l.parent(j))
+	return s.child.Launch(ctx, j.Job, s.l.parent(j))
 }
 
 func (l *testLauncher) parent(j testJob) supervisor.Parent {

@@ -31,15 +31,6 @@ type held struct {
 	cancel context.CancelFunc
 }
 
-// first files the permit of a child that has none yet, and reports whether there
-// is one.
-func (s *permits) first(p llm.Permit) bool {
-	if p != nil {
-		s.held[0] = &held{permit: p, cancel: func() {}}
-	}
-	return p != nil
-}
-
 // claim makes a place for a permit that the child asks for. It may wait for it
 // when ctx is done already: that may be for its last turn.
 func (s *permits) claim(ctx context.Context, id int64) (*held, error) {
@@ -112,12 +103,6 @@ func (s *permits) shut() {
 	}
 }
 
-// end gives back what the child has kept: it is gone.
-func (s *permits) end() {
-	s.shut()
-	s.reclaim()
-}
-
 // reclaim gives back what the child has.
 func (s *permits) reclaim() {
 	s.mu.Lock()
@@ -131,13 +116,11 @@ func (s *permits) reclaim() {
 // admit waits for a permit and tells the child that it has it, or why not. A
 // child that has given up, or must, is told nothing.
 func (c *child) admit(h *held, ask Ask) {
-	var p llm.Permit
-	var err error
+	enter := c.parent.Enter
 	if ask.Enter.Again {
-		p, err = c.parent.EnterAgain(h.ctx, ask.Enter.Model)
-	} else {
-		p, err = c.parent.Enter(h.ctx, ask.Enter.Model)
+		enter = c.parent.EnterAgain
 	}
+	p, err := enter(h.ctx, ask.Enter.Model)
 	if err != nil {
 		p = nil
 	}
@@ -156,7 +139,7 @@ func (c *child) admit(h *held, ask Ask) {
 	c.send(Frame{Type: TypeAnswer, Answer: &reply}, answerTime)
 }
 
-// milliseconds is d in whole milliseconds, and not none when it is above 0.
+// milliseconds is d in whole milliseconds, rounded up: 0 would mean never or for ever.
 func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
@@ -172,8 +155,8 @@ const (
 
 // plausible is r without what cannot be.
 func plausible(r llm.Report) llm.Report {
-	kinds := []llm.Kind{"", llm.Unreachable, llm.Busy, llm.BrokenStream, llm.ContextOverflow, llm.UnknownModel, llm.Rejected,
-		llm.Unsupported, llm.Server}
+	kinds := []llm.Kind{"", llm.Unreachable, llm.Busy, llm.BrokenStream, llm.ContextOverflow, llm.UnknownModel,
+		llm.Rejected, llm.Unsupported, llm.Server}
 	if !slices.Contains(kinds, r.Kind) {
 		r.Kind = llm.Rejected
 	}
@@ -187,5 +170,7 @@ func plausible(r llm.Report) llm.Report {
 }
 
 func plausibleUsage(u task.Usage) task.Usage {
-	return task.Usage{InputTokens: min(max(u.InputTokens, 0), maxTokens), OutputTokens: min(max(u.OutputTokens, 0), maxTokens)}
+	return task.Usage{
+		InputTokens: min(max(u.InputTokens, 0), maxTokens), OutputTokens: min(max(u.OutputTokens, 0), maxTokens),
+	}
 }

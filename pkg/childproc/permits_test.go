@@ -372,7 +372,7 @@ func TestHoldsAreBounded(t *testing.T) {
 	assert.LessOrEqual(t, total, maxKept)
 	p := permits{held: map[int64]*held{}}
 	for range 5 {
-		p.first(g.permit())
+		p.held[0] = &held{permit: g.permit(), cancel: func() {}}
 		p.leave(0, llm.Report{Kind: llm.Busy, RetryAfter: 18 * time.Minute})
 	}
 	var last []time.Duration

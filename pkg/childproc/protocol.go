@@ -192,7 +192,8 @@ func (l Leave) MarshalJSON() ([]byte, error) {
 	r := l.Report
 	kind, err := json.Marshal(string(r.Kind))
 	return fmt.Appendf(nil, `{"id":%d,"report":{"kind":%s,"cancelled":%t,"retry_after":%d,`+
-		`"usage":{"input_tokens":%d,"output_tokens":%d},"timing":{"queued":%d,"served":%d}}}`, l.ID, kind, r.Cancelled, r.RetryAfter,
+		`"usage":{"input_tokens":%d,"output_tokens":%d},"timing":{"queued":%d,"served":%d}}}`,
+		l.ID, kind, r.Cancelled, r.RetryAfter,
 		r.Usage.InputTokens, r.Usage.OutputTokens, r.Timing.Queued, r.Timing.Served), err
 }
 
@@ -377,31 +378,11 @@ func (f Frame) whole() bool {
 
 // payload is the field of f that its type names, nil for a type of the future.
 func (f *Frame) payload() any {
-	switch f.Type {
-	case TypeStart:
-		return &f.Start
-	case TypeAnswer:
-		return &f.Answer
-	case TypeMessage:
-		return &f.Message
-	case TypeCancel:
-		return &f.Cancel
-	case TypeHello:
-		return &f.Hello
-	case TypeEvent:
-		return &f.Event
-	case TypeAsk:
-		return &f.Ask
-	case TypeChanged:
-		return &f.Changed
-	case TypeActive:
-		return &f.Active
-	case TypeLeave:
-		return &f.Leave
-	case TypeResult:
-		return &f.Result
-	}
-	return nil
+	return map[Type]any{
+		TypeStart: &f.Start, TypeAnswer: &f.Answer, TypeMessage: &f.Message, TypeCancel: &f.Cancel,
+		TypeHello: &f.Hello, TypeEvent: &f.Event, TypeAsk: &f.Ask, TypeChanged: &f.Changed,
+		TypeActive: &f.Active, TypeLeave: &f.Leave, TypeResult: &f.Result,
+	}[f.Type]
 }
 
 // encode returns f as one line. Only the field that is sent is looked at, and

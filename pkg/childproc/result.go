@@ -87,7 +87,8 @@ func (c *child) verdict(exit proc.Exit) (task.Status, string) {
 		}
 		return c.last.Status, c.last.Error
 	case exit.Signal != 0 || exit.Code != 0:
-		return task.Failed, c.withTail(fmt.Sprintf("child said completed and ended with code %d, signal %d", exit.Code, int(exit.Signal)))
+		return task.Failed, c.withTail(fmt.Sprintf("child said completed and ended with code %d, signal %d",
+			exit.Code, int(exit.Signal)))
 	}
 	return task.Completed, ""
 }
@@ -100,7 +101,7 @@ func (c *child) readAnswer(r *task.Result) {
 	}
 	var text excerpt
 	if err == nil {
-		text, err = readExcerpt(c.out, info.Size(), c.cfg.MaxOutput)
+		text, err = readExcerpt(c.out, info.Size(), c.launcher.cfg.MaxOutput)
 	}
 	if err != nil {
 		r.End(task.Failed, "read the answer of the child: "+err.Error())
@@ -111,11 +112,11 @@ func (c *child) readAnswer(r *task.Result) {
 	}
 	if text.leftOut > 0 {
 		r.Truncated = true
-		if r.OutputFile, err = keep(c.outPath, c.cfg.Keep); err != nil {
+		if r.OutputFile, err = keep(c.outPath, c.launcher.cfg.Keep); err != nil {
 			r.Warnings = append(r.Warnings, "the full output is lost: "+err.Error())
 		}
 	}
-	r.Output = text.join(c.cfg.MaxOutput, r.OutputFile)
+	r.Output = text.join(c.launcher.cfg.MaxOutput, r.OutputFile)
 	if r.Success && strings.TrimSpace(r.Output) == "" {
 		r.End(task.Empty, "the agent gave an empty answer")
 	}

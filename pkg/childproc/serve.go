@@ -21,10 +21,6 @@ import (
 // ErrRootGone ends a child whose root has died.
 var ErrRootGone = errors.New("the root process is gone")
 
-// ErrCancelFrame ends a child that its root told to end. The cause that says so
-// is a [*Cancelled].
-var ErrCancelFrame = errors.New("cancelled")
-
 // Cancelled is why a child ends that its root told to end.
 type Cancelled struct {
 	Reason string
@@ -33,14 +29,11 @@ type Cancelled struct {
 	Grace time.Duration
 }
 
-func (e *Cancelled) Error() string { return fmt.Sprintf("%v: %s", ErrCancelFrame, e.Reason) }
+func (e *Cancelled) Error() string { return "cancelled: " + e.Reason }
 
 // HandBack is how long a last request to a model may take: not all of Grace, for the
 // answer has to be handed back.
 func (e *Cancelled) HandBack() time.Duration { return e.Grace * 4 / 5 }
-
-// Is makes a Cancelled an [ErrCancelFrame].
-func (e *Cancelled) Is(target error) bool { return target == ErrCancelFrame }
 
 // Conn is the child's end of the wire. Its methods may be called by several
 // goroutines at once.
@@ -63,7 +56,10 @@ type Conn struct {
 }
 
 func newConn(down io.Reader, up io.Writer) *Conn {
-	return &Conn{down: down, up: up, asks: map[int64]*pending{}, permits: map[*permit]struct{}{}, inbox: make(chan string, maxInbox)}
+	return &Conn{
+		down: down, up: up, asks: map[int64]*pending{}, permits: map[*permit]struct{}{},
+		inbox: make(chan string, maxInbox),
+	}
 }
 
 // Connect opens the control pipes when the environment says that this process
@@ -76,7 +72,8 @@ func Connect(getenv func(string) string) (*Conn, error) {
 	for _, fd := range []int{downFD, upFD} {
 		var st syscall.Stat_t
 		if err := syscall.Fstat(fd, &st); err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
-			return nil, fmt.Errorf("%s is set, but descriptor %d is no pipe\nhint: qq sets it for its children; unset it to run qq by hand", ControlVar, fd)
+			return nil, fmt.Errorf("%s is set, but descriptor %d is no pipe\n"+
+				"hint: qq sets it for its children; unset it to run qq by hand", ControlVar, fd)
 		}
 		syscall.CloseOnExec(fd)
 		if err := syscall.SetNonblock(fd, true); err != nil {
@@ -133,7 +130,9 @@ func (c *Conn) run(ctx context.Context, start *Start, in io.Reader, r Runner) ta
 	if err != nil {
 		return task.Task{}.Fail(fmt.Errorf("read the task: %w", err))
 	}
-	job := task.Job{ExecutionID: start.ExecutionID, Parent: start.Parent, BatchID: start.BatchID, Depth: start.Depth, Attempt: 1}
+	job := task.Job{
+		ExecutionID: start.ExecutionID, Parent: start.Parent, BatchID: start.BatchID, Depth: start.Depth, Attempt: 1,
+	}
 	job.Task = task.Task{
 		Agent: start.Agent.Name, ReadOnly: start.ReadOnly, Schema: start.Schema, Targets: start.Targets,
 		RequireFileReferences: start.References, Denied: start.Denied, Dir: start.Dir,
