@@ -53,9 +53,8 @@ func (h *handle) spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	f := &h.background
 	k := &kept{
-		in:    f,
-		child: task.Child{ID: job.ExecutionID, Agent: t.Agent, Task: task.Shorten(t.Text, 100), Status: task.Queued}, cancel: cancel,
-		done: make(chan struct{}),
+		in: f, cancel: cancel, done: make(chan struct{}),
+		child: task.Child{ID: job.ExecutionID, Agent: t.Agent, Task: task.Shorten(t.Text, 100), Status: task.Queued},
 	}
 	k.exec = h.newExecution(job, k)
 	f.mu.Lock()

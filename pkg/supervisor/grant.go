@@ -2,9 +2,10 @@ package supervisor
 
 import (
 	"fmt"
+	"strings"
+
 	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/task"
-	"strings"
 )
 
 // grant is t as the agent may have it done: within its folder, its time and its
@@ -20,9 +21,11 @@ func (h *handle) grant(t task.Task) (task.Task, *task.Result) {
 		return refuse(status, why)
 	}
 	if t.Part {
-		t = task.Task{Text: t.Text, Context: t.Context, Agent: summarizer, Model: h.partModel(t.Model), ReadOnly: true, Part: true}
+		model := h.partModel(t.Model)
+		t = task.Task{Text: t.Text, Context: t.Context, Agent: summarizer, Model: model, ReadOnly: true, Part: true}
 		if !h.countPart() {
-			return refuse(task.Limit, fmt.Sprintf("%s has had %d parts of texts summarised, which is the most", h.agent.Name, MaxParts))
+			return refuse(task.Limit, fmt.Sprintf("%s has had %d parts of texts summarised, which is the most",
+				h.agent.Name, MaxParts))
 		}
 	}
 	if t.Temporary != nil {

@@ -50,7 +50,10 @@ var _ Parent = (*handle)(nil)
 // newHandle is the handle of a job whose agent is a. It is known by its id until
 // close.
 func (x *execution) newHandle(a agents.Agent) *handle {
-	h := &handle{s: x.s, exec: x, agent: a, job: x.job, chain: []string{a.Name}, latest: x.latest, inbox: make(chan string, maxUnread)}
+	h := &handle{
+		s: x.s, exec: x, agent: a, job: x.job, chain: []string{a.Name}, latest: x.latest,
+		inbox: make(chan string, maxUnread),
+	}
 	if p := h.parent(); p != nil {
 		h.chain = append(slices.Clone(p.chain), a.Name)
 	}
@@ -189,7 +192,8 @@ func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
 		return tool.Decision{Allowed: true}
 	}
 	q := tool.Question{
-		ExecutionID: h.job.ExecutionID, BatchID: h.job.BatchID, Depth: h.job.Depth, Chain: h.chain, Dir: h.job.WorkingDir, Intent: in,
+		ExecutionID: h.job.ExecutionID, BatchID: h.job.BatchID, Depth: h.job.Depth, Chain: h.chain,
+		Dir: h.job.WorkingDir, Intent: in,
 	}
 	if p := h.parent(); p != nil {
 		q.ParentExecutionID = p.job.ExecutionID
@@ -225,7 +229,8 @@ func (h *handle) Effects() error {
 // Emit implements [Report].
 func (h *handle) Emit(e event.Event) {
 	a := about(h.job, e.Type)
-	e.ExecutionID, e.ParentExecutionID, e.BatchID, e.Agent, e.Depth = a.ExecutionID, a.ParentExecutionID, a.BatchID, a.Agent, a.Depth
+	e.ExecutionID, e.ParentExecutionID, e.BatchID = a.ExecutionID, a.ParentExecutionID, a.BatchID
+	e.Agent, e.Depth = a.Agent, a.Depth
 	h.s.cfg.Events.Emit(e)
 }
 

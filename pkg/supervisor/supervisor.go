@@ -129,7 +129,8 @@ func New(cfg Config) *Supervisor {
 		cfg: cfg, slots: limits.NewSlots(cfg.Limits.MaxParallel), budget: limits.NewBudget(cfg.Limits.Limits),
 		lead:      min(cfg.Limits.MaxParallel, 2*runtime.NumCPU()),
 		agents:    &ceiling.Agents{Registry: cfg.Agents},
-		finishing: make(chan struct{}, maxFinishing), running: map[string]context.CancelCauseFunc{}, handles: map[string]*handle{},
+		finishing: make(chan struct{}, maxFinishing),
+		running:   map[string]context.CancelCauseFunc{}, handles: map[string]*handle{},
 	}
 	s.top = &handle{s: s, job: task.Job{Depth: cfg.Depth}, latest: cfg.Deadline}
 	return s
@@ -190,7 +191,9 @@ func (s *Supervisor) Batch(ctx context.Context, b Batch) error {
 	counted := &counting{Results: b.Results}
 	b.Results = counted
 	err := s.top.batch(ctx, b, false)
-	s.cfg.Events.Emit(event.Event{Type: event.BatchComplete, BatchID: b.ID, Depth: s.cfg.Depth, Count: counted.n, FailedTasks: counted.failed})
+	s.cfg.Events.Emit(event.Event{
+		Type: event.BatchComplete, BatchID: b.ID, Depth: s.cfg.Depth, Count: counted.n, FailedTasks: counted.failed,
+	})
 	return err
 }
 
@@ -353,5 +356,8 @@ func (s *Supervisor) finished(job task.Job, r task.Result) {
 }
 
 func about(job task.Job, t event.Type) event.Event {
-	return event.Event{Type: t, ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: job.BatchID, Agent: job.Agent, Depth: job.Depth}
+	return event.Event{
+		Type: t, ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: job.BatchID,
+		Agent: job.Agent, Depth: job.Depth,
+	}
 }

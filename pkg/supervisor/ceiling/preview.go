@@ -81,7 +81,8 @@ func (a *Agents) Intent(tasks []task.Task) tool.Intent {
 	in.Summary = "delegate to " + tasks[0].Agent + ": " + task.Shorten(tasks[0].Text, maxSummary)
 	if len(tasks) > 1 {
 		in.Tool = "run_parallel_tasks"
-		in.Summary = fmt.Sprintf("delegate %d tasks at once, %d of them to agents that can change things", len(tasks), writers)
+		in.Summary = fmt.Sprintf("delegate %d tasks at once, %d of them to agents that can change things",
+			len(tasks), writers)
 	}
 	if writers > 0 { // nobody looks at the others
 		in.Preview = a.preview(tasks)
