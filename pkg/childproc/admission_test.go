@@ -75,7 +75,8 @@ func TestConnEnter(t *testing.T) {
 	assert.Equal(t, &Leave{ID: 1, Report: callerReport()}, w.hear().Leave)
 
 	got = entering(w, ctx)
-	w.say(Frame{Type: TypeAnswer, Answer: &Answer{ID: w.hear().Ask.ID, Last: true, Fault: &Fault{Kind: llm.Spent, Problem: "p", Hint: "h"}}})
+	w.say(Frame{Type: TypeAnswer, Answer: &Answer{ID: w.hear().Ask.ID, Last: true,
+		Fault: &Fault{Kind: llm.Spent, Problem: "p", Hint: "h"}}})
 	assert.Equal(t, entered{err: &llm.Error{Kind: llm.Spent, Problem: "p", Hint: "h"}}, <-got)
 
 	got = entering(w, ctx)
@@ -95,7 +96,8 @@ func TestConnEnterAgain(t *testing.T) {
 	w := newWire(t)
 	ctx := w.listening()
 	got := entering(w, ctx)
-	w.say(Frame{Type: TypeAnswer, Answer: &Answer{ID: w.hear().Ask.ID, Last: true, Fault: &Fault{Kind: llm.Open, Problem: "p", RetryAfterMS: 1500}}})
+	w.say(Frame{Type: TypeAnswer, Answer: &Answer{ID: w.hear().Ask.ID, Last: true,
+		Fault: &Fault{Kind: llm.Open, Problem: "p", RetryAfterMS: 1500}}})
 	assert.Equal(t, entered{err: &llm.Error{Kind: llm.Open, Problem: "p", RetryAfter: 1500 * time.Millisecond}}, <-got)
 	again := make(chan entered, 1)
 	go func() {
@@ -274,7 +276,8 @@ func TestActiveIsThrottled(t *testing.T) {
 			assert.Len(t, got, 3)
 		}
 	}
-	assert.Empty(t, said(t, time.Minute, func(c *Conn) { busily(249*time.Millisecond, c.Active) }), "a short child says nothing")
+	assert.Empty(t, said(t, time.Minute, func(c *Conn) { busily(249*time.Millisecond, c.Active) }),
+		"a short child says nothing")
 	assert.Equal(t, []string{"250ms[]"}, said(t, time.Hour, func(c *Conn) {
 		time.Sleep(250 * time.Millisecond)
 		var together sync.WaitGroup

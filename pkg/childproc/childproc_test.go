@@ -58,7 +58,8 @@ func TestMain(m *testing.M) {
 // isFiltered reports whether only some of the tests were asked for.
 func isFiltered() bool {
 	for _, a := range os.Args[1:] {
-		if strings.HasPrefix(a, "-test.run") || strings.HasPrefix(a, "-test.fuzz") || strings.HasPrefix(a, "-test.list") || strings.HasPrefix(a, "-test.bench") || strings.HasPrefix(a, "-test.short") {
+		if strings.HasPrefix(a, "-test.run") || strings.HasPrefix(a, "-test.fuzz") || strings.HasPrefix(a, "-test.list") ||
+			strings.HasPrefix(a, "-test.bench") || strings.HasPrefix(a, "-test.short") {
 			return true
 		}
 	}
@@ -111,7 +112,8 @@ var roles = map[string]role{
 	},
 	"newer": func(c *Conn, _ string) int {
 		fmt.Fprintln(c.up, `{"type":"telepathy","telepathy":{"x":1}}`)
-		fmt.Fprintln(c.up, `{"type":"event","event":{"type":"tool_start","tool":"read_file","colour":"blue","agent":"liar","depth":7},"more":[]}`)
+		fmt.Fprintln(c.up, `{"type":"event","event":{"type":"tool_start","tool":"read_file","colour":"blue",`+
+			`"agent":"liar","depth":7},"more":[]}`)
 		fmt.Fprintln(c.up, `{"type":"event","event":{"type":"sub_agent_complete"}}`)
 		return answer(c, "fine")
 	},
@@ -135,7 +137,8 @@ var roles = map[string]role{
 		go lateListen(c, cancel)
 		<-ctx.Done()
 		fmt.Print("so far")
-		c.Finish(Result{Status: task.Cancelled, Error: context.Cause(ctx).Error(), Bytes: 6, Usage: task.Usage{InputTokens: 3, OutputTokens: 4}})
+		c.Finish(Result{Status: task.Cancelled, Error: context.Cause(ctx).Error(), Bytes: 6,
+			Usage: task.Usage{InputTokens: 3, OutputTokens: 4}})
 		return 130
 	},
 	"big": func(c *Conn, text string) int {
@@ -191,7 +194,8 @@ var roles = map[string]role{
 				fmt.Fprintln(&b, err)
 				continue
 			}
-			p.Leave(llm.Report{Kind: llm.Busy, RetryAfter: 3 * time.Second, Usage: task.Usage{OutputTokens: 7}, Timing: llm.Timing{Served: time.Minute}})
+			p.Leave(llm.Report{Kind: llm.Busy, RetryAfter: 3 * time.Second, Usage: task.Usage{OutputTokens: 7},
+				Timing: llm.Timing{Served: time.Minute}})
 			b.WriteString("in\n")
 		}
 		return answer(c, b.String())
@@ -258,7 +262,8 @@ var roles = map[string]role{
 		var order *Cancelled
 		errors.As(context.Cause(ctx), &order)
 		n, _ := fmt.Printf("%v to say it", order.Grace)
-		c.Finish(Result{Status: task.Failed, Error: order.Error(), Bytes: int64(n), Usage: task.Usage{InputTokens: 3}, Repeats: 2})
+		c.Finish(Result{Status: task.Failed, Error: order.Error(), Bytes: int64(n), Usage: task.Usage{InputTokens: 3},
+			Repeats: 2})
 		return 1
 	},
 	"litter": func(c *Conn, _ string) int {
@@ -280,7 +285,8 @@ func lateListen(_ *Conn, cancel context.CancelCauseFunc) { listenLater(cancel) }
 
 func answer(c *Conn, text string) int {
 	fmt.Print(text)
-	if err := c.Finish(Result{Status: task.Completed, Bytes: int64(len(text)), Usage: task.Usage{InputTokens: 1, OutputTokens: 2}}); err != nil {
+	if err := c.Finish(Result{Status: task.Completed, Bytes: int64(len(text)),
+		Usage: task.Usage{InputTokens: 1, OutputTokens: 2}}); err != nil {
 		return 1
 	}
 	return 0
@@ -349,24 +355,26 @@ func TestStatus(t *testing.T) {
 		output string
 		err    string
 	}{
-		"echo":           {task.Completed, 0, "got: hello", ""},
-		"silent":         {task.NoResult, 1, "", "child exited without a result"},
-		"mute":           {task.NoResult, 1, "", "child exited without a result"},
-		"no-result":      {task.NoResult, 1, "half an ans", "child exited without a result"},
-		"torn-frame":     {task.NoResult, 1, "", "child exited without a result"},
-		"empty":          {task.Empty, 1, "", "the agent gave an empty answer"},
-		"damaged":        {task.Failed, 1, "short", "the answer is damaged: 5 of 100 bytes are there"},
-		"exit-3":         {task.Failed, 3, "all is well", "child said completed and ended with code 3, signal 0"},
-		"loud":           {task.NoResult, 7, "", "child exited with code 7 without a result: first line | the disk is on fire"},
+		"echo":       {task.Completed, 0, "got: hello", ""},
+		"silent":     {task.NoResult, 1, "", "child exited without a result"},
+		"mute":       {task.NoResult, 1, "", "child exited without a result"},
+		"no-result":  {task.NoResult, 1, "half an ans", "child exited without a result"},
+		"torn-frame": {task.NoResult, 1, "", "child exited without a result"},
+		"empty":      {task.Empty, 1, "", "the agent gave an empty answer"},
+		"damaged":    {task.Failed, 1, "short", "the answer is damaged: 5 of 100 bytes are there"},
+		"exit-3":     {task.Failed, 3, "all is well", "child said completed and ended with code 3, signal 0"},
+		"loud": {task.NoResult, 7, "", "child exited with code 7 without a result: " +
+			"first line | the disk is on fire"},
 		"long-frame":     {task.Failed, -1, "", "child broke the protocol: frame too long: over 4194304 bytes"},
 		"broken-frame":   {task.Failed, -1, "", "child broke the protocol: broken frame: unexpected end of JSON input"},
 		"hollow-frame":   {task.Failed, -1, "", `child broke the protocol: broken frame: "result" without its content`},
 		"running-result": {task.Failed, -1, "", `child broke the protocol: broken frame: "result" without its content`},
 		"hasty":          {task.Failed, -1, "", `child broke the protocol: broken frame: "result" before hello`},
-		"foreign":        {task.Failed, -1, "", "child broke the protocol: broken frame: it speaks version 99 of the protocol (qq 9.9), this is 2 (qq test)"},
-		"newer":          {task.Completed, 0, "fine", ""},
-		"bytes":          {task.Completed, 0, "a\x00b\uFFFDc", ""},
-		"litter":         {task.Completed, 0, "done", ""},
+		"foreign": {task.Failed, -1, "", "child broke the protocol: broken frame: " +
+			"it speaks version 99 of the protocol (qq 9.9), this is 2 (qq test)"},
+		"newer":  {task.Completed, 0, "fine", ""},
+		"bytes":  {task.Completed, 0, "a\x00b\uFFFDc", ""},
+		"litter": {task.Completed, 0, "done", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -479,7 +487,8 @@ func TestEvents(t *testing.T) {
 	l := launcher(t, func(c *testConfig) { c.Event = func(e event.Event) { got = append(got, e) } })
 	l.Launch(t.Context(), job("newer", ""))
 	require.Len(t, got, 1)
-	assert.Equal(t, event.Event{Type: event.ToolStart, Tool: "read_file", ExecutionID: "id-newer", Agent: "newer", Depth: 1}, got[0])
+	assert.Equal(t, event.Event{Type: event.ToolStart, Tool: "read_file", ExecutionID: "id-newer", Agent: "newer",
+		Depth: 1}, got[0])
 }
 
 // A task of any size goes through, also one that nobody reads.
@@ -508,7 +517,8 @@ func playRoot(dir string) {
 	cfg.Program = cfg
 	l := &testLauncher{NewLauncher(cfg.Config), cfg}
 	for i := range 5 {
-		go l.Launch(context.Background(), testJob{Job: task.Job{Task: task.Task{Agent: "deaf"}, ExecutionID: fmt.Sprint("deaf", i)}})
+		go l.Launch(context.Background(), testJob{Job: task.Job{Task: task.Task{Agent: "deaf"},
+			ExecutionID: fmt.Sprint("deaf", i)}})
 	}
 	forever()
 }

@@ -322,6 +322,7 @@ func TestCancelStuffed(t *testing.T) {
 	}
 	start := time.Now()
 	r := launcher(t, nil).Launch(ctx, j)
-	assert.Contains(t, []task.Status{task.Killed, task.NoResult}, r.Status, "by a signal, or by what the runtime makes of it")
+	assert.Contains(t, []task.Status{task.Killed, task.NoResult}, r.Status,
+		"by a signal, or by what the runtime makes of it")
 	assert.Less(t, time.Since(start), 5*time.Second)
 }

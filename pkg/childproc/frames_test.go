@@ -25,11 +25,13 @@ import (
 // allFrames is one frame of each type, with all that it can hold.
 func allFrames() []Frame {
 	problem, code := "no\nsuch \"file\"", 3
-	res := task.Result{Task: "do", Agent: "coder", Output: "half", Error: &problem, Status: task.Broken, ExitCode: 3, Index: 1}
+	res := task.Result{Task: "do", Agent: "coder", Output: "half", Error: &problem, Status: task.Broken, ExitCode: 3,
+		Index: 1}
 	return []Frame{
 		{Type: TypeStart, Start: &Start{
 			Protocol: Version, ExecutionID: "e", Parent: "p", BatchID: "b", Depth: 2, CanDelegate: true,
-			Agent:  agents.Agent{Name: "coder", Tools: []string{}, Agents: []string{"explorer"}, Role: agents.Modifying, Prompt: "be\ngood"},
+			Agent: agents.Agent{Name: "coder", Tools: []string{}, Agents: []string{"explorer"}, Role: agents.Modifying,
+				Prompt: "be\ngood"},
 			Permit: true, IdleMS: 300_000, Retries: 3, Reads: true, Traceparent: "00-1-2-01",
 			ReadOnly: true, Schema: json.RawMessage(`{"type":"object"}`), Events: true, Setup: json.RawMessage(`{"name":"x"}`),
 		}},
@@ -37,8 +39,10 @@ func allFrames() []Frame {
 		{Type: TypeAnswer, Answer: &Answer{ID: 7, Last: true}},
 		{Type: TypeCancel, Cancel: &Cancel{Reason: "enough"}},
 		{Type: TypeHello, Hello: &Hello{Protocol: Version, Version: "1.2"}},
-		{Type: TypeEvent, Event: &event.Event{V: 1, Seq: 9, TS: time.Unix(1, 5).UTC(), Type: event.ToolEnd, Tool: "grep_file", Failed: true, ExitCode: &code}},
-		{Type: TypeAsk, Ask: &Ask{ID: 7, Delegate: []task.Task{{Text: "a", Agent: "coder", Timeout: 1.5}, {Text: "b\u2028c</context>"}}}},
+		{Type: TypeEvent, Event: &event.Event{V: 1, Seq: 9, TS: time.Unix(1, 5).UTC(), Type: event.ToolEnd,
+			Tool: "grep_file", Failed: true, ExitCode: &code}},
+		{Type: TypeAsk, Ask: &Ask{ID: 7, Delegate: []task.Task{{Text: "a", Agent: "coder", Timeout: 1.5},
+			{Text: "b\u2028c</context>"}}}},
 		{Type: TypeMessage, Message: &Message{Text: "read this"}},
 		{Type: TypeCancel, Cancel: &Cancel{Reason: "late", GraceMS: 5000}},
 		{Type: TypeAsk, Ask: &Ask{ID: 8, Enter: &Enter{Model: "m"}}},
@@ -53,8 +57,8 @@ func allFrames() []Frame {
 		{Type: TypeResult, Result: &Result{Status: task.Completed, Reads: readList{}}},
 		{Type: TypeResult, Result: &Result{Status: task.Completed, Repeats: 2,
 			Reads: readList{{Tool: "read_file", Arguments: json.RawMessage(`{"path":"a"}`), Digest: strings.Repeat("0f", 32)}}}},
-		{Type: TypeResult, Result: &Result{Status: task.Completed, Usage: task.Usage{InputTokens: 1, OutputTokens: 2}, Bytes: 1 << 40,
-			ChangedFiles: []string{"a"}, Structured: json.RawMessage(`[1]`), Warnings: []string{"w"}}},
+		{Type: TypeResult, Result: &Result{Status: task.Completed, Usage: task.Usage{InputTokens: 1, OutputTokens: 2},
+			Bytes: 1 << 40, ChangedFiles: []string{"a"}, Structured: json.RawMessage(`[1]`), Warnings: []string{"w"}}},
 	}
 }
 
@@ -122,7 +126,8 @@ func TestFrameLimit(t *testing.T) {
 
 // A last line without a newline was cut off, however whole it looks.
 func TestTornFrame(t *testing.T) {
-	for _, torn := range []string{`{"type":"hello","hel`, `{"type":"cancel","cancel":{}}`, strings.TrimSuffix(padded(t, 9000), "\n"), ""} {
+	for _, torn := range []string{`{"type":"hello","hel`, `{"type":"cancel","cancel":{}}`,
+		strings.TrimSuffix(padded(t, 9000), "\n"), ""} {
 		r := newReader(strings.NewReader("{\"type\":\"x\"}\n"+torn), 10_000)
 		_, err := r.next()
 		require.NoError(t, err)
@@ -155,14 +160,20 @@ func TestNewerFrames(t *testing.T) {
 
 func TestBrokenFrames(t *testing.T) {
 	lines := []string{
-		"", " ", "x", "null", "[]", `""`, "1", "{}", `{"type":""}`, `{"type":null}`, `{"type":1}`, `{"type":"hello"`, `{"type":"x"} {}`,
-		"{\"type\":\"x\x00\"}", `{"type":"result","result":{"status":"running"}}`, `{"type":"result","result":{"status":"splendid"}}`,
+		"", " ", "x", "null", "[]", `""`, "1", "{}", `{"type":""}`, `{"type":null}`, `{"type":1}`, `{"type":"hello"`,
+		`{"type":"x"} {}`,
+		"{\"type\":\"x\x00\"}", `{"type":"result","result":{"status":"running"}}`,
+		`{"type":"result","result":{"status":"splendid"}}`,
 		`{"type":"result","result":{}}`, `{"type":"ask","ask":{"id":"1"}}`, `{"type":"ask","ask":{"delegate":{}}}`,
-		`{"type":"ask","ask":{"delegate":[1]}}`, `{"type":"ask","ask":{"enter":"m"}}`, `{"type":"leave","leave":{"report":{"retry_after":1e30}}}`,
-		`{"type":"active","active":{"permits":["1"]}}`, `{"type":"result","result":{"status":"completed","reads":{}}}`, `{"type":"event","event":{"ts":"yesterday"}}`, strings.Repeat(`{"type":`, 20_000),
+		`{"type":"ask","ask":{"delegate":[1]}}`, `{"type":"ask","ask":{"enter":"m"}}`,
+		`{"type":"leave","leave":{"report":{"retry_after":1e30}}}`,
+		`{"type":"active","active":{"permits":["1"]}}`, `{"type":"result","result":{"status":"completed","reads":{}}}`,
+		`{"type":"event","event":{"ts":"yesterday"}}`, strings.Repeat(`{"type":`, 20_000),
 	}
-	for _, of := range []Type{TypeStart, TypeAnswer, TypeMessage, TypeCancel, TypeHello, TypeEvent, TypeAsk, TypeChanged, TypeActive, TypeLeave, TypeResult} {
-		lines = append(lines, fmt.Sprintf(`{"type":%q}`, of), fmt.Sprintf(`{"type":%q,%[1]q:null}`, of), fmt.Sprintf(`{"type":%q,%[1]q:[]}`, of))
+	for _, of := range []Type{TypeStart, TypeAnswer, TypeMessage, TypeCancel, TypeHello, TypeEvent, TypeAsk, TypeChanged,
+		TypeActive, TypeLeave, TypeResult} {
+		lines = append(lines, fmt.Sprintf(`{"type":%q}`, of), fmt.Sprintf(`{"type":%q,%[1]q:null}`, of),
+			fmt.Sprintf(`{"type":%q,%[1]q:[]}`, of))
 	}
 	for _, line := range lines {
 		_, err := newReader(strings.NewReader(line+"\n"), MaxUp).next()
@@ -224,7 +235,7 @@ func allocates(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-const aaa = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+var aaa = strings.Repeat("a", 128)
 
 // stream makes a line of n bytes without holding it.
 type stream struct {

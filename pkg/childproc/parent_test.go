@@ -153,7 +153,8 @@ func (p *testParent) Effects() error {
 
 func (p *testParent) Emit(e event.Event) {
 	if p.cfg.Event != nil { // who it is about is what the parent knows, whatever the child says
-		e.ExecutionID, e.ParentExecutionID, e.BatchID, e.Agent, e.Depth = p.j.ExecutionID, p.j.Parent, p.j.BatchID, p.j.Agent, p.j.Depth
+		e.ExecutionID, e.ParentExecutionID, e.BatchID, e.Agent, e.Depth = p.j.ExecutionID, p.j.Parent, p.j.BatchID,
+			p.j.Agent, p.j.Depth
 		p.cfg.Event(e)
 	}
 }

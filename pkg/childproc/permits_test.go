@@ -55,7 +55,8 @@ func (p countedPermit) Leave(r llm.Report) {
 
 // callerReport is what the role "caller" says of each of its requests.
 func callerReport() llm.Report {
-	return llm.Report{Kind: llm.Busy, RetryAfter: 3 * time.Second, Usage: task.Usage{OutputTokens: 7}, Timing: llm.Timing{Served: time.Minute}}
+	return llm.Report{Kind: llm.Busy, RetryAfter: 3 * time.Second, Usage: task.Usage{OutputTokens: 7},
+		Timing: llm.Timing{Served: time.Minute}}
 }
 
 // Each request is let pass by the root, outside the time of the job, and what
@@ -94,7 +95,8 @@ func TestEnterUncounted(t *testing.T) {
 
 func TestEnterRefused(t *testing.T) {
 	for said, refusal := range map[string]error{
-		"open: the server rests: the server rests\nhint: wait\n": fmt.Errorf("wrapped: %w", &llm.Error{Kind: llm.Open, Problem: "the server rests", Hint: "wait"}),
+		"open: the server rests: the server rests\nhint: wait\n": fmt.Errorf("wrapped: %w",
+			&llm.Error{Kind: llm.Open, Problem: "the server rests", Hint: "wait"}),
 		"no room\n": errors.New("no room"),
 	} {
 		l := launcher(t, func(c *testConfig) {
@@ -278,7 +280,8 @@ func TestPermitIsTakenBack(t *testing.T) {
 	for _, ask := range []string{
 		`"delegate":[{"task":"x"}]`, `"spawn":{"task":"x"}`, `"wait":{}`, `"approve":{"tool":"t"}`,
 	} {
-		before, all, _, err := waiting(t, job("parrot", `{"type":"ask","ask":{"id":1,`+ask+"}}\n"+`{"type":"leave","leave":{"id":0}}`+"\n"))
+		before, all, _, err := waiting(t, job("parrot", `{"type":"ask","ask":{"id":1,`+ask+"}}\n"+
+			`{"type":"leave","leave":{"id":0}}`+"\n"))
 		assert.Empty(t, err)
 		assert.Equal(t, []llm.Report{{Cancelled: true}}, before, ask)
 		assert.Equal(t, before, all, "%s: once", ask)
@@ -340,18 +343,21 @@ func TestPlausible(t *testing.T) {
 	for _, kind := range []llm.Kind{"splendid", llm.Open, llm.Spent} {
 		assert.Equal(t, llm.Report{Kind: llm.Rejected}, plausible(llm.Report{Kind: kind, RetryAfter: 1}), "no server says so")
 	}
-	assert.Equal(t, llm.Report{Kind: llm.Server}, plausible(llm.Report{Kind: llm.Server, RetryAfter: 1}), "nobody waits for that")
+	assert.Equal(t, llm.Report{Kind: llm.Server}, plausible(llm.Report{Kind: llm.Server, RetryAfter: 1}),
+		"nobody waits for that")
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) })
 		r := plausible(llm.Report{
-			Kind: llm.Kind(rapid.SampledFrom([]string{"", "busy", "open", "BUSY", "x"}).Draw(t, "kind")), RetryAfter: d.Draw(t, "after"),
-			Usage:  task.Usage{InputTokens: rapid.Int().Draw(t, "in"), OutputTokens: rapid.Int().Draw(t, "out")},
-			Timing: llm.Timing{Queued: d.Draw(t, "queued"), Served: d.Draw(t, "served")},
+			Kind:       llm.Kind(rapid.SampledFrom([]string{"", "busy", "open", "BUSY", "x"}).Draw(t, "kind")),
+			RetryAfter: d.Draw(t, "after"),
+			Usage:      task.Usage{InputTokens: rapid.Int().Draw(t, "in"), OutputTokens: rapid.Int().Draw(t, "out")},
+			Timing:     llm.Timing{Queued: d.Draw(t, "queued"), Served: d.Draw(t, "served")},
 		})
 		assert.Contains(t, []llm.Kind{"", llm.Busy, llm.Rejected}, r.Kind)
 		assert.True(t, r.RetryAfter >= 0 && r.RetryAfter <= maxRetryAfter)
 		assert.True(t, min(r.Timing.Queued, r.Timing.Served) >= 0 && max(r.Timing.Queued, r.Timing.Served) <= 24*time.Hour)
-		assert.True(t, min(r.Usage.InputTokens, r.Usage.OutputTokens) >= 0 && max(r.Usage.InputTokens, r.Usage.OutputTokens) <= 1e9)
+		assert.True(t, min(r.Usage.InputTokens, r.Usage.OutputTokens) >= 0 &&
+			max(r.Usage.InputTokens, r.Usage.OutputTokens) <= 1e9)
 		assert.Equal(t, r, plausible(r))
 	})
 }
@@ -361,7 +367,8 @@ func TestPlausible(t *testing.T) {
 func TestHoldsAreBounded(t *testing.T) {
 	leave := fmt.Sprintf(`{"type":"leave","leave":{"id":1,"report":{"kind":"busy","retry_after":%d}}}`+"\n", time.Hour)
 	g := &gate{}
-	r := launcher(t, func(c *testConfig) { c.Admit = g.enter }).Launch(t.Context(), job("parrot", leave+strings.Repeat(enterFrame(1)+leave+leave, 5)))
+	r := launcher(t, func(c *testConfig) { c.Admit = g.enter }).Launch(t.Context(),
+		job("parrot", leave+strings.Repeat(enterFrame(1)+leave+leave, 5)))
 	assert.Empty(t, r.Err())
 	require.Len(t, g.reports, g.granted)
 	var total time.Duration
@@ -494,7 +501,8 @@ func TestRepeatable(t *testing.T) {
 		return `{"type":"result","result":{"status":"completed","bytes":2` + rest + "}}\n"
 	}
 	read := func(size int, digest string) string {
-		return result(fmt.Sprintf(`,"reads":[{"tool":"t","arguments":"%s","digest":%q}]`, strings.Repeat("x", size-2), digest))
+		return result(fmt.Sprintf(`,"reads":[{"tool":"t","arguments":"%s","digest":%q}]`,
+			strings.Repeat("x", size-2), digest))
 	}
 	digest := strings.Repeat("0f", 32)
 	for said, want := range map[string]struct {
@@ -513,12 +521,13 @@ func TestRepeatable(t *testing.T) {
 		result(`,"repeats":-3`):                                                        {attempts: 1},
 		result(`,"repeats":999999`):                                                    {attempts: 1001},
 		result(`,"reads":[]`):                                                          {attempts: 1, reads: []task.Read{}},
-		read(4, digest):                                                                {attempts: 1, reads: []task.Read{{Tool: "t", Arguments: []byte(`"xx"`), Digest: digest}}},
-		read(maxArguments+1, digest):                                                   {attempts: 1},
-		read(4, digest[2:]):                                                            {attempts: 1},
-		read(4, strings.Repeat("xy", 32)):                                              {attempts: 1},
-		read(4, ""):                                                                    {attempts: 1},
-		read(4, digest) + result(``):                                                   {attempts: 1},
+		read(4, digest): {attempts: 1,
+			reads: []task.Read{{Tool: "t", Arguments: []byte(`"xx"`), Digest: digest}}},
+		read(maxArguments+1, digest):      {attempts: 1},
+		read(4, digest[2:]):               {attempts: 1},
+		read(4, strings.Repeat("xy", 32)): {attempts: 1},
+		read(4, ""):                       {attempts: 1},
+		read(4, digest) + result(``):      {attempts: 1},
 	} {
 		r := launcher(t, nil).Launch(t.Context(), job("mimic", said))
 		assert.Equal(t, want.effects, r.Effects, said)
@@ -530,6 +539,7 @@ func TestRepeatable(t *testing.T) {
 // What a child that has ended says of its tokens counts for a budget.
 func TestUsageIsPlausible(t *testing.T) {
 	r := launcher(t, nil).Launch(t.Context(), job("mimic",
-		`{"type":"result","result":{"status":"completed","bytes":2,"usage":{"input_tokens":-5,"output_tokens":9000000000}}}`+"\n"))
+		`{"type":"result","result":{"status":"completed","bytes":2,"usage":{"input_tokens":-5,"output_tokens":9000000000}}}`+
+			"\n"))
 	assert.Equal(t, task.Usage{OutputTokens: 1e9}, r.Usage)
 }

@@ -33,7 +33,8 @@ func dying(seen *[]int, deaths ...task.Result) func(context.Context, task.Job, P
 func killed(effects bool) task.Result { return task.Result{Status: task.Killed, Effects: effects} }
 
 func TestAttempts(t *testing.T) {
-	const died = "died; it may have had side effects, so it was not repeated\nhint: mark the task idempotent if doing it twice does no harm"
+	const died = "died; it may have had side effects, so it was not repeated\n" +
+		"hint: mark the task idempotent if doing it twice does no harm"
 	const last = "died; it may have had side effects\nhint: look what it has done before you do it again"
 	silent := task.Result{Status: task.NoResult}
 	for name, c := range map[string]struct {
@@ -117,7 +118,8 @@ func TestAttemptsAddUp(t *testing.T) {
 		var seen []int
 		rec := &memRecord{}
 		sc := scripted(task.Limits{MaxParallel: 1, Retries: 2}, parts{"do": dying(&seen,
-			task.Result{Status: task.Killed, Effects: true, Usage: task.Usage{InputTokens: 10, OutputTokens: 1}, ChangedFiles: []string{"b", "a"}},
+			task.Result{Status: task.Killed, Effects: true, Usage: task.Usage{InputTokens: 10, OutputTokens: 1},
+				ChangedFiles: []string{"b", "a"}},
 			task.Result{Status: task.Killed, Usage: task.Usage{InputTokens: 5}, ChangedFiles: []string{"b", "c"}},
 		)})
 		sc.s.cfg.Record = rec
@@ -126,7 +128,8 @@ func TestAttemptsAddUp(t *testing.T) {
 		assert.True(t, r.Effects)
 		assert.Equal(t, task.Usage{InputTokens: 15, OutputTokens: 1}, r.Usage)
 		assert.Equal(t, []string{"a", "b", "c"}, r.ChangedFiles)
-		assert.Equal(t, []string{"claim x1", "attempt 1 x1 killed 1s", "attempt 2 x1 killed 1s", "finish x1 completed"}, rec.lines)
+		assert.Equal(t, []string{"claim x1", "attempt 1 x1 killed 1s", "attempt 2 x1 killed 1s", "finish x1 completed"},
+			rec.lines)
 	})
 }
 
@@ -134,10 +137,12 @@ func TestAttemptsAddUp(t *testing.T) {
 func TestBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []int
-		sc := scripted(task.Limits{MaxParallel: 1, Retries: 2, ChildTimeout: time.Minute}, parts{"do": dying(&seen, killed(false), killed(false))})
+		sc := scripted(task.Limits{MaxParallel: 1, Retries: 2, ChildTimeout: time.Minute},
+			parts{"do": dying(&seen, killed(false), killed(false))})
 		results, at := collect(t, sc, Batch{}, "do", "sleep 10s")
 		assert.Equal(t, []task.Status{task.Completed, task.Completed}, statuses(results))
-		assert.GreaterOrEqual(t, at[0], 12750*time.Millisecond, "1 s, then 10 s of the other, 1 s, three quarters of a second, 1 s")
+		assert.GreaterOrEqual(t, at[0], 12750*time.Millisecond,
+			"1 s, then 10 s of the other, 1 s, three quarters of a second, 1 s")
 		assert.LessOrEqual(t, at[0], 14250*time.Millisecond)
 		assert.Equal(t, at[0], at[1])
 	})
@@ -287,7 +292,8 @@ func TestBackOffIsCancellable(t *testing.T) {
 
 // What children did, whoever waited for them, their parent did.
 func TestEffectsOfChildren(t *testing.T) {
-	part := func(do func(ctx context.Context, job task.Job, p Parent)) func(context.Context, task.Job, Parent) task.Result {
+	type run = func(context.Context, task.Job, Parent) task.Result
+	part := func(do func(ctx context.Context, job task.Job, p Parent)) run {
 		return func(ctx context.Context, job task.Job, p Parent) task.Result {
 			do(ctx, job, p)
 			return job.Ended(task.Killed, "died")
@@ -321,9 +327,10 @@ func TestEffectsOfChildren(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		sc := scripted(task.Limits{MaxParallel: 2, Retries: 1}, parts{"lead": part(func(ctx context.Context, job task.Job, p Parent) {
-			p.Delegate(ctx, []task.Task{{Text: "sleep 1s"}})
-		})})
+		sc := scripted(task.Limits{MaxParallel: 2, Retries: 1},
+			parts{"lead": part(func(ctx context.Context, job task.Job, p Parent) {
+				p.Delegate(ctx, []task.Task{{Text: "sleep 1s"}})
+			})})
 		r, _ := one(t, sc, "lead")
 		assert.Equal(t, task.Killed, r.Status)
 		assert.Equal(t, 2, r.Attempts, "its child had read only")
@@ -344,7 +351,8 @@ func TestStagedOnce(t *testing.T) {
 }
 
 func TestPauseAfter(t *testing.T) {
-	for n, want := range map[int]time.Duration{1: 500 * time.Millisecond, 2: time.Second, 5: 8 * time.Second, 8: time.Minute, 1000: time.Minute} {
+	for n, want := range map[int]time.Duration{1: 500 * time.Millisecond, 2: time.Second, 5: 8 * time.Second,
+		8: time.Minute, 1000: time.Minute} {
 		different := map[time.Duration]bool{}
 		for range 20 {
 			d := pauseAfter(n)

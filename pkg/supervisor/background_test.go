@@ -169,7 +169,8 @@ func TestPause(t *testing.T) {
 			p.(*handle).pause(ctx, func() { time.Sleep(10 * time.Second) })
 		}}
 		start := time.Now()
-		results := root(s, time.Time{}).Delegate(t.Context(), []task.Task{{Text: "lead"}, {Text: "sleep 3s"}, {Text: "sleep 4s"}})
+		results := root(s, time.Time{}).Delegate(t.Context(),
+			[]task.Task{{Text: "lead"}, {Text: "sleep 3s"}, {Text: "sleep 4s"}})
 		assert.Len(t, results, 3)
 		assert.Equal(t, 10*time.Second, time.Since(start))
 	})

@@ -285,11 +285,12 @@ func TestGivenBackOnce(t *testing.T) {
 // their clocks stand.
 func TestDeadlineOfTheRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sc := scripted(task.Limits{MaxParallel: 1}, parts{"do": func(ctx context.Context, job task.Job, p Parent) task.Result {
-			assert.Equal(t, time.Now().Add(95*time.Second), job.Deadline)
-			p.(*handle).queue(func() { sleep(ctx, time.Hour) })
-			return after(ctx, job, time.Hour)
-		}})
+		sc := scripted(task.Limits{MaxParallel: 1},
+			parts{"do": func(ctx context.Context, job task.Job, p Parent) task.Result {
+				assert.Equal(t, time.Now().Add(95*time.Second), job.Deadline)
+				p.(*handle).queue(func() { sleep(ctx, time.Hour) })
+				return after(ctx, job, time.Hour)
+			}})
 		sc = root(sc.s, time.Now().Add(100*time.Second))
 		r, took := one(t, sc, "do")
 		assert.Equal(t, "Child process timed out after 95s", r.Err())
@@ -312,9 +313,11 @@ func TestChildrenWait(t *testing.T) {
 		})
 		spawn(t, sc, "ask", "queue", "fan sleep 1s", "sleep 2s")
 		synctest.Wait()
-		assert.Equal(t, []string{"ask: waiting", "queue: waiting", "fan sleep 1s: waiting", "sleep 2s: running"}, listed(t, sc))
+		assert.Equal(t, []string{"ask: waiting", "queue: waiting", "fan sleep 1s: waiting", "sleep 2s: running"},
+			listed(t, sc))
 		<-time.After(1500 * time.Millisecond)
-		assert.Equal(t, []string{"ask: running", "queue: running", "fan sleep 1s: completed", "sleep 2s: running"}, listed(t, sc))
+		assert.Equal(t, []string{"ask: running", "queue: running", "fan sleep 1s: completed", "sleep 2s: running"},
+			listed(t, sc))
 		<-time.After(time.Second)
 		sc.endBackground()
 	})

@@ -91,7 +91,8 @@ func TestRecord(t *testing.T) {
 		rec := &memRecord{}
 		sc, _ := recorded(task.Limits{MaxParallel: 1, MaxChildren: 1, Retries: 1}, rec)
 		collect(t, sc, Batch{}, "fan die once, sleep 1s")
-		assert.Equal(t, []string{"claim x1", "claim x2", "attempt 1 x2 killed 0s", "finish x2 completed", "finish x1 failed"}, rec.lines)
+		assert.Equal(t, []string{"claim x1", "claim x2", "attempt 1 x2 killed 0s", "finish x2 completed",
+			"finish x1 failed"}, rec.lines)
 
 		spawned := &memRecord{}
 		sc, _ = recorded(task.Limits{MaxParallel: 1}, spawned)
@@ -133,18 +134,20 @@ func (a announced) Failed(id, msg string)                 { _ = a.rec.note("%s: 
 func TestEndedAfterTheRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := &memRecord{slow: 10 * time.Second, fails: map[string]error{"finish x2 failed": errors.New("disk full")}}
-		sc := scripted(task.Limits{MaxParallel: 1}, parts{"bad": func(ctx context.Context, job task.Job, _ Parent) task.Result {
-			sleep(ctx, time.Second)
-			return job.Ended(task.Failed, "as told")
-		}})
+		sc := scripted(task.Limits{MaxParallel: 1},
+			parts{"bad": func(ctx context.Context, job task.Job, _ Parent) task.Result {
+				sleep(ctx, time.Second)
+				return job.Ended(task.Failed, "as told")
+			}})
 		sc.s.cfg.Record = rec
 		sc.s.cfg.Log = announced{rec}
 		var results []task.Result
 		b := deliverTo(&results, "sleep 1s", "bad")
 		b.Results = sink{deliver: b.Results.Deliver, done: func(r task.Result) { _ = rec.note("done %s", r.ExecutionID) }}
 		require.Error(t, sc.batch(t.Context(), b, false))
-		assert.Equal(t, []string{"claim x1", "started x1", "claim x2", "started x2", "finish x1 completed", "ended x1", "done x1",
-			"finish x2 failed", "ended x2", "x2: failed: as told", "x2: its result could not be recorded", "done x2"}, rec.lines)
+		assert.Equal(t, []string{"claim x1", "started x1", "claim x2", "started x2", "finish x1 completed", "ended x1",
+			"done x1", "finish x2 failed", "ended x2", "x2: failed: as told", "x2: its result could not be recorded",
+			"done x2"}, rec.lines)
 		assert.False(t, results[0].Unrecorded)
 		assert.True(t, results[1].Unrecorded)
 		assert.Equal(t, []string{"not recorded: disk full"}, results[1].Warnings)
@@ -161,7 +164,8 @@ func TestClaimFails(t *testing.T) {
 		var results []task.Result
 		err := sc.batch(t.Context(), deliverTo(&results, "sleep 2s", "sleep 1s", "sleep 3s", "sleep 4s", "sleep 5s"), false)
 		require.ErrorIs(t, err, full)
-		assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Failed, task.Cancelled, task.Cancelled}, statuses(results))
+		assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Failed, task.Cancelled, task.Cancelled},
+			statuses(results))
 		for _, r := range results[2:] {
 			assert.Equal(t, "not started: record the start of a task: disk full", r.Err())
 			assert.Zero(t, r.Attempts)
@@ -175,7 +179,8 @@ func TestClaimFails(t *testing.T) {
 // The process that was made ready for a task that cannot be claimed is not left.
 func TestClaimFailsWhenStaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sc, plain := recorded(task.Limits{MaxParallel: 1}, &memRecord{fails: map[string]error{"claim x2": errors.New("disk full")}})
+		sc, plain := recorded(task.Limits{MaxParallel: 1},
+			&memRecord{fails: map[string]error{"claim x2": errors.New("disk full")}})
 		f := &stagingFake{fake: plain}
 		sc.s.cfg.Launcher = f
 		var results []task.Result
@@ -218,7 +223,8 @@ func TestFinishFails(t *testing.T) {
 // An agent learns that its children cannot be recorded.
 func TestRecordFailsBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sc, f := recorded(task.Limits{MaxParallel: 1}, &memRecord{fails: map[string]error{"claim x2": errors.New("disk full"), "claim x3": errors.New("disk full")}})
+		sc, f := recorded(task.Limits{MaxParallel: 1},
+			&memRecord{fails: map[string]error{"claim x2": errors.New("disk full"), "claim x3": errors.New("disk full")}})
 		results, _ := collect(t, sc, Batch{}, "fan sleep 1s")
 		assert.Equal(t, "child: not started: record the start of a task: disk full", results[0].Err())
 		ids := spawn(t, sc, "sleep 1s")
@@ -241,7 +247,8 @@ func TestKnown(t *testing.T) {
 		known := func(index int, t task.Task) (task.Result, bool) { return failed, index%2 == 1 && t.Text == "old" }
 		results, at := collect(t, sc, Batch{Past: past(known), Halt: Halt{Fail: 2}},
 			"sleep 1s", "old", "fail", "old", "sleep 1s", "fail", "sleep 7s", "old")
-		assert.Equal(t, []task.Status{task.Completed, task.Failed, task.Failed, task.Failed, task.Completed, task.Failed, task.Cancelled, task.Failed}, statuses(results))
+		assert.Equal(t, []task.Status{task.Completed, task.Failed, task.Failed, task.Failed, task.Completed, task.Failed,
+			task.Cancelled, task.Failed}, statuses(results))
 		assert.Equal(t, "then", results[7].Err())
 		assert.Equal(t, 3, results[7].Attempts)
 		assert.Equal(t, 2*time.Second, at[7])
@@ -282,7 +289,8 @@ func TestRefuse(t *testing.T) {
 			return errors.New("gone")
 		})
 		results, at := collect(t, sc, Batch{Halt: Halt{Fail: 1}}, "sleep 1s", "sleep 1s", "sleep 1s", "x", "x")
-		assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Unavailable, task.Unavailable, task.Unavailable}, statuses(results))
+		assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Unavailable, task.Unavailable, task.Unavailable},
+			statuses(results))
 		assert.Equal(t, 2*time.Second, at[4], "the third was asked about again when it had a slot")
 		assert.Equal(t, "gone", results[2].Err())
 		assert.Len(t, f.launches, 2)

@@ -37,7 +37,8 @@ func withSummarizer(model string) func(*Config) {
 func TestPartIsOnlyAText(t *testing.T) {
 	h := newHarness(withSummarizer(""))
 	results := asking(h, "explorer", task.Task{}, []task.Task{{
-		Text: "sum up", Context: "of this", Agent: "coder", Part: true, Schema: []byte(`{}`), WorkingDir: "..", Targets: []string{"a"}, Timeout: 9, ID: "x",
+		Text: "sum up", Context: "of this", Agent: "coder", Part: true, Schema: []byte(`{}`), WorkingDir: "..",
+		Targets: []string{"a"}, Timeout: 9, ID: "x",
 		Temporary: &task.Temporary{Prompt: "you obey"},
 	}})
 	require.Len(t, results, 1)

@@ -48,9 +48,11 @@ func TestDelegationIsApproved(t *testing.T) {
 		tool    string
 		summary string
 	}{
-		"one writer":   {[]task.Task{{Text: "a", Agent: "coder"}}, tool.Medium, "delegate_task", "delegate to coder: a"},
-		"two writers":  {[]task.Task{{Text: "a", Agent: "coder"}, {Text: "b", Agent: "coder"}}, tool.High, "run_parallel_tasks", "delegate 2 tasks at once, 2 of them to agents that can change things"},
-		"made up":      {[]task.Task{{Text: "a", Temporary: &task.Temporary{Tools: []string{"edit_file"}}}}, tool.Medium, "spawn_agent", "delegate to temporary-1: a"},
+		"one writer": {[]task.Task{{Text: "a", Agent: "coder"}}, tool.Medium, "delegate_task", "delegate to coder: a"},
+		"two writers": {[]task.Task{{Text: "a", Agent: "coder"}, {Text: "b", Agent: "coder"}}, tool.High,
+			"run_parallel_tasks", "delegate 2 tasks at once, 2 of them to agents that can change things"},
+		"made up": {[]task.Task{{Text: "a", Temporary: &task.Temporary{Tools: []string{"edit_file"}}}}, tool.Medium,
+			"spawn_agent", "delegate to temporary-1: a"},
 		"reader":       {[]task.Task{{Text: "a"}}, tool.Low, "", ""},
 		"only to look": {[]task.Task{{Text: "a", Agent: "coder", ReadOnly: true}}, tool.Low, "", ""},
 	} {
@@ -127,9 +129,11 @@ func TestApprovalLendsTheSlot(t *testing.T) {
 func TestCeilings(t *testing.T) {
 	h := newHarness(nil)
 	reader := agents.Agent{Name: "reader", Role: agents.Gathering}
-	results := h.Delegate(t.Context(), reader, []task.Task{{Text: "a", Agent: "coder"}, {Text: "b", Agent: "coder", ReadOnly: true}, {Text: "c"}})
+	results := h.Delegate(t.Context(), reader, []task.Task{{Text: "a", Agent: "coder"},
+		{Text: "b", Agent: "coder", ReadOnly: true}, {Text: "c"}})
 	assert.Equal(t, []string{
-		"coder refused reader may only read and may not delegate to coder, which can change things (with read_only it can be asked to look)",
+		"coder refused reader may only read and may not delegate to coder, which can change things " +
+			"(with read_only it can be asked to look)",
 		"coder completed did b", "default completed did c",
 	}, brief(results))
 	for _, j := range h.launcher.jobs {
@@ -339,13 +343,15 @@ func TestEnter(t *testing.T) {
 func TestEventsAreSigned(t *testing.T) {
 	h := newHarness(nil)
 	h.launcher.does["tell"] = func(_ context.Context, job task.Job, up Parent) task.Result {
-		up.Emit(event.Event{Type: event.ToolStart, Tool: "read_file", ExecutionID: "x", Agent: "liar", Depth: 7, BatchID: "y"})
+		up.Emit(event.Event{Type: event.ToolStart, Tool: "read_file", ExecutionID: "x", Agent: "liar", Depth: 7,
+			BatchID: "y"})
 		return job.Ended(task.Completed, "")
 	}
 	h.batch(t, task.Task{Text: "tell", Agent: "coder"})
 	for _, e := range h.events {
 		if e.Type == event.ToolStart {
-			assert.Equal(t, []any{"coder", 1, "b", h.launcher.jobs[0].ExecutionID}, []any{e.Agent, e.Depth, e.BatchID, e.ExecutionID})
+			assert.Equal(t, []any{"coder", 1, "b", h.launcher.jobs[0].ExecutionID},
+				[]any{e.Agent, e.Depth, e.BatchID, e.ExecutionID})
 			return
 		}
 	}

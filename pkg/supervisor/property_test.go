@@ -75,12 +75,14 @@ func drawPlan(t *rapid.T) *plan {
 	p := &plan{
 		limits: task.Limits{
 			MaxParallel: rapid.IntRange(1, 4).Draw(t, "cap"), MaxDepth: rapid.IntRange(1, 6).Draw(t, "depth"),
-			MaxChildren: rapid.SampledFrom([]int{3, 1000, 1000}).Draw(t, "children"), ChildTimeout: sometimes("child timeout", 20),
-			IdleTimeout: sometimes("idle timeout", 10), Retries: rapid.IntRange(0, 2).Draw(t, "retries"),
+			MaxChildren:  rapid.SampledFrom([]int{3, 1000, 1000}).Draw(t, "children"),
+			ChildTimeout: sometimes("child timeout", 20),
+			IdleTimeout:  sometimes("idle timeout", 10), Retries: rapid.IntRange(0, 2).Draw(t, "retries"),
 		},
 		record:  rapid.SampledFrom([]string{"", "good", "good", "claim", "finish"}).Draw(t, "record"),
 		failing: rapid.IntRange(1, 10).Draw(t, "failing"), slow: sometimes("slow", 4),
-		stager: rapid.Bool().Draw(t, "stager"), stop: sometimes("stop", 20), cancel: sometimes("cancel", 20), pick: sometimes("pick", 20),
+		stager: rapid.Bool().Draw(t, "stager"), stop: sometimes("stop", 20), cancel: sometimes("cancel", 20),
+		pick: sometimes("pick", 20),
 	}
 	if rapid.IntRange(0, 3).Draw(t, "halt?") == 0 {
 		p.halt = Halt{Now: rapid.Bool().Draw(t, "now"), Fail: rapid.IntRange(1, 3).Draw(t, "fail")}
@@ -129,7 +131,8 @@ func (p *plan) drawGroup(t *rapid.T, levels, most int) (group []int) {
 
 func (p *plan) tasks(group []int) (tasks []task.Task) {
 	for _, i := range group {
-		tasks = append(tasks, task.Task{Text: strconv.Itoa(i), ID: strconv.Itoa(i), Timeout: p.nodes[i].timeout, Idempotent: p.nodes[i].idempotent})
+		tasks = append(tasks, task.Task{Text: strconv.Itoa(i), ID: strconv.Itoa(i), Timeout: p.nodes[i].timeout,
+			Idempotent: p.nodes[i].idempotent})
 	}
 	return tasks
 }
@@ -435,8 +438,8 @@ func TestAnyTree(t *testing.T) {
 
 func anyTree(t *testing.T, rt *rapid.T) {
 	p := &play{
-		plan: drawPlan(rt), launched: map[int]int{}, started: map[string]int{}, ended: map[string]int{}, attempts: map[string]int{},
-		claimed: map[string]int{}, finished: map[string]int{}, records: map[string]int{},
+		plan: drawPlan(rt), launched: map[int]int{}, started: map[string]int{}, ended: map[string]int{},
+		attempts: map[string]int{}, claimed: map[string]int{}, finished: map[string]int{}, records: map[string]int{},
 	}
 	synctest.Test(t, func(t *testing.T) { p.perform(t.Context()) })
 
@@ -531,9 +534,11 @@ func (p *play) checkResult(t *rapid.T, r task.Result, ran map[int]int) {
 		want = append(want, task.Limit)
 	}
 	assert.Contains(t, want, r.Status, r.Err())
-	queues := slices.ContainsFunc(p.nodes, func(n node) bool { return n.queue > 0 || n.deaths > 0 }) // these wait for a slot again
+	// These wait for a slot again.
+	queues := slices.ContainsFunc(p.nodes, func(n node) bool { return n.queue > 0 || n.deaths > 0 })
 	if limit := p.limits.ChildTimeout; limit > 0 && n.timeout == 0 && !queues {
-		assert.LessOrEqual(t, r.DurationMS, (limit + longestEnd + 4*p.slow).Milliseconds(), "task %d ran on after its deadline", i)
+		assert.LessOrEqual(t, r.DurationMS, (limit + longestEnd + 4*p.slow).Milliseconds(),
+			"task %d ran on after its deadline", i)
 	}
 }
 

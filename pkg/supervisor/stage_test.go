@@ -63,7 +63,8 @@ func TestStagedIsChecked(t *testing.T) {
 		s.does["lead"] = delegating(task.Task{Text: "a", Agent: "explorer"}, task.Task{Text: "b", Agent: "coder"})
 		results := h.batch(t, task.Task{Text: "slow"}, task.Task{Text: "lead", Agent: "RESEARCHER"})
 		assert.Equal(t, []string{"default completed",
-			"researcher completed explorer completed did a; coder refused researcher may not delegate to coder (allowed: Explorer, summarizer)"}, brief(results))
+			"researcher completed explorer completed did a; " +
+				"coder refused researcher may not delegate to coder (allowed: Explorer, summarizer)"}, brief(results))
 		assert.True(t, slices.Contains(s.staged, "lead"))
 		assert.Zero(t, s.open)
 	})
@@ -95,7 +96,8 @@ func TestStageCannot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newStaging()
 		s.broken = true
-		assert.Equal(t, []string{"default completed", "default completed did x"}, brief(h.batch(t, task.Task{Text: "slow"}, task.Task{Text: "x"})))
+		assert.Equal(t, []string{"default completed", "default completed did x"},
+			brief(h.batch(t, task.Task{Text: "slow"}, task.Task{Text: "x"})))
 		assert.Equal(t, []string{"slow", "x"}, s.texts())
 	})
 }

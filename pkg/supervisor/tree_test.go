@@ -100,12 +100,15 @@ type harness struct {
 }
 
 func newHarness(change func(*Config)) *harness {
-	h := &harness{launcher: &launcher{does: map[string]func(context.Context, task.Job, Parent) task.Result{}}, log: &logged{}}
+	h := &harness{launcher: &launcher{does: map[string]func(context.Context, task.Job, Parent) task.Result{}},
+		log: &logged{}}
 	var mu sync.Mutex
 	n := 0
 	cfg := Config{
-		Limits: Limits{Limits: task.Limits{MaxParallel: 2, MaxDepth: 3, MaxChildren: 10}}, Agents: everybody(), Launcher: h.launcher,
-		Events: event.NewStream("trace", event.SinkFunc(func(e event.Event) { h.events = append(h.events, e) })), Log: h.log,
+		Limits: Limits{Limits: task.Limits{MaxParallel: 2, MaxDepth: 3, MaxChildren: 10}}, Agents: everybody(),
+		Launcher: h.launcher,
+		Events:   event.NewStream("trace", event.SinkFunc(func(e event.Event) { h.events = append(h.events, e) })),
+		Log:      h.log,
 		NewID: func() string {
 			mu.Lock()
 			defer mu.Unlock()
@@ -197,7 +200,8 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, h.Check(task.Task{Text: "do"}))
 	require.NoError(t, h.Check(task.Task{Text: "do", Agent: "CODER"}))
 	require.EqualError(t, h.Check(task.Task{Text: " "}), "task is empty")
-	require.EqualError(t, h.Check(task.Task{Text: "do", Agent: "nobody"}), "Agent not found in registry: nobody (known: default, coder)")
+	require.EqualError(t, h.Check(task.Task{Text: "do", Agent: "nobody"}),
+		"Agent not found in registry: nobody (known: default, coder)")
 	assert.Empty(t, h.launcher.jobs, "nothing starts")
 }
 
@@ -214,7 +218,8 @@ func TestBatch(t *testing.T) {
 		}
 		long := strings.Repeat("word ", 50)
 		results := h.batch(t, task.Task{Text: long, Agent: "Coder", ID: "mine"}, task.Task{Text: "fail"})
-		assert.Equal(t, []string{"coder completed did " + strings.TrimSpace(long), "default unavailable no answer from the server"}, brief(results))
+		assert.Equal(t, []string{"coder completed did " + strings.TrimSpace(long),
+			"default unavailable no answer from the server"}, brief(results))
 		assert.Equal(t, "mine", results[0].ID)
 
 		assert.Equal(t, []string{
@@ -228,12 +233,13 @@ func TestBatch(t *testing.T) {
 		zero, three := 0, 3
 		want := []event.Event{
 			{Type: event.BatchStart, Count: 2},
-			{Type: event.SubAgentStart, ExecutionID: "0190-execution-1", Agent: "coder", Depth: 1, Task: task.Shorten(long, 100)},
-			{Type: event.SubAgentComplete, ExecutionID: "0190-execution-1", Agent: "coder", Depth: 1, Status: task.Completed, ExitCode: &zero,
-				Usage: &task.Usage{InputTokens: 3, OutputTokens: 4}},
+			{Type: event.SubAgentStart, ExecutionID: "0190-execution-1", Agent: "coder", Depth: 1,
+				Task: task.Shorten(long, 100)},
+			{Type: event.SubAgentComplete, ExecutionID: "0190-execution-1", Agent: "coder", Depth: 1, Status: task.Completed,
+				ExitCode: &zero, Usage: &task.Usage{InputTokens: 3, OutputTokens: 4}},
 			{Type: event.SubAgentStart, ExecutionID: "0190-execution-2", Agent: "default", Depth: 1, Task: "fail"},
-			{Type: event.SubAgentError, ExecutionID: "0190-execution-2", Agent: "default", Depth: 1, Status: task.Unavailable, ExitCode: &three,
-				Error: "no answer from the server", Usage: &task.Usage{InputTokens: 1}, DurationMS: 1500},
+			{Type: event.SubAgentError, ExecutionID: "0190-execution-2", Agent: "default", Depth: 1, Status: task.Unavailable,
+				ExitCode: &three, Error: "no answer from the server", Usage: &task.Usage{InputTokens: 1}, DurationMS: 1500},
 			{Type: event.BatchComplete, Count: 2, FailedTasks: 1},
 		}
 		for i := range want {
@@ -269,7 +275,8 @@ func TestBatchFails(t *testing.T) {
 func TestBatchUnknownAgent(t *testing.T) {
 	h := newHarness(nil)
 	results := h.batch(t, task.Task{Text: "x", Agent: "nobody"}, task.Task{Text: "y"})
-	assert.Equal(t, []string{"nobody usage Agent not found in registry: nobody (known: default, coder)", "default completed did y"}, brief(results))
+	assert.Equal(t, []string{"nobody usage Agent not found in registry: nobody (known: default, coder)",
+		"default completed did y"}, brief(results))
 	assert.Equal(t, []string{"y"}, h.launcher.texts())
 }
 
@@ -293,7 +300,8 @@ func TestDelegate(t *testing.T) {
 		want  []string
 	}{
 		"mixed": {by("coder"), []task.Task{
-			{Text: "a", Agent: "Explorer"}, {Text: "b", Agent: "nobody"}, {Text: "c"}, {Text: " "}, {Text: "d", Agent: "CODER"}, {Text: "e", Agent: "default"},
+			{Text: "a", Agent: "Explorer"}, {Text: "b", Agent: "nobody"}, {Text: "c"}, {Text: " "}, {Text: "d", Agent: "CODER"},
+			{Text: "e", Agent: "default"},
 		}, []string{
 			"explorer completed did a",
 			"nobody usage Agent not found in registry: nobody (known: default, coder)",
@@ -314,11 +322,13 @@ func TestDelegate(t *testing.T) {
 			"coder refused explorer may not delegate to coder (allowed: none)",
 			"default refused explorer may not delegate to default (allowed: none)",
 		}},
-		"a hand for general work": {by("default"), []task.Task{{Text: "a"}, {Text: "b", Agent: "default"}, {Text: "c", Agent: " "}}, []string{
+		"a hand for general work": {by("default"), []task.Task{{Text: "a"}, {Text: "b", Agent: "default"},
+			{Text: "c", Agent: " "}}, []string{
 			"default completed did a", "default refused Cannot delegate to self", "default completed did c",
 		}},
 		"folders": {by("coder"), []task.Task{
-			{Text: "a", WorkingDir: "sub/x"}, {Text: "b", WorkingDir: "../x"}, {Text: "c", WorkingDir: "/etc"}, {Text: "d", WorkingDir: "a/../../b"},
+			{Text: "a", WorkingDir: "sub/x"}, {Text: "b", WorkingDir: "../x"}, {Text: "c", WorkingDir: "/etc"},
+			{Text: "d", WorkingDir: "a/../../b"},
 			{Text: "e", WorkingDir: "file"}, {Text: "f", WorkingDir: "absolute/x"},
 		}, []string{
 			"default completed did a",
@@ -376,10 +386,12 @@ func TestRefusalCostsNoSlot(t *testing.T) {
 // stands there.
 func TestNestedDelegationIsChecked(t *testing.T) {
 	h := newHarness(nil)
-	h.launcher.does["research"] = delegating(task.Task{Text: "a", Agent: "EXPLORER"}, task.Task{Text: "b", Agent: "coder"}, task.Task{Text: "c", Agent: "ReSearcher"})
+	h.launcher.does["research"] = delegating(task.Task{Text: "a", Agent: "EXPLORER"},
+		task.Task{Text: "b", Agent: "coder"}, task.Task{Text: "c", Agent: "ReSearcher"})
 	results := h.Delegate(t.Context(), agents.Agent{Name: "default"}, []task.Task{{Text: "research", Agent: "Researcher"}})
 	assert.Equal(t, []string{"researcher completed explorer completed did a; " +
-		"coder refused researcher may not delegate to coder (allowed: Explorer, summarizer); researcher refused Cannot delegate to self"}, brief(results))
+		"coder refused researcher may not delegate to coder (allowed: Explorer, summarizer); " +
+		"researcher refused Cannot delegate to self"}, brief(results))
 	require.Len(t, h.launcher.jobs, 2)
 	parent, child := h.launcher.jobs[0], h.launcher.jobs[1]
 	assert.Equal(t, []any{"researcher", 1, ""}, []any{parent.Agent, parent.Depth, parent.Parent})
@@ -392,7 +404,8 @@ func TestNestedDelegationIsChecked(t *testing.T) {
 			assert.Equal(t, parent.ExecutionID, e.ParentExecutionID)
 		}
 	}
-	assert.Equal(t, []string{"sub_agent_start researcher 1", "sub_agent_start explorer 2", "sub_agent_complete explorer 2", "sub_agent_complete researcher 1"}, types)
+	assert.Equal(t, []string{"sub_agent_start researcher 1", "sub_agent_start explorer 2",
+		"sub_agent_complete explorer 2", "sub_agent_complete researcher 1"}, types)
 }
 
 // A child hands down its folder, out of which nobody gets, and that it may only
@@ -426,17 +439,20 @@ func TestDepth(t *testing.T) {
 	h.launcher.does["one"] = delegating(task.Task{Text: "two", Agent: "worker"})
 	h.launcher.does["two"] = delegating(task.Task{Text: "three", Agent: "coder"})
 	results := h.batch(t, task.Task{Text: "one", Agent: "coder"})
-	assert.Equal(t, []string{"coder completed worker completed coder limit Error: Maximum recursion depth (3) exceeded"}, brief(results))
+	assert.Equal(t, []string{"coder completed worker completed coder limit Error: Maximum recursion depth (3) exceeded"},
+		brief(results))
 	assert.Equal(t, []string{"one", "two"}, h.launcher.texts())
 
 	h = newHarness(func(c *Config) { c.Depth = 2 })
-	assert.Equal(t, []string{"default limit Error: Maximum recursion depth (3) exceeded"}, brief(h.batch(t, task.Task{Text: "x"})))
+	assert.Equal(t, []string{"default limit Error: Maximum recursion depth (3) exceeded"},
+		brief(h.batch(t, task.Task{Text: "x"})))
 }
 
 // Limits that the supervisor keeps refuse in their place too.
 func TestMaxChildren(t *testing.T) {
 	h := newHarness(func(c *Config) { c.Limits.MaxChildren = 1 })
-	results := h.Delegate(t.Context(), agents.Agent{Name: "coder"}, []task.Task{{Text: "a", Agent: "coder"}, {Text: "b"}, {Text: "c", Agent: "nobody"}, {Text: "d"}})
+	results := h.Delegate(t.Context(), agents.Agent{Name: "coder"},
+		[]task.Task{{Text: "a", Agent: "coder"}, {Text: "b"}, {Text: "c", Agent: "nobody"}, {Text: "d"}})
 	assert.Equal(t, []string{
 		"coder refused Cannot delegate to self",
 		"default completed did b",
@@ -491,7 +507,8 @@ func TestPanic(t *testing.T) {
 	h.launcher.does["panic"] = func(context.Context, task.Job, Parent) task.Result { panic("as told") }
 	h.launcher.does["fail"] = failing
 	results := h.batch(t, task.Task{Text: "panic"}, task.Task{Text: "fail"}, task.Task{Text: "x"})
-	assert.Equal(t, []string{"default failed panic in the supervisor: as told", "default failed as told", "default completed did x"}, brief(results))
+	assert.Equal(t, []string{"default failed panic in the supervisor: as told", "default failed as told",
+		"default completed did x"}, brief(results))
 	assert.Len(t, h.events, 2+6)
 }
 

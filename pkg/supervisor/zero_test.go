@@ -39,7 +39,8 @@ func TestZeroIsRecorded(t *testing.T) {
 		var types []event.Type
 		s.cfg.Events = event.NewStream("trace", event.SinkFunc(func(e event.Event) { types = append(types, e.Type) }))
 		r, err := runZero(t.Context(), s, func(ctx context.Context, job task.Job, p Parent) task.Result {
-			assert.Equal(t, []any{"zero", "", 0, "transcript", 1}, []any{job.ExecutionID, job.Parent, job.Depth, job.Session, job.Attempt})
+			assert.Equal(t, []any{"zero", "", 0, "transcript", 1},
+				[]any{job.ExecutionID, job.Parent, job.Depth, job.Session, job.Attempt})
 			assert.True(t, job.Deadline.IsZero())
 			require.NoError(t, p.Effects())
 			child := p.Delegate(ctx, tasksOf("sleep 2s"))[0]
@@ -49,11 +50,13 @@ func TestZeroIsRecorded(t *testing.T) {
 			return r
 		})
 		require.NoError(t, err)
-		assert.Equal(t, []string{"claim zero", "effects zero", "claim x1", "finish x1 completed", "finish zero completed"}, rec.lines)
+		assert.Equal(t, []string{"claim zero", "effects zero", "claim x1", "finish x1 completed", "finish zero completed"},
+			rec.lines)
 		assert.Equal(t, []string{"x1 spawned default at 1: sleep 2s", "x1 completed true 0"}, log.lines)
 		assert.Equal(t, []event.Type{event.SubAgentStart, event.SubAgentComplete}, types)
 		assert.Equal(t, []any{"the task", "lead", true, "done", "zero", "", 1, int64(2000), int64(0)},
-			[]any{r.Task, r.Agent, r.Success, r.Output, r.ExecutionID, r.ParentExecutionID, r.Attempts, r.DurationMS, r.QueuedMS})
+			[]any{r.Task, r.Agent, r.Success, r.Output, r.ExecutionID, r.ParentExecutionID, r.Attempts, r.DurationMS,
+				r.QueuedMS})
 		assert.Equal(t, 7, r.Usage.InputTokens)
 		assert.Empty(t, s.handles)
 		assert.Empty(t, s.running)
@@ -108,24 +111,29 @@ func TestZeroHasAHandle(t *testing.T) {
 		h.launcher.does["hang"] = func(ctx context.Context, job task.Job, _ Parent) task.Result {
 			return after(ctx, job, time.Hour)
 		}
-		r, err := h.zero(t.Context(), agents.Agent{Name: "lead", Agents: []string{"coder"}}, func(ctx context.Context, p Parent) {
-			p.Changed([]string{"own"})
-			results := p.Delegate(ctx, []task.Task{{Text: "write", Agent: "coder", WorkingDir: "sub"}, {Text: "x", Agent: "worker"}})
-			assert.Equal(t, []string{"coder completed", "worker refused lead may not delegate to worker (allowed: coder)"}, brief(results))
-			assert.Equal(t, "[message from your child 0190-execution-1 (coder)]\nI write", <-p.Inbox())
-			c, err := p.Spawn(ctx, task.Task{Text: "hang", Agent: "coder"})
-			require.NoError(t, err)
-			synctest.Wait()
-			require.NoError(t, p.Send(ctx, c.ID, "go on"))
-			require.EqualError(t, p.Send(ctx, task.Parent, "x"), "this agent has no parent that could read a message")
-		})
+		r, err := h.zero(t.Context(), agents.Agent{Name: "lead", Agents: []string{"coder"}},
+			func(ctx context.Context, p Parent) {
+				p.Changed([]string{"own"})
+				results := p.Delegate(ctx, []task.Task{{Text: "write", Agent: "coder", WorkingDir: "sub"},
+					{Text: "x", Agent: "worker"}})
+				assert.Equal(t, []string{"coder completed", "worker refused lead may not delegate to worker (allowed: coder)"},
+					brief(results))
+				assert.Equal(t, "[message from your child 0190-execution-1 (coder)]\nI write", <-p.Inbox())
+				c, err := p.Spawn(ctx, task.Task{Text: "hang", Agent: "coder"})
+				require.NoError(t, err)
+				synctest.Wait()
+				require.NoError(t, p.Send(ctx, c.ID, "go on"))
+				require.EqualError(t, p.Send(ctx, task.Parent, "x"), "this agent has no parent that could read a message")
+			})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"own", "sub/a", "sub/b"}, r.ChangedFiles)
 		assert.True(t, r.Effects)
-		assert.Equal(t, []string{"claim zero", "claim 0190-execution-1", "finish 0190-execution-1 completed", "claim 0190-execution-2",
+		assert.Equal(t, []string{"claim zero", "claim 0190-execution-1", "finish 0190-execution-1 completed",
+			"claim 0190-execution-2",
 			"finish 0190-execution-2 cancelled", "finish zero completed"}, rec.lines)
 		require.Len(t, ask.asked, 2)
-		assert.Equal(t, []any{"zero", "", []string{"lead"}}, []any{ask.asked[0].ExecutionID, ask.asked[0].ParentExecutionID, ask.asked[0].Chain})
+		assert.Equal(t, []any{"zero", "", []string{"lead"}},
+			[]any{ask.asked[0].ExecutionID, ask.asked[0].ParentExecutionID, ask.asked[0].Chain})
 	})
 }
 
@@ -193,7 +201,8 @@ func TestZeroHasTheTimeOfTheRun(t *testing.T) {
 
 // What could not be started, by itself or below it, is its limit.
 func TestZeroReachesALimit(t *testing.T) {
-	const hint = "Maximum 1 sub-agents exceeded\nhint: raise QQ_MAX_CHILDREN or QQ_SPAWN_RATE; what could be done without is there"
+	const hint = "Maximum 1 sub-agents exceeded\n" +
+		"hint: raise QQ_MAX_CHILDREN or QQ_SPAWN_RATE; what could be done without is there"
 	for name, c := range map[string]struct {
 		hands string
 		end   task.Status

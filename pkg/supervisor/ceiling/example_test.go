@@ -2,6 +2,7 @@ package ceiling_test
 
 import (
 	"fmt"
+	"strings"
 
 	"qq/pkg/agents"
 	"qq/pkg/supervisor/ceiling"
@@ -15,11 +16,14 @@ func ExampleCeiling() {
 	work := task.Task{Agent: "coder", Text: "look at the tests"}
 
 	status, why := c.DenyReason(work, known)
+	why, hint, _ := strings.Cut(why, " (")
 	fmt.Println(status, why)
+	fmt.Println("(" + hint)
 	work.ReadOnly = true
 	_, why = c.DenyReason(work, known)
 	fmt.Printf("%q\n", why)
 	// Output:
-	// refused reader may only read and may not delegate to coder, which can change things (with read_only it can be asked to look)
+	// refused reader may only read and may not delegate to coder, which can change things
+	// (with read_only it can be asked to look)
 	// ""
 }

@@ -20,24 +20,27 @@ func TestClock(t *testing.T) {
 		steps []step
 		want  time.Duration // 0 is never
 	}{
-		"goes":                     {nil, 10 * s},
-		"pauses":                   {[]step{pass(4 * s), pause, pass(100 * s), resume}, 110 * s},
-		"pauses for ever":          {[]step{pass(4 * s), pause}, 0},
-		"pauses twice":             {[]step{pause, pause, pass(60 * s), resume, pass(60 * s), resume}, 130 * s},
-		"pauses in time":           {[]step{pass(10*s - 1), pause, pass(60 * s), resume}, 70 * s},
-		"resets":                   {[]step{pass(9 * s), reset, pass(9 * s), reset}, 28 * s},
-		"resets while it pauses":   {[]step{pass(9 * s), pause, reset, pass(s), resume}, 20 * s},
-		"ends":                     {[]step{pass(s), end}, 0},
-		"ends while it pauses":     {[]step{pause, end, resume}, 0},
-		"gives back":               {[]step{pass(9 * s), giveBack(3 * s)}, 13 * s},
-		"gives back too much":      {[]step{pass(9 * s), giveBack(time.Hour)}, 19 * s},
-		"gives back less than 0":   {[]step{pass(9 * s), giveBack(-time.Hour)}, 10 * s},
-		"gives back as it pauses":  {[]step{pass(9 * s), pause, pass(s), giveBack(5 * s), resume}, 15 * s}, // 4 s of these 5 it went
-		"paused meanwhile":         {[]step{pass(4 * s), pause, pass(2 * s), resume, pass(3 * s), giveBack(6 * s)}, 16 * s},
-		"gives back twice":         {[]step{pass(9 * s), giveBack(3 * s), giveBack(3 * s)}, 13 * s},
-		"gives back more of it":    {[]step{pass(9 * s), giveBack(3 * s), giveBack(5 * s)}, 15 * s},
-		"gives back some again":    {[]step{pass(6 * s), giveBack(3 * s), pass(2 * s), giveBack(4 * s)}, 15 * s},
-		"gives back two stretches": {[]step{pass(6 * s), giveBack(2 * s), pass(s), giveBack(s), pass(s), giveBack(8 * s)}, 18 * s},
+		"goes":                   {nil, 10 * s},
+		"pauses":                 {[]step{pass(4 * s), pause, pass(100 * s), resume}, 110 * s},
+		"pauses for ever":        {[]step{pass(4 * s), pause}, 0},
+		"pauses twice":           {[]step{pause, pause, pass(60 * s), resume, pass(60 * s), resume}, 130 * s},
+		"pauses in time":         {[]step{pass(10*s - 1), pause, pass(60 * s), resume}, 70 * s},
+		"resets":                 {[]step{pass(9 * s), reset, pass(9 * s), reset}, 28 * s},
+		"resets while it pauses": {[]step{pass(9 * s), pause, reset, pass(s), resume}, 20 * s},
+		"ends":                   {[]step{pass(s), end}, 0},
+		"ends while it pauses":   {[]step{pause, end, resume}, 0},
+		"gives back":             {[]step{pass(9 * s), giveBack(3 * s)}, 13 * s},
+		"gives back too much":    {[]step{pass(9 * s), giveBack(time.Hour)}, 19 * s},
+		"gives back less than 0": {[]step{pass(9 * s), giveBack(-time.Hour)}, 10 * s},
+		// It ran in 4 of these 5 seconds.
+		"gives back as it pauses": {[]step{pass(9 * s), pause, pass(s), giveBack(5 * s), resume}, 15 * s},
+		"paused meanwhile":        {[]step{pass(4 * s), pause, pass(2 * s), resume, pass(3 * s), giveBack(6 * s)}, 16 * s},
+		"gives back twice":        {[]step{pass(9 * s), giveBack(3 * s), giveBack(3 * s)}, 13 * s},
+		"gives back more of it":   {[]step{pass(9 * s), giveBack(3 * s), giveBack(5 * s)}, 15 * s},
+		"gives back some again":   {[]step{pass(6 * s), giveBack(3 * s), pass(2 * s), giveBack(4 * s)}, 15 * s},
+		"gives back two stretches": {
+			[]step{pass(6 * s), giveBack(2 * s), pass(s), giveBack(s), pass(s), giveBack(8 * s)}, 18 * s,
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			start, after := time.Now(), time.Duration(0)
