@@ -15,7 +15,7 @@ var _ llm.Admission = (*Conn)(nil)
 type permit struct {
 	conn     *Conn
 	id       int64
-	first    atomic.Int64 // when the root is told at the earliest that it is answered to; then never
+	first    atomic.Int64 // when the root may first be told of an answer; never, once it was
 	answered atomic.Bool  // since the root was told last
 	left     atomic.Bool
 }
@@ -25,8 +25,8 @@ func (c *Conn) Enter(ctx context.Context, model string) (llm.Permit, error) {
 	return c.enter(ctx, Enter{Model: model})
 }
 
-// EnterAgain is Enter for whom the circuit breaker has refused: the root decides,
-// and may keep it waiting.
+// EnterAgain is Enter for a request that the circuit breaker has refused: the root lets
+// it wait until the breaker allows a request.
 func (c *Conn) EnterAgain(ctx context.Context, model string) (llm.Permit, error) {
 	return c.enter(ctx, Enter{Model: model, Again: true})
 }
@@ -54,7 +54,7 @@ func (c *Conn) enter(ctx context.Context, in Enter) (llm.Permit, error) {
 
 func (c *Conn) admitted(id int64) *permit {
 	p := &permit{conn: c, id: id}
-	p.first.Store(c.pulse.now() + int64(c.pulse.lead))
+	p.first.Store(c.heartbeat.now() + int64(c.heartbeat.lead))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.permits[p] = struct{}{}
@@ -83,28 +83,28 @@ func (c *Conn) giveBack() {
 	}
 }
 
-// Active implements [llm.Permit]. It is as cheap as that of Conn, and says the
-// same of the child.
+// Active implements [llm.Permit]. It is as cheap as that of Conn, and counts as activity
+// of the child as well.
 func (p *permit) Active() {
 	if p.left.Load() {
 		return
 	}
 	p.answered.Store(true)
-	now := p.conn.pulse.now()
+	now := p.conn.heartbeat.now()
 	if first := p.first.Load(); now >= first && p.first.CompareAndSwap(first, int64(never)) {
-		p.conn.pulse.skip(now)
+		p.conn.heartbeat.skip(now)
 		p.conn.tell()
 		return
 	}
 	p.conn.beat(now)
 }
 
-// Active says that something happens: a token, a tool. The root is told now and
-// then, so a call costs next to nothing.
-func (c *Conn) Active() { c.beat(c.pulse.now()) }
+// Active says that the child is at work: a token came, a tool runs. It tells the root
+// only now and then, so most calls cost next to nothing.
+func (c *Conn) Active() { c.beat(c.heartbeat.now()) }
 
 func (c *Conn) beat(now int64) {
-	if c.pulse.due(now) {
+	if c.heartbeat.due(now) {
 		c.tell()
 	}
 }
@@ -124,45 +124,45 @@ func (c *Conn) tell() {
 	_ = c.send(Frame{Type: TypeActive, Active: &a})
 }
 
-// How often a child says that it is active: often enough within the idle time,
-// and never when it is over soon.
+// How often a child says that it is active: several times within its idle time, and not
+// at all when it ends soon.
 const (
-	firstSign    = 250 * time.Millisecond
-	fastestPulse = 10 * time.Millisecond
-	slowestPulse = 5 * time.Second
-	pulsesInIdle = 20
-	never        = time.Duration(1 << 62)
+	firstSign   = 250 * time.Millisecond
+	fastestBeat = 10 * time.Millisecond
+	slowestBeat = 5 * time.Second
+	beatsInIdle = 20
+	never       = time.Duration(1 << 62)
 )
 
-// pulse says when the root is told that something happens. It has no timer: who
-// is active asks it. Times count from its beginning.
-type pulse struct {
+// heartbeat says when the root is told that the child is active. It has no timer: each
+// call of Active asks it. Times count from its beginning.
+type heartbeat struct {
 	began time.Time
 	lead  time.Duration // before the first beat
 	every time.Duration
 	next  atomic.Int64
 }
 
-// begin starts the pulse of a child with that idle time, before anything else.
-func (p *pulse) begin(idleMS int64) {
-	p.began, p.lead, p.every = time.Now(), firstSign, never
-	p.next.Store(int64(never))
+// begin starts the heartbeat of a child with that idle time, before anything else.
+func (h *heartbeat) begin(idleMS int64) {
+	h.began, h.lead, h.every = time.Now(), firstSign, never
+	h.next.Store(int64(never))
 	if idleMS > 0 {
-		ms := min(idleMS/pulsesInIdle, slowestPulse.Milliseconds())
-		p.every = max(time.Duration(ms)*time.Millisecond, fastestPulse)
-		p.lead = min(firstSign, p.every)
-		p.next.Store(int64(p.lead))
+		ms := min(idleMS/beatsInIdle, slowestBeat.Milliseconds())
+		h.every = max(time.Duration(ms)*time.Millisecond, fastestBeat)
+		h.lead = min(firstSign, h.every)
+		h.next.Store(int64(h.lead))
 	}
 }
 
-func (p *pulse) now() int64 { return int64(time.Since(p.began)) }
+func (h *heartbeat) now() int64 { return int64(time.Since(h.began)) }
 
-// due reports whether the root is to be told now: to one of those who ask at the
-// same time.
-func (p *pulse) due(now int64) bool {
-	next := p.next.Load()
-	return now >= next && p.next.CompareAndSwap(next, now+int64(p.every))
+// due reports whether the root is to be told now. Of several callers at the same time,
+// one gets true.
+func (h *heartbeat) due(now int64) bool {
+	next := h.next.Load()
+	return now >= next && h.next.CompareAndSwap(next, now+int64(h.every))
 }
 
-// skip puts the next beat off: the root is told at this moment.
-func (p *pulse) skip(now int64) { p.next.Store(now + int64(p.every)) }
+// skip delays the next beat, because the root is told now.
+func (h *heartbeat) skip(now int64) { h.next.Store(now + int64(h.every)) }

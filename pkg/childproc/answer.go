@@ -13,7 +13,7 @@ import (
 // answerTime is what a child gets to take one part of an answer.
 const answerTime = time.Minute
 
-// take sees to one question. An error says that the child asks for too much.
+// take starts to answer one question. An error says that the child asks for too much.
 func (c *child) take(ctx context.Context, ask Ask) error {
 	if c.asking.Add(1) > maxAsking {
 		return fmt.Errorf("%w: over %d questions at once", ErrFrameBroken, maxAsking)
@@ -37,7 +37,7 @@ func (c *child) take(ctx context.Context, ask Ask) error {
 	return nil
 }
 
-// answer does what the child asks for and sends what came of it.
+// answer does what the child asks for and sends the result.
 func (c *child) answer(ctx context.Context, ask Ask) {
 	last := Answer{ID: ask.ID, Last: true}
 	var results []task.Result
@@ -90,7 +90,7 @@ func (c *child) relay(ctx context.Context) {
 // maxChanged is how many changed files of one child are listed.
 const maxChanged = 100_000
 
-// note files reports of changed files, each once.
+// note adds to the changed files.
 func (c *child) note(paths []string) {
 	for _, p := range paths {
 		if len(c.changed) < maxChanged {

@@ -20,7 +20,7 @@ type pending struct {
 	done    chan struct{}
 }
 
-// file gives an answer to who waits for it.
+// file hands an answer to the call that waits for it.
 func (c *Conn) file(a Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *Conn) file(a Answer) {
 	}
 }
 
-// lose ends all waiting.
+// lose ends all waiting: the root is gone.
 func (c *Conn) lose() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,8 +50,8 @@ func (c *Conn) lose() {
 	}
 }
 
-// ask sends a request and waits for what comes back. The results that came are
-// there in spite of an error, and so is the id when ctx ended the wait.
+// ask sends a request and waits for its answer. With an error it still returns the
+// results that have come, and, when ctx ended the wait, the id of the request.
 func (c *Conn) ask(ctx context.Context, a Ask) ([]task.Result, Answer, error) {
 	p := &pending{done: make(chan struct{})}
 	c.mu.Lock()
@@ -113,8 +113,7 @@ func (c *Conn) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	return complete(results, tasks, status, why)
 }
 
-// complete makes sure that each task has a result: its own, or one that says why
-// there is none.
+// complete adds a result that says why for each task that has none.
 func complete(results []task.Result, tasks []task.Task, status task.Status, why string) []task.Result {
 	results = results[:min(len(results), len(tasks)):min(len(results), len(tasks))]
 	for i := len(results); i < len(tasks); i++ {
@@ -173,8 +172,8 @@ func (c *Conn) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 	return *a.Decision
 }
 
-// maxInbox is how many messages wait for a child that does not read them. What
-// comes beyond is lost, and counted.
+// maxInbox is how many messages wait for a child that does not read them. Further ones
+// are dropped and counted.
 const maxInbox = 1000
 
 func (c *Conn) deliver(text string) {

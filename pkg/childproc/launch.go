@@ -138,8 +138,8 @@ func (c *child) lead(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	return c.result()
 }
 
-// firstPermit is a parent that may have a permit for the first request of its child:
-// it spares the child a question.
+// firstPermit is a parent that may have a permit for the first request of its child,
+// so that the child need not ask.
 type firstPermit interface{ First() llm.Permit }
 
 // child is one running child, seen from its parent.
@@ -156,7 +156,7 @@ type child struct {
 	permits permits
 	asking  atomic.Int64   // questions that are not answered yet
 	writing sync.Mutex     // of frames into down
-	sending sync.WaitGroup // who says start or cancel, or answers an Ask
+	sending sync.WaitGroup // goroutines that send start or cancel, or answer an Ask
 
 	// Written by listen, read after it has returned.
 	hello    *Hello
@@ -164,7 +164,7 @@ type child struct {
 	changed  map[string]struct{} // files
 	unlisted int                 // files that were too many to list
 	late     bool                // it had to be ended by signals
-	effects  bool                // it began what reading does not undo
+	effects  bool                // it had side effects
 	wrong    error               // what was wrong with its frames
 }
 
@@ -220,8 +220,8 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	return c, nil
 }
 
-// markerVar is where a child carries its execution id. There is one for each
-// depth: what a qq that was started by hand inside a child starts carries both.
+// markerVar is the environment variable with the execution id of a child. Each depth
+// has its own: a child of a qq that was started by hand inside a child carries both.
 func markerVar(depth int) string { return "QQ_EXECUTION_ID_" + strconv.Itoa(depth) }
 
 // attend sends start, listens to the child until it is gone, and ends it when ctx is
@@ -240,8 +240,8 @@ func (c *child) attend(ctx context.Context, start *Start) {
 	case <-ctx.Done():
 		c.stop(ctx)
 	}
-	// Nobody is left who could write into the pipe, so this ends; the deadline
-	// is for the one that got away.
+	// No process is left that could write into the pipe, so listening ends. The deadline
+	// is for one that got away.
 	_ = c.up.SetReadDeadline(time.Now().Add(c.launcher.cfg.Grace))
 	listening.Wait()
 	c.permits.shut()
@@ -250,9 +250,8 @@ func (c *child) attend(ctx context.Context, start *Start) {
 	c.sending.Wait()
 }
 
-// stop is the ladder: a cancel frame, then signals. It does not wait for the
-// frame to be taken: there may be an answer in the way that the child does not
-// read.
+// stop is the ladder: a cancel frame, then signals. It does not wait until the frame is
+// written: the child may not read the answer before it.
 func (c *child) stop(ctx context.Context) {
 	cause, patience := context.Cause(ctx), c.launcher.cfg.Grace
 	order := Cancel{Reason: cause.Error()}

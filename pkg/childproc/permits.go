@@ -13,14 +13,14 @@ import (
 	"qq/pkg/task"
 )
 
-// permits is the permit of one child, or its wait for one: it has one request
-// under way at a time. One that holds a permit and waited for another, or for
-// those who need it, would wait for itself.
+// permits is the permit of one child, or its wait for one. A child sends one request at
+// a time: if it held a permit and waited for another one, or for children that need
+// one, it could wait for itself.
 type permits struct {
 	mu   sync.Mutex
 	held map[int64]*held // that one, and waits that are being given up
 	over bool            // none are granted any more
-	kept time.Duration   // by which its reports held the requests of others back
+	kept time.Duration   // how long its reports held back the requests of others
 }
 
 // held is a permit, or the wait for one.
@@ -31,8 +31,8 @@ type held struct {
 	cancel context.CancelFunc
 }
 
-// claim makes a place for a permit that the child asks for. It may wait for it
-// when ctx is done already: that may be for its last turn.
+// claim files the wait for a permit. The end of ctx does not end that wait, because the
+// permit may be for the last turn of the child.
 func (s *permits) claim(ctx context.Context, id int64) (*held, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,8 +113,8 @@ func (s *permits) reclaim() {
 	}
 }
 
-// admit waits for a permit and tells the child that it has it, or why not. A
-// child that has given up, or must, is told nothing.
+// admit waits for a permit and tells the child that it has it, or why not. It tells
+// nothing to a child that has given up or has to.
 func (c *child) admit(h *held, ask Ask) {
 	enter := c.parent.Enter
 	if ask.Enter.Again {
@@ -144,8 +144,8 @@ func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// Bounds of what a child may report. It decides about the requests of others: a
-// child that has been talked into it shall not stop them for long.
+// Bounds of what a child may report. Its report delays the requests of other children,
+// so an agent that follows untrusted input must not be able to stop them for long.
 const (
 	maxRetryAfter = time.Hour
 	maxKept       = time.Hour // by all its reports together
@@ -153,7 +153,7 @@ const (
 	maxTokens     = 1_000_000_000
 )
 
-// plausible is r without what cannot be.
+// plausible is r with each value within its bounds.
 func plausible(r llm.Report) llm.Report {
 	kinds := []llm.Kind{"", llm.Unreachable, llm.Busy, llm.BrokenStream, llm.ContextOverflow, llm.UnknownModel,
 		llm.Rejected, llm.Unsupported, llm.Server}

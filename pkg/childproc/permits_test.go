@@ -292,7 +292,7 @@ func enterFrame(id int) string {
 	return fmt.Sprintf(`{"type":"ask","ask":{"id":%d,"enter":{}}}`+"\n", id)
 }
 
-// What a child may have been talked into costs its own task, and no permit.
+// A child that breaks the rules loses its own task, and no permit.
 func TestPermitsOfAParrot(t *testing.T) {
 	const second = "child broke the protocol: broken frame: a permit is asked for while there is one already"
 	for said, want := range map[string]struct {

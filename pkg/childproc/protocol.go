@@ -21,23 +21,22 @@ import (
 // they must agree on it exactly.
 const Version = 2
 
-// Limits of one frame, in bytes with its newline. What a child says is bounded
-// tightly: it may have been talked into anything. What the root says is its own
-// and holds whole results.
+// Limits of one frame, in bytes with its newline. Those of a child are tight, because
+// an agent may follow untrusted input. Those of the root hold whole results.
 const (
 	MaxUp   = 4 << 20
 	MaxDown = 256 << 20
 )
 
-// MaxAsk is how many tasks one [Ask] may hold. Their number is bounded and not
-// only their length: a task of three bytes takes hundreds in memory.
+// MaxAsk is how many tasks one [Ask] may hold. The length of the frame is not enough
+// of a limit: a task of three bytes takes hundreds of bytes in memory.
 const MaxAsk = 1000
 
 // maxAsking is how many questions of a child may wait for their answers. A model
 // asks for some at once; each costs the root memory.
 const maxAsking = 500
 
-// What reads of a child are told: beyond any of these none of them is.
+// Limits of the reads that a child reports. When one is exceeded, no read is reported.
 const (
 	maxReads     = 10_000
 	maxArguments = 64 << 10 // bytes, of one
@@ -99,8 +98,8 @@ type Hello struct {
 	Version  string `json:"version"` // of the program
 }
 
-// Start is the first frame of the root: everything that a child needs to know
-// and that is not the task itself, which comes on stdin.
+// Start is the first frame of the root: everything that a child needs to know but the
+// text of the task, which comes on stdin.
 type Start struct {
 	Protocol    int             `json:"protocol"`
 	ExecutionID string          `json:"execution_id"`
@@ -141,7 +140,7 @@ type Start struct {
 	Setup json.RawMessage `json:"setup"`
 }
 
-// add adds what job says.
+// add adds what job says: who the child is, and what its task forbids it.
 func (s *Start) add(job task.Job) {
 	s.Protocol, s.ExecutionID, s.Parent, s.BatchID = Version, job.ExecutionID, job.Parent, job.BatchID
 	s.Depth, s.IdleMS = job.Depth, job.Idle.Milliseconds()
@@ -163,19 +162,19 @@ type Ask struct {
 	Effects   bool         `json:"effects,omitempty"` // to record that the child is about to act
 }
 
-// waits reports whether a asks for what may take long and may be done by others,
-// who need a permit for it: a child has none meanwhile.
+// waits reports whether a may take long because other children do it. They may need a
+// permit, so the child gives its own back.
 func (a Ask) waits() bool {
 	return a.Approve != nil || len(a.Delegate) > 0 || a.Spawn != nil || a.Wait != nil
 }
 
-// Enter asks for a permit to send a request to a model. The permit has the id of
-// the Ask; the answer has no content, or says in Fault why there is no permit. Who
-// has one, or waits for one, may not ask for another.
+// Enter asks for a permit to send a request to a model. The permit has the id of the
+// Ask. The answer is empty, or says in Fault why there is no permit. A child that has a
+// permit, or waits for one, may not ask for another.
 type Enter struct {
 	Model string `json:"model"`
-	// Again is for whom the circuit breaker has refused, and who has a repeat left:
-	// it waits until that lets a request pass.
+	// Again is for a request that the circuit breaker has refused and that may be
+	// repeated: it waits until the breaker lets a request pass.
 	Again bool `json:"again,omitempty"`
 }
 
@@ -185,9 +184,8 @@ type Leave struct {
 	Report llm.Report `json:"report"`
 }
 
-// MarshalJSON spares a child, which often sends only one of these, what
-// encoding/json would have to learn about the types of its fields: most of what
-// that costs.
+// MarshalJSON writes l without reflection. Most children send one Leave, and for one
+// encoding/json would spend its time on learning the types of the fields.
 func (l Leave) MarshalJSON() ([]byte, error) {
 	r := l.Report
 	kind, err := json.Marshal(string(r.Kind))
@@ -197,10 +195,10 @@ func (l Leave) MarshalJSON() ([]byte, error) {
 		r.Usage.InputTokens, r.Usage.OutputTokens, r.Timing.Queued, r.Timing.Served), err
 }
 
-// Active says that something happens: a token, a tool. It is sent now and then
-// while it does.
+// Active says that the child is at work: a token came, a tool runs. It is sent now and
+// then while that goes on.
 type Active struct {
-	// Permits are those whose requests have been answered to since the last time.
+	// Permits are those whose requests got a part of an answer since the last time.
 	Permits []int64 `json:"permits,omitempty"`
 }
 
@@ -221,8 +219,8 @@ type Message struct {
 	Text string `json:"text"`
 }
 
-// Changed are files that the child has changed, told at once: it may not live to
-// say so in its result.
+// Changed are files that the child has changed. They are reported at once: the child
+// may not live to name them in its result.
 type Changed struct {
 	Paths []string `json:"paths"`
 }
@@ -236,8 +234,8 @@ func (l *taskList) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// readList is at most maxReads reads. None are not the same as an empty list:
-// whoever has one has read nothing.
+// readList is at most maxReads reads. An empty list says that the child read nothing;
+// nil says that its reads are not known.
 type readList []task.Read
 
 // UnmarshalJSON stops at the first read that is too many.
@@ -287,15 +285,16 @@ type Fault struct {
 	Kind    llm.Kind `json:"kind"`
 	Problem string   `json:"problem"`
 	Hint    string   `json:"hint,omitempty"`
-	// RetryAfterMS is when there is a use in asking again, in milliseconds; 0 is never.
+	// RetryAfterMS is after how many milliseconds it makes sense to ask again; 0 means
+	// never.
 	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
 }
 
 // Cancel asks a child to end now and to hand back what it has.
 type Cancel struct {
 	Reason string `json:"reason,omitempty"`
-	// GraceMS is what it gets for one more turn, in milliseconds, before a signal
-	// follows; 0 is for none.
+	// GraceMS is the time for one more turn, in milliseconds, before a signal follows;
+	// 0 means no more turn.
 	GraceMS int64 `json:"grace_ms,omitempty"`
 }
 
@@ -310,8 +309,8 @@ type Result struct {
 	Structured   json.RawMessage `json:"structured,omitempty"`
 	Warnings     []string        `json:"warnings,omitempty"`
 	Repeats      int             `json:"repeats,omitempty"` // requests to the model that were sent again
-	// Reads are told where they were asked for and it did nothing else: empty when
-	// it read nothing, nil when that is not known.
+	// Reads are reported where they were asked for and the child did nothing else: see
+	// readList.
 	Reads readList `json:"reads,omitzero"`
 }
 
@@ -385,9 +384,8 @@ func (f *Frame) payload() any {
 	}[f.Type]
 }
 
-// encode returns f as one line. Only the field that is sent is looked at, and
-// not Frame as a whole: what encoding/json learns about a type is forgotten when
-// the process ends, and most children send two frames.
+// encode returns f as one line. It encodes the one field that is set and not all of
+// Frame: encoding/json first learns a type, and most children send only two frames.
 func encode(f Frame) ([]byte, error) {
 	payload := f.payload()
 	if payload == nil {

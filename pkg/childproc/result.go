@@ -46,10 +46,10 @@ func (c *child) result() task.Result {
 	return r
 }
 
-// repeatable says in r what decides whether the task may be run again, or need
-// not be.
+// repeatable fills in what decides whether the task may be run again: its side effects,
+// attempts and reads.
 func (c *child) repeatable(r *task.Result) {
-	// What it said after it broke the protocol was not heard.
+	// After it broke the protocol nobody listened to it, so it may have done anything.
 	r.Effects = c.effects || len(r.ChangedFiles) > 0 || c.wrong != nil
 	r.Attempts = 1
 	if c.last == nil {
@@ -61,8 +61,8 @@ func (c *child) repeatable(r *task.Result) {
 	}
 }
 
-// sound reports whether all of l can be kept: a part of it would say that the
-// task knew less than it did.
+// sound reports whether all of l can be kept. A part of the list would be wrong: it
+// would say that the task depends on less than it does.
 func (l readList) sound() bool {
 	return len(l) <= maxReads && !slices.ContainsFunc(l, func(r task.Read) bool {
 		_, err := hex.DecodeString(r.Digest)

@@ -24,15 +24,15 @@ var ErrRootGone = errors.New("the root process is gone")
 // Cancelled is why a child ends that its root told to end.
 type Cancelled struct {
 	Reason string
-	// Grace is what it gets for one more turn, to hand back what it has; 0 is for
-	// none.
+	// Grace is the time for one more turn, to hand back what it has; 0 means no more
+	// turn.
 	Grace time.Duration
 }
 
 func (e *Cancelled) Error() string { return "cancelled: " + e.Reason }
 
-// HandBack is how long a last request to a model may take: not all of Grace, for the
-// answer has to be handed back.
+// HandBack is how long a last request to a model may take. It is less than Grace, so
+// that there is time to hand back the answer.
 func (e *Cancelled) HandBack() time.Duration { return e.Grace * 4 / 5 }
 
 // Conn is the child's end of the wire. Its methods may be called by several
@@ -41,9 +41,9 @@ type Conn struct {
 	up   io.Writer
 	down io.Reader
 
-	writing sync.Mutex
-	granted atomic.Bool
-	pulse   pulse
+	writing   sync.Mutex
+	granted   atomic.Bool
+	heartbeat heartbeat
 
 	mu      sync.Mutex
 	asked   int64
@@ -91,11 +91,13 @@ type Runner interface {
 	Run(ctx context.Context, start *Start, job task.Job, p supervisor.Parent) task.Result
 }
 
-// orphanGrace is what a child gets to end by itself when its root is gone.
+// orphanGrace is how long a child may take to end by itself when its root is gone.
 const orphanGrace = 20 * time.Millisecond
 
-// Serve is the whole life of a child: hello, the task from in, the answer to out, the
-// result frame. It returns how the task ended, or that the root could not be told.
+// Serve is the whole life of a child: it says hello, reads the task from in, runs it,
+// writes the answer to out and sends the result frame. It returns how the task ended;
+// an error says that the root does not know. The process then ends, with the exit code
+// of the status.
 func (c *Conn) Serve(version string, in io.Reader, out io.Writer, r Runner) (task.Status, error) {
 	start, listen, err := c.Handshake(version)
 	if err != nil {
@@ -141,7 +143,9 @@ func (c *Conn) run(ctx context.Context, start *Start, in io.Reader, r Runner) ta
 	return r.Run(ctx, start, job, c)
 }
 
-// Handshake says hello and returns what the root wants.
+// Handshake says hello and returns the start frame, and a function that reads what the
+// root says from then on. It returns when the root is gone, and calls its argument when
+// the child has to end. Serve does all this.
 func (c *Conn) Handshake(version string) (*Start, func(context.CancelCauseFunc), error) {
 	if err := c.send(Frame{Type: TypeHello, Hello: &Hello{Version, version}}); err != nil {
 		return nil, nil, fmt.Errorf("say hello to the root: %w", err)
@@ -158,7 +162,7 @@ func (c *Conn) Handshake(version string) (*Start, func(context.CancelCauseFunc),
 			return nil, nil, fmt.Errorf("the root speaks version %d of the protocol, this qq %d", f.Start.Protocol, Version)
 		}
 		c.granted.Store(f.Start.Permit)
-		c.pulse.begin(f.Start.IdleMS)
+		c.heartbeat.begin(f.Start.IdleMS)
 		return f.Start, func(cancel context.CancelCauseFunc) { c.listen(r, cancel) }, nil
 	}
 }
@@ -192,17 +196,15 @@ func (c *Conn) Changed(paths []string) {
 	_ = c.send(Frame{Type: TypeChanged, Changed: &Changed{paths}})
 }
 
-// Effects reports that the child is about to do what reading does not undo. When it
-// has returned without an error that is recorded: it is known, whatever becomes of
-// the child or of the root.
+// Effects reports that the child is about to have its first side effect. When it
+// returns nil, that is recorded, whatever becomes of the child or of the root.
 func (c *Conn) Effects() error {
 	_, _, err := c.ask(context.Background(), Ask{Effects: true}) // it ends with the root
 	return err
 }
 
-// Finish reports how the task ended. Nothing may be sent after it. Reads that are
-// too many are not reported; a result that is too long for its frame in spite of
-// that is reported as a failure.
+// Finish reports how the task ended. Nothing may be sent after it. Too many reads are
+// left out. A result that is still too long for its frame is reported as a failure.
 func (c *Conn) Finish(r Result) error {
 	if !r.Reads.sound() {
 		r.Reads = nil

@@ -42,10 +42,9 @@ func Tasks(list ...task.Task) iter.Seq2[task.Task, error] {
 
 // Results takes the results of a batch.
 type Results interface {
-	// Deliver gets each result in input order, one at a time. Its error ends the batch:
-	// nobody takes the results any more.
+	// Deliver gets each result in input order, one at a time. Its error ends the batch.
 	Deliver(r task.Result) error
-	// Done is told of each end at once, in the order of the ends.
+	// Done gets each result as soon as its task has ended, in that order.
 	Done(r task.Result)
 }
 

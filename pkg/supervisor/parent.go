@@ -43,7 +43,7 @@ type Report interface {
 	Effects() error
 	// Emit reports an event. Who it is about is filled in.
 	Emit(e event.Event)
-	// Inbox brings texts from other agents.
+	// Inbox delivers messages of other agents.
 	Inbox() <-chan string
 }
 
@@ -66,7 +66,9 @@ type Gate interface {
 	Refusal(t task.Task) error
 }
 
-// Waiter is told how long a request of its waited at the server for others.
+// Waiter is the one for whom a request to a model server is sent.
 type Waiter interface {
+	// Behind says that the request has waited at the server for those of others during
+	// the last d.
 	Behind(d time.Duration)
 }

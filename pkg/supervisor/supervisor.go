@@ -1,35 +1,41 @@
-// Package supervisor runs the tree of jobs: it decides when a task may run, for how
-// long, how often, with which rights, and what its end means. It owns the one cap on
-// children at work in the whole tree, the clocks, the limits of depth, number and
-// rate, the ceilings of agents, and the order of results.
+// Package supervisor runs a tree of jobs. It decides when a task may run, for how long,
+// how often and with which rights, and what its end means. It owns the one cap on jobs
+// that run at once in the whole tree, the clocks, the limits of depth, number and rate,
+// the ceilings of agents, and the order of results.
 //
-// Vocabulary: a job is a task with a place in the tree. Its handle is what its agent
-// may ask ([Parent]): the agent of this process is job zero and has a handle like any
-// other. A slot is the right to be at work; a job that waits for its own children
-// lends its slot, so that a cap of 1 cannot deadlock. A [Launcher] runs one job
-// somewhere and knows nothing of all this. A [Recorder] keeps what happened.
+// To begin, give [New] a [Launcher] and a registry of agents, and call
+// [Supervisor.Batch] with tasks. Package childproc has a Launcher that starts a process
+// for each job.
 //
-// Flow: a task comes from a batch ([Supervisor.Batch]), from an agent that delegates,
-// or it is job zero ([Supervisor.Run]). What an agent hands on is checked against its
-// ceiling first. A task then waits for a slot, is claimed, and is launched; when its
-// process dies, it is launched again if it has had no side effects. Its slot becomes
-// free, its result is recorded, announced and then delivered.
+// Vocabulary: a job is a task with an id and a place in the tree. An agent does it. What
+// the agent may ask of the supervisor, such as to delegate a task, goes through its
+// [Parent]. Job zero is the agent of this process ([Supervisor.Run]); it has a Parent
+// like any other. A slot is the right to run. A job that waits for its own children
+// lends its slot, so that a cap of 1 cannot deadlock. A Launcher runs one job somewhere
+// and knows nothing of all this. A [Recorder] keeps what happened.
 //
-// A job has two clocks. The run clock counts from the first start to the end of the
-// last attempt. It pauses while the job waits for the model server or for a slot to
-// start again; the run clocks of its ancestors pause too. Time that is given back is
-// given back to each of these clocks once. The idle clock starts again from zero with
-// each sign of activity, from below too, and pauses while the job waits for anybody.
+// Flow: a task comes from a batch, from an agent that delegates, or it is that of job
+// zero. What an agent delegates is first checked against its ceiling. A task then waits
+// for a slot, is claimed in the record, and is launched. When its process dies it is
+// launched again, unless it has had side effects. At its end the slot becomes free, and
+// the result is recorded, announced as an event, and delivered.
 //
-// Promises: exactly one result per task, in input order, each delivered as soon as
-// all before it are there; a free slot takes the next task at once; a child's
-// deadline lies before that of its parent; a child never has more rights than its
-// parent; with a Recorder, nothing starts unclaimed and no result is delivered before
-// it was recorded, or says that it could not be. Not promised: the order in which
-// tasks run; that a job is idle after exactly its time, for reports of activity may
-// be up to a twentieth (5 s at most) late.
+// A job has two clocks. The run clock counts from the first start to the end of the last
+// attempt. It pauses while the job waits for the model server, or for a slot to start
+// again; the run clocks of its ancestors that wait for it pause too. Time that a request
+// spent in the queue of the server is given back to each of these clocks, once. The idle
+// clock resets with each sign of activity of the job or its descendants, and pauses
+// while the job waits for anybody.
 //
-// The package reads the clock but starts no process and opens no file.
+// Promises: exactly one result per task, in input order, each delivered as soon as all
+// before it are there; a free slot takes the next task at once; a child's deadline lies
+// before that of its parent; a child never has more rights than its parent; with a
+// Recorder, nothing starts unclaimed, and a result is delivered after it was recorded or
+// says that it could not be. Not promised: the order in which tasks run; that a job ends
+// exactly when its idle time is over, because activity is reported with a delay of up to
+// a twentieth of that time (at most 5 s).
+//
+// The package reads the clock, but starts no process and opens no file.
 package supervisor
 
 import (
@@ -56,21 +62,25 @@ type Launcher interface {
 // Stager is a Launcher that can get ready for a job before the job may run.
 type Stager interface {
 	Launcher
-	// Stage gets ready for job, whose deadline is not known yet. It may return
-	// nil when it cannot: then the job is launched as any other.
+	// Stage gets ready for job, whose deadline is not known yet. It returns nil when it
+	// cannot: then the job is launched like any other.
 	Stage(job task.Job) Staged
 }
 
 // Staged launches the one job that it is ready for, or is discarded.
 type Staged interface {
 	Launcher
+	// Discard gives up what was made ready. The job will not be launched by this value.
 	Discard()
 }
 
-// Log is the record of children for people.
+// Log is a record of children for people. Ids are shortened.
 type Log interface {
+	// Spawned says that a child has started.
 	Spawned(id, agent string, depth int, task string)
+	// Completed says that a child has ended.
 	Completed(id string, success bool, exit int)
+	// Failed says why a child has failed, or what went wrong with its result.
 	Failed(id, msg string)
 }
 
@@ -155,10 +165,10 @@ func (s *Supervisor) Check(t task.Task) error {
 	return err
 }
 
-// Run runs the agent of this process itself: job zero. It has the clocks, the record
-// and the handle of any other job, but takes no slot and has the whole time of the
-// run. The error says that it could not be recorded: before it began, when the result
-// has no status, or when it had ended.
+// Run runs job zero: t, by the agent of this process. It has the clocks, the record and
+// the Parent of any other job, but takes no slot and has the whole time of the run. The
+// error says that the job could not be recorded. Without a status in the result, it was
+// not started for that.
 func (s *Supervisor) Run(ctx context.Context, t task.Task, session string, l Launcher) (task.Result, error) {
 	job := task.Job{Task: t, ExecutionID: s.cfg.ID, Depth: s.cfg.Depth, Session: session}
 	z := &single{}
@@ -212,11 +222,11 @@ func (c *counting) Deliver(r task.Result) error {
 }
 
 // LimitReached says which limit of the whole tree kept agents from starting a child;
-// empty is none.
+// empty means no limit did.
 func (s *Supervisor) LimitReached() string { return s.budget.Reached() }
 
-// Cancel ends the running child with that execution id and what it started,
-// and no other. It reports whether there was one.
+// Cancel ends the running job with that execution id and its descendants, and no other.
+// It reports whether there was such a job.
 func (s *Supervisor) Cancel(executionID string) bool {
 	s.mu.Lock()
 	cancel := s.running[executionID]
@@ -238,7 +248,7 @@ func (s *Supervisor) track(id string, cancel context.CancelCauseFunc) {
 	s.running[id] = cancel
 }
 
-// handle is that of a job at work, nil when there is none.
+// handle is the handle of the running job with that id, or nil.
 func (s *Supervisor) handle(id string) *handle {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,12 +274,12 @@ func (s *Supervisor) resolved(t task.Task) task.Task {
 // in this run.
 func (s *Supervisor) Agent(name string) (agents.Agent, error) { return s.agents.Agent(name) }
 
-// timeout is the longest run time of an agent; 0 is none.
+// timeout is the longest run time of an agent; 0 means no limit.
 func (s *Supervisor) timeout(a agents.Agent) time.Duration {
 	return limit(s.cfg.Limits.ChildTimeout, a.Timeout, s.cfg.Limits.DefaultTimeout)
 }
 
-// idle is the time without any activity after which an agent is ended; 0 is no limit.
+// idle is the time without any activity after which an agent is ended; 0 means no limit.
 func (s *Supervisor) idle(a agents.Agent) time.Duration {
 	return limit(s.cfg.Limits.IdleTimeout, a.IdleTimeout, s.cfg.Limits.DefaultIdle)
 }
@@ -286,7 +296,8 @@ func limit(run, definition time.Duration, byDefault bool) time.Duration {
 	return min(definition, run)
 }
 
-// refusal is the result of a task whose model cannot be asked for some time, else nil.
+// refusal is the result of a task whose model server refuses requests for some time, or
+// nil.
 func (s *Supervisor) refusal(t task.Task) *task.Result {
 	if s.cfg.Gate == nil {
 		return nil

@@ -10,6 +10,7 @@ import (
 
 // Registry knows the registered agents.
 type Registry interface {
+	// Lookup returns the definition of that name, or an error that says who is known.
 	Lookup(name string) (agents.Agent, error)
 }
 
@@ -22,7 +23,8 @@ type Agents struct {
 	temporary map[string]agents.Agent // by name
 }
 
-// Register registers the agent that by has made for t under a name of its own.
+// Register gives the temporary agent that by has made for t a name of its own, and
+// returns t with that name.
 func (a *Agents) Register(by agents.Agent, t task.Task) (task.Task, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,13 +1,14 @@
-// Package ceiling decides what an agent may have done by others: by whom, in which
-// folder, with which tools. A child's ceiling is that of its parent and what the
+// Package ceiling decides which tasks an agent may delegate: to which agents, in which
+// folder, with which tools. The ceiling of a child is that of its parent, less what the
 // definition of the parent takes away. It never widens.
 //
-// [Ceiling] judges tasks, [Agents] knows the agents of a run with those that other
-// agents made, and [Agents.Intent] says what handing tasks on would do, for whoever
-// decides about it.
+// A [Ceiling] refuses a task ([Ceiling.DenyReason]) or restricts it ([Ceiling.Restrict]).
+// [Agents] knows the agents of a run: the registered ones, and temporary ones that other
+// agents made. [Agents.Intent] says what it would mean to delegate some tasks, for the
+// person or the policy that has to approve it.
 //
-// Not promised: that a process obeys. The root asks here before it starts anything,
-// and the kernel keeps a child in its folder.
+// Not promised: that a process keeps to its ceiling. The root asks here before it starts
+// anything; in a child, the tools and the kernel enforce what it was told.
 package ceiling
 
 import (
@@ -25,11 +26,11 @@ import (
 	"qq/pkg/task"
 )
 
-// Ceiling is what one agent at work may have done.
+// Ceiling is what one running agent may delegate.
 type Ceiling struct {
 	Agent    agents.Agent
-	Task     task.Task // what it works on
-	ReadOnly bool      // everybody may only read
+	Task     task.Task // that the agent works on
+	ReadOnly bool      // every agent of the run may only read
 }
 
 // MayOnlyRead reports whether the agent and all that it starts may only read.
@@ -48,8 +49,8 @@ func (c Ceiling) Restrict(t task.Task) task.Task {
 	return t
 }
 
-// DenyReason says why the agent may not have t done, and how t ends for that; "" is
-// that it may.
+// DenyReason says why the agent may not delegate t, and with which status t ends for
+// that. An empty reason means that it may.
 func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 	if err := Check(t); err != nil {
 		return task.Misused, err.Error()
@@ -100,8 +101,7 @@ func Check(t task.Task) error {
 	return nil
 }
 
-// Outside lists the changed files that no target covers. Without targets none is
-// outside.
+// Outside lists the changed files that no target covers; without targets, none.
 func Outside(targets, changed []string) (strays []string) {
 	for _, file := range changed {
 		if len(targets) > 0 && !slices.ContainsFunc(targets, func(t string) bool { return covers(t, file) }) {

@@ -58,8 +58,9 @@ func (a *Agents) describe(t task.Task) string {
 	return b.String()
 }
 
-// Intent is what handing on tasks would do. It is made here and not where the
-// model called, so that nobody can call a batch of writers harmless.
+// Intent says what it would mean to delegate tasks, of which there is at least one. The
+// root makes it, and not the child that asks: a child could call a batch of writers
+// harmless.
 func (a *Agents) Intent(tasks []task.Task) tool.Intent {
 	in := tool.Intent{Tool: "delegate_task", Effect: tool.Delegates, Risk: tool.Low}
 	writers := 0

@@ -1,8 +1,12 @@
-// Package limits is what bounds the jobs of a tree: the one cap on children at work
-// ([Slots], and the [Loan] of a slot while its holder waits), the time of a job
+// Package limits has the limits of a tree of jobs: the one cap on jobs that run at once
+// ([Slots]), a slot that is lent while its holder waits ([Loan]), the time of a job
 // ([Clock]), and the number and rate of children that agents start ([Budget]).
 //
-// Not promised: fairness between trees. Nothing here knows what a job is.
+// Vocabulary: to pause a clock is to stop its time until it is resumed; to give time back
+// is to treat the last seconds as if it had been paused in them.
+//
+// Nothing here knows what a job is, and nothing starts a goroutine. Not promised: that
+// slots are shared fairly between the parts of a tree; who is deeper comes first.
 package limits
 
 import (
@@ -28,8 +32,8 @@ type Budget struct {
 // NewBudget returns the budget of a run.
 func NewBudget(l task.Limits) *Budget { return &Budget{most: l.MaxChildren, rate: l.SpawnRate} }
 
-// Take counts one child, or says why there may be no more. In no minute there
-// are more than the rate.
+// Take counts one child that starts now, or says why it may not. No 60 seconds have more
+// children than the rate.
 func (b *Budget) Take(now time.Time) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,8 +62,8 @@ func (b *Budget) refuse(why string) string {
 	return why
 }
 
-// Reached says which limit kept agents from starting a child, at any depth; empty is
-// none.
+// Reached says which limit was the first to keep an agent from starting a child; empty
+// means none did.
 func (b *Budget) Reached() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

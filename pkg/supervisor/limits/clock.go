@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Clock counts time that somebody uses, and says when it is used up. It can be
-// paused. It is a timer and no goroutine, and that timer is not touched by what
-// happens often: when it rings too early, it is set again.
+// Clock counts the time that a job uses, and says when it is used up. It can be paused.
+// It has a timer and no goroutine. Reset, which is called often, does not touch the
+// timer: when that rings too early, it is set again.
 type Clock struct {
-	allowed time.Duration // 0 is without bound
+	allowed time.Duration // 0 means no limit
 	out     func()        // called once, when the time is used up
 
 	mu     sync.Mutex
@@ -29,7 +29,8 @@ type stretch struct{ from, to time.Time }
 // mostStretches bounds what is remembered: what is given back is not long ago.
 const mostStretches = 256
 
-// NewClock returns a clock that is paused until resume.
+// NewClock returns a clock that is paused until Resume. It calls out once, in a goroutine
+// of its own, when the time allowed is used up; 0 means no limit.
 func NewClock(allowed time.Duration, out func()) *Clock {
 	return &Clock{allowed: allowed, out: out, pauses: 1}
 }
@@ -59,8 +60,8 @@ func (c *Clock) spent() time.Duration {
 	return c.used + time.Since(c.since)
 }
 
-// Pause stops the clock until resume. When several do, it is paused until the last of
-// them has resumed it.
+// Pause stops the clock until Resume. After several calls, it runs again when each of
+// them was resumed.
 func (c *Clock) Pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,8 +115,8 @@ func (c *Clock) Paused() bool {
 	return c.pauses > 0
 }
 
-// GiveBack gives back the time used in the last d, whatever of it was not given back
-// before. It returns d, or the age of the clock when that is less.
+// GiveBack gives back the time used in the last d, unless it was given back before. It
+// returns d, or the age of the clock when that is less.
 func (c *Clock) GiveBack(d time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,14 +151,14 @@ func (c *Clock) Reset() {
 	c.used, c.since, c.ran = 0, time.Now(), nil
 }
 
-// Left is the time that is not used yet; false says that there is no bound.
+// Left is the time that is not used yet; false means that there is no limit.
 func (c *Clock) Left() (time.Duration, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.allowed - c.spent(), c.allowed > 0
 }
 
-// End makes the clock silent.
+// End stops the clock for good: it does not call out any more.
 func (c *Clock) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,10 +23,10 @@ type Loan struct {
 // HeldSlot is the loan of a slot of s that its holder has.
 func HeldSlot(s *Slots) *Loan { return &Loan{slots: s, held: true} }
 
-// NoSlot is that of a holder that needs none.
+// NoSlot is the loan of a holder that needs no slot: nothing is lent or taken back.
 func NoSlot() *Loan { return &Loan{ended: true} }
 
-// Lend gives the slot away until resume.
+// Lend gives the slot away until Resume.
 func (l *Loan) Lend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *Loan) regain(ctx context.Context, depth int) error {
 	close(done)
 	switch {
 	case err != nil:
-	case l.ended || l.waits > 0: // the world went on meanwhile
+	case l.ended || l.waits > 0: // that has changed meanwhile
 		l.slots.Release()
 	default:
 		l.held = true

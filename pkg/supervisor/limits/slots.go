@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// rank orders those who wait for a slot. A parent that goes on comes first, then
-// deeper tasks before shallower ones, then the longest wait. So a tree finishes
-// what it has begun before it begins more, and the number of live processes
-// stays near the cap however long the batch is.
+// rank orders those who wait for a slot: first a parent that takes its own back, then
+// deeper tasks before shallower ones, then the longest wait. So a tree finishes what it
+// has begun before it begins more, and the number of live processes stays near the cap,
+// however long the batch is.
 type rank struct {
 	resume bool
 	depth  int
@@ -75,7 +75,9 @@ func (s *Slots) Try() bool {
 	return true
 }
 
-// Acquire takes a slot, waiting for one in the order of rank.
+// Acquire waits for a slot and takes it. Those who resume come first, then deeper jobs
+// before shallower ones, then those who wait longest. An error says that there is none,
+// because ctx is done.
 func (s *Slots) Acquire(ctx context.Context, resume bool, depth int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -83,7 +85,7 @@ func (s *Slots) Acquire(ctx context.Context, resume bool, depth int) error {
 	return s.Await(ctx, s.Join(resume, depth))
 }
 
-// Join takes a place in the queue, or a slot at once. Whoever joins must await.
+// Join takes a place in the queue, or a slot at once. Each Turn must be handed to Await.
 func (s *Slots) Join(resume bool, depth int) *Turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +100,7 @@ func (s *Slots) Join(resume bool, depth int) *Turn {
 	return w
 }
 
-// Await waits for the slot of w. An error says that it has none.
+// Await waits for the slot of w. An error says that there is none, because ctx is done.
 func (s *Slots) Await(ctx context.Context, w *Turn) error {
 	select {
 	case <-w.granted:
@@ -131,7 +133,7 @@ func (s *Slots) Release() {
 	close(heap.Pop(&s.waiting).(*Turn).granted)
 }
 
-// Free is how many slots nobody holds, and how many wait for one.
+// Free is how many slots nobody holds, and how many callers wait for one.
 func (s *Slots) Free() (free, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
