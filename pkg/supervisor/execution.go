@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,8 +23,7 @@ type execution struct {
 	clock   *limits.Clock          // the run clock: from the start on, through all attempts
 	idle    *limits.Clock          // the idle clock of each attempt
 	limited atomic.Pointer[string] // why it could not start a child, the first time
-	// blocked is whether it can only wait for children that queue.
-	blocked blocked
+	blocked *limits.Blocked        // pauses the run clock while it can only wait for children that queue
 	// idleOut is why the job ends when its idle clock runs out.
 	idleOut *task.ClockError
 	latest  time.Time // see handle
@@ -218,7 +216,7 @@ func (x *execution) backOff(ctx context.Context, wait time.Duration) bool {
 	case <-ctx.Done():
 	}
 	var err error
-	x.aside(func() { err = x.loan.Resume(ctx, x.job.Depth) })
+	x.blocked.Queue(func() { err = x.loan.Resume(ctx, x.job.Depth) })
 	return err == nil && ctx.Err() == nil
 }
 
@@ -233,6 +231,11 @@ func (x *execution) startClocks(start time.Time) (stop func()) {
 		x.job.Allowed, x.latest = x.parent.allowance(x.job.Task, start)
 	}
 	x.clock = limits.NewClock(x.job.Allowed, timeout(x.job.Allowed))
+	var up *limits.Blocked
+	if p := x.parent.exec; p != nil {
+		up = p.blocked
+	}
+	x.blocked = limits.NewBlocked(x.clock, up)
 	clocks := []*limits.Clock{x.clock}
 	if !x.latest.IsZero() && !x.zero() {
 		left := x.latest.Sub(start)
@@ -275,60 +278,4 @@ func (x *execution) settle(ctx context.Context, r *task.Result) {
 		return
 	}
 	r.Stop(cause)
-}
-
-// aside runs f, which is no run time of x.
-func (x *execution) aside(f func()) {
-	x.clock.Pause()
-	defer x.clock.Resume()
-	x.above(1)
-	defer x.above(-1)
-	f()
-}
-
-// above tells the agent that started x that one more of its children queues, or one
-// less.
-func (x *execution) above(n int) {
-	if up := x.parent.exec; up != nil {
-		up.blocked.change(up, n, 0)
-	}
-}
-
-// blocked is whether an agent can do nothing but wait for children that queue: then
-// its run clock is paused. One that works beside them uses time as any other.
-type blocked struct {
-	mu      sync.Mutex
-	queuing int // children that queue, or are blocked
-	waiting int // waits for children under way
-	held    bool
-}
-
-// change counts and, when that blocks x or lets it continue, says so above.
-func (b *blocked) change(x *execution, queuing, waiting int) {
-	b.mu.Lock()
-	b.queuing += queuing
-	b.waiting += waiting
-	was := b.held
-	b.held = b.queuing > 0 && b.waiting > 0
-	is := b.held
-	switch {
-	case is && !was:
-		x.clock.Pause()
-	case was && !is:
-		x.clock.Resume()
-	}
-	b.mu.Unlock()
-	switch {
-	case is && !was:
-		x.above(1)
-	case was && !is:
-		x.above(-1)
-	}
-}
-
-// waits reports whether the agent waits for children.
-func (b *blocked) waits() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.waiting > 0
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -292,7 +290,7 @@ func (h *handle) conclude(r *task.Result) {
 	if h.isZero() {
 		return
 	}
-	relocate(h.exec.parent.job.WorkingDir, h.job.WorkingDir, r.ChangedFiles)
+	ceiling.Relocate(h.exec.parent.job.WorkingDir, h.job.WorkingDir, r.ChangedFiles)
 	if p := h.parent(); p != nil {
 		p.Changed(r.ChangedFiles)
 	}
@@ -310,27 +308,6 @@ func (h *handle) changedFiles(files []string) []string {
 	return slices.Compact(all)
 }
 
-// relocate makes paths in the folder to paths in the folder base.
-func relocate(base, to string, files []string) {
-	if to == base || len(files) == 0 {
-		return
-	}
-	from, err := filepath.Abs(base)
-	if err != nil {
-		return
-	}
-	if to, err = filepath.Abs(to); err != nil {
-		return
-	}
-	rel, err := filepath.Rel(from, to)
-	if err != nil || rel == "." {
-		return
-	}
-	for i, f := range files {
-		files[i] = path.Join(filepath.ToSlash(rel), f)
-	}
-}
-
 // pause runs f while the slot of the agent is lent. Its idle clock pauses until it has
 // a slot again.
 func (h *handle) pause(ctx context.Context, f func()) {
@@ -341,11 +318,11 @@ func (h *handle) pause(ctx context.Context, f func()) {
 	}
 	x.idle.Pause()
 	defer x.idle.Resume()
-	x.blocked.change(x, 0, 1)
-	defer x.blocked.change(x, 0, -1)
-	x.loan.Lend()
-	f()
-	_ = x.loan.Resume(ctx, x.job.Depth) // fails only when the agent is being ended
+	x.blocked.Wait(func() {
+		x.loan.Lend()
+		f()
+		_ = x.loan.Resume(ctx, x.job.Depth) // fails only when the agent is being ended
+	})
 }
 
 // queue runs f, which waits for others than its own children: neither the clocks of
@@ -357,7 +334,7 @@ func (h *handle) queue(f func()) {
 	}
 	h.exec.idle.Pause()
 	defer h.exec.idle.Resume()
-	h.exec.aside(f)
+	h.exec.blocked.Queue(f)
 }
 
 // giveBack gives back the last d, which the agent has spent waiting for others, to it
@@ -368,7 +345,7 @@ func (h *handle) giveBack(d time.Duration) {
 		return
 	}
 	d = x.clock.GiveBack(d)
-	for x = x.parent.exec; x != nil && x.blocked.waits(); x = x.parent.exec {
+	for x = x.parent.exec; x != nil && x.blocked.Waiting(); x = x.parent.exec {
 		d = x.clock.GiveBack(d)
 	}
 }

@@ -111,6 +111,27 @@ func Outside(targets, changed []string) (strays []string) {
 	return strays
 }
 
+// Relocate turns files, paths in the folder to, into paths in the folder base.
+func Relocate(base, to string, files []string) {
+	if to == base || len(files) == 0 {
+		return
+	}
+	from, err := filepath.Abs(base)
+	if err != nil {
+		return
+	}
+	if to, err = filepath.Abs(to); err != nil {
+		return
+	}
+	rel, err := filepath.Rel(from, to)
+	if err != nil || rel == "." {
+		return
+	}
+	for i, f := range files {
+		files[i] = path.Join(filepath.ToSlash(rel), f)
+	}
+}
+
 // covers reports whether file is the target, in it, or matched by it.
 func covers(target, file string) bool {
 	target = path.Clean(target)
