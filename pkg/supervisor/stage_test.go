@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +20,7 @@ import (
 type stager struct {
 	*launcher
 	staged []string
-	open   int
+	open   atomic.Int64
 	broken bool // it cannot get ready
 }
 
@@ -30,16 +31,16 @@ func (s *stager) Stage(job task.Job) Staged {
 		return nil
 	}
 	s.staged = append(s.staged, job.Text)
-	s.open++
+	s.open.Add(1)
 	return ready{s}
 }
 
 func (r ready) Launch(ctx context.Context, job task.Job, p Parent) task.Result {
-	r.s.open--
+	r.s.open.Add(-1)
 	return r.s.launcher.Launch(ctx, job, p)
 }
 
-func (r ready) Discard() { r.s.open-- }
+func (r ready) Discard() { r.s.open.Add(-1) }
 
 // newStaging is a harness with one slot whose launcher gets ready.
 func newStaging() (*harness, *stager) {
@@ -66,7 +67,7 @@ func TestStagedIsChecked(t *testing.T) {
 			"researcher completed explorer completed did a; " +
 				"coder refused researcher may not delegate to coder (allowed: Explorer, summarizer)"}, brief(results))
 		assert.True(t, slices.Contains(s.staged, "lead"))
-		assert.Zero(t, s.open)
+		assert.Zero(t, s.open.Load())
 	})
 }
 
@@ -88,7 +89,7 @@ func TestStageDiscarded(t *testing.T) {
 		time.AfterFunc(time.Second/2, cancel)
 		h.Delegate(ctx, agents.Agent{Name: "coder"}, []task.Task{{Text: "slow"}, {Text: "slow"}})
 		assert.Equal(t, []string{"slow"}, s.staged)
-		assert.Zero(t, s.open)
+		assert.Zero(t, s.open.Load())
 	})
 }
 
@@ -110,13 +111,13 @@ func TestStageForEachSlot(t *testing.T) {
 		h.slots, h.lead = limits.NewSlots(2), 2
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second/2, func() {
-			assert.Equal(t, 2, s.open)
+			assert.EqualValues(t, 2, s.open.Load())
 			cancel()
 		})
 		slow := task.Task{Text: "slow"}
 		h.Delegate(ctx, agents.Agent{Name: "coder"}, []task.Task{slow, slow, slow, slow, slow})
 		assert.Len(t, s.staged, 2)
-		assert.Zero(t, s.open)
+		assert.Zero(t, s.open.Load())
 		assert.Zero(t, h.staging.Load())
 	})
 }
