@@ -57,7 +57,7 @@ func broken(context.Context, func(llm.Chunk)) error { return &llm.Error{Kind: ll
 type admission struct{ *gate.Gate }
 
 func (a admission) Enter(ctx context.Context, model string, again bool, who supervisor.Waiter) (llm.Permit, error) {
-	return a.EnterFor(ctx, model, who, again)
+	return a.Gate.Enter(ctx, model, again, who)
 }
 func (admission) First(task.Task, supervisor.Waiter) llm.Permit { return nil }
 func (a admission) Refusal(task.Task) error                     { return a.Gate.Refusal("m") }
@@ -82,7 +82,7 @@ type line struct {
 	reports []llm.Report
 }
 
-func (l *line) Enter(context.Context, string) (llm.Permit, error) {
+func (l *line) Enter(context.Context, string, bool) (llm.Permit, error) {
 	time.Sleep(l.wait)
 	return l, nil
 }
@@ -166,7 +166,7 @@ func TestIdle(t *testing.T) {
 func TestIdleBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := gate.NewGate(gate.Config{MaxInFlight: 2})
-		other, err := gate.Enter(t.Context(), "m")
+		other, err := gate.Enter(t.Context(), "m", false, nil)
 		require.NoError(t, err)
 		go func() {
 			for range 10 {
@@ -184,7 +184,7 @@ func TestIdleBehindOthers(t *testing.T) {
 func TestIdleInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := gate.NewGate(gate.Config{MaxInFlight: 1})
-		other, err := gate.Enter(t.Context(), "m")
+		other, err := gate.Enter(t.Context(), "m", false, nil)
 		require.NoError(t, err)
 		time.AfterFunc(5*patience, func() { other.Leave(llm.Report{}) })
 		r := asking(t, admission{gate})(t.Context(), func(context.Context, func(llm.Chunk)) error { return nil })

@@ -43,7 +43,7 @@ var _ supervisor.Gate = admission{}
 
 // Enter implements supervisor.Gate.
 func (a admission) Enter(ctx context.Context, model string, again bool, who supervisor.Waiter) (llm.Permit, error) {
-	return a.w.gate.EnterFor(ctx, model, who, again)
+	return a.w.gate.Enter(ctx, model, again, who)
 }
 
 // First implements supervisor.Gate.

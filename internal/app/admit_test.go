@@ -62,7 +62,7 @@ func TestEnter(t *testing.T) {
 		w := &waiter{}
 		one, err := admission{e}.Enter(t.Context(), "m", again, w)
 		require.NoError(t, err)
-		other, err := e.gate.Enter(t.Context(), "m")
+		other, err := e.gate.Enter(t.Context(), "m", false, nil)
 		require.NoError(t, err)
 		other.Active()
 		require.Len(t, w.behind, 1)
@@ -104,9 +104,8 @@ func TestSpent(t *testing.T) {
 func TestRefuseWhenOpen(t *testing.T) {
 	for _, several := range []bool{false, true} {
 		e, notes := served(t, nil) // without retries
-		enter := e.gate.Enter
 		for range 3 {
-			p, err := enter(t.Context(), standin.DefaultModel)
+			p, err := e.gate.Enter(t.Context(), standin.DefaultModel, false, nil)
 			require.NoError(t, err)
 			if several {
 				e.several.Store(true)

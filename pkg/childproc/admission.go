@@ -21,24 +21,14 @@ type permit struct {
 }
 
 // Enter implements [llm.Admission]: the root decides.
-func (c *Conn) Enter(ctx context.Context, model string) (llm.Permit, error) {
-	return c.enter(ctx, Enter{Model: model})
-}
-
-// EnterAgain is Enter for a request that the circuit breaker has refused: the root lets
-// it wait until the breaker allows a request.
-func (c *Conn) EnterAgain(ctx context.Context, model string) (llm.Permit, error) {
-	return c.enter(ctx, Enter{Model: model, Again: true})
-}
-
-func (c *Conn) enter(ctx context.Context, in Enter) (llm.Permit, error) {
+func (c *Conn) Enter(ctx context.Context, model string, again bool) (llm.Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	if c.granted.CompareAndSwap(true, false) {
 		return c.admitted(0), nil
 	}
-	_, a, err := c.ask(ctx, Ask{Enter: &in})
+	_, a, err := c.ask(ctx, Ask{Enter: &Enter{Model: model, Again: again}})
 	if a.ID != 0 && ctx.Err() != nil && err != nil { // it may be granted at this moment
 		c.leave(a.ID, llm.Report{Cancelled: true})
 	}

@@ -54,7 +54,7 @@ type entered struct {
 func entering(w *wire, ctx context.Context) <-chan entered {
 	got := make(chan entered, 1)
 	go func() {
-		p, err := w.Enter(ctx, "m")
+		p, err := w.Enter(ctx, "m", false)
 		got <- entered{p, err}
 	}()
 	return got
@@ -101,7 +101,7 @@ func TestConnEnterAgain(t *testing.T) {
 	assert.Equal(t, entered{err: &llm.Error{Kind: llm.Open, Problem: "p", RetryAfter: 1500 * time.Millisecond}}, <-got)
 	again := make(chan entered, 1)
 	go func() {
-		p, err := w.EnterAgain(ctx, "m")
+		p, err := w.Enter(ctx, "m", true)
 		again <- entered{p, err}
 	}()
 	f := w.hear()
@@ -122,7 +122,7 @@ func TestConnEnterGivenUp(t *testing.T) {
 	assert.Equal(t, entered{err: enough}, <-got)
 	w.last(id)
 	assert.Equal(t, &Leave{ID: id, Report: llm.Report{Cancelled: true}}, w.hear().Leave)
-	_, err := w.Enter(ctx, "m")
+	_, err := w.Enter(ctx, "m", false)
 	assert.Equal(t, enough, err)
 	assert.Empty(t, w.heard(), "nothing was asked")
 }
@@ -133,7 +133,7 @@ func TestConnEnterFirst(t *testing.T) {
 	w.started(Start{Permit: true})
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := w.Enter(dead, "m")
+	_, err := w.Enter(dead, "m", false)
 	require.ErrorIs(t, err, context.Canceled, "it is not used up by who may not send")
 
 	one, two := entering(w, t.Context()), entering(w, t.Context())
@@ -290,7 +290,7 @@ func TestActiveIsThrottled(t *testing.T) {
 
 // enter is a request of c that nobody has to be asked for.
 func enter(t *testing.T, c *Conn) llm.Permit {
-	p, err := c.Enter(t.Context(), "m")
+	p, err := c.Enter(t.Context(), "m", false)
 	require.NoError(t, err)
 	return p
 }
@@ -346,7 +346,7 @@ func BenchmarkActive(b *testing.B) {
 	c := newConn(nil, io.Discard)
 	c.heartbeat.begin(time.Hour.Milliseconds())
 	c.granted.Store(true)
-	p, err := c.Enter(b.Context(), "m")
+	p, err := c.Enter(b.Context(), "m", false)
 	require.NoError(b, err)
 	c.Active()
 	b.Run("conn", func(b *testing.B) {

@@ -186,7 +186,7 @@ var roles = map[string]role{
 		n, _ := strconv.Atoi(text)
 		var b strings.Builder
 		for range n {
-			p, err := c.Enter(context.Background(), "m")
+			p, err := c.Enter(context.Background(), "m", false)
 			if e, ok := errors.AsType[*llm.Error](err); ok {
 				fmt.Fprintf(&b, "%s: %s: %v\n", e.Kind, e.Problem, err)
 				continue
@@ -203,7 +203,7 @@ var roles = map[string]role{
 	// Sends a request that is never answered.
 	"holder": func(c *Conn, _ string) int {
 		go lateListen(c, func(error) {})
-		if _, err := c.Enter(context.Background(), "m"); err != nil {
+		if _, err := c.Enter(context.Background(), "m", false); err != nil {
 			return 1
 		}
 		c.Emit(event.Event{Type: event.Token})
@@ -212,12 +212,12 @@ var roles = map[string]role{
 	// Comes again when it is refused.
 	"returner": func(c *Conn, _ string) int {
 		go lateListen(c, func(error) {})
-		_, err := c.Enter(context.Background(), "m")
+		_, err := c.Enter(context.Background(), "m", false)
 		refused, ok := errors.AsType[*llm.Error](err)
 		if !ok {
 			return 1
 		}
-		p, err := c.EnterAgain(context.Background(), "m")
+		p, err := c.Enter(context.Background(), "m", true)
 		if err != nil {
 			return 1
 		}
@@ -240,7 +240,7 @@ var roles = map[string]role{
 		case "children":
 			c.Children(ctx)
 		}
-		p, err := c.Enter(ctx, "m")
+		p, err := c.Enter(ctx, "m", false)
 		if err != nil {
 			return 1
 		}
@@ -253,7 +253,7 @@ var roles = map[string]role{
 		go lateListen(c, cancel)
 		c.Emit(event.Event{Type: event.Token})
 		<-ctx.Done()
-		p, err := c.Enter(context.Background(), "m")
+		p, err := c.Enter(context.Background(), "m", false)
 		if err != nil {
 			return 1
 		}

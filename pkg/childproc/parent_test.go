@@ -96,15 +96,8 @@ func (p *testParent) Delegate(ctx context.Context, tasks []task.Task) []task.Res
 	return p.j.Delegate(ctx, tasks)
 }
 
-func (p *testParent) Enter(ctx context.Context, model string) (llm.Permit, error) {
-	return p.enter(ctx, Enter{Model: model})
-}
-
-func (p *testParent) EnterAgain(ctx context.Context, model string) (llm.Permit, error) {
-	return p.enter(ctx, Enter{Model: model, Again: true})
-}
-
-func (p *testParent) enter(ctx context.Context, in Enter) (permit llm.Permit, err error) {
+func (p *testParent) Enter(ctx context.Context, model string, again bool) (permit llm.Permit, err error) {
+	in := Enter{Model: model, Again: again}
 	queue := p.j.Queue
 	if queue == nil {
 		queue = func(f func()) { f() }

@@ -116,11 +116,7 @@ func (s *permits) reclaim() {
 // admit waits for a permit and tells the child that it has it, or why not. It tells
 // nothing to a child that has given up or has to.
 func (c *child) admit(h *held, ask Ask) {
-	enter := c.parent.Enter
-	if ask.Enter.Again {
-		enter = c.parent.EnterAgain
-	}
-	p, err := enter(h.ctx, ask.Enter.Model)
+	p, err := c.parent.Enter(h.ctx, ask.Enter.Model, ask.Enter.Again)
 	if err != nil {
 		p = nil
 	}

@@ -13,8 +13,10 @@ import (
 type Admission interface {
 	// Enter waits until a request for the named model may be sent. Whoever gets a
 	// Permit must leave. The error is an [*Error] (of kind [Open] or [Spent]), or the
-	// cause of ctx.
-	Enter(ctx context.Context, model string) (Permit, error)
+	// cause of ctx. With again, a circuit breaker has refused the request before: then
+	// Enter waits until the breaker lets one pass, and fails at once when there is no
+	// hope, or when the breaker opens again meanwhile.
+	Enter(ctx context.Context, model string, again bool) (Permit, error)
 }
 
 // Permit is the right to have one request under way. Its methods may be called

@@ -113,16 +113,7 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 
 // Enter implements [llm.Admission]. While the request waits for its turn, neither the
 // clocks of the agent nor those of its ancestors that wait for it run.
-func (h *handle) Enter(ctx context.Context, model string) (llm.Permit, error) {
-	return h.enter(ctx, model, false)
-}
-
-// EnterAgain implements [llm.Admission].
-func (h *handle) EnterAgain(ctx context.Context, model string) (llm.Permit, error) {
-	return h.enter(ctx, model, true)
-}
-
-func (h *handle) enter(ctx context.Context, model string, again bool) (p llm.Permit, err error) {
+func (h *handle) Enter(ctx context.Context, model string, again bool) (p llm.Permit, err error) {
 	if h.s.cfg.Gate == nil {
 		return activePermit{freePermit{}, h}, nil
 	}

@@ -319,14 +319,14 @@ func TestEnter(t *testing.T) {
 		limits := task.Limits{MaxParallel: 1, ChildTimeout: 100 * time.Second, IdleTimeout: 50 * time.Second}
 		g := &slowGate{gate: func(task.Task) error { return nil }, wait: time.Hour}
 		sc := scripted(limits, parts{"do": func(ctx context.Context, job task.Job, p Parent) task.Result {
-			permit, err := p.Enter(ctx, "m")
+			permit, err := p.Enter(ctx, "m", false)
 			require.NoError(t, err)
 			for range 3 {
 				sleep(ctx, 40*time.Second)
 				permit.Active()
 				g.who.Behind(30 * time.Second)
 			}
-			_, err = p.(*handle).EnterAgain(ctx, "m")
+			_, err = p.Enter(ctx, "m", true)
 			require.NoError(t, err)
 			return after(ctx, job, time.Hour)
 		}})
@@ -335,7 +335,7 @@ func TestEnter(t *testing.T) {
 		assert.Equal(t, "Sub-agent inactive for 50 seconds", r.Err())
 		assert.Equal(t, 2*time.Hour+120*time.Second+52500*time.Millisecond, took)
 	})
-	_, err := root(New(Config{Limits: Limits{Limits: task.Limits{MaxParallel: 1}}}), time.Time{}).Enter(t.Context(), "m")
+	_, err := root(New(Config{Limits: Limits{Limits: task.Limits{MaxParallel: 1}}}), time.Time{}).Enter(t.Context(), "m", false)
 	require.NoError(t, err, "without a gate every request may pass")
 }
 

@@ -23,9 +23,6 @@ type Parent interface {
 // Admission gives permits for requests to a model server.
 type Admission interface {
 	llm.Admission
-	// EnterAgain is Enter for a request that a circuit breaker has refused: it waits
-	// until that lets a request pass.
-	EnterAgain(ctx context.Context, model string) (llm.Permit, error)
 	// Active says that something happens in the agent, such as a call of a tool: its
 	// idle time starts again from zero.
 	Active()

@@ -35,15 +35,6 @@ type Repeats interface {
 	Repeated(n int, wait time.Duration, err error)
 }
 
-// Patient is an admission with a breaker that one can wait for.
-type Patient interface {
-	llm.Admission
-	// EnterAgain is Enter for a request that an open breaker has refused: it waits
-	// until the breaker admits one. It fails as Enter does: at once when there is no
-	// hope, or when the breaker opens again meanwhile.
-	EnterAgain(ctx context.Context, model string) (llm.Permit, error)
-}
-
 // Backend is a model whose requests pass an admission and are retried.
 type Backend struct {
 	next      llm.Backend
@@ -57,16 +48,15 @@ var _ llm.Backend = (*Backend)(nil)
 
 // Retrying makes a Backend of next, which is the named model. Each attempt enters
 // a and leaves it. Admission a, not the retry delay, holds back requests after
-// Retry-After and, if a is [Patient], after an open breaker. Nil admits everything.
+// Retry-After and after an open breaker. Nil admits everything.
 func Retrying(next llm.Backend, model string, a llm.Admission, p Policy) *Backend {
 	b := &Backend{next: next, model: model, admission: a}
 	delay := wait
 	if a == nil {
 		b.admission = unlimited{}
 	} else {
-		_, patient := a.(Patient)
 		delay = func(n int, err error) time.Duration {
-			if heldBack(err, patient) {
+			if heldBack(err) {
 				return 0
 			}
 			return wait(n, err)
@@ -77,12 +67,9 @@ func Retrying(next llm.Backend, model string, a llm.Admission, p Policy) *Backen
 }
 
 // heldBack reports whether the admission holds back a request that comes after err.
-func heldBack(err error, patient bool) bool {
+func heldBack(err error) bool {
 	e, ok := errors.AsType[*llm.Error](err)
-	if ok && e.Kind == llm.Open {
-		return patient
-	}
-	return ok && e.RetryAfter >= firstWait // a shorter one is no pause
+	return ok && (e.Kind == llm.Open || e.RetryAfter >= firstWait) // a shorter one is no pause
 }
 
 // policy is p in the words of the library, with that delay before a retry. counted
@@ -150,12 +137,8 @@ func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 
 // enter enters the admission after an attempt that ended with last.
 func (b *Backend) enter(ctx context.Context, last error) (llm.Permit, error) {
-	if e, ok := errors.AsType[*llm.Error](last); ok && e.Kind == llm.Open {
-		if p, ok := b.admission.(Patient); ok {
-			return p.EnterAgain(ctx, b.model)
-		}
-	}
-	return b.admission.Enter(ctx, b.model)
+	e, ok := errors.AsType[*llm.Error](last)
+	return b.admission.Enter(ctx, b.model, ok && e.Kind == llm.Open)
 }
 
 func (b *Backend) attempt(
@@ -201,6 +184,6 @@ func asked(err error) time.Duration {
 // unlimited is the admission of a server that nobody shares.
 type unlimited struct{}
 
-func (unlimited) Enter(context.Context, string) (llm.Permit, error) { return unlimited{}, nil }
-func (unlimited) Active()                                           {}
-func (unlimited) Leave(llm.Report)                                  {}
+func (unlimited) Enter(context.Context, string, bool) (llm.Permit, error) { return unlimited{}, nil }
+func (unlimited) Active()                                                 {}
+func (unlimited) Leave(llm.Report)                                        {}

@@ -173,7 +173,7 @@ func TestCancelledAtAnyTime(t *testing.T) {
 				}
 				g := NewGate(Config{MaxInFlight: 1})
 				start := time.Now()
-				r, err := Retrying(tt.model, "m", g, Policy{Retries: 5}).Chat(ctx, llm.Request{}, nil)
+				r, err := Retrying(tt.model, "m", &waitMeter{Gate: g}, Policy{Retries: 5}).Chat(ctx, llm.Request{}, nil)
 				require.Equal(t, errStop, err)
 				assert.Equal(t, tt.after, time.Since(start))
 				assert.Equal(t, tt.text, r.Message.Content)
@@ -201,7 +201,7 @@ func TestEachAttemptPassesTheGate(t *testing.T) {
 		time.Sleep(time.Second)
 		const after = 20 * time.Second
 		m := &model{ends: []error{&llm.Error{Kind: llm.Busy, RetryAfter: after}}}
-		r, err := Retrying(m, "m", g, Policy{Retries: 1}).Chat(t.Context(), llm.Request{}, nil)
+		r, err := Retrying(m, "m", &waitMeter{Gate: g}, Policy{Retries: 1}).Chat(t.Context(), llm.Request{}, nil)
 		require.NoError(t, err)
 		assert.Equal(t, []time.Duration{after}, m.waits())
 		assert.Equal(t, 2, g.Limit(), "halved")
@@ -217,14 +217,9 @@ type waitMeter struct {
 	waited time.Duration
 }
 
-func (s *waitMeter) Enter(ctx context.Context, model string) (llm.Permit, error) {
+func (s *waitMeter) Enter(ctx context.Context, model string, again bool) (llm.Permit, error) {
 	defer s.since(time.Now())
-	return s.Gate.Enter(ctx, model)
-}
-
-func (s *waitMeter) EnterAgain(ctx context.Context, model string) (llm.Permit, error) {
-	defer s.since(time.Now())
-	return s.Gate.EnterAgain(ctx, model)
+	return s.Gate.Enter(ctx, model, again, nil)
 }
 
 func (s *waitMeter) since(start time.Time) { s.waited += time.Since(start) }
@@ -271,27 +266,20 @@ func TestWaitsInTheAdmission(t *testing.T) {
 	}
 }
 
-// impatient is an admission that only refuses.
-type impatient struct{ gate *Gate }
-
-func (i impatient) Enter(ctx context.Context, model string) (llm.Permit, error) {
-	return i.gate.Enter(ctx, model)
-}
-
 // Where nobody keeps it back, a Backend waits by itself.
 func TestWaitsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Config{MaxInFlight: 4, Retries: 3})
-		failTimes(t, g, 3)
 		start := time.Now()
-		_, err := Retrying(&model{}, "m", impatient{g}, Policy{Retries: 1}).Chat(t.Context(), llm.Request{}, nil)
+		m := &model{ends: []error{&llm.Error{Kind: llm.Open, RetryAfter: time.Minute}}}
+		_, err := Retrying(m, "m", nil, Policy{Retries: 1}).Chat(t.Context(), llm.Request{}, nil)
 		require.NoError(t, err)
 		assert.Equal(t, time.Minute, time.Since(start))
 
 		for _, tt := range []struct {
 			a     llm.Admission
 			after time.Duration
-		}{{nil, 6 * time.Second}, {g, 100 * time.Millisecond}} {
+		}{{nil, 6 * time.Second}, {&waitMeter{Gate: g}, 100 * time.Millisecond}} {
 			m := &model{ends: []error{&llm.Error{Kind: llm.Busy, RetryAfter: tt.after}}}
 			_, err = Retrying(m, "m", tt.a, Policy{Retries: 1}).Chat(t.Context(), llm.Request{}, nil)
 			require.NoError(t, err)
@@ -310,7 +298,7 @@ func (panicking) Chat(context.Context, llm.Request, func(llm.Chunk)) (llm.Respon
 func TestPanicLeavesTheGate(t *testing.T) {
 	g := NewGate(Config{MaxInFlight: 1})
 	assert.Panics(t, func() {
-		_, _ = Retrying(panicking{}, "m", g, Policy{}).Chat(t.Context(), llm.Request{}, nil)
+		_, _ = Retrying(panicking{}, "m", &waitMeter{Gate: g}, Policy{}).Chat(t.Context(), llm.Request{}, nil)
 	})
 	enter(t, g, 1)
 }
@@ -325,7 +313,7 @@ func TestServerDown(t *testing.T) {
 		start := time.Now()
 		for range 5 {
 			wg.Go(func() {
-				_, err := Retrying(m, "m", g, Policy{Retries: 2}).Chat(t.Context(), llm.Request{}, nil)
+				_, err := Retrying(m, "m", &waitMeter{Gate: g}, Policy{Retries: 2}).Chat(t.Context(), llm.Request{}, nil)
 				e, ok := errors.AsType[*llm.Error](err)
 				if assert.True(t, ok, "%v", err) {
 					assert.Contains(t, e.Problem, "(after 3 attempts)")
@@ -352,7 +340,7 @@ func TestServerRestarts(t *testing.T) {
 		start := time.Now()
 		for range 5 {
 			wg.Go(func() {
-				_, err := Retrying(m, "m", g, Policy{Retries: 2}).Chat(t.Context(), llm.Request{}, nil)
+				_, err := Retrying(m, "m", &waitMeter{Gate: g}, Policy{Retries: 2}).Chat(t.Context(), llm.Request{}, nil)
 				assert.NoError(t, err)
 			})
 		}

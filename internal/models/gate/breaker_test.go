@@ -59,7 +59,7 @@ func TestBreaker(t *testing.T) {
 		require.NoError(t, g.Refusal("m"), "it is worth to wait")
 		permits[4].Leave(good) // was sent before
 		time.Sleep(59*time.Second + time.Millisecond)
-		_, err := g.Enter(t.Context(), "other")
+		_, err := g.Enter(t.Context(), "other", false, nil)
 		e = demand(t, err, llm.Open)
 		assert.Equal(t, "Circuit breaker open: other failed 3 times in a row, next try in 1s", e.Problem)
 		assert.Equal(t, 999*time.Millisecond, e.RetryAfter)
@@ -162,7 +162,7 @@ func TestBreakerHeedsOnlyTheTrial(t *testing.T) {
 func again(ctx context.Context, g *Gate, model string) chan outcome {
 	c := make(chan outcome, 1)
 	go func() {
-		p, err := g.EnterAgain(ctx, model)
+		p, err := g.Enter(ctx, model, true, nil)
 		c <- outcome{p, err}
 	}()
 	synctest.Wait()
@@ -193,7 +193,7 @@ func TestBreakerOfAModel(t *testing.T) {
 		g.Try("m", nil).Leave(good)
 		g.Try("bad", nil).Leave(llm.Report{Kind: llm.Server})
 		assert.Equal(t, []string{`circuit breaker open: model "bad" failed 3 times in a row (server), next try in 60s`}, said.take())
-		_, err := g.Enter(t.Context(), "bad")
+		_, err := g.Enter(t.Context(), "bad", false, nil)
 		assert.EqualError(t, demand(t, err, llm.Open), "Circuit breaker open: bad failed 3 times in a row, next try in 60s")
 		for range 10 {
 			enter(t, g, 1)[0].Leave(good)
@@ -237,7 +237,7 @@ func TestBreakersOfBoth(t *testing.T) {
 		breaks(t, g, "bad")
 		time.Sleep(30 * time.Second)
 		failTimes(t, g, failuresToOpen)
-		_, err := g.Enter(t.Context(), "bad")
+		_, err := g.Enter(t.Context(), "bad", false, nil)
 		assert.Equal(t, time.Minute, demand(t, err, llm.Open).RetryAfter)
 		start, patient, other := time.Now(), again(t.Context(), g, "bad"), again(t.Context(), g, "m")
 		o := <-patient
@@ -246,7 +246,7 @@ func TestBreakersOfBoth(t *testing.T) {
 		assert.True(t, waits(other))
 		o.permit.Leave(llm.Report{Kind: llm.Server})
 		require.NoError(t, (<-other).err, "the server is there")
-		_, err = g.Enter(t.Context(), "bad")
+		_, err = g.Enter(t.Context(), "bad", false, nil)
 		demand(t, err, llm.Open)
 	})
 }
@@ -284,7 +284,7 @@ func TestEnterAgain(t *testing.T) {
 		cancel(errStop)
 		require.Equal(t, errStop, (<-gone).err)
 		assert.True(t, waits(first))
-		_, err := g.Enter(t.Context(), "m")
+		_, err := g.Enter(t.Context(), "m", false, nil)
 		demand(t, err, llm.Open)
 		assert.Nil(t, g.Try("m", nil))
 		o = <-first
@@ -293,7 +293,7 @@ func TestEnterAgain(t *testing.T) {
 		assert.True(t, waits(second))
 		o.permit.Leave(refused)
 		assert.Zero(t, demand(t, (<-second).err, llm.Open).RetryAfter, "hopeless now")
-		_, err = g.EnterAgain(t.Context(), "m")
+		_, err = g.Enter(t.Context(), "m", true, nil)
 		demand(t, err, llm.Open)
 
 		time.Sleep(time.Minute)

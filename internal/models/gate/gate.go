@@ -13,7 +13,7 @@
 //
 // Flow: Enter refuses at once when the budget is spent or a breaker is open.
 // Otherwise it queues the request until the limit, the server's Retry-After and
-// the breakers admit it. EnterAgain is for a request that a breaker has refused
+// the breakers admit it. With again it is for a request that a breaker has refused
 // and that has a retry left: it queues for the trial. Leave counts the tokens,
 // updates the limit and the breakers, and then admits or refuses queued requests.
 // After a Retry-After or an open breaker a Backend waits in this queue, where the
@@ -93,8 +93,6 @@ type Gate struct {
 	after    []message // to deliver when mu is free again
 }
 
-var _ Patient = (*Gate)(nil)
-
 // message is a note, or time to credit to somebody.
 type message struct {
 	note   string
@@ -119,18 +117,8 @@ type waiter struct {
 	done    chan struct{}
 }
 
-// Enter implements [llm.Admission].
-func (g *Gate) Enter(ctx context.Context, model string) (llm.Permit, error) {
-	return g.EnterFor(ctx, model, nil, false)
-}
-
-// EnterAgain implements [Patient].
-func (g *Gate) EnterAgain(ctx context.Context, model string) (llm.Permit, error) {
-	return g.EnterFor(ctx, model, nil, true)
-}
-
-// EnterFor is Enter, or EnterAgain if again is set, for who; nil has no clocks.
-func (g *Gate) EnterFor(ctx context.Context, model string, who Clocked, again bool) (llm.Permit, error) {
+// Enter is that of [llm.Admission] on behalf of who; nil has no clocks.
+func (g *Gate) Enter(ctx context.Context, model string, again bool, who Clocked) (llm.Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -177,7 +165,7 @@ func (g *Gate) giveUp(w *waiter) {
 	}
 }
 
-// Try is EnterFor without waiting: it returns nil unless the request may be sent
+// Try is Enter without waiting: it returns nil unless the request may be sent
 // at once and nobody is queued.
 func (g *Gate) Try(model string, who Clocked) llm.Permit {
 	g.mu.Lock()

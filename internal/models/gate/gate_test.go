@@ -80,7 +80,7 @@ type outcome struct {
 func line(ctx context.Context, g *Gate) chan outcome {
 	c := make(chan outcome, 1)
 	go func() {
-		p, err := g.Enter(ctx, "m")
+		p, err := g.Enter(ctx, "m", false, nil)
 		c <- outcome{p, err}
 	}()
 	synctest.Wait()
@@ -128,7 +128,7 @@ func TestWaitingCanBeCancelled(t *testing.T) {
 		assert.True(t, waits(second))
 		p.Leave(good)
 		require.NoError(t, (<-second).err)
-		_, err := g.Enter(ctx, "m")
+		_, err := g.Enter(ctx, "m", false, nil)
 		require.Equal(t, errStop, err)
 	})
 }
@@ -217,7 +217,7 @@ func TestBudget(t *testing.T) {
 		require.Equal(t, error(e), g.Refusal("m"))
 		o.permit.Leave(llm.Report{Usage: task.Usage{InputTokens: -1000, OutputTokens: 7}})
 		assert.Equal(t, task.Usage{InputTokens: 90, OutputTokens: 17}, g.Used(), "what was under way counts, and nobody gives back")
-		_, err := g.Enter(t.Context(), "m")
+		_, err := g.Enter(t.Context(), "m", false, nil)
 		assert.Contains(t, demand(t, err, llm.Spent).Problem, "107 of 100")
 	})
 }
@@ -324,7 +324,7 @@ func TestBehindAServerOfOne(t *testing.T) {
 			wg.Go(func() {
 				for range 3 {
 					var waited credit
-					p, err := g.EnterFor(t.Context(), "m", &waited, false)
+					p, err := g.Enter(t.Context(), "m", false, &waited)
 					if !assert.NoError(t, err) {
 						return
 					}
@@ -408,7 +408,7 @@ func (c *anyCrowd) request(ctx context.Context, rnd *rand.Rand) {
 	if rnd.IntN(3) == 0 {
 		model = "other"
 	}
-	p, err := c.gate.EnterFor(ctx, model, c, again)
+	p, err := c.gate.Enter(ctx, model, again, c)
 	if err != nil {
 		e, ok := errors.AsType[*llm.Error](err)
 		if err != errStop && !(ok && (e.Kind == llm.Open || e.Kind == llm.Spent)) {
@@ -450,7 +450,7 @@ func TestGivingUpLosesNoPermit(t *testing.T) {
 				if i%2 == 0 {
 					go cancel()
 				}
-				p, err := g.Enter(ctx, "m")
+				p, err := g.Enter(ctx, "m", false, nil)
 				if err == nil {
 					mu.Lock()
 					got++
@@ -470,7 +470,7 @@ func BenchmarkEnterLeave(b *testing.B) {
 	g := NewGate(Config{MaxInFlight: 8})
 	b.ReportAllocs()
 	for b.Loop() {
-		p, err := g.Enter(b.Context(), "m")
+		p, err := g.Enter(b.Context(), "m", false, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -488,7 +488,7 @@ func BenchmarkOpenToRefused(b *testing.B) {
 		permits := enter(b, g, 3)
 		var wg sync.WaitGroup
 		for range 100 {
-			wg.Go(func() { _, _ = g.Enter(b.Context(), "m") })
+			wg.Go(func() { _, _ = g.Enter(b.Context(), "m", false, nil) })
 		}
 		for range 2 {
 			permits[0].Leave(refused)

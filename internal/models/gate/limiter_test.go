@@ -90,7 +90,7 @@ func crowd(t *testing.T, s *server, ceiling, clients, rounds int) (limits []int)
 		for range clients {
 			wg.Go(func() {
 				for range rounds {
-					p, err := g.Enter(t.Context(), "m")
+					p, err := g.Enter(t.Context(), "m", false, nil)
 					if !assert.NoError(t, err) {
 						return
 					}
@@ -214,7 +214,7 @@ func TestLimitFollowsTheServer(t *testing.T) {
 			for range 8 {
 				wg.Go(func() {
 					for range rounds {
-						p, err := g.Enter(t.Context(), "m")
+						p, err := g.Enter(t.Context(), "m", false, nil)
 						require.NoError(t, err)
 						s.chat(p)
 					}
@@ -299,7 +299,7 @@ func TestLimitAndOneShortPrompt(t *testing.T) {
 			wg.Go(func() {
 				time.Sleep(time.Duration(i) * 15 * time.Second) // never are two answered at once
 				for range 60 {
-					p, err := g.Enter(t.Context(), "m")
+					p, err := g.Enter(t.Context(), "m", false, nil)
 					require.NoError(t, err)
 					s.chat(p)
 				}
