@@ -149,16 +149,25 @@ type child struct {
 	parent   supervisor.Parent
 	model    string // that answers
 	proc     *proc.Process
-	down, up *os.File
-	outPath  string
-	out, err *os.File
+	files
+	heard
 
 	permits permits
 	asking  atomic.Int64   // questions that are not answered yet
 	writing sync.Mutex     // of frames into down
 	sending sync.WaitGroup // goroutines that send start or cancel, or answer an Ask
+}
 
-	// Written by listen, read after it has returned.
+// files are the root's ends of what a child reads and writes.
+type files struct {
+	down, up *os.File // control pipe
+	outPath  string   // of the file that gets the answer
+	out, err *os.File
+}
+
+// heard is what a child has reported. It is written by listen, and read after listen has
+// returned.
+type heard struct {
 	hello    *Hello
 	last     *Result
 	changed  map[string]struct{} // files
@@ -174,8 +183,8 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{launcher: l, job: job, permits: permits{held: map[int64]*held{}}, changed: map[string]struct{}{},
-		outPath: filepath.Join(dir, job.ExecutionID+".out")}
+	c := &child{launcher: l, job: job, permits: permits{held: map[int64]*held{}}}
+	c.changed, c.outPath = map[string]struct{}{}, filepath.Join(dir, job.ExecutionID+".out")
 	var passed []*os.File // what the child gets; our copies are closed
 	defer func() {
 		for _, f := range passed {
