@@ -142,17 +142,6 @@ func answer(code int, body string, headers ...string) func() *http.Response {
 	}
 }
 
-// sizes is how many spans each request had.
-func (c *collector) sizes() []int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var sizes []int
-	for _, r := range c.requests {
-		sizes = append(sizes, len(r.ResourceSpans[0].ScopeSpans[0].Spans))
-	}
-	return sizes
-}
-
 // spans are all that came, checked for what is true of each.
 func (c *collector) spans() map[string]received {
 	c.mu.Lock()

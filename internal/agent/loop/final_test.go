@@ -35,8 +35,8 @@ type grace struct {
 func (g grace) Unwrap() error           { return g.error }
 func (g grace) HandBack() time.Duration { return g.time }
 
-// fourSeconds are granted by a cause that stands behind another.
-var fourSeconds = fmt.Errorf("told to end: %w", grace{errEnough, 4 * time.Second})
+// errFourSeconds are granted by a cause that stands behind another.
+var errFourSeconds = fmt.Errorf("told to end: %w", grace{errEnough, 4 * time.Second})
 
 // silent thinks until it is told to end.
 func silent(ctx context.Context, _ func(llm.Chunk)) (llm.Response, error) {
@@ -46,7 +46,7 @@ func silent(ctx context.Context, _ func(llm.Chunk)) (llm.Response, error) {
 
 func TestFinalAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out, model := stopped(t, []step{says("", calling("look")), silent, says("so far: a fact")}, fourSeconds)
+		out, model := stopped(t, []step{says("", calling("look")), silent, says("so far: a fact")}, errFourSeconds)
 		assert.Equal(t, task.Interrupted, out.Status)
 		assert.Equal(t, "told to end: enough", out.Err())
 		assert.Equal(t, "so far: a fact", out.Output)
@@ -59,7 +59,7 @@ func TestFinalAnswer(t *testing.T) {
 func TestFinalAnswerInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		out, _ := stopped(t, []step{says("a remark", calling("look")), silent, silent}, fourSeconds)
+		out, _ := stopped(t, []step{says("a remark", calling("look")), silent, silent}, errFourSeconds)
 		assert.Equal(t, 5*time.Second, time.Since(begin))
 		assert.Equal(t, "a remark", out.Output)
 	})
@@ -69,10 +69,10 @@ func TestFinalAnswerInTime(t *testing.T) {
 // where there is no time.
 func TestNoFinalAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out, model := stopped(t, []step{says("", calling("look")), hangs}, fourSeconds)
+		out, model := stopped(t, []step{says("", calling("look")), hangs}, errFourSeconds)
 		assert.Equal(t, "so f", out.Output)
 		assert.Len(t, model.asked, 2)
-		out, model = stopped(t, []step{silent}, fourSeconds)
+		out, model = stopped(t, []step{silent}, errFourSeconds)
 		assert.Empty(t, out.Output)
 		assert.Len(t, model.asked, 1)
 		for _, why := range []error{errEnough, grace{errEnough, 0}} {
