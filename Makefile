@@ -68,10 +68,17 @@ ollama: build ## the main scenarios against a real Ollama server (built once per
 	cd test && QQ_OLLAMA_REQUIRED=1 QQ_AST_GREP_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 ./...
 
 install: build ## install qq, its man page and completions below PREFIX
-	install -Dm755 bin/qq $(DESTDIR)$(PREFIX)/bin/qq
-	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	./bin/qq man > $(DESTDIR)$(PREFIX)/share/man/man1/qq.1
-	./bin/qq completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/qq
+	@set -e; to="$(DESTDIR)$(PREFIX)"; \
+	mkdir -p "$$to/bin" "$$to/share/man/man1" "$$to/share/bash-completion/completions"; \
+	install -m 755 bin/qq "$$to/bin/qq"; \
+	./bin/qq man > "$$to/share/man/man1/qq.1"; \
+	./bin/qq completion bash > "$$to/share/bash-completion/completions/qq"; \
+	echo "installed $$to/bin/qq"; \
+	[ -z "$(DESTDIR)" ] || exit 0; \
+	case "$$SHELL" in */zsh) rc='~/.zshrc';; */bash) rc='~/.bashrc';; *) rc='~/.profile';; esac; \
+	case ":$$PATH:" in *":$$to/bin:"*) ;; *) \
+	  echo "$$to/bin is not in PATH. Add it with this line, then open a new terminal:"; \
+	  echo "  echo 'export PATH=\"$$to/bin:\$$PATH\"' >> $$rc";; esac
 
 clean: ## remove what was built
 	rm -rf bin cover.out cover.html
