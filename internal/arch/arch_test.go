@@ -28,7 +28,7 @@ var floors = [][]string{
 		"pkg/task", "pkg/tool", "pkg/agents", "pkg/proc", "internal/config", "internal/sandbox", "internal/standin",
 		"internal/tools/tree", "internal/tools/store", "internal/tools/edit", "internal/record/ledger/alive",
 	}, {
-		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "internal/tools/call", "internal/tools/tooltest",
+		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "internal/tools/tooltest",
 		"internal/taskfile", "internal/record/ledger", "internal/app/command", "internal/app/scratch",
 	}, {
 		"pkg/session", "pkg/supervisor", "internal/agent/loop", "internal/agent/longtext", "internal/approval", "internal/trace",

@@ -3,7 +3,8 @@
 // what one agent has.
 //
 // A [Planner] says before a call what it would do, as an [Intent]. The approval of
-// the call depends on that.
+// the call depends on that. A [Function] is a tool made of a function; [Decode] reads
+// the arguments that a model wrote.
 //
 // A tool never panics on the arguments of a model and never fails the run. An
 // error is a Result with Failed set, in words that help the model to correct the

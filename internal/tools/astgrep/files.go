@@ -13,7 +13,6 @@ import (
 	"slices"
 	"syscall"
 
-	"qq/internal/tools/call"
 	"qq/internal/tools/tree"
 )
 
@@ -30,7 +29,7 @@ func (c Config) files(ctx context.Context, q query) ([]string, error) {
 	if err != nil {
 		home = c.Dir
 	}
-	secret := func(file string) bool { return call.Secret(filepath.ToSlash(filepath.Join(home, file))) }
+	secret := func(file string) bool { return tree.Secret(filepath.ToSlash(filepath.Join(home, file))) }
 	if !isDir {
 		if secret(start) {
 			return nil, fmt.Errorf("%s looks like a file of secrets and is not read", q.start)
@@ -46,7 +45,7 @@ func (c Config) files(ctx context.Context, q query) ([]string, error) {
 		if start != "." {
 			below = file[len(start)+1:]
 		}
-		if e.Type().IsRegular() && !foreign(file, q.lang) && call.Admits(q.glob, below) && !secret(file) {
+		if e.Type().IsRegular() && !foreign(file, q.lang) && tree.Admits(q.glob, below) && !secret(file) {
 			list = append(list, file)
 		}
 	})
@@ -86,7 +85,7 @@ func (c Config) concern(file string) string {
 	if err != nil {
 		return "is in a folder that cannot be found any more"
 	}
-	return call.Concern(filepath.ToSlash(filepath.Join(home, file)))
+	return tree.Concern(filepath.ToSlash(filepath.Join(home, file)))
 }
 
 // locate returns the real path of name, relative to the root with slashes, and
@@ -95,7 +94,7 @@ func (c Config) locate(name string) (string, bool, error) {
 	outside := fmt.Errorf("%s is outside the working directory: use a path inside it, relative to it", name)
 	home, err := filepath.EvalSymlinks(c.Dir)
 	if err != nil {
-		return "", false, fmt.Errorf("the working directory: %w", call.Reason(err))
+		return "", false, fmt.Errorf("the working directory: %w", tree.Reason(err))
 	}
 	full := name
 	if !filepath.IsAbs(name) {
@@ -109,7 +108,7 @@ func (c Config) locate(name string) (string, bool, error) {
 		return "", false, fmt.Errorf("%s does not exist", name)
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("%s: %w", name, call.Reason(err))
+		return "", false, fmt.Errorf("%s: %w", name, tree.Reason(err))
 	}
 	rel, err := filepath.Rel(home, real)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -118,7 +117,7 @@ func (c Config) locate(name string) (string, bool, error) {
 	info, err := c.Root.Stat(rel)
 	switch {
 	case err != nil:
-		return "", false, fmt.Errorf("%s: %w", name, call.Reason(err))
+		return "", false, fmt.Errorf("%s: %w", name, tree.Reason(err))
 	case !info.IsDir() && !info.Mode().IsRegular():
 		return "", false, fmt.Errorf("%s is not a regular file", name)
 	}
@@ -129,14 +128,14 @@ func (c Config) locate(name string) (string, bool, error) {
 func (c Config) read(file string) ([]byte, error) {
 	info, err := c.Root.Lstat(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, call.Reason(err))
+		return nil, fmt.Errorf("%s: %w", file, tree.Reason(err))
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
 		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", file, maxFile)
 	}
 	f, err := c.Root.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, call.Reason(err))
+		return nil, fmt.Errorf("%s: %w", file, tree.Reason(err))
 	}
 	defer f.Close()
 	// Somebody may have put something else there meanwhile.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"qq/internal/tools/call"
+	"qq/pkg/tool"
 )
 
 // maxText is the longest pattern or replacement, in bytes.
@@ -31,8 +31,8 @@ const queryProperties = `"pattern":{"type":"string"},"lang":{"type":"string"},` 
 	`"path":{"type":"string"},"glob":{"type":"string"}`
 
 // fields is where the arguments that both tools have are stored.
-func (q *query) fields() call.Fields {
-	return call.Fields{"pattern": &q.pattern, "lang": &q.lang, "path": &q.start, "glob": &q.glob}
+func (q *query) fields() tool.Fields {
+	return tool.Fields{"pattern": &q.pattern, "lang": &q.lang, "path": &q.start, "glob": &q.glob}
 }
 
 // check says what is wrong with q.
@@ -44,9 +44,9 @@ func (q *query) check() error {
 	}
 	switch {
 	case strings.TrimSpace(q.pattern) == "":
-		return call.Missing("pattern")
+		return tool.Missing("pattern")
 	case q.lang == "":
-		return call.Missing("lang")
+		return tool.Missing("lang")
 	case strings.ContainsFunc(q.lang, odd):
 		return fmt.Errorf("lang %q is not the name of a language", q.lang)
 	case !doublestar.ValidatePattern(q.glob):
@@ -71,7 +71,7 @@ func checkText(key, text string) error {
 // readRewrite reads the replacement, which may be empty.
 func readRewrite(value json.RawMessage) (*string, error) {
 	if value == nil {
-		return nil, call.Missing("rewrite")
+		return nil, tool.Missing("rewrite")
 	}
 	var text string
 	if json.Unmarshal(value, &text) != nil {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
-	"qq/internal/tools/call"
 	"qq/internal/tools/store"
+	"qq/internal/tools/tree"
 	"qq/pkg/tool"
 )
 
@@ -43,15 +43,15 @@ type edit struct {
 
 // replace changes files, each under its lock. What could not be changed is said
 // together with what was.
-func (c Config) replace(ctx context.Context, args json.RawMessage) (call.Answer, error) {
+func (c Config) replace(ctx context.Context, args json.RawMessage) (tool.Answer, error) {
 	changes, nested, err := c.plan(ctx, args)
 	if err != nil {
-		return call.Answer{}, err
+		return tool.Answer{}, err
 	}
 	if err := c.permit(ctx, changes); err != nil {
-		return call.Answer{}, err
+		return tool.Answer{}, err
 	}
-	var a call.Answer
+	var a tool.Answer
 	var done, failed []string
 	for _, ch := range changes {
 		err := store.Replace(ctx, c.Root, ch.file, ch.apply)
@@ -60,7 +60,7 @@ func (c Config) replace(ctx context.Context, args json.RawMessage) (call.Answer,
 			continue
 		}
 		a.Changed = append(a.Changed, ch.file)
-		done = append(done, fmt.Sprintf("%s: %d replaced", call.Printable(ch.file), len(ch.edits)))
+		done = append(done, fmt.Sprintf("%s: %d replaced", tree.Printable(ch.file), len(ch.edits)))
 		if err != nil {
 			done = append(done, "["+err.Error()+"]")
 		}
@@ -92,7 +92,7 @@ func (c Config) replaceIntent(ctx context.Context, args json.RawMessage) (tool.I
 		places += len(ch.edits)
 		if why := c.concern(ch.file); why != "" {
 			in.Risk, in.Special = tool.High, true
-			fmt.Fprintf(&special, ", of which %s %s", call.Printable(ch.file), why)
+			fmt.Fprintf(&special, ", of which %s %s", tree.Printable(ch.file), why)
 		}
 		if diff.Len() > maxPreview {
 			continue
@@ -120,7 +120,7 @@ func (c Config) plan(ctx context.Context, args json.RawMessage) (changes []chang
 	var rewrite json.RawMessage
 	fields := q.fields()
 	fields["rewrite"] = &rewrite
-	if err := call.Decode(args, fields); err != nil {
+	if err := tool.Decode(args, fields); err != nil {
 		return nil, 0, err
 	}
 	if q.rewrite, err = readRewrite(rewrite); err != nil {
@@ -186,7 +186,7 @@ func (c Config) permit(ctx context.Context, changes []change) error {
 	for _, ch := range changes {
 		if why := c.concern(ch.file); why != "" && !in.Special {
 			return fmt.Errorf("%s %s and is not changed without an approval: nothing was changed",
-				call.Printable(ch.file), why)
+				tree.Printable(ch.file), why)
 		}
 		if granted && !slices.Contains(in.Paths, ch.file) {
 			return fmt.Errorf("%s did not match when this was allowed and does now: nothing was changed, call again",

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"qq/internal/tools/call"
+	"qq/internal/tools/tree"
 	"qq/pkg/tool"
 )
 
@@ -33,7 +33,7 @@ func (c Config) search(ctx context.Context, args json.RawMessage) (string, error
 	var limit int
 	fields := q.fields()
 	fields["limit"] = &limit
-	if err := call.Decode(args, fields); err != nil {
+	if err := tool.Decode(args, fields); err != nil {
 		return "", err
 	}
 	if err := q.check(); err != nil {
@@ -48,7 +48,7 @@ func (c Config) search(ctx context.Context, args json.RawMessage) (string, error
 	if err != nil && !much {
 		return "", err
 	}
-	return c.report(found, call.Bounded(limit, defaultMatches, maxMatches), much, remark), nil
+	return c.report(found, tool.Bounded(limit, defaultMatches, maxMatches), much, remark), nil
 }
 
 // report is the answer of ast_grep. What it shows is what the root has.
@@ -115,7 +115,7 @@ func (m match) show(content []byte) string {
 	if end := m.Range.End.Line + 1; end > number {
 		text += fmt.Sprintf(" [to line %d]", end)
 	}
-	return fmt.Sprintf("%s:%d: %s", call.Printable(m.File), number, text)
+	return fmt.Sprintf("%s:%d: %s", tree.Printable(m.File), number, text)
 }
 
 // around is line, or of a long one the part from shortly before the byte at.

@@ -25,7 +25,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"qq/internal/tools/call"
 	"qq/pkg/proc"
 	"qq/pkg/tool"
 )
@@ -90,6 +89,6 @@ func Version(ctx context.Context, cfg Config) (string, error) {
 // Tools returns the tool that searches and the tool that changes. They use the
 // root of cfg until the last call has ended.
 func Tools(cfg Config) (reading, writing tool.Set) {
-	return tool.Set{call.Function{About: searchSpec(), Do: call.Text(cfg.search)}},
-		tool.Set{call.Function{About: replaceSpec(), Do: cfg.replace, Intent: cfg.replaceIntent}}
+	return tool.Set{tool.Function{About: searchSpec(), Do: tool.TextOnly(cfg.search)}},
+		tool.Set{tool.Function{About: replaceSpec(), Do: cfg.replace, Intent: cfg.replaceIntent}}
 }

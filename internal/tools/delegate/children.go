@@ -12,7 +12,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"qq/internal/tools/call"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -30,15 +29,15 @@ const (
 // childrenTools are those that need a Family.
 func (g delegation) childrenTools() tool.Set {
 	return tool.Set{
-		call.Function{Do: call.Text(g.listChildren), About: tool.Spec{Name: "list_children", Effect: tool.Attends,
+		tool.Function{Do: tool.TextOnly(g.listChildren), About: tool.Spec{Name: "list_children", Effect: tool.Attends,
 			Description: `List your children in the background: id, status, agent, task.`,
 			Parameters:  json.RawMessage(noArguments)}},
-		call.Function{Do: call.Text(g.waitChildren), About: tool.Spec{Name: "wait_children", Effect: tool.Attends,
+		tool.Function{Do: tool.TextOnly(g.waitChildren), About: tool.Spec{Name: "wait_children", Effect: tool.Attends,
 			Description: `Wait for children in the background, all or those of ids, for at most timeout seconds; ` +
 				`answers a JSON array of results. Example: {"ids":["7f3c"],"timeout":60}`,
 			Parameters: json.RawMessage(`{"type":"object","properties":{` +
 				`"ids":{"type":"array","items":{"type":"string"}},"timeout":{"type":"number"}}}`)}},
-		call.Function{Do: call.Text(g.terminateChild), About: tool.Spec{Name: "terminate_child", Effect: tool.Attends,
+		tool.Function{Do: tool.TextOnly(g.terminateChild), About: tool.Spec{Name: "terminate_child", Effect: tool.Attends,
 			Description: `End a child in the background, with all that it started. Example: {"id":"7f3c"}`,
 			Parameters: json.RawMessage(
 				`{"type":"object","required":["id"],"properties":{"id":{"type":"string"}}}`)}},
@@ -47,7 +46,7 @@ func (g delegation) childrenTools() tool.Set {
 }
 
 func (g delegation) sendTool() tool.Tool {
-	return call.Function{Do: call.Text(g.sendMessage), About: tool.Spec{Name: "send_message", Effect: tool.Attends,
+	return tool.Function{Do: tool.TextOnly(g.sendMessage), About: tool.Spec{Name: "send_message", Effect: tool.Attends,
 		Description: `Send a text to a child in the background, by its id, or to "parent", who started you. ` +
 			`It is read before the next model call. Example: {"to":"parent","text":"half done"}`,
 		Parameters: json.RawMessage(`{"type":"object","required":["to","text"],"properties":{` +
@@ -55,7 +54,7 @@ func (g delegation) sendTool() tool.Tool {
 }
 
 func (g delegation) listChildren(ctx context.Context, args json.RawMessage) (string, error) {
-	if err := call.Decode(args, call.Fields{}); err != nil {
+	if err := tool.Decode(args, tool.Fields{}); err != nil {
 		return "", err
 	}
 	children, err := g.family.Children(ctx)
@@ -74,7 +73,7 @@ func (g delegation) listChildren(ctx context.Context, args json.RawMessage) (str
 
 func (g delegation) waitChildren(ctx context.Context, args json.RawMessage) (string, error) {
 	var given, limit json.RawMessage
-	if err := call.Decode(args, call.Fields{"ids": &given, "timeout": &limit}); err != nil {
+	if err := tool.Decode(args, tool.Fields{"ids": &given, "timeout": &limit}); err != nil {
 		return "", err
 	}
 	atMost, err := seconds(limit)
@@ -162,11 +161,11 @@ func seconds(value json.RawMessage) (time.Duration, error) {
 
 func (g delegation) terminateChild(ctx context.Context, args json.RawMessage) (string, error) {
 	var id string
-	if err := call.Decode(args, call.Fields{"id": &id}); err != nil {
+	if err := tool.Decode(args, tool.Fields{"id": &id}); err != nil {
 		return "", err
 	}
 	if id == "" {
-		return "", call.Missing("id")
+		return "", tool.Missing("id")
 	}
 	c, err := g.running(ctx, id)
 	if err != nil {
@@ -180,14 +179,14 @@ func (g delegation) terminateChild(ctx context.Context, args json.RawMessage) (s
 
 func (g delegation) sendMessage(ctx context.Context, args json.RawMessage) (string, error) {
 	var to, text string
-	if err := call.Decode(args, call.Fields{"to": &to, "text": &text}); err != nil {
+	if err := tool.Decode(args, tool.Fields{"to": &to, "text": &text}); err != nil {
 		return "", err
 	}
 	switch {
 	case to == "":
-		return "", call.Missing("to")
+		return "", tool.Missing("to")
 	case strings.TrimSpace(text) == "":
-		return "", call.Missing("text")
+		return "", tool.Missing("text")
 	case len(text) > task.MaxMessage:
 		return "", fmt.Errorf("the text is %d bytes long, at most %d: write a file and send its path",
 			len(text), task.MaxMessage)

@@ -18,7 +18,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"qq/internal/tools/call"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -55,14 +54,14 @@ func Tools(d Delegator, agents func() []AgentInfo, family task.Family) tool.Set 
 	}
 	// The schemas name what is used most. The tools accept all that a task has.
 	set := tool.Set{
-		call.Function{Do: g.delegateTask, Intent: judgedElsewhere, About: tool.Spec{
+		tool.Function{Do: g.delegateTask, Intent: judgedElsewhere, About: tool.Spec{
 			Name: "delegate_task", Effect: tool.Delegates,
 			Description: `Have another agent do one task. It sees only task and context. ` +
 				`Example: {"task":"Find where ports are set in src","agent":"explorer"}`,
 			Parameters: json.RawMessage(`{"type":"object","required":["task"],"properties":{` +
 				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"},` +
 				`"targets":{"type":"array","items":{"type":"string"}}}}`)}},
-		call.Function{Do: g.runParallel, Intent: judgedElsewhere, About: tool.Spec{
+		tool.Function{Do: g.runParallel, Intent: judgedElsewhere, About: tool.Spec{
 			Name: "run_parallel_tasks", Effect: tool.Delegates,
 			Description: `Have agents do tasks at the same time, each as in delegate_task. ` +
 				`Example: {"tasks":[{"task":"Sum up a.md","agent":"summarizer"},` +
@@ -71,7 +70,7 @@ func Tools(d Delegator, agents func() []AgentInfo, family task.Family) tool.Set 
 				`"items":{"type":"object","required":["task"],"properties":{` +
 				`"task":{"type":"string"},"agent":{"type":"string"}}}}}}`)}},
 		g.spawnTool(),
-		call.Function{Do: call.Text(g.listAgents), About: tool.Spec{Name: "list_agents", Effect: tool.Reads,
+		tool.Function{Do: tool.TextOnly(g.listAgents), About: tool.Spec{Name: "list_agents", Effect: tool.Reads,
 			Description: `List the agents that can be asked.`,
 			Parameters:  json.RawMessage(noArguments)}},
 	}
@@ -97,17 +96,17 @@ func judgedElsewhere(context.Context, json.RawMessage) (tool.Intent, error) {
 	return tool.Intent{Risk: tool.Low}, nil
 }
 
-func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (call.Answer, error) {
+func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (tool.Answer, error) {
 	t, err := decodeTask(args)
 	if err != nil {
-		return call.Answer{}, err
+		return tool.Answer{}, err
 	}
 	return g.one(ctx, t)
 }
 
 // decodeTask reads the arguments of delegate_task.
 func decodeTask(args json.RawMessage) (task.Task, error) {
-	t, err := task.Decode(lenient(call.Unwrap(args)))
+	t, err := task.Decode(lenient(tool.Unwrap(args)))
 	if err != nil {
 		return t, err
 	}
@@ -115,20 +114,20 @@ func decodeTask(args json.RawMessage) (task.Task, error) {
 }
 
 // one has one task done and returns its answer.
-func (g delegation) one(ctx context.Context, t task.Task) (call.Answer, error) {
+func (g delegation) one(ctx context.Context, t task.Task) (tool.Answer, error) {
 	results, err := g.delegate(ctx, []task.Task{t})
 	if err != nil {
-		return call.Answer{}, err
+		return tool.Answer{}, err
 	}
 	r := results[0]
 	if !r.Success {
-		return call.Answer{Refused: refusal(results)}, failure(r)
+		return tool.Answer{Refused: refusal(results)}, failure(r)
 	}
 	text := r.Output
 	for _, w := range r.Warnings {
 		text += "\n[warning: " + w + "]"
 	}
-	return call.Answer{Text: text}, nil
+	return tool.Answer{Text: text}, nil
 }
 
 // refusal says why one of the tasks was not allowed to start, or returns "". What
@@ -144,7 +143,7 @@ func refusal(results []task.Result) string {
 
 // failure is the answer for a task that failed. A text that begins with "Error: "
 // is about a child that never started.
-func failure(r task.Result) call.Plain {
+func failure(r task.Result) tool.Plain {
 	text := r.Err()
 	if !strings.HasPrefix(text, "Error: ") {
 		text = "Child agent error: " + text
@@ -152,26 +151,26 @@ func failure(r task.Result) call.Plain {
 	if strings.TrimSpace(r.Output) != "" {
 		text += "\n\nPartial output:\n" + r.Output
 	}
-	return call.Plain(text)
+	return tool.Plain(text)
 }
 
-func (g delegation) runParallel(ctx context.Context, args json.RawMessage) (call.Answer, error) {
+func (g delegation) runParallel(ctx context.Context, args json.RawMessage) (tool.Answer, error) {
 	tasks, err := decodeParallel(args)
 	if err != nil {
-		return call.Answer{}, err
+		return tool.Answer{}, err
 	}
 	results, err := g.delegate(ctx, tasks)
 	if err != nil {
-		return call.Answer{}, err
+		return tool.Answer{}, err
 	}
 	text, err := encode(results)
-	return call.Answer{Text: text, Refused: refusal(results)}, err
+	return tool.Answer{Text: text, Refused: refusal(results)}, err
 }
 
 // decodeParallel reads the arguments of run_parallel_tasks.
 func decodeParallel(args json.RawMessage) ([]task.Task, error) {
 	var array, text json.RawMessage
-	if err := call.Decode(args, call.Fields{"tasks": &array, "tasks_json": &text}); err != nil {
+	if err := tool.Decode(args, tool.Fields{"tasks": &array, "tasks_json": &text}); err != nil {
 		return nil, err
 	}
 	if array != nil && text != nil {
@@ -205,7 +204,7 @@ func decodeTasks(data json.RawMessage) ([]task.Task, error) {
 		data = json.RawMessage(unfence(text))
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, call.Missing("tasks")
+		return nil, tool.Missing("tasks")
 	}
 	var items []json.RawMessage
 	if json.Unmarshal(data, &items) == nil && items != nil {
@@ -249,7 +248,7 @@ func (g delegation) delegate(ctx context.Context, tasks []task.Task) ([]task.Res
 }
 
 func (g delegation) listAgents(_ context.Context, args json.RawMessage) (string, error) {
-	if err := call.Decode(args, call.Fields{}); err != nil {
+	if err := tool.Decode(args, tool.Fields{}); err != nil {
 		return "", err
 	}
 	var lines []string

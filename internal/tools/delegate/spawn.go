@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"qq/internal/tools/call"
 	"qq/pkg/agents"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -23,7 +22,7 @@ func (g delegation) spawnTool() tool.Tool {
 		about.Description += `. With background it answers an id at once: collect the result with wait_children`
 		about.Parameters = json.RawMessage(spawnSchema + `,"background":{"type":"boolean"}}}`)
 	}
-	return call.Function{About: about, Do: g.spawn, Intent: judgedElsewhere}
+	return tool.Function{About: about, Do: g.spawn, Intent: judgedElsewhere}
 }
 
 // spawnSchema is the schema of spawn_agent, without its end.
@@ -33,38 +32,38 @@ const spawnSchema = `{"type":"object","required":["instructions"],"properties":{
 	`"agent":{"type":"string"},"context":{"type":"string"},"timeout":{"type":"number"},` +
 	`"schema":{"type":"object"},"require_file_references":{"type":"boolean"}`
 
-func (g delegation) spawn(ctx context.Context, args json.RawMessage) (call.Answer, error) {
+func (g delegation) spawn(ctx context.Context, args json.RawMessage) (tool.Answer, error) {
 	t, background, err := g.decodeSpawn(args)
 	if err != nil {
-		return call.Answer{}, err
+		return tool.Answer{}, err
 	}
 	if !background {
 		return g.one(ctx, t)
 	}
 	c, err := g.family.Spawn(ctx, t)
 	if refused, ok := errors.AsType[*tool.RefusedError](err); ok {
-		return call.Answer{Refused: refused.Reason}, call.Plain("Child agent error: " + refused.Reason)
+		return tool.Answer{Refused: refused.Reason}, tool.Plain("Child agent error: " + refused.Reason)
 	}
 	if err != nil {
-		return call.Answer{}, err
+		return tool.Answer{}, err
 	}
-	return call.Answer{Text: fmt.Sprintf("started %s: collect it with wait_children", name(c))}, nil
+	return tool.Answer{Text: fmt.Sprintf("started %s: collect it with wait_children", name(c))}, nil
 }
 
 // decodeSpawn reads the arguments of spawn_agent.
 func (g delegation) decodeSpawn(args json.RawMessage) (t task.Task, background bool, err error) {
 	var text, near, prompt, mode, agent string
 	var tools, timeout, schema, references json.RawMessage
-	fields := call.Fields{"instructions": &text, "context": &near, "system_prompt": &prompt, "tools": &tools,
+	fields := tool.Fields{"instructions": &text, "context": &near, "system_prompt": &prompt, "tools": &tools,
 		"mode": &mode, "agent": &agent, "timeout": &timeout, "schema": &schema, "require_file_references": &references}
 	if g.family != nil {
 		fields["background"] = &background
 	}
-	if err := call.Decode(args, fields); err != nil {
+	if err := tool.Decode(args, fields); err != nil {
 		return t, false, err
 	}
 	if text == "" {
-		return t, false, call.Missing("instructions")
+		return t, false, tool.Missing("instructions")
 	}
 	made, err := temporary(prompt, tools)
 	if err != nil {

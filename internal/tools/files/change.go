@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"qq/internal/tools/call"
 	"qq/internal/tools/edit"
 	"qq/internal/tools/store"
+	"qq/internal/tools/tree"
 	"qq/pkg/tool"
 )
 
@@ -32,7 +32,7 @@ type change struct {
 
 // report says what was done.
 func (c *change) report() string {
-	name := call.Printable(slash(c.rel))
+	name := tree.Printable(slash(c.rel))
 	switch c.act {
 	case "edit":
 		return "edited " + name + ", " + c.lines
@@ -53,12 +53,12 @@ func (c *change) risk() tool.Risk {
 
 // writer makes a tool of the function that decodes its arguments.
 func (w *Workspace) writer(about tool.Spec, prepare func(json.RawMessage) (*change, error)) tool.Tool {
-	return call.Function{
+	return tool.Function{
 		About: about,
-		Do: func(ctx context.Context, args json.RawMessage) (call.Answer, error) {
+		Do: func(ctx context.Context, args json.RawMessage) (tool.Answer, error) {
 			c, err := prepare(args)
 			if err != nil {
-				return call.Answer{}, err
+				return tool.Answer{}, err
 			}
 			return w.apply(ctx, c)
 		},
@@ -112,7 +112,7 @@ func (w *Workspace) existing(path string) (string, error) {
 // plan says what c would do. It changes nothing.
 func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
 	in := tool.Intent{Effect: tool.Writes, Risk: c.risk(), Paths: []string{slash(c.rel)},
-		Summary: c.act + " " + call.Printable(slash(c.rel))}
+		Summary: c.act + " " + tree.Printable(slash(c.rel))}
 	if why := w.concern(c.rel); why != "" {
 		in.Risk, in.Special = tool.High, true
 		in.Summary += ", which " + why
@@ -120,7 +120,7 @@ func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
 	if w.secret(c.rel) {
 		// An answer that depends on the content would reveal it.
 		if c.make != nil {
-			in.Preview = edit.Diff(call.Printable(slash(c.rel)), []byte(c.before), []byte(c.after))
+			in.Preview = edit.Diff(tree.Printable(slash(c.rel)), []byte(c.before), []byte(c.after))
 		}
 		return in, context.Cause(ctx)
 	}
@@ -138,7 +138,7 @@ func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
 	if err != nil {
 		return in, err
 	}
-	in.Preview = edit.Diff(call.Printable(slash(c.rel)), old, content)
+	in.Preview = edit.Diff(tree.Printable(slash(c.rel)), old, content)
 	return in, context.Cause(ctx)
 }
 
@@ -154,7 +154,7 @@ func (w *Workspace) content(path, rel string) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err = f.Stat(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, call.Reason(err))
+		return nil, fmt.Errorf("%s: %w", path, tree.Reason(err))
 	}
 	if info.Size() > store.MaxSize {
 		return nil, fmt.Errorf("%s is too large: %d bytes, at most %d can be changed", path, info.Size(), store.MaxSize)
@@ -162,15 +162,15 @@ func (w *Workspace) content(path, rel string) ([]byte, error) {
 	content := make([]byte, info.Size())
 	n, err := io.ReadFull(f, content)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-		return nil, fmt.Errorf("%s: %w", path, call.Reason(err))
+		return nil, fmt.Errorf("%s: %w", path, tree.Reason(err))
 	}
 	return content[:n], nil
 }
 
 // apply makes the change c.
-func (w *Workspace) apply(ctx context.Context, c *change) (call.Answer, error) {
+func (w *Workspace) apply(ctx context.Context, c *change) (tool.Answer, error) {
 	if err := w.permit(ctx, c); err != nil {
-		return call.Answer{}, err
+		return tool.Answer{}, err
 	}
 	changed := true
 	var err error
@@ -185,12 +185,12 @@ func (w *Workspace) apply(ctx context.Context, c *change) (call.Answer, error) {
 		changed, err = w.replace(ctx, c)
 	}
 	if err != nil && !errors.Is(err, store.ErrNotDurable) {
-		return call.Answer{}, err
+		return tool.Answer{}, err
 	}
 	if !changed {
-		return call.Answer{Text: call.Printable(slash(c.rel)) + " has this content already: nothing was changed"}, nil
+		return tool.Answer{Text: tree.Printable(slash(c.rel)) + " has this content already: nothing was changed"}, nil
 	}
-	return call.Answer{Text: c.report(), Changed: []string{slash(c.rel)}}, err
+	return tool.Answer{Text: c.report(), Changed: []string{slash(c.rel)}}, err
 }
 
 // permit refuses a change of what was not allowed: the path may lead elsewhere
@@ -198,7 +198,7 @@ func (w *Workspace) apply(ctx context.Context, c *change) (call.Answer, error) {
 func (w *Workspace) permit(ctx context.Context, c *change) error {
 	if in, ok := tool.Granted(ctx); ok && !slices.Contains(in.Paths, slash(c.rel)) {
 		return fmt.Errorf("%s leads to %s now, which is not what was approved: try again",
-			c.path, call.Printable(slash(c.rel)))
+			c.path, tree.Printable(slash(c.rel)))
 	}
 	if why := w.concern(c.rel); why != "" && !granted(ctx, c.rel) {
 		return fmt.Errorf("%s %s and is not changed without an approval", c.path, why)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"qq/internal/tools/call"
 	"qq/internal/tools/edit"
 	"qq/pkg/tool"
 )
@@ -27,14 +26,14 @@ type editing struct {
 
 func parseEdit(args json.RawMessage) (e editing, err error) {
 	var raw json.RawMessage
-	if err := call.Decode(args, call.Fields{"path": &e.path, "old_text": &e.old, "new_text": &raw}); err != nil {
+	if err := tool.Decode(args, tool.Fields{"path": &e.path, "old_text": &e.old, "new_text": &raw}); err != nil {
 		return e, err
 	}
 	if e.path == "" {
-		return e, call.Missing("path")
+		return e, tool.Missing("path")
 	}
 	if raw == nil {
-		return e, call.Missing("new_text")
+		return e, tool.Missing("new_text")
 	}
 	if json.Unmarshal(raw, &e.new) != nil {
 		return e, errors.New(`argument "new_text" must be text (accepted: new_text, old_text, path)`)

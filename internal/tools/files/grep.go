@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"qq/internal/tools/call"
 	"qq/internal/tools/tree"
 	"qq/pkg/tool"
 )
@@ -37,13 +36,13 @@ func (w *Workspace) grepFile(ctx context.Context, args json.RawMessage) (string,
 	var pattern, start, glob string
 	var ignoreCase bool
 	var near, limit int
-	err := call.Decode(args, call.Fields{"pattern": &pattern, "path": &start, "glob": &glob,
+	err := tool.Decode(args, tool.Fields{"pattern": &pattern, "path": &start, "glob": &glob,
 		"ignore_case": &ignoreCase, "context": &near, "limit": &limit})
 	if err != nil {
 		return "", err
 	}
 	if pattern == "" {
-		return "", call.Missing("pattern")
+		return "", tool.Missing("pattern")
 	}
 	p, err := tree.Compile(pattern, ignoreCase)
 	if err != nil {
@@ -54,7 +53,7 @@ func (w *Workspace) grepFile(ctx context.Context, args json.RawMessage) (string,
 		return "", err
 	}
 	s := tree.Search{Pattern: p, Show: lineFormat(p),
-		Context: call.Bounded(near, 0, maxContext), Limit: call.Bounded(limit, defaultMatches, maxMatches)}
+		Context: tool.Bounded(near, 0, maxContext), Limit: tool.Bounded(limit, defaultMatches, maxMatches)}
 	rel, isDir, err := w.look(start)
 	if err != nil {
 		return "", err
@@ -65,7 +64,7 @@ func (w *Workspace) grepFile(ctx context.Context, args json.RawMessage) (string,
 	}
 	secrets := 0
 	s.Wants = func(file string) bool {
-		if !call.Admits(glob, file[len(under(rel)):]) {
+		if !tree.Admits(glob, file[len(under(rel)):]) {
 			return false
 		}
 		if w.secret(file) {
@@ -89,7 +88,7 @@ func (w *Workspace) grepOne(ctx context.Context, file string, s tree.Search) (tr
 		return tree.Report{}, binaryError(f, rel)
 	}
 	if err != nil {
-		return tree.Report{}, fmt.Errorf("%s: %w", file, call.Reason(err))
+		return tree.Report{}, fmt.Errorf("%s: %w", file, tree.Reason(err))
 	}
 	return found, nil
 }
@@ -132,7 +131,7 @@ func lineFormat(p *tree.Pattern) func(file string, number int, line []byte, matc
 				at = loc[0]
 			}
 		}
-		return call.Printable(file) + mark + strconv.Itoa(number) + mark + " " + around(line, at)
+		return tree.Printable(file) + mark + strconv.Itoa(number) + mark + " " + around(line, at)
 	}
 }
 

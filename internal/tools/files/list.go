@@ -11,7 +11,6 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"qq/internal/tools/call"
 	"qq/internal/tools/tree"
 	"qq/pkg/tool"
 )
@@ -50,10 +49,10 @@ func checkGlob(glob string) error {
 func (w *Workspace) listFiles(ctx context.Context, args json.RawMessage) (string, error) {
 	var path, pattern string
 	var limit int
-	if err := call.Decode(args, call.Fields{"path": &path, "pattern": &pattern, "limit": &limit}); err != nil {
+	if err := tool.Decode(args, tool.Fields{"path": &path, "pattern": &pattern, "limit": &limit}); err != nil {
 		return "", err
 	}
-	limit = call.Bounded(limit, defaultListed, maxListed)
+	limit = tool.Bounded(limit, defaultListed, maxListed)
 	pattern = strings.TrimPrefix(cmp.Or(pattern, "**"), "./")
 	if err := checkGlob(pattern); err != nil {
 		return "", err
@@ -63,7 +62,7 @@ func (w *Workspace) listFiles(ctx context.Context, args json.RawMessage) (string
 		return "", err
 	}
 	if !isDir {
-		return call.Printable(slash(rel)), nil
+		return tree.Printable(slash(rel)), nil
 	}
 	below := len(under(rel))
 	var lines []string
@@ -74,7 +73,7 @@ func (w *Workspace) listFiles(ctx context.Context, args json.RawMessage) (string
 		case len(lines) == limit:
 			more++
 		default:
-			lines = append(lines, call.Printable(file))
+			lines = append(lines, tree.Printable(file))
 		}
 	})
 	if err != nil {
@@ -128,7 +127,7 @@ func (w *Workspace) isFile(file string, e fs.DirEntry) bool {
 
 func (w *Workspace) listDirectory(ctx context.Context, args json.RawMessage) (string, error) {
 	var path string
-	if err := call.Decode(args, call.Fields{"path": &path}); err != nil {
+	if err := tool.Decode(args, tool.Fields{"path": &path}); err != nil {
 		return "", err
 	}
 	rel, isDir, err := w.look(path)
@@ -140,7 +139,7 @@ func (w *Workspace) listDirectory(ctx context.Context, args json.RawMessage) (st
 	}
 	entries, err := w.entries(rel)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", slash(rel), call.Reason(err))
+		return "", fmt.Errorf("%s: %w", slash(rel), tree.Reason(err))
 	}
 	if len(entries) == 0 {
 		return "[the folder is empty]", nil
@@ -161,13 +160,13 @@ func (w *Workspace) listDirectory(ctx context.Context, args json.RawMessage) (st
 
 // describe is the line of one entry of a folder.
 func (w *Workspace) describe(file string, e fs.DirEntry) string {
-	name := call.Printable(e.Name())
+	name := tree.Printable(e.Name())
 	switch {
 	case e.IsDir():
 		return name + "/"
 	case e.Type()&fs.ModeSymlink != 0:
 		target, _ := w.root.Readlink(file)
-		return name + " -> " + call.Printable(target)
+		return name + " -> " + tree.Printable(target)
 	case !e.Type().IsRegular():
 		return name + " (not a regular file)"
 	}

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"qq/internal/tools/call"
+	"qq/internal/tools/tree"
 	"qq/pkg/tool"
 )
 
@@ -41,11 +41,11 @@ type reading struct {
 }
 
 func parseReading(args json.RawMessage) (r reading, err error) {
-	if err := call.Decode(args, call.Fields{"path": &r.path, "start_line": &r.start, "end_line": &r.end}); err != nil {
+	if err := tool.Decode(args, tool.Fields{"path": &r.path, "start_line": &r.start, "end_line": &r.end}); err != nil {
 		return r, err
 	}
 	if r.path == "" {
-		return r, call.Missing("path")
+		return r, tool.Missing("path")
 	}
 	r.start = max(r.start, 1)
 	if r.end <= 0 {
@@ -67,10 +67,10 @@ func (w *Workspace) planRead(_ context.Context, args json.RawMessage) (tool.Inte
 	if err != nil {
 		return tool.Intent{}, err
 	}
-	in := tool.Intent{Paths: []string{slash(rel)}, Summary: "read " + call.Printable(slash(rel))}
+	in := tool.Intent{Paths: []string{slash(rel)}, Summary: "read " + tree.Printable(slash(rel))}
 	if w.secret(rel) {
 		in.Risk, in.Special = tool.High, true
-		in.Summary += ", which " + call.LooksSecret
+		in.Summary += ", which " + tree.LooksSecret
 	}
 	return in, nil
 }
@@ -85,7 +85,7 @@ func (w *Workspace) readFile(ctx context.Context, args json.RawMessage) (string,
 		return "", err
 	}
 	if w.secret(rel) && !granted(ctx, rel) {
-		return "", fmt.Errorf("%s %s and is not read without an approval", r.path, call.LooksSecret)
+		return "", fmt.Errorf("%s %s and is not read without an approval", r.path, tree.LooksSecret)
 	}
 	f, err := w.openFound(r.path, rel, info)
 	if err != nil {
@@ -99,7 +99,7 @@ func (w *Workspace) readFile(ctx context.Context, args json.RawMessage) (string,
 	}
 	x := excerpt{start: r.start, end: r.end}
 	if err := x.read(ctx, in); err != nil {
-		return "", fmt.Errorf("%s: %w", r.path, call.Reason(err))
+		return "", fmt.Errorf("%s: %w", r.path, tree.Reason(err))
 	}
 	if x.line < r.start && x.line > 0 {
 		return "", fmt.Errorf("%s has %d lines: start_line %d is after its end", r.path, x.line, r.start)

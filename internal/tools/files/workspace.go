@@ -24,7 +24,7 @@ import (
 	"sync"
 	"syscall"
 
-	"qq/internal/tools/call"
+	"qq/internal/tools/tree"
 	"qq/pkg/tool"
 )
 
@@ -55,10 +55,10 @@ func Open(root *os.Root) *Workspace {
 // list_files, list_directory and grep_file.
 func (w *Workspace) Reading() tool.Set {
 	return tool.Set{
-		call.Function{About: readSpec(), Do: call.Text(w.readFile), Intent: w.planRead},
-		call.Function{About: listSpec(), Do: call.Text(w.listFiles)},
-		call.Function{About: directorySpec(), Do: call.Text(w.listDirectory)},
-		call.Function{About: grepSpec(), Do: call.Text(w.grepFile)},
+		tool.Function{About: readSpec(), Do: tool.TextOnly(w.readFile), Intent: w.planRead},
+		tool.Function{About: listSpec(), Do: tool.TextOnly(w.listFiles)},
+		tool.Function{About: directorySpec(), Do: tool.TextOnly(w.listDirectory)},
+		tool.Function{About: grepSpec(), Do: tool.TextOnly(w.grepFile)},
 	}
 }
 
@@ -74,10 +74,10 @@ func (w *Workspace) Writing() tool.Set {
 }
 
 // secret reports whether the file rel looks like one that holds secrets.
-func (w *Workspace) secret(rel string) bool { return call.Secret(w.full(rel)) }
+func (w *Workspace) secret(rel string) bool { return tree.Secret(w.full(rel)) }
 
 // concern says what is special about the file rel, or returns "".
-func (w *Workspace) concern(rel string) string { return call.Concern(w.full(rel)) }
+func (w *Workspace) concern(rel string) string { return tree.Concern(w.full(rel)) }
 
 // full is the whole path of the file rel, with slashes: the folders above the
 // root count as well, for it may lie in a special one.
@@ -203,7 +203,7 @@ func (w *Workspace) unreachable(path, next string, err error) error {
 		if errors.Is(err, syscall.ENOTDIR) {
 			return fmt.Errorf("%s does not exist: %s is not a folder", path, slash(filepath.Dir(next)))
 		}
-		return fmt.Errorf("%s: %w", path, call.Reason(err))
+		return fmt.Errorf("%s: %w", path, tree.Reason(err))
 	}
 	folder := filepath.Dir(next)
 	entries, _ := w.entries(folder)
@@ -213,7 +213,7 @@ func (w *Workspace) unreachable(path, next string, err error) error {
 	}
 	similar := nearest(filepath.Base(next), names, 3)
 	for i, n := range similar {
-		similar[i] = call.Printable(slash(filepath.Join(folder, n)))
+		similar[i] = tree.Printable(slash(filepath.Join(folder, n)))
 	}
 	switch {
 	case len(similar) > 0:
@@ -264,7 +264,7 @@ func (w *Workspace) openFound(path, rel string, info fs.FileInfo) (*os.File, err
 	for range maxReplaced {
 		f, err := w.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, call.Reason(err))
+			return nil, fmt.Errorf("%s: %w", path, tree.Reason(err))
 		}
 		if opened, err := f.Stat(); err == nil && os.SameFile(info, opened) {
 			return f, nil

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"qq/internal/tools/call"
 	"qq/internal/tools/edit"
 	"qq/internal/tools/store"
+	"qq/internal/tools/tree"
 	"qq/pkg/tool"
 )
 
@@ -42,14 +42,14 @@ func deleteSpec() tool.Spec {
 // that is absent is not an empty one.
 func contentArgs(args json.RawMessage) (path, content string, err error) {
 	var raw json.RawMessage
-	if err := call.Decode(args, call.Fields{"path": &path, "content": &raw}); err != nil {
+	if err := tool.Decode(args, tool.Fields{"path": &path, "content": &raw}); err != nil {
 		return "", "", err
 	}
 	if path == "" {
-		return "", "", call.Missing("path")
+		return "", "", tool.Missing("path")
 	}
 	if raw == nil {
-		return "", "", call.Missing("content")
+		return "", "", tool.Missing("content")
 	}
 	if json.Unmarshal(raw, &content) != nil {
 		return "", "", errors.New(`argument "content" must be text (accepted: content, path)`)
@@ -111,14 +111,14 @@ func (w *Workspace) prepareWrite(args json.RawMessage) (*change, error) {
 
 func (w *Workspace) prepareDelete(args json.RawMessage) (*change, error) {
 	var path string
-	if err := call.Decode(args, call.Fields{"path": &path}); err != nil {
+	if err := tool.Decode(args, tool.Fields{"path": &path}); err != nil {
 		return nil, err
 	}
 	if path == "" {
-		return nil, call.Missing("path")
+		return nil, tool.Missing("path")
 	}
 	if target, ok := w.link(path); ok {
-		return nil, fmt.Errorf("%s is a link to %s: links are not deleted, only files", path, call.Printable(target))
+		return nil, fmt.Errorf("%s is a link to %s: links are not deleted, only files", path, tree.Printable(target))
 	}
 	rel, err := w.existing(path)
 	if err != nil {

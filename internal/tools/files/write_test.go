@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/tools/call"
 	"qq/internal/tools/tooltest"
+	"qq/internal/tools/tree"
 	"qq/pkg/tool"
 )
 
@@ -300,7 +300,7 @@ func TestDelicateFiles(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.Equal(t, tool.High, in.Risk, name)
 		assert.True(t, in.Special, name)
-		assert.NotEmpty(t, call.Concern(name), name)
+		assert.NotEmpty(t, tree.Concern(name), name)
 		r := tooltest.Run(t, set, "edit_file", args)
 		assert.True(t, r.Failed && strings.HasSuffix(r.Content, " and is not changed without an approval"), "%s: %s",
 			name, r.Content)
@@ -326,7 +326,7 @@ func TestDelicateFiles(t *testing.T) {
 	assert.Equal(t, "Error: .env: old_text is not there", r.Content)
 	for _, name := range []string{".gitignore", ".github/x", "agents/a.md", ".claude/a.md", "git/x", ".env.example"} {
 		assert.False(t, tooltest.Run(t, set, "write_file", tooltest.Args("path", name, "content", "")).Failed, name)
-		assert.Empty(t, call.Concern(name), name)
+		assert.Empty(t, tree.Concern(name), name)
 		in, err := intent(t, set, "delete_file", tooltest.Args("path", name))
 		require.NoError(t, err)
 		assert.False(t, in.Special, name)

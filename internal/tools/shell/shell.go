@@ -28,7 +28,7 @@ import (
 	"strings"
 	"time"
 
-	"qq/internal/tools/call"
+	"qq/internal/tools/tree"
 	"qq/pkg/proc"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -83,7 +83,7 @@ func newShell(cfg Config) *shell {
 }
 
 func (s *shell) tools() tool.Set {
-	return tool.Set{call.Function{About: spec(), Do: call.Text(s.run), Intent: s.intent}}
+	return tool.Set{tool.Function{About: spec(), Do: tool.TextOnly(s.run), Intent: s.intent}}
 }
 
 func spec() tool.Spec {
@@ -111,20 +111,20 @@ func (s *shell) request(args json.RawMessage) (request, error) {
 	var r request
 	var seconds int
 	var dir string
-	fields := call.Fields{"command": &r.command, "timeout": &seconds, "working_dir": &dir}
-	if err := call.Decode(args, fields); err != nil {
+	fields := tool.Fields{"command": &r.command, "timeout": &seconds, "working_dir": &dir}
+	if err := tool.Decode(args, fields); err != nil {
 		return r, err
 	}
 	switch {
 	case strings.TrimSpace(r.command) == "":
-		return r, call.Missing("command")
+		return r, tool.Missing("command")
 	case strings.ContainsRune(r.command, 0):
 		return r, errors.New("the command contains a NUL character")
 	case len(r.command) > maxCommand:
 		return r, fmt.Errorf("the command has %d bytes, and %d is the limit: write it to a file and run that",
 			len(r.command), maxCommand)
 	}
-	r.timeout = time.Duration(call.Bounded(seconds, defaultTimeout, maxTimeout)) * time.Second
+	r.timeout = time.Duration(tool.Bounded(seconds, defaultTimeout, maxTimeout)) * time.Second
 	var err error
 	r.dir, err = inside(s.Dir, dir)
 	return r, err
@@ -135,7 +135,7 @@ func (s *shell) request(args json.RawMessage) (request, error) {
 func inside(root, dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(root)
 	if err != nil {
-		return "", fmt.Errorf("the working directory: %w", call.Reason(err))
+		return "", fmt.Errorf("the working directory: %w", tree.Reason(err))
 	}
 	if dir == "" {
 		return real, nil
@@ -145,7 +145,7 @@ func inside(root, dir string) (string, error) {
 		path = filepath.Join(real, path)
 	}
 	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return "", fmt.Errorf("working_dir %s: %w", dir, call.Reason(err))
+		return "", fmt.Errorf("working_dir %s: %w", dir, tree.Reason(err))
 	}
 	if rel, err := filepath.Rel(real, path); err != nil || !filepath.IsLocal(rel) {
 		return "", fmt.Errorf("working_dir %s is outside the working directory: use a folder inside it, relative to it",

@@ -1,5 +1,6 @@
 // Package tree goes through the files below a folder of an [os.Root]: [Walk]
-// visits them, [Search] finds the lines that match a [Pattern].
+// visits them, [Search] finds the lines that match a [Pattern]. It also judges a
+// file by its name alone: [Secret], [Concern], [Admits].
 //
 // Both obey the .gitignore files between the root and a file, skip .git, never
 // follow a link, and go in the order of the paths, byte by byte, so that what

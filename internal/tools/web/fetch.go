@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"strings"
 
-	"qq/internal/tools/call"
 	"qq/pkg/tool"
 )
 
@@ -50,17 +49,17 @@ type fetchArgs struct {
 func (f *fetcher) decode(args json.RawMessage) (fetchArgs, error) {
 	var raw string
 	var a fetchArgs
-	err := call.Decode(args, call.Fields{"url": &raw, "offset": &a.offset, "max_chars": &a.maxChars})
+	err := tool.Decode(args, tool.Fields{"url": &raw, "offset": &a.offset, "max_chars": &a.maxChars})
 	if err != nil {
 		return a, err
 	}
 	if raw = strings.TrimSpace(raw); raw == "" {
-		return a, call.Missing("url")
+		return a, tool.Missing("url")
 	}
 	if a.offset < 0 {
 		return a, fmt.Errorf("offset %d is below 0", a.offset)
 	}
-	a.maxChars = call.Bounded(a.maxChars, defaultChars, maxChars)
+	a.maxChars = tool.Bounded(a.maxChars, defaultChars, maxChars)
 	if a.url, err = url.Parse(raw); err != nil {
 		return a, errors.New("the url cannot be read: write it as https://host/path, special characters as %XX")
 	}

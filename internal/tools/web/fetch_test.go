@@ -22,7 +22,6 @@ import (
 	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/unicode"
 
-	"qq/internal/tools/call"
 	"qq/internal/tools/tooltest"
 	"qq/pkg/tool"
 )
@@ -342,7 +341,7 @@ func TestSlowServer(t *testing.T) {
 		f := &fetcher{client: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Request: r, Body: stalled{r.Context()}}, nil
 		})}}
-		set := tool.Set{call.Function{About: fetchSpec(), Do: call.Text(f.fetch)}}
+		set := tool.Set{tool.Function{About: fetchSpec(), Do: tool.TextOnly(f.fetch)}}
 		begin := time.Now()
 		r := fetch(t, set, "https://example.com")
 		assert.Equal(t, "Error: fetch https://example.com: no complete answer within 30 seconds", r.Content)

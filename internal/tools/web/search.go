@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"qq/internal/tools/call"
 	"qq/pkg/tool"
 )
 
@@ -43,17 +42,17 @@ type searcher struct {
 }
 
 func decodeSearch(args json.RawMessage) (query string, limit int, err error) {
-	if err := call.Decode(args, call.Fields{"query": &query, "limit": &limit}); err != nil {
+	if err := tool.Decode(args, tool.Fields{"query": &query, "limit": &limit}); err != nil {
 		return "", 0, err
 	}
 	query = strings.Join(strings.Fields(clean(strings.ToValidUTF8(query, ""))), " ")
 	if query == "" {
-		return "", 0, call.Missing("query")
+		return "", 0, tool.Missing("query")
 	}
 	if n := utf8.RuneCountInString(query); n > maxQuery {
 		return "", 0, fmt.Errorf("the query has %d characters, %d are accepted: search for a few words", n, maxQuery)
 	}
-	return query, call.Bounded(limit, defaultResults, maxResults), nil
+	return query, tool.Bounded(limit, defaultResults, maxResults), nil
 }
 
 func (s *searcher) intent(_ context.Context, args json.RawMessage) (tool.Intent, error) {

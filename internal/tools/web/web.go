@@ -33,7 +33,6 @@ import (
 	"net/netip"
 	"time"
 
-	"qq/internal/tools/call"
 	"qq/pkg/tool"
 )
 
@@ -67,7 +66,7 @@ func tools(cfg Config, nw network) tool.Set {
 	f := &fetcher{guard: guard{allowed: hostSet(cfg.AllowHosts), network: nw}, agent: agent}
 	f.client = newClient(f.guard)
 	f.client.CheckRedirect = f.redirect
-	set := tool.Set{call.Function{About: fetchSpec(), Do: call.Text(f.fetch), Intent: f.intent}}
+	set := tool.Set{tool.Function{About: fetchSpec(), Do: tool.TextOnly(f.fetch), Intent: f.intent}}
 	if cfg.Search == (Search{}) {
 		return set
 	}
@@ -75,7 +74,7 @@ func tools(cfg Config, nw network) tool.Set {
 	s.client = newClient(guard{allowed: hostSet([]string{s.host()}), network: nw})
 	// A redirect would carry the key to another place.
 	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return append(set, call.Function{About: searchSpec(), Do: call.Text(s.search), Intent: s.intent})
+	return append(set, tool.Function{About: searchSpec(), Do: tool.TextOnly(s.search), Intent: s.intent})
 }
 
 // newClient makes a client all of whose connections g has checked.
