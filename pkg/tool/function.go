@@ -14,21 +14,15 @@ type Function struct {
 	Intent func(ctx context.Context, args json.RawMessage) (Intent, error)
 }
 
-// Answer is the answer to a call of a Function.
-type Answer struct {
-	Text    string
-	Changed []string // files that the call changed
-	Refused string   // why its purpose was not allowed, or ""
-}
+// Do executes one call of a Function. An error makes a failed Result, which begins with
+// "Error: "; of the Result that comes with it, only Changed and Refused count.
+type Do = func(ctx context.Context, args json.RawMessage) (Result, error)
 
-// Do is what a tool does on a call.
-type Do = func(ctx context.Context, args json.RawMessage) (Answer, error)
-
-// TextOnly makes the Do of a function that answers with text alone.
+// TextOnly makes the Do of a function that returns text alone.
 func TextOnly(do func(context.Context, json.RawMessage) (string, error)) Do {
-	return func(ctx context.Context, args json.RawMessage) (Answer, error) {
+	return func(ctx context.Context, args json.RawMessage) (Result, error) {
 		text, err := do(ctx, args)
-		return Answer{Text: text}, err
+		return Text(text), err
 	}
 }
 
@@ -39,17 +33,15 @@ func (f Function) Spec() Spec { return f.About }
 
 // Run implements Tool.
 func (f Function) Run(ctx context.Context, args json.RawMessage) Result {
-	a, err := f.Do(ctx, args)
-	r := Text(a.Text)
+	r, err := f.Do(ctx, args)
 	if err != nil {
-		r = Failure("Error: " + err.Error())
+		r.Content, r.Failed = "Error: "+err.Error(), true
 		if plain, ok := errors.AsType[Plain](err); ok {
 			r.Content = string(plain)
 		}
 	}
-	r.Changed = a.Changed
-	if a.Refused != "" {
-		r.Refused = &RefusedError{Tool: f.About.Name, Reason: a.Refused}
+	if r.Refused != nil {
+		r.Refused = &RefusedError{Tool: f.About.Name, Reason: r.Refused.Reason}
 	}
 	return r
 }

@@ -43,15 +43,15 @@ type edit struct {
 
 // replace changes files, each under its lock. What could not be changed is said
 // together with what was.
-func (c Config) replace(ctx context.Context, args json.RawMessage) (tool.Answer, error) {
+func (c Config) replace(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	changes, nested, err := c.plan(ctx, args)
 	if err != nil {
-		return tool.Answer{}, err
+		return tool.Result{}, err
 	}
 	if err := c.permit(ctx, changes); err != nil {
-		return tool.Answer{}, err
+		return tool.Result{}, err
 	}
-	var a tool.Answer
+	var a tool.Result
 	var done, failed []string
 	for _, ch := range changes {
 		err := store.Replace(ctx, c.Root, ch.file, ch.apply)
@@ -68,13 +68,13 @@ func (c Config) replace(ctx context.Context, args json.RawMessage) (tool.Answer,
 	if nested > 0 {
 		done = append(done, fmt.Sprintf("[%d matches inside of others were left: call again for them]", nested))
 	}
-	a.Text = strings.Join(done, "\n")
+	a.Content = strings.Join(done, "\n")
 	if len(failed) == 0 {
 		return a, nil
 	}
 	text := strings.Join(failed, "\n")
 	if len(a.Changed) > 0 {
-		text += "\nIn the other files it was done:\n" + a.Text
+		text += "\nIn the other files it was done:\n" + a.Content
 	}
 	return a, errors.New(text)
 }

@@ -96,10 +96,10 @@ func judgedElsewhere(context.Context, json.RawMessage) (tool.Intent, error) {
 	return tool.Intent{Risk: tool.Low}, nil
 }
 
-func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (tool.Answer, error) {
+func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	t, err := decodeTask(args)
 	if err != nil {
-		return tool.Answer{}, err
+		return tool.Result{}, err
 	}
 	return g.one(ctx, t)
 }
@@ -114,31 +114,31 @@ func decodeTask(args json.RawMessage) (task.Task, error) {
 }
 
 // one has one task done and returns its answer.
-func (g delegation) one(ctx context.Context, t task.Task) (tool.Answer, error) {
+func (g delegation) one(ctx context.Context, t task.Task) (tool.Result, error) {
 	results, err := g.delegate(ctx, []task.Task{t})
 	if err != nil {
-		return tool.Answer{}, err
+		return tool.Result{}, err
 	}
 	r := results[0]
 	if !r.Success {
-		return tool.Answer{Refused: refusal(results)}, failure(r)
+		return tool.Result{Refused: refusal(results)}, failure(r)
 	}
 	text := r.Output
 	for _, w := range r.Warnings {
 		text += "\n[warning: " + w + "]"
 	}
-	return tool.Answer{Text: text}, nil
+	return tool.Text(text), nil
 }
 
-// refusal says why one of the tasks was not allowed to start, or returns "". What
-// a running child was refused is part of its own result.
-func refusal(results []task.Result) string {
+// refusal returns why one of the tasks was not allowed to start, or nil. Calls that
+// were refused to a running child are part of its own result.
+func refusal(results []task.Result) *tool.RefusedError {
 	for _, r := range results {
 		if r.Status == task.Refused && r.Attempts == 0 {
-			return r.Err()
+			return &tool.RefusedError{Reason: r.Err()}
 		}
 	}
-	return ""
+	return nil
 }
 
 // failure is the answer for a task that failed. A text that begins with "Error: "
@@ -154,17 +154,17 @@ func failure(r task.Result) tool.Plain {
 	return tool.Plain(text)
 }
 
-func (g delegation) runParallel(ctx context.Context, args json.RawMessage) (tool.Answer, error) {
+func (g delegation) runParallel(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	tasks, err := decodeParallel(args)
 	if err != nil {
-		return tool.Answer{}, err
+		return tool.Result{}, err
 	}
 	results, err := g.delegate(ctx, tasks)
 	if err != nil {
-		return tool.Answer{}, err
+		return tool.Result{}, err
 	}
 	text, err := encode(results)
-	return tool.Answer{Text: text, Refused: refusal(results)}, err
+	return tool.Result{Content: text, Refused: refusal(results)}, err
 }
 
 // decodeParallel reads the arguments of run_parallel_tasks.

@@ -32,22 +32,22 @@ const spawnSchema = `{"type":"object","required":["instructions"],"properties":{
 	`"agent":{"type":"string"},"context":{"type":"string"},"timeout":{"type":"number"},` +
 	`"schema":{"type":"object"},"require_file_references":{"type":"boolean"}`
 
-func (g delegation) spawn(ctx context.Context, args json.RawMessage) (tool.Answer, error) {
+func (g delegation) spawn(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	t, background, err := g.decodeSpawn(args)
 	if err != nil {
-		return tool.Answer{}, err
+		return tool.Result{}, err
 	}
 	if !background {
 		return g.one(ctx, t)
 	}
 	c, err := g.family.Spawn(ctx, t)
 	if refused, ok := errors.AsType[*tool.RefusedError](err); ok {
-		return tool.Answer{Refused: refused.Reason}, tool.Plain("Child agent error: " + refused.Reason)
+		return tool.Result{Refused: refused}, tool.Plain("Child agent error: " + refused.Reason)
 	}
 	if err != nil {
-		return tool.Answer{}, err
+		return tool.Result{}, err
 	}
-	return tool.Answer{Text: fmt.Sprintf("started %s: collect it with wait_children", name(c))}, nil
+	return tool.Text(fmt.Sprintf("started %s: collect it with wait_children", name(c))), nil
 }
 
 // decodeSpawn reads the arguments of spawn_agent.

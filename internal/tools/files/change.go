@@ -55,10 +55,10 @@ func (c *change) risk() tool.Risk {
 func (w *Workspace) writer(about tool.Spec, prepare func(json.RawMessage) (*change, error)) tool.Tool {
 	return tool.Function{
 		About: about,
-		Do: func(ctx context.Context, args json.RawMessage) (tool.Answer, error) {
+		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 			c, err := prepare(args)
 			if err != nil {
-				return tool.Answer{}, err
+				return tool.Result{}, err
 			}
 			return w.apply(ctx, c)
 		},
@@ -168,9 +168,9 @@ func (w *Workspace) content(path, rel string) ([]byte, error) {
 }
 
 // apply makes the change c.
-func (w *Workspace) apply(ctx context.Context, c *change) (tool.Answer, error) {
+func (w *Workspace) apply(ctx context.Context, c *change) (tool.Result, error) {
 	if err := w.permit(ctx, c); err != nil {
-		return tool.Answer{}, err
+		return tool.Result{}, err
 	}
 	changed := true
 	var err error
@@ -185,12 +185,12 @@ func (w *Workspace) apply(ctx context.Context, c *change) (tool.Answer, error) {
 		changed, err = w.replace(ctx, c)
 	}
 	if err != nil && !errors.Is(err, store.ErrNotDurable) {
-		return tool.Answer{}, err
+		return tool.Result{}, err
 	}
 	if !changed {
-		return tool.Answer{Text: tree.Printable(slash(c.rel)) + " has this content already: nothing was changed"}, nil
+		return tool.Text(tree.Printable(slash(c.rel)) + " has this content already: nothing was changed"), nil
 	}
-	return tool.Answer{Text: c.report(), Changed: []string{slash(c.rel)}}, err
+	return tool.Result{Content: c.report(), Changed: []string{slash(c.rel)}}, err
 }
 
 // permit refuses a change of what was not allowed: the path may lead elsewhere
