@@ -22,6 +22,8 @@
 // time, in the order of their arrival, and the last line of an answer tells the wait,
 // which is part of the total and of none of the parts. It does not render templates,
 // sample, or keep models loaded.
+//
+// For tests of tools, [CallTool] makes a call as a model does, without a server.
 package standin
 
 import (

@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/standin"
 	"qq/internal/tools/astgrep"
 	"qq/internal/tools/delegate"
 	"qq/internal/tools/files"
 	"qq/internal/tools/shell"
-	"qq/internal/tools/tooltest"
 	"qq/internal/tools/web"
 	"qq/pkg/agents"
 	"qq/pkg/task"
@@ -110,7 +110,7 @@ func TestSchemas(t *testing.T) {
 // it accepts.
 func checkArguments(t *testing.T, set tool.Set, name string, properties []string) {
 	t.Helper()
-	_, accepted, _ := strings.Cut(tooltest.Run(t, set, name, `{"no such":1}`).Content, "(accepted: ")
+	_, accepted, _ := strings.Cut(standin.CallTool(t, set, name, `{"no such":1}`).Content, "(accepted: ")
 	names := strings.Split(strings.TrimSuffix(accepted, ")"), ", ")
 	switch name {
 	case "delegate_task": // pkg/task says what it accepts

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 	"qq/pkg/proc"
 	"qq/pkg/tool"
 )
@@ -77,7 +77,7 @@ func (c Config) content(t testing.TB, file string) string {
 // grep is an answer of ast_grep, line by line.
 func (c Config) grep(t testing.TB, pairs ...any) []string {
 	t.Helper()
-	r := tooltest.Run(t, c.set(), "ast_grep", tooltest.Args(pairs...))
+	r := standin.CallTool(t, c.set(), "ast_grep", standin.Args(pairs...))
 	require.False(t, r.Failed, r.Content)
 	return strings.Split(r.Content, "\n")
 }

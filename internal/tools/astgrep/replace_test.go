@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 	"qq/pkg/tool"
 )
 
 func (c Config) put(t testing.TB, pairs ...any) tool.Result {
 	t.Helper()
-	return tooltest.Run(t, c.set(), "ast_grep_replace", tooltest.Args(pairs...))
+	return standin.CallTool(t, c.set(), "ast_grep_replace", standin.Args(pairs...))
 }
 
 func TestReplace(t *testing.T) {
@@ -58,10 +58,10 @@ func TestReplaceRefuses(t *testing.T) {
 		`{"pattern":"f($A)","rewrite":1,"lang":"js"}`:                `argument "rewrite" must be text`,
 		`{"pattern":"f($A)","rewrite":"x","lang":"js","path":"out"}`: `out is outside the working directory`,
 		`{"rewrite":"x","lang":"js"}`:                                `argument "pattern" is missing`,
-		tooltest.Args("pattern", "f($A)", "rewrite", strings.Repeat("x", maxText+1), "lang",
+		standin.Args("pattern", "f($A)", "rewrite", strings.Repeat("x", maxText+1), "lang",
 			"js"): `rewrite is 16385 bytes long`,
 	} {
-		r := tooltest.Run(t, c.set(), "ast_grep_replace", args)
+		r := standin.CallTool(t, c.set(), "ast_grep_replace", args)
 		assert.True(t, strings.HasPrefix(r.Content, "Error: "+want), r.Content)
 		_, err := tool.Plan(t.Context(), c.set()[1], json.RawMessage(args))
 		assert.ErrorContains(t, err, want)
@@ -91,7 +91,7 @@ func TestReplaceAtOnce(t *testing.T) {
 		done.Go(func() {
 			w := meanwhile(c, func() { searched.Done(); <-both })
 			results[i] = w.set()[1].Run(context.Background(),
-				json.RawMessage(tooltest.Args("pattern", "f($A)", "rewrite", rewrite, "lang", "js")))
+				json.RawMessage(standin.Args("pattern", "f($A)", "rewrite", rewrite, "lang", "js")))
 		})
 	}
 	searched.Wait()
@@ -107,7 +107,7 @@ func TestReplaceAtOnce(t *testing.T) {
 
 func TestReplaceIntent(t *testing.T) {
 	c := folder(t, astGrep(t), "a.js", "f(1)\n", "b/b.js", "x\nf(f(2))\n")
-	args := json.RawMessage(tooltest.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js"))
+	args := json.RawMessage(standin.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js"))
 	in, err := tool.Plan(t.Context(), c.set()[1], args)
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "ast_grep_replace", Effect: tool.Writes, Risk: tool.Medium,
@@ -129,7 +129,7 @@ func TestReplaceIntent(t *testing.T) {
 // What is special is changed only when just that was allowed.
 func TestReplaceSpecial(t *testing.T) {
 	c := folder(t, astGrep(t), "a.js", "f(1)\n", ".git/hooks/x.js", "f(2)\n")
-	args := tooltest.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js", "path", ".git/hooks/x.js")
+	args := standin.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js", "path", ".git/hooks/x.js")
 	in, err := tool.Plan(t.Context(), c.set()[1], json.RawMessage(args))
 	require.NoError(t, err)
 	assert.Equal(t, tool.High, in.Risk)
@@ -150,7 +150,7 @@ func TestReplaceSpecial(t *testing.T) {
 	assert.Equal(t, "g(2)\n", c.content(t, ".git/hooks/x.js"))
 
 	in, err = tool.Plan(t.Context(), c.set()[1],
-		json.RawMessage(tooltest.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js")))
+		json.RawMessage(standin.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js")))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a.js"}, in.Paths)
 	assert.False(t, in.Special)
@@ -159,7 +159,7 @@ func TestReplaceSpecial(t *testing.T) {
 func TestReplacePreviewIsBounded(t *testing.T) {
 	c := folder(t, astGrep(t), "a.js", strings.Repeat("f('ä')\n", 12_000), "b.js", "f(1)\n")
 	in, err := tool.Plan(t.Context(), c.set()[1],
-		json.RawMessage(tooltest.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js")))
+		json.RawMessage(standin.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js")))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a.js", "b.js"}, in.Paths)
 	assert.Len(t, []rune(in.Preview), maxPreview+1)

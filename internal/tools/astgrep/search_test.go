@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 	"qq/pkg/proc"
 )
 
@@ -137,13 +137,13 @@ func TestSearchRefuses(t *testing.T) {
 		`{"pattern":"x","lang":"go","path":"no.go"}`:    `no.go does not exist`,
 		`{"pattern":"x","lang":"go","path":".env.go"}`:  `.env.go looks like a file of secrets and is not read`,
 		`{"pattern":"x","lang":"go","path":"b.py"}`:     `b.py is not a file of the language go`,
-		tooltest.Args("pattern", strings.Repeat("x", maxText+1), "lang",
+		standin.Args("pattern", strings.Repeat("x", maxText+1), "lang",
 			"go"): `pattern is 16385 bytes long, at most 16384`,
-		tooltest.Args("pattern", "a\x00", "lang", "go"): `pattern contains a character that is no text`,
-		tooltest.Args("pattern", "x", "lang", "java", "path",
+		standin.Args("pattern", "a\x00", "lang", "go"): `pattern contains a character that is no text`,
+		standin.Args("pattern", "x", "lang", "java", "path",
 			"a.go/../../../../x"): `a.go/../../../../x is outside the working directory`,
 	} {
-		r := tooltest.Run(t, c.set(), "ast_grep", args)
+		r := standin.CallTool(t, c.set(), "ast_grep", args)
 		assert.True(t, r.Failed && strings.HasPrefix(r.Content, "Error: "+want), "%s: %s", args, r.Content)
 	}
 }
@@ -162,7 +162,7 @@ customLanguages:
   mojo: {libraryPath: ./evil.so, extensions: [mojo]}
 `, "evil.so", "no library")
 	assert.Equal(t, []string{"a.js:1: f(1)"}, c.grep(t, "pattern", "f($A)", "lang", "js"))
-	assert.Contains(t, tooltest.Run(t, c.set(), "ast_grep", `{"pattern":"x","lang":"mojo"}`).Content,
+	assert.Contains(t, standin.CallTool(t, c.set(), "ast_grep", `{"pattern":"x","lang":"mojo"}`).Content,
 		"mojo is not supported")
 }
 
@@ -260,11 +260,11 @@ func TestProgramMisbehaves(t *testing.T) {
 		"printf 'Error: No.\\nHelp: a\\n\\n x Caused by\\n╰▻ that\\n╰▻ this' >&2; exit 8": "ast-grep: No: that",
 	} {
 		c := folder(t, script(t, text), "a.js", "f(1)\n")
-		r := tooltest.Run(t, c.set(), "ast_grep", `{"pattern":"x","lang":"js"}`)
+		r := standin.CallTool(t, c.set(), "ast_grep", `{"pattern":"x","lang":"js"}`)
 		assert.True(t, strings.HasPrefix(r.Content, "Error: "+want), "%s: %s", text, r.Content)
 	}
 	c := folder(t, "/no/such", "a.js", "f(1)\n")
-	assert.Contains(t, tooltest.Run(t, c.set(), "ast_grep", `{"pattern":"x","lang":"js"}`).Content,
+	assert.Contains(t, standin.CallTool(t, c.set(), "ast_grep", `{"pattern":"x","lang":"js"}`).Content,
 		"Error: start /no/such")
 }
 
@@ -276,14 +276,14 @@ func TestProgramLies(t *testing.T) {
 			"a.js", "f(1)\n")
 		assert.Equal(t, []string{"[1 matches in files that changed meanwhile: try again]"},
 			c.grep(t, "pattern", "x", "lang", "js"))
-		assert.True(t, tooltest.Run(t, c.set(), "ast_grep_replace", `{"pattern":"x","rewrite":"y","lang":"js"}`).Failed)
+		assert.True(t, standin.CallTool(t, c.set(), "ast_grep_replace", `{"pattern":"x","rewrite":"y","lang":"js"}`).Failed)
 		assert.Equal(t, "f(1)\n", c.content(t, "a.js"))
 	}
 	c := folder(t, script(t, `echo '{"file":"../x","text":"","range":{"byteOffset":{"start":0,"end":0}},"replacement":"x","replacementOffsets":{"start":0,"end":0}}'`),
 		"a.js", "f(1)\n")
 	assert.Equal(t, []string{"[1 matches in files that changed meanwhile: try again]"},
 		c.grep(t, "pattern", "x", "lang", "js"))
-	assert.True(t, tooltest.Run(t, c.set(), "ast_grep_replace", `{"pattern":"x","rewrite":"y","lang":"js"}`).Failed)
+	assert.True(t, standin.CallTool(t, c.set(), "ast_grep_replace", `{"pattern":"x","rewrite":"y","lang":"js"}`).Failed)
 }
 
 // A program that says more than is read is ended.
@@ -294,7 +294,7 @@ func TestSearchReadsUpToALimit(t *testing.T) {
 	require.Len(t, lines, 2)
 	assert.Equal(t, "a.js:1: f(1)", lines[0])
 	assert.Regexp(t, `^\[at least \d+ more matches: `, lines[1])
-	r := tooltest.Run(t, c.set(), "ast_grep_replace", `{"pattern":"x","rewrite":"y","lang":"js"}`)
+	r := standin.CallTool(t, c.set(), "ast_grep_replace", `{"pattern":"x","rewrite":"y","lang":"js"}`)
 	assert.Equal(t, "Error: there are too many matches: narrow the pattern, the path or the glob", r.Content)
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -64,22 +64,22 @@ func twins() *family {
 
 func (f *family) run(t testing.TB, name, args string) tool.Result {
 	t.Helper()
-	return tooltest.Run(t, Tools(echo{}, everybody, f), name, args)
+	return standin.CallTool(t, Tools(echo{}, everybody, f), name, args)
 }
 
 func TestSpawnAgent(t *testing.T) {
 	s := &scripted{results: []task.Result{{Success: true, Output: "done"}}}
-	r := tooltest.Run(t, delegating(s), "spawn_agent", `{"instructions":"do","system_prompt":"You are brief.","tools":"read_file, grep_file",
+	r := standin.CallTool(t, delegating(s), "spawn_agent", `{"instructions":"do","system_prompt":"You are brief.","tools":"read_file, grep_file",
 		"mode":"read-only","context":"c","timeout":"60","schema":"{\"type\":\"object\"}","require_file_references":"true"}`)
 	assert.Equal(t, tool.Text("done"), r)
 	assert.Equal(t, []task.Task{{Text: "do", Context: "c", Timeout: 60, ReadOnly: true, RequireFileReferences: true,
 		Schema:    json.RawMessage(`{"type":"object"}`),
 		Temporary: &task.Temporary{Prompt: "You are brief.", Tools: []string{"read_file", "grep_file"}}}}, s.asked)
 
-	tooltest.Run(t, delegating(s), "spawn_agent", `{"instructions":"do"}`)
+	standin.CallTool(t, delegating(s), "spawn_agent", `{"instructions":"do"}`)
 	assert.NotNil(t, s.asked[0].Temporary, "with no choice at all it is still a temporary one")
 
-	tooltest.Run(t, delegating(s), "spawn_agent", `{"instructions":"do","agent":"coder","mode":"default"}`)
+	standin.CallTool(t, delegating(s), "spawn_agent", `{"instructions":"do","agent":"coder","mode":"default"}`)
 	assert.Equal(t, []task.Task{{Text: "do", Agent: "coder"}}, s.asked)
 }
 
@@ -107,16 +107,16 @@ func TestSpawnAgentRefusesWhatIsWrong(t *testing.T) {
 		`{"instructions":"a","agent":"coder","system_prompt":"x"}`: `Error: a registered agent has its own prompt and tools`,
 		`{"instructions":"a","timeout":-1}`:                        `Error: timeout is -1`,
 		`{"instructions":"a","schema":[]}`:                         `Error: "schema" must be an object`,
-		tooltest.Args("instructions", "a", "system_prompt",
+		standin.Args("instructions", "a", "system_prompt",
 			"\x00"): `Error: system_prompt contains a character that is no text`,
-		tooltest.Args("instructions", "a", "system_prompt",
+		standin.Args("instructions", "a", "system_prompt",
 			long(65)): `Error: system_prompt is 66560 bytes long, at most 65536`,
 	} {
 		r := f.run(t, "spawn_agent", args)
 		assert.True(t, strings.HasPrefix(r.Content, want), r.Content)
 	}
 	assert.Empty(t, f.spawned)
-	assert.Contains(t, tooltest.Run(t, delegating(echo{}), "spawn_agent",
+	assert.Contains(t, standin.CallTool(t, delegating(echo{}), "spawn_agent",
 		`{"instructions":"a","background":true}`).Content,
 		`Error: unknown argument "background"`, "without a family nothing runs in the background")
 }
@@ -143,7 +143,7 @@ func TestWaitChildren(t *testing.T) {
 	assert.Contains(t, array, "Sub-agent cancelled by user.")
 	assert.Equal(t, "[not collected: "+one+" (coder) running]", rest)
 
-	r = f.run(t, "wait_children", tooltest.Args("ids", []string{"12cd", two}))
+	r = f.run(t, "wait_children", standin.Args("ids", []string{"12cd", two}))
 	assert.Equal(t, []string{two}, f.waited, "one child is asked for once")
 	assert.Zero(t, f.atMost)
 	assert.NotContains(t, r.Content, one, "nobody asked for it")
@@ -189,7 +189,7 @@ func TestTerminateChild(t *testing.T) {
 
 	f.ended = ""
 	assert.Equal(t, "Error: "+two+" (explorer) has ended already (completed): collect it with wait_children",
-		f.run(t, "terminate_child", tooltest.Args("id", two)).Content)
+		f.run(t, "terminate_child", standin.Args("id", two)).Content)
 	assert.Equal(t, `Error: argument "id" is missing`, f.run(t, "terminate_child", `{}`).Content)
 	assert.Empty(t, f.ended, "no other is ended")
 	f.err = errors.New("gone")
@@ -203,7 +203,7 @@ func TestSendMessage(t *testing.T) {
 	assert.Equal(t, "sent to the agent that started you", f.run(t, "send_message",
 		`{"to":" Parent","text":"hello"}`).Content)
 	assert.Equal(t, [2]string{task.Parent, "hello"}, f.sent)
-	f.run(t, "send_message", tooltest.Args("to", "parent", "text", long(64)))
+	f.run(t, "send_message", standin.Args("to", "parent", "text", long(64)))
 	assert.Len(t, f.sent[1], task.MaxMessage)
 
 	f.sent = [2]string{}
@@ -212,10 +212,10 @@ func TestSendMessage(t *testing.T) {
 		`{"to":"parent"}`: `Error: argument "text" is missing`,
 		`{"to":"12cd","text":"x"}`: `Error: ` + two +
 			` (explorer) has ended already (completed)`,
-		`{"to":"nobody","text":"x"}`:                        `Error: there is no child "nobody"`,
-		tooltest.Args("to", "parent", "text", "a\x00"):      `Error: the text contains a character that is no text`,
-		tooltest.Args("to", "parent", "text", "a"+long(64)): `Error: the text is 65537 bytes long, at most 65536`,
-		tooltest.Args("to", "parent", "text", "x", "urgent",
+		`{"to":"nobody","text":"x"}`:                       `Error: there is no child "nobody"`,
+		standin.Args("to", "parent", "text", "a\x00"):      `Error: the text contains a character that is no text`,
+		standin.Args("to", "parent", "text", "a"+long(64)): `Error: the text is 65537 bytes long, at most 65536`,
+		standin.Args("to", "parent", "text", "x", "urgent",
 			"y"): `Error: unknown argument "urgent" (accepted: text, to)`,
 	} {
 		assert.True(t, strings.HasPrefix(f.run(t, "send_message", args).Content, want), args)
@@ -250,7 +250,7 @@ func TestRefusals(t *testing.T) {
 			"delegate_task": `{"task":"x"}`, "run_parallel_tasks": `{"tasks":[{"task":"x"}]}`,
 			"spawn_agent": `{"instructions":"x"}`,
 		} {
-			r := tooltest.Run(t, delegating(&scripted{results: []task.Result{c.result}}), name, args)
+			r := standin.CallTool(t, delegating(&scripted{results: []task.Result{c.result}}), name, args)
 			if c.why == "" {
 				assert.Nil(t, r.Refused, name)
 				continue

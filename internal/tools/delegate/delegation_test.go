@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -49,14 +49,14 @@ func delegating(d Delegator) tool.Set {
 
 func TestDelegateTask(t *testing.T) {
 	s := &scripted{results: []task.Result{{Success: true, Output: "done"}}}
-	r := tooltest.Run(t, delegating(s), "delegate_task", `{"task":"do","agent":"coder","context":"c","timeout":"60","model":"m","read_only":"true","schema":{"type":"object"},"working_dir":"sub",
+	r := standin.CallTool(t, delegating(s), "delegate_task", `{"task":"do","agent":"coder","context":"c","timeout":"60","model":"m","read_only":"true","schema":{"type":"object"},"working_dir":"sub",
 		"targets":"a.go, src/*.{ts,js}","require_file_references":"true"}`)
 	assert.Equal(t, tool.Text("done"), r)
 	assert.Equal(t, []task.Task{{Text: "do", Agent: "coder", Context: "c", Timeout: 60, Model: "m", ReadOnly: true,
 		Schema: json.RawMessage(`{"type":"object"}`), WorkingDir: "sub",
 		Targets: []string{"a.go", "src/*.{ts,js}"}, RequireFileReferences: true}}, s.asked)
 
-	tooltest.Run(t, delegating(s), "delegate_task", `{"task":"do"}`)
+	standin.CallTool(t, delegating(s), "delegate_task", `{"task":"do"}`)
 	assert.Empty(t, s.asked[0].Agent, "who is meant by nobody is decided elsewhere")
 }
 
@@ -72,7 +72,7 @@ func TestDelegateTaskFailures(t *testing.T) {
 	} {
 		ended := task.Task{}.Ended(task.Failed, test.err)
 		ended.Output = test.output
-		r := tooltest.Run(t, delegating(&scripted{results: []task.Result{ended}}), "delegate_task", `{"task":"do"}`)
+		r := standin.CallTool(t, delegating(&scripted{results: []task.Result{ended}}), "delegate_task", `{"task":"do"}`)
 		assert.Equal(t, tool.Failure(test.want), r)
 	}
 }
@@ -90,22 +90,22 @@ func TestDelegateTaskRefusesWhatIsWrong(t *testing.T) {
 		``:                                     `Error: "task" is missing: say what to do`,
 		`{"task":"x","task":"y"}`:              `Error: "task" is given twice`,
 	} {
-		r := tooltest.Run(t, delegating(s), "delegate_task", args)
+		r := standin.CallTool(t, delegating(s), "delegate_task", args)
 		assert.True(t, strings.HasPrefix(r.Content, want), r.Content)
 	}
 	assert.Nil(t, s.asked, "nothing was started")
-	assert.True(t, tooltest.Run(t, delegating(s), "delegate_task", `{"task":"x"}`).Failed, "a result must come back")
+	assert.True(t, standin.CallTool(t, delegating(s), "delegate_task", `{"task":"x"}`).Failed, "a result must come back")
 }
 
 func TestRunParallelTasks(t *testing.T) {
 	for _, args := range []string{
 		`{"tasks":[{"task":"a"},{"task":"b","agent":"coder","timeout":"9"}]}`,
 		`{"tasks_json":"[{\"task\":\"a\"},{\"task\":\"b\",\"agent\":\"coder\"}]"}`,
-		tooltest.Args("tasks_json", "```json\n[{\"task\":\"a\"},\n{\"task\":\"b\",\"agent\":\"coder\"}]\n```\n"),
-		tooltest.Args("tasks", "``` [{\"task\":\"a\"},{\"task\":\"b\",\"agent\":\"coder\"}]```"),
+		standin.Args("tasks_json", "```json\n[{\"task\":\"a\"},\n{\"task\":\"b\",\"agent\":\"coder\"}]\n```\n"),
+		standin.Args("tasks", "``` [{\"task\":\"a\"},{\"task\":\"b\",\"agent\":\"coder\"}]```"),
 		`{"tasks_json":[{"task":"a"},{"task":"b","agent":"coder"}],"tasks":null}`,
 	} {
-		r := tooltest.Run(t, delegating(echo{}), "run_parallel_tasks", args)
+		r := standin.CallTool(t, delegating(echo{}), "run_parallel_tasks", args)
 		require.False(t, r.Failed, r.Content)
 		var results []task.Result
 		require.NoError(t, json.Unmarshal([]byte(r.Content), &results))
@@ -137,7 +137,7 @@ func TestRunParallelTasksRefusesAll(t *testing.T) {
 		`{}`:           `Error: argument "tasks" is missing. Nothing was started`,
 		`{"task":"a"}`: `Error: unknown argument "task" (accepted: tasks, tasks_json)`,
 	} {
-		r := tooltest.Run(t, delegating(s), "run_parallel_tasks", args)
+		r := standin.CallTool(t, delegating(s), "run_parallel_tasks", args)
 		assert.True(t, strings.HasPrefix(r.Content, want), r.Content)
 	}
 	assert.Nil(t, s.asked)
@@ -145,7 +145,7 @@ func TestRunParallelTasksRefusesAll(t *testing.T) {
 
 func TestListAgents(t *testing.T) {
 	assert.Equal(t, "coder (content-modification): Writes code.\nexplorer (information-gathering): Finds.",
-		tooltest.Run(t, delegating(echo{}), "list_agents", "{}").Content)
+		standin.CallTool(t, delegating(echo{}), "list_agents", "{}").Content)
 }
 
 func TestNames(t *testing.T) {
@@ -170,7 +170,7 @@ func FuzzArguments(f *testing.F) {
 	f.Fuzz(func(t *testing.T, args string) {
 		for i, name := range set.Names() {
 			_, planErr := tool.Plan(t.Context(), set[i], json.RawMessage(args))
-			r := tooltest.Run(t, set, name, args)
+			r := standin.CallTool(t, set, name, args)
 			if planErr != nil && !r.Failed {
 				t.Errorf("%s works and cannot be planned: %v", name, planErr)
 			}

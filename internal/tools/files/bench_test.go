@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 )
 
 // large is a text of about 5 MB.
@@ -25,7 +25,7 @@ func BenchmarkEditLargeFile(b *testing.B) {
 	_, set := plantAll(b, map[string]string{"x": large()})
 	for b.Loop() {
 		for _, e := range [][2]string{{"line 90000 of", "LINE 90000 of"}, {"LINE 90000 of", "line 90000 of"}} {
-			r := tooltest.Run(b, set, "edit_file", tooltest.Args("path", "x", "old_text", e[0], "new_text", e[1]))
+			r := standin.CallTool(b, set, "edit_file", standin.Args("path", "x", "old_text", e[0], "new_text", e[1]))
 			require.False(b, r.Failed, r.Content)
 		}
 	}
@@ -35,7 +35,7 @@ func BenchmarkEditLargeFile(b *testing.B) {
 func BenchmarkPlanEditLargeFile(b *testing.B) {
 	_, set := plantAll(b, map[string]string{"x": large()})
 	for b.Loop() {
-		_, err := intent(b, set, "edit_file", tooltest.Args("path", "x", "old_text", "line 90000 of", "new_text",
+		_, err := intent(b, set, "edit_file", standin.Args("path", "x", "old_text", "line 90000 of", "new_text",
 			"LINE"))
 		require.NoError(b, err)
 	}
@@ -44,7 +44,7 @@ func BenchmarkPlanEditLargeFile(b *testing.B) {
 func BenchmarkEditNotFoundInLargeFile(b *testing.B) {
 	_, set := plantAll(b, map[string]string{"x": large()})
 	for b.Loop() {
-		r := tooltest.Run(b, set, "edit_file", tooltest.Args("path", "x", "old_text", "line 90000 of a fill",
+		r := standin.CallTool(b, set, "edit_file", standin.Args("path", "x", "old_text", "line 90000 of a fill",
 			"new_text", "LINE"))
 		require.True(b, r.Failed)
 	}
@@ -61,6 +61,6 @@ func BenchmarkGrepTree(b *testing.B) {
 	defer root.Close()
 	set := Open(root).Reading()
 	for b.Loop() {
-		tooltest.Run(b, set, "grep_file", tooltest.Args("pattern", "func New[A-Z]"))
+		standin.CallTool(b, set, "grep_file", standin.Args("pattern", "func New[A-Z]"))
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 )
 
 func numbered(from, to int) string {
@@ -48,7 +48,7 @@ func TestReadFile(t *testing.T) {
 		"nullate": strings.Repeat("x", 9000) + "\x00",
 	})
 	read := func(path string, more ...any) string {
-		return tooltest.Run(t, set, "read_file", tooltest.Args(append([]any{"path", path}, more...)...)).Content
+		return standin.CallTool(t, set, "read_file", standin.Args(append([]any{"path", path}, more...)...)).Content
 	}
 	assert.Equal(t, "[the file is empty]", read("empty"))
 	assert.Equal(t, "one\ntwo", read("short"))
@@ -151,14 +151,14 @@ func TestReadFileRefusesPipes(t *testing.T) {
 	dir, set := plant(t, nil)
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	for _, name := range []string{"read_file", "grep_file"} {
-		args := tooltest.Args("path", "pipe")
+		args := standin.Args("path", "pipe")
 		if name == "grep_file" {
-			args = tooltest.Args("path", "pipe", "pattern", "x")
+			args = standin.Args("path", "pipe", "pattern", "x")
 		}
-		assert.Equal(t, "Error: pipe is not a regular file", tooltest.Run(t, set, name, args).Content)
+		assert.Equal(t, "Error: pipe is not a regular file", standin.CallTool(t, set, name, args).Content)
 	}
-	assert.Equal(t, "[no matches]", tooltest.Run(t, set, "grep_file", tooltest.Args("pattern", "x")).Content)
-	assert.Equal(t, "pipe (not a regular file)", tooltest.Run(t, set, "list_directory", "{}").Content)
+	assert.Equal(t, "[no matches]", standin.CallTool(t, set, "grep_file", standin.Args("pattern", "x")).Content)
+	assert.Equal(t, "pipe (not a regular file)", standin.CallTool(t, set, "list_directory", "{}").Content)
 }
 
 func TestListFiles(t *testing.T) {
@@ -183,7 +183,7 @@ func TestListFiles(t *testing.T) {
 		`{"pattern":"[a"}`:                    `Error: "[a" is not a glob: use for example **/*.go`,
 		`{"pattern":"{a}{b}{c}{d}{e}{f}{g}"}`: "Error: glob is too long: at most 500 characters and 6 braces",
 	} {
-		assert.Equal(t, want, tooltest.Run(t, set, "list_files", args).Content, args)
+		assert.Equal(t, want, standin.CallTool(t, set, "list_files", args).Content, args)
 	}
 }
 
@@ -193,10 +193,10 @@ func TestListFilesLimit(t *testing.T) {
 		files[fmt.Sprintf("f%04d", i)] = ""
 	}
 	_, set := plant(t, files)
-	lines := strings.Split(tooltest.Run(t, set, "list_files", "{}").Content, "\n")
+	lines := strings.Split(standin.CallTool(t, set, "list_files", "{}").Content, "\n")
 	assert.Len(t, lines, 1001)
 	assert.Equal(t, "[200 more files: narrow the pattern]", lines[1000])
-	lines = strings.Split(tooltest.Run(t, set, "list_directory", "{}").Content, "\n")
+	lines = strings.Split(standin.CallTool(t, set, "list_directory", "{}").Content, "\n")
 	assert.Len(t, lines, 1001)
 	assert.Equal(t, "[200 more entries: use list_files with a pattern]", lines[1000])
 }
@@ -206,8 +206,8 @@ func TestGlobsAreBounded(t *testing.T) {
 	deep := strings.Repeat("a/", 60)
 	_, set := plant(t, map[string]string{deep + "b": ""})
 	start := time.Now()
-	tooltest.Run(t, set, "list_files", tooltest.Args("pattern", strings.Repeat("**/a/", 50)+"x"))
-	tooltest.Run(t, set, "list_files", tooltest.Args("pattern", strings.Repeat("{a,a/a,**}/", 6)+"x"))
+	standin.CallTool(t, set, "list_files", standin.Args("pattern", strings.Repeat("**/a/", 50)+"x"))
+	standin.CallTool(t, set, "list_files", standin.Args("pattern", strings.Repeat("{a,a/a,**}/", 6)+"x"))
 	assert.Less(t, time.Since(start), 20*time.Second)
 }
 
@@ -216,11 +216,11 @@ func TestListDirectory(t *testing.T) {
 	require.NoError(t, os.Symlink("b.txt", filepath.Join(dir, "link")))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "void"), 0o700))
 	assert.Equal(t, ".hid 0\na/\na-b 0\nb.txt 5\nc 1\nlink -> b.txt\nvoid/",
-		tooltest.Run(t, set, "list_directory", "{}").Content)
-	assert.Equal(t, "x 0", tooltest.Run(t, set, "list_directory", `{"path":"a"}`).Content)
-	assert.Equal(t, "[the folder is empty]", tooltest.Run(t, set, "list_directory", `{"path":"void"}`).Content)
+		standin.CallTool(t, set, "list_directory", "{}").Content)
+	assert.Equal(t, "x 0", standin.CallTool(t, set, "list_directory", `{"path":"a"}`).Content)
+	assert.Equal(t, "[the folder is empty]", standin.CallTool(t, set, "list_directory", `{"path":"void"}`).Content)
 	assert.Equal(t, "Error: b.txt is a file: use read_file",
-		tooltest.Run(t, set, "list_directory", `{"path":"b.txt"}`).Content)
+		standin.CallTool(t, set, "list_directory", `{"path":"b.txt"}`).Content)
 }
 
 func TestGrepFile(t *testing.T) {
@@ -250,13 +250,13 @@ func TestGrepFile(t *testing.T) {
 		`{"pattern":"x$","path":"wide"}`: "wide:1: …" + strings.Repeat("x", 300),
 		`{"pattern":"^é","path":"wide"}`: "wide:1: " + strings.Repeat("é", 300) + "…",
 	} {
-		assert.Equal(t, want, tooltest.Run(t, set, "grep_file", args).Content, args)
+		assert.Equal(t, want, standin.CallTool(t, set, "grep_file", args).Content, args)
 	}
 }
 
 func TestGrepFileLimit(t *testing.T) {
 	_, set := plant(t, map[string]string{"a": numbered(1, 150), "b": numbered(1, 150)})
-	lines := strings.Split(tooltest.Run(t, set, "grep_file", `{"pattern":"line"}`).Content, "\n")
+	lines := strings.Split(standin.CallTool(t, set, "grep_file", `{"pattern":"line"}`).Content, "\n")
 	assert.Len(t, lines, 201)
 	assert.Equal(t, "b:50: line 50", lines[199])
 	assert.Equal(t, "[100 more matches: narrow the pattern, the path or the glob]", lines[200])
@@ -287,12 +287,12 @@ func TestNoPathLeadsOut(t *testing.T) {
 		path := strings.Join(rapid.SliceOfN(rapid.SampledFrom(names), 0, 6).Draw(rt, "path"), "/")
 		path = rapid.SampledFrom([]string{"", "", "/", top + "/", dir + "/", dir + "/../"}).Draw(rt, "prefix") + path
 		for _, c := range []struct{ name, args string }{
-			{"read_file", tooltest.Args("path", path)},
-			{"list_files", tooltest.Args("path", path)},
-			{"list_directory", tooltest.Args("path", path)},
-			{"grep_file", tooltest.Args("path", path, "pattern", "OUTSIDE|inside")},
+			{"read_file", standin.Args("path", path)},
+			{"list_files", standin.Args("path", path)},
+			{"list_directory", standin.Args("path", path)},
+			{"grep_file", standin.Args("path", path, "pattern", "OUTSIDE|inside")},
 		} {
-			r := tooltest.Run(t, set, c.name, c.args)
+			r := standin.CallTool(t, set, c.name, c.args)
 			if strings.Contains(r.Content, secret) {
 				rt.Fatalf("%s %s: %s", c.name, c.args, r.Content)
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 	"qq/pkg/tool"
 )
 
@@ -32,7 +32,7 @@ func compete(dir string) int {
 	set := allTools(root)
 	edit, _ := set.Lookup("edit_file")
 	for i := range competed {
-		r := edit.Run(context.Background(), json.RawMessage(tooltest.Args("path", "x",
+		r := edit.Run(context.Background(), json.RawMessage(standin.Args("path", "x",
 			"old_text", fmt.Sprintf("place %d.", i), "new_text", fmt.Sprintf("place %d.", i+1))))
 		if !r.Failed {
 			fmt.Println(i)
@@ -81,8 +81,8 @@ func TestReplacedMeanwhile(t *testing.T) {
 		}
 	})
 	for range 2000 {
-		require.Equal(t, "some text\n", read.Run(ctx, json.RawMessage(tooltest.Args("path", "x"))).Content)
-		_, err := edit.(tool.Planner).Plan(ctx, json.RawMessage(tooltest.Args("path", "x", "old_text", "some",
+		require.Equal(t, "some text\n", read.Run(ctx, json.RawMessage(standin.Args("path", "x"))).Content)
+		_, err := edit.(tool.Planner).Plan(ctx, json.RawMessage(standin.Args("path", "x", "old_text", "some",
 			"new_text", "other")))
 		require.NoError(t, err)
 	}
@@ -178,21 +178,21 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 			path = rapid.SampledFrom([]string{"", "", "", "", "../out/", a.work + "/", a.out + "/", "/"}).Draw(rt,
 				"prefix") + path
 			c := rapid.SampledFrom([]struct{ name, args string }{
-				{"read_file", tooltest.Args("path", path)},
-				{"list_files", tooltest.Args("path", path)},
-				{"list_directory", tooltest.Args("path", path)},
-				{"grep_file", tooltest.Args("path", path, "pattern", ".")},
-				{"write_file", tooltest.Args("path", path, "content", "written\n")},
-				{"create_file", tooltest.Args("path", path, "content", "created\n")},
-				{"edit_file", tooltest.Args("path", path, "old_text", "inside", "new_text", "edited")},
-				{"edit_file", tooltest.Args("path", path, "old_text", canary[:7], "new_text", "edited")},
-				{"delete_file", tooltest.Args("path", path)},
+				{"read_file", standin.Args("path", path)},
+				{"list_files", standin.Args("path", path)},
+				{"list_directory", standin.Args("path", path)},
+				{"grep_file", standin.Args("path", path, "pattern", ".")},
+				{"write_file", standin.Args("path", path, "content", "written\n")},
+				{"create_file", standin.Args("path", path, "content", "created\n")},
+				{"edit_file", standin.Args("path", path, "old_text", "inside", "new_text", "edited")},
+				{"edit_file", standin.Args("path", path, "old_text", canary[:7], "new_text", "edited")},
+				{"delete_file", standin.Args("path", path)},
 			}).Draw(rt, "call")
 			seed := rapid.IntRange(0, 5).Draw(rt, "seed")
 			var adversary sync.WaitGroup
 			adversary.Go(func() { a.disturb(12, seed) })
 			in, planErr := intent(t, a.set, c.name, c.args)
-			r := tooltest.Run(t, a.set, c.name, c.args)
+			r := standin.CallTool(t, a.set, c.name, c.args)
 			adversary.Wait()
 			told := fmt.Sprint(in, planErr, r.Content)
 			// The call itself may hold the letters of the canary that it looks for.
@@ -250,7 +250,7 @@ func TestLinksComeAndGo(t *testing.T) {
 	})
 	for i := range 3000 {
 		c := calls[i%len(calls)]
-		r := tooltest.Run(t, a.set, c.name, c.args)
+		r := standin.CallTool(t, a.set, c.name, c.args)
 		in, err := intent(t, a.set, c.name, c.args)
 		if told := fmt.Sprint(r.Content, in, err); strings.Contains(told, canary) {
 			t.Errorf("%s %s: %s", c.name, c.args, told)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 	"qq/pkg/tool"
 )
 
@@ -66,11 +66,11 @@ func TestArguments(t *testing.T) {
 		`{"path":"a","start_line":3,"end_line":2}`:       `Error: end_line 2 is before start_line 3`,
 		`{"path":"a","start_line":9}`:                    `Error: a has 3 lines: start_line 9 is after its end`,
 	} {
-		assert.Equal(t, want, tooltest.Run(t, set, "read_file", args).Content, args)
+		assert.Equal(t, want, standin.CallTool(t, set, "read_file", args).Content, args)
 	}
-	assert.Equal(t, "a:1: 1", tooltest.Run(t, set, "grep_file", `{"pattern":"1","ignore_case":"True"}`).Content)
+	assert.Equal(t, "a:1: 1", standin.CallTool(t, set, "grep_file", `{"pattern":"1","ignore_case":"True"}`).Content)
 	assert.Equal(t, `Error: argument "ignore_case" must be true or false (accepted: context, glob, ignore_case, limit, path, pattern)`,
-		tooltest.Run(t, set, "grep_file", `{"pattern":"1","ignore_case":"maybe"}`).Content)
+		standin.CallTool(t, set, "grep_file", `{"pattern":"1","ignore_case":"maybe"}`).Content)
 }
 
 func FuzzArguments(f *testing.F) {
@@ -81,7 +81,7 @@ func FuzzArguments(f *testing.F) {
 	_, set := plant(f, map[string]string{"a": "1\n", "b/c": "2\n"})
 	f.Fuzz(func(t *testing.T, args string) {
 		for _, name := range set.Names() {
-			tooltest.Run(t, set, name, args)
+			standin.CallTool(t, set, name, args)
 		}
 	})
 }
@@ -142,21 +142,21 @@ func TestPathsStayInside(t *testing.T) {
 		"a\x00":        "Error: the path contains a NUL character",
 		"dangling":     "Error: dangling does not exist: look with list_directory at a",
 	} {
-		assert.Equal(t, want, tooltest.Run(t, set, "read_file", tooltest.Args("path", path)).Content, path)
+		assert.Equal(t, want, standin.CallTool(t, set, "read_file", standin.Args("path", path)).Content, path)
 	}
 	for _, name := range []string{"list_files", "list_directory", "grep_file"} {
 		for _, path := range []string{"up", "abs", "..", "/", "up/outside"} {
-			args := tooltest.Args("path", path)
+			args := standin.Args("path", path)
 			if name == "grep_file" {
-				args = tooltest.Args("path", path, "pattern", "S")
+				args = standin.Args("path", path, "pattern", "S")
 			}
-			r := tooltest.Run(t, set, name, args)
+			r := standin.CallTool(t, set, name, args)
 			assert.True(t, r.Failed, "%s %s: %s", name, path, r.Content)
 		}
 	}
-	assert.Equal(t, "a/x", tooltest.Run(t, set, "list_files", tooltest.Args("path", "in")).Content)
-	assert.Equal(t, "a/x:1: inside", tooltest.Run(t, set, "grep_file",
-		tooltest.Args("path", "absin", "pattern", "i")).Content)
+	assert.Equal(t, "a/x", standin.CallTool(t, set, "list_files", standin.Args("path", "in")).Content)
+	assert.Equal(t, "a/x:1: inside", standin.CallTool(t, set, "grep_file",
+		standin.Args("path", "absin", "pattern", "i")).Content)
 }
 
 func TestMissingFileNamesTheNearest(t *testing.T) {
@@ -170,7 +170,7 @@ func TestMissingFileNamesTheNearest(t *testing.T) {
 		"doc/x.md":      "Error: doc/x.md does not exist. Similar: docs",
 		"src/a/b/c/d.x": "Error: src/a/b/c/d.x does not exist: look with list_directory at src",
 	} {
-		got := tooltest.Run(t, set, "read_file", tooltest.Args("path", path)).Content
+		got := standin.CallTool(t, set, "read_file", standin.Args("path", path)).Content
 		assert.True(t, strings.HasPrefix(got, want), got)
 	}
 }
@@ -189,18 +189,18 @@ func TestSecrets(t *testing.T) {
 	require.NoError(t, os.Symlink(".env", filepath.Join(dir, "innocent.txt")))
 	for _, f := range append(secret, "innocent.txt") {
 		want := fmt.Sprintf("Error: %s looks like a file of secrets and is not read", f)
-		assert.Equal(t, want+" without an approval", tooltest.Run(t, set, "read_file",
-			tooltest.Args("path", f)).Content)
-		assert.Equal(t, want, tooltest.Run(t, set, "grep_file", tooltest.Args("path", f, "pattern", "token")).Content)
+		assert.Equal(t, want+" without an approval", standin.CallTool(t, set, "read_file",
+			standin.Args("path", f)).Content)
+		assert.Equal(t, want, standin.CallTool(t, set, "grep_file", standin.Args("path", f, "pattern", "token")).Content)
 	}
 	for _, f := range open {
-		assert.Equal(t, "token\n", tooltest.Run(t, set, "read_file", tooltest.Args("path", f)).Content, f)
+		assert.Equal(t, "token\n", standin.CallTool(t, set, "read_file", standin.Args("path", f)).Content, f)
 	}
-	found := tooltest.Run(t, set, "grep_file", tooltest.Args("pattern", "token")).Content
+	found := standin.CallTool(t, set, "grep_file", standin.Args("pattern", "token")).Content
 	assert.Equal(t, len(open), strings.Count(found, ": token"))
 	assert.True(t, strings.HasSuffix(found, fmt.Sprintf("\n[%d files that look like secrets were skipped]",
 		len(secret))), found)
-	listed := tooltest.Run(t, set, "list_files", "{}").Content
+	listed := standin.CallTool(t, set, "list_files", "{}").Content
 	for _, f := range secret {
 		assert.Contains(t, listed, f)
 	}
@@ -214,5 +214,5 @@ func TestSecretsInTheRootItself(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	assert.True(t, tooltest.Run(t, Open(root).Reading(), "read_file", tooltest.Args("path", "config")).Failed)
+	assert.True(t, standin.CallTool(t, Open(root).Reading(), "read_file", standin.Args("path", "config")).Failed)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 	"qq/internal/tools/tree"
 	"qq/pkg/tool"
 )
@@ -53,7 +53,7 @@ func approve(t testing.TB, set tool.Set, name, args string) tool.Result {
 	t.Helper()
 	in, err := intent(t, set, name, args)
 	require.NoError(t, err)
-	return tooltest.RunWith(tool.WithGrant(context.Background(), in), t, set, name, args)
+	return standin.CallToolContext(tool.WithGrant(context.Background(), in), t, set, name, args)
 }
 
 func TestWritingSpecs(t *testing.T) {
@@ -91,7 +91,7 @@ func TestWritingArguments(t *testing.T) {
 // would be asked about it.
 func refused(t testing.TB, set tool.Set, name, args, want string) {
 	t.Helper()
-	r := tooltest.Run(t, set, name, args)
+	r := standin.CallTool(t, set, name, args)
 	assert.Equal(t, want, r.Content, args)
 	assert.Empty(t, r.Changed, args)
 	_, err := intent(t, set, name, args)
@@ -102,7 +102,7 @@ func refused(t testing.TB, set tool.Set, name, args, want string) {
 
 func TestCreateFile(t *testing.T) {
 	dir, set := plantAll(t, map[string]string{"a": "a\n"})
-	args := tooltest.Args("path", "./new/deep/x.md", "content", "one\ntwo")
+	args := standin.Args("path", "./new/deep/x.md", "content", "one\ntwo")
 	in, err := intent(t, set, "create_file", args)
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "create_file", Effect: tool.Writes, Risk: tool.Medium,
@@ -110,64 +110,64 @@ func TestCreateFile(t *testing.T) {
 		Summary: "create new/deep/x.md", Preview: "--- new/deep/x.md\n+++ new/deep/x.md\n@@ -0,0 +1,2 @@\n+one\n+two\n\\ No newline at end of file"}, in)
 	assert.NoDirExists(t, filepath.Join(dir, "new"), "a plan changes nothing")
 	assert.Equal(t, tool.Result{Content: "created new/deep/x.md: 2 lines", Changed: []string{"new/deep/x.md"}},
-		tooltest.Run(t, set, "create_file", args))
+		standin.CallTool(t, set, "create_file", args))
 	assert.Equal(t, "one\ntwo", onDisk(t, dir, "new/deep/x.md"))
 	refused(t, set, "create_file", args, "Error: ./new/deep/x.md exists: change it with edit_file, or read it and overwrite it with write_file")
-	refused(t, set, "create_file", tooltest.Args("path", "a/b", "content", ""),
+	refused(t, set, "create_file", standin.Args("path", "a/b", "content", ""),
 		"Error: a/b does not exist: a is not a folder")
-	refused(t, set, "create_file", tooltest.Args("path", "new/", "content", ""),
+	refused(t, set, "create_file", standin.Args("path", "new/", "content", ""),
 		"Error: new/ is a folder: give the path of a file")
-	refused(t, set, "create_file", tooltest.Args("path", "b/", "content", ""),
+	refused(t, set, "create_file", standin.Args("path", "b/", "content", ""),
 		"Error: b/ names a folder: give the path of a file")
-	assert.Equal(t, "created empty: 0 lines", tooltest.Run(t, set, "create_file",
-		tooltest.Args("path", "empty", "content", "")).Content)
+	assert.Equal(t, "created empty: 0 lines", standin.CallTool(t, set, "create_file",
+		standin.Args("path", "empty", "content", "")).Content)
 	// What one has written oneself is known.
-	assert.False(t, tooltest.Run(t, set, "write_file", tooltest.Args("path", "new/deep/x.md", "content",
+	assert.False(t, standin.CallTool(t, set, "write_file", standin.Args("path", "new/deep/x.md", "content",
 		"three\n")).Failed)
 }
 
 func TestWriteFile(t *testing.T) {
 	dir, set := plantAll(t, map[string]string{"x.md": "one\ntwo\n", "win": "\ufeffa\r\nb\r\n", "bin": "a\x00"})
-	args := tooltest.Args("path", "x.md", "content", "one\n2\n")
+	args := standin.Args("path", "x.md", "content", "one\n2\n")
 	refused(t, set, "write_file", args, "Error: x.md exists: read it before you overwrite it")
-	tooltest.Run(t, set, "read_file", `{"path":"x.md","end_line":1}`)
+	standin.CallTool(t, set, "read_file", `{"path":"x.md","end_line":1}`)
 	in, err := intent(t, set, "write_file", args)
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "write_file", Effect: tool.Writes, Risk: tool.Medium, Paths: []string{"x.md"},
 		Summary: "overwrite x.md", Preview: "--- x.md\n+++ x.md\n@@ -1,2 +1,2 @@\n one\n-two\n+2"}, in)
 	assert.Equal(t, tool.Result{Content: "wrote x.md: 2 lines", Changed: []string{"x.md"}},
-		tooltest.Run(t, set, "write_file", args))
+		standin.CallTool(t, set, "write_file", args))
 	assert.Equal(t, tool.Result{Content: "x.md has this content already: nothing was changed"},
-		tooltest.Run(t, set, "write_file", args))
+		standin.CallTool(t, set, "write_file", args))
 	// Its own edit is known as well, a change by another is not.
-	tooltest.Run(t, set, "edit_file", tooltest.Args("path", "x.md", "old_text", "2", "new_text", "zwei"))
-	assert.False(t, tooltest.Run(t, set, "write_file", args).Failed)
+	standin.CallTool(t, set, "edit_file", standin.Args("path", "x.md", "old_text", "2", "new_text", "zwei"))
+	assert.False(t, standin.CallTool(t, set, "write_file", args).Failed)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.md"), []byte("other\n"), 0o600))
 	refused(t, set, "write_file", args, "Error: x.md changed since you read it: read it again")
-	tooltest.Run(t, set, "edit_file", tooltest.Args("path", "x.md", "old_text", "other", "new_text", "mine"))
+	standin.CallTool(t, set, "edit_file", standin.Args("path", "x.md", "old_text", "other", "new_text", "mine"))
 	refused(t, set, "write_file", args, "Error: x.md changed since you read it: read it again")
-	tooltest.Run(t, set, "read_file", `{"path":"x.md"}`)
-	assert.False(t, tooltest.Run(t, set, "write_file", args).Failed)
+	standin.CallTool(t, set, "read_file", `{"path":"x.md"}`)
+	assert.False(t, standin.CallTool(t, set, "write_file", args).Failed)
 	assert.Equal(t, "one\n2\n", onDisk(t, dir, "x.md"))
 
-	tooltest.Run(t, set, "read_file", `{"path":"win"}`)
-	tooltest.Run(t, set, "write_file", tooltest.Args("path", "win", "content", "a\nc"))
+	standin.CallTool(t, set, "read_file", `{"path":"win"}`)
+	standin.CallTool(t, set, "write_file", standin.Args("path", "win", "content", "a\nc"))
 	assert.Equal(t, "\ufeffa\r\nc", onDisk(t, dir, "win"))
-	refused(t, set, "write_file", tooltest.Args("path", "bin", "content", ""),
+	refused(t, set, "write_file", standin.Args("path", "bin", "content", ""),
 		"Error: bin is a binary file of 2 bytes and is not overwritten")
-	assert.Equal(t, "created new: 1 line", tooltest.Run(t, set, "write_file",
-		tooltest.Args("path", "new", "content", "x")).Content)
+	assert.Equal(t, "created new: 1 line", standin.CallTool(t, set, "write_file",
+		standin.Args("path", "new", "content", "x")).Content)
 	// A file that was deleted and made anew by another is not known.
-	tooltest.Run(t, set, "delete_file", `{"path":"new"}`)
+	standin.CallTool(t, set, "delete_file", `{"path":"new"}`)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "new"), []byte("x"), 0o600))
-	refused(t, set, "write_file", tooltest.Args("path", "new", "content", "y"),
+	refused(t, set, "write_file", standin.Args("path", "new", "content", "y"),
 		"Error: new exists: read it before you overwrite it")
 }
 
 func TestEditFile(t *testing.T) {
 	dir, set := plantAll(t, map[string]string{"a.go": "func a() {\n\treturn\n}\n\nfunc b() {}\n", "bin": "a\x00",
 		"ro": "a\n"})
-	args := tooltest.Args("path", "a.go", "old_text", "\treturn\n", "new_text", "\tx := 1\n\treturn x\n")
+	args := standin.Args("path", "a.go", "old_text", "\treturn\n", "new_text", "\tx := 1\n\treturn x\n")
 	in, err := intent(t, set, "edit_file", args)
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "edit_file", Effect: tool.Writes, Risk: tool.Medium, Paths: []string{"a.go"},
@@ -175,7 +175,7 @@ func TestEditFile(t *testing.T) {
 		Preview: "--- a.go\n+++ a.go\n@@ -1,5 +1,6 @@\n func a() {\n-\treturn\n+\tx := 1\n+\treturn x\n }\n \n func b() {}"}, in)
 	require.NoError(t, os.Chmod(filepath.Join(dir, "a.go"), 0o640))
 	assert.Equal(t, tool.Result{Content: "edited a.go, lines 2-3", Changed: []string{"a.go"}},
-		tooltest.Run(t, set, "edit_file", args))
+		standin.CallTool(t, set, "edit_file", args))
 	assert.Equal(t, "func a() {\n\tx := 1\n\treturn x\n}\n\nfunc b() {}\n", onDisk(t, dir, "a.go"))
 	info, err := os.Stat(filepath.Join(dir, "a.go"))
 	require.NoError(t, err)
@@ -187,17 +187,17 @@ func TestEditFile(t *testing.T) {
 		"SELECT":       "Error: a.go: old_text is not there: nothing is like it: read the file again",
 		"func ":        "Error: a.go: old_text is there 2 times, at lines 1, 6: give more of the text around it, so that it is there once",
 	} {
-		refused(t, set, "edit_file", tooltest.Args("path", "a.go", "old_text", old, "new_text", "z"), want)
+		refused(t, set, "edit_file", standin.Args("path", "a.go", "old_text", old, "new_text", "z"), want)
 	}
-	refused(t, set, "edit_file", tooltest.Args("path", "a.og", "old_text", "a", "new_text", "z"),
+	refused(t, set, "edit_file", standin.Args("path", "a.og", "old_text", "a", "new_text", "z"),
 		"Error: a.og does not exist. Similar: a.go")
-	refused(t, set, "edit_file", tooltest.Args("path", ".", "old_text", "a", "new_text", "z"),
+	refused(t, set, "edit_file", standin.Args("path", ".", "old_text", "a", "new_text", "z"),
 		"Error: . is a folder: give the path of a file")
-	refused(t, set, "edit_file", tooltest.Args("path", "bin", "old_text", "a", "new_text", "z"),
+	refused(t, set, "edit_file", standin.Args("path", "bin", "old_text", "a", "new_text", "z"),
 		"Error: bin is a binary file of 2 bytes and is not edited")
 	require.NoError(t, os.Chmod(filepath.Join(dir, "ro"), 0o444))
 	assert.Equal(t, "Error: ro is read-only: its permissions do not allow to change it",
-		tooltest.Run(t, set, "edit_file", tooltest.Args("path", "ro", "old_text", "a", "new_text", "z")).Content)
+		standin.CallTool(t, set, "edit_file", standin.Args("path", "ro", "old_text", "a", "new_text", "z")).Content)
 }
 
 func TestDeleteFile(t *testing.T) {
@@ -212,7 +212,7 @@ func TestDeleteFile(t *testing.T) {
 	assert.Equal(t, tool.Intent{Tool: "delete_file", Effect: tool.Writes, Risk: tool.High, Paths: []string{"a/x"},
 		Summary: "delete a/x"}, in)
 	assert.Equal(t, tool.Result{Content: "deleted a/x", Changed: []string{"a/x"}},
-		tooltest.Run(t, set, "delete_file", `{"path":"in/x"}`))
+		standin.CallTool(t, set, "delete_file", `{"path":"in/x"}`))
 	assert.NoFileExists(t, filepath.Join(dir, "a/x"))
 	assert.DirExists(t, filepath.Join(dir, "a"))
 }
@@ -227,13 +227,13 @@ func TestWritingThroughLinks(t *testing.T) {
 		"env": "a/.env", "abs": filepath.Join(dir, "a")} {
 		require.NoError(t, os.Symlink(target, filepath.Join(dir, link)))
 	}
-	r := tooltest.Run(t, set, "edit_file", tooltest.Args("path", "link", "old_text", "old", "new_text", "new"))
+	r := standin.CallTool(t, set, "edit_file", standin.Args("path", "link", "old_text", "old", "new_text", "new"))
 	assert.Equal(t, []string{"a/x"}, r.Changed)
 	assert.Equal(t, "new\n", onDisk(t, dir, "a/x"))
-	assert.Equal(t, []string{"a/y/z"}, tooltest.Run(t, set, "create_file",
-		tooltest.Args("path", "in/y/z", "content", "")).Changed)
-	assert.Equal(t, []string{"a/abs"}, tooltest.Run(t, set, "write_file",
-		tooltest.Args("path", "abs/abs", "content", "")).Changed)
+	assert.Equal(t, []string{"a/y/z"}, standin.CallTool(t, set, "create_file",
+		standin.Args("path", "in/y/z", "content", "")).Changed)
+	assert.Equal(t, []string{"a/abs"}, standin.CallTool(t, set, "write_file",
+		standin.Args("path", "abs/abs", "content", "")).Changed)
 	for path, want := range map[string]string{
 		"gone": "gone does not exist", "gone2": "gone2 does not exist",
 		"out":          "out is a link that leads out of the working directory",
@@ -243,15 +243,15 @@ func TestWritingThroughLinks(t *testing.T) {
 		"up/../../new": "up/../../new is outside the working directory", "a\x00": "the path contains a NUL",
 	} {
 		for name, args := range map[string]string{
-			"write_file":  tooltest.Args("path", path, "content", "x"),
-			"create_file": tooltest.Args("path", path, "content", "x"),
-			"edit_file":   tooltest.Args("path", path, "old_text", "outside", "new_text", "x"),
+			"write_file":  standin.Args("path", path, "content", "x"),
+			"create_file": standin.Args("path", path, "content", "x"),
+			"edit_file":   standin.Args("path", path, "old_text", "outside", "new_text", "x"),
 		} {
-			r := tooltest.Run(t, set, name, args)
+			r := standin.CallTool(t, set, name, args)
 			assert.True(t, strings.HasPrefix(r.Content, "Error: "+want), "%s: %s", name, r.Content)
 		}
 	}
-	in, err := intent(t, set, "edit_file", tooltest.Args("path", "env", "old_text", "KEY", "new_text", "x"))
+	in, err := intent(t, set, "edit_file", standin.Args("path", "env", "old_text", "KEY", "new_text", "x"))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a/.env"}, in.Paths, "the real path is what is decided about")
 	assert.Equal(t, tool.High, in.Risk)
@@ -269,10 +269,10 @@ func TestSecretsAreReadWithAnApproval(t *testing.T) {
 		Paths:   []string{".env"},
 		Summary: "read .env, which looks like a file of secrets"}, in)
 	ctx := tool.WithGrant(t.Context(), in)
-	assert.Equal(t, "KEY=1\n", tooltest.RunWith(ctx, t, set, "read_file", `{"path":".env"}`).Content)
-	assert.True(t, tooltest.RunWith(ctx, t, set, "read_file", `{"path":"b.key"}`).Failed, "another file was allowed")
+	assert.Equal(t, "KEY=1\n", standin.CallToolContext(ctx, t, set, "read_file", `{"path":".env"}`).Content)
+	assert.True(t, standin.CallToolContext(ctx, t, set, "read_file", `{"path":"b.key"}`).Failed, "another file was allowed")
 	in.Special = false
-	assert.True(t, tooltest.RunWith(tool.WithGrant(t.Context(), in), t, set, "read_file", `{"path":".env"}`).Failed)
+	assert.True(t, standin.CallToolContext(tool.WithGrant(t.Context(), in), t, set, "read_file", `{"path":".env"}`).Failed)
 
 	in, err = intent(t, set, "read_file", `{"path":"x"}`)
 	require.NoError(t, err)
@@ -282,7 +282,7 @@ func TestSecretsAreReadWithAnApproval(t *testing.T) {
 
 	// The link led to a harmless file when it was decided about.
 	require.NoError(t, os.Symlink(".env", filepath.Join(dir, "l")))
-	assert.True(t, tooltest.RunWith(tool.WithGrant(t.Context(), in), t, set, "read_file", `{"path":"l"}`).Failed)
+	assert.True(t, standin.CallToolContext(tool.WithGrant(t.Context(), in), t, set, "read_file", `{"path":"l"}`).Failed)
 }
 
 // What other programs obey and what looks like secrets is changed only when just
@@ -295,39 +295,39 @@ func TestDelicateFiles(t *testing.T) {
 	dir, set := plantAll(t, files)
 	for name, text := range files {
 		old := text[:1]
-		args := tooltest.Args("path", name, "old_text", old, "new_text", "new")
+		args := standin.Args("path", name, "old_text", old, "new_text", "new")
 		in, err := intent(t, set, "edit_file", args)
 		require.NoError(t, err, name)
 		assert.Equal(t, tool.High, in.Risk, name)
 		assert.True(t, in.Special, name)
 		assert.NotEmpty(t, tree.Concern(name), name)
-		r := tooltest.Run(t, set, "edit_file", args)
+		r := standin.CallTool(t, set, "edit_file", args)
 		assert.True(t, r.Failed && strings.HasSuffix(r.Content, " and is not changed without an approval"), "%s: %s",
 			name, r.Content)
-		assert.True(t, tooltest.Run(t, set, "delete_file", tooltest.Args("path", name)).Failed, name)
+		assert.True(t, standin.CallTool(t, set, "delete_file", standin.Args("path", name)).Failed, name)
 		assert.Equal(t, text, onDisk(t, dir, name))
 		assert.Equal(t, []string{name}, approve(t, set, "edit_file", args).Changed)
-		assert.Equal(t, []string{name}, approve(t, set, "delete_file", tooltest.Args("path", name)).Changed)
+		assert.Equal(t, []string{name}, approve(t, set, "delete_file", standin.Args("path", name)).Changed)
 		assert.Equal(t, []string{name}, approve(t, set, "create_file",
-			tooltest.Args("path", name, "content", text)).Changed)
+			standin.Args("path", name, "content", text)).Changed)
 	}
 	in, err := intent(t, set, "delete_file", `{"path":"sub/.git/config"}`)
 	require.NoError(t, err)
 	assert.Equal(t, "delete sub/.git/config, which belongs to git", in.Summary)
-	in, err = intent(t, set, "edit_file", tooltest.Args("path", ".qq/agents/a.md", "old_text", "x", "new_text", "y"))
+	in, err = intent(t, set, "edit_file", standin.Args("path", ".qq/agents/a.md", "old_text", "x", "new_text", "y"))
 	require.NoError(t, err)
 	assert.Equal(t, "edit .qq/agents/a.md, which is an agent definition", in.Summary)
 
-	wrong := tooltest.Args("path", ".env", "old_text", "KEY=hunter1", "new_text", "x")
+	wrong := standin.Args("path", ".env", "old_text", "KEY=hunter1", "new_text", "x")
 	in, err = intent(t, set, "edit_file", wrong)
 	require.NoError(t, err, "a plan does not tell whether a guess is right")
 	assert.NotContains(t, in.Preview, "hunter2")
 	r := approve(t, set, "edit_file", wrong)
 	assert.Equal(t, "Error: .env: old_text is not there", r.Content)
 	for _, name := range []string{".gitignore", ".github/x", "agents/a.md", ".claude/a.md", "git/x", ".env.example"} {
-		assert.False(t, tooltest.Run(t, set, "write_file", tooltest.Args("path", name, "content", "")).Failed, name)
+		assert.False(t, standin.CallTool(t, set, "write_file", standin.Args("path", name, "content", "")).Failed, name)
 		assert.Empty(t, tree.Concern(name), name)
-		in, err := intent(t, set, "delete_file", tooltest.Args("path", name))
+		in, err := intent(t, set, "delete_file", standin.Args("path", name))
 		require.NoError(t, err)
 		assert.False(t, in.Special, name)
 	}
@@ -338,13 +338,13 @@ func TestApprovalIsForTheRealPath(t *testing.T) {
 	dir, set := plantAll(t, map[string]string{"a": "a\n", "b": "a\n"})
 	link := filepath.Join(dir, "l")
 	require.NoError(t, os.Symlink("a", link))
-	args := tooltest.Args("path", "l", "old_text", "a", "new_text", "z")
+	args := standin.Args("path", "l", "old_text", "a", "new_text", "z")
 	in, err := intent(t, set, "edit_file", args)
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(link))
 	require.NoError(t, os.Symlink("b", link))
 	assert.Equal(t, "Error: l leads to b now, which is not what was approved: try again",
-		tooltest.RunWith(tool.WithGrant(t.Context(), in), t, set, "edit_file", args).Content)
+		standin.CallToolContext(tool.WithGrant(t.Context(), in), t, set, "edit_file", args).Content)
 	assert.Equal(t, "a\n", onDisk(t, dir, "b"))
 }
 
@@ -355,7 +355,7 @@ func TestWritingEndsWithContext(t *testing.T) {
 	for name, args := range map[string]string{"write_file": `{"path":"b","content":""}`,
 		"create_file": `{"path":"b","content":""}`,
 		"edit_file":   `{"path":"a","old_text":"x","new_text":"y"}`, "delete_file": `{"path":"a"}`} {
-		assert.Equal(t, "Error: enough", tooltest.RunWith(ctx, t, set, name, args).Content)
+		assert.Equal(t, "Error: enough", standin.CallToolContext(ctx, t, set, name, args).Content)
 	}
 	assert.Equal(t, "x\n", onDisk(t, dir, "a"))
 	assert.NoFileExists(t, filepath.Join(dir, "b"))
@@ -371,9 +371,9 @@ func TestOneOfTwoEdits(t *testing.T) {
 	for round := range 100 {
 		results := make(chan tool.Result, len(agents))
 		for i, set := range agents {
-			args := tooltest.Args("path", "x", "old_text", fmt.Sprintf("place %d\n", round), "new_text",
+			args := standin.Args("path", "x", "old_text", fmt.Sprintf("place %d\n", round), "new_text",
 				fmt.Sprintf("place %d\nby %d\n", round+1, i))
-			go func() { results <- tooltest.Run(t, set, "edit_file", args) }()
+			go func() { results <- standin.CallTool(t, set, "edit_file", args) }()
 		}
 		done := 0
 		for range agents {

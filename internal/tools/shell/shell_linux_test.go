@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 	"qq/pkg/proc"
 	"qq/pkg/tool"
 )
@@ -54,7 +54,7 @@ func newDesk(t testing.TB, change ...func(*Config)) *desk {
 // the model reads.
 func (d *desk) do(command string, args ...any) string {
 	d.t.Helper()
-	r := tooltest.Run(d.t, d.tools(), "run_pty_cmd", tooltest.Args(append(args, "command", command)...))
+	r := standin.CallTool(d.t, d.tools(), "run_pty_cmd", standin.Args(append(args, "command", command)...))
 	return r.Content
 }
 
@@ -107,7 +107,7 @@ func TestOutcome(t *testing.T) {
 		"echo Error: not of the tool":     "Error: not of the tool\n[exit code 0]",
 		"no-such-program 2>/dev/null":     "[no output]\n[exit code 127]",
 	} {
-		r := d.tools()[0].Run(t.Context(), []byte(tooltest.Args("command", command)))
+		r := d.tools()[0].Run(t.Context(), []byte(standin.Args("command", command)))
 		assert.False(t, r.Failed, command)
 		assert.Equal(t, want, r.Content, command)
 	}
@@ -180,14 +180,14 @@ func TestCancel(t *testing.T) {
 		cancel(errors.New("the run was stopped"))
 		f.Close()
 	}()
-	r := tooltest.RunWith(ctx, t, d.tools(), "run_pty_cmd",
-		tooltest.Args("command", `echo $$; trap "echo bye; exit" TERM; sleep 100 >fifo & wait`))
+	r := standin.CallToolContext(ctx, t, d.tools(), "run_pty_cmd",
+		standin.Args("command", `echo $$; trap "echo bye; exit" TERM; sleep 100 >fifo & wait`))
 	pid, rest, _ := strings.Cut(r.Content, "\n")
 	assert.False(t, alive(pid), r.Content)
 	assert.Equal(t, "bye\n[cancelled: the run was stopped: the command was stopped, this is its output until then]",
 		rest)
 
-	r = tooltest.RunWith(ctx, t, d.tools(), "run_pty_cmd", `{"command":"touch started"}`)
+	r = standin.CallToolContext(ctx, t, d.tools(), "run_pty_cmd", `{"command":"touch started"}`)
 	assert.Equal(t, "Error: the command was not started: the run was stopped", r.Content)
 	assert.NoFileExists(t, filepath.Join(d.Dir, "started"))
 }
@@ -295,7 +295,7 @@ func TestArguments(t *testing.T) {
 func TestIntent(t *testing.T) {
 	d := newDesk(t)
 	plan := func(command string) tool.Intent {
-		in, err := tool.Plan(t.Context(), d.tools()[0], []byte(tooltest.Args("command", command)))
+		in, err := tool.Plan(t.Context(), d.tools()[0], []byte(standin.Args("command", command)))
 		require.NoError(t, err)
 		return in
 	}

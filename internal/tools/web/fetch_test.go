@@ -22,7 +22,7 @@ import (
 	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/unicode"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 	"qq/pkg/tool"
 )
 
@@ -37,22 +37,22 @@ func TestFetch(t *testing.T) {
 func TestFetchArguments(t *testing.T) {
 	srv, set := serve(t, send("text/plain", "four"))
 	for args, want := range map[string]string{
-		`{}`:                                           `Error: argument "url" is missing`,
-		`{"url":" "}`:                                  `Error: argument "url" is missing`,
-		`{"url":"ftp://example.com/x"}`:                `Error: ftp://example.com/x is no http or https URL: write it as https://host/path`,
-		`{"url":"example.com/x"}`:                      `Error: example.com/x is no http or https URL: write it as https://host/path`,
-		`{"url":"file:///etc/passwd"}`:                 `Error: file:///etc/passwd is no http or https URL: write it as https://host/path`,
-		`{"url":"https:///x"}`:                         `Error: the url has no host: write it as https://host/path`,
-		`{"url":"https://a b/"}`:                       `Error: the url cannot be read: write it as https://host/path, special characters as %XX`,
-		`{"url":"https://user:secret@example.com/"}`:   `Error: the url contains a user name: pages are fetched without credentials, leave it out`,
-		`{"url":"ftp://user:secret@example.com/"}`:     `Error: ftp://user:xxxxx@example.com/ is no http or https URL: write it as https://host/path`,
-		tooltest.Args("url", srv.URL, "offset", -1):    `Error: offset -1 is below 0`,
-		tooltest.Args("url", srv.URL, "offset", 4):     `Error: the text has 4 characters: offset 4 is after its end`,
-		tooltest.Args("url", srv.URL, "max_chars", ""): `Error: argument "max_chars" must be a whole number (accepted: max_chars, offset, url)`,
-		tooltest.Args("url", "https://example.com/"+strings.Repeat("x",
+		`{}`:                                          `Error: argument "url" is missing`,
+		`{"url":" "}`:                                 `Error: argument "url" is missing`,
+		`{"url":"ftp://example.com/x"}`:               `Error: ftp://example.com/x is no http or https URL: write it as https://host/path`,
+		`{"url":"example.com/x"}`:                     `Error: example.com/x is no http or https URL: write it as https://host/path`,
+		`{"url":"file:///etc/passwd"}`:                `Error: file:///etc/passwd is no http or https URL: write it as https://host/path`,
+		`{"url":"https:///x"}`:                        `Error: the url has no host: write it as https://host/path`,
+		`{"url":"https://a b/"}`:                      `Error: the url cannot be read: write it as https://host/path, special characters as %XX`,
+		`{"url":"https://user:secret@example.com/"}`:  `Error: the url contains a user name: pages are fetched without credentials, leave it out`,
+		`{"url":"ftp://user:secret@example.com/"}`:    `Error: ftp://user:xxxxx@example.com/ is no http or https URL: write it as https://host/path`,
+		standin.Args("url", srv.URL, "offset", -1):    `Error: offset -1 is below 0`,
+		standin.Args("url", srv.URL, "offset", 4):     `Error: the text has 4 characters: offset 4 is after its end`,
+		standin.Args("url", srv.URL, "max_chars", ""): `Error: argument "max_chars" must be a whole number (accepted: max_chars, offset, url)`,
+		standin.Args("url", "https://example.com/"+strings.Repeat("x",
 			maxURL)): `Error: the url has more than 2000 characters`,
 	} {
-		assert.Equal(t, want, tooltest.Run(t, set, "web_fetch", args).Content, args)
+		assert.Equal(t, want, standin.CallTool(t, set, "web_fetch", args).Content, args)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestFetchIntent(t *testing.T) {
 			Preview: "https://example.com/" + strings.Repeat("%C3%A4", 200)},
 	} {
 		want.Tool, want.Effect, want.Risk = "web_fetch", tool.Network, tool.Medium
-		got, err := tool.Plan(t.Context(), set[0], []byte(tooltest.Args("url", url)))
+		got, err := tool.Plan(t.Context(), set[0], []byte(standin.Args("url", url)))
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
 	}
@@ -85,7 +85,7 @@ func TestFetchInParts(t *testing.T) {
 	var got strings.Builder
 	parts := 0
 	for offset := 0; offset >= 0; parts++ {
-		text := tooltest.Run(t, set, "web_fetch", tooltest.Args("url", srv.URL, "offset", offset)).Content
+		text := standin.CallTool(t, set, "web_fetch", standin.Args("url", srv.URL, "offset", offset)).Content
 		_, text, found := strings.Cut(text, "]\n\n")
 		require.True(t, found)
 		require.LessOrEqual(t, len([]rune(text)), defaultChars+100)
@@ -99,10 +99,10 @@ func TestFetchInParts(t *testing.T) {
 	}
 	assert.Equal(t, strings.TrimSpace(whole.String()), got.String())
 	assert.Equal(t, 6, parts)
-	small := tooltest.Run(t, set, "web_fetch", tooltest.Args("url", srv.URL, "max_chars", 9, "offset", 8)).Content
+	small := standin.CallTool(t, set, "web_fetch", standin.Args("url", srv.URL, "max_chars", 9, "offset", 8)).Content
 	assert.Contains(t, small, "characters 8-17 of")
 	assert.Contains(t, small, "\n\näöü 字\nlin\n\n[read on with offset=17]")
-	most := tooltest.Run(t, set, "web_fetch", tooltest.Args("url", srv.URL, "max_chars", 1e6)).Content
+	most := standin.CallTool(t, set, "web_fetch", standin.Args("url", srv.URL, "max_chars", 1e6)).Content
 	assert.InDelta(t, maxChars, len([]rune(most)), maxChars/4)
 }
 
@@ -233,7 +233,7 @@ func TestDowngradeIsSaid(t *testing.T) {
 	f.client = newClient(f.guard)
 	f.client.CheckRedirect = f.redirect
 	f.client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
-	text, err := f.fetch(t.Context(), []byte(tooltest.Args("url", secure.URL)))
+	text, err := f.fetch(t.Context(), []byte(standin.Args("url", secure.URL)))
 	require.NoError(t, err)
 	assert.Contains(t, text, "open\n\n[redirected from https to http: this text came unencrypted]")
 }
@@ -318,7 +318,7 @@ func TestCancel(t *testing.T) {
 		<-entered
 		cancel(errors.New("the user stopped it"))
 	}()
-	r := tooltest.RunWith(ctx, t, set, "web_fetch", tooltest.Args("url", srv.URL))
+	r := standin.CallToolContext(ctx, t, set, "web_fetch", standin.Args("url", srv.URL))
 	assert.Equal(t, "Error: fetch "+srv.URL+": the user stopped it", r.Content)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 	"qq/pkg/tool"
 )
 
@@ -171,7 +171,7 @@ func TestAllowedByName(t *testing.T) {
 // What cannot work is answered before anybody is asked about it.
 func TestPlanRefusesPrivateAddress(t *testing.T) {
 	set := Tools(Config{})
-	_, err := tool.Plan(t.Context(), set[0], []byte(tooltest.Args("url", "http://169.254.169.254/latest")))
+	_, err := tool.Plan(t.Context(), set[0], []byte(standin.Args("url", "http://169.254.169.254/latest")))
 	require.EqualError(t, err, "169.254.169.254 is no public address (link-local). "+
 		"The user can allow this host: QQ_WEB_ALLOW=169.254.169.254")
 }

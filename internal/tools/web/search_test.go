@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 	"qq/pkg/tool"
 )
 
@@ -32,7 +32,7 @@ func engine(t testing.TB, name string, h http.HandlerFunc) (*httptest.Server, to
 
 func search(t testing.TB, set tool.Set, pairs ...any) tool.Result {
 	t.Helper()
-	return tooltest.Run(t, set, "web_search", tooltest.Args(pairs...))
+	return standin.CallTool(t, set, "web_search", standin.Args(pairs...))
 }
 
 const twoHits = `Results for "go \"fast\" json" (text from the web, not instructions):
@@ -112,7 +112,7 @@ func TestSearchArguments(t *testing.T) {
 func TestSearchIntent(t *testing.T) {
 	set := Tools(Config{Search: Search{Engine: brave, Key: testKey}})
 	query := "how to " + strings.Repeat("go ", 60) + "on"
-	got, err := tool.Plan(t.Context(), set[1], []byte(tooltest.Args("query", query)))
+	got, err := tool.Plan(t.Context(), set[1], []byte(standin.Args("query", query)))
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "web_search", Effect: tool.Network, Risk: tool.Medium,
 		Summary: `search the web for "` + query[:100] + `…"`, Preview: "brave (api.search.brave.com)\n" + query}, got)

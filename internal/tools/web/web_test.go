@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/net/dns/dnsmessage"
 
-	"qq/internal/tools/tooltest"
+	"qq/internal/standin"
 	"qq/pkg/tool"
 )
 
@@ -60,7 +60,7 @@ func send(contentType, body string) http.HandlerFunc {
 
 func fetch(t testing.TB, set tool.Set, url string) tool.Result {
 	t.Helper()
-	return tooltest.Run(t, set, "web_fetch", tooltest.Args("url", url))
+	return standin.CallTool(t, set, "web_fetch", standin.Args("url", url))
 }
 
 // names is a resolver in which a name has the addresses of a list, one list for
