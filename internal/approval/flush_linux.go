@@ -2,5 +2,5 @@ package approval
 
 import "golang.org/x/sys/unix"
 
-// flush drops what was typed and not read.
+// flush discards typed input that was not read yet.
 func flush(tty int) error { return unix.IoctlSetInt(tty, unix.TCFLSH, unix.TCIFLUSH) }

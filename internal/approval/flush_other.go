@@ -4,7 +4,7 @@ package approval
 
 import "golang.org/x/sys/unix"
 
-// flush drops what was typed and not read.
+// flush discards typed input that was not read yet.
 func flush(tty int) error {
 	const input = 1 // FREAD of <sys/fcntl.h>
 	return unix.IoctlSetPointerInt(tty, unix.TIOCFLUSH, input)

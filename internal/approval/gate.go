@@ -11,39 +11,39 @@ import (
 	"qq/pkg/tool"
 )
 
-// Withheld is why a tool that exists is not offered to an agent.
+// Withheld says why an existing tool is not offered to an agent.
 type Withheld struct {
 	Effect tool.Effect
 	Reason string // for the model
 }
 
-// GateConfig says what one agent may do.
+// GateConfig says which tools one agent may use, and how.
 type GateConfig struct {
 	Offered tool.Set
 	// Withheld are the tools that exist and are not offered, by name.
 	Withheld map[string]Withheld
-	// ReadOnly refuses every call that writes. A tool that executes programs is not
-	// offered to such an agent, unless the kernel's sandbox keeps it from writing.
+	// ReadOnly refuses every call that writes. A tool that executes programs is offered to such
+	// an agent only if the kernel's sandbox keeps it from writing.
 	ReadOnly bool
 	Policy   Policy
 	Approver Approver // nil means that nobody can be asked
 }
 
-// Approver asks a person whether a call may run. It obeys its context.
+// Approver asks a person whether a call may run. It returns early when its context ends.
 type Approver interface {
 	Approve(ctx context.Context, in tool.Intent) tool.Decision
 }
 
-// Gate decides about every call of an agent, in the process that executes the call.
-// It is safe for concurrent use.
+// Gate decides about every call of an agent, in the process that executes the call. Several
+// goroutines may use it.
 type Gate struct{ cfg GateConfig }
 
 // NewGate returns the gate of one agent.
 func NewGate(cfg GateConfig) *Gate { return &Gate{cfg: cfg} }
 
-// Admit returns the tool for c and the context to run it in, or an error whose
-// text answers the model: a [tool.RefusedError] when the agent may not make the
-// call, any other error when the call cannot work.
+// Admit returns the tool for call c and the context to run it in. Otherwise the text of the error
+// answers the model: a [tool.RefusedError] if the agent may not make the call, any other error if
+// the call cannot work.
 func (g *Gate) Admit(ctx context.Context, c tool.Call) (tool.Tool, context.Context, error) {
 	t, ok := g.cfg.Offered.Lookup(c.Name)
 	if !ok {
@@ -74,7 +74,7 @@ func (g *Gate) Admit(ctx context.Context, c tool.Call) (tool.Tool, context.Conte
 	return t, ctx, nil
 }
 
-// absent answers a call of a tool that is not offered.
+// absent returns the error for a call of a tool that is not offered.
 func (g *Gate) absent(name string) error {
 	w, ok := g.cfg.Withheld[name]
 	if !ok {
@@ -95,7 +95,7 @@ func (g *Gate) writes(name string, effect tool.Effect) error {
 	return nil
 }
 
-// plan is tool.Plan, with an error instead of a panic.
+// plan is [tool.Plan], with an error instead of a panic.
 func plan(ctx context.Context, t tool.Tool, c tool.Call) (in tool.Intent, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -105,7 +105,7 @@ func plan(ctx context.Context, t tool.Tool, c tool.Call) (in tool.Intent, err er
 	return tool.Plan(ctx, t, c.Arguments)
 }
 
-// approve returns nil when the policy or a person allows the call.
+// approve returns nil if the policy or a person allows the call.
 func (g *Gate) approve(ctx context.Context, in tool.Intent) error {
 	verdict, reason := g.cfg.Policy.Judge(in)
 	switch verdict {

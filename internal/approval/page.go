@@ -31,14 +31,14 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// page lays a question out for a terminal.
+// page formats a question for a terminal.
 type page struct {
 	size
 	colour bool
 }
 
-// question is the text above the choice of answers. Unless whole, it leaves out the
-// middle of a long text, and reports that as cut.
+// question returns the text above the choice of answers. Unless whole is set, it leaves out the
+// middle of a long text; then cut is true.
 func (p page) question(q tool.Question, whole bool) (text string, cut bool) {
 	in := q.Intent
 	chain := make([]string, len(q.Chain))
@@ -67,8 +67,8 @@ func (p page) question(q tool.Question, whole bool) (text string, cut bool) {
 	return b.String(), cut
 }
 
-// write writes at most most rows: the first and the last ones, and between them how
-// many are left out. It reports whether some are.
+// write writes at most most rows: the first and the last ones, and between them the number of
+// rows left out. It reports whether it left any out.
 func (p page) write(b *strings.Builder, rows []string, most int) (cut bool) {
 	left, from := len(rows)-most, (most+1)/2
 	if left <= 1 { // a row takes no more room than the remark about it
@@ -85,8 +85,8 @@ func (p page) write(b *strings.Builder, rows []string, most int) (cut bool) {
 	return left > 0
 }
 
-// rows breaks text into rows. Each line begins with first; the rest of a line that
-// does not fit begins with more.
+// rows breaks text into rows. first is the prefix of each line, more the prefix of its further
+// rows.
 func (p page) rows(text, first, more string) (rows []string) {
 	if text == "" {
 		return nil
@@ -126,10 +126,10 @@ func riskColour(r tool.Risk) string {
 	return red
 }
 
-// brief is a name on one line.
+// brief returns a name on one line, shortened.
 func brief(s string) string { return visible(task.Shorten(s, 60)) }
 
-// visible spells out what a terminal would obey or would not show.
+// visible spells out control characters, which a terminal would obey, and invisible ones.
 func visible(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -148,8 +148,7 @@ func visible(s string) string {
 	return b.String()
 }
 
-// broken yields the rows of a line that is visible, each at most width columns.
-// An empty line is one row.
+// broken yields the rows of a line, each at most width columns wide. An empty line is one row.
 func broken(line string, width int) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		used, from := 0, 0
@@ -167,7 +166,7 @@ func broken(line string, width int) func(yield func(string) bool) {
 	}
 }
 
-// columns is how many columns a terminal needs for r, at the most.
+// columns returns how many columns a terminal needs for r at most.
 func columns(r rune) int {
 	if r < 0x1100 { // the first of the wide ones
 		return 1

@@ -36,17 +36,18 @@ import (
 	"qq/pkg/tool"
 )
 
-// Mode says what happens to a risky call that is on no list.
+// Mode says what happens to a risky call of a tool that is neither on the Allow nor on the Deny
+// list.
 type Mode string
 
-// Modes. An unknown one is as Ask.
+// Modes. An unknown one counts as Ask.
 const (
 	Ask  Mode = "ask"  // ask a person
 	Auto Mode = "auto" // allow
 	Deny Mode = "deny" // refuse
 )
 
-// ParseMode reads a Mode.
+// ParseMode parses a Mode.
 func ParseMode(s string) (Mode, error) {
 	if m := Mode(s); m == Ask || m == Auto || m == Deny {
 		return m, nil
@@ -63,7 +64,7 @@ type Policy struct {
 	Deny  []string `json:"deny,omitempty"`
 }
 
-// Verdict is what a Policy says about a call.
+// Verdict is the decision of a Policy about a call.
 type Verdict string
 
 // Verdicts.
@@ -73,7 +74,7 @@ const (
 	Asked   Verdict = "asked" // a person has to decide
 )
 
-// Judge decides about a call, and says why when it refuses.
+// Judge returns the verdict about a call, and the reason if it is Refused.
 func (p Policy) Judge(in tool.Intent) (Verdict, string) {
 	switch {
 	case slices.Contains(p.Deny, in.Tool):
@@ -86,7 +87,7 @@ func (p Policy) Judge(in tool.Intent) (Verdict, string) {
 	return Asked, ""
 }
 
-// nobody is the reason for refusing a call that has to be asked about.
+// nobody returns the reason for refusing a call that needs a person if nobody can be asked.
 func nobody(in tool.Intent) string {
 	if in.Special {
 		return fmt.Sprintf("it needs an approval of its own (%s), and nobody can be asked here: "+

@@ -13,10 +13,10 @@ import (
 	"qq/pkg/tool"
 )
 
-// Screen is whatever else writes to the terminal.
+// Screen is the part of the program that writes to the same terminal, such as a status line.
 type Screen interface {
-	// Hold keeps that output off the terminal until release is called. It must not
-	// make the rest of the run wait.
+	// Hold keeps that output off the terminal until release is called. It must not delay the rest
+	// of the run.
 	Hold() (release func())
 }
 
@@ -55,11 +55,11 @@ type Terminal struct {
 
 var _ Prompter = (*Terminal)(nil)
 
-// errEOF means Control-D, or that the terminal is closed.
+// errEOF says that the person pressed Control-D, or that the terminal is closed.
 var errEOF = errors.New("end of input")
 
-// OpenTerminal returns a Terminal, or why nobody can be asked there. A person who
-// redirects stderr is not assumed to look at the terminal. A nil screen means that
+// OpenTerminal opens the controlling terminal. It returns an error if nobody can be asked there:
+// a person who redirects stderr is not assumed to watch the terminal. A nil screen means that
 // nothing else writes to it.
 func OpenTerminal(errIsTerminal, colour bool, screen Screen) (*Terminal, error) {
 	if !errIsTerminal {
@@ -84,7 +84,7 @@ func openTerminal(name string, colour bool, screen Screen) (*Terminal, error) {
 	return p, nil
 }
 
-// Close closes the terminal, after the answer to a question that is shown.
+// Close closes the terminal. It waits for the answer to a question that is shown.
 func (p *Terminal) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,8 +96,8 @@ func (p *Terminal) Close() error {
 	return err
 }
 
-// foreground returns an error if the shell has put this process into the background:
-// the kernel would stop it as soon as it used the terminal.
+// foreground returns an error if this process is in the background of its shell: the kernel would
+// stop it as soon as it used the terminal.
 func (p *Terminal) foreground() error {
 	group, err := unix.IoctlGetInt(p.tty, unix.TIOCGPGRP)
 	if err == nil && group != unix.Getpgrp() {
@@ -106,7 +106,7 @@ func (p *Terminal) foreground() error {
 	return nil
 }
 
-// Ask implements Face.
+// Ask implements [Prompter].
 func (p *Terminal) Ask(ctx context.Context, q tool.Question) (Answer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,8 +180,8 @@ func (p *Terminal) converse(ctx context.Context, q tool.Question) (Answer, error
 	}
 }
 
-// choices are the answers that are offered: for the session unless the call is
-// special, and to show all when the text was cut.
+// choices lists the offered answers: once and no, for the session unless the call is special, and
+// all if the text was cut.
 func choices(in tool.Intent, cut bool) string {
 	text := "[o]nce, "
 	if !in.Special {

@@ -13,47 +13,45 @@ import (
 	"qq/pkg/tool"
 )
 
-// Answer is what a person says to a question.
+// Answer is a person's answer to a question.
 type Answer string
 
-// Answers. Whatever is none of them means No.
+// Answers. Any other text means No.
 const (
 	Once    Answer = "once"
 	Session Answer = "session" // and every other call of this tool that is not special
 	No      Answer = "no"
 )
 
-// What becomes of a question that no person answered, in events.
+// Outcomes in events of questions that no person answered.
 const (
 	unanswered Answer = "unanswered"
 	cancelled  Answer = "cancelled"
 )
 
-// Prompter asks a person.
+// Prompter asks a person about calls.
 type Prompter interface {
-	// Ask shows q and waits for the answer. It is called for one question at a
-	// time and returns ctx.Err() soon after ctx has ended. Any other error says
-	// that nobody is there any more: it is not called again.
+	// Ask shows q and waits for the answer. It is called for one question at a time and returns
+	// ctx.Err() soon after ctx has ended. After any other error it is not called again.
 	Ask(ctx context.Context, q tool.Question) (Answer, error)
 }
 
-// Emitter takes events.
+// Emitter receives events.
 type Emitter interface{ Emit(event.Event) }
 
-// QueueConfig is what a Queue needs.
+// QueueConfig configures a Queue.
 type QueueConfig struct {
 	Policy   Policy
 	Prompter Prompter // nil means that nobody can be asked
 	// Timeout bounds how long a question is shown; 0 means no limit.
 	Timeout time.Duration
-	// Events gets a validation_required event for every question that a person has
-	// to answer, and then exactly one validation_resolved; nil drops them.
+	// Events receives a validation_required event for every question that a person must answer,
+	// and then exactly one validation_resolved; nil drops the events.
 	Events Emitter
 }
 
-// Queue is the approval queue at the root of a tree: it holds what was allowed for
-// the session and the questions that wait for the prompter. It is safe for
-// concurrent use.
+// Queue is the approval queue at the root. It holds the questions that wait for a person, and the
+// tools that are allowed for the session. Several goroutines may use it.
 type Queue struct {
 	cfg QueueConfig
 
@@ -64,15 +62,15 @@ type Queue struct {
 	waiting []*waiter       // in the order of arrival
 }
 
-// waiter is one Ask that waits until its question may be shown, or until the
-// answer to another question decides about its own.
+// waiter is one call of Ask that waits until its question may be shown, or until the answer to
+// another question decides its own.
 type waiter struct {
 	in    tool.Intent
 	ready chan struct{} // closed when it may be shown, or has an outcome
 	out   outcome
 }
 
-// outcome is what became of a question; the zero outcome means that it is open.
+// outcome is how a question ended; the zero outcome means that it is still open.
 type outcome struct {
 	answer Answer
 	reason string // why not
@@ -95,8 +93,8 @@ func (q *Queue) Needs(in tool.Intent) bool {
 	return verdict == Asked && q.known(in).answer == ""
 }
 
-// Ask decides about the call of question, and waits for a person where one has to
-// be asked. It judges by the Policy again: the process that asks is not trusted.
+// Ask decides about the call of question, and waits for a person's answer if the Policy demands
+// one. It applies the Policy again, because the root does not trust the process that asks.
 func (q *Queue) Ask(ctx context.Context, question tool.Question) tool.Decision {
 	switch verdict, reason := q.cfg.Policy.Judge(question.Intent); verdict {
 	case Allowed:
@@ -120,7 +118,7 @@ func (q *Queue) Ask(ctx context.Context, question tool.Question) tool.Decision {
 	return out.decision()
 }
 
-// known is the outcome of a call that nobody has to be asked about any more.
+// known returns the outcome for a call that is already decided, or the zero outcome.
 func (q *Queue) known(in tool.Intent) outcome {
 	switch {
 	case q.allowed[in.Tool] && !in.Special:
@@ -131,8 +129,7 @@ func (q *Queue) known(in tool.Intent) outcome {
 	return outcome{}
 }
 
-// resolve waits until question may be shown and shows it, unless that is no longer
-// needed.
+// resolve waits for the turn of question and shows it, unless it is decided or withdrawn before.
 func (q *Queue) resolve(ctx context.Context, question tool.Question) outcome {
 	w := q.enter(question.Intent)
 	select {
@@ -162,7 +159,7 @@ func (q *Queue) resolve(ctx context.Context, question tool.Question) outcome {
 	return out
 }
 
-// enter puts a question into the queue.
+// enter adds a question to the queue.
 func (q *Queue) enter(in tool.Intent) *waiter {
 	w := &waiter{in: in, ready: make(chan struct{})}
 	q.mu.Lock()
@@ -180,7 +177,7 @@ func (q *Queue) enter(in tool.Intent) *waiter {
 	return w
 }
 
-// leave removes a question that need not be shown. q.mu is held.
+// leave removes a question that need not be shown. The caller holds q.mu.
 func (q *Queue) leave(w *waiter) {
 	if i := slices.Index(q.waiting, w); i >= 0 {
 		q.waiting = slices.Delete(q.waiting, i, i+1)
@@ -189,8 +186,8 @@ func (q *Queue) leave(w *waiter) {
 	q.next() // it was its turn already
 }
 
-// next decides what can be decided now, and lets the next question be shown. q.mu
-// is held.
+// next decides all questions that can be decided now, and lets the next one be shown. The caller
+// holds q.mu.
 func (q *Queue) next() {
 	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool {
 		if w.out = q.known(w.in); w.out.answer == "" {
@@ -206,8 +203,8 @@ func (q *Queue) next() {
 	}
 }
 
-// show asks a person. failed means that the prompter must not be used any more,
-// which is so after a panic too: the others would wait for ever.
+// show asks a person. failed means that the prompter must not be used again, also after a panic,
+// because other questions would wait forever.
 func (q *Queue) show(ctx context.Context, question tool.Question) (out outcome, failed bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -241,7 +238,7 @@ func (q *Queue) show(ctx context.Context, question tool.Question) (out outcome, 
 	return outcome{unanswered, nobody(question.Intent)}, true
 }
 
-// withdrawn is the outcome when the asker has gone.
+// withdrawn returns the outcome for a question whose asker has ended.
 func withdrawn(ctx context.Context) outcome {
 	return outcome{cancelled, "no longer needed: " + context.Cause(ctx).Error()}
 }

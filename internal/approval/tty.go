@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLine is the most that is kept of a line: a terminal gives no longer ones.
+// maxLine is how many bytes of a typed line are kept; terminals do not pass on longer lines.
 const maxLine = 4096
 
-// size is what a terminal can show.
+// size is the number of rows and columns of a terminal.
 type size struct{ rows, columns int }
 
-// size asks the terminal, and takes the usual one where it does not say.
+// size asks the terminal for its size, and assumes the usual one if the terminal does not answer.
 func (p *Terminal) size() size {
 	s := size{24, 80}
 	if w, err := unix.IoctlGetWinsize(p.tty, unix.TIOCGWINSZ); err == nil && w.Row > 0 && w.Col > 0 {
@@ -35,7 +35,7 @@ func (p *Terminal) watch(ctx context.Context) (stop func()) {
 	}
 }
 
-// readLine returns what is typed until Enter.
+// readLine returns the text typed until Enter.
 func (p *Terminal) readLine(ctx context.Context) (string, error) {
 	var line []byte
 	buf := make([]byte, maxLine)
@@ -79,11 +79,12 @@ func (p *Terminal) write(ctx context.Context, text string) error {
 
 func again(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) }
 
-// await waits until the terminal can be written to, or read from, and returns the
-// error of ctx when that ends first.
+// await waits until the terminal can be read from or, with toWrite, written to. It returns the
+// error of ctx if that ends first.
 //
-// It uses select(2), because kqueue and poll do not support /dev/tty everywhere. The
-// descriptors are small: they are opened before there are children.
+// It uses select(2), because kqueue and poll do not support /dev/tty on all systems. Its
+// descriptors are small numbers, as select requires, because they are opened before any child
+// starts.
 func (p *Terminal) await(ctx context.Context, toWrite bool) error {
 	for {
 		if err := ctx.Err(); err != nil {

@@ -15,8 +15,8 @@ import (
 	"qq/pkg/tool"
 )
 
-// chunk is one line of the stream that answers a chat: a piece of the answer, or an
-// error. The last one has Done set.
+// chunk is one line of the stream that answers a chat: a piece of the answer, or an error. The
+// last line has Done set.
 type chunk struct {
 	Message struct {
 		Content   string     `json:"content"`
@@ -28,15 +28,15 @@ type chunk struct {
 	PromptEvalCount int    `json:"prompt_eval_count"`
 	EvalCount       int    `json:"eval_count"`
 	Error           string `json:"error"`
-	// Where the time went, in nanoseconds. They are whole numbers, but a server that
-	// writes them otherwise must not cost the answer.
+	// Total and the other durations are in nanoseconds. Servers send whole numbers; as float64, a
+	// number in another form does not fail the answer.
 	Total      float64 `json:"total_duration"`
 	Load       float64 `json:"load_duration"`
 	PromptEval float64 `json:"prompt_eval_duration"`
 	Eval       float64 `json:"eval_duration"`
 }
 
-// answer collects a stream and hands it on.
+// answer collects the chunks of a stream and passes their text on to yield.
 type answer struct {
 	yield    func(llm.Chunk)
 	text     strings.Builder
@@ -48,8 +48,8 @@ type answer struct {
 	began    time.Time // when the first line came
 }
 
-// read reads a stream to its end. What follows the last chunk does not matter, but
-// a connection can be used again only when all was read.
+// read reads a stream to its end. Lines after the last chunk are ignored, but must be read before
+// the connection can be reused.
 func (a *answer) read(r io.Reader) error {
 	lines := wire.Lines(r)
 	for lines.Scan() {
@@ -98,7 +98,7 @@ func (a *answer) add(c *chunk) error {
 	return nil
 }
 
-// finish hands on the text that was held back in case it began a tag.
+// finish passes on text that was held back because it could have begun a tag.
 func (a *answer) finish() { a.emit(a.split.flush()) }
 
 func (a *answer) emit(thinking, text string) {
@@ -112,10 +112,10 @@ func (a *answer) emit(thinking, text string) {
 	}
 }
 
-// timing is where the time of the request went. It was queued for what is left of
-// the total besides the parts, but at most until the first line: the rest can also
-// be time that a server does not count as evaluation (sampling, the turns of other
-// requests). Loading a model is not waiting.
+// timing returns how long the request was queued and served. Its time in the queue is the total
+// time without the parts that the server reports, but at most the time until the first line: the
+// rest may also be time that a server does not report (sampling, turns of other requests).
+// Loading a model does not count as queueing.
 func (a *answer) timing() llm.Timing {
 	const most = float64(24 * time.Hour)
 	c := &a.last

@@ -11,14 +11,14 @@ import (
 	"qq/pkg/llm"
 )
 
-// Options adjust a backend. The zero value is fine.
+// Options adjust a backend. The zero value means the defaults.
 type Options struct {
-	// MinContext is the smallest context size to ask for, up to what the model has.
-	// Processes share one loaded copy of a model if they ask for the same size.
+	// MinContext is the smallest context size to request, up to what the model has. Processes
+	// that request the same size share one loaded copy of a model.
 	MinContext int
 }
 
-// Backend makes a backend of the model m.
+// Backend returns a backend that sends its requests to model m.
 func (c *Client) Backend(m Model, o Options) llm.Backend {
 	b := &backend{client: c, model: m, window: window{limit: m.Context}}
 	b.window.raise(o.MinContext)
@@ -67,8 +67,8 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	}
 }
 
-// ask makes one request and collects what comes back in a. It returns nil only
-// when the server said that the answer is complete.
+// ask makes one request and collects the answer in a. It returns nil only if the server said that
+// the answer is complete.
 func (b *backend) ask(ctx context.Context, req *chatRequest, a *answer) error {
 	body, err := req.encode()
 	if err != nil {

@@ -9,25 +9,26 @@ import (
 )
 
 const (
-	// answerRoom and thinkRoom are the tokens kept free for an answer and for
-	// the thinking before it.
+	// answerRoom and thinkRoom are how many tokens are reserved for an answer and for the
+	// thinking before it.
 	answerRoom = 4096
 	thinkRoom  = 4096
-	// minContext keeps short and middling conversations on one context size:
-	// the server loads the model again for each new one.
+	// minContext is the smallest context size requested. Short conversations share it, because
+	// the server reloads the model for each new size.
 	minContext = 8192
-	// coarse is where sizes stop doubling: memory gets dear.
+	// coarse is the size above which sizes grow by a fixed step instead of doubling, to save
+	// memory.
 	coarse = 32768
-	// margin is what the estimate may be too low by, with room for the text
-	// that a chat template adds.
+	// margin is the factor by which an estimate is raised: it may be too low, and a chat template
+	// adds text.
 	margin = 1.2
-	// hopeless is how far beyond the context of a model an estimate must be to
-	// be believed without asking the server.
+	// hopeless is how many times larger than the context of a model an estimate must be to reject
+	// a prompt without asking the server.
 	hopeless = 1.5
 )
 
-// window chooses num_ctx for one model. It never shrinks within a process, and
-// it learns from the server how many tokens an estimated token is.
+// window chooses the context size (num_ctx) for one model. The size never shrinks within a
+// process. From the server's token counts it learns how far its estimates are off.
 type window struct {
 	limit int // what the model has; 0 is unknown
 	mu    sync.Mutex
@@ -35,8 +36,8 @@ type window struct {
 	scale float64 // tokens counted by the server for one estimated; 0 is unknown
 }
 
-// fit returns the context size for a prompt of the estimated tokens, and the
-// estimate as corrected by experience.
+// fit returns the context size for a prompt of estimate tokens and an answer, and the estimate
+// corrected by what the server counted before.
 func (w *window) fit(estimate, answer int) (size, corrected int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -51,8 +52,7 @@ func (w *window) fit(estimate, answer int) (size, corrected int, err error) {
 	return w.size, corrected, nil
 }
 
-// grow returns the next larger size after one that was too small, or false
-// when there is none.
+// grow returns the next larger size after tried, or false if there is none.
 func (w *window) grow(tried int) (int, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +63,7 @@ func (w *window) grow(tried int) (int, bool) {
 	return w.size, true
 }
 
-// raise makes size at least n, as far as the model goes. w.mu is held.
+// raise makes size at least n, up to the limit of the model. The caller holds w.mu.
 func (w *window) raise(n int) {
 	if w.limit > 0 {
 		n = min(n, w.limit)
@@ -71,7 +71,7 @@ func (w *window) raise(n int) {
 	w.size = max(w.size, n)
 }
 
-// learn notes that a prompt of the estimated tokens had counted ones.
+// learn records that the server counted counted tokens for a prompt of estimate tokens.
 func (w *window) learn(estimate, counted int) {
 	if estimate <= 0 || counted <= 0 {
 		return
@@ -81,15 +81,14 @@ func (w *window) learn(estimate, counted int) {
 	w.scale = min(max(float64(counted)/float64(estimate), 0.8), 8)
 }
 
-// wasCut reports whether the server answered a shorter prompt than it was
-// sent: it filled the whole context, or it counted far less than a prompt that
-// was about to overflow must have (old servers drop whole messages).
+// wasCut reports whether the server answered a shorter prompt than it was sent. Signs are a
+// prompt that fills the whole context, or a count far below the estimate of a prompt that nearly
+// overflows (old servers drop whole messages).
 func wasCut(counted, size, estimate int) bool {
 	return counted >= size || counted > 0 && estimate > size && counted < estimate*3/4
 }
 
-// roundContext rounds n up to one of few sizes: powers of two, and above
-// coarse its multiples.
+// roundContext rounds n up to one of few sizes: powers of two, and multiples of coarse above it.
 func roundContext(n int) int {
 	if n > coarse {
 		return (n + coarse - 1) / coarse * coarse
@@ -101,9 +100,8 @@ func roundContext(n int) int {
 	return size
 }
 
-// answerTokens is the room that an answer to r needs. A request for a short
-// answer, or for one without thinking, gets the same as others: it would have
-// the server load the model again.
+// answerTokens returns how many tokens are reserved for the answer to r. It ignores that r may
+// want a short answer or no thinking: another size would make the server reload the model.
 func answerTokens(m Model, r llm.Request) int {
 	room := answerRoom
 	if m.Thinking {
@@ -112,7 +110,7 @@ func answerTokens(m Model, r llm.Request) int {
 	return max(room, r.MaxTokens)
 }
 
-// promptTokens estimates the prompt that the server will make of r.
+// promptTokens estimates how many tokens the server will count for r.
 func promptTokens(r llm.Request) int {
 	const perMessage, perCall, perTool = 5, 12, 20 // what templates add
 	n := estimate(r.System) + perMessage
@@ -129,7 +127,7 @@ func promptTokens(r llm.Request) int {
 	return n
 }
 
-// runeClass is what the estimate tells apart.
+// runeClass is a class of characters that tokenizers treat alike.
 type runeClass int
 
 const (
@@ -160,9 +158,9 @@ func classify(r rune) runeClass {
 	return classOther
 }
 
-// estimate is the number of tokens in s, -10 to +13 % of a real vocabulary on
-// code, JSON, English and Chinese: a run of letters, digits or signs costs by
-// its length, a run of blanks one token.
+// estimate returns about how many tokens s has: -10 to +13 % of a real vocabulary on code, JSON,
+// English and Chinese. A run of letters, digits or signs costs by its length, a run of blanks one
+// token.
 func estimate[T ~string | ~[]byte](s T) int {
 	n, wide, run := 0, 0, 0
 	kind := classWide

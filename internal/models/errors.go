@@ -12,12 +12,12 @@ import (
 	"qq/pkg/llm"
 )
 
-// tooLong is how a server of v0.17 says that a prompt does not fit. Its status
-// is 400 like that of every bad request, so there is nothing but the words.
+// tooLong is the text by which a server of v0.17 says that a prompt does not fit. Its status is
+// 400, as for every bad request, so only the text tells.
 const tooLong = "exceeds the context length"
 
-// explain turns the error of a request for the named model (empty for a request
-// about none) into an [*llm.Error], or into the cause of ctx when that has ended.
+// explain converts the error of a request to an [*llm.Error], or to the cause of ctx if ctx has
+// ended. model is the name of the requested model, or "".
 func (c *Client) explain(ctx context.Context, model string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -68,7 +68,7 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 	return e
 }
 
-// unsent is the error of a request that could not be made.
+// unsent returns the error for a request that could not be built.
 func (c *Client) unsent(err error) error {
 	return rejected(fmt.Sprintf("prepare request to Ollama at %s", c.base.Host), err)
 }
@@ -78,8 +78,8 @@ func isPath(err error) bool {
 	return ok
 }
 
-// overflow is the failure of a prompt that does not fit, or did not. It completes e
-// unless that is nil.
+// overflow returns the error for a prompt that is longer than the context. If e is not nil, it
+// adds the details to e.
 func overflow(detail string, e *llm.Error) *llm.Error {
 	if e == nil {
 		e = &llm.Error{}
@@ -90,7 +90,7 @@ func overflow(detail string, e *llm.Error) *llm.Error {
 	return e
 }
 
-// rejected is a request that cannot be written for the server.
+// rejected returns the error for a request that cannot be expressed for the server.
 func rejected(problem string, err error) *llm.Error {
 	if err != nil {
 		problem = fmt.Sprintf("%s: %s", problem, wire.OneLine(err.Error()))

@@ -10,13 +10,12 @@ import (
 	"strings"
 )
 
-// defaultHost is where Ollama listens when nothing is said.
+// defaultHost is the address of Ollama if OLLAMA_HOST is empty.
 const defaultHost = "127.0.0.1:11434"
 
-// parseHost reads s as Ollama reads OLLAMA_HOST: scheme, host, port and path,
-// each with its default. Where Ollama warns and guesses (a port that is none)
-// it is an error here, and an address to listen on (0.0.0.0, ::) becomes the
-// address at which such a server is reached.
+// parseHost parses s as Ollama parses OLLAMA_HOST: scheme, host, port and path, each with a
+// default. Unlike Ollama it returns an error for an invalid port. An address on which servers
+// listen (0.0.0.0, ::) is replaced by one at which they can be reached.
 func parseHost(s string) (*url.URL, error) {
 	s = strings.TrimSpace(strings.Trim(strings.TrimSpace(s), `"'`))
 	if strings.Contains(s, "@") {
@@ -61,8 +60,7 @@ func parseHost(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// reachable turns an address that only a listener can use into one that
-// reaches the listener.
+// reachable replaces an address that is only good for listening by one that reaches the listener.
 func reachable(host string) string {
 	addr, err := netip.ParseAddr(host)
 	switch {

@@ -19,7 +19,7 @@ import (
 	"qq/pkg/llm"
 )
 
-// pickTimeout bounds each question that [Client.Pick] asks.
+// pickTimeout bounds each look-up that [Client.Pick] makes.
 const pickTimeout = 2 * time.Second
 
 // Client talks to one Ollama server. It is safe for use by several goroutines.
@@ -29,8 +29,8 @@ type Client struct {
 	transport *wire.Transport
 }
 
-// New returns a client for the server at host, which is written as in
-// OLLAMA_HOST; empty means the default. Nothing is connected yet.
+// New returns a client for the server at host, in the syntax of OLLAMA_HOST; empty means the
+// default. It does not connect yet.
 func New(host string) (*Client, error) {
 	base, err := parseHost(host)
 	if err != nil {
@@ -39,20 +39,20 @@ func New(host string) (*Client, error) {
 	return &Client{host: host, base: base, transport: wire.NewTransport(base)}, nil
 }
 
-// Host is the address of the server.
+// Host returns the URL of the server.
 func (c *Client) Host() string { return c.base.String() }
 
 // Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// lookups is Ollama's own client, for everything but chats.
+// lookups returns Ollama's own client, which makes all requests except chats.
 func (c *Client) lookups() *api.Client {
 	return api.NewClient(c.base, &http.Client{Transport: c.transport})
 }
 
-// sign makes the address of path at the server and the header of a request to it.
-// ollama.com, and any server when OLLAMA_AUTH is set, gets a signature by the user's
-// key, as from Ollama's own client.
+// sign returns the URL of path at the server and the header for a request to it. As Ollama's own
+// client does, it signs requests to ollama.com with the user's key, and to any server if
+// OLLAMA_AUTH is set.
 func (c *Client) sign(ctx context.Context, method, path string) (string, http.Header, error) {
 	u, header := c.base.JoinPath(path), http.Header{"Accept": {"application/x-ndjson"}, "User-Agent": {"qq"}}
 	if !envconfig.UseAuth() && c.base.Hostname() != "ollama.com" {
@@ -64,7 +64,7 @@ func (c *Client) sign(ctx context.Context, method, path string) (string, http.He
 	return u.String(), header, err
 }
 
-// Version is the version of the server.
+// Version returns the version of the server.
 func (c *Client) Version(ctx context.Context) (string, error) {
 	v, err := c.lookups().Version(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	return v, nil
 }
 
-// List names the models that the server has, the newest first.
+// List returns the names of the models that the server has, the newest first.
 func (c *Client) List(ctx context.Context) ([]string, error) {
 	models, err := c.tags(ctx)
 	if err != nil {
@@ -103,7 +103,8 @@ func (c *Client) Show(ctx context.Context, name string) (Model, error) {
 	return m, err
 }
 
-// show also says whether the model can chat at all; one for embeddings cannot.
+// show describes the model of that name, and reports whether it can chat; embedding models
+// cannot.
 func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, err error) {
 	resp, err := c.lookups().Show(ctx, &api.ShowRequest{Model: name})
 	if err != nil {
@@ -127,8 +128,8 @@ func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, er
 	return m, chats || len(resp.Capabilities) == 0, nil
 }
 
-// contextLength finds "<architecture>.context_length" in what the server knows
-// about a model.
+// contextLength returns the value of "<architecture>.context_length" in the server's description
+// of a model, or 0.
 func contextLength(info map[string]any) int {
 	arch, _ := info["general.architecture"].(string)
 	n, ok := info[arch+".context_length"].(float64)
@@ -189,7 +190,7 @@ func (c *Client) Pick(ctx context.Context) (Model, error) {
 		Hint:    "get one, for example: ollama pull qwen3"}
 }
 
-// quick calls f, which asks the server one question, with a short time limit.
+// quick calls f, which makes one look-up, with a short timeout.
 func quick[T any](ctx context.Context, c *Client, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, pickTimeout, &llm.Error{Kind: llm.Unreachable,
 		Problem: fmt.Sprintf("no answer from Ollama at %s within %v", c.base.Host, pickTimeout),

@@ -49,7 +49,7 @@ const (
 	Extract = "extract" // the built-in extractive model
 )
 
-// Ollama is the kind of a model that an Ollama server runs.
+// Ollama is the Kind of a model that an Ollama server runs.
 const Ollama = "ollama"
 
 // Model is what a process needs in order to talk to its model. The root asks the
@@ -62,8 +62,8 @@ type Model struct {
 	Context  int  `json:"context,omitempty"`  // tokens the model has; 0 is unknown
 	Tools    bool `json:"tools,omitempty"`    // it can call tools
 	Thinking bool `json:"thinking,omitempty"` // it can think before it answers
-	// Modified is when the server got what is behind the name now: a pull may change
-	// that. Zero where the server does not say.
+	// Modified is when the server's copy of the model last changed, for example by a pull; zero
+	// if the server does not say.
 	Modified time.Time `json:"modified,omitzero"`
 }
 
@@ -77,12 +77,11 @@ func (m Model) String() string {
 // CallsTools reports whether the model can call tools.
 func (m Model) CallsTools() bool { return m.Kind == Extract || m.Tools }
 
-// Served is the name of the model at its server; ok is false for the built-in
-// model, which has none.
+// Served returns the name of the model at its server. ok is false for the built-in model, which
+// needs no server.
 func (m Model) Served() (name string, ok bool) { return m.Name, m.Kind == Ollama }
 
-// Connect gives a backend for the model, and a function that releases what the
-// backend holds.
+// Connect returns a backend for the model, and a function that closes its connections.
 func (m Model) Connect() (llm.Backend, func(), error) {
 	switch m.Kind {
 	case Extract:
@@ -97,7 +96,7 @@ func (m Model) Connect() (llm.Backend, func(), error) {
 	return nil, nil, fmt.Errorf("no model backend of kind %q", m.Kind)
 }
 
-// connect is [New] for somebody who did not write host.
+// connect is [New], with an error for a user who did not set host.
 func connect(host string) (*Client, error) {
 	client, err := New(host)
 	if err != nil {
@@ -107,11 +106,11 @@ func connect(host string) (*Client, error) {
 	return client, nil
 }
 
-// showTimeout bounds the look-up of one model: a server that is up answers at once.
+// showTimeout bounds the look-up of one model, which a running server answers at once.
 const showTimeout = 30 * time.Second
 
-// Resolver resolves the names of models, each once. Its exported fields are set
-// before the first use; then it is safe for use by several goroutines.
+// Resolver resolves names of models, each once. Set its exported fields before the first use;
+// then several goroutines may use it.
 type Resolver struct {
 	Host    string     // of the server, as in OLLAMA_HOST
 	Run     string     // the model of the run: what an empty name means
@@ -122,15 +121,14 @@ type Resolver struct {
 	byName map[string]*lookup
 }
 
-// lookup is what is known about one name. A failed look-up is done again for the
-// next child.
+// lookup is the cached result for one name. A failed look-up is not cached.
 type lookup struct {
 	turn  chan struct{} // holds a token while somebody looks
 	found atomic.Pointer[Model]
 }
 
-// Resolve finds the model of that name: "" for that of the run, [Auto], [Extract],
-// "ollama:NAME", or the NAME alone.
+// Resolve returns the model of that name: "" for the model of the run, [Auto], [Extract],
+// "ollama:NAME", or NAME alone.
 func (r *Resolver) Resolve(ctx context.Context, name string) (Model, error) {
 	name = cmp.Or(name, r.Run)
 	r.mu.Lock()
@@ -159,7 +157,7 @@ func (r *Resolver) Resolve(ctx context.Context, name string) (Model, error) {
 	return found, err
 }
 
-// Known is the model of that name if it has been resolved before.
+// Known returns the model of that name if it has been resolved before.
 func (r *Resolver) Known(name string) (Model, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,8 +182,8 @@ func (r *Resolver) findWithRetry(ctx context.Context, name string) (found Model,
 	return found, err
 }
 
-// find asks the server. [Auto] does without a server or a model for the whole run,
-// but not when the server is only busy.
+// find asks the server for a model. If the model of the whole run is [Auto], the built-in model
+// replaces a missing server or model, but not a busy server.
 func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
 	if name == Extract {
 		return Model{Kind: Extract}, nil
@@ -206,14 +204,13 @@ func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
 	return found, err
 }
 
-// recovers reports whether e comes from a server that is up and may answer soon.
+// recovers reports whether e comes from a running server that may soon answer.
 func recovers(e *llm.Error) bool {
 	return e.Kind == llm.Server || e.Passing() && e.Kind != llm.Unreachable
 }
 
-// Find asks the server about the model of that name, "ollama:NAME" or NAME alone;
-// for [Auto] it picks one. An error about an unknown name lists those that there
-// are.
+// Find asks the server for the model "ollama:NAME" or NAME; for [Auto] it picks one. The error
+// for an unknown name lists the models that the server has.
 func (c *Client) Find(ctx context.Context, name string) (Model, error) {
 	if name == Auto {
 		return c.Pick(ctx)

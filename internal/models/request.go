@@ -8,8 +8,8 @@ import (
 	"qq/pkg/tool"
 )
 
-// chatRequest is the body of a request to /api/chat. What all tasks of an agent have
-// in common comes first, so that their requests begin with the same bytes.
+// chatRequest is the body of a request to /api/chat. Fields that are equal for all tasks of an
+// agent come first: equal beginnings let the server use its cache.
 type chatRequest struct {
 	Model    string          `json:"model"`
 	Options  chatOptions     `json:"options"`
@@ -17,8 +17,8 @@ type chatRequest struct {
 	Messages []chatMessage   `json:"messages"`
 	Format   json.RawMessage `json:"format,omitempty"`
 	Think    *bool           `json:"think,omitempty"`
-	// Both would lose a part of the prompt silently: Truncate before the answer
-	// begins, Shift when the answer fills the context. They are always false.
+	// Truncate and Shift are always false. Either would lose part of the prompt silently:
+	// Truncate before the answer begins, Shift when the answer fills the context.
 	Truncate bool `json:"truncate"`
 	Shift    bool `json:"shift"`
 }
@@ -49,7 +49,7 @@ type chatMessage struct {
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 }
 
-// chatCall is a call of a tool, in requests and answers.
+// chatCall is a tool call in requests and answers.
 type chatCall struct {
 	ID       string `json:"id,omitempty"`
 	Function struct {
@@ -59,7 +59,7 @@ type chatCall struct {
 	} `json:"function"`
 }
 
-// newChatRequest writes r for the model m, all but num_ctx.
+// newChatRequest converts r to a request for model m, without num_ctx.
 func newChatRequest(m Model, r llm.Request) (*chatRequest, error) {
 	req := &chatRequest{
 		Model:    m.Name,
@@ -97,7 +97,7 @@ func newChatRequest(m Model, r llm.Request) (*chatRequest, error) {
 	return req, nil
 }
 
-// encode is the request as JSON.
+// encode returns the request as JSON.
 func (r *chatRequest) encode() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -126,7 +126,7 @@ func newChatMessage(m *llm.Message) (chatMessage, error) {
 	return out, nil
 }
 
-// toolParameters are the parameters of a tool as Ollama takes them: an object whose
+// toolParameters returns the parameters of a tool as Ollama accepts them: an object whose
 // properties are an object too.
 func toolParameters(spec tool.Spec) (json.RawMessage, error) {
 	var known *struct{ Properties *struct{} }

@@ -2,11 +2,11 @@ package models
 
 import "qq/pkg/llm"
 
-// Tokens estimates how many tokens s has, -10 to +13 %.
+// Tokens estimates how many tokens s has, with an error of -10 to +13 %.
 func Tokens(s string) int { return estimate(s) }
 
-// Room is how many tokens of a document fit into the context of m besides the
-// prompt r and an answer; 0 when the size of the context is not known.
+// Room returns how many tokens of a document fit into the context of m, besides the prompt r and
+// an answer; 0 if the size of the context is unknown.
 func (m Model) Room(r llm.Request) int {
 	if m.Context == 0 {
 		return 0

@@ -7,9 +7,9 @@ const (
 	thinkClose = "</think>"
 )
 
-// thinkSplitter takes thinking out of a content stream into which a template
-// let it leak. Only a tag at the very start counts: later it is text that the
-// model writes about, not thought. The zero value is ready.
+// thinkSplitter separates thinking from the answer in a content stream, for templates that mix
+// them. Only a tag at the very start counts; a later tag is part of the text. The zero value is
+// ready for use.
 type thinkSplitter struct {
 	state splitState
 	held  string // not yet decided: could be the beginning of a tag
@@ -24,8 +24,8 @@ const (
 	splitAnswer
 )
 
-// add takes the next piece of content and returns what of it, and of what was
-// held back, is thinking and what is answer.
+// add takes the next piece of content. It returns the thinking and the answer in it and in the
+// text held back before.
 func (t *thinkSplitter) add(s string) (thinking, answer string) {
 	if t.state == splitAnswer {
 		return "", s
@@ -60,7 +60,7 @@ func (t *thinkSplitter) add(s string) (thinking, answer string) {
 	return thinking, s
 }
 
-// flush returns what is still held when the stream ends.
+// flush returns the text still held back at the end of the stream.
 func (t *thinkSplitter) flush() (thinking, answer string) {
 	s := t.held
 	t.held = ""
@@ -70,7 +70,7 @@ func (t *thinkSplitter) flush() (thinking, answer string) {
 	return "", s
 }
 
-// partialSuffix is the length of the longest end of s with which tag begins.
+// partialSuffix returns the length of the longest suffix of s that is a prefix of tag.
 func partialSuffix(s, tag string) int {
 	for n := min(len(s), len(tag)-1); n > 0; n-- {
 		if strings.HasSuffix(s, tag[:n]) {

@@ -11,30 +11,27 @@ import (
 	"syscall"
 )
 
-// variable asks this binary to restrict itself and to become another program. Its
-// value is of no matter: the order is the first argument, because an environment
-// can hold two entries of a name, and one may come from elsewhere. Whoever sets
-// it by hand restricts only what they start by it: the rules of a sandbox that
-// the process is in already go on to hold.
+// variable is the environment variable that tells this binary to restrict itself and to become
+// another program. Its value does not matter: the order is in the first argument, because an
+// environment can contain a name twice. Setting it by hand only adds restrictions: those of a
+// sandbox around the process stay in force.
 const variable = "QQ_SANDBOX"
 
-// refusal is the exit code of a program that could not be started in its
-// sandbox, as shells have it.
+// refusal is the exit code if a program could not be started in its sandbox, as in shells.
 const refusal = 126
 
-// order is what the first argument says. It holds bytes, since a path may be no
-// UTF-8, and JSON would mend that.
+// order is the content of the first argument: the rules and the program. Paths are bytes, because
+// JSON would change those that are not UTF-8.
 type order struct {
 	Path  []byte   `json:"path"`
 	Write [][]byte `json:"write,omitempty"`
 }
 
-// Wrap returns what to start instead of path, with the command line args (the
-// name of the program first), so that it runs restricted to r: the program self,
-// which must be this binary, with newArgs and with env in its environment. path
-// is not looked up in PATH. If the rules cannot be applied, or the program cannot
-// be run, the process says so on stderr and exits with code 126. It costs a start
-// of this binary, 2 to 3 ms.
+// Wrap returns the command that runs the program path restricted to r: start self, which must be
+// this binary, with the arguments newArgs, and with env added to its environment. args is the
+// command line of the program, with its name first; path is not looked up in PATH. If the rules
+// cannot be applied or the program cannot be executed, the process says so on stderr and exits
+// with code 126. The additional start of this binary costs 2 to 3 ms.
 func Wrap(self string, r Rules, path string, args []string) (newPath string, newArgs []string, env string) {
 	o := order{Path: []byte(path)}
 	for _, dir := range r.Write {
@@ -44,8 +41,8 @@ func Wrap(self string, r Rules, path string, args []string) (newPath string, new
 	return self, append([]string{os.Args[0], string(text)}, args...), variable + "=1"
 }
 
-// Exec restricts this process and becomes the program of [Wrap] if environ, that
-// of the process, asks for it, and returns if it does not. Main calls it first.
+// Exec restricts this process and replaces it by the program of [Wrap] if environ, the
+// environment of the process, asks for that. Otherwise it returns. Main must call it first.
 func Exec(environ []string) {
 	if !slices.ContainsFunc(environ, asks) {
 		return
@@ -57,7 +54,7 @@ func Exec(environ []string) {
 
 func asks(entry string) bool { return strings.HasPrefix(entry, variable+"=") }
 
-// become returns only if it failed.
+// become executes the order in args. It returns only if that failed.
 func become(args, environ []string) error {
 	if len(args) < 2 {
 		return fmt.Errorf("%s is set, but no program is named", variable)

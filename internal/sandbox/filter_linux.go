@@ -17,10 +17,10 @@ const (
 	atArg1   = 24
 )
 
-// ioctl32 is the number of ioctl in the 32-bit programs of both machines.
+// ioctl32 is the number of the system call ioctl in 32-bit programs, on amd64 and on arm64.
 const ioctl32 = 54
 
-// filterable says that there is a filter for this architecture.
+// filterable says that package sandbox has a filter for this architecture.
 const filterable = true
 
 const (
@@ -28,9 +28,8 @@ const (
 	refused = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 )
 
-// changes are the system calls that change something without opening it for
-// writing. Read-only rules refuse them. io_uring is among them because it makes
-// system calls that no filter sees.
+// changes lists the system calls that change something without opening it for writing. Read-only
+// rules refuse them. io_uring is one of them because filters do not see the calls that it makes.
 func changes() []uint32 {
 	return append(changesHere(),
 		unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
@@ -41,8 +40,8 @@ func changes() []uint32 {
 		unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_BPF)
 }
 
-// program is the filter of rules that are read-only or not. A refused system
-// call fails with EPERM.
+// program returns the seccomp filter for read-only or for writing rules. A refused system call
+// fails with EPERM.
 func program(readOnly bool) []unix.SockFilter {
 	if !readOnly {
 		native := []unix.SockFilter{load(atNumber)}
@@ -68,9 +67,9 @@ func program(readOnly bool) []unix.SockFilter {
 	return refuse(p, slices.Sorted(slices.Values(changes())))
 }
 
-// refuse ends a filter at the number of a system call: it refuses those of the
-// sorted list and allows the others. It halves the list until few numbers are left,
-// because the kernel tries a new filter on each system call that there is.
+// refuse ends a filter, with the number of the system call loaded: it refuses the calls of the
+// sorted list and allows all others. It searches the list by halving, because the kernel tries a
+// new filter on every system call number.
 func refuse(p []unix.SockFilter, sorted []uint32) []unix.SockFilter {
 	if n := len(sorted); n <= 4 {
 		for i, nr := range sorted {
@@ -85,8 +84,8 @@ func refuse(p []unix.SockFilter, sorted []uint32) []unix.SockFilter {
 	return refuse(p, sorted[half:])
 }
 
-// pairs ends a filter at a socketpair: it refuses pairs of datagram sockets, which
-// can send to any other socket. The types above the four bits are flags.
+// pairs ends a filter for socketpair: it refuses pairs of datagram sockets, which could send to
+// any other socket. The upper bits of the type are flags and are ignored.
 func pairs() []unix.SockFilter {
 	p := []unix.SockFilter{load(atArg1), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf}}
 	p = append(p, when(unix.SOCK_DGRAM, give(refused))...)
@@ -94,7 +93,7 @@ func pairs() []unix.SockFilter {
 	return append(p, give(allowed))
 }
 
-// typing ends a filter at an ioctl: it refuses to type into a terminal.
+// typing ends a filter for ioctl: it refuses requests that type into a terminal (TIOCSTI).
 func typing() []unix.SockFilter {
 	p := []unix.SockFilter{load(atArg1)}
 	p = append(p, when(unix.TIOCSTI, give(refused))...)
@@ -102,9 +101,9 @@ func typing() []unix.SockFilter {
 	return append(p, give(allowed))
 }
 
-// attributes ends a filter at an ioctl: it refuses, beside typing, requests that
-// bring something to a file system. They change flags of files (chattr), and on
-// btrfs make and remove folders, all through a descriptor that was opened to read.
+// attributes ends a filter for ioctl: it refuses what typing refuses, and requests that write to
+// a file system through a descriptor opened for reading. Such requests change flags of files
+// (chattr) and, on btrfs, make and remove folders.
 func attributes() []unix.SockFilter {
 	const brings = 1 << 30 // _IOC_WRITE
 	p := typing()
@@ -128,7 +127,7 @@ func give(verdict uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: verdict}
 }
 
-// when runs then if the value loaded last is k. then must end the filter.
+// when adds instructions that run if the loaded value is k. They must end the filter.
 func when(k uint32, then ...unix.SockFilter) []unix.SockFilter {
 	return append([]unix.SockFilter{{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jf: uint8(len(then))}}, then...)
 }

@@ -4,7 +4,7 @@ import "golang.org/x/sys/unix"
 
 const arch = unix.AUDIT_ARCH_X86_64
 
-// changesHere are the changes that arm64 has no call for.
+// changesHere lists the system calls among the changes that arm64 does not have.
 func changesHere() []uint32 {
 	return []uint32{
 		unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT,
@@ -12,5 +12,5 @@ func changesHere() []uint32 {
 	}
 }
 
-// ioctlsHere are the numbers of ioctl, that of x32 included.
+// ioctlsHere lists the numbers of ioctl, including that of x32.
 func ioctlsHere() []uint32 { return []uint32{unix.SYS_IOCTL, 1<<30 | 514} }

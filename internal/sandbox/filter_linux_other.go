@@ -6,5 +6,5 @@ import "golang.org/x/sys/unix"
 
 const filterable = false
 
-// program is nil: there is no filter for this architecture.
+// program returns nil: there is no filter for this architecture.
 func program(bool) []unix.SockFilter { return nil }

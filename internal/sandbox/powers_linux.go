@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// powers are the capabilities of root that reach beyond files: into other
-// processes, whose environment holds secrets, into the kernel, and to the
-// machine. No command of an agent needs them; to give a file to another owner, to
-// become another user or to set up the network are not among them.
+// powers lists the capabilities of root that reach beyond files: into other processes, whose
+// environment contains secrets, into the kernel, and to the machine. No command of an agent needs
+// them. Capabilities to change owners of files, to become another user or to configure the
+// network are not listed.
 func powers() []int {
 	return []int{
 		unix.CAP_SYS_PTRACE, unix.CAP_PERFMON, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_ADMIN,
@@ -18,9 +18,9 @@ func powers() []int {
 	}
 }
 
-// dropPowers takes the powers from this thread, which has given up new privileges
-// and is to become a program: so that none comes back, even to root. Without any
-// there is nothing to do.
+// dropPowers drops these capabilities from the calling thread, which is about to become another
+// program. The thread has set no_new_privs, so that they do not come back, even for root. Without
+// any of them it does nothing.
 func dropPowers() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var has [2]unix.CapUserData

@@ -70,23 +70,22 @@ import (
 	"strings"
 )
 
-// Rules say where a process and all that it starts may write. Reading and
-// executing stay as they are.
+// Rules say where a process and all that it starts may write. They do not restrict reading and
+// executing.
 type Rules struct {
-	// Write are folders below which everything may be written, as absolute paths;
-	// none: nowhere. Each must exist: one that is made later would not count. A
-	// link stands for the folder that it leads to when the rules are applied.
+	// Write lists the folders below which everything may be written, as absolute paths; empty
+	// means nowhere. Each must exist when the rules are applied. A link is resolved at that time.
 	Write []string
 }
 
-// readOnly reports whether nothing may be written at all.
+// readOnly reports whether the rules forbid all writing.
 func (r Rules) readOnly() bool { return len(r.Write) == 0 }
 
-// Support says what this system can enforce.
+// Support says what the kernel of this system can enforce.
 type Support struct {
-	// ABI is the version of Landlock; 0 means that there is none.
+	// ABI is the version of Landlock; 0 means that the kernel has none.
 	ABI int
-	// Filter says that seccomp filters work too.
+	// Filter says whether seccomp filters work.
 	Filter bool
 
 	err error // why ABI is 0
@@ -101,11 +100,11 @@ const (
 	abiThreads  = 8 // all threads of a process enter one domain
 )
 
-// Enforced reports whether read-only really means that: before ABI 3, Landlock
-// lets everybody empty every file.
+// Enforced reports whether read-only rules really prevent changes: before ABI 3, Landlock does
+// not keep a process from emptying files.
 func (s Support) Enforced() bool { return s.ABI >= abiTruncate }
 
-// String says what is in force, in one line.
+// String describes on one line what is enforced.
 func (s Support) String() string {
 	if s.ABI == 0 {
 		return "none: " + s.reason()
@@ -130,8 +129,8 @@ func (s Support) String() string {
 	return line
 }
 
-// Fix says what a person can do to have more enforced; it is empty when nothing
-// that matters is missing.
+// Fix says what a person can do to have more enforced, or returns "" if nothing important is
+// missing.
 func (s Support) Fix() string {
 	switch {
 	case s.Enforced():
@@ -142,8 +141,7 @@ func (s Support) Fix() string {
 	return s.cure()
 }
 
-// unsupported is the error of an attempt to apply rules where nothing can be
-// enforced.
+// unsupported returns the error for applying rules on a system that enforces nothing.
 func (s Support) unsupported() error {
 	return fmt.Errorf("restrict this process: %s: %w", s.reason(), errors.ErrUnsupported)
 }

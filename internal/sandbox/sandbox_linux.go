@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe asks the kernel once what it can enforce. It changes nothing.
+// Probe returns what the kernel can enforce. It asks the kernel once, and changes nothing.
 func Probe() Support { return probed() }
 
 var probed = sync.OnceValue(func() Support {
@@ -23,7 +23,7 @@ var probed = sync.OnceValue(func() Support {
 	return Support{ABI: abi, Filter: filters()}
 })
 
-// reason says why there is no Landlock.
+// reason says why the kernel has no Landlock.
 func (s Support) reason() string {
 	switch {
 	case errors.Is(s.err, unix.EOPNOTSUPP):
@@ -34,7 +34,7 @@ func (s Support) reason() string {
 	return fmt.Sprintf("Landlock may not be used: %v", s.err)
 }
 
-// cure says what a person can do about it.
+// cure says what a person can do to get Landlock.
 func (s Support) cure() string {
 	switch {
 	case errors.Is(s.err, unix.EOPNOTSUPP):
@@ -45,17 +45,16 @@ func (s Support) cure() string {
 	return "let the container make the landlock_* system calls (its seccomp profile)"
 }
 
-// Apply restricts this process, with all its threads and all that it will
-// start, to r, and to what Probe says can be enforced. It cannot be undone, only
-// narrowed. After an error the process may be restricted in part, and must not
-// do what it needs the rules for; the error wraps [errors.ErrUnsupported] when
-// nothing can be enforced, and nothing is. A program with cgo cannot restrict
-// itself in a PID namespace whose /proc is another's, and may [Wrap] what it
-// starts.
+// Apply restricts this process, with all its threads and all that it will start, to r, as far as
+// the kernel supports that (see Probe). The restriction cannot be undone, only narrowed. After an
+// error the process may be partly restricted, and must not do what it needs the rules for. If the
+// kernel enforces nothing, the error wraps [errors.ErrUnsupported] and nothing is restricted. A
+// program with cgo cannot restrict itself in a PID namespace whose /proc belongs to another one;
+// it can [Wrap] what it starts.
 func Apply(r Rules) error { return enforce(Probe(), r, true) }
 
-// restrictThread is Apply for the calling thread alone, which must be locked and
-// is to become another program.
+// restrictThread is Apply for the calling thread alone, which must be locked and about to become
+// another program.
 func restrictThread(r Rules) error { return enforce(Probe(), r, false) }
 
 func enforce(s Support, r Rules, process bool) error {
@@ -91,7 +90,7 @@ func enforce(s Support, r Rules, process bool) error {
 	return enter(s, rules, process)
 }
 
-// enter makes a domain of the rules and enters it.
+// enter makes a Landlock domain of the rules and enters it.
 func enter(s Support, rules int, process bool) error {
 	restrict, flags := ll.LandlockRestrictSelf, uint32(0)
 	switch {
@@ -114,8 +113,8 @@ func prctlThread(option int, arg2, arg3, arg4, arg5 uintptr) error {
 	return unix.Prctl(option, arg2, arg3, arg4, arg5)
 }
 
-// writes are the rights that stand for writing. Those that a version of Landlock
-// does not know are no part of its rules.
+// writes returns the Landlock rights that together mean writing, as far as this version of
+// Landlock knows them.
 func (s Support) writes() uint64 {
 	w := uint64(ll.AccessFSWriteFile | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeDir |
 		ll.AccessFSMakeReg | ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeSym | nodes)
@@ -131,12 +130,12 @@ func (s Support) writes() uint64 {
 	return w
 }
 
-// nodes are granted nowhere: root could make a node of the disk in its folder,
-// and write to all files through it.
+// nodes are rights that no rules grant: in its own folder, root could make a device node of the
+// disk and write to all files through it.
 const nodes = ll.AccessFSMakeBlock | ll.AccessFSMakeChar
 
-// ruleset hands r to the kernel, for this process or for the thread that becomes
-// a program, and returns the descriptor of the rules.
+// ruleset passes r to the kernel and returns the descriptor of the rules. process says whether
+// they are for this process, or for the thread that becomes another program.
 func ruleset(s Support, r Rules, process bool) (fd int, err error) {
 	attr := ll.RulesetAttr{HandledAccessFS: s.writes()}
 	if oneDomain := !process || s.ABI >= abiThreads; oneDomain && s.ABI >= abiScope {
@@ -162,8 +161,8 @@ func ruleset(s Support, r Rules, process bool) (fd int, err error) {
 	return fd, nil
 }
 
-// devices grants those that everybody writes to. One that is missing, or is a
-// plain file by accident, stays as it is.
+// devices grants writing to the devices that every program uses. It ignores a missing device, and
+// a plain file in its place.
 func (s Support) devices(rules int, process bool) {
 	device := s.writes() & (ll.AccessFSWriteFile | ll.AccessFSIoctlDev)
 	for _, name := range []string{"null", "zero", "full", "tty"} {
@@ -185,8 +184,7 @@ func (s Support) devices(rules int, process bool) {
 	}
 }
 
-// allow grants the rights to what path leads to, if that is of this kind, and to
-// all below it.
+// allow grants rights to the file at path, if it is of that kind, and to everything below it.
 func allow(rules int, path string, kind uint32, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -207,14 +205,14 @@ func allowFile(rules, fd int, kind uint32, rights uint64) error {
 	return ll.LandlockAddPathBeneathRule(rules, &ll.PathBeneathAttr{AllowedAccess: rights, ParentFd: fd}, 0)
 }
 
-// filters reports whether this system takes a seccomp filter and we have one.
+// filters reports whether the kernel accepts seccomp filters and this architecture has one.
 func filters() bool {
 	action := uint32(unix.SECCOMP_RET_KILL_PROCESS)
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
 	return errno == 0 && filterable
 }
 
-// install puts a filter in force. The thread has given up new privileges.
+// install installs a seccomp filter. The thread must have set no_new_privs.
 func install(filter []unix.SockFilter, process bool) error {
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	flags := uintptr(0)

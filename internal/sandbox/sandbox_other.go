@@ -2,14 +2,14 @@
 
 package sandbox
 
-// Probe says what this system can enforce: nothing.
+// Probe returns what this system can enforce: nothing.
 func Probe() Support { return Support{} }
 
 func (s Support) reason() string { return "only Linux has Landlock" }
 
 func (s Support) cure() string { return "run qq on Linux, in a virtual machine or a container" }
 
-// Apply restricts this process, which only Linux can.
+// Apply returns an error: only Linux can restrict a process.
 func Apply(Rules) error { return Probe().unsupported() }
 
 func restrictThread(r Rules) error { return Apply(r) }

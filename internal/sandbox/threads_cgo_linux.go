@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// threadsFound reports whether all threads of this process can be made to enter
-// a domain. A program with cgo finds them by its process id in /proc; behind a
-// /proc of another PID namespace that would go on for ever.
+// threadsFound returns an error if not all threads of this process can be made to enter a domain.
+// A program with cgo finds its threads by its process id in /proc. If /proc belongs to another
+// PID namespace, that search would not end.
 func threadsFound() error {
 	self, err := os.Readlink("/proc/self")
 	if err != nil || self != strconv.Itoa(os.Getpid()) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Prompt is what the server reads of a chat request.
+// Prompt is the part of a chat request that the server reads.
 type Prompt struct {
 	Model    string    `json:"model"`
 	Messages []Message `json:"messages"`
@@ -28,11 +28,11 @@ type Prompt struct {
 type Message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
-	// ToolCalls are what an assistant asked for, as they came.
+	// ToolCalls are the calls that an assistant made, as raw JSON.
 	ToolCalls json.RawMessage `json:"tool_calls"`
 }
 
-// Last is the content of the last message of that role.
+// Last returns the content of the last message of that role.
 func (p Prompt) Last(role string) string {
 	for _, m := range slices.Backward(p.Messages) {
 		if m.Role == role {
@@ -49,13 +49,13 @@ func (p Prompt) lastRole() string {
 	return p.Messages[len(p.Messages)-1].Role
 }
 
-// EchoLast answers with the last line of the last user message.
+// EchoLast returns the last line of the last user message.
 func EchoLast(p Prompt) string {
 	text := strings.TrimSpace(p.Last("user"))
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// answer is what the server is about to say.
+// answer is the state of one answer of the server.
 type answer struct {
 	prompt Prompt
 	model  *Model
@@ -70,7 +70,7 @@ type answer struct {
 	came   time.Time
 }
 
-// statusWriter remembers the status that was written.
+// statusWriter remembers the status that was sent.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -88,7 +88,7 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap implements the interface that [http.ResponseController] uses.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (s *Server) chat(plain http.ResponseWriter, r *http.Request, mem *scratch) {
@@ -147,8 +147,8 @@ func (s *Server) chat(plain http.ResponseWriter, r *http.Request, mem *scratch) 
 	whole = s.say(w, r, a, mem)
 }
 
-// fitPrompt counts the tokens of the prompt of a and cuts it from the front
-// when it is too long; it reports false when that was forbidden.
+// fitPrompt counts the tokens of the prompt of a and cuts a long prompt from the front. It
+// reports false if the request forbids cutting.
 func (s *Server) fitPrompt(a *answer) bool {
 	a.size = a.model.Context
 	if n := a.prompt.Options.NumCtx; n > 0 {
@@ -176,7 +176,8 @@ func (s *Server) fitPrompt(a *answer) bool {
 	return true
 }
 
-// choose finds what to say after the last marker of the prompt, or without one.
+// choose selects the answer: the script of the last marker in the prompt or, without a marker, a
+// reply.
 func (s *Server) choose(a *answer) {
 	var own *Fault
 	if script := s.lastScript(a.prompt.Messages); script != nil {
@@ -200,7 +201,7 @@ func (s *Server) choose(a *answer) {
 	}
 }
 
-// lastScript is the script of the last known marker in the messages.
+// lastScript returns the script of the last known marker in the messages, or nil.
 func (s *Server) lastScript(messages []Message) *Script {
 	if len(s.scripts) == 0 {
 		return nil
@@ -258,11 +259,11 @@ func (s *Server) say(w http.ResponseWriter, r *http.Request, a *answer, mem *scr
 	return err == nil
 }
 
-// maxBuffer is how much of an answer is collected before it is sent.
+// maxBuffer is how many bytes of an answer are collected before they are sent.
 const maxBuffer = 1 << 20
 
-// stream sends the words of a. It returns why they ended, which is empty when
-// the client or the server is gone, and whether to break off now.
+// stream sends the words of a. It returns the reason why they ended, which is empty if the client
+// or the server is gone, and whether to break off now.
 func (s *Server) stream(r *http.Request, a *answer, o *output) (reason string, broken bool) {
 	between := a.fault.Between
 	if a.loop && between == 0 {

@@ -9,8 +9,8 @@ import (
 
 const hex = "0123456789abcdef"
 
-// appendString appends s as a JSON string. encoding/json does it by reflection,
-// word by word; a stand-in that is measured against should not.
+// appendString appends s as a JSON string. encoding/json would use reflection for every word, and
+// a stand-in should not distort what is measured against it.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
@@ -46,7 +46,7 @@ func appendString(b []byte, s string) []byte {
 	return append(append(b, s[start:]...), '"')
 }
 
-// schema is the part of JSON Schema that sample knows.
+// schema is the part of JSON Schema that sample supports.
 type schema struct {
 	Type       any               `json:"type"`
 	Properties map[string]schema `json:"properties"`
@@ -57,7 +57,7 @@ type schema struct {
 	Const      json.RawMessage   `json:"const"`
 }
 
-// sample is a small document of the format, which is a schema or "json".
+// sample returns a small document that satisfies format, which is a schema or "json".
 func sample(format json.RawMessage) string {
 	var s schema
 	if json.Unmarshal(format, &s) != nil {

@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// Break is how an answer breaks off.
+// Break is a way in which an answer breaks off.
 type Break string
 
 // Ways to break off.
 const (
-	// End ends the response in good order but without the final line, as the
-	// real server does when a model repeats itself.
+	// End ends the response without an error and without the final line, as the real server does
+	// when a model repeats itself.
 	End Break = "end"
 	// Cut closes the connection in the middle of the response.
 	Cut Break = "cut"
-	// Reset does so with a TCP reset.
+	// Reset closes the connection with a TCP reset.
 	Reset Break = "reset"
-	// Stall sends nothing more and keeps the connection.
+	// Stall keeps the connection open and sends nothing more.
 	Stall Break = "stall"
-	// ErrorLine sends {"error": …} and ends, as the real server does when the
-	// process that runs the model dies.
+	// ErrorLine sends {"error": …} and ends, as the real server does when the process that runs
+	// the model dies.
 	ErrorLine Break = "error_line"
 )
 
-// Fault is what goes wrong. A Status is answered instead of anything else; the
-// rest concerns chats.
+// Fault is a misbehaviour of the server. A Status replaces the answer to any request; all other
+// fields concern chats.
 type Fault struct {
 	Status int         `json:"status,omitempty"`
 	Header http.Header `json:"header,omitempty"` // sent with Status
 	Error  string      `json:"error,omitempty"`  // text for Status and ErrorLine
-	// Body is sent with Status as it is, in place of Error as JSON.
+	// Body is sent with Status, unchanged, instead of Error as JSON.
 	Body string `json:"body,omitempty"`
-	// Times is how many requests it strikes; 0 is all.
+	// Times is how many requests the fault affects; 0 means all.
 	Times int `json:"times,omitempty"`
 
 	BeforeFirst time.Duration `json:"before_first,omitempty"` // wait before anything is sent
@@ -50,7 +50,7 @@ type Fault struct {
 	struck int // how often it has struck
 }
 
-// Rule says which requests a fault strikes.
+// Rule says which requests a fault affects.
 type Rule struct {
 	Path  string // empty is /api/chat
 	Task  string // part of the last line of what the user said; empty is any
@@ -58,22 +58,21 @@ type Rule struct {
 	Fault Fault
 }
 
-// Strike adds a rule. Of those that fit a request and are not used up, the first
-// strikes.
+// Strike adds a rule. The first rule that matches a request and is not used up affects it.
 func (s *Server) Strike(r Rule) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	s.log.rules = append(s.log.rules, &r)
 }
 
-// Heal takes all rules away.
+// Heal removes all rules.
 func (s *Server) Heal() {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	s.log.rules = nil
 }
 
-// strike is the fault of a request, or nil.
+// strike returns the fault that affects a request, or nil.
 func (s *Server) strike(path string, p Prompt) *Fault {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
@@ -86,7 +85,7 @@ func (s *Server) strike(path string, p Prompt) *Fault {
 	return nil
 }
 
-// inForce reports whether f strikes one more request, and counts that.
+// inForce reports whether f affects one more request, and counts that request.
 func (f *Fault) inForce() bool {
 	f.struck++
 	return f.Times == 0 || f.struck <= f.Times
@@ -98,7 +97,7 @@ func (s *Server) inForce(f *Fault) bool {
 	return f.inForce()
 }
 
-// failStatus answers with the status of f.
+// failStatus sends the status of f.
 func failStatus(w http.ResponseWriter, f *Fault) {
 	maps.Copy(w.Header(), f.Header)
 	if f.Body != "" {
@@ -109,8 +108,7 @@ func failStatus(w http.ResponseWriter, f *Fault) {
 	fail(w, f.Status, f.Error)
 }
 
-// fail answers with an error as Ollama does; without a message the body is
-// empty.
+// fail sends an error as Ollama does; without a message the body is empty.
 func fail(w http.ResponseWriter, status int, message string) {
 	if message == "" {
 		w.WriteHeader(status)
@@ -127,8 +125,8 @@ func appendErrorLine(b []byte, message string) []byte {
 	return append(b, "}\n"...)
 }
 
-// wait lets d pass, and reports false when the client or the server is gone
-// first. A negative d never passes.
+// wait waits for d. It reports false if the client or the server ends first. A negative d means
+// forever.
 func (s *Server) wait(r *http.Request, d time.Duration) bool {
 	if d == 0 {
 		return true
@@ -150,8 +148,7 @@ func (s *Server) wait(r *http.Request, d time.Duration) bool {
 	return false
 }
 
-// breakOff ends a response the way how says. sent tells whether its header
-// went out.
+// breakOff ends a response as f says. sent tells whether its header was sent.
 func (s *Server) breakOff(w http.ResponseWriter, r *http.Request, f *Fault, sent bool) {
 	switch f.Break {
 	case End:

@@ -10,7 +10,7 @@ import (
 
 const maxBody = 64 << 20
 
-// scratch is the memory of one request.
+// scratch holds the buffers of one request, which later requests reuse.
 type scratch struct {
 	in  bytes.Buffer
 	out []byte

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Request is a request as it came.
+// Request is a request as the server received it.
 type Request struct {
 	Method, Path string
 	Header       http.Header
 	Body         []byte
 }
 
-// Prompt reads the body of a chat; it is empty for another one.
+// Prompt decodes the body of a chat request; for other requests it is empty.
 func (r Request) Prompt() Prompt {
 	var p Prompt
 	_ = json.Unmarshal(r.Body, &p) // what is no chat has no messages
 	return p
 }
 
-// Chat is one request to a model, as the server saw it.
+// Chat records one chat request.
 type Chat struct {
 	Task  string // the last line of what the user said
 	Role  string // of the last message
@@ -32,12 +32,12 @@ type Chat struct {
 	Size  int    // bytes of the request
 	Came  time.Time
 	Ended time.Time // when the server was done with it; zero while it is not
-	// Status is what was answered; 0 when nothing was.
+	// Status is the HTTP status of the answer; 0 if there was none.
 	Status int
 	Whole  bool // the answer was sent to its end
 }
 
-// log is what the server remembers, and the rules that decide what goes wrong.
+// log holds the requests that the server remembers, and the rules for faults.
 type log struct {
 	bodies bool // keep requests
 
@@ -57,7 +57,7 @@ func (l *log) request(r *http.Request, body []byte) {
 	}
 }
 
-// chat notes c and returns its number, for ended.
+// chat records c and returns its number, for ended.
 func (l *log) chat(c Chat) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,15 +74,14 @@ func (l *log) ended(i, status int, whole bool) {
 	}
 }
 
-// Count is the number of requests for path so far.
+// Count returns how many requests for path the server has received.
 func (s *Server) Count(path string) int {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	return s.log.counts[path]
 }
 
-// Requests are the requests in the order of their arrival. path picks some; empty
-// means all.
+// Requests returns the requests for path in the order of their arrival; an empty path means all.
 func (s *Server) Requests(path string) []Request {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
@@ -95,14 +94,14 @@ func (s *Server) Requests(path string) []Request {
 	return some
 }
 
-// Chats are all chats so far, in the order of their arrival.
+// Chats returns all chats so far, in the order of their arrival.
 func (s *Server) Chats() []Chat {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	return slices.Clone(s.log.chats)
 }
 
-// Times is how often each task was asked.
+// Times returns how many chats each task has had.
 func (s *Server) Times() map[string]int {
 	n := map[string]int{}
 	for _, c := range s.Chats() {
@@ -111,7 +110,7 @@ func (s *Server) Times() map[string]int {
 	return n
 }
 
-// Forget drops what is remembered of requests. Nobody may be at work.
+// Forget drops the recorded requests. No request may be under way.
 func (s *Server) Forget() {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()

@@ -20,7 +20,7 @@ func ByName() Option {
 	return func(s *Server) { s.byName, s.models = true, []Model{{Name: "fast:latest"}} }
 }
 
-// parseName reads the name of a model, like slow200.
+// parseName splits the name of a model such as slow200 into its kind and number.
 func parseName(name string) (kind string, n int, known bool) {
 	name = strings.TrimSuffix(name, ":latest")
 	kind = strings.TrimRight(name, "0123456789")
@@ -45,7 +45,7 @@ func namedModel(name string) *Model {
 	return m
 }
 
-// chooseByName finds what to say to a request of that size.
+// chooseByName selects the answer by the name of the model; size is that of the request in bytes.
 func (s *Server) chooseByName(a *answer, size int) {
 	a.tokens, a.size = size/a.model.TokenBytes, math.MaxInt
 	kind, n, _ := parseName(a.prompt.Model)
@@ -77,16 +77,16 @@ func (s *Server) chooseByName(a *answer, size int) {
 	}
 }
 
-// step is a task for the model "script", written as JSON: call this tool so often,
-// in one answer. If that is more than once, {i} in its arguments stands for the
-// number of the call: a task that is handed on may be a step itself.
+// step is a task for the model "script", written as JSON: call this tool so many times in one
+// answer. If that is more than once, {i} in the arguments is replaced by the number of the call.
+// A task that is delegated may be a step itself.
 type step struct {
 	Tool      string
 	Times     int
 	Arguments map[string]string
 }
 
-// play answers a task with its calls, and their results with the last of them.
+// play answers a task with its calls, and the results of the calls with the last result.
 func play(p Prompt) ([]piece, error) {
 	if p.lastRole() == "tool" {
 		return []piece{{text: p.Last("tool")}}, nil
@@ -115,7 +115,7 @@ func play(p Prompt) ([]piece, error) {
 	return pieces, nil
 }
 
-// filler are n bytes of text, in lines of 64 KiB at most.
+// filler returns n bytes of text, in lines of at most 64 KiB.
 func filler(n int) []piece {
 	const most = 64 << 10
 	whole := strings.Repeat("All work and no play. ", most/22+1)[:most]

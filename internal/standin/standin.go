@@ -38,10 +38,10 @@ import (
 	"time"
 )
 
-// Version is the version that the server claims to be.
+// Version is the version that the server reports.
 const Version = "0.17.4"
 
-// Script says what comes after a prompt whose last marker is Start.
+// Script is the answer to a prompt whose last marker is Start.
 type Script struct {
 	Start string `json:"start"` // the marker with its brackets: [[name]]
 	Text  string `json:"text"`
@@ -50,27 +50,27 @@ type Script struct {
 	Fault *Fault `json:"fault,omitempty"`
 }
 
-// Model describes a model that the server has.
+// Model describes a model that the server offers.
 type Model struct {
 	Name         string
 	Context      int       // default 8192
 	Capabilities []string  // default completion and tools
 	Modified     time.Time // default the start of 2026
 	RemoteHost   string    // set: the server only passes it on
-	// TokenBytes is how many bytes of a prompt count as a token, default 4.
+	// TokenBytes is how many bytes of a prompt count as one token; the default is 4.
 	TokenBytes int
 }
 
-// DefaultModel is the one model of a server that was not told about models.
+// DefaultModel is the only model of a server without the option Models.
 const DefaultModel = "stand-in:latest"
 
-// Option sets up a [Server].
+// Option configures a [Server].
 type Option func(*Server)
 
-// Models replaces the models that the server has.
+// Models replaces the models that the server offers.
 func Models(models ...Model) Option { return func(s *Server) { s.models = models } }
 
-// Scripts adds scripts; of two with one Start the later counts.
+// Scripts adds scripts. If two have the same Start, the later one counts.
 func Scripts(scripts ...Script) Option {
 	return func(s *Server) {
 		for i := range scripts {
@@ -79,24 +79,24 @@ func Scripts(scripts ...Script) Option {
 	}
 }
 
-// Reply says what answers a prompt without a known marker.
+// Reply sets the function that answers prompts without a known marker.
 func Reply(f func(Prompt) string) Option { return func(s *Server) { s.reply = f } }
 
-// Faulty makes requests of that path go wrong: all of them, or the first
-// f.Times. Scripts with a fault of their own keep it.
+// Faulty makes all requests for path fail with f, or the first f.Times. Scripts with a fault of
+// their own keep it.
 func Faulty(path string, f Fault) Option {
 	return func(s *Server) { s.Strike(Rule{Path: path, Fault: f}) }
 }
 
-// IgnoreTruncate makes the server cut long prompts even when it was told not
-// to, as old servers do.
+// IgnoreTruncate makes the server cut long prompts even if the request forbids it, as old servers
+// do.
 func IgnoreTruncate() Option { return func(s *Server) { s.alwaysCut = true } }
 
 // NoCallIDs leaves out the ids of tool calls, as old servers do.
 func NoCallIDs() Option { return func(s *Server) { s.noCallIDs = true } }
 
-// Parallel answers k chats at a time, as OLLAMA_NUM_PARALLEL says it of Ollama. A
-// fault with a Status is answered without a wait, as by a server whose queue is full.
+// Parallel makes the server answer k chats at a time, like OLLAMA_NUM_PARALLEL of Ollama. A fault
+// with a Status is answered without waiting, as by a server whose queue is full.
 func Parallel(k int) Option { return func(s *Server) { s.seats = make(chan struct{}, k) } }
 
 // Server is a stand-in for an Ollama server. It is an [http.Handler].
@@ -160,8 +160,8 @@ func (m *Model) setDefaults() {
 
 func (m *Model) can(capability string) bool { return slices.Contains(m.Capabilities, capability) }
 
-// Start runs a server on a free port of this machine until the test ends. It keeps
-// what was asked for [Server.Requests].
+// Start runs a server on a free port of this machine until the test ends. It records requests for
+// [Server.Requests].
 func Start(t testing.TB, options ...Option) *Server {
 	t.Helper()
 	s := New(options...)
@@ -195,9 +195,9 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// Stop refuses connections from now on and cuts those that there are, as a server
-// that was killed, and returns when no request is left. It may be called when
-// nothing runs, but not by two goroutines at once.
+// Stop refuses new connections and cuts existing ones, as when a server is killed. It returns
+// when no request is left. It may be called on a stopped server, but not by two goroutines at
+// once.
 func (s *Server) Stop() {
 	if s.http == nil {
 		return
@@ -210,8 +210,8 @@ func (s *Server) Stop() {
 	s.http = nil
 }
 
-// Host is where it listens, or listened: host and port.
+// Host returns the host and port on which the server listens, or listened.
 func (s *Server) Host() string { return strings.TrimPrefix(s.URL, "http://") }
 
-// Waiting is how many requests wait for a Fault to pass.
+// Waiting returns how many requests wait because of a Fault.
 func (s *Server) Waiting() int { return int(s.waiting.Load()) }

@@ -9,8 +9,8 @@ import (
 	"qq/pkg/tool"
 )
 
-// CallTool calls one tool of set, as a model does, and fails t when a failed result does not
-// begin with a text that says so, or one that worked does.
+// CallTool calls one tool of set as a model does. It fails t unless exactly the failed results
+// begin with "Error: " or "Child agent error: ".
 func CallTool(t testing.TB, set tool.Set, name, args string) tool.Result {
 	t.Helper()
 	return CallToolContext(context.Background(), t, set, name, args)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// piece is what one line of a stream carries.
+// piece is the content of one line of a stream.
 type piece struct {
 	text, thinking string
 	call           *call
@@ -28,8 +28,8 @@ const (
 	thinkOpen, thinkClose = "<think>", "</think>"
 )
 
-// words cuts the text of a into what its lines carry: thinking (when the
-// request has it on), words, tool calls (when the request offers tools).
+// words splits the text of a into pieces: thinking (if the request enables it), words, and tool
+// calls (if the request offers tools).
 func (s *Server) words(a *answer) []piece {
 	text := a.text
 	var out []piece
@@ -56,8 +56,8 @@ func (s *Server) words(a *answer) []piece {
 	return append(out, s.calls(rest, toolNames(a.prompt.Tools))...)
 }
 
-// calls reads tool calls. One that is cut off, malformed or not offered
-// vanishes without a word, with all that comes behind it.
+// calls parses tool calls. A call that is cut off, malformed or not offered is dropped silently,
+// with everything after it.
 func (s *Server) calls(text string, offered map[string]bool) []piece {
 	var out []piece
 	for i, part := range strings.Split(text, callOpen) {
@@ -109,7 +109,7 @@ func words(text string) []string {
 	}
 }
 
-// output collects lines, and sends them where time passes between them.
+// output collects lines, and sends them before time passes.
 type output struct {
 	w       http.ResponseWriter
 	buf     []byte
@@ -124,7 +124,7 @@ func (o *output) add(p piece) {
 	o.buf = append(o.buf, ",\"done\":false}\n"...)
 }
 
-// flush sends what is there.
+// flush sends the collected lines.
 func (o *output) flush() error {
 	_, err := o.w.Write(o.buf)
 	o.buf = o.buf[:0]
@@ -134,9 +134,8 @@ func (o *output) flush() error {
 	return err
 }
 
-// last writes the final line with its figures; zero ones are left out. As in
-// Ollama the whole counts from when the request came, the parts from when it was
-// taken up; nothing takes no time.
+// last writes the final line with its durations; it leaves out those that are zero. As in Ollama
+// the total counts from the arrival of the request, the parts from the end of its wait.
 func (o *output) last(a *answer, reason string) {
 	now := time.Now()
 	load, read, write := int64(1), o.started.Sub(o.taken).Nanoseconds()+1, now.Sub(o.started).Nanoseconds()+1
@@ -160,7 +159,7 @@ func (o *output) last(a *answer, reason string) {
 	o.buf = append(b, "}\n"...)
 }
 
-// head writes what all lines have in common.
+// head writes the beginning that all lines share.
 func (o *output) head(p piece) {
 	b := append(o.buf, `{"model":`...)
 	b = appendString(b, o.model)

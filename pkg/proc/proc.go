@@ -48,38 +48,38 @@ import (
 	"time"
 )
 
-// Command says what to start.
+// Command describes a program to start.
 type Command struct {
-	// Path is the program. Without a slash it is looked up in PATH.
+	// Path is the program. A name without a slash is looked up in PATH.
 	Path string
 	// Args includes argv[0]; empty means the path alone.
 	Args []string
-	// Env is the whole environment: nothing is inherited.
+	// Env is the whole environment; nothing else is inherited.
 	Env []string
 	// Dir is the working directory; empty means that of this process.
 	Dir string
-	// Stdin, Stdout and Stderr are files, so that nobody who keeps one open can
-	// make Wait wait; nil is /dev/null. The caller closes its own copies.
+	// Stdin, Stdout and Stderr are files, so that a process that keeps one open cannot make Wait
+	// wait; nil means /dev/null. The caller closes its own copies.
 	Stdin, Stdout, Stderr *os.File
-	// Extra become the descriptors 3, 4, …; nil is /dev/null. Linux hands on no
-	// others.
+	// Extra become the descriptors 3, 4, and so on; nil means /dev/null. On Linux no other
+	// descriptors are inherited.
 	Extra []*os.File
-	// Grace is the time between SIGTERM and SIGKILL of Stop.
+	// Grace is the time that Stop waits between SIGTERM and SIGKILL.
 	Grace time.Duration
-	// Namespace asks for a PID namespace, for a program that can be an init. Where
-	// the system refuses one, the process starts without.
+	// Namespace asks for a PID namespace; the program must be able to run as an init. If the
+	// system refuses one, the process starts without it.
 	Namespace bool
-	// Terminal starts a session that a terminal controls: Stdin or, when that is
-	// nil, Stdout.
+	// Terminal starts a new session with a controlling terminal: Stdin or, if that is nil,
+	// Stdout.
 	Terminal bool
-	// Marker is a NAME=value, unique to this command, that is added to Env. By it
-	// the sweep finds the command that an adopted process comes from. Where programs
-	// with Hosts nest, each uses its own NAME, so that descendants carry all markers.
+	// Marker is a NAME=value, unique to this command, that is added to Env. By it the sweep finds
+	// out to which command an adopted process belongs. Nested programs with Hosts must use
+	// different NAMEs, so that descendants carry all markers.
 	Marker string
 }
 
-// Host starts processes and sees to their end. A process has at most one; its
-// methods may be called by several goroutines.
+// Host starts processes and cleans up after them. A program should have only one; several
+// goroutines may use it.
 type Host struct {
 	mu      sync.Mutex // held during a fork and during one pass of a sweep
 	closed  bool
@@ -92,7 +92,7 @@ type Host struct {
 	platform
 }
 
-// fence is what contains a process and its descendants, from strong to weak.
+// fence is a mechanism that contains a process and its descendants, from strong to weak.
 type fence int
 
 const (
@@ -101,16 +101,16 @@ const (
 	group
 )
 
-// NewHost returns a Host. It does nothing to the process before the first Start.
+// NewHost returns a Host. It changes nothing in this process before the first Start.
 func NewHost() *Host {
 	return &Host{procs: make(map[*Process]struct{}), fence: strongest}
 }
 
-// ErrClosed is the error of a Start after Close.
+// ErrClosed is the error of Start after Close.
 var ErrClosed = errors.New("the host of processes is closed")
 
-// Start starts c. The process runs until it ends or somebody calls Stop, Kill or
-// Close; nobody has to call Wait.
+// Start starts c. The process runs until it ends or until Stop, Kill or Close. Calling Wait is
+// optional.
 func (h *Host) Start(c Command) (*Process, error) {
 	path, err := lookup(c.Path)
 	if err != nil {
@@ -137,7 +137,7 @@ func (h *Host) Start(c Command) (*Process, error) {
 	return p, nil
 }
 
-// Close kills what still runs, sweeps, and waits for all of it.
+// Close kills all running processes, sweeps, and waits for both.
 func (h *Host) Close() {
 	h.mu.Lock()
 	closed := h.closed
@@ -162,9 +162,9 @@ func (h *Host) Close() {
 	h.wg.Wait()
 }
 
-// Isolation says what contains the commands that ask for a namespace: "pid
-// namespace", "user and pid namespace", "subreaper" or "process group". Before the
-// first such command, it tries to make a namespace.
+// Isolation returns what contains the commands that ask for a namespace: "pid namespace", "user
+// and pid namespace", "subreaper" or "process group". If no such command has started yet, it
+// tries to make a namespace.
 func (h *Host) Isolation() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -184,8 +184,8 @@ func (h *Host) Isolation() string {
 	return "process group"
 }
 
-// fork starts c behind the best fence that the system allows, and remembers
-// which that was. h.mu is held.
+// fork starts c behind the best fence that the system allows, and returns which that was. The
+// caller holds h.mu.
 func (h *Host) fork(path string, c Command) (pid int, f fence, err error) {
 	if h.closed {
 		return 0, group, ErrClosed
@@ -219,8 +219,8 @@ func (h *Host) fork(path string, c Command) (pid int, f fence, err error) {
 	return pid, f, err
 }
 
-// refused reports whether err may mean that the system does not allow a
-// namespace. It may mean something else: then the attempt without one fails too.
+// refused reports whether err may mean that the system does not allow a namespace. If it means
+// something else, the attempt without a namespace fails too.
 func refused(err error) bool {
 	return slices.ContainsFunc([]syscall.Errno{
 		syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.ENOSYS,
@@ -229,7 +229,7 @@ func refused(err error) bool {
 	}, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }
 
-// files lists the descriptors that c gets.
+// files returns the descriptors for c.
 func (h *Host) files(c Command) ([]uintptr, error) {
 	files := append([]*os.File{c.Stdin, c.Stdout, c.Stderr}, c.Extra...)
 	fds := make([]uintptr, len(files))
@@ -262,8 +262,8 @@ func lookup(path string) (string, error) {
 	return found, nil
 }
 
-// marked returns env with marker in it. An older value of the same name goes,
-// because programs differ in which of two they read.
+// marked returns env with marker added. It removes an older value of the same name, because
+// programs differ in which of two values they read.
 func marked(env []string, marker string) ([]string, error) {
 	if marker == "" {
 		return env, nil
@@ -276,8 +276,8 @@ func marked(env []string, marker string) ([]string, error) {
 	return append(env, marker), nil
 }
 
-// startError says what could not be started and, where a person can do
-// something about it, what.
+// startError returns an error that names what could not be started and, if a person can fix it,
+// how.
 func startError(c Command, err error) error {
 	hint := ""
 	switch {

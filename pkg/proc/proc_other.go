@@ -10,10 +10,10 @@ import (
 // strongest is the best fence of this system.
 const strongest = group
 
-// rssUnit is the unit of Rusage.Maxrss in bytes.
+// rssUnit is the unit of Rusage.Maxrss, in bytes.
 var rssUnit = map[bool]int64{true: 1, false: 1 << 10}[runtime.GOOS == "darwin" || runtime.GOOS == "ios"]
 
-// platform is empty: there are neither namespaces nor subreapers here.
+// platform is empty: this system has neither namespaces nor subreapers.
 type platform struct{}
 
 func (*platform) adopts() bool { return false }
@@ -27,9 +27,8 @@ func (*Host) forkBehind(_ fence, path string, args []string, attr *syscall.ProcA
 	return syscall.ForkExec(path, args, attr)
 }
 
-// reap waits for the leader and kills its group. The process id is free for a
-// moment before the group is killed: there is no portable way to look at the
-// dead without burying them.
+// reap waits for the leader and kills its group. Between the two, the process id may already be
+// reused: there is no portable way to see that a process has ended without reaping it.
 func (p *Process) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
 	for {
 		if _, err := syscall.Wait4(p.pid, &status, 0, &usage); err != syscall.EINTR {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Process is a started [Command]. Its methods may be called by several
-// goroutines, before and after its end.
+// Process is a started [Command]. Several goroutines may call its methods, before and after its
+// end.
 type Process struct {
 	host   *Host
 	pid    int
@@ -25,27 +25,28 @@ type Process struct {
 
 // Exit says how a process ended.
 type Exit struct {
-	// Code is the exit code, -1 after a signal.
+	// Code is the exit code; -1 if a signal killed the process.
 	Code int
-	// Signal is what killed the process, 0 if it exited by itself. A program that
-	// is an init can only be killed by SIGKILL; a Go program there exits with 2.
+	// Signal is the signal that killed the process; 0 if it exited by itself. A program that is
+	// an init can be killed only by SIGKILL; after any other fatal signal a Go program that is an
+	// init exits with code 2.
 	Signal syscall.Signal
-	// Left counts the processes that it left behind and that were killed. Those of a
-	// namespace are not counted, and none are where there is no subreaper.
+	// Left counts the processes that it left behind and that were killed. Processes in a
+	// namespace are not counted, nor any on a system without subreapers.
 	Left int
-	// User and System are the processor time of the process and of those
-	// descendants that it waited for.
+	// User and System are the processor time of the process and of the descendants that it waited
+	// for.
 	User, System time.Duration
-	// MaxRSS is the largest resident memory of one of them, in bytes. On Linux it
-	// is never less than the one that this process had when it started it.
+	// MaxRSS is the largest resident memory of the process or one of those descendants, in bytes.
+	// On Linux it is at least the memory that this process had when it started the other.
 	MaxRSS int64
 }
 
-// PID is the process id of the leader, and of its group.
+// PID returns the process id of the leader, which is also the id of its group.
 func (p *Process) PID() int { return p.pid }
 
-// Stop sends SIGTERM to the group, and SIGKILL after the grace time. It returns at
-// once; a second Stop does nothing.
+// Stop sends SIGTERM to the group, and SIGKILL after the grace time. It returns at once. A second
+// Stop does nothing.
 func (p *Process) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +65,7 @@ func (p *Process) Kill() {
 	p.signal(syscall.SIGKILL)
 }
 
-// signal sends s to the group. p.mu is held.
+// signal sends s to the group. The caller holds p.mu.
 func (p *Process) signal(s syscall.Signal) {
 	if p.reaped {
 		return
@@ -75,17 +76,17 @@ func (p *Process) signal(s syscall.Signal) {
 	}
 }
 
-// Done is closed when Wait would return.
+// Done returns a channel that is closed when Wait would return.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait returns when the leader has ended, its group was killed, and what it left
-// behind was swept.
+// Wait returns when the leader has ended, its group has been killed, and the sweep has removed
+// what it left behind.
 func (p *Process) Wait() Exit {
 	<-p.done
 	return p.exit
 }
 
-// run follows p to its end.
+// run waits for the end of p and cleans up.
 func (p *Process) run() {
 	defer close(p.done)
 	status, usage := p.reap()
@@ -108,7 +109,7 @@ func (p *Process) run() {
 	}
 }
 
-// retire ends all use of the process id of p. p.mu is held.
+// retire ends all use of p's process id. The caller holds p.mu.
 func (p *Process) retire() {
 	p.reaped = true
 	if p.ladder != nil {

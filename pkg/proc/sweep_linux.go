@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// sweepTimeout is how long a sweep waits for the processes that it killed to
-	// die. One in an uninterruptible system call takes longer; a later sweep reaps it.
+	// sweepTimeout is how long a sweep waits for processes that it killed to die. One in an
+	// uninterruptible system call takes longer; a later sweep reaps it.
 	sweepTimeout = 2 * time.Second
-	// tidyEvery is the time between sweeps while no leader ends: a program that runs
-	// for hours may orphan thousands of processes.
+	// tidyEvery is the time between sweeps while no leader ends: a program that runs for hours
+	// may orphan thousands of processes.
 	tidyEvery = time.Second
 )
 
-// platform is what a Host needs on Linux.
+// platform is the state of a Host that only Linux needs.
 type platform struct {
 	thread    chan func()   // to the thread that starts processes in namespaces
 	adopting  bool          // adopt was called
@@ -32,8 +32,8 @@ type doomed struct {
 	since time.Time
 }
 
-// adopt makes this process the parent of descendants that lose theirs. h.mu is
-// held.
+// adopt makes this process a subreaper: the new parent of descendants that lose theirs. The
+// caller holds h.mu.
 func (h *Host) adopt() {
 	if h.adopting || h.closed {
 		return
@@ -57,13 +57,13 @@ func (h *Host) adopt() {
 	h.wg.Go(h.tidy)
 }
 
-// adopts reports whether adopted processes can be swept. h.mu is held.
+// adopts reports whether adopted processes can be swept. The caller holds h.mu.
 func (h *Host) adopts() bool {
 	h.adopt()
 	return h.subreaper
 }
 
-// release sweeps for the last time. No process is live and none can start.
+// release sweeps for the last time. No process is running and none can start.
 func (h *Host) release() {
 	if h.subreaper {
 		close(h.stop)
@@ -75,7 +75,7 @@ func (h *Host) release() {
 	}
 }
 
-// tidy reaps the adopted processes that ended while nothing else did.
+// tidy reaps adopted processes that end while no leader does.
 func (h *Host) tidy() {
 	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
@@ -89,8 +89,8 @@ func (h *Host) tidy() {
 	}
 }
 
-// reap waits for the leader and kills its group while the dead leader still
-// holds the id of both.
+// reap waits for the leader and kills its group while the dead leader still holds the process id
+// of both.
 func (p *Process) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
 	for unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
@@ -108,8 +108,8 @@ func (p *Process) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
 	return status, usage
 }
 
-// sweep kills and reaps the adopted processes that belong to no running process.
-// It runs for p, which has ended, or for nobody, and then looks everywhere.
+// sweep kills and reaps the adopted processes that belong to no running process. p is the process
+// that has ended; with nil it looks at all children.
 func (h *Host) sweep(p *Process) {
 	begin := time.Now()
 	pause := 100 * time.Microsecond
@@ -119,9 +119,9 @@ func (h *Host) sweep(p *Process) {
 	}
 }
 
-// pass looks once at every child of this process and reports whether another
-// pass may find more: the children of a process become ours before we can reap
-// it, so a pass that reaps and kills nothing has seen all of them.
+// pass looks at every child of this process once and reports whether another pass may find more.
+// The children of a process become children of this one before it can be reaped, so a pass that
+// reaps and kills nothing has seen all of them.
 func (h *Host) pass(p *Process) (more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,7 +158,7 @@ func (h *Host) pass(p *Process) (more bool) {
 	return more
 }
 
-// leads reports whether pid is the leader of a process: run reaps those.
+// leads reports whether pid is the leader of a process; run reaps leaders.
 func (h *Host) leads(pid int) bool {
 	for p := range h.procs {
 		if p.pid == pid && !p.reaped {
@@ -168,8 +168,8 @@ func (h *Host) leads(pid int) bool {
 	return false
 }
 
-// owner is the process that the adopted process c descends from, nil if that
-// cannot be told. The group is all that is left to see of a dead one.
+// owner returns the process from which the adopted process c descends, or nil if unknown. For a
+// dead process, only its group can tell.
 func (h *Host) owner(c child) *Process {
 	pgid, _ := unix.Getpgid(c.pid)
 	for p := range h.procs {
@@ -186,8 +186,8 @@ func (h *Host) owner(c child) *Process {
 	return nil
 }
 
-// spared reports whether an adopted process of owner may go on. Without a known
-// owner it may belong to any process that runs.
+// spared reports whether an adopted process of owner may continue. With an unknown owner it may
+// belong to any running process.
 func (h *Host) spared(owner *Process) bool {
 	if owner != nil {
 		return !owner.reaped
@@ -200,15 +200,14 @@ func (h *Host) spared(owner *Process) bool {
 	return false
 }
 
-// childless reports whether this process has no child, dead or alive. It reaps
-// nothing.
+// childless reports whether this process has no children, dead or alive. It reaps nothing.
 func childless() bool {
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
 }
 
-// reapEnded reaps the child pid if it has ended. Nobody else does that, so until
-// then the id is its own. Killed means by us, or by the SIGHUP that the terminal of
-// a session sends at the end of its leader.
+// reapEnded reaps the child pid if it has ended. Only this function does that, so until then the
+// id cannot be reused. killed means by this Host, or by the SIGHUP that the terminal of a session
+// sends when its leader ends.
 func reapEnded(pid int) (killed, ended bool) {
 	var status syscall.WaitStatus
 	got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// table reads the table of processes, /proc. That may have been mounted in
-// another PID namespace, outside of ours: then it counts processes differently.
+// table is the process table in /proc. It may be mounted from an outer PID namespace, in which
+// process ids differ.
 type table struct {
 	self  string // this process, as /proc counts
 	level int    // how many namespaces further in we are
@@ -34,10 +34,10 @@ func openTable() (table, error) {
 	return table{self: self, level: len(ids) - 1}, nil
 }
 
-// children lists the children of this process; one that ends meanwhile may be
-// missing. Unless everywhere, it looks at those of the main thread only, and is
-// quick: since Linux 3.19 orphans come to the first thread that lives, and Go
-// never ends the main one.
+// children lists the children of this process; it may miss one that ends meanwhile. With
+// everywhere it looks at the children of all threads, else, faster, only at those of the main
+// thread: since Linux 3.19 orphans are given to the first live thread, and Go never ends the main
+// one.
 func (t table) children(everywhere bool) []child {
 	threads := []string{t.self}
 	if everywhere {
@@ -81,8 +81,8 @@ func (t table) scan() (names []string) {
 	return names
 }
 
-// parentIn reads the parent from the text of a stat file. The name of the
-// program in it may contain anything, also blanks and brackets.
+// parentIn extracts the parent from the text of a stat file. The program name in it may contain
+// any characters, also blanks and brackets.
 func parentIn(stat []byte) (string, bool) {
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 2 {
@@ -91,7 +91,7 @@ func parentIn(stat []byte) (string, bool) {
 	return string(fields[1]), true
 }
 
-// pid is the process id, as we count, of what /proc calls name.
+// pid returns the process id in our namespace of the process that /proc calls name.
 func (t table) pid(name string) (int, error) {
 	if t.level == 0 {
 		return strconv.Atoi(name)
@@ -106,7 +106,7 @@ func (t table) pid(name string) (int, error) {
 	return strconv.Atoi(ids[t.level])
 }
 
-// namespaceIDs are the ids of a process from the namespace of /proc inwards.
+// namespaceIDs returns the ids of a process, from the namespace of /proc inwards.
 func namespaceIDs(name string) ([]string, error) {
 	status, err := os.ReadFile("/proc/" + name + "/status")
 	if err != nil {
@@ -115,8 +115,8 @@ func namespaceIDs(name string) ([]string, error) {
 	return idsIn(string(status))
 }
 
-// idsIn reads the ids from the text of a status file. Kernels before 4.1 do not
-// give them; there is no subreaper to be had from us then.
+// idsIn extracts the ids from the text of a status file. Kernels before 4.1 do not list them;
+// then this process is no subreaper.
 func idsIn(status string) ([]string, error) {
 	_, rest, _ := strings.Cut(status, "\nNSpid:")
 	line, _, _ := strings.Cut(rest, "\n")
@@ -126,14 +126,14 @@ func idsIn(status string) ([]string, error) {
 	return nil, errors.New("status without NSpid")
 }
 
-// environ is the environment that c was started with; it is empty when c is
-// dead or another user's.
+// environ returns the environment with which c was started, or nothing if c is dead or belongs to
+// another user.
 func (c child) environ() []byte {
 	text, _ := os.ReadFile("/proc/" + c.name + "/environ")
 	return text
 }
 
-// hasEntry reports whether entry is one of those that each end in a zero byte.
+// hasEntry reports whether environ, whose entries end in zero bytes, contains entry.
 func hasEntry(environ, entry []byte) bool {
 	for e := range bytes.SplitSeq(environ, []byte{0}) {
 		if bytes.Equal(e, entry) {

@@ -12,11 +12,13 @@ import (
 	"strings"
 )
 
-// Fields maps the arguments of a tool to where they are stored: *string, *int,
-// *bool or *json.RawMessage.
+// Fields maps the name of each argument of a tool to a pointer that receives its value: *string,
+// *int, *bool or *json.RawMessage.
 type Fields map[string]any
 
-// Decode stores the arguments of a call. A null is an argument that is absent.
+// Decode stores the arguments of a call in the fields. A null counts as absent. The error for an
+// unknown argument or a wrong type names it and the accepted arguments, for the model; a number
+// or a boolean written as a string is accepted.
 func Decode(args json.RawMessage, into Fields) error {
 	given, err := object(args)
 	if err != nil {
@@ -41,7 +43,7 @@ func Decode(args json.RawMessage, into Fields) error {
 	return nil
 }
 
-// object reads the arguments of a call.
+// object decodes the arguments of a call.
 func object(args json.RawMessage) (map[string]json.RawMessage, error) {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(Unwrap(args), &given) != nil {
@@ -50,8 +52,8 @@ func object(args json.RawMessage) (map[string]json.RawMessage, error) {
 	return given, nil
 }
 
-// Unwrap is the object of args: some models send it as a text, or send nothing
-// when there is nothing to say.
+// Unwrap returns the JSON object of args. Some models send it as a string, or send nothing for no
+// arguments.
 func Unwrap(args json.RawMessage) json.RawMessage {
 	var text string
 	if json.Unmarshal(args, &text) == nil {
@@ -65,7 +67,7 @@ func Unwrap(args json.RawMessage) json.RawMessage {
 
 func isNull(value json.RawMessage) bool { return string(value) == "null" }
 
-// store converts value into dst, or says what value must be.
+// store converts value into dst. If it cannot, it returns what kind of value is expected.
 func store(dst any, value json.RawMessage) (want string) {
 	var text string
 	quoted := json.Unmarshal(value, &text) == nil
@@ -97,10 +99,10 @@ func store(dst any, value json.RawMessage) (want string) {
 	return ""
 }
 
-// Missing says that a required argument is not there.
+// Missing returns the error for a required argument that is absent.
 func Missing(key string) error { return fmt.Errorf("argument %q is missing", key) }
 
-// Bounded is n, or def when n is not above 0, at most limit.
+// Bounded returns n, or def if n is not positive, but at most limit.
 func Bounded(n, def, limit int) int {
 	if n <= 0 {
 		n = def

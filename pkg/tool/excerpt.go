@@ -2,8 +2,8 @@ package tool
 
 import "unicode/utf8"
 
-// Excerpt keeps the beginning and the end of a text of any length. Set Max and
-// write the text to it. Its memory is bounded by Max.
+// Excerpt keeps the beginning and the end of a text of any length, in bounded memory. Set Max and
+// write the text to it.
 type Excerpt struct {
 	Max int // characters that are kept, of beginning and end together
 
@@ -34,8 +34,8 @@ func (e *Excerpt) Write(piece []byte) (int, error) {
 	return len(piece), nil
 }
 
-// Cut returns the beginning and the end of the text, and how many characters
-// between them are left out. A text that is short enough is all in head.
+// Cut returns the beginning and the end of the text, and how many characters between them were
+// dropped. A text that fits is returned in head.
 func (e *Excerpt) Cut() (head, tail string, left int) {
 	left = e.inHead + e.dropped + runes(e.tail) - e.Max
 	if left <= 0 {
@@ -44,7 +44,7 @@ func (e *Excerpt) Cut() (head, tail string, left int) {
 	return string(e.head), string(e.tail[LastRunes(e.tail, e.Max/2):]), left
 }
 
-// runes counts the characters of text. The function of the library copies it.
+// runes counts the characters of text, without the copy that the standard library makes of bytes.
 func runes(text []byte) (n int) {
 	for at := 0; at < len(text); n++ {
 		_, size := utf8.DecodeRune(text[at:])
@@ -53,7 +53,7 @@ func runes(text []byte) (n int) {
 	return n
 }
 
-// LastRunes is where the last n characters of text begin.
+// LastRunes returns the index at which the last n characters of text begin.
 func LastRunes(text []byte, n int) int {
 	at := len(text)
 	for ; n > 0 && at > 0; n-- {
@@ -63,7 +63,7 @@ func LastRunes(text []byte, n int) int {
 	return at
 }
 
-// FirstRunes is where the first n characters of text end.
+// FirstRunes returns the index at which the first n characters of text end.
 func FirstRunes[T string | []byte](text T, n int) int {
 	at := 0
 	for ; n > 0 && at < len(text); n-- {
@@ -73,7 +73,7 @@ func FirstRunes[T string | []byte](text T, n int) int {
 	return at
 }
 
-// WholeRunes is text without an incomplete character at its end.
+// WholeRunes returns text without an incomplete character at its end.
 func WholeRunes(text []byte) []byte {
 	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax); i-- {
 		if utf8.RuneStart(text[i]) {

@@ -6,11 +6,11 @@ import (
 	"errors"
 )
 
-// Function is a tool made of a description and a function.
+// Function is a tool made of a description and a function that executes its calls.
 type Function struct {
 	About Spec
 	Do    Do
-	// Intent implements Plan; nil means that About says enough.
+	// Intent implements Plan; nil means that the description says enough.
 	Intent func(ctx context.Context, args json.RawMessage) (Intent, error)
 }
 

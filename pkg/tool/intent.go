@@ -8,14 +8,14 @@ import (
 // Risk is how much harm a call can do.
 type Risk string
 
-// Risks. The zero Risk means that of the effect: see [Effect.Risk].
+// Risks. The zero Risk means the usual risk of the effect: see [Effect.Risk].
 const (
 	Low    Risk = "low"
 	Medium Risk = "medium"
 	High   Risk = "high"
 )
 
-// Risk is the risk of a call of which only the effect is known.
+// Risk returns the usual risk of a call with effect e.
 func (e Effect) Risk() Risk {
 	switch e {
 	case Reads, Attends:
@@ -26,13 +26,13 @@ func (e Effect) Risk() Risk {
 	return Medium
 }
 
-// Intent is what one call would do, known before it runs.
+// Intent describes what one call would do, before it runs.
 type Intent struct {
 	Tool   string `json:"tool"`
 	Effect Effect `json:"effect"`
 	Risk   Risk   `json:"risk"`
-	// Special says that the call touches secrets, .git or agent definitions. It
-	// needs an approval of its own: one for the tool does not cover it.
+	// Special says that the call touches secrets, .git or agent definitions. Such a call needs
+	// an approval of its own: an approval of the tool in general does not cover it.
 	Special bool `json:"special,omitempty"`
 	// Paths are the files and folders that the call touches, relative to the
 	// working directory, with slashes.
@@ -43,27 +43,27 @@ type Intent struct {
 	Preview string `json:"preview,omitempty"`
 }
 
-// Question is a call that waits for a person, with who makes it.
+// Question is a call that waits for a person's approval, and the agent that makes it.
 type Question struct {
 	ID                string // set when the question is asked
-	ExecutionID       string // of the agent that makes the call, empty for the root
+	ExecutionID       string // of the agent that makes the call; empty for the root
 	ParentExecutionID string
 	BatchID           string
 	Depth             int
-	Chain             []string // the agents from the root to the one that asks
-	Dir               string   // its working directory, relative to the root's; empty means the same
+	Chain             []string // names of the agents from the root to the one that asks
+	Dir               string   // the agent's working directory, relative to the root's; empty means the same
 	Intent            Intent
 }
 
-// Planner is a Tool that can tell beforehand what a call would do.
+// Planner is a Tool that can say what a call would do, before the call runs.
 type Planner interface {
 	Tool
-	// Plan changes nothing. Fields that it leaves empty are filled in from the
-	// Spec. An error answers the call: nobody is asked about a call that cannot work.
+	// Plan has no side effects. Fields that it leaves empty are filled in from the Spec. An
+	// error is the answer to the call: nobody is asked to approve a call that cannot work.
 	Plan(ctx context.Context, args json.RawMessage) (Intent, error)
 }
 
-// Plan says what calling t with args would do.
+// Plan returns what a call of t with args would do.
 func Plan(ctx context.Context, t Tool, args json.RawMessage) (Intent, error) {
 	spec := t.Spec()
 	var in Intent
@@ -93,8 +93,8 @@ type Decision struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// RefusedError says that a call was not allowed. The model reads the reason, and
-// the result of the task tells of the refusal.
+// RefusedError says that a call was not allowed. The model reads the reason, and the result of
+// the task lists the refusal.
 type RefusedError struct {
 	Tool   string
 	Reason string
@@ -102,16 +102,16 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Tool + " was refused: " + e.Reason }
 
-// grantKey is the key of the Intent that was allowed.
+// grantKey is the context key of the approved Intent.
 type grantKey struct{}
 
-// WithGrant marks ctx as that of an approved call with this Intent.
+// WithGrant returns a context for a call whose Intent was approved.
 func WithGrant(ctx context.Context, in Intent) context.Context {
 	return context.WithValue(ctx, grantKey{}, in)
 }
 
-// Granted returns the Intent that was approved for the call of ctx. Without it a
-// tool does nothing special, such as reading a file of secrets.
+// Granted returns the Intent that was approved for the call that runs in ctx. Without one, a tool
+// refuses special acts, such as reading a file that looks like secrets.
 func Granted(ctx context.Context) (Intent, bool) {
 	in, ok := ctx.Value(grantKey{}).(Intent)
 	return in, ok

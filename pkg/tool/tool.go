@@ -20,7 +20,7 @@ import (
 // Effect is what a call can do to the world.
 type Effect string
 
-// Effects, from harmless to not.
+// Effects, from harmless to harmful.
 const (
 	Reads     Effect = "reads"
 	Attends   Effect = "attends" // manages children in the background
@@ -45,29 +45,29 @@ type Call struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-// Result is the answer to a Call.
+// Result is the answer to a Call, which the model reads next.
 type Result struct {
 	Content string
 	Failed  bool
 	// Changed are the files that the call changed, relative to the working
 	// directory, with slashes.
 	Changed []string
-	// Refused is set when the call was allowed and its purpose was not: a child that
-	// may not start.
+	// Refused is set if the call itself was allowed but its purpose was not, such as a child
+	// that may not start.
 	Refused *RefusedError
 }
 
-// Text is a Result that worked.
+// Text makes the Result of a call that succeeded.
 func Text(s string) Result { return Result{Content: s} }
 
-// Failure is a Result that says what went wrong.
+// Failure makes the Result of a call that failed; s says what went wrong.
 func Failure(s string) Result { return Result{Content: s, Failed: true} }
 
-// Tool can be called by a model.
+// Tool is something that a model can call.
 type Tool interface {
 	Spec() Spec
-	// Run executes one call. It obeys ctx and may be called by several
-	// goroutines at once.
+	// Run executes one call. It returns early when ctx ends. Several goroutines may call it
+	// at once.
 	Run(ctx context.Context, args json.RawMessage) Result
 }
 
@@ -92,7 +92,7 @@ func (s Set) Names() []string {
 	return names
 }
 
-// Specs describes the tools.
+// Specs lists the descriptions of the tools.
 func (s Set) Specs() []Spec {
 	specs := make([]Spec, len(s))
 	for i, t := range s {

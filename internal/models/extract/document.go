@@ -9,7 +9,7 @@ import (
 	"qq/pkg/llm"
 )
 
-// document is a text as ranking sees it.
+// document is a text, split into sections and sentences, with the values that ranking needs.
 type document struct {
 	sections  []section
 	sentences []sentence
@@ -17,7 +17,7 @@ type document struct {
 	first     int                // the sentence by which the text introduces itself, or -1
 }
 
-// section is what stands under one heading. The first section has no heading.
+// section is the text under one heading. The first section has no heading.
 type section struct {
 	heading string
 	level   int
@@ -42,8 +42,8 @@ const (
 	mostHeadings = 60  // of an outline, when no number is wanted
 )
 
-// quoteText answers a wish about a text, as text or as JSON for a schema. The
-// name of its file may be empty.
+// quoteText answers the wish w about a text, as plain text or as JSON for a schema. name is the
+// file of the text, or "".
 func quoteText(text, name string, w wish, schema json.RawMessage) (string, error) {
 	if name != "" {
 		name += ": "
@@ -65,7 +65,7 @@ func quoteText(text, name string, w wish, schema json.RawMessage) (string, error
 	return answer, nil
 }
 
-// render returns the product that is wanted; empty when there is nothing to quote.
+// render returns the product that w asks for, or "" if there is nothing to quote.
 func (d *document) render(w wish) (text string) {
 	switch {
 	case w.product == keywords:
@@ -81,8 +81,7 @@ func (d *document) render(w wish) (text string) {
 	return strings.TrimSpace(text)
 }
 
-// paragraphs joins sentences. A long answer is broken where the text comes to
-// another section.
+// paragraphs joins sentences. In a long answer it starts a new paragraph for each section.
 func paragraphs(list []sentence) (text string) {
 	inParagraph := 0
 	for i, s := range list {
@@ -99,8 +98,8 @@ func paragraphs(list []sentence) (text string) {
 	return strings.TrimSpace(strings.ReplaceAll(text, " \n", "\n"))
 }
 
-// outline is the headings of a text, nested, at most limit of them; the deepest
-// levels are left out first.
+// outline returns the nested headings of a text, at most limit of them; it drops the deepest
+// levels first.
 func (d *document) outline(limit int) string {
 	all := d.sections[1:]
 	for deepest := 6; len(all) > limit && deepest > 1; deepest-- {
@@ -118,8 +117,8 @@ func (d *document) outline(limit int) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// newDocument makes a document of the blocks of a text, and ranks it. In a
-// collection of texts no sentence introduces all of them.
+// newDocument makes a ranked document of the blocks of a text. In a collection of several texts,
+// no sentence counts as the introduction.
 func newDocument(blocks []block, collection bool) *document {
 	d := &document{sections: []section{{}}, first: -1}
 	for _, b := range blocks {
@@ -150,8 +149,8 @@ func newDocument(blocks []block, collection bool) *document {
 	return d
 }
 
-// stem cuts the endings that most often tell forms of one English word apart.
-// It is empty for words without a topic.
+// stem removes the most common endings of English words, so that forms of one word become equal.
+// It returns "" for words without a topic.
 func stem(w string) string {
 	w = strings.ToLower(strings.ReplaceAll(w, "’", "'"))
 	if stopSet()[w] || len(w) < 2 {

@@ -31,8 +31,7 @@ import (
 	"qq/pkg/tool"
 )
 
-// Backend answers requests by quoting. The zero value is ready for use, also by
-// several goroutines at once.
+// Backend answers requests by quoting. The zero value is ready for use by several goroutines.
 type Backend struct{}
 
 var _ llm.Backend = (*Backend)(nil)
@@ -40,9 +39,8 @@ var _ llm.Backend = (*Backend)(nil)
 // New returns the backend.
 func New() *Backend { return &Backend{} }
 
-// Chat answers the last request of a conversation, with text or with calls of
-// the offered tools. An incomplete answer comes with the error that says what
-// is missing.
+// Chat answers the last request of a conversation, with text or with calls of the offered tools.
+// With an incomplete answer it returns an error that says what is missing.
 func (*Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
 	answer := llm.Response{
 		Message: llm.Message{Role: llm.Assistant},
@@ -90,8 +88,8 @@ func inputTokens(r llm.Request) int {
 	return n
 }
 
-// talk is a conversation since its request: the offered tools, the calls that
-// have results, and the calls to make next.
+// talk is a conversation from its last request on: the offered tools, the calls that have
+// results, and the calls to make next.
 type talk struct {
 	offered map[string]bool
 	results map[string]string // by name and arguments
@@ -124,8 +122,8 @@ func newTalk(r llm.Request, since int) *talk {
 
 func callKey(name string, args json.RawMessage) string { return name + " " + string(args) }
 
-// call returns the result of a tool, or what went wrong. When there is no
-// result yet, the call is added to the wanted ones and ok is false.
+// call returns the result of a tool, or the problem that it reported. If there is no result yet,
+// it adds the call to t.wanted and ok is false.
 func (t *talk) call(name string, args any) (result, problem string, ok bool) {
 	raw, _ := json.Marshal(args) // of strings and numbers
 	result, ok = t.results[callKey(name, raw)]

@@ -23,14 +23,14 @@ const (
 	mostFiles = 100          // that one request is about
 )
 
-// part is one file and what became of it.
+// part is one file and the answer about it.
 type part struct {
 	path    string
 	answer  string
 	problem string // why there is no answer, or only one about a part of the file
 }
 
-// work is a request about files.
+// work is the state of a request about files.
 type work struct {
 	wish
 	parts   []part
@@ -38,8 +38,8 @@ type work struct {
 	skipped int      // files without prose
 }
 
-// answer runs a request. When it needs results of tools first, they are in
-// t.wanted, and the text is of no use.
+// answer runs a request. If it needs results of tools first, the calls are in t.wanted and the
+// returned text is meaningless.
 func (t *talk) answer(req request) (string, error) {
 	if len(req.targets) == 0 {
 		return quoteText(req.text, "", req.wish, t.schema)
@@ -55,7 +55,7 @@ func (t *talk) answer(req request) (string, error) {
 	return text, err
 }
 
-// find turns targets into files, in the order in which they are named.
+// find converts targets to files, in the order in which they are named.
 func (t *talk) find(w *work, targets []target) error {
 	var files []string
 	for _, want := range targets {
@@ -110,8 +110,8 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// list returns the files below a folder. The problem says why there are none,
-// or what the tool left out.
+// list returns the files below a folder. problem says why there are none, or what the tool left
+// out.
 func (t *talk) list(folder, pattern string) (files []string, problem string) {
 	result, problem, ok := t.call(listFiles, map[string]string{"path": folder, "pattern": pattern})
 	if !ok || problem != "" {
@@ -132,8 +132,8 @@ func (t *talk) list(folder, pattern string) (files []string, problem string) {
 	return files, strings.Join(notes, "; ")
 }
 
-// noProse reports whether the name of a file says that it holds no prose but a
-// program, data or a picture.
+// noProse reports whether the name of a file shows that it contains no prose, but a program, data
+// or an image.
 func noProse(name string) bool {
 	const known = " .png .jpg .jpeg .gif .webp .svg .mp3 .mp4 .wav .ogg .mov .webm .pdf .doc .docx .xls .xlsx .ppt " +
 		".pptx .zip .gz .tgz .bz2 .xz .zst .7z .tar .jar .deb .rpm .iso .exe .dll .so .a .o .class .wasm .bin .dat " +
@@ -144,8 +144,8 @@ func noProse(name string) bool {
 	return ext != "" && has(known, ext)
 }
 
-// answerFiles answers about one file by reading it. Of several files it gives
-// each to a child, or reads them where there can be no children.
+// answerFiles reads a single file and answers about it. It delegates several files, one to each
+// child, or reads them itself if it cannot delegate.
 func (t *talk) answerFiles(w *work) (string, error) {
 	share := t.offered[runParallel] && t.schema == nil && (len(w.parts) > 1 || !t.offered[readFile])
 	if (share || t.handed) && t.handOut(w) && t.schema == nil {
@@ -186,9 +186,8 @@ func (t *talk) answerFiles(w *work) (string, error) {
 	return w.join()
 }
 
-// handOut gives each file to a child and fills in the answers. It reports false
-// if parts are left without an answer: the call has to be made first, or there
-// can be no children.
+// handOut delegates each file to a child and fills in the answers. It reports false if answers
+// are missing, because the call must be made first or the agent cannot delegate.
 func (t *talk) handOut(w *work) bool {
 	type job struct {
 		Task  string `json:"task"`

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// rewrite replaces what a pattern matches.
+// rewrite is a pattern and the replacement for its matches.
 type rewrite struct {
 	pattern *regexp.Regexp
 	with    string
@@ -17,8 +17,8 @@ type rewrite struct {
 const htmlTags = "a|abbr|b|big|blockquote|br|center|cite|code|dd|del|details|div|dl|dt|em|font|h[1-6]|hr|i|img|ins|kbd" +
 	"|li|mark|ol|p|picture|q|s|samp|section|small|source|span|strike|strong|sub|summary|sup|tt|u|ul|video"
 
-// inlineMarkup is the inline markup of Markdown and HTML, in the order in which
-// it goes. A link becomes its text, a picture and a footnote mark become nothing.
+// inlineMarkup lists the rewrites that remove inline Markdown and HTML, in the order in which
+// they run. A link becomes its text; an image and a footnote mark become nothing.
 var inlineMarkup = sync.OnceValue(func() []rewrite {
 	return []rewrite{
 		{regexp.MustCompile(`<!--.*?-->`), " "},
@@ -39,13 +39,15 @@ var inlineMarkup = sync.OnceValue(func() []rewrite {
 // literalPattern matches code spans and escapes, whose text is no markup;
 // heldPattern matches what stands for them in the meantime.
 var (
+	// literalPattern matches code spans and escapes, in which markup does not count. heldPattern
+	// matches their placeholders while markup is removed.
 	literalPattern = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile("``+ ?[^`].*?[^`] ?``+|`[^`]+`|\\\\[[:punct:]]")
 	})
 	heldPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("\uE000\\d+\uE001") })
 )
 
-// stripInline strips inline Markdown and HTML from a paragraph. Code spans stay.
+// stripInline removes inline Markdown and HTML from a paragraph. Code spans stay.
 func stripInline(s string) string {
 	if !strings.ContainsAny(s, "\\`![]<*_~&:") {
 		return strings.Join(strings.Fields(s), " ")

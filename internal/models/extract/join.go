@@ -10,9 +10,8 @@ import (
 	"qq/pkg/task"
 )
 
-// join puts the answers about files together: what is central in all of them,
-// then each under its name, then what is missing. What is missing is the error
-// as well.
+// join combines the answers about files: first the central points of all, then each answer under
+// its file name, then what is missing. It returns what is missing as the error too.
 func (w *work) join() (string, error) {
 	good := slices.DeleteFunc(slices.Clone(w.parts), func(p part) bool { return p.answer == "" })
 	if len(good) == 0 {
@@ -66,8 +65,8 @@ func (w *work) join() (string, error) {
 	return b.String(), nil
 }
 
-// reason is why there is no answer about a file, without the name of the file,
-// which a child or a tool may have put before it.
+// reason returns why there is no answer about a file, without the file name that a child or a
+// tool may have put first.
 func (p part) reason() string {
 	prefix := p.path + ": "
 	if i := strings.LastIndex(p.problem, prefix); i >= 0 {
@@ -76,12 +75,12 @@ func (p part) reason() string {
 	return p.problem
 }
 
-// done is the participle for what was asked.
+// done returns the participle for the request, such as "summarized".
 func (w *work) done() string {
 	return [...]string{"summarized", "read", "read", "outlined"}[w.product]
 }
 
-// nothing is the error when there is no answer about any file.
+// nothing returns the error for a request without any answer.
 func (w *work) nothing() error {
 	failed := slices.DeleteFunc(slices.Clone(w.parts), func(p part) bool { return p.problem == "" })
 	problem := fmt.Sprintf("not %s: %s: %s", w.done(), failed[0].path, failed[0].reason())
@@ -91,7 +90,7 @@ func (w *work) nothing() error {
 	return &llm.Error{Kind: llm.Server, Problem: problem}
 }
 
-// inShort is what is central in all answers together.
+// inShort returns the central points of all answers together.
 func (w *work) inShort(parts []part) string {
 	var blocks []block
 	for _, p := range parts {

@@ -11,7 +11,7 @@ import (
 	"unicode"
 )
 
-// phrase is a row of words that may be a keyword.
+// phrase is a run of words that may be a keyword.
 type phrase struct {
 	stems  string // with a space around each
 	length int    // in words
@@ -24,8 +24,8 @@ const mostWords = 3 // of a keyword
 
 var codeSpan = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("`[^`]*`") })
 
-// keywords returns the n phrases that a text is most about (0 is the usual
-// number), best first: those that stand there most often. A longer one counts more.
+// keywords returns the n most frequent topical phrases of the text, best first; 0 means the usual
+// number. A longer phrase counts more.
 func (d *document) keywords(n int) (out []string) {
 	phrases := map[string]*phrase{}
 	for _, s := range d.sentences {
@@ -47,8 +47,8 @@ func (d *document) keywords(n int) (out []string) {
 	return out
 }
 
-// countPhrases counts the phrases of a sentence: words with a topic in a row,
-// with nothing but spaces between them.
+// countPhrases counts the phrases of a sentence: runs of topical words with only spaces between
+// them.
 func countPhrases(phrases map[string]*phrase, text string) {
 	clauses := strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.In(r, unicode.Punct, unicode.Symbol) && !strings.ContainsRune("-_'’.", r)
@@ -79,8 +79,7 @@ func countPhrases(phrases map[string]*phrase, text string) {
 	}
 }
 
-// mayBeKeyword reports whether a phrase does not look like a verb or a part of
-// one, and whether its words are together more than once.
+// mayBeKeyword reports whether a phrase occurs more than once and does not look like a verb.
 func (p *phrase) mayBeKeyword() bool {
 	words := strings.Fields(strings.ToLower(p.form))
 	last := words[len(words)-1]

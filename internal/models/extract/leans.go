@@ -3,34 +3,33 @@ package extract
 import "strings"
 
 const (
-	// backward are words that point at the sentence before when no topic stands
-	// before them.
+	// backward lists words that refer to the previous sentence if no noun stands before them.
 	backward = " it its itself they them their theirs he him his she her hers this that these those such same one " +
 		"ones each both either neither another other others former latter first second third fourth last next " +
 		"rest none then thus hence therefore however but and or nor so yet also otherwise instead moreover " +
 		"furthermore additionally nevertheless nonetheless consequently meanwhile similarly likewise conversely " +
 		"finally besides again accordingly alternatively afterwards secondly thirdly still which because above " +
 		"further even "
-	// amounts point back when no noun follows: "Some are cut".
+	// amounts lists words that refer back if no noun follows, as in "Some are cut".
 	amounts = " some many most several few all more any less much two three four "
-	// ownNames are what a text calls itself: "this package" points nowhere else.
+	// ownNames lists nouns by which a text means itself: "this package" does not refer back.
 	ownNames = " package library project repository module document documentation guide tool program page file " +
 		"directory folder article paper readme application crate plugin book chapter tutorial specification report " +
 		"framework command service "
-	// pronounFollowers come after a "one" or "ones" that stands for a noun.
+	// pronounFollowers lists words that follow "one" or "ones" where these replace a noun.
 	pronounFollowers = " that which who whom whose is was are were has for in of with to at by and or but if when "
 )
 
-// linkingPhrases begin a sentence that leans on the one before, with words that
-// mean something else elsewhere.
+// linkingPhrases lists beginnings of sentences that refer to the previous sentence, made of words
+// that elsewhere do not.
 var linkingPhrases = [...]string{
 	"for example", "for instance", "in addition", "as a result", "in contrast", "by contrast", "in particular", "in fact",
 	"of course", "on the other hand", "on the contrary", "as mentioned", "as described", "as noted", "as before",
 	"rather,", "in general,", "the following", "if not,", "if you do", "when you do", "here ", "now ",
 }
 
-// leans reports whether a sentence leans on the one before it: it begins with a
-// word that points back, or has a pronoun without a noun that it could stand for.
+// leans reports whether a sentence is unclear without the previous one: it begins with a word
+// that refers back, or has a pronoun without a noun before it.
 func leans(text string) bool {
 	low := strings.ToLower(strings.ReplaceAll(text, "’", "'"))
 	for _, phrase := range linkingPhrases {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// stopSet is a set of the stopWords: every word of a text is looked up.
+// stopSet is the set of the stopWords, because every word of a text is looked up.
 var stopSet = sync.OnceValue(func() map[string]bool {
 	set := map[string]bool{}
 	for w := range strings.FieldsSeq(stopWords) {
@@ -15,7 +15,7 @@ var stopSet = sync.OnceValue(func() map[string]bool {
 })
 
 const (
-	// stopWords carry no topic.
+	// stopWords lists words that carry no topic.
 	stopWords = " a about above across after again against all almost along already also although always am among an " +
 		"and another any anything are around as at away back be because become been before behind being below " +
 		"between both but by can can't cannot could did didn't do does doesn't doing don't done down during each " +
@@ -33,7 +33,7 @@ const (
 		"shown show means works work you you'll you're your yourself vs first second third fourth former latter " +
 		"none besides nevertheless nonetheless consequently meanwhile similarly likewise conversely finally " +
 		"moreover furthermore additionally accordingly alternatively afterwards secondly thirdly rest themselves "
-	// weakWords are no stop words, but no phrase that begins or ends with one is a keyword.
+	// weakWords lists words that may not begin or end a keyword.
 	weakWords = " able ask asks refuses keeps writes add added adds available based better big call called calls " +
 		"case cases certain change changed changes check come comes common create created creates current " +
 		"currently default different directly easy example examples existing explicit fact find following follows " +

@@ -19,8 +19,8 @@ var tokenPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("`[^`\n]+`|\"[^\"\n]+\"|'[^'\n]+'|(?:\\{[^}\\s]*\\}|[^\\s,])+")
 })
 
-// tokenize splits a request into words. A quoted text is one word. Words joined
-// by hyphens are separate unless they look like a name.
+// tokenize splits a request into words. A quoted text is one word. Hyphenated words are split
+// unless they look like a file name.
 func tokenize(line string) (out []token) {
 	for _, raw := range tokenPattern().FindAllString(line, -1) {
 		if last := len(raw) - 1; last > 1 && raw[0] == raw[last] && strings.ContainsAny(raw[:1], "`\"'") {
@@ -44,8 +44,8 @@ func tokenize(line string) (out []token) {
 	return out
 }
 
-// pathLike reports whether a word looks like the name of a file, a folder or a
-// glob, by a slash, a glob character or an extension.
+// pathLike reports whether a word looks like the name of a file, a folder or a glob: by a slash,
+// a glob character or an extension.
 func pathLike(s string) bool {
 	if s == "." || s == ".." || strings.ContainsAny(s, "*[{") {
 		return true
@@ -66,7 +66,7 @@ type target struct {
 	bare    bool   // a word that may be a name
 }
 
-// targetOf says how to find what a word names.
+// targetOf returns the target that a word names.
 func targetOf(name string) target {
 	if at := strings.IndexAny(name, "*?[{"); at >= 0 {
 		slash := strings.LastIndexByte(name[:at], '/') + 1

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// kind is what a block of text is.
+// kind is the type of a block.
 type kind int
 
 const (
@@ -15,16 +15,16 @@ const (
 	heading
 )
 
-// block is a heading, paragraph or list item on one line, without inline
-// markup. Code spans keep their backticks.
+// block is a heading, paragraph or list item on one line, without inline markup. Code spans keep
+// their backticks.
 type block struct {
 	kind  kind
 	level int // of a heading, 1 to 6
 	text  string
 }
 
-// scanner reads Markdown line by line. A line without markup is a paragraph, so
-// a plain text is understood as well.
+// scanner reads Markdown line by line. Lines without markup are paragraphs, so plain text works
+// too.
 type scanner struct {
 	blocks   []block
 	lines    []string // of the open paragraph
@@ -35,7 +35,7 @@ type scanner struct {
 	headings bool     // headings have a #; then indented lines are code
 }
 
-// parse returns the blocks of a text.
+// parse splits a text into blocks.
 func parse(text string) []block {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\r", ""), "\uFFFD")
 	s := scanner{headings: strings.Contains("\n"+text, "\n# ") || strings.Contains(text, "\n## ")}
@@ -92,8 +92,8 @@ func (s *scanner) line(line string) {
 	}
 }
 
-// skip reports whether a line is code, a comment or HTML that is no prose, and
-// notes what ends it.
+// skip reports whether a line is code, a comment or HTML without prose, and remembers what ends
+// it.
 func (s *scanner) skip(rest string) bool {
 	low := strings.ToLower(rest)
 	if s.until != "" {
@@ -117,7 +117,7 @@ func (s *scanner) skip(rest string) bool {
 	return false
 }
 
-// flush closes the open paragraph. A short one in bold or in capitals is a heading.
+// flush ends the open paragraph. A short paragraph in bold or in capitals becomes a heading.
 func (s *scanner) flush() {
 	raw := strings.Join(s.lines, " ")
 	text := stripInline(raw)
@@ -139,13 +139,13 @@ func (s *scanner) heading(level int, raw string) {
 	}
 }
 
-// itemMarker is the length of the list marker that s begins with, with its
-// spaces and its checkbox, or 0.
+// itemMarker returns the length of the list marker at the beginning of s, with its spaces and
+// checkbox, or 0.
 func itemMarker(s string) int { return len(markerPattern().FindString(s)) }
 
 var markerPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:[-*+•]|\d{1,3}[.)]) {1,4}(?:\[[ xX]\] )?`)
 })
 
-// leading counts how often s begins with c.
+// leading counts how many times c stands at the beginning of s.
 func leading(s string, c byte) int { return len(s) - len(strings.TrimLeft(s, string(c))) }

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// rank fills in how central each sentence is: the cosine of its terms and all
-// terms of the text, more where a text says what it is about. A rare term
-// counts more than a frequent one.
+// rank sets the score of each sentence: the cosine similarity of its terms to the terms of the
+// whole text, raised for sentences at introductory places. Rare terms weigh more than frequent
+// ones.
 func (d *document) rank() {
 	frequency := map[string]float64{} // how many sentences have a term
 	for _, s := range d.sentences {
@@ -37,7 +37,7 @@ func (d *document) rank() {
 	}
 }
 
-// alike is the cosine of the terms of two sentences.
+// alike returns the cosine similarity of two sentences.
 func (d *document) alike(a, b sentence) float64 {
 	sum := 0.0
 	for _, t := range a.terms {
@@ -48,7 +48,7 @@ func (d *document) alike(a, b sentence) float64 {
 	return sum / max(a.norm*b.norm, 1e-9)
 }
 
-// quotes chooses the sentences of a product, in the order of the text.
+// quotes returns the sentences for the product that w asks for, in the order of the text.
 func (d *document) quotes(w wish) (out []sentence) {
 	if w.count == 0 && w.words == 0 {
 		good := 0.0
@@ -63,10 +63,9 @@ func (d *document) quotes(w wish) (out []sentence) {
 	return out
 }
 
-// choose picks central sentences that do not repeat each other and come from
-// different sections, in the order of the text. The sentence by which the text
-// introduces itself is among them. A sentence that leans on the one before is
-// taken only after that one, and never as a key point.
+// choose picks central sentences that do not repeat each other and come from different sections,
+// in the order of the text. It includes the sentence that introduces the text. It takes a
+// sentence that refers to the previous one only together with that one, and never as a key point.
 func (d *document) choose(w wish) (chosen []int) {
 	from := map[int]int{} // how many of each section
 	nearest := make([]float64, len(d.sentences))

@@ -13,9 +13,8 @@ const (
 	mostReads = 50   // calls for one file
 )
 
-// read returns the text of a file. The first page says how many lines there
-// are; the other pages are then asked for all at once. What went wrong is the
-// problem of the part, though some text may have been read.
+// read returns the text of a file. The first page tells the number of lines; then all other pages
+// are requested at once. A problem is stored in p, even if part of the text was read.
 func (t *talk) read(p *part) string {
 	var b strings.Builder
 	step, total, reads := pageLines, 1, 0
@@ -48,15 +47,15 @@ func (t *talk) read(p *part) string {
 	return b.String()
 }
 
-// notePattern matches the last note of read_file below a text. One kind of note
-// says which line comes next, and how many lines there are.
+// notePattern matches a note that read_file adds below a text. One kind of note names the next
+// line and the total number of lines.
 var notePattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^\[(?:lines \d+-\d+ of (\d+): read on with start_line=(\d+)|the file is empty` +
 		`|not UTF-8: .*|line \d+ is cut after .*)\]\n?\z`)
 })
 
-// cutNotes takes the notes of read_file off the end of a text. If the file goes
-// on, next is the line where, and total is the number of its lines.
+// cutNotes removes the notes of read_file from the end of a text. If the file continues, next is
+// the number of the next line and total the number of lines.
 func cutNotes(text string) (rest string, next, total int) {
 	for {
 		note := notePattern().FindStringSubmatch(text)

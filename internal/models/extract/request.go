@@ -11,7 +11,7 @@ import (
 	"qq/pkg/llm"
 )
 
-// product is what can be made of a text.
+// product is a kind of answer, such as a summary or keywords.
 type product int
 
 const (
@@ -22,7 +22,7 @@ const (
 	products // how many there are
 )
 
-// productNames are the words for each product.
+// productNames lists the words by which a request names each product.
 var productNames = [products]string{
 	summary:  "|summarize|summarise|summary|summaries|sum up|tl;dr|tldr|recap|",
 	points:   "|key points|main points|important points|bullet points|key takeaways|takeaways|highlights|bullets|",
@@ -30,24 +30,24 @@ var productNames = [products]string{
 	outline:  "|outline|outlines|toc|table of contents|headings|",
 }
 
-// wish is what is wanted of a text, and how much of it; 0 leaves that open.
+// wish says which product a request asks for, and how much of it; 0 means the usual amount.
 type wish struct {
 	product product
 	count   int // of its sentences, points, keywords or headings
 	words   int // of a summary, at most
 }
 
-// request is what a message asks for.
+// request is a parsed message of the user.
 type request struct {
 	wish
 	targets []target
 	text    string // the text to work on, from the message or its context
 }
 
-// lastRequest finds the request to answer, and the index of the message that
-// names its material. A message with a wish alone ("now the keywords") takes
-// the material of the request before. Any other message takes the whole request
-// before if that is unfinished, or if its answer is wanted again.
+// lastRequest returns the request to answer, and the index of the message that names its
+// material. A message that only names a product ("now the keywords") reuses the material of the
+// previous request. Any other message without a request repeats the previous one if that is
+// unfinished or again is set.
 func lastRequest(messages []llm.Message, again bool) (request, int, error) {
 	for i, m := range slices.Backward(messages) {
 		if m.Role != llm.User {
@@ -90,8 +90,8 @@ func unknownWord(word string) string {
 	return notOurs + ": " + strconv.Quote(word) + " is neither a word it knows nor a file or folder"
 }
 
-// parseRequest reads a request and the context given with it. The problem is
-// empty when the request is one that this package answers.
+// parseRequest parses a message and the context given with it. problem is empty if this package
+// can answer the request.
 func parseRequest(message, context string) (req request, problem string) {
 	message = strings.TrimSpace(strings.ReplaceAll(message, "\r\n", "\n"))
 	line, body, _ := strings.Cut(message, "\n\n")
@@ -115,10 +115,10 @@ func parseRequest(message, context string) (req request, problem string) {
 	return req, problem
 }
 
-// colon matches up to the first colon that ends a word of the first line.
+// colon matches the text up to the first colon that ends a word of the first line.
 var colon = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^\n]*?:(?:\s|$)`) })
 
-// bareWord is the first unknown word of a request, which may be a name.
+// bareWord returns the first unknown word of a request, which may be a file name.
 func (r request) bareWord() string {
 	for _, t := range r.targets {
 		if t.bare {
@@ -129,22 +129,22 @@ func (r request) bareWord() string {
 }
 
 const (
-	// knownWords may stand anywhere in a request and say nothing about it.
+	// knownWords lists words that may stand anywhere in a request without a meaning of their own.
 	knownWords = " a an the of from in for at most about and please can could would you i me us want need give show " +
 		"list write make create get find extract read what are is be do now just also then instead again it its " +
 		"this these them all each every both as file files folder folders directory document documents text texts " +
 		"article content contents input context following above below here top best good long detailed only " +
 		"paragraph form sentence sentences "
-	// briefWords ask for less than usual: for three sentences, points or keywords.
+	// briefWords lists words that ask for less than usual: three sentences, points or keywords.
 	briefWords = " brief briefly short concise "
-	// numbers are the words for numbers, each at its place.
+	// numbers lists the words for numbers; the index of a word is its value.
 	numbers = " zero one two three four five six seven eight nine ten "
 )
 
-// has reports whether a list of words has a word.
+// has reports whether list contains word.
 func has(list, word string) bool { return strings.Contains(list, " "+word+" ") }
 
-// parseLine reads the one line of a request.
+// parseLine parses the one line of a request.
 func parseLine(line string) (req request, problem string) {
 	line = strings.TrimSpace(line)
 	if strings.Contains(line, "\n") {
@@ -187,8 +187,8 @@ func parseLine(line string) (req request, problem string) {
 	return req, ""
 }
 
-// productAt returns the product that the first words name, and how many words
-// name it; 0 when they name none.
+// productAt returns the product that the first words name, and the number of those words; 0 means
+// none.
 func productAt(words []token) (product, int) {
 	phrase := ""
 	for i, w := range words[:min(3, len(words))] {
@@ -202,7 +202,7 @@ func productAt(words []token) (product, int) {
 	return 0, 0
 }
 
-// handOn is the request for one file, in words that parseRequest understands.
+// handOn returns the request for one file, in words that parseRequest understands.
 func (w wish) handOn(name string) string {
 	if words := tokenize(name); len(words) != 1 || !words[0].name || words[0].text != name {
 		name = "`" + name + "`"

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// fieldNames are the names of the fields that each product fills.
+// fieldNames lists, for each product, the JSON fields that it fills.
 var fieldNames = [products]string{
 	summary:  " summary abstract tldr overview text answer ",
 	points:   " keypoints points mainpoints takeaways highlights bullets facts ",
@@ -14,8 +14,8 @@ var fieldNames = [products]string{
 	outline:  " outline headings sections toc ",
 }
 
-// renderJSON fills in an object: the strings and lists of strings with names
-// that say what belongs there. Whoever asks checks the answer against the schema.
+// renderJSON fills an object of the schema raw: strings and lists of strings whose names match a
+// product. The caller checks the result against the schema.
 func (d *document) renderJSON(w wish, raw json.RawMessage) (string, error) {
 	var schema struct {
 		Properties map[string]struct {

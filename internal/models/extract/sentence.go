@@ -13,8 +13,8 @@ var sentenceEnd = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("[.!?…]+[\"'”’)\\]*_`]*\\s+|[。！？]")
 })
 
-// splitSentences returns the sentences of a paragraph on one line. After an
-// abbreviation, inside brackets and inside a code span a sentence goes on.
+// splitSentences splits a paragraph on one line into sentences. An abbreviation, brackets or a
+// code span do not end a sentence.
 func splitSentences(text string) (out []string) {
 	start := 0
 	for _, at := range sentenceEnd().FindAllStringIndex(text, -1) {
@@ -30,15 +30,15 @@ func splitSentences(text string) (out []string) {
 }
 
 const (
-	// longestSentence is after how many bytes a sentence ends at any full stop.
+	// longestSentence is the length in bytes after which any full stop ends a sentence.
 	longestSentence = 1000
-	// shortened are words whose full stop does not end a sentence.
+	// shortened lists abbreviations whose full stop does not end a sentence.
 	shortened = " e.g i.e eg ie vs cf viz resp approx dr mr mrs ms prof st jr sr ltd corp dept incl ca eds "
-	// beforeNumber are words whose full stop before a number does not end a sentence.
+	// beforeNumber lists abbreviations whose full stop before a number does not end a sentence.
 	beforeNumber = " no nr fig figs sec eq ch vol pp p ed max min "
 )
 
-// goesOn reports whether the sentence that ends with done goes on with rest.
+// goesOn reports whether rest continues the sentence in done.
 func goesOn(done, rest string) bool {
 	if rest == "" || len(done) > longestSentence {
 		return false
@@ -57,8 +57,8 @@ func goesOn(done, rest string) bool {
 	return initial || strings.Contains(shortened, low) || unicode.IsDigit(next) && strings.Contains(beforeNumber, low)
 }
 
-// splitWords returns the words of s: letters, digits and underscores, with
-// apostrophes, dots and hyphens inside.
+// splitWords returns the words of s: letters, digits and underscores, with apostrophes, dots and
+// hyphens inside.
 func splitWords(s string) []string {
 	words := strings.FieldsFunc(s, func(r rune) bool {
 		inside := r == '_' || r == '\'' || r == '’' || r == '.' || r == '-'
@@ -73,7 +73,7 @@ func splitWords(s string) []string {
 	return kept
 }
 
-// sign lowers the worth of the sentences that have one of its phrases.
+// sign lowers the weight of sentences that contain one of its phrases.
 type sign struct {
 	by      float64
 	phrases []string // in small letters; one with a leading > stands at the beginning
@@ -91,8 +91,8 @@ var weakSigns = sync.OnceValue(func() []sign {
 	}
 })
 
-// remark reports whether a sentence is a remark below a title: "How it is
-// built, and why." or "Measured on two machines."
+// remark reports whether a sentence is a remark below a title, such as "How it is built, and
+// why."
 func remark(low string) bool {
 	words := append(strings.Fields(low), "", "")
 	isShort := len(low) < 60 || !strings.Contains(low, ", ")
@@ -100,8 +100,8 @@ func remark(low string) bool {
 		len(words[0]) > 4 && strings.HasSuffix(words[0], "ed") && has(" on in with by from for at as against ", words[1]))
 }
 
-// fitness is how well a sentence can stand alone, whatever it is about: 1 for a
-// whole sentence of usual length, 0 for what is never quoted.
+// fitness returns how well a sentence stands alone, whatever its topic: 1 for a whole sentence of
+// usual length, 0 for one that is never quoted.
 func fitness(s sentence) float64 {
 	inCode := 0
 	for i, part := range strings.Split(s.text, "`") {
@@ -142,7 +142,7 @@ func fitness(s sentence) float64 {
 	return w
 }
 
-// letters is the share of letters in what a text has besides spaces.
+// letters returns the share of letters in the non-space characters of s.
 func letters(s string) float64 {
 	n, all := 0, 0
 	for _, r := range s {

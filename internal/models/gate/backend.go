@@ -21,21 +21,21 @@ const (
 	jitter      = 0.2 // of a wait, more or less
 )
 
-// Policy says how often a request is retried.
+// Policy says how often a request is retried, and who is told.
 type Policy struct {
 	Retries int     // attempts after the first
 	Repeats Repeats // hears about each retry; nil means nobody listens
 }
 
-// Repeats hears about retries.
+// Repeats is told about retries.
 type Repeats interface {
-	// Repeated is called before the n-th retry, which is due after wait because err
-	// ended the attempt before it. The text that this attempt has yielded stays, and
-	// that of the retry follows it.
+	// Repeated is called before the n-th retry, which starts after wait because the previous
+	// attempt failed with err. The text that the failed attempt yielded is not taken back; the
+	// text of the retry follows it.
 	Repeated(n int, wait time.Duration, err error)
 }
 
-// Backend is a model whose requests pass an admission and are retried.
+// Backend sends the requests of one model through an admission and retries them.
 type Backend struct {
 	next      llm.Backend
 	model     string
@@ -66,14 +66,14 @@ func Retrying(next llm.Backend, model string, a llm.Admission, p Policy) *Backen
 	return b
 }
 
-// heldBack reports whether the admission holds back a request that comes after err.
+// heldBack reports whether the admission, not the retry delay, makes a retry wait after err.
 func heldBack(err error) bool {
 	e, ok := errors.AsType[*llm.Error](err)
 	return ok && (e.Kind == llm.Open || e.RetryAfter >= firstWait) // a shorter one is no pause
 }
 
-// policy is p in the words of the library, with that delay before a retry. counted
-// is called for each unless it is nil.
+// policy converts p to a policy of the failsafe library, with that delay before each retry.
+// counted, if not nil, is called for each retry.
 func policy(p Policy, delay func(n int, err error) time.Duration, counted func()) retrypolicy.RetryPolicy[any] {
 	return retrypolicy.NewBuilder[any]().
 		HandleIf(func(_ any, err error) bool { return repeatable(err) }).
@@ -92,11 +92,11 @@ func policy(p Policy, delay func(n int, err error) time.Duration, counted func()
 		ReturnLastFailure().Build()
 }
 
-// Repeats is how many attempts of all requests were retries.
+// Repeats returns how many retries all requests needed together.
 func (b *Backend) Repeats() int { return int(b.repeats.Load()) }
 
-// Chat implements [llm.Backend]. The response is that of the last attempt that
-// brought any text; its usage is that of all attempts.
+// Chat implements [llm.Backend]. It returns the response of the last attempt that yielded text,
+// with the usage of all attempts.
 func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
 	var (
 		resp     llm.Response
@@ -135,7 +135,7 @@ func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	return resp, err
 }
 
-// enter enters the admission after an attempt that ended with last.
+// enter passes the admission for an attempt that follows one that failed with last.
 func (b *Backend) enter(ctx context.Context, last error) (llm.Permit, error) {
 	e, ok := errors.AsType[*llm.Error](last)
 	return b.admission.Enter(ctx, b.model, ok && e.Kind == llm.Open)
@@ -156,14 +156,14 @@ func (b *Backend) attempt(
 	return resp, err
 }
 
-// repeatable reports whether another attempt makes sense after err.
+// repeatable reports whether a retry makes sense after err.
 func repeatable(err error) bool {
 	e, ok := errors.AsType[*llm.Error](err)
 	return ok && (e.Passing() || e.Kind == llm.Open && e.RetryAfter > 0)
 }
 
-// wait is the delay after attempt n (from 0), which ended with err. The library's
-// jitter is not used: it could come earlier than a server or a breaker asked for.
+// wait returns the delay after attempt n (from 0), which failed with err. The library's own
+// jitter could make it shorter than a server or a breaker asked for.
 func wait(n int, err error) time.Duration {
 	if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.Open {
 		return e.RetryAfter
@@ -173,7 +173,7 @@ func wait(n int, err error) time.Duration {
 	return max(d, asked(err))
 }
 
-// asked is how long to wait as err says.
+// asked returns the delay that err asks for (Retry-After), or 0.
 func asked(err error) time.Duration {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return e.RetryAfter
@@ -181,7 +181,7 @@ func asked(err error) time.Duration {
 	return 0
 }
 
-// unlimited is the admission of a server that nobody shares.
+// unlimited is an admission that admits every request at once.
 type unlimited struct{}
 
 func (unlimited) Enter(context.Context, string, bool) (llm.Permit, error) { return unlimited{}, nil }

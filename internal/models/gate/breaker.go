@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// failuresToOpen is how many failures in a row open the breaker.
+	// failuresToOpen is how many failures in a row open a breaker.
 	failuresToOpen = 3
-	// openFor is how long it stays open before a trial.
+	// openFor is how long a breaker stays open before a trial request.
 	openFor = time.Minute
 )
 
@@ -20,9 +20,9 @@ const (
 // agent that follows untrusted input.
 const mostModels = 64
 
-// breakers are one for the server, which counts connection faults, and one for each
-// model, which counts faults of the server with that model: a model that fails
-// does not stop the others. The mu of the gate guards them.
+// breakers holds the circuit breakers of one server: one for the server itself, which counts
+// connection failures, and one for each model, which counts the server's failures with that
+// model. A model that fails does not block the others. The mutex of the gate guards them.
 type breakers struct {
 	retries int
 	server  *breaker
@@ -34,7 +34,7 @@ func newBreakers(retries int) breakers {
 	return breakers{retries: retries, server: newBreaker("the model server", retries), models: map[string]*breaker{}}
 }
 
-// generations count how often the breakers for a model have opened.
+// generations holds how often the breakers of the server and of one model have opened.
 type generations struct{ server, model int }
 
 func (s *breakers) generations(model string) *generations {
@@ -45,8 +45,9 @@ func (s *breakers) generations(model string) *generations {
 	return n
 }
 
-// refusal is the error for a request for the model while a breaker is open, or
-// nil. A waiter is not refused by the opening that it waits out.
+// refusal returns the error for a request for the model while a breaker is open, or nil. A
+// request that waits for a breaker is not refused because of the generation in since, only
+// because of a later one.
 func (s *breakers) refusal(model string, since *generations) *llm.Error {
 	waits := func(e *llm.Error) bool { return since != nil && e.RetryAfter > 0 }
 	if e := s.server.refusal(model); e != nil && !(waits(e) && since.server == s.server.generation) {
@@ -60,7 +61,7 @@ func (s *breakers) refusal(model string, since *generations) *llm.Error {
 	return nil
 }
 
-// left is how long the breakers for the model stay open.
+// left returns how long the breakers for the model stay open.
 func (s *breakers) left(model string) time.Duration {
 	d := s.server.left()
 	if m := s.models[model]; m != nil {
@@ -69,7 +70,7 @@ func (s *breakers) left(model string) time.Duration {
 	return d
 }
 
-// calm reports whether all are closed for certain.
+// calm reports whether no breaker can be open. If it is false, all may be closed nevertheless.
 func (s *breakers) calm() bool { return s.server.opened == 0 && len(s.models) == 0 }
 
 // admits reports whether a request may be sent. If so, the caller must call sent.
@@ -85,7 +86,7 @@ func (s *breakers) sent(p *permit) {
 	}
 }
 
-// record counts the outcome of p; last is the number of the last request sent.
+// record counts the outcome of p. last is the number of the last request sent.
 func (s *breakers) record(p *permit, r llm.Report, last uint64, g *Gate) {
 	server, model := verdicts(r)
 	s.server.record(p, server, r.Kind, last, g)
@@ -105,7 +106,7 @@ func (s *breakers) record(p *permit, r llm.Report, last uint64, g *Gate) {
 	}
 }
 
-// verdict is what a report says about something.
+// verdict is what a report means for a breaker: success, failure or neither.
 type verdict int
 
 const (
@@ -114,8 +115,8 @@ const (
 	answered
 )
 
-// verdicts are what r says about the server and about the model. A Retry-After
-// counts against neither, and a server that rejects a request is up.
+// verdicts returns what r says about the server and about the model. A reply with Retry-After
+// counts against neither. A server that rejects a request is up.
 func verdicts(r llm.Report) (server, model verdict) {
 	if r.Cancelled {
 		return nothing, nothing
@@ -135,10 +136,9 @@ func verdicts(r llm.Report) (server, model verdict) {
 	return nothing, nothing
 }
 
-// breaker is a circuit breaker with what the library's does not do: a trial that
-// was cancelled passes to another request, a late report of a request from before
-// it opened does not count for the trial, and a breaker that opens again and again
-// is hopeless.
+// breaker is a circuit breaker with three rules that the library's lacks. A cancelled trial
+// passes to another request. A late report of a request sent before the breaker opened does not
+// count for the trial. A breaker that opens again and again becomes hopeless.
 type breaker struct {
 	circuit    circuitbreaker.CircuitBreaker[any]
 	of         string // for messages
@@ -156,7 +156,7 @@ func newBreaker(of string, retries int) *breaker {
 
 func (b *breaker) hopeless() bool { return b.opened > b.retries }
 
-// left is how long it stays open.
+// left returns how long the breaker stays open.
 func (b *breaker) left() time.Duration {
 	if b.opened == 0 { // the common case, without a look at the clock
 		return 0
@@ -164,8 +164,7 @@ func (b *breaker) left() time.Duration {
 	return b.circuit.RemainingDelay()
 }
 
-// refusal is the error for a request for the model while the breaker is open, or
-// nil.
+// refusal returns the error for a request for the model while the breaker is open, or nil.
 func (b *breaker) refusal(model string) *llm.Error {
 	left := b.left()
 	if left == 0 {
@@ -216,8 +215,8 @@ func (b *breaker) record(p *permit, v verdict, kind llm.Kind, last uint64, g *Ga
 	}
 }
 
-// tell says that the breaker has opened: the first time, and when nobody waits for
-// it any more. It does not repeat this every minute.
+// tell notes that the breaker has opened: the first time, and when nobody waits for it any more.
+// It does not repeat the note every minute.
 func (b *breaker) tell(kind llm.Kind, g *Gate) {
 	switch {
 	case b.opened == b.retries+1:

@@ -50,12 +50,12 @@ const (
 	mostTokens    = 1 << 40
 )
 
-// Config is what a Gate needs.
+// Config holds the limits of a Gate.
 type Config struct {
 	MaxInFlight int // requests under way at once: the ceiling, and where the limit begins
 	MaxTokens   int // of all requests together; 0 is no limit
-	// Retries is how often a request is retried. A breaker that opened more often
-	// than that without a success is not worth waiting for.
+	// Retries is how often a request is retried. A breaker that opened more often than that,
+	// without a success between, is hopeless.
 	Retries int
 	// Notes hears once about each event: requests are held back, a breaker has
 	// opened or closed. Nil means nobody listens.
@@ -67,16 +67,15 @@ type Notes interface {
 	Note(format string, args ...any)
 }
 
-// Clocked has clocks that pause while its request waits at the server.
+// Clocked is a task whose clocks pause while its request waits at the server.
 type Clocked interface {
-	// Behind is told that the request, once sent, has waited that long because the
-	// server was busy with others: repeatedly, whenever the server shows that it is.
-	// Another goroutine may still call it while the permit is being left.
+	// Behind reports how long a request that was sent has waited because the server was busy with
+	// others. It is called each time that the server shows progress on others, possibly still
+	// while the permit is being left.
 	Behind(time.Duration)
 }
 
-// Gate lets requests to one model server pass. It is safe for use by several
-// goroutines.
+// Gate limits the requests to one model server. Several goroutines may use it.
 type Gate struct {
 	config Config
 
@@ -93,14 +92,14 @@ type Gate struct {
 	after    []message // to deliver when mu is free again
 }
 
-// message is a note, or time to credit to somebody.
+// message is a note, or a waiting time for a Clocked.
 type message struct {
 	note   string
 	who    Clocked
 	behind time.Duration
 }
 
-// NewGate makes a gate that everybody may pass.
+// NewGate returns a gate with no requests under way.
 func NewGate(c Config) *Gate {
 	c.MaxInFlight = max(c.MaxInFlight, 1)
 	return &Gate{config: c, limiter: newLimiter(c.MaxInFlight), breakers: newBreakers(c.Retries)}
@@ -117,7 +116,7 @@ type waiter struct {
 	done    chan struct{}
 }
 
-// Enter is that of [llm.Admission] on behalf of who; nil has no clocks.
+// Enter is that of [llm.Admission], for the task who; a nil who means that no clocks pause.
 func (g *Gate) Enter(ctx context.Context, model string, again bool, who Clocked) (llm.Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -151,8 +150,8 @@ func (g *Gate) Enter(ctx context.Context, model string, again bool, who Clocked)
 	return w.permit, nil
 }
 
-// giveUp takes w out of the queue. A permit that came at the same moment goes to
-// the next.
+// giveUp removes w from the queue. If w got a permit at the same moment, the next request gets
+// it.
 func (g *Gate) giveUp(w *waiter) {
 	g.mu.Lock()
 	if w.element != nil {
@@ -165,8 +164,8 @@ func (g *Gate) giveUp(w *waiter) {
 	}
 }
 
-// Try is Enter without waiting: it returns nil unless the request may be sent
-// at once and nobody is queued.
+// Try is Enter without waiting: it returns nil unless the request may be sent at once and the
+// queue is empty.
 func (g *Gate) Try(model string, who Clocked) llm.Permit {
 	g.mu.Lock()
 	defer g.unlock()
@@ -179,9 +178,8 @@ func (g *Gate) Try(model string, who Clocked) llm.Permit {
 	return nil // and not a nil pointer in an interface
 }
 
-// Refusal says why a request for the model would be refused now and in the near
-// future: the budget is spent, or a breaker has opened too often. Nil means that
-// a request is worth trying.
+// Refusal returns why a request for the model would be refused now and in the near future: the
+// budget is spent, or a breaker is hopeless. Nil means that a request is worth trying.
 func (g *Gate) Refusal(model string) error {
 	g.mu.Lock()
 	defer g.unlock()
@@ -191,7 +189,7 @@ func (g *Gate) Refusal(model string) error {
 	return nil
 }
 
-// Used is how many tokens all requests together have used.
+// Used returns how many tokens all requests together have used.
 func (g *Gate) Used() task.Usage {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -206,14 +204,15 @@ func (g *Gate) Spent() bool {
 	return over
 }
 
-// spent is how many tokens are used, and whether that is all. The gate is locked.
+// spent returns how many tokens are used, and whether the budget is used up. The caller holds
+// g.mu.
 func (g *Gate) spent() (used int, over bool) {
 	used = g.used.InputTokens + g.used.OutputTokens
 	return used, g.config.MaxTokens > 0 && used >= g.config.MaxTokens
 }
 
-// Waits is how long queued requests still wait for the end of a Retry-After or
-// the trial of a breaker. It is 0 when none does.
+// Waits returns how long the first queued request still waits for the end of a Retry-After or for
+// the trial of a breaker; 0 if none waits for either.
 func (g *Gate) Waits() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -224,14 +223,14 @@ func (g *Gate) Waits() time.Duration {
 	return max(time.Until(g.held), g.breakers.left(front.Value.(*waiter).model), 0)
 }
 
-// Limit is how many requests may be under way at once at the moment.
+// Limit returns how many requests may currently be under way at once.
 func (g *Gate) Limit() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.limiter.limit
 }
 
-// unlock frees mu, and then delivers messages.
+// unlock unlocks mu, then delivers the messages collected under it.
 func (g *Gate) unlock() {
 	after := g.after
 	g.after = nil
@@ -245,15 +244,15 @@ func (g *Gate) unlock() {
 	}
 }
 
-// note keeps a message until unlock.
+// note collects a message, which unlock delivers.
 func (g *Gate) note(format string, args ...any) {
 	if g.config.Notes != nil {
 		g.after = append(g.after, message{note: fmt.Sprintf(format, args...)})
 	}
 }
 
-// refusal says why a request may not enter the queue or stay in it; since is that
-// of its waiter.
+// refusal returns why a request may not enter the queue or stay in it, or nil. since is the
+// breakers' generation for which the request waits.
 func (g *Gate) refusal(model string, since *generations) *llm.Error {
 	if used, over := g.spent(); over {
 		return &llm.Error{Kind: llm.Spent, Hint: "raise QQ_MAX_TOKENS or --max-tokens",
@@ -262,8 +261,8 @@ func (g *Gate) refusal(model string, since *generations) *llm.Error {
 	return g.breakers.refusal(model, since)
 }
 
-// pass sends a request at once if the queue is empty and nothing stops it.
-// Otherwise it returns nil.
+// pass sends a request at once if the queue is empty and nothing holds it back. Otherwise it
+// returns nil.
 func (g *Gate) pass(model string, who Clocked) *permit {
 	if g.queue.Len() > 0 {
 		return nil
@@ -275,7 +274,7 @@ func (g *Gate) pass(model string, who Clocked) *permit {
 	return g.send(model, who, now)
 }
 
-// open reports whether the limit and Retry-After admit one more request.
+// open reports whether the limit and Retry-After admit another request.
 func (g *Gate) open(now time.Time) bool {
 	return len(g.flight) < g.limiter.limit && !now.Before(g.held)
 }
@@ -289,8 +288,8 @@ func (g *Gate) send(model string, who Clocked, now time.Time) *permit {
 	return p
 }
 
-// serve goes through the queue: it sends what may be sent, and refuses what may not
-// stay.
+// serve goes through the queue: it sends requests that are admitted, and refuses those that may
+// not stay.
 func (g *Gate) serve() {
 	now := time.Now()
 	for e := g.queue.Front(); e != nil; {
@@ -313,7 +312,7 @@ func (g *Gate) serve() {
 	}
 }
 
-// wakeIn has the queue served after d, or sooner if that is due already.
+// wakeIn makes a timer serve the queue after d, or earlier if the timer is already due earlier.
 func (g *Gate) wakeIn(d time.Duration, now time.Time) {
 	if d <= 0 { // it waits for somebody to leave
 		return
@@ -335,7 +334,7 @@ func (g *Gate) woken() {
 	g.serve()
 }
 
-// hold keeps all requests back for d.
+// hold holds back all requests for d.
 func (g *Gate) hold(d time.Duration, now time.Time) {
 	until := now.Add(d)
 	if !until.After(g.held) {
@@ -348,7 +347,7 @@ func (g *Gate) hold(d time.Duration, now time.Time) {
 	g.held = until
 }
 
-// permit is one request under way. The mu of the gate guards it.
+// permit is one request under way. The mutex of the gate guards it.
 type permit struct {
 	gate   *Gate
 	model  string
@@ -415,9 +414,9 @@ func (p *permit) Leave(r llm.Report) {
 	g.serve()
 }
 
-// progress notes that the server is answering p: requests without a first byte
-// wait behind it. A request that was overtaken more often than any queue explains
-// is lost; it gets no credit, so that its clocks run out.
+// progress records that the server is answering p: sent requests without a first byte wait behind
+// it, and their tasks are told (Behind). A request overtaken more often than any queue explains
+// counts as lost; its clocks no longer pause, so that it times out.
 func (g *Gate) progress(p *permit, now time.Time) {
 	for _, o := range g.flight {
 		if o == p || o.who == nil || !o.first.IsZero() || o.overtaken > 2*g.config.MaxInFlight {
@@ -430,7 +429,7 @@ func (g *Gate) progress(p *permit, now time.Time) {
 	}
 }
 
-// bounded is r with each value limited to what a server can mean.
+// bounded returns r with each value limited to a plausible maximum.
 func bounded(r llm.Report) llm.Report {
 	r.RetryAfter = min(max(r.RetryAfter, 0), longestHold)
 	r.Timing.Queued = min(max(r.Timing.Queued, 0), longestTiming)
@@ -440,5 +439,5 @@ func bounded(r llm.Report) llm.Report {
 	return r
 }
 
-// seconds is d in whole seconds, rounded up.
+// seconds returns d in whole seconds, rounded up.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// slack is how long a server may take to start on a request that waits for
-	// nothing; slackPart is the same as a part of the answer's time.
+	// slack is how long a server may take to start on a request that does not wait in its queue.
+	// slackPart expresses the same as a fraction of the time of the answer (1/slackPart).
 	slack     = 10 * time.Millisecond
 	slackPart = 8
-	// longWait is how many times longer than others a request must have waited for
-	// its first byte before it counts as queued: prompts differ.
+	// longWait is how many times longer than usual a request must wait for its first byte before
+	// it counts as queued: long prompts take longer too.
 	longWait = 4
-	// mostPatience bounds how rarely a higher limit is tried.
+	// mostPatience bounds patience, so that a higher limit is still tried now and then.
 	mostPatience = 32
-	// mostSpans bounds what is remembered of the requests that have ended.
+	// mostSpans bounds how many finished requests are remembered.
 	mostSpans = 1024
 )
 
@@ -49,22 +49,22 @@ type limiter struct {
 	trying   bool // the limit is one higher than what is known to be good
 }
 
-// span is the time in which one request was served.
+// span is the time during which one request was served.
 type span struct{ start, end time.Time }
 
 func newLimiter(ceiling int) limiter {
 	return limiter{ceiling: ceiling, limit: ceiling, patience: 1}
 }
 
-// filled notes that n requests are under way.
+// filled records the time at which n requests were under way, if n reaches the limit.
 func (l *limiter) filled(n int, now time.Time) {
 	if n >= l.limit {
 		l.full = now
 	}
 }
 
-// began notes the first byte for p. The requests under way are flight, the last
-// one sent is the one with the number last.
+// began records the first byte of p. flight holds the requests under way; last is the number of
+// the last request sent.
 func (l *limiter) began(p *permit, flight []*permit, last uint64) {
 	if l.timed {
 		return
@@ -95,7 +95,7 @@ func (l *limiter) began(p *permit, flight []*permit, last uint64) {
 	p.quick = took <= l.quickest*3/2
 }
 
-// ended notes the outcome of p, which is still in flight.
+// ended records the outcome of p, which is still in flight.
 func (l *limiter) ended(p *permit, r llm.Report, flight []*permit, last uint64, now time.Time) {
 	l.timed = l.timed || r.Timing.Served > 0
 	l.filled(len(flight), now)
@@ -126,9 +126,9 @@ func (l *limiter) ended(p *permit, r llm.Report, flight []*permit, last uint64, 
 	l.remember(p, r, flight, now)
 }
 
-// served is how many requests were being served while p was queued, until start.
-// When several end and begin together, some are briefly neither, so the highest of
-// several samples counts.
+// served returns how many requests were being served while p was queued, until start. Requests
+// that end and begin together are briefly not counted, so it takes the highest of several
+// samples.
 func (l *limiter) served(p *permit, flight []*permit, start time.Time, queued time.Duration) int {
 	// When p was taken up, all requests sent before p had been; those without a first
 	// byte may still have had their prompts read.
@@ -159,8 +159,8 @@ func (l *limiter) serving(flight []*permit, at time.Time) int {
 	return n
 }
 
-// suspects marks the requests that seem to have been queued behind p, at a server
-// that does not report it, and tells whether there are any.
+// suspects marks the requests that were probably queued behind p, on a server that does not
+// report queueing, and reports whether there are any.
 func (l *limiter) suspects(p *permit, flight []*permit, now time.Time) bool {
 	if p.first.IsZero() || !p.first.Before(now) {
 		return false // it came in one piece: nothing can be told
@@ -182,8 +182,8 @@ func (l *limiter) suspects(p *permit, flight []*permit, now time.Time) bool {
 	return found
 }
 
-// remember keeps when p was served as long as a request is under way that may have
-// been queued behind it.
+// remember keeps the time span of p while a request is under way that may have been queued behind
+// it.
 func (l *limiter) remember(p *permit, r llm.Report, flight []*permit, now time.Time) {
 	if !l.timed || len(flight) == 1 {
 		l.spans = l.spans[:0]
@@ -208,7 +208,7 @@ func (l *limiter) remember(p *permit, r llm.Report, flight []*permit, now time.T
 	l.spans = slices.Delete(l.spans, 0, keep)
 }
 
-// calmed counts an answer without queueing while the limit was in full use.
+// calmed counts an answer that was not queued although the limit was in full use.
 func (l *limiter) calmed(p *permit, last uint64) {
 	if p.number <= l.since {
 		return // it says nothing about the limit as it is now

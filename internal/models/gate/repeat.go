@@ -6,8 +6,8 @@ import (
 	"github.com/failsafe-go/failsafe-go"
 )
 
-// Repeat calls f, and retries it as p says after temporary failures. It is for
-// look-ups, which are no requests to a model and pass no gate.
+// Repeat calls f and retries it after temporary failures, as p says. It is for look-ups, which
+// are not requests to a model and do not pass the gate.
 func Repeat(ctx context.Context, p Policy, f func(context.Context) error) error {
 	var err error
 	_ = failsafe.With[any](policy(p, wait, nil)).WithContext(ctx).Run(func() error { // it hides the cause of ctx

@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// MaxLine bounds one line of a stream, and the data of one event.
+// MaxLine bounds one line of a stream, and the data of one event, in bytes.
 const MaxLine = 16 << 20
 
-// Lines reads a stream of lines (NDJSON). When Err of the scanner is not nil, its
-// last line may be cut off.
+// Lines returns a scanner for a stream of lines (NDJSON). If its Err is not nil, the last line
+// may be incomplete.
 func Lines(r io.Reader) *bufio.Scanner {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, MaxLine)
@@ -24,21 +24,21 @@ type Event struct {
 	Data []byte // its data lines, joined by line feeds; valid until the next event
 }
 
-// Events reads a stream of server-sent events. Lines end with LF or CRLF; ids and
-// reconnection times are ignored.
+// Events reads a stream of server-sent events. Lines end with LF or CRLF; ids and reconnection
+// times are ignored.
 type Events struct {
 	lines *bufio.Scanner
 	first bool // the first line has been read
 	data  []byte
 }
 
-// NewEvents reads the events of r.
+// NewEvents returns a reader of the events in r.
 func NewEvents(r io.Reader) *Events { return &Events{lines: Lines(r)} }
 
 var errEventTooLong = errors.New("event is too long")
 
-// Next returns the next event that has data, and [io.EOF] at the end of the stream.
-// An event that the end cuts off is dropped.
+// Next returns the next event with data, and [io.EOF] at the end of the stream. It drops an event
+// that is incomplete at the end.
 func (e *Events) Next() (Event, error) {
 	event, found := Event{}, false
 	e.data = e.data[:0]

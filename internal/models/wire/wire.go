@@ -32,13 +32,13 @@ import (
 )
 
 const (
-	// maxErrorBody is how much of an error page is read.
+	// maxErrorBody is how many bytes of an error page are read.
 	maxErrorBody = 64 << 10
-	// MaxReply bounds a reply that is read as a whole (a list, a description).
+	// MaxReply bounds a reply that is read as a whole (a list, a description), in bytes.
 	MaxReply = 32 << 20
 )
 
-// Fault is why a request failed, in terms of HTTP.
+// Fault says why a request failed, in terms of HTTP.
 type Fault struct {
 	// Kind is Unreachable when no reply came, BrokenStream when it broke off, and
 	// Rejected without a Status when there is no secure connection. Otherwise the
@@ -53,17 +53,17 @@ type Fault struct {
 func (f *Fault) Error() string { return f.Text }
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Transport is HTTP/1.1 to one server. It is an [http.RoundTripper] for replies of
-// bounded length; streams come from Post.
+// Transport sends HTTP/1.1 requests to one server. It is an [http.RoundTripper] for replies of
+// bounded length; Post returns a stream.
 type Transport struct {
 	http *http.Transport
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
 
-// NewTransport is a transport for the server at base: no proxy on the way to this
-// machine, few idle connections, and no limit on how long the server thinks before
-// it answers (it may be loading a model).
+// NewTransport returns a transport for the server at base. It uses no proxy for this machine,
+// keeps few idle connections, and does not limit how long the server takes to answer, because it
+// may be loading a model.
 func NewTransport(base *url.URL) *Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -84,7 +84,7 @@ func NewTransport(base *url.URL) *Transport {
 	return &Transport{t}
 }
 
-// isLoopback reports whether u stays on this machine.
+// isLoopback reports whether u is an address of this machine.
 func isLoopback(u *url.URL) bool {
 	host := u.Hostname()
 	if host == "localhost" {
@@ -97,14 +97,14 @@ func isLoopback(u *url.URL) bool {
 // CloseIdleConnections closes connections that no request uses.
 func (t *Transport) CloseIdleConnections() { t.http.CloseIdleConnections() }
 
-// RoundTrip implements [http.RoundTripper]. The body of a reply fails with a Fault,
-// also when it is longer than [MaxReply].
+// RoundTrip implements [http.RoundTripper]. Reading the body fails with a [Fault], also beyond
+// [MaxReply] bytes.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.send(req, MaxReply)
 }
 
-// Post sends body to u and returns the stream that answers it, which fails with a
-// Fault. The caller closes it; the end of ctx ends it.
+// Post sends body to u and returns the stream of the answer. Reading it fails with a [Fault]. The
+// caller closes the stream; the end of ctx ends it too.
 func (t *Transport) Post(ctx context.Context, u string, header http.Header, body []byte) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u, bytes.NewReader(body))
 	if err != nil {
@@ -121,7 +121,7 @@ func (t *Transport) Post(ctx context.Context, u string, header http.Header, body
 	return resp.Body, nil
 }
 
-// send sends req. Of the reply it lets limit bytes be read, or all if that is -1.
+// send sends req. At most limit bytes of the reply can be read; -1 means no limit.
 func (t *Transport) send(req *http.Request, limit int) (*http.Response, error) {
 	resp, err := t.http.RoundTrip(req)
 	if err != nil {
@@ -177,7 +177,7 @@ func statusFault(resp *http.Response) *Fault {
 	return f
 }
 
-// kindOf is what a status that is not success means in every dialect.
+// kindOf classifies an HTTP status that is not success.
 func kindOf(status int) llm.Kind {
 	switch {
 	case status == http.StatusTooManyRequests, status == http.StatusBadGateway,
@@ -189,8 +189,8 @@ func kindOf(status int) llm.Kind {
 	return llm.Rejected
 }
 
-// errorMessage finds what an error body says: the "error" of a JSON object, a
-// plain text, or nothing when it is a page.
+// errorMessage extracts the message of an error body: the "error" of a JSON object or a plain
+// text. For an HTML page it returns "".
 func errorMessage(body []byte) string {
 	var reply struct {
 		Error json.RawMessage `json:"error"`
@@ -208,7 +208,7 @@ func errorMessage(body []byte) string {
 	return ""
 }
 
-// innermost is the text of the last error that err wraps: the layers above it
+// innermost returns the text of the innermost error that err wraps. The errors around it would
 // repeat the address.
 func innermost(err error) string {
 	for {
@@ -220,8 +220,8 @@ func innermost(err error) string {
 	}
 }
 
-// OneLine makes text of a server fit for an error message: one line, no control
-// characters, bounded.
+// OneLine prepares a server's text for an error message: one line of bounded length, without
+// control characters.
 func OneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

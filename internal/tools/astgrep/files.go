@@ -16,10 +16,10 @@ import (
 	"qq/internal/tools/tree"
 )
 
-// maxFile is the largest file that is read, in bytes.
+// maxFile is the largest file that the tools read, in bytes.
 const maxFile = 64 << 20
 
-// files lists what q is about, in the order of the paths. Nothing is an error.
+// files lists the files that q searches, in the order of their paths. No file at all is an error.
 func (c Config) files(ctx context.Context, q query) ([]string, error) {
 	start, isDir, err := c.locate(cmp.Or(q.start, "."))
 	if err != nil {
@@ -55,8 +55,8 @@ func (c Config) files(ctx context.Context, q query) ([]string, error) {
 	return list, err
 }
 
-// holding returns those of files that hold all words. Where none does it is the
-// first: the program is to judge the language and the pattern.
+// holding returns the files that contain all words. If none does, it returns the first file, so
+// that ast-grep still checks the language and the pattern.
 func (c Config) holding(ctx context.Context, files, words []string) ([]string, error) {
 	if len(words) == 0 || len(files) == 0 {
 		return files, nil
@@ -78,8 +78,8 @@ func (c Config) holding(ctx context.Context, files, words []string) ([]string, e
 	return kept, nil
 }
 
-// concern says what is special about a file, or returns "". Where the working
-// directory lies counts as well: it may itself belong to git.
+// concern returns why a change of file needs an approval of its own, or "". It checks the
+// absolute path, because the working directory itself may lie inside .git.
 func (c Config) concern(file string) string {
 	home, err := filepath.EvalSymlinks(c.Dir)
 	if err != nil {
@@ -145,7 +145,7 @@ func (c Config) read(file string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
-// errMoved says that a file is no longer what the program read.
+// errMoved is the error for a file that changed after ast-grep had read it.
 func errMoved(file string) error {
 	return fmt.Errorf("%s changed while it was searched: try again", file)
 }

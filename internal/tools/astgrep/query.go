@@ -17,10 +17,11 @@ import (
 // maxText is the longest pattern or replacement, in bytes.
 const maxText = 16 << 10
 
-// minWord is the shortest text that is worth looking for.
+// minWord is the length of the shortest word for which files are searched before ast-grep parses
+// them.
 const minWord = 3
 
-// query is what a model wants to find.
+// query holds the decoded arguments of a call of ast_grep or ast_grep_replace.
 type query struct {
 	pattern, lang string
 	rewrite       *string // nil: nothing is replaced
@@ -30,12 +31,12 @@ type query struct {
 const queryProperties = `"pattern":{"type":"string"},"lang":{"type":"string"},` +
 	`"path":{"type":"string"},"glob":{"type":"string"}`
 
-// fields is where the arguments that both tools have are stored.
+// fields maps the arguments that both tools share to the fields of q.
 func (q *query) fields() tool.Fields {
 	return tool.Fields{"pattern": &q.pattern, "lang": &q.lang, "path": &q.start, "glob": &q.glob}
 }
 
-// check says what is wrong with q.
+// check returns an error if q cannot work, in words for the model.
 func (q *query) check() error {
 	q.glob = strings.TrimPrefix(q.glob, "./")
 	q.lang = strings.ToLower(strings.TrimSpace(q.lang))
@@ -68,7 +69,7 @@ func checkText(key, text string) error {
 	return nil
 }
 
-// readRewrite reads the replacement, which may be empty.
+// readRewrite decodes the replacement. An empty text is allowed: it deletes the matches.
 func readRewrite(value json.RawMessage) (*string, error) {
 	if value == nil {
 		return nil, tool.Missing("rewrite")
@@ -80,8 +81,8 @@ func readRewrite(value json.RawMessage) (*string, error) {
 	return &text, nil
 }
 
-// args are the arguments of the program for q, up to the files. What a model
-// wrote is part of an argument that begins otherwise, so it is never an option.
+// args returns the command line for ast-grep, without the files. Each text of the model is the
+// end of an argument such as --pattern=TEXT, so it cannot become an option.
 func (q *query) args() []string {
 	pattern, selector := q.pattern, ""
 	if language(q.lang) == "go" && isGoCall(pattern) {
@@ -100,8 +101,8 @@ func (q *query) args() []string {
 	return append(args, "--")
 }
 
-// words are texts that a file must hold to match, as far as that is known: the
-// names and keywords of the pattern. To look for them costs a tenth of parsing.
+// words returns names and keywords of the pattern that every matching file must contain, as far
+// as they are known. Searching for them takes a tenth of the time of parsing.
 func (q *query) words() []string {
 	if language(q.lang) == "php" || language(q.lang) == "html" || language(q.lang) == "css" {
 		return nil // not all of their words are bound to a case
@@ -122,8 +123,8 @@ func (q *query) words() []string {
 	return words
 }
 
-// isGoCall reports whether all of pattern is a call of something that has a
-// name: names, dots and parentheses, the last of which ends it.
+// isGoCall reports whether the whole pattern is a Go call of a named function: names and dots,
+// then parentheses that end it.
 func isGoCall(pattern string) bool {
 	rest := []rune(strings.TrimSpace(pattern))
 	if len(rest) == 0 || rest[len(rest)-1] != ')' || !nameRune(rest[0]) {
@@ -150,7 +151,7 @@ func isGoCall(pattern string) bool {
 	return depth == 0
 }
 
-// endOfQuote is where the quoted text that begins at start ends.
+// endOfQuote returns the index behind the quoted text that begins at start.
 func endOfQuote(text []rune, start int) int {
 	for i := start + 1; i < len(text); i++ {
 		switch {
@@ -165,8 +166,8 @@ func endOfQuote(text []rune, start int) int {
 
 func nameRune(r rune) bool { return r == '_' || r == '$' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 
-// language is the one name of a language that has several, or of which s is an
-// extension of its files. A name that is not known stays as it is.
+// language returns ast-grep's name for the language s, which may be another name of it or a file
+// extension. An unknown name is returned unchanged.
 func language(s string) string {
 	switch s {
 	case "golang":
@@ -195,8 +196,8 @@ func language(s string) string {
 	return s
 }
 
-// foreign reports whether file is surely of another language than lang. It only
-// saves time: the program parses all files that it is given by name.
+// foreign reports whether the extension of file belongs to another language than lang. It only
+// saves time: ast-grep parses every file that it is given by name.
 func foreign(file, lang string) bool {
 	of := language(strings.ToLower(strings.TrimPrefix(path.Ext(file), ".")))
 	switch of {

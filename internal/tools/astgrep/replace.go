@@ -15,10 +15,10 @@ import (
 	"qq/pkg/tool"
 )
 
-// maxPreview is how many characters of a diff are shown.
+// maxPreview is the longest diff that an approval shows, in characters.
 const maxPreview = 128_000
 
-// maxSpecial is how many characters the names of special files may take.
+// maxSpecial is how many characters the list of special files in an approval may have.
 const maxSpecial = 1000
 
 func replaceSpec() tool.Spec {
@@ -29,20 +29,20 @@ func replaceSpec() tool.Spec {
 			queryProperties + `,"rewrite":{"type":"string"}}}`)}
 }
 
-// change is what happens to one file.
+// change holds all edits of one file.
 type change struct {
 	file  string
 	edits []edit // in order, apart from each other
 }
 
-// edit puts text in the place of was.
+// edit replaces the text was, at the bytes of span, by text.
 type edit struct {
 	span
 	was, text string
 }
 
-// replace changes files, each under its lock. What could not be changed is said
-// together with what was.
+// replace changes the files, each under its lock. Its answer names the files that were changed
+// and those that could not be.
 func (c Config) replace(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	changes, nested, err := c.plan(ctx, args)
 	if err != nil {
@@ -113,8 +113,8 @@ func (c Config) replaceIntent(ctx context.Context, args json.RawMessage) (tool.I
 	return in, nil
 }
 
-// plan finds out what a call would change. nested counts matches that lie in
-// others, which are replaced as a whole.
+// plan finds out what a call would change. nested counts the matches inside other matches, which
+// are not replaced.
 func (c Config) plan(ctx context.Context, args json.RawMessage) (changes []change, nested int, err error) {
 	var q query
 	var rewrite json.RawMessage
@@ -148,7 +148,7 @@ func (c Config) plan(ctx context.Context, args json.RawMessage) (changes []chang
 	return nil, 0, errors.New(text)
 }
 
-// collect makes changes of matches, which are in order.
+// collect turns matches, which must be in order, into one change for each file.
 func collect(found []match) (changes []change, nested int) {
 	var file *change
 	for _, m := range found {
@@ -179,8 +179,8 @@ func collect(found []match) (changes []change, nested int) {
 	return changes, nested
 }
 
-// permit refuses what was not part of what was allowed, and what is special where
-// just that was not.
+// permit returns an error if the changes touch a file that the approval did not include, or a
+// special file without an approval for it.
 func (c Config) permit(ctx context.Context, changes []change) error {
 	in, granted := tool.Granted(ctx)
 	for _, ch := range changes {
@@ -196,7 +196,7 @@ func (c Config) permit(ctx context.Context, changes []change) error {
 	return nil
 }
 
-// on checks that content is what was searched, and returns what to do to it.
+// on checks that content is still what ast-grep searched, and returns the edits for it.
 func (ch change) on(content []byte) ([]udiff.Edit, error) {
 	edits := make([]udiff.Edit, len(ch.edits))
 	for i, e := range ch.edits {
@@ -208,7 +208,7 @@ func (ch change) on(content []byte) ([]udiff.Edit, error) {
 	return edits, nil
 }
 
-// apply makes the new content of the file.
+// apply returns the new content of the file.
 func (ch change) apply(old []byte) ([]byte, error) {
 	edits, err := ch.on(old)
 	if err != nil {
@@ -217,7 +217,7 @@ func (ch change) apply(old []byte) ([]byte, error) {
 	return udiff.ApplyBytes(old, edits)
 }
 
-// diff shows what changes in content.
+// diff returns the change of content as a unified diff.
 func (ch change) diff(content []byte) (string, error) {
 	edits, err := ch.on(content)
 	if err != nil {

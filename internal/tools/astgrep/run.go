@@ -19,26 +19,27 @@ import (
 )
 
 const (
-	// timeout bounds all that one call of a tool has the program do.
+	// timeout bounds the time that ast-grep may take for one call of a tool.
 	timeout = 60 * time.Second
-	// maxOutput is how much the program may say about matches, in bytes.
+	// maxOutput is how many bytes of matches are read from ast-grep.
 	maxOutput = 64 << 20
-	// maxDiagnosis is how much is kept of what it says about itself, in bytes.
+	// maxDiagnosis is how many bytes of ast-grep's stderr are kept.
 	maxDiagnosis = 4 << 10
-	// maxNames is how long the names of the files of one start may be, in bytes:
-	// systems bound the arguments of a program, some at 1 MB.
+	// maxNames bounds the file names on one command line of ast-grep, in bytes: some systems
+	// allow 1 MB of arguments.
 	maxNames = 256 << 10
-	// mark begins the name of the variable that marks the program.
+	// mark begins the name of the environment variable by which the sweep finds the processes of
+	// ast-grep.
 	mark = "QQ_AST_GREP_"
 )
 
-// errMuch says that there are more matches than are read.
+// errMuch says that ast-grep found more matches than are read.
 var errMuch = errors.New("there are too many matches: narrow the pattern, the path or the glob")
 
-// span is a part of a file, in bytes.
+// span is a range of bytes in a file.
 type span struct{ Start, End int }
 
-// match is one place that the program found.
+// match is one match as ast-grep reports it, in JSON.
 type match struct {
 	File  string
 	Text  string
@@ -50,8 +51,8 @@ type match struct {
 	ReplacementOffsets *span // nil where nothing is replaced
 }
 
-// find returns all matches of q in files, in their order, and a remark of the
-// program about the pattern. With errMuch it returns those that it read.
+// find returns all matches of q in the order of files, and a remark of ast-grep about the
+// pattern. With errMuch it returns the matches read so far.
 func (c Config) find(ctx context.Context, q query, files []string) (found []match, remark string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
 		fmt.Errorf("ast-grep took longer than %v: narrow the path or the glob", timeout))
@@ -89,7 +90,7 @@ func (c Config) find(ctx context.Context, q query, files []string) (found []matc
 	return found, remark, err
 }
 
-// batch is how many of files one start of the program can be given.
+// batch returns how many of files fit on one command line of ast-grep.
 func batch(files []string) int {
 	size := 0
 	for i, f := range files {
@@ -100,8 +101,8 @@ func batch(files []string) int {
 	return len(files)
 }
 
-// run starts the program and has read read its output; when that returns early
-// the program is ended. It returns what the program said about itself.
+// run starts ast-grep and passes its output to read. If read returns early, ast-grep is killed.
+// run returns what ast-grep wrote to stderr.
 func (c Config) run(ctx context.Context, args []string, read func(io.Reader) error) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -138,9 +139,8 @@ func (c Config) run(ctx context.Context, args []string, read func(io.Reader) err
 	return said.String(), nil
 }
 
-// start starts the program with two pipes, of which it returns the ends to read
-// from. Whatever ends the program ends them, because nothing that it leaves
-// behind survives.
+// start starts ast-grep with pipes for stdout and stderr, and returns their reading ends. Both
+// pipes end when ast-grep ends, because its leftover processes are killed.
 func (c Config) start(args []string) (p *proc.Process, out, diagnosis *os.File, err error) {
 	out, outW, err := os.Pipe()
 	if err != nil {
@@ -165,7 +165,7 @@ func (c Config) start(args []string) (p *proc.Process, out, diagnosis *os.File, 
 	return p, out, diagnosis, nil
 }
 
-// failure says why the program failed, in its words.
+// failure returns an error with ast-grep's own words about why it failed.
 func failure(exit proc.Exit, said string) error {
 	if exit.Signal != 0 {
 		return fmt.Errorf("ast-grep was ended by %v", exit.Signal)
@@ -179,8 +179,8 @@ func failure(exit proc.Exit, said string) error {
 	return fmt.Errorf("ast-grep failed with exit code %d", exit.Code)
 }
 
-// gist is the first line of said that begins with one of prefixes, and what the
-// last line says as the cause.
+// gist returns the first line of said that begins with one of prefixes, and the cause that its
+// last line names.
 func gist(said string, prefixes ...string) string {
 	text := ""
 	for line := range strings.Lines(said) {

@@ -51,7 +51,8 @@ func (c Config) search(ctx context.Context, args json.RawMessage) (string, error
 	return c.report(found, tool.Bounded(limit, defaultMatches, maxMatches), much, remark), nil
 }
 
-// report is the answer of ast_grep. What it shows is what the root has.
+// report formats the answer of ast_grep. The lines that it shows are read through the root, not
+// taken from ast-grep's output.
 func (c Config) report(found []match, limit int, much bool, remark string) string {
 	var lines []string
 	file, content, err := "", []byte(nil), error(nil)
@@ -96,13 +97,13 @@ func (c Config) report(found []match, limit int, much bool, remark string) strin
 	return strings.Join(lines, "\n")
 }
 
-// in reports whether m is where it should be in content.
+// in reports whether content has the text of m at the place where ast-grep found it.
 func (m match) in(content []byte) bool {
 	at := m.Range.ByteOffset
 	return 0 <= at.Start && at.Start <= at.End && at.End <= len(content) && string(content[at.Start:at.End]) == m.Text
 }
 
-// show is the line in which m begins, and where it ends.
+// show returns the line in which m begins, and the number of the line where m ends.
 func (m match) show(content []byte) string {
 	at := m.Range.ByteOffset.Start
 	start := bytes.LastIndexByte(content[:at], '\n') + 1
@@ -118,7 +119,7 @@ func (m match) show(content []byte) string {
 	return fmt.Sprintf("%s:%d: %s", tree.Printable(m.File), number, text)
 }
 
-// around is line, or of a long one the part from shortly before the byte at.
+// around returns line, or the part of a long line around the byte at.
 func around(line string, at int) string {
 	if utf8.RuneCountInString(line) <= maxShown {
 		return line
@@ -133,7 +134,7 @@ func around(line string, at int) string {
 	return left + cut(line, maxShown)
 }
 
-// cut is the first n characters of text, with a mark when there are more.
+// cut returns the first n characters of text, with a mark if there are more.
 func cut(text string, n int) string {
 	if end := tool.FirstRunes(text, n); end < len(text) {
 		return text[:end] + "…"

@@ -29,19 +29,19 @@ import (
 	"qq/pkg/tool"
 )
 
-// program is the name of the program.
+// program is the file name of ast-grep.
 const program = "ast-grep"
 
 // ErrMissing says that there is no ast-grep, and how to get it.
 var ErrMissing = errors.New("ast-grep is not installed: npm install -g @ast-grep/cli, or cargo install ast-grep " +
 	"--locked, or brew install ast-grep")
 
-// Starter starts programs; a [proc.Host] is one.
+// Starter starts ast-grep as a supervised process; a [proc.Host] is one.
 type Starter interface {
 	Start(proc.Command) (*proc.Process, error)
 }
 
-// Config is what the tools work with.
+// Config tells the tools where ast-grep is and which directory they work in.
 type Config struct {
 	Host    Starter
 	Program string   // path of ast-grep, as [Find] returns it
@@ -51,10 +51,9 @@ type Config struct {
 	Depth   int      // of the agent: by that the sweep knows whose the program is
 }
 
-// Find looks for ast-grep in the folders of PATH. It starts nothing. Folders
-// that are not absolute are left out: a working directory supplies no programs.
-// Its short name sg is not looked for: on many systems that is another program,
-// and whoever installs ast-grep gets both.
+// Find looks for ast-grep in the folders of PATH, without starting it. It ignores relative
+// folders, so that a working directory cannot supply the program. It ignores the short name sg as
+// well, which is another program on many systems; whoever installs ast-grep gets both names.
 func Find(getenv func(string) string) (string, error) {
 	for _, dir := range filepath.SplitList(getenv("PATH")) {
 		if !filepath.IsAbs(dir) {
@@ -68,8 +67,7 @@ func Find(getenv func(string) string) (string, error) {
 	return "", ErrMissing
 }
 
-// Version asks the program of cfg for its version. Of cfg it needs Host, Program
-// and Env.
+// Version runs ast-grep to get its version. It needs only Host, Program and Env of cfg.
 func Version(ctx context.Context, cfg Config) (string, error) {
 	var text []byte
 	_, err := cfg.run(ctx, []string{"--version"}, func(r io.Reader) (err error) {
@@ -86,8 +84,8 @@ func Version(ctx context.Context, cfg Config) (string, error) {
 	return version, nil
 }
 
-// Tools returns the tool that searches and the tool that changes. They use the
-// root of cfg until the last call has ended.
+// Tools returns ast_grep, which searches, and ast_grep_replace, which writes. They use the root
+// of cfg until their last call has ended.
 func Tools(cfg Config) (reading, writing tool.Set) {
 	return tool.Set{tool.Function{About: searchSpec(), Do: tool.TextOnly(cfg.search)}},
 		tool.Set{tool.Function{About: replaceSpec(), Do: cfg.replace, Intent: cfg.replaceIntent}}

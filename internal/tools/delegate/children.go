@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// minID is how much of an id must be given. Ids that were made at about the
-	// same time begin alike, so it is mostly their end that tells them apart.
+	// minID is how many characters of an id a model must give. Ids made at about the same time
+	// begin alike, so mostly their end tells them apart.
 	minID = 4
-	// maxSummary is how many characters of a task are listed.
+	// maxSummary is how many characters of a task list_children shows.
 	maxSummary = 100
-	// maxWait bounds the timeout of wait_children, in seconds: a day.
+	// maxWait is the longest timeout of wait_children, in seconds: a day.
 	maxWait = 24 * 3600
 )
 
-// childrenTools are those that need a Family.
+// childrenTools returns the tools that manage background children. They need g.family.
 func (g delegation) childrenTools() tool.Set {
 	return tool.Set{
 		tool.Function{Do: tool.TextOnly(g.listChildren), About: tool.Spec{Name: "list_children", Effect: tool.Attends,
@@ -112,7 +112,8 @@ func (g delegation) waitChildren(ctx context.Context, args json.RawMessage) (str
 	return text + g.unfinished(ctx, children, ids, results), nil
 }
 
-// collected is err with the results that came nevertheless: they come only once.
+// collected adds the results that were collected to the text of err: a result can be collected
+// only once.
 func collected(results []task.Result, err error) error {
 	if len(results) == 0 {
 		return err
@@ -124,8 +125,8 @@ func collected(results []task.Result, err error) error {
 	return fmt.Errorf("%w\n\nResults so far:\n%s", err, text)
 }
 
-// unfinished names those of children that were waited for and have no result.
-// No ids are all of them.
+// unfinished names the children that were waited for and have no result yet. Without ids, all
+// children were waited for.
 func (g delegation) unfinished(ctx context.Context, children []task.Child, ids []string, results []task.Result) string {
 	if now, err := g.family.Children(ctx); err == nil {
 		children = now
@@ -143,7 +144,7 @@ func (g delegation) unfinished(ctx context.Context, children []task.Child, ids [
 	return "\n[not collected: " + strings.Join(left, ", ") + "]"
 }
 
-// seconds reads the timeout of wait_children; none is without bound.
+// seconds decodes the timeout of wait_children; without a value there is no timeout.
 func seconds(value json.RawMessage) (time.Duration, error) {
 	if value == nil {
 		return 0, nil
@@ -209,7 +210,7 @@ func (g delegation) sendMessage(ctx context.Context, args json.RawMessage) (stri
 	return "sent to " + name(c), nil
 }
 
-// running returns the child that id means, if it has not ended.
+// running returns the child with that id, or an error if it has ended.
 func (g delegation) running(ctx context.Context, id string) (task.Child, error) {
 	children, err := g.family.Children(ctx)
 	if err != nil {
@@ -222,8 +223,8 @@ func (g delegation) running(ctx context.Context, id string) (task.Child, error) 
 	return c, err
 }
 
-// find returns the child that id means: a whole id, or so much of its beginning
-// or its end that no other is meant.
+// find returns the child with that id. A part of the id is enough: its beginning or its end, if
+// only one child matches.
 func find(children []task.Child, id string) (task.Child, error) {
 	id = strings.TrimSpace(id)
 	var meant, known []string

@@ -25,25 +25,24 @@ import (
 // MaxTasks is how many tasks one call of run_parallel_tasks may hold.
 const MaxTasks = 100
 
-// Delegator has tasks done by other agents.
+// Delegator runs tasks with other agents.
 type Delegator interface {
-	// Delegate returns when all tasks have ended, with one result for each, in
-	// their order. It enforces the limits; it may be called by several
-	// goroutines at once.
+	// Delegate returns when all tasks have ended, with one result for each, in their order. It
+	// enforces the limits. Several goroutines may call it at once.
 	Delegate(ctx context.Context, tasks []task.Task) []task.Result
 }
 
-// AgentInfo is an agent that can be asked.
+// AgentInfo describes an agent to which a model can delegate.
 type AgentInfo struct {
 	Name        string
 	Role        string
 	Description string
 }
 
-// Tools returns the tools that hand work to other agents: delegate_task,
-// run_parallel_tasks, spawn_agent and list_agents and, with a Family, those for
-// children in the background; nil is none. agents is called when a model asks who
-// there is. An agent that may not delegate, with a nil d, can only send messages.
+// Tools returns the tools that delegate tasks: delegate_task, run_parallel_tasks, spawn_agent and
+// list_agents. A family, if not nil, adds the tools for children in the background. agents lists
+// the agents, each time that a model calls list_agents. With a nil d the agent may not delegate;
+// it can only send messages, if it has a family.
 func Tools(d Delegator, agents func() []AgentInfo, family task.Family) tool.Set {
 	g := delegation{d, agents, family}
 	if d == nil {
@@ -89,9 +88,8 @@ type delegation struct {
 	family task.Family // nil where nothing runs in the background
 }
 
-// judgedElsewhere is the intent of a delegation. Its risk depends on the agents
-// that are asked, which only the root can judge: the root asks for the approval
-// before anything starts.
+// judgedElsewhere is the low-risk intent of every delegation. The real risk depends on the agents
+// that get the tasks. Only the root can judge that; it asks for approval before a child starts.
 func judgedElsewhere(context.Context, json.RawMessage) (tool.Intent, error) {
 	return tool.Intent{Risk: tool.Low}, nil
 }
@@ -104,7 +102,7 @@ func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (too
 	return g.one(ctx, t)
 }
 
-// decodeTask reads the arguments of delegate_task.
+// decodeTask decodes the arguments of delegate_task.
 func decodeTask(args json.RawMessage) (task.Task, error) {
 	t, err := task.Decode(lenient(tool.Unwrap(args)))
 	if err != nil {
@@ -113,7 +111,7 @@ func decodeTask(args json.RawMessage) (task.Task, error) {
 	return t, checkFolder(t)
 }
 
-// one has one task done and returns its answer.
+// one delegates one task and returns its answer.
 func (g delegation) one(ctx context.Context, t task.Task) (tool.Result, error) {
 	results, err := g.delegate(ctx, []task.Task{t})
 	if err != nil {
@@ -141,8 +139,8 @@ func refusal(results []task.Result) *tool.RefusedError {
 	return nil
 }
 
-// failure is the answer for a task that failed. A text that begins with "Error: "
-// is about a child that never started.
+// failure returns the answer to the model for a task that failed. It begins with "Error: " if the
+// child never started.
 func failure(r task.Result) tool.Plain {
 	text := r.Err()
 	if !strings.HasPrefix(text, "Error: ") {
@@ -167,7 +165,7 @@ func (g delegation) runParallel(ctx context.Context, args json.RawMessage) (tool
 	return tool.Result{Content: text, Refused: refusal(results)}, err
 }
 
-// decodeParallel reads the arguments of run_parallel_tasks.
+// decodeParallel decodes the arguments of run_parallel_tasks.
 func decodeParallel(args json.RawMessage) ([]task.Task, error) {
 	var array, text json.RawMessage
 	if err := tool.Decode(args, tool.Fields{"tasks": &array, "tasks_json": &text}); err != nil {
@@ -186,7 +184,7 @@ func decodeParallel(args json.RawMessage) ([]task.Task, error) {
 	return tasks, nil
 }
 
-// encode is a JSON array of results on one line.
+// encode returns the results as a JSON array on one line.
 func encode(results []task.Result) (string, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -197,7 +195,7 @@ func encode(results []task.Result) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// decodeTasks reads an array of tasks, or a text that holds one.
+// decodeTasks decodes a JSON array of tasks, or a string that contains one.
 func decodeTasks(data json.RawMessage) ([]task.Task, error) {
 	var text string
 	if json.Unmarshal(data, &text) == nil {
@@ -230,8 +228,8 @@ func decodeTasks(data json.RawMessage) ([]task.Task, error) {
 	return tasks, nil
 }
 
-// checkFolder refuses a working directory outside of that of the agent, by name.
-// The Launcher checks links.
+// checkFolder returns an error if the path of t's working directory leads out of the agent's own
+// one. The Launcher checks symbolic links.
 func checkFolder(t task.Task) error {
 	if t.WorkingDir != "" && !filepath.IsLocal(t.WorkingDir) {
 		return errors.New(`"working_dir" must be a folder inside the working directory, relative to it`)

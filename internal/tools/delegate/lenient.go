@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// unfence takes the text out of a Markdown fence, in which models like to wrap
-// JSON.
+// unfence returns text without a Markdown code fence, in which models often wrap JSON.
 func unfence(text string) string {
 	text = strings.TrimSpace(text)
 	inner, ok := strings.CutPrefix(text, "```")
@@ -21,8 +20,8 @@ func unfence(text string) string {
 	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(inner), "```"))
 }
 
-// lenient converts numbers, flags, objects and lists that a model wrote as text.
-// Everything else stays as it was given.
+// lenient converts the numbers, booleans, objects and lists of a task that a model wrote as
+// strings. It leaves everything else unchanged.
 func lenient(given json.RawMessage) json.RawMessage {
 	var keys map[string]json.RawMessage
 	if json.Unmarshal(given, &keys) != nil {
@@ -59,7 +58,7 @@ func lenient(given json.RawMessage) json.RawMessage {
 	return given
 }
 
-// list reads a list of texts, or one text that holds a list.
+// list decodes a JSON array of strings, or one string that lists them.
 func list(key string, value json.RawMessage) ([]string, error) {
 	if value == nil {
 		return nil, nil
@@ -75,8 +74,8 @@ func list(key string, value json.RawMessage) ([]string, error) {
 	return trimmed(items), nil
 }
 
-// split reads a text that holds a list: a JSON array, or texts with commas or
-// newlines between them. A comma inside the braces of a glob belongs to it.
+// split splits a string that lists items: a JSON array, or items separated by commas or newlines.
+// A comma inside the braces of a glob does not separate.
 func split(text string) []string {
 	var items []string
 	if json.Unmarshal([]byte(text), &items) == nil {
@@ -98,8 +97,7 @@ func split(text string) []string {
 	return trimmed(append(items, text[start:]))
 }
 
-// trimmed returns items without the white space around them and without those
-// that are empty.
+// trimmed returns items without surrounding white space and without empty items.
 func trimmed(items []string) []string {
 	kept := []string{}
 	for _, s := range items {

@@ -25,7 +25,7 @@ func (g delegation) spawnTool() tool.Tool {
 	return tool.Function{About: about, Do: g.spawn, Intent: judgedElsewhere}
 }
 
-// spawnSchema is the schema of spawn_agent, without its end.
+// spawnSchema is the JSON Schema of spawn_agent, without its closing braces.
 const spawnSchema = `{"type":"object","required":["instructions"],"properties":{` +
 	`"instructions":{"type":"string"},"system_prompt":{"type":"string"},` +
 	`"tools":{"type":"array","items":{"type":"string"}},"mode":{"type":"string","enum":["default","read_only"]},` +
@@ -50,7 +50,7 @@ func (g delegation) spawn(ctx context.Context, args json.RawMessage) (tool.Resul
 	return tool.Text(fmt.Sprintf("started %s: collect it with wait_children", name(c))), nil
 }
 
-// decodeSpawn reads the arguments of spawn_agent.
+// decodeSpawn decodes the arguments of spawn_agent.
 func (g delegation) decodeSpawn(args json.RawMessage) (t task.Task, background bool, err error) {
 	var text, near, prompt, mode, agent string
 	var tools, timeout, schema, references json.RawMessage
@@ -92,7 +92,7 @@ func (g delegation) decodeSpawn(args json.RawMessage) (t task.Task, background b
 	return t, background, nil
 }
 
-// taskOf has [task.Decode] judge values. A value that is nil is absent.
+// taskOf makes a task of JSON values, which [task.Decode] checks. A nil value is an absent one.
 func taskOf(values map[string]any) (task.Task, error) {
 	data, err := json.Marshal(values)
 	if err != nil {
@@ -101,7 +101,7 @@ func taskOf(values map[string]any) (task.Task, error) {
 	return task.Decode(lenient(data))
 }
 
-// temporary makes up an agent.
+// temporary makes the definition of a temporary agent from its prompt and its list of tools.
 func temporary(prompt string, tools json.RawMessage) (*task.Temporary, error) {
 	names, err := list("tools", tools)
 	switch {

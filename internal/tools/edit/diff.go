@@ -18,13 +18,13 @@ const (
 	previewRun   = 1500 // lines of one kind
 	previewLine  = 4000 // characters of a line
 	diffContext  = 3    // lines around a change
-	// maxCompared bounds what is compared line by line, in bytes and in places
-	// that differ; above it is one block.
+	// maxCompared (bytes) and maxCompareEdits (differences) bound a comparison line by line; a
+	// larger change is shown as one block.
 	maxCompared, maxCompareEdits = 256 << 10, 500
 )
 
-// Diff shows what a change of the file of that name does, as a bounded unified
-// diff. Nothing in it moves a cursor or hides from a person's eyes.
+// Diff returns a unified diff of a file, of bounded length, for the person who approves the
+// change. It spells out control characters and invisible ones.
 func Diff(name string, before, after []byte) string {
 	// Only what lies between the equal ends is compared, so that a small change of
 	// a large file costs little.
@@ -50,8 +50,8 @@ func Diff(name string, before, after []byte) string {
 	return shorten(d.String())
 }
 
-// sameLines returns how many bytes at the beginning and at the end of two
-// contents are the same lines, without those that are shown around a change.
+// sameLines returns how many bytes at the beginning and at the end of a and b are equal lines,
+// except for the context lines that a diff shows.
 func sameLines(a, b []byte) (head, tail int) {
 	n := min(len(a), len(b))
 	for head < n && a[head] == b[head] {
@@ -77,7 +77,7 @@ func sameLines(a, b []byte) (head, tail int) {
 	return head, len(rest)
 }
 
-// shorten cuts a diff to what a person reads before a decision.
+// shorten shortens a diff: of each long run of added or removed lines it leaves out the rest.
 func shorten(text string) string {
 	var out []string
 	size, run, left := 0, 0, 0
@@ -113,8 +113,8 @@ func shorten(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// visible is a line of which a person sees everything: nothing in it moves the
-// cursor, changes colours or the direction of the text. It is never empty.
+// visible spells out the control characters and invisible characters of a line, so that none can
+// move the cursor or change colours or direction. Its result is never empty.
 func visible(line string) string {
 	if line == "" {
 		return " "

@@ -18,23 +18,21 @@ import (
 	"unicode/utf8"
 )
 
-// maxPlaces is how many places of a text that is not unique are named.
+// maxPlaces is how many places an error names when the text of an edit is not unique.
 const maxPlaces = 10
 
-// bom is the byte order mark of UTF-8. Readers do not see it, so it is never a
-// part of what is matched.
+// bom is the byte order mark of UTF-8. It is never part of a match, because no reader sees it.
 const bom = "\ufeff"
 
-// ErrAbsent says that the text of an edit is not in a content.
+// ErrAbsent says that the content does not contain the old text of an edit.
 var ErrAbsent = errors.New("old_text is not there")
 
-// Edit replaces one text by another. The zero value finds nothing of use: make
-// it with [New].
+// Edit replaces one text by another. Make it with [New].
 type Edit struct {
 	old, new string
 }
 
-// New makes an edit, if it can change anything.
+// New makes an edit. It returns an error if the edit would change nothing.
 func New(old, new string) (Edit, error) {
 	e := Edit{strings.TrimPrefix(old, bom), strings.TrimPrefix(new, bom)}
 	switch {
@@ -46,13 +44,13 @@ func New(old, new string) (Edit, error) {
 	return e, nil
 }
 
-// Splice is a place in a content, in bytes, and the text that comes there.
+// Splice is the result of an edit: the bytes of a content to replace, and the new text for them.
 type Splice struct {
 	Start, End int
 	Text       string
 }
 
-// Apply returns content with the splice made in it, and leaves content alone.
+// Apply returns a copy of content with the splice made in it.
 func (s Splice) Apply(content []byte) []byte {
 	out := make([]byte, 0, len(content)-(s.End-s.Start)+len(s.Text))
 	out = append(out, content[:s.Start]...)
@@ -60,11 +58,11 @@ func (s Splice) Apply(content []byte) []byte {
 	return append(out, content[s.End:]...)
 }
 
-// Lines names the lines that are changed, as they are numbered afterwards.
+// Lines names the changed lines, by their numbers after the change.
 func (s Splice) Lines(content []byte) string { return lineRange(lineAt(content, s.Start), s.Text) }
 
-// Keep is a new content in the conventions of the old one: its byte order mark,
-// and its line ends where these are CR LF.
+// Keep returns content in the conventions of the old content: with its byte order mark, and with
+// CR LF where the old lines end so.
 func Keep(old []byte, content string) []byte {
 	if lineEnds(old) == crlf {
 		content = crlf.apply(content)
@@ -75,7 +73,7 @@ func Keep(old []byte, content string) []byte {
 	return []byte(content)
 }
 
-// ends is how the lines of a text end.
+// ends is the kind of line ends that a text has.
 type ends int
 
 const (
@@ -98,7 +96,7 @@ func lineEnds(content []byte) ends {
 	return mixed
 }
 
-// apply gives the lines of text these ends.
+// apply converts the line ends of text to e.
 func (e ends) apply(text string) string {
 	if e == lf || e == crlf {
 		text = strings.ReplaceAll(text, "\r\n", "\n")
@@ -109,10 +107,10 @@ func (e ends) apply(text string) string {
 	return text
 }
 
-// Find returns what the edit does to content. The error is [ErrAbsent], or says
-// in which lines the text is when it is there several times. Where all lines end alike, so do
-// those of the edit. In a mixed file the edit is taken as it is, and only where
-// that is not found the ends do not count.
+// Find returns the splice that the edit makes in content. The error is [ErrAbsent], or names the
+// lines if the old text occurs several times. If all lines of content end alike, the edit is
+// converted to that line end. In a content with mixed line ends it is searched as given, and if
+// that fails, without regard to line ends.
 func (e Edit) Find(content []byte) (Splice, error) {
 	style := lineEnds(content)
 	s, err := once(content, style.apply(e.old), style.apply(e.new))
@@ -130,8 +128,8 @@ func (e Edit) Find(content []byte) (Splice, error) {
 	return s, nil
 }
 
-// beforeRemoval is the place in content of what is at the place at once every
-// CR LF is an LF.
+// beforeRemoval converts an index of content with LF for each CR LF to the index in content
+// itself.
 func beforeRemoval(content []byte, at int) int {
 	pos := 0
 	for {
@@ -144,7 +142,7 @@ func beforeRemoval(content []byte, at int) int {
 	}
 }
 
-// once finds old in content, where it must be exactly once.
+// once returns the splice that replaces old, which must occur in content exactly once.
 func once(content []byte, old, new string) (Splice, error) {
 	what := []byte(old)
 	at := bytes.Index(content, what)
@@ -157,7 +155,7 @@ func once(content []byte, old, new string) (Splice, error) {
 	return Splice{at, at + len(old), new}, nil
 }
 
-// several says where what is in content.
+// several returns an error that names the lines at which content contains what.
 func several(content, what []byte) error {
 	var lines []string
 	n, line := 0, 1
@@ -186,8 +184,8 @@ func several(content, what []byte) error {
 		n, strings.Join(lines, ", "), more)
 }
 
-// Nearest says what in content is nearest to the text of the edit, which is not
-// in it.
+// Nearest describes the part of content that is most similar to the old text of the edit, for a
+// text that was not found.
 func (e Edit) Nearest(content []byte) string {
 	hint := ""
 	if strings.ContainsRune(e.old, utf8.RuneError) && !utf8.Valid(content) {
@@ -202,10 +200,10 @@ func (e Edit) Nearest(content []byte) string {
 	return hint + "nothing is like it: read the file again"
 }
 
-// lineAt is the number of the line of the place at.
+// lineAt returns the number of the line that contains byte at.
 func lineAt(content []byte, at int) int { return 1 + bytes.Count(content[:at], []byte{'\n'}) }
 
-// lineRange names the lines that text has from line on.
+// lineRange names the lines of a text that begins at line.
 func lineRange(line int, text string) string {
 	last := line + strings.Count(strings.TrimSuffix(text, "\n"), "\n")
 	if last == line {

@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// maxSearched is how much of a file is searched for a similar text.
+	// maxSearched is how many bytes of a file are searched for a similar text.
 	maxSearched = 16 << 20
-	// maxNearest is how many lines of the nearest place are shown.
+	// maxNearest is how many lines of the most similar place are shown.
 	maxNearest = 20
 	// maxShown is how many characters of a line are shown.
 	maxShown = 400
-	// minLikeness is from which on a place counts as similar, from 0 to 1.
+	// minLikeness is the likeness, from 0 to 1, from which a place counts as similar.
 	minLikeness = 0.4
 )
 
-// region is a run of lines of a content.
+// region is a run of whole lines of a content.
 type region struct {
 	start, end int // bytes; the last line end is not in it
 	first      int // number of the first line
 }
 
-// show says which lines these are, and their exact text: all, or those around
-// the first that is not the same in old.
+// show names the lines of r and quotes them: all of them, or those around the first line that
+// differs from old.
 func (r region) show(content []byte, old string) string {
 	lines := strings.Split(string(content[r.start:r.end]), "\n")
 	from := 0
@@ -43,7 +43,7 @@ func (r region) show(content []byte, old string) string {
 	return fmt.Sprintf("%s:\n%s", lineRange(r.first+from, text), text)
 }
 
-// sameButSpace finds old in content without regard to white space.
+// sameButSpace finds old in content, ignoring white space.
 func sameButSpace(content []byte, old string) (region, bool) {
 	content = content[:min(len(content), maxSearched)]
 	want := squeeze([]byte(old))
@@ -65,7 +65,7 @@ func sameButSpace(content []byte, old string) (region, bool) {
 	return region{start, end, lineAt(content, start)}, true
 }
 
-// clip is a line, or the beginning of one that is longer than most characters.
+// clip returns line, cut to at most most characters.
 func clip(line string, most int) string {
 	n := 0
 	for i := range line {
@@ -78,7 +78,7 @@ func clip(line string, most int) string {
 
 func isSpace(b byte) bool { return b == ' ' || '\t' <= b && b <= '\r' }
 
-// squeeze drops the white space of text.
+// squeeze returns text without its white space.
 func squeeze(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for _, b := range text {
@@ -89,8 +89,7 @@ func squeeze(text []byte) []byte {
 	return out
 }
 
-// unsqueeze is the place in text of what is at the place at once its white space
-// is gone.
+// unsqueeze converts an index of text without white space to the index in text itself.
 func unsqueeze(text []byte, at int) int {
 	for i, b := range text {
 		if isSpace(b) {
@@ -104,8 +103,8 @@ func unsqueeze(text []byte, at int) int {
 	return len(text)
 }
 
-// likeness compares lines with a text by the pairs of letters that they share,
-// without regard to their order. A line of the text counts for more.
+// likeness compares lines with a text by the pairs of neighbouring letters that they share, in
+// any order. A line that is exactly a line of the text scores higher.
 type likeness struct {
 	pairs [1 << 16]bool
 	lines map[string]bool
@@ -128,10 +127,10 @@ func newLikeness(text string) *likeness {
 	return k
 }
 
-// pair numbers two neighbouring letters; 0 is the edge of a line.
+// pair encodes two neighbouring letters as a number; 0 as a letter is the edge of a line.
 func pair(a, b byte) uint16 { return uint16(a|0x20)<<8 | uint16(b|0x20) }
 
-// score is what one line has in common with a text.
+// score is what one line and a text have in common.
 type score struct {
 	size   int // pairs in the line
 	common int // of these, how many the text has as well
@@ -161,8 +160,8 @@ func (k *likeness) of(s score) float64 {
 	return float64(2*min(s.common, k.size)+s.bonus) / float64(max(1, s.size+k.size))
 }
 
-// mostSimilar finds the lines of content that are most like old: of all runs of
-// as many lines. It goes through content once.
+// mostSimilar returns the run of lines of content, as long as old, that is most similar to old.
+// It reads content once.
 func mostSimilar(content []byte, old string) (best region, ok bool) {
 	content = content[:min(len(content), maxSearched)]
 	old = strings.TrimRight(old, " \t\r\n")

@@ -17,20 +17,20 @@ import (
 	"qq/pkg/tool"
 )
 
-// change is what one call would do to one file.
+// change describes what one call would do to one file.
 type change struct {
 	act  string // "edit", "create", "overwrite" or "delete"
 	path string // as the model wrote it
 	rel  string // the real path
-	// make is the new content; it is nil for delete. It may be called again.
+	// make returns the new content; nil means delete. It may be called again.
 	make func(old []byte) ([]byte, error)
-	// before and after are the texts that the model gave. For a secret file the
-	// preview is made of them, because its content must not be shown.
+	// before and after are the old and the new text as the model gave them. The preview of a
+	// secret file shows only these, never its content.
 	before, after string
 	lines         string // that were edited, after make
 }
 
-// report says what was done.
+// report returns the answer to the model: what was done.
 func (c *change) report() string {
 	name := tree.Printable(slash(c.rel))
 	switch c.act {
@@ -51,7 +51,7 @@ func (c *change) risk() tool.Risk {
 	return tool.Medium
 }
 
-// writer makes a tool of the function that decodes its arguments.
+// writer makes a tool that changes a file. prepare decodes its arguments.
 func (w *Workspace) writer(about tool.Spec, prepare func(json.RawMessage) (*change, error)) tool.Tool {
 	return tool.Function{
 		About: about,
@@ -72,8 +72,8 @@ func (w *Workspace) writer(about tool.Spec, prepare func(json.RawMessage) (*chan
 	}
 }
 
-// place resolves the path of a file that is written, and says whether there is
-// such a file. What is no file is an error.
+// place resolves the path of a file to write, and reports whether the file exists. A path to
+// anything but a regular file is an error.
 func (w *Workspace) place(path string) (rel string, exists bool, err error) {
 	rel, missing, err := w.follow(path)
 	if err != nil {
@@ -97,7 +97,7 @@ func (w *Workspace) place(path string) (rel string, exists bool, err error) {
 	return rel, true, nil
 }
 
-// existing is place for a file that must be there.
+// existing is place for a file that must exist.
 func (w *Workspace) existing(path string) (string, error) {
 	if _, err := w.resolve(path); err != nil { // which names what is similar
 		return "", err
@@ -109,7 +109,7 @@ func (w *Workspace) existing(path string) (string, error) {
 	return rel, err
 }
 
-// plan says what c would do. It changes nothing.
+// plan returns the intent of c. It changes nothing.
 func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
 	in := tool.Intent{Effect: tool.Writes, Risk: c.risk(), Paths: []string{slash(c.rel)},
 		Summary: c.act + " " + tree.Printable(slash(c.rel))}
@@ -142,7 +142,7 @@ func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
 	return in, context.Cause(ctx)
 }
 
-// content reads a whole file that is small enough to be changed.
+// content reads a whole file. A file too large to be changed is an error.
 func (w *Workspace) content(path, rel string) ([]byte, error) {
 	info, err := w.root.Lstat(rel)
 	if err != nil {
@@ -193,8 +193,8 @@ func (w *Workspace) apply(ctx context.Context, c *change) (tool.Result, error) {
 	return tool.Result{Content: c.report(), Changed: []string{slash(c.rel)}}, err
 }
 
-// permit refuses a change of what was not allowed: the path may lead elsewhere
-// by now, and some files need that just they were allowed.
+// permit checks the approval once more before the change: a link may lead elsewhere by now, and a
+// special file needs an approval for itself.
 func (w *Workspace) permit(ctx context.Context, c *change) error {
 	if in, ok := tool.Granted(ctx); ok && !slices.Contains(in.Paths, slash(c.rel)) {
 		return fmt.Errorf("%s leads to %s now, which is not what was approved: try again",
@@ -240,7 +240,7 @@ func (w *Workspace) replace(ctx context.Context, c *change) (changed bool, err e
 	return changed, err
 }
 
-// known is the sum of the content of the file rel that the agent knows.
+// known returns the checksum of the content of rel that the agent has read or written.
 func (w *Workspace) known(rel string) (sum string, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,7 +17,7 @@ func editSpec() tool.Spec {
 			`"path":{"type":"string"},"old_text":{"type":"string"},"new_text":{"type":"string"}}}`)}
 }
 
-// editing is a call of edit_file.
+// editing holds the decoded arguments of edit_file.
 type editing struct {
 	path     string
 	old, new string

@@ -93,7 +93,7 @@ func (w *Workspace) grepOne(ctx context.Context, file string, s tree.Search) (tr
 	return found, nil
 }
 
-// describeFound is the answer of grep_file.
+// describeFound formats the answer of grep_file.
 func describeFound(r tree.Report, secrets int) string {
 	var lines []string
 	for i, b := range r.Blocks {
@@ -117,8 +117,8 @@ func describeFound(r tree.Report, secrets int) string {
 	return strings.Join(lines, "\n")
 }
 
-// lineFormat returns the function that formats one line of the answer. Of a long
-// line it shows the part around the match.
+// lineFormat returns the function that formats one line of the answer. Of a long line it shows
+// the part around the match.
 func lineFormat(p *tree.Pattern) func(file string, number int, line []byte, match bool) string {
 	return func(file string, number int, line []byte, match bool) string {
 		mark, at := "-", 0
@@ -135,8 +135,8 @@ func lineFormat(p *tree.Pattern) func(file string, number int, line []byte, matc
 	}
 }
 
-// around is the part of line, of at most maxShown characters, that has the byte
-// at in its first third, as far as there is a choice.
+// around returns at most maxShown characters of line, with the byte at in their first third if
+// possible.
 func around(line []byte, at int) string {
 	left, right := "", ""
 	if len(line) > maxShown && utf8.RuneCount(line) > maxShown {

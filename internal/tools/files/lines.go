@@ -7,9 +7,9 @@ import (
 	"qq/internal/tools/store"
 )
 
-// Lines counts the lines of a file, for the check of a reference such as
-// docs/x.md:12. ok is false for what is no file in the working directory. Of a
-// file too large to be changed only the beginning is counted.
+// Lines counts the lines of a file, to check a reference such as docs/x.md:12. ok is false if
+// path is no file in the working directory. Of a file too large to be changed, it counts only the
+// beginning.
 func (w *Workspace) Lines(path string) (n int, ok bool) {
 	rel, info, err := w.find(path)
 	if err != nil {

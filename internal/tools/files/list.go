@@ -95,7 +95,7 @@ func (w *Workspace) listFiles(ctx context.Context, args json.RawMessage) (string
 	return strings.Join(lines, "\n"), nil
 }
 
-// under is the beginning of the paths of what is in the folder rel.
+// under returns the prefix that all paths in the folder rel have.
 func under(rel string) string {
 	if rel == "." {
 		return ""
@@ -103,7 +103,7 @@ func under(rel string) string {
 	return slash(rel) + "/"
 }
 
-// look resolves a path and says whether it is a folder.
+// look resolves a path and reports whether it is a folder.
 func (w *Workspace) look(path string) (rel string, isDir bool, err error) {
 	rel, err = w.resolve(cmp.Or(path, "."))
 	if err != nil {
@@ -116,7 +116,7 @@ func (w *Workspace) look(path string) (rel string, isDir bool, err error) {
 	return rel, info.IsDir(), nil
 }
 
-// isFile reports whether e is a file or a link to one inside the root.
+// isFile reports whether e is a file, or a link to one inside the root.
 func (w *Workspace) isFile(file string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.Type().IsRegular()
@@ -158,7 +158,7 @@ func (w *Workspace) listDirectory(ctx context.Context, args json.RawMessage) (st
 	return strings.Join(lines, "\n"), nil
 }
 
-// describe is the line of one entry of a folder.
+// describe formats one entry of list_directory.
 func (w *Workspace) describe(file string, e fs.DirEntry) string {
 	name := tree.Printable(e.Name())
 	switch {

@@ -8,8 +8,7 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// nearest returns the at most n names that are most like name, without regard to
-// case.
+// nearest returns at most n of names, those most similar to name, ignoring case.
 func nearest(name string, names []string, n int) []string {
 	likeness := func(s string) float64 {
 		return smetrics.JaroWinkler(strings.ToLower(name), strings.ToLower(s), 0.7, 4)

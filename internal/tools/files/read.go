@@ -21,9 +21,9 @@ import (
 const (
 	maxLines = 2000
 	maxChars = 50_000 // of one answer
-	// noteChars of maxChars are kept for the notes below the text.
+	// noteChars is the part of maxChars that is reserved for the notes below the text.
 	noteChars = 300
-	// binaryHead is how much of a file is searched for a NUL.
+	// binaryHead is how many bytes at the beginning of a file are searched for a NUL.
 	binaryHead = 8 << 10
 )
 
@@ -34,7 +34,7 @@ func readSpec() tool.Spec {
 			`"path":{"type":"string"},"start_line":{"type":"integer"},"end_line":{"type":"integer"}}}`)}
 }
 
-// reading is a call of read_file.
+// reading holds the decoded arguments of read_file.
 type reading struct {
 	path       string
 	start, end int
@@ -57,7 +57,7 @@ func parseReading(args json.RawMessage) (r reading, err error) {
 	return r, nil
 }
 
-// planRead is the Intent of read_file. A file that looks like secrets is special.
+// planRead returns the intent of read_file. Reading a file that looks like secrets is special.
 func (w *Workspace) planRead(_ context.Context, args json.RawMessage) (tool.Intent, error) {
 	r, err := parseReading(args)
 	if err != nil {
@@ -108,7 +108,7 @@ func (w *Workspace) readFile(ctx context.Context, args json.RawMessage) (string,
 	return x.String(), nil
 }
 
-// isBinary decides by the beginning of a content whether it is text.
+// isBinary reports whether the beginning of a content is binary rather than text.
 func isBinary(content []byte) bool {
 	return bytes.IndexByte(content[:min(len(content), binaryHead)], 0) >= 0
 }
@@ -121,9 +121,8 @@ func binaryError(f *os.File, rel string) error {
 	return fmt.Errorf("%s is a binary file of %d bytes", slash(rel), size)
 }
 
-// excerpt collects the lines start to end of a file, as many as fit, and counts
-// the others. It holds at most one line more than it shows, and of a line only
-// what could be shown.
+// excerpt collects the lines start to end of a file, as many as fit into an answer, and counts
+// the others. It holds at most one line more than it shows.
 type excerpt struct {
 	start, end int
 
@@ -169,7 +168,7 @@ func (x *excerpt) read(ctx context.Context, in *bufio.Reader) error {
 
 func (x *excerpt) wanted() bool { return !x.full && x.line >= x.start && x.line <= x.end }
 
-// add takes a line of size bytes, of which line may be the beginning only.
+// add adds a line of size bytes to the excerpt; line may be only its beginning.
 func (x *excerpt) add(line []byte, size int64) {
 	const room = maxChars - noteChars
 	chars := utf8.RuneCount(line)
@@ -188,8 +187,8 @@ func (x *excerpt) add(line []byte, size int64) {
 	x.shown = x.line
 }
 
-// repair makes text of line: each byte that is not UTF-8 becomes one U+FFFD.
-// It returns how many these are.
+// repair converts line to valid UTF-8: each invalid byte becomes one U+FFFD. invalid counts these
+// bytes.
 func repair(line []byte) (text string, invalid int) {
 	if utf8.Valid(line) {
 		return string(line), 0
@@ -199,7 +198,7 @@ func repair(line []byte) (text string, invalid int) {
 	return text, (len(text) - len(line)) / (utf8.RuneLen(utf8.RuneError) - 1)
 }
 
-// String is the text with its notes. A whole file is given as it is.
+// String returns the text with its notes, and a whole file without any note.
 func (x *excerpt) String() string {
 	var notes []string
 	if x.line == 0 {

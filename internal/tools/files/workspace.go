@@ -28,8 +28,7 @@ import (
 	"qq/pkg/tool"
 )
 
-// Workspace is the working directory of an agent, and what the agent knows of
-// the files in it.
+// Workspace is the working directory of an agent. It remembers which contents the agent has seen.
 type Workspace struct {
 	root *os.Root
 	dirs []string // absolute names of the root: as given, and without links
@@ -38,8 +37,8 @@ type Workspace struct {
 	seen map[string]string // path to sum of the content that the agent knows
 }
 
-// Open makes the working directory of one agent. Its tools use root until the
-// last call has ended; closing it is the business of the caller.
+// Open returns the workspace of one agent in root. Its tools use root until their last call has
+// ended; the caller closes root.
 func Open(root *os.Root) *Workspace {
 	w := &Workspace{root: root, seen: map[string]string{}}
 	if abs, err := filepath.Abs(root.Name()); err == nil {
@@ -76,11 +75,11 @@ func (w *Workspace) Writing() tool.Set {
 // secret reports whether the file rel looks like one that holds secrets.
 func (w *Workspace) secret(rel string) bool { return tree.Secret(w.full(rel)) }
 
-// concern says what is special about the file rel, or returns "".
+// concern returns why the file rel is special, or "".
 func (w *Workspace) concern(rel string) string { return tree.Concern(w.full(rel)) }
 
-// full is the whole path of the file rel, with slashes: the folders above the
-// root count as well, for it may lie in a special one.
+// full returns the absolute path of rel, with slashes. Rules about special files look at the
+// folders above the root too.
 func (w *Workspace) full(rel string) string {
 	if len(w.dirs) > 0 {
 		rel = filepath.Join(w.dirs[len(w.dirs)-1], rel)
@@ -88,13 +87,13 @@ func (w *Workspace) full(rel string) string {
 	return slash(rel)
 }
 
-// granted reports whether touching the special file rel was approved.
+// granted reports whether the person approved touching the special file rel.
 func granted(ctx context.Context, rel string) bool {
 	in, ok := tool.Granted(ctx)
 	return ok && in.Special && slices.Contains(in.Paths, slash(rel))
 }
 
-// local makes path relative to the root, without following links.
+// local converts path to one relative to the root, without following links.
 func (w *Workspace) local(path string) (string, error) {
 	if strings.ContainsRune(path, 0) {
 		return "", errors.New("the path contains a NUL character")
@@ -115,12 +114,12 @@ func (w *Workspace) local(path string) (string, error) {
 	return path, nil
 }
 
-// maxLinks is how many symbolic links one path may lead through.
+// maxLinks is how many symbolic links one path may follow.
 const maxLinks = 40
 
-// resolve returns the real path of path, relative to the root. It follows every
-// link, so that decisions by name are made by the real one. If a link changes
-// later, the root still refuses what leads out of it.
+// resolve returns the real path of path, relative to the root. It follows every link, so that
+// rules about names apply to the real name. If a link changes later, the root still refuses to
+// leave the working directory.
 func (w *Workspace) resolve(path string) (string, error) {
 	rel, missing, err := w.follow(path)
 	if err == nil && missing != "" {
@@ -129,8 +128,8 @@ func (w *Workspace) resolve(path string) (string, error) {
 	return rel, err
 }
 
-// follow is resolve for a path of which the end need not exist. missing is its
-// first part that does not, if there is one.
+// follow is resolve for a path that need not exist. missing is the first part of it that does not
+// exist, or "".
 func (w *Workspace) follow(path string) (real, missing string, err error) {
 	rel, err := w.local(path)
 	if err != nil {
@@ -180,8 +179,8 @@ func (w *Workspace) follow(path string) (real, missing string, err error) {
 	return done, "", nil
 }
 
-// linkTarget is the parts of what the link at next leads to. The first is empty for
-// a target that begins at the root.
+// linkTarget returns the parts of the path to which the link at next points. The first is empty
+// if the path begins at the root.
 func (w *Workspace) linkTarget(path, next string) ([]string, error) {
 	target, err := w.root.Readlink(next)
 	if err != nil {
@@ -196,8 +195,8 @@ func (w *Workspace) linkTarget(path, next string) ([]string, error) {
 	return strings.Split(target, string(filepath.Separator)), nil
 }
 
-// unreachable says why the part next of path could not be looked at and, when
-// there is no such name, which ones there are.
+// unreachable returns the error for a path of which the part next failed. If next does not exist,
+// the error names similar names.
 func (w *Workspace) unreachable(path, next string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		if errors.Is(err, syscall.ENOTDIR) {
@@ -258,8 +257,8 @@ func (w *Workspace) open(path string) (*os.File, string, error) {
 // maxReplaced is how often a file may be replaced while it is opened.
 const maxReplaced = 10
 
-// openFound opens what find has found, or the regular file that was put in its
-// place meanwhile, which is how other agents write.
+// openFound opens the file that find returned. If another agent replaced it meanwhile with a
+// regular file, it opens that.
 func (w *Workspace) openFound(path, rel string, info fs.FileInfo) (*os.File, error) {
 	for range maxReplaced {
 		f, err := w.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -277,7 +276,7 @@ func (w *Workspace) openFound(path, rel string, info fs.FileInfo) (*os.File, err
 	return nil, fmt.Errorf("%s changed while it was opened: try again", path)
 }
 
-// entries lists the folder rel, in no order.
+// entries lists the folder rel, unsorted.
 func (w *Workspace) entries(rel string) ([]fs.DirEntry, error) {
 	f, err := w.root.Open(rel)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"qq/pkg/tool"
 )
 
-// pathAndContent is the schema of a tool that writes a whole file.
+// pathAndContent is the JSON Schema of a tool that writes a whole file.
 const pathAndContent = `{"type":"object","required":["path","content"],"properties":{` +
 	`"path":{"type":"string"},"content":{"type":"string"}}}`
 
@@ -38,8 +38,8 @@ func deleteSpec() tool.Spec {
 			`{"type":"object","required":["path"],"properties":{"path":{"type":"string"}}}`)}
 }
 
-// contentArgs reads the arguments of a tool that writes a whole file. A content
-// that is absent is not an empty one.
+// contentArgs decodes the arguments of a tool that writes a whole file. A missing content is an
+// error, an empty one is not.
 func contentArgs(args json.RawMessage) (path, content string, err error) {
 	var raw json.RawMessage
 	if err := tool.Decode(args, tool.Fields{"path": &path, "content": &raw}); err != nil {
@@ -127,7 +127,7 @@ func (w *Workspace) prepareDelete(args json.RawMessage) (*change, error) {
 	return &change{act: "delete", path: path, rel: rel}, nil
 }
 
-// link returns where path leads to, if its last part is a link.
+// link returns the target of path, if the last part of path is a link.
 func (w *Workspace) link(path string) (target string, ok bool) {
 	rel, err := w.local(path)
 	if err != nil {
@@ -141,7 +141,7 @@ func (w *Workspace) link(path string) (target string, ok bool) {
 	return target, err == nil
 }
 
-// countLines counts the lines of a content. The last need not end.
+// countLines counts the lines of a content. The last line may lack its newline.
 func countLines(content []byte) int {
 	n := bytes.Count(content, []byte{'\n'})
 	if len(content) > 0 && content[len(content)-1] != '\n' {

@@ -8,12 +8,11 @@ import (
 	"qq/internal/config"
 )
 
-// environment is what commands get of environ: no secrets and nothing that
-// makes a program ask, page, draw or take another size for that of the terminal.
+// environment returns the variables of environ that commands get: no secrets, and nothing that
+// makes a program ask questions, start a pager, use colours or assume another terminal size.
 //
-// Of qq's own settings only the position in the tree of agents stays: the depth
-// stops endless recursion of a qq that a command starts, and the marks let the
-// sweep find its processes.
+// Of qq's own settings only the position in the tree of agents stays. The depth stops endless
+// recursion if a command starts qq; by the marks, the sweep finds the processes of the command.
 func environment(environ []string, tempDir string) []string {
 	env := slices.DeleteFunc(config.ChildEnv(environ), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -45,12 +44,12 @@ func environment(environ []string, tempDir string) []string {
 	return env
 }
 
-// markPrefix is how the names of the marks of commands begin; the depth follows.
+// markPrefix begins the name of the variable that marks the processes of commands. The depth of
+// the agent follows.
 const markPrefix = "QQ_COMMAND_ID_"
 
-// place reports whether a variable says where in a tree of agents a process is:
-// its depth, as a qq started by hand reads it, and the marks of the executions
-// and commands that it is part of.
+// place reports whether the variable name tells where in the tree of agents a process is: its
+// depth, or a mark of an execution or a command.
 func place(name string) bool {
 	return name == "QQ_RECURSION_DEPTH" || strings.HasPrefix(name, "QQ_EXECUTION_ID_") ||
 		strings.HasPrefix(name, markPrefix)

@@ -11,10 +11,9 @@ import (
 	"qq/pkg/tool"
 )
 
-// journal is the file that takes the whole output of all commands of an agent
-// while they run. Commands that run at the same time take turns in it, and a
-// line says whose turn it is. It takes no more than its limit: a program that
-// prints without an end would fill the disk.
+// journal is the file that receives the whole output of all commands of an agent while they run.
+// Commands that run at the same time take turns; a line says whose output follows. The file has a
+// size limit, because a program that prints forever would fill the disk.
 type journal struct {
 	file  *os.File // nil: path is opened
 	path  string
@@ -27,8 +26,7 @@ type journal struct {
 	midline bool
 }
 
-// entry is one command in the journal. Its output is in the bytes begin to end,
-// counted from 0 and without end itself.
+// entry is the output of one command in the journal: the bytes from begin up to end.
 type entry struct {
 	journal    *journal
 	command    string
@@ -37,8 +35,7 @@ type entry struct {
 	err        error // why not all of it is there
 }
 
-// maxJournal is how much of what its commands print is kept for an agent: more
-// than any reader wants, and made in seconds.
+// maxJournal is the size limit of a journal, in bytes.
 const maxJournal = 256 << 20
 
 var (
@@ -46,7 +43,7 @@ var (
 	errJournalFull = errors.New("the journal is full")
 )
 
-// enter begins the entry of a command.
+// enter adds an entry for a command.
 func (j *journal) enter(command string) *entry {
 	e := &entry{journal: j, command: strings.ReplaceAll(visible(command), "\n", "\n> ")}
 	j.mu.Lock()
@@ -58,7 +55,7 @@ func (j *journal) enter(command string) *entry {
 	return e
 }
 
-// ready opens the file. j.mu is held.
+// ready opens the file, once. The caller holds j.mu.
 func (j *journal) ready() (err error) {
 	switch {
 	case j.opened:
@@ -75,7 +72,7 @@ func (j *journal) ready() (err error) {
 	return err
 }
 
-// OpenLog opens the file that takes the whole output of commands.
+// OpenLog opens the file that receives the whole output of commands.
 func OpenLog(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -84,7 +81,7 @@ func OpenLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// turn makes e the one who writes. j.mu is held.
+// turn makes e the entry that is being written. The caller holds j.mu.
 func (j *journal) turn(e *entry, remark string) {
 	if j.last == e {
 		return
@@ -100,8 +97,8 @@ func (j *journal) endLine(e *entry) {
 	}
 }
 
-// put writes text and returns how much of it. What is beyond the limit is not
-// kept, and the file says so where it ends.
+// put writes text and returns how many bytes it wrote. Beyond the limit it drops the text and
+// writes a remark once.
 func (j *journal) put(e *entry, text []byte) (n int) {
 	if e.err != nil || len(text) == 0 {
 		return 0
@@ -126,10 +123,10 @@ func (j *journal) put(e *entry, text []byte) (n int) {
 	return n
 }
 
-// most is the limit, for people.
+// most returns the limit as a text for people.
 func (j *journal) most() string { return fmt.Sprintf("%d MB", j.limit>>20) }
 
-// write adds a piece of the output.
+// write appends a piece of output.
 func (e *entry) write(text []byte) {
 	j := e.journal
 	j.mu.Lock()
@@ -147,7 +144,7 @@ func (e *entry) write(text []byte) {
 	}
 }
 
-// close writes how the command ended, and says where its output is.
+// close writes how the command ended, and returns a line that says where its output is.
 func (e *entry) close(verdict string) string {
 	j := e.journal
 	j.mu.Lock()

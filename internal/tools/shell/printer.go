@@ -5,22 +5,20 @@ import "unicode/utf8"
 const (
 	// maxLine is how many characters of a line can still be overwritten.
 	maxLine = 8 << 10
-	// maxString is how many characters a sequence may have that carries a text or
-	// a picture. When it has more, its end was lost: what follows is shown.
+	// maxString bounds an escape sequence that carries a text or an image, in characters. A
+	// longer one has lost its end: the text that follows is shown again.
 	maxString = 64 << 10
-	// maxCount bounds the numbers in a sequence.
+	// maxCount bounds the numbers in an escape sequence.
 	maxCount = 1 << 16
 )
 
-// printer makes text of what programs send to a terminal. It gives out lines of
-// printable characters, tabs and ends of lines, in valid UTF-8: a byte that is
-// not UTF-8 becomes a U+FFFD. On one line it does what a terminal does: carriage
-// return, backspace, erasing, moving the cursor. What moves the cursor to
-// another line begins a new one. All other control characters and sequences are
-// dropped, also those that are cut or never end.
+// printer converts terminal output to plain text: lines of printable characters and tabs, in
+// valid UTF-8. It replaces an invalid byte by U+FFFD. Within a line it acts as a terminal does:
+// carriage return, backspace, erasing, moving the cursor. A move to another line starts a new
+// line. It drops all other control characters and escape sequences, unfinished ones too.
 //
-// The result does not depend on how the input is cut into pieces, and printing
-// it again changes nothing.
+// The result does not depend on how the input is split into pieces. Printing the result again
+// does not change it.
 type printer struct {
 	emit func(text []byte) // gets whole characters; text is valid until it returns
 
@@ -37,7 +35,7 @@ type printer struct {
 	titled bool                     // the string is one that ends with a line, or BEL
 }
 
-// write prints a piece of the input.
+// write processes a piece of the input.
 func (p *printer) write(piece []byte) {
 	p.in = append(p.in, piece...)
 	n := p.decode(p.in, false)
@@ -45,7 +43,7 @@ func (p *printer) write(piece []byte) {
 	p.flush()
 }
 
-// close prints what is left at the end of the input.
+// close processes the rest at the end of the input.
 func (p *printer) close() {
 	p.decode(p.in, true)
 	p.in = nil
@@ -60,8 +58,8 @@ func (p *printer) flush() {
 	}
 }
 
-// decode prints the characters of input, and returns how many bytes they are:
-// all but the beginning of a character at the end, unless the input is final.
+// decode processes the characters of input and returns how many bytes it used: all, except an
+// incomplete character at the end unless final is set.
 func (p *printer) decode(input []byte, final bool) (n int) {
 	for n < len(input) {
 		r, size := rune(input[n]), 1
@@ -84,7 +82,7 @@ func (p *printer) decode(input []byte, final bool) (n int) {
 	return n
 }
 
-// put puts a character where the cursor is.
+// put writes a character at the cursor.
 func (p *printer) put(r rune) {
 	if p.at < len(p.line) {
 		p.line[p.at], p.edited = r, true
@@ -98,7 +96,7 @@ func (p *printer) put(r rune) {
 	p.at++
 }
 
-// putLine gives out the line, without its end.
+// putLine emits the line, without a newline.
 func (p *printer) putLine() {
 	if p.edited { // what was erased are spaces now
 		for len(p.line) > 0 && p.line[len(p.line)-1] == ' ' {
@@ -116,7 +114,7 @@ func (p *printer) newLine() {
 	p.out = append(p.out, '\n')
 }
 
-// leaveLine is for what moves the cursor to another line.
+// leaveLine starts a new line after a move of the cursor to another one.
 func (p *printer) leaveLine() {
 	if len(p.line) > 0 {
 		p.newLine()
@@ -125,9 +123,8 @@ func (p *printer) leaveLine() {
 
 const escape = 0x1b
 
-// control obeys a control character. Those from 128 on are sequences to some
-// terminals; in what programs print they come from text that was decoded twice,
-// and none but the end of a line is obeyed.
+// control obeys a control character. Those above 127 start escape sequences on some terminals. In
+// output of programs they come from text decoded twice, so only the end of a line is obeyed.
 func (p *printer) control(r rune) {
 	switch {
 	case r == '\n', r == '\v', r == '\f', r == 0x85:
@@ -143,7 +140,7 @@ func (p *printer) control(r rune) {
 	}
 }
 
-// again ends a sequence at a character that is no part of it.
+// again ends an escape sequence and processes r, which is not part of it, as usual.
 func (p *printer) again(r rune) {
 	p.parse = nil
 	if isControl(r) {
@@ -155,7 +152,7 @@ func (p *printer) again(r rune) {
 
 func isControl(r rune) bool { return r < ' ' || r >= 0x7f && r <= 0x9f }
 
-// nothing reports whether a terminal takes no notice of r, wherever it stands.
+// nothing reports whether terminals ignore r everywhere.
 func nothing(r rune) bool { return r == 0 || r == 0x7f }
 
 func (p *printer) afterEscape(r rune) {
@@ -177,7 +174,7 @@ func (p *printer) afterEscape(r rune) {
 	}
 }
 
-// afterIntermediate reads the rest of what chooses a character set and the like.
+// afterIntermediate reads the rest of a sequence that selects a character set.
 func (p *printer) afterIntermediate(r rune) {
 	switch {
 	case nothing(r), r >= ' ' && r <= '/':
@@ -188,7 +185,7 @@ func (p *printer) afterIntermediate(r rune) {
 	}
 }
 
-// inSequence reads a sequence that began with ESC [.
+// inSequence reads a control sequence, which began with ESC [.
 func (p *printer) inSequence(r rune) {
 	switch {
 	case nothing(r):
@@ -206,7 +203,7 @@ func (p *printer) inSequence(r rune) {
 	}
 }
 
-// obey executes the sequences that concern the line.
+// obey executes a control sequence that affects the current line.
 func (p *printer) obey(letter rune) {
 	n := max(p.count, 1)
 	switch letter {
@@ -228,8 +225,7 @@ func (p *printer) obey(letter rune) {
 	}
 }
 
-// erase clears the line from the cursor on, up to it, or all of it. Of a whole
-// screen only the first is about the line.
+// erase clears the line before the cursor, after it, or all of it.
 func (p *printer) erase(line bool) {
 	switch {
 	case p.count == 0:
@@ -248,7 +244,7 @@ func (p *printer) erase(line bool) {
 	}
 }
 
-// inString reads a text for the terminal itself: a title, a picture.
+// inString reads a text for the terminal itself, such as a title or an image, and drops it.
 func (p *printer) inString(r rune) {
 	p.length++
 	switch {

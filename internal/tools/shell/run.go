@@ -17,7 +17,7 @@ import (
 	"qq/pkg/tool"
 )
 
-// run is the tool. Only a command that could not be started is an error.
+// run executes one call of the tool. It returns an error only if the command could not start.
 func (s *shell) run(ctx context.Context, args json.RawMessage) (string, error) {
 	r, err := s.request(args)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (string, error) {
 	return out.result(verdict(exit, why)), nil
 }
 
-// start starts the command of r and returns the end of its terminal that we read.
+// start starts the command of r and returns the end of its terminal from which output is read.
 func (s *shell) start(r request) (screen *os.File, p *proc.Process, err error) {
 	screen, tty, err := openTerminal()
 	if err != nil {
@@ -65,8 +65,7 @@ func (s *shell) start(r request) (screen *os.File, p *proc.Process, err error) {
 	return screen, p, nil
 }
 
-// attend waits for p to end. It stops p at the timeout or when ctx ends; then why
-// says so.
+// attend waits for p to end. It stops p at the timeout or when ctx ends, and then why says so.
 func (s *shell) attend(ctx context.Context, p *proc.Process, timeout time.Duration) (exit proc.Exit, why string) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -83,7 +82,7 @@ func (s *shell) attend(ctx context.Context, p *proc.Process, timeout time.Durati
 	return p.Wait(), why
 }
 
-// verdict says how the command ended; the last line is about the command itself.
+// verdict says how the command ended.
 func verdict(exit proc.Exit, why string) string {
 	switch {
 	case why != "":
@@ -102,14 +101,14 @@ func verdict(exit proc.Exit, why string) string {
 	return fmt.Sprintf("[%d processes that the command left running were killed]\n%s", exit.Left, why)
 }
 
-// output takes what a command prints to where it is kept.
+// output passes what a command prints to the printer, the excerpt and the journal.
 type output struct {
 	excerpt tool.Excerpt
 	entry   *entry
 }
 
-// copy reads the terminal to its end. Linux returns EIO when the other end is
-// closed; any other error ends the output too.
+// copy reads the terminal to its end. Linux returns EIO when the other end is closed; any other
+// error ends the output too.
 func (o *output) copy(screen io.Reader) {
 	p := printer{emit: o.add}
 	buf := make([]byte, 32<<10)
@@ -128,7 +127,7 @@ func (o *output) add(text []byte) {
 	o.entry.write(text)
 }
 
-// result is what the model reads.
+// result returns the answer that the model reads.
 func (o *output) result(verdict string) string {
 	where := o.entry.close(verdict)
 	text, tail, left := o.excerpt.Cut()
@@ -141,7 +140,7 @@ func (o *output) result(verdict string) string {
 	return onNewLine(text) + verdict
 }
 
-// onNewLine is text, with an end of line if it has none.
+// onNewLine returns text with a newline at its end.
 func onNewLine(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text

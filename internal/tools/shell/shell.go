@@ -39,23 +39,23 @@ type Starter interface {
 	Start(proc.Command) (*proc.Process, error)
 }
 
-// Config is what the tool needs.
+// Config tells the tool where and how its commands run.
 type Config struct {
 	Host Starter
-	// Dir is the working directory, absolute.
+	// Dir is the absolute path of the working directory.
 	Dir string
-	// Env is the environment of this process. Commands inherit it without what
-	// looks like a secret and without the settings of qq.
+	// Env is the environment of this process. Commands inherit it without variables that look
+	// like secrets and without qq's settings.
 	Env []string
-	// TempDir is where commands keep temporary files and caches; empty means
-	// where Env says.
+	// TempDir is where commands keep temporary files and caches; empty means the folders that Env
+	// names.
 	TempDir string
-	// Log takes the whole output of all commands, or LogPath, which is opened for
-	// the first of them. Both stay open. Without either, what is not shown is lost.
+	// Log receives the whole output of all commands. If it is nil, LogPath is opened for the
+	// first command. Nobody closes either. Without both, output that is not shown is lost.
 	Log     *os.File
 	LogPath string
-	// Depth is the depth of the agent. It makes the mark of its commands differ
-	// from those of the processes around it.
+	// Depth is the depth of the agent. The marks of its commands contain it, to differ from those
+	// of other processes.
 	Depth int
 }
 
@@ -66,8 +66,8 @@ const (
 	maxCommand = 128<<10 - 1
 	// grace is the time between SIGTERM and SIGKILL.
 	grace = 2 * time.Second
-	// maxChars is how many characters of an output the model reads: half of them
-	// from its beginning, half from its end.
+	// maxChars is how many characters of an output the model reads: one half from the beginning,
+	// one half from the end.
 	maxChars = 30_000
 	// summaryChars are shown of a command that is named on one line.
 	summaryChars = 100
@@ -100,7 +100,7 @@ type shell struct {
 	journal journal
 }
 
-// request is a call that can work.
+// request holds the decoded and checked arguments of a call.
 type request struct {
 	command string
 	dir     string // absolute, without links
@@ -130,8 +130,8 @@ func (s *shell) request(args json.RawMessage) (request, error) {
 	return r, err
 }
 
-// inside returns the real path of the folder dir, which must be in root. It helps a
-// model that is lost; only the sandbox restricts the command itself.
+// inside returns the real path of the folder dir, and an error if that is outside of root. It
+// only helps a model that is lost: the sandbox restricts the command itself.
 func inside(root, dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(root)
 	if err != nil {
@@ -174,8 +174,8 @@ func (s *shell) intent(_ context.Context, args json.RawMessage) (tool.Intent, er
 	}, nil
 }
 
-// visible writes out control and invisible characters: whoever approves a command
-// has to see all of it.
+// visible spells out control and invisible characters: whoever approves a command must see all of
+// it.
 func visible(s string) string {
 	var b strings.Builder
 	for i, r := range s {

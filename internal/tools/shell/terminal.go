@@ -14,8 +14,8 @@ const (
 	rows    = 50
 )
 
-// openTerminal returns a terminal and the end from which its output is read,
-// with a deadline if need be.
+// openTerminal opens a pseudo-terminal. tty is the end for the command; screen, the end from
+// which its output is read, supports deadlines.
 func openTerminal() (screen, tty *os.File, err error) {
 	ptmx, tty, err := pty.Open()
 	if err != nil {
@@ -45,8 +45,8 @@ func openTerminal() (screen, tty *os.File, err error) {
 	return os.NewFile(uintptr(fd), ptmx.Name()), tty, nil
 }
 
-// neverWait makes each read of tty end at once. A program that asks for a
-// password opens the terminal that controls it when it has no input.
+// neverWait makes each read from tty return at once, as at the end of a file. A program that asks
+// for a password reads from its terminal even if it has no input.
 func neverWait(tty *os.File) error {
 	mode, err := unix.IoctlGetTermios(int(tty.Fd()), getMode)
 	if err != nil {

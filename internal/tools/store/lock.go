@@ -19,12 +19,12 @@ import (
 const (
 	// maxWait bounds the pause between two attempts to get a lock.
 	maxWait = 20 * time.Millisecond
-	// maxAttempts bounds how often a change begins anew because somebody else was
-	// faster; after the free ones it pauses each time.
+	// maxAttempts bounds how often a change is tried again because another process was faster;
+	// after freeAttempts it pauses before each attempt.
 	maxAttempts, freeAttempts = 1000, 10
 )
 
-// held is a file that is locked, in a folder that is held open.
+// held is a locked file in an open folder.
 type held struct {
 	root *os.Root
 	rel  string
@@ -34,8 +34,8 @@ type held struct {
 	info fs.FileInfo // when it was locked
 }
 
-// locked calls do while the file rel is locked, again and again as long as the
-// file turns out to be replaced by another.
+// locked calls do while the file rel is locked. It locks again if the file was replaced
+// meanwhile.
 func locked(ctx context.Context, root *os.Root, rel string, do func(*held) error) error {
 	for n := range maxAttempts {
 		err := attempt(ctx, root, rel, do)
@@ -80,7 +80,7 @@ func attempt(ctx context.Context, root *os.Root, rel string, do func(*held) erro
 	return do(h)
 }
 
-// open opens the file, which must be a regular one that may be written.
+// open opens the file, which must be regular and writable.
 func (h *held) open() error {
 	info, err := h.dir.Lstat(h.name)
 	switch {
@@ -104,8 +104,8 @@ func (h *held) open() error {
 	return nil
 }
 
-// current reports whether the path still names the file that is locked. It may
-// not: whoever had the lock before has put another file in its place.
+// current reports whether the path still names the locked file. The previous holder of the lock
+// may have put another file in its place.
 func (h *held) current() bool {
 	named, err := h.root.Lstat(h.rel)
 	return err == nil && named.Mode().IsRegular() && os.SameFile(h.info, named)
@@ -124,7 +124,7 @@ func (h *held) read() ([]byte, error) {
 	return content[:n], nil
 }
 
-// commit makes the change, if nobody who takes no lock was faster.
+// commit makes the change, unless a program that takes no lock changed the file first.
 func (h *held) commit(ctx context.Context, change func() error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -142,8 +142,8 @@ func (h *held) commit(ctx context.Context, change func() error) error {
 	return syncFolder(h.dir)
 }
 
-// lock waits for the exclusive lock on f. It asks again and again, because a
-// wait in the system would not end with ctx.
+// lock waits for the exclusive lock on f. It polls, because a blocking wait would not end with
+// ctx.
 func lock(ctx context.Context, f *os.File) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, maxWait) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -156,7 +156,7 @@ func lock(ctx context.Context, f *os.File) error {
 	}
 }
 
-// pause waits, or says why ctx ended.
+// pause waits for d, or returns the cause of ctx if that ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -168,7 +168,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// openTemp makes a temporary file of a new name in dir.
+// openTemp creates a temporary file with a new name in dir.
 func openTemp(dir *os.Root, perm fs.FileMode) (*os.File, string, error) {
 	for range 1000 {
 		name := fmt.Sprintf(".qq-%016x.tmp", rand.Uint64())
@@ -180,7 +180,7 @@ func openTemp(dir *os.Root, perm fs.FileMode) (*os.File, string, error) {
 	return nil, "", errors.New("no free name for a temporary file")
 }
 
-// parts are the names that a path is made of.
+// parts yields the names of which a path consists.
 func parts(path string) iter.Seq[string] {
 	return strings.SplitSeq(filepath.Clean(path), string(filepath.Separator))
 }

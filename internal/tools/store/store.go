@@ -42,16 +42,15 @@ var ErrNotDurable = errors.New("the change is made, but may not survive a power 
 // errAgain says that a file or folder is no longer the one that was opened.
 var errAgain = errors.New("it was replaced meanwhile: try again")
 
-// Sum names a content: equal contents have equal sums.
+// Sum returns a checksum of content (SHA-256): equal contents have equal sums.
 func Sum(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
 
-// Replace puts what change makes of the content of the file rel in its place.
-// change must not keep or modify old, and is called again when the file was
-// replaced meanwhile. Nothing is written when it fails or changes nothing. The
-// wait for others who change the file ends with ctx.
+// Replace changes the content of the file rel to what change returns for it. change must not keep
+// or modify old; it is called again if the file was replaced meanwhile. If it fails or changes
+// nothing, nothing is written. While others change the file, Replace waits until ctx ends.
 func Replace(ctx context.Context, root *os.Root, rel string, change func(old []byte) ([]byte, error)) error {
 	return locked(ctx, root, rel, func(h *held) error {
 		old, err := h.read()
@@ -78,15 +77,15 @@ func Replace(ctx context.Context, root *os.Root, rel string, change func(old []b
 	})
 }
 
-// Remove deletes the file rel, and never a folder.
+// Remove deletes the file rel. It refuses folders.
 func Remove(ctx context.Context, root *os.Root, rel string) error {
 	return locked(ctx, root, rel, func(h *held) error {
 		return h.commit(ctx, func() error { return unlink(h.dir, h.name) })
 	})
 }
 
-// Create makes the file rel, which must not exist, and the folders above it
-// that are missing. The error is [fs.ErrExist] when there is something already.
+// Create creates the file rel and the missing folders above it. The error is [fs.ErrExist] if rel
+// exists.
 func Create(ctx context.Context, root *os.Root, rel string, content []byte, perm fs.FileMode) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -124,7 +123,7 @@ func checkSize(rel string, size int64) error {
 	return nil
 }
 
-// failed names the act and drops what the system calls were named.
+// failed wraps err with the act and the file, without the name of the system call.
 func failed(act, rel string, err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err
@@ -135,8 +134,8 @@ func failed(act, rel string, err error) error {
 	return fmt.Errorf("%s %s: %w", act, rel, err)
 }
 
-// folder opens the folder dir of root without following a link, and makes what
-// is missing if that is wanted.
+// folder opens the folder dir of root without following links. With create set it makes missing
+// folders.
 func folder(root *os.Root, dir string, create bool) (*os.Root, error) {
 	at, err := root.OpenRoot(".")
 	if err != nil {
@@ -160,7 +159,7 @@ func folder(root *os.Root, dir string, create bool) (*os.Root, error) {
 	return at, nil
 }
 
-// enter opens one folder in at.
+// enter opens the folder name in at. With create set it makes the folder if it is missing.
 func enter(at *os.Root, name string, create bool) (*os.Root, error) {
 	info, err := at.Lstat(name)
 	if create && errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +189,7 @@ func enter(at *os.Root, name string, create bool) (*os.Root, error) {
 	return next, nil
 }
 
-// syncFolder makes the names in dir durable, where folders can be synced.
+// syncFolder makes new names in dir durable, on systems that can sync folders.
 func syncFolder(dir *os.Root) error {
 	f, err := dir.Open(".")
 	if err == nil {
@@ -203,7 +202,7 @@ func syncFolder(dir *os.Root) error {
 	return fmt.Errorf("%w: %w", ErrNotDurable, err)
 }
 
-// unlink removes a file, and never a folder as os.Root would.
+// unlink removes a file, but unlike os.Root never a folder.
 func unlink(dir *os.Root, name string) error {
 	f, err := dir.Open(".")
 	if err != nil {
@@ -213,9 +212,8 @@ func unlink(dir *os.Root, name string) error {
 	return unix.Unlinkat(int(f.Fd()), name, 0)
 }
 
-// writeTemp writes content to a new temporary file in dir and returns its name.
-// With exact set its permissions are perm, else those that a new file has. On an
-// error nothing is left.
+// writeTemp writes content to a new temporary file in dir and returns its name. Its permissions
+// are perm if exact is set, else perm reduced by the umask. On an error it removes the file.
 func writeTemp(dir *os.Root, content []byte, perm fs.FileMode, exact bool) (name string, err error) {
 	f, name, err := openTemp(dir, perm)
 	if err != nil {

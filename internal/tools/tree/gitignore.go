@@ -7,7 +7,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// verdict is what the rules say about a path.
+// verdict is what the rules of one .gitignore file say about a path.
 type verdict int
 
 const (
@@ -25,11 +25,11 @@ type rule struct {
 	literal bool // has nothing special: is compared
 }
 
-// rules are those of one .gitignore file. The last that matches decides.
+// rules holds the lines of one .gitignore file. The last that matches decides.
 type rules []rule
 
-// parseIgnore reads the text of a .gitignore file. A line that is no pattern
-// matches nothing, as with git.
+// parseIgnore parses the text of a .gitignore file. As in git, an invalid pattern matches
+// nothing.
 func parseIgnore(text string) rules {
 	var rs rules
 	for line := range strings.SplitSeq(strings.TrimPrefix(text, "\ufeff"), "\n") {
@@ -62,7 +62,7 @@ func parseRule(line string) (r rule, ok bool) {
 	return r, doublestar.ValidatePattern(r.glob)
 }
 
-// escapeBraces takes away the meaning that braces have in globs but not here.
+// escapeBraces escapes braces, which are special in globs but not in .gitignore.
 func escapeBraces(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -80,8 +80,8 @@ func escapeBraces(s string) string {
 	return b.String()
 }
 
-// match decides about rel, a path with slashes that is relative to the folder
-// of the file.
+// match applies the rules to rel, a path with slashes, relative to the folder of the .gitignore
+// file.
 func (rs rules) match(rel string, isDir bool) verdict {
 	base := path.Base(rel)
 	for i := len(rs) - 1; i >= 0; i-- {

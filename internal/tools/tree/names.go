@@ -11,11 +11,11 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// LooksSecret says why a file is not read without an approval of just that.
+// LooksSecret is the reason why a file that looks like secrets needs an approval of its own.
 const LooksSecret = "looks like a file of secrets"
 
-// Concern says why a change of a file needs an approval of its own, by its path
-// with slashes. It is empty for most files.
+// Concern returns why changing a file needs an approval of its own, or "" for most files. The
+// path has slashes.
 func Concern(file string) string {
 	if Secret(file) {
 		return LooksSecret
@@ -23,7 +23,7 @@ func Concern(file string) string {
 	return obeyed(file)
 }
 
-// obeyed says why other programs take orders from a file, or returns "".
+// obeyed returns why a file controls other programs (git, agents), or "".
 func obeyed(file string) string {
 	above := ""
 	for part := range strings.SplitSeq(strings.ToLower(file), "/") {
@@ -38,8 +38,7 @@ func obeyed(file string) string {
 	return ""
 }
 
-// Secret reports whether a file, by its path with slashes, looks like one that
-// holds secrets.
+// Secret reports whether a file looks like one that holds secrets, by its path with slashes.
 func Secret(file string) bool {
 	dir, base := path.Split(strings.ToLower(file))
 	folders := strings.Split(dir, "/")
@@ -66,8 +65,8 @@ func Secret(file string) bool {
 	return strings.HasPrefix(base, ".env.")
 }
 
-// Reason drops the operation and the path from err: the path is said already,
-// as the model wrote it.
+// Reason removes the operation and the path from a file error: the caller's message names the
+// path as the model wrote it.
 func Reason(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
@@ -75,7 +74,7 @@ func Reason(err error) error {
 	return err
 }
 
-// Printable keeps one path on one line.
+// Printable returns path, quoted if it contains control characters, so that it stays on one line.
 func Printable(path string) string {
 	if strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return fmt.Sprintf("%q", path)
@@ -83,8 +82,8 @@ func Printable(path string) string {
 	return path
 }
 
-// Admits reports whether glob admits a file, given its path below the folder
-// that is searched. A glob without a slash is about the name alone.
+// Admits reports whether glob matches the path of a file, relative to the folder that is
+// searched. A glob without a slash is matched against the file name alone.
 func Admits(glob, below string) bool {
 	if glob == "" {
 		return true

@@ -15,24 +15,23 @@ const (
 	maxNeedles = 8
 )
 
-// Pattern finds the lines that a regular expression matches. Where each match
-// must hold one of a few texts, it looks for these in the whole buffer, which
-// is an order of magnitude faster, and asks the expression about their lines
-// only; else it asks about every line.
+// Pattern finds the lines that match a regular expression. If every match must contain one of a
+// few texts, it searches the whole buffer for those texts, which is ten times faster, and runs
+// the expression only on their lines. Else it runs the expression on every line.
 type Pattern struct {
 	re      *regexp.Regexp
 	needles []needle // nil: none known
 	exact   bool     // a line with the needle matches
 }
 
-// needle is a text that a match holds. With fold set it is lower-case ASCII
-// and any case counts.
+// needle is a text that every match contains. With fold set, text is lower-case ASCII and is
+// searched without regard to case.
 type needle struct {
 	text string
 	fold bool
 }
 
-// Compile reads a regular expression of RE2.
+// Compile compiles a regular expression in the syntax of RE2.
 func Compile(pattern string, ignoreCase bool) (*Pattern, error) {
 	if len(pattern) > maxPattern {
 		return nil, fmt.Errorf("pattern is longer than %d bytes", maxPattern)
@@ -60,8 +59,8 @@ func Compile(pattern string, ignoreCase bool) (*Pattern, error) {
 	return p, nil
 }
 
-// required returns texts of which every match of re holds at least one, or nil
-// if it knows none.
+// required returns texts of which every match of re contains at least one, or nil if it knows
+// none.
 func required(re *syntax.Regexp) []needle {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -94,7 +93,7 @@ func required(re *syntax.Regexp) []needle {
 	return nil
 }
 
-// weight is how well needles select: the shortest decides.
+// weight rates how selective needles are: by the shortest.
 func weight(needles []needle) int {
 	w := 0
 	for i, n := range needles {
@@ -105,8 +104,8 @@ func weight(needles []needle) int {
 	return w
 }
 
-// literal is the needle of a literal. Without regard to case it is the longest
-// part in which case is a matter of ASCII: k and s have a third form each.
+// literal returns the needle of a literal expression. If case is ignored, it is the longest part
+// without k and s, which have non-ASCII variants.
 func literal(re *syntax.Regexp) []needle {
 	text := string(re.Rune)
 	if re.Flags&syntax.FoldCase == 0 {
@@ -125,7 +124,7 @@ func literal(re *syntax.Regexp) []needle {
 	return []needle{{text: best, fold: true}}
 }
 
-// Index is where the first match in line begins and ends, or nil.
+// Index returns where the first match in line begins and ends, or nil.
 func (p *Pattern) Index(line []byte) []int { return p.re.FindIndex(line) }
 
 // lines calls yield for each line of buf that matches, without its newline.
@@ -158,7 +157,7 @@ func (p *Pattern) lines(buf []byte, yield func(start, end int)) {
 	}
 }
 
-// cursor goes through a buffer from one place of a needle to the next.
+// cursor steps through a buffer from one occurrence of a needle to the next.
 type cursor struct {
 	needle
 	at           int // the next place; -1 at the start
@@ -183,8 +182,8 @@ func newCursor(n needle) cursor {
 	return c
 }
 
-// next is the first place of the needle in buf that is not before from, or the
-// length of buf. from must not go back.
+// next returns the index of the first occurrence of the needle in buf at or after from, or the
+// length of buf. from must not decrease between calls.
 func (c *cursor) next(buf []byte, from int) int {
 	if c.at >= from {
 		return c.at
@@ -225,7 +224,7 @@ func indexFrom(buf []byte, text string, from int) int {
 	return len(buf)
 }
 
-// equalFold compares b with lower-case ASCII.
+// equalFold reports whether b equals lower, a lower-case ASCII text, ignoring case.
 func equalFold(b []byte, lower string) bool {
 	for i, c := range b {
 		if 'A' <= c && c <= 'Z' {

@@ -15,30 +15,29 @@ import (
 )
 
 const (
-	// maxChunk is how much of a file is searched at once. A longer line counts
-	// as several.
+	// maxChunk is how many bytes of a file are searched at once. A longer line counts as several
+	// lines.
 	maxChunk   = 4 << 20
 	firstChunk = 64 << 10
-	// binaryHead is how much of a file is searched for a NUL.
+	// binaryHead is how many bytes at the beginning of a file are searched for a NUL.
 	binaryHead = 8 << 10
 	// batchFiles is how many files one worker takes at a time.
 	batchFiles = 64
 )
 
-// ErrBinary says that a file is not text.
+// ErrBinary says that a file is binary, not text.
 var ErrBinary = errors.New("is a binary file")
 
-// Search says what to search for and how.
+// Search holds the pattern and the options of a search.
 type Search struct {
 	*Pattern
 	Context int // lines around each match
 	Limit   int // matches to show; the others are counted
 	Workers int // files searched at once; 0 means what the machine has, 2 to 4
-	// Wants reports whether to search a file; nil means all. It is called by
-	// one goroutine.
+	// Wants reports whether to search a file; nil means all files. Only one goroutine calls it.
 	Wants func(file string) bool
-	// Show makes a line of the answer. It may be called by several goroutines
-	// at once, and must not keep line.
+	// Show formats one line of the answer. Several goroutines may call it at once; it must not
+	// keep line.
 	Show func(file string, number int, line []byte, match bool) string
 }
 
@@ -49,28 +48,28 @@ type Report struct {
 	Unreadable int     // files and folders
 }
 
-// Block is one match with its context.
+// Block is one match with its context lines.
 type Block struct {
 	Text  string
 	Apart bool // other lines lie between the block before and this one
 }
 
-// add takes over what other found, as far as limit allows.
+// add merges other into r and keeps at most limit blocks.
 func (r *Report) add(other Report, limit int) {
 	r.Matches += other.Matches
 	r.Unreadable += other.Unreadable
 	r.Blocks = append(r.Blocks, other.Blocks[:min(len(other.Blocks), limit-len(r.Blocks))]...)
 }
 
-// batch is a run of files of one folder, which share the way to it.
+// batch is a list of files in one folder, for one worker.
 type batch struct {
 	dir   string
 	names []string
 	found chan Report // one
 }
 
-// Tree searches the regular files below start. One goroutine walks, a few
-// search, and the caller puts their reports together in the order of the paths.
+// Tree searches the regular files below start. One goroutine walks, a few search, and the caller
+// merges their reports in the order of the paths.
 func (s Search) Tree(ctx context.Context, root *os.Root, start string) (Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	workers := s.Workers
@@ -124,7 +123,7 @@ func (s Search) Tree(ctx context.Context, root *os.Root, start string) (Report, 
 	return all, walkErr
 }
 
-// File searches one file, whose name is used to show its lines.
+// File searches one file; file is the name shown for its lines.
 func (s Search) File(ctx context.Context, file string, in io.Reader) (Report, error) {
 	sr := searcher{Search: s}
 	err := sr.search(ctx, file, in)
@@ -157,7 +156,7 @@ func (s Search) feed(ctx context.Context, root *os.Root, start string, send func
 	return unreadable, err
 }
 
-// searcher searches one file after another and keeps its buffer.
+// searcher searches files one after another with one buffer.
 type searcher struct {
 	Search
 	buf   []byte
@@ -194,7 +193,7 @@ func (s *searcher) searchName(ctx context.Context, dir *os.Root, file, name stri
 	return s.search(ctx, file, f)
 }
 
-// search looks through one file, a chunk of whole lines at a time.
+// search searches one file, a chunk of whole lines at a time.
 func (s *searcher) search(ctx context.Context, file string, in io.Reader) error {
 	if s.buf == nil {
 		s.buf = make([]byte, firstChunk)
@@ -226,8 +225,8 @@ func (s *searcher) search(ctx context.Context, file string, in io.Reader) error 
 	}
 }
 
-// fill reads behind the kept bytes until the buffer, which grows up to a
-// limit, is full or the file ends.
+// fill reads into the buffer behind the kept bytes until it is full or the file ends. The buffer
+// grows up to a limit.
 func (s *searcher) fill(in io.Reader, kept int) (n int, err error) {
 	for n = kept; ; {
 		if n == len(s.buf) {
@@ -243,7 +242,7 @@ func (s *searcher) fill(in io.Reader, kept int) (n int, err error) {
 	}
 }
 
-// hit is a line of a chunk that matches.
+// hit is one matching line of a chunk.
 type hit struct {
 	start, end int
 	number     int
@@ -280,7 +279,8 @@ func (s *searcher) chunk(buf []byte) {
 	}
 }
 
-// before goes n lines back from the line at start, at most to floor.
+// before returns the start of the line that is n lines before the one at start, but not before
+// floor.
 func before(buf []byte, start, n, floor int) int {
 	for ; n > 0 && start > floor; n-- {
 		start = floor + bytes.LastIndexByte(buf[floor:start-1], '\n') + 1
@@ -288,7 +288,8 @@ func before(buf []byte, start, n, floor int) int {
 	return start
 }
 
-// after goes n lines on from the line that ends at end, at most to ceiling.
+// after returns the end of the line that is n lines after the one that ends at end, but not
+// beyond ceiling.
 func after(buf []byte, end, n, ceiling int) int {
 	pos := min(end+1, ceiling)
 	for ; n > 0 && pos < ceiling; n-- {
@@ -301,7 +302,7 @@ func after(buf []byte, end, n, ceiling int) int {
 	return pos
 }
 
-// contextLines appends the lines of text, whose first has that number.
+// contextLines appends the formatted lines of text; number is that of the first.
 func (s *searcher) contextLines(lines []string, text []byte, number int) []string {
 	for line := range bytes.Lines(text) {
 		lines = append(lines, s.Show(s.file, number, bytes.TrimSuffix(line, []byte{'\n'}), false))

@@ -22,16 +22,17 @@ import (
 	"syscall"
 )
 
-// maxIgnoreFile bounds what is read of one .gitignore file, in bytes.
+// maxIgnoreFile is how many bytes of one .gitignore file are read.
 const maxIgnoreFile = 1 << 20
 
-// level is a folder on the way to where a walk is, with its rules.
+// level is one folder on the path to the current place of a walk, with the rules of its
+// .gitignore file.
 type level struct {
 	dir   string // "" for the root, else with a final slash
 	rules rules
 }
 
-// walk goes through a tree of files.
+// walk is the state of one call of Walk.
 type walk struct {
 	root       *os.Root
 	visit      func(file string, e fs.DirEntry)
@@ -100,7 +101,8 @@ func readDir(root *os.Root, dir string) ([]fs.DirEntry, error) {
 	return f.ReadDir(-1)
 }
 
-// pathKey makes the order of a folder's entries the order of whole paths.
+// pathKey returns the key by which the entries of a folder are sorted, so that whole paths come
+// in order.
 func pathKey(e fs.DirEntry) string {
 	if e.IsDir() {
 		return e.Name() + "/"
@@ -108,7 +110,7 @@ func pathKey(e fs.DirEntry) string {
 	return e.Name()
 }
 
-// load reads the .gitignore file of dir, if there is one.
+// load reads the .gitignore file of dir, if it has one.
 func (wk *walk) load(dir string) {
 	info, err := wk.root.Lstat(dir + ".gitignore")
 	if err != nil || !info.Mode().IsRegular() {
@@ -126,8 +128,8 @@ func (wk *walk) load(dir string) {
 	wk.levels = append(wk.levels, level{dir, parseIgnore(string(data))})
 }
 
-// excludes asks the rules of the nearest folder first. A folder that is
-// excluded is not entered, so nothing below it can be brought back.
+// excludes reports whether .gitignore files exclude name. The nearest folder decides first. An
+// excluded folder is not entered, so rules cannot include a file below it again.
 func (wk *walk) excludes(name string, isDir bool) bool {
 	for _, l := range slices.Backward(wk.levels) {
 		if v := l.rules.match(name[len(l.dir):], isDir); v != silent {

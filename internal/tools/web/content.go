@@ -17,7 +17,7 @@ const (
 	shortMain = 200
 )
 
-// rules say what of a page is left out.
+// rules select which elements of a page are dropped.
 type rules int
 
 const (
@@ -28,7 +28,7 @@ const (
 	everything
 )
 
-// mainContent chooses the part of doc that is converted.
+// mainContent returns the part of doc to convert, and the rules for it.
 func mainContent(doc *html.Node) (*html.Node, rules) {
 	body := find(doc, func(n *html.Node) bool { return n.DataAtom == atom.Body })
 	if body == nil {
@@ -47,7 +47,7 @@ func mainContent(doc *html.Node) (*html.Node, rules) {
 	return body, content
 }
 
-// chosen is what the page itself says is its main part.
+// chosen returns the element that the page itself marks as its main part.
 func chosen(body *html.Node) *html.Node {
 	var articles []*html.Node
 	for n := range body.Descendants() {
@@ -65,7 +65,7 @@ func chosen(body *html.Node) *html.Node {
 	return nil
 }
 
-// textSize is how much text below n is kept.
+// textSize counts the characters below n that are kept.
 func (r rules) textSize(n *html.Node) int {
 	if n.Type == html.TextNode {
 		return len(strings.TrimSpace(n.Data))
@@ -79,7 +79,7 @@ func (r rules) textSize(n *html.Node) int {
 	return size
 }
 
-// drops reports whether n is left out with all that is in it.
+// drops reports whether n and all that it contains is dropped.
 func (r rules) drops(n *html.Node) bool {
 	if n.Type == html.CommentNode || n.Type == html.DoctypeNode {
 		return true
@@ -101,7 +101,7 @@ func (r rules) drops(n *html.Node) bool {
 	return r == content && around(n)
 }
 
-// around reports whether n belongs to the site rather than to the page.
+// around reports whether n belongs to the site (menus, footers) rather than to the page.
 func around(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Nav, atom.Aside, atom.Footer:
@@ -130,15 +130,15 @@ func isHeading(n *html.Node) bool {
 	return n != nil && slices.Contains([]atom.Atom{atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6}, n.DataAtom)
 }
 
-// tidier makes of a part of a page what the converter can take: nothing that is
-// left out, links that are whole, nothing that grows without bound.
+// tidier prepares a part of a page for the converter: it drops elements, makes links absolute and
+// limits sizes.
 type tidier struct {
 	base  *url.URL
 	rules rules
 	links int // bytes of links
 }
 
-// place is what a node stands in.
+// place describes the elements that contain a node.
 type place struct {
 	lists int // lists and quotations
 	cell  bool
@@ -152,7 +152,7 @@ func (p place) inside(n *html.Node) place {
 	return p
 }
 
-// tidy goes through all below n.
+// tidy adjusts all nodes below n.
 func (t *tidier) tidy(n *html.Node, in place) {
 	for c := n.FirstChild; c != nil; {
 		next := c.NextSibling
@@ -165,7 +165,7 @@ func (t *tidier) tidy(n *html.Node, in place) {
 	}
 }
 
-// adjust reports whether n, which it may change, remains.
+// adjust reports whether n stays. It may change n.
 func (t *tidier) adjust(n *html.Node, in place) bool {
 	switch {
 	case n.Type == html.TextNode:
@@ -194,7 +194,7 @@ func isList(n *html.Node) bool {
 
 func rename(n *html.Node, to atom.Atom) { n.DataAtom, n.Data, n.Attr = to, to.String(), nil }
 
-// link makes the target of a link absolute. What leads nowhere else is text.
+// link makes the target of a link absolute. A link that leads nowhere else becomes plain text.
 func (t *tidier) link(n *html.Node) bool {
 	to := t.absolute(attr(n, "href"))
 	if to == "" {
@@ -208,7 +208,7 @@ func (t *tidier) link(n *html.Node) bool {
 	return true
 }
 
-// image keeps an image that says what it shows.
+// image reports whether to keep an image: only one with a description.
 func (t *tidier) image(n *html.Node) bool {
 	alt := attr(n, "alt")
 	if alt == "" {
@@ -222,7 +222,7 @@ func (t *tidier) image(n *html.Node) bool {
 	return true
 }
 
-// absolute is the whole of a link, or nothing for one that is not followed.
+// absolute returns the absolute URL of a link, or "" for one that is not kept.
 func (t *tidier) absolute(link string) string {
 	link = strings.TrimSpace(link)
 	if link == "" || link[0] == '#' {
@@ -239,9 +239,9 @@ func (t *tidier) absolute(link string) string {
 	return whole
 }
 
-// boundTable makes text of a table that would be drawn with very many cells:
-// all rows get as many as the longest has, and what spans rows or columns is
-// repeated.
+// boundTable limits a table that would become too large. The converter pads each row to the
+// longest one and repeats cells that span rows or columns, so boundTable drops the spans or, if
+// that is not enough, converts the table to plain text.
 func boundTable(n *html.Node) {
 	var own []*html.Node // rows and cells
 	rows, cells, widest, spans := 1, 0, 0, 0

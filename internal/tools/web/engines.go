@@ -22,17 +22,16 @@ const (
 	tavily  = "tavily"
 )
 
-// Search is where searches go. The zero Search is nowhere.
+// Search says which search engine web_search asks. The zero Search means none.
 type Search struct {
 	Engine string `json:"engine"`        // searxng, brave or tavily
 	URL    string `json:"url,omitempty"` // of the engine, when it is not the usual one
 	Key    string `json:"key,omitempty"`
 }
 
-// NewSearch makes a Search of a setting: "searxng=URL", "brave" or "tavily". The
-// keys of the last two are in BRAVE_API_KEY and TAVILY_API_KEY; "brave=URL" asks
-// another place in the same way. An empty setting means no search. An error has
-// two lines, the problem and a hint.
+// NewSearch parses a setting: "searxng=URL", "brave" or "tavily". The keys of the last two come
+// from BRAVE_API_KEY and TAVILY_API_KEY; "brave=URL" names another server with the same
+// interface. An empty setting means no search. An error has two lines, the problem and a hint.
 func NewSearch(setting string, getenv func(string) string) (Search, error) {
 	setting = strings.TrimSpace(setting)
 	if setting == "" {
@@ -70,7 +69,7 @@ func settingError(hint, problem string, what ...any) error {
 	return errors.New("QQ_SEARCH: " + fmt.Sprintf(problem, what...) + "\nhint: " + hint)
 }
 
-// keyName is the variable that holds the key of an engine.
+// keyName returns the name of the variable that holds the key of an engine.
 func keyName(engine string) string {
 	switch engine {
 	case brave:
@@ -81,7 +80,7 @@ func keyName(engine string) string {
 	return ""
 }
 
-// base is the URL below which the engine is.
+// base returns the base URL of the engine.
 func (s Search) base() string {
 	switch {
 	case s.URL != "":
@@ -94,8 +93,7 @@ func (s Search) base() string {
 	return ""
 }
 
-// host is the host of the engine with its port. The user chose it, so it may be
-// a private one.
+// host returns the engine's host and port. The user chose it, so it may be a private one.
 func (s Search) host() string {
 	u, err := url.Parse(s.base())
 	if err != nil {
@@ -104,7 +102,7 @@ func (s Search) host() string {
 	return u.Host
 }
 
-// request asks the engine in its own way.
+// request makes the HTTP request that the engine expects.
 func (s Search) request(ctx context.Context, query string, limit int) (*http.Request, error) {
 	switch s.Engine {
 	case searxng:
@@ -132,8 +130,8 @@ func (s Search) request(ctx context.Context, query string, limit int) (*http.Req
 	return nil, fmt.Errorf("unknown search engine %q", s.Engine)
 }
 
-// entry is one result in the words of the engines: SearXNG and Tavily say
-// content, Brave says description.
+// entry is one result as engines send it: SearXNG and Tavily call the text content, Brave calls
+// it description.
 type entry struct {
 	Title       string
 	URL         string
@@ -141,7 +139,7 @@ type entry struct {
 	Description string
 }
 
-// decodeHits reads the answer of an engine. note explains why there is nothing.
+// decodeHits decodes the answer of an engine. note explains why there are no hits.
 func decodeHits(engine string, body []byte) (hits []hit, note string, err error) {
 	var answer struct {
 		Results      []entry
@@ -178,9 +176,8 @@ func decodeHits(engine string, body []byte) (hits []hit, note string, err error)
 	return hits, note, nil
 }
 
-// tidy is one line of what an engine sends: text with escapes, in which the
-// words that were found may be marked. Other tags are part of the text, which
-// is often about them.
+// tidy converts a text of an engine to one line: it decodes escapes and drops the tags that mark
+// matching words. Other tags stay, because the text is often about them.
 func tidy(s string, chars int) string {
 	var b strings.Builder
 	for z := html.NewTokenizer(strings.NewReader(s)); ; {

@@ -34,7 +34,7 @@ func fetchSpec() tool.Spec {
 			`"url":{"type":"string"},"offset":{"type":"integer"},"max_chars":{"type":"integer"}}}`)}
 }
 
-// fetcher is the tool web_fetch.
+// fetcher implements the tool web_fetch.
 type fetcher struct {
 	guard  guard
 	client *http.Client
@@ -66,7 +66,8 @@ func (f *fetcher) decode(args json.RawMessage) (fetchArgs, error) {
 	return a, f.checkURL(a.url)
 }
 
-// checkURL refuses what is never fetched, wherever it comes from.
+// checkURL returns an error for a URL that is never fetched, whether it comes from the model or a
+// redirect.
 func (f *fetcher) checkURL(u *url.URL) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -125,8 +126,8 @@ func (f *fetcher) fetch(ctx context.Context, args json.RawMessage) (string, erro
 	return p.part(a.offset, a.maxChars)
 }
 
-// redirect decides whether a redirect is followed. The guard sees the new host
-// when it is connected to.
+// redirect decides whether to follow a redirect. The guard checks the new host when the
+// connection is made.
 func (f *fetcher) redirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return fmt.Errorf("more than %d redirects", maxRedirects)
@@ -138,7 +139,7 @@ func (f *fetcher) redirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// readPage reads the text of an answer.
+// readPage reads the text of a response.
 func readPage(ctx context.Context, resp *http.Response) (page, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	if err != nil {
@@ -159,8 +160,8 @@ func readPage(ctx context.Context, resp *http.Response) (page, error) {
 	return p, err
 }
 
-// statusError is the answer to a page that is not there, with the beginning of
-// what the server says about it.
+// statusError returns the error for a response with a failure status, with the beginning of its
+// text.
 func statusError(u *url.URL, resp *http.Response, text string) error {
 	status := strings.TrimSpace(fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)))
 	said := oneLine(text, excerptChars)
@@ -170,7 +171,7 @@ func statusError(u *url.URL, resp *http.Response, text string) error {
 	return fmt.Errorf("fetch %s: the server answered %s%s", shorten(u.String()), status, said)
 }
 
-// reason is what went wrong, without the words that net/http puts around it.
+// reason returns the cause of err, without the words that net/http adds.
 func reason(ctx context.Context, err error) error {
 	if blocked, ok := errors.AsType[*blockedError](err); ok {
 		return blocked

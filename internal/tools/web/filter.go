@@ -22,9 +22,8 @@ const (
 	maxSpan       = 64 // of a cell in a table
 )
 
-// filter passes on of an HTML text what the conversion needs: an io.Reader for
-// the parser, which so never sees more than the limits allow and stops when the
-// context ends.
+// filter is an io.Reader between a page and the HTML parser. It drops what the conversion does
+// not need, stops at the limits, and ends when the context ends.
 type filter struct {
 	ctx  context.Context
 	z    *html.Tokenizer
@@ -32,7 +31,7 @@ type filter struct {
 	err  error
 	tags int
 	text int
-	// cut is set when a limit ended the page.
+	// cut is true if a limit ended the page early.
 	cut        bool
 	skip       string         // element whose content is dropped
 	open       map[string]int // elements begun and not ended, by name
@@ -54,7 +53,7 @@ func (f *filter) Read(p []byte) (int, error) {
 	return 0, f.err
 }
 
-// step takes the next token.
+// step processes the next token.
 func (f *filter) step() {
 	if f.err = f.ctx.Err(); f.err != nil {
 		return
@@ -117,8 +116,8 @@ func (f *filter) start(t html.Token) {
 	f.write(t)
 }
 
-// end passes on the end of an element that was begun: an end alone means
-// nothing, but costs the parser time.
+// end passes on the end tag of an open element. It drops other end tags, which mean nothing but
+// cost the parser time.
 func (f *filter) end(t html.Token) {
 	if f.open[t.Data] == 0 {
 		return
@@ -134,8 +133,8 @@ func (f *filter) end(t html.Token) {
 	f.write(t)
 }
 
-// isFormatting reports whether the parser opens an element again in the next
-// paragraph when it was left open.
+// isFormatting reports whether the parser opens such an element again in the next paragraph if it
+// was not closed.
 func isFormatting(a atom.Atom) bool {
 	return slices.Contains([]atom.Atom{atom.A, atom.B, atom.I, atom.Em, atom.Strong, atom.Code, atom.Tt}, a)
 }
@@ -145,8 +144,8 @@ func isVoid(a atom.Atom) bool {
 		atom.Input, atom.Link, atom.Meta, atom.Param, atom.Source, atom.Track, atom.Wbr}, a)
 }
 
-// keptAttributes are those that the conversion looks at. A hidden element has
-// the attribute hidden afterwards, however the page hides it.
+// keptAttributes returns the attributes that the conversion reads. A hidden element gets the
+// attribute hidden, however the page hides it.
 func keptAttributes(t html.Token) []html.Attribute {
 	var kept []html.Attribute
 	for _, a := range t.Attr {

@@ -9,14 +9,14 @@ import (
 	"syscall"
 )
 
-// guard makes connections, and none to an address that is not public unless the
-// host is allowed by name.
+// guard opens network connections. It refuses addresses that are not public, unless the user
+// allowed the host by name.
 type guard struct {
 	allowed map[string]bool // host or host:port
 	network network
 }
 
-// blockedError says that an address was not connected to.
+// blockedError says that the guard refused an address.
 type blockedError struct {
 	host string // the name that led there
 	addr netip.Addr
@@ -39,8 +39,8 @@ func hostSet(hosts []string) map[string]bool {
 	return set
 }
 
-// plainHost is a host, or a host with a port, in the one way in which it is
-// compared: lower case, without the dot at the end and without brackets.
+// plainHost normalizes a host, or a host with port, for comparison: lower case, without final dot
+// and brackets.
 func plainHost(s string) string {
 	s = strings.ToLower(strings.TrimSpace(s))
 	if host, port, err := net.SplitHostPort(s); err == nil {
@@ -55,8 +55,8 @@ func (g guard) allows(address string) bool {
 	return g.allowed[address] || err == nil && g.allowed[host]
 }
 
-// dial connects to address, whose host is still a name. A name may have many
-// addresses: each is checked, and those that are public are tried.
+// dial connects to address, whose host may be a name. It checks each address of the name and
+// tries the public ones.
 func (g guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: connectTimeout, Resolver: g.network.resolver}
 	if !g.allows(address) {
@@ -69,7 +69,7 @@ func (g guard) dial(ctx context.Context, network, address string) (net.Conn, err
 	return d.DialContext(ctx, network, address)
 }
 
-// check decides about the address that is about to be connected to.
+// check returns an error if the guard refuses the address actual, to which host resolved.
 func (g guard) check(host, actual string) error {
 	ap, err := netip.ParseAddrPort(actual)
 	if err != nil {
@@ -84,8 +84,8 @@ func (g guard) check(host, actual string) error {
 	return nil
 }
 
-// literal checks a host that is an address already: no need to ask anybody
-// about a call that cannot work.
+// literal checks a host that is an IP address already, before anybody is asked to approve a call
+// that cannot work.
 func (g guard) literal(host, port string) error {
 	a, err := netip.ParseAddr(host)
 	if err != nil || g.allows(net.JoinHostPort(host, port)) {
@@ -97,7 +97,7 @@ func (g guard) literal(host, port string) error {
 	return nil
 }
 
-// private says what kind of address a is, or nothing when it is a public one.
+// private returns the kind of a non-public address, or "" for a public one.
 func private(a netip.Addr) string {
 	if !a.IsValid() {
 		return "wrong"
@@ -117,8 +117,8 @@ func private(a netip.Addr) string {
 	return ""
 }
 
-// embedded returns the IPv4 address to which a gateway would pass on what is
-// sent to a: a network that speaks IPv6 only reaches all of IPv4 in this way.
+// embedded returns the IPv4 address to which a gateway forwards packets for a. IPv6-only networks
+// reach IPv4 in this way.
 func embedded(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return netip.Addr{}, false
@@ -135,9 +135,8 @@ func embedded(a netip.Addr) (netip.Addr, bool) {
 
 type addressRange struct{ prefix, kind string }
 
-// special lists the ranges that are no part of the public internet, after the
-// registries of IANA. It is a function, so that a program that fetches nothing
-// does not pay for it.
+// special lists the address ranges that are not public, after the registries of IANA. It is a
+// function so that a program that fetches nothing does not build the list.
 func special() []addressRange {
 	return []addressRange{
 		{"0.0.0.0/8", "unspecified"},

@@ -22,7 +22,7 @@ const (
 	markGreater = "\uF004"
 )
 
-// markdown is an HTML page in Markdown.
+// markdown is the result of converting an HTML page.
 type markdown struct {
 	title string
 	text  string
@@ -31,7 +31,7 @@ type markdown struct {
 
 var errHTML = errors.New("the HTML of the page cannot be read")
 
-// toMarkdown converts the main content of a page at u. It stops when ctx ends.
+// toMarkdown converts the main content of the page at u to Markdown. It stops when ctx ends.
 func toMarkdown(ctx context.Context, u *url.URL, text string) (m markdown, err error) {
 	defer func() {
 		// The page is a stranger's and the libraries are large: what goes wrong in
@@ -63,7 +63,7 @@ func toMarkdown(ctx context.Context, u *url.URL, text string) (m markdown, err e
 	return m, nil
 }
 
-// newConverter makes a converter for one page.
+// newConverter returns a converter for one page.
 func newConverter() *converter.Converter {
 	// Without escapes the text reads as it stands on the page; finding out where
 	// one is needed also takes quadratic time for some pages.
@@ -94,7 +94,7 @@ func newConverter() *converter.Converter {
 	return conv
 }
 
-// flatText is all text of a page, for one that has no usable structure.
+// flatText returns all text of a page, without structure.
 func flatText(ctx context.Context, text string) string {
 	var b strings.Builder
 	f := newFilter(ctx, text)
@@ -122,7 +122,7 @@ func titleOf(doc *html.Node) string {
 	return oneLine(b.String(), titleLimit)
 }
 
-// baseOf is what links of the page are relative to.
+// baseOf returns the URL to which the links of the page are relative.
 func baseOf(doc *html.Node, u *url.URL) *url.URL {
 	n := find(doc, func(n *html.Node) bool { return n.DataAtom == atom.Base })
 	if n == nil {

@@ -17,7 +17,7 @@ import (
 	"qq/pkg/tool"
 )
 
-// page is what a URL led to.
+// page is the text of a fetched URL, with what is known about it.
 type page struct {
 	url   string
 	title string
@@ -25,13 +25,12 @@ type page struct {
 	notes []string // remarks for the end
 }
 
-// binaryError says that a page is no text.
+// binaryError says that the content of a URL is not text.
 type binaryError struct{ kind string }
 
 func (e *binaryError) Error() string { return e.kind + " is no text" }
 
-// mediaType is the type that the server declares; without one it is guessed from
-// the body.
+// mediaType returns the declared type, or guesses it from the body.
 func mediaType(declared string, body []byte) string {
 	kind, _, err := mime.ParseMediaType(declared)
 	broken := err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter)
@@ -41,7 +40,7 @@ func mediaType(declared string, body []byte) string {
 	return kind
 }
 
-// decodePage makes text of what a server sent.
+// decodePage converts what a server sent to text.
 func decodePage(ctx context.Context, u *url.URL, contentType string, body []byte) (page, error) {
 	p := page{url: u.String()}
 	kind := mediaType(contentType, body)
@@ -66,7 +65,7 @@ func decodePage(ctx context.Context, u *url.URL, contentType string, body []byte
 
 func isHTML(kind string) bool { return kind == "text/html" || kind == "application/xhtml+xml" }
 
-// isText reports whether a media type is one that a person can read as it is.
+// isText reports whether a media type is readable as it is.
 func isText(kind string) bool {
 	main, sub, _ := strings.Cut(kind, "/")
 	if main == "text" || strings.HasSuffix(sub, "+json") || strings.HasSuffix(sub, "+xml") ||
@@ -82,8 +81,8 @@ func isText(kind string) bool {
 	return false
 }
 
-// decodeText makes UTF-8 of body. What a page says about its encoding counts; a
-// page that says nothing and is UTF-8 is UTF-8.
+// decodeText converts body to UTF-8. The encoding that the page declares counts; without one,
+// valid UTF-8 is taken as UTF-8.
 func decodeText(body []byte, contentType string, markup bool) string {
 	head := body
 	if !markup {
@@ -101,9 +100,8 @@ func decodeText(body []byte, contentType string, markup bool) string {
 	return strings.ToValidUTF8(string(bytes.TrimPrefix(body, []byte("\uFEFF"))), "\uFFFD")
 }
 
-// clean takes out what is not seen and may do harm: control characters, which
-// can steer a terminal, tag characters, in which text can be hidden, and the
-// characters that the conversion uses as marks.
+// clean removes characters that are invisible and may do harm: control characters, which can
+// steer a terminal, tag characters, which can hide text, and the marks that the conversion uses.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -116,7 +114,7 @@ func clean(text string) string {
 	}, text)
 }
 
-// oneLine is the beginning of s in one line.
+// oneLine returns the beginning of s on one line, at most chars characters.
 func oneLine(s string, chars int) string {
 	// Of a text that is mostly space less may come out: it is not worth reading on.
 	if limit := 8 * utf8.UTFMax * chars; len(s) > limit {
@@ -129,8 +127,7 @@ func oneLine(s string, chars int) string {
 	return s
 }
 
-// part is the answer to a call: where the text comes from, and as much of it as
-// was asked for.
+// part returns the answer to a call: where the text comes from, and the requested part of it.
 func (p page) part(offset, chars int) (string, error) {
 	total := utf8.RuneCountInString(p.text)
 	if offset > 0 && offset >= total {
@@ -164,8 +161,7 @@ func (p page) part(offset, chars int) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
-// lineEnd moves a cut at byte n of text back to the end of a line, if there is one
-// near.
+// lineEnd moves a cut at byte n of text back to the end of a line, if one is near.
 func lineEnd(text string, n int) int {
 	if i := strings.LastIndexByte(text[:n], '\n'); i >= n-n/4 {
 		return i + 1

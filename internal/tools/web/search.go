@@ -34,7 +34,7 @@ func searchSpec() tool.Spec {
 // hit is one result of a search.
 type hit struct{ title, url, snippet string }
 
-// searcher is the tool web_search.
+// searcher implements the tool web_search.
 type searcher struct {
 	Search
 	client *http.Client
@@ -84,7 +84,7 @@ func (s *searcher) search(ctx context.Context, args json.RawMessage) (string, er
 	return s.hide(listHits(query, hits[:min(len(hits), limit)], note)), nil
 }
 
-// ask sends one query and returns the body of a good answer.
+// ask sends one query and returns the body of a successful response.
 func (s *searcher) ask(ctx context.Context, query string, limit int) ([]byte, error) {
 	req, err := s.request(ctx, query, limit)
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *searcher) failure(err error) error {
 	return errors.New(s.hide(fmt.Sprintf("search with %s: %v", s.Engine, err)))
 }
 
-// hide takes the key out of a text, whoever wrote it there.
+// hide removes the key from a text.
 func (s *searcher) hide(text string) string {
 	if s.Key == "" {
 		return text

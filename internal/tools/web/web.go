@@ -42,22 +42,21 @@ const (
 	maxHeader      = 64 << 10
 )
 
-// Config is what the web tools need to know.
+// Config configures the web tools.
 type Config struct {
-	// AllowHosts are names (or name:port) that may lead to private addresses.
-	// They are the user's decision.
+	// AllowHosts lists names (or name:port) that the user allows to lead to private addresses.
 	AllowHosts []string
 	Search     Search // zero: there is no web_search
 	Version    string // of this program, for the User-Agent
 }
 
-// Tools are web_fetch and, when an engine is configured, web_search.
+// Tools returns web_fetch and, if an engine is configured, web_search.
 func Tools(cfg Config) tool.Set { return tools(cfg, network{}) }
 
-// network is what tests put in the place of the real one.
+// network replaces name resolution and connections in tests.
 type network struct {
 	resolver *net.Resolver
-	// passed sees an address that the guard let pass; an error stops it there.
+	// passed is called with each address that the guard allows; an error stops the connection.
 	passed func(netip.AddrPort) error
 }
 
@@ -77,7 +76,7 @@ func tools(cfg Config, nw network) tool.Set {
 	return append(set, tool.Function{About: searchSpec(), Do: tool.TextOnly(s.search), Intent: s.intent})
 }
 
-// newClient makes a client all of whose connections g has checked.
+// newClient returns an HTTP client whose connections g checks.
 func newClient(g guard) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		Proxy:                  nil, // see the package comment
