@@ -64,7 +64,8 @@ func job(attr *syscall.SysProcAttr, how string) (end func()) {
 // background has none to ask on.
 func TestControlling(t *testing.T) {
 	for how, want := range map[string]string{
-		"ask": "once <nil>\n", "background": "the terminal belongs to another job\n", "put aside": " the terminal belongs to another job\n",
+		"ask": "once <nil>\n", "background": "the terminal belongs to another job\n",
+		"put aside": " the terminal belongs to another job\n",
 	} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		var out bytes.Buffer

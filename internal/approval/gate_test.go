@@ -117,7 +117,8 @@ func TestAdmitAbsent(t *testing.T) {
 			"ast_grep":      {tool.Reads, "the program ast-grep is not installed"},
 		},
 	})
-	for name, reason := range map[string]string{"edit_file": "this agent only reads", "run_pty_cmd": "no sandbox here", "web_fetch": "no network"} {
+	for name, reason := range map[string]string{"edit_file": "this agent only reads", "run_pty_cmd": "no sandbox here",
+		"web_fetch": "no network"} {
 		_, _, err := admit(g, name)
 		assert.Equal(t, &tool.RefusedError{Tool: name, Reason: reason}, err)
 	}
@@ -137,7 +138,9 @@ func TestAdmitAbsent(t *testing.T) {
 
 func TestAdmitReadOnly(t *testing.T) {
 	g := NewGate(GateConfig{ReadOnly: true, Policy: Policy{Mode: Auto}, Offered: tool.Set{
-		fake{name: "write", effect: tool.Writes, plan: func(json.RawMessage) (tool.Intent, error) { panic("not asked") }},
+		fake{name: "write", effect: tool.Writes, plan: func(json.RawMessage) (tool.Intent, error) {
+			panic("not asked")
+		}},
 		fake{name: "claims", effect: tool.Writes, plan: intends(tool.Intent{Effect: tool.Reads})},
 		fake{name: "turns", effect: tool.Reads, plan: intends(tool.Intent{Effect: tool.Writes})},
 		fake{name: "shell", effect: tool.Executes},
@@ -160,8 +163,12 @@ func TestAdmitBrokenPlan(t *testing.T) {
 	g := NewGate(GateConfig{
 		Approver: approverFunc(func(context.Context, tool.Intent) tool.Decision { panic("nobody is to be asked") }),
 		Offered: tool.Set{
-			fake{name: "wrong", effect: tool.Writes, plan: func(json.RawMessage) (tool.Intent, error) { return tool.Intent{}, wrong }},
-			fake{name: "panics", effect: tool.Writes, plan: func(json.RawMessage) (tool.Intent, error) { panic("index out of range") }},
+			fake{name: "wrong", effect: tool.Writes, plan: func(json.RawMessage) (tool.Intent, error) {
+				return tool.Intent{}, wrong
+			}},
+			fake{name: "panics", effect: tool.Writes, plan: func(json.RawMessage) (tool.Intent, error) {
+				panic("index out of range")
+			}},
 		},
 	})
 	_, _, err := admit(g, "wrong")
@@ -177,8 +184,12 @@ func TestAdmitPaths(t *testing.T) {
 		"..": false, "../a": false, "a/../../b": false, "/etc/passwd": false, "": false,
 	} {
 		g := NewGate(GateConfig{
-			Offered:  tool.Set{fake{name: "edit", effect: tool.Writes, plan: intends(tool.Intent{Paths: []string{"fine", path}})}},
-			Approver: approverFunc(func(context.Context, tool.Intent) tool.Decision { asks++; return tool.Decision{Allowed: true} }),
+			Offered: tool.Set{fake{name: "edit", effect: tool.Writes,
+				plan: intends(tool.Intent{Paths: []string{"fine", path}})}},
+			Approver: approverFunc(func(context.Context, tool.Intent) tool.Decision {
+				asks++
+				return tool.Decision{Allowed: true}
+			}),
 		})
 		_, _, err := admit(g, "edit")
 		if ok {
@@ -197,13 +208,19 @@ func TestAdmitAsks(t *testing.T) {
 	cfg := GateConfig{
 		Policy: Policy{Allow: []string{"allowed"}, Deny: []string{"denied"}},
 		Offered: tool.Set{
-			fake{name: "read", effect: tool.Reads}, fake{name: "allowed", effect: tool.Executes}, fake{name: "denied", effect: tool.Reads},
-			fake{name: "edit", effect: tool.Writes, plan: intends(tool.Intent{Summary: "edit a.go", Paths: []string{"a.go"}, Preview: "+a"})},
+			fake{name: "read", effect: tool.Reads}, fake{name: "allowed", effect: tool.Executes},
+			fake{name: "denied", effect: tool.Reads},
+			fake{name: "edit", effect: tool.Writes,
+				plan: intends(tool.Intent{Summary: "edit a.go", Paths: []string{"a.go"}, Preview: "+a"})},
 		},
-		Approver: approverFunc(func(_ context.Context, in tool.Intent) tool.Decision { asked = append(asked, in); return answer }),
+		Approver: approverFunc(func(_ context.Context, in tool.Intent) tool.Decision {
+			asked = append(asked, in)
+			return answer
+		}),
 	}
 	g := NewGate(cfg)
-	edit := tool.Intent{Tool: "edit", Effect: tool.Writes, Risk: tool.Medium, Summary: "edit a.go", Paths: []string{"a.go"}, Preview: "+a"}
+	edit := tool.Intent{Tool: "edit", Effect: tool.Writes, Risk: tool.Medium, Summary: "edit a.go",
+		Paths: []string{"a.go"}, Preview: "+a"}
 
 	_, ctx, err := admit(g, "read")
 	require.NoError(t, err)
@@ -278,7 +295,10 @@ func TestAnyCall(t *testing.T) {
 			Withheld: map[string]Withheld{"d": {Effect: rapid.SampledFrom(effects).Draw(t, "withheld"), Reason: "why"}},
 		}
 		if rapid.Bool().Draw(t, "asks") {
-			cfg.Approver = approverFunc(func(context.Context, tool.Intent) tool.Decision { asked++; return tool.Decision{Allowed: yes} })
+			cfg.Approver = approverFunc(func(context.Context, tool.Intent) tool.Decision {
+				asked++
+				return tool.Decision{Allowed: yes}
+			})
 		}
 		intents := map[string]tool.Intent{}
 		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 3, rapid.ID).Draw(t, "offered") {
@@ -307,7 +327,8 @@ func TestAnyCall(t *testing.T) {
 		assert.NotContains(t, cfg.Policy.Deny, name)
 		assert.False(t, slices.ContainsFunc(in.Paths, func(p string) bool { return p[0] == '/' || p[0] == '.' }))
 		assert.Equal(t, in.Risk != tool.Low, granted)
-		beforehand := in.Risk == tool.Low || cfg.Policy.Mode == Auto || slices.Contains(cfg.Policy.Allow, name) && !in.Special
+		beforehand := in.Risk == tool.Low || cfg.Policy.Mode == Auto || slices.Contains(cfg.Policy.Allow, name) &&
+			!in.Special
 		assert.Equal(t, beforehand, asked == 0)
 		assert.True(t, beforehand || yes)
 	})

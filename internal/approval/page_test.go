@@ -37,11 +37,14 @@ func TestNothingKnown(t *testing.T) {
 // that a terminal obeys, and there are not many.
 func TestAnyPage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.SampledFrom([]rune("a \t\n\r\x1b[漢\u202e\u200d\u0085\u2028+-"))))
+		text := rapid.OneOf(rapid.String(),
+			rapid.StringOf(rapid.SampledFrom([]rune("a \t\n\r\x1b[漢\u202e\u200d\u0085\u2028+-"))))
 		p := page{size{rapid.IntRange(1, 60).Draw(t, "rows"), rapid.IntRange(1, 90).Draw(t, "columns")}, false}
 		q := tool.Question{Chain: rapid.SliceOfN(text, 0, 3).Draw(t, "chain"), Intent: tool.Intent{
-			Tool: text.Draw(t, "tool"), Effect: tool.Effect(text.Draw(t, "effect")), Risk: tool.Risk(text.Draw(t, "risk")),
-			Summary: text.Draw(t, "summary"), Preview: text.Draw(t, "preview"), Special: rapid.Bool().Draw(t, "special"),
+			Tool: text.Draw(t, "tool"), Effect: tool.Effect(text.Draw(t, "effect")),
+			Risk:    tool.Risk(text.Draw(t, "risk")),
+			Summary: text.Draw(t, "summary"), Preview: text.Draw(t, "preview"),
+			Special: rapid.Bool().Draw(t, "special"),
 		}}
 		shown, cut := p.question(q, false)
 		whole, _ := p.question(q, true)

@@ -143,7 +143,8 @@ const choice = "[o]nce, for this [s]ession (all run_pty_cmd), [n]o: "
 
 func question() tool.Question {
 	return tool.Question{Chain: []string{"default", "coder"}, Intent: tool.Intent{
-		Tool: "run_pty_cmd", Effect: tool.Executes, Risk: tool.High, Summary: "run: go test ./...", Preview: "go test ./...\n",
+		Tool: "run_pty_cmd", Effect: tool.Executes, Risk: tool.High, Summary: "run: go test ./...",
+		Preview: "go test ./...\n",
 	}}
 }
 
@@ -154,7 +155,9 @@ func TestAnswers(t *testing.T) {
 	} {
 		d := newScreen(t, false, nil)
 		c := d.asks(t.Context(), question())
-		assert.Equal(t, "\ndefault › coder asks: run_pty_cmd (executes, high risk)\n  run: go test ./...\n  │ go test ./...\n", d.expect(choice))
+		assert.Equal(t,
+			"\ndefault › coder asks: run_pty_cmd (executes, high risk)\n  run: go test ./...\n  │ go test ./...\n",
+			d.expect(choice))
 		d.typed(line + "\n")
 		assert.Equal(t, reply{want, nil}, <-c, line)
 	}
@@ -295,11 +298,13 @@ func TestEscapes(t *testing.T) {
 	q.Chain = []string{"de\x1b[2Jfault", "co\nder"}
 	q.Intent.Tool = "run\x1b]0;title\a"
 	q.Intent.Summary = "run:\r\nls \u202egpj"
-	q.Intent.Preview = "ls\x1b[2K\r[o]nce \u009b31m\u200b\x7f\xff\n\ufe0f\U000e0041a\u3164\tb\n\n[o]nce, for this [s]ession"
+	q.Intent.Preview = "ls\x1b[2K\r[o]nce \u009b31m\u200b\x7f\xff\n\ufe0f\U000e0041a\u3164\tb\n\n" +
+		"[o]nce, for this [s]ession"
 	c := d.asks(t.Context(), q)
 	assert.Equal(t, strings.Join([]string{
 		"", "de␛[2Jfault › co der asks: run␛]0;title␇ (executes, high risk)", "  run: ls <U+202E>gpj",
-		"  │ ls␛[2K␍[o]nce <U+009B>31m<U+200B><U+007F>\ufffd", "  │ <U+FE0F><U+E0041>a<U+3164>    b", "  │ ", "  │ [o]nce, for this [s]ession", "",
+		"  │ ls␛[2K␍[o]nce <U+009B>31m<U+200B><U+007F>\ufffd", "  │ <U+FE0F><U+E0041>a<U+3164>    b", "  │ ",
+		"  │ [o]nce, for this [s]ession", "",
 	}, "\n"), d.expect("[o]nce, for this [s]ession (all run␛]0;title␇), [n]o: "))
 	d.typed("n\n")
 	<-c
@@ -309,7 +314,8 @@ func TestEscapes(t *testing.T) {
 func TestSpecial(t *testing.T) {
 	d := newScreen(t, false, nil)
 	q := question()
-	q.Intent = tool.Intent{Tool: "edit_file", Effect: tool.Writes, Risk: tool.High, Special: true, Summary: "edit .git/config, which belongs to git"}
+	q.Intent = tool.Intent{Tool: "edit_file", Effect: tool.Writes, Risk: tool.High, Special: true,
+		Summary: "edit .git/config, which belongs to git"}
 	c := d.asks(t.Context(), q)
 	for _, line := range []string{"s", "session", "a", "o"} {
 		shown := d.expect("[n]o: ")
@@ -342,7 +348,9 @@ func TestAll(t *testing.T) {
 	for _, line := range []string{"a", " ALL "} {
 		d.typed(line + "\n")
 		whole := d.expect(more)
-		assert.Equal(t, line+"\n\ndefault › coder asks: run_pty_cmd (executes, high risk)\n  run: go test ./...\n"+want.String(), whole)
+		assert.Equal(t,
+			line+"\n\ndefault › coder asks: run_pty_cmd (executes, high risk)\n  run: go test ./...\n"+want.String(),
+			whole)
 	}
 	d.typed("o\n")
 	assert.Equal(t, reply{Once, nil}, <-c)
@@ -374,7 +382,8 @@ func TestColour(t *testing.T) {
 	d := newScreen(t, true, nil)
 	q := question()
 	q.Intent = tool.Intent{
-		Tool: "edit_file", Effect: tool.Writes, Risk: tool.Medium, Summary: "edit a.go", Preview: "@@ -1 +1 @@\n a\n-b\n+c\x1b[0m",
+		Tool: "edit_file", Effect: tool.Writes, Risk: tool.Medium, Summary: "edit a.go",
+		Preview: "@@ -1 +1 @@\n a\n-b\n+c\x1b[0m",
 	}
 	c := d.asks(t.Context(), q)
 	assert.Equal(t, strings.Join([]string{

@@ -153,14 +153,16 @@ func TestQueueEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHearing(QueueConfig{}, saying{after: time.Second, answer: Once})
 		q := tool.Question{
-			ExecutionID: "e", ParentExecutionID: "p", BatchID: "b", Depth: 2, Chain: []string{"default", "coder"}, Intent: intent("edit", "edit a.go"),
+			ExecutionID: "e", ParentExecutionID: "p", BatchID: "b", Depth: 2, Chain: []string{"default", "coder"},
+			Intent: intent("edit", "edit a.go"),
 		}
 		assert.Equal(t, yes, h.Queue.Ask(t.Context(), q))
 		require.Len(t, h.events, 2)
 		id := h.events[0].QuestionID
 		assert.NotEmpty(t, id)
 		want := event.Event{
-			Type: event.ValidationRequired, ExecutionID: "e", ParentExecutionID: "p", BatchID: "b", Agent: "coder", Depth: 2,
+			Type: event.ValidationRequired, ExecutionID: "e", ParentExecutionID: "p", BatchID: "b", Agent: "coder",
+			Depth:      2,
 			QuestionID: id, Chain: q.Chain, Intent: &q.Intent,
 		}
 		resolved := want
@@ -187,14 +189,17 @@ func TestQueueNobody(t *testing.T) {
 	d := NewQueue(QueueConfig{})
 	assert.False(t, d.Needs(intent("run_pty_cmd", "")))
 	assert.Equal(t, tool.Decision{Reason: "it needs an approval and nobody can be asked here: " +
-		"allow it with --allow run_pty_cmd, or everything with --auto-approve"}, d.Ask(t.Context(), tool.Question{Intent: intent("run_pty_cmd", "")}))
-	assert.Contains(t, d.Ask(t.Context(), tool.Question{Intent: tool.Intent{Tool: "edit", Risk: tool.High, Special: true}}).Reason, "only --auto-approve")
+		"allow it with --allow run_pty_cmd, or everything with --auto-approve"},
+		d.Ask(t.Context(), tool.Question{Intent: intent("run_pty_cmd", "")}))
+	assert.Contains(t, d.Ask(t.Context(),
+		tool.Question{Intent: tool.Intent{Tool: "edit", Risk: tool.High, Special: true}}).Reason, "only --auto-approve")
 }
 
 // One question at a time is shown, in the order in which they came.
 func TestQueueOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHearing(QueueConfig{}, saying{time.Second, Once, nil, false}, saying{time.Second, No, nil, false}, saying{time.Second, Once, nil, false})
+		h := newHearing(QueueConfig{}, saying{time.Second, Once, nil, false}, saying{time.Second, No, nil, false},
+			saying{time.Second, Once, nil, false})
 		for i := range 3 {
 			h.ask(t.Context(), "edit", fmt.Sprint(i))
 		}
@@ -205,7 +210,8 @@ func TestQueueOrder(t *testing.T) {
 		assert.Equal(t, []string{"0", "1", "2"}, h.shown)
 		assert.Equal(t, 1, h.most)
 		assert.Equal(t, map[string]heard{
-			"0": {yes, time.Second}, "1": {tool.Decision{Reason: "the user said no"}, 2 * time.Second}, "2": {yes, 3 * time.Second},
+			"0": {yes, time.Second}, "1": {tool.Decision{Reason: "the user said no"}, 2 * time.Second},
+			"2": {yes, 3 * time.Second},
 		}, h.got)
 	})
 }
@@ -233,7 +239,8 @@ func TestQueueSession(t *testing.T) {
 // that waits or comes later, and a yes to what is special is for that alone.
 func TestQueueSpecial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		once, no, session := saying{time.Second, Once, nil, false}, saying{time.Second, No, nil, false}, saying{time.Second, Session, nil, false}
+		once, no, session := saying{time.Second, Once, nil, false}, saying{time.Second, No, nil, false},
+			saying{time.Second, Session, nil, false}
 		h := newHearing(QueueConfig{Policy: Policy{Allow: []string{"shell"}}}, session, session, once, no, session)
 		ask := func(name, summary string, special bool) {
 			h.wg.Go(func() {
@@ -257,7 +264,8 @@ func TestQueueSpecial(t *testing.T) {
 		ask("edit", "plain later", false)
 		h.wg.Wait()
 		assert.Equal(t, []string{"special first", "plain", "special waits", "special shell", "special later"}, h.shown)
-		assert.Equal(t, map[string]string{"special first": "once", "plain": "session", "special waits": "once", "plain waits": "session",
+		assert.Equal(t, map[string]string{"special first": "once", "plain": "session", "special waits": "once",
+			"plain waits":   "session",
 			"special shell": "no", "special later": "once"}, h.decided())
 		assert.Equal(t, heard{yes, 2 * time.Second}, h.got["plain waits"])
 		assert.True(t, h.got["plain later"].Allowed)
@@ -290,7 +298,8 @@ func TestQueueTimeout(t *testing.T) {
 		h.ask(t.Context(), "edit", "1")
 		h.wg.Wait()
 		assert.Equal(t, map[string]heard{
-			"0": {tool.Decision{Reason: "unanswered: nobody answered within 300s"}, 300 * time.Second}, "1": {yes, 500 * time.Second},
+			"0": {tool.Decision{Reason: "unanswered: nobody answered within 300s"}, 300 * time.Second},
+			"1": {yes, 500 * time.Second},
 		}, h.got)
 		assert.Equal(t, map[string]string{"0": "unanswered", "1": "once"}, h.decided())
 		assert.True(t, h.Needs(intent("edit", "")), "who was away may be back")
@@ -340,7 +349,8 @@ func TestQueuePrompterFails(t *testing.T) {
 				assert.Contains(t, h.got[summary].Reason, "--allow "+tool, name)
 				assert.Equal(t, time.Second, h.got[summary].at, name)
 			}
-			assert.Equal(t, map[string]string{"0": "unanswered", "1": "unanswered", "2": "unanswered"}, h.decided(), name)
+			assert.Equal(t, map[string]string{"0": "unanswered", "1": "unanswered", "2": "unanswered"}, h.decided(),
+				name)
 			assert.False(t, h.Needs(intent("edit", "")), name)
 		})
 	}
@@ -358,12 +368,16 @@ type asker struct {
 // resolved exactly once.
 func TestAnyScene(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		times := rapid.Custom(func(t *rapid.T) time.Duration { return time.Duration(rapid.IntRange(0, 6).Draw(t, "s")) * time.Second })
+		times := rapid.Custom(func(t *rapid.T) time.Duration {
+			return time.Duration(rapid.IntRange(0, 6).Draw(t, "s")) * time.Second
+		})
 		askers := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) asker {
-			return asker{rapid.SampledFrom([]string{"edit", "shell", "denied"}).Draw(t, "tool"), times.Draw(t, "from"), times.Draw(t, "cancel")}
+			return asker{rapid.SampledFrom([]string{"edit", "shell", "denied"}).Draw(t, "tool"), times.Draw(t, "from"),
+				times.Draw(t, "cancel")}
 		}), 1, 12).Draw(rt, "askers")
 		says := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) saying {
-			s := saying{after: times.Draw(t, "after"), answer: rapid.SampledFrom([]Answer{Once, Once, Session, No, ""}).Draw(t, "answer")}
+			s := saying{after: times.Draw(t, "after"),
+				answer: rapid.SampledFrom([]Answer{Once, Once, Session, No, ""}).Draw(t, "answer")}
 			if rapid.IntRange(0, 9).Draw(t, "break") == 0 {
 				s.err = errors.New("hung up")
 			}

@@ -20,7 +20,8 @@ import (
 func BenchmarkChat(b *testing.B) {
 	s := httptest.NewServer(standin.New())
 	defer s.Close()
-	r := ask("You are one of many.\n" + strings.Repeat("Some text of a prompt. ", 100) + "\nSay this back to me, in about twelve words, one by one.")
+	r := ask("You are one of many.\n" + strings.Repeat("Some text of a prompt. ", 100) +
+		"\nSay this back to me, in about twelve words, one by one.")
 	r.Tools = []tool.Spec{delegate, delegate, delegate}
 	b.Run("backend", func(b *testing.B) {
 		backend := clientAt(b, s.URL).Backend(Model{Name: standin.DefaultModel, Context: 8192, Tools: true}, Options{})
@@ -35,7 +36,8 @@ func BenchmarkChat(b *testing.B) {
 		for b.Loop() {
 			c, err := New(s.URL)
 			require.NoError(b, err)
-			_, err = c.Backend(Model{Name: standin.DefaultModel, Context: 8192, Tools: true}, Options{}).Chat(b.Context(), r, ignore)
+			_, err = c.Backend(Model{Name: standin.DefaultModel, Context: 8192, Tools: true},
+				Options{}).Chat(b.Context(), r, ignore)
 			require.NoError(b, err)
 			c.Close()
 		}

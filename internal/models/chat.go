@@ -54,7 +54,8 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 		counted := a.last.PromptEvalCount
 		switch {
 		case err == nil && wasCut(counted, size, corrected):
-			err = overflow(fmt.Sprintf("the server cut the prompt to %d tokens, its context has %d", counted, size), nil)
+			err = overflow(fmt.Sprintf("the server cut the prompt to %d tokens, its context has %d", counted, size),
+				nil)
 		case err == nil:
 			b.window.learn(tokens, counted)
 		case isKind(err, llm.ContextOverflow):

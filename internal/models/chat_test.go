@@ -44,7 +44,8 @@ func TestWhatIsSent(t *testing.T) {
 		System: "be brief",
 		Messages: []llm.Message{
 			{Role: llm.User, Content: "go"},
-			{Role: llm.Assistant, Thinking: "hm", Calls: []tool.Call{{ID: "c1", Name: "delegate_task", Arguments: json.RawMessage(`{"z":1,"a":"<b>"}`)}, {ID: "c2", Name: "x"}}},
+			{Role: llm.Assistant, Thinking: "hm", Calls: []tool.Call{{ID: "c1", Name: "delegate_task",
+				Arguments: json.RawMessage(`{"z":1,"a":"<b>"}`)}, {ID: "c2", Name: "x"}}},
 			{Role: llm.ToolRole, Content: "done", CallID: "c1", Tool: "delegate_task"},
 		},
 		Tools:     []tool.Spec{delegate, {Name: "now", Parameters: json.RawMessage(`{"type":"object"}`)}},
@@ -86,10 +87,12 @@ func TestThinkIsSaidWhereItMatters(t *testing.T) {
 		schema json.RawMessage
 		want   any
 	}{{false, nil, nil}, {true, nil, true}, {true, schema, false}, {false, schema, false}} {
-		s := standin.Start(t, standin.Models(standin.Model{Name: "stand-in", Capabilities: []string{"completion", "thinking"}}))
+		s := standin.Start(t,
+			standin.Models(standin.Model{Name: "stand-in", Capabilities: []string{"completion", "thinking"}}))
 		r := ask("x")
 		r.Schema = tt.schema
-		resp, err := clientOf(t, s).Backend(Model{Name: "stand-in", Thinking: tt.thinks}, Options{}).Chat(t.Context(), r, ignore)
+		resp, err := clientOf(t, s).Backend(Model{Name: "stand-in", Thinking: tt.thinks}, Options{}).Chat(t.Context(),
+			r, ignore)
 		require.NoError(t, err)
 		got := sentTo(t, s)[0]
 		assert.Equal(t, tt.want, got.Think)
@@ -125,8 +128,10 @@ func TestThinkingIsKeptApart(t *testing.T) {
 }
 
 func TestToolCalls(t *testing.T) {
-	script := standin.Scripts(standin.Script{Start: "[[fan]]", Text: `Two. <tool_call>{"name":"delegate_task","arguments":{"task":"a < b","agent":"x","a":{"z":12345678901234567890,"b":1.0}}}</tool_call>` +
-		`<tool_call>{"name":"delegate_task","arguments":{}}</tool_call>`})
+	script := standin.Scripts(standin.Script{Start: "[[fan]]",
+		Text: `Two. <tool_call>{"name":"delegate_task","arguments":{"task":"a < b","agent":"x",` +
+			`"a":{"z":12345678901234567890,"b":1.0}}}</tool_call>` +
+			`<tool_call>{"name":"delegate_task","arguments":{}}</tool_call>`})
 	r := ask("[[fan]]")
 	r.Tools = []tool.Spec{delegate}
 	for name, option := range map[string]standin.Option{"ids of the server": script, "own ids": standin.NoCallIDs()} {
@@ -137,7 +142,8 @@ func TestToolCalls(t *testing.T) {
 			assert.Equal(t, "Two. ", resp.Message.Content)
 			calls := resp.Message.Calls
 			require.Len(t, calls, 2)
-			assert.Equal(t, `{"task":"a \u003c b","agent":"x","a":{"z":12345678901234567890,"b":1.0}}`, string(calls[0].Arguments), "in the order given")
+			assert.Equal(t, `{"task":"a \u003c b","agent":"x","a":{"z":12345678901234567890,"b":1.0}}`,
+				string(calls[0].Arguments), "in the order given")
 			assert.Equal(t, `{}`, string(calls[1].Arguments))
 			assert.Equal(t, "delegate_task", calls[0].Name)
 			assert.NotEqual(t, calls[0].ID, calls[1].ID)
@@ -147,13 +153,15 @@ func TestToolCalls(t *testing.T) {
 		})
 	}
 	t.Run("no tools for a model without", func(t *testing.T) {
-		s := standin.Start(t, script, standin.Models(standin.Model{Name: "stand-in", Capabilities: []string{"completion"}}))
+		s := standin.Start(t, script,
+			standin.Models(standin.Model{Name: "stand-in", Capabilities: []string{"completion"}}))
 		_, err := clientOf(t, s).Backend(Model{Name: "stand-in"}, Options{}).Chat(t.Context(), r, ignore)
 		require.NoError(t, err)
 		assert.Empty(t, sentTo(t, s)[0].Tools)
 	})
 	t.Run("an unknown tool is an empty answer, not an error", func(t *testing.T) {
-		s := standin.Start(t, standin.Scripts(standin.Script{Start: "[[x]]", Text: `<tool_call>{"name":"nope","arguments":{}}</tool_call>`}))
+		s := standin.Start(t, standin.Scripts(standin.Script{Start: "[[x]]",
+			Text: `<tool_call>{"name":"nope","arguments":{}}</tool_call>`}))
 		r := ask("[[x]]")
 		r.Tools = []tool.Spec{delegate}
 		resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), r, ignore)
@@ -167,9 +175,10 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 	s := standin.Start(t)
 	b := clientOf(t, s).Backend(standIn, Options{})
 	for want, r := range map[string]llm.Request{
-		"schema":             {Schema: json.RawMessage(`{`)},
-		"tool x":             {Tools: []tool.Spec{{Name: "x", Parameters: json.RawMessage(`[]`)}}},
-		"a call of y":        {Messages: []llm.Message{{Role: llm.Assistant, Calls: []tool.Call{{Name: "y", Arguments: json.RawMessage(`7`)}}}}},
+		"schema": {Schema: json.RawMessage(`{`)},
+		"tool x": {Tools: []tool.Spec{{Name: "x", Parameters: json.RawMessage(`[]`)}}},
+		"a call of y": {Messages: []llm.Message{{Role: llm.Assistant,
+			Calls: []tool.Call{{Name: "y", Arguments: json.RawMessage(`7`)}}}}},
 		"parameters of tool": {Tools: []tool.Spec{{Name: "empty"}}},
 	} {
 		_, err := b.Chat(t.Context(), r, ignore)
@@ -195,21 +204,35 @@ func TestStatuses(t *testing.T) {
 		after time.Duration
 		text  string
 	}{
-		"too many":            {standin.Fault{Status: 429, Error: "slow down", Header: http.Header{"Retry-After": {"7"}}}, llm.Busy, 7 * time.Second, "slow down"},
-		"queue full":          {standin.Fault{Status: 503, Error: "server busy, please try again.  maximum pending requests exceeded"}, llm.Busy, 0, "maximum pending requests"},
-		"loading":             {standin.Fault{Status: 503, Error: "llm server loading model"}, llm.Busy, 0, "loading model"},
-		"gateway":             {standin.Fault{Status: 502, Body: "<html>\nbad</html>"}, llm.Busy, 0, "502: bad gateway"},
-		"timeout":             {standin.Fault{Status: 504}, llm.Busy, 0, "gateway timeout"},
-		"an empty body":       {standin.Fault{Status: 500}, llm.Server, 0, "internal server error"},
-		"fault":               {standin.Fault{Status: 500, Error: "option \"num_ctx\" must\nbe of type integer"}, llm.Server, 0, `must be of type`},
-		"bad request":         {standin.Fault{Status: 400, Error: "model is required"}, llm.Rejected, 0, "model is required"},
-		"not text":            {standin.Fault{Status: 418, Body: `{"error":{"code":1}}`}, llm.Rejected, 0, `{"code":1}`},
-		"too long":            {standin.Fault{Status: 400, Error: "the input length exceeds the context length"}, llm.ContextOverflow, 0, "context overflow: the input length"},
-		"who are you":         {standin.Fault{Status: 401, Body: `{"error":"unauthorized","signin_url":"https://x"}`}, llm.Rejected, 0, "unauthorized"},
-		"silly retry-after":   {standin.Fault{Status: 503, Header: http.Header{"Retry-After": {"999999999"}}}, llm.Busy, time.Hour, ""},
-		"retry-after a date":  {standin.Fault{Status: 503, Header: http.Header{"Retry-After": {"Fri, 31 Dec 9999 23:59:59 GMT"}}}, llm.Busy, time.Hour, ""},
-		"a date that is past": {standin.Fault{Status: 503, Header: http.Header{"Retry-After": {"Sat, 01 Jan 2000 00:00:00 GMT"}}}, llm.Busy, 0, ""},
-		"an endless page":     {standin.Fault{Status: 500, Body: strings.Repeat("all work and no play ", 100_000)}, llm.Server, 0, "all work"},
+		"too many": {standin.Fault{Status: 429, Error: "slow down",
+			Header: http.Header{"Retry-After": {"7"}}}, llm.Busy, 7 * time.Second, "slow down"},
+		"queue full": {standin.Fault{Status: 503,
+			Error: "server busy, please try again.  maximum pending requests exceeded"}, llm.Busy, 0,
+			"maximum pending requests"},
+		"loading": {standin.Fault{Status: 503, Error: "llm server loading model"}, llm.Busy, 0,
+			"loading model"},
+		"gateway": {standin.Fault{Status: 502, Body: "<html>\nbad</html>"}, llm.Busy, 0,
+			"502: bad gateway"},
+		"timeout":       {standin.Fault{Status: 504}, llm.Busy, 0, "gateway timeout"},
+		"an empty body": {standin.Fault{Status: 500}, llm.Server, 0, "internal server error"},
+		"fault": {standin.Fault{Status: 500, Error: "option \"num_ctx\" must\nbe of type integer"},
+			llm.Server, 0, `must be of type`},
+		"bad request": {standin.Fault{Status: 400, Error: "model is required"}, llm.Rejected, 0,
+			"model is required"},
+		"not text": {standin.Fault{Status: 418, Body: `{"error":{"code":1}}`}, llm.Rejected, 0,
+			`{"code":1}`},
+		"too long": {standin.Fault{Status: 400, Error: "the input length exceeds the context length"},
+			llm.ContextOverflow, 0, "context overflow: the input length"},
+		"who are you": {standin.Fault{Status: 401, Body: `{"error":"unauthorized","signin_url":"https://x"}`},
+			llm.Rejected, 0, "unauthorized"},
+		"silly retry-after": {standin.Fault{Status: 503, Header: http.Header{"Retry-After": {"999999999"}}}, llm.Busy,
+			time.Hour, ""},
+		"retry-after a date": {standin.Fault{Status: 503,
+			Header: http.Header{"Retry-After": {"Fri, 31 Dec 9999 23:59:59 GMT"}}}, llm.Busy, time.Hour, ""},
+		"a date that is past": {standin.Fault{Status: 503,
+			Header: http.Header{"Retry-After": {"Sat, 01 Jan 2000 00:00:00 GMT"}}}, llm.Busy, 0, ""},
+		"an endless page": {standin.Fault{Status: 500, Body: strings.Repeat("all work and no play ", 100_000)},
+			llm.Server, 0, "all work"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := standin.Start(t, standin.Faulty("/api/chat", tt.fault))
@@ -225,7 +248,8 @@ func TestStatuses(t *testing.T) {
 		})
 	}
 	t.Run("unknown model", func(t *testing.T) {
-		_, err := clientOf(t, standin.Start(t)).Backend(Model{Name: "nope"}, Options{}).Chat(t.Context(), ask("x"), ignore)
+		_, err := clientOf(t, standin.Start(t)).Backend(Model{Name: "nope"}, Options{}).Chat(t.Context(), ask("x"),
+			ignore)
 		assert.Equal(t, "ollama pull nope", failure(t, err, llm.UnknownModel).Hint)
 	})
 }
@@ -241,7 +265,8 @@ func TestBrokenStreams(t *testing.T) {
 		"all but the last line":    {standin.Fault{Break: standin.End, After: 4}, true, "ended early"},
 		"cut":                      {standin.Fault{Break: standin.Cut, After: 2}, true, "unexpected EOF"},
 		"reset":                    {standin.Fault{Break: standin.Reset, After: 2}, false, "connection reset"},
-		"the runner died":          {standin.Fault{Break: standin.ErrorLine, After: 2, Error: "llama runner died"}, true, "llama runner died"},
+		"the runner died": {standin.Fault{Break: standin.ErrorLine, After: 2, Error: "llama runner died"},
+			true, "llama runner died"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := standin.Start(t, standin.Scripts(standin.Script{Start: "[[x]]", Text: text, Fault: &tt.fault}))
@@ -370,7 +395,8 @@ func TestEstimateTooLow(t *testing.T) {
 // An old server cuts a long prompt whatever it is told.
 func TestSilentCut(t *testing.T) {
 	s := standin.Start(t, standin.IgnoreTruncate(), standin.Models(standin.Model{Name: "stand-in", TokenBytes: 2}))
-	resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask(strings.Repeat("abc ", 5000)+"\nanswer me"), ignore)
+	resp, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(),
+		ask(strings.Repeat("abc ", 5000)+"\nanswer me"), ignore)
 	e := failure(t, err, llm.ContextOverflow)
 	assert.Contains(t, e.Problem, "cut the prompt to 8192 tokens")
 	assert.Equal(t, 8192, resp.Usage.InputTokens)
@@ -402,18 +428,24 @@ func TestTiming(t *testing.T) {
 		began time.Duration
 		want  llm.Timing
 	}{
-		"waited":                    {`"total_duration":900e6,"load_duration":100e6,"prompt_eval_duration":200e6,"eval_duration":300e6`, 600 * ms, llm.Timing{Queued: 300 * ms, Served: 500 * ms}},
-		"did not wait":              {`"total_duration":601e6,"load_duration":100e6,"prompt_eval_duration":200e6,"eval_duration":300e6`, 300 * ms, llm.Timing{Queued: 0, Served: 501 * ms}},
-		"the choosing of tokens":    {`"total_duration":900e6,"load_duration":100e6,"prompt_eval_duration":200e6,"eval_duration":300e6`, 310 * ms, llm.Timing{Queued: 10 * ms, Served: 790 * ms}},
-		"it loaded for long":        {`"total_duration":9000e6,"load_duration":8500e6,"prompt_eval_duration":200e6,"eval_duration":300e6`, 8700 * ms, llm.Timing{Queued: 0, Served: 500 * ms}},
-		"the prompt was known":      {`"total_duration":900e6,"load_duration":1,"eval_duration":400e6`, 500 * ms, llm.Timing{Queued: 500*ms - 1, Served: 400 * ms}},
-		"more parts than the whole": {`"total_duration":100e6,"load_duration":1,"prompt_eval_duration":100e6,"eval_duration":100e6`, 100 * ms, llm.Timing{Queued: 0, Served: 100*ms - 1}},
-		"load is more than all":     {`"total_duration":1,"load_duration":5,"eval_duration":1`, 100 * ms, llm.Timing{}},
-		"nothing":                   {`"eval_count":1`, ms, llm.Timing{}},
-		"the total alone":           {`"total_duration":900e6,"load_duration":1`, 500 * ms, llm.Timing{}},
-		"the parts alone":           {`"prompt_eval_duration":200e6,"eval_duration":300e6`, 500 * ms, llm.Timing{}},
-		"less than nothing":         {`"total_duration":900e6,"eval_duration":-1`, 500 * ms, llm.Timing{}},
-		"more than a day":           {`"total_duration":1e300,"eval_duration":1`, 500 * ms, llm.Timing{}},
+		"waited": {`"total_duration":900e6,"load_duration":100e6,"prompt_eval_duration":200e6,` +
+			`"eval_duration":300e6`, 600 * ms, llm.Timing{Queued: 300 * ms, Served: 500 * ms}},
+		"did not wait": {`"total_duration":601e6,"load_duration":100e6,"prompt_eval_duration":200e6,` +
+			`"eval_duration":300e6`, 300 * ms, llm.Timing{Queued: 0, Served: 501 * ms}},
+		"the choosing of tokens": {`"total_duration":900e6,"load_duration":100e6,"prompt_eval_duration":200e6,` +
+			`"eval_duration":300e6`, 310 * ms, llm.Timing{Queued: 10 * ms, Served: 790 * ms}},
+		"it loaded for long": {`"total_duration":9000e6,"load_duration":8500e6,"prompt_eval_duration":200e6,` +
+			`"eval_duration":300e6`, 8700 * ms, llm.Timing{Queued: 0, Served: 500 * ms}},
+		"the prompt was known": {`"total_duration":900e6,"load_duration":1,"eval_duration":400e6`, 500 * ms,
+			llm.Timing{Queued: 500*ms - 1, Served: 400 * ms}},
+		"more parts than the whole": {`"total_duration":100e6,"load_duration":1,"prompt_eval_duration":100e6,` +
+			`"eval_duration":100e6`, 100 * ms, llm.Timing{Queued: 0, Served: 100*ms - 1}},
+		"load is more than all": {`"total_duration":1,"load_duration":5,"eval_duration":1`, 100 * ms, llm.Timing{}},
+		"nothing":               {`"eval_count":1`, ms, llm.Timing{}},
+		"the total alone":       {`"total_duration":900e6,"load_duration":1`, 500 * ms, llm.Timing{}},
+		"the parts alone":       {`"prompt_eval_duration":200e6,"eval_duration":300e6`, 500 * ms, llm.Timing{}},
+		"less than nothing":     {`"total_duration":900e6,"eval_duration":-1`, 500 * ms, llm.Timing{}},
+		"more than a day":       {`"total_duration":1e300,"eval_duration":1`, 500 * ms, llm.Timing{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &answer{sent: day(1)}
@@ -445,7 +477,8 @@ func TestTimingBehindAnother(t *testing.T) {
 		_, _ = fmt.Fprintln(w, `{"message":{"content":"a"}}`)
 		_ = http.NewResponseController(w).Flush()
 		<-locked
-		_, _ = fmt.Fprintf(w, `{"done":true,"total_duration":%d,"load_duration":1,"prompt_eval_duration":1,"eval_duration":%d}`+"\n",
+		_, _ = fmt.Fprintf(w,
+			`{"done":true,"total_duration":%d,"load_duration":1,"prompt_eval_duration":1,"eval_duration":%d}`+"\n",
 			time.Since(came), time.Since(taken))
 	}))
 	defer s.Close()

@@ -36,7 +36,8 @@ func TestPromptTokensCountsAllOfIt(t *testing.T) {
 	parts := llm.Request{
 		System: long,
 		Messages: []llm.Message{
-			{Content: long}, {Thinking: long}, {Calls: []tool.Call{{Name: "x", Arguments: json.RawMessage(`"` + long + `"`)}}},
+			{Content: long}, {Thinking: long},
+			{Calls: []tool.Call{{Name: "x", Arguments: json.RawMessage(`"` + long + `"`)}}},
 		},
 		Tools: []tool.Spec{{Description: long, Parameters: json.RawMessage(`"` + long + `"`)}},
 	}

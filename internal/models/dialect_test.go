@@ -31,7 +31,8 @@ func conversation() llm.Request {
 		Messages: []llm.Message{
 			{Role: llm.User, Content: "go\u2028on \"now\" \xff"},
 			{Role: llm.Assistant, Content: "yes", Thinking: "hm", Calls: []tool.Call{
-				{ID: "c1", Name: "delegate_task", Arguments: json.RawMessage(`{"z":1,"a":"<b>","list":[1.50,{"x":null}]}`)},
+				{ID: "c1", Name: "delegate_task",
+					Arguments: json.RawMessage(`{"z":1,"a":"<b>","list":[1.50,{"x":null}]}`)},
 				{ID: "c2", Name: "now"},
 			}},
 			{Role: llm.ToolRole, Content: "done", CallID: "c1", Tool: "delegate_task"},
@@ -193,8 +194,10 @@ func TestAnswerIsOllamas(t *testing.T) {
 // Whatever parameters Ollama's own types take, ours take; what is sent is an object
 // whose properties are one.
 func FuzzToolParameters(f *testing.F) {
-	for _, s := range []string{`{}`, `[]`, `null`, ``, `{"properties":null}`, `{"properties":7}`, `{"Properties":{"a":{}}}`,
-		`{"type":"object","required":["a"],"properties":{"a":{"type":"string"}}}`, `{"properties":[]}`, `{"properties":{}}x`, `7`} {
+	for _, s := range []string{`{}`, `[]`, `null`, ``, `{"properties":null}`, `{"properties":7}`,
+		`{"Properties":{"a":{}}}`,
+		`{"type":"object","required":["a"],"properties":{"a":{"type":"string"}}}`, `{"properties":[]}`,
+		`{"properties":{}}x`, `7`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -17,10 +17,13 @@ import (
 // so makes it done.
 func FuzzStream(f *testing.F) {
 	for _, s := range []string{
-		`{"message":{"content":"a"}}` + "\n" + `{"done":true,"done_reason":"stop","prompt_eval_count":3,"eval_count":1}`,
-		`{"message":{"tool_calls":[{"function":{"name":"x","arguments":null}},{"id":"1","function":{"arguments":{ "a" : 1 }}}]}}`,
+		`{"message":{"content":"a"}}` + "\n" +
+			`{"done":true,"done_reason":"stop","prompt_eval_count":3,"eval_count":1}`,
+		`{"message":{"tool_calls":[{"function":{"name":"x","arguments":null}},{"id":"1","function":{"arguments":{ ` +
+			`"a" : 1 }}}]}}`,
 		`{"message":{"tool_calls":[{"function":{"arguments":"{}"}}]}}`,
-		`{"error":"it\ndied"}`, "\n\n", "<html>", `{"message":{"content":"<thi"}}`, `{"message":7}`, "{\"error\":\"\xff\"}",
+		`{"error":"it\ndied"}`, "\n\n", "<html>", `{"message":{"content":"<thi"}}`, `{"message":7}`,
+		"{\"error\":\"\xff\"}",
 	} {
 		f.Add([]byte(s))
 	}
@@ -55,6 +58,7 @@ func FuzzEstimate(f *testing.F) {
 		// Two spaces that meet become a run, and the rounding of wide characters is
 		// done once for both: each adds one at most.
 		assert.LessOrEqual(t, n, estimate(a)+estimate(b)+2, "text put together costs no more than its parts")
-		assert.GreaterOrEqual(t, promptTokens(llm.Request{System: a, Messages: []llm.Message{{Content: b}}}), estimate(a)+estimate(b))
+		assert.GreaterOrEqual(t, promptTokens(llm.Request{System: a, Messages: []llm.Message{{Content: b}}}),
+			estimate(a)+estimate(b))
 	})
 }

@@ -114,7 +114,8 @@ func sizes(t *testing.T, s *standin.Server) []int {
 }
 
 var delegate = tool.Spec{Name: "delegate_task", Description: "Gives a task to another agent.",
-	Parameters: json.RawMessage(`{"type":"object","properties":{"task":{"type":"string","description":"what to do"},"agent":{"type":"string"}},"required":["task"]}`)}
+	Parameters: json.RawMessage(`{"type":"object","properties":{"task":{"type":"string","description":"what to do"},` +
+		`"agent":{"type":"string"}},"required":["task"]}`)}
 
 var errStop = errors.New("stopped by the test")
 

@@ -66,7 +66,8 @@ func canonical(host string) string {
 
 // Whatever is accepted is read as Ollama reads it.
 func FuzzParseHost(f *testing.F) {
-	for _, s := range []string{"", "example.com:1/x", "https://[::1]", "0.0.0.0", "ollama.com", "http://a:b@c", "\"h\"", "fe80::1%eth0", "[a]", "http:///p", "x/[", "::"} {
+	for _, s := range []string{"", "example.com:1/x", "https://[::1]", "0.0.0.0", "ollama.com", "http://a:b@c", "\"h\"",
+		"fe80::1%eth0", "[a]", "http:///p", "x/[", "::"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

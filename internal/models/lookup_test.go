@@ -25,7 +25,8 @@ func day(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
 func TestLookUp(t *testing.T) {
 	s := standin.Start(t, standin.Models(
 		standin.Model{Name: "old:1b", Modified: day(1), Context: 4096, Capabilities: []string{"completion"}},
-		standin.Model{Name: "new:8b", Modified: day(2), Context: 40960, Capabilities: []string{"completion", "tools", "thinking"}}))
+		standin.Model{Name: "new:8b", Modified: day(2), Context: 40960,
+			Capabilities: []string{"completion", "tools", "thinking"}}))
 	c := clientOf(t, s)
 	v, err := c.Version(t.Context())
 	require.NoError(t, err)
@@ -35,7 +36,8 @@ func TestLookUp(t *testing.T) {
 	assert.Equal(t, []string{"new:8b", "old:1b"}, names)
 	m, err := c.Show(t.Context(), "new:8b")
 	require.NoError(t, err)
-	assert.Equal(t, Model{Kind: Ollama, Host: s.URL, Name: "new:8b", Context: 40960, Tools: true, Thinking: true, Modified: day(2)}, m)
+	assert.Equal(t, Model{Kind: Ollama, Host: s.URL, Name: "new:8b", Context: 40960, Tools: true, Thinking: true,
+		Modified: day(2)}, m)
 	assert.Equal(t, s.URL, c.Host())
 
 	_, err = c.Show(t.Context(), "nope")
@@ -47,7 +49,9 @@ func TestLookUp(t *testing.T) {
 	// A model is handed to other processes as JSON.
 	b, err := json.Marshal(m)
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"kind":"ollama","host":"`+s.URL+`","name":"new:8b","context":40960,"tools":true,"thinking":true,"modified":"2026-01-02T00:00:00Z"}`, string(b))
+	assert.JSONEq(t,
+		`{"kind":"ollama","host":"`+s.URL+`","name":"new:8b","context":40960,"tools":true,"thinking":true,`+
+			`"modified":"2026-01-02T00:00:00Z"}`, string(b))
 	var handed Model
 	require.NoError(t, json.Unmarshal(b, &handed))
 	assert.Equal(t, m, handed)
@@ -77,12 +81,14 @@ func TestPick(t *testing.T) {
 	}{
 		"newest with tools": {[]standin.Model{
 			{Name: "a", Modified: day(1), Capabilities: tools}, {Name: "b", Modified: day(3), Capabilities: tools},
-			{Name: "c", Modified: day(4), Capabilities: chat}, {Name: "d", Modified: day(2), Capabilities: tools}}, "b"},
+			{Name: "c", Modified: day(4), Capabilities: chat}, {Name: "d", Modified: day(2), Capabilities: tools}},
+			"b"},
 		"without tools the newest that can chat": {[]standin.Model{
 			{Name: "a", Modified: day(1), Capabilities: chat}, {Name: "b", Modified: day(2), Capabilities: chat},
 			{Name: "c", Modified: day(3), Capabilities: embed}}, "b"},
 		"not a model of another host": {[]standin.Model{
-			{Name: "a", Modified: day(1), Capabilities: chat}, {Name: "b", Modified: day(2), RemoteHost: "https://ollama.com"}}, "a"},
+			{Name: "a", Modified: day(1), Capabilities: chat},
+			{Name: "b", Modified: day(2), RemoteHost: "https://ollama.com"}}, "a"},
 		"none": {[]standin.Model{{Name: "e", Capabilities: embed}, {Name: "r", RemoteHost: "https://ollama.com"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

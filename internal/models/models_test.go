@@ -25,7 +25,9 @@ func TestAutoWaits(t *testing.T) {
 			t.Parallel()
 			server := standin.Start(t, standin.Faulty("/api/tags", fault))
 			var notes []string
-			m := &Resolver{Host: server.URL, Run: Auto, Retries: 1, Notes: noted(func(f string, _ ...any) { notes = append(notes, f) })}
+			m := &Resolver{Host: server.URL, Run: Auto, Retries: 1, Notes: noted(func(f string, _ ...any) {
+				notes = append(notes, f)
+			})}
 			found, err := m.Resolve(t.Context(), "")
 			require.NoError(t, err)
 			assert.Equal(t, "ollama:"+standin.DefaultModel, found.String())
@@ -41,8 +43,9 @@ func TestAutoDoesWithout(t *testing.T) {
 		option standin.Option
 		kind   llm.Kind // empty is the built-in model
 	}{
-		"always busy":  {standin.Faulty(tags, standin.Fault{Status: 503}), llm.Busy},
-		"breaks off":   {standin.Faulty(tags, standin.Fault{Status: 200, Body: "{", Header: map[string][]string{"Content-Length": {"9"}}}), llm.BrokenStream},
+		"always busy": {standin.Faulty(tags, standin.Fault{Status: 503}), llm.Busy},
+		"breaks off": {standin.Faulty(tags, standin.Fault{Status: 200, Body: "{",
+			Header: map[string][]string{"Content-Length": {"9"}}}), llm.BrokenStream},
 		"fails":        {standin.Faulty(tags, standin.Fault{Status: 500}), llm.Server},
 		"no Ollama":    {standin.Faulty(tags, standin.Fault{Status: 404}), ""},
 		"hangs up":     {standin.Faulty(tags, standin.Fault{Break: standin.Reset}), ""},
@@ -71,9 +74,12 @@ func TestAutoDoesWithout(t *testing.T) {
 
 // TestResolve: the server is asked once for each name, by however many.
 func TestResolve(t *testing.T) {
-	server := standin.Start(t, standin.Models(standin.Model{Name: "stand-in"}, standin.Model{Name: "plain", Capabilities: []string{"completion"}}))
+	server := standin.Start(t, standin.Models(standin.Model{Name: "stand-in"},
+		standin.Model{Name: "plain", Capabilities: []string{"completion"}}))
 	var notes []string
-	m := &Resolver{Host: server.URL, Run: "ollama:stand-in", Notes: noted(func(f string, args ...any) { notes = append(notes, fmt.Sprintf(f, args...)) })}
+	m := &Resolver{Host: server.URL, Run: "ollama:stand-in", Notes: noted(func(f string, args ...any) {
+		notes = append(notes, fmt.Sprintf(f, args...))
+	})}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -129,5 +129,6 @@ func give(verdict uint32) unix.SockFilter {
 
 // when adds instructions that run if the loaded value is k. They must end the filter.
 func when(k uint32, then ...unix.SockFilter) []unix.SockFilter {
-	return append([]unix.SockFilter{{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jf: uint8(len(then))}}, then...)
+	return append([]unix.SockFilter{{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jf: uint8(len(then))}},
+		then...)
 }

@@ -128,7 +128,8 @@ func command(h how, r Rules, environ []string, path string, args ...string) *exe
 				environ[i] = nextEnv + "=" + name
 			}
 		}
-		cmd = &exec.Cmd{Path: self(), Args: append([]string{self()}, args...), Env: append(environ, roleEnv+"=apply", rulesEntry(r))}
+		cmd = &exec.Cmd{Path: self(), Args: append([]string{self()}, args...),
+			Env: append(environ, roleEnv+"=apply", rulesEntry(r))}
 		played.Store("apply", true)
 	case wrapped:
 		p, a, entry := Wrap(self(), r, path, args)
@@ -184,7 +185,8 @@ func needs(t testing.TB, abi int) {
 // for, even to processes that are free. out is what the attempt said.
 func held(t testing.TB, out []byte) {
 	t.Helper()
-	for _, word := range []string{"not permitted", "ermission denied", "not found", "not supported", "not implemented", "nappropriate ioctl"} {
+	for _, word := range []string{"not permitted", "ermission denied", "not found", "not supported", "not implemented",
+		"nappropriate ioctl"} {
 		if strings.Contains(string(out), word) {
 			t.Skipf("this system holds that anyway: %s", out)
 		}

@@ -41,7 +41,8 @@ func TestTerminalsOfOthers(t *testing.T) {
 			defer person.Close()
 			defer terminal.Close()
 			shown := bufio.NewReader(person)
-			try := func(run func(r Rules, text string, more ...string) *exec.Cmd, write ...string) (said string, err error) {
+			type runner func(r Rules, text string, more ...string) *exec.Cmd
+			try := func(run runner, write ...string) (said string, err error) {
 				out, err := run(Rules{Write: write}, text, "U="+terminal.Name(), "W="+t.TempDir()).CombinedOutput()
 				_, _ = io.WriteString(terminal, "end\n")
 				for !strings.Contains(said, "end") && !t.Failed() {
@@ -51,8 +52,12 @@ func TestTerminalsOfOthers(t *testing.T) {
 				}
 				return said + string(out), err
 			}
-			confined := func(r Rules, text string, more ...string) *exec.Cmd { return script(wrapped, r, text, more...) }
-			said, err := try(func(r Rules, text string, more ...string) *exec.Cmd { return script(free, r, text, more...) })
+			confined := func(r Rules, text string, more ...string) *exec.Cmd {
+				return script(wrapped, r, text, more...)
+			}
+			said, err := try(func(r Rules, text string, more ...string) *exec.Cmd {
+				return script(free, r, text, more...)
+			})
 			require.NoError(t, err, said)
 			require.Equal(t, "painted\r\nend\r\n", said)
 			for _, write := range [][]string{nil, {t.TempDir()}, {os.TempDir()}} {
@@ -191,7 +196,8 @@ echo looked`
 // a command that looks for them.
 func parent(h, rules string) error {
 	var agent, child Rules
-	if err := errors.Join(json.Unmarshal([]byte(os.Getenv(rulesEnv)), &agent), json.Unmarshal([]byte(rules), &child)); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(os.Getenv(rulesEnv)), &agent),
+		json.Unmarshal([]byte(rules), &child)); err != nil {
 		return err
 	}
 	reader, writer, err := os.Pipe()
@@ -205,7 +211,8 @@ func parent(h, rules string) error {
 	if err := Apply(agent); err != nil {
 		return err
 	}
-	cmd := script(how(h), child, reaching, fmt.Sprintf("QQ=%d", os.Getpid()), fmt.Sprintf("FDS=%d %d %d", reader.Fd(), writer.Fd(), file.Fd()))
+	cmd := script(how(h), child, reaching, fmt.Sprintf("QQ=%d", os.Getpid()),
+		fmt.Sprintf("FDS=%d %d %d", reader.Fd(), writer.Fd(), file.Fd()))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return errors.Join(cmd.Run(), reader.Close(), writer.Close(), file.Close())
 }

@@ -94,7 +94,8 @@ var breakouts = map[string]string{
 	"session of its own":  `setsid -f sh -c 'sleep 0.1; echo x > "$D/canary"'`,
 	"bind mount":          `unshare -m sh -c 'mount --bind "$D" /mnt && echo x > /mnt/canary'`,
 	"user namespace":      `unshare -rm sh -c 'mount --bind "$D" /mnt && echo x > /mnt/canary || echo x > "$D/canary"'`,
-	"chroot":              `chroot "$D/.." "/$(basename "$D")/x" 2>/dev/null; unshare -r --root=/ sh -c 'echo x > "$D/canary"'`,
+	"chroot": `chroot "$D/.." "/$(basename "$D")/x" 2>/dev/null; unshare -r --root=/ sh -c 'echo x > ` +
+		`"$D/canary"'`,
 }
 
 func TestReadOnly(t *testing.T) {
@@ -268,7 +269,8 @@ func TestWhatStays(t *testing.T) {
 		"own processes":   `sleep 60 & kill $! && ! wait $!`,
 		"git":             `cd /; git --version > /dev/null`,
 		"terminal":        `echo x > /dev/tty && stty -a < /dev/tty > /dev/null && tty > /dev/null`,
-		"own terminal":    `t=$(readlink /proc/$$/fd/2) && echo a > "$t" && echo b > /dev/stderr && echo c | tee /dev/stdout | cat > /dev/stderr`,
+		"own terminal": `t=$(readlink /proc/$$/fd/2) && echo a > "$t" && echo b > /dev/stderr && echo c | tee ` +
+			`/dev/stdout | cat > /dev/stderr`,
 		"read attributes": `stat "$D/canary" > /dev/null && ls -lZ "$D" > /dev/null`,
 	} {
 		for _, h := range []how{free, applied, wrapped} {

@@ -52,7 +52,8 @@ func writeOnThreads(args []string) error {
 			if i%2 == 0 {
 				<-gate
 			} else {
-				for _, err := unix.Read(blocking, make([]byte, 1)); err == unix.EINTR; _, err = unix.Read(blocking, make([]byte, 1)) {
+				for _, err := unix.Read(blocking, make([]byte, 1)); err == unix.EINTR; _,
+					err = unix.Read(blocking, make([]byte, 1)) {
 				}
 			}
 			results <- os.WriteFile(filepath.Join(outside, strconv.Itoa(i)), nil, 0o600)

@@ -178,7 +178,8 @@ func (s Support) devices(rules int, process bool) {
 	// A program opens what it writes to once more, as /dev/stderr: this very
 	// terminal, and not the one that has its name later.
 	for fd := range 3 {
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil && flags&unix.O_ACCMODE != unix.O_RDONLY {
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil &&
+			flags&unix.O_ACCMODE != unix.O_RDONLY {
 			_ = allowFile(rules, fd, unix.S_IFCHR, device)
 		}
 	}
@@ -219,7 +220,8 @@ func install(filter []unix.SockFilter, process bool) error {
 	if process {
 		flags = unix.SECCOMP_FILTER_FLAG_TSYNC
 	}
-	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
+	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags,
+		uintptr(unsafe.Pointer(&prog)))
 	switch {
 	case errno != 0:
 		return fmt.Errorf("filter system calls: %w", errno)

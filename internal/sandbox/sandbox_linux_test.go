@@ -21,15 +21,19 @@ func TestSupport(t *testing.T) {
 		enforced bool
 		fix      string
 	}{
-		{Support{err: unix.ENOSYS}, "none: this kernel has no Landlock", false, "use Linux 6.2 or later with CONFIG_SECURITY_LANDLOCK"},
+		{Support{err: unix.ENOSYS}, "none: this kernel has no Landlock", false,
+			"use Linux 6.2 or later with CONFIG_SECURITY_LANDLOCK"},
 		{Support{err: unix.EOPNOTSUPP}, "none: Landlock is switched off in this kernel", false,
 			"add landlock to the lsm= list of the kernel command line, and start the system again"},
 		{Support{err: unix.EPERM}, "none: Landlock may not be used: operation not permitted", false,
 			"let the container make the landlock_* system calls (its seccomp profile)"},
-		{Support{ABI: 1}, "landlock ABI 1 restricts writing, renaming", false, "use Linux 6.2 or later: this one cannot keep a program from emptying files"},
+		{Support{ABI: 1}, "landlock ABI 1 restricts writing, renaming", false,
+			"use Linux 6.2 or later: this one cannot keep a program from emptying files"},
 		{Support{ABI: 3}, "landlock ABI 3 restricts writing, renaming, truncating", true, ""},
 		{Support{ABI: 5}, "landlock ABI 5 restricts writing, renaming, truncating, devices", true, ""},
-		{Support{ABI: 7, Filter: true}, "landlock ABI 7 restricts writing, renaming, truncating, devices, signals of commands; seccomp: terminal input, file attributes", true, ""},
+		{Support{ABI: 7, Filter: true},
+			"landlock ABI 7 restricts writing, renaming, truncating, devices, signals of commands; seccomp: terminal " +
+				"input, file attributes", true, ""},
 		{Support{ABI: 8}, "landlock ABI 8 restricts writing, renaming, truncating, devices, signals", true, ""},
 	} {
 		assert.Equal(t, c.line, c.s.String())
@@ -63,12 +67,13 @@ func TestExecRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		"set by hand":        {[]string{"agents"}, "QQ_SANDBOX is set, but no program is named"},
-		"no command line":    {[]string{`{"path":"L2Jpbi90cnVl"}`}, "no program is named"},
-		"no JSON":            {[]string{"agents", "list"}, "read the rules: invalid character"},
-		"no path":            {[]string{`{}`, "true"}, "the program is named without a path"},
-		"no such program":    {[]string{`{"path":"L3h4eA=="}`, "true"}, "run /xxx: no such file or directory"},
-		"folder that is not": {[]string{`{"path":"L2Jpbi90cnVl","write":["L3h4eA=="]}`, "true"}, `writable folder "/xxx"`},
+		"set by hand":     {[]string{"agents"}, "QQ_SANDBOX is set, but no program is named"},
+		"no command line": {[]string{`{"path":"L2Jpbi90cnVl"}`}, "no program is named"},
+		"no JSON":         {[]string{"agents", "list"}, "read the rules: invalid character"},
+		"no path":         {[]string{`{}`, "true"}, "the program is named without a path"},
+		"no such program": {[]string{`{"path":"L3h4eA=="}`, "true"}, "run /xxx: no such file or directory"},
+		"folder that is not": {[]string{`{"path":"L2Jpbi90cnVl","write":["L3h4eA=="]}`, "true"},
+			`writable folder "/xxx"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := command(free, Rules{}, env("", variable+"="), self(), c.args...)

@@ -26,16 +26,18 @@ func ground(t *testing.T) (rules Rules, outside string, entries []string) {
 func TestWritingInside(t *testing.T) {
 	needs(t, abiRefer)
 	for name, text := range map[string]string{
-		"files":       `echo x > "$IN/new" && echo x >> "$IN/canary" && : > "$IN/canary" && rm "$IN/new"`,
-		"temporary":   `f=$(mktemp) && echo x > "$f" && d=$(mktemp -d) && rmdir "$d"`,
-		"folders":     `mkdir -p "$IN/a/b" && mv "$IN/a/b" "$IN/b" && rm -r "$IN/a" "$IN/b"`,
-		"between":     `mv "$IN/canary" "$TMP/sub/moved" && mv "$TMP/sub" "$IN/taken" && grep -q alive "$IN/taken/moved"`,
-		"links":       `ln "$IN/canary" "$IN/sub/hard" && ln -s canary "$IN/soft" && ln "$IN/canary" "$TMP/hard"`,
-		"attributes":  `chmod 600 "$IN/canary" && touch -d 2001-01-01 "$IN/canary" && cp -p "$IN/canary" "$TMP/copy"`,
-		"pipes":       `mkfifo "$IN/pipe" && (echo x > "$IN/pipe" &) && read -r x < "$IN/pipe"`,
-		"sockets":     `SANDBOX_TEST_ROLE=listen "$SELF" "$IN/socket" && SANDBOX_TEST_ROLE=listen "$SELF" "$TMP/socket"`,
-		"tar":         `tar -C "$IN" -cf "$TMP/t.tar" . && mkdir "$IN/un" && tar -C "$IN/un" -xpf "$TMP/t.tar"`,
-		"git":         `cd "$IN" && git init -q . && git add canary && git -c user.name=a -c user.email=b@c commit -qm first && git gc -q`,
+		"files":     `echo x > "$IN/new" && echo x >> "$IN/canary" && : > "$IN/canary" && rm "$IN/new"`,
+		"temporary": `f=$(mktemp) && echo x > "$f" && d=$(mktemp -d) && rmdir "$d"`,
+		"folders":   `mkdir -p "$IN/a/b" && mv "$IN/a/b" "$IN/b" && rm -r "$IN/a" "$IN/b"`,
+		"between": `mv "$IN/canary" "$TMP/sub/moved" && mv "$TMP/sub" "$IN/taken" && grep -q alive ` +
+			`"$IN/taken/moved"`,
+		"links":      `ln "$IN/canary" "$IN/sub/hard" && ln -s canary "$IN/soft" && ln "$IN/canary" "$TMP/hard"`,
+		"attributes": `chmod 600 "$IN/canary" && touch -d 2001-01-01 "$IN/canary" && cp -p "$IN/canary" "$TMP/copy"`,
+		"pipes":      `mkfifo "$IN/pipe" && (echo x > "$IN/pipe" &) && read -r x < "$IN/pipe"`,
+		"sockets":    `SANDBOX_TEST_ROLE=listen "$SELF" "$IN/socket" && SANDBOX_TEST_ROLE=listen "$SELF" "$TMP/socket"`,
+		"tar":        `tar -C "$IN" -cf "$TMP/t.tar" . && mkdir "$IN/un" && tar -C "$IN/un" -xpf "$TMP/t.tar"`,
+		"git": `cd "$IN" && git init -q . && git add canary && git -c user.name=a -c user.email=b@c commit ` +
+			`-qm first && git gc -q`,
 		"owner":       `[ "$(id -u)" != 0 ] || chown 12345 "$IN/canary"`,
 		"read around": `grep -q alive "$OUT/canary" && ls / > /dev/null`,
 		"null":        `echo x > /dev/null`,
@@ -71,9 +73,10 @@ func TestWritingOutside(t *testing.T) {
 		"mv a folder in":      `mv "$OUT/sub" "$IN/taken"`,
 		"rm":                  `rm "$OUT/canary"`,
 		"mkdir":               `mkdir "$OUT/new"`,
-		"bind mount":          `mkdir "$IN/mnt"; unshare -m sh -c 'mount --bind "$OUT" "$IN/mnt" && echo x > "$IN/mnt/canary"'`,
-		"own descriptor":      `exec 3< "$OUT/canary"; echo x > /proc/self/fd/3`,
-		"background":          `(sleep 0.1; echo x > "$OUT/canary") &`,
+		"bind mount": `mkdir "$IN/mnt"; unshare -m sh -c 'mount --bind "$OUT" "$IN/mnt" && echo x > ` +
+			`"$IN/mnt/canary"'`,
+		"own descriptor": `exec 3< "$OUT/canary"; echo x > /proc/self/fd/3`,
+		"background":     `(sleep 0.1; echo x > "$OUT/canary") &`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, outside, entries := ground(t)
@@ -123,7 +126,8 @@ func TestSandboxInSandbox(t *testing.T) {
 	before := look(t, outside)
 	inner := `echo x > "$IN/new" && echo x > "$OUT/canary"`
 	p, args, entry := Wrap(self(), Rules{Write: []string{"/"}}, "/bin/sh", []string{"sh", "-c", inner})
-	out, err := command(applied, r, env("", entries...), "/usr/bin/env", append([]string{entry, p}, args[1:]...)...).CombinedOutput()
+	out, err := command(applied, r, env("", entries...), "/usr/bin/env",
+		append([]string{entry, p}, args[1:]...)...).CombinedOutput()
 	require.Error(t, err)
 	assert.Contains(t, string(out), "ermission denied")
 	assert.Equal(t, before, look(t, outside))
@@ -163,7 +167,9 @@ func TestFolderByLink(t *testing.T) {
 	before := look(t, outside)
 	r.Write[0] = link
 	entries = append(entries, "LINK="+link)
-	out, err := script(wrapped, r, `echo x > "$LINK/new" && rm "$LINK" && ln -s "$OUT" "$LINK" && echo x > "$LINK/canary"`, entries...).CombinedOutput()
+	out, err := script(wrapped, r,
+		`echo x > "$LINK/new" && rm "$LINK" && ln -s "$OUT" "$LINK" && echo x > "$LINK/canary"`,
+		entries...).CombinedOutput()
 	require.Error(t, err)
 	assert.Contains(t, string(out), "link/canary")
 	assert.Equal(t, before, look(t, outside))

@@ -37,7 +37,8 @@ func TestByName(t *testing.T) {
 		text, _ := join(lines)
 		assert.Equal(t, want, text, model)
 	}
-	for model, want := range map[string]int{"nope": 404, "slow": 404, "fast3": 404, "say": 404, "busy": 503, "script": 400} {
+	for model, want := range map[string]int{"nope": 404, "slow": 404, "fast3": 404, "say": 404, "busy": 503,
+		"script": 400} {
 		status, _, err := chat(t, s, tell(model, "a task"))
 		require.NoError(t, err)
 		assert.Equal(t, want, status, model)
@@ -59,7 +60,8 @@ func TestHang(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/api/chat", strings.NewReader(tell("hang", "x")))
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/api/chat",
+			strings.NewReader(tell("hang", "x")))
 		if assert.NoError(t, err) {
 			_, err = client(t).Do(r)
 			assert.ErrorIs(t, err, context.Canceled)
@@ -150,9 +152,10 @@ func TestRules(t *testing.T) {
 		"cut midway":   {standin.Fault{Break: standin.Cut, After: 2}, 200, "One two", io.ErrUnexpectedEOF},
 		"reset":        {standin.Fault{Break: standin.Reset}, 0, "", syscall.ECONNRESET},
 		"reset midway": {standin.Fault{Break: standin.Reset, After: 2}, 200, "One two", syscall.ECONNRESET},
-		"slow":         {standin.Fault{BeforeFirst: time.Millisecond, Between: time.Millisecond}, 200, "One two three.", nil},
-		"long":         {standin.Fault{Say: 5}, 200, "All w", nil},
-		"very long":    {standin.Fault{Say: 3 << 20}, 200, long, nil},
+		"slow": {standin.Fault{BeforeFirst: time.Millisecond, Between: time.Millisecond}, 200, "One two three.",
+			nil},
+		"long":      {standin.Fault{Say: 5}, 200, "All w", nil},
+		"very long": {standin.Fault{Say: 3 << 20}, 200, long, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := standin.Start(t, standin.ByName())

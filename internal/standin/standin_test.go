@@ -98,8 +98,9 @@ func user(content string) string {
 	return `{"model":"stand-in","messages":[{"role":"user","content":` + string(b) + `}]`
 }
 
-var fan = standin.Script{Start: "[[fan]]", Text: `Two. <tool_call>{"name":"delegate_task","arguments":{"z":"[[poem]]","a":1}}</tool_call>` +
-	`<tool_call>{"name":"delegate_task","arguments":{}}</tool_call>`}
+var fan = standin.Script{Start: "[[fan]]",
+	Text: `Two. <tool_call>{"name":"delegate_task","arguments":{"z":"[[poem]]","a":1}}</tool_call>` +
+		`<tool_call>{"name":"delegate_task","arguments":{}}</tool_call>`}
 
 const offer = `,"tools":[{"type":"function","function":{"name":"delegate_task","parameters":{}}}]`
 
@@ -111,16 +112,22 @@ func TestScripts(t *testing.T) {
 		body, want string
 		calls      int
 	}{
-		"echo of the last line":       {user("first\nsecond line\n") + "}", "second line", 0},
-		"marker anywhere":             {user("say [[poem]] now") + "}", "The sea\nis \"blue\" 你好. [[sum]]", 0},
-		"the last of two":             {user("[[poem]] then [[sum]]") + "}", "Both are done.", 0},
-		"unknown marker":              {user("[[sum]] then [[nope]] and [[") + "}", "Both are done.", 0},
-		"system prompt":               {`{"model":"stand-in:latest","messages":[{"role":"system","content":"[[sum]]"},{"role":"user","content":"hi"}]}`, "Both are done.", 0},
-		"calls in the history":        {`{"model":"stand-in","messages":[{"role":"assistant","tool_calls":[{"function":{"arguments":{"task":"[[sum]]"}}}]},{"role":"tool","content":"x"}]}`, "Both are done.", 0},
-		"calls of an offered tool":    {user("[[fan]]") + offer + "}", "Two. ", 2},
-		"calls of an unknown tool":    {user("[[fan]]") + strings.ReplaceAll(offer, "delegate_task", "other") + "}", "Two. ", 0},
-		"without tools it is text":    {user("[[fan]]") + "}", fan.Text, 0},
-		"a document under a schema":   {user("[[sum]]") + `,"format":{"type":"object","required":["ok","list"],"properties":{"ok":{"type":"boolean"},"list":{"type":"array","minItems":2,"items":{"enum":["x"]}}}}}`, `{"ok":true,"list":["x","x"]}`, 0},
+		"echo of the last line": {user("first\nsecond line\n") + "}", "second line", 0},
+		"marker anywhere":       {user("say [[poem]] now") + "}", "The sea\nis \"blue\" 你好. [[sum]]", 0},
+		"the last of two":       {user("[[poem]] then [[sum]]") + "}", "Both are done.", 0},
+		"unknown marker":        {user("[[sum]] then [[nope]] and [[") + "}", "Both are done.", 0},
+		"system prompt": {`{"model":"stand-in:latest","messages":[{"role":"system",` +
+			`"content":"[[sum]]"},{"role":"user","content":"hi"}]}`, "Both are done.", 0},
+		"calls in the history": {`{"model":"stand-in","messages":[{"role":"assistant",` +
+			`"tool_calls":[{"function":{"arguments":{"task":"[[sum]]"}}}]},{"role":"tool","content":"x"}]}`,
+			"Both are done.", 0},
+		"calls of an offered tool": {user("[[fan]]") + offer + "}", "Two. ", 2},
+		"calls of an unknown tool": {user("[[fan]]") + strings.ReplaceAll(offer, "delegate_task", "other") + "}",
+			"Two. ", 0},
+		"without tools it is text": {user("[[fan]]") + "}", fan.Text, 0},
+		"a document under a schema": {user("[[sum]]") +
+			`,"format":{"type":"object","required":["ok","list"],"properties":{"ok":{"type":"boolean"},` +
+			`"list":{"type":"array","minItems":2,"items":{"enum":["x"]}}}}}`, `{"ok":true,"list":["x","x"]}`, 0},
 		"at most so many words":       {user("[[sum]]") + `,"options":{"num_predict":2}}`, "Both are", 0},
 		"as many words as fit":        {user("[[sum]]") + `,"options":{"num_ctx":3}}`, "Both", 0},
 		"the empty prompt is no echo": {`{"model":"stand-in","messages":[]}`, "", 0},
@@ -171,20 +178,23 @@ func TestThinking(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	s := standin.Start(t, standin.Models(standin.Model{Name: "stand-in", Context: 10, Capabilities: []string{"completion"}}))
+	s := standin.Start(t,
+		standin.Models(standin.Model{Name: "stand-in", Context: 10, Capabilities: []string{"completion"}}))
 	for name, tt := range map[string]struct {
 		body   string
 		status int
 		text   string
 	}{
-		"unknown model":       {`{"model":"nope"}`, 404, "model 'nope' not found"},
-		"no tools":            {user("x") + offer + "}", 400, "does not support tools"},
-		"no thinking":         {user("x") + `,"think":true}`, 400, "does not support thinking"},
-		"not JSON":            {"{", 400, "unexpected end"},
-		"prompt too long":     {user(strings.Repeat("x", 41)) + `,"truncate":false}`, 400, "the input length exceeds the context length"},
-		"cut without a word":  {user(strings.Repeat("x", 30)+"0123456789\n[[y]]") + "}", 200, ""},
-		"as long as it can":   {user(strings.Repeat("x", 40)) + `,"truncate":false}`, 200, ""},
-		"smaller context too": {user(strings.Repeat("x", 40)) + `,"truncate":false,"options":{"num_ctx":9}}`, 400, "exceeds"},
+		"unknown model": {`{"model":"nope"}`, 404, "model 'nope' not found"},
+		"no tools":      {user("x") + offer + "}", 400, "does not support tools"},
+		"no thinking":   {user("x") + `,"think":true}`, 400, "does not support thinking"},
+		"not JSON":      {"{", 400, "unexpected end"},
+		"prompt too long": {user(strings.Repeat("x", 41)) + `,"truncate":false}`, 400,
+			"the input length exceeds the context length"},
+		"cut without a word": {user(strings.Repeat("x", 30)+"0123456789\n[[y]]") + "}", 200, ""},
+		"as long as it can":  {user(strings.Repeat("x", 40)) + `,"truncate":false}`, 200, ""},
+		"smaller context too": {user(strings.Repeat("x", 40)) + `,"truncate":false,"options":{"num_ctx":9}}`, 400,
+			"exceeds"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, lines, err := chat(t, s, tt.body)
@@ -201,9 +211,13 @@ func TestRefusals(t *testing.T) {
 
 func TestCutFromTheFront(t *testing.T) {
 	var seen standin.Prompt
-	s := standin.Start(t, standin.IgnoreTruncate(), standin.Reply(func(p standin.Prompt) string { seen = p; return "ok" }),
+	s := standin.Start(t, standin.IgnoreTruncate(), standin.Reply(func(p standin.Prompt) string {
+		seen = p
+		return "ok"
+	}),
 		standin.Models(standin.Model{Name: "stand-in", TokenBytes: 1}))
-	_, lines, err := chat(t, s, `{"model":"stand-in","truncate":false,"options":{"num_ctx":7},"messages":[{"role":"system","content":"abc"},{"role":"user","content":"0123456789"}]}`)
+	_, lines, err := chat(t, s, `{"model":"stand-in","truncate":false,"options":{"num_ctx":7},"messages":[`+
+		`{"role":"system","content":"abc"},{"role":"user","content":"0123456789"}]}`)
 	require.NoError(t, err)
 	assert.Equal(t, 7, lines[len(lines)-1].PromptEvalCount)
 	assert.Empty(t, seen.Messages[0].Content)
@@ -220,13 +234,15 @@ func TestFaults(t *testing.T) {
 		err    error // any of that kind; io.EOF is any
 		said   string
 	}{
-		"end":           {standin.Fault{Break: standin.End, After: 2}, 200, "one two", false, nil, ""},
-		"cut":           {standin.Fault{Break: standin.Cut, After: 2}, 200, "one two", false, io.ErrUnexpectedEOF, ""},
-		"cut at once":   {standin.Fault{Break: standin.Cut}, 0, "", false, io.EOF, ""},
-		"reset":         {standin.Fault{Break: standin.Reset, After: 2}, 200, "", false, syscall.ECONNRESET, ""},
-		"error line":    {standin.Fault{Break: standin.ErrorLine, After: 2, Error: `it "died"`}, 200, "one two", false, nil, `it "died"`},
+		"end":         {standin.Fault{Break: standin.End, After: 2}, 200, "one two", false, nil, ""},
+		"cut":         {standin.Fault{Break: standin.Cut, After: 2}, 200, "one two", false, io.ErrUnexpectedEOF, ""},
+		"cut at once": {standin.Fault{Break: standin.Cut}, 0, "", false, io.EOF, ""},
+		"reset":       {standin.Fault{Break: standin.Reset, After: 2}, 200, "", false, syscall.ECONNRESET, ""},
+		"error line": {standin.Fault{Break: standin.ErrorLine, After: 2, Error: `it "died"`}, 200, "one two", false,
+			nil, `it "died"`},
 		"error at once": {standin.Fault{Break: standin.ErrorLine, Error: "died"}, 500, "", false, nil, "died"},
-		"slow":          {standin.Fault{BeforeFirst: time.Millisecond, Between: time.Millisecond}, 200, text, true, nil, ""},
+		"slow": {standin.Fault{BeforeFirst: time.Millisecond, Between: time.Millisecond}, 200, text, true, nil,
+			""},
 		"after the end": {standin.Fault{Break: standin.End, After: 9}, 200, text, false, nil, ""},
 		"status":        {standin.Fault{Status: 503, Error: "busy"}, 503, "", false, nil, "busy"},
 	} {
@@ -326,7 +342,8 @@ func TestParallel(t *testing.T) {
 		}),
 		standin.Scripts(
 			standin.Script{Start: "[[stall]]", Text: "a b", Fault: &standin.Fault{Break: standin.Stall, After: 1}},
-			standin.Script{Start: "[[full]]", Text: "a b", Fault: &standin.Fault{Status: 503, Header: http.Header{"Retry-After": {"1"}}}}))
+			standin.Script{Start: "[[full]]", Text: "a b",
+				Fault: &standin.Fault{Status: 503, Header: http.Header{"Retry-After": {"1"}}}}))
 	var done sync.WaitGroup
 	waits := make(chan time.Duration, n)
 	for range n {
@@ -370,7 +387,8 @@ func TestParallel(t *testing.T) {
 // TestRestart: a server that is stopped refuses and breaks off what it was saying;
 // afterwards it answers at the same address, and goes on counting.
 func TestRestart(t *testing.T) {
-	s := standin.Start(t, standin.Scripts(standin.Script{Start: "[[stall]]", Text: "a b", Fault: &standin.Fault{Break: standin.Stall, After: 1}}))
+	s := standin.Start(t, standin.Scripts(standin.Script{Start: "[[stall]]", Text: "a b",
+		Fault: &standin.Fault{Break: standin.Stall, After: 1}}))
 	before := time.Now()
 	for range 2 {
 		resp, err := post(t, s, "/api/chat", user("[[stall]]")+"}")
@@ -444,7 +462,8 @@ func TestOtherPaths(t *testing.T) {
 
 func BenchmarkChat(b *testing.B) {
 	s := standin.New()
-	body := []byte(user(strings.Repeat("A sentence of a prompt with some words. ", 100)+"\nSay this back to me, word by word.") + offer + "}")
+	body := []byte(user(strings.Repeat("A sentence of a prompt with some words. ",
+		100)+"\nSay this back to me, word by word.") + offer + "}")
 	w := &discard{header: http.Header{}}
 	b.ReportAllocs()
 	for b.Loop() {

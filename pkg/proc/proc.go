@@ -282,7 +282,8 @@ func startError(c Command, err error) error {
 	hint := ""
 	switch {
 	case errors.Is(err, syscall.EAGAIN):
-		hint = "no more processes are allowed: run fewer at once, or raise `ulimit -u` or the pids limit of the container"
+		hint = "no more processes are allowed: run fewer at once, or raise `ulimit -u` or the pids limit of the " +
+			"container"
 	case errors.Is(err, syscall.EMFILE):
 		hint = "too many files are open in this process: raise `ulimit -n`"
 	case errors.Is(err, syscall.ENFILE):

@@ -139,7 +139,8 @@ func TestStartErrors(t *testing.T) {
 
 func TestStartErrorHints(t *testing.T) {
 	for errno, hint := range map[syscall.Errno]string{
-		syscall.EAGAIN: "ulimit -u", syscall.EMFILE: "ulimit -n", syscall.ENFILE: "fs.file-max", syscall.ENOMEM: "ulimit -v",
+		syscall.EAGAIN: "ulimit -u", syscall.EMFILE: "ulimit -n", syscall.ENFILE: "fs.file-max",
+		syscall.ENOMEM: "ulimit -v",
 	} {
 		err := startError(Command{Path: "qq"}, errno)
 		require.ErrorIs(t, err, errno)

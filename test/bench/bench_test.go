@@ -45,7 +45,8 @@ func TestMain(m *testing.M) {
 func TestDescendantsAreCounted(t *testing.T) {
 	for _, role := range []string{"parent", "namespaced parent"} {
 		t.Run(role, func(t *testing.T) {
-			u, err := command{program: os.Args[0], dir: t.TempDir(), env: []string{roleVar + "=" + role}}.run(t.Context())
+			u, err := command{program: os.Args[0], dir: t.TempDir(),
+				env: []string{roleVar + "=" + role}}.run(t.Context())
 			if err != nil && strings.Contains(err.Error(), "operation not permitted") {
 				t.Skip("this machine does not let us make a PID namespace: ", err)
 			}
@@ -66,7 +67,8 @@ func TestRootPeak(t *testing.T) {
 }
 
 func TestFailedCommand(t *testing.T) {
-	_, err := command{program: "/bin/sh", args: []string{"-c", "echo why >&2; exit 3"}, dir: t.TempDir()}.run(t.Context())
+	_, err := command{program: "/bin/sh", args: []string{"-c", "echo why >&2; exit 3"},
+		dir: t.TempDir()}.run(t.Context())
 	require.ErrorContains(t, err, "exit status 3")
 	assert.ErrorContains(t, err, "why")
 }

@@ -141,7 +141,8 @@ func table(out io.Writer, lines []line, quick bool) error {
 	if quick {
 		mode = ", quick: the figures mean little"
 	}
-	fmt.Fprintf(out, "%s %s/%s, %d cores%s\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), mode)
+	fmt.Fprintf(out, "%s %s/%s, %d cores%s\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(),
+		mode)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "what\tqq\tagainst\tmeasured\tlimit\tverdict")
 	for _, l := range lines {

@@ -108,7 +108,8 @@ func (p *process) wait() (used, error) {
 	}
 	if err != nil {
 		said, _ := os.ReadFile(p.stderr)
-		return u, fmt.Errorf("%s %s: %w\n%.2000s", filepath.Base(p.cmd.Path), strings.Join(p.cmd.Args[1:], " "), err, said)
+		return u, fmt.Errorf("%s %s: %w\n%.2000s", filepath.Base(p.cmd.Path), strings.Join(p.cmd.Args[1:], " "), err,
+			said)
 	}
 	s := p.cmd.ProcessState
 	u.cpu = s.UserTime() + s.SystemTime()

@@ -42,7 +42,8 @@ func measureLedger(ctx context.Context, b *bench) ([]line, error) {
 		ratio(what+"wall time a task",
 			column(recorded, perTask(n, wall)), column(plain, perTask(n, wall)), 1.15, milliseconds),
 		unjudged(what+"CPU a task", column(recorded, perTask(n, cpu)), column(plain, perTask(n, cpu))),
-		within(fmt.Sprintf("--resume of a finished batch of %d tasks", n), median(column(resumed, wall)), 0, 2*time.Second),
+		within(fmt.Sprintf("--resume of a finished batch of %d tasks", n), median(column(resumed, wall)), 0,
+			2*time.Second),
 	}, nil
 }
 
@@ -111,7 +112,8 @@ func measureCache(ctx context.Context, b *bench) ([]line, error) {
 	files := make([]string, n)
 	for i := range files {
 		files[i] = fmt.Sprintf("file-%d", i)
-		if err := os.WriteFile(filepath.Join(dir, files[i]), fmt.Appendf(nil, "This is file %d.\n", i), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, files[i]), fmt.Appendf(nil, "This is file %d.\n", i),
+			0o600); err != nil {
 			return nil, err
 		}
 	}

@@ -52,7 +52,8 @@ func measurePrompt(ctx context.Context, b *bench) ([]line, error) {
 			return command{program: b.bin["qq"], args: []string{"say", "something"}, dir: dir, env: env}.run(ctx)
 		},
 		func() (used, error) {
-			return command{program: b.bin["client"], args: []string{b.url, "fast", "say something"}, dir: dir, env: env}.run(ctx)
+			return command{program: b.bin["client"], args: []string{b.url, "fast", "say something"}, dir: dir,
+				env: env}.run(ctx)
 		},
 	)
 	if err != nil {

@@ -319,7 +319,8 @@ func measureEdit(ctx context.Context, b *bench) ([]line, error) {
 func (b *bench) edits(ctx context.Context, c command, round int) ([]time.Duration, error) {
 	const n = 5
 	place := fmt.Sprintf("%d{i}0 of a file", 400+round) // the number of a line
-	s := step{"edit_file", n, map[string]string{"path": "large", "old_text": "line " + place, "new_text": "LINE " + place}}
+	s := step{"edit_file", n, map[string]string{"path": "large", "old_text": "line " + place,
+		"new_text": "LINE " + place}}
 	_, out, err := b.play(ctx, c, s, "--agent", "coder", "--output-format", "stream-json", "--allow", "edit_file")
 	if err != nil {
 		return nil, err

@@ -84,7 +84,8 @@ func childKilledIdempotent(s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.expect(e.code == 0 && s.row.status == "1 completed", "exit code %d, %s, expected 1 completed", e.code, s.row.status)
+	s.expect(e.code == 0 && s.row.status == "1 completed", "exit code %d, %s, expected 1 completed", e.code,
+		s.row.status)
 	s.attempts(list, 2)
 	s.expect(s.row.requests == 4, "%d requests, expected 4", s.row.requests)
 	return s.written()
@@ -138,7 +139,8 @@ func childStopped(s *stage) error {
 // are not touched.
 func childOutOfMemory(s *stage) error {
 	const limit = 40 << 20
-	s.server.Strike(standin.Rule{Task: "Task 0 ", Fault: standin.Fault{Times: 1, BeforeFirst: time.Second, Say: 400 << 20}})
+	s.server.Strike(standin.Rule{Task: "Task 0 ", Fault: standin.Fault{Times: 1, BeforeFirst: time.Second,
+		Say: 400 << 20}})
 	tasks, err := s.tasks("tasks", 3, 0)
 	if err != nil {
 		return err
@@ -186,7 +188,8 @@ func (s *stage) limitMemory(pid, limit int) (how string, err error) {
 		err := put(filepath.Join(group, "cgroup.procs"), pid)
 		return fmt.Sprintf("a cgroup of %d MiB: the kernel kills it", limit>>20), err
 	}
-	out, err := exec.CommandContext(s.ctx, "prlimit", "--pid", fmt.Sprint(pid), fmt.Sprintf("--as=%d", 16*limit)).CombinedOutput()
+	out, err := exec.CommandContext(s.ctx, "prlimit", "--pid", fmt.Sprint(pid),
+		fmt.Sprintf("--as=%d", 16*limit)).CombinedOutput()
 	if errors.Is(err, exec.ErrNotFound) {
 		return "", skip("neither a memory cgroup nor prlimit")
 	}

@@ -27,7 +27,8 @@ func (s *stage) ollama() (*real, error) {
 	if bin == "" {
 		return nil, skip("QQ_OLLAMA is not set: build a server with QQ_OLLAMA=$(test/server/tools.sh)")
 	}
-	o := &real{s: s, bin: bin, dir: filepath.Join(s.house.dir, "ollama-"+filepath.Base(s.dir)), env: []string{"OLLAMA_NUM_PARALLEL=1"}}
+	o := &real{s: s, bin: bin, dir: filepath.Join(s.house.dir, "ollama-"+filepath.Base(s.dir)),
+		env: []string{"OLLAMA_NUM_PARALLEL=1"}}
 	if err := os.Mkdir(o.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -36,7 +37,8 @@ func (s *stage) ollama() (*real, error) {
 		return nil, err
 	}
 	s.undo = append(s.undo, func() error { return o.Kill() })
-	spec := ollamatest.Spec(tinymodel.Script{Start: "[[poem]]", Text: strings.Repeat("The sea is blue. ", 20) + "That is all."})
+	spec := ollamatest.Spec(tinymodel.Script{Start: "[[poem]]", Text: strings.Repeat("The sea is blue. ", 20) +
+		"That is all."})
 	return o, o.Create(s.ctx, ollamatest.Model{Name: "m", Spec: spec})
 }
 
@@ -93,7 +95,8 @@ func ollamaWrongModel(s *stage) error {
 	s.row.status = "usage"
 	s.expect(e.code == 2, "exit code %d, expected 2: %.500q", e.code, e.stderr)
 	s.expect(strings.Contains(e.stdout, `"status":"usage"`), "stdout %.500q, expected the status usage", e.stdout)
-	s.expect(strings.Contains(e.stderr, "ollama pull nope"), "stderr does not say how to get the model: %.500q", e.stderr)
+	s.expect(strings.Contains(e.stderr, "ollama pull nope"), "stderr does not say how to get the model: %.500q",
+		e.stderr)
 	s.expect(s.row.requests <= 1, "%d chats, expected at most 1", s.row.requests)
 	return nil
 }
@@ -156,7 +159,8 @@ func ollamaRestarted(s *stage) error {
 		if r.Status == "completed" {
 			completed++
 		}
-		s.expect(r.Status == "completed" || *r.ExitCode == 3, "a task is %s, expected completed, or a fault that may pass: %s", r.Status, r.err())
+		s.expect(r.Status == "completed" || *r.ExitCode == 3,
+			"a task is %s, expected completed, or a fault that may pass: %s", r.Status, r.err())
 	}
 	began := time.Now()
 	b.flags = []string{"--resume-failed"}

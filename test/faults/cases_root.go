@@ -39,7 +39,8 @@ func (s *stage) newSaga(name string, n, length int) (*saga, error) {
 	}
 	elsewhere := filepath.Join(s.dir, "undisturbed")
 	out := filepath.Join(s.dir, name+".want")
-	p, err := s.start([]string{"QQ_HOME=" + elsewhere}, "batch", "--model", "ollama:echo5", "-j", "4", "--no-bar", "-o", out, g.tasks)
+	p, err := s.start([]string{"QQ_HOME=" + elsewhere}, "batch", "--model", "ollama:echo5", "-j", "4", "--no-bar", "-o",
+		out, g.tasks)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,8 @@ func (s *stage) newSaga(name string, n, length int) (*saga, error) {
 	}
 	b, err := os.ReadFile(out)
 	g.want = string(b)
-	s.expect(strings.Count(g.want, "\n") == n, "the undisturbed run wrote %d answers for %d tasks", strings.Count(g.want, "\n"), n)
+	s.expect(strings.Count(g.want, "\n") == n, "the undisturbed run wrote %d answers for %d tasks",
+		strings.Count(g.want, "\n"), n)
 	s.server.Forget()
 	g.started = time.Now()
 	return g, err
@@ -156,14 +158,16 @@ func (g *saga) finish() error {
 	if err != nil {
 		return err
 	}
-	s.expect(string(b) == g.want, "the output (%d bytes) is not that of an undisturbed run (%d bytes)", len(b), len(g.want))
+	s.expect(string(b) == g.want, "the output (%d bytes) is not that of an undisturbed run (%d bytes)", len(b),
+		len(g.want))
 	took, requests := time.Since(g.started), s.server.Count("/api/chat")
 	again, list, err := s.batch(batch{tasks: g.tasks, model: "echo5", jobs: 4, flags: []string{"--resume"}})
 	if err != nil {
 		return err
 	}
 	s.expect(again.code == 0, "resumed when all was done: exit code %d: %.500q", again.code, again.stderr)
-	s.expect(s.server.Count("/api/chat") == requests, "%d requests when all was done, expected none", s.server.Count("/api/chat")-requests)
+	s.expect(s.server.Count("/api/chat") == requests, "%d requests when all was done, expected none",
+		s.server.Count("/api/chat")-requests)
 	s.row.took = took
 	s.row.lost += g.n
 	for i, r := range list {
@@ -281,7 +285,8 @@ func diskFullAtOutput(s *stage) error {
 	if err := g.stopsForSpace(p); err != nil {
 		return err
 	}
-	s.expect(s.server.Count("/api/chat") < n, "%d requests, though nothing that comes of them can be written", s.server.Count("/api/chat"))
+	s.expect(s.server.Count("/api/chat") < n, "%d requests, though nothing that comes of them can be written",
+		s.server.Count("/api/chat"))
 	g.out = elsewhere
 	return g.finish()
 }
@@ -294,9 +299,11 @@ func (g *saga) stopsForSpace(p *process) error {
 	}
 	s := g.s
 	s.expect(e.code > 0, "exit code %d with a full disk, expected a failure", e.code)
-	s.expect(strings.Contains(e.stderr, "no space left") || strings.Contains(e.stderr, "is full\n"), "stderr does not tell of the full disk: %.500q", e.stderr)
+	s.expect(strings.Contains(e.stderr, "no space left") || strings.Contains(e.stderr, "is full\n"),
+		"stderr does not tell of the full disk: %.500q", e.stderr)
 	s.inTime(e.took, 0, 90*time.Second)
-	s.note("with a full disk: exit code %d after %.2f s: %.120s", e.code, e.took.Seconds(), strings.SplitN(e.stderr, "\n", 2)[0])
+	s.note("with a full disk: exit code %d after %.2f s: %.120s", e.code, e.took.Seconds(),
+		strings.SplitN(e.stderr, "\n", 2)[0])
 	if err := g.look(); err != nil {
 		return err
 	}
@@ -361,7 +368,8 @@ func (s *stage) ahead(by time.Duration) (moved int, err error) {
 	if _, err := os.Stat(ledger); err != nil {
 		return 0, err
 	}
-	columns, err := s.sql(ledger, `SELECT m.name || char(9) || p.name FROM sqlite_master m, pragma_table_info(m.name) p WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`)
+	columns, err := s.sql(ledger, `SELECT m.name || char(9) || p.name FROM sqlite_master m, `+
+		`pragma_table_info(m.name) p WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`)
 	if err != nil {
 		return 0, err
 	}
@@ -371,11 +379,15 @@ func (s *stage) ahead(by time.Duration) (moved int, err error) {
 		table, column, _ := strings.Cut(strings.TrimSpace(text), "\t")
 		for unit := time.Second; unit >= time.Nanosecond; unit /= 1000 {
 			at, near := now.UnixNano()/int64(unit), int64(time.Hour/unit)
-			fmt.Fprintf(&script, "UPDATE %q SET %q = %q + %d WHERE typeof(%q) = 'integer' AND abs(%q - %d) < %d;\nSELECT changes();\n",
+			fmt.Fprintf(&script,
+				"UPDATE %q SET %q = %q + %d WHERE typeof(%q) = 'integer' AND abs(%q - %d) < %d;\nSELECT changes();\n",
 				table, column, column, int64(by/unit), column, column, at, near)
 		}
-		fmt.Fprintf(&script, "UPDATE %q SET %q = replace(%q, '%s', '%s') WHERE typeof(%q) = 'text' AND %q LIKE '%s_%%:%%';\nSELECT changes();\n",
-			table, column, column, now.UTC().Format(time.DateOnly), now.Add(by).UTC().Format(time.DateOnly), column, column, now.UTC().Format(time.DateOnly))
+		fmt.Fprintf(&script,
+			"UPDATE %q SET %q = replace(%q, '%s', '%s') WHERE typeof(%q) = 'text' AND %q LIKE '%s_%%:%%';\n"+
+				"SELECT changes();\n",
+			table, column, column, now.UTC().Format(time.DateOnly), now.Add(by).UTC().Format(time.DateOnly), column,
+			column, now.UTC().Format(time.DateOnly))
 	}
 	changes, err := s.sql(ledger, script.String())
 	if err != nil {

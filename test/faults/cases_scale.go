@@ -21,7 +21,8 @@ func muchOutput(s *stage) error {
 		return err
 	}
 	if available<<10 < int64(8*bytes) {
-		return skip(fmt.Sprintf("%d MB of memory are free: the child and the server may keep the answer some times over", available>>10))
+		return skip(fmt.Sprintf("%d MB of memory are free: the child and the server may keep the answer some times over",
+			available>>10))
 	}
 	tasks, err := s.tasks("tasks", 1, 0)
 	if err != nil {
@@ -35,7 +36,8 @@ func muchOutput(s *stage) error {
 	s.expect(e.peak <= memoryLimit, "the root used %d KiB, expected at most %d", e.peak, memoryLimit)
 	s.note("%d MB of output, %.1f MiB in the root", bytes/1_000_000, float64(e.peak)/1024)
 	for _, r := range list {
-		s.expect(r.Truncated && strings.Contains(r.output(), "[Output truncated at 50000 chars]"), "truncated is %v, the output is %.100q", r.Truncated, r.output())
+		s.expect(r.Truncated && strings.Contains(r.output(), "[Output truncated at 50000 chars]"),
+			"truncated is %v, the output is %.100q", r.Truncated, r.output())
 		info, err := os.Stat(r.OutputFile)
 		if err != nil {
 			return err

@@ -25,7 +25,8 @@ func later(d time.Duration) http.Header {
 
 // repeated is what a fault comes to that has passed at the second request.
 func repeated() outcome {
-	return outcome{exit: 0, status: "completed", requests: 2, output: said, least: 200 * time.Millisecond, most: 5 * time.Second}
+	return outcome{exit: 0, status: "completed", requests: 2, output: said, least: 200 * time.Millisecond,
+		most: 5 * time.Second}
 }
 
 // first503: the first request is turned away; the second is not.
@@ -73,7 +74,8 @@ func (s *stage) quietFor(d, before time.Duration) {
 		}
 		for _, c := range chats {
 			after := c.Came.Sub(struck.Ended)
-			s.expect(after <= before || after >= d, "a request came %v after the answer 429, expected none before %v", after, d)
+			s.expect(after <= before || after >= d, "a request came %v after the answer 429, expected none before %v",
+				after, d)
 		}
 	}
 }
@@ -104,7 +106,8 @@ func streamCutAsText(s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.row.played, s.row.exit, s.row.took, s.row.requests, s.row.status = true, e.code, e.took, s.server.Count("/api/chat"), "(text)"
+	s.row.played, s.row.exit, s.row.took, s.row.requests, s.row.status = true, e.code, e.took,
+		s.server.Count("/api/chat"), "(text)"
 	s.expect(e.code == 0, "exit code %d, expected 0: %.500q", e.code, e.stderr)
 	s.expect(e.stdout == said+"\n", "stdout %q, expected %q", e.stdout, said+"\n")
 	s.expect(s.row.requests == 2, "%d requests, expected 2", s.row.requests)
@@ -115,7 +118,8 @@ func streamCutAsText(s *stage) error {
 // without activity runs out, and what was said is kept.
 func streamStalled(s *stage) error {
 	s.server.Strike(standin.Rule{Fault: standin.Fault{Break: standin.Stall, After: 2}})
-	r, err := s.ask("fast", outcome{exit: 124, status: "idle", requests: 1, least: time.Second, most: 8 * time.Second}, "--idle-timeout", "1")
+	r, err := s.ask("fast", outcome{exit: 124, status: "idle", requests: 1, least: time.Second, most: 8 * time.Second},
+		"--idle-timeout", "1")
 	s.expect(r.output() == "One two", "output %q, expected what was said: %q", r.output(), "One two")
 	return err
 }
@@ -184,7 +188,8 @@ func busyServer(s *stage) error {
 
 // always503: the server never gets better. Two more attempts, and that is it.
 func always503(s *stage) error {
-	_, err := s.ask("busy", outcome{exit: 3, status: "unavailable", requests: 3, least: 500 * time.Millisecond, most: 6 * time.Second})
+	_, err := s.ask("busy", outcome{exit: 3, status: "unavailable", requests: 3, least: 500 * time.Millisecond,
+		most: 6 * time.Second})
 	return err
 }
 
@@ -198,7 +203,8 @@ func always503Batch(s *stage) error {
 	if err != nil {
 		return err
 	}
-	e, list, err := s.batch(batch{tasks: tasks, model: "busy", jobs: 5, flags: []string{"--retries", strconv.Itoa(retries)}})
+	e, list, err := s.batch(batch{tasks: tasks, model: "busy", jobs: 5,
+		flags: []string{"--retries", strconv.Itoa(retries)}})
 	if err != nil {
 		return err
 	}

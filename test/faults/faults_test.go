@@ -46,7 +46,8 @@ func TestChoose(t *testing.T) {
 func TestTable(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, table(&out, []row{
-		{name: "a", played: true, exit: 4, status: "1 idle", requests: 2, took: 1500 * time.Millisecond, notes: []string{"a figure"}},
+		{name: "a", played: true, exit: 4, status: "1 idle", requests: 2, took: 1500 * time.Millisecond,
+			notes: []string{"a figure"}},
 		{name: "b", played: true, lost: 1, wrong: []string{"1 tasks are lost"}},
 		{name: "c", skipped: "no disk"},
 	}))
@@ -105,14 +106,16 @@ func ask(t *testing.T, s *stage, model, task string) {
 // output or in the joblog, and not one that was under way.
 func TestLook(t *testing.T) {
 	s := newTestStage(t)
-	g := &saga{s: s, name: "batch", n: 4, done: map[int]string{}, out: filepath.Join(s.work, "out"), joblog: filepath.Join(s.work, "joblog")}
+	g := &saga{s: s, name: "batch", n: 4, done: map[int]string{}, out: filepath.Join(s.work, "out"),
+		joblog: filepath.Join(s.work, "joblog")}
 	require.NoError(t, g.look())
 	assert.False(t, g.begun)
 	for i := range 4 {
 		ask(t, s, "echo", taskText("batch", i, 0))
 	}
 	require.NoError(t, os.WriteFile(g.out, []byte(g.answer(0)+"\n"+g.answer(3)), 0o600)) // the last line is a half
-	require.NoError(t, os.WriteFile(g.joblog, []byte("Seq\tHost\n2\t:\t1.0\t0.1\t0\t0\t0\t0\tx\n3\t:\t1.0\t0.1\t0\t0\t1\t0\tx\n"), 0o600))
+	require.NoError(t, os.WriteFile(g.joblog,
+		[]byte("Seq\tHost\n2\t:\t1.0\t0.1\t0\t0\t0\t0\tx\n3\t:\t1.0\t0.1\t0\t0\t1\t0\tx\n"), 0o600))
 	require.NoError(t, g.look())
 	assert.True(t, g.begun)
 	assert.Equal(t, map[int]string{0: g.out, 1: g.joblog}, g.done)
@@ -192,7 +195,8 @@ func TestSocketOf(t *testing.T) {
 
 // post sends a task and returns the status line.
 func post(s *stage, model, task string) (status string, err error) {
-	body, err := json.Marshal(map[string]any{"model": model, "messages": []map[string]string{{"role": "user", "content": task}}})
+	body, err := json.Marshal(map[string]any{"model": model,
+		"messages": []map[string]string{{"role": "user", "content": task}}})
 	if err != nil {
 		return "", err
 	}

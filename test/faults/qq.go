@@ -76,7 +76,8 @@ func samplePeak(pid int) (peak int64) {
 func (p *process) wait() (ended, error) {
 	defer p.cancel()
 	err := p.cmd.Wait()
-	e := ended{code: p.cmd.ProcessState.ExitCode(), stdout: p.stdout.String(), stderr: p.stderr.String(), took: time.Since(p.began)}
+	e := ended{code: p.cmd.ProcessState.ExitCode(), stdout: p.stdout.String(), stderr: p.stderr.String(),
+		took: time.Since(p.began)}
 	if e.code >= 0 {
 		p.s.row.left += len(p.s.processes())
 	}
@@ -109,7 +110,8 @@ func (p *process) until(what string, done func() bool) error {
 	})
 	if over && !done() {
 		e, waited := p.wait()
-		return errors.Join(fmt.Errorf("waiting for this: %s; qq ended: exit code %d: %.500q %.500q", what, e.code, e.stderr, e.stdout), waited)
+		return errors.Join(fmt.Errorf("waiting for this: %s; qq ended: exit code %d: %.500q %.500q", what, e.code,
+			e.stderr, e.stdout), waited)
 	}
 	return err
 }
@@ -222,8 +224,10 @@ func (s *stage) check(r result) bool {
 	}
 	completed := r.Status == "completed"
 	agree := *r.Success == completed && completed == (r.Error == nil) && completed == (*r.ExitCode == 0)
-	s.expect(agree, "status %q, success %v, exit_code %d and error %q disagree", r.Status, *r.Success, *r.ExitCode, r.err())
-	s.expect(r.DurationMS >= 0 && r.QueuedMS >= 0, "a time is negative: %d ms, %d ms in the queue", r.DurationMS, r.QueuedMS)
+	s.expect(agree, "status %q, success %v, exit_code %d and error %q disagree", r.Status, *r.Success, *r.ExitCode,
+		r.err())
+	s.expect(r.DurationMS >= 0 && r.QueuedMS >= 0, "a time is negative: %d ms, %d ms in the queue", r.DurationMS,
+		r.QueuedMS)
 	return agree
 }
 
@@ -260,7 +264,8 @@ func (s *stage) ask(model string, want outcome, flags ...string) (result, error)
 	}
 	first, _, _ := strings.Cut(r.err(), "\n")
 	s.expect(strings.Contains(e.stderr, first), "stderr does not say %q: %.500q", first, e.stderr)
-	s.expect(r.Error != nil || !strings.Contains(e.stderr, "hint:"), "a success with advice on stderr: %.500q", e.stderr)
+	s.expect(r.Error != nil || !strings.Contains(e.stderr, "hint:"), "a success with advice on stderr: %.500q",
+		e.stderr)
 	s.expect(e.code == want.exit, "exit code %d, expected %d", e.code, want.exit)
 	s.expect(r.Status == want.status, "status %q, expected %q: %s", r.Status, want.status, r.err())
 	s.expect(s.row.requests == want.requests, "%d requests, expected %d", s.row.requests, want.requests)
@@ -284,7 +289,8 @@ type batch struct {
 }
 
 func (s *stage) startBatch(b batch) (*process, error) {
-	args := []string{"batch", "--model", "ollama:" + b.model, "-j", fmt.Sprint(b.jobs), "--no-bar", "--output-format", "jsonl"}
+	args := []string{"batch", "--model", "ollama:" + b.model, "-j", fmt.Sprint(b.jobs), "--no-bar", "--output-format",
+		"jsonl"}
 	return s.start(b.env, append(append(args, b.flags...), b.tasks)...)
 }
 
@@ -324,7 +330,8 @@ func (p *process) results() (ended, []result, error) {
 	}
 	s.row.played, s.row.exit, s.row.took, s.row.requests = true, e.code, e.took, s.server.Count("/api/chat")
 	s.row.status = tally(counts)
-	s.expect((e.code == 0) == (counts["completed"] == len(list) && len(list) > 0), "exit code %d with %s; stderr %.500q", e.code, s.row.status, e.stderr)
+	s.expect((e.code == 0) == (counts["completed"] == len(list) && len(list) > 0),
+		"exit code %d with %s; stderr %.500q", e.code, s.row.status, e.stderr)
 	for status, n := range counts {
 		told := strings.Contains(e.stderr, fmt.Sprintf("%d %s", n, status))
 		s.expect(e.code != 4 || told, "stderr does not tell of %d %s: %.500q", n, status, e.stderr)

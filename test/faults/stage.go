@@ -96,7 +96,8 @@ func newStage(ctx context.Context, h *house) (*stage, error) {
 	if err != nil {
 		return s, err
 	}
-	s.dir, s.work, s.home, s.program = dir, filepath.Join(dir, "work"), filepath.Join(dir, "home"), filepath.Join(dir, "qq")
+	s.dir, s.work, s.home, s.program = dir, filepath.Join(dir, "work"), filepath.Join(dir, "home"),
+		filepath.Join(dir, "qq")
 	if err := os.Link(h.program, s.program); err != nil {
 		return s, err
 	}
@@ -183,7 +184,8 @@ func (s *stage) processes() []int {
 		}
 		environ, _ := os.ReadFile(at + "environ")
 		cwd, _ := os.Readlink(at + "cwd")
-		if exe == s.program || strings.Contains(string(environ), stageVar+"="+s.dir+"\x00") || cwd == s.dir || strings.HasPrefix(cwd, s.dir+"/") {
+		if exe == s.program || strings.Contains(string(environ), stageVar+"="+s.dir+"\x00") || cwd == s.dir ||
+			strings.HasPrefix(cwd, s.dir+"/") {
 			pids = append(pids, pid)
 		}
 	}
@@ -204,7 +206,8 @@ func (s *stage) gone() {
 // temporary are the files that no run should leave behind.
 func (s *stage) temporary() []string {
 	var files []string
-	for _, pattern := range []string{s.home + "/run/*", s.home + "/ledger/*.lock", s.dir + "/tmp/*", s.dir + "/run/*", s.work + "/.*"} {
+	for _, pattern := range []string{s.home + "/run/*", s.home + "/ledger/*.lock", s.dir + "/tmp/*", s.dir + "/run/*",
+		s.work + "/.*"} {
 		found, _ := filepath.Glob(pattern) // the patterns are right
 		files = append(files, found...)
 	}
@@ -232,7 +235,8 @@ func (s *stage) smallDisk(path, size string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(s.ctx, "mount", "-t", "tmpfs", "-o", "size="+size+",mode=700", "tmpfs", path).CombinedOutput()
+	out, err := exec.CommandContext(s.ctx, "mount", "-t", "tmpfs", "-o", "size="+size+",mode=700", "tmpfs",
+		path).CombinedOutput()
 	if err != nil {
 		return skip(fmt.Sprintf("no small disk: mount: %v: %s", err, strings.TrimSpace(string(out))))
 	}

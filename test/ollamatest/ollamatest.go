@@ -52,7 +52,8 @@ const (
 {{- end }}
 {{- end }}<|assistant|>`
 
-	TemplateWithoutTools = `{{- range .Messages }}<|{{ .Role }}|>{{ .Content }}{{ if eq .Role "assistant" }}<|end|>{{ end }}{{ end }}<|assistant|>`
+	TemplateWithoutTools = `{{- range .Messages }}<|{{ .Role }}|>{{ .Content }}{{ if eq .Role "assistant" ` +
+		`}}<|end|>{{ end }}{{ end }}<|assistant|>`
 )
 
 // Spec is a model with these scripts for the templates of this package.
@@ -70,7 +71,8 @@ func Binary(t testing.TB) string {
 	if bin != "" {
 		return bin
 	}
-	const missing = "QQ_OLLAMA is not set: no Ollama server to test against; build one with QQ_OLLAMA=$(test/server/tools.sh)"
+	const missing = "QQ_OLLAMA is not set: no Ollama server to test against; build one with " +
+		"QQ_OLLAMA=$(test/server/tools.sh)"
 	for _, name := range []string{"CI", "QQ_OLLAMA_REQUIRED"} {
 		if os.Getenv(name) != "" {
 			t.Fatalf("%s (required because %s is set)", missing, name)
@@ -143,7 +145,8 @@ func (s *Server) start(bin, dir string, env []string) error {
 	s.cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "OLLAMA_MODELS=" + filepath.Join(dir, "models"),
 		// Port 0: the kernel chooses, and nobody can take the port before the server does.
-		"OLLAMA_HOST=127.0.0.1:0", "OLLAMA_NO_CLOUD=1", "OLLAMA_KEEP_ALIVE=-1", "OLLAMA_NUM_PARALLEL=4", "GIN_MODE=release",
+		"OLLAMA_HOST=127.0.0.1:0", "OLLAMA_NO_CLOUD=1", "OLLAMA_KEEP_ALIVE=-1", "OLLAMA_NUM_PARALLEL=4",
+		"GIN_MODE=release",
 	}, env...)
 	// The server's runners are processes of their own: end the whole group, or a
 	// killed server leaves them behind.

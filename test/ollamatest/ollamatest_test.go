@@ -50,7 +50,8 @@ func TestServer(t *testing.T) {
 				assert.Equal(t, http.StatusNotFound, status.StatusCode)
 			})
 			t.Run("no tools", func(t *testing.T) {
-				require.NoError(t, s.Create(t.Context(), Model{Name: "plain", Spec: scenario(), Template: TemplateWithoutTools}))
+				require.NoError(t,
+					s.Create(t.Context(), Model{Name: "plain", Spec: scenario(), Template: TemplateWithoutTools}))
 				_, err := say(t.Context(), s, "plain", "x")
 				assert.ErrorContains(t, err, "does not support tools")
 			})
@@ -62,7 +63,8 @@ func testSchema(t *testing.T, s *Server) {
 	var out strings.Builder
 	err := s.Client.Chat(t.Context(), &api.ChatRequest{
 		Model: "s", Messages: []api.Message{{Role: "user", Content: "judge"}}, Think: &api.ThinkValue{Value: false},
-		Format: json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"},"why":{"type":"string"},"list":{"type":"array","items":{"type":"integer"},"minItems":2}},"required":["ok","why","list"]}`),
+		Format: json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"},"why":{"type":"string"},` +
+			`"list":{"type":"array","items":{"type":"integer"},"minItems":2}},"required":["ok","why","list"]}`),
 	}, func(r api.ChatResponse) error { out.WriteString(r.Message.Content); return nil })
 	require.NoError(t, err)
 	var v struct {
@@ -81,7 +83,8 @@ func testCancel(t *testing.T, s *Server) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	n := 0
-	err := s.Client.Chat(ctx, &api.ChatRequest{Model: "s", Messages: []api.Message{{Role: "user", Content: "[[loop]]"}}},
+	err := s.Client.Chat(ctx,
+		&api.ChatRequest{Model: "s", Messages: []api.Message{{Role: "user", Content: "[[loop]]"}}},
 		func(api.ChatResponse) error {
 			if n++; n == 20 {
 				cancel()
@@ -112,7 +115,8 @@ func TestManyScripts(t *testing.T) {
 func TestKill(t *testing.T) {
 	s := Start(t)
 	require.NoError(t, s.Create(t.Context(), Model{Name: "s", Spec: scenario()}))
-	err := s.Client.Chat(t.Context(), &api.ChatRequest{Model: "s", Messages: []api.Message{{Role: "user", Content: "[[loop]]"}}},
+	err := s.Client.Chat(t.Context(),
+		&api.ChatRequest{Model: "s", Messages: []api.Message{{Role: "user", Content: "[[loop]]"}}},
 		func(api.ChatResponse) error { return s.Kill() })
 	require.NoError(t, err, "the client does not report a stream that its server broke")
 	require.NoError(t, s.Kill(), "a second time")
@@ -158,8 +162,11 @@ func TestWithoutServer(t *testing.T) {
 func scenario() tinymodel.Spec {
 	s := Spec(
 		tinymodel.Script{Start: "[[hello]]", Text: "Hello there. Größe 你好 🙂 done."},
-		tinymodel.Script{Start: "[[fan]]", Text: `<tool_call>{"name": "delegate_task", "arguments": {"agent": "poet", "task": "Write a line. [[poem]]"}}</tool_call>` +
-			`<tool_call>{"name": "delegate_task", "arguments": {"agent": "critic", "task": "Judge it. [[judge]]"}}</tool_call>`},
+		tinymodel.Script{Start: "[[fan]]",
+			Text: `<tool_call>{"name": "delegate_task", "arguments": {"agent": "poet", "task": "Write a line. ` +
+				`[[poem]]"}}</tool_call>` +
+				`<tool_call>{"name": "delegate_task", "arguments": {"agent": "critic", "task": "Judge it. ` +
+				`[[judge]]"}}</tool_call>`},
 		tinymodel.Script{Start: "[[poem]]", Text: "The sea is blue. [[sum]]"},
 		tinymodel.Script{Start: "[[judge]]", Text: "It is good. [[sum]]"},
 		tinymodel.Script{Start: "[[sum]]", Text: "Both are done."},
@@ -176,12 +183,13 @@ var errBroken = errors.New("the answer broke off")
 func turn(ctx context.Context, c *api.Client, model string, messages []api.Message) (api.Message, error) {
 	m := api.Message{Role: "assistant"}
 	done := false
-	err := c.Chat(ctx, &api.ChatRequest{Model: model, Messages: messages, Tools: delegateTool()}, func(r api.ChatResponse) error {
-		m.Content += r.Message.Content
-		m.ToolCalls = append(m.ToolCalls, r.Message.ToolCalls...)
-		done = r.Done
-		return nil
-	})
+	err := c.Chat(ctx, &api.ChatRequest{Model: model, Messages: messages, Tools: delegateTool()},
+		func(r api.ChatResponse) error {
+			m.Content += r.Message.Content
+			m.ToolCalls = append(m.ToolCalls, r.Message.ToolCalls...)
+			done = r.Done
+			return nil
+		})
 	if err == nil && !done {
 		err = errors.Join(ctx.Err(), errBroken)
 	}
@@ -217,7 +225,8 @@ func agent(ctx context.Context, c *api.Client, prompt string) (answer string, ca
 		children.Wait()
 		messages = append(messages, m)
 		for i, call := range m.ToolCalls {
-			messages = append(messages, api.Message{Role: "tool", ToolName: call.Function.Name, ToolCallID: call.ID, Content: results[i]})
+			messages = append(messages, api.Message{Role: "tool", ToolName: call.Function.Name, ToolCallID: call.ID,
+				Content: results[i]})
 		}
 	}
 	return "", calls, errors.New("too many turns")

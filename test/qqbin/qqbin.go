@@ -34,7 +34,8 @@ func Install(ctx context.Context, dir string) (string, error) {
 
 // Build builds the package pkg, as seen from the folder dir, into the file path.
 func Build(ctx context.Context, path, dir, pkg string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w", "-o", path, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w",
+		"-o", path, pkg)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -26,7 +26,8 @@ func TestBatch(t *testing.T) {
 			fmt.Fprintf(&tasks, "Task %d. [[task%d]]\n", i, i)
 		}
 		w := newWorld(t, s.URL.Host, scripted)
-		args := []string{"batch", "--model", "ollama:" + scripted, "-j", "3", "--no-bar", "--output-format", "jsonl", w.file("tasks.txt", tasks.String())}
+		args := []string{"batch", "--model", "ollama:" + scripted, "-j", "3", "--no-bar", "--output-format", "jsonl",
+			w.file("tasks.txt", tasks.String())}
 		e := w.qq(args...)
 		assert.Equal(t, 0, e.code, "exit code")
 		lines := resultLines(t, e)
@@ -44,7 +45,8 @@ func TestBatch(t *testing.T) {
 func TestBatchWithFailure(t *testing.T) {
 	s := house.server(t, "1")
 	w := newWorld(t, s.URL.Host, scripted)
-	e := w.start("One. [[poem]]\nTwo. [[stuck]]\nThree. [[poem]]\n", "batch", "-j", "3", "--no-bar", "--output-format", "jsonl").wait()
+	e := w.start("One. [[poem]]\nTwo. [[stuck]]\nThree. [[poem]]\n", "batch", "-j", "3", "--no-bar", "--output-format",
+		"jsonl").wait()
 	assert.Equal(t, 4, e.code, "exit code")
 	lines := resultLines(t, e)
 	require.Len(t, lines, 3)

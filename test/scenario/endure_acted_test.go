@@ -83,7 +83,8 @@ func TestOneWritesTheOutput(t *testing.T) {
 	assert.NoFileExists(t, log)
 	elsewhere := filepath.Join(w.dir, "elsewhere")
 	require.NoError(t, os.Symlink(w.dir, elsewhere))
-	w.qq("batch", tasks, "-o", filepath.Join(elsewhere, "log"), "--joblog", filepath.Join(elsewhere, "log")).refused("the same file")
+	w.qq("batch", tasks, "-o", filepath.Join(elsewhere, "log"), "--joblog",
+		filepath.Join(elsewhere, "log")).refused("the same file")
 	assert.NoFileExists(t, log)
 	require.NoError(t, os.WriteFile(log, nil, 0o600))
 	require.NoError(t, os.Symlink(log, log+".txt"))
@@ -106,7 +107,8 @@ func TestLedgerThatWasCleared(t *testing.T) {
 	})
 	w := newWorld(t, m.addr, played)
 	out, log := filepath.Join(w.dir, "out"), filepath.Join(w.dir, "log")
-	batch := []string{"batch", "--no-bar", "-j", "2", w.file("tasks.txt", "One\nTwo\nThree\nFour\n"), "-o", out, "--joblog", log}
+	batch := []string{"batch", "--no-bar", "-j", "2", w.file("tasks.txt", "One\nTwo\nThree\nFour\n"), "-o", out,
+		"--joblog", log}
 	q := w.start("", batch...)
 	w.until(runTimeout, "all but one have ended", func() bool {
 		rows := w.runs("list")

@@ -88,7 +88,8 @@ func TestCacheOfLists(t *testing.T) {
 	m := endurePlay(t, endureReader)
 	w := newWorld(t, m.addr, played)
 	w.file("docs/a.md", "A")
-	args := []string{"--cache", "--agent", "explorer", "--output-format", "jsonl", w.file("tasks.txt", "List docs/*.md\n")}
+	args := []string{"--cache", "--agent", "explorer", "--output-format", "jsonl",
+		w.file("tasks.txt", "List docs/*.md\n")}
 	asked := []string{"List docs/*.md", "List docs/*.md"}
 	m.batch(w, 0, asked, args...)
 	m.batch(w, 0, nil, args...)
@@ -146,7 +147,8 @@ func TestNeverCached(t *testing.T) {
 		t.Run(tt.agent+" "+tt.task, func(t *testing.T) {
 			file := w.file("tasks.txt", tt.task+"\n")
 			for range 2 {
-				e := m.batch(w, tt.code, slices.Repeat([]string{tt.task}, tt.requests), "--cache", "--auto-approve", "--agent", tt.agent, "--output-format", "jsonl", file)
+				e := m.batch(w, tt.code, slices.Repeat([]string{tt.task}, tt.requests), "--cache", "--auto-approve",
+					"--agent", tt.agent, "--output-format", "jsonl", file)
 				cached, _ := endureCached(t, e)
 				assert.Empty(t, cached)
 			}

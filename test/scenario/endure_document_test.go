@@ -17,7 +17,9 @@ import (
 func endureDocument(n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, "Paragraph %d tells of matter %d, of which nothing else in this text tells, and that at some length.\n\n", i, i)
+		fmt.Fprintf(&b,
+			"Paragraph %d tells of matter %d, of which nothing else in this text tells, and that at some length.\n\n",
+			i, i)
 	}
 	return b.String()
 }
@@ -31,7 +33,8 @@ func TestLongDocument(t *testing.T) {
 			said += len(message.Content)
 		}
 		assert.Less(t, said/4, 4096, "a prompt that does not fit")
-		if strings.Contains(k.messages[1].Content, "Summarize this, please.") && k.said("system", "You summarise one text") {
+		if strings.Contains(k.messages[1].Content, "Summarize this, please.") && k.said("system",
+			"You summarise one text") {
 			return endureSay("Some matter.")
 		}
 		return endureSay("All matters.")
@@ -61,7 +64,8 @@ func TestLongDocument(t *testing.T) {
 		for _, child := range children {
 			assert.Equal(t, "summarizer depth=1", child)
 		}
-		warning := fmt.Sprintf("the text was too long for the model: it was summarised in %d parts before it was answered about", len(children))
+		warning := fmt.Sprintf("the text was too long for the model: it was summarised in %d parts before it was "+
+			"answered about", len(children))
 		assert.Contains(t, r.Warnings, warning)
 		assert.Contains(t, e.stderr, fmt.Sprintf("map: %d parts", len(children)))
 		tree := w.runs("tree", r.ExecutionID)
@@ -119,7 +123,9 @@ func TestLongDocumentPartFails(t *testing.T) {
 	r := endureParse(t, e.stdout)
 	assert.Equal(t, "empty_answer", r.Status)
 	assert.Empty(t, *r.Output)
-	assert.Regexp(t, `^summarise the document: 1 of \d+ summaries failed: part \d+ of \d+ \(lines .*\): the agent gave an empty answer$`, *r.Error)
+	assert.Regexp(t,
+		`^summarise the document: 1 of \d+ summaries failed: part \d+ of \d+ \(lines .*\): the agent gave an `+
+			`empty answer$`, *r.Error)
 	assert.Contains(t, e.stderr, *r.Error)
 	assert.Contains(t, e.stderr, "hint: ")
 }
@@ -146,12 +152,15 @@ func TestLongDocumentOfARealServer(t *testing.T) {
 	require.NoError(t, s.Create(t.Context(), ollamatest.Model{Name: "medium", Spec: spec, Template: template}))
 	w := newWorld(t, s.URL.Host, "medium")
 	w.file(".qq/agents/reader.md", "---\nname: reader\ndescription: reads\ntools: [read_file]\n---\nYou read.\n")
-	e := w.start(strings.Repeat("a1b2c3d4e5f6g7h8i9\n", 300), "Summarize it. [[poem]]", "--agent", "reader", "--json").wait()
+	e := w.start(strings.Repeat("a1b2c3d4e5f6g7h8i9\n", 300), "Summarize it. [[poem]]", "--agent", "reader",
+		"--json").wait()
 	require.Equal(t, 0, e.code, "exit code")
 	r := endureParse(t, e.stdout)
 	assert.Equal(t, poem, *r.Output)
 	children := len(w.spawned())
 	assert.Greater(t, children, 1)
-	assert.Contains(t, r.Warnings, fmt.Sprintf("the text was too long for the model: it was summarised in %d parts before it was answered about", children))
+	assert.Contains(t, r.Warnings,
+		fmt.Sprintf("the text was too long for the model: it was summarised in %d parts before it was answered about",
+			children))
 	assert.Greater(t, w.runs("tree", r.ExecutionID)[1].Depth, 0)
 }

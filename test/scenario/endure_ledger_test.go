@@ -88,7 +88,8 @@ func TestLedgerThatCannotBeWritten(t *testing.T) {
 		return ended{t: t, code: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
 	}
 	m.forget()
-	for _, args := range [][]string{{"batch", "--no-bar", tasks}, {"Say it."}, {"runs", "list"}, {"runs", "clear", "--all"}} {
+	for _, args := range [][]string{{"batch", "--no-bar", tasks}, {"Say it."}, {"runs", "list"},
+		{"runs", "clear", "--all"}} {
 		e := as(args...)
 		assert.Contains(t, []int{1, 2}, e.code, "exit code of %q", args)
 		assert.Empty(t, e.stdout)
@@ -112,7 +113,8 @@ func TestLedgerOfTwoRoots(t *testing.T) {
 		for i := range n {
 			fmt.Fprintf(&tasks, "%s %d\n", name, i)
 		}
-		roots = append(roots, w.start("", "batch", "--no-bar", "-j", "4", "--output-format", "jsonl", w.file(name+".txt", tasks.String())))
+		roots = append(roots, w.start("", "batch", "--no-bar", "-j", "4", "--output-format", "jsonl",
+			w.file(name+".txt", tasks.String())))
 	}
 	for i, name := range []string{"one", "two"} {
 		e := roots[i].wait()

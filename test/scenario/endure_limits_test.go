@@ -34,7 +34,8 @@ func TestTokensOfALead(t *testing.T) {
 		if k.text() != "Lead" {
 			return endureSay(strings.Repeat("much ado. ", 400)) // 1,000 tokens
 		}
-		said := workAsk(workCall("delegate_task", "agent", "summarizer", "task", "First"), workCall("delegate_task", "agent", "summarizer", "task", "Second"))
+		said := workAsk(workCall("delegate_task", "agent", "summarizer", "task", "First"),
+			workCall("delegate_task", "agent", "summarizer", "task", "Second"))
 		said.Content = "I ask two others."
 		return said
 	})
@@ -147,8 +148,10 @@ func TestLastWord(t *testing.T) {
 				return endureSay("I found half of it.")
 			})
 			w := newWorld(t, m.addr, played, "QQ_APPROVE=auto", "QQ_MAX_DEPTH=4")
-			w.file(".qq/agents/slow.md", "---\nname: slow\ndescription: works\ntools: [write_file, run_pty_cmd]\ntimeout: 1\n---\nYou work.\n")
-			w.file(".qq/agents/middle.md", "---\nname: middle\ndescription: passes on\ntools: [delegate_task]\n---\nYou pass on.\n")
+			w.file(".qq/agents/slow.md",
+				"---\nname: slow\ndescription: works\ntools: [write_file, run_pty_cmd]\ntimeout: 1\n---\nYou work.\n")
+			w.file(".qq/agents/middle.md",
+				"---\nname: middle\ndescription: passes on\ntools: [delegate_task]\n---\nYou pass on.\n")
 			began := time.Now()
 			e := w.qq(tt.task, "--json")
 			assert.Equal(t, 0, e.code, "exit code")

@@ -91,10 +91,11 @@ func (m *endureModel) chat(w http.ResponseWriter, r *http.Request) {
 		part.Model, part.CreatedAt = asked.Model, time.Now()
 		_ = json.NewEncoder(w).Encode(part) // to one that is gone
 	}
-	k := endureTalk{workTalk: workTalk{asked.Messages}, model: asked.Model, body: string(body), stream: func(text string) {
-		line(api.ChatResponse{Message: endureSay(text)})
-		_ = http.NewResponseController(w).Flush()
-	}}
+	k := endureTalk{workTalk: workTalk{asked.Messages}, model: asked.Model, body: string(body),
+		stream: func(text string) {
+			line(api.ChatResponse{Message: endureSay(text)})
+			_ = http.NewResponseController(w).Flush()
+		}}
 	m.mu.Lock()
 	m.asked = append(m.asked, k)
 	m.mu.Unlock()

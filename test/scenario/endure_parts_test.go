@@ -42,7 +42,8 @@ func TestLongTask(t *testing.T) {
 	m.room = 4096
 	w := newWorld(t, m.addr, played)
 	w.file("task.txt", "Translate the following text into French.\n\n"+endureDocument(300))
-	const note = `the task itself was too long: its beginning was kept as the request ("Translate the following text into French."), and the rest taken as what it is about`
+	const note = `the task itself was too long: its beginning was kept as the request ("Translate the following text ` +
+		`into French."), and the rest taken as what it is about`
 	plan := w.qq("-f", "task.txt", "--dry-run")
 	assert.Equal(t, 0, plan.code, "exit code")
 	assert.Contains(t, plan.stdout, "each by summarizer")

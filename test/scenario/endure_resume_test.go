@@ -148,7 +148,8 @@ func TestResumeOutput(t *testing.T) {
 			disturbed := endureRead(t, out)
 			assert.NotEqual(t, undisturbed, disturbed)
 			m.batch(w, 4, nil, append(args, "--resume")...)
-			assert.Equal(t, endureSteady(t, format, disturbed), endureSteady(t, format, endureRead(t, out)), "resumed, with what failed")
+			assert.Equal(t, endureSteady(t, format, disturbed), endureSteady(t, format, endureRead(t, out)),
+				"resumed, with what failed")
 			well = true
 			m.batch(w, 0, []string{"fails 1", "fails 2"}, append(args, "--resume-failed")...)
 			assert.Equal(t, endureSteady(t, format, undisturbed), endureSteady(t, format, endureRead(t, out)))
@@ -226,7 +227,8 @@ func TestResumeNeedsTheLedger(t *testing.T) {
 	log, out := endureRead(t, filepath.Join(w.work, "log")), endureRead(t, filepath.Join(w.work, "out"))
 	assert.Equal(t, 3, strings.Count(log, "\n"), "it is written all the same")
 	m.batch(w, 2, nil, append(args, "--resume")...).refused("is in the ledger")
-	m.batch(w, 2, nil, append(args, "--resume", "--no-ledger")...).refused("without the ledger nothing is known of an earlier batch")
+	m.batch(w, 2, nil,
+		append(args, "--resume", "--no-ledger")...).refused("without the ledger nothing is known of an earlier batch")
 	assert.Equal(t, log, endureRead(t, filepath.Join(w.work, "log")))
 	assert.Equal(t, out, endureRead(t, filepath.Join(w.work, "out")))
 }
@@ -248,7 +250,8 @@ func TestNothingToResume(t *testing.T) {
 	w := newWorld(t, m.addr, played)
 	file := w.file("tasks.txt", "a\n")
 	for _, args := range [][]string{
-		{"--resume"}, {"--resume-failed"}, {"--resume=deadbeef"}, {"--resume", "--no-ledger"}, {"--resume", "--resume-failed"},
+		{"--resume"}, {"--resume-failed"}, {"--resume=deadbeef"}, {"--resume", "--no-ledger"},
+		{"--resume", "--resume-failed"},
 		{"--resume", "--joblog", "nolog"}, {"--resume", "--joblog", "nolog", "--no-ledger"}, {"--cache", "--no-ledger"},
 	} {
 		m.batch(w, 2, nil, append(args, file)...).refused("")

@@ -178,8 +178,10 @@ func TestRunsCancel(t *testing.T) {
 	}{
 		{"a prompt", []string{"Lead hangs"}, "", func(live, _ []endureRun) string { return live[0].ID }},
 		{"a child", []string{"Lead hangs"}, "", func(_, tree []endureRun) string { return endureShort(tree[2].ID) }},
-		{"a batch", []string{"batch", "--no-bar", "-j", "2"}, "One hangs\nTwo hangs\nThree hangs\n", func(live, _ []endureRun) string { return endureShort(live[0].ID) }},
-		{"a task of a batch", []string{"batch", "--no-bar", "-j", "2"}, "One hangs\nTwo hangs\nThree hangs\n", func(_, tree []endureRun) string { return tree[1].ID }},
+		{"a batch", []string{"batch", "--no-bar", "-j", "2"}, "One hangs\nTwo hangs\nThree hangs\n",
+			func(live, _ []endureRun) string { return endureShort(live[0].ID) }},
+		{"a task of a batch", []string{"batch", "--no-bar", "-j", "2"}, "One hangs\nTwo hangs\nThree hangs\n",
+			func(_, tree []endureRun) string { return tree[1].ID }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := endurePlay(t, endureLead)

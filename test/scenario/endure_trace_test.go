@@ -126,7 +126,8 @@ func endureCollect(t *testing.T) *endureCollector {
 // tools below each other, and the headers that it asked for. No child knows them.
 func TestTraceExport(t *testing.T) {
 	c := endureCollect(t)
-	w := endureTraced(t, endureParent, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.url, "OTEL_EXPORTER_OTLP_HEADERS=x-secret=s3cr3t",
+	w := endureTraced(t, endureParent, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.url,
+		"OTEL_EXPORTER_OTLP_HEADERS=x-secret=s3cr3t",
 		"OTEL_SERVICE_NAME=night")
 	e := w.qq("Lead")
 	require.Equal(t, 0, e.code, "exit code")

@@ -82,7 +82,8 @@ func TestNoServer(t *testing.T) {
 // the queue, and all others are turned away.
 func TestBusy(t *testing.T) {
 	s := ollamatest.Start(t, "OLLAMA_MAX_QUEUE=1", "OLLAMA_NUM_PARALLEL=1", "OLLAMA_MAX_LOADED_MODELS=1")
-	for name, context := range map[string]int{"one": 8192, "other": 16384} { // the same file would be one model to the server
+	// the same file would be one model to the server
+	for name, context := range map[string]int{"one": 8192, "other": 16384} {
 		spec := scripts()
 		spec.Context = context
 		require.NoError(t, s.Create(t.Context(), ollamatest.Model{Name: name, Spec: spec, Template: template}))
@@ -104,7 +105,8 @@ func fillQueue(t *testing.T, s *ollamatest.Server, working, waiting string) {
 		all.Wait()
 	})
 	ask := func(model string, chunk func()) error {
-		return s.Client.Chat(ctx, &api.ChatRequest{Model: model, Messages: []api.Message{{Role: "user", Content: "[[loop]]"}}},
+		return s.Client.Chat(ctx,
+			&api.ChatRequest{Model: model, Messages: []api.Message{{Role: "user", Content: "[[loop]]"}}},
 			func(api.ChatResponse) error { chunk(); return nil })
 	}
 	started := make(chan struct{})
@@ -118,7 +120,8 @@ func fillQueue(t *testing.T, s *ollamatest.Server, working, waiting string) {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				err := ask(waiting, func() {})
-				if status := (api.StatusError{}); !errors.As(err, &status) || status.StatusCode != http.StatusServiceUnavailable {
+				if status := (api.StatusError{}); !errors.As(err, &status) ||
+					status.StatusCode != http.StatusServiceUnavailable {
 					return
 				}
 				select {

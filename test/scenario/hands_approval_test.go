@@ -47,8 +47,9 @@ func approvalModel(t *testing.T, s *ollamatest.Server) string {
 		say("[[edited]]", "So much for that. [[up]]"),
 		say("[[shell]]", call("middle", "Pass it on. [[passed]]")),
 		say("[[passed]]", call("scribe", "Run it. [[a]]")),
-		say("[[fan]]", use("run_parallel_tasks", `{"tasks": [{"agent": "scribe", "task": "Run it. [[a]]"}, {"agent": "scribe", "task": "Run it. [[b]]"}, `+
-			`{"agent": "summarizer", "task": "Write a line. [[line]]"}]}`)),
+		say("[[fan]]", use("run_parallel_tasks",
+			`{"tasks": [{"agent": "scribe", "task": "Run it. [[a]]"}, {"agent": "scribe", "task": "Run it. [[b]]"}, `+
+				`{"agent": "summarizer", "task": "Write a line. [[line]]"}]}`)),
 		say("[[a]]", shell("a")),
 		say("[[b]]", shell("b")),
 		say("[[ran]]", "It has run. [[up]]"),
@@ -119,10 +120,14 @@ func TestApprovalAtDepth2(t *testing.T) {
 		status   string // of the scribe
 		notes    string
 	}{
-		{"once", []string{"o", "once"}, []verdict{{chain2, "edit_file", "once"}, {chain2, "edit_file", "once"}}, "completed", "ONE [[second]]\nTWO [[edited]]\n"},
-		{"session", []string{"s"}, []verdict{{chain2, "edit_file", "session"}}, "completed", "ONE [[second]]\nTWO [[edited]]\n"},
-		{"no", []string{"n", "n"}, []verdict{{chain2, "edit_file", "no"}, {chain2, "edit_file", "no"}}, "refused", notes},
-		{"no, then once", []string{"no", "o"}, []verdict{{chain2, "edit_file", "no"}, {chain2, "edit_file", "once"}}, "completed", "one\nTWO [[edited]]\n"},
+		{"once", []string{"o", "once"}, []verdict{{chain2, "edit_file", "once"}, {chain2, "edit_file", "once"}},
+			"completed", "ONE [[second]]\nTWO [[edited]]\n"},
+		{"session", []string{"s"}, []verdict{{chain2, "edit_file", "session"}}, "completed",
+			"ONE [[second]]\nTWO [[edited]]\n"},
+		{"no", []string{"n", "n"}, []verdict{{chain2, "edit_file", "no"}, {chain2, "edit_file", "no"}}, "refused",
+			notes},
+		{"no, then once", []string{"no", "o"}, []verdict{{chain2, "edit_file", "no"}, {chain2, "edit_file", "once"}},
+			"completed", "one\nTWO [[edited]]\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newApprovalWorld(t)
@@ -195,13 +200,15 @@ func approvalQueue(t *testing.T, w *world) {
 	assert.Empty(t, ends(q.events())["scribe"])
 	asked := q.answer(1, "n") + q.answer(2, "o")
 	for _, name := range []string{"a", "b"} {
-		assert.Equal(t, 1, strings.Count(asked, fmt.Sprintf("  │ echo %[1]s > %[1]s.txt", name)), "asked about %s", name)
+		assert.Equal(t, 1, strings.Count(asked, fmt.Sprintf("  │ echo %[1]s > %[1]s.txt", name)), "asked about %s",
+			name)
 	}
 	e := q.wait()
 	assert.Equal(t, 0, e.code, "exit code")
 	assert.Len(t, q.questions(), 2)
 	const chain = "default › scribe"
-	assert.Equal(t, []verdict{{chain, "run_pty_cmd", "no"}, {chain, "run_pty_cmd", "once"}}, verdicts(t, events(t, e.stdout)))
+	assert.Equal(t, []verdict{{chain, "run_pty_cmd", "no"}, {chain, "run_pty_cmd", "once"}},
+		verdicts(t, events(t, e.stdout)))
 	wrote := w.files("work")
 	first := strings.Index(asked, "echo a") < strings.Index(asked, "echo b")
 	assert.Equal(t, first, wrote["a.txt"] == "" && wrote["b.txt"] == "b\n", "only the second one may run")
@@ -229,7 +236,8 @@ func TestApprovalForSession(t *testing.T) {
 // TestNobodyToAsk: without a terminal a call is refused at once, and the refusal
 // names the flag that would allow it. Nobody is asked.
 func TestNobodyToAsk(t *testing.T) {
-	const why = "it needs an approval and nobody can be asked here: allow it with --allow edit_file, or everything with --auto-approve"
+	const why = "it needs an approval and nobody can be asked here: allow it with --allow edit_file, or everything " +
+		"with --auto-approve"
 	t.Run("root", func(t *testing.T) {
 		w := newApprovalWorld(t)
 		r := w.qq("-a", "scribe", "Change it. [[first]]", "--json").failed(1, "refused")
@@ -259,7 +267,8 @@ func TestNobodyToAsk(t *testing.T) {
 	t.Run("delegation", func(t *testing.T) {
 		w := newApprovalWorld(t)
 		r := w.qq("-a", "middle", "Pass it on. [[middle]]", "--json").failed(1, "refused")
-		assert.Contains(t, *r.Error, "nobody can be asked here: allow it with --allow delegate_task, or everything with --auto-approve")
+		assert.Contains(t, *r.Error,
+			"nobody can be asked here: allow it with --allow delegate_task, or everything with --auto-approve")
 		assert.Empty(t, w.spawned())
 	})
 	t.Run("batch", func(t *testing.T) {
@@ -283,8 +292,10 @@ func TestPolicy(t *testing.T) {
 	}{
 		{"all allowed", []string{"--auto-approve"}, ""},
 		{"tools allowed", []string{"--allow", "delegate_task", "--allow", "edit_file"}, ""},
-		{"tool denied", []string{"--auto-approve", "--deny", "edit_file"}, "edit_file was refused: it is denied in this run"},
-		{"allowed and denied", []string{"--auto-approve", "--allow", "edit_file", "--deny", "edit_file"}, "edit_file was refused: it is denied in this run"},
+		{"tool denied", []string{"--auto-approve", "--deny", "edit_file"},
+			"edit_file was refused: it is denied in this run"},
+		{"allowed and denied", []string{"--auto-approve", "--allow", "edit_file", "--deny", "edit_file"},
+			"edit_file was refused: it is denied in this run"},
 		{"refuse all", []string{"--approve", "deny", "--allow", "delegate_task"},
 			"edit_file was refused: it needs an approval, and this run refuses what needs one"},
 	} {

@@ -55,7 +55,8 @@ func TestWithoutLandlock(t *testing.T) {
 			withoutLandlock(t)
 			r := recordPlayed(t, workPlay(t, map[string]workAgent{
 				"look": workSteps(
-					workDo(workCall("run_pty_cmd", "command", "echo x > by_shell.txt"), workCall("write_file", "path", "by_tool.txt", "content", "x"),
+					workDo(workCall("run_pty_cmd", "command", "echo x > by_shell.txt"),
+						workCall("write_file", "path", "by_tool.txt", "content", "x"),
 						workCall("read_file", "path", "notes.txt")),
 					workText("Looked.")),
 				"lead": workSteps(
@@ -67,7 +68,8 @@ func TestWithoutLandlock(t *testing.T) {
 			w.file("notes.txt", notes)
 			check := w.unchanged()
 			if place == "root" {
-				e := w.qq("Look. [[look]]", "--agent", "guarded", "--read-only", "--auto-approve", "--json").failed(1, "refused")
+				e := w.qq("Look. [[look]]", "--agent", "guarded", "--read-only", "--auto-approve", "--json").failed(1,
+					"refused")
 				assert.Equal(t, why+"; write_file was refused: this agent may only read", *e.Error)
 			} else {
 				w.qq("Delegate. [[lead]]", "--auto-approve").answered("It could only look.")
@@ -108,7 +110,8 @@ func TestWithoutLandlockWriting(t *testing.T) {
 						workCall("read_file", "path", "link/secret.txt")),
 					workDo(workCall("run_pty_cmd", "command", `echo "$0" > by_shell.txt && cat by_tool.txt`)),
 					workText("Written.")),
-				"lead": workSteps(workDo(workCall("delegate_task", "agent", "guarded", "task", "Write. [[write]]")), workText("Written.")),
+				"lead": workSteps(workDo(workCall("delegate_task", "agent", "guarded", "task", "Write. [[write]]")),
+					workText("Written.")),
 			})
 			r := recordPlayed(t, m)
 			w := newWorld(t, r.host, played)

@@ -29,10 +29,12 @@ func loopModel(t *testing.T, s *ollamatest.Server) string {
 		say("needs references to lines of files", "It is in notes.txt:99."),
 		say("does not exist: the file has", "It is in notes.txt:2. [[cited]]"),
 		say("[[cited]]", "The second line."),
-		say("[[ask]]", use("delegate_task", `{"agent": "analyzer", "require_file_references": true, "task": "Where is it? [[cite]]"}`)),
+		say("[[ask]]", use("delegate_task",
+			`{"agent": "analyzer", "require_file_references": true, "task": "Where is it? [[cite]]"}`)),
 		say("stubborn.txt", "It is in stubborn.txt:1."), // which qq repeats when it sends that back
 
-		say("[[lead]]", use("delegate_task", `{"agent": "worker", "context": "About the sea. [[write]]", "task": "Write a line. [[line]]"}`)),
+		say("[[lead]]", use("delegate_task",
+			`{"agent": "worker", "context": "About the sea. [[write]]", "task": "Write a line. [[line]]"}`)),
 		say("[[write]]", written),
 		say("[[silent]]", ""),
 		tinymodel.Script{Start: "[[long]]", Text: "and so on", Loop: true},
@@ -67,9 +69,13 @@ func TestIdenticalCalls(t *testing.T) {
 			assert.Contains(t, result, "notes.txt")
 		case n < 6:
 			ordinal := []string{"3rd", "4th", "5th"}[n-3]
-			assert.Equal(t, results[0]+"\n[warning: this is the "+ordinal+" identical call in a row; change the arguments, use another tool, or answer]", result)
+			assert.Equal(t,
+				results[0]+"\n[warning: this is the "+ordinal+" identical call in a row; change the arguments, use "+
+					"another tool, or answer]", result)
 		default:
-			assert.Equal(t, fmt.Sprintf("Error: refused: the same call %d times in a row: change the arguments, use another tool, or answer", n), result)
+			assert.Equal(t,
+				fmt.Sprintf("Error: refused: the same call %d times in a row: change the arguments, use another tool,"+
+					" or answer", n), result)
 		}
 	}
 }
@@ -119,7 +125,8 @@ func TestReferencesRepaired(t *testing.T) {
 		asked(t, recorder)
 		assert.Equal(t, "It is in stubborn.txt:1.", *lines[1].Output)
 		assert.Len(t, recorder.last(t, "And stubborn.txt?").of("user"), 3, "sent back twice, and then taken")
-		assert.Contains(t, strings.Split(e.stdout, "\n")[1], `"warnings":["references to lines of files: no reference: `)
+		assert.Contains(t, strings.Split(e.stdout, "\n")[1],
+			`"warnings":["references to lines of files: no reference: `)
 		assert.NotContains(t, strings.Split(e.stdout, "\n")[0], `"warnings"`)
 		assert.Equal(t, "It is in the notes.", *lines[2].Output)
 		assert.Len(t, recorder.last(t, "Anywhere?").of("user"), 1, "nobody asked for references")
@@ -151,7 +158,8 @@ func TestWorkerPrompt(t *testing.T) {
 	prompt := all[1]
 	require.Len(t, prompt.Messages, 1)
 	assert.Equal(t, "user", prompt.Messages[0].Role)
-	assert.Contains(t, prompt.Messages[0].Content, "<task>\nWrite a line. [[line]]\n</task>\n<context>\nAbout the sea. [[write]]\n</context>")
+	assert.Contains(t, prompt.Messages[0].Content,
+		"<task>\nWrite a line. [[line]]\n</task>\n<context>\nAbout the sea. [[write]]\n</context>")
 	assert.Empty(t, prompt.Tools)
 	assert.EqualValues(t, 512, prompt.Options["num_predict"])
 	assert.EqualValues(t, 0.2, prompt.Options["temperature"])
@@ -191,7 +199,8 @@ func TestWorkerPromptFallsBack(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			recorder := newRecorder(t, s, tt.meddling)
 			w := newWorld(t, recorder.host, loopModel(t, s))
-			w.start("About the sea. "+tt.context, "-a", "worker", "Write a line. [[line]]").wait().answered("The sea is wide. [[end]]")
+			w.start("About the sea. "+tt.context, "-a", "worker",
+				"Write a line. [[line]]").wait().answered("The sea is wide. [[end]]")
 			all := recorder.all()
 			require.Len(t, all, 2)
 			assert.EqualValues(t, 512, all[0].Options["num_predict"])

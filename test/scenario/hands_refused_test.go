@@ -23,7 +23,8 @@ You write files.
 `
 
 // writing tries to write wherever an agent could, and fails with the last try.
-const writing = "cp notes.txt copy.txt; rm notes.txt; mv notes.txt moved.txt; ln -s notes.txt link; sh -c 'echo x > ../outside.txt'; " +
+const writing = "cp notes.txt copy.txt; rm notes.txt; mv notes.txt moved.txt; ln -s notes.txt link; sh -c 'echo x > " +
+	"../outside.txt'; " +
 	`echo x > "${TMPDIR:-/tmp}/temporary.txt"; echo x > by_shell.txt # [[hand]]`
 
 const writingTries = 7
@@ -33,7 +34,8 @@ const writingTries = 7
 func refusedModel(t *testing.T, s *ollamatest.Server) string {
 	t.Helper()
 	addModel(t, s, "refused",
-		say("[[lead]]", use("run_parallel_tasks", `{"tasks": [{"agent": "guarded", "task": "Try it. [[tool]]", "read_only": true}]}`)),
+		say("[[lead]]", use("run_parallel_tasks",
+			`{"tasks": [{"agent": "guarded", "task": "Try it. [[tool]]", "read_only": true}]}`)),
 		say("[[tool]]", use("write_file", `{"path": "by_tool.txt", "content": "x [[shell]]"}`)),
 		say("[[shell]]", use("run_pty_cmd", fmt.Sprintf(`{"command": %q}`, writing))),
 		say("[[hand]]", use("delegate_task", `{"agent": "coder", "task": "Write it. [[evil]]"}`)),
@@ -63,7 +65,8 @@ func newGuardedWorld(t *testing.T, host, model string) *world {
 // noWriter is why nobody who may only read gets a writer, and refusals is how the
 // task ends: the exit code of a command is no refusal.
 const (
-	noWriter = "guarded may only read and may not delegate to coder, which can change things (with read_only it can be asked to look)"
+	noWriter = "guarded may only read and may not delegate to coder, which can change things (with read_only it can " +
+		"be asked to look)"
 	refusals = "write_file was refused: this agent may only read; delegate_task was refused: " + noWriter
 )
 

@@ -47,7 +47,8 @@ func TestChildSchema(t *testing.T) {
 		w := newWorld(t, workPlay(t, schemaAgents(t)).addr, played)
 		var lines []string
 		for _, name := range []string{"mends", "stubborn"} {
-			line, err := json.Marshal(map[string]any{"agent": "analyzer", "task": "Which city? [[" + name + "]]", "schema": citySchema()})
+			line, err := json.Marshal(map[string]any{"agent": "analyzer", "task": "Which city? [[" + name + "]]",
+				"schema": citySchema()})
 			require.NoError(t, err)
 			lines = append(lines, string(line)+"\n")
 		}
@@ -67,7 +68,8 @@ func TestChildSchema(t *testing.T) {
 			agents := schemaAgents(t)
 			asked := []any{"agent", "analyzer", "task", "Which city? [[mends]]", "schema", citySchema()}
 			if tool == "run_parallel_tasks" {
-				asked = []any{"tasks", []any{map[string]any{"agent": "analyzer", "task": "Which city? [[mends]]", "schema": citySchema()}}}
+				asked = []any{"tasks",
+					[]any{map[string]any{"agent": "analyzer", "task": "Which city? [[mends]]", "schema": citySchema()}}}
 			}
 			agents["lead"] = workSteps(workDo(workCall(tool, asked...)), workText("Asked."))
 			r := recordPlayed(t, workPlay(t, agents))
@@ -94,19 +96,23 @@ func TestTurnLimit(t *testing.T) {
 	restless := func(_ context.Context, k workTalk) api.Message {
 		if strings.Contains(k.last().Content, "You have used all your turns.") {
 			// A model may well go on, also where no tools are offered.
-			return api.Message{Role: "assistant", Content: last, ToolCalls: []api.ToolCall{workCall("list_directory", "path", ".")}}
+			return api.Message{Role: "assistant", Content: last,
+				ToolCalls: []api.ToolCall{workCall("list_directory", "path", ".")}}
 		}
-		return api.Message{Role: "assistant", Content: "I go on.", ToolCalls: []api.ToolCall{workCall("list_directory", "path", strings.Repeat("./", k.turn()+1))}}
+		return api.Message{Role: "assistant", Content: "I go on.",
+			ToolCalls: []api.ToolCall{workCall("list_directory", "path", strings.Repeat("./", k.turn()+1))}}
 	}
 	for _, place := range workPlaces {
 		t.Run(place, func(t *testing.T) {
 			r := recordPlayed(t, workPlay(t, map[string]workAgent{
 				"look": restless,
-				"lead": workSteps(workDo(workCall("run_parallel_tasks", "tasks", []any{map[string]any{"agent": "restless", "task": "Look. [[look]]"}})), workText("Asked.")),
+				"lead": workSteps(workDo(workCall("run_parallel_tasks", "tasks",
+					[]any{map[string]any{"agent": "restless", "task": "Look. [[look]]"}})), workText("Asked.")),
 			}))
 			w := newWorld(t, r.host, played)
 			w.file("notes.txt", notes)
-			w.file(".qq/agents/restless.md", "---\nname: restless\ndescription: looks\ntools: [list_directory]\nmax_turns: 2\n---\nYou look.\n")
+			w.file(".qq/agents/restless.md",
+				"---\nname: restless\ndescription: looks\ntools: [list_directory]\nmax_turns: 2\n---\nYou look.\n")
 			var e result
 			if place == "root" {
 				e = w.qq("Look. [[look]]", "--agent", "restless", "--json").failed(1, "turn_limit")
@@ -138,20 +144,24 @@ func TestTurnLimit(t *testing.T) {
 // TestMCPServers: the servers of a definition are kept as they are written, and
 // nothing else comes of them: no program is started, no tool is there.
 func TestMCPServers(t *testing.T) {
-	r := recordPlayed(t, workPlay(t, map[string]workAgent{"look": workSteps(workDo(workCall("mcp__files__read", "path", "x")), workText("Looked."))}))
+	r := recordPlayed(t,
+		workPlay(t, map[string]workAgent{"look": workSteps(workDo(workCall("mcp__files__read", "path", "x")),
+			workText("Looked."))}))
 	w := newWorld(t, r.host, played)
 	started := filepath.Join(w.dir, "started")
 	servers := "mcp_servers:\n  files: {command: touch, args: [" + started + ", 1], env: {A: b}}\n"
 	shown := map[string]map[string]any{}
 	for name, more := range map[string]string{"with": servers, "without": ""} {
-		w.file(".qq/agents/"+name+".md", "---\nname: "+name+"\ndescription: looks\ntools: [list_directory]\n"+more+"---\nYou look.\n")
+		w.file(".qq/agents/"+name+".md",
+			"---\nname: "+name+"\ndescription: looks\ntools: [list_directory]\n"+more+"---\nYou look.\n")
 		e := w.qq("agents", "show", name, "--json")
 		require.Equal(t, 0, e.code)
 		var a map[string]any
 		require.NoError(t, json.Unmarshal([]byte(e.stdout), &a))
 		shown[name] = a
 	}
-	assert.Equal(t, map[string]any{"files": map[string]any{"command": "touch", "args": []any{started, 1.0}, "env": map[string]any{"A": "b"}}}, shown["with"]["mcp_servers"])
+	assert.Equal(t, map[string]any{"files": map[string]any{"command": "touch", "args": []any{started, 1.0},
+		"env": map[string]any{"A": "b"}}}, shown["with"]["mcp_servers"])
 	for name, a := range shown {
 		delete(a, "mcp_servers")
 		for key, value := range a { // the name and the path, which differ
@@ -187,16 +197,19 @@ func TestChangedByOthers(t *testing.T) {
 			}
 			var w *world
 			m := workPlay(t, map[string]workAgent{
-				"deep":  workSteps(edit("deep.txt"), workText("Edited.")),
-				"pass":  workSteps(workDo(workCall("delegate_task", "agent", "writer", "task", "Edit. [[deep]]")), workText("Passed on.")),
+				"deep": workSteps(edit("deep.txt"), workText("Edited.")),
+				"pass": workSteps(workDo(workCall("delegate_task", "agent", "writer", "task", "Edit. [[deep]]")),
+					workText("Passed on.")),
 				"aside": workSteps(edit("aside.txt"), next),
 				"lead": workSteps(
 					workDo(workCall("delegate_task", "agent", "passer", "task", "Pass it on. [[pass]]")),
-					workDo(workCall("spawn_agent", "instructions", "Edit. [[aside]]", "agent", "writer", "background", true)),
+					workDo(workCall("spawn_agent", "instructions", "Edit. [[aside]]", "agent", "writer", "background",
+						true)),
 					func(ctx context.Context, _ workTalk) api.Message {
 						workAwait(ctx, edited)
 						ended := func() bool { return len(w.processes()) == 1 }
-						assert.True(t, !itself || assert.Eventually(t, ended, goneTimeout, pollEvery), "the child has ended")
+						assert.True(t, !itself || assert.Eventually(t, ended, goneTimeout, pollEvery),
+							"the child has ended")
 						return api.Message{Role: "assistant", Content: "Done."}
 					},
 					workText("Done, for sure.")), // after it was told that there is a child

@@ -24,7 +24,8 @@ import (
 
 // handy is the definition of an agent with these tools.
 func handy(name, tools string) string {
-	return fmt.Sprintf("---\nname: %s\ndescription: uses its tools\ntools: [%s]\n---\nYou use your tools.\n", name, tools)
+	return fmt.Sprintf("---\nname: %s\ndescription: uses its tools\ntools: [%s]\n---\nYou use your tools.\n", name,
+		tools)
 }
 
 // recordPlayed records what is asked of a played model.
@@ -103,7 +104,8 @@ func B() { fmt.Println("b") }
 func structural() workAgent {
 	return workSteps(
 		workDo(workCall("ast_grep", "pattern", "fmt.Println($$$ARGS)", "lang", "go")),
-		workDo(workCall("ast_grep_replace", "pattern", "fmt.Println($$$ARGS)", "rewrite", "log.Print($$$ARGS)", "lang", "go")),
+		workDo(workCall("ast_grep_replace", "pattern", "fmt.Println($$$ARGS)", "rewrite", "log.Print($$$ARGS)", "lang",
+			"go")),
 		workText("So much for that."))
 }
 
@@ -136,7 +138,10 @@ func TestStructural(t *testing.T) {
 		{"allowed", []string{"--allow", "ast_grep_replace"}, "", done},
 		{"asked, once", nil, "o", done},
 		{"asked, no", nil, "n", "Error: " + refused + "the user said no"},
-		{"nobody to ask", nil, "", "Error: " + refused + "it needs an approval and nobody can be asked here: allow it with --allow ast_grep_replace, or everything with --auto-approve"},
+		{"nobody to ask", nil, "",
+			"Error: " + refused +
+				"it needs an approval and nobody can be asked here: allow it with --allow ast_grep_replace, or " +
+				"everything with --auto-approve"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w, r := newStructuralWorld(t, folder+":"+os.Getenv("PATH"))
@@ -241,7 +246,8 @@ func reads(t *testing.T, place string, env, args, urls []string) ([]string, ende
 			}
 			return api.Message{Role: "assistant", Content: "All read."}
 		},
-		"lead": workSteps(workDo(workCall("delegate_task", "agent", "reader", "task", "Read. [[read]]")), workText("All read.")),
+		"lead": workSteps(workDo(workCall("delegate_task", "agent", "reader", "task", "Read. [[read]]")),
+			workText("All read.")),
 	})
 	r := recordPlayed(t, m)
 	w := newWorld(t, r.host, played, env...)
@@ -265,11 +271,16 @@ func TestFetchPrivate(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			s := newSite(t)
 			answers, e := reads(t, place, nil, []string{"--auto-approve"}, []string{
-				"http://" + s.addr, "http://localhost:" + s.port(), "http://[::ffff:127.0.0.1]:" + s.port(), "http://[::1]:" + s.port(), "http://169.254.169.254/latest/",
+				"http://" + s.addr, "http://localhost:" + s.port(), "http://[::ffff:127.0.0.1]:" + s.port(),
+				"http://[::1]:" + s.port(), "http://169.254.169.254/latest/",
 			})
 			require.Len(t, answers, 5)
-			assert.Equal(t, "Error: 127.0.0.1 is no public address (loopback). The user can allow this host: QQ_WEB_ALLOW=127.0.0.1", answers[0])
-			assert.Regexp(t, `^Error: fetch http://localhost:\d+: localhost leads to \S+, which is no public address \(loopback\)\. The user can allow this host: QQ_WEB_ALLOW=localhost$`, answers[1])
+			assert.Equal(t,
+				"Error: 127.0.0.1 is no public address (loopback). The user can allow this host: QQ_WEB_ALLOW=127.0.0.1",
+				answers[0])
+			assert.Regexp(t,
+				`^Error: fetch http://localhost:\d+: localhost leads to \S+, which is no public address `+
+					`\(loopback\)\. The user can allow this host: QQ_WEB_ALLOW=localhost$`, answers[1])
 			assert.Contains(t, answers[2], "is no public address (loopback)")
 			assert.Contains(t, answers[3], "::1 is no public address (loopback)")
 			assert.Contains(t, answers[4], "169.254.169.254 is no public address (link-local)")
@@ -286,9 +297,11 @@ func TestFetchAllowed(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			s, other := newSite(t), newSite(t)
 			base := "http://" + s.addr
-			answers, e := reads(t, place, []string{"QQ_WEB_ALLOW=" + s.addr}, []string{"--allow", "web_fetch"}, []string{
-				base, base + "/to?" + base + "/page", base + "/to?http://" + other.addr, base + "/to?http://localhost:" + other.port(), "http://" + other.addr,
-			})
+			answers, e := reads(t, place, []string{"QQ_WEB_ALLOW=" + s.addr}, []string{"--allow", "web_fetch"},
+				[]string{
+					base, base + "/to?" + base + "/page", base + "/to?http://" + other.addr,
+					base + "/to?http://localhost:" + other.port(), "http://" + other.addr,
+				})
 			require.Len(t, answers, 5)
 			for _, page := range answers[:2] {
 				assert.Contains(t, page, "# Tides")
@@ -313,7 +326,9 @@ func TestFetchAllowed(t *testing.T) {
 func TestFetchAsks(t *testing.T) {
 	s := newSite(t)
 	answers, e := reads(t, "root", []string{"QQ_WEB_ALLOW=" + s.addr}, nil, []string{"http://" + s.addr})
-	assert.Equal(t, []string{"Error: web_fetch was refused: it needs an approval and nobody can be asked here: allow it with --allow web_fetch, or everything with --auto-approve"}, answers)
+	assert.Equal(t,
+		[]string{"Error: web_fetch was refused: it needs an approval and nobody can be asked here: allow it with " +
+			"--allow web_fetch, or everything with --auto-approve"}, answers)
 	assert.Equal(t, 1, e.code, "exit code")
 	assert.Zero(t, s.visits.Load())
 }

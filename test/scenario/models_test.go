@@ -47,7 +47,8 @@ func models() []ollamatest.Model {
 
 // call is how a model asks for a delegation.
 func call(agent, task string) string {
-	return fmt.Sprintf(`<tool_call>{"name": "delegate_task", "arguments": {"agent": %q, "task": %q}}</tool_call>`, agent, task)
+	return fmt.Sprintf(`<tool_call>{"name": "delegate_task", "arguments": {"agent": %q, "task": %q}}</tool_call>`,
+		agent, task)
 }
 
 // Texts that the models say.
@@ -62,7 +63,8 @@ func scripts() tinymodel.Spec {
 	list := []tinymodel.Script{
 		{Start: "[[hello]]", Text: hello},
 		// A lead with two children; it reads [[sum]] in what they say.
-		{Start: "[[fan]]", Text: call("summarizer", "Write a line. [[line]]") + call("summarizer", "Judge it. [[judge]]")},
+		{Start: "[[fan]]", Text: call("summarizer", "Write a line. [[line]]") +
+			call("summarizer", "Judge it. [[judge]]")},
 		{Start: "[[line]]", Text: "The sea is wide. [[sum]]"},
 		{Start: "[[judge]]", Text: "It is good. [[sum]]"},
 		{Start: "[[sum]]", Text: bothDone},
@@ -74,7 +76,8 @@ func scripts() tinymodel.Spec {
 		{Start: "[[end]]", Text: allDone},
 		{Start: "[[poem]]", Text: poem},
 		{Start: "[[loop]]", Text: "tick tock", Loop: true},
-		{Start: "[[fanloop]]", Text: call("summarizer", "Go on. [[loop]]") + call("summarizer", "Go on, too. [[loop]]")},
+		{Start: "[[fanloop]]", Text: call("summarizer", "Go on. [[loop]]") +
+			call("summarizer", "Go on, too. [[loop]]")},
 		// The server ends a stream, without a word, when a token comes more than 30 times.
 		{Start: "[[stuck]]", Text: "no", Loop: true},
 	}

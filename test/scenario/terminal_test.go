@@ -104,7 +104,8 @@ func (s *screen) wait() ended {
 	e := ended{t: s.t, code: s.cmd.ProcessState.ExitCode(), stdout: s.said.String(), stderr: s.text()}
 	s.t.Cleanup(func() {
 		if s.t.Failed() {
-			s.t.Logf("qq %q: %v\nstdout: %.6000s\nscreen: %.4000s", s.cmd.Args[1:], s.cmd.ProcessState, e.stdout, e.stderr)
+			s.t.Logf("qq %q: %v\nstdout: %.6000s\nscreen: %.4000s", s.cmd.Args[1:], s.cmd.ProcessState, e.stdout,
+				e.stderr)
 		}
 	})
 	return e

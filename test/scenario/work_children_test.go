@@ -99,7 +99,8 @@ func workOf(t *testing.T, executionID string) (pids []int) {
 		if err != nil {
 			continue
 		}
-		if env, err := os.ReadFile("/proc/" + e.Name() + "/environ"); err == nil && strings.Contains(string(env), executionID) {
+		if env, err := os.ReadFile("/proc/" + e.Name() + "/environ"); err == nil && strings.Contains(string(env),
+			executionID) {
 			pids = append(pids, pid)
 		}
 	}
@@ -181,7 +182,8 @@ func TestTerminateOne(t *testing.T) {
 			},
 			func(_ context.Context, k workTalk) api.Message {
 				assert.ElementsMatch(t, []string{ // they were started at once, in any order
-					ids[0] + " running helper: One. [[first]]", ids[1] + " cancelled helper: Two. [[doomed]]", ids[2] + " running helper: Three. [[second]]",
+					ids[0] + " running helper: One. [[first]]", ids[1] + " cancelled helper: Two. [[doomed]]",
+					ids[2] + " running helper: Three. [[second]]",
 				}, strings.Split(k.last().Content, "\n"))
 				close(goOn)
 				return workAsk(workCall("wait_children"))
@@ -213,10 +215,13 @@ func TestCollectLater(t *testing.T) {
 		helper := ollamatest.Spec(tinymodel.Script{Start: "[[whatever]]", Text: "Helped. [[answer]]"})
 		helper.Default = "[[whatever]]"
 		lead := ollamatest.Spec(
-			tinymodel.Script{Start: "[[lead]]", Text: `<tool_call>{"name": "spawn_agent", "arguments": {"instructions": "Help. [[meanwhile]]", "agent": "helper", "background": true}}</tool_call>`},
+			tinymodel.Script{Start: "[[lead]]",
+				Text: `<tool_call>{"name": "spawn_agent", "arguments": {"instructions": "Help. [[meanwhile]]", ` +
+					`"agent": "helper", "background": true}}</tool_call>`},
 			tinymodel.Script{Start: "[[meanwhile]]", Text: call("summarizer", "Write a line. [[line]]")},
 			tinymodel.Script{Start: "[[line]]", Text: "The sea is wide. [[collect]]"},
-			tinymodel.Script{Start: "[[collect]]", Text: `<tool_call>{"name": "wait_children", "arguments": {}}</tool_call>`},
+			tinymodel.Script{Start: "[[collect]]",
+				Text: `<tool_call>{"name": "wait_children", "arguments": {}}</tool_call>`},
 			tinymodel.Script{Start: "[[answer]]", Text: "Collected."},
 		)
 		lead.Context, helper.Context = 16384, 16384
@@ -225,12 +230,15 @@ func TestCollectLater(t *testing.T) {
 		}
 		w := newWorld(t, s.URL.Host, "work-lead", "QQ_AGENT=lead", "QQ_APPROVE=auto")
 		w.file(".qq/agents/lead.md", workLead)
-		w.file(".qq/agents/helper.md", "---\nname: helper\ndescription: helps\ntools: [read_file]\nmodel: ollama:work-helper\n---\nYou help.\n")
+		w.file(".qq/agents/helper.md",
+			"---\nname: helper\ndescription: helps\ntools: [read_file]\nmodel: ollama:work-helper\n---\nYou help.\n")
 		e := w.qq("Lead. [[lead]]", "--output-format", "stream-json")
 		require.Equal(t, 0, e.code)
-		assert.ElementsMatch(t, []string{"helper depth=1", "summarizer depth=1"}, w.spawned()) // both wait for the record to open
+		// both wait for the record to open
+		assert.ElementsMatch(t, []string{"helper depth=1", "summarizer depth=1"}, w.spawned())
 		var tools []string
-		for _, found := range regexp.MustCompile(`"type":"tool_start".*"tool":"(\w+)"`).FindAllStringSubmatch(e.stdout, -1) {
+		for _, found := range regexp.MustCompile(`"type":"tool_start".*"tool":"(\w+)"`).FindAllStringSubmatch(e.stdout,
+			-1) {
 			tools = append(tools, found[1])
 		}
 		assert.Equal(t, []string{"spawn_agent", "delegate_task", "wait_children"}, tools)
@@ -271,7 +279,8 @@ func TestNotCollected(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			sleeper := newWorkSleeper(t)
 			m := workPlay(t, map[string]workAgent{
-				"sleep": workSteps(workDo(workCall("run_pty_cmd", "command", fmt.Sprintf("setsid %[1]s 300 & %[1]s 300", sleeper.path)))),
+				"sleep": workSteps(workDo(workCall("run_pty_cmd", "command",
+					fmt.Sprintf("setsid %[1]s 300 & %[1]s 300", sleeper.path)))),
 				"top": workSteps(workDo(workCall("delegate_task", "agent", "lead", "task", "Start. [[forgetful]]")),
 					func(_ context.Context, k workTalk) api.Message {
 						assert.Equal(t, "Done, for sure.", k.last().Content)
@@ -328,7 +337,8 @@ func TestMessages(t *testing.T) {
 				return workAsk(workCall("wait_children"))
 			},
 			func(_ context.Context, k workTalk) api.Message {
-				assert.Equal(t, api.Message{Role: "user", Content: "[message from your child " + id + " (helper)]\n" + toParent}, k.last())
+				assert.Equal(t, api.Message{Role: "user", Content: "[message from your child " + id + " (helper)]\n" +
+					toParent}, k.last())
 				results := workResults(t, k.results()[2])
 				assert.Equal(t, map[string]workResult{id: {id, "completed", "Blue.", nil, nil}}, results)
 				return api.Message{Role: "assistant", Content: "Heard."}

@@ -33,7 +33,8 @@ func TestFolderReplaced(t *testing.T) {
 			answer = k.last().Content
 			return api.Message{Role: "assistant", Content: "Done."}
 		})
-	m.agents["replace"] = workSteps(workDo(workCall("run_pty_cmd", "command", fmt.Sprintf("rmdir d && ln -s %q d && echo replaced", elsewhere))), workText("Replaced."))
+	m.agents["replace"] = workSteps(workDo(workCall("run_pty_cmd", "command",
+		fmt.Sprintf("rmdir d && ln -s %q d && echo replaced", elsewhere))), workText("Replaced."))
 	m.agents["between"] = workText("Waited.")
 	m.agents["use"] = workSteps(workDo(workCall("run_pty_cmd", "command", "echo x > out")), workText("Used."))
 	w.qq("Go. [[lead]]", "--auto-approve").answered("Done.")
@@ -71,7 +72,8 @@ func TestRootKilledAtACommand(t *testing.T) {
 	w, m := newWorkShellWorld(t)
 	sleeper := newWorkSleeper(t)
 	m.agents["run"] = workSteps(workDo(workCall("run_pty_cmd", "command",
-		fmt.Sprintf("trap '' HUP TERM; S=%s; setsid $S 300 & $S 300; echo late > late", sleeper.path))), workText("Done."))
+		fmt.Sprintf("trap '' HUP TERM; S=%s; setsid $S 300 & $S 300; echo late > late", sleeper.path))),
+		workText("Done."))
 	r := w.start("", "Run. [[run]]", "--auto-approve", "--agent", "executor")
 	sleeper.awaitRunning(2)
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGKILL))

@@ -81,7 +81,9 @@ func newWorkShellWorld(t *testing.T) (*world, *workModel) {
 	}
 	m := workPlay(t, map[string]workAgent{})
 	w := newWorld(t, m.addr, played)
-	w.file(".qq/agents/executor.md", "---\nname: executor\ndescription: runs commands\ntools: [run_pty_cmd]\nmax_turns: 100\n---\nYou run commands.\n")
+	w.file(".qq/agents/executor.md",
+		"---\nname: executor\ndescription: runs commands\ntools: [run_pty_cmd]\nmax_turns: 100\n---\n"+
+			"You run commands.\n")
 	return w, m
 }
 
@@ -158,7 +160,8 @@ func TestBreakout(t *testing.T) {
 						canaries = append(canaries, newWorkCanary(t, target))
 						spare := fmt.Sprintf("spare-%d", len(commands))
 						require.NoError(t, os.Symlink(target, w.file(spare, "changed\n")+".there"))
-						commands = append(commands, fmt.Sprintf("T='%s' F='%s' L='%s.there'\n%s", target, spare, spare, b.command))
+						commands = append(commands, fmt.Sprintf("T='%s' F='%s' L='%s.there'\n%s", target, spare, spare,
+							b.command))
 					}
 				}
 				answers := workShell{place: place, readOnly: readOnly}.run(t, w, m, commands)
@@ -167,7 +170,8 @@ func TestBreakout(t *testing.T) {
 					if readOnly || filepath.Dir(c.path) != w.work {
 						assert.Equal(t, c.was, c.is(), "%s: %s: %s", b.name, b.command, answers[i])
 					} else {
-						assert.NotEqual(t, c.was, c.is(), "%s: nothing was changed, so this attempt shows nothing: %s", b.name, answers[i])
+						assert.NotEqual(t, c.was, c.is(), "%s: nothing was changed, so this attempt shows nothing: %s",
+							b.name, answers[i])
 					}
 				}
 			})
@@ -232,7 +236,8 @@ func TestLeftRunning(t *testing.T) {
 					`until [ "$(readlink /proc/[0-9]*/exe | grep -c "^$S$")" = 2 ]; do sleep 0.01; done; echo started`))
 			}
 			// At the root a command has a PID namespace, which takes along without counting.
-			counted := map[string]string{"root": "", "child": `\[\d processes that the command left running were killed\]\n`}[place]
+			counted := map[string]string{"root": "",
+				"child": `\[\d processes that the command left running were killed\]\n`}[place]
 			answers := s.run(t, w, m, commands)
 			for _, answer := range answers {
 				assert.Regexp(t, `^started\n`+counted+`\[exit code 0\]$`, answer)
@@ -272,8 +277,10 @@ func TestWholeOutput(t *testing.T) {
 		for _, readOnly := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, read only %t", place, readOnly), func(t *testing.T) {
 				w, m := newWorkShellWorld(t)
-				answers := workShell{place: place, readOnly: readOnly}.run(t, w, m, []string{"echo before", "seq 1 50000"})
-				found := regexp.MustCompile(`\n\[\d+ characters are left out here; the whole output is in (.+), bytes (\d+)-(\d+)\]\n`).FindStringSubmatch(answers[1])
+				answers := workShell{place: place, readOnly: readOnly}.run(t, w, m,
+					[]string{"echo before", "seq 1 50000"})
+				found := regexp.MustCompile(`\n\[\d+ characters are left out here; the whole output is in (.+), ` +
+					`bytes (\d+)-(\d+)\]\n`).FindStringSubmatch(answers[1])
 				require.NotNil(t, found, "%.300s", answers[1])
 				assert.Equal(t, filepath.Join(w.dir, "qq", "outputs"), filepath.Dir(found[1]))
 				all, err := os.ReadFile(found[1])
@@ -313,7 +320,8 @@ func TestChangedFiles(t *testing.T) {
 						workCall("create_file", "path", "sub/b.txt", "content", "new\n")),
 					workHang(hangs)),
 				"lead": workSteps(
-					workDo(workCall("run_parallel_tasks", "tasks", []any{map[string]any{"agent": "coder", "task": "Edit. [[edit]]"}})),
+					workDo(workCall("run_parallel_tasks", "tasks",
+						[]any{map[string]any{"agent": "coder", "task": "Edit. [[edit]]"}})),
 					func(_ context.Context, k workTalk) api.Message {
 						for _, r := range workResults(t, k.last().Content) {
 							assert.Equal(t, tt.status, r.Status)

@@ -87,7 +87,8 @@ func (w *workWriter) edit(phase string) api.Message {
 	} else {
 		b++
 	}
-	return workAsk(workCall("edit_file", "path", "shared.txt", "old_text", old, "new_text", fmt.Sprintf("a=%d b=%d.", a, b)))
+	return workAsk(workCall("edit_file", "path", "shared.txt", "old_text", old, "new_text",
+		fmt.Sprintf("a=%d b=%d.", a, b)))
 }
 
 // TestWritersRace: two processes edit the same line at the same moment, again
@@ -99,11 +100,13 @@ func TestWritersRace(t *testing.T) {
 	m := workPlay(t, map[string]workAgent{
 		"a": a.next, "b": b.next,
 		"lead": workSteps(workDo(workCall("run_parallel_tasks", "tasks", []any{
-			map[string]any{"agent": "writer", "task": "Count. [[a]]"}, map[string]any{"agent": "writer", "task": "Count. [[b]]"},
+			map[string]any{"agent": "writer", "task": "Count. [[a]]"},
+			map[string]any{"agent": "writer", "task": "Count. [[b]]"},
 		})), workText("Both have counted.")),
 	})
 	w := newWorld(t, m.addr, played)
-	w.file(".qq/agents/writer.md", "---\nname: writer\ndescription: counts\ntools: [read_file, edit_file]\nmax_turns: 1000\n---\nYou count.\n")
+	w.file(".qq/agents/writer.md",
+		"---\nname: writer\ndescription: counts\ntools: [read_file, edit_file]\nmax_turns: 1000\n---\nYou count.\n")
 	shared := w.file("shared.txt", "begin\na=0 b=0.\nend\n")
 	e := w.qq("Count. [[lead]]", "--auto-approve", "--output-format", "stream-json")
 	require.Equal(t, 0, e.code)
@@ -159,14 +162,16 @@ const (
 // workWriterModel says what the writer own says, who shares a file with other.
 func workWriterModel(name, own, other string) ollamatest.Model {
 	edit := func(old, new string) string {
-		return fmt.Sprintf(`<tool_call>{"name": "edit_file", "arguments": {"path": "shared.txt", "old_text": %q, "new_text": %q}}</tool_call>`, old, new)
+		return fmt.Sprintf(`<tool_call>{"name": "edit_file", "arguments": {"path": "shared.txt", "old_text": %q, `+
+			`"new_text": %q}}</tool_call>`, old, new)
 	}
 	// A server may hand on arguments in any order: each call has one marker at most.
 	mine, theirs := fmt.Sprintf("%s was here [[%s]]", own, own), other+" was here"
 	spec := ollamatest.Spec(
 		tinymodel.Script{Start: "[[write]]", Text: edit("nobody was here", mine)},
 		// It stands in the answer to an edit that came too late.
-		tinymodel.Script{Start: "[[" + other + "]]", Text: `<tool_call>{"name": "read_file", "arguments": {"path": "shared.txt"}}</tool_call>`},
+		tinymodel.Script{Start: "[[" + other + "]]",
+			Text: `<tool_call>{"name": "read_file", "arguments": {"path": "shared.txt"}}</tool_call>`},
 		tinymodel.Script{Start: "[[end]]", Text: edit(theirs, mine+" and "+theirs)},
 		tinymodel.Script{Start: "[[" + own + "]]", Text: "Written."},
 	)
@@ -182,7 +187,9 @@ func TestWritersOllama(t *testing.T) {
 	require.NoError(t, s.Create(t.Context(), workWriterModel(workWriterB, "bert", "anna")))
 	w := newWorld(t, s.URL.Host, workWriterA)
 	for agent, model := range map[string]string{"anna": workWriterA, "bert": workWriterB} {
-		w.file(".qq/agents/"+agent+".md", fmt.Sprintf("---\nname: %s\ndescription: writes\ntools: [read_file, edit_file]\nmodel: ollama:%s\n---\nYou write.\n", agent, model))
+		w.file(".qq/agents/"+agent+".md",
+			fmt.Sprintf("---\nname: %s\ndescription: writes\ntools: [read_file, edit_file]\nmodel: ollama:%s\n---\n"+
+				"You write.\n", agent, model))
 	}
 	var tasks []map[string]string
 	for i := range workPairs {
@@ -196,7 +203,8 @@ func TestWritersOllama(t *testing.T) {
 	}
 	list, err := json.Marshal(tasks)
 	require.NoError(t, err)
-	e := w.qq("batch", "-j", "2", "--no-bar", "--auto-approve", "--output-format", "stream-json", w.file("tasks.json", string(list)))
+	e := w.qq("batch", "-j", "2", "--no-bar", "--auto-approve", "--output-format", "stream-json",
+		w.file("tasks.json", string(list)))
 	require.Equal(t, 0, e.code)
 	for i := range workPairs {
 		content, err := os.ReadFile(filepath.Join(w.work, fmt.Sprintf("pair%d", i), "shared.txt"))

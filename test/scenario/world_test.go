@@ -43,12 +43,15 @@ func newWorld(t *testing.T, host, model string, env ...string) *world {
 	program, err := house.program()
 	require.NoError(t, err)
 	dir := t.TempDir()
-	w := &world{t: t, dir: dir, work: filepath.Join(dir, "work"), bin: filepath.Join(house.dir, "qq-"+strconv.FormatInt(time.Now().UnixNano(), 36))}
+	w := &world{t: t, dir: dir, work: filepath.Join(dir, "work"),
+		bin: filepath.Join(house.dir, "qq-"+strconv.FormatInt(time.Now().UnixNano(), 36))}
 	require.NoError(t, os.Link(program, w.bin))
-	w.env = []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "TERM=dumb", "OLLAMA_HOST=" + host, "QQ_MODEL=ollama:" + model}
+	w.env = []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "TERM=dumb", "OLLAMA_HOST=" + host,
+		"QQ_MODEL=ollama:" + model}
 	for name, folder := range map[string]string{
 		"HOME": "home", "QQ_HOME": "qq", "QQ_LOG_DIR": "logs", "TMPDIR": "tmp",
-		"XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_CACHE_HOME": "cache", "XDG_DATA_HOME": "data", "XDG_RUNTIME_DIR": "run",
+		"XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_CACHE_HOME": "cache", "XDG_DATA_HOME": "data",
+		"XDG_RUNTIME_DIR": "run",
 	} {
 		path := filepath.Join(dir, folder)
 		require.NoError(t, os.Mkdir(path, 0o700))
@@ -117,7 +120,8 @@ func (r *running) wait() ended {
 	e := ended{t: t, code: r.cmd.ProcessState.ExitCode(), stdout: r.stdout.String(), stderr: r.stderr.String()}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("qq %q: %v\nstdout: %.2000q\nstderr: %.4000s", r.cmd.Args[1:], r.cmd.ProcessState, e.stdout, e.stderr)
+			t.Logf("qq %q: %v\nstdout: %.2000q\nstderr: %.4000s", r.cmd.Args[1:], r.cmd.ProcessState, e.stdout,
+				e.stderr)
 		}
 	})
 	return e
@@ -195,7 +199,8 @@ func (w *world) spawned() []string {
 		return nil
 	}
 	require.NoError(w.t, err)
-	line := regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d - child_process - INFO - \[[0-9a-f]{8}\] Spawning child: agent=(\S+), (depth=\d+), task=`)
+	line := regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d - child_process - INFO - \[[0-9a-f]{8}\] ` +
+		`Spawning child: agent=(\S+), (depth=\d+), task=`)
 	var children []string
 	for _, m := range line.FindAllStringSubmatch(string(b), -1) {
 		children = append(children, m[1]+" "+m[2])

@@ -20,7 +20,8 @@ func Open() (person, program *os.File, err error) {
 	person = os.NewFile(uintptr(fd), "/dev/ptmx")
 	var locked, number int32
 	for request, value := range map[uintptr]*int32{syscall.TIOCSPTLCK: &locked, syscall.TIOCGPTN: &number} {
-		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(value))); errno != 0 {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), request,
+			uintptr(unsafe.Pointer(value))); errno != 0 {
 			return nil, nil, errors.Join(os.NewSyscallError("make a terminal", errno), person.Close())
 		}
 	}

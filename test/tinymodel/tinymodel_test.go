@@ -34,7 +34,9 @@ func TestBytes(t *testing.T) {
 			Control: control, Reply: "<|assistant|>", Default: "[[hello]]",
 			Scripts: []Script{
 				{Start: "[[hello]]", Text: "Hello there. Größe 你好 🙂 done."},
-				{Start: "[[fan]]", Text: `<tool_call>{"name": "delegate_task", "arguments": {"task": "Write a line. [[poem]]"}}</tool_call>`},
+				{Start: "[[fan]]",
+					Text: `<tool_call>{"name": "delegate_task", "arguments": {"task": "Write a line. ` +
+						`[[poem]]"}}</tool_call>`},
 				{Start: "[[poem]]", Text: "The sea is blue. [[sum]]"},
 				{Start: "[[sum]]", Text: "Both are done."},
 				{Start: "[[silent]]"},
@@ -49,7 +51,8 @@ func TestBytes(t *testing.T) {
 			},
 		}},
 		{"no reply token", "86b5805e8c18883d", Scripted, Spec{Scripts: numbered(3)}},
-		{"more scripts than a head", "fc239972bb918fc8", Scripted, Spec{Control: control, Reply: "<|assistant|>", Scripts: numbered(150)}},
+		{"more scripts than a head", "fc239972bb918fc8", Scripted,
+			Spec{Control: control, Reply: "<|assistant|>", Scripts: numbered(150)}},
 		{"random", "cbaf74525ed2510e", Random, Spec{Control: control, Seed: 7}},
 		{"random qwen3", "2c5830df187374df", Random, Spec{Arch: "qwen3", Context: 1024, Seed: 8}},
 	} {
@@ -67,10 +70,14 @@ func TestBadSpecs(t *testing.T) {
 		spec       Spec
 	}{
 		{"architecture", `scripted model: architecture "qwen3" is not llama`, Spec{Arch: "qwen3"}},
-		{"same start", `scripted model: two scripts start with "[[a]]"`, Spec{Scripts: []Script{{Start: "[[a]]", Text: "b"}, {Start: "[[a]]", Text: "c"}}}},
-		{"default", `scripted model: default "[[b]]" is not the start of a script`, Spec{Reply: "<|r|>", Default: "[[b]]", Scripts: []Script{{Start: "[[a]]"}}}},
-		{"default is a byte", `scripted model: default "x" is not the start of a script`, Spec{Reply: "<|r|>", Default: "x"}},
-		{"reply starts a script", `scripted model: token "<|r|>" has two successors`, Spec{Reply: "<|r|>", Default: "<|r|>", Scripts: []Script{{Start: "<|r|>"}}}},
+		{"same start", `scripted model: two scripts start with "[[a]]"`,
+			Spec{Scripts: []Script{{Start: "[[a]]", Text: "b"}, {Start: "[[a]]", Text: "c"}}}},
+		{"default", `scripted model: default "[[b]]" is not the start of a script`,
+			Spec{Reply: "<|r|>", Default: "[[b]]", Scripts: []Script{{Start: "[[a]]"}}}},
+		{"default is a byte", `scripted model: default "x" is not the start of a script`,
+			Spec{Reply: "<|r|>", Default: "x"}},
+		{"reply starts a script", `scripted model: token "<|r|>" has two successors`,
+			Spec{Reply: "<|r|>", Default: "<|r|>", Scripts: []Script{{Start: "<|r|>"}}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			assert.EqualError(t, Scripted(io.Discard, tt.spec), tt.want)
@@ -117,5 +124,6 @@ func TestWriteErrors(t *testing.T) {
 		assert.ErrorContains(t, Scripted(&fullDisk{left}, Spec{}), "disk full")
 	}
 	assert.ErrorContains(t, writeGGUF(io.Discard, []kv{{"k", 1i}}, nil), "no encoding for complex128")
-	assert.ErrorContains(t, writeGGUF(io.Discard, nil, []tensor{{"x", []uint64{2, 2}, make([]float32, 3)}}), "3 values for dims [2 2]")
+	assert.ErrorContains(t, writeGGUF(io.Discard, nil, []tensor{{"x", []uint64{2, 2}, make([]float32, 3)}}),
+		"3 values for dims [2 2]")
 }

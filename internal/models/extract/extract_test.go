@@ -33,17 +33,21 @@ type desk struct {
 	messages []llm.Message
 }
 
-const beeFacts = "Bees carry pollen between flowers of many fields. Without bees the orchards of the valley would bear little fruit. " +
+const beeFacts = "Bees carry pollen between flowers of many fields. Without bees the orchards of the valley would " +
+	"bear little fruit. " +
 	"A keeper of bees looks after about thirty hives in the valley."
 
 func newDesk(t *testing.T) *desk {
 	return &desk{t: t, page: 2000, tools: []string{listFiles, readFile, runParallel}, files: map[string]string{
-		"docs/bees.md":   "# Bees\n\n" + beeFacts + "\n",
-		"docs/wax.md":    "# Wax\n\nBees build the walls of their comb from wax. The wax of old combs is melted and sold as candles. Old wax is dark, and new wax is pale.\n",
-		"docs/logo.png":  "\x89PNG",
-		"docs/mead.txt":  "Mead is made of honey and water. The keeper stores mead in barrels of oak. A barrel of mead needs a year.",
+		"docs/bees.md": "# Bees\n\n" + beeFacts + "\n",
+		"docs/wax.md": "# Wax\n\nBees build the walls of their comb from wax. The wax of old combs is melted and " +
+			"sold as candles. Old wax is dark, and new wax is pale.\n",
+		"docs/logo.png": "\x89PNG",
+		"docs/mead.txt": "Mead is made of honey and water. The keeper stores mead in barrels of oak. A barrel of " +
+			"mead needs a year.",
 		"docs/empty.csv": "1,2\n3,4\n",
-		"README.md":      "# Valley\n\nThe valley is known for its orchards and hives. Farmers rent hives in spring. Visitors come to taste the mead.\n",
+		"README.md": "# Valley\n\nThe valley is known for its orchards and hives. Farmers rent hives in spring. " +
+			"Visitors come to taste the mead.\n",
 	}}
 }
 
@@ -74,7 +78,8 @@ func (d *desk) ask(text string) (string, error) {
 		assert.Empty(d.t, answer.Message.Content)
 		for _, c := range answer.Message.Calls {
 			assert.Contains(d.t, d.tools, c.Name)
-			d.messages = append(d.messages, llm.Message{Role: llm.ToolRole, CallID: c.ID, Tool: c.Name, Content: d.run(c)})
+			d.messages = append(d.messages, llm.Message{Role: llm.ToolRole, CallID: c.ID, Tool: c.Name,
+				Content: d.run(c)})
 		}
 	}
 	d.t.Fatal("no answer after 12 turns")
@@ -180,8 +185,10 @@ func TestSeveralFilesGoToChildren(t *testing.T) {
 	assert.Equal(t, []string{listFiles, runParallel}, d.calls)
 	require.Len(t, d.handed, 5)
 	assert.Equal(t, task.Task{Text: "Summarize the file docs/bees.md in 1 sentence", Agent: "summarizer"}, d.handed[0])
-	for _, want := range []string{"## In short\n\n", "## docs/bees.md\n\n", "## docs/wax.md\n\n", "## docs/mead.txt\n\n", "## README.md\n\n",
-		"\n\nLeft out: 1 file without text of the wanted kind.\nNot summarized: docs/empty.csv: the text has no sentences to quote"} {
+	for _, want := range []string{"## In short\n\n", "## docs/bees.md\n\n", "## docs/wax.md\n\n",
+		"## docs/mead.txt\n\n", "## README.md\n\n",
+		"\n\nLeft out: 1 file without text of the wanted kind.\nNot summarized: docs/empty.csv: the text has no " +
+			"sentences to quote"} {
 		assert.Equal(t, 1, strings.Count(text, want), want)
 	}
 	assert.Less(t, strings.Index(text, "## docs/bees.md"), strings.Index(text, "## docs/mead.txt"))
@@ -386,7 +393,8 @@ func TestNamesWithSpaces(t *testing.T) {
 		`Summarize "final report.md" in 2 words`:  false,
 	} {
 		d := newDesk(t)
-		d.files["space.md"], d.files["report.md"] = "The moon is far away from all of us.", "The moon is far away from all of us."
+		d.files["space.md"], d.files["report.md"] = "The moon is far away from all of us.",
+			"The moon is far away from all of us."
 		d.files["with space.md"], d.files["final report.md"] = beeFacts, beeFacts
 		answer, err := d.ask(text)
 		assert.NotContains(t, answer, "moon", text)
@@ -412,7 +420,8 @@ func TestCutMarksAreNotQuoted(t *testing.T) {
 		var r []task.Result
 		require.NoError(t, json.Unmarshal([]byte(s), &r))
 		for i := range r {
-			r[i].Output += "\n[Output truncated at 4000 chars]\n[12345 characters left out; full output: /tmp/x/output.txt]\nthe end of the text."
+			r[i].Output += "\n[Output truncated at 4000 chars]\n[12345 characters left out; full output: " +
+				"/tmp/x/output.txt]\nthe end of the text."
 		}
 		out, err := json.Marshal(r)
 		require.NoError(t, err)
@@ -434,7 +443,8 @@ func TestSeveralFilesOtherProducts(t *testing.T) {
 	require.NoError(t, err)
 	short, rest, ok := strings.Cut(strings.TrimPrefix(text, "## In short\n\n"), "\n\n## docs/bees.md\n\n")
 	require.True(t, ok, text)
-	assert.True(t, strings.HasPrefix(short, "bees, ") || strings.HasPrefix(short, "comb"), "what both files share comes first: %s", short)
+	assert.True(t, strings.HasPrefix(short, "bees, ") || strings.HasPrefix(short, "comb"),
+		"what both files share comes first: %s", short)
 	assert.Len(t, strings.Split(short, ", "), 5)
 	assert.Contains(t, rest, "\n\n## docs/wax.md\n\n")
 
@@ -550,7 +560,8 @@ func TestSchemaAfterTheFirstAnswer(t *testing.T) {
 		calls := len(d.calls)
 		d.tools, d.schema = nil, `{"type":"object","properties":{"summary":{"type":"string"}},"required":["summary"]}`
 		for range 2 {
-			answer, err := d.ask("Your answer does not fit the JSON Schema: it is not JSON. Answer again with the JSON document alone.")
+			answer, err := d.ask("Your answer does not fit the JSON Schema: it is not JSON. " +
+				"Answer again with the JSON document alone.")
 			require.NoError(t, err)
 			var got struct{ Summary string }
 			require.NoError(t, json.Unmarshal([]byte(answer), &got))
@@ -584,7 +595,8 @@ func TestNotesOfReadFile(t *testing.T) {
 
 func TestMaxTokensAndCancel(t *testing.T) {
 	t.Parallel()
-	r := llm.Request{MaxTokens: 10, Messages: []llm.Message{{Role: llm.User, Content: llm.WithContext("Summarize", beeFacts)}}}
+	r := llm.Request{MaxTokens: 10,
+		Messages: []llm.Message{{Role: llm.User, Content: llm.WithContext("Summarize", beeFacts)}}}
 	answer, err := New().Chat(context.Background(), r, func(llm.Chunk) {})
 	require.NoError(t, err)
 	assert.Equal(t, llm.StopLength, answer.Stop)

@@ -14,8 +14,8 @@ type rewrite struct {
 	with    string
 }
 
-const htmlTags = "a|abbr|b|big|blockquote|br|center|cite|code|dd|del|details|div|dl|dt|em|font|h[1-6]|hr|i|img|ins|kbd" +
-	"|li|mark|ol|p|picture|q|s|samp|section|small|source|span|strike|strong|sub|summary|sup|tt|u|ul|video"
+const htmlTags = "a|abbr|b|big|blockquote|br|center|cite|code|dd|del|details|div|dl|dt|em|font|h[1-6]|hr|i|img|ins" +
+	"|kbd|li|mark|ol|p|picture|q|s|samp|section|small|source|span|strike|strong|sub|summary|sup|tt|u|ul|video"
 
 // inlineMarkup lists the rewrites that remove inline Markdown and HTML, in the order in which
 // they run. A link becomes its text; an image and a footnote mark become nothing.

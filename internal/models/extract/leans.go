@@ -23,7 +23,8 @@ const (
 // linkingPhrases lists beginnings of sentences that refer to the previous sentence, made of words
 // that elsewhere do not.
 var linkingPhrases = [...]string{
-	"for example", "for instance", "in addition", "as a result", "in contrast", "by contrast", "in particular", "in fact",
+	"for example", "for instance", "in addition", "as a result", "in contrast", "by contrast", "in particular",
+	"in fact",
 	"of course", "on the other hand", "on the contrary", "as mentioned", "as described", "as noted", "as before",
 	"rather,", "in general,", "the following", "if not,", "if you do", "when you do", "here ", "now ",
 }

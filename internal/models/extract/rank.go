@@ -78,7 +78,8 @@ func (d *document) choose(w wish) (chosen []int) {
 		for i, s := range d.sentences {
 			full := w.words > 0 && words+s.length > w.words
 			leansAlone := s.leans && (s.lead || w.product != summary || !slices.Contains(chosen, i-1))
-			if s.score == 0 || nearest[i] > 0.75 || leansAlone || full && len(chosen) > 0 || slices.Contains(chosen, i) {
+			if s.score == 0 || nearest[i] > 0.75 || leansAlone || full && len(chosen) > 0 ||
+				slices.Contains(chosen, i) {
 				continue
 			}
 			if v := s.score/best/(1+0.3*float64(from[s.section])) - 0.4*nearest[i]; v > value {

@@ -96,7 +96,8 @@ func TestParseRequestRefuses(t *testing.T) {
 	for _, text := range []string{
 		"", "hello", "Write a function that summarizes text", "Fix the bug in summary.go", "Explain keywords in Go",
 		"Summarize a.md and write the summary to b.md", "Summarize a.md in German", "Summarize a.md as a haiku",
-		"Compare a.md and b.md", "Write a summary of docs/ to out.md", "Summarize the differences between a.md and b.md", "Translate a.md",
+		"Compare a.md and b.md", "Write a summary of docs/ to out.md",
+		"Summarize the differences between a.md and b.md", "Translate a.md",
 		"Summarize https://example.com/page", "Delete the outline", "Summarize a.md.\nThen write it to b.md.",
 		"Implement a keyword index", "Rename summary.md to outline.md", "Summarize a.md and list the keywords",
 		"Summarize a.md: Bees fly.",
@@ -127,7 +128,8 @@ func TestParseRequestContext(t *testing.T) {
 func TestWishSurvivesHandingOut(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"Summarize x.md", "Summarize x.md in 3 sentences", "Summarize x.md briefly", "Key points of x.md", "5 key points of x.md",
+		"Summarize x.md", "Summarize x.md in 3 sentences", "Summarize x.md briefly", "Key points of x.md",
+		"5 key points of x.md",
 		"Keywords of x.md", "top 7 keywords of x.md", "Outline x.md", "Summarize x.md in 40 words",
 	} {
 		want, problem := parseRequest(text, "")
@@ -152,10 +154,11 @@ func TestLastRequest(t *testing.T) {
 		want     string
 		since    int
 	}{
-		"follow-up":  {[]llm.Message{user("Summarize a.md"), said, user("And the keywords?")}, "keywords a.md", 0},
-		"continue":   {[]llm.Message{user("Summarize a.md"), said, user("Please continue.")}, "summary a.md", 0},
-		"unfinished": {[]llm.Message{user("Summarize a.md"), read, user("You are out of turns: answer now.")}, "summary a.md", 0},
-		"new one":    {[]llm.Message{user("Summarize a.md"), said, user("Outline b.md")}, "outline b.md", 2},
+		"follow-up": {[]llm.Message{user("Summarize a.md"), said, user("And the keywords?")}, "keywords a.md", 0},
+		"continue":  {[]llm.Message{user("Summarize a.md"), said, user("Please continue.")}, "summary a.md", 0},
+		"unfinished": {[]llm.Message{user("Summarize a.md"), read, user("You are out of turns: answer now.")},
+			"summary a.md", 0},
+		"new one": {[]llm.Message{user("Summarize a.md"), said, user("Outline b.md")}, "outline b.md", 2},
 	} {
 		got, since, err := lastRequest(c.messages, false)
 		require.NoError(t, err, name)
@@ -176,7 +179,8 @@ func TestLastRequest(t *testing.T) {
 
 func FuzzParseRequest(f *testing.F) {
 	for _, seed := range []string{
-		"Summarize the file \"a b.md\" in 3 sentences", "tl;dr:\n- a.md\n- b/", "key points of {a,b}/*.md, and the outline", "``` ' “ … «", "summarize .",
+		"Summarize the file \"a b.md\" in 3 sentences", "tl;dr:\n- a.md\n- b/",
+		"key points of {a,b}/*.md, and the outline", "``` ' “ … «", "summarize .",
 	} {
 		f.Add(seed, "")
 		f.Add(seed, "context")

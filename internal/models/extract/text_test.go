@@ -44,7 +44,8 @@ func TestBlocks(t *testing.T) {
 	for _, name := range samples {
 		var b strings.Builder
 		for _, block := range parse(sample(t, name)) {
-			fmt.Fprintf(&b, "%s%d: %s\n", [...]string{"paragraph", "item", "heading"}[block.kind], block.level, block.text)
+			fmt.Fprintf(&b, "%s%d: %s\n", [...]string{"paragraph", "item", "heading"}[block.kind], block.level,
+				block.text)
 		}
 		checkGolden(t, name+".blocks", b.String())
 	}
@@ -114,7 +115,8 @@ func TestStripInline(t *testing.T) {
 // Texts that make careless scanners take forever.
 func TestHostileTextsEnd(t *testing.T) {
 	t.Parallel()
-	for _, unit := range []string{"[", "](", "[a](", "`", "``a`", "<", "<!--", "*a_", "(", "a. ", "1. ", "# a\n", "> > a\n", "- a\n", "|a|b\n|-|-|\n",
+	for _, unit := range []string{"[", "](", "[a](", "`", "``a`", "<", "<!--", "*a_", "(", "a. ", "1. ", "# a\n",
+		"> > a\n", "- a\n", "|a|b\n|-|-|\n",
 		":a", "a", "a ", "世界。", ". `", "(a. ", "\t", "![a](b)", "e.g. A ", "\xff", "x\n\n"} {
 		for _, b := range parse(strings.Repeat(unit, 100<<10/len(unit))) {
 			for _, s := range splitSentences(b.text) {
@@ -127,7 +129,8 @@ func TestHostileTextsEnd(t *testing.T) {
 // essay writes about size bytes of Markdown, the same each time: sections with
 // paragraphs, lists and code, from a small set of words.
 func essay(size int) string {
-	nouns := strings.Fields("queue worker ledger signal tree budget frame socket parser planet river engine garden window letter market")
+	nouns := strings.Fields("queue worker ledger signal tree budget frame socket parser planet river engine garden " +
+		"window letter market")
 	verbs := strings.Fields("keeps moves reads writes opens guards counts sends holds joins")
 	var b strings.Builder
 	seed := uint32(1)
@@ -140,8 +143,10 @@ func essay(size int) string {
 			fmt.Fprintf(&b, "## The %s and the %s %d\n\n", pick(nouns), pick(nouns), i)
 		}
 		for range 4 {
-			fmt.Fprintf(&b, "The %s %s the **%s** of [the %s](http://example.com/%d), and every %s %s\na `%s` before the %s ends. ",
-				pick(nouns), pick(verbs), pick(nouns), pick(nouns), i, pick(nouns), pick(verbs), pick(nouns), pick(nouns))
+			fmt.Fprintf(&b,
+				"The %s %s the **%s** of [the %s](http://example.com/%d), and every %s %s\na `%s` before the %s ends. ",
+				pick(nouns), pick(verbs), pick(nouns), pick(nouns), i, pick(nouns), pick(verbs), pick(nouns),
+				pick(nouns))
 		}
 		fmt.Fprintf(&b, "\n\n- a %s that %s the %s\n- the %s of a %s\n\n```\ncode %d\n```\n\n",
 			pick(nouns), pick(verbs), pick(nouns), pick(nouns), pick(nouns), i)
@@ -196,7 +201,8 @@ func TestKeywords(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		// A phrase that stands alone counts more than its words.
-		"The control pipe ends. A control pipe is a pipe. Each control pipe has an end, and the control pipe of a child is short.": "control pipe",
+		"The control pipe ends. A control pipe is a pipe. Each control pipe has an end, and the control pipe of a " +
+			"child is short.": "control pipe",
 		// The singular is shown, without the capital of a first word.
 		"Hives are made of wood. A hive stands there. The hives are new.": "hive",
 		// A name keeps its capital.
@@ -209,38 +215,54 @@ func TestKeywords(t *testing.T) {
 
 func TestNothingToQuote(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "1,2\n3,4", "```\ncode code code code code\n```", "|a|b|\n|-|-|\n|one two three four five|six|",
-		strings.Repeat("word upon word without an end ", 200), strings.Repeat("Nov 20 14:01:00 web[1]: the request took a long time\n", 100)} {
+	for _, text := range []string{"", "1,2\n3,4", "```\ncode code code code code\n```",
+		"|a|b|\n|-|-|\n|one two three four five|six|",
+		strings.Repeat("word upon word without an end ", 200),
+		strings.Repeat("Nov 20 14:01:00 web[1]: the request took a long time\n", 100)} {
 		assert.Empty(t, quotable(text).render(wish{}), text)
 		assert.Empty(t, quotable(text).render(wish{product: points}), text)
 	}
 	assert.Equal(t, "Short.", quotable("Short.").render(wish{}), "a very short text is returned whole")
-	_, err := quoteText("--- a/x.md\n+++ b/x.md\n@@ -1 +1 @@\n-The product is old.\n+The product is new.\n", "", wish{}, nil)
+	_, err := quoteText("--- a/x.md\n+++ b/x.md\n@@ -1 +1 @@\n-The product is old.\n+The product is new.\n", "", wish{},
+		nil)
 	require.ErrorContains(t, err, "the text is a difference of files")
 }
 
 // One sentence says what the text is about: a remark below the title does not.
 func TestOneSentence(t *testing.T) {
 	t.Parallel()
-	const rest = " A bee is an insect that carries the pollen of flowers. The insect lives in a hive with many others. It flies in summer. The hive of the bee stands in the valley."
-	for _, remark := range []string{"How a bee is built, and why.", "Measured on a bee of the valley in spring.", "Copyright 2020 The Bee Authors of the valley and others.",
-		"An example of a bee is as follows.", "Or running the bees directly from the hive.", "What to know about a bee before a night.", "You can run the bee of the valley with:\n\n"} {
-		assert.Equal(t, "A bee is an insect that carries the pollen of flowers.", quotable("# Bees\n\n"+remark+rest).render(wish{count: 1}), remark)
+	const rest = " A bee is an insect that carries the pollen of flowers. The insect lives in a hive with many " +
+		"others. It flies in summer. The hive of the bee stands in the valley."
+	for _, remark := range []string{"How a bee is built, and why.", "Measured on a bee of the valley in spring.",
+		"Copyright 2020 The Bee Authors of the valley and others.",
+		"An example of a bee is as follows.", "Or running the bees directly from the hive.",
+		"What to know about a bee before a night.", "You can run the bee of the valley with:\n\n"} {
+		assert.Equal(t, "A bee is an insect that carries the pollen of flowers.",
+			quotable("# Bees\n\n"+remark+rest).render(wish{count: 1}), remark)
 	}
 }
 
 func TestLeans(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
-		"This makes it fast.": true, "This package makes it fast.": false, "However, it rained.": true, "The bees fly.": false,
-		"For example, a bee flies.": true, "With these wings it flies.": true, "These tools are part of it.": true, "It’s late.": true,
+		"This makes it fast.": true, "This package makes it fast.": false, "However, it rained.": true,
+		"The bees fly.":             false,
+		"For example, a bee flies.": true, "With these wings it flies.": true, "These tools are part of it.": true,
+		"It’s late.":                            true,
 		"The house that this man built is old.": false, "": false, "世界": false,
-		"Each command of an agent gets one that names the agent.": true, "A pool keeps one that waits.": true, "A pool keeps one worker.": false,
-		"They fly.": true, "Such a hive is dark.": true, "Then the bee flies.": true, "That is a hive.": true, "Of those, three fly.": true,
-		"But bees fly.": true, "So there is one hive.": true, "The second hive is empty.": true, "Second, the hive is empty.": true,
-		"All of it is readable.": true, "All hives are dark.": false, "Some are dark.": true, "Some hives are dark.": false,
-		"When it flies, a bee hums.": true, "When a bee flies, it hums.": false, "Bees and wasps are in it.": true, "Hives keep their wax.": false,
-		"By then the hive is empty.": true, "The other hive is full.": true, "Neither flies.": true, "The warnings say so.": true,
+		"Each command of an agent gets one that names the agent.": true, "A pool keeps one that waits.": true,
+		"A pool keeps one worker.": false,
+		"They fly.":                true, "Such a hive is dark.": true, "Then the bee flies.": true,
+		"That is a hive.":      true,
+		"Of those, three fly.": true,
+		"But bees fly.":        true, "So there is one hive.": true, "The second hive is empty.": true,
+		"Second, the hive is empty.": true,
+		"All of it is readable.":     true, "All hives are dark.": false, "Some are dark.": true,
+		"Some hives are dark.":       false,
+		"When it flies, a bee hums.": true, "When a bee flies, it hums.": false, "Bees and wasps are in it.": true,
+		"Hives keep their wax.":      false,
+		"By then the hive is empty.": true, "The other hive is full.": true, "Neither flies.": true,
+		"The warnings say so.": true,
 	} {
 		assert.Equal(t, want, leans(text), text)
 	}
@@ -249,19 +271,23 @@ func TestLeans(t *testing.T) {
 func TestFitness(t *testing.T) {
 	t.Parallel()
 	fit := func(text string) float64 { return quotable(text).sentences[0].weight }
-	for _, never := range []string{"The plan looks like this:", "An open (bracket is here to stay", "A `tick is open for a long time"} {
+	for _, never := range []string{"The plan looks like this:", "An open (bracket is here to stay",
+		"A `tick is open for a long time"} {
 		assert.Zero(t, fit(never), never)
 	}
 	whole := fit("The bees of the valley carry pollen to every flower.")
-	for _, worse := range []string{"See the bees of the valley carry pollen to flowers.", "Do the bees of the valley carry pollen to flowers?",
-		"the bees of the valley carry pollen to flowers", "The bees of https://bees.example carry pollen to all flowers."} {
+	for _, worse := range []string{"See the bees of the valley carry pollen to flowers.",
+		"Do the bees of the valley carry pollen to flowers?",
+		"the bees of the valley carry pollen to flowers",
+		"The bees of https://bees.example carry pollen to all flowers."} {
 		assert.Less(t, fit(worse), whole, worse)
 	}
 }
 
 func TestStem(t *testing.T) {
 	t.Parallel()
-	for _, same := range [][]string{{"query", "queries"}, {"value", "values"}, {"file", "files"}, {"test", "tests", "tested", "testing"}, {"status", "status"}, {"", "the"}} {
+	for _, same := range [][]string{{"query", "queries"}, {"value", "values"}, {"file", "files"},
+		{"test", "tests", "tested", "testing"}, {"status", "status"}, {"", "the"}} {
 		for _, w := range same {
 			assert.Equal(t, stem(same[0]), stem(w), w)
 		}
@@ -276,8 +302,10 @@ func TestOwnDocuments(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	// What the words of leans do not cover is found by a second, wider list.
-	opening := strings.Fields("each it its this that they them their these those such then however but so and or also both all some he she " +
-		"second third other another one same here there therefore thus hence instead otherwise otherwise, again, moreover,")
+	opening := strings.Fields("each it its this that they them their these those such then however but so and or " +
+		"also both all some he she " +
+		"second third other another one same here there therefore thus hence instead otherwise otherwise, again, " +
+		"moreover,")
 	for _, file := range append(files, "../../../README.md") {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)

@@ -96,7 +96,8 @@ func TestRepeatsUntilAnAnswer(t *testing.T) {
 		waits := m.waits()
 		for i, want := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
 			assert.InEpsilon(t, want, waits[i], jitter)
-			assert.Equal(t, repeat{i + 1, waits[i], []llm.Kind{llm.Unreachable, llm.Busy, llm.BrokenStream}[i]}, told[i])
+			assert.Equal(t, repeat{i + 1, waits[i], []llm.Kind{llm.Unreachable, llm.Busy, llm.BrokenStream}[i]},
+				told[i])
 		}
 		_, err = b.Chat(t.Context(), llm.Request{}, nil)
 		require.NoError(t, err)
@@ -109,7 +110,8 @@ func TestGivesUp(t *testing.T) {
 		m := &model{ends: kinds(llm.Busy, llm.Busy, llm.Unreachable)}
 		b := Retrying(m, "m", nil, Policy{Retries: 2})
 		r, err := b.Chat(t.Context(), llm.Request{}, nil)
-		assert.EqualError(t, demand(t, err, llm.Unreachable), "it is unreachable (after 3 attempts)\nhint: do something")
+		assert.EqualError(t, demand(t, err, llm.Unreachable),
+			"it is unreachable (after 3 attempts)\nhint: do something")
 		assert.Equal(t, "no", r.Message.Content, "what it said last")
 		assert.Equal(t, 33, r.Usage.InputTokens+r.Usage.OutputTokens)
 		assert.Len(t, m.sent, 3)
@@ -118,7 +120,8 @@ func TestGivesUp(t *testing.T) {
 
 func TestWhatIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ends := append(kinds(llm.ContextOverflow, llm.UnknownModel, llm.Rejected, llm.Unsupported, llm.Server, llm.Spent, llm.Open), errStop)
+		ends := append(kinds(llm.ContextOverflow, llm.UnknownModel, llm.Rejected, llm.Unsupported, llm.Server,
+			llm.Spent, llm.Open), errStop)
 		for _, end := range ends {
 			m := &model{ends: []error{end}}
 			_, err := Retrying(m, "m", nil, Policy{Retries: 5}).Chat(t.Context(), llm.Request{}, nil)
@@ -137,7 +140,8 @@ func TestWaits(t *testing.T) {
 	busy := kinds(llm.Busy)[0]
 	seen := map[time.Duration]bool{}
 	for range 1000 {
-		for n, want := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second,
+		for n, want := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second,
+			8 * time.Second,
 			16 * time.Second, 30 * time.Second, 30 * time.Second} {
 			d := wait(n, busy)
 			assert.InEpsilon(t, want, d, jitter)
@@ -145,7 +149,8 @@ func TestWaits(t *testing.T) {
 		}
 		assert.InEpsilon(t, longestWait, wait(1<<40, busy), jitter)
 		for _, asked := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
-			assert.GreaterOrEqual(t, wait(0, &llm.Error{Kind: llm.Busy, RetryAfter: asked}), max(asked, 400*time.Millisecond))
+			assert.GreaterOrEqual(t, wait(0, &llm.Error{Kind: llm.Busy, RetryAfter: asked}),
+				max(asked, 400*time.Millisecond))
 			assert.Equal(t, asked, wait(5, &llm.Error{Kind: llm.Open, RetryAfter: asked}))
 		}
 	}
@@ -248,7 +253,9 @@ func TestWaitsInTheAdmission(t *testing.T) {
 				failTimes(t, s.Gate, tt.open)
 				var told []time.Duration
 				m := &model{ends: tt.ends}
-				b := Retrying(m, "m", s, Policy{Retries: 3, Repeats: repeats(func(_ int, wait time.Duration, _ error) { told = append(told, wait) })})
+				b := Retrying(m, "m", s, Policy{Retries: 3, Repeats: repeats(func(_ int, wait time.Duration, _ error) {
+					told = append(told, wait)
+				})})
 				start := time.Now()
 				_, err := b.Chat(t.Context(), llm.Request{}, nil)
 				require.NoError(t, err)
@@ -313,7 +320,8 @@ func TestServerDown(t *testing.T) {
 		start := time.Now()
 		for range 5 {
 			wg.Go(func() {
-				_, err := Retrying(m, "m", &waitMeter{Gate: g}, Policy{Retries: 2}).Chat(t.Context(), llm.Request{}, nil)
+				_, err := Retrying(m, "m", &waitMeter{Gate: g}, Policy{Retries: 2}).Chat(t.Context(), llm.Request{},
+					nil)
 				e, ok := errors.AsType[*llm.Error](err)
 				if assert.True(t, ok, "%v", err) {
 					assert.Contains(t, e.Problem, "(after 3 attempts)")
@@ -340,7 +348,8 @@ func TestServerRestarts(t *testing.T) {
 		start := time.Now()
 		for range 5 {
 			wg.Go(func() {
-				_, err := Retrying(m, "m", &waitMeter{Gate: g}, Policy{Retries: 2}).Chat(t.Context(), llm.Request{}, nil)
+				_, err := Retrying(m, "m", &waitMeter{Gate: g}, Policy{Retries: 2}).Chat(t.Context(), llm.Request{},
+					nil)
 				assert.NoError(t, err)
 			})
 		}
@@ -354,7 +363,8 @@ type dying struct{ asked int }
 
 func (d *dying) Chat(context.Context, llm.Request, func(llm.Chunk)) (llm.Response, error) {
 	if d.asked++; d.asked == 1 {
-		return llm.Response{Message: llm.Message{Content: "tick tock"}}, &llm.Error{Kind: llm.BrokenStream, Problem: "broke off"}
+		return llm.Response{Message: llm.Message{Content: "tick tock"}},
+			&llm.Error{Kind: llm.BrokenStream, Problem: "broke off"}
 	}
 	return llm.Response{}, &llm.Error{Kind: llm.Unreachable, Problem: "gone"}
 }

@@ -26,7 +26,8 @@ func TestBreakerStaysClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Config{MaxInFlight: 5})
 		failTimes(t, g, 2)
-		for _, r := range []llm.Report{good, {Kind: llm.Rejected}, {Kind: llm.UnknownModel}, {Kind: llm.ContextOverflow}, {Kind: llm.Server}} {
+		for _, r := range []llm.Report{good, {Kind: llm.Rejected}, {Kind: llm.UnknownModel},
+			{Kind: llm.ContextOverflow}, {Kind: llm.Server}} {
 			enter(t, g, 1)[0].Leave(r)
 			failTimes(t, g, 2)
 		}
@@ -54,7 +55,9 @@ func TestBreaker(t *testing.T) {
 		e := demand(t, (<-queued).err, llm.Open)
 		assert.EqualError(t, e, "Circuit breaker open: m failed 3 times in a row, next try in 60s")
 		assert.Equal(t, time.Minute, e.RetryAfter)
-		assert.Equal(t, []string{"circuit breaker open: the model server failed 3 times in a row (unreachable), next try in 60s"}, said.take())
+		assert.Equal(t,
+			[]string{"circuit breaker open: the model server failed 3 times in a row (unreachable), next try in 60s"},
+			said.take())
 		assert.Nil(t, g.Try("m", nil))
 		require.NoError(t, g.Refusal("m"), "it is worth to wait")
 		permits[4].Leave(good) // was sent before
@@ -192,9 +195,11 @@ func TestBreakerOfAModel(t *testing.T) {
 		assert.Empty(t, said.take(), "none of them three times in a row")
 		g.Try("m", nil).Leave(good)
 		g.Try("bad", nil).Leave(llm.Report{Kind: llm.Server})
-		assert.Equal(t, []string{`circuit breaker open: model "bad" failed 3 times in a row (server), next try in 60s`}, said.take())
+		assert.Equal(t, []string{`circuit breaker open: model "bad" failed 3 times in a row (server), next try in 60s`},
+			said.take())
 		_, err := g.Enter(t.Context(), "bad", false, nil)
-		assert.EqualError(t, demand(t, err, llm.Open), "Circuit breaker open: bad failed 3 times in a row, next try in 60s")
+		assert.EqualError(t, demand(t, err, llm.Open),
+			"Circuit breaker open: bad failed 3 times in a row, next try in 60s")
 		for range 10 {
 			enter(t, g, 1)[0].Leave(good)
 		}
@@ -220,7 +225,9 @@ func TestBreakerOfAModel(t *testing.T) {
 		last.permit.Leave(good)
 		require.NoError(t, (<-other).err)
 		o.permit.Leave(llm.Report{Kind: llm.Server})
-		assert.Equal(t, []string{`circuit breaker open: model "bad" fails (server); tasks end until it answers, next try in 60s`}, said.take())
+		assert.Equal(t,
+			[]string{`circuit breaker open: model "bad" fails (server); tasks end until it answers, next try in 60s`},
+			said.take())
 		demand(t, g.Refusal("bad"), llm.Open)
 		require.NoError(t, g.Refusal("m"))
 		time.Sleep(time.Minute)

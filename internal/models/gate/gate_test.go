@@ -212,11 +212,13 @@ func TestBudget(t *testing.T) {
 		require.NoError(t, g.Refusal("m"))
 		permits[1].Leave(llm.Report{Kind: llm.BrokenStream, Usage: task.Usage{OutputTokens: 1}})
 		e := demand(t, (<-second).err, llm.Spent)
-		assert.EqualError(t, e, "Token budget exhausted: 100 of 100 tokens used\nhint: raise QQ_MAX_TOKENS or --max-tokens")
+		assert.EqualError(t, e,
+			"Token budget exhausted: 100 of 100 tokens used\nhint: raise QQ_MAX_TOKENS or --max-tokens")
 		assert.Nil(t, g.Try("m", nil))
 		require.Equal(t, error(e), g.Refusal("m"))
 		o.permit.Leave(llm.Report{Usage: task.Usage{InputTokens: -1000, OutputTokens: 7}})
-		assert.Equal(t, task.Usage{InputTokens: 90, OutputTokens: 17}, g.Used(), "what was under way counts, and nobody gives back")
+		assert.Equal(t, task.Usage{InputTokens: 90, OutputTokens: 17}, g.Used(),
+			"what was under way counts, and nobody gives back")
 		_, err := g.Enter(t.Context(), "m", false, nil)
 		assert.Contains(t, demand(t, err, llm.Spent).Problem, "107 of 100")
 	})
@@ -348,7 +350,8 @@ func TestAnyCrowd(t *testing.T) {
 		budget := rapid.SampledFrom([]int{0, 0, 300}).Draw(rt, "budget")
 		patience := time.Duration(rapid.SampledFrom([]int{1, 20, 1000}).Draw(rt, "patience")) * time.Second
 		ends := rapid.SliceOfN(rapid.SampledFrom([]llm.Report{
-			good, {Timing: llm.Timing{Served: time.Second, Queued: time.Second}}, {Cancelled: true}, refused, {Kind: llm.Server},
+			good, {Timing: llm.Timing{Served: time.Second, Queued: time.Second}}, {Cancelled: true}, refused,
+			{Kind: llm.Server},
 			{Kind: llm.Busy, RetryAfter: 2 * time.Second}, {Kind: llm.Rejected}, {Usage: task.Usage{InputTokens: 20}},
 		}), 1, 20).Draw(rt, "ends")
 		seed := rapid.Uint64().Draw(rt, "seed")

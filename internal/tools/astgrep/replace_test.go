@@ -75,7 +75,8 @@ func TestReplaceConflict(t *testing.T) {
 	c = meanwhile(c, func() { assert.NoError(t, c.Root.WriteFile("a.js", []byte("/**/ f(1)\n"), 0o600)) })
 	r := c.put(t, "pattern", "f($A)", "rewrite", "g($A)", "lang", "js")
 	assert.Equal(t, tool.Result{Failed: true, Changed: []string{"b.js"},
-		Content: "Error: a.js changed since it was searched: nothing was replaced in it, call again\nIn the other files it was done:\nb.js: 1 replaced"}, r)
+		Content: "Error: a.js changed since it was searched: nothing was replaced in it, call again\n" +
+			"In the other files it was done:\nb.js: 1 replaced"}, r)
 	assert.Equal(t, "/**/ f(1)\n", c.content(t, "a.js"))
 	assert.Equal(t, "g(2)\n", c.content(t, "b.js"))
 }
@@ -113,7 +114,8 @@ func TestReplaceIntent(t *testing.T) {
 	assert.Equal(t, tool.Intent{Tool: "ast_grep_replace", Effect: tool.Writes, Risk: tool.Medium,
 		Paths:   []string{"a.js", "b/b.js"},
 		Summary: "replace code at 2 places in 2 files",
-		Preview: "--- a.js\n+++ a.js\n@@ -1 +1 @@\n-f(1)\n+g(1)\n--- b/b.js\n+++ b/b.js\n@@ -1,2 +1,2 @@\n x\n-f(f(2))\n+g(f(2))\n"}, in)
+		Preview: "--- a.js\n+++ a.js\n@@ -1 +1 @@\n-f(1)\n+g(1)\n--- b/b.js\n+++ b/b.js\n@@ -1,2 +1,2 @@\n x\n" +
+			"-f(f(2))\n+g(f(2))\n"}, in)
 	assert.Equal(t, "f(1)\n", c.content(t, "a.js"), "a plan changes nothing")
 
 	require.NoError(t, c.Root.WriteFile("c.js", []byte("f(3)\n"), 0o600))

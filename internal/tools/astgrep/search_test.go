@@ -45,7 +45,8 @@ func TestSearchFindsGoCalls(t *testing.T) {
 	for pattern, line := range map[string]string{
 		"$X.Close()": "12: \tdefer x.Close()", "x.Close()": "12: \tdefer x.Close()",
 		"[]byte($A)": "13: \tb := []byte(x)",
-		"len($A)":    "15: \t\tUnwrap(), len(b))", "fmt.Errorf($$$A).Unwrap()": errorf[2][len("a.go:"):] + " [to line 15]",
+		"len($A)":    "15: \t\tUnwrap(), len(b))", "fmt.Errorf($$$A).Unwrap()": errorf[2][len("a.go:"):] +
+			" [to line 15]",
 		"return fmt.Errorf($$$A)": errorf[0][len("a.go:"):], "$X := fmt.Errorf($A)": errorf[1][len("a.go:"):],
 	} {
 		assert.Equal(t, []string{"a.go:" + line}, c.grep(t, "pattern", pattern, "lang", "go"), pattern)
@@ -123,11 +124,14 @@ func TestSearchRefuses(t *testing.T) {
 	c := folder(t, astGrep(t), "a.go", source, ".env.go", source, "b.py", "x\n", "c.txt", "x\n")
 	require.NoError(t, c.Root.Symlink(outside, "out"))
 	for args, want := range map[string]string{
-		`{"lang":"go"}`:                                 `argument "pattern" is missing`,
-		`{"pattern":"x"}`:                               `argument "lang" is missing`,
-		`{"pattern":"x","lang":"go","regex":1}`:         `unknown argument "regex" (accepted: glob, lang, limit, path, pattern)`,
-		`{"pattern":"x","lang":"go","glob":"*.py"}`:     `there are no files of the language go: look at path, glob and lang`,
-		`{"pattern":"nowhere","lang":"klingon"}`:        `ast-grep: invalid value 'klingon' for '--lang <LANG>': klingon is not supported!`,
+		`{"lang":"go"}`:   `argument "pattern" is missing`,
+		`{"pattern":"x"}`: `argument "lang" is missing`,
+		`{"pattern":"x","lang":"go","regex":1}`: `unknown argument "regex" (accepted: glob, lang, limit, ` +
+			`path, pattern)`,
+		`{"pattern":"x","lang":"go","glob":"*.py"}`: `there are no files of the language go: look at path, glob ` +
+			`and lang`,
+		`{"pattern":"nowhere","lang":"klingon"}`: `ast-grep: invalid value 'klingon' for '--lang <LANG>': ` +
+			`klingon is not supported!`,
 		`{"pattern":"x","lang":"--config=x"}`:           `lang "--config=x" is not the name of a language`,
 		`{"pattern":"x","lang":"go","glob":"["}`:        `glob "[" is not valid`,
 		`{"pattern":"x","lang":"go","path":".."}`:       `.. is outside the working directory`,
@@ -255,8 +259,10 @@ func TestProgramMisbehaves(t *testing.T) {
 		"kill -9 $$":        "ast-grep was ended by killed",
 		"echo '{\"File\":'": "read what ast-grep found: unexpected EOF",
 		"echo hello":        "read what ast-grep found: invalid character",
-		"echo \"error: unexpected argument '--custom-languages' found\" >&2; exit 2":      "this ast-grep is too old: 0.50 or newer is needed",
-		"head -c 9000000 /dev/zero >&2; echo; echo 'Error: x' >&2; exit 3":                "ast-grep failed with exit code 3",
+		"echo \"error: unexpected argument '--custom-languages' found\" >&2; exit 2": "this ast-grep is too " +
+			"old: 0.50 or newer is needed",
+		"head -c 9000000 /dev/zero >&2; echo; echo 'Error: x' >&2; exit 3": "ast-grep failed with " +
+			"exit code 3",
 		"printf 'Error: No.\\nHelp: a\\n\\n x Caused by\\n╰▻ that\\n╰▻ this' >&2; exit 8": "ast-grep: No: that",
 	} {
 		c := folder(t, script(t, text), "a.js", "f(1)\n")
@@ -272,14 +278,21 @@ func TestProgramMisbehaves(t *testing.T) {
 func TestProgramLies(t *testing.T) {
 	for _, at := range []string{`{"start":-1,"end":2}`, `{"start":3,"end":1}`, `{"start":0,"end":99}`,
 		`{"start":0,"end":4}`} {
-		c := folder(t, script(t, `echo '{"file":"a.js","text":"f(2)","range":{"byteOffset":`+at+`},"replacement":"x","replacementOffsets":{"start":-5,"end":1}}'`),
+		c := folder(t,
+			script(t,
+				`echo '{"file":"a.js","text":"f(2)","range":{"byteOffset":`+at+`},"replacement":"x",`+
+					`"replacementOffsets":{"start":-5,"end":1}}'`),
 			"a.js", "f(1)\n")
 		assert.Equal(t, []string{"[1 matches in files that changed meanwhile: try again]"},
 			c.grep(t, "pattern", "x", "lang", "js"))
-		assert.True(t, standin.CallTool(t, c.set(), "ast_grep_replace", `{"pattern":"x","rewrite":"y","lang":"js"}`).Failed)
+		assert.True(t,
+			standin.CallTool(t, c.set(), "ast_grep_replace", `{"pattern":"x","rewrite":"y","lang":"js"}`).Failed)
 		assert.Equal(t, "f(1)\n", c.content(t, "a.js"))
 	}
-	c := folder(t, script(t, `echo '{"file":"../x","text":"","range":{"byteOffset":{"start":0,"end":0}},"replacement":"x","replacementOffsets":{"start":0,"end":0}}'`),
+	c := folder(t,
+		script(t,
+			`echo '{"file":"../x","text":"","range":{"byteOffset":{"start":0,"end":0}},"replacement":"x",`+
+				`"replacementOffsets":{"start":0,"end":0}}'`),
 		"a.js", "f(1)\n")
 	assert.Equal(t, []string{"[1 matches in files that changed meanwhile: try again]"},
 		c.grep(t, "pattern", "x", "lang", "js"))
@@ -288,7 +301,9 @@ func TestProgramLies(t *testing.T) {
 
 // A program that says more than is read is ended.
 func TestSearchReadsUpToALimit(t *testing.T) {
-	c := folder(t, script(t, `while :; do echo '{"file":"a.js","text":"f(1)","range":{"byteOffset":{"start":0,"end":4}},"lines":"`+strings.Repeat("x", 1<<16)+`"}'; done`),
+	c := folder(t,
+		script(t,
+			`while :; do echo '{"file":"a.js","text":"f(1)","range":{"byteOffset":{"start":0,"end":4}},"lines":"`+strings.Repeat("x", 1<<16)+`"}'; done`),
 		"a.js", "f(1)\n")
 	lines := c.grep(t, "pattern", "x", "lang", "js", "limit", 1)
 	require.Len(t, lines, 2)

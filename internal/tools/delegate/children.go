@@ -37,10 +37,11 @@ func (g delegation) childrenTools() tool.Set {
 				`answers a JSON array of results. Example: {"ids":["7f3c"],"timeout":60}`,
 			Parameters: json.RawMessage(`{"type":"object","properties":{` +
 				`"ids":{"type":"array","items":{"type":"string"}},"timeout":{"type":"number"}}}`)}},
-		tool.Function{Do: tool.TextOnly(g.terminateChild), About: tool.Spec{Name: "terminate_child", Effect: tool.Attends,
-			Description: `End a child in the background, with all that it started. Example: {"id":"7f3c"}`,
-			Parameters: json.RawMessage(
-				`{"type":"object","required":["id"],"properties":{"id":{"type":"string"}}}`)}},
+		tool.Function{Do: tool.TextOnly(g.terminateChild),
+			About: tool.Spec{Name: "terminate_child", Effect: tool.Attends,
+				Description: `End a child in the background, with all that it started. Example: {"id":"7f3c"}`,
+				Parameters: json.RawMessage(
+					`{"type":"object","required":["id"],"properties":{"id":{"type":"string"}}}`)}},
 		g.sendTool(),
 	}
 }

@@ -97,16 +97,19 @@ func TestSpawnAgentInBackground(t *testing.T) {
 func TestSpawnAgentRefusesWhatIsWrong(t *testing.T) {
 	f := &family{}
 	for args, want := range map[string]string{
-		`{}`:                                                       `Error: argument "instructions" is missing`,
-		`{"instructions":" "}`:                                     `Error: task is empty`,
-		`{"instructions":["a"]}`:                                   `Error: argument "instructions" must be text`,
-		`{"instructions":"a","mode":"root"}`:                       `Error: mode "root" is not known: use default or read_only`,
-		`{"instructions":"a","tools":[]}`:                          `Error: tools is empty`,
-		`{"instructions":"a","tools":[1]}`:                         `Error: argument "tools" must be a list of texts`,
-		`{"instructions":"a","agent":"coder","tools":["x"]}`:       `Error: a registered agent has its own prompt and tools`,
-		`{"instructions":"a","agent":"coder","system_prompt":"x"}`: `Error: a registered agent has its own prompt and tools`,
-		`{"instructions":"a","timeout":-1}`:                        `Error: timeout is -1`,
-		`{"instructions":"a","schema":[]}`:                         `Error: "schema" must be an object`,
+		`{}`:                     `Error: argument "instructions" is missing`,
+		`{"instructions":" "}`:   `Error: task is empty`,
+		`{"instructions":["a"]}`: `Error: argument "instructions" must be text`,
+		`{"instructions":"a","mode":"root"}`: `Error: mode "root" is not known: use default or ` +
+			`read_only`,
+		`{"instructions":"a","tools":[]}`:  `Error: tools is empty`,
+		`{"instructions":"a","tools":[1]}`: `Error: argument "tools" must be a list of texts`,
+		`{"instructions":"a","agent":"coder","tools":["x"]}`: `Error: a registered agent has its own prompt ` +
+			`and tools`,
+		`{"instructions":"a","agent":"coder","system_prompt":"x"}`: `Error: a registered agent has its own prompt ` +
+			`and tools`,
+		`{"instructions":"a","timeout":-1}`: `Error: timeout is -1`,
+		`{"instructions":"a","schema":[]}`:  `Error: "schema" must be an object`,
 		standin.Args("instructions", "a", "system_prompt",
 			"\x00"): `Error: system_prompt contains a character that is no text`,
 		standin.Args("instructions", "a", "system_prompt",

@@ -94,7 +94,8 @@ func TestDelegateTaskRefusesWhatIsWrong(t *testing.T) {
 		assert.True(t, strings.HasPrefix(r.Content, want), r.Content)
 	}
 	assert.Nil(t, s.asked, "nothing was started")
-	assert.True(t, standin.CallTool(t, delegating(s), "delegate_task", `{"task":"x"}`).Failed, "a result must come back")
+	assert.True(t, standin.CallTool(t, delegating(s), "delegate_task", `{"task":"x"}`).Failed,
+		"a result must come back")
 }
 
 func TestRunParallelTasks(t *testing.T) {
@@ -121,19 +122,28 @@ func TestRunParallelTasksRefusesAll(t *testing.T) {
 	many := "[" + strings.TrimSuffix(strings.Repeat(`{"task":"x"},`, 101), ",") + "]"
 	s := &scripted{}
 	for args, want := range map[string]string{
-		`{"tasks":[{"task":"a"},{"task":"b","timeout":"x"}]}`: `Error: task 1: "timeout" must be a number. Nothing was started`,
-		`{"tasks":[{"task":"a"},{"task":"b","needs":["a"]}]}`: `Error: task 1: "needs" is not supported by this version. Nothing was started`,
-		`{"tasks":[{"task":"a"},"b"]}`:                        `Error: task 1: must be a JSON object. Nothing was started`,
-		`{"tasks":[{"task":"a"},{"tsk":"b"}]}`:                `Error: task 1: unknown key "tsk"`,
-		`{"tasks":[{"task":"a","task":"b"}]}`:                 `Error: task 0: "task" is given twice`,
-		`{"tasks":null}`:                                      `Error: argument "tasks" is missing. Nothing was started`,
-		`{"tasks_json":"null"}`:                               `Error: must be a JSON array of tasks. Nothing was started`,
-		`{"tasks":{"task":"a"}}`:                              `Error: must be a JSON array of tasks. Nothing was started`,
-		`{"tasks_json":"[{\"task\":"}`:                        `Error: not valid JSON: line 1: unexpected end of JSON input. Nothing was started`,
-		`{"tasks":[]}`:                                        `Error: 0 tasks in one call: give 1 to 100. Nothing was started`,
-		fmt.Sprintf(`{"tasks":%s}`, many):                     `Error: 101 tasks in one call: give 1 to 100. Nothing was started`,
-		`{"tasks":[{"task":"a","working_dir":"../x"}]}`:       `Error: task 0: "working_dir" must be a folder inside the working directory`,
-		`{"tasks":[{"task":"a"}],"tasks_json":"[]"}`:          `Error: give tasks or tasks_json, not both`,
+		`{"tasks":[{"task":"a"},{"task":"b","timeout":"x"}]}`: `Error: task 1: "timeout" must be a number. Nothing ` +
+			`was started`,
+		`{"tasks":[{"task":"a"},{"task":"b","needs":["a"]}]}`: `Error: task 1: "needs" is not supported by this ` +
+			`version. Nothing was started`,
+		`{"tasks":[{"task":"a"},"b"]}`: `Error: task 1: must be a JSON object. Nothing ` +
+			`was started`,
+		`{"tasks":[{"task":"a"},{"tsk":"b"}]}`: `Error: task 1: unknown key "tsk"`,
+		`{"tasks":[{"task":"a","task":"b"}]}`:  `Error: task 0: "task" is given twice`,
+		`{"tasks":null}`:                       `Error: argument "tasks" is missing. Nothing was started`,
+		`{"tasks_json":"null"}`: `Error: must be a JSON array of tasks. Nothing ` +
+			`was started`,
+		`{"tasks":{"task":"a"}}`: `Error: must be a JSON array of tasks. Nothing ` +
+			`was started`,
+		`{"tasks_json":"[{\"task\":"}`: `Error: not valid JSON: line 1: unexpected end of ` +
+			`JSON input. Nothing was started`,
+		`{"tasks":[]}`: `Error: 0 tasks in one call: give 1 to 100. Nothing ` +
+			`was started`,
+		fmt.Sprintf(`{"tasks":%s}`,
+			many): `Error: 101 tasks in one call: give 1 to 100. Nothing was started`,
+		`{"tasks":[{"task":"a","working_dir":"../x"}]}`: `Error: task 0: "working_dir" must be a folder inside ` +
+			`the working directory`,
+		`{"tasks":[{"task":"a"}],"tasks_json":"[]"}`: `Error: give tasks or tasks_json, not both`,
 		`{}`:           `Error: argument "tasks" is missing. Nothing was started`,
 		`{"task":"a"}`: `Error: unknown argument "task" (accepted: tasks, tasks_json)`,
 	} {

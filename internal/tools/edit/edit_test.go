@@ -55,10 +55,13 @@ func TestFindFails(t *testing.T) {
 		{"a", "\ufeff", "b", "old_text is empty: give the text to replace, or use create_file or write_file"},
 		{"a", "a", "a", "old_text and new_text are the same: nothing would change"},
 		{"", "a", "b", "old_text is not there"},
-		{"a\nb\na\n\na", "a", "b", "old_text is there 3 times, at lines 1, 3, 5: give more of the text around it, so that it is there once"},
-		{"aaa", "aa", "b", "old_text overlaps itself at line 1: give more of the text around it, so that it is there once"},
-		{strings.Repeat("a\n", 99), "a\n", "", "old_text is there 99 times, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and others: " +
-			"give more of the text around it, so that it is there once"},
+		{"a\nb\na\n\na", "a", "b",
+			"old_text is there 3 times, at lines 1, 3, 5: give more of the text around it, so that it is there once"},
+		{"aaa", "aa", "b",
+			"old_text overlaps itself at line 1: give more of the text around it, so that it is there once"},
+		{strings.Repeat("a\n", 99), "a\n", "",
+			"old_text is there 99 times, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and others: " +
+				"give more of the text around it, so that it is there once"},
 		{"a\r\nb\nx\na\nb\r\nx", "a\r\nb\r\n", "c",
 			"old_text is there 2 times, at lines 1, 4: give more of the text around it, so that it is there once"},
 	} {
@@ -148,7 +151,8 @@ func checkEdit(t fataler, content, old, new string) {
 }
 
 func TestNearest(t *testing.T) {
-	content := "package a\n\nfunc One() error {\n\treturn nil\n}\n\nfunc Two(name string) error {\n\treturn errors.New(name)\n}\n"
+	content := "package a\n\nfunc One() error {\n\treturn nil\n}\n\nfunc Two(name string) error {\n" +
+		"\treturn errors.New(name)\n}\n"
 	for _, c := range []struct{ content, old, want string }{
 		{content, "func One() error {\n    return nil\n}",
 			"only the white space differs, lines 3-5:\nfunc One() error {\n\treturn nil\n}"},
@@ -160,7 +164,8 @@ func TestNearest(t *testing.T) {
 			"the nearest is lines 3-5:\nfunc One() error {\n\treturn nil\n}"},
 		{content, "SELECT * FROM users WHERE 1", "nothing is like it: read the file again"},
 		{"", "x", "nothing is like it: read the file again"},
-		{"caf\xe9 au lait\n", "caf\ufffd au lait", "the file is not UTF-8: leave out what was shown as U+FFFD. the nearest is line 1:\ncaf\xe9 au lait"},
+		{"caf\xe9 au lait\n", "caf\ufffd au lait",
+			"the file is not UTF-8: leave out what was shown as U+FFFD. the nearest is line 1:\ncaf\xe9 au lait"},
 	} {
 		e, err := New(c.old, "?")
 		require.NoError(t, err)

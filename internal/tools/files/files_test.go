@@ -170,7 +170,8 @@ func TestListFiles(t *testing.T) {
 	require.NoError(t, os.Symlink("src", filepath.Join(dir, "folder")))
 	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, "out")))
 	for args, want := range map[string]string{
-		`{}`:                                  ".gitignore\na.go\nlink\n\"new\\nline\"\nsrc/deep/y.go\nsrc/x.go\nsrc/z.txt",
+		`{}`: ".gitignore\na.go\nlink\n\"new\\nline\"\nsrc/deep/y.go\nsrc/x.go\n" +
+			"src/z.txt",
 		`{"path":"src"}`:                      "src/deep/y.go\nsrc/x.go\nsrc/z.txt",
 		`{"path":"src","pattern":"*.go"}`:     "src/x.go",
 		`{"path":"src/","pattern":"**/*.go"}`: "src/deep/y.go\nsrc/x.go",
@@ -178,7 +179,8 @@ func TestListFiles(t *testing.T) {
 		`{"path":"src/x.go"}`:                 "src/x.go",
 		`{"path":"b.log"}`:                    "b.log",
 		`{"pattern":"**/*.go","limit":"2"}`:   "a.go\nsrc/deep/y.go\n[1 more files: narrow the pattern]",
-		`{"pattern":"*.txt"}`:                 "[no files in . match *.txt: use **/*.txt to look in the folders below as well]",
+		`{"pattern":"*.txt"}`: "[no files in . match *.txt: use **/*.txt to look in the folders " +
+			"below as well]",
 		`{"pattern":"**/*.rs"}`:               "[no files in . match **/*.rs]",
 		`{"pattern":"[a"}`:                    `Error: "[a" is not a glob: use for example **/*.go`,
 		`{"pattern":"{a}{b}{c}{d}{e}{f}{g}"}`: "Error: glob is too long: at most 500 characters and 6 braces",
@@ -230,21 +232,25 @@ func TestGrepFile(t *testing.T) {
 		"bin": "func\x00", "ig.log": "func", ".gitignore": "*.log", "wide": wide, "bad": "caf\xe9 au lait\n",
 	})
 	for args, want := range map[string]string{
-		`{"pattern":"func [A-Z]"}`:                          "a.go:3: func Main() {}",
-		`{"pattern":"FUNC MAIN","ignore_case":true}`:        "a.go:3: func Main() {}",
-		`{"pattern":"^func","glob":"*.go"}`:                 "a.go:3: func Main() {}\nsrc/b.go:1: func b() {}\nsrc/b.go:2: func c() {}",
-		`{"pattern":"^func","glob":"src/*.go"}`:             "src/b.go:1: func b() {}\nsrc/b.go:2: func c() {}",
-		`{"pattern":"^func","path":"src","glob":"*.txt"}`:   "src/b.txt:1: func",
-		`{"pattern":"^func$"}`:                              "src/b.txt:1: func",
-		`{"pattern":"func","path":"src/b.go","limit":1}`:    "src/b.go:1: func b() {}\n[1 more matches: narrow the pattern, the path or the glob]",
-		`{"pattern":"func","path":"ig.log"}`:                "ig.log:1: func",
-		`{"pattern":"func","path":"bin"}`:                   "Error: bin is a binary file of 5 bytes",
-		`{"pattern":"nowhere"}`:                             "[no matches]",
-		`{"pattern":"au lait"}`:                             "bad:1: caf\ufffd au lait",
-		`{"pattern":"c\\(","context":1}`:                    "src/b.go-1- func b() {}\nsrc/b.go:2: func c() {}",
-		`{"pattern":"func [Mb]","glob":"*.go","context":1}`: "a.go-2- \na.go:3: func Main() {}\n--\nsrc/b.go:1: func b() {}\nsrc/b.go-2- func c() {}",
-		`{"pattern":"("}`:                                   "Error: pattern is no RE2 expression (no look-around, no back-references): missing closing ): (",
-		`{"path":"src"}`:                                    `Error: argument "pattern" is missing`,
+		`{"pattern":"func [A-Z]"}`:                   "a.go:3: func Main() {}",
+		`{"pattern":"FUNC MAIN","ignore_case":true}`: "a.go:3: func Main() {}",
+		`{"pattern":"^func","glob":"*.go"}`: "a.go:3: func Main() {}\nsrc/b.go:1: func b() {}\n" +
+			"src/b.go:2: func c() {}",
+		`{"pattern":"^func","glob":"src/*.go"}`:           "src/b.go:1: func b() {}\nsrc/b.go:2: func c() {}",
+		`{"pattern":"^func","path":"src","glob":"*.txt"}`: "src/b.txt:1: func",
+		`{"pattern":"^func$"}`:                            "src/b.txt:1: func",
+		`{"pattern":"func","path":"src/b.go","limit":1}`: "src/b.go:1: func b() {}\n[1 more matches: narrow the " +
+			"pattern, the path or the glob]",
+		`{"pattern":"func","path":"ig.log"}`: "ig.log:1: func",
+		`{"pattern":"func","path":"bin"}`:    "Error: bin is a binary file of 5 bytes",
+		`{"pattern":"nowhere"}`:              "[no matches]",
+		`{"pattern":"au lait"}`:              "bad:1: caf\ufffd au lait",
+		`{"pattern":"c\\(","context":1}`:     "src/b.go-1- func b() {}\nsrc/b.go:2: func c() {}",
+		`{"pattern":"func [Mb]","glob":"*.go","context":1}`: "a.go-2- \na.go:3: func Main() {}\n--\n" +
+			"src/b.go:1: func b() {}\nsrc/b.go-2- func c() {}",
+		`{"pattern":"("}`: "Error: pattern is no RE2 expression (no look-around, " +
+			"no back-references): missing closing ): (",
+		`{"path":"src"}`: `Error: argument "pattern" is missing`,
 		`{"pattern":"needle"}`: "wide:1: …" + strings.Repeat("é", 100) + "needle" +
 			strings.Repeat("x", 194) + "…",
 		`{"pattern":"x$","path":"wide"}`: "wide:1: …" + strings.Repeat("x", 300),

@@ -51,25 +51,33 @@ func TestArguments(t *testing.T) {
 		`{"path":"a","start_line":2.0,"end_line":null}`:  "2\n3\n",
 		`"{\"path\":\"a\",\"start_line\":3}"`:            "3\n",
 		`{"path":"a","start_line":0}`:                    "1\n2\n3\n",
-		`{"path":"a","lines":3}`:                         `Error: unknown argument "lines" (accepted: end_line, path, start_line)`,
-		`{"path":["a"]}`:                                 `Error: argument "path" must be text (accepted: end_line, path, start_line)`,
-		`{"path":"a","start_line":"two"}`:                `Error: argument "start_line" must be a whole number (accepted: end_line, path, start_line)`,
-		`{"path":"a","start_line":1.5}`:                  `Error: argument "start_line" must be a whole number (accepted: end_line, path, start_line)`,
-		`{"path":"a","start_line":1e300}`:                `Error: argument "start_line" must be a whole number (accepted: end_line, path, start_line)`,
-		`{"path":"a","start_line":{}}`:                   `Error: argument "start_line" must be a whole number (accepted: end_line, path, start_line)`,
-		`{}`:                                             `Error: argument "path" is missing`,
-		``:                                               `Error: argument "path" is missing`,
-		`null`:                                           `Error: argument "path" is missing`,
-		`[1]`:                                            `Error: the arguments must be a JSON object`,
-		`"path"`:                                         `Error: the arguments must be a JSON object`,
-		`{"path":`:                                       `Error: the arguments must be a JSON object`,
-		`{"path":"a","start_line":3,"end_line":2}`:       `Error: end_line 2 is before start_line 3`,
-		`{"path":"a","start_line":9}`:                    `Error: a has 3 lines: start_line 9 is after its end`,
+		`{"path":"a","lines":3}`: `Error: unknown argument "lines" (accepted: end_line, path,` +
+			` start_line)`,
+		`{"path":["a"]}`: `Error: argument "path" must be text (accepted: end_line, ` +
+			`path, start_line)`,
+		`{"path":"a","start_line":"two"}`: `Error: argument "start_line" must be a whole number ` +
+			`(accepted: end_line, path, start_line)`,
+		`{"path":"a","start_line":1.5}`: `Error: argument "start_line" must be a whole number ` +
+			`(accepted: end_line, path, start_line)`,
+		`{"path":"a","start_line":1e300}`: `Error: argument "start_line" must be a whole number ` +
+			`(accepted: end_line, path, start_line)`,
+		`{"path":"a","start_line":{}}`: `Error: argument "start_line" must be a whole number ` +
+			`(accepted: end_line, path, start_line)`,
+		`{}`:       `Error: argument "path" is missing`,
+		``:         `Error: argument "path" is missing`,
+		`null`:     `Error: argument "path" is missing`,
+		`[1]`:      `Error: the arguments must be a JSON object`,
+		`"path"`:   `Error: the arguments must be a JSON object`,
+		`{"path":`: `Error: the arguments must be a JSON object`,
+		`{"path":"a","start_line":3,"end_line":2}`: `Error: end_line 2 is before start_line 3`,
+		`{"path":"a","start_line":9}`:              `Error: a has 3 lines: start_line 9 is after its end`,
 	} {
 		assert.Equal(t, want, standin.CallTool(t, set, "read_file", args).Content, args)
 	}
 	assert.Equal(t, "a:1: 1", standin.CallTool(t, set, "grep_file", `{"pattern":"1","ignore_case":"True"}`).Content)
-	assert.Equal(t, `Error: argument "ignore_case" must be true or false (accepted: context, glob, ignore_case, limit, path, pattern)`,
+	assert.Equal(t,
+		`Error: argument "ignore_case" must be true or false (accepted: context, glob, ignore_case, limit, path, `+
+			`pattern)`,
 		standin.CallTool(t, set, "grep_file", `{"pattern":"1","ignore_case":"maybe"}`).Content)
 }
 
@@ -125,9 +133,12 @@ func TestPathsStayInside(t *testing.T) {
 		"a/x": "inside\n", "./a//x": "inside\n", "a/../a/x": "inside\n", "in/x": "inside\n", "deep": "inside\n",
 		"absin/x":                 "inside\n",
 		filepath.Join(dir, "a/x"): "inside\n",
-		"../outside/x":            "Error: ../outside/x is outside the working directory: use a path inside it, relative to it",
-		"a/../../outside/x":       "Error: a/../../outside/x is outside the working directory: use a path inside it, relative to it",
-		"/etc/passwd":             "Error: /etc/passwd is outside the working directory: use a path inside it, relative to it",
+		"../outside/x": "Error: ../outside/x is outside the working directory: use a path inside it, " +
+			"relative to it",
+		"a/../../outside/x": "Error: a/../../outside/x is outside the working directory: use a path inside it, " +
+			"relative to it",
+		"/etc/passwd": "Error: /etc/passwd is outside the working directory: use a path inside it, " +
+			"relative to it",
 		dir + "/../outside/x": "Error: " + dir +
 			"/../outside/x is outside the working directory: use a path inside it, relative to it",
 		dir + "x": "Error: " + dir +
@@ -191,7 +202,8 @@ func TestSecrets(t *testing.T) {
 		want := fmt.Sprintf("Error: %s looks like a file of secrets and is not read", f)
 		assert.Equal(t, want+" without an approval", standin.CallTool(t, set, "read_file",
 			standin.Args("path", f)).Content)
-		assert.Equal(t, want, standin.CallTool(t, set, "grep_file", standin.Args("path", f, "pattern", "token")).Content)
+		assert.Equal(t, want,
+			standin.CallTool(t, set, "grep_file", standin.Args("path", f, "pattern", "token")).Content)
 	}
 	for _, f := range open {
 		assert.Equal(t, "token\n", standin.CallTool(t, set, "read_file", standin.Args("path", f)).Content, f)

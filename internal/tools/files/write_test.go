@@ -107,12 +107,15 @@ func TestCreateFile(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "create_file", Effect: tool.Writes, Risk: tool.Medium,
 		Paths:   []string{"new/deep/x.md"},
-		Summary: "create new/deep/x.md", Preview: "--- new/deep/x.md\n+++ new/deep/x.md\n@@ -0,0 +1,2 @@\n+one\n+two\n\\ No newline at end of file"}, in)
+		Summary: "create new/deep/x.md",
+		Preview: "--- new/deep/x.md\n+++ new/deep/x.md\n@@ -0,0 +1,2 @@\n+one\n+two\n\\ No newline at end of file"},
+		in)
 	assert.NoDirExists(t, filepath.Join(dir, "new"), "a plan changes nothing")
 	assert.Equal(t, tool.Result{Content: "created new/deep/x.md: 2 lines", Changed: []string{"new/deep/x.md"}},
 		standin.CallTool(t, set, "create_file", args))
 	assert.Equal(t, "one\ntwo", onDisk(t, dir, "new/deep/x.md"))
-	refused(t, set, "create_file", args, "Error: ./new/deep/x.md exists: change it with edit_file, or read it and overwrite it with write_file")
+	refused(t, set, "create_file", args,
+		"Error: ./new/deep/x.md exists: change it with edit_file, or read it and overwrite it with write_file")
 	refused(t, set, "create_file", standin.Args("path", "a/b", "content", ""),
 		"Error: a/b does not exist: a is not a folder")
 	refused(t, set, "create_file", standin.Args("path", "new/", "content", ""),
@@ -172,7 +175,8 @@ func TestEditFile(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "edit_file", Effect: tool.Writes, Risk: tool.Medium, Paths: []string{"a.go"},
 		Summary: "edit a.go",
-		Preview: "--- a.go\n+++ a.go\n@@ -1,5 +1,6 @@\n func a() {\n-\treturn\n+\tx := 1\n+\treturn x\n }\n \n func b() {}"}, in)
+		Preview: "--- a.go\n+++ a.go\n@@ -1,5 +1,6 @@\n func a() {\n-\treturn\n+\tx := 1\n+\treturn x\n }\n \n" +
+			" func b() {}"}, in)
 	require.NoError(t, os.Chmod(filepath.Join(dir, "a.go"), 0o640))
 	assert.Equal(t, tool.Result{Content: "edited a.go, lines 2-3", Changed: []string{"a.go"}},
 		standin.CallTool(t, set, "edit_file", args))
@@ -185,7 +189,8 @@ func TestEditFile(t *testing.T) {
 		"    x := 1\n": "Error: a.go: old_text is not there: only the white space differs, line 2:\n\tx := 1",
 		"return y":     "Error: a.go: old_text is not there: the nearest is line 3:\n\treturn x",
 		"SELECT":       "Error: a.go: old_text is not there: nothing is like it: read the file again",
-		"func ":        "Error: a.go: old_text is there 2 times, at lines 1, 6: give more of the text around it, so that it is there once",
+		"func ": "Error: a.go: old_text is there 2 times, at lines 1, 6: give more of the text around it, so " +
+			"that it is there once",
 	} {
 		refused(t, set, "edit_file", standin.Args("path", "a.go", "old_text", old, "new_text", "z"), want)
 	}
@@ -270,9 +275,11 @@ func TestSecretsAreReadWithAnApproval(t *testing.T) {
 		Summary: "read .env, which looks like a file of secrets"}, in)
 	ctx := tool.WithGrant(t.Context(), in)
 	assert.Equal(t, "KEY=1\n", standin.CallToolContext(ctx, t, set, "read_file", `{"path":".env"}`).Content)
-	assert.True(t, standin.CallToolContext(ctx, t, set, "read_file", `{"path":"b.key"}`).Failed, "another file was allowed")
+	assert.True(t, standin.CallToolContext(ctx, t, set, "read_file", `{"path":"b.key"}`).Failed,
+		"another file was allowed")
 	in.Special = false
-	assert.True(t, standin.CallToolContext(tool.WithGrant(t.Context(), in), t, set, "read_file", `{"path":".env"}`).Failed)
+	assert.True(t, standin.CallToolContext(tool.WithGrant(t.Context(), in), t, set, "read_file",
+		`{"path":".env"}`).Failed)
 
 	in, err = intent(t, set, "read_file", `{"path":"x"}`)
 	require.NoError(t, err)

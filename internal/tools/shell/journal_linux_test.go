@@ -25,7 +25,8 @@ func fillJournal(t *testing.T, limit int64) {
 	assert.Equal(t, "small\n[exit code 0]", d.do("echo small"))
 	out := d.do("echo begin; yes ççççç | head -n 200000; echo end")
 	assert.True(t, strings.HasSuffix(out, "\nend\n[exit code 0]"), "what the model reads goes on")
-	note := regexp.MustCompile(`\[\d+ characters are left out here; its beginning is in (.*), bytes (\d+)-(\d+); the rest is not kept, for that file takes no more than 1 MB\]\n`).FindStringSubmatch(out)
+	note := regexp.MustCompile(`\[\d+ characters are left out here; its beginning is in (.*), bytes (\d+)-(\d+); the ` +
+		`rest is not kept, for that file takes no more than 1 MB\]\n`).FindStringSubmatch(out)
 	require.NotNil(t, note, out[14_000:17_000])
 	from, err := strconv.Atoi(note[2])
 	require.NoError(t, err)

@@ -142,7 +142,8 @@ func TestNothingStaysBehind(t *testing.T) {
 			pid := regexp.MustCompile(`\d+`).FindString(out)
 			require.NotEmpty(t, pid, out)
 			assert.False(t, alive(pid), out)
-			assert.Regexp(t, `\n\[(a process|\d processes) that the command left running (was|were) killed\]\n\[exit code 0\]$`, out)
+			assert.Regexp(t,
+				`\n\[(a process|\d processes) that the command left running (was|were) killed\]\n\[exit code 0\]$`, out)
 		})
 	}
 }
@@ -163,7 +164,10 @@ func TestTimeout(t *testing.T) {
 			assert.Less(t, time.Since(begin), 20*time.Second)
 			pid, _, _ := strings.Cut(out, "\n")
 			assert.False(t, alive(pid), pid)
-			assert.True(t, strings.HasSuffix(out, "\n[timed out after 1s: the command was stopped, this is its output until then]"), out[max(0, len(out)-200):])
+			assert.True(t,
+				strings.HasSuffix(out,
+					"\n[timed out after 1s: the command was stopped, this is its output until then]"),
+				out[max(0, len(out)-200):])
 		})
 	}
 }
@@ -203,7 +207,8 @@ func TestManyBytes(t *testing.T) {
 	assert.True(t, strings.HasPrefix(out, "begin\n0123456789çççç\n"), out[:100])
 	assert.True(t, strings.HasSuffix(out, "\nend\n[exit code 0]"), out[len(out)-100:])
 
-	note := regexp.MustCompile(`\n\[(\d+) characters are left out here; the whole output is in (.*), bytes (\d+)-(\d+)\]\n`).FindStringSubmatch(out)
+	note := regexp.MustCompile(`\n\[(\d+) characters are left out here; the whole output is in (.*), bytes ` +
+		`(\d+)-(\d+)\]\n`).FindStringSubmatch(out)
 	require.NotNil(t, note)
 	assert.Equal(t, d.log, note[2])
 	from, err := strconv.Atoi(note[3])
@@ -358,18 +363,21 @@ $ sleep 100
 // The journal can be read while the command runs.
 func TestJournalIsWrittenMeanwhile(t *testing.T) {
 	d := newDesk(t)
-	out := d.do(fmt.Sprintf(`echo first; i=0; until grep -sq ^first %s; do i=$((i+1)); [ $i -lt 500 ] || exit 9; sleep 0.02; done; grep -c first %[1]s`, d.log))
+	out := d.do(fmt.Sprintf(`echo first; i=0; until grep -sq ^first %s; do i=$((i+1)); [ $i -lt 500 ] || exit 9; `+
+		`sleep 0.02; done; grep -c first %[1]s`, d.log))
 	assert.Equal(t, "first\n2\n[exit code 0]", out, "its name and its output")
 }
 
 func TestWithoutJournal(t *testing.T) {
 	const long = "yes | head -n 20000"
 	d := newDesk(t, func(c *Config) { c.LogPath = "" })
-	assert.Contains(t, d.do(long), "\n[10000 characters are left out here; no file has the whole output: there is no folder for it]\n")
+	assert.Contains(t, d.do(long),
+		"\n[10000 characters are left out here; no file has the whole output: there is no folder for it]\n")
 
 	folder := filepath.Join(t.TempDir(), "outputs")
 	d = newDesk(t, func(c *Config) { c.LogPath = filepath.Join(folder, "log") })
-	assert.Contains(t, d.do(long), "; no file has the whole output: open the log of commands: open "+folder+"/log: no such file or directory]\n")
+	assert.Contains(t, d.do(long),
+		"; no file has the whole output: open the log of commands: open "+folder+"/log: no such file or directory]\n")
 	assert.Equal(t, "a\n[exit code 0]", d.do("echo a"), "what is shown is not lost")
 	require.NoError(t, os.Mkdir(folder, 0o700))
 	assert.Contains(t, d.do(long), "the whole output is in "+folder+"/log")
@@ -392,14 +400,18 @@ func TestSeveralAtOnce(t *testing.T) {
 	for i := range n {
 		wg.Go(func() {
 			// Each waits for all, so that they do run at the same time.
-			outs[i] = d.do(fmt.Sprintf(`echo %[1]d begins; touch %[1]d; until [ -e 0 -a -e 1 -a -e 2 -a -e 3 -a -e 4 -a -e 5 ]; do sleep 0.02; done; sleep 100 & yes %[1]d | head -n 20000; exit %[1]d`, i))
+			outs[i] = d.do(fmt.Sprintf(`echo %[1]d begins; touch %[1]d; until [ -e 0 -a -e 1 -a -e 2 -a -e 3 -a -e 4 `+
+				`-a -e 5 ]; do sleep 0.02; done; sleep 100 & yes %[1]d | head -n 20000; exit %[1]d`, i))
 		})
 	}
 	wg.Wait()
 	mixed := 0
 	for i, out := range outs {
 		assert.True(t, strings.HasPrefix(out, fmt.Sprintf("%d begins\n", i)))
-		assert.True(t, strings.HasSuffix(out, fmt.Sprintf("\n%d\n[a process that the command left running was killed]\n[exit code %[1]d]", i)), out[len(out)-100:])
+		assert.True(t,
+			strings.HasSuffix(out,
+				fmt.Sprintf("\n%d\n[a process that the command left running was killed]\n[exit code %[1]d]", i)),
+			out[len(out)-100:])
 		other := regexp.MustCompile(fmt.Sprintf(`(?m)^[^%d[]$`, i)).FindString(out)
 		assert.Empty(t, other, "from another command")
 		if strings.Contains(out, ", between that of commands that ran at the same time]") {

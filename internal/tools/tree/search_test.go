@@ -73,7 +73,8 @@ func TestCompileFindsNeedles(t *testing.T) {
 
 func TestCompileErrors(t *testing.T) {
 	for pattern, want := range map[string]string{
-		`(`:                       "pattern is no RE2 expression (no look-around, no back-references): missing closing ): (",
+		`(`: "pattern is no RE2 expression (no look-around, no back-references): missing " +
+			"closing ): (",
 		`(?=x)`:                   "invalid or unsupported Perl syntax: (?=",
 		`a\nb`:                    "pattern contains a newline",
 		strings.Repeat("x", 5000): "pattern is longer than 4096 bytes",

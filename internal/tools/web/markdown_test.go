@@ -28,15 +28,21 @@ func TestMarkdown(t *testing.T) {
 		{"table", `<table><tr><th>N<th>V<tr><td>a|b<td>1<br>2<tr><td colspan=2>wide</table>`,
 			"| N | V |\n|---|---|\n| a\\|b | 1  <br />2 |\n| wide |  |"},
 		{"table without a head", `<table><tr><td>a<td>b<tr><td>1<td>2</table>`, "| a | b |\n|---|---|\n| 1 | 2 |"},
-		{"links", `<a href="../r?q=1#f">rel</a> <a href="//o/x">host</a> <a href="mailto:a@b.c">mail</a> <a href="#top">top</a> ` +
-			`<a href="javascript:x()">js</a> <a href="data:x">data</a> <a href="http://[x">bad</a> <a>none</a>`,
+		{"links",
+			`<a href="../r?q=1#f">rel</a> <a href="//o/x">host</a> <a href="mailto:a@b.c">mail</a> <a ` +
+				`href="#top">top</a> ` +
+				`<a href="javascript:x()">js</a> <a href="data:x">data</a> <a href="http://[x">bad</a> <a>none</a>`,
 			"[rel](https://example.com/r?q=1#f) [host](https://o/x) [mail](mailto:a@b.c) top js data bad none"},
 		{"base", `<base href="https://other.org/d/"><a href=x>a</a>`, "[a](https://other.org/d/x)"},
 		{"base that is none", `<base href="javascript:/d/"><a href=x>a</a>`, "[a](https://example.com/a/x)"},
 		{"images", `<img src=p.png alt="A pic"><img src=q.png><img src="data:x" alt="a chart">`,
 			"![A pic](https://example.com/a/p.png)a chart"},
-		{"hidden", `<p>a<span hidden>b</span><span style="color:red;display: none">c</span><span aria-hidden=true>d</span><i style="VISIBILITY:hidden">e</i>f`, "af"},
-		{"around", `<header>a</header><nav>b</nav><div role=navigation>c</div><p>text</p><aside>d</aside><footer>e</footer><div role=banner>f</div>`, "text"},
+		{"hidden",
+			`<p>a<span hidden>b</span><span style="color:red;display: none">c</span><span ` +
+				`aria-hidden=true>d</span><i style="VISIBILITY:hidden">e</i>f`, "af"},
+		{"around",
+			`<header>a</header><nav>b</nav><div ` +
+				`role=navigation>c</div><p>text</p><aside>d</aside><footer>e</footer><div role=banner>f</div>`, "text"},
 		{"heading with a sign", `<main><header><h2>Part <a href="#p">¶</a></h2></header><p>` +
 			strings.Repeat("x", 300) + `</main>`,
 			"## Part\n\n" + strings.Repeat("x", 300)},
@@ -51,7 +57,8 @@ func TestMarkdown(t *testing.T) {
 		{"heading that unfolds", `<h3><button>Question?</button></h3><p>Answer<button>Like</button>`,
 			"### Question?\n\nAnswer"},
 		{"details", `<details><summary>Sum</summary>Body</details>`, "Sum\n\nBody"},
-		{"not text", `a<script>b</script><style>c</style><noscript>d</noscript><svg><text>e</text></svg><template>f</template><iframe>g</iframe><!-- h -->`, "a"},
+		{"not text",
+			`a<script>b</script><style>c</style><noscript>d</noscript><svg><text>e</text></svg><template>f</template><iframe>g</iframe><!-- h -->`, "a"},
 		{"unclosed", `<p>a <b>b<p>c</div></span></p><ul><li>d`, "a **b**\n\n**c**\n\n- **d**"},
 		{"control characters", "<p>a&#27;[31mb&#7;\x1bc&#xE0041;d\uF002e\uF003", "a[31mbcde"},
 		{"frames", `<frameset><frame src=x></frameset>`, ""},

@@ -123,7 +123,8 @@ func TestSearchIntent(t *testing.T) {
 func TestSearchWithoutResults(t *testing.T) {
 	for name, bodies := range map[string]map[string]string{
 		searxng: {`{"results":[]}`: `No results for "x"`,
-			`{"results":[],"unresponsive_engines":[["a","CAPTCHA"],["b","timeout"]]}`: `No results for "x" (2 of the engines behind it did not answer)`},
+			`{"results":[],"unresponsive_engines":[["a","CAPTCHA"],["b","timeout"]]}`: `No results for "x" (2 of the ` +
+				`engines behind it did not answer)`},
 		brave: {`{"type":"search","query":{}}`: `No results for "x"`,
 			`{"type":"search","web":{"results":[]}}`: `No results for "x"`},
 		tavily: {`{"results":[]}`: `No results for "x"`},
@@ -144,10 +145,15 @@ func TestSearchFailures(t *testing.T) {
 		body   string
 		want   string
 	}{
-		{searxng, 403, "<html>Forbidden", "the server answered 403 Forbidden: this SearXNG does not answer in JSON. The user can add json to search.formats in its settings.yml"},
-		{brave, 401, `{"key":"` + testKey + `"}`, "the server answered 401 Unauthorized: the key is not accepted. The user can check BRAVE_API_KEY"},
-		{tavily, 403, "", "the server answered 403 Forbidden: the key is not accepted. The user can check TAVILY_API_KEY"},
-		{tavily, 429, "", "the server answered 429 Too Many Requests: too many searches. Wait before the next one, or do without"},
+		{searxng, 403, "<html>Forbidden",
+			"the server answered 403 Forbidden: this SearXNG does not answer in JSON. The user can add json to " +
+				"search.formats in its settings.yml"},
+		{brave, 401, `{"key":"` + testKey + `"}`,
+			"the server answered 401 Unauthorized: the key is not accepted. The user can check BRAVE_API_KEY"},
+		{tavily, 403, "",
+			"the server answered 403 Forbidden: the key is not accepted. The user can check TAVILY_API_KEY"},
+		{tavily, 429, "",
+			"the server answered 429 Too Many Requests: too many searches. Wait before the next one, or do without"},
 		{brave, 422, `{"error":"bad ` + testKey + `"}`,
 			`the server answered 422 Unprocessable Entity: {"error":"bad [key]"}`},
 		{brave, 500, "<html><p>long page", "the server answered 500 Internal Server Error"},
@@ -179,8 +185,9 @@ func TestKeyStays(t *testing.T) {
 	for _, name := range []string{brave, tavily} {
 		_, set := engine(t, name, http.RedirectHandler(other.URL+"/x?key="+testKey,
 			http.StatusTemporaryRedirect).ServeHTTP)
-		assert.Equal(t, "Error: search with "+name+": the server answered 307 Temporary Redirect: it has moved to "+other.URL+
-			"/x. The user can set that in QQ_SEARCH", search(t, set, "query", "x").Content)
+		assert.Equal(t,
+			"Error: search with "+name+": the server answered 307 Temporary Redirect: it has moved to "+other.URL+
+				"/x. The user can set that in QQ_SEARCH", search(t, set, "query", "x").Content)
 
 		echo := `{"title":"` + testKey + `","url":"https://a.example/key-of-the%2Buser%2F1","content":"` + testKey +
 			`"}`
@@ -228,11 +235,16 @@ func TestNewSearch(t *testing.T) {
 		assert.Equal(t, got, back)
 	}
 	for setting, want := range map[string]string{
-		"google":             "QQ_SEARCH: \"google\" is no search engine\nhint: accepted are searxng=URL, brave and tavily",
-		"searxng":            "QQ_SEARCH: \"\" is no address of a search engine\nhint: write searxng=http://HOST or searxng=https://HOST/PATH, without a user name and without ?",
-		"searxng=host:80":    "QQ_SEARCH: \"host:80\" is no address of a search engine\nhint: write searxng=http://HOST or searxng=https://HOST/PATH, without a user name and without ?",
-		"brave=":             "QQ_SEARCH: \"\" is no address of a search engine\nhint: write brave=http://HOST or brave=https://HOST/PATH, without a user name and without ?",
-		"searxng=http://h?q": "QQ_SEARCH: \"http://h?q\" is no address of a search engine\nhint: write searxng=http://HOST or searxng=https://HOST/PATH, without a user name and without ?",
+		"google": "QQ_SEARCH: \"google\" is no search engine\nhint: accepted are searxng=URL, brave " +
+			"and tavily",
+		"searxng": "QQ_SEARCH: \"\" is no address of a search engine\nhint: write searxng=http://HOST or " +
+			"searxng=https://HOST/PATH, without a user name and without ?",
+		"searxng=host:80": "QQ_SEARCH: \"host:80\" is no address of a search engine\n" +
+			"hint: write searxng=http://HOST or searxng=https://HOST/PATH, without a user name and without ?",
+		"brave=": "QQ_SEARCH: \"\" is no address of a search engine\nhint: write brave=http://HOST or " +
+			"brave=https://HOST/PATH, without a user name and without ?",
+		"searxng=http://h?q": "QQ_SEARCH: \"http://h?q\" is no address of a search engine\n" +
+			"hint: write searxng=http://HOST or searxng=https://HOST/PATH, without a user name and without ?",
 	} {
 		_, err := NewSearch(setting, env)
 		require.EqualError(t, err, want)
@@ -240,7 +252,9 @@ func TestNewSearch(t *testing.T) {
 	_, err := NewSearch("brave", func(string) string { return "" })
 	require.EqualError(t, err, "QQ_SEARCH: brave needs a key\nhint: set BRAVE_API_KEY")
 	_, err = NewSearch("tavily", func(string) string { return "se\ncret" })
-	require.EqualError(t, err, "QQ_SEARCH: the key in TAVILY_API_KEY contains a character that no key has\nhint: copy it again, without quotes or line ends")
+	require.EqualError(t, err,
+		"QQ_SEARCH: the key in TAVILY_API_KEY contains a character that no key has\nhint: copy it again, without "+
+			"quotes or line ends")
 	_, err = NewSearch("searxng=http://user:secret@host", env)
 	require.Error(t, err)
 	assert.NotContains(t, err.Error(), "secret")
