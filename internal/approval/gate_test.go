@@ -85,18 +85,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestParseMode(t *testing.T) {
-	for _, m := range []Mode{Ask, Auto, Deny} {
-		got, err := ParseMode(string(m))
-		require.NoError(t, err)
-		assert.Equal(t, m, got)
-	}
-	for _, s := range []string{"", "Ask", "yes"} {
-		_, err := ParseMode(s)
-		assert.ErrorContains(t, err, "(accepted: ask, auto, deny)", s)
-	}
-}
-
 // The Policy travels to children.
 func TestPolicyJSON(t *testing.T) {
 	data, err := json.Marshal(Policy{Mode: Ask, Deny: []string{"x"}})

@@ -47,14 +47,6 @@ const (
 	Deny Mode = "deny" // refuse
 )
 
-// ParseMode parses a Mode.
-func ParseMode(s string) (Mode, error) {
-	if m := Mode(s); m == Ask || m == Auto || m == Deny {
-		return m, nil
-	}
-	return "", fmt.Errorf("unknown approval mode %q (accepted: %s, %s, %s)", s, Ask, Auto, Deny)
-}
-
 // Policy is what a person decided beforehand. The zero Policy asks.
 type Policy struct {
 	Mode Mode `json:"mode"`

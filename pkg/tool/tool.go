@@ -109,13 +109,13 @@ func (s Set) AppendFunctions(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = t.Spec().AppendFunction(b)
+		b = t.Spec().appendFunction(b)
 	}
 	return append(b, ']')
 }
 
-// AppendFunction appends the tool to b as one entry of that array.
-func (s Spec) AppendFunction(b []byte) []byte {
+// appendFunction appends the tool to b as one entry of that array.
+func (s Spec) appendFunction(b []byte) []byte {
 	name, _ := json.Marshal(s.Name) // a string can always be written
 	description, _ := json.Marshal(s.Description)
 	b = append(append(b, `{"type":"function","function":{"name":`...), name...)

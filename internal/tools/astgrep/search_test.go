@@ -96,9 +96,8 @@ func TestWords(t *testing.T) {
 
 func TestSearchFiles(t *testing.T) {
 	const code = "f(1)\n"
-	c := folder(t, astGrep(t), "a.js", code, "sub/b.js", code, "sub/deep/c.mjs", code, ".hidden/d.js", code, "e.py",
-		code,
-		"ignored.js", code, "sub/ignored.js", code, ".gitignore", "ignored.js\n", ".git/f.js", code, ".env.js", code,
+	c := folder(t, astGrep(t), "a.js", code, "sub/b.js", code, "sub/deep/c.mjs", code, ".hidden/d.js", code,
+		"e.py", code, "ignored.js", code, "sub/ignored.js", code, ".gitignore", "ignored.js\n", ".git/f.js", code, ".env.js", code,
 		"-x.js", code, "none", code)
 	require.NoError(t, c.Root.Symlink("sub", "link"))
 	find := func(pairs ...any) (files []string) {
@@ -345,7 +344,7 @@ func TestFind(t *testing.T) {
 	assert.Equal(t, path, got)
 	for _, path := range []string{"", ".", filepath.Join(dir, "plain")} {
 		_, err = find(path)
-		assert.ErrorIs(t, err, ErrMissing)
+		assert.ErrorIs(t, err, errMissing)
 	}
 }
 

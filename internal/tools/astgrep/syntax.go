@@ -32,8 +32,8 @@ import (
 // program is the file name of ast-grep.
 const program = "ast-grep"
 
-// ErrMissing says that there is no ast-grep, and how to get it.
-var ErrMissing = errors.New("ast-grep is not installed: npm install -g @ast-grep/cli, or cargo install ast-grep " +
+// errMissing says that there is no ast-grep, and how to get it.
+var errMissing = errors.New("ast-grep is not installed: npm install -g @ast-grep/cli, or cargo install ast-grep " +
 	"--locked, or brew install ast-grep")
 
 // Starter starts ast-grep as a supervised process; a [proc.Host] is one.
@@ -64,7 +64,7 @@ func Find(getenv func(string) string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", ErrMissing
+	return "", errMissing
 }
 
 // Version runs ast-grep to get its version. It needs only Host, Program and Env of cfg.

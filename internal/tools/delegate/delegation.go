@@ -22,8 +22,8 @@ import (
 	"qq/pkg/tool"
 )
 
-// MaxTasks is how many tasks one call of run_parallel_tasks may hold.
-const MaxTasks = 100
+// maxTasks is how many tasks one call of run_parallel_tasks may hold.
+const maxTasks = 100
 
 // Delegator runs tasks with other agents.
 type Delegator interface {
@@ -217,8 +217,8 @@ func decodeTasks(data json.RawMessage) ([]task.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(tasks) == 0 || len(tasks) > MaxTasks {
-		return nil, fmt.Errorf("%d tasks in one call: give 1 to %d", len(tasks), MaxTasks)
+	if len(tasks) == 0 || len(tasks) > maxTasks {
+		return nil, fmt.Errorf("%d tasks in one call: give 1 to %d", len(tasks), maxTasks)
 	}
 	for i, t := range tasks {
 		if err := checkFolder(t); err != nil {
