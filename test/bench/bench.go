@@ -17,7 +17,7 @@ import (
 	"qq/test/qqbin"
 )
 
-// bench is what all rows use: the programs, and the running server.
+// bench holds what all rows use: the programs and the running server.
 type bench struct {
 	quick bool
 	dir   string
@@ -75,13 +75,13 @@ func (b *bench) build(ctx context.Context) error {
 	return b.copyPrograms()
 }
 
-// built is where the build puts a program.
+// built returns where the build puts a program.
 func (b *bench) built(name string) string { return filepath.Join(b.dir, "built", name) }
 
-// copyPrograms copies what was built to where it is run from, each program in the
-// same way. How a file came into the page cache changes the start of a process by
-// a millisecond and more, even if the files are equal; so programs are compared
-// only when they were copied together. None of them may be running.
+// copyPrograms copies the built programs to where they are run from, all in the same way. How a
+// file came into the page cache changes the start of a process by a millisecond and more, even
+// between equal files; so only programs copied together are compared. None of them may be
+// running.
 func (b *bench) copyPrograms() error {
 	for name, path := range b.bin {
 		if err := copyProgram(path, b.built(name)); err != nil {
@@ -143,7 +143,7 @@ func (b *bench) close() error {
 	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
-// waiting is how many requests hang at the server.
+// waiting returns how many requests hang at the server.
 func (b *bench) waiting(ctx context.Context) (int, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"/bench/waiting", nil)
 	if err != nil {
@@ -161,7 +161,7 @@ func (b *bench) waiting(ctx context.Context) (int, error) {
 	return strconv.Atoi(string(body))
 }
 
-// pick is full, or quick in a quick run.
+// pick returns full, or quick in a quick run.
 func (b *bench) pick(full, quick int) int {
 	if b.quick {
 		return quick
@@ -169,9 +169,8 @@ func (b *bench) pick(full, quick int) int {
 	return full
 }
 
-// home makes an empty home for one run of qq, so that no run pays for what an
-// earlier one has written down, and returns the environment that leads there;
-// done removes it.
+// home makes an empty home folder for one run of qq, so that no run pays for records of an
+// earlier one. It returns the environment that selects it; done removes it.
 func (b *bench) home() (dir string, env []string, done func(), err error) {
 	dir, err = os.MkdirTemp(b.dir, "home-")
 	if err != nil {
@@ -193,7 +192,7 @@ func (b *bench) home() (dir string, env []string, done func(), err error) {
 	return dir, env, done, nil
 }
 
-// tasks is a file of n tasks, one a line, no two alike.
+// tasks writes a file of n different tasks, one on each line.
 func (b *bench) tasks(n int) (string, error) {
 	var text strings.Builder
 	for i := range n {
@@ -203,7 +202,7 @@ func (b *bench) tasks(n int) (string, error) {
 	return path, os.WriteFile(path, []byte(text.String()), 0o600)
 }
 
-// successes reports whether the file has n JSON lines, each of a success.
+// successes returns an error unless the file has n JSON lines, each a success.
 func successes(path string, n int) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -71,7 +71,7 @@ func run(ctx context.Context, out io.Writer, quick bool, pattern string) (err er
 	return errors.Join(failed, table(out, lines, quick))
 }
 
-// row is one thing to measure, which may be several lines of the table.
+// row is one measurement, which may print several lines of the table.
 type row struct {
 	name    string
 	measure func(context.Context, *bench) ([]line, error)
@@ -155,7 +155,7 @@ func table(out io.Writer, lines []line, quick bool) error {
 	return w.Flush()
 }
 
-// ratio is a line that compares two medians.
+// ratio returns a line that compares two medians.
 func ratio[T ~int64](what string, qq, yard []T, limit float64, show func(T) string) line {
 	a, b := median(qq), median(yard)
 	return line{what: what, qq: show(a), yard: show(b), value: float64(a) / float64(b), limit: limit, unit: "x"}

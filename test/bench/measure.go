@@ -22,7 +22,7 @@ const mebibyte = 1 << 20
 
 func (n size) String() string { return fmt.Sprintf("%.1f MiB", float64(n)/mebibyte) }
 
-// milliseconds shows a time.
+// milliseconds formats a time.
 func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
 }
@@ -37,8 +37,8 @@ type used struct {
 	// less than the bench itself has used, whose memory a new process shares
 	// until it executes its program.
 	maxRSS size
-	// rootPeak is the most resident memory of the process itself; sampled, and
-	// only when asked for.
+	// rootPeak is the largest resident memory of the process itself; it is sampled only if the
+	// command asks for it.
 	rootPeak size
 }
 
@@ -49,12 +49,12 @@ type command struct {
 	dir     string
 	env     []string
 	sample  bool // the resident memory, while it runs
-	// terminal, where a person is asked, takes the place of stderr.
+	// terminal replaces stderr if a person is to be asked.
 	terminal *os.File
 	stdout   io.Writer // gets what is printed while it runs, instead of the file
 }
 
-// process is a command at work.
+// process is a running command.
 type process struct {
 	cmd    *exec.Cmd
 	start  time.Time
@@ -138,7 +138,7 @@ func (c command) output(ctx context.Context) (used, []byte, error) {
 	return u, out, err
 }
 
-// samplePeak follows the high-water mark of a process until it has ended.
+// samplePeak polls the largest resident memory of a process until the process has ended.
 func samplePeak(pid int) size {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -153,7 +153,7 @@ func samplePeak(pid int) size {
 	}
 }
 
-// procField reads a field in kB of a file in /proc/PID.
+// procField reads a field in kB from a file in /proc/PID.
 func procField(pid int, file, name string) (size, error) {
 	return kilobytes(fmt.Sprintf("/proc/%d/%s", pid, file), name)
 }
@@ -172,10 +172,10 @@ func kilobytes(path, name string) (size, error) {
 	return 0, fmt.Errorf("%s: no %s", path, name)
 }
 
-// available is the memory that this machine can spare.
+// available returns how much memory is free on this machine.
 func available() (size, error) { return kilobytes("/proc/meminfo", "MemAvailable") }
 
-// until polls until done.
+// until polls until done returns true.
 func until(ctx context.Context, every, limit time.Duration, what string, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -193,7 +193,7 @@ func until(ctx context.Context, every, limit time.Duration, what string, done fu
 	}
 }
 
-// median is the middle one of xs, of which there is at least one.
+// median returns the median of xs, which must not be empty.
 func median[T ~int64](xs []T) T {
 	s := slices.Sorted(slices.Values(xs))
 	n := len(s)
@@ -203,7 +203,7 @@ func median[T ~int64](xs []T) T {
 	return (s[n/2-1] + s[n/2]) / 2
 }
 
-// column collects one figure of each used.
+// column returns one figure of each element of us.
 func column[T any](us []used, figure func(used) T) []T {
 	xs := make([]T, len(us))
 	for i, u := range us {
@@ -212,9 +212,9 @@ func column[T any](us []used, figure func(used) T) []T {
 	return xs
 }
 
-// interleave runs each of the commands rounds times, in turn, so that a change
-// in the load of the machine affects all of them. The programs are copied anew
-// some times, so that the luck of one copy does not decide.
+// interleave runs each of the commands rounds times, in turn, so that a change in the load of the
+// machine affects all of them. It copies the programs again several times, so that the luck of
+// one copy does not decide.
 func (b *bench) interleave(rounds int, commands ...func() (used, error)) ([][]used, error) {
 	const copies = 10
 	all := make([][]used, len(commands))
@@ -235,7 +235,7 @@ func (b *bench) interleave(rounds int, commands ...func() (used, error)) ([][]us
 	return all, nil
 }
 
-// killAll ends processes that were left, by their ids.
+// killAll kills leftover processes by their ids.
 func killAll(pids []int) error {
 	var errs []error
 	for _, pid := range pids {

@@ -15,7 +15,7 @@ const (
 	goneLimit  = 10 * time.Second
 )
 
-// measureOutput: the root does not keep what a child prints.
+// measureOutput checks that the root does not keep in memory what a child prints.
 func measureOutput(ctx context.Context, b *bench) ([]line, error) {
 	const little = 5_000
 	much := b.pick(500_000_000, 5_000_000)
@@ -40,7 +40,7 @@ func measureOutput(ctx context.Context, b *bench) ([]line, error) {
 	return []line{ratio(what, column(us[1], rootPeak), column(us[0], rootPeak), 1.1, mib)}, nil
 }
 
-// measureWaiting: most children wait for their model most of the time.
+// measureWaiting measures the memory of children that wait for their model.
 func measureWaiting(ctx context.Context, b *bench) ([]line, error) {
 	var private []size
 	err := b.hanging(ctx, b.pick(5, 2), func(_ *process, children []int) error {
@@ -63,8 +63,8 @@ func measureWaiting(ctx context.Context, b *bench) ([]line, error) {
 	return []line{absolute("private memory of a child that waits for its model", median(private), 4)}, nil
 }
 
-// measureKill: nobody can catch SIGKILL, so what the root started must go
-// without its help.
+// measureKill measures how soon all children are gone after a SIGKILL of the root, which cannot
+// help with that.
 func measureKill(ctx context.Context, b *bench) ([]line, error) {
 	children := b.pick(20, 5)
 	var times []time.Duration
@@ -86,8 +86,8 @@ func measureKill(ctx context.Context, b *bench) ([]line, error) {
 	return []line{within(what, median(times), 0, 100*time.Millisecond)}, nil
 }
 
-// hanging starts a batch of so many tasks at once that wait for their model,
-// calls measure with the processes of the children, and ends all of them.
+// hanging starts a batch of so many simultaneous tasks that wait for their model, calls measure
+// with the processes of the children, and ends all of them.
 func (b *bench) hanging(ctx context.Context, children int, measure func(p *process, children []int) error) (err error) {
 	p, done, err := b.startBatch(ctx, batch{tasks: children, jobs: children, model: "hang"})
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"qq/internal/standin"
 )
 
-// measureLedger: what it costs to record a long batch, and to go on with one that
-// is done.
+// measureLedger measures what it costs to record a long batch, and to resume one that is done.
 func measureLedger(ctx context.Context, b *bench) ([]line, error) {
 	n := b.pick(20_000, 300)
 	dir, env, done, err := b.home()
@@ -47,8 +46,8 @@ func measureLedger(ctx context.Context, b *bench) ([]line, error) {
 	}, nil
 }
 
-// resumed runs a batch again that is done, and sees to it that it prints what the
-// first run has printed to the file out: results with other ids would be new ones.
+// resumed runs a finished batch again, and checks that it prints the same results as the first
+// run in the file out: results with other ids would be new ones.
 func resumed(rounds int, out string, run func() (used, error)) ([]used, error) {
 	first, err := os.ReadFile(out)
 	if err != nil {
@@ -70,15 +69,15 @@ func resumed(rounds int, out string, run func() (used, error)) ([]used, error) {
 	return us, nil
 }
 
-// unjudged is a line about times that has no limit.
+// unjudged returns a line about times that has no limit.
 func unjudged(what string, qq, yard []time.Duration) line {
 	a, b := median(qq), median(yard)
 	note := fmt.Sprintf("%+.2f ms, no limit", float64(a-b)/1e6)
 	return line{what: what, qq: milliseconds(a), yard: milliseconds(b), note: note}
 }
 
-// measureRecord: what the record of one prompt costs. It is durable before the
-// answer is over, so the wall time tells about the disk as well.
+// measureRecord measures what the record of one prompt costs. The record is durable before qq
+// ends, so the wall time depends on the disk too.
 func measureRecord(ctx context.Context, b *bench) ([]line, error) {
 	dir, env, done, err := b.home()
 	if err != nil {
@@ -100,8 +99,7 @@ func measureRecord(ctx context.Context, b *bench) ([]line, error) {
 	}, nil
 }
 
-// measureCache: a batch over files that were all read before, and have not
-// changed.
+// measureCache measures a batch over files that were all read before and have not changed.
 func measureCache(ctx context.Context, b *bench) ([]line, error) {
 	n := b.pick(10_000, 100)
 	dir, env, done, err := b.home()
@@ -141,8 +139,8 @@ func measureCache(ctx context.Context, b *bench) ([]line, error) {
 	return []line{within(what, median(column(again, wall)), 0, 5*time.Second)}, nil
 }
 
-// measureQueue: more children than the server answers at once. Each may be busy,
-// and idle, for less time than it has to wait for the others.
+// measureQueue measures more children than the server answers at once. Each child's timeouts are
+// shorter than the time that it must wait for the others.
 func measureQueue(ctx context.Context, b *bench) ([]line, error) {
 	const jobs, model = 5, "one300"
 	n := b.pick(40, 10)
@@ -165,10 +163,9 @@ func measureQueue(ctx context.Context, b *bench) ([]line, error) {
 	return []line{ratio(what, column(us[0], wall), column(us[1], wall), 1/0.95, milliseconds)}, nil
 }
 
-// measureBreaker: how soon tasks are refused when the server fails. The
-// time goes from the end of the last answer that failed, as the server sees it, to
-// the first result that tells of the breaker, as it comes out of qq. In between
-// the third task learns of its answer and ends.
+// measureBreaker measures how soon tasks are refused when the server fails. The time begins when
+// the server has sent the last failure and ends when qq prints the first result that names the
+// circuit breaker. In between, the third task reads its failure and ends.
 func measureBreaker(ctx context.Context, b *bench) ([]line, error) {
 	const failures = 3 // open the breaker
 	server := standin.New(standin.ByName())
@@ -197,11 +194,11 @@ func measureBreaker(ctx context.Context, b *bench) ([]line, error) {
 	return []line{within(what, median(times), 0, 5*time.Millisecond)}, nil
 }
 
-// failedTasks is the exit code of a batch in which tasks failed.
+// failedTasks is the exit code of a batch with failed tasks.
 const failedTasks = 4
 
-// refusal runs tasks, one after the other, at a server that fails, and returns when
-// qq said that one was refused.
+// refusal runs tasks, one after the other, against a server that fails. It returns the time at
+// which qq printed that one was refused.
 func (b *bench) refusal(ctx context.Context, host, tasks string) (time.Time, error) {
 	dir, env, done, err := b.home()
 	if err != nil {
@@ -222,7 +219,7 @@ func (b *bench) refusal(ctx context.Context, host, tasks string) (time.Time, err
 	return w.seen, nil
 }
 
-// watch notes when a text was first written to it.
+// watch is a writer that notes when a text was first written to it.
 type watch struct {
 	text string
 	all  strings.Builder

@@ -15,12 +15,12 @@ func wall(u used) time.Duration { return u.wall }
 func maxRSS(u used) size        { return u.maxRSS }
 func rootPeak(u used) size      { return u.rootPeak }
 
-// perTask is a figure of a run of n tasks, for one of them.
+// perTask divides a figure of a run by its number of tasks, n.
 func perTask(n int, figure func(used) time.Duration) func(used) time.Duration {
 	return func(u used) time.Duration { return figure(u) / time.Duration(n) }
 }
 
-// measureStart: what every command pays before it does anything.
+// measureStart measures what every command costs before it does anything.
 func measureStart(ctx context.Context, b *bench) ([]line, error) {
 	dir, env, done, err := b.home()
 	if err != nil {
@@ -40,7 +40,7 @@ func measureStart(ctx context.Context, b *bench) ([]line, error) {
 	return []line{ratio(what, column(us[0], cpu), column(us[1], cpu), 2.2, milliseconds)}, nil
 }
 
-// measurePrompt: one question to a model that answers at once.
+// measurePrompt measures one question to a model that answers at once.
 func measurePrompt(ctx context.Context, b *bench) ([]line, error) {
 	dir, env, done, err := b.home()
 	if err != nil {
@@ -69,8 +69,8 @@ func measurePrompt(ctx context.Context, b *bench) ([]line, error) {
 	}, nil
 }
 
-// measureBatch: many small tasks, two at once. All processes are counted: the
-// CPU of a child that was waited for is its parent's, through PID namespaces too.
+// measureBatch measures many small tasks, two at a time. All processes count: the CPU time of a
+// child is added to that of the parent that waited for it, also through PID namespaces.
 func measureBatch(ctx context.Context, b *bench) ([]line, error) {
 	n := b.pick(2000, 60)
 	tasks, err := b.tasks(n)
@@ -105,7 +105,7 @@ func measureBatch(ctx context.Context, b *bench) ([]line, error) {
 		column(us[0], perTask(n, wall)), column(us[2], perTask(n, wall)), 0.9, milliseconds)), nil
 }
 
-// measureModel: what qq adds to the time that a model takes.
+// measureModel measures what qq adds to the time that a model takes.
 func measureModel(ctx context.Context, b *bench) ([]line, error) {
 	const n, jobs, model = 24, 4, "slow200"
 	tasks, err := b.tasks(n)
@@ -125,8 +125,8 @@ func measureModel(ctx context.Context, b *bench) ([]line, error) {
 	return []line{ratio(what, column(us[0], wall), column(us[1], wall), 1.03, milliseconds)}, nil
 }
 
-// measureScale: a hundred times as many tasks cost the root no more memory,
-// and no more time for each.
+// measureScale measures whether a hundred times as many tasks cost the root more memory, or more
+// time for each.
 func measureScale(ctx context.Context, b *bench) ([]line, error) {
 	few, many := b.pick(200, 50), b.pick(20_000, 400)
 	run := func(n int) func() (used, error) {
@@ -147,12 +147,13 @@ func measureScale(ctx context.Context, b *bench) ([]line, error) {
 	}, nil
 }
 
-// absolute is a line about an amount of memory, with its limit in MiB.
+// absolute returns a line about an amount of memory, with its limit in MiB.
 func absolute(what string, n size, limit float64) line {
 	return line{what: what, qq: mib(n), value: float64(n) / mebibyte, limit: limit, unit: "MiB"}
 }
 
-// within is a line about a time, with its limit. A yard of 0 is none.
+// within returns a line about a time, with its limit. A yard of 0 means that there is no
+// yardstick.
 func within(what string, qq, yard, limit time.Duration) line {
 	l := line{what: what, qq: milliseconds(qq), value: float64(qq) / 1e6, limit: float64(limit) / 1e6, unit: "ms"}
 	if yard > 0 {
@@ -161,8 +162,8 @@ func within(what string, qq, yard, limit time.Duration) line {
 	return l
 }
 
-// yardstick runs one of the programs to compare with: one of ours, or one of
-// the machine's.
+// yardstick runs one of the programs that qq is compared with: one of the bench, or one of the
+// machine.
 func (b *bench) yardstick(ctx context.Context, name string, args ...string) (used, error) {
 	dir, env, done, err := b.home()
 	if err != nil {
@@ -184,8 +185,8 @@ type batch struct {
 	sample      bool
 }
 
-// batch runs qq batch and sees to it that every task is done: a failure is no
-// fast answer.
+// batch runs qq batch and checks that every task succeeded: a failure could look like a fast
+// answer.
 func (b *bench) batch(ctx context.Context, run batch) (used, error) {
 	dir, env, done, err := b.home()
 	if err != nil {
@@ -195,7 +196,7 @@ func (b *bench) batch(ctx context.Context, run batch) (used, error) {
 	return b.batchIn(ctx, run, dir, env)
 }
 
-// batchIn is batch in a home that stays.
+// batchIn is batch with a home folder that is kept.
 func (b *bench) batchIn(ctx context.Context, run batch, dir string, env []string) (used, error) {
 	tasks, err := b.tasks(run.tasks)
 	if err != nil {
@@ -226,7 +227,7 @@ func (b *bench) startBatch(ctx context.Context, run batch) (p *process, done fun
 	return p, done, nil
 }
 
-// batchCommand is qq batch with those files as its arguments.
+// batchCommand returns the command qq batch with those files as its arguments.
 func (b *bench) batchCommand(run batch, dir string, env []string, files ...string) command {
 	args := slices.Concat([]string{
 		"batch", "--model", "ollama:" + run.model, "-j", fmt.Sprint(run.jobs), "--no-bar", "--output-format", "jsonl",

@@ -8,8 +8,8 @@ import (
 	"qq/internal/standin"
 )
 
-// measureTokens: what the model has to read beside the words of the user, before
-// it can say a word: the instructions of the agent and its tools.
+// measureTokens measures what the model must read besides the user's words before it can answer:
+// the instructions of the agent and its tools.
 func measureTokens(ctx context.Context, b *bench) ([]line, error) {
 	server := standin.New(standin.ByName())
 	if err := server.Start(); err != nil {
@@ -34,8 +34,8 @@ func measureTokens(ctx context.Context, b *bench) ([]line, error) {
 	}, nil
 }
 
-// overhead is the size of the one request of a run, in tokens and without the
-// words of the user. A token has four bytes here, as it has at the server.
+// overhead returns the size of the one request of a run without the words of the user, in tokens
+// of four bytes, as the server counts them.
 func (b *bench) overhead(ctx context.Context, server *standin.Server, words string, args ...string) (int, error) {
 	dir, env, done, err := b.home()
 	if err != nil {
@@ -57,7 +57,7 @@ func (b *bench) overhead(ctx context.Context, server *standin.Server, words stri
 	return (chats[0].Size - len(words)) / 4, nil
 }
 
-// tokens is a line about a number of tokens.
+// tokens returns a line about a number of tokens.
 func tokens(what string, n, limit int) line {
 	return line{what: what, qq: fmt.Sprintf("%d tokens", n), value: float64(n), limit: float64(limit), unit: "tokens"}
 }

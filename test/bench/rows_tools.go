@@ -18,7 +18,7 @@ import (
 	"qq/test/terminal"
 )
 
-// step is a task for the model "script" of the server: call this tool so often.
+// step is a task for the model "script" of the server: call this tool so many times.
 type step struct {
 	Tool      string
 	Times     int
@@ -33,13 +33,13 @@ func (s step) String() string {
 	return string(text)
 }
 
-// play lets qq do a step, and returns what that cost and what qq printed.
+// play runs qq with a step as its task, and returns what that cost and what qq printed.
 func (b *bench) play(ctx context.Context, c command, s step, args ...string) (used, []byte, error) {
 	c.program, c.args = b.bin["qq"], append([]string{"--model", "ollama:script", s.String()}, args...)
 	return c.output(ctx)
 }
 
-// fact is what is read of an event of qq.
+// fact is the part of a qq event that the bench reads.
 type fact struct {
 	TS          time.Time
 	Type        string
@@ -49,9 +49,8 @@ type fact struct {
 	ExecutionID string `json:"execution_id"`
 }
 
-// calls are the times that the calls of a tool took, as the root saw them, and
-// how many questions were put to a person meanwhile. A call that failed is an
-// error: it may have been refused, and that costs nothing.
+// calls returns how long the calls of a tool took, as the root saw them, and how many questions
+// were asked meanwhile. A failed call is an error: it may have been refused, which costs nothing.
 func calls(stream []byte, tool string, depth int) (took []time.Duration, questions int, err error) {
 	var began fact
 	facts := json.NewDecoder(bytes.NewReader(stream))
@@ -78,7 +77,7 @@ func calls(stream []byte, tool string, depth int) (took []time.Duration, questio
 // askedLimit is how long a run may take in which a person is asked.
 const askedLimit = time.Minute
 
-// relays are agents that pass their task on, so that the last works at depth 2.
+// relays defines agents that delegate their task, so that the last one works at depth 2.
 var relays = map[string]string{"middle": `---
 name: middle
 description: passes its task on
@@ -96,10 +95,10 @@ role: information-gathering
 Read pages.
 `}
 
-// measureApproval: a call at depth 2 that the root has to be asked about. The
-// person there allows the tool for the session at the first call, so all others
-// take the way to the root and back and no person's time. Next to them stand the
-// same calls of a tool that was allowed beforehand, which their own process knows.
+// measureApproval measures calls at depth 2 that need the root's approval. The person allows the
+// tool for the session at the first call, so that all other calls go to the root and back without
+// waiting for a person. The yardstick is calls of a tool that was allowed beforehand, which the
+// child's own process knows.
 func measureApproval(ctx context.Context, b *bench) ([]line, error) {
 	n := b.pick(300, 60)
 	work := step{"web_fetch", n, map[string]string{"url": b.url + "/bench/page?{i}"}}
@@ -159,7 +158,7 @@ func (b *bench) fetches(ctx context.Context, work step, n int, ask bool) ([]time
 	return times, err
 }
 
-// playAsked is play with a person at a terminal, who has one answer to give.
+// playAsked is play with a person at a terminal, who gives one answer.
 func (b *bench) playAsked(ctx context.Context, c command, s step, answer string, args ...string) ([]byte, error) {
 	person, program, err := terminal.Open()
 	if err != nil {
@@ -182,10 +181,10 @@ func (b *bench) playAsked(ctx context.Context, c command, s step, answer string,
 	return out, errors.Join(err, <-answered, closed)
 }
 
-// measureSandbox: what a child spends on its sandbox before its first call of a
-// model. qq cannot be told to leave it out, so the benchmark of its package
-// restricts fresh processes, with one processor as small children have, and says
-// how long that took and how much longer they lived than others.
+// measureSandbox measures what a child spends on its sandbox before its first request to a model.
+// qq cannot omit the sandbox, so the benchmark of package sandbox restricts fresh processes, with
+// one processor as children have. It reports how long that took and how much longer these
+// processes lived than others.
 func measureSandbox(ctx context.Context, b *bench) ([]line, error) {
 	module, err := goEnv(ctx, "GOMOD")
 	if err != nil {
@@ -217,8 +216,8 @@ func measureSandbox(ctx context.Context, b *bench) ([]line, error) {
 	return lines, nil
 }
 
-// metric finds a figure in microseconds in what go test prints about a benchmark
-// whose name begins with name.
+// metric finds a figure in microseconds in the output of go test for a benchmark whose name
+// begins with name.
 func metric(out []byte, name, unit string) (time.Duration, bool) {
 	for text := range strings.Lines(string(out)) {
 		fields := strings.Fields(text)
@@ -241,9 +240,9 @@ func goEnv(ctx context.Context, name string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// measureGrep: the whole run of qq, with its start and two answers of the model,
-// for one call that searches the source tree of Go, against grep for the same.
-// Both write to files: grep looks no further when it may write to /dev/null.
+// measureGrep compares a run of qq that searches Go's source tree with one call, including its
+// start and two answers of the model, with grep. Both write to files, because grep stops at the
+// first match if its output is /dev/null.
 func measureGrep(ctx context.Context, b *bench) ([]line, error) {
 	const pattern = `func \w+Reader\(` // fewer matches than are shown
 	root, err := goEnv(ctx, "GOROOT")
@@ -284,8 +283,8 @@ func measureGrep(ctx context.Context, b *bench) ([]line, error) {
 	}, nil
 }
 
-// measureEdit: edits in the middle of a large file, with what a person would be
-// asked about each beforehand (the diff), against writing such a file as durably.
+// measureEdit compares edits in the middle of a large file, including the diff that an approval
+// shows, with writing such a file as durably.
 func measureEdit(ctx context.Context, b *bench) ([]line, error) {
 	dir, env, done, err := b.home()
 	if err != nil {
@@ -315,7 +314,7 @@ func measureEdit(ctx context.Context, b *bench) ([]line, error) {
 	return []line{within(what, median(edited), median(written), 50*time.Millisecond)}, nil
 }
 
-// edits makes some edits in one run of qq, other ones in each round.
+// edits makes several edits in one run of qq, different ones in each round.
 func (b *bench) edits(ctx context.Context, c command, round int) ([]time.Duration, error) {
 	const n = 5
 	place := fmt.Sprintf("%d{i}0 of a file", 400+round) // the number of a line
@@ -332,7 +331,7 @@ func (b *bench) edits(ctx context.Context, c command, round int) ([]time.Duratio
 	return took, err
 }
 
-// large is a text of 5 MB, with numbered lines.
+// large returns a text of 5 MB with numbered lines.
 func large() []byte {
 	var text bytes.Buffer
 	for i := 0; text.Len() < 5_000_000; i++ {
@@ -341,8 +340,8 @@ func large() []byte {
 	return text.Bytes()
 }
 
-// replaceDurably is the least that keeps either the old or the new content of a
-// file, whatever happens.
+// replaceDurably does the minimum that keeps either the old or the new content of a file, even
+// after a crash.
 func replaceDurably(path string, text []byte) error {
 	f, err := os.Create(path + ".new")
 	if err != nil {

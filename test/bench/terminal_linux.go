@@ -11,7 +11,7 @@ import (
 // promptLimit is how long a question may take to appear.
 const promptLimit = 30 * time.Second
 
-// answerOnce waits at the terminal for a text and types an answer.
+// answerOnce waits until text appears on the terminal and types an answer.
 func answerOnce(ctx context.Context, person *os.File, text, answer string) error {
 	deadline := time.Now().Add(promptLimit)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {

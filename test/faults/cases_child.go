@@ -12,8 +12,7 @@ import (
 	"qq/internal/standin"
 )
 
-// childKilled: a child that has read and nothing else dies; its task is done by
-// another.
+// childKilled: a child that has only read files is killed. Another child does its task.
 func childKilled(s *stage) error {
 	s.server.Strike(once(standin.Fault{Break: standin.Stall}))
 	tasks, err := s.file("tasks.jsonl", `{"task":"Say something.","read_only":true}`+"\n")
@@ -34,7 +33,7 @@ func childKilled(s *stage) error {
 	return nil
 }
 
-// killWaiting starts b, and kills its child as soon as a request of it hangs.
+// killWaiting starts b, and kills its child as soon as a request of the child hangs.
 func (s *stage) killWaiting(b batch) (*process, error) {
 	p, err := s.startBatch(b)
 	if err != nil {
@@ -53,8 +52,8 @@ func (s *stage) attempts(list []result, want int) {
 	}
 }
 
-// childKilledAfterWrite: a child dies that has written a file. Nobody knows what
-// else it was about to do: its task is not repeated, and no success.
+// childKilledAfterWrite: a child that has written a file is killed. Its task is neither repeated
+// nor a success, because nobody knows which side effects it had.
 func childKilledAfterWrite(s *stage) error {
 	p, err := s.killWriter("")
 	if err != nil {
@@ -74,7 +73,7 @@ func childKilledAfterWrite(s *stage) error {
 	return s.written()
 }
 
-// childKilledIdempotent: the same of a task that may be done twice.
+// childKilledIdempotent: the same with a task that is marked as idempotent, which is repeated.
 func childKilledIdempotent(s *stage) error {
 	p, err := s.killWriter(`,"idempotent":true`)
 	if err != nil {
@@ -91,7 +90,7 @@ func childKilledIdempotent(s *stage) error {
 	return s.written()
 }
 
-// killWriter kills a child when it has written a file. more is added to its task.
+// killWriter kills a child after it has written a file. more is added to its task.
 func (s *stage) killWriter(more string) (*process, error) {
 	s.server.Strike(standin.Rule{Role: "tool", Fault: standin.Fault{Times: 1, Break: standin.Stall}})
 	const step = `{\"tool\":\"write_file\",\"times\":1,\"arguments\":{\"path\":\"file.txt\",\"content\":\"text\"}}`
@@ -102,16 +101,15 @@ func (s *stage) killWriter(more string) (*process, error) {
 	return s.killWaiting(batch{tasks: tasks, model: "script", jobs: 1, flags: []string{"--auto-approve"}})
 }
 
-// written expects the file that the child wrote.
+// written checks the file that the child wrote.
 func (s *stage) written() error {
 	b, err := os.ReadFile(filepath.Join(s.work, "file.txt"))
 	s.expect(string(b) == "text", "the file holds %q", b)
 	return err
 }
 
-// childStopped: a child is halted in the middle of its answer, which its server
-// goes on with. It is ended when it has been silent for too long; the other task
-// is done.
+// childStopped: a child is stopped (SIGSTOP) in the middle of its answer. It is ended when it has
+// been inactive for too long; the other task is done.
 func childStopped(s *stage) error {
 	s.server.Strike(once(standin.Fault{Between: 500 * time.Millisecond}))
 	tasks, err := s.tasks("tasks", 2, 0)
@@ -133,10 +131,9 @@ func childStopped(s *stage) error {
 	return err
 }
 
-// childOutOfMemory: a child gets less memory than it needs, and the kernel kills
-// it (in a memory cgroup, where one can be made) or refuses it more (a limit on
-// its address space elsewhere). The next attempt needs less. The tasks of others
-// are not touched.
+// childOutOfMemory: a child gets less memory than it needs. The kernel kills it (in a memory
+// cgroup, where one can be made) or refuses more memory (by a limit on its address space). The
+// next attempt needs less. Other tasks are not affected.
 func childOutOfMemory(s *stage) error {
 	const limit = 40 << 20
 	s.server.Strike(standin.Rule{Task: "Task 0 ", Fault: standin.Fault{Times: 1, BeforeFirst: time.Second,
@@ -170,7 +167,7 @@ func childOutOfMemory(s *stage) error {
 	return nil
 }
 
-// limitMemory bounds the memory of a process, and says how.
+// limitMemory limits the memory of a process, and says by which means.
 func (s *stage) limitMemory(pid, limit int) (how string, err error) {
 	for _, c := range []struct{ dir, file string }{
 		{"/sys/fs/cgroup", "memory.max"},
@@ -199,7 +196,7 @@ func (s *stage) limitMemory(pid, limit int) (how string, err error) {
 	return fmt.Sprintf("an address space of %d MiB: the kernel refuses it more", 16*limit>>20), nil
 }
 
-// put writes a number into a file of the kernel, which must be there.
+// put writes a number into a file of the kernel, which must exist.
 func put(path string, n int) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"qq/test/tinymodel"
 )
 
-// real is a real Ollama with one model, which has an answer for each task.
+// real is a real Ollama server with one model, which has an answer for each task.
 type real struct {
 	*ollamatest.Server
 	s   *stage
@@ -21,7 +21,7 @@ type real struct {
 	old int // requests to servers before this one
 }
 
-// ollama starts the server of $QQ_OLLAMA, which serves one request at a time.
+// ollama starts the server of $QQ_OLLAMA, configured to serve one request at a time.
 func (s *stage) ollama() (*real, error) {
 	bin := os.Getenv("QQ_OLLAMA")
 	if bin == "" {
@@ -56,17 +56,17 @@ func (o *real) restart() error {
 	return nil
 }
 
-// requests are the chats that the server has written about.
+// requests counts the chats in the server's log.
 func (o *real) requests() int {
 	b, err := os.ReadFile(o.Log)
 	o.s.expect(err == nil, "the log of the server: %v", err)
 	return o.old + strings.Count(string(b), `"/api/chat"`)
 }
 
-// here leads qq to the real server.
+// here returns the environment that makes qq use the real server.
 func (o *real) here() []string { return []string{"OLLAMA_HOST=" + o.URL.Host} }
 
-// poems is a batch of n tasks for the model.
+// poems returns a batch of n tasks for the model.
 func (o *real) poems(n, jobs int) (batch, error) {
 	var text strings.Builder
 	for i := range n {
@@ -101,8 +101,8 @@ func ollamaWrongModel(s *stage) error {
 	return nil
 }
 
-// ollamaOneAtATime: five children, and a stock server. Nobody runs out of time
-// because of the others.
+// ollamaOneAtATime: five children share a server that answers one request at a time. None of them
+// times out because of the others.
 func ollamaOneAtATime(s *stage) error {
 	o, err := s.ollama()
 	if err != nil {
@@ -124,10 +124,9 @@ func ollamaOneAtATime(s *stage) error {
 	return nil
 }
 
-// ollamaRestarted: the real server is killed in the middle of a batch and started
-// again, which takes it longer than the attempts of a task may last. Tasks may
-// fail for it; none is called a success that is not, and --resume-failed does
-// those, and only those.
+// ollamaRestarted: the real server is killed in the middle of a batch and started again, which
+// takes longer than the attempts of a task may last. Tasks may fail, but none may falsely be
+// called a success. --resume-failed repeats exactly the failed ones.
 func ollamaRestarted(s *stage) error {
 	o, err := s.ollama()
 	if err != nil {

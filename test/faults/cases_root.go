@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// saga is one batch that is begun again and again until all of it is done.
+// saga is one batch that is resumed again and again until all of it is done.
 type saga struct {
 	s       *stage
 	name    string // of its tasks
@@ -29,7 +29,7 @@ type saga struct {
 	started time.Time
 }
 
-// newSaga writes the tasks and runs them undisturbed, in another home.
+// newSaga writes the tasks and runs them undisturbed, in another home folder.
 func (s *stage) newSaga(name string, n, length int) (*saga, error) {
 	g := &saga{s: s, name: name, n: n, length: length, done: map[int]string{}, resume: "--resume",
 		out: filepath.Join(s.work, name+".out"), joblog: filepath.Join(s.work, name+".joblog")}
@@ -60,7 +60,7 @@ func (s *stage) newSaga(name string, n, length int) (*saga, error) {
 	return g, err
 }
 
-// start begins the batch, or goes on with it.
+// start begins the batch, or resumes it.
 func (g *saga) start() (*process, error) {
 	args := []string{"batch", "--model", "ollama:echo5", "-j", "4", "--no-bar", "--joblog", g.joblog, "-o", g.out}
 	if g.begun {
@@ -69,12 +69,12 @@ func (g *saga) start() (*process, error) {
 	return g.s.start(nil, append(args, g.tasks)...)
 }
 
-// answer is what the i-th task is answered.
+// answer returns the expected answer to the i-th task.
 func (g *saga) answer(i int) string { return "You said: " + taskText(g.name, i, g.length) }
 
-// look counts the tasks that were asked for although their result had been
-// recorded, and notes those that are recorded now: what stands in the output or in
-// the joblog was recorded before. Nobody may be at work.
+// look counts the tasks that were requested again although their result had been recorded, and
+// notes which results are recorded now: those in the output or in the job log. No qq may be
+// running.
 func (g *saga) look() error {
 	chats := g.s.server.Chats()
 	for _, c := range chats[g.asked:] {
@@ -116,8 +116,7 @@ func (g *saga) look() error {
 	return nil
 }
 
-// killAt starts the batch and kills the root when so many more requests have come,
-// and a moment later.
+// killAt starts the batch and kills the root a moment after so many more requests have come.
 func (g *saga) killAt(requests int, later time.Duration) error {
 	p, err := g.start()
 	if err != nil {
@@ -138,8 +137,8 @@ func (g *saga) killAt(requests int, later time.Duration) error {
 	return g.look()
 }
 
-// finish goes on to the end, and expects the output of an undisturbed run; then
-// once more, when nothing is left to do.
+// finish resumes the batch to its end and compares the output with that of an undisturbed run.
+// Then it resumes once more, when nothing is left to do.
 func (g *saga) finish() error {
 	p, err := g.start()
 	if err != nil {
@@ -178,10 +177,9 @@ func (g *saga) finish() error {
 	return nil
 }
 
-// rootKilled: SIGKILL of the root at random moments of a batch, some of them
-// before the first request; each time it is resumed. A task that was under way may
-// be asked again, one whose result was recorded may not. The output is byte for
-// byte that of an undisturbed run.
+// rootKilled: the root is killed (SIGKILL) at random moments of a batch, sometimes before the
+// first request, and resumed each time. Tasks under way may be requested again; tasks whose
+// result was recorded may not. The output is byte for byte that of an undisturbed run.
 func rootKilled(s *stage) error {
 	g, err := s.newSaga("batch", s.pick(500, 50), 0)
 	if err != nil {
@@ -202,8 +200,8 @@ func rootKilled(s *stage) error {
 	return nil
 }
 
-// moment is a random one: one kill in four is soon after the start, the others are
-// so far apart that the batch is not finished before the last.
+// moment picks a random moment for a kill: one in four is soon after the start; the others are
+// far enough apart that the batch does not end before the last.
 func (g *saga) moment(r *rand.Rand, kills, k int) (requests int, later time.Duration) {
 	if k%4 == 3 {
 		return 0, time.Duration(r.IntN(60)) * time.Millisecond
@@ -211,9 +209,9 @@ func (g *saga) moment(r *rand.Rand, kills, k int) (requests int, later time.Dura
 	return 1 + r.IntN(max(g.n*9/10/kills*2, 2)), time.Duration(r.IntN(5000)) * time.Microsecond
 }
 
-// diskFullAtHome: the disk with everything that qq keeps is full in the middle of
-// a batch: the ledger, and what children write their answers to. qq says so and
-// ends; when there is room again it goes on.
+// diskFullAtHome: the disk with all of qq's files (the ledger and the answers of children)
+// becomes full in the middle of a batch. qq says so and ends. When there is space again, the
+// batch can be resumed.
 func diskFullAtHome(s *stage) error {
 	if err := s.smallDisk(s.home, "24m"); err != nil {
 		return err
@@ -221,8 +219,8 @@ func diskFullAtHome(s *stage) error {
 	return s.fullForAWhile()
 }
 
-// diskFullAtLedger: the same of a disk with nothing but the ledger: children have
-// room, and their answers are good.
+// diskFullAtLedger: the same with only the ledger on the full disk: children have space, and
+// their answers are good.
 func diskFullAtLedger(s *stage) error {
 	if err := s.smallDisk(s.home, "24m"); err != nil {
 		return err
@@ -236,8 +234,8 @@ func diskFullAtLedger(s *stage) error {
 	return s.fullForAWhile()
 }
 
-// fullForAWhile fills the disk of the home in the middle of a batch, and makes room
-// again when qq has given up.
+// fullForAWhile fills the disk of the home folder in the middle of a batch, and frees it when qq
+// has given up.
 func (s *stage) fullForAWhile() error {
 	g, err := s.newSaga("batch", s.pick(300, 60), 0)
 	if err != nil {
@@ -264,8 +262,8 @@ func (s *stage) fullForAWhile() error {
 	return g.finish()
 }
 
-// diskFullAtOutput: the disk with the output is full. qq says so and ends; with
-// the output elsewhere it goes on.
+// diskFullAtOutput: the disk with the output file is full. qq says so and ends. It can be resumed
+// with the output elsewhere.
 func diskFullAtOutput(s *stage) error {
 	disk := filepath.Join(s.work, "small")
 	if err := s.smallDisk(disk, "8k"); err != nil {
@@ -291,7 +289,7 @@ func diskFullAtOutput(s *stage) error {
 	return g.finish()
 }
 
-// stopsForSpace expects that the batch ends before it is done, and says why.
+// stopsForSpace expects that the batch ends early and says why.
 func (g *saga) stopsForSpace(p *process) error {
 	e, err := p.wait()
 	if err != nil {
@@ -318,12 +316,11 @@ func (g *saga) stopsForSpace(p *process) error {
 	return nil
 }
 
-// clockSetBack: nobody sets the clock of the machine for a test. What is played is
-// what a clock leaves behind that was a day ahead and has been set right: all
-// times in the ledger and all times of files in the home are moved a day on, while
-// nobody runs. Two batches were broken off; the first runs before, the second
-// after the clock was set. Each goes on where it was: the last batch is the one
-// that was begun last, whatever its time.
+// clockSetBack plays a clock that was a day ahead and then set right. Instead of setting the
+// clock of the machine, it moves all times in the ledger and all times of files in the home a day
+// ahead, while no qq runs. Two batches were broken off, the first before and the second after the
+// change of the clock. Both can be resumed; the last batch is the one that was begun last,
+// whatever its time says.
 func clockSetBack(s *stage) error {
 	if _, err := exec.LookPath("sqlite3"); err != nil {
 		return skip("no sqlite3 to move the times of the ledger with")
@@ -361,8 +358,8 @@ func clockSetBack(s *stage) error {
 	return second.finish()
 }
 
-// ahead moves all times in the home: of files, and in the ledger, where a number
-// near the present counts as seconds, milliseconds, microseconds or nanoseconds.
+// ahead moves all times in the home ahead: those of files, and in the ledger every number near
+// the present in seconds, milliseconds, microseconds or nanoseconds.
 func (s *stage) ahead(by time.Duration) (moved int, err error) {
 	ledger := filepath.Join(s.home, "ledger.db")
 	if _, err := os.Stat(ledger); err != nil {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// memoryLimit is what the root may use at its most, in KiB.
+// memoryLimit is how much memory the root may use at most, in KiB.
 const memoryLimit = 64 << 10
 
-// muchOutput: a child says 1,000 MB. The root does not hold it in memory: what is
-// handed on is cut and says so, and all of it is in the output file.
+// muchOutput: a child prints 1,000 MB. The root does not hold it in memory: the result that it
+// passes on is cut and says so, and the output file has all of it.
 func muchOutput(s *stage) error {
 	bytes := s.pick(1000, 20) * 1_000_000
 	available, err := kilobytes("/proc/meminfo", "MemAvailable")
@@ -47,7 +47,8 @@ func muchOutput(s *stage) error {
 	return nil
 }
 
-// manyTasks: a batch of 100,000, with the ledger. The root does not grow with it.
+// manyTasks: a batch of 100,000 tasks with the ledger. The memory of the root does not grow with
+// their number.
 func manyTasks(s *stage) error {
 	n := s.pick(100_000, 2_000)
 	tasks, err := s.tasks("tasks", n, 0)

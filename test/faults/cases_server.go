@@ -9,34 +9,34 @@ import (
 	"qq/internal/standin"
 )
 
-// said is what the model "fast" says.
+// said is the answer of the model "fast".
 const said = "One two three."
 
-// once strikes the first request.
+// once returns a rule that affects only the first request.
 func once(f standin.Fault) standin.Rule {
 	f.Times = 1
 	return standin.Rule{Fault: f}
 }
 
-// later is the header by which a server says when to come again.
+// later returns a Retry-After header.
 func later(d time.Duration) http.Header {
 	return http.Header{"Retry-After": {strconv.Itoa(int(d / time.Second))}}
 }
 
-// repeated is what a fault comes to that has passed at the second request.
+// repeated is the expected outcome of a fault that is over at the second request.
 func repeated() outcome {
 	return outcome{exit: 0, status: "completed", requests: 2, output: said, least: 200 * time.Millisecond,
 		most: 5 * time.Second}
 }
 
-// first503: the first request is turned away; the second is not.
+// first503: the server refuses the first request with 503, and answers the second.
 func first503(s *stage) error {
 	s.server.Strike(once(standin.Fault{Status: 503}))
 	_, err := s.ask("fast", repeated())
 	return err
 }
 
-// retryAfter: the server says when to come again; nobody comes earlier.
+// retryAfter: the server sends Retry-After; no request comes earlier.
 func retryAfter(s *stage) error {
 	s.server.Strike(once(standin.Fault{Status: 429, Header: later(2 * time.Second)}))
 	want := repeated()
@@ -46,7 +46,7 @@ func retryAfter(s *stage) error {
 	return err
 }
 
-// retryAfterOfOne: what the server says to one child holds for all five.
+// retryAfterOfOne: the server sends Retry-After to one child; all five children obey it.
 func retryAfterOfOne(s *stage) error {
 	s.server.Strike(once(standin.Fault{Status: 429, Header: later(2 * time.Second)}))
 	tasks, err := s.tasks("tasks", 20, 0)
@@ -64,8 +64,8 @@ func retryAfterOfOne(s *stage) error {
 	return nil
 }
 
-// quietFor expects that after the answer 429 no request comes for that time, but
-// for those that had set out before the root knew.
+// quietFor expects that no request comes during d after the status 429, except those that were
+// sent before the root knew of it.
 func (s *stage) quietFor(d, before time.Duration) {
 	chats := s.server.Chats()
 	for _, struck := range chats {
@@ -87,15 +87,15 @@ func connectionReset(s *stage) error {
 	return err
 }
 
-// streamCut: the first answer breaks off in the middle. What was said of it is no
-// part of the second.
+// streamCut: the first answer breaks off in the middle. Its text is not part of the second
+// answer.
 func streamCut(s *stage) error {
 	s.server.Strike(once(standin.Fault{Break: standin.Cut, After: 2}))
 	_, err := s.ask("fast", repeated())
 	return err
 }
 
-// streamCutAsText: the same for whoever reads text.
+// streamCutAsText: the same for text output instead of JSON.
 func streamCutAsText(s *stage) error {
 	s.server.Strike(once(standin.Fault{Break: standin.Cut, After: 2}))
 	p, err := s.start(nil, "--model", "ollama:fast", "Say something.")
@@ -114,8 +114,8 @@ func streamCutAsText(s *stage) error {
 	return nil
 }
 
-// streamStalled: the server goes silent in the middle of its answer. The time
-// without activity runs out, and what was said is kept.
+// streamStalled: the server stops sending in the middle of its answer. The inactivity timeout
+// ends the task, and its partial output is kept.
 func streamStalled(s *stage) error {
 	s.server.Strike(standin.Rule{Fault: standin.Fault{Break: standin.Stall, After: 2}})
 	r, err := s.ask("fast", outcome{exit: 124, status: "idle", requests: 1, least: time.Second, most: 8 * time.Second},
@@ -134,8 +134,8 @@ func childStreamStalled(s *stage) error {
 	return err
 }
 
-// oneFails runs a batch of two tasks, one after the other, of which the first ends
-// like that.
+// oneFails runs a batch of two tasks, one after the other, and expects the first to end with that
+// status.
 func (s *stage) oneFails(model, status string, exit int, env ...string) ([]result, error) {
 	tasks, err := s.tasks("tasks", 2, 0)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *stage) oneFails(model, status string, exit int, env ...string) ([]resul
 	return s.oneFailed(p, status, exit)
 }
 
-// oneFailed waits for such a batch.
+// oneFailed waits for a batch that oneFails started.
 func (s *stage) oneFailed(p *process, status string, exit int) ([]result, error) {
 	e, list, err := p.results()
 	if err != nil {
@@ -165,9 +165,9 @@ func (s *stage) oneFailed(p *process, status string, exit int) ([]result, error)
 	return list, nil
 }
 
-// busyServer: five children, and a server that serves one at a time. Four of them
-// wait for their first token for longer than a child may be silent; none of them
-// runs out of time because of the others.
+// busyServer: five children share a server that answers one request at a time. Four of them wait
+// for their first token for longer than the inactivity timeout; none of them times out because of
+// the others.
 func busyServer(s *stage) error {
 	n := s.pick(15, 6)
 	tasks, err := s.tasks("tasks", n, 0)
@@ -186,16 +186,16 @@ func busyServer(s *stage) error {
 	return nil
 }
 
-// always503: the server never gets better. Two more attempts, and that is it.
+// always503: the server always fails. There are two retries, and no more.
 func always503(s *stage) error {
 	_, err := s.ask("busy", outcome{exit: 3, status: "unavailable", requests: 3, least: 500 * time.Millisecond,
 		most: 6 * time.Second})
 	return err
 }
 
-// always503Batch: the same for twenty tasks. The gate closes for all; it is not
-// twenty times three requests. With retries the batch waits for the breaker to try
-// again, once for each of them, before it gives up.
+// always503Batch: the same for twenty tasks. The circuit breaker stops all of them before sixty
+// requests are sent. With retries, the batch waits for that many trials of the breaker before it
+// gives up.
 func always503Batch(s *stage) error {
 	const n, most = 20, 8 // five are under way when the first fails, three are the breaker's
 	retries := s.pick(1, 0)
@@ -216,15 +216,15 @@ func always503Batch(s *stage) error {
 	return nil
 }
 
-// connectionRefused: nobody listens.
+// connectionRefused: no server listens.
 func connectionRefused(s *stage) error {
 	s.server.Stop()
 	_, err := s.ask("fast", outcome{exit: 3, status: "unavailable", most: 10 * time.Second})
 	return err
 }
 
-// wrongModel: the server does not have the model. That does not pass: one request,
-// and none again.
+// wrongModel: the server does not have the model. This failure is permanent: one request, no
+// retry.
 func wrongModel(s *stage) error {
 	_, err := s.ask("nope", outcome{exit: 2, status: "usage", most: time.Second})
 	s.row.requests += s.server.Count("/api/show")
@@ -232,8 +232,8 @@ func wrongModel(s *stage) error {
 	return err
 }
 
-// serverRestarted: the server dies in the middle of a batch and is back soon. Two
-// answers break off; all tasks are done in the end, each once.
+// serverRestarted: the server dies in the middle of a batch and is back soon. Two answers break
+// off; in the end all tasks are done, each once.
 func serverRestarted(s *stage) error {
 	n := s.pick(60, 40)
 	tasks, err := s.tasks("tasks", n, 0)

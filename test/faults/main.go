@@ -50,7 +50,7 @@ func main() {
 	}
 }
 
-// kase is one thing that goes wrong.
+// kase is one case: a fault and what should come of it.
 type kase struct {
 	name  string
 	play  func(*stage) error
@@ -143,7 +143,7 @@ func choose(all []kase, pattern string) ([]kase, error) {
 	return chosen, nil
 }
 
-// row is one row of the table.
+// row is one row of the result table.
 type row struct {
 	name     string
 	played   bool

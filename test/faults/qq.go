@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// process is a qq at work.
+// process is a running qq.
 type process struct {
 	s              *stage
 	cmd            *exec.Cmd
@@ -29,7 +29,7 @@ type process struct {
 	peak           chan int64
 }
 
-// ended is how a qq ended.
+// ended describes how a qq ended.
 type ended struct {
 	code           int // -1 when a signal ended it
 	stdout, stderr string
@@ -57,7 +57,7 @@ func (s *stage) start(env []string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// samplePeak follows the high-water mark of a process until it has ended.
+// samplePeak polls the largest resident memory of a process until the process has ended.
 func samplePeak(pid int) (peak int64) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -98,7 +98,7 @@ func (p *process) over() bool {
 	return bytes.HasPrefix(state, []byte("Z"))
 }
 
-// until waits until done, as long as qq is at work.
+// until waits until done returns true, while qq is running.
 func (p *process) until(what string, done func() bool) error {
 	over := false
 	err := p.s.until(waitLimit, what, func() bool {
@@ -116,13 +116,13 @@ func (p *process) until(what string, done func() bool) error {
 	return err
 }
 
-// asked waits until the server has seen so many requests.
+// asked waits until the server has received n requests.
 func (p *process) asked(n int) error {
 	return p.until(fmt.Sprintf("%d requests", n), func() bool { return p.s.server.Count("/api/chat") >= n })
 }
 
-// hanging waits until a request hangs at the server, and returns the child that
-// has sent it: others may be there, which wait for a task.
+// hanging waits until a request hangs at the server, and returns the child that sent it: other
+// children may wait for a task.
 func (p *process) hanging() (child int, err error) {
 	if err := p.until("a request hangs", func() bool { return p.s.server.Waiting() == 1 }); err != nil {
 		return 0, err
@@ -148,9 +148,9 @@ func (p *process) hanging() (child int, err error) {
 	return 0, fmt.Errorf("no child of qq has the connection from %s", from)
 }
 
-// socketOf is what a descriptor of the connection from an address to another
-// links to. Both ends and the state count: a local port is used for several
-// servers at a time, and by connections that have been closed for a minute.
+// socketOf returns the link text of the descriptor that holds the connection between two
+// addresses. It compares both ends and the state, because several servers, and connections closed
+// within the last minute, can use the same local port.
 func socketOf(from, to string) (string, error) {
 	local, err := portOf(from)
 	if err != nil {
@@ -174,7 +174,7 @@ func socketOf(from, to string) (string, error) {
 	return "", fmt.Errorf("no connection from %s to %s", from, to)
 }
 
-// portOf is the port of an address as /proc/net/tcp writes it.
+// portOf returns the port of an address as /proc/net/tcp writes it.
 func portOf(address string) (string, error) {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -184,7 +184,7 @@ func portOf(address string) (string, error) {
 	return fmt.Sprintf(":%04X", n), err
 }
 
-// result is what qq says about a task in JSON.
+// result is a task's result in the JSON output of qq.
 type result struct {
 	Task         string
 	Success      *bool
@@ -215,8 +215,8 @@ func (r result) output() string {
 	return *r.Output
 }
 
-// check sees to what is true of every result: the fields that scripts rely on
-// are there, and agree with each other.
+// check checks what is true of every result: the fields that scripts rely on exist and agree with
+// each other.
 func (s *stage) check(r result) bool {
 	if r.Success == nil || r.Output == nil || r.ExitCode == nil {
 		s.expect(false, "a result lacks success, output or exit_code: %+v", r)
@@ -231,7 +231,7 @@ func (s *stage) check(r result) bool {
 	return agree
 }
 
-// outcome is what a case expects of one question.
+// outcome is what a case expects as the result of one question.
 type outcome struct {
 	exit     int
 	status   string
@@ -241,8 +241,7 @@ type outcome struct {
 	most     time.Duration // 0 is no limit
 }
 
-// ask puts one question to the model, with the answer in JSON, and sees to it
-// that everything is as want says.
+// ask asks the model one question, with the answer in JSON, and checks it against want.
 func (s *stage) ask(model string, want outcome, flags ...string) (result, error) {
 	p, err := s.start(nil, append([]string{"--model", "ollama:" + model, "--json", "Say something."}, flags...)...)
 	if err != nil {
@@ -279,7 +278,7 @@ func (s *stage) inTime(took, least, most time.Duration) {
 	s.expect(most == 0 || took <= most, "it took %v, expected at most %v", took, most)
 }
 
-// batch is a run of qq batch whose results are JSON lines on stdout.
+// batch describes a run of qq batch that prints its results as JSON lines.
 type batch struct {
 	tasks string // file
 	model string
@@ -303,8 +302,8 @@ func (s *stage) batch(b batch) (ended, []result, error) {
 	return p.results()
 }
 
-// results waits for a batch to end and reads its results, which agree with its
-// exit code and with what it says on stderr.
+// results waits for a batch to end and reads its results. It checks that they agree with its exit
+// code and its stderr.
 func (p *process) results() (ended, []result, error) {
 	e, err := p.wait()
 	if err != nil {
@@ -339,7 +338,7 @@ func (p *process) results() (ended, []result, error) {
 	return e, list, nil
 }
 
-// tally is what came of the tasks of a batch, in words.
+// tally lists how many tasks ended with each status.
 func tally(counts map[string]int) string {
 	var parts []string
 	for _, status := range slices.Sorted(maps.Keys(counts)) {
@@ -348,8 +347,8 @@ func tally(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// survived expects that each of n tasks is done, and counts those that are lost
-// and those that were done twice.
+// survived expects that each of n tasks is done, and counts those that were lost and those that
+// were done twice.
 func (s *stage) survived(e ended, list []result, n int) {
 	s.expect(e.code == 0, "exit code %d, expected 0; stderr %.500q", e.code, e.stderr)
 	s.row.lost += n
@@ -371,8 +370,7 @@ func (s *stage) survived(e ended, list []result, n int) {
 	}
 }
 
-// tasks writes a file of n tasks, no two alike, each so many characters long at
-// least.
+// tasks writes a file of n different tasks, each at least length characters long.
 func (s *stage) tasks(name string, n, length int) (string, error) {
 	var text strings.Builder
 	for i := range n {

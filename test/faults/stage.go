@@ -25,7 +25,7 @@ const (
 	waitLimit = time.Minute     // for something that a case waits for
 )
 
-// house is what all cases use.
+// house holds what all cases share.
 type house struct {
 	quick   bool
 	dir     string
@@ -47,12 +47,12 @@ func newHouse(ctx context.Context, quick bool, seed uint64) (*house, error) {
 
 func (h *house) close() error { return os.RemoveAll(h.dir) }
 
-// skip is why a case cannot be played here.
+// skip is the reason why a case cannot run on this machine.
 type skip string
 
 func (s skip) Error() string { return string(s) }
 
-// play plays one case on a stage of its own.
+// play runs one case on a stage of its own.
 func (h *house) play(ctx context.Context, k kase) row {
 	limit := k.limit
 	if limit == 0 {
@@ -75,7 +75,7 @@ func (h *house) play(ctx context.Context, k kase) row {
 	return s.row
 }
 
-// stage is where one case is played: folders, a program and a server of its own.
+// stage is the environment of one case: its own folders, program and server.
 type stage struct {
 	*house
 	ctx     context.Context
@@ -115,10 +115,10 @@ func newStage(ctx context.Context, h *house) (*stage, error) {
 	return s, s.server.Start()
 }
 
-// stageVar is the variable by which whatever qq starts is known as its own.
+// stageVar is the environment variable that marks all processes that a case starts.
 const stageVar = "FAULTS_STAGE"
 
-// close looks for what is left, and removes it.
+// close looks for leftover processes and files, and removes them.
 func (s *stage) close() error {
 	for _, p := range s.started { // those of a case that was broken off
 		p.cancel()
@@ -138,19 +138,19 @@ func (s *stage) close() error {
 	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
 }
 
-// expect notes what is wrong unless ok.
+// expect records a failed expectation unless ok is set.
 func (s *stage) expect(ok bool, format string, args ...any) {
 	if !ok {
 		s.row.wrong = append(s.row.wrong, fmt.Sprintf(format, args...))
 	}
 }
 
-// note is a figure to show below the table.
+// note records a figure to print below the table.
 func (s *stage) note(format string, args ...any) {
 	s.row.notes = append(s.row.notes, fmt.Sprintf(format, args...))
 }
 
-// pick is full, or quick in a quick run.
+// pick returns full, or quick in a quick run.
 func (s *stage) pick(full, quick int) int {
 	if s.quick {
 		return quick
@@ -164,7 +164,7 @@ func (s *stage) file(name, text string) (string, error) {
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// processes are those of this stage that are alive: they run its program, have
+// processes returns the ids of the live processes of this stage: those that run its program, have
 // its mark in their environment, or work in its folder.
 func (s *stage) processes() []int {
 	entries, err := os.ReadDir("/proc")
@@ -192,8 +192,8 @@ func (s *stage) processes() []int {
 	return pids
 }
 
-// gone gives what a killed root has started a moment to end, counts what is left
-// and ends it.
+// gone gives the processes of a killed root a moment to end, counts those that are left and kills
+// them.
 func (s *stage) gone() {
 	_ = s.until(goneLimit, "no process is left", func() bool { return len(s.processes()) == 0 })
 	left := s.processes()
@@ -203,7 +203,7 @@ func (s *stage) gone() {
 	}
 }
 
-// temporary are the files that no run should leave behind.
+// temporary returns the temporary files that no run should leave behind.
 func (s *stage) temporary() []string {
 	var files []string
 	for _, pattern := range []string{s.home + "/run/*", s.home + "/ledger/*.lock", s.dir + "/tmp/*", s.dir + "/run/*",
@@ -214,7 +214,7 @@ func (s *stage) temporary() []string {
 	return files
 }
 
-// until polls until done.
+// until polls until done returns true.
 func (s *stage) until(limit time.Duration, what string, done func() bool) error {
 	ctx, cancel := context.WithTimeout(s.ctx, limit)
 	defer cancel()
@@ -230,7 +230,7 @@ func (s *stage) until(limit time.Duration, what string, done func() bool) error 
 	return nil
 }
 
-// smallDisk puts a file system of that size at path until the end.
+// smallDisk mounts a file system of that size at path until the case ends.
 func (s *stage) smallDisk(path, size string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
@@ -268,7 +268,7 @@ func fill(path string) error {
 	return nil
 }
 
-// kilobytes reads a field in kB of a file in /proc.
+// kilobytes reads a field in kB from a file in /proc.
 func kilobytes(path, name string) (int64, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

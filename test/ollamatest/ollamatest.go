@@ -43,6 +43,8 @@ const (
 // Template is a chat template for tinymodel's models with Reply "<|assistant|>"
 // that can call tools. TemplateWithoutTools cannot.
 const (
+	// Template is a chat template with tool calls, for models of package tinymodel whose Reply is
+	// "<|assistant|>". TemplateWithoutTools is the same without tool calls.
 	Template = `{{- if .System }}<|system|>{{ .System }}{{ end }}
 {{- if .Tools }}<|system|>Tools: {{ .Tools }}{{ end }}
 {{- range .Messages }}
@@ -56,15 +58,16 @@ const (
 		`}}<|end|>{{ end }}{{ end }}<|assistant|>`
 )
 
-// Spec is a model with these scripts for the templates of this package.
+// Spec returns the description of a model that has these scripts and fits the templates of this
+// package.
 func Spec(scripts ...tinymodel.Script) tinymodel.Spec {
 	return tinymodel.Spec{
 		Control: []string{"<|user|>", "<|system|>", "<|tool|>"}, Reply: "<|assistant|>", Scripts: scripts,
 	}
 }
 
-// Binary is the path of the server's program. Without one it skips the test,
-// or fails it where the program is meant to be there.
+// Binary returns the path of Ollama's program. Without one it skips the test, or fails it on
+// machines that must have one.
 func Binary(t testing.TB) string {
 	t.Helper()
 	bin := os.Getenv("QQ_OLLAMA")
@@ -94,7 +97,7 @@ type Server struct {
 	kill   func() error
 }
 
-// Start runs a server until the test ends. env is added to its environment.
+// Start runs a server until the test ends, with env added to its environment.
 func Start(t testing.TB, env ...string) *Server {
 	t.Helper()
 	s, err := Launch(Binary(t), t.TempDir(), env...)
@@ -109,8 +112,7 @@ func Start(t testing.TB, env ...string) *Server {
 	return s
 }
 
-// Launch runs the program bin as a server with its files in dir. Whoever
-// launches a server owes it a Kill.
+// Launch runs the program bin as a server with its files in dir. The caller must Kill the server.
 func Launch(bin, dir string, env ...string) (*Server, error) {
 	s := &Server{Log: filepath.Join(dir, "log"), exited: make(chan struct{})}
 	s.kill = sync.OnceValue(s.killGroup)
@@ -163,7 +165,7 @@ func (s *Server) start(bin, dir string, env []string) error {
 	return nil
 }
 
-// ready waits until the server has said where it listens and answers there.
+// ready waits until the server has logged its address and answers there.
 func (s *Server) ready(ctx context.Context) error {
 	listening := regexp.MustCompile(`Listening on (127\.0\.0\.1:\d+) `)
 	tick := time.NewTicker(pollEvery)
@@ -193,8 +195,8 @@ func (s *Server) ready(ctx context.Context) error {
 	}
 }
 
-// Kill ends the server and its runners at once, and returns when all are gone.
-// It may be called several times.
+// Kill kills the server and its runners, and returns when all are gone. It may be called several
+// times.
 func (s *Server) Kill() error { return s.kill() }
 
 func (s *Server) killGroup() error {
@@ -223,7 +225,7 @@ type Model struct {
 	Parameters map[string]any // over num_thread 1 and a num_ctx of the whole context
 }
 
-// Create makes a model on the server. Models of one server need names of their own.
+// Create makes a model on the server. The models of one server need different names.
 func (s *Server) Create(ctx context.Context, m Model) error {
 	if m.Write == nil {
 		m.Write = tinymodel.Scripted

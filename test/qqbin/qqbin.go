@@ -18,8 +18,8 @@ import (
 	"strings"
 )
 
-// Install puts the program of $QQ_BIN, or one built from this source tree, into
-// dir and returns its path.
+// Install copies the program of $QQ_BIN, or one built from this source tree, into dir and returns
+// its path.
 func Install(ctx context.Context, dir string) (string, error) {
 	path := filepath.Join(dir, "qq")
 	if given := os.Getenv("QQ_BIN"); given != "" {
@@ -32,7 +32,7 @@ func Install(ctx context.Context, dir string) (string, error) {
 	return path, Build(ctx, path, filepath.Dir(strings.TrimSpace(string(module))), "./cmd/qq")
 }
 
-// Build builds the package pkg, as seen from the folder dir, into the file path.
+// Build builds the package pkg, relative to the folder dir, into the file path.
 func Build(ctx context.Context, path, dir, pkg string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w",
 		"-o", path, pkg)
@@ -58,7 +58,7 @@ func copyFile(to, from string) error {
 	return errors.Join(err, out.Close())
 }
 
-// Processes are the ids of the processes alive that run the program at path.
+// Processes returns the ids of the live processes that run the program at path.
 func Processes(path string) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

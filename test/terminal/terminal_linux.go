@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// Open makes a pseudo-terminal: what a person sees and types, and the
+// Open makes a pseudo-terminal. person is the end that a person sees and types into, program the
 // end for the program.
 func Open() (person, program *os.File, err error) {
 	// Non-blocking, so that a read of it has a deadline.

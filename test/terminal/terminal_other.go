@@ -8,5 +8,5 @@ import (
 	"os"
 )
 
-// Open makes a pseudo-terminal; there are none here.
+// Open returns an error: pseudo-terminals are supported on Linux only.
 func Open() (person, program *os.File, err error) { return nil, nil, errors.ErrUnsupported }

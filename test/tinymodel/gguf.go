@@ -24,7 +24,7 @@ const (
 	alignment          = 32
 )
 
-// kv is one entry of the metadata.
+// kv is one key and value of the metadata.
 type kv struct {
 	key string
 	val any
@@ -39,10 +39,11 @@ type tensor struct {
 	data []float32
 }
 
-// padding is how many bytes bring n to the alignment.
+// padding returns how many bytes align n.
 func padding(n uint64) uint64 { return (alignment - n%alignment) % alignment }
 
-// ggufWriter keeps the first error, so that callers need to look only once.
+// ggufWriter writes a GGUF file. It keeps the first error, so that callers check for errors only
+// once.
 type ggufWriter struct {
 	w   *bufio.Writer
 	n   uint64
@@ -88,8 +89,8 @@ func (w *ggufWriter) value(v any) {
 	}
 }
 
-// info describes t, whose data will stand at offset, and returns the offset
-// of the next one.
+// info writes the description of t, whose data begins at offset, and returns the offset of the
+// next tensor.
 func (w *ggufWriter) info(t tensor, offset uint64) uint64 {
 	n := uint64(1)
 	for _, d := range t.dims {

@@ -10,9 +10,8 @@ const (
 	ownValue = 8 // what a Start token holds at its own dimension
 )
 
-// layout says what each dimension of the hidden state holds: which state, which
-// Start token the token is (one hot), which Start token attention found, and a
-// few flags.
+// layout says what each dimension of the hidden state means: the state, which Start token the
+// token is (one-hot), which Start token attention found, and a few flags.
 type layout struct {
 	codeLen int // dimensions 0 … codeLen-1 hold the state
 	heads   int
@@ -27,7 +26,7 @@ type layout struct {
 	dim   int
 }
 
-// newLayout makes room for so many states and Start tokens.
+// newLayout returns a layout for so many states and Start tokens.
 func newLayout(states, starts int) layout {
 	l := layout{codeLen: 64, heads: max(1, (starts+headDim-1)/headDim)}
 	for l.codeLen < states {
@@ -41,7 +40,7 @@ func newLayout(states, starts int) layout {
 	return l
 }
 
-// code is element j of the vector of a state: row state-1 of a Hadamard matrix.
+// code returns element j of the vector of a state: row state-1 of a Hadamard matrix.
 func code(state, j int) float32 {
 	if state == none {
 		return 0
@@ -49,7 +48,7 @@ func code(state, j int) float32 {
 	return float32(1 - 2*(bits.OnesCount(uint(state-1)&uint(j))&1))
 }
 
-// embeddings is what each token brings into the hidden state.
+// embeddings returns the embedding vectors of all tokens.
 func (l layout) embeddings(t *table) []float32 {
 	x := make([]float32, len(t.vocab.text)*l.dim)
 	row := func(token int) []float32 { return x[token*l.dim : (token+1)*l.dim] }
@@ -76,11 +75,11 @@ func (l layout) embeddings(t *table) []float32 {
 	return x
 }
 
-// fallback is what is wanted where nothing else is, most wanted first, after
-// the end of turn.
+// fallback lists the characters that the model emits where nothing else should follow, the most
+// likely first, after the end of turn.
 const fallback = "\"}]:,1abcdefghijklmnopqrstuvwxyz023456789ABCDEFGHIJKLMNOPQRSTUVWXYZ{[-. "
 
-// output turns the hidden state into a logit for each token.
+// output returns the matrix that maps the hidden state to a logit for each token.
 func (l layout) output(t *table) []float32 {
 	x := make([]float32, len(t.vocab.text)*l.dim)
 	for i, token := range t.starts {
@@ -112,10 +111,11 @@ const (
 	pairMatch = 2 * 31 // Reply to Start tokens
 )
 
-// ropeBase makes pair 8 turn by 1.5 rad over the context.
+// ropeBase returns the RoPE base at which pair 8 turns by 1.5 rad over the context.
 func ropeBase(context int) float32 { return float32(math.Pow(float64(context)/1.5, 4)) }
 
-// attention is the matrix called name; those of the feed-forward part are zero.
+// attention returns the attention matrix of that name; the matrices of the feed-forward part are
+// zero.
 func (l layout) attention(name string, in, out int) []float32 {
 	x := make([]float32, in*out)
 	set := func(to, from int, weight float32) { x[to*in+from] = weight }

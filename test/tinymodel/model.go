@@ -4,7 +4,7 @@ import "io"
 
 const feedForward = 32
 
-// model is everything that goes into a file: one transformer block.
+// model is the content of a GGUF file: the metadata and one transformer block.
 type model struct {
 	Spec
 	vocab      *vocab
@@ -72,7 +72,7 @@ func (m *model) tensors() []tensor {
 	return ts
 }
 
-// block is a matrix of the block that maps in values to out values.
+// block returns a matrix of the transformer block that maps in values to out values.
 func (m *model) block(name string, in, out int) tensor {
 	return matrix("blk.0."+name, in, out, m.weights(name, in, out))
 }
@@ -81,7 +81,7 @@ func matrix(name string, in, out int, data []float32) tensor {
 	return tensor{name + ".weight", []uint64{uint64(in), uint64(out)}, data}
 }
 
-// ones is the weight of a norm that changes nothing but the length.
+// ones returns a norm's weights that are all 1, so that it changes only the length of its input.
 func ones(name string, n int) tensor {
 	x := make([]float32, n)
 	for i := range x {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// chainLogit is how much a token wants its successor.
+// chainLogit is the logit that a token gives to its successor.
 const chainLogit = 4000
 
 // States that are no token of a script. A token without a state has none.
@@ -16,7 +16,7 @@ const (
 	states        // how many these are
 )
 
-// want is a token that a state wants next.
+// want is a token that should follow a state.
 type want struct {
 	token int
 	logit float32
@@ -34,7 +34,7 @@ type table struct {
 	first  map[int]int  // Start token → first token of its text
 }
 
-// newTable reads the scripts of s.
+// newTable makes the table for the scripts of s.
 func newTable(s Spec) (*table, error) {
 	t := &table{
 		reply: -1, state: map[int]int{}, wants: make([][]want, states),
@@ -61,7 +61,7 @@ func newTable(s Spec) (*table, error) {
 	return t, nil
 }
 
-// addJSON makes the model put one word into each string of a document.
+// addJSON makes the model put one word into each string of a JSON document.
 func (t *table) addJSON() {
 	word := t.speak("sample text")
 	t.state['"'], t.state[word] = quote, inWord
@@ -98,14 +98,14 @@ func (t *table) addScript(sc Script) error {
 	return t.follow(at, t.end)
 }
 
-// speak returns a new token that reads as text.
+// speak returns a new token with that text.
 func (t *table) speak(text string) int {
 	id := t.vocab.addPrivate(text)
 	t.spoken[id] = true
 	return id
 }
 
-// follow gives from a state of its own, which wants to.
+// follow gives token from a state of its own, after which token to follows.
 func (t *table) follow(from, to int) error {
 	if _, ok := t.state[from]; ok {
 		return fmt.Errorf("token %q has two successors", t.vocab.text[from])
@@ -115,7 +115,7 @@ func (t *table) follow(from, to int) error {
 	return nil
 }
 
-// chunks cuts text before every space, so that a text streams word by word.
+// chunks splits text before every space, so that it streams word by word.
 func chunks(text string) []string {
 	var out []string
 	for text != "" {

@@ -85,7 +85,7 @@ func Scripted(w io.Writer, s Spec) error {
 	return m.write(w)
 }
 
-// Random writes a one-layer model of normally distributed weights.
+// Random writes a one-layer model with normally distributed weights.
 func Random(w io.Writer, s Spec) error {
 	s = s.withDefaults()
 	v, begin, end := s.vocabulary()
@@ -103,7 +103,7 @@ func Random(w io.Writer, s Spec) error {
 	return m.write(w)
 }
 
-// vocabulary has the bytes and the control tokens of s.
+// vocabulary returns a vocabulary with the bytes and the control tokens of s.
 func (s Spec) vocabulary() (v *vocab, begin, end int) {
 	v = newVocab()
 	end = v.add("<|end|>", typeControl)

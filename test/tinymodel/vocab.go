@@ -15,7 +15,7 @@ type vocab struct {
 	id   map[string]int
 }
 
-// newVocab has a token for each byte, whose id is the byte.
+// newVocab returns a vocabulary with a token for each byte; its id is the byte.
 func newVocab() *vocab {
 	v := &vocab{id: map[string]int{}}
 	for b := range 256 {
@@ -25,7 +25,7 @@ func newVocab() *vocab {
 	return v
 }
 
-// add returns the token text, which it adds when it is new.
+// add returns the token for text, and adds it if it is new.
 func (v *vocab) add(text string, typ int32) int {
 	if id, ok := v.id[text]; ok {
 		return id
@@ -42,7 +42,7 @@ func (v *vocab) add(text string, typ int32) int {
 // tokens that read alike can still be different tokens: "the", "the\0", ….
 const nul = "\u0100"
 
-// addPrivate adds a token of its own that reads as chunk.
+// addPrivate adds a token that reads as chunk but differs from every other token.
 func (v *vocab) addPrivate(chunk string) int {
 	text := byteLevel(chunk)
 	for {
@@ -53,7 +53,7 @@ func (v *vocab) addPrivate(chunk string) int {
 	}
 }
 
-// byteRune is GPT-2's printable stand-in for a byte.
+// byteRune returns the printable character by which GPT-2 vocabularies write a byte.
 func byteRune(b byte) rune {
 	switch r := rune(b); {
 	case r == 0xad:
