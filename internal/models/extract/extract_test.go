@@ -33,8 +33,8 @@ type desk struct {
 	messages []llm.Message
 }
 
-const beeFacts = "Bees carry pollen between flowers of many fields. Without bees the orchards of the valley would " +
-	"bear little fruit. " +
+const beeFacts = "Bees carry pollen between flowers of many fields. " +
+	"Without bees the orchards of the valley would bear little fruit. " +
 	"A keeper of bees looks after about thirty hives in the valley."
 
 func newDesk(t *testing.T) *desk {
@@ -393,8 +393,8 @@ func TestNamesWithSpaces(t *testing.T) {
 		`Summarize "final report.md" in 2 words`:  false,
 	} {
 		d := newDesk(t)
-		d.files["space.md"], d.files["report.md"] = "The moon is far away from all of us.",
-			"The moon is far away from all of us."
+		const moon = "The moon is far away from all of us."
+		d.files["space.md"], d.files["report.md"] = moon, moon
 		d.files["with space.md"], d.files["final report.md"] = beeFacts, beeFacts
 		answer, err := d.ask(text)
 		assert.NotContains(t, answer, "moon", text)

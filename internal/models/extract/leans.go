@@ -24,9 +24,8 @@ const (
 // that elsewhere do not.
 var linkingPhrases = [...]string{
 	"for example", "for instance", "in addition", "as a result", "in contrast", "by contrast", "in particular",
-	"in fact",
-	"of course", "on the other hand", "on the contrary", "as mentioned", "as described", "as noted", "as before",
-	"rather,", "in general,", "the following", "if not,", "if you do", "when you do", "here ", "now ",
+	"in fact", "of course", "on the other hand", "on the contrary", "as mentioned", "as described", "as noted",
+	"as before", "rather,", "in general,", "the following", "if not,", "if you do", "when you do", "here ", "now ",
 }
 
 // leans reports whether a sentence is unclear without the previous one: it begins with a word

@@ -79,9 +79,9 @@ func unsupported(problem string) error {
 	return &llm.Error{
 		Kind:    llm.Unsupported,
 		Problem: problem,
-		Hint: `say "summarize", "key points of", "keywords of" or "outline", and names of files or a text; for ` +
-			`anything else install a model: "ollama pull qwen3:4b", then run again; or name one with --model ` +
-			`ollama:NAME`,
+		Hint: `say "summarize", "key points of", "keywords of" or "outline", and names of files or a text; ` +
+			`for anything else install a model: "ollama pull qwen3:4b", then run again; ` +
+			`or name one with --model ollama:NAME`,
 	}
 }
 

@@ -85,8 +85,8 @@ var weakSigns = sync.OnceValue(func() []sign {
 			"author:", "authors:", "written by", "maintained by", "redistribut", "permission to", "permission is"}},
 		{0.3, []string{">how to ", ">what to ", ">where to ", ">when to ", ">why to ", "as follows"}},
 		{0.5, []string{">see ", ">check ", ">please ", ">click ", ">read ", ">refer ", ">note ", ">thank ", ">let's ",
-			">we'll ", ">i ", ">be sure ", ">do ", ">feel free ", ">make sure ", ">there is no ", ">there are no ",
-			">("}},
+			">(", ">we'll ", ">i ", ">be sure ", ">do ", ">feel free ", ">make sure ", ">there is no ",
+			">there are no "}},
 		{0.6, []string{"://", " following", " below", " above", "see also", "for more ", "for details", "this section",
 			"please", "(see ", " this ", " these ", " those ", " such "}},
 	}
@@ -97,9 +97,8 @@ var weakSigns = sync.OnceValue(func() []sign {
 func remark(low string) bool {
 	words := append(strings.Fields(low), "", "")
 	isShort := len(low) < 60 || !strings.Contains(low, ", ")
-	return isShort && (has(" how why what where who whether ", words[0]) ||
-		len(words[0]) > 4 && strings.HasSuffix(words[0], "ed") && has(" on in with by from for at as against ",
-			words[1]))
+	return isShort && (has(" how why what where who whether ", words[0]) || len(words[0]) > 4 &&
+		strings.HasSuffix(words[0], "ed") && has(" on in with by from for at as against ", words[1]))
 }
 
 // fitness returns how well a sentence stands alone, whatever its topic: 1 for a whole sentence of
