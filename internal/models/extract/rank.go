@@ -73,13 +73,15 @@ func (d *document) choose(w wish) (chosen []int) {
 	for _, s := range d.sentences {
 		best = max(best, s.score)
 	}
+	// Where every sentence leans on another one, a quotation that leans is better than none.
+	alone := slices.ContainsFunc(d.sentences, func(s sentence) bool { return s.score > 0 && !s.leans })
 	next := func() int {
 		pick, value := -1, math.Inf(-1)
 		for i, s := range d.sentences {
 			full := w.words > 0 && words+s.length > w.words
-			leansAlone := s.leans && (s.lead || w.product != summary || !slices.Contains(chosen, i-1))
-			if s.score == 0 || nearest[i] > 0.75 || leansAlone || full && len(chosen) > 0 ||
-				slices.Contains(chosen, i) {
+			leansAlone := s.leans && alone && (s.lead || w.product != summary || !slices.Contains(chosen, i-1))
+			used := slices.Contains(chosen, i) || full && len(chosen) > 0
+			if s.score == 0 || nearest[i] > 0.75 || leansAlone || used {
 				continue
 			}
 			if v := s.score/best/(1+0.3*float64(from[s.section])) - 0.4*nearest[i]; v > value {

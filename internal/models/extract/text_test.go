@@ -326,6 +326,14 @@ func TestOwnDocuments(t *testing.T) {
 	}
 }
 
+// TestAllLean: where every sentence leans on another one, they are quoted all the same.
+func TestAllLean(t *testing.T) {
+	const text = "However, the server was slow. So we bought a larger disk for it."
+	got, err := quoteText(text, "", wish{product: summary}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, text, got)
+}
+
 func FuzzRender(f *testing.F) {
 	for _, name := range samples {
 		f.Add(sample(f, name))
