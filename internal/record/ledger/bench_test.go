@@ -72,7 +72,7 @@ func batchOf(b *testing.B, home string) (keys []string) {
 		require.NoError(b, r.Claim(Execution{ID: id, Root: "root", Batch: "b", Agent: "default", Task: "do " + id, Key: keys[i], Index: i}))
 		f, err := newFinished("", id, done(id, output))
 		require.NoError(b, err)
-		_, _, err = r.append(line{Result: f})
+		err = r.append(line{Result: f}, false)
 		require.NoError(b, err)
 	}
 	require.NoError(b, r.Close())

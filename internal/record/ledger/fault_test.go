@@ -71,7 +71,7 @@ func TestNotSynced(t *testing.T) {
 	require.NoError(t, err)
 	defer null.Close()
 	r.out.file = null
-	require.Error(t, r.out.sync(r.out.size))
+	require.Error(t, r.out.sync(r.out.size.Load()))
 	r.out.file = file
 	require.Error(t, r.Finish("", "b", done("", "x")))
 	require.Error(t, r.Touch("a"))
@@ -107,7 +107,7 @@ func TestSyncsAreShared(t *testing.T) {
 	}
 	for size := int64(0); ; {
 		r.out.mu.Lock()
-		size = r.out.size
+		size = r.out.size.Load()
 		r.out.mu.Unlock()
 		if text, err := os.ReadFile(r.journal("r")); err == nil && bytes.Count(text, []byte("touch")) == 8 && int64(len(text)) == size {
 			break
@@ -118,7 +118,7 @@ func TestSyncsAreShared(t *testing.T) {
 	null, err := os.Open(os.DevNull) // which cannot be synced: nobody may try
 	require.NoError(t, err)
 	defer null.Close()
-	r.out.file, r.out.synced = null, r.out.size
+	r.out.file, r.out.synced = null, r.out.size.Load()
 	r.out.syncing.Unlock()
 	hands.Wait()
 	r.out.file = file
@@ -161,7 +161,7 @@ func TestLockedForLong(t *testing.T) {
 	require.NoError(t, tx.Rollback())
 	require.NoError(t, l.Claim(Execution{ID: "e"}))
 
-	alone, err := l.roots().Alone(openingName)
+	alone, err := l.roots.Alone(openingName)
 	require.NoError(t, err)
 	_, err = Open(home, Options{Wait: 50 * time.Millisecond})
 	tells(t, err, ErrLocked, "opening", "50ms")
@@ -244,7 +244,10 @@ func TestOlderSchema(t *testing.T) {
 	require.NoError(t, os.WriteFile(Path(home), nil, 0o600))
 	db, err := sql.Open("sqlite", Path(home))
 	require.NoError(t, err)
-	require.NoError(t, migrate(db, "schema/001.sql", 1))
+	first, err := schemas.ReadFile("schema/001.sql")
+	require.NoError(t, err)
+	_, err = db.Exec(string(first) + ";PRAGMA user_version = 1")
+	require.NoError(t, err)
 	_, err = db.Exec(`INSERT INTO batches (id, root, dir, joblog, count, started) VALUES ('b', 'r', '/d', '', 1, 1);
 INSERT INTO executions (id, parent, batch, root, session, agent, model, key, dir, nth, idx, depth, queued, claimed, task)
 VALUES ('e', '', 'b', 'r', '', 'default', '', 'k', '/d', 0, 0, 1, 1, 1, 'what');

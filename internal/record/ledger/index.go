@@ -1,13 +1,12 @@
 package ledger
 
 import (
-	"bufio"
+	"cmp"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,7 +19,7 @@ const mostLines = 50_000
 
 // refresh reads what is new in the journals, as Open does.
 func (l *Ledger) refresh() error {
-	alone, err := l.roots().Alone(openingName)
+	alone, err := l.roots.Alone(openingName)
 	if err != nil {
 		return err
 	}
@@ -30,7 +29,7 @@ func (l *Ledger) refresh() error {
 // takeIn reads what is new in the journals into the database, and removes the
 // journals of dead roots. Nobody else may do so meanwhile.
 func (l *Ledger) takeIn() error {
-	ids, err := l.roots().Left(journalSuffix)
+	ids, err := l.roots.Left(journalSuffix)
 	if err != nil {
 		return err
 	}
@@ -44,11 +43,10 @@ func (l *Ledger) takeIn() error {
 				if err != nil {
 					return fmt.Errorf("take in %s: %w", ids[0]+journalSuffix, err)
 				}
-				if in.lines >= mostLines && !ended {
-					break // there may be more
-				}
 				if ended {
 					dead = append(dead, l.journal(ids[0]))
+				} else if in.lines >= mostLines {
+					break // there may be more
 				}
 			}
 			return nil
@@ -62,11 +60,11 @@ func (l *Ledger) takeIn() error {
 			}
 		}
 	}
-	return l.roots().Sweep()
+	return l.roots.Sweep()
 }
 
 // journal is the file of the journal of a root.
-func (p place) journal(root string) string { return filepath.Join(p.dir, root+journalSuffix) }
+func (p place) journal(root string) string { return filepath.Join(p.roots.Path, root+journalSuffix) }
 
 // intake reads journals within one transaction.
 type intake struct {
@@ -80,14 +78,11 @@ type intake struct {
 // dead, and all of its journal in the database.
 func (in *intake) journal(root string) (ended bool, err error) {
 	// Asked before the file is read: of a dead root, all is read.
-	live, err := in.roots().Alive(root)
+	live, err := in.roots.Alive(root)
 	if err != nil {
 		return false, err
 	}
 	f, err := os.Open(in.place.journal(root))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
 	if err != nil {
 		return false, err
 	}
@@ -110,14 +105,12 @@ func (in *intake) journal(root string) (ended bool, err error) {
 	if _, err := f.Seek(from, io.SeekStart); err != nil {
 		return false, err
 	}
-	j := &journal{from: bufio.NewReaderSize(f, 256<<10), read: from}
 	stop := make(chan struct{})
-	lines := j.ahead(stop)
+	lines := decodeAhead(f, from, stop)
 	for err == nil && in.lines < mostLines {
 		next := <-lines
-		if err = next.err; err == nil {
+		if from, err = next.end, next.err; err == nil {
 			in.lines++
-			from = next.end
 			err = in.line(next.line)
 		}
 	}
@@ -173,15 +166,17 @@ SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM batches WHERE id =
 	case e.End != nil:
 		return in.exec(`INSERT OR IGNORE INTO ends (batch, status, ended, input_tokens, output_tokens)
 SELECT n, ?, ?, ?, ? FROM batches WHERE id = ? AND root = ? ORDER BY n DESC LIMIT 1`,
-			string(e.End.Status), stamp(e.Time), e.End.Used.InputTokens, e.End.Used.OutputTokens, e.End.Batch, e.End.Root)
+			e.End.Status, stamp(e.Time), e.End.Used.InputTokens, e.End.Used.OutputTokens, e.End.Batch, e.End.Root)
 	case e.Claim != nil:
 		return in.claim(e.Claim, e.Time)
 	case e.Attempt != nil:
 		a := e.Attempt
-		return in.exec(`INSERT INTO attempts (execution, number, started, ended, status, input_tokens, output_tokens, error)
+		return in.exec(`INSERT INTO attempts
+  (execution, number, started, ended, status, input_tokens, output_tokens, error)
 SELECT n, ?1, ?2, ?3, ?4, ?5, ?6, ?7 FROM executions e WHERE id = ?8
 AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.execution = e.n AND a.number = ?1)`,
-			a.Number, stamp(a.Started), stamp(e.Time), string(a.Status), a.Usage.InputTokens, a.Usage.OutputTokens, a.Error, a.ID)
+			a.Number, stamp(a.Started), stamp(e.Time), a.Status, a.Usage.InputTokens, a.Usage.OutputTokens,
+			a.Error, a.ID)
 	case e.Touch != "":
 		return in.exec(`INSERT OR IGNORE INTO effects (execution)
 WITH RECURSIVE up (n, parent) AS (
@@ -207,7 +202,8 @@ func (in *intake) claim(c *claimed, at time.Time) error {
 		}
 	}
 	e := c.Execution
-	return in.exec(`INSERT INTO executions (id, parent, batch, root, session, agent, model, key, dir, nth, idx, depth, queued, claimed, task)
+	return in.exec(`INSERT INTO executions
+  (id, parent, batch, root, session, agent, model, key, dir, nth, idx, depth, queued, claimed, task)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		e.ID, e.Parent, e.Batch, e.Root, e.Session, e.Agent, e.Model, e.Key, e.Dir, e.Nth, e.Index, e.Depth,
 		stamp(e.Queued), stamp(at), cut(e.Task, maxTask))
@@ -218,17 +214,14 @@ func (in *intake) result(f *finished, at time.Time) error {
 	if r == nil && json.Unmarshal(f.Record, &r) != nil || r == nil {
 		return nil // a damaged line
 	}
-	output := f.output()
-	var summary, recall any
+	output := cmp.Or(string(f.Output), f.Text)
+	var summary any
 	if s := cut(output, maxSummary); len(s) < len(output) {
 		summary = s
 	}
-	if f.Recall != "" {
-		recall = f.Recall
-	}
-	return in.exec(`INSERT INTO results (execution, status, attempts, ended, duration_ms, queued_ms, input_tokens, output_tokens,
-  recall, error, summary, record, output)
-SELECT n, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM executions WHERE id = ? ON CONFLICT DO NOTHING`,
-		string(r.Status), r.Attempts, stamp(at), r.DurationMS, r.QueuedMS, r.Usage.InputTokens, r.Usage.OutputTokens,
-		recall, cut(r.Error, maxSummary), summary, string(f.Record), output, f.ID)
+	return in.exec(`INSERT INTO results (execution, status, attempts, ended, duration_ms, queued_ms, input_tokens,
+  output_tokens, recall, error, summary, record, output)
+SELECT n, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ? FROM executions WHERE id = ? ON CONFLICT DO NOTHING`,
+		r.Status, r.Attempts, stamp(at), r.DurationMS, r.QueuedMS, r.Usage.InputTokens, r.Usage.OutputTokens,
+		f.Recall, cut(r.Error, maxSummary), summary, string(f.Record), output, f.ID)
 }

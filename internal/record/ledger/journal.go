@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"io"
 	"time"
 	"unicode/utf8"
 
@@ -53,12 +54,8 @@ type claimed struct {
 }
 
 type failed struct {
-	ID      string      `json:"id"`
-	Number  int         `json:"number"`
-	Started time.Time   `json:"started"`
-	Status  task.Status `json:"status"`
-	Usage   task.Usage  `json:"usage"`
-	Error   string      `json:"error"`
+	ID string `json:"id"`
+	AttemptRow
 }
 
 type finished struct {
@@ -97,14 +94,6 @@ func newFinished(recall, id string, r task.Result) (*finished, error) {
 	return f, err
 }
 
-// output is the output of the result, byte for byte.
-func (f *finished) output() string {
-	if f.Output != nil {
-		return string(f.Output)
-	}
-	return f.Text
-}
-
 // encode returns e as it is written to a journal.
 func (e line) encode() ([]byte, error) {
 	e.V = journalVersion
@@ -112,56 +101,48 @@ func (e line) encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// journal reads the lines of a journal.
-type journal struct {
-	from *bufio.Reader
-	read int64 // bytes of whole lines
-}
-
 var errNewer = errors.New("a line of a newer version")
 
-// next returns the next line that can be decoded. A damaged line is skipped. It
-// returns io.EOF at the end, also when the last line is not whole, and errNewer in
-// front of a line of a newer version.
-func (j *journal) next() (line, error) {
-	for {
-		text, err := j.from.ReadBytes('\n')
-		if err != nil {
-			return line{}, err
-		}
-		var e line
-		broken := json.Unmarshal(text, &e) != nil
-		if !broken && e.V > journalVersion {
-			return line{}, errNewer
-		}
-		j.read += int64(len(text))
-		if !broken && e.V >= 1 {
-			return e, nil
-		}
-	}
-}
-
-// decoded is a line and where it ends, or the error that came instead.
+// decoded is a line and where it ends, or the error that came instead and where the last line ended.
 type decoded struct {
 	line
 	end int64
 	err error
 }
 
-// ahead decodes lines while others are written to the database, until the first error or
-// until stop is closed.
-func (j *journal) ahead(stop <-chan struct{}) <-chan decoded {
+// decodeNext decodes the next line of a journal, which begins at the byte end. A damaged line is skipped.
+// The error is io.EOF at the end, also when the last line is not whole, and errNewer in
+// front of a line of a newer version.
+func decodeNext(in *bufio.Reader, end int64) decoded {
+	for {
+		text, err := in.ReadBytes('\n')
+		if err != nil {
+			return decoded{end: end, err: err}
+		}
+		var e line
+		broken := json.Unmarshal(text, &e) != nil
+		if !broken && e.V > journalVersion {
+			return decoded{end: end, err: errNewer}
+		}
+		end += int64(len(text))
+		if !broken && e.V >= 1 {
+			return decoded{line: e, end: end}
+		}
+	}
+}
+
+// decodeAhead decodes the lines of f from the byte end on, while others are written to the database, until the
+// first error or until stop is closed.
+func decodeAhead(f io.Reader, end int64, stop <-chan struct{}) <-chan decoded {
 	lines := make(chan decoded, 64)
 	go func() {
 		defer close(lines)
-		for {
-			e, err := j.next()
+		in := bufio.NewReaderSize(f, 256<<10)
+		for next := (decoded{end: end}); next.err == nil; {
+			next = decodeNext(in, next.end)
 			select {
-			case lines <- decoded{e, j.read, err}:
+			case lines <- next:
 			case <-stop:
-				return
-			}
-			if err != nil {
 				return
 			}
 		}

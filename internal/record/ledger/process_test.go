@@ -69,7 +69,7 @@ func TestKilledRootsLoseNothing(t *testing.T) {
 		}
 	}
 	assert.LessOrEqual(t, open, deaths*4, "at most one for each hand")
-	locks, err := l.roots().Left(".lock")
+	locks, err := l.roots.Left(".lock")
 	require.NoError(t, err)
 	assert.Empty(t, locks)
 	modes(t, home)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -76,14 +75,6 @@ func (b BatchRow) Done() (done, failed int) {
 	return done, done - b.Counts[task.Completed]
 }
 
-// standing is how b ended, in the word for a task that ended so.
-func (b BatchRow) standing(recorded task.Status) task.Status {
-	if recorded != "" && !b.Live {
-		return recorded
-	}
-	return standing(b.Live)
-}
-
 // Filter says which runs, or which batches; its zero value is all.
 type Filter struct {
 	Batch  string        // its whole id
@@ -134,7 +125,8 @@ func (w *where) during(f Filter, at string) {
 const (
 	amongLive = "root IN (SELECT value FROM json_each(?))"
 	// running is quick however long the record is.
-	running = "status = '' AND " + amongLive + " AND n > (SELECT min(after) FROM roots WHERE id IN (SELECT value FROM json_each(?)))"
+	running = "status = '' AND " + amongLive +
+		" AND n > (SELECT min(after) FROM roots WHERE id IN (SELECT value FROM json_each(?)))"
 )
 
 // runs is the condition of f on the view runs.
@@ -177,42 +169,32 @@ func list(set map[string]bool) string {
 	return string(text)
 }
 
-// beside runs query, which needs to know which roots are alive, maybe several
-// times: what one claimed that began meanwhile must not look interrupted.
-func (l *Ledger) beside(act string, query func(live map[string]bool) error) error {
-	return l.fault(act, l.roots().Look(query))
-}
-
 // List returns the runs that f lets through, newest first.
 func (l *Ledger) List(f Filter) ([]Run, error) {
-	var runs []Run
-	err := l.beside("list the runs", func(live map[string]bool) (err error) {
-		w := f.runs(list(live))
-		runs, err = l.selectRuns(live, "SELECT "+runColumns+" FROM runs"+w.String()+" ORDER BY n DESC"+f.limit(), w.args...)
-		return err
-	})
-	return runs, err
+	return l.selectRuns("list the runs", f.runs, " ORDER BY n DESC"+f.limit())
 }
 
-const runColumns = `id, parent, batch, root, session, agent, model, task, status, attempts, queued, claimed, ended, duration_ms, queued_ms,
-input_tokens, output_tokens, summary, error, depth, idx`
+const runColumns = `id, parent, batch, root, session, agent, model, task, status, attempts, queued, claimed, ended,
+duration_ms, queued_ms, input_tokens, output_tokens, summary, error, depth, idx`
 
-func (l *Ledger) selectRuns(live map[string]bool, query string, args ...any) ([]Run, error) {
-	var runs []Run
-	err := l.each(query, args, func(rows *sql.Rows) error {
-		var r Run
-		var queued, started, ended int64
-		err := rows.Scan(&r.ID, &r.Parent, &r.Batch, &r.Root, &r.Session, &r.Agent, &r.Model, &r.Task, &r.Status, &r.Attempts,
-			&queued, &started, &ended, &r.DurationMS, &r.QueuedMS, &r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Summary, &r.Error,
-			&r.Depth, &r.Index)
-		r.Queued, r.Started, r.Ended = unstamp(queued), unstamp(started), unstamp(ended)
-		if r.Status == "" {
-			r.Status, r.Live = standing(live[r.Root]), live[r.Root]
-		}
-		runs = append(runs, r)
+// selectRuns returns the runs for which the condition holds, given the list of the live roots.
+func (l *Ledger) selectRuns(act string, which func(live string) *where, order string) (runs []Run, err error) {
+	// Maybe several times: what one claimed that began meanwhile must not look interrupted.
+	err = l.roots.Look(func(live map[string]bool) (err error) {
+		w := which(list(live))
+		query := "SELECT " + runColumns + " FROM runs" + w.String() + order
+		runs, err = collect(l, query, w.args, func(rows *sql.Rows, r *Run) error {
+			err := rows.Scan(&r.ID, &r.Parent, &r.Batch, &r.Root, &r.Session, &r.Agent, &r.Model, &r.Task, &r.Status,
+				&r.Attempts, stamped{&r.Queued}, stamped{&r.Started}, stamped{&r.Ended}, &r.DurationMS, &r.QueuedMS,
+				&r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Summary, &r.Error, &r.Depth, &r.Index)
+			if r.Status == "" {
+				r.Status, r.Live = standing(live[r.Root]), live[r.Root]
+			}
+			return err
+		})
 		return err
 	})
-	return runs, err
+	return runs, l.fault(act, err)
 }
 
 // standing is the status of an execution without a result.
@@ -223,9 +205,25 @@ func standing(alive bool) task.Status {
 	return task.Interrupted
 }
 
+// querier is a database or a transaction.
+type querier interface {
+	Query(query string, args ...any) (*sql.Rows, error)
+}
+
+// collect returns what scan makes of each row of the answer to query.
+func collect[T any](l *Ledger, query string, args []any, scan func(*sql.Rows, *T) error) (all []T, err error) {
+	err = each(l.db, query, args, func(rows *sql.Rows) error {
+		var one T
+		err := scan(rows, &one)
+		all = append(all, one)
+		return err
+	})
+	return all, err
+}
+
 // each calls f with every row of the answer to query.
-func (l *Ledger) each(query string, args []any, f func(*sql.Rows) error) error {
-	rows, err := l.db.Query(query, args...)
+func each(q querier, query string, args []any, f func(*sql.Rows) error) error {
+	rows, err := q.Query(query, args...)
 	if err != nil {
 		return err
 	}
@@ -246,26 +244,18 @@ func (l *Ledger) Show(id string) (Run, []AttemptRow, task.Result, error) {
 	if err != nil {
 		return Run{}, nil, task.Result{}, err
 	}
-	var runs []Run
-	err = l.beside(act, func(live map[string]bool) (err error) {
-		runs, err = l.selectRuns(live, "SELECT "+runColumns+" FROM runs WHERE id = ?", id)
-		return err
-	})
+	runs, err := l.selectRuns(act, func(string) *where { return &where{[]string{"id = ?"}, []any{id}} }, "")
+	if err == nil && len(runs) == 0 { // cleared meanwhile
+		err = none(act)
+	}
 	if err != nil {
 		return Run{}, nil, task.Result{}, err
 	}
-	if len(runs) == 0 { // cleared meanwhile
-		return Run{}, nil, task.Result{}, none(act)
-	}
-	var attempts []AttemptRow
-	err = l.each(`SELECT number, started, ended, status, input_tokens, output_tokens, error FROM attempts
-WHERE execution = (SELECT n FROM executions WHERE id = ?) ORDER BY n`, []any{id}, func(rows *sql.Rows) error {
-		var a AttemptRow
-		var started, ended int64
-		err := rows.Scan(&a.Number, &started, &ended, &a.Status, &a.Usage.InputTokens, &a.Usage.OutputTokens, &a.Error)
-		a.Started, a.Ended = unstamp(started), unstamp(ended)
-		attempts = append(attempts, a)
-		return err
+	const earlier = `SELECT number, started, ended, status, input_tokens, output_tokens, error FROM attempts
+WHERE execution = (SELECT n FROM executions WHERE id = ?) ORDER BY n`
+	attempts, err := collect(l, earlier, []any{id}, func(rows *sql.Rows, a *AttemptRow) error {
+		return rows.Scan(&a.Number, stamped{&a.Started}, stamped{&a.Ended}, &a.Status, &a.Usage.InputTokens,
+			&a.Usage.OutputTokens, &a.Error)
 	})
 	if err != nil {
 		return Run{}, nil, task.Result{}, l.fault(act, err)
@@ -283,76 +273,63 @@ func (l *Ledger) Tree(id string) ([]Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	var runs []Run
-	err = l.beside(act, func(live map[string]bool) (err error) {
-		runs, err = l.selectRuns(live, `WITH RECURSIVE below (n, id) AS (
+	const below = `n IN (WITH RECURSIVE below (n, id) AS (
   SELECT n, id FROM executions WHERE id = ?1
   UNION SELECT n, id FROM executions WHERE batch = ?1 AND batch <> ''
   UNION SELECT e.n, e.id FROM executions e JOIN below b ON e.parent = b.id AND e.parent <> '')
-SELECT `+runColumns+` FROM runs WHERE n IN (SELECT n FROM below) ORDER BY n`, whole)
-		return err
-	})
+SELECT n FROM below)`
+	runs, err := l.selectRuns(act, func(string) *where { return &where{[]string{below}, []any{whole}} }, " ORDER BY n")
 	return byParent(runs), err
 }
 
 // byParent puts children behind their parents. Those whose parent is not among
 // runs are at the top.
 func byParent(runs []Run) []Run {
-	known := make(map[string]bool, len(runs))
+	known, children := map[string]bool{}, map[string][]Run{}
 	for _, r := range runs {
 		known[r.ID] = true
-	}
-	children := map[string][]Run{}
-	for _, r := range runs {
-		parent := r.Parent
-		if !known[parent] {
-			parent = ""
-		}
-		children[parent] = append(children[parent], r)
+		children[r.Parent] = append(children[r.Parent], r)
 	}
 	ordered := make([]Run, 0, len(runs))
-	var add func(parent string)
-	add = func(parent string) {
-		for _, r := range children[parent] {
-			ordered = append(ordered, r)
-			if r.ID != "" {
-				add(r.ID)
-			}
+	var add func(Run)
+	add = func(r Run) {
+		ordered = append(ordered, r)
+		for _, child := range children[r.ID] {
+			add(child)
 		}
 	}
-	add("")
+	delete(children, "")
+	for _, r := range runs {
+		if r.Parent == "" || !known[r.Parent] {
+			add(r)
+		}
+	}
 	return ordered
 }
 
 // batchQuery selects batches, one row each: the newest of the rows that each
 // root wrote that began on it.
-const batchQuery = `SELECT b.id, b.root, b.dir, b.joblog, b.count, (SELECT started FROM batches f WHERE f.id = b.id ORDER BY f.n LIMIT 1),
-  b.started, coalesce(e.status, ''), coalesce(e.ended, 0),
-  coalesce(a.time / 1000, 0), coalesce(a.input, 0), coalesce(a.output, 0)
+const batchQuery = `SELECT b.id, b.root, b.dir, b.joblog, b.count,
+  (SELECT started FROM batches f WHERE f.id = b.id ORDER BY f.n LIMIT 1), b.started,
+  coalesce(e.status, ''), coalesce(e.ended, 0), coalesce(a.time / 1000, 0), coalesce(a.input, 0), coalesce(a.output, 0)
 FROM batches b LEFT JOIN ends e ON e.batch = b.n LEFT JOIN (
   SELECT w.id, sum(max(d.ended - w.started, 0)) AS time, sum(d.input_tokens) AS input, sum(d.output_tokens) AS output
-  FROM batches w JOIN ends d ON d.batch = w.n GROUP BY w.id) a ON a.id = b.id WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
+  FROM batches w JOIN ends d ON d.batch = w.n GROUP BY w.id) a ON a.id = b.id
+WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
 
 // selectBatches returns rows whose Status is what was recorded; nothing is counted.
 func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
-	var batches []BatchRow
-	err := l.each(batchQuery+more, args, func(rows *sql.Rows) error {
-		var b BatchRow
-		var started, latest, ended int64
-		err := rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, &started, &latest, &b.Status, &ended, &b.DurationMS,
-			&b.Usage.InputTokens, &b.Usage.OutputTokens)
-		b.Started, b.Latest, b.Ended = unstamp(started), unstamp(latest), unstamp(ended)
-		batches = append(batches, b)
-		return err
+	return collect(l, batchQuery+more, args, func(rows *sql.Rows, b *BatchRow) error {
+		return rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, stamped{&b.Started}, stamped{&b.Latest},
+			&b.Status, stamped{&b.Ended}, &b.DurationMS, &b.Usage.InputTokens, &b.Usage.OutputTokens)
 	})
-	return batches, err
 }
 
 // newest is the batch that was begun last of those that match.
 func (l *Ledger) newest(act, match string, arg string) (Batch, error) {
 	batches, err := l.selectBatches(" AND "+match+" ORDER BY b.n DESC LIMIT 1", arg)
 	if err == nil && len(batches) == 0 {
-		return Batch{}, none(act)
+		err = none(act)
 	}
 	if err != nil {
 		return Batch{}, l.fault(act, err)
@@ -387,9 +364,8 @@ func (l *Ledger) Find(id string) (Batch, error) {
 }
 
 // Batches returns those that f lets through, newest first.
-func (l *Ledger) Batches(f Filter) ([]BatchRow, error) {
-	var all []BatchRow
-	err := l.beside("list the batches", func(live map[string]bool) (err error) {
+func (l *Ledger) Batches(f Filter) (all []BatchRow, err error) {
+	err = l.roots.Look(func(live map[string]bool) (err error) {
 		w := &where{}
 		w.during(f, "b.started")
 		w.is("b.id", f.Batch)
@@ -403,18 +379,20 @@ func (l *Ledger) Batches(f Filter) ([]BatchRow, error) {
 			b := &all[i]
 			b.Live = live[b.Root]
 			b.Counts, err = l.counts(b.ID, live)
-			b.Status = b.standing(b.Status)
+			if b.Live || b.Status == "" {
+				b.Status = standing(b.Live)
+			}
 		}
 		return err
 	})
-	return all, err
+	return all, l.fault("list the batches", err)
 }
 
 // counts counts the tasks of a batch. For one that was worked on several times
 // stands what runs now, else its newest result, else its newest claim.
 func (l *Ledger) counts(batch string, live map[string]bool) (map[task.Status]int, error) {
 	counts := map[task.Status]int{}
-	err := l.each(`SELECT status, alive, count(*) FROM (
+	err := each(l.db, `SELECT status, alive, count(*) FROM (
   SELECT coalesce(r.status, '') AS status, e.`+amongLive+` AS alive,
     max(e.n + (CASE WHEN r.status IS NOT NULL THEN 1 WHEN e.`+amongLive+` THEN 2 ELSE 0 END << 60))
   FROM executions e LEFT JOIN results r ON r.execution = e.n
@@ -438,32 +416,25 @@ func (l *Ledger) resolve(act, id string, tables ...string) (string, error) {
 	if id == "" {
 		return "", none(act)
 	}
-	for _, match := range []string{"id = ?1", "id >= ?1 AND id < ?1 || char(0x10ffff) OR substr(id, -length(?1)) = ?1"} {
-		var found []string
-		for _, table := range tables {
-			err := l.each("SELECT DISTINCT id FROM "+table+" WHERE "+match+" LIMIT 4", []any{id}, func(rows *sql.Rows) error {
-				var one string
-				err := rows.Scan(&one)
-				found = append(found, one)
-				return err
-			})
-			if err != nil {
-				return "", l.fault(act, err)
-			}
+	all := "SELECT id FROM " + strings.Join(tables, " UNION SELECT id FROM ")
+	const part = "id >= ?1 AND id < ?1 || char(0x10ffff) OR substr(id, -length(?1)) = ?1"
+	for _, match := range []string{"id = ?1", part} {
+		query := "SELECT DISTINCT id FROM (" + all + ") WHERE " + match + " ORDER BY id LIMIT 4"
+		found, err := collect(l, query, []any{id}, func(rows *sql.Rows, one *string) error { return rows.Scan(one) })
+		if err != nil {
+			return "", l.fault(act, err)
 		}
-		slices.Sort(found)
-		found = slices.Compact(found)
 		if len(found) == 1 {
 			return found[0], nil
 		}
 		if len(found) > 1 {
-			return "", &fault{problem: act + ": several ids begin or end so", state: ErrAmbiguous, cause: errors.New(strings.Join(found, ", ")),
-				hint: "use more of it: " + strings.Join(found[:min(3, len(found))], ", ") + " …"}
+			return "", problem(ErrAmbiguous, nil, act+": several ids begin or end so",
+				"use more of it: "+strings.Join(found[:min(3, len(found))], ", ")+" …")
 		}
 	}
 	return "", none(act)
 }
 
 func none(act string) error {
-	return &fault{problem: act + ": it is not in the ledger", hint: "qq runs list shows what is", state: ErrNone}
+	return problem(ErrNone, nil, act+": it is not in the ledger", "qq runs list shows what is")
 }

@@ -223,7 +223,7 @@ func TestClearGivesSpaceBack(t *testing.T) {
 		require.NoError(t, r.Claim(Execution{ID: id}))
 		f, err := newFinished("", id, done("", strings.Repeat("x", 5000)))
 		require.NoError(t, err)
-		_, _, err = r.append(line{Result: f})
+		err = r.append(line{Result: f}, false)
 		require.NoError(t, err)
 	}
 	require.NoError(t, r.Close())

@@ -1,10 +1,12 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -58,9 +60,7 @@ const batchWait = 100 * time.Millisecond
 // goroutines at once.
 type Recorder struct {
 	place
-	home string
 	root Root
-	opts Options
 	now  func() time.Time
 
 	mu      sync.Mutex
@@ -74,24 +74,18 @@ type Recorder struct {
 
 // NewRecorder returns the recorder of the root r. It touches nothing yet.
 func NewRecorder(home string, r Root, o Options) *Recorder {
-	if r.PID == 0 {
-		r.PID = os.Getpid()
-	}
-	return &Recorder{place: placeOf(home, o), home: home, root: r, opts: o, now: time.Now}
+	r.PID = cmp.Or(r.PID, os.Getpid())
+	return &Recorder{place: placeOf(home, o), root: r, now: time.Now}
 }
 
 // Begin records that the root works on b. It fails with [ErrAtWork] when another
 // root does. Afterwards an index that is open has all that earlier roots did for b.
-func (r *Recorder) Begin(b Batch) error {
-	err := r.begin(b)
-	return r.fault("record batch "+b.ID, err)
-}
-
-func (r *Recorder) begin(b Batch) error {
+func (r *Recorder) Begin(b Batch) (err error) {
+	defer func() { err = r.fault("record batch "+b.ID, err) }()
 	if err := r.readable(); err != nil {
 		return err
 	}
-	k, err := alive.Dir{Path: r.dir, Wait: batchWait}.Hold("batch-" + b.ID)
+	k, err := alive.Dir{Path: r.roots.Path, Wait: batchWait}.Hold("batch-" + b.ID)
 	if held := (*alive.LockedError)(nil); errors.As(err, &held) {
 		return ErrAtWork
 	}
@@ -111,13 +105,12 @@ func (r *Recorder) begin(b Batch) error {
 	if !utf8.ValidString(b.Dir + b.Joblog) {
 		e.Raw = [][]byte{[]byte(b.Dir), []byte(b.Joblog)}
 	}
-	_, _, err = r.append(line{Begin: e})
-	return err
+	return r.append(line{Begin: e}, false)
 }
 
 // End records how the work of this root on a batch ended, and what all of it used.
 func (r *Recorder) End(batch string, status task.Status, used task.Usage) error {
-	_, _, err := r.append(line{End: &ended{batch, r.root.ID, status, used}})
+	err := r.append(line{End: &ended{batch, r.root.ID, status, used}}, false)
 	return r.fault("record the end of batch "+batch, err)
 }
 
@@ -125,21 +118,20 @@ func (r *Recorder) End(batch string, status task.Status, used task.Usage) error 
 // death of this process does not lose it.
 func (r *Recorder) Claim(e Execution) error {
 	e.Task = cut(e.Task, maxTask)
-	_, _, err := r.append(line{Claim: &claimed{Execution: e}})
-	return r.fault("claim "+e.ID, err)
+	return r.fault("claim "+e.ID, r.append(line{Claim: &claimed{Execution: e}}, false))
 }
 
 // Attempt records how the n-th attempt of the execution id ended, which was not the
 // last.
 func (r *Recorder) Attempt(id string, n int, started time.Time, res task.Result) {
-	e := &failed{id, n, started, res.Status, res.Usage, cut(res.Err(), maxSummary)}
-	_, _, _ = r.append(line{Attempt: e}) // not promised
+	e := &failed{id, AttemptRow{n, started, r.now(), res.Status, res.Usage, cut(res.Err(), maxSummary)}}
+	_ = r.append(line{Attempt: e}, false) // not promised
 }
 
 // Touch records that the execution id, and those above it, are about to have side
 // effects, and returns when that is durable.
 func (r *Recorder) Touch(id string) error {
-	return r.fault("record that "+id+" acts", r.durable(line{Touch: id}))
+	return r.fault("record that "+id+" acts", r.append(line{Touch: id}, true))
 }
 
 // Finish records the result of the execution id and returns when that is durable. A
@@ -148,31 +140,28 @@ func (r *Recorder) Touch(id string) error {
 func (r *Recorder) Finish(recall, id string, res task.Result) error {
 	f, err := newFinished(recall, id, res)
 	if err == nil {
-		err = r.durable(line{Result: f})
+		err = r.append(line{Result: f}, true)
 	}
 	return r.fault("record the result of "+id, err)
 }
 
-// append writes e to the end of the journal.
-func (r *Recorder) append(e line) (out *appender, end int64, err error) {
+// append writes e to the end of the journal. When it has to be durable, append returns
+// when the disk has it.
+func (r *Recorder) append(e line, durable bool) error {
 	e.Time = r.now()
 	text, err := e.encode()
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
-	if out, err = r.enter(e.Time); err == nil {
-		end, err = out.append(text)
-	}
-	return out, end, err
-}
-
-// durable appends e, and returns when the disk has it.
-func (r *Recorder) durable(e line) error {
-	out, end, err := r.append(e)
+	out, err := r.enter(e.Time)
 	if err != nil {
 		return err
 	}
-	return out.sync(end)
+	end, err := out.append(text)
+	if err == nil && durable {
+		err = out.sync(end)
+	}
+	return err
 }
 
 // enter takes the lock of the root and begins its journal, once.
@@ -187,7 +176,7 @@ func (r *Recorder) enter(at time.Time) (*appender, error) {
 	}
 	text, err := line{Time: at, Root: &entered{r.root, alive.Identity(r.root.PID)}}.encode()
 	if err == nil && r.lock == nil {
-		r.lock, err = r.roots().Hold(r.root.ID)
+		r.lock, err = r.roots.Hold(r.root.ID)
 	}
 	if err != nil {
 		return nil, err
@@ -209,8 +198,8 @@ type appender struct {
 	file *os.File
 
 	mu   sync.Mutex
-	size int64 // of its whole lines
-	torn bool  // there is more than that
+	size atomic.Int64 // of its whole lines
+	torn bool         // there is more than that
 
 	syncing sync.Mutex // held by whoever syncs; those who wait share the next sync
 	synced  int64      // bytes that are on the disk
@@ -222,18 +211,17 @@ func (a *appender) append(text []byte) (end int64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.torn {
-		if err := a.file.Truncate(a.size); err != nil {
+		if err := a.file.Truncate(a.size.Load()); err != nil {
 			return 0, err
 		}
 		a.torn = false
 	}
 	n, err := a.file.Write(text)
 	if err != nil {
-		a.torn = n > 0 && a.file.Truncate(a.size) != nil
+		a.torn = n > 0 && a.file.Truncate(a.size.Load()) != nil
 		return 0, err
 	}
-	a.size += int64(n)
-	return a.size, nil
+	return a.size.Add(int64(n)), nil
 }
 
 // sync returns when the bytes up to end are on the disk. After one failure nothing is
@@ -244,9 +232,7 @@ func (a *appender) sync(end int64) error {
 	if a.synced >= end || a.failed != nil {
 		return a.failed
 	}
-	a.mu.Lock()
-	size := a.size
-	a.mu.Unlock()
+	size := a.size.Load()
 	if a.failed = syncData(a.file); a.failed == nil && a.synced == 0 {
 		a.failed = syncDir(filepath.Dir(a.file.Name()))
 	}
@@ -259,10 +245,10 @@ func (a *appender) sync(end int64) error {
 // syncDir makes the names in dir durable.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
-	if err != nil {
-		return err
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close())
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return err
 }
 
 // Ledger is the index, with what the journals tell so far. It is opened the first
@@ -271,7 +257,7 @@ func (r *Recorder) Ledger() (*Ledger, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.index == nil && r.failed == nil {
-		if r.index, r.failed = Open(r.home, r.opts); r.failed == nil {
+		if r.index, r.failed = r.open(); r.failed == nil {
 			r.index.pruneDaily()
 		}
 	}
@@ -304,7 +290,7 @@ func (r *Recorder) Close() error {
 	}
 	r.out, r.batches, r.lock, r.index, r.closed = nil, nil, nil, nil, true
 	if wrote && r.failed == nil && r.crowded() {
-		l, err := Open(r.home, r.opts)
+		l, err := r.open()
 		if err == nil {
 			l.pruneDaily()
 			err = l.Close()
@@ -316,7 +302,7 @@ func (r *Recorder) Close() error {
 
 // crowded reports whether the journals are to be read into the index.
 func (r *Recorder) crowded() bool {
-	ids, err := r.roots().Left(journalSuffix)
+	ids, err := r.roots.Left(journalSuffix)
 	size := int64(0)
 	for _, id := range ids {
 		if info, err := os.Stat(r.journal(id)); err == nil {
