@@ -11,12 +11,13 @@ import (
 	"qq/internal/record/ledger/alive"
 )
 
-// bite is how many runs are cleared in one transaction: others want to write.
-const bite = 500
+// chunk is how many runs are cleared in one transaction, so that other writers get their
+// turn.
+const chunk = 500
 
-// Cancel ends the whole tree of the root of a run or a batch, or the root with that id, by
-// SIGTERM to the root, and returns at once which that is. A run that has ended is
-// not a reason to end what its root does besides.
+// Cancel sends SIGTERM to the root process that works on a run or a batch, or to the root
+// with that id, and returns that root at once. The whole tree of the root ends with it. A
+// run that has ended is an error, even when its root still works on others.
 func (l *Ledger) Cancel(id string) (Root, error) {
 	act := "cancel " + id
 	whole, err := l.resolve(act, id, "executions", "batches", "roots")
@@ -39,14 +40,14 @@ func (l *Ledger) Cancel(id string) (Root, error) {
 	return r, l.fault(act, err)
 }
 
-// Clear removes the runs that f lets through and that have ended, and returns how
-// many. What a root that is alive works on is left alone.
+// Clear removes the finished runs that f selects and returns how many. Runs of a live root
+// are kept.
 func (l *Ledger) Clear(f Filter) (int, error) {
 	return l.clear("clear the runs", f.runs, f.Limit)
 }
 
-// Prune removes what is older than the retention allows. A batch stays as long
-// as somebody worked on it in that time.
+// Prune removes the finished runs that are older than [Options].Keep. The runs of a batch
+// are kept as long as a root began or resumed the batch within that time.
 func (l *Ledger) Prune() (int, error) {
 	if l.keep <= 0 {
 		return 0, nil
@@ -60,14 +61,17 @@ func (l *Ledger) Prune() (int, error) {
 	}, 0)
 }
 
+// clear removes the finished runs that the condition selects, at most limit of them (0
+// means no limit), in several transactions. The condition is built from the list of live
+// roots.
 func (l *Ledger) clear(act string, which func(live string) *where, limit int) (int, error) {
 	total := 0
 	for more := true; more; {
-		most := bite
+		most := chunk
 		if limit > 0 {
 			most = min(most, limit-total)
 		}
-		err := l.sparing(func(tx *sql.Tx, live string) error {
+		err := l.withLive(func(tx *sql.Tx, live string) error {
 			n, err := clearSome(tx, which(live), live, most)
 			total += n
 			more = n == most && total != limit
@@ -77,18 +81,20 @@ func (l *Ledger) clear(act string, which func(live string) *where, limit int) (i
 			return total, l.fault(act, err)
 		}
 	}
-	err := l.sparing(tidy)
+	err := l.withLive(tidy)
 	if err == nil && total > 0 {
-		// Gives the space back; others that read may keep that from happening now.
+		// The checkpoint shrinks the write-ahead log. A concurrent reader may prevent that, which
+		// is no error.
 		_, err = l.db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 	return total, l.fault(act, err)
 }
 
-// sparing runs f within a transaction, with the list of the roots to spare.
-func (l *Ledger) sparing(f func(tx *sql.Tx, live string) error) error {
+// withLive runs f in a transaction, with the list of live roots, whose runs must be kept.
+func (l *Ledger) withLive(f func(tx *sql.Tx, live string) error) error {
 	return l.update(func(tx *sql.Tx) error {
-		// Looked at within it: whoever has a row by now has its lock.
+		// The roots are listed within the transaction: any root that has a row by now holds its
+		// lock.
 		live, err := l.roots.Live()
 		if err != nil {
 			return err
@@ -97,7 +103,8 @@ func (l *Ledger) sparing(f func(tx *sql.Tx, live string) error) error {
 	})
 }
 
-// clearSome removes at most so many runs.
+// clearSome removes at most limit finished runs in one transaction, and returns how many
+// it removed.
 func clearSome(tx *sql.Tx, f *where, live string, most int) (n int, err error) {
 	f.and("NOT "+amongLive, live)
 	f.and("NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = batch AND b."+amongLive+")", live)
@@ -113,11 +120,11 @@ DELETE FROM executions WHERE n IN (SELECT value FROM json_each(?1))`, doomed)
 	if err != nil {
 		return 0, err
 	}
-	// Each row of the answer is a page given back.
+	// Each row of the answer is one free page that was returned to the file system.
 	return n, each(tx, "PRAGMA incremental_vacuum", nil, func(*sql.Rows) error { return nil })
 }
 
-// tidy removes batches and roots that have no runs any more.
+// tidy removes the batches and roots that have no runs left.
 func tidy(tx *sql.Tx, live string) error {
 	_, err := tx.Exec(`DELETE FROM batches WHERE id NOT IN (SELECT batch FROM executions)
 AND root NOT IN (SELECT value FROM json_each(?1));
@@ -127,11 +134,12 @@ AND id NOT IN (SELECT value FROM json_each(?1))`, live)
 	return err
 }
 
-// pruneEvery is how often old runs are forgotten: it takes a look at all of them.
+// pruneEvery is the time between two automatic calls of Prune, which reads the whole
+// ledger.
 const pruneEvery = 24 * time.Hour
 
-// pruneDaily forgets old runs when that was not done for a day. What cannot be
-// forgotten now is forgotten another time.
+// pruneDaily calls Prune unless that was done in the last 24 hours. It ignores errors,
+// because the next day is soon enough.
 func (l *Ledger) pruneDaily() {
 	stamp := filepath.Join(l.roots.Path, "pruned")
 	if info, err := os.Stat(stamp); err == nil && time.Since(info.ModTime()).Abs() < pruneEvery {

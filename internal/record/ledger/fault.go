@@ -17,8 +17,7 @@ import (
 	"qq/pkg/task"
 )
 
-// What may be wrong, for errors.Is. Their texts are two lines: the problem and
-// what to do.
+// The conditions that an error of this package may have, for errors.Is.
 var (
 	ErrNone      = errors.New("not in the ledger")
 	ErrAmbiguous = errors.New("ambiguous id")
@@ -35,22 +34,24 @@ var (
 
 var errClosed = errors.New("the ledger is closed")
 
-// hintDamaged is what to do about [ErrDamaged].
+// hintDamaged tells the user what to do about [ErrDamaged].
 const hintDamaged = "move it away together with its -wal and -shm and start anew" + orNone
 
-// noRoom is the free space below which a failed write is blamed on the disk.
+// noRoom is the free space, in bytes, below which a failed write is explained by a full
+// disk.
 const noRoom = 1 << 20
 
-// orNone is the end of a hint: the run does not need the ledger.
+// orNone ends a hint: qq works without the ledger.
 const orNone = ", or go on without a record: --no-ledger"
 
-// problem is an error that a person can do something about. State is one of the
-// variables above, or nil.
+// problem returns an error with a hint for the user. state is one of the variables above,
+// or nil; cause may be nil too.
 func problem(state, cause error, text, hint string) error {
 	return &task.Error{Problem: text, Hint: hint, Err: errors.Join(state, cause)}
 }
 
-// fault says what is wrong when act failed with err, and what to do about it.
+// fault returns the error of the operation act, which failed with err, with a hint for the
+// user. It returns nil for nil, and an error that has a hint already as it is.
 func (p place) fault(act string, err error) error {
 	if known := (*task.Error)(nil); err == nil || errors.As(err, &known) {
 		return err
@@ -65,11 +66,11 @@ func (p place) fault(act string, err error) error {
 		text := fmt.Sprintf("%s has been locked by another qq for %s", held.Name, held.Wait)
 		return problem(ErrLocked, err, text, locked(held.Name))
 	}
-	cause := strings.ReplaceAll(err.Error(), "\n", "; ") // of several errors
+	cause := strings.ReplaceAll(err.Error(), "\n", "; ") // one line, even for several errors
 	state := p.state(err)
 	text, hint := cause, "see whether "+filepath.Dir(p.file)+" can be used"+orNone
 	switch state {
-	case ErrFull: // to clear runs needs room too
+	case ErrFull: // no hint to clear runs, because that needs space too
 		text, hint = "the disk of "+p.file+" is full", "free some space on it, then go on where it ended with --resume"
 	case ErrReadOnly:
 		text, hint = p.file+" is on a disk that cannot be written", "let QQ_HOME name a folder that can"+orNone
@@ -85,7 +86,7 @@ func (p place) fault(act string, err error) error {
 	return problem(state, err, act+": "+text, hint)
 }
 
-// state finds which of the faults err is, nil when it is none.
+// state classifies err as one of the variables above. It returns nil for any other error.
 func (p place) state(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -110,7 +111,8 @@ func (p place) state(err error) error {
 	return nil
 }
 
-// disk looks for the cause of an error of which SQLite does not tell it.
+// disk finds the cause of an I/O error that SQLite does not explain: permissions, a full
+// disk or a read-only file system. It returns nil if it finds none.
 func (p place) disk(readOnly bool) error {
 	for _, name := range []string{p.file, filepath.Dir(p.file)} {
 		if state := p.state(unix.Access(name, unix.W_OK)); state != nil {
@@ -127,8 +129,8 @@ func (p place) disk(readOnly bool) error {
 	return nil
 }
 
-// primary is the result code of SQLite in err, without what refines it; 0 when
-// there is none.
+// primary returns the primary result code of the SQLite error in err, or 0 if there is
+// none.
 func primary(err error) int {
 	var e *sqlite.Error
 	if errors.As(err, &e) {

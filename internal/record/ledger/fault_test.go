@@ -126,7 +126,7 @@ func TestSyncsAreShared(t *testing.T) {
 }
 
 func TestDiskThatCannotBeUsed(t *testing.T) {
-	p := placeOf(t.TempDir(), Options{Wait: 3 * time.Second})
+	p := placeIn(t.TempDir(), Options{Wait: 3 * time.Second})
 	tells(t, p.fault("act", &os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), ErrDenied, "act: ", "--no-ledger")
 	tells(t, p.fault("act", syscall.EROFS), ErrReadOnly, "--no-ledger")
 	tells(t, p.fault("act", syscall.EDQUOT), ErrFull)
@@ -349,7 +349,7 @@ func TestDamagedWhileOpen(t *testing.T) {
 func TestLockedForReaders(t *testing.T) {
 	home := t.TempDir()
 	require.NoError(t, filled(t, home, Options{}).Close())
-	p := placeOf(home, Options{Wait: 30 * time.Millisecond})
+	p := placeIn(home, Options{Wait: 30 * time.Millisecond})
 	other, err := sql.Open("sqlite", p.dsn())
 	require.NoError(t, err)
 	defer other.Close()

@@ -14,21 +14,22 @@ import (
 	codes "modernc.org/sqlite/lib"
 )
 
-// mostLines is how many lines are read in one transaction.
+// mostLines is how many journal lines are indexed in one transaction.
 const mostLines = 50_000
 
-// refresh reads what is new in the journals, as Open does.
+// refresh indexes the new lines of all journals, as Open does.
 func (l *Ledger) refresh() error {
 	alone, err := l.roots.Alone(openingName)
 	if err != nil {
 		return err
 	}
-	return errors.Join(l.takeIn(), alone.Release())
+	return errors.Join(l.indexJournals(), alone.Release())
 }
 
-// takeIn reads what is new in the journals into the database, and removes the
-// journals of dead roots. Nobody else may do so meanwhile.
-func (l *Ledger) takeIn() error {
+// indexJournals writes the new lines of all journals to the database, and removes the
+// journals of dead roots. The caller holds the lock that keeps other processes from doing
+// the same.
+func (l *Ledger) indexJournals() error {
 	ids, err := l.roots.Left(journalSuffix)
 	if err != nil {
 		return err
@@ -37,7 +38,7 @@ func (l *Ledger) takeIn() error {
 		var dead []string
 		err := l.update(func(tx *sql.Tx) error {
 			dead = nil
-			in := &intake{place: l.place, tx: tx, statements: map[string]*sql.Stmt{}}
+			in := &indexer{place: l.place, tx: tx, statements: map[string]*sql.Stmt{}}
 			for ; len(ids) > 0 && in.lines < mostLines; ids = ids[1:] {
 				ended, err := in.journal(ids[0])
 				if err != nil {
@@ -46,7 +47,7 @@ func (l *Ledger) takeIn() error {
 				if ended {
 					dead = append(dead, l.journal(ids[0]))
 				} else if in.lines >= mostLines {
-					break // there may be more
+					break // the journal may have more lines
 				}
 			}
 			return nil
@@ -54,7 +55,7 @@ func (l *Ledger) takeIn() error {
 		if err != nil {
 			return err
 		}
-		for _, name := range dead { // which is durable in the database
+		for _, name := range dead { // their lines are durable in the database
 			if err := os.Remove(name); err != nil {
 				return err
 			}
@@ -63,21 +64,21 @@ func (l *Ledger) takeIn() error {
 	return l.roots.Sweep()
 }
 
-// journal is the file of the journal of a root.
+// journal returns the path of the journal of a root.
 func (p place) journal(root string) string { return filepath.Join(p.roots.Path, root+journalSuffix) }
 
-// intake reads journals within one transaction.
-type intake struct {
+// indexer writes journals to the database within one transaction.
+type indexer struct {
 	place
 	tx         *sql.Tx
 	statements map[string]*sql.Stmt
 	lines      int
 }
 
-// journal reads what is new in the journal of a root. It reports whether the root is
-// dead, and all of its journal in the database.
-func (in *intake) journal(root string) (ended bool, err error) {
-	// Asked before the file is read: of a dead root, all is read.
+// journal indexes the new lines of the journal of a root. done means that the root is dead
+// and its whole journal is in the database.
+func (in *indexer) journal(root string) (ended bool, err error) {
+	// Liveness is checked before the file is read: a root that is dead by then writes no more.
 	live, err := in.roots.Alive(root)
 	if err != nil {
 		return false, err
@@ -99,7 +100,7 @@ func (in *intake) journal(root string) (ended bool, err error) {
 	if live && from == info.Size() {
 		return false, nil
 	}
-	if from > info.Size() { // another journal of that name
+	if from > info.Size() { // the file was replaced by a shorter one
 		from = 0
 	}
 	if _, err := f.Seek(from, io.SeekStart); err != nil {
@@ -115,7 +116,7 @@ func (in *intake) journal(root string) (ended bool, err error) {
 		}
 	}
 	close(stop)
-	for range lines { // until its goroutine has ended
+	for range lines { // wait for the goroutine
 	}
 	switch {
 	case err == io.EOF && !live:
@@ -126,8 +127,8 @@ func (in *intake) journal(root string) (ended bool, err error) {
 	return false, err
 }
 
-// exec runs a statement that is prepared once.
-func (in *intake) exec(query string, args ...any) error {
+// exec runs a statement, which is prepared only once per transaction.
+func (in *indexer) exec(query string, args ...any) error {
 	s := in.statements[query]
 	if s == nil {
 		var err error
@@ -140,9 +141,10 @@ func (in *intake) exec(query string, args ...any) error {
 	return err
 }
 
-// line writes what e tells, unless it is there already. What no database can hold is
-// left out: it must not keep the rest away.
-func (in *intake) line(e line) error {
+// line writes a journal line to the database, unless it is there already. A line that
+// violates a constraint or is too big is skipped, so that it cannot block the lines after
+// it.
+func (in *indexer) line(e line) error {
 	err := in.row(e)
 	switch primary(err) {
 	case codes.SQLITE_CONSTRAINT, codes.SQLITE_TOOBIG:
@@ -151,7 +153,7 @@ func (in *intake) line(e line) error {
 	return err
 }
 
-func (in *intake) row(e line) error {
+func (in *indexer) row(e line) error {
 	switch {
 	case e.Root != nil:
 		return in.root(e.Root.Root, e.Root.Process)
@@ -189,13 +191,13 @@ WITH RECURSIVE up (n, parent) AS (
 	return nil
 }
 
-func (in *intake) root(r Root, process string) error {
+func (in *indexer) root(r Root, process string) error {
 	return in.exec(`INSERT INTO roots (id, pid, process, started, dir, command, after)
 SELECT ?, ?, ?, ?, ?, ?, coalesce((SELECT max(n) FROM executions), 0) WHERE true ON CONFLICT DO NOTHING`,
 		r.ID, r.PID, process, stamp(r.Started), r.Dir, r.Command)
 }
 
-func (in *intake) claim(c *claimed, at time.Time) error {
+func (in *indexer) claim(c *claimed, at time.Time) error {
 	if c.Root != nil {
 		if err := in.root(*c.Root, c.Process); err != nil {
 			return err
@@ -209,7 +211,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		stamp(e.Queued), stamp(at), cut(e.Task, maxTask))
 }
 
-func (in *intake) result(f *finished, at time.Time) error {
+func (in *indexer) result(f *finished, at time.Time) error {
 	r := f.Columns
 	if r == nil && json.Unmarshal(f.Record, &r) != nil || r == nil {
 		return nil // a damaged line

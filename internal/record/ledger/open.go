@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver
+	_ "modernc.org/sqlite" // registers the driver
 
 	"qq/internal/record/ledger/alive"
 )
@@ -23,24 +23,25 @@ import (
 const (
 	defaultWait = 30 * time.Second
 	connections = 4
-	// applicationID marks the database as a ledger; the first step of the schema
+	// applicationID marks an SQLite database as a ledger of qq. The first step of the schema
 	// sets it.
 	applicationID = 1903258727
-	// openingName is the file whose lock is held by who opens the ledger.
+	// openingName is the lock file that a process holds while it opens the ledger or indexes
+	// journals.
 	openingName = "opening"
 )
 
 //go:embed schema/*.sql
 var schemas embed.FS
 
-// Options are how a ledger is kept.
+// Options are the settings of a ledger.
 type Options struct {
-	Keep time.Duration // how long Prune keeps what has ended; 0 is for ever
-	Wait time.Duration // for a locked database; 0 is 30 s
+	Keep time.Duration // how long Prune keeps finished runs; 0 means for ever
+	Wait time.Duration // how long to wait for a locked database; 0 means 30 s
 }
 
-// Ledger is the open record. Its methods may be called by several goroutines at
-// once.
+// Ledger is the open database that indexes the journals. Its methods may be called by
+// several goroutines at once.
 type Ledger struct {
 	place
 	now func() time.Time
@@ -50,37 +51,40 @@ type Ledger struct {
 	statements map[string]*sql.Stmt // by their text
 }
 
-// place is where a ledger is.
+// place is the location of a ledger, with its settings.
 type place struct {
 	file  string // the database
 	keep  time.Duration
 	roots alive.Dir // the folder of the locks and the journals
 }
 
-// Path is the database in the folder home.
+// Path returns the path of the database in the folder home.
 func Path(home string) string { return filepath.Join(home, "ledger.db") }
 
-func placeOf(home string, o Options) place {
-	if whole, err := filepath.Abs(home); err == nil { // else nothing can be opened there
+// placeIn returns the location of the ledger in the folder home.
+func placeIn(home string, o Options) place {
+	if whole, err := filepath.Abs(home); err == nil { // else opening fails later
 		home = whole
 	}
 	roots := alive.Dir{Path: filepath.Join(home, "ledger"), Wait: cmp.Or(o.Wait, defaultWait)}
 	return place{Path(home), o.Keep, roots}
 }
 
-// Open opens the ledger in the folder home. It is made when there is none, brought up to
-// date when it is older, and takes in the journals.
-func Open(home string, o Options) (*Ledger, error) { return placeOf(home, o).open() }
+// Open opens the ledger in the folder home, and indexes the new lines of all journals. It
+// creates a missing database and migrates an older one.
+func Open(home string, o Options) (*Ledger, error) { return placeIn(home, o).open() }
 
+// open opens the ledger at p.
 func (p place) open() (*Ledger, error) {
 	l := &Ledger{place: p, now: time.Now, statements: map[string]*sql.Stmt{}}
 	if err := l.load(); err != nil {
-		_ = l.Close() // the first error is the one to tell
+		_ = l.Close() // the first error matters more
 		return nil, l.fault("open the ledger", err)
 	}
 	return l, nil
 }
 
+// load opens and prepares the database, and indexes the journals.
 func (l *Ledger) load() error {
 	if err := os.MkdirAll(l.roots.Path, 0o700); err != nil {
 		return err
@@ -90,8 +94,9 @@ func (l *Ledger) load() error {
 		return err
 	}
 	defer alone.Release()
-	// SQLite gives the files beside the database the same mode. One that exists is not
-	// opened: closing it would take away the locks of whoever has it open in this process.
+	// The new file is private, and SQLite gives the files beside it the same mode. An existing
+	// database is not opened here: closing it would drop the locks that this process has on it
+	// elsewhere.
 	f, err := os.OpenFile(l.file, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		err = f.Close()
@@ -102,17 +107,17 @@ func (l *Ledger) load() error {
 	if l.db, err = sql.Open("sqlite", l.dsn()); err != nil {
 		return err
 	}
-	l.db.SetMaxOpenConns(1) // a failed step is closed with its connection
+	l.db.SetMaxOpenConns(1) // so that closing db rolls back a failed migration
 	l.db.SetMaxIdleConns(connections)
 	if err := l.prepare(l.db); err != nil {
 		return err
 	}
 	l.db.SetMaxOpenConns(connections)
-	return l.takeIn()
+	return l.indexJournals()
 }
 
-// readable returns an error when the file of the database is none. It looks at the first
-// bytes only, so it costs next to nothing: nobody should find out after a long batch.
+// readable returns an error if the database file is not an SQLite database. It reads only
+// the first bytes, so that a long batch can check this before it starts.
 func (p place) readable() error {
 	const magic = "SQLite format 3\x00"
 	f, err := os.Open(p.file)
@@ -144,7 +149,7 @@ func (p place) dsn() string {
 	}.Encode()}).String()
 }
 
-// prepare brings the database up to date.
+// prepare creates the tables of a new database and migrates an older one.
 func (p place) prepare(db *sql.DB) error {
 	steps, err := fs.Glob(schemas, "schema/*.sql") // sorted
 	if err != nil {
@@ -181,7 +186,7 @@ FROM pragma_user_version, pragma_application_id`).Scan(&version, &application, &
 	if !strings.EqualFold(mode, "wal") {
 		return fmt.Errorf("this file system allows no write-ahead log (journal mode %s)", mode)
 	}
-	for i := version; i < len(steps); i++ { // each whole or not at all: after an error db is closed
+	for i := version; i < len(steps); i++ { // after an error db is closed, which rolls the step back
 		script, err := schemas.ReadFile(steps[i])
 		if err == nil {
 			_, err = db.Exec(fmt.Sprintf("BEGIN IMMEDIATE;\n%s;\nPRAGMA user_version = %d;\nCOMMIT", script, i+1))
@@ -193,20 +198,21 @@ FROM pragma_user_version, pragma_application_id`).Scan(&version, &application, &
 	return nil
 }
 
-// update runs f within a transaction that writes.
+// update runs f in a write transaction, and rolls back if f returns an error.
 func (l *Ledger) update(f func(*sql.Tx) error) error {
 	tx, err := l.db.Begin()
 	if err != nil {
 		return err
 	}
 	if err := f(tx); err != nil {
-		_ = tx.Rollback() // the first error is the one to tell
+		_ = tx.Rollback() // the first error matters more
 		return err
 	}
 	return tx.Commit()
 }
 
-// prepared is the statement query.
+// prepared returns the prepared statement for query, which is kept until the ledger is
+// closed.
 func (l *Ledger) prepared(query string) (*sql.Stmt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

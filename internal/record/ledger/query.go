@@ -13,7 +13,8 @@ import (
 	"qq/pkg/task"
 )
 
-// Run is one execution, with how it stands or what came of it.
+// Run is one execution of an agent as qq runs shows it: its task, its status and its
+// result in short.
 type Run struct {
 	ID         string      `json:"id"`
 	Parent     string      `json:"parent,omitempty"`
@@ -26,7 +27,7 @@ type Run struct {
 	Status     task.Status `json:"status"`
 	Attempts   int         `json:"attempts"`
 	Queued     time.Time   `json:"queued,omitzero"`
-	Started    time.Time   `json:"started"` // when it was claimed
+	Started    time.Time   `json:"started"` // when it was claimed, just before its start
 	Ended      time.Time   `json:"ended,omitzero"`
 	DurationMS int64       `json:"duration_ms"`
 	QueuedMS   int64       `json:"queued_ms"`
@@ -35,10 +36,10 @@ type Run struct {
 	Error      string      `json:"error,omitempty"`
 	Depth      int         `json:"depth"`
 	Index      int         `json:"index"`
-	Live       bool        `json:"live"` // it runs
+	Live       bool        `json:"live"` // its root is alive and it has no result
 }
 
-// AttemptRow is an attempt of a run that was not the last.
+// AttemptRow is an attempt of a run after which another attempt followed.
 type AttemptRow struct {
 	Number  int         `json:"number"`
 	Started time.Time   `json:"started"`
@@ -48,24 +49,25 @@ type AttemptRow struct {
 	Error   string      `json:"error,omitempty"`
 }
 
-// BatchRow is a batch with how it ended, and how many of its tasks stand how. A
-// task that was begun several times counts once; one that was never begun does not
+// BatchRow is a batch with its status and the number of its tasks in each status. A task
+// that was started several times counts once; a task that was never started does not
 // count.
 type BatchRow struct {
 	Batch
 	Status task.Status `json:"status"`
-	Latest time.Time   `json:"latest"` // when a root began on it for the last time
+	Latest time.Time   `json:"latest"` // when it was last begun or resumed
 	Ended  time.Time   `json:"ended,omitzero"`
-	// DurationMS is how long roots worked on it, and Usage what that used at any
-	// depth, but for what goes on and for what ended with the death of its root.
+	// DurationMS is how long roots worked on the batch, and Usage is the tokens used at any
+	// depth. Neither includes work that is still going on or that ended with the death of its
+	// root.
 	DurationMS int64               `json:"duration_ms"`
 	Usage      task.Usage          `json:"usage"`
 	Counts     map[task.Status]int `json:"counts"`
-	Live       bool                `json:"live"` // a root works on it
+	Live       bool                `json:"live"` // a live root works on it
 }
 
-// Done counts the tasks that came to an end of their own, and were not only
-// stopped.
+// Done returns how many tasks finished by themselves, rather than being cancelled or
+// interrupted, and how many of these failed.
 func (b BatchRow) Done() (done, failed int) {
 	for s, n := range b.Counts {
 		if s.Final() && s != task.Cancelled && s != task.Interrupted {
@@ -75,20 +77,20 @@ func (b BatchRow) Done() (done, failed int) {
 	return done, done - b.Counts[task.Completed]
 }
 
-// Filter says which runs, or which batches; its zero value is all.
+// Filter selects runs or batches. The zero Filter selects all.
 type Filter struct {
-	Batch  string        // its whole id
-	Agent  string        // not for batches
-	Status []task.Status // not for batches
+	Batch  string        // the full id of a batch
+	Agent  string        // ignored for batches
+	Status []task.Status // any of these; ignored for batches
 	Since  time.Time
-	Until  time.Time // before it
+	Until  time.Time // exclusive
 	Dir    string
-	Live   bool // only what runs
-	Roots  bool // only prompts that a person gave; for batches see [Ledger.Batches]
-	Limit  int  // 0 is no limit
+	Live   bool // only those at work
+	Roots  bool // only single prompts that a person gave, outside of batches
+	Limit  int  // 0 means no limit
 }
 
-// where is a condition in SQL, made of parts that all hold.
+// where is an SQL condition: all of its parts must hold.
 type where struct {
 	parts []string
 	args  []any
@@ -105,14 +107,14 @@ func (w *where) String() string {
 	return " WHERE " + strings.Join(w.parts, " AND ")
 }
 
-// is adds that column has that value, unless it is empty.
+// is adds the condition that a column has that value. An empty value adds nothing.
 func (w *where) is(column, value string) {
 	if value != "" {
 		w.and(column+" = ?", value)
 	}
 }
 
-// during adds the limits in time, for the column at.
+// during adds the time limits of f for a column.
 func (w *where) during(f Filter, at string) {
 	if !f.Since.IsZero() {
 		w.and(at+" >= ?", stamp(f.Since))
@@ -124,12 +126,12 @@ func (w *where) during(f Filter, at string) {
 
 const (
 	amongLive = "root IN (SELECT value FROM json_each(?))"
-	// running is quick however long the record is.
+	// running selects the runs at work. Its last part keeps the query fast in a large ledger.
 	running = "status = '' AND " + amongLive +
 		" AND n > (SELECT min(after) FROM roots WHERE id IN (SELECT value FROM json_each(?)))"
 )
 
-// runs is the condition of f on the view runs.
+// runs returns the condition of f on the view runs, given the list of live roots.
 func (f Filter) runs(live string) *where {
 	w := &where{}
 	w.is("batch", f.Batch)
@@ -160,16 +162,16 @@ func (f Filter) runs(live string) *where {
 }
 
 func (f Filter) limit() string {
-	return fmt.Sprintf(" LIMIT %d", cmp.Or(f.Limit, -1)) // below zero is none
+	return fmt.Sprintf(" LIMIT %d", cmp.Or(f.Limit, -1)) // -1 means no limit
 }
 
-// list is the JSON of the ids in a set.
+// list returns the ids of a set as a JSON array.
 func list(set map[string]bool) string {
-	text, _ := json.Marshal(slices.AppendSeq([]string{}, maps.Keys(set))) // strings have JSON
+	text, _ := json.Marshal(slices.AppendSeq([]string{}, maps.Keys(set))) // strings never fail
 	return string(text)
 }
 
-// List returns the runs that f lets through, newest first.
+// List returns the runs that f selects, newest first.
 func (l *Ledger) List(f Filter) ([]Run, error) {
 	return l.selectRuns("list the runs", f.runs, " ORDER BY n DESC"+f.limit())
 }
@@ -177,9 +179,10 @@ func (l *Ledger) List(f Filter) ([]Run, error) {
 const runColumns = `id, parent, batch, root, session, agent, model, task, status, attempts, queued, claimed, ended,
 duration_ms, queued_ms, input_tokens, output_tokens, summary, error, depth, idx`
 
-// selectRuns returns the runs for which the condition holds, given the list of the live roots.
+// selectRuns returns the runs for which the condition holds, in that order. The condition
+// is built from the list of live roots.
 func (l *Ledger) selectRuns(act string, which func(live string) *where, order string) (runs []Run, err error) {
-	// Maybe several times: what one claimed that began meanwhile must not look interrupted.
+	// Look repeats the query if a root started meanwhile, whose runs would look interrupted.
 	err = l.roots.Look(func(live map[string]bool) (err error) {
 		w := which(list(live))
 		query := "SELECT " + runColumns + " FROM runs" + w.String() + order
@@ -188,7 +191,7 @@ func (l *Ledger) selectRuns(act string, which func(live string) *where, order st
 				&r.Attempts, stamped{&r.Queued}, stamped{&r.Started}, stamped{&r.Ended}, &r.DurationMS, &r.QueuedMS,
 				&r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Summary, &r.Error, &r.Depth, &r.Index)
 			if r.Status == "" {
-				r.Status, r.Live = standing(live[r.Root]), live[r.Root]
+				r.Status, r.Live = statusOf(live[r.Root]), live[r.Root]
 			}
 			return err
 		})
@@ -197,8 +200,8 @@ func (l *Ledger) selectRuns(act string, which func(live string) *where, order st
 	return runs, l.fault(act, err)
 }
 
-// standing is the status of an execution without a result.
-func standing(alive bool) task.Status {
+// statusOf returns the status of an execution without a result.
+func statusOf(alive bool) task.Status {
 	if alive {
 		return task.Running
 	}
@@ -210,7 +213,7 @@ type querier interface {
 	Query(query string, args ...any) (*sql.Rows, error)
 }
 
-// collect returns what scan makes of each row of the answer to query.
+// collect scans each row that query returns into a value, and returns all values.
 func collect[T any](l *Ledger, query string, args []any, scan func(*sql.Rows, *T) error) (all []T, err error) {
 	err = each(l.db, query, args, func(rows *sql.Rows) error {
 		var one T
@@ -221,7 +224,7 @@ func collect[T any](l *Ledger, query string, args []any, scan func(*sql.Rows, *T
 	return all, err
 }
 
-// each calls f with every row of the answer to query.
+// each calls f with each row that query returns.
 func each(q querier, query string, args []any, f func(*sql.Rows) error) error {
 	rows, err := q.Query(query, args...)
 	if err != nil {
@@ -236,8 +239,8 @@ func each(q querier, query string, args []any, f func(*sql.Rows) error) error {
 	return rows.Err()
 }
 
-// Show returns one run, its attempts before the last, and its result: the zero
-// value when there is none. The id may be shortened to a beginning or an end that no other has.
+// Show returns one run, its attempts before the last, and its result, which is zero if
+// there is none. id may be the beginning or the end of an id if only one matches.
 func (l *Ledger) Show(id string) (Run, []AttemptRow, task.Result, error) {
 	act := "show " + id
 	id, err := l.resolve(act, id, "executions")
@@ -265,8 +268,9 @@ WHERE execution = (SELECT n FROM executions WHERE id = ?) ORDER BY n`
 	return runs[0], attempts, r, err
 }
 
-// Tree returns a run, or the tasks of a batch, and all that was delegated from
-// it: parents before their children, which are in the order of their claims.
+// Tree returns a run, or the tasks of a batch, with everything that was delegated from
+// them. Parents come before their children, and children in the order in which they
+// started.
 func (l *Ledger) Tree(id string) ([]Run, error) {
 	act := "show the tree of " + id
 	whole, err := l.resolve(act, id, "executions", "batches")
@@ -282,8 +286,8 @@ SELECT n FROM below)`
 	return byParent(runs), err
 }
 
-// byParent puts children behind their parents. Those whose parent is not among
-// runs are at the top.
+// byParent sorts runs so that each is followed by its children. A run whose parent is
+// missing is at the top level.
 func byParent(runs []Run) []Run {
 	known, children := map[string]bool{}, map[string][]Run{}
 	for _, r := range runs {
@@ -307,8 +311,8 @@ func byParent(runs []Run) []Run {
 	return ordered
 }
 
-// batchQuery selects batches, one row each: the newest of the rows that each
-// root wrote that began on it.
+// batchQuery selects one row for each batch. Every root that works on a batch adds a row
+// for it; the newest one counts.
 const batchQuery = `SELECT b.id, b.root, b.dir, b.joblog, b.count,
   (SELECT started FROM batches f WHERE f.id = b.id ORDER BY f.n LIMIT 1), b.started,
   coalesce(e.status, ''), coalesce(e.ended, 0), coalesce(a.time / 1000, 0), coalesce(a.input, 0), coalesce(a.output, 0)
@@ -317,7 +321,7 @@ FROM batches b LEFT JOIN ends e ON e.batch = b.n LEFT JOIN (
   FROM batches w JOIN ends d ON d.batch = w.n GROUP BY w.id) a ON a.id = b.id
 WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
 
-// selectBatches returns rows whose Status is what was recorded; nothing is counted.
+// selectBatches returns batches with the recorded status, and without counts.
 func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
 	return collect(l, batchQuery+more, args, func(rows *sql.Rows, b *BatchRow) error {
 		return rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, stamped{&b.Started}, stamped{&b.Latest},
@@ -325,7 +329,7 @@ func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
 	})
 }
 
-// newest is the batch that was begun last of those that match.
+// newest returns the matching batch that was begun or resumed last.
 func (l *Ledger) newest(act, match string, arg string) (Batch, error) {
 	batches, err := l.selectBatches(" AND "+match+" ORDER BY b.n DESC LIMIT 1", arg)
 	if err == nil && len(batches) == 0 {
@@ -337,23 +341,23 @@ func (l *Ledger) newest(act, match string, arg string) (Batch, error) {
 	return batches[0].Batch, nil
 }
 
-// withTask is the condition that a task of the batch was begun. Others were refused, or
-// killed before there was anything to go on with.
+// withTask is the condition that a task of the batch was started. A batch without one has
+// nothing to resume.
 const withTask = "EXISTS (SELECT 1 FROM executions x WHERE x.batch = b.id)"
 
-// Last is the batch that was begun, or resumed, last in the directory dir, of those
-// with a task that was begun.
+// Last returns the batch that was begun or resumed last in the directory dir and started a
+// task.
 func (l *Ledger) Last(dir string) (Batch, error) {
 	return l.newest("find the last batch of "+dir, "b.dir = ? AND "+withTask, dir)
 }
 
-// ByJoblog is the batch that was begun last with the joblog path, of those with a task
-// that was begun.
+// ByJoblog returns the batch that last wrote the job log at path and started a task.
 func (l *Ledger) ByJoblog(path string) (Batch, error) {
 	return l.newest("find the batch of "+path, "b.joblog = ? AND b.joblog <> '' AND "+withTask, path)
 }
 
-// Find is the batch with that id, or with the one id that begins or ends so.
+// Find returns the batch with that id. id may be the beginning or the end of an id if only
+// one matches.
 func (l *Ledger) Find(id string) (Batch, error) {
 	act := "find batch " + id
 	id, err := l.resolve(act, id, "batches")
@@ -363,7 +367,7 @@ func (l *Ledger) Find(id string) (Batch, error) {
 	return l.newest(act, "b.id = ?", id)
 }
 
-// Batches returns those that f lets through, newest first.
+// Batches returns the batches that f selects, newest first.
 func (l *Ledger) Batches(f Filter) (all []BatchRow, err error) {
 	err = l.roots.Look(func(live map[string]bool) (err error) {
 		w := &where{}
@@ -380,7 +384,7 @@ func (l *Ledger) Batches(f Filter) (all []BatchRow, err error) {
 			b.Live = live[b.Root]
 			b.Counts, err = l.counts(b.ID, live)
 			if b.Live || b.Status == "" {
-				b.Status = standing(b.Live)
+				b.Status = statusOf(b.Live)
 			}
 		}
 		return err
@@ -388,8 +392,9 @@ func (l *Ledger) Batches(f Filter) (all []BatchRow, err error) {
 	return all, l.fault("list the batches", err)
 }
 
-// counts counts the tasks of a batch. For one that was worked on several times
-// stands what runs now, else its newest result, else its newest claim.
+// counts returns the number of tasks of a batch in each status. For a task that was
+// started several times, the run at work counts, else its newest result, else its newest
+// claim.
 func (l *Ledger) counts(batch string, live map[string]bool) (map[task.Status]int, error) {
 	counts := map[task.Status]int{}
 	err := each(l.db, `SELECT status, alive, count(*) FROM (
@@ -403,7 +408,7 @@ GROUP BY status, alive`, []any{list(live), list(live), batch}, func(rows *sql.Ro
 		var n int
 		err := rows.Scan(&status, &alive, &n)
 		if status == "" {
-			status = standing(alive)
+			status = statusOf(alive)
 		}
 		counts[status] += n
 		return err
@@ -411,7 +416,8 @@ GROUP BY status, alive`, []any{list(live), list(live), batch}, func(rows *sql.Ro
 	return counts, err
 }
 
-// resolve finds the one id in the tables that is id, or else begins or ends so.
+// resolve returns the id in the tables that equals id, or else the only one that begins or
+// ends with it.
 func (l *Ledger) resolve(act, id string, tables ...string) (string, error) {
 	if id == "" {
 		return "", none(act)
@@ -435,6 +441,7 @@ func (l *Ledger) resolve(act, id string, tables ...string) (string, error) {
 	return "", none(act)
 }
 
+// none is the error of an operation on something that the ledger does not have.
 func none(act string) error {
 	return problem(ErrNone, nil, act+": it is not in the ledger", "qq runs list shows what is")
 }

@@ -218,7 +218,7 @@ func FuzzJournal(f *testing.F) {
 			require.NoError(t, err)
 			assert.Equal(t, string(once), string(again))
 			require.NoError(t, l.update(func(tx *sql.Tx) error {
-				return (&intake{place: l.place, tx: tx, statements: map[string]*sql.Stmt{}}).line(e.line)
+				return (&indexer{place: l.place, tx: tx, statements: map[string]*sql.Stmt{}}).line(e.line)
 			}))
 		}
 		assert.LessOrEqual(t, read, int64(len(text)))
@@ -271,7 +271,7 @@ func TestManyThatCannotOpen(t *testing.T) {
 func TestRecorderThatCannotOpen(t *testing.T) {
 	home := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		dir := placeOf(home, Options{}).roots
+		dir := placeIn(home, Options{}).roots
 		require.NoError(t, os.Mkdir(dir.Path, 0o700))
 		other, err := dir.Alone(openingName)
 		require.NoError(t, err)
