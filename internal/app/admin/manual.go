@@ -45,7 +45,7 @@ func (r commands) version() *cli.Command {
 	}
 }
 
-// PrintVersion prints the version, as qq version and qq --version do.
+// PrintVersion prints the version, for qq version and qq --version.
 func PrintVersion(i *command.Invocation) error {
 	text := fmt.Sprintf("qq %s (%s, %s/%s)\n", i.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return commands{Invocation: i}.print(text)

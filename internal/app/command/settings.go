@@ -21,8 +21,8 @@ var (
 	FlagNoColor = &cli.BoolFlag{Name: "no-color", Usage: "no colour and no animation"}
 )
 
-// Configure goes to the working directory, and reads the settings from the flags of
-// c, the environment and files. It returns the working directory too.
+// Configure changes to the working directory and reads the settings from the flags of c,
+// the environment and .env files. It also returns the working directory.
 func (i *Invocation) Configure(c *cli.Context) (config.Config, string, error) {
 	if dir := c.String("cwd"); dir != "" {
 		if err := os.Chdir(dir); err != nil {
@@ -52,7 +52,7 @@ func (i *Invocation) Configure(c *cli.Context) (config.Config, string, error) {
 	return cfg, dir, nil
 }
 
-// settingFlags are the flags that set a setting, as they were typed.
+// settingFlags returns the values of the flags that change a setting, by name.
 func settingFlags(c *cli.Context) (map[string]string, error) {
 	flags := map[string]string{}
 	for _, s := range config.Settings() {
@@ -73,15 +73,16 @@ func settingFlags(c *cli.Context) (map[string]string, error) {
 	return flags, nil
 }
 
-// ConfigHome is the user's folder of settings, empty if there is none.
+// ConfigHome returns the base folder of the user's configuration, "" if there is none.
 func (e Environment) ConfigHome() string { return config.XDG(e, "XDG_CONFIG_HOME") }
 
-// Agents finds the agents for work in dir.
+// Agents returns the agents that are available in the working directory dir.
 func (e Environment) Agents(dir string) *agents.Registry {
 	return agents.Load(agents.Dirs(dir, e.ConfigHome()))
 }
 
-// FindAgent looks an agent up. A missing or invalid definition is a usage error.
+// FindAgent returns the agent of that name. A missing or invalid definition is a usage
+// error.
 func FindAgent(reg *agents.Registry, name string) (agents.Agent, error) {
 	a, err := reg.Lookup(name)
 	if err == nil {
