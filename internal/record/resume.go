@@ -143,7 +143,8 @@ func (r *Record) find(b *Batch) (err error) {
 	case err != nil:
 		return err
 	case found.Dir != r.dir && directory(found.Dir): // a directory that is gone may have been moved
-		return unknownf("it goes on there: -C "+found.Dir, "batch %s is one of another directory", task.ShortID(found.ID))
+		return unknownf("it goes on there: -C "+found.Dir, "batch %s is one of another directory",
+			task.ShortID(found.ID))
 	}
 	b.ID = found.ID
 	return nil

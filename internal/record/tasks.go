@@ -141,7 +141,8 @@ func (r *Record) settled(past ledger.Earlier, t task.Task) (task.Result, bool) {
 // stopped returns the result of a task that was interrupted after it began side effects.
 func stopped(t task.Task) task.Result {
 	return t.Normalized().Ended(task.UnknownOutcome, "it had begun to act when it was stopped, so it is not repeated\n"+
-		"hint: look what it has done; then --resume-failed runs it again (a task that is marked idempotent needs no look)")
+		"hint: look what it has done; then --resume-failed runs it again (a task that is marked idempotent needs "+
+		"no look)")
 }
 
 // notStarted returns the result of a task that does not run because its earlier result

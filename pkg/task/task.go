@@ -95,7 +95,8 @@ func (t Task) Validate() error {
 	case strings.TrimSpace(t.Text) == "":
 		return errors.New("task is empty")
 	case len(t.Text) > MaxText:
-		return fmt.Errorf("task is %d bytes long, at most %d: put documents into files or context", len(t.Text), MaxText)
+		return fmt.Errorf("task is %d bytes long, at most %d: put documents into files or context", len(t.Text),
+			MaxText)
 	case !utf8.ValidString(t.Text):
 		return errors.New("task is not valid UTF-8")
 	case strings.ContainsRune(t.Text, 0):

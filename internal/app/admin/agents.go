@@ -205,7 +205,8 @@ func (r commands) newAgent(c *cli.Context) error {
 	to := dirs[0]
 	if c.Bool("user") {
 		if home == "" {
-			return command.Usagef("set HOME or XDG_CONFIG_HOME to an absolute path", "there is no folder of your settings")
+			return command.Usagef("set HOME or XDG_CONFIG_HOME to an absolute path",
+				"there is no folder of your settings")
 		}
 		to = dirs[len(dirs)-1]
 	}
@@ -214,7 +215,8 @@ func (r commands) newAgent(c *cli.Context) error {
 		return command.Usage(command.Advised(err, "edit that one, remove it, or take another name"))
 	}
 	if err != nil {
-		return command.Advised(err, "make the folder one that you can write to, or use --user for that of your settings")
+		return command.Advised(err, "make the folder one that you can write to, or use --user for that of your "+
+			"settings")
 	}
 	made := AgentMade{name, path, r.effect(r.Env.Agents(work), name, path)}
 	r.Note("write what it does into the file, then: qq agents check %s", name)

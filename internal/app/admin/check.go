@@ -32,7 +32,8 @@ const (
 
 // newDefect returns a defect. A line number at the start of text becomes its Line.
 func newDefect(severity, text string) defect {
-	if number, rest, ok := strings.Cut(strings.TrimPrefix(text, "line "), ": "); ok && strings.HasPrefix(text, "line ") {
+	if number, rest, ok := strings.Cut(strings.TrimPrefix(text, "line "), ": "); ok &&
+		strings.HasPrefix(text, "line ") {
 		if n, err := strconv.Atoi(number); err == nil {
 			return defect{severity, n, rest}
 		}

@@ -103,7 +103,8 @@ func checkIsolation(in string) Finding {
 		f.State, f.Text = "note", "subreaper: what children leave behind is ended, unless qq itself is killed"
 		f.Fix = "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces)"
 	case "process group":
-		f.State, f.Text, f.Fix = "note", "process group: a process that leaves its group can outlive its child", "use Linux"
+		f.State, f.Text, f.Fix = "note", "process group: a process that leaves its group can outlive its child",
+			"use Linux"
 	}
 	return f
 }

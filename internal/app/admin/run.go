@@ -136,7 +136,8 @@ func answer(r ledger.Run, result task.Result) (title string, body []string) {
 		return "", nil
 	case from == len(all): // even the last line is too long
 		last := all[from-1]
-		return "the end of the output (" + where + ")", []string{"..." + strings.ToValidUTF8(last[len(last)-endBytes:], "")}
+		return "the end of the output (" + where + ")",
+			[]string{"..." + strings.ToValidUTF8(last[len(last)-endBytes:], "")}
 	case from > 0:
 		return fmt.Sprintf("the end of the output, %d of %d lines (%s)", len(all)-from, len(all), where), all[from:]
 	case result.OutputFile != "":

@@ -146,7 +146,8 @@ func (r commands) showBatch(led *ledger.Ledger, b ledger.Batch, o layout) error 
 	}
 	if len(tasks) > MaxShown && !o.JSON {
 		tasks = tasks[:MaxShown]
-		r.Note("only the newest %d are shown: qq runs list --batch %s --limit 0 shows all", MaxShown, task.ShortID(b.ID))
+		r.Note("only the newest %d are shown: qq runs list --batch %s --limit 0 shows all", MaxShown,
+			task.ShortID(b.ID))
 	}
 	o.Limit = 0 // the limit of a list does not apply
 	return printBatch(r.Out, rows[0], tasks, o)
@@ -181,7 +182,8 @@ func (r commands) clearRuns(c *cli.Context) error {
 	chosen := f.Batch != "" || f.Agent != "" || len(f.Status) > 0 || !f.Since.IsZero() || !f.Until.IsZero()
 	switch all := c.Bool("all"); {
 	case all && chosen:
-		return command.Usagef("leave it out: what is chosen is cleared", "--all is given together with what chooses some")
+		return command.Usagef("leave it out: what is chosen is cleared",
+			"--all is given together with what chooses some")
 	case !all && !chosen:
 		return command.Usagef("choose with --before 30d, --batch, --status …, or say --all",
 			"%s would forget everything, also batches that could go on", c.Command.HelpName)

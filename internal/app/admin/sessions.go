@@ -113,7 +113,8 @@ func (r commands) showSession(c *cli.Context) error {
 		return output.WriteJSON(r.Out, t)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "session %s, agent %s, model %s, in %s\n", t.Header.ID, t.Header.Agent, t.Header.Model, t.Header.Dir)
+	fmt.Fprintf(&b, "session %s, agent %s, model %s, in %s\n", t.Header.ID, t.Header.Agent, t.Header.Model,
+		t.Header.Dir)
 	for _, e := range t.Entries {
 		who := string(e.Role)
 		if e.Tool != "" {

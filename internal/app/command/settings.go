@@ -26,7 +26,8 @@ var (
 func (i *Invocation) Configure(c *cli.Context) (config.Config, string, error) {
 	if dir := c.String("cwd"); dir != "" {
 		if err := os.Chdir(dir); err != nil {
-			return config.Config{}, "", Usagef("-C takes a directory that exists", "go to the working directory: %v", err)
+			return config.Config{}, "", Usagef("-C takes a directory that exists", "go to the working directory: %v",
+				err)
 		}
 	}
 	dir, err := os.Getwd()

@@ -35,7 +35,8 @@ func (f *Folder) Path() (string, error) {
 		return f.own, nil
 	}
 	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
-		return "", hinted(err, "QQ_HOME names a folder that you may write to, on a disk with some room", "make the folder for running children")
+		return "", hinted(err, "QQ_HOME names a folder that you may write to, on a disk with some room",
+			"make the folder for running children")
 	}
 	// This lock is held while a folder is created and while others are swept, so that nobody
 	// removes a folder that has no lock yet.
@@ -50,7 +51,8 @@ func (f *Folder) Path() (string, error) {
 	f.sweep()
 	own, err := os.MkdirTemp(f.Dir, fmt.Sprintf("%d-", os.Getpid()))
 	if err != nil {
-		return "", hinted(err, "see whether the disk is full, or set QQ_HOME to another folder", "make the folder for running children")
+		return "", hinted(err, "see whether the disk is full, or set QQ_HOME to another folder",
+			"make the folder for running children")
 	}
 	lock, err := os.OpenFile(filepath.Join(own, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {

@@ -66,8 +66,7 @@ func (p place) fault(act string, err error) error {
 		text := fmt.Sprintf("%s has been locked by another qq for %s", held.Name, held.Wait)
 		return problem(ErrLocked, err, text, locked(held.Name))
 	}
-	cause := strings.ReplaceAll(err.Error(), "\n", "; ") // one line, even for several errors
-	state := p.state(err)
+	state, cause := p.state(err), strings.ReplaceAll(err.Error(), "\n", "; ") // one line, even for several errors
 	text, hint := cause, "see whether "+filepath.Dir(p.file)+" can be used"+orNone
 	switch state {
 	case ErrFull: // no hint to clear runs, because that needs space too
@@ -78,7 +77,8 @@ func (p place) fault(act string, err error) error {
 		text = p.file + " may not be written by this user"
 		hint = "see who owns it and its folder, or let QQ_HOME name another one" + orNone
 	case ErrLocked:
-		text = fmt.Sprintf("%s has been locked by another program for %s", p.file, p.roots.Wait.Round(10*time.Millisecond))
+		text = fmt.Sprintf("%s has been locked by another program for %s", p.file,
+			p.roots.Wait.Round(10*time.Millisecond))
 		hint = locked(p.file)
 	case ErrDamaged:
 		text, hint = p.file+" is damaged: "+cause, hintDamaged

@@ -46,7 +46,8 @@ func TestFullDatabase(t *testing.T) {
 	by.Attempt("e", 1, time.Now(), task.Task{}.Ended(task.Broken, "x"))
 	require.NoError(t, by.Finish("", "e", r), "the journal has room")
 	require.NoError(t, by.Close())
-	tells(t, l.fault("read the journals", l.refresh()), ErrFull, "read the journals", "free some space on it", "--resume")
+	tells(t, l.fault("read the journals", l.refresh()), ErrFull, "read the journals", "free some space on it",
+		"--resume")
 	_, _, got, err := l.Show("e")
 	require.NoError(t, err)
 	assert.Zero(t, got)
@@ -109,7 +110,8 @@ func TestSyncsAreShared(t *testing.T) {
 		r.out.mu.Lock()
 		size = r.out.size.Load()
 		r.out.mu.Unlock()
-		if text, err := os.ReadFile(r.journal("r")); err == nil && bytes.Count(text, []byte("touch")) == 8 && int64(len(text)) == size {
+		if text, err := os.ReadFile(r.journal("r")); err == nil && bytes.Count(text, []byte("touch")) == 8 &&
+			int64(len(text)) == size {
 			break
 		}
 		runtime.Gosched()
@@ -127,11 +129,13 @@ func TestSyncsAreShared(t *testing.T) {
 
 func TestDiskThatCannotBeUsed(t *testing.T) {
 	p := placeIn(t.TempDir(), Options{Wait: 3 * time.Second})
-	tells(t, p.fault("act", &os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), ErrDenied, "act: ", "--no-ledger")
+	tells(t, p.fault("act", &os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), ErrDenied, "act: ",
+		"--no-ledger")
 	tells(t, p.fault("act", syscall.EROFS), ErrReadOnly, "--no-ledger")
 	tells(t, p.fault("act", syscall.EDQUOT), ErrFull)
 	other := p.fault("act", errors.New("odd"))
-	assert.Equal(t, "act: odd\nhint: see whether "+filepath.Dir(p.file)+" can be used, or go on without a record: --no-ledger", other.Error())
+	assert.Equal(t, "act: odd\nhint: see whether "+filepath.Dir(p.file)+" can be used, or go on without a record: "+
+		"--no-ledger", other.Error())
 	assert.NoError(t, p.fault("act", nil))
 
 	file := filepath.Join(t.TempDir(), "file")
@@ -216,7 +220,8 @@ func TestDamagedDatabase(t *testing.T) {
 		require.NoError(t, os.WriteFile(Path(home), nil, 0o600))
 		db, err := sql.Open("sqlite", Path(home))
 		require.NoError(t, err)
-		for _, made := range []string{"PRAGMA user_version = -1", fmt.Sprintf("PRAGMA application_id = %d; CREATE TABLE runs (n)", applicationID)} {
+		for _, made := range []string{"PRAGMA user_version = -1",
+			fmt.Sprintf("PRAGMA application_id = %d; CREATE TABLE runs (n)", applicationID)} {
 			_, err = db.Exec(made)
 			require.NoError(t, err)
 			_, err = Open(home, Options{})

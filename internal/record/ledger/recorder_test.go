@@ -159,9 +159,12 @@ func TestBatchOfAnOddFolder(t *testing.T) {
 func TestFirstVersion(t *testing.T) {
 	home := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(home, "ledger"), 0o700))
-	text := `{"v":1,"time":"2026-01-02T03:04:05Z","claim":{"root":{"id":"r","pid":1,"started":"2026-01-02T03:04:05Z","dir":"/d","command":"run"},` +
-		`"process":"p","execution":{"ID":"e","Parent":"","Root":"r","Agent":"a","Task":"t","Dir":"/d","Nth":0,"Queued":"2026-01-02T03:04:05Z"}}}` + "\n" +
-		`{"v":1,"time":"2026-01-02T03:04:06Z","result":{"id":"e","record":{"status":"completed","success":true,"reads":null},"output":"/wAg"}}` + "\n"
+	text := `{"v":1,"time":"2026-01-02T03:04:05Z","claim":{"root":{"id":"r","pid":1,` +
+		`"started":"2026-01-02T03:04:05Z","dir":"/d","command":"run"},` +
+		`"process":"p","execution":{"ID":"e","Parent":"","Root":"r","Agent":"a","Task":"t","Dir":"/d","Nth":0,` +
+		`"Queued":"2026-01-02T03:04:05Z"}}}` + "\n" +
+		`{"v":1,"time":"2026-01-02T03:04:06Z","result":{"id":"e","record":{"status":"completed","success":true,` +
+		`"reads":null},"output":"/wAg"}}` + "\n"
 	require.NoError(t, os.WriteFile(filepath.Join(home, "ledger", "r.journal"), []byte(text), 0o600))
 	l := open(t, home)
 	run, _, res, err := l.Show("e")
@@ -197,10 +200,13 @@ func TestDamagedJournal(t *testing.T) {
 }
 
 func FuzzJournal(f *testing.F) {
-	f.Add([]byte("{\"v\":1,\"claim\":{\"root\":{\"id\":\"r\"},\"execution\":{\"ID\":\"e\"}}}\n{\"v\":1,\"result\":{\"id\":\"e\",\"output\":\"eA==\"}}\n"))
+	f.Add([]byte("{\"v\":1,\"claim\":{\"root\":{\"id\":\"r\"},\"execution\":{\"ID\":\"e\"}}}\n{\"v\":1," +
+		"\"result\":{\"id\":\"e\",\"output\":\"eA==\"}}\n"))
 	f.Add([]byte("{\"v\":3}\n\x00\n{\"v\":2,\"result\":{\"id\":\"e\",\"record\":{\"reads\":[]}}}\n{"))
-	f.Add([]byte("{\"v\":2,\"claim\":{\"execution\":{\"id\":\"e\"}}}\n{\"v\":2,\"touch\":\"e\"}\n{\"v\":2,\"attempt\":{\"id\":\"e\"}}\n"))
-	f.Add([]byte("{\"v\":2,\"begin\":{\"id\":\"b\",\"raw\":[\"/w==\",\"\"]}}\n{\"v\":2,\"end\":{\"batch\":\"b\"}}\n{\"v\":2,\"root\":{\"id\":\"r\"}}\n"))
+	f.Add([]byte("{\"v\":2,\"claim\":{\"execution\":{\"id\":\"e\"}}}\n{\"v\":2,\"touch\":\"e\"}\n{\"v\":2," +
+		"\"attempt\":{\"id\":\"e\"}}\n"))
+	f.Add([]byte("{\"v\":2,\"begin\":{\"id\":\"b\",\"raw\":[\"/w==\",\"\"]}}\n{\"v\":2," +
+		"\"end\":{\"batch\":\"b\"}}\n{\"v\":2,\"root\":{\"id\":\"r\"}}\n"))
 	l := open(f, f.TempDir())
 	f.Fuzz(func(t *testing.T, text []byte) {
 		in, read := bufio.NewReader(bytes.NewReader(text)), int64(0)
