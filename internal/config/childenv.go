@@ -74,7 +74,8 @@ func secretValue(name, value string) bool {
 	}
 	return slices.ContainsFunc([]string{
 		"sk-", "sk_live_", "sk_test_", "rk_live_", "gsk_", "hf_", "r8_", "xai-", "nvapi-", // model and payment services
-		"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "npm_", "pypi-", "dop_v1_", // code hosts, registries
+		// Code hosts, registries.
+		"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "npm_", "pypi-", "dop_v1_",
 		"xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xapp-", "SG.", "shpat_", "tskey-", // services
 		"AKIA", "ASIA", "AIza", "ya29.", "eyJ", "AGE-SECRET-KEY-", // clouds, JSON Web Tokens, age
 	}, func(prefix string) bool { return strings.HasPrefix(value, prefix) })

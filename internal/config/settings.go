@@ -70,17 +70,20 @@ func Settings() []Setting {
 			Doc:   "days that a finished run stays in the ledger; 0 keeps it forever",
 			field: func(c *Config) any { return &c.KeepRuns }},
 		{Name: "QQ_MAX_PARALLEL", Default: "5", Kind: Count, Min: 1, Flag: "jobs",
-			Doc:   "children that run at the same time in the whole tree (one that waits for its own children does not count)",
+			Doc: "children that run at the same time in the whole tree (one that waits for its own children does " +
+				"not count)",
 			field: func(c *Config) any { return &c.MaxParallel }},
 		{Name: "QQ_MAX_DEPTH", Default: "3", Kind: Count,
-			Doc: "depth at which starting a child fails; the root has depth 0, so by default children run at 1 and 2; " +
+			Doc: "depth at which starting a child fails; the root has depth 0, so by default children run at 1 " +
+				"and 2; " +
 				"0 means no delegation",
 			field: func(c *Config) any { return &c.MaxDepth }},
 		{Name: "QQ_MAX_CHILDREN", Default: "200", Kind: Count,
 			Doc:   "children that agents may start in one run (the tasks of `qq batch` do not count); 0 means none",
 			field: func(c *Config) any { return &c.MaxChildren }},
 		{Name: "QQ_MAX_OUTPUT", Default: "50000", Kind: Count,
-			Doc:   "characters of a child's output that its caller gets; with 0 it gets only the path of the full output",
+			Doc: "characters of a child's output that its caller gets; with 0 it gets only the path of the " +
+				"full output",
 			field: func(c *Config) any { return &c.MaxOutput }},
 		{Name: "QQ_MODEL", Default: "auto", Kind: Model, Flag: "model",
 			Doc:   "`ollama:NAME`, `extract`, or `auto`: Ollama when it answers and has a model, else `extract`",
@@ -102,14 +105,16 @@ func Settings() []Setting {
 			Doc:   "tools that no agent may use, from all sources together; stronger than `QQ_ALLOW`",
 			field: func(c *Config) any { return &c.Deny }},
 		{Name: "QQ_WRITABLE", Default: None, Kind: Folders, Guarded: true,
-			Doc:   "folders, besides the working directory, that shell commands may write to, such as `~/.cache/go-build`",
+			Doc: "folders, besides the working directory, that shell commands may write to, such as " +
+				"`~/.cache/go-build`",
 			field: func(c *Config) any { return &c.Writable }},
 		{Name: "QQ_SEARCH", Default: None, Kind: Name, Guarded: true,
 			Doc: "where `web_search` searches: `searxng=URL`, `brave` or `tavily` " +
 				"(with BRAVE_API_KEY or TAVILY_API_KEY); none: no such tool",
 			field: func(c *Config) any { return &c.Search }},
 		{Name: "QQ_WEB_ALLOW", Default: None, Kind: List, Guarded: true,
-			Doc:   "hosts that `web_fetch` may reach although their address is private, such as `wiki.local,localhost:8080`",
+			Doc: "hosts that `web_fetch` may reach although their address is private, such as " +
+				"`wiki.local,localhost:8080`",
 			field: func(c *Config) any { return &c.WebAllow }},
 		{Name: "QQ_HOME", Default: "$XDG_STATE_HOME/qq", Kind: Path, Guarded: true,
 			Doc:   "sessions, the ledger of runs, outputs, logs (XDG_STATE_HOME is ~/.local/state unless set)",

@@ -7,13 +7,13 @@ import (
 	"qq/pkg/task"
 )
 
-// Reader makes a call of an agent again that read something in the folder dir, and
-// returns the digest, as in [task.Read], of what it comes to now.
+// Reader repeats a reading tool call of an agent in the folder dir, and returns the digest
+// of its result as in [task.Read].
 type Reader interface {
 	Read(ctx context.Context, dir string, r task.Read) (digest string, err error)
 }
 
-// unchanged reports whether all reads for t come to what they came to before.
+// unchanged reports whether all reads for t have the same results as before.
 func (r *Record) unchanged(ctx context.Context, t task.Task, reads []task.Read) bool {
 	for _, read := range reads {
 		now, err := r.cfg.Tasks.Read(ctx, filepath.Join(r.cfg.Dir, t.WorkingDir), read)
@@ -24,8 +24,8 @@ func (r *Record) unchanged(ctx context.Context, t task.Task, reads []task.Read) 
 	return true
 }
 
-// recall returns an earlier answer to the same task, when all that was read for it
-// is still the same. It becomes a result of this batch as well.
+// recall returns the cached answer to a task if everything that was read for it is
+// unchanged. The answer is recorded as a result of this batch too.
 func (r *Record) recall(ctx context.Context, index int, n named, t task.Task) (task.Result, bool) {
 	res, ok, err := r.past.Recall(n.cache)
 	if err != nil || !ok || !r.unchanged(ctx, t, res.Reads) {
@@ -39,7 +39,7 @@ func (r *Record) recall(ctx context.Context, index int, n named, t task.Task) (t
 	r.copied <- struct{}{}
 	r.copies.Go(func() {
 		defer func() { <-r.copied }()
-		if r.cfg.Ledger.Claim(x) == nil { // it is durable already, where it came from
+		if r.cfg.Ledger.Claim(x) == nil { // errors are ignored: the earlier record stays
 			_ = r.cfg.Ledger.Finish(n.cache, x.ID, res)
 		}
 	})

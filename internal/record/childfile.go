@@ -12,29 +12,30 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// childFile is where lines go. Other processes may write to it and put it aside at
-// any time.
+// childFile is a log file that several processes append to and rotate.
 type childFile struct {
 	path string
-	size int64 // from which on it is put aside
-	keep int   // how many are kept then
+	size int64 // limit in bytes at which the file is rotated
+	keep int   // number of old files
 
 	mu   sync.Mutex
 	f    *os.File    // nil before the first line
 	info fs.FileInfo // of f
-	torn bool        // the last write broke off within a line
-	done bool        // closed, or given up
-	err  error       // the first that happened
-	lost int         // lines
+	torn bool        // the last write ended within a line
+	done bool        // closed, or given up after an error
+	err  error       // the first error
+	lost int         // number of lines that were not written
 }
 
 var _ zapcore.WriteSyncer = (*childFile)(nil)
 
+// newChildFile returns the log file in dir. size is the limit at which it is rotated, and
+// keep the number of old files.
 func newChildFile(dir string, size int64, keep int) *childFile {
 	return &childFile{path: filepath.Join(dir, childName+".log"), size: size, keep: keep}
 }
 
-// Write writes one line.
+// Write writes one line, which need not survive a crash of the machine.
 func (l *childFile) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,6 +55,7 @@ func (l *childFile) Write(line []byte) (int, error) {
 	return n, err
 }
 
+// failed counts a lost line and keeps the first error.
 func (l *childFile) failed(err error) {
 	l.lost++
 	if l.err == nil {
@@ -64,7 +66,7 @@ func (l *childFile) failed(err error) {
 // Sync does nothing: see [ChildLog].
 func (l *childFile) Sync() error { return nil }
 
-// Close closes the file and reports what went wrong since New.
+// Close closes the file. It returns the first error, with the number of lost lines.
 func (l *childFile) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,10 +85,10 @@ func (l *childFile) Close() error {
 	return err
 }
 
-// ready makes sure that f is the file that the name leads to and has room.
+// ready makes sure that f is the file at path and is below its size limit.
 //
-// Between this look and the write another process may put the file aside. The
-// line then stands at the end of the file with .1, in order and not lost.
+// If another process rotates the file before the write, the line goes to the end of the
+// rotated file (.1). It is in order and not lost.
 func (l *childFile) ready() error {
 	if l.done {
 		return fs.ErrClosed
@@ -106,8 +108,8 @@ func (l *childFile) ready() error {
 	return l.open()
 }
 
-// open opens the file that the name leads to. A link or a pipe in its place is
-// refused: it could lead anywhere, or wait for a reader.
+// open opens the file at path. A symbolic link or a pipe is an error: a link could lead
+// anywhere, and a pipe would wait for a reader.
 func (l *childFile) open() error {
 	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -127,15 +129,15 @@ func (l *childFile) open() error {
 	return nil
 }
 
-// rotate puts the file aside. It reports whether the name is free now or leads
-// to another file. When it cannot, writing goes on where it is.
+// rotate renames the file to .1 and older ones accordingly. It reports whether path is
+// free or another file now. If it cannot rename, writing continues in the same file.
 func (l *childFile) rotate() bool {
 	lock, err := os.OpenFile(l.path+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return false
 	}
 	defer lock.Close()
-	// Who does not get the lock need not wait: the file is being put aside.
+	// Without the lock there is no need to wait: another process is rotating the file.
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return false
 	}
@@ -148,7 +150,7 @@ func (l *childFile) rotate() bool {
 		if i == 1 {
 			newer = l.path
 		}
-		// After a failure the next step would overwrite what stayed in its way.
+		// Stop at a failure: the next rename would overwrite a file.
 		if err := os.Rename(newer, older); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false
 		}

@@ -16,8 +16,8 @@ import (
 
 const (
 	childName = "child_process"
-	maxSize   = 10 << 20 // bytes of a file before it is put aside
-	kept      = 5        // files that were put aside
+	maxSize   = 10 << 20 // limit in bytes at which a file is rotated
+	kept      = 5        // number of old files
 )
 
 // ChildLog writes child_process.log in one folder, one line for each thing that happens
@@ -25,34 +25,37 @@ const (
 //
 //	2026-02-04 10:30:15 - child_process - INFO - [a1b2c3d4] Child completed: success=True, exit=0
 //
-// It makes nothing before its first line. Its methods may be called by several
+// The file is created at the first line. The methods may be called by several
 // goroutines, and on a nil *ChildLog, which drops everything. Several processes may
 // write to one log at once: each line is one write to a file opened for appending. A
-// file over its limit becomes child_process.log.1, that one .2 and so on; the process
-// that renames it holds a lock, and the others notice that the name leads to another
-// file. A line is lost only when its file is the oldest that is kept.
+// file over its limit is renamed to child_process.log.1, that one to .2 and so on; the
+// process that renames holds a lock, and the others notice that the file is another
+// one. Lines are lost only with the oldest file.
 //
 // A log that cannot be written never fails the run: [ChildLog.Close] returns the first
-// reason. Not promised: that a line survives the machine, and that lines stay whole on
-// a network file system.
+// error. Not promised: that a line survives a crash of the machine, and that lines stay
+// complete on a network file system.
 type ChildLog struct {
 	file  *childFile
 	clock zapcore.Clock
-	// logger costs some kilobytes, which a run without children does not pay.
+	// logger builds the logger at the first line: it takes some kilobytes that a run without
+	// children does not need.
 	logger func() *zap.Logger
 }
 
-// NewChildLog returns the log in dir.
+// NewChildLog returns the log in the folder dir.
 func NewChildLog(dir string) *ChildLog {
 	return newChildLog(dir, maxSize, kept, zapcore.DefaultClock)
 }
 
+// newChildLog returns a log with limits and a clock of the test.
 func newChildLog(dir string, size int64, keep int, clock zapcore.Clock) *ChildLog {
 	l := &ChildLog{file: newChildFile(dir, size, keep), clock: clock}
 	l.logger = sync.OnceValue(l.build)
 	return l
 }
 
+// build returns the logger that writes the lines.
 func (l *ChildLog) build() *zap.Logger {
 	encoder := zapcore.NewConsoleEncoder(zapcore.EncoderConfig{
 		TimeKey:          "time",
@@ -61,7 +64,7 @@ func (l *ChildLog) build() *zap.Logger {
 		LineEnding:       "\n",
 		ConsoleSeparator: " - ",
 		EncodeTime:       zapcore.TimeEncoderOfLayout(time.DateTime),
-		// The console encoder writes a name after the level, this log has it before.
+		// The console encoder writes the name after the level; in this log it comes before.
 		EncodeLevel: func(level zapcore.Level, enc zapcore.PrimitiveArrayEncoder) {
 			text := level.CapitalString()
 			if level == zapcore.WarnLevel {
@@ -74,13 +77,13 @@ func (l *ChildLog) build() *zap.Logger {
 		zap.WithClock(l.clock), zap.ErrorOutput(zapcore.AddSync(io.Discard)))
 }
 
-// Spawned notes that a child was started. The task is shortened.
+// Spawned logs that a child was started, with its task shortened.
 func (l *ChildLog) Spawned(id, agent string, depth int, text string) {
 	msg := fmt.Sprintf("Spawning child: agent=%s, depth=%d, task=%s", agent, depth, beginning(text))
 	l.write(zapcore.InfoLevel, id, msg)
 }
 
-// Completed notes how a child ended.
+// Completed logs how a child ended.
 func (l *ChildLog) Completed(id string, success bool, exit int) {
 	word := "False"
 	if success {
@@ -89,14 +92,14 @@ func (l *ChildLog) Completed(id string, success bool, exit int) {
 	l.write(zapcore.InfoLevel, id, fmt.Sprintf("Child completed: success=%s, exit=%d", word, exit))
 }
 
-// Failed notes why a child failed, or why it could not be started.
+// Failed logs why a child failed or could not be started.
 func (l *ChildLog) Failed(id, msg string) { l.write(zapcore.ErrorLevel, id, "Child failed: "+msg) }
 
-// Warn notes something odd about a child.
+// Warn logs something unusual about a child.
 func (l *ChildLog) Warn(id, msg string) { l.write(zapcore.WarnLevel, id, msg) }
 
-// Close closes the file. Its error is the first reason for which a line could
-// not be written, a warning to a person and no failure of the run.
+// Close closes the file. Its error is the first one of a write; it is a warning to the
+// user, not a failure of the run.
 func (l *ChildLog) Close() error {
 	if l == nil {
 		return nil
@@ -110,7 +113,7 @@ func (l *ChildLog) write(level zapcore.Level, id, msg string) {
 	}
 }
 
-// beginning is that of a task. It looks at no more of it than needed.
+// beginning returns the first 100 characters of a task, on one line.
 func beginning(text string) string {
 	if len(text) > 4096 {
 		text = strings.ToValidUTF8(text[:4096], "")
@@ -118,10 +121,10 @@ func beginning(text string) string {
 	return task.Shorten(text, 100)
 }
 
-// maxMessage bounds what one message may add to the log, in bytes.
+// maxMessage limits the length of one log line, in bytes.
 const maxMessage = 16 << 10
 
-// clip is the beginning of a message that is too long.
+// clip cuts a message that is too long.
 func clip(s string) string {
 	n := maxMessage
 	if len(s) <= n {

@@ -48,7 +48,8 @@ func TestChildLines(t *testing.T) {
 
 	path := filepath.Join(dir, "child_process.log")
 	assert.Equal(t, strings.Join([]string{
-		"2026-02-04 10:30:15 - child_process - INFO - [a1b2c3d4] Spawning child: agent=coder, depth=1, task=Write a function that " +
+		"2026-02-04 10:30:15 - child_process - INFO - [a1b2c3d4] Spawning child: agent=coder, depth=1, task=Write " +
+			"a function that " +
 			strings.Repeat("x ", 37) + "x...",
 		"2026-02-04 10:30:15 - child_process - INFO - [a1b2c3d4] Child completed: success=True, exit=0",
 		"2026-02-04 10:30:15 - child_process - INFO - [a1b2c3d4] Child completed: success=False, exit=124",
@@ -89,7 +90,10 @@ func TestNothingLogged(t *testing.T) {
 
 func TestUnwritable(t *testing.T) {
 	tests := map[string]func(t *testing.T, dir string){
-		"a file in place of the folder": func(t *testing.T, dir string) { require.NoError(t, os.WriteFile(dir, nil, 0o600)) },
+		"a file in place of the folder": func(t *testing.T,
+			dir string) {
+			require.NoError(t, os.WriteFile(dir, nil, 0o600))
+		},
 		"a link in place of the file": func(t *testing.T, dir string) {
 			require.NoError(t, os.Mkdir(dir, 0o700))
 			require.NoError(t, os.Symlink(filepath.Join(dir, "target"), filepath.Join(dir, "child_process.log")))
@@ -227,7 +231,8 @@ func checkAll(t *testing.T, dir string, keep int) {
 		}
 	}
 	require.Equal(t, writers*perWriter, total)
-	require.NoFileExists(t, filepath.Join(dir, fmt.Sprintf("child_process.log.%d", keep)), "as many were kept as needed")
+	require.NoFileExists(t, filepath.Join(dir, fmt.Sprintf("child_process.log.%d", keep)),
+		"as many were kept as needed")
 }
 
 func writeAll(dir string, keep, w int) error {

@@ -17,11 +17,12 @@ import (
 	"qq/pkg/task"
 )
 
+// jobHeader is the first line of a job log.
 const jobHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
 
-const maxCommand = 4000 // characters
+const maxCommand = 4000 // characters of a task in the job log
 
-// ErrInUse is the error of a log that another process writes to.
+// ErrInUse is the error about a job log that another process writes to.
 var ErrInUse = errors.New("in use by another qq")
 
 // JobLog is the log of a batch in the format of GNU parallel: a table of tabs with one
@@ -30,31 +31,31 @@ var ErrInUse = errors.New("in use by another qq")
 //	Seq  Host                  Starttime       JobRuntime  Send  Receive  Exitval  Signal  Command
 //	1    qq:0198…-0000a1b2c3d4  1795273621.744       0.003     0       15        0       0  summarize a.md
 //
-// Seq is the place of the task in its batch, from 1 on. Host is qq and the id of the
-// batch. Receive is the size of the answer in bytes. A task was done with success
-// exactly when Exitval and Signal are both 0; a child that was killed by a signal has
-// Exitval 0 and that signal, as with parallel. Command is for people. It is one line:
-// what is not seen, and the backslash, are written as in a string of Go, and a long one
-// is cut. GNU parallel reads such a file with --resume and --resume-failed. Its
+// Seq is the number of the task in its batch, counted from 1. Host is "qq:" and the id of
+// the batch. Receive is the size of the answer in bytes. A task succeeded exactly when
+// Exitval and Signal are both 0; a child that was killed by a signal has Exitval 0 and
+// that signal, as with parallel. Command is the text of the task, for people: on one
+// line, with invisible characters and backslashes escaped as in a Go string, and cut if
+// it is long. GNU parallel reads such a file with --resume and --resume-failed. Its
 // --retry-failed is of no use: it would run the texts of tasks as commands.
 //
-// A task that was cancelled, or interrupted, is not in the log: it is still to be done.
-// parallel leaves out what it ended itself likewise.
+// A cancelled or interrupted task has no line, because it is still to be done. GNU
+// parallel does the same.
 //
-// The log is only written: the ledger knows what was done. Its methods may be called by
-// several goroutines. Not promised: that a line survives the machine (the ledger does),
-// and that two processes keep apart on a file system without locks.
+// qq only writes the log: the ledger knows what was done. The methods may be called by
+// several goroutines. Not promised: that a line survives a crash of the machine (the
+// ledger does), and that two processes are kept apart on a file system without locks.
 type JobLog struct {
 	mu      sync.Mutex
 	f       *os.File
 	host    string
-	regular bool  // not a pipe or a terminal, which cannot be cut
-	size    int64 // of its whole lines
-	torn    bool  // there is more than that
+	regular bool  // not a pipe or a terminal, which cannot be truncated
+	size    int64 // of the complete lines, in bytes
+	torn    bool  // a part of a line follows them
 }
 
-// CreateJobLog begins the log of a batch at path anew. A file that is there must be a
-// job log, or empty: no other is overwritten.
+// CreateJobLog starts the log of a batch at path. An existing file must be empty or a job
+// log, which is emptied; any other file is an error.
 func CreateJobLog(path, batch string) (*JobLog, error) {
 	l, err := newJobLog(path)
 	if err != nil {
@@ -67,8 +68,9 @@ func CreateJobLog(path, batch string) (*JobLog, error) {
 	return l, nil
 }
 
+// newJobLog opens the file, which may be a pipe or a terminal.
 func newJobLog(path string) (*JobLog, error) {
-	// Who opens a pipe for reading as well would be its own reader.
+	// A process that also opens a pipe for reading would be its own reader.
 	how, regular := os.O_RDWR|os.O_CREATE, true
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		how, regular = os.O_WRONLY, false
@@ -80,7 +82,7 @@ func newJobLog(path string) (*JobLog, error) {
 	return &JobLog{f: f, regular: regular}, nil
 }
 
-// begin makes sure that the file is a job log that nobody else writes to, and empties it.
+// begin locks and checks the file, empties it and writes the header.
 func (l *JobLog) begin(path string) error {
 	if l.regular {
 		if err := l.lock(path); err != nil {
@@ -95,11 +97,12 @@ func (l *JobLog) begin(path string) error {
 			return fmt.Errorf("%s is no job log: its first line is not that of one\n"+
 				"hint: give --joblog a new file, or one of an earlier batch", path)
 		}
-		l.torn = n > 0 // all of it goes before the first line
+		l.torn = n > 0 // write truncates the old content
 	}
 	return l.write([]byte(jobHeader))
 }
 
+// lock locks the file, if the file system has locks.
 func (l *JobLog) lock(path string) error {
 	switch err := syscall.Flock(int(l.f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
 	case nil, syscall.ENOTSUP, syscall.ENOLCK, syscall.ENOSYS:
@@ -111,8 +114,8 @@ func (l *JobLog) lock(path string) error {
 	}
 }
 
-// Add writes the line of one task that has ended. After an error the next Add writes a
-// whole line all the same, when it can.
+// Add writes the line of a finished task. After an error the next Add can still write a
+// complete line.
 func (l *JobLog) Add(r task.Result, command string, started time.Time) error {
 	if r.Status == task.Cancelled || r.Status == task.Interrupted {
 		return nil
@@ -137,7 +140,7 @@ func (l *JobLog) Add(r task.Result, command string, started time.Time) error {
 	return l.write(line)
 }
 
-// write appends b, and nothing or all of it stays.
+// write appends b. After an error no part of b stays in a regular file.
 func (l *JobLog) write(b []byte) error {
 	if l.torn && l.regular {
 		if err := l.f.Truncate(l.size); err != nil {
@@ -171,7 +174,7 @@ func (l *JobLog) Close() error {
 	return nil
 }
 
-// shorten is the first n characters of s, with a mark when there are more.
+// shorten returns the first n characters of s, with "..." if there are more.
 func shorten(s string, n int) string {
 	for i := range s {
 		if n == 0 {
@@ -182,8 +185,8 @@ func shorten(s string, n int) string {
 	return s
 }
 
-// oneLine writes each character of s for which special is true as in a string of Go, so
-// that s stays on its line and out of the way of a terminal.
+// oneLine escapes each character of s for which special is true, as in a Go string, so
+// that s stays on its line and cannot control a terminal.
 func oneLine(s string, special func(rune) bool) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, special) {
 		return s
@@ -194,15 +197,15 @@ func oneLine(s string, special func(rune) bool) string {
 			b.WriteRune(r)
 			continue
 		}
-		quoted := strconv.QuoteRune(r) // the quotes are of the literal, not of the text
+		quoted := strconv.QuoteRune(r) // without the quotes of the literal
 		b.WriteString(quoted[1 : len(quoted)-1])
 	}
 	return b.String()
 }
 
-// hidden reports whether r is a character that is not seen: controls, line
-// separators, direction marks.
+// hidden reports whether r is invisible: a control character, a line separator or a
+// direction mark.
 func hidden(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }
 
-// escaped is hidden for a text whose backslashes are escaped as well.
+// escaped reports whether r is hidden or a backslash.
 func escaped(r rune) bool { return r == '\\' || hidden(r) }

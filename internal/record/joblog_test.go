@@ -71,7 +71,8 @@ func TestNoFailureLooksLikeSuccess(t *testing.T) {
 	l, err := CreateJobLog(path, batch)
 	require.NoError(t, err)
 	defer l.Close()
-	statuses := []task.Status{task.Failed, task.Timeout, task.Idle, task.Refused, task.TurnLimit, task.Empty, task.Broken, task.NoResult,
+	statuses := []task.Status{task.Failed, task.Timeout, task.Idle, task.Refused, task.TurnLimit, task.Empty,
+		task.Broken, task.NoResult,
 		task.Killed, task.Unavailable, task.Limit, task.Misused, task.UnknownOutcome, "of a later version"}
 	for _, s := range statuses {
 		for _, code := range []int{0, 1, 127, 128, 129, 137, 255, -1} {
@@ -89,7 +90,8 @@ func TestNoFailureLooksLikeSuccess(t *testing.T) {
 
 func TestCreate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	for _, before := range []string{"", jobHeader, jobHeader + "1\t:\t0.000\t     0.000\t0\t0\t0\t0\tx\n", jobHeader + "torn"} {
+	for _, before := range []string{"", jobHeader, jobHeader + "1\t:\t0.000\t     0.000\t0\t0\t0\t0\tx\n",
+		jobHeader + "torn"} {
 		require.NoError(t, os.WriteFile(path, []byte(before), 0o600))
 		l, err := CreateJobLog(path, batch)
 		require.NoError(t, err)
@@ -103,7 +105,8 @@ func TestOtherFilesStay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.txt")
 	require.NoError(t, os.WriteFile(path, []byte("summarize a.md"), 0o600))
 	_, err := CreateJobLog(path, batch)
-	assert.EqualError(t, err, path+" is no job log: its first line is not that of one\nhint: give --joblog a new file, or one of an earlier batch")
+	assert.EqualError(t, err, path+" is no job log: its first line is not that of one\nhint: give --joblog a new "+
+		"file, or one of an earlier batch")
 	assert.Equal(t, "summarize a.md", content(t, path))
 
 	_, err = CreateJobLog(filepath.Join(path, "x"), batch)
@@ -115,7 +118,8 @@ func TestOneWriter(t *testing.T) {
 	l, err := CreateJobLog(path, batch)
 	require.NoError(t, err)
 	_, err = CreateJobLog(path, batch)
-	assert.EqualError(t, err, "job log "+path+" is in use by another qq\nhint: wait for that one, or give another --joblog")
+	assert.EqualError(t, err, "job log "+path+" is in use by another qq\nhint: wait for that one, or give another "+
+		"--joblog")
 	assert.ErrorIs(t, err, ErrInUse)
 	require.NoError(t, l.Close())
 	assert.ErrorIs(t, l.Add(result(0, task.Completed), "x", noon), fs.ErrClosed)
@@ -185,7 +189,8 @@ func TestParallelReads(t *testing.T) {
 		t.Skip("GNU parallel is not installed")
 	}
 	dir := t.TempDir()
-	for flag, want := range map[string]string{"--resume": "ran 2\nran 5\n", "--resume-failed": "ran 2\nran 3\nran 4\nran 5\n"} {
+	for flag, want := range map[string]string{"--resume": "ran 2\nran 5\n",
+		"--resume-failed": "ran 2\nran 3\nran 4\nran 5\n"} {
 		path := filepath.Join(dir, "log"+flag)
 		l, err := CreateJobLog(path, batch)
 		require.NoError(t, err)

@@ -10,13 +10,13 @@ import (
 	"qq/pkg/task"
 )
 
-// Key names what t asks for by its content: two tasks with the same key are the
-// same task. Everything but the caller's ID for it counts, and extra: the
-// definition of its agent, the content of its input.
+// Key returns a hash of what t asks for: tasks with the same key are the same task.
+// Everything but the ID of the task counts, and extra: the definition of its agent, the
+// content of its input.
 func Key(t task.Task, extra ...string) string {
 	t = t.Normalized()
 	h := sha256.New()
-	// Texts are hashed as they are: JSON would make all that is no UTF-8 the same.
+	// Texts are hashed as they are, because JSON would replace invalid UTF-8.
 	write := func(s string) { fmt.Fprintf(h, "%d:%s", len(s), s) }
 	write(t.Text)
 	write(t.Context)
@@ -27,7 +27,7 @@ func Key(t task.Task, extra ...string) string {
 		task.Task
 		Denied []string `json:"denied,omitempty"`
 	}{t, t.Denied})
-	if err != nil { // a timeout that is no number, which no task that was checked has
+	if err != nil { // only for a timeout of NaN, which no valid task has
 		rest = fmt.Appendf(nil, "%+v", t)
 	}
 	write(string(rest))
@@ -37,7 +37,7 @@ func Key(t task.Task, extra ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// schema is s without what does not count in it.
+// schema returns s without insignificant white space.
 func schema(s json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, s) != nil {

@@ -31,55 +31,57 @@ import (
 
 // Config is what a Record needs.
 type Config struct {
-	Ledger *ledger.Recorder // nil keeps no record
+	Ledger *ledger.Recorder // nil means no ledger
 	ID     string           // execution id of this process
 	Dir    string           // its working directory
 	Tasks  Tasks
 }
 
-// Tasks answers what a Record asks about tasks.
+// Tasks answers the questions of a Record about tasks.
 type Tasks interface {
 	Reader
-	// ModelOf names the model of a task; empty is not known.
+	// ModelOf names the model of a task, "" if it is not known.
 	ModelOf(t task.Task) string
-	// CacheKey is what an answer to a task depends on besides the files that are read
-	// for it; empty for a task that may not be answered from the cache.
+	// CacheKey returns a hash of everything that an answer to a task depends on, except for
+	// the files that are read for it. It is empty for a task that may not be answered from the
+	// cache.
 	CacheKey(ctx context.Context, t task.Task) string
 }
 
-// Record keeps what one process does.
+// Record keeps what one process does: it writes the ledger and the job log, and answers
+// which tasks need not run.
 type Record struct {
 	cfg   Config
 	dir   string // the real path of its working directory; set for a batch
 	batch Batch
-	log   *JobLog        // nil where none is kept
-	past  *ledger.Ledger // earlier runs; nil where nobody asks
+	log   *JobLog        // nil without a job log
+	past  *ledger.Ledger // to look up earlier runs; nil if that is not needed
 
 	copies sync.WaitGroup // of cached results on their way into the batch
-	copied chan struct{}  // one for each that may be
+	copied chan struct{}  // limits their number
 
 	mu      sync.Mutex
-	logErr  error             // the first
+	logErr  error             // the first error of the job log
 	next    int               // index of the next task
-	seen    map[[16]byte]int  // how many tasks of the batch had a key that begins so
-	tasks   map[int]named     // those that have not ended, by index
+	seen    map[[16]byte]int  // number of tasks so far, by the first half of their key
+	tasks   map[int]named     // tasks that are not delivered, by index
 	caching map[string]string // cache keys of running tasks, by execution
-	resumed int               // tasks that were known
+	resumed int               // tasks with a result from an earlier run
 }
 
-// named is what a task of a batch is found by.
+// named is what a Record knows about a task of the batch.
 type named struct {
-	key   string    // what was asked
-	nth   int       // of those with that key
-	cache string    // and with what it was asked; empty where the answer is not cached
-	known bool      // from an earlier run, or the cache
-	ended time.Time // zero is not yet
+	key   string    // see [Key]
+	nth   int       // number of tasks before it with that key
+	cache string    // see [Tasks]; empty if the answer is not cached
+	known bool      // its result came from an earlier run or the cache
+	ended time.Time // zero while it has not ended
 }
 
-// maxCopies is how many cached results are on their way into the ledger at once.
+// maxCopies is how many cached results may be on their way into the ledger at once.
 const maxCopies = 64
 
-// New makes the record of a process.
+// New returns the record of a process.
 func New(cfg Config) *Record {
 	return &Record{
 		cfg: cfg, copied: make(chan struct{}, maxCopies),
@@ -87,14 +89,14 @@ func New(cfg Config) *Record {
 	}
 }
 
-// Keeps reports whether there is a ledger.
+// Keeps reports whether there is a ledger; --no-ledger turns it off.
 func (r *Record) Keeps() bool { return r.cfg.Ledger != nil }
 
-// Claim records that job is about to start. Nothing is started when it fails.
+// Claim records that job is about to start. On an error the job must not start.
 func (r *Record) Claim(job task.Job) error {
 	x := r.execution(job.Task, job.ExecutionID)
 	x.Parent, x.Batch, x.Index, x.Depth, x.Session = job.Parent, job.BatchID, job.Index, job.Depth, job.Session
-	if job.BatchID != "" && job.Parent == "" { // and not what an agent in it handed on
+	if job.BatchID != "" && job.Parent == "" { // not a task that was delegated from the batch
 		r.mu.Lock()
 		n := r.tasks[job.Index]
 		x.Key, x.Nth = n.key, n.nth
@@ -106,19 +108,21 @@ func (r *Record) Claim(job task.Job) error {
 	return r.cfg.Ledger.Claim(x)
 }
 
+// execution returns the ledger entry of the execution id of a task.
 func (r *Record) execution(t task.Task, id string) ledger.Execution {
 	return ledger.Execution{
-		ID: id, Root: r.cfg.ID, Agent: t.Agent, Model: r.cfg.Tasks.ModelOf(t), Task: t.Text, Dir: filepath.Join(r.cfg.Dir, t.WorkingDir), Queued: time.Now(),
+		ID: id, Root: r.cfg.ID, Agent: t.Agent, Model: r.cfg.Tasks.ModelOf(t), Task: t.Text,
+		Dir: filepath.Join(r.cfg.Dir, t.WorkingDir), Queued: time.Now(),
 	}
 }
 
-// Attempt records how an attempt of job ended that began at started and that another
-// one is to follow.
+// Attempt records the result of an attempt of job that began at started, when another
+// attempt follows.
 func (r *Record) Attempt(job task.Job, started time.Time, res task.Result) {
 	r.cfg.Ledger.Attempt(job.ExecutionID, job.Attempt, started, res)
 }
 
-// Finish records the result of job and returns when that is durable.
+// Finish records the result of job and returns when it is durable.
 func (r *Record) Finish(job task.Job, res task.Result) error {
 	r.mu.Lock()
 	key := r.caching[job.ExecutionID]
@@ -127,8 +131,9 @@ func (r *Record) Finish(job task.Job, res task.Result) error {
 	return r.cfg.Ledger.Finish(key, job.ExecutionID, res)
 }
 
-// Effects records that job, and with it those above it, are about to have side
-// effects. What cannot be recorded must not be done: a resume would do it again.
+// Effects records that job is about to have side effects, which counts for its ancestors
+// too. On an error job must not act, because a resumed batch would repeat the side
+// effects.
 func (r *Record) Effects(job task.Job) error {
 	if !r.Keeps() {
 		return nil
@@ -136,7 +141,7 @@ func (r *Record) Effects(job task.Job) error {
 	return r.cfg.Ledger.Touch(job.ExecutionID)
 }
 
-// Done is told of each task of the batch that has ended.
+// Done notes that a task of the batch has ended.
 func (r *Record) Done(res task.Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,7 +150,7 @@ func (r *Record) Done(res task.Result) {
 	case !ok:
 	case r.log == nil:
 		delete(r.tasks, res.Index)
-	default: // it may wait long for those before it
+	default: // its result may wait long for those before it
 		if n.ended.IsZero() {
 			n.ended = time.Now()
 		}
@@ -153,8 +158,8 @@ func (r *Record) Done(res task.Result) {
 	}
 }
 
-// Delivered is told of each result of the batch that was printed, and writes it
-// into the job log.
+// Delivered notes that a result of the batch was printed, and writes its line to the job
+// log.
 func (r *Record) Delivered(res task.Result) {
 	r.mu.Lock()
 	n, ok := r.tasks[res.Index]
@@ -173,14 +178,14 @@ func (r *Record) Delivered(res task.Result) {
 	}
 }
 
-// Err is the first trouble with the log of the batch.
+// Err returns the first error of the job log.
 func (r *Record) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.logErr
 }
 
-// Close waits for what is on its way into the ledger.
+// Close waits until all cached results are in the ledger, and closes the job log.
 func (r *Record) Close() error {
 	r.copies.Wait()
 	if r.log == nil {

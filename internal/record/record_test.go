@@ -43,7 +43,8 @@ func (r *room) record(without bool) *Record {
 	id := fmt.Sprintf("root-%03d", r.ids) // they sort by time, as those of roots do
 	cfg := Config{ID: id, Dir: r.dir, Tasks: r}
 	if !without {
-		cfg.Ledger = ledger.NewRecorder(r.home, ledger.Root{ID: id, Command: "batch", Dir: r.dir, Started: time.Now()}, ledger.Options{})
+		cfg.Ledger = ledger.NewRecorder(r.home, ledger.Root{ID: id, Command: "batch", Dir: r.dir, Started: time.Now()},
+			ledger.Options{})
 		r.t.Cleanup(func() { _ = cfg.Ledger.Close() })
 	}
 	return New(cfg)
@@ -78,7 +79,8 @@ func (r *room) tasks(texts ...string) iter.Seq2[task.Task, error] {
 
 // play runs a batch of tasks with these texts: each that is not known ends as end
 // says. It returns what was run and what came of all.
-func (r *room) play(rec *Record, b Batch, end func(t task.Task) task.Result, texts ...string) (ran []string, results []task.Result) {
+func (r *room) play(rec *Record, b Batch, end func(t task.Task) task.Result, texts ...string) (ran []string,
+	results []task.Result) {
 	_, err := rec.Open(r.t.Context(), b, r.tasks(texts...))
 	require.NoError(r.t, err)
 	index := 0
@@ -132,7 +134,8 @@ func TestResume(t *testing.T) {
 	// By content and not by position, equal ones by their number.
 	ran, results := r.play(r.record(false), Batch{Resume: true}, ends, "b", "new", "a", "bad", "a", "a")
 	assert.Equal(t, []string{"new", "a"}, ran)
-	assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Completed, task.Failed, task.Completed, task.Completed}, statuses(results))
+	assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Completed, task.Failed, task.Completed,
+		task.Completed}, statuses(results))
 	assert.Equal(t, "of b", results[0].Output)
 
 	ran, _ = r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "a", "bad", "b")
@@ -190,7 +193,8 @@ func TestLogIsNotRead(t *testing.T) {
 		problem, hint, two := strings.Cut(err.Error(), "\nhint: ")
 		assert.True(t, two)
 		if without {
-			assert.Equal(t, []string{"without the ledger nothing is known of an earlier batch", "leave --no-ledger out"}, []string{problem, hint})
+			assert.Equal(t, []string{"without the ledger nothing is known of an earlier batch",
+				"leave --no-ledger out"}, []string{problem, hint})
 		} else {
 			assert.Equal(t, "no batch with the job log "+log+" is in the ledger", problem)
 		}
@@ -299,7 +303,8 @@ func TestWhatIsSettled(t *testing.T) {
 		return func(t task.Task) task.Result { return t.Ended(status, "") }
 	}
 	for status, again := range map[task.Status]bool{
-		task.Unavailable: true, task.Limit: true, task.Interrupted: true, task.Failed: false, task.UnknownOutcome: false,
+		task.Unavailable: true, task.Limit: true, task.Interrupted: true, task.Failed: false,
+		task.UnknownOutcome: false,
 	} {
 		name := string(status)
 		r.play(r.record(false), Batch{}, end(status), name)
@@ -348,7 +353,8 @@ func TestOtherBatch(t *testing.T) {
 	here := r.dir
 	r.dir = filepath.Join(t.TempDir(), "there")
 	require.NoError(t, os.Mkdir(r.dir, 0o700))
-	assert.Contains(t, refuse(Batch{Resume: true, ID: night.batch.ID}, "a"), "another directory\nhint: it goes on there: -C "+here)
+	assert.Contains(t, refuse(Batch{Resume: true, ID: night.batch.ID}, "a"),
+		"another directory\nhint: it goes on there: -C "+here)
 	r.play(r.record(false), Batch{}, ends, "y")
 	assert.NotContains(t, refuse(Batch{Resume: true}, "a"), "goes on with", "it is one of another directory")
 	require.NoError(t, os.Remove(here))
@@ -378,7 +384,8 @@ func TestOldResultHidesNothing(t *testing.T) {
 		}
 		unknown()
 		if !status.Conclusive() { // and one that is stopped before it acts
-			r.play(r.record(false), Batch{Resume: true, Failed: true}, func(t task.Task) task.Result { return t.Ended(status, "") }, "x")
+			r.play(r.record(false), Batch{Resume: true, Failed: true},
+				func(t task.Task) task.Result { return t.Ended(status, "") }, "x")
 			unknown()
 		}
 		ran, _ := r.play(r.record(false), Batch{Resume: true, Failed: true}, ends, "x")
@@ -489,16 +496,22 @@ func TestKey(t *testing.T) {
 	for _, s := range same {
 		assert.Equal(t, Key(base), Key(s))
 	}
-	assert.Equal(t, Key(task.Task{Schema: json.RawMessage(`{"a": 1}`)}), Key(task.Task{Schema: json.RawMessage(`{"a":1}`)}))
+	assert.Equal(t, Key(task.Task{Schema: json.RawMessage(`{"a": 1}`)}),
+		Key(task.Task{Schema: json.RawMessage(`{"a":1}`)}))
 	seen := map[string]int{}
 	for i, k := range []string{
 		Key(base), Key(base, ""), Key(base, "x"), Key(base, "x", "y"), Key(base, "xy"),
-		Key(task.Task{Text: "text", Agent: "coder"}), Key(task.Task{Text: "text", Model: "m"}), Key(task.Task{Text: "text", Context: "c"}),
-		Key(task.Task{Text: "text", Context: "c\xff"}), Key(task.Task{Text: "text", Context: "c\xfe"}), Key(task.Task{Text: "textc"}),
+		Key(task.Task{Text: "text", Agent: "coder"}), Key(task.Task{Text: "text", Model: "m"}),
+		Key(task.Task{Text: "text", Context: "c"}),
+		Key(task.Task{Text: "text", Context: "c\xff"}), Key(task.Task{Text: "text", Context: "c\xfe"}),
+		Key(task.Task{Text: "textc"}),
 		Key(task.Task{Text: "text", Schema: json.RawMessage(`{`)}), Key(task.Task{Text: "text", ReadOnly: true}),
-		Key(task.Task{Text: "text", WorkingDir: "d"}), Key(task.Task{Text: "text", Dir: "d"}), Key(task.Task{Text: "text", Targets: []string{"d"}}),
-		Key(task.Task{Text: "text", Denied: []string{"d"}}), Key(task.Task{Text: "text", Temporary: &task.Temporary{Prompt: "p"}}),
-		Key(task.Task{Text: "text", Idempotent: true}), Key(task.Task{Text: "text", Timeout: 3}), Key(task.Task{Text: "text", RequireFileReferences: true}),
+		Key(task.Task{Text: "text", WorkingDir: "d"}), Key(task.Task{Text: "text", Dir: "d"}),
+		Key(task.Task{Text: "text", Targets: []string{"d"}}),
+		Key(task.Task{Text: "text", Denied: []string{"d"}}),
+		Key(task.Task{Text: "text", Temporary: &task.Temporary{Prompt: "p"}}),
+		Key(task.Task{Text: "text", Idempotent: true}), Key(task.Task{Text: "text", Timeout: 3}),
+		Key(task.Task{Text: "text", RequireFileReferences: true}),
 	} {
 		j, ok := seen[k]
 		assert.False(t, ok, "%d is like %d", i, j)

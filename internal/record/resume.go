@@ -13,32 +13,26 @@ import (
 	"qq/pkg/task"
 )
 
-// Batch says what a batch has to do with those before it. The zero Batch is
-// nothing.
+// Batch says what a batch takes over from earlier ones. The zero Batch takes over nothing.
 type Batch struct {
-	ID     string // which one goes on; empty is that of the job log, or the last one of the directory
-	Resume bool   // go on: what has a finished result is not run again
-	Failed bool   // but what failed is
-	Cache  bool   // what was answered before, and rests on the same files, is not run again
-	Log    string // absolute path of the job log; empty is none
-	Count  int    // of its tasks
+	ID     string // the batch to resume; empty means that of the job log, or else the last one of the directory
+	Resume bool   // do not run tasks again that have a result
+	Failed bool   // with Resume, run failed tasks again
+	Cache  bool   // take answers from the cache if the files that they rest on are unchanged
+	Log    string // absolute path of the job log; empty means none
+	Count  int    // number of its tasks
 }
 
-// ErrUnknown is that of a batch to go on with of which nothing is known.
+// ErrUnknown is the error about a batch to resume that cannot be found.
 var ErrUnknown = errors.New("no such batch")
 
-// unknown is ErrUnknown in a text that says so already: a problem and a hint.
-type unknown string
-
-func (u unknown) Error() string        { return string(u) }
-func (u unknown) Is(target error) bool { return target == ErrUnknown }
-
+// unknownf returns an [ErrUnknown] with a problem and a hint.
 func unknownf(hint, format string, args ...any) error {
-	return unknown(fmt.Sprintf(format, args...) + "\nhint: " + hint)
+	return &task.Error{Problem: fmt.Sprintf(format, args...), Hint: hint, Err: ErrUnknown}
 }
 
-// Open finds the batch that b means, or begins one, and returns its id. A batch to
-// go on with must have one of the tasks.
+// Open finds the batch that b means, or begins a new one, and returns its id. A batch to
+// resume must have started at least one of the tasks.
 func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, error]) (string, error) {
 	r.dir = r.cfg.Dir
 	if real, err := filepath.EvalSymlinks(r.dir); err == nil {
@@ -53,7 +47,9 @@ func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, e
 	}
 	r.batch = b
 	if r.Keeps() {
-		err = r.cfg.Ledger.Begin(ledger.Batch{ID: b.ID, Root: r.cfg.ID, Dir: r.dir, Joblog: b.Log, Count: b.Count, Started: time.Now()})
+		err = r.cfg.Ledger.Begin(ledger.Batch{
+			ID: b.ID, Root: r.cfg.ID, Dir: r.dir, Joblog: b.Log, Count: b.Count, Started: time.Now(),
+		})
 	}
 	if errors.Is(err, ledger.ErrAtWork) {
 		short := task.ShortID(b.ID)
@@ -65,9 +61,9 @@ func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, e
 	return b.ID, err
 }
 
-// recognise makes sure that the batch to go on with is that of these tasks: going on
-// with another runs all of them again, and writes over what that came to. Of a batch
-// that came to nothing nothing is lost.
+// recognise checks that the batch to resume started at least one of these tasks. Resuming
+// an unrelated batch would run all tasks and replace the results of that batch. A batch
+// without a completed task has no results to replace.
 func (r *Record) recognise(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, error]) error {
 	row, err := r.rowOf(b.ID)
 	if err != nil || row.Counts[task.Completed] == 0 {
@@ -91,17 +87,18 @@ func (r *Record) recognise(ctx context.Context, b Batch, tasks iter.Seq2[task.Ta
 		}
 	}
 	if first == "" {
-		return nil // there are none
+		return nil // there are no tasks
 	}
 	what, hint := "batch "+task.ShortID(b.ID), "without --resume the batch begins anew"
 	if other, err := r.past.With(r.dir, first); err == nil && other != "" {
-		hint = fmt.Sprintf("--resume=%s goes on with batch %s, which has the first of them; %s", task.ShortID(other), task.ShortID(other), hint)
+		other = task.ShortID(other)
+		hint = fmt.Sprintf("--resume=%s goes on with batch %s, which has the first of them; %s", other, other, hint)
 	}
 	return unknownf(hint, "no task of %s is in this input (the same task is one with the same content)", what)
 }
 
-// Settle records how the work on the batch ended, and what it used. Without that it
-// reads as interrupted.
+// Settle records with which status the work on the batch ended, and the tokens that it
+// used. A batch without that record is shown as interrupted.
 func (r *Record) Settle(status task.Status, used task.Usage) error {
 	if !r.Keeps() {
 		return nil
@@ -109,10 +106,11 @@ func (r *Record) Settle(status task.Status, used task.Usage) error {
 	return r.cfg.Ledger.End(r.batch.ID, status, used)
 }
 
-// ErrAtWork is that of a batch that another process works on.
+// ErrAtWork is the error about a batch that another process is working on.
 var ErrAtWork = errors.New("another qq is at work on it")
 
-// find finds the batch to go on with in the ledger.
+// find looks the batch to resume up in the ledger, and sets its id. A new batch gets a new
+// id.
 func (r *Record) find(b *Batch) (err error) {
 	if !r.Keeps() && b.Resume {
 		return unknownf("leave --no-ledger out", "without the ledger nothing is known of an earlier batch")
@@ -140,29 +138,31 @@ func (r *Record) find(b *Batch) (err error) {
 	}
 	switch {
 	case errors.Is(err, ledger.ErrNone):
-		return unknownf("qq runs list shows what there is; without --resume the batch begins", "no %s is in the ledger", what)
+		const hint = "qq runs list shows what there is; without --resume the batch begins"
+		return unknownf(hint, "no %s is in the ledger", what)
 	case err != nil:
 		return err
-	case found.Dir != r.dir && directory(found.Dir): // else it was moved
-		return unknownf("it goes on there: -C "+found.Dir, "batch %s is one of another directory", task.ShortID(found.ID))
+	case found.Dir != r.dir && directory(found.Dir): // a directory that is gone may have been moved
+		return unknownf("it goes on there: -C "+found.Dir, "batch %s is one of another directory",
+			task.ShortID(found.ID))
 	}
 	b.ID = found.ID
 	return nil
 }
 
-// Caches reports whether answers are taken from the cache, and kept for it.
+// Caches reports whether answers are taken from the cache and stored in it.
 func (r *Record) Caches() bool { return r.Keeps() && r.batch.Cache }
 
-// Unfinished is the batch before this one in the directory, when this one began anew
-// although that has not come to its end; empty is none. It opens the ledger, and is
-// asked before the first task.
+// Unfinished returns the id of the previous batch of the directory if this batch is a new
+// one and that one did not finish, else "". It opens the ledger; call it before the first
+// task.
 func (r *Record) Unfinished() string {
 	if !r.Keeps() || r.batch.Resume {
 		return ""
 	}
 	var err error
 	if r.past, err = r.cfg.Ledger.Ledger(); err != nil {
-		return "" // nothing else needs it
+		return "" // no reason to fail the batch
 	}
 	last, err := r.past.Last(r.dir)
 	if err != nil {
@@ -172,7 +172,8 @@ func (r *Record) Unfinished() string {
 	if err != nil || row.Live {
 		return ""
 	}
-	if done, _ := row.Done(); done == 0 || row.Status == task.Completed || row.Status == task.Failed && done >= row.Count {
+	done, _ := row.Done()
+	if done == 0 || row.Status == task.Completed || row.Status == task.Failed && done >= row.Count {
 		return ""
 	}
 	return last.ID
@@ -184,7 +185,7 @@ func directory(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// rowOf is what the ledger says of a batch that it knows.
+// rowOf returns what the ledger says about a batch, the zero row if nothing.
 func (r *Record) rowOf(id string) (ledger.BatchRow, error) {
 	rows, err := r.past.Batches(ledger.Filter{Batch: id, Limit: 1})
 	if err != nil || len(rows) == 0 {
@@ -193,7 +194,7 @@ func (r *Record) rowOf(id string) (ledger.BatchRow, error) {
 	return rows[0], nil
 }
 
-// Resumed is how many tasks of the batch were known from an earlier run of it.
+// Resumed returns how many tasks of the batch had a result from an earlier run.
 func (r *Record) Resumed() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -30,11 +30,12 @@ func (r *Record) Tasks(ctx context.Context, tasks iter.Seq2[task.Task, error]) i
 	}
 }
 
+// name assigns the next task its key and its number among the tasks with that key.
 func (r *Record) name(ctx context.Context, t task.Task) {
 	n := named{key: Key(t, contentOf(ctx, t.File))}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var short [16]byte // of many tasks, this is what is kept
+	var short [16]byte // half a key saves memory for many tasks
 	_, _ = hex.Decode(short[:], []byte(n.key[:2*len(short)]))
 	n.nth = r.seen[short]
 	r.seen[short]++
@@ -42,9 +43,9 @@ func (r *Record) name(ctx context.Context, t task.Task) {
 	r.next++
 }
 
-// contentOf is a digest of the file of that name, which a task was made of. What is
-// no regular file has no content that could be compared, and a pipe must not be
-// read; then it is empty.
+// contentOf returns a hash of the file that a task was made from. It is empty without a
+// file, for a file that is not a regular one (a pipe must not be read), and after an
+// error.
 func contentOf(ctx context.Context, name string) string {
 	if name == "" {
 		return ""
@@ -73,8 +74,8 @@ func contentOf(ctx context.Context, name string) string {
 	return ""
 }
 
-// Known returns the result of the task at index when there is one already. It is
-// asked about each task, in order.
+// Known returns the result of the task at index if it need not run: from an earlier run of
+// the batch, or from the cache. Call it for each task, in order.
 func (r *Record) Known(ctx context.Context, index int, t task.Task) (task.Result, bool) {
 	r.mu.Lock()
 	n, named := r.tasks[index]
@@ -96,10 +97,11 @@ func (r *Record) Known(ctx context.Context, index int, t task.Task) (task.Result
 	return res, ok
 }
 
+// known is Known without the bookkeeping. It stores in n when an earlier result ended.
 func (r *Record) known(ctx context.Context, index int, n *named, t task.Task) (task.Result, bool) {
 	if r.batch.Resume {
 		past, err := r.past.Known(r.batch.ID, n.key, n.nth)
-		if err != nil { // doing it again might be doing it twice
+		if err != nil { // running it might repeat its side effects
 			return notStarted(t, err), true
 		}
 		if res, ok := r.settled(past, t); ok {
@@ -113,11 +115,10 @@ func (r *Record) known(ctx context.Context, index int, n *named, t task.Task) (t
 	return r.recall(ctx, index, *n, t)
 }
 
-// settled is what a task is not run again for, when there is such a thing.
-//
-// Who goes on gets what came to an end, be it a failure, and what had begun to act
-// and did not come to one is left alone, for nobody knows how far it came. Who asks
-// for what failed gets all done again that was no success.
+// settled returns the earlier result of a task that is not run again, and false if it must
+// run. A resumed batch keeps each conclusive result, even a failure, and does not repeat a
+// task that was interrupted after it began side effects. With Failed, every task that did
+// not succeed runs again.
 func (r *Record) settled(past ledger.Earlier, t task.Task) (task.Result, bool) {
 	res := past.Result
 	done := past.Ended && res.Success
@@ -137,18 +138,20 @@ func (r *Record) settled(past ledger.Earlier, t task.Task) (task.Result, bool) {
 	return task.Result{}, false
 }
 
-// stopped is the result of a task that had begun to act and was stopped.
+// stopped returns the result of a task that was interrupted after it began side effects.
 func stopped(t task.Task) task.Result {
 	return t.Normalized().Ended(task.UnknownOutcome, "it had begun to act when it was stopped, so it is not repeated\n"+
-		"hint: look what it has done; then --resume-failed runs it again (a task that is marked idempotent needs no look)")
+		"hint: look what it has done; then --resume-failed runs it again (a task that is marked idempotent needs "+
+		"no look)")
 }
 
-// notStarted is the result of a task of which nobody knows whether it was done.
+// notStarted returns the result of a task that does not run because its earlier result
+// could not be read.
 func notStarted(t task.Task, err error) task.Result {
 	return t.Normalized().Ended(task.Failed, "not started: "+err.Error())
 }
 
-// missing says so when the file with the full output of a result is gone.
+// missing adds a warning to a result if the file with its full output is gone.
 func missing(res *task.Result) {
 	if res.OutputFile == "" {
 		return

@@ -136,7 +136,8 @@ func (s Source) open() (io.ReadCloser, error) {
 	}
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		_ = f.Close()
-		return nil, fmt.Errorf("read tasks: %s is a folder\nhint: for a task for each file in it write -m 'Summarize {}' %s",
+		return nil, fmt.Errorf("read tasks: %s is a folder\nhint: for a task for each file in it write -m "+
+			"'Summarize {}' %s",
 			s.Name, filepath.Join(s.Name, "*"))
 	}
 	return f, nil

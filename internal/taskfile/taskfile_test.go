@@ -80,7 +80,8 @@ func TestForms(t *testing.T) {
 		{"template with CSV", with(file("x.csv", "name, City of birth\n{},\"b, c\"\nd,e"),
 			"{#} {name} of {City of birth} { {}"), []string{
 			`1 {} of b, c { {},"b, c"`, "2 d of e { d,e"}},
-		{"template with CSV and no place", with(file("x.csv", "a,b\n1,2"), `say {"x": 1}`), []string{`say {"x": 1} 1,2`}},
+		{"template with CSV and no place", with(file("x.csv", "a,b\n1,2"), `say {"x": 1}`),
+			[]string{`say {"x": 1} 1,2`}},
 		{"template with one column is not added to", with(file("x.csv", "a,b\n1,2"), "say {b}"), []string{"say 2"}},
 	}
 	for _, tt := range tests {
@@ -121,7 +122,8 @@ func TestErrors(t *testing.T) {
 		{"number in an array", stdin("[1]"), "task 1 (stdin line 1): must be a JSON object"},
 		{"empty task", stdin(`[{"task":"  "}]`), "task 1 (stdin line 1): task is empty"},
 		{"no task", stdin(`{"agent":"a"}`), `task 1 (stdin line 1): "task" is missing`},
-		{"syntax", stdin("[{\"task\":\"a\"},\n\n{task}]"), "task 2 (stdin line 3): not valid JSON: invalid character 't'"},
+		{"syntax", stdin("[{\"task\":\"a\"},\n\n{task}]"),
+			"task 2 (stdin line 3): not valid JSON: invalid character 't'"},
 		{"no comma", stdin("[{\"task\":\"a\"}\n{\"task\":\"a\"}]"), "task 2 (stdin line 2): not valid JSON: "},
 		{"comma at the end", stdin(`[{"task":"a"},]`), "task 2 (stdin line 1): not valid JSON: "},
 		{"not closed", stdin("[{\"task\":\"a\"}\n"), "task 2 (stdin line 2): not valid JSON: the array is not closed"},
@@ -164,7 +166,8 @@ func TestErrors(t *testing.T) {
 		{"files without a template", Source{Files: []string{"x"}}, "files without a prompt\nhint: "},
 		{"no such file", Source{Name: "/nowhere/x.json"}, "no such file: /nowhere/x.json\nhint: "},
 		{"a folder", Source{Name: os.TempDir()}, "is a folder\nhint: "},
-		{"broken input", Source{Input: io.MultiReader(strings.NewReader("abc\nd"), failing{})}, "read tasks: stdin: no more"},
+		{"broken input", Source{Input: io.MultiReader(strings.NewReader("abc\nd"), failing{})},
+			"read tasks: stdin: no more"},
 		{"broken array", Source{Input: io.MultiReader(strings.NewReader(`[{"task":"a"},{"ta`), failing{})},
 			"read tasks: stdin: no more"},
 		{"broken CSV", Source{Input: io.MultiReader(strings.NewReader("task\na\n\"b"), failing{}), Form: CSV},
@@ -189,7 +192,8 @@ func TestNoTasks(t *testing.T) {
 		"nothing": stdin(""), "blank": stdin(" \n\n"), "mark": stdin("\xef\xbb\xbf"), "array": stdin("[ ]"),
 		"header": file("x.csv", "task\n"),
 		"commas": file("x.csv", "task,id\n,\n"), "empty CSV": file("x.csv", ""), "empty JSON": file("x.json", ""),
-		"forced array": {Input: strings.NewReader(""), Form: Array}, "template": with(stdin("\n"), "do {}"), "no input": {},
+		"forced array": {Input: strings.NewReader(""), Form: Array}, "template": with(stdin("\n"), "do {}"),
+		"no input": {},
 	} {
 		_, err := tasks(t, in)
 		require.ErrorIs(t, err, ErrNoTasks, name)

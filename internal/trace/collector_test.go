@@ -105,7 +105,8 @@ func (c *collector) take(r *http.Request) *http.Response {
 	assert.NoError(c.t, dec.Decode(&req))
 	c.mu.Lock()
 	n := len(c.requests)
-	c.requests, c.bodies, c.headers = append(c.requests, req), append(c.bodies, string(body)), append(c.headers, r.Header)
+	c.requests, c.bodies, c.headers = append(c.requests, req), append(c.bodies, string(body)),
+		append(c.headers, r.Header)
 	c.mu.Unlock()
 	if n < len(c.answers) && c.answers[n] != nil {
 		return c.answers[n]()

@@ -51,7 +51,8 @@ func FromEnv(getenv func(string) string) (Config, bool, error) {
 	c := Config{ServiceName: getenv("OTEL_SERVICE_NAME")}
 	u, err := url.Parse(strings.TrimSpace(endpoint))
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		return Config{}, false, fmt.Errorf("%s is no address of a collector\nhint: write it as http://localhost:4318", name)
+		return Config{}, false, fmt.Errorf("%s is no address of a collector\nhint: write it as http://localhost:4318",
+			name)
 	}
 	if name == prefix+"ENDPOINT" {
 		u = u.JoinPath("v1/traces")
@@ -79,7 +80,8 @@ func FromEnv(getenv func(string) string) (Config, bool, error) {
 	}
 	for k, v := range c.Headers {
 		if !httpguts.ValidHeaderFieldName(k) || !httpguts.ValidHeaderFieldValue(v) {
-			return Config{}, false, fmt.Errorf("%s: %q is no header\nhint: write name=value, several with commas between them",
+			return Config{}, false, fmt.Errorf("%s: %q is no header\nhint: write name=value, several with commas "+
+				"between them",
 				name, task.Shorten(k, 40))
 		}
 	}

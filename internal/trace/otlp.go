@@ -63,14 +63,14 @@ type attribute struct {
 	Value value  `json:"value"`
 }
 
-// value is one of its fields.
+// value is the value of an attribute; exactly one field is set.
 type value struct {
 	String string `json:"stringValue,omitempty"`
 	Int    string `json:"intValue,omitempty"`
 	Bool   bool   `json:"boolValue,omitempty"`
 }
 
-// attributes have one value for each key.
+// attributes is a list of attributes with distinct keys.
 type attributes []attribute
 
 func (a *attributes) put(key string, v value) {
@@ -81,7 +81,7 @@ func (a *attributes) put(key string, v value) {
 	*a = append(*a, attribute{key, v})
 }
 
-// text sets a text, unless it is empty.
+// text adds a string attribute, unless s is empty.
 func (a *attributes) text(key, s string) {
 	if s != "" {
 		a.put(key, value{String: printable(s, maxName)})
@@ -90,14 +90,14 @@ func (a *attributes) text(key, s string) {
 
 func (a *attributes) number(key string, n int) { a.put(key, value{Int: strconv.Itoa(n)}) }
 
-// count sets a number, unless it is 0.
+// count adds an integer attribute, unless n is 0.
 func (a *attributes) count(key string, n int) {
 	if n != 0 {
 		a.number(key, n)
 	}
 }
 
-// body is the ExportTraceServiceRequest.
+// body returns the JSON of the request, an ExportTraceServiceRequest.
 func (x *Exporter) body() ([]byte, error) {
 	var resource attributes
 	resource.put("service.name", value{String: cmp.Or(x.cfg.ServiceName, x.cfg.Attributes["service.name"], "qq")})
@@ -117,7 +117,7 @@ func (x *Exporter) body() ([]byte, error) {
 	}}})
 }
 
-// send posts all spans. It returns how many the collector did not take, and why.
+// send posts all spans. It returns how many of them the collector did not accept, and why.
 func (x *Exporter) send(ctx context.Context) (lost int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(x.cfg.Timeout, postTimeout))
 	defer cancel()
@@ -136,7 +136,7 @@ func (x *Exporter) send(ctx context.Context) (lost int, err error) {
 	req.Header.Set("User-Agent", "qq/"+x.cfg.Version)
 	client := http.Client{
 		Transport: x.transport,
-		// The headers are secrets of this collector and no other.
+		// No redirect is followed, because the headers are secrets for this collector alone.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Do(req)
@@ -154,7 +154,8 @@ func (x *Exporter) send(ctx context.Context) (lost int, err error) {
 	return len(x.spans), refused(resp.StatusCode)
 }
 
-// rejected reads how many spans the collector rejected of a request that it took.
+// rejected reads from the answer how many spans the collector rejected although it
+// accepted the request.
 func rejected(answer []byte) (lost int, err error) {
 	var said struct {
 		PartialSuccess struct {
@@ -173,7 +174,7 @@ func rejected(answer []byte) (lost int, err error) {
 		printable(said.PartialSuccess.ErrorMessage, 200))
 }
 
-// refused says what an HTTP status means.
+// refused returns the error for an HTTP status other than success, with a hint.
 func refused(code int) error {
 	hint := "its log may say more"
 	switch {
@@ -190,8 +191,8 @@ func refused(code int) error {
 	return fmt.Errorf("the collector answered %d %s\nhint: %s", code, http.StatusText(code), hint)
 }
 
-// unreachable says why there was no answer. The URL is left out: it may hold a
-// password.
+// unreachable returns the error for a collector that did not answer. It leaves the URL
+// out, which may contain a password.
 func unreachable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return errors.New("the collector did not take them in time\n" +

@@ -37,14 +37,14 @@ import (
 	"qq/pkg/task"
 )
 
-// Limits on what is kept in memory, because a child may say anything.
+// Limits on memory: a child may send any number of events.
 const (
 	maxSpans   = 10_000 // of a trace, together with the events of all spans
 	maxMoments = 128    // events of one span
 	maxName    = 100    // characters of a name that came from elsewhere
 )
 
-// Config says where spans go, and what they are about.
+// Config says where spans are sent and what they describe.
 type Config struct {
 	Endpoint    string            // the URL of the collector
 	Headers     map[string]string // of the request
@@ -56,8 +56,8 @@ type Config struct {
 	RootID      string // execution id of the root
 }
 
-// Exporter makes spans of events, and sends them at the end. Its methods may be
-// called by several goroutines.
+// Exporter turns events into spans, and sends them at the end of the run. Its methods may
+// be called by several goroutines.
 type Exporter struct {
 	cfg       Config
 	transport http.RoundTripper
@@ -65,23 +65,22 @@ type Exporter struct {
 	mu      sync.Mutex
 	closed  bool
 	spans   []*span // in the order in which they began
-	left    int     // how many more may be kept
-	dropped int     // spans that were not kept
-	calls   int     // so far
+	left    int     // number of spans and events that may still be kept
+	dropped int     // number of spans over the limit
+	calls   int     // number of tool calls so far
 	root    *run
-	runs    map[string]*run  // open ones by execution id, and the root
-	batches map[string]*span // open ones by id
+	runs    map[string]*run  // open executions by id, and the root
+	batches map[string]*span // open batches by id
 }
 
 // run is one execution of an agent.
 type run struct {
 	*span
-	calls []*span // open ones, oldest first
+	calls []*span // open tool calls, oldest first
 }
 
-// Start returns an exporter, nil for a trace that is not sampled. The span of the
-// root begins now. An end of an agent with an empty execution id says how the root
-// ended.
+// Start returns an exporter, or nil for a trace that is not sampled. It opens the span of
+// the root. The end of an agent without an execution id closes that span.
 func Start(cfg Config) *Exporter {
 	if !cfg.Trace.Sampled() {
 		return nil
@@ -96,7 +95,7 @@ func Start(cfg Config) *Exporter {
 	return x
 }
 
-// begin opens a span, and keeps it if there is room.
+// begin opens a span, and keeps it if the limits allow.
 func (x *Exporter) begin(id, parent, name string, at time.Time) *span {
 	s := &span{
 		TraceID: x.cfg.Trace.TraceID(), ID: id, ParentID: parent, Name: name, Kind: kindInternal,
@@ -111,13 +110,13 @@ func (x *Exporter) begin(id, parent, name string, at time.Time) *span {
 	return s
 }
 
-// ownID is the span id of what belongs to this root alone. A batch that is resumed
-// has the same id in another process, maybe in the same trace.
+// ownID returns the span id of something that belongs to this root alone. A batch needs
+// that, because it keeps its id when another process resumes it, maybe in the same trace.
 func (x *Exporter) ownID(kind, id string) string {
 	return x.cfg.Trace.SpanID(x.cfg.RootID + "/" + kind + "/" + id)
 }
 
-// spanID is the span id of an execution.
+// spanID returns the span id of an execution.
 func (x *Exporter) spanID(executionID string) string {
 	if executionID == "" {
 		return x.root.ID
@@ -138,7 +137,7 @@ func (x *Exporter) Handle(e event.Event) {
 	if x.closed {
 		return
 	}
-	r := x.runs[e.ExecutionID] // nil when it is not open
+	r := x.runs[e.ExecutionID] // nil if it is not open
 	switch e.Type {
 	case event.SubAgentStart:
 		x.started(r, e)
@@ -164,8 +163,8 @@ func (x *Exporter) Handle(e event.Event) {
 	}
 }
 
-// started opens the span of an execution. That of the root is open from the
-// beginning, and a second start is another attempt.
+// started opens the span of an execution. The span of the root is already open, and a
+// second start of an execution is another attempt.
 func (x *Exporter) started(r *run, e event.Event) {
 	switch r {
 	case nil:
@@ -188,7 +187,7 @@ func (x *Exporter) newRun(e event.Event, began time.Time) *run {
 	return r
 }
 
-// describe says whose execution s is.
+// describe adds to s which execution it belongs to.
 func (s *span) describe(e event.Event) {
 	if e.Agent == "" {
 		return
@@ -202,8 +201,8 @@ func (s *span) describe(e event.Event) {
 	s.Attributes.number("qq.depth", e.Depth)
 }
 
-// ended ends the span of an execution, and those of its open calls. The root may
-// begin again.
+// ended closes the span of an execution with the spans of its open calls. The span of the
+// root may be opened again.
 func (x *Exporter) ended(r *run, e event.Event) {
 	if r == nil { // it never ran
 		r = x.newRun(e, e.TS.Add(-time.Duration(e.DurationMS)*time.Millisecond))
@@ -248,8 +247,8 @@ func (x *Exporter) callStarted(r *run, e event.Event) {
 	r.calls = append(r.calls, s)
 }
 
-// callEnded ends the oldest open call of that tool, because calls have no id. Calls
-// that are open at once began at nearly the same time.
+// callEnded closes the oldest open call of that tool. Calls have no id, and calls that are
+// open at once began at nearly the same time.
 func callEnded(r *run, e event.Event) {
 	if r == nil {
 		return
@@ -267,8 +266,8 @@ func callEnded(r *run, e event.Event) {
 	}
 }
 
-// moment adds an event to the span of r. The text of progress is left out: it may
-// say anything.
+// moment adds an event to the span of r. It leaves out the text of a progress event, which
+// may contain anything.
 func (x *Exporter) moment(r *run, e event.Event) {
 	if r == nil {
 		return
@@ -297,14 +296,14 @@ func (x *Exporter) moment(r *run, e event.Event) {
 	r.Events = append(r.Events, m)
 }
 
-// finish ends s without a failure, and not before its start: somebody may have set
-// the clock.
+// finish closes s without a failure. The end is never before the start, even if the clock
+// was set back.
 func (s *span) finish(at time.Time) {
 	s.End, s.Status = max(at.UnixNano(), s.Start), status{}
 	s.Attributes = slices.DeleteFunc(s.Attributes, func(a attribute) bool { return a.Key == "error.type" })
 }
 
-// interrupt ends s at that time, unless it has ended.
+// interrupt closes s as interrupted, unless it is closed.
 func (s *span) interrupt(at time.Time) {
 	if s.End == 0 {
 		s.finish(at)
@@ -312,7 +311,7 @@ func (s *span) interrupt(at time.Time) {
 	}
 }
 
-// fail marks s as failed, in one word.
+// fail marks s as failed with an error type of one word.
 func (s *span) fail(kind string) {
 	s.Status = status{Message: kind, Code: statusError}
 	s.Attributes.text("error.type", kind)

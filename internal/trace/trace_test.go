@@ -116,7 +116,8 @@ func TestTree(t *testing.T) {
 	assert.Equal(t, "application/json", c.headers[0].Get("Content-Type"))
 	assert.Equal(t, "k", c.headers[0].Get("X-Api-Key"))
 	all := c.requests[0].ResourceSpans[0]
-	assert.Equal(t, map[string]any{"service.name": "qq", "service.version": "1.2", "deployment.environment.name": "test"},
+	assert.Equal(t, map[string]any{"service.name": "qq", "service.version": "1.2",
+		"deployment.environment.name": "test"},
 		facts(t, all.Resource.Attributes))
 	assert.Equal(t, "qq", all.ScopeSpans[0].Scope.Name)
 	assert.NotContains(t, c.bodies[0], secret, "no text leaves the machine")
@@ -213,7 +214,8 @@ func TestRoot(t *testing.T) {
 		"invoke_agent worker": {[]event.Event{{Type: event.SubAgentComplete, Agent: "worker", Status: task.Completed}},
 			"", 0},
 		"invoke_agent two": {[]event.Event{{Type: event.SubAgentError, Agent: "one", Status: task.Failed},
-			{Type: event.SubAgentStart, Agent: "two"}, {Type: event.SubAgentComplete, Agent: "two", Status: task.Completed}},
+			{Type: event.SubAgentStart, Agent: "two"},
+			{Type: event.SubAgentComplete, Agent: "two", Status: task.Completed}},
 			"", 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -242,7 +244,8 @@ func TestRootID(t *testing.T) {
 	for i, id := range []string{"", rootID} {
 		x.Handle(event.Event{Type: event.ToolStart, ExecutionID: id, Tool: "a"})
 		x.Handle(event.Event{Type: event.BatchStart, ExecutionID: id, BatchID: strconv.Itoa(i)})
-		x.Handle(event.Event{Type: event.SubAgentStart, ExecutionID: "child of " + id, ParentExecutionID: id, Agent: "a"})
+		x.Handle(event.Event{Type: event.SubAgentStart, ExecutionID: "child of " + id, ParentExecutionID: id,
+			Agent: "a"})
 	}
 	require.NoError(t, x.Close(t.Context()))
 	spans := c.spans()
@@ -361,8 +364,9 @@ func TestAnswers(t *testing.T) {
 		"elsewhere": {answer(307, "", "Location", "http://evil/"),
 			"answered 307 Temporary Redirect\nhint: /v1/traces is added"},
 		"not found": {answer(404, ""), "answered 404 Not Found\nhint: /v1/traces is added"},
-		"no JSON":   {answer(415, ""), "answered 415 Unsupported Media Type\nhint: the collector must accept OTLP as JSON"},
-		"broken":    {answer(500, ""), "answered 500 Internal Server Error\nhint: its log"},
+		"no JSON": {answer(415, ""), "answered 415 Unsupported Media Type\nhint: the collector must accept OTLP " +
+			"as JSON"},
+		"broken": {answer(500, ""), "answered 500 Internal Server Error\nhint: its log"},
 		"some": {answer(200, `{"partialSuccess":{"rejectedSpans":"1","errorMessage":"too \u001b[1mold"}}`),
 			"1 span was not exported: the collector rejected them: too [1mold\nhint"},
 		"some, number": {answer(202, `{"partialSuccess":{"rejectedSpans":1}}`),
@@ -529,7 +533,8 @@ func TestFromEnv(t *testing.T) {
 			"OTEL_EXPORTER_OTLP_HEADERS: entry 1 is no name=value\n" +
 				"hint: separate entries with commas; write a comma or a percent sign in a value as %2C and %25"},
 		{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=b%0D%0Ac: " + secret,
-			"OTEL_EXPORTER_OTLP_TRACES_HEADERS: \"a\" is no header\nhint: write name=value, several with commas between them"},
+			"OTEL_EXPORTER_OTLP_TRACES_HEADERS: \"a\" is no header\nhint: write name=value, several with commas " +
+				"between them"},
 		{"OTEL_RESOURCE_ATTRIBUTES", "=x", "OTEL_RESOURCE_ATTRIBUTES: entry 1 is no name=value\n" +
 			"hint: separate entries with commas; write a comma or a percent sign in a value as %2C and %25"},
 	} {

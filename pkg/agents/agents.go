@@ -1,31 +1,29 @@
-// Package agents holds the definitions of agents: who may be asked to do a
-// task, with which prompt, tools and limits.
+// Package agents holds the definitions of agents: which agents there are, and the
+// prompt, tools and limits of each.
 //
-// A definition is a Markdown file: YAML front matter between two lines of ---,
-// and below it the body, which is the system prompt. [Parse] reads one,
-// [Load] gives a [Registry] over folders of them and over the built-in ones,
-// which are embedded. Earlier folders win; nothing is read before the first
-// look-up, and a look-up reads the files that are named like the agent before
-// any other. So a file whose own name is the name of the agent goes before one
-// that only claims it with "name:".
+// A definition is a Markdown file: YAML front matter between two lines of ---, then the
+// body, which is the system prompt. [Parse] reads one. [Load] returns a [Registry] of
+// the definitions in several folders, and of the built-in ones. A definition in an
+// earlier folder replaces one of the same name in a later folder. The first look-up
+// reads the files, those named like the agent first: a file of that name has priority
+// over one that only has "name:" in it.
 //
-// [Agent.Allows] decides what an agent may do: its tools, minus the disallowed
-// ones, minus those that change files when its role is information-gathering. Such
-// an agent and its children are read-only ([Agent.Gathers]). Unknown tools are left
-// out with a warning.
+// [Agent.Allows] decides what an agent may do: its tools, minus the disallowed ones,
+// minus those that change files if its role is information-gathering. Such an agent and
+// its children are read-only ([Agent.Gathers]). Unknown tools are left out with a
+// warning.
 //
-// Two kinds of agents have another prompt than the body of their file: one with a
-// prompt_template can have it written by a model ([Agent.Template]), and
-// [Temporary] makes an agent that another agent defines, with no more tools than
-// that one has.
+// The prompt of two kinds of agents is not the body of a file: with a prompt_template a
+// model can write it ([Agent.Template]), and [Temporary] returns an agent that another
+// agent defines, with no more tools than that one has.
 //
-// Names are compared without regard to case and to - and _. A name is letters,
-// digits, - and _: it cannot leave the folder of its file.
+// Names are compared without regard to case, and - and _ are the same. A name consists
+// of letters, digits, - and _, so it cannot lead out of a folder.
 //
-// Not promised: a file that changes during a run is not read again (a run sees one
-// version of each agent), and a tool that is named may be missing on this machine.
-// Whoever runs a call enforces [Agent.Allows], and keeps the shell of a read-only
-// agent from writing.
+// Not promised: that a changed file is read again during a run (a run sees one version
+// of each agent), and that a named tool exists on this machine. The code that runs a
+// tool call enforces [Agent.Allows], and keeps the shell of a read-only agent from
+// writing.
 package agents
 
 import (
@@ -38,49 +36,50 @@ import (
 
 // Roles of agents.
 const (
-	// Gathering agents only look: several may run at once.
+	// Gathering agents only read, so several may run at once.
 	Gathering = "information-gathering"
-	// Modifying agents may change something.
+	// Modifying agents may change files or run commands.
 	Modifying = "content-modification"
 )
 
-// BuiltIn is the Source of an agent that comes with the program.
+// BuiltIn is the Source of an agent that is part of the program.
 const BuiltIn = "built-in"
 
-// Agent is one definition. As JSON it travels to child processes.
+// Agent is one definition. Child processes receive it as JSON.
 type Agent struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
-	// Tools are the tools that it may use: nil means every tool, empty none.
+	// Tools are the tools that the agent may use: nil means every tool, empty means none.
 	Tools           []string `json:"tools"`
 	DisallowedTools []string `json:"disallowed_tools,omitempty"`
-	// Model is empty for the model of the run.
+	// Model is the name of its model; empty means the model of the run.
 	Model string `json:"model,omitempty"`
 	// Role is [Gathering] or [Modifying].
 	Role string `json:"role"`
-	// MaxTurns, Timeout and IdleTimeout are 0 for the limits of the run.
+	// MaxTurns, Timeout and IdleTimeout are its limits; 0 means the limit of the run.
 	MaxTurns    int           `json:"max_turns,omitempty"`
 	Timeout     time.Duration `json:"timeout_ns,omitempty"`
 	IdleTimeout time.Duration `json:"idle_timeout_ns,omitempty"`
-	// PromptTemplate asks a model for the system prompt: see [Agent.Template].
+	// PromptTemplate is a request to a model to write the system prompt: see [Agent.Template].
 	PromptTemplate string          `json:"prompt_template,omitempty"`
 	MCPServers     json.RawMessage `json:"mcp_servers,omitempty"` // as written, an object or a list
-	// CanDelegate overrides what Tools says about delegation, unless nil.
+	// CanDelegate, unless nil, decides whether the agent may delegate, whatever Tools says.
 	CanDelegate *bool `json:"can_delegate,omitempty"`
-	// Agents are those that it may delegate to: nil means any, empty none.
+	// Agents are the agents that it may delegate to: nil means any, empty means none.
 	Agents []string `json:"agents"`
-	// Schema is a JSON Schema of its answers, or nil.
+	// Schema is a JSON Schema that its answers must satisfy, or nil.
 	Schema json.RawMessage `json:"schema,omitempty"`
 	// Prompt is the system prompt.
 	Prompt string `json:"prompt"`
-	// Source is [BuiltIn], the path of the file, or who made it up.
+	// Source is where the definition came from: [BuiltIn], the path of a file, or the agent
+	// that defined it.
 	Source string `json:"source,omitempty"`
-	// Warnings are remarks on a definition that works all the same.
+	// Warnings describe problems of the definition that do not keep it from being used.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Allows reports whether a may use the tool of that name. A gathering agent may
-// use none that changes files, whatever its list says.
+// Allows reports whether a may use the tool of that name. A read-only agent may use none
+// that changes files, even if it is in its list.
 func (a Agent) Allows(tool string) bool {
 	k := kindOf(tool)
 	switch {
@@ -94,8 +93,8 @@ func (a Agent) Allows(tool string) bool {
 	return a.Tools == nil || slices.Contains(a.Tools, tool)
 }
 
-// Toolset returns the tools that a may use: those of this program, and those of
-// MCP servers that it names.
+// Toolset returns the tools that a may use: tools of this program, and tools of MCP
+// servers that the definition names.
 func (a Agent) Toolset() []string {
 	tools := []string{}
 	for _, t := range KnownTools() {
@@ -111,22 +110,21 @@ func (a Agent) Toolset() []string {
 	return tools
 }
 
-// AllowsAgent reports whether a may delegate to the agent of that name, as far
-// as its list of agents goes.
+// AllowsAgent reports whether the list of agents of a allows delegating to the agent of
+// that name.
 func (a Agent) AllowsAgent(name string) bool {
 	return a.Agents == nil || slices.ContainsFunc(a.Agents, func(s string) bool { return fold(s) == fold(name) })
 }
 
-// Gathers reports whether a only looks: then whoever runs it takes away what
-// could change something, from a and from those that it asks.
+// Gathers reports whether a is read-only. Its children must be read-only too.
 func (a Agent) Gathers() bool { return a.Role == Gathering }
 
-// Changes reports whether a itself can change something: it has a tool that
-// does, or one that is not known, and is no gathering agent. What those do that
-// it asks is not counted.
+// Changes reports whether a itself can change something: it is not read-only, and has a
+// tool that changes files, runs commands or is unknown. What its children do does not
+// count.
 func (a Agent) Changes() bool { return !a.Gathers() && a.has(changes, runs, unknown) }
 
-// has reports whether a may use a tool of one of kinds.
+// has reports whether a may use a tool of one of these kinds.
 func (a Agent) has(kinds ...kind) bool {
 	if a.Tools == nil && !slices.Contains(a.DisallowedTools, everyTool) {
 		return true // also those that are not known
@@ -134,8 +132,8 @@ func (a Agent) has(kinds ...kind) bool {
 	return slices.ContainsFunc(a.Toolset(), func(t string) bool { return slices.Contains(kinds, kindOf(t)) })
 }
 
-// role is the role that the tools of a say. One that delegates is no gathering
-// agent, because those that it asks may change something.
+// role returns the role that follows from the tools of a. An agent that delegates is not
+// read-only, because its children may change something.
 func (a Agent) role() string {
 	if a.has(changes, runs, delegates, unknown) {
 		return Modifying

@@ -84,7 +84,8 @@ func TestForeignFilesLoadUnchanged(t *testing.T) {
 			[]string{`line 4: unknown tool "TodoWrite" is left out`, `line 6: unknown key "color"`,
 				`line 5: model "sonnet" is not known here: the model of the run is used`},
 			"You are a senior reviewer.\n\n---\n\nBe kind."},
-		{"test-runner", "says what failed and why. Examples:\n\n<example>\nContext: The user changed a parser.\nuser: \"I have changed the parser, is it alright?\"",
+		{"test-runner", "says what failed and why. Examples:\n\n<example>\nContext: The user changed a " +
+			"parser.\nuser: \"I have changed the parser, is it alright?\"",
 			[]string{"run_pty_cmd", "read_file", "grep_file", "list_files"}, Modifying,
 			[]string{`line 4: unknown tool "BashOutput" is left out`, `line 4: unknown tool "KillShell" is left out`,
 				`line 4: unknown tool "TodoWrite" is left out`,

@@ -19,12 +19,11 @@ import (
 // MaxSize is the largest definition that is read, in bytes.
 const MaxSize = 256 << 10
 
-// maxLimit bounds timeout and idle_timeout.
+// maxLimit is the largest timeout and idle_timeout.
 const maxLimit = 365 * 24 * time.Hour
 
-// Parse reads a definition. name is the name of the agent when the definition
-// has none. What is wrong is an error with its line; what can be ignored is
-// among the Warnings.
+// Parse reads a definition. name is the name of the agent if the definition has none. An
+// error names the line; problems that can be ignored become Warnings.
 func Parse(name string, data []byte) (Agent, error) {
 	if len(data) > MaxSize {
 		return Agent{}, fmt.Errorf("is larger than %d KiB: move long texts into files that the agent reads",
@@ -44,8 +43,8 @@ func Parse(name string, data []byte) (Agent, error) {
 	return p.finish()
 }
 
-// split cuts a definition into its front matter, which begins with the opening
-// line so that the line numbers of YAML are those of the file, and its body.
+// split cuts a definition into its front matter and its body. The front matter includes
+// the opening line, so that the line numbers of YAML are those of the file.
 func split(s string) (front, body string, err error) {
 	s = strings.TrimPrefix(s, "\ufeff")
 	s = strings.ReplaceAll(s, "\r\n", "\n")
@@ -66,7 +65,7 @@ func split(s string) (front, body string, err error) {
 	return "", "", errors.New("line 1: the front matter does not end: close it with a line ---")
 }
 
-// parser fills one Agent.
+// parser fills in one Agent from its front matter.
 type parser struct {
 	agent Agent
 	lines map[string]int // of the keys
@@ -104,9 +103,8 @@ func (p *parser) front(text string) error {
 	return nil
 }
 
-// document parses YAML. Definitions written for other agent programs have
-// descriptions that hold ": " without quotes, which is no YAML; those are read
-// as they were meant.
+// document parses YAML. Definitions for other agent programs often have descriptions with
+// ": " and no quotes, which is not valid YAML; document reads them as they were meant.
 func document(text string) (*yaml.Node, error) {
 	var doc yaml.Node
 	err := yaml.Unmarshal([]byte(text), &doc)
@@ -120,8 +118,8 @@ func document(text string) (*yaml.Node, error) {
 	return nil, yamlProblem(err)
 }
 
-// yamlProblem says what YAML said, with the line as people count: the library
-// counts from 0 when its parser, rather than its scanner, complains.
+// yamlProblem returns the message of a YAML error with the line counted from 1. The
+// library counts from 0 if the error comes from its parser rather than its scanner.
 func yamlProblem(err error) error {
 	problem := strings.TrimPrefix(err.Error(), "yaml: ")
 	line, rest, ok := strings.Cut(strings.TrimPrefix(problem, "line "), ": ")
@@ -139,7 +137,7 @@ func yamlProblem(err error) error {
 	return fmt.Errorf("line %d: %s", n, rest)
 }
 
-// quoteValues puts quotes around the values of the top level that have none.
+// quoteValues adds quotes to the values of the top level that have none.
 func quoteValues(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -154,8 +152,8 @@ func quoteValues(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// refuseAliases keeps the size of a definition what it looks like: a few lines
-// of aliases can stand for gigabytes.
+// refuseAliases returns an error if n has aliases: a few lines of them can stand for
+// gigabytes.
 func refuseAliases(n *yaml.Node) error {
 	if n.Kind == yaml.AliasNode {
 		return fmt.Errorf("line %d: aliases (*%s) are not supported: repeat the value", n.Line, n.Value)
@@ -206,8 +204,8 @@ func (p *parser) field(k, v *yaml.Node) error {
 	return nil
 }
 
-// setter returns the function that stores the value of a key, or says what the
-// value must be.
+// setter returns the function that stores the value of a key, and false for an unknown
+// key. The function returns what the value must be if it is something else.
 func (p *parser) setter(key string) (func(*yaml.Node) string, bool) {
 	a := &p.agent
 	switch key {
@@ -243,7 +241,7 @@ func (p *parser) setter(key string) (func(*yaml.Node) string, bool) {
 	return nil, false
 }
 
-// finish checks what needs more than one field.
+// finish checks the rules that involve more than one field.
 func (p *parser) finish() (Agent, error) {
 	a := &p.agent
 	if !validName(a.Name) {
@@ -268,7 +266,7 @@ func (p *parser) finish() (Agent, error) {
 	return *a, nil
 }
 
-// role settles the role, which is what the tools say unless it is given.
+// role sets the role. Unless it is given, it follows from the tools.
 func (p *parser) role() {
 	a := &p.agent
 	given := a.Role
@@ -288,7 +286,7 @@ func (p *parser) role() {
 	}
 }
 
-// elsewhere reports whether a model is one that only other agent programs know.
+// elsewhere reports whether a model name has a meaning only in other agent programs.
 func elsewhere(model string) bool {
 	m := strings.ToLower(model)
 	m, _, _ = strings.Cut(m, "[") // sonnet[1m]
@@ -343,7 +341,7 @@ func flag(dst **bool) func(*yaml.Node) string {
 	}
 }
 
-// duration reads seconds or the notation of Go.
+// duration stores a number of seconds, or a duration in the notation of Go.
 func duration(dst *time.Duration) func(*yaml.Node) string {
 	const want = "seconds above 0, or a text like 90s or 5m"
 	return func(n *yaml.Node) string {
@@ -365,7 +363,7 @@ func duration(dst *time.Duration) func(*yaml.Node) string {
 	}
 }
 
-// list reads a list of texts or one text with commas.
+// list stores a list of strings, or one string with commas.
 func list(dst *[]string) func(*yaml.Node) string {
 	return func(n *yaml.Node) string {
 		items := []string{}
@@ -420,7 +418,8 @@ func (p *parser) toolList(dst *[]string, mapped func([]string) (tools, warnings 
 	}
 }
 
-// raw keeps a value as JSON. A text that holds a JSON object is taken as that.
+// raw stores a value as JSON. A string that contains a JSON object is stored as that
+// object.
 func raw(dst *json.RawMessage, kinds ...yaml.Kind) func(*yaml.Node) string {
 	const want = "an object that JSON can express"
 	return func(n *yaml.Node) string {

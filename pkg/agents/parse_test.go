@@ -95,7 +95,8 @@ func TestParseForms(t *testing.T) {
 }
 
 func TestParseMapsToolNames(t *testing.T) {
-	a, err := Parse("x", define("description: d\ntools: Read, WRITE, edit, Glob, Grep, LS, Bash, WebFetch, WebSearch, Task, read_file, mcp__db__query, ast_grep"))
+	a, err := Parse("x", define("description: d\ntools: Read, WRITE, edit, Glob, Grep, LS, Bash, WebFetch, "+
+		"WebSearch, Task, read_file, mcp__db__query, ast_grep"))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"read_file", "write_file", "edit_file", "list_files", "grep_file", "list_directory",
 		"run_pty_cmd", "web_fetch", "web_search", "delegate_task", "mcp__db__query", "ast_grep"}, a.Tools)
@@ -103,7 +104,8 @@ func TestParseMapsToolNames(t *testing.T) {
 }
 
 func TestParseNeverWidensRestrictedTools(t *testing.T) {
-	a, err := Parse("x", define("description: d\ntools: Read, Bash(git log:*, git diff:*)\ndisallowedTools: Write(./secret/**)"))
+	a, err := Parse("x", define("description: d\ntools: Read, Bash(git log:*, git diff:*)\ndisallowedTools: "+
+		"Write(./secret/**)"))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"read_file"}, a.Tools)
 	assert.Equal(t, []string{"write_file"}, a.DisallowedTools)
@@ -168,7 +170,8 @@ func TestParseErrors(t *testing.T) {
 func TestParseEndsOfLines(t *testing.T) {
 	want, err := Parse("x", []byte("---\nname: x\ndescription: |\n  a\n  b\n---\nOne.\n\nTwo.\n"))
 	require.NoError(t, err)
-	got, err := Parse("x", []byte("\ufeff---\r\nname: x\r\ndescription: |\r\n  a\r\n  b\r\n--- \r\nOne.\r\n\r\nTwo.\r\n"))
+	got, err := Parse("x", []byte("\ufeff---\r\nname: x\r\ndescription: |\r\n  a\r\n  b\r\n--- "+
+		"\r\nOne.\r\n\r\nTwo.\r\n"))
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
 	assert.Equal(t, "One.\n\nTwo.", got.Prompt)

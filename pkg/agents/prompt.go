@@ -6,17 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// What a template is filled with at most, in characters: it is sent to a model
-// before the work begins, which gets task and context as they are.
+// Limits on the texts that are filled into a template, in characters. Only the request for
+// the prompt is shortened: the agent gets the task and the context in full.
 const (
 	maxTemplateTask    = 8000
 	maxTemplateContext = 2000
 )
 
-// Template returns the request for a system prompt that fits a task: the
-// prompt_template of a with task and context, shortened, in the place of {task}
-// and {context}. It is false for an agent without a template, which has a fixed
-// prompt; Prompt is also what counts when no model answers.
+// Template returns the request to a model to write a system prompt for a task: the
+// prompt_template of a with {task} and {context} replaced, both shortened. It returns
+// false if a has no template. If no model answers, Prompt is used.
 func (a Agent) Template(task, context string) (string, bool) {
 	if a.PromptTemplate == "" {
 		return "", false
@@ -24,7 +23,7 @@ func (a Agent) Template(task, context string) (string, bool) {
 	if strings.TrimSpace(context) == "" {
 		context = "(none)"
 	}
-	// One pass: a {context} in the task is a text of its author.
+	// In one pass, so that a {context} in the text of the task stays as it is.
 	fill := strings.NewReplacer("{task}", head(task, maxTemplateTask), "{context}", head(context, maxTemplateContext))
 	return fill.Replace(a.PromptTemplate), true
 }

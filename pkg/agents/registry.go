@@ -17,15 +17,16 @@ import (
 //go:embed builtin/*.md
 var builtin embed.FS
 
-// Dir is a folder of definitions. With Within set, Path is relative to it and
-// no link may lead out of it: what a stranger's checkout says stays in it.
+// Dir is a folder of definitions. If Within is set, Path is relative to it and no symbolic
+// link may lead out of it, because the folder may be part of an untrusted checkout.
 type Dir struct {
 	Path   string
 	Within string
 }
 
-// Dirs are the folders for work in workDir, in order of precedence. configHome
-// is the user's folder of settings ($XDG_CONFIG_HOME); empty means none.
+// Dirs returns the folders of definitions for the working directory workDir, highest
+// priority first. configHome is the base folder of the user's configuration
+// ($XDG_CONFIG_HOME); empty means none.
 func Dirs(workDir, configHome string) []Dir {
 	var dirs []Dir
 	for _, own := range []string{".qq", ".claude", ".agents"} {
@@ -39,8 +40,8 @@ func Dirs(workDir, configHome string) []Dir {
 
 func (d Dir) String() string { return filepath.Join(d.Within, d.Path) }
 
-// open opens a file in d, or d itself with the name ".". It does not wait for
-// the other end of a named pipe.
+// open opens a file in d, or d itself as ".". Opening a named pipe does not wait for the
+// other end.
 func (d Dir) open(name string) (*os.File, error) {
 	path := filepath.Join(d.Path, name)
 	if d.Within == "" {
@@ -71,7 +72,8 @@ func (d Dir) read(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, MaxSize+1))
 }
 
-// cause drops the operation and the path from err: the path is said already.
+// cause returns err without operation and path, because the message names the path
+// already.
 func cause(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
@@ -79,7 +81,7 @@ func cause(err error) error {
 	return err
 }
 
-// names lists the definitions in d by file name.
+// names returns the file names of the definitions in d.
 func (d Dir) names() ([]string, error) {
 	f, err := d.open(".")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,8 +105,8 @@ func isDefinition(n string) bool {
 	return strings.HasSuffix(n, ".md") && !strings.HasPrefix(n, ".") && !strings.EqualFold(n, "README.md")
 }
 
-// Create writes a new file into d, which it makes, and returns its path. A file
-// that is there already stays as it is: the error is then [fs.ErrExist].
+// Create writes a new file into the folder d, which it creates if necessary, and returns
+// its path. If the file exists, it stays as it is and the error is [fs.ErrExist].
 func (d Dir) Create(name string, data []byte) (string, error) {
 	path := filepath.Join(d.Within, d.Path, name)
 	if err := d.create(name, data); err != nil {
@@ -141,7 +143,7 @@ func (d Dir) create(name string, data []byte) error {
 	return fill(f, data, func(string) error { return root.Remove(path) })
 }
 
-// fill writes data to a new file, whole or not at all.
+// fill writes data to a new file, and removes the file after an error.
 func fill(f *os.File, data []byte, remove func(name string) error) error {
 	_, err := f.Write(data)
 	if err = errors.Join(err, f.Close()); err != nil {
@@ -150,14 +152,14 @@ func fill(f *os.File, data []byte, remove func(name string) error) error {
 	return nil
 }
 
-// file is a definition that is read when it is wanted, and once.
+// file is a definition in a folder. It is read once, when it is first needed.
 type file struct {
 	stem   string // its name without .md
 	source string
 	agent  func() (Agent, error)
 }
 
-// folder is where definitions are read from, by the name of the file.
+// folder is a source of definitions: a [Dir] or the built-in ones.
 type folder interface {
 	read(name string) ([]byte, error)
 }
@@ -190,23 +192,22 @@ func Read(path string) (Agent, error) {
 	return newFile(Dir{Path: dir}, name, path).agent()
 }
 
-// named reports whether the name of the file is the name that is looked for.
+// named reports whether the file name is the name that is looked for.
 func (f *file) named(key string) bool { return fold(f.stem) == key }
 
-// Registry finds agents by name. It may be used by several goroutines.
+// Registry finds agents by name. It may be used by several goroutines at once.
 type Registry struct {
 	scan func() listing // once
 }
 
-// listing is what there is, in order of precedence, and the folders that could
-// not be read.
+// listing is all definitions by priority, and the folders that could not be read.
 type listing struct {
 	files    []*file
 	problems []Entry
 }
 
-// Load returns the agents in dirs, in order of precedence, and after them the
-// built-in ones. It reads nothing yet.
+// Load returns a registry of the agents in dirs, highest priority first, and of the
+// built-in ones. It reads nothing before the first look-up.
 func Load(dirs []Dir) *Registry {
 	return &Registry{scan: sync.OnceValue(func() listing { return scan(dirs) })}
 }
@@ -229,9 +230,8 @@ func scan(dirs []Dir) (l listing) {
 	return l
 }
 
-// Lookup returns the agent of that name. Without one the error is a
-// [*NotFoundError]; a definition that is broken is an error as well, and does
-// not uncover the one that it hides.
+// Lookup returns the agent of that name. The error is a [*NotFoundError] if there is none.
+// A broken definition is an error too, even if a later folder has a valid one.
 func (r *Registry) Lookup(name string) (Agent, error) {
 	key := fold(name)
 	if !validName(name) {
@@ -258,7 +258,8 @@ func (r *Registry) Lookup(name string) (Agent, error) {
 	return Agent{}, r.notFound(name)
 }
 
-// remark adds to a that there are folders that might hold another one.
+// remark adds a warning to a that some folders could not be read, which may have another
+// definition of it.
 func (l listing) remark(a Agent) Agent {
 	a.Warnings = slices.Clone(a.Warnings)
 	for _, p := range l.problems {
@@ -287,19 +288,18 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("Agent not found in registry: %s (known: %s)", e.Name, strings.Join(e.Known, ", "))
 }
 
-// Entry is one line of a list of agents.
+// Entry is one agent in the list of a registry.
 type Entry struct {
-	// Agent has only a name and a source when Err is set; a folder that could
-	// not be read has no name.
+	// Agent has only a name and a source if Err is set. A folder that could not be read is an
+	// entry without a name.
 	Agent Agent
-	// Hides are the sources of the definitions that this one hides.
+	// Hides are the sources of the definitions of the same name that this one replaces.
 	Hides []string
-	// Err says why the definition is broken.
+	// Err says why the definition is invalid, or is nil.
 	Err error
 }
 
-// List returns every agent that Lookup finds, each with what it hides, and
-// what is broken, sorted by name.
+// List returns all agents that Lookup finds and all invalid definitions, sorted by name.
 func (r *Registry) List() []Entry {
 	l := r.scan()
 	var claims []Entry // by name of the file first, as in Lookup

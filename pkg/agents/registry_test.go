@@ -125,7 +125,8 @@ func TestLookupNames(t *testing.T) {
 func TestNotFoundText(t *testing.T) {
 	work, _ := tree(t, map[string]string{"work/.qq/agents/mine.md": says("d"), "work/.qq/agents/bad.md": "x"})
 	_, err := Load(Dirs(work, "")).Lookup("nobody")
-	assert.EqualError(t, err, "Agent not found in registry: nobody (known: analyzer, coder, database, default, executor, explorer, mine, researcher, security, summarizer, worker)")
+	assert.EqualError(t, err, "Agent not found in registry: nobody (known: analyzer, coder, database, default, "+
+		"executor, explorer, mine, researcher, security, summarizer, worker)")
 }
 
 func TestBrokenFilesStayAlone(t *testing.T) {

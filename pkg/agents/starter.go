@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// starter is a definition to begin with: it works as it is. What may be left out
-// stands in it as a comment.
+// starter is the text of a new definition. It is valid as it is, and optional settings are
+// in it as comments.
 const starter = `---
 # An agent for qq. Names are letters, digits, - and _.
 name: {name}
@@ -52,8 +52,8 @@ when something is unclear, take the likeliest meaning and say which.
 - Never invent a file, a line or a number. What you could not find out, say in the last line.
 `
 
-// Starter returns the text of a new definition, and the name of its file.
-// Without a description it gets one to be filled in.
+// Starter returns the text of a new definition, and a name for its file. Without a
+// description it contains a placeholder for one.
 func Starter(name, description string) (file string, text []byte, err error) {
 	file = name + ".md"
 	switch {
@@ -76,8 +76,8 @@ func Starter(name, description string) (file string, text []byte, err error) {
 	return file, []byte(fill.Replace(starter)), nil
 }
 
-// yamlName puts quotes around a name that would be a number, a date or a truth
-// value.
+// yamlName returns the name in quotes if YAML would read it as a number, a date or a
+// boolean.
 func yamlName(name string) string {
 	var n yaml.Node
 	if yaml.Unmarshal([]byte(name), &n) == nil && len(n.Content) == 1 && n.Content[0].ShortTag() == "!!str" {

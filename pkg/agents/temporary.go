@@ -12,7 +12,7 @@ import (
 // MaxPrompt is the longest system prompt of a temporary agent, in bytes.
 const MaxPrompt = 64 << 10
 
-// generalPrompt is that of a temporary agent that got none.
+// generalPrompt is the system prompt of a temporary agent that was given none.
 const generalPrompt = "Do the whole task with your tools. Nobody can answer questions: when something is unclear, " +
 	"take the likeliest meaning and say which.\n\n" +
 	"Look before you speak: what you did not read you do not know. When a tool answers with an error, change the " +
@@ -20,10 +20,10 @@ const generalPrompt = "Do the whole task with your tools. Nobody can answer ques
 	"Your answer is read by the agent that asked you. Put the result first, in the form asked for; name places as " +
 	"path:line. Never invent a result, a file or a number. Say last what you could not do, and why."
 
-// Temporary returns an agent that parent makes up: named name, or "temporary";
-// with prompt, or a general one; with tools, each of which parent must have, or
-// with all that parent has. Everything else is as parent has it; with readOnly
-// the agent only looks. Errors are for a model to read.
+// Temporary returns an agent that the agent parent defines for one task. An empty name
+// becomes "temporary", an empty prompt a general one. Each of tools must be a tool of
+// parent; without tools it gets all of them. Everything else is as in parent. With
+// readOnly the agent is read-only. Errors are written for a model.
 func Temporary(parent Agent, name, prompt string, tools []string, readOnly bool) (Agent, error) {
 	a := Agent{
 		Name:            cmp.Or(strings.TrimSpace(name), "temporary"),
@@ -55,7 +55,7 @@ func Temporary(parent Agent, name, prompt string, tools []string, readOnly bool)
 		if err != nil {
 			return Agent{}, err
 		}
-		// The list says all: a right to delegate that stands beside it would add to it.
+		// The list is complete: CanDelegate could only add to it.
 		a.Tools, a.CanDelegate = own, nil
 	}
 	a.Role = a.role()
@@ -65,7 +65,7 @@ func Temporary(parent Agent, name, prompt string, tools []string, readOnly bool)
 	return a, nil
 }
 
-// chosen maps the tools that parent asks for, for an agent that it makes up.
+// chosen checks the tools that parent asks for, and returns their names in this program.
 func chosen(parent Agent, names []string, readOnly bool) ([]string, error) {
 	tools := []string{}
 	for _, n := range names {

@@ -63,12 +63,14 @@ func TestTemporaryErrors(t *testing.T) {
 		readOnly     bool
 		want         string
 	}{
-		{parent, "", "", []string{"Bash"}, false, `tool "Bash" is none that you have: choose from read_file, or leave tools out for all of them`},
+		{parent, "", "", []string{"Bash"}, false,
+			`tool "Bash" is none that you have: choose from read_file, or leave tools out for all of them`},
 		{parent, "", "", []string{"write_file"}, false,
 			`tool "write_file" is none that you have: choose from read_file, `},
 		{all, "", "", []string{"fly"}, false, `tool "fly" is none that you have: choose from read_file, `},
 		{all, "", "", []string{"Bash(git:*)"}, false, `tool "Bash(git:*)" is none that you have`},
-		{all, "", "", []string{"Write"}, true, `tool "Write" changes something, and the agent may only read: leave it out`},
+		{all, "", "", []string{"Write"}, true,
+			`tool "Write" changes something, and the agent may only read: leave it out`},
 		{Agent{Name: "g", Role: Gathering}, "", "", []string{"Write"}, false, `tool "Write" changes something`},
 		{Agent{Name: "none", Tools: []string{}}, "", "", []string{"Read"}, false, `choose from none,`},
 		{all, "../x", "", nil, false, `name "../x": use letters, digits, - and _, at most 64`},

@@ -8,20 +8,20 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// everyTool stands for all tools in a list of tools.
+// everyTool means all tools in a list of tools.
 const everyTool = "*"
 
-// kind is what a tool does, as far as a definition can tell.
+// kind is what a tool can do, as far as a definition needs to know.
 type kind int
 
 const (
 	unknown   kind = iota
-	looks          // changes nothing
+	looks          // reads only
 	changes        // changes files
 	runs           // runs a command, which may change anything
-	delegates      // has work done by others
-	attends        // looks after work that others do
-	talks          // sends messages to its parent and its children
+	delegates      // starts other agents
+	attends        // lists, awaits and ends agents that it started
+	talks          // sends messages to parent and children
 )
 
 // toolKind is a tool of this program.
@@ -30,8 +30,8 @@ type toolKind struct {
 	kind kind
 }
 
-// known are the tools that the program has or will have: a definition may name
-// one that this machine does not offer.
+// known returns the tools that a definition may name, even those that this machine does
+// not offer.
 func known() []toolKind {
 	return []toolKind{
 		{"read_file", looks}, {"list_files", looks}, {"list_directory", looks}, {"grep_file", looks},
@@ -63,11 +63,11 @@ func kindOf(tool string) kind {
 	return unknown
 }
 
-// served reports whether tool is one of an MCP server, of which nothing is known
-// before the server is asked.
+// served reports whether tool is one of an MCP server. Nothing is known about it before
+// the server is asked.
 func served(tool string) bool { return strings.HasPrefix(tool, "mcp__") }
 
-// canonical maps the tool names of other agent programs to ours.
+// canonical returns our name for a tool name of another agent program.
 func canonical(tool string) string {
 	switch lower := strings.ToLower(tool); lower {
 	case "read":
@@ -98,8 +98,8 @@ func canonical(tool string) string {
 	return tool
 }
 
-// NearestTool is the tool that an unknown name may mean: that of another
-// agent program, or one that differs in few letters. It is empty when there is
+// NearestTool returns the tool that an unknown name may mean: our name for a tool of
+// another agent program, or a name that differs in few letters. It returns "" if there is
 // none.
 func NearestTool(name string) string {
 	if ours := canonical(name); kindOf(ours) != unknown {
@@ -114,9 +114,9 @@ func NearestTool(name string) string {
 	return best
 }
 
-// allowed maps the tools that a definition asks for. A tool that is not known is
-// left out, and so is one that is restricted by arguments, "Bash(git:*)":
-// granting all of it would widen what was meant.
+// allowed returns the tools that a definition asks for, with warnings. It leaves out an
+// unknown tool and one that is restricted by arguments, like "Bash(git:*)", because
+// granting the whole tool would be more than was meant.
 func allowed(names []string) (tools, warnings []string) {
 	tools = []string{}
 	for _, n := range names {
@@ -136,8 +136,8 @@ func allowed(names []string) (tools, warnings []string) {
 	return unique(tools), unique(warnings)
 }
 
-// disallowed maps the tools that a definition refuses. One that is refused in
-// part is refused altogether.
+// disallowed returns the tools that a definition forbids, with warnings. A tool that is
+// forbidden for some arguments is forbidden altogether.
 func disallowed(names []string) (tools, warnings []string) {
 	for _, n := range names {
 		if whole, _, partly := strings.Cut(n, "("); partly {
@@ -154,7 +154,7 @@ func disallowed(names []string) (tools, warnings []string) {
 	return unique(tools), unique(warnings)
 }
 
-// unique returns names without repetitions, in their order.
+// unique returns names without repetitions, in the same order.
 func unique(names []string) []string {
 	out := make([]string, 0, len(names))
 	for _, n := range names {

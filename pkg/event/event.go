@@ -1,11 +1,11 @@
-// Package event carries facts up: what started, what happened, what ended.
+// Package event reports facts from tasks up to whoever shows or records them: what
+// started, what happened, what ended.
 //
 // Delivery contract: a [Stream] gives every event a sequence number and a time, and
 // hands it to each of its sinks, one event at a time, in one total order per root.
 // No event is lost. [Stream.Emit] calls the sinks itself, so a sink must be quick
-// and must not emit events. A sink that may lose some, such as a screen, decides
-// that itself. Intent never travels here: no task may depend on somebody acting on
-// an event.
+// and must not emit events. A sink such as a screen may drop events itself. Events are
+// never requests: no task may depend on somebody acting on an event.
 //
 // Every event has v, seq, ts, type and trace_id, and says whom it is about:
 // execution_id, parent_execution_id, batch_id, agent and depth. Beyond these:
@@ -42,7 +42,7 @@ import (
 	"qq/pkg/tool"
 )
 
-// Type names a kind of fact.
+// Type is the type of an event.
 type Type string
 
 // The types of events.
@@ -56,16 +56,16 @@ const (
 	Token            Type = "token"
 	BatchStart       Type = "batch_start"
 	BatchComplete    Type = "batch_complete"
-	// A call waits for an approval; the question is answered or withdrawn.
+	// A call waits for an approval; later the question is answered or withdrawn.
 	ValidationRequired Type = "validation_required"
 	ValidationResolved Type = "validation_resolved"
 )
 
-// Version is the version of the schema of Event.
+// Version is the version of the JSON of an Event.
 const Version = 1
 
-// Event is one fact. The fields down to Depth are in every event; which of the
-// others are set depends on Type.
+// Event is one fact. The fields down to Depth are in every event; the Type decides which
+// of the others are set.
 type Event struct {
 	V                 int       `json:"v"`                   // [Version]
 	Seq               int64     `json:"seq"`                 // counts from 1, without gaps
@@ -102,13 +102,13 @@ type Event struct {
 	Decision   string       `json:"decision,omitempty"`    // once, session, no, unanswered or cancelled
 }
 
-// Sink takes events.
+// Sink receives events.
 type Sink interface {
-	// Handle takes one event. It must be quick, and must not emit events.
+	// Handle receives one event. It must be quick, and must not emit events.
 	Handle(Event)
 }
 
-// SinkFunc is a function that is a [Sink].
+// SinkFunc makes a function a [Sink].
 type SinkFunc func(Event)
 
 // Handle implements [Sink].
@@ -125,13 +125,14 @@ type Stream struct {
 	sinks []Sink
 }
 
-// NewStream returns a Stream that hands its events to sinks. The trace id is that
-// of [Trace.TraceID].
+// NewStream returns a Stream that hands its events to sinks. traceID comes from
+// [Trace.TraceID].
 func NewStream(traceID string, sinks ...Sink) *Stream {
 	return &Stream{TraceID: traceID, sinks: sinks}
 }
 
-// Emit completes e and delivers it. A nil Stream drops it.
+// Emit sets the number, time and trace id of e and hands it to the sinks. A nil Stream
+// drops it.
 func (s *Stream) Emit(e Event) {
 	if s == nil || len(s.sinks) == 0 {
 		return
@@ -145,5 +146,5 @@ func (s *Stream) Emit(e Event) {
 	}
 }
 
-// Wanted reports whether there is a sink.
+// Wanted reports whether there is a sink. Without one, no event needs to be built.
 func (s *Stream) Wanted() bool { return s != nil && len(s.sinks) > 0 }

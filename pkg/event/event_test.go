@@ -77,32 +77,40 @@ func TestSchema(t *testing.T) {
 		want  string
 	}{
 		{Event{Type: BatchStart},
-			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"batch_start","trace_id":"","execution_id":"",` +
+			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"batch_start","trace_id":"",` +
+				`"execution_id":"",` +
 				`"parent_execution_id":"","batch_id":"","agent":"","depth":0}`},
 		{Event{Type: BatchComplete, Count: 4, FailedTasks: 2},
-			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"batch_complete","trace_id":"","execution_id":"",` +
+			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"batch_complete","trace_id":"",` +
+				`"execution_id":"",` +
 				`"parent_execution_id":"","batch_id":"","agent":"","depth":0,"count":4,"failed_tasks":2}`},
 		{Event{Type: SubAgentProgress, Text: "request repeated", Model: "ollama:m", Attempt: 2, Cached: true,
 			DurationMS: 500},
-			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"sub_agent_progress","trace_id":"","execution_id":"",` +
-				`"parent_execution_id":"","batch_id":"","agent":"","depth":0,"text":"request repeated","model":"ollama:m",` +
+			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"sub_agent_progress","trace_id":"",` +
+				`"execution_id":"",` +
+				`"parent_execution_id":"","batch_id":"","agent":"","depth":0,"text":"request repeated",` +
+				`"model":"ollama:m",` +
 				`"attempt":2,` +
 				`"cached":true,"duration_ms":500}`},
 		{Event{
 			V: 1, Seq: 7, Type: SubAgentError, TraceID: "t", ExecutionID: "e", ParentExecutionID: "p", BatchID: "b",
 			Agent: "coder", Depth: 2,
-			Task: "do", Text: "so far", Tool: "read_file", Arguments: `{"path":"x"}`, Failed: true, Status: task.Timeout,
+			Task: "do", Text: "so far", Tool: "read_file", Arguments: `{"path":"x"}`, Failed: true,
+			Status:   task.Timeout,
 			ExitCode: &code,
 			Error:    problem, Usage: &task.Usage{InputTokens: 1, OutputTokens: 2}, DurationMS: 3, Count: 4,
 			Result: &task.Result{Task: "do", Agent: "coder", Error: &problem, Status: task.Timeout, ExitCode: 124},
 		},
-			`{"v":1,"seq":7,"ts":"2026-02-04T10:30:15.123456789Z","type":"sub_agent_error","trace_id":"t","execution_id":"e",` +
+			`{"v":1,"seq":7,"ts":"2026-02-04T10:30:15.123456789Z","type":"sub_agent_error","trace_id":"t",` +
+				`"execution_id":"e",` +
 				`"parent_execution_id":"p","batch_id":"b","agent":"coder","depth":2,"task":"do","text":"so far",` +
 				`"tool":"read_file",` +
 				`"arguments":"{\"path\":\"x\"}","failed":true,"status":"timeout","exit_code":124,` +
-				`"error":"Child process timed out after 300s","usage":{"input_tokens":1,"output_tokens":2},"duration_ms":3,` +
+				`"error":"Child process timed out after 300s","usage":{"input_tokens":1,"output_tokens":2},` +
+				`"duration_ms":3,` +
 				`"count":4,` +
-				`"result":{"task":"do","agent":"coder","success":false,"output":"","error":"Child process timed out after 300s",` +
+				`"result":{"task":"do","agent":"coder","success":false,"output":"","error":"Child process timed ` +
+				`out after 300s",` +
 				`"index":0,"status":"timeout","exit_code":124,"attempts":0,"duration_ms":0,"queued_ms":0,` +
 				`"usage":{"input_tokens":0,"output_tokens":0},"truncated":false}}`},
 	} {
@@ -112,13 +120,15 @@ func TestSchema(t *testing.T) {
 		assert.Equal(t, c.want, string(line))
 	}
 	assert.Equal(t, 1, Version)
-	assert.Equal(t, []Type{"sub_agent_start", "sub_agent_progress", "sub_agent_complete", "sub_agent_error", "tool_start",
+	assert.Equal(t, []Type{"sub_agent_start", "sub_agent_progress", "sub_agent_complete", "sub_agent_error",
+		"tool_start",
 		"tool_end", "token",
 		"batch_start", "batch_complete", "validation_required", "validation_resolved"}, types())
 }
 
 func types() []Type {
-	return []Type{SubAgentStart, SubAgentProgress, SubAgentComplete, SubAgentError, ToolStart, ToolEnd, Token, BatchStart,
+	return []Type{SubAgentStart, SubAgentProgress, SubAgentComplete, SubAgentError, ToolStart, ToolEnd, Token,
+		BatchStart,
 		BatchComplete,
 		ValidationRequired, ValidationResolved}
 }

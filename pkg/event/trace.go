@@ -6,31 +6,31 @@ import (
 	"encoding/hex"
 )
 
-// The flags of a trace that are passed on: somebody records it, and its id is
-// random in full.
+// The flags of a trace that are passed on: it is recorded, and its id is fully random.
 const (
 	flagSampled byte = 1 << 0
 	flagRandom  byte = 1 << 1
 )
 
-// Trace is the trace of the W3C's "Trace Context" that a root is a part of.
+// Trace is the trace that a root is a part of, as in the W3C recommendation "Trace
+// Context".
 type Trace struct {
 	ID     [16]byte // of the trace, never all zero
-	Parent [8]byte  // span of whoever started the root; zero means nobody
+	Parent [8]byte  // span that started the root; zero means none
 	Flags  byte     // sampled and random, as in a traceparent
 }
 
-// NewTrace begins a trace. It counts as sampled, so that a program further down
-// that asks its parent whether to record does so.
+// NewTrace returns a new trace. It is marked as sampled, so that a program that a task
+// starts also records its spans.
 func NewTrace() Trace {
 	t := Trace{Flags: flagSampled | flagRandom}
-	_, _ = rand.Read(t.ID[:]) // it ends the process rather than fail
+	_, _ = rand.Read(t.ID[:]) // never fails
 	notZero(t.ID[:])
 	return t
 }
 
-// StartTrace returns the trace of a new root: the one of traceparent, which is the
-// value of TRACEPARENT, or a new one if that is empty or not valid.
+// StartTrace returns the trace of a new root: the one in traceparent (the value of
+// TRACEPARENT), or a new one if that is empty or not valid.
 func StartTrace(traceparent string) Trace {
 	if t, ok := ParseTraceparent(traceparent); ok {
 		return t
@@ -38,9 +38,9 @@ func StartTrace(traceparent string) Trace {
 	return NewTrace()
 }
 
-// ParseTraceparent reads a traceparent, as strictly as its specification: lower
-// case only, no id that is all zero, nothing after version 00, and of a later
-// version only what 00 has.
+// ParseTraceparent parses a traceparent as strictly as the W3C requires: lower case only,
+// no id of zeros only, and nothing after the fields of version 00. Of a later version it
+// reads only these fields.
 func ParseTraceparent(s string) (Trace, bool) {
 	const size = 55 // 00-<32 digits>-<16 digits>-<2 digits>
 	if len(s) < size || s[2] != '-' || s[35] != '-' || s[52] != '-' {
@@ -62,10 +62,11 @@ func ParseTraceparent(s string) (Trace, bool) {
 	return t, true
 }
 
-// TraceID returns the id of the trace in 32 digits, for [NewStream].
+// TraceID returns the id of the trace as 32 hexadecimal digits.
 func (t Trace) TraceID() string { return hex.EncodeToString(t.ID[:]) }
 
-// ParentID returns the id of the span above the root in 16 digits, empty for none.
+// ParentID returns the id of the span that started the root as 16 hexadecimal digits, ""
+// if there is none.
 func (t Trace) ParentID() string {
 	if t.Parent == [8]byte{} {
 		return ""
@@ -73,8 +74,8 @@ func (t Trace) ParentID() string {
 	return hex.EncodeToString(t.Parent[:])
 }
 
-// SpanID returns the id of the span of an execution in 16 digits. It follows from
-// the id of the execution, so nobody has to pass it on.
+// SpanID returns the id of the span of an execution as 16 hexadecimal digits. It is
+// computed from the id of the execution, so nobody has to pass it on.
 func (t Trace) SpanID(executionID string) string {
 	sum := sha256.Sum256([]byte(executionID))
 	span := sum[:8]
@@ -82,8 +83,7 @@ func (t Trace) SpanID(executionID string) string {
 	return hex.EncodeToString(span)
 }
 
-// Traceparent returns what an execution hands to the programs that it starts, as
-// TRACEPARENT.
+// Traceparent returns the value of TRACEPARENT for the programs that an execution starts.
 func (t Trace) Traceparent(executionID string) string {
 	return "00-" + t.TraceID() + "-" + t.SpanID(executionID) + "-" + hex.EncodeToString([]byte{t.Flags})
 }
@@ -91,7 +91,7 @@ func (t Trace) Traceparent(executionID string) string {
 // Sampled reports whether the trace is to be recorded.
 func (t Trace) Sampled() bool { return t.Flags&flagSampled != 0 }
 
-// notZero changes an id that means "none".
+// notZero changes an id of zeros only, which would mean "none".
 func notZero(id []byte) {
 	for _, b := range id {
 		if b != 0 {

@@ -8,43 +8,43 @@ import (
 	"qq/pkg/task"
 )
 
-// Admission lets requests to a model server pass. There is one for each server
-// in the whole tree, at the root; a child asks it through its control pipe.
+// Admission limits the requests to a model server. The root has one for each server, for
+// the whole tree; a child asks it through its control pipe.
 type Admission interface {
-	// Enter waits until a request for the named model may be sent. Whoever gets a
-	// Permit must leave. The error is an [*Error] (of kind [Open] or [Spent]), or the
-	// cause of ctx. With again, a circuit breaker has refused the request before: then
-	// Enter waits until the breaker lets one pass, and fails at once when there is no
-	// hope, or when the breaker opens again meanwhile.
+	// Enter waits until a request to the named model may be sent. The caller must call Leave
+	// on the Permit. The error is an [*Error] (of kind [Open] or [Spent]), or the cause of
+	// ctx. again says that a circuit breaker has refused the request before. Then Enter
+	// waits until the breaker lets it pass, and fails if that is hopeless or if the breaker
+	// opens again meanwhile.
 	Enter(ctx context.Context, model string, again bool) (Permit, error)
 }
 
-// Permit is the right to have one request under way. Its methods may be called
-// from several goroutines; what comes after Leave has no effect.
+// Permit is the right to send one request. Its methods may be called by several
+// goroutines; calls after Leave have no effect.
 type Permit interface {
-	// Active says that the server has sent something.
+	// Active reports that the server has sent something.
 	Active()
-	// Leave says what came of the request.
+	// Leave returns the permit, with the outcome of the request.
 	Leave(Report)
 }
 
-// Report is what came of one request, for whoever decides about the next ones.
+// Report is the outcome of one request. Admission decides with it when further requests
+// are sent.
 type Report struct {
-	Kind       Kind          `json:"kind,omitempty"`        // empty is success
-	Cancelled  bool          `json:"cancelled,omitempty"`   // ended by who asked: neither success nor failure
-	RetryAfter time.Duration `json:"retry_after,omitempty"` // what the server asked for
+	Kind       Kind          `json:"kind,omitempty"`        // empty means success
+	Cancelled  bool          `json:"cancelled,omitempty"`   // ended by the caller: neither success nor failure
+	RetryAfter time.Duration `json:"retry_after,omitempty"` // how long the server asked to wait
 	Usage      task.Usage    `json:"usage,omitzero"`
 	Timing     Timing        `json:"timing,omitzero"`
 }
 
-// Timing is where the server says the time of a request went; zero where it does
-// not.
+// Timing is the time that a request took, as the server reports it; zero if it does not.
 type Timing struct {
-	Queued time.Duration `json:"queued,omitempty"` // before the server took it up
+	Queued time.Duration `json:"queued,omitempty"` // before the server began to work on it
 	Served time.Duration `json:"served,omitempty"` // reading the prompt and writing the answer
 }
 
-// ReportOf is what a request came to that ended with r and err.
+// ReportOf returns the outcome of a request that ended with r and err.
 func ReportOf(ctx context.Context, r Response, err error) Report {
 	rep := Report{Usage: r.Usage, Timing: r.Timing}
 	if err == nil {
@@ -56,7 +56,7 @@ func ReportOf(ctx context.Context, r Response, err error) Report {
 		rep.Cancelled = true
 	case ok:
 		rep.Kind, rep.RetryAfter = e.Kind, e.RetryAfter
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // by who has sent it, for itself
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // the caller ended it
 		rep.Cancelled = true
 	default:
 		rep.Kind = Rejected

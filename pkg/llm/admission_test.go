@@ -24,7 +24,8 @@ func TestReportOf(t *testing.T) {
 	}{
 		{"an answer", ended, nil, Report{}},
 		{"cancelled", ended, &Error{Kind: Unreachable}, Report{Cancelled: true}},
-		{"a failure of the server", t.Context(), fmt.Errorf("ask: %w", &Error{Kind: Busy, RetryAfter: time.Second}), Report{Kind: Busy, RetryAfter: time.Second}},
+		{"a failure of the server", t.Context(), fmt.Errorf("ask: %w", &Error{Kind: Busy, RetryAfter: time.Second}),
+			Report{Kind: Busy, RetryAfter: time.Second}},
 		{"a time limit of who has sent it", t.Context(), context.DeadlineExceeded, Report{Cancelled: true}},
 		{"cancelled for itself", t.Context(), context.Canceled, Report{Cancelled: true}},
 		{"something else", t.Context(), errors.New("boom"), Report{Kind: Rejected}},

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// WithContext is the user message for a task about a context: the long text
-// first, the request last, where models heed it most. The context stands
-// between <context> and </context>, or, when one of the two texts holds that,
-// between <context-2> and </context-2> and so on: no document can end its own
-// context and go on as if it were the user.
+// WithContext returns the user message for a task about a long text: first the context,
+// then the task, because models heed the end most. The context is put between <context>
+// and </context>. If either text contains that tag, it is <context-2> and so on, so that
+// no document can end its own context and pretend to be the user.
 func WithContext(text, context string) string {
 	if context == "" {
 		return text
@@ -18,8 +17,8 @@ func WithContext(text, context string) string {
 	return contextOpen + suffix + ">\n" + context + "\n" + contextClose + suffix + ">\n\n" + text
 }
 
-// SplitContext undoes WithContext. A text without a context that looks as if it
-// had one is read that way.
+// SplitContext is the reverse of WithContext. It also splits a text that only looks like
+// the result of WithContext.
 func SplitContext(message string) (text, context string) {
 	rest, ok := strings.CutPrefix(message, contextOpen)
 	if !ok {
@@ -41,8 +40,8 @@ const (
 	contextClose = "</context"
 )
 
-// unusedSuffix returns what makes an end of a context that is in none of texts.
-// It looks at them once, however many such ends they hold.
+// unusedSuffix returns the suffix of the tag, such as "-2", with which no end tag is in
+// texts. It reads them once, however many such tags they have.
 func unusedSuffix(texts ...string) string {
 	const longest = len("-2000000000")
 	used := map[string]bool{}

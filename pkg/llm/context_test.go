@@ -50,7 +50,8 @@ func TestContextFullOfEnds(t *testing.T) {
 }
 
 func FuzzContext(f *testing.F) {
-	for _, s := range []string{"", "text", "<context>\n", "\n</context>\n\n", "<context>\na\n</context>\n\nb", "</context>\n\n",
+	for _, s := range []string{"", "text", "<context>\n", "\n</context>\n\n", "<context>\na\n</context>\n\nb",
+		"</context>\n\n",
 		"</context-2>\n\n", "<context-2>\n", "</context>\n</context-2>\n", "</context-2000000000>", "\n", "</context"} {
 		f.Add(s, "c")
 		f.Add("t", s)

@@ -18,7 +18,8 @@ var _ llm.Backend = upper{}
 
 func (upper) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
 	if len(r.Tools) > 0 {
-		return llm.Response{}, &llm.Error{Kind: llm.Unsupported, Problem: "this model calls no tools", Hint: "offer none"}
+		return llm.Response{}, &llm.Error{Kind: llm.Unsupported, Problem: "this model calls no tools",
+			Hint: "offer none"}
 	}
 	words := strings.Fields(r.Messages[len(r.Messages)-1].Content)
 	var out llm.Response

@@ -1,11 +1,11 @@
-// Package llm is the line between an agent and its model: a conversation of
-// [Message] values goes out as a [Request], text comes back in [Chunk] values
-// while it is written, and a [Response] closes it.
+// Package llm is the interface between an agent and its model. A [Request] holds a
+// conversation of [Message] values; the answer arrives in [Chunk] values while the model
+// writes it, and as a [Response] at the end.
 //
 // A [Backend] promises: a nil error means that the model ended its answer by
-// itself (or reached the token limit, which Response.Stop says). A stream that
-// broke, a prompt that was cut, a server that is not there: each is an [*Error]
-// with its [Kind], and what was said so far is in the Response all the same.
+// itself (or reached the token limit, which Response.Stop says). A broken stream, a
+// truncated prompt or an unreachable server is an [*Error] with its [Kind], and the
+// Response still holds the partial answer.
 package llm
 
 import (
@@ -19,24 +19,24 @@ import (
 	"qq/pkg/tool"
 )
 
-// Role is who speaks.
+// Role is the author of a message.
 type Role string
 
-// Roles of a conversation. The system prompt is not a message: see Request.
+// The authors of messages. The system prompt is not a message but a field of Request.
 const (
 	User      Role = "user"
 	Assistant Role = "assistant"
 	ToolRole  Role = "tool"
 )
 
-// Message is one turn of a conversation.
+// Message is one message of a conversation.
 type Message struct {
 	Role     Role   `json:"role"`
 	Content  string `json:"content"`
 	Thinking string `json:"thinking,omitempty"` // kept apart from the answer
-	// Calls are what an Assistant message asks for.
+	// Calls are the tool calls that an Assistant message requests.
 	Calls []tool.Call `json:"calls,omitempty"`
-	// CallID and Tool say which call a ToolRole message answers.
+	// CallID and Tool identify the call whose result a ToolRole message is.
 	CallID string `json:"call_id,omitempty"`
 	Tool   string `json:"tool,omitempty"`
 }
@@ -47,9 +47,9 @@ type Request struct {
 	Messages  []Message
 	Tools     []tool.Spec
 	Schema    json.RawMessage // JSON Schema of the answer, or nil
-	MaxTokens int             // of the answer; 0 is no limit
-	// Temperature is how freely the model may choose; nil is what the model
-	// itself prefers.
+	MaxTokens int             // of the answer; 0 means no limit
+	// Temperature is the randomness of the answer; nil means the default of the
+	// model.
 	Temperature *float64
 }
 
@@ -83,17 +83,17 @@ type Backend interface {
 	Chat(ctx context.Context, r Request, yield func(Chunk)) (Response, error)
 }
 
-// Kind classifies what went wrong, by type and status, never by words.
+// Kind classifies a failure, by error type and HTTP status, never by words in a text.
 type Kind string
 
 // Kinds of failure.
 const (
-	Unreachable     Kind = "unreachable"      // no connection; may pass
-	Busy            Kind = "busy"             // 429, 502, 503, 504, loading; may pass
-	BrokenStream    Kind = "broken_stream"    // the answer broke off; may pass
+	Unreachable     Kind = "unreachable"      // no connection; temporary
+	Busy            Kind = "busy"             // 429, 502, 503, 504, loading; temporary
+	BrokenStream    Kind = "broken_stream"    // the answer broke off; temporary
 	ContextOverflow Kind = "context_overflow" // the prompt does not fit
 	UnknownModel    Kind = "unknown_model"    // the server does not have it
-	Rejected        Kind = "rejected"         // the request is wrong: no use to repeat it
+	Rejected        Kind = "rejected"         // the request is wrong; a retry is useless
 	Misconfigured   Kind = "misconfigured"    // not sent: a setting is wrong
 	Unsupported     Kind = "unsupported"      // this backend cannot do that
 	Server          Kind = "server"           // the server failed
@@ -107,7 +107,7 @@ type Error struct {
 	Problem    string        // one line: what is wrong
 	Hint       string        // one line: what to do; may be empty
 	Status     int           // HTTP status, 0 without one
-	RetryAfter time.Duration // what the server asked for
+	RetryAfter time.Duration // how long the server asked to wait
 	Err        error         // the cause, or nil
 }
 
@@ -120,14 +120,14 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Passing reports whether the same request may succeed later.
+// Passing reports whether the failure is temporary: the same request may succeed later.
 func (e *Error) Passing() bool {
 	return e.Kind == Unreachable || e.Kind == Busy || e.Kind == BrokenStream
 }
 
 func asError(err error) (*Error, bool) { return errors.AsType[*Error](err) }
 
-// TaskStatus is the status of a task that ended by e.
+// TaskStatus returns the status of a task that ends with e.
 func (e *Error) TaskStatus() task.Status {
 	switch e.Kind {
 	case Unreachable, Busy, Open:

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// longestRetryAfter keeps a silly header from parking a run for days.
+// longestRetryAfter limits how long a server can make a run wait.
 const longestRetryAfter = time.Hour
 
-// RetryAfter reads the HTTP header of that name, which is a number of seconds or a
-// date: how long its server wants to be left alone from now on, an hour at most.
-// It is false when the header says nothing of the kind.
+// RetryAfter parses the HTTP header Retry-After, a number of seconds or a date, and
+// returns how long to wait from now on, at most an hour. It returns false if the header is
+// neither.
 func RetryAfter(header string, now time.Time) (time.Duration, bool) {
 	header = strings.TrimSpace(header)
 	n, err := strconv.ParseUint(header, 10, 64) // the largest there is, when it is out of range

@@ -25,7 +25,8 @@ func TestRetryAfter(t *testing.T) {
 		assert.True(t, said, header)
 		assert.Equal(t, want, got, header)
 	}
-	for _, header := range []string{"", " ", "-1", "+1", "1.5", "0x10", "1e9", "7s", "soon", "Thu, 01 Jan 2026", "2026-01-01T11:00:31Z"} {
+	for _, header := range []string{"", " ", "-1", "+1", "1.5", "0x10", "1e9", "7s", "soon", "Thu, 01 Jan 2026",
+		"2026-01-01T11:00:31Z"} {
 		got, said := RetryAfter(header, now)
 		assert.False(t, said, header)
 		assert.Zero(t, got, header)

@@ -8,23 +8,23 @@ import (
 
 // Choice says which transcript a run continues. The zero Choice begins a new one.
 type Choice struct {
-	ID        string // of the session, or the beginning of it
+	ID        string // id of the session, or its beginning
 	Latest    bool   // the last session used in the working directory
 	Ephemeral bool   // no transcript at all
 }
 
-// Keeping writes the transcript of one run. Its errors are warnings, because the
-// answer matters more. Without a transcript it drops every message.
+// Keeping writes the transcript of one run. An error only becomes a warning, because the
+// answer matters more. Without a transcript, every message is dropped.
 type Keeping struct {
-	ID       string        // of the session; empty without one
+	ID       string        // id of the session; empty without a transcript
 	History  []llm.Message // the messages so far
-	Warnings []string      // one line each
+	Warnings []string      // for the user, one line each
 	session  *Session
 	say      func(format string, args ...any)
 }
 
-// Open begins or continues the transcript that c asks for. h is the header of a new
-// one, and say tells a person about damage and errors.
+// Open begins or continues the transcript that c selects. h is the header of a new
+// transcript. say prints a line for the user about damage and errors.
 func (st *Store) Open(c Choice, h Header, say func(format string, args ...any)) (*Keeping, error) {
 	t := &Keeping{say: say}
 	if c.Ephemeral {
@@ -57,7 +57,7 @@ func (st *Store) Open(c Choice, h Header, say func(format string, args ...any)) 
 	return t, nil
 }
 
-// Append adds m to the transcript, which ends at the first error.
+// Append adds m to the transcript. After the first error nothing more is written.
 func (t *Keeping) Append(m llm.Message) {
 	if t.session == nil {
 		return
@@ -75,7 +75,7 @@ func (t *Keeping) warn(err error) {
 	t.say("%s", text)
 }
 
-// Close ends the transcript.
+// Close closes the transcript.
 func (t *Keeping) Close() {
 	if t.session == nil {
 		return

@@ -11,15 +11,15 @@ import (
 	"qq/pkg/llm"
 )
 
-// Transcript is what could be read of a session.
+// Transcript is the readable content of a session file.
 type Transcript struct {
 	Header  Header
 	Entries []Entry
-	// Damaged lists the lines that were left out, each with its number and why.
+	// Damaged describes the lines that could not be read, each with its number.
 	Damaged []string
 
-	end     int64 // of the last whole line
-	unended bool  // whole but for its newline
+	end     int64 // offset after the last complete line
+	unended bool  // the last line is complete except for its newline
 }
 
 // Messages returns the messages of all entries.
@@ -33,7 +33,7 @@ func (t Transcript) Messages() []llm.Message {
 
 var errNewer = errors.New("it was written by a newer qq")
 
-// read reads a whole file.
+// read reads a session file to its end.
 func read(r io.Reader) (Transcript, error) {
 	var t Transcript
 	lines := lineReader{r: bufio.NewReaderSize(r, 64<<10)}
@@ -53,7 +53,7 @@ func read(r io.Reader) (Transcript, error) {
 			return t, err
 		case err == nil:
 			t.unended = lines.torn
-		case lines.torn: // cut off by a crash: it was never whole
+		case lines.torn: // incomplete because of a crash
 			return t, nil
 		default:
 			t.Damaged = append(t.Damaged, fmt.Sprintf("line %d: %v", number, err))
@@ -62,7 +62,7 @@ func read(r io.Reader) (Transcript, error) {
 	}
 }
 
-// take decodes one line.
+// take decodes one line and adds it to t.
 func (t *Transcript) take(number int, line []byte) error {
 	if number == 1 {
 		h, err := decodeHeader(line)
@@ -112,7 +112,7 @@ type lineReader struct {
 	buf    []byte
 }
 
-// next returns a line without its newline. It is valid until the following call.
+// next returns a line without its newline, valid until the following call.
 func (l *lineReader) next() ([]byte, error) {
 	l.buf = l.buf[:0]
 	long := false

@@ -3,8 +3,8 @@
 //
 // A [Store] is a folder. A session is one file in it, <id>.jsonl: a header, then one
 // line for each message. Lines are only appended, each with one write. A [Session]
-// is such a file that one process has open for appending; it holds the lock of the
-// file. A [Transcript] is what could be read of one, at any time, by anybody.
+// is a session that one process has open for appending; it holds the lock of the file.
+// A [Transcript] is the content of a file, which anybody may read at any time.
 //
 // A process can die in the middle of a line. Readers leave out such a torn last
 // line, and the next append cuts it off. Other damaged lines are left out and
@@ -29,10 +29,10 @@ import (
 	"qq/pkg/task"
 )
 
-// Version is the version of the format of a file.
+// Version is the version of the file format.
 const Version = 1
 
-// maxLine is the longest line, in bytes, that is written or read.
+// maxLine is the length of the longest line that is written or read, in bytes.
 const maxLine = 16 << 20
 
 var (
@@ -42,7 +42,7 @@ var (
 	ErrInUse = errors.New("in use by another qq")
 )
 
-// Header is the first line of a file.
+// Header is the first line of a session file.
 type Header struct {
 	V       int       `json:"v"` // [Version]
 	ID      string    `json:"id"`
@@ -64,13 +64,13 @@ type Entry struct {
 type Session struct {
 	file  *os.File
 	id    string
-	end   int64 // of the last whole line
-	torn  bool  // there may be a part of a line after end
+	end   int64 // offset after the last complete line
+	torn  bool  // a part of a line may follow
 	empty bool  // no message yet
 	now   func() time.Time
 }
 
-// ID returns the whole id of the session.
+// ID returns the full id of the session.
 func (s *Session) ID() string { return s.id }
 
 // Append adds messages to the transcript, with one write for each.
@@ -83,7 +83,7 @@ func (s *Session) Append(messages ...llm.Message) error {
 	return nil
 }
 
-// AppendUsage adds an answer with the tokens that it used.
+// AppendUsage adds an answer together with the tokens that it used.
 func (s *Session) AppendUsage(m llm.Message, u task.Usage) error {
 	return s.append(Entry{Time: s.now().UTC(), Message: m, Usage: &u})
 }
@@ -96,7 +96,7 @@ func (s *Session) append(e Entry) error {
 	return nil
 }
 
-// write adds v as one line, or leaves the file as it was.
+// write appends v as one line. After an error the file is as before.
 func (s *Session) write(v any) error {
 	line, err := encode(v)
 	if err != nil {
@@ -136,19 +136,20 @@ func (s *Session) Close() error {
 	if s.empty {
 		err = os.Remove(s.file.Name())
 	}
-	// While a process is being started it has a copy of the descriptor, so closing
-	// ours might not unlock at once.
+	// The lock is released explicitly: a process that is being started may hold a copy of the
+	// descriptor, which would keep the lock after the close.
 	return errors.Join(err, syscall.Flock(int(s.file.Fd()), syscall.LOCK_UN), s.file.Close())
 }
 
-// repair cuts off what a crash left of the last line, or completes it.
+// repair removes an incomplete last line, or adds the newline that is missing after a
+// complete one.
 func (s *Session) repair(t Transcript) error {
 	s.end = t.end
 	var err error
 	switch {
 	case t.end == 0:
 		return fmt.Errorf("session %s is empty: %w", s.id, ErrNotFound)
-	case t.unended: // only the end of the line is missing
+	case t.unended: // only the newline is missing
 		var n int
 		n, err = io.WriteString(s.file, "\n")
 		s.end += int64(n)

@@ -63,7 +63,8 @@ func TestRoundTrip(t *testing.T) {
 
 	got, err := st.Load(s.ID())
 	require.NoError(t, err, "a session in use can be read")
-	assert.Equal(t, Header{V: 1, ID: s.ID(), Agent: "coder", Model: "ollama:m", Dir: "/w", Created: st.now()}, got.Header)
+	assert.Equal(t, Header{V: 1, ID: s.ID(), Agent: "coder", Model: "ollama:m", Dir: "/w", Created: st.now()},
+		got.Header)
 	assert.Equal(t, append(said, answer("done")), got.Messages())
 	assert.Equal(t, &task.Usage{InputTokens: 3, OutputTokens: 4}, got.Entries[3].Usage)
 	assert.Nil(t, got.Entries[0].Usage)

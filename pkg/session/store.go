@@ -33,7 +33,7 @@ func Open(dir string) *Store { return &Store{dir: dir, now: time.Now} }
 
 func (st *Store) path(id string) string { return filepath.Join(st.dir, id+suffix) }
 
-// Create starts a session. It sets version, id and time of the header.
+// Create begins a session. It sets the version, id and time of the header.
 func (st *Store) Create(h Header) (*Session, error) {
 	if err := os.MkdirAll(st.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create session: %w", err)
@@ -43,7 +43,7 @@ func (st *Store) Create(h Header) (*Session, error) {
 		h.ID = newID(h.Created)
 		f, err := os.OpenFile(st.path(h.ID), os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
-			continue // another id
+			continue // the id is taken: try another
 		}
 		if err != nil {
 			return nil, fmt.Errorf("create session: %w", err)
@@ -67,8 +67,8 @@ func newID(t time.Time) string {
 	return t.Format("20060102-150405-") + hex.EncodeToString(b[:])
 }
 
-// Load reads a session, even one that is in use. Any prefix of an id will do that no
-// other session has.
+// Load reads a session, even one that is in use. id may be the beginning of an id if only
+// one session matches.
 func (st *Store) Load(id string) (Transcript, error) {
 	id, err := st.resolve(id)
 	if err != nil {
@@ -87,12 +87,12 @@ func load(f *os.File, id string) (Transcript, error) {
 	if err != nil {
 		return Transcript{}, fmt.Errorf("read session %s: %w", id, err)
 	}
-	t.Header.ID = id // that of the file counts
+	t.Header.ID = id // the name of the file counts
 	return t, nil
 }
 
-// Continue opens a session for appending and returns its transcript. The id may be
-// shortened as for [Store.Load].
+// Continue opens a session for appending and returns its transcript. id may be the
+// beginning of an id if only one session matches.
 func (st *Store) Continue(id string) (*Session, Transcript, error) {
 	id, err := st.resolve(id)
 	if err != nil {
@@ -120,8 +120,8 @@ func (st *Store) Continue(id string) (*Session, Transcript, error) {
 	return s, t, nil
 }
 
-// lock takes the lock of f without waiting. It fails if the file was removed after
-// it was opened, because appended messages would be lost.
+// lock takes the lock on f without waiting. It also fails if the file has been removed
+// since it was opened, because appended messages would be lost.
 func lock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -141,7 +141,8 @@ func lock(f *os.File) error {
 	return nil
 }
 
-// open opens the file of a whole id. It must be a regular file and no symbolic link.
+// open opens the file of a session. Anything but a regular file is an error, even a
+// symbolic link to one.
 func (st *Store) open(id string, flags int) (*os.File, error) {
 	f, err := os.OpenFile(st.path(id), flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -156,7 +157,7 @@ func (st *Store) open(id string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// valid reports whether id can be an id. No valid id leads out of the folder.
+// valid reports whether id is a valid id, which cannot lead out of the folder.
 func valid(id string) bool {
 	return id != "" && len(id) <= 64 && id[0] != '-' && !strings.ContainsFunc(id, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && r != '-'
@@ -186,7 +187,7 @@ func (st *Store) ids() ([]string, error) {
 	return ids, nil
 }
 
-// resolve completes a shortened id.
+// resolve returns the full id that begins with id.
 func (st *Store) resolve(id string) (string, error) {
 	if !valid(id) {
 		return "", fmt.Errorf("%w: %q is no id\nhint: `qq sessions list` shows them", ErrNotFound, id)
@@ -213,7 +214,7 @@ func (st *Store) resolve(id string) (string, error) {
 	return "", fmt.Errorf("session %s is several\nhint: write more of the id: %s%s", id, strings.Join(all, " "), more)
 }
 
-// Summary describes a session in a list.
+// Summary is one session in a list.
 type Summary struct {
 	Header
 	Title    string    // beginning of the first message of the user
@@ -228,7 +229,7 @@ type file struct {
 	modified time.Time
 }
 
-// files lists the sessions, the last one used first.
+// files returns the sessions, the last used first.
 func (st *Store) files() ([]file, error) {
 	ids, err := st.ids()
 	if err != nil {
@@ -246,7 +247,7 @@ func (st *Store) files() ([]file, error) {
 	return files, nil
 }
 
-// List describes all sessions, the last one used first. It decodes only the
+// List returns a summary of each session, the last used first. It decodes only the
 // beginning of each file.
 func (st *Store) List() ([]Summary, error) {
 	files, err := st.files()
@@ -257,7 +258,7 @@ func (st *Store) List() ([]Summary, error) {
 	for _, f := range files {
 		s, err := st.summarize(f)
 		if errors.Is(err, ErrNotFound) {
-			continue // removed meanwhile
+			continue // it was removed meanwhile
 		}
 		if err != nil {
 			return nil, err
@@ -313,8 +314,8 @@ func title(content string) string {
 	return cmp.Or(task.Shorten(text, 80), "(no text)")
 }
 
-// Latest returns the id of the last session used in the working directory dir.
-// Sessions without a message do not count.
+// Latest returns the id of the session last used in the working directory dir. Sessions
+// without a message do not count.
 func (st *Store) Latest(dir string) (string, error) {
 	files, err := st.files()
 	if err != nil {
@@ -354,8 +355,8 @@ func (st *Store) Remove(id string) error {
 	return st.remove(id, time.Time{})
 }
 
-// remove deletes a session that was last appended to earlier than before; a zero
-// time means no condition.
+// remove deletes a session that was last appended to before a time; the zero time means
+// any.
 func (st *Store) remove(id string, before time.Time) error {
 	f, err := st.open(id, os.O_RDONLY)
 	if err != nil {
@@ -366,13 +367,13 @@ func (st *Store) remove(id string, before time.Time) error {
 		return fmt.Errorf("remove session %s: %w", id, err)
 	}
 	if info, err := f.Stat(); err != nil || !before.IsZero() && !info.ModTime().Before(before) {
-		return cmp.Or(err, ErrInUse) // somebody has just used it
+		return cmp.Or(err, ErrInUse) // it has just been used
 	}
 	return os.Remove(f.Name())
 }
 
-// Prune removes the sessions that nobody has appended to for olderThan, and returns
-// their ids. Sessions in use stay.
+// Prune removes the sessions that nobody has appended to for olderThan, and returns their
+// ids. Sessions in use stay.
 func (st *Store) Prune(olderThan time.Duration) ([]string, error) {
 	files, err := st.files()
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// maxTimeout bounds the timeout of a decoded task, in seconds: a year. Beyond
-// some centuries it would no longer fit into a time.Duration.
+// maxTimeout is the largest timeout of a decoded task, in seconds: a year. A time.Duration
+// overflows after some centuries.
 const maxTimeout = 366 * 24 * 3600
 
-// Decode reads one task from JSON, strictly: an unknown key, a key given twice
-// and a value of the wrong type are errors that name the key. A null counts as
-// absent. The task is valid as far as [Task.Validate] can tell.
+// Decode reads one task from JSON, strictly: an unknown key, a repeated key and a value of
+// the wrong type are errors that name the key. null is the same as a missing key. The task
+// has passed [Task.Validate].
 func Decode(data []byte) (Task, error) {
 	fields, err := object(data)
 	if err != nil {
@@ -39,8 +39,8 @@ func Decode(data []byte) (Task, error) {
 	return t, t.Validate()
 }
 
-// DecodeList reads a JSON array of tasks. One bad task refuses all: the error
-// begins with its index, counted from 0 as in [Result.Index].
+// DecodeList reads a JSON array of tasks. One bad task makes it fail: the error begins
+// with its index, counted from 0.
 func DecodeList(data []byte) ([]Task, error) {
 	var items []json.RawMessage
 	if err := syntax(data); err != nil {
@@ -60,7 +60,7 @@ func DecodeList(data []byte) ([]Task, error) {
 	return tasks, nil
 }
 
-// set stores the value of one key.
+// set stores the value of one key of a task.
 func (t *Task) set(key string, value json.RawMessage) error {
 	var dst any
 	want := "text"
@@ -107,7 +107,7 @@ func (t *Task) set(key string, value json.RawMessage) error {
 	return nil
 }
 
-// field is one member of an object, which keeps its order and repetitions.
+// field is one key of a JSON object with its value.
 type field struct {
 	key   string
 	value json.RawMessage
@@ -145,7 +145,7 @@ func object(data []byte) ([]field, error) {
 	return fields, nil
 }
 
-// syntax reports where data is not JSON.
+// syntax returns an error that says where data is not valid JSON.
 func syntax(data []byte) error {
 	var raw json.RawMessage
 	err := json.Unmarshal(data, &raw)
@@ -162,7 +162,7 @@ func syntax(data []byte) error {
 	return fmt.Errorf("not valid JSON: line %d: %w", line, err)
 }
 
-// kind is the first byte of a JSON value, which tells what it is.
+// kind returns the first byte of a JSON value, which tells its type.
 func kind(data []byte) byte {
 	data = bytes.TrimLeft(data, " \t\r\n")
 	if len(data) == 0 {
@@ -185,8 +185,8 @@ func unknownKey(key string) error {
 	return fmt.Errorf("unknown key %q%s (known: %s)", Shorten(key, 40), hint, strings.Join(keys(), ", "))
 }
 
-// distance is how many characters must be added, dropped or replaced to make b
-// of a, without regard to case. Only the beginning of a long a counts.
+// distance returns how many characters must be added, removed or replaced to turn a into
+// b, ignoring case. It looks only at the beginning of a long a.
 func distance(a, b string) int {
 	a, b = strings.ToLower(a[:min(len(a), 40)]), strings.ToLower(b)
 	return smetrics.WagnerFischer(a, b, 1, 1, 1)

@@ -24,7 +24,8 @@ func TestDecode(t *testing.T) {
 // Whatever a Task can hold, Decode knows.
 func TestDecodeKnowsEveryKey(t *testing.T) {
 	full := Task{Text: "t", Agent: "a", ID: "i", Context: "c", Timeout: 1, Model: "m", ReadOnly: true,
-		Schema: json.RawMessage(`{}`), WorkingDir: "w", Targets: []string{"a/*.go"}, RequireFileReferences: true, Idempotent: true}
+		Schema: json.RawMessage(`{}`), WorkingDir: "w", Targets: []string{"a/*.go"}, RequireFileReferences: true,
+		Idempotent: true}
 	data, err := json.Marshal(full)
 	require.NoError(t, err)
 	got, err := Decode(data)

@@ -12,10 +12,10 @@ import (
 // hintMark separates the problem from the hint in the text of an [Error].
 const hintMark = "\nhint: "
 
-// Error is an error that a person can do something about: what is wrong, and what to
-// do. Its text has the problem on the first line and the hint on the second.
+// Error is an error that the user can correct. Its text has the problem on the first line
+// and the hint on the second.
 type Error struct {
-	Status  Status // of a task that ends by it; empty is [Failed]
+	Status  Status // of a task that fails with it; empty means [Failed]
 	Problem string // one line: what is wrong
 	Hint    string // one line: what to do; may be empty
 	Err     error  // the cause, or nil
@@ -38,15 +38,14 @@ func (e *Error) TaskStatus() Status {
 	return e.Status
 }
 
-// Ender is an error that says how a task ends by it.
+// Ender is an error that knows the status of a task that fails with it.
 type Ender interface {
 	error
 	TaskStatus() Status
 }
 
-// ClockError is why a task was ended whose time ran out: its run time ([Timeout]) or
-// its time without any activity ([Idle]). It has the texts that users and scripts
-// rely on.
+// ClockError ends a task that used up its run time ([Timeout]) or its time without
+// activity ([Idle]). Users and scripts rely on its texts.
 type ClockError struct {
 	Status Status
 	After  time.Duration
@@ -63,8 +62,9 @@ func (e *ClockError) Error() string {
 // TaskStatus implements [Ender].
 func (e *ClockError) TaskStatus() Status { return e.Status }
 
-// StatusOf is how a task ends by err. It is the only place that decides so: errors
-// that know better than [Failed] are an [Ender].
+// StatusOf returns the status of a task that ends with err. It is the only place where an
+// error becomes a status: nil is [Completed], an [Ender] decides itself, and anything else
+// is [Failed], except for a deadline or a cancelled context.
 func StatusOf(err error) Status {
 	if err == nil {
 		return Completed
@@ -81,28 +81,27 @@ func StatusOf(err error) Status {
 	return Failed
 }
 
-// Fail ends r by err.
+// Fail sets the status and the error of r to those of err.
 func (r *Result) Fail(err error) { r.End(StatusOf(err), err.Error()) }
 
-// Stop ends r because its context was cancelled with that cause: as the cause says, or
-// as [Interrupted].
+// Stop ends r because its context was cancelled with that cause. The status is that of the
+// cause, or [Interrupted] if the cause has none.
 func (r *Result) Stop(cause error) {
 	status := StatusOf(cause)
 	if status == Failed {
-		status = Interrupted // the status says the rest
+		status = Interrupted // a cause without a status of its own
 	}
 	r.End(status, cause.Error())
 }
 
-// Fail is the result of t that ended by err.
+// Fail returns a result of t with the status and the error of err.
 func (t Task) Fail(err error) Result {
 	r := t.Ended(Failed, "")
 	r.Fail(err)
 	return r
 }
 
-// Explain splits the text of an error into the problem and the hint, which may be
-// empty.
+// Explain splits the text of an error into the problem and the hint, which may be empty.
 func Explain(err error) (problem, hint string) {
 	if e, ok := errors.AsType[*Error](err); ok && err.Error() == e.Error() {
 		return e.Problem, e.Hint

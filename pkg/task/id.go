@@ -2,8 +2,8 @@ package task
 
 import "github.com/google/uuid"
 
-// NewID returns the id of a process, an execution, a batch or a question: unique
-// without asking anybody, and ordered by time.
+// NewID returns a new id for a process, an execution, a batch or a question. Ids are
+// unique and sort by time.
 func NewID() string {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -12,6 +12,6 @@ func NewID() string {
 	return id.String()
 }
 
-// ShortID is how an execution or a batch is named to people: by the last 8
-// characters, for the first ones of a time-ordered id are the same for neighbours.
+// ShortID returns the form of an id that people read: its last 8 characters, because ids
+// of the same time begin alike.
 func ShortID(id string) string { return id[max(0, len(id)-8):] }

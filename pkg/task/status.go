@@ -1,8 +1,7 @@
 package task
 
-// Status says how a task stands or ended. It comes from how the process ended
-// and from its result frame, never from words in an output. Only [Completed]
-// is success.
+// Status is the state of a task, or how it ended. It follows from how the process ended
+// and from its result frame, never from words in an output. Only [Completed] is success.
 type Status string
 
 // The life of a task, and its ends.
@@ -15,24 +14,24 @@ const (
 	Completed   Status = "completed"
 	Failed      Status = "failed"
 	Timeout     Status = "timeout"       // the wall-clock deadline passed
-	Idle        Status = "idle"          // nothing happened for too long
-	Cancelled   Status = "cancelled"     // somebody ended it
-	Refused     Status = "refused"       // it was not allowed
-	Interrupted Status = "interrupted"   // its supervisor went away
-	TurnLimit   Status = "turn_limit"    // the agent used all its turns; the text is kept
-	Empty       Status = "empty_answer"  // the model said nothing
-	Broken      Status = "broken_stream" // the answer broke off; the text so far is kept
+	Idle        Status = "idle"          // there was no activity for too long
+	Cancelled   Status = "cancelled"     // a person or an agent ended it
+	Refused     Status = "refused"       // a policy or a person did not allow it
+	Interrupted Status = "interrupted"   // its supervisor ended or died
+	TurnLimit   Status = "turn_limit"    // the agent used up its turns; partial output is kept
+	Empty       Status = "empty_answer"  // the model answered with no text
+	Broken      Status = "broken_stream" // the answer broke off; partial output is kept
 	NoResult    Status = "no_result"     // the process ended without a result frame
-	Killed      Status = "killed"        // the process died by a signal
-	Unavailable Status = "unavailable"   // the model server cannot be reached, or may recover
-	Limit       Status = "limit"         // depth, children or tokens
+	Killed      Status = "killed"        // a signal killed the process
+	Unavailable Status = "unavailable"   // the model server cannot be reached or is overloaded
+	Limit       Status = "limit"         // a limit on depth, children or tokens was reached
 	Misused     Status = "usage"         // the task or the configuration is wrong
-	// UnknownOutcome is the end of a child that died when it may have had side
-	// effects: it was not repeated.
+	// UnknownOutcome ends a task whose child died after it may have had side effects. It is
+	// not repeated.
 	UnknownOutcome Status = "unknown_outcome"
 )
 
-// ExitCode is the exit code of a qq whose one task ended with s.
+// ExitCode returns the exit code of a qq whose only task ended with s.
 func (s Status) ExitCode() int {
 	switch s {
 	case Completed:
@@ -51,8 +50,8 @@ func (s Status) ExitCode() int {
 	return 1
 }
 
-// Conclusive reports whether a task with that status came to an end of its own: it
-// was not stopped, nor kept from its work by a limit or by a server that is away.
+// Conclusive reports whether a task with that status ended by itself. It was not stopped
+// from outside, by a limit or by an unreachable model server.
 func (s Status) Conclusive() bool {
 	switch s {
 	case Cancelled, Interrupted, Limit, Unavailable:
@@ -61,7 +60,8 @@ func (s Status) Conclusive() bool {
 	return s.Final()
 }
 
-// Final reports whether s is an end. A status that is not known is none.
+// Final reports whether a task with that status has ended. It returns false for an unknown
+// status.
 func (s Status) Final() bool {
 	switch s {
 	case Completed, Failed, Timeout, Idle, Cancelled, Refused, Interrupted, TurnLimit, Empty, Broken, NoResult, Killed,

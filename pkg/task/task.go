@@ -1,6 +1,6 @@
-// Package task holds the nouns that every room of qq shares: a [Task] is what
-// somebody wants done, a [Result] is what became of it, a [Status] says how it
-// ended, and [Limits] bound what it may use.
+// Package task defines the types that all of qq shares: a [Task] is a piece of work for
+// an agent, a [Result] is its outcome, a [Status] says how it ended, and [Limits] bound
+// what it may use.
 //
 // A Task is written by people and by models, so its JSON is read strictly: an
 // unknown key or a value of the wrong type is an error that names the key. A
@@ -20,11 +20,11 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultAgent runs a task that names no agent.
+// DefaultAgent is the name of the agent for a task that names none.
 const DefaultAgent = "default"
 
-// MaxText is the longest text of a task, in bytes. Documents travel as files
-// or as context, not as the text of a task.
+// MaxText is the longest text of a task, in bytes. Documents are passed as files or as
+// context, not as the text of a task.
 const MaxText = 1 << 20
 
 // Task is one piece of work for one agent.
@@ -35,13 +35,13 @@ type Task struct {
 	Agent string `json:"agent,omitempty"`
 	// ID is the caller's own name for the task, returned with its result.
 	ID string `json:"id,omitempty"`
-	// Context is text that the task is about: piped input, notes of the caller.
+	// Context is text that the task is about, such as piped input or notes of the caller.
 	Context string `json:"context,omitempty"`
 	// Timeout bounds the run time in seconds; 0 means the limit of the run.
 	Timeout float64 `json:"timeout,omitempty"`
 	// Model overrides the model of the agent and of the run.
 	Model string `json:"model,omitempty"`
-	// ReadOnly takes away every tool that can change something.
+	// ReadOnly removes every tool that can change something.
 	ReadOnly bool `json:"read_only,omitempty"`
 	// Schema is a JSON Schema that the answer must satisfy.
 	Schema json.RawMessage `json:"schema,omitempty"`
@@ -51,34 +51,34 @@ type Task struct {
 	// Targets are the files, folders and globs that the task will touch, relative
 	// to its working directory.
 	Targets []string `json:"targets,omitempty"`
-	// RequireFileReferences sends an answer back that has no path:line references
-	// to lines that exist.
+	// RequireFileReferences rejects an answer that has no references (path:line) to existing
+	// lines.
 	RequireFileReferences bool `json:"require_file_references,omitempty"`
 
-	// Idempotent says that doing the task twice does no harm: it is repeated after
-	// a fault although it may have had side effects.
+	// Idempotent says that running the task twice does no harm. It is then retried even if it
+	// may have had side effects.
 	Idempotent bool `json:"idempotent,omitempty"`
-	// File is the path of the file that a batch made the task of. Only qq batch sets
-	// it.
+	// File is the path of the file from which a batch made the task. Only qq batch sets it.
 	File string `json:"file,omitempty"`
-	// Part says that the task is a part of a document that is too long for the model
-	// of whoever asks: it goes to the summarizer whatever else that agent may ask.
+	// Part says that the task is a part of a document that is too long for the model of the
+	// agent that delegates it. The summarizer runs it, even if that agent may not delegate to
+	// the summarizer.
 	Part bool `json:"part,omitempty"`
-	// Temporary is an agent made for this task alone, instead of a registered
-	// one. A person's tasks have none: only the tool spawn_agent makes it.
+	// Temporary is an agent that was defined for this task alone, instead of a registered one.
+	// Only the tool spawn_agent sets it.
 	Temporary *Temporary `json:"temporary,omitempty"`
-	// Denied are tools that nobody who works on the task, or on what is delegated
-	// from it, may use. It is handed down by the root and never read from input.
+	// Denied are tools that neither the task nor anything delegated from it may use. The root
+	// sets it; input cannot.
 	Denied []string `json:"-"`
-	// Dir is the real path of the working directory when the task was granted; empty
-	// for a task that a person gave. The child refuses to work anywhere else.
+	// Dir is the real path of the working directory when the root allowed the task; empty for
+	// a task from a person. The child refuses to work anywhere else.
 	Dir string `json:"-"`
 }
 
-// Temporary is an agent that another agent made up.
+// Temporary is an agent that another agent defined.
 type Temporary struct {
-	Prompt string   `json:"prompt,omitempty"` // the system prompt; empty is a general one
-	Tools  []string `json:"tools,omitempty"`  // empty is what whoever made it has
+	Prompt string   `json:"prompt,omitempty"` // the system prompt; empty means a general one
+	Tools  []string `json:"tools,omitempty"`  // empty means all tools of the agent that defined it
 }
 
 // Normalized returns t with its defaults filled in.
@@ -89,27 +89,27 @@ func (t Task) Normalized() Task {
 	return t
 }
 
-// Validate reports what is wrong with t, without looking at the world.
+// Validate returns what is wrong with t by itself, without looking at files or agents.
 func (t Task) Validate() error {
 	switch {
 	case strings.TrimSpace(t.Text) == "":
 		return errors.New("task is empty")
 	case len(t.Text) > MaxText:
-		return fmt.Errorf("task is %d bytes long, at most %d: put documents into files or context", len(t.Text), MaxText)
+		return fmt.Errorf("task is %d bytes long, at most %d: put documents into files or context", len(t.Text),
+			MaxText)
 	case !utf8.ValidString(t.Text):
 		return errors.New("task is not valid UTF-8")
 	case strings.ContainsRune(t.Text, 0):
 		return errors.New("task contains a NUL character")
 	case t.Timeout < 0:
 		return fmt.Errorf("timeout is %v: use seconds above 0", t.Timeout)
-	case !(t.Timeout <= maxTimeout): // true of NaN as well
+	case !(t.Timeout <= maxTimeout): // also true for NaN
 		return fmt.Errorf("timeout is %v: use seconds, at most %d", t.Timeout, maxTimeout)
 	}
 	return nil
 }
 
-// Deadline is how long t may run when the limit of the run is limit; zero
-// means without bound.
+// Deadline returns how long t may run, given the limit of the run; zero means no limit.
 func (t Task) Deadline(limit time.Duration) time.Duration {
 	if t.Timeout > 0 {
 		return time.Duration(t.Timeout * float64(time.Second))
@@ -117,7 +117,7 @@ func (t Task) Deadline(limit time.Duration) time.Duration {
 	return limit
 }
 
-// Usage counts tokens.
+// Usage is the number of tokens that were used.
 type Usage struct {
 	InputTokens  int `json:"input_tokens"`
 	OutputTokens int `json:"output_tokens"`
@@ -128,7 +128,7 @@ func (u Usage) Add(v Usage) Usage {
 	return Usage{u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens}
 }
 
-// Result is what became of one task.
+// Result is the outcome of one task.
 type Result struct {
 	Task    string  `json:"task"` // shortened to 100 characters
 	Agent   string  `json:"agent"`
@@ -151,40 +151,40 @@ type Result struct {
 	BatchID           string          `json:"batch_id,omitempty"`
 	ChangedFiles      []string        `json:"changed_files,omitempty"`
 	Structured        json.RawMessage `json:"structured,omitempty"`
-	// Model is what did it; empty is not known.
+	// Model is the model that the task ran with; empty means not known.
 	Model string `json:"model,omitempty"`
-	// Cached says that nothing was run: an earlier result of the same task holds.
+	// Cached says that the task was not run: the result is an earlier one of the same task.
 	Cached bool `json:"cached,omitempty"`
-	// Warnings are remarks on a result that does not fail for them.
+	// Warnings are problems that did not make the task fail.
 	Warnings []string `json:"warnings,omitempty"`
-	// Effects says that whoever worked on the task began something that cannot be
-	// taken back by not looking at it: a write, a command.
+	// Effects says that the task, or one delegated from it, began side effects such as a write
+	// or a command.
 	Effects bool `json:"-"`
-	// Unrecorded says that the result could not be made durable: whoever goes on
-	// where this left off runs the task again.
+	// Unrecorded says that the result could not be made durable: a resumed batch runs the task
+	// again.
 	Unrecorded bool `json:"-"`
-	// Reads are the calls by which the task read, when all that it did was read.
+	// Reads are the calls by which the task read files, if it did nothing but read; else nil.
 	Reads []Read `json:"-"`
 }
 
-// Read is one call of a tool that only reads, and what it came to: while that is
-// the same, so is what the task knew.
+// Read is one call of a reading tool, with a digest of its result. As long as the digest
+// is the same, the task would read the same.
 type Read struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
 	Digest    string          `json:"digest"` // of the content of the result, SHA-256 in hex
 }
 
-// Ended returns a Result of t with the status and, unless that is success, the
-// error text msg.
+// Ended returns a result of t with that status. msg is the error text, and ignored on
+// success.
 func (t Task) Ended(status Status, msg string) Result {
 	r := Result{Task: Shorten(t.Text, 100), Agent: t.Agent, ID: t.ID}
 	r.End(status, msg)
 	return r
 }
 
-// End sets the status of r and what follows from it: success, exit code and
-// error. A status other than [Completed] without msg gets a text of its own.
+// End sets the status of r with the success, exit code and error that follow from it.
+// Without msg, an unsuccessful status gets a default error text.
 func (r *Result) End(status Status, msg string) {
 	r.Status, r.Success, r.ExitCode, r.Error = status, status == Completed, status.ExitCode(), nil
 	if r.Success {
@@ -196,7 +196,7 @@ func (r *Result) End(status Status, msg string) {
 	r.Error = &msg
 }
 
-// Err is the error text of r, empty on success.
+// Err returns the error text of r, "" on success.
 func (r Result) Err() string {
 	if r.Error == nil {
 		return ""
@@ -204,16 +204,16 @@ func (r Result) Err() string {
 	return *r.Error
 }
 
-// Limits bound a run and every task in it.
+// Limits bound a run and each task in it.
 type Limits struct {
-	ChildTimeout time.Duration // run time of one child; 0 is no limit
-	IdleTimeout  time.Duration // time without any activity; 0 is no limit
-	MaxParallel  int           // children at work at once, in the whole tree
+	ChildTimeout time.Duration // run time of one child; 0 means no limit
+	IdleTimeout  time.Duration // time without activity; 0 means no limit
+	MaxParallel  int           // children that run at once in the whole tree
 	MaxDepth     int           // depth at which spawning fails
 	MaxChildren  int           // children that agents may start in one run
-	MaxOutput    int           // characters of one output that are handed on
-	MaxTokens    int           // of the whole tree; 0 is no limit
-	SpawnRate    int           // children that agents may start in a minute; 0 is no limit
+	MaxOutput    int           // characters of an output that another agent gets
+	MaxTokens    int           // tokens of the whole tree; 0 means no limit
+	SpawnRate    int           // children that agents may start in a minute; 0 means no limit
 	Retries      int           // attempts after the first
 }
 
@@ -235,8 +235,7 @@ func Shorten(s string, n int) string {
 	return s
 }
 
-// Child is what an agent can know about a child that it started and did not wait
-// for.
+// Child describes a child that an agent started in the background.
 type Child struct {
 	ID     string `json:"id"` // execution id
 	Agent  string `json:"agent"`
@@ -244,54 +243,55 @@ type Child struct {
 	Status Status `json:"status"` // queued, running, waiting, or how it ended
 }
 
-// Family is what an agent may ask about the children that it did not wait for.
-// Its methods may be called by several goroutines at once.
+// Family is what an agent may do with its background children. Its methods may be called
+// by several goroutines at once.
 type Family interface {
 	// Spawn starts t in the background and returns at once.
 	Spawn(ctx context.Context, t Task) (Child, error)
-	// Children lists those whose results were not collected yet, oldest first.
+	// Children lists the background children whose results were not collected yet, oldest
+	// first.
 	Children(ctx context.Context) ([]Child, error)
-	// Wait collects the results of the children with these ids, or of all when
-	// there are none, in that order. After atMost, unless it is 0, it returns the
-	// results of those that have ended; the others go on.
+	// Wait returns the results of the children with these ids, or of all children if there are
+	// no ids, in that order. If atMost is not 0, Wait returns after that time with the results
+	// of those that have ended; the others continue.
 	Wait(ctx context.Context, ids []string, atMost time.Duration) ([]Result, error)
-	// Terminate ends one child and what it started, and no other.
+	// Terminate ends one child together with everything that it started.
 	Terminate(ctx context.Context, id string) error
-	// Send hands text to the running child with that id, or to the agent that
-	// started this one with [Parent]. It is read before the next model call.
+	// Send sends text to the running child with that id, or to the agent that started this one
+	// if to is [Parent]. The receiver reads it before its next model call.
 	Send(ctx context.Context, to, text string) error
 }
 
 // Delegator hands tasks to other agents.
 type Delegator interface {
-	// Delegate returns when all tasks have ended, with one result for each, in their
-	// order. It enforces the limits; it may be called by several goroutines at once.
+	// Delegate runs tasks and returns when all have ended, with one result for each, in the
+	// same order. It enforces the limits, and may be called by several goroutines at once.
 	Delegate(ctx context.Context, tasks []Task) []Result
 }
 
-// ErrAbandoned ends children in the background whose parent has ended without
-// collecting them.
+// ErrAbandoned ends background children whose parent ended without collecting their
+// results.
 var ErrAbandoned = &Error{Status: Cancelled, Problem: "ended with its parent, which did not wait for it"}
 
-// Parent names the agent that started an agent, for [Family.Send].
+// Parent is the name by which [Family.Send] reaches the agent that started this one.
 const Parent = "parent"
 
 // MaxMessage is the longest message that agents may send to each other, in
 // bytes.
 const MaxMessage = 64 << 10
 
-// Job is a task that has been given a place in the tree of tasks. It is data: what its
-// agent may ask is handed to it beside the job.
+// Job is a task with its place in the tree of tasks, as the supervisor runs it. It is
+// plain data.
 type Job struct {
 	Task
 	ExecutionID string
-	Parent      string // execution id of the agent that asked; empty for job zero
+	Parent      string // execution id of the agent that delegated it; empty for job zero
 	BatchID     string
-	Session     string        // id of the transcript, of job zero
-	Index       int           // in its batch or its delegation
+	Session     string        // id of the transcript; set for job zero only
+	Index       int           // in its batch or delegation, from 0
 	Depth       int           // 1 for a child of the root
-	Deadline    time.Time     // zero is none
-	Allowed     time.Duration // what the deadline allowed at the start; zero is without bound
-	Idle        time.Duration // time without any activity after which it is ended; zero is no limit
+	Deadline    time.Time     // zero means none
+	Allowed     time.Duration // time to the deadline at the start; zero means no limit
+	Idle        time.Duration // time without activity before it is ended; zero means no limit
 	Attempt     int           // counts from 1
 }

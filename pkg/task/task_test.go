@@ -67,7 +67,8 @@ func TestValidate(t *testing.T) {
 		{Task{Text: strings.Repeat("x", MaxText)}, ""},
 		{Task{}, "task is empty"},
 		{Task{Text: " \n\t\u00a0"}, "task is empty"},
-		{Task{Text: strings.Repeat("x", MaxText+1)}, "task is 1048577 bytes long, at most 1048576: put documents into files or context"},
+		{Task{Text: strings.Repeat("x", MaxText+1)},
+			"task is 1048577 bytes long, at most 1048576: put documents into files or context"},
 		{Task{Text: "a\xffb"}, "task is not valid UTF-8"},
 		{Task{Text: "a\x00b"}, "task contains a NUL character"},
 		{Task{Text: "do", Timeout: -1}, "timeout is -1: use seconds above 0"},
@@ -105,7 +106,8 @@ func TestUsageAdd(t *testing.T) {
 // ends is every end that there is, with its exit code.
 func ends() map[Status]int {
 	return map[Status]int{
-		Completed: 0, Failed: 1, Timeout: 124, Idle: 124, Cancelled: 130, Refused: 1, Interrupted: 130, TurnLimit: 1, Empty: 1,
+		Completed: 0, Failed: 1, Timeout: 124, Idle: 124, Cancelled: 130, Refused: 1, Interrupted: 130, TurnLimit: 1,
+		Empty:  1,
 		Broken: 3, NoResult: 1, Killed: 1, Unavailable: 3, Limit: 5, Misused: 2, UnknownOutcome: 1,
 	}
 }
@@ -148,7 +150,8 @@ func TestResultProperties(t *testing.T) {
 		var m map[string]json.RawMessage
 		require.NoError(t, json.Unmarshal(data, &m))
 		assert.Equal(t, r.Success, string(m["error"]) == "null")
-		for _, always := range []string{"index", "status", "exit_code", "attempts", "duration_ms", "queued_ms", "usage", "truncated"} {
+		for _, always := range []string{"index", "status", "exit_code", "attempts", "duration_ms", "queued_ms",
+			"usage", "truncated"} {
 			assert.Contains(t, m, always)
 		}
 		var back Result

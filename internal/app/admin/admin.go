@@ -2,13 +2,13 @@
 // doctor, config, completion, man and version.
 //
 // Flow: [Commands] returns them for the tree of commands. Each reads the settings,
-// looks at files, the ledger or the machine, and prints one thing: JSON with --json,
-// else text for people, which is made harmless by [command.Printable], because tasks,
-// errors and answers come from models.
+// looks at files, the ledger or the machine, and prints its result: JSON with --json,
+// else text for people. Tasks, errors and answers come from models, so text for people
+// goes through [command.Printable], which keeps it from controlling the terminal.
 //
-// A run is one execution, a batch is many that were started together, and a root is
-// the qq process that they belong to. People write a short id, the last eight
-// characters of an id. " *" after a status marks a run that is at work.
+// A run is one execution, a batch is a list of runs that were started together, and a
+// root is the qq process that they belong to. People may write a short id: the last
+// eight characters of an id. " *" after a status marks a run at work.
 //
 // Not promised: aligned columns on a terminal whose character widths differ from
 // Unicode's.
@@ -23,13 +23,13 @@ import (
 	"qq/internal/config"
 )
 
-// commands holds what the commands share; its methods are the commands.
+// commands is what the commands share. Each command is a method.
 type commands struct {
 	*command.Invocation
 	models Models
 }
 
-// Models looks at the model server and the model that a run would use.
+// Models checks the model server and the model that a run would use.
 type Models interface {
 	Examine(ctx context.Context, cfg config.Config) []Finding
 }
@@ -42,7 +42,7 @@ func Commands(i *command.Invocation, m Models) []*cli.Command {
 	}
 }
 
-// lookFlags are the flags of commands that only look.
+// lookFlags returns the flags of commands that only show something.
 func lookFlags() []cli.Flag {
 	return []cli.Flag{command.FlagCwd, command.FlagJSON, command.FlagQuiet}
 }

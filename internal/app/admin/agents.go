@@ -45,7 +45,7 @@ func (r commands) registry(c *cli.Context) (*agents.Registry, error) {
 	return r.Env.Agents(dir), nil
 }
 
-// AgentRow is one agent of a list.
+// AgentRow is one agent in the list of qq agents list, for scripts.
 type AgentRow struct {
 	agents.Agent
 	Hides []string `json:"hides,omitempty"`
@@ -92,7 +92,7 @@ func (r commands) listAgents(c *cli.Context) error {
 	return output.WriteError(w.Flush())
 }
 
-// ShownAgent is one agent as it takes effect.
+// ShownAgent is one agent with its definition, defaults included, for scripts.
 type ShownAgent struct {
 	agents.Agent
 	EffectiveTools []string `json:"effective_tools"`
@@ -131,7 +131,8 @@ func (r commands) showAgent(c *cli.Context) error {
 	return output.WriteError(err)
 }
 
-// hiddenBy returns the sources of the definitions that a hides.
+// hiddenBy returns the sources of the definitions that a replaces: those of the same name
+// in later folders.
 func hiddenBy(reg *agents.Registry, a agents.Agent) []string {
 	for _, e := range reg.List() {
 		if e.Err == nil && e.Agent.Source == a.Source && e.Agent.Name == a.Name {
@@ -141,7 +142,8 @@ func hiddenBy(reg *agents.Registry, a agents.Agent) []string {
 	return nil
 }
 
-// rows are the lines above the prompt; one without a value is not printed.
+// rows returns names and values of the lines above the prompt. A line without a value is
+// not printed.
 func (s ShownAgent) rows() [][2]string {
 	role := s.Role
 	if s.Gathers() {
@@ -178,7 +180,7 @@ func (s ShownAgent) rows() [][2]string {
 	}
 }
 
-// AgentMade is a new definition for scripts.
+// AgentMade describes a new definition, for scripts.
 type AgentMade struct {
 	Name  string   `json:"name"`
 	Path  string   `json:"path"`
@@ -203,7 +205,8 @@ func (r commands) newAgent(c *cli.Context) error {
 	to := dirs[0]
 	if c.Bool("user") {
 		if home == "" {
-			return command.Usagef("set HOME or XDG_CONFIG_HOME to an absolute path", "there is no folder of your settings")
+			return command.Usagef("set HOME or XDG_CONFIG_HOME to an absolute path",
+				"there is no folder of your settings")
 		}
 		to = dirs[len(dirs)-1]
 	}
@@ -212,7 +215,8 @@ func (r commands) newAgent(c *cli.Context) error {
 		return command.Usage(command.Advised(err, "edit that one, remove it, or take another name"))
 	}
 	if err != nil {
-		return command.Advised(err, "make the folder one that you can write to, or use --user for that of your settings")
+		return command.Advised(err, "make the folder one that you can write to, or use --user for that of your "+
+			"settings")
 	}
 	made := AgentMade{name, path, r.effect(r.Env.Agents(work), name, path)}
 	r.Note("write what it does into the file, then: qq agents check %s", name)
@@ -223,8 +227,8 @@ func (r commands) newAgent(c *cli.Context) error {
 	return output.WriteError(err)
 }
 
-// effect reports on stderr whether the definition at path takes effect for name, and
-// returns the definitions that it hides.
+// effect prints on stderr whether the definition at path is the one in use for name, and
+// returns the definitions that it replaces.
 func (r commands) effect(reg *agents.Registry, name, path string) []string {
 	a, err := reg.Lookup(name)
 	switch {

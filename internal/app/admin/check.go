@@ -21,7 +21,7 @@ import (
 // defect is one mistake in a definition.
 type defect struct {
 	Severity string `json:"severity"`       // error or warning
-	Line     int    `json:"line,omitempty"` // 0 is the whole file
+	Line     int    `json:"line,omitempty"` // 0 means the whole file
 	Text     string `json:"text"`
 }
 
@@ -30,9 +30,10 @@ const (
 	isWarning = "warning"
 )
 
-// newDefect moves the line number at the start of text into its field.
+// newDefect returns a defect. A line number at the start of text becomes its Line.
 func newDefect(severity, text string) defect {
-	if number, rest, ok := strings.Cut(strings.TrimPrefix(text, "line "), ": "); ok && strings.HasPrefix(text, "line ") {
+	if number, rest, ok := strings.Cut(strings.TrimPrefix(text, "line "), ": "); ok &&
+		strings.HasPrefix(text, "line ") {
 		if n, err := strconv.Atoi(number); err == nil {
 			return defect{severity, n, rest}
 		}
@@ -40,7 +41,7 @@ func newDefect(severity, text string) defect {
 	return defect{severity, 0, text}
 }
 
-// checkedAgent is one definition with its defects.
+// checkedAgent is one definition with the defects that were found in it.
 type checkedAgent struct {
 	Name     string   `json:"name,omitempty"` // empty for a folder that cannot be read
 	Source   string   `json:"source"`
@@ -79,7 +80,7 @@ func (r commands) checkAgents(c *cli.Context) error {
 	return nil
 }
 
-// printChecks prints a line for each defect.
+// printChecks prints one line for each defect.
 func (r commands) printChecks(checks []checkedAgent) error {
 	for _, check := range checks {
 		for _, d := range check.Findings {
@@ -99,8 +100,8 @@ func (r commands) printChecks(checks []checkedAgent) error {
 	return nil
 }
 
-// toCheck returns the definitions that args name, each a name or a file; all
-// that count when there are none.
+// toCheck returns the definitions that args name, each by name or file, or all definitions
+// in use if there are no args.
 func toCheck(reg *agents.Registry, args []string) ([]agents.Entry, error) {
 	if len(args) == 0 {
 		return reg.List(), nil
@@ -125,7 +126,8 @@ func toCheck(reg *agents.Registry, args []string) ([]agents.Entry, error) {
 	return entries, nil
 }
 
-// brokenAgent is the name and the source of the definition of which err speaks.
+// brokenAgent returns an agent with only the name and the source of the definition that
+// err is about.
 func brokenAgent(reg *agents.Registry, err error) agents.Agent {
 	for _, e := range reg.List() {
 		if errors.Is(err, e.Err) {
@@ -135,14 +137,14 @@ func brokenAgent(reg *agents.Registry, err error) agents.Agent {
 	return agents.Agent{}
 }
 
-// checkAgent returns one definition with its defects, sorted by line.
+// checkAgent checks one definition and returns its defects, sorted by line.
 func checkAgent(reg *agents.Registry, e agents.Entry) checkedAgent {
 	a := e.Agent
 	check := checkedAgent{Name: a.Name, Source: a.Source, Findings: []defect{}}
 	if e.Err != nil {
 		cause := e.Err
 		if inner := errors.Unwrap(e.Err); inner != nil {
-			cause = inner // without the path, which stands before it
+			cause = inner // without the path, which is printed before it
 		}
 		check.Findings = append(check.Findings, newDefect(isError, cause.Error()))
 		return check

@@ -17,7 +17,7 @@ func (r commands) config() *cli.Command {
 	}
 }
 
-// SettingRow is one setting for scripts.
+// SettingRow is one setting with its value and where that came from, for scripts.
 type SettingRow struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"`

@@ -23,9 +23,10 @@ import (
 	"qq/pkg/llm"
 	"qq/pkg/proc"
 	"qq/pkg/session"
+	"qq/pkg/task"
 )
 
-// Finding is one thing that qq doctor looked at.
+// Finding is the result of one check of qq doctor.
 type Finding struct {
 	What  string `json:"what"`
 	State string `json:"state"` // ok, note or bad
@@ -86,12 +87,12 @@ func (r commands) printFindings(findings []Finding) error {
 	return output.WriteError(w.Flush())
 }
 
-// Bad is the finding for an error, with its hint as the fix.
+// Bad returns the finding for a failed check, with the hint of err as the fix.
 func Bad(what string, err error) Finding {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return Finding{what, "bad", e.Problem, e.Hint}
 	}
-	problem, hint := command.Parts(err)
+	problem, hint := task.Explain(err)
 	return Finding{what, "bad", problem, hint}
 }
 
@@ -102,12 +103,13 @@ func checkIsolation(in string) Finding {
 		f.State, f.Text = "note", "subreaper: what children leave behind is ended, unless qq itself is killed"
 		f.Fix = "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces)"
 	case "process group":
-		f.State, f.Text, f.Fix = "note", "process group: a process that leaves its group can outlive its child", "use Linux"
+		f.State, f.Text, f.Fix = "note", "process group: a process that leaves its group can outlive its child",
+			"use Linux"
 	}
 	return f
 }
 
-// checkSandbox looks at what the kernel can forbid agents.
+// checkSandbox reports what the kernel can forbid agents.
 func checkSandbox(s sandbox.Support) Finding {
 	f := Finding{"sandbox", "ok", s.String(), ""}
 	if !s.Enforced() {
@@ -116,7 +118,7 @@ func checkSandbox(s sandbox.Support) Finding {
 	return f
 }
 
-// checkAstGrep looks for the program behind ast_grep and ast_grep_replace.
+// checkAstGrep checks for the program that the tools ast_grep and ast_grep_replace run.
 func checkAstGrep(ctx context.Context, host *proc.Host, env command.Environment) Finding {
 	path, err := astgrep.Find(env.Get)
 	if err != nil {
@@ -130,7 +132,7 @@ func checkAstGrep(ctx context.Context, host *proc.Host, env command.Environment)
 	return Finding{"ast-grep", "ok", version + ", " + path, ""}
 }
 
-// checkSearch says where web_search searches.
+// checkSearch reports which search engine web_search uses.
 func checkSearch(cfg config.Config, getenv func(string) string) Finding {
 	search, err := web.NewSearch(cfg.Search, getenv)
 	switch {
@@ -159,7 +161,7 @@ func checkFolder(what, dir, fix string) Finding {
 	return Finding{what, "ok", dir, ""}
 }
 
-// checkLedger opens the ledger, as the next batch would. None is made for the look.
+// checkLedger checks that the next batch could open the ledger. It does not create one.
 func checkLedger(home string) Finding {
 	info, err := os.Stat(ledger.Path(home))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,18 +8,18 @@ import (
 	"qq/internal/record/ledger"
 )
 
-// DefaultLimit is how many rows a list has unless --limit says otherwise.
+// DefaultLimit is the number of rows in a list without --limit.
 const DefaultLimit = 20
 
-// typed is flags as they were typed: a *cli.Context.
+// typed reads flags as they were typed; *cli.Context implements it.
 type typed interface {
 	String(name string) string
 	Bool(name string) bool
 	Int(name string) int
 }
 
-// runsFilter reads the flags that choose among runs. A flag that is not given
-// excludes nothing; now is what a time ago is counted from.
+// runsFilter returns the filter that the flags describe. A missing flag excludes nothing.
+// A time such as 2h is counted back from now.
 func runsFilter(f typed, now time.Time) (ledger.Filter, error) {
 	to := ledger.Filter{
 		Agent: strings.TrimSpace(f.String("agent")), Batch: strings.TrimSpace(f.String("batch")),
@@ -45,7 +45,7 @@ func runsFilter(f typed, now time.Time) (ledger.Filter, error) {
 	return to, nil
 }
 
-// runStore is where runs are looked up.
+// runStore looks runs and batches up; *ledger.Ledger implements it.
 type runStore interface {
 	List(ledger.Filter) ([]ledger.Run, error)
 	Batches(ledger.Filter) ([]ledger.BatchRow, error)
@@ -54,10 +54,9 @@ type runStore interface {
 
 var _ runStore = (*ledger.Ledger)(nil)
 
-// query returns the runs and batches that f selects, for [printRuns]. Without an agent,
-// a status or a batch in f, these are the runs that a person started, and batches as
-// one row each. Otherwise they are all matching runs, at any depth. The id of a batch
-// may be a short one.
+// query returns the runs and batches that f selects. Without an agent, a status or a batch
+// in f, these are the single prompts of people, and each batch as one row. Otherwise they
+// are all matching runs, at any depth. The batch may be given by a short id.
 func query(from runStore, f ledger.Filter) ([]ledger.Run, []ledger.BatchRow, error) {
 	if f.Batch != "" {
 		b, err := from.Find(f.Batch)

@@ -28,18 +28,21 @@ func TestFilter(t *testing.T) {
 	assert.Equal(t, ledger.Filter{}, got, "nothing excludes nothing")
 
 	got, err = runsFilter(words{
-		"status": " failed,Timeout,turn-limit,failed", "agent": " coder ", "batch": "ba01", "since": "2h", "before": "90m",
-		"live": "true", "limit": "7",
+		"status": " failed,Timeout,turn-limit,failed", "agent": " coder ", "batch": "ba01", "since": "2h",
+		"before": "90m",
+		"live":   "true", "limit": "7",
 	}, now)
 	require.NoError(t, err)
-	assert.Equal(t, ledger.Filter{Status: []task.Status{task.Failed, task.Timeout, task.TurnLimit}, Agent: "coder", Batch: "ba01",
+	assert.Equal(t, ledger.Filter{Status: []task.Status{task.Failed, task.Timeout, task.TurnLimit}, Agent: "coder",
+		Batch: "ba01",
 		Since: now.Add(-2 * time.Hour), Until: now.Add(-90 * time.Minute), Live: true, Limit: 7}, got)
 }
 
 func TestSince(t *testing.T) {
 	here := now.Location()
 	for s, want := range map[string]time.Time{
-		"90s": now.Add(-90 * time.Second), "1d12h": now.Add(-36 * time.Hour), "1.5h": now.Add(-90 * time.Minute), "3d": now.Add(-72 * time.Hour),
+		"90s": now.Add(-90 * time.Second), "1d12h": now.Add(-36 * time.Hour), "1.5h": now.Add(-90 * time.Minute),
+		"3d": now.Add(-72 * time.Hour),
 		"1w": now.Add(-168 * time.Hour), "0s": now,
 		"2026-11-20":                time.Date(2026, 11, 20, 0, 0, 0, 0, here),
 		" 2026-11-20 15:04 ":        time.Date(2026, 11, 20, 15, 4, 0, 0, here),
@@ -55,7 +58,8 @@ func TestSince(t *testing.T) {
 }
 
 func TestFlagErrors(t *testing.T) {
-	const times = "\nhint: accepted is a time ago, like 90m, 2h, 3d or 1w, or a day or a moment, like 2026-11-20 or \"2026-11-20 15:04\""
+	const times = "\nhint: accepted is a time ago, like 90m, 2h, 3d or 1w, or a day or a moment, like 2026-11-20 " +
+		"or \"2026-11-20 15:04\""
 	for want, f := range map[string]words{
 		"--limit is -1\nhint: accepted is a whole number from 0 on; 0 is all": {"limit": "-1"},
 		"--since is \"yesterday\"" + times:                                    {"since": "yesterday"},

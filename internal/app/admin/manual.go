@@ -25,7 +25,8 @@ func (r commands) completion() *cli.Command {
 			case "fish":
 				script = command.Fish(c.App)
 			default:
-				return command.Usagef("accepted is bash, zsh or fish", "no completion for the shell %q", c.Args().First())
+				return command.Usagef("accepted is bash, zsh or fish", "no completion for the shell %q",
+					c.Args().First())
 			}
 			return r.print(script)
 		},
@@ -41,11 +42,12 @@ func (r commands) man() *cli.Command {
 
 func (r commands) version() *cli.Command {
 	return &cli.Command{
-		Name: "version", Usage: "print the version", Action: func(*cli.Context) error { return PrintVersion(r.Invocation) },
+		Name: "version", Usage: "print the version",
+		Action: func(*cli.Context) error { return PrintVersion(r.Invocation) },
 	}
 }
 
-// PrintVersion prints the version, as qq version and qq --version do.
+// PrintVersion prints the version, for qq version and qq --version.
 func PrintVersion(i *command.Invocation) error {
 	text := fmt.Sprintf("qq %s (%s, %s/%s)\n", i.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return commands{Invocation: i}.print(text)

@@ -39,7 +39,8 @@ func TestQuery(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, runs, 4)
 	assert.Len(t, rows, 4)
-	assert.Equal(t, &asked{runs: []ledger.Filter{{Live: true, Limit: 20, Roots: true}}, batches: []ledger.Filter{{Live: true, Limit: 20}}}, a)
+	assert.Equal(t, &asked{runs: []ledger.Filter{{Live: true, Limit: 20, Roots: true}},
+		batches: []ledger.Filter{{Live: true, Limit: 20}}}, a)
 
 	for _, c := range []struct{ f, want ledger.Filter }{
 		{ledger.Filter{Batch: "ba01", Limit: 1}, ledger.Filter{Batch: "whole ba01", Limit: 1}},
@@ -62,14 +63,17 @@ func TestQuery(t *testing.T) {
 
 // TestLedger: what a real ledger knows is shown by the ids that are shown.
 func TestLedger(t *testing.T) {
-	r := ledger.NewRecorder(t.TempDir(), ledger.Root{ID: "root", Started: time.Now(), Dir: "/d", Command: "batch"}, ledger.Options{})
+	r := ledger.NewRecorder(t.TempDir(), ledger.Root{ID: "root", Started: time.Now(), Dir: "/d", Command: "batch"},
+		ledger.Options{})
 	t.Cleanup(func() { assert.NoError(t, r.Close()) })
-	const prompt, child, batch = "0198a000-0000-7000-8000-0000a1b2c3d4", "0198a000-0000-7000-8000-0000b1b2c3d4", "0198a000-0000-7000-8000-00000000ba01"
+	const prompt, child, batch = "0198a000-0000-7000-8000-0000a1b2c3d4", "0198a000-0000-7000-8000-0000b1b2c3d4",
+		"0198a000-0000-7000-8000-00000000ba01"
 	require.NoError(t, r.Begin(ledger.Batch{ID: batch, Root: "root", Dir: "/d", Count: 2, Started: time.Now()}))
 	for _, e := range []ledger.Execution{
 		{ID: prompt, Root: "root", Agent: "default", Task: "ask"},
 		{ID: child, Parent: prompt, Root: "root", Agent: "coder", Task: "do", Depth: 1},
-		{ID: "0198a000-0000-7000-8000-0000c1b2c3d4", Batch: batch, Root: "root", Agent: "coder", Task: "one of two", Key: "k"},
+		{ID: "0198a000-0000-7000-8000-0000c1b2c3d4", Batch: batch, Root: "root", Agent: "coder", Task: "one of two",
+			Key: "k"},
 	} {
 		require.NoError(t, r.Claim(e))
 	}
@@ -96,7 +100,8 @@ func TestLedger(t *testing.T) {
 	tree, err := l.Tree("a1b2c3d4")
 	require.NoError(t, err)
 	require.NoError(t, printTree(&b, tree, o))
-	assert.Regexp(t, `^a1b2c3d4  running \*  default  0\.\ds  ask\n└─ b1b2c3d4  failed  coder  0\.\ds  do\n$`, b.String())
+	assert.Regexp(t, `^a1b2c3d4  running \*  default  0\.\ds  ask\n└─ b1b2c3d4  failed  coder  0\.\ds  do\n$`,
+		b.String())
 
 	b.Reset()
 	run, attempts, result, err := l.Show("b1b2c3d4")

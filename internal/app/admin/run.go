@@ -13,20 +13,20 @@ import (
 	"qq/pkg/task"
 )
 
-// Of an answer so many lines and bytes are shown.
+// Limits on how much of an answer qq runs show prints, in lines and bytes.
 const (
 	endLines = 20
 	endBytes = 4000
 )
 
-// document is one run for scripts.
+// document is everything known about one run, for scripts.
 type document struct {
 	Run      ledger.Run          `json:"run"`
 	Attempts []ledger.AttemptRow `json:"attempts"`
-	Result   *task.Result        `json:"result"` // null when there is none
+	Result   *task.Result        `json:"result"` // null without a result
 }
 
-// printRun prints all that is known of one run. The result is zero when there is none.
+// printRun prints everything known about one run. The result is zero if there is none.
 func printRun(w io.Writer, r ledger.Run, attempts []ledger.AttemptRow, result task.Result, o layout) error {
 	if o.JSON {
 		doc := document{Run: r, Attempts: append([]ledger.AttemptRow{}, attempts...)}
@@ -68,7 +68,7 @@ func printRun(w io.Writer, r ledger.Run, attempts []ledger.AttemptRow, result ta
 	}
 	resultFields(field, result)
 	lines := fields.Lines(0)
-	section := func(title string, body []string) { // only one that says something
+	section := func(title string, body []string) { // an empty section is left out
 		if len(body) > 0 {
 			lines = append(append(lines, "", "── "+title), body...)
 		}
@@ -80,7 +80,7 @@ func printRun(w io.Writer, r ledger.Run, attempts []ledger.AttemptRow, result ta
 	return o.write(w, lines)
 }
 
-// resultFields are the fields that only a result has.
+// resultFields prints the fields that only a finished run has.
 func resultFields(field func(name, value string), result task.Result) {
 	if result.Status == "" {
 		return
@@ -115,7 +115,8 @@ func (o layout) attempts(all []ledger.AttemptRow) []string {
 	return t.Lines(o.width())
 }
 
-// answer is the end of the run's output, under a title that says where the rest is.
+// answer returns the end of the output of the run, and a title that says where the rest
+// is.
 func answer(r ledger.Run, result task.Result) (title string, body []string) {
 	text, where := result.Output, "--json prints all of it"
 	if result.Status == "" {
@@ -133,9 +134,10 @@ func answer(r ledger.Run, result task.Result) (title string, body []string) {
 	switch {
 	case len(all) == 0:
 		return "", nil
-	case from == len(all): // the last line alone is too long
+	case from == len(all): // even the last line is too long
 		last := all[from-1]
-		return "the end of the output (" + where + ")", []string{"..." + strings.ToValidUTF8(last[len(last)-endBytes:], "")}
+		return "the end of the output (" + where + ")",
+			[]string{"..." + strings.ToValidUTF8(last[len(last)-endBytes:], "")}
 	case from > 0:
 		return fmt.Sprintf("the end of the output, %d of %d lines (%s)", len(all)-from, len(all), where), all[from:]
 	case result.OutputFile != "":
@@ -144,7 +146,7 @@ func answer(r ledger.Run, result task.Result) (title string, body []string) {
 	return "output", all
 }
 
-// split is text for a terminal, in lines.
+// split returns text as lines that cannot control the terminal.
 func split(text string) []string {
 	text = strings.Trim(command.Printable(text), "\n")
 	if strings.TrimSpace(text) == "" {

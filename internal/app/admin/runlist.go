@@ -13,13 +13,14 @@ import (
 	"qq/pkg/task"
 )
 
-// layout says how runs are printed.
+// layout is how runs are printed.
 type layout struct {
 	JSON  bool
-	Width int // of the terminal in columns; 0 is no terminal
-	// Now ends the time of a run that is at work. Times are shown in its location.
+	Width int // columns of the terminal; 0 means no terminal
+	// Now is the current time, up to which a run at work is measured. Times are printed in its
+	// location.
 	Now time.Time
-	// Limit is how many rows a list has at most; 0 is no limit.
+	// Limit is the largest number of rows in a list; 0 means no limit.
 	Limit int
 }
 
@@ -28,15 +29,15 @@ const (
 	second = "2006-01-02 15:04:05"
 )
 
-// row is a line of a list.
+// row is one line of a list: its cells for people, or its value for scripts.
 type row struct {
 	when  time.Time
 	cells []string
 	value any // for scripts
 }
 
-// printRuns prints runs and batches, the newest first. The runs of a batch that is among
-// batches are not listed again.
+// printRuns prints runs and batches, newest first. A run of a batch that is printed gets
+// no line of its own.
 func printRuns(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o layout) error {
 	var rows []row
 	listed := map[string]bool{}
@@ -70,7 +71,7 @@ func printRuns(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o layo
 	return o.write(w, t.Lines(o.width()))
 }
 
-// printBatch prints a batch, and below it runs of it.
+// printBatch prints a batch, and below it its runs.
 func printBatch(w io.Writer, b ledger.BatchRow, runs []ledger.Run, o layout) error {
 	if o.JSON {
 		return output.WriteJSON(w, struct {
@@ -114,8 +115,8 @@ func (o layout) batch(b ledger.BatchRow) row {
 	}, batchValue{"batch", b}}
 }
 
-// progress says in the words of a batch under way how far it came. A batch that went
-// on with other tasks may have more than were counted when it began.
+// progress describes how far an unfinished batch is. A batch that was resumed with other
+// tasks may have more tasks than were counted when it began.
 func progress(b ledger.BatchRow) string {
 	done, failed := b.Done()
 	begun := 0
@@ -135,8 +136,9 @@ func progress(b ledger.BatchRow) string {
 	return text
 }
 
-// printTree prints runs below those that started them; parents come before children.
-// Runs whose parent is not among them, as those of a batch, are roots.
+// printTree prints each run indented below the run that started it. Parents come before
+// children in runs. A run whose parent is missing, such as a task of a batch, is at the
+// top level.
 func printTree(w io.Writer, runs []ledger.Run, o layout) error {
 	if o.JSON {
 		return output.WriteJSON(w, append([]ledger.Run{}, runs...))
@@ -149,7 +151,7 @@ func printTree(w io.Writer, runs []ledger.Run, o layout) error {
 		}
 		parent := r.Parent
 		if !known[parent] {
-			parent = "" // also one that comes later: nothing goes round in circles
+			parent = "" // also a parent that comes later, so that there is no cycle
 		}
 		below[parent] = append(below[parent], r)
 		known[r.ID] = r.ID != ""
@@ -180,7 +182,7 @@ func (o layout) node(r ledger.Run) string {
 	return strings.Join([]string{short(r.ID), o.status(r), o.brief(r.Agent, 16), o.took(r), o.text(r.Task)}, "  ")
 }
 
-// printCancelled says which process was told to end, and so everything that it started.
+// printCancelled prints which root process was told to end, and so all its children.
 func printCancelled(w io.Writer, r ledger.Root, o layout) error {
 	if o.JSON {
 		return output.WriteJSON(w, struct {
@@ -199,7 +201,7 @@ func printCancelled(w io.Writer, r ledger.Root, o layout) error {
 	return o.write(w, []string{text})
 }
 
-// printCleared says how many runs were removed from the ledger.
+// printCleared prints how many runs were removed from the ledger.
 func printCleared(w io.Writer, n int, o layout) error {
 	if o.JSON {
 		return output.WriteJSON(w, map[string]int{"cleared": n})
@@ -222,7 +224,7 @@ func (o layout) write(w io.Writer, lines []string) error {
 	return output.WriteError(err)
 }
 
-// live marks a run that is at work.
+// live follows the status of a run at work.
 const live = " *"
 
 func (o layout) status(r ledger.Run) string {
@@ -233,10 +235,10 @@ func (o layout) status(r ledger.Run) string {
 	return status
 }
 
-// atWork reports whether r has no end yet and somebody is there to bring it.
+// atWork reports whether r has not finished and its root is alive.
 func atWork(r ledger.Run) bool { return r.Live && !r.Status.Final() }
 
-// began is when work on r began, or when it began to wait.
+// began returns when r was started, or queued if it was not started.
 func began(r ledger.Run) time.Time {
 	if r.Started.IsZero() {
 		return r.Queued
@@ -244,7 +246,7 @@ func began(r ledger.Run) time.Time {
 	return r.Started
 }
 
-// took is how long r took, or has taken so far.
+// took formats how long r took, or has taken so far.
 func (o layout) took(r ledger.Run) string {
 	switch {
 	case atWork(r) && !r.Started.IsZero():
@@ -262,7 +264,7 @@ func (o layout) moment(layout string, t time.Time) string {
 	return t.In(o.Now.Location()).Format(layout)
 }
 
-// clock is a moment in a list: of today without the date.
+// clock formats a time in a list: without the date if it is today.
 func (o layout) clock(t time.Time) string {
 	y, m, d := t.In(o.Now.Location()).Date()
 	if ny, nm, nd := o.Now.Date(); y == ny && m == nm && d == nd {
@@ -271,7 +273,7 @@ func (o layout) clock(t time.Time) string {
 	return o.moment(minute, t)
 }
 
-// width is where a line is cut; 0 is nowhere.
+// width returns the number of columns at which lines are cut; 0 means no limit.
 func (o layout) width() int {
 	if o.Width <= 0 {
 		return 0
@@ -279,7 +281,7 @@ func (o layout) width() int {
 	return max(o.Width, 40)
 }
 
-// text is a task on one line, which a terminal cuts further.
+// text returns a task on one line.
 func (o layout) text(s string) string {
 	if o.Width > 0 {
 		return output.OneLine(task.Shorten(s, max(o.Width, 100)))
@@ -287,13 +289,13 @@ func (o layout) text(s string) string {
 	return output.OneLine(task.Shorten(s, 100))
 }
 
-// brief is a name in at most n columns.
+// brief returns a name in at most n columns, or a dash if it is empty.
 func (o layout) brief(s string, n int) string { return cmp.Or(output.Cut(output.OneLine(s), n), "-") }
 
-// short is the short form of an id.
+// short returns the short form of an id.
 func short(id string) string { return output.OneLine(task.ShortID(id)) }
 
-// tokens are all tokens of u; a dash where there are none.
+// tokens formats the sum of all tokens of u, or a dash if there are none.
 func tokens(u task.Usage) string {
 	if u == (task.Usage{}) {
 		return "-"

@@ -53,7 +53,7 @@ func (r commands) runs() *cli.Command {
 	}
 }
 
-// inLedger runs f on the ledger.
+// inLedger opens the ledger and calls f with it.
 func (r commands) inLedger(c *cli.Context, f func(*ledger.Ledger, layout) error) error {
 	cfg, _, err := r.Configure(c)
 	if err != nil {
@@ -78,7 +78,7 @@ func (r commands) listRuns(c *cli.Context) error {
 	}
 	return r.inLedger(c, func(led *ledger.Ledger, o layout) error {
 		if f.Limit > 0 {
-			f.Limit++ // tells whether there are more
+			f.Limit++ // one more tells whether there are others
 		}
 		list, batches, err := query(led, f)
 		if err != nil {
@@ -95,7 +95,7 @@ func (r commands) listRuns(c *cli.Context) error {
 	})
 }
 
-// runsError marks an error that a person can mend as a usage error.
+// runsError marks an error that the user can correct as a usage error.
 func runsError(err error) error {
 	if errors.Is(err, ledger.ErrNone) || errors.Is(err, ledger.ErrAmbiguous) || errors.Is(err, ledger.ErrEnded) {
 		return command.Usage(command.Advised(err, "qq runs list shows them"))
@@ -103,7 +103,7 @@ func runsError(err error) error {
 	return err
 }
 
-// oneRun runs f on the ledger, with the id that the command is given.
+// oneRun opens the ledger and calls f with it and the id on the command line.
 func (r commands) oneRun(c *cli.Context, f func(led *ledger.Ledger, id string, o layout) error) error {
 	if c.NArg() != 1 {
 		return command.Usagef("qq runs list shows them", "%s takes one id", c.Command.HelpName)
@@ -124,19 +124,19 @@ func (r commands) showRun(c *cli.Context) error {
 	})
 }
 
-// MaxShown is how many runs of a batch are shown with it.
+// MaxShown is how many runs of a batch qq runs show prints.
 const MaxShown = 100
 
-// showBatch prints a batch, and the runs in it.
+// showBatch prints a batch and its runs.
 func (r commands) showBatch(led *ledger.Ledger, b ledger.Batch, o layout) error {
 	rows, err := led.Batches(ledger.Filter{Batch: b.ID, Limit: 1})
 	if err != nil {
 		return err
 	}
-	if len(rows) == 0 { // cleared meanwhile
+	if len(rows) == 0 { // it was cleared meanwhile
 		return fmt.Errorf("show %s: %w", b.ID, ledger.ErrNone)
 	}
-	most := MaxShown + 1 // tells whether there are more
+	most := MaxShown + 1 // one more tells whether there are others
 	if o.JSON {
 		most = 0
 	}
@@ -146,9 +146,10 @@ func (r commands) showBatch(led *ledger.Ledger, b ledger.Batch, o layout) error 
 	}
 	if len(tasks) > MaxShown && !o.JSON {
 		tasks = tasks[:MaxShown]
-		r.Note("only the newest %d are shown: qq runs list --batch %s --limit 0 shows all", MaxShown, task.ShortID(b.ID))
+		r.Note("only the newest %d are shown: qq runs list --batch %s --limit 0 shows all", MaxShown,
+			task.ShortID(b.ID))
 	}
-	o.Limit = 0 // that of a list is not meant
+	o.Limit = 0 // the limit of a list does not apply
 	return printBatch(r.Out, rows[0], tasks, o)
 }
 
@@ -177,11 +178,12 @@ func (r commands) clearRuns(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	f.Limit = 0 // that of a list is not meant
+	f.Limit = 0 // the limit of a list does not apply
 	chosen := f.Batch != "" || f.Agent != "" || len(f.Status) > 0 || !f.Since.IsZero() || !f.Until.IsZero()
 	switch all := c.Bool("all"); {
 	case all && chosen:
-		return command.Usagef("leave it out: what is chosen is cleared", "--all is given together with what chooses some")
+		return command.Usagef("leave it out: what is chosen is cleared",
+			"--all is given together with what chooses some")
 	case !all && !chosen:
 		return command.Usagef("choose with --before 30d, --batch, --status …, or say --all",
 			"%s would forget everything, also batches that could go on", c.Command.HelpName)

@@ -15,6 +15,7 @@ import (
 	"qq/internal/app/scratch"
 	"qq/internal/config"
 	"qq/pkg/session"
+	"qq/pkg/task"
 )
 
 func (r commands) sessions() *cli.Command {
@@ -42,12 +43,12 @@ func (r commands) store(c *cli.Context) (*session.Store, error) {
 	return Store(cfg), nil
 }
 
-// Store is where the transcripts of sessions are.
+// Store returns the folder of transcripts.
 func Store(cfg config.Config) *session.Store {
 	return session.Open(filepath.Join(cfg.Home, "sessions"))
 }
 
-// SessionRow is one session for scripts.
+// SessionRow is one session in the list of qq sessions list, for scripts.
 type SessionRow struct {
 	ID       string    `json:"id"`
 	Agent    string    `json:"agent"`
@@ -112,7 +113,8 @@ func (r commands) showSession(c *cli.Context) error {
 		return output.WriteJSON(r.Out, t)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "session %s, agent %s, model %s, in %s\n", t.Header.ID, t.Header.Agent, t.Header.Model, t.Header.Dir)
+	fmt.Fprintf(&b, "session %s, agent %s, model %s, in %s\n", t.Header.ID, t.Header.Agent, t.Header.Model,
+		t.Header.Dir)
 	for _, e := range t.Entries {
 		who := string(e.Role)
 		if e.Tool != "" {
@@ -170,9 +172,9 @@ func (r commands) pruneSessions(c *cli.Context) error {
 	return errors.Join(err, outputErr)
 }
 
-// SessionError marks an error of a session that a person can mend as a usage error.
+// SessionError marks an error of a session that the user can correct as a usage error.
 func SessionError(err error) error {
-	_, hint := command.Parts(err)
+	_, hint := task.Explain(err)
 	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrInUse) || hint != "" {
 		return command.Usage(command.Advised(err, "qq sessions list shows them"))
 	}

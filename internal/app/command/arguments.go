@@ -16,9 +16,9 @@ func Helped(args []string) []string {
 	return append(append(args[:1:1], args[2:]...), "--help")
 }
 
-// Mistyped returns the command that a prompt was probably meant to be: a prompt of
-// one word that resembles its name, like "doctr", or of two words that resemble its
-// name and subcommand, like "agent list". A prompt costs a model call.
+// Mistyped returns the command that the user probably meant by a prompt, "" if none: the
+// prompt is one word like "doctr", or two words like "agent list". It prevents a model
+// call for a typing error.
 func Mistyped(commands []*cli.Command, prompt string) string {
 	word, sub, two := strings.Cut(prompt, " ")
 	for _, c := range commands {
@@ -32,8 +32,8 @@ func Mistyped(commands []*cli.Command, prompt string) string {
 	return ""
 }
 
-// Permute moves the flags of a command line before its other arguments, because the
-// library stops reading flags at the first other argument. Arguments after -- stay.
+// Permute moves the flags of a command line before its other arguments, because urfave/cli
+// stops reading flags at the first other argument. Arguments after -- stay.
 func Permute(app *cli.App, args []string) []string {
 	if len(args) == 0 {
 		return args
@@ -49,7 +49,7 @@ func Permute(app *cli.App, args []string) []string {
 			}
 			return append(out, flagsFirst(flags, rest)...)
 		}
-		// Flags before the name of a command belong to it all the same.
+		// Flags before the name of a command are flags of that command.
 		moved := append([]string{rest[next.at]}, rest[:next.at]...)
 		out = append(out, moved[0])
 		rest = append(moved[1:], rest[next.at+1:]...)
@@ -62,8 +62,8 @@ type commandAt struct {
 	at      int
 }
 
-// takeCommand finds the command that args names: its first argument that is no
-// flag and no value of one.
+// takeCommand finds the command in args: the first argument that is neither a flag nor the
+// value of a flag.
 func takeCommand(commands []*cli.Command, flags []cli.Flag, args []string) (commandAt, bool) {
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {
@@ -94,7 +94,7 @@ func takesValueIn(commands []*cli.Command, arg string) bool {
 	return false
 }
 
-// flagsFirst sorts args into flags with their values, and the rest.
+// flagsFirst returns args with the flags and their values before the rest.
 func flagsFirst(flags []cli.Flag, args []string) []string {
 	var front, back []string
 	for i := 0; i < len(args); i++ {
@@ -123,13 +123,13 @@ func flagsFirst(flags []cli.Flag, args []string) []string {
 	return append(append(front, "--"), back...)
 }
 
-// isNumbered reports whether arg is a short flag with its number, like -j4.
+// isNumbered reports whether arg is a short flag joined with a number, like -j4.
 func isNumbered(flags []cli.Flag, arg string) bool {
 	return len(arg) > 2 && arg[1] != '-' && strings.Trim(arg[2:], "0123456789") == "" && takesValue(flags, arg[:2])
 }
 
-// WantsJSON reports whether a command line asks for JSON, even one that cannot be
-// parsed: its error is a JSON document too.
+// WantsJSON reports whether a command line asks for JSON. It works for a command line that
+// cannot be parsed, because the error is then printed as JSON.
 func WantsJSON(args []string) bool {
 	for i, arg := range args {
 		name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")

@@ -1,15 +1,15 @@
 // Package command is what all commands of qq share: streams and environment,
-// settings and agents, what is said on stderr, errors with exit codes, and the frame
-// of the command line: flags that may come after arguments, help, the man page and
-// completions, all made from the one tree of commands.
+// settings and agents, messages on stderr, errors with exit codes, and the command
+// line itself: flags that may come after arguments, help, the man page and shell
+// completions, all generated from the one tree of commands.
 //
-// Flow: app.Main makes an [Invocation] and the tree of commands, [Prepare] gives each
-// command what all of them have, and [Permute] sorts the arguments as urfave/cli
-// wants them. A command calls [Invocation.Configure] first. It returns an error made
+// Flow: app.Main makes an [Invocation] and the tree of commands, [Prepare] adds what
+// all commands have in common, and [Permute] moves flags to the front as urfave/cli
+// requires. A command calls [Invocation.Configure] first. It returns an error made
 // by [Usagef], [Usage], [Advised] or [Said]; [Report] prints it.
 //
-// stdout carries the answer or the data and nothing else. Every error that a person
-// can cause is two lines on stderr: the problem and the hint.
+// stdout carries only the answer or the data. Every error that a user can cause is two
+// lines on stderr: the problem and the hint.
 package command
 
 import (
@@ -23,13 +23,13 @@ import (
 	"qq/internal/config"
 )
 
-// Streams are the standard streams of a process.
+// Streams are stdin, stdout and stderr.
 type Streams struct {
 	In       *os.File
 	Out, Err *os.File
 }
 
-// Environment is NAME=value entries; the last of several counts.
+// Environment is a list of NAME=value. If a name occurs twice, the last one counts.
 type Environment []string
 
 // Get returns the value of a variable, empty if it is not set.
@@ -45,26 +45,26 @@ type Invocation struct {
 	JSON    bool   // a failure is a JSON document too
 }
 
-// Note prints a line that --quiet leaves out.
+// Note prints a line on stderr, unless --quiet is given.
 func (i *Invocation) Note(format string, args ...any) {
 	if !i.Quiet {
 		i.Say(format, args...)
 	}
 }
 
-// Say prints a line for a person.
+// Say prints a line on stderr, even with --quiet.
 func (i *Invocation) Say(format string, args ...any) {
 	fmt.Fprintln(i.Err, "qq:", Printable(fmt.Sprintf(format, args...)))
 }
 
-// Coloured reports whether f may show colour and animation: it is a terminal, and
-// neither flags nor environment object.
+// Coloured reports whether colour and animation may be printed on f: it is a terminal, and
+// neither the flags nor the environment forbid it.
 func (i *Invocation) Coloured(f *os.File) bool {
 	return !i.Plain && i.Env.Get("NO_COLOR") == "" && i.Env.Get("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
-// Printable removes what could control a terminal or show text in another order:
-// text of a model may repeat whatever a file contained.
+// Printable returns s without the characters that could control a terminal or change the
+// order of text. The text of a model may repeat anything from a file.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		control := unicode.IsControl(r) && r != '\n' && r != '\t'

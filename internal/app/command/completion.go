@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// words are what may follow a command: its subcommands and its flags.
+// words returns what may follow a command: its subcommands and its flags.
 func words(commands []*cli.Command, flags []cli.Flag) []string {
 	var all []string
 	for _, c := range commands {
@@ -21,7 +21,7 @@ func words(commands []*cli.Command, flags []cli.Flag) []string {
 	return all
 }
 
-// Bash is a completion script for bash; zsh understands it too.
+// Bash returns a completion script for bash, which zsh understands too.
 func Bash(app *cli.App) string {
 	var b strings.Builder
 	b.WriteString("_qq() {\n  local cur=${COMP_WORDS[COMP_CWORD]} words i\n")
@@ -37,7 +37,7 @@ func Bash(app *cli.App) string {
 	return b.String()
 }
 
-// Fish is a completion script for fish.
+// Fish returns a completion script for fish.
 func Fish(app *cli.App) string {
 	var b strings.Builder
 	flags := func(condition string, flags []cli.Flag) {

@@ -9,8 +9,8 @@ import (
 	"qq/pkg/task"
 )
 
-// ExitError carries an exit code to app.Main. It deliberately lacks the method by
-// which urfave/cli would exit on its own.
+// ExitError is an error with the exit code of the program. It has no method ExitCode,
+// because urfave/cli would then exit by itself.
 type ExitError struct {
 	Code int
 	Err  error // nil when nothing is left to say
@@ -24,10 +24,11 @@ func (e *ExitError) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap gives errors.Is what the error is about.
+// Unwrap returns the error without its exit code.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Usage marks err as a mistake in the command line or the configuration.
+// Usage returns err as an error in the command line or the configuration, with that exit
+// code.
 func Usage(err error) error {
 	if err == nil {
 		return nil
@@ -35,35 +36,31 @@ func Usage(err error) error {
 	return &ExitError{task.Misused.ExitCode(), err}
 }
 
-// Usagef is Usage with a hint and a problem.
+// Usagef returns a usage error with a problem and a hint.
 func Usagef(hint, format string, args ...any) error {
-	return Usage(fmt.Errorf("%s\nhint: %s", fmt.Sprintf(format, args...), hint))
+	return Usage(&task.Error{Problem: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// Advised adds a hint to an error that has none.
+// Advised adds a hint to err, unless it has one.
 func Advised(err error, hint string) error {
-	if _, has := Parts(err); has != "" {
+	if _, has := task.Explain(err); has != "" {
 		return err
 	}
 	return fmt.Errorf("%w\nhint: %s", err, hint)
 }
 
-// Parts splits err into the problem and its hint, empty if it has none.
-func Parts(err error) (problem, hint string) {
-	problem, hint, _ = strings.Cut(err.Error(), "\nhint: ")
-	return problem, hint
-}
-
-// Said ends the program with code and prints no more.
+// Said returns an error that ends the program with code and prints nothing, because
+// everything was printed before.
 func Said(code int) error { return &ExitError{code, nil} }
 
-// Silent reports whether err is nil or has nothing left to say.
+// Silent reports whether there is nothing to print for err: it is nil or comes from
+// [Said].
 func Silent(err error) bool {
 	e, ok := errors.AsType[*ExitError](err)
 	return err == nil || ok && e.Err == nil
 }
 
-// Report prints err for a person: the problem, and below it the hint.
+// Report prints err on w: the problem on one line, the hint below it.
 func Report(w io.Writer, err error) {
 	if Silent(err) {
 		return

@@ -50,7 +50,7 @@ func onUsageError(_ *cli.Context, err error, _ bool) error {
 	return Usagef("qq --help lists the flags; a prompt that begins with - goes after --", "%s", problem)
 }
 
-// plainFlag is what the flags of the library have in common.
+// plainFlag is the interface that all flags of urfave/cli share.
 type plainFlag interface {
 	cli.DocGenerationFlag
 	cli.VisibleFlag
@@ -58,9 +58,9 @@ type plainFlag interface {
 	cli.ActionableFlag
 }
 
-// namedFlag is a flag that keeps its names. The library finds them with a regular
-// expression each time, for each flag once for each other flag: a twentieth of the
-// time in which qq starts.
+// namedFlag is a flag with its names computed once. urfave/cli finds them with a regular
+// expression, for each flag once for each other flag, which took a twentieth of the start
+// of qq.
 type namedFlag struct {
 	plainFlag
 	names []string
@@ -69,7 +69,7 @@ type namedFlag struct {
 // Names implements cli.Flag.
 func (f namedFlag) Names() []string { return f.names }
 
-// named wraps flags so that they keep their names.
+// named wraps flags so that their names are computed once.
 func named(flags []cli.Flag) []cli.Flag {
 	wrapped := make([]cli.Flag, len(flags))
 	for i, f := range flags {
@@ -81,8 +81,8 @@ func named(flags []cli.Flag) []cli.Flag {
 	return wrapped
 }
 
-// Optional is the value of a flag that is given alone, --resume, or with a value after
-// an equals sign, --resume=ID.
+// Optional is the value of a flag that may be given alone (--resume) or with a value after
+// an equals sign (--resume=ID).
 type Optional struct {
 	Given bool
 	Value string // empty if it is given alone
@@ -107,16 +107,16 @@ func (o *Optional) String() string {
 	return o.Value
 }
 
-// IsBoolFlag tells the library that the next argument is no value.
+// IsBoolFlag tells package flag that the next argument is not the value.
 func (o *Optional) IsBoolFlag() bool { return true }
 
 // optionalFlag is a flag whose value may be left out.
 type optionalFlag struct{ *cli.GenericFlag }
 
-// TakesValue implements cli.DocGenerationFlag: not from the next argument.
+// TakesValue implements cli.DocGenerationFlag: the value is not the next argument.
 func (optionalFlag) TakesValue() bool { return false }
 
-// OptionalFlag makes a flag whose value may be left out.
+// OptionalFlag returns a flag whose value may be left out. It stores the value in to.
 func OptionalFlag(name, usage string, to *Optional) cli.Flag {
 	return optionalFlag{&cli.GenericFlag{Name: name, Usage: usage, Value: to}}
 }

@@ -22,10 +22,11 @@ func TestOptionalFlag(t *testing.T) {
 	} {
 		var got Optional
 		var rest []string
-		app := &cli.App{Flags: named([]cli.Flag{OptionalFlag("resume", "go on", &got)}), Action: func(c *cli.Context) error {
-			rest = c.Args().Slice()
-			return nil
-		}}
+		app := &cli.App{Flags: named([]cli.Flag{OptionalFlag("resume", "go on", &got)}),
+			Action: func(c *cli.Context) error {
+				rest = c.Args().Slice()
+				return nil
+			}}
 		require.NoError(t, app.Run(Permute(app, c.args)))
 		assert.Equal(t, c.want, got, c.args)
 		assert.Equal(t, c.rest, rest, c.args)

@@ -9,7 +9,7 @@ import (
 	"qq/internal/config"
 )
 
-// Help is the text of `qq --help`, the most needed parts first.
+// Help returns the text of qq --help, the most important parts first.
 func Help(app *cli.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s - %s\n\nUSAGE\n", app.Name, app.Usage)
@@ -38,7 +38,7 @@ func Help(app *cli.App) string {
 	return b.String()
 }
 
-// Commands lists the commands with what they do; README.md has the same list.
+// Commands returns the list of commands with what they do. README.md has the same list.
 func Commands(app *cli.App) string {
 	var b strings.Builder
 	for _, c := range app.Commands {
@@ -51,7 +51,8 @@ func Commands(app *cli.App) string {
 	return b.String()
 }
 
-// column writes one row: a term and its meaning, on the next line after a long term.
+// column writes a term and its meaning. The meaning goes on the next line if the term is
+// long.
 func column(b *strings.Builder, term, meaning string) {
 	const width = 26
 	if len(term) > width {

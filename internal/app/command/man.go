@@ -9,7 +9,7 @@ import (
 	"qq/internal/config"
 )
 
-// roff escapes text for a man page.
+// roff escapes text for the source of a man page.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "`", "").Replace(s)
 	lines := strings.Split(s, "\n")
@@ -21,7 +21,7 @@ func roff(s string) string {
 	return strings.Join(lines, "\n.br\n")
 }
 
-// ManPage renders the commands, flags and settings as a man page.
+// ManPage returns the commands, flags and settings as a man page in roff.
 func ManPage(app *cli.App) string {
 	var b strings.Builder
 	section := func(title string) { fmt.Fprintf(&b, ".SH %s\n", title) }
@@ -70,7 +70,7 @@ func manFlags(b *strings.Builder, flags []cli.Flag) {
 	}
 }
 
-// flagNames are the ways to write a flag.
+// flagNames returns the spellings of a flag, such as "-m, --message VALUE".
 func flagNames(f cli.Flag) string {
 	var names []string
 	for _, n := range f.Names() {
@@ -93,7 +93,7 @@ type ExitCode struct {
 	Meaning string
 }
 
-// ExitCodes are the exit codes that scripts may rely on.
+// ExitCodes returns the exit codes that scripts may rely on.
 func ExitCodes() []ExitCode {
 	return []ExitCode{
 		{0, "done"},

@@ -13,22 +13,27 @@ import (
 
 // Flags of the commands that run agents.
 var (
-	FlagAgent      = &cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "the agent that does it (see qq agents)"}
-	FlagTimeout    = &cli.StringFlag{Name: "timeout", Usage: "seconds of run time, of the run and of each child (90, 90s, 5m; 0 is no limit)"}
-	FlagIdle       = &cli.StringFlag{Name: "idle-timeout", Usage: "seconds without any activity (90, 90s, 5m; 0 is no limit)"}
+	FlagAgent = &cli.StringFlag{Name: "agent", Aliases: []string{"a"},
+		Usage: "the agent that does it (see qq agents)"}
+	FlagTimeout = &cli.StringFlag{Name: "timeout",
+		Usage: "seconds of run time, of the run and of each child (90, 90s, 5m; 0 is no limit)"}
+	FlagIdle = &cli.StringFlag{Name: "idle-timeout",
+		Usage: "seconds without any activity (90, 90s, 5m; 0 is no limit)"}
 	FlagRetries    = &cli.StringFlag{Name: "retries", Usage: "more attempts after the first, for faults that may pass"}
 	FlagTokens     = &cli.StringFlag{Name: "max-tokens", Usage: "tokens for the whole tree of agents; 0 is no limit"}
 	FlagNoLedger   = &cli.BoolFlag{Name: "no-ledger", Usage: "keep no record of what is run (see qq runs)"}
 	FlagSchema     = &cli.StringFlag{Name: "schema", Usage: "file with a JSON Schema that the answer must fit"}
 	FlagResultJSON = &cli.BoolFlag{Name: "json", Usage: "the same as --output-format json"}
-	FlagVerbose    = &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "say on stderr which tools and children are at work"}
+	FlagVerbose    = &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"},
+		Usage: "say on stderr which tools and children are at work"}
 )
 
 // PermissionFlags say who may do what.
 func PermissionFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{
-			Name: "read-only", Usage: "nothing may be changed: no tool that writes, a shell only where the kernel keeps it from writing",
+			Name: "read-only", Usage: "nothing may be changed: no tool that writes, a shell only where the kernel " +
+				"keeps it from writing",
 		},
 		&cli.StringFlag{Name: "approve", Usage: "what happens to a call that can do harm: ask, auto or deny"},
 		&cli.BoolFlag{Name: "auto-approve", Usage: "the same as --approve auto"},
@@ -74,13 +79,15 @@ func ReadText(from io.Reader, name string) (string, error) {
 		return "", fmt.Errorf("read %s: %w", name, err)
 	}
 	if len(b) > maxInput {
-		return "", Usagef("hand over a file name instead, and let the agent read the file", "%s has more than %d MiB", name, maxInput>>20)
+		return "", Usagef("hand over a file name instead, and let the agent read the file", "%s has more than %d MiB",
+			name, maxInput>>20)
 	}
 	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
 		if r == utf8.RuneError && n == 1 || r == 0 {
-			return "", Usagef("convert it, for example: iconv -f LATIN1 -t UTF-8", "%s is not UTF-8 text (byte 0x%02x at offset %d)", name, b[i], i)
+			return "", Usagef("convert it, for example: iconv -f LATIN1 -t UTF-8",
+				"%s is not UTF-8 text (byte 0x%02x at offset %d)", name, b[i], i)
 		}
 		i += n
 	}

@@ -21,12 +21,13 @@ var (
 	FlagNoColor = &cli.BoolFlag{Name: "no-color", Usage: "no colour and no animation"}
 )
 
-// Configure goes to the working directory, and reads the settings from the flags of
-// c, the environment and files. It returns the working directory too.
+// Configure changes to the working directory and reads the settings from the flags of c,
+// the environment and .env files. It also returns the working directory.
 func (i *Invocation) Configure(c *cli.Context) (config.Config, string, error) {
 	if dir := c.String("cwd"); dir != "" {
 		if err := os.Chdir(dir); err != nil {
-			return config.Config{}, "", Usagef("-C takes a directory that exists", "go to the working directory: %v", err)
+			return config.Config{}, "", Usagef("-C takes a directory that exists", "go to the working directory: %v",
+				err)
 		}
 	}
 	dir, err := os.Getwd()
@@ -52,7 +53,7 @@ func (i *Invocation) Configure(c *cli.Context) (config.Config, string, error) {
 	return cfg, dir, nil
 }
 
-// settingFlags are the flags that set a setting, as they were typed.
+// settingFlags returns the values of the flags that change a setting, by name.
 func settingFlags(c *cli.Context) (map[string]string, error) {
 	flags := map[string]string{}
 	for _, s := range config.Settings() {
@@ -73,15 +74,16 @@ func settingFlags(c *cli.Context) (map[string]string, error) {
 	return flags, nil
 }
 
-// ConfigHome is the user's folder of settings, empty if there is none.
+// ConfigHome returns the base folder of the user's configuration, "" if there is none.
 func (e Environment) ConfigHome() string { return config.XDG(e, "XDG_CONFIG_HOME") }
 
-// Agents finds the agents for work in dir.
+// Agents returns the agents that are available in the working directory dir.
 func (e Environment) Agents(dir string) *agents.Registry {
 	return agents.Load(agents.Dirs(dir, e.ConfigHome()))
 }
 
-// FindAgent looks an agent up. A missing or invalid definition is a usage error.
+// FindAgent returns the agent of that name. A missing or invalid definition is a usage
+// error.
 func FindAgent(reg *agents.Registry, name string) (agents.Agent, error) {
 	a, err := reg.Lookup(name)
 	if err == nil {

@@ -15,8 +15,8 @@ const (
 		"like 2026-11-20 or \"2026-11-20 15:04\""
 )
 
-// ParseTime reads the value of a flag: a day, a moment, or how long ago that was. An
-// empty value is the zero time.
+// ParseTime parses the value of a flag that is a time: a date, a date with a time of day,
+// or a duration before now such as 2h. An empty value is the zero time.
 func ParseTime(flag, s string, now time.Time) (time.Time, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -51,7 +51,7 @@ func moment(s string, here *time.Location) (time.Time, bool) {
 // longest is the longest time ago: a century.
 const longest = 100 * 366 * 24 * time.Hour
 
-// parseAgo reads numbers with units, like 1d12h.
+// parseAgo parses a duration of numbers with units, like 1d12h.
 func parseAgo(s string) (time.Duration, bool) {
 	units := map[byte]time.Duration{
 		's': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour,
@@ -81,7 +81,8 @@ func statuses() []task.Status {
 	}
 }
 
-// ParseStatuses reads the value of a flag: names of statuses with commas between them.
+// ParseStatuses parses the value of a flag that is a list of statuses, separated by
+// commas.
 func ParseStatuses(flag, s string) ([]task.Status, error) {
 	if strings.TrimSpace(s) == "" {
 		return nil, nil

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// ErrInUse is the error of a file for results that another process writes to.
+// ErrInUse is the error about an output file that another process writes to.
 var ErrInUse = errors.New("another qq writes its results there")
 
-// OpenFile opens or creates the file for results at path, without truncating it. A
-// regular file stays locked until it is closed: two writers would mix their results.
+// OpenFile opens or creates the output file at path, without truncating it. A regular file
+// stays locked until it is closed, because two writers would mix their results.
 func OpenFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
@@ -20,7 +20,8 @@ func OpenFile(path string) (*os.File, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return f, err
 	}
-	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK { // else there are no locks on that file system
+	// Any other error means that the file system has no locks.
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, ErrInUse), f.Close())
 	}
 	return f, nil

@@ -12,24 +12,24 @@ import (
 	"qq/pkg/task"
 )
 
-// Live shows an answer on a terminal while it is written.
+// Live prints an answer on a terminal while the model writes it.
 type Live struct {
 	w       io.Writer
-	written strings.Builder // of the turn under way
+	written strings.Builder // the text of the current turn
 	ended   bool            // the last turn was the answer, and is on the screen
 }
 
-// NewLive shows an answer on w.
+// NewLive returns a Live that prints on w.
 func NewLive(w io.Writer) *Live { return &Live{w: w} }
 
-// Chunk shows the next part of the answer.
+// Chunk prints the next part of the answer.
 func (l *Live) Chunk(c llm.Chunk) {
 	text := command.Printable(c.Text)
 	l.written.WriteString(text)
 	_, _ = io.WriteString(l.w, text)
 }
 
-// TurnEnd notes that the model is done with a turn, and whether its text was the
+// TurnEnd notes that the model has finished a turn. final means that its text is the
 // answer.
 func (l *Live) TurnEnd(final bool) {
 	if l.written.Len() > 0 && !strings.HasSuffix(l.written.String(), "\n") {
@@ -39,37 +39,37 @@ func (l *Live) TurnEnd(final bool) {
 	l.written.Reset()
 }
 
-// End prints the answer unless it is on the screen.
+// End prints the answer, unless it is on the screen already.
 func (l *Live) End(answer string) error {
 	if l.ended || answer == "" {
 		return nil
 	}
 	if l.written.Len() > 0 {
-		_, err := fmt.Fprintln(l.w) // what came of a turn that broke off stands there
+		_, err := fmt.Fprintln(l.w) // end the line of an incomplete turn
 		return WriteError(err)
 	}
 	_, err := fmt.Fprintln(l.w, command.Printable(answer))
 	return WriteError(err)
 }
 
-// Narrator prints a line for each start and end of a tool or a child.
+// Narrator prints a line for each start and end of a tool call or a child.
 type Narrator struct {
 	w        io.Writer
 	coloured bool
 
 	mu   sync.Mutex
 	held bool
-	kept []string // lines that wait while it is held
-	more int      // lines that were too many to keep
+	kept []string // lines that wait during Hold
+	more int      // number of lines that were dropped
 }
 
 // maxKept is how many lines a Narrator keeps while it is held.
 const maxKept = 1000
 
-// NewNarrator talks to w.
+// NewNarrator returns a Narrator that prints on w.
 func NewNarrator(w io.Writer, coloured bool) *Narrator { return &Narrator{w: w, coloured: coloured} }
 
-// Event is an event.Sink.
+// Event prints the line for e, if e has one. It is an event.Sink.
 func (n *Narrator) Event(e event.Event) {
 	line := ""
 	switch e.Type {
@@ -112,7 +112,7 @@ func (n *Narrator) Event(e event.Event) {
 	}
 }
 
-// Hold keeps lines back until release, while a question is on the screen. A nil
+// Hold keeps lines back until release is called, while a question is on the screen. A nil
 // Narrator prints nothing.
 func (n *Narrator) Hold() (release func()) {
 	if n == nil {

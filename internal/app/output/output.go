@@ -1,14 +1,14 @@
 // Package output prints what people and scripts see of a run: the results of a batch
-// in each format, the answer while it is written, what is at work, how far it
-// is, and JSON.
+// in each format, the answer while it is written, tool calls and children, progress,
+// and JSON.
 //
-// Two kinds of readers are kept apart. What a script reads ([WriteJSON],
-// [Results], [Document]) is the same wherever it goes. What a person reads
-// ([Live], [Narrator], [Progress], [Tally]) may be redrawn, and has been made
-// harmless by [command.Printable] where a model or a file had a part in it.
+// Output for scripts ([WriteJSON], [Results], [Document]) is the same on a terminal and
+// in a file. Output for people ([Live], [Narrator], [Progress], [Tally]) may be redrawn.
+// Text from models and files goes through [command.Printable] first, so that it cannot
+// control the terminal.
 //
-// An error is that of a write and went through [WriteError]: [ErrClosed] says
-// that the reader went away. Writers are not safe for concurrent use, except
+// Every error comes from a write and went through [WriteError]; [ErrClosed] says that
+// the reader went away. Writers are not safe for concurrent use, except
 // [Narrator] and [Progress].
 package output
 
@@ -23,19 +23,20 @@ import (
 	"golang.org/x/term"
 )
 
-// Formats of results. A run has [Text], [JSON] and [StreamJSON].
+// The formats of results. A single run has [Text], [JSON] and [StreamJSON].
 const (
-	Text       = "text"        // the answers and nothing else
-	JSON       = "json"        // one document: a result, or an array of them
-	JSONL      = "jsonl"       // a result a line
+	Text       = "text"        // only the answers
+	JSON       = "json"        // one document: a result, or an array of results
+	JSONL      = "jsonl"       // one result per line
 	Markdown   = "markdown"    // a section for each result
-	StreamJSON = "stream-json" // events, a line each, and results among them
+	StreamJSON = "stream-json" // one event or result per line
 )
 
 // ErrClosed is the error of a write after the reader has gone.
 var ErrClosed = errors.New("stdout was closed")
 
-// WriteError tells a reader that went away from other trouble with a write.
+// WriteError returns [ErrClosed] for a reader that went away, and any other error of a
+// write with what failed.
 func WriteError(err error) error {
 	switch {
 	case err == nil:
@@ -46,7 +47,7 @@ func WriteError(err error) error {
 	return fmt.Errorf("write the answer: %w", err)
 }
 
-// WriteJSON writes v as one line.
+// WriteJSON writes v as JSON on one line.
 func WriteJSON(w io.Writer, v any) error { return WriteError(encode(w, v)) }
 
 func encode(w io.Writer, v any) error {
@@ -55,10 +56,10 @@ func encode(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// IsTerminal reports whether a person looks at f, or types into it.
+// IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// Width is the number of columns of f; 0 when it is no terminal.
+// Width returns the number of columns of the terminal f, or 0 if f is not a terminal.
 func Width(f *os.File) int {
 	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {

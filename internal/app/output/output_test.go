@@ -92,7 +92,8 @@ func TestWriteError(t *testing.T) {
 	full := broken{syscall.ENOSPC}
 	for _, format := range []string{Text, JSON, JSONL, StreamJSON, Markdown} {
 		assert.Equal(t, ErrClosed, NewResults(format, gone).Write(results()[0]), format)
-		assert.EqualError(t, NewResults(format, full).Write(results()[0]), "write the answer: no space left on device", format)
+		assert.EqualError(t, NewResults(format, full).Write(results()[0]), "write the answer: no space left on device",
+			format)
 	}
 	assert.Equal(t, ErrClosed, NewResults(JSON, gone).End())
 	assert.Equal(t, ErrClosed, WriteJSON(gone, 1))
@@ -161,9 +162,12 @@ func TestNarrator(t *testing.T) {
 	n.Event(event.Event{Type: event.Token, Text: "never"})
 	n.Event(event.Event{Type: event.ToolEnd, Tool: "grep"})
 	n.Event(event.Event{Type: event.ToolStart, Agent: "default", Tool: "grep", Arguments: `{"a":"` + "\x1b" + `"}`})
-	n.Event(event.Event{Type: event.SubAgentComplete, Agent: "reader", ExecutionID: "0123456789", Depth: 1, DurationMS: 1250})
-	NewNarrator(&b, true).Event(event.Event{Type: event.SubAgentError, Agent: "reader", Status: task.Timeout, Error: "slow"})
-	assert.Equal(t, "[default] grep {\"a\":\"\"}\n  [reader 23456789] done in 1.2s\n\x1b[2m[reader] timeout: slow\x1b[0m\n", b.String())
+	n.Event(event.Event{Type: event.SubAgentComplete, Agent: "reader", ExecutionID: "0123456789", Depth: 1,
+		DurationMS: 1250})
+	NewNarrator(&b, true).Event(event.Event{Type: event.SubAgentError, Agent: "reader", Status: task.Timeout,
+		Error: "slow"})
+	assert.Equal(t, "[default] grep {\"a\":\"\"}\n  [reader 23456789] done in 1.2s\n\x1b[2m[reader] timeout: "+
+		"slow\x1b[0m\n", b.String())
 }
 
 // outlook is a Batch.
@@ -217,7 +221,8 @@ func TestProgress(t *testing.T) {
 		time.Sleep(reportEvery)
 		synctest.Wait()
 		p.Stop()
-		assert.Equal(t, "qq: 4/10 done, 2.0/min, 3m00s left\nqq: 4/10 done, waiting 42s for the model server\n", b.String(), "what was known says nothing of the rest")
+		assert.Equal(t, "qq: 4/10 done, 2.0/min, 3m00s left\nqq: 4/10 done, waiting 42s for the model server\n",
+			b.String(), "what was known says nothing of the rest")
 	})
 	var none *Progress
 	none.Count(results()[0])
@@ -227,7 +232,8 @@ func TestProgress(t *testing.T) {
 
 func TestRoundly(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0.0s", 0: "0.0s", 9940 * time.Millisecond: "9.9s", 9990 * time.Millisecond: "9s", 59900 * time.Millisecond: "59s", 61 * time.Second: "1m01s",
+		-time.Second: "0.0s", 0: "0.0s", 9940 * time.Millisecond: "9.9s", 9990 * time.Millisecond: "9s",
+		59900 * time.Millisecond: "59s", 61 * time.Second: "1m01s",
 		3*time.Hour + 5*time.Minute: "3h05m", 47 * time.Hour: "47h00m", 49 * time.Hour: "2d01h",
 	} {
 		assert.Equal(t, want, Roundly(d), d)
@@ -249,7 +255,8 @@ func TestTally(t *testing.T) {
 	assert.Equal(t, 1, tally.NotStarted)
 	assert.Equal(t, "1 completed, 1 timeout, 1 cancelled, 1 not started in 12s", tally.Summary(12*time.Second))
 	tally.Usage = task.Usage{InputTokens: 12_000, OutputTokens: 345}
-	assert.Equal(t, "1 completed, 1 timeout, 1 cancelled, 1 not started in 12s, 12.3k tokens", tally.Summary(12*time.Second))
+	assert.Equal(t, "1 completed, 1 timeout, 1 cancelled, 1 not started in 12s, 12.3k tokens",
+		tally.Summary(12*time.Second))
 }
 
 func TestIsTerminal(t *testing.T) {

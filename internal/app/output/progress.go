@@ -10,15 +10,14 @@ import (
 	"qq/pkg/task"
 )
 
-// RedrawEvery is the time between two looks at a batch on a terminal.
+// RedrawEvery is how often the progress of a batch is updated on a terminal.
 const RedrawEvery = 200 * time.Millisecond
 
-// reportEvery is the same elsewhere.
+// reportEvery is how often the progress of a batch is printed if there is no terminal.
 const reportEvery = 30 * time.Second
 
-// Progress tells a person how far a batch is: one line that is redrawn on a
-// terminal, and elsewhere a plain line every 30 seconds. A nil Progress shows
-// nothing.
+// Progress shows a person the progress of a batch: on a terminal one line that is redrawn,
+// elsewhere a plain line every 30 seconds. A nil Progress shows nothing.
 type Progress struct {
 	w     io.Writer
 	live  bool
@@ -31,20 +30,20 @@ type Progress struct {
 	failed int
 	cached int
 	drawn  bool
-	held   int // by so many
+	held   int // number of Hold and Around calls in force
 
 	quit chan struct{}
 	wg   sync.WaitGroup
 }
 
-// Batch tells what the progress line shows besides what it counts.
+// Batch provides what the progress line shows besides the counts of results.
 type Batch interface {
-	// Outlook returns how many results an earlier run left, which says nothing about
-	// the speed of this one, and for how long tasks wait now for the model server.
+	// Outlook returns how many results came from an earlier run, which say nothing about the
+	// speed of this one, and how long tasks currently wait for the model server.
 	Outlook() (known int, wait time.Duration)
 }
 
-// StartProgress begins to show how far the total tasks of b are, until Stop.
+// StartProgress shows the progress of b, which has total tasks, until Stop is called.
 func StartProgress(w io.Writer, live bool, total int, b Batch) *Progress {
 	p := &Progress{w: w, live: live, total: total, batch: b, start: time.Now(), quit: make(chan struct{})}
 	every := reportEvery
@@ -68,7 +67,7 @@ func StartProgress(w io.Writer, live bool, total int, b Batch) *Progress {
 	return p
 }
 
-// Count notes the end of a task.
+// Count counts a finished task.
 func (p *Progress) Count(r task.Result) {
 	if p == nil {
 		return
@@ -84,8 +83,8 @@ func (p *Progress) Count(r task.Result) {
 	}
 }
 
-// Around takes the line away while f prints something else. Other methods do not wait
-// for f, whose reader may be slow.
+// Around removes the progress line while f prints something else. Other methods do not
+// wait for f, whose reader may be slow.
 func (p *Progress) Around(f func() error) error {
 	if p == nil {
 		return f()
@@ -94,8 +93,8 @@ func (p *Progress) Around(f func() error) error {
 	return f()
 }
 
-// Hold takes the line away until release, for other output or a question. Counting
-// goes on meanwhile.
+// Hold removes the progress line until release is called, for other output or a question.
+// Counting continues.
 func (p *Progress) Hold() (release func()) {
 	if p == nil {
 		return func() {}
@@ -115,7 +114,7 @@ func (p *Progress) Hold() (release func()) {
 	}
 }
 
-// Stop takes the line away.
+// Stop removes the progress line for good.
 func (p *Progress) Stop() {
 	if p == nil {
 		return
@@ -148,7 +147,8 @@ func (p *Progress) draw() {
 	p.drawn = true
 }
 
-// progressLine says how far done of total tasks are, of which some were worked on.
+// progressLine returns the progress line: done of total tasks, of which worked tasks were
+// run now rather than taken from an earlier run.
 func progressLine(done, total, failed, worked int, wait, elapsed time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d/%d done", done, total)
@@ -170,7 +170,7 @@ func progressLine(done, total, failed, worked int, wait, elapsed time.Duration) 
 	return b.String()
 }
 
-// Roundly is a duration for people.
+// Roundly formats a duration for people, rounded.
 func Roundly(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -186,7 +186,7 @@ func Roundly(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// Tokens are all tokens of u, in few characters.
+// Tokens formats the sum of all tokens of u, in few characters.
 func Tokens(u task.Usage) string {
 	n := u.InputTokens + u.OutputTokens
 	switch {

@@ -12,21 +12,21 @@ import (
 	"qq/pkg/task"
 )
 
-// Document is a result as scripts read it.
+// Document is the JSON of a result.
 type Document struct {
-	Type string `json:"type,omitempty"` // "result" where events share the stream
+	Type string `json:"type,omitempty"` // "result" in a stream that also has events
 	task.Result
-	SessionID string `json:"session_id,omitempty"` // of a run that keeps a transcript
+	SessionID string `json:"session_id,omitempty"` // empty without a transcript
 }
 
-// Results prints the results of a batch, one after the other.
+// Results prints the results of a batch in one format, one after the other.
 type Results struct {
 	format string
 	w      io.Writer
 	n      int // results printed
 }
 
-// NewResults prints results on w; nil means that there is no such format.
+// NewResults returns Results that print on w, or nil if the format is unknown.
 func NewResults(format string, w io.Writer) *Results {
 	switch format {
 	case Text, JSON, JSONL, StreamJSON, Markdown:
@@ -40,7 +40,7 @@ func (r *Results) Write(res task.Result) error {
 	r.n++
 	var err error
 	switch r.format {
-	case JSON: // an array that is valid after End, whenever that is
+	case JSON: // the array is complete after End, even if End comes early
 		before := ",\n"
 		if r.n == 1 {
 			before = "[\n"
@@ -65,8 +65,8 @@ func (r *Results) Write(res task.Result) error {
 	return WriteError(err)
 }
 
-// textOf is the output of a result. A failed task's partial output is followed by a
-// line that says so.
+// textOf returns the output of a result. A failed task's partial output is followed by a
+// line that marks it as failed.
 func textOf(res task.Result) string {
 	text := res.Output
 	if text == "" {
@@ -81,7 +81,7 @@ func textOf(res task.Result) string {
 	return text
 }
 
-// End prints what comes after the last result.
+// End prints what follows the last result, such as the end of a JSON array.
 func (r *Results) End() error {
 	if r.format != JSON {
 		return nil
@@ -94,8 +94,8 @@ func (r *Results) End() error {
 	return WriteError(err)
 }
 
-// Save writes the output of a result, and the whole of it as JSON, into files in
-// dir that are there completely or not at all.
+// Save writes the output of a result, and the result as JSON, to files in dir. Each file
+// is written completely or not at all.
 func Save(dir string, r task.Result) error {
 	whole, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"qq/internal/app/command"
 )
 
-// Table is rows of cells, aligned in columns when printed.
+// Table is rows of cells that are printed in aligned columns.
 type Table [][]string
 
-// Lines lays t out. The last cell of a line is cut so that the line fits width
-// columns of the terminal; a width of 0 means no limit.
+// Lines returns the rows as aligned text. The last cell of a row is cut so that the line
+// has at most width columns; a width of 0 means no limit.
 func (t Table) Lines(width int) []string {
 	var widths []int
 	for _, cells := range t {
@@ -54,7 +54,7 @@ func Cut(s string, n int) string {
 	return s
 }
 
-// Columns is how many columns s takes on a terminal: a Chinese character takes two.
+// Columns returns how many terminal columns s takes: a Chinese character takes two.
 func Columns(s string) int {
 	n := 0
 	for _, r := range s {
@@ -77,7 +77,7 @@ func columnsOf(r rune) int {
 	return 1
 }
 
-// OneLine is s on one line, harmless for a terminal.
+// OneLine returns s on one line, without characters that could control a terminal.
 func OneLine(s string) string {
 	return command.Printable(strings.Join(strings.Fields(s), " "))
 }

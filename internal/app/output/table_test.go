@@ -15,9 +15,11 @@ func TestCut(t *testing.T) {
 		n    int
 		want string
 	}{
-		{"abcdef", 0, "abcdef"}, {"abcdef", 6, "abcdef"}, {"abcdef", 5, "ab..."}, {"abcdef", 3, "..."}, {"abcdef", 2, ".."},
+		{"abcdef", 0, "abcdef"}, {"abcdef", 6, "abcdef"}, {"abcdef", 5, "ab..."}, {"abcdef", 3, "..."},
+		{"abcdef", 2, ".."},
 		{"漢字かな", 8, "漢字かな"}, {"漢字かな", 7, "漢字..."}, {"漢字かな", 6, "漢..."}, {"ｆｕｌｌ", 7, "ｆｕ..."},
-		{"e\u0301e\u0301e\u0301e\u0301", 4, "e\u0301e\u0301e\u0301e\u0301"}, {"e\u0301e\u0301e\u0301e\u0301e", 4, "e\u0301..."}, {"a – b → c", 9, "a – b → c"}, {"😀😀", 4, "😀😀"},
+		{"e\u0301e\u0301e\u0301e\u0301", 4, "e\u0301e\u0301e\u0301e\u0301"},
+		{"e\u0301e\u0301e\u0301e\u0301e", 4, "e\u0301..."}, {"a – b → c", 9, "a – b → c"}, {"😀😀", 4, "😀😀"},
 	} {
 		assert.Equal(t, c.want, Cut(c.s, c.n), "%q in %d", c.s, c.n)
 	}

@@ -8,13 +8,13 @@ import (
 	"qq/pkg/task"
 )
 
-// Tally counts the results of a batch.
+// Tally counts the results of a batch by status.
 type Tally struct {
 	Failed     int
 	NotStarted int
-	Cached     int // of those that completed
-	// The caller sets Known, the number of results of an earlier run of the batch, and
-	// Usage, that of this run.
+	Cached     int // completed tasks whose answer came from the cache
+	// Known is the number of results from an earlier run of the batch, and Usage is the
+	// tokens of this run. The caller sets both.
 	Known  int
 	Usage  task.Usage
 	counts map[task.Status]int
@@ -38,10 +38,11 @@ func (t *Tally) Add(r task.Result) {
 	t.counts[r.Status]++
 }
 
-// Complete reports whether every task was done, and with success.
+// Complete reports whether every task succeeded.
 func (t *Tally) Complete() bool { return t.Failed+t.NotStarted == 0 }
 
-// Ended reports whether some tasks failed on their own, and were not only stopped.
+// Ended reports whether some task failed by itself, rather than being cancelled or
+// interrupted.
 func (t *Tally) Ended() bool {
 	for s := range t.counts {
 		if s != task.Completed && s.Conclusive() {
@@ -51,10 +52,10 @@ func (t *Tally) Ended() bool {
 	return false
 }
 
-// Limited reports whether a budget kept some tasks from their end.
+// Limited reports whether a budget stopped some tasks.
 func (t *Tally) Limited() bool { return t.counts[task.Limit] > 0 }
 
-// Summary is one line about the results of the batch in that time.
+// Summary returns the last line of a batch: its counts, tokens and the elapsed time.
 func (t *Tally) Summary(elapsed time.Duration) string {
 	var parts []string
 	for _, s := range []task.Status{

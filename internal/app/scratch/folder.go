@@ -1,9 +1,8 @@
-// Package scratch is the files of a run that nobody else reads: the private folder of
-// a root process, results that wait for slower ones, and what is kept of outputs that
-// are too long to be handed on.
+// Package scratch holds the private files of a run: the folder of a root process,
+// results that wait in a spill file for slower ones, and long outputs of commands.
 //
 // Not promised: that a folder is gone after a SIGKILL. The next root that needs one
-// removes those whose lock nobody holds.
+// removes the folders whose lock nobody holds.
 package scratch
 
 import (
@@ -17,18 +16,18 @@ import (
 	"qq/pkg/task"
 )
 
-// Folder is the private folder of one root process, made when it is first
-// needed and removed at the end. A root that is killed leaves its folder behind;
-// the next one that needs a folder removes it, for nobody holds its lock.
+// Folder is the private folder of one root process. It is created when it is first needed
+// and removed at the end. A root that is killed leaves its folder behind; the next root
+// that needs one removes it, because nobody holds its lock.
 type Folder struct {
-	Dir string // the folder of all of them
+	Dir string // the parent of the folders of all roots
 
 	mu   sync.Mutex
 	own  string
 	lock *os.File
 }
 
-// Path returns the folder of this process.
+// Path returns the path of the folder, which it creates if necessary.
 func (f *Folder) Path() (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -36,10 +35,11 @@ func (f *Folder) Path() (string, error) {
 		return f.own, nil
 	}
 	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
-		return "", hinted(err, "QQ_HOME names a folder that you may write to, on a disk with some room", "make the folder for running children")
+		return "", hinted(err, "QQ_HOME names a folder that you may write to, on a disk with some room",
+			"make the folder for running children")
 	}
-	// Held while a folder is made and while others are looked through, so that
-	// nobody takes one that has no lock yet for one that was left behind.
+	// This lock is held while a folder is created and while others are swept, so that nobody
+	// removes a folder that has no lock yet.
 	all, err := os.Open(f.Dir)
 	if err != nil {
 		return "", fmt.Errorf("open the folder for running children: %w", err)
@@ -51,7 +51,8 @@ func (f *Folder) Path() (string, error) {
 	f.sweep()
 	own, err := os.MkdirTemp(f.Dir, fmt.Sprintf("%d-", os.Getpid()))
 	if err != nil {
-		return "", hinted(err, "see whether the disk is full, or set QQ_HOME to another folder", "make the folder for running children")
+		return "", hinted(err, "see whether the disk is full, or set QQ_HOME to another folder",
+			"make the folder for running children")
 	}
 	lock, err := os.OpenFile(filepath.Join(own, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
@@ -74,7 +75,7 @@ func lockFile(f *os.File) error {
 	}
 }
 
-// Made returns the folder if there is one.
+// Made returns the path of the folder, or "" if it was not created.
 func (f *Folder) Made() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,7 +92,7 @@ func (f *Folder) sweep() {
 		dir := filepath.Join(f.Dir, e.Name())
 		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
-			continue // no folder of ours
+			continue // not the folder of a root
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			_ = os.RemoveAll(dir)
@@ -100,7 +101,7 @@ func (f *Folder) sweep() {
 	}
 }
 
-// Remove removes it.
+// Remove removes the folder with everything in it.
 func (f *Folder) Remove() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,7 +113,7 @@ func (f *Folder) Remove() {
 	f.own = ""
 }
 
-// hinted says what was being done, and what to do about it.
+// hinted returns err as the error of the operation act, with a hint.
 func hinted(err error, hint, act string) error {
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		err = fmt.Errorf("%s: %w", pe.Path, pe.Err)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// MakeTemp makes the temporary folder of the agent under an id.
+// MakeTemp creates the temporary folder of the agent with an execution id, and returns its
+// path.
 func (f *Folder) MakeTemp(id string) (string, error) {
 	dir, err := f.Path()
 	if err != nil {
@@ -22,7 +23,8 @@ func (f *Folder) MakeTemp(id string) (string, error) {
 	return temp, nil
 }
 
-// RemoveTemp removes it, if there is one.
+// RemoveTemp removes the temporary folder of the agent with an execution id, if there is
+// one.
 func (f *Folder) RemoveTemp(id string) {
 	if dir := f.Made(); dir != "" {
 		_ = os.RemoveAll(tempDir(dir, id))
@@ -31,14 +33,14 @@ func (f *Folder) RemoveTemp(id string) {
 
 func tempDir(scratch, id string) string { return filepath.Join(scratch, id+".tmp") }
 
-// Outputs is the folder of what is kept when it is too long to be handed on.
+// Outputs is the folder of complete outputs of which an agent got only an excerpt.
 type Outputs string
 
-// KeptIn is the folder of outputs below home.
+// KeptIn returns the folder of complete outputs below the folder home.
 func KeptIn(home string) Outputs { return Outputs(filepath.Join(home, "outputs")) }
 
-// ShellLog is the file that takes the whole output of the commands of the agent under
-// an id. Its folder is made.
+// ShellLog returns the path of the file for the complete output of the commands that the
+// agent with an execution id runs. It creates the folder.
 func (o Outputs) ShellLog(id string) (string, error) {
 	if err := os.MkdirAll(string(o), 0o700); err != nil {
 		return "", hinted(err, "QQ_HOME names a folder that you may write to", "make the folder for outputs")
@@ -48,14 +50,14 @@ func (o Outputs) ShellLog(id string) (string, error) {
 
 func (o Outputs) shellLog(id string) string { return filepath.Join(string(o), id+".commands.txt") }
 
-// RemoveEmpty removes the log of commands into which nothing was written.
+// RemoveEmpty removes the file of [Outputs.ShellLog] if it is empty.
 func (o Outputs) RemoveEmpty(id string) {
 	if info, err := os.Stat(o.shellLog(id)); err == nil && info.Size() == 0 {
 		_ = os.Remove(o.shellLog(id))
 	}
 }
 
-// Prune removes those that nobody has written to for age, and returns their paths.
+// Prune removes the outputs that nobody has written to for age, and returns their paths.
 func (o Outputs) Prune(age time.Duration) (gone []string, err error) {
 	dir := string(o)
 	entries, err := os.ReadDir(dir)

@@ -9,20 +9,21 @@ import (
 	"qq/pkg/task"
 )
 
-// Spill keeps results that wait for slower ones in a file.
+// Spill keeps results in a file while they wait for the results of slower tasks before
+// them.
 type Spill struct {
 	In   *Folder
 	file *os.File
 	end  int64
 }
 
-// spilled is a line of that file, before the output of the result.
+// spilled is the JSON line before the output of a result in a spill file.
 type spilled struct {
 	task.Stored
 	Size int // of the output in bytes
 }
 
-// Put implements supervisor.Spill.
+// Put writes a result to the file and returns its offset, for Take.
 func (s *Spill) Put(r task.Result) (int64, error) {
 	if s.file == nil {
 		dir, err := s.In.Path()
@@ -46,7 +47,7 @@ func (s *Spill) Put(r task.Result) (int64, error) {
 	return at, nil
 }
 
-// Take implements supervisor.Spill.
+// Take reads the result at the offset that Put returned.
 func (s *Spill) Take(at int64) (r task.Result, err error) {
 	from := bufio.NewReader(io.NewSectionReader(s.file, at, s.end-at))
 	line, err := from.ReadBytes('\n')
@@ -62,7 +63,7 @@ func (s *Spill) Take(at int64) (r task.Result, err error) {
 	return l.Restored(string(output)), err
 }
 
-// Close closes the file.
+// Close closes the spill file, if there is one.
 func (s *Spill) Close() {
 	if s.file != nil {
 		s.file.Close()

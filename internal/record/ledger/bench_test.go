@@ -42,7 +42,8 @@ func BenchmarkTask(b *testing.B) {
 					for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
 						id := fmt.Sprintf("0199-%012d", i)
 						t := task.Task{Text: "do " + id}
-						if err := l.Claim(Execution{ID: id, Root: "root", Batch: "batch", Agent: "default", Task: t.Text, Key: keyOf(i)}); err != nil {
+						if err := l.Claim(Execution{ID: id, Root: "root", Batch: "batch", Agent: "default",
+							Task: t.Text, Key: keyOf(i)}); err != nil {
 							b.Error(err)
 						}
 						if err := l.Finish("", id, done(id, output)); err != nil {
@@ -69,10 +70,11 @@ func batchOf(b *testing.B, home string) (keys []string) {
 	for i := range many {
 		id := fmt.Sprintf("0199-%012d", i)
 		keys = append(keys, keyOf(int64(i)))
-		require.NoError(b, r.Claim(Execution{ID: id, Root: "root", Batch: "b", Agent: "default", Task: "do " + id, Key: keys[i], Index: i}))
+		require.NoError(b, r.Claim(Execution{ID: id, Root: "root", Batch: "b", Agent: "default", Task: "do " + id,
+			Key: keys[i], Index: i}))
 		f, err := newFinished("", id, done(id, output))
 		require.NoError(b, err)
-		_, _, err = r.append(line{Result: f})
+		err = r.append(line{Result: f}, false)
 		require.NoError(b, err)
 	}
 	require.NoError(b, r.Close())

@@ -11,12 +11,13 @@ import (
 	"qq/internal/record/ledger/alive"
 )
 
-// bite is how many runs are cleared in one transaction: others want to write.
-const bite = 500
+// chunk is how many runs are cleared in one transaction, so that other writers get their
+// turn.
+const chunk = 500
 
-// Cancel ends the whole tree of the root of a run or a batch, or the root with that id, by
-// SIGTERM to the root, and returns at once which that is. A run that has ended is
-// not a reason to end what its root does besides.
+// Cancel sends SIGTERM to the root process that works on a run or a batch, or to the root
+// with that id, and returns that root at once. The whole tree of the root ends with it. A
+// run that has ended is an error, even when its root still works on others.
 func (l *Ledger) Cancel(id string) (Root, error) {
 	act := "cancel " + id
 	whole, err := l.resolve(act, id, "executions", "batches", "roots")
@@ -25,29 +26,28 @@ func (l *Ledger) Cancel(id string) (Root, error) {
 	}
 	var r Root
 	var recorded string
-	var started int64
 	err = l.db.QueryRow(`SELECT id, pid, process, started, dir, command FROM roots WHERE id = coalesce(
-  (SELECT CASE WHEN status = '' THEN root ELSE '' END FROM runs WHERE id = ?1), (SELECT root FROM batches WHERE id = ?1 ORDER BY n DESC LIMIT 1), ?1)`,
-		whole).Scan(&r.ID, &r.PID, &recorded, &started, &r.Dir, &r.Command)
+  (SELECT CASE WHEN status = '' THEN root ELSE '' END FROM runs WHERE id = ?1),
+  (SELECT root FROM batches WHERE id = ?1 ORDER BY n DESC LIMIT 1), ?1)`,
+		whole).Scan(&r.ID, &r.PID, &recorded, stamped{&r.Started}, &r.Dir, &r.Command)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return Root{}, l.fault(act, err)
 	}
-	r.Started = unstamp(started)
-	err = l.roots().Terminate(r.ID, r.PID, recorded)
+	err = l.roots.Terminate(r.ID, r.PID, recorded)
 	if errors.Is(err, alive.ErrEnded) {
-		return r, &fault{problem: act + ": it does not run any more", hint: "qq runs show " + id + " tells how it ended", state: ErrEnded}
+		return r, problem(ErrEnded, nil, act+": it does not run any more", "qq runs show "+id+" tells how it ended")
 	}
 	return r, l.fault(act, err)
 }
 
-// Clear removes the runs that f lets through and that have ended, and returns how
-// many. What a root that is alive works on is left alone.
+// Clear removes the finished runs that f selects and returns how many. Runs of a live root
+// are kept.
 func (l *Ledger) Clear(f Filter) (int, error) {
-	return l.clear("clear the runs", func(live string) *where { return f.runs(live) }, f.Limit)
+	return l.clear("clear the runs", f.runs, f.Limit)
 }
 
-// Prune removes what is older than the retention allows. A batch stays as long
-// as somebody worked on it in that time.
+// Prune removes the finished runs that are older than [Options].Keep. The runs of a batch
+// are kept as long as a root began or resumed the batch within that time.
 func (l *Ledger) Prune() (int, error) {
 	if l.keep <= 0 {
 		return 0, nil
@@ -61,40 +61,41 @@ func (l *Ledger) Prune() (int, error) {
 	}, 0)
 }
 
+// clear removes the finished runs that the condition selects, at most limit of them (0
+// means no limit), in several transactions. The condition is built from the list of live
+// roots.
 func (l *Ledger) clear(act string, which func(live string) *where, limit int) (int, error) {
 	total := 0
-	for {
-		most := bite
+	for more := true; more; {
+		most := chunk
 		if limit > 0 {
 			most = min(most, limit-total)
 		}
-		n := 0
-		err := l.sparing(func(tx *sql.Tx, live string) (err error) {
-			n, err = clearSome(tx, which(live), live, most)
+		err := l.withLive(func(tx *sql.Tx, live string) error {
+			n, err := clearSome(tx, which(live), live, most)
+			total += n
+			more = n == most && total != limit
 			return err
 		})
-		total += n
 		if err != nil {
 			return total, l.fault(act, err)
 		}
-		if n < most || total == limit {
-			break
-		}
 	}
-	err := l.sparing(tidy)
-	if err != nil || total == 0 {
-		return total, l.fault(act, err)
+	err := l.withLive(tidy)
+	if err == nil && total > 0 {
+		// The checkpoint shrinks the write-ahead log. A concurrent reader may prevent that, which
+		// is no error.
+		_, err = l.db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	}
-	// Gives the space back; others that read may keep that from happening now.
-	_, err = l.db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	return total, l.fault(act, err)
 }
 
-// sparing runs f within a transaction, with the list of the roots to spare.
-func (l *Ledger) sparing(f func(tx *sql.Tx, live string) error) error {
+// withLive runs f in a transaction, with the list of live roots, whose runs must be kept.
+func (l *Ledger) withLive(f func(tx *sql.Tx, live string) error) error {
 	return l.update(func(tx *sql.Tx) error {
-		// Looked at within it: whoever has a row by now has its lock.
-		live, err := l.roots().Live()
+		// The roots are listed within the transaction: any root that has a row by now holds its
+		// lock.
+		live, err := l.roots.Live()
 		if err != nil {
 			return err
 		}
@@ -102,55 +103,45 @@ func (l *Ledger) sparing(f func(tx *sql.Tx, live string) error) error {
 	})
 }
 
-// clearSome removes at most so many runs.
+// clearSome removes at most limit finished runs in one transaction, and returns how many
+// it removed.
 func clearSome(tx *sql.Tx, f *where, live string, most int) (n int, err error) {
 	f.and("NOT "+amongLive, live)
 	f.and("NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = batch AND b."+amongLive+")", live)
 	var doomed string
-	err = tx.QueryRow(fmt.Sprintf("SELECT json_group_array(n), count(*) FROM (SELECT n FROM runs%s ORDER BY n LIMIT %d)", f, most), f.args...).Scan(&doomed, &n)
+	const selected = "SELECT json_group_array(n), count(*) FROM (SELECT n FROM runs%s ORDER BY n LIMIT %d)"
+	err = tx.QueryRow(fmt.Sprintf(selected, f, most), f.args...).Scan(&doomed, &n)
+	if err == nil {
+		_, err = tx.Exec(`DELETE FROM attempts WHERE execution IN (SELECT value FROM json_each(?1));
+DELETE FROM effects WHERE execution IN (SELECT value FROM json_each(?1));
+DELETE FROM results WHERE execution IN (SELECT value FROM json_each(?1));
+DELETE FROM executions WHERE n IN (SELECT value FROM json_each(?1))`, doomed)
+	}
 	if err != nil {
 		return 0, err
 	}
-	for _, from := range []string{"attempts WHERE execution", "effects WHERE execution", "results WHERE execution", "executions WHERE n"} {
-		if _, err := tx.Exec("DELETE FROM "+from+" IN (SELECT value FROM json_each(?))", doomed); err != nil {
-			return 0, err
-		}
-	}
-	return n, vacuum(tx)
+	// Each row of the answer is one free page that was returned to the file system.
+	return n, each(tx, "PRAGMA incremental_vacuum", nil, func(*sql.Rows) error { return nil })
 }
 
-// tidy removes batches and roots that have no runs any more.
+// tidy removes the batches and roots that have no runs left.
 func tidy(tx *sql.Tx, live string) error {
-	_, err := tx.Exec("DELETE FROM batches WHERE id NOT IN (SELECT batch FROM executions) AND NOT "+amongLive, live)
-	if err == nil {
-		_, err = tx.Exec("DELETE FROM ends WHERE batch NOT IN (SELECT n FROM batches)")
-	}
-	if err == nil {
-		_, err = tx.Exec(`DELETE FROM roots WHERE id NOT IN (SELECT root FROM executions) AND id NOT IN (SELECT root FROM batches)
-AND id NOT IN (SELECT value FROM json_each(?))`, live)
-	}
+	_, err := tx.Exec(`DELETE FROM batches WHERE id NOT IN (SELECT batch FROM executions)
+AND root NOT IN (SELECT value FROM json_each(?1));
+DELETE FROM ends WHERE batch NOT IN (SELECT n FROM batches);
+DELETE FROM roots WHERE id NOT IN (SELECT root FROM executions) AND id NOT IN (SELECT root FROM batches)
+AND id NOT IN (SELECT value FROM json_each(?1))`, live)
 	return err
 }
 
-// vacuum gives the pages back that are not used any more. It is done when all
-// its rows have been read.
-func vacuum(tx *sql.Tx) error {
-	rows, err := tx.Query("PRAGMA incremental_vacuum")
-	if err != nil {
-		return err
-	}
-	for rows.Next() {
-	}
-	return errors.Join(rows.Err(), rows.Close())
-}
-
-// pruneEvery is how often old runs are forgotten: it takes a look at all of them.
+// pruneEvery is the time between two automatic calls of Prune, which reads the whole
+// ledger.
 const pruneEvery = 24 * time.Hour
 
-// pruneDaily forgets old runs when that was not done for a day. What cannot be
-// forgotten now is forgotten another time.
+// pruneDaily calls Prune unless that was done in the last 24 hours. It ignores errors,
+// because the next day is soon enough.
 func (l *Ledger) pruneDaily() {
-	stamp := filepath.Join(l.dir, "pruned")
+	stamp := filepath.Join(l.roots.Path, "pruned")
 	if info, err := os.Stat(stamp); err == nil && time.Since(info.ModTime()).Abs() < pruneEvery {
 		return
 	}

@@ -98,7 +98,8 @@ func TestLedgerOfSomebodyElse(t *testing.T) {
 		assert.True(t, strings.HasPrefix(lines[0], "true "), why+": "+lines[0])
 	}
 	look("a folder that cannot be entered")
-	for name, mode := range map[string]os.FileMode{filepath.Dir(home): 0o755, home: 0o777, filepath.Join(home, "ledger"): 0o777,
+	for name, mode := range map[string]os.FileMode{filepath.Dir(home): 0o755, home: 0o777,
+		filepath.Join(home, "ledger"):            0o777,
 		filepath.Join(home, "ledger", "opening"): 0o666} {
 		require.NoError(t, os.Chmod(name, mode))
 	}

@@ -1,5 +1,6 @@
-// Package ledger stores every execution: what was claimed, by whom, how each
-// attempt ended, and the result. Resume and cache are queries to it.
+// Package ledger stores every execution of an agent: when it was claimed (recorded
+// before its start), by which root, how each attempt ended, and the result. Resume and
+// the cache are queries to it.
 //
 // A [Recorder] writes for one root, a qq process. It appends to the journal of that
 // root: the batches that the root begins and ends, claims, failed attempts, side
@@ -12,13 +13,13 @@
 //   - When Claim has returned, the death of the process cannot lose the claim. When
 //     Finish or Touch has returned, a power failure cannot lose that either.
 //   - Nothing is rewritten: an execution has one result, the first. Whether an
-//     execution without a result is running or was interrupted is not stored. It
-//     runs as long as its root holds the lock on its lock file.
+//     execution without a result is running or was interrupted is not stored: it
+//     is running as long as its root holds the lock on its lock file.
 //   - One root at a time works on a batch.
-//   - What is newer is told by the order of the rows. Journals are read in the order of
-//     the ids of their roots, which sort by time. Clocks give the times that are shown,
-//     and drive retention and the time filters.
-//   - An output is kept byte for byte.
+//   - The order of the rows says which of two records is newer, not the clock. Journals
+//     are read in the order of the ids of their roots, which sort by time. Clocks serve
+//     display, retention and the time filters only.
+//   - An output is stored byte for byte.
 //
 // Results become durable in groups: those that wait while the disk syncs share the
 // next sync.

@@ -14,10 +14,10 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"qq/internal/record/ledger/alive"
+	"qq/pkg/task"
 )
 
-// What may be wrong, for errors.Is. Their texts are two lines: the problem and
-// what to do.
+// The conditions that an error of this package may have, for errors.Is.
 var (
 	ErrNone      = errors.New("not in the ledger")
 	ErrAmbiguous = errors.New("ambiguous id")
@@ -34,59 +34,59 @@ var (
 
 var errClosed = errors.New("the ledger is closed")
 
-// hintDamaged is what to do about [ErrDamaged].
-const hintDamaged = "move it away together with its -wal and -shm and start anew, or go on without a record: --no-ledger"
+// hintDamaged tells the user what to do about [ErrDamaged].
+const hintDamaged = "move it away together with its -wal and -shm and start anew" + orNone
 
-// noRoom is the free space below which a failed write is blamed on the disk.
+// noRoom is the free space, in bytes, below which a failed write is explained by a full
+// disk.
 const noRoom = 1 << 20
 
-// fault is an error that a person can do something about.
-type fault struct {
-	problem, hint string
-	state         error // one of the variables above
-	cause         error
+// orNone ends a hint: qq works without the ledger.
+const orNone = ", or go on without a record: --no-ledger"
+
+// problem returns an error with a hint for the user. state is one of the variables above,
+// or nil; cause may be nil too.
+func problem(state, cause error, text, hint string) error {
+	return &task.Error{Problem: text, Hint: hint, Err: errors.Join(state, cause)}
 }
 
-func (f *fault) Error() string        { return f.problem + "\nhint: " + f.hint }
-func (f *fault) Is(target error) bool { return target == f.state }
-func (f *fault) Unwrap() error        { return f.cause }
-
-// fault says what is wrong when act failed with err.
+// fault returns the error of the operation act, which failed with err, with a hint for the
+// user. It returns nil for nil, and an error that has a hint already as it is.
 func (p place) fault(act string, err error) error {
-	if known := (*fault)(nil); err == nil || errors.As(err, &known) {
+	if known := (*task.Error)(nil); err == nil || errors.As(err, &known) {
 		return err
-	}
-	if held := (*alive.LockedError)(nil); errors.As(err, &held) {
-		return &fault{problem: fmt.Sprintf("%s has been locked by another qq for %s", held.Name, held.Wait), state: ErrLocked, cause: err,
-			hint: "see who holds it (fuser " + held.Name + "), end that, and try again, or go on without a record: --no-ledger"}
-	}
-	say := func(state error, problem, hint string) error {
-		problem = strings.ReplaceAll(problem, "\n", "; ") // of several errors
-		return &fault{problem: act + ": " + problem, hint: hint, state: state, cause: err}
-	}
-	switch state := p.state(err); state {
-	case ErrFull:
-		return say(state, "the disk of "+p.file+" is full",
-			"free some space on it, then go on where it ended with --resume") // to clear runs needs room too
-	case ErrReadOnly:
-		return say(state, p.file+" is on a disk that cannot be written",
-			"let QQ_HOME name a folder that can, or go on without a record: --no-ledger")
-	case ErrDenied:
-		return say(state, p.file+" may not be written by this user",
-			"see who owns it and its folder, or let QQ_HOME name another one, or go on without a record: --no-ledger")
-	case ErrLocked:
-		return say(state, fmt.Sprintf("%s has been locked by another program for %s", p.file, p.wait.Round(10*time.Millisecond)),
-			"see who holds it (fuser "+p.file+"), end that, and try again, or go on without a record: --no-ledger")
-	case ErrDamaged:
-		return say(state, p.file+" is damaged: "+err.Error(), hintDamaged)
 	}
 	if errors.Is(err, errClosed) || errors.Is(err, ErrAtWork) {
 		return fmt.Errorf("%s: %w", act, err)
 	}
-	return say(nil, err.Error(), "see whether "+filepath.Dir(p.file)+" can be used, or go on without a record: --no-ledger")
+	locked := func(name string) string {
+		return "see who holds it (fuser " + name + "), end that, and try again" + orNone
+	}
+	if held := (*alive.LockedError)(nil); errors.As(err, &held) {
+		text := fmt.Sprintf("%s has been locked by another qq for %s", held.Name, held.Wait)
+		return problem(ErrLocked, err, text, locked(held.Name))
+	}
+	state, cause := p.state(err), strings.ReplaceAll(err.Error(), "\n", "; ") // one line, even for several errors
+	text, hint := cause, "see whether "+filepath.Dir(p.file)+" can be used"+orNone
+	switch state {
+	case ErrFull: // no hint to clear runs, because that needs space too
+		text, hint = "the disk of "+p.file+" is full", "free some space on it, then go on where it ended with --resume"
+	case ErrReadOnly:
+		text, hint = p.file+" is on a disk that cannot be written", "let QQ_HOME name a folder that can"+orNone
+	case ErrDenied:
+		text = p.file + " may not be written by this user"
+		hint = "see who owns it and its folder, or let QQ_HOME name another one" + orNone
+	case ErrLocked:
+		text = fmt.Sprintf("%s has been locked by another program for %s", p.file,
+			p.roots.Wait.Round(10*time.Millisecond))
+		hint = locked(p.file)
+	case ErrDamaged:
+		text, hint = p.file+" is damaged: "+cause, hintDamaged
+	}
+	return problem(state, err, act+": "+text, hint)
 }
 
-// state finds which of the faults err is, nil when it is none.
+// state classifies err as one of the variables above. It returns nil for any other error.
 func (p place) state(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -111,7 +111,8 @@ func (p place) state(err error) error {
 	return nil
 }
 
-// disk looks for the cause of an error of which SQLite does not tell it.
+// disk finds the cause of an I/O error that SQLite does not explain: permissions, a full
+// disk or a read-only file system. It returns nil if it finds none.
 func (p place) disk(readOnly bool) error {
 	for _, name := range []string{p.file, filepath.Dir(p.file)} {
 		if state := p.state(unix.Access(name, unix.W_OK)); state != nil {
@@ -128,8 +129,8 @@ func (p place) disk(readOnly bool) error {
 	return nil
 }
 
-// primary is the result code of SQLite in err, without what refines it; 0 when
-// there is none.
+// primary returns the primary result code of the SQLite error in err, or 0 if there is
+// none.
 func primary(err error) int {
 	var e *sqlite.Error
 	if errors.As(err, &e) {

@@ -46,7 +46,8 @@ func TestFullDatabase(t *testing.T) {
 	by.Attempt("e", 1, time.Now(), task.Task{}.Ended(task.Broken, "x"))
 	require.NoError(t, by.Finish("", "e", r), "the journal has room")
 	require.NoError(t, by.Close())
-	tells(t, l.fault("read the journals", l.refresh()), ErrFull, "read the journals", "free some space on it", "--resume")
+	tells(t, l.fault("read the journals", l.refresh()), ErrFull, "read the journals", "free some space on it",
+		"--resume")
 	_, _, got, err := l.Show("e")
 	require.NoError(t, err)
 	assert.Zero(t, got)
@@ -71,7 +72,7 @@ func TestNotSynced(t *testing.T) {
 	require.NoError(t, err)
 	defer null.Close()
 	r.out.file = null
-	require.Error(t, r.out.sync(r.out.size))
+	require.Error(t, r.out.sync(r.out.size.Load()))
 	r.out.file = file
 	require.Error(t, r.Finish("", "b", done("", "x")))
 	require.Error(t, r.Touch("a"))
@@ -107,9 +108,10 @@ func TestSyncsAreShared(t *testing.T) {
 	}
 	for size := int64(0); ; {
 		r.out.mu.Lock()
-		size = r.out.size
+		size = r.out.size.Load()
 		r.out.mu.Unlock()
-		if text, err := os.ReadFile(r.journal("r")); err == nil && bytes.Count(text, []byte("touch")) == 8 && int64(len(text)) == size {
+		if text, err := os.ReadFile(r.journal("r")); err == nil && bytes.Count(text, []byte("touch")) == 8 &&
+			int64(len(text)) == size {
 			break
 		}
 		runtime.Gosched()
@@ -118,7 +120,7 @@ func TestSyncsAreShared(t *testing.T) {
 	null, err := os.Open(os.DevNull) // which cannot be synced: nobody may try
 	require.NoError(t, err)
 	defer null.Close()
-	r.out.file, r.out.synced = null, r.out.size
+	r.out.file, r.out.synced = null, r.out.size.Load()
 	r.out.syncing.Unlock()
 	hands.Wait()
 	r.out.file = file
@@ -126,12 +128,14 @@ func TestSyncsAreShared(t *testing.T) {
 }
 
 func TestDiskThatCannotBeUsed(t *testing.T) {
-	p := placeOf(t.TempDir(), Options{Wait: 3 * time.Second})
-	tells(t, p.fault("act", &os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), ErrDenied, "act: ", "--no-ledger")
+	p := placeIn(t.TempDir(), Options{Wait: 3 * time.Second})
+	tells(t, p.fault("act", &os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), ErrDenied, "act: ",
+		"--no-ledger")
 	tells(t, p.fault("act", syscall.EROFS), ErrReadOnly, "--no-ledger")
 	tells(t, p.fault("act", syscall.EDQUOT), ErrFull)
 	other := p.fault("act", errors.New("odd"))
-	assert.Equal(t, "act: odd\nhint: see whether "+filepath.Dir(p.file)+" can be used, or go on without a record: --no-ledger", other.Error())
+	assert.Equal(t, "act: odd\nhint: see whether "+filepath.Dir(p.file)+" can be used, or go on without a record: "+
+		"--no-ledger", other.Error())
 	assert.NoError(t, p.fault("act", nil))
 
 	file := filepath.Join(t.TempDir(), "file")
@@ -161,7 +165,7 @@ func TestLockedForLong(t *testing.T) {
 	require.NoError(t, tx.Rollback())
 	require.NoError(t, l.Claim(Execution{ID: "e"}))
 
-	alone, err := l.roots().Alone(openingName)
+	alone, err := l.roots.Alone(openingName)
 	require.NoError(t, err)
 	_, err = Open(home, Options{Wait: 50 * time.Millisecond})
 	tells(t, err, ErrLocked, "opening", "50ms")
@@ -216,7 +220,8 @@ func TestDamagedDatabase(t *testing.T) {
 		require.NoError(t, os.WriteFile(Path(home), nil, 0o600))
 		db, err := sql.Open("sqlite", Path(home))
 		require.NoError(t, err)
-		for _, made := range []string{"PRAGMA user_version = -1", fmt.Sprintf("PRAGMA application_id = %d; CREATE TABLE runs (n)", applicationID)} {
+		for _, made := range []string{"PRAGMA user_version = -1",
+			fmt.Sprintf("PRAGMA application_id = %d; CREATE TABLE runs (n)", applicationID)} {
 			_, err = db.Exec(made)
 			require.NoError(t, err)
 			_, err = Open(home, Options{})
@@ -244,7 +249,10 @@ func TestOlderSchema(t *testing.T) {
 	require.NoError(t, os.WriteFile(Path(home), nil, 0o600))
 	db, err := sql.Open("sqlite", Path(home))
 	require.NoError(t, err)
-	require.NoError(t, migrate(db, "schema/001.sql", 1))
+	first, err := schemas.ReadFile("schema/001.sql")
+	require.NoError(t, err)
+	_, err = db.Exec(string(first) + ";PRAGMA user_version = 1")
+	require.NoError(t, err)
 	_, err = db.Exec(`INSERT INTO batches (id, root, dir, joblog, count, started) VALUES ('b', 'r', '/d', '', 1, 1);
 INSERT INTO executions (id, parent, batch, root, session, agent, model, key, dir, nth, idx, depth, queued, claimed, task)
 VALUES ('e', '', 'b', 'r', '', 'default', '', 'k', '/d', 0, 0, 1, 1, 1, 'what');
@@ -346,7 +354,7 @@ func TestDamagedWhileOpen(t *testing.T) {
 func TestLockedForReaders(t *testing.T) {
 	home := t.TempDir()
 	require.NoError(t, filled(t, home, Options{}).Close())
-	p := placeOf(home, Options{Wait: 30 * time.Millisecond})
+	p := placeIn(home, Options{Wait: 30 * time.Millisecond})
 	other, err := sql.Open("sqlite", p.dsn())
 	require.NoError(t, err)
 	defer other.Close()

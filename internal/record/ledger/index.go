@@ -1,13 +1,12 @@
 package ledger
 
 import (
-	"bufio"
+	"cmp"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,22 +14,23 @@ import (
 	codes "modernc.org/sqlite/lib"
 )
 
-// mostLines is how many lines are read in one transaction.
+// mostLines is how many journal lines are indexed in one transaction.
 const mostLines = 50_000
 
-// refresh reads what is new in the journals, as Open does.
+// refresh indexes the new lines of all journals, as Open does.
 func (l *Ledger) refresh() error {
-	alone, err := l.roots().Alone(openingName)
+	alone, err := l.roots.Alone(openingName)
 	if err != nil {
 		return err
 	}
-	return errors.Join(l.takeIn(), alone.Release())
+	return errors.Join(l.indexJournals(), alone.Release())
 }
 
-// takeIn reads what is new in the journals into the database, and removes the
-// journals of dead roots. Nobody else may do so meanwhile.
-func (l *Ledger) takeIn() error {
-	ids, err := l.roots().Left(journalSuffix)
+// indexJournals writes the new lines of all journals to the database, and removes the
+// journals of dead roots. The caller holds the lock that keeps other processes from doing
+// the same.
+func (l *Ledger) indexJournals() error {
+	ids, err := l.roots.Left(journalSuffix)
 	if err != nil {
 		return err
 	}
@@ -38,17 +38,16 @@ func (l *Ledger) takeIn() error {
 		var dead []string
 		err := l.update(func(tx *sql.Tx) error {
 			dead = nil
-			in := &intake{place: l.place, tx: tx, statements: map[string]*sql.Stmt{}}
+			in := &indexer{place: l.place, tx: tx, statements: map[string]*sql.Stmt{}}
 			for ; len(ids) > 0 && in.lines < mostLines; ids = ids[1:] {
 				ended, err := in.journal(ids[0])
 				if err != nil {
 					return fmt.Errorf("take in %s: %w", ids[0]+journalSuffix, err)
 				}
-				if in.lines >= mostLines && !ended {
-					break // there may be more
-				}
 				if ended {
 					dead = append(dead, l.journal(ids[0]))
+				} else if in.lines >= mostLines {
+					break // the journal may have more lines
 				}
 			}
 			return nil
@@ -56,38 +55,35 @@ func (l *Ledger) takeIn() error {
 		if err != nil {
 			return err
 		}
-		for _, name := range dead { // which is durable in the database
+		for _, name := range dead { // their lines are durable in the database
 			if err := os.Remove(name); err != nil {
 				return err
 			}
 		}
 	}
-	return l.roots().Sweep()
+	return l.roots.Sweep()
 }
 
-// journal is the file of the journal of a root.
-func (p place) journal(root string) string { return filepath.Join(p.dir, root+journalSuffix) }
+// journal returns the path of the journal of a root.
+func (p place) journal(root string) string { return filepath.Join(p.roots.Path, root+journalSuffix) }
 
-// intake reads journals within one transaction.
-type intake struct {
+// indexer writes journals to the database within one transaction.
+type indexer struct {
 	place
 	tx         *sql.Tx
 	statements map[string]*sql.Stmt
 	lines      int
 }
 
-// journal reads what is new in the journal of a root. It reports whether the root is
-// dead, and all of its journal in the database.
-func (in *intake) journal(root string) (ended bool, err error) {
-	// Asked before the file is read: of a dead root, all is read.
-	live, err := in.roots().Alive(root)
+// journal indexes the new lines of the journal of a root. done means that the root is dead
+// and its whole journal is in the database.
+func (in *indexer) journal(root string) (ended bool, err error) {
+	// Liveness is checked before the file is read: a root that is dead by then writes no more.
+	live, err := in.roots.Alive(root)
 	if err != nil {
 		return false, err
 	}
 	f, err := os.Open(in.place.journal(root))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
 	if err != nil {
 		return false, err
 	}
@@ -104,25 +100,23 @@ func (in *intake) journal(root string) (ended bool, err error) {
 	if live && from == info.Size() {
 		return false, nil
 	}
-	if from > info.Size() { // another journal of that name
+	if from > info.Size() { // the file was replaced by a shorter one
 		from = 0
 	}
 	if _, err := f.Seek(from, io.SeekStart); err != nil {
 		return false, err
 	}
-	j := &journal{from: bufio.NewReaderSize(f, 256<<10), read: from}
 	stop := make(chan struct{})
-	lines := j.ahead(stop)
+	lines := decodeAhead(f, from, stop)
 	for err == nil && in.lines < mostLines {
 		next := <-lines
-		if err = next.err; err == nil {
+		if from, err = next.end, next.err; err == nil {
 			in.lines++
-			from = next.end
 			err = in.line(next.line)
 		}
 	}
 	close(stop)
-	for range lines { // until its goroutine has ended
+	for range lines { // wait for the goroutine
 	}
 	switch {
 	case err == io.EOF && !live:
@@ -133,8 +127,8 @@ func (in *intake) journal(root string) (ended bool, err error) {
 	return false, err
 }
 
-// exec runs a statement that is prepared once.
-func (in *intake) exec(query string, args ...any) error {
+// exec runs a statement, which is prepared only once per transaction.
+func (in *indexer) exec(query string, args ...any) error {
 	s := in.statements[query]
 	if s == nil {
 		var err error
@@ -147,9 +141,10 @@ func (in *intake) exec(query string, args ...any) error {
 	return err
 }
 
-// line writes what e tells, unless it is there already. What no database can hold is
-// left out: it must not keep the rest away.
-func (in *intake) line(e line) error {
+// line writes a journal line to the database, unless it is there already. A line that
+// violates a constraint or is too big is skipped, so that it cannot block the lines after
+// it.
+func (in *indexer) line(e line) error {
 	err := in.row(e)
 	switch primary(err) {
 	case codes.SQLITE_CONSTRAINT, codes.SQLITE_TOOBIG:
@@ -158,7 +153,7 @@ func (in *intake) line(e line) error {
 	return err
 }
 
-func (in *intake) row(e line) error {
+func (in *indexer) row(e line) error {
 	switch {
 	case e.Root != nil:
 		return in.root(e.Root.Root, e.Root.Process)
@@ -173,15 +168,17 @@ SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM batches WHERE id =
 	case e.End != nil:
 		return in.exec(`INSERT OR IGNORE INTO ends (batch, status, ended, input_tokens, output_tokens)
 SELECT n, ?, ?, ?, ? FROM batches WHERE id = ? AND root = ? ORDER BY n DESC LIMIT 1`,
-			string(e.End.Status), stamp(e.Time), e.End.Used.InputTokens, e.End.Used.OutputTokens, e.End.Batch, e.End.Root)
+			e.End.Status, stamp(e.Time), e.End.Used.InputTokens, e.End.Used.OutputTokens, e.End.Batch, e.End.Root)
 	case e.Claim != nil:
 		return in.claim(e.Claim, e.Time)
 	case e.Attempt != nil:
 		a := e.Attempt
-		return in.exec(`INSERT INTO attempts (execution, number, started, ended, status, input_tokens, output_tokens, error)
+		return in.exec(`INSERT INTO attempts
+  (execution, number, started, ended, status, input_tokens, output_tokens, error)
 SELECT n, ?1, ?2, ?3, ?4, ?5, ?6, ?7 FROM executions e WHERE id = ?8
 AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.execution = e.n AND a.number = ?1)`,
-			a.Number, stamp(a.Started), stamp(e.Time), string(a.Status), a.Usage.InputTokens, a.Usage.OutputTokens, a.Error, a.ID)
+			a.Number, stamp(a.Started), stamp(e.Time), a.Status, a.Usage.InputTokens, a.Usage.OutputTokens,
+			a.Error, a.ID)
 	case e.Touch != "":
 		return in.exec(`INSERT OR IGNORE INTO effects (execution)
 WITH RECURSIVE up (n, parent) AS (
@@ -194,41 +191,39 @@ WITH RECURSIVE up (n, parent) AS (
 	return nil
 }
 
-func (in *intake) root(r Root, process string) error {
+func (in *indexer) root(r Root, process string) error {
 	return in.exec(`INSERT INTO roots (id, pid, process, started, dir, command, after)
 SELECT ?, ?, ?, ?, ?, ?, coalesce((SELECT max(n) FROM executions), 0) WHERE true ON CONFLICT DO NOTHING`,
 		r.ID, r.PID, process, stamp(r.Started), r.Dir, r.Command)
 }
 
-func (in *intake) claim(c *claimed, at time.Time) error {
+func (in *indexer) claim(c *claimed, at time.Time) error {
 	if c.Root != nil {
 		if err := in.root(*c.Root, c.Process); err != nil {
 			return err
 		}
 	}
 	e := c.Execution
-	return in.exec(`INSERT INTO executions (id, parent, batch, root, session, agent, model, key, dir, nth, idx, depth, queued, claimed, task)
+	return in.exec(`INSERT INTO executions
+  (id, parent, batch, root, session, agent, model, key, dir, nth, idx, depth, queued, claimed, task)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		e.ID, e.Parent, e.Batch, e.Root, e.Session, e.Agent, e.Model, e.Key, e.Dir, e.Nth, e.Index, e.Depth,
 		stamp(e.Queued), stamp(at), cut(e.Task, maxTask))
 }
 
-func (in *intake) result(f *finished, at time.Time) error {
+func (in *indexer) result(f *finished, at time.Time) error {
 	r := f.Columns
 	if r == nil && json.Unmarshal(f.Record, &r) != nil || r == nil {
 		return nil // a damaged line
 	}
-	output := f.output()
-	var summary, recall any
+	output := cmp.Or(string(f.Output), f.Text)
+	var summary any
 	if s := cut(output, maxSummary); len(s) < len(output) {
 		summary = s
 	}
-	if f.Recall != "" {
-		recall = f.Recall
-	}
-	return in.exec(`INSERT INTO results (execution, status, attempts, ended, duration_ms, queued_ms, input_tokens, output_tokens,
-  recall, error, summary, record, output)
-SELECT n, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM executions WHERE id = ? ON CONFLICT DO NOTHING`,
-		string(r.Status), r.Attempts, stamp(at), r.DurationMS, r.QueuedMS, r.Usage.InputTokens, r.Usage.OutputTokens,
-		recall, cut(r.Error, maxSummary), summary, string(f.Record), output, f.ID)
+	return in.exec(`INSERT INTO results (execution, status, attempts, ended, duration_ms, queued_ms, input_tokens,
+  output_tokens, recall, error, summary, record, output)
+SELECT n, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ? FROM executions WHERE id = ? ON CONFLICT DO NOTHING`,
+		r.Status, r.Attempts, stamp(at), r.DurationMS, r.QueuedMS, r.Usage.InputTokens, r.Usage.OutputTokens,
+		f.Recall, cut(r.Error, maxSummary), summary, string(f.Record), output, f.ID)
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"io"
 	"time"
 	"unicode/utf8"
 
@@ -12,10 +13,10 @@ import (
 
 const (
 	journalSuffix  = ".journal"
-	journalVersion = 2 // 1 held prompts only, and the root in its claim
+	journalVersion = 2 // version 1 held prompts only, with the root in the claim
 )
 
-// line is one line of a journal. One of the pointers is set.
+// line is one line of a journal. Exactly one of the fields after Time is set.
 type line struct {
 	V       int       `json:"v"`
 	Time    time.Time `json:"time"`
@@ -28,17 +29,20 @@ type line struct {
 	Result  *finished `json:"result,omitempty"`
 }
 
-// entered is the root of the journal.
+// entered is the first line of a journal: the root that writes it, with the
+// [alive.Identity] of its process.
 type entered struct {
 	Root
 	Process string `json:"process"`
 }
 
+// begun records that the root began or resumed a batch.
 type begun struct {
 	Batch
-	Raw [][]byte `json:"raw,omitempty"` // folder and job log, when they are not UTF-8
+	Raw [][]byte `json:"raw,omitempty"` // Dir and Joblog, if they are not UTF-8
 }
 
+// ended records how the work of a root on a batch ended, and the tokens that it used.
 type ended struct {
 	Batch  string      `json:"batch"`
 	Root   string      `json:"root"`
@@ -46,32 +50,31 @@ type ended struct {
 	Used   task.Usage  `json:"used"`
 }
 
+// claimed records that an execution is about to start.
 type claimed struct {
 	Execution Execution `json:"execution"`
-	Root      *Root     `json:"root,omitempty"` // version 1
+	Root      *Root     `json:"root,omitempty"` // only in version 1
 	Process   string    `json:"process,omitempty"`
 }
 
+// failed records an attempt after which another one follows.
 type failed struct {
-	ID      string      `json:"id"`
-	Number  int         `json:"number"`
-	Started time.Time   `json:"started"`
-	Status  task.Status `json:"status"`
-	Usage   task.Usage  `json:"usage"`
-	Error   string      `json:"error"`
+	ID string `json:"id"`
+	AttemptRow
 }
 
+// finished records the result of an execution.
 type finished struct {
 	ID      string          `json:"id"`
 	Recall  string          `json:"recall,omitempty"`
-	Columns *columns        `json:"columns,omitempty"` // not in version 1
+	Columns *columns        `json:"columns,omitempty"` // missing in version 1
 	Record  json.RawMessage `json:"record"`            // a [task.Stored]
 	Text    string          `json:"text,omitempty"`
-	Output  []byte          `json:"output,omitempty"` // instead of Text, when it is not UTF-8
+	Output  []byte          `json:"output,omitempty"` // instead of Text, if it is not UTF-8
 }
 
-// columns is what of a result is in columns of their own: who reads the journal need not
-// decode the record for it.
+// columns are the parts of a result that have database columns of their own, so that
+// indexing need not decode the whole record.
 type columns struct {
 	Status     task.Status `json:"status"`
 	Attempts   int         `json:"attempts"`
@@ -81,7 +84,8 @@ type columns struct {
 	Error      string      `json:"error,omitempty"`
 }
 
-// newFinished is the result r of the execution id.
+// newFinished returns the journal line for the result r of the execution id. Only a
+// successful result without side effects keeps the cache key recall.
 func newFinished(recall, id string, r task.Result) (*finished, error) {
 	record, err := json.Marshal(task.Store(r))
 	f := &finished{ID: id, Record: record, Columns: &columns{
@@ -97,71 +101,57 @@ func newFinished(recall, id string, r task.Result) (*finished, error) {
 	return f, err
 }
 
-// output is the output of the result, byte for byte.
-func (f *finished) output() string {
-	if f.Output != nil {
-		return string(f.Output)
-	}
-	return f.Text
-}
-
-// encode returns e as it is written to a journal.
+// encode returns e as JSON with a newline.
 func (e line) encode() ([]byte, error) {
 	e.V = journalVersion
 	text, err := json.Marshal(e)
 	return append(text, '\n'), err
 }
 
-// journal reads the lines of a journal.
-type journal struct {
-	from *bufio.Reader
-	read int64 // bytes of whole lines
-}
-
 var errNewer = errors.New("a line of a newer version")
 
-// next returns the next line that can be decoded. A damaged line is skipped. It
-// returns io.EOF at the end, also when the last line is not whole, and errNewer in
-// front of a line of a newer version.
-func (j *journal) next() (line, error) {
-	for {
-		text, err := j.from.ReadBytes('\n')
-		if err != nil {
-			return line{}, err
-		}
-		var e line
-		broken := json.Unmarshal(text, &e) != nil
-		if !broken && e.V > journalVersion {
-			return line{}, errNewer
-		}
-		j.read += int64(len(text))
-		if !broken && e.V >= 1 {
-			return e, nil
-		}
-	}
-}
-
-// decoded is a line and where it ends, or the error that came instead.
+// decoded is a line and the offset of its end, or an error and the offset after the last
+// line that was read.
 type decoded struct {
 	line
 	end int64
 	err error
 }
 
-// ahead decodes lines while others are written to the database, until the first error or
-// until stop is closed.
-func (j *journal) ahead(stop <-chan struct{}) <-chan decoded {
+// decodeNext decodes the line that begins at the offset end, skipping damaged lines. The
+// error is io.EOF at the end, even if the last line is incomplete, and errNewer before a
+// line of a newer version.
+func decodeNext(in *bufio.Reader, end int64) decoded {
+	for {
+		text, err := in.ReadBytes('\n')
+		if err != nil {
+			return decoded{end: end, err: err}
+		}
+		var e line
+		broken := json.Unmarshal(text, &e) != nil
+		if !broken && e.V > journalVersion {
+			return decoded{end: end, err: errNewer}
+		}
+		end += int64(len(text))
+		if !broken && e.V >= 1 {
+			return decoded{line: e, end: end}
+		}
+	}
+}
+
+// decodeAhead decodes the lines of f from the offset end on in a goroutine, while the
+// caller writes earlier ones to the database. It stops at the first error, which it sends,
+// or when stop is closed.
+func decodeAhead(f io.Reader, end int64, stop <-chan struct{}) <-chan decoded {
 	lines := make(chan decoded, 64)
 	go func() {
 		defer close(lines)
-		for {
-			e, err := j.next()
+		in := bufio.NewReaderSize(f, 256<<10)
+		for next := (decoded{end: end}); next.err == nil; {
+			next = decodeNext(in, next.end)
 			select {
-			case lines <- decoded{e, j.read, err}:
+			case lines <- next:
 			case <-stop:
-				return
-			}
-			if err != nil {
 				return
 			}
 		}

@@ -9,30 +9,30 @@ import (
 	"qq/pkg/task"
 )
 
-// What is kept of long texts, in characters. Results are kept whole.
+// Limits on stored texts, in characters. The output of a result is stored whole.
 const (
 	maxTask    = 10_000
 	maxSummary = 5_000
 )
 
-// restore makes a result of what was stored.
+// restore returns the result that was stored as record and output.
 func restore(record []byte, output string) (task.Result, error) {
 	var s task.Stored
 	err := json.Unmarshal(record, &s)
 	return s.Restored(output), err
 }
 
-// Earlier is what came of a task of a batch when it was run before.
+// Earlier is what earlier runs of a batch recorded about one of its tasks.
 type Earlier struct {
-	Result task.Result // the newest one, whole
-	Ended  bool        // there is one
+	Result task.Result // the newest result
+	Ended  bool        // Result is set
 	At     time.Time   // when it ended
-	// Acted says that a run began to act which came to no end of its own, after the
-	// last one that did.
+	// Acted means that, after the last attempt with a conclusive result, a run began side
+	// effects and was interrupted: their outcome is unknown.
 	Acted bool
 }
 
-// Has reports whether a task with that key was begun in the batch.
+// Has reports whether a task with that key was ever started in the batch.
 func (l *Ledger) Has(batch, key string) (yes bool, err error) {
 	s, err := l.prepared("SELECT EXISTS (SELECT 1 FROM executions WHERE batch = ? AND batch <> '' AND key = ?)")
 	if err == nil {
@@ -41,68 +41,64 @@ func (l *Ledger) Has(batch, key string) (yes bool, err error) {
 	return yes, l.fault("look for a task of batch "+batch, err)
 }
 
-// With is the batch of the directory dir in which a task with that key was begun last,
-// empty when there is none. It looks at the whole record.
+// With returns the id of the batch of the directory dir that last started a task with that
+// key, empty if there is none. It scans the whole ledger.
 func (l *Ledger) With(dir, key string) (batch string, err error) {
-	err = l.db.QueryRow(`SELECT e.batch FROM executions e JOIN batches b ON b.id = e.batch
-WHERE e.key = ? AND b.dir = ? ORDER BY e.n DESC LIMIT 1`, key, dir).Scan(&batch)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
+	err = l.db.QueryRow(`SELECT coalesce((SELECT e.batch FROM executions e JOIN batches b ON b.id = e.batch
+WHERE e.key = ? AND b.dir = ? ORDER BY e.n DESC LIMIT 1), '')`, key, dir).Scan(&batch)
 	return batch, l.fault("look for the batch of a task", err)
 }
 
-// Known is what came of a task of a batch: the nth of those with the same key.
-func (l *Ledger) Known(batch, key string, nth int) (Earlier, error) {
-	var past Earlier
-	s, err := l.prepared(`SELECT r.record, coalesce(r.output, ''), coalesce(r.ended, 0), EXISTS (SELECT 1 FROM effects f WHERE f.execution = e.n)
+// Known returns what earlier runs recorded about a task of a batch: the nth of those with
+// the same key.
+func (l *Ledger) Known(batch, key string, nth int) (past Earlier, err error) {
+	defer func() { err = l.fault("look for an earlier result", err) }()
+	s, err := l.prepared(`SELECT r.record, coalesce(r.output, ''), coalesce(r.ended, 0),
+  EXISTS (SELECT 1 FROM effects f WHERE f.execution = e.n)
 FROM executions e LEFT JOIN results r ON r.execution = e.n
 WHERE e.batch = ? AND e.batch <> '' AND e.key = ? AND e.nth = ? ORDER BY e.n DESC`)
-	if err == nil {
-		err = past.read(s, batch, key, nth)
-	}
-	return past, l.fault("look for an earlier result", err)
-}
-
-// read goes back to the newest run that came to an end of its own.
-func (p *Earlier) read(s *sql.Stmt, args ...any) error {
-	rows, err := s.Query(args...)
 	if err != nil {
-		return err
+		return past, err
+	}
+	rows, err := s.Query(batch, key, nth)
+	if err != nil {
+		return past, err
 	}
 	defer rows.Close()
-	for rows.Next() {
+	for rows.Next() { // from the newest run back to the last conclusive one
 		var record []byte
 		var output string
-		var ended int64
+		var ended time.Time
 		var acted bool
-		if err := rows.Scan(&record, &output, &ended, &acted); err != nil {
-			return err
+		if err := rows.Scan(&record, &output, stamped{&ended}, &acted); err != nil {
+			return past, err
 		}
 		r := task.Result{Effects: acted}
 		if record != nil {
 			if r, err = restore(record, output); err != nil {
-				return err
+				return past, err
 			}
-			if !p.Ended {
-				p.Result, p.Ended, p.At = r, true, unstamp(ended)
+			if !past.Ended {
+				past.Result, past.Ended, past.At = r, true, ended
 			}
 			if r.Status.Conclusive() {
 				break
 			}
 		}
-		p.Acted = p.Acted || acted || r.Effects
+		past.Acted = past.Acted || acted || r.Effects
 	}
-	return rows.Err()
+	return past, rows.Err()
 }
 
-// Recall is the newest result of any task with that key that completed by
-// reading alone and has its reads recorded (they are not nil): it holds as long as
-// what was read is the same.
+// Recall returns the newest result that was stored under the cache key, and false if there
+// is none. Only successful results without side effects are stored so; the caller must
+// check that what they read is unchanged.
 func (l *Ledger) Recall(key string) (task.Result, bool, error) {
-	return l.result("look into the cache", "SELECT record, output FROM results WHERE recall = ? ORDER BY execution DESC LIMIT 1", key)
+	const newest = "SELECT record, output FROM results WHERE recall = ? ORDER BY execution DESC LIMIT 1"
+	return l.result("look into the cache", newest, key)
 }
 
+// result returns the stored result that the query selects, and false if there is none.
 func (l *Ledger) result(act, query string, args ...any) (task.Result, bool, error) {
 	var record []byte
 	var output string
@@ -113,14 +109,14 @@ func (l *Ledger) result(act, query string, args ...any) (task.Result, bool, erro
 	if errors.Is(err, sql.ErrNoRows) {
 		return task.Result{}, false, nil
 	}
-	if err != nil {
-		return task.Result{}, false, l.fault(act, err)
+	var r task.Result
+	if err == nil {
+		r, err = restore(record, output)
 	}
-	r, err := restore(record, output)
 	return r, err == nil, l.fault(act, err)
 }
 
-// stamp is t in the database.
+// stamp returns t as the database stores it, in microseconds; 0 is the zero time.
 func stamp(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -128,18 +124,19 @@ func stamp(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-func unstamp(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
+// stamped scans a time that [stamp] wrote to the database.
+type stamped struct{ *time.Time }
+
+// Scan implements [sql.Scanner].
+func (s stamped) Scan(us any) error {
+	if us, ok := us.(int64); ok && us != 0 {
+		*s.Time = time.UnixMicro(us).UTC()
 	}
-	return time.UnixMicro(us).UTC()
+	return nil
 }
 
-// cut is the first n characters of s.
+// cut returns the first n characters of s.
 func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
 	for i := range s {
 		if n == 0 {
 			return s[:i]

@@ -218,10 +218,6 @@ func (b *book) Touch(id string) error {
 	return b.by("", func(r *Recorder) error { return r.Touch(id) })
 }
 
-func (b *book) Attempt(id string, n int, started time.Time, res task.Result) error {
-	return b.by("", func(r *Recorder) error { r.Attempt(id, n, started, res); return nil })
-}
-
 func (b *book) Finish(id string, res task.Result) error { return b.FinishFor("", id, res) }
 
 func (b *book) FinishFor(recall, id string, res task.Result) error {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"database/sql"
 	"embed"
 	"errors"
@@ -10,12 +11,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver
+	_ "modernc.org/sqlite" // registers the driver
 
 	"qq/internal/record/ledger/alive"
 )
@@ -23,95 +23,101 @@ import (
 const (
 	defaultWait = 30 * time.Second
 	connections = 4
-	// applicationID marks the database as a ledger; the first step of the schema
+	// applicationID marks an SQLite database as a ledger of qq. The first step of the schema
 	// sets it.
 	applicationID = 1903258727
-	// openingName is the file whose lock is held by who opens the ledger.
+	// openingName is the lock file that a process holds while it opens the ledger or indexes
+	// journals.
 	openingName = "opening"
 )
 
 //go:embed schema/*.sql
 var schemas embed.FS
 
-// Options are how a ledger is kept.
+// Options are the settings of a ledger.
 type Options struct {
-	Keep time.Duration // how long Prune keeps what has ended; 0 is for ever
-	Wait time.Duration // for a locked database; 0 is 30 s
+	Keep time.Duration // how long Prune keeps finished runs; 0 means for ever
+	Wait time.Duration // how long to wait for a locked database; 0 means 30 s
 }
 
-// Ledger is the open record. Its methods may be called by several goroutines at
-// once.
+// Ledger is the open database that indexes the journals. Its methods may be called by
+// several goroutines at once.
 type Ledger struct {
 	place
-	keep time.Duration
-	now  func() time.Time
-	db   *sql.DB
+	now func() time.Time
+	db  *sql.DB
 
 	mu         sync.Mutex
 	statements map[string]*sql.Stmt // by their text
 }
 
-// place is where a ledger is.
+// place is the location of a ledger, with its settings.
 type place struct {
-	file string // the database
-	dir  string // of the locks and the journals
-	wait time.Duration
+	file  string // the database
+	keep  time.Duration
+	roots alive.Dir // the folder of the locks and the journals
 }
 
-// Path is the database in the folder home.
+// Path returns the path of the database in the folder home.
 func Path(home string) string { return filepath.Join(home, "ledger.db") }
 
-// roots are those that are at work there.
-func (p place) roots() alive.Dir { return alive.Dir{Path: p.dir, Wait: p.wait} }
-
-func placeOf(home string, o Options) place {
-	if whole, err := filepath.Abs(home); err == nil { // else nothing can be opened there
+// placeIn returns the location of the ledger in the folder home.
+func placeIn(home string, o Options) place {
+	if whole, err := filepath.Abs(home); err == nil { // else opening fails later
 		home = whole
 	}
-	p := place{file: Path(home), dir: filepath.Join(home, "ledger"), wait: o.Wait}
-	if p.wait <= 0 {
-		p.wait = defaultWait
-	}
-	return p
+	roots := alive.Dir{Path: filepath.Join(home, "ledger"), Wait: cmp.Or(o.Wait, defaultWait)}
+	return place{Path(home), o.Keep, roots}
 }
 
-// Open opens the ledger in the folder home. It is made when there is none, brought up to
-// date when it is older, and takes in the journals.
-func Open(home string, o Options) (*Ledger, error) {
-	l := &Ledger{place: placeOf(home, o), keep: o.Keep, now: time.Now, statements: map[string]*sql.Stmt{}}
-	if err := l.open(); err != nil {
-		_ = l.Close() // the first error is the one to tell
+// Open opens the ledger in the folder home, and indexes the new lines of all journals. It
+// creates a missing database and migrates an older one.
+func Open(home string, o Options) (*Ledger, error) { return placeIn(home, o).open() }
+
+// open opens the ledger at p.
+func (p place) open() (*Ledger, error) {
+	l := &Ledger{place: p, now: time.Now, statements: map[string]*sql.Stmt{}}
+	if err := l.load(); err != nil {
+		_ = l.Close() // the first error matters more
 		return nil, l.fault("open the ledger", err)
 	}
 	return l, nil
 }
 
-func (l *Ledger) open() error {
-	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+// load opens and prepares the database, and indexes the journals.
+func (l *Ledger) load() error {
+	if err := os.MkdirAll(l.roots.Path, 0o700); err != nil {
 		return err
 	}
-	alone, err := l.roots().Alone(openingName)
+	alone, err := l.roots.Alone(openingName)
 	if err != nil {
 		return err
 	}
 	defer alone.Release()
-	if err := create(l.file); err != nil {
+	// The new file is private, and SQLite gives the files beside it the same mode. An existing
+	// database is not opened here: closing it would drop the locks that this process has on it
+	// elsewhere.
+	f, err := os.OpenFile(l.file, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if l.db, err = sql.Open("sqlite", l.dsn()); err != nil {
 		return err
 	}
-	l.db.SetMaxOpenConns(1) // a failed step is closed with its connection
+	l.db.SetMaxOpenConns(1) // so that closing db rolls back a failed migration
 	l.db.SetMaxIdleConns(connections)
 	if err := l.prepare(l.db); err != nil {
 		return err
 	}
 	l.db.SetMaxOpenConns(connections)
-	return l.takeIn()
+	return l.indexJournals()
 }
 
-// readable returns an error when the file of the database is none. It looks at the first
-// bytes only, so it costs next to nothing: nobody should find out after a long batch.
+// readable returns an error if the database file is not an SQLite database. It reads only
+// the first bytes, so that a long batch can check this before it starts.
 func (p place) readable() error {
 	const magic = "SQLite format 3\x00"
 	f, err := os.Open(p.file)
@@ -127,58 +133,46 @@ func (p place) readable() error {
 		err = nil // an empty database
 	}
 	if err == nil && string(start[:n]) != magic[:n] {
-		err = &fault{problem: "open the ledger: " + p.file + " is damaged: file is not a database", state: ErrDamaged, hint: hintDamaged}
+		err = problem(ErrDamaged, nil, "open the ledger: "+p.file+" is damaged: file is not a database", hintDamaged)
 	}
 	return errors.Join(err, f.Close())
 }
 
-// create makes an empty file that only its owner may read, where there is none:
-// SQLite gives the files beside it the same mode. One that exists is not opened:
-// closing it would take away the locks of whoever has it open in this process.
-func create(name string) error {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err == nil {
-		return f.Close()
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	return err
-}
-
+// dsn is the address of the database, with the settings of its connections.
 func (p place) dsn() string {
 	return (&url.URL{Scheme: "file", Path: p.file, RawQuery: url.Values{
 		"mode":          {"rw"},
 		"_txlock":       {"immediate"},
-		"_busy_timeout": {fmt.Sprint(p.wait.Milliseconds())},
-		"_pragma":       {"cache_size(-8000)", "temp_store(memory)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)"},
+		"_busy_timeout": {fmt.Sprint(p.roots.Wait.Milliseconds())},
+		"_pragma": {"cache_size(-8000)", "temp_store(memory)", "wal_autocheckpoint(4000)",
+			"journal_size_limit(67108864)"},
 	}.Encode()}).String()
 }
 
-// prepare brings the database up to date.
+// prepare creates the tables of a new database and migrates an older one.
 func (p place) prepare(db *sql.DB) error {
-	steps, err := fs.Glob(schemas, "schema/*.sql")
+	steps, err := fs.Glob(schemas, "schema/*.sql") // sorted
 	if err != nil {
 		return err
 	}
-	slices.Sort(steps)
 	var version, application, tables int
-	err = db.QueryRow("SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version, pragma_application_id").
-		Scan(&version, &application, &tables)
+	err = db.QueryRow(`SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
+FROM pragma_user_version, pragma_application_id`).Scan(&version, &application, &tables)
 	if err != nil {
 		return err
 	}
+	const otherFolder = ", or let QQ_HOME name another folder" + orNone
 	if tables > 0 && (version == 0 || application != applicationID) {
-		return &fault{problem: "open the ledger: " + p.file + " is the database of another program", state: ErrDamaged,
-			hint: "move it away, or let QQ_HOME name another folder, or go on without a record: --no-ledger"}
+		foreign := "open the ledger: " + p.file + " is the database of another program"
+		return problem(ErrDamaged, nil, foreign, "move it away"+otherFolder)
 	}
 	if version < 0 {
-		return &fault{problem: fmt.Sprintf("open the ledger: %s is damaged: there is no schema %d", p.file, version),
-			state: ErrDamaged, hint: hintDamaged}
+		damaged := fmt.Sprintf("open the ledger: %s is damaged: there is no schema %d", p.file, version)
+		return problem(ErrDamaged, nil, damaged, hintDamaged)
 	}
 	if version > len(steps) {
-		return &fault{problem: fmt.Sprintf("open the ledger: %s was written by a newer qq (schema %d, this one knows %d)", p.file, version, len(steps)),
-			state: ErrNewer, hint: "use the newer qq, or let QQ_HOME name another folder, or go on without a record: --no-ledger"}
+		const newer = "open the ledger: %s was written by a newer qq (schema %d, this one knows %d)"
+		return problem(ErrNewer, nil, fmt.Sprintf(newer, p.file, version, len(steps)), "use the newer qq"+otherFolder)
 	}
 	if version == 0 { // before the first page is written
 		if _, err := db.Exec("PRAGMA auto_vacuum = incremental"); err != nil {
@@ -192,37 +186,33 @@ func (p place) prepare(db *sql.DB) error {
 	if !strings.EqualFold(mode, "wal") {
 		return fmt.Errorf("this file system allows no write-ahead log (journal mode %s)", mode)
 	}
-	for i := version; i < len(steps); i++ {
-		if err := migrate(db, steps[i], i+1); err != nil {
+	for i := version; i < len(steps); i++ { // after an error db is closed, which rolls the step back
+		script, err := schemas.ReadFile(steps[i])
+		if err == nil {
+			_, err = db.Exec(fmt.Sprintf("BEGIN IMMEDIATE;\n%s;\nPRAGMA user_version = %d;\nCOMMIT", script, i+1))
+		}
+		if err != nil {
 			return fmt.Errorf("bring it to schema %d: %w", i+1, err)
 		}
 	}
 	return nil
 }
 
-// migrate takes one step, whole or not at all: after an error db is closed.
-func migrate(db *sql.DB, step string, version int) error {
-	script, err := schemas.ReadFile(step)
-	if err == nil {
-		_, err = db.Exec(fmt.Sprintf("BEGIN IMMEDIATE;\n%s;\nPRAGMA user_version = %d;\nCOMMIT", script, version))
-	}
-	return err
-}
-
-// update runs f within a transaction that writes.
+// update runs f in a write transaction, and rolls back if f returns an error.
 func (l *Ledger) update(f func(*sql.Tx) error) error {
 	tx, err := l.db.Begin()
 	if err != nil {
 		return err
 	}
 	if err := f(tx); err != nil {
-		_ = tx.Rollback() // the first error is the one to tell
+		_ = tx.Rollback() // the first error matters more
 		return err
 	}
 	return tx.Commit()
 }
 
-// prepared is the statement query.
+// prepared returns the prepared statement for query, which is kept until the ledger is
+// closed.
 func (l *Ledger) prepared(query string) (*sql.Stmt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -69,7 +69,7 @@ func TestKilledRootsLoseNothing(t *testing.T) {
 		}
 	}
 	assert.LessOrEqual(t, open, deaths*4, "at most one for each hand")
-	locks, err := l.roots().Left(".lock")
+	locks, err := l.roots.Left(".lock")
 	require.NoError(t, err)
 	assert.Empty(t, locks)
 	modes(t, home)
@@ -191,7 +191,8 @@ func TestCancelSparesOthers(t *testing.T) {
 
 func TestPromptsGoThroughTheJournal(t *testing.T) {
 	home := t.TempDir()
-	killed, running, ended := play(t, nil, "prompt", home, "killed"), play(t, nil, "prompt", home, "running"), play(t, nil, "prompt", home, "ended")
+	killed, running, ended := play(t, nil, "prompt", home, "killed"), play(t, nil, "prompt", home, "running"),
+		play(t, nil, "prompt", home, "ended")
 	for _, p := range []*player{killed, running, ended} {
 		require.Equal(t, "ready", p.line(t))
 	}
@@ -219,7 +220,8 @@ func TestPromptsGoThroughTheJournal(t *testing.T) {
 		require.NoError(t, l.Close())
 	}
 	for range 2 { // taken in once
-		look(map[string]task.Status{"run-killed": task.Interrupted, "run-running": task.Running, "run-ended": task.Completed})
+		look(map[string]task.Status{"run-killed": task.Interrupted, "run-running": task.Running,
+			"run-ended": task.Completed})
 		left, err := filepath.Glob(filepath.Join(home, "ledger", "*"+journalSuffix))
 		require.NoError(t, err)
 		assert.Equal(t, []string{filepath.Join(home, "ledger", "running"+journalSuffix)}, left)
@@ -227,7 +229,8 @@ func TestPromptsGoThroughTheJournal(t *testing.T) {
 	require.NoError(t, running.stdin.Close())
 	_, err = running.rest()
 	require.NoError(t, err)
-	look(map[string]task.Status{"run-killed": task.Interrupted, "run-running": task.Completed, "run-ended": task.Completed})
+	look(map[string]task.Status{"run-killed": task.Interrupted, "run-running": task.Completed,
+		"run-ended": task.Completed})
 	left, err := os.ReadDir(filepath.Join(home, "ledger"))
 	require.NoError(t, err)
 	require.Len(t, left, 1)

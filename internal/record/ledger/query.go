@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +13,8 @@ import (
 	"qq/pkg/task"
 )
 
-// Run is one execution, with how it stands or what came of it.
+// Run is one execution of an agent as qq runs shows it: its task, its status and its
+// result in short.
 type Run struct {
 	ID         string      `json:"id"`
 	Parent     string      `json:"parent,omitempty"`
@@ -27,7 +27,7 @@ type Run struct {
 	Status     task.Status `json:"status"`
 	Attempts   int         `json:"attempts"`
 	Queued     time.Time   `json:"queued,omitzero"`
-	Started    time.Time   `json:"started"` // when it was claimed
+	Started    time.Time   `json:"started"` // when it was claimed, just before its start
 	Ended      time.Time   `json:"ended,omitzero"`
 	DurationMS int64       `json:"duration_ms"`
 	QueuedMS   int64       `json:"queued_ms"`
@@ -36,10 +36,10 @@ type Run struct {
 	Error      string      `json:"error,omitempty"`
 	Depth      int         `json:"depth"`
 	Index      int         `json:"index"`
-	Live       bool        `json:"live"` // it runs
+	Live       bool        `json:"live"` // its root is alive and it has no result
 }
 
-// AttemptRow is an attempt of a run that was not the last.
+// AttemptRow is an attempt of a run after which another attempt followed.
 type AttemptRow struct {
 	Number  int         `json:"number"`
 	Started time.Time   `json:"started"`
@@ -49,24 +49,25 @@ type AttemptRow struct {
 	Error   string      `json:"error,omitempty"`
 }
 
-// BatchRow is a batch with how it ended, and how many of its tasks stand how. A
-// task that was begun several times counts once; one that was never begun does not
+// BatchRow is a batch with its status and the number of its tasks in each status. A task
+// that was started several times counts once; a task that was never started does not
 // count.
 type BatchRow struct {
 	Batch
 	Status task.Status `json:"status"`
-	Latest time.Time   `json:"latest"` // when a root began on it for the last time
+	Latest time.Time   `json:"latest"` // when it was last begun or resumed
 	Ended  time.Time   `json:"ended,omitzero"`
-	// DurationMS is how long roots worked on it, and Usage what that used at any
-	// depth, but for what goes on and for what ended with the death of its root.
+	// DurationMS is how long roots worked on the batch, and Usage is the tokens used at any
+	// depth. Neither includes work that is still going on or that ended with the death of its
+	// root.
 	DurationMS int64               `json:"duration_ms"`
 	Usage      task.Usage          `json:"usage"`
 	Counts     map[task.Status]int `json:"counts"`
-	Live       bool                `json:"live"` // a root works on it
+	Live       bool                `json:"live"` // a live root works on it
 }
 
-// Done counts the tasks that came to an end of their own, and were not only
-// stopped.
+// Done returns how many tasks finished by themselves, rather than being cancelled or
+// interrupted, and how many of these failed.
 func (b BatchRow) Done() (done, failed int) {
 	for s, n := range b.Counts {
 		if s.Final() && s != task.Cancelled && s != task.Interrupted {
@@ -76,28 +77,20 @@ func (b BatchRow) Done() (done, failed int) {
 	return done, done - b.Counts[task.Completed]
 }
 
-// standing is how b ended, in the word for a task that ended so.
-func (b BatchRow) standing(recorded task.Status) task.Status {
-	if recorded != "" && !b.Live {
-		return recorded
-	}
-	return standing(b.Live)
-}
-
-// Filter says which runs, or which batches; its zero value is all.
+// Filter selects runs or batches. The zero Filter selects all.
 type Filter struct {
-	Batch  string        // its whole id
-	Agent  string        // not for batches
-	Status []task.Status // not for batches
+	Batch  string        // the full id of a batch
+	Agent  string        // ignored for batches
+	Status []task.Status // any of these; ignored for batches
 	Since  time.Time
-	Until  time.Time // before it
+	Until  time.Time // exclusive
 	Dir    string
-	Live   bool // only what runs
-	Roots  bool // only prompts that a person gave; for batches see [Ledger.Batches]
-	Limit  int  // 0 is no limit
+	Live   bool // only those at work
+	Roots  bool // only single prompts that a person gave, outside of batches
+	Limit  int  // 0 means no limit
 }
 
-// where is a condition in SQL, made of parts that all hold.
+// where is an SQL condition: all of its parts must hold.
 type where struct {
 	parts []string
 	args  []any
@@ -114,14 +107,14 @@ func (w *where) String() string {
 	return " WHERE " + strings.Join(w.parts, " AND ")
 }
 
-// is adds that column has that value, unless it is empty.
+// is adds the condition that a column has that value. An empty value adds nothing.
 func (w *where) is(column, value string) {
 	if value != "" {
 		w.and(column+" = ?", value)
 	}
 }
 
-// during adds the limits in time, for the column at.
+// during adds the time limits of f for a column.
 func (w *where) during(f Filter, at string) {
 	if !f.Since.IsZero() {
 		w.and(at+" >= ?", stamp(f.Since))
@@ -133,11 +126,12 @@ func (w *where) during(f Filter, at string) {
 
 const (
 	amongLive = "root IN (SELECT value FROM json_each(?))"
-	// running is quick however long the record is.
-	running = "status = '' AND " + amongLive + " AND n > (SELECT min(after) FROM roots WHERE id IN (SELECT value FROM json_each(?)))"
+	// running selects the runs at work. Its last part keeps the query fast in a large ledger.
+	running = "status = '' AND " + amongLive +
+		" AND n > (SELECT min(after) FROM roots WHERE id IN (SELECT value FROM json_each(?)))"
 )
 
-// runs is the condition of f on the view runs.
+// runs returns the condition of f on the view runs, given the list of live roots.
 func (f Filter) runs(live string) *where {
 	w := &where{}
 	w.is("batch", f.Batch)
@@ -168,64 +162,71 @@ func (f Filter) runs(live string) *where {
 }
 
 func (f Filter) limit() string {
-	return fmt.Sprintf(" LIMIT %d", cmp.Or(f.Limit, -1)) // below zero is none
+	return fmt.Sprintf(" LIMIT %d", cmp.Or(f.Limit, -1)) // -1 means no limit
 }
 
-// list is the JSON of the ids in a set.
+// list returns the ids of a set as a JSON array.
 func list(set map[string]bool) string {
-	text, _ := json.Marshal(slices.AppendSeq([]string{}, maps.Keys(set))) // strings have JSON
+	text, _ := json.Marshal(slices.AppendSeq([]string{}, maps.Keys(set))) // strings never fail
 	return string(text)
 }
 
-// beside runs query, which needs to know which roots are alive, maybe several
-// times: what one claimed that began meanwhile must not look interrupted.
-func (l *Ledger) beside(act string, query func(live map[string]bool) error) error {
-	return l.fault(act, l.roots().Look(query))
-}
-
-// List returns the runs that f lets through, newest first.
+// List returns the runs that f selects, newest first.
 func (l *Ledger) List(f Filter) ([]Run, error) {
-	var runs []Run
-	err := l.beside("list the runs", func(live map[string]bool) (err error) {
-		w := f.runs(list(live))
-		runs, err = l.selectRuns(live, "SELECT "+runColumns+" FROM runs"+w.String()+" ORDER BY n DESC"+f.limit(), w.args...)
-		return err
-	})
-	return runs, err
+	return l.selectRuns("list the runs", f.runs, " ORDER BY n DESC"+f.limit())
 }
 
-const runColumns = `id, parent, batch, root, session, agent, model, task, status, attempts, queued, claimed, ended, duration_ms, queued_ms,
-input_tokens, output_tokens, summary, error, depth, idx`
+const runColumns = `id, parent, batch, root, session, agent, model, task, status, attempts, queued, claimed, ended,
+duration_ms, queued_ms, input_tokens, output_tokens, summary, error, depth, idx`
 
-func (l *Ledger) selectRuns(live map[string]bool, query string, args ...any) ([]Run, error) {
-	var runs []Run
-	err := l.each(query, args, func(rows *sql.Rows) error {
-		var r Run
-		var queued, started, ended int64
-		err := rows.Scan(&r.ID, &r.Parent, &r.Batch, &r.Root, &r.Session, &r.Agent, &r.Model, &r.Task, &r.Status, &r.Attempts,
-			&queued, &started, &ended, &r.DurationMS, &r.QueuedMS, &r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Summary, &r.Error,
-			&r.Depth, &r.Index)
-		r.Queued, r.Started, r.Ended = unstamp(queued), unstamp(started), unstamp(ended)
-		if r.Status == "" {
-			r.Status, r.Live = standing(live[r.Root]), live[r.Root]
-		}
-		runs = append(runs, r)
+// selectRuns returns the runs for which the condition holds, in that order. The condition
+// is built from the list of live roots.
+func (l *Ledger) selectRuns(act string, which func(live string) *where, order string) (runs []Run, err error) {
+	// Look repeats the query if a root started meanwhile, whose runs would look interrupted.
+	err = l.roots.Look(func(live map[string]bool) (err error) {
+		w := which(list(live))
+		query := "SELECT " + runColumns + " FROM runs" + w.String() + order
+		runs, err = collect(l, query, w.args, func(rows *sql.Rows, r *Run) error {
+			err := rows.Scan(&r.ID, &r.Parent, &r.Batch, &r.Root, &r.Session, &r.Agent, &r.Model, &r.Task, &r.Status,
+				&r.Attempts, stamped{&r.Queued}, stamped{&r.Started}, stamped{&r.Ended}, &r.DurationMS, &r.QueuedMS,
+				&r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Summary, &r.Error, &r.Depth, &r.Index)
+			if r.Status == "" {
+				r.Status, r.Live = statusOf(live[r.Root]), live[r.Root]
+			}
+			return err
+		})
 		return err
 	})
-	return runs, err
+	return runs, l.fault(act, err)
 }
 
-// standing is the status of an execution without a result.
-func standing(alive bool) task.Status {
+// statusOf returns the status of an execution without a result.
+func statusOf(alive bool) task.Status {
 	if alive {
 		return task.Running
 	}
 	return task.Interrupted
 }
 
-// each calls f with every row of the answer to query.
-func (l *Ledger) each(query string, args []any, f func(*sql.Rows) error) error {
-	rows, err := l.db.Query(query, args...)
+// querier is a database or a transaction.
+type querier interface {
+	Query(query string, args ...any) (*sql.Rows, error)
+}
+
+// collect scans each row that query returns into a value, and returns all values.
+func collect[T any](l *Ledger, query string, args []any, scan func(*sql.Rows, *T) error) (all []T, err error) {
+	err = each(l.db, query, args, func(rows *sql.Rows) error {
+		var one T
+		err := scan(rows, &one)
+		all = append(all, one)
+		return err
+	})
+	return all, err
+}
+
+// each calls f with each row that query returns.
+func each(q querier, query string, args []any, f func(*sql.Rows) error) error {
+	rows, err := q.Query(query, args...)
 	if err != nil {
 		return err
 	}
@@ -238,34 +239,26 @@ func (l *Ledger) each(query string, args []any, f func(*sql.Rows) error) error {
 	return rows.Err()
 }
 
-// Show returns one run, its attempts before the last, and its result: the zero
-// value when there is none. The id may be shortened to a beginning or an end that no other has.
+// Show returns one run, its attempts before the last, and its result, which is zero if
+// there is none. id may be the beginning or the end of an id if only one matches.
 func (l *Ledger) Show(id string) (Run, []AttemptRow, task.Result, error) {
 	act := "show " + id
 	id, err := l.resolve(act, id, "executions")
 	if err != nil {
 		return Run{}, nil, task.Result{}, err
 	}
-	var runs []Run
-	err = l.beside(act, func(live map[string]bool) (err error) {
-		runs, err = l.selectRuns(live, "SELECT "+runColumns+" FROM runs WHERE id = ?", id)
-		return err
-	})
+	runs, err := l.selectRuns(act, func(string) *where { return &where{[]string{"id = ?"}, []any{id}} }, "")
+	if err == nil && len(runs) == 0 { // cleared meanwhile
+		err = none(act)
+	}
 	if err != nil {
 		return Run{}, nil, task.Result{}, err
 	}
-	if len(runs) == 0 { // cleared meanwhile
-		return Run{}, nil, task.Result{}, none(act)
-	}
-	var attempts []AttemptRow
-	err = l.each(`SELECT number, started, ended, status, input_tokens, output_tokens, error FROM attempts
-WHERE execution = (SELECT n FROM executions WHERE id = ?) ORDER BY n`, []any{id}, func(rows *sql.Rows) error {
-		var a AttemptRow
-		var started, ended int64
-		err := rows.Scan(&a.Number, &started, &ended, &a.Status, &a.Usage.InputTokens, &a.Usage.OutputTokens, &a.Error)
-		a.Started, a.Ended = unstamp(started), unstamp(ended)
-		attempts = append(attempts, a)
-		return err
+	const earlier = `SELECT number, started, ended, status, input_tokens, output_tokens, error FROM attempts
+WHERE execution = (SELECT n FROM executions WHERE id = ?) ORDER BY n`
+	attempts, err := collect(l, earlier, []any{id}, func(rows *sql.Rows, a *AttemptRow) error {
+		return rows.Scan(&a.Number, stamped{&a.Started}, stamped{&a.Ended}, &a.Status, &a.Usage.InputTokens,
+			&a.Usage.OutputTokens, &a.Error)
 	})
 	if err != nil {
 		return Run{}, nil, task.Result{}, l.fault(act, err)
@@ -275,84 +268,72 @@ WHERE execution = (SELECT n FROM executions WHERE id = ?) ORDER BY n`, []any{id}
 	return runs[0], attempts, r, err
 }
 
-// Tree returns a run, or the tasks of a batch, and all that was delegated from
-// it: parents before their children, which are in the order of their claims.
+// Tree returns a run, or the tasks of a batch, with everything that was delegated from
+// them. Parents come before their children, and children in the order in which they
+// started.
 func (l *Ledger) Tree(id string) ([]Run, error) {
 	act := "show the tree of " + id
 	whole, err := l.resolve(act, id, "executions", "batches")
 	if err != nil {
 		return nil, err
 	}
-	var runs []Run
-	err = l.beside(act, func(live map[string]bool) (err error) {
-		runs, err = l.selectRuns(live, `WITH RECURSIVE below (n, id) AS (
+	const below = `n IN (WITH RECURSIVE below (n, id) AS (
   SELECT n, id FROM executions WHERE id = ?1
   UNION SELECT n, id FROM executions WHERE batch = ?1 AND batch <> ''
   UNION SELECT e.n, e.id FROM executions e JOIN below b ON e.parent = b.id AND e.parent <> '')
-SELECT `+runColumns+` FROM runs WHERE n IN (SELECT n FROM below) ORDER BY n`, whole)
-		return err
-	})
+SELECT n FROM below)`
+	runs, err := l.selectRuns(act, func(string) *where { return &where{[]string{below}, []any{whole}} }, " ORDER BY n")
 	return byParent(runs), err
 }
 
-// byParent puts children behind their parents. Those whose parent is not among
-// runs are at the top.
+// byParent sorts runs so that each is followed by its children. A run whose parent is
+// missing is at the top level.
 func byParent(runs []Run) []Run {
-	known := make(map[string]bool, len(runs))
+	known, children := map[string]bool{}, map[string][]Run{}
 	for _, r := range runs {
 		known[r.ID] = true
-	}
-	children := map[string][]Run{}
-	for _, r := range runs {
-		parent := r.Parent
-		if !known[parent] {
-			parent = ""
-		}
-		children[parent] = append(children[parent], r)
+		children[r.Parent] = append(children[r.Parent], r)
 	}
 	ordered := make([]Run, 0, len(runs))
-	var add func(parent string)
-	add = func(parent string) {
-		for _, r := range children[parent] {
-			ordered = append(ordered, r)
-			if r.ID != "" {
-				add(r.ID)
-			}
+	var add func(Run)
+	add = func(r Run) {
+		ordered = append(ordered, r)
+		for _, child := range children[r.ID] {
+			add(child)
 		}
 	}
-	add("")
+	delete(children, "")
+	for _, r := range runs {
+		if r.Parent == "" || !known[r.Parent] {
+			add(r)
+		}
+	}
 	return ordered
 }
 
-// batchQuery selects batches, one row each: the newest of the rows that each
-// root wrote that began on it.
-const batchQuery = `SELECT b.id, b.root, b.dir, b.joblog, b.count, (SELECT started FROM batches f WHERE f.id = b.id ORDER BY f.n LIMIT 1),
-  b.started, coalesce(e.status, ''), coalesce(e.ended, 0),
-  coalesce(a.time / 1000, 0), coalesce(a.input, 0), coalesce(a.output, 0)
+// batchQuery selects one row for each batch. Every root that works on a batch adds a row
+// for it; the newest one counts.
+const batchQuery = `SELECT b.id, b.root, b.dir, b.joblog, b.count,
+  (SELECT started FROM batches f WHERE f.id = b.id ORDER BY f.n LIMIT 1), b.started,
+  coalesce(e.status, ''), coalesce(e.ended, 0), coalesce(a.time / 1000, 0), coalesce(a.input, 0), coalesce(a.output, 0)
 FROM batches b LEFT JOIN ends e ON e.batch = b.n LEFT JOIN (
   SELECT w.id, sum(max(d.ended - w.started, 0)) AS time, sum(d.input_tokens) AS input, sum(d.output_tokens) AS output
-  FROM batches w JOIN ends d ON d.batch = w.n GROUP BY w.id) a ON a.id = b.id WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
+  FROM batches w JOIN ends d ON d.batch = w.n GROUP BY w.id) a ON a.id = b.id
+WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
 
-// selectBatches returns rows whose Status is what was recorded; nothing is counted.
+// selectBatches returns batches with the recorded status, and without counts.
 func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
-	var batches []BatchRow
-	err := l.each(batchQuery+more, args, func(rows *sql.Rows) error {
-		var b BatchRow
-		var started, latest, ended int64
-		err := rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, &started, &latest, &b.Status, &ended, &b.DurationMS,
-			&b.Usage.InputTokens, &b.Usage.OutputTokens)
-		b.Started, b.Latest, b.Ended = unstamp(started), unstamp(latest), unstamp(ended)
-		batches = append(batches, b)
-		return err
+	return collect(l, batchQuery+more, args, func(rows *sql.Rows, b *BatchRow) error {
+		return rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, stamped{&b.Started}, stamped{&b.Latest},
+			&b.Status, stamped{&b.Ended}, &b.DurationMS, &b.Usage.InputTokens, &b.Usage.OutputTokens)
 	})
-	return batches, err
 }
 
-// newest is the batch that was begun last of those that match.
+// newest returns the matching batch that was begun or resumed last.
 func (l *Ledger) newest(act, match string, arg string) (Batch, error) {
 	batches, err := l.selectBatches(" AND "+match+" ORDER BY b.n DESC LIMIT 1", arg)
 	if err == nil && len(batches) == 0 {
-		return Batch{}, none(act)
+		err = none(act)
 	}
 	if err != nil {
 		return Batch{}, l.fault(act, err)
@@ -360,23 +341,23 @@ func (l *Ledger) newest(act, match string, arg string) (Batch, error) {
 	return batches[0].Batch, nil
 }
 
-// withTask is the condition that a task of the batch was begun. Others were refused, or
-// killed before there was anything to go on with.
+// withTask is the condition that a task of the batch was started. A batch without one has
+// nothing to resume.
 const withTask = "EXISTS (SELECT 1 FROM executions x WHERE x.batch = b.id)"
 
-// Last is the batch that was begun, or resumed, last in the directory dir, of those
-// with a task that was begun.
+// Last returns the batch that was begun or resumed last in the directory dir and started a
+// task.
 func (l *Ledger) Last(dir string) (Batch, error) {
 	return l.newest("find the last batch of "+dir, "b.dir = ? AND "+withTask, dir)
 }
 
-// ByJoblog is the batch that was begun last with the joblog path, of those with a task
-// that was begun.
+// ByJoblog returns the batch that last wrote the job log at path and started a task.
 func (l *Ledger) ByJoblog(path string) (Batch, error) {
 	return l.newest("find the batch of "+path, "b.joblog = ? AND b.joblog <> '' AND "+withTask, path)
 }
 
-// Find is the batch with that id, or with the one id that begins or ends so.
+// Find returns the batch with that id. id may be the beginning or the end of an id if only
+// one matches.
 func (l *Ledger) Find(id string) (Batch, error) {
 	act := "find batch " + id
 	id, err := l.resolve(act, id, "batches")
@@ -386,10 +367,9 @@ func (l *Ledger) Find(id string) (Batch, error) {
 	return l.newest(act, "b.id = ?", id)
 }
 
-// Batches returns those that f lets through, newest first.
-func (l *Ledger) Batches(f Filter) ([]BatchRow, error) {
-	var all []BatchRow
-	err := l.beside("list the batches", func(live map[string]bool) (err error) {
+// Batches returns the batches that f selects, newest first.
+func (l *Ledger) Batches(f Filter) (all []BatchRow, err error) {
+	err = l.roots.Look(func(live map[string]bool) (err error) {
 		w := &where{}
 		w.during(f, "b.started")
 		w.is("b.id", f.Batch)
@@ -403,18 +383,21 @@ func (l *Ledger) Batches(f Filter) ([]BatchRow, error) {
 			b := &all[i]
 			b.Live = live[b.Root]
 			b.Counts, err = l.counts(b.ID, live)
-			b.Status = b.standing(b.Status)
+			if b.Live || b.Status == "" {
+				b.Status = statusOf(b.Live)
+			}
 		}
 		return err
 	})
-	return all, err
+	return all, l.fault("list the batches", err)
 }
 
-// counts counts the tasks of a batch. For one that was worked on several times
-// stands what runs now, else its newest result, else its newest claim.
+// counts returns the number of tasks of a batch in each status. For a task that was
+// started several times, the run at work counts, else its newest result, else its newest
+// claim.
 func (l *Ledger) counts(batch string, live map[string]bool) (map[task.Status]int, error) {
 	counts := map[task.Status]int{}
-	err := l.each(`SELECT status, alive, count(*) FROM (
+	err := each(l.db, `SELECT status, alive, count(*) FROM (
   SELECT coalesce(r.status, '') AS status, e.`+amongLive+` AS alive,
     max(e.n + (CASE WHEN r.status IS NOT NULL THEN 1 WHEN e.`+amongLive+` THEN 2 ELSE 0 END << 60))
   FROM executions e LEFT JOIN results r ON r.execution = e.n
@@ -425,7 +408,7 @@ GROUP BY status, alive`, []any{list(live), list(live), batch}, func(rows *sql.Ro
 		var n int
 		err := rows.Scan(&status, &alive, &n)
 		if status == "" {
-			status = standing(alive)
+			status = statusOf(alive)
 		}
 		counts[status] += n
 		return err
@@ -433,37 +416,32 @@ GROUP BY status, alive`, []any{list(live), list(live), batch}, func(rows *sql.Ro
 	return counts, err
 }
 
-// resolve finds the one id in the tables that is id, or else begins or ends so.
+// resolve returns the id in the tables that equals id, or else the only one that begins or
+// ends with it.
 func (l *Ledger) resolve(act, id string, tables ...string) (string, error) {
 	if id == "" {
 		return "", none(act)
 	}
-	for _, match := range []string{"id = ?1", "id >= ?1 AND id < ?1 || char(0x10ffff) OR substr(id, -length(?1)) = ?1"} {
-		var found []string
-		for _, table := range tables {
-			err := l.each("SELECT DISTINCT id FROM "+table+" WHERE "+match+" LIMIT 4", []any{id}, func(rows *sql.Rows) error {
-				var one string
-				err := rows.Scan(&one)
-				found = append(found, one)
-				return err
-			})
-			if err != nil {
-				return "", l.fault(act, err)
-			}
+	all := "SELECT id FROM " + strings.Join(tables, " UNION SELECT id FROM ")
+	const part = "id >= ?1 AND id < ?1 || char(0x10ffff) OR substr(id, -length(?1)) = ?1"
+	for _, match := range []string{"id = ?1", part} {
+		query := "SELECT DISTINCT id FROM (" + all + ") WHERE " + match + " ORDER BY id LIMIT 4"
+		found, err := collect(l, query, []any{id}, func(rows *sql.Rows, one *string) error { return rows.Scan(one) })
+		if err != nil {
+			return "", l.fault(act, err)
 		}
-		slices.Sort(found)
-		found = slices.Compact(found)
 		if len(found) == 1 {
 			return found[0], nil
 		}
 		if len(found) > 1 {
-			return "", &fault{problem: act + ": several ids begin or end so", state: ErrAmbiguous, cause: errors.New(strings.Join(found, ", ")),
-				hint: "use more of it: " + strings.Join(found[:min(3, len(found))], ", ") + " …"}
+			return "", problem(ErrAmbiguous, nil, act+": several ids begin or end so",
+				"use more of it: "+strings.Join(found[:min(3, len(found))], ", ")+" …")
 		}
 	}
 	return "", none(act)
 }
 
+// none is the error of an operation on something that the ledger does not have.
 func none(act string) error {
-	return &fault{problem: act + ": it is not in the ledger", hint: "qq runs list shows what is", state: ErrNone}
+	return problem(ErrNone, nil, act+": it is not in the ledger", "qq runs list shows what is")
 }

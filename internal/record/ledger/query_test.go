@@ -22,11 +22,14 @@ func sample(t *testing.T) *book {
 	l.now = func() time.Time { at = at.Add(time.Minute); return at }
 	require.NoError(t, l.Enter(Root{ID: "alive", Dir: "/d", Command: "batch"}))
 	require.NoError(t, l.Begin(Batch{ID: "0199-b1", Root: "dead", Dir: "/d", Joblog: "/j", Count: 3, Started: at}))
-	claim(t, l, Execution{ID: "0199-r1", Root: "dead", Batch: "0199-b1", Key: "k1", Agent: "coder", Depth: 1, Dir: "/d"})
+	claim(t, l, Execution{ID: "0199-r1", Root: "dead", Batch: "0199-b1", Key: "k1", Agent: "coder", Depth: 1,
+		Dir: "/d"})
 	require.NoError(t, l.Finish("0199-r1", done("", "one")))
-	claim(t, l, Execution{ID: "0199-r2", Root: "dead", Batch: "0199-b1", Key: "k2", Index: 1, Agent: "coder", Depth: 1, Dir: "/d"})
+	claim(t, l, Execution{ID: "0199-r2", Root: "dead", Batch: "0199-b1", Key: "k2", Index: 1, Agent: "coder", Depth: 1,
+		Dir: "/d"})
 	require.NoError(t, l.Finish("0199-r2", task.Task{}.Ended(task.Failed, "no luck")))
-	claim(t, l, Execution{ID: "0199-r3", Root: "dead", Batch: "0199-b1", Key: "k3", Index: 2, Agent: "default", Depth: 1, Dir: "/d"})
+	claim(t, l, Execution{ID: "0199-r3", Root: "dead", Batch: "0199-b1", Key: "k3", Index: 2, Agent: "default",
+		Depth: 1, Dir: "/d"})
 	require.NoError(t, l.Begin(Batch{ID: "0199-b2", Root: "alive", Dir: "/d", Joblog: "/j", Count: 1, Started: at}))
 	claim(t, l, Execution{ID: "0199-p", Root: "alive", Agent: "default", Dir: "/other"})
 	claim(t, l, Execution{ID: "0199-c1", Parent: "0199-p", Root: "alive", Batch: "delegated", Depth: 1})
@@ -116,7 +119,8 @@ func TestBatches(t *testing.T) {
 	assert.Equal(t, []task.Status{task.Running, task.Interrupted}, []task.Status{rows[0].Status, rows[1].Status})
 
 	// It is resumed: what was left runs, what failed runs again.
-	require.NoError(t, l.Begin(Batch{ID: "0199-b1", Root: "alive", Dir: "/d", Joblog: "/k", Count: 4, Started: time.Now()}))
+	require.NoError(t, l.Begin(Batch{ID: "0199-b1", Root: "alive", Dir: "/d", Joblog: "/k", Count: 4,
+		Started: time.Now()}))
 	claim(t, l, Execution{ID: "again2", Root: "alive", Batch: "0199-b1", Key: "k2", Depth: 1})
 	claim(t, l, Execution{ID: "again3", Root: "alive", Batch: "0199-b1", Key: "k3", Depth: 1})
 	require.NoError(t, l.Finish("again3", done("", "three")))
@@ -223,7 +227,7 @@ func TestClearGivesSpaceBack(t *testing.T) {
 		require.NoError(t, r.Claim(Execution{ID: id}))
 		f, err := newFinished("", id, done("", strings.Repeat("x", 5000)))
 		require.NoError(t, err)
-		_, _, err = r.append(line{Result: f})
+		err = r.append(line{Result: f}, false)
 		require.NoError(t, err)
 	}
 	require.NoError(t, r.Close())

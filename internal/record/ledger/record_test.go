@@ -145,7 +145,8 @@ func TestOneBadEntryFailsAlone(t *testing.T) {
 	home := t.TempDir()
 	l := open(t, home)
 	require.NoError(t, l.update(func(tx *sql.Tx) error {
-		_, err := tx.Exec("CREATE TRIGGER bad BEFORE INSERT ON executions WHEN new.id = 'bad' BEGIN SELECT raise(ABORT, 'bad'); END")
+		_, err := tx.Exec("CREATE TRIGGER bad BEFORE INSERT ON executions WHEN new.id = 'bad' BEGIN SELECT " +
+			"raise(ABORT, 'bad'); END")
 		return err
 	}))
 	r := NewRecorder(home, Root{ID: "r"}, Options{})
@@ -164,7 +165,8 @@ func TestCut(t *testing.T) {
 		in   string
 		n    int
 		want string
-	}{{"", 0, ""}, {"abc", 2, "ab"}, {"abc", 3, "abc"}, {"éé", 1, "é"}, {"éé", 2, "éé"}, {"éé", 3, "éé"}, {"\xffab", 2, "\xffa"}} {
+	}{{"", 0, ""}, {"abc", 2, "ab"}, {"abc", 3, "abc"}, {"éé", 1, "é"}, {"éé", 2, "éé"}, {"éé", 3, "éé"},
+		{"\xffab", 2, "\xffa"}} {
 		assert.Equal(t, c.want, cut(c.in, c.n), fmt.Sprintf("%q %d", c.in, c.n))
 	}
 }

@@ -1,10 +1,12 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -12,45 +14,44 @@ import (
 	"qq/pkg/task"
 )
 
-// Root is one qq process at work.
+// Root is a qq process that runs tasks, with all the children it supervises.
 type Root struct {
 	ID      string    `json:"id"`
-	PID     int       `json:"pid"` // 0 is this process
+	PID     int       `json:"pid"` // 0 means this process
 	Started time.Time `json:"started"`
 	Dir     string    `json:"dir"`
 	Command string    `json:"command"` // "run" or "batch", never the prompt
 }
 
-// Batch is a list of tasks that a root began to work on: the last one when there
-// were several.
+// Batch is a list of tasks that a root began or resumed.
 type Batch struct {
 	ID      string    `json:"id"`
 	Root    string    `json:"root"`
 	Dir     string    `json:"dir"`
 	Joblog  string    `json:"joblog,omitempty"`
 	Count   int       `json:"count"`
-	Started time.Time `json:"started"` // the first time
+	Started time.Time `json:"started"` // when it was first begun
 }
 
-// Execution is a task that somebody is about to work on.
+// Execution is a task that is about to start in a process of its own or in its root.
 type Execution struct {
 	ID      string    `json:"id"`
-	Parent  string    `json:"parent,omitempty"` // execution that asked for it; empty for what a person asked for
+	Parent  string    `json:"parent,omitempty"` // execution that delegated it; empty if a person asked for it
 	Batch   string    `json:"batch,omitempty"`
 	Root    string    `json:"root"`
 	Session string    `json:"session,omitempty"`
 	Agent   string    `json:"agent"`
 	Model   string    `json:"model,omitempty"`
-	Task    string    `json:"task"`          // its text; the first 10,000 characters are kept
-	Key     string    `json:"key,omitempty"` // of its content, see [Key]
+	Task    string    `json:"task"`          // its text, cut to 10,000 characters
+	Key     string    `json:"key,omitempty"` // hash of its content: tasks with one key ask for the same
 	Dir     string    `json:"dir"`
-	Nth     int       `json:"nth,omitempty"` // among the tasks of the batch with the same key
+	Nth     int       `json:"nth,omitempty"` // how many tasks before it in the batch have the same key
 	Index   int       `json:"index,omitempty"`
 	Depth   int       `json:"depth,omitempty"`
 	Queued  time.Time `json:"queued"`
 }
 
-// batchWait is how long the lock of a batch is waited for: a child that is being
+// batchWait is how long Begin waits for the lock of a batch: a process that is being
 // started may hold a copy of it for a moment after its root has died.
 const batchWait = 100 * time.Millisecond
 
@@ -58,40 +59,34 @@ const batchWait = 100 * time.Millisecond
 // goroutines at once.
 type Recorder struct {
 	place
-	home string
 	root Root
-	opts Options
 	now  func() time.Time
 
 	mu      sync.Mutex
 	lock    *alive.Lock
-	batches []*alive.Lock // that the root works on
+	batches []*alive.Lock // of the batches that the root works on
 	out     *appender     // the journal; nil before the first line
 	closed  bool
 	index   *Ledger
-	failed  error // of opening the index
+	failed  error // from opening the index
 }
 
-// NewRecorder returns the recorder of the root r. It touches nothing yet.
+// NewRecorder returns the recorder of the root r. It creates no file before the first
+// record.
 func NewRecorder(home string, r Root, o Options) *Recorder {
-	if r.PID == 0 {
-		r.PID = os.Getpid()
-	}
-	return &Recorder{place: placeOf(home, o), home: home, root: r, opts: o, now: time.Now}
+	r.PID = cmp.Or(r.PID, os.Getpid())
+	return &Recorder{place: placeIn(home, o), root: r, now: time.Now}
 }
 
-// Begin records that the root works on b. It fails with [ErrAtWork] when another
-// root does. Afterwards an index that is open has all that earlier roots did for b.
-func (r *Recorder) Begin(b Batch) error {
-	err := r.begin(b)
-	return r.fault("record batch "+b.ID, err)
-}
-
-func (r *Recorder) begin(b Batch) error {
+// Begin records that the root begins or resumes b. It fails with [ErrAtWork] while another
+// root works on b. If the index is open, Begin brings it up to date with what earlier
+// roots did.
+func (r *Recorder) Begin(b Batch) (err error) {
+	defer func() { err = r.fault("record batch "+b.ID, err) }()
 	if err := r.readable(); err != nil {
 		return err
 	}
-	k, err := alive.Dir{Path: r.dir, Wait: batchWait}.Hold("batch-" + b.ID)
+	k, err := alive.Dir{Path: r.roots.Path, Wait: batchWait}.Hold("batch-" + b.ID)
 	if held := (*alive.LockedError)(nil); errors.As(err, &held) {
 		return ErrAtWork
 	}
@@ -111,71 +106,68 @@ func (r *Recorder) begin(b Batch) error {
 	if !utf8.ValidString(b.Dir + b.Joblog) {
 		e.Raw = [][]byte{[]byte(b.Dir), []byte(b.Joblog)}
 	}
-	_, _, err = r.append(line{Begin: e})
-	return err
+	return r.append(line{Begin: e}, false)
 }
 
-// End records how the work of this root on a batch ended, and what all of it used.
+// End records with which status the work of this root on a batch ended, and the tokens
+// that it used.
 func (r *Recorder) End(batch string, status task.Status, used task.Usage) error {
-	_, _, err := r.append(line{End: &ended{batch, r.root.ID, status, used}})
+	err := r.append(line{End: &ended{batch, r.root.ID, status, used}}, false)
 	return r.fault("record the end of batch "+batch, err)
 }
 
-// Claim records that the work on e is about to start. When it has returned, the
-// death of this process does not lose it.
+// Claim records that e is about to start. Once it has returned, a crash of this process
+// cannot lose the record.
 func (r *Recorder) Claim(e Execution) error {
 	e.Task = cut(e.Task, maxTask)
-	_, _, err := r.append(line{Claim: &claimed{Execution: e}})
-	return r.fault("claim "+e.ID, err)
+	return r.fault("claim "+e.ID, r.append(line{Claim: &claimed{Execution: e}}, false))
 }
 
-// Attempt records how the n-th attempt of the execution id ended, which was not the
-// last.
+// Attempt records the result of the n-th attempt of the execution id, when another attempt
+// follows. An error is ignored.
 func (r *Recorder) Attempt(id string, n int, started time.Time, res task.Result) {
-	e := &failed{id, n, started, res.Status, res.Usage, cut(res.Err(), maxSummary)}
-	_, _, _ = r.append(line{Attempt: e}) // not promised
+	e := &failed{id, AttemptRow{n, started, r.now(), res.Status, res.Usage, cut(res.Err(), maxSummary)}}
+	_ = r.append(line{Attempt: e}, false) // not promised
 }
 
-// Touch records that the execution id, and those above it, are about to have side
-// effects, and returns when that is durable.
+// Touch records that the execution id is about to have side effects, which counts for the
+// executions above it too. It returns when the record is durable.
 func (r *Recorder) Touch(id string) error {
-	return r.fault("record that "+id+" acts", r.durable(line{Touch: id}))
+	return r.fault("record that "+id+" acts", r.append(line{Touch: id}, true))
 }
 
-// Finish records the result of the execution id and returns when that is durable. A
-// result of reading alone is found again by [Ledger.Recall] with the key recall; empty
-// is never. An execution has one result: what comes after the first changes nothing.
+// Finish records the result of the execution id and returns when it is durable. recall,
+// unless empty, is the cache key under which [Ledger.Recall] finds the result; only a
+// success without side effects is cached. A second result of an execution is ignored.
 func (r *Recorder) Finish(recall, id string, res task.Result) error {
 	f, err := newFinished(recall, id, res)
 	if err == nil {
-		err = r.durable(line{Result: f})
+		err = r.append(line{Result: f}, true)
 	}
 	return r.fault("record the result of "+id, err)
 }
 
-// append writes e to the end of the journal.
-func (r *Recorder) append(e line) (out *appender, end int64, err error) {
+// append writes e to the end of the journal. If durable, it returns only when the line is
+// on the disk.
+func (r *Recorder) append(e line, durable bool) error {
 	e.Time = r.now()
 	text, err := e.encode()
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
-	if out, err = r.enter(e.Time); err == nil {
-		end, err = out.append(text)
-	}
-	return out, end, err
-}
-
-// durable appends e, and returns when the disk has it.
-func (r *Recorder) durable(e line) error {
-	out, end, err := r.append(e)
+	out, err := r.enter(e.Time)
 	if err != nil {
 		return err
 	}
-	return out.sync(end)
+	end, err := out.append(text)
+	if err == nil && durable {
+		err = out.sync(end)
+	}
+	return err
 }
 
-// enter takes the lock of the root and begins its journal, once.
+// enter returns the journal. The first call takes the lock of the root and creates the
+// file.
 func (r *Recorder) enter(at time.Time) (*appender, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,7 +179,7 @@ func (r *Recorder) enter(at time.Time) (*appender, error) {
 	}
 	text, err := line{Time: at, Root: &entered{r.root, alive.Identity(r.root.PID)}}.encode()
 	if err == nil && r.lock == nil {
-		r.lock, err = r.roots().Hold(r.root.ID)
+		r.lock, err = r.roots.Hold(r.root.ID)
 	}
 	if err != nil {
 		return nil, err
@@ -197,7 +189,7 @@ func (r *Recorder) enter(at time.Time) (*appender, error) {
 		return nil, err
 	}
 	out := &appender{file: f}
-	if _, err := out.append(text); err != nil { // a journal without its root is begun again
+	if _, err := out.append(text); err != nil { // the next call truncates the file
 		return nil, errors.Join(err, f.Close())
 	}
 	r.out = out
@@ -209,44 +201,42 @@ type appender struct {
 	file *os.File
 
 	mu   sync.Mutex
-	size int64 // of its whole lines
-	torn bool  // there is more than that
+	size atomic.Int64 // of the complete lines, in bytes
+	torn bool         // a part of a line follows them
 
-	syncing sync.Mutex // held by whoever syncs; those who wait share the next sync
+	syncing sync.Mutex // held during a sync; callers that wait share the next one
 	synced  int64      // bytes that are on the disk
 	failed  error      // the first failed sync
 }
 
-// append writes text to the end, and returns where that is. Nothing or all of text stays.
+// append writes text and returns the offset of its end. After an error no part of text
+// stays in the file.
 func (a *appender) append(text []byte) (end int64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.torn {
-		if err := a.file.Truncate(a.size); err != nil {
+		if err := a.file.Truncate(a.size.Load()); err != nil {
 			return 0, err
 		}
 		a.torn = false
 	}
 	n, err := a.file.Write(text)
 	if err != nil {
-		a.torn = n > 0 && a.file.Truncate(a.size) != nil
+		a.torn = n > 0 && a.file.Truncate(a.size.Load()) != nil
 		return 0, err
 	}
-	a.size += int64(n)
-	return a.size, nil
+	return a.size.Add(int64(n)), nil
 }
 
-// sync returns when the bytes up to end are on the disk. After one failure nothing is
-// any more: the kernel may have dropped what it could not write.
+// sync returns when the bytes up to end are on the disk. After one failure it fails for
+// ever, because the kernel may have dropped the data.
 func (a *appender) sync(end int64) error {
 	a.syncing.Lock()
 	defer a.syncing.Unlock()
 	if a.synced >= end || a.failed != nil {
 		return a.failed
 	}
-	a.mu.Lock()
-	size := a.size
-	a.mu.Unlock()
+	size := a.size.Load()
 	if a.failed = syncData(a.file); a.failed == nil && a.synced == 0 {
 		a.failed = syncDir(filepath.Dir(a.file.Name()))
 	}
@@ -256,36 +246,35 @@ func (a *appender) sync(end int64) error {
 	return a.failed
 }
 
-// syncDir makes the names in dir durable.
+// syncDir makes the names of the files in dir durable.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
-	if err != nil {
-		return err
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close())
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return err
 }
 
-// Ledger is the index, with what the journals tell so far. It is opened the first
-// time; an error stays.
+// Ledger returns the index, up to date with all journals. It opens the database at the
+// first call; an error is returned again by later calls.
 func (r *Recorder) Ledger() (*Ledger, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.index == nil && r.failed == nil {
-		if r.index, r.failed = Open(r.home, r.opts); r.failed == nil {
+		if r.index, r.failed = r.open(); r.failed == nil {
 			r.index.pruneDaily()
 		}
 	}
 	return r.index, r.failed
 }
 
-// When so many journals lie about, or so many bytes of them, the root that ends reads
-// them into the index.
+// A root that ends indexes the journals if there are so many, or so many bytes in them.
 const (
 	maxJournals = 100
 	maxBytes    = 128 << 20
 )
 
-// Close ends the record: from here on the root counts as ended.
+// Close ends the record and releases the locks: from now on the root counts as dead.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -304,7 +293,7 @@ func (r *Recorder) Close() error {
 	}
 	r.out, r.batches, r.lock, r.index, r.closed = nil, nil, nil, nil, true
 	if wrote && r.failed == nil && r.crowded() {
-		l, err := Open(r.home, r.opts)
+		l, err := r.open()
 		if err == nil {
 			l.pruneDaily()
 			err = l.Close()
@@ -314,9 +303,10 @@ func (r *Recorder) Close() error {
 	return errors.Join(errs...)
 }
 
-// crowded reports whether the journals are to be read into the index.
+// crowded reports whether the journals are so many or so large that they should be indexed
+// now.
 func (r *Recorder) crowded() bool {
-	ids, err := r.roots().Left(journalSuffix)
+	ids, err := r.roots.Left(journalSuffix)
 	size := int64(0)
 	for _, id := range ids {
 		if info, err := os.Stat(r.journal(id)); err == nil {

@@ -70,7 +70,7 @@ func TestLiveJournalIsReadOn(t *testing.T) {
 		require.NoError(t, err)
 		var read int64
 		require.NoError(t, l.db.QueryRow("SELECT bytes FROM journals WHERE root = 'r'").Scan(&read))
-		assert.Equal(t, r.out.size, read)
+		assert.Equal(t, r.out.size.Load(), read)
 		runs, err := l.List(Filter{Live: true})
 		require.NoError(t, err)
 		assert.Len(t, runs, i+1)
@@ -159,9 +159,12 @@ func TestBatchOfAnOddFolder(t *testing.T) {
 func TestFirstVersion(t *testing.T) {
 	home := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(home, "ledger"), 0o700))
-	text := `{"v":1,"time":"2026-01-02T03:04:05Z","claim":{"root":{"id":"r","pid":1,"started":"2026-01-02T03:04:05Z","dir":"/d","command":"run"},` +
-		`"process":"p","execution":{"ID":"e","Parent":"","Root":"r","Agent":"a","Task":"t","Dir":"/d","Nth":0,"Queued":"2026-01-02T03:04:05Z"}}}` + "\n" +
-		`{"v":1,"time":"2026-01-02T03:04:06Z","result":{"id":"e","record":{"status":"completed","success":true,"reads":null},"output":"/wAg"}}` + "\n"
+	text := `{"v":1,"time":"2026-01-02T03:04:05Z","claim":{"root":{"id":"r","pid":1,` +
+		`"started":"2026-01-02T03:04:05Z","dir":"/d","command":"run"},` +
+		`"process":"p","execution":{"ID":"e","Parent":"","Root":"r","Agent":"a","Task":"t","Dir":"/d","Nth":0,` +
+		`"Queued":"2026-01-02T03:04:05Z"}}}` + "\n" +
+		`{"v":1,"time":"2026-01-02T03:04:06Z","result":{"id":"e","record":{"status":"completed","success":true,` +
+		`"reads":null},"output":"/wAg"}}` + "\n"
 	require.NoError(t, os.WriteFile(filepath.Join(home, "ledger", "r.journal"), []byte(text), 0o600))
 	l := open(t, home)
 	run, _, res, err := l.Show("e")
@@ -191,36 +194,40 @@ func TestDamagedJournal(t *testing.T) {
 	run, _, _, err := l.Show("self")
 	require.NoError(t, err)
 	assert.Equal(t, task.Completed, run.Status)
-	journals, err := l.roots().Left(journalSuffix)
+	journals, err := l.roots.Left(journalSuffix)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"s"}, journals, "what a newer qq wrote is left to it")
 }
 
 func FuzzJournal(f *testing.F) {
-	f.Add([]byte("{\"v\":1,\"claim\":{\"root\":{\"id\":\"r\"},\"execution\":{\"ID\":\"e\"}}}\n{\"v\":1,\"result\":{\"id\":\"e\",\"output\":\"eA==\"}}\n"))
+	f.Add([]byte("{\"v\":1,\"claim\":{\"root\":{\"id\":\"r\"},\"execution\":{\"ID\":\"e\"}}}\n{\"v\":1," +
+		"\"result\":{\"id\":\"e\",\"output\":\"eA==\"}}\n"))
 	f.Add([]byte("{\"v\":3}\n\x00\n{\"v\":2,\"result\":{\"id\":\"e\",\"record\":{\"reads\":[]}}}\n{"))
-	f.Add([]byte("{\"v\":2,\"claim\":{\"execution\":{\"id\":\"e\"}}}\n{\"v\":2,\"touch\":\"e\"}\n{\"v\":2,\"attempt\":{\"id\":\"e\"}}\n"))
-	f.Add([]byte("{\"v\":2,\"begin\":{\"id\":\"b\",\"raw\":[\"/w==\",\"\"]}}\n{\"v\":2,\"end\":{\"batch\":\"b\"}}\n{\"v\":2,\"root\":{\"id\":\"r\"}}\n"))
+	f.Add([]byte("{\"v\":2,\"claim\":{\"execution\":{\"id\":\"e\"}}}\n{\"v\":2,\"touch\":\"e\"}\n{\"v\":2," +
+		"\"attempt\":{\"id\":\"e\"}}\n"))
+	f.Add([]byte("{\"v\":2,\"begin\":{\"id\":\"b\",\"raw\":[\"/w==\",\"\"]}}\n{\"v\":2," +
+		"\"end\":{\"batch\":\"b\"}}\n{\"v\":2,\"root\":{\"id\":\"r\"}}\n"))
 	l := open(f, f.TempDir())
 	f.Fuzz(func(t *testing.T, text []byte) {
-		j := &journal{from: bufio.NewReader(bytes.NewReader(text))}
+		in, read := bufio.NewReader(bytes.NewReader(text)), int64(0)
 		for {
-			e, err := j.next()
-			if err != nil {
+			e := decodeNext(in, read)
+			read = e.end
+			if e.err != nil {
 				break
 			}
 			once, err := e.encode()
 			require.NoError(t, err, "what was read can be written")
-			back, err := (&journal{from: bufio.NewReader(bytes.NewReader(once))}).next()
-			require.NoError(t, err)
+			back := decodeNext(bufio.NewReader(bytes.NewReader(once)), 0)
+			require.NoError(t, back.err)
 			again, err := back.encode()
 			require.NoError(t, err)
 			assert.Equal(t, string(once), string(again))
 			require.NoError(t, l.update(func(tx *sql.Tx) error {
-				return (&intake{place: l.place, tx: tx, statements: map[string]*sql.Stmt{}}).line(e)
+				return (&indexer{place: l.place, tx: tx, statements: map[string]*sql.Stmt{}}).line(e.line)
 			}))
 		}
-		assert.LessOrEqual(t, j.read, int64(len(text)))
+		assert.LessOrEqual(t, read, int64(len(text)))
 	})
 }
 
@@ -250,7 +257,7 @@ func TestManyThatCannotOpen(t *testing.T) {
 	r := NewRecorder(home, Root{ID: "r"}, Options{})
 	require.NoError(t, r.Claim(Execution{ID: "self", Root: "r"}))
 	for i := range maxJournals {
-		require.NoError(t, os.WriteFile(filepath.Join(r.dir, fmt.Sprint(i)+journalSuffix), nil, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(r.roots.Path, fmt.Sprint(i)+journalSuffix), nil, 0o600))
 	}
 	_, first := r.Ledger()
 	tells(t, first, ErrDamaged)
@@ -270,7 +277,7 @@ func TestManyThatCannotOpen(t *testing.T) {
 func TestRecorderThatCannotOpen(t *testing.T) {
 	home := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		dir := placeOf(home, Options{}).roots()
+		dir := placeIn(home, Options{}).roots
 		require.NoError(t, os.Mkdir(dir.Path, 0o700))
 		other, err := dir.Alone(openingName)
 		require.NoError(t, err)

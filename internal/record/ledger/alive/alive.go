@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// ErrEnded says that a process is not there any more.
+// ErrEnded is the error about a process that has ended.
 var ErrEnded = errors.New("the process has ended")
 
-// Alive reports whether somebody holds the lock of id.
+// Alive reports whether a process holds the lock of id.
 func (d Dir) Alive(id string) (bool, error) {
 	f, err := os.Open(filepath.Join(d.Path, id+suffix))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -23,12 +23,12 @@ func (d Dir) Alive(id string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	// Shared, so that two that look do not take each other for the holder.
+	// A shared lock: two processes that check at once must not take each other for the holder.
 	free, err := try(f, syscall.LOCK_SH)
 	return err == nil && !free, err
 }
 
-// Live are the ids that are alive.
+// Live returns the ids whose lock a process holds.
 func (d Dir) Live() (map[string]bool, error) {
 	ids, err := d.Left(suffix)
 	if err != nil {
@@ -47,9 +47,9 @@ func (d Dir) Live() (map[string]bool, error) {
 	return live, nil
 }
 
-// Look calls f with the ids that are alive, until none was born while it ran:
-// then f has seen the work of nobody that it took for dead. One that ended
-// meanwhile was alive a moment ago.
+// Look calls f with the live ids, and again as long as a new id has come alive during the
+// call. So in its last call f has mistaken no live id for a dead one. An id may have died
+// since.
 func (d Dir) Look(f func(live map[string]bool) error) error {
 	live, err := d.Live()
 	for err == nil {
@@ -72,8 +72,8 @@ func (d Dir) Look(f func(live map[string]bool) error) error {
 	return err
 }
 
-// Sweep removes the files of those that were killed. Nobody else may sweep
-// meanwhile: see [Dir.Alone].
+// Sweep removes the lock files of dead processes. Only one process at a time may call it:
+// see [Dir.Alone].
 func (d Dir) Sweep() error {
 	ids, err := d.Left(suffix)
 	for _, id := range ids {
@@ -82,7 +82,7 @@ func (d Dir) Sweep() error {
 	return err
 }
 
-// sweep removes the file name if nobody holds its lock.
+// sweep removes the lock file name unless a process holds its lock.
 func sweep(name string) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,17 +91,16 @@ func sweep(name string) error {
 	if err != nil {
 		return err
 	}
-	// Shared keeps out who would hold it, as well as exclusive does, and nobody that
-	// looks takes the sweeper for the holder. One that cannot be locked is left: it is
-	// in the way of nobody.
+	// The shared lock keeps a new holder out, and nobody who checks takes the sweeper for a
+	// holder. A file that cannot be locked stays: it does no harm.
 	if free, _ := try(f, syscall.LOCK_SH); free && same(f, name) {
 		err = os.Remove(name)
 	}
 	return errors.Join(err, f.Close())
 }
 
-// Left are the ids that have a file with that suffix in the folder. Beside its
-// lock, whoever holds an id may keep files that others find there.
+// Left returns the ids that have a file with that suffix in the folder. Besides the lock
+// file, the holder of an id may keep other files there.
 func (d Dir) Left(suffix string) ([]string, error) {
 	list, err := os.ReadDir(d.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -116,9 +115,9 @@ func (d Dir) Left(suffix string) ([]string, error) {
 	return ids, err
 }
 
-// Terminate sends SIGTERM to the process pid, also to one that is stopped. It
-// returns ErrEnded when id is not alive, or the pid belongs to another process than the one
-// with that identity.
+// Terminate sends SIGTERM, and SIGCONT in case it is stopped, to the process pid. It
+// returns ErrEnded if id is not alive, or if the pid now belongs to a process with another
+// [Identity].
 func (d Dir) Terminate(id string, pid int, identity string) error {
 	alive, err := d.Alive(id)
 	if err != nil {
@@ -134,7 +133,7 @@ func (d Dir) Terminate(id string, pid int, identity string) error {
 	return err
 }
 
-// end sends SIGTERM, and SIGCONT for one that is stopped.
+// end sends SIGTERM, then SIGCONT so that a stopped process receives it.
 func end(send func(syscall.Signal) error) error {
 	err := send(syscall.SIGTERM)
 	if err == nil {

@@ -11,34 +11,34 @@ import (
 	"time"
 )
 
+// suffix is the end of the name of a lock file, after the id.
 const suffix = ".lock"
 
-// pause is how long is waited before a lock is tried again.
+// pause is the time between two attempts to take a lock.
 const pause = 2 * time.Millisecond
 
-// Dir is the folder of the locks.
+// Dir is a folder of lock files.
 type Dir struct {
 	Path string
-	Wait time.Duration // for a lock that another process holds
+	Wait time.Duration // how long to wait for a lock
 }
 
-// Lock is held until it is released, or the process ends.
+// Lock is a lock on a file, held until it is released or the process ends.
 type Lock struct {
 	file  *os.File
-	leave bool // the file, when it is released
+	leave bool // keep the file on release
 }
 
-// LockedError says that another process held the lock on a file for as long as
-// was waited.
+// LockedError says that another process held a lock for the whole waiting time.
 type LockedError struct {
-	Name string // of the file
+	Name string // path of the lock file
 	Wait time.Duration
 }
 
 // Error is for programmers: what to do about it depends on the lock.
 func (e *LockedError) Error() string { return fmt.Sprintf("%s has been locked for %s", e.Name, e.Wait) }
 
-// Hold takes the lock of id. The folder is made when there is none.
+// Hold takes the lock of id, and so makes id alive. It creates the folder if necessary.
 func (d Dir) Hold(id string) (*Lock, error) {
 	if id == "" || strings.HasPrefix(id, ".") || strings.ContainsAny(id, "/\x00") {
 		return nil, fmt.Errorf("%q is no id", id)
@@ -54,15 +54,16 @@ func (d Dir) Hold(id string) (*Lock, error) {
 		if same(k.file, k.file.Name()) {
 			return k, nil
 		}
-		// Somebody took it for that of a dead one, and removed it.
+		// Another process swept the file before it was locked: try again.
 		if err := k.file.Close(); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// Alone waits until no other process is alone there, and then is. It is not known
-// by it: name is that of a file which stays.
+// Alone waits for the lock on the file name, which excludes other processes that call
+// Alone with that name. It makes no id alive, and the file stays when the lock is
+// released.
 func (d Dir) Alone(name string) (*Lock, error) {
 	k, err := d.lock(name)
 	if err == nil {
@@ -71,7 +72,7 @@ func (d Dir) Alone(name string) (*Lock, error) {
 	return k, err
 }
 
-// lock opens the file name and locks it.
+// lock opens the file name and waits for its lock, at most d.Wait.
 func (d Dir) lock(name string) (*Lock, error) {
 	f, err := os.OpenFile(filepath.Join(d.Path, name), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -91,8 +92,7 @@ func (d Dir) lock(name string) (*Lock, error) {
 	}
 }
 
-// Release lets go of the lock. A lock that somebody was known by goes with its
-// file.
+// Release releases the lock. It removes the lock file of an id.
 func (k *Lock) Release() error {
 	var err error
 	if !k.leave {
@@ -104,7 +104,7 @@ func (k *Lock) Release() error {
 	return errors.Join(err, k.file.Close())
 }
 
-// try locks f if that can be done at once, and reports whether it could.
+// try takes the lock on f without waiting, and reports whether it could.
 func try(f *os.File, how int) (bool, error) {
 	switch err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); {
 	case err == nil:
@@ -116,6 +116,7 @@ func try(f *os.File, how int) (bool, error) {
 	}
 }
 
+// same reports whether f is still the file of that name.
 func same(f *os.File, name string) bool {
 	a, err := f.Stat()
 	if err != nil {

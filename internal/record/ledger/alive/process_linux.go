@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Identity tells the process pid from a later one with the same pid: by the boot
-// and the moment in it when it started. It is empty when there is none.
+// Identity returns a text that tells the process pid from any later process with the same
+// pid: the id of the boot and the start time of the process. It is empty if there is no
+// such process.
 func Identity(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -31,8 +32,7 @@ func Identity(pid int) string {
 	return string(bytes.TrimSpace(boot)) + " " + string(fields[start])
 }
 
-// terminate sends SIGTERM to the process pid if it is still the one with that
-// identity.
+// terminate sends SIGTERM to the process pid if it has that identity.
 func terminate(pid int, identity string) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
@@ -42,8 +42,8 @@ func terminate(pid int, identity string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	// Looked at while the descriptor is held: that is the process it stands for, or
-	// a later one, which the signal does not reach.
+	// The identity is checked while the descriptor is open. The descriptor keeps referring to
+	// the process that it was opened for, so the signal reaches no later process.
 	if identity == "" || Identity(pid) != identity {
 		return ErrEnded
 	}

@@ -4,7 +4,7 @@ package alive
 
 import "syscall"
 
-// Identity is empty: here only the lock tells whether a process is alive.
+// Identity returns "": on this system only the lock tells whether a process is alive.
 func Identity(int) string { return "" }
 
 // terminate sends SIGTERM to the process pid, which holds a lock.
