@@ -69,12 +69,11 @@ func (d *document) quotes(w wish) (out []sentence) {
 func (d *document) choose(w wish) (chosen []int) {
 	from := map[int]int{} // how many of each section
 	nearest := make([]float64, len(d.sentences))
-	words, best := 0, 0.0
+	words, best, alone := 0, 0.0, false
 	for _, s := range d.sentences {
 		best = max(best, s.score)
+		alone = alone || s.score > 0 && !s.leans // else a quotation that leans is better than none
 	}
-	// Where every sentence leans on another one, a quotation that leans is better than none.
-	alone := slices.ContainsFunc(d.sentences, func(s sentence) bool { return s.score > 0 && !s.leans })
 	next := func() int {
 		pick, value := -1, math.Inf(-1)
 		for i, s := range d.sentences {
