@@ -52,8 +52,7 @@ func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, e
 		})
 	}
 	if errors.Is(err, ledger.ErrAtWork) {
-		short := task.ShortID(b.ID)
-		err = fmt.Errorf("%w: batch %s\nhint: wait for it, or end it: qq runs cancel %s", ErrAtWork, short, short)
+		err = atWork(b.ID)
 	}
 	if err == nil && b.Log != "" {
 		r.log, err = CreateJobLog(b.Log, b.ID)
@@ -147,7 +146,17 @@ func (r *Record) find(b *Batch) (err error) {
 			task.ShortID(found.ID))
 	}
 	b.ID = found.ID
-	return nil
+	row, err := r.rowOf(b.ID)
+	if err == nil && row.Live {
+		return atWork(b.ID) // a qq of an older version is seen by this alone
+	}
+	return err
+}
+
+// atWork returns the error about a batch that another process is working on.
+func atWork(batch string) error {
+	short := task.ShortID(batch)
+	return fmt.Errorf("%w: batch %s\nhint: wait for it, or end it: qq runs cancel %s", ErrAtWork, short, short)
 }
 
 // Caches reports whether answers are taken from the cache and stored in it.

@@ -77,9 +77,8 @@ func (d *document) choose(w wish) (chosen []int) {
 	next := func() int {
 		pick, value := -1, math.Inf(-1)
 		for i, s := range d.sentences {
-			full := w.words > 0 && words+s.length > w.words
 			leansAlone := s.leans && alone && (s.lead || w.product != summary || !slices.Contains(chosen, i-1))
-			used := slices.Contains(chosen, i) || full && len(chosen) > 0
+			used := slices.Contains(chosen, i) || w.words > 0 && words+s.length > w.words && len(chosen) > 0
 			if s.score == 0 || nearest[i] > 0.75 || leansAlone || used {
 				continue
 			}

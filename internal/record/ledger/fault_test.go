@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -229,6 +230,45 @@ func TestDamagedDatabase(t *testing.T) {
 		}
 		require.NoError(t, db.Close())
 	})
+}
+
+// TestBeginReadsTheHeader: a batch does not begin on a database that nobody could read
+// afterwards. One that can be read is not refused.
+func TestBeginReadsTheHeader(t *testing.T) {
+	home := t.TempDir()
+	require.NoError(t, filled(t, home, Options{}).Close())
+	whole, err := os.ReadFile(Path(home))
+	require.NoError(t, err)
+	require.Greater(t, len(whole), 9000)
+	with := func(at int, b ...byte) []byte {
+		return append(append(slices.Clone(whole[:at]), b...), whole[at+len(b):]...)
+	}
+	for name, c := range map[string]struct {
+		file  []byte
+		state error
+		says  string
+	}{
+		"whole":           {whole, nil, ""},
+		"empty":           {nil, nil, ""},
+		"first bytes":     {whole[:50], ErrDamaged, "not a database"},
+		"no header":       {append(slices.Clone(whole[:16]), bytes.Repeat([]byte{0xee}, 9000)...), ErrDamaged, "not a database"},
+		"cut":             {whole[:9000], ErrDamaged, "its end is missing"},
+		"newer":           {with(60, 0, 0, 0, 99), ErrNewer, "schema 99"},
+		"another program": {with(68, 1, 2, 3, 4), ErrDamaged, "another program"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home := t.TempDir()
+			require.NoError(t, os.WriteFile(Path(home), c.file, 0o600))
+			r := NewRecorder(home, Root{ID: "r"}, Options{})
+			err := r.Begin(Batch{ID: "b", Root: "r", Dir: "/d"})
+			require.NoError(t, r.Close())
+			if c.state == nil {
+				assert.NoError(t, err)
+				return
+			}
+			tells(t, err, c.state, Path(home), c.says, "--no-ledger")
+		})
+	}
 }
 
 // TestSchemaStepsStay: a step that somebody may have taken is not changed any more.

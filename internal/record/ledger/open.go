@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"database/sql"
 	"embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -116,10 +117,10 @@ func (l *Ledger) load() error {
 	return l.indexJournals()
 }
 
-// readable returns an error if the database file is not an SQLite database. It reads only
-// the first bytes, so that a long batch can check this before it starts.
+// readable returns an error if the database file is not a ledger that this version can open.
+// It reads only the header of the file, so that a long batch can check this before it
+// starts: see https://sqlite.org/fileformat.html#the_database_header.
 func (p place) readable() error {
-	const magic = "SQLite format 3\x00"
 	f, err := os.Open(p.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -127,15 +128,49 @@ func (p place) readable() error {
 	if err != nil {
 		return err
 	}
-	start := make([]byte, len(magic))
-	n, err := f.Read(start)
-	if err == io.EOF {
-		err = nil // an empty database
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 { // an empty file is an empty database
+		return err
 	}
-	if err == nil && string(start[:n]) != magic[:n] {
-		err = problem(ErrDamaged, nil, "open the ledger: "+p.file+" is damaged: file is not a database", hintDamaged)
+	h := make([]byte, 100)
+	n, err := io.ReadFull(f, h)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
 	}
-	return errors.Join(err, f.Close())
+	number := func(at int) int { return int(int32(binary.BigEndian.Uint32(h[at:]))) }
+	page := int(binary.BigEndian.Uint16(h[16:]))
+	if page == 1 {
+		page = 64 << 10
+	}
+	why := ""
+	switch counted := number(24) == number(92); { // else an old program wrote the number of pages
+	case n < len(h), string(h[:16]) != "SQLite format 3\x00", page < 512, page&(page-1) != 0, h[21] != 64, h[22] != 32, h[23] != 32:
+		why = "file is not a database"
+	case counted && info.Size() < int64(page)*int64(number(28)):
+		why = "its end is missing"
+	default:
+		return p.known(number(60), number(68), number(40) != 0)
+	}
+	return problem(ErrDamaged, nil, "open the ledger: "+p.file+" is damaged: "+why, hintDamaged)
+}
+
+// known returns an error unless the database is a ledger of this version or an older one.
+// version and application are those in its header; used reports whether it has tables.
+func (p place) known(version, application int, used bool) error {
+	const otherFolder = ", or let QQ_HOME name another folder" + orNone
+	switch steps, _ := fs.Glob(schemas, "schema/*.sql"); {
+	case used && (version == 0 || application != applicationID):
+		foreign := "open the ledger: " + p.file + " is the database of another program"
+		return problem(ErrDamaged, nil, foreign, "move it away"+otherFolder)
+	case version < 0:
+		damaged := fmt.Sprintf("open the ledger: %s is damaged: there is no schema %d", p.file, version)
+		return problem(ErrDamaged, nil, damaged, hintDamaged)
+	case version > len(steps):
+		const newer = "open the ledger: %s was written by a newer qq (schema %d, this one knows %d)"
+		return problem(ErrNewer, nil, fmt.Sprintf(newer, p.file, version, len(steps)), "use the newer qq"+otherFolder)
+	}
+	return nil
 }
 
 // dsn is the address of the database, with the settings of its connections.
@@ -161,18 +196,8 @@ FROM pragma_user_version, pragma_application_id`).Scan(&version, &application, &
 	if err != nil {
 		return err
 	}
-	const otherFolder = ", or let QQ_HOME name another folder" + orNone
-	if tables > 0 && (version == 0 || application != applicationID) {
-		foreign := "open the ledger: " + p.file + " is the database of another program"
-		return problem(ErrDamaged, nil, foreign, "move it away"+otherFolder)
-	}
-	if version < 0 {
-		damaged := fmt.Sprintf("open the ledger: %s is damaged: there is no schema %d", p.file, version)
-		return problem(ErrDamaged, nil, damaged, hintDamaged)
-	}
-	if version > len(steps) {
-		const newer = "open the ledger: %s was written by a newer qq (schema %d, this one knows %d)"
-		return problem(ErrNewer, nil, fmt.Sprintf(newer, p.file, version, len(steps)), "use the newer qq"+otherFolder)
+	if err := p.known(version, application, tables > 0); err != nil {
+		return err
 	}
 	if version == 0 { // before the first page is written
 		if _, err := db.Exec("PRAGMA auto_vacuum = incremental"); err != nil {
