@@ -139,13 +139,11 @@ func (p place) readable() error {
 		return err
 	}
 	number := func(at int) int { return int(int32(binary.BigEndian.Uint32(h[at:]))) }
-	page := int(binary.BigEndian.Uint16(h[16:]))
-	if page == 1 {
-		page = 64 << 10
-	}
+	page := int(h[16])<<8 | int(h[17])<<16 // a power of two; 1 stands for 65536
 	why := ""
 	switch counted := number(24) == number(92); { // else an old program wrote the number of pages
-	case n < len(h), string(h[:16]) != "SQLite format 3\x00", page < 512, page&(page-1) != 0, h[21] != 64, h[22] != 32, h[23] != 32:
+	case n < len(h), string(h[:16]) != "SQLite format 3\x00", page < 512, page&(page-1) != 0,
+		string(h[21:24]) != "\x40\x20\x20":
 		why = "file is not a database"
 	case counted && info.Size() < int64(page)*int64(number(28)):
 		why = "its end is missing"
