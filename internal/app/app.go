@@ -96,7 +96,6 @@ type root struct {
 	wiring   *wiring          // nil until a command needs it
 	exporter *trace.Exporter  // nil when no traces are wanted
 	ledger   *ledger.Recorder // nil when no record is kept
-	id       string           // execution id of this process
 	code     int              // exit code
 	failing  task.Task        // that a failure is about
 	commands []*cli.Command   // all of them; a prompt is parsed without

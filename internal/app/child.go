@@ -25,7 +25,7 @@ import (
 
 // serveChild is the life of a child, whose root is at the other end of conn.
 func serveChild(conn *childproc.Conn, s Streams, env command.Environment) int {
-	status, err := conn.Serve(Version(), s.In, s.Out, child{Version(), env})
+	status, err := conn.Serve(Version(), s.In, s.Out, child{env})
 	if err != nil {
 		return report(s.Err, err)
 	}
@@ -34,8 +34,7 @@ func serveChild(conn *childproc.Conn, s Streams, env command.Environment) int {
 
 // child is what a child process does with its task.
 type child struct {
-	version string
-	env     command.Environment
+	env command.Environment
 }
 
 var _ childproc.Runner = child{}
@@ -65,7 +64,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		Definition: start.Agent, Setup: setup.Agent, Registry: registry{c.env, dir},
 		Retries: start.Retries, ReadOnly: start.ReadOnly, Denied: start.Denied, CanDelegate: start.CanDelegate, KeepReads: start.Reads,
 		Transcript: agent.Nobody{}, Screen: agent.Nobody{},
-		Process: agent.Process{Version: c.version, Dir: dir, Env: c.environ(start), Host: proc.NewHost()},
+		Process: agent.Process{Version: Version(), Dir: dir, Env: c.environ(start), Host: proc.NewHost()},
 	}
 	defer a.Process.Host.Close()
 	if start.OneProcessor {

@@ -42,7 +42,7 @@ func TestCacheKeyOfAModel(t *testing.T) {
 			t,
 			func(c *wiringConfig) { c.Settings.Model, c.Settings.OllamaHost, c.Dir = "m", host, "/d" },
 		)
-		key := e.cacheKey(t.Context(), task.Task{Text: "x", Agent: task.DefaultAgent})
+		key := (&past{wiring: e}).CacheKey(t.Context(), task.Task{Text: "x", Agent: task.DefaultAgent})
 		require.NotEmpty(t, key)
 
 		// Children are told the same.
@@ -54,7 +54,7 @@ func TestCacheKeyOfAModel(t *testing.T) {
 		require.True(t, ok)
 		assert.Equal(t, known, setup.Model)
 		assert.True(t, modified.Equal(setup.Model.Modified))
-		assert.Equal(t, key, e.cacheKey(t.Context(), task.Task{Text: "x", Agent: task.DefaultAgent}))
+		assert.Equal(t, key, (&past{wiring: e}).CacheKey(t.Context(), task.Task{Text: "x", Agent: task.DefaultAgent}))
 		return key
 	}
 	assert.Equal(t, key(one), key(one.UTC()), "the same moment")
@@ -73,7 +73,7 @@ func TestCacheKeyOfAVersion(t *testing.T) {
 			e := newTestWiring(t, func(c *wiringConfig) {
 				c.Settings.Model, c.Settings.OllamaHost, c.Dir, c.Version = model, host, "/d", fmt.Sprint(i)
 			})
-			key := e.cacheKey(t.Context(), task.Task{Text: "x", Agent: task.DefaultAgent})
+			key := (&past{wiring: e}).CacheKey(t.Context(), task.Task{Text: "x", Agent: task.DefaultAgent})
 			require.NotEmpty(t, key)
 			keys[key] = true
 		}

@@ -9,7 +9,6 @@ import (
 	"qq/internal/app/output"
 	"qq/internal/approval"
 	"qq/internal/config"
-	"qq/internal/tools/web"
 	"qq/pkg/agents"
 )
 
@@ -45,33 +44,19 @@ func checkWritable(cfg config.Config) error {
 	return nil
 }
 
-// equip adds permissions and web search to cfg, and opens the terminal if a person
-// can be asked there.
-func (r *root) equip(cfg *wiringConfig, other approval.Screen) error {
-	if err := checkTools(cfg.Settings); err != nil {
-		return err
-	}
-	if err := checkWritable(cfg.Settings); err != nil {
-		return err
-	}
-	search, err := web.NewSearch(cfg.Settings.Search, r.Env.Get)
-	if err != nil {
-		return command.Usage(err)
-	}
-	cfg.Search = search
-	if approval.Mode(cfg.Settings.Approve) != approval.Ask {
-		return nil
-	}
+// prompter asks a person on the terminal. It is nil when there is no terminal: then
+// risky calls are refused, and each refusal says so.
+func (r *root) prompter(other approval.Screen) approval.Prompter {
 	screen := screens{r.narrator}
 	if other != nil {
 		screen = append(screen, other)
 	}
-	prompt, err := approval.OpenTerminal(output.IsTerminal(r.Err), r.Coloured(r.Err), screen)
+	terminal, err := approval.OpenTerminal(output.IsTerminal(r.Err), r.Coloured(r.Err), screen)
 	if err != nil {
-		return nil // nobody can be asked: each refusal says so
+		return nil
 	}
-	cfg.Prompter, r.terminal = prompt, prompt
-	return nil
+	r.terminal = terminal
+	return terminal
 }
 
 // screens are all that write to the terminal beside a question.

@@ -53,31 +53,36 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 }
 
 // Tidy implements childproc.Program.
-func (w *wiring) Tidy(job task.Job) {
-	w.tidy(job.ExecutionID)
-}
+func (w *wiring) Tidy(job task.Job) { w.tidy(job.ExecutionID) }
 
-// setup is what an agent, at work under an id, needs to know. Its files are private to
-// it; clean removes what was only for the run.
+// setup is the setup of the agent that runs under an execution id. Its temporary folder
+// and its log of commands belong to that id: tidy removes them.
 func (w *wiring) setup(def agents.Agent, m models.Model, id string, readOnly bool) (s agent.Setup, err error) {
-	set := w.cfg.Settings
-	s = agent.Setup{Policy: policy(set), Writable: set.Writable, WebAllow: set.WebAllow, AstGrep: w.astGrep()}
-	if def.Allows("web_search") {
-		s.Search = w.cfg.Search
-	}
+	s = w.treeSetup(def)
 	if m.CallsTools() && !readOnly && def.Changes() {
 		if s.TempDir, err = w.scratch.MakeTemp(id); err != nil {
 			return s, err
 		}
 	}
 	if m.CallsTools() && def.Allows("run_pty_cmd") {
-		s.ShellLog, err = w.outputs.ShellLog(id)
+		s.ShellLog, err = w.outputs().ShellLog(id)
 	}
 	return s, err
 }
 
-// tidy removes what was only for the agent under an id.
+// treeSetup is the part of a setup that is the same for all runs of the agent def.
+func (w *wiring) treeSetup(def agents.Agent) agent.Setup {
+	set := w.cfg.Settings
+	s := agent.Setup{Policy: policy(set), Writable: set.Writable, WebAllow: set.WebAllow, AstGrep: w.astGrep()}
+	if def.Allows("web_search") {
+		s.Search = w.cfg.Search
+	}
+	return s
+}
+
+// tidy removes the temporary folder of the agent that ran under an execution id, and
+// its log of commands if that is empty.
 func (w *wiring) tidy(id string) {
 	w.scratch.RemoveTemp(id)
-	w.outputs.RemoveEmpty(id)
+	w.outputs().RemoveEmpty(id)
 }

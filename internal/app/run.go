@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -17,9 +16,6 @@ import (
 	"qq/internal/app/batch"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
-	"qq/internal/config"
-	"qq/internal/models"
-	"qq/pkg/agents"
 	"qq/pkg/session"
 	"qq/pkg/task"
 )
@@ -45,25 +41,17 @@ func runFlags() []cli.Flag {
 	}, command.PermissionFlags()...)
 }
 
-// runOptions are the flags of one run.
-type runOptions struct {
-	agent, model, system string
-	format               string
-	schema               json.RawMessage
-	timeout              time.Duration
-	maxTurns             int
-	readOnly             bool
-	session              session.Choice
-	verbose              bool
-	dryRun               bool
-}
-
-// events is where events are written to as they happen; nil is nowhere.
-func (o runOptions) events(out io.Writer) io.Writer {
-	if o.format == output.StreamJSON {
-		return out
-	}
-	return nil
+// oneRun is one run of the root's own agent, and how its answer is printed.
+type oneRun struct {
+	zeroRun
+	r       *root
+	w       *wiring
+	task    task.Task
+	format  string
+	schema  json.RawMessage // of the answer
+	session session.Choice
+	dryRun  bool
+	live    *output.Live // nil unless the answer is shown while it is written
 }
 
 // run is the command without a name: one agent, one task.
@@ -72,72 +60,64 @@ func (r *root) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	o, err := r.runOptions(c)
+	one, err := r.oneRun(c)
 	if err != nil {
 		return err
 	}
-	if c.IsSet("timeout") {
-		o.timeout = cfg.ChildTimeout
-	}
-	if o.agent == "" {
-		o.agent = cfg.Agent
-	}
-	r.failing.Agent = o.agent
-	t, err := r.taskOf(c)
-	if err != nil {
+	r.failing.Agent = cmp.Or(c.String("agent"), cfg.Agent)
+	if one.task, err = r.taskOf(c); err != nil {
 		return err
 	}
-	t.Agent = o.agent
-	r.failing = t
-	if err := t.Validate(); err != nil {
+	one.task.Agent = r.failing.Agent
+	r.failing = one.task
+	if err := one.task.Validate(); err != nil {
 		return command.Usagef("qq --help shows how a task is given", "%v", err)
 	}
 	ctx := c.Context
 	var deadline time.Time
-	if o.timeout > 0 {
-		deadline = time.Now().Add(o.timeout)
+	if limit := cfg.ChildTimeout; c.IsSet("timeout") && limit > 0 {
+		deadline = time.Now().Add(limit)
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, deadline,
-			&task.Error{Status: task.Timeout, Problem: fmt.Sprintf("timed out after %v", o.timeout)})
+			&task.Error{Status: task.Timeout, Problem: fmt.Sprintf("timed out after %v", limit)})
 		defer cancel()
 	}
-	one := &oneRun{r: r, o: o, cfg: cfg, dir: dir, agents: r.Env.Agents(dir), task: t, start: time.Now()}
-	e, err := r.newWiring(wiringConfig{
-		Settings: cfg, Dir: dir, Agents: one.agents, ReadOnly: o.readOnly, Deadline: deadline,
-		Ledger: r.openLedger(cfg, dir, "run", c.Bool("no-ledger") || o.session.Ephemeral || o.dryRun),
-		Sinks:  r.sinks(o.events(r.Out), o.verbose, nil),
-	}, nil)
-	if err != nil {
+	needs := batch.Needs{
+		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), Verbose: c.Bool("verbose"),
+		NoLedger: c.Bool("no-ledger") || one.session.Ephemeral || one.dryRun,
+	}
+	if one.format == output.StreamJSON {
+		needs.Events = r.Out
+	}
+	if one.w, err = r.wire("run", needs, deadline); err != nil {
 		return err
 	}
-	return one.do(ctx, e)
+	return one.do(ctx)
 }
 
-func (r *root) runOptions(c *cli.Context) (runOptions, error) {
-	o := runOptions{
-		agent: c.String("agent"), model: c.String("model"), system: c.String("system"),
-		maxTurns: c.Int("max-turns"), readOnly: c.Bool("read-only"), verbose: c.Bool("verbose"),
-		dryRun: c.Bool("dry-run"),
-	}
+// oneRun reads the flags of one run.
+func (r *root) oneRun(c *cli.Context) (*oneRun, error) {
+	one := &oneRun{r: r, dryRun: c.Bool("dry-run")}
+	one.System, one.MaxTurns = c.String("system"), c.Int("max-turns")
 	var err error
-	if o.format, err = command.Format(c); err != nil {
-		return o, err
+	if one.format, err = command.Format(c); err != nil {
+		return nil, err
 	}
-	switch o.format {
+	switch one.format {
 	case "":
-		o.format = output.Text
+		one.format = output.Text
 	case output.Text, output.JSON, output.StreamJSON:
 	default:
-		return o, command.Usagef("accepted is text, json or stream-json", "--output-format is %q", o.format)
+		return nil, command.Usagef("accepted is text, json or stream-json", "--output-format is %q", one.format)
 	}
-	if c.IsSet("max-turns") && o.maxTurns < 1 {
-		return o, command.Usagef("accepted is a whole number from 1 on", "--max-turns is %d", o.maxTurns)
+	if c.IsSet("max-turns") && one.MaxTurns < 1 {
+		return nil, command.Usagef("accepted is a whole number from 1 on", "--max-turns is %d", one.MaxTurns)
 	}
-	if o.schema, err = batch.Schema(c.String("schema")); err != nil {
-		return o, err
+	if one.schema, err = batch.Schema(c.String("schema")); err != nil {
+		return nil, err
 	}
-	o.session, err = sessionChoice(c)
-	return o, err
+	one.session, err = sessionChoice(c)
+	return one, err
 }
 
 // taskOf puts the task together from flags, arguments and stdin.
@@ -201,50 +181,37 @@ func (r *root) piped(asked bool) (text string, isPipe bool, err error) {
 	return text, true, err
 }
 
-// oneRun is one run of the root's own agent.
-type oneRun struct {
-	r      *root
-	o      runOptions
-	cfg    config.Config
-	dir    string
-	agents *agents.Registry
-	task   task.Task
-	start  time.Time
-	model  string       // that answers
-	live   *output.Live // nil unless the answer is shown while it is written
-}
-
-func (one *oneRun) do(ctx context.Context, e *wiring) error {
-	agent, err := command.FindAgent(one.agents, one.o.agent)
-	if err != nil {
+// do resolves the model and runs the agent, or says what would be run.
+func (one *oneRun) do(ctx context.Context) error {
+	cfg := one.w.cfg
+	var err error
+	if one.Agent, err = command.FindAgent(cfg.Agents, one.task.Agent); err != nil {
 		return err
 	}
-	one.warn(agent)
-	m, err := e.Resolve(ctx, cmp.Or(one.o.model, agent.Model))
-	if err != nil {
+	for _, w := range one.Agent.Warnings {
+		one.r.Note("%s: %s", one.Agent.Source, w)
+	}
+	if one.Model, err = one.w.Resolve(ctx, one.w.modelName(one.task)); err != nil {
 		return err
 	}
-	one.model = m.String()
-	if one.o.dryRun {
-		return one.dryRun(e, agent, m)
+	if one.dryRun {
+		return one.printPlan()
 	}
-	transcript, err := admin.Store(one.cfg).Open(one.o.session, session.Header{Agent: agent.Name, Model: m.String(), Dir: one.dir}, one.r.Say)
+	header := session.Header{Agent: one.Agent.Name, Model: one.Model.String(), Dir: cfg.Dir}
+	transcript, err := admin.Store(cfg.Settings).Open(one.session, header, one.r.Say)
 	if err != nil {
 		return admin.SessionError(err)
 	}
 	defer transcript.Close()
-	run := zeroRun{
-		Agent: agent, Model: m, System: one.o.system, MaxTurns: one.o.maxTurns,
-		History: transcript.History, Transcript: transcript, Session: transcript.ID,
-	}
-	one.task.Schema = one.o.schema
-	if one.o.format == output.Text && output.IsTerminal(one.r.Out) && len(one.o.schema) == 0 {
+	one.History, one.Transcript, one.Session = transcript.History, transcript, transcript.ID
+	one.task.Schema = one.schema
+	if one.format == output.Text && output.IsTerminal(one.r.Out) && len(one.schema) == 0 {
 		one.live = output.NewLive(one.r.Out)
-		run.Screen = one.live
+		one.Screen = one.live
 	}
-	res, err := e.Run(ctx, run, one.task)
+	res, err := one.w.Run(ctx, one.zeroRun, one.task)
 	if cause := errors.Unwrap(err); cause != nil {
-		err = cause // which act that was, it says itself
+		err = cause // it names the failed act itself
 	}
 	if err != nil && res.Attempts == 0 {
 		return err
@@ -252,31 +219,25 @@ func (one *oneRun) do(ctx context.Context, e *wiring) error {
 	return one.finish(res, err, transcript)
 }
 
-// dryRun says what would be run.
-func (one *oneRun) dryRun(e *wiring, agent agents.Agent, m models.Model) error {
-	plan, err := e.Outline(zeroRun{Agent: agent, Model: m, System: one.o.system}, one.task)
+// printPlan says what would be run.
+func (one *oneRun) printPlan() error {
+	plan, err := one.w.Outline(one.zeroRun, one.task)
 	if err != nil {
 		return err
 	}
-	if one.o.format != output.Text {
+	if one.format != output.Text {
 		return output.WriteJSON(one.r.Out, struct {
 			task.Task
 			Model string   `json:"model"`
 			Plan  []string `json:"plan,omitempty"`
-		}{one.task, m.String(), plan})
+		}{one.task, one.Model.String(), plan})
 	}
-	text := fmt.Sprintf("%s, with %s: %s\n", agent.Name, m, task.Shorten(one.task.Text, 200))
+	text := fmt.Sprintf("%s, with %s: %s\n", one.Agent.Name, one.Model, task.Shorten(one.task.Text, 200))
 	for _, line := range plan {
 		text += "  " + line + "\n"
 	}
 	_, err = one.r.Out.WriteString(command.Printable(text))
 	return output.WriteError(err)
-}
-
-func (one *oneRun) warn(a agents.Agent) {
-	for _, w := range a.Warnings {
-		one.r.Note("%s: %s", a.Source, w)
-	}
 }
 
 // finish prints what came of the run and says with which code to end. The error says
@@ -285,7 +246,7 @@ func (one *oneRun) finish(res task.Result, unrecorded error, t *session.Keeping)
 	if one.r.signals.code() != 0 && res.Status == task.Interrupted {
 		res.End(res.Status, "interrupted")
 	}
-	if one.o.format == output.Text {
+	if one.format == output.Text {
 		for _, w := range res.Warnings {
 			one.r.Note("warning: %s", w)
 		}
@@ -321,7 +282,7 @@ func (one *oneRun) end(res task.Result, msg string, t *session.Keeping) error {
 }
 
 func (one *oneRun) print(res task.Result, sessionID string) error {
-	switch one.o.format {
+	switch one.format {
 	case output.JSON:
 		return output.WriteJSON(one.r.Out, output.Document{Result: res, SessionID: sessionID})
 	case output.StreamJSON:

@@ -1,69 +1,96 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
 	"qq/internal/app/batch"
+	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/approval"
-	"qq/internal/config"
 	"qq/internal/record/ledger"
+	"qq/internal/tools/web"
 	"qq/pkg/event"
 	"qq/pkg/task"
 )
 
-// newWiring wires the house as cfg says, and begins to take signals, for there
-// are children to end now. other writes to the terminal beside the narrator; it may
-// be nil.
-func (r *root) newWiring(cfg wiringConfig, other approval.Screen) (*wiring, error) {
-	if d := cfg.Settings.Depth; d > 0 && d >= cfg.Settings.MaxDepth {
+// wire makes the wiring for the command of that name, "run" or "batch", and starts to
+// handle signals, because from now on there are children to end. A zero deadline means
+// no limit.
+func (r *root) wire(name string, n batch.Needs, deadline time.Time) (*wiring, error) {
+	set := n.Settings
+	if set.Depth > 0 && set.Depth >= set.MaxDepth {
 		// A shell that starts qq, which starts a shell, has to end somewhere.
-		return nil, &task.Error{Status: task.Limit, Problem: fmt.Sprintf("Error: Maximum recursion depth (%d) exceeded", cfg.Settings.MaxDepth),
-			Hint: "it was started by an agent's command; raise QQ_MAX_DEPTH, or let one agent do the work"}
+		return nil, &task.Error{
+			Status:  task.Limit,
+			Problem: fmt.Sprintf("Error: Maximum recursion depth (%d) exceeded", set.MaxDepth),
+			Hint:    "it was started by an agent's command; raise QQ_MAX_DEPTH, or let one agent do the work",
+		}
 	}
-	cfg.Environ, cfg.Version = r.Env, Version()
-	if cfg.Note = r.Note; other != nil {
+	if err := cmp.Or(checkTools(set), checkWritable(set)); err != nil {
+		return nil, err
+	}
+	search, err := web.NewSearch(set.Search, r.Env.Get)
+	if err != nil {
+		return nil, command.Usage(err)
+	}
+	cfg := wiringConfig{
+		Settings: set, Environ: r.Env, Dir: n.Dir, Version: Version(), Agents: r.Env.Agents(n.Dir),
+		Search: search, ReadOnly: n.ReadOnly, Deadline: deadline, Note: r.Note,
+		ID: task.NewID(), Trace: event.StartTrace(r.Env.Get("TRACEPARENT")),
+	}
+	if n.Screen != nil {
 		cfg.Note = func(format string, args ...any) {
-			defer other.Hold()()
+			defer n.Screen.Hold()()
 			r.Note(format, args...)
 		}
 	}
-	if err := r.equip(&cfg, other); err != nil {
-		return nil, err
+	if !n.NoLedger { // it is opened when something has to be recorded
+		r.ledger = ledger.NewRecorder(set.Home,
+			ledger.Root{ID: cfg.ID, Started: time.Now(), Dir: n.Dir, Command: name},
+			ledger.Options{Keep: time.Duration(set.KeepRuns) * 24 * time.Hour})
+		cfg.Ledger = r.ledger
 	}
-	r.traced(&cfg)
-	e, err := newWiring(cfg)
+	cfg.Sinks = r.sinks(n)
+	if r.startExporter(cfg.ID, cfg.Trace); r.exporter != nil {
+		cfg.Sinks = append(cfg.Sinks, r.exporter)
+	}
+	if approval.Mode(set.Approve) == approval.Ask {
+		cfg.Prompter = r.prompter(n.Screen)
+	}
+	w, err := newWiring(cfg)
 	if err != nil {
 		return nil, err
 	}
-	r.signals.killWith(e.Kill, func() {
-		_ = e.Close() // there is nobody left to tell
+	r.signals.killWith(w.Kill, func() {
+		_ = w.Close() // there is nobody left to tell
 		os.Exit(r.signals.code())
 	})
 	r.signals.listen()
-	r.wiring = e
-	return e, nil
+	r.wiring = w
+	return w, nil
 }
 
-// sinks are the readers of events: a script that reads them from to, and with verbose
-// a person. Lines for the person keep other off the terminal. Both may be nil.
-func (r *root) sinks(to io.Writer, verbose bool, other approval.Screen) []event.Sink {
+// sinks are the readers of events: a script that reads n.Events, and a person when
+// n.Verbose is set. A line for the person first takes the progress line of n.Screen
+// off the terminal.
+func (r *root) sinks(n batch.Needs) []event.Sink {
 	var sinks []event.Sink
-	if to != nil {
+	if n.Events != nil {
 		sinks = append(sinks, event.SinkFunc(func(e event.Event) {
 			// When nobody reads it, the run ends.
-			if err := output.WriteJSON(to, e); err != nil {
+			if err := output.WriteJSON(n.Events, e); err != nil {
 				r.signals.cancel(err)
 			}
 		}))
 	}
-	if verbose {
+	if n.Verbose {
 		var w io.Writer = r.Err
-		if other != nil {
-			w = sharedWriter{w, other}
+		if n.Screen != nil {
+			w = sharedWriter{w, n.Screen}
 		}
 		r.narrator = output.NewNarrator(w, r.Coloured(r.Err))
 		sinks = append(sinks, event.SinkFunc(r.narrator.Event))
@@ -83,24 +110,9 @@ func (s sharedWriter) Write(p []byte) (int, error) {
 	return s.Writer.Write(p)
 }
 
-// openLedger is the ledger of this run, nil where none is wanted. Nothing is
-// opened before something has to be recorded.
-func (r *root) openLedger(cfg config.Config, dir, command string, without bool) *ledger.Recorder {
-	if without {
-		return nil
-	}
-	r.id = task.NewID()
-	r.ledger = ledger.NewRecorder(cfg.Home,
-		ledger.Root{ID: r.id, Started: time.Now(), Dir: dir, Command: command}, ledger.Options{Keep: time.Duration(cfg.KeepRuns) * 24 * time.Hour})
-	return r.ledger
-}
-
 // Wire implements batch.Process.
 func (r *root) Wire(n batch.Needs) (batch.Runner, error) {
-	return r.newWiring(wiringConfig{
-		Settings: n.Settings, Dir: n.Dir, Agents: r.Env.Agents(n.Dir), ReadOnly: n.ReadOnly,
-		Ledger: r.openLedger(n.Settings, n.Dir, "batch", n.NoLedger), Sinks: r.sinks(n.Events, n.Verbose, n.Screen),
-	}, n.Screen)
+	return r.wire("batch", n, time.Time{})
 }
 
 // Stop implements batch.Process.

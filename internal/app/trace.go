@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 
 	"qq/internal/trace"
@@ -9,21 +8,17 @@ import (
 	"qq/pkg/task"
 )
 
-// traced makes this run a part of the trace that it was started in, and keeps its
-// spans if the environment names a collector.
-func (r *root) traced(cfg *wiringConfig) {
-	cfg.ID = cmp.Or(r.id, task.NewID())
-	cfg.Trace = event.StartTrace(r.Env.Get("TRACEPARENT"))
+// startExporter keeps the spans of the run with that id, which is a part of tr, if the
+// environment names a collector of traces.
+func (r *root) startExporter(id string, tr event.Trace) {
 	to, wanted, err := trace.FromEnv(r.Env.Get)
 	if err != nil { // often set for the whole machine, and no reason not to run
 		r.Say("no traces are exported: %v", err)
-	}
-	if err != nil || !wanted {
 		return
 	}
-	to.Version, to.Trace, to.RootID = cfg.Version, cfg.Trace, cfg.ID
-	if r.exporter = trace.Start(to); r.exporter != nil {
-		cfg.Sinks = append(cfg.Sinks, r.exporter)
+	if wanted {
+		to.Version, to.Trace, to.RootID = Version(), tr, id
+		r.exporter = trace.Start(to)
 	}
 }
 

@@ -1,11 +1,9 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,7 +71,6 @@ type wiring struct {
 	log      *record.ChildLog
 	launcher *childproc.Launcher
 	scratch  *scratch.Folder
-	outputs  scratch.Outputs
 	host     *proc.Host    // starts every process
 	exe      string        // this program
 	astGrep  func() string // the program for structural search; empty is none
@@ -84,13 +81,11 @@ type wiring struct {
 // newWiring makes the wiring of a run.
 func newWiring(cfg wiringConfig) (*wiring, error) {
 	set := cfg.Settings
-	cfg.ID = cmp.Or(cfg.ID, task.NewID())
 	w := &wiring{
 		cfg:     cfg,
 		models:  &models.Resolver{Host: set.OllamaHost, Run: set.Model, Notes: notes(cfg.Note), Retries: set.Retries},
 		log:     record.NewChildLog(set.LogDir),
 		scratch: &scratch.Folder{Dir: filepath.Join(set.Home, "run")},
-		outputs: scratch.KeptIn(set.Home),
 		host:    proc.NewHost(),
 	}
 	if len(cfg.Sinks) > 0 {
@@ -99,7 +94,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.gate = gate.NewGate(gate.Config{
 		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Notes: notes(w.remark),
 	})
-	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: w.cfg.ID, Dir: cfg.Dir, Tasks: &past{wiring: w}})
+	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: cfg.ID, Dir: cfg.Dir, Tasks: &past{wiring: w}})
 	var err error
 	if w.exe, err = executable(); err != nil {
 		return nil, err
@@ -112,28 +107,33 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		return path
 	})
 	w.launcher = childproc.NewLauncher(childproc.Config{
-		Host: w.host, Path: w.exe, Version: cfg.Version, Env: w.childEnv(), Program: w, Keep: string(w.outputs),
+		Host: w.host, Path: w.exe, Version: cfg.Version, Env: w.childEnv(), Program: w, Keep: string(w.outputs()),
 		MaxOutput: set.MaxOutput, Grace: stopGrace, HandBack: handBack,
 	})
-	w.Supervisor = supervisor.New(supervisor.Config{
-		Limits: limits(set), ID: w.cfg.ID, Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
-		Agents: cfg.Agents, Launcher: w.launcher, Gate: admission{w}, Record: w.recorder(), Events: w.stream, Log: w.log, NewID: task.NewID,
+	s := supervisor.Config{
+		Limits: limits(set), ID: cfg.ID, Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
+		Agents: cfg.Agents, Launcher: w.launcher, Gate: admission{w}, Events: w.stream, Log: w.log, NewID: task.NewID,
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: policy(set), Prompter: cfg.Prompter, Timeout: approvalTimeout, Events: w.stream,
 		}),
-	})
+	}
+	if cfg.Ledger != nil {
+		s.Record = w.record
+	}
+	w.Supervisor = supervisor.New(s)
 	return w, nil
 }
 
 // oneProcessor starts a child with one processor.
 const oneProcessor = "GOMAXPROCS=1"
 
-// childEnv is the environment of children. Most of them do nothing but wait for
-// their model: with one processor the scheduler of Go spends a tenth less on
-// looking for work that is not there. Child takes more when it needs them.
+// childEnv is the environment of children. Most of them only wait for their model, so
+// they start with one processor: the scheduler of Go then needs a tenth less CPU. A
+// child takes all processors with its first call of a tool.
 func (w *wiring) childEnv() []string {
 	env := append(config.ChildEnv(w.cfg.Environ), w.cfg.Settings.Environ()...)
-	if w.oneProcessor = !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "GOMAXPROCS=") }); w.oneProcessor {
+	given := func(v string) bool { return strings.HasPrefix(v, "GOMAXPROCS=") }
+	if w.oneProcessor = !slices.ContainsFunc(env, given); w.oneProcessor {
 		env = append(env, oneProcessor)
 	}
 	return env
@@ -159,15 +159,10 @@ func policy(set config.Config) approval.Policy {
 func (w *wiring) Batch(ctx context.Context, b supervisor.Batch) error {
 	spill := &scratch.Spill{In: w.scratch}
 	defer spill.Close()
-	b.Spill, b.Past, b.Tasks = spill, w.record, w.named(ctx, b.Tasks)
+	b.Spill, b.Past, b.Tasks = spill, w.record, w.record.Tasks(ctx, b.Tasks)
 	b.Results = recorded{b.Results, w.record}
 	w.several.Store(true)
 	return errors.Join(w.Supervisor.Batch(ctx, b), w.record.Close())
-}
-
-// named hands on the tasks of a batch, each named as it was asked.
-func (w *wiring) named(ctx context.Context, tasks iter.Seq2[task.Task, error]) iter.Seq2[task.Task, error] {
-	return w.record.Tasks(ctx, tasks)
 }
 
 // recorded are results whose ends the record hears of.
@@ -223,6 +218,9 @@ func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
 func (w *wiring) Resolve(ctx context.Context, name string) (models.Model, error) {
 	return w.models.Resolve(ctx, name)
 }
+
+// outputs is the folder that keeps the output of commands and of children.
+func (w *wiring) outputs() scratch.Outputs { return scratch.KeptIn(w.cfg.Settings.Home) }
 
 // Kill ends every child at once.
 func (w *wiring) Kill() { w.launcher.Close() }

@@ -38,7 +38,7 @@ func newTestWiring(t *testing.T, change func(*wiringConfig)) *wiring {
 			OllamaHost: "127.0.0.1:1",
 			MaxDepth:   2,
 		},
-		Dir: inFolder(t), Version: "test", Agents: agents.Load(nil), Note: func(string, ...any) {},
+		Dir: inFolder(t), ID: task.NewID(), Version: "test", Agents: agents.Load(nil), Note: func(string, ...any) {},
 	}
 	if change != nil {
 		change(&cfg)

@@ -48,11 +48,10 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	a := h.w.agent(h.r, job)
 	id := "root-" + task.NewID()
 	defer h.w.tidy(id)
-	setup, err := h.w.setup(h.r.Agent, h.r.Model, id, a.ReadOnly)
-	if err != nil {
+	var err error
+	if a.Setup, err = h.w.setup(h.r.Agent, h.r.Model, id, a.ReadOnly); err != nil {
 		return job.Fail(err)
 	}
-	a.Setup = setup
 	backend, done, err := h.r.Model.Connect()
 	if err != nil {
 		return job.Fail(err)
@@ -123,10 +122,9 @@ func (w *wiring) Outline(r zeroRun, t task.Task) ([]string, error) {
 // plan says how job would be worked on. It makes what the agent would be asked with,
 // and leaves nothing behind.
 func (w *wiring) plan(r zeroRun, job task.Job) ([]string, error) {
-	set := w.cfg.Settings
 	a := w.agent(r, job)
 	a.ReadOnly = a.ReadOnly || job.ReadOnly
-	a.Setup = agent.Setup{Policy: policy(set), Writable: set.Writable, WebAllow: set.WebAllow, AstGrep: w.astGrep(), Search: w.cfg.Search}
+	a.Setup = w.treeSetup(r.Agent)
 	a.Model = connected{r.Model, nil} // nothing is asked
 	return a.Plan(job)
 }
