@@ -147,12 +147,10 @@ func (r *run) answer(ctx context.Context) task.Result {
 	}
 	reads := &reads{}
 	cfg := loop.Config{
-		Backend: r.backend(r.Model, r.Retries), Final: r.backend(r.Model, 0), System: request.System, Tools: r.tools.offered,
-		Gate:       r.gate(),
-		MaxTurns:   cmp.Or(r.MaxTurns, r.Definition.MaxTurns, defaultTurns),
-		Schema:     r.job.Schema,
-		Host:       r,
-		Transcript: r.Transcript, Screen: r.Screen,
+		Backend: r.backend(r.Model, r.Retries), Final: r.backend(r.Model, 0),
+		System: request.System, Tools: r.tools.offered, Gate: r.gate(), Schema: r.job.Schema,
+		MaxTurns: cmp.Or(r.MaxTurns, r.Definition.MaxTurns, defaultTurns),
+		Host:     r, Transcript: r.Transcript, Screen: r.Screen,
 	}
 	if len(cfg.Schema) == 0 {
 		cfg.Schema = r.Definition.Schema
@@ -288,7 +286,8 @@ func (r *run) prompt(generated string) string {
 	if _, shell := r.tools.offered.Lookup("run_pty_cmd"); shell && r.Process.Box.Confined {
 		fmt.Fprintf(&b, "\nCommands can write only in: %s. \"Permission denied\" elsewhere is intended.", r.writable())
 	}
-	if _, able := r.tools.offered.Lookup("delegate_task"); !able && len(r.tools.offered) > 0 && r.Definition.Allows("delegate_task") {
+	_, delegates := r.tools.offered.Lookup("delegate_task")
+	if !delegates && len(r.tools.offered) > 0 && r.Definition.Allows("delegate_task") {
 		b.WriteString("\nYou cannot hand work to other agents.")
 	}
 	return b.String()

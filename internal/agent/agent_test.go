@@ -67,7 +67,8 @@ func asking(t *testing.T, g supervisor.Gate) func(context.Context, chat) task.Re
 	return func(ctx context.Context, c chat) task.Result {
 		one := agents.Agent{Name: "one"}
 		a := Agent{
-			Definition: one, Model: c, Registry: team{agents.Load(nil), one}, Retries: 2, Transcript: Nobody{}, Screen: Nobody{},
+			Definition: one, Model: c, Registry: team{agents.Load(nil), one}, Retries: 2, Transcript: Nobody{},
+			Screen: Nobody{},
 		}
 		return zeroOf(ctx, t, a, task.Task{Text: "Who are you?"}, func(cfg *supervisor.Config) {
 			cfg.Gate, cfg.Limits.IdleTimeout = g, patience

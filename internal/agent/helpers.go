@@ -52,7 +52,8 @@ func (h *helpers) note(results []task.Result) []task.Result {
 		case r.Status == task.Cancelled: // on purpose
 		case r.Status == task.Refused && r.Attempts == 0: // part of how whoever asked ends
 		case !r.Success:
-			h.fails = append(h.fails, fmt.Sprintf("sub-agent %s: %s: %s", r.Agent, r.Status, task.Shorten(r.Err(), 200)))
+			why := task.Shorten(r.Err(), 200)
+			h.fails = append(h.fails, fmt.Sprintf("sub-agent %s: %s: %s", r.Agent, r.Status, why))
 		}
 	}
 	return results
@@ -72,7 +73,8 @@ func (h *helpers) uncollected() string {
 	for _, c := range children {
 		text += fmt.Sprintf("- %s (%s, %s): %s\n", c.ID, c.Agent, c.Status, c.Task)
 	}
-	return text + "Collect them with wait_children, or end those that are not needed with terminate_child. Then answer. When you end, they end."
+	return text + "Collect them with wait_children, or end those that are not needed with terminate_child. " +
+		"Then answer. When you end, they end."
 }
 
 // warnings are what was noted.

@@ -33,14 +33,13 @@ type longText struct {
 // long is what is to be done with text, which the model gets besides own; nil when it
 // fits.
 func (r *run) long(own llm.Request, text string) (*longText, error) {
-	room := r.Model.Room(own)
-	if room == 0 || r.Model.Tokens(text) <= room {
+	room, size := r.Model.Room(own), r.Model.Tokens(text)
+	if room == 0 || size <= room {
 		return nil, nil
 	}
 	if !r.CanDelegate {
-		return nil, &llm.Error{Kind: llm.ContextOverflow,
-			Problem: fmt.Sprintf("context overflow: the text has about %d tokens, the model has room for %d", r.Model.Tokens(text), room),
-			Hint:    "agents at this depth cannot have it summarised: shorten the text, or raise QQ_MAX_DEPTH"}
+		return nil, overflow("agents at this depth cannot have it summarised: shorten the text, or raise QQ_MAX_DEPTH",
+			"the text has about %d tokens, the model has room for %d", size, room)
 	}
 	long := &longText{}
 	var doc string
@@ -49,7 +48,8 @@ func (r *run) long(own llm.Request, text string) (*longText, error) {
 	}
 	var err error
 	long.Plan, err = longtext.NewPlan(longtext.Job{
-		Request: long.request, Text: doc, Agent: r.Definition.Name, Room: room, PartRoom: min(r.partRoom(room), partTokens),
+		Request: long.request, Text: doc, Agent: r.Definition.Name,
+		Room: room, PartRoom: min(r.partRoom(room), partTokens),
 		Tokens: r.Model.Tokens, Summarize: partHelpers{r.helpers, r.Model.String()}.Summarize,
 	})
 	if err != nil {
@@ -61,11 +61,16 @@ func (r *run) long(own llm.Request, text string) (*longText, error) {
 		steps += n
 	}
 	if r.started() && steps > supervisor.MaxParts { // the root may ask for any number
-		return nil, &llm.Error{Kind: llm.ContextOverflow,
-			Problem: fmt.Sprintf("context overflow: the text would have to be summarised in %d steps, and an agent may have %d", steps, supervisor.MaxParts),
-			Hint:    "split the text into several tasks, or use a model with a larger context"}
+		return nil, overflow("split the text into several tasks, or use a model with a larger context",
+			"the text would have to be summarised in %d steps, and an agent may have %d", steps, supervisor.MaxParts)
 	}
 	return long, nil
+}
+
+// overflow is the error for a text that does not fit the model.
+func overflow(hint, format string, args ...any) error {
+	problem := fmt.Sprintf("context overflow: "+format, args...)
+	return &llm.Error{Kind: llm.ContextOverflow, Problem: problem, Hint: hint}
 }
 
 // understood takes apart a text that is the task itself: what it asks for stands
@@ -77,11 +82,12 @@ func (r *run) understood(text string, most int) (request, doc, note string) {
 		head = strings.TrimSpace(head)
 		title := strings.HasPrefix(head, "#") || strings.HasPrefix(head, "---")
 		if ok && head != "" && !title && r.Model.Tokens(head) <= most {
-			return head, rest, fmt.Sprintf("the task itself was too long: its beginning was kept as the request (%q), and the rest taken as what it is about",
-				task.Shorten(head, 60))
+			return head, rest, fmt.Sprintf("the task itself was too long: its beginning was kept as the request (%q), "+
+				"and the rest taken as what it is about", task.Shorten(head, 60))
 		}
 	}
-	return wholeRequest, text, "the task itself was too long, and does not begin with a short request: it was taken as a text to summarize"
+	return wholeRequest, text, "the task itself was too long, and does not begin with a short request: " +
+		"it was taken as a text to summarize"
 }
 
 // partRoom is how much of a part the summarizer has room for, with its own prompt
@@ -124,7 +130,8 @@ func (r *run) fit(ctx context.Context, own llm.Request, text string) (fitted, er
 		return fitted{}, err
 	}
 	f := fitted{text: llm.WithContext(long.request, joined.Text), cut: true, warnings: []string{
-		fmt.Sprintf("the text was too long for the model: it was summarised in %d parts before it was answered about", joined.Parts),
+		fmt.Sprintf("the text was too long for the model: it was summarised in %d parts before it was answered about",
+			joined.Parts),
 	}}
 	if long.note != "" {
 		f.warnings = append(f.warnings, long.note)

@@ -149,8 +149,8 @@ func (r *run) denyReason(s tool.Spec) string {
 // roster lists the agents that can be asked.
 func (r *run) roster() (infos []delegate.AgentInfo) {
 	for _, entry := range r.Registry.List() {
-		if entry.Err == nil {
-			infos = append(infos, delegate.AgentInfo{Name: entry.Agent.Name, Description: entry.Agent.Description, Role: entry.Agent.Role})
+		if a := entry.Agent; entry.Err == nil {
+			infos = append(infos, delegate.AgentInfo{Name: a.Name, Description: a.Description, Role: a.Role})
 		}
 	}
 	return infos
@@ -162,7 +162,8 @@ func (r *run) structural() tool.Set {
 		return nil
 	}
 	reading, writing := astgrep.Tools(astgrep.Config{
-		Host: r.Process.Host, Program: r.Setup.AstGrep, Root: r.root, Dir: r.Process.Dir, Env: r.Process.Env, Depth: r.job.Depth,
+		Host: r.Process.Host, Program: r.Setup.AstGrep, Root: r.root,
+		Dir: r.Process.Dir, Env: r.Process.Env, Depth: r.job.Depth,
 	})
 	return append(reading, writing...)
 }
@@ -177,7 +178,8 @@ func (r *run) shell() tool.Set {
 // gate is the one place that decides about the calls of the agent.
 func (r *run) gate() *approval.Gate {
 	return approval.NewGate(approval.GateConfig{
-		Offered: r.tools.offered, Withheld: r.tools.withheld, ReadOnly: r.ReadOnly, Policy: r.Setup.Policy, Approver: r.parent,
+		Offered: r.tools.offered, Withheld: r.tools.withheld,
+		ReadOnly: r.ReadOnly, Policy: r.Setup.Policy, Approver: r.parent,
 	})
 }
 

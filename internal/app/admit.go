@@ -27,7 +27,10 @@ func (w *wiring) remark(format string, args ...any) {
 	if w.several.Load() {
 		w.cfg.Note(format, args...)
 	}
-	w.stream.Emit(event.Event{Type: event.SubAgentProgress, ExecutionID: w.cfg.ID, Text: fmt.Sprintf(format, args...), Depth: w.cfg.Settings.Depth})
+	w.stream.Emit(event.Event{
+		Type: event.SubAgentProgress, ExecutionID: w.cfg.ID, Depth: w.cfg.Settings.Depth,
+		Text: fmt.Sprintf(format, args...),
+	})
 }
 
 // notes is a function as gate.Notes and models.Notes.

@@ -20,7 +20,8 @@ func TestAgentAsItTakesEffect(t *testing.T) {
 	w.file(
 		".qq/agents/lead.md",
 		"---\ndescription: |\n  Leads\n  well.\ntools: Read, Write, mcp__x__y\ndisallowedTools: Grep\n"+
-			"can_delegate: true\nrole: information-gathering\nagents: []\nmcp_servers: {x: {command: y}}\nmodel: ollama:m\ntimeout: 90\n---\nLead.\n",
+			"can_delegate: true\nrole: information-gathering\nagents: []\nmcp_servers: {x: {command: y}}\n"+
+			"model: ollama:m\ntimeout: 90\n---\nLead.\n",
 	)
 	e := w.run("agents", "show", "lead", "--json", "-q")
 	require.Zero(t, e.code, e.errors)
@@ -46,7 +47,8 @@ func TestAgentAsItTakesEffect(t *testing.T) {
 	assert.JSONEq(t, `{"x":{"command":"y"}}`, string(shown.MCPServers))
 
 	e = w.run("agents", "show", "lead")
-	for _, line := range []string{"description:  Leads well.", "not:          grep_file", "agents:       none", "model:        ollama:m",
+	for _, line := range []string{"description:  Leads well.", "not:          grep_file", "agents:       none",
+		"model:        ollama:m",
 		"turns:        that of the run", "timeout:      1m30s", `servers:      {"x":{"command":"y"}}`} {
 		assert.Contains(t, e.out, line+"\n")
 	}

@@ -72,7 +72,8 @@ func TestBatchOutputs(t *testing.T) {
 	assert.Equal(t, "one\nthree\n", run("text").out)
 	assert.Regexp(
 		t,
-		"^## 1\\. one\n\none\n\n## 2\\. \\[\\[failing\\]\\]\n\n\\*\\*failed\\*\\*: .* 500: out of memory\n\n## 3\\. three\n\nthree\n\n$",
+		"^## 1\\. one\n\none\n\n## 2\\. \\[\\[failing\\]\\]\n\n\\*\\*failed\\*\\*: .* 500: out of memory\n\n"+
+			"## 3\\. three\n\nthree\n\n$",
 		run("markdown").out,
 	)
 	for i, r := range run("json").documents(t) {
@@ -123,7 +124,8 @@ func TestBatchSaysWhy(t *testing.T) {
 	e := w.run("batch", "tasks.txt", "-j1", "--no-bar")
 	assert.Equal(
 		t,
-		"qq: task 1 (failed): Ollama at "+host+" answered 500: out of memory\n  hint: the log of the Ollama server says more\n"+
+		"qq: task 1 (failed): Ollama at "+host+" answered 500: out of memory\n"+
+			"  hint: the log of the Ollama server says more\n"+
 			"qq: task 2 (failed): Ollama at "+host+" answered 500: out of memory\n",
 		cutLast(e.errors),
 	)
@@ -147,11 +149,12 @@ func TestBatchHalt(t *testing.T) {
 	w.file("many.txt", strings.Repeat("fine\n", 9)+strings.Repeat("[[failing]]\n", 3)+"last\n")
 	const ok, failed, cancelled = task.Completed, task.Failed, task.Cancelled
 	for args, want := range map[string][]task.Status{
-		"-j1 tasks.txt":                     {ok, failed, ok, ok},
-		"-j1 tasks.txt --halt soon":         {ok, failed, cancelled, cancelled},
-		"-j1 tasks.txt --halt soon,fail=2":  {ok, failed, ok, ok},
-		"-j2 endless.txt --halt now":        {cancelled, failed, cancelled},
-		"-j1 many.txt --halt soon,fail=10%": {ok, ok, ok, ok, ok, ok, ok, ok, ok, failed, cancelled, cancelled, cancelled},
+		"-j1 tasks.txt":                    {ok, failed, ok, ok},
+		"-j1 tasks.txt --halt soon":        {ok, failed, cancelled, cancelled},
+		"-j1 tasks.txt --halt soon,fail=2": {ok, failed, ok, ok},
+		"-j2 endless.txt --halt now":       {cancelled, failed, cancelled},
+		"-j1 many.txt --halt soon,fail=10%": {ok, ok, ok, ok, ok, ok, ok, ok, ok, failed,
+			cancelled, cancelled, cancelled},
 		"-j1 many.txt --halt soon,fail=25%": {ok, ok, ok, ok, ok, ok, ok, ok, ok, failed, failed, failed, cancelled},
 	} {
 		e := w.run(append([]string{"batch", "-q", "--json"}, strings.Fields(args)...)...)

@@ -54,15 +54,16 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		return job.Fail(&task.Error{Status: task.Misused, Problem: "find the working directory: " + err.Error()})
 	}
 	if start.Dir != "" && start.Dir != dir {
-		return job.Ended(task.Refused, fmt.Sprintf("the working directory was %s when the task was allowed, and is %s now", start.Dir, dir))
+		return job.Ended(task.Refused,
+			fmt.Sprintf("the working directory was %s when the task was allowed, and is %s now", start.Dir, dir))
 	}
 	var setup childSetup
 	if err := json.Unmarshal(start.Setup, &setup); err != nil {
 		return job.Fail(fmt.Errorf("read the start frame: %w", err))
 	}
 	a := agent.Agent{
-		Definition: start.Agent, Setup: setup.Agent, Registry: registry{c.env, dir},
-		Retries: start.Retries, ReadOnly: start.ReadOnly, Denied: start.Denied, CanDelegate: start.CanDelegate, KeepReads: start.Reads,
+		Definition: start.Agent, Setup: setup.Agent, Registry: registry{c.env, dir}, Retries: start.Retries,
+		ReadOnly: start.ReadOnly, Denied: start.Denied, CanDelegate: start.CanDelegate, KeepReads: start.Reads,
 		Transcript: agent.Nobody{}, Screen: agent.Nobody{},
 		Process: agent.Process{Version: Version(), Dir: dir, Env: c.environ(start), Host: proc.NewHost()},
 	}

@@ -25,7 +25,8 @@ func (r *root) cli() *cli.App {
 		Flags:           append(runFlags(), &cli.BoolFlag{Name: "version", Usage: "print the version"}),
 		Action:          r.run,
 		Before:          r.before,
-		Commands:        append([]*cli.Command{batch.Command(r.Invocation, r)}, admin.Commands(r.Invocation, examiner{})...),
+		Commands: append([]*cli.Command{batch.Command(r.Invocation, r)},
+			admin.Commands(r.Invocation, examiner{})...),
 		// Main maps errors to exit codes; the library would exit by itself.
 		ExitErrHandler: func(*cli.Context, error) {},
 	}

@@ -18,8 +18,10 @@ import (
 func TestHomeWithoutRoom(t *testing.T) {
 	const noMount = 77
 	for name, c := range map[string]struct{ prepare, problem, hint string }{
-		"full":      {`head -c 4096 /dev/zero >"$QQ_HOME/ballast"`, "no space left on device", "free some space on the disk of "},
-		"read-only": {`mount -o remount,ro none "$QQ_HOME"`, "read-only file system", "QQ_HOME names a folder that you may write to"},
+		"full": {`head -c 4096 /dev/zero >"$QQ_HOME/ballast"`, "no space left on device",
+			"free some space on the disk of "},
+		"read-only": {`mount -o remount,ro none "$QQ_HOME"`, "read-only file system",
+			"QQ_HOME names a folder that you may write to"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

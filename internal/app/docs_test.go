@@ -117,7 +117,8 @@ func agentTable(t *testing.T) string {
 		require.NoError(t, e.Err)
 		may := []string{"read"}
 		for _, can := range []struct{ tool, what string }{
-			{"web_fetch", "web"}, {"edit_file", "change files"}, {"run_pty_cmd", "run commands"}, {"delegate_task", "hand on work"},
+			{"web_fetch", "web"}, {"edit_file", "change files"}, {"run_pty_cmd", "run commands"},
+			{"delegate_task", "hand on work"},
 		} {
 			if e.Agent.Allows(can.tool) {
 				may = append(may, can.what)

@@ -30,7 +30,8 @@ func (examiner) Examine(ctx context.Context, cfg config.Config) []admin.Finding 
 		}
 		return []admin.Finding{f}
 	}
-	found := []admin.Finding{{What: "model server", State: "ok", Text: fmt.Sprintf("Ollama %s at %s", v, client.Host())}}
+	server := fmt.Sprintf("Ollama %s at %s", v, client.Host())
+	found := []admin.Finding{{What: "model server", State: "ok", Text: server}}
 	m, err := client.Find(ctx, cfg.Model)
 	if err != nil {
 		f := admin.Bad("model", err)

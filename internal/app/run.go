@@ -23,19 +23,27 @@ import (
 func runFlags() []cli.Flag {
 	return append([]cli.Flag{
 		command.FlagAgent,
-		&cli.StringFlag{Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "the task; - reads it from stdin"},
+		&cli.StringFlag{
+			Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "the task; - reads it from stdin",
+		},
 		&cli.StringFlag{Name: "message-file", Aliases: []string{"f"}, Usage: "file with the task; - is stdin"},
 		command.FlagModel,
 		&cli.StringFlag{Name: "system", Usage: "system prompt instead of the agent's own"},
-		&cli.StringFlag{Name: "session", Aliases: []string{"s"}, Usage: "go on with the session of this id, or its beginning"},
-		&cli.BoolFlag{Name: "continue", Aliases: []string{"c"}, Usage: "go on with the newest session of this directory"},
+		&cli.StringFlag{
+			Name: "session", Aliases: []string{"s"}, Usage: "go on with the session of this id, or its beginning",
+		},
+		&cli.BoolFlag{
+			Name: "continue", Aliases: []string{"c"}, Usage: "go on with the newest session of this directory",
+		},
 		&cli.BoolFlag{Name: "new-session", Usage: "begin a session (the default)"},
 		&cli.BoolFlag{Name: "ephemeral", Usage: "keep no transcript"},
 		command.FlagCwd,
 		&cli.StringFlag{Name: "output-format", Usage: "text, json or stream-json"},
 		command.FlagResultJSON, command.FlagSchema, command.FlagTimeout, command.FlagIdle, command.FlagRetries,
 		command.FlagTokens, command.FlagNoLedger,
-		&cli.BoolFlag{Name: "dry-run", Usage: "say what would be run, and how a long text would be cut, and start nothing"},
+		&cli.BoolFlag{
+			Name: "dry-run", Usage: "say what would be run, and how a long text would be cut, and start nothing",
+		},
 		&cli.IntFlag{Name: "max-turns", Usage: "model calls of the agent"},
 		command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
 	}, command.PermissionFlags()...)
@@ -124,7 +132,8 @@ func (r *root) oneRun(c *cli.Context) (*oneRun, error) {
 func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 	words := strings.Join(c.Args().Slice(), " ")
 	if name := command.Mistyped(r.commands, words); name != "" {
-		return task.Task{}, command.Usagef(fmt.Sprintf("qq %s is a command; as a prompt it is: qq -m %q", name, words), "%q is no command", words)
+		hint := fmt.Sprintf("qq %s is a command; as a prompt it is: qq -m %q", name, words)
+		return task.Task{}, command.Usagef(hint, "%q is no command", words)
 	}
 	given := 0
 	for _, set := range []bool{c.IsSet("message"), c.IsSet("message-file"), words != ""} {
@@ -133,7 +142,8 @@ func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 		}
 	}
 	if given > 1 {
-		return task.Task{}, command.Usagef("give it once: as PROMPT, with -m, or with -f", "the task is given more than once")
+		return task.Task{}, command.Usagef("give it once: as PROMPT, with -m, or with -f",
+			"the task is given more than once")
 	}
 	fromStdin := c.String("message") == "-" || c.String("message-file") == "-"
 	text := words
@@ -151,11 +161,14 @@ func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 	case err != nil:
 		return task.Task{}, err
 	case isPipe && strings.TrimSpace(piped) == "":
-		return task.Task{}, command.Usagef("the command before the pipe gave nothing; without a pipe, redirect stdin from /dev/null", "nothing came through stdin")
+		return task.Task{}, command.Usagef(
+			"the command before the pipe gave nothing; without a pipe, redirect stdin from /dev/null",
+			"nothing came through stdin")
 	case fromStdin, given == 0 && isPipe:
 		return task.Task{Text: piped}, nil
 	case given == 0:
-		return task.Task{}, command.Usagef(`for example: qq "Summarize README.md", or: git diff | qq "write a commit message"`, "no task")
+		return task.Task{}, command.Usagef(
+			`for example: qq "Summarize README.md", or: git diff | qq "write a commit message"`, "no task")
 	case strings.TrimSpace(text) == "":
 		return task.Task{}, command.Usagef(`for example: qq -m "Summarize README.md"`, "the task is empty")
 	}
@@ -175,7 +188,9 @@ func (r *root) piped(asked bool) (text string, isPipe bool, err error) {
 	if info.Mode()&os.ModeCharDevice != 0 && !asked {
 		return "", false, nil
 	}
-	waiting := time.AfterFunc(3*time.Second, func() { r.Say("waiting for text on stdin (end it with Ctrl-D, or redirect it from /dev/null)") })
+	waiting := time.AfterFunc(3*time.Second, func() {
+		r.Say("waiting for text on stdin (end it with Ctrl-D, or redirect it from /dev/null)")
+	})
 	defer waiting.Stop()
 	text, err = command.ReadText(r.In, "stdin")
 	return text, true, err

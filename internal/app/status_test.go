@@ -50,16 +50,21 @@ func TestStatus(t *testing.T) {
 	}{
 		{args: "[[fine]]", status: task.Completed, output: "All is well."},
 		{args: "--schema integer.json give", status: task.Completed, output: "1"},
-		{args: "--schema never.json give", status: task.Failed, code: 1, output: "3", error: "the answer does not fit the schema: "},
+		{args: "--schema never.json give", status: task.Failed, code: 1, output: "3",
+			error: "the answer does not fit the schema: "},
 		{args: "[[failing]]", status: task.Failed, code: 1, error: "answered 500: out of memory"},
-		{args: "--model ollama:small " + strings.Repeat("word ", 2000), status: task.Failed, code: 1, error: "context overflow: "},
+		{args: "--model ollama:small " + strings.Repeat("word ", 2000), status: task.Failed, code: 1,
+			error: "context overflow: "},
 		{args: "[[empty]]", status: task.Empty, code: 1, error: "the agent gave an empty answer"},
-		{args: "--max-turns 2 [[again]]", status: task.TurnLimit, code: 1, output: "Still looking.", error: "the agent used all its 2 turns"},
+		{args: "--max-turns 2 [[again]]", status: task.TurnLimit, code: 1, output: "Still looking.",
+			error: "the agent used all its 2 turns"},
 		{args: "[[busy]]", status: task.Unavailable, code: 3, error: "answered 503: server busy"},
-		{args: "hello", env: "OLLAMA_HOST=127.0.0.1:1", status: task.Unavailable, code: 3, error: "no answer from Ollama at 127.0.0.1:1"},
+		{args: "hello", env: "OLLAMA_HOST=127.0.0.1:1", status: task.Unavailable, code: 3,
+			error: "no answer from Ollama at 127.0.0.1:1"},
 		{args: "[[cut]]", status: task.Broken, code: 3, output: "one two", error: "answer of stand-in broke off"},
 		{args: "[[ended]]", status: task.Broken, code: 3, output: "one two", error: "the stream ended early"},
-		{args: "--timeout 0.2 [[stall]]", status: task.Timeout, code: 124, output: "one two", error: "timed out after 200ms"},
+		{args: "--timeout 0.2 [[stall]]", status: task.Timeout, code: 124, output: "one two",
+			error: "timed out after 200ms"},
 	} {
 		t.Run(c.args[:min(len(c.args), 30)], func(t *testing.T) {
 			inner := *w
@@ -114,7 +119,10 @@ func TestTimeoutBeforeTheModelIsKnown(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	w, _ := newServedWorld(t)
 	w.file("tasks.txt", "one\ntwo\n")
-	for _, args := range []string{"hello", "--json hello", "--output-format stream-json hello", "batch -q tasks.txt", "config", "man", "agents --json"} {
+	for _, args := range []string{
+		"hello", "--json hello", "--output-format stream-json hello", "batch -q tasks.txt",
+		"config", "man", "agents --json",
+	} {
 		cmd := w.command(strings.Fields(args)...)
 		var problems strings.Builder
 		cmd.Stderr = &problems

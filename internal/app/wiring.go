@@ -142,10 +142,12 @@ func (w *wiring) childEnv() []string {
 func limits(set config.Config) supervisor.Limits {
 	return supervisor.Limits{
 		Limits: task.Limits{
-			ChildTimeout: set.ChildTimeout, IdleTimeout: set.IdleTimeout, Retries: set.Retries, SpawnRate: set.SpawnRate,
-			MaxParallel: set.MaxParallel, MaxDepth: set.MaxDepth, MaxChildren: set.MaxChildren, MaxOutput: set.MaxOutput,
+			ChildTimeout: set.ChildTimeout, IdleTimeout: set.IdleTimeout,
+			Retries: set.Retries, SpawnRate: set.SpawnRate, MaxParallel: set.MaxParallel,
+			MaxDepth: set.MaxDepth, MaxChildren: set.MaxChildren, MaxOutput: set.MaxOutput,
 		},
-		DefaultTimeout: set.Source("QQ_CHILD_TIMEOUT") == "default", DefaultIdle: set.Source("QQ_IDLE_TIMEOUT") == "default",
+		DefaultTimeout: set.Source("QQ_CHILD_TIMEOUT") == "default",
+		DefaultIdle:    set.Source("QQ_IDLE_TIMEOUT") == "default",
 	}
 }
 

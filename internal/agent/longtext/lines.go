@@ -148,7 +148,8 @@ func hashes(bare string) (level int, title string) {
 // when it is none. Only a line of its own is one: logs and tables draw lines too.
 func (s *lineScanner) underlined(bare string) int {
 	const longest = 200
-	if !s.broken || len(bare) > longest || s.at == len(s.text) || s.text[s.at] != '-' && s.text[s.at] != '=' || strings.ContainsRune(bare, '|') || strings.Trim(bare, "-=") == "" {
+	if !s.broken || len(bare) > longest || s.at == len(s.text) || s.text[s.at] != '-' && s.text[s.at] != '=' ||
+		strings.ContainsRune(bare, '|') || strings.Trim(bare, "-=") == "" {
 		return 0
 	}
 	below := strings.TrimRight(s.text[s.at:lineEnd(s.text, s.at)], " \t\r\n")

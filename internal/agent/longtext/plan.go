@@ -61,8 +61,9 @@ func NewPlan(j Job) (*Plan, error) {
 	p.Parts = Cut(j.Text, p.room, j.Tokens)
 	for _, part := range p.Parts {
 		if part.Tokens > p.room {
-			return nil, fmt.Errorf("cut the document: line %d has a character of about %s tokens, and there is room for %s\n"+
-				"hint: use a model with a larger context", part.First, group(part.Tokens), group(p.room))
+			return nil, fmt.Errorf("cut the document: line %d has a character of about %s tokens, "+
+				"and there is room for %s\nhint: use a model with a larger context",
+				part.First, group(part.Tokens), group(p.room))
 		}
 	}
 	p.Summary = p.summary()
@@ -75,11 +76,13 @@ func NewPlan(j Job) (*Plan, error) {
 func (p *Plan) tooSmall(room int) error {
 	request := p.job.Tokens(p.job.Request)
 	if request > room/2 {
-		return fmt.Errorf("the request itself does not fit: it has about %s tokens, and the model has room for %s, of which the text needs some\n"+
-			"hint: give the long part as the document and a short request about it, or use a model with a larger context", group(request), group(max(room, 0)))
+		return fmt.Errorf("the request itself does not fit: it has about %s tokens, and the model has room for %s, "+
+			"of which the text needs some\nhint: give the long part as the document and a short request about it, "+
+			"or use a model with a larger context", group(request), group(max(room, 0)))
 	}
-	return fmt.Errorf("the document does not fit, and cannot be cut: the model has room for %s tokens, and the instructions for one part leave %s of them\n"+
-		"hint: use a model with a larger context", group(max(room, 0)), group(max(p.room, 0)))
+	return fmt.Errorf("the document does not fit, and cannot be cut: the model has room for %s tokens, "+
+		"and the instructions for one part leave %s of them\nhint: use a model with a larger context",
+		group(max(room, 0)), group(max(p.room, 0)))
 }
 
 // summary is how long summaries shall be: as long as all of them fit into the
@@ -129,11 +132,13 @@ func (p *Plan) Overview() []string {
 		count(len(p.Parts), "part"), Summarizer, group(p.prompts.words))}
 	before, about := len(p.Parts), ""
 	for i, n := range p.Groups {
-		lines = append(lines, fmt.Sprintf("reduce %d: %s%s in about %s", i+1, about, count(before, "summary"), count(n, "group")))
+		lines = append(lines, fmt.Sprintf("reduce %d: %s%s in about %s",
+			i+1, about, count(before, "summary"), count(n, "group")))
 		before, about = n, "about "
 	}
 	n := p.summaries()
-	return append(lines, fmt.Sprintf("answer: %s, with %s%s (about %s tokens)", agent, about, count(n, "summary"), group(n*(p.Summary+overHeading))))
+	return append(lines, fmt.Sprintf("answer: %s, with %s%s (about %s tokens)",
+		agent, about, count(n, "summary"), group(n*(p.Summary+overHeading))))
 }
 
 // Lines is the overview with a line for each part.

@@ -49,8 +49,10 @@ const (
 		"The text is %s of a long document, %s%s. Your summary takes its place: nobody will read the text again. " +
 		"Keep facts, names, figures, dates, conditions and exceptions exactly as they are. Add nothing.\n\n"
 	reduceText = "Summarize the text in the context in at most %d words.\n\n" +
-		"The text is a list of summaries: of %s of a long document, in order. Make one summary of them, which takes their place. " +
-		"Keep facts, names, figures, dates, conditions and exceptions exactly as they are, and say in which part they are where that matters. Add nothing.\n\n"
+		"The text is a list of summaries: of %s of a long document, in order. " +
+		"Make one summary of them, which takes their place. " +
+		"Keep facts, names, figures, dates, conditions and exceptions exactly as they are, " +
+		"and say in which part they are where that matters. Add nothing.\n\n"
 	purpose = "Keep above all what helps with this request:\n\n<request>\n%s\n</request>\n\n" +
 		"The request is carried out later, by somebody else. Answer with the summary only."
 )
@@ -83,7 +85,8 @@ func widest() place {
 // have.
 func (p prompts) around(tokens func(string) int) int {
 	const slack = 8 // the parts of a text can have fewer tokens than the whole
-	return slack + max(tokens(llm.WithContext(p.forPart(widest()), "-")), tokens(llm.WithContext(p.forGroup(widest()), "-")))
+	part, group := llm.WithContext(p.forPart(widest()), "-"), llm.WithContext(p.forGroup(widest()), "-")
+	return slack + max(tokens(part), tokens(group))
 }
 
 // wordsFor is how many words to ask for to get at most n tokens.
@@ -102,8 +105,8 @@ func taskFor(id, text, context string) task.Task {
 
 // preface tells who reads the summaries what they are.
 func preface(characters, parts int) string {
-	return "These are summaries of a document of " + group(characters) + " characters, which was too long to be given as a whole. It was read in " +
-		group(parts) + " parts; they are in order.\n\n"
+	return "These are summaries of a document of " + group(characters) + " characters, which was too long " +
+		"to be given as a whole. It was read in " + group(parts) + " parts; they are in order.\n\n"
 }
 
 // group writes n with commas between thousands.

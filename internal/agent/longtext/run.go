@@ -126,11 +126,11 @@ func (p *Plan) progress(levels, before, now int) error {
 	const hint = "\nhint: use a model that keeps to a length that it is asked for, or one with a larger context"
 	switch {
 	case now >= before:
-		return fmt.Errorf("summarise the document: the summaries of level %d have about %s tokens together, and what they are of has %s: it does not get shorter%s",
-			levels, group(now), group(before), hint)
+		return fmt.Errorf("summarise the document: the summaries of level %d have about %s tokens together, "+
+			"and what they are of has %s: it does not get shorter%s", levels, group(now), group(before), hint)
 	case levels >= maxLevels:
-		return fmt.Errorf("summarise the document: after %d levels the summaries have about %s tokens together and still do not fit%s",
-			levels, group(now), hint)
+		return fmt.Errorf("summarise the document: after %d levels the summaries have about %s tokens together "+
+			"and still do not fit%s", levels, group(now), hint)
 	}
 	return nil
 }
@@ -154,7 +154,8 @@ func (p *Plan) reduceTasks(level int, entries []entry) (tasks []task.Task, place
 		return p.job.Tokens(join(entries[i:j]))
 	}, func(i, j, _ int) {
 		at := span(entries[i:j])
-		tasks = append(tasks, taskFor(fmt.Sprintf("reduce-%d-%d", level, len(tasks)+1), p.prompts.forGroup(at), join(entries[i:j])))
+		id := fmt.Sprintf("reduce-%d-%d", level, len(tasks)+1)
+		tasks = append(tasks, taskFor(id, p.prompts.forGroup(at), join(entries[i:j])))
 		places = append(places, at)
 	})
 	return tasks, places
@@ -165,7 +166,8 @@ func (p *Plan) level(ctx context.Context, tasks []task.Task, places []place, out
 	results := p.job.Summarize(ctx, tasks)
 	stopped := len(results) < len(tasks) && slices.ContainsFunc(results, func(r task.Result) bool { return !r.Success })
 	if len(results) != len(tasks) && !stopped {
-		return nil, fmt.Errorf("summarise the document: %s came back for %s", count(len(results), "result"), count(len(tasks), "task"))
+		return nil, fmt.Errorf("summarise the document: %s came back for %s",
+			count(len(results), "result"), count(len(tasks), "task"))
 	}
 	out.Levels++
 	failed := &FailedError{Of: len(tasks), Left: len(tasks) - len(results)}

@@ -95,7 +95,8 @@ func TestRunMapOnly(t *testing.T) {
 	require.Len(t, c.levels, 1)
 	require.Len(t, c.levels[0], 3)
 	assert.Equal(t, Joined{
-		Text: "These are summaries of a document of 7,677 characters, which was too long to be given as a whole. It was read in 3 parts; they are in order.\n\n" +
+		Text: "These are summaries of a document of 7,677 characters, which was too long to be given as a whole. " +
+			"It was read in 3 parts; they are in order.\n\n" +
 			"## Part 1 of 3 (lines 1-186): Section 1 … Section 3\n\nThe facts of part-1.\n\n" +
 			"## Part 2 of 3 (lines 187-372): Section 4 … Section 6\n\nThe facts of part-2.\n\n" +
 			"## Part 3 of 3 (lines 373-558): Section 7 … Section 9\n\nThe facts of part-3.\n\n",
@@ -182,7 +183,8 @@ func TestRunProperties(t *testing.T) {
 			Room:      rapid.IntRange(1500, 5000).Draw(t, "room"),
 			Summarize: c.summarize,
 		}
-		j.Tokens = estimators[rapid.SampledFrom([]string{"quarter", "bytes", "characters", "rounds down", "overhead"}).Draw(t, "estimator")]
+		names := []string{"quarter", "bytes", "characters", "rounds down", "overhead"}
+		j.Tokens = estimators[rapid.SampledFrom(names).Draw(t, "estimator")]
 		out, err := run(t.Context(), j)
 		if err != nil && len(c.levels) == 0 {
 			require.ErrorContains(t, err, "fit")
@@ -232,7 +234,8 @@ func TestRunNamesWhatFailed(t *testing.T) {
 	failed, ok := errors.AsType[*FailedError](err)
 	require.True(t, ok, "%v", err)
 	assert.EqualError(t, err, "summarise the document: 2 of 3 summaries failed: "+
-		"part 2 of 3 (lines 187-372): Child process timed out after 60s; part 3 of 3 (lines 373-558): the model said nothing\n"+
+		"part 2 of 3 (lines 187-372): Child process timed out after 60s; "+
+		"part 3 of 3 (lines 373-558): the model said nothing\n"+
 		"hint: without them a part of the document would be missing, so there is no answer; run it again")
 	assert.Equal(
 		t,
@@ -246,7 +249,8 @@ func TestRunNamesWhatFailed(t *testing.T) {
 	require.ErrorContains(
 		t,
 		err,
-		"25 of 25 summaries failed: part 1 of 25 (lines 1-248): killed; part 2 of 25 (lines 249-496): the same; part 3 of 25 ",
+		"25 of 25 summaries failed: part 1 of 25 (lines 1-248): killed; part 2 of 25 (lines 249-496): the same; "+
+			"part 3 of 25 ",
 	)
 	require.ErrorContains(t, err, "; and 20 more\nhint: ")
 }
@@ -348,8 +352,9 @@ func TestPlanErrors(t *testing.T) {
 	require.EqualError(
 		t,
 		err,
-		"the request itself does not fit: it has about 4,500 tokens, and the model has room for 1,200, of which the text needs some\n"+
-			"hint: give the long part as the document and a short request about it, or use a model with a larger context",
+		"the request itself does not fit: it has about 4,500 tokens, and the model has room for 1,200, "+
+			"of which the text needs some\nhint: give the long part as the document and a short request about it, "+
+			"or use a model with a larger context",
 	)
 
 	j = job(document(60), nil)
@@ -363,12 +368,15 @@ func TestPlanErrors(t *testing.T) {
 	require.EqualError(
 		t,
 		err,
-		"cut the document: line 187 has a character of about 5,001 tokens, and there is room for 971\nhint: use a model with a larger context",
+		"cut the document: line 187 has a character of about 5,001 tokens, and there is room for 971\n"+
+			"hint: use a model with a larger context",
 	)
 }
 
 func TestGroup(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 12: "12", 999: "999", 1000: "1,000", 1234567: "1,234,567", -100: "-100", -1000: "-1,000"} {
+	for n, want := range map[int]string{
+		0: "0", 12: "12", 999: "999", 1000: "1,000", 1234567: "1,234,567", -100: "-100", -1000: "-1,000",
+	} {
 		assert.Equal(t, want, group(n))
 	}
 }

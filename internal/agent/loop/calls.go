@@ -42,7 +42,9 @@ func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Message {
 			n++
 		}
 		for _, a := range l.atOnce(ctx, calls[:n]) {
-			messages = append(messages, llm.Message{Role: llm.ToolRole, Content: a.result.Content, CallID: a.call.ID, Tool: a.call.Name})
+			messages = append(messages, llm.Message{
+				Role: llm.ToolRole, Content: a.result.Content, CallID: a.call.ID, Tool: a.call.Name,
+			})
 		}
 		calls = calls[n:]
 	}
@@ -83,12 +85,12 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 		if p := recover(); p != nil {
 			a.result = tool.Failure(fmt.Sprintf("Error: %s broke down: %v", c.Name, p))
 		}
-		why := ""
-		if a.result.Failed {
+		end := event.Event{Type: event.ToolEnd, Tool: c.Name, Failed: a.result.Failed}
+		if end.DurationMS = time.Since(start).Milliseconds(); end.Failed {
 			first, _, _ := strings.Cut(strings.TrimSpace(a.result.Content), "\n")
-			why = task.Shorten(first, 200)
+			end.Error = task.Shorten(first, 200)
 		}
-		l.cfg.Host.Emit(event.Event{Type: event.ToolEnd, Tool: c.Name, Failed: a.result.Failed, Error: why, DurationMS: time.Since(start).Milliseconds()})
+		l.cfg.Host.Emit(end)
 	}()
 	switch {
 	case ctx.Err() != nil:
@@ -149,7 +151,8 @@ func (l *loop) admit(ctx context.Context, c tool.Call) (tool.Tool, context.Conte
 	}
 	t, ok := l.cfg.Tools.Lookup(c.Name)
 	if !ok {
-		return nil, nil, fmt.Errorf("no tool %q. The tools are: %s", c.Name, cmp.Or(strings.Join(l.cfg.Tools.Names(), ", "), "none"))
+		known := strings.Join(l.cfg.Tools.Names(), ", ")
+		return nil, nil, fmt.Errorf("no tool %q. The tools are: %s", c.Name, cmp.Or(known, "none"))
 	}
 	return t, ctx, nil
 }

@@ -45,7 +45,8 @@ func (f *fileRefs) repair(text string) string {
 		return ""
 	}
 	f.sent++
-	return fmt.Sprintf("Your answer needs references to lines of files, written path:line. What is wrong: %s. Answer again, as a whole, with lines that you have seen.", f.problem)
+	return "Your answer needs references to lines of files, written path:line. What is wrong: " + f.problem +
+		". Answer again, as a whole, with lines that you have seen."
 }
 
 // accept checks an answer, and keeps what is wrong with it. At least one

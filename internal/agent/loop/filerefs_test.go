@@ -25,7 +25,8 @@ func (f folder) Lines(path string) (int, bool) {
 }
 
 var project = folder{
-	"docs/a.md": 40, "a.go": 20, "Makefile": 5, "my docs/über uns.md": 9, "app/[id]/page (old).tsx": 30, "empty": 0, "one": 1,
+	"docs/a.md": 40, "a.go": 20, "Makefile": 5,
+	"my docs/über uns.md": 9, "app/[id]/page (old).tsx": 30, "empty": 0, "one": 1,
 	"page.go": 3, "_x.go": 7, "x:y.go": 4, "+page.svelte": 8,
 }
 
@@ -86,10 +87,12 @@ func TestFileReferences(t *testing.T) {
 		"it is so":                               none,
 		"at 12:30 on http://x.y:80 with foo:bar": none,
 		"see docs/b.md:3, `b.go:1`":              none + "; docs/b.md:3 names no file; b.go:1 names no file",
-		"a.md:1 b.md:1 c.md:1 d.md:1":            none + "; a.md:1 names no file; b.md:1 names no file; c.md:1 names no file",
-		"docs/a.md:900":                          "docs/a.md:900 does not exist: the file has 40 lines",
-		"a.go:1, docs/a.md:41, docs/a.md:41":     "docs/a.md:41 does not exist: the file has 40 lines",
-		"a.go:0; a.go:0-3; a.go:3-0; a.go:19-21": "a.go:0 does not exist: the file has 20 lines; a.go:0-3 does not exist: the file has 20 lines; " +
+		"a.md:1 b.md:1 c.md:1 d.md:1": none +
+			"; a.md:1 names no file; b.md:1 names no file; c.md:1 names no file",
+		"docs/a.md:900":                      "docs/a.md:900 does not exist: the file has 40 lines",
+		"a.go:1, docs/a.md:41, docs/a.md:41": "docs/a.md:41 does not exist: the file has 40 lines",
+		"a.go:0; a.go:0-3; a.go:3-0; a.go:19-21": "a.go:0 does not exist: the file has 20 lines; " +
+			"a.go:0-3 does not exist: the file has 20 lines; " +
 			"a.go:3-0 does not exist: the file has 20 lines; a.go:19-21 does not exist: the file has 20 lines",
 		"empty:1":  "empty:1 does not exist: the file has 0 lines",
 		"one:2":    "one:2 does not exist: the file has 1 line",
@@ -124,7 +127,8 @@ func TestReferencesRepaired(t *testing.T) {
 	assert.Equal(t, []bool{false, false, true}, rec.ends)
 	assert.Equal(
 		t,
-		"Your answer needs references to lines of files, written path:line. What is wrong: no reference: give path:line for each claim. "+
+		"Your answer needs references to lines of files, written path:line. What is wrong: "+
+			"no reference: give path:line for each claim. "+
 			"Answer again, as a whole, with lines that you have seen.",
 		rec.messages[2].Content,
 	)
@@ -153,9 +157,10 @@ func TestReferencesOfOtherEnds(t *testing.T) {
 		status   task.Status
 		warnings int
 	}{
-		"empty":                     {[]step{says(" ")}, task.Empty, 0},
-		"cut":                       {[]step{cut("no refer")}, task.Limit, 0},
-		"broken":                    {[]step{says("none"), breaks("hal", &llm.Error{Kind: llm.BrokenStream})}, task.Broken, 0},
+		"empty": {[]step{says(" ")}, task.Empty, 0},
+		"cut":   {[]step{cut("no refer")}, task.Limit, 0},
+		"broken": {[]step{says("none"), breaks("hal", &llm.Error{Kind: llm.BrokenStream})},
+			task.Broken, 0},
 		"last word":                 {[]step{says("", calling("look")), says("none")}, task.TurnLimit, 1},
 		"last word with references": {[]step{says("", calling("look")), says("a.go:1")}, task.TurnLimit, 0},
 		"a remark needs none":       {[]step{says("let me look", calling("look")), says("a.go:1")}, task.TurnLimit, 0},
@@ -210,7 +215,8 @@ func TestAnyReference(t *testing.T) {
 		files := folder{path: 50}
 		line := rapid.IntRange(1, 50).Draw(t, "line")
 		where := rapid.SampledFrom([]string{"%d", "%d-50", "%d:7", "%d–50", "%d:7-9"}).Draw(t, "where")
-		marks := rapid.SampledFrom([][2]string{{"", ""}, {"`", "`"}, {"(", ")"}, {"[x](", ")"}, {"**", "**"}, {"\"", "\","}, {"<", ">"}, {"- ", "."}, {"|", "|"}}).
+		marks := rapid.SampledFrom([][2]string{{"", ""}, {"`", "`"}, {"(", ")"}, {"[x](", ")"}, {"**", "**"},
+			{"\"", "\","}, {"<", ">"}, {"- ", "."}, {"|", "|"}}).
 			Draw(t, "marks")
 		noise := rapid.SampledFrom(
 			[]string{"", "at 12:30 ", "http://host:80 ", "foo:bar ", "über: ", "(see\n", "x.y:1 ", ":1:2 ", "` \" "},
@@ -259,7 +265,8 @@ func (n *nowhere) Lines(string) (int, bool) {
 // by the lines of that.
 func FuzzFileReferences(f *testing.F) {
 	for _, seed := range []string{
-		"a.go:12", "`my docs/über uns.md:2`-[a](a.go:1-2)", "http://host:80 12:30 foo:bar", "a.go:12:30px x:y.go:99999999999999999999", "(((a.go:0–9:3\r\n:1\xff:2",
+		"a.go:12", "`my docs/über uns.md:2`-[a](a.go:1-2)", "http://host:80 12:30 foo:bar",
+		"a.go:12:30px x:y.go:99999999999999999999", "(((a.go:0–9:3\r\n:1\xff:2",
 		`{"a":"b.go:1\na.go:3"}`,
 		"\"\u2000....00䓓::!:0", strings.Repeat("ü", maxRefPath) + ".é:1",
 	} {

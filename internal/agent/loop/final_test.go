@@ -125,7 +125,8 @@ func TestEffectsAreTold(t *testing.T) {
 		says(
 			"",
 			calling("write"),
-		), says("", calling("read"), calling("fetch"), calling("write"), calling("exec"), calling("unknown")), says("answer")}}
+		), says("", calling("read"), calling("fetch"), calling("write"), calling("exec"), calling("unknown")),
+		says("answer")}}
 	out, _ := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 4,
 		Host: hooks{
 			effects: func() (err error) {

@@ -86,8 +86,9 @@ func TestGateRefuses(t *testing.T) {
 		"worked later":          {[][]string{{"write"}, {"write"}}, ""},
 		"worked in same answer": {[][]string{{"write", "write"}}, ""},
 		"failed later":          {[][]string{{"fail"}, {"fail"}}, `fail was refused: of {"of":"fail"}`},
-		"two":                   {[][]string{{"write", "run"}, {"read"}}, `write was refused: of {"of":"write"}; run was refused: of {"of":"run"}`},
-		"one of two":            {[][]string{{"write", "run"}, {"write"}}, `run was refused: of {"of":"run"}`},
+		"two": {[][]string{{"write", "run"}, {"read"}},
+			`write was refused: of {"of":"write"}; run was refused: of {"of":"run"}`},
+		"one of two": {[][]string{{"write", "run"}, {"write"}}, `run was refused: of {"of":"run"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var steps []step
@@ -100,7 +101,8 @@ func TestGateRefuses(t *testing.T) {
 			}
 			model := &script{steps: append(steps, says(`{"n":1}`))}
 			out, rec := start(t, t.Context(), Config{
-				Backend: model, MaxTurns: 9, Tools: tools, Gate: refusing(tools, first()), Schema: json.RawMessage(number),
+				Backend: model, MaxTurns: 9, Tools: tools, Gate: refusing(tools, first()),
+				Schema: json.RawMessage(number),
 			}, nil)
 			assert.Equal(t, `{"n":1}`, out.Output)
 			assert.JSONEq(t, `{"n":1}`, string(out.Structured))

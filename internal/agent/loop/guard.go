@@ -60,7 +60,8 @@ func (g *guard) enter(c tool.Call) pass {
 	p := pass{streak: s, nth: s.calls}
 	same := s.calls - s.since + 1
 	if same >= refusedFrom {
-		p.refusal = fmt.Sprintf("Error: refused: the same call %d times in a row: change the arguments, use another tool, or answer", same)
+		p.refusal = fmt.Sprintf("Error: refused: the same call %d times in a row: "+
+			"change the arguments, use another tool, or answer", same)
 	}
 	if same >= endsAt {
 		g.stuck = c.Name
@@ -82,7 +83,8 @@ func (p pass) leave(result string) string {
 	if p.nth < warnedFrom {
 		return ""
 	}
-	return fmt.Sprintf("\n[warning: this is the %s identical call in a row; change the arguments, use another tool, or answer]", ordinal(p.nth))
+	return fmt.Sprintf("\n[warning: this is the %s identical call in a row; "+
+		"change the arguments, use another tool, or answer]", ordinal(p.nth))
 }
 
 // compact is args without space between its parts.

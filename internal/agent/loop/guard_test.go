@@ -16,10 +16,12 @@ import (
 	"qq/pkg/tool"
 )
 
-const repeatedSixth = "Error: refused: the same call 6 times in a row: change the arguments, use another tool, or answer"
+const repeatedSixth = "Error: refused: the same call 6 times in a row: " +
+	"change the arguments, use another tool, or answer"
 
 func warned(nth string) string {
-	return "\n[warning: this is the " + nth + " identical call in a row; change the arguments, use another tool, or answer]"
+	return "\n[warning: this is the " + nth +
+		" identical call in a row; change the arguments, use another tool, or answer]"
 }
 
 // with is a call of look with those arguments.
@@ -56,7 +58,8 @@ func TestRepeatedCalls(t *testing.T) {
 	assert.Empty(t, model.asked[10].Tools)
 	assert.Equal(
 		t,
-		"You have repeated the same call 10 times in a row. Answer now, without tools, with what you have. Say what is missing.",
+		"You have repeated the same call 10 times in a row. Answer now, without tools, with what you have. "+
+			"Say what is missing.",
 		model.asked[10].Messages[len(model.asked[10].Messages)-1].Content,
 	)
 }
@@ -64,7 +67,9 @@ func TestRepeatedCalls(t *testing.T) {
 // A different call in between begins anew, by name or by arguments, and so may
 // an agent that was warned or refused go on.
 func TestDifferentCallResets(t *testing.T) {
-	for name, between := range map[string]tool.Call{"arguments": with(`{"a":2}`), "name": {Name: "other", Arguments: json.RawMessage(`{"a":1}`)}} {
+	for name, between := range map[string]tool.Call{
+		"arguments": with(`{"a":2}`), "name": {Name: "other", Arguments: json.RawMessage(`{"a":1}`)},
+	} {
 		t.Run(name, func(t *testing.T) {
 			same := with(`{"a":1}`)
 			model := &script{
@@ -203,7 +208,10 @@ func TestStreaksInOneGroup(t *testing.T) {
 }
 
 func TestOrdinal(t *testing.T) {
-	for n, want := range map[int]string{3: "3rd", 4: "4th", 10: "10th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 22: "22nd", 103: "103rd", 111: "111th"} {
+	for n, want := range map[int]string{
+		3: "3rd", 4: "4th", 10: "10th", 11: "11th", 12: "12th", 13: "13th",
+		21: "21st", 22: "22nd", 103: "103rd", 111: "111th",
+	} {
 		assert.Equal(t, want, ordinal(n))
 	}
 }

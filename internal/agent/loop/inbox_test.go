@@ -156,7 +156,8 @@ func TestNewWorkReleasesFromTheSchema(t *testing.T) {
 		steps: []step{says("no"), m.during(says("{}"), "look again"), says("", calling("look")), says(`{"n":1}`)},
 	}
 	out, _ := start(t, t.Context(), Config{
-		Backend: model, Tools: working("look"), MaxTurns: 9, Host: hooks{messages: m.take}, Schema: json.RawMessage(number),
+		Backend: model, Tools: working("look"), MaxTurns: 9, Host: hooks{messages: m.take},
+		Schema: json.RawMessage(number),
 	}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, []string{"free, tools", "bound", "free, tools", "free, tools"}, bound(model.asked))

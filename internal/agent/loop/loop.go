@@ -168,7 +168,8 @@ func Run(ctx context.Context, cfg Config, history []llm.Message, text string) ta
 				task.Failed, fmt.Sprintf("the agent repeated the same call %d times in a row (%s)", endsAt, name))
 		}
 	}
-	return l.lastWord(ctx, "You have used all your turns.", task.TurnLimit, fmt.Sprintf("the agent used all its %d turns", l.turns))
+	return l.lastWord(ctx, "You have used all your turns.",
+		task.TurnLimit, fmt.Sprintf("the agent used all its %d turns", l.turns))
 }
 
 // more is what to tell the agent when its answer does not end the run, and
@@ -316,7 +317,8 @@ func (l *loop) finalAnswer(ctx context.Context) {
 	defer cancel()
 	l.say("Your time is up. Answer now, without tools and in a few sentences, with what you have. Say what is missing.")
 	l.cfg.Backend = l.cfg.Final
-	if _, err := l.ask(ctx, llm.Request{System: l.cfg.System, Messages: l.messages, MaxTokens: l.cfg.MaxTokens}, false); err == nil {
+	r := llm.Request{System: l.cfg.System, Messages: l.messages, MaxTokens: l.cfg.MaxTokens}
+	if _, err := l.ask(ctx, r, false); err == nil {
 		l.cfg.Screen.TurnEnd(true)
 	}
 }

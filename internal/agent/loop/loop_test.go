@@ -89,7 +89,8 @@ type fn struct {
 	run    func(ctx context.Context) tool.Result
 }
 
-func (f fn) Spec() tool.Spec                                           { return tool.Spec{Name: f.name, Effect: f.effect} }
+func (f fn) Spec() tool.Spec { return tool.Spec{Name: f.name, Effect: f.effect} }
+
 func (f fn) Run(ctx context.Context, args json.RawMessage) tool.Result { return f.run(ctx) }
 
 func reading(name string, run func(ctx context.Context) tool.Result) fn {
@@ -244,16 +245,25 @@ func TestEnds(t *testing.T) {
 		err    string
 		ends   []bool
 	}{
-		"empty":             {[]step{says(" \n")}, task.Empty, "", "the agent gave an empty answer", []bool{true}},
-		"empty after tools": {[]step{says("let me look", calling("look")), says("")}, task.Empty, "", "the agent gave an empty answer", []bool{false, true}},
-		"cut":               {[]step{cut("half an ans")}, task.Limit, "half an ans", "the answer was cut: it reached the limit of tokens", []bool{true}},
-		"cut before a word": {[]step{cut("")}, task.Limit, "", "the answer was cut: it reached the limit of tokens", []bool{true}},
-		"unreachable":       {[]step{breaks("", fails(llm.Unreachable))}, task.Unavailable, "", "wrapped: as told\nhint: do this", []bool{false}},
-		"busy":              {[]step{breaks("", fails(llm.Busy))}, task.Unavailable, "", "wrapped: as told\nhint: do this", []bool{false}},
-		"overflow":          {[]step{breaks("", fails(llm.ContextOverflow))}, task.Failed, "", "wrapped: as told\nhint: do this", []bool{false}},
-		"unknown model":     {[]step{breaks("", fails(llm.UnknownModel))}, task.Misused, "", "wrapped: as told\nhint: do this", []bool{false}},
-		"broken stream":     {[]step{breaks("half an ans", fails(llm.BrokenStream))}, task.Broken, "half an ans", "wrapped: as told\nhint: do this", []bool{true}},
-		"another error":     {[]step{breaks("half", io.ErrUnexpectedEOF)}, task.Failed, "half", "unexpected EOF", []bool{true}},
+		"empty": {[]step{says(" \n")}, task.Empty, "", "the agent gave an empty answer", []bool{true}},
+		"empty after tools": {[]step{says("let me look", calling("look")), says("")}, task.Empty, "",
+			"the agent gave an empty answer", []bool{false, true}},
+		"cut": {[]step{cut("half an ans")}, task.Limit, "half an ans",
+			"the answer was cut: it reached the limit of tokens", []bool{true}},
+		"cut before a word": {[]step{cut("")}, task.Limit, "", "the answer was cut: it reached the limit of tokens",
+			[]bool{true}},
+		"unreachable": {[]step{breaks("", fails(llm.Unreachable))}, task.Unavailable, "",
+			"wrapped: as told\nhint: do this", []bool{false}},
+		"busy": {[]step{breaks("", fails(llm.Busy))}, task.Unavailable, "",
+			"wrapped: as told\nhint: do this", []bool{false}},
+		"overflow": {[]step{breaks("", fails(llm.ContextOverflow))}, task.Failed, "",
+			"wrapped: as told\nhint: do this", []bool{false}},
+		"unknown model": {[]step{breaks("", fails(llm.UnknownModel))}, task.Misused, "",
+			"wrapped: as told\nhint: do this", []bool{false}},
+		"broken stream": {[]step{breaks("half an ans", fails(llm.BrokenStream))}, task.Broken, "half an ans",
+			"wrapped: as told\nhint: do this", []bool{true}},
+		"another error": {[]step{breaks("half", io.ErrUnexpectedEOF)}, task.Failed, "half", "unexpected EOF",
+			[]bool{true}},
 		"error after a remark": {[]step{says("so far so good", calling("look")), breaks("", fails(llm.Busy))},
 			task.Unavailable, "so far so good", "wrapped: as told\nhint: do this", []bool{false, false}},
 	} {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -78,7 +77,7 @@ func (c *schemaCheck) repair(text string) string {
 	}
 	c.sent++
 	c.strict = true
-	return fmt.Sprintf("Your answer does not fit the JSON Schema: %s. Answer again with the JSON document alone.", c.problem)
+	return "Your answer does not fit the JSON Schema: " + c.problem + ". Answer again with the JSON document alone."
 }
 
 // release lets the agent call its tools again before its next answer.

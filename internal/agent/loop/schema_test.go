@@ -59,7 +59,8 @@ func TestSchemaBindsTheRepair(t *testing.T) {
 	assert.Equal(t, []bool{false, false, true}, rec.ends)
 	assert.Equal(
 		t,
-		"Your answer does not fit the JSON Schema: it is not JSON: invalid character ' ' in literal null (expecting 'u'). "+
+		"Your answer does not fit the JSON Schema: it is not JSON: invalid character ' ' "+
+			"in literal null (expecting 'u'). "+
 			"Answer again with the JSON document alone.",
 		rec.messages[len(rec.messages)-2].Content,
 	)
@@ -183,16 +184,17 @@ func TestSchemaThatCannotBeUsed(t *testing.T) {
 
 func TestParseSchema(t *testing.T) {
 	for schema, want := range map[string]string{
-		``:                                     "read the schema: it is not JSON",
-		`{"a":`:                                "read the schema: it is not JSON",
-		`[]`:                                   "read the schema: it is not a JSON object",
-		`"x"`:                                  "read the schema: it is not a JSON object",
-		`true`:                                 "read the schema: it is not a JSON object",
-		` {} `:                                 "",
-		`{"x":1}`:                              "",
-		number:                                 "",
-		`{"$ref":"http://127.0.0.1/x"}`:        "read the schema: loading http://127.0.0.1/x: cannot resolve remote schemas: no loader passed to Schema.Resolve",
-		`{"$defs":{"a":{"$id":"http://x/a"}}}`: `read the schema: "$id" "http://x/a" inside of a schema is not supported`,
+		``:        "read the schema: it is not JSON",
+		`{"a":`:   "read the schema: it is not JSON",
+		`[]`:      "read the schema: it is not a JSON object",
+		`"x"`:     "read the schema: it is not a JSON object",
+		`true`:    "read the schema: it is not a JSON object",
+		` {} `:    "",
+		`{"x":1}`: "",
+		number:    "",
+		`{"$ref":"http://127.0.0.1/x"}`: "read the schema: loading http://127.0.0.1/x: " +
+			"cannot resolve remote schemas: no loader passed to Schema.Resolve",
+		`{"$defs":{"a":{"$id":"http://x/a"}}}`:                               `read the schema: "$id" "http://x/a" inside of a schema is not supported`,
 		`{"$id":"http://x/y","$ref":"http://x/y#/$defs/a","$defs":{"a":{}}}`: `read the schema: reference "http://x/y#/$defs/a" is not supported: use # or #/$defs/NAME`,
 	} {
 		_, err := ParseSchema(json.RawMessage(schema))
@@ -250,9 +252,12 @@ func TestRecursiveSchemas(t *testing.T) {
 // what is accepted is JSON.
 func FuzzSchema(f *testing.F) {
 	for _, schema := range []string{
-		number, `{"$ref":"#"}`, `{"properties":{"a":{"$ref":"#"}}}`, `{"$defs":{"a":{"$anchor":"b","$dynamicRef":"#b"}},"$ref":"#b"}`,
-		`{"if":{"$ref":"#/not"},"not":{"propertyNames":{"$ref":"#"}}}`, `{"unevaluatedProperties":{"$ref":"#"},"dependentSchemas":{"a":{}}}`,
-		`{"$dynamicAnchor":"x","items":{"$dynamicRef":"#x"}}`, `{"$id":"http://a/b","contains":{"$ref":"#"}}`, `{"type":["object","null"],"minProperties":1}`,
+		number, `{"$ref":"#"}`, `{"properties":{"a":{"$ref":"#"}}}`,
+		`{"$defs":{"a":{"$anchor":"b","$dynamicRef":"#b"}},"$ref":"#b"}`,
+		`{"if":{"$ref":"#/not"},"not":{"propertyNames":{"$ref":"#"}}}`,
+		`{"unevaluatedProperties":{"$ref":"#"},"dependentSchemas":{"a":{}}}`,
+		`{"$dynamicAnchor":"x","items":{"$dynamicRef":"#x"}}`, `{"$id":"http://a/b","contains":{"$ref":"#"}}`,
+		`{"type":["object","null"],"minProperties":1}`,
 	} {
 		for _, answer := range []string{`{"n":1}`, "```\n[{\"a\":[]}]\n```", "```", `{"a":{"a":{}}}`} {
 			f.Add([]byte(schema), answer)

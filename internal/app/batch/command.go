@@ -34,26 +34,44 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			"With -m, each of FILES (or each line of stdin, or each row of --input) makes one task:\n" +
 			"{} is the file name or the line, {#} its number, {column} a column of a CSV row.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "template of a task: {} {#} {column}"},
-			&cli.StringFlag{Name: "input", Aliases: []string{"i"}, Usage: "file with the tasks, or with the rows for -m; - is stdin"},
-			&cli.StringFlag{Name: "input-format", Usage: "json, jsonl, csv, tsv or lines, instead of what the name and the content say"},
+			&cli.StringFlag{
+				Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "template of a task: {} {#} {column}",
+			},
+			&cli.StringFlag{
+				Name: "input", Aliases: []string{"i"},
+				Usage: "file with the tasks, or with the rows for -m; - is stdin",
+			},
+			&cli.StringFlag{
+				Name:  "input-format",
+				Usage: "json, jsonl, csv, tsv or lines, instead of what the name and the content say",
+			},
 			command.FlagAgent, command.FlagModel,
 			&cli.StringFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "children at work at once"},
 			command.FlagTimeout,
 			&cli.StringFlag{Name: "halt", Value: "never", Usage: "never, soon or now, with ,fail=N or ,fail=N%"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing"},
+			&cli.BoolFlag{
+				Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing",
+			},
 			command.FlagIdle, command.FlagRetries, command.FlagTokens,
-			&cli.StringFlag{Name: "joblog", Usage: "file that gets a line for each result that was printed, in the format of GNU parallel"},
-			command.OptionalFlag("resume", "go on with a batch: the last one here, --resume=ID, or that of --joblog", &b.o.resume),
+			&cli.StringFlag{
+				Name:  "joblog",
+				Usage: "file that gets a line for each result that was printed, in the format of GNU parallel",
+			},
+			command.OptionalFlag("resume",
+				"go on with a batch: the last one here, --resume=ID, or that of --joblog", &b.o.resume),
 			command.OptionalFlag("resume-failed", "the same, and run what failed again", &b.o.resumeFailed),
-			&cli.BoolFlag{Name: "cache", Usage: "take earlier answers of agents that only read, where nothing that they read has changed"},
+			&cli.BoolFlag{
+				Name:  "cache",
+				Usage: "take earlier answers of agents that only read, where nothing that they read has changed",
+			},
 			command.FlagNoLedger,
 			&cli.BoolFlag{Name: "bar", Usage: "show the progress line although stderr is no terminal"},
 			&cli.BoolFlag{Name: "no-bar", Usage: "show no progress"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "file for the results instead of stdout"},
 			&cli.StringFlag{Name: "results", Usage: "folder that gets a file for each result"},
 			&cli.StringFlag{Name: "output-format", Usage: "text, json, jsonl, markdown or stream-json"},
-			command.FlagResultJSON, command.FlagSchema, command.FlagCwd, command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
+			command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
+			command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
 		}, command.PermissionFlags()...),
 		Action: b.run,
 	}
@@ -88,7 +106,8 @@ func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 		cache: c.Bool("cache"),
 	}
 	if o.dryRun && (o.resume.Given || o.resumeFailed.Given) {
-		return o, command.Usagef("leave one of them out", "--dry-run prints the tasks of the input, and does not know which --resume would run")
+		return o, command.Usagef("leave one of them out",
+			"--dry-run prints the tasks of the input, and does not know which --resume would run")
 	}
 	if c.IsSet("joblog") {
 		var err error
@@ -105,7 +124,8 @@ func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 		o.format = output.Text
 	}
 	if output.NewResults(o.format, nil) == nil {
-		return o, command.Usagef("accepted is text, json, jsonl, markdown or stream-json", "--output-format is %q", o.format)
+		return o, command.Usagef("accepted is text, json, jsonl, markdown or stream-json",
+			"--output-format is %q", o.format)
 	}
 	if o.halt, err = parseHalt(c.String("halt")); err != nil {
 		return o, err
@@ -146,7 +166,8 @@ func realPath(path string) string {
 
 // parseHalt reads never, soon or now, with ,fail=N or ,fail=N%.
 func parseHalt(s string) (supervisor.Halt, error) {
-	wrong := command.Usagef("accepted is never, soon or now, with ,fail=N or ,fail=N%: for example soon,fail=10%", "--halt is %q", s)
+	wrong := command.Usagef("accepted is never, soon or now, with ,fail=N or ,fail=N%: for example soon,fail=10%",
+		"--halt is %q", s)
 	when, amount, hasAmount := strings.Cut(s, ",")
 	h := supervisor.Halt{Now: when == "now", Fail: 1}
 	switch when {
@@ -195,7 +216,8 @@ func (b *batchRun) run(c *cli.Context) error {
 	}
 	b.start = time.Now()
 	b.runner, err = b.process.Wire(Needs{
-		Settings: cfg, Dir: dir, ReadOnly: b.o.readOnly, NoLedger: b.o.noLedger, Events: b.events(), Verbose: b.o.verbose, Screen: b,
+		Settings: cfg, Dir: dir, ReadOnly: b.o.readOnly, NoLedger: b.o.noLedger,
+		Events: b.events(), Verbose: b.o.verbose, Screen: b,
 	})
 	if err != nil {
 		return err
@@ -266,7 +288,8 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 		return nil, unkept(err, filepath.Dir(dir)) // its own is gone at the end
 	}
 	if err != nil {
-		return nil, command.Usage(command.Advised(err, "nothing was started: mend the input (qq batch --help describes it)"))
+		const hint = "nothing was started: mend the input (qq batch --help describes it)"
+		return nil, command.Usage(command.Advised(err, hint))
 	}
 	return spool, nil
 }
@@ -274,10 +297,11 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 // unkept says what to do when the tasks could not be kept in dir: their input is not
 // to blame.
 func unkept(err error, dir string) error {
+	hint := "see whether " + dir + " can be written, or let QQ_HOME name another folder"
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return command.Advised(err, "nothing was started: free some space on the disk of "+dir+", or let QQ_HOME name a folder on another one")
+		hint = "free some space on the disk of " + dir + ", or let QQ_HOME name a folder on another one"
 	}
-	return command.Advised(err, "nothing was started: see whether "+dir+" can be written, or let QQ_HOME name another folder")
+	return command.Advised(err, "nothing was started: "+hint)
 }
 
 // vet says what is wrong with one task, and notes which agent and model it asks
@@ -337,7 +361,8 @@ func (b *batchRun) tasks(spool *taskfile.Spool) iter.Seq2[task.Task, error] {
 
 // source is where the tasks come from.
 func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
-	src := taskfile.Source{Template: c.String("message"), Name: c.String("input"), Form: taskfile.Form(c.String("input-format"))}
+	form := taskfile.Form(c.String("input-format"))
+	src := taskfile.Source{Template: c.String("message"), Name: c.String("input"), Form: form}
 	args := c.Args().Slice()
 	switch {
 	case c.IsSet("message") && strings.TrimSpace(src.Template) == "":
@@ -345,14 +370,17 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	case src.Template != "" && src.Name == "" && len(args) > 0:
 		src.Files = args
 	case len(args) > 1:
-		return src, command.Usagef(`one file holds all tasks; to make a task of each file: qq batch -m "Summarize {}" FILES…`, "%d files are given", len(args))
+		return src, command.Usagef(
+			`one file holds all tasks; to make a task of each file: qq batch -m "Summarize {}" FILES…`,
+			"%d files are given", len(args))
 	case len(args) == 1 && src.Name != "":
 		return src, command.Usagef("give the file once", "the tasks are given as %s and with --input", args[0])
 	case len(args) == 1:
 		src.Name = args[0]
 	}
 	if src.Name == "" && src.Files == nil && output.IsTerminal(b.In) {
-		return src, command.Usagef(`for example: qq batch tasks.txt, or: qq batch -m "Summarize {}" docs/*.md`, "no tasks")
+		return src, command.Usagef(
+			`for example: qq batch tasks.txt, or: qq batch -m "Summarize {}" docs/*.md`, "no tasks")
 	}
 	if src.Files == nil && (src.Name == "" || src.Name == "-") {
 		src.Name, src.Input = "stdin", &interruptible{ctx: c.Context, from: b.In}

@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 
 	"qq/internal/app/command"
@@ -17,7 +18,8 @@ func (b *batchRun) openRecord(ctx context.Context, spool *taskfile.Spool) error 
 	on, again := b.o.resume, b.o.resumeFailed
 	switch {
 	case on.Given && again.Given:
-		return command.Usagef("--resume-failed runs what has no result too", "--resume and --resume-failed are both given")
+		return command.Usagef("--resume-failed runs what has no result too",
+			"--resume and --resume-failed are both given")
 	case b.o.noLedger && b.o.cache:
 		return command.Usagef("leave one of them out", "--cache needs the ledger, and --no-ledger is given")
 	}
@@ -39,7 +41,8 @@ func (b *batchRun) openRecord(ctx context.Context, spool *taskfile.Spool) error 
 	}
 	if b.o.bar {
 		if last := b.runner.History().Unfinished(); last != "" {
-			b.Say("the batch before this one did not come to its end: --resume=%s would go on with it", task.ShortID(last))
+			b.Say("the batch before this one did not come to its end: --resume=%s would go on with it",
+				task.ShortID(last))
 		}
 	}
 	return nil
@@ -47,12 +50,9 @@ func (b *batchRun) openRecord(ctx context.Context, spool *taskfile.Spool) error 
 
 // isLedger reports whether err is trouble with the ledger itself.
 func isLedger(err error) bool {
-	for _, state := range []error{ledger.ErrFull, ledger.ErrReadOnly, ledger.ErrDenied, ledger.ErrLocked, ledger.ErrDamaged, ledger.ErrNewer} {
-		if errors.Is(err, state) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{
+		ledger.ErrFull, ledger.ErrReadOnly, ledger.ErrDenied, ledger.ErrLocked, ledger.ErrDamaged, ledger.ErrNewer,
+	}, func(state error) bool { return errors.Is(err, state) })
 }
 
 // emptyOutput makes room in the file for the results.

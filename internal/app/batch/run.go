@@ -142,7 +142,8 @@ func (b *batchRun) openOutput() error {
 		return command.Usagef("give another file with -o", "-o and --joblog are the same file, %s", b.o.joblog)
 	}
 	if i := slices.IndexFunc(b.inputs, same); i >= 0 {
-		return command.Usagef("give another file with -o", "-o would overwrite %s, which is an input of the batch", b.inputs[i])
+		return command.Usagef("give another file with -o",
+			"-o would overwrite %s, which is an input of the batch", b.inputs[i])
 	}
 	f, err := output.OpenFile(b.o.output)
 	if errors.Is(err, output.ErrInUse) {
