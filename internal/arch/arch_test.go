@@ -1,5 +1,6 @@
-// Package arch keeps the shape of the house: who may import whom, who owns a
-// heavy import, how packages are named, and that each says what it is for.
+// Package arch tests the shape of the module: which package may import which, who owns a
+// heavy import, how large and how wide the code is, and that each package has a name and
+// a comment that say what it is for.
 package arch
 
 import (
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -31,9 +33,11 @@ var floors = [][]string{
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "internal/standin",
 		"internal/taskfile", "internal/record/ledger", "internal/app/command", "internal/app/scratch",
 	}, {
-		"pkg/session", "pkg/supervisor", "internal/agent/loop", "internal/agent/longtext", "internal/approval", "internal/trace",
-		"internal/models/extract", "internal/models/gate", "internal/models/wire", "internal/record", "internal/app/output",
-		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files", "internal/tools/shell", "internal/tools/web",
+		"pkg/session", "pkg/supervisor", "internal/agent/loop", "internal/agent/longtext",
+		"internal/approval", "internal/trace", "internal/record", "internal/app/output",
+		"internal/models/extract", "internal/models/gate", "internal/models/wire",
+		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files",
+		"internal/tools/shell", "internal/tools/web",
 	},
 	{"pkg/childproc", "internal/agent", "internal/models", "internal/app/admin", "internal/app/batch"},
 	{"internal/app"},
@@ -68,6 +72,45 @@ var forbidden = []string{
 
 var vague = []string{"util", "utils", "common", "helper", "helpers", "misc", "base", "shared", "lib", "core", "manager",
 	"engine"}
+
+// maxColumns is how long a line of code or of a comment may be, with a tab as four
+// columns. Lines of raw strings and lines with a URL are excepted: they cannot be broken.
+const maxColumns = 120
+
+// unbroken are the folders whose lines are still longer than that: a folder that fits is
+// taken out.
+var unbroken = []string{
+	"internal/app/admin",
+	"internal/app/command",
+	"internal/app/output",
+	"internal/app/scratch",
+	"internal/approval",
+	"internal/config",
+	"internal/models",
+	"internal/models/extract",
+	"internal/models/gate",
+	"internal/record",
+	"internal/record/ledger",
+	"internal/sandbox",
+	"internal/standin",
+	"internal/taskfile",
+	"internal/tools/astgrep",
+	"internal/tools/edit",
+	"internal/tools/files",
+	"internal/tools/shell",
+	"internal/tools/web",
+	"internal/trace",
+	"pkg/agents",
+	"pkg/childproc",
+	"pkg/event",
+	"pkg/llm",
+	"pkg/proc",
+	"pkg/session",
+	"pkg/supervisor",
+	"pkg/supervisor/ceiling",
+	"pkg/supervisor/limits",
+	"pkg/task",
+}
 
 // pkg is one package directory: the imports of its files that are no tests, and
 // whether one of them has a package comment.
@@ -142,9 +185,57 @@ func TestNamesAndComments(t *testing.T) {
 	}
 }
 
+func TestColumns(t *testing.T) {
+	var still []string
+	sources(t, func(dir, file string, text []byte) error {
+		long, err := longLines(file, text)
+		switch {
+		case err != nil:
+			return err
+		case len(long) > 0 && slices.Contains(unbroken, dir):
+			still = append(still, dir)
+		case len(long) > 0:
+			t.Errorf("%s: lines %v have more than %d columns", file, long, maxColumns)
+		}
+		return nil
+	})
+	for _, dir := range unbroken {
+		if !slices.Contains(still, dir) {
+			t.Logf("the lines of %s fit: take it out of unbroken", dir)
+		}
+	}
+}
+
+// longLines are the numbers of the lines of a file that have too many columns.
+func longLines(name string, text []byte) (long []int, err error) {
+	set := token.NewFileSet()
+	f, err := parser.ParseFile(set, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	raw := map[int]bool{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && strings.HasPrefix(lit.Value, "`") {
+			for line := set.Position(lit.Pos()).Line; line <= set.Position(lit.End()).Line; line++ {
+				raw[line] = true
+			}
+		}
+		return true
+	})
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		columns := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) + 3*strings.Count(line, "\t")
+		if columns > maxColumns && !raw[number] && !strings.Contains(line, "://") {
+			long = append(long, number)
+		}
+	}
+	return long, nil
+}
+
 func TestForbiddenModules(t *testing.T) {
-	list, err := exec.Command("go", "list", "-deps", "-tags", "urfave_cli_no_docs", "-f", "{{with .Module}}{{.Path}}{{end}}", "../../cmd/qq").
-		Output()
+	list, err := exec.Command("go", "list", "-deps", "-tags", "urfave_cli_no_docs",
+		"-f", "{{with .Module}}{{.Path}}{{end}}", "../../cmd/qq").Output()
 	require.NoError(t, err)
 	for m := range strings.FieldsSeq(string(list)) {
 		if slices.ContainsFunc(forbidden, func(f string) bool { return strings.HasPrefix(m, f) }) {
@@ -153,39 +244,18 @@ func TestForbiddenModules(t *testing.T) {
 	}
 }
 
-// tree reads the packages of this module. Folders with a go.mod of their own
-// belong to another one.
+// tree reads the packages of this module, without their tests.
 func tree(t *testing.T) map[string]*pkg {
 	t.Helper()
 	pkgs := map[string]*pkg{}
-	root := filepath.Join("..", "..")
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			_, err := os.Stat(filepath.Join(p, "go.mod"))
-			if p != root && (err == nil || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
-				return filepath.SkipDir
-			}
+	sources(t, func(dir, file string, text []byte) error {
+		if strings.HasSuffix(file, "_test.go") {
 			return nil
 		}
-		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
-			return nil
-		}
-		text, err := os.ReadFile(p)
+		f, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), p, text, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, filepath.Dir(p))
-		if err != nil {
-			return err
-		}
-		dir := filepath.ToSlash(rel)
 		if pkgs[dir] == nil {
 			pkgs[dir] = &pkg{}
 		}
@@ -197,8 +267,39 @@ func tree(t *testing.T) map[string]*pkg {
 		}
 		return nil
 	})
-	require.NoError(t, err)
 	return pkgs
+}
+
+// sources calls visit with each Go file of this module and its folder. Folders with a
+// go.mod of their own belong to another module.
+func sources(t *testing.T, visit func(dir, file string, text []byte) error) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	require.NoError(t, filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			_, err := os.Stat(filepath.Join(p, "go.mod"))
+			if p != root && (err == nil || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(p, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		file, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		file = filepath.ToSlash(file)
+		return visit(path.Dir(file), file, text)
+	}))
 }
 
 func (p *pkg) add(f *ast.File) {
@@ -209,7 +310,8 @@ func (p *pkg) add(f *ast.File) {
 	for _, d := range f.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
-			if d.Name.IsExported() && d.Doc == nil && (d.Recv == nil || exportedReceiver(d.Recv)) && !implements(d.Name.Name) {
+			public := d.Name.IsExported() && (d.Recv == nil || exportedReceiver(d.Recv))
+			if public && d.Doc == nil && !implements(d.Name.Name) {
 				p.silent = append(p.silent, d.Name.Name)
 			}
 		case *ast.GenDecl:
