@@ -1,17 +1,17 @@
-// Package agent is one agent at work: its prompt, the tools that it is offered, the
-// loop of model and tools, texts that are too long for its model.
+// Package agent runs one agent: it makes its prompt and its tools, shortens a text that
+// is too long for its model, and runs the loop of model calls and tool calls.
 //
-// [Agent.Run] is the only way in which an agent runs, in the root's process and in a
-// child's. What differs between the two is the [supervisor.Parent] that is handed in.
+// [Agent.Run] runs every agent, in the root process and in a child process. The two
+// differ only in the [supervisor.Parent] that is handed in.
 //
-// Flow: an agent whose definition has a template gets its system prompt from a short
-// call of the model. Its tools are made and sorted: those that it is offered, and why
-// not the others. A text that is too long for the model is summarized in parts by
-// children first. Then the loop (qq/internal/agent/loop) asks the model and runs the
-// tools, through the gate of qq/internal/approval.
+// Flow: if the definition of the agent has a prompt template, a short model call writes
+// the system prompt. The tools are made and split into those that the agent is offered
+// and those that it is denied, each with a reason. If the text of the task is too long
+// for the model, children summarize its parts first. Then the loop
+// (qq/internal/agent/loop) asks the model and runs the tools, through the gate of
+// qq/internal/approval.
 //
-// Not promised: that a process keeps an agent in. That is for the sandbox, which is
-// put on before an agent runs.
+// Not promised: isolation. The sandbox does that; it is applied before an agent runs.
 package agent
 
 import (
@@ -43,42 +43,44 @@ type Agent struct {
 	Model       Model
 	Setup       Setup
 	Process     Process
-	Registry    Registry // of those that it may ask
+	Registry    Registry // the agents that it may delegate to
 	System      string   // replaces the prompt of the definition when set
-	MaxTurns    int      // 0 is what the definition says
+	MaxTurns    int      // 0 means the limit of the definition
 	Retries     int      // of one request to the model
-	ReadOnly    bool     // nothing may be changed
+	ReadOnly    bool     // the agent may change nothing
 	Denied      []string // tools that it may not use
 	CanDelegate bool
-	KeepReads   bool // the result tells what it read
+	KeepReads   bool // the result lists the calls of reading tools
 	History     []llm.Message
 	Transcript  loop.Transcript
 	Screen      loop.Screen
 }
 
-// Model is a model as an agent sees it.
+// Model is the model that an agent asks, and what the agent has to know of it.
 type Model interface {
 	llm.Backend
 	// String is the name of the model.
 	String() string
-	// Served is its name at the server that everybody shares; false for one that is
-	// built in.
+	// Served is the name of the model at its model server; false for the built-in model,
+	// which has no server.
 	Served() (name string, ok bool)
 	// CallsTools reports whether it can call tools.
 	CallsTools() bool
-	// Tokens is about how many tokens text has, and Room for how many there is place
-	// beside r and an answer; 0 is not known.
+	// Tokens estimates how many tokens text has.
 	Tokens(text string) int
+	// Room is how many tokens fit into the context besides r and the answer; 0 means
+	// unknown.
 	Room(r llm.Request) int
 }
 
-// Registry knows the agents that can be asked.
+// Registry finds the agents that an agent may delegate to.
 type Registry interface {
 	Lookup(name string) (agents.Agent, error)
 	List() []agents.Entry
 }
 
-// Nobody looks on: it is the Transcript and the Screen of an agent without.
+// Nobody is the Transcript and the Screen of an agent whose messages are neither kept
+// nor shown.
 type Nobody struct{}
 
 // Append implements loop.Transcript.
@@ -90,7 +92,7 @@ func (Nobody) Chunk(llm.Chunk) {}
 // TurnEnd implements loop.Screen.
 func (Nobody) TurnEnd(bool) {}
 
-// run is one agent at work on one job.
+// run is one run of an agent on one job. It is the host of the agent's loop.
 type run struct {
 	Agent
 	parent  supervisor.Parent
@@ -99,12 +101,13 @@ type run struct {
 	root    *os.Root // the working directory
 	space   *files.Workspace
 	tools   toolset
-	repeats int // requests to the model that were sent again
+	repeats int // model requests that were sent again
 }
 
-// Run runs the agent on job. The result has the answer, or what there is of it.
+// Run runs the agent on job. The result has the answer. After a failure it has the text
+// that the model had written until then.
 func (a Agent) Run(ctx context.Context, parent supervisor.Parent, job task.Job) task.Result {
-	root, err := os.OpenRoot(".") // the process was started there, whatever has that name by now
+	root, err := os.OpenRoot(".") // not by its path: another folder may have that name by now
 	if err != nil {
 		return job.Fail(&task.Error{Status: task.Misused, Problem: fmt.Sprintf("open the working directory: %v", err),
 			Hint: "run qq in a directory that exists, or name one with -C"})
@@ -119,11 +122,11 @@ func (a Agent) Run(ctx context.Context, parent supervisor.Parent, job task.Job) 
 	return res
 }
 
-// started reports whether the job is not that of the agent that a person talks to:
-// another agent asked for it, or a batch.
-func (r *run) started() bool { return r.job.Parent != "" || r.job.BatchID != "" }
+// isDelegated reports whether another agent or a batch made the job. Otherwise a person
+// gave it to the root's own agent.
+func (r *run) isDelegated() bool { return r.job.Parent != "" || r.job.BatchID != "" }
 
-// open makes the tools for the working directory.
+// open makes the tools of the agent; root is the working directory.
 func (r *run) open(root *os.Root) {
 	r.root, r.space = root, files.Open(root)
 	if r.Model.CallsTools() {
@@ -131,7 +134,7 @@ func (r *run) open(root *os.Root) {
 	}
 }
 
-// answer runs the loop.
+// answer makes the prompt, shortens the text if needed, and runs the loop.
 func (r *run) answer(ctx context.Context) task.Result {
 	text := llm.WithContext(r.job.Text, r.job.Context)
 	prompt, used := r.generatePrompt(ctx)
@@ -162,7 +165,7 @@ func (r *run) answer(ctx context.Context) task.Result {
 		cfg.Observer = reads
 	}
 	res := loop.Run(ctx, cfg, r.History, fit.text+r.closing())
-	if r.KeepReads && !fit.cut { // else it is not known what the summaries rest on
+	if r.KeepReads && !fit.cut { // what the children read for their summaries is unknown
 		res.Reads = reads.all()
 	}
 	res.Usage = res.Usage.Add(used)
@@ -170,8 +173,8 @@ func (r *run) answer(ctx context.Context) task.Result {
 	return res
 }
 
-// backend is a model whose requests wait for their turn at its server, and are sent
-// again after temporary failures. A model that is built in needs none of that.
+// backend makes requests to plain wait for a slot at the model server, and retries them
+// after temporary failures. The built-in model needs neither.
 func (r *run) backend(plain llm.Backend, retries int) llm.Backend {
 	name, ok := r.Model.Served()
 	if !ok {
@@ -180,8 +183,8 @@ func (r *run) backend(plain llm.Backend, retries int) llm.Backend {
 	return gate.Retrying(plain, name, r.parent, gate.Policy{Retries: retries, Repeats: r})
 }
 
-// Repeated implements gate.Repeats: it reports that a request is sent again. What stood there of an answer that
-// broke off is none.
+// Repeated implements gate.Repeats: it reports the nth retry of a model request. Text
+// that the failed request had streamed is not the answer.
 func (r *run) Repeated(n int, wait time.Duration, err error) {
 	r.repeats++
 	r.Screen.TurnEnd(false)
@@ -189,7 +192,7 @@ func (r *run) Repeated(n int, wait time.Duration, err error) {
 	r.note("request to the model repeated (%d) in %v: %s", n, wait.Round(time.Millisecond), problem)
 }
 
-// note reports progress.
+// note sends a progress event to the parent.
 func (r *run) note(format string, args ...any) {
 	r.parent.Emit(event.Event{Type: event.SubAgentProgress, Text: fmt.Sprintf(format, args...)})
 }
@@ -222,16 +225,16 @@ func (r *run) Emit(e event.Event) {
 	r.parent.Emit(e)
 }
 
-// Bounds of the call of a model that writes a system prompt.
+// Limits of the model call that writes a system prompt.
 const (
 	promptTokens      = 512
 	promptTemperature = 0.2
 	promptTime        = 30 * time.Second
 )
 
-// generatePrompt asks the model for a system prompt, for agents that have a template
-// for that. Without one, and when that fails, it is empty: then the agent has the
-// prompt of its definition.
+// generatePrompt calls the model to write the system prompt, if the definition has a
+// template for it. Without a template, or if the call fails, prompt is empty and the
+// agent uses the prompt of its definition.
 func (r *run) generatePrompt(ctx context.Context) (prompt string, used task.Usage) {
 	text, ok := r.Definition.Template(r.job.Text, r.job.Context)
 	if _, served := r.Model.Served(); !ok || !served || r.System != "" {
@@ -248,8 +251,8 @@ func (r *run) generatePrompt(ctx context.Context) (prompt string, used task.Usag
 	return prompt, resp.Usage
 }
 
-// limited is a backend each of whose requests may take so long, counted from when it
-// is sent: not while it waits for its turn.
+// limited is a backend with a time limit for each request. The limit does not count the
+// time that the request waits for a slot.
 type limited struct {
 	llm.Backend
 	limit time.Duration
@@ -261,12 +264,13 @@ func (l limited) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk))
 	defer cancel()
 	resp, err := l.Backend.Chat(own, r, yield)
 	if err != nil && ctx.Err() == nil && own.Err() != nil {
-		err = fmt.Errorf("no answer within %v: %w", l.limit, own.Err()) // no fault of the server
+		err = fmt.Errorf("no answer within %v: %w", l.limit, own.Err()) // this limit, not the server, ended it
 	}
 	return resp, err
 }
 
-// request is what the model is asked with, besides the text of the task.
+// request is the model request without the text of the task: its tokens are not
+// available for that text.
 func (r *run) request(generated string) llm.Request {
 	closing := llm.Message{Role: llm.User, Content: r.closing()}
 	return llm.Request{
@@ -275,7 +279,7 @@ func (r *run) request(generated string) llm.Request {
 }
 
 // prompt is the system prompt. It is the same for all tasks of an agent, so that the
-// model server reads it once: what differs is in closing.
+// prompt cache of the model server holds: what differs by task is in closing.
 func (r *run) prompt(generated string) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(cmp.Or(r.System, generated, r.Definition.Prompt)))
@@ -293,7 +297,8 @@ func (r *run) prompt(generated string) string {
 	return b.String()
 }
 
-// closing is what the agent is told after its task.
+// closing is the text that follows the text of the task: its targets, and whether the
+// answer needs references.
 func (r *run) closing() string {
 	text := ""
 	if _, served := r.Model.Served(); !served {
@@ -308,10 +313,10 @@ func (r *run) closing() string {
 	return text
 }
 
-// reads collects the calls of an agent as long as it does nothing but read.
+// reads collects the tool calls of an agent that only reads.
 type reads struct {
 	calls []task.Read
-	other bool // it did something else
+	other bool // a tool did more than read
 }
 
 // Ran implements loop.Observer.
@@ -323,7 +328,8 @@ func (r *reads) Ran(s tool.Spec, c tool.Call, res tool.Result) {
 	r.calls = append(r.calls, task.Read{Tool: c.Name, Arguments: c.Arguments, Digest: Digest(res)})
 }
 
-// all is nil when an answer rests on more than what was read.
+// all is the collected calls, or nil if the answer also depends on calls that did more
+// than read.
 func (r *reads) all() []task.Read {
 	switch {
 	case r.other:

@@ -13,44 +13,46 @@ import (
 	"qq/pkg/task"
 )
 
-// helpers are those whom an agent can ask. It notes that one of them failed: that is
-// part of the result of whoever asked, whatever its model makes of it.
+// helpers delegates tasks through the parent, and records which children failed: their
+// failures become warnings of the agent's result, even if its model does not mention
+// them.
 type helpers struct {
 	supervisor.Parent
 
-	spawned atomic.Bool // somebody was started in the background
+	spawned atomic.Bool // the agent has started a background child
 
 	mu    sync.Mutex
 	fails []string
 }
 
-// maxFails is how many failures of children are told of one by one.
+// maxFails is how many failed children get a warning each; the others are only counted.
 const maxFails = 20
 
-// Delegate implements task.Delegator.
+// Delegate implements supervisor.Parent.
 func (h *helpers) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	return h.note(h.Parent.Delegate(ctx, tasks))
 }
 
-// Spawn implements task.Family.
+// Spawn implements supervisor.Parent.
 func (h *helpers) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	h.spawned.Store(true)
 	return h.Parent.Spawn(ctx, t)
 }
 
-// Wait implements task.Family.
+// Wait implements supervisor.Parent.
 func (h *helpers) Wait(ctx context.Context, ids []string, atMost time.Duration) ([]task.Result, error) {
 	results, err := h.Parent.Wait(ctx, ids, atMost)
 	return h.note(results), err
 }
 
+// note records the failures among results, and returns results.
 func (h *helpers) note(results []task.Result) []task.Result {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range results {
 		switch {
 		case r.Status == task.Cancelled: // on purpose
-		case r.Status == task.Refused && r.Attempts == 0: // part of how whoever asked ends
+		case r.Status == task.Refused && r.Attempts == 0: // the loop reports refusals
 		case !r.Success:
 			why := task.Shorten(r.Err(), 200)
 			h.fails = append(h.fails, fmt.Sprintf("sub-agent %s: %s: %s", r.Agent, r.Status, why))
@@ -59,11 +61,12 @@ func (h *helpers) note(results []task.Result) []task.Result {
 	return results
 }
 
-// uncollected is what an agent is told that wants to end while children of it are at
-// work or have results that it has not seen; empty is nothing.
+// uncollected is the reminder for an agent that wants to end while it has background
+// children that are running, or whose results it has not read. It is empty if there are
+// none.
 func (h *helpers) uncollected() string {
 	if !h.spawned.Load() {
-		return "" // without asking the root
+		return "" // saves a question to the root
 	}
 	children, err := h.Children(context.Background())
 	if err != nil || len(children) == 0 {
@@ -77,7 +80,7 @@ func (h *helpers) uncollected() string {
 		"Then answer. When you end, they end."
 }
 
-// warnings are what was noted.
+// warnings are the recorded failures of children.
 func (h *helpers) warnings() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,14 +90,14 @@ func (h *helpers) warnings() []string {
 	return h.fails
 }
 
-// Bounds of what is handed on at once: a question to the root is one frame.
+// Limits of one delegation: its tasks travel to the root in one frame.
 const (
 	chunkTasks = 200
 	chunkBytes = 2 << 20
 )
 
-// partHelpers have the parts of a document summarized, some at a time, by the model of
-// the agent. None are begun after one that failed.
+// partHelpers has children summarize the parts of a document, one chunk of tasks at a
+// time, with the model of the agent. After a failure it starts no further chunk.
 type partHelpers struct {
 	*helpers
 	model string
@@ -116,11 +119,11 @@ func (h partHelpers) Summarize(ctx context.Context, tasks []task.Task) (results 
 	return results
 }
 
-// chunk is how many of tasks are handed on at once: one at least.
+// chunk is how many tasks from the start of tasks fit into one delegation, at least one.
 func chunk(tasks []task.Task) int {
 	size := 0
 	for i, t := range tasks[:min(len(tasks), chunkTasks)] {
-		encoded, err := json.Marshal(t) // with what takes more room there than in the text
+		encoded, err := json.Marshal(t) // escaped characters make it longer than the text
 		if size += len(encoded); i > 0 && (err != nil || size > chunkBytes) {
 			return i
 		}

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// wholeRequest is what is asked about a text that says nothing of that itself.
+	// wholeRequest is the request about a text that does not begin with one.
 	wholeRequest = "Summarize this text."
-	// requestPart of the room is the most that the beginning of a text may take to
-	// be the request: it goes with every part.
+	// requestPart limits the request at the beginning of a text to 1/requestPart of the
+	// room, because the request is repeated with every part.
 	requestPart = 8
-	// partTokens is the most for one part, whatever the model has room for: the part
-	// has to fit into a frame, and nobody summarizes a book well in one go.
+	// partTokens is the largest part, even for a model with more room: a part has to fit
+	// into a frame, and models summarize very long texts badly.
 	partTokens = 1 << 18
 )
 
-// longText is a text that is too long for the model, and what is to be done.
+// longText is the plan for a text that is too long for the model.
 type longText struct {
 	*longtext.Plan
 	request string
-	note    string // how the text was understood; may be empty
+	note    string // tells where the request was taken from; may be empty
 }
 
-// long is what is to be done with text, which the model gets besides own; nil when it
-// fits.
+// long makes the plan for text if it does not fit into the model's context besides the
+// request own. It is nil if the text fits.
 func (r *run) long(own llm.Request, text string) (*longText, error) {
 	room, size := r.Model.Room(own), r.Model.Tokens(text)
 	if room == 0 || size <= room {
@@ -44,7 +44,7 @@ func (r *run) long(own llm.Request, text string) (*longText, error) {
 	long := &longText{}
 	var doc string
 	if long.request, doc = llm.SplitContext(text); doc == "" {
-		long.request, doc, long.note = r.understood(text, room/requestPart)
+		long.request, doc, long.note = r.splitRequest(text, room/requestPart)
 	}
 	var err error
 	long.Plan, err = longtext.NewPlan(longtext.Job{
@@ -60,7 +60,7 @@ func (r *run) long(own llm.Request, text string) (*longText, error) {
 	for _, n := range long.Groups {
 		steps += n
 	}
-	if r.started() && steps > supervisor.MaxParts { // the root may ask for any number
+	if r.isDelegated() && steps > supervisor.MaxParts { // the root's own agent has no limit
 		return nil, overflow("split the text into several tasks, or use a model with a larger context",
 			"the text would have to be summarised in %d steps, and an agent may have %d", steps, supervisor.MaxParts)
 	}
@@ -73,9 +73,9 @@ func overflow(hint, format string, args ...any) error {
 	return &llm.Error{Kind: llm.ContextOverflow, Problem: problem, Hint: hint}
 }
 
-// understood takes apart a text that is the task itself: what it asks for stands
-// at its beginning, if that is short and no title.
-func (r *run) understood(text string, most int) (request, doc, note string) {
+// splitRequest splits a long task into request and document. Its first paragraph or
+// line is the request if it has at most most tokens and is no title.
+func (r *run) splitRequest(text string, most int) (request, doc, note string) {
 	text = strings.TrimLeft(text, "\r\n")
 	for _, end := range []string{"\n\n", "\r\n\r\n", "\n"} {
 		head, rest, ok := strings.Cut(text, end)
@@ -90,8 +90,8 @@ func (r *run) understood(text string, most int) (request, doc, note string) {
 		"it was taken as a text to summarize"
 }
 
-// partRoom is how much of a part the summarizer has room for, with its own prompt
-// and tools; own where nobody knows the summarizer.
+// partRoom is how many tokens of a part fit into the context of the summarizer besides
+// its own prompt and tools. It is own if there is no such agent.
 func (r *run) partRoom(own int) int {
 	a, err := r.Registry.Lookup(longtext.Summarizer)
 	if err != nil {
@@ -103,20 +103,20 @@ func (r *run) partRoom(own int) int {
 	s.open(r.root)
 	room := r.Model.Room(s.request(""))
 	if a.PromptTemplate != "" {
-		room -= promptTokens // that prompt may be longer
+		room -= promptTokens // a generated prompt may be longer
 	}
 	return max(room, 1)
 }
 
-// fitted is a text as the model can take it.
+// fitted is a text that fits the model.
 type fitted struct {
 	text     string
-	cut      bool
-	warnings []string // that say so
+	cut      bool     // summaries take the place of the document
+	warnings []string // say so
 }
 
-// fit returns text in place of which the model can take it: the document in it
-// summarized, part by part, by others, when it is too long for the model.
+// fit returns text unchanged if it fits the model. Otherwise children summarize the
+// parts of its document, and the summaries take its place.
 func (r *run) fit(ctx context.Context, own llm.Request, text string) (fitted, error) {
 	long, err := r.long(own, text)
 	if long == nil || err != nil {
@@ -140,8 +140,8 @@ func (r *run) fit(ctx context.Context, own llm.Request, text string) (fitted, er
 	return f, nil
 }
 
-// Plan says how the agent would work on a job whose text is too long for its model;
-// nothing for one that fits. Nothing is run.
+// Plan lists how the text of job would be cut and summarized, without running anything.
+// It is empty if the text fits the model.
 func (a Agent) Plan(job task.Job) ([]string, error) {
 	root, err := os.OpenRoot(".")
 	if err != nil {

@@ -88,7 +88,7 @@ func TestUnderstood(t *testing.T) {
 		"---\ntitle: owls\n---\n\nThey.":      {wholeRequest, "---\ntitle: owls\n---\n\nThey."},
 		strings.Repeat("one line ", 99):       {wholeRequest, strings.Repeat("one line ", 99)},
 	} {
-		request, doc, note := (&run{Agent: Agent{Model: served{}}}).understood(text, 50)
+		request, doc, note := (&run{Agent: Agent{Model: served{}}}).splitRequest(text, 50)
 		assert.Equal(t, want, [2]string{request, doc})
 		assert.Equal(t, request == wholeRequest, strings.Contains(note, "does not begin with a short request"), text)
 	}

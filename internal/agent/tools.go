@@ -21,51 +21,52 @@ import (
 	"qq/pkg/tool"
 )
 
-// Setup is what the root found out for the whole tree and hands to each agent.
+// Setup is the part of an agent that the root decides and sends to each child: policy,
+// folders, and where optional programs and services are.
 type Setup struct {
 	Policy   approval.Policy `json:"policy"`
-	Writable []string        `json:"writable,omitempty"` // folders besides the working directory
+	Writable []string        `json:"writable,omitempty"` // folders, besides the working directory
 	WebAllow []string        `json:"web_allow,omitempty"`
-	Search   web.Search      `json:"search,omitzero"` // with its key: for agents that search only
+	Search   web.Search      `json:"search,omitzero"` // with its key: only for agents that may search
 	AstGrep  string          `json:"ast_grep,omitempty"`
 	TempDir  string          `json:"temp_dir,omitempty"`
 	ShellLog string          `json:"shell_log,omitempty"`
 }
 
-// Process is the process that an agent runs in.
+// Process is the process that an agent runs in, and how it starts commands.
 type Process struct {
 	Version string     // of the program
 	Dir     string     // the working directory
 	Env     []string   // for commands
-	Host    *proc.Host // starts them
-	Log     *os.File   // of commands, when it had to be opened early
-	Box     Box        // that they are put into
-	// OneProcessor says that the process was started with one processor and takes more
-	// with the first call of a tool.
+	Host    *proc.Host // starts commands
+	Log     *os.File   // of commands; nil unless it had to be opened before the sandbox
+	Box     Box        // confines commands
+	// OneProcessor is set if the process was started with GOMAXPROCS=1: the first tool
+	// call then takes all processors.
 	OneProcessor *sync.Once
 }
 
-// Widen takes all processors with the first call of a tool.
+// Widen lets this process use all processors when e is the start of its first tool call.
 func (p Process) Widen(e event.Event) {
 	if p.OneProcessor != nil && e.Type == event.ToolStart {
 		p.OneProcessor.Do(runtime.SetDefaultGOMAXPROCS)
 	}
 }
 
-// Start starts a command of the shell in its box.
+// Start starts a command, confined by the box of the process.
 func (p Process) Start(c proc.Command) (*proc.Process, error) { return p.Host.Start(p.Box.wrap(c)) }
 
-// Box is what commands are put into: besides what keeps in the process itself.
+// Box confines the commands of an agent, in addition to the sandbox of its process.
 type Box struct {
 	Exe      string // this program
 	Confined bool   // the kernel keeps commands from writing where they may not
-	// Namespace gives each command a PID namespace: it ends with this process, even by
-	// SIGKILL.
+	// Namespace starts each command in a PID namespace, so that it ends when this process
+	// does, even if that is killed.
 	Namespace bool
 	Rules     sandbox.Rules
 }
 
-// wrap puts c into the box.
+// wrap changes c so that it runs confined.
 func (b Box) wrap(c proc.Command) proc.Command {
 	if b.Confined {
 		var env string
@@ -76,8 +77,8 @@ func (b Box) wrap(c proc.Command) proc.Command {
 	return c
 }
 
-// Rules are where the agent and what it starts may write; dir is the working
-// directory.
+// Rules are the sandbox rules: the folders that the agent and its commands may write
+// to. dir is the working directory.
 func (a Agent) Rules(dir string) sandbox.Rules {
 	if a.ReadOnly || !a.Definition.Changes() {
 		return sandbox.Rules{}
@@ -91,7 +92,7 @@ func (a Agent) Rules(dir string) sandbox.Rules {
 	return sandbox.Rules{Write: folders}
 }
 
-// writable says where commands may write.
+// writable lists the folders that commands may write to, for the system prompt.
 func (r *run) writable() string {
 	a := r.Agent
 	if a.Setup.TempDir != "" {
@@ -104,13 +105,13 @@ func (r *run) writable() string {
 	return strings.Join(folders, ", ")
 }
 
-// toolset is the tools of one agent: those that it is offered, and why not the others.
+// toolset is the tools that an agent is offered, and the reason for each that it is not.
 type toolset struct {
 	offered  tool.Set
 	withheld map[string]approval.Withheld
 }
 
-// makeTools makes the tools, and sorts them.
+// makeTools makes all tools and decides which of them the agent is offered.
 func (r *run) makeTools() toolset {
 	all := slices.Concat(r.space.Reading(), r.space.Writing(), r.structural(), r.shell(),
 		web.Tools(web.Config{AllowHosts: r.Setup.WebAllow, Search: r.Setup.Search, Version: r.Process.Version}))
@@ -132,7 +133,7 @@ func (r *run) makeTools() toolset {
 func (r *run) denyReason(s tool.Spec) string {
 	handsOn := s.Effect == tool.Delegates || s.Effect == tool.Attends || s.Name == "list_agents"
 	switch {
-	case handsOn && !r.CanDelegate && (s.Name != "send_message" || !r.started()):
+	case handsOn && !r.CanDelegate && (s.Name != "send_message" || !r.isDelegated()):
 		return "agents at this depth cannot hand on work"
 	case r.ReadOnly && s.Effect == tool.Writes:
 		return "this agent may only read"
@@ -146,7 +147,7 @@ func (r *run) denyReason(s tool.Spec) string {
 	return ""
 }
 
-// roster lists the agents that can be asked.
+// roster lists the agents that the agent may delegate to.
 func (r *run) roster() (infos []delegate.AgentInfo) {
 	for _, entry := range r.Registry.List() {
 		if a := entry.Agent; entry.Err == nil {
@@ -156,7 +157,7 @@ func (r *run) roster() (infos []delegate.AgentInfo) {
 	return infos
 }
 
-// structural are the tools of the program ast-grep, when there is one.
+// structural makes the tools that run the program ast-grep, if it is installed.
 func (r *run) structural() tool.Set {
 	if r.Setup.AstGrep == "" {
 		return nil
@@ -168,6 +169,7 @@ func (r *run) structural() tool.Set {
 	return append(reading, writing...)
 }
 
+// shell makes the tool that runs shell commands.
 func (r *run) shell() tool.Set {
 	return shell.Tool(shell.Config{
 		Host: r.Process, Dir: r.Process.Dir, Env: r.Process.Env, TempDir: r.Setup.TempDir, Depth: r.job.Depth,
@@ -175,7 +177,7 @@ func (r *run) shell() tool.Set {
 	})
 }
 
-// gate is the one place that decides about the calls of the agent.
+// gate makes the gate that allows, asks about or denies each tool call of the agent.
 func (r *run) gate() *approval.Gate {
 	return approval.NewGate(approval.GateConfig{
 		Offered: r.tools.offered, Withheld: r.tools.withheld,
@@ -185,7 +187,8 @@ func (r *run) gate() *approval.Gate {
 
 var _ Registry = (*agents.Registry)(nil)
 
-// Digest is what a call of a tool came to.
+// Digest is the hash of the result of a tool call, to see later whether the same call
+// still has the same result.
 func Digest(r tool.Result) string {
 	sum := sha256.Sum256([]byte(r.Content))
 	return hex.EncodeToString(sum[:])

@@ -17,12 +17,12 @@ func (w *wiring) Used() task.Usage { return w.gate.Used() }
 // Spent reports whether the budget of tokens is used up.
 func (w *wiring) Spent() bool { return w.gate.Spent() }
 
-// Waits is how long everything that waits for the model server has to, as it knows
-// by now; 0 when nothing does.
+// Waits is how long requests have to wait for the model server, as far as it is known; 0
+// if none waits.
 func (w *wiring) Waits() time.Duration { return w.gate.Waits() }
 
-// remark says to a person, and to whoever reads events, what happens between the
-// tree and its model server. Who has one prompt hears it from that.
+// remark reports events of the gate, such as a wait for the model server, to a person and
+// to readers of events. With a single agent, the agent reports them to the person itself.
 func (w *wiring) remark(format string, args ...any) {
 	if w.several.Load() {
 		w.cfg.Note(format, args...)
@@ -33,13 +33,14 @@ func (w *wiring) remark(format string, args ...any) {
 	})
 }
 
-// notes is a function as gate.Notes and models.Notes.
+// notes lets a function implement gate.Notes and models.Notes.
 type notes func(format string, args ...any)
 
 // Note implements gate.Notes.
 func (n notes) Note(format string, args ...any) { n(format, args...) }
 
-// admission is the one gate to the model server for the whole tree.
+// admission connects the supervisor to the gate, through which all model requests of the
+// tree go.
 type admission struct{ w *wiring }
 
 var _ supervisor.Gate = admission{}
@@ -51,7 +52,7 @@ func (a admission) Enter(ctx context.Context, model string, again bool, who supe
 
 // First implements supervisor.Gate.
 func (a admission) First(t task.Task, who supervisor.Waiter) llm.Permit {
-	a.w.several.Store(true) // a child asks
+	a.w.several.Store(true) // a child uses the gate
 	if name, ok := a.w.served(t); ok {
 		return a.w.gate.Try(name, who)
 	}
@@ -66,8 +67,8 @@ func (a admission) Refusal(t task.Task) error {
 	return nil
 }
 
-// served is the model of the server that t is done with; false when it is none of
-// a server, or not known yet.
+// served is the name of the model for t at the model server; false if t uses the built-in
+// model, or if its model is not resolved yet.
 func (w *wiring) served(t task.Task) (name string, ok bool) {
 	m, ok := w.models.Known(w.modelName(t))
 	name, served := m.Served()

@@ -1,12 +1,12 @@
-// Package app starts qq: Main, the run and batch commands, wiring, signals and exit
-// codes.
+// Package app starts qq: it has Main, the command that runs a prompt, the wiring of a run,
+// signals and exit codes.
 //
-// Flow: [Main] gets arguments, streams and environment. A process that has control
-// pipes is a child (child.go). Every other one is a root: it parses its command line
-// (cli.go) and runs a command. run.go and batch.go hold the commands that run agents;
-// both wire a supervisor with its parts (wiring.go). Commands that start nothing are in
-// qq/internal/app/admin, what all commands share in qq/internal/app/command, what is
-// printed in qq/internal/app/output.
+// Flow: [Main] gets arguments, streams and environment. A process with control pipes is a
+// child (child.go). Every other process is a root: it parses its command line (cli.go) and
+// runs a command. The commands that run agents are in run.go and qq/internal/app/batch;
+// both use the same wiring (start.go, wiring.go). The commands that run no agent are in
+// qq/internal/app/admin. Parts that all commands share are in qq/internal/app/command, and
+// printing is in qq/internal/app/output.
 package app
 
 import (
@@ -48,7 +48,7 @@ type Streams = command.Streams
 
 // Main runs qq and returns its exit code.
 func Main(args []string, s Streams, environ []string) int {
-	sandbox.Exec(environ) // returns unless this process is to become a confined command
+	sandbox.Exec(environ) // does not return if this process becomes a confined command
 	env := command.Environment(environ)
 	conn, err := childproc.Connect(env.Get)
 	if err != nil {
@@ -69,7 +69,7 @@ func Main(args []string, s Streams, environ []string) int {
 	return root.exitCode(err)
 }
 
-// codeOf is the exit code for err.
+// codeOf is the exit code of a process that ends with err.
 func codeOf(err error) int {
 	if err == nil {
 		return 0
@@ -80,25 +80,25 @@ func codeOf(err error) int {
 	return statusOf(err).ExitCode()
 }
 
-// report prints err for a person and returns its exit code.
+// report prints err to w for a person and returns its exit code.
 func report(w io.Writer, err error) int {
 	command.Report(w, err)
 	return codeOf(err)
 }
 
-// root is the process that a person started, with what a run in it needs.
+// root is the process that a person started, and the parts of its run.
 type root struct {
 	*command.Invocation
 	ctx      context.Context // of the whole run
 	signals  *signals
-	terminal io.Closer // nil when nobody can be asked
+	terminal io.Closer // of the prompter; nil when nobody can be asked
 	narrator *output.Narrator
 	wiring   *wiring          // nil until a command needs it
 	exporter *trace.Exporter  // nil when no traces are wanted
 	ledger   *ledger.Recorder // nil when no record is kept
 	code     int              // exit code
-	failing  task.Task        // that a failure is about
-	commands []*cli.Command   // all of them; a prompt is parsed without
+	failing  task.Task        // the task that an error is reported for
+	commands []*cli.Command   // to recognize a mistyped command in a prompt
 }
 
 func newRoot(s Streams, env command.Environment) *root {
@@ -108,6 +108,7 @@ func newRoot(s Streams, env command.Environment) *root {
 	}
 }
 
+// close closes all parts of the run and reports what could not be closed.
 func (r *root) close() {
 	if r.wiring != nil {
 		if err := r.wiring.Close(); err != nil {
@@ -126,10 +127,10 @@ func (r *root) close() {
 	r.signals.stop()
 }
 
-// exitCode reports err, as JSON too where that was asked for.
+// exitCode reports err, also as JSON if that was asked for, and returns the exit code.
 func (r *root) exitCode(err error) int {
 	if errors.Is(err, output.ErrClosed) {
-		r.code = 141 // as a program that died of SIGPIPE, but with everything tidied up
+		r.code = 141 // as a program that SIGPIPE killed, but all is cleaned up
 		return r.code
 	}
 	code := codeOf(err)
@@ -147,7 +148,7 @@ func (r *root) exitCode(err error) int {
 	return code
 }
 
-// statusOf is the status of a task that err kept from running.
+// statusOf is the status of a task that did not run because of err.
 func statusOf(err error) task.Status {
 	if e, ok := errors.AsType[*command.ExitError](err); ok && e.Code == task.Misused.ExitCode() {
 		return task.Misused
@@ -156,7 +157,7 @@ func statusOf(err error) task.Status {
 		return task.Misused
 	}
 	if errors.Is(err, ledger.ErrDenied) || errors.Is(err, ledger.ErrReadOnly) || errors.Is(err, ledger.ErrNewer) {
-		return task.Misused // a person can mend that in the settings
+		return task.Misused // a person can fix that in the settings
 	}
 	return task.StatusOf(err)
 }

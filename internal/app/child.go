@@ -23,7 +23,8 @@ import (
 	"qq/pkg/task"
 )
 
-// serveChild is the life of a child, whose root is at the other end of conn.
+// serveChild runs the one task of a child process, whose root is at the other end of conn,
+// and returns the exit code.
 func serveChild(conn *childproc.Conn, s Streams, env command.Environment) int {
 	status, err := conn.Serve(Version(), s.In, s.Out, child{env})
 	if err != nil {
@@ -32,7 +33,7 @@ func serveChild(conn *childproc.Conn, s Streams, env command.Environment) int {
 	return status.ExitCode()
 }
 
-// child is what a child process does with its task.
+// child runs the task of a child process.
 type child struct {
 	env command.Environment
 }
@@ -49,7 +50,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		<-term
 		cancel(errSignal)
 	}()
-	dir, err := syscall.Getwd() // the kernel's word, not that of $PWD
+	dir, err := syscall.Getwd() // os.Getwd would trust $PWD
 	if err != nil {
 		return job.Fail(&task.Error{Status: task.Misused, Problem: "find the working directory: " + err.Error()})
 	}
@@ -88,7 +89,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	return a.Run(ctx, p, job)
 }
 
-// registry are the agents of a directory, loaded when somebody asks.
+// registry is the agents of a directory, loaded at each look-up: most children need none.
 type registry struct {
 	env command.Environment
 	dir string
@@ -100,7 +101,7 @@ func (r registry) Lookup(name string) (agents.Agent, error) { return r.env.Agent
 // List implements agent.Registry.
 func (r registry) List() []agents.Entry { return r.env.Agents(r.dir).List() }
 
-// unwatched is a parent that wants no events.
+// unwatched is a parent that drops events, because nobody wants them.
 type unwatched struct{ supervisor.Parent }
 
 // Emit implements supervisor.Report.
@@ -112,37 +113,35 @@ func (c child) environ(start *childproc.Start) []string {
 	if start.Traceparent != "" {
 		env = append(env, "TRACEPARENT="+start.Traceparent)
 	}
-	if start.OneProcessor { // it was meant for this process, not for the tests that an agent runs
+	if start.OneProcessor { // meant for this process, not for its commands
 		env = slices.DeleteFunc(env, func(v string) bool { return v == oneProcessor })
 	}
 	return env
 }
 
-// workingDir is the working directory whatever stands at its path by now.
+// workingDir is the working directory, even if another folder has its path by now.
 const workingDir = "/proc/self/cwd"
 
-// confine lets the kernel keep this process, and all that it starts, from
-// writing where its agent may not; where it can only be done to commands, to
-// those.
+// confine applies the sandbox, so that this process and its commands cannot write where
+// the agent may not. Where a process cannot confine itself, only its commands are confined.
 func confine(a *agent.Agent) error {
 	if !sandbox.Probe().Enforced() {
 		return nil
 	}
 	if a.Definition.Allows("run_pty_cmd") && a.Setup.ShellLog != "" {
-		log, err := shell.OpenLog(a.Setup.ShellLog) // before it cannot be opened any more
+		log, err := shell.OpenLog(a.Setup.ShellLog) // the sandbox forbids that later
 		if err != nil {
 			return err
 		}
 		a.Process.Log = log
 	}
-	// Commands are confined once more: in a narrower domain than ours they cannot
-	// look into this process, whose control pipe would obey them.
+	// Commands get a second sandbox inside that of this process: they cannot inspect
+	// this process, and so cannot use its control pipe.
 	exe, err := executable()
 	if err != nil {
 		return err
 	}
 	a.Process.Box = agent.Box{Exe: exe, Confined: true, Rules: a.Rules(a.Process.Dir)}
-	// A build that cannot confine itself confines its commands at least.
 	if err := sandbox.Apply(a.Rules(workingDir)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("confine the agent: %w", err)
 	}

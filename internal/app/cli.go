@@ -10,7 +10,7 @@ import (
 	"qq/internal/app/command"
 )
 
-// cli builds the tree of commands.
+// cli builds the command line with all commands.
 func (r *root) cli() *cli.App {
 	app := &cli.App{
 		Name:            "qq",
@@ -35,6 +35,7 @@ func (r *root) cli() *cli.App {
 	return app
 }
 
+// before prints the version, which needs no command.
 func (r *root) before(c *cli.Context) error {
 	if c.Bool("version") {
 		return cmp.Or(admin.PrintVersion(r.Invocation), command.Said(0))

@@ -9,7 +9,7 @@ import (
 	"qq/internal/models"
 )
 
-// examiner examines the model server for qq doctor.
+// examiner checks the model server and the model for qq doctor.
 type examiner struct{}
 
 // Examine implements admin.Models.

@@ -12,8 +12,8 @@ import (
 	"qq/pkg/agents"
 )
 
-// checkTools refuses names of tools that do not exist: a person who denies "bash"
-// must not believe that something is denied.
+// checkTools returns an error if the settings allow or deny a tool that does not exist: a
+// person who denies "bash" must not believe that this denies anything.
 func checkTools(cfg config.Config) error {
 	for _, s := range []struct {
 		name  string
@@ -32,8 +32,8 @@ func checkTools(cfg config.Config) error {
 	return nil
 }
 
-// checkWritable refuses folders that do not exist: the sandbox can only allow writes
-// below existing ones.
+// checkWritable returns an error if a writable folder does not exist: the sandbox can
+// only allow writes to existing folders.
 func checkWritable(cfg config.Config) error {
 	for _, dir := range cfg.Writable {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -44,8 +44,8 @@ func checkWritable(cfg config.Config) error {
 	return nil
 }
 
-// prompter asks a person on the terminal. It is nil when there is no terminal: then
-// risky calls are refused, and each refusal says so.
+// prompter opens the terminal to ask a person about risky calls. It is nil if there is no
+// terminal: then risky calls are refused, and each refusal says why.
 func (r *root) prompter(other approval.Screen) approval.Prompter {
 	screen := screens{r.narrator}
 	if other != nil {
@@ -59,7 +59,7 @@ func (r *root) prompter(other approval.Screen) approval.Prompter {
 	return terminal
 }
 
-// screens are all that write to the terminal beside a question.
+// screens are the other writers to the terminal, which pause during a question.
 type screens []approval.Screen
 
 // Hold implements approval.Screen.

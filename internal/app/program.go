@@ -14,22 +14,23 @@ import (
 
 var _ childproc.Program = (*wiring)(nil)
 
-// childSetup is what only this program reads of a start frame.
+// childSetup is the part of a start frame that package childproc passes on unread.
 type childSetup struct {
 	Model models.Model `json:"model"`
 	Agent agent.Setup  `json:"agent"`
 }
 
-// Args implements childproc.Program: a command line that a person could type.
+// Args implements childproc.Program. The arguments look like a command that a person
+// could type; the task itself comes through the control pipe.
 func (w *wiring) Args(agent string) []string {
 	return []string{os.Args[0], "--agent", agent, "--new-session", "-m", "-"}
 }
 
-// Scratch returns the private folder of this process, made when it is first
-// asked for. Close removes it.
+// Scratch implements batch.Runner: it returns the private folder of this process, which
+// is made at first use and removed by Close.
 func (w *wiring) Scratch() (string, error) { return w.scratch.Path() }
 
-// Prepare implements childproc.Program: it says what the child for job needs to know.
+// Prepare implements childproc.Program: it makes the start frame of the child for job.
 func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, error) {
 	def, m, err := w.Staff(ctx, job.Task)
 	if err != nil {
@@ -52,7 +53,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	}, nil
 }
 
-// Tidy implements childproc.Program.
+// Tidy implements childproc.Program: it removes the temporary files of the child.
 func (w *wiring) Tidy(job task.Job) { w.tidy(job.ExecutionID) }
 
 // setup is the setup of the agent that runs under an execution id. Its temporary folder

@@ -20,6 +20,7 @@ import (
 	"qq/pkg/task"
 )
 
+// runFlags are the flags of the command that runs a prompt.
 func runFlags() []cli.Flag {
 	return append([]cli.Flag{
 		command.FlagAgent,
@@ -49,7 +50,7 @@ func runFlags() []cli.Flag {
 	}, command.PermissionFlags()...)
 }
 
-// oneRun is one run of the root's own agent, and how its answer is printed.
+// oneRun is one run of the root's own agent, with the flags for its output.
 type oneRun struct {
 	zeroRun
 	r       *root
@@ -62,7 +63,7 @@ type oneRun struct {
 	live    *output.Live // nil unless the answer is shown while it is written
 }
 
-// run is the command without a name: one agent, one task.
+// run is the command without a name: it runs one agent on one task.
 func (r *root) run(c *cli.Context) error {
 	cfg, dir, err := r.Configure(c)
 	if err != nil {
@@ -128,7 +129,7 @@ func (r *root) oneRun(c *cli.Context) (*oneRun, error) {
 	return one, err
 }
 
-// taskOf puts the task together from flags, arguments and stdin.
+// taskOf makes the task from flags, arguments and stdin.
 func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 	words := strings.Join(c.Args().Slice(), " ")
 	if name := command.Mistyped(r.commands, words); name != "" {
@@ -175,8 +176,8 @@ func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 	return task.Task{Text: text, Context: piped}, nil
 }
 
-// piped reads stdin when something is connected to it on purpose: a pipe, a
-// socket or a file. A terminal is read only when that was asked for.
+// piped reads stdin if it is a pipe, a socket or a file. A terminal is read only if asked
+// says so.
 func (r *root) piped(asked bool) (text string, isPipe bool, err error) {
 	info, err := r.In.Stat()
 	if err != nil {
@@ -196,7 +197,7 @@ func (r *root) piped(asked bool) (text string, isPipe bool, err error) {
 	return text, true, err
 }
 
-// do resolves the model and runs the agent, or says what would be run.
+// do resolves the model, then runs the agent or, in a dry run, prints the plan.
 func (one *oneRun) do(ctx context.Context) error {
 	cfg := one.w.cfg
 	var err error
@@ -234,7 +235,7 @@ func (one *oneRun) do(ctx context.Context) error {
 	return one.finish(res, err, transcript)
 }
 
-// printPlan says what would be run.
+// printPlan prints the task and how a long text would be cut.
 func (one *oneRun) printPlan() error {
 	plan, err := one.w.Outline(one.zeroRun, one.task)
 	if err != nil {
@@ -255,8 +256,8 @@ func (one *oneRun) printPlan() error {
 	return output.WriteError(err)
 }
 
-// finish prints what came of the run and says with which code to end. The error says
-// that the result could not be recorded.
+// finish prints the result and returns the exit code as an error. unrecorded is the error
+// of recording the result, or nil.
 func (one *oneRun) finish(res task.Result, unrecorded error, t *session.Keeping) error {
 	if one.r.signals.code() != 0 && res.Status == task.Interrupted {
 		res.End(res.Status, "interrupted")
@@ -276,7 +277,7 @@ func (one *oneRun) finish(res task.Result, unrecorded error, t *session.Keeping)
 	return one.end(res, res.Err(), t)
 }
 
-// end prints the result, and on stderr why it is a failure.
+// end prints the result, and msg on stderr if it is a failure.
 func (one *oneRun) end(res task.Result, msg string, t *session.Keeping) error {
 	problem, _, _ := strings.Cut(res.Err(), "\n")
 	if !res.Success {
@@ -296,6 +297,7 @@ func (one *oneRun) end(res task.Result, msg string, t *session.Keeping) error {
 	return command.Said(res.ExitCode)
 }
 
+// print writes the result to stdout in the chosen format.
 func (one *oneRun) print(res task.Result, sessionID string) error {
 	switch one.format {
 	case output.JSON:

@@ -11,8 +11,8 @@ import (
 func sessionChoice(c *cli.Context) (session.Choice, error) {
 	o := session.Choice{ID: c.String("session"), Latest: c.Bool("continue"), Ephemeral: c.Bool("ephemeral")}
 	chosen := 0
-	for _, is := range []bool{o.ID != "", o.Latest, c.Bool("new-session"), o.Ephemeral} {
-		if is {
+	for _, given := range []bool{o.ID != "", o.Latest, c.Bool("new-session"), o.Ephemeral} {
+		if given {
 			chosen++
 		}
 	}

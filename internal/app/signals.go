@@ -14,8 +14,8 @@ import (
 // errSignal is the cause of a cancellation by a signal.
 var errSignal = &task.Error{Status: task.Interrupted, Problem: "stopped by a signal"}
 
-// signals turns signals into intent: the first one stops starting and ends
-// children by the ladder, the second one kills.
+// signals handles the signals of a root. The first one ends the run: no more children
+// start, and running ones are asked to stop. The second one kills them.
 type signals struct {
 	ch     chan os.Signal
 	done   chan struct{}
@@ -26,14 +26,14 @@ type signals struct {
 	first  os.Signal
 	onKill func()
 	exit   *time.Timer // set by the second signal
-	leave  func()      // ends the process
+	leave  func()      // exits
 }
 
-// exitGrace is what a run gets to print its results after a second signal.
+// exitGrace is how long a run may print its results after a second signal.
 const exitGrace = 500 * time.Millisecond
 
-// newSignals returns the context of the whole run, which listen makes end with a
-// signal.
+// newSignals returns the context of the whole run. After listen, the first signal cancels
+// it.
 func newSignals() (context.Context, *signals) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return ctx, &signals{
@@ -41,14 +41,13 @@ func newSignals() (context.Context, *signals) {
 	}
 }
 
-// listen takes signals over from the system. A command that starts nothing and
-// leaves nothing behind does without: it simply dies. A closed stdout becomes an
-// error of a write instead of a signal, for children must be ended and files
-// removed.
+// listen starts to handle signals. A command without children and temporary files does
+// not need that: a signal just kills it. SIGPIPE is ignored, so that a closed stdout is a
+// write error and the run can still end its children and remove its files.
 func (s *signals) listen() {
 	signal.Ignore(syscall.SIGPIPE)
 	signal.Notify(s.ch, syscall.SIGINT, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // under nohup, it is meant to go on
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it, so that the run continues
 		signal.Notify(s.ch, syscall.SIGHUP)
 	}
 	s.wg.Go(func() {
@@ -63,6 +62,7 @@ func (s *signals) listen() {
 	})
 }
 
+// note handles the nth signal.
 func (s *signals) note(sig os.Signal, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,19 +75,21 @@ func (s *signals) note(sig os.Signal, n int) {
 	if s.onKill != nil {
 		s.onKill()
 	}
-	// What is left may hang all the same, in a write that nobody takes.
+	// The process may hang nevertheless, in a write that nobody reads.
 	if s.exit == nil {
 		s.exit = time.AfterFunc(exitGrace, s.leave)
 	}
 }
 
-// killWith sets what a second signal does: kill at once, and leave soon after.
+// killWith sets what a second signal does: it calls kill at once, and leave after
+// exitGrace.
 func (s *signals) killWith(kill, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onKill, s.leave = kill, leave
 }
 
+// stop ends the handling of signals.
 func (s *signals) stop() {
 	signal.Stop(s.ch)
 	close(s.done)
@@ -98,7 +100,7 @@ func (s *signals) stop() {
 	s.cancel(nil)
 }
 
-// code is the exit code of a run that a signal stopped, 0 when none came.
+// code is the exit code of a run that a signal ended, 0 without a signal.
 func (s *signals) code() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 func (r *root) wire(name string, n batch.Needs, deadline time.Time) (*wiring, error) {
 	set := n.Settings
 	if set.Depth > 0 && set.Depth >= set.MaxDepth {
-		// A shell that starts qq, which starts a shell, has to end somewhere.
+		// Commands of agents may start qq, which may run agents, and so on.
 		return nil, &task.Error{
 			Status:  task.Limit,
 			Problem: fmt.Sprintf("Error: Maximum recursion depth (%d) exceeded", set.MaxDepth),
@@ -81,7 +81,7 @@ func (r *root) sinks(n batch.Needs) []event.Sink {
 	var sinks []event.Sink
 	if n.Events != nil {
 		sinks = append(sinks, event.SinkFunc(func(e event.Event) {
-			// When nobody reads it, the run ends.
+			// If nobody reads the events any more, the run ends.
 			if err := output.WriteJSON(n.Events, e); err != nil {
 				r.signals.cancel(err)
 			}
@@ -98,7 +98,7 @@ func (r *root) sinks(n batch.Needs) []event.Sink {
 	return sinks
 }
 
-// sharedWriter writes to a terminal that other writes to as well.
+// sharedWriter writes to a terminal after other has taken its progress line away.
 type sharedWriter struct {
 	io.Writer
 	other approval.Screen

@@ -8,11 +8,11 @@ import (
 	"qq/pkg/task"
 )
 
-// startExporter keeps the spans of the run with that id, which is a part of tr, if the
-// environment names a collector of traces.
+// startExporter starts to collect the spans of the run with that execution id, which is a
+// part of the trace tr, if the environment names a trace collector.
 func (r *root) startExporter(id string, tr event.Trace) {
 	to, wanted, err := trace.FromEnv(r.Env.Get)
-	if err != nil { // often set for the whole machine, and no reason not to run
+	if err != nil { // often set for the whole machine: the run continues
 		r.Say("no traces are exported: %v", err)
 		return
 	}
@@ -22,7 +22,7 @@ func (r *root) startExporter(id string, tr event.Trace) {
 	}
 }
 
-// flush tells the collector what the run did and how it ended.
+// flush sends the spans of the run and its outcome to the trace collector.
 func (r *root) flush() {
 	if r.exporter == nil {
 		return

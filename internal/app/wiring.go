@@ -30,41 +30,42 @@ import (
 	"qq/pkg/task"
 )
 
-// stopGrace is what a child gets at each step of the stop ladder, which Kill does without.
+// stopGrace is how long a child may take after each step of stopping it: a message, then
+// SIGTERM, then SIGKILL. Kill goes straight to the last.
 const stopGrace = time.Second
 
-// handBack is what a child gets whose time is up to hand back what it has.
+// handBack is how long a child whose time is up may take for its final answer.
 const handBack = 5 * time.Second
 
-// approvalTimeout is what a person gets to answer a question.
+// approvalTimeout is how long a person may take to answer a question.
 const approvalTimeout = 300 * time.Second
 
-// wiringConfig is what a run is wired from.
+// wiringConfig is what the wiring of a run is made from. root.wire fills it.
 type wiringConfig struct {
 	Settings config.Config
 	Environ  []string // of the process, for children to inherit from
 	Dir      string   // the working directory
-	Version  string   // of the program: children have to be of the same
+	Version  string   // of the program: children must have the same
 	Agents   *agents.Registry
-	Prompter approval.Prompter // asks a person; nil: nobody can be asked
-	Search   web.Search        // where agents search the web; zero: nowhere
-	Sinks    []event.Sink      // get every event; none of them costs nothing
-	ReadOnly bool              // takes away what can change something, here and in children
-	Deadline time.Time         // of the whole run; zero is none
+	Prompter approval.Prompter // asks a person; nil if nobody can be asked
+	Search   web.Search        // the web search of agents; zero means none
+	Sinks    []event.Sink      // get every event; without sinks no events are made
+	ReadOnly bool              // no agent may change anything
+	Deadline time.Time         // of the whole run; zero means none
 	Note     func(format string, args ...any)
 	ID       string           // execution id of this process, see [task.NewID]
-	Trace    event.Trace      // that this run is a part of
-	Ledger   *ledger.Recorder // keeps what is done; nil keeps nothing
+	Trace    event.Trace      // the trace that this run belongs to
+	Ledger   *ledger.Recorder // nil keeps no record
 }
 
-// wiring holds the wired parts of a run: supervisor, gate, record, models and the
-// launcher of children. Making one costs next to nothing: what a prompt that needs
-// no child does not use is made when it is first needed.
+// wiring holds the connected parts of a run: supervisor, gate, record, models and the
+// launcher of children. It is cheap to make: parts that a prompt without children does
+// not need are made at first use.
 type wiring struct {
 	*supervisor.Supervisor
 	cfg      wiringConfig
 	gate     *gate.Gate
-	several  atomic.Bool // agents share the gate
+	several  atomic.Bool // more than one agent uses the gate
 	record   *record.Record
 	models   *models.Resolver
 	stream   *event.Stream // nil when nobody wants events
@@ -72,13 +73,13 @@ type wiring struct {
 	launcher *childproc.Launcher
 	scratch  *scratch.Folder
 	host     *proc.Host    // starts every process
-	exe      string        // this program
-	astGrep  func() string // the program for structural search; empty is none
+	exe      string        // path of this program
+	astGrep  func() string // path of ast-grep; empty if it is not installed
 
-	oneProcessor bool // children start with one
+	oneProcessor bool // children start with GOMAXPROCS=1
 }
 
-// newWiring makes the wiring of a run.
+// newWiring makes and connects the parts of a run.
 func newWiring(cfg wiringConfig) (*wiring, error) {
 	set := cfg.Settings
 	w := &wiring{
@@ -124,7 +125,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	return w, nil
 }
 
-// oneProcessor starts a child with one processor.
+// oneProcessor is the environment variable that starts a child with one processor.
 const oneProcessor = "GOMAXPROCS=1"
 
 // childEnv is the environment of children. Most of them only wait for their model, so
@@ -139,6 +140,7 @@ func (w *wiring) childEnv() []string {
 	return env
 }
 
+// limits are the limits of the run, as the settings give them.
 func limits(set config.Config) supervisor.Limits {
 	return supervisor.Limits{
 		Limits: task.Limits{
@@ -151,13 +153,14 @@ func limits(set config.Config) supervisor.Limits {
 	}
 }
 
-// policy is what the settings say about calls.
+// policy is the policy for tool calls, as the settings give it.
 func policy(set config.Config) approval.Policy {
 	return approval.Policy{Mode: approval.Mode(set.Approve), Allow: set.Allow, Deny: set.Deny}
 }
 
-// Batch runs a stream of tasks that Check has passed, and keeps results that wait for
-// slower ones in the scratch folder. What History was opened for is heeded.
+// Batch implements batch.Runner. Results that wait for slower ones are kept in a spill
+// file in the scratch folder. Tasks that the batch opened in History has answers for are
+// not run again.
 func (w *wiring) Batch(ctx context.Context, b supervisor.Batch) error {
 	spill := &scratch.Spill{In: w.scratch}
 	defer spill.Close()
@@ -167,7 +170,7 @@ func (w *wiring) Batch(ctx context.Context, b supervisor.Batch) error {
 	return errors.Join(w.Supervisor.Batch(ctx, b), w.record.Close())
 }
 
-// recorded are results whose ends the record hears of.
+// recorded passes each finished result to the record before the batch gets it.
 type recorded struct {
 	supervisor.Results
 	record *record.Record
@@ -179,27 +182,26 @@ func (r recorded) Done(res task.Result) {
 	r.Results.Done(res)
 }
 
-// History is what this process has to do with those before it.
+// History is the record of this run and of earlier runs.
 func (w *wiring) History() *record.Record { return w.record }
 
 // ID is the execution id of this process.
 func (w *wiring) ID() string { return w.cfg.ID }
 
-// modelName is the model that t is to be done with, as it is named: that of the
-// task, of the flag, of the agent, or that of the run.
+// modelName is the name of the model for t: that of the task, else that of the agent
+// unless the flag --model is given. Empty means the model of the run.
 func (w *wiring) modelName(t task.Task) string {
 	agent, err := w.Agent(t.Agent)
 	if err != nil || t.Model != "" {
 		return t.Model
 	}
 	if strings.HasPrefix(w.cfg.Settings.Source("QQ_MODEL"), "flag ") {
-		return "" // who gives the flag means every agent
+		return "" // the flag applies to every agent
 	}
 	return agent.Model
 }
 
-// Staff finds the agent for a task, and the model: that of the task, of the flag,
-// of the agent, or of the run.
+// Staff finds the agent for a task and resolves the model that it uses.
 func (w *wiring) Staff(ctx context.Context, t task.Task) (agents.Agent, models.Model, error) {
 	agent, err := w.Agent(t.Agent)
 	if err != nil {
@@ -215,7 +217,7 @@ func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
 	return err
 }
 
-// Resolve finds out about the model of that name, once: "" for that of the run,
+// Resolve finds the model of that name and keeps it: "" for the model of the run,
 // [models.Auto], [models.Extract], "ollama:NAME", or the NAME alone.
 func (w *wiring) Resolve(ctx context.Context, name string) (models.Model, error) {
 	return w.models.Resolve(ctx, name)
@@ -224,18 +226,18 @@ func (w *wiring) Resolve(ctx context.Context, name string) (models.Model, error)
 // outputs is the folder that keeps the output of commands and of children.
 func (w *wiring) outputs() scratch.Outputs { return scratch.KeptIn(w.cfg.Settings.Home) }
 
-// Kill ends every child at once.
+// Kill kills every child at once.
 func (w *wiring) Kill() { w.launcher.Close() }
 
-// Close ends what is still at work and removes what was only for this run.
+// Close kills the remaining children and removes the temporary files of this run.
 func (w *wiring) Close() error {
 	w.Kill()
 	w.scratch.Remove()
 	return w.log.Close()
 }
 
-// executable is the program that children run: this one, even when the file was
-// replaced meanwhile.
+// executable is the path of this program, which children run too. It stays valid if the
+// file is replaced meanwhile.
 func executable() (string, error) {
 	const self = "/proc/self/exe"
 	if _, err := os.Lstat(self); err == nil {
@@ -248,7 +250,7 @@ func executable() (string, error) {
 	return exe, nil
 }
 
-// connected is a model that an agent can ask.
+// connected is a resolved model with the backend that sends requests to it.
 type connected struct {
 	models.Model
 	llm.Backend

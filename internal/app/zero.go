@@ -17,19 +17,19 @@ import (
 	"qq/pkg/task"
 )
 
-// zeroRun is one run of the agent of this process.
+// zeroRun is a run of the root's own agent: job zero.
 type zeroRun struct {
 	Agent      agents.Agent
 	Model      models.Model
 	System     string // replaces the agent's prompt when set
-	MaxTurns   int    // 0 is what the agent says
+	MaxTurns   int    // 0 means the limit of the agent
 	History    []llm.Message
 	Transcript loop.Transcript
-	Screen     loop.Screen // nil where nobody looks on
+	Screen     loop.Screen // nil if the answer is not shown while it is written
 	Session    string      // id of the transcript
 }
 
-// Run runs the agent of this process on t: job zero.
+// Run runs the root's own agent on t, in this process.
 func (w *wiring) Run(ctx context.Context, r zeroRun, t task.Task) (task.Result, error) {
 	t.Agent, t.ReadOnly = r.Agent.Name, t.ReadOnly || w.cfg.ReadOnly
 	res, err := w.Supervisor.Run(ctx, t, r.Session, here{w, r})
@@ -37,7 +37,7 @@ func (w *wiring) Run(ctx context.Context, r zeroRun, t task.Task) (task.Result, 
 	return res, err
 }
 
-// here launches the agent of this process in this process.
+// here is the launcher of job zero: it runs the agent in this process instead of a child.
 type here struct {
 	w *wiring
 	r zeroRun
@@ -69,7 +69,7 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	return a.Run(ctx, noted{p, h.w}, job)
 }
 
-// noted is the parent of the agent of this process: a person reads its progress.
+// noted is the parent of the root's own agent. It also prints progress for a person.
 type noted struct {
 	supervisor.Parent
 	w *wiring
@@ -83,7 +83,7 @@ func (n noted) Emit(ev event.Event) {
 	n.Parent.Emit(ev)
 }
 
-// agent is the agent of this process, without what is made for one run.
+// agent makes the root's own agent, still without setup and model.
 func (w *wiring) agent(r zeroRun, job task.Job) agent.Agent {
 	set := w.cfg.Settings
 	return agent.Agent{
@@ -97,15 +97,15 @@ func (w *wiring) agent(r zeroRun, job task.Job) agent.Agent {
 	}
 }
 
-// rootEnv is the environment of the commands of the root's own agent: a qq among
-// them is one level deeper, as a child would be.
+// rootEnv is the environment of the commands of the root's own agent. If such a command
+// starts qq, that is one level deeper, as a child is.
 func (w *wiring) rootEnv() []string {
 	return append(slices.Clone(w.cfg.Environ), fmt.Sprintf("%s=%d", childproc.DepthVar, w.cfg.Settings.Depth+1),
 		"TRACEPARENT="+w.cfg.Trace.Traceparent(w.cfg.ID))
 }
 
-// Plan says how a task of a batch would be worked on whose text is too long for
-// the model; nothing for one that fits.
+// Plan implements batch.Runner: it lists how the text of a task would be cut and
+// summarized. It is empty if the text fits the model.
 func (w *wiring) Plan(ctx context.Context, t task.Task) ([]string, error) {
 	def, m, err := w.Staff(ctx, t)
 	if err != nil {
@@ -114,17 +114,17 @@ func (w *wiring) Plan(ctx context.Context, t task.Task) ([]string, error) {
 	return w.plan(zeroRun{Agent: def, Model: m}, task.Job{Task: t, Depth: w.cfg.Settings.Depth + 1, BatchID: "planned"})
 }
 
-// Outline is as Plan for what Run would do.
+// Outline does for Run what Plan does for a batch.
 func (w *wiring) Outline(r zeroRun, t task.Task) ([]string, error) {
 	return w.plan(r, task.Job{Task: t, Depth: w.cfg.Settings.Depth})
 }
 
-// plan says how job would be worked on. It makes what the agent would be asked with,
-// and leaves nothing behind.
+// plan makes the agent as a run would, to measure its prompt and tools, and lists how the
+// text of job would be cut. It makes no files.
 func (w *wiring) plan(r zeroRun, job task.Job) ([]string, error) {
 	a := w.agent(r, job)
 	a.ReadOnly = a.ReadOnly || job.ReadOnly
 	a.Setup = w.treeSetup(r.Agent)
-	a.Model = connected{r.Model, nil} // nothing is asked
+	a.Model = connected{r.Model, nil} // no request is sent
 	return a.Plan(job)
 }

@@ -7,26 +7,27 @@ import (
 
 // Part is a piece of a text.
 type Part struct {
-	// Title is the path of the headings that the part stands under, such as "Guide >
-	// Install", or "Guide > Install … Deploy" for one that holds several sections.
+	// Title is the path of headings above the part, such as "Guide > Install", or
+	// "Guide > Install … Deploy" for a part with several sections.
 	Title string
-	// First and Last are the numbers of its lines, from 1. Two parts have one in
-	// common when that line was cut.
+	// First and Last are the numbers of its lines, from 1. Two parts share a line if that
+	// line was cut.
 	First, Last int
 	Text        string
 	Tokens      int // as estimated
 }
 
-// rank says how well a text can be cut at a place; 1 to 6 are headings.
+// rank tells how well a text can be cut at a place, lower is better: 1 to 6 are before a
+// heading of that level.
 type rank uint8
 
 const (
-	rankBlock     rank = iota + 7 // behind a blank line
-	rankInner                     // the same, before a line that is indented: in a function, in a list
-	rankLine                      // the last at which nothing is torn that belongs together
-	rankCodeBlock                 // behind a blank line, in a code fence
-	rankCode
-	rankHeading // between a heading and what it stands over
+	rankBlock     rank = iota + 7 // after a blank line
+	rankInner                     // after a blank line and before an indented one: in a function or list
+	rankLine                      // after a line; the ranks from here on cut what belongs together
+	rankCodeBlock                 // after a blank line in a code fence
+	rankCode                      // after a line in a code fence
+	rankHeading                   // between a heading and its text
 	rankSentence
 	rankWord
 	rankCharacter
@@ -36,19 +37,19 @@ const (
 type mark struct {
 	at   int
 	rank rank
-	code bool // some of what follows is in a code fence
-	sum  int  // tokens of what is before it
+	code bool // the text after it is partly in a code fence
+	sum  int  // tokens of the text before it
 }
 
-// Cut cuts text into parts of at most room tokens, along its structure: before
-// headings, the higher the better; behind blank lines, lines, sentences, words;
-// at last between characters. Neighbouring sections are one part while they fit,
-// parts are of about the same size, and what is whole in a code fence or on a line
-// stays whole if it fits. The texts of the parts in a row are the text, byte for
-// byte. Only a part of one character may have more than room tokens.
+// Cut cuts text into parts of at most room tokens, along its structure: preferably before
+// headings, the higher the better, else after blank lines, lines, sentences or words, and
+// as a last resort between characters. Adjacent sections share a part if they fit, parts
+// have about the same size, and a code fence or a line stays whole if it fits. The parts
+// joined are the text, byte for byte. Only a part of a single character may have more than
+// room tokens.
 //
-// The time is linear in the length of text: what has the usual number of tokens for
-// its length is estimated twice, as a piece and with its part.
+// The time is linear in the length of text, because each piece is normally estimated
+// twice: alone, and as a piece of its part.
 func Cut(text string, room int, tokens func(string) int) []Part {
 	if text == "" {
 		return nil
@@ -67,20 +68,21 @@ func Cut(text string, room int, tokens func(string) int) []Part {
 	return parts
 }
 
+// cutter finds and measures the places where a text can be cut.
 type cutter struct {
 	text   string
 	room   int
 	tokens func(string) int
-	grain  int // bytes; places that are nearer to each other are one, so that there are not too many
-	found  []mark
-	out    []mark
+	grain  int    // bytes; places closer together than that are merged, to keep them few
+	found  []mark // before they are measured
+	out    []mark // measured
 }
 
-// find collects the places that the lines of the text offer.
+// find collects the places between the lines of the text.
 func (c *cutter) find() {
 	c.found = []mark{{}}
 	lines := newLineScanner(c.text)
-	gap, under := false, false // the lines before are blank, or a heading
+	gap, under := false, false // the line before is blank, or a heading
 	for {
 		l, ok := lines.next()
 		if !ok {
@@ -114,7 +116,7 @@ func (c *cutter) find() {
 	}
 }
 
-// offer adds a place. Of two that are near each other the better one stays.
+// offer adds a place. Of two places that are close together it keeps the better one.
 func (c *cutter) offer(m mark) {
 	last := &c.found[len(c.found)-1]
 	switch {
@@ -122,7 +124,7 @@ func (c *cutter) offer(m mark) {
 		if m.rank < rankCharacter {
 			c.found = append(c.found, m)
 		}
-	case m.rank < last.rank: // which is not the first
+	case m.rank < last.rank: // so last is not the first
 		c.found[len(c.found)-2].code = c.found[len(c.found)-2].code || last.code
 		*last = m
 	default:
@@ -130,8 +132,8 @@ func (c *cutter) offer(m mark) {
 	}
 }
 
-// measured returns the places with the tokens between them, with more where
-// they are far from each other, and with the end of the text.
+// measured returns the places with their token sums, with more places where they are far
+// apart, and with the end of the text as the last one.
 func (c *cutter) measured() []mark {
 	c.out = make([]mark, 0, len(c.found)+1)
 	total := 0
@@ -151,7 +153,7 @@ func (c *cutter) measured() []mark {
 	return append(c.out, mark{at: len(c.text), sum: total})
 }
 
-// within is the rank of a place that is found in code, if it is.
+// within is the rank of a place, corrected if it is in a code fence.
 func within(r rank, code bool) rank {
 	if code && r == rankLine {
 		return rankCode
@@ -159,11 +161,11 @@ func within(r rank, code bool) rank {
 	return r
 }
 
-// add measures what is between m and end, in pieces that are small beside the
-// room, and returns the new total.
+// add measures the text between m and end, in pieces much smaller than the room, and
+// returns the new total of tokens.
 func (c *cutter) add(m mark, end, total int) int {
 	s := c.text[m.at:end]
-	n := min(max(c.tokens(s), 1), math.MaxInt32) // at least one: so no part has more pieces than room
+	n := min(max(c.tokens(s), 1), math.MaxInt32) // at least one, so that no part has more pieces than room
 	if n > c.room/4 && n > 1 && len(s) > 1 {
 		if at, r := breakIn(s, max(len(s)/4, 1), max(len(s)*3/4, 1)); at > 0 {
 			total = c.add(m, m.at+at, total)
@@ -175,15 +177,14 @@ func (c *cutter) add(m mark, end, total int) int {
 	return total + n
 }
 
-// pack groups what is between marks into runs of at most room tokens. The sums
-// of the marks are what it goes by; size has the last word. Each run is handed
-// to emit, in order.
+// pack groups the text between marks into runs of at most room tokens and calls emit for
+// each run, in order. The sums of the marks are estimates; size measures a run exactly.
 func pack(marks []mark, room int, size func(i, j int) int, emit func(i, j, tokens int)) {
 	for s := 0; s < len(marks)-1; {
 		limit, e := room, len(marks)
 		for {
 			next := choose(marks, s, limit)
-			if next >= e { // the sums say nothing
+			if next >= e { // the sums did not help: halve it
 				next = s + max((e-s)/2, 1)
 			}
 			e = next
@@ -199,9 +200,9 @@ func pack(marks []mark, room int, size func(i, j int) int, emit func(i, j, token
 	}
 }
 
-// choose returns where the run that begins at s should end. The rest is thought
-// of as runs of the same size, as few as possible; the best place around the end
-// of the first is taken, but none after which the last one would be small.
+// choose returns the mark where the run that begins at s should end. It divides the rest
+// into as few runs of equal size as possible and takes the best place near the end of the
+// first, but none that would leave a small last run.
 func choose(marks []mark, s, limit int) int {
 	end, limit := len(marks)-1, max(limit, 1)
 	rest := marks[end].sum - marks[s].sum
@@ -245,22 +246,23 @@ func choose(marks []mark, s, limit int) int {
 	return last
 }
 
+// distance is how far apart a and b are.
 func distance(a, b int) int { return max(a-b, b-a) }
 
-// fitsWhole reports whether what begins at s fits without being torn.
+// fitsWhole reports whether the block that begins at s fits uncut.
 func fitsWhole(marks []mark, s, limit int) bool {
 	for e := s + 1; e < len(marks); e++ {
 		if marks[e].sum-marks[s].sum > limit {
 			return false
 		}
-		if marks[e].rank <= rankLine { // of the end too, which has none
+		if marks[e].rank <= rankLine { // the end of the text has rank 0
 			return true
 		}
 	}
 	return true
 }
 
-// locate fills in lines and titles.
+// locate sets the line numbers and titles of parts.
 func locate(text string, parts []Part) {
 	first := 1
 	for i := range parts {

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// kind is what a line is in the structure of a text.
+// kind is the role of a line in the structure of a text.
 type kind uint8
 
 const (
@@ -14,38 +14,39 @@ const (
 	heading
 	underline  // of the heading above it
 	fenceOpen  // the first line of a code fence
-	fenced     // a line within one, or of the front matter
-	fenceClose // the last one
+	fenced     // a line in a code fence or in the front matter
+	fenceClose // the last line of a code fence
 )
 
-// line is one line of a text, with its end.
+// line is one line of a text, including its line break.
 type line struct {
 	start, end int
 	kind       kind
 	level      int    // of a heading, 1 to 6
-	title      string // of a heading, as it is written
+	title      string // of a heading, unchanged
 }
 
 // lineScanner reads the lines of a text in order.
 type lineScanner struct {
 	text    string
 	at      int
-	front   int    // where the front matter ends
-	fence   string // the marks that opened the fence; empty outside
-	broken  bool   // the line before was blank, or there was none
-	heading bool   // the line before is a heading, and this one its underline
+	front   int    // end of the front matter
+	fence   string // the marks that opened the current code fence; empty outside
+	broken  bool   // the line before was blank or a heading, or this is the first
+	heading bool   // this line is the underline of the heading before it
 }
 
 func newLineScanner(text string) *lineScanner {
 	return &lineScanner{text: text, front: frontMatter(text), broken: true}
 }
 
-// frontMatter is where the block of settings ends that a text may begin with.
+// frontMatter is the end of the block of settings, between two lines ---, at the start of
+// text; 0 if there is none.
 func frontMatter(text string) int {
 	const longest = 8 << 10
 	head := text[:min(len(text), longest)]
 	second, ok := strings.CutPrefix(strings.Replace(head, "\r", "", 1), "---\n")
-	if !ok || strings.TrimLeft(second, "\r\n") != second { // a line, drawn
+	if !ok || strings.TrimLeft(second, "\r\n") != second { // a horizontal line
 		return 0
 	}
 	at := strings.Index(head, "\n---")
@@ -67,6 +68,7 @@ func (s *lineScanner) next() (line, bool) {
 	return l, true
 }
 
+// lineEnd is the position after the line that begins at from.
 func lineEnd(text string, from int) int {
 	if from < len(text) && text[from] == '\n' { // there may be millions of them
 		return from + 1
@@ -77,6 +79,7 @@ func lineEnd(text string, from int) int {
 	return len(text)
 }
 
+// withoutEnd is a line without its line break.
 func withoutEnd(line string) string {
 	for line != "" && (line[len(line)-1] == '\n' || line[len(line)-1] == '\r') {
 		line = line[:len(line)-1]
@@ -84,6 +87,7 @@ func withoutEnd(line string) string {
 	return line
 }
 
+// classify sets the kind of l, whose text is raw, and what a heading says.
 func (s *lineScanner) classify(l *line, raw string) {
 	bare := raw
 	for bare != "" && (bare[0] == ' ' || bare[0] == '\t') {
@@ -144,8 +148,8 @@ func hashes(bare string) (level int, title string) {
 	return level, strings.TrimRight(rest, "# \t")
 }
 
-// underlined is the level of the heading that bare is by the line below it, 0
-// when it is none. Only a line of its own is one: logs and tables draw lines too.
+// underlined is the level that the next line gives bare by underlining it, 0 if it does
+// not. It must follow a blank line or a heading, because logs and tables have such lines too.
 func (s *lineScanner) underlined(bare string) int {
 	const longest = 200
 	if !s.broken || len(bare) > longest || s.at == len(s.text) || s.text[s.at] != '-' && s.text[s.at] != '=' ||
@@ -165,9 +169,9 @@ func (s *lineScanner) underlined(bare string) int {
 	return 0
 }
 
-// breakIn returns the best place in s[lo:hi] to cut s, the last of its kind:
-// behind a line, a sentence, a word, or at least a character. 0 is none: s is one
-// character. It needs 0 < lo <= hi < len(s).
+// breakIn returns the best place in s[lo:hi] to cut s: after the last line there, else
+// after the last sentence, word or character. 0 means that s is a single character. It
+// needs 0 < lo <= hi < len(s).
 func breakIn(s string, lo, hi int) (at int, r rank) {
 	sentence, word := 0, 0
 	for i := hi; i >= lo; i-- {
@@ -197,9 +201,10 @@ func breakIn(s string, lo, hi int) (at int, r rank) {
 	return characterBreak(s, hi), rankCharacter
 }
 
+// isSpace reports whether b is ASCII white space.
 func isSpace(b byte) bool { return b == ' ' || b == '\t' || b == '\n' || b == '\r' }
 
-// wideEnd reports whether s ends with a full stop of a language without spaces.
+// wideEnd reports whether s ends with 。, ！ or ？, which no space follows.
 func wideEnd(s string) bool {
 	if len(s) < 3 || s[len(s)-3] < 0xE3 {
 		return false
@@ -211,8 +216,8 @@ func wideEnd(s string) bool {
 	return false
 }
 
-// sentenceEnd reports whether s, which ends with white space, ends a sentence
-// before that.
+// sentenceEnd reports whether the text before the white space at the end of s ends a
+// sentence.
 func sentenceEnd(s string) bool {
 	for n := 0; n < 4 && s != "" && isSpace(s[len(s)-1]); n++ {
 		s = s[:len(s)-1]
@@ -223,8 +228,8 @@ func sentenceEnd(s string) bool {
 	return s != "" && strings.IndexByte(".!?", s[len(s)-1]) >= 0
 }
 
-// characterBreak is the nearest place to at where no character is cut, and no
-// CRLF; 0 when s has no such place.
+// characterBreak is the place nearest to at that cuts neither a character nor a CRLF; 0 if
+// s has no such place.
 func characterBreak(s string, at int) int {
 	start := at
 	for start > 0 && at-start < utf8.UTFMax && !utf8.RuneStart(s[start]) {

@@ -10,45 +10,44 @@ import (
 )
 
 const (
-	// leastRoom is for a part or for some summaries: with less, the prompts would be
-	// most of what a model reads.
+	// leastRoom is the smallest room for a part or for summaries: with less, the model
+	// would read more prompt than text.
 	leastRoom = 256
-	// maxSummary is the longest summary that is asked for when nobody says; small
-	// models do not write longer ones.
+	// maxSummary is the longest summary that the plan chooses, in tokens: small models do
+	// not write longer ones.
 	maxSummary = 1000
 	minSummary = 48
-	// overHeading is about what stands over a summary.
+	// overHeading is about the number of tokens of the heading of a summary.
 	overHeading = 24
-	// maxLevels is far beyond what is needed while summaries are shorter than what
-	// they are of.
+	// maxLevels is far more than needed, as long as summaries are shorter than their text.
 	maxLevels = 8
 )
 
-// Plan is the tree of work for a [Job].
+// Plan is how the text of a [Job] is cut and summarized.
 type Plan struct {
-	// Parts are what the text was cut into; none when it fits as it is.
+	// Parts are the parts of the text; none if it fits uncut.
 	Parts []Part
-	// Groups are, for each level after the first, into how many groups the summaries
-	// of the level before will come, if they are as long as they shall be.
+	// Groups has the estimated number of groups of summaries for each reduce level, if
+	// the summaries have the length that they should have.
 	Groups []int
-	// Summary is how many tokens a summary shall have.
+	// Summary is how many tokens a summary should have.
 	Summary int
 
 	job        Job
 	prompts    prompts
-	room       int // for the context of a summarizer
+	room       int // tokens for the context of one summarizer call
 	characters int
 	tokens     int
 }
 
-// NewPlan cuts the text of j and says what is to be done with it. It runs nothing.
+// NewPlan cuts the text of j and plans the levels. It runs nothing.
 func NewPlan(j Job) (*Plan, error) {
 	p := &Plan{job: j, characters: utf8.RuneCountInString(j.Text), tokens: j.Tokens(j.Text)}
 	if p.tokens <= j.Room && j.Fits() {
 		return p, nil
 	}
-	// The number of words in the prompt counts among its tokens, so the longest
-	// stands for it until it is known.
+	// The prompt contains the number of words. Until that is known, the longest number
+	// takes its place.
 	p.prompts = prompts{request: j.Request, words: 99_999}
 	room := j.Room
 	if j.PartRoom > 0 {
@@ -72,7 +71,7 @@ func NewPlan(j Job) (*Plan, error) {
 	return p, nil
 }
 
-// tooSmall says why room is not enough for one part.
+// tooSmall is the error if one part does not fit into room.
 func (p *Plan) tooSmall(room int) error {
 	request := p.job.Tokens(p.job.Request)
 	if request > room/2 {
@@ -85,8 +84,8 @@ func (p *Plan) tooSmall(room int) error {
 		group(max(room, 0)), group(max(p.room, 0)))
 }
 
-// summary is how long summaries shall be: as long as all of them fit into the
-// last call together, unless that makes them too short to say much.
+// summary chooses the length of a summary: so that all summaries fit into the last call
+// together, unless that makes them too short to be useful.
 func (p *Plan) summary() int {
 	n := p.job.Summary
 	if n <= 0 {
@@ -95,12 +94,12 @@ func (p *Plan) summary() int {
 	return max(min(n, p.room/4), 1)
 }
 
-// lastRoom is for the summaries in the last call.
+// lastRoom is the number of tokens for the summaries in the last call.
 func (p *Plan) lastRoom() int {
 	return p.job.Room - p.job.Tokens(llm.WithContext(p.job.Request, preface(p.characters, len(p.Parts))))
 }
 
-// foresee estimates the levels after the first.
+// foresee estimates the reduce levels.
 func (p *Plan) foresee() {
 	each := p.Summary + overHeading
 	for n := len(p.Parts); n > 1 && n*each > p.lastRoom() && len(p.Groups) < maxLevels-1; {
@@ -109,7 +108,7 @@ func (p *Plan) foresee() {
 	}
 }
 
-// summaries is how many will be in the last call.
+// summaries is the estimated number of summaries in the last call.
 func (p *Plan) summaries() int {
 	if len(p.Groups) > 0 {
 		return p.Groups[len(p.Groups)-1]
@@ -117,7 +116,7 @@ func (p *Plan) summaries() int {
 	return len(p.Parts)
 }
 
-// Overview says in a few lines what will be done.
+// Overview describes the plan, one line for each level.
 func (p *Plan) Overview() []string {
 	head := fmt.Sprintf("document: %s characters, about %s tokens; the model has room for %s",
 		group(p.characters), group(p.tokens), group(p.job.Room))
@@ -141,7 +140,7 @@ func (p *Plan) Overview() []string {
 		agent, about, count(n, "summary"), group(n*(p.Summary+overHeading))))
 }
 
-// Lines is the overview with a line for each part.
+// Lines is the overview followed by a line for each part.
 func (p *Plan) Lines() []string {
 	lines := p.Overview()
 	for i, part := range p.Parts {
@@ -154,6 +153,7 @@ func (p *Plan) Lines() []string {
 	return lines
 }
 
+// place is the place of part i.
 func (p *Plan) place(i int) place {
 	part := p.Parts[i]
 	return place{from: i + 1, to: i + 1, of: len(p.Parts), first: part.First, last: part.Last, title: part.Title}

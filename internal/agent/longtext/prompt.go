@@ -9,7 +9,7 @@ import (
 	"qq/pkg/task"
 )
 
-// place says which part of the document something is about.
+// place is the range of parts and lines that a summary covers.
 type place struct {
 	from, to, of int // parts, from 1
 	first, last  int // lines
@@ -32,7 +32,7 @@ func (p place) lines() string {
 	return fmt.Sprintf("lines %d-%d", p.first, p.last)
 }
 
-// heading stands over the summary in the joined text.
+// heading is the heading of a summary in the joined text.
 func (p place) heading() string {
 	parts := p.parts()
 	h := "## P" + parts[1:] + " (" + p.lines() + ")"
@@ -42,8 +42,8 @@ func (p place) heading() string {
 	return h + "\n\n"
 }
 
-// The prompts are for small models: what to do first, the request last, where it
-// weighs most, and what to do with it behind it, or they would do as it says.
+// The prompts are made for small models: the instruction comes first, the request last,
+// where it weighs most, and after it how to use it, or small models would follow it.
 const (
 	mapText = "Summarize the text in the context in at most %d words.\n\n" +
 		"The text is %s of a long document, %s%s. Your summary takes its place: nobody will read the text again. " +
@@ -57,12 +57,13 @@ const (
 		"The request is carried out later, by somebody else. Answer with the summary only."
 )
 
-// prompts makes the texts of tasks.
+// prompts makes the prompts of the summarizer.
 type prompts struct {
 	request string
 	words   int
 }
 
+// forPart is the prompt to summarize one part.
 func (p prompts) forPart(at place) string {
 	title := ""
 	if at.title != "" {
@@ -71,25 +72,25 @@ func (p prompts) forPart(at place) string {
 	return fmt.Sprintf(mapText, p.words, at.parts(), at.lines(), title) + fmt.Sprintf(purpose, p.request)
 }
 
+// forGroup is the prompt to make one summary of several.
 func (p prompts) forGroup(at place) string {
 	return fmt.Sprintf(reduceText, p.words, at.parts()) + fmt.Sprintf(purpose, p.request)
 }
 
-// widest is longer than any place that will be written.
+// widest is a place whose text is longer than that of any real place.
 func widest() place {
 	const n = 99_999_999
 	return place{from: n - 1, to: n, of: n, first: n - 1, last: n, title: strings.Repeat("字", maxTitle)}
 }
 
-// around is how many tokens the longer of the prompts and what holds the context
-// have.
+// around is the number of tokens of the longest prompt, with the marks around the context.
 func (p prompts) around(tokens func(string) int) int {
-	const slack = 8 // the parts of a text can have fewer tokens than the whole
+	const slack = 8 // the pieces of a text can have fewer tokens than the whole
 	part, group := llm.WithContext(p.forPart(widest()), "-"), llm.WithContext(p.forGroup(widest()), "-")
 	return slack + max(tokens(part), tokens(group))
 }
 
-// wordsFor is how many words to ask for to get at most n tokens.
+// wordsFor is the number of words to ask for in order to get at most n tokens.
 func wordsFor(n int) int {
 	words := n * 2 / 3
 	if words > 50 {
@@ -98,12 +99,12 @@ func wordsFor(n int) int {
 	return max(words, 10)
 }
 
-// taskFor is the task of the summarizer. It may be repeated: it only reads.
+// taskFor is a task of the summarizer. It is idempotent, because it only reads.
 func taskFor(id, text, context string) task.Task {
 	return task.Task{ID: id, Agent: Summarizer, Text: text, Context: context, ReadOnly: true, Idempotent: true}
 }
 
-// preface tells who reads the summaries what they are.
+// preface opens the joined text: it tells the model that it reads summaries.
 func preface(characters, parts int) string {
 	return "These are summaries of a document of " + group(characters) + " characters, which was too long " +
 		"to be given as a whole. It was read in " + group(parts) + " parts; they are in order.\n\n"

@@ -10,30 +10,30 @@ import (
 	"qq/pkg/task"
 )
 
-// Joined is what takes the place of a text.
+// Joined is the text of joined summaries that replaces a long text.
 type Joined struct {
 	// Text is the context for the request; the document itself when it fits.
 	Text string
-	// Levels is how often summaries were made: 0 for a document that fits, 1 for map
-	// alone.
+	// Levels is the number of levels that ran: 0 for a document that fits, 1 for map
+	// without reduce.
 	Levels int
 	// Parts is how many parts the document was cut into.
 	Parts int
-	// Warnings are remarks on summaries that did not fail for them.
+	// Warnings are problems with summaries that did not fail, such as one that was cut.
 	Warnings []string
 }
 
-// FailedError is a level of which not every task brought a summary.
+// FailedError is the error for a level in which some tasks brought no summary.
 type FailedError struct {
-	Of     int           // how many tasks the level has
-	What   []string      // what was to be summarised, for each that failed
-	Failed []task.Result // and how that ended
-	Left   int           // how many were not begun for that
+	Of     int           // number of tasks of the level
+	What   []string      // the part or parts of each failed task
+	Failed []task.Result // of each failed task
+	Left   int           // number of tasks that were not started because of the failures
 }
 
-// TaskStatus is how the work on the document ended: as those that failed, if they
-// agree, or as the one that no other attempt would help before something is done
-// about it.
+// TaskStatus is the status of a task that ends with this error: that of the failed tasks
+// if they agree, else a status that needs action before a retry (a limit, an unavailable
+// model), else failed.
 func (e *FailedError) TaskStatus() task.Status {
 	has := func(s task.Status) bool {
 		return slices.ContainsFunc(e.Failed, func(r task.Result) bool { return r.Status == s })
@@ -50,6 +50,7 @@ func (e *FailedError) TaskStatus() task.Status {
 	return task.Failed
 }
 
+// Error lists the failed tasks, at most five of them, with a hint.
 func (e *FailedError) Error() string {
 	const most = 5
 	var b strings.Builder
@@ -76,7 +77,7 @@ func (e *FailedError) Error() string {
 	return b.String()
 }
 
-// why is without the hint, which is for who runs the task alone.
+// why is the error of failed task i without its hint, which is about that task alone.
 func (e *FailedError) why(i int) string {
 	line, _, _ := strings.Cut(e.Failed[i].Err(), "\n")
 	return line
@@ -89,8 +90,8 @@ type entry struct {
 	tokens int // with its heading
 }
 
-// Run makes the summaries, level by level, until they fit. With an error there is
-// no text. The end of ctx ends it before the next level.
+// Run makes the summaries, level by level, until they fit. On error Joined has no text.
+// When ctx ends, Run ends before the next level.
 func (p *Plan) Run(ctx context.Context) (Joined, error) {
 	out := Joined{Text: p.job.Text, Parts: len(p.Parts)}
 	if len(p.Parts) == 0 {
@@ -121,7 +122,8 @@ func (p *Plan) Run(ctx context.Context) (Joined, error) {
 	}
 }
 
-// progress reports what keeps the summaries from ever fitting.
+// progress returns an error if the summaries will never fit: they do not get shorter, or
+// there were too many levels.
 func (p *Plan) progress(levels, before, now int) error {
 	const hint = "\nhint: use a model that keeps to a length that it is asked for, or one with a larger context"
 	switch {
@@ -135,6 +137,7 @@ func (p *Plan) progress(levels, before, now int) error {
 	return nil
 }
 
+// mapTasks makes a task for each part.
 func (p *Plan) mapTasks() (tasks []task.Task, places []place) {
 	for i, part := range p.Parts {
 		at := p.place(i)
@@ -144,7 +147,7 @@ func (p *Plan) mapTasks() (tasks []task.Task, places []place) {
 	return tasks, places
 }
 
-// reduceTasks puts neighbouring summaries into groups that fit.
+// reduceTasks makes a task for each group of adjacent summaries that fits.
 func (p *Plan) reduceTasks(level int, entries []entry) (tasks []task.Task, places []place) {
 	marks := make([]mark, 1, len(entries)+1)
 	for i, e := range entries {
@@ -196,13 +199,14 @@ func (p *Plan) level(ctx context.Context, tasks []task.Task, places []place, out
 	return entries, nil
 }
 
+// entry measures one summary.
 func (p *Plan) entry(at place, text string) entry {
 	e := entry{place: at, text: text}
 	e.tokens = p.job.Tokens(join([]entry{e}))
 	return e
 }
 
-// fitting cuts the summaries that are too long for a call of their own.
+// fitting cuts each summary that alone is too long for a call into several entries.
 func (p *Plan) fitting(entries []entry) []entry {
 	var out []entry
 	for _, e := range entries {
@@ -218,7 +222,7 @@ func (p *Plan) fitting(entries []entry) []entry {
 	return out
 }
 
-// join writes summaries one below the other, each under its heading.
+// join writes summaries one after another, each under its heading.
 func join(entries []entry) string {
 	var b strings.Builder
 	for _, e := range entries {
@@ -229,7 +233,7 @@ func join(entries []entry) string {
 	return b.String()
 }
 
-// span is the place of neighbouring entries.
+// span is the place that adjacent entries cover together.
 func span(entries []entry) place {
 	at, last := entries[0].place, entries[len(entries)-1].place
 	if at.to == last.to {
@@ -240,7 +244,7 @@ func span(entries []entry) place {
 	return at
 }
 
-// wider is the title of what goes from the section a to the section b.
+// wider is the title of the range from section a to section b.
 func wider(a, b string) string {
 	const to = " … "
 	from, _, _ := strings.Cut(a, to)

@@ -12,13 +12,13 @@ const (
 	maxTitle   = 120 // characters of a title
 )
 
-// headings is where a line stands: the text of the heading of each level that it
-// is under.
+// headings are the headings above a line, one for each level.
 type headings struct {
-	at  [6]string
+	at  [6]string // the text
 	set [6]bool
 }
 
+// enter makes l the current heading of its level and ends the levels below it.
 func (h *headings) enter(l line) {
 	h.at[l.level-1], h.set[l.level-1] = l.title, true
 	for i := l.level; i < len(h.at); i++ {
@@ -26,6 +26,7 @@ func (h *headings) enter(l line) {
 	}
 }
 
+// path lists the current headings, highest level first.
 func (h *headings) path() []string {
 	var path []string
 	for i, raw := range h.at {
@@ -39,7 +40,8 @@ func (h *headings) path() []string {
 	return path
 }
 
-// tidy makes a heading fit for one line of a prompt.
+// tidy shortens a heading and removes control characters, so that it fits into a line of
+// a prompt.
 func tidy(raw string) string {
 	raw = strings.ToValidUTF8(raw[:min(len(raw), 8*maxHeading)], "")
 	raw = strings.Map(func(r rune) rune {
@@ -51,7 +53,7 @@ func tidy(raw string) string {
 	return task.Shorten(raw, maxHeading)
 }
 
-// entitle gives parts, which are all of text, their titles.
+// entitle sets the titles of parts, which together are text.
 func entitle(text string, parts []Part) {
 	var now headings
 	var from []string
@@ -77,7 +79,7 @@ func entitle(text string, parts []Part) {
 	}
 }
 
-// title names what goes from one place in the headings to another.
+// title is the title of a part that begins under the headings from and ends under to.
 func title(from, to []string) string {
 	same := 0
 	for same < min(len(from), len(to)) && from[same] == to[same] {

@@ -16,24 +16,25 @@ import (
 	"qq/pkg/tool"
 )
 
-// Gate decides about every call.
+// Gate allows or refuses each tool call.
 type Gate interface {
-	// Admit returns the tool for c and the context to run it in, or an error whose
-	// text answers the model. A [*tool.RefusedError] is remembered: unless the same
-	// tool works later, the task ends as refused. Admit may wait, until ctx ends,
-	// and is called by several goroutines at once.
+	// Admit returns the tool for c and the context to run it in, or an error whose text
+	// is returned to the model. After a [*tool.RefusedError] the task ends as refused,
+	// unless a later call of the same tool works. Admit may block until ctx ends, and is
+	// called concurrently.
 	Admit(ctx context.Context, c tool.Call) (tool.Tool, context.Context, error)
 }
 
-// attempt is one call on its way.
+// attempt is one tool call and its outcome.
 type attempt struct {
 	call    tool.Call
-	pass    pass
+	pass    *pass
 	result  tool.Result
-	refused *tool.RefusedError // by the gate or behind it, or nil
+	refused *tool.RefusedError // by the gate or the tool, or nil
 }
 
-// call runs the calls of one answer and returns a message for each, in order.
+// call runs the tool calls of one response and returns a message with the result of
+// each, in order.
 func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Message {
 	messages := make([]llm.Message, 0, len(calls))
 	for len(calls) > 0 {
@@ -41,7 +42,7 @@ func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Message {
 		for n < len(calls) && l.delegates(calls[0]) && l.delegates(calls[n]) {
 			n++
 		}
-		for _, a := range l.atOnce(ctx, calls[:n]) {
+		for _, a := range l.parallel(ctx, calls[:n]) {
 			messages = append(messages, llm.Message{
 				Role: llm.ToolRole, Content: a.result.Content, CallID: a.call.ID, Tool: a.call.Name,
 			})
@@ -51,14 +52,15 @@ func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Message {
 	return messages
 }
 
+// delegates reports whether c hands a task to another agent.
 func (l *loop) delegates(c tool.Call) bool {
 	t, ok := l.cfg.Tools.Lookup(c.Name)
 	return ok && t.Spec().Effect == tool.Delegates
 }
 
-// atOnce runs calls side by side. What depends on their order is done in their
-// order, before and after.
-func (l *loop) atOnce(ctx context.Context, calls []tool.Call) []*attempt {
+// parallel runs calls in parallel. The guard and the refusals depend on their order, so
+// they are updated in order, before and after.
+func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
 	attempts := make([]*attempt, len(calls))
 	for i, c := range calls {
 		attempts[i] = &attempt{call: c, pass: l.guard.enter(c)}
@@ -76,8 +78,8 @@ func (l *loop) atOnce(ctx context.Context, calls []tool.Call) []*attempt {
 	return attempts
 }
 
-// one runs one call. A panic of a tool, or of the gate, is an answer to the model
-// like any other failure.
+// one runs one call. A panic of the tool or the gate becomes a failed result, which the
+// model gets like any other.
 func (l *loop) one(ctx context.Context, a *attempt) {
 	c, start := a.call, time.Now()
 	l.cfg.Host.Emit(event.Event{Type: event.ToolStart, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200)})
@@ -111,7 +113,7 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 		a.result = tool.Failure("Error: not run: " + err.Error())
 		return
 	}
-	if ctx.Err() != nil { // that may have taken its time
+	if ctx.Err() != nil { // it may have ended meanwhile
 		a.result = tool.Failure("Error: not run: " + context.Cause(ctx).Error())
 		return
 	}
@@ -121,7 +123,7 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 	l.ran(spec, a)
 }
 
-// acts tells, once, that something is about to be done that reading does not undo.
+// acts reports the first side effect of the run to the host, before it happens.
 func (l *loop) acts(s tool.Spec) (err error) {
 	if s.Effect != tool.Writes && s.Effect != tool.Executes {
 		return nil
@@ -135,7 +137,7 @@ func (l *loop) acts(s tool.Spec) (err error) {
 	return err
 }
 
-// ran tells of a call that was carried out.
+// ran passes a call that was run to the observer.
 func (l *loop) ran(s tool.Spec, a *attempt) {
 	if l.cfg.Observer != nil {
 		l.mu.Lock()
@@ -144,7 +146,7 @@ func (l *loop) ran(s tool.Spec, a *attempt) {
 	}
 }
 
-// admit asks the gate; without one, every tool of the agent may run.
+// admit asks the gate. Without a gate, every tool of the agent may run.
 func (l *loop) admit(ctx context.Context, c tool.Call) (tool.Tool, context.Context, error) {
 	if l.cfg.Gate != nil {
 		return l.cfg.Gate.Admit(ctx, c)
@@ -157,7 +159,7 @@ func (l *loop) admit(ctx context.Context, c tool.Call) (tool.Tool, context.Conte
 	return t, ctx, nil
 }
 
-// changed notes files that a call changed, and passes them on at once.
+// changed records the files that a call changed, and reports them to the host at once.
 func (l *loop) changed(paths []string) {
 	if len(paths) == 0 {
 		return

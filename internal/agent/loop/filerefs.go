@@ -14,20 +14,19 @@ import (
 	"qq/pkg/task"
 )
 
-// Limits of the search for references in one answer: what lies beyond is not
-// looked at.
+// Limits of the search for references in one answer. What exceeds them is ignored.
 const (
 	maxRefPath  = 512  // bytes
-	maxGuesses  = 32   // places where the path of one reference may begin
+	maxGuesses  = 32   // candidates for the path of one reference
 	maxLookups  = 5000 // different paths
-	maxRefFault = 10   // faults that are listed
+	maxRefFault = 10   // faults in one message
 )
 
-// fileRefs checks that answers refer to lines of files that exist. A nil fileRefs
-// accepts all of them.
+// fileRefs checks that answers have references (path:line) to lines that exist. A nil
+// fileRefs accepts every answer.
 type fileRefs struct {
 	files   Files
-	sent    int    // times that an answer was sent back
+	sent    int    // how often an answer was sent back
 	problem string // of the last answer, or ""
 }
 
@@ -38,8 +37,8 @@ func newFileRefs(files Files) *fileRefs {
 	return &fileRefs{files: files}
 }
 
-// repair checks an answer. It returns what to tell the model when it shall try
-// again, or "".
+// repair checks an answer. It returns the message that asks the model to try again, or
+// "" if the answer is right or was sent back often enough.
 func (f *fileRefs) repair(text string) string {
 	if f.accept(text) || f.sent == repairs {
 		return ""
@@ -49,10 +48,10 @@ func (f *fileRefs) repair(text string) string {
 		". Answer again, as a whole, with lines that you have seen."
 }
 
-// accept checks an answer, and keeps what is wrong with it. At least one
-// reference must be right, and none may name a line that its file does not have.
-// Names of no file count for nothing: they may be times or ports. An empty answer
-// is wrong in another way.
+// accept checks an answer, keeps the problem with it, and reports whether there is none.
+// At least one reference must be right, and none may name a line that its file does not
+// have. References to unknown files are ignored: 12:30 or host:80 look like one. An empty
+// answer is accepted here, because it fails for being empty.
 func (f *fileRefs) accept(text string) bool {
 	if f == nil {
 		return true
@@ -86,12 +85,12 @@ func (f *fileRefs) accept(text string) bool {
 // fileRef is one reference to a file that exists.
 type fileRef struct {
 	path        string
-	where       string // as it was written, behind the colon
+	where       string // the text after the colon
 	first, last int
 	lines       int // of the file
 }
 
-// fault says what is wrong with r, or "".
+// fault describes why the lines of r do not exist, or is "" if they do.
 func (r fileRef) fault() string {
 	if min(r.first, r.last) >= 1 && max(r.first, r.last) <= r.lines {
 		return ""
@@ -103,15 +102,16 @@ func (r fileRef) fault() string {
 	return fmt.Sprintf("%s does not exist: the file has %d %s", task.Shorten(r.path+":"+r.where, 200), r.lines, unit)
 }
 
-// refFinder finds references in a text. Where a path begins cannot be told from
-// the text alone, so whatever may be one is looked up.
+// refFinder finds references in a text. The text alone does not tell where a path
+// begins, so every candidate is looked up.
 type refFinder struct {
 	text      string
 	files     Files
-	known     map[string]int // lines of the paths that were looked up, -1 for no file
-	strangers []string       // what looks like a reference to a file that is not there
+	known     map[string]int // number of lines of each path looked up, -1 for no file
+	strangers []string       // faults of references to files that do not exist
 }
 
+// find returns the references to existing files, in order.
 func (f *refFinder) find() (refs []fileRef) {
 	for at := 0; ; {
 		colon := strings.IndexByte(f.text[at:], ':')
@@ -137,15 +137,16 @@ func (f *refFinder) find() (refs []fileRef) {
 	}
 }
 
-// file is the longest file name that before, a part of a line, ends with. It
-// returns the last word where there is none.
+// file is the longest path of an existing file that before ends with. before is the part
+// of a line before a colon; whole tells that it starts at the start of the line. If there
+// is no such file, path is the last word.
 func (f *refFinder) file(before string, whole bool) (path string, found bool) {
 	space := max(0, strings.LastIndexFunc(before, unicode.IsSpace))
 	word := strings.TrimLeftFunc(before[space:], unicode.IsSpace)
 	if strings.Contains(word, "://") {
 		return "", false
 	}
-	// The name alone may be in a code span or a link: `a.go`:12.
+	// The path alone may be in a code span or a link: `a.go`:12.
 	name := strings.TrimRight(before, "`'\"*_)]>")
 	for _, b := range []string{before, name} {
 		for _, path := range guesses(b, whole) {
@@ -160,6 +161,7 @@ func (f *refFinder) file(before string, whole bool) (path string, found bool) {
 	return strings.Trim(word, "`'\"*_()[]{}<>,;"), false
 }
 
+// exists reports whether path is a file, and keeps its number of lines.
 func (f *refFinder) exists(path string) bool {
 	if strings.TrimSpace(path) != path || !strings.ContainsFunc(path, unicode.IsLetter) {
 		return false
@@ -176,9 +178,9 @@ func (f *refFinder) exists(path string) bool {
 	return seen && lines >= 0
 }
 
-// guesses lists what may be a path at the end of a part of a line, the longest
-// first. A path with spaces must begin behind a mark that encloses it, or at the
-// beginning of the line (which whole tells is there).
+// guesses lists the candidates for a path at the end of before, longest first. A path
+// with spaces must begin after an opening quote or bracket, or at the start of the line;
+// whole tells that before starts there.
 func guesses(before string, whole bool) (paths []string) {
 	inWord := true
 	for i := len(before); i > 0 && len(paths) < maxGuesses; {
@@ -197,8 +199,8 @@ func guesses(before string, whole bool) (paths []string) {
 	return paths
 }
 
-// lineBefore is the end of text behind its last line break, and whether that is
-// all of it.
+// lineBefore is the last line of text, or its last maxRefPath bytes; whole tells that it
+// is the whole line.
 func lineBefore(text string) (before string, whole bool) {
 	cut := max(0, len(text)-maxRefPath)
 	for cut > 0 && cut < len(text) && !utf8.RuneStart(text[cut]) {
@@ -209,11 +211,12 @@ func lineBefore(text string) (before string, whole bool) {
 	return window[start:], start > 0 || cut == 0
 }
 
+// looksLikePath reports whether s has the form of a file name.
 func looksLikePath(s string) bool {
 	return strings.ContainsAny(s, "./") && strings.ContainsFunc(s, unicode.IsLetter)
 }
 
-// place is where in a file a reference leads.
+// place is the range of lines that a reference names.
 type place struct {
 	text        string
 	first, last int
@@ -244,7 +247,7 @@ func parsePlace(s string) (place, bool) {
 // digits is how many digits s begins with.
 func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
 
-// lineNumber is the value of digits, or more than any file has lines.
+// lineNumber is the value of digits, or MaxInt if that is too large.
 func lineNumber(digits string) int {
 	n, err := strconv.Atoi(digits)
 	if err != nil {
@@ -253,14 +256,15 @@ func lineNumber(digits string) int {
 	return n
 }
 
-// endsNumber reports whether a line number may be followed by s: 12:30pm and
-// 1:2.5 have none.
+// endsNumber reports whether s may follow a line number. The 30 in 12:30pm and the 2 in
+// 1:2.5 are none, because of what follows.
 func endsNumber(s string) bool {
 	r, _ := utf8.DecodeRuneInString(s)
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && (r != '.' || digits(s[1:]) == 0)
 }
 
-// wording is the text of an answer without the marks of JSON.
+// wording is the text in which references are searched: of a JSON answer its keys and
+// strings, a line each.
 func wording(text string, structured json.RawMessage) string {
 	var v any
 	if structured == nil || json.Unmarshal(structured, &v) != nil {

@@ -10,46 +10,44 @@ import (
 	"qq/pkg/tool"
 )
 
-// How often a call may be made again and again: at first it is run with a
-// warning, then refused, and then the run ends.
+// How often the same call may be made in a row before it gets a warning, is refused, and
+// ends the run.
 const (
 	warnedFrom  = 3
 	refusedFrom = 6
 	endsAt      = 10
 )
 
-// guard sees all calls of a run in their order and stops an agent that makes the
-// same one again and again.
+// guard checks the calls of a run in order and stops an agent that repeats itself.
 //
-// Calls are identical when name and arguments are. A warning counts those alone.
-// For a refusal the results have to be the same as well: a call that brings
-// something new, such as one that waits for children, goes on. Identical calls
-// in one group that runs at once count as calls with the same result, since the
-// agent made them without having seen one.
+// Calls are identical if name and arguments are. Warnings count identical calls. Refusals
+// count identical calls with the same result, so that a call whose results differ, such as
+// waiting for children, may be repeated. Identical calls that run in parallel count as
+// calls with the same result, because the agent made them before it saw any result.
 type guard struct {
 	streak *streak
 	stuck  string // the tool whose calls end the run, or ""
 }
 
-// streak is identical calls in a row.
+// streak is a series of identical calls in a row.
 type streak struct {
 	key   string
 	calls int
-	since int    // the first call whose result is that of all the later ones
+	since int    // number of the first call since which all results were the same
 	last  string // the last result
 }
 
-// pass is what the guard says about one call.
+// pass is the decision of the guard about one call.
 type pass struct {
 	streak  *streak
-	nth     int    // place of the call in its streak
-	refusal string // why it is not run, or ""
+	nth     int    // number of the call in its streak, from 1
+	refusal string // the reason why the call is not run, or ""
 }
 
 // enter decides about the next call.
-func (g *guard) enter(c tool.Call) pass {
+func (g *guard) enter(c tool.Call) *pass {
 	if g.stuck != "" {
-		return pass{refusal: "Error: not run: the run ends because of repeated calls"}
+		return &pass{refusal: "Error: not run: the run ends because of repeated calls"}
 	}
 	key := c.Name + "\x00" + compact(c.Arguments)
 	if g.streak == nil || g.streak.key != key {
@@ -57,7 +55,7 @@ func (g *guard) enter(c tool.Call) pass {
 	}
 	s := g.streak
 	s.calls++
-	p := pass{streak: s, nth: s.calls}
+	p := &pass{streak: s, nth: s.calls}
 	same := s.calls - s.since + 1
 	if same >= refusedFrom {
 		p.refusal = fmt.Sprintf("Error: refused: the same call %d times in a row: "+
@@ -69,9 +67,9 @@ func (g *guard) enter(c tool.Call) pass {
 	return p
 }
 
-// leave is told of the result of a call, in the order of the calls, and returns
-// what to add to it.
-func (p pass) leave(result string) string {
+// leave records the result of the call, in the order of the calls, and returns the
+// warning to append to it, or "".
+func (p *pass) leave(result string) string {
 	if p.refusal != "" {
 		return ""
 	}
@@ -87,7 +85,7 @@ func (p pass) leave(result string) string {
 		"change the arguments, use another tool, or answer]", ordinal(p.nth))
 }
 
-// compact is args without space between its parts.
+// compact is args without insignificant white space.
 func compact(args json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, args) != nil {
@@ -96,6 +94,7 @@ func compact(args json.RawMessage) string {
 	return b.String()
 }
 
+// ordinal is such as "3rd" or "11th".
 func ordinal(n int) string {
 	suffix := "th"
 	if n/10%10 != 1 {
@@ -111,15 +110,16 @@ func ordinal(n int) string {
 	return fmt.Sprint(n, suffix)
 }
 
-// refusals remembers the tools that were refused and did not work afterwards.
+// refusals are the tools that were refused and have not worked since.
 type refusals []*refusal
 
 type refusal struct {
-	name string // as it was called
+	name string // of the tool, as the model wrote it
 	err  *tool.RefusedError
 }
 
-// note takes in how a call ended; calls come in their order.
+// note updates the refusals with the outcome of a call; it is called in the order of the
+// calls.
 func (r *refusals) note(name string, refused *tool.RefusedError, failed bool) {
 	at := slices.IndexFunc(*r, func(x *refusal) bool { return x.name == name })
 	switch {
@@ -132,6 +132,7 @@ func (r *refusals) note(name string, refused *tool.RefusedError, failed bool) {
 	}
 }
 
+// String joins the reasons of all refusals.
 func (r refusals) String() string {
 	texts := make([]string, len(r))
 	for i, x := range r {

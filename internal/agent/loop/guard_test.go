@@ -182,13 +182,13 @@ func TestRepeatedDelegations(t *testing.T) {
 func TestStreaksInOneGroup(t *testing.T) {
 	var g guard
 	a1, b, a2 := g.enter(with(`1`)), g.enter(with(`2`)), g.enter(with(`1`))
-	for _, p := range []pass{a1, b, a2} {
+	for _, p := range []*pass{a1, b, a2} {
 		assert.Empty(t, p.leave("x"))
 		assert.Equal(t, 1, p.nth)
 	}
 	assert.Equal(t, 2, g.enter(with(` 1 `)).nth)
 	// Of a group counts what came behind the last change, and that is two here.
-	var group []pass
+	var group []*pass
 	for range 4 {
 		group = append(group, g.enter(with(`3`)))
 	}

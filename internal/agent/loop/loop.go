@@ -1,26 +1,27 @@
-// Package loop is the agent loop: a model is asked, the tools that it calls
-// are run, their results are handed back, until it gives its answer.
+// Package loop is the agent loop: it asks the model, runs the tools that the model calls,
+// and returns their results to the model, until the model answers.
 //
-// Vocabulary: a turn is one question to the model with the tool calls that
-// follow from it. The status of the result comes from what happened, never from words
-// in the text, and only an answer that the model itself ended, that is not empty, and
-// for which no tool was refused that did not work later, is completed.
+// Vocabulary: a turn is one model call together with its tool calls.
 //
-// Tools run in the order of their calls, except that neighbouring delegations
-// run at once; results always go back in the order of the calls. A tool that the
-// agent does not have is answered with a refusal, whatever the model was shown,
-// and a [Gate] decides about the rest.
+// The status of the result follows from events, never from the text of the answer. It
+// is completed if the model ended the answer itself, the answer is not empty, and each
+// tool that was refused worked in a later call.
 //
-// The same call in a row is run with a warning from the third time on, refused
-// from the sixth with the same result, and ends the run at the tenth. An answer
-// is sent back, at most twice for each of them, when it does not fit its schema
-// or does not refer to lines of files that exist. The first is then a failure,
-// the second a warning in the result: the loop checks that lines exist, not
-// that they say what the answer says.
+// Tools run in the order of their calls, but adjacent delegations run in parallel. Results
+// are returned in the order of the calls. A call of a tool that the agent does not have is
+// refused; a [Gate] decides about all other calls.
+//
+// A call that repeats the one before it runs with a warning from the third time on. From
+// the sixth time with the same result it is refused, and at the tenth the run ends.
+//
+// An answer that does not fit its schema is sent back at most twice, and then the run
+// fails. An answer without valid references to lines of files is sent back at most twice
+// too, and then the result has a warning: the loop checks that the lines exist, not that
+// they support the answer.
 //
 // The loop starts no process and reads no file: its [llm.Backend], its tools and the
-// interfaces of its [Config] do. A message that comes after the last turn
-// stays in the inbox.
+// interfaces of its [Config] do. A message that arrives after the last turn stays in the
+// inbox.
 package loop
 
 import (
@@ -39,70 +40,69 @@ import (
 	"qq/pkg/tool"
 )
 
-// Config is an agent, ready to run.
+// Config is what a run of the loop needs.
 type Config struct {
 	Backend llm.Backend
-	// Final is asked for a final answer when ctx ends before there is an answer and its
-	// cause grants time for that ([Grace]); nil is not asked.
+	// Final writes the final answer if ctx ends before the model has answered and the
+	// cause grants time for that ([Grace]). With nil there is no final answer.
 	Final  llm.Backend
 	System string
-	Tools  tool.Set // what the model is offered
+	Tools  tool.Set // offered to the model
 	// Gate decides about every call; nil lets every tool in Tools run.
 	Gate Gate
-	// MaxTurns is how many turns there are, at least 1. One more call of the model asks
-	// for a final answer, and an answer that is sent back for its schema or its
-	// references counts as none.
+	// MaxTurns is the limit of turns, at least 1. An answer that is sent back for its
+	// schema or its references does not count. After the last turn one more model call
+	// asks for the final answer.
 	MaxTurns  int
-	MaxTokens int // of one answer; 0 is no limit
+	MaxTokens int // of one answer; 0 means no limit
 	// Schema is the JSON Schema of the answer, or nil.
 	Schema json.RawMessage
-	// References, unless nil, asks for an answer with references (path:line) to lines
-	// that exist.
+	// References checks that the answer has references (path:line) to lines that exist;
+	// nil checks nothing.
 	References Files
 	Host       Host
 	Transcript Transcript
 	Screen     Screen
-	Observer   Observer // nil is not told
+	Observer   Observer // may be nil
 }
 
-// Host is who started the agent, and what the loop asks and tells beside the
-// conversation.
+// Host is the side of the loop towards the owner of the agent: messages for the agent
+// come in, events and side effects are reported.
 type Host interface {
-	// Messages brings messages for the agent, each of them once. It is asked before
-	// each call of the model, and where an answer would end the run while there are
-	// turns left.
+	// Messages returns new messages for the agent, each once. It is called before each
+	// model call, and before an answer ends the run while there are turns left.
 	Messages() []string
-	// Pending is asked when an answer would end the run while there are turns left. The
-	// first text that it returns is sent to the agent instead, and then it is not asked
-	// again.
+	// Pending is called before an answer ends the run while there are turns left. The
+	// first text that it returns is sent to the agent, which then continues. After that
+	// it is not called again.
 	Pending() string
-	// Changed is told of files that a call changed as soon as it returns.
+	// Changed reports the files that a tool call has changed, right after the call.
 	Changed(paths []string)
-	// Effects is called before the first call of a tool that writes or executes, which
-	// is not run when it returns an error.
+	// Effects is called before the first side effect: a call of a tool that writes or
+	// executes. On error that call is not run.
 	Effects() error
-	// Emit takes tool events, several at once where several tools run.
+	// Emit takes tool events. Tools that run in parallel call it in parallel.
 	Emit(e event.Event)
 }
 
-// Transcript takes each message that joins the conversation.
+// Transcript keeps each message of the conversation, in order.
 type Transcript interface{ Append(m llm.Message) }
 
-// Screen shows what a model writes while it writes.
+// Screen shows the text of the model while it is streamed.
 type Screen interface {
 	Chunk(c llm.Chunk)
-	// TurnEnd says that the model has ended, or broken off, and whether its text is the
-	// answer (and not a remark beside tool calls).
+	// TurnEnd is called when a model call has ended or failed. final tells that its text
+	// is the answer, and not a remark that accompanies tool calls.
 	TurnEnd(final bool)
 }
 
-// Files knows files. It is given whatever may be a path.
+// Files looks up files to check references. Any text that may be a path is passed to it.
 type Files interface {
-	// Lines is how many lines a file has, and whether there is such a file.
+	// Lines is the number of lines of a file; false if there is no such file.
 	Lines(path string) (int, bool)
 }
 
-// Observer is told of each call that a tool was run for, one at a time and after it.
+// Observer gets each tool call that was run, with its result. Its calls never overlap.
 type Observer interface {
 	Ran(s tool.Spec, c tool.Call, r tool.Result)
 }
@@ -113,7 +113,7 @@ type Grace interface {
 	HandBack() time.Duration
 }
 
-// loop is one run under way.
+// loop is the state of one run.
 type loop struct {
 	cfg      Config
 	messages []llm.Message
@@ -121,16 +121,16 @@ type loop struct {
 	refs     *fileRefs
 	guard    guard
 	refused  refusals
-	reminded bool // of what is pending
+	reminded bool // Host.Pending has returned a text
 	turns    int  // model calls
 	out      task.Result
 	mu       sync.Mutex // guards out.ChangedFiles while calls run
 	acting   sync.Mutex // guards acted
-	acted    bool       // Effects was told
+	acted    bool       // Host.Effects was called
 }
 
-// Run continues the conversation history with the user message text until the
-// agent has answered.
+// Run appends the user message text to the conversation history, and runs the loop until
+// the agent has answered or the run ends otherwise.
 func Run(ctx context.Context, cfg Config, history []llm.Message, text string) task.Result {
 	schema, err := newSchemaCheck(cfg.Schema)
 	l := &loop{cfg: cfg, messages: slices.Clone(history), schema: schema, refs: newFileRefs(cfg.References)}
@@ -164,17 +164,17 @@ func Run(ctx context.Context, cfg Config, history []llm.Message, text string) ta
 			return l.broke(ctx, context.Cause(ctx))
 		}
 		if name := l.guard.stuck; name != "" {
-			return l.lastWord(ctx, fmt.Sprintf("You have repeated the same call %d times in a row.", endsAt),
+			return l.askLast(ctx, fmt.Sprintf("You have repeated the same call %d times in a row.", endsAt),
 				task.Failed, fmt.Sprintf("the agent repeated the same call %d times in a row (%s)", endsAt, name))
 		}
 	}
-	return l.lastWord(ctx, "You have used all your turns.",
+	return l.askLast(ctx, "You have used all your turns.",
 		task.TurnLimit, fmt.Sprintf("the agent used all its %d turns", l.turns))
 }
 
-// more is what to tell the agent when its answer does not end the run, and
-// whether that is about the answer itself. What is new comes first: the next
-// answer is checked in any case. What was cut will be cut again.
+// more is what the agent is told if its answer does not end the run; repair tells that
+// the answer itself is faulty. New messages come first, because the next answer is
+// checked anyway. An answer that hit the token limit is final: it would hit it again.
 func (l *loop) more(ctx context.Context, r llm.Response, turnsLeft bool) (messages []string, repair bool) {
 	if r.Stop == llm.StopLength {
 		return nil, false
@@ -200,6 +200,7 @@ func (l *loop) more(ctx context.Context, r llm.Response, turnsLeft bool) (messag
 	return []string{again}, true
 }
 
+// pending is the reminder of the host, once in a run.
 func (l *loop) pending() []string {
 	if l.reminded {
 		return nil
@@ -212,19 +213,20 @@ func (l *loop) pending() []string {
 	return []string{text}
 }
 
+// request is the next model request.
 func (l *loop) request() llm.Request {
 	r := llm.Request{System: l.cfg.System, Messages: l.messages, Tools: l.cfg.Tools.Specs(), MaxTokens: l.cfg.MaxTokens}
 	if l.schema.binding(len(r.Tools) > 0) {
-		// A grammar leaves a model no way to call a tool, so it comes without.
+		// With a schema the model cannot call tools, so it gets none.
 		r.Schema, r.Tools = l.cfg.Schema, nil
 	}
 	return r
 }
 
-// ask sends one request, keeps what came back, and counts it. Calls that are not
-// carried out are not kept: a conversation with a call that nobody answered
-// cannot be continued.
-func (l *loop) ask(ctx context.Context, r llm.Request, carryOut bool) (llm.Response, error) {
+// ask sends one request and appends the response to the conversation. Its tool calls are
+// kept only if runCalls says that they will be run: a conversation with an unanswered
+// call cannot be continued.
+func (l *loop) ask(ctx context.Context, r llm.Request, runCalls bool) (llm.Response, error) {
 	l.turns++
 	response, err := l.cfg.Backend.Chat(ctx, r, l.cfg.Screen.Chunk)
 	response.Message.Role = llm.Assistant
@@ -233,7 +235,7 @@ func (l *loop) ask(ctx context.Context, r llm.Request, carryOut bool) (llm.Respo
 	if text != "" {
 		l.out.Output = text
 	}
-	if err != nil || !carryOut {
+	if err != nil || !runCalls {
 		response.Message.Calls = nil
 	}
 	if err == nil || text != "" {
@@ -245,7 +247,7 @@ func (l *loop) ask(ctx context.Context, r llm.Request, carryOut bool) (llm.Respo
 	return response, err
 }
 
-// answered ends the run with the answer of the model.
+// answered ends the run with the answer of the model, completed or with what is wrong.
 func (l *loop) answered(r llm.Response) task.Result {
 	l.cfg.Screen.TurnEnd(true)
 	l.out.Output = strings.TrimSpace(r.Message.Content)
@@ -267,8 +269,9 @@ func (l *loop) answered(r llm.Response) task.Result {
 	return l.end(task.Completed, "")
 }
 
-// lastWord asks, once and without tools, for what there is, and ends the run.
-func (l *loop) lastWord(ctx context.Context, why string, s task.Status, because string) task.Result {
+// askLast asks the model once more, without tools, for an answer from what it has, and
+// ends the run with status s.
+func (l *loop) askLast(ctx context.Context, why string, s task.Status, because string) task.Result {
 	l.say(l.cfg.Host.Messages()...)
 	l.say(why + " Answer now, without tools, with what you have. Say what is missing.")
 	r := llm.Request{System: l.cfg.System, Messages: l.messages, Schema: l.cfg.Schema, MaxTokens: l.cfg.MaxTokens}
@@ -284,14 +287,14 @@ func (l *loop) lastWord(ctx context.Context, why string, s task.Status, because 
 	return l.end(s, because)
 }
 
-// warn keeps what is wrong with the references of an answer that ends the run.
+// warn adds a warning to the result if the references of the answer are faulty.
 func (l *loop) warn() {
 	if l.refs != nil && l.refs.problem != "" {
 		l.out.Warnings = append(l.out.Warnings, "references to lines of files: "+l.refs.problem)
 	}
 }
 
-// broke ends the run with an error of the model, or because of ctx.
+// broke ends the run after an error of the model call or the end of ctx.
 func (l *loop) broke(ctx context.Context, err error) task.Result {
 	if ctx.Err() != nil {
 		l.finalAnswer(ctx)
@@ -302,9 +305,9 @@ func (l *loop) broke(ctx context.Context, err error) task.Result {
 	return l.out
 }
 
-// finalAnswer asks what the agent has found out so far, when it was stopped behind
-// the result of a tool. What it is worth to wait for is short: an error is no answer,
-// and changes nothing.
+// finalAnswer asks for what the agent has found out so far, if the run was stopped after
+// a tool result and the cause grants time. If that request fails, the run ends without a
+// final answer.
 func (l *loop) finalAnswer(ctx context.Context) {
 	if l.cfg.Final == nil || l.messages[len(l.messages)-1].Role != llm.ToolRole {
 		return
@@ -323,18 +326,20 @@ func (l *loop) finalAnswer(ctx context.Context) {
 	}
 }
 
+// end sets the status of the result and returns it.
 func (l *loop) end(s task.Status, why string) task.Result {
 	l.out.End(s, why)
 	return l.out
 }
 
-// say adds texts to the conversation, each as a message of the user.
+// say appends each text to the conversation as a user message.
 func (l *loop) say(texts ...string) {
 	for _, text := range texts {
 		l.add(llm.Message{Role: llm.User, Content: text})
 	}
 }
 
+// add appends m to the conversation and the transcript.
 func (l *loop) add(m llm.Message) {
 	l.messages = append(l.messages, m)
 	l.cfg.Transcript.Append(m)

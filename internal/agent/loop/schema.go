@@ -11,17 +11,19 @@ import (
 	"qq/pkg/task"
 )
 
-// repairs is how often an answer that does not fit its schema is sent back.
+// repairs is how often an answer is sent back for its schema, and how often for its
+// references.
 const repairs = 2
 
-// maxProblem is the longest text of a problem, which may quote a whole answer.
+// maxProblem limits the text of a problem, which may quote a whole answer.
 const maxProblem = 500
 
-// schemaCheck validates answers. A nil schemaCheck accepts all of them.
+// schemaCheck validates answers against a JSON Schema. A nil schemaCheck accepts every
+// answer.
 type schemaCheck struct {
 	schema  *jsonschema.Resolved
-	sent    int             // times that an answer was sent back
-	strict  bool            // the next request is bound by the schema
+	sent    int             // how often an answer was sent back
+	strict  bool            // the next request asks for output in the schema
 	problem string          // of the last answer, or ""
 	value   json.RawMessage // the last answer, when it fits
 }
@@ -37,8 +39,8 @@ func newSchemaCheck(raw json.RawMessage) (*schemaCheck, error) {
 	return &schemaCheck{schema: schema}, nil
 }
 
-// ParseSchema reads a JSON Schema, which must be an object, and checks that it
-// can be used.
+// ParseSchema parses a JSON Schema, which must be a JSON object. It refuses a schema with
+// references that cannot be resolved or never end.
 func ParseSchema(raw json.RawMessage) (*jsonschema.Resolved, error) {
 	resolved, err := parseSchema(raw)
 	if err != nil {
@@ -65,12 +67,12 @@ func parseSchema(raw json.RawMessage) (*jsonschema.Resolved, error) {
 	return resolved, checkSchemaRefs(&s)
 }
 
-// binding reports whether the next request has to be bound by the schema: at
-// once when the agent has no tools, else only for an answer that did not fit.
+// binding reports whether the model server must enforce the schema in the next request:
+// always for an agent without tools, otherwise only after an answer that did not fit.
 func (c *schemaCheck) binding(tools bool) bool { return c != nil && (c.strict || !tools) }
 
-// repair checks an answer. It returns what to tell the model when it shall try
-// again, or "".
+// repair checks an answer. It returns the message that asks the model to try again, or
+// "" if the answer fits or was sent back often enough.
 func (c *schemaCheck) repair(text string) string {
 	if c.accept(text) || c.sent == repairs {
 		return ""
@@ -87,7 +89,7 @@ func (c *schemaCheck) release() {
 	}
 }
 
-// outcome is the last answer when it fits, or what is wrong with it.
+// outcome is the last checked answer if it fits, or the problem with it.
 func (c *schemaCheck) outcome() (value json.RawMessage, problem string) {
 	if c == nil {
 		return nil, ""
@@ -95,7 +97,7 @@ func (c *schemaCheck) outcome() (value json.RawMessage, problem string) {
 	return c.value, c.problem
 }
 
-// accept checks an answer, and keeps it or what is wrong with it.
+// accept checks an answer, keeps it or the problem with it, and reports whether it fits.
 func (c *schemaCheck) accept(text string) bool {
 	if c == nil {
 		return true
@@ -113,7 +115,7 @@ func (c *schemaCheck) accept(text string) bool {
 	return c.problem == ""
 }
 
-// unfence takes JSON out of a Markdown code fence.
+// unfence removes a Markdown code fence around s.
 func unfence(s string) string {
 	s = strings.TrimSpace(s)
 	if rest, ok := strings.CutPrefix(s, "```"); ok && strings.HasSuffix(rest, "```") {

@@ -12,23 +12,22 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// errEndless is what is wrong with a schema like {"$ref": "#"}: it sends whoever
-// checks a value round and round without ever looking at a part of that value,
-// until the stack is full and the process dies.
+// errEndless is the error for a schema like {"$ref": "#"}. Validation with it would recurse
+// without end on the same value, until the stack overflows and the process dies.
 var errEndless = errors.New("it refers to itself without an end")
 
-// schemaRefs follows the references of a schema.
+// schemaRefs follows the references of a schema to find cycles.
 type schemaRefs struct {
 	root    map[string]any
 	schemas []map[string]any // all objects in root
 	anchors map[string]any   // by reference
-	state   map[uintptr]bool // of the objects that were followed: false until that is done
+	state   map[uintptr]bool // visited objects; false while follow is still in them
 }
 
-// checkSchemaRefs refuses a schema whose references have no end, or lead where
-// that cannot be told.
+// checkSchemaRefs refuses a schema with references that form a cycle, or whose targets it
+// cannot find.
 func checkSchemaRefs(s *jsonschema.Schema) error {
-	// Written again, because keywords are read without regard to case.
+	// Encoded again, because the parser ignores the case of keywords.
 	data, err := json.Marshal(s)
 	if err != nil {
 		return err
@@ -48,6 +47,7 @@ func checkSchemaRefs(s *jsonschema.Schema) error {
 	return nil
 }
 
+// collect fills schemas and anchors with what v contains.
 func (r *schemaRefs) collect(v any) error {
 	switch v := v.(type) {
 	case []any:
@@ -75,7 +75,7 @@ func (r *schemaRefs) collect(v any) error {
 	return nil
 }
 
-// follow visits s and all that is applied to the same value as s.
+// follow visits s and every schema that validates the same value as s.
 func (r *schemaRefs) follow(s map[string]any) error {
 	id := reflect.ValueOf(s).Pointer()
 	if done, seen := r.state[id]; seen {
@@ -100,8 +100,8 @@ func (r *schemaRefs) follow(s map[string]any) error {
 	return nil
 }
 
-// applied lists what s applies to the value that it is applied to itself, and
-// not to a part of that.
+// applied lists the schemas in s that validate the same value as s itself, not a part of
+// that value.
 func (r *schemaRefs) applied(s map[string]any) (next []any, err error) {
 	for _, key := range []string{"not", "if", "then", "else"} {
 		next = append(next, s[key])
@@ -128,7 +128,7 @@ func (r *schemaRefs) applied(s map[string]any) (next []any, err error) {
 	return next, nil
 }
 
-// target returns what a reference leads to.
+// target is the object that a reference points to.
 func (r *schemaRefs) target(ref string) (at any, found bool) {
 	if at, found = r.anchors[ref]; found {
 		return at, true

@@ -1,9 +1,9 @@
-// Package batch is the command qq batch: many tasks, each in a process of its own.
+// Package batch is the command qq batch: it runs many tasks, each in a child process.
 //
-// Flow: [Command] reads the flags. All tasks of the input are checked, and kept in a
-// spool file, before anything starts. The process wires a [Runner], which runs them and
-// hands back results in input order; each is printed when it is due. The record of the
-// run knows which tasks an earlier run of the batch has done.
+// Flow: [Command] defines the flags. All tasks of the input are checked and written to a
+// spool file before any of them starts. A [Runner] runs them and delivers the results in
+// input order, and each result is printed as soon as those before it are. The record knows
+// which tasks an earlier run of the same batch has finished.
 package batch
 
 import (
@@ -20,45 +20,46 @@ import (
 
 // Process is the root process that the command runs in.
 type Process interface {
-	// Wire makes what runs the tasks. From here on the process takes signals.
+	// Wire makes the runner of the tasks, and starts to handle signals.
 	Wire(n Needs) (Runner, error)
 	// Stop is closed by the first signal.
 	Stop() <-chan struct{}
-	// Signalled is the exit code after a signal, 0 when none came.
+	// Signalled is the exit code after a signal, 0 without a signal.
 	Signalled() int
 }
 
-// Needs is what a batch needs of its process.
+// Needs is what the command asks of the wiring of its process.
 type Needs struct {
 	Settings config.Config
 	Dir      string // the working directory
 	ReadOnly bool
 	NoLedger bool
-	Events   io.Writer // gets each event as a line of JSON; nil is nowhere
+	Events   io.Writer // gets each event as a line of JSON; may be nil
 	Verbose  bool
-	Screen   approval.Screen // writes to the terminal too
+	Screen   approval.Screen // the progress line, which pauses for questions; may be nil
 }
 
 // Runner runs tasks in child processes.
 type Runner interface {
-	// Scratch is a private folder that goes with the process.
+	// Scratch is a private folder that is removed when the process ends.
 	Scratch() (string, error)
-	// Check says what is wrong with a task before anything starts.
+	// Check returns an error if a task cannot be run as it is written.
 	Check(t task.Task) error
-	// Lookup finds the agent and the model of a task, or says why there is none.
+	// Lookup returns an error if the agent or the model of a task is not available.
 	Lookup(ctx context.Context, t task.Task) error
-	// Plan says how a long text would be cut; nothing for one that fits.
+	// Plan lists how the text of a task would be cut and summarized. It is empty if the
+	// text fits the model.
 	Plan(ctx context.Context, t task.Task) ([]string, error)
 	// Batch runs the tasks and returns when each has a result.
 	Batch(ctx context.Context, b supervisor.Batch) error
-	// History is the record of this process and of those before it.
+	// History is the record of this run and of earlier runs.
 	History() *record.Record
 	// Used is how many tokens the whole tree has used.
 	Used() task.Usage
 	// Spent reports whether the budget of tokens is used up.
 	Spent() bool
-	// LimitReached says which limit of the tree was reached; empty is none.
+	// LimitReached names the limit of the tree that was reached; empty means none.
 	LimitReached() string
-	// Waits is how long the model server makes everybody wait, as far as it is known.
+	// Waits is how long requests have to wait for the model server, as far as it is known.
 	Waits() time.Duration
 }

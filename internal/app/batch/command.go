@@ -25,7 +25,7 @@ import (
 	"qq/pkg/task"
 )
 
-// Command is qq batch in the process p.
+// Command makes the command qq batch, to be run in the process p.
 func Command(i *command.Invocation, p Process) *cli.Command {
 	b := &batchRun{Invocation: i, process: p}
 	return &cli.Command{
@@ -79,11 +79,11 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 
 // batchOptions are the flags of one batch.
 type batchOptions struct {
-	agent, model string
+	agent        string
 	format       string
 	schema       json.RawMessage
 	halt         supervisor.Halt
-	joblog       string // absolute
+	joblog       string // absolute path
 	cache        bool
 	dryRun       bool
 	output       string
@@ -95,13 +95,14 @@ type batchOptions struct {
 	quiet        bool
 	verbose      bool
 	bar          bool // show progress
-	redraw       bool // as one line, although stderr is no terminal
+	redraw       bool // redraw the progress line even if stderr is no terminal
 }
 
+// options reads the flags and checks those that need no input.
 func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 	o := batchOptions{
 		resume: b.o.resume, resumeFailed: b.o.resumeFailed, noLedger: c.Bool("no-ledger"),
-		agent: c.String("agent"), model: c.String("model"), dryRun: c.Bool("dry-run"), output: c.String("output"),
+		agent: c.String("agent"), dryRun: c.Bool("dry-run"), output: c.String("output"),
 		results: c.String("results"), readOnly: c.Bool("read-only"), quiet: c.Bool("quiet"), verbose: c.Bool("verbose"),
 		cache: c.Bool("cache"),
 	}
@@ -134,7 +135,7 @@ func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 	return o, err
 }
 
-// joblogPath is where the log of a batch is kept, and says why it cannot be there.
+// joblogPath is the absolute path for --joblog, or an error if that file cannot be written.
 func joblogPath(name string) (string, error) {
 	const hint = "--joblog takes a file that you may write; its folder has to be there"
 	if strings.TrimSpace(name) == "" {
@@ -150,10 +151,11 @@ func joblogPath(name string) (string, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return "", command.Usagef(hint, "--joblog %s is a folder", name)
 	}
-	return realPath(path), nil // a batch is found by its log, by whatever way there
+	return realPath(path), nil // resume finds a batch by this path
 }
 
-// realPath is path without symbolic links, as far as there is something.
+// realPath resolves the symbolic links in path. If there is no such file, it resolves
+// those of its folder.
 func realPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -164,7 +166,7 @@ func realPath(path string) string {
 	return path
 }
 
-// parseHalt reads never, soon or now, with ,fail=N or ,fail=N%.
+// parseHalt parses the flag --halt: never, soon or now, with ,fail=N or ,fail=N%.
 func parseHalt(s string) (supervisor.Halt, error) {
 	wrong := command.Usagef("accepted is never, soon or now, with ,fail=N or ,fail=N%: for example soon,fail=10%",
 		"--halt is %q", s)
@@ -202,7 +204,7 @@ func parseHalt(s string) (supervisor.Halt, error) {
 	return h, nil
 }
 
-// run runs many tasks.
+// run checks all tasks, opens the output and the record, and runs the batch.
 func (b *batchRun) run(c *cli.Context) error {
 	cfg, dir, err := b.Configure(c)
 	if err != nil {
@@ -230,8 +232,7 @@ func (b *batchRun) run(c *cli.Context) error {
 	if b.o.dryRun {
 		return b.dryRun(c.Context, spool)
 	}
-	// The models are looked up before the first child: when one is not there, that
-	// is one error and not one for each task.
+	// A missing model is one error here, instead of one error for each task later.
 	for _, t := range b.staffing {
 		if err := b.runner.Lookup(c.Context, t); err != nil {
 			return err
@@ -246,7 +247,7 @@ func (b *batchRun) run(c *cli.Context) error {
 	return errors.Join(b.do(c.Context, spool), b.closeOutput(false))
 }
 
-// events is where events are written to as they happen; nil is nowhere.
+// events is the writer for events, nil unless the output format is stream-json.
 func (b *batchRun) events() io.Writer {
 	if b.o.format == output.StreamJSON {
 		return eventWriter{b}
@@ -254,17 +255,17 @@ func (b *batchRun) events() io.Writer {
 	return nil
 }
 
-// eventWriter writes events to where the results go.
+// eventWriter writes events to the output of the batch, which is opened later.
 type eventWriter struct{ b *batchRun }
 
 // Write implements io.Writer.
 func (w eventWriter) Write(p []byte) (int, error) { return w.b.to.Write(p) }
 
-// Hold implements approval.Screen: it takes the progress line away, once there is one.
+// Hold implements approval.Screen: it removes the progress line until release is called.
 func (b *batchRun) Hold() (release func()) { return b.progress.Hold() }
 
-// check reads all tasks and says what is wrong with the first bad one, before
-// anything starts.
+// check reads all tasks into a spool file. It returns an error for the first task that
+// cannot be run.
 func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 	src, err := b.source(c)
 	if err != nil {
@@ -279,13 +280,13 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 		if err := c.Context.Err(); err != nil {
 			return err
 		}
-		return b.vet(t)
+		return b.checkTask(t)
 	})
 	if err != nil && c.Context.Err() != nil {
 		return nil, context.Cause(c.Context)
 	}
 	if errors.Is(err, taskfile.ErrKeep) {
-		return nil, unkept(err, filepath.Dir(dir)) // its own is gone at the end
+		return nil, unkept(err, filepath.Dir(dir)) // dir itself is removed at the end
 	}
 	if err != nil {
 		const hint = "nothing was started: mend the input (qq batch --help describes it)"
@@ -294,8 +295,8 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 	return spool, nil
 }
 
-// unkept says what to do when the tasks could not be kept in dir: their input is not
-// to blame.
+// unkept adds a hint to the error of writing the spool file to dir, for which the input is
+// not to blame.
 func unkept(err error, dir string) error {
 	hint := "see whether " + dir + " can be written, or let QQ_HOME name another folder"
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -304,9 +305,9 @@ func unkept(err error, dir string) error {
 	return command.Advised(err, "nothing was started: "+hint)
 }
 
-// vet says what is wrong with one task, and notes which agent and model it asks
-// for.
-func (b *batchRun) vet(t task.Task) error {
+// checkTask returns an error if t cannot be run, and collects the agent and the model that
+// t asks for.
+func (b *batchRun) checkTask(t task.Task) error {
 	if len(t.Schema) > 0 {
 		if _, err := loop.ParseSchema(t.Schema); err != nil {
 			return err
@@ -328,7 +329,7 @@ func (b *batchRun) vet(t task.Task) error {
 	return nil
 }
 
-// directory says why path is none.
+// directory returns an error if path is no directory.
 func directory(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
@@ -337,7 +338,7 @@ func directory(path string) error {
 	return err
 }
 
-// complete fills in what the flags say about every task.
+// complete adds the agent and the schema of the flags to a task that has none.
 func (b *batchRun) complete(t task.Task) task.Task {
 	if t.Agent == "" {
 		t.Agent = b.o.agent
@@ -348,7 +349,7 @@ func (b *batchRun) complete(t task.Task) task.Task {
 	return t
 }
 
-// tasks streams the tasks of the spool.
+// tasks streams the tasks of the spool file, each completed by the flags.
 func (b *batchRun) tasks(spool *taskfile.Spool) iter.Seq2[task.Task, error] {
 	return func(yield func(task.Task, error) bool) {
 		for t, err := range spool.Tasks() {
@@ -359,7 +360,7 @@ func (b *batchRun) tasks(spool *taskfile.Spool) iter.Seq2[task.Task, error] {
 	}
 }
 
-// source is where the tasks come from.
+// source decides from flags and arguments where the tasks come from.
 func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	form := taskfile.Form(c.String("input-format"))
 	src := taskfile.Source{Template: c.String("message"), Name: c.String("input"), Form: form}
@@ -388,7 +389,8 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	return src, nil
 }
 
-// Schema reads the JSON Schema of an answer, nil without a path.
+// Schema reads the file of --schema, a JSON Schema for the answer. It is nil without a
+// path.
 func Schema(path string) (json.RawMessage, error) {
 	if path == "" {
 		return nil, nil
@@ -403,9 +405,8 @@ func Schema(path string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// interruptible reads from a stream until ctx ends: a read of a pipe or a
-// terminal heeds no context. The read that is under way then ends with the
-// process.
+// interruptible reads from a pipe or a terminal until ctx ends. The blocked read itself
+// cannot be interrupted: it is left behind until the process ends.
 type interruptible struct {
 	ctx  context.Context
 	from io.Reader
@@ -413,7 +414,7 @@ type interruptible struct {
 
 // Read implements io.Reader.
 func (r *interruptible) Read(p []byte) (int, error) {
-	buf := make([]byte, len(p)) // p is not ours any more once Read has returned
+	buf := make([]byte, len(p)) // p may not be used after Read has returned
 	type read struct {
 		n   int
 		err error

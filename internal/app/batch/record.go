@@ -13,7 +13,7 @@ import (
 	"qq/pkg/task"
 )
 
-// openRecord finds the batch that the flags want to go on with, or begins one.
+// openRecord begins a batch in the record, or finds the batch that the flags resume.
 func (b *batchRun) openRecord(ctx context.Context, spool *taskfile.Spool) error {
 	on, again := b.o.resume, b.o.resumeFailed
 	switch {
@@ -48,14 +48,14 @@ func (b *batchRun) openRecord(ctx context.Context, spool *taskfile.Spool) error 
 	return nil
 }
 
-// isLedger reports whether err is trouble with the ledger itself.
+// isLedger reports whether err is a fault of the ledger itself.
 func isLedger(err error) bool {
 	return slices.ContainsFunc([]error{
 		ledger.ErrFull, ledger.ErrReadOnly, ledger.ErrDenied, ledger.ErrLocked, ledger.ErrDamaged, ledger.ErrNewer,
 	}, func(state error) bool { return errors.Is(err, state) })
 }
 
-// emptyOutput makes room in the file for the results.
+// emptyOutput removes the old content of the file of -o.
 func (b *batchRun) emptyOutput() error {
 	if b.o.output == "" {
 		return nil

@@ -18,26 +18,26 @@ import (
 	"qq/pkg/task"
 )
 
-// batchRun is one batch under way.
+// batchRun is the state of one batch.
 type batchRun struct {
 	*command.Invocation
 	process  Process
 	runner   Runner
 	o        batchOptions
 	start    time.Time
-	to       *os.File        // results and events go there
-	made     bool            // by us, for this
-	out      *output.Results // into to
+	to       *os.File        // gets results and events
+	made     bool            // this batch has created the file
+	out      *output.Results // writes to to
 	progress *output.Progress
 	tally    output.Tally
-	staffing []task.Task // each agent and model that a task asks for, once
-	hint     string      // the last one that was said
+	staffing []task.Task // one task for each pair of agent and model
+	hint     string      // printed last
 	inputs   []string    // files that the tasks come from
 	id       string      // of the batch
-	reason   string      // why the task before was not started; empty if it was
+	reason   string      // why the previous task was not started; empty if it was
 }
 
-// dryRun prints the tasks as they would be run.
+// dryRun prints the tasks and how long texts would be cut, and runs nothing.
 func (b *batchRun) dryRun(ctx context.Context, spool *taskfile.Spool) error {
 	n := 0
 	for t, err := range b.tasks(spool) {
@@ -69,11 +69,11 @@ func (b *batchRun) dryRun(ctx context.Context, spool *taskfile.Spool) error {
 	return nil
 }
 
-// minDocument is the length in bytes from which on a text is measured before it is
-// run: below that it fits into any model, and no server has to be asked.
+// minDocument is the smallest text, in bytes, that a dry run measures. A shorter one fits
+// every model, so the model server need not be asked.
 const minDocument = 4 << 10
 
-// plan says how a task would be worked on whose text is too long for its model.
+// plan lists how the text of t would be cut; it is empty if the text fits the model.
 func (b *batchRun) plan(ctx context.Context, t task.Task) ([]string, error) {
 	if len(t.Text)+len(t.Context) < minDocument {
 		return nil, nil
@@ -81,13 +81,13 @@ func (b *batchRun) plan(ctx context.Context, t task.Task) ([]string, error) {
 	return b.runner.Plan(ctx, t)
 }
 
-// do runs the tasks and prints their results as they come due. However it ends, the
-// batch knows.
+// do runs the tasks and prints their results in input order. The record gets the outcome
+// of the batch in any case.
 func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	outcome := task.Failed
 	defer func() {
 		if err := b.runner.History().Settle(outcome, b.runner.Used()); err != nil {
-			command.Report(b.Err, err) // each result is recorded, or was complained of
+			command.Report(b.Err, err) // errors of single results were reported before
 		}
 	}()
 	if err := b.emptyOutput(); err != nil {
@@ -97,7 +97,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	if b.o.bar {
 		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), b)
 	}
-	b.JSON = b.JSON && b.o.output != "" // what follows on stdout is the results and nothing else
+	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
 	runErr := b.runner.Batch(ctx, supervisor.Batch{
 		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Results: b, Halt: b.o.halt, Stop: b.process.Stop(),
 	})
@@ -107,8 +107,8 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	}
 	outcome = b.outcome(runErr)
 	if runErr != nil {
-		if !errors.Is(runErr, output.ErrClosed) { // who went away does not read this either
-			b.goOn()
+		if !errors.Is(runErr, output.ErrClosed) { // nobody reads the output any more
+			b.hintResume()
 		}
 		return runErr
 	}
@@ -121,7 +121,7 @@ func (b *batchRun) Outlook() (known int, wait time.Duration) {
 	return b.runner.History().Resumed(), b.runner.Waits()
 }
 
-// openOutput opens where the results go, and changes nothing there.
+// openOutput opens the output of the batch, without changing a file that exists.
 func (b *batchRun) openOutput() error {
 	if b.o.results != "" {
 		if err := os.MkdirAll(b.o.results, 0o777); err != nil {
@@ -156,7 +156,7 @@ func (b *batchRun) openOutput() error {
 	return nil
 }
 
-// closeOutput closes the file for the results, if there is one, and may remove it.
+// closeOutput closes the file of -o, if there is one; remove deletes it.
 func (b *batchRun) closeOutput(remove bool) error {
 	if b.to == nil || b.to == b.Out {
 		return nil
@@ -186,7 +186,7 @@ func (b *batchRun) Deliver(res task.Result) error {
 		if !res.Success && b.o.format == output.Text {
 			b.complain(res, hint)
 		}
-		if res.Unrecorded { // lost it is not
+		if res.Unrecorded { // its result is printed all the same
 			b.Say("task %d could not be recorded: it is run again when the batch goes on", res.Index+1)
 		}
 		if err := b.runner.History().Err(); err != nil {
@@ -203,10 +203,8 @@ func (b *batchRun) Deliver(res task.Result) error {
 	})
 }
 
-// complain says on stderr why a task failed, and what to do unless that was said
-// for the task before.
-//
-// Those that were not even started are many, and for one reason.
+// complain prints on stderr why a task failed, with a hint unless it is the same as that of
+// the task before. Tasks that were not started for the same reason are reported once.
 func (b *batchRun) complain(res task.Result, hint string) {
 	if res.Attempts == 0 && (res.Status == task.Cancelled || res.Err() == b.reason) {
 		return
@@ -221,7 +219,7 @@ func (b *batchRun) complain(res task.Result, hint string) {
 	b.hint = hint
 }
 
-// summarize says on stderr what came of the batch.
+// summarize prints the totals of the batch on stderr.
 func (b *batchRun) summarize() {
 	if b.o.quiet || !b.o.bar && b.tally.Complete() && b.runner.LimitReached() == "" {
 		return
@@ -231,16 +229,16 @@ func (b *batchRun) summarize() {
 		b.Say("halted: too many tasks failed, no more were started")
 	}
 	if why := b.runner.LimitReached(); why != "" && b.tally.Complete() {
-		b.Say("%s", why) // no task says so
+		b.Say("%s", why) // no task has failed because of it
 	}
 	b.Say("%s", b.tally.Summary(time.Since(b.start)))
 	if b.tally.Failed+b.tally.NotStarted > 0 {
-		b.goOn()
+		b.hintResume()
 	}
 }
 
-// goOn says how a batch goes on that has not come to its end, or not well.
-func (b *batchRun) goOn() {
+// hintResume prints how to resume a batch that has not finished, or has failed tasks.
+func (b *batchRun) hintResume() {
 	if b.o.quiet || !b.o.bar || b.o.noLedger {
 		return
 	}
@@ -251,7 +249,7 @@ func (b *batchRun) goOn() {
 	b.Say("the same command with %s=%s goes on where it is", how, task.ShortID(b.id))
 }
 
-// outcome is how the batch ended, in the word for a task that ended so.
+// outcome is the status of the whole batch.
 func (b *batchRun) outcome(err error) task.Status {
 	switch {
 	case errors.Is(err, output.ErrClosed):
@@ -260,7 +258,7 @@ func (b *batchRun) outcome(err error) task.Status {
 		return task.Interrupted
 	case err != nil:
 		return task.Failed
-	case b.runner.Spent() && b.tally.Limited(), b.runner.LimitReached() != "": // of the whole tree
+	case b.runner.Spent() && b.tally.Limited(), b.runner.LimitReached() != "": // of the tree
 		return task.Limit
 	case b.tally.Complete():
 		return task.Completed
@@ -268,7 +266,7 @@ func (b *batchRun) outcome(err error) task.Status {
 	return task.Failed
 }
 
-// verdict is the exit code of the batch.
+// verdict is the exit code of the batch, as an error.
 func (b *batchRun) verdict(outcome task.Status) error {
 	switch outcome {
 	case task.Completed:
