@@ -45,7 +45,8 @@ const patience = 10 * time.Second
 // late is what may come on top of the patience: activity is reported now and then.
 const late = patience / 20
 
-// silent says nothing, and what its client says of that.
+// silent sends nothing until ctx ends, and then returns the error that a model client
+// returns.
 func silent(ctx context.Context, _ func(llm.Chunk)) error {
 	<-ctx.Done()
 	return &llm.Error{Kind: llm.BrokenStream, Problem: "the answer broke off", Err: context.Cause(ctx)}
@@ -62,7 +63,8 @@ func (a admission) Enter(ctx context.Context, model string, again bool, who supe
 func (admission) First(task.Task, supervisor.Waiter) llm.Permit { return nil }
 func (a admission) Refusal(task.Task) error                     { return a.Gate.Refusal("m") }
 
-// asking runs agents with a model as job zero, with that gate and that patience.
+// asking runs an agent as job zero, with a given model, the gate g and the idle timeout
+// patience.
 func asking(t *testing.T, g supervisor.Gate) func(context.Context, chat) task.Result {
 	return func(ctx context.Context, c chat) task.Result {
 		one := agents.Agent{Name: "one"}
@@ -90,8 +92,8 @@ func (l *line) Enter(context.Context, string, bool) (llm.Permit, error) {
 func (*line) Active()              {}
 func (l *line) Leave(r llm.Report) { l.reports = append(l.reports, r) }
 
-// TestPromptTime: the time to write a prompt counts from when the request is sent, and
-// one that takes longer says nothing against the server and is not sent again.
+// TestPromptTime: the time limit for writing a prompt starts when the request is sent. A
+// request that exceeds it is neither retried nor counted as a fault of the server.
 func TestPromptTime(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -120,8 +122,8 @@ func TestPromptTime(t *testing.T) {
 	}
 }
 
-// TestIdle: a request from which nothing comes back is given up, and not sent again;
-// one from which something comes now and then is not.
+// TestIdle: a request without any response is given up and not retried; a slow one that
+// still sends something is not given up.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ask := asking(t, admission{gate.NewGate(gate.Config{MaxInFlight: 2})})
@@ -162,8 +164,8 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestIdleBehindOthers: what a request waits at the server while that is at work for
-// others does not count.
+// TestIdleBehindOthers: the idle time does not count while the server is busy with other
+// requests.
 func TestIdleBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := gate.NewGate(gate.Config{MaxInFlight: 2})
@@ -181,7 +183,7 @@ func TestIdleBehindOthers(t *testing.T) {
 	})
 }
 
-// TestIdleInLine: nor does what it waits until it may be sent.
+// TestIdleInLine: the idle time does not count while a request waits for a slot.
 func TestIdleInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := gate.NewGate(gate.Config{MaxInFlight: 1})
@@ -193,8 +195,8 @@ func TestIdleInLine(t *testing.T) {
 	})
 }
 
-// TestIdleTellsNothing: that a request was given up tells neither for the server nor
-// against it.
+// TestIdleTellsNothing: a request that was given up changes nothing in the breaker of the
+// server.
 func TestIdleTellsNothing(t *testing.T) {
 	open := func(t *testing.T, chats ...chat) bool {
 		gate := gate.NewGate(gate.Config{MaxInFlight: 2})
@@ -222,7 +224,8 @@ func (e *events) Emit(ev event.Event) { e.texts = append(e.texts, ev.Text) }
 func (e *events) Chunk(llm.Chunk)     {}
 func (e *events) TurnEnd(final bool)  { e.ends = append(e.ends, final) }
 
-// TestRepeated: that a request is sent again is one line, and counts.
+// TestRepeated: a retried request is one progress line, and one more attempt in the
+// result.
 func TestRepeated(t *testing.T) {
 	told := &events{}
 	r := &run{Agent: Agent{Screen: told}, parent: told}
@@ -235,7 +238,8 @@ func TestRepeated(t *testing.T) {
 	assert.Equal(t, 2, r.repeats)
 }
 
-// TestRepeatsAreAttempts: they are counted in the result, those for the prompt too.
+// TestRepeatsAreAttempts: retries count as attempts in the result, also those of the
+// prompt.
 func TestRepeatsAreAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
@@ -274,9 +278,8 @@ func (c *counted) Enter(context.Context, string, bool, supervisor.Waiter) (llm.P
 func (*counted) Active()              {}
 func (c *counted) Leave(r llm.Report) { c.reports <- r }
 
-// TestFinalAnswerIsAdmitted: the final answer of an agent whose time is up passes the
-// gate as every other request, is counted there, and is not waited for when it is
-// refused.
+// TestFinalAnswerIsAdmitted: the request for a final answer passes the gate and is
+// counted there like any other, but is not retried when the gate refuses it.
 func TestFinalAnswerIsAdmitted(t *testing.T) {
 	server := standin.Start(t, standin.Reply(func(p standin.Prompt) string {
 		if p.Last("tool") == "" {
@@ -316,7 +319,7 @@ func TestFinalAnswerIsAdmitted(t *testing.T) {
 	}
 }
 
-// TestWithoutDirectory: to work where there is nothing is a mistake of a person.
+// TestWithoutDirectory: to start in a directory that does not exist is a usage error.
 func TestWithoutDirectory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("a removed folder can still be opened")

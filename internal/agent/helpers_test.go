@@ -29,7 +29,7 @@ type served struct {
 
 func (served) Tokens(text string) int { return models.Tokens(text) }
 
-// modelOf is the model of the server.
+// modelOf is the model of the stand-in server.
 func modelOf(t *testing.T, server *standin.Server) Model {
 	t.Helper()
 	m, err := (&models.Resolver{Host: server.URL, Run: standin.DefaultModel, Notes: silence{}}).Resolve(t.Context(), "")
@@ -58,7 +58,8 @@ func (r team) Lookup(name string) (agents.Agent, error) {
 	return r.Registry.Lookup(name)
 }
 
-// agentOf is an agent in a folder of its own, which is now that of this process.
+// agentOf is an agent in a new folder, which becomes the working directory of this
+// process.
 func agentOf(t *testing.T, m Model, definition agents.Agent) Agent {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -77,7 +78,7 @@ func (l launch) Launch(ctx context.Context, job task.Job, p supervisor.Parent) t
 	return l(ctx, job, p)
 }
 
-// zeroOf runs a as job zero of a supervisor. What it hands on is done in this process
+// zeroOf runs a as job zero of a supervisor. Tasks that it delegates run in this process
 // too, with the same model.
 func zeroOf(ctx context.Context, t *testing.T, a Agent, tk task.Task, change func(*supervisor.Config)) task.Result {
 	t.Helper()

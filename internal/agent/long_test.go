@@ -19,7 +19,7 @@ import (
 	"qq/pkg/task"
 )
 
-// paragraphs is a text of n paragraphs of some 100 characters.
+// paragraphs is a text of n paragraphs of about 100 characters each.
 func paragraphs(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -33,13 +33,13 @@ func paragraphs(n int) string {
 	return b.String()
 }
 
-// narrow is a server whose model has a small context, and refuses what does not fit.
+// narrow is a server whose model has a small context and refuses a longer request.
 func narrow(t *testing.T) *standin.Server {
 	return standin.Start(t, standin.Models(standin.Model{Name: standin.DefaultModel, Context: 4096}))
 }
 
-// TestFittedForWhoeverSummarizes: the parts of a text fit the summarizer, also when
-// the agent that answers needs less room for itself, or more.
+// TestFittedForWhoeverSummarizes: the parts of a text fit the summarizer, whether its own
+// prompt is shorter or longer than that of the agent that answers.
 func TestFittedForWhoeverSummarizes(t *testing.T) {
 	for _, definition := range []agents.Agent{
 		{Name: "small", Tools: []string{}, Prompt: "You answer."},
@@ -66,7 +66,7 @@ func TestFittedForWhoeverSummarizes(t *testing.T) {
 	}
 }
 
-// TestFittedRequest: what a text that is the task itself asks for is not replaced.
+// TestFittedRequest: the request at the start of a long task is kept word for word.
 func TestFittedRequest(t *testing.T) {
 	a := agentOf(t, modelOf(t, narrow(t)), agents.Agent{Name: "small", Tools: []string{}})
 	text := "Translate the following text into French.\n\n" + paragraphs(200)
@@ -105,7 +105,7 @@ func (c counting) Delegate(ctx context.Context, tasks []task.Task) []task.Result
 	return c.Parent.Delegate(ctx, tasks)
 }
 
-// TestPlanIsWhatIsDone: as many parts as were foretold are summarized.
+// TestPlanIsWhatIsDone: a run summarizes as many parts as the plan says.
 func TestPlanIsWhatIsDone(t *testing.T) {
 	a := agentOf(t, modelOf(t, narrow(t)), agents.Agent{Name: "small", Tools: []string{}})
 	tk := task.Task{Text: "What is it about?", Context: paragraphs(200), Agent: "small"}
@@ -133,8 +133,8 @@ func (m bare) Tokens(s string) int    { return len(s) / 4 }
 func (m bare) Room(llm.Request) int   { return m.room }
 func (m bare) Served() (string, bool) { return "", false }
 
-// TestTooManyParts: that is known before the first one is summarized. Whoever follows
-// no untrusted input may ask for any number.
+// TestTooManyParts: too many parts are refused before the first is summarized. The root's
+// own agent, which a person controls, has no such limit.
 func TestTooManyParts(t *testing.T) {
 	a := agentOf(t, bare{room: 1000}, agents.Agent{Name: "small", Tools: []string{}})
 	job := task.Job{Task: task.Task{Text: "What is it about?", Context: paragraphs(200_000), Agent: "small"}}
@@ -151,7 +151,7 @@ func TestTooManyParts(t *testing.T) {
 	}
 }
 
-// TestUnfitted: how it ends that a text cannot be made to fit.
+// TestUnfitted: the errors for a text that cannot be made to fit.
 func TestUnfitted(t *testing.T) {
 	a := agentOf(t, modelOf(t, narrow(t)), agents.Agent{Name: "small", Tools: []string{}})
 	tk := task.Task{Text: "What is it about?", Context: paragraphs(300), Agent: "small"}
@@ -192,7 +192,8 @@ func TestUnfitted(t *testing.T) {
 	assert.Equal(t, os.ErrClosed.Error(), r.Err())
 }
 
-// TestUnfittedUsage: what the prompt cost that a model wrote before is told.
+// TestUnfittedUsage: tokens that were spent on a generated prompt are reported even if
+// the text then does not fit.
 func TestUnfittedUsage(t *testing.T) {
 	written := agents.Agent{Name: "written", Tools: []string{}, PromptTemplate: "Write a prompt."}
 	a := agentOf(t, modelOf(t, narrow(t)), written)
@@ -226,8 +227,8 @@ func (e *echo) Delegate(_ context.Context, tasks []task.Task) (results []task.Re
 	return results
 }
 
-// TestPartHelpers: the parts go up in chunks that fit into a frame, in order, and none
-// after one that failed.
+// TestPartHelpers: tasks are delegated in order, in chunks that fit into a frame, and
+// none is delegated after a failure.
 func TestPartHelpers(t *testing.T) {
 	many := func(n, size int) (tasks []task.Task) {
 		for i := range n {
@@ -257,8 +258,7 @@ func TestPartHelpers(t *testing.T) {
 	assert.Len(t, h.warnings(), 1)
 }
 
-// TestChunk: whatever the parts are, each has its turn, and what goes at once is no
-// more than a frame takes.
+// TestChunk: every task is in exactly one chunk, and no chunk is larger than a frame.
 func TestChunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tasks []task.Task
@@ -275,8 +275,8 @@ func TestChunk(t *testing.T) {
 	})
 }
 
-// TestPartRoom: a prompt that a model writes may be longer than the one that is known,
-// and without a summarizer there is nothing to go by.
+// TestPartRoom: the room leaves space for a generated prompt, which may be longer than
+// the known one; without a summarizer it is that of the agent itself.
 func TestPartRoom(t *testing.T) {
 	summarizer := agents.Agent{Name: "summarizer", Tools: []string{}, Prompt: "You summarize."}
 	r := &run{Agent: agentOf(t, modelOf(t, narrow(t)), agents.Agent{Name: "small", Tools: []string{}})}

@@ -20,8 +20,8 @@ import (
 	"qq/pkg/task"
 )
 
-// TestTools: an agent gets what its definition, its model and its root allow, and of
-// everything else it is known why not.
+// TestTools: an agent is offered the tools that its definition, its model and its root
+// allow, and each other tool has a deny reason.
 func TestTools(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestRules: who changes nothing may write nowhere, whatever it starts.
+// TestRules: an agent that changes nothing, and its commands, may write nowhere.
 func TestRules(t *testing.T) {
 	a := Agent{
 		Definition: agents.Agent{Name: "coder", Tools: []string{"edit_file"}},
@@ -101,8 +101,8 @@ func (a *acting) Effects() error {
 	return a.Parent.Effects()
 }
 
-// TestEffectsOfReading: a command of an agent that may only read can do something to
-// the world all the same, for it has the network; to read does nothing.
+// TestEffectsOfReading: a command is a side effect even of an agent that may only read,
+// because it has the network; a reading tool is none.
 func TestEffectsOfReading(t *testing.T) {
 	if !sandbox.Probe().Enforced() {
 		t.Skip("this system cannot keep a command from writing")
@@ -138,8 +138,8 @@ func TestEffectsOfReading(t *testing.T) {
 	}
 }
 
-// TestTokenEvents: pieces are gathered, none is lost, and a turn ends with all that it
-// said.
+// TestTokenEvents: pieces of text are joined into fewer events, none is lost, and all are
+// sent when the turn ends.
 func TestTokenEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := &events{}

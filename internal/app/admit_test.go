@@ -13,7 +13,7 @@ import (
 	"qq/pkg/task"
 )
 
-// served is a run whose model is one of a server, with what it says to people.
+// served is a wiring with a model of a stand-in server, and the notes that it prints.
 func served(t *testing.T, change func(*wiringConfig), options ...standin.Option) (e *wiring, notes *[]string) {
 	server := standin.Start(t, options...)
 	notes = &[]string{}
@@ -36,8 +36,8 @@ type waiter struct{ behind []time.Duration }
 
 func (w *waiter) Behind(d time.Duration) { w.behind = append(w.behind, d) }
 
-// TestFirst: a permit comes with the start of a child when its model needs one and
-// one is free.
+// TestFirst: a child starts with a permit for its first request if its model has a server
+// and a slot is free.
 func TestFirst(t *testing.T) {
 	e, _ := served(t, nil)
 	first := func(e *wiring, t task.Task) llm.Permit { return admission{e}.First(t, &waiter{}) }
@@ -55,7 +55,8 @@ func TestFirst(t *testing.T) {
 	assert.True(t, e.several.Load(), "a child asks")
 }
 
-// TestEnter: who waits behind others at the server hears of that time.
+// TestEnter: a request that waits at the server behind others reports the waiting time to
+// its waiter.
 func TestEnter(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		e, _ := served(t, func(c *wiringConfig) { c.Settings.MaxParallel = 2 })
@@ -73,8 +74,8 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// TestSpent: a budget that is used up refuses tasks before a process starts, and
-// only then.
+// TestSpent: a used-up token budget refuses tasks before their process starts, and only
+// then.
 func TestSpent(t *testing.T) {
 	e, _ := served(t, func(c *wiringConfig) { c.Settings.MaxTokens = 100 })
 	for _, c := range []struct {
@@ -99,8 +100,8 @@ func TestSpent(t *testing.T) {
 	assert.False(t, e.Spent(), "there is no budget")
 }
 
-// TestRefuseWhenOpen: so does a breaker that is not worth waiting for. A person is
-// told when several share the server; who is alone hears it from the answer.
+// TestRefuseWhenOpen: an open breaker refuses tasks if it stays open too long to wait. A
+// person is told only if several agents share the server.
 func TestRefuseWhenOpen(t *testing.T) {
 	for _, several := range []bool{false, true} {
 		e, notes := served(t, nil) // without retries

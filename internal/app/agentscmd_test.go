@@ -13,8 +13,8 @@ import (
 	"qq/pkg/agents"
 )
 
-// TestAgentAsItTakesEffect: what is shown is what the agent may do, not what
-// stands in its file.
+// TestAgentAsItTakesEffect: qq agents show prints what the agent may do in effect, not
+// the text of its file.
 func TestAgentAsItTakesEffect(t *testing.T) {
 	w := newWorld(t)
 	w.file(
@@ -57,8 +57,8 @@ func TestAgentAsItTakesEffect(t *testing.T) {
 	assert.Contains(t, w.run("agents", "show", "worker").out, "template:     a model writes the prompt")
 }
 
-// TestAgentNewModes: a project's file is one like its others; where nothing can
-// be written, two lines say so.
+// TestAgentNewModes: a new definition has at most file mode 0644; if it cannot be
+// written, the error comes with a hint.
 func TestAgentNewModes(t *testing.T) {
 	w := newWorld(t)
 	e := w.run("agents", "new", "mine")

@@ -115,8 +115,8 @@ func TestBatchOutputs(t *testing.T) {
 	assert.Equal(t, "three", string(data))
 }
 
-// TestBatchSaysWhy: on stderr stands for each failure what is wrong, and once
-// what to do.
+// TestBatchSaysWhy: stderr has the problem of each failed task, and a common hint only
+// once.
 func TestBatchSaysWhy(t *testing.T) {
 	w, server := newServedWorld(t, batchScripts())
 	w.file("tasks.txt", "[[failing]]\n[[failing]] again\nthree\n")
@@ -141,7 +141,7 @@ func cutLast(text string) string {
 	return text[:strings.LastIndexByte(strings.TrimSuffix(text, "\n"), '\n')+1]
 }
 
-// TestBatchHalt: when a batch stops starting tasks, and which it ends.
+// TestBatchHalt: --halt decides when no more tasks start, and whether running ones end.
 func TestBatchHalt(t *testing.T) {
 	w, _ := newServedWorld(t, batchScripts())
 	w.file("tasks.txt", "one\n[[failing]]\n[[slow]]\nfour\n")

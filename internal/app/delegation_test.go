@@ -27,8 +27,8 @@ func delegate(agent, text string) string {
 	)
 }
 
-// delegationScripts are leads that hand on work, and what their children say. The
-// answer of a child carries the marker by which its parent goes on.
+// delegationScripts are scripts for agents that delegate, and for their children. The
+// answer of a child has the marker that selects the next script of its parent.
 func delegationScripts() standin.Option {
 	return standin.Scripts(
 		standin.Script{Start: "[[lead]]", Text: `<tool_call>{"name":"run_parallel_tasks","arguments":{"tasks":[` +
@@ -75,8 +75,8 @@ func (w *world) toolResults() []string {
 	return results
 }
 
-// TestDelegation: a lead hands work to children in processes of their own and
-// gets their answers in the order in which it asked.
+// TestDelegation: an agent delegates to children in processes of their own and gets their
+// answers in the order of its calls.
 func TestDelegation(t *testing.T) {
 	w, _ := newServedWorld(t, delegationScripts())
 	e := w.run("[[lead]]")
@@ -97,8 +97,8 @@ func TestDelegation(t *testing.T) {
 	assert.Equal(t, ended{out: "as said [[done]]\n"}, w.run("[[top]]"), "a cap of 1 does not stop three levels")
 }
 
-// TestDelegationFails: the agent reads, in the words that people rely on, why a
-// child failed, and goes on.
+// TestDelegationFails: the agent reads why a child failed, in the exact words of the
+// specification, and continues.
 func TestDelegationFails(t *testing.T) {
 	for _, c := range []struct{ name, prompt, env, want string }{
 		{"child fails", "[[fails]]", "", "^Child agent error: Ollama at .* answered 500: out of memory"},
@@ -129,8 +129,8 @@ func TestDelegationFails(t *testing.T) {
 	}
 }
 
-// TestLongOutput: what is too long for its reader keeps its beginning and its
-// end, and says where all of it is.
+// TestLongOutput: an output that is too long keeps its beginning and its end, and names
+// the file with all of it.
 func TestLongOutput(t *testing.T) {
 	w, _ := newServedWorld(t, delegationScripts())
 	w.set("QQ_MAX_OUTPUT=40")
@@ -145,7 +145,7 @@ func TestLongOutput(t *testing.T) {
 	assert.Equal(t, "beginning "+strings.Repeat("ö", 100)+" ending [[done]]", string(whole))
 }
 
-// TestChildLog: each child leaves its lines, in the format that scripts read.
+// TestChildLog: each child writes its lines to the log, in the format that scripts read.
 func TestChildLog(t *testing.T) {
 	w, _ := newServedWorld(t, delegationScripts())
 	w.set("QQ_LOG_DIR=" + filepath.Join(w.dir, "logs"))

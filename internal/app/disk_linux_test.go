@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHomeWithoutRoom: that the disk of QQ_HOME is full, or cannot be written, is no
-// mistake in the input.
+// TestHomeWithoutRoom: if the disk of QQ_HOME is full or read-only, the error does not
+// blame the input.
 func TestHomeWithoutRoom(t *testing.T) {
 	const noMount = 77
 	for name, c := range map[string]struct{ prepare, problem, hint string }{

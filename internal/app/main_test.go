@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what is generated: .env.example and the tables of README.md")
 
-// TestMain lets the test binary be qq: when it is called so, and as a child,
-// for a qq starts its own program again.
+// TestMain lets the test binary run as qq, because a qq starts its own binary for each
+// child.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "qq" || os.Getenv(childproc.ControlVar) != "" {
 		os.Exit(Main(os.Args, Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Environ()))

@@ -15,8 +15,8 @@ import (
 	"qq/pkg/task"
 )
 
-// pulled is a server with one model, which came at that moment. A zero one is of a
-// server that does not say.
+// pulled is a server with one model that was modified at that time. With a zero time the
+// server does not tell.
 func pulled(t *testing.T, at *time.Time) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,7 +31,7 @@ func pulled(t *testing.T, at *time.Time) string {
 	return s.URL
 }
 
-// What was answered by what a name stood for yesterday is not the answer of today.
+// The key changes when the model with the same name is pulled again.
 func TestCacheKeyOfAModel(t *testing.T) {
 	var at time.Time
 	host := pulled(t, &at)
@@ -62,8 +62,8 @@ func TestCacheKeyOfAModel(t *testing.T) {
 	assert.NotEqual(t, key(one), key(time.Time{}))
 }
 
-// The built-in model is another one in another version of the program. A model of a
-// server is not.
+// The key changes with the version of the program for the built-in model, but not for a
+// model of a server.
 func TestCacheKeyOfAVersion(t *testing.T) {
 	at := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
 	host := pulled(t, &at)

@@ -13,8 +13,8 @@ import (
 	"qq/internal/record/ledger"
 )
 
-// TestRunsAreNotCutInSilence: who sees some of the runs is told that there are more,
-// and how to see them.
+// TestRunsAreNotCutInSilence: a shortened list of runs says so, and how to see all of
+// them.
 func TestRunsAreNotCutInSilence(t *testing.T) {
 	w, _ := newServedWorld(t)
 	var tasks strings.Builder
@@ -60,7 +60,8 @@ func TestRunsAreNotCutInSilence(t *testing.T) {
 	assert.Len(t, doc.Runs, n)
 }
 
-// TestRunsClear: what is chosen is forgotten, and everything only on demand.
+// TestRunsClear: qq runs clear deletes only the chosen runs, and all of them only with
+// --all.
 func TestRunsClear(t *testing.T) {
 	w, _ := newServedWorld(t, batchScripts())
 	w.file("tasks.txt", "one\n[[failing]]\n")

@@ -13,8 +13,8 @@ import (
 	"qq/internal/standin"
 )
 
-// TestAgents: definitions of the project hide the built-in ones and say so; a
-// broken one is reported and hurts no other.
+// TestAgents: definitions of the project hide the built-in ones and are listed as such; a
+// broken one is reported and does not affect the others.
 func TestAgents(t *testing.T) {
 	w := newWorld(t)
 	w.file(".claude/agents/coder.md", "---\nname: coder\ndescription: ours\ntools: Read, Frob\n---\nWrite well.\n")
@@ -35,7 +35,8 @@ func TestAgents(t *testing.T) {
 	assert.Len(t, rows, 11)
 }
 
-// TestConfig: where each setting came from; a checkout cannot set all of them.
+// TestConfig: each setting is printed with its source; the .env file of a project cannot
+// set all of them.
 func TestConfig(t *testing.T) {
 	w := newWorld(t)
 	w.file(".env", "QQ_MAX_PARALLEL=7\nQQ_HOME=/elsewhere\nQQ_MAX_DEPHT=2\n")
@@ -53,7 +54,7 @@ func TestConfig(t *testing.T) {
 	assert.NotEmpty(t, rows)
 }
 
-// TestDoctor: what works, what does not, and what to do about it.
+// TestDoctor: qq doctor lists what works, and a fix for what does not.
 func TestDoctor(t *testing.T) {
 	w, _ := newServedWorld(
 		t,
@@ -128,7 +129,7 @@ func TestMan(t *testing.T) {
 	}
 }
 
-// TestVersionAndHelp: both ways to ask for each.
+// TestVersionAndHelp: version and help, each as a command and as a flag.
 func TestVersionAndHelp(t *testing.T) {
 	w := newWorld(t)
 	assert.Regexp(t, `^qq \S+ \(go1\.\S+, \w+/\w+\)\n$`, w.run("version").out)

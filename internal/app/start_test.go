@@ -22,8 +22,9 @@ const (
 	initRuns       = 5
 )
 
-// TestInitBudget looks at what the packages of qq do before main: of the binary
-// $QQ_BIN, or of one that is built as the Makefile builds it.
+// TestInitBudget limits the time and memory that the packages of qq need before main, and
+// the size of the binary. It measures $QQ_BIN, or a binary built with the flags of the
+// Makefile.
 func TestInitBudget(t *testing.T) {
 	bin := os.Getenv("QQ_BIN")
 	if bin == "" {

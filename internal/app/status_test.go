@@ -11,8 +11,8 @@ import (
 	"qq/pkg/task"
 )
 
-// TestStatus: whatever comes of a task, the exit code, stderr, the document and
-// the last line of a stream say the same, and what the model had said is kept.
+// TestStatus: for each outcome of a task, the exit code, stderr, the JSON document and
+// the last line of a stream agree, and the text of the model is kept.
 func TestStatus(t *testing.T) {
 	again := `Still looking. <tool_call>{"name":"list_files","arguments":{}}</tool_call>`
 	w, _ := newServedWorld(t,
@@ -102,8 +102,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestTimeoutBeforeTheModelIsKnown: --timeout also bounds the question which
-// model there is.
+// TestTimeoutBeforeTheModelIsKnown: --timeout also limits the look-up of the model.
 func TestTimeoutBeforeTheModelIsKnown(t *testing.T) {
 	w, _ := newServedWorld(t, standin.Faulty("/api/show", standin.Fault{BeforeFirst: -1}))
 	start := time.Now()

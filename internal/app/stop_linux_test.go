@@ -111,8 +111,8 @@ func (w *world) scratchFolders() []string {
 	return found
 }
 
-// TestSignal: a signal ends a batch in good order: what there is is printed, the
-// document is whole, the exit code names the signal.
+// TestSignal: after a signal a batch prints the results that it has, completes its
+// document, and exits with the code of the signal.
 func TestSignal(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestSignal(t *testing.T) {
 	}
 }
 
-// TestSignalRun: a run that is interrupted keeps what the model had said.
+// TestSignalRun: an interrupted run keeps the text that the model had written.
 func TestSignalRun(t *testing.T) {
 	w, server := newServedWorld(t, standin.Scripts(
 		standin.Script{
@@ -158,8 +158,8 @@ func TestSignalRun(t *testing.T) {
 	assert.EqualValues(t, 130, last["exit_code"])
 }
 
-// TestSecondSignal: the second signal does not wait for a child that does not
-// end by itself.
+// TestSecondSignal: after a second signal qq does not wait for a child that ignores the
+// first.
 func TestSecondSignal(t *testing.T) {
 	w, server := newServedWorld(t, batchScripts())
 	w.file("tasks.txt", "[[never]]\n")
@@ -198,8 +198,7 @@ func TestSignalWhileReading(t *testing.T) {
 	assert.Equal(t, 130, r.ExitCode)
 }
 
-// TestRootIsKilled: nothing that a killed qq had started outlives it, and the
-// next one removes its files.
+// TestRootIsKilled: all processes of a killed qq end, and the next qq removes its files.
 func TestRootIsKilled(t *testing.T) {
 	w, server := newServedWorld(t, delegationScripts(), batchScripts())
 	w.file("tasks.txt", strings.Repeat("[[hangs]]\n", 3))
@@ -214,7 +213,8 @@ func TestRootIsKilled(t *testing.T) {
 	assert.Empty(t, w.scratchFolders())
 }
 
-// TestClosedStdout: a reader that goes away ends a run, quietly and at once.
+// TestClosedStdout: when the reader of stdout goes away, the run ends at once and without
+// a message.
 func TestClosedStdout(t *testing.T) {
 	for _, args := range []string{
 		"batch -q tasks.txt", "batch -q --json tasks.txt", "batch -q --output-format stream-json endless.txt",

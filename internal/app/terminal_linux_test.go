@@ -105,7 +105,8 @@ func TestTerminalStreams(t *testing.T) {
 	assert.Equal(t, ended{out: "a[31mbc\n"}, w.onTerminal("[[escape]]").wait(), "a model may not move the cursor")
 }
 
-// TestTerminalReadsTask: a task can be typed, and typing can be given up.
+// TestTerminalReadsTask: with -m - a task can be typed on the terminal; without it, qq on
+// a terminal reports that there is no task.
 func TestTerminalReadsTask(t *testing.T) {
 	w, _ := newServedWorld(t)
 	s := w.onTerminal("-m", "-")
@@ -119,8 +120,8 @@ func TestTerminalReadsTask(t *testing.T) {
 	assert.Contains(t, e.out, "qq: no task\n  hint: ")
 }
 
-// TestTerminalProgress: a batch redraws one line with count and time left, where
-// the terminal can do that and nobody forbids it, and takes it away at the end.
+// TestTerminalProgress: a batch redraws one progress line with count and time left, if
+// the terminal supports it and no flag forbids it, and removes it at the end.
 func TestTerminalProgress(t *testing.T) {
 	const wipe = "\r\x1b[K"
 	w, _ := newServedWorld(t, standin.Scripts(
@@ -147,8 +148,8 @@ func TestTerminalProgress(t *testing.T) {
 	assert.NotContains(t, w.run("batch", "tasks.txt").errors, wipe)
 }
 
-// TestTerminalNotes: what is said while the progress line stands there is not
-// written behind it.
+// TestTerminalNotes: a note that is printed during a batch first removes the progress
+// line.
 func TestTerminalNotes(t *testing.T) {
 	const wipe = "\r\x1b[K"
 	w, _ := newServedWorld(t, standin.Scripts(
@@ -168,7 +169,8 @@ func TestTerminalNotes(t *testing.T) {
 	}
 }
 
-// TestTerminalColour: colour is for terminals that want it.
+// TestTerminalColour: colour is used only on a terminal that supports it, and not with
+// NO_COLOR or --no-color.
 func TestTerminalColour(t *testing.T) {
 	w, _ := newServedWorld(t)
 	w.set("TERM=xterm")

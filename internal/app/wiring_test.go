@@ -17,7 +17,7 @@ import (
 	"qq/pkg/task"
 )
 
-// inFolder makes a new folder that of this process.
+// inFolder makes a new folder the working directory of this process.
 func inFolder(t *testing.T) string {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -26,7 +26,7 @@ func inFolder(t *testing.T) string {
 	return dir
 }
 
-// newTestWiring wires a run for the model extract, that starts no child.
+// newTestWiring makes a wiring with the built-in model; it starts no child.
 func newTestWiring(t *testing.T, change func(*wiringConfig)) *wiring {
 	t.Helper()
 	home := t.TempDir()
@@ -89,7 +89,8 @@ func TestRun(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// TestPrepare: a child is told what it may do, and never more than its root.
+// TestPrepare: the start frame gives a child its permissions, never more than those of
+// its root.
 func TestPrepare(t *testing.T) {
 	for _, c := range []struct {
 		root, job bool

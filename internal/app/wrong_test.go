@@ -207,8 +207,8 @@ func wrongBatches() []wrong {
 	return all
 }
 
-// TestDirectoryGone: qq says so where the working directory was removed, and
-// works when it is sent to another one.
+// TestDirectoryGone: in a deleted working directory qq reports that, and it works with
+// -C.
 func TestDirectoryGone(t *testing.T) {
 	w := newWorld(t)
 	w.set("QQ_MODEL=extract")
@@ -229,7 +229,7 @@ func TestDirectoryGone(t *testing.T) {
 	assert.Equal(t, 2, ended{out: string(out)}.document(t).ExitCode)
 }
 
-// TestQuiet: --quiet leaves remarks out and errors in.
+// TestQuiet: --quiet hides remarks but not errors.
 func TestQuiet(t *testing.T) {
 	w, _ := newServedWorld(t, standin.Models(standin.Model{Name: "stand-in", Capabilities: []string{"completion"}}))
 	assert.Equal(t, "qq: model stand-in cannot call tools: agents work without them\n", w.run("hello").errors)

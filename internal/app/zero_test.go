@@ -20,7 +20,7 @@ import (
 	"qq/pkg/task"
 )
 
-// paragraphs is a text of n paragraphs of some 100 characters.
+// paragraphs is a text of n paragraphs of about 100 characters each.
 func paragraphs(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -34,8 +34,7 @@ func paragraphs(n int) string {
 	return b.String()
 }
 
-// TestPlan: what is shown is what is done, with the tools, the prompt and the history
-// that the agent will have.
+// TestPlan: the plan is made with the same tools, prompt and history as the run.
 func TestPlan(t *testing.T) {
 	narrow := standin.Models(standin.Model{Name: standin.DefaultModel, Context: 4096})
 	e, _ := served(t, func(c *wiringConfig) { c.Settings.MaxDepth = 3 }, narrow)
@@ -71,7 +70,8 @@ func TestPlan(t *testing.T) {
 	assert.ErrorContains(t, err, "agents at this depth cannot have it summarised")
 }
 
-// TestIdleOfTheAgent: what the definition says of the root's own agent holds.
+// TestIdleOfTheAgent: the idle timeout of a definition also holds for the root's own
+// agent.
 func TestIdleOfTheAgent(t *testing.T) {
 	stall := &standin.Fault{Break: standin.Stall, After: 1}
 	server := standin.Start(t, standin.Scripts(standin.Script{Start: "[[stall]]", Text: "a b c", Fault: stall}))
@@ -96,8 +96,8 @@ func TestIdleOfTheAgent(t *testing.T) {
 	assert.Equal(t, "a", r.Output)
 }
 
-// TestProgressIsNoted: a person reads what the agent of this process reports, and so
-// does whoever reads events.
+// TestProgressIsNoted: progress of the root's own agent is printed for a person and sent
+// as events.
 func TestProgressIsNoted(t *testing.T) {
 	var seen []string
 	e, notes := served(t, func(c *wiringConfig) {

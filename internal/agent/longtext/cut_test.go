@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// quarter is the usual rule of thumb.
+// quarter estimates a token for each four bytes.
 func quarter(s string) int { return (len(s) + 3) / 4 }
 
 func bytesOf(s string) int { return len(s) }
@@ -34,7 +34,7 @@ var estimators = map[string]func(string) int{
 	"negative":    func(s string) int { return -len(s) },
 }
 
-// check says what is wrong with parts of text, which holds for every text.
+// check checks the properties that parts of any text must have.
 func check(t require.TestingT, text string, room int, tokens func(string) int, parts []Part) {
 	var b strings.Builder
 	lines := 0
@@ -122,7 +122,7 @@ func TestCutProperties(t *testing.T) {
 	})
 }
 
-// Of a text of many paragraphs every part is about as large as the others.
+// The parts of a text with many paragraphs have about the same size.
 func TestCutBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b strings.Builder
@@ -143,7 +143,7 @@ func TestCutBalance(t *testing.T) {
 	})
 }
 
-// What is in a code fence or on a line and fits is never cut.
+// A code fence or a line that fits is never cut.
 func TestCutKeepsWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b strings.Builder
@@ -299,7 +299,7 @@ func TestCutTexts(t *testing.T) {
 	}
 }
 
-// texts is what the parts hold.
+// texts is the text of each part.
 func texts(parts []Part) []string {
 	var out []string
 	for _, p := range parts {
@@ -308,7 +308,7 @@ func texts(parts []Part) []string {
 	return out
 }
 
-// The estimator is asked about pieces, not again and again about the whole.
+// Tokens are estimated for pieces, not repeatedly for the whole text.
 func TestCutAsksLittle(t *testing.T) {
 	for name, text := range hostile(1 << 20) {
 		asked := 0
@@ -332,7 +332,7 @@ func FuzzCut(f *testing.F) {
 	})
 }
 
-// A part that the sums say fits may not; the size has the last word.
+// A run that fits by its sums but not by its measured size is made smaller.
 func TestPackShrinks(t *testing.T) {
 	var marks []mark
 	for i := range 101 {
@@ -357,7 +357,7 @@ func TestPackShrinks(t *testing.T) {
 	}
 }
 
-// hostile are texts of about n bytes that a careless cutter is slow on.
+// hostile are texts of about n bytes on which a naive cutter would be slow.
 func hostile(n int) map[string]string {
 	fill := func(s string) string { return strings.Repeat(s, n/len(s)+1) }
 	return map[string]string{

@@ -38,12 +38,12 @@ func done(t task.Task, output string) task.Result {
 	return r
 }
 
-// head answers with the beginning of the context.
+// head is a summarizer that answers with the first n characters of the context.
 func head(n int) func(task.Task) task.Result {
 	return func(t task.Task) task.Result { return done(t, "S "+t.Context[:min(n, len(t.Context))]) }
 }
 
-// document has so many sections with the number of each in its text.
+// document is a text with that many sections, each of which contains its number.
 func document(sections int) string {
 	var b strings.Builder
 	for i := range sections {
@@ -57,7 +57,7 @@ func job(text string, c *children) Job {
 	return Job{Request: "Which facts hold?", Text: text, Room: 1200, Tokens: quarter, Summarize: c.summarize}
 }
 
-// run plans j and does it.
+// run plans j and runs the plan.
 func run(ctx context.Context, j Job) (Joined, error) {
 	p, err := NewPlan(j)
 	if err != nil {
@@ -162,8 +162,8 @@ func TestRunReduces(t *testing.T) {
 	assert.Regexp(t, `(?m)^## Parts 1 to \d+ of 325 \(lines 1-\d+\): Section 1 … Section \d+$`, out.Text)
 }
 
-// Every part is in one task of the first level, every summary in one of the
-// next, all in order, and no call is larger than the room.
+// Every part is in one task of the first level and every summary in one of the next, in
+// order, and no call is larger than the room.
 func TestRunProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b strings.Builder
@@ -285,7 +285,7 @@ func TestRunErrors(t *testing.T) {
 	assert.Empty(t, out.Text)
 }
 
-// One summary that is longer than a call is given to several.
+// A summary that is longer than a call is split among several.
 func TestRunCutsLongSummaries(t *testing.T) {
 	c := &children{answer: func(one task.Task) task.Result {
 		if one.ID == "part-1" {
@@ -389,7 +389,8 @@ func TestWider(t *testing.T) {
 	assert.Equal(t, maxTitle, utf8.RuneCountInString(wider(strings.Repeat("字", 100), strings.Repeat("词", 100))))
 }
 
-// The parts are cut for who summarises them, the summaries for who answers.
+// Parts are cut for the room of the summarizer, joined summaries for the room of the
+// agent that answers.
 func TestRunInTwoRooms(t *testing.T) {
 	for _, c := range []struct{ room, part, smaller int }{{1200, 700, 700}, {700, 1200, 700}, {1200, 0, 1200}} {
 		kids := &children{answer: head(20)}
@@ -413,8 +414,8 @@ func TestRunInTwoRooms(t *testing.T) {
 	assert.ErrorContains(t, err, "the model has room for 100 tokens")
 }
 
-// Whoever runs the tasks may stop at the first that failed; what it left out is no
-// summary.
+// The caller may stop at the first failed task; the tasks that it leaves out are reported
+// as not begun.
 func TestRunStops(t *testing.T) {
 	stopsAt := func(i int, s task.Status) func(context.Context, []task.Task) []task.Result {
 		return func(_ context.Context, tasks []task.Task) (results []task.Result) {

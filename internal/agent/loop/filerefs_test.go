@@ -114,8 +114,8 @@ func TestFileReferences(t *testing.T) {
 	assert.True(t, newFileRefs(nil).accept("anything"))
 }
 
-// An answer without references is sent back with what is wrong, at no turn's
-// cost, and the agent keeps its tools.
+// An answer without references is sent back with the problem. That costs no turn, and the
+// agent keeps its tools.
 func TestReferencesRepaired(t *testing.T) {
 	model := &script{steps: []step{says("it is so"), says("docs/a.md:900 says so"), says("docs/a.md:9 says so")}}
 	out, rec := start(t, t.Context(), Config{
@@ -136,7 +136,7 @@ func TestReferencesRepaired(t *testing.T) {
 	assert.Equal(t, []string{"free, tools", "free, tools", "free, tools"}, bound(model.asked))
 }
 
-// After that it counts, with a warning.
+// After two attempts the answer is accepted, with a warning.
 func TestReferencesSentBackAtMostTwice(t *testing.T) {
 	for _, turns := range []int{1, 9} {
 		model := &script{steps: []step{says("one"), says("two"), says("docs/a.md:900")}}
@@ -175,8 +175,8 @@ func TestReferencesOfOtherEnds(t *testing.T) {
 	}
 }
 
-// With a schema both must hold; the schema comes first, and a text in JSON is
-// read as what it says.
+// With a schema both checks must pass, the schema first. References are searched in the
+// strings of the JSON.
 func TestReferencesWithSchema(t *testing.T) {
 	const schema = `{"type":"object","properties":{"at":{"type":"array"}},"required":["at"]}`
 	model := &script{steps: []step{says("a.go:1"), says(`{"at":["none"]}`), says(`{"at":[{"x":"see:\na.go:1\tand"}]}`)}}
@@ -207,8 +207,8 @@ func TestReferencesWithSchema(t *testing.T) {
 	assert.Len(t, out.Warnings, 1)
 }
 
-// Whatever stands around it, a reference between blanks or marks is found, and
-// nothing else is.
+// A reference is found whatever blanks or marks surround it, and nothing else is taken
+// for one.
 func TestAnyReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		path := rapid.StringMatching(`([a-zé_.+-]{1,8}/){0,3}[a-z][a-zA-Z0-9_+-]{0,8}(\.[a-z]{1,3})?`).Draw(t, "path")
@@ -240,8 +240,7 @@ func TestAnyReference(t *testing.T) {
 	})
 }
 
-// A text that is all colons and marks does not make the files be searched
-// without an end.
+// A text full of colons and marks causes only a limited number of look-ups.
 func TestHostileAnswer(t *testing.T) {
 	nothing := &nowhere{}
 	f := newFileRefs(nothing)
@@ -261,8 +260,8 @@ func (n *nowhere) Lines(string) (int, bool) {
 	return 0, false
 }
 
-// Whatever an answer is: what is found stands in it, names a file, and is judged
-// by the lines of that.
+// For any answer: each reference found is part of the answer, names a file, and is judged
+// by the number of lines of that file.
 func FuzzFileReferences(f *testing.F) {
 	for _, seed := range []string{
 		"a.go:12", "`my docs/über uns.md:2`-[a](a.go:1-2)", "http://host:80 12:30 foo:bar",

@@ -15,8 +15,8 @@ import (
 	"qq/pkg/tool"
 )
 
-// stopped runs an agent that looks something up and is stopped a second later,
-// while its model thinks or while the tool is at work.
+// stopped runs an agent that makes one tool call, and stops it a second later, while the
+// model or the tool is running.
 func stopped(t *testing.T, steps []step, why error) (task.Result, *script) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(time.Second, func() { cancel(why) })
@@ -38,7 +38,7 @@ func (g grace) HandBack() time.Duration { return g.time }
 // errFourSeconds are granted by a cause that stands behind another.
 var errFourSeconds = fmt.Errorf("told to end: %w", grace{errEnough, 4 * time.Second})
 
-// silent thinks until it is told to end.
+// silent blocks until ctx ends.
 func silent(ctx context.Context, _ func(llm.Chunk)) (llm.Response, error) {
 	<-ctx.Done()
 	return llm.Response{}, context.Cause(ctx)
@@ -55,7 +55,8 @@ func TestFinalAnswer(t *testing.T) {
 	})
 }
 
-// It takes no longer than it may, and what was said before is kept.
+// The final answer gets no more time than was granted. Without one, the earlier text is
+// kept.
 func TestFinalAnswerInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -65,8 +66,8 @@ func TestFinalAnswerInTime(t *testing.T) {
 	})
 }
 
-// Nobody is asked who is in the middle of an answer, who knows nothing yet, or
-// where there is no time.
+// There is no final answer if the model was stopped while it answered, if no tool has run
+// yet, or if no time is granted.
 func TestNoFinalAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, model := stopped(t, []step{says("", calling("look")), hangs}, errFourSeconds)
@@ -83,7 +84,7 @@ func TestNoFinalAnswer(t *testing.T) {
 	})
 }
 
-// A cause that knows how the run ends says so.
+// The cause of a cancellation may set the status of the result.
 func TestStatusOfTheCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -104,7 +105,7 @@ func TestStatusOfTheCause(t *testing.T) {
 	})
 }
 
-// What an agent does is told before the first time, and after each.
+// The host is told before the first side effect, and the observer after each call.
 func TestEffectsAreTold(t *testing.T) {
 	var told []string
 	full := errors.New("the disk is full")

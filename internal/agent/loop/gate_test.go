@@ -27,7 +27,7 @@ func (g gate) Admit(ctx context.Context, c tool.Call) (tool.Tool, context.Contex
 	return g(ctx, c)
 }
 
-// refusing is a gate before tools that refuses calls while no says so.
+// refusing is a gate for tools that refuses a call if no returns a reason.
 func refusing(tools tool.Set, no func(c tool.Call) bool) gate {
 	return func(ctx context.Context, c tool.Call) (tool.Tool, context.Context, error) {
 		t, ok := tools.Lookup(c.Name)
@@ -53,7 +53,8 @@ func working(names ...string) (tools tool.Set) {
 	return tools
 }
 
-// The gate says which tool runs and in which context, whatever is offered.
+// The gate chooses the tool and the context that it runs in, whatever the model was
+// offered.
 func TestGateAdmits(t *testing.T) {
 	granted := reading("hidden", func(ctx context.Context) tool.Result {
 		in, _ := tool.Granted(ctx)
@@ -122,7 +123,7 @@ func TestGateRefuses(t *testing.T) {
 	}
 }
 
-// The last refusal of a tool is the one that is told.
+// The result names the last refusal of a tool.
 func TestLastRefusalCounts(t *testing.T) {
 	again := calling("write")
 	again.Arguments = json.RawMessage(`{"path":"b"}`)
@@ -136,7 +137,7 @@ func TestLastRefusalCounts(t *testing.T) {
 	assert.Equal(t, `write was refused: of {"path":"b"}`, out.Err())
 }
 
-// A refusal does not hide a worse end.
+// A refusal does not replace a worse status.
 func TestRefusedAndTurnLimit(t *testing.T) {
 	model := &script{steps: []step{says("", calling("write")), says("what I have")}}
 	out, _ := start(
@@ -148,8 +149,8 @@ func TestRefusedAndTurnLimit(t *testing.T) {
 	assert.Equal(t, task.TurnLimit, out.Status)
 }
 
-// A gate that breaks down answers one call, and the others go on: delegations
-// ask it from goroutines of their own.
+// A gate that panics fails one call only. Delegations call it from goroutines of their
+// own.
 func TestGatePanics(t *testing.T) {
 	tools := tool.Set{
 		fn{"d1", tool.Delegates, func(context.Context) tool.Result { return tool.Text("done") }},
@@ -173,7 +174,7 @@ func TestGatePanics(t *testing.T) {
 	assert.Contains(t, answersOf(rec.messages)[0], "Error: d1 broke down: ")
 }
 
-// A question that waits is not asked any more when the run is ended.
+// A call that waits for the gate ends when the run does.
 func TestCancelWhileGateWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -197,8 +198,8 @@ func TestCancelWhileGateWaits(t *testing.T) {
 	})
 }
 
-// Changed files are told at once, and listed however the run ends, also those
-// of a call that failed.
+// Changed files are reported at once and listed in the result, however the run ends, also
+// those of a failed call.
 func TestChangedFiles(t *testing.T) {
 	changes := func(name string, r tool.Result) fn {
 		return reading(name, func(context.Context) tool.Result { return r })
@@ -228,7 +229,7 @@ func TestChangedFiles(t *testing.T) {
 	assert.Equal(t, []string{"a", "b"}, out.ChangedFiles)
 }
 
-// The deadline ends calls that run at once; what they had changed is known.
+// A deadline ends parallel calls; the files that they had changed are listed.
 func TestChangedFilesAfterCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -256,9 +257,8 @@ func TestChangedFilesAfterCancel(t *testing.T) {
 	})
 }
 
-// Whatever is called and refused: a run that would be completed is refused
-// exactly when the last word about some tool was a refusal or a failure behind
-// one.
+// For any calls and refusals: a run that would be completed is refused exactly if a tool
+// that was refused has not worked since.
 func TestAnyRefusals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		calls := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 12).Draw(t, "calls")

@@ -24,7 +24,7 @@ func warned(nth string) string {
 		" identical call in a row; change the arguments, use another tool, or answer]"
 }
 
-// with is a call of look with those arguments.
+// with is a call of the tool look with those arguments.
 func with(args string) tool.Call { return tool.Call{Name: "look", Arguments: json.RawMessage(args)} }
 
 func oneByOne(calls ...tool.Call) (steps []step) {
@@ -64,8 +64,8 @@ func TestRepeatedCalls(t *testing.T) {
 	)
 }
 
-// A different call in between begins anew, by name or by arguments, and so may
-// an agent that was warned or refused go on.
+// A call with another name or other arguments resets the guard, also after a warning or a
+// refusal.
 func TestDifferentCallResets(t *testing.T) {
 	for name, between := range map[string]tool.Call{
 		"arguments": with(`{"a":2}`), "name": {Name: "other", Arguments: json.RawMessage(`{"a":1}`)},
@@ -89,8 +89,8 @@ func TestDifferentCallResets(t *testing.T) {
 	}
 }
 
-// What brings something new is warned about, never refused: to wait for children
-// is to make the same call again and again.
+// Identical calls with new results get warnings but are never refused: waiting for
+// children is such a call.
 func TestPolling(t *testing.T) {
 	n := 0
 	look := reading("look", func(context.Context) tool.Result { n++; return tool.Text(fmt.Sprint("state ", n/3)) })
@@ -114,7 +114,7 @@ func TestPolling(t *testing.T) {
 	)
 }
 
-// Five times the same result in a row are enough, whatever there was before.
+// Five identical results in a row lead to a refusal, whatever the results before were.
 func TestPollingThatGetsStuck(t *testing.T) {
 	n := 0
 	look := reading(
@@ -132,8 +132,8 @@ func TestPollingThatGetsStuck(t *testing.T) {
 	assert.Equal(t, []string{"state 4" + warned("8th"), repeatedSixth}, answersOf(rec.messages)[7:9])
 }
 
-// Failures are results like others, and a refused call is not asked about for
-// the sixth time.
+// Failed results count like others, and the gate is not asked about the sixth identical
+// call.
 func TestRepeatedRefusals(t *testing.T) {
 	asked := 0
 	calls := make([]tool.Call, 6)
@@ -148,8 +148,8 @@ func TestRepeatedRefusals(t *testing.T) {
 	assert.Equal(t, "Error: ask: look was refused: of {}"+warned("3rd"), answersOf(rec.messages)[2])
 }
 
-// Delegations of one answer count in the order of the calls, though they run at
-// once and all bring something new; what comes behind the tenth is not run.
+// Parallel delegations count in the order of the calls, even if their results differ;
+// calls after the tenth are not run.
 func TestRepeatedDelegations(t *testing.T) {
 	var n atomic.Int32
 	tools := tool.Set{
@@ -178,7 +178,7 @@ func TestRepeatedDelegations(t *testing.T) {
 	assert.EqualValues(t, 10, n.Load())
 }
 
-// Calls that were counted in between belong to their own streak.
+// Interleaved calls in one group are counted in their own streaks.
 func TestStreaksInOneGroup(t *testing.T) {
 	var g guard
 	a1, b, a2 := g.enter(with(`1`)), g.enter(with(`2`)), g.enter(with(`1`))
@@ -216,8 +216,8 @@ func TestOrdinal(t *testing.T) {
 	}
 }
 
-// For calls one by one: a call is refused exactly when the five before it, or
-// more, were the same with the same result.
+// For single calls: a call is refused exactly if at least the five calls before it were
+// identical with identical results.
 func TestAnyCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var g guard

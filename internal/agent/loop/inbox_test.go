@@ -40,7 +40,7 @@ func contents(messages []llm.Message) (s []string) {
 	return s
 }
 
-// What others write is read before each call of the model, as it is.
+// Messages are read before each model call and added unchanged.
 func TestInbox(t *testing.T) {
 	m := &mailbox{texts: []string{"early", " as it is "}}
 	model := &script{steps: []step{m.during(says("", calling("look")), "later"), says("done")}}
@@ -52,8 +52,8 @@ func TestInbox(t *testing.T) {
 	assert.Equal(t, llm.User, rec.messages[5].Role)
 }
 
-// A message that comes while the answer is written is answered as well, as long
-// as there are turns; after that it stays where it is.
+// A message that arrives while the answer is written is answered too, as long as there
+// are turns. Otherwise it stays in the inbox.
 func TestInboxDuringTheAnswer(t *testing.T) {
 	m := &mailbox{}
 	model := &script{
@@ -79,7 +79,7 @@ func TestInboxBeforeTheLastWord(t *testing.T) {
 	assert.Contains(t, texts[4], "You have used all your turns.")
 }
 
-// Neither an answer that was cut nor one of a run that is ended goes on.
+// Messages do not continue a run whose answer hit the token limit, or that is cancelled.
 func TestInboxOfARunThatEnds(t *testing.T) {
 	m := &mailbox{}
 	out, _ := start(t, t.Context(), Config{
@@ -101,7 +101,7 @@ func TestInboxOfARunThatEnds(t *testing.T) {
 	assert.Equal(t, task.Completed, out.Status)
 }
 
-// What is pending is told once, and only to an agent that wants to end.
+// The reminder is sent once, and only to an agent that wants to end.
 func TestPending(t *testing.T) {
 	asked := 0
 	pending := func() string { asked++; return "two children are at work" }
@@ -120,8 +120,8 @@ func TestPending(t *testing.T) {
 	assert.Equal(t, []bool{false, false, false, true}, rec.ends)
 }
 
-// Nothing pending ends the run; a message is new work, after which it is asked
-// again. Without turns there is no use in asking.
+// Without a reminder the answer ends the run. After a message the host is asked again;
+// without turns left it is not asked.
 func TestNothingPending(t *testing.T) {
 	m := &mailbox{}
 	texts := []string{"", "a child is at work", "never told"}
@@ -148,8 +148,7 @@ func TestNothingPending(t *testing.T) {
 	assert.Equal(t, []string{"never told"}, texts)
 }
 
-// An agent that is bound by its schema has its tools again when there is
-// something new to do.
+// A message gives an agent its tools back after an answer that did not fit the schema.
 func TestNewWorkReleasesFromTheSchema(t *testing.T) {
 	m := &mailbox{}
 	model := &script{
@@ -163,7 +162,7 @@ func TestNewWorkReleasesFromTheSchema(t *testing.T) {
 	assert.Equal(t, []string{"free, tools", "bound", "free, tools", "free, tools"}, bound(model.asked))
 }
 
-// A refused tool stays refused though messages made the agent go on.
+// A refusal still counts after a message has continued the run.
 func TestRefusedAfterMessages(t *testing.T) {
 	m := &mailbox{}
 	model := &script{steps: []step{says("", calling("write")), m.during(says("one"), "and now?"), says("two")}}

@@ -43,7 +43,8 @@ func (s *script) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk))
 	return s.steps[len(s.asked)-1](ctx, yield)
 }
 
-// says is an answer of ten tokens in and one out.
+// says is a response with that text and those calls, of ten input tokens and one output
+// token.
 func says(text string, calls ...tool.Call) step {
 	return func(_ context.Context, yield func(llm.Chunk)) (llm.Response, error) {
 		yield(llm.Chunk{Text: text})
@@ -55,7 +56,7 @@ func says(text string, calls ...tool.Call) step {
 	}
 }
 
-// breaks says text and then fails.
+// breaks is a response that streams text and then fails.
 func breaks(text string, err error) step {
 	return func(context.Context, func(llm.Chunk)) (llm.Response, error) {
 		return llm.Response{
@@ -65,14 +66,14 @@ func breaks(text string, err error) step {
 	}
 }
 
-// cut says text and reaches the limit of tokens.
+// cut is a response that hits the token limit after text.
 func cut(text string) step {
 	return func(context.Context, func(llm.Chunk)) (llm.Response, error) {
 		return llm.Response{Message: llm.Message{Content: text}, Stop: llm.StopLength}, nil
 	}
 }
 
-// hangs answers nothing until it is told to end.
+// hangs blocks until ctx ends.
 func hangs(ctx context.Context, _ func(llm.Chunk)) (llm.Response, error) {
 	<-ctx.Done()
 	return llm.Response{Message: llm.Message{Content: "so f"}}, context.Cause(ctx)
@@ -155,8 +156,8 @@ func (h hooks) Emit(e event.Event) {
 	h.rec.events = append(h.rec.events, e)
 }
 
-// start runs cfg with everything recorded, and checks what holds for every run:
-// the record is the conversation, and each call in it has its answer.
+// start runs cfg and checks what holds for every run: the transcript is the conversation,
+// and each call in it has a result.
 func start(t require.TestingT, ctx context.Context, cfg Config, history []llm.Message) (task.Result, *recorder) {
 	rec := &recorder{}
 	h, _ := cfg.Host.(hooks)
@@ -181,7 +182,7 @@ func start(t require.TestingT, ctx context.Context, cfg Config, history []llm.Me
 	return out, rec
 }
 
-// continuable checks that each call has its answer right behind it, in order.
+// continuable checks that each call is followed by its result, in order.
 func continuable(t require.TestingT, messages []llm.Message) {
 	var open []tool.Call
 	for _, m := range messages {
@@ -232,7 +233,7 @@ func TestAnswer(t *testing.T) {
 	assert.Len(t, history, 2)
 }
 
-// How each way to end reads, with what is kept of the text.
+// The status, the error and the kept text for each way in which a run ends.
 func TestEnds(t *testing.T) {
 	fails := func(kind llm.Kind) error {
 		return fmt.Errorf("wrapped: %w", &llm.Error{Kind: kind, Problem: "as told", Hint: "do this"})
@@ -311,7 +312,7 @@ func TestToolsRunInOrder(t *testing.T) {
 	assert.Equal(t, []bool{false, false, true}, rec.ends)
 }
 
-// What a model calls wrongly is an answer to the model and ends nothing.
+// A wrong tool call gets an error as its result and does not end the run.
 func TestToolsThatDoNotWork(t *testing.T) {
 	tools := tool.Set{
 		reading("fail", func(context.Context) tool.Result { return tool.Failure("Error: no such file") }),
@@ -358,8 +359,8 @@ func TestToolEvents(t *testing.T) {
 	})
 }
 
-// Neighbouring delegations run at once; each keeps its place among the other
-// calls, which run alone.
+// Adjacent delegations run in parallel, other calls alone, and results keep the order of
+// the calls.
 func TestDelegationsRunAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -403,7 +404,7 @@ func TestDelegationsRunAtOnce(t *testing.T) {
 	})
 }
 
-// At the turn limit there is one last call, without tools.
+// After the last turn there is one more model call, without tools.
 func TestTurnLimit(t *testing.T) {
 	look := reading("look", func(context.Context) tool.Result { return tool.Text("seen") })
 	model := &script{steps: []step{says("one", calling("look")), says("two", calling("look")), says("what I have")}}
@@ -430,8 +431,7 @@ func TestTurnLimit(t *testing.T) {
 	assert.Len(t, model.asked, 2, "no limit is one turn")
 }
 
-// A model that calls tools in its last word is not served any more, and leaves
-// no call without an answer behind.
+// Tool calls in the last model call are neither run nor kept in the conversation.
 func TestLastWordWithCalls(t *testing.T) {
 	ran := 0
 	look := reading("look", func(context.Context) tool.Result { ran++; return tool.Text("seen") })
@@ -466,8 +466,8 @@ func TestCancelDuringModelCall(t *testing.T) {
 	})
 }
 
-// A cancel ends the tools that run; those that did not start are answered
-// without being run, and the model is not asked again.
+// A cancellation ends running tools; calls that have not started get an error as their
+// result, and the model is not called again.
 func TestCancelDuringTools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -487,7 +487,7 @@ func TestCancelDuringTools(t *testing.T) {
 	})
 }
 
-// An answer that was there before the cancel counts.
+// An answer that came before the cancellation counts.
 func TestCancelAfterAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	late := func(ctx context.Context, yield func(llm.Chunk)) (llm.Response, error) {
@@ -498,8 +498,8 @@ func TestCancelAfterAnswer(t *testing.T) {
 	assert.Equal(t, task.Completed, out.Status)
 }
 
-// Whatever a model does, a run ends within its turns, and what is recorded can
-// be continued.
+// For any model responses: the run ends within its turns, and its conversation can be
+// continued.
 func TestAnyModel(t *testing.T) {
 	names := []string{"read", "delegate", "panic", "nobody"}
 	tools := tool.Set{

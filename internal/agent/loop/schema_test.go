@@ -17,8 +17,7 @@ import (
 
 const number = `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`
 
-// bound says of each request whether the schema bound it and whether tools were
-// offered.
+// bound tells for each request whether it had the schema and whether it had tools.
 func bound(asked []llm.Request) (s []string) {
 	for _, r := range asked {
 		what := "free"
@@ -42,8 +41,8 @@ func TestSchemaBindsAtOnceWithoutTools(t *testing.T) {
 	assert.Equal(t, []bool{true}, rec.ends)
 }
 
-// An agent with tools answers freely, so that it can call them; only the second
-// try is bound.
+// The first answer of an agent with tools is free, so that it can call them; only a
+// repair enforces the schema.
 func TestSchemaBindsTheRepair(t *testing.T) {
 	look := reading("look", func(context.Context) tool.Result { return tool.Text("seen") })
 	model := &script{steps: []step{says("", calling("look")), says("n is 1"), says(`{"n":1}`)}}
@@ -66,7 +65,7 @@ func TestSchemaBindsTheRepair(t *testing.T) {
 	)
 }
 
-// A call that comes in spite of the grammar is run, and the repair goes on.
+// A tool call in a repair is run although no tool was offered, and the repair continues.
 func TestSchemaRepairWithCalls(t *testing.T) {
 	look := reading("look", func(context.Context) tool.Result { return tool.Text("seen") })
 	model := &script{steps: []step{says("no"), says("", calling("look")), says(`{"n":1}`)}}
@@ -80,8 +79,8 @@ func TestSchemaRepairWithCalls(t *testing.T) {
 	assert.Equal(t, []string{"free, tools", "bound", "bound"}, bound(model.asked))
 }
 
-// An answer is sent back twice, whatever the turn limit is, and then the task
-// has failed; what was said is kept.
+// An answer is sent back twice, whatever the turn limit is. Then the task fails and keeps
+// the text.
 func TestSchemaSentBackAtMostTwice(t *testing.T) {
 	for _, turns := range []int{1, 9} {
 		model := &script{steps: []step{says("no"), says(`{"n":"x"}`), says(`{}`)}}
@@ -96,7 +95,7 @@ func TestSchemaSentBackAtMostTwice(t *testing.T) {
 	}
 }
 
-// What was cut by the limit of tokens is not sent back: it would be cut again.
+// An answer that hit the token limit is not sent back, because it would hit it again.
 func TestSchemaCutAnswer(t *testing.T) {
 	model := &script{steps: []step{cut(`{"n":`)}}
 	out, _ := start(t, t.Context(), Config{Backend: model, Schema: json.RawMessage(number)}, nil)
@@ -158,7 +157,7 @@ func TestFencedAnswers(t *testing.T) {
 	}
 }
 
-// A problem may quote the answer; a megabyte of it helps nobody.
+// The text of a problem is limited, although it may quote the whole answer.
 func TestLongProblemIsShort(t *testing.T) {
 	long := `"` + strings.Repeat("x", 1<<20) + `"`
 	out, rec := start(
@@ -171,8 +170,7 @@ func TestLongProblemIsShort(t *testing.T) {
 	assert.Less(t, len(rec.messages[2].Content), 1000)
 }
 
-// A schema that cannot be used is the fault of who gave it: nothing is asked and
-// nothing recorded.
+// An unusable schema is a usage error: no model is called and nothing is recorded.
 func TestSchemaThatCannotBeUsed(t *testing.T) {
 	model := &script{}
 	out, rec := start(t, t.Context(), Config{Backend: model, Schema: json.RawMessage(`{"type":5}`)}, nil)
@@ -211,8 +209,8 @@ func TestParseSchema(t *testing.T) {
 	assert.Less(t, len(err.Error()), 600)
 }
 
-// Recursion that looks at a part of the value each time is fine; recursion that
-// does not would fill the stack, which no recover can mend.
+// A schema may recurse into parts of the value. Recursion on the same value is refused,
+// because it would overflow the stack.
 func TestRecursiveSchemas(t *testing.T) {
 	for _, schema := range []string{
 		`{"type":"object","properties":{"next":{"$ref":"#"}}}`,
@@ -248,8 +246,8 @@ func TestRecursiveSchemas(t *testing.T) {
 	}
 }
 
-// Whatever schema and answer there are: nothing panics or fills the stack, and
-// what is accepted is JSON.
+// For any schema and answer: nothing panics or overflows the stack, and an accepted
+// answer is JSON.
 func FuzzSchema(f *testing.F) {
 	for _, schema := range []string{
 		number, `{"$ref":"#"}`, `{"properties":{"a":{"$ref":"#"}}}`,
