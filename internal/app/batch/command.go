@@ -28,35 +28,27 @@ import (
 // Command makes the command qq batch, to be run in the process p.
 func Command(i *command.Invocation, p Process) *cli.Command {
 	b := &batchRun{Invocation: i, process: p}
+	text := func(name, usage string, aliases ...string) cli.Flag {
+		return &cli.StringFlag{Name: name, Aliases: aliases, Usage: usage}
+	}
 	return &cli.Command{
 		Name: "batch", Usage: "run many tasks, each in a process of its own", ArgsUsage: "[FILE | FILES…]",
 		Description: "Tasks come from a FILE or from stdin: a JSON array, JSON Lines, CSV, or one task a line.\n" +
 			"With -m, each of FILES (or each line of stdin, or each row of --input) makes one task:\n" +
 			"{} is the file name or the line, {#} its number, {column} a column of a CSV row.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{
-				Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "template of a task: {} {#} {column}",
-			},
-			&cli.StringFlag{
-				Name: "input", Aliases: []string{"i"},
-				Usage: "file with the tasks, or with the rows for -m; - is stdin",
-			},
-			&cli.StringFlag{
-				Name:  "input-format",
-				Usage: "json, jsonl, csv, tsv or lines, instead of what the name and the content say",
-			},
+			text("message", "template of a task: {} {#} {column}", "m", "prompt", "p"),
+			text("input", "file with the tasks, or with the rows for -m; - is stdin", "i"),
+			text("input-format", "json, jsonl, csv, tsv or lines, instead of what the name and the content say"),
 			command.FlagAgent, command.FlagModel,
-			&cli.StringFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "children at work at once"},
+			text("jobs", "children at work at once", "j"),
 			command.FlagTimeout,
 			&cli.StringFlag{Name: "halt", Value: "never", Usage: "never, soon or now, with ,fail=N or ,fail=N%"},
 			&cli.BoolFlag{
 				Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing",
 			},
 			command.FlagIdle, command.FlagRetries, command.FlagTokens,
-			&cli.StringFlag{
-				Name:  "joblog",
-				Usage: "file that gets a line for each result that was printed, in the format of GNU parallel",
-			},
+			text("joblog", "file that gets a line for each result that was printed, in the format of GNU parallel"),
 			command.OptionalFlag("resume",
 				"go on with a batch: the last one here, --resume=ID, or that of --joblog", &b.o.resume),
 			command.OptionalFlag("resume-failed", "the same, and run what failed again", &b.o.resumeFailed),
@@ -67,9 +59,9 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			command.FlagNoLedger,
 			&cli.BoolFlag{Name: "bar", Usage: "show the progress line although stderr is no terminal"},
 			&cli.BoolFlag{Name: "no-bar", Usage: "show no progress"},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "file for the results instead of stdout"},
-			&cli.StringFlag{Name: "results", Usage: "folder that gets a file for each result"},
-			&cli.StringFlag{Name: "output-format", Usage: "text, json, jsonl, markdown or stream-json"},
+			text("output", "file for the results instead of stdout", "o"),
+			text("results", "folder that gets a file for each result"),
+			text("output-format", "text, json, jsonl, markdown or stream-json"),
 			command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
 			command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
 		}, command.PermissionFlags()...),
