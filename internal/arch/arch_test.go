@@ -82,6 +82,7 @@ const maxColumns = 120
 var unbroken = []string{
 	"internal/app/admin",
 	"internal/app/command",
+	"internal/record/ledger",
 	"internal/tools/astgrep",
 	"pkg/childproc",
 	"pkg/supervisor",
