@@ -77,18 +77,6 @@ var vague = []string{"util", "utils", "common", "helper", "helpers", "misc", "ba
 // columns. Lines of raw strings and lines with a URL are excepted: they cannot be broken.
 const maxColumns = 120
 
-// unbroken are the folders whose lines are still longer than that: a folder that fits is
-// taken out.
-var unbroken = []string{
-	"internal/app/admin",
-	"internal/app/command",
-	"internal/record/ledger",
-	"internal/tools/astgrep",
-	"pkg/childproc",
-	"pkg/supervisor",
-	"pkg/supervisor/limits",
-}
-
 // pkg is one package directory: the imports of its files that are no tests, and
 // whether one of them has a package comment.
 type pkg struct {
@@ -163,24 +151,13 @@ func TestNamesAndComments(t *testing.T) {
 }
 
 func TestColumns(t *testing.T) {
-	var still []string
-	sources(t, func(dir, file string, text []byte) error {
+	sources(t, func(_, file string, text []byte) error {
 		long, err := longLines(file, text)
-		switch {
-		case err != nil:
-			return err
-		case len(long) > 0 && slices.Contains(unbroken, dir):
-			still = append(still, dir)
-		case len(long) > 0:
+		if len(long) > 0 {
 			t.Errorf("%s: lines %v have more than %d columns", file, long, maxColumns)
 		}
-		return nil
+		return err
 	})
-	for _, dir := range unbroken {
-		if !slices.Contains(still, dir) {
-			t.Logf("the lines of %s fit: take it out of unbroken", dir)
-		}
-	}
 }
 
 // longLines are the numbers of the lines of a file that have too many columns.

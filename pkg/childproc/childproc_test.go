@@ -58,8 +58,10 @@ func TestMain(m *testing.M) {
 // isFiltered reports whether only some of the tests were asked for.
 func isFiltered() bool {
 	for _, a := range os.Args[1:] {
-		if strings.HasPrefix(a, "-test.run") || strings.HasPrefix(a, "-test.fuzz") || strings.HasPrefix(a, "-test.list") ||
-			strings.HasPrefix(a, "-test.bench") || strings.HasPrefix(a, "-test.short") {
+		if strings.HasPrefix(a, "-test.run") ||
+			strings.HasPrefix(a, "-test.fuzz") || strings.HasPrefix(a, "-test.list") ||
+			strings.HasPrefix(a, "-test.bench") ||
+			strings.HasPrefix(a, "-test.short") {
 			return true
 		}
 	}
@@ -326,7 +328,8 @@ func launcher(t *testing.T, change func(*testConfig)) *testLauncher {
 	t.Helper()
 	dir := t.TempDir()
 	cfg := &testConfig{dir: dir, Config: Config{
-		Host: proc.NewHost(), Path: "/proc/self/exe", Version: "test", Env: os.Environ(), Keep: filepath.Join(dir, "kept"),
+		Host: proc.NewHost(), Path: "/proc/self/exe", Version: "test",
+		Env: os.Environ(), Keep: filepath.Join(dir, "kept"),
 		MaxOutput: 100, Grace: 200 * time.Millisecond,
 	}}
 	cfg.Program = cfg
@@ -469,7 +472,10 @@ func TestCancelLead(t *testing.T) {
 	started := make(chan struct{})
 	j.Delegate = func(ctx context.Context, tasks []task.Task) []task.Result {
 		close(started)
-		sub = l.Launch(ctx, testJob{Job: task.Job{Task: task.Task{Text: "x", Agent: "deaf"}, ExecutionID: "sub", Depth: 2}})
+		sub = l.Launch(
+			ctx,
+			testJob{Job: task.Job{Task: task.Task{Text: "x", Agent: "deaf"}, ExecutionID: "sub", Depth: 2}},
+		)
 		return []task.Result{sub}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -511,7 +517,8 @@ func TestNoProgram(t *testing.T) {
 // playRoot is a root that is killed while its children are at work.
 func playRoot(dir string) {
 	cfg := &testConfig{dir: dir, Config: Config{
-		Host: proc.NewHost(), Path: "/proc/self/exe", Version: "test", Env: append(os.Environ(), "CHILDPROC_TEST_MARK="+dir),
+		Host: proc.NewHost(), Path: "/proc/self/exe", Version: "test",
+		Env:  append(os.Environ(), "CHILDPROC_TEST_MARK="+dir),
 		Keep: dir, MaxOutput: 100, Grace: time.Second,
 	}}
 	cfg.Program = cfg
@@ -545,7 +552,12 @@ func TestRootKilled(t *testing.T) {
 	require.NoError(t, root.Process.Kill())
 	_ = root.Wait()
 	start := time.Now()
-	require.Eventually(t, func() bool { return alive(t, "CHILDPROC_TEST_MARK="+dir) == 0 }, time.Second, time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return alive(t, "CHILDPROC_TEST_MARK="+dir) == 0 },
+		time.Second,
+		time.Millisecond,
+	)
 	t.Logf("all gone after %v", time.Since(start))
 }
 

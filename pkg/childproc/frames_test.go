@@ -51,12 +51,17 @@ func allFrames() []Frame {
 		{Type: TypeActive, Active: &Active{}},
 		{Type: TypeActive, Active: &Active{Permits: []int64{0, 8}}},
 		{Type: TypeLeave, Leave: &Leave{}},
-		{Type: TypeLeave, Leave: &Leave{ID: 8, Report: llm.Report{Kind: llm.Busy, Cancelled: true, RetryAfter: time.Second,
-			Usage: task.Usage{InputTokens: 1}, Timing: llm.Timing{Queued: 1, Served: 2}}}},
+		{
+			Type: TypeLeave,
+			Leave: &Leave{ID: 8, Report: llm.Report{Kind: llm.Busy, Cancelled: true, RetryAfter: time.Second,
+				Usage: task.Usage{InputTokens: 1}, Timing: llm.Timing{Queued: 1, Served: 2}}},
+		},
 		{Type: TypeAsk, Ask: &Ask{ID: 9, Effects: true}},
 		{Type: TypeResult, Result: &Result{Status: task.Completed, Reads: readList{}}},
 		{Type: TypeResult, Result: &Result{Status: task.Completed, Repeats: 2,
-			Reads: readList{{Tool: "read_file", Arguments: json.RawMessage(`{"path":"a"}`), Digest: strings.Repeat("0f", 32)}}}},
+			Reads: readList{
+				{Tool: "read_file", Arguments: json.RawMessage(`{"path":"a"}`), Digest: strings.Repeat("0f", 32)},
+			}}},
 		{Type: TypeResult, Result: &Result{Status: task.Completed, Usage: task.Usage{InputTokens: 1, OutputTokens: 2},
 			Bytes: 1 << 40, ChangedFiles: []string{"a"}, Structured: json.RawMessage(`[1]`), Warnings: []string{"w"}}},
 	}
@@ -170,7 +175,8 @@ func TestBrokenFrames(t *testing.T) {
 		`{"type":"active","active":{"permits":["1"]}}`, `{"type":"result","result":{"status":"completed","reads":{}}}`,
 		`{"type":"event","event":{"ts":"yesterday"}}`, strings.Repeat(`{"type":`, 20_000),
 	}
-	for _, of := range []Type{TypeStart, TypeAnswer, TypeMessage, TypeCancel, TypeHello, TypeEvent, TypeAsk, TypeChanged,
+	for _, of := range []Type{TypeStart, TypeAnswer, TypeMessage, TypeCancel, TypeHello,
+		TypeEvent, TypeAsk, TypeChanged,
 		TypeActive, TypeLeave, TypeResult} {
 		lines = append(lines, fmt.Sprintf(`{"type":%q}`, of), fmt.Sprintf(`{"type":%q,%[1]q:null}`, of),
 			fmt.Sprintf(`{"type":%q,%[1]q:[]}`, of))

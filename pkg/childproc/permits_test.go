@@ -341,7 +341,12 @@ func TestPlausible(t *testing.T) {
 		Timing: llm.Timing{Queued: -1, Served: 1 << 62},
 	}))
 	for _, kind := range []llm.Kind{"splendid", llm.Open, llm.Spent} {
-		assert.Equal(t, llm.Report{Kind: llm.Rejected}, plausible(llm.Report{Kind: kind, RetryAfter: 1}), "no server says so")
+		assert.Equal(
+			t,
+			llm.Report{Kind: llm.Rejected},
+			plausible(llm.Report{Kind: kind, RetryAfter: 1}),
+			"no server says so",
+		)
 	}
 	assert.Equal(t, llm.Report{Kind: llm.Server}, plausible(llm.Report{Kind: llm.Server, RetryAfter: 1}),
 		"nobody waits for that")
@@ -355,7 +360,10 @@ func TestPlausible(t *testing.T) {
 		})
 		assert.Contains(t, []llm.Kind{"", llm.Busy, llm.Rejected}, r.Kind)
 		assert.True(t, r.RetryAfter >= 0 && r.RetryAfter <= maxRetryAfter)
-		assert.True(t, min(r.Timing.Queued, r.Timing.Served) >= 0 && max(r.Timing.Queued, r.Timing.Served) <= 24*time.Hour)
+		assert.True(
+			t,
+			min(r.Timing.Queued, r.Timing.Served) >= 0 && max(r.Timing.Queued, r.Timing.Served) <= 24*time.Hour,
+		)
 		assert.True(t, min(r.Usage.InputTokens, r.Usage.OutputTokens) >= 0 &&
 			max(r.Usage.InputTokens, r.Usage.OutputTokens) <= 1e9)
 		assert.Equal(t, r, plausible(r))
@@ -538,8 +546,10 @@ func TestRepeatable(t *testing.T) {
 
 // What a child that has ended says of its tokens counts for a budget.
 func TestUsageIsPlausible(t *testing.T) {
-	r := launcher(t, nil).Launch(t.Context(), job("mimic",
+	r := launcher(t, nil).Launch(t.Context(), job(
+		"mimic",
 		`{"type":"result","result":{"status":"completed","bytes":2,"usage":{"input_tokens":-5,"output_tokens":9000000000}}}`+
-			"\n"))
+			"\n",
+	))
 	assert.Equal(t, task.Usage{OutputTokens: 1e9}, r.Usage)
 }

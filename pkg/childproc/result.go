@@ -28,7 +28,8 @@ func (c *child) result() task.Result {
 	}
 	r.ChangedFiles = slices.Sorted(maps.Keys(c.changed))
 	if c.unlisted > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("it changed more than %d files: the others are not listed", maxChanged))
+		const more = "it changed more than %d files: the others are not listed"
+		r.Warnings = append(r.Warnings, fmt.Sprintf(more, maxChanged))
 	}
 	if exit.Left > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d processes that it left behind were ended", exit.Left))

@@ -116,8 +116,8 @@ func (c *Conn) Serve(version string, in io.Reader, out io.Writer, r Runner) (tas
 		res.Warnings = append(res.Warnings, fmt.Sprintf("%d messages to it were not read", n))
 	}
 	frame := Result{
-		Status: res.Status, Error: res.Err(), Usage: res.Usage, Structured: res.Structured, ChangedFiles: res.ChangedFiles,
-		Warnings: res.Warnings, Repeats: max(res.Attempts-1, 0), Reads: res.Reads,
+		Status: res.Status, Error: res.Err(), Usage: res.Usage, Structured: res.Structured,
+		ChangedFiles: res.ChangedFiles, Warnings: res.Warnings, Repeats: max(res.Attempts-1, 0), Reads: res.Reads,
 	}
 	n, err := io.WriteString(out, res.Output)
 	if frame.Bytes = int64(n); err != nil {
@@ -159,7 +159,8 @@ func (c *Conn) Handshake(version string) (*Start, func(context.CancelCauseFunc),
 		case f.Type != TypeStart:
 			continue // of a newer protocol, or a cancel that came first: then the pipe ends
 		case f.Start.Protocol != Version:
-			return nil, nil, fmt.Errorf("the root speaks version %d of the protocol, this qq %d", f.Start.Protocol, Version)
+			const other = "the root speaks version %d of the protocol, this qq %d"
+			return nil, nil, fmt.Errorf(other, f.Start.Protocol, Version)
 		}
 		c.granted.Store(f.Start.Permit)
 		c.heartbeat.begin(f.Start.IdleMS)

@@ -45,10 +45,12 @@ func TestAttempts(t *testing.T) {
 		want       task.Status
 		text       string
 	}{
-		"lives":                {2, false, nil, 1, task.Completed, ""},
-		"dies once":            {2, false, []task.Result{killed(false)}, 2, task.Completed, ""},
-		"dies twice":           {2, false, []task.Result{silent, killed(false)}, 3, task.Completed, ""},
-		"dies three times":     {2, false, []task.Result{killed(false), killed(false), silent}, 3, task.NoResult, "died"},
+		"lives":      {2, false, nil, 1, task.Completed, ""},
+		"dies once":  {2, false, []task.Result{killed(false)}, 2, task.Completed, ""},
+		"dies twice": {2, false, []task.Result{silent, killed(false)}, 3, task.Completed, ""},
+		"dies three times": {
+			2, false, []task.Result{killed(false), killed(false), silent}, 3, task.NoResult, "died",
+		},
 		"never again":          {0, false, []task.Result{killed(false)}, 1, task.Killed, "died"},
 		"effects":              {2, false, []task.Result{killed(true)}, 1, task.UnknownOutcome, died},
 		"effects later":        {2, false, []task.Result{killed(false), killed(true)}, 2, task.UnknownOutcome, died},
@@ -269,8 +271,10 @@ func TestBackOffIsCancellable(t *testing.T) {
 		end  func(s *Supervisor, cancel context.CancelCauseFunc)
 		want task.Status
 	}{
-		"one":  {func(s *Supervisor, _ context.CancelCauseFunc) { s.Cancel("x1") }, task.Cancelled},
-		"tree": {func(_ *Supervisor, cancel context.CancelCauseFunc) { cancel(errors.New("Ctrl-C")) }, task.Interrupted},
+		"one": {func(s *Supervisor, _ context.CancelCauseFunc) { s.Cancel("x1") }, task.Cancelled},
+		"tree": {
+			func(_ *Supervisor, cancel context.CancelCauseFunc) { cancel(errors.New("Ctrl-C")) }, task.Interrupted,
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var seen []int
@@ -319,7 +323,10 @@ func TestEffectsOfChildren(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				sc := scripted(task.Limits{MaxParallel: 2, MaxDepth: 5, Retries: 3}, parts{"lead": part(do), "writes": writes})
+				sc := scripted(
+					task.Limits{MaxParallel: 2, MaxDepth: 5, Retries: 3},
+					parts{"lead": part(do), "writes": writes},
+				)
 				r, _ := one(t, sc, "lead")
 				assert.Equal(t, task.UnknownOutcome, r.Status)
 				assert.True(t, r.Effects)

@@ -93,8 +93,12 @@ func TestTerminate(t *testing.T) {
 		assert.Zero(t, time.Since(start))
 		results, err := sc.Wait(t.Context(), ids, 0)
 		require.NoError(t, err)
-		assert.Equal(t, []string{"completed sleep 2s", "cancelled partialSub-agent cancelled by user.", "completed sleep 3s",
-			"cancelled Sub-agent cancelled by user."}, ends(results))
+		assert.Equal(
+			t,
+			[]string{"completed sleep 2s", "cancelled partialSub-agent cancelled by user.", "completed sleep 3s",
+				"cancelled Sub-agent cancelled by user."},
+			ends(results),
+		)
 		assert.Equal(t, 3*time.Second, time.Since(start))
 		assert.Zero(t, f.live)
 		require.Error(t, sc.Terminate(t.Context(), "nobody"))

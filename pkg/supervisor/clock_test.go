@@ -166,7 +166,8 @@ func TestIdleOfAnAgent(t *testing.T) {
 
 // The status is that of the clock that ran out, and of no other.
 func TestWhichClock(t *testing.T) {
-	for idle, want := range map[time.Duration]task.Status{50 * time.Second: task.Idle, 150 * time.Second: task.Timeout} {
+	ends := map[time.Duration]task.Status{50 * time.Second: task.Idle, 150 * time.Second: task.Timeout}
+	for idle, want := range ends {
 		synctest.Test(t, func(t *testing.T) {
 			s, _ := newTest(task.Limits{MaxParallel: 1, IdleTimeout: idle, ChildTimeout: 100 * time.Second})
 			r, _ := one(t, root(s, time.Time{}), "sleep 1000s")

@@ -143,7 +143,10 @@ func TestEndedAfterTheRecord(t *testing.T) {
 		sc.s.cfg.Log = announced{rec}
 		var results []task.Result
 		b := deliverTo(&results, "sleep 1s", "bad")
-		b.Results = sink{deliver: b.Results.Deliver, done: func(r task.Result) { _ = rec.note("done %s", r.ExecutionID) }}
+		b.Results = sink{
+			deliver: b.Results.Deliver,
+			done:    func(r task.Result) { _ = rec.note("done %s", r.ExecutionID) },
+		}
 		require.Error(t, sc.batch(t.Context(), b, false))
 		assert.Equal(t, []string{"claim x1", "started x1", "claim x2", "started x2", "finish x1 completed", "ended x1",
 			"done x1", "finish x2 failed", "ended x2", "x2: failed: as told", "x2: its result could not be recorded",
@@ -162,7 +165,11 @@ func TestClaimFails(t *testing.T) {
 		rec := &memRecord{fails: map[string]error{"claim x3": full}}
 		sc, f := recorded(task.Limits{MaxParallel: 2}, rec)
 		var results []task.Result
-		err := sc.batch(t.Context(), deliverTo(&results, "sleep 2s", "sleep 1s", "sleep 3s", "sleep 4s", "sleep 5s"), false)
+		err := sc.batch(
+			t.Context(),
+			deliverTo(&results, "sleep 2s", "sleep 1s", "sleep 3s", "sleep 4s", "sleep 5s"),
+			false,
+		)
 		require.ErrorIs(t, err, full)
 		assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Failed, task.Cancelled, task.Cancelled},
 			statuses(results))
@@ -223,8 +230,12 @@ func TestFinishFails(t *testing.T) {
 // An agent learns that its children cannot be recorded.
 func TestRecordFailsBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sc, f := recorded(task.Limits{MaxParallel: 1},
-			&memRecord{fails: map[string]error{"claim x2": errors.New("disk full"), "claim x3": errors.New("disk full")}})
+		sc, f := recorded(
+			task.Limits{MaxParallel: 1},
+			&memRecord{
+				fails: map[string]error{"claim x2": errors.New("disk full"), "claim x3": errors.New("disk full")},
+			},
+		)
 		results, _ := collect(t, sc, Batch{}, "fan sleep 1s")
 		assert.Equal(t, "child: not started: record the start of a task: disk full", results[0].Err())
 		ids := spawn(t, sc, "sleep 1s")
@@ -247,8 +258,12 @@ func TestKnown(t *testing.T) {
 		known := func(index int, t task.Task) (task.Result, bool) { return failed, index%2 == 1 && t.Text == "old" }
 		results, at := collect(t, sc, Batch{Past: past(known), Halt: Halt{Fail: 2}},
 			"sleep 1s", "old", "fail", "old", "sleep 1s", "fail", "sleep 7s", "old")
-		assert.Equal(t, []task.Status{task.Completed, task.Failed, task.Failed, task.Failed, task.Completed, task.Failed,
-			task.Cancelled, task.Failed}, statuses(results))
+		assert.Equal(
+			t,
+			[]task.Status{task.Completed, task.Failed, task.Failed, task.Failed, task.Completed, task.Failed,
+				task.Cancelled, task.Failed},
+			statuses(results),
+		)
 		assert.Equal(t, "then", results[7].Err())
 		assert.Equal(t, 3, results[7].Attempts)
 		assert.Equal(t, 2*time.Second, at[7])
@@ -264,7 +279,9 @@ func TestAllIsKnown(t *testing.T) {
 		asked, closed := 0, errors.New("broken pipe")
 		var results []task.Result
 		b := deliverTo(&results, slices.Repeat([]string{"old"}, 1000)...)
-		b.Past = past(func(_ int, t task.Task) (task.Result, bool) { asked++; return t.Ended(task.Completed, ""), true })
+		b.Past = past(
+			func(_ int, t task.Task) (task.Result, bool) { asked++; return t.Ended(task.Completed, ""), true },
+		)
 		require.NoError(t, sc.batch(t.Context(), b, false))
 		assert.Len(t, results, 1000)
 		asked, b.Results = 0, sink{deliver: func(task.Result) error { return closed }}
@@ -289,8 +306,11 @@ func TestRefuse(t *testing.T) {
 			return errors.New("gone")
 		})
 		results, at := collect(t, sc, Batch{Halt: Halt{Fail: 1}}, "sleep 1s", "sleep 1s", "sleep 1s", "x", "x")
-		assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Unavailable, task.Unavailable, task.Unavailable},
-			statuses(results))
+		assert.Equal(
+			t,
+			[]task.Status{task.Completed, task.Completed, task.Unavailable, task.Unavailable, task.Unavailable},
+			statuses(results),
+		)
 		assert.Equal(t, 2*time.Second, at[4], "the third was asked about again when it had a slot")
 		assert.Equal(t, "gone", results[2].Err())
 		assert.Len(t, f.launches, 2)

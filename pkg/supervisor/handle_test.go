@@ -246,7 +246,11 @@ func TestFolderIsKnown(t *testing.T) {
 		p.Approve(ctx, tool.Intent{Tool: "run_pty_cmd", Risk: tool.High})
 		return job.Ended(task.Completed, "")
 	}
-	h.Delegate(t.Context(), agents.Agent{Name: "default"}, []task.Task{{Text: "deep", Agent: "coder", WorkingDir: "sub"}})
+	h.Delegate(
+		t.Context(),
+		agents.Agent{Name: "default"},
+		[]task.Task{{Text: "deep", Agent: "coder", WorkingDir: "sub"}},
+	)
 	require.Len(t, ask.asked, 1)
 	assert.Equal(t, "sub", ask.asked[0].Dir)
 	dir, err := os.Getwd()
@@ -335,7 +339,10 @@ func TestEnter(t *testing.T) {
 		assert.Equal(t, "Sub-agent inactive for 50 seconds", r.Err())
 		assert.Equal(t, 2*time.Hour+120*time.Second+52500*time.Millisecond, took)
 	})
-	_, err := root(New(Config{Limits: Limits{Limits: task.Limits{MaxParallel: 1}}}), time.Time{}).Enter(t.Context(), "m", false)
+	_, err := root(
+		New(Config{Limits: Limits{Limits: task.Limits{MaxParallel: 1}}}),
+		time.Time{},
+	).Enter(t.Context(), "m", false)
 	require.NoError(t, err, "without a gate every request may pass")
 }
 

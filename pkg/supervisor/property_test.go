@@ -53,7 +53,8 @@ type plan struct {
 
 // calm reports whether nothing but its own end can end a task.
 func (p *plan) calm() bool {
-	return p.halt == Halt{} && p.stop+p.cancel+p.pick+p.limits.ChildTimeout+p.limits.IdleTimeout == 0 && p.deliver == 0 &&
+	return p.halt == Halt{} && p.stop+p.cancel+p.pick+p.limits.ChildTimeout+p.limits.IdleTimeout == 0 &&
+		p.deliver == 0 &&
 		(p.record == "" || p.record == "good") &&
 		!slices.ContainsFunc(p.nodes, func(n node) bool { return n.timeout > 0 })
 }
@@ -105,7 +106,9 @@ func (p *plan) drawGroup(t *rapid.T, levels, most int) (group []int) {
 	}
 	for range rapid.IntRange(0, most).Draw(t, "tasks") {
 		n := node{
-			before: half("before"), after: half("after"), atOnce: rapid.Bool().Draw(t, "at once"), linger: half("linger") / 5,
+			before: half(
+				"before",
+			), after: half("after"), atOnce: rapid.Bool().Draw(t, "at once"), linger: half("linger") / 5,
 			end: rapid.SampledFrom([]string{"ok", "ok", "ok", "fail", "panic"}).Draw(t, "end"),
 		}
 		if rapid.IntRange(0, 4).Draw(t, "dies?") == 0 {

@@ -193,8 +193,11 @@ func TestPool(t *testing.T) {
 		s, f := newTest(task.Limits{MaxParallel: 2})
 		start := time.Now()
 		_, at := collect(t, root(s, time.Time{}), Batch{}, "sleep 5s", "sleep 1s", "sleep 1s", "sleep 3s", "sleep 1s")
-		assert.Equal(t, []time.Duration{5 * time.Second, 5 * time.Second, 5 * time.Second, 5 * time.Second, 6 * time.Second},
-			at)
+		assert.Equal(
+			t,
+			[]time.Duration{5 * time.Second, 5 * time.Second, 5 * time.Second, 5 * time.Second, 6 * time.Second},
+			at,
+		)
 		assert.Equal(t, 6*time.Second, time.Since(start))
 		assert.Equal(t, 2, f.maxWork)
 	})
@@ -265,7 +268,10 @@ func TestLimits(t *testing.T) {
 		assert.Equal(t, "child: Error: Maximum recursion depth (2) exceeded", results[0].Err())
 		assert.True(t, results[1].Success)
 
-		results = root(s, time.Time{}).Delegate(t.Context(), tasksOf("sleep 1s, sleep 1s, sleep 1s, sleep 1s, sleep 1s"))
+		results = root(
+			s,
+			time.Time{},
+		).Delegate(t.Context(), tasksOf("sleep 1s, sleep 1s, sleep 1s, sleep 1s, sleep 1s"))
 		assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Completed, task.Limit, task.Limit},
 			statuses(results))
 		assert.Equal(t, "Maximum 3 sub-agents exceeded", results[4].Err())
@@ -316,8 +322,12 @@ func TestCancelTree(t *testing.T) {
 			Results: sink{deliver: func(r task.Result) error { results = append(results, r); return nil }},
 		}, false)
 		require.NoError(t, err)
-		assert.Equal(t, []task.Status{task.Completed, task.Completed, task.Interrupted, task.Interrupted, task.Cancelled,
-			task.Cancelled}, statuses(results))
+		assert.Equal(
+			t,
+			[]task.Status{task.Completed, task.Completed, task.Interrupted, task.Interrupted, task.Cancelled,
+				task.Cancelled},
+			statuses(results),
+		)
 		assert.Equal(t, "not started: Ctrl-C", results[5].Err())
 		assert.Zero(t, f.live)
 	})
@@ -341,7 +351,9 @@ func TestHalt(t *testing.T) {
 		took time.Duration
 	}{
 		"never": {Halt{}, []task.Status{task.Failed, task.Completed, task.Failed, task.Completed}, 9 * time.Second},
-		"soon":  {Halt{Fail: 1}, []task.Status{task.Failed, task.Completed, task.Cancelled, task.Cancelled}, 4 * time.Second},
+		"soon": {
+			Halt{Fail: 1}, []task.Status{task.Failed, task.Completed, task.Cancelled, task.Cancelled}, 4 * time.Second,
+		},
 		"now": {Halt{Fail: 1, Now: true}, []task.Status{task.Failed, task.Cancelled, task.Cancelled, task.Cancelled},
 			time.Second},
 	} {
@@ -349,8 +361,15 @@ func TestHalt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, _ := newTest(task.Limits{MaxParallel: 2})
 				start := time.Now()
-				results, _ := collect(t, root(s, time.Time{}), Batch{Halt: c.halt}, "sleep 1s; fail", "sleep 4s", "sleep 1s; fail",
-					"sleep 7s")
+				results, _ := collect(
+					t,
+					root(s, time.Time{}),
+					Batch{Halt: c.halt},
+					"sleep 1s; fail",
+					"sleep 4s",
+					"sleep 1s; fail",
+					"sleep 7s",
+				)
 				assert.Equal(t, c.want, statuses(results))
 				assert.Equal(t, c.took, time.Since(start))
 			})

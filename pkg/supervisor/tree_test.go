@@ -235,11 +235,27 @@ func TestBatch(t *testing.T) {
 			{Type: event.BatchStart, Count: 2},
 			{Type: event.SubAgentStart, ExecutionID: "0190-execution-1", Agent: "coder", Depth: 1,
 				Task: task.Shorten(long, 100)},
-			{Type: event.SubAgentComplete, ExecutionID: "0190-execution-1", Agent: "coder", Depth: 1, Status: task.Completed,
-				ExitCode: &zero, Usage: &task.Usage{InputTokens: 3, OutputTokens: 4}},
+			{
+				Type:        event.SubAgentComplete,
+				ExecutionID: "0190-execution-1",
+				Agent:       "coder",
+				Depth:       1,
+				Status:      task.Completed,
+				ExitCode:    &zero,
+				Usage:       &task.Usage{InputTokens: 3, OutputTokens: 4},
+			},
 			{Type: event.SubAgentStart, ExecutionID: "0190-execution-2", Agent: "default", Depth: 1, Task: "fail"},
-			{Type: event.SubAgentError, ExecutionID: "0190-execution-2", Agent: "default", Depth: 1, Status: task.Unavailable,
-				ExitCode: &three, Error: "no answer from the server", Usage: &task.Usage{InputTokens: 1}, DurationMS: 1500},
+			{
+				Type:        event.SubAgentError,
+				ExecutionID: "0190-execution-2",
+				Agent:       "default",
+				Depth:       1,
+				Status:      task.Unavailable,
+				ExitCode:    &three,
+				Error:       "no answer from the server",
+				Usage:       &task.Usage{InputTokens: 1},
+				DurationMS:  1500,
+			},
 			{Type: event.BatchComplete, Count: 2, FailedTasks: 1},
 		}
 		for i := range want {
@@ -300,7 +316,8 @@ func TestDelegate(t *testing.T) {
 		want  []string
 	}{
 		"mixed": {by("coder"), []task.Task{
-			{Text: "a", Agent: "Explorer"}, {Text: "b", Agent: "nobody"}, {Text: "c"}, {Text: " "}, {Text: "d", Agent: "CODER"},
+			{Text: "a", Agent: "Explorer"}, {Text: "b", Agent: "nobody"}, {Text: "c"},
+			{Text: " "}, {Text: "d", Agent: "CODER"},
 			{Text: "e", Agent: "default"},
 		}, []string{
 			"explorer completed did a",
@@ -388,7 +405,11 @@ func TestNestedDelegationIsChecked(t *testing.T) {
 	h := newHarness(nil)
 	h.launcher.does["research"] = delegating(task.Task{Text: "a", Agent: "EXPLORER"},
 		task.Task{Text: "b", Agent: "coder"}, task.Task{Text: "c", Agent: "ReSearcher"})
-	results := h.Delegate(t.Context(), agents.Agent{Name: "default"}, []task.Task{{Text: "research", Agent: "Researcher"}})
+	results := h.Delegate(
+		t.Context(),
+		agents.Agent{Name: "default"},
+		[]task.Task{{Text: "research", Agent: "Researcher"}},
+	)
 	assert.Equal(t, []string{"researcher completed explorer completed did a; " +
 		"coder refused researcher may not delegate to coder (allowed: Explorer, summarizer); " +
 		"researcher refused Cannot delegate to self"}, brief(results))
@@ -439,8 +460,11 @@ func TestDepth(t *testing.T) {
 	h.launcher.does["one"] = delegating(task.Task{Text: "two", Agent: "worker"})
 	h.launcher.does["two"] = delegating(task.Task{Text: "three", Agent: "coder"})
 	results := h.batch(t, task.Task{Text: "one", Agent: "coder"})
-	assert.Equal(t, []string{"coder completed worker completed coder limit Error: Maximum recursion depth (3) exceeded"},
-		brief(results))
+	assert.Equal(
+		t,
+		[]string{"coder completed worker completed coder limit Error: Maximum recursion depth (3) exceeded"},
+		brief(results),
+	)
 	assert.Equal(t, []string{"one", "two"}, h.launcher.texts())
 
 	h = newHarness(func(c *Config) { c.Depth = 2 })
@@ -528,11 +552,15 @@ func TestLimitOfADefinition(t *testing.T) {
 		want            time.Duration
 	}{
 		{0, 0, false, 0}, {0, 9 * s, false, 9 * s}, {5 * s, 0, true, 5 * s},
-		{5 * s, 9 * s, false, 5 * s}, {5 * s, 9 * s, true, 9 * s}, {9 * s, 5 * s, false, 5 * s}, {9 * s, 5 * s, true, 5 * s},
+		{5 * s, 9 * s, false, 5 * s}, {5 * s, 9 * s, true, 9 * s},
+		{9 * s, 5 * s, false, 5 * s}, {9 * s, 5 * s, true, 5 * s},
 	} {
 		h := newHarness(func(cfg *Config) {
-			cfg.Limits = Limits{Limits: task.Limits{MaxParallel: 1, MaxDepth: 2, ChildTimeout: c.run, IdleTimeout: c.run},
-				DefaultTimeout: c.byDefault, DefaultIdle: c.byDefault}
+			cfg.Limits = Limits{
+				Limits:         task.Limits{MaxParallel: 1, MaxDepth: 2, ChildTimeout: c.run, IdleTimeout: c.run},
+				DefaultTimeout: c.byDefault,
+				DefaultIdle:    c.byDefault,
+			}
 			cfg.Agents = registry{"default": {Name: "default", Timeout: c.definition, IdleTimeout: c.definition}}
 		})
 		h.batch(t, task.Task{Text: "x"})

@@ -50,8 +50,11 @@ func TestZeroIsRecorded(t *testing.T) {
 			return r
 		})
 		require.NoError(t, err)
-		assert.Equal(t, []string{"claim zero", "effects zero", "claim x1", "finish x1 completed", "finish zero completed"},
-			rec.lines)
+		assert.Equal(
+			t,
+			[]string{"claim zero", "effects zero", "claim x1", "finish x1 completed", "finish zero completed"},
+			rec.lines,
+		)
 		assert.Equal(t, []string{"x1 spawned default at 1: sleep 2s", "x1 completed true 0"}, log.lines)
 		assert.Equal(t, []event.Type{event.SubAgentStart, event.SubAgentComplete}, types)
 		assert.Equal(t, []any{"the task", "lead", true, "done", "zero", "", 1, int64(2000), int64(0)},
@@ -68,7 +71,11 @@ func TestZeroDepth(t *testing.T) {
 	h := newHarness(func(c *Config) { c.ID, c.Depth = "zero", 1 })
 	h.launcher.does["lead"] = delegating(task.Task{Text: "x", Agent: "worker"})
 	results := h.Delegate(t.Context(), agents.Agent{Name: "default"}, []task.Task{{Text: "lead", Agent: "coder"}})
-	assert.Equal(t, []string{"coder completed worker limit Error: Maximum recursion depth (3) exceeded"}, brief(results))
+	assert.Equal(
+		t,
+		[]string{"coder completed worker limit Error: Maximum recursion depth (3) exceeded"},
+		brief(results),
+	)
 	assert.Equal(t, 2, h.launcher.jobs[0].Depth)
 }
 
@@ -116,14 +123,21 @@ func TestZeroHasAHandle(t *testing.T) {
 				p.Changed([]string{"own"})
 				results := p.Delegate(ctx, []task.Task{{Text: "write", Agent: "coder", WorkingDir: "sub"},
 					{Text: "x", Agent: "worker"}})
-				assert.Equal(t, []string{"coder completed", "worker refused lead may not delegate to worker (allowed: coder)"},
-					brief(results))
+				assert.Equal(
+					t,
+					[]string{"coder completed", "worker refused lead may not delegate to worker (allowed: coder)"},
+					brief(results),
+				)
 				assert.Equal(t, "[message from your child 0190-execution-1 (coder)]\nI write", <-p.Inbox())
 				c, err := p.Spawn(ctx, task.Task{Text: "hang", Agent: "coder"})
 				require.NoError(t, err)
 				synctest.Wait()
 				require.NoError(t, p.Send(ctx, c.ID, "go on"))
-				require.EqualError(t, p.Send(ctx, task.Parent, "x"), "this agent has no parent that could read a message")
+				require.EqualError(
+					t,
+					p.Send(ctx, task.Parent, "x"),
+					"this agent has no parent that could read a message",
+				)
 			})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"own", "sub/a", "sub/b"}, r.ChangedFiles)
@@ -148,7 +162,11 @@ func TestZeroInTheChain(t *testing.T) {
 	h.Delegate(t.Context(), agents.Agent{Name: "default"}, []task.Task{{Text: "lead", Agent: "coder"}})
 	h.batch(t, task.Task{Text: "lead", Agent: "coder"})
 	require.Len(t, ask.asked, 2)
-	assert.Equal(t, []any{"zero", []string{"default", "coder"}}, []any{ask.asked[0].ParentExecutionID, ask.asked[0].Chain})
+	assert.Equal(
+		t,
+		[]any{"zero", []string{"default", "coder"}},
+		[]any{ask.asked[0].ParentExecutionID, ask.asked[0].Chain},
+	)
 	assert.Equal(t, []any{"", []string{"coder"}}, []any{ask.asked[1].ParentExecutionID, ask.asked[1].Chain})
 }
 
@@ -254,8 +272,10 @@ func TestZeroIsNotRepeated(t *testing.T) {
 func TestZeroIsNotRecorded(t *testing.T) {
 	full := errors.New("disk full")
 	for line, want := range map[string]task.Result{
-		"claim zero":            {},
-		"finish zero completed": {Status: task.Completed, Unrecorded: true, Warnings: []string{"not recorded: disk full"}},
+		"claim zero": {},
+		"finish zero completed": {
+			Status: task.Completed, Unrecorded: true, Warnings: []string{"not recorded: disk full"},
+		},
 	} {
 		s, _, rec, _ := zeroTest(task.Limits{MaxParallel: 1})
 		rec.fails = map[string]error{line: full}
@@ -283,7 +303,11 @@ func TestZeroEnds(t *testing.T) {
 		})
 		require.NoError(t, err)
 		assert.Equal(t, []any{task.Interrupted, "Ctrl-C"}, []any{r.Status, r.Err()})
-		assert.Equal(t, []string{"claim zero", "claim x1", "finish x1 interrupted", "finish zero interrupted"}, rec.lines)
+		assert.Equal(
+			t,
+			[]string{"claim zero", "claim x1", "finish x1 interrupted", "finish zero interrupted"},
+			rec.lines,
+		)
 		assert.Zero(t, f.live)
 
 		r, err = runZero(t.Context(), s, func(context.Context, task.Job, Parent) task.Result { panic("as told") })

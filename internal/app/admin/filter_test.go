@@ -60,6 +60,11 @@ func TestSince(t *testing.T) {
 func TestFlagErrors(t *testing.T) {
 	const times = "\nhint: accepted is a time ago, like 90m, 2h, 3d or 1w, or a day or a moment, like 2026-11-20 " +
 		"or \"2026-11-20 15:04\""
+	const (
+		toCome = "--since is \"2026-11-22\", which is still to come\nhint: it is 2026-11-21 15:00 now"
+		noFail = "--status has no \"fail\"\nhint: accepted is, with commas between them: " +
+			"queued, starting, running, waiting, "
+	)
 	for want, f := range map[string]words{
 		"--limit is -1\nhint: accepted is a whole number from 0 on; 0 is all": {"limit": "-1"},
 		"--since is \"yesterday\"" + times:                                    {"since": "yesterday"},
@@ -71,10 +76,11 @@ func TestFlagErrors(t *testing.T) {
 		"--since is \"99y\"" + times:                                          {"since": "99y"},
 		"--since is \"2026-13-01\"" + times:                                   {"since": "2026-13-01"},
 		"--before is \"h\"" + times:                                           {"before": "h"},
-		"--since is \"2026-11-22\", which is still to come\nhint: it is 2026-11-21 15:00 now":                         {"since": "2026-11-22"},
-		"nothing is both since 1h and before 2h\nhint: --since is the earlier time":                                   {"since": "1h", "before": "2h"},
-		"--status has no \"fail\"\nhint: accepted is, with commas between them: queued, starting, running, waiting, ": {"status": "failed,fail"},
-		"--status has no \"\"\nhint: accepted is":                                                                     {"status": "failed,"},
+
+		toCome: {"since": "2026-11-22"},
+		"nothing is both since 1h and before 2h\nhint: --since is the earlier time": {"since": "1h", "before": "2h"},
+		noFail: {"status": "failed,fail"},
+		"--status has no \"\"\nhint: accepted is": {"status": "failed,"},
 	} {
 		_, err := runsFilter(f, now)
 		require.Error(t, err, want)

@@ -38,7 +38,8 @@ func PermissionFlags() []cli.Flag {
 		&cli.StringFlag{Name: "approve", Usage: "what happens to a call that can do harm: ask, auto or deny"},
 		&cli.BoolFlag{Name: "auto-approve", Usage: "the same as --approve auto"},
 		&cli.StringSliceFlag{
-			Name: "allow", Usage: "a tool that is allowed without a question, but for secrets and .git (more than once)",
+			Name:  "allow",
+			Usage: "a tool that is allowed without a question, but for secrets and .git (more than once)",
 		},
 		&cli.StringSliceFlag{Name: "deny", Usage: "a tool that nobody may use (more than once)"},
 	}

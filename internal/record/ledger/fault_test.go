@@ -248,10 +248,12 @@ func TestBeginReadsTheHeader(t *testing.T) {
 		state error
 		says  string
 	}{
-		"whole":           {whole, nil, ""},
-		"empty":           {nil, nil, ""},
-		"first bytes":     {whole[:50], ErrDamaged, "not a database"},
-		"no header":       {append(slices.Clone(whole[:16]), bytes.Repeat([]byte{0xee}, 9000)...), ErrDamaged, "not a database"},
+		"whole":       {whole, nil, ""},
+		"empty":       {nil, nil, ""},
+		"first bytes": {whole[:50], ErrDamaged, "not a database"},
+		"no header": {
+			append(slices.Clone(whole[:16]), bytes.Repeat([]byte{0xee}, 9000)...), ErrDamaged, "not a database",
+		},
 		"cut":             {whole[:9000], ErrDamaged, "its end is missing"},
 		"newer":           {with(60, 0, 0, 0, 99), ErrNewer, "schema 99"},
 		"another program": {with(68, 1, 2, 3, 4), ErrDamaged, "another program"},

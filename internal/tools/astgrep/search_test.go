@@ -96,9 +96,34 @@ func TestWords(t *testing.T) {
 
 func TestSearchFiles(t *testing.T) {
 	const code = "f(1)\n"
-	c := folder(t, astGrep(t), "a.js", code, "sub/b.js", code, "sub/deep/c.mjs", code, ".hidden/d.js", code,
-		"e.py", code, "ignored.js", code, "sub/ignored.js", code, ".gitignore", "ignored.js\n", ".git/f.js", code, ".env.js", code,
-		"-x.js", code, "none", code)
+	c := folder(
+		t,
+		astGrep(t),
+		"a.js",
+		code,
+		"sub/b.js",
+		code,
+		"sub/deep/c.mjs",
+		code,
+		".hidden/d.js",
+		code,
+		"e.py",
+		code,
+		"ignored.js",
+		code,
+		"sub/ignored.js",
+		code,
+		".gitignore",
+		"ignored.js\n",
+		".git/f.js",
+		code,
+		".env.js",
+		code,
+		"-x.js",
+		code,
+		"none",
+		code,
+	)
 	require.NoError(t, c.Root.Symlink("sub", "link"))
 	find := func(pairs ...any) (files []string) {
 		for _, line := range c.grep(t, append(pairs, "pattern", "f($A)", "lang", "js")...) {
@@ -301,8 +326,13 @@ func TestProgramLies(t *testing.T) {
 // A program that says more than is read is ended.
 func TestSearchReadsUpToALimit(t *testing.T) {
 	c := folder(t,
-		script(t,
-			`while :; do echo '{"file":"a.js","text":"f(1)","range":{"byteOffset":{"start":0,"end":4}},"lines":"`+strings.Repeat("x", 1<<16)+`"}'; done`),
+		script(
+			t,
+			`while :; do echo '{"file":"a.js","text":"f(1)","range":{"byteOffset":{"start":0,"end":4}},"lines":"`+strings.Repeat(
+				"x",
+				1<<16,
+			)+`"}'; done`,
+		),
 		"a.js", "f(1)\n")
 	lines := c.grep(t, "pattern", "x", "lang", "js", "limit", 1)
 	require.Len(t, lines, 2)

@@ -34,10 +34,12 @@ func TestClock(t *testing.T) {
 		"gives back less than 0": {[]step{pass(9 * s), giveBack(-time.Hour)}, 10 * s},
 		// It ran in 4 of these 5 seconds.
 		"gives back as it pauses": {[]step{pass(9 * s), pause, pass(s), giveBack(5 * s), resume}, 15 * s},
-		"paused meanwhile":        {[]step{pass(4 * s), pause, pass(2 * s), resume, pass(3 * s), giveBack(6 * s)}, 16 * s},
-		"gives back twice":        {[]step{pass(9 * s), giveBack(3 * s), giveBack(3 * s)}, 13 * s},
-		"gives back more of it":   {[]step{pass(9 * s), giveBack(3 * s), giveBack(5 * s)}, 15 * s},
-		"gives back some again":   {[]step{pass(6 * s), giveBack(3 * s), pass(2 * s), giveBack(4 * s)}, 15 * s},
+		"paused meanwhile": {
+			[]step{pass(4 * s), pause, pass(2 * s), resume, pass(3 * s), giveBack(6 * s)}, 16 * s,
+		},
+		"gives back twice":      {[]step{pass(9 * s), giveBack(3 * s), giveBack(3 * s)}, 13 * s},
+		"gives back more of it": {[]step{pass(9 * s), giveBack(3 * s), giveBack(5 * s)}, 15 * s},
+		"gives back some again": {[]step{pass(6 * s), giveBack(3 * s), pass(2 * s), giveBack(4 * s)}, 15 * s},
 		"gives back two stretches": {
 			[]step{pass(6 * s), giveBack(2 * s), pass(s), giveBack(s), pass(s), giveBack(8 * s)}, 18 * s,
 		},
