@@ -148,10 +148,10 @@ func TestPathsStayInside(t *testing.T) {
 		"file":         "Error: file is a link that leads out of the working directory",
 		"twice/x":      "Error: twice/x is a link that leads out of the working directory",
 		"loop":         "Error: loop leads through too many links",
-		"a":            "Error: a is a folder: use list_directory",
+		"a":            "Error: a is a folder: use list_files",
 		"b/x":          "Error: b/x does not exist: b is not a folder",
 		"a\x00":        "Error: the path contains a NUL character",
-		"dangling":     "Error: dangling does not exist: look with list_directory at a",
+		"dangling":     "Error: dangling does not exist: look with list_files at a",
 	} {
 		assert.Equal(t, want, standin.CallTool(t, set, "read_file", standin.Args("path", path)).Content, path)
 	}
@@ -177,9 +177,9 @@ func TestMissingFileNamesTheNearest(t *testing.T) {
 		"src/mian.go":   "Error: src/mian.go does not exist. Similar: src/main.go",
 		"src/Main":      "Error: src/Main does not exist. Similar: src/main.go",
 		"scr/main.go":   "Error: scr/main.go does not exist",
-		"src/zzz":       "Error: src/zzz does not exist: look with list_directory at src",
+		"src/zzz":       "Error: src/zzz does not exist: look with list_files at src",
 		"doc/x.md":      "Error: doc/x.md does not exist. Similar: docs",
-		"src/a/b/c/d.x": "Error: src/a/b/c/d.x does not exist: look with list_directory at src",
+		"src/a/b/c/d.x": "Error: src/a/b/c/d.x does not exist: look with list_files at src",
 	} {
 		got := standin.CallTool(t, set, "read_file", standin.Args("path", path)).Content
 		assert.True(t, strings.HasPrefix(got, want), got)

@@ -220,7 +220,7 @@ func (w *Workspace) unreachable(path, next string, err error) error {
 	case len(names) == 0:
 		return fmt.Errorf("%s does not exist: the folder %s is empty", path, slash(folder))
 	}
-	return fmt.Errorf("%s does not exist: look with list_directory at %s", path, slash(folder))
+	return fmt.Errorf("%s does not exist: look with list_files at %s", path, slash(folder))
 }
 
 // find resolves the path of a regular file. Devices and pipes are refused.
@@ -233,7 +233,7 @@ func (w *Workspace) find(path string) (rel string, info fs.FileInfo, err error) 
 	case err != nil:
 		return "", nil, w.unreachable(path, rel, err)
 	case info.IsDir():
-		return "", nil, fmt.Errorf("%s is a folder: use list_directory", path)
+		return "", nil, fmt.Errorf("%s is a folder: use list_files", path)
 	case !info.Mode().IsRegular():
 		return "", nil, fmt.Errorf("%s is not a regular file", path)
 	}

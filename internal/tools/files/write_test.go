@@ -211,7 +211,7 @@ func TestDeleteFile(t *testing.T) {
 	require.NoError(t, os.Symlink("a", filepath.Join(dir, "in")))
 	refused(t, set, "delete_file", `{"path":"a"}`, "Error: a is a folder: give the path of a file")
 	refused(t, set, "delete_file", `{"path":"link"}`, "Error: link is a link to a/x: links are not deleted, only files")
-	refused(t, set, "delete_file", `{"path":"a/y"}`, "Error: a/y does not exist: look with list_directory at a")
+	refused(t, set, "delete_file", `{"path":"a/y"}`, "Error: a/y does not exist: look with list_files at a")
 	in, err := intent(t, set, "delete_file", `{"path":"in/x"}`)
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "delete_file", Effect: tool.Writes, Risk: tool.High, Paths: []string{"a/x"},
@@ -285,7 +285,7 @@ func TestSecretsAreReadWithAnApproval(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "read_file", Effect: tool.Reads, Risk: tool.Low, Paths: []string{"x"},
 		Summary: "read x"}, in)
-	refused(t, set, "read_file", `{"path":"nope"}`, "Error: nope does not exist: look with list_directory at .")
+	refused(t, set, "read_file", `{"path":"nope"}`, "Error: nope does not exist: look with list_files at .")
 
 	// The link led to a harmless file when it was decided about.
 	require.NoError(t, os.Symlink(".env", filepath.Join(dir, "l")))
