@@ -163,7 +163,7 @@ func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 		return task.Task{}, err
 	case isPipe && strings.TrimSpace(piped) == "":
 		return task.Task{}, command.Usagef(
-			"the command before the pipe gave nothing; without a pipe, redirect stdin from /dev/null",
+			"the pipe or file at stdin is empty; to read none, give PROMPT and redirect stdin from /dev/null",
 			"nothing came through stdin")
 	case fromStdin, given == 0 && isPipe:
 		return task.Task{Text: piped}, nil

@@ -51,7 +51,7 @@ type Setting struct {
 func Settings() []Setting {
 	return []Setting{
 		{Name: "QQ_CHILD_TIMEOUT", Default: "300", Kind: Seconds, Flag: "timeout",
-			Doc:   "seconds that one child may run; 0 means no limit",
+			Doc:   "seconds that one child may run; --timeout also limits a single prompt; 0 means no limit",
 			field: func(c *Config) any { return &c.ChildTimeout }},
 		{Name: "QQ_IDLE_TIMEOUT", Default: "300", Kind: Seconds, Flag: "idle-timeout",
 			Doc: "seconds that a running child may do nothing; " +

@@ -59,7 +59,7 @@ type JobLog struct {
 func CreateJobLog(path, batch string) (*JobLog, error) {
 	l, err := newJobLog(path)
 	if err != nil {
-		return nil, fmt.Errorf("open job log: %w", err)
+		return nil, fmt.Errorf("open job log: %w\nhint: --joblog takes a file that you may write", err)
 	}
 	l.host = "qq:" + batch
 	if err := l.begin(path); err != nil {

@@ -111,6 +111,7 @@ func TestOtherFilesStay(t *testing.T) {
 
 	_, err = CreateJobLog(filepath.Join(path, "x"), batch)
 	assert.ErrorContains(t, err, "open job log: ")
+	assert.ErrorContains(t, err, "hint: --joblog takes a file that you may write")
 }
 
 func TestOneWriter(t *testing.T) {

@@ -364,7 +364,8 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 		src.Files = args
 	case len(args) > 1:
 		return src, command.Usagef(
-			`one file holds all tasks; to make a task of each file: qq batch -m "Summarize {}" FILES…`,
+			`one file holds all tasks; to make a task of each file: qq batch -m "Summarize {}" FILES…; `+
+				"to resume a batch by its id: --resume=ID",
 			"%d files are given", len(args))
 	case len(args) == 1 && src.Name != "":
 		return src, command.Usagef("give the file once", "the tasks are given as %s and with --input", args[0])
