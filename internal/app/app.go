@@ -21,7 +21,6 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/output"
-	"qq/internal/config"
 	"qq/internal/record/ledger"
 	"qq/internal/sandbox"
 	"qq/internal/trace"
@@ -77,7 +76,7 @@ func codeOf(err error) int {
 	if e, ok := errors.AsType[*command.ExitError](err); ok {
 		return e.Code
 	}
-	return statusOf(err).ExitCode()
+	return task.StatusOf(err).ExitCode()
 }
 
 // report prints err to w for a person and returns its exit code.
@@ -133,31 +132,20 @@ func (r *root) exitCode(err error) int {
 		r.code = 141 // as a program that SIGPIPE killed, but all is cleaned up
 		return r.code
 	}
+	if errors.Is(err, ledger.ErrDenied) || errors.Is(err, ledger.ErrReadOnly) || errors.Is(err, ledger.ErrNewer) {
+		err = command.Usage(err) // the user can mend that in the settings
+	}
 	code := codeOf(err)
 	if sig := r.signals.code(); sig != 0 && code != 0 {
 		code = sig
 	}
 	if r.JSON && !command.Silent(err) {
 		problem, _, _ := strings.Cut(err.Error(), "\n")
-		res := r.failing.Normalized().Ended(statusOf(err), problem)
+		res := r.failing.Normalized().Ended(task.StatusOf(err), problem)
 		res.ExitCode = code
 		_ = output.WriteJSON(r.Out, res)
 	}
 	report(r.Err, err)
 	r.code = code
 	return code
-}
-
-// statusOf is the status of a task that did not run because of err.
-func statusOf(err error) task.Status {
-	if e, ok := errors.AsType[*command.ExitError](err); ok && e.Code == task.Misused.ExitCode() {
-		return task.Misused
-	}
-	if _, ok := errors.AsType[*config.Error](err); ok {
-		return task.Misused
-	}
-	if errors.Is(err, ledger.ErrDenied) || errors.Is(err, ledger.ErrReadOnly) || errors.Is(err, ledger.ErrNewer) {
-		return task.Misused // a person can fix that in the settings
-	}
-	return task.StatusOf(err)
 }

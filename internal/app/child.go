@@ -42,6 +42,14 @@ var _ childproc.Runner = child{}
 
 // Run implements childproc.Runner.
 func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p supervisor.Parent) task.Result {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
+	go func() { // ends with the process
+		<-term
+		cancel(errSignal)
+	}()
 	dir, err := syscall.Getwd() // os.Getwd would trust $PWD
 	if err != nil {
 		return job.Fail(&task.Error{Status: task.Misused, Problem: "find the working directory: " + err.Error()})
@@ -64,17 +72,9 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	if start.OneProcessor {
 		a.Process.OneProcessor = &sync.Once{}
 	}
-	if err := confine(&a); err != nil { // before more threads exist: each is confined by itself
+	if err := confine(&a); err != nil {
 		return job.Fail(err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	term := make(chan os.Signal, 1)
-	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
-	go func() { // ends with the process
-		<-term
-		cancel(errSignal)
-	}()
 	if start.Events {
 		a.Screen = &agent.TokenEvents{To: p}
 	} else {

@@ -64,7 +64,7 @@ func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, e
 // an unrelated batch would run all tasks and replace the results of that batch. A batch
 // without a completed task has no results to replace.
 func (r *Record) recognise(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, error]) error {
-	row, err := r.rowOf(b.ID)
+	row, err := rowOf(r.past, b.ID)
 	if err != nil || row.Counts[task.Completed] == 0 {
 		return err
 	}
@@ -133,7 +133,7 @@ func (r *Record) find(b *Batch) (err error) {
 		what = "batch with the job log " + b.Log
 		found, err = r.past.ByJoblog(b.Log)
 	default:
-		found, err = r.past.Last(r.dir)
+		found, err = r.past.Last(r.dir, "")
 	}
 	switch {
 	case errors.Is(err, ledger.ErrNone):
@@ -146,7 +146,7 @@ func (r *Record) find(b *Batch) (err error) {
 			task.ShortID(found.ID))
 	}
 	b.ID = found.ID
-	row, err := r.rowOf(b.ID)
+	row, err := rowOf(r.past, b.ID)
 	if err == nil && row.Live {
 		return atWork(b.ID) // a qq of an older version is seen by this alone
 	}
@@ -163,21 +163,21 @@ func atWork(batch string) error {
 func (r *Record) Caches() bool { return r.Keeps() && r.batch.Cache }
 
 // Unfinished returns the id of the previous batch of the directory if this batch is a new
-// one and that one did not finish, else "". It opens the ledger; call it before the first
-// task.
+// one and that one did not finish, else "". It opens the ledger, and may be called while
+// tasks run.
 func (r *Record) Unfinished() string {
 	if !r.Keeps() || r.batch.Resume {
 		return ""
 	}
-	var err error
-	if r.past, err = r.cfg.Ledger.Ledger(); err != nil {
+	past, err := r.cfg.Ledger.Ledger()
+	if err != nil {
 		return "" // no reason to fail the batch
 	}
-	last, err := r.past.Last(r.dir)
+	last, err := past.Last(r.dir, r.batch.ID)
 	if err != nil {
 		return ""
 	}
-	row, err := r.rowOf(last.ID)
+	row, err := rowOf(past, last.ID)
 	if err != nil || row.Live {
 		return ""
 	}
@@ -195,8 +195,8 @@ func directory(name string) bool {
 }
 
 // rowOf returns what the ledger says about a batch, the zero row if nothing.
-func (r *Record) rowOf(id string) (ledger.BatchRow, error) {
-	rows, err := r.past.Batches(ledger.Filter{Batch: id, Limit: 1})
+func rowOf(past *ledger.Ledger, id string) (ledger.BatchRow, error) {
+	rows, err := past.Batches(ledger.Filter{Batch: id, Limit: 1})
 	if err != nil || len(rows) == 0 {
 		return ledger.BatchRow{}, err
 	}

@@ -62,8 +62,8 @@ func (e *ClockError) Error() string {
 // TaskStatus implements [Ender].
 func (e *ClockError) TaskStatus() Status { return e.Status }
 
-// StatusOf returns the status of a task that ends with err. It is the only place where an
-// error becomes a status: nil is [Completed], an [Ender] decides itself, and anything else
+// StatusOf returns the status of a task that ends with err. It is where an error
+// becomes a status, for each job and for the program: nil is [Completed], an [Ender] decides itself, and anything else
 // is [Failed], except for a deadline or a cancelled context.
 func StatusOf(err error) Status {
 	if err == nil {

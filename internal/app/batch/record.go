@@ -39,13 +39,16 @@ func (b *batchRun) openRecord(ctx context.Context, spool *taskfile.Spool) error 
 	case err != nil:
 		return err
 	}
-	if b.o.bar {
-		if last := b.runner.History().Unfinished(); last != "" {
-			b.Say("the batch before this one did not come to its end: --resume=%s would go on with it",
-				task.ShortID(last))
-		}
-	}
 	return nil
+}
+
+// hintUnfinished says that the batch before this one can be resumed. It opens the ledger, so it
+// runs beside the first children.
+func (b *batchRun) hintUnfinished() {
+	if last := b.runner.History().Unfinished(); last != "" {
+		defer b.Hold()()
+		b.Say("the batch before this one did not come to its end: --resume=%s would go on with it", task.ShortID(last))
+	}
 }
 
 // isLedger reports whether err is a fault of the ledger itself.

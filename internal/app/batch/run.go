@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"qq/internal/app/command"
@@ -97,10 +98,15 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	if b.o.bar {
 		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), b)
 	}
+	var hint sync.WaitGroup
+	if b.o.bar {
+		hint.Go(b.hintUnfinished)
+	}
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
 	runErr := b.runner.Batch(ctx, supervisor.Batch{
 		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Results: b, Halt: b.o.halt, Stop: b.process.Stop(),
 	})
+	hint.Wait()
 	b.progress.Stop()
 	if endErr := b.out.End(); runErr == nil {
 		runErr = endErr

@@ -24,6 +24,15 @@ func (e *ExitError) Error() string {
 	return e.Err.Error()
 }
 
+// TaskStatus implements task.Ender: a usage error is [task.Misused], and any other one has the
+// status of the error in it.
+func (e *ExitError) TaskStatus() task.Status {
+	if e.Code == task.Misused.ExitCode() {
+		return task.Misused
+	}
+	return task.StatusOf(e.Err)
+}
+
 // Unwrap returns the error without its exit code.
 func (e *ExitError) Unwrap() error { return e.Err }
 

@@ -44,7 +44,7 @@ func (i *Invocation) Configure(c *cli.Context) (config.Config, string, error) {
 	}
 	cfg, err := config.Load(config.Input{Flags: flags, Environ: i.Env, Dir: dir})
 	if err != nil {
-		return config.Config{}, "", err
+		return config.Config{}, "", Usage(err)
 	}
 	i.Quiet, i.Plain = c.Bool("quiet"), c.Bool("no-color")
 	for _, w := range cfg.Warnings {

@@ -4,7 +4,7 @@
 //
 // A [Recorder] writes for one root, a qq process. It appends to the journal of that
 // root: the batches that the root begins and ends, claims, failed attempts, side
-// effects and results. The journals are the truth. A [Ledger] is the SQLite database
+// effects and results. A journal is the truth until it is indexed. A [Ledger] is the SQLite database
 // that indexes them: [Open] reads into it what is new in the journals, and removes
 // the journals of dead roots. So a root opens no database to run its tasks.
 //

@@ -338,7 +338,7 @@ func asked(l *book) map[string]error {
 	_, _, _, errs["Show"] = l.Show("7")
 	_, errs["Tree"] = l.Tree("b")
 	_, errs["Batches"] = l.Batches(Filter{})
-	_, errs["Last"] = l.Last("/d")
+	_, errs["Last"] = l.Last("/d", "")
 	_, errs["Find"] = l.Find("b")
 	_, errs["ByJoblog"] = l.ByJoblog("/j")
 	_, errs["Known"] = l.Known("b", "7", 0)

@@ -330,8 +330,8 @@ func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
 }
 
 // newest returns the matching batch that was begun or resumed last.
-func (l *Ledger) newest(act, match string, arg string) (Batch, error) {
-	batches, err := l.selectBatches(" AND "+match+" ORDER BY b.n DESC LIMIT 1", arg)
+func (l *Ledger) newest(act, match string, args ...any) (Batch, error) {
+	batches, err := l.selectBatches(" AND "+match+" ORDER BY b.n DESC LIMIT 1", args...)
 	if err == nil && len(batches) == 0 {
 		err = none(act)
 	}
@@ -345,10 +345,11 @@ func (l *Ledger) newest(act, match string, arg string) (Batch, error) {
 // nothing to resume.
 const withTask = "EXISTS (SELECT 1 FROM executions x WHERE x.batch = b.id)"
 
-// Last returns the batch that was begun or resumed last in the directory dir and started a
-// task.
-func (l *Ledger) Last(dir string) (Batch, error) {
-	return l.newest("find the last batch of "+dir, "b.dir = ? AND "+withTask, dir)
+// Last returns the newest batch of dir that started a task. If before is not empty, it is the
+// newest one before the batch with that id.
+func (l *Ledger) Last(dir, before string) (Batch, error) {
+	const match = "b.dir = ? AND (? = '' OR b.id < ?) AND " + withTask
+	return l.newest("find the last batch of "+dir, match, dir, before, before)
 }
 
 // ByJoblog returns the batch that last wrote the job log at path and started a task.

@@ -148,7 +148,7 @@ func TestBatchOfAnOddFolder(t *testing.T) {
 	require.NoError(t, r.Claim(Execution{ID: "e", Batch: "b", Root: "r"}))
 	require.NoError(t, r.Close())
 	l := open(t, home)
-	last, err := l.Last("/\xff")
+	last, err := l.Last("/\xff", "")
 	require.NoError(t, err)
 	assert.Equal(t, "b", last.ID)
 	_, err = l.ByJoblog("/\xfe")
