@@ -20,7 +20,7 @@ type Withheld struct {
 // GateConfig says which tools one agent may use, and how.
 type GateConfig struct {
 	Offered tool.Set
-	// Withheld are the tools that exist and are not offered, by name.
+	// Withheld holds the tools that exist but are not offered, by name.
 	Withheld map[string]Withheld
 	// ReadOnly refuses every call that writes. A tool that executes programs is offered to such
 	// an agent only if the kernel's sandbox keeps it from writing.
@@ -41,9 +41,9 @@ type Gate struct{ cfg GateConfig }
 // NewGate returns the gate of one agent.
 func NewGate(cfg GateConfig) *Gate { return &Gate{cfg: cfg} }
 
-// Admit returns the tool for call c and the context to run it in. Otherwise the text of the error
-// answers the model: a [tool.RefusedError] if the agent may not make the call, any other error if
-// the call cannot work.
+// Admit returns the tool for call c and the context to run it in. After an error the call must not run, and the
+// text of the error is the answer to the model: a [tool.RefusedError] if the agent may not make the call, any other
+// error if the call cannot work.
 func (g *Gate) Admit(ctx context.Context, c tool.Call) (tool.Tool, context.Context, error) {
 	t, ok := g.cfg.Offered.Lookup(c.Name)
 	if !ok {
@@ -95,7 +95,7 @@ func (g *Gate) writes(name string, effect tool.Effect) error {
 	return nil
 }
 
-// plan is [tool.Plan], with an error instead of a panic.
+// plan is [tool.Plan], but returns an error if the tool panics.
 func plan(ctx context.Context, t tool.Tool, c tool.Call) (in tool.Intent, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -105,7 +105,7 @@ func plan(ctx context.Context, t tool.Tool, c tool.Call) (in tool.Intent, err er
 	return tool.Plan(ctx, t, c.Arguments)
 }
 
-// approve returns nil if the policy or a person allows the call.
+// approve returns nil if the policy or a person allows the call. Otherwise the error is the answer to the model.
 func (g *Gate) approve(ctx context.Context, in tool.Intent) error {
 	verdict, reason := g.cfg.Policy.Judge(in)
 	switch verdict {
@@ -121,7 +121,7 @@ func (g *Gate) approve(ctx context.Context, in tool.Intent) error {
 	switch {
 	case d.Allowed:
 		return nil
-	case ctx.Err() != nil: // the asker went away, nobody decided against the call
+	case ctx.Err() != nil: // the agent has ended, nobody decided against the call
 		return fmt.Errorf("not run: %w", context.Cause(ctx))
 	}
 	return refused(in.Tool, cmp.Or(d.Reason, "it was not approved"))

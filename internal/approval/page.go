@@ -14,7 +14,7 @@ import (
 const (
 	mostRows    = 40 // of a preview
 	summaryRows = 3
-	everything  = math.MaxInt // of the rows
+	everything  = math.MaxInt // as a number of rows
 	bar         = "  │ "
 	barAgain    = "  ┆ " // of a line that did not fit the row above
 	barWidth    = 4
@@ -37,8 +37,8 @@ type page struct {
 	colour bool
 }
 
-// question returns the text above the choice of answers. Unless whole is set, it leaves out the
-// middle of a long text; then cut is true.
+// question returns the text above the choice of answers. If whole is set, the text is complete. Otherwise the
+// middle of a long text is left out, and cut says that it was.
 func (p page) question(q tool.Question, whole bool) (text string, cut bool) {
 	in := q.Intent
 	chain := make([]string, len(q.Chain))
@@ -54,7 +54,7 @@ func (p page) question(q tool.Question, whole bool) (text string, cut bool) {
 	if in.Special {
 		risk += ", " + p.paint(red, "special: asked about each time")
 	}
-	// The rows of the question and of the choice stay visible.
+	// This leaves room for the other rows of the question and for the choice.
 	summary, preview := summaryRows, max(min(mostRows, p.size.rows-8), 5)
 	if whole {
 		summary, preview = everything, everything
@@ -126,7 +126,7 @@ func riskColour(r tool.Risk) string {
 	return red
 }
 
-// brief returns a name on one line, shortened.
+// brief returns a name on one line, with at most 60 characters.
 func brief(s string) string { return visible(task.Shorten(s, 60)) }
 
 // visible spells out control characters, which a terminal would obey, and invisible ones.

@@ -79,7 +79,7 @@ func (p Policy) Judge(in tool.Intent) (Verdict, string) {
 	return Asked, ""
 }
 
-// nobody returns the reason for refusing a call that needs a person if nobody can be asked.
+// nobody returns why a call is refused that needs an approval when nobody can be asked.
 func nobody(in tool.Intent) string {
 	if in.Special {
 		return fmt.Sprintf("it needs an approval of its own (%s), and nobody can be asked here: "+

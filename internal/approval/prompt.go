@@ -15,8 +15,8 @@ import (
 
 // Screen is the part of the program that writes to the same terminal, such as a status line.
 type Screen interface {
-	// Hold keeps that output off the terminal until release is called. It must not delay the rest
-	// of the run.
+	// Hold keeps the output of the Screen off the terminal until release is called. The rest of the run goes on
+	// meanwhile.
 	Hold() (release func())
 }
 
@@ -44,13 +44,13 @@ type Screen interface {
 // Not promised: rows on a terminal that draws Greek or Cyrillic letters two columns
 // wide may break earlier. The mode of the terminal is not changed.
 type Terminal struct {
-	screen Screen // nil means that nothing else writes there
+	screen Screen // nil means that nothing else writes to the terminal
 	colour bool
 
 	mu   sync.Mutex // held while a question is shown
 	tty  int        // a descriptor that does not block; -1 when closed
-	wake *os.File   // becomes readable when the context of the question ends
-	call *os.File   // the other end of it
+	wake *os.File   // becomes readable when the context of a question ends
+	call *os.File   // writing to it makes wake readable
 }
 
 var _ Prompter = (*Terminal)(nil)
@@ -132,10 +132,10 @@ func (p *Terminal) Ask(ctx context.Context, q tool.Question) (Answer, error) {
 		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 			word = "no answer in time"
 		}
-		_, _ = unix.Write(p.tty, []byte("\n("+word+")\n")) // as far as there is room
+		_, _ = unix.Write(p.tty, []byte("\n("+word+")\n")) // as far as the terminal takes it
 		return "", ctx.Err()
 	case errors.Is(err, errEOF):
-		// A closed terminal reads as Control-D, but takes no text.
+		// A closed terminal reads like Control-D, but writing to it fails.
 		return No, p.write(ctx, "\n")
 	}
 	return "", err

@@ -23,7 +23,7 @@ const (
 	No      Answer = "no"
 )
 
-// Outcomes in events of questions that no person answered.
+// Decisions in events about questions that no person answered.
 const (
 	unanswered Answer = "unanswered"
 	cancelled  Answer = "cancelled"
@@ -73,7 +73,7 @@ type waiter struct {
 // outcome is how a question ended; the zero outcome means that it is still open.
 type outcome struct {
 	answer Answer
-	reason string // why not
+	reason string // why the call may not run
 }
 
 func (o outcome) decision() tool.Decision {
@@ -118,7 +118,8 @@ func (q *Queue) Ask(ctx context.Context, question tool.Question) tool.Decision {
 	return out.decision()
 }
 
-// known returns the outcome for a call that is already decided, or the zero outcome.
+// known returns the outcome for a call that is already decided, or the zero outcome if it is not. The caller holds
+// q.mu.
 func (q *Queue) known(in tool.Intent) outcome {
 	switch {
 	case q.allowed[in.Tool] && !in.Special:
@@ -129,7 +130,8 @@ func (q *Queue) known(in tool.Intent) outcome {
 	return outcome{}
 }
 
-// resolve waits for the turn of question and shows it, unless it is decided or withdrawn before.
+// resolve returns the outcome of question. It waits for its turn and shows the question, unless it is decided or
+// withdrawn before.
 func (q *Queue) resolve(ctx context.Context, question tool.Question) outcome {
 	w := q.enter(question.Intent)
 	select {
@@ -159,12 +161,13 @@ func (q *Queue) resolve(ctx context.Context, question tool.Question) outcome {
 	return out
 }
 
-// enter adds a question to the queue.
+// enter adds a question to the queue. Its waiter is ready at once if no other question is shown or if it is decided
+// already.
 func (q *Queue) enter(in tool.Intent) *waiter {
 	w := &waiter{in: in, ready: make(chan struct{})}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w.out = q.known(in) // it may be decided since Ask looked
+	w.out = q.known(in) // it may have been decided since Ask looked
 	switch {
 	case w.out.answer != "":
 		close(w.ready)
@@ -177,13 +180,13 @@ func (q *Queue) enter(in tool.Intent) *waiter {
 	return w
 }
 
-// leave removes a question that need not be shown. The caller holds q.mu.
+// leave removes w, whose question need not be shown any more, from the queue. The caller holds q.mu.
 func (q *Queue) leave(w *waiter) {
 	if i := slices.Index(q.waiting, w); i >= 0 {
 		q.waiting = slices.Delete(q.waiting, i, i+1)
 		return
 	}
-	q.next() // it was its turn already
+	q.next() // it was the turn of w: now the next one has it
 }
 
 // next decides all questions that can be decided now, and lets the next one be shown. The caller
@@ -203,8 +206,8 @@ func (q *Queue) next() {
 	}
 }
 
-// show asks a person. failed means that the prompter must not be used again, also after a panic,
-// because other questions would wait forever.
+// show asks a person. failed means that the prompter must not be used again. A panic of the prompter counts as a
+// failure; without that, other questions would wait forever.
 func (q *Queue) show(ctx context.Context, question tool.Question) (out outcome, failed bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -219,7 +222,7 @@ func (q *Queue) show(ctx context.Context, question tool.Question) (out outcome, 
 	}
 	answer, err := q.cfg.Prompter.Ask(shown, question)
 	if answer == Session && question.Intent.Special {
-		answer = Once // nothing more general was shown
+		answer = Once // the prompter offered nothing more general
 	}
 	switch {
 	case err == nil && (answer == Once || answer == Session):
@@ -238,7 +241,7 @@ func (q *Queue) show(ctx context.Context, question tool.Question) (out outcome, 
 	return outcome{unanswered, nobody(question.Intent)}, true
 }
 
-// withdrawn returns the outcome for a question whose asker has ended.
+// withdrawn returns the outcome for a question whose context ctx has ended, with the cause as the reason.
 func withdrawn(ctx context.Context) outcome {
 	return outcome{cancelled, "no longer needed: " + context.Cause(ctx).Error()}
 }

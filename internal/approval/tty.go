@@ -25,12 +25,12 @@ func (p *Terminal) size() size {
 	return s
 }
 
-// watch makes await return when ctx ends, until stop is called.
+// watch makes await return when ctx ends. The caller must call stop before the next question.
 func (p *Terminal) watch(ctx context.Context) (stop func()) {
 	unhook := context.AfterFunc(ctx, func() { _, _ = p.call.Write([]byte{0}) })
 	return func() {
 		if !unhook() {
-			_, _ = p.wake.Read(make([]byte, 1)) // which waits for the write as well
+			_, _ = p.wake.Read(make([]byte, 1)) // waits for the write as well
 		}
 	}
 }

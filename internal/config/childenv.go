@@ -35,8 +35,8 @@ func ChildEnv(environ []string) []string {
 	return kept
 }
 
-// traces reports whether name is about traces. Only the root exports them, with
-// headers that are secrets, and each child gets a TRACEPARENT of its own.
+// traces reports whether the variable name configures traces or contains the current one. No child inherits it:
+// only the root exports traces, with headers that are secrets, and each child gets a TRACEPARENT of its own.
 func traces(name string) bool { return name == "TRACEPARENT" || strings.HasPrefix(name, "OTEL_") }
 
 func secretName(name string) bool {

@@ -98,9 +98,9 @@ func (l *loader) warn(format string, args ...any) {
 	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
 }
 
-// layers lists the sources below the flags, the strongest first.
+// layers returns the sources other than flags, the strongest first.
 func (l *loader) layers() ([]layer, error) {
-	// qq made the environment of a child, with other names in it.
+	// The environment of a child has QQ_ names that are no settings: qq set them.
 	if depth := l.env["QQ_RECURSION_DEPTH"]; depth == "" || depth == "0" {
 		l.unknown(l.env, fromEnviron)
 	}
@@ -145,8 +145,7 @@ func XDG(environ []string, name string) string {
 	return filepath.Join(home, ".local", "state")
 }
 
-// guard removes from the values of the working directory's .env what a checkout may
-// not decide.
+// guard removes from values, which come from the working directory's .env, what a checkout may not decide.
 func (l *loader) guard(values map[string]string) {
 	for _, s := range l.settings {
 		value := values[s.Name]
@@ -190,7 +189,8 @@ func inside(dir, path string) bool {
 	}
 }
 
-// resolve takes the value of s from the first source that has one.
+// resolve parses the value of s from the first source that has one, and stores it in c. If s.Adds is set, it adds
+// the values of the other sources.
 func (l *loader) resolve(c *Config, s Setting, layers []layer) error {
 	value, source, dir := "", fromDefault, ""
 	flag, given := l.in.Flags[s.Flag]
@@ -247,7 +247,8 @@ func quoted(s string) string {
 	return strconv.Quote(s)
 }
 
-// byDefault fills the variables that a default refers to.
+// byDefault returns the default of s. In a path it replaces variables such as $QQ_HOME; one without a value is an
+// error.
 func (l *loader) byDefault(c *Config, s Setting) (string, error) {
 	if s.Kind != Path {
 		return s.Default, nil
@@ -269,7 +270,7 @@ func (l *loader) byDefault(c *Config, s Setting) (string, error) {
 	return value, nil
 }
 
-// clean trims a value and makes a path absolute.
+// clean trims a value and makes a path absolute. A relative path starts at dir.
 func (l *loader) clean(s Setting, value, dir string) string {
 	value = strings.TrimSpace(value)
 	switch s.Kind {
@@ -290,7 +291,7 @@ func (l *loader) clean(s Setting, value, dir string) string {
 	return value
 }
 
-// expandHome replaces the ~/ of a path.
+// expandHome replaces a ~/ at the beginning of path by the home directory, if HOME is set.
 func (l *loader) expandHome(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok && l.env["HOME"] != "" {
 		return filepath.Join(l.env["HOME"], rest)
@@ -298,8 +299,7 @@ func (l *loader) expandHome(path string) string {
 	return path
 }
 
-// parse checks value and stores it in c. It returns the value as `qq config` shows
-// it.
+// parse checks value and stores it in c, in the type of its field. It returns the value as `qq config` shows it.
 func (s Setting) parse(c *Config, value string) (string, error) {
 	if value == "" {
 		return value, fmt.Errorf("it is empty")
@@ -340,7 +340,7 @@ func (s Setting) parse(c *Config, value string) (string, error) {
 	return value, nil
 }
 
-// words parses a list.
+// words parses a list. The value "none" is an empty list.
 func (s Setting) words(value string) ([]string, error) {
 	if value == None {
 		return nil, nil
@@ -365,7 +365,7 @@ func (s Setting) words(value string) ([]string, error) {
 	return words, nil
 }
 
-// seconds parses 300, 0.5, 90s or 5m.
+// seconds parses a number of seconds (300, 0.5) or a duration (90s, 5m).
 func seconds(value string) (time.Duration, error) {
 	if strings.Trim(value, "-0123456789.") == "" {
 		value += "s"
@@ -380,7 +380,7 @@ func seconds(value string) (time.Duration, error) {
 	return d, nil
 }
 
-// word checks a setting that is text.
+// word checks the value of a setting that is one text.
 func (s Setting) word(value string) error {
 	if s.Kind != Path && strings.ContainsFunc(value, unicode.IsSpace) {
 		return fmt.Errorf("it contains a space")

@@ -21,7 +21,8 @@ const maxDotEnv = 1 << 20
 
 const eachLine = "each line is NAME=value, or a comment after #"
 
-// dotEnv reads the settings of a .env file. A missing file has none.
+// dotEnv returns the settings in a .env file. If the file does not exist or cannot be opened, there are none. label
+// names the file in messages.
 func (l *loader) dotEnv(path, label string) (map[string]string, error) {
 	data, err := l.readDotEnv(path, label)
 	if err != nil || len(data) == 0 {
@@ -41,8 +42,8 @@ func (l *loader) dotEnv(path, label string) (map[string]string, error) {
 	return values, nil
 }
 
-// readDotEnv returns the bytes of a .env file, none if there is no such file. A
-// folder of that name is a Python environment.
+// readDotEnv returns the bytes of a .env file, or nil if there is no such file. A folder of that name, such as a
+// Python environment, counts as no file.
 func (l *loader) readDotEnv(path, label string) ([]byte, error) {
 	// Without O_NONBLOCK, opening a named pipe would wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -70,12 +71,12 @@ func (l *loader) readDotEnv(path, label string) ([]byte, error) {
 	return data, nil
 }
 
-// parseDotEnv parses a whole file, because a value may refer to one above it.
+// parseDotEnv parses a whole .env file. It does not parse line by line, because a value may refer to one above it.
 func parseDotEnv(data []byte, label string) (map[string]string, error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	if !bytes.HasSuffix(data, []byte("\n")) {
-		data = append(data, '\n') // or a name without = at the end would pass
+		data = append(data, '\n') // otherwise a name without = at the end would be accepted
 	}
 	values, err := godotenv.UnmarshalBytes(data)
 	if err != nil {
@@ -87,8 +88,8 @@ func parseDotEnv(data []byte, label string) (map[string]string, error) {
 	return values, nil
 }
 
-// broken makes an error of the parser one that names the line and repeats nothing of
-// the file, which may hold secrets.
+// broken converts an error of the .env parser to one that names the line. It shows nothing of the file, which may
+// hold secrets.
 func broken(data, label string, err error) error {
 	problem, hint, rest := "a line that is not NAME=value", eachLine, ""
 	if value, ok := strings.CutPrefix(err.Error(), "unterminated quoted value "); ok {
@@ -109,7 +110,7 @@ func broken(data, label string, err error) error {
 	return &Error{fmt.Sprintf("read %s: %s", where, problem), hint}
 }
 
-// unknown warns of names that begin like a setting but are none.
+// unknown warns of names that begin with QQ_ but are no setting.
 func (l *loader) unknown(values map[string]string, source string) {
 	var names []string
 	for name := range values {

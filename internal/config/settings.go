@@ -23,7 +23,7 @@ const (
 	Folders             // folders between colons, or none
 )
 
-// None is the value of a list that is empty.
+// None is the value of a setting that means no value, or an empty list.
 const None = "none"
 
 // Setting is one row of the table of settings.
@@ -40,14 +40,14 @@ type Setting struct {
 	// Guarded settings are ignored in the .env file of the working directory, which
 	// comes with a checkout.
 	Guarded bool
-	// Adds makes a list the sum of all its sources, instead of the strongest one.
+	// Adds makes the value of a list the sum of all sources, instead of the value of the strongest source.
 	Adds bool
 
 	field func(*Config) any // where the value goes: *time.Duration, *int or *string
 }
 
-// Settings is the table that defaults, parsing, `qq config`, `qq --help`, the README
-// and .env.example are made of. A default may refer to a setting above it.
+// Settings returns the table of settings, from which defaults, parsing, `qq config`, `qq --help`, the README and
+// .env.example are made. A default may refer to a setting above it.
 func Settings() []Setting {
 	return []Setting{
 		{Name: "QQ_CHILD_TIMEOUT", Default: "300", Kind: Seconds, Flag: "timeout",

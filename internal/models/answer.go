@@ -36,7 +36,8 @@ type chunk struct {
 	Eval       float64 `json:"eval_duration"`
 }
 
-// answer collects the chunks of a stream and passes their text on to yield.
+// answer collects the chunks of a stream into a response, and passes their text to yield as it arrives. yield may
+// be nil.
 type answer struct {
 	yield    func(llm.Chunk)
 	text     strings.Builder
@@ -48,8 +49,8 @@ type answer struct {
 	began    time.Time // when the first line came
 }
 
-// read reads a stream to its end. Lines after the last chunk are ignored, but must be read before
-// the connection can be reused.
+// read adds the chunks of the stream r to a. It returns nil at the end of the stream, even if no chunk had Done
+// set. It reads on after the last chunk, because a connection can be reused only when it was read to its end.
 func (a *answer) read(r io.Reader) error {
 	lines := wire.Lines(r)
 	for lines.Scan() {
@@ -98,7 +99,7 @@ func (a *answer) add(c *chunk) error {
 	return nil
 }
 
-// finish passes on text that was held back because it could have begun a tag.
+// finish passes on the text that a.split held back because it could have begun a tag.
 func (a *answer) finish() { a.emit(a.split.flush()) }
 
 func (a *answer) emit(thinking, text string) {
@@ -112,10 +113,11 @@ func (a *answer) emit(thinking, text string) {
 	}
 }
 
-// timing returns how long the request was queued and served. Its time in the queue is the total
-// time without the parts that the server reports, but at most the time until the first line: the
-// rest may also be time that a server does not report (sampling, turns of other requests).
-// Loading a model does not count as queueing.
+// timing returns how long the request waited at the server and how long it was served. Both are 0 if the server
+// reports no durations or implausible ones. The wait is what loading the model and reading the prompt do not
+// explain of the time until the first line, or of the total without generating, whichever is shorter. Time after
+// the first line is no wait: servers spend some of it on work that they do not report (sampling, turns of other
+// requests).
 func (a *answer) timing() llm.Timing {
 	const most = float64(24 * time.Hour)
 	c := &a.last
@@ -125,7 +127,7 @@ func (a *answer) timing() llm.Timing {
 		}
 	}
 	if c.Total == 0 || c.PromptEval+c.Eval == 0 {
-		return llm.Timing{} // it does not say
+		return llm.Timing{} // the server reports no durations
 	}
 	begun := float64(a.began.Sub(a.sent))
 	queued := max(min(c.Total-c.Eval, begun)-c.Load-c.PromptEval, 0)

@@ -13,8 +13,8 @@ import (
 
 // Options adjust a backend. The zero value means the defaults.
 type Options struct {
-	// MinContext is the smallest context size to request, up to what the model has. Processes
-	// that request the same size share one loaded copy of a model.
+	// MinContext is the smallest context size to request, in tokens. A model with a smaller context gets what it
+	// has. Processes that request the same size share one loaded copy of a model.
 	MinContext int
 }
 
@@ -68,8 +68,8 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	}
 }
 
-// ask makes one request and collects the answer in a. It returns nil only if the server said that
-// the answer is complete.
+// ask makes one request and collects the answer in a, also the part that came before an error. It returns nil only
+// if the server said that the answer is complete.
 func (b *backend) ask(ctx context.Context, req *chatRequest, a *answer) error {
 	body, err := req.encode()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"qq/pkg/llm"
 )
 
-// tooLong is the text by which a server of v0.17 says that a prompt does not fit. Its status is
-// 400, as for every bad request, so only the text tells.
+// tooLong is part of the text by which Ollama 0.17 says that a prompt does not fit. The status is 400 as for every
+// bad request, so only the text tells them apart.
 const tooLong = "exceeds the context length"
 
 // explain converts the error of a request to an [*llm.Error], or to the cause of ctx if ctx has
@@ -24,7 +24,7 @@ func (c *Client) explain(ctx context.Context, model string, err error) error {
 	}
 	f, ok := errors.AsType[*wire.Fault](err)
 	switch {
-	case !ok && isPath(err): // of the key for a signature
+	case !ok && isPath(err): // the key that signs requests cannot be read
 		return c.unsent(err)
 	case !ok:
 		return &llm.Error{Kind: llm.Rejected, Err: err,
@@ -90,7 +90,7 @@ func overflow(detail string, e *llm.Error) *llm.Error {
 	return e
 }
 
-// rejected returns the error for a request that cannot be expressed for the server.
+// rejected returns the error for a request that is not sent because it is invalid. err is the cause, or nil.
 func rejected(problem string, err error) *llm.Error {
 	if err != nil {
 		problem = fmt.Sprintf("%s: %s", problem, wire.OneLine(err.Error()))

@@ -19,7 +19,7 @@ const defaultHost = "127.0.0.1:11434"
 func parseHost(s string) (*url.URL, error) {
 	s = strings.TrimSpace(strings.Trim(strings.TrimSpace(s), `"'`))
 	if strings.Contains(s, "@") {
-		// Not shown: what stands before the @ is likely a password.
+		// The value is not shown, because the text before the @ is likely a password.
 		return nil, errors.New("OLLAMA_HOST carries a user name: use [http://|https://]HOST[:PORT]")
 	}
 	scheme, rest, ok := strings.Cut(s, "://")
@@ -60,7 +60,8 @@ func parseHost(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// reachable replaces an address that is only good for listening by one that reaches the listener.
+// reachable returns an address at which a server that listens on host can be reached: the loopback address for
+// 0.0.0.0 and ::, else host itself.
 func reachable(host string) string {
 	addr, err := netip.ParseAddr(host)
 	switch {

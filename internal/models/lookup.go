@@ -19,7 +19,7 @@ import (
 	"qq/pkg/llm"
 )
 
-// pickTimeout bounds each look-up that [Client.Pick] makes.
+// pickTimeout bounds each request that [Client.Pick] makes.
 const pickTimeout = 2 * time.Second
 
 // Client talks to one Ollama server. It is safe for use by several goroutines.
@@ -97,14 +97,14 @@ func (c *Client) tags(ctx context.Context) ([]api.ListModelResponse, error) {
 	return list.Models, nil
 }
 
-// Show describes the model of that name.
+// Show returns the properties of the named model.
 func (c *Client) Show(ctx context.Context, name string) (Model, error) {
 	m, _, err := c.show(ctx, name)
 	return m, err
 }
 
-// show describes the model of that name, and reports whether it can chat; embedding models
-// cannot.
+// show returns the properties of the named model. chats is false for a model that cannot chat, such as an embedding
+// model.
 func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, err error) {
 	resp, err := c.lookups().Show(ctx, &api.ShowRequest{Model: name})
 	if err != nil {
@@ -128,8 +128,8 @@ func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, er
 	return m, chats || len(resp.Capabilities) == 0, nil
 }
 
-// contextLength returns the value of "<architecture>.context_length" in the server's description
-// of a model, or 0.
+// contextLength returns the value of "<architecture>.context_length" in the server's description of a model; 0 if
+// that is missing or implausible.
 func contextLength(info map[string]any) int {
 	arch, _ := info["general.architecture"].(string)
 	n, ok := info[arch+".context_length"].(float64)
@@ -169,7 +169,7 @@ func (c *Client) Pick(ctx context.Context) (Model, error) {
 			return m, err
 		})
 		switch {
-		case ctx.Err() != nil, passing(err): // to skip it would pick a model at random
+		case ctx.Err() != nil, passing(err): // without it, the choice would depend on chance
 			return Model{}, err
 		case err != nil:
 			skipped = err // one broken model does not hide the others

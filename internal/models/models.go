@@ -96,7 +96,7 @@ func (m Model) Connect() (llm.Backend, func(), error) {
 	return nil, nil, fmt.Errorf("no model backend of kind %q", m.Kind)
 }
 
-// connect is [New], with an error for a user who did not set host.
+// connect is [New]. Its error says how to find out where the host was set, because the user may not have set it.
 func connect(host string) (*Client, error) {
 	client, err := New(host)
 	if err != nil {
@@ -114,8 +114,8 @@ const showTimeout = 30 * time.Second
 type Resolver struct {
 	Host    string     // of the server, as in OLLAMA_HOST
 	Run     string     // the model of the run: what an empty name means
-	Retries int        // of a question to the server
-	Notes   gate.Notes // hears when a model is replaced or limited
+	Retries int        // of each look-up at the server
+	Notes   gate.Notes // told when a model is replaced or limited; not nil
 
 	mu     sync.Mutex
 	byName map[string]*lookup
@@ -123,7 +123,7 @@ type Resolver struct {
 
 // lookup is the cached result for one name. A failed look-up is not cached.
 type lookup struct {
-	turn  chan struct{} // holds a token while somebody looks
+	turn  chan struct{} // full while a goroutine looks the model up
 	found atomic.Pointer[Model]
 }
 
@@ -157,7 +157,7 @@ func (r *Resolver) Resolve(ctx context.Context, name string) (Model, error) {
 	return found, err
 }
 
-// Known returns the model of that name if it has been resolved before.
+// Known returns the model of that name if it has been resolved before. It never asks the server.
 func (r *Resolver) Known(name string) (Model, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,8 +182,8 @@ func (r *Resolver) findWithRetry(ctx context.Context, name string) (found Model,
 	return found, err
 }
 
-// find asks the server for a model. If the model of the whole run is [Auto], the built-in model
-// replaces a missing server or model, but not a busy server.
+// find asks the server for the named model. If name is [Auto] and the server cannot be reached or has no usable
+// model, the result is the built-in model. A server that may soon answer (see recovers) is an error instead.
 func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
 	if name == Extract {
 		return Model{Kind: Extract}, nil

@@ -71,7 +71,7 @@ func newChatRequest(m Model, r llm.Request) (*chatRequest, error) {
 		if !json.Valid(r.Schema) {
 			return nil, rejected("schema of the answer is not JSON", nil)
 		}
-		// A model that may think first is not held to the format.
+		// Thinking is switched off: Ollama does not apply a format to a model that may think first.
 		req.Format, req.Think = r.Schema, new(bool)
 	case m.Thinking:
 		think := true
@@ -141,6 +141,6 @@ func toolParameters(spec tool.Spec) (json.RawMessage, error) {
 	if err := json.Unmarshal(spec.Parameters, &all); err != nil {
 		return nil, err
 	}
-	all["properties"] = json.RawMessage("{}") // null upsets templates
+	all["properties"] = json.RawMessage("{}") // chat templates fail on null
 	return json.Marshal(all)
 }

@@ -5,8 +5,8 @@ import "qq/pkg/llm"
 // Tokens estimates how many tokens s has, with an error of -10 to +13 %.
 func Tokens(s string) int { return estimate(s) }
 
-// Room returns how many tokens of a document fit into the context of m, besides the prompt r and
-// an answer; 0 if the size of the context is unknown.
+// Room returns how many tokens of a document fit into the context of m besides the prompt r and an answer, at least
+// 1. 0 means that the size of the context is unknown.
 func (m Model) Room(r llm.Request) int {
 	if m.Context == 0 {
 		return 0

@@ -24,8 +24,8 @@ const (
 	splitAnswer
 )
 
-// add takes the next piece of content. It returns the thinking and the answer in it and in the
-// text held back before.
+// add processes the next piece of content. It returns the thinking and the answer that are certain now, together
+// with text that was held back before. The rest is held back for the next call.
 func (t *thinkSplitter) add(s string) (thinking, answer string) {
 	if t.state == splitAnswer {
 		return "", s

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where the parts of a system call are that a filter looks at, on little-endian
-// machines: the number, the architecture, and the lower half of an argument.
+// The offsets of the parts of a system call that a filter reads, on little-endian machines: the number, the
+// architecture, and the lower half of the first and of the second argument.
 const (
 	atNumber = 0
 	atArch   = 4
@@ -20,7 +20,7 @@ const (
 // ioctl32 is the number of the system call ioctl in 32-bit programs, on amd64 and on arm64.
 const ioctl32 = 54
 
-// filterable says that package sandbox has a filter for this architecture.
+// filterable says that there is a filter for this architecture.
 const filterable = true
 
 const (
@@ -28,8 +28,8 @@ const (
 	refused = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 )
 
-// changes lists the system calls that change something without opening it for writing. Read-only
-// rules refuse them. io_uring is one of them because filters do not see the calls that it makes.
+// changes lists the system calls that change something without opening it for writing. Read-only rules refuse them.
+// The list contains io_uring because filters do not see the calls that it makes.
 func changes() []uint32 {
 	return append(changesHere(),
 		unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
@@ -40,8 +40,8 @@ func changes() []uint32 {
 		unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_BPF)
 }
 
-// program returns the seccomp filter for read-only or for writing rules. A refused system call
-// fails with EPERM.
+// program returns the seccomp filter: that of read-only rules, or that of rules which allow writing. A refused
+// system call fails with EPERM.
 func program(readOnly bool) []unix.SockFilter {
 	if !readOnly {
 		native := []unix.SockFilter{load(atNumber)}
@@ -57,7 +57,7 @@ func program(readOnly bool) []unix.SockFilter {
 		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: arch, Jt: 1},
 		give(unix.SECCOMP_RET_KILL_PROCESS),
 		load(atNumber),
-		// The numbers of x32, a second set on amd64, begin here.
+		// The numbers of x32, a second set of system calls on amd64, begin here.
 		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: 1 << 30, Jf: 1},
 		give(refused))
 	p = append(p, when(unix.SYS_SOCKET, append(append([]unix.SockFilter{load(atArg0)},
@@ -67,9 +67,9 @@ func program(readOnly bool) []unix.SockFilter {
 	return refuse(p, slices.Sorted(slices.Values(changes())))
 }
 
-// refuse ends a filter, with the number of the system call loaded: it refuses the calls of the
-// sorted list and allows all others. It searches the list by halving, because the kernel tries a
-// new filter on every system call number.
+// refuse appends the end of a filter to p: it refuses the system calls in sorted and allows all others. The number
+// of the call must be loaded. The end is a binary search, because the kernel runs a new filter once for every
+// system call number.
 func refuse(p []unix.SockFilter, sorted []uint32) []unix.SockFilter {
 	if n := len(sorted); n <= 4 {
 		for i, nr := range sorted {
@@ -80,20 +80,20 @@ func refuse(p []unix.SockFilter, sorted []uint32) []unix.SockFilter {
 	half, at := len(sorted)/2, len(p)
 	p = append(p, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: sorted[half]})
 	p = refuse(p, sorted[:half])
-	p[at].Jt = uint8(len(p) - at - 1) // over the lower half
+	p[at].Jt = uint8(len(p) - at - 1) // jump over the lower half
 	return refuse(p, sorted[half:])
 }
 
-// pairs ends a filter for socketpair: it refuses pairs of datagram sockets, which could send to
-// any other socket. The upper bits of the type are flags and are ignored.
+// pairs returns the end of a filter for socketpair: it refuses pairs of datagram sockets, because such a socket
+// could send to any other one. The upper bits of the type are flags and are ignored.
 func pairs() []unix.SockFilter {
 	p := []unix.SockFilter{load(atArg1), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf}}
 	p = append(p, when(unix.SOCK_DGRAM, give(refused))...)
-	p = append(p, when(unix.SOCK_RAW, give(refused))...) // another name of it
+	p = append(p, when(unix.SOCK_RAW, give(refused))...) // the kernel treats it as SOCK_DGRAM
 	return append(p, give(allowed))
 }
 
-// typing ends a filter for ioctl: it refuses requests that type into a terminal (TIOCSTI).
+// typing returns the end of a filter for ioctl: it refuses requests that type into a terminal (TIOCSTI, TIOCLINUX).
 func typing() []unix.SockFilter {
 	p := []unix.SockFilter{load(atArg1)}
 	p = append(p, when(unix.TIOCSTI, give(refused))...)
@@ -101,11 +101,11 @@ func typing() []unix.SockFilter {
 	return append(p, give(allowed))
 }
 
-// attributes ends a filter for ioctl: it refuses what typing refuses, and requests that write to
-// a file system through a descriptor opened for reading. Such requests change flags of files
-// (chattr) and, on btrfs, make and remove folders.
+// attributes returns the end of a filter for ioctl: it refuses what typing refuses, and requests that write to a
+// file system through a descriptor opened for reading. Such requests change flags of files (chattr) and, on btrfs,
+// make and remove folders.
 func attributes() []unix.SockFilter {
-	const brings = 1 << 30 // _IOC_WRITE
+	const brings = 1 << 30 // _IOC_WRITE: the request passes data to the kernel
 	p := typing()
 	p = p[:len(p)-1]
 	p = append(p,
@@ -127,7 +127,7 @@ func give(verdict uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: verdict}
 }
 
-// when adds instructions that run if the loaded value is k. They must end the filter.
+// when returns instructions that run then if the loaded value is k. The last of then must return a verdict.
 func when(k uint32, then ...unix.SockFilter) []unix.SockFilter {
 	return append([]unix.SockFilter{{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jf: uint8(len(then))}},
 		then...)

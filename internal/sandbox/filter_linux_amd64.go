@@ -4,7 +4,7 @@ import "golang.org/x/sys/unix"
 
 const arch = unix.AUDIT_ARCH_X86_64
 
-// changesHere lists the system calls among the changes that arm64 does not have.
+// changesHere lists the system calls that belong to changes and that arm64 does not have.
 func changesHere() []uint32 {
 	return []uint32{
 		unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT,

@@ -6,10 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// powers lists the capabilities of root that reach beyond files: into other processes, whose
-// environment contains secrets, into the kernel, and to the machine. No command of an agent needs
-// them. Capabilities to change owners of files, to become another user or to configure the
-// network are not listed.
+// powers lists the capabilities of root that reach beyond files: into other processes, whose environment contains
+// secrets, into the kernel, and to the machine. No command of an agent needs them. Capabilities to change owners of
+// files, to become another user or to configure the network are not listed, so that commands keep them.
 func powers() []int {
 	return []int{
 		unix.CAP_SYS_PTRACE, unix.CAP_PERFMON, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_ADMIN,
@@ -18,9 +17,9 @@ func powers() []int {
 	}
 }
 
-// dropPowers drops these capabilities from the calling thread, which is about to become another
-// program. The thread has set no_new_privs, so that they do not come back, even for root. Without
-// any of them it does nothing.
+// dropPowers drops the capabilities that powers lists from the calling thread, which is about to become another
+// program. The thread has set no_new_privs, so that they do not come back, even for root. A thread that has none of
+// them stays as it is.
 func dropPowers() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var has [2]unix.CapUserData
@@ -38,11 +37,11 @@ func dropPowers() error {
 		return nil
 	}
 	for _, c := range powers() {
-		// Who may not do that, or has a kernel without this one, gets it back no more
-		// for that: new privileges are given up.
+		// An error is ignored: the process may not do that, or the kernel does not know c. no_new_privs keeps c
+		// from coming back all the same.
 		_ = unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0)
 	}
-	if err := unix.Capset(&header, &has[0]); err != nil { // of the ambient set too
+	if err := unix.Capset(&header, &has[0]); err != nil { // this empties them in the ambient set too
 		return fmt.Errorf("drop capabilities: %w", err)
 	}
 	return nil

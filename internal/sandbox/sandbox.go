@@ -91,7 +91,7 @@ type Support struct {
 	err error // why ABI is 0
 }
 
-// The first versions of Landlock that have what the name says.
+// Each constant is the first version of Landlock that restricts what its name says.
 const (
 	abiRefer    = 2 // move and link between the writable folders
 	abiTruncate = 3
@@ -141,7 +141,7 @@ func (s Support) Fix() string {
 	return s.cure()
 }
 
-// unsupported returns the error for applying rules on a system that enforces nothing.
+// unsupported returns the error of Apply on a system that enforces nothing. It wraps [errors.ErrUnsupported].
 func (s Support) unsupported() error {
 	return fmt.Errorf("restrict this process: %s: %w", s.reason(), errors.ErrUnsupported)
 }

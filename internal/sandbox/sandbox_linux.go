@@ -23,7 +23,7 @@ var probed = sync.OnceValue(func() Support {
 	return Support{ABI: abi, Filter: filters()}
 })
 
-// reason says why the kernel has no Landlock.
+// reason returns why the kernel has no Landlock.
 func (s Support) reason() string {
 	switch {
 	case errors.Is(s.err, unix.EOPNOTSUPP):
@@ -34,7 +34,7 @@ func (s Support) reason() string {
 	return fmt.Sprintf("Landlock may not be used: %v", s.err)
 }
 
-// cure says what a person can do to get Landlock.
+// cure returns what a person can do to get Landlock. It is called only if the kernel has none.
 func (s Support) cure() string {
 	switch {
 	case errors.Is(s.err, unix.EOPNOTSUPP):
@@ -45,12 +45,11 @@ func (s Support) cure() string {
 	return "let the container make the landlock_* system calls (its seccomp profile)"
 }
 
-// Apply restricts this process, with all its threads and all that it will start, to r, as far as
-// the kernel supports that (see Probe). The restriction cannot be undone, only narrowed. After an
-// error the process may be partly restricted, and must not do what it needs the rules for. If the
-// kernel enforces nothing, the error wraps [errors.ErrUnsupported] and nothing is restricted. A
-// program with cgo cannot restrict itself in a PID namespace whose /proc belongs to another one;
-// it can [Wrap] what it starts.
+// Apply restricts this process, with all its threads and all that it will start, to r, as far as the kernel
+// supports that (see [Probe]). The restriction cannot be undone, only narrowed. After an error the process may be
+// partly restricted, and the caller must not do what it needs the rules for. If the kernel enforces nothing, the
+// error wraps [errors.ErrUnsupported] and nothing is restricted. A program with cgo cannot restrict itself in a PID
+// namespace whose /proc belongs to another one; it can use [Wrap] for what it starts.
 func Apply(r Rules) error { return enforce(Probe(), r, true) }
 
 // restrictThread is Apply for the calling thread alone, which must be locked and about to become
@@ -73,8 +72,8 @@ func enforce(s Support, r Rules, process bool) error {
 	defer unix.Close(rules)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// The filter carries no_new_privs to all threads, which else have to be stopped
-	// for that once more: it comes first.
+	// The filter comes first, because it sets no_new_privs on all threads. Without it, all threads must be stopped
+	// once more for that.
 	prctl := prctlThread
 	if process && !s.Filter && s.ABI < abiThreads {
 		prctl = ll.AllThreadsPrctl
@@ -90,12 +89,13 @@ func enforce(s Support, r Rules, process bool) error {
 	return enter(s, rules, process)
 }
 
-// enter makes a Landlock domain of the rules and enters it.
+// enter makes a Landlock domain of the rules, a descriptor, and enters it: with all threads if process is set, else
+// with the calling thread.
 func enter(s Support, rules int, process bool) error {
 	restrict, flags := ll.LandlockRestrictSelf, uint32(0)
 	switch {
 	case process && s.ABI >= abiThreads:
-		flags = ll.FlagRestrictSelfTSync // carries no_new_privs to all threads too
+		flags = ll.FlagRestrictSelfTSync // sets no_new_privs on all threads too
 	case process:
 		restrict = ll.AllThreadsLandlockRestrictSelf
 	}
@@ -130,12 +130,12 @@ func (s Support) writes() uint64 {
 	return w
 }
 
-// nodes are rights that no rules grant: in its own folder, root could make a device node of the
-// disk and write to all files through it.
+// nodes are rights that no rules grant: with them, root could make a device node of the disk in a writable folder
+// and write to all files through it.
 const nodes = ll.AccessFSMakeBlock | ll.AccessFSMakeChar
 
-// ruleset passes r to the kernel and returns the descriptor of the rules. process says whether
-// they are for this process, or for the thread that becomes another program.
+// ruleset passes r to the kernel and returns the descriptor of the rules. process says whether they are for this
+// process or only for a thread that becomes another program.
 func ruleset(s Support, r Rules, process bool) (fd int, err error) {
 	attr := ll.RulesetAttr{HandledAccessFS: s.writes()}
 	if oneDomain := !process || s.ABI >= abiThreads; oneDomain && s.ABI >= abiScope {
@@ -175,8 +175,8 @@ func (s Support) devices(rules int, process bool) {
 		_ = allow(rules, "/dev/pts", unix.S_IFDIR, device)
 		return
 	}
-	// A program opens what it writes to once more, as /dev/stderr: this very
-	// terminal, and not the one that has its name later.
+	// A program may open its output once more, as /dev/stderr. The right is for this very terminal, and not for one
+	// that has its name later.
 	for fd := range 3 {
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil &&
 			flags&unix.O_ACCMODE != unix.O_RDONLY {
@@ -213,7 +213,8 @@ func filters() bool {
 	return errno == 0 && filterable
 }
 
-// install installs a seccomp filter. The thread must have set no_new_privs.
+// install installs a seccomp filter: for all threads if process is set, else for the calling thread, which must
+// have set no_new_privs.
 func install(filter []unix.SockFilter, process bool) error {
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	flags := uintptr(0)

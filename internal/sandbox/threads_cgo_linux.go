@@ -9,9 +9,8 @@ import (
 	"strconv"
 )
 
-// threadsFound returns an error if not all threads of this process can be made to enter a domain.
-// A program with cgo finds its threads by its process id in /proc. If /proc belongs to another
-// PID namespace, that search would not end.
+// threadsFound returns an error if Apply cannot find all threads of this process. A program with cgo finds them in
+// /proc, by its process id. If /proc belongs to another PID namespace, that search would not end.
 func threadsFound() error {
 	self, err := os.Readlink("/proc/self")
 	if err != nil || self != strconv.Itoa(os.Getpid()) {

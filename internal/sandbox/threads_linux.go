@@ -2,5 +2,5 @@
 
 package sandbox
 
-// threadsFound returns nil: without cgo, the Go runtime can make all threads enter a domain.
+// threadsFound returns nil: without cgo, the Go runtime knows all threads.
 func threadsFound() error { return nil }

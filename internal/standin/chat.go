@@ -60,7 +60,7 @@ type answer struct {
 	prompt Prompt
 	model  *Model
 	text   string
-	pieces []piece // what the lines carry; nil takes the words of text
+	pieces []piece // contents of the lines; nil means the words of text
 	loop   bool
 	fault  *Fault
 	seats  chan struct{} // nil: it need not wait for one
@@ -147,8 +147,8 @@ func (s *Server) chat(plain http.ResponseWriter, r *http.Request, mem *scratch) 
 	whole = s.say(w, r, a, mem)
 }
 
-// fitPrompt counts the tokens of the prompt of a and cuts a long prompt from the front. It
-// reports false if the request forbids cutting.
+// fitPrompt counts the tokens of the prompt of a, and removes the beginning of a prompt that is too long. It
+// reports false if the request forbids that.
 func (s *Server) fitPrompt(a *answer) bool {
 	a.size = a.model.Context
 	if n := a.prompt.Options.NumCtx; n > 0 {
@@ -176,8 +176,8 @@ func (s *Server) fitPrompt(a *answer) bool {
 	return true
 }
 
-// choose selects the answer: the script of the last marker in the prompt or, without a marker, a
-// reply.
+// choose selects the answer: the script of the last marker in the prompt or, without a marker, what s.reply
+// returns.
 func (s *Server) choose(a *answer) {
 	var own *Fault
 	if script := s.lastScript(a.prompt.Messages); script != nil {
@@ -243,7 +243,7 @@ func (s *Server) say(w http.ResponseWriter, r *http.Request, a *answer, mem *scr
 		return false
 	}
 	o := &output{w: w, buf: mem.out[:0], model: a.prompt.Model, started: time.Now().UTC(), came: a.came, taken: taken}
-	defer func() { mem.out = o.buf }() // it may have grown
+	defer func() { mem.out = o.buf }() // the buffer may have grown
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	reason, broken := s.stream(r, a, o)
 	if broken {
@@ -262,12 +262,12 @@ func (s *Server) say(w http.ResponseWriter, r *http.Request, a *answer, mem *scr
 // maxBuffer is how many bytes of an answer are collected before they are sent.
 const maxBuffer = 1 << 20
 
-// stream sends the words of a. It returns the reason why they ended, which is empty if the client
-// or the server is gone, and whether to break off now.
+// stream sends the words of a. reason says why they ended; it is "" if the client or the server is gone, or if the
+// answer must break off. broken says that it must break off now.
 func (s *Server) stream(r *http.Request, a *answer, o *output) (reason string, broken bool) {
 	between := a.fault.Between
 	if a.loop && between == 0 {
-		between = time.Millisecond // without end, but not at full speed
+		between = time.Millisecond // endless, but not at full speed
 	}
 	pieces := a.pieces
 	if a.fault.Say > 0 {

@@ -9,8 +9,8 @@ import (
 
 const hex = "0123456789abcdef"
 
-// appendString appends s as a JSON string. encoding/json would use reflection for every word, and
-// a stand-in should not distort what is measured against it.
+// appendString appends s to b as a JSON string. encoding/json would use reflection for every word: that time would
+// distort what is measured against the stand-in.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
@@ -57,7 +57,7 @@ type schema struct {
 	Const      json.RawMessage   `json:"const"`
 }
 
-// sample returns a small document that satisfies format, which is a schema or "json".
+// sample returns a small JSON document that satisfies format, which is a schema or "json".
 func sample(format json.RawMessage) string {
 	var s schema
 	if json.Unmarshal(format, &s) != nil {

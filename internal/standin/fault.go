@@ -85,7 +85,8 @@ func (s *Server) strike(path string, p Prompt) *Fault {
 	return nil
 }
 
-// inForce reports whether f affects one more request, and counts that request.
+// inForce reports whether f affects one more request, and counts that request. The caller holds the mutex of the
+// log.
 func (f *Fault) inForce() bool {
 	f.struck++
 	return f.Times == 0 || f.struck <= f.Times
@@ -148,7 +149,7 @@ func (s *Server) wait(r *http.Request, d time.Duration) bool {
 	return false
 }
 
-// breakOff ends a response as f says. sent tells whether its header was sent.
+// breakOff ends a response in the way that f.Break says. sent tells whether the header of the response was sent.
 func (s *Server) breakOff(w http.ResponseWriter, r *http.Request, f *Fault, sent bool) {
 	switch f.Break {
 	case End:
@@ -166,7 +167,7 @@ func (s *Server) breakOff(w http.ResponseWriter, r *http.Request, f *Fault, sent
 	}
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		panic(http.ErrAbortHandler) // not a connection that can be taken: close it
+		panic(http.ErrAbortHandler) // the connection cannot be taken over: let the server close it
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok && f.Break == Reset {
 		_ = tcp.SetLinger(0)

@@ -19,7 +19,7 @@ type Request struct {
 // Prompt decodes the body of a chat request; for other requests it is empty.
 func (r Request) Prompt() Prompt {
 	var p Prompt
-	_ = json.Unmarshal(r.Body, &p) // what is no chat has no messages
+	_ = json.Unmarshal(r.Body, &p) // a body that is no chat gives no messages
 	return p
 }
 
@@ -68,7 +68,7 @@ func (l *log) chat(c Chat) int {
 func (l *log) ended(i, status int, whole bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i < len(l.chats) { // else it was forgotten
+	if i < len(l.chats) { // otherwise Forget has dropped it
 		c := &l.chats[i]
 		c.Ended, c.Status, c.Whole = time.Now(), status, whole
 	}

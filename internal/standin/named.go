@@ -9,13 +9,11 @@ import (
 	"time"
 )
 
-// ByName makes the name of a model say how it answers, in place of [Models],
-// [Scripts] and [Reply]: "fast" at once; "slow200" after 200 ms; "one200" likewise,
-// but one request at a time, as a stock Ollama does; "say5000" with 5,000 bytes of
-// text; "echo" and "echo20" with the task itself, at once and after 20 ms; "hang"
-// never; "busy" with status 503; "script" with the calls that the task asks for, see
-// step. A [Rule] that strikes counts in place of what the name says goes wrong.
-// Prompts of any length fit.
+// ByName makes the name of a model say how it answers, in place of [Models], [Scripts] and [Reply]: "fast" at once;
+// "slow200" after 200 ms; "one200" likewise, but one request at a time, as a stock Ollama does; "say5000" with
+// 5,000 bytes of text; "echo" and "echo20" with the task itself, at once and after 20 ms; "hang" never; "busy" with
+// status 503; "script" with the calls that the task asks for, see step. If a [Rule] affects a request, its fault
+// replaces the one that the name means. Prompts of any length fit.
 func ByName() Option {
 	return func(s *Server) { s.byName, s.models = true, []Model{{Name: "fast:latest"}} }
 }
@@ -77,16 +75,17 @@ func (s *Server) chooseByName(a *answer, size int) {
 	}
 }
 
-// step is a task for the model "script", written as JSON: call this tool so many times in one
-// answer. If that is more than once, {i} in the arguments is replaced by the number of the call.
-// A task that is delegated may be a step itself.
+// step is a task for the model "script", written as JSON: call Tool, Times times in one answer. If Times is more
+// than 1, {i} in the arguments is replaced by the number of the call, from 0. The task of a delegation may be a
+// step itself.
 type step struct {
 	Tool      string
 	Times     int
 	Arguments map[string]string
 }
 
-// play answers a task with its calls, and the results of the calls with the last result.
+// play returns the answer of the model "script": the calls of the step or, if the last message is a result, the
+// last result.
 func play(p Prompt) ([]piece, error) {
 	if p.lastRole() == "tool" {
 		return []piece{{text: p.Last("tool")}}, nil

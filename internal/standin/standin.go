@@ -41,12 +41,12 @@ import (
 // Version is the version that the server reports.
 const Version = "0.17.4"
 
-// Script is the answer to a prompt whose last marker is Start.
+// Script is the answer to a prompt in which Start is the last known marker.
 type Script struct {
 	Start string `json:"start"` // the marker with its brackets: [[name]]
 	Text  string `json:"text"`
 	Loop  bool   `json:"loop,omitempty"` // the text starts again, without end
-	// Fault is what goes wrong with it, or nil.
+	// Fault is what goes wrong with the answer; nil means nothing.
 	Fault *Fault `json:"fault,omitempty"`
 }
 
@@ -82,8 +82,8 @@ func Scripts(scripts ...Script) Option {
 // Reply sets the function that answers prompts without a known marker.
 func Reply(f func(Prompt) string) Option { return func(s *Server) { s.reply = f } }
 
-// Faulty makes all requests for path fail with f, or the first f.Times. Scripts with a fault of
-// their own keep it.
+// Faulty makes requests for path fail with f: all of them or, if f.Times is not 0, the first f.Times. Scripts with
+// a fault of their own keep it.
 func Faulty(path string, f Fault) Option {
 	return func(s *Server) { s.Strike(Rule{Path: path, Fault: f}) }
 }
@@ -110,14 +110,14 @@ type Server struct {
 	alwaysCut bool
 	noCallIDs bool
 	seats     chan struct{} // nil: any number of chats is answered at once
-	one       chan struct{} // the seat of the models that answer one at a time
+	one       chan struct{} // the one seat of all models such as one200
 	log       log
 
 	http    *http.Server  // nil while it does not listen
 	done    chan struct{} // closed when http has ended
 	closing chan struct{} // ends stalls and delays
 	gate    sync.RWMutex  // held by each handler; Stop waits for them
-	scratch sync.Pool     // of *scratch: a benchmark should measure the client
+	scratch sync.Pool     // of *scratch: reused, so that a benchmark measures the client
 	waiting atomic.Int64
 	callIDs atomic.Int64
 }
@@ -173,7 +173,7 @@ func Start(t testing.TB, options ...Option) *Server {
 	return s
 }
 
-// Start listens on a free port of this machine; after Stop, on the same port again.
+// Start makes the server listen on a free port of this machine; after Stop, on the same port again.
 func (s *Server) Start() error {
 	addr := s.Host()
 	if addr == "" {
@@ -185,7 +185,7 @@ func (s *Server) Start() error {
 	}
 	s.URL = "http://" + l.Addr().String()
 	server, done := &http.Server{Handler: s}, make(chan struct{})
-	s.gate.Lock() // a request of before may be on its way to a handler
+	s.gate.Lock() // an old request may still be on its way to a handler
 	s.http, s.done, s.closing = server, done, make(chan struct{})
 	s.gate.Unlock()
 	go func() {

@@ -9,8 +9,8 @@ import (
 	"qq/pkg/tool"
 )
 
-// CallTool calls one tool of set as a model does. It fails t unless exactly the failed results
-// begin with "Error: " or "Child agent error: ".
+// CallTool calls one tool of set as a model does. It fails t if the tool is not in set, if a failed result does not
+// begin with "Error: " or "Child agent error: ", or if a successful one does.
 func CallTool(t testing.TB, set tool.Set, name, args string) tool.Result {
 	t.Helper()
 	return CallToolContext(context.Background(), t, set, name, args)
@@ -30,7 +30,7 @@ func CallToolContext(ctx context.Context, t testing.TB, set tool.Set, name, args
 	return r
 }
 
-// Args makes the JSON arguments of a call from keys and values in turn.
+// Args returns the JSON arguments of a call. pairs are keys and values in turn; the keys are strings.
 func Args(pairs ...any) string {
 	args := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {

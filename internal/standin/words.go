@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// piece is the content of one line of a stream.
+// piece is the content of one line of a stream: text, thinking or a call.
 type piece struct {
 	text, thinking string
 	call           *call
@@ -56,8 +56,8 @@ func (s *Server) words(a *answer) []piece {
 	return append(out, s.calls(rest, toolNames(a.prompt.Tools))...)
 }
 
-// calls parses tool calls. A call that is cut off, malformed or not offered is dropped silently,
-// with everything after it.
+// calls parses the tool calls in text. A call that is cut off, malformed or not offered is dropped silently, with
+// everything after it.
 func (s *Server) calls(text string, offered map[string]bool) []piece {
 	var out []piece
 	for i, part := range strings.Split(text, callOpen) {
@@ -109,14 +109,14 @@ func words(text string) []string {
 	}
 }
 
-// output collects lines, and sends them before time passes.
+// output collects the lines of an answer until flush sends them, which is at the latest before each pause.
 type output struct {
 	w       http.ResponseWriter
 	buf     []byte
 	model   string
-	came    time.Time // the request
-	taken   time.Time // the end of its wait for a seat
-	started time.Time // the answer
+	came    time.Time // when the request arrived
+	taken   time.Time // when its wait for a seat ended
+	started time.Time // when the answer began
 }
 
 func (o *output) add(p piece) {
@@ -134,8 +134,8 @@ func (o *output) flush() error {
 	return err
 }
 
-// last writes the final line with its durations; it leaves out those that are zero. As in Ollama
-// the total counts from the arrival of the request, the parts from the end of its wait.
+// last appends the final line with its durations. As in Ollama, the total duration counts from the arrival of the
+// request, the others from the end of its wait for a seat. Numbers that are zero are left out.
 func (o *output) last(a *answer, reason string) {
 	now := time.Now()
 	load, read, write := int64(1), o.started.Sub(o.taken).Nanoseconds()+1, now.Sub(o.started).Nanoseconds()+1
@@ -159,7 +159,7 @@ func (o *output) last(a *answer, reason string) {
 	o.buf = append(b, "}\n"...)
 }
 
-// head writes the beginning that all lines share.
+// head appends the beginning that all lines share: the object up to and with the message.
 func (o *output) head(p piece) {
 	b := append(o.buf, `{"model":`...)
 	b = appendString(b, o.model)
@@ -173,7 +173,7 @@ func (o *output) head(p piece) {
 	}
 	if p.call != nil {
 		encoded, err := json.Marshal([]*call{p.call})
-		if err != nil { // the arguments were decoded before: cannot be
+		if err != nil { // cannot happen: the arguments were decoded before
 			panic(err)
 		}
 		b = append(b, `,"tool_calls":`...)

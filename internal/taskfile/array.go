@@ -11,12 +11,12 @@ import (
 	"qq/pkg/task"
 )
 
-// array reads a JSON array, one element at a time.
+// array reads a JSON array, one element at a time, and emits a task for each.
 func (s Source) array(r io.Reader, emit emit) error {
 	lines := &lineCounter{r: r}
 	m := &meter{r: lines, left: maxItem}
 	dec := json.NewDecoder(m)
-	// bad reports why the next element cannot be read.
+	// bad emits the error for an element that cannot be read.
 	bad := func(err error) error {
 		rest, _ := io.ReadAll(dec.Buffered())
 		skipped := len(rest) - len(bytes.TrimLeft(rest, " \t\r\n,"))
@@ -67,12 +67,12 @@ func (s Source) array(r io.Reader, emit emit) error {
 	return nil
 }
 
-// meter limits what a decoder reads for one element, because it keeps all of it
+// meter limits how many bytes a decoder reads for one element, because the decoder keeps all of them in memory
 // until the element is complete.
 type meter struct {
 	r    io.Reader
-	left int   // bytes until the element is too long
-	err  error // other than the end
+	left int   // bytes that may still be read for this element
+	err  error // the error that ended reading; not io.EOF
 }
 
 // Read implements [io.Reader].
@@ -89,7 +89,8 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lineCounter finds the lines of offsets that never decrease.
+// lineCounter counts the newlines in what is read from r, to find the line of an offset. The offsets that at gets
+// must not decrease.
 type lineCounter struct {
 	r        io.Reader
 	read     int64

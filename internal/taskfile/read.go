@@ -17,7 +17,7 @@ import (
 
 var errNotUTF8 = errors.New("not valid UTF-8\nhint: save the file as UTF-8")
 
-// eachLine parses every line that is not blank, and emits its task.
+// eachLine parses every line that is not blank, and emits its task or the error of parse.
 func (s Source) eachLine(r io.Reader, parse func(line []byte) (task.Task, error), emit emit) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxItem+2) // with the end of the line
@@ -38,7 +38,8 @@ func (s Source) eachLine(r io.Reader, parse func(line []byte) (task.Task, error)
 	return s.stopped(lines.Err(), s.line(n), emit)
 }
 
-// stopped reports why reading the input failed; nil means its end.
+// stopped handles the error that ended reading at where. Nil means the end of the input. An item that is too long
+// is emitted; any other error is returned.
 func (s Source) stopped(err error, where string, emit emit) error {
 	switch {
 	case err == nil:
@@ -49,7 +50,7 @@ func (s Source) stopped(err error, where string, emit emit) error {
 	return fmt.Errorf("read tasks: %s: %w", s.label(), err)
 }
 
-// lines makes a task of each line.
+// lines emits a task for each line: the line itself, or the template filled with it.
 func (s Source) lines(r io.Reader, emit emit) error {
 	if s.Template == "" {
 		return s.eachLine(r, func(line []byte) (task.Task, error) {
@@ -68,7 +69,7 @@ func (s Source) lines(r io.Reader, emit emit) error {
 	}, emit)
 }
 
-// jsonLines reads one JSON object a line.
+// jsonLines emits a task for each line, which must be a JSON object.
 func (s Source) jsonLines(r io.Reader, emit emit) error {
 	return s.eachLine(r, func(line []byte) (task.Task, error) {
 		t, err := task.Decode(line)
@@ -80,7 +81,7 @@ func (s Source) jsonLines(r io.Reader, emit emit) error {
 	}, emit)
 }
 
-// csv reads rows under a header.
+// csv emits a task for each row below the header.
 func (s Source) csv(r io.Reader, comma rune, emit emit) error {
 	m := &meter{r: r, left: maxItem}
 	rows := csv.NewReader(m)
@@ -149,7 +150,8 @@ func (s Source) checkHeader(header []string) error {
 	return nil
 }
 
-// badRow reports a row that cannot be read; last is the first line of the row before.
+// badRow emits the error for a row that cannot be read, or returns err if the input itself failed. last is the
+// first line of the previous row.
 func (s Source) badRow(err error, row, header []string, last int, emit emit) error {
 	pe, ok := errors.AsType[*csv.ParseError](err)
 	if !ok {
@@ -174,8 +176,7 @@ func join(row []string, comma rune) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// decodeRow makes a task of a row whose columns have the names of the keys of a task.
-// Empty cells are left out.
+// decodeRow makes a task of a row whose columns are named like the keys of a task. Empty cells are left out.
 func decodeRow(columns, row []string) (task.Task, error) {
 	fields := map[string]json.RawMessage{}
 	for i, cell := range row {

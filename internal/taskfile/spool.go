@@ -12,22 +12,20 @@ import (
 	"qq/pkg/task"
 )
 
-// Spool holds the tasks of a batch after they were checked.
+// Spool holds the checked tasks of a batch, in a temporary file.
 type Spool struct {
 	file *os.File
 	size int64
 	n    int
 }
 
-// Check reads all tasks of in, in order, and writes them to a temporary file in dir,
-// which it creates if necessary. valid, unless nil, checks each task with its index
-// for what only the caller can know. Check stops at the first problem and keeps
-// nothing then.
+// Check reads all tasks of in, in order, and writes them to a temporary file in dir, which it creates if necessary.
+// valid checks each task, with its index, for what only the caller can know; nil means that there is nothing more
+// to check. Check stops at the first problem and keeps nothing in that case.
 //
 // An error that wraps [ErrKeep] is no mistake in the input: dir cannot hold the tasks.
 //
-// When Check returns the file has no name, so nothing is left of it, however the
-// process ends.
+// When Check returns, the file has no name, so the system deletes it however the process ends.
 func Check(in Source, dir string, valid func(int, task.Task) error) (*Spool, error) {
 	s, err := newSpool(dir)
 	if err != nil {
@@ -87,7 +85,7 @@ func (s *Spool) fill(in Source, valid func(int, task.Task) error) error {
 	return nil
 }
 
-// unkept wraps an error of the spool.
+// unkept wraps an error of the temporary file in [ErrKeep].
 func unkept(err error) error { return fmt.Errorf("%w: %w", ErrKeep, err) }
 
 // Len is the number of tasks.
@@ -111,5 +109,5 @@ func (s *Spool) Tasks() iter.Seq2[task.Task, error] {
 	}
 }
 
-// Close frees the tasks.
+// Close deletes the tasks.
 func (s *Spool) Close() error { return s.file.Close() }

@@ -33,21 +33,21 @@ import (
 	"qq/pkg/task"
 )
 
-// ErrNoTasks is wrapped by the error about an input without a task.
+// ErrNoTasks is wrapped by the error for an input without a task.
 var ErrNoTasks = errors.New("no tasks")
 
-// ErrKeep is wrapped by the error about tasks that could not be written to the spool.
+// ErrKeep is wrapped by errors of the temporary file: the tasks could not be kept, and the input is not to blame.
 var ErrKeep = errors.New("keep tasks")
 
 // maxItem is the longest line, row or array element, in bytes.
 const maxItem = 1 << 20
 
-// Form is the form of an input.
+// Form is the format of an input.
 type Form string
 
-// The forms. Auto looks at the extension of the file, then at the first character: [
-// begins an array, { begins JSON Lines, anything else a line of text. With a template
-// Auto recognizes only CSV and TSV; everything else is lines.
+// The forms. [Auto] decides by the extension of the file, then by the first character: [ begins an array, { begins
+// JSON Lines, anything else a line of text. With a template Auto recognizes only CSV and TSV; everything else is
+// lines.
 const (
 	Auto  Form = ""
 	Array Form = "json"
@@ -57,8 +57,7 @@ const (
 	Lines Form = "lines"
 )
 
-// Source is where the tasks of a batch come from: Files, with one task for each, or an
-// input.
+// Source says where the tasks of a batch come from: from Files, with one task for each, or from an input.
 type Source struct {
 	Name     string    // of the file to read; with Input, only for messages
 	Input    io.Reader // instead of a file, such as stdin
@@ -75,10 +74,10 @@ type item struct {
 	where string // in the input
 }
 
-// emit takes items, until it returns an error.
+// emit is called with each item. After it has returned an error, reading stops.
 type emit func(item) error
 
-// each emits the tasks of the source.
+// each emits the tasks of the source, in order. It returns the error of emit, or the error that ended reading.
 func (s Source) each(emit emit) error {
 	if len(s.Files) > 0 {
 		return s.files(emit)
@@ -143,7 +142,7 @@ func (s Source) open() (io.ReadCloser, error) {
 	return f, nil
 }
 
-// mark skips a byte order mark.
+// mark skips a byte order mark. It returns an error for one of UTF-16.
 func (s Source) mark(r *bufio.Reader) error {
 	head, err := r.Peek(3)
 	if bytes.Equal(head, []byte("\xef\xbb\xbf")) {
@@ -158,7 +157,8 @@ func (s Source) mark(r *bufio.Reader) error {
 	return nil
 }
 
-// form returns the form of the input.
+// form returns the form of the input, never Auto. It returns an error if the form is unknown or does not go with a
+// template.
 func (s Source) form(r *bufio.Reader) (Form, error) {
 	form := s.Form
 	if form == Auto {
@@ -190,7 +190,7 @@ func (s Source) form(r *bufio.Reader) (Form, error) {
 	return "", fmt.Errorf("%q is no form of a batch\nhint: use json, jsonl, csv, tsv or lines", string(form))
 }
 
-// first recognizes the forms of JSON by the first character that is no space.
+// first recognizes the forms of JSON by the first character that is no space. For anything else it returns Auto.
 func first(r *bufio.Reader) Form {
 	head, _ := r.Peek(4096)
 	head = bytes.TrimLeftFunc(head, unicode.IsSpace)
@@ -203,7 +203,7 @@ func first(r *bufio.Reader) Form {
 	return Auto
 }
 
-// files makes a task of each file name.
+// files emits a task for each of s.Files.
 func (s Source) files(emit emit) error {
 	if s.Template == "" {
 		return errors.New("files without a prompt\nhint: say what to do with them: -m 'Summarize {}' FILES")

@@ -30,14 +30,14 @@ const (
 	cell         // {column}
 )
 
-// values are for the placeholders of one task.
+// values holds what the placeholders of one task are replaced by.
 type values struct {
 	item   string
 	number int
 	cells  []string
 }
 
-// parseTemplate reads a template, which may name the columns.
+// parseTemplate parses a template. columns are the names of a CSV's columns; nil means that the input is no CSV.
 func parseTemplate(text string, columns []string) (template, error) {
 	var t template
 	start := 0 // of the literal text before i
@@ -98,7 +98,7 @@ func word(name string) bool {
 	})
 }
 
-// list names columns in a message.
+// list returns the names of columns for a message, at most 20.
 func list(columns []string) string {
 	named := slices.DeleteFunc(slices.Clone(columns), func(s string) bool { return s == "" })
 	if len(named) > 20 {
@@ -109,7 +109,8 @@ func list(columns []string) string {
 
 var errLong = errors.New("longer than 1 MiB: put documents into files")
 
-// task fills in the placeholders.
+// task returns the task that t becomes with the placeholders filled in. It returns an error if its text is too long
+// or not valid.
 func (t template) task(v values) (task.Task, error) {
 	var b strings.Builder
 	for _, p := range t {

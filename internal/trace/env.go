@@ -35,7 +35,7 @@ const (
 //
 // No error shows a value that may be a secret.
 func FromEnv(getenv func(string) string) (Config, bool, error) {
-	// read returns the variable for traces alone or else the general one, and its name.
+	// read returns the variable for traces alone or, if that is empty, the general one: its name and its value.
 	read := func(what string) (name, value string) {
 		if v := getenv(prefix + "TRACES_" + what); v != "" {
 			return prefix + "TRACES_" + what, v
@@ -91,7 +91,8 @@ func FromEnv(getenv func(string) string) (Config, bool, error) {
 	return c, true, nil
 }
 
-// pairs reads key=value,key=value.
+// pairs parses a list key=value,key=value whose parts are percent-encoded. name is its variable, for errors. An
+// empty list gives nil.
 func pairs(name, list string) (map[string]string, error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, nil

@@ -117,7 +117,8 @@ func (x *Exporter) body() ([]byte, error) {
 	}}})
 }
 
-// send posts all spans. It returns how many of them the collector did not accept, and why.
+// send posts all spans in one request. It returns how many of them the collector did not accept, and why; 0 and nil
+// if it accepted all.
 func (x *Exporter) send(ctx context.Context) (lost int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(x.cfg.Timeout, postTimeout))
 	defer cancel()
@@ -154,8 +155,8 @@ func (x *Exporter) send(ctx context.Context) (lost int, err error) {
 	return len(x.spans), refused(resp.StatusCode)
 }
 
-// rejected reads from the answer how many spans the collector rejected although it
-// accepted the request.
+// rejected reads from the answer of a collector that accepted the request how many spans it rejected all the same,
+// and why. An answer that says nothing of that gives 0 and nil.
 func rejected(answer []byte) (lost int, err error) {
 	var said struct {
 		PartialSuccess struct {

@@ -56,8 +56,7 @@ type Config struct {
 	RootID      string // execution id of the root
 }
 
-// Exporter turns events into spans, and sends them at the end of the run. Its methods may
-// be called by several goroutines.
+// Exporter turns events into spans, and sends them at the end of the run. Several goroutines may call its methods.
 type Exporter struct {
 	cfg       Config
 	transport http.RoundTripper
@@ -66,7 +65,7 @@ type Exporter struct {
 	closed  bool
 	spans   []*span // in the order in which they began
 	left    int     // number of spans and events that may still be kept
-	dropped int     // number of spans over the limit
+	dropped int     // number of spans that were not kept
 	calls   int     // number of tool calls so far
 	root    *run
 	runs    map[string]*run  // open executions by id, and the root
@@ -79,8 +78,8 @@ type run struct {
 	calls []*span // open tool calls, oldest first
 }
 
-// Start returns an exporter, or nil for a trace that is not sampled. It opens the span of
-// the root. The end of an agent without an execution id closes that span.
+// Start returns an exporter, or nil for a trace that is not sampled. It opens the span of the root; events without
+// an execution id belong to that span.
 func Start(cfg Config) *Exporter {
 	if !cfg.Trace.Sampled() {
 		return nil
@@ -95,7 +94,7 @@ func Start(cfg Config) *Exporter {
 	return x
 }
 
-// begin opens a span, and keeps it if the limits allow.
+// begin opens a span. If the limit is reached, the span is counted as dropped and not sent.
 func (x *Exporter) begin(id, parent, name string, at time.Time) *span {
 	s := &span{
 		TraceID: x.cfg.Trace.TraceID(), ID: id, ParentID: parent, Name: name, Kind: kindInternal,
@@ -110,13 +109,13 @@ func (x *Exporter) begin(id, parent, name string, at time.Time) *span {
 	return s
 }
 
-// ownID returns the span id of something that belongs to this root alone. A batch needs
-// that, because it keeps its id when another process resumes it, maybe in the same trace.
+// ownID returns a span id that differs between roots. A batch needs one, because its id stays the same when another
+// process resumes it, maybe in the same trace.
 func (x *Exporter) ownID(kind, id string) string {
 	return x.cfg.Trace.SpanID(x.cfg.RootID + "/" + kind + "/" + id)
 }
 
-// spanID returns the span id of an execution.
+// spanID returns the span id of an execution; an empty id means the root.
 func (x *Exporter) spanID(executionID string) string {
 	if executionID == "" {
 		return x.root.ID
@@ -171,7 +170,7 @@ func (x *Exporter) started(r *run, e event.Event) {
 		x.runs[e.ExecutionID] = x.newRun(e, e.TS)
 	case x.root:
 		r.describe(e)
-		r.End, r.Status = 0, status{} // one more turn of a conversation
+		r.End, r.Status = 0, status{} // the conversation has one more turn
 	default:
 		x.moment(r, e)
 	}
@@ -187,7 +186,7 @@ func (x *Exporter) newRun(e event.Event, began time.Time) *run {
 	return r
 }
 
-// describe adds to s which execution it belongs to.
+// describe adds attributes to s that say which execution it belongs to.
 func (s *span) describe(e event.Event) {
 	if e.Agent == "" {
 		return
@@ -204,7 +203,7 @@ func (s *span) describe(e event.Event) {
 // ended closes the span of an execution with the spans of its open calls. The span of the
 // root may be opened again.
 func (x *Exporter) ended(r *run, e event.Event) {
-	if r == nil { // it never ran
+	if r == nil { // it has no span because it never ran
 		r = x.newRun(e, e.TS.Add(-time.Duration(e.DurationMS)*time.Millisecond))
 	}
 	r.describe(e)
@@ -247,8 +246,8 @@ func (x *Exporter) callStarted(r *run, e event.Event) {
 	r.calls = append(r.calls, s)
 }
 
-// callEnded closes the oldest open call of that tool. Calls have no id, and calls that are
-// open at once began at nearly the same time.
+// callEnded closes the oldest open call of the tool of e. Calls have no id, and calls that are open at the same
+// time began at nearly the same time.
 func callEnded(r *run, e event.Event) {
 	if r == nil {
 		return
@@ -266,8 +265,8 @@ func callEnded(r *run, e event.Event) {
 	}
 }
 
-// moment adds an event to the span of r. It leaves out the text of a progress event, which
-// may contain anything.
+// moment adds e as an event to the span of r, which may be nil. Beyond the limits the event is only counted. The
+// text of a progress event is left out, because it may contain anything.
 func (x *Exporter) moment(r *run, e event.Event) {
 	if r == nil {
 		return
@@ -303,7 +302,7 @@ func (s *span) finish(at time.Time) {
 	s.Attributes = slices.DeleteFunc(s.Attributes, func(a attribute) bool { return a.Key == "error.type" })
 }
 
-// interrupt closes s as interrupted, unless it is closed.
+// interrupt closes s as interrupted, unless it is closed already.
 func (s *span) interrupt(at time.Time) {
 	if s.End == 0 {
 		s.finish(at)
@@ -317,9 +316,9 @@ func (s *span) fail(kind string) {
 	s.Attributes.text("error.type", kind)
 }
 
-// Close ends the spans that are open as interrupted, and sends all spans. It waits
-// until the timeout is over or ctx is done. Its error is a warning for a person: how
-// many spans were not exported, and why. A second call does nothing.
+// Close ends the spans that are still open as interrupted, and sends all spans. It returns when they are sent, at
+// the timeout or when ctx ends. Its error is a warning for a person: how many spans were not exported, and why. A
+// second call does nothing.
 func (x *Exporter) Close(ctx context.Context) error {
 	x.mu.Lock()
 	closed := x.closed

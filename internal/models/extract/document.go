@@ -13,8 +13,8 @@ import (
 type document struct {
 	sections  []section
 	sentences []sentence
-	worth     map[string]float64 // of a term: a rare one has more
-	first     int                // the sentence by which the text introduces itself, or -1
+	worth     map[string]float64 // weight of a term: rare terms weigh more
+	first     int                // index of the sentence that introduces the text, or -1
 }
 
 // section is the text under one heading. The first section has no heading.
@@ -29,8 +29,8 @@ type sentence struct {
 	section int
 	kind    kind
 	lead    bool     // the first of its paragraph
-	leans   bool     // makes sense only after the sentence before
-	weight  float64  // how well it can stand alone; 0 is never quoted
+	leans   bool     // unclear without the previous sentence
+	weight  float64  // fitness to be quoted alone, up to 1; 0 is never quoted
 	length  int      // in words
 	terms   []string // stems of its words, sorted, each once
 	norm    float64  // of the vector of its terms
@@ -38,12 +38,12 @@ type sentence struct {
 }
 
 const (
-	mostBytes    = 400 // of a sentence that is quoted
-	mostHeadings = 60  // of an outline, when no number is wanted
+	mostBytes    = 400 // longest sentence that is quoted
+	mostHeadings = 60  // in an outline, if the request names no number
 )
 
-// quoteText answers the wish w about a text, as plain text or as JSON for a schema. name is the
-// file of the text, or "".
+// quoteText returns the answer to w about a text: plain text or, if schema is not nil, JSON. name is the file of
+// the text for messages, or "". It returns an error if the text has nothing to quote.
 func quoteText(text, name string, w wish, schema json.RawMessage) (string, error) {
 	if name != "" {
 		name += ": "
@@ -65,7 +65,8 @@ func quoteText(text, name string, w wish, schema json.RawMessage) (string, error
 	return answer, nil
 }
 
-// render returns the product that w asks for, or "" if there is nothing to quote.
+// render returns what w asks for (a summary, key points, keywords or an outline) as plain text, or "" if there is
+// nothing to quote.
 func (d *document) render(w wish) (text string) {
 	switch {
 	case w.product == keywords:
@@ -149,8 +150,8 @@ func newDocument(blocks []block, collection bool) *document {
 	return d
 }
 
-// stem removes the most common endings of English words, so that forms of one word become equal.
-// It returns "" for words without a topic.
+// stem removes the most common endings of English words, so that the forms of one word become equal. It returns ""
+// for stop words and single letters.
 func stem(w string) string {
 	w = strings.ToLower(strings.ReplaceAll(w, "’", "'"))
 	if stopSet()[w] || len(w) < 2 {

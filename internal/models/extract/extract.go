@@ -39,8 +39,8 @@ var _ llm.Backend = (*Backend)(nil)
 // New returns the backend.
 func New() *Backend { return &Backend{} }
 
-// Chat answers the last request of a conversation, with text or with calls of the offered tools.
-// With an incomplete answer it returns an error that says what is missing.
+// Chat answers the last request of a conversation, with text or with calls of the offered tools. It returns an
+// incomplete answer together with an error that says what is missing.
 func (*Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
 	answer := llm.Response{
 		Message: llm.Message{Role: llm.Assistant},
@@ -88,13 +88,13 @@ func inputTokens(r llm.Request) int {
 	return n
 }
 
-// talk is a conversation from its last request on: the offered tools, the calls that have
-// results, and the calls to make next.
+// talk is the part of a conversation from its last request on: the offered tools, the results of calls made so far,
+// and the calls to make next.
 type talk struct {
 	offered map[string]bool
-	results map[string]string // by name and arguments
-	handed  bool              // files have been handed to children
-	asked   int               // calls so far
+	results map[string]string // results of tools, by callKey
+	handed  bool              // files have been delegated to children
+	asked   int               // tool calls in the conversation so far
 	wanted  []tool.Call
 	schema  json.RawMessage
 }
@@ -122,10 +122,11 @@ func newTalk(r llm.Request, since int) *talk {
 
 func callKey(name string, args json.RawMessage) string { return name + " " + string(args) }
 
-// call returns the result of a tool, or the problem that it reported. If there is no result yet,
-// it adds the call to t.wanted and ok is false.
+// call returns the result of a tool call that the conversation already has, or the problem that the tool reported.
+// If the call was not made yet, ok is false and the call is added to t.wanted. A tool that is not offered is a
+// problem.
 func (t *talk) call(name string, args any) (result, problem string, ok bool) {
-	raw, _ := json.Marshal(args) // of strings and numbers
+	raw, _ := json.Marshal(args) // args can always be encoded
 	result, ok = t.results[callKey(name, raw)]
 	if problem, failed := strings.CutPrefix(result, "Error: "); failed {
 		return "", task.Shorten(problem, 300), true

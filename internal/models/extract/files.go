@@ -23,23 +23,23 @@ const (
 	mostFiles = 100          // that one request is about
 )
 
-// part is one file and the answer about it.
+// part is one file of a request, with the answer about it.
 type part struct {
 	path    string
 	answer  string
 	problem string // why there is no answer, or only one about a part of the file
 }
 
-// work is the state of a request about files.
+// work is the state of a request about files: what is wanted, the files and their answers, and what is missing.
 type work struct {
 	wish
 	parts   []part
-	left    []string // what was left out or not found
+	left    []string // targets that were not found or only in part
 	skipped int      // files without prose
 }
 
-// answer runs a request. If it needs results of tools first, the calls are in t.wanted and the
-// returned text is meaningless.
+// answer returns the answer to req. If results of tools are needed first, it adds the calls to t.wanted, and the
+// returned text has no meaning. With an incomplete answer it returns an error too.
 func (t *talk) answer(req request) (string, error) {
 	if len(req.targets) == 0 {
 		return quoteText(req.text, "", req.wish, t.schema)
@@ -49,13 +49,14 @@ func (t *talk) answer(req request) (string, error) {
 	if err == nil && len(t.wanted) == 0 {
 		text, err = t.answerFiles(&w)
 	}
-	if err != nil && text == "" && req.text != "" { // then the text itself was meant
+	if err != nil && text == "" && req.text != "" { // no file was found: the request is about its text
 		return quoteText(req.text, "", req.wish, t.schema)
 	}
 	return text, err
 }
 
-// find converts targets to files, in the order in which they are named.
+// find sets w.parts to the files that targets name, in their order. Calls of tools that must be made first are in
+// t.wanted. The error says that no file was found.
 func (t *talk) find(w *work, targets []target) error {
 	var files []string
 	for _, want := range targets {
@@ -110,8 +111,8 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// list returns the files below a folder. problem says why there are none, or what the tool left
-// out.
+// list returns the files below a folder that match pattern. problem says why there are none, or what the tool left
+// out. If the tool must be called first, both are empty and the call is in t.wanted.
 func (t *talk) list(folder, pattern string) (files []string, problem string) {
 	result, problem, ok := t.call(listFiles, map[string]string{"path": folder, "pattern": pattern})
 	if !ok || problem != "" {
@@ -144,8 +145,8 @@ func noProse(name string) bool {
 	return ext != "" && has(known, ext)
 }
 
-// answerFiles reads a single file and answers about it. It delegates several files, one to each
-// child, or reads them itself if it cannot delegate.
+// answerFiles answers about the files in w. It delegates several files, one to each child. It reads a single file
+// itself, and several files if it cannot delegate. Calls to make first are in t.wanted.
 func (t *talk) answerFiles(w *work) (string, error) {
 	share := t.offered[runParallel] && t.schema == nil && (len(w.parts) > 1 || !t.offered[readFile])
 	if (share || t.handed) && t.handOut(w) && t.schema == nil {
@@ -186,8 +187,8 @@ func (t *talk) answerFiles(w *work) (string, error) {
 	return w.join()
 }
 
-// handOut delegates each file to a child and fills in the answers. It reports false if answers
-// are missing, because the call must be made first or the agent cannot delegate.
+// handOut delegates each file to a child and fills in the answers. It returns false if the call must be made first,
+// or if the files must be read in another way.
 func (t *talk) handOut(w *work) bool {
 	type job struct {
 		Task  string `json:"task"`

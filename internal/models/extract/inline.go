@@ -36,11 +36,10 @@ var inlineMarkup = sync.OnceValue(func() []rewrite {
 	}
 })
 
-// literalPattern matches code spans and escapes, whose text is no markup;
-// heldPattern matches what stands for them in the meantime.
+// literalPattern and heldPattern protect text in which markup does not count: placeholders stand for it while
+// markup is removed.
 var (
-	// literalPattern matches code spans and escapes, in which markup does not count. heldPattern
-	// matches their placeholders while markup is removed.
+	// literalPattern matches code spans and backslash escapes. heldPattern matches their placeholders.
 	literalPattern = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile("``+ ?[^`].*?[^`] ?``+|`[^`]+`|\\\\[[:punct:]]")
 	})

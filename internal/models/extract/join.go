@@ -10,8 +10,9 @@ import (
 	"qq/pkg/task"
 )
 
-// join combines the answers about files: first the central points of all, then each answer under
-// its file name, then what is missing. It returns what is missing as the error too.
+// join returns one text with the answers about all files: first the central points of all, then each answer under
+// its file name, then a list of what is missing. The error is nil unless a file has no answer or only a partial
+// one.
 func (w *work) join() (string, error) {
 	good := slices.DeleteFunc(slices.Clone(w.parts), func(p part) bool { return p.answer == "" })
 	if len(good) == 0 {
@@ -80,7 +81,8 @@ func (w *work) done() string {
 	return [...]string{"summarized", "read", "read", "outlined"}[w.product]
 }
 
-// nothing returns the error for a request without any answer.
+// nothing returns the error for a request without an answer. It names the first problem of a part; at least one
+// part has one.
 func (w *work) nothing() error {
 	failed := slices.DeleteFunc(slices.Clone(w.parts), func(p part) bool { return p.problem == "" })
 	problem := fmt.Sprintf("not %s: %s: %s", w.done(), failed[0].path, failed[0].reason())

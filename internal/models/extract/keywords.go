@@ -13,9 +13,9 @@ import (
 
 // phrase is a run of words that may be a keyword.
 type phrase struct {
-	stems  string // with a space around each
+	stems  string // stems of its words, with spaces around each
 	length int    // in words
-	count  int    // how often it stands in the text
+	count  int    // number of its occurrences
 	first  int
 	form   string // how it is shown
 }
@@ -24,8 +24,8 @@ const mostWords = 3 // of a keyword
 
 var codeSpan = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("`[^`]*`") })
 
-// keywords returns the n most frequent topical phrases of the text, best first; 0 means the usual
-// number. A longer phrase counts more.
+// keywords returns the n most frequent topical phrases of the text, best first; with 0 it returns at most 10.
+// Longer phrases weigh more.
 func (d *document) keywords(n int) (out []string) {
 	phrases := map[string]*phrase{}
 	for _, s := range d.sentences {
@@ -47,15 +47,15 @@ func (d *document) keywords(n int) (out []string) {
 	return out
 }
 
-// countPhrases counts the phrases of a sentence: runs of topical words with only spaces between
-// them.
+// countPhrases adds the phrases of a sentence to phrases, a map by stems. A phrase is a run of topical words with
+// only spaces between them.
 func countPhrases(phrases map[string]*phrase, text string) {
 	clauses := strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.In(r, unicode.Punct, unicode.Symbol) && !strings.ContainsRune("-_'’.", r)
 	})
 	for _, clause := range clauses {
 		words := splitWords(clause)
-		start := 0 // of the row
+		start := 0 // of the run of topical words
 		for end, w := range words {
 			if stem(w) == "" || strings.Trim(w, "0123456789.") == "" {
 				start = end + 1

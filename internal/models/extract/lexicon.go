@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// stopSet is the set of the stopWords, because every word of a text is looked up.
+// stopSet returns the stopWords as a set, because every word of a text is looked up.
 var stopSet = sync.OnceValue(func() map[string]bool {
 	set := map[string]bool{}
 	for w := range strings.FieldsSeq(stopWords) {

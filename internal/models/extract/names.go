@@ -12,7 +12,7 @@ import (
 type token struct {
 	text string // without quotes and punctuation
 	low  string // the same in small letters
-	name bool   // of a file, a folder or a glob, by its looks or by its quotes
+	name bool   // it names a file, folder or glob: by its looks, or because it is quoted
 }
 
 var tokenPattern = sync.OnceValue(func() *regexp.Regexp {
@@ -63,10 +63,11 @@ type target struct {
 	name    string // as it was written
 	path    string
 	pattern string // for list_files; empty for a file
-	bare    bool   // a word that may be a name
+	bare    bool   // an unknown word, which may be a name
 }
 
-// targetOf returns the target that a word names.
+// targetOf returns the target that a word names. A name without an extension counts as a folder, of which all files
+// are meant.
 func targetOf(name string) target {
 	if at := strings.IndexAny(name, "*?[{"); at >= 0 {
 		slash := strings.LastIndexByte(name[:at], '/') + 1

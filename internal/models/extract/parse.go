@@ -92,8 +92,8 @@ func (s *scanner) line(line string) {
 	}
 }
 
-// skip reports whether a line is code, a comment or HTML without prose, and remembers what ends
-// it.
+// skip reports whether a line is not prose but code, a comment or HTML. In s.until it keeps the text that ends a
+// block of such lines.
 func (s *scanner) skip(rest string) bool {
 	low := strings.ToLower(rest)
 	if s.until != "" {

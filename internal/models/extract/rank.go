@@ -48,7 +48,8 @@ func (d *document) alike(a, b sentence) float64 {
 	return sum / max(a.norm*b.norm, 1e-9)
 }
 
-// quotes returns the sentences for the product that w asks for, in the order of the text.
+// quotes returns the sentences for a summary or for key points, in the order of the text. Without an amount in w
+// their number depends on the length of the text, from 3 to 12.
 func (d *document) quotes(w wish) (out []sentence) {
 	if w.count == 0 && w.words == 0 {
 		good := 0.0
@@ -67,12 +68,12 @@ func (d *document) quotes(w wish) (out []sentence) {
 // in the order of the text. It includes the sentence that introduces the text. It takes a
 // sentence that refers to the previous one only together with that one, and never as a key point.
 func (d *document) choose(w wish) (chosen []int) {
-	from := map[int]int{} // how many of each section
+	from := map[int]int{} // chosen sentences by section
 	nearest := make([]float64, len(d.sentences))
 	words, best, alone := 0, 0.0, false
 	for _, s := range d.sentences {
 		best = max(best, s.score)
-		alone = alone || s.score > 0 && !s.leans // else a quotation that leans is better than none
+		alone = alone || s.score > 0 && !s.leans // if false, a sentence that leans is better than none
 	}
 	next := func() int {
 		pick, value := -1, math.Inf(-1)

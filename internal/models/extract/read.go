@@ -13,8 +13,9 @@ const (
 	mostReads = 50   // calls for one file
 )
 
-// read returns the text of a file. The first page tells the number of lines; then all other pages
-// are requested at once. A problem is stored in p, even if part of the text was read.
+// read returns the text of the file p.path. The first page tells the number of lines; then all other pages are
+// requested at once. If calls are added to t.wanted, the text is not complete yet. A problem is stored in p, even
+// if part of the text was read.
 func (t *talk) read(p *part) string {
 	var b strings.Builder
 	step, total, reads := pageLines, 1, 0

@@ -30,7 +30,7 @@ var productNames = [products]string{
 	outline:  "|outline|outlines|toc|table of contents|headings|",
 }
 
-// wish says which product a request asks for, and how much of it; 0 means the usual amount.
+// wish is the kind and the amount of the answer that a request asks for; 0 means the usual amount.
 type wish struct {
 	product product
 	count   int // of its sentences, points, keywords or headings
@@ -44,10 +44,9 @@ type request struct {
 	text    string // the text to work on, from the message or its context
 }
 
-// lastRequest returns the request to answer, and the index of the message that names its
-// material. A message that only names a product ("now the keywords") reuses the material of the
-// previous request. Any other message without a request repeats the previous one if that is
-// unfinished or again is set.
+// lastRequest returns the request to answer, and the index of the message that gives its files or its text. A
+// message that only names a product ("now the keywords") is about the files or the text of the previous request.
+// Any other message without a request repeats the previous request if that is unfinished or again is set.
 func lastRequest(messages []llm.Message, again bool) (request, int, error) {
 	for i, m := range slices.Backward(messages) {
 		if m.Role != llm.User {
@@ -119,7 +118,7 @@ func parseRequest(message, context string) (req request, problem string) {
 // colon matches the text up to the first colon that ends a word of the first line.
 var colon = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^\n]*?:(?:\s|$)`) })
 
-// bareWord returns the first unknown word of a request, which may be a file name.
+// bareWord returns the first unknown word of a request, which may be a file name, or "".
 func (r request) bareWord() string {
 	for _, t := range r.targets {
 		if t.bare {
@@ -145,7 +144,7 @@ const (
 // has reports whether list contains word.
 func has(list, word string) bool { return strings.Contains(list, " "+word+" ") }
 
-// parseLine parses the one line of a request.
+// parseLine parses a request, which must be on one line. problem is "" if the line is a valid request.
 func parseLine(line string) (req request, problem string) {
 	line = strings.TrimSpace(line)
 	if strings.Contains(line, "\n") {

@@ -14,8 +14,9 @@ var fieldNames = [products]string{
 	outline:  " outline headings sections toc ",
 }
 
-// renderJSON fills an object of the schema raw: strings and lists of strings whose names match a
-// product. The caller checks the result against the schema.
+// renderJSON returns an object for the schema raw. It fills the fields that are named like a product (see
+// fieldNames) and are strings or lists of strings. It returns an error if a required field stays empty. The caller
+// checks the result against the schema.
 func (d *document) renderJSON(w wish, raw json.RawMessage) (string, error) {
 	var schema struct {
 		Properties map[string]struct {

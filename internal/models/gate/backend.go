@@ -46,9 +46,9 @@ type Backend struct {
 
 var _ llm.Backend = (*Backend)(nil)
 
-// Retrying makes a Backend of next, which is the named model. Each attempt enters
-// a and leaves it. Admission a, not the retry delay, holds back requests after
-// Retry-After and after an open breaker. Nil admits everything.
+// Retrying returns a Backend that sends requests to next and retries them as p says. model is the name of the model
+// behind next. Each attempt enters a and leaves it. After a Retry-After or an open breaker, a makes the retry wait,
+// not the retry delay. A nil a admits everything.
 func Retrying(next llm.Backend, model string, a llm.Admission, p Policy) *Backend {
 	b := &Backend{next: next, model: model, admission: a}
 	delay := wait
@@ -69,11 +69,11 @@ func Retrying(next llm.Backend, model string, a llm.Admission, p Policy) *Backen
 // heldBack reports whether the admission, not the retry delay, makes a retry wait after err.
 func heldBack(err error) bool {
 	e, ok := errors.AsType[*llm.Error](err)
-	return ok && (e.Kind == llm.Open || e.RetryAfter >= firstWait) // a shorter one is no pause
+	return ok && (e.Kind == llm.Open || e.RetryAfter >= firstWait) // shorter: no reason to wait in a queue
 }
 
-// policy converts p to a policy of the failsafe library, with that delay before each retry.
-// counted, if not nil, is called for each retry.
+// policy converts p to a retry policy of package failsafe. delay returns the wait before each retry. counted is
+// called for each retry; nil means that nobody counts.
 func policy(p Policy, delay func(n int, err error) time.Duration, counted func()) retrypolicy.RetryPolicy[any] {
 	return retrypolicy.NewBuilder[any]().
 		HandleIf(func(_ any, err error) bool { return repeatable(err) }).
@@ -92,7 +92,7 @@ func policy(p Policy, delay func(n int, err error) time.Duration, counted func()
 		ReturnLastFailure().Build()
 }
 
-// Repeats returns how many retries all requests needed together.
+// Repeats returns the number of retries so far, of all requests together.
 func (b *Backend) Repeats() int { return int(b.repeats.Load()) }
 
 // Chat implements [llm.Backend]. It returns the response of the last attempt that yielded text,
@@ -110,13 +110,13 @@ func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 		attempts++
 		var permit llm.Permit
 		if permit, err = b.enter(ctx, err); err != nil {
-			return err // and the text of the attempt before it is kept
+			return err // resp keeps the text of the previous attempt
 		}
 		before := resp.Message
 		resp, err = b.attempt(ctx, permit, r, yield)
 		used = used.Add(resp.Usage)
 		if err != nil && resp.Message.Content == "" {
-			resp.Message = before // an earlier attempt brought that much
+			resp.Message = before // keep the text of an earlier attempt
 		}
 		return err
 	})
@@ -135,7 +135,8 @@ func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	return resp, err
 }
 
-// enter passes the admission for an attempt that follows one that failed with last.
+// enter waits until the admission lets an attempt pass. last is the error of the previous attempt, or nil. Only if
+// last says that a breaker is open does the attempt wait for its trial request.
 func (b *Backend) enter(ctx context.Context, last error) (llm.Permit, error) {
 	e, ok := errors.AsType[*llm.Error](last)
 	return b.admission.Enter(ctx, b.model, ok && e.Kind == llm.Open)
@@ -144,7 +145,7 @@ func (b *Backend) enter(ctx context.Context, last error) (llm.Permit, error) {
 func (b *Backend) attempt(
 	ctx context.Context, permit llm.Permit, r llm.Request, yield func(llm.Chunk),
 ) (llm.Response, error) {
-	report := llm.Report{Cancelled: true} // when Chat panics
+	report := llm.Report{Cancelled: true} // the report if Chat panics
 	defer func() { permit.Leave(report) }()
 	resp, err := b.next.Chat(ctx, r, func(c llm.Chunk) {
 		permit.Active()
@@ -162,8 +163,9 @@ func repeatable(err error) bool {
 	return ok && (e.Passing() || e.Kind == llm.Open && e.RetryAfter > 0)
 }
 
-// wait returns the delay after attempt n (from 0), which failed with err. The library's own
-// jitter could make it shorter than a server or a breaker asked for.
+// wait returns the delay before the retry that follows attempt n (from 0), which failed with err. The delay grows
+// exponentially, with jitter, and is at least what err asks for; the jitter of package failsafe could make it
+// shorter.
 func wait(n int, err error) time.Duration {
 	if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.Open {
 		return e.RetryAfter

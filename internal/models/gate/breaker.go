@@ -34,7 +34,7 @@ func newBreakers(retries int) breakers {
 	return breakers{retries: retries, server: newBreaker("the model server", retries), models: map[string]*breaker{}}
 }
 
-// generations holds how often the breakers of the server and of one model have opened.
+// generations counts how often the breakers of the server and of one model have opened.
 type generations struct{ server, model int }
 
 func (s *breakers) generations(model string) *generations {
@@ -45,9 +45,9 @@ func (s *breakers) generations(model string) *generations {
 	return n
 }
 
-// refusal returns the error for a request for the model while a breaker is open, or nil. A
-// request that waits for a breaker is not refused because of the generation in since, only
-// because of a later one.
+// refusal returns the error for a request to the model while a breaker is open. Nil means that the request is not
+// refused. A since that is not nil holds the generations of the breakers that the request waits for: then only a
+// breaker that has opened again, or that is hopeless, refuses it.
 func (s *breakers) refusal(model string, since *generations) *llm.Error {
 	waits := func(e *llm.Error) bool { return since != nil && e.RetryAfter > 0 }
 	if e := s.server.refusal(model); e != nil && !(waits(e) && since.server == s.server.generation) {
@@ -61,7 +61,7 @@ func (s *breakers) refusal(model string, since *generations) *llm.Error {
 	return nil
 }
 
-// left returns how long the breakers for the model stay open.
+// left returns how long the breakers for the model stay open; 0 if they are closed.
 func (s *breakers) left(model string) time.Duration {
 	d := s.server.left()
 	if m := s.models[model]; m != nil {
@@ -70,10 +70,11 @@ func (s *breakers) left(model string) time.Duration {
 	return d
 }
 
-// calm reports whether no breaker can be open. If it is false, all may be closed nevertheless.
+// calm reports whether certainly no breaker is open. False means that one may be open.
 func (s *breakers) calm() bool { return s.server.opened == 0 && len(s.models) == 0 }
 
-// admits reports whether a request may be sent. If so, the caller must call sent.
+// admits reports whether the breakers let a request for the model pass. If so, the caller must send the request and
+// call sent, because it may be the one trial request.
 func (s *breakers) admits(model string) bool {
 	m := s.models[model]
 	return s.server.admits() && (m == nil || m.admits())
@@ -86,7 +87,7 @@ func (s *breakers) sent(p *permit) {
 	}
 }
 
-// record counts the outcome of p. last is the number of the last request sent.
+// record counts the outcome r of request p. last is the number of the last request sent, by any task.
 func (s *breakers) record(p *permit, r llm.Report, last uint64, g *Gate) {
 	server, model := verdicts(r)
 	s.server.record(p, server, r.Kind, last, g)
@@ -96,7 +97,7 @@ func (s *breakers) record(p *permit, r llm.Report, last uint64, g *Gate) {
 			if len(s.models) < mostModels {
 				break
 			}
-			delete(s.models, name) // whichever
+			delete(s.models, name) // any one of them
 		}
 		m = newBreaker(fmt.Sprintf("model %q", p.model), s.retries)
 		s.models[p.model] = m
@@ -141,7 +142,7 @@ func verdicts(r llm.Report) (server, model verdict) {
 // count for the trial. A breaker that opens again and again becomes hopeless.
 type breaker struct {
 	circuit    circuitbreaker.CircuitBreaker[any]
-	of         string // for messages
+	of         string // its name in messages
 	retries    int
 	opened     int     // times in a row, without a success between
 	generation int     // grows whenever it opens
@@ -156,7 +157,7 @@ func newBreaker(of string, retries int) *breaker {
 
 func (b *breaker) hopeless() bool { return b.opened > b.retries }
 
-// left returns how long the breaker stays open.
+// left returns how long the breaker stays open; 0 if it is closed or half open.
 func (b *breaker) left() time.Duration {
 	if b.opened == 0 { // the common case, without a look at the clock
 		return 0
@@ -182,7 +183,7 @@ func (b *breaker) admits() bool {
 	if b.opened == 0 {
 		return true
 	}
-	// The library permits one trial; which request has it is known here.
+	// The library permits one trial. If that was cancelled, another request may take its place.
 	return b.circuit.IsHalfOpen() && b.trial == nil || b.circuit.TryAcquirePermit()
 }
 
@@ -215,8 +216,8 @@ func (b *breaker) record(p *permit, v verdict, kind llm.Kind, last uint64, g *Ga
 	}
 }
 
-// tell notes that the breaker has opened: the first time, and when nobody waits for it any more.
-// It does not repeat the note every minute.
+// tell notes that the breaker has opened, but only the first time and when it has become hopeless. Otherwise the
+// note would come every minute.
 func (b *breaker) tell(kind llm.Kind, g *Gate) {
 	switch {
 	case b.opened == b.retries+1:

@@ -69,9 +69,9 @@ type Notes interface {
 
 // Clocked is a task whose clocks pause while its request waits at the server.
 type Clocked interface {
-	// Behind reports how long a request that was sent has waited because the server was busy with
-	// others. It is called each time that the server shows progress on others, possibly still
-	// while the permit is being left.
+	// Behind reports that a sent request has waited for that long because the server was busy with others, since
+	// the last report. It is called each time that the server shows progress on others, possibly still while Leave
+	// of the request runs.
 	Behind(time.Duration)
 }
 
@@ -86,8 +86,8 @@ type Gate struct {
 	limiter  limiter
 	breakers breakers
 	used     task.Usage
-	held     time.Time   // nothing is sent before
-	wake     *time.Timer // at due, when somebody waits for that
+	held     time.Time   // nothing is sent before this time (Retry-After)
+	wake     *time.Timer // fires at due and calls woken; nil if it is not set
 	due      time.Time
 	after    []message // to deliver when mu is free again
 }
@@ -109,14 +109,16 @@ func NewGate(c Config) *Gate {
 type waiter struct {
 	model   string
 	who     Clocked
-	since   *generations  // of the breakers that it waits for; nil waits for none
+	since   *generations  // the breakers it waits for, as they were; nil waits for none
 	element *list.Element // in the queue; nil when it has left it
 	permit  *permit
 	err     error
 	done    chan struct{}
 }
 
-// Enter is that of [llm.Admission], for the task who; a nil who means that no clocks pause.
+// Enter implements [llm.Admission] for the task who: it returns a permit once the request may be sent, or an error
+// if it is refused or ctx ends. The clocks of who pause while the server works on other requests. A nil who has no
+// clocks.
 func (g *Gate) Enter(ctx context.Context, model string, again bool, who Clocked) (llm.Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -175,7 +177,7 @@ func (g *Gate) Try(model string, who Clocked) llm.Permit {
 	if p := g.pass(model, who); p != nil {
 		return p
 	}
-	return nil // and not a nil pointer in an interface
+	return nil // a nil *permit would be an interface that is not nil
 }
 
 // Refusal returns why a request for the model would be refused now and in the near future: the
@@ -244,15 +246,15 @@ func (g *Gate) unlock() {
 	}
 }
 
-// note collects a message, which unlock delivers.
+// note collects a message, which unlock delivers. The caller holds g.mu.
 func (g *Gate) note(format string, args ...any) {
 	if g.config.Notes != nil {
 		g.after = append(g.after, message{note: fmt.Sprintf(format, args...)})
 	}
 }
 
-// refusal returns why a request may not enter the queue or stay in it, or nil. since is the
-// breakers' generation for which the request waits.
+// refusal returns why a request may not enter the queue or stay in it; nil means that it may. since holds the
+// generations of the breakers that the request waits for, or is nil. The caller holds g.mu.
 func (g *Gate) refusal(model string, since *generations) *llm.Error {
 	if used, over := g.spent(); over {
 		return &llm.Error{Kind: llm.Spent, Hint: "raise QQ_MAX_TOKENS or --max-tokens",
@@ -261,8 +263,8 @@ func (g *Gate) refusal(model string, since *generations) *llm.Error {
 	return g.breakers.refusal(model, since)
 }
 
-// pass sends a request at once if the queue is empty and nothing holds it back. Otherwise it
-// returns nil.
+// pass sends a request at once if the queue is empty and nothing holds the request back. Otherwise it returns nil.
+// The caller holds g.mu.
 func (g *Gate) pass(model string, who Clocked) *permit {
 	if g.queue.Len() > 0 {
 		return nil
@@ -274,7 +276,7 @@ func (g *Gate) pass(model string, who Clocked) *permit {
 	return g.send(model, who, now)
 }
 
-// open reports whether the limit and Retry-After admit another request.
+// open reports whether the limit and the Retry-After of the server admit another request. The caller holds g.mu.
 func (g *Gate) open(now time.Time) bool {
 	return len(g.flight) < g.limiter.limit && !now.Before(g.held)
 }
@@ -288,8 +290,8 @@ func (g *Gate) send(model string, who Clocked, now time.Time) *permit {
 	return p
 }
 
-// serve goes through the queue: it sends requests that are admitted, and refuses those that may
-// not stay.
+// serve goes through the queue: it sends requests that are admitted, and refuses those that may not stay. The
+// caller holds g.mu.
 func (g *Gate) serve() {
 	now := time.Now()
 	for e := g.queue.Front(); e != nil; {
@@ -302,7 +304,7 @@ func (g *Gate) serve() {
 		} else {
 			g.wakeIn(max(g.held.Sub(now), g.breakers.left(w.model)), now)
 			if g.breakers.calm() {
-				return // all wait for the same
+				return // all others wait for the same
 			}
 			continue
 		}
@@ -312,9 +314,9 @@ func (g *Gate) serve() {
 	}
 }
 
-// wakeIn makes a timer serve the queue after d, or earlier if the timer is already due earlier.
+// wakeIn makes a timer call serve after d, unless the timer fires earlier anyway. The caller holds g.mu.
 func (g *Gate) wakeIn(d time.Duration, now time.Time) {
-	if d <= 0 { // it waits for somebody to leave
+	if d <= 0 { // the request waits until another one leaves
 		return
 	}
 	due := now.Add(d)
@@ -334,7 +336,7 @@ func (g *Gate) woken() {
 	g.serve()
 }
 
-// hold holds back all requests for d.
+// hold holds back all requests for d. The caller holds g.mu.
 func (g *Gate) hold(d time.Duration, now time.Time) {
 	until := now.Add(d)
 	if !until.After(g.held) {
@@ -357,13 +359,13 @@ type permit struct {
 	gone   bool
 
 	who       Clocked   // may be nil
-	credited  time.Time // what who waited until then has been reported
-	overtaken int       // answers to requests that were sent later
+	credited  time.Time // until when its waiting has been reported to who
+	overtaken int       // number of later requests that were answered before it
 
-	most     int       // requests being answered at once, itself one of them, since its first byte
-	suspect  int       // how many the server seems to serve while it waits; -1 is disproved
-	doubtful time.Time // since when it is suspect
-	quick    bool      // the first byte came about as soon as it can
+	most     int       // most requests answered at once since its first byte, itself included
+	suspect  int       // how many the server seems to serve while this one waits; -1 is disproved
+	doubtful time.Time // when suspect was set
+	quick    bool      // the first byte came about as fast as possible
 }
 
 var _ llm.Permit = (*permit)(nil)
@@ -414,9 +416,9 @@ func (p *permit) Leave(r llm.Report) {
 	g.serve()
 }
 
-// progress records that the server is answering p: sent requests without a first byte wait behind
-// it, and their tasks are told (Behind). A request overtaken more often than any queue explains
-// counts as lost; its clocks no longer pause, so that it times out.
+// progress records that the server is answering p. Requests without a first byte wait behind p, and their tasks are
+// told so (Behind). A request that was overtaken more often than a queue explains counts as lost: its task is not
+// told, so that its clocks run and it times out. The caller holds g.mu.
 func (g *Gate) progress(p *permit, now time.Time) {
 	for _, o := range g.flight {
 		if o == p || o.who == nil || !o.first.IsZero() || o.overtaken > 2*g.config.MaxInFlight {

@@ -15,7 +15,7 @@ const (
 	// longWait is how many times longer than usual a request must wait for its first byte before
 	// it counts as queued: long prompts take longer too.
 	longWait = 4
-	// mostPatience bounds patience, so that a higher limit is still tried now and then.
+	// mostPatience bounds the patience of a limiter, so that a higher limit is still tried now and then.
 	mostPatience = 32
 	// mostSpans bounds how many finished requests are remembered.
 	mostSpans = 1024
@@ -39,12 +39,12 @@ const (
 type limiter struct {
 	ceiling, limit int
 
-	timed    bool          // the server says where the time went
-	spans    []span        // when requests that have ended were served, by their end
-	quickest time.Duration // from a request to its first byte, of late
+	timed    bool          // the server reports how long requests were served
+	spans    []span        // when finished requests were served, ordered by their end
+	quickest time.Duration // shortest time from a request to its first byte, of late
 	full     time.Time     // when the limit was last in full use
-	calm     int           // answers in a row without waiting
-	since    uint64        // the last request sent before the limit changed
+	calm     int           // answers in a row without queueing
+	since    uint64        // number of the last request sent before the limit changed
 	patience int
 	trying   bool // the limit is one higher than what is known to be good
 }
@@ -104,7 +104,7 @@ func (l *limiter) ended(p *permit, r llm.Report, flight []*permit, last uint64, 
 	case r.Cancelled:
 	case r.Kind == llm.Busy:
 		l.calm = 0
-		if p.number > l.since { // else it says nothing about the limit as it is now
+		if p.number > l.since { // an older request says nothing about the present limit
 			l.lower(l.limit/2, last)
 		}
 	case r.Kind != "":
@@ -130,8 +130,8 @@ func (l *limiter) ended(p *permit, r llm.Report, flight []*permit, last uint64, 
 // that end and begin together are briefly not counted, so it takes the highest of several
 // samples.
 func (l *limiter) served(p *permit, flight []*permit, start time.Time, queued time.Duration) int {
-	// When p was taken up, all requests sent before p had been; those without a first
-	// byte may still have had their prompts read.
+	// When the server took up p, it had taken up all requests sent before p. Those without a first byte may still
+	// have had their prompts read.
 	at := start.Add(-queued / 10)
 	before := 0
 	for _, o := range flight {
@@ -182,8 +182,8 @@ func (l *limiter) suspects(p *permit, flight []*permit, now time.Time) bool {
 	return found
 }
 
-// remember keeps the time span of p while a request is under way that may have been queued behind
-// it.
+// remember keeps the time in which p was served, and drops the times that no request under way can have been queued
+// behind.
 func (l *limiter) remember(p *permit, r llm.Report, flight []*permit, now time.Time) {
 	if !l.timed || len(flight) == 1 {
 		l.spans = l.spans[:0]
@@ -211,7 +211,7 @@ func (l *limiter) remember(p *permit, r llm.Report, flight []*permit, now time.T
 // calmed counts an answer that was not queued although the limit was in full use.
 func (l *limiter) calmed(p *permit, last uint64) {
 	if p.number <= l.since {
-		return // it says nothing about the limit as it is now
+		return // an older request says nothing about the present limit
 	}
 	l.calm++
 	if l.calm < l.limit*l.patience {

@@ -20,7 +20,7 @@ func Lines(r io.Reader) *bufio.Scanner {
 
 // Event is one server-sent event.
 type Event struct {
-	Name string // empty without one
+	Name string // empty if the event has none
 	Data []byte // its data lines, joined by line feeds; valid until the next event
 }
 
@@ -37,8 +37,8 @@ func NewEvents(r io.Reader) *Events { return &Events{lines: Lines(r)} }
 
 var errEventTooLong = errors.New("event is too long")
 
-// Next returns the next event with data, and [io.EOF] at the end of the stream. It drops an event
-// that is incomplete at the end.
+// Next returns the next event that has data, or [io.EOF] at the end of the stream. It drops an event that the end
+// of the stream cuts off.
 func (e *Events) Next() (Event, error) {
 	event, found := Event{}, false
 	e.data = e.data[:0]

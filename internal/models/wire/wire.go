@@ -2,8 +2,7 @@
 // dialect: it posts them, classifies what goes wrong as a [Fault], and reads
 // streams line by line ([Lines]) or event by event ([Events]).
 //
-// A dialect writes the request, decodes what the stream brings, and puts a Fault
-// into words for its users.
+// A dialect writes the request, decodes what the stream contains, and puts a Fault into words for its users.
 //
 // Promises: a reply with a status other than success is a Fault and never a
 // stream; a redirect is not followed, because it could lead a conversation to a
@@ -97,14 +96,14 @@ func isLoopback(u *url.URL) bool {
 // CloseIdleConnections closes connections that no request uses.
 func (t *Transport) CloseIdleConnections() { t.http.CloseIdleConnections() }
 
-// RoundTrip implements [http.RoundTripper]. Reading the body fails with a [Fault], also beyond
-// [MaxReply] bytes.
+// RoundTrip implements [http.RoundTripper]. A reply with a status other than success is a [Fault]. Reading the body
+// fails with a Fault too, also when the body is longer than [MaxReply] bytes.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.send(req, MaxReply)
 }
 
-// Post sends body to u and returns the stream of the answer. Reading it fails with a [Fault]. The
-// caller closes the stream; the end of ctx ends it too.
+// Post sends body to u and returns the body of the answer as a stream. An error while reading it is a [Fault]. The
+// caller must close the stream. When ctx ends, the stream ends too.
 func (t *Transport) Post(ctx context.Context, u string, header http.Header, body []byte) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u, bytes.NewReader(body))
 	if err != nil {
@@ -165,7 +164,7 @@ func connectFault(err error) *Fault {
 }
 
 func statusFault(resp *http.Response) *Fault {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // as much as came will do
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a part of the page is enough
 	f := &Fault{Kind: kindOf(resp.StatusCode), Status: resp.StatusCode, Text: errorMessage(body)}
 	f.RetryAfter, _ = llm.RetryAfter(resp.Header.Get("Retry-After"), time.Now())
 	if location := resp.Header.Get("Location"); location != "" && resp.StatusCode < 400 {

@@ -55,8 +55,8 @@ func (c Config) files(ctx context.Context, q query) ([]string, error) {
 	return list, err
 }
 
-// holding returns the files that contain all words. If none does, it returns the first file, so
-// that ast-grep still checks the language and the pattern.
+// holding returns the files that contain all words. If none does, it returns the first file, so that ast-grep still
+// checks the language and the pattern. A file that cannot be read is left out.
 func (c Config) holding(ctx context.Context, files, words []string) ([]string, error) {
 	if len(words) == 0 || len(files) == 0 {
 		return files, nil
@@ -138,14 +138,14 @@ func (c Config) read(file string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", file, tree.Reason(err))
 	}
 	defer f.Close()
-	// Somebody may have put something else there meanwhile.
+	// Another file may have been put in its place meanwhile.
 	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
 		return nil, errMoved(file)
 	}
 	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
-// errMoved is the error for a file that changed after ast-grep had read it.
+// errMoved returns the error for a file that changed after ast-grep had read it.
 func errMoved(file string) error {
 	return fmt.Errorf("%s changed while it was searched: try again", file)
 }

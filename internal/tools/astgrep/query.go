@@ -17,14 +17,14 @@ import (
 // maxText is the longest pattern or replacement, in bytes.
 const maxText = 16 << 10
 
-// minWord is the length of the shortest word for which files are searched before ast-grep parses
-// them.
+// minWord is the length, in bytes, of the shortest word of a pattern that files are searched for before ast-grep
+// parses them.
 const minWord = 3
 
 // query holds the decoded arguments of a call of ast_grep or ast_grep_replace.
 type query struct {
 	pattern, lang string
-	rewrite       *string // nil: nothing is replaced
+	rewrite       *string // nil if nothing is to be replaced
 	start, glob   string
 }
 
@@ -36,7 +36,7 @@ func (q *query) fields() tool.Fields {
 	return tool.Fields{"pattern": &q.pattern, "lang": &q.lang, "path": &q.start, "glob": &q.glob}
 }
 
-// check returns an error if q cannot work, in words for the model.
+// check normalizes q, and returns an error in words for the model if q cannot work.
 func (q *query) check() error {
 	q.glob = strings.TrimPrefix(q.glob, "./")
 	q.lang = strings.ToLower(strings.TrimSpace(q.lang))
@@ -86,8 +86,7 @@ func readRewrite(value json.RawMessage) (*string, error) {
 func (q *query) args() []string {
 	pattern, selector := q.pattern, ""
 	if language(q.lang) == "go" && isGoCall(pattern) {
-		// By itself f.G(x) is read as a conversion to the type f.G, which no call
-		// in a function is.
+		// Alone, f.G(x) would be parsed as a conversion to the type f.G and match no call in a function.
 		pattern, selector = "func _() { "+pattern+" }", "--selector=call_expression"
 	}
 	args := []string{"run", "--json=stream", "--color=never", "--custom-languages=ignore", "--lang=" + q.lang,
@@ -101,11 +100,11 @@ func (q *query) args() []string {
 	return append(args, "--")
 }
 
-// words returns names and keywords of the pattern that every matching file must contain, as far
-// as they are known. Searching for them takes a tenth of the time of parsing.
+// words returns names and keywords that every matching file must contain; nil means that none are known. Searching
+// for them takes a tenth of the time of parsing.
 func (q *query) words() []string {
 	if language(q.lang) == "php" || language(q.lang) == "html" || language(q.lang) == "css" {
-		return nil // not all of their words are bound to a case
+		return nil // some of their words ignore case
 	}
 	for _, comment := range []string{"//", "/*", "#", "--"} {
 		if strings.Contains(q.pattern, comment) {
@@ -113,7 +112,7 @@ func (q *query) words() []string {
 		}
 	}
 	var words []string
-	// What begins with a dollar sign stands for something else.
+	// A word with a dollar sign is a placeholder.
 	apart := func(r rune) bool { return r > unicode.MaxASCII || !nameRune(r) }
 	for word := range strings.FieldsFuncSeq(q.pattern, apart) {
 		if len(word) >= minWord && !strings.Contains(word, "$") {
@@ -151,7 +150,7 @@ func isGoCall(pattern string) bool {
 	return depth == 0
 }
 
-// endOfQuote returns the index behind the quoted text that begins at start.
+// endOfQuote returns the index of the quotation mark that closes the one at start, or len(text) if there is none.
 func endOfQuote(text []rune, start int) int {
 	for i := start + 1; i < len(text); i++ {
 		switch {

@@ -157,7 +157,7 @@ func collect(found []match) (changes []change, nested int) {
 			continue
 		}
 		if r := m.ReplacementOffsets; r != nil && *r != at {
-			// It may take a part of the match only; a larger place is not known here.
+			// A part of the match may be replaced. A larger range is skipped, because its text is not known.
 			if r.Start < at.Start || r.End > at.End || r.Start > r.End {
 				continue
 			}
@@ -179,8 +179,8 @@ func collect(found []match) (changes []change, nested int) {
 	return changes, nested
 }
 
-// permit returns an error if the changes touch a file that the approval did not include, or a
-// special file without an approval for it.
+// permit returns an error if the changes touch a file that the approval did not include, or a special file that
+// needs an approval of its own and has none.
 func (c Config) permit(ctx context.Context, changes []change) error {
 	in, granted := tool.Granted(ctx)
 	for _, ch := range changes {
@@ -196,7 +196,7 @@ func (c Config) permit(ctx context.Context, changes []change) error {
 	return nil
 }
 
-// on checks that content is still what ast-grep searched, and returns the edits for it.
+// on returns the edits for content, or an error if content is no longer what ast-grep searched.
 func (ch change) on(content []byte) ([]udiff.Edit, error) {
 	edits := make([]udiff.Edit, len(ch.edits))
 	for i, e := range ch.edits {
@@ -208,7 +208,7 @@ func (ch change) on(content []byte) ([]udiff.Edit, error) {
 	return edits, nil
 }
 
-// apply returns the new content of the file.
+// apply returns the content of the file after the change. It returns an error if old is not what ast-grep searched.
 func (ch change) apply(old []byte) ([]byte, error) {
 	edits, err := ch.on(old)
 	if err != nil {

@@ -119,7 +119,7 @@ func (c Config) run(ctx context.Context, args []string, read func(io.Reader) err
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		io.Copy(&said, io.LimitReader(diagnosis, maxDiagnosis))
-		io.Copy(io.Discard, diagnosis) // it must not wait for room
+		io.Copy(io.Discard, diagnosis) // so that ast-grep does not wait for room in the pipe
 	})
 	readErr := read(out)
 	early := readErr != nil
@@ -133,7 +133,7 @@ func (c Config) run(ctx context.Context, args []string, read func(io.Reader) err
 		return "", context.Cause(ctx)
 	case early:
 		return "", readErr
-	case exit.Signal != 0 || exit.Code > 1: // 1 is: nothing found
+	case exit.Signal != 0 || exit.Code > 1: // code 1 means that nothing was found
 		return "", failure(exit, said.String())
 	}
 	return said.String(), nil
@@ -179,8 +179,8 @@ func failure(exit proc.Exit, said string) error {
 	return fmt.Errorf("ast-grep failed with exit code %d", exit.Code)
 }
 
-// gist returns the first line of said that begins with one of prefixes, and the cause that its
-// last line names.
+// gist returns the first line of said that begins with one of prefixes, without the prefix, and with the cause that
+// a later line names. It returns "" if there is no such line.
 func gist(said string, prefixes ...string) string {
 	text := ""
 	for line := range strings.Lines(said) {

@@ -48,7 +48,7 @@ type Config struct {
 	Root    *os.Root // the working directory
 	Dir     string   // its path
 	Env     []string // the environment of the program
-	Depth   int      // of the agent: by that the sweep knows whose the program is
+	Depth   int      // of the agent; the sweep tells by it whose process this is
 }
 
 // Find looks for ast-grep in the folders of PATH, without starting it. It ignores relative

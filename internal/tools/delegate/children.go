@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// minID is how many characters of an id a model must give. Ids made at about the same time
+	// minID is how many characters of a child's id a model must give at least. Ids made at about the same time
 	// begin alike, so mostly their end tells them apart.
 	minID = 4
 	// maxSummary is how many characters of a task list_children shows.
@@ -26,7 +26,7 @@ const (
 	maxWait = 24 * 3600
 )
 
-// childrenTools returns the tools that manage background children. They need g.family.
+// childrenTools returns the tools that manage background children. g.family must not be nil.
 func (g delegation) childrenTools() tool.Set {
 	return tool.Set{
 		tool.Function{Do: tool.TextOnly(g.listChildren), About: tool.Spec{Name: "list_children", Effect: tool.Attends,
@@ -113,8 +113,7 @@ func (g delegation) waitChildren(ctx context.Context, args json.RawMessage) (str
 	return text + g.unfinished(ctx, children, ids, results), nil
 }
 
-// collected adds the results that were collected to the text of err: a result can be collected
-// only once.
+// collected returns err with the results collected so far in its text, because a result can be collected only once.
 func collected(results []task.Result, err error) error {
 	if len(results) == 0 {
 		return err
@@ -126,8 +125,8 @@ func collected(results []task.Result, err error) error {
 	return fmt.Errorf("%w\n\nResults so far:\n%s", err, text)
 }
 
-// unfinished names the children that were waited for and have no result yet. Without ids, all
-// children were waited for.
+// unfinished returns a note that names the children which were waited for and have no result yet, or "". Without
+// ids, all children were waited for.
 func (g delegation) unfinished(ctx context.Context, children []task.Child, ids []string, results []task.Result) string {
 	if now, err := g.family.Children(ctx); err == nil {
 		children = now
@@ -145,7 +144,7 @@ func (g delegation) unfinished(ctx context.Context, children []task.Child, ids [
 	return "\n[not collected: " + strings.Join(left, ", ") + "]"
 }
 
-// seconds decodes the timeout of wait_children; without a value there is no timeout.
+// seconds decodes the timeout of wait_children; 0 means no timeout.
 func seconds(value json.RawMessage) (time.Duration, error) {
 	if value == nil {
 		return 0, nil
@@ -211,7 +210,7 @@ func (g delegation) sendMessage(ctx context.Context, args json.RawMessage) (stri
 	return "sent to " + name(c), nil
 }
 
-// running returns the child with that id, or an error if it has ended.
+// running returns the child that id names. It returns an error if there is none or if it has ended.
 func (g delegation) running(ctx context.Context, id string) (task.Child, error) {
 	children, err := g.family.Children(ctx)
 	if err != nil {

@@ -85,10 +85,10 @@ const noArguments = `{"type":"object","properties":{}}`
 type delegation struct {
 	to     Delegator
 	agents func() []AgentInfo
-	family task.Family // nil where nothing runs in the background
+	family task.Family // nil if there are no children in the background
 }
 
-// judgedElsewhere is the low-risk intent of every delegation. The real risk depends on the agents
+// judgedElsewhere is the intent of every delegation, and always says low risk. The real risk depends on the agents
 // that get the tasks. Only the root can judge that; it asks for approval before a child starts.
 func judgedElsewhere(context.Context, json.RawMessage) (tool.Intent, error) {
 	return tool.Intent{Risk: tool.Low}, nil
@@ -111,7 +111,7 @@ func decodeTask(args json.RawMessage) (task.Task, error) {
 	return t, checkFolder(t)
 }
 
-// one delegates one task and returns its answer.
+// one delegates one task and returns the answer to the model.
 func (g delegation) one(ctx context.Context, t task.Task) (tool.Result, error) {
 	results, err := g.delegate(ctx, []task.Task{t})
 	if err != nil {
@@ -128,8 +128,8 @@ func (g delegation) one(ctx context.Context, t task.Task) (tool.Result, error) {
 	return tool.Text(text), nil
 }
 
-// refusal returns why one of the tasks was not allowed to start, or nil. Calls that
-// were refused to a running child are part of its own result.
+// refusal returns why the first refused task was not allowed to start; nil means that none was refused. A call that
+// was refused to a running child is part of the child's result and does not count.
 func refusal(results []task.Result) *tool.RefusedError {
 	for _, r := range results {
 		if r.Status == task.Refused && r.Attempts == 0 {
@@ -184,7 +184,7 @@ func decodeParallel(args json.RawMessage) ([]task.Task, error) {
 	return tasks, nil
 }
 
-// encode returns the results as a JSON array on one line.
+// encode returns the results as a JSON array on one line. A nil slice would become null.
 func encode(results []task.Result) (string, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -228,8 +228,8 @@ func decodeTasks(data json.RawMessage) ([]task.Task, error) {
 	return tasks, nil
 }
 
-// checkFolder returns an error if the path of t's working directory leads out of the agent's own
-// one. The Launcher checks symbolic links.
+// checkFolder returns an error if the path of t's working directory leads out of the agent's own one. It does not
+// look at symbolic links; the Launcher checks those.
 func checkFolder(t task.Task) error {
 	if t.WorkingDir != "" && !filepath.IsLocal(t.WorkingDir) {
 		return errors.New(`"working_dir" must be a folder inside the working directory, relative to it`)

@@ -9,13 +9,13 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// A preview is what a person decides by: it leaves nothing out of a change that
-// somebody could read. It is bounded, for it travels to the root, and a long run
-// of removed lines does not hide the lines that replace them.
+// Limits of a preview, by which a person decides about a change. They are wide, because a person should see the
+// whole change if it can be read at all, and exist because the preview is sent to the root. Long runs of removed
+// lines are cut, so that the lines that replace them are shown.
 const (
 	previewLines = 4000
 	previewBytes = 256 << 10
-	previewRun   = 1500 // lines of one kind
+	previewRun   = 1500 // lines in a row that begin with the same sign
 	previewLine  = 4000 // characters of a line
 	diffContext  = 3    // lines around a change
 	// maxCompared (bytes) and maxCompareEdits (differences) bound a comparison line by line; a
@@ -77,7 +77,8 @@ func sameLines(a, b []byte) (head, tail int) {
 	return head, len(rest)
 }
 
-// shorten shortens a diff: of each long run of added or removed lines it leaves out the rest.
+// shorten cuts a diff to the limits of a preview. Of a long run of added or removed lines it keeps the beginning
+// and says how many lines are left out.
 func shorten(text string) string {
 	var out []string
 	size, run, left := 0, 0, 0

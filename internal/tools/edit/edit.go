@@ -2,8 +2,8 @@
 // there exactly once ([Edit.Find]), says what is nearest to a text that is not
 // there, and shows a change to a person ([Diff]).
 //
-// The text of an edit comes from a model, which writes \n and no byte order
-// mark. A file keeps its own: line ends count only in a file that mixes them.
+// The text of an edit comes from a model, which writes \n and no byte order mark. A file keeps its own line ends
+// and its mark. The line ends of an edit matter only if the file mixes them.
 //
 // Not promised: the best of all diffs and the most similar of all places; both
 // are bounded work.
@@ -58,7 +58,8 @@ func (s Splice) Apply(content []byte) []byte {
 	return append(out, content[s.End:]...)
 }
 
-// Lines names the changed lines, by their numbers after the change.
+// Lines names the changed lines, such as "lines 3-5", by their numbers after the change. content is the old
+// content.
 func (s Splice) Lines(content []byte) string { return lineRange(lineAt(content, s.Start), s.Text) }
 
 // Keep returns content in the conventions of the old content: with its byte order mark, and with
@@ -96,7 +97,7 @@ func lineEnds(content []byte) ends {
 	return mixed
 }
 
-// apply converts the line ends of text to e.
+// apply converts the line ends of text to e. If e is noEnds or mixed, text stays as it is.
 func (e ends) apply(text string) string {
 	if e == lf || e == crlf {
 		text = strings.ReplaceAll(text, "\r\n", "\n")
@@ -128,8 +129,8 @@ func (e Edit) Find(content []byte) (Splice, error) {
 	return s, nil
 }
 
-// beforeRemoval converts an index of content with LF for each CR LF to the index in content
-// itself.
+// beforeRemoval returns the index in content that corresponds to at, an index in the copy of content in which each
+// CR LF is replaced by LF.
 func beforeRemoval(content []byte, at int) int {
 	pos := 0
 	for {

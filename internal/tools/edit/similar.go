@@ -23,7 +23,7 @@ type region struct {
 	first      int // number of the first line
 }
 
-// show names the lines of r and quotes them: all of them, or those around the first line that
+// show returns the numbers and the text of the lines of r: of all lines, or of those around the first line that
 // differs from old.
 func (r region) show(content []byte, old string) string {
 	lines := strings.Split(string(content[r.start:r.end]), "\n")
@@ -173,7 +173,7 @@ func mostSimilar(content []byte, old string) (best region, ok bool) {
 		score
 		start int
 	}
-	window := make([]line, 0, strings.Count(old, "\n")+1) // a ring
+	window := make([]line, 0, strings.Count(old, "\n")+1) // a ring buffer
 	var sum score
 	high, number := minLikeness, 0
 	for start := 0; start < len(content); number++ {

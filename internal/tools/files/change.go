@@ -21,13 +21,13 @@ import (
 type change struct {
 	act  string // "edit", "create", "overwrite" or "delete"
 	path string // as the model wrote it
-	rel  string // the real path
+	rel  string // the real path, relative to the root
 	// make returns the new content; nil means delete. It may be called again.
 	make func(old []byte) ([]byte, error)
 	// before and after are the old and the new text as the model gave them. The preview of a
 	// secret file shows only these, never its content.
 	before, after string
-	lines         string // that were edited, after make
+	lines         string // the lines that make has edited
 }
 
 // report returns the answer to the model: what was done.
@@ -51,7 +51,8 @@ func (c *change) risk() tool.Risk {
 	return tool.Medium
 }
 
-// writer makes a tool that changes a file. prepare decodes its arguments.
+// writer makes a tool that changes a file. prepare decodes the arguments of a call and plans the change; it changes
+// nothing.
 func (w *Workspace) writer(about tool.Spec, prepare func(json.RawMessage) (*change, error)) tool.Tool {
 	return tool.Function{
 		About: about,
@@ -97,9 +98,9 @@ func (w *Workspace) place(path string) (rel string, exists bool, err error) {
 	return rel, true, nil
 }
 
-// existing is place for a file that must exist.
+// existing resolves the path of a file to write, and returns an error if the file does not exist.
 func (w *Workspace) existing(path string) (string, error) {
-	if _, err := w.resolve(path); err != nil { // which names what is similar
+	if _, err := w.resolve(path); err != nil { // its error names similar files
 		return "", err
 	}
 	rel, exists, err := w.place(path)
@@ -109,7 +110,7 @@ func (w *Workspace) existing(path string) (string, error) {
 	return rel, err
 }
 
-// plan returns the intent of c. It changes nothing.
+// plan returns the intent of c: what it would do, with a preview. It changes nothing.
 func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
 	in := tool.Intent{Effect: tool.Writes, Risk: c.risk(), Paths: []string{slash(c.rel)},
 		Summary: c.act + " " + tree.Printable(slash(c.rel))}
@@ -118,7 +119,7 @@ func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
 		in.Summary += ", which " + why
 	}
 	if w.secret(c.rel) {
-		// An answer that depends on the content would reveal it.
+		// The content is not read: a preview, or an error that depends on it, would reveal it.
 		if c.make != nil {
 			in.Preview = edit.Diff(tree.Printable(slash(c.rel)), []byte(c.before), []byte(c.after))
 		}
@@ -167,7 +168,8 @@ func (w *Workspace) content(path, rel string) ([]byte, error) {
 	return content[:n], nil
 }
 
-// apply makes the change c.
+// apply makes the change c and returns the answer to the model. With the error [store.ErrNotDurable] the change was
+// made.
 func (w *Workspace) apply(ctx context.Context, c *change) (tool.Result, error) {
 	if err := w.permit(ctx, c); err != nil {
 		return tool.Result{}, err
@@ -193,8 +195,8 @@ func (w *Workspace) apply(ctx context.Context, c *change) (tool.Result, error) {
 	return tool.Result{Content: c.report(), Changed: []string{slash(c.rel)}}, err
 }
 
-// permit checks the approval once more before the change: a link may lead elsewhere by now, and a
-// special file needs an approval for itself.
+// permit returns an error if the approval does not cover the change. It is called right before the change, because
+// a link may lead elsewhere by now. A special file needs an approval of its own.
 func (w *Workspace) permit(ctx context.Context, c *change) error {
 	if in, ok := tool.Granted(ctx); ok && !slices.Contains(in.Paths, slash(c.rel)) {
 		return fmt.Errorf("%s leads to %s now, which is not what was approved: try again",
@@ -222,7 +224,7 @@ func (w *Workspace) create(ctx context.Context, c *change) error {
 }
 
 func (w *Workspace) replace(ctx context.Context, c *change) (changed bool, err error) {
-	sum := "" // of the new content, if the agent knows the old one
+	sum := "" // checksum of the new content if the agent knows the old one
 	err = store.Replace(ctx, w.root, c.rel, func(old []byte) ([]byte, error) {
 		content, err := c.make(old)
 		if err != nil {
@@ -240,7 +242,8 @@ func (w *Workspace) replace(ctx context.Context, c *change) (changed bool, err e
 	return changed, err
 }
 
-// known returns the checksum of the content of rel that the agent has read or written.
+// known returns the checksum of the content of rel that the agent has read or written. ok is false if it has done
+// neither.
 func (w *Workspace) known(rel string) (sum string, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"qq/internal/tools/store"
 )
 
-// Lines counts the lines of a file, to check a reference such as docs/x.md:12. ok is false if
-// path is no file in the working directory. Of a file too large to be changed, it counts only the
+// Lines counts the lines of a file, to check a reference such as docs/x.md:12. ok is false if path is no file in
+// the working directory or cannot be read. In a file too large to be changed, it counts only the lines of the
 // beginning.
 func (w *Workspace) Lines(path string) (n int, ok bool) {
 	rel, info, err := w.find(path)

@@ -103,7 +103,7 @@ func under(rel string) string {
 	return slash(rel) + "/"
 }
 
-// look resolves a path and reports whether it is a folder.
+// look resolves path and reports whether it is a folder. An empty path is the working directory.
 func (w *Workspace) look(path string) (rel string, isDir bool, err error) {
 	rel, err = w.resolve(cmp.Or(path, "."))
 	if err != nil {

@@ -128,16 +128,16 @@ type excerpt struct {
 
 	text    strings.Builder
 	chars   int
-	line    int // lines begun
-	shown   int // last line in text
+	line    int // number of the current line
+	shown   int // number of the last line in text
 	full    bool
 	invalid int    // bytes that are not UTF-8
 	cut     string // remark on a line that does not fit
 }
 
 func (x *excerpt) read(ctx context.Context, in *bufio.Reader) error {
-	var line []byte // the line so far, when it is wanted
-	var size int64  // of the line so far
+	var line []byte // the current line so far, if it is wanted
+	var size int64  // bytes of the current line so far
 	for inLine := false; ; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -175,7 +175,7 @@ func (x *excerpt) add(line []byte, size int64) {
 	if x.chars+chars > room {
 		x.full = true
 		if x.chars > 0 {
-			return // the next reading begins with it
+			return // the next call can begin with this line
 		}
 		x.cut = fmt.Sprintf("[line %d is cut after %d characters: it has %d bytes]", x.line, room, size)
 		line, chars = line[:tool.FirstRunes(line, room)], room
@@ -194,11 +194,12 @@ func repair(line []byte) (text string, invalid int) {
 		return string(line), 0
 	}
 	text = string([]rune(string(line)))
-	// A byte of one has become a character of three.
+	// Each invalid byte, of length 1, has become a character of length 3.
 	return text, (len(text) - len(line)) / (utf8.RuneLen(utf8.RuneError) - 1)
 }
 
-// String returns the text with its notes, and a whole file without any note.
+// String returns the text with its notes below. A file that is not empty, fits as a whole and is valid UTF-8 has no
+// notes.
 func (x *excerpt) String() string {
 	var notes []string
 	if x.line == 0 {

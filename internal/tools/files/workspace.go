@@ -1,15 +1,12 @@
-// Package files holds the tools that look into the working directory and those
-// that change its files.
+// Package files holds the tools that look into the working directory and those that change its files.
 //
-// Every path goes through a [Workspace]: it stays inside the working directory,
-// links included. A file that looks like secrets is listed, but read and changed
-// only with an approval of its own ([tool.Granted]). The same holds for changes of
-// git's files and of agent definitions. Package tree walks folders and obeys
-// .gitignore; package store makes changes: of two changes of one place one succeeds.
+// Every path goes through a [Workspace]: it stays inside the working directory, links included. A file that looks
+// like secrets is listed, but read and changed only with an approval of its own ([tool.Granted]). The same holds
+// for changes of git's files and of agent definitions. Package tree walks folders and obeys .gitignore; package
+// store makes changes: if two agents change the same text, only one of them succeeds.
 //
-// Not promised: a secret in a file of another name is not recognised; a tree that
-// changes during a walk is not seen at one moment; a folder that is moved out of
-// the working directory during a write may take the file with it.
+// Not promised: a secret in a file of another name is not recognised; a tree that changes during a walk is not seen
+// at one moment; a folder that is moved out of the working directory during a write may take the file with it.
 package files
 
 import (
@@ -34,7 +31,7 @@ type Workspace struct {
 	dirs []string // absolute names of the root: as given, and without links
 
 	mu   sync.Mutex
-	seen map[string]string // path to sum of the content that the agent knows
+	seen map[string]string // checksum of the content that the agent knows, by path
 }
 
 // Open returns the workspace of one agent in root. Its tools use root until their last call has
@@ -136,7 +133,7 @@ func (w *Workspace) follow(path string) (real, missing string, err error) {
 		return "", "", err
 	}
 	done, rest, links := ".", strings.Split(rel, string(filepath.Separator)), 0
-	given := len(rest) // of rest, how many parts are not from a link
+	given := len(rest) // how many parts of rest come from path, not from a link
 	for len(rest) > 0 {
 		name := rest[0]
 		rest = rest[1:]
@@ -195,8 +192,8 @@ func (w *Workspace) linkTarget(path, next string) ([]string, error) {
 	return strings.Split(target, string(filepath.Separator)), nil
 }
 
-// unreachable returns the error for a path of which the part next failed. If next does not exist,
-// the error names similar names.
+// unreachable returns the error for path, of which the part next failed with err. If next does not exist, the error
+// names similar names.
 func (w *Workspace) unreachable(path, next string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		if errors.Is(err, syscall.ENOTDIR) {
@@ -223,7 +220,8 @@ func (w *Workspace) unreachable(path, next string, err error) error {
 	return fmt.Errorf("%s does not exist: look with list_files at %s", path, slash(folder))
 }
 
-// find resolves the path of a regular file. Devices and pipes are refused.
+// find resolves the path of a regular file. It returns an error for anything else, such as a folder, a device or a
+// pipe.
 func (w *Workspace) find(path string) (rel string, info fs.FileInfo, err error) {
 	if rel, err = w.resolve(path); err != nil {
 		return "", nil, err
@@ -240,8 +238,8 @@ func (w *Workspace) find(path string) (rel string, info fs.FileInfo, err error) 
 	return rel, info, nil
 }
 
-// open opens the regular file at path for reading and returns its real path.
-// Secrets are refused.
+// open opens the regular file at path for reading and returns its real path. It returns an error for a file that
+// looks like secrets.
 func (w *Workspace) open(path string) (*os.File, string, error) {
 	rel, info, err := w.find(path)
 	if err != nil {
@@ -254,11 +252,11 @@ func (w *Workspace) open(path string) (*os.File, string, error) {
 	return f, rel, err
 }
 
-// maxReplaced is how often a file may be replaced while it is opened.
+// maxReplaced is how often openFound tries again because the file was replaced while it was opened.
 const maxReplaced = 10
 
-// openFound opens the file that find returned. If another agent replaced it meanwhile with a
-// regular file, it opens that.
+// openFound opens the file that find returned. If another agent has put another regular file in its place
+// meanwhile, it opens that one.
 func (w *Workspace) openFound(path, rel string, info fs.FileInfo) (*os.File, error) {
 	for range maxReplaced {
 		f, err := w.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)

@@ -15,14 +15,14 @@ import (
 // Commands that run at the same time take turns; a line says whose output follows. The file has a
 // size limit, because a program that prints forever would fill the disk.
 type journal struct {
-	file  *os.File // nil: path is opened
+	file  *os.File // nil until path is opened
 	path  string
 	limit int64 // bytes
 
 	mu      sync.Mutex
-	opened  bool // and size is known
+	opened  bool // the file is open and its size is known
 	size    int64
-	last    *entry // who wrote last
+	last    *entry // the entry written to last
 	midline bool
 }
 
@@ -31,8 +31,8 @@ type entry struct {
 	journal    *journal
 	command    string
 	begin, end int64
-	mixed      bool  // with what other commands wrote
-	err        error // why not all of it is there
+	mixed      bool  // with the output of other commands in between
+	err        error // why a part of it is missing
 }
 
 // maxJournal is the size limit of a journal, in bytes.
@@ -43,7 +43,8 @@ var (
 	errJournalFull = errors.New("the journal is full")
 )
 
-// enter adds an entry for a command.
+// enter adds an entry for a command that starts. If the file cannot be opened, the entry keeps the error and drops
+// what is written.
 func (j *journal) enter(command string) *entry {
 	e := &entry{journal: j, command: strings.ReplaceAll(visible(command), "\n", "\n> ")}
 	j.mu.Lock()
@@ -55,7 +56,7 @@ func (j *journal) enter(command string) *entry {
 	return e
 }
 
-// ready opens the file, once. The caller holds j.mu.
+// ready opens the file, unless it is open already. The caller holds j.mu.
 func (j *journal) ready() (err error) {
 	switch {
 	case j.opened:
@@ -81,7 +82,8 @@ func OpenLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// turn makes e the entry that is being written. The caller holds j.mu.
+// turn makes e the entry that is written to. Unless it is already, it writes a line with the command and remark.
+// The caller holds j.mu.
 func (j *journal) turn(e *entry, remark string) {
 	if j.last == e {
 		return
@@ -97,8 +99,8 @@ func (j *journal) endLine(e *entry) {
 	}
 }
 
-// put writes text and returns how many bytes it wrote. Beyond the limit it drops the text and
-// writes a remark once.
+// put writes text and returns how many bytes it wrote. Beyond the size limit it drops the text and writes a remark
+// once. The caller holds j.mu.
 func (j *journal) put(e *entry, text []byte) (n int) {
 	if e.err != nil || len(text) == 0 {
 		return 0
@@ -115,7 +117,7 @@ func (j *journal) put(e *entry, text []byte) (n int) {
 	}
 	if over && e.err == nil {
 		e.err = errJournalFull
-		if room >= 0 { // else it is there already
+		if room >= 0 { // otherwise the remark is there already
 			note, _ := fmt.Fprintf(j.file, "\n[the rest is not kept: this file takes no more than %s]\n", j.most())
 			j.size = max(j.size+int64(note), j.limit+1)
 		}
@@ -126,7 +128,7 @@ func (j *journal) put(e *entry, text []byte) (n int) {
 // most returns the limit as a text for people.
 func (j *journal) most() string { return fmt.Sprintf("%d MB", j.limit>>20) }
 
-// write appends a piece of output.
+// write appends text to the output of e. After an error it drops the text.
 func (e *entry) write(text []byte) {
 	j := e.journal
 	j.mu.Lock()
@@ -149,7 +151,7 @@ func (e *entry) close(verdict string) string {
 	j := e.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	lost := e.err // of the output, and not of the lines below
+	lost := e.err // an error here concerns the output; the lines below are extra
 	j.turn(e, " (ended)")
 	j.endLine(e)
 	j.put(e, []byte(verdict+"\n"))

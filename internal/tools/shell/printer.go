@@ -29,10 +29,10 @@ type printer struct {
 	edited bool   // something on the line was overwritten
 
 	parse  func(p *printer, r rune) // what the next character is part of
-	count  int                      // first number of a sequence
+	count  int                      // first number of the sequence
 	fixed  bool                     // count is complete
 	length int                      // of a string so far
-	titled bool                     // the string is one that ends with a line, or BEL
+	titled bool                     // the string may also end with the line, or with BEL
 }
 
 // write processes a piece of the input.
@@ -96,7 +96,7 @@ func (p *printer) put(r rune) {
 	p.at++
 }
 
-// putLine emits the line, without a newline.
+// putLine emits the line without a newline, and starts an empty one.
 func (p *printer) putLine() {
 	if p.edited { // what was erased are spaces now
 		for len(p.line) > 0 && p.line[len(p.line)-1] == ' ' {
@@ -140,7 +140,7 @@ func (p *printer) control(r rune) {
 	}
 }
 
-// again ends an escape sequence and processes r, which is not part of it, as usual.
+// again ends an escape sequence that breaks off before r, and processes r as a character of its own.
 func (p *printer) again(r rune) {
 	p.parse = nil
 	if isControl(r) {
@@ -203,7 +203,8 @@ func (p *printer) inSequence(r rune) {
 	}
 }
 
-// obey executes a control sequence that affects the current line.
+// obey executes a control sequence, of which letter is the last character. Sequences that do not affect the current
+// line are ignored.
 func (p *printer) obey(letter rune) {
 	n := max(p.count, 1)
 	switch letter {
@@ -225,7 +226,8 @@ func (p *printer) obey(letter rune) {
 	}
 }
 
-// erase clears the line before the cursor, after it, or all of it.
+// erase clears the line after the cursor, before it, or all of it, as p.count says (0, 1, 2). With line false the
+// sequence would erase the screen; then only 0 has an effect.
 func (p *printer) erase(line bool) {
 	switch {
 	case p.count == 0:
@@ -249,7 +251,7 @@ func (p *printer) inString(r rune) {
 	p.length++
 	switch {
 	case r == escape:
-		p.parse = (*printer).afterEscape // with the \ that ends a string, or another sequence
+		p.parse = (*printer).afterEscape // \ follows, or another sequence begins
 	case r == 0x18, r == 0x1a, // which cancel a sequence
 		r == 0x9c, p.titled && r == '\a':
 		p.parse = nil

@@ -17,7 +17,8 @@ import (
 	"qq/pkg/tool"
 )
 
-// run executes one call of the tool. It returns an error only if the command could not start.
+// run executes one call of the tool. It returns an error only if the command could not start: a failing command is
+// a result.
 func (s *shell) run(ctx context.Context, args json.RawMessage) (string, error) {
 	r, err := s.request(args)
 	if err != nil {
@@ -65,7 +66,8 @@ func (s *shell) start(r request) (screen *os.File, p *proc.Process, err error) {
 	return screen, p, nil
 }
 
-// attend waits for p to end. It stops p at the timeout or when ctx ends, and then why says so.
+// attend waits until p has ended. It stops p at the timeout or when ctx ends; then why says which. Otherwise why is
+// "".
 func (s *shell) attend(ctx context.Context, p *proc.Process, timeout time.Duration) (exit proc.Exit, why string) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()

@@ -50,8 +50,8 @@ type Config struct {
 	// TempDir is where commands keep temporary files and caches; empty means the folders that Env
 	// names.
 	TempDir string
-	// Log receives the whole output of all commands. If it is nil, LogPath is opened for the
-	// first command. Nobody closes either. Without both, output that is not shown is lost.
+	// Log is the file that receives the whole output of all commands. If it is nil, the file at LogPath is opened
+	// for the first command. Neither is closed. Without both, output that is not shown is lost.
 	Log     *os.File
 	LogPath string
 	// Depth is the depth of the agent. The marks of its commands contain it, to differ from those
@@ -73,7 +73,7 @@ const (
 	summaryChars = 100
 )
 
-// Tool returns run_pty_cmd. Its calls may run at the same time.
+// Tool returns a set with the tool run_pty_cmd. Its calls may run at the same time.
 func Tool(cfg Config) tool.Set {
 	return newShell(cfg).tools()
 }
@@ -130,8 +130,8 @@ func (s *shell) request(args json.RawMessage) (request, error) {
 	return r, err
 }
 
-// inside returns the real path of the folder dir, and an error if that is outside of root. It
-// only helps a model that is lost: the sandbox restricts the command itself.
+// inside returns the real path of the folder dir, or an error if it is outside of root. This protects nothing: it
+// tells a model that the path is wrong. The sandbox restricts the command itself.
 func inside(root, dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(root)
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	maxAttempts, freeAttempts = 1000, 10
 )
 
-// held is a locked file in an open folder.
+// held is a file that is open and locked, with its open folder.
 type held struct {
 	root *os.Root
 	rel  string
@@ -34,8 +34,8 @@ type held struct {
 	info fs.FileInfo // when it was locked
 }
 
-// locked calls do while the file rel is locked. It locks again if the file was replaced
-// meanwhile.
+// locked calls do while the file rel is locked. If the file was replaced meanwhile, it locks the new one and calls
+// do again.
 func locked(ctx context.Context, root *os.Root, rel string, do func(*held) error) error {
 	for n := range maxAttempts {
 		err := attempt(ctx, root, rel, do)
@@ -80,7 +80,8 @@ func attempt(ctx context.Context, root *os.Root, rel string, do func(*held) erro
 	return do(h)
 }
 
-// open opens the file, which must be regular and writable.
+// open opens the file, which must be regular and writable. It returns errAgain if the file is replaced at that
+// moment.
 func (h *held) open() error {
 	info, err := h.dir.Lstat(h.name)
 	switch {
@@ -89,14 +90,14 @@ func (h *held) open() error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file", h.rel)
 	case info.Mode().Perm()&0o222 == 0:
-		// A rename would not ask, and neither does the system for its administrator.
+		// Renaming a file over it needs no permission of the file, and root may write to any file: so qq checks.
 		return fmt.Errorf("%s is read-only: its permissions do not allow to change it", h.rel)
 	}
 	h.file, err = h.dir.OpenFile(h.name, os.O_RDWR|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return failed("open", h.rel, err)
 	}
-	// Somebody may have put a link there meanwhile.
+	// A link may have been put in its place meanwhile.
 	if opened, err := h.file.Stat(); err != nil || !os.SameFile(info, opened) {
 		h.file.Close()
 		return errAgain
@@ -111,7 +112,7 @@ func (h *held) current() bool {
 	return err == nil && named.Mode().IsRegular() && os.SameFile(h.info, named)
 }
 
-// read returns the content of the file.
+// read returns the content of the locked file. It returns an error if the file is larger than [MaxSize].
 func (h *held) read() ([]byte, error) {
 	if err := checkSize(h.rel, h.info.Size()); err != nil {
 		return nil, err
@@ -124,7 +125,8 @@ func (h *held) read() ([]byte, error) {
 	return content[:n], nil
 }
 
-// commit makes the change, unless a program that takes no lock changed the file first.
+// commit calls change, which replaces or removes the file. If a program that takes no lock changed the file first,
+// it returns errAgain instead.
 func (h *held) commit(ctx context.Context, change func() error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

@@ -39,7 +39,7 @@ const MaxSize = 64 << 20
 // synced: it may not survive a power failure.
 var ErrNotDurable = errors.New("the change is made, but may not survive a power failure")
 
-// errAgain says that a file or folder is no longer the one that was opened.
+// errAgain says that a file or folder is no longer the one that was opened. The operation can be tried again.
 var errAgain = errors.New("it was replaced meanwhile: try again")
 
 // Sum returns a checksum of content (SHA-256): equal contents have equal sums.
@@ -181,7 +181,7 @@ func enter(at *os.Root, name string, create bool) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Somebody may have put a link there meanwhile.
+	// A link may have been put in its place meanwhile.
 	if opened, err := next.Stat("."); err != nil || !os.SameFile(info, opened) {
 		next.Close()
 		return nil, fmt.Errorf("%s: %w", name, errAgain)

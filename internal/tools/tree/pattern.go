@@ -20,8 +20,8 @@ const (
 // the expression only on their lines. Else it runs the expression on every line.
 type Pattern struct {
 	re      *regexp.Regexp
-	needles []needle // nil: none known
-	exact   bool     // a line with the needle matches
+	needles []needle // nil if none are known
+	exact   bool     // every line that contains the needle matches
 }
 
 // needle is a text that every match contains. With fold set, text is lower-case ASCII and is
@@ -161,7 +161,7 @@ func (p *Pattern) lines(buf []byte, yield func(start, end int)) {
 type cursor struct {
 	needle
 	at           int // the next place; -1 at the start
-	rare         int // of the letters of a folded needle, the index of the rarest
+	rare         int // index of the rarest letter of a folded needle
 	lower, upper int // the next places of that letter in both cases
 }
 

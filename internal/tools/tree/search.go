@@ -65,11 +65,11 @@ func (r *Report) add(other Report, limit int) {
 type batch struct {
 	dir   string
 	names []string
-	found chan Report // one
+	found chan Report // receives one report
 }
 
-// Tree searches the regular files below start. One goroutine walks, a few search, and the caller
-// merges their reports in the order of the paths.
+// Tree searches the regular files below start, a folder relative to root. One goroutine walks, a few search, and
+// the caller merges their reports in the order of the paths. When ctx ends, the error is its cause.
 func (s Search) Tree(ctx context.Context, root *os.Root, start string) (Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	workers := s.Workers
@@ -123,14 +123,16 @@ func (s Search) Tree(ctx context.Context, root *os.Root, start string) (Report, 
 	return all, walkErr
 }
 
-// File searches one file; file is the name shown for its lines.
+// File searches one file, whose content is in. file is the name that the result shows. The error is [ErrBinary] for
+// a binary file.
 func (s Search) File(ctx context.Context, file string, in io.Reader) (Report, error) {
 	sr := searcher{Search: s}
 	err := sr.search(ctx, file, in)
 	return sr.found, err
 }
 
-// feed walks below start and sends the files to search in batches.
+// feed walks below start and passes the files to search to send, in batches of files of one folder. It returns how
+// many folders could not be read.
 func (s Search) feed(ctx context.Context, root *os.Root, start string, send func(*batch)) (unreadable int, err error) {
 	var next *batch
 	flush := func() {
@@ -248,7 +250,7 @@ type hit struct {
 	number     int
 }
 
-// chunk adds the matches in buf, which holds whole lines.
+// chunk adds the matches in buf, which holds whole lines, to s.found. Matches beyond the limit are only counted.
 func (s *searcher) chunk(buf []byte) {
 	var hits []hit
 	at, number := 0, s.line+1 // a place and the number of its line
@@ -279,8 +281,7 @@ func (s *searcher) chunk(buf []byte) {
 	}
 }
 
-// before returns the start of the line that is n lines before the one at start, but not before
-// floor.
+// before returns the start of the line that is n lines before the line at start, but at least floor.
 func before(buf []byte, start, n, floor int) int {
 	for ; n > 0 && start > floor; n-- {
 		start = floor + bytes.LastIndexByte(buf[floor:start-1], '\n') + 1
@@ -288,8 +289,7 @@ func before(buf []byte, start, n, floor int) int {
 	return start
 }
 
-// after returns the end of the line that is n lines after the one that ends at end, but not
-// beyond ceiling.
+// after returns the end of the line that is n lines after the line that ends at end, but at most ceiling.
 func after(buf []byte, end, n, ceiling int) int {
 	pos := min(end+1, ceiling)
 	for ; n > 0 && pos < ceiling; n-- {

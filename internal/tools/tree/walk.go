@@ -110,7 +110,7 @@ func pathKey(e fs.DirEntry) string {
 	return e.Name()
 }
 
-// load reads the .gitignore file of dir, if it has one.
+// load reads the .gitignore file of dir, which is "" or ends with a slash. Without a readable one it does nothing.
 func (wk *walk) load(dir string) {
 	info, err := wk.root.Lstat(dir + ".gitignore")
 	if err != nil || !info.Mode().IsRegular() {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxLists  = 6       // lists and quotations in each other: each indents all that is in it
-	maxCells  = 200_000 // of a table, as it is drawn
+	maxLists  = 6       // nesting of lists and quotations: each level indents all that is in it
+	maxCells  = 200_000 // cells of a table, as it is drawn
 	maxLinks  = 1 << 20
 	shortMain = 200
 )
@@ -39,7 +39,7 @@ func mainContent(doc *html.Node) (*html.Node, rules) {
 		return body, everything
 	}
 	if n := chosen(body); n != nil {
-		// A page that calls its smallest part the main one is not believed.
+		// A mark on a very small part of the page is ignored.
 		if size := content.textSize(n); size >= shortMain || size >= whole/4 {
 			return n, content
 		}
@@ -47,7 +47,7 @@ func mainContent(doc *html.Node) (*html.Node, rules) {
 	return body, content
 }
 
-// chosen returns the element that the page itself marks as its main part.
+// chosen returns the element that the page itself marks as its main part, or nil.
 func chosen(body *html.Node) *html.Node {
 	var articles []*html.Node
 	for n := range body.Descendants() {
@@ -65,7 +65,7 @@ func chosen(body *html.Node) *html.Node {
 	return nil
 }
 
-// textSize counts the characters below n that are kept.
+// textSize counts the bytes of text below n that are kept.
 func (r rules) textSize(n *html.Node) int {
 	if n.Type == html.TextNode {
 		return len(strings.TrimSpace(n.Data))
@@ -194,7 +194,8 @@ func isList(n *html.Node) bool {
 
 func rename(n *html.Node, to atom.Atom) { n.DataAtom, n.Data, n.Attr = to, to.String(), nil }
 
-// link makes the target of a link absolute. A link that leads nowhere else becomes plain text.
+// link makes the target of a link absolute, and reports whether to keep the element. A link that leads nowhere else
+// becomes plain text.
 func (t *tidier) link(n *html.Node) bool {
 	to := t.absolute(attr(n, "href"))
 	if to == "" {

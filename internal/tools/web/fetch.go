@@ -139,7 +139,7 @@ func (f *fetcher) redirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// readPage reads the text of a response.
+// readPage reads the body of a response, at most 5 MB of it, and converts it to a page.
 func readPage(ctx context.Context, resp *http.Response) (page, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	if err != nil {

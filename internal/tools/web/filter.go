@@ -11,9 +11,9 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// Limits for one HTML page. A parser repeats formatting that was left open in
-// each paragraph that follows, so a small page can become a huge tree: what
-// may be left open is bounded as well.
+// Limits for one HTML page. A parser opens formatting elements that were left open again in each following
+// paragraph, so a small page can become a huge tree. Therefore the number of open formatting elements is limited
+// too.
 const (
 	maxTags       = 100_000
 	maxHTMLText   = 2 << 20
@@ -33,7 +33,7 @@ type filter struct {
 	text int
 	// cut is true if a limit ended the page early.
 	cut        bool
-	skip       string         // element whose content is dropped
+	skip       string         // name of the element whose content is being dropped
 	open       map[string]int // elements begun and not ended, by name
 	formatting int
 }
@@ -133,8 +133,8 @@ func (f *filter) end(t html.Token) {
 	f.write(t)
 }
 
-// isFormatting reports whether the parser opens such an element again in the next paragraph if it
-// was not closed.
+// isFormatting reports whether a is a formatting element: if one was left open, the parser opens it again in the
+// next paragraph.
 func isFormatting(a atom.Atom) bool {
 	return slices.Contains([]atom.Atom{atom.A, atom.B, atom.I, atom.Em, atom.Strong, atom.Code, atom.Tt}, a)
 }

@@ -69,7 +69,7 @@ func (g guard) dial(ctx context.Context, network, address string) (net.Conn, err
 	return d.DialContext(ctx, network, address)
 }
 
-// check returns an error if the guard refuses the address actual, to which host resolved.
+// check returns an error if the guard refuses the address actual (with port), to which host resolved.
 func (g guard) check(host, actual string) error {
 	ap, err := netip.ParseAddrPort(actual)
 	if err != nil {
@@ -84,8 +84,8 @@ func (g guard) check(host, actual string) error {
 	return nil
 }
 
-// literal checks a host that is an IP address already, before anybody is asked to approve a call
-// that cannot work.
+// literal returns an error if host is a private IP address that is not allowed, so that nobody is asked to approve
+// a call that cannot work. The address of a name is not known yet, so every name passes.
 func (g guard) literal(host, port string) error {
 	a, err := netip.ParseAddr(host)
 	if err != nil || g.allows(net.JoinHostPort(host, port)) {

@@ -34,8 +34,8 @@ var errHTML = errors.New("the HTML of the page cannot be read")
 // toMarkdown converts the main content of the page at u to Markdown. It stops when ctx ends.
 func toMarkdown(ctx context.Context, u *url.URL, text string) (m markdown, err error) {
 	defer func() {
-		// The page is a stranger's and the libraries are large: what goes wrong in
-		// them is the failure of this page. A conversion is also stopped so.
+		// The page is a stranger's and the libraries are large: a panic in them is an error of this page only. A
+		// panic also stops a conversion when ctx ends.
 		if recover() != nil {
 			m, err = markdown{}, errHTML
 		}
@@ -81,7 +81,7 @@ func newConverter() *converter.Converter {
 			table.WithSkipEmptyRows(true),
 		),
 	))
-	// The library does not look at its context.
+	// The library ignores its context, so a renderer checks it and panics.
 	angles := strings.NewReplacer("<", markLess, ">", markGreater)
 	conv.Register.TextTransformer(func(_ converter.Context, text string) string { return angles.Replace(text) },
 		converter.PriorityEarly)
@@ -94,7 +94,7 @@ func newConverter() *converter.Converter {
 	return conv
 }
 
-// flatText returns all text of a page, without structure.
+// flatText returns all text of a page, without structure. It is for pages that the parser rejects.
 func flatText(ctx context.Context, text string) string {
 	var b strings.Builder
 	f := newFilter(ctx, text)

@@ -30,7 +30,8 @@ type binaryError struct{ kind string }
 
 func (e *binaryError) Error() string { return e.kind + " is no text" }
 
-// mediaType returns the declared type, or guesses it from the body.
+// mediaType returns the media type that the server declared. If that is missing, meaningless or malformed, it
+// guesses the type from the body.
 func mediaType(declared string, body []byte) string {
 	kind, _, err := mime.ParseMediaType(declared)
 	broken := err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter)
@@ -40,7 +41,7 @@ func mediaType(declared string, body []byte) string {
 	return kind
 }
 
-// decodePage converts what a server sent to text.
+// decodePage converts what a server sent from u to a page. The error is a [binaryError] if the content is not text.
 func decodePage(ctx context.Context, u *url.URL, contentType string, body []byte) (page, error) {
 	p := page{url: u.String()}
 	kind := mediaType(contentType, body)

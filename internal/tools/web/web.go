@@ -76,7 +76,7 @@ func tools(cfg Config, nw network) tool.Set {
 	return append(set, tool.Function{About: searchSpec(), Do: tool.TextOnly(s.search), Intent: s.intent})
 }
 
-// newClient returns an HTTP client whose connections g checks.
+// newClient returns an HTTP client that connects only where g allows.
 func newClient(g guard) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		Proxy:                  nil, // see the package comment
@@ -89,7 +89,7 @@ func newClient(g guard) *http.Client {
 	}}
 }
 
-// limited bounds the time of one call.
+// limited bounds the time of one call of a tool.
 func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, totalTimeout, errSlow)
 }
