@@ -35,7 +35,8 @@ func (p *Terminal) watch(ctx context.Context) (stop func()) {
 	}
 }
 
-// readLine returns the text typed until Enter.
+// readLine returns the text typed until Enter, with the line end and at most maxLine bytes. Control-D or a closed
+// terminal gives errEOF.
 func (p *Terminal) readLine(ctx context.Context) (string, error) {
 	var line []byte
 	buf := make([]byte, maxLine)
@@ -59,7 +60,8 @@ func (p *Terminal) readLine(ctx context.Context) (string, error) {
 	}
 }
 
-// write writes all of text.
+// write writes all of text to the terminal. It waits while the terminal takes no more, and returns the error of ctx
+// if that ends first.
 func (p *Terminal) write(ctx context.Context, text string) error {
 	for rest := []byte(text); len(rest) > 0; {
 		n, err := unix.Write(p.tty, rest)

@@ -406,8 +406,8 @@ func (s Setting) word(value string) error {
 	return nil
 }
 
-// hostname returns the host in a value of OLLAMA_HOST. A port that is no number is an
-// error here; Ollama takes its default port instead.
+// hostname returns the host in a value of OLLAMA_HOST, without the port; it may be "". A port that is no number is
+// an error here; Ollama takes its default port instead.
 func hostname(value string) (string, error) {
 	scheme, rest, ok := strings.Cut(value, "://")
 	if !ok {

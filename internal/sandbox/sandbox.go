@@ -1,24 +1,20 @@
 // Package sandbox lets the kernel keep a process from writing where it may not.
 //
-// Vocabulary: [Rules] say below which folders a process may write; rules without
-// a folder are read-only. A domain is what Landlock, a part of Linux, keeps
-// processes in: a process and all that it starts stay in the domain that it
-// entered, and enter smaller ones only. The filter is a seccomp filter: it
-// refuses single system calls. [Support] says what of it this system has.
+// Vocabulary: [Rules] say below which folders a process may write; rules without a folder are read-only. A domain
+// is the sandbox of Landlock, a part of Linux: a process that has entered a domain stays in it with all that it
+// starts, and can only enter further domains inside it. The filter is a seccomp filter: it refuses single system
+// calls. [Support] says which of these the system has.
 //
-// Flow: a process calls [Apply] on itself. Or it starts another program by
-// [Wrap]: then this binary starts first, [Exec] restricts it, and it becomes
-// that program, so that the process that started it stays as it is.
+// Flow: a process calls [Apply] to restrict itself. Or it starts another program by [Wrap]: then this binary starts
+// first, [Exec] restricts it, and it becomes that program. The process that called Wrap stays unrestricted.
 //
-// Landlock refuses to open for writing, make, remove, rename, link and truncate
-// what is not below a folder of the rules, to make device nodes anywhere, to
-// mount, and to look into or control processes outside of the domain. The plain
-// devices (null, zero, full) and the terminal that controls the process (/dev/tty)
-// stay writable. What Wrap starts may also open again what it has as stdin, stdout
-// and stderr, and no other terminal, or it could paint a question on that of the
-// user; after Apply a process may, to open terminals for what it starts. So who
-// calls Apply starts what it does not trust by Wrap all the same: in a domain
-// below its own, that cannot reach its descriptors in /proc either.
+// Landlock refuses to open for writing, make, remove, rename, link and truncate files outside of the folders of the
+// rules, to make device nodes anywhere, to mount, and to look into or control processes outside of the domain. The
+// plain devices (null, zero, full) and the controlling terminal (/dev/tty) stay writable. A program of Wrap may
+// also open its own stdin, stdout and stderr again, but no other terminal: it could paint a question on the
+// terminal of the user. After Apply a process may open terminals, because it needs them for what it starts. So a
+// process that called Apply must still use Wrap for programs that it does not trust: Wrap puts them into a domain
+// of their own, in which they cannot reach the descriptors of the process in /proc either.
 //
 // The filter refuses to type into a terminal (TIOCSTI), which would make the shell
 // of the user write. Under read-only rules it also refuses what Landlock does not
@@ -27,18 +23,15 @@
 // D-Bus), and to load code into the kernel. There, programs of another
 // architecture are killed: their system calls have other numbers.
 //
-// Apply and Wrap differ in signals too. Before ABI 8, Landlock restricts a thread
-// and not a process, so that after Apply each thread of a Go program is in a
-// domain of its own, with equal rules: a thread may then not look into processes
-// that another one started (their /proc/PID/fd, for instance). If signals
-// were kept inside of the domain too, the process could not stop its own
-// children. So Apply keeps signals and abstract sockets from ABI 8 on, and Exec,
-// which restricts the one thread that becomes the program, from ABI 6 on.
+// Apply and Wrap differ in signals too. Before ABI 8, Landlock restricts a thread and not a process. After Apply
+// each thread of a Go program is then in a domain of its own, with equal rules, and a thread may not look into
+// processes that another thread started (their /proc/PID/fd, for instance). If signals were kept inside of the
+// domain too, the process could not stop its own children. So Apply restricts signals and abstract sockets from ABI
+// 8 on. Exec restricts the one thread that becomes the program, so it does so from ABI 6 on.
 //
-// Wrap takes from root the capabilities that reach into other processes, the
-// kernel and the machine: with CAP_PERFMON it would read the environment of all,
-// where secrets are. They do not come back; those about files, users and the
-// network stay.
+// Wrap takes from root the capabilities that reach into other processes, the kernel and the machine: with
+// CAP_PERFMON, for example, a program could read the environment of all processes, which contains secrets. The
+// program cannot get them back. Capabilities about files, users and the network stay.
 //
 // What programs notice: no set-user-id program gains anything; what makes terminals
 // of its own (script, tmux, expect) cannot in a program of Wrap; a file that is

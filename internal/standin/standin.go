@@ -13,15 +13,13 @@
 // says how it answers. A [Fault] makes a script misbehave, or the requests that a
 // [Rule] selects.
 //
-// It does as the real server does: it streams word by word, one line of JSON each; it
-// knows capabilities, and refuses tools for a model that has none; it counts tokens
-// (a fixed number of bytes each), and refuses a prompt that is longer than num_ctx or,
-// when told to truncate, cuts it from the front without a word; a call of a tool that
-// was not offered is an empty answer; under a schema it gives a document; a schema for
-// a model that thinks is not applied; with [Parallel] it answers so many chats at a
-// time, in the order of their arrival, and the last line of an answer tells the wait,
-// which is part of the total and of none of the parts. It does not render templates,
-// sample, or keep models loaded.
+// It does as the real server does. It streams word by word, one line of JSON each. It knows capabilities, and
+// refuses tools for a model that has none. It counts tokens (a fixed number of bytes each), and refuses a prompt
+// that is longer than num_ctx or, when the request allows that, cuts it from the front silently. A call of a tool
+// that was not offered gives an empty answer. With a schema the answer is a document, except for a model that
+// thinks: there the schema is ignored. With [Parallel] it answers a number of chats at a time, in the order of
+// their arrival; the last line of an answer counts the wait in the total duration and in none of its parts. It does
+// not render templates, sample, or keep models loaded.
 //
 // For tests of tools, [CallTool] makes a call as a model does, without a server.
 package standin

@@ -107,7 +107,7 @@ func (d *document) outline(limit int) string {
 		all = slices.DeleteFunc(slices.Clone(all), func(s section) bool { return s.level >= deepest })
 	}
 	var b strings.Builder
-	var open []int // levels of the headings around this one
+	var open []int // levels of the headings that contain this one
 	for _, s := range all[:min(limit, len(all))] {
 		for len(open) > 0 && open[len(open)-1] >= s.level {
 			open = open[:len(open)-1]

@@ -7,10 +7,10 @@
 // files, folders, globs, or a text after a colon or an empty line. Every word
 // of the line must be known; an unknown word must be the name of a file or a folder.
 //
-// Chat works without memory. It runs the request as if all results of tools
-// were there. The first missing results become the tool calls of its answer,
-// and the next turn starts over with them in the conversation. One file is
-// read; of several files each is given to a child, and the answers are joined.
+// Chat keeps no state between calls. It runs the request as if all results of tools were in the conversation. If
+// results are missing, its answer consists of the tool calls for the first of them, and the next call of Chat
+// starts over with their results. A single file is read; several files are given to one child each, and the answers
+// are joined.
 //
 // A text becomes blocks (parse.go), blocks become sentences (sentence.go), and
 // the central sentences are quoted (rank.go). The same conversation always gets

@@ -11,19 +11,17 @@
 // [Backend] sends the requests of one model through an admission (the Gate, or a
 // control pipe that leads to it), and retries them.
 //
-// Flow: Enter refuses at once when the budget is spent or a breaker is open.
-// Otherwise it queues the request until the limit, the server's Retry-After and
-// the breakers admit it. With again it is for a request that a breaker has refused
-// and that has a retry left: it queues for the trial. Leave counts the tokens,
-// updates the limit and the breakers, and then admits or refuses queued requests.
-// After a Retry-After or an open breaker a Backend waits in this queue, where the
-// clocks of its task are paused. Before other retries it waits by itself.
+// Flow: Enter refuses at once when the budget is spent or a breaker is open. Otherwise it queues the request until
+// the limit, the Retry-After of the server and the breakers admit it. A request that was refused by an open breaker
+// and has a retry left calls Enter with again set: it is then queued until the trial request. Leave counts the
+// tokens, updates the limit and the breakers, and then admits or refuses queued requests. After a Retry-After or an
+// open breaker a Backend waits in this queue, where the clocks of its task are paused. Before other retries it
+// waits outside of the queue.
 //
-// Promises: first come, first served, except that nobody waits behind the trial of
-// another model. A permit is given once; if its taker has gone, the next one gets
-// it. Nobody stays in the queue for a breaker that has opened again, for one that
-// is hopeless, or for a spent budget. Callers' methods are never called with a
-// lock held.
+// Promises: first come, first served, except that a request does not wait behind one that waits for the trial of
+// another model. A permit is given once; if its request has been cancelled, the next one gets it. No request stays
+// in the queue for a breaker that has opened again, for one that is hopeless, or for a spent budget. Methods of
+// callers are never called with a lock held.
 //
 // Not promised: that the limit is exactly what the server serves (the gate tries
 // one more now and then); that requests under way do not overdraw the budget; that
@@ -336,7 +334,7 @@ func (g *Gate) woken() {
 	g.serve()
 }
 
-// hold holds back all requests for d. The caller holds g.mu.
+// hold holds back all requests for d from now on, unless they are held back longer already. The caller holds g.mu.
 func (g *Gate) hold(d time.Duration, now time.Time) {
 	until := now.Add(d)
 	if !until.After(g.held) {

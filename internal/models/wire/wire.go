@@ -134,7 +134,7 @@ func (t *Transport) send(req *http.Request, limit int) (*http.Response, error) {
 	return resp, nil
 }
 
-// reply is the body of a reply. Its errors are Faults.
+// reply is the body of a successful reply. Its errors other than io.EOF are Faults.
 type reply struct {
 	io.ReadCloser
 	left int // bytes that may still come; -1 means no limit

@@ -1,11 +1,9 @@
 // Package store changes files below an [os.Root], so that every reader sees the
 // old content or the new one, and never a part.
 //
-// A change is made under an exclusive lock on the file (flock), which holds
-// between goroutines and between processes that use this package: the content
-// that a change was made from is the one that it replaces. The new content is
-// written to a temporary file in the same folder, synced, and renamed into
-// place; then the folder is synced.
+// A change is made under an exclusive lock on the file (flock), which works between goroutines and between
+// processes that use this package: so a change never overwrites content that it was not made from. The new content
+// is written to a temporary file in the same folder, synced, and renamed into place; then the folder is synced.
 //
 // A path is relative to the root and leads through no link: callers resolve
 // links first, and one that appears later is refused. A file that is replaced

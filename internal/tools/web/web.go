@@ -6,17 +6,15 @@
 // decompression), bytes become characters, and HTML becomes Markdown. Of the
 // text the model gets a part; the last line says how to read on.
 //
-// The guard looks at each address at the moment at which it is connected to. So
-// names that resolve to something else the second time, redirects, and numbers
-// written in odd ways all meet the same check. Private addresses are reached
-// only under names that the user allowed; the search engine is such a name for
-// the searches, and for nothing else.
+// The guard checks each address at the moment of the connection. So the same check applies to names that resolve to
+// another address the second time, to redirects, and to numbers written in odd ways. Private addresses are reached
+// only under names that the user allowed. The host of the search engine is allowed for searches, and for nothing
+// else.
 //
-// Nothing of the user goes out but the URL or the query, and the name of this
-// program: no cookies, no credentials, no Referer. HTTP proxies of the
-// environment are not used, since a proxy would make the connections out of
-// sight of the guard. A URL can carry data out all the same: therefore the
-// effect of both tools is network, and what is asked before a call shows all of it.
+// Only the URL or the query and the name of this program are sent: no cookies, no credentials, no Referer. HTTP
+// proxies of the environment are not used, because the guard could not check the connections of a proxy. A URL can
+// still carry data out. Therefore both tools have the effect network, and the person who is asked before a call
+// sees the whole URL or query.
 //
 // What comes back was written by others. It is labelled as material, so that a
 // model is less likely to take it for instructions; a label is no protection.
