@@ -11,16 +11,18 @@ import (
 
 var _ llm.Admission = (*Conn)(nil)
 
-// permit is one that the root has granted.
+// permit is a permit for one request to a model, seen from the child: the root has granted it and
+// can take it back.
 type permit struct {
 	conn     *Conn
 	id       int64
-	first    atomic.Int64 // when the root may first be told of an answer; never, once it was
-	answered atomic.Bool  // since the root was told last
+	first    atomic.Int64 // time after which the first part of the answer is reported to the root at once; never after that report
+	answered atomic.Bool  // the server has sent something since the last active frame
 	left     atomic.Bool
 }
 
-// Enter implements [llm.Admission]: the root decides.
+// Enter implements [llm.Admission]: it asks the root for a permit, unless one came with the start
+// frame.
 func (c *Conn) Enter(ctx context.Context, model string, again bool) (llm.Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -66,15 +68,15 @@ func (c *Conn) leave(id int64, r llm.Report) {
 	_ = c.send(Frame{Type: TypeLeave, Leave: &Leave{ID: id, Report: r}})
 }
 
-// giveBack returns the permit that came with the start frame, if it was not used.
+// giveBack returns the permit that came with the start frame to the root, if it has not been used.
 func (c *Conn) giveBack() {
 	if c.granted.CompareAndSwap(true, false) {
 		c.leave(0, llm.Report{Cancelled: true})
 	}
 }
 
-// Active implements [llm.Permit]. It is as cheap as that of Conn, and counts as activity
-// of the child as well.
+// Active implements [llm.Permit]. It also counts as activity of the child, and costs as little as
+// [Conn.Active].
 func (p *permit) Active() {
 	if p.left.Load() {
 		return
@@ -89,8 +91,8 @@ func (p *permit) Active() {
 	p.conn.beat(now)
 }
 
-// Active says that the child is at work: a token came, a tool runs. It tells the root
-// only now and then, so most calls cost next to nothing.
+// Active says that the child is active: for example, a token has arrived or a tool runs. Only some
+// calls send a frame to the root, so most calls cost very little.
 func (c *Conn) Active() { c.beat(c.heartbeat.now()) }
 
 func (c *Conn) beat(now int64) {
@@ -99,7 +101,8 @@ func (c *Conn) beat(now int64) {
 	}
 }
 
-// tell sends an active frame.
+// tell sends an active frame with the permits whose requests have received a part of an answer
+// since the last one.
 func (c *Conn) tell() {
 	var a Active
 	c.mu.Lock()
@@ -114,8 +117,8 @@ func (c *Conn) tell() {
 	_ = c.send(Frame{Type: TypeActive, Active: &a})
 }
 
-// How often a child says that it is active: several times within its idle time, and not
-// at all when it ends soon.
+// How often a child reports activity: several times within its idle time, and not at all if it ends
+// soon.
 const (
 	firstSign   = 250 * time.Millisecond
 	fastestBeat = 10 * time.Millisecond
@@ -124,8 +127,8 @@ const (
 	never       = time.Duration(1 << 62)
 )
 
-// heartbeat says when the root is told that the child is active. It has no timer: each
-// call of Active asks it. Times count from its beginning.
+// heartbeat decides when the child reports to the root that it is active. It has no timer: each
+// call of Active asks it. Its times are nanoseconds since began.
 type heartbeat struct {
 	began time.Time
 	lead  time.Duration // before the first beat
@@ -133,7 +136,9 @@ type heartbeat struct {
 	next  atomic.Int64
 }
 
-// begin starts the heartbeat of a child with that idle time, before anything else.
+// begin starts the heartbeat of a child that may be inactive for idleMS milliseconds. With 0 there
+// is no such limit and the heartbeat never asks for a report. It must be called before any other
+// method.
 func (h *heartbeat) begin(idleMS int64) {
 	h.began, h.lead, h.every = time.Now(), firstSign, never
 	h.next.Store(int64(never))
@@ -147,12 +152,13 @@ func (h *heartbeat) begin(idleMS int64) {
 
 func (h *heartbeat) now() int64 { return int64(time.Since(h.began)) }
 
-// due reports whether the root is to be told now. Of several callers at the same time,
-// one gets true.
+// due reports whether the child must report activity now. If several goroutines call it at the same
+// time, only one of them gets true.
 func (h *heartbeat) due(now int64) bool {
 	next := h.next.Load()
 	return now >= next && h.next.CompareAndSwap(next, now+int64(h.every))
 }
 
-// skip delays the next beat, because the root is told now.
+// skip delays the next report by a full interval. It is called when the child reports activity for
+// another reason.
 func (h *heartbeat) skip(now int64) { h.next.Store(now + int64(h.every)) }

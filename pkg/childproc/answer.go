@@ -10,10 +10,11 @@ import (
 	"qq/pkg/tool"
 )
 
-// answerTime is what a child gets to take one part of an answer.
+// answerTime is how long the root tries to write one frame of an answer to the child.
 const answerTime = time.Minute
 
-// take starts to answer one question. An error says that the child asks for too much.
+// take starts to answer one request of the child, in a goroutine. The error says that the child
+// breaks the protocol, with too many requests at once for example.
 func (c *child) take(ctx context.Context, ask Ask) error {
 	if c.asking.Add(1) > maxAsking {
 		return fmt.Errorf("%w: over %d questions at once", ErrFrameBroken, maxAsking)
@@ -37,7 +38,8 @@ func (c *child) take(ctx context.Context, ask Ask) error {
 	return nil
 }
 
-// answer does what the child asks for and sends the result.
+// answer does what the child asks for and sends the result: one frame for each task result, then
+// the last frame.
 func (c *child) answer(ctx context.Context, ask Ask) {
 	last := Answer{ID: ask.ID, Last: true}
 	var results []task.Result
@@ -75,7 +77,7 @@ func (c *child) answer(ctx context.Context, ask Ask) {
 	c.send(Frame{Type: TypeAnswer, Answer: &last}, answerTime)
 }
 
-// relay hands texts from other agents to the child until ctx is done.
+// relay sends messages from other agents to the child until ctx is done.
 func (c *child) relay(ctx context.Context) {
 	for {
 		select {
@@ -87,10 +89,11 @@ func (c *child) relay(ctx context.Context) {
 	}
 }
 
-// maxChanged is how many changed files of one child are listed.
+// maxChanged is how many changed files of one child are listed in its result. Further ones are only
+// counted.
 const maxChanged = 100_000
 
-// note adds to the changed files.
+// note adds paths to the changed files of the child.
 func (c *child) note(paths []string) {
 	for _, p := range paths {
 		if len(c.changed) < maxChanged {

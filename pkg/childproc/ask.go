@@ -13,14 +13,16 @@ import (
 
 var _ supervisor.Parent = (*Conn)(nil)
 
-// pending collects what comes back for one Ask.
+// pending is an Ask that waits for its answer. It collects the parts of the answer; done is closed
+// after the last part.
 type pending struct {
 	results []task.Result
 	last    Answer
 	done    chan struct{}
 }
 
-// file hands an answer to the call that waits for it.
+// file adds a part of an answer to the Ask with its id, and wakes the caller of ask after the last
+// part. If nobody waits for the answer any more, the part is dropped.
 func (c *Conn) file(a Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +40,7 @@ func (c *Conn) file(a Answer) {
 	}
 }
 
-// lose ends all waiting: the root is gone.
+// lose ends every wait for an answer with ErrRootGone. It is called when the root is gone.
 func (c *Conn) lose() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,8 +52,9 @@ func (c *Conn) lose() {
 	}
 }
 
-// ask sends a request and waits for its answer. With an error it still returns the
-// results that have come, and, when ctx ended the wait, the id of the request.
+// ask sends a request and waits for its answer. On error it still returns the results that have
+// arrived. If the error is the cause of ctx, the Answer has the id of the request, which the root
+// may still answer.
 func (c *Conn) ask(ctx context.Context, a Ask) ([]task.Result, Answer, error) {
 	p := &pending{done: make(chan struct{})}
 	c.mu.Lock()
@@ -93,8 +96,8 @@ func (c *Conn) ask(ctx context.Context, a Ask) ([]task.Result, Answer, error) {
 	}
 }
 
-// Delegate asks the root to run tasks as children of this child and returns
-// their results in input order.
+// Delegate implements task.Delegator: the root runs the tasks as children of this child. If the
+// root does not answer in full, the tasks without a result get one that says why.
 func (c *Conn) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	if len(tasks) > MaxAsk {
 		why := fmt.Sprintf("not started: %d tasks at once, at most %d", len(tasks), MaxAsk)
@@ -113,7 +116,7 @@ func (c *Conn) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	return complete(results, tasks, status, why)
 }
 
-// complete adds a result that says why for each task that has none.
+// complete appends a result with status and the text why for each task that has no result yet.
 func complete(results []task.Result, tasks []task.Task, status task.Status, why string) []task.Result {
 	results = results[:min(len(results), len(tasks)):min(len(results), len(tasks))]
 	for i := len(results); i < len(tasks); i++ {
@@ -124,7 +127,7 @@ func complete(results []task.Result, tasks []task.Task, status task.Status, why 
 	return results
 }
 
-// Spawn implements task.Family.
+// Spawn implements task.Family: the root starts the child.
 func (c *Conn) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	_, a, err := c.ask(ctx, Ask{Spawn: &t})
 	if err == nil && len(a.Children) != 1 {
@@ -136,31 +139,32 @@ func (c *Conn) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	return a.Children[0], nil
 }
 
-// Children implements task.Family.
+// Children implements task.Family: the root lists the children.
 func (c *Conn) Children(ctx context.Context) ([]task.Child, error) {
 	_, a, err := c.ask(ctx, Ask{Children: true})
 	return a.Children, err
 }
 
-// Wait implements task.Family.
+// Wait implements task.Family: the root waits and sends the results.
 func (c *Conn) Wait(ctx context.Context, ids []string, atMost time.Duration) ([]task.Result, error) {
 	results, _, err := c.ask(ctx, Ask{Wait: &Wait{IDs: ids, AtMostMS: milliseconds(atMost)}})
 	return results, err
 }
 
-// Terminate implements task.Family.
+// Terminate implements task.Family: the root ends the child.
 func (c *Conn) Terminate(ctx context.Context, id string) error {
 	_, _, err := c.ask(ctx, Ask{Terminate: id})
 	return err
 }
 
-// Send implements task.Family.
+// Send implements task.Family: the root passes the message on.
 func (c *Conn) Send(ctx context.Context, to, text string) error {
 	_, _, err := c.ask(ctx, Ask{Send: &Send{To: to, Text: text}})
 	return err
 }
 
-// Approve implements supervisor.Report: the root decides.
+// Approve implements supervisor.Report: the root decides. Without an answer of the root the call is
+// not allowed.
 func (c *Conn) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 	_, a, err := c.ask(ctx, Ask{Approve: &in})
 	switch {
@@ -172,8 +176,7 @@ func (c *Conn) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 	return *a.Decision
 }
 
-// maxInbox is how many messages wait for a child that does not read them. Further ones
-// are dropped and counted.
+// maxInbox is how many unread messages a child keeps. Further ones are dropped and counted.
 const maxInbox = 1000
 
 func (c *Conn) deliver(text string) {

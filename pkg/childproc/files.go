@@ -11,7 +11,8 @@ import (
 	"qq/pkg/tool"
 )
 
-// createUnnamed makes a private file that disappears with its last descriptor.
+// createUnnamed creates a private file in dir and removes its name. The file disappears when its
+// last descriptor is closed.
 func createUnnamed(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, "*.tmp")
 	if err != nil {
@@ -20,8 +21,9 @@ func createUnnamed(dir string) (*os.File, error) {
 	return f, os.Remove(f.Name())
 }
 
-// taskFile is a file that holds the task, to be read from its start. A file and
-// not a pipe: a child that does not read it blocks nobody.
+// taskFile returns a file that contains the text of the task and is read from its start. It is not
+// a pipe, because writing to a pipe would block if the child does not read it. dir is used if the
+// system has no files in memory.
 func taskFile(dir, text string) (*os.File, error) {
 	f, err := memFile()
 	if err != nil {
@@ -37,7 +39,8 @@ func taskFile(dir, text string) (*os.File, error) {
 	return f, nil
 }
 
-// keep moves an output file into the folder dir, where it outlives the run.
+// keep moves an output file into the folder dir, where it stays after the run, and returns its new
+// path.
 func keep(path, dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
@@ -46,15 +49,15 @@ func keep(path, dir string) (string, error) {
 	return kept, os.Rename(path, kept)
 }
 
-// excerpt is the beginning and the end of a text, or all of it.
+// excerpt is the beginning and the end of a text, or the whole text in head if leftOut is 0.
 type excerpt struct {
 	head, tail string
-	leftOut    int  // characters between them
+	leftOut    int  // number of characters between head and tail
 	repaired   bool // invalid UTF-8 was replaced
 }
 
-// readExcerpt reads at most limit characters of a file of size bytes: all of it
-// or the first and the last half. Memory is bounded by limit, not by size.
+// readExcerpt reads a file of size bytes. If the text has more than limit characters, only the
+// first and the last half of limit are kept. The memory needed depends on limit, not on size.
 func readExcerpt(f io.ReaderAt, size int64, limit int) (excerpt, error) {
 	if size <= int64(limit)*utf8.UTFMax {
 		all, err := io.ReadAll(io.NewSectionReader(f, 0, size))
@@ -74,7 +77,8 @@ func readExcerpt(f io.ReaderAt, size int64, limit int) (excerpt, error) {
 	return excerpt{head, tail, left, head != first || tail != last}, nil
 }
 
-// join is the text that is handed on in place of the whole.
+// join returns the text that is handed on. If characters were left out, it has a note in their
+// place with limit and, unless path is empty, the path of the full output.
 func (e excerpt) join(limit int, path string) string {
 	if e.leftOut == 0 {
 		return e.head
@@ -86,11 +90,11 @@ func (e excerpt) join(limit int, path string) string {
 	return e.head + note + "]\n" + e.tail
 }
 
-// repair is text with U+FFFD in place of what is not UTF-8.
+// repair returns text with U+FFFD in place of each sequence of bytes that is not UTF-8.
 func repair(text string) string { return strings.ToValidUTF8(text, string(utf8.RuneError)) }
 
-// lastLines returns at most n lines from the last size bytes of f, as one line
-// of printable text.
+// lastLines returns at most n lines from the last size bytes of f, joined by " | " and without
+// control characters. It returns "" if f cannot be read.
 func lastLines(f *os.File, size int64, n int) string {
 	info, err := f.Stat()
 	if err != nil {

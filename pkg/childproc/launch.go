@@ -20,46 +20,51 @@ import (
 	"qq/pkg/task"
 )
 
-// Config is what a Launcher needs. Program and MaxOutput have no default.
+// Config configures a Launcher. Program and MaxOutput have no default.
 type Config struct {
-	// Host starts the children; closing the Launcher closes it. A process has one, so
-	// what else it starts goes through the same. Nil makes one.
+	// Host starts the children. Closing the Launcher closes the Host too. A process should have
+	// only one Host, so the caller passes the one that it uses for other programs; nil makes a new
+	// one.
 	Host *proc.Host
-	// Path is the program of a child; empty means this program.
+	// Path is the executable of a child; empty means that of this process.
 	Path string
-	// Env is the whole environment of a child, but for the variables of this package.
+	// Env is the whole environment of a child, apart from the variables that this package adds.
 	Env     []string
 	Version string // of this program, for messages
 	Program Program
-	// Keep is the folder where the full text of a truncated output stays.
+	// Keep is the folder in which the full text of a truncated output is stored.
 	Keep string
-	// MaxOutput is how many characters of an output are handed on.
+	// MaxOutput is how many characters of the output of a child are put into its result. The rest
+	// is left out.
 	MaxOutput int
-	// Grace is what a child gets at each step of the stop ladder; 0 means a second.
+	// Grace is how long a child may take to end after a cancel frame, and again after SIGTERM; 0
+	// means a second.
 	Grace time.Duration
-	// HandBack is what a child gets in place of the first Grace when a clock has run
-	// out ([task.ClockError]): one more turn, to hand back what it has.
+	// HandBack replaces the first Grace when a clock of the job has run out ([task.ClockError]):
+	// the child gets this time for one more turn, in which it hands back what it has. 0 means no
+	// such turn.
 	HandBack time.Duration
 }
 
-// Program is what a Launcher asks of the program that it belongs to.
+// Program is what a Launcher needs from the application: how its children are started and set up.
 type Program interface {
-	// Args is the command line of a child that runs the agent of that name. The task is
-	// never in it.
+	// Args returns the command line of a child that runs the agent of that name. It never contains
+	// the task.
 	Args(agent string) []string
-	// Scratch returns a private folder for the output of running children.
+	// Scratch returns a private folder for the output files of running children.
 	Scratch() (string, error)
-	// Prepare returns what the child for job has to know about its agent. What job says
-	// itself is added to it: its ids, its depth, and the restrictions of its task.
+	// Prepare returns the start frame for job, with all that the child must know about its agent.
+	// The Launcher adds what job itself says: its ids, its depth and the restrictions of its task.
 	Prepare(ctx context.Context, job task.Job) (Start, error)
-	// Tidy removes what Prepare made for a job that has ended.
+	// Tidy removes whatever Prepare made for job. It is called when job has ended, even if Prepare
+	// failed.
 	Tidy(job task.Job)
 }
 
 // Launcher runs each task in a child process of its own.
 type Launcher struct{ cfg Config }
 
-// NewLauncher returns a Launcher. A process has one.
+// NewLauncher returns a Launcher. A process should have only one.
 func NewLauncher(cfg Config) *Launcher {
 	if cfg.Host == nil {
 		cfg.Host = proc.NewHost()
@@ -71,11 +76,11 @@ func NewLauncher(cfg Config) *Launcher {
 	return &Launcher{cfg}
 }
 
-// Close kills every child at once. No more can be started.
+// Close kills every child at once. No further child can be started.
 func (l *Launcher) Close() { l.cfg.Host.Close() }
 
-// Launch runs job in a child process and returns when the child and everything
-// that it started is gone.
+// Launch implements supervisor.Launcher: it runs job in a child process. It returns when the child
+// and every process that the child started have ended.
 func (l *Launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	c, err := l.spawn(job)
 	if err != nil {
@@ -84,8 +89,8 @@ func (l *Launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent
 	return c.lead(ctx, job, p)
 }
 
-// Stage starts the process for job before that may run. It returns nil when that
-// fails: Launch will say why.
+// Stage implements supervisor.Stager: it starts the process for job before the job has a slot. It
+// returns nil if that fails; Launch then tries again and reports the error.
 func (l *Launcher) Stage(job task.Job) supervisor.Staged {
 	c, err := l.spawn(job)
 	if err != nil {
@@ -112,7 +117,8 @@ func (c *child) Discard() {
 	c.close()
 }
 
-// lead sends the child the start frame of job and follows it to its end.
+// lead runs job in a process that has been started: it sends the start frame, serves the child
+// until it ends, and returns the result.
 func (c *child) lead(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	defer c.close()
 	defer c.launcher.cfg.Program.Tidy(job)
@@ -138,8 +144,8 @@ func (c *child) lead(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	return c.result()
 }
 
-// firstPermit is a parent that may have a permit for the first request of its child,
-// so that the child need not ask.
+// firstPermit is a parent that can grant a permit for the first request of its child before the
+// child asks. First returns nil if no permit is free.
 type firstPermit interface{ First() llm.Permit }
 
 // child is one running child, seen from its parent.
@@ -147,37 +153,37 @@ type child struct {
 	launcher *Launcher
 	job      task.Job
 	parent   supervisor.Parent
-	model    string // that answers
+	model    string // the model that runs the task, for the result
 	proc     *proc.Process
 	files
 	heard
 
 	permits permits
-	asking  atomic.Int64   // questions that are not answered yet
-	writing sync.Mutex     // of frames into down
+	asking  atomic.Int64   // requests of the child that are not answered yet
+	writing sync.Mutex     // held while a frame is written to down
 	sending sync.WaitGroup // goroutines that send start or cancel, or answer an Ask
 }
 
-// files are the root's ends of what a child reads and writes.
+// files are the files of the root that are connected to one child.
 type files struct {
-	down, up *os.File // control pipe
-	outPath  string   // of the file that gets the answer
+	down, up *os.File // the root's ends of the control pipes
+	outPath  string   // path of out
 	out, err *os.File
 }
 
-// heard is what a child has reported. It is written by listen, and read after listen has
-// returned.
+// heard is what a child has reported. The goroutine of listen writes it; others read it after
+// listen has returned.
 type heard struct {
 	hello    *Hello
 	last     *Result
-	changed  map[string]struct{} // files
-	unlisted int                 // files that were too many to list
-	late     bool                // it had to be ended by signals
-	effects  bool                // it had side effects
-	wrong    error               // what was wrong with its frames
+	changed  map[string]struct{} // files that the child has changed
+	unlisted int                 // number of changed files that are not listed
+	late     bool                // the child had to be ended by a signal
+	effects  bool                // the child had side effects
+	wrong    error               // how the child broke the protocol, or nil
 }
 
-// spawn starts the process with its files. It waits for its start frame.
+// spawn starts the process of a child with its files. The process then waits for the start frame.
 func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	dir, err := l.cfg.Program.Scratch()
 	if err != nil {
@@ -185,7 +191,7 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	}
 	c := &child{launcher: l, job: job, permits: permits{held: map[int64]*held{}}}
 	c.changed, c.outPath = map[string]struct{}{}, filepath.Join(dir, job.ExecutionID+".out")
-	var passed []*os.File // what the child gets; our copies are closed
+	var passed []*os.File // files for the child; this process closes its copies
 	defer func() {
 		for _, f := range passed {
 			f.Close()
@@ -229,12 +235,13 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	return c, nil
 }
 
-// markerVar is the environment variable with the execution id of a child. Each depth
-// has its own: a child of a qq that was started by hand inside a child carries both.
+// markerVar returns the name of the environment variable that holds the execution id of a child at
+// that depth. Each depth has its own variable, so a process that a person starts by hand inside a
+// child carries the ids of all children above it.
 func markerVar(depth int) string { return "QQ_EXECUTION_ID_" + strconv.Itoa(depth) }
 
-// attend sends start, listens to the child until it is gone, and ends it when ctx is
-// done.
+// attend sends the start frame and serves the child until its process has ended. If ctx is done, it
+// ends the child.
 func (c *child) attend(ctx context.Context, start *Start) {
 	asking, stopAsking := context.WithCancelCause(ctx)
 	var listening sync.WaitGroup
@@ -259,8 +266,9 @@ func (c *child) attend(ctx context.Context, start *Start) {
 	c.sending.Wait()
 }
 
-// stop is the ladder: a cancel frame, then signals. It does not wait until the frame is
-// written: the child may not read the answer before it.
+// stop ends the child: it sends a cancel frame, then SIGTERM, then SIGKILL, with a time to react
+// after each signal. It does not wait until the cancel frame is written, because the child may be
+// writing and not reading.
 func (c *child) stop(ctx context.Context) {
 	cause, patience := context.Cause(ctx), c.launcher.cfg.Grace
 	order := Cancel{Reason: cause.Error()}
@@ -281,7 +289,8 @@ func (c *child) stop(ctx context.Context) {
 	<-c.proc.Done()
 }
 
-// listen handles the frames of the child until its pipe ends.
+// listen handles the frames of the child until its pipe ends. If the child breaks the protocol,
+// listen stops it.
 func (c *child) listen(ctx context.Context) {
 	r := newReader(c.up, MaxUp)
 	var err error
@@ -297,7 +306,7 @@ func (c *child) listen(ctx context.Context) {
 	}
 }
 
-// handle acts on one frame. An error says that the child broke the contract.
+// handle acts on one frame of the child. An error says that the child broke the protocol.
 func (c *child) handle(ctx context.Context, f Frame) error {
 	if c.hello == nil && f.Type != TypeHello {
 		return fmt.Errorf("%w: %q before hello", ErrFrameBroken, f.Type)
@@ -330,8 +339,8 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 	return nil
 }
 
-// send writes one frame down. A child that does not take it within the time has
-// broken the contract or is gone; how it ends says which.
+// send writes one frame to the child. It gives up after the time within and reports no error: a
+// child that does not read has broken the protocol or is gone, which its end will show.
 func (c *child) send(f Frame, within time.Duration) {
 	line, err := encode(f)
 	if err != nil {
@@ -343,7 +352,7 @@ func (c *child) send(f Frame, within time.Duration) {
 	_, _ = c.down.Write(line)
 }
 
-// close gives back what the child used.
+// close closes the files of the child and removes its output file, unless that file was kept.
 func (c *child) close() {
 	for _, f := range []*os.File{c.down, c.up, c.out, c.err} {
 		f.Close() // nil is no harm

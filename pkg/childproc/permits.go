@@ -13,26 +13,27 @@ import (
 	"qq/pkg/task"
 )
 
-// permits is the permit of one child, or its wait for one. A child sends one request at
-// a time: if it held a permit and waited for another one, or for children that need
-// one, it could wait for itself.
+// permits holds the permit of one child, or its wait for one. A child may have only one at a time:
+// if it held one permit and waited for a second one, or for children that need one, it could wait
+// forever for itself.
 type permits struct {
 	mu   sync.Mutex
-	held map[int64]*held // that one, and waits that are being given up
-	over bool            // none are granted any more
-	kept time.Duration   // how long its reports held back the requests of others
+	held map[int64]*held // by id of the request; at most one
+	over bool            // no more permits are granted
+	kept time.Duration   // total time for which the reports of this child held back the requests of others
 }
 
 // held is a permit, or the wait for one.
 type held struct {
 	id     int64
-	permit llm.Permit      // nil while the child waits
-	ctx    context.Context // of the wait
+	permit llm.Permit      // nil while the child waits for it
+	ctx    context.Context // ends the wait for the permit
 	cancel context.CancelFunc
 }
 
-// claim files the wait for a permit. The end of ctx does not end that wait, because the
-// permit may be for the last turn of the child.
+// claim notes that the child waits for a permit, under the id of its request. The error says that
+// the child has one or waits for one already. The wait does not end with ctx, because a cancelled
+// child may need the permit for its last turn.
 func (s *permits) claim(ctx context.Context, id int64) (*held, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,8 +49,8 @@ func (s *permits) claim(ctx context.Context, id int64) (*held, error) {
 	return h, nil
 }
 
-// settle ends a wait with p, or with nothing when that is nil. It reports whether
-// the child still waited; if not, p is not kept.
+// settle ends the wait h and stores the permit p, or nothing if p is nil. It returns false if the
+// child does not wait any more; the caller then keeps p and must give it back.
 func (s *permits) settle(h *held, p llm.Permit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +64,8 @@ func (s *permits) settle(h *held, p llm.Permit) bool {
 	return waited
 }
 
-// leave gives back the permit with that id, if there is one, or ends the wait.
+// leave ends the wait or gives back the permit with that id, with the report r. An unknown id has
+// no effect.
 func (s *permits) leave(id int64, r llm.Report) {
 	s.mu.Lock()
 	h := s.held[id]
@@ -82,7 +84,8 @@ func (s *permits) leave(id int64, r llm.Report) {
 	}
 }
 
-// active passes on that the server has sent something.
+// active reports to the permits with these ids that the server has sent something. It ignores
+// unknown ids.
 func (s *permits) active(ids []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +96,7 @@ func (s *permits) active(ids []int64) {
 	}
 }
 
-// shut ends all waiting, now and later.
+// shut ends the wait for a permit, and makes each later wait end at once.
 func (s *permits) shut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +106,7 @@ func (s *permits) shut() {
 	}
 }
 
-// reclaim gives back what the child has.
+// reclaim gives back the permit of the child, or ends its wait for one.
 func (s *permits) reclaim() {
 	s.mu.Lock()
 	ids := slices.Collect(maps.Keys(s.held))
@@ -113,8 +116,8 @@ func (s *permits) reclaim() {
 	}
 }
 
-// admit waits for a permit and tells the child that it has it, or why not. It tells
-// nothing to a child that has given up or has to.
+// admit waits for a permit and sends it to the child, or the reason why there is none. If the child
+// has given up the wait or has been told to end, admit gives the permit back and sends nothing.
 func (c *child) admit(h *held, ask Ask) {
 	p, err := c.parent.Enter(h.ctx, ask.Enter.Model, ask.Enter.Again)
 	if err != nil {
@@ -135,21 +138,21 @@ func (c *child) admit(h *held, ask Ask) {
 	c.send(Frame{Type: TypeAnswer, Answer: &reply}, answerTime)
 }
 
-// milliseconds is d in whole milliseconds, rounded up: 0 would mean never or for ever.
+// milliseconds returns d in milliseconds, rounded up, because 0 has a special meaning in frames.
 func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// Bounds of what a child may report. Its report delays the requests of other children,
-// so an agent that follows untrusted input must not be able to stop them for long.
+// Limits on the values that a child reports. A report can delay the requests of other children, so
+// without limits an agent that follows untrusted input could stop them for a long time.
 const (
 	maxRetryAfter = time.Hour
-	maxKept       = time.Hour // by all its reports together
+	maxKept       = time.Hour // total of all reports of one child
 	maxTiming     = 24 * time.Hour
 	maxTokens     = 1_000_000_000
 )
 
-// plausible is r with each value within its bounds.
+// plausible returns r with each value brought within its limits.
 func plausible(r llm.Report) llm.Report {
 	kinds := []llm.Kind{"", llm.Unreachable, llm.Busy, llm.BrokenStream, llm.ContextOverflow, llm.UnknownModel,
 		llm.Rejected, llm.Unsupported, llm.Server}

@@ -21,33 +21,35 @@ import (
 // they must agree on it exactly.
 const Version = 2
 
-// Limits of one frame, in bytes with its newline. Those of a child are tight, because
-// an agent may follow untrusted input. Those of the root hold whole results.
+// Limits of one frame in bytes, including its newline. MaxUp limits frames from a child and is
+// small, because an agent may follow untrusted input. MaxDown limits frames from the root, which
+// hold whole results.
 const (
 	MaxUp   = 4 << 20
 	MaxDown = 256 << 20
 )
 
-// MaxAsk is how many tasks one [Ask] may hold. The length of the frame is not enough
-// of a limit: a task of three bytes takes hundreds of bytes in memory.
+// MaxAsk is how many tasks one [Ask] may hold. The limit on the length of a frame is not enough: a
+// task of three bytes takes hundreds of bytes of memory.
 const MaxAsk = 1000
 
-// maxAsking is how many questions of a child may wait for their answers. A model
-// asks for some at once; each costs the root memory.
+// maxAsking is how many requests of one child may be unanswered at a time, because each of them
+// costs the root memory.
 const maxAsking = 500
 
-// Limits of the reads that a child reports. When one is exceeded, no read is reported.
+// Limits of the reads that a child reports. If one limit is exceeded, the child reports no reads at
+// all.
 const (
 	maxReads     = 10_000
-	maxArguments = 64 << 10 // bytes, of one
+	maxArguments = 64 << 10 // bytes of the arguments of one read
 )
 
-// ControlVar is the environment variable that tells a process that it is a
-// child: its descriptors 3 and 4 are the control pipes, down and up.
+// ControlVar is the environment variable that tells a process that it is a child. Its descriptors 3
+// and 4 are then the control pipes: it reads frames of the root from 3 and writes its own to 4.
 const ControlVar = "QQ_CONTROL"
 
-// DepthVar is the environment variable by which a qq that is started by hand
-// inside a child knows how deep it is.
+// DepthVar is the environment variable with the depth of a child. A qq that a person starts by hand
+// inside a child learns its depth from it.
 const DepthVar = "QQ_RECURSION_DEPTH"
 
 const (
@@ -55,12 +57,12 @@ const (
 	upFD   = 4
 )
 
-// Type names a kind of frame. Frames of an unknown type, and unknown fields, are
-// ignored: a newer end may say more than an older one understands.
+// Type is the type of a frame. A reader ignores frames of an unknown type and unknown fields, so
+// that a later version can add some.
 type Type string
 
-// Frames: start, answer, message and cancel go down; hello, event, ask, changed,
-// active, leave and result go up.
+// The types of frames. The root sends start, answer, message and cancel. The child sends hello,
+// event, ask, changed, active, leave and result.
 const (
 	TypeStart   Type = "start"
 	TypeAnswer  Type = "answer"
@@ -75,8 +77,8 @@ const (
 	TypeResult  Type = "result"
 )
 
-// Frame is one line on a control pipe: a JSON object with the type and, under
-// the name of the type, its content. Only that field is set.
+// Frame is one line on a control pipe: a JSON object with its type and, under the name of the type,
+// its content. Only the field that Type names is set.
 type Frame struct {
 	Type    Type
 	Start   *Start
@@ -98,8 +100,8 @@ type Hello struct {
 	Version  string `json:"version"` // of the program
 }
 
-// Start is the first frame of the root: everything that a child needs to know but the
-// text of the task, which comes on stdin.
+// Start is the first frame of the root. It holds all that a child needs to know, except the text of
+// the task, which the child reads from stdin.
 type Start struct {
 	Protocol    int             `json:"protocol"`
 	ExecutionID string          `json:"execution_id"`
@@ -110,37 +112,38 @@ type Start struct {
 	Agent       agents.Agent    `json:"agent"`
 	ReadOnly    bool            `json:"read_only,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"`
-	Events      bool            `json:"events,omitempty"` // events are wanted
-	// OneProcessor says that the child was started with GOMAXPROCS=1 and may take
-	// more when it has something to compute.
+	Events      bool            `json:"events,omitempty"` // the child is to send events
+	// OneProcessor says that the child was started with GOMAXPROCS=1, and may raise it when it has
+	// much to compute.
 	OneProcessor bool `json:"one_processor,omitempty"`
-	// Dir is the working directory that it must find itself in; empty is any.
+	// Dir is the path that the working directory of the child must have; empty means any.
 	Dir string `json:"dir,omitempty"`
-	// Denied are tools that it may not use, whatever its agent says.
+	// Denied are tools that the child may not use, even if its agent has them.
 	Denied []string `json:"denied,omitempty"`
-	// Targets are what the task will touch.
+	// Targets are the files, folders and globs that the task will touch.
 	Targets []string `json:"targets,omitempty"`
-	// References says that the answer must refer to lines of files.
+	// References says that the answer must contain references to lines of files.
 	References bool `json:"references,omitempty"`
-	// Permit says that one request to the model may be sent without asking: the
-	// permit with the id 0.
+	// Permit says that the child may send one request to the model without asking the root. This
+	// permit has the id 0.
 	Permit bool `json:"permit,omitempty"`
-	// IdleMS is the time without any activity after which the root ends the child,
-	// in milliseconds; 0 is no limit. The child reports activity well within it.
+	// IdleMS is the time without any activity, in milliseconds, after which the root ends the
+	// child; 0 means no limit. The child reports its activity several times within that time.
 	IdleMS int64 `json:"idle_ms,omitempty"`
-	// Retries is how often a request to the model is repeated.
+	// Retries is how many times a failed request to the model may be repeated.
 	Retries int `json:"retries,omitempty"`
-	// Reads asks for the calls by which the child reads.
+	// Reads says that the result is to list the calls of tools by which the child read something.
 	Reads bool `json:"reads,omitempty"`
-	// Traceparent is the W3C trace context of the child, for what it starts.
+	// Traceparent is the W3C trace context that the child passes to the programs that it starts.
 	Traceparent string `json:"traceparent,omitempty"`
-	// Model is what answers, for the result.
+	// Model is the model that runs the task. It is not sent; the root puts it into the result.
 	Model string `json:"-"`
-	// Setup is what only the application reads: the model, the settings of tools.
+	// Setup holds settings that only the application reads, such as those of the model and the
+	// tools.
 	Setup json.RawMessage `json:"setup"`
 }
 
-// add adds what job says: who the child is, and what its task forbids it.
+// add fills in what job says: the ids and the depth of the child, and the restrictions of its task.
 func (s *Start) add(job task.Job) {
 	s.Protocol, s.ExecutionID, s.Parent, s.BatchID = Version, job.ExecutionID, job.Parent, job.BatchID
 	s.Depth, s.IdleMS = job.Depth, job.Idle.Milliseconds()
@@ -148,7 +151,7 @@ func (s *Start) add(job task.Job) {
 	s.Targets, s.Dir, s.References, s.Schema = job.Targets, job.Dir, job.RequireFileReferences, job.Schema
 }
 
-// Ask is a request of a child to the root. One of the fields below ID is set.
+// Ask is a request of a child to the root. Exactly one of the fields below ID is set.
 type Ask struct {
 	ID        int64        `json:"id"`
 	Delegate  taskList     `json:"delegate,omitempty"`
@@ -159,33 +162,34 @@ type Ask struct {
 	Send      *Send        `json:"send,omitempty"`
 	Approve   *tool.Intent `json:"approve,omitempty"`
 	Enter     *Enter       `json:"enter,omitempty"`
-	Effects   bool         `json:"effects,omitempty"` // to record that the child is about to act
+	Effects   bool         `json:"effects,omitempty"` // record that the child is about to have its first side effect
 }
 
-// waits reports whether a may take long because other children do it. They may need a
-// permit, so the child gives its own back.
+// waits reports whether the answer to a may take long because it depends on a person or on other
+// children. Those children may need a permit, so the child gives its own back first.
 func (a Ask) waits() bool {
 	return a.Approve != nil || len(a.Delegate) > 0 || a.Spawn != nil || a.Wait != nil
 }
 
-// Enter asks for a permit to send a request to a model. The permit has the id of the
-// Ask. The answer is empty, or says in Fault why there is no permit. A child that has a
+// Enter asks for a permit to send a request to a model. The permit has the id of the Ask. If it is
+// granted, the answer is empty; otherwise its Fault or its Error says why not. A child that has a
 // permit, or waits for one, may not ask for another.
 type Enter struct {
 	Model string `json:"model"`
-	// Again is for a request that the circuit breaker has refused and that may be
-	// repeated: it waits until the breaker lets a request pass.
+	// Again says that the circuit breaker has refused the request before. The root then waits until
+	// the breaker lets the request pass.
 	Again bool `json:"again,omitempty"`
 }
 
-// Leave gives a permit back, or ends the wait for it.
+// Leave gives back the permit with this id, or ends the wait for it. Report is the outcome of the
+// request.
 type Leave struct {
 	ID     int64      `json:"id"`
 	Report llm.Report `json:"report"`
 }
 
-// MarshalJSON writes l without reflection. Most children send one Leave, and for one
-// encoding/json would spend its time on learning the types of the fields.
+// MarshalJSON encodes l without reflection. encoding/json analyses a type on first use, which would
+// cost more than it saves here, because most children send only one Leave.
 func (l Leave) MarshalJSON() ([]byte, error) {
 	r := l.Report
 	kind, err := json.Marshal(string(r.Kind))
@@ -195,56 +199,60 @@ func (l Leave) MarshalJSON() ([]byte, error) {
 		r.Usage.InputTokens, r.Usage.OutputTokens, r.Timing.Queued, r.Timing.Served), err
 }
 
-// Active says that the child is at work: a token came, a tool runs. It is sent now and
-// then while that goes on.
+// Active says that the child is active: for example, a token has arrived or a tool runs. The child
+// sends it from time to time, not for each such event.
 type Active struct {
-	// Permits are those whose requests got a part of an answer since the last time.
+	// Permits are the ids of the permits whose requests have received a part of an answer since the
+	// last Active.
 	Permits []int64 `json:"permits,omitempty"`
 }
 
-// Wait asks for the results of children in the background: see [task.Family].
+// Wait asks for the results of background children: see [task.Family]. AtMostMS is in milliseconds;
+// 0 means no limit.
 type Wait struct {
 	IDs      []string `json:"ids,omitempty"`
 	AtMostMS int64    `json:"at_most_ms,omitempty"`
 }
 
-// Send asks to hand a text to another agent.
+// Send asks the root to pass a text to another agent: to a child with that execution id, or to
+// [task.Parent].
 type Send struct {
 	To   string `json:"to"`
 	Text string `json:"text"`
 }
 
-// Message is a text from another agent.
+// Message is a text from another agent for the agent of the child.
 type Message struct {
 	Text string `json:"text"`
 }
 
-// Changed are files that the child has changed. They are reported at once: the child
-// may not live to name them in its result.
+// Changed lists files that the child has changed. The child reports them at once, because it may
+// die before it can name them in its result.
 type Changed struct {
 	Paths []string `json:"paths"`
 }
 
-// taskList is at most [MaxAsk] tasks.
+// taskList is a list of tasks. Decoding fails if it has more than [MaxAsk].
 type taskList []task.Task
 
-// UnmarshalJSON stops at the first task that is too many.
+// UnmarshalJSON decodes the tasks. It stops with an error at the first one above the limit.
 func (l *taskList) UnmarshalJSON(data []byte) (err error) {
 	*l, err = atMost[task.Task](MaxAsk, "tasks", data)
 	return err
 }
 
-// readList is at most maxReads reads. An empty list says that the child read nothing;
-// nil says that its reads are not known.
+// readList is a list of reads. Decoding fails if it has more than maxReads. An empty list says that
+// the child read nothing; nil says that it is not known what the child read.
 type readList []task.Read
 
-// UnmarshalJSON stops at the first read that is too many.
+// UnmarshalJSON decodes the reads. It stops with an error at the first one above the limit.
 func (l *readList) UnmarshalJSON(data []byte) (err error) {
 	*l, err = atMost[task.Read](maxReads, "reads", data)
 	return err
 }
 
-// atMost reads an array and stops at the first element that is too many.
+// atMost decodes a JSON array. It returns an error at the first element above the limit and decodes
+// no further. null gives nil. what names the elements in the error.
 func atMost[T any](limit int, what string, data []byte) ([]T, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	start, err := dec.Token()
@@ -268,7 +276,8 @@ func atMost[T any](limit int, what string, data []byte) ([]T, error) {
 	return list, nil
 }
 
-// Answer is one part of what an Ask came to; Last marks that no more follow.
+// Answer is one part of the answer to the Ask with the same id. Last says that no more parts
+// follow.
 type Answer struct {
 	ID       int64          `json:"id"`
 	Result   *task.Result   `json:"result,omitempty"`
@@ -280,26 +289,25 @@ type Answer struct {
 	Last     bool           `json:"last,omitempty"`
 }
 
-// Fault is an [llm.Error] on its way to a child.
+// Fault is an [llm.Error] that is sent to a child.
 type Fault struct {
 	Kind    llm.Kind `json:"kind"`
 	Problem string   `json:"problem"`
 	Hint    string   `json:"hint,omitempty"`
-	// RetryAfterMS is after how many milliseconds it makes sense to ask again; 0 means
-	// never.
+	// RetryAfterMS is how many milliseconds to wait before asking again makes sense; 0 means that
+	// there is no such time.
 	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
 }
 
 // Cancel asks a child to end now and to hand back what it has.
 type Cancel struct {
 	Reason string `json:"reason,omitempty"`
-	// GraceMS is the time for one more turn, in milliseconds, before a signal follows;
-	// 0 means no more turn.
+	// GraceMS is how many milliseconds the child has for one more turn before it gets a signal; 0
+	// means no more turn.
 	GraceMS int64 `json:"grace_ms,omitempty"`
 }
 
-// Result is the last frame of a child: how its task ended. The answer itself is
-// on stdout.
+// Result is the last frame of a child and says how its task ended. The answer itself is on stdout.
 type Result struct {
 	Status       task.Status     `json:"status"`
 	Error        string          `json:"error,omitempty"`
@@ -308,20 +316,19 @@ type Result struct {
 	ChangedFiles []string        `json:"changed_files,omitempty"`
 	Structured   json.RawMessage `json:"structured,omitempty"`
 	Warnings     []string        `json:"warnings,omitempty"`
-	Repeats      int             `json:"repeats,omitempty"` // requests to the model that were sent again
-	// Reads are reported where they were asked for and the child did nothing else: see
-	// readList.
+	Repeats      int             `json:"repeats,omitempty"` // how many requests to the model were repeated
+	// Reads are the calls by which the child read something, if the root asked for them and the
+	// child did nothing else. See readList for nil.
 	Reads readList `json:"reads,omitzero"`
 }
 
-// What can be wrong with a frame. After either of them nothing more can be read
-// from that pipe with confidence.
+// Errors in a frame. After either of them, the rest of the pipe cannot be read reliably.
 var (
 	ErrFrameTooLong = errors.New("frame too long")
 	ErrFrameBroken  = errors.New("broken frame")
 )
 
-// reader reads frames of at most limit bytes.
+// reader reads frames from a control pipe. A frame of more than limit bytes is an error.
 type reader struct {
 	r     *bufio.Reader
 	limit int
@@ -331,8 +338,8 @@ func newReader(r io.Reader, limit int) *reader {
 	return &reader{bufio.NewReaderSize(r, 4096), limit}
 }
 
-// next returns the next frame. At the end it returns io.EOF; a last line without
-// a newline was cut off by the death of the writer and counts as the end too.
+// next returns the next frame. At the end of the pipe it returns io.EOF. A last line without a
+// newline also counts as the end, because its writer died while it wrote the line.
 func (r *reader) next() (Frame, error) {
 	line, err := r.line()
 	if err != nil {
@@ -367,7 +374,8 @@ func (r *reader) line() ([]byte, error) {
 	return long, nil
 }
 
-// whole reports whether f carries what its type promises.
+// whole reports whether f has the content that its type requires. It returns true for an unknown
+// type.
 func (f Frame) whole() bool {
 	if payload := f.payload(); payload != nil && reflect.ValueOf(payload).Elem().IsNil() {
 		return false
@@ -375,7 +383,7 @@ func (f Frame) whole() bool {
 	return f.Type != "" && (f.Type != TypeResult || f.Result.Status.Final())
 }
 
-// payload is the field of f that its type names, nil for a type of the future.
+// payload returns a pointer to the field of f that its type names, or nil for an unknown type.
 func (f *Frame) payload() any {
 	return map[Type]any{
 		TypeStart: &f.Start, TypeAnswer: &f.Answer, TypeMessage: &f.Message, TypeCancel: &f.Cancel,
@@ -384,8 +392,9 @@ func (f *Frame) payload() any {
 	}[f.Type]
 }
 
-// encode returns f as one line. It encodes the one field that is set and not all of
-// Frame: encoding/json first learns a type, and most children send only two frames.
+// encode returns f as one line. It encodes only the field that is set instead of the whole Frame:
+// encoding/json analyses a type on first use, which would cost more than the encoding itself,
+// because most children send only two frames.
 func encode(f Frame) ([]byte, error) {
 	payload := f.payload()
 	if payload == nil {
@@ -398,7 +407,7 @@ func encode(f Frame) ([]byte, error) {
 	return fmt.Appendf(nil, "{\"type\":%q,%q:%s}\n", f.Type, f.Type, content), nil
 }
 
-// envelope finds the content of a frame without reading it.
+// envelope is a Frame whose content is not decoded yet.
 type envelope struct {
 	Type                           Type
 	Start, Answer, Message, Cancel json.RawMessage
@@ -406,8 +415,7 @@ type envelope struct {
 	Active, Leave, Result          json.RawMessage
 }
 
-// decode is the inverse of encode. Of a type that it does not know only the
-// type is read.
+// decode is the reverse of encode. For an unknown type it returns a Frame with the type alone.
 func decode(line []byte) (Frame, error) {
 	var e envelope
 	if err := json.Unmarshal(line, &e); err != nil {

@@ -11,8 +11,8 @@ import (
 	"qq/pkg/task"
 )
 
-// result says what became of the child, from how its process ended and from its
-// result frame.
+// result returns the result of the job. It follows from how the process of the child ended and from
+// the result frame of the child.
 func (c *child) result() task.Result {
 	exit := c.proc.Wait()
 	r := c.job.Ended(task.NoResult, "")
@@ -47,8 +47,8 @@ func (c *child) result() task.Result {
 	return r
 }
 
-// repeatable fills in what decides whether the task may be run again: its side effects,
-// attempts and reads.
+// repeatable sets the fields of r that decide whether the task may be run again or its result used
+// again: side effects, attempts and reads.
 func (c *child) repeatable(r *task.Result) {
 	// After it broke the protocol nobody listened to it, so it may have done anything.
 	r.Effects = c.effects || len(r.ChangedFiles) > 0 || c.wrong != nil
@@ -62,8 +62,8 @@ func (c *child) repeatable(r *task.Result) {
 	}
 }
 
-// sound reports whether all of l can be kept. A part of the list would be wrong: it
-// would say that the task depends on less than it does.
+// sound reports whether every read in l is valid. If one is not, the caller must drop the whole
+// list: a part of it would say that the task depends on less than it does.
 func (l readList) sound() bool {
 	return len(l) <= maxReads && !slices.ContainsFunc(l, func(r task.Read) bool {
 		_, err := hex.DecodeString(r.Digest)
@@ -71,7 +71,7 @@ func (l readList) sound() bool {
 	})
 }
 
-// verdict is the status of the child, and the error text for a failure.
+// verdict returns the status of the child and, unless that is success, the error text.
 func (c *child) verdict(exit proc.Exit) (task.Status, string) {
 	switch {
 	case c.wrong != nil:
@@ -94,7 +94,8 @@ func (c *child) verdict(exit proc.Exit) (task.Status, string) {
 	return task.Completed, ""
 }
 
-// readAnswer puts the child's output into r, cut to what is handed on.
+// readAnswer reads the output of the child into r. Output that is too long is cut, and its full
+// text is kept in a file.
 func (c *child) readAnswer(r *task.Result) {
 	info, err := c.out.Stat()
 	if err == nil && r.Success && info.Size() != c.last.Bytes {
@@ -123,7 +124,7 @@ func (c *child) readAnswer(r *task.Result) {
 	}
 }
 
-// withTail adds the end of what the child said on stderr to an error text.
+// withTail returns msg with the last lines that the child wrote to stderr, if there are any.
 func (c *child) withTail(msg string) string {
 	if tail := lastLines(c.err, 2048, 6); tail != "" {
 		return msg + ": " + tail

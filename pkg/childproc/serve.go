@@ -18,25 +18,25 @@ import (
 	"qq/pkg/task"
 )
 
-// ErrRootGone ends a child whose root has died.
+// ErrRootGone says that the root process has ended or cannot be reached. It is the cause with which
+// the child is then cancelled.
 var ErrRootGone = errors.New("the root process is gone")
 
-// Cancelled is why a child ends that its root told to end.
+// Cancelled is the cause with which a child is cancelled when its root asks it to end.
 type Cancelled struct {
 	Reason string
-	// Grace is the time for one more turn, to hand back what it has; 0 means no more
-	// turn.
+	// Grace is how long the child has for one more turn, in which it hands back what it has; 0
+	// means no more turn.
 	Grace time.Duration
 }
 
 func (e *Cancelled) Error() string { return "cancelled: " + e.Reason }
 
-// HandBack is how long a last request to a model may take. It is less than Grace, so
-// that there is time to hand back the answer.
+// HandBack returns how long the last request to a model may take. It is less than Grace, so that
+// time is left to hand back the answer.
 func (e *Cancelled) HandBack() time.Duration { return e.Grace * 4 / 5 }
 
-// Conn is the child's end of the wire. Its methods may be called by several
-// goroutines at once.
+// Conn is the connection of a child to its root. Several goroutines may call its methods at once.
 type Conn struct {
 	up   io.Writer
 	down io.Reader
@@ -48,11 +48,11 @@ type Conn struct {
 	mu      sync.Mutex
 	asked   int64
 	asks    map[int64]*pending
-	permits map[*permit]struct{} // that were not given back
+	permits map[*permit]struct{} // permits that were not given back yet
 	gone    bool
 
 	inbox chan string
-	lost  atomic.Int64 // messages that were too many to keep
+	lost  atomic.Int64 // number of messages dropped because the inbox was full
 }
 
 func newConn(down io.Reader, up io.Writer) *Conn {
@@ -62,9 +62,8 @@ func newConn(down io.Reader, up io.Writer) *Conn {
 	}
 }
 
-// Connect opens the control pipes when the environment says that this process
-// is a child, and returns nil when it is not. The descriptors are not inherited
-// by what the child starts.
+// Connect returns the connection to the root if the environment says that this process is a child,
+// and nil otherwise. The programs that the child starts do not inherit the control pipes.
 func Connect(getenv func(string) string) (*Conn, error) {
 	if getenv(ControlVar) == "" {
 		return nil, nil
@@ -84,20 +83,20 @@ func Connect(getenv func(string) string) (*Conn, error) {
 	return newConn(os.NewFile(downFD, "control-down"), os.NewFile(upFD, "control-up")), nil
 }
 
-// Runner is the program of a child: what it does with its task.
+// Runner is what the application does in a child.
 type Runner interface {
-	// Run runs the agent of start on job and says how that ended. What the agent may
-	// ask of the root goes through p.
+	// Run runs the agent of start on job and returns how that ended. Requests of the agent to the
+	// root go through p.
 	Run(ctx context.Context, start *Start, job task.Job, p supervisor.Parent) task.Result
 }
 
-// orphanGrace is how long a child may take to end by itself when its root is gone.
+// orphanGrace is how long a child may take to end by itself when its root is gone. Then it exits at
+// once.
 const orphanGrace = 20 * time.Millisecond
 
-// Serve is the whole life of a child: it says hello, reads the task from in, runs it,
-// writes the answer to out and sends the result frame. It returns how the task ended;
-// an error says that the root does not know. The process then ends, with the exit code
-// of the status.
+// Serve does all the work of a child: it says hello, reads the task from in, runs it, writes the
+// answer to out and sends the result frame. It returns how the task ended. An error says that the
+// root was not told. The caller then ends the process with the exit code of the status.
 func (c *Conn) Serve(version string, in io.Reader, out io.Writer, r Runner) (task.Status, error) {
 	start, listen, err := c.Handshake(version)
 	if err != nil {
@@ -126,7 +125,7 @@ func (c *Conn) Serve(version string, in io.Reader, out io.Writer, r Runner) (tas
 	return frame.Status, c.Finish(frame)
 }
 
-// run reads the task and runs it.
+// run reads the task from in and runs it.
 func (c *Conn) run(ctx context.Context, start *Start, in io.Reader, r Runner) task.Result {
 	text, err := io.ReadAll(in)
 	if err != nil {
@@ -143,9 +142,9 @@ func (c *Conn) run(ctx context.Context, start *Start, in io.Reader, r Runner) ta
 	return r.Run(ctx, start, job, c)
 }
 
-// Handshake says hello and returns the start frame, and a function that reads what the
-// root says from then on. It returns when the root is gone, and calls its argument when
-// the child has to end. Serve does all this.
+// Handshake sends the hello frame and returns the start frame of the root, with a function that
+// reads all further frames. That function runs until the root is gone. It calls its argument with
+// the cause when the child must end. [Conn.Serve] calls Handshake itself.
 func (c *Conn) Handshake(version string) (*Start, func(context.CancelCauseFunc), error) {
 	if err := c.send(Frame{Type: TypeHello, Hello: &Hello{Version, version}}); err != nil {
 		return nil, nil, fmt.Errorf("say hello to the root: %w", err)
@@ -168,8 +167,8 @@ func (c *Conn) Handshake(version string) (*Start, func(context.CancelCauseFunc),
 	}
 }
 
-// listen reads what the root says until it is gone. It calls cancel when the
-// root wants the child to end, and when there is no root any more.
+// listen reads frames of the root until the root is gone. It calls cancel when the root asks the
+// child to end, and when the root is gone.
 func (c *Conn) listen(r *reader, cancel context.CancelCauseFunc) {
 	for {
 		f, err := r.next()
@@ -189,23 +188,23 @@ func (c *Conn) listen(r *reader, cancel context.CancelCauseFunc) {
 	}
 }
 
-// Emit reports an event. It is lost when the root is gone.
+// Emit reports an event to the root. If the root is gone, the event is lost.
 func (c *Conn) Emit(e event.Event) { _ = c.send(Frame{Type: TypeEvent, Event: &e}) }
 
-// Changed reports files that were changed. It is lost when the root is gone.
+// Changed reports changed files to the root. If the root is gone, the report is lost.
 func (c *Conn) Changed(paths []string) {
 	_ = c.send(Frame{Type: TypeChanged, Changed: &Changed{paths}})
 }
 
-// Effects reports that the child is about to have its first side effect. When it
-// returns nil, that is recorded, whatever becomes of the child or of the root.
+// Effects reports that the child is about to have its first side effect. When it returns nil, the
+// root has recorded that, and the record outlives both processes. On error the child must not act.
 func (c *Conn) Effects() error {
 	_, _, err := c.ask(context.Background(), Ask{Effects: true}) // it ends with the root
 	return err
 }
 
-// Finish reports how the task ended. Nothing may be sent after it. Too many reads are
-// left out. A result that is still too long for its frame is reported as a failure.
+// Finish sends the result frame. Nothing may be sent after it. If the reads of r are too many or
+// not valid, they are left out. If the frame is still too long, a failure is reported instead.
 func (c *Conn) Finish(r Result) error {
 	if !r.Reads.sound() {
 		r.Reads = nil

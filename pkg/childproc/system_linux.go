@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memFile is a file without a place on disk.
+// memFile returns a new empty file in memory.
 func memFile() (*os.File, error) {
 	fd, err := unix.MemfdCreate("task", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -17,8 +17,8 @@ func memFile() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "task"), nil
 }
 
-// unnamedFile is a private file in dir without a name: it disappears with its last
-// descriptor.
+// unnamedFile creates a private file in dir that has no name. The file disappears when its last
+// descriptor is closed.
 func unnamedFile(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_APPEND|unix.O_CLOEXEC, 0o600)
 	if err != nil { // not every file system can do that
@@ -27,8 +27,8 @@ func unnamedFile(dir string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(dir, "unnamed")), nil
 }
 
-// nameProcess sets the name that ps and pkill show. The kernel takes it from the
-// path, and that of a child is /proc/self/exe.
+// nameProcess sets the name that ps and pkill show for this process. Without it, the kernel takes
+// the name from the path of the program, which for a child is /proc/self/exe.
 func nameProcess(name string) {
 	b, err := unix.BytePtrFromString(name)
 	if err == nil {

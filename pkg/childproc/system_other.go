@@ -7,12 +7,11 @@ import (
 	"os"
 )
 
-// memFile is a file without a place on disk.
+// memFile always fails: files in memory exist only on Linux.
 func memFile() (*os.File, error) { return nil, errors.ErrUnsupported }
 
-// unnamedFile is a private file in dir that disappears with its last descriptor.
+// unnamedFile creates a private file in dir that disappears when its last descriptor is closed.
 func unnamedFile(dir string) (*os.File, error) { return createUnnamed(dir) }
 
-// nameProcess sets the name that ps and pkill show, where that is not the
-// program's anyway.
+// nameProcess does nothing: here ps and pkill show the name of the program anyway.
 func nameProcess(string) {}

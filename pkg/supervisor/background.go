@@ -12,8 +12,8 @@ import (
 	"qq/pkg/task"
 )
 
-// background is the children of an agent that it does not wait for, oldest first,
-// until they are collected.
+// background holds the children that an agent started without waiting for them, oldest first. A
+// child stays in it until its result is collected. Once ended is set, no child can be added.
 type background struct {
 	mu       sync.Mutex
 	children []*kept
@@ -21,7 +21,8 @@ type background struct {
 	wg       sync.WaitGroup
 }
 
-// kept is one child in the background, and the owner of its execution.
+// kept is one child in the background. It is also the owner of the execution of that child: it
+// stores the result and closes done.
 type kept struct {
 	in     *background
 	child  task.Child
@@ -31,10 +32,11 @@ type kept struct {
 	result task.Result // readable once done is closed
 }
 
-// ended implements owner.
+// ended implements owner. It does nothing: a child in the background has no batch to halt.
 func (k *kept) ended(task.Result) {}
 
-// file implements owner.
+// file implements owner: it stores the result and wakes everybody who waits for the child. It
+// ignores the error, because the text of the result says that it could not be recorded.
 func (k *kept) file(r task.Result, _ error) {
 	k.in.mu.Lock()
 	defer k.in.mu.Unlock()
@@ -42,8 +44,9 @@ func (k *kept) file(r task.Result, _ error) {
 	close(k.done)
 }
 
-// spawn starts t in the background. The child lives at most as long as ctx and as the
-// agent of h.
+// spawn starts t in the background and returns at once. The child ends when ctx is done or when the
+// agent of h ends, if not before. The error says why no child was started: a limit was reached, or
+// the agent has ended.
 func (h *handle) spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	t = t.Normalized()
 	if refusal := h.admit(true); refusal != "" {
@@ -72,7 +75,8 @@ func (h *handle) spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	return k.child, nil
 }
 
-// run takes a child from the queue to its result.
+// run waits until the child has a slot, runs it and stores its result. turn is the place of the
+// child in the queue for slots. If ctx is done first, the child ends without being started.
 func (k *kept) run(ctx context.Context, turn *limits.Turn) {
 	s, queuedAt := k.exec.s, time.Now()
 	if s.slots.Await(ctx, turn) != nil {
@@ -91,7 +95,8 @@ func (k *kept) run(ctx context.Context, turn *limits.Turn) {
 	k.exec.run(ctx, s.cfg.Launcher, time.Since(queuedAt))
 }
 
-// Children implements task.Family.
+// Children implements [task.Family]. A running child whose idle clock is paused, because it waits
+// for somebody, has the status Waiting. The error is always nil.
 func (h *handle) Children(context.Context) ([]task.Child, error) {
 	f := &h.background
 	f.mu.Lock()
@@ -106,7 +111,8 @@ func (h *handle) Children(context.Context) ([]task.Child, error) {
 	return list, nil
 }
 
-// find returns the children with these ids, or all when there are none.
+// find returns the children with these ids, each once, or all children if ids is empty. An unknown
+// id is an error.
 func (f *background) find(ids []string) ([]*kept, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,7 +132,7 @@ func (f *background) find(ids []string) ([]*kept, error) {
 	return found, nil
 }
 
-// Wait implements task.Family. The slot of the agent is lent meanwhile.
+// Wait implements [task.Family]. While the agent waits, other jobs may use its slot.
 func (h *handle) Wait(ctx context.Context, ids []string, atMost time.Duration) ([]task.Result, error) {
 	waiting, err := h.background.find(ids)
 	if err != nil {
@@ -152,7 +158,9 @@ func (h *handle) Wait(ctx context.Context, ids []string, atMost time.Duration) (
 	return h.background.collect(waiting), nil
 }
 
-// collect takes out those that have ended.
+// collect removes the children that have ended from f and returns their results. It looks only at
+// those in waiting and keeps their order. If two callers wait for the same child, only one of them
+// gets its result.
 func (f *background) collect(waiting []*kept) []task.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -174,7 +182,8 @@ func (f *background) collect(waiting []*kept) []task.Result {
 	return results
 }
 
-// Terminate implements task.Family. It returns when the child is gone.
+// Terminate implements [task.Family]. It returns when the child has ended, or with the cause of ctx
+// if ctx is done first.
 func (h *handle) Terminate(ctx context.Context, id string) error {
 	found, err := h.background.find([]string{id})
 	if err != nil {
@@ -189,8 +198,8 @@ func (h *handle) Terminate(ctx context.Context, id string) error {
 	}
 }
 
-// endBackground ends the children in the background and waits until they are gone.
-// No more can be started.
+// endBackground cancels all children in the background and waits until each has ended. From then on
+// spawn returns an error.
 func (h *handle) endBackground() {
 	f := &h.background
 	f.mu.Lock()

@@ -11,25 +11,27 @@ import (
 	"qq/pkg/task"
 )
 
-// Batch says how a stream of tasks is run. Only Tasks and Results must be set.
+// Batch is a stream of tasks to run, and how to run them. Only Tasks and Results must be set.
 type Batch struct {
-	ID    string                      // is in each result and event
-	Tasks iter.Seq2[task.Task, error] // [Tasks] makes them from a list
-	// Count is how many tasks there are, where that is known. It is only shown.
+	ID    string                      // included in each result and event
+	Tasks iter.Seq2[task.Task, error] // the function [Tasks] makes one from a list
+	// Count is the number of tasks, or 0 if it is not known. It only appears in an event.
 	Count   int
 	Results Results
-	// Halt says after how many failures to stop.
+	// Halt says after how many failures the batch stops.
 	Halt Halt
-	// Stop, when closed, lets no further task start; those that run continue.
+	// Stop can be closed to stop the batch: no further task starts, and the running ones continue.
+	// nil means that the batch cannot be stopped in this way.
 	Stop <-chan struct{}
-	// Spill keeps large results that must wait for slower ones before them; nil keeps
-	// them in memory.
+	// Spill stores results that must wait for slower ones before them when they would take too much
+	// memory; nil keeps all results in memory.
 	Spill Spill
-	// Past is asked about each task before anything else; nil knows none.
+	// Past is asked for the result of each task before the task is started; nil means that no
+	// results are known.
 	Past Past
 }
 
-// Tasks is a stream of the tasks in list.
+// Tasks returns a stream of the tasks in list, for the field Tasks of a [Batch].
 func Tasks(list ...task.Task) iter.Seq2[task.Task, error] {
 	return func(yield func(task.Task, error) bool) {
 		for _, t := range list {
@@ -40,30 +42,31 @@ func Tasks(list ...task.Task) iter.Seq2[task.Task, error] {
 	}
 }
 
-// Results takes the results of a batch.
+// Results receives the results of a batch. Its methods are called by one goroutine at a time.
 type Results interface {
-	// Deliver gets each result in input order, one at a time. Its error ends the batch.
+	// Deliver receives the results in input order. On error, the batch is cancelled and no further
+	// result is delivered.
 	Deliver(r task.Result) error
-	// Done gets each result as soon as its task has ended, in that order.
+	// Done receives each result as soon as its task has ended, in the order in which tasks end.
 	Done(r task.Result)
 }
 
-// Past knows results from before.
+// Past finds the results of tasks that were run before.
 type Past interface {
-	// Known returns the result of the task at index if there is one: nothing is started
-	// or recorded then.
+	// Known returns the result of the task at index. false means that no result is known, and the
+	// task is run. With true, nothing is started or recorded for the task.
 	Known(ctx context.Context, index int, t task.Task) (task.Result, bool)
 }
 
-// Halt is a policy for failures in a batch. The zero Halt never halts.
+// Halt says when failed tasks stop a batch. The zero Halt never stops it.
 type Halt struct {
-	Now     bool    // end running tasks too, not only start no more
-	Fail    int     // failures that halt; 0 is never
-	Percent float64 // share of failures among those that ended, in percent; 0 is never
+	Now     bool    // end the running tasks too; otherwise they continue
+	Fail    int     // number of failed tasks that stops the batch; 0 means never
+	Percent float64 // percentage of failures among the ended tasks that stops it; 0 means never
 }
 
-// reached reports whether failed of ended tasks are too many. A share is not
-// judged before ten tasks have ended.
+// reached reports whether the batch must stop, if failed of ended tasks have failed. Percent counts
+// only after ten tasks have ended.
 func (h Halt) reached(failed, ended int) bool {
 	if h.Fail > 0 && failed >= h.Fail {
 		return true
@@ -71,7 +74,7 @@ func (h Halt) reached(failed, ended int) bool {
 	return h.Percent > 0 && ended >= 10 && float64(failed)*100 >= h.Percent*float64(ended)
 }
 
-// batch is one Batch under way.
+// batch is the state of one running Batch.
 type batch struct {
 	Batch
 	from    *handle
@@ -83,29 +86,31 @@ type batch struct {
 	ordered      ordered
 	endedTasks   int
 	failed       int
-	err          error // of Deliver
-	unrecorded   error // of the Recorder
+	err          error // of Deliver, or of the Spill
+	unrecorded   error // the first of the Recorder
 	halted       bool
 	stopStarting context.CancelFunc
 }
 
-// batchTask is the owner of one task of a batch.
+// batchTask is one task of a batch. It is the owner of the execution of that task.
 type batchTask struct {
 	*batch
 	index int
 }
 
-// refusal implements owner.
+// refusal implements patient.
 func (t batchTask) refusal(of task.Task) *task.Result { return t.batch.refusal(of) }
 
-// waitsForServer implements patient: nobody waits for the answer of one task.
+// waitsForServer implements patient. It returns true for a task that comes from a person, not from
+// an agent: nobody waits for this one answer, so the task can wait until its model server is back.
+// Without a Gate it returns false.
 func (t batchTask) waitsForServer() bool { return !t.byAgent && t.from.s.cfg.Gate != nil }
 
-// file implements owner.
+// file implements owner: it stores the result in the batch and delivers the results that are due.
 func (t batchTask) file(r task.Result, err error) { t.end(t.index, r, err) }
 
-// delegate runs tasks on behalf of the agent, which waits for them: its slot is lent
-// meanwhile.
+// delegate runs tasks for the agent of h and returns their results in input order. While the agent
+// waits for them, other jobs may use its slot.
 func (h *handle) delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	all := &gathered{results: make([]task.Result, 0, len(tasks))}
 	b := Batch{Results: all, Tasks: Tasks(tasks...)}
@@ -113,7 +118,7 @@ func (h *handle) delegate(ctx context.Context, tasks []task.Task) []task.Result 
 	return all.results
 }
 
-// gathered are the results of a delegation.
+// gathered collects the results of a delegation, in input order.
 type gathered struct{ results []task.Result }
 
 // Deliver implements Results.
@@ -150,8 +155,9 @@ func (h *handle) batch(ctx context.Context, given Batch, byAgent bool) error {
 	return errors.Join(err, b.err, b.unrecorded)
 }
 
-// feed gives each free slot the next task until there is none. When starting is
-// done, no more are started.
+// feed starts the tasks of the batch in order, each as soon as it has a slot. It returns when the
+// stream of tasks has ended or a result could not be delivered. Once starting is done, each
+// remaining task gets a result that says why it was not started. The error is that of the stream.
 func (b *batch) feed(ctx, starting context.Context, next func() (task.Task, error, bool)) error {
 	f := &feeder{batch: b, ctx: ctx, starting: starting, next: next}
 	defer f.discard()
@@ -175,34 +181,36 @@ func (b *batch) feed(ctx, starting context.Context, next func() (task.Task, erro
 	}
 }
 
-// feeder hands the tasks of a batch to slots, in order. While the first waits for a
-// slot, processes are made ready for it and for some after it, so that slots that
-// become free at once are put to use at once.
+// feeder starts the tasks of a batch in order. While the first task waits for a slot, feeder stages
+// processes for this task and for some after it. If several slots become free at once, these tasks
+// can then start without waiting for new processes.
 type feeder struct {
 	*batch
 	ctx, starting context.Context
 	next          func() (task.Task, error, bool)
 	index         int      // of the next task
 	ahead         []queued // tasks that wait for a slot, in order
-	done          bool     // the stream of tasks
+	done          bool     // the stream of tasks has ended
 	err           error    // of the stream
 }
 
-// queued is a task that needs a slot.
+// queued is a task that waits for a slot.
 type queued struct {
 	x        *execution
-	staged   Staged // nil when nothing was made ready
+	staged   Staged // nil if no process was staged for it
 	queuedAt time.Time
 }
 
-// pull adds the next task that needs a slot, if ahead is empty.
+// pull reads tasks from the stream until one of them needs a slot and is in ahead, or until the
+// stream has ended. If ahead already contains a task, pull does nothing.
 func (f *feeder) pull() {
 	for len(f.ahead) == 0 && !f.done && !f.undeliverable() {
 		f.take()
 	}
 }
 
-// take takes one task from the stream.
+// take reads one task from the stream. A task that needs no slot gets its result at once. Any other
+// task is appended to ahead.
 func (f *feeder) take() {
 	t, err, ok := f.next()
 	if err != nil || !ok {
@@ -221,7 +229,9 @@ func (f *feeder) take() {
 	f.ahead = append(f.ahead, queued{x: f.from.newExecution(job, batchTask{f.batch, index}), queuedAt: time.Now()})
 }
 
-// slot waits for a slot for the first task, and makes others ready meanwhile.
+// slot takes a slot for the first task in ahead, and waits if none is free. Before it waits, it
+// stages processes for that task and for some after it. The error says that no task may start any
+// more.
 func (f *feeder) slot() error {
 	s := f.from.s
 	for k := 0; f.starting.Err() == nil; k++ {
@@ -238,8 +248,9 @@ func (f *feeder) slot() error {
 	return s.slots.Acquire(f.starting, false, f.ahead[0].x.job.Depth)
 }
 
-// stage gets ready for a task, unless there are enough in the tree for which that was
-// done. Nothing is got ready for an agent that does not exist.
+// stage starts a process for the task before the task has a slot, and reports whether there is one
+// now. It starts none if the launcher cannot stage, if the agent of the task does not exist, or if
+// the tree already has as many staged processes as allowed.
 func (r *queued) stage(s *Supervisor) bool {
 	if r.staged != nil {
 		return true
@@ -257,7 +268,7 @@ func (r *queued) stage(s *Supervisor) bool {
 	return r.staged != nil
 }
 
-// discard ends what was made ready.
+// discard ends the staged process of the task, if there is one.
 func (r *queued) discard(s *Supervisor) {
 	if r.staged != nil {
 		r.staged.Discard()
@@ -271,7 +282,8 @@ func (f *feeder) discard() {
 	}
 }
 
-// run runs a task that has a slot, unless it need not be tried any more.
+// run starts a task that has a slot. If the model server of the task refuses requests by now, the
+// task is not started: it gets a result that says so, and the slot becomes free.
 func (f *feeder) run(r queued) {
 	s := f.from.s
 	if res := f.refusal(r.x.job.Task); res != nil { // things have changed since it was asked first
@@ -289,7 +301,8 @@ func (f *feeder) run(r queued) {
 	f.wg.Go(func() { r.x.run(f.ctx, launcher, time.Since(r.queuedAt)) })
 }
 
-// withoutSlot is the result of a task that needs no slot for it, or nil.
+// withoutSlot returns the result of a task that needs no slot, because its result is known or
+// because it is refused. nil means that the task needs a slot.
 func (b *batch) withoutSlot(ctx, starting context.Context, index int, t task.Task) *task.Result {
 	if b.Past != nil {
 		if res, ok := b.Past.Known(ctx, index, t); ok {
@@ -309,8 +322,9 @@ func (b *batch) withoutSlot(ctx, starting context.Context, index int, t task.Tas
 	return nil
 }
 
-// refusal is the result of a task that need not be tried, else nil. An agent decides
-// for itself what to do without its server.
+// refusal returns the result of a task whose model server refuses requests for some time, or nil if
+// the task can be tried. For a task that an agent delegates it is always nil: an agent without its
+// server decides itself what to do.
 func (b *batch) refusal(t task.Task) *task.Result {
 	if b.byAgent {
 		return nil
@@ -318,7 +332,8 @@ func (b *batch) refusal(t task.Task) *task.Result {
 	return b.from.s.refusal(t)
 }
 
-// notStarted is the result of a task that got no slot any more.
+// notStarted returns the result of a task that was not started because the batch ends early. Its
+// error text says why: the batch was cancelled, halted or stopped, or the Recorder failed.
 func (b *batch) notStarted(ctx context.Context, t task.Task) task.Result {
 	why := "not started: "
 	b.mu.Lock()

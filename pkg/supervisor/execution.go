@@ -13,36 +13,38 @@ import (
 	"qq/pkg/task"
 )
 
-// execution is one admitted job under way, through all its attempts.
+// execution is one job that was accepted, through all its attempts.
 type execution struct {
 	s       *Supervisor
-	parent  *handle // where it was started
+	parent  *handle // handle that started the job
 	job     task.Job
 	owner   owner
 	loan    *limits.Loan
 	clock   *limits.Clock          // the run clock: from the start on, through all attempts
 	idle    *limits.Clock          // the idle clock of each attempt
-	limited atomic.Pointer[string] // why it could not start a child, the first time
-	blocked *limits.Blocked        // pauses the run clock while it can only wait for children that queue
-	// idleOut is why the job ends when its idle clock runs out.
+	limited atomic.Pointer[string] // first reason why its agent could not start a child; nil if there was none
+	blocked *limits.Blocked        // pauses the run clock while the job waits for children that queue
+	// idleOut is the error with which the job ends when its idle clock runs out.
 	idleOut *task.ClockError
-	latest  time.Time // see handle
+	latest  time.Time // see handle.latest
 	cancel  context.CancelCauseFunc
 }
 
-// owner is who waits for the result of a job: a batch, the parent of a child in the
-// background, or nobody but [Supervisor.Run].
+// owner receives the result of a job. It is a task of a batch, a child in the background, or, for
+// job zero, the caller of [Supervisor.Run].
 type owner interface {
-	// ended is told of a result while the slot is still held.
+	// ended is called with the result before the slot of the job becomes free. A batch counts
+	// failures there.
 	ended(r task.Result)
-	// file takes the result when it is recorded, with the error of that.
+	// file is called with the final result, after it was recorded. err says that the start or the
+	// result of the job could not be recorded.
 	file(r task.Result, err error)
 }
 
-// patient is an owner that may wait for a model server to come back.
+// patient is an owner whose task may wait until an unavailable model server is back.
 type patient interface {
 	waitsForServer() bool
-	// refusal is the result of a task that need not be tried any more, else nil.
+	// refusal returns the result of a task that is not to be tried any more, or nil if it is.
 	refusal(t task.Task) *task.Result
 }
 
@@ -60,10 +62,12 @@ func (h *handle) newExecution(job task.Job, o owner) *execution {
 	return x
 }
 
-// zero reports whether x is the agent of this process.
+// zero reports whether x is job zero, the agent of this process.
 func (x *execution) zero() bool { return x.job.ExecutionID == x.s.cfg.ID && x.parent == x.s.top }
 
-// run takes x from its claim to its result, and files that. It holds a slot.
+// run claims the job in the record, runs all its attempts and hands the result to the owner. The
+// first attempt uses launcher. queued is how long the job waited for its slot. The job must hold a
+// slot, which run gives back.
 func (x *execution) run(ctx context.Context, launcher Launcher, queued time.Duration) {
 	defer x.loan.End()
 	if err := x.claim(); err != nil {
@@ -92,8 +96,8 @@ func (x *execution) run(ctx context.Context, launcher Launcher, queued time.Dura
 	x.finish(r)
 }
 
-// attempts launches the job until it ends by itself, or may not be repeated. What all
-// the attempts used and did is in the result.
+// attempts runs the job again and again until it may not be repeated. It returns the result of the
+// last attempt, with the tokens, the changed files and the side effects of all attempts.
 func (x *execution) attempts(ctx context.Context, launcher Launcher) task.Result {
 	var before task.Result
 	for n := 1; ; n++ {
@@ -118,7 +122,8 @@ func (x *execution) attempts(ctx context.Context, launcher Launcher) task.Result
 	}
 }
 
-// attempt launches the job once, with a handle of its own.
+// attempt runs the job once, with a new handle. Before it returns, it ends the background children
+// of the agent.
 func (x *execution) attempt(ctx context.Context, launcher Launcher) task.Result {
 	agent, err := x.s.Agent(x.job.Agent)
 	if err != nil {
@@ -139,7 +144,8 @@ func (x *execution) attempt(ctx context.Context, launcher Launcher) task.Result 
 	return r
 }
 
-// launch keeps a panic in one job from taking the supervisor with it.
+// launch runs the job of h. If that panics, the job ends with a failure, and the supervisor
+// continues with its other jobs.
 func launch(ctx context.Context, l Launcher, h *handle) (r task.Result) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -150,7 +156,8 @@ func launch(ctx context.Context, l Launcher, h *handle) (r task.Result) {
 	return l.Launch(ctx, h.job, h)
 }
 
-// sum is the result r of the last attempt with what those before it came to.
+// sum returns r, the result of the last attempt, with the attempts, tokens, side effects and
+// changed files of the earlier attempts added. before is the sum of the earlier ones.
 func sum(before, r task.Result) task.Result {
 	r.Attempts += before.Attempts
 	r.Usage = r.Usage.Add(before.Usage)
@@ -163,13 +170,15 @@ func sum(before, r task.Result) task.Result {
 	return r
 }
 
-// repeats reports whether the job is to be run again after wait, when r is what it
-// came to. When nobody knows what it has done, r says so.
+// repeats reports whether the job is to be run again after the pause wait. r is the result so far.
+// A job is repeated if its process died, as long as attempts and run time are left. If the job may
+// have had side effects and is not idempotent, repeats returns false and changes the status of r to
+// [task.UnknownOutcome].
 //
-// A task of a batch is run again too when its model server was not there, if it had
-// done nothing yet and is not refused by now: the server may come back, and nobody
-// waits for the answer. What an agent handed on is not, for that agent can think of
-// something else.
+// A task of a batch is also repeated if its model server was unavailable, because the server may
+// come back and nobody waits for this one answer. The task must not have had side effects (unless
+// it is idempotent), and must not be refused by now. A task that an agent delegated is not repeated
+// for this reason: that agent can do something else instead.
 func (x *execution) repeats(r *task.Result, wait time.Duration) bool {
 	last := x.job.Attempt > x.s.cfg.Limits.Retries
 	p, ok := x.owner.(patient)
@@ -198,15 +207,16 @@ func (x *execution) repeats(r *task.Result, wait time.Duration) bool {
 	return !last && (!bounded || left > wait)
 }
 
-// pauseAfter is how long to wait after attempt n: 500 ms, then twice as long each
-// time, a quarter more or less, at most a minute or so.
+// pauseAfter returns how long to wait after attempt n: 500 ms, doubled with each attempt up to a
+// minute, and varied at random by up to a quarter.
 func pauseAfter(n int) time.Duration {
 	d := min(500*time.Millisecond<<min(n-1, 10), time.Minute)
 	return d*3/4 + rand.N(d/2)
 }
 
-// backOff waits while others use the slot, and then for a slot, which is no run
-// time. It reports whether there is one.
+// backOff waits for the time wait while other jobs use the slot, and then until the job has a slot
+// again. The run clock pauses while the job waits for the slot. backOff returns false if ctx is
+// done.
 func (x *execution) backOff(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -220,7 +230,8 @@ func (x *execution) backOff(ctx context.Context, wait time.Duration) bool {
 	return err == nil && ctx.Err() == nil
 }
 
-// startClocks starts what bounds the run time, and returns what stops all clocks.
+// startClocks starts the clocks that limit the run time of the job, and returns a function that
+// stops all clocks of the job. A clock that runs out cancels the job with a [task.ClockError].
 func (x *execution) startClocks(start time.Time) (stop func()) {
 	timeout := func(after time.Duration) func() {
 		return func() { x.cancel(&task.ClockError{Status: task.Timeout, After: after}) }
@@ -252,22 +263,24 @@ func (x *execution) startClocks(start time.Time) (stop func()) {
 	}
 }
 
-// setDeadline tells the job when it will have to end unless its clock is paused
-// meanwhile.
+// setDeadline sets the deadline of the job: the time at which its run clock runs out if it is not
+// paused before. Without a limit, setDeadline does nothing.
 func (x *execution) setDeadline(now time.Time) {
 	if left, bounded := x.clock.Left(); bounded {
 		x.job.Deadline = now.Add(left)
 	}
 }
 
-// sign says in r whose result it is.
+// sign fills in which job r belongs to: its task, its agent and its ids.
 func (x *execution) sign(r *task.Result) {
 	job := &x.job
 	r.Task, r.Agent, r.ID = task.Shorten(job.Text, 100), job.Agent, job.ID
 	r.ExecutionID, r.ParentExecutionID, r.BatchID = job.ExecutionID, job.Parent, job.BatchID
 }
 
-// settle says in r why the job was ended early, when it was.
+// settle sets the status and the error of r to the reason why ctx was cancelled. It leaves r as it
+// is if ctx is not done or if the job completed in time. A job that was cancelled because its
+// parent was idle counts as cancelled, not as idle.
 func (x *execution) settle(ctx context.Context, r *task.Result) {
 	if ctx.Err() == nil || r.Status == task.Completed {
 		return

@@ -6,11 +6,11 @@ import (
 	"qq/pkg/task"
 )
 
-// maxFinishing is how many results may be on their way to the record while their
-// slots are used by others. Above that, slots wait for the record.
+// maxFinishing is how many results may be written to the record while other jobs use the slots of
+// their jobs. A further job keeps its slot until one of these results is recorded.
 const maxFinishing = 64
 
-// claim records that the job is about to start.
+// claim records that the job is about to start. On error the job must not start.
 func (x *execution) claim() error {
 	rec := x.s.cfg.Record
 	if rec == nil {
@@ -22,8 +22,9 @@ func (x *execution) claim() error {
 	return nil
 }
 
-// finish records r, announces it and files it. Nobody waits for the record with a
-// slot, but what depends on r alone, such as a halt, is decided while the slot is held.
+// finish records r, announces it and hands it to the owner. The slot becomes free before r is
+// recorded, because recording may be slow. What depends on r alone, such as halting a batch, is
+// decided before the slot becomes free.
 func (x *execution) finish(r task.Result) {
 	if why := x.limitReached(); why != "" && r.Success { // what could be done without it is there
 		r.End(task.Limit, why)
@@ -48,8 +49,8 @@ func (x *execution) finish(r task.Result) {
 	x.owner.file(r, err)
 }
 
-// limitReached is the limit that kept the agent from starting a child, or, for the
-// agent of this process, any agent of the tree; empty is none.
+// limitReached returns the limit that kept the agent from starting a child, or "" if none did. For
+// job zero it returns a limit that any agent of the tree has reached.
 func (x *execution) limitReached() string {
 	if why := x.limited.Load(); why != nil && !x.zero() {
 		return *why
@@ -60,8 +61,8 @@ func (x *execution) limitReached() string {
 	return ""
 }
 
-// ended counts the end of a task that ran, and halts the batch when that was one
-// failure too many.
+// ended implements owner: it counts the result of a task that ran, and halts the batch if too many
+// tasks have failed.
 func (b *batch) ended(res task.Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,8 +80,9 @@ func (b *batch) ended(res task.Result) {
 	}
 }
 
-// end files the result of the task at index, and delivers what is due. What cannot be
-// recorded ends the batch.
+// end stores the result of the task at index and delivers the results that are due. If unrecorded
+// is not nil, the result could not be recorded and no further task starts. If a result cannot be
+// delivered, the batch is cancelled.
 func (b *batch) end(index int, res task.Result, unrecorded error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

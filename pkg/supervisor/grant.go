@@ -8,9 +8,9 @@ import (
 	"qq/pkg/task"
 )
 
-// grant is t as the agent may have it done: within its folder, its time and its
-// ceiling. A child's ceiling is that of its parent and what the definition of the
-// parent takes away, never more. What may not be done is a result that says so.
+// grant returns t limited to what its agent may delegate (see package ceiling), with a timeout that
+// its definition allows. If t defines a temporary agent, grant registers it. If the agent of h may
+// not delegate t, the second result is the result of t, which says why; otherwise it is nil.
 func (h *handle) grant(t task.Task) (task.Task, *task.Result) {
 	c := ceiling.Ceiling{Agent: h.agent, Task: h.job.Task, ReadOnly: h.s.cfg.ReadOnly}
 	refuse := func(status task.Status, why string) (task.Task, *task.Result) {
@@ -41,14 +41,16 @@ func (h *handle) grant(t task.Task) (task.Task, *task.Result) {
 	return t, nil
 }
 
-// summarizer is the agent for the parts of a document that is too long.
+// summarizer is the name of the agent that summarizes the parts of a document that is too long for
+// a model.
 const summarizer = "summarizer"
 
-// MaxParts is how many parts of documents one child may have summarised. They
-// count among no other limit, and whoever may not hand on work may ask for them.
+// MaxParts is how many parts of documents one child may have summarized. Parts do not count towards
+// the limits on children, and an agent that may not delegate may have parts summarized too.
 const MaxParts = 5000
 
-// countPart reports whether one more part may be summarised.
+// countPart counts a part of a document and reports whether it may be summarized. For job zero
+// there is no limit.
 func (h *handle) countPart() bool {
 	if h.isZero() {
 		return true
@@ -62,14 +64,15 @@ func (h *handle) countPart() bool {
 	return true
 }
 
-// isZero reports whether the agent is that of this process, which follows no untrusted
-// input.
+// isZero reports whether the agent is that of job zero, which runs in this process and follows no
+// untrusted input.
 func (h *handle) isZero() bool { return h.exec != nil && h.exec.zero() }
 
-// partModel is the model for parts, of which the agent says that it is its own. It
-// may not choose another: it gets that of its task, of its definition, or of the
-// run. Only where the definition of the summarizer would have it otherwise, the
-// agent is believed: the parts were cut for its model.
+// partModel returns the model that summarizes parts for the agent. asked is the model that the
+// agent asks for. As its input may be untrusted, the agent may not choose: it gets the model of its
+// task, or that of its definition if it asks for that, or that of the run (""). There are two
+// exceptions, which return asked: job zero, and a summarizer whose definition names a model,
+// because the parts were cut to fit the model of the agent.
 func (h *handle) partModel(asked string) string {
 	if h.isZero() {
 		return asked
@@ -86,7 +89,8 @@ func (h *handle) partModel(asked string) string {
 	return ""
 }
 
-// bareModel is the name of a model without what may be left out of it.
+// bareModel returns the name of a model without "ollama:" and ":latest", because names with and
+// without them mean the same model.
 func bareModel(name string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(name, "ollama:"), ":latest")
 }

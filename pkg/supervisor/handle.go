@@ -22,31 +22,32 @@ import (
 // maxUnread is how many messages may wait for an agent that does not read them.
 const maxUnread = 64
 
-// handle is one agent at work: what it may ask of the supervisor, what it may do, and
-// who its parent is. Each attempt of a job has its own. Above the tasks of a batch
-// stands one without an agent, which only starts them.
+// handle is one running agent as the supervisor sees it: what it may do and who its parent is. It
+// implements [Parent], the requests of the agent to the supervisor. Each attempt of a job has a
+// handle of its own. The tasks of a batch have one handle above them, which has no agent and only
+// starts them.
 type handle struct {
 	s     *Supervisor
 	exec  *execution // nil above the tasks of a batch
 	agent agents.Agent
 	job   task.Job
-	chain []string    // the agents from the root to this one
-	inbox chan string // from other agents
-	// latest is when all must have ended that is started here, whatever their clocks
-	// say: the deadline of the run does not wait for anybody. Zero is none.
+	chain []string    // names of the agents from the root to this one
+	inbox chan string // messages from other agents
+	// latest is when all children of this agent must have ended, even if their clocks were paused:
+	// the deadline of the run is fixed. Zero means that there is none.
 	latest     time.Time
 	background background
 	effects    atomic.Bool // a descendant had side effects
 
 	mu      sync.Mutex
-	changed map[string]struct{} // files, by those who worked for it
-	parts   int                 // of documents that were summarised for it
+	changed map[string]struct{} // files that the agent or its descendants changed
+	parts   int                 // how many parts of documents were summarized for it
 }
 
 var _ Parent = (*handle)(nil)
 
-// newHandle is the handle of a job whose agent is a. It is known by its id until
-// close.
+// newHandle returns a handle for the next attempt of x, whose agent is a. The supervisor finds it
+// by the execution id of the job until close is called.
 func (x *execution) newHandle(a agents.Agent) *handle {
 	h := &handle{
 		s: x.s, exec: x, agent: a, job: x.job, chain: []string{a.Name}, latest: x.latest,
@@ -61,8 +62,8 @@ func (x *execution) newHandle(a agents.Agent) *handle {
 	return h
 }
 
-// close ends the children in the background that were not collected. From then on
-// nobody finds the handle.
+// close ends the background children whose results were not collected, and removes the handle from
+// the supervisor.
 func (h *handle) close() {
 	h.endBackground()
 	h.s.mu.Lock()
@@ -70,8 +71,8 @@ func (h *handle) close() {
 	delete(h.s.handles, h.job.ExecutionID)
 }
 
-// parent is the handle of the agent that asked for the job; nil for job zero and for
-// the tasks of a batch.
+// parent returns the handle of the agent that started this one. It is nil for job zero and for a
+// task of a batch, which no agent started.
 func (h *handle) parent() *handle {
 	if h.exec == nil || h.exec.parent.exec == nil {
 		return nil
@@ -79,8 +80,8 @@ func (h *handle) parent() *handle {
 	return h.exec.parent
 }
 
-// Delegate implements [task.Delegator]: it runs those of tasks that the agent may
-// hand on, and refuses the others, each in its place.
+// Delegate implements [task.Delegator]. It runs the tasks that the agent may delegate and refuses
+// the others. The results are in the order of tasks.
 func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
 	results := make([]task.Result, len(tasks))
 	var allowed []task.Task
@@ -111,8 +112,8 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 	return results
 }
 
-// Enter implements [llm.Admission]. While the request waits for its turn, neither the
-// clocks of the agent nor those of its ancestors that wait for it run.
+// Enter implements [llm.Admission]. While the request waits for a permit, the clocks of the agent
+// pause, and so do the run clocks of its ancestors that wait for it.
 func (h *handle) Enter(ctx context.Context, model string, again bool) (p llm.Permit, err error) {
 	if h.s.cfg.Gate == nil {
 		return activePermit{freePermit{}, h}, nil
@@ -124,8 +125,8 @@ func (h *handle) Enter(ctx context.Context, model string, again bool) (p llm.Per
 	return activePermit{p, h}, nil
 }
 
-// First is a permit for the first request of the agent if one is free now, else nil.
-// Who starts the agent in another process spares it a question with it.
+// First returns a permit for the first request of the agent if one is free now, and nil otherwise.
+// A launcher can pass the permit to the process of the agent, which then need not ask for one.
 func (h *handle) First() llm.Permit {
 	if h.s.cfg.Gate == nil {
 		return nil
@@ -137,7 +138,8 @@ func (h *handle) First() llm.Permit {
 	return activePermit{p, h}
 }
 
-// activePermit is a permit whose activity is that of its agent.
+// activePermit is a permit that also counts each sign of activity from the server as activity of
+// the agent.
 type activePermit struct {
 	llm.Permit
 	h *handle
@@ -149,20 +151,21 @@ func (p activePermit) Active() {
 	p.Permit.Active()
 }
 
-// freePermit is one of a tree without a gate.
+// freePermit is the permit for any request if the supervisor has no Gate.
 type freePermit struct{}
 
 func (freePermit) Active()          {}
 func (freePermit) Leave(llm.Report) {}
 
-// Behind gives back the last d, which a request of the agent has spent waiting for
-// others at the server.
+// Behind implements [Waiter]. It does not count the last d as run time of the agent, because a
+// request of the agent waited behind others at the server.
 func (h *handle) Behind(d time.Duration) {
 	h.giveBack(d)
 	h.Active()
 }
 
-// Approve implements [Report].
+// Approve implements [Report]. If the agent has ended, or if its definition does not allow the
+// tool, the call is refused and nobody is asked.
 func (h *handle) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 	switch {
 	case h.s.handle(h.job.ExecutionID) != h:
@@ -173,8 +176,8 @@ func (h *handle) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 	return h.decide(ctx, in)
 }
 
-// decide decides about what the agent wants to do. While somebody is asked, its slot
-// is lent.
+// decide returns whether the agent may do what in describes. Without Approvals everything is
+// allowed. While a person is asked, other jobs may use the slot of the agent.
 func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
 	approvals := h.s.cfg.Approve
 	if approvals == nil {
@@ -226,7 +229,8 @@ func (h *handle) Emit(e event.Event) {
 // Inbox implements [Report].
 func (h *handle) Inbox() <-chan string { return h.inbox }
 
-// Send implements [task.Family].
+// Send implements [task.Family]. If the receiver has too many unread messages, Send returns an
+// error and does not wait.
 func (h *handle) Send(_ context.Context, to, text string) error {
 	if len(text) > task.MaxMessage {
 		return fmt.Errorf("the message has %d bytes, at most %d: put it into a file", len(text), task.MaxMessage)
@@ -249,7 +253,8 @@ func (h *handle) Send(_ context.Context, to, text string) error {
 	}
 }
 
-// Spawn implements [task.Family].
+// Spawn implements [task.Family]. The error is a [tool.RefusedError] if the agent may not start
+// this child.
 func (h *handle) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	granted, refused := h.grant(t)
 	if refused != nil && refused.Status == task.Refused {
@@ -266,9 +271,10 @@ func (h *handle) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	return h.spawn(ctx, granted)
 }
 
-// conclude completes the result of the job with what is known here: what was changed
-// by those who worked for it, messages that it has not read, files outside of its
-// targets. Its parent learns what was changed.
+// conclude completes the result of the agent with what the supervisor knows: the files that its
+// descendants changed, whether they had side effects, and warnings about messages that it did not
+// read and about files outside of its targets. It also reports the changed files to the parent of
+// the agent.
 func (h *handle) conclude(r *task.Result) {
 	r.ChangedFiles = h.changedFiles(r.ChangedFiles)
 	if unread := len(h.inbox); unread > 0 {
@@ -287,7 +293,8 @@ func (h *handle) conclude(r *task.Result) {
 	}
 }
 
-// changedFiles are files and those that were reported, sorted, each once.
+// changedFiles returns files and those reported to Changed, sorted and without repetitions. If none
+// were reported, it returns files as they are.
 func (h *handle) changedFiles(files []string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -299,8 +306,9 @@ func (h *handle) changedFiles(files []string) []string {
 	return slices.Compact(all)
 }
 
-// pause runs f while the slot of the agent is lent. Its idle clock pauses until it has
-// a slot again.
+// pause runs f, in which the agent waits for its children or for a person. Until f returns, other
+// jobs may use the slot of the agent; then pause waits for a slot again. The idle clock pauses for
+// the whole time. The run clock pauses while a child queues (see [limits.Blocked]).
 func (h *handle) pause(ctx context.Context, f func()) {
 	x := h.exec
 	if x == nil {
@@ -316,8 +324,9 @@ func (h *handle) pause(ctx context.Context, f func()) {
 	})
 }
 
-// queue runs f, which waits for others than its own children: neither the clocks of
-// the agent nor those of its ancestors that wait for it run.
+// queue runs f, in which the agent waits for something other than its children, such as a permit.
+// Until f returns, the clocks of the agent pause, and so do the run clocks of its ancestors that
+// wait for it.
 func (h *handle) queue(f func()) {
 	if h.exec == nil {
 		f()
@@ -328,8 +337,9 @@ func (h *handle) queue(f func()) {
 	h.exec.blocked.Queue(f)
 }
 
-// giveBack gives back the last d, which the agent has spent waiting for others, to it
-// and to its ancestors that wait for it: to each of them at most once.
+// giveBack takes the last d off the run clock of the agent and of each ancestor that waits for it,
+// because the agent spent that time waiting for others. The same time is taken off a clock only
+// once.
 func (h *handle) giveBack(d time.Duration) {
 	x := h.exec
 	if x == nil {
@@ -341,18 +351,20 @@ func (h *handle) giveBack(d time.Duration) {
 	}
 }
 
-// Active implements [Admission]: the agent and its ancestors do something.
+// Active implements [Admission]. It resets the idle clocks of the agent and of all its ancestors.
 func (h *handle) Active() {
 	for x := h.exec; x != nil; x = x.parent.exec {
 		x.idle.Reset()
 	}
 }
 
-// margin is what a parent keeps of its own time to use the results of its children.
+// margin returns how much of the time left a parent reserves to use the results of its children: a
+// tenth, at most 5 seconds.
 func margin(left time.Duration) time.Duration { return min(left/10, 5*time.Second) }
 
-// allowance is how long a child that starts now may run, and when it must have ended
-// although its clock was paused; zero is without bound.
+// allowance returns how long a child that starts now may run (0 means no limit), and the time at
+// which it must have ended even if its clock was paused (zero means no such time). Both leave the
+// parent a margin before its own end.
 func (h *handle) allowance(t task.Task, now time.Time) (allowed time.Duration, latest time.Time) {
 	allowed = t.Deadline(h.s.cfg.Limits.ChildTimeout)
 	shrink := func(left time.Duration) time.Duration {
@@ -373,12 +385,13 @@ func (h *handle) allowance(t task.Task, now time.Time) (allowed time.Duration, l
 	return allowed, latest
 }
 
-// newJob gives t a place below h.
+// newJob returns a job for t with a new id, as a child of the agent of h.
 func (h *handle) newJob(t task.Task) task.Job {
 	return task.Job{Task: t, ExecutionID: h.s.cfg.NewID(), Parent: h.job.ExecutionID, Depth: h.job.Depth + 1}
 }
 
-// admit says why a child of h may not start, or returns "".
+// admit returns why h may not start another child, or "" if it may. byAgent says that the child
+// counts towards the limits on the number and the rate of children.
 func (h *handle) admit(byAgent bool) string {
 	if most := h.s.cfg.Limits.MaxDepth; h.job.Depth+1 >= most {
 		return fmt.Sprintf("Error: Maximum recursion depth (%d) exceeded", most)

@@ -6,7 +6,7 @@ import (
 	"qq/pkg/task"
 )
 
-// Spill keeps results outside of memory while they wait for slower ones.
+// Spill stores results outside of memory while they wait for slower ones before them.
 type Spill interface {
 	// Put stores r and returns a key for it.
 	Put(r task.Result) (key int64, err error)
@@ -14,26 +14,27 @@ type Spill interface {
 	Take(key int64) (task.Result, error)
 }
 
-// spillAbove is how many bytes of waiting results are kept in memory. What
-// comes after that goes to the spill file, so that one slow task at the head of a
-// long batch costs no memory.
+// spillAbove is how many bytes of waiting results are kept in memory. Further results go to the
+// Spill. Without that, one slow task at the beginning of a long batch would keep all later results
+// in memory.
 const spillAbove = 1 << 20
 
-// ordered puts results back into input order.
+// ordered puts results back into input order. The zero value is ready for use and keeps all results
+// in memory.
 type ordered struct {
 	spill   Spill
 	due     int // index of the next result to deliver
 	waiting map[int]entry
-	kept    int // bytes of the results in waiting
+	kept    int // bytes of the waiting results in memory
 }
 
-// entry is a result in memory, or the key of one in the spill file.
+// entry is a waiting result. If result is nil, the Spill holds it under key.
 type entry struct {
 	result *task.Result
 	key    int64
 }
 
-// size is about how much memory r holds.
+// size returns about how many bytes of memory r takes.
 func size(r *task.Result) int {
 	n := 500 + len(r.Output) + len(r.Err()) + len(r.Structured)
 	for _, w := range r.Warnings {
@@ -42,8 +43,8 @@ func size(r *task.Result) int {
 	return n
 }
 
-// put files r under its index. A full disk is no reason to lose it: then it
-// stays in memory.
+// put stores r under its index. If the Spill fails, because a disk is full for example, r stays in
+// memory.
 func (o *ordered) put(r task.Result) {
 	if o.waiting == nil {
 		o.waiting = map[int]entry{}
@@ -58,7 +59,8 @@ func (o *ordered) put(r task.Result) {
 	o.waiting[r.Index] = entry{result: &r}
 }
 
-// next returns the result that is due, when it is there.
+// next removes and returns the next result in input order. ok is false if that result is not there
+// yet, or if the Spill could not return it, which is an error.
 func (o *ordered) next() (r task.Result, ok bool, err error) {
 	e, ok := o.waiting[o.due]
 	if !ok {

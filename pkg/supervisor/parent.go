@@ -10,9 +10,9 @@ import (
 	"qq/pkg/tool"
 )
 
-// Parent is what an agent may ask of whoever started it. Its implementations are
-// the root, for the agent that runs in the root's process, and the control pipe of
-// a child. Its methods may be called by several goroutines at once.
+// Parent is what an agent may request from whoever started it. The supervisor implements it for
+// agents in the root process, and the control pipe implements it in a child process. Several
+// goroutines may call its methods at once.
 type Parent interface {
 	task.Delegator
 	task.Family
@@ -20,52 +20,53 @@ type Parent interface {
 	Report
 }
 
-// Admission gives permits for requests to a model server.
+// Admission gives permits for requests to a model server, and is told about activity.
 type Admission interface {
 	llm.Admission
-	// Active says that something happens in the agent, such as a call of a tool: its
-	// idle time starts again from zero.
+	// Active says that something happens in the agent, such as a call of a tool. It resets the idle
+	// clock of the agent.
 	Active()
 }
 
-// Report is what an agent tells, and what it asks about its own calls.
+// Report is what an agent reports about itself, and what it asks about its own calls.
 type Report interface {
-	// Approve decides about a call that the agent wants to make. It may wait for a
-	// person.
+	// Approve decides whether the agent may make a call. It may wait for a person.
 	Approve(ctx context.Context, in tool.Intent) tool.Decision
-	// Changed reports files that the agent has changed, relative to its folder.
+	// Changed reports files that the agent has changed, relative to its working directory.
 	Changed(paths []string)
 	// Effects is called before the first side effect of the agent; on error the agent
 	// must not act.
 	Effects() error
-	// Emit reports an event. Who it is about is filled in.
+	// Emit reports an event. The receiver fills in which agent it is about.
 	Emit(e event.Event)
-	// Inbox delivers messages of other agents.
+	// Inbox returns the channel on which messages from other agents arrive.
 	Inbox() <-chan string
 }
 
-// Approvals decide about calls that a person may have to be asked about.
+// Approvals decides about calls that a person may have to approve.
 type Approvals interface {
-	// Needs reports whether somebody would be asked.
+	// Needs reports whether Ask would ask somebody about in, and so may take long.
 	Needs(in tool.Intent) bool
-	// Ask decides, and waits for a person where one has to be asked.
+	// Ask decides whether the call may run. If a person has to approve it, Ask waits for the
+	// answer.
 	Ask(ctx context.Context, q tool.Question) tool.Decision
 }
 
-// Gate lets requests to model servers pass, for the whole tree.
+// Gate limits the requests of the whole tree to model servers.
 type Gate interface {
-	// Enter waits for a permit on behalf of who, as [llm.Admission]; again is for a
-	// request that a circuit breaker has refused before.
+	// Enter waits for a permit, like [llm.Admission]. again says that a circuit breaker has refused
+	// the request before. who is told how long the request waited at the server.
 	Enter(ctx context.Context, model string, again bool, who Waiter) (llm.Permit, error)
-	// First is a permit for the first request of t if one is free now, else nil.
+	// First returns a permit for the first request of t if one is free now, and nil otherwise.
 	First(t task.Task, who Waiter) llm.Permit
-	// Refusal is why a request for t would be refused now and for some time, else nil.
+	// Refusal returns the reason why a request for t would be refused now and for some time, or nil
+	// if it would not.
 	Refusal(t task.Task) error
 }
 
-// Waiter is the one for whom a request to a model server is sent.
+// Waiter is the agent for which a request to a model server is sent.
 type Waiter interface {
-	// Behind says that the request has waited at the server for those of others during
-	// the last d.
+	// Behind says that the request spent the last d in the queue of the server, behind requests of
+	// others.
 	Behind(d time.Duration)
 }

@@ -6,17 +6,16 @@ import (
 	"qq/pkg/task"
 )
 
-// Recorder keeps what the supervisor does. Its methods are called by several
-// goroutines at once.
+// Recorder records what happens to each job. Several goroutines call its methods at once.
 type Recorder interface {
-	// Claim records that job is about to start. Nothing is started when it fails.
+	// Claim records that job is about to start. On error the job does not start.
 	Claim(job task.Job) error
-	// Attempt appends how an attempt of job ended that began at started and that
-	// another one is to follow.
+	// Attempt records an attempt of job that began at started and ended with r. Another attempt
+	// will follow.
 	Attempt(job task.Job, started time.Time, r task.Result)
-	// Effects records that job is about to have its first side effect, and returns when
-	// that is durable. On error it must not act.
+	// Effects records that job is about to have its first side effect, and returns when the record
+	// is durable. On error the job must not act.
 	Effects(job task.Job) error
-	// Finish records the result of job and returns when that is durable.
+	// Finish records the result of job and returns when the record is durable.
 	Finish(job task.Job, r task.Result) error
 }

@@ -53,41 +53,41 @@ import (
 	"qq/pkg/task"
 )
 
-// Launcher runs one job to its end, and ends it early when ctx is done. It always
-// returns a result, with what the job had produced until then.
+// Launcher runs one job to its end, in a child process for example. When ctx is done it ends the
+// job early. It always returns a result, with what the job had produced until then.
 type Launcher interface {
 	Launch(ctx context.Context, job task.Job, p Parent) task.Result
 }
 
-// Stager is a Launcher that can get ready for a job before the job may run.
+// Stager is a Launcher that can prepare for a job before the job has a slot.
 type Stager interface {
 	Launcher
-	// Stage gets ready for job, whose deadline is not known yet. It returns nil when it
-	// cannot: then the job is launched like any other.
+	// Stage prepares for job, whose deadline is not known yet. It returns nil if it cannot; the job
+	// is then launched without preparation.
 	Stage(job task.Job) Staged
 }
 
-// Staged launches the one job that it is ready for, or is discarded.
+// Staged is prepared for one job. The caller must either launch that job with it or discard it.
 type Staged interface {
 	Launcher
-	// Discard gives up what was made ready. The job will not be launched by this value.
+	// Discard frees what was prepared, such as a process. Launch must not be called after it.
 	Discard()
 }
 
-// Log is a record of children for people. Ids are shortened.
+// Log is a log of children that people read. Its ids are short ones: see [task.ShortID].
 type Log interface {
 	// Spawned says that a child has started.
 	Spawned(id, agent string, depth int, task string)
 	// Completed says that a child has ended.
 	Completed(id string, success bool, exit int)
-	// Failed says why a child has failed, or what went wrong with its result.
+	// Failed says why a child has failed, or that its result could not be recorded.
 	Failed(id, msg string)
 }
 
 // Config is what a Supervisor needs. Launcher, Agents and the limits have no default.
 type Config struct {
 	Limits Limits
-	// ID is the execution id of job zero, the parent of what its agent starts. Only
+	// ID is the execution id of job zero, and so the parent id of the children of its agent. Only
 	// [Supervisor.Run] needs it.
 	ID       string
 	Depth    int       // of this process; 0 for one that a person started
@@ -103,13 +103,13 @@ type Config struct {
 	NewID    func() string // makes execution ids; nil is [task.NewID]
 }
 
-// Limits bound the run, and say which of them are only defaults. With MaxDepth 0
-// nothing is started, with MaxChildren 0 nothing by an agent; at least one job runs
-// at once. MaxOutput and MaxTokens are for others.
+// Limits are the limits of a run, and say which of them are only defaults. Apart from job zero, a
+// job starts only at a depth below MaxDepth. With MaxChildren 0 agents can start no children.
+// MaxParallel is at least 1. The supervisor does not enforce MaxOutput and MaxTokens.
 type Limits struct {
 	task.Limits
-	// DefaultTimeout says that nobody has set ChildTimeout: the definition of an agent
-	// may say more. DefaultIdle says the same of IdleTimeout.
+	// DefaultTimeout says that ChildTimeout is a default and nobody has set it: the definition of
+	// an agent may exceed it. DefaultIdle says the same of IdleTimeout.
 	DefaultTimeout, DefaultIdle bool
 }
 
@@ -119,17 +119,17 @@ type Supervisor struct {
 	slots     *limits.Slots
 	budget    *limits.Budget
 	staging   atomic.Int64  // jobs that are staged and wait for their slots
-	lead      int           // how many may be
+	lead      int           // how many jobs may be staged at once
 	finishing chan struct{} // holds one for each result on its way to the record
-	top       *handle       // above the tasks of a batch
+	top       *handle       // starts job zero and the tasks of batches; it has no agent
 	agents    *ceiling.Agents
 
 	mu      sync.Mutex
 	running map[string]context.CancelCauseFunc
-	handles map[string]*handle // of the jobs at work, by execution id
+	handles map[string]*handle // of the running agents, by execution id
 }
 
-// New returns a Supervisor.
+// New returns a Supervisor. It starts nothing.
 func New(cfg Config) *Supervisor {
 	cfg.Limits.MaxParallel = max(cfg.Limits.MaxParallel, 1)
 	if cfg.NewID == nil {
@@ -146,17 +146,17 @@ func New(cfg Config) *Supervisor {
 	return s
 }
 
-// Reasons for which a task is ended before it is done, used as causes of
-// cancellation.
+// Causes with which a task is cancelled before it is done.
 var (
-	// ErrCancelled ends a task because somebody asked for that. Users and scripts rely
-	// on its text.
+	// ErrCancelled ends a task that a person or an agent has cancelled. Users and scripts rely on
+	// its text.
 	ErrCancelled = &task.Error{Status: task.Cancelled, Problem: "Sub-agent cancelled by user."}
-	// ErrHalted ends tasks because the batch is halted.
+	// ErrHalted ends the tasks of a batch in which too many tasks have failed.
 	ErrHalted = &task.Error{Status: task.Cancelled, Problem: "halted: too many tasks failed"}
 )
 
-// Check says what is wrong with a task before anything starts.
+// Check returns what is wrong with t, such as an agent that does not exist, or nil. It starts
+// nothing.
 func (s *Supervisor) Check(t task.Task) error {
 	if err := ceiling.Check(t); err != nil {
 		return err
@@ -165,10 +165,10 @@ func (s *Supervisor) Check(t task.Task) error {
 	return err
 }
 
-// Run runs job zero: t, by the agent of this process. It has the clocks, the record and
-// the Parent of any other job, but takes no slot and has the whole time of the run. The
-// error says that the job could not be recorded. Without a status in the result, it was
-// not started for that.
+// Run runs t as job zero, with the agent of this process. l launches the job, and session is the id
+// of its transcript. The job has the clocks, the record and the Parent of any other job, but takes
+// no slot and may use the whole time of the run. An error says that the job could not be recorded.
+// If the status of the result is empty as well, the job was not started because of this error.
 func (s *Supervisor) Run(ctx context.Context, t task.Task, session string, l Launcher) (task.Result, error) {
 	job := task.Job{Task: t, ExecutionID: s.cfg.ID, Depth: s.cfg.Depth, Session: session}
 	z := &single{}
@@ -178,7 +178,7 @@ func (s *Supervisor) Run(ctx context.Context, t task.Task, session string, l Lau
 	return z.result, z.err
 }
 
-// single is the owner of job zero.
+// single is the owner of job zero. It keeps the result for Run.
 type single struct {
 	result task.Result
 	err    error
@@ -192,10 +192,10 @@ func (o *single) file(r task.Result, err error) {
 	}
 }
 
-// Batch runs the tasks of b and returns when all have ended: each task gets one
-// result, also those that never started. It returns the error of b.Results, or that
-// of the stream of tasks. An error of the Recorder lets no further task start, and is
-// returned when all that ran are delivered.
+// Batch runs the tasks of b and returns when all have ended. Each task gets one result, even one
+// that never started. The error is that of b.Results, of the stream of tasks or of the Recorder.
+// When the Recorder fails, no further task starts, but the results of all tasks are still
+// delivered.
 func (s *Supervisor) Batch(ctx context.Context, b Batch) error {
 	s.cfg.Events.Emit(event.Event{Type: event.BatchStart, BatchID: b.ID, Depth: s.cfg.Depth, Count: b.Count})
 	counted := &counting{Results: b.Results}
@@ -207,7 +207,7 @@ func (s *Supervisor) Batch(ctx context.Context, b Batch) error {
 	return err
 }
 
-// counting counts the results of a batch on their way.
+// counting passes the results of a batch on and counts them, for the event at its end.
 type counting struct {
 	Results
 	n, failed int
@@ -221,12 +221,12 @@ func (c *counting) Deliver(r task.Result) error {
 	return c.Results.Deliver(r)
 }
 
-// LimitReached says which limit of the whole tree kept agents from starting a child;
-// empty means no limit did.
+// LimitReached returns the first limit of the whole tree that kept an agent from starting a child,
+// or "" if none did.
 func (s *Supervisor) LimitReached() string { return s.budget.Reached() }
 
-// Cancel ends the running job with that execution id and its descendants, and no other.
-// It reports whether there was such a job.
+// Cancel ends the running job with that execution id together with its descendants. It returns
+// false if no such job is running.
 func (s *Supervisor) Cancel(executionID string) bool {
 	s.mu.Lock()
 	cancel := s.running[executionID]
@@ -248,15 +248,16 @@ func (s *Supervisor) track(id string, cancel context.CancelCauseFunc) {
 	s.running[id] = cancel
 }
 
-// handle is the handle of the running job with that id, or nil.
+// handle returns the handle of the running job with that id, or nil if there is none.
 func (s *Supervisor) handle(id string) *handle {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.handles[id]
 }
 
-// resolved returns t with its agent named as in the definition, and with the
-// timeout that stands there unless t has its own or the limit of the run is lower.
+// resolved returns t with the name of its agent spelled as in the definition. If t has no timeout,
+// resolved sets the one of the definition, limited by that of the run. If there is no such agent,
+// only the defaults of t are filled in.
 func (s *Supervisor) resolved(t task.Task) task.Task {
 	t = t.Normalized()
 	a, err := s.Agent(t.Agent)
@@ -270,22 +271,22 @@ func (s *Supervisor) resolved(t task.Task) task.Task {
 	return t
 }
 
-// Agent returns the definition of that name: a registered one, or one that was made
-// in this run.
+// Agent returns the definition of the agent with that name, registered or temporary.
 func (s *Supervisor) Agent(name string) (agents.Agent, error) { return s.agents.Agent(name) }
 
-// timeout is the longest run time of an agent; 0 means no limit.
+// timeout returns the longest run time of an agent; 0 means no limit.
 func (s *Supervisor) timeout(a agents.Agent) time.Duration {
 	return limit(s.cfg.Limits.ChildTimeout, a.Timeout, s.cfg.Limits.DefaultTimeout)
 }
 
-// idle is the time without any activity after which an agent is ended; 0 means no limit.
+// idle returns the time without any activity after which an agent is ended; 0 means no limit.
 func (s *Supervisor) idle(a agents.Agent) time.Duration {
 	return limit(s.cfg.Limits.IdleTimeout, a.IdleTimeout, s.cfg.Limits.DefaultIdle)
 }
 
-// limit is the limit of the run, or that of a definition. The definition replaces a
-// default, and only lowers what a person has set.
+// limit returns which of two limits applies: that of the run or that of the definition of an agent.
+// 0 means no limit. The definition replaces a default of the run (byDefault), but can only lower a
+// limit that a person has set.
 func limit(run, definition time.Duration, byDefault bool) time.Duration {
 	switch {
 	case definition == 0:
@@ -296,8 +297,8 @@ func limit(run, definition time.Duration, byDefault bool) time.Duration {
 	return min(definition, run)
 }
 
-// refusal is the result of a task whose model server refuses requests for some time, or
-// nil.
+// refusal returns the result of a task whose model server refuses requests for some time, or nil if
+// the task can be tried.
 func (s *Supervisor) refusal(t task.Task) *task.Result {
 	if s.cfg.Gate == nil {
 		return nil
@@ -313,7 +314,7 @@ func (s *Supervisor) refusal(t task.Task) *task.Result {
 	return &r
 }
 
-// errGone is why a call of a job that has ended is not allowed.
+// errGone is the reason for which a call of a job that has ended is refused.
 var errGone = errors.New("the child is gone")
 
 // started announces the start of a child.
@@ -331,7 +332,7 @@ func (s *Supervisor) started(job task.Job) {
 	}
 }
 
-// notRecorded is said of a result that is not durable.
+// notRecorded is the text for a result that could not be made durable.
 const notRecorded = "its result could not be recorded"
 
 // finished announces the end of a child, after its result was recorded.

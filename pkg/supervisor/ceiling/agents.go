@@ -8,14 +8,15 @@ import (
 	"qq/pkg/task"
 )
 
-// Registry knows the registered agents.
+// Registry finds the definitions of registered agents.
 type Registry interface {
-	// Lookup returns the definition of that name, or an error that says who is known.
+	// Lookup returns the definition of the agent with that name. The error for an unknown name
+	// lists the known ones.
 	Lookup(name string) (agents.Agent, error)
 }
 
-// Agents are the agents of one run: the registered ones, and temporary ones that other
-// agents made. They may be used by several goroutines at once.
+// Agents finds the agents of one run: the registered ones, and temporary ones that other agents
+// define. Several goroutines may use it at once.
 type Agents struct {
 	Registry
 
@@ -23,8 +24,9 @@ type Agents struct {
 	temporary map[string]agents.Agent // by name
 }
 
-// Register gives the temporary agent that by has made for t a name of its own, and
-// returns t with that name.
+// Register adds the temporary agent that t defines, under a name that no other agent has. It
+// returns t with that name as its agent. The agent by is the one that delegates t; the new agent
+// may do no more than that one. The error says what is wrong with the definition.
 func (a *Agents) Register(by agents.Agent, t task.Task) (task.Task, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -48,8 +50,7 @@ func (a *Agents) Register(by agents.Agent, t task.Task) (task.Task, error) {
 	return t, nil
 }
 
-// Agent returns the definition of that name: a registered one, or one that was made
-// in this run.
+// Agent returns the definition of the agent with that name, temporary or registered.
 func (a *Agents) Agent(name string) (agents.Agent, error) {
 	if made, ok := a.Made(name); ok {
 		return made, nil
@@ -57,7 +58,7 @@ func (a *Agents) Agent(name string) (agents.Agent, error) {
 	return a.Lookup(name)
 }
 
-// Made returns the agent of that name that was made in this run.
+// Made returns the temporary agent with that name. false means that this run has none of that name.
 func (a *Agents) Made(name string) (agents.Agent, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

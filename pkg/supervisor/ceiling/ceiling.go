@@ -26,17 +26,21 @@ import (
 	"qq/pkg/task"
 )
 
-// Ceiling is what one running agent may delegate.
+// Ceiling is the limit of what one running agent may delegate. It follows from the definition of
+// the agent, from its own task and from the run.
 type Ceiling struct {
 	Agent    agents.Agent
-	Task     task.Task // that the agent works on
+	Task     task.Task // the task that the agent works on
 	ReadOnly bool      // every agent of the run may only read
 }
 
 // MayOnlyRead reports whether the agent and all that it starts may only read.
 func (c Ceiling) MayOnlyRead() bool { return c.ReadOnly || c.Task.ReadOnly || c.Agent.Gathers() }
 
-// Restrict is t within the folder and the rights of the agent.
+// Restrict returns t limited to the rights of the agent: t works in a folder relative to that of
+// the agent, is read-only if the agent is, and may not use the tools that the agent may not use.
+// Restrict also stores the real path of the folder in Dir, so that a symbolic link that somebody
+// changes later cannot lead the task elsewhere.
 func (c Ceiling) Restrict(t task.Task) task.Task {
 	t.File = ""
 	t.WorkingDir = filepath.Join(c.Task.WorkingDir, t.WorkingDir)
@@ -49,8 +53,9 @@ func (c Ceiling) Restrict(t task.Task) task.Task {
 	return t
 }
 
-// DenyReason says why the agent may not delegate t, and with which status t ends for
-// that. An empty reason means that it may.
+// DenyReason returns why the agent may not delegate t, and the status with which t ends in that
+// case. An empty reason means that the agent may delegate t. known is used to look up the agent
+// that t names.
 func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 	if err := Check(t); err != nil {
 		return task.Misused, err.Error()
@@ -88,7 +93,7 @@ func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 	return "", ""
 }
 
-// Check says what is wrong with a task, without a look at its agent.
+// Check returns what is wrong with t, or nil. It does not look up the agent of t.
 func Check(t task.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -101,7 +106,7 @@ func Check(t task.Task) error {
 	return nil
 }
 
-// Outside lists the changed files that no target covers; without targets, none.
+// Outside returns the changed files that no target covers. Without targets it returns none.
 func Outside(targets, changed []string) (strays []string) {
 	for _, file := range changed {
 		if len(targets) > 0 && !slices.ContainsFunc(targets, func(t string) bool { return covers(t, file) }) {
@@ -111,7 +116,8 @@ func Outside(targets, changed []string) (strays []string) {
 	return strays
 }
 
-// Relocate turns files, paths in the folder to, into paths in the folder base.
+// Relocate changes the paths in files from relative to the folder to into relative to the folder
+// base. It leaves them as they are if it cannot compute the way from base to to.
 func Relocate(base, to string, files []string) {
 	if to == base || len(files) == 0 {
 		return
@@ -132,14 +138,16 @@ func Relocate(base, to string, files []string) {
 	}
 }
 
-// covers reports whether file is the target, in it, or matched by it.
+// covers reports whether file is the target itself, lies in the folder target, or matches the glob
+// target.
 func covers(target, file string) bool {
 	target = path.Clean(target)
 	matched, err := doublestar.Match(target, file)
 	return err == nil && matched || target == "." || strings.HasPrefix(file, target+"/")
 }
 
-// realDir is the folder dir, links followed; an empty one is that of this process.
+// realDir returns the absolute path of dir, with symbolic links followed. An empty dir means the
+// working directory of this process.
 func realDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -148,8 +156,8 @@ func realDir(dir string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// inside reports whether sub names a folder in dir, links followed; an empty dir
-// is that of this process.
+// inside reports whether sub, a path relative to dir, is an existing folder that lies inside dir
+// when symbolic links are followed. An empty dir means the working directory of this process.
 func inside(dir, sub string) bool {
 	if !filepath.IsLocal(sub) {
 		return false

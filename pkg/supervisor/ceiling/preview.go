@@ -15,7 +15,8 @@ const (
 	maxPart    = 64 << 10  // characters of one text of a task
 )
 
-// preview shows tasks to a person who decides about them.
+// preview returns a text about tasks for the person who has to approve them. When the text is
+// longer than maxPreview, it ends with the number of tasks that are left out.
 func (a *Agents) preview(tasks []task.Task) string {
 	if len(tasks) == 1 {
 		return a.describe(tasks[0])
@@ -32,7 +33,8 @@ func (a *Agents) preview(tasks []task.Task) string {
 	return text
 }
 
-// describe is one task with what a decision about it depends on.
+// describe returns what a person needs to know to approve one task: its agent, folder, targets,
+// text and context, and the tools and the prompt of a temporary agent.
 func (a *Agents) describe(t task.Task) string {
 	var b strings.Builder
 	line := func(name, text string) {
@@ -58,9 +60,9 @@ func (a *Agents) describe(t task.Task) string {
 	return b.String()
 }
 
-// Intent says what it would mean to delegate tasks, of which there is at least one. The
-// root makes it, and not the child that asks: a child could call a batch of writers
-// harmless.
+// Intent describes what delegating tasks would do, for the person or the policy that has to approve
+// it. There must be at least one task. The root describes it and not the child that asks, because a
+// child that follows untrusted input could call tasks that change files harmless.
 func (a *Agents) Intent(tasks []task.Task) tool.Intent {
 	in := tool.Intent{Tool: "delegate_task", Effect: tool.Delegates, Risk: tool.Low}
 	writers := 0
@@ -91,7 +93,7 @@ func (a *Agents) Intent(tasks []task.Task) tool.Intent {
 	return in
 }
 
-// cut is the first n characters of text, with a mark when there are more.
+// cut returns the first n characters of text, followed by "…" if there are more.
 func cut(text string, n int) string {
 	for i := range text {
 		if n--; n < 0 {

@@ -17,23 +17,24 @@ import (
 	"qq/pkg/task"
 )
 
-// Budget is what agents may start in one run.
+// Budget limits how many children agents may start in one run, and how many of them in a minute.
+// Several goroutines may use it at once.
 type Budget struct {
 	most int // children
 	rate int // children in a minute; 0 is no limit
 
 	mu      sync.Mutex
 	spawned int
-	recent  []time.Time // the last starts, at most rate of them, as a ring
-	oldest  int         // in recent, once that is full
-	reached string      // what was said when there could be no more, the first time
+	recent  []time.Time // times of the last starts: a ring of at most rate entries
+	oldest  int         // index of the oldest time in recent, once recent is full
+	reached string      // the first refusal, or empty
 }
 
 // NewBudget returns the budget of a run.
 func NewBudget(l task.Limits) *Budget { return &Budget{most: l.MaxChildren, rate: l.SpawnRate} }
 
-// Take counts one child that starts now, or says why it may not. No 60 seconds have more
-// children than the rate.
+// Take counts one child that starts now and returns "". If a limit is reached, it counts nothing
+// and returns the reason. In any 60 seconds, at most as many children start as the rate says.
 func (b *Budget) Take(now time.Time) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +55,7 @@ func (b *Budget) Take(now time.Time) string {
 	return ""
 }
 
-// refuse notes that the budget was reached. b.mu is held.
+// refuse returns why, and stores it if it is the first refusal. The caller holds b.mu.
 func (b *Budget) refuse(why string) string {
 	if b.reached == "" {
 		b.reached = why
@@ -62,8 +63,7 @@ func (b *Budget) refuse(why string) string {
 	return why
 }
 
-// Reached says which limit was the first to keep an agent from starting a child; empty
-// means none did.
+// Reached returns the first refusal of Take, or "" if there was none.
 func (b *Budget) Reached() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

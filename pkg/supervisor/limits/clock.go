@@ -6,36 +6,38 @@ import (
 	"time"
 )
 
-// Clock counts the time that a job uses, and says when it is used up. It can be paused.
-// It has a timer and no goroutine. Reset, which is called often, does not touch the
-// timer: when that rings too early, it is set again.
+// Clock measures the time that a job uses, and calls a function when the time allowed is used up.
+// It can be paused. It has a timer but no goroutine. Reset is called often, so it does not touch
+// the timer: a timer that fires too early is set again.
 type Clock struct {
 	allowed time.Duration // 0 means no limit
 	out     func()        // called once, when the time is used up
 
 	mu     sync.Mutex
-	used   time.Duration // until since
-	since  time.Time     // when it was resumed last
-	began  time.Time     // when it was resumed first
-	ran    []stretch     // of the time used, before since; the last ones, in order
-	pauses int           // under way
+	used   time.Duration // time used before since
+	since  time.Time     // when the clock was last resumed, reset or given time back
+	began  time.Time     // when the clock was first resumed
+	ran    []stretch     // the last periods, in order, whose time is in used
+	pauses int           // calls of Pause without a Resume yet; at 0 the clock runs
 	over   bool
-	timer  *time.Timer // nil before the first resume, and without bound
+	timer  *time.Timer // nil before the first Resume, and without a limit
 }
 
-// stretch is a time in which a clock ran and that was not given back.
+// stretch is a period in which a clock ran and which was not given back.
 type stretch struct{ from, to time.Time }
 
-// mostStretches bounds what is remembered: what is given back is not long ago.
+// mostStretches is how many periods a clock remembers. Older ones are not needed, because only
+// recent time is given back.
 const mostStretches = 256
 
-// NewClock returns a clock that is paused until Resume. It calls out once, in a goroutine
-// of its own, when the time allowed is used up; 0 means no limit.
+// NewClock returns a clock that is paused; Resume starts it. When the time allowed is used up, the
+// clock calls out once, in a goroutine of its own. If allowed is 0, there is no limit.
 func NewClock(allowed time.Duration, out func()) *Clock {
 	return &Clock{allowed: allowed, out: out, pauses: 1}
 }
 
-// ring looks whether the time is used up.
+// ring is called by the timer. It calls out if the time is used up, and sets the timer again if
+// not.
 func (c *Clock) ring() {
 	c.mu.Lock()
 	if c.over || c.pauses > 0 { // Resume sets the timer
@@ -52,7 +54,7 @@ func (c *Clock) ring() {
 	c.out()
 }
 
-// spent is the time used until now. The clock is locked.
+// spent returns the time used until now. The caller holds the lock.
 func (c *Clock) spent() time.Duration {
 	if c.pauses > 0 {
 		return c.used
@@ -60,8 +62,8 @@ func (c *Clock) spent() time.Duration {
 	return c.used + time.Since(c.since)
 }
 
-// Pause stops the clock until Resume. After several calls, it runs again when each of
-// them was resumed.
+// Pause stops the clock until Resume. Each Pause needs a Resume of its own before the clock runs
+// again.
 func (c *Clock) Pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +75,8 @@ func (c *Clock) Pause() {
 	c.remember(now)
 }
 
-// remember files the time since the clock was resumed last. The clock is locked.
+// remember adds the time since the clock was last resumed to the periods in which it ran. The
+// caller holds the lock.
 func (c *Clock) remember(now time.Time) {
 	n := len(c.ran)
 	switch {
@@ -88,7 +91,7 @@ func (c *Clock) remember(now time.Time) {
 	c.ran = append(c.ran, stretch{c.since, now})
 }
 
-// Resume ends one pause.
+// Resume ends one Pause. The clock runs if no other Pause is left.
 func (c *Clock) Resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,8 +118,9 @@ func (c *Clock) Paused() bool {
 	return c.pauses > 0
 }
 
-// GiveBack gives back the time used in the last d, unless it was given back before. It
-// returns d, or the age of the clock when that is less.
+// GiveBack changes the clock as if it had been paused for the last d: the time used in that period
+// counts no more. Time that was given back before is not given back again. GiveBack returns d, or
+// the time since the first Resume if that is shorter.
 func (c *Clock) GiveBack(d time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,21 +148,22 @@ func (c *Clock) GiveBack(d time.Duration) time.Duration {
 	return d
 }
 
-// Reset forgets the time used.
+// Reset sets the time used to 0.
 func (c *Clock) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.used, c.since, c.ran = 0, time.Now(), nil
 }
 
-// Left is the time that is not used yet; false means that there is no limit.
+// Left returns the time that is left. false means that there is no limit; the time is then
+// meaningless.
 func (c *Clock) Left() (time.Duration, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.allowed - c.spent(), c.allowed > 0
 }
 
-// End stops the clock for good: it does not call out any more.
+// End stops the clock for good. It does not call out any more.
 func (c *Clock) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

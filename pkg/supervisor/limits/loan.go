@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Loan is a slot that its holder can lend while it waits. A holder may wait
-// for several groups of children at once: the slot is lent with the first and
-// taken back with the last.
+// Loan is a slot that its holder lends to other jobs while it waits. A holder may wait for several
+// groups of children at once: it lends the slot when the first wait begins and takes it back when
+// the last one ends.
 type Loan struct {
 	slots *Slots
 
@@ -15,18 +15,18 @@ type Loan struct {
 	held  bool
 	waits int
 	ended bool
-	// regaining is closed when the wait for a slot that is under way is over; nil
-	// without one.
+	// regaining is nil unless a goroutine waits for a slot. It is closed when that goroutine has a
+	// slot or has given up.
 	regaining chan struct{}
 }
 
-// HeldSlot is the loan of a slot of s that its holder has.
+// HeldSlot returns a Loan for a slot of s that the caller has already taken.
 func HeldSlot(s *Slots) *Loan { return &Loan{slots: s, held: true} }
 
-// NoSlot is the loan of a holder that needs no slot: nothing is lent or taken back.
+// NoSlot returns a Loan for a holder that needs no slot. Its methods lend and take back nothing.
 func NoSlot() *Loan { return &Loan{ended: true} }
 
-// Lend gives the slot away until Resume.
+// Lend lets other jobs use the slot until Resume. Each Lend needs a Resume of its own.
 func (l *Loan) Lend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,11 +34,12 @@ func (l *Loan) Lend() {
 	l.drop()
 }
 
-// Resume ends one wait and, if it was the last, waits for a slot. An error says
-// that the holder is being ended: the slot stays lent.
+// Resume ends one wait and, if no other wait is left, takes a slot again. It waits until one is
+// free. depth is the depth of the holder in the tree. An error says that ctx is done; the holder
+// then has no slot.
 //
-// Only one of several at once waits for a slot, and the others for that one: a
-// second one might wait for the very slot that the first one got.
+// If several goroutines call Resume at once, only one waits for a slot, and the others wait for
+// that one. If two waited, the second might wait forever for the slot that the first one holds.
 func (l *Loan) Resume(ctx context.Context, depth int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,8 +52,8 @@ func (l *Loan) Resume(ctx context.Context, depth int) error {
 	return nil
 }
 
-// regain waits for a slot, or for somebody else who does. The loan is locked,
-// but not while it waits.
+// regain waits for a slot or, if another goroutine already does, until that one has finished. The
+// caller holds the lock; regain releases it while it waits.
 func (l *Loan) regain(ctx context.Context, depth int) error {
 	if other := l.regaining; other != nil {
 		l.mu.Unlock()
@@ -81,7 +82,7 @@ func (l *Loan) regain(ctx context.Context, depth int) error {
 	return err
 }
 
-// End gives the slot back unless it is lent.
+// End gives the slot back unless it is lent. From then on Resume takes none.
 func (l *Loan) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// rank orders those who wait for a slot: first a parent that takes its own back, then
-// deeper tasks before shallower ones, then the longest wait. So a tree finishes what it
-// has begun before it begins more, and the number of live processes stays near the cap,
-// however long the batch is.
+// rank orders the jobs that wait for a slot: first a parent that takes its own slot back, then
+// deeper jobs before shallower ones, then the job that has waited longest. So a tree finishes what
+// it has begun before it begins more. This keeps the number of live processes near the cap, however
+// long a batch is.
 type rank struct {
 	resume bool
 	depth  int
@@ -53,7 +53,8 @@ func (w *waiters) Pop() any {
 	return v
 }
 
-// Slots is the one cap on children at work, for the whole tree.
+// Slots limits how many jobs of the whole tree run at once: each running job holds one slot.
+// Several goroutines may use it at once.
 type Slots struct {
 	mu      sync.Mutex
 	free    int
@@ -61,10 +62,10 @@ type Slots struct {
 	waiting waiters
 }
 
-// NewSlots returns n free slots.
+// NewSlots returns Slots with n free slots.
 func NewSlots(n int) *Slots { return &Slots{free: n} }
 
-// Try takes a slot if one is free.
+// Try takes a slot if one is free, and reports whether it did. It does not wait.
 func (s *Slots) Try() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,9 +76,9 @@ func (s *Slots) Try() bool {
 	return true
 }
 
-// Acquire waits for a slot and takes it. Those who resume come first, then deeper jobs
-// before shallower ones, then those who wait longest. An error says that there is none,
-// because ctx is done.
+// Acquire takes a slot, and waits until one is free. Callers with resume come first, then deeper
+// jobs before shallower ones, then the caller that has waited longest. An error says that ctx is
+// done; the caller then has no slot.
 func (s *Slots) Acquire(ctx context.Context, resume bool, depth int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -85,7 +86,8 @@ func (s *Slots) Acquire(ctx context.Context, resume bool, depth int) error {
 	return s.Await(ctx, s.Join(resume, depth))
 }
 
-// Join takes a place in the queue, or a slot at once. Each Turn must be handed to Await.
+// Join takes a slot if one is free, or else a place in the queue. The caller must pass the Turn to
+// Await, even if it needs no slot any more: otherwise the slot is lost.
 func (s *Slots) Join(resume bool, depth int) *Turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +102,7 @@ func (s *Slots) Join(resume bool, depth int) *Turn {
 	return w
 }
 
-// Await waits for the slot of w. An error says that there is none, because ctx is done.
+// Await waits until w has a slot. An error says that ctx is done; the caller then has no slot.
 func (s *Slots) Await(ctx context.Context, w *Turn) error {
 	select {
 	case <-w.granted:
@@ -122,7 +124,7 @@ func (s *Slots) Await(ctx context.Context, w *Turn) error {
 	return ctx.Err()
 }
 
-// Release gives a slot back, to the first who waits.
+// Release gives a slot back. The first caller in the queue gets it.
 func (s *Slots) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +135,7 @@ func (s *Slots) Release() {
 	close(heap.Pop(&s.waiting).(*Turn).granted)
 }
 
-// Free is how many slots nobody holds, and how many callers wait for one.
+// Free returns how many slots are free, and how many callers wait for one.
 func (s *Slots) Free() (free, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
