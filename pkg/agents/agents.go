@@ -42,10 +42,10 @@ const (
 	Modifying = "content-modification"
 )
 
-// BuiltIn is the Source of an agent that is part of the program.
+// BuiltIn is the Source of an agent whose definition is part of the program.
 const BuiltIn = "built-in"
 
-// Agent is one definition. Child processes receive it as JSON.
+// Agent is the definition of one agent. A child process receives that of its agent as JSON.
 type Agent struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
@@ -60,10 +60,12 @@ type Agent struct {
 	MaxTurns    int           `json:"max_turns,omitempty"`
 	Timeout     time.Duration `json:"timeout_ns,omitempty"`
 	IdleTimeout time.Duration `json:"idle_timeout_ns,omitempty"`
-	// PromptTemplate is a request to a model to write the system prompt: see [Agent.Template].
+	// PromptTemplate asks a model to write the system prompt for each task: see [Agent.Template].
+	// Empty means that Prompt is used.
 	PromptTemplate string          `json:"prompt_template,omitempty"`
 	MCPServers     json.RawMessage `json:"mcp_servers,omitempty"` // as written, an object or a list
-	// CanDelegate, unless nil, decides whether the agent may delegate, whatever Tools says.
+	// CanDelegate decides whether the agent may delegate, whatever Tools says; nil means that Tools
+	// decides.
 	CanDelegate *bool `json:"can_delegate,omitempty"`
 	// Agents are the agents that it may delegate to: nil means any, empty means none.
 	Agents []string `json:"agents"`
@@ -78,8 +80,8 @@ type Agent struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Allows reports whether a may use the tool of that name. A read-only agent may use none
-// that changes files, even if it is in its list.
+// Allows reports whether a may use the tool of that name. A read-only agent may not use a tool that
+// changes files, even if Tools contains it.
 func (a Agent) Allows(tool string) bool {
 	k := kindOf(tool)
 	switch {
@@ -93,8 +95,8 @@ func (a Agent) Allows(tool string) bool {
 	return a.Tools == nil || slices.Contains(a.Tools, tool)
 }
 
-// Toolset returns the tools that a may use: tools of this program, and tools of MCP
-// servers that the definition names.
+// Toolset returns the names of the tools that a may use: tools of this program, and tools of MCP
+// servers that Tools names.
 func (a Agent) Toolset() []string {
 	tools := []string{}
 	for _, t := range KnownTools() {
@@ -110,8 +112,8 @@ func (a Agent) Toolset() []string {
 	return tools
 }
 
-// AllowsAgent reports whether the list of agents of a allows delegating to the agent of
-// that name.
+// AllowsAgent reports whether a may delegate to the agent of that name, as far as its Agents say.
+// It does not check whether a may delegate at all.
 func (a Agent) AllowsAgent(name string) bool {
 	return a.Agents == nil || slices.ContainsFunc(a.Agents, func(s string) bool { return fold(s) == fold(name) })
 }
@@ -141,7 +143,8 @@ func (a Agent) role() string {
 	return Gathering
 }
 
-// fold maps names that count as the same name to one string.
+// fold returns the form of an agent name in which names are compared: names that count as the same
+// have the same form.
 func fold(name string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }

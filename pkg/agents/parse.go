@@ -22,8 +22,8 @@ const MaxSize = 256 << 10
 // maxLimit is the largest timeout and idle_timeout.
 const maxLimit = 365 * 24 * time.Hour
 
-// Parse reads a definition. name is the name of the agent if the definition has none. An
-// error names the line; problems that can be ignored become Warnings.
+// Parse reads a definition. The agent gets the given name if the definition contains none. An error
+// names the line if it can. Problems that do not prevent the use of the agent become its Warnings.
 func Parse(name string, data []byte) (Agent, error) {
 	if len(data) > MaxSize {
 		return Agent{}, fmt.Errorf("is larger than %d KiB: move long texts into files that the agent reads",
@@ -65,17 +65,17 @@ func split(s string) (front, body string, err error) {
 	return "", "", errors.New("line 1: the front matter does not end: close it with a line ---")
 }
 
-// parser fills in one Agent from its front matter.
+// parser builds one Agent from the keys of its front matter.
 type parser struct {
 	agent Agent
-	lines map[string]int // of the keys
+	lines map[string]int // line of each key, by the squashed key
 }
 
 func (p *parser) warn(format string, args ...any) {
 	p.agent.Warnings = append(p.agent.Warnings, fmt.Sprintf(format, args...))
 }
 
-// warnAt is warn with the line of a key.
+// warnAt adds a warning that begins with the line of the key.
 func (p *parser) warnAt(key, format string, args ...any) {
 	p.warn("line %d: %s", p.lines[key], fmt.Sprintf(format, args...))
 }
@@ -103,8 +103,9 @@ func (p *parser) front(text string) error {
 	return nil
 }
 
-// document parses YAML. Definitions for other agent programs often have descriptions with
-// ": " and no quotes, which is not valid YAML; document reads them as they were meant.
+// document parses the front matter. Definitions for other agent programs often contain an unquoted
+// description with ": ", which is not valid YAML. If the text is not valid, document tries it again
+// with quotes around such values.
 func document(text string) (*yaml.Node, error) {
 	var doc yaml.Node
 	err := yaml.Unmarshal([]byte(text), &doc)
@@ -118,8 +119,8 @@ func document(text string) (*yaml.Node, error) {
 	return nil, yamlProblem(err)
 }
 
-// yamlProblem returns the message of a YAML error with the line counted from 1. The
-// library counts from 0 if the error comes from its parser rather than its scanner.
+// yamlProblem returns the message of a YAML error with its line counted from 1. The YAML library
+// counts from 0 in the errors of its parser and from 1 in those of its scanner.
 func yamlProblem(err error) error {
 	problem := strings.TrimPrefix(err.Error(), "yaml: ")
 	line, rest, ok := strings.Cut(strings.TrimPrefix(problem, "line "), ": ")
@@ -137,7 +138,7 @@ func yamlProblem(err error) error {
 	return fmt.Errorf("line %d: %s", n, rest)
 }
 
-// quoteValues adds quotes to the values of the top level that have none.
+// quoteValues adds quotes to the unquoted values of top-level keys.
 func quoteValues(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -152,7 +153,7 @@ func quoteValues(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// refuseAliases returns an error if n has aliases: a few lines of them can stand for
+// refuseAliases returns an error if n contains a YAML alias: a few lines of aliases can expand to
 // gigabytes.
 func refuseAliases(n *yaml.Node) error {
 	if n.Kind == yaml.AliasNode {
@@ -166,7 +167,8 @@ func refuseAliases(n *yaml.Node) error {
 	return nil
 }
 
-// squash makes max_turns, maxTurns and max-turns the same key.
+// squash returns key in lower case without _ and -, so that max_turns, maxTurns and max-turns are
+// the same key.
 func squash(key string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' {
@@ -204,8 +206,8 @@ func (p *parser) field(k, v *yaml.Node) error {
 	return nil
 }
 
-// setter returns the function that stores the value of a key, and false for an unknown
-// key. The function returns what the value must be if it is something else.
+// setter returns the function that stores the value of a key, and false for an unknown key. That
+// function returns "" if the value is valid, or else a description of a valid value.
 func (p *parser) setter(key string) (func(*yaml.Node) string, bool) {
 	a := &p.agent
 	switch key {
@@ -241,7 +243,7 @@ func (p *parser) setter(key string) (func(*yaml.Node) string, bool) {
 	return nil, false
 }
 
-// finish checks the rules that involve more than one field.
+// finish checks the rules that involve more than one key, fills in defaults and returns the agent.
 func (p *parser) finish() (Agent, error) {
 	a := &p.agent
 	if !validName(a.Name) {
@@ -266,7 +268,7 @@ func (p *parser) finish() (Agent, error) {
 	return *a, nil
 }
 
-// role sets the role. Unless it is given, it follows from the tools.
+// role sets the role of the agent. If the definition contains none, it follows from the tools.
 func (p *parser) role() {
 	a := &p.agent
 	given := a.Role
@@ -286,7 +288,7 @@ func (p *parser) role() {
 	}
 }
 
-// elsewhere reports whether a model name has a meaning only in other agent programs.
+// elsewhere reports whether a model name is known only to other agent programs, such as "sonnet".
 func elsewhere(model string) bool {
 	m := strings.ToLower(model)
 	m, _, _ = strings.Cut(m, "[") // sonnet[1m]
@@ -341,7 +343,7 @@ func flag(dst **bool) func(*yaml.Node) string {
 	}
 }
 
-// duration stores a number of seconds, or a duration in the notation of Go.
+// duration stores a time, given as a number of seconds or in the notation of Go, such as 5m.
 func duration(dst *time.Duration) func(*yaml.Node) string {
 	const want = "seconds above 0, or a text like 90s or 5m"
 	return func(n *yaml.Node) string {
@@ -363,7 +365,7 @@ func duration(dst *time.Duration) func(*yaml.Node) string {
 	}
 }
 
-// list stores a list of strings, or one string with commas.
+// list stores a list of strings, given as a YAML list or as one string with commas.
 func list(dst *[]string) func(*yaml.Node) string {
 	return func(n *yaml.Node) string {
 		items := []string{}
@@ -386,7 +388,7 @@ func list(dst *[]string) func(*yaml.Node) string {
 	}
 }
 
-// commas splits at the commas that are not in brackets: Bash(a, b) is one item.
+// commas splits s at its commas, except those in parentheses: "Bash(a, b)" is one item.
 func commas(s string) []string {
 	depth := 0
 	items := strings.FieldsFunc(s, func(r rune) bool {
@@ -418,8 +420,8 @@ func (p *parser) toolList(dst *[]string, mapped func([]string) (tools, warnings 
 	}
 }
 
-// raw stores a value as JSON. A string that contains a JSON object is stored as that
-// object.
+// raw stores a YAML value of one of these kinds as JSON. A string that contains a JSON object is
+// stored as that object.
 func raw(dst *json.RawMessage, kinds ...yaml.Kind) func(*yaml.Node) string {
 	const want = "an object that JSON can express"
 	return func(n *yaml.Node) string {

@@ -17,8 +17,8 @@ import (
 //go:embed builtin/*.md
 var builtin embed.FS
 
-// Dir is a folder of definitions. If Within is set, Path is relative to it and no symbolic
-// link may lead out of it, because the folder may be part of an untrusted checkout.
+// Dir is a folder of definitions. If Within is set, Path is relative to Within, and a symbolic link
+// that leads out of Within is an error, because the folder may be part of an untrusted checkout.
 type Dir struct {
 	Path   string
 	Within string
@@ -40,8 +40,8 @@ func Dirs(workDir, configHome string) []Dir {
 
 func (d Dir) String() string { return filepath.Join(d.Within, d.Path) }
 
-// open opens a file in d, or d itself as ".". Opening a named pipe does not wait for the
-// other end.
+// open opens a file in d for reading, or d itself if name is ".". It does not block on a named
+// pipe.
 func (d Dir) open(name string) (*os.File, error) {
 	path := filepath.Join(d.Path, name)
 	if d.Within == "" {
@@ -72,8 +72,7 @@ func (d Dir) read(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, MaxSize+1))
 }
 
-// cause returns err without operation and path, because the message names the path
-// already.
+// cause returns err without the operation and the path, for messages that contain the path already.
 func cause(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
@@ -81,7 +80,8 @@ func cause(err error) error {
 	return err
 }
 
-// names returns the file names of the definitions in d.
+// names returns the sorted file names of the definitions in d. A folder that does not exist has
+// none.
 func (d Dir) names() ([]string, error) {
 	f, err := d.open(".")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,8 +105,8 @@ func isDefinition(n string) bool {
 	return strings.HasSuffix(n, ".md") && !strings.HasPrefix(n, ".") && !strings.EqualFold(n, "README.md")
 }
 
-// Create writes a new file into the folder d, which it creates if necessary, and returns
-// its path. If the file exists, it stays as it is and the error is [fs.ErrExist].
+// Create writes a new file into the folder d and returns its path. It creates the folder if
+// necessary. If the file exists, it is not changed and the error wraps [fs.ErrExist].
 func (d Dir) Create(name string, data []byte) (string, error) {
 	path := filepath.Join(d.Within, d.Path, name)
 	if err := d.create(name, data); err != nil {
@@ -143,7 +143,7 @@ func (d Dir) create(name string, data []byte) error {
 	return fill(f, data, func(string) error { return root.Remove(path) })
 }
 
-// fill writes data to a new file, and removes the file after an error.
+// fill writes data to the new file f and closes it. On error it removes the file.
 func fill(f *os.File, data []byte, remove func(name string) error) error {
 	_, err := f.Write(data)
 	if err = errors.Join(err, f.Close()); err != nil {
@@ -152,7 +152,8 @@ func fill(f *os.File, data []byte, remove func(name string) error) error {
 	return nil
 }
 
-// file is a definition in a folder. It is read once, when it is first needed.
+// file is one definition in a folder. agent reads it on the first call and returns the same result
+// from then on.
 type file struct {
 	stem   string // its name without .md
 	source string
@@ -186,28 +187,30 @@ func newFile(in folder, name, source string) *file {
 	return f
 }
 
-// Read reads the definition in one file.
+// Read reads the definition in one file. The agent gets the name of the file if the definition
+// contains no name.
 func Read(path string) (Agent, error) {
 	dir, name := filepath.Split(path)
 	return newFile(Dir{Path: dir}, name, path).agent()
 }
 
-// named reports whether the file name is the name that is looked for.
+// named reports whether the file is named like the agent that is looked for. key is the folded
+// name.
 func (f *file) named(key string) bool { return fold(f.stem) == key }
 
-// Registry finds agents by name. It may be used by several goroutines at once.
+// Registry finds the definitions of agents by name. Several goroutines may use it at once.
 type Registry struct {
-	scan func() listing // once
+	scan func() listing // reads the folders on the first call only
 }
 
-// listing is all definitions by priority, and the folders that could not be read.
+// listing holds all definitions, highest priority first, and the folders that could not be read.
 type listing struct {
 	files    []*file
 	problems []Entry
 }
 
-// Load returns a registry of the agents in dirs, highest priority first, and of the
-// built-in ones. It reads nothing before the first look-up.
+// Load returns a registry of the agents in dirs, highest priority first, and of the built-in
+// agents, which have the lowest. It reads nothing before the first look-up.
 func Load(dirs []Dir) *Registry {
 	return &Registry{scan: sync.OnceValue(func() listing { return scan(dirs) })}
 }
@@ -230,8 +233,9 @@ func scan(dirs []Dir) (l listing) {
 	return l
 }
 
-// Lookup returns the agent of that name. The error is a [*NotFoundError] if there is none.
-// A broken definition is an error too, even if a later folder has a valid one.
+// Lookup returns the definition of the agent with that name. If there is none, the error is a
+// [*NotFoundError]. If the file with that name is broken, that is an error too, even if a later
+// folder has a valid definition.
 func (r *Registry) Lookup(name string) (Agent, error) {
 	key := fold(name)
 	if !validName(name) {
@@ -258,8 +262,8 @@ func (r *Registry) Lookup(name string) (Agent, error) {
 	return Agent{}, r.notFound(name)
 }
 
-// remark adds a warning to a that some folders could not be read, which may have another
-// definition of it.
+// remark returns a with one more warning for each folder that could not be read, because such a
+// folder may contain another definition of a.
 func (l listing) remark(a Agent) Agent {
 	a.Warnings = slices.Clone(a.Warnings)
 	for _, p := range l.problems {
@@ -278,7 +282,7 @@ func (r *Registry) notFound(name string) error {
 	return e
 }
 
-// NotFoundError says that there is no agent of that name.
+// NotFoundError says that no agent has the name Name. Known are the names of all valid agents.
 type NotFoundError struct {
 	Name  string
 	Known []string
@@ -288,14 +292,15 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("Agent not found in registry: %s (known: %s)", e.Name, strings.Join(e.Known, ", "))
 }
 
-// Entry is one agent in the list of a registry.
+// Entry is one agent, or one problem, in the list of a registry.
 type Entry struct {
-	// Agent has only a name and a source if Err is set. A folder that could not be read is an
-	// entry without a name.
+	// Agent is the definition. If Err is set, it has only a name and a source. For a folder that
+	// could not be read, it has only a source.
 	Agent Agent
-	// Hides are the sources of the definitions of the same name that this one replaces.
+	// Hides are the sources of further definitions of the same name, which this one replaces.
 	Hides []string
-	// Err says why the definition is invalid, or is nil.
+	// Err is nil for a valid definition. Otherwise it says why the definition is not valid, or why
+	// the folder could not be read.
 	Err error
 }
 

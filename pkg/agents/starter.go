@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// starter is the text of a new definition. It is valid as it is, and optional settings are
-// in it as comments.
+// starter is the text of a new definition. It is valid without changes and contains the optional
+// settings as comments.
 const starter = `---
 # An agent for qq. Names are letters, digits, - and _.
 name: {name}
@@ -52,8 +52,8 @@ when something is unclear, take the likeliest meaning and say which.
 - Never invent a file, a line or a number. What you could not find out, say in the last line.
 `
 
-// Starter returns the text of a new definition, and a name for its file. Without a
-// description it contains a placeholder for one.
+// Starter returns the text of a new definition for an agent of that name, and the name of its file.
+// If description is empty, the text contains a placeholder. The error says that name is not valid.
 func Starter(name, description string) (file string, text []byte, err error) {
 	file = name + ".md"
 	switch {

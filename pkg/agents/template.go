@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on the texts that are filled into a template, in characters. Only the request for
-// the prompt is shortened: the agent gets the task and the context in full.
+// Limits on the texts that are inserted into a template, in characters. They apply only to the
+// request that asks for a prompt: the agent itself gets the task and the context in full.
 const (
 	maxTemplateTask    = 8000
 	maxTemplateContext = 2000
 )
 
-// Template returns the request to a model to write a system prompt for a task: the
-// prompt_template of a with {task} and {context} replaced, both shortened. It returns
-// false if a has no template. If no model answers, Prompt is used.
+// Template returns the request that asks a model to write the system prompt for a task: the
+// PromptTemplate of a, with shortened texts in place of {task} and {context}. It returns false if a
+// has no template. The caller uses Prompt if no model answers.
 func (a Agent) Template(task, context string) (string, bool) {
 	if a.PromptTemplate == "" {
 		return "", false

@@ -20,10 +20,11 @@ const generalPrompt = "Do the whole task with your tools. Nobody can answer ques
 	"Your answer is read by the agent that asked you. Put the result first, in the form asked for; name places as " +
 	"path:line. Never invent a result, a file or a number. Say last what you could not do, and why."
 
-// Temporary returns an agent that the agent parent defines for one task. An empty name
-// becomes "temporary", an empty prompt a general one. Each of tools must be a tool of
-// parent; without tools it gets all of them. Everything else is as in parent. With
-// readOnly the agent is read-only. Errors are written for a model.
+// Temporary returns an agent that the agent parent defines for one task. An empty name becomes
+// "temporary", and an empty prompt becomes a general one. Each of tools must be a tool of parent;
+// if tools is empty, the agent gets all tools of parent. With readOnly, or if parent is read-only,
+// it is read-only. Model and limits are those of parent. The errors are written for the model that
+// defines the agent.
 func Temporary(parent Agent, name, prompt string, tools []string, readOnly bool) (Agent, error) {
 	a := Agent{
 		Name:            cmp.Or(strings.TrimSpace(name), "temporary"),
@@ -65,7 +66,8 @@ func Temporary(parent Agent, name, prompt string, tools []string, readOnly bool)
 	return a, nil
 }
 
-// chosen checks the tools that parent asks for, and returns their names in this program.
+// chosen returns the tools with these names, under their names in this program. A tool that parent
+// may not use, or that a read-only agent may not use, is an error.
 func chosen(parent Agent, names []string, readOnly bool) ([]string, error) {
 	tools := []string{}
 	for _, n := range names {

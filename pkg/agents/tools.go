@@ -8,7 +8,7 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// everyTool means all tools in a list of tools.
+// everyTool is the entry of a list of tools that means all tools.
 const everyTool = "*"
 
 // kind is what a tool can do, as far as a definition needs to know.
@@ -30,8 +30,8 @@ type toolKind struct {
 	kind kind
 }
 
-// known returns the tools that a definition may name, even those that this machine does
-// not offer.
+// known returns all tools of this program. A definition may name any of them, even if this machine
+// does not offer it.
 func known() []toolKind {
 	return []toolKind{
 		{"read_file", looks}, {"list_files", looks}, {"list_directory", looks}, {"grep_file", looks},
@@ -63,11 +63,12 @@ func kindOf(tool string) kind {
 	return unknown
 }
 
-// served reports whether tool is one of an MCP server. Nothing is known about it before
-// the server is asked.
+// served reports whether tool belongs to an MCP server, judged by its name. What such a tool does
+// is not known here.
 func served(tool string) bool { return strings.HasPrefix(tool, "mcp__") }
 
-// canonical returns our name for a tool name of another agent program.
+// canonical returns the name in this program of a tool that another agent program calls tool. It
+// returns an unknown name as it is.
 func canonical(tool string) string {
 	switch lower := strings.ToLower(tool); lower {
 	case "read":
@@ -98,9 +99,9 @@ func canonical(tool string) string {
 	return tool
 }
 
-// NearestTool returns the tool that an unknown name may mean: our name for a tool of
-// another agent program, or a name that differs in few letters. It returns "" if there is
-// none.
+// NearestTool returns the tool of this program that an unknown name may mean: the one that another
+// agent program calls by this name, or one whose name differs in at most three letters. It returns
+// "" if there is none.
 func NearestTool(name string) string {
 	if ours := canonical(name); kindOf(ours) != unknown {
 		return ours
@@ -114,9 +115,9 @@ func NearestTool(name string) string {
 	return best
 }
 
-// allowed returns the tools that a definition asks for, with warnings. It leaves out an
-// unknown tool and one that is restricted by arguments, like "Bash(git:*)", because
-// granting the whole tool would be more than was meant.
+// allowed returns the tools that a definition asks for, with warnings. nil means every tool. An
+// unknown tool is left out. So is a tool that is restricted to some arguments, like "Bash(git:*)",
+// because the whole tool would be more than the definition grants.
 func allowed(names []string) (tools, warnings []string) {
 	tools = []string{}
 	for _, n := range names {
@@ -136,8 +137,8 @@ func allowed(names []string) (tools, warnings []string) {
 	return unique(tools), unique(warnings)
 }
 
-// disallowed returns the tools that a definition forbids, with warnings. A tool that is
-// forbidden for some arguments is forbidden altogether.
+// disallowed returns the tools that a definition forbids, with warnings. A tool that is forbidden
+// only for some arguments is forbidden entirely.
 func disallowed(names []string) (tools, warnings []string) {
 	for _, n := range names {
 		if whole, _, partly := strings.Cut(n, "("); partly {

@@ -16,7 +16,7 @@ var _ llm.Admission = (*Conn)(nil)
 type permit struct {
 	conn     *Conn
 	id       int64
-	first    atomic.Int64 // time after which the first part of the answer is reported to the root at once; never after that report
+	first    atomic.Int64 // from when on the answer is reported to the root at once; never after that report
 	answered atomic.Bool  // the server has sent something since the last active frame
 	left     atomic.Bool
 }

@@ -99,7 +99,8 @@ func (l *Launcher) Stage(job task.Job) supervisor.Staged {
 	return c
 }
 
-// Launch implements supervisor.Staged.
+// Launch implements supervisor.Staged. If the waiting process has died, Launch starts a new one:
+// the first one cannot have done anything yet.
 func (c *child) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	select {
 	case <-c.proc.Done(): // it died while it waited, and has done nothing yet

@@ -69,7 +69,7 @@ const Version = 1
 type Event struct {
 	V                 int       `json:"v"`                   // [Version]
 	Seq               int64     `json:"seq"`                 // counts from 1, without gaps
-	TS                time.Time `json:"ts"`                  // when it was emitted, UTC
+	TS                time.Time `json:"ts"`                  // time at which it was emitted, in UTC
 	Type              Type      `json:"type"`                // what happened
 	TraceID           string    `json:"trace_id"`            // see [Trace.TraceID]
 	ExecutionID       string    `json:"execution_id"`        // may be empty for the root
@@ -79,10 +79,10 @@ type Event struct {
 	Depth             int       `json:"depth"`               // in the tree of tasks; 0 is the root
 
 	Task       string       `json:"task,omitempty"`        // its text, shortened
-	Text       string       `json:"text,omitempty"`        // of token and progress
+	Text       string       `json:"text,omitempty"`        // text of a token or of progress
 	Model      string       `json:"model,omitempty"`       // with its provider
 	Attempt    int          `json:"attempt,omitempty"`     // counts from 1; of an end: how many there were
-	Cached     bool         `json:"cached,omitempty"`      // an end: an earlier result was used, nothing was run
+	Cached     bool         `json:"cached,omitempty"`      // of an end: an earlier result was used and nothing was run
 	Tool       string       `json:"tool,omitempty"`        // name of the tool
 	Arguments  string       `json:"arguments,omitempty"`   // JSON of a call, shortened
 	Failed     bool         `json:"failed,omitempty"`      // the call failed
@@ -108,14 +108,14 @@ type Sink interface {
 	Handle(Event)
 }
 
-// SinkFunc makes a function a [Sink].
+// SinkFunc is a function that is used as a [Sink].
 type SinkFunc func(Event)
 
 // Handle implements [Sink].
 func (f SinkFunc) Handle(e Event) { f(e) }
 
-// Stream numbers events and hands them to its sinks. The zero Stream has no sinks
-// and drops every event. Its methods may be called by several goroutines.
+// Stream numbers events and hands them to its sinks. A Stream without sinks, such as the zero
+// value, drops every event. Several goroutines may call its methods at once.
 type Stream struct {
 	// TraceID is the trace_id of every event.
 	TraceID string
@@ -131,7 +131,7 @@ func NewStream(traceID string, sinks ...Sink) *Stream {
 	return &Stream{TraceID: traceID, sinks: sinks}
 }
 
-// Emit sets the number, time and trace id of e and hands it to the sinks. A nil Stream
+// Emit sets the version, number, time and trace id of e and hands e to each sink. A nil Stream
 // drops it.
 func (s *Stream) Emit(e Event) {
 	if s == nil || len(s.sinks) == 0 {
@@ -146,5 +146,5 @@ func (s *Stream) Emit(e Event) {
 	}
 }
 
-// Wanted reports whether there is a sink. Without one, no event needs to be built.
+// Wanted reports whether there is a sink. If not, callers need not build events.
 func (s *Stream) Wanted() bool { return s != nil && len(s.sinks) > 0 }

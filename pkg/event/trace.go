@@ -6,22 +6,22 @@ import (
 	"encoding/hex"
 )
 
-// The flags of a trace that are passed on: it is recorded, and its id is fully random.
+// The flags of a trace that are passed on: the trace is recorded, and its id is fully random. Other
+// flags are cleared.
 const (
 	flagSampled byte = 1 << 0
 	flagRandom  byte = 1 << 1
 )
 
-// Trace is the trace that a root is a part of, as in the W3C recommendation "Trace
-// Context".
+// Trace identifies the W3C trace ("Trace Context") to which all spans of a root belong.
 type Trace struct {
 	ID     [16]byte // of the trace, never all zero
 	Parent [8]byte  // span that started the root; zero means none
 	Flags  byte     // sampled and random, as in a traceparent
 }
 
-// NewTrace returns a new trace. It is marked as sampled, so that a program that a task
-// starts also records its spans.
+// NewTrace returns a new trace with a random id. It is marked as sampled, so that programs started
+// by a task record their spans too.
 func NewTrace() Trace {
 	t := Trace{Flags: flagSampled | flagRandom}
 	_, _ = rand.Read(t.ID[:]) // never fails
@@ -29,8 +29,8 @@ func NewTrace() Trace {
 	return t
 }
 
-// StartTrace returns the trace of a new root: the one in traceparent (the value of
-// TRACEPARENT), or a new one if that is empty or not valid.
+// StartTrace returns the trace of a new root. That is the trace in traceparent, the value of the
+// variable TRACEPARENT, or a new one if traceparent is empty or not valid.
 func StartTrace(traceparent string) Trace {
 	if t, ok := ParseTraceparent(traceparent); ok {
 		return t
@@ -38,9 +38,9 @@ func StartTrace(traceparent string) Trace {
 	return NewTrace()
 }
 
-// ParseTraceparent parses a traceparent as strictly as the W3C requires: lower case only,
-// no id of zeros only, and nothing after the fields of version 00. Of a later version it
-// reads only these fields.
+// ParseTraceparent parses a traceparent as strictly as the W3C requires: digits in lower case, no
+// id of zeros only, and in version 00 nothing after the known fields. In a later version further
+// fields are ignored. It returns false if s is not valid.
 func ParseTraceparent(s string) (Trace, bool) {
 	const size = 55 // 00-<32 digits>-<16 digits>-<2 digits>
 	if len(s) < size || s[2] != '-' || s[35] != '-' || s[52] != '-' {
@@ -65,8 +65,8 @@ func ParseTraceparent(s string) (Trace, bool) {
 // TraceID returns the id of the trace as 32 hexadecimal digits.
 func (t Trace) TraceID() string { return hex.EncodeToString(t.ID[:]) }
 
-// ParentID returns the id of the span that started the root as 16 hexadecimal digits, ""
-// if there is none.
+// ParentID returns the id of the span that started the root as 16 hexadecimal digits, or "" if
+// there is none.
 func (t Trace) ParentID() string {
 	if t.Parent == [8]byte{} {
 		return ""
@@ -74,8 +74,8 @@ func (t Trace) ParentID() string {
 	return hex.EncodeToString(t.Parent[:])
 }
 
-// SpanID returns the id of the span of an execution as 16 hexadecimal digits. It is
-// computed from the id of the execution, so nobody has to pass it on.
+// SpanID returns the id of the span of an execution as 16 hexadecimal digits. It is computed from
+// the execution id, so every process gets the same one without being told.
 func (t Trace) SpanID(executionID string) string {
 	sum := sha256.Sum256([]byte(executionID))
 	span := sum[:8]
@@ -91,7 +91,8 @@ func (t Trace) Traceparent(executionID string) string {
 // Sampled reports whether the trace is to be recorded.
 func (t Trace) Sampled() bool { return t.Flags&flagSampled != 0 }
 
-// notZero changes an id of zeros only, which would mean "none".
+// notZero sets the last byte of id to 1 if all bytes are zero, because such an id would mean
+// "none".
 func notZero(id []byte) {
 	for _, b := range id {
 		if b != 0 {
@@ -101,7 +102,8 @@ func notZero(id []byte) {
 	id[len(id)-1] = 1
 }
 
-// unhex reads the lower-case hexadecimal digits of s, two for each byte of dst.
+// unhex decodes the hexadecimal digits of s into dst, two for each byte. It returns false if s
+// contains anything but lower-case digits.
 func unhex(dst []byte, s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {

@@ -8,14 +8,13 @@ import (
 	"qq/pkg/task"
 )
 
-// Admission limits the requests to a model server. The root has one for each server, for
-// the whole tree; a child asks it through its control pipe.
+// Admission limits the requests to model servers. The root has one for the whole tree, and a child
+// process asks it through the control pipe.
 type Admission interface {
-	// Enter waits until a request to the named model may be sent. The caller must call Leave
-	// on the Permit. The error is an [*Error] (of kind [Open] or [Spent]), or the cause of
-	// ctx. again says that a circuit breaker has refused the request before. Then Enter
-	// waits until the breaker lets it pass, and fails if that is hopeless or if the breaker
-	// opens again meanwhile.
+	// Enter waits until a request to the named model may be sent. The caller must then call Leave
+	// on the Permit. The error is an [*Error] of kind [Open] or [Spent], or the cause of ctx. again
+	// says that a circuit breaker has refused the request before: Enter then waits until the
+	// breaker lets it pass, and fails if that is hopeless or if the breaker opens again.
 	Enter(ctx context.Context, model string, again bool) (Permit, error)
 }
 
@@ -24,12 +23,12 @@ type Admission interface {
 type Permit interface {
 	// Active reports that the server has sent something.
 	Active()
-	// Leave returns the permit, with the outcome of the request.
+	// Leave gives the permit back, with the outcome of the request.
 	Leave(Report)
 }
 
-// Report is the outcome of one request. Admission decides with it when further requests
-// are sent.
+// Report is the outcome of one request. From it the Admission learns when it may let further
+// requests pass.
 type Report struct {
 	Kind       Kind          `json:"kind,omitempty"`        // empty means success
 	Cancelled  bool          `json:"cancelled,omitempty"`   // ended by the caller: neither success nor failure
@@ -38,13 +37,15 @@ type Report struct {
 	Timing     Timing        `json:"timing,omitzero"`
 }
 
-// Timing is the time that a request took, as the server reports it; zero if it does not.
+// Timing is how long a request took, as the server reports it. A time is zero if the server does
+// not report it.
 type Timing struct {
 	Queued time.Duration `json:"queued,omitempty"` // before the server began to work on it
 	Served time.Duration `json:"served,omitempty"` // reading the prompt and writing the answer
 }
 
-// ReportOf returns the outcome of a request that ended with r and err.
+// ReportOf returns the Report of a request that ended with the response r and the error err. If ctx
+// is done, a failed request counts as cancelled.
 func ReportOf(ctx context.Context, r Response, err error) Report {
 	rep := Report{Usage: r.Usage, Timing: r.Timing}
 	if err == nil {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// WithContext returns the user message for a task about a long text: first the context,
-// then the task, because models heed the end most. The context is put between <context>
-// and </context>. If either text contains that tag, it is <context-2> and so on, so that
-// no document can end its own context and pretend to be the user.
+// WithContext returns the user message for a task about a long text: first the context, then the
+// task, because models pay most attention to the end. The context stands between <context> and
+// </context>. If one of the texts contains the closing tag, <context-2> is used, and so on, so that
+// no document can close its own context and pretend to be the user.
 func WithContext(text, context string) string {
 	if context == "" {
 		return text
@@ -17,8 +17,8 @@ func WithContext(text, context string) string {
 	return contextOpen + suffix + ">\n" + context + "\n" + contextClose + suffix + ">\n\n" + text
 }
 
-// SplitContext is the reverse of WithContext. It also splits a text that only looks like
-// the result of WithContext.
+// SplitContext is the reverse of WithContext. A message without a context is returned as text. A
+// message by somebody else that has the same form is split too.
 func SplitContext(message string) (text, context string) {
 	rest, ok := strings.CutPrefix(message, contextOpen)
 	if !ok {
@@ -40,8 +40,8 @@ const (
 	contextClose = "</context"
 )
 
-// unusedSuffix returns the suffix of the tag, such as "-2", with which no end tag is in
-// texts. It reads them once, however many such tags they have.
+// unusedSuffix returns a suffix for the tag, such as "" or "-2", for which no closing tag is in
+// texts. It reads the texts once, however many such tags they contain.
 func unusedSuffix(texts ...string) string {
 	const longest = len("-2000000000")
 	used := map[string]bool{}

@@ -53,7 +53,7 @@ type Request struct {
 	Temperature *float64
 }
 
-// Chunk is a piece of an answer while it is written.
+// Chunk is one piece of an answer, received while the model writes.
 type Chunk struct {
 	Text     string
 	Thinking string
@@ -76,14 +76,15 @@ type Response struct {
 	Timing  Timing
 }
 
-// Backend answers requests. It may be used by several goroutines at once.
+// Backend sends requests to a model. Several goroutines may use it at once.
 type Backend interface {
 	// Chat sends r and calls yield for each piece of the answer, in order, from
 	// the calling goroutine.
 	Chat(ctx context.Context, r Request, yield func(Chunk)) (Response, error)
 }
 
-// Kind classifies a failure, by error type and HTTP status, never by words in a text.
+// Kind is the kind of a failure. It is decided by the type of the error and the HTTP status, never
+// by words in a text.
 type Kind string
 
 // Kinds of failure.
@@ -92,10 +93,10 @@ const (
 	Busy            Kind = "busy"             // 429, 502, 503, 504, loading; temporary
 	BrokenStream    Kind = "broken_stream"    // the answer broke off; temporary
 	ContextOverflow Kind = "context_overflow" // the prompt does not fit
-	UnknownModel    Kind = "unknown_model"    // the server does not have it
+	UnknownModel    Kind = "unknown_model"    // the server does not have the model
 	Rejected        Kind = "rejected"         // the request is wrong; a retry is useless
 	Misconfigured   Kind = "misconfigured"    // not sent: a setting is wrong
-	Unsupported     Kind = "unsupported"      // this backend cannot do that
+	Unsupported     Kind = "unsupported"      // the backend cannot do what the request needs
 	Server          Kind = "server"           // the server failed
 	Open            Kind = "open"             // not sent: the circuit breaker of the server is open
 	Spent           Kind = "spent"            // not sent: the budget of tokens is used up
@@ -106,7 +107,7 @@ type Error struct {
 	Kind       Kind
 	Problem    string        // one line: what is wrong
 	Hint       string        // one line: what to do; may be empty
-	Status     int           // HTTP status, 0 without one
+	Status     int           // HTTP status; 0 if there is none
 	RetryAfter time.Duration // how long the server asked to wait
 	Err        error         // the cause, or nil
 }

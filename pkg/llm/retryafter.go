@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// longestRetryAfter limits how long a server can make a run wait.
+// longestRetryAfter is the longest time for which a server can make a run wait.
 const longestRetryAfter = time.Hour
 
-// RetryAfter parses the HTTP header Retry-After, a number of seconds or a date, and
-// returns how long to wait from now on, at most an hour. It returns false if the header is
-// neither.
+// RetryAfter parses the HTTP header Retry-After, which is a number of seconds or a date. It returns
+// how long to wait from now on, at most an hour. It returns false if the header is not valid.
 func RetryAfter(header string, now time.Time) (time.Duration, bool) {
 	header = strings.TrimSpace(header)
 	n, err := strconv.ParseUint(header, 10, 64) // the largest there is, when it is out of range

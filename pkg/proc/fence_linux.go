@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// strongest is the best fence that Linux offers.
+// strongest is the fence that a Host tries first on Linux.
 const strongest = pidNamespace
 
 // rssUnit is the unit of Rusage.Maxrss, in bytes.
 const rssUnit = 1 << 10
 
-// attributes returns the process attributes that put the fence f around a new process.
+// attributes returns the process attributes with which a new process is contained by f.
 func (f fence) attributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if f == group {
@@ -35,12 +35,13 @@ func (f fence) attributes() *syscall.SysProcAttr {
 	return attr
 }
 
-// seal keeps children from inheriting descriptors that this process inherited itself: a file that
-// is open for writing is a way out of a sandbox. Files opened by Go are not inherited anyway. It
-// has no effect before Linux 5.11.
+// seal marks every inherited descriptor above 2 as close-on-exec, so that children do not inherit
+// it: a file that is open for writing is a way out of a sandbox. Files opened by Go are not
+// inherited anyway. seal has no effect before Linux 5.11.
 func seal() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
-// forkBehind forks on the thread that the fence requires. The caller holds h.mu.
+// forkBehind starts a process with the fence f. For a PID namespace it forks on a special thread
+// (see onThread). The caller holds h.mu.
 func (h *Host) forkBehind(f fence, path string, args []string, attr *syscall.ProcAttr) (pid int, err error) {
 	if f == group {
 		h.adopt()
@@ -50,9 +51,9 @@ func (h *Host) forkBehind(f fence, path string, args []string, attr *syscall.Pro
 	return pid, err
 }
 
-// onThread runs f on the one thread that starts processes with a parent death signal. The kernel
-// sends that signal when the thread ends, not the process, and Go ends threads at any time. The
-// caller holds h.mu.
+// onThread runs f on the one thread that starts processes with a parent death signal, and waits for
+// it. The kernel sends this signal when the forking thread ends, even if the process continues, and
+// Go ends threads at any time. The caller holds h.mu.
 func (h *Host) onThread(f func()) {
 	if h.thread == nil {
 		h.thread = make(chan func())

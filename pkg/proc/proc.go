@@ -50,31 +50,33 @@ import (
 
 // Command describes a program to start.
 type Command struct {
-	// Path is the program. A name without a slash is looked up in PATH.
+	// Path is the program to run. A name without a slash is searched for in PATH.
 	Path string
-	// Args includes argv[0]; empty means the path alone.
+	// Args are the arguments, beginning with argv[0]. If it is empty, Path is the only one.
 	Args []string
-	// Env is the whole environment; nothing else is inherited.
+	// Env is the whole environment of the program. It inherits no other variable from this process.
 	Env []string
 	// Dir is the working directory; empty means that of this process.
 	Dir string
-	// Stdin, Stdout and Stderr are files, so that a process that keeps one open cannot make Wait
-	// wait; nil means /dev/null. The caller closes its own copies.
+	// Stdin, Stdout and Stderr are files and not pipes that must be copied: a descendant that keeps
+	// one open cannot delay Wait. nil means /dev/null. After Start, the caller may close its own
+	// copies.
 	Stdin, Stdout, Stderr *os.File
-	// Extra become the descriptors 3, 4, and so on; nil means /dev/null. On Linux no other
-	// descriptors are inherited.
+	// Extra are the files that the program gets as descriptors 3, 4, and so on; a nil entry means
+	// /dev/null. On Linux it inherits no other descriptors.
 	Extra []*os.File
 	// Grace is the time that Stop waits between SIGTERM and SIGKILL.
 	Grace time.Duration
-	// Namespace asks for a PID namespace; the program must be able to run as an init. If the
-	// system refuses one, the process starts without it.
+	// Namespace asks for a PID namespace, in which the program is the init process. It must be able
+	// to run as one. If the system allows no namespace, the program starts without one.
 	Namespace bool
-	// Terminal starts a new session with a controlling terminal: Stdin or, if that is nil,
-	// Stdout.
+	// Terminal starts the program in a new session, with a controlling terminal: that of Stdin or,
+	// if Stdin is nil, that of Stdout.
 	Terminal bool
-	// Marker is a NAME=value, unique to this command, that is added to Env. By it the sweep finds
-	// out to which command an adopted process belongs. Nested programs with Hosts must use
-	// different NAMEs, so that descendants carry all markers.
+	// Marker is an environment entry NAME=value that is added to Env; it must be unique to this
+	// command. The sweep reads it to find out from which command an adopted process descends. A
+	// program with a Host that runs inside another one must use a different NAME, so that its
+	// descendants carry both markers.
 	Marker string
 }
 
@@ -83,16 +85,16 @@ type Command struct {
 type Host struct {
 	mu      sync.Mutex // held during a fork and during one pass of a sweep
 	closed  bool
-	procs   map[*Process]struct{} // until their sweep is done
+	procs   map[*Process]struct{} // running processes, and ended ones whose sweep is not done
 	null    *os.File
-	fence   fence     // the best that may work
+	fence   fence     // the strongest one that may work
 	proven  bool      // fence is known to work
-	sealing sync.Once // before the first fork
+	sealing sync.Once // calls seal before the first fork
 	wg      sync.WaitGroup
 	platform
 }
 
-// fence is a mechanism that contains a process and its descendants, from strong to weak.
+// fence is a way to contain a process and its descendants. The strongest one has the lowest value.
 type fence int
 
 const (
@@ -101,16 +103,16 @@ const (
 	group
 )
 
-// NewHost returns a Host. It changes nothing in this process before the first Start.
+// NewHost returns a Host. It changes nothing in this process; the first Start does.
 func NewHost() *Host {
 	return &Host{procs: make(map[*Process]struct{}), fence: strongest}
 }
 
-// ErrClosed is the error of Start after Close.
+// ErrClosed is the error of Start after the Host was closed.
 var ErrClosed = errors.New("the host of processes is closed")
 
-// Start starts c. The process runs until it ends or until Stop, Kill or Close. Calling Wait is
-// optional.
+// Start starts c. The process runs until it ends by itself or until Stop, Kill or Close. The caller
+// need not call Wait: the Host reaps the process in any case.
 func (h *Host) Start(c Command) (*Process, error) {
 	path, err := lookup(c.Path)
 	if err != nil {
@@ -137,7 +139,8 @@ func (h *Host) Start(c Command) (*Process, error) {
 	return p, nil
 }
 
-// Close kills all running processes, sweeps, and waits for both.
+// Close kills all running processes and everything that they left behind, and waits until they are
+// gone. Start then returns ErrClosed.
 func (h *Host) Close() {
 	h.mu.Lock()
 	closed := h.closed
@@ -162,9 +165,9 @@ func (h *Host) Close() {
 	h.wg.Wait()
 }
 
-// Isolation returns what contains the commands that ask for a namespace: "pid namespace", "user
-// and pid namespace", "subreaper" or "process group". If no such command has started yet, it
-// tries to make a namespace.
+// Isolation returns what contains commands with Namespace set: "pid namespace", "user and pid
+// namespace", "subreaper" or "process group". If no such command has started yet, it tries once
+// whether namespaces are allowed.
 func (h *Host) Isolation() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -184,8 +187,8 @@ func (h *Host) Isolation() string {
 	return "process group"
 }
 
-// fork starts c behind the best fence that the system allows, and returns which that was. The
-// caller holds h.mu.
+// fork starts c with the strongest fence that the system allows, and returns that fence. A command
+// without Namespace gets the fence group. The caller holds h.mu.
 func (h *Host) fork(path string, c Command) (pid int, f fence, err error) {
 	if h.closed {
 		return 0, group, ErrClosed
@@ -219,8 +222,8 @@ func (h *Host) fork(path string, c Command) (pid int, f fence, err error) {
 	return pid, f, err
 }
 
-// refused reports whether err may mean that the system does not allow a namespace. If it means
-// something else, the attempt without a namespace fails too.
+// refused reports whether err may mean that the system does not allow a namespace, so that a weaker
+// fence is worth an attempt. If err has another cause, that attempt fails as well.
 func refused(err error) bool {
 	return slices.ContainsFunc([]syscall.Errno{
 		syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.ENOSYS,
@@ -229,7 +232,7 @@ func refused(err error) bool {
 	}, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }
 
-// files returns the descriptors for c.
+// files returns the file descriptors that c gets, in order.
 func (h *Host) files(c Command) ([]uintptr, error) {
 	files := append([]*os.File{c.Stdin, c.Stdout, c.Stderr}, c.Extra...)
 	fds := make([]uintptr, len(files))
@@ -262,8 +265,8 @@ func lookup(path string) (string, error) {
 	return found, nil
 }
 
-// marked returns env with marker added. It removes an older value of the same name, because
-// programs differ in which of two values they read.
+// marked returns env with marker added. It removes an existing entry of the same name, because
+// programs differ in which of two entries they read. An empty marker changes nothing.
 func marked(env []string, marker string) ([]string, error) {
 	if marker == "" {
 		return env, nil
@@ -276,8 +279,8 @@ func marked(env []string, marker string) ([]string, error) {
 	return append(env, marker), nil
 }
 
-// startError returns an error that names what could not be started and, if a person can fix it,
-// how.
+// startError returns err with the name of the program that could not be started and, for some
+// causes, a hint what a person can do.
 func startError(c Command, err error) error {
 	hint := ""
 	switch {

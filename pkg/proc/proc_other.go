@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// strongest is the best fence of this system.
+// strongest is the only fence of this system.
 const strongest = group
 
 // rssUnit is the unit of Rusage.Maxrss, in bytes.
 var rssUnit = map[bool]int64{true: 1, false: 1 << 10}[runtime.GOOS == "darwin" || runtime.GOOS == "ios"]
 
-// platform is empty: this system has neither namespaces nor subreapers.
+// platform is empty, because this system has neither namespaces nor subreapers.
 type platform struct{}
 
 func (*platform) adopts() bool { return false }
@@ -27,8 +27,9 @@ func (*Host) forkBehind(_ fence, path string, args []string, attr *syscall.ProcA
 	return syscall.ForkExec(path, args, attr)
 }
 
-// reap waits for the leader and kills its group. Between the two, the process id may already be
-// reused: there is no portable way to see that a process has ended without reaping it.
+// reap waits for the end of the leader and then kills its group. In between, another process may
+// get the same process id: there is no portable way to learn that a process has ended without
+// reaping it.
 func (p *Process) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
 	for {
 		if _, err := syscall.Wait4(p.pid, &status, 0, &usage); err != syscall.EINTR {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Process is a started [Command]. Several goroutines may call its methods, before and after its
-// end.
+// Process is a started [Command]. Several goroutines may call its methods, even after the process
+// has ended.
 type Process struct {
 	host   *Host
 	pid    int
@@ -15,38 +15,39 @@ type Process struct {
 	marker []byte
 	grace  time.Duration
 	done   chan struct{}
-	exit   Exit // readable once done is closed
-	left   int  // guarded by host.mu
+	exit   Exit // valid once done is closed
+	left   int  // processes left behind and killed; guarded by host.mu
 
-	mu     sync.Mutex  // held while the process id is used or given up
+	mu     sync.Mutex  // held while a signal is sent or the process id becomes invalid
 	reaped bool        // the process id may belong to another process now
-	ladder *time.Timer // set by the first Stop
+	ladder *time.Timer // sends SIGKILL after the grace time; set by the first Stop
 }
 
 // Exit says how a process ended.
 type Exit struct {
 	// Code is the exit code; -1 if a signal killed the process.
 	Code int
-	// Signal is the signal that killed the process; 0 if it exited by itself. A program that is
-	// an init can be killed only by SIGKILL; after any other fatal signal a Go program that is an
-	// init exits with code 2.
+	// Signal is the signal that killed the process; 0 if it exited by itself. Only SIGKILL can kill
+	// a program that is an init. After any other fatal signal, a Go program that is an init exits
+	// with code 2.
 	Signal syscall.Signal
-	// Left counts the processes that it left behind and that were killed. Processes in a
-	// namespace are not counted, nor any on a system without subreapers.
+	// Left is how many processes the program left behind, which were then killed. Processes in a
+	// namespace are not counted. Without subreapers it is always 0.
 	Left int
-	// User and System are the processor time of the process and of the descendants that it waited
-	// for.
+	// User and System are the processor time of the process, together with that of the descendants
+	// that it waited for.
 	User, System time.Duration
-	// MaxRSS is the largest resident memory of the process or one of those descendants, in bytes.
-	// On Linux it is at least the memory that this process had when it started the other.
+	// MaxRSS is the largest resident memory in bytes that the process, or a descendant that it
+	// waited for, has had. On Linux it is at least the memory that this process had when it started
+	// the program.
 	MaxRSS int64
 }
 
-// PID returns the process id of the leader, which is also the id of its group.
+// PID returns the process id of the leader, which is also the id of its process group.
 func (p *Process) PID() int { return p.pid }
 
-// Stop sends SIGTERM to the group, and SIGKILL after the grace time. It returns at once. A second
-// Stop does nothing.
+// Stop sends SIGTERM to the group, and SIGKILL when the grace time of the Command has passed. It
+// does not wait. Further calls have no effect.
 func (p *Process) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,14 +59,15 @@ func (p *Process) Stop() {
 	p.ladder = time.AfterFunc(p.grace, p.Kill)
 }
 
-// Kill sends SIGKILL to the group. It returns at once.
+// Kill sends SIGKILL to the group. It does not wait for the end of the processes.
 func (p *Process) Kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.signal(syscall.SIGKILL)
 }
 
-// signal sends s to the group. The caller holds p.mu.
+// signal sends s to the group. It does nothing if the leader has been reaped, because its id may
+// belong to another process by then. The caller holds p.mu.
 func (p *Process) signal(s syscall.Signal) {
 	if p.reaped {
 		return
@@ -76,17 +78,18 @@ func (p *Process) signal(s syscall.Signal) {
 	}
 }
 
-// Done returns a channel that is closed when Wait would return.
+// Done returns a channel that is closed when the process has ended and its clean-up is done. Wait
+// then returns at once.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait returns when the leader has ended, its group has been killed, and the sweep has removed
-// what it left behind.
+// Wait waits until the leader has ended, its group has been killed and the processes that it left
+// behind have been removed. It may be called several times.
 func (p *Process) Wait() Exit {
 	<-p.done
 	return p.exit
 }
 
-// run waits for the end of p and cleans up.
+// run waits for the end of the leader, cleans up and stores the Exit.
 func (p *Process) run() {
 	defer close(p.done)
 	status, usage := p.reap()
@@ -109,7 +112,7 @@ func (p *Process) run() {
 	}
 }
 
-// retire ends all use of p's process id. The caller holds p.mu.
+// retire marks the process id as invalid and cancels the SIGKILL of Stop. The caller holds p.mu.
 func (p *Process) retire() {
 	p.reaped = true
 	if p.ladder != nil {

@@ -8,31 +8,32 @@ import (
 )
 
 const (
-	// sweepTimeout is how long a sweep waits for processes that it killed to die. One in an
-	// uninterruptible system call takes longer; a later sweep reaps it.
+	// sweepTimeout is how long a sweep waits until the processes that it killed are dead. A process
+	// in an uninterruptible system call may take longer; a later sweep reaps it.
 	sweepTimeout = 2 * time.Second
-	// tidyEvery is the time between sweeps while no leader ends: a program that runs for hours
-	// may orphan thousands of processes.
+	// tidyEvery is the time between two sweeps while no leader ends. Without them, a program that
+	// runs for hours could collect thousands of dead orphans.
 	tidyEvery = time.Second
 )
 
-// platform is the state of a Host that only Linux needs.
+// platform is the part of a Host that exists only on Linux.
 type platform struct {
-	thread    chan func()   // to the thread that starts processes in namespaces
+	thread    chan func()   // functions for the thread that starts processes in namespaces
 	adopting  bool          // adopt was called
-	subreaper bool          // and worked
-	stop      chan struct{} // ends tidy
+	subreaper bool          // this process is a subreaper
+	stop      chan struct{} // closed to end tidy
 	table     table
-	foreign   map[int]bool   // children that this process had before
-	doomed    map[int]doomed // adopted processes that were killed and are not reaped
+	foreign   map[int]bool   // children that this process had before, by process id
+	doomed    map[int]doomed // adopted processes that were killed but not reaped yet, by process id
 }
 
 type doomed struct {
-	owner *Process // may be nil
+	owner *Process // the command that it descends from; nil if unknown
 	since time.Time
 }
 
-// adopt makes this process a subreaper: the new parent of descendants that lose theirs. The
+// adopt makes this process a subreaper: a descendant that loses its parent becomes a child of this
+// process. Only the first call has an effect. If the system does not allow it, nothing changes. The
 // caller holds h.mu.
 func (h *Host) adopt() {
 	if h.adopting || h.closed {
@@ -57,13 +58,15 @@ func (h *Host) adopt() {
 	h.wg.Go(h.tidy)
 }
 
-// adopts reports whether adopted processes can be swept. The caller holds h.mu.
+// adopts reports whether this process is a subreaper, so that adopted processes can be swept. It
+// calls adopt first. The caller holds h.mu.
 func (h *Host) adopts() bool {
 	h.adopt()
 	return h.subreaper
 }
 
-// release sweeps for the last time. No process is running and none can start.
+// release sweeps for the last time and undoes adopt. The caller makes sure that no process is
+// running and that none can start.
 func (h *Host) release() {
 	if h.subreaper {
 		close(h.stop)
@@ -75,7 +78,8 @@ func (h *Host) release() {
 	}
 }
 
-// tidy reaps adopted processes that end while no leader does.
+// tidy sweeps at regular intervals, for adopted processes that end while no leader does. It returns
+// when stop is closed.
 func (h *Host) tidy() {
 	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
@@ -89,8 +93,8 @@ func (h *Host) tidy() {
 	}
 }
 
-// reap waits for the leader and kills its group while the dead leader still holds the process id
-// of both.
+// reap waits for the end of the leader, kills its group and then reaps the leader. Until the leader
+// is reaped, no other process can get its id, so the signal cannot hit a wrong group.
 func (p *Process) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
 	for unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
@@ -108,8 +112,8 @@ func (p *Process) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
 	return status, usage
 }
 
-// sweep kills and reaps the adopted processes that belong to no running process. p is the process
-// that has ended; with nil it looks at all children.
+// sweep kills and reaps adopted processes that belong to no running process. p is the process that
+// has just ended. If p is nil, sweep looks at the children of all threads, which takes longer.
 func (h *Host) sweep(p *Process) {
 	begin := time.Now()
 	pause := 100 * time.Microsecond
@@ -119,9 +123,9 @@ func (h *Host) sweep(p *Process) {
 	}
 }
 
-// pass looks at every child of this process once and reports whether another pass may find more.
-// The children of a process become children of this one before it can be reaped, so a pass that
-// reaps and kills nothing has seen all of them.
+// pass looks at every child of this process once: it kills and reaps those to be swept, and reports
+// whether another pass may find more. When a process dies, its children become children of this one
+// before it can be reaped. So a pass that kills and reaps nothing has seen all of them.
 func (h *Host) pass(p *Process) (more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,7 +162,8 @@ func (h *Host) pass(p *Process) (more bool) {
 	return more
 }
 
-// leads reports whether pid is the leader of a process; run reaps leaders.
+// leads reports whether pid is the leader of a running process. Its own goroutine reaps a leader,
+// so a sweep must not.
 func (h *Host) leads(pid int) bool {
 	for p := range h.procs {
 		if p.pid == pid && !p.reaped {
@@ -168,8 +173,8 @@ func (h *Host) leads(pid int) bool {
 	return false
 }
 
-// owner returns the process from which the adopted process c descends, or nil if unknown. For a
-// dead process, only its group can tell.
+// owner returns the process from which the adopted process c descends, or nil if that is unknown.
+// If c is dead, only its process group can tell, because its environment cannot be read any more.
 func (h *Host) owner(c child) *Process {
 	pgid, _ := unix.Getpgid(c.pid)
 	for p := range h.procs {
@@ -186,8 +191,9 @@ func (h *Host) owner(c child) *Process {
 	return nil
 }
 
-// spared reports whether an adopted process of owner may continue. With an unknown owner it may
-// belong to any running process.
+// spared reports whether an adopted process may continue: its owner is still running. If the owner
+// is unknown (nil), spared returns true while any process without a namespace of its own runs,
+// because the adopted process may belong to it.
 func (h *Host) spared(owner *Process) bool {
 	if owner != nil {
 		return !owner.reaped
@@ -200,14 +206,16 @@ func (h *Host) spared(owner *Process) bool {
 	return false
 }
 
-// childless reports whether this process has no children, dead or alive. It reaps nothing.
+// childless reports whether this process has no children, neither running nor dead ones. It reaps
+// nothing.
 func childless() bool {
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
 }
 
-// reapEnded reaps the child pid if it has ended. Only this function does that, so until then the
-// id cannot be reused. killed means by this Host, or by the SIGHUP that the terminal of a session
-// sends when its leader ends.
+// reapEnded reaps the child pid if it has ended, and reports whether it did. No other function
+// reaps adopted processes, so the id cannot be reused before. killed says that the child died from
+// SIGKILL, which this Host sends, or from SIGHUP, which a terminal sends when the leader of its
+// session ends.
 func reapEnded(pid int) (killed, ended bool) {
 	var status syscall.WaitStatus
 	got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// table is the process table in /proc. It may be mounted from an outer PID namespace, in which
-// process ids differ.
+// table reads the process table in /proc. /proc may belong to an outer PID namespace, in which
+// processes have other ids than in this one.
 type table struct {
-	self  string // this process, as /proc counts
-	level int    // how many namespaces further in we are
+	self  string // id of this process in /proc
+	level int    // how many PID namespaces lie between /proc and this process; 0 means the same one
 }
 
 // child is a child of this process.
 type child struct {
-	pid  int    // as we count
-	name string // its number in /proc
+	pid  int    // its process id in the namespace of this process
+	name string // its process id in /proc
 }
 
 func openTable() (table, error) {
@@ -34,10 +34,10 @@ func openTable() (table, error) {
 	return table{self: self, level: len(ids) - 1}, nil
 }
 
-// children lists the children of this process; it may miss one that ends meanwhile. With
-// everywhere it looks at the children of all threads, else, faster, only at those of the main
-// thread: since Linux 3.19 orphans are given to the first live thread, and Go never ends the main
-// one.
+// children returns the children of this process. It may miss one if another child ends at the same
+// time. With everywhere it reads the children of all threads. Without, it reads only those of the
+// main thread, which is faster: since Linux 3.19 an orphan is given to the first live thread, and
+// Go never ends the main thread.
 func (t table) children(everywhere bool) []child {
 	threads := []string{t.self}
 	if everywhere {
@@ -66,7 +66,8 @@ func (t table) children(everywhere bool) []child {
 	return children
 }
 
-// scan finds the children of this process on a kernel that does not list them.
+// scan returns the ids in /proc of the children of this process, by reading all of /proc. It is for
+// a kernel that has no lists of children.
 func (t table) scan() (names []string) {
 	entries, _ := os.ReadDir("/proc")
 	for _, entry := range entries {
@@ -81,8 +82,8 @@ func (t table) scan() (names []string) {
 	return names
 }
 
-// parentIn extracts the parent from the text of a stat file. The program name in it may contain
-// any characters, also blanks and brackets.
+// parentIn returns the id of the parent in the text of a /proc stat file, and false if the text is
+// cut off. The program name in it may contain any characters, even spaces and parentheses.
 func parentIn(stat []byte) (string, bool) {
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 2 {
@@ -91,7 +92,8 @@ func parentIn(stat []byte) (string, bool) {
 	return string(fields[1]), true
 }
 
-// pid returns the process id in our namespace of the process that /proc calls name.
+// pid returns the process id, in the namespace of this process, of the process that has the id name
+// in /proc.
 func (t table) pid(name string) (int, error) {
 	if t.level == 0 {
 		return strconv.Atoi(name)
@@ -106,7 +108,8 @@ func (t table) pid(name string) (int, error) {
 	return strconv.Atoi(ids[t.level])
 }
 
-// namespaceIDs returns the ids of a process, from the namespace of /proc inwards.
+// namespaceIDs returns the ids that a process has in its PID namespaces, beginning with that of
+// /proc and ending with the innermost.
 func namespaceIDs(name string) ([]string, error) {
 	status, err := os.ReadFile("/proc/" + name + "/status")
 	if err != nil {
@@ -115,8 +118,9 @@ func namespaceIDs(name string) ([]string, error) {
 	return idsIn(string(status))
 }
 
-// idsIn extracts the ids from the text of a status file. Kernels before 4.1 do not list them;
-// then this process is no subreaper.
+// idsIn returns the ids of a process in its PID namespaces from the text of a /proc status file.
+// Kernels before 4.1 do not list them, which is an error; this process then does not become a
+// subreaper.
 func idsIn(status string) ([]string, error) {
 	_, rest, _ := strings.Cut(status, "\nNSpid:")
 	line, _, _ := strings.Cut(rest, "\n")
@@ -126,8 +130,8 @@ func idsIn(status string) ([]string, error) {
 	return nil, errors.New("status without NSpid")
 }
 
-// environ returns the environment with which c was started, or nothing if c is dead or belongs to
-// another user.
+// environ returns the environment with which c was started, as NUL-terminated entries. It is empty
+// if c is dead or belongs to another user.
 func (c child) environ() []byte {
 	text, _ := os.ReadFile("/proc/" + c.name + "/environ")
 	return text

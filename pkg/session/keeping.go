@@ -6,15 +6,15 @@ import (
 	"qq/pkg/llm"
 )
 
-// Choice says which transcript a run continues. The zero Choice begins a new one.
+// Choice says which session a run continues. The zero Choice begins a new one.
 type Choice struct {
-	ID        string // id of the session, or its beginning
-	Latest    bool   // the last session used in the working directory
-	Ephemeral bool   // no transcript at all
+	ID        string // id of the session, or the beginning of the id
+	Latest    bool   // continue the session last used in the working directory
+	Ephemeral bool   // write no transcript
 }
 
-// Keeping writes the transcript of one run. An error only becomes a warning, because the
-// answer matters more. Without a transcript, every message is dropped.
+// Keeping writes the transcript of one run. An error in writing becomes only a warning, because the
+// answer matters more than its transcript. If there is no transcript, Append does nothing.
 type Keeping struct {
 	ID       string        // id of the session; empty without a transcript
 	History  []llm.Message // the messages so far
@@ -23,8 +23,10 @@ type Keeping struct {
 	say      func(format string, args ...any)
 }
 
-// Open begins or continues the transcript that c selects. h is the header of a new
-// transcript. say prints a line for the user about damage and errors.
+// Open begins or continues the transcript that c selects. h is the header of a new transcript, and
+// its Dir is where Latest looks. say prints a line about damage and errors for the user. If a new
+// transcript cannot be created, that is only a warning; if an existing one cannot be continued, it
+// is an error.
 func (st *Store) Open(c Choice, h Header, say func(format string, args ...any)) (*Keeping, error) {
 	t := &Keeping{say: say}
 	if c.Ephemeral {
@@ -57,7 +59,7 @@ func (st *Store) Open(c Choice, h Header, say func(format string, args ...any)) 
 	return t, nil
 }
 
-// Append adds m to the transcript. After the first error nothing more is written.
+// Append adds m to the transcript. After an error it warns, and nothing more is written.
 func (t *Keeping) Append(m llm.Message) {
 	if t.session == nil {
 		return
@@ -75,7 +77,7 @@ func (t *Keeping) warn(err error) {
 	t.say("%s", text)
 }
 
-// Close closes the transcript.
+// Close closes the transcript. Further messages are dropped.
 func (t *Keeping) Close() {
 	if t.session == nil {
 		return

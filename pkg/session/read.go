@@ -11,11 +11,11 @@ import (
 	"qq/pkg/llm"
 )
 
-// Transcript is the readable content of a session file.
+// Transcript is the content of a session file, without the lines that cannot be read.
 type Transcript struct {
 	Header  Header
 	Entries []Entry
-	// Damaged describes the lines that could not be read, each with its number.
+	// Damaged describes the lines that could not be read, each with its line number.
 	Damaged []string
 
 	end     int64 // offset after the last complete line
@@ -33,7 +33,8 @@ func (t Transcript) Messages() []llm.Message {
 
 var errNewer = errors.New("it was written by a newer qq")
 
-// read reads a session file to its end.
+// read reads a session file to its end. It leaves out an incomplete last line, and lists other
+// damaged lines in Damaged. A file of a newer format is an error.
 func read(r io.Reader) (Transcript, error) {
 	var t Transcript
 	lines := lineReader{r: bufio.NewReaderSize(r, 64<<10)}
@@ -62,7 +63,7 @@ func read(r io.Reader) (Transcript, error) {
 	}
 }
 
-// take decodes one line and adds it to t.
+// take decodes one line and adds it to t. The line with the number 1 is the header.
 func (t *Transcript) take(number int, line []byte) error {
 	if number == 1 {
 		h, err := decodeHeader(line)
@@ -107,12 +108,13 @@ var errLong = errors.New("longer than 16 MiB")
 // lineReader reads lines of at most maxLine bytes and skips longer ones.
 type lineReader struct {
 	r      *bufio.Reader
-	offset int64 // after the last line
+	offset int64 // position in the file after the last line that was read
 	torn   bool  // the last line had no newline
 	buf    []byte
 }
 
-// next returns a line without its newline, valid until the following call.
+// next returns the next line without its newline. The slice is valid until the following call. The
+// error is errLong for a line that is too long, and io.EOF at the end.
 func (l *lineReader) next() ([]byte, error) {
 	l.buf = l.buf[:0]
 	long := false

@@ -59,13 +59,13 @@ type Entry struct {
 	Usage *task.Usage `json:"usage,omitempty"` // if known
 }
 
-// Session is a transcript that is open for appending. Only one goroutine may use it
-// at a time.
+// Session is a session file that is open for appending. The caller must not use it from several
+// goroutines at once.
 type Session struct {
 	file  *os.File
 	id    string
 	end   int64 // offset after the last complete line
-	torn  bool  // a part of a line may follow
+	torn  bool  // the file may have a part of a line after end
 	empty bool  // no message yet
 	now   func() time.Time
 }
@@ -83,7 +83,7 @@ func (s *Session) Append(messages ...llm.Message) error {
 	return nil
 }
 
-// AppendUsage adds an answer together with the tokens that it used.
+// AppendUsage adds an answer of a model, together with the number of tokens that it used.
 func (s *Session) AppendUsage(m llm.Message, u task.Usage) error {
 	return s.append(Entry{Time: s.now().UTC(), Message: m, Usage: &u})
 }
@@ -96,7 +96,8 @@ func (s *Session) append(e Entry) error {
 	return nil
 }
 
-// write appends v as one line. After an error the file is as before.
+// write appends v as one line. After an error it restores the file, or marks it as torn so that the
+// next write does.
 func (s *Session) write(v any) error {
 	line, err := encode(v)
 	if err != nil {
@@ -130,7 +131,7 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Close unlocks and closes the session. A session without a message is removed.
+// Close unlocks and closes the file. A session without any message is removed.
 func (s *Session) Close() error {
 	var err error
 	if s.empty {
@@ -141,8 +142,8 @@ func (s *Session) Close() error {
 	return errors.Join(err, syscall.Flock(int(s.file.Fd()), syscall.LOCK_UN), s.file.Close())
 }
 
-// repair removes an incomplete last line, or adds the newline that is missing after a
-// complete one.
+// repair prepares the file for appending: it removes an incomplete last line, or adds a newline
+// that is missing after a complete one. t is the content of the file. An empty file is an error.
 func (s *Session) repair(t Transcript) error {
 	s.end = t.end
 	var err error

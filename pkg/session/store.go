@@ -28,12 +28,13 @@ type Store struct {
 	now func() time.Time
 }
 
-// Open returns the store in dir. The folder is created when it is first needed.
+// Open returns the store in the folder dir. The folder is created when the first session is.
 func Open(dir string) *Store { return &Store{dir: dir, now: time.Now} }
 
 func (st *Store) path(id string) string { return filepath.Join(st.dir, id+suffix) }
 
-// Create begins a session. It sets the version, id and time of the header.
+// Create creates a session with the header h, and opens it for appending. It sets the version, id
+// and time of the header.
 func (st *Store) Create(h Header) (*Session, error) {
 	if err := os.MkdirAll(st.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create session: %w", err)
@@ -120,8 +121,9 @@ func (st *Store) Continue(id string) (*Session, Transcript, error) {
 	return s, t, nil
 }
 
-// lock takes the lock on f without waiting. It also fails if the file has been removed
-// since it was opened, because appended messages would be lost.
+// lock locks f for this process. It does not wait: the error is ErrInUse if another process holds
+// the lock. If the file has been removed or replaced since it was opened, the error is ErrNotFound,
+// because appended messages would be lost.
 func lock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -141,7 +143,7 @@ func lock(f *os.File) error {
 	return nil
 }
 
-// open opens the file of a session. Anything but a regular file is an error, even a
+// open opens the file of a session. If it is not a regular file, that is an error, even if it is a
 // symbolic link to one.
 func (st *Store) open(id string, flags int) (*os.File, error) {
 	f, err := os.OpenFile(st.path(id), flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
@@ -157,14 +159,16 @@ func (st *Store) open(id string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// valid reports whether id is a valid id, which cannot lead out of the folder.
+// valid reports whether id has the form of an id. Such an id contains no path separator, so it
+// cannot lead out of the folder.
 func valid(id string) bool {
 	return id != "" && len(id) <= 64 && id[0] != '-' && !strings.ContainsFunc(id, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && r != '-'
 	})
 }
 
-// ids lists the sessions of the folder, in no order.
+// ids returns the ids of all sessions in the folder, in no particular order. If the folder does not
+// exist, there are none.
 func (st *Store) ids() ([]string, error) {
 	d, err := os.Open(st.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -187,7 +191,8 @@ func (st *Store) ids() ([]string, error) {
 	return ids, nil
 }
 
-// resolve returns the full id that begins with id.
+// resolve returns the full id of the session whose id is id or begins with it. No such session, or
+// several, is an error.
 func (st *Store) resolve(id string) (string, error) {
 	if !valid(id) {
 		return "", fmt.Errorf("%w: %q is no id\nhint: `qq sessions list` shows them", ErrNotFound, id)
@@ -219,17 +224,17 @@ type Summary struct {
 	Header
 	Title    string    // beginning of the first message of the user
 	Messages int       // lines after the header
-	Modified time.Time // when it was last appended to
+	Modified time.Time // time of the last append
 	Damaged  bool      // the header cannot be read
 }
 
-// file is a session in the list of a folder.
+// file is a session file in the folder.
 type file struct {
 	id       string
 	modified time.Time
 }
 
-// files returns the sessions, the last used first.
+// files returns the session files, the last used first.
 func (st *Store) files() ([]file, error) {
 	ids, err := st.ids()
 	if err != nil {
@@ -304,7 +309,7 @@ func (st *Store) summarize(f file) (Summary, error) {
 	}
 }
 
-// title returns the beginning of a message on one line.
+// title returns the beginning of a message as one line, without the context of its task.
 func title(content string) string {
 	text, _ := llm.SplitContext(content)
 	text = strings.TrimSpace(text)
@@ -314,8 +319,8 @@ func title(content string) string {
 	return cmp.Or(task.Shorten(text, 80), "(no text)")
 }
 
-// Latest returns the id of the session last used in the working directory dir. Sessions
-// without a message do not count.
+// Latest returns the id of the session that was last used in the working directory dir. It ignores
+// sessions without a message. The error wraps ErrNotFound if there is none.
 func (st *Store) Latest(dir string) (string, error) {
 	files, err := st.files()
 	if err != nil {
@@ -346,7 +351,8 @@ func (st *Store) header(id string) (Header, error) {
 	return decodeHeader(line)
 }
 
-// Remove deletes a session that is not in use.
+// Remove deletes the session with that id, or whose id begins so. If the session is in use, the
+// error wraps ErrInUse.
 func (st *Store) Remove(id string) error {
 	id, err := st.resolve(id)
 	if err != nil {
@@ -355,8 +361,8 @@ func (st *Store) Remove(id string) error {
 	return st.remove(id, time.Time{})
 }
 
-// remove deletes a session that was last appended to before a time; the zero time means
-// any.
+// remove deletes a session if the last append to it was before the given time; the zero time means
+// at any time. Otherwise, or if the session is in use, the error wraps ErrInUse.
 func (st *Store) remove(id string, before time.Time) error {
 	f, err := st.open(id, os.O_RDONLY)
 	if err != nil {
@@ -372,8 +378,8 @@ func (st *Store) remove(id string, before time.Time) error {
 	return os.Remove(f.Name())
 }
 
-// Prune removes the sessions that nobody has appended to for olderThan, and returns their
-// ids. Sessions in use stay.
+// Prune removes the sessions to which nobody has appended for longer than olderThan, and returns
+// their ids. It does not remove sessions that are in use.
 func (st *Store) Prune(olderThan time.Duration) ([]string, error) {
 	files, err := st.files()
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// maxTimeout is the largest timeout of a decoded task, in seconds: a year. A time.Duration
-// overflows after some centuries.
+// maxTimeout is the largest timeout of a task, in seconds: a year. Without a limit, the conversion
+// to a time.Duration would overflow after 292 years.
 const maxTimeout = 366 * 24 * 3600
 
-// Decode reads one task from JSON, strictly: an unknown key, a repeated key and a value of
-// the wrong type are errors that name the key. null is the same as a missing key. The task
-// has passed [Task.Validate].
+// Decode reads one task from a JSON object. It is strict: an unknown key, a repeated key or a value
+// of the wrong type is an error that names the key. null means the same as a missing key. A task
+// without an error has also passed [Task.Validate].
 func Decode(data []byte) (Task, error) {
 	fields, err := object(data)
 	if err != nil {
@@ -39,8 +39,8 @@ func Decode(data []byte) (Task, error) {
 	return t, t.Validate()
 }
 
-// DecodeList reads a JSON array of tasks. One bad task makes it fail: the error begins
-// with its index, counted from 0.
+// DecodeList reads a JSON array of tasks. If one task is not valid, it returns no tasks, and the
+// error begins with the index of that task, counted from 0.
 func DecodeList(data []byte) ([]Task, error) {
 	var items []json.RawMessage
 	if err := syntax(data); err != nil {

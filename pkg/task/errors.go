@@ -12,10 +12,10 @@ import (
 // hintMark separates the problem from the hint in the text of an [Error].
 const hintMark = "\nhint: "
 
-// Error is an error that the user can correct. Its text has the problem on the first line
-// and the hint on the second.
+// Error is an error that the user can correct. Its text is the problem and, on the next line, the
+// hint.
 type Error struct {
-	Status  Status // of a task that fails with it; empty means [Failed]
+	Status  Status // status of a task that ends with this error; empty means [Failed]
 	Problem string // one line: what is wrong
 	Hint    string // one line: what to do; may be empty
 	Err     error  // the cause, or nil
@@ -38,14 +38,14 @@ func (e *Error) TaskStatus() Status {
 	return e.Status
 }
 
-// Ender is an error that knows the status of a task that fails with it.
+// Ender is an error that decides the status of the task that ends with it.
 type Ender interface {
 	error
 	TaskStatus() Status
 }
 
-// ClockError ends a task that used up its run time ([Timeout]) or its time without
-// activity ([Idle]). Users and scripts rely on its texts.
+// ClockError is the error of a task that has used up its run time ([Timeout]) or was inactive for
+// too long ([Idle]). After is the limit. Users and scripts rely on its texts.
 type ClockError struct {
 	Status Status
 	After  time.Duration
@@ -62,9 +62,10 @@ func (e *ClockError) Error() string {
 // TaskStatus implements [Ender].
 func (e *ClockError) TaskStatus() Status { return e.Status }
 
-// StatusOf returns the status of a task that ends with err. It is where an error
-// becomes a status, for each job and for the program: nil is [Completed], an [Ender] decides itself, and anything else
-// is [Failed], except for a deadline or a cancelled context.
+// StatusOf returns the status of a task that ends with err. Each job and the program itself use it
+// to turn an error into a status. nil gives [Completed], an [Ender] decides itself, a passed
+// deadline gives [Timeout], a cancelled context gives [Interrupted], and any other error gives
+// [Failed].
 func StatusOf(err error) Status {
 	if err == nil {
 		return Completed
@@ -81,11 +82,11 @@ func StatusOf(err error) Status {
 	return Failed
 }
 
-// Fail sets the status and the error of r to those of err.
+// Fail ends r with err: it sets the status that follows from err, and the text of err.
 func (r *Result) Fail(err error) { r.End(StatusOf(err), err.Error()) }
 
-// Stop ends r because its context was cancelled with that cause. The status is that of the
-// cause, or [Interrupted] if the cause has none.
+// Stop ends r with the cause with which its context was cancelled. The status is that of the cause,
+// or [Interrupted] if the cause would give [Failed].
 func (r *Result) Stop(cause error) {
 	status := StatusOf(cause)
 	if status == Failed {
@@ -94,14 +95,14 @@ func (r *Result) Stop(cause error) {
 	r.End(status, cause.Error())
 }
 
-// Fail returns a result of t with the status and the error of err.
+// Fail returns a result of t that ended with err.
 func (t Task) Fail(err error) Result {
 	r := t.Ended(Failed, "")
 	r.Fail(err)
 	return r
 }
 
-// Explain splits the text of an error into the problem and the hint, which may be empty.
+// Explain splits the text of err into the problem and the hint. The hint is empty if there is none.
 func Explain(err error) (problem, hint string) {
 	if e, ok := errors.AsType[*Error](err); ok && err.Error() == e.Error() {
 		return e.Problem, e.Hint

@@ -1,10 +1,10 @@
 package task
 
-// Status is the state of a task, or how it ended. It follows from how the process ended
-// and from its result frame, never from words in an output. Only [Completed] is success.
+// Status is the state of a task or the way in which it ended. It follows from how the process ended
+// and from its result frame, never from words in the output. Only [Completed] is success.
 type Status string
 
-// The life of a task, and its ends.
+// The states of a task that has not ended, then the ways in which it can end.
 const (
 	Queued   Status = "queued"
 	Starting Status = "starting"
@@ -26,12 +26,12 @@ const (
 	Unavailable Status = "unavailable"   // the model server cannot be reached or is overloaded
 	Limit       Status = "limit"         // a limit on depth, children or tokens was reached
 	Misused     Status = "usage"         // the task or the configuration is wrong
-	// UnknownOutcome ends a task whose child died after it may have had side effects. It is
+	// UnknownOutcome means that the child died after it may have had side effects, so the task is
 	// not repeated.
 	UnknownOutcome Status = "unknown_outcome"
 )
 
-// ExitCode returns the exit code of a qq whose only task ended with s.
+// ExitCode returns the exit code of a qq process that ran one task, if that task ended with s.
 func (s Status) ExitCode() int {
 	switch s {
 	case Completed:
@@ -50,8 +50,9 @@ func (s Status) ExitCode() int {
 	return 1
 }
 
-// Conclusive reports whether a task with that status ended by itself. It was not stopped
-// from outside, by a limit or by an unreachable model server.
+// Conclusive reports whether a task with the status s has ended with an outcome of its own. It
+// returns false if the task has not ended, and for [Cancelled], [Interrupted], [Limit] and
+// [Unavailable], where the cause lies outside of the task.
 func (s Status) Conclusive() bool {
 	switch s {
 	case Cancelled, Interrupted, Limit, Unavailable:
@@ -60,8 +61,7 @@ func (s Status) Conclusive() bool {
 	return s.Final()
 }
 
-// Final reports whether a task with that status has ended. It returns false for an unknown
-// status.
+// Final reports whether a task with the status s has ended. For an unknown status it returns false.
 func (s Status) Final() bool {
 	switch s {
 	case Completed, Failed, Timeout, Idle, Cancelled, Refused, Interrupted, TurnLimit, Empty, Broken, NoResult, Killed,

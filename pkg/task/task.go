@@ -35,15 +35,15 @@ type Task struct {
 	Agent string `json:"agent,omitempty"`
 	// ID is the caller's own name for the task, returned with its result.
 	ID string `json:"id,omitempty"`
-	// Context is text that the task is about, such as piped input or notes of the caller.
+	// Context is the text that the task is about, such as piped input or notes of the caller.
 	Context string `json:"context,omitempty"`
 	// Timeout bounds the run time in seconds; 0 means the limit of the run.
 	Timeout float64 `json:"timeout,omitempty"`
-	// Model overrides the model of the agent and of the run.
+	// Model replaces the model of the agent and that of the run; empty means no change.
 	Model string `json:"model,omitempty"`
 	// ReadOnly removes every tool that can change something.
 	ReadOnly bool `json:"read_only,omitempty"`
-	// Schema is a JSON Schema that the answer must satisfy.
+	// Schema is a JSON Schema that the answer must satisfy; nil means none.
 	Schema json.RawMessage `json:"schema,omitempty"`
 	// WorkingDir is the directory that the task works in; empty means that of
 	// the caller.
@@ -51,27 +51,26 @@ type Task struct {
 	// Targets are the files, folders and globs that the task will touch, relative
 	// to its working directory.
 	Targets []string `json:"targets,omitempty"`
-	// RequireFileReferences rejects an answer that has no references (path:line) to existing
-	// lines.
+	// RequireFileReferences says that an answer must contain references (path:line) to existing
+	// lines; otherwise it is rejected.
 	RequireFileReferences bool `json:"require_file_references,omitempty"`
 
-	// Idempotent says that running the task twice does no harm. It is then retried even if it
-	// may have had side effects.
+	// Idempotent says that running the task twice does no harm. The task is then repeated after a
+	// failure even if it may have had side effects.
 	Idempotent bool `json:"idempotent,omitempty"`
-	// File is the path of the file from which a batch made the task. Only qq batch sets it.
+	// File is the path of the file for which a batch made the task. Only qq batch sets it.
 	File string `json:"file,omitempty"`
-	// Part says that the task is a part of a document that is too long for the model of the
-	// agent that delegates it. The summarizer runs it, even if that agent may not delegate to
-	// the summarizer.
+	// Part says that the task is to summarize one part of a document that is too long for the model
+	// of an agent. The agent summarizer runs it, even if the agent that asks may not delegate.
 	Part bool `json:"part,omitempty"`
 	// Temporary is an agent that was defined for this task alone, instead of a registered one.
 	// Only the tool spawn_agent sets it.
 	Temporary *Temporary `json:"temporary,omitempty"`
-	// Denied are tools that neither the task nor anything delegated from it may use. The root
-	// sets it; input cannot.
+	// Denied are tools that neither the agent of this task nor its descendants may use. The root
+	// sets it; it cannot be set in JSON.
 	Denied []string `json:"-"`
-	// Dir is the real path of the working directory when the root allowed the task; empty for
-	// a task from a person. The child refuses to work anywhere else.
+	// Dir is the real path of the working directory at the time when the root allowed the task;
+	// empty for a task from a person. The child refuses to work in any other directory.
 	Dir string `json:"-"`
 }
 
@@ -81,7 +80,7 @@ type Temporary struct {
 	Tools  []string `json:"tools,omitempty"`  // empty means all tools of the agent that defined it
 }
 
-// Normalized returns t with its defaults filled in.
+// Normalized returns t with its default filled in: a task without an agent gets [DefaultAgent].
 func (t Task) Normalized() Task {
 	if strings.TrimSpace(t.Agent) == "" {
 		t.Agent = DefaultAgent
@@ -89,7 +88,7 @@ func (t Task) Normalized() Task {
 	return t
 }
 
-// Validate returns what is wrong with t by itself, without looking at files or agents.
+// Validate returns what is wrong with t itself, or nil. It does not look at files or agents.
 func (t Task) Validate() error {
 	switch {
 	case strings.TrimSpace(t.Text) == "":
@@ -109,7 +108,7 @@ func (t Task) Validate() error {
 	return nil
 }
 
-// Deadline returns how long t may run, given the limit of the run; zero means no limit.
+// Deadline returns how long t may run: its own timeout, or limit if it has none. 0 means no limit.
 func (t Task) Deadline(limit time.Duration) time.Duration {
 	if t.Timeout > 0 {
 		return time.Duration(t.Timeout * float64(time.Second))
@@ -117,7 +116,7 @@ func (t Task) Deadline(limit time.Duration) time.Duration {
 	return limit
 }
 
-// Usage is the number of tokens that were used.
+// Usage is how many tokens were sent to a model and received from it.
 type Usage struct {
 	InputTokens  int `json:"input_tokens"`
 	OutputTokens int `json:"output_tokens"`
@@ -153,38 +152,40 @@ type Result struct {
 	Structured        json.RawMessage `json:"structured,omitempty"`
 	// Model is the model that the task ran with; empty means not known.
 	Model string `json:"model,omitempty"`
-	// Cached says that the task was not run: the result is an earlier one of the same task.
+	// Cached says that the task was not run again: the result is that of an earlier run of the same
+	// task.
 	Cached bool `json:"cached,omitempty"`
 	// Warnings are problems that did not make the task fail.
 	Warnings []string `json:"warnings,omitempty"`
-	// Effects says that the task, or one delegated from it, began side effects such as a write
-	// or a command.
+	// Effects says that the task or one of its descendants may have had side effects, such as a
+	// write or a command.
 	Effects bool `json:"-"`
-	// Unrecorded says that the result could not be made durable: a resumed batch runs the task
-	// again.
+	// Unrecorded says that the result could not be made durable. If its batch is resumed, the task
+	// runs again.
 	Unrecorded bool `json:"-"`
-	// Reads are the calls by which the task read files, if it did nothing but read; else nil.
+	// Reads are the calls by which the task read something. nil means that they are not known, or
+	// that the task did more than read.
 	Reads []Read `json:"-"`
 }
 
-// Read is one call of a reading tool, with a digest of its result. As long as the digest
-// is the same, the task would read the same.
+// Read is one call of a tool that only reads, with a digest of its result. If a new call gives the
+// same digest, the task would read the same content again.
 type Read struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
-	Digest    string          `json:"digest"` // of the content of the result, SHA-256 in hex
+	Digest    string          `json:"digest"` // SHA-256 of the content of the result, in hex
 }
 
-// Ended returns a result of t with that status. msg is the error text, and ignored on
-// success.
+// Ended returns a result of t with that status. msg is the error text; with Completed it is
+// ignored.
 func (t Task) Ended(status Status, msg string) Result {
 	r := Result{Task: Shorten(t.Text, 100), Agent: t.Agent, ID: t.ID}
 	r.End(status, msg)
 	return r
 }
 
-// End sets the status of r with the success, exit code and error that follow from it.
-// Without msg, an unsuccessful status gets a default error text.
+// End sets the status of r, and the success, exit code and error that follow from it. If msg is
+// empty, the error text of a failure is the name of the status.
 func (r *Result) End(status Status, msg string) {
 	r.Status, r.Success, r.ExitCode, r.Error = status, status == Completed, status.ExitCode(), nil
 	if r.Success {
@@ -196,7 +197,7 @@ func (r *Result) End(status Status, msg string) {
 	r.Error = &msg
 }
 
-// Err returns the error text of r, "" on success.
+// Err returns the error text of r, or "" if r is a success.
 func (r Result) Err() string {
 	if r.Error == nil {
 		return ""
@@ -204,7 +205,7 @@ func (r Result) Err() string {
 	return *r.Error
 }
 
-// Limits bound a run and each task in it.
+// Limits are the limits of a run and of each task in it.
 type Limits struct {
 	ChildTimeout time.Duration // run time of one child; 0 means no limit
 	IdleTimeout  time.Duration // time without activity; 0 means no limit
@@ -217,7 +218,8 @@ type Limits struct {
 	Retries      int           // attempts after the first
 }
 
-// Shorten returns s on one line, cut to n characters with "..." at the end.
+// Shorten returns s on one line with at most n characters. If it cuts something off, "..." stands
+// at the end.
 func Shorten(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	n = max(n, 0)
@@ -235,7 +237,7 @@ func Shorten(s string, n int) string {
 	return s
 }
 
-// Child describes a child that an agent started in the background.
+// Child describes a background child of an agent.
 type Child struct {
 	ID     string `json:"id"` // execution id
 	Agent  string `json:"agent"`
@@ -251,37 +253,38 @@ type Family interface {
 	// Children lists the background children whose results were not collected yet, oldest
 	// first.
 	Children(ctx context.Context) ([]Child, error)
-	// Wait returns the results of the children with these ids, or of all children if there are
-	// no ids, in that order. If atMost is not 0, Wait returns after that time with the results
-	// of those that have ended; the others continue.
+	// Wait waits for the children with these ids, or for all children if ids is empty, and returns
+	// their results in that order. If atMost is not 0, Wait returns after that time at the latest,
+	// with the results of the children that have ended; the others continue.
 	Wait(ctx context.Context, ids []string, atMost time.Duration) ([]Result, error)
-	// Terminate ends one child together with everything that it started.
+	// Terminate ends the child with that id together with all its descendants.
 	Terminate(ctx context.Context, id string) error
-	// Send sends text to the running child with that id, or to the agent that started this one
-	// if to is [Parent]. The receiver reads it before its next model call.
+	// Send sends text to another agent: to the running child with the id to, or, if to is [Parent],
+	// to the agent that started this one. The receiver reads the text before its next model call.
 	Send(ctx context.Context, to, text string) error
 }
 
 // Delegator hands tasks to other agents.
 type Delegator interface {
-	// Delegate runs tasks and returns when all have ended, with one result for each, in the
-	// same order. It enforces the limits, and may be called by several goroutines at once.
+	// Delegate runs tasks and returns when all have ended. There is one result for each task, in
+	// the same order. A task that a limit or a rule does not allow gets a result that says so.
+	// Several goroutines may call Delegate at once.
 	Delegate(ctx context.Context, tasks []Task) []Result
 }
 
-// ErrAbandoned ends background children whose parent ended without collecting their
-// results.
+// ErrAbandoned is the cause with which a background child is cancelled when its parent ends without
+// collecting its result.
 var ErrAbandoned = &Error{Status: Cancelled, Problem: "ended with its parent, which did not wait for it"}
 
-// Parent is the name by which [Family.Send] reaches the agent that started this one.
+// Parent is the receiver that [Family.Send] takes for the agent that started this one.
 const Parent = "parent"
 
 // MaxMessage is the longest message that agents may send to each other, in
 // bytes.
 const MaxMessage = 64 << 10
 
-// Job is a task with its place in the tree of tasks, as the supervisor runs it. It is
-// plain data.
+// Job is a task together with its place in the tree of tasks and its limits. The supervisor makes
+// one for each task that it runs.
 type Job struct {
 	Task
 	ExecutionID string

@@ -12,13 +12,14 @@ import (
 	"strings"
 )
 
-// Fields maps the name of each argument of a tool to a pointer that receives its value: *string,
-// *int, *bool or *json.RawMessage.
+// Fields maps the name of each argument of a tool to a pointer to the variable that gets its value:
+// a *string, *int, *bool or *json.RawMessage.
 type Fields map[string]any
 
-// Decode stores the arguments of a call in the fields. A null counts as absent. The error for an
-// unknown argument or a wrong type names it and the accepted arguments, for the model; a number
-// or a boolean written as a string is accepted.
+// Decode stores the arguments of a call in the variables of into. An argument that is null counts
+// as absent, and its variable is not changed. A number or a boolean may be written as a string. An
+// unknown argument or a wrong type is an error, which names the argument and lists the accepted
+// ones, so that the model can correct the call.
 func Decode(args json.RawMessage, into Fields) error {
 	given, err := object(args)
 	if err != nil {
@@ -43,7 +44,7 @@ func Decode(args json.RawMessage, into Fields) error {
 	return nil
 }
 
-// object decodes the arguments of a call.
+// object decodes the arguments of a call into their values by name.
 func object(args json.RawMessage) (map[string]json.RawMessage, error) {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(Unwrap(args), &given) != nil {
@@ -52,8 +53,8 @@ func object(args json.RawMessage) (map[string]json.RawMessage, error) {
 	return given, nil
 }
 
-// Unwrap returns the JSON object of args. Some models send it as a string, or send nothing for no
-// arguments.
+// Unwrap returns args as a JSON object. Some models send the object inside a JSON string, or send
+// nothing if there are no arguments; nothing becomes {}.
 func Unwrap(args json.RawMessage) json.RawMessage {
 	var text string
 	if json.Unmarshal(args, &text) == nil {
@@ -67,7 +68,8 @@ func Unwrap(args json.RawMessage) json.RawMessage {
 
 func isNull(value json.RawMessage) bool { return string(value) == "null" }
 
-// store converts value into dst. If it cannot, it returns what kind of value is expected.
+// store converts value and stores it in dst. It returns "" on success, or else the kind of value
+// that is expected.
 func store(dst any, value json.RawMessage) (want string) {
 	var text string
 	quoted := json.Unmarshal(value, &text) == nil
@@ -102,7 +104,7 @@ func store(dst any, value json.RawMessage) (want string) {
 // Missing returns the error for a required argument that is absent.
 func Missing(key string) error { return fmt.Errorf("argument %q is missing", key) }
 
-// Bounded returns n, or def if n is not positive, but at most limit.
+// Bounded returns n, or def if n is not positive, but never more than limit.
 func Bounded(n, def, limit int) int {
 	if n <= 0 {
 		n = def

@@ -2,18 +2,19 @@ package tool
 
 import "unicode/utf8"
 
-// Excerpt keeps the beginning and the end of a text of any length, in bounded memory. Set Max and
-// write the text to it.
+// Excerpt keeps the beginning and the end of a text of any length, in limited memory. The caller
+// sets Max, writes the text to it and then calls Cut.
 type Excerpt struct {
-	Max int // characters that are kept, of beginning and end together
+	Max int // characters that are kept, beginning and end together
 
 	head    []byte
 	inHead  int    // characters in head
 	dropped int    // characters between head and tail
-	tail    []byte // longer than what is kept of it
+	tail    []byte // the end of the text so far; Cut shortens it
 }
 
-// Write adds a piece of the text. It may end in the middle of a character.
+// Write adds a piece of the text. A piece may end in the middle of a character. The error is always
+// nil.
 func (e *Excerpt) Write(piece []byte) (int, error) {
 	e.tail = append(e.tail, piece...)
 	n := 0
@@ -34,8 +35,8 @@ func (e *Excerpt) Write(piece []byte) (int, error) {
 	return len(piece), nil
 }
 
-// Cut returns the beginning and the end of the text, and how many characters between them were
-// dropped. A text that fits is returned in head.
+// Cut returns the beginning and the end of the text, and how many characters between them were left
+// out. If the text has at most Max characters, head is the whole text.
 func (e *Excerpt) Cut() (head, tail string, left int) {
 	left = e.inHead + e.dropped + runes(e.tail) - e.Max
 	if left <= 0 {
@@ -44,7 +45,8 @@ func (e *Excerpt) Cut() (head, tail string, left int) {
 	return string(e.head), string(e.tail[LastRunes(e.tail, e.Max/2):]), left
 }
 
-// runes counts the characters of text, without the copy that the standard library makes of bytes.
+// runes returns how many characters text has. The function of the standard library for strings
+// would need a copy of text.
 func runes(text []byte) (n int) {
 	for at := 0; at < len(text); n++ {
 		_, size := utf8.DecodeRune(text[at:])
@@ -53,7 +55,7 @@ func runes(text []byte) (n int) {
 	return n
 }
 
-// LastRunes returns the index at which the last n characters of text begin.
+// LastRunes returns the index in bytes at which the last n characters of text begin.
 func LastRunes(text []byte, n int) int {
 	at := len(text)
 	for ; n > 0 && at > 0; n-- {
@@ -63,7 +65,7 @@ func LastRunes(text []byte, n int) int {
 	return at
 }
 
-// FirstRunes returns the index at which the first n characters of text end.
+// FirstRunes returns the index in bytes at which the first n characters of text end.
 func FirstRunes[T string | []byte](text T, n int) int {
 	at := 0
 	for ; n > 0 && at < len(text); n-- {

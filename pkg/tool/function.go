@@ -6,19 +6,20 @@ import (
 	"errors"
 )
 
-// Function is a tool made of a description and a function that executes its calls.
+// Function is a tool that consists of a description and a function that runs its calls.
 type Function struct {
 	About Spec
 	Do    Do
-	// Intent implements Plan; nil means that the description says enough.
+	// Intent implements Plan. If it is nil, the Intent of a call follows from the Spec alone.
 	Intent func(ctx context.Context, args json.RawMessage) (Intent, error)
 }
 
-// Do executes one call of a Function. An error makes a failed Result, which begins with
-// "Error: "; of the Result that comes with it, only Changed and Refused count.
+// Do runs one call of a Function. On error, the Result of the call is failed and its text is
+// "Error: " and the error. Of the Result returned together with the error, only Changed and Refused
+// are used.
 type Do = func(ctx context.Context, args json.RawMessage) (Result, error)
 
-// TextOnly makes the Do of a function that returns text alone.
+// TextOnly returns a Do for a function whose result is only a text.
 func TextOnly(do func(context.Context, json.RawMessage) (string, error)) Do {
 	return func(ctx context.Context, args json.RawMessage) (Result, error) {
 		text, err := do(ctx, args)
@@ -54,7 +55,7 @@ func (f Function) Plan(ctx context.Context, args json.RawMessage) (Intent, error
 	return f.Intent(ctx, args)
 }
 
-// Plain is an error whose text goes to the model as it is, without "Error: ".
+// Plain is an error whose text the model gets as it is, without "Error: " before it.
 type Plain string
 
 func (p Plain) Error() string { return string(p) }

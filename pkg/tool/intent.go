@@ -8,7 +8,7 @@ import (
 // Risk is how much harm a call can do.
 type Risk string
 
-// Risks. The zero Risk means the usual risk of the effect: see [Effect.Risk].
+// The risks of a call. An empty Risk means the usual risk of its effect: see [Effect.Risk].
 const (
 	Low    Risk = "low"
 	Medium Risk = "medium"
@@ -26,13 +26,13 @@ func (e Effect) Risk() Risk {
 	return Medium
 }
 
-// Intent describes what one call would do, before it runs.
+// Intent describes what one call would do. It is made before the call runs, for the approval.
 type Intent struct {
 	Tool   string `json:"tool"`
 	Effect Effect `json:"effect"`
 	Risk   Risk   `json:"risk"`
-	// Special says that the call touches secrets, .git or agent definitions. Such a call needs
-	// an approval of its own: an approval of the tool in general does not cover it.
+	// Special says that the call touches secrets, .git or definitions of agents. Such a call needs
+	// an approval of its own, even if the tool is approved in general.
 	Special bool `json:"special,omitempty"`
 	// Paths are the files and folders that the call touches, relative to the
 	// working directory, with slashes.
@@ -43,7 +43,7 @@ type Intent struct {
 	Preview string `json:"preview,omitempty"`
 }
 
-// Question is a call that waits for a person's approval, and the agent that makes it.
+// Question asks a person to approve a call, and says which agent makes it.
 type Question struct {
 	ID                string // set when the question is asked
 	ExecutionID       string // of the agent that makes the call; empty for the root
@@ -58,12 +58,14 @@ type Question struct {
 // Planner is a Tool that can say what a call would do, before the call runs.
 type Planner interface {
 	Tool
-	// Plan has no side effects. Fields that it leaves empty are filled in from the Spec. An
-	// error is the answer to the call: nobody is asked to approve a call that cannot work.
+	// Plan returns what the call would do, without side effects. Empty fields of the Intent are
+	// filled in from the Spec. An error is the answer to the call, and nobody is asked for
+	// approval, because the call cannot work.
 	Plan(ctx context.Context, args json.RawMessage) (Intent, error)
 }
 
-// Plan returns what a call of t with args would do.
+// Plan returns what a call of t with args would do, with the tool, effect, risk and summary filled
+// in. If t is not a Planner, the Intent follows from its Spec. An error is the answer to the call.
 func Plan(ctx context.Context, t Tool, args json.RawMessage) (Intent, error) {
 	spec := t.Spec()
 	var in Intent
@@ -93,8 +95,8 @@ type Decision struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// RefusedError says that a call was not allowed. The model reads the reason, and the result of
-// the task lists the refusal.
+// RefusedError says that a call was not allowed. The model reads Reason, and the result of the task
+// lists the refusal.
 type RefusedError struct {
 	Tool   string
 	Reason string
@@ -105,13 +107,14 @@ func (e *RefusedError) Error() string { return e.Tool + " was refused: " + e.Rea
 // grantKey is the context key of the approved Intent.
 type grantKey struct{}
 
-// WithGrant returns a context for a call whose Intent was approved.
+// WithGrant returns the context in which a call runs after its Intent was approved. The tool finds
+// the Intent with [Granted].
 func WithGrant(ctx context.Context, in Intent) context.Context {
 	return context.WithValue(ctx, grantKey{}, in)
 }
 
-// Granted returns the Intent that was approved for the call that runs in ctx. Without one, a tool
-// refuses special acts, such as reading a file that looks like secrets.
+// Granted returns the Intent that was approved for the call that runs in ctx. It returns false if
+// there is none; a tool then refuses special acts, such as reading a file that looks like secrets.
 func Granted(ctx context.Context) (Intent, bool) {
 	in, ok := ctx.Value(grantKey{}).(Intent)
 	return in, ok

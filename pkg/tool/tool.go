@@ -17,7 +17,7 @@ import (
 	"slices"
 )
 
-// Effect is what a call can do to the world.
+// Effect is what kind of change a call can make.
 type Effect string
 
 // Effects, from harmless to harmful.
@@ -38,43 +38,43 @@ type Spec struct {
 	Effect      Effect          `json:"effect"`
 }
 
-// Call is one call that a model made. Arguments is a JSON object.
+// Call is one call that a model asks for. Arguments is a JSON object.
 type Call struct {
 	ID        string          `json:"id,omitempty"`
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-// Result is the answer to a Call, which the model reads next.
+// Result is the answer to a Call. The model reads Content next.
 type Result struct {
 	Content string
 	Failed  bool
 	// Changed are the files that the call changed, relative to the working
 	// directory, with slashes.
 	Changed []string
-	// Refused is set if the call itself was allowed but its purpose was not, such as a child
-	// that may not start.
+	// Refused is set if the call was allowed but something that it asked for was not, such as the
+	// start of a child. Otherwise it is nil.
 	Refused *RefusedError
 }
 
-// Text makes the Result of a call that succeeded.
+// Text returns the Result of a call that succeeded; s is what the model reads.
 func Text(s string) Result { return Result{Content: s} }
 
-// Failure makes the Result of a call that failed; s says what went wrong.
+// Failure returns the Result of a call that failed; s says what went wrong.
 func Failure(s string) Result { return Result{Content: s, Failed: true} }
 
 // Tool is something that a model can call.
 type Tool interface {
 	Spec() Spec
-	// Run executes one call. It returns early when ctx ends. Several goroutines may call it
-	// at once.
+	// Run runs one call and returns its result. It returns early when ctx is done. Several
+	// goroutines may call it at once.
 	Run(ctx context.Context, args json.RawMessage) Result
 }
 
 // Set is the tools of one agent, in the order in which they are offered.
 type Set []Tool
 
-// Lookup returns the tool of that name.
+// Lookup returns the tool of that name, and false if the set has none.
 func (s Set) Lookup(name string) (Tool, bool) {
 	i := slices.IndexFunc(s, func(t Tool) bool { return t.Spec().Name == name })
 	if i < 0 {
@@ -101,8 +101,8 @@ func (s Set) Specs() []Spec {
 	return specs
 }
 
-// AppendFunctions appends the tools to b as chat requests carry them: a JSON array
-// of functions. The schemas are taken as they are.
+// AppendFunctions appends the tools to b in the form in which a chat request lists them: a JSON
+// array of functions. It copies the schemas without checking them.
 func (s Set) AppendFunctions(b []byte) []byte {
 	b = append(slices.Grow(b, 400*len(s)), '[')
 	for i, t := range s {
@@ -114,7 +114,7 @@ func (s Set) AppendFunctions(b []byte) []byte {
 	return append(b, ']')
 }
 
-// appendFunction appends the tool to b as one entry of that array.
+// appendFunction appends the tool to b as one element of the array that AppendFunctions writes.
 func (s Spec) appendFunction(b []byte) []byte {
 	name, _ := json.Marshal(s.Name) // a string can always be written
 	description, _ := json.Marshal(s.Description)

@@ -1,14 +1,14 @@
-// Package ceiling decides which tasks an agent may delegate: to which agents, in which
-// folder, with which tools. The ceiling of a child is that of its parent, less what the
-// definition of the parent takes away. It never widens.
+// Package ceiling decides which tasks an agent may delegate: to which agents, in which folder, with
+// which tools. The limit of what an agent may delegate is its ceiling. The ceiling of a child is
+// that of its parent, minus what the definition of the parent takes away. It never becomes wider.
 //
-// A [Ceiling] refuses a task ([Ceiling.DenyReason]) or restricts it ([Ceiling.Restrict]).
-// [Agents] knows the agents of a run: the registered ones, and temporary ones that other
-// agents made. [Agents.Intent] says what it would mean to delegate some tasks, for the
-// person or the policy that has to approve it.
+// A [Ceiling] refuses a task ([Ceiling.DenyReason]) or restricts it ([Ceiling.Restrict]). [Agents]
+// finds the agents of a run: the registered ones, and temporary ones that other agents define.
+// [Agents.Intent] describes what delegating some tasks would do, for the person or the policy that
+// has to approve it.
 //
-// Not promised: that a process keeps to its ceiling. The root asks here before it starts
-// anything; in a child, the tools and the kernel enforce what it was told.
+// Not promised: that a process stays within its ceiling. The root checks the ceiling before it
+// starts anything; in a child, the tools and the kernel enforce the restrictions of its task.
 package ceiling
 
 import (
