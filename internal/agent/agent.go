@@ -45,7 +45,7 @@ type Agent struct {
 	Registry    Registry // the agents that it may delegate to
 	System      string   // replaces the prompt of the definition when set
 	MaxTurns    int      // 0 means the limit of the definition
-	Retries     int      // of one request to the model
+	Retries     int      // how often a failed request to the model is repeated
 	ReadOnly    bool     // the agent may change nothing
 	Denied      []string // tools that it may not use
 	CanDelegate bool
@@ -63,12 +63,12 @@ type Model interface {
 	// Served is the name of the model at its model server; false for the built-in model,
 	// which has no server.
 	Served() (name string, ok bool)
-	// CallsTools reports whether it can call tools.
+	// CallsTools reports whether the model can call tools.
 	CallsTools() bool
 	// Tokens estimates how many tokens text has.
 	Tokens(text string) int
-	// Room is how many tokens fit into the context besides r and the answer; 0 means
-	// unknown.
+	// Room returns how many more tokens fit into the model's context, besides r and the
+	// answer; 0 means that the size of the context is unknown.
 	Room(r llm.Request) int
 }
 
@@ -78,8 +78,8 @@ type Registry interface {
 	List() []agents.Entry
 }
 
-// Nobody is the Transcript and the Screen of an agent whose messages are neither kept
-// nor shown.
+// Nobody is a Transcript and a Screen that do nothing: the messages of the agent are
+// neither kept nor shown.
 type Nobody struct{}
 
 // Append implements loop.Transcript.
@@ -91,7 +91,7 @@ func (Nobody) Chunk(llm.Chunk) {}
 // TurnEnd implements loop.Screen.
 func (Nobody) TurnEnd(bool) {}
 
-// run is one run of an agent on one job. It is the host of the agent's loop.
+// run is one run of an agent on one job. It implements loop.Host for the agent's loop.
 type run struct {
 	Agent
 	parent  supervisor.Parent
@@ -103,8 +103,8 @@ type run struct {
 	repeats int // model requests that were sent again
 }
 
-// Run runs the agent on job. The result has the answer. After a failure it has the text
-// that the model had written until then.
+// Run runs the agent on job and returns the result with the answer. After a failure the
+// result has the text that the model wrote before it.
 func (a Agent) Run(ctx context.Context, parent supervisor.Parent, job task.Job) task.Result {
 	root, err := os.OpenRoot(".") // not by its path: another folder may have that name by now
 	if err != nil {
@@ -121,11 +121,12 @@ func (a Agent) Run(ctx context.Context, parent supervisor.Parent, job task.Job) 
 	return res
 }
 
-// isDelegated reports whether another agent or a batch made the job. Otherwise a person
-// gave it to the root's own agent.
+// isDelegated reports whether another agent or a batch made the job. It is false for a job
+// that a person gave to the root's own agent.
 func (r *run) isDelegated() bool { return r.job.Parent != "" || r.job.BatchID != "" }
 
-// open makes the tools of the agent; root is the working directory.
+// open gives the run the working directory root and makes the tools of the agent. An agent
+// whose model cannot call tools gets none.
 func (r *run) open(root *os.Root) {
 	r.root, r.space = root, files.Open(root)
 	if r.Model.CallsTools() {
@@ -172,8 +173,9 @@ func (r *run) answer(ctx context.Context) task.Result {
 	return res
 }
 
-// backend makes requests to plain wait for a slot at the model server, and retries them
-// after temporary failures. The built-in model needs neither.
+// backend returns a backend that sends requests through plain. Each request waits for a
+// slot at the model server, and is retried after temporary failures. The built-in model
+// needs neither: for it the result is plain itself.
 func (r *run) backend(plain llm.Backend, retries int) llm.Backend {
 	name, ok := r.Model.Served()
 	if !ok {
@@ -182,8 +184,9 @@ func (r *run) backend(plain llm.Backend, retries int) llm.Backend {
 	return gate.Retrying(plain, name, r.parent, gate.Policy{Retries: retries, Repeats: r})
 }
 
-// Repeated implements gate.Repeats: it reports the nth retry of a model request. Text
-// that the failed request had streamed is not the answer.
+// Repeated implements gate.Repeats: it reports the nth retry of a model request. It ends
+// the turn on the screen, because text that the failed request has streamed is not the
+// answer.
 func (r *run) Repeated(n int, wait time.Duration, err error) {
 	r.repeats++
 	r.Screen.TurnEnd(false)
@@ -224,7 +227,8 @@ func (r *run) Emit(e event.Event) {
 	r.parent.Emit(e)
 }
 
-// reads collects the tool calls of an agent that only reads.
+// reads collects the tool calls of a run that only read. If they still have the same
+// results later, a cached answer still holds.
 type reads struct {
 	calls []task.Read
 	other bool // a tool did more than read
@@ -239,8 +243,9 @@ func (r *reads) Ran(s tool.Spec, c tool.Call, res tool.Result) {
 	r.calls = append(r.calls, task.Read{Tool: c.Name, Arguments: c.Arguments, Digest: Digest(res)})
 }
 
-// all is the collected calls, or nil if the answer also depends on calls that did more
-// than read.
+// all returns the collected calls. It returns nil if a call did more than read, because the
+// answer then depends on more than the collected calls. Without any call the result is
+// empty but not nil.
 func (r *reads) all() []task.Read {
 	switch {
 	case r.other:

@@ -13,9 +13,9 @@ import (
 	"qq/pkg/task"
 )
 
-// helpers delegates tasks through the parent, and records which children failed: their
-// failures become warnings of the agent's result, even if its model does not mention
-// them.
+// helpers is the parent of an agent, as its tools see it. It delegates tasks through the
+// real parent and records which children failed. Each failure becomes a warning of the
+// agent's result, even if the model does not mention it.
 type helpers struct {
 	supervisor.Parent
 
@@ -25,7 +25,8 @@ type helpers struct {
 	fails []string
 }
 
-// maxFails is how many failed children get a warning each; the others are only counted.
+// maxFails is the largest number of failed children that get a warning each. One more
+// warning counts the others.
 const maxFails = 20
 
 // Delegate implements supervisor.Parent.
@@ -45,7 +46,9 @@ func (h *helpers) Wait(ctx context.Context, ids []string, atMost time.Duration) 
 	return h.note(results), err
 }
 
-// note records the failures among results, and returns results.
+// note records the failures among results, and returns results unchanged. Cancelled tasks
+// are no failures. Tasks that were refused before they ran are left to the loop, which
+// reports them.
 func (h *helpers) note(results []task.Result) []task.Result {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,9 +64,9 @@ func (h *helpers) note(results []task.Result) []task.Result {
 	return results
 }
 
-// uncollected is the reminder for an agent that wants to end while it has background
-// children that are running, or whose results it has not read. It is empty if there are
-// none.
+// uncollected returns a reminder for an agent that wants to end while it has background
+// children that still run, or whose results it has not read. It returns "" if there are
+// none, or if the parent cannot list them.
 func (h *helpers) uncollected() string {
 	if !h.spawned.Load() {
 		return "" // saves a question to the root
@@ -80,7 +83,8 @@ func (h *helpers) uncollected() string {
 		"Then answer. When you end, they end."
 }
 
-// warnings are the recorded failures of children.
+// warnings returns one text for each recorded failure of a child, at most maxFails, and one
+// that counts the others.
 func (h *helpers) warnings() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,14 +94,16 @@ func (h *helpers) warnings() []string {
 	return h.fails
 }
 
-// Limits of one delegation: its tasks travel to the root in one frame.
+// Limits of one delegation, in tasks and in bytes of JSON. All tasks of a delegation are
+// sent to the root in one frame, whose size is limited.
 const (
 	chunkTasks = 200
 	chunkBytes = 2 << 20
 )
 
-// partHelpers has children summarize the parts of a document, one chunk of tasks at a
-// time, with the model of the agent. After a failure it starts no further chunk.
+// partHelpers makes children summarize the parts of a document with the model of the agent.
+// It delegates them in chunks, one chunk after another. After a failure it starts no
+// further chunk.
 type partHelpers struct {
 	*helpers
 	model string
@@ -119,7 +125,8 @@ func (h partHelpers) Summarize(ctx context.Context, tasks []task.Task) (results 
 	return results
 }
 
-// chunk is how many tasks from the start of tasks fit into one delegation, at least one.
+// chunk returns how many tasks from the start of tasks fit into one delegation, at least
+// one.
 func chunk(tasks []task.Task) int {
 	size := 0
 	for i, t := range tasks[:min(len(tasks), chunkTasks)] {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// wholeRequest is the request about a text that does not begin with one.
+	// wholeRequest is the request for a text that does not begin with a request of its own.
 	wholeRequest = "Summarize this text."
-	// requestPart limits the request at the beginning of a text to 1/requestPart of the
-	// room, because the request is repeated with every part.
+	// requestPart limits a request that is taken from the beginning of a text: it may have
+	// at most 1/requestPart of the room, because it is sent again with every part.
 	requestPart = 8
-	// partTokens is the largest part, even for a model with more room: a part has to fit
-	// into a frame, and models summarize very long texts badly.
+	// partTokens is the largest size of a part, in tokens, even for a model with more room:
+	// a part has to fit into a frame, and models summarize very long texts badly.
 	partTokens = 1 << 18
 )
 
@@ -27,11 +27,12 @@ const (
 type longText struct {
 	*longtext.Plan
 	request string
-	note    string // tells where the request was taken from; may be empty
+	note    string // says which part of the text was taken as the request; may be empty
 }
 
-// long makes the plan for text if it does not fit into the model's context besides the
-// request own. It is nil if the text fits.
+// long returns a plan to shorten text, if text does not fit into the model's context
+// together with the request own. It returns nil if the text fits or if the size of the
+// context is unknown.
 func (r *run) long(own llm.Request, text string) (*longText, error) {
 	room, size := r.Model.Room(own), r.Model.Tokens(text)
 	if room == 0 || size <= room {
@@ -67,14 +68,16 @@ func (r *run) long(own llm.Request, text string) (*longText, error) {
 	return long, nil
 }
 
-// overflow is the error for a text that does not fit the model.
+// overflow returns the error for a text that does not fit into the model's context.
 func overflow(hint, format string, args ...any) error {
 	problem := fmt.Sprintf("context overflow: "+format, args...)
 	return &llm.Error{Kind: llm.ContextOverflow, Problem: problem, Hint: hint}
 }
 
-// splitRequest splits a long task into request and document. Its first paragraph or
-// line is the request if it has at most most tokens and is no title.
+// splitRequest splits a long task into a request and a document. The first paragraph or
+// line is the request if it has at most most tokens and is no title. Otherwise the request
+// is wholeRequest, and the document is the whole text. note tells the user which of the two
+// it is.
 func (r *run) splitRequest(text string, most int) (request, doc, note string) {
 	text = strings.TrimLeft(text, "\r\n")
 	for _, end := range []string{"\n\n", "\r\n\r\n", "\n"} {
@@ -90,8 +93,9 @@ func (r *run) splitRequest(text string, most int) (request, doc, note string) {
 		"it was taken as a text to summarize"
 }
 
-// partRoom is how many tokens of a part fit into the context of the summarizer besides
-// its own prompt and tools. It is own if there is no such agent.
+// partRoom returns how many tokens a part may have: those that the context of the
+// summarizer has left besides its own prompt and tools, at least 1. It returns own, the
+// room of this agent, if there is no summarizer.
 func (r *run) partRoom(own int) int {
 	a, err := r.Registry.Lookup(longtext.Summarizer)
 	if err != nil {
@@ -111,12 +115,12 @@ func (r *run) partRoom(own int) int {
 // fitted is a text that fits the model.
 type fitted struct {
 	text     string
-	cut      bool     // summaries take the place of the document
-	warnings []string // say so
+	cut      bool     // summaries replace the document
+	warnings []string // tell the user that and how the text was shortened
 }
 
-// fit returns text unchanged if it fits the model. Otherwise children summarize the
-// parts of its document, and the summaries take its place.
+// fit returns text unchanged if it fits the model. Otherwise children summarize the parts
+// of its document, and the returned text has the summaries instead of the document.
 func (r *run) fit(ctx context.Context, own llm.Request, text string) (fitted, error) {
 	long, err := r.long(own, text)
 	if long == nil || err != nil {
@@ -140,8 +144,8 @@ func (r *run) fit(ctx context.Context, own llm.Request, text string) (fitted, er
 	return f, nil
 }
 
-// Plan lists how the text of job would be cut and summarized, without running anything.
-// It is empty if the text fits the model.
+// Plan lists how the text of job would be cut and summarized, without running anything. The
+// list is empty if the text fits the model.
 func (a Agent) Plan(job task.Job) ([]string, error) {
 	root, err := os.OpenRoot(".")
 	if err != nil {

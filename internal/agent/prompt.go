@@ -56,8 +56,8 @@ func (l limited) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk))
 	return resp, err
 }
 
-// request is the model request without the text of the task: its tokens are not
-// available for that text.
+// request returns the model request without the text of the task. It measures how many
+// tokens of the context are left for that text.
 func (r *run) request(generated string) llm.Request {
 	closing := llm.Message{Role: llm.User, Content: r.closing()}
 	return llm.Request{
@@ -65,8 +65,9 @@ func (r *run) request(generated string) llm.Request {
 	}
 }
 
-// prompt is the system prompt. It is the same for all tasks of an agent, so that the
-// prompt cache of the model server holds: what differs by task is in closing.
+// prompt returns the system prompt. It is the same for all tasks of an agent, unless a
+// model generated it, so that the model server can use its prompt cache. What differs by
+// task is in closing.
 func (r *run) prompt(generated string) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(cmp.Or(r.System, generated, r.Definition.Prompt)))
@@ -84,8 +85,8 @@ func (r *run) prompt(generated string) string {
 	return b.String()
 }
 
-// closing is the text that follows the text of the task: its targets, and whether the
-// answer needs references.
+// closing returns the text that follows the text of the task: its targets, and that the
+// answer needs references if it does.
 func (r *run) closing() string {
 	text := ""
 	if _, served := r.Model.Served(); !served {

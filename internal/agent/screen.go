@@ -9,8 +9,9 @@ import (
 	"qq/pkg/supervisor"
 )
 
-// TokenEvents is a Screen that sends the text of a model as events, at most one each
-// tokenInterval: an event for each token would cost more than the token.
+// TokenEvents is a Screen that sends the text of a model as events. It sends at most one in
+// each tokenInterval while text arrives, because an event for each token would cost more
+// than the token.
 type TokenEvents struct {
 	To   supervisor.Report
 	mu   sync.Mutex

@@ -39,7 +39,7 @@ type Process struct {
 	Dir     string     // the working directory
 	Env     []string   // for commands
 	Host    *proc.Host // starts commands
-	Log     *os.File   // of commands; nil unless it had to be opened before the sandbox
+	Log     *os.File   // log of commands; nil unless it had to be opened before the sandbox was applied
 	Box     Box        // confines commands
 	// OneProcessor is set if the process was started with GOMAXPROCS=1: the first tool
 	// call then takes all processors.
@@ -58,15 +58,15 @@ func (p Process) Start(c proc.Command) (*proc.Process, error) { return p.Host.St
 
 // Box confines the commands of an agent, in addition to the sandbox of its process.
 type Box struct {
-	Exe      string // this program
-	Confined bool   // the kernel keeps commands from writing where they may not
-	// Namespace starts each command in a PID namespace, so that it ends when this process
-	// does, even if that is killed.
+	Exe      string // path of this program, which starts each command in the sandbox
+	Confined bool   // commands run in a sandbox of the kernel, which limits where they write
+	// Namespace starts each command in a PID namespace, so that the command ends together
+	// with this process, even if this process is killed.
 	Namespace bool
 	Rules     sandbox.Rules
 }
 
-// wrap changes c so that it runs confined.
+// wrap returns the command that runs c confined.
 func (b Box) wrap(c proc.Command) proc.Command {
 	if b.Confined {
 		var env string
@@ -77,8 +77,9 @@ func (b Box) wrap(c proc.Command) proc.Command {
 	return c
 }
 
-// Rules are the sandbox rules: the folders that the agent and its commands may write
-// to. dir is the working directory.
+// Rules returns the sandbox rules: the folders that the agent and its commands may write
+// to. There are none for an agent that may not change anything. dir is the working
+// directory.
 func (a Agent) Rules(dir string) sandbox.Rules {
 	if a.ReadOnly || !a.Definition.Changes() {
 		return sandbox.Rules{}
@@ -92,7 +93,7 @@ func (a Agent) Rules(dir string) sandbox.Rules {
 	return sandbox.Rules{Write: folders}
 }
 
-// writable lists the folders that commands may write to, for the system prompt.
+// writable names the folders that commands may write to, for the system prompt.
 func (r *run) writable() string {
 	a := r.Agent
 	if a.Setup.TempDir != "" {
@@ -105,7 +106,8 @@ func (r *run) writable() string {
 	return strings.Join(folders, ", ")
 }
 
-// toolset is the tools that an agent is offered, and the reason for each that it is not.
+// toolset has the tools that an agent is offered, and for each other tool the reason why
+// not.
 type toolset struct {
 	offered  tool.Set
 	withheld map[string]approval.Withheld
@@ -129,7 +131,7 @@ func (r *run) makeTools() toolset {
 	return t
 }
 
-// denyReason says why the agent is not offered a tool, or returns "".
+// denyReason returns why the agent is not offered the tool s; "" means that it is offered.
 func (r *run) denyReason(s tool.Spec) string {
 	handsOn := s.Effect == tool.Delegates || s.Effect == tool.Attends || s.Name == "list_agents"
 	switch {
@@ -177,7 +179,7 @@ func (r *run) shell() tool.Set {
 	})
 }
 
-// gate makes the gate that allows, asks about or denies each tool call of the agent.
+// gate returns the gate that allows, asks about or denies each tool call of the agent.
 func (r *run) gate() *approval.Gate {
 	return approval.NewGate(approval.GateConfig{
 		Offered: r.tools.offered, Withheld: r.tools.withheld,
@@ -187,7 +189,7 @@ func (r *run) gate() *approval.Gate {
 
 var _ Registry = (*agents.Registry)(nil)
 
-// Digest is the hash of the result of a tool call, to see later whether the same call
+// Digest returns a hash of the result of a tool call. It shows later whether the same call
 // still has the same result.
 func Digest(r tool.Result) string {
 	sum := sha256.Sum256([]byte(r.Content))

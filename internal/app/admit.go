@@ -11,18 +11,19 @@ import (
 	"qq/pkg/task"
 )
 
-// Used is how many tokens all requests to the model server have used.
+// Used returns how many tokens all requests to the model server have used so far.
 func (w *wiring) Used() task.Usage { return w.gate.Used() }
 
 // Spent reports whether the budget of tokens is used up.
 func (w *wiring) Spent() bool { return w.gate.Spent() }
 
-// Waits is how long requests have to wait for the model server, as far as it is known; 0
-// if none waits.
+// Waits returns how long requests currently have to wait for the model server, as far as
+// that is known; 0 means that none waits.
 func (w *wiring) Waits() time.Duration { return w.gate.Waits() }
 
-// remark reports events of the gate, such as a wait for the model server, to a person and
-// to readers of events. With a single agent, the agent reports them to the person itself.
+// remark reports an event of the gate, such as a wait for the model server. Readers of
+// events always get it. A person gets it only if there are several agents, because a single
+// agent reports it itself.
 func (w *wiring) remark(format string, args ...any) {
 	if w.several.Load() {
 		w.cfg.Note(format, args...)
@@ -33,7 +34,7 @@ func (w *wiring) remark(format string, args ...any) {
 	})
 }
 
-// notes lets a function implement gate.Notes and models.Notes.
+// notes makes a function a gate.Notes and a models.Notes.
 type notes func(format string, args ...any)
 
 // Note implements gate.Notes.
@@ -67,8 +68,8 @@ func (a admission) Refusal(t task.Task) error {
 	return nil
 }
 
-// served is the name of the model for t at the model server; false if t uses the built-in
-// model, or if its model is not resolved yet.
+// served returns the name that the model for t has at the model server. It returns false if
+// t uses the built-in model, or if the model of t is not resolved yet.
 func (w *wiring) served(t task.Task) (name string, ok bool) {
 	m, ok := w.models.Known(w.modelName(t))
 	name, served := m.Served()

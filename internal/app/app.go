@@ -28,10 +28,11 @@ import (
 	"qq/pkg/task"
 )
 
-// version is set by the build.
+// version is the version of qq. The build sets it; "dev" means that it did not.
 var version = "dev"
 
-// Version is the version of this program.
+// Version returns the version of this program, from the build or else from its module;
+// "dev" if neither is known.
 func Version() string {
 	if version != "dev" {
 		return version
@@ -68,7 +69,7 @@ func Main(args []string, s Streams, environ []string) int {
 	return root.exitCode(err)
 }
 
-// codeOf is the exit code of a process that ends with err.
+// codeOf returns the exit code of a process that ends with err; 0 if err is nil.
 func codeOf(err error) int {
 	if err == nil {
 		return 0
@@ -85,7 +86,7 @@ func report(w io.Writer, err error) int {
 	return codeOf(err)
 }
 
-// root is the process that a person started, and the parts of its run.
+// root is the process that a person or a script started, with the parts of its run.
 type root struct {
 	*command.Invocation
 	ctx      context.Context // of the whole run
@@ -96,7 +97,7 @@ type root struct {
 	exporter *trace.Exporter  // nil when no traces are wanted
 	ledger   *ledger.Recorder // nil when no record is kept
 	code     int              // exit code
-	failing  task.Task        // the task that an error is reported for
+	failing  task.Task        // the task that is named in the JSON of an error
 	commands []*cli.Command   // to recognize a mistyped command in a prompt
 }
 
@@ -126,7 +127,7 @@ func (r *root) close() {
 	r.signals.stop()
 }
 
-// exitCode reports err, also as JSON if that was asked for, and returns the exit code.
+// exitCode prints err, also as JSON if the user asked for JSON, and returns the exit code.
 func (r *root) exitCode(err error) int {
 	if errors.Is(err, output.ErrClosed) {
 		r.code = 141 // as a program that SIGPIPE killed, but all is cleaned up

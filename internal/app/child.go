@@ -23,8 +23,8 @@ import (
 	"qq/pkg/task"
 )
 
-// serveChild runs the one task of a child process, whose root is at the other end of conn,
-// and returns the exit code.
+// serveChild runs the one task of a child process and returns the exit code. conn leads to
+// the root.
 func serveChild(conn *childproc.Conn, s Streams, env command.Environment) int {
 	status, err := conn.Serve(Version(), s.In, s.Out, child{env})
 	if err != nil {
@@ -89,7 +89,8 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	return a.Run(ctx, p, job)
 }
 
-// registry is the agents of a directory, loaded at each look-up: most children need none.
+// registry finds the agents of a directory. It reads the directory at each look-up, because
+// most children never look one up.
 type registry struct {
 	env command.Environment
 	dir string
@@ -101,13 +102,13 @@ func (r registry) Lookup(name string) (agents.Agent, error) { return r.env.Agent
 // List implements agent.Registry.
 func (r registry) List() []agents.Entry { return r.env.Agents(r.dir).List() }
 
-// unwatched is a parent that drops events, because nobody wants them.
+// unwatched is a parent that drops events. It is used when nobody reads them.
 type unwatched struct{ supervisor.Parent }
 
 // Emit implements supervisor.Report.
 func (unwatched) Emit(event.Event) {}
 
-// environ is the environment of the commands of the child.
+// environ returns the environment for commands that the child runs.
 func (c child) environ(start *childproc.Start) []string {
 	env := slices.Clone([]string(c.env))
 	if start.Traceparent != "" {
@@ -119,11 +120,13 @@ func (c child) environ(start *childproc.Start) []string {
 	return env
 }
 
-// workingDir is the working directory, even if another folder has its path by now.
+// workingDir is a path of the working directory that stays right if the directory is
+// renamed and another one gets its name.
 const workingDir = "/proc/self/cwd"
 
-// confine applies the sandbox, so that this process and its commands cannot write where
-// the agent may not. Where a process cannot confine itself, only its commands are confined.
+// confine applies the sandbox to this process and its commands: they cannot write where the
+// agent may not. If a process cannot confine itself, only its commands are confined. If the
+// kernel offers no sandbox, confine does nothing.
 func confine(a *agent.Agent) error {
 	if !sandbox.Probe().Enforced() {
 		return nil

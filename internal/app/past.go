@@ -16,19 +16,19 @@ import (
 	"qq/pkg/tool"
 )
 
-// past answers what the record asks about tasks, to know whether an earlier answer
+// past answers questions of the record about tasks, which tell whether an earlier answer
 // still holds.
 type past struct {
 	*wiring
-	mu     sync.Mutex // guards what follows: the tools that read in folder
-	folder string
+	mu     sync.Mutex // guards the fields below
+	folder string     // path of root
 	root   *os.Root
-	tools  tool.Set
+	tools  tool.Set // read in root
 }
 
 var _ record.Tasks = (*past)(nil)
 
-// ModelOf implements [record.Tasks]: it names the model of t once that is resolved.
+// ModelOf implements [record.Tasks]. It returns "" until the model of t is resolved.
 func (p *past) ModelOf(t task.Task) string {
 	if m, ok := p.models.Known(p.modelName(t)); ok {
 		return m.String()

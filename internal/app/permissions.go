@@ -12,8 +12,8 @@ import (
 	"qq/pkg/agents"
 )
 
-// checkTools returns an error if the settings allow or deny a tool that does not exist: a
-// person who denies "bash" must not believe that this denies anything.
+// checkTools returns an error if the settings allow or deny a tool that does not exist. Who
+// denies "bash", for example, would wrongly believe that agents cannot run commands.
 func checkTools(cfg config.Config) error {
 	for _, s := range []struct {
 		name  string
@@ -44,8 +44,9 @@ func checkWritable(cfg config.Config) error {
 	return nil
 }
 
-// prompter opens the terminal to ask a person about risky calls. It is nil if there is no
-// terminal: then risky calls are refused, and each refusal says why.
+// prompter opens the terminal to ask a person about risky calls. It returns nil if there is
+// no terminal: risky calls are then refused, with the reason. other is a further writer to
+// the terminal that must pause during a question; it may be nil.
 func (r *root) prompter(other approval.Screen) approval.Prompter {
 	screen := screens{r.narrator}
 	if other != nil {
@@ -59,7 +60,7 @@ func (r *root) prompter(other approval.Screen) approval.Prompter {
 	return terminal
 }
 
-// screens are the other writers to the terminal, which pause during a question.
+// screens are the other writers to the terminal. They pause while a question is on it.
 type screens []approval.Screen
 
 // Hold implements approval.Screen.

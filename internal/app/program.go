@@ -14,7 +14,8 @@ import (
 
 var _ childproc.Program = (*wiring)(nil)
 
-// childSetup is the part of a start frame that package childproc passes on unread.
+// childSetup is the part of a start frame that package childproc passes on without reading
+// it.
 type childSetup struct {
 	Model models.Model `json:"model"`
 	Agent agent.Setup  `json:"agent"`
@@ -26,8 +27,8 @@ func (w *wiring) Args(agent string) []string {
 	return []string{os.Args[0], "--agent", agent, "--new-session", "-m", "-"}
 }
 
-// Scratch implements batch.Runner: it returns the private folder of this process, which
-// is made at first use and removed by Close.
+// Scratch implements batch.Runner. It returns the private folder of this process, which is
+// made at the first call and removed by Close.
 func (w *wiring) Scratch() (string, error) { return w.scratch.Path() }
 
 // Prepare implements childproc.Program: it makes the start frame of the child for job.
@@ -56,8 +57,8 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 // Tidy implements childproc.Program: it removes the temporary files of the child.
 func (w *wiring) Tidy(job task.Job) { w.tidy(job.ExecutionID) }
 
-// setup is the setup of the agent that runs under an execution id. Its temporary folder
-// and its log of commands belong to that id: tidy removes them.
+// setup returns the setup of the agent def for the run with an execution id. The temporary
+// folder and the log of commands belong to that id: tidy removes them.
 func (w *wiring) setup(def agents.Agent, m models.Model, id string, readOnly bool) (s agent.Setup, err error) {
 	s = w.treeSetup(def)
 	if m.CallsTools() && !readOnly && def.Changes() {
@@ -71,7 +72,7 @@ func (w *wiring) setup(def agents.Agent, m models.Model, id string, readOnly boo
 	return s, err
 }
 
-// treeSetup is the part of a setup that is the same for all runs of the agent def.
+// treeSetup returns the part of a setup that is the same for all runs of the agent def.
 func (w *wiring) treeSetup(def agents.Agent) agent.Setup {
 	set := w.cfg.Settings
 	s := agent.Setup{Policy: policy(set), Writable: set.Writable, WebAllow: set.WebAllow, AstGrep: w.astGrep()}

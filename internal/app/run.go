@@ -63,7 +63,7 @@ type oneRun struct {
 	live    *output.Live // nil unless the answer is shown while it is written
 }
 
-// run is the command without a name: it runs one agent on one task.
+// run is what qq does without the name of a command: it runs one agent on one task.
 func (r *root) run(c *cli.Context) error {
 	cfg, dir, err := r.Configure(c)
 	if err != nil {
@@ -176,8 +176,8 @@ func (r *root) taskOf(c *cli.Context) (task.Task, error) {
 	return task.Task{Text: text, Context: piped}, nil
 }
 
-// piped reads stdin if it is a pipe, a socket or a file. A terminal is read only if asked
-// says so.
+// piped reads stdin if it is a pipe, a socket or a file. It reads a terminal only if asked
+// is set. isPipe is false if stdin was not read.
 func (r *root) piped(asked bool) (text string, isPipe bool, err error) {
 	info, err := r.In.Stat()
 	if err != nil {
@@ -257,7 +257,7 @@ func (one *oneRun) printPlan() error {
 }
 
 // finish prints the result and returns the exit code as an error. unrecorded is the error
-// of recording the result, or nil.
+// of recording the result; it makes a success a failure.
 func (one *oneRun) finish(res task.Result, unrecorded error, t *session.Keeping) error {
 	if one.r.signals.code() != 0 && res.Status == task.Interrupted {
 		res.End(res.Status, "interrupted")
@@ -277,7 +277,8 @@ func (one *oneRun) finish(res task.Result, unrecorded error, t *session.Keeping)
 	return one.end(res, res.Err(), t)
 }
 
-// end prints the result, and msg on stderr if it is a failure.
+// end prints the result, and msg on stderr if the task failed. It returns the exit code as
+// an error.
 func (one *oneRun) end(res task.Result, msg string, t *session.Keeping) error {
 	problem, _, _ := strings.Cut(res.Err(), "\n")
 	if !res.Success {

@@ -18,7 +18,7 @@ var errSignal = &task.Error{Status: task.Interrupted, Problem: "stopped by a sig
 // start, and running ones are asked to stop. The second one kills them.
 type signals struct {
 	ch     chan os.Signal
-	done   chan struct{}
+	done   chan struct{} // closed by stop
 	wg     sync.WaitGroup
 	stopCh chan struct{} // closed by the first signal
 	cancel context.CancelCauseFunc
@@ -26,14 +26,14 @@ type signals struct {
 	first  os.Signal
 	onKill func()
 	exit   *time.Timer // set by the second signal
-	leave  func()      // exits
+	leave  func()      // ends the process
 }
 
 // exitGrace is how long a run may print its results after a second signal.
 const exitGrace = 500 * time.Millisecond
 
-// newSignals returns the context of the whole run. After listen, the first signal cancels
-// it.
+// newSignals returns the context of the whole run. The first signal after listen cancels
+// that context.
 func newSignals() (context.Context, *signals) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return ctx, &signals{
@@ -41,9 +41,9 @@ func newSignals() (context.Context, *signals) {
 	}
 }
 
-// listen starts to handle signals. A command without children and temporary files does
-// not need that: a signal just kills it. SIGPIPE is ignored, so that a closed stdout is a
-// write error and the run can still end its children and remove its files.
+// listen starts to handle signals. Commands without children and temporary files do not
+// call it: a signal may simply kill them. SIGPIPE is ignored, so that a closed stdout is a
+// write error, after which the run can still end its children and remove its files.
 func (s *signals) listen() {
 	signal.Ignore(syscall.SIGPIPE)
 	signal.Notify(s.ch, syscall.SIGINT, syscall.SIGTERM)
@@ -81,7 +81,7 @@ func (s *signals) note(sig os.Signal, n int) {
 	}
 }
 
-// killWith sets what a second signal does: it calls kill at once, and leave after
+// killWith sets what the second signal does: it calls kill at once, and leave after
 // exitGrace.
 func (s *signals) killWith(kill, leave func()) {
 	s.mu.Lock()
@@ -100,7 +100,8 @@ func (s *signals) stop() {
 	s.cancel(nil)
 }
 
-// code is the exit code of a run that a signal ended, 0 without a signal.
+// code returns the exit code of a run that a signal ended; 0 means that there was no
+// signal.
 func (s *signals) code() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"qq/pkg/task"
 )
 
-// wire makes the wiring for the command of that name, "run" or "batch", and starts to
-// handle signals, because from now on there are children to end. A zero deadline means
+// wire makes the wiring for the command with that name, "run" or "batch". It also starts to
+// handle signals, because from now on there may be children to end. A zero deadline means
 // no limit.
 func (r *root) wire(name string, n batch.Needs, deadline time.Time) (*wiring, error) {
 	set := n.Settings
@@ -74,9 +74,9 @@ func (r *root) wire(name string, n batch.Needs, deadline time.Time) (*wiring, er
 	return w, nil
 }
 
-// sinks are the readers of events: a script that reads n.Events, and a person when
-// n.Verbose is set. A line for the person first takes the progress line of n.Screen
-// off the terminal.
+// sinks returns the readers of events: a script if n.Events is set, and a person if
+// n.Verbose is set. The progress line of n.Screen is removed while a line is printed for
+// the person.
 func (r *root) sinks(n batch.Needs) []event.Sink {
 	var sinks []event.Sink
 	if n.Events != nil {
@@ -98,7 +98,8 @@ func (r *root) sinks(n batch.Needs) []event.Sink {
 	return sinks
 }
 
-// sharedWriter writes to a terminal after other has taken its progress line away.
+// sharedWriter writes to a terminal that also shows the progress line of other. The
+// progress line is removed during each write.
 type sharedWriter struct {
 	io.Writer
 	other approval.Screen

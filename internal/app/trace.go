@@ -8,8 +8,8 @@ import (
 	"qq/pkg/task"
 )
 
-// startExporter starts to collect the spans of the run with that execution id, which is a
-// part of the trace tr, if the environment names a trace collector.
+// startExporter starts to collect the spans of the run, if the environment names a trace
+// collector. id is the execution id of the run, tr the trace that the run belongs to.
 func (r *root) startExporter(id string, tr event.Trace) {
 	to, wanted, err := trace.FromEnv(r.Env.Get)
 	if err != nil { // often set for the whole machine: the run continues

@@ -30,8 +30,8 @@ import (
 	"qq/pkg/task"
 )
 
-// stopGrace is how long a child may take after each step of stopping it: a message, then
-// SIGTERM, then SIGKILL. Kill goes straight to the last.
+// stopGrace is how long a child may take to end after each step of stopping it. The steps
+// are a message, SIGTERM and SIGKILL. wiring.Kill takes only the last step.
 const stopGrace = time.Second
 
 // handBack is how long a child whose time is up may take for its final answer.
@@ -55,7 +55,7 @@ type wiringConfig struct {
 	Note     func(format string, args ...any)
 	ID       string           // execution id of this process, see [task.NewID]
 	Trace    event.Trace      // the trace that this run belongs to
-	Ledger   *ledger.Recorder // nil keeps no record
+	Ledger   *ledger.Recorder // nil means that no record is kept
 }
 
 // wiring holds the connected parts of a run: supervisor, gate, record, models and the
@@ -128,9 +128,9 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 // oneProcessor is the environment variable that starts a child with one processor.
 const oneProcessor = "GOMAXPROCS=1"
 
-// childEnv is the environment of children. Most of them only wait for their model, so
-// they start with one processor: the scheduler of Go then needs a tenth less CPU. A
-// child takes all processors with its first call of a tool.
+// childEnv returns the environment of children. They start with one processor, because most
+// of them only wait for their model and the Go scheduler then needs a tenth less CPU. With
+// its first tool call a child takes all processors.
 func (w *wiring) childEnv() []string {
 	env := append(config.ChildEnv(w.cfg.Environ), w.cfg.Settings.Environ()...)
 	given := func(v string) bool { return strings.HasPrefix(v, "GOMAXPROCS=") }
@@ -140,7 +140,7 @@ func (w *wiring) childEnv() []string {
 	return env
 }
 
-// limits are the limits of the run, as the settings give them.
+// limits returns the limits of the run from the settings.
 func limits(set config.Config) supervisor.Limits {
 	return supervisor.Limits{
 		Limits: task.Limits{
@@ -153,14 +153,14 @@ func limits(set config.Config) supervisor.Limits {
 	}
 }
 
-// policy is the policy for tool calls, as the settings give it.
+// policy returns the policy for tool calls from the settings.
 func policy(set config.Config) approval.Policy {
 	return approval.Policy{Mode: approval.Mode(set.Approve), Allow: set.Allow, Deny: set.Deny}
 }
 
-// Batch implements batch.Runner. Results that wait for slower ones are kept in a spill
-// file in the scratch folder. Tasks that the batch opened in History has answers for are
-// not run again.
+// Batch implements batch.Runner. Results that wait for slower ones are kept in a spill file
+// in the scratch folder. Tasks with a known result, from an earlier run or the cache, are
+// not run again: see [record.Record.Known].
 func (w *wiring) Batch(ctx context.Context, b supervisor.Batch) error {
 	spill := &scratch.Spill{In: w.scratch}
 	defer spill.Close()
@@ -182,14 +182,14 @@ func (r recorded) Done(res task.Result) {
 	r.Results.Done(res)
 }
 
-// History is the record of this run and of earlier runs.
+// History returns the record of this run and of earlier runs.
 func (w *wiring) History() *record.Record { return w.record }
 
-// ID is the execution id of this process.
+// ID returns the execution id of this process.
 func (w *wiring) ID() string { return w.cfg.ID }
 
-// modelName is the name of the model for t: that of the task, else that of the agent
-// unless the flag --model is given. Empty means the model of the run.
+// modelName returns the name of the model for t: that of the task, else that of the agent
+// unless the flag --model is given. "" means the model of the run.
 func (w *wiring) modelName(t task.Task) string {
 	agent, err := w.Agent(t.Agent)
 	if err != nil || t.Model != "" {
@@ -217,13 +217,13 @@ func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
 	return err
 }
 
-// Resolve finds the model of that name and keeps it: "" for the model of the run,
-// [models.Auto], [models.Extract], "ollama:NAME", or the NAME alone.
+// Resolve finds the model with that name and remembers it. The name is "" for the model of
+// the run, [models.Auto], [models.Extract], "ollama:NAME", or the NAME alone.
 func (w *wiring) Resolve(ctx context.Context, name string) (models.Model, error) {
 	return w.models.Resolve(ctx, name)
 }
 
-// outputs is the folder that keeps the output of commands and of children.
+// outputs returns the folder that keeps long outputs of commands and children.
 func (w *wiring) outputs() scratch.Outputs { return scratch.KeptIn(w.cfg.Settings.Home) }
 
 // Kill kills every child at once.
@@ -236,8 +236,8 @@ func (w *wiring) Close() error {
 	return w.log.Close()
 }
 
-// executable is the path of this program, which children run too. It stays valid if the
-// file is replaced meanwhile.
+// executable returns the path of this program, which children run too. Where the system has
+// /proc, the path stays valid if the file is replaced meanwhile.
 func executable() (string, error) {
 	const self = "/proc/self/exe"
 	if _, err := os.Lstat(self); err == nil {

@@ -17,7 +17,7 @@ import (
 	"qq/pkg/task"
 )
 
-// zeroRun is a run of the root's own agent: job zero.
+// zeroRun describes a run of the root's own agent, which is called job zero.
 type zeroRun struct {
 	Agent      agents.Agent
 	Model      models.Model
@@ -69,7 +69,7 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	return a.Run(ctx, noted{p, h.w}, job)
 }
 
-// noted is the parent of the root's own agent. It also prints progress for a person.
+// noted is the parent of the root's own agent. It also shows progress events to a person.
 type noted struct {
 	supervisor.Parent
 	w *wiring
@@ -83,7 +83,7 @@ func (n noted) Emit(ev event.Event) {
 	n.Parent.Emit(ev)
 }
 
-// agent makes the root's own agent, still without setup and model.
+// agent makes the root's own agent. The caller adds its setup and its model.
 func (w *wiring) agent(r zeroRun, job task.Job) agent.Agent {
 	set := w.cfg.Settings
 	return agent.Agent{
@@ -97,15 +97,15 @@ func (w *wiring) agent(r zeroRun, job task.Job) agent.Agent {
 	}
 }
 
-// rootEnv is the environment of the commands of the root's own agent. If such a command
-// starts qq, that is one level deeper, as a child is.
+// rootEnv returns the environment for commands of the root's own agent. It sets the depth
+// one level deeper, so that a qq that such a command starts counts as a child.
 func (w *wiring) rootEnv() []string {
 	return append(slices.Clone(w.cfg.Environ), fmt.Sprintf("%s=%d", childproc.DepthVar, w.cfg.Settings.Depth+1),
 		"TRACEPARENT="+w.cfg.Trace.Traceparent(w.cfg.ID))
 }
 
 // Plan implements batch.Runner: it lists how the text of a task would be cut and
-// summarized. It is empty if the text fits the model.
+// summarized. The list is empty if the text fits the model.
 func (w *wiring) Plan(ctx context.Context, t task.Task) ([]string, error) {
 	def, m, err := w.Staff(ctx, t)
 	if err != nil {
@@ -114,13 +114,14 @@ func (w *wiring) Plan(ctx context.Context, t task.Task) ([]string, error) {
 	return w.plan(zeroRun{Agent: def, Model: m}, task.Job{Task: t, Depth: w.cfg.Settings.Depth + 1, BatchID: "planned"})
 }
 
-// Outline does for Run what Plan does for a batch.
+// Outline lists how the text of t would be cut in a run of the root's own agent. The list
+// is empty if the text fits the model.
 func (w *wiring) Outline(r zeroRun, t task.Task) ([]string, error) {
 	return w.plan(r, task.Job{Task: t, Depth: w.cfg.Settings.Depth})
 }
 
-// plan makes the agent as a run would, to measure its prompt and tools, and lists how the
-// text of job would be cut. It makes no files.
+// plan lists how the text of job would be cut. To measure prompt and tools it makes the
+// agent as a run would, but it creates no files and sends no request.
 func (w *wiring) plan(r zeroRun, job task.Job) ([]string, error) {
 	a := w.agent(r, job)
 	a.ReadOnly = a.ReadOnly || job.ReadOnly

@@ -7,13 +7,14 @@ import (
 	"qq/pkg/task"
 )
 
-// Reader repeats a reading tool call of an agent in the folder dir, and returns the digest
-// of its result as in [task.Read].
+// Reader repeats a call of a reading tool that an agent made in the folder dir. It returns
+// the digest of the result, to be compared with that in the [task.Read].
 type Reader interface {
 	Read(ctx context.Context, dir string, r task.Read) (digest string, err error)
 }
 
-// unchanged reports whether all reads for t have the same results as before.
+// unchanged reports whether all reads for t still have the same results. It is false if a
+// read fails.
 func (r *Record) unchanged(ctx context.Context, t task.Task, reads []task.Read) bool {
 	for _, read := range reads {
 		now, err := r.cfg.Tasks.Read(ctx, filepath.Join(r.cfg.Dir, t.WorkingDir), read)
@@ -24,8 +25,9 @@ func (r *Record) unchanged(ctx context.Context, t task.Task, reads []task.Read) 
 	return true
 }
 
-// recall returns the cached answer to a task if everything that was read for it is
-// unchanged. The answer is recorded as a result of this batch too.
+// recall returns the cached answer to a task, and true, if everything that was read for the
+// answer is unchanged. It records the answer as a result of this batch too, in the
+// background.
 func (r *Record) recall(ctx context.Context, index int, n named, t task.Task) (task.Result, bool) {
 	res, ok, err := r.past.Recall(n.cache)
 	if err != nil || !ok || !r.unchanged(ctx, t, res.Reads) {

@@ -20,8 +20,8 @@ type childFile struct {
 
 	mu   sync.Mutex
 	f    *os.File    // nil before the first line
-	info fs.FileInfo // of f
-	torn bool        // the last write ended within a line
+	info fs.FileInfo // identifies f, to notice that path is another file
+	torn bool        // the last write left an incomplete line
 	done bool        // closed, or given up after an error
 	err  error       // the first error
 	lost int         // number of lines that were not written
@@ -35,7 +35,8 @@ func newChildFile(dir string, size int64, keep int) *childFile {
 	return &childFile{path: filepath.Join(dir, childName+".log"), size: size, keep: keep}
 }
 
-// Write writes one line, which need not survive a crash of the machine.
+// Write writes one line. It does not wait until the line is on the disk, so a crash of the
+// machine may lose it.
 func (l *childFile) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,10 +86,10 @@ func (l *childFile) Close() error {
 	return err
 }
 
-// ready makes sure that f is the file at path and is below its size limit.
+// ready makes sure that l.f is the file at l.path and is below its size limit.
 //
-// If another process rotates the file before the write, the line goes to the end of the
-// rotated file (.1). It is in order and not lost.
+// Another process may still rotate the file before the caller writes its line. The line
+// then goes to the end of the rotated file (.1): it is in order and not lost.
 func (l *childFile) ready() error {
 	if l.done {
 		return fs.ErrClosed
@@ -129,8 +130,10 @@ func (l *childFile) open() error {
 	return nil
 }
 
-// rotate renames the file to .1 and older ones accordingly. It reports whether path is
-// free or another file now. If it cannot rename, writing continues in the same file.
+// rotate renames the file to .1 and older ones accordingly. It returns true if the caller
+// must open the file at l.path again: there is none now, or another one. It returns false
+// if it cannot rename, or if another process is about to; the caller then continues to
+// write to the same file.
 func (l *childFile) rotate() bool {
 	lock, err := os.OpenFile(l.path+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {

@@ -38,8 +38,8 @@ const (
 type ChildLog struct {
 	file  *childFile
 	clock zapcore.Clock
-	// logger builds the logger at the first line: it takes some kilobytes that a run without
-	// children does not need.
+	// logger returns the logger, which it builds at the first line: a logger takes some
+	// kilobytes that a run without children does not need.
 	logger func() *zap.Logger
 }
 
@@ -48,14 +48,14 @@ func NewChildLog(dir string) *ChildLog {
 	return newChildLog(dir, maxSize, kept, zapcore.DefaultClock)
 }
 
-// newChildLog returns a log with limits and a clock of the test.
+// newChildLog returns the log with the given limits and clock, which tests choose.
 func newChildLog(dir string, size int64, keep int, clock zapcore.Clock) *ChildLog {
 	l := &ChildLog{file: newChildFile(dir, size, keep), clock: clock}
 	l.logger = sync.OnceValue(l.build)
 	return l
 }
 
-// build returns the logger that writes the lines.
+// build makes the logger that writes the lines to the file.
 func (l *ChildLog) build() *zap.Logger {
 	encoder := zapcore.NewConsoleEncoder(zapcore.EncoderConfig{
 		TimeKey:          "time",
@@ -124,7 +124,7 @@ func beginning(text string) string {
 // maxMessage limits the length of one log line, in bytes.
 const maxMessage = 16 << 10
 
-// clip cuts a message that is too long.
+// clip cuts s if it is longer than maxMessage, and appends "..." then.
 func clip(s string) string {
 	n := maxMessage
 	if len(s) <= n {

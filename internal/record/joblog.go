@@ -51,11 +51,11 @@ type JobLog struct {
 	host    string
 	regular bool  // not a pipe or a terminal, which cannot be truncated
 	size    int64 // of the complete lines, in bytes
-	torn    bool  // a part of a line follows them
+	torn    bool  // an incomplete line follows the complete ones
 }
 
-// CreateJobLog starts the log of a batch at path. An existing file must be empty or a job
-// log, which is emptied; any other file is an error.
+// CreateJobLog starts the log of a batch at path. An existing file is emptied if it is a
+// job log; any other file that is not empty is an error.
 func CreateJobLog(path, batch string) (*JobLog, error) {
 	l, err := newJobLog(path)
 	if err != nil {
@@ -102,7 +102,8 @@ func (l *JobLog) begin(path string) error {
 	return l.write([]byte(jobHeader))
 }
 
-// lock locks the file, if the file system has locks.
+// lock locks the file, or returns [ErrInUse] if another process has locked it. On a file
+// system without locks it does nothing.
 func (l *JobLog) lock(path string) error {
 	switch err := syscall.Flock(int(l.f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
 	case nil, syscall.ENOTSUP, syscall.ENOLCK, syscall.ENOSYS:

@@ -10,9 +10,9 @@ import (
 	"qq/pkg/task"
 )
 
-// Key returns a hash of what t asks for: tasks with the same key are the same task.
-// Everything but the ID of the task counts, and extra: the definition of its agent, the
-// content of its input.
+// Key returns a hash of the content of t and of extra: tasks with the same key ask for the
+// same. The ID of t does not count. extra is what else the answer depends on, such as the
+// definition of the agent or the content of the file that the task was made from.
 func Key(t task.Task, extra ...string) string {
 	t = t.Normalized()
 	h := sha256.New()

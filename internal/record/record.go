@@ -33,18 +33,18 @@ import (
 type Config struct {
 	Ledger *ledger.Recorder // nil means no ledger
 	ID     string           // execution id of this process
-	Dir    string           // its working directory
+	Dir    string           // the working directory of this process
 	Tasks  Tasks
 }
 
 // Tasks answers the questions of a Record about tasks.
 type Tasks interface {
 	Reader
-	// ModelOf names the model of a task, "" if it is not known.
+	// ModelOf returns the name of the model of a task, or "" if it is not known.
 	ModelOf(t task.Task) string
-	// CacheKey returns a hash of everything that an answer to a task depends on, except for
-	// the files that are read for it. It is empty for a task that may not be answered from the
-	// cache.
+	// CacheKey returns a hash of everything that the answer to a task depends on, except
+	// for the files that the agent reads. It returns "" if the task may not be answered
+	// from the cache.
 	CacheKey(ctx context.Context, t task.Task) string
 }
 
@@ -52,18 +52,18 @@ type Tasks interface {
 // which tasks need not run.
 type Record struct {
 	cfg   Config
-	dir   string // the real path of its working directory; set for a batch
+	dir   string // the working directory without symbolic links; set for a batch
 	batch Batch
 	log   *JobLog        // nil without a job log
 	past  *ledger.Ledger // to look up earlier runs; nil if that is not needed
 
-	copies sync.WaitGroup // of cached results on their way into the batch
-	copied chan struct{}  // limits their number
+	copies sync.WaitGroup // waits for cached results that are being written to the ledger
+	copied chan struct{}  // limits the number of such writes
 
 	mu      sync.Mutex
 	logErr  error             // the first error of the job log
 	next    int               // index of the next task
-	seen    map[[16]byte]int  // number of tasks so far, by the first half of their key
+	seen    map[[16]byte]int  // number of tasks so far with a key, by the first half of the key
 	tasks   map[int]named     // tasks that are not delivered, by index
 	caching map[string]string // cache keys of running tasks, by execution
 	resumed int               // tasks with a result from an earlier run
@@ -78,7 +78,7 @@ type named struct {
 	ended time.Time // zero while it has not ended
 }
 
-// maxCopies is how many cached results may be on their way into the ledger at once.
+// maxCopies is how many cached results may be written to the ledger at the same time.
 const maxCopies = 64
 
 // New returns the record of a process.
@@ -89,7 +89,7 @@ func New(cfg Config) *Record {
 	}
 }
 
-// Keeps reports whether there is a ledger; --no-ledger turns it off.
+// Keeps reports whether there is a ledger to write to. With --no-ledger there is none.
 func (r *Record) Keeps() bool { return r.cfg.Ledger != nil }
 
 // Claim records that job is about to start. On an error the job must not start.
@@ -108,7 +108,7 @@ func (r *Record) Claim(job task.Job) error {
 	return r.cfg.Ledger.Claim(x)
 }
 
-// execution returns the ledger entry of the execution id of a task.
+// execution returns the ledger entry for the execution of t with that id.
 func (r *Record) execution(t task.Task, id string) ledger.Execution {
 	return ledger.Execution{
 		ID: id, Root: r.cfg.ID, Agent: t.Agent, Model: r.cfg.Tasks.ModelOf(t), Task: t.Text,
@@ -116,8 +116,8 @@ func (r *Record) execution(t task.Task, id string) ledger.Execution {
 	}
 }
 
-// Attempt records the result of an attempt of job that began at started, when another
-// attempt follows.
+// Attempt records the result of an attempt of job, if another attempt follows. started is
+// when the attempt began.
 func (r *Record) Attempt(job task.Job, started time.Time, res task.Result) {
 	r.cfg.Ledger.Attempt(job.ExecutionID, job.Attempt, started, res)
 }
@@ -131,9 +131,9 @@ func (r *Record) Finish(job task.Job, res task.Result) error {
 	return r.cfg.Ledger.Finish(key, job.ExecutionID, res)
 }
 
-// Effects records that job is about to have side effects, which counts for its ancestors
-// too. On an error job must not act, because a resumed batch would repeat the side
-// effects.
+// Effects records that job is about to have side effects; its ancestors then count as
+// having side effects too. On an error job must not act, because a resumed batch would
+// repeat the side effects.
 func (r *Record) Effects(job task.Job) error {
 	if !r.Keeps() {
 		return nil
@@ -141,7 +141,8 @@ func (r *Record) Effects(job task.Job) error {
 	return r.cfg.Ledger.Touch(job.ExecutionID)
 }
 
-// Done notes that a task of the batch has ended.
+// Done is told that a task of the batch has ended. It keeps the time of the end for the job
+// log, and drops what is not needed any more.
 func (r *Record) Done(res task.Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,8 +159,8 @@ func (r *Record) Done(res task.Result) {
 	}
 }
 
-// Delivered notes that a result of the batch was printed, and writes its line to the job
-// log.
+// Delivered is told that a result of the batch was printed. It writes the line of the task
+// to the job log; [Record.Err] returns an error of that.
 func (r *Record) Delivered(res task.Result) {
 	r.mu.Lock()
 	n, ok := r.tasks[res.Index]

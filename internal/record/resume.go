@@ -26,13 +26,14 @@ type Batch struct {
 // ErrUnknown is the error about a batch to resume that cannot be found.
 var ErrUnknown = errors.New("no such batch")
 
-// unknownf returns an [ErrUnknown] with a problem and a hint.
+// unknownf returns an error that is [ErrUnknown], with a problem and a hint.
 func unknownf(hint, format string, args ...any) error {
 	return &task.Error{Problem: fmt.Sprintf(format, args...), Hint: hint, Err: ErrUnknown}
 }
 
-// Open finds the batch that b means, or begins a new one, and returns its id. A batch to
-// resume must have started at least one of the tasks.
+// Open finds the batch to resume, or begins a new one, and returns its id. tasks are the
+// tasks of the input. The error is [ErrUnknown] if the batch to resume does not exist, or
+// has results but started none of these tasks.
 func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, error]) (string, error) {
 	r.dir = r.cfg.Dir
 	if real, err := filepath.EvalSymlinks(r.dir); err == nil {
@@ -60,9 +61,9 @@ func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, e
 	return b.ID, err
 }
 
-// recognise checks that the batch to resume started at least one of these tasks. Resuming
-// an unrelated batch would run all tasks and replace the results of that batch. A batch
-// without a completed task has no results to replace.
+// recognise checks that the batch to resume started at least one of these tasks. Otherwise
+// resuming it would run all tasks and replace the results of an unrelated batch. A batch
+// without a completed task has no results to replace, so it passes.
 func (r *Record) recognise(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, error]) error {
 	row, err := rowOf(r.past, b.ID)
 	if err != nil || row.Counts[task.Completed] == 0 {
@@ -96,8 +97,8 @@ func (r *Record) recognise(ctx context.Context, b Batch, tasks iter.Seq2[task.Ta
 	return unknownf(hint, "no task of %s is in this input (the same task is one with the same content)", what)
 }
 
-// Settle records with which status the work on the batch ended, and the tokens that it
-// used. A batch without that record is shown as interrupted.
+// Settle records that the work on the batch has ended, with its status and the tokens that
+// it used. A batch without that record is shown as interrupted.
 func (r *Record) Settle(status task.Status, used task.Usage) error {
 	if !r.Keeps() {
 		return nil
@@ -108,8 +109,8 @@ func (r *Record) Settle(status task.Status, used task.Usage) error {
 // ErrAtWork is the error about a batch that another process is working on.
 var ErrAtWork = errors.New("another qq is at work on it")
 
-// find looks the batch to resume up in the ledger, and sets its id. A new batch gets a new
-// id.
+// find sets the id of b: that of the batch to resume, which it looks up in the ledger, or a
+// new one.
 func (r *Record) find(b *Batch) (err error) {
 	if !r.Keeps() && b.Resume {
 		return unknownf("leave --no-ledger out", "without the ledger nothing is known of an earlier batch")

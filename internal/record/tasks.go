@@ -12,8 +12,9 @@ import (
 	"qq/pkg/task"
 )
 
-// Tasks hands on the tasks of the batch and names each, as it was asked: before any
-// limit is put into it.
+// Tasks passes on the tasks of the batch, and computes the key of each one on the way. The
+// key is that of the task as the user gave it: the caller adds limits to a task only after
+// that.
 func (r *Record) Tasks(ctx context.Context, tasks iter.Seq2[task.Task, error]) iter.Seq2[task.Task, error] {
 	if !r.Keeps() && r.log == nil {
 		return tasks
@@ -74,8 +75,9 @@ func contentOf(ctx context.Context, name string) string {
 	return ""
 }
 
-// Known returns the result of the task at index if it need not run: from an earlier run of
-// the batch, or from the cache. Call it for each task, in order.
+// Known returns the result of the task at index, and true, if the task need not run. The
+// result comes from an earlier run of the batch or from the cache. The caller must call
+// Known for each task, in order.
 func (r *Record) Known(ctx context.Context, index int, t task.Task) (task.Result, bool) {
 	r.mu.Lock()
 	n, named := r.tasks[index]
@@ -97,7 +99,8 @@ func (r *Record) Known(ctx context.Context, index int, t task.Task) (task.Result
 	return res, ok
 }
 
-// known is Known without the bookkeeping. It stores in n when an earlier result ended.
+// known is Known without the bookkeeping. If the result is from an earlier run, it sets
+// n.ended to the time when that ended.
 func (r *Record) known(ctx context.Context, index int, n *named, t task.Task) (task.Result, bool) {
 	if r.batch.Resume {
 		past, err := r.past.Known(r.batch.ID, n.key, n.nth)
@@ -115,10 +118,10 @@ func (r *Record) known(ctx context.Context, index int, n *named, t task.Task) (t
 	return r.recall(ctx, index, *n, t)
 }
 
-// settled returns the earlier result of a task that is not run again, and false if it must
-// run. A resumed batch keeps each conclusive result, even a failure, and does not repeat a
-// task that was interrupted after it began side effects. With Failed, every task that did
-// not succeed runs again.
+// settled returns the earlier result of a task that is not run again, and false if the task
+// must run. A resumed batch keeps each conclusive result, even a failure. It does not
+// repeat a task that was interrupted after it began side effects, unless the task is
+// idempotent. With Batch.Failed, every task that did not succeed runs again.
 func (r *Record) settled(past ledger.Earlier, t task.Task) (task.Result, bool) {
 	res := past.Result
 	done := past.Ended && res.Success

@@ -14,11 +14,11 @@ type Part struct {
 	// line was cut.
 	First, Last int
 	Text        string
-	Tokens      int // as estimated
+	Tokens      int // estimated number of tokens
 }
 
-// rank tells how well a text can be cut at a place, lower is better: 1 to 6 are before a
-// heading of that level.
+// rank says how good a place is to cut a text; lower is better. The ranks 1 to 6 are places
+// before a heading of that level.
 type rank uint8
 
 const (
@@ -35,10 +35,10 @@ const (
 
 // mark is a place where a text can be cut.
 type mark struct {
-	at   int
+	at   int // offset in bytes; in a list of summaries, the number of summaries before it
 	rank rank
 	code bool // the text after it is partly in a code fence
-	sum  int  // tokens of the text before it
+	sum  int  // estimated number of tokens of the text before it
 }
 
 // Cut cuts text into parts of at most room tokens, along its structure: preferably before
@@ -46,10 +46,10 @@ type mark struct {
 // as a last resort between characters. Adjacent sections share a part if they fit, parts
 // have about the same size, and a code fence or a line stays whole if it fits. The parts
 // joined are the text, byte for byte. Only a part of a single character may have more than
-// room tokens.
+// room tokens. An empty text has no parts.
 //
-// The time is linear in the length of text, because each piece is normally estimated
-// twice: alone, and as a piece of its part.
+// The time is linear in the length of text: tokens is normally called with each piece
+// twice, once for the piece alone and once for the part that contains it.
 func Cut(text string, room int, tokens func(string) int) []Part {
 	if text == "" {
 		return nil
@@ -73,12 +73,12 @@ type cutter struct {
 	text   string
 	room   int
 	tokens func(string) int
-	grain  int    // bytes; places closer together than that are merged, to keep them few
-	found  []mark // before they are measured
-	out    []mark // measured
+	grain  int    // smallest distance between two places in bytes; closer places are merged, to keep them few
+	found  []mark // places between lines, not measured
+	out    []mark // all places, measured
 }
 
-// find collects the places between the lines of the text.
+// find collects in c.found the places between the lines of the text, with their ranks.
 func (c *cutter) find() {
 	c.found = []mark{{}}
 	lines := newLineScanner(c.text)
@@ -116,7 +116,8 @@ func (c *cutter) find() {
 	}
 }
 
-// offer adds a place. Of two places that are close together it keeps the better one.
+// offer adds the place m to c.found, unless m would cut what must stay together
+// (rankCharacter). Of two places that are closer than c.grain it keeps the better one.
 func (c *cutter) offer(m mark) {
 	last := &c.found[len(c.found)-1]
 	switch {
@@ -132,8 +133,8 @@ func (c *cutter) offer(m mark) {
 	}
 }
 
-// measured returns the places with their token sums, with more places where they are far
-// apart, and with the end of the text as the last one.
+// measured returns the found places with their token sums. It adds places where the found
+// ones are far apart. The last mark is the end of the text.
 func (c *cutter) measured() []mark {
 	c.out = make([]mark, 0, len(c.found)+1)
 	total := 0
@@ -153,7 +154,8 @@ func (c *cutter) measured() []mark {
 	return append(c.out, mark{at: len(c.text), sum: total})
 }
 
-// within is the rank of a place, corrected if it is in a code fence.
+// within returns the rank of a place that would have the rank r outside of a code fence.
+// code tells that the place is in one.
 func within(r rank, code bool) rank {
 	if code && r == rankLine {
 		return rankCode
@@ -161,8 +163,9 @@ func within(r rank, code bool) rank {
 	return r
 }
 
-// add measures the text between m and end, in pieces much smaller than the room, and
-// returns the new total of tokens.
+// add appends m to c.out, with total as its token sum, and returns total plus the tokens of
+// the text from m to end. If that text is more than a quarter of the room, add cuts it into
+// smaller pieces, each with a mark of its own.
 func (c *cutter) add(m mark, end, total int) int {
 	s := c.text[m.at:end]
 	n := min(max(c.tokens(s), 1), math.MaxInt32) // at least one, so that no part has more pieces than room
@@ -177,8 +180,10 @@ func (c *cutter) add(m mark, end, total int) int {
 	return total + n
 }
 
-// pack groups the text between marks into runs of at most room tokens and calls emit for
-// each run, in order. The sums of the marks are estimates; size measures a run exactly.
+// pack groups the text between marks into runs of at most room tokens. It calls emit for
+// each run, in order, with the marks i and j at its ends and its exact size. The sums of
+// the marks are only estimates, so size measures each run exactly. A run between adjacent
+// marks may exceed the room.
 func pack(marks []mark, room int, size func(i, j int) int, emit func(i, j, tokens int)) {
 	for s := 0; s < len(marks)-1; {
 		limit, e := room, len(marks)
@@ -200,9 +205,10 @@ func pack(marks []mark, room int, size func(i, j int) int, emit func(i, j, token
 	}
 }
 
-// choose returns the mark where the run that begins at s should end. It divides the rest
-// into as few runs of equal size as possible and takes the best place near the end of the
-// first, but none that would leave a small last run.
+// choose returns the mark where the run that begins at mark s should end. It divides the
+// rest of the text into as few runs as possible, of equal size and at most limit tokens. It
+// takes the best place near the end of the first run, but none that would leave a small
+// last run.
 func choose(marks []mark, s, limit int) int {
 	end, limit := len(marks)-1, max(limit, 1)
 	rest := marks[end].sum - marks[s].sum
@@ -246,10 +252,11 @@ func choose(marks []mark, s, limit int) int {
 	return last
 }
 
-// distance is how far apart a and b are.
+// distance returns the difference of a and b, which is never negative.
 func distance(a, b int) int { return max(a-b, b-a) }
 
-// fitsWhole reports whether the block that begins at s fits uncut.
+// fitsWhole reports whether the block that begins at mark s has at most limit tokens. A
+// block ends at the next mark of rankLine or a better rank.
 func fitsWhole(marks []mark, s, limit int) bool {
 	for e := s + 1; e < len(marks); e++ {
 		if marks[e].sum-marks[s].sum > limit {
@@ -262,7 +269,7 @@ func fitsWhole(marks []mark, s, limit int) bool {
 	return true
 }
 
-// locate sets the line numbers and titles of parts.
+// locate sets the line numbers and titles of parts, which joined are text.
 func locate(text string, parts []Part) {
 	first := 1
 	for i := range parts {

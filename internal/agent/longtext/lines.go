@@ -20,28 +20,28 @@ const (
 
 // line is one line of a text, including its line break.
 type line struct {
-	start, end int
+	start, end int // offsets in bytes
 	kind       kind
 	level      int    // of a heading, 1 to 6
-	title      string // of a heading, unchanged
+	title      string // of a heading, as it is written
 }
 
 // lineScanner reads the lines of a text in order.
 type lineScanner struct {
 	text    string
 	at      int
-	front   int    // end of the front matter
+	front   int    // offset of the end of the front matter; 0 means none
 	fence   string // the marks that opened the current code fence; empty outside
-	broken  bool   // the line before was blank or a heading, or this is the first
-	heading bool   // this line is the underline of the heading before it
+	broken  bool   // the previous line is blank, a heading or an underline, or there is none
+	heading bool   // the previous line is a heading, and the next one is its underline
 }
 
 func newLineScanner(text string) *lineScanner {
 	return &lineScanner{text: text, front: frontMatter(text), broken: true}
 }
 
-// frontMatter is the end of the block of settings, between two lines ---, at the start of
-// text; 0 if there is none.
+// frontMatter returns the offset of the end of the front matter: a block of settings at the
+// start of text, between two lines "---". It returns 0 if there is none.
 func frontMatter(text string) int {
 	const longest = 8 << 10
 	head := text[:min(len(text), longest)]
@@ -56,7 +56,7 @@ func frontMatter(text string) int {
 	return at + len("\n---")
 }
 
-// next returns the next line; false at the end.
+// next returns the next line. It returns false at the end of the text.
 func (s *lineScanner) next() (line, bool) {
 	if s.at >= len(s.text) {
 		return line{}, false
@@ -68,7 +68,7 @@ func (s *lineScanner) next() (line, bool) {
 	return l, true
 }
 
-// lineEnd is the position after the line that begins at from.
+// lineEnd returns the offset after the line that begins at from, with its line break.
 func lineEnd(text string, from int) int {
 	if from < len(text) && text[from] == '\n' { // there may be millions of them
 		return from + 1
@@ -79,7 +79,7 @@ func lineEnd(text string, from int) int {
 	return len(text)
 }
 
-// withoutEnd is a line without its line break.
+// withoutEnd returns line without its line break.
 func withoutEnd(line string) string {
 	for line != "" && (line[len(line)-1] == '\n' || line[len(line)-1] == '\r') {
 		line = line[:len(line)-1]
@@ -87,7 +87,8 @@ func withoutEnd(line string) string {
 	return line
 }
 
-// classify sets the kind of l, whose text is raw, and what a heading says.
+// classify sets the kind of l, and the level and title of a heading. raw is the text of l
+// without its line break.
 func (s *lineScanner) classify(l *line, raw string) {
 	bare := raw
 	for bare != "" && (bare[0] == ' ' || bare[0] == '\t') {
@@ -121,7 +122,8 @@ func (s *lineScanner) classify(l *line, raw string) {
 	}
 }
 
-// fenceOf returns the marks with which a line opens a code fence.
+// fenceOf returns the marks with which a line opens a code fence, such as ```; "" means
+// that it opens none. bare is the line without its indentation.
 func fenceOf(bare string) string {
 	if !strings.HasPrefix(bare, "```") && !strings.HasPrefix(bare, "~~~") {
 		return ""
@@ -133,7 +135,8 @@ func fenceOf(bare string) string {
 	return bare[:len(bare)-len(rest)]
 }
 
-// hashes reads a heading such as "## Install ##".
+// hashes returns the level and title of a heading such as "## Install ##". The level is 0
+// if bare is no such heading.
 func hashes(bare string) (level int, title string) {
 	for level < len(bare) && bare[level] == '#' {
 		level++
@@ -148,8 +151,9 @@ func hashes(bare string) (level int, title string) {
 	return level, strings.TrimRight(rest, "# \t")
 }
 
-// underlined is the level that the next line gives bare by underlining it, 0 if it does
-// not. It must follow a blank line or a heading, because logs and tables have such lines too.
+// underlined returns 1 if the next line underlines bare with "===", 2 with "---", and 0 if
+// bare is no heading of that kind. Such a heading must follow a blank line, a heading or
+// the start of the text, because logs and tables have such lines too.
 func (s *lineScanner) underlined(bare string) int {
 	const longest = 200
 	if !s.broken || len(bare) > longest || s.at == len(s.text) || s.text[s.at] != '-' && s.text[s.at] != '=' ||
@@ -170,8 +174,8 @@ func (s *lineScanner) underlined(bare string) int {
 }
 
 // breakIn returns the best place in s[lo:hi] to cut s: after the last line there, else
-// after the last sentence, word or character. 0 means that s is a single character. It
-// needs 0 < lo <= hi < len(s).
+// after the last sentence, word or character. It returns 0 if s is a single character. The
+// caller makes sure that 0 < lo <= hi < len(s).
 func breakIn(s string, lo, hi int) (at int, r rank) {
 	sentence, word := 0, 0
 	for i := hi; i >= lo; i-- {
@@ -204,7 +208,8 @@ func breakIn(s string, lo, hi int) (at int, r rank) {
 // isSpace reports whether b is ASCII white space.
 func isSpace(b byte) bool { return b == ' ' || b == '\t' || b == '\n' || b == '\r' }
 
-// wideEnd reports whether s ends with 。, ！ or ？, which no space follows.
+// wideEnd reports whether s ends with 。, ！ or ？. These end a sentence without a space after
+// them.
 func wideEnd(s string) bool {
 	if len(s) < 3 || s[len(s)-3] < 0xE3 {
 		return false
@@ -216,8 +221,8 @@ func wideEnd(s string) bool {
 	return false
 }
 
-// sentenceEnd reports whether the text before the white space at the end of s ends a
-// sentence.
+// sentenceEnd reports whether s ends with a sentence: with '.', '!' or '?'. Closing quotes
+// or brackets and then white space may follow that.
 func sentenceEnd(s string) bool {
 	for n := 0; n < 4 && s != "" && isSpace(s[len(s)-1]); n++ {
 		s = s[:len(s)-1]
@@ -228,8 +233,8 @@ func sentenceEnd(s string) bool {
 	return s != "" && strings.IndexByte(".!?", s[len(s)-1]) >= 0
 }
 
-// characterBreak is the place nearest to at that cuts neither a character nor a CRLF; 0 if
-// s has no such place.
+// characterBreak returns the offset nearest to at that splits neither a character nor a
+// CRLF. It returns 0 if s cannot be split.
 func characterBreak(s string, at int) int {
 	start := at
 	for start > 0 && at-start < utf8.UTFMax && !utf8.RuneStart(s[start]) {

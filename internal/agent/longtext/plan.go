@@ -17,9 +17,10 @@ const (
 	// not write longer ones.
 	maxSummary = 1000
 	minSummary = 48
-	// overHeading is about the number of tokens of the heading of a summary.
+	// overHeading is the estimated number of tokens of the heading above each summary.
 	overHeading = 24
-	// maxLevels is far more than needed, as long as summaries are shorter than their text.
+	// maxLevels limits the number of levels. It is far more than needed as long as
+	// summaries are shorter than their text.
 	maxLevels = 8
 )
 
@@ -27,8 +28,8 @@ const (
 type Plan struct {
 	// Parts are the parts of the text; none if it fits uncut.
 	Parts []Part
-	// Groups has the estimated number of groups of summaries for each reduce level, if
-	// the summaries have the length that they should have.
+	// Groups has an entry for each reduce level: into how many groups it will divide the
+	// summaries, estimated for summaries of the planned length.
 	Groups []int
 	// Summary is how many tokens a summary should have.
 	Summary int
@@ -40,7 +41,8 @@ type Plan struct {
 	tokens     int
 }
 
-// NewPlan cuts the text of j and plans the levels. It runs nothing.
+// NewPlan cuts the text of j and plans the levels. It runs nothing. A plan without parts
+// means that the text fits uncut. An error means that the model has too little room.
 func NewPlan(j Job) (*Plan, error) {
 	p := &Plan{job: j, characters: utf8.RuneCountInString(j.Text), tokens: j.Tokens(j.Text)}
 	if p.tokens <= j.Room && j.Fits() {
@@ -71,7 +73,8 @@ func NewPlan(j Job) (*Plan, error) {
 	return p, nil
 }
 
-// tooSmall is the error if one part does not fit into room.
+// tooSmall returns the error for a model whose room, in tokens, leaves too little for a
+// part.
 func (p *Plan) tooSmall(room int) error {
 	request := p.job.Tokens(p.job.Request)
 	if request > room/2 {
@@ -84,8 +87,9 @@ func (p *Plan) tooSmall(room int) error {
 		group(max(room, 0)), group(max(p.room, 0)))
 }
 
-// summary chooses the length of a summary: so that all summaries fit into the last call
-// together, unless that makes them too short to be useful.
+// summary returns how many tokens a summary should have: Job.Summary if it is set,
+// otherwise so many that all summaries fit into the last call together, unless that makes
+// them too short to be useful.
 func (p *Plan) summary() int {
 	n := p.job.Summary
 	if n <= 0 {
@@ -94,12 +98,13 @@ func (p *Plan) summary() int {
 	return max(min(n, p.room/4), 1)
 }
 
-// lastRoom is the number of tokens for the summaries in the last call.
+// lastRoom returns how many tokens all summaries may have together in the last call, which
+// answers the request.
 func (p *Plan) lastRoom() int {
 	return p.job.Room - p.job.Tokens(llm.WithContext(p.job.Request, preface(p.characters, len(p.Parts))))
 }
 
-// foresee estimates the reduce levels.
+// foresee sets Groups: it estimates how many reduce levels there will be.
 func (p *Plan) foresee() {
 	each := p.Summary + overHeading
 	for n := len(p.Parts); n > 1 && n*each > p.lastRoom() && len(p.Groups) < maxLevels-1; {
@@ -108,7 +113,7 @@ func (p *Plan) foresee() {
 	}
 }
 
-// summaries is the estimated number of summaries in the last call.
+// summaries returns the estimated number of summaries in the last call.
 func (p *Plan) summaries() int {
 	if len(p.Groups) > 0 {
 		return p.Groups[len(p.Groups)-1]
@@ -153,13 +158,13 @@ func (p *Plan) Lines() []string {
 	return lines
 }
 
-// place is the place of part i.
+// place returns the place of the part with index i.
 func (p *Plan) place(i int) place {
 	part := p.Parts[i]
 	return place{from: i + 1, to: i + 1, of: len(p.Parts), first: part.First, last: part.Last, title: part.Title}
 }
 
-// count is such as "3 parts" or "1 summary".
+// count formats a number with a noun, such as "3 parts" or "1 summary".
 func count(n int, what string) string {
 	if n != 1 {
 		if stem, ok := strings.CutSuffix(what, "y"); ok {

@@ -16,7 +16,7 @@ type place struct {
 	title        string
 }
 
-// parts is such as "part 3 of 41".
+// parts names the parts, for example "part 3 of 41".
 func (p place) parts() string {
 	if p.from == p.to {
 		return fmt.Sprintf("part %d of %d", p.from, p.of)
@@ -24,7 +24,7 @@ func (p place) parts() string {
 	return fmt.Sprintf("parts %d to %d of %d", p.from, p.to, p.of)
 }
 
-// lines is such as "lines 120-260".
+// lines names the lines, for example "lines 120-260".
 func (p place) lines() string {
 	if p.first == p.last {
 		return fmt.Sprintf("line %d", p.first)
@@ -32,7 +32,7 @@ func (p place) lines() string {
 	return fmt.Sprintf("lines %d-%d", p.first, p.last)
 }
 
-// heading is the heading of a summary in the joined text.
+// heading returns the Markdown heading of a summary in the joined text.
 func (p place) heading() string {
 	parts := p.parts()
 	h := "## P" + parts[1:] + " (" + p.lines() + ")"
@@ -42,8 +42,9 @@ func (p place) heading() string {
 	return h + "\n\n"
 }
 
-// The prompts are made for small models: the instruction comes first, the request last,
-// where it weighs most, and after it how to use it, or small models would follow it.
+// The prompts are made for small models. The instruction comes first. The request comes
+// last, where it has the most weight. After the request they say what it is for, because
+// small models would otherwise carry it out.
 const (
 	mapText = "Summarize the text in the context in at most %d words.\n\n" +
 		"The text is %s of a long document, %s%s. Your summary takes its place: nobody will read the text again. " +
@@ -60,10 +61,10 @@ const (
 // prompts makes the prompts of the summarizer.
 type prompts struct {
 	request string
-	words   int
+	words   int // largest number of words of a summary
 }
 
-// forPart is the prompt to summarize one part.
+// forPart returns the prompt to summarize the part at a place.
 func (p prompts) forPart(at place) string {
 	title := ""
 	if at.title != "" {
@@ -72,25 +73,27 @@ func (p prompts) forPart(at place) string {
 	return fmt.Sprintf(mapText, p.words, at.parts(), at.lines(), title) + fmt.Sprintf(purpose, p.request)
 }
 
-// forGroup is the prompt to make one summary of several.
+// forGroup returns the prompt to make one summary of the summaries at a place.
 func (p prompts) forGroup(at place) string {
 	return fmt.Sprintf(reduceText, p.words, at.parts()) + fmt.Sprintf(purpose, p.request)
 }
 
-// widest is a place whose text is longer than that of any real place.
+// widest returns a place whose description is longer than that of any real place, to
+// measure the longest prompt.
 func widest() place {
 	const n = 99_999_999
 	return place{from: n - 1, to: n, of: n, first: n - 1, last: n, title: strings.Repeat("字", maxTitle)}
 }
 
-// around is the number of tokens of the longest prompt, with the marks around the context.
+// around returns the number of tokens of the longest prompt, including the marks that
+// enclose the context.
 func (p prompts) around(tokens func(string) int) int {
 	const slack = 8 // the pieces of a text can have fewer tokens than the whole
 	part, group := llm.WithContext(p.forPart(widest()), "-"), llm.WithContext(p.forGroup(widest()), "-")
 	return slack + max(tokens(part), tokens(group))
 }
 
-// wordsFor is the number of words to ask for in order to get at most n tokens.
+// wordsFor returns how many words to ask for in order to get at most n tokens.
 func wordsFor(n int) int {
 	words := n * 2 / 3
 	if words > 50 {
@@ -99,12 +102,14 @@ func wordsFor(n int) int {
 	return max(words, 10)
 }
 
-// taskFor is a task of the summarizer. It is idempotent, because it only reads.
+// taskFor returns a task for the summarizer. It is marked idempotent, because the
+// summarizer only reads.
 func taskFor(id, text, context string) task.Task {
 	return task.Task{ID: id, Agent: Summarizer, Text: text, Context: context, ReadOnly: true, Idempotent: true}
 }
 
-// preface opens the joined text: it tells the model that it reads summaries.
+// preface returns the beginning of the joined text, which tells the model that it reads
+// summaries.
 func preface(characters, parts int) string {
 	return "These are summaries of a document of " + group(characters) + " characters, which was too long " +
 		"to be given as a whole. It was read in " + group(parts) + " parts; they are in order.\n\n"

@@ -12,7 +12,8 @@ import (
 
 // Joined is the text of joined summaries that replaces a long text.
 type Joined struct {
-	// Text is the context for the request; the document itself when it fits.
+	// Text is the context for the request: the joined summaries, or the document itself if
+	// it fits.
 	Text string
 	// Levels is the number of levels that ran: 0 for a document that fits, 1 for map
 	// without reduce.
@@ -23,7 +24,7 @@ type Joined struct {
 	Warnings []string
 }
 
-// FailedError is the error for a level in which some tasks brought no summary.
+// FailedError is the error for a level in which some tasks failed to return a summary.
 type FailedError struct {
 	Of     int           // number of tasks of the level
 	What   []string      // the part or parts of each failed task
@@ -31,9 +32,9 @@ type FailedError struct {
 	Left   int           // number of tasks that were not started because of the failures
 }
 
-// TaskStatus is the status of a task that ends with this error: that of the failed tasks
-// if they agree, else a status that needs action before a retry (a limit, an unavailable
-// model), else failed.
+// TaskStatus returns the status of a task that ends with this error. If all failed tasks
+// have the same status, it is that one. Otherwise it is task.Limit or task.Unavailable if a
+// failed task has it, because these need action before a retry, else task.Failed.
 func (e *FailedError) TaskStatus() task.Status {
 	has := func(s task.Status) bool {
 		return slices.ContainsFunc(e.Failed, func(r task.Result) bool { return r.Status == s })
@@ -77,7 +78,8 @@ func (e *FailedError) Error() string {
 	return b.String()
 }
 
-// why is the error of failed task i without its hint, which is about that task alone.
+// why returns the error of the i-th failed task without its hint, which is about that task
+// alone.
 func (e *FailedError) why(i int) string {
 	line, _, _ := strings.Cut(e.Failed[i].Err(), "\n")
 	return line
@@ -90,8 +92,9 @@ type entry struct {
 	tokens int // with its heading
 }
 
-// Run makes the summaries, level by level, until they fit. On error Joined has no text.
-// When ctx ends, Run ends before the next level.
+// Run makes the summaries, level by level, until they fit together with the request. On an
+// error Joined has no text. When ctx ends, Run returns its cause instead of starting the
+// next level.
 func (p *Plan) Run(ctx context.Context) (Joined, error) {
 	out := Joined{Text: p.job.Text, Parts: len(p.Parts)}
 	if len(p.Parts) == 0 {
@@ -164,7 +167,8 @@ func (p *Plan) reduceTasks(level int, entries []entry) (tasks []task.Task, place
 	return tasks, places
 }
 
-// level runs the tasks of one level and checks every result.
+// level runs the tasks of one level and returns their summaries, in order. It returns a
+// [FailedError] if a task failed. It counts the level and adds the warnings in out.
 func (p *Plan) level(ctx context.Context, tasks []task.Task, places []place, out *Joined) ([]entry, error) {
 	results := p.job.Summarize(ctx, tasks)
 	stopped := len(results) < len(tasks) && slices.ContainsFunc(results, func(r task.Result) bool { return !r.Success })
@@ -199,7 +203,7 @@ func (p *Plan) level(ctx context.Context, tasks []task.Task, places []place, out
 	return entries, nil
 }
 
-// entry measures one summary.
+// entry returns the entry for a summary, with its number of tokens.
 func (p *Plan) entry(at place, text string) entry {
 	e := entry{place: at, text: text}
 	e.tokens = p.job.Tokens(join([]entry{e}))
@@ -233,7 +237,7 @@ func join(entries []entry) string {
 	return b.String()
 }
 
-// span is the place that adjacent entries cover together.
+// span returns the place that covers all of the adjacent entries.
 func span(entries []entry) place {
 	at, last := entries[0].place, entries[len(entries)-1].place
 	if at.to == last.to {
@@ -244,7 +248,7 @@ func span(entries []entry) place {
 	return at
 }
 
-// wider is the title of the range from section a to section b.
+// wider returns the title of the range from the section with title a to that with title b.
 func wider(a, b string) string {
 	const to = " … "
 	from, _, _ := strings.Cut(a, to)

@@ -14,11 +14,12 @@ const (
 
 // headings are the headings above a line, one for each level.
 type headings struct {
-	at  [6]string // the text
-	set [6]bool
+	at  [6]string // the heading of each level, as it is written
+	set [6]bool   // whether there is a heading of that level
 }
 
-// enter makes l the current heading of its level and ends the levels below it.
+// enter makes the heading l the current one of its level, and forgets those of deeper
+// levels.
 func (h *headings) enter(l line) {
 	h.at[l.level-1], h.set[l.level-1] = l.title, true
 	for i := l.level; i < len(h.at); i++ {
@@ -26,7 +27,7 @@ func (h *headings) enter(l line) {
 	}
 }
 
-// path lists the current headings, highest level first.
+// path returns the current headings from the highest level to the deepest.
 func (h *headings) path() []string {
 	var path []string
 	for i, raw := range h.at {
@@ -53,7 +54,7 @@ func tidy(raw string) string {
 	return task.Shorten(raw, maxHeading)
 }
 
-// entitle sets the titles of parts, which together are text.
+// entitle sets the titles of parts, which joined are text.
 func entitle(text string, parts []Part) {
 	var now headings
 	var from []string
@@ -79,7 +80,8 @@ func entitle(text string, parts []Part) {
 	}
 }
 
-// title is the title of a part that begins under the headings from and ends under to.
+// title returns the title of a part. from are the headings above its first line, to are
+// those above its last line.
 func title(from, to []string) string {
 	same := 0
 	for same < min(len(from), len(to)) && from[same] == to[same] {

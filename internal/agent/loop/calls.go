@@ -19,22 +19,22 @@ import (
 // Gate allows or refuses each tool call.
 type Gate interface {
 	// Admit returns the tool for c and the context to run it in, or an error whose text
-	// is returned to the model. After a [*tool.RefusedError] the task ends as refused,
-	// unless a later call of the same tool works. Admit may block until ctx ends, and is
-	// called concurrently.
+	// becomes the result that the model gets. After a [*tool.RefusedError] the task ends as
+	// refused, unless a later call of the same tool works. Admit may block until ctx ends,
+	// and is called concurrently.
 	Admit(ctx context.Context, c tool.Call) (tool.Tool, context.Context, error)
 }
 
 // attempt is one tool call and its outcome.
 type attempt struct {
 	call    tool.Call
-	pass    *pass
+	pass    *pass // the decision of the guard
 	result  tool.Result
 	refused *tool.RefusedError // by the gate or the tool, or nil
 }
 
-// call runs the tool calls of one response and returns a message with the result of
-// each, in order.
+// call runs the tool calls of one response, adjacent delegations in parallel. It returns a
+// message with the result of each call, in order.
 func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Message {
 	messages := make([]llm.Message, 0, len(calls))
 	for len(calls) > 0 {
@@ -58,8 +58,8 @@ func (l *loop) delegates(c tool.Call) bool {
 	return ok && t.Spec().Effect == tool.Delegates
 }
 
-// parallel runs calls in parallel. The guard and the refusals depend on their order, so
-// they are updated in order, before and after.
+// parallel runs calls in parallel. The guard and the refusals depend on the order of the
+// calls, so parallel updates them in that order, before and after the calls run.
 func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
 	attempts := make([]*attempt, len(calls))
 	for i, c := range calls {
@@ -78,8 +78,8 @@ func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
 	return attempts
 }
 
-// one runs one call. A panic of the tool or the gate becomes a failed result, which the
-// model gets like any other.
+// one runs one call and stores its result in a. A panic of the tool or the gate becomes a
+// failed result, which the model gets like any other.
 func (l *loop) one(ctx context.Context, a *attempt) {
 	c, start := a.call, time.Now()
 	l.cfg.Host.Emit(event.Event{Type: event.ToolStart, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200)})
@@ -123,7 +123,8 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 	l.ran(spec, a)
 }
 
-// acts reports the first side effect of the run to the host, before it happens.
+// acts calls Host.Effects before the first call of the run whose tool writes or executes.
+// On an error the call must not run.
 func (l *loop) acts(s tool.Spec) (err error) {
 	if s.Effect != tool.Writes && s.Effect != tool.Executes {
 		return nil
@@ -137,7 +138,7 @@ func (l *loop) acts(s tool.Spec) (err error) {
 	return err
 }
 
-// ran passes a call that was run to the observer.
+// ran tells the observer about a call that has run.
 func (l *loop) ran(s tool.Spec, a *attempt) {
 	if l.cfg.Observer != nil {
 		l.mu.Lock()
@@ -146,7 +147,8 @@ func (l *loop) ran(s tool.Spec, a *attempt) {
 	}
 }
 
-// admit asks the gate. Without a gate, every tool of the agent may run.
+// admit asks the gate about c. Without a gate, every tool that the agent is offered may
+// run.
 func (l *loop) admit(ctx context.Context, c tool.Call) (tool.Tool, context.Context, error) {
 	if l.cfg.Gate != nil {
 		return l.cfg.Gate.Admit(ctx, c)

@@ -18,7 +18,7 @@ import (
 const (
 	maxRefPath  = 512  // bytes
 	maxGuesses  = 32   // candidates for the path of one reference
-	maxLookups  = 5000 // different paths
+	maxLookups  = 5000 // different paths that are looked up
 	maxRefFault = 10   // faults in one message
 )
 
@@ -48,10 +48,10 @@ func (f *fileRefs) repair(text string) string {
 		". Answer again, as a whole, with lines that you have seen."
 }
 
-// accept checks an answer, keeps the problem with it, and reports whether there is none.
+// accept reports whether an answer is right, and stores the problem with it in f.problem.
 // At least one reference must be right, and none may name a line that its file does not
-// have. References to unknown files are ignored: 12:30 or host:80 look like one. An empty
-// answer is accepted here, because it fails for being empty.
+// have. References to unknown files are ignored, because 12:30 or host:80 look like
+// references. An empty answer is accepted here, because the loop fails it for being empty.
 func (f *fileRefs) accept(text string) bool {
 	if f == nil {
 		return true
@@ -107,7 +107,7 @@ func (r fileRef) fault() string {
 type refFinder struct {
 	text      string
 	files     Files
-	known     map[string]int // number of lines of each path looked up, -1 for no file
+	known     map[string]int // number of lines of each path that was looked up; -1 means no file
 	strangers []string       // faults of references to files that do not exist
 }
 
@@ -137,9 +137,10 @@ func (f *refFinder) find() (refs []fileRef) {
 	}
 }
 
-// file is the longest path of an existing file that before ends with. before is the part
-// of a line before a colon; whole tells that it starts at the start of the line. If there
-// is no such file, path is the last word.
+// file returns the path of an existing file at the end of before, the longest if there are
+// several. before is the part of a line before a colon; whole tells that it starts at the
+// start of the line. If there is no such file, found is false and path is the last word of
+// before.
 func (f *refFinder) file(before string, whole bool) (path string, found bool) {
 	space := max(0, strings.LastIndexFunc(before, unicode.IsSpace))
 	word := strings.TrimLeftFunc(before[space:], unicode.IsSpace)
@@ -161,7 +162,7 @@ func (f *refFinder) file(before string, whole bool) (path string, found bool) {
 	return strings.Trim(word, "`'\"*_()[]{}<>,;"), false
 }
 
-// exists reports whether path is a file, and keeps its number of lines.
+// exists reports whether path is a file, and stores its number of lines in f.known.
 func (f *refFinder) exists(path string) bool {
 	if strings.TrimSpace(path) != path || !strings.ContainsFunc(path, unicode.IsLetter) {
 		return false
@@ -178,9 +179,9 @@ func (f *refFinder) exists(path string) bool {
 	return seen && lines >= 0
 }
 
-// guesses lists the candidates for a path at the end of before, longest first. A path
-// with spaces must begin after an opening quote or bracket, or at the start of the line;
-// whole tells that before starts there.
+// guesses returns the candidates for a path at the end of before, longest first. A path
+// with spaces must begin after an opening quote or bracket, or at the start of the line.
+// whole tells that before begins at the start of the line.
 func guesses(before string, whole bool) (paths []string) {
 	inWord := true
 	for i := len(before); i > 0 && len(paths) < maxGuesses; {
@@ -199,8 +200,8 @@ func guesses(before string, whole bool) (paths []string) {
 	return paths
 }
 
-// lineBefore is the last line of text, or its last maxRefPath bytes; whole tells that it
-// is the whole line.
+// lineBefore returns the last line of text, or its last maxRefPath bytes if it is longer.
+// whole tells that before is the whole line.
 func lineBefore(text string) (before string, whole bool) {
 	cut := max(0, len(text)-maxRefPath)
 	for cut > 0 && cut < len(text) && !utf8.RuneStart(text[cut]) {
@@ -222,7 +223,8 @@ type place struct {
 	first, last int
 }
 
-// parsePlace reads :line, :line-line or :line:column from the beginning of s.
+// parsePlace reads :line, :line-line or :line:column from the beginning of s. It returns
+// false if s begins with none of them.
 func parsePlace(s string) (place, bool) {
 	end := 1 + digits(s[1:])
 	first := s[1:end]
@@ -244,10 +246,10 @@ func parsePlace(s string) (place, bool) {
 	return p, true
 }
 
-// digits is how many digits s begins with.
+// digits returns the number of digits at the beginning of s.
 func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
 
-// lineNumber is the value of digits, or MaxInt if that is too large.
+// lineNumber returns the value of digits, or MaxInt if it is too large.
 func lineNumber(digits string) int {
 	n, err := strconv.Atoi(digits)
 	if err != nil {
@@ -256,15 +258,15 @@ func lineNumber(digits string) int {
 	return n
 }
 
-// endsNumber reports whether s may follow a line number. The 30 in 12:30pm and the 2 in
-// 1:2.5 are none, because of what follows.
+// endsNumber reports whether a line number may end before s. It is false for the "pm" of
+// 12:30pm and for the ".5" of 1:2.5, which are no references.
 func endsNumber(s string) bool {
 	r, _ := utf8.DecodeRuneInString(s)
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && (r != '.' || digits(s[1:]) == 0)
 }
 
-// wording is the text in which references are searched: of a JSON answer its keys and
-// strings, a line each.
+// wording returns the text in which references are searched. For an answer in JSON these
+// are its keys and strings, one on each line.
 func wording(text string, structured json.RawMessage) string {
 	var v any
 	if structured == nil || json.Unmarshal(structured, &v) != nil {

@@ -10,8 +10,9 @@ import (
 	"qq/pkg/tool"
 )
 
-// How often the same call may be made in a row before it gets a warning, is refused, and
-// ends the run.
+// Identical calls in a row get a warning from the number warnedFrom on. If they also have
+// the same result, they are refused from the number refusedFrom on, and the run ends at
+// endsAt.
 const (
 	warnedFrom  = 3
 	refusedFrom = 6
@@ -33,7 +34,7 @@ type guard struct {
 type streak struct {
 	key   string
 	calls int
-	since int    // number of the first call since which all results were the same
+	since int    // number of the first of the latest calls, all of which had the same result
 	last  string // the last result
 }
 
@@ -44,7 +45,7 @@ type pass struct {
 	refusal string // the reason why the call is not run, or ""
 }
 
-// enter decides about the next call.
+// enter decides whether the next call runs. It sets g.stuck if the run has to end.
 func (g *guard) enter(c tool.Call) *pass {
 	if g.stuck != "" {
 		return &pass{refusal: "Error: not run: the run ends because of repeated calls"}
@@ -67,8 +68,8 @@ func (g *guard) enter(c tool.Call) *pass {
 	return p
 }
 
-// leave records the result of the call, in the order of the calls, and returns the
-// warning to append to it, or "".
+// leave records the result of the call. It returns the warning to append to the result, or
+// "" for none. The caller calls it in the order of the calls.
 func (p *pass) leave(result string) string {
 	if p.refusal != "" {
 		return ""
@@ -85,7 +86,7 @@ func (p *pass) leave(result string) string {
 		"change the arguments, use another tool, or answer]", ordinal(p.nth))
 }
 
-// compact is args without insignificant white space.
+// compact returns args without insignificant white space.
 func compact(args json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, args) != nil {
@@ -94,7 +95,7 @@ func compact(args json.RawMessage) string {
 	return b.String()
 }
 
-// ordinal is such as "3rd" or "11th".
+// ordinal formats n as an ordinal number, such as "3rd" or "11th".
 func ordinal(n int) string {
 	suffix := "th"
 	if n/10%10 != 1 {
@@ -118,8 +119,8 @@ type refusal struct {
 	err  *tool.RefusedError
 }
 
-// note updates the refusals with the outcome of a call; it is called in the order of the
-// calls.
+// note updates the refusals with the outcome of a call of the tool name: refused adds it, a
+// call that works removes it. The caller calls note in the order of the calls.
 func (r *refusals) note(name string, refused *tool.RefusedError, failed bool) {
 	at := slices.IndexFunc(*r, func(x *refusal) bool { return x.name == name })
 	switch {

@@ -66,22 +66,22 @@ type Config struct {
 	Observer   Observer // may be nil
 }
 
-// Host is the side of the loop towards the owner of the agent: messages for the agent
-// come in, events and side effects are reported.
+// Host connects the loop with the owner of the agent. It delivers messages to the agent,
+// and is told of events and side effects.
 type Host interface {
 	// Messages returns new messages for the agent, each once. It is called before each
 	// model call, and before an answer ends the run while there are turns left.
 	Messages() []string
-	// Pending is called before an answer ends the run while there are turns left. The
-	// first text that it returns is sent to the agent, which then continues. After that
-	// it is not called again.
+	// Pending returns a reminder for an agent that wants to end, or "". It is called before
+	// an answer ends the run while there are turns left. The first reminder is sent to the
+	// agent, which then continues, and Pending is not called again.
 	Pending() string
 	// Changed reports the files that a tool call has changed, right after the call.
 	Changed(paths []string)
 	// Effects is called before the first side effect: a call of a tool that writes or
 	// executes. On error that call is not run.
 	Effects() error
-	// Emit takes tool events. Tools that run in parallel call it in parallel.
+	// Emit takes the events of tool calls. It may be called concurrently.
 	Emit(e event.Event)
 }
 
@@ -91,23 +91,24 @@ type Transcript interface{ Append(m llm.Message) }
 // Screen shows the text of the model while it is streamed.
 type Screen interface {
 	Chunk(c llm.Chunk)
-	// TurnEnd is called when a model call has ended or failed. final tells that its text
-	// is the answer, and not a remark that accompanies tool calls.
+	// TurnEnd is called when a model call has ended or failed. final tells that the text of
+	// that call is the answer, and not a remark that accompanies tool calls.
 	TurnEnd(final bool)
 }
 
-// Files looks up files to check references. Any text that may be a path is passed to it.
+// Files looks up files to check references. The loop passes it any text that may be a path.
 type Files interface {
 	// Lines is the number of lines of a file; false if there is no such file.
 	Lines(path string) (int, bool)
 }
 
-// Observer gets each tool call that was run, with its result. Its calls never overlap.
+// Observer gets each tool call that was run, with its result. Calls of Ran never overlap.
 type Observer interface {
 	Ran(s tool.Spec, c tool.Call, r tool.Result)
 }
 
-// Grace is a cause of cancellation that grants time for a final answer.
+// Grace is a cause of cancellation that gives the agent time for a final answer. HandBack
+// returns how much; 0 means none.
 type Grace interface {
 	error
 	HandBack() time.Duration
@@ -124,7 +125,7 @@ type loop struct {
 	reminded bool // Host.Pending has returned a text
 	turns    int  // model calls
 	out      task.Result
-	mu       sync.Mutex // guards out.ChangedFiles while calls run
+	mu       sync.Mutex // guards out.ChangedFiles and the Observer while calls run
 	acting   sync.Mutex // guards acted
 	acted    bool       // Host.Effects was called
 }
@@ -172,9 +173,10 @@ func Run(ctx context.Context, cfg Config, history []llm.Message, text string) ta
 		task.TurnLimit, fmt.Sprintf("the agent used all its %d turns", l.turns))
 }
 
-// more is what the agent is told if its answer does not end the run; repair tells that
-// the answer itself is faulty. New messages come first, because the next answer is
-// checked anyway. An answer that hit the token limit is final: it would hit it again.
+// more returns what to tell the agent if its answer does not end the run, and nothing if it
+// does. repair tells that the answer itself is faulty. New messages from the host come
+// first, because the next answer is checked anyway. An answer that hit the token limit ends
+// the run, because the next one would hit it again.
 func (l *loop) more(ctx context.Context, r llm.Response, turnsLeft bool) (messages []string, repair bool) {
 	if r.Stop == llm.StopLength {
 		return nil, false
@@ -200,7 +202,7 @@ func (l *loop) more(ctx context.Context, r llm.Response, turnsLeft bool) (messag
 	return []string{again}, true
 }
 
-// pending is the reminder of the host, once in a run.
+// pending returns the reminder of the host, at most once in a run.
 func (l *loop) pending() []string {
 	if l.reminded {
 		return nil
@@ -213,7 +215,7 @@ func (l *loop) pending() []string {
 	return []string{text}
 }
 
-// request is the next model request.
+// request returns the next model request.
 func (l *loop) request() llm.Request {
 	r := llm.Request{System: l.cfg.System, Messages: l.messages, Tools: l.cfg.Tools.Specs(), MaxTokens: l.cfg.MaxTokens}
 	if l.schema.binding(len(r.Tools) > 0) {
@@ -223,9 +225,9 @@ func (l *loop) request() llm.Request {
 	return r
 }
 
-// ask sends one request and appends the response to the conversation. Its tool calls are
-// kept only if runCalls says that they will be run: a conversation with an unanswered
-// call cannot be continued.
+// ask sends one request and appends the response to the conversation. It keeps the tool
+// calls of the response only if runCalls is set, that is, if the caller will run them: a
+// conversation with an unanswered call cannot be continued.
 func (l *loop) ask(ctx context.Context, r llm.Request, runCalls bool) (llm.Response, error) {
 	l.turns++
 	response, err := l.cfg.Backend.Chat(ctx, r, l.cfg.Screen.Chunk)
@@ -247,7 +249,8 @@ func (l *loop) ask(ctx context.Context, r llm.Request, runCalls bool) (llm.Respo
 	return response, err
 }
 
-// answered ends the run with the answer of the model, completed or with what is wrong.
+// answered ends the run with the answer r. The status is completed, or says what is wrong
+// with the answer.
 func (l *loop) answered(r llm.Response) task.Result {
 	l.cfg.Screen.TurnEnd(true)
 	l.out.Output = strings.TrimSpace(r.Message.Content)
@@ -269,8 +272,8 @@ func (l *loop) answered(r llm.Response) task.Result {
 	return l.end(task.Completed, "")
 }
 
-// askLast asks the model once more, without tools, for an answer from what it has, and
-// ends the run with status s.
+// askLast asks the model once more, without tools, for an answer from what it knows. It
+// ends the run with the status s. The model is told why, the result says because.
 func (l *loop) askLast(ctx context.Context, why string, s task.Status, because string) task.Result {
 	l.say(l.cfg.Host.Messages()...)
 	l.say(why + " Answer now, without tools, with what you have. Say what is missing.")
@@ -294,7 +297,7 @@ func (l *loop) warn() {
 	}
 }
 
-// broke ends the run after an error of the model call or the end of ctx.
+// broke ends the run after the error err of a model call, or because ctx has ended.
 func (l *loop) broke(ctx context.Context, err error) task.Result {
 	if ctx.Err() != nil {
 		l.finalAnswer(ctx)
@@ -305,9 +308,9 @@ func (l *loop) broke(ctx context.Context, err error) task.Result {
 	return l.out
 }
 
-// finalAnswer asks for what the agent has found out so far, if the run was stopped after
-// a tool result and the cause grants time. If that request fails, the run ends without a
-// final answer.
+// finalAnswer asks the model for what the agent has found out so far, if the run was
+// stopped after a tool result and the cause of ctx grants time for it ([Grace]). If that
+// request fails, the run ends without a final answer.
 func (l *loop) finalAnswer(ctx context.Context) {
 	if l.cfg.Final == nil || l.messages[len(l.messages)-1].Role != llm.ToolRole {
 		return

@@ -15,7 +15,8 @@ import (
 // references.
 const repairs = 2
 
-// maxProblem limits the text of a problem, which may quote a whole answer.
+// maxProblem limits the length of a problem in characters. The text may quote a whole
+// answer.
 const maxProblem = 500
 
 // schemaCheck validates answers against a JSON Schema. A nil schemaCheck accepts every
@@ -23,7 +24,7 @@ const maxProblem = 500
 type schemaCheck struct {
 	schema  *jsonschema.Resolved
 	sent    int             // how often an answer was sent back
-	strict  bool            // the next request asks for output in the schema
+	strict  bool            // the model server must enforce the schema in the next request
 	problem string          // of the last answer, or ""
 	value   json.RawMessage // the last answer, when it fits
 }
@@ -82,14 +83,16 @@ func (c *schemaCheck) repair(text string) string {
 	return "Your answer does not fit the JSON Schema: " + c.problem + ". Answer again with the JSON document alone."
 }
 
-// release lets the agent call its tools again before its next answer.
+// release stops enforcing the schema in the next request, so that the agent can call its
+// tools before its next answer.
 func (c *schemaCheck) release() {
 	if c != nil {
 		c.strict = false
 	}
 }
 
-// outcome is the last checked answer if it fits, or the problem with it.
+// outcome returns the last checked answer if it fits the schema, or else the problem with
+// it.
 func (c *schemaCheck) outcome() (value json.RawMessage, problem string) {
 	if c == nil {
 		return nil, ""
@@ -97,7 +100,8 @@ func (c *schemaCheck) outcome() (value json.RawMessage, problem string) {
 	return c.value, c.problem
 }
 
-// accept checks an answer, keeps it or the problem with it, and reports whether it fits.
+// accept reports whether an answer fits the schema. It stores the answer in c.value, or the
+// problem with it in c.problem.
 func (c *schemaCheck) accept(text string) bool {
 	if c == nil {
 		return true

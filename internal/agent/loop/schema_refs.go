@@ -20,8 +20,8 @@ var errEndless = errors.New("it refers to itself without an end")
 type schemaRefs struct {
 	root    map[string]any
 	schemas []map[string]any // all objects in root
-	anchors map[string]any   // by reference
-	state   map[uintptr]bool // visited objects; false while follow is still in them
+	anchors map[string]any   // objects with an anchor, by "#" and its name
+	state   map[uintptr]bool // visited objects; false while follow has not returned for them
 }
 
 // checkSchemaRefs refuses a schema with references that form a cycle, or whose targets it
@@ -47,7 +47,8 @@ func checkSchemaRefs(s *jsonschema.Schema) error {
 	return nil
 }
 
-// collect fills schemas and anchors with what v contains.
+// collect fills r.schemas and r.anchors with the objects in v. It refuses an "$id" anywhere
+// but in the root.
 func (r *schemaRefs) collect(v any) error {
 	switch v := v.(type) {
 	case []any:
@@ -75,7 +76,8 @@ func (r *schemaRefs) collect(v any) error {
 	return nil
 }
 
-// follow visits s and every schema that validates the same value as s.
+// follow visits s and every schema that validates the same value as s. It returns
+// errEndless if they form a cycle.
 func (r *schemaRefs) follow(s map[string]any) error {
 	id := reflect.ValueOf(s).Pointer()
 	if done, seen := r.state[id]; seen {
@@ -100,8 +102,8 @@ func (r *schemaRefs) follow(s map[string]any) error {
 	return nil
 }
 
-// applied lists the schemas in s that validate the same value as s itself, not a part of
-// that value.
+// applied returns the schemas within s, or referred to by s, that validate the same value
+// as s and not only a part of that value.
 func (r *schemaRefs) applied(s map[string]any) (next []any, err error) {
 	for _, key := range []string{"not", "if", "then", "else"} {
 		next = append(next, s[key])
@@ -128,7 +130,7 @@ func (r *schemaRefs) applied(s map[string]any) (next []any, err error) {
 	return next, nil
 }
 
-// target is the object that a reference points to.
+// target returns the object that a reference points to, and false if there is none.
 func (r *schemaRefs) target(ref string) (at any, found bool) {
 	if at, found = r.anchors[ref]; found {
 		return at, true

@@ -23,7 +23,7 @@ import (
 	"qq/internal/config"
 )
 
-// commands is what the commands share. Each command is a method.
+// commands has what all commands of this package share. Each command is a method.
 type commands struct {
 	*command.Invocation
 	models Models
@@ -42,7 +42,7 @@ func Commands(i *command.Invocation, m Models) []*cli.Command {
 	}
 }
 
-// lookFlags returns the flags of commands that only show something.
+// lookFlags returns the flags of commands that only print something.
 func lookFlags() []cli.Flag {
 	return []cli.Flag{command.FlagCwd, command.FlagJSON, command.FlagQuiet}
 }

@@ -45,7 +45,8 @@ func (r commands) registry(c *cli.Context) (*agents.Registry, error) {
 	return r.Env.Agents(dir), nil
 }
 
-// AgentRow is one agent in the list of qq agents list, for scripts.
+// AgentRow is one agent in the JSON output of qq agents list. Hides has the sources of the
+// definitions that it hides.
 type AgentRow struct {
 	agents.Agent
 	Hides []string `json:"hides,omitempty"`
@@ -92,7 +93,8 @@ func (r commands) listAgents(c *cli.Context) error {
 	return output.WriteError(w.Flush())
 }
 
-// ShownAgent is one agent with its definition, defaults included, for scripts.
+// ShownAgent is the JSON output of qq agents show: one agent with its definition, including
+// defaults.
 type ShownAgent struct {
 	agents.Agent
 	EffectiveTools []string `json:"effective_tools"`
@@ -131,8 +133,8 @@ func (r commands) showAgent(c *cli.Context) error {
 	return output.WriteError(err)
 }
 
-// hiddenBy returns the sources of the definitions that a replaces: those of the same name
-// in later folders.
+// hiddenBy returns the sources of the definitions that the agent a hides: those with the
+// same name in folders that are searched later. It returns nil if a is not in use.
 func hiddenBy(reg *agents.Registry, a agents.Agent) []string {
 	for _, e := range reg.List() {
 		if e.Err == nil && e.Agent.Source == a.Source && e.Agent.Name == a.Name {
@@ -142,8 +144,8 @@ func hiddenBy(reg *agents.Registry, a agents.Agent) []string {
 	return nil
 }
 
-// rows returns names and values of the lines above the prompt. A line without a value is
-// not printed.
+// rows returns name and value of each line that is printed above the prompt. A line without
+// a value is not printed.
 func (s ShownAgent) rows() [][2]string {
 	role := s.Role
 	if s.Gathers() {
@@ -180,7 +182,7 @@ func (s ShownAgent) rows() [][2]string {
 	}
 }
 
-// AgentMade describes a new definition, for scripts.
+// AgentMade is the JSON output of qq agents new: the new definition.
 type AgentMade struct {
 	Name  string   `json:"name"`
 	Path  string   `json:"path"`
@@ -227,8 +229,8 @@ func (r commands) newAgent(c *cli.Context) error {
 	return output.WriteError(err)
 }
 
-// effect prints on stderr whether the definition at path is the one in use for name, and
-// returns the definitions that it replaces.
+// effect tells the user on stderr whether the definition at path is the one in use for
+// name. If it is, effect returns the sources of the definitions that it hides, else nil.
 func (r commands) effect(reg *agents.Registry, name, path string) []string {
 	a, err := reg.Lookup(name)
 	switch {

@@ -30,7 +30,8 @@ const (
 	isWarning = "warning"
 )
 
-// newDefect returns a defect. A line number at the start of text becomes its Line.
+// newDefect returns a defect. If text begins with "line N: ", N becomes the line of the
+// defect and the rest its text.
 func newDefect(severity, text string) defect {
 	if number, rest, ok := strings.Cut(strings.TrimPrefix(text, "line "), ": "); ok &&
 		strings.HasPrefix(text, "line ") {
@@ -41,7 +42,7 @@ func newDefect(severity, text string) defect {
 	return defect{severity, 0, text}
 }
 
-// checkedAgent is one definition with the defects that were found in it.
+// checkedAgent is one definition with its defects, in the JSON output of qq agents check.
 type checkedAgent struct {
 	Name     string   `json:"name,omitempty"` // empty for a folder that cannot be read
 	Source   string   `json:"source"`
@@ -100,8 +101,9 @@ func (r commands) printChecks(checks []checkedAgent) error {
 	return nil
 }
 
-// toCheck returns the definitions that args name, each by name or file, or all definitions
-// in use if there are no args.
+// toCheck returns the definitions that args name, each by the name of an agent or by a
+// file. Without args it returns all definitions in use. A definition that cannot be read is
+// an entry with an error.
 func toCheck(reg *agents.Registry, args []string) ([]agents.Entry, error) {
 	if len(args) == 0 {
 		return reg.List(), nil
@@ -126,8 +128,8 @@ func toCheck(reg *agents.Registry, args []string) ([]agents.Entry, error) {
 	return entries, nil
 }
 
-// brokenAgent returns an agent with only the name and the source of the definition that
-// err is about.
+// brokenAgent returns an agent with only the name and the source of the definition that has
+// the error err. It returns the zero Agent if no definition has it.
 func brokenAgent(reg *agents.Registry, err error) agents.Agent {
 	for _, e := range reg.List() {
 		if errors.Is(err, e.Err) {

@@ -17,7 +17,8 @@ func (r commands) config() *cli.Command {
 	}
 }
 
-// SettingRow is one setting with its value and where that came from, for scripts.
+// SettingRow is one setting in the JSON output of qq config. Source says where its value
+// came from.
 type SettingRow struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"`

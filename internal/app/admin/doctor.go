@@ -87,7 +87,8 @@ func (r commands) printFindings(findings []Finding) error {
 	return output.WriteError(w.Flush())
 }
 
-// Bad returns the finding for a failed check, with the hint of err as the fix.
+// Bad returns the finding for a check what that failed with err. The hint of err is its
+// fix.
 func Bad(what string, err error) Finding {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return Finding{what, "bad", e.Problem, e.Hint}
@@ -109,7 +110,7 @@ func checkIsolation(in string) Finding {
 	return f
 }
 
-// checkSandbox reports what the kernel can forbid agents.
+// checkSandbox reports which acts of agents the kernel can forbid.
 func checkSandbox(s sandbox.Support) Finding {
 	f := Finding{"sandbox", "ok", s.String(), ""}
 	if !s.Enforced() {
@@ -118,7 +119,8 @@ func checkSandbox(s sandbox.Support) Finding {
 	return f
 }
 
-// checkAstGrep checks for the program that the tools ast_grep and ast_grep_replace run.
+// checkAstGrep checks for ast-grep, the program behind the tools ast_grep and
+// ast_grep_replace.
 func checkAstGrep(ctx context.Context, host *proc.Host, env command.Environment) Finding {
 	path, err := astgrep.Find(env.Get)
 	if err != nil {
@@ -161,7 +163,8 @@ func checkFolder(what, dir, fix string) Finding {
 	return Finding{what, "ok", dir, ""}
 }
 
-// checkLedger checks that the next batch could open the ledger. It does not create one.
+// checkLedger checks that the ledger can be opened. It does not create one: that there is
+// none yet is fine.
 func checkLedger(home string) Finding {
 	info, err := os.Stat(ledger.Path(home))
 	if errors.Is(err, fs.ErrNotExist) {

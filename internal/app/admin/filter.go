@@ -11,15 +11,15 @@ import (
 // DefaultLimit is the number of rows in a list without --limit.
 const DefaultLimit = 20
 
-// typed reads flags as they were typed; *cli.Context implements it.
+// typed reads the values of flags by their names; *cli.Context implements it.
 type typed interface {
 	String(name string) string
 	Bool(name string) bool
 	Int(name string) int
 }
 
-// runsFilter returns the filter that the flags describe. A missing flag excludes nothing.
-// A time such as 2h is counted back from now.
+// runsFilter returns the filter that the flags describe. A missing flag excludes nothing. A
+// time such as 2h means so long before now.
 func runsFilter(f typed, now time.Time) (ledger.Filter, error) {
 	to := ledger.Filter{
 		Agent: strings.TrimSpace(f.String("agent")), Batch: strings.TrimSpace(f.String("batch")),
@@ -45,7 +45,7 @@ func runsFilter(f typed, now time.Time) (ledger.Filter, error) {
 	return to, nil
 }
 
-// runStore looks runs and batches up; *ledger.Ledger implements it.
+// runStore is where runs and batches are looked up; *ledger.Ledger implements it.
 type runStore interface {
 	List(ledger.Filter) ([]ledger.Run, error)
 	Batches(ledger.Filter) ([]ledger.BatchRow, error)
@@ -54,9 +54,9 @@ type runStore interface {
 
 var _ runStore = (*ledger.Ledger)(nil)
 
-// query returns the runs and batches that f selects. Without an agent, a status or a batch
-// in f, these are the single prompts of people, and each batch as one row. Otherwise they
-// are all matching runs, at any depth. The batch may be given by a short id.
+// query returns the runs and batches that f selects. If f names an agent, a status or a
+// batch, these are all matching runs at any depth, and no batches. Otherwise they are the
+// single prompts of people, and each batch as one row. f.Batch may be a short id.
 func query(from runStore, f ledger.Filter) ([]ledger.Run, []ledger.BatchRow, error) {
 	if f.Batch != "" {
 		b, err := from.Find(f.Batch)

@@ -19,14 +19,15 @@ const (
 	endBytes = 4000
 )
 
-// document is everything known about one run, for scripts.
+// document is the JSON output of qq runs show: everything known about one run.
 type document struct {
 	Run      ledger.Run          `json:"run"`
 	Attempts []ledger.AttemptRow `json:"attempts"`
 	Result   *task.Result        `json:"result"` // null without a result
 }
 
-// printRun prints everything known about one run. The result is zero if there is none.
+// printRun prints everything known about one run. A zero result means that the run has
+// none.
 func printRun(w io.Writer, r ledger.Run, attempts []ledger.AttemptRow, result task.Result, o layout) error {
 	if o.JSON {
 		doc := document{Run: r, Attempts: append([]ledger.AttemptRow{}, attempts...)}
@@ -80,7 +81,7 @@ func printRun(w io.Writer, r ledger.Run, attempts []ledger.AttemptRow, result ta
 	return o.write(w, lines)
 }
 
-// resultFields prints the fields that only a finished run has.
+// resultFields calls field for the values that only a finished run has.
 func resultFields(field func(name, value string), result task.Result) {
 	if result.Status == "" {
 		return
@@ -115,8 +116,8 @@ func (o layout) attempts(all []ledger.AttemptRow) []string {
 	return t.Lines(o.width())
 }
 
-// answer returns the end of the output of the run, and a title that says where the rest
-// is.
+// answer returns the end of the output of a run, and a title that says where the rest is.
+// Both are empty if there is no output.
 func answer(r ledger.Run, result task.Result) (title string, body []string) {
 	text, where := result.Output, "--json prints all of it"
 	if result.Status == "" {
@@ -146,7 +147,8 @@ func answer(r ledger.Run, result task.Result) (title string, body []string) {
 	return "output", all
 }
 
-// split returns text as lines that cannot control the terminal.
+// split returns the lines of text, without characters that could control the terminal. It
+// returns nil if text is blank.
 func split(text string) []string {
 	text = strings.Trim(command.Printable(text), "\n")
 	if strings.TrimSpace(text) == "" {

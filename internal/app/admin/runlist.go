@@ -29,15 +29,15 @@ const (
 	second = "2006-01-02 15:04:05"
 )
 
-// row is one line of a list: its cells for people, or its value for scripts.
+// row is one line of a list: cells for people and a value for scripts.
 type row struct {
 	when  time.Time
 	cells []string
 	value any // for scripts
 }
 
-// printRuns prints runs and batches, newest first. A run of a batch that is printed gets
-// no line of its own.
+// printRuns prints runs and batches, newest first. A run has no line of its own if its
+// batch is one of batches.
 func printRuns(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o layout) error {
 	var rows []row
 	listed := map[string]bool{}
@@ -71,7 +71,7 @@ func printRuns(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o layo
 	return o.write(w, t.Lines(o.width()))
 }
 
-// printBatch prints a batch, and below it its runs.
+// printBatch prints a batch, and its runs below it.
 func printBatch(w io.Writer, b ledger.BatchRow, runs []ledger.Run, o layout) error {
 	if o.JSON {
 		return output.WriteJSON(w, struct {
@@ -85,7 +85,7 @@ func printBatch(w io.Writer, b ledger.BatchRow, runs []ledger.Run, o layout) err
 	return printRuns(w, runs, nil, o)
 }
 
-// batchValue is a batch for scripts.
+// batchValue is the JSON of a batch, for scripts. Type is "batch".
 type batchValue struct {
 	Type string `json:"type"`
 	ledger.BatchRow
@@ -115,8 +115,8 @@ func (o layout) batch(b ledger.BatchRow) row {
 	}, batchValue{"batch", b}}
 }
 
-// progress describes how far an unfinished batch is. A batch that was resumed with other
-// tasks may have more tasks than were counted when it began.
+// progress describes how far a batch is. A batch that was resumed with other tasks may have
+// more tasks than were counted when it began.
 func progress(b ledger.BatchRow) string {
 	done, failed := b.Done()
 	begun := 0
@@ -182,7 +182,7 @@ func (o layout) node(r ledger.Run) string {
 	return strings.Join([]string{short(r.ID), o.status(r), o.brief(r.Agent, 16), o.took(r), o.text(r.Task)}, "  ")
 }
 
-// printCancelled prints which root process was told to end, and so all its children.
+// printCancelled prints which root process was told to end. All its children end with it.
 func printCancelled(w io.Writer, r ledger.Root, o layout) error {
 	if o.JSON {
 		return output.WriteJSON(w, struct {
@@ -224,7 +224,7 @@ func (o layout) write(w io.Writer, lines []string) error {
 	return output.WriteError(err)
 }
 
-// live follows the status of a run at work.
+// live is appended to the status of a run at work.
 const live = " *"
 
 func (o layout) status(r ledger.Run) string {
@@ -235,7 +235,7 @@ func (o layout) status(r ledger.Run) string {
 	return status
 }
 
-// atWork reports whether r has not finished and its root is alive.
+// atWork reports whether r has not finished and its root process is alive.
 func atWork(r ledger.Run) bool { return r.Live && !r.Status.Final() }
 
 // began returns when r was started, or queued if it was not started.
@@ -264,7 +264,7 @@ func (o layout) moment(layout string, t time.Time) string {
 	return t.In(o.Now.Location()).Format(layout)
 }
 
-// clock formats a time in a list: without the date if it is today.
+// clock formats a time for a list: the time of day, and the date too unless it is today.
 func (o layout) clock(t time.Time) string {
 	y, m, d := t.In(o.Now.Location()).Date()
 	if ny, nm, nd := o.Now.Date(); y == ny && m == nm && d == nd {
@@ -281,7 +281,7 @@ func (o layout) width() int {
 	return max(o.Width, 40)
 }
 
-// text returns a task on one line.
+// text returns the beginning of a task on one line.
 func (o layout) text(s string) string {
 	if o.Width > 0 {
 		return output.OneLine(task.Shorten(s, max(o.Width, 100)))

@@ -95,7 +95,7 @@ func (r commands) listRuns(c *cli.Context) error {
 	})
 }
 
-// runsError marks an error that the user can correct as a usage error.
+// runsError makes err a usage error if the user can correct it, for example a wrong id.
 func runsError(err error) error {
 	if errors.Is(err, ledger.ErrNone) || errors.Is(err, ledger.ErrAmbiguous) || errors.Is(err, ledger.ErrEnded) {
 		return command.Usage(command.Advised(err, "qq runs list shows them"))
@@ -103,7 +103,7 @@ func runsError(err error) error {
 	return err
 }
 
-// oneRun opens the ledger and calls f with it and the id on the command line.
+// oneRun opens the ledger and calls f with it and with the id from the command line.
 func (r commands) oneRun(c *cli.Context, f func(led *ledger.Ledger, id string, o layout) error) error {
 	if c.NArg() != 1 {
 		return command.Usagef("qq runs list shows them", "%s takes one id", c.Command.HelpName)

@@ -43,12 +43,12 @@ func (r commands) store(c *cli.Context) (*session.Store, error) {
 	return Store(cfg), nil
 }
 
-// Store returns the folder of transcripts.
+// Store returns the store of transcripts, which is a folder in the folder of qq.
 func Store(cfg config.Config) *session.Store {
 	return session.Open(filepath.Join(cfg.Home, "sessions"))
 }
 
-// SessionRow is one session in the list of qq sessions list, for scripts.
+// SessionRow is one session in the JSON output of qq sessions list.
 type SessionRow struct {
 	ID       string    `json:"id"`
 	Agent    string    `json:"agent"`
@@ -172,7 +172,7 @@ func (r commands) pruneSessions(c *cli.Context) error {
 	return errors.Join(err, outputErr)
 }
 
-// SessionError marks an error of a session that the user can correct as a usage error.
+// SessionError makes err a usage error if the user can correct it, for example a wrong id.
 func SessionError(err error) error {
 	_, hint := task.Explain(err)
 	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrInUse) || hint != "" {

@@ -24,11 +24,11 @@ type Process interface {
 	Wire(n Needs) (Runner, error)
 	// Stop is closed by the first signal.
 	Stop() <-chan struct{}
-	// Signalled is the exit code after a signal, 0 without a signal.
+	// Signalled returns the exit code after a signal; 0 means that there was no signal.
 	Signalled() int
 }
 
-// Needs is what the command asks of the wiring of its process.
+// Needs is what the command tells its process about the runner to make.
 type Needs struct {
 	Settings config.Config
 	Dir      string // the working directory
@@ -54,12 +54,13 @@ type Runner interface {
 	Batch(ctx context.Context, b supervisor.Batch) error
 	// History is the record of this run and of earlier runs.
 	History() *record.Record
-	// Used is how many tokens the whole tree has used.
+	// Used returns how many tokens the batch has used so far, at any depth.
 	Used() task.Usage
 	// Spent reports whether the budget of tokens is used up.
 	Spent() bool
-	// LimitReached names the limit of the tree that was reached; empty means none.
+	// LimitReached says which limit on the whole tree of agents was reached; "" means none.
 	LimitReached() string
-	// Waits is how long requests have to wait for the model server, as far as it is known.
+	// Waits returns how long requests currently have to wait for the model server, as far
+	// as that is known; 0 means that none waits.
 	Waits() time.Duration
 }

@@ -90,7 +90,7 @@ type batchOptions struct {
 	redraw       bool // redraw the progress line even if stderr is no terminal
 }
 
-// options reads the flags and checks those that need no input.
+// options reads the flags and checks what can be checked without the tasks.
 func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 	o := batchOptions{
 		resume: b.o.resume, resumeFailed: b.o.resumeFailed, noLedger: c.Bool("no-ledger"),
@@ -127,7 +127,8 @@ func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 	return o, err
 }
 
-// joblogPath is the absolute path for --joblog, or an error if that file cannot be written.
+// joblogPath returns the absolute path for --joblog without symbolic links, or a usage
+// error if the path is a folder or its folder does not exist.
 func joblogPath(name string) (string, error) {
 	const hint = "--joblog takes a file that you may write; its folder has to be there"
 	if strings.TrimSpace(name) == "" {
@@ -146,8 +147,8 @@ func joblogPath(name string) (string, error) {
 	return realPath(path), nil // resume finds a batch by this path
 }
 
-// realPath resolves the symbolic links in path. If there is no such file, it resolves
-// those of its folder.
+// realPath resolves the symbolic links in path. If the file does not exist, it resolves
+// those of its folder. If that fails too, it returns path.
 func realPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -239,7 +240,7 @@ func (b *batchRun) run(c *cli.Context) error {
 	return errors.Join(b.do(c.Context, spool), b.closeOutput(false))
 }
 
-// events is the writer for events, nil unless the output format is stream-json.
+// events returns the writer for events. It is nil unless the output format is stream-json.
 func (b *batchRun) events() io.Writer {
 	if b.o.format == output.StreamJSON {
 		return eventWriter{b}
@@ -247,7 +248,8 @@ func (b *batchRun) events() io.Writer {
 	return nil
 }
 
-// eventWriter writes events to the output of the batch, which is opened later.
+// eventWriter writes events to the output of the batch. That output is opened only after
+// the writer is made.
 type eventWriter struct{ b *batchRun }
 
 // Write implements io.Writer.
@@ -287,8 +289,8 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 	return spool, nil
 }
 
-// unkept adds a hint to the error of writing the spool file to dir, for which the input is
-// not to blame.
+// unkept adds a hint to err, the error of writing the spool file in dir. That error is no
+// mistake in the input.
 func unkept(err error, dir string) error {
 	hint := "see whether " + dir + " can be written, or let QQ_HOME name another folder"
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -297,8 +299,8 @@ func unkept(err error, dir string) error {
 	return command.Advised(err, "nothing was started: "+hint)
 }
 
-// checkTask returns an error if t cannot be run, and collects the agent and the model that
-// t asks for.
+// checkTask returns an error if t cannot be run. It adds the agent and the model of t to
+// b.staffing.
 func (b *batchRun) checkTask(t task.Task) error {
 	if len(t.Schema) > 0 {
 		if _, err := loop.ParseSchema(t.Schema); err != nil {
@@ -321,7 +323,7 @@ func (b *batchRun) checkTask(t task.Task) error {
 	return nil
 }
 
-// directory returns an error if path is no directory.
+// directory returns an error if path is not an existing directory.
 func directory(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
@@ -330,7 +332,7 @@ func directory(path string) error {
 	return err
 }
 
-// complete adds the agent and the schema of the flags to a task that has none.
+// complete returns t with the agent and the schema of the flags, where t has none.
 func (b *batchRun) complete(t task.Task) task.Task {
 	if t.Agent == "" {
 		t.Agent = b.o.agent
@@ -352,7 +354,7 @@ func (b *batchRun) tasks(spool *taskfile.Spool) iter.Seq2[task.Task, error] {
 	}
 }
 
-// source decides from flags and arguments where the tasks come from.
+// source returns where the tasks come from, as flags and arguments say.
 func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	form := taskfile.Form(c.String("input-format"))
 	src := taskfile.Source{Template: c.String("message"), Name: c.String("input"), Form: form}
@@ -382,8 +384,8 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	return src, nil
 }
 
-// Schema reads the file of --schema, a JSON Schema for the answer. It is nil without a
-// path.
+// Schema reads the file of --schema, a JSON Schema for the answer. It returns nil if path
+// is empty.
 func Schema(path string) (json.RawMessage, error) {
 	if path == "" {
 		return nil, nil
@@ -398,8 +400,8 @@ func Schema(path string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// interruptible reads from a pipe or a terminal until ctx ends. The blocked read itself
-// cannot be interrupted: it is left behind until the process ends.
+// interruptible reads from a pipe or a terminal until ctx ends. A read that blocks cannot
+// be interrupted, so its goroutine stays until it returns or the process ends.
 type interruptible struct {
 	ctx  context.Context
 	from io.Reader

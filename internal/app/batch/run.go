@@ -26,16 +26,16 @@ type batchRun struct {
 	runner   Runner
 	o        batchOptions
 	start    time.Time
-	to       *os.File        // gets results and events
-	made     bool            // this batch has created the file
+	to       *os.File        // the output: gets results and events
+	made     bool            // the file of -o did not exist before this batch
 	out      *output.Results // writes to to
 	progress *output.Progress
 	tally    output.Tally
 	staffing []task.Task // one task for each pair of agent and model
-	hint     string      // printed last
+	hint     string      // the last hint that was printed
 	inputs   []string    // files that the tasks come from
 	id       string      // of the batch
-	reason   string      // why the previous task was not started; empty if it was
+	reason   string      // error of the previous task if it was not started; otherwise empty
 }
 
 // dryRun prints the tasks and how long texts would be cut, and runs nothing.
@@ -74,7 +74,7 @@ func (b *batchRun) dryRun(ctx context.Context, spool *taskfile.Spool) error {
 // every model, so the model server need not be asked.
 const minDocument = 4 << 10
 
-// plan lists how the text of t would be cut; it is empty if the text fits the model.
+// plan lists how the text of t would be cut. The list is empty if the text fits the model.
 func (b *batchRun) plan(ctx context.Context, t task.Task) ([]string, error) {
 	if len(t.Text)+len(t.Context) < minDocument {
 		return nil, nil
@@ -82,8 +82,8 @@ func (b *batchRun) plan(ctx context.Context, t task.Task) ([]string, error) {
 	return b.runner.Plan(ctx, t)
 }
 
-// do runs the tasks and prints their results in input order. The record gets the outcome
-// of the batch in any case.
+// do runs the tasks and prints their results in input order. It records the status of the
+// batch at the end, even after an error.
 func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	outcome := task.Failed
 	defer func() {
@@ -127,7 +127,7 @@ func (b *batchRun) Outlook() (known int, wait time.Duration) {
 	return b.runner.History().Resumed(), b.runner.Waits()
 }
 
-// openOutput opens the output of the batch, without changing a file that exists.
+// openOutput opens the output of the batch. It does not change an existing file yet.
 func (b *batchRun) openOutput() error {
 	if b.o.results != "" {
 		if err := os.MkdirAll(b.o.results, 0o777); err != nil {
@@ -209,8 +209,8 @@ func (b *batchRun) Deliver(res task.Result) error {
 	})
 }
 
-// complain prints on stderr why a task failed, with a hint unless it is the same as that of
-// the task before. Tasks that were not started for the same reason are reported once.
+// complain prints on stderr why a task failed. It leaves out a hint that it has just
+// printed, and a task that was not started for the same reason as the task before.
 func (b *batchRun) complain(res task.Result, hint string) {
 	if res.Attempts == 0 && (res.Status == task.Cancelled || res.Err() == b.reason) {
 		return
@@ -243,7 +243,8 @@ func (b *batchRun) summarize() {
 	}
 }
 
-// hintResume prints how to resume a batch that has not finished, or has failed tasks.
+// hintResume tells the user how to resume a batch that has not finished or has failed
+// tasks.
 func (b *batchRun) hintResume() {
 	if b.o.quiet || !b.o.bar || b.o.noLedger {
 		return
@@ -255,7 +256,7 @@ func (b *batchRun) hintResume() {
 	b.Say("the same command with %s=%s goes on where it is", how, task.ShortID(b.id))
 }
 
-// outcome is the status of the whole batch.
+// outcome returns the status of the whole batch. err is the error of running it, or nil.
 func (b *batchRun) outcome(err error) task.Status {
 	switch {
 	case errors.Is(err, output.ErrClosed):
@@ -272,7 +273,7 @@ func (b *batchRun) outcome(err error) task.Status {
 	return task.Failed
 }
 
-// verdict is the exit code of the batch, as an error.
+// verdict returns the exit code for the status of the batch as an error; nil means 0.
 func (b *batchRun) verdict(outcome task.Status) error {
 	switch outcome {
 	case task.Completed:

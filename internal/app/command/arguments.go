@@ -16,9 +16,9 @@ func Helped(args []string) []string {
 	return append(append(args[:1:1], args[2:]...), "--help")
 }
 
-// Mistyped returns the command that the user probably meant by a prompt, "" if none: the
-// prompt is one word like "doctr", or two words like "agent list". It prevents a model
-// call for a typing error.
+// Mistyped returns the command that the user probably meant by a prompt that is one word
+// like "doctr", or two words like "agent list". It returns "" if there is none. So a typing
+// error costs no model call.
 func Mistyped(commands []*cli.Command, prompt string) string {
 	word, sub, two := strings.Cut(prompt, " ")
 	for _, c := range commands {
@@ -57,13 +57,14 @@ func Permute(app *cli.App, args []string) []string {
 	}
 }
 
+// commandAt is a command and the index of its name in the arguments.
 type commandAt struct {
 	command *cli.Command
 	at      int
 }
 
 // takeCommand finds the command in args: the first argument that is neither a flag nor the
-// value of a flag.
+// value of a flag. It returns false if that argument is no command.
 func takeCommand(commands []*cli.Command, flags []cli.Flag, args []string) (commandAt, bool) {
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {
@@ -128,8 +129,8 @@ func isNumbered(flags []cli.Flag, arg string) bool {
 	return len(arg) > 2 && arg[1] != '-' && strings.Trim(arg[2:], "0123456789") == "" && takesValue(flags, arg[:2])
 }
 
-// WantsJSON reports whether a command line asks for JSON. It works for a command line that
-// cannot be parsed, because the error is then printed as JSON.
+// WantsJSON reports whether the flags in args ask for JSON. It also works for a command
+// line that cannot be parsed, because the error about it must then be JSON too.
 func WantsJSON(args []string) bool {
 	for i, arg := range args {
 		name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")

@@ -32,7 +32,7 @@ type Streams struct {
 // Environment is a list of NAME=value. If a name occurs twice, the last one counts.
 type Environment []string
 
-// Get returns the value of a variable, empty if it is not set.
+// Get returns the value of a variable; "" if it is not set.
 func (e Environment) Get(name string) string { return config.Getenv(e, name) }
 
 // Invocation is one call of qq by a person or a script.
@@ -42,7 +42,7 @@ type Invocation struct {
 	Version string // of this program
 	Quiet   bool   // only errors on stderr
 	Plain   bool   // no colour and no animation
-	JSON    bool   // a failure is a JSON document too
+	JSON    bool   // print a failure as JSON too
 }
 
 // Note prints a line on stderr, unless --quiet is given.
@@ -64,7 +64,8 @@ func (i *Invocation) Coloured(f *os.File) bool {
 }
 
 // Printable returns s without the characters that could control a terminal or change the
-// order of text. The text of a model may repeat anything from a file.
+// order of text. The answer of a model may contain such characters from any file that it
+// has read.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		control := unicode.IsControl(r) && r != '\n' && r != '\t'

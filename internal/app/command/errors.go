@@ -9,11 +9,11 @@ import (
 	"qq/pkg/task"
 )
 
-// ExitError is an error with the exit code of the program. It has no method ExitCode,
-// because urfave/cli would then exit by itself.
+// ExitError is an error with the exit code of the program. It must not have a method
+// ExitCode: urfave/cli would then end the process itself, before files are removed.
 type ExitError struct {
 	Code int
-	Err  error // nil when nothing is left to say
+	Err  error // nil if nothing remains to be printed
 }
 
 // Error implements error.
@@ -36,8 +36,8 @@ func (e *ExitError) TaskStatus() task.Status {
 // Unwrap returns the error without its exit code.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Usage returns err as an error in the command line or the configuration, with that exit
-// code.
+// Usage returns err as a usage error: a mistake in the command line or the configuration,
+// with the exit code for that. It returns nil if err is nil.
 func Usage(err error) error {
 	if err == nil {
 		return nil
@@ -50,7 +50,7 @@ func Usagef(hint, format string, args ...any) error {
 	return Usage(&task.Error{Problem: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// Advised adds a hint to err, unless it has one.
+// Advised returns err with a hint, or unchanged if it already has one.
 func Advised(err error, hint string) error {
 	if _, has := task.Explain(err); has != "" {
 		return err
@@ -58,8 +58,8 @@ func Advised(err error, hint string) error {
 	return fmt.Errorf("%w\nhint: %s", err, hint)
 }
 
-// Said returns an error that ends the program with code and prints nothing, because
-// everything was printed before.
+// Said returns an error that ends the program with an exit code. Nothing is printed for it,
+// because the command has printed everything before.
 func Said(code int) error { return &ExitError{code, nil} }
 
 // Silent reports whether there is nothing to print for err: it is nil or comes from

@@ -6,7 +6,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Prepare gives app and its commands what all of them have.
+// Prepare adds to app and its commands what all of them need: error messages with hints,
+// and the refusal of arguments where a command takes none.
 func Prepare(app *cli.App) {
 	app.OnUsageError = onUsageError
 	app.Flags = named(app.Flags)
@@ -58,9 +59,9 @@ type plainFlag interface {
 	cli.ActionableFlag
 }
 
-// namedFlag is a flag with its names computed once. urfave/cli finds them with a regular
-// expression, for each flag once for each other flag, which took a twentieth of the start
-// of qq.
+// namedFlag is a flag whose names are computed only once. urfave/cli computes the names of
+// each flag again for each other flag, with a regular expression. That took a twentieth of
+// the start time of qq.
 type namedFlag struct {
 	plainFlag
 	names []string
@@ -107,13 +108,15 @@ func (o *Optional) String() string {
 	return o.Value
 }
 
-// IsBoolFlag tells package flag that the next argument is not the value.
+// IsBoolFlag tells package flag that the flag may be given alone, so the next argument is
+// not its value.
 func (o *Optional) IsBoolFlag() bool { return true }
 
-// optionalFlag is a flag whose value may be left out.
+// optionalFlag is a flag with an [Optional] value.
 type optionalFlag struct{ *cli.GenericFlag }
 
-// TakesValue implements cli.DocGenerationFlag: the value is not the next argument.
+// TakesValue implements cli.DocGenerationFlag. It is false, because the value is never the
+// next argument.
 func (optionalFlag) TakesValue() bool { return false }
 
 // OptionalFlag returns a flag whose value may be left out. It stores the value in to.

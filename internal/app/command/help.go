@@ -38,7 +38,8 @@ func Help(app *cli.App) string {
 	return b.String()
 }
 
-// Commands returns the list of commands with what they do. README.md has the same list.
+// Commands returns the list of commands, each with what it does. README.md has the same
+// list.
 func Commands(app *cli.App) string {
 	var b strings.Builder
 	for _, c := range app.Commands {

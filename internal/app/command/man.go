@@ -9,7 +9,7 @@ import (
 	"qq/internal/config"
 )
 
-// roff escapes text for the source of a man page.
+// roff escapes s for the source of a man page, which is in the language roff.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "`", "").Replace(s)
 	lines := strings.Split(s, "\n")

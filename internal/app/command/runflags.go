@@ -28,7 +28,7 @@ var (
 		Usage: "say on stderr which tools and children are at work"}
 )
 
-// PermissionFlags say who may do what.
+// PermissionFlags returns the flags that limit what agents may do.
 func PermissionFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{
@@ -45,7 +45,8 @@ func PermissionFlags() []cli.Flag {
 	}
 }
 
-// Format is what --output-format and --json ask for; empty is neither.
+// Format returns the output format that --output-format and --json ask for; "" if neither
+// is given. It is a usage error if they disagree.
 func Format(c *cli.Context) (string, error) {
 	format := c.String("output-format")
 	if !c.Bool("json") {
@@ -57,7 +58,7 @@ func Format(c *cli.Context) (string, error) {
 	return "json", nil
 }
 
-// maxInput is the size in bytes of the longest text that is read from a pipe or a file.
+// maxInput is the largest size, in bytes, of a text from a pipe or a file.
 const maxInput = 64 << 20
 
 // ReadFile reads a text file that a flag names.
@@ -73,7 +74,8 @@ func ReadFile(path string) (string, error) {
 	return ReadText(f, path)
 }
 
-// ReadText reads UTF-8 text of at most 64 MiB, without a byte order mark.
+// ReadText reads UTF-8 text of at most 64 MiB. It removes a byte order mark. name is for
+// errors.
 func ReadText(from io.Reader, name string) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(from, maxInput+1))
 	if err != nil {

@@ -74,7 +74,7 @@ func settingFlags(c *cli.Context) (map[string]string, error) {
 	return flags, nil
 }
 
-// ConfigHome returns the base folder of the user's configuration, "" if there is none.
+// ConfigHome returns the base folder of the user's configuration; "" if there is none.
 func (e Environment) ConfigHome() string { return config.XDG(e, "XDG_CONFIG_HOME") }
 
 // Agents returns the agents that are available in the working directory dir.

@@ -48,7 +48,7 @@ func moment(s string, here *time.Location) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// longest is the longest time ago: a century.
+// longest is the longest duration before now that a user may give: a century.
 const longest = 100 * 366 * 24 * time.Hour
 
 // parseAgo parses a duration of numbers with units, like 1d12h.

@@ -7,11 +7,12 @@ import (
 	"syscall"
 )
 
-// ErrInUse is the error about an output file that another process writes to.
+// ErrInUse is the error about an output file that another qq has locked.
 var ErrInUse = errors.New("another qq writes its results there")
 
 // OpenFile opens or creates the output file at path, without truncating it. A regular file
-// stays locked until it is closed, because two writers would mix their results.
+// stays locked until it is closed, because two writers would mix their results. If another
+// qq has locked it, the error is [ErrInUse].
 func OpenFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 type Live struct {
 	w       io.Writer
 	written strings.Builder // the text of the current turn
-	ended   bool            // the last turn was the answer, and is on the screen
+	ended   bool            // the last turn was the answer, and its text was printed
 }
 
 // NewLive returns a Live that prints on w.
@@ -29,8 +29,8 @@ func (l *Live) Chunk(c llm.Chunk) {
 	_, _ = io.WriteString(l.w, text)
 }
 
-// TurnEnd notes that the model has finished a turn. final means that its text is the
-// answer.
+// TurnEnd ends the line of a finished turn of the model. final means that the text of the
+// turn is the answer.
 func (l *Live) TurnEnd(final bool) {
 	if l.written.Len() > 0 && !strings.HasSuffix(l.written.String(), "\n") {
 		fmt.Fprintln(l.w)
@@ -59,7 +59,7 @@ type Narrator struct {
 
 	mu   sync.Mutex
 	held bool
-	kept []string // lines that wait during Hold
+	kept []string // lines to print when Hold is released
 	more int      // number of lines that were dropped
 }
 
@@ -112,8 +112,8 @@ func (n *Narrator) Event(e event.Event) {
 	}
 }
 
-// Hold keeps lines back until release is called, while a question is on the screen. A nil
-// Narrator prints nothing.
+// Hold keeps lines back until release is called, because a question is on the screen.
+// release prints them. On a nil Narrator, Hold does nothing.
 func (n *Narrator) Hold() (release func()) {
 	if n == nil {
 		return func() {}

@@ -35,8 +35,8 @@ const (
 // ErrClosed is the error of a write after the reader has gone.
 var ErrClosed = errors.New("stdout was closed")
 
-// WriteError returns [ErrClosed] for a reader that went away, and any other error of a
-// write with what failed.
+// WriteError returns [ErrClosed] if err says that the reader went away. It adds to any
+// other error that writing the answer failed. It returns nil if err is nil.
 func WriteError(err error) error {
 	switch {
 	case err == nil:

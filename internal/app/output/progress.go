@@ -30,7 +30,7 @@ type Progress struct {
 	failed int
 	cached int
 	drawn  bool
-	held   int // number of Hold and Around calls in force
+	held   int // number of calls of Hold and Around that have not ended
 
 	quit chan struct{}
 	wg   sync.WaitGroup
@@ -38,8 +38,9 @@ type Progress struct {
 
 // Batch provides what the progress line shows besides the counts of results.
 type Batch interface {
-	// Outlook returns how many results came from an earlier run, which say nothing about the
-	// speed of this one, and how long tasks currently wait for the model server.
+	// Outlook returns how many results came from an earlier run, and how long tasks
+	// currently wait for the model server. Earlier results do not count for the speed of
+	// this run.
 	Outlook() (known int, wait time.Duration)
 }
 
@@ -83,8 +84,8 @@ func (p *Progress) Count(r task.Result) {
 	}
 }
 
-// Around removes the progress line while f prints something else. Other methods do not
-// wait for f, whose reader may be slow.
+// Around removes the progress line while f prints something else. Other methods do not wait
+// for f, because whoever reads the output of f may be slow.
 func (p *Progress) Around(f func() error) error {
 	if p == nil {
 		return f()
@@ -147,8 +148,9 @@ func (p *Progress) draw() {
 	p.drawn = true
 }
 
-// progressLine returns the progress line: done of total tasks, of which worked tasks were
-// run now rather than taken from an earlier run.
+// progressLine returns the text of the progress line. done counts all finished tasks of
+// total, worked only those that ran now: others were taken from an earlier run or the
+// cache.
 func progressLine(done, total, failed, worked int, wait, elapsed time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d/%d done", done, total)
@@ -186,7 +188,7 @@ func Roundly(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// Tokens formats the sum of all tokens of u, in few characters.
+// Tokens formats the sum of all tokens of u in few characters, such as "12.3k".
 func Tokens(u task.Usage) string {
 	n := u.InputTokens + u.OutputTokens
 	switch {

@@ -12,7 +12,7 @@ import (
 	"qq/pkg/task"
 )
 
-// Document is the JSON of a result.
+// Document is a result as it is printed in JSON.
 type Document struct {
 	Type string `json:"type,omitempty"` // "result" in a stream that also has events
 	task.Result
@@ -81,7 +81,7 @@ func textOf(res task.Result) string {
 	return text
 }
 
-// End prints what follows the last result, such as the end of a JSON array.
+// End prints what must follow the last result: the end of a JSON array.
 func (r *Results) End() error {
 	if r.format != JSON {
 		return nil

@@ -9,7 +9,8 @@ import (
 	"qq/internal/app/command"
 )
 
-// Table is rows of cells that are printed in aligned columns.
+// Table is a list of rows whose cells are printed in aligned columns. Each row has at least
+// one cell.
 type Table [][]string
 
 // Lines returns the rows as aligned text. The last cell of a row is cut so that the line

@@ -41,7 +41,7 @@ func (t *Tally) Add(r task.Result) {
 // Complete reports whether every task succeeded.
 func (t *Tally) Complete() bool { return t.Failed+t.NotStarted == 0 }
 
-// Ended reports whether some task failed by itself, rather than being cancelled or
+// Ended reports whether at least one task failed by itself, rather than being cancelled or
 // interrupted.
 func (t *Tally) Ended() bool {
 	for s := range t.counts {
@@ -52,7 +52,7 @@ func (t *Tally) Ended() bool {
 	return false
 }
 
-// Limited reports whether a budget stopped some tasks.
+// Limited reports whether a limit, such as the budget of tokens, stopped at least one task.
 func (t *Tally) Limited() bool { return t.counts[task.Limit] > 0 }
 
 // Summary returns the last line of a batch: its counts, tokens and the elapsed time.

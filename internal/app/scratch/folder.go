@@ -82,7 +82,8 @@ func (f *Folder) Made() string {
 	return f.own
 }
 
-// sweep removes the folders of processes that were killed.
+// sweep removes the folders of root processes that were killed. The caller holds the lock
+// of f.Dir.
 func (f *Folder) sweep() {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
@@ -113,7 +114,7 @@ func (f *Folder) Remove() {
 	f.own = ""
 }
 
-// hinted returns err as the error of the operation act, with a hint.
+// hinted returns err as the error of the operation act, with a hint for the user.
 func hinted(err error, hint, act string) error {
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		err = fmt.Errorf("%s: %w", pe.Path, pe.Err)

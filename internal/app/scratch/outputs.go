@@ -33,10 +33,11 @@ func (f *Folder) RemoveTemp(id string) {
 
 func tempDir(scratch, id string) string { return filepath.Join(scratch, id+".tmp") }
 
-// Outputs is the folder of complete outputs of which an agent got only an excerpt.
+// Outputs is the path of the folder that keeps long outputs. Agents got only an excerpt of
+// each.
 type Outputs string
 
-// KeptIn returns the folder of complete outputs below the folder home.
+// KeptIn returns the folder for long outputs in the folder home.
 func KeptIn(home string) Outputs { return Outputs(filepath.Join(home, "outputs")) }
 
 // ShellLog returns the path of the file for the complete output of the commands that the

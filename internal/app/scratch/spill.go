@@ -9,8 +9,7 @@ import (
 	"qq/pkg/task"
 )
 
-// Spill keeps results in a file while they wait for the results of slower tasks before
-// them.
+// Spill keeps results in a file until the results of slower tasks before them are printed.
 type Spill struct {
 	In   *Folder
 	file *os.File

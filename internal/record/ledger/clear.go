@@ -11,13 +11,14 @@ import (
 	"qq/internal/record/ledger/alive"
 )
 
-// chunk is how many runs are cleared in one transaction, so that other writers get their
-// turn.
+// chunk is how many runs are cleared in one transaction. Other processes can write between
+// two transactions.
 const chunk = 500
 
-// Cancel sends SIGTERM to the root process that works on a run or a batch, or to the root
-// with that id, and returns that root at once. The whole tree of the root ends with it. A
-// run that has ended is an error, even when its root still works on others.
+// Cancel sends SIGTERM to a root process: the one that works on the run or batch with that
+// id, or the root with that id. It returns that root without waiting for its end. The whole
+// tree of the root ends with it. For a run that has ended the error is [ErrEnded], even if
+// its root still works on others.
 func (l *Ledger) Cancel(id string) (Root, error) {
 	act := "cancel " + id
 	whole, err := l.resolve(act, id, "executions", "batches", "roots")
@@ -40,14 +41,15 @@ func (l *Ledger) Cancel(id string) (Root, error) {
 	return r, l.fault(act, err)
 }
 
-// Clear removes the finished runs that f selects and returns how many. Runs of a live root
-// are kept.
+// Clear removes the finished runs that f selects and returns how many it removed. Runs of a
+// live root are kept.
 func (l *Ledger) Clear(f Filter) (int, error) {
 	return l.clear("clear the runs", f.runs, f.Limit)
 }
 
-// Prune removes the finished runs that are older than [Options].Keep. The runs of a batch
-// are kept as long as a root began or resumed the batch within that time.
+// Prune removes the finished runs that are older than [Options].Keep and returns how many
+// it removed. The runs of a batch are kept if a root began or resumed that batch within the
+// time of Keep.
 func (l *Ledger) Prune() (int, error) {
 	if l.keep <= 0 {
 		return 0, nil
@@ -61,9 +63,9 @@ func (l *Ledger) Prune() (int, error) {
 	}, 0)
 }
 
-// clear removes the finished runs that the condition selects, at most limit of them (0
-// means no limit), in several transactions. The condition is built from the list of live
-// roots.
+// clear removes the finished runs that a condition selects, at most limit of them (0 means
+// no limit), in several transactions. which makes the condition; it gets the ids of the
+// live roots as a JSON array.
 func (l *Ledger) clear(act string, which func(live string) *where, limit int) (int, error) {
 	total := 0
 	for more := true; more; {
@@ -90,7 +92,8 @@ func (l *Ledger) clear(act string, which func(live string) *where, limit int) (i
 	return total, l.fault(act, err)
 }
 
-// withLive runs f in a transaction, with the list of live roots, whose runs must be kept.
+// withLive runs f in a transaction. f gets the ids of the live roots, whose runs must be
+// kept, as a JSON array.
 func (l *Ledger) withLive(f func(tx *sql.Tx, live string) error) error {
 	return l.update(func(tx *sql.Tx) error {
 		// The roots are listed within the transaction: any root that has a row by now holds its
@@ -103,8 +106,8 @@ func (l *Ledger) withLive(f func(tx *sql.Tx, live string) error) error {
 	})
 }
 
-// clearSome removes at most limit finished runs in one transaction, and returns how many
-// it removed.
+// clearSome removes the finished runs that f selects in the transaction tx, not more than
+// most of them, and returns how many it removed.
 func clearSome(tx *sql.Tx, f *where, live string, most int) (n int, err error) {
 	f.and("NOT "+amongLive, live)
 	f.and("NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = batch AND b."+amongLive+")", live)

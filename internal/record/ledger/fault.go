@@ -17,7 +17,8 @@ import (
 	"qq/pkg/task"
 )
 
-// The conditions that an error of this package may have, for errors.Is.
+// The causes of errors that callers tell apart with errors.Is. The first group is about
+// runs and batches, the second about the files of the ledger.
 var (
 	ErrNone      = errors.New("not in the ledger")
 	ErrAmbiguous = errors.New("ambiguous id")
@@ -37,11 +38,10 @@ var errClosed = errors.New("the ledger is closed")
 // hintDamaged tells the user what to do about [ErrDamaged].
 const hintDamaged = "move it away together with its -wal and -shm and start anew" + orNone
 
-// noRoom is the free space, in bytes, below which a failed write is explained by a full
-// disk.
+// noRoom is the free space in bytes below which a failed write is taken for a full disk.
 const noRoom = 1 << 20
 
-// orNone ends a hint: qq works without the ledger.
+// orNone is the end of a hint that also offers to run qq without the ledger.
 const orNone = ", or go on without a record: --no-ledger"
 
 // problem returns an error with a hint for the user. state is one of the variables above,
@@ -50,8 +50,8 @@ func problem(state, cause error, text, hint string) error {
 	return &task.Error{Problem: text, Hint: hint, Err: errors.Join(state, cause)}
 }
 
-// fault returns the error of the operation act, which failed with err, with a hint for the
-// user. It returns nil for nil, and an error that has a hint already as it is.
+// fault returns err as the error of the operation act, with a hint for the user. It returns
+// nil if err is nil, and err unchanged if it already has a hint.
 func (p place) fault(act string, err error) error {
 	if known := (*task.Error)(nil); err == nil || errors.As(err, &known) {
 		return err

@@ -17,7 +17,8 @@ import (
 // mostLines is how many journal lines are indexed in one transaction.
 const mostLines = 50_000
 
-// refresh indexes the new lines of all journals, as Open does.
+// refresh indexes the new lines of all journals, as Open does. It first waits for other
+// processes that do the same.
 func (l *Ledger) refresh() error {
 	alone, err := l.roots.Alone(openingName)
 	if err != nil {
@@ -75,8 +76,8 @@ type indexer struct {
 	lines      int
 }
 
-// journal indexes the new lines of the journal of a root. done means that the root is dead
-// and its whole journal is in the database.
+// journal indexes the new lines of the journal of a root. ended means that the root is dead
+// and its whole journal is in the database, so that the file may be removed.
 func (in *indexer) journal(root string) (ended bool, err error) {
 	// Liveness is checked before the file is read: a root that is dead by then writes no more.
 	live, err := in.roots.Alive(root)
@@ -141,9 +142,8 @@ func (in *indexer) exec(query string, args ...any) error {
 	return err
 }
 
-// line writes a journal line to the database, unless it is there already. A line that
-// violates a constraint or is too big is skipped, so that it cannot block the lines after
-// it.
+// line writes a journal line to the database, unless it is there already. It skips a line
+// that violates a constraint or is too big, because an error would block all later lines.
 func (in *indexer) line(e line) error {
 	err := in.row(e)
 	switch primary(err) {

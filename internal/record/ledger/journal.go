@@ -66,7 +66,7 @@ type failed struct {
 // finished records the result of an execution.
 type finished struct {
 	ID      string          `json:"id"`
-	Recall  string          `json:"recall,omitempty"`
+	Recall  string          `json:"recall,omitempty"`  // cache key; empty if the result must not be reused
 	Columns *columns        `json:"columns,omitempty"` // missing in version 1
 	Record  json.RawMessage `json:"record"`            // a [task.Stored]
 	Text    string          `json:"text,omitempty"`
@@ -84,8 +84,8 @@ type columns struct {
 	Error      string      `json:"error,omitempty"`
 }
 
-// newFinished returns the journal line for the result r of the execution id. Only a
-// successful result without side effects keeps the cache key recall.
+// newFinished returns the journal line for the result r of the execution id. It keeps the
+// cache key recall only for a success without side effects of which all reads are known.
 func newFinished(recall, id string, r task.Result) (*finished, error) {
 	record, err := json.Marshal(task.Store(r))
 	f := &finished{ID: id, Record: record, Columns: &columns{

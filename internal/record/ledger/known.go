@@ -15,7 +15,7 @@ const (
 	maxSummary = 5_000
 )
 
-// restore returns the result that was stored as record and output.
+// restore returns the result that the database has as record and output.
 func restore(record []byte, output string) (task.Result, error) {
 	var s task.Stored
 	err := json.Unmarshal(record, &s)
@@ -27,8 +27,8 @@ type Earlier struct {
 	Result task.Result // the newest result
 	Ended  bool        // Result is set
 	At     time.Time   // when it ended
-	// Acted means that, after the last attempt with a conclusive result, a run began side
-	// effects and was interrupted: their outcome is unknown.
+	// Acted means that a run after the last conclusive result began side effects and was
+	// interrupted, so that their outcome is unknown.
 	Acted bool
 }
 
@@ -41,16 +41,17 @@ func (l *Ledger) Has(batch, key string) (yes bool, err error) {
 	return yes, l.fault("look for a task of batch "+batch, err)
 }
 
-// With returns the id of the batch of the directory dir that last started a task with that
-// key, empty if there is none. It scans the whole ledger.
+// With returns the id of the batch that last started a task with that key, among the
+// batches of the directory dir. It returns "" if there is none. It scans the whole ledger.
 func (l *Ledger) With(dir, key string) (batch string, err error) {
 	err = l.db.QueryRow(`SELECT coalesce((SELECT e.batch FROM executions e JOIN batches b ON b.id = e.batch
 WHERE e.key = ? AND b.dir = ? ORDER BY e.n DESC LIMIT 1), '')`, key, dir).Scan(&batch)
 	return batch, l.fault("look for the batch of a task", err)
 }
 
-// Known returns what earlier runs recorded about a task of a batch: the nth of those with
-// the same key.
+// Known returns what earlier runs recorded about a task of a batch. Among the tasks with
+// the same key, it is the task with the number nth, counted from 0. If no run has recorded
+// anything, the result is the zero Earlier.
 func (l *Ledger) Known(batch, key string, nth int) (past Earlier, err error) {
 	defer func() { err = l.fault("look for an earlier result", err) }()
 	s, err := l.prepared(`SELECT r.record, coalesce(r.output, ''), coalesce(r.ended, 0),
@@ -91,8 +92,8 @@ WHERE e.batch = ? AND e.batch <> '' AND e.key = ? AND e.nth = ? ORDER BY e.n DES
 }
 
 // Recall returns the newest result that was stored under the cache key, and false if there
-// is none. Only successful results without side effects are stored so; the caller must
-// check that what they read is unchanged.
+// is none. Such a result is a success without side effects. The caller must check that what
+// was read for it is unchanged.
 func (l *Ledger) Recall(key string) (task.Result, bool, error) {
 	const newest = "SELECT record, output FROM results WHERE recall = ? ORDER BY execution DESC LIMIT 1"
 	return l.result("look into the cache", newest, key)
@@ -116,7 +117,8 @@ func (l *Ledger) result(act, query string, args ...any) (task.Result, bool, erro
 	return r, err == nil, l.fault(act, err)
 }
 
-// stamp returns t as the database stores it, in microseconds; 0 is the zero time.
+// stamp returns t in microseconds since 1970, as the database stores it; 0 is the zero
+// time.
 func stamp(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

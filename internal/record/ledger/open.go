@@ -54,9 +54,9 @@ type Ledger struct {
 
 // place is the location of a ledger, with its settings.
 type place struct {
-	file  string // the database
-	keep  time.Duration
-	roots alive.Dir // the folder of the locks and the journals
+	file  string        // path of the database
+	keep  time.Duration // see [Options]
+	roots alive.Dir     // the folder of the locks and the journals
 }
 
 // Path returns the path of the database in the folder home.
@@ -154,7 +154,7 @@ func (p place) readable() error {
 }
 
 // known returns an error unless the database is a ledger of this version or an older one.
-// version and application are those in its header; used reports whether it has tables.
+// version and application come from its header; used tells whether it has tables.
 func (p place) known(version, application int, used bool) error {
 	const otherFolder = ", or let QQ_HOME name another folder" + orNone
 	switch steps, _ := fs.Glob(schemas, "schema/*.sql"); {

@@ -90,7 +90,7 @@ type Filter struct {
 	Limit  int  // 0 means no limit
 }
 
-// where is an SQL condition: all of its parts must hold.
+// where is an SQL condition: all of its parts must hold. Without parts it is always true.
 type where struct {
 	parts []string
 	args  []any
@@ -114,7 +114,7 @@ func (w *where) is(column, value string) {
 	}
 }
 
-// during adds the time limits of f for a column.
+// during limits the times in the column at to those that f selects.
 func (w *where) during(f Filter, at string) {
 	if !f.Since.IsZero() {
 		w.and(at+" >= ?", stamp(f.Since))
@@ -131,7 +131,8 @@ const (
 		" AND n > (SELECT min(after) FROM roots WHERE id IN (SELECT value FROM json_each(?)))"
 )
 
-// runs returns the condition of f on the view runs, given the list of live roots.
+// runs returns the condition of f on the view runs. live has the ids of the live roots as a
+// JSON array.
 func (f Filter) runs(live string) *where {
 	w := &where{}
 	w.is("batch", f.Batch)
@@ -165,7 +166,7 @@ func (f Filter) limit() string {
 	return fmt.Sprintf(" LIMIT %d", cmp.Or(f.Limit, -1)) // -1 means no limit
 }
 
-// list returns the ids of a set as a JSON array.
+// list returns the ids of a set as a JSON array, for the function json_each of SQLite.
 func list(set map[string]bool) string {
 	text, _ := json.Marshal(slices.AppendSeq([]string{}, maps.Keys(set))) // strings never fail
 	return string(text)
@@ -179,8 +180,9 @@ func (l *Ledger) List(f Filter) ([]Run, error) {
 const runColumns = `id, parent, batch, root, session, agent, model, task, status, attempts, queued, claimed, ended,
 duration_ms, queued_ms, input_tokens, output_tokens, summary, error, depth, idx`
 
-// selectRuns returns the runs for which the condition holds, in that order. The condition
-// is built from the list of live roots.
+// selectRuns returns the runs that a condition selects. which makes the condition; it gets
+// the ids of the live roots as a JSON array. order is the end of the query, such as ORDER
+// BY.
 func (l *Ledger) selectRuns(act string, which func(live string) *where, order string) (runs []Run, err error) {
 	// Look repeats the query if a root started meanwhile, whose runs would look interrupted.
 	err = l.roots.Look(func(live map[string]bool) (err error) {
@@ -321,7 +323,8 @@ FROM batches b LEFT JOIN ends e ON e.batch = b.n LEFT JOIN (
   FROM batches w JOIN ends d ON d.batch = w.n GROUP BY w.id) a ON a.id = b.id
 WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
 
-// selectBatches returns batches with the recorded status, and without counts.
+// selectBatches returns batches without their counts, with the status that was recorded.
+// more is appended to the query.
 func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
 	return collect(l, batchQuery+more, args, func(rows *sql.Rows, b *BatchRow) error {
 		return rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, stamped{&b.Started}, stamped{&b.Latest},
@@ -341,8 +344,8 @@ func (l *Ledger) newest(act, match string, args ...any) (Batch, error) {
 	return batches[0].Batch, nil
 }
 
-// withTask is the condition that a task of the batch was started. A batch without one has
-// nothing to resume.
+// withTask is the condition that at least one task of the batch b was started. A batch
+// without such a task has nothing to resume.
 const withTask = "EXISTS (SELECT 1 FROM executions x WHERE x.batch = b.id)"
 
 // Last returns the newest batch of dir that started a task. If before is not empty, it is the
@@ -352,7 +355,8 @@ func (l *Ledger) Last(dir, before string) (Batch, error) {
 	return l.newest("find the last batch of "+dir, match, dir, before, before)
 }
 
-// ByJoblog returns the batch that last wrote the job log at path and started a task.
+// ByJoblog returns the batch that last wrote the job log at path. Batches that started no
+// task do not count.
 func (l *Ledger) ByJoblog(path string) (Batch, error) {
 	return l.newest("find the batch of "+path, "b.joblog = ? AND b.joblog <> '' AND "+withTask, path)
 }
@@ -393,9 +397,9 @@ func (l *Ledger) Batches(f Filter) (all []BatchRow, err error) {
 	return all, l.fault("list the batches", err)
 }
 
-// counts returns the number of tasks of a batch in each status. For a task that was
-// started several times, the run at work counts, else its newest result, else its newest
-// claim.
+// counts returns the number of tasks of a batch in each status. A task that was started
+// several times counts once: with its run at work, else with its newest result, else with
+// its newest claim.
 func (l *Ledger) counts(batch string, live map[string]bool) (map[task.Status]int, error) {
 	counts := map[task.Status]int{}
 	err := each(l.db, `SELECT status, alive, count(*) FROM (
@@ -417,8 +421,8 @@ GROUP BY status, alive`, []any{list(live), list(live), batch}, func(rows *sql.Ro
 	return counts, err
 }
 
-// resolve returns the id in the tables that equals id, or else the only one that begins or
-// ends with it.
+// resolve returns the full id in the tables for id: the same id, or else the only one that
+// begins or ends with it. The error is [ErrNone] or [ErrAmbiguous].
 func (l *Ledger) resolve(act, id string, tables ...string) (string, error) {
 	if id == "" {
 		return "", none(act)
@@ -442,7 +446,7 @@ func (l *Ledger) resolve(act, id string, tables ...string) (string, error) {
 	return "", none(act)
 }
 
-// none is the error of an operation on something that the ledger does not have.
+// none returns the error of the operation act on something that the ledger does not have.
 func none(act string) error {
 	return problem(ErrNone, nil, act+": it is not in the ledger", "qq runs list shows what is")
 }

@@ -51,8 +51,9 @@ type Execution struct {
 	Queued  time.Time `json:"queued"`
 }
 
-// batchWait is how long Begin waits for the lock of a batch: a process that is being
-// started may hold a copy of it for a moment after its root has died.
+// batchWait is how long Begin waits for the lock of a batch. The lock may stay held for a
+// moment after the death of its root, because a process that the root was starting has a
+// copy of the file descriptor.
 const batchWait = 100 * time.Millisecond
 
 // Recorder appends to the journal of one root. Its methods may be called by several
@@ -63,12 +64,12 @@ type Recorder struct {
 	now  func() time.Time
 
 	mu      sync.Mutex
-	lock    *alive.Lock
-	batches []*alive.Lock // of the batches that the root works on
+	lock    *alive.Lock   // of the root; nil before the first line
+	batches []*alive.Lock // locks of the batches that the root works on
 	out     *appender     // the journal; nil before the first line
 	closed  bool
-	index   *Ledger
-	failed  error // from opening the index
+	index   *Ledger // nil until [Recorder.Ledger] opens it
+	failed  error   // the error of opening the index
 }
 
 // NewRecorder returns the recorder of the root r. It creates no file before the first
@@ -79,8 +80,8 @@ func NewRecorder(home string, r Root, o Options) *Recorder {
 }
 
 // Begin records that the root begins or resumes b. It fails with [ErrAtWork] while another
-// root works on b. If the index is open, Begin brings it up to date with what earlier
-// roots did.
+// root works on b. If the index is open, Begin first adds to it what other roots have
+// recorded.
 func (r *Recorder) Begin(b Batch) (err error) {
 	defer func() { err = r.fault("record batch "+b.ID, err) }()
 	if err := r.readable(); err != nil {
@@ -109,8 +110,8 @@ func (r *Recorder) Begin(b Batch) (err error) {
 	return r.append(line{Begin: e}, false)
 }
 
-// End records with which status the work of this root on a batch ended, and the tokens
-// that it used.
+// End records that the work of this root on a batch has ended, with its status and the
+// tokens that it used.
 func (r *Recorder) End(batch string, status task.Status, used task.Usage) error {
 	err := r.append(line{End: &ended{batch, r.root.ID, status, used}}, false)
 	return r.fault("record the end of batch "+batch, err)
@@ -123,15 +124,16 @@ func (r *Recorder) Claim(e Execution) error {
 	return r.fault("claim "+e.ID, r.append(line{Claim: &claimed{Execution: e}}, false))
 }
 
-// Attempt records the result of the n-th attempt of the execution id, when another attempt
-// follows. An error is ignored.
+// Attempt records the result of the n-th attempt of the execution id, if another attempt
+// follows. It ignores errors.
 func (r *Recorder) Attempt(id string, n int, started time.Time, res task.Result) {
 	e := &failed{id, AttemptRow{n, started, r.now(), res.Status, res.Usage, cut(res.Err(), maxSummary)}}
 	_ = r.append(line{Attempt: e}, false) // not promised
 }
 
-// Touch records that the execution id is about to have side effects, which counts for the
-// executions above it too. It returns when the record is durable.
+// Touch records that the execution id is about to have side effects. The executions that
+// delegated it, directly or not, then count as having side effects too. Touch returns when
+// the record is durable.
 func (r *Recorder) Touch(id string) error {
 	return r.fault("record that "+id+" acts", r.append(line{Touch: id}, true))
 }
@@ -147,8 +149,8 @@ func (r *Recorder) Finish(recall, id string, res task.Result) error {
 	return r.fault("record the result of "+id, err)
 }
 
-// append writes e to the end of the journal. If durable, it returns only when the line is
-// on the disk.
+// append writes e to the end of the journal. If durable is set, it returns only when the
+// line is on the disk.
 func (r *Recorder) append(e line, durable bool) error {
 	e.Time = r.now()
 	text, err := e.encode()
@@ -202,7 +204,7 @@ type appender struct {
 
 	mu   sync.Mutex
 	size atomic.Int64 // of the complete lines, in bytes
-	torn bool         // a part of a line follows them
+	torn bool         // an incomplete line follows the complete ones
 
 	syncing sync.Mutex // held during a sync; callers that wait share the next one
 	synced  int64      // bytes that are on the disk
@@ -228,8 +230,8 @@ func (a *appender) append(text []byte) (end int64, err error) {
 	return a.size.Add(int64(n)), nil
 }
 
-// sync returns when the bytes up to end are on the disk. After one failure it fails for
-// ever, because the kernel may have dropped the data.
+// sync returns when the bytes up to the offset end are on the disk. Once a sync has failed,
+// all later calls fail too, because the kernel may have dropped the data.
 func (a *appender) sync(end int64) error {
 	a.syncing.Lock()
 	defer a.syncing.Unlock()
@@ -255,8 +257,8 @@ func syncDir(dir string) error {
 	return err
 }
 
-// Ledger returns the index, up to date with all journals. It opens the database at the
-// first call; an error is returned again by later calls.
+// Ledger returns the index. The first call opens the database and adds everything new in
+// the journals. Later calls return the same index, or the same error.
 func (r *Recorder) Ledger() (*Ledger, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -268,13 +270,15 @@ func (r *Recorder) Ledger() (*Ledger, error) {
 	return r.index, r.failed
 }
 
-// A root that ends indexes the journals if there are so many, or so many bytes in them.
+// A root that ends indexes the journals if there are at least maxJournals of them, or
+// maxBytes bytes in all of them. Otherwise that is left to the next process that opens the
+// ledger.
 const (
 	maxJournals = 100
 	maxBytes    = 128 << 20
 )
 
-// Close ends the record and releases the locks: from now on the root counts as dead.
+// Close ends the record and releases the locks. From then on the root counts as dead.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

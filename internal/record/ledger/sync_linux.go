@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData brings what is in f to the disk, and of what is known about f only what
-// reading it needs.
+// syncData writes the content of f to the disk. Of the metadata of f it writes only what is
+// needed to read the content, such as its size.
 func syncData(f *os.File) error {
 	for {
 		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {

@@ -13,7 +13,8 @@ import (
 // ErrEnded is the error about a process that has ended.
 var ErrEnded = errors.New("the process has ended")
 
-// Alive reports whether a process holds the lock of id.
+// Alive reports whether a process holds the lock of id. Without a lock file it returns
+// false.
 func (d Dir) Alive(id string) (bool, error) {
 	f, err := os.Open(filepath.Join(d.Path, id+suffix))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -28,7 +29,7 @@ func (d Dir) Alive(id string) (bool, error) {
 	return err == nil && !free, err
 }
 
-// Live returns the ids whose lock a process holds.
+// Live returns the ids that are alive: those whose lock a process holds.
 func (d Dir) Live() (map[string]bool, error) {
 	ids, err := d.Left(suffix)
 	if err != nil {
@@ -47,9 +48,9 @@ func (d Dir) Live() (map[string]bool, error) {
 	return live, nil
 }
 
-// Look calls f with the live ids, and again as long as a new id has come alive during the
-// call. So in its last call f has mistaken no live id for a dead one. An id may have died
-// since.
+// Look calls f with the live ids. If another id has come alive during the call, it calls f
+// again with the new set. In its last call, therefore, f has taken no live id for a dead
+// one. An id in the set may have died since.
 func (d Dir) Look(f func(live map[string]bool) error) error {
 	live, err := d.Live()
 	for err == nil {
@@ -99,8 +100,8 @@ func sweep(name string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Left returns the ids that have a file with that suffix in the folder. Besides the lock
-// file, the holder of an id may keep other files there.
+// Left returns the ids that have a file with the name id+suffix in the folder. The holder
+// of an id may keep other files there besides the lock file.
 func (d Dir) Left(suffix string) ([]string, error) {
 	list, err := os.ReadDir(d.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,9 +116,9 @@ func (d Dir) Left(suffix string) ([]string, error) {
 	return ids, err
 }
 
-// Terminate sends SIGTERM, and SIGCONT in case it is stopped, to the process pid. It
-// returns ErrEnded if id is not alive, or if the pid now belongs to a process with another
-// [Identity].
+// Terminate sends SIGTERM to the process pid, and SIGCONT in case the process is stopped.
+// It returns ErrEnded if id is not alive, or if the pid now belongs to a process with
+// another [Identity].
 func (d Dir) Terminate(id string, pid int, identity string) error {
 	alive, err := d.Alive(id)
 	if err != nil {

@@ -17,28 +17,33 @@ const suffix = ".lock"
 // pause is the time between two attempts to take a lock.
 const pause = 2 * time.Millisecond
 
-// Dir is a folder of lock files.
+// Dir is a folder with a lock file for each id. An id is alive while a process holds the
+// lock on its file.
 type Dir struct {
 	Path string
-	Wait time.Duration // how long to wait for a lock
+	Wait time.Duration // how long to wait for a lock that another process holds
 }
 
 // Lock is a lock on a file, held until it is released or the process ends.
 type Lock struct {
 	file  *os.File
-	leave bool // keep the file on release
+	leave bool // Release keeps the file
 }
 
-// LockedError says that another process held a lock for the whole waiting time.
+// LockedError is the error about a lock that another process held for the whole waiting
+// time.
 type LockedError struct {
 	Name string // path of the lock file
 	Wait time.Duration
 }
 
-// Error is for programmers: what to do about it depends on the lock.
+// Error implements error. The text has no hint for the user, because that depends on the
+// lock.
 func (e *LockedError) Error() string { return fmt.Sprintf("%s has been locked for %s", e.Name, e.Wait) }
 
-// Hold takes the lock of id, and so makes id alive. It creates the folder if necessary.
+// Hold takes the lock of id, which makes id alive until [Lock.Release] or the end of this
+// process. It creates the folder if necessary, and waits at most d.Wait: then the error is
+// a [LockedError].
 func (d Dir) Hold(id string) (*Lock, error) {
 	if id == "" || strings.HasPrefix(id, ".") || strings.ContainsAny(id, "/\x00") {
 		return nil, fmt.Errorf("%q is no id", id)
@@ -61,9 +66,9 @@ func (d Dir) Hold(id string) (*Lock, error) {
 	}
 }
 
-// Alone waits for the lock on the file name, which excludes other processes that call
-// Alone with that name. It makes no id alive, and the file stays when the lock is
-// released.
+// Alone takes the lock on the file name, which excludes other processes that call Alone
+// with that name. It waits at most d.Wait: then the error is a [LockedError]. Alone makes
+// no id alive, and the file stays when the lock is released.
 func (d Dir) Alone(name string) (*Lock, error) {
 	k, err := d.lock(name)
 	if err == nil {
@@ -92,7 +97,8 @@ func (d Dir) lock(name string) (*Lock, error) {
 	}
 }
 
-// Release releases the lock. It removes the lock file of an id.
+// Release releases the lock. It removes the file of a lock from Hold, but not that of a
+// lock from Alone.
 func (k *Lock) Release() error {
 	var err error
 	if !k.leave {
@@ -104,7 +110,8 @@ func (k *Lock) Release() error {
 	return errors.Join(err, k.file.Close())
 }
 
-// try takes the lock on f without waiting, and reports whether it could.
+// try takes the lock on f without waiting. how is LOCK_EX or LOCK_SH. The result is false
+// if another process holds the lock.
 func try(f *os.File, how int) (bool, error) {
 	switch err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); {
 	case err == nil:
@@ -116,7 +123,8 @@ func try(f *os.File, how int) (bool, error) {
 	}
 }
 
-// same reports whether f is still the file of that name.
+// same reports whether name is still the name of the file f. It is false if another process
+// has removed or replaced the file.
 func same(f *os.File, name string) bool {
 	a, err := f.Stat()
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Identity returns a text that tells the process pid from any later process with the same
-// pid: the id of the boot and the start time of the process. It is empty if there is no
-// such process.
+// Identity returns a text that distinguishes the process pid from any later process with
+// the same pid: the id of the boot and the start time of the process. It returns "" if
+// there is no such process.
 func Identity(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -32,7 +32,8 @@ func Identity(pid int) string {
 	return string(bytes.TrimSpace(boot)) + " " + string(fields[start])
 }
 
-// terminate sends SIGTERM to the process pid if it has that identity.
+// terminate sends SIGTERM to the process pid, or returns ErrEnded if that process has ended
+// or has another identity.
 func terminate(pid int, identity string) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
