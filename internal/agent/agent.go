@@ -36,7 +36,8 @@ import (
 // defaultTurns is the turn limit of an agent that states none.
 const defaultTurns = 25
 
-// Agent is an agent, ready to run.
+// Agent is an agent with all that it needs to run a job: definition, model, rights and
+// tools.
 type Agent struct {
 	Definition  agents.Agent
 	Model       Model
@@ -55,7 +56,7 @@ type Agent struct {
 	Screen      loop.Screen
 }
 
-// Model is the model that an agent asks, and what the agent has to know of it.
+// Model is the language model of an agent, with the properties that the agent must know.
 type Model interface {
 	llm.Backend
 	// String is the name of the model.

@@ -23,7 +23,7 @@ const (
 	partTokens = 1 << 18
 )
 
-// longText is the plan for a text that is too long for the model.
+// longText is the plan to shorten a text that is too long for the model.
 type longText struct {
 	*longtext.Plan
 	request string
@@ -112,7 +112,7 @@ func (r *run) partRoom(own int) int {
 	return max(room, 1)
 }
 
-// fitted is a text that fits the model.
+// fitted is a text that fits the model, shortened if necessary.
 type fitted struct {
 	text     string
 	cut      bool     // summaries replace the document

@@ -33,7 +33,8 @@ type Setup struct {
 	ShellLog string          `json:"shell_log,omitempty"`
 }
 
-// Process is the process that an agent runs in, and how it starts commands.
+// Process describes the process that an agent runs in, and starts the commands of the
+// agent.
 type Process struct {
 	Version string     // of the program
 	Dir     string     // the working directory
@@ -159,7 +160,7 @@ func (r *run) roster() (infos []delegate.AgentInfo) {
 	return infos
 }
 
-// structural makes the tools that run the program ast-grep, if it is installed.
+// structural returns the tools that run the program ast-grep; none if it is not installed.
 func (r *run) structural() tool.Set {
 	if r.Setup.AstGrep == "" {
 		return nil
@@ -171,7 +172,7 @@ func (r *run) structural() tool.Set {
 	return append(reading, writing...)
 }
 
-// shell makes the tool that runs shell commands.
+// shell returns the tool that runs shell commands.
 func (r *run) shell() tool.Set {
 	return shell.Tool(shell.Config{
 		Host: r.Process, Dir: r.Process.Dir, Env: r.Process.Env, TempDir: r.Setup.TempDir, Depth: r.job.Depth,

@@ -33,7 +33,7 @@ func serveChild(conn *childproc.Conn, s Streams, env command.Environment) int {
 	return status.ExitCode()
 }
 
-// child runs the task of a child process.
+// child implements childproc.Runner: it runs the one task of this child process.
 type child struct {
 	env command.Environment
 }

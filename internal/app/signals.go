@@ -62,7 +62,7 @@ func (s *signals) listen() {
 	})
 }
 
-// note handles the nth signal.
+// note handles the nth signal, counted from 1.
 func (s *signals) note(sig os.Signal, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -34,7 +34,7 @@ import (
 // are a message, SIGTERM and SIGKILL. wiring.Kill takes only the last step.
 const stopGrace = time.Second
 
-// handBack is how long a child whose time is up may take for its final answer.
+// handBack is how long a child may work on its final answer after its time is up.
 const handBack = 5 * time.Second
 
 // approvalTimeout is how long a person may take to answer a question.
@@ -170,7 +170,8 @@ func (w *wiring) Batch(ctx context.Context, b supervisor.Batch) error {
 	return errors.Join(w.Supervisor.Batch(ctx, b), w.record.Close())
 }
 
-// recorded passes each finished result to the record before the batch gets it.
+// recorded is the receiver of the results of a batch. It passes each finished result to the
+// record, and then to the Results that it wraps.
 type recorded struct {
 	supervisor.Results
 	record *record.Record

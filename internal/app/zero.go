@@ -37,7 +37,8 @@ func (w *wiring) Run(ctx context.Context, r zeroRun, t task.Task) (task.Result, 
 	return res, err
 }
 
-// here is the launcher of job zero: it runs the agent in this process instead of a child.
+// here is the launcher of job zero, the run of the root's own agent. It runs the agent in
+// this process instead of a child.
 type here struct {
 	w *wiring
 	r zeroRun

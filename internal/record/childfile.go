@@ -64,7 +64,7 @@ func (l *childFile) failed(err error) {
 	}
 }
 
-// Sync does nothing: see [ChildLog].
+// Sync does nothing, because the log need not survive a crash of the machine.
 func (l *childFile) Sync() error { return nil }
 
 // Close closes the file. It returns the first error, with the number of lost lines.

@@ -82,7 +82,8 @@ func newJobLog(path string) (*JobLog, error) {
 	return &JobLog{f: f, regular: regular}, nil
 }
 
-// begin locks and checks the file, empties it and writes the header.
+// begin locks the file, checks that it is empty or a job log, empties it and writes the
+// header.
 func (l *JobLog) begin(path string) error {
 	if l.regular {
 		if err := l.lock(path); err != nil {
@@ -115,8 +116,8 @@ func (l *JobLog) lock(path string) error {
 	}
 }
 
-// Add writes the line of a finished task. After an error the next Add can still write a
-// complete line.
+// Add writes the line of a finished task; a cancelled or interrupted task gets none. After
+// an error the next Add can still write a complete line.
 func (l *JobLog) Add(r task.Result, command string, started time.Time) error {
 	if r.Status == task.Cancelled || r.Status == task.Interrupted {
 		return nil

@@ -37,7 +37,7 @@ type Config struct {
 	Tasks  Tasks
 }
 
-// Tasks answers the questions of a Record about tasks.
+// Tasks tells a Record what it must know about a task to recognize or reuse an answer.
 type Tasks interface {
 	Reader
 	// ModelOf returns the name of the model of a task, or "" if it is not known.
@@ -92,7 +92,8 @@ func New(cfg Config) *Record {
 // Keeps reports whether there is a ledger to write to. With --no-ledger there is none.
 func (r *Record) Keeps() bool { return r.cfg.Ledger != nil }
 
-// Claim records that job is about to start. On an error the job must not start.
+// Claim records that job is about to start. On an error the job must not start. The caller
+// makes sure that there is a ledger: see [Record.Keeps].
 func (r *Record) Claim(job task.Job) error {
 	x := r.execution(job.Task, job.ExecutionID)
 	x.Parent, x.Batch, x.Index, x.Depth, x.Session = job.Parent, job.BatchID, job.Index, job.Depth, job.Session
@@ -122,7 +123,7 @@ func (r *Record) Attempt(job task.Job, started time.Time, res task.Result) {
 	r.cfg.Ledger.Attempt(job.ExecutionID, job.Attempt, started, res)
 }
 
-// Finish records the result of job and returns when it is durable.
+// Finish records the result of job and returns when the record is durable.
 func (r *Record) Finish(job task.Job, res task.Result) error {
 	r.mu.Lock()
 	key := r.caching[job.ExecutionID]

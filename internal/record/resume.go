@@ -163,9 +163,10 @@ func atWork(batch string) error {
 // Caches reports whether answers are taken from the cache and stored in it.
 func (r *Record) Caches() bool { return r.Keeps() && r.batch.Cache }
 
-// Unfinished returns the id of the previous batch of the directory if this batch is a new
-// one and that one did not finish, else "". It opens the ledger, and may be called while
-// tasks run.
+// Unfinished returns the id of the previous batch of the directory if that batch has
+// finished tasks but did not come to its end. Otherwise, after an error, and if the current
+// batch is itself a resumed one, it returns "". It opens the ledger, and may be called
+// while tasks run.
 func (r *Record) Unfinished() string {
 	if !r.Keeps() || r.batch.Resume {
 		return ""
@@ -195,7 +196,7 @@ func directory(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// rowOf returns what the ledger says about a batch, the zero row if nothing.
+// rowOf returns what the ledger knows about a batch; the zero row means nothing.
 func rowOf(past *ledger.Ledger, id string) (ledger.BatchRow, error) {
 	rows, err := past.Batches(ledger.Filter{Batch: id, Limit: 1})
 	if err != nil || len(rows) == 0 {

@@ -31,7 +31,8 @@ func (r *Record) Tasks(ctx context.Context, tasks iter.Seq2[task.Task, error]) i
 	}
 }
 
-// name assigns the next task its key and its number among the tasks with that key.
+// name adds the next task of the batch to r.tasks, with its key and the number of earlier
+// tasks with that key.
 func (r *Record) name(ctx context.Context, t task.Task) {
 	n := named{key: Key(t, contentOf(ctx, t.File))}
 	r.mu.Lock()

@@ -24,7 +24,7 @@ const (
 	maxLevels = 8
 )
 
-// Plan is how the text of a [Job] is cut and summarized.
+// Plan says how the text of a [Job] will be cut and summarized. [Plan.Run] does it.
 type Plan struct {
 	// Parts are the parts of the text; none if it fits uncut.
 	Parts []Part

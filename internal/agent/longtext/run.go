@@ -210,7 +210,8 @@ func (p *Plan) entry(at place, text string) entry {
 	return e
 }
 
-// fitting cuts each summary that alone is too long for a call into several entries.
+// fitting returns entries in which each fits into one call of the summarizer. A longer
+// summary is cut into several entries.
 func (p *Plan) fitting(entries []entry) []entry {
 	var out []entry
 	for _, e := range entries {

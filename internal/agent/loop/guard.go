@@ -111,7 +111,8 @@ func ordinal(n int) string {
 	return fmt.Sprint(n, suffix)
 }
 
-// refusals are the tools that were refused and have not worked since.
+// refusals are the tools that were refused and have not worked since. While there are any,
+// the task ends as refused.
 type refusals []*refusal
 
 type refusal struct {

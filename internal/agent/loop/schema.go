@@ -41,7 +41,7 @@ func newSchemaCheck(raw json.RawMessage) (*schemaCheck, error) {
 }
 
 // ParseSchema parses a JSON Schema, which must be a JSON object. It refuses a schema with
-// references that cannot be resolved or never end.
+// references that cannot be resolved or that form a cycle.
 func ParseSchema(raw json.RawMessage) (*jsonschema.Resolved, error) {
 	resolved, err := parseSchema(raw)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"qq/pkg/task"
 )
 
-// layout is how runs are printed.
+// layout says how runs are printed: as JSON or text, how wide, and how many.
 type layout struct {
 	JSON  bool
 	Width int // columns of the terminal; 0 means no terminal
@@ -238,7 +238,7 @@ func (o layout) status(r ledger.Run) string {
 // atWork reports whether r has not finished and its root process is alive.
 func atWork(r ledger.Run) bool { return r.Live && !r.Status.Final() }
 
-// began returns when r was started, or queued if it was not started.
+// began returns when r was started, or when it was queued if it was not started.
 func began(r ledger.Run) time.Time {
 	if r.Started.IsZero() {
 		return r.Queued

@@ -124,7 +124,8 @@ func (r commands) showRun(c *cli.Context) error {
 	})
 }
 
-// MaxShown is how many runs of a batch qq runs show prints.
+// MaxShown is the largest number of runs of a batch that qq runs show prints. With --json
+// there is no limit.
 const MaxShown = 100
 
 // showBatch prints a batch and its runs.

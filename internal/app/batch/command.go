@@ -69,7 +69,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 	}
 }
 
-// batchOptions are the flags of one batch.
+// batchOptions are the values of the flags for one batch.
 type batchOptions struct {
 	agent        string
 	format       string
@@ -343,7 +343,8 @@ func (b *batchRun) complete(t task.Task) task.Task {
 	return t
 }
 
-// tasks streams the tasks of the spool file, each completed by the flags.
+// tasks streams the tasks of the spool file. A task without an agent or a schema gets that
+// of the flags.
 func (b *batchRun) tasks(spool *taskfile.Spool) iter.Seq2[task.Task, error] {
 	return func(yield func(task.Task, error) bool) {
 		for t, err := range spool.Tasks() {

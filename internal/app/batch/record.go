@@ -42,8 +42,8 @@ func (b *batchRun) openRecord(ctx context.Context, spool *taskfile.Spool) error 
 	return nil
 }
 
-// hintUnfinished says that the batch before this one can be resumed. It opens the ledger, so it
-// runs beside the first children.
+// hintUnfinished tells the user if the batch before this one can be resumed. It opens the
+// ledger, which takes time, so it runs beside the first children.
 func (b *batchRun) hintUnfinished() {
 	if last := b.runner.History().Unfinished(); last != "" {
 		defer b.Hold()()
@@ -51,7 +51,7 @@ func (b *batchRun) hintUnfinished() {
 	}
 }
 
-// isLedger reports whether err is a fault of the ledger itself.
+// isLedger reports whether err is a fault of the ledger, and not a mistake of the user.
 func isLedger(err error) bool {
 	return slices.ContainsFunc([]error{
 		ledger.ErrFull, ledger.ErrReadOnly, ledger.ErrDenied, ledger.ErrLocked, ledger.ErrDamaged, ledger.ErrNewer,

@@ -162,7 +162,8 @@ func (b *batchRun) openOutput() error {
 	return nil
 }
 
-// closeOutput closes the file of -o, if there is one; remove deletes it.
+// closeOutput closes the file of -o, if there is one. It also deletes the file if remove is
+// set.
 func (b *batchRun) closeOutput(remove bool) error {
 	if b.to == nil || b.to == b.Out {
 		return nil

@@ -33,7 +33,7 @@ func Mistyped(commands []*cli.Command, prompt string) string {
 }
 
 // Permute moves the flags of a command line before its other arguments, because urfave/cli
-// stops reading flags at the first other argument. Arguments after -- stay.
+// stops reading flags at the first other argument. It does not move what comes after "--".
 func Permute(app *cli.App, args []string) []string {
 	if len(args) == 0 {
 		return args

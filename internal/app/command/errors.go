@@ -24,8 +24,8 @@ func (e *ExitError) Error() string {
 	return e.Err.Error()
 }
 
-// TaskStatus implements task.Ender: a usage error is [task.Misused], and any other one has the
-// status of the error in it.
+// TaskStatus implements task.Ender. It returns [task.Misused] for a usage error, and
+// otherwise the status of the error in e.
 func (e *ExitError) TaskStatus() task.Status {
 	if e.Code == task.Misused.ExitCode() {
 		return task.Misused

@@ -21,8 +21,9 @@ var (
 	FlagNoColor = &cli.BoolFlag{Name: "no-color", Usage: "no colour and no animation"}
 )
 
-// Configure changes to the working directory and reads the settings from the flags of c,
-// the environment and .env files. It also returns the working directory.
+// Configure changes to the directory of --cwd and reads the settings from the flags of c,
+// the environment and .env files. It also returns the path of the working directory, and
+// prints warnings about the settings.
 func (i *Invocation) Configure(c *cli.Context) (config.Config, string, error) {
 	if dir := c.String("cwd"); dir != "" {
 		if err := os.Chdir(dir); err != nil {

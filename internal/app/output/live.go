@@ -52,7 +52,8 @@ func (l *Live) End(answer string) error {
 	return WriteError(err)
 }
 
-// Narrator prints a line for each start and end of a tool call or a child.
+// Narrator prints a line for each start and end of a child, each start of a tool call, and
+// each tool call that fails.
 type Narrator struct {
 	w        io.Writer
 	coloured bool
@@ -60,16 +61,17 @@ type Narrator struct {
 	mu   sync.Mutex
 	held bool
 	kept []string // lines to print when Hold is released
-	more int      // number of lines that were dropped
+	more int      // number of lines that were dropped because more than maxKept waited
 }
 
-// maxKept is how many lines a Narrator keeps while it is held.
+// maxKept is the largest number of lines that a Narrator keeps while it is held. Further
+// lines are only counted.
 const maxKept = 1000
 
 // NewNarrator returns a Narrator that prints on w.
 func NewNarrator(w io.Writer, coloured bool) *Narrator { return &Narrator{w: w, coloured: coloured} }
 
-// Event prints the line for e, if e has one. It is an event.Sink.
+// Event prints a line for e if e is of a type that has one. It is an event.Sink.
 func (n *Narrator) Event(e event.Event) {
 	line := ""
 	switch e.Type {

@@ -94,8 +94,8 @@ func (p *Progress) Around(f func() error) error {
 	return f()
 }
 
-// Hold removes the progress line until release is called, for other output or a question.
-// Counting continues.
+// Hold removes the progress line until release is called, so that something else can be
+// printed. Finished tasks are still counted meanwhile. A nil Progress does nothing.
 func (p *Progress) Hold() (release func()) {
 	if p == nil {
 		return func() {}
@@ -172,7 +172,7 @@ func progressLine(done, total, failed, worked int, wait, elapsed time.Duration) 
 	return b.String()
 }
 
-// Roundly formats a duration for people, rounded.
+// Roundly formats a duration for people, such as "2.5s", "3m05s" or "1d04h".
 func Roundly(d time.Duration) string {
 	d = max(d, 0)
 	switch {

@@ -75,7 +75,7 @@ func lockFile(f *os.File) error {
 	}
 }
 
-// Made returns the path of the folder, or "" if it was not created.
+// Made returns the path of the folder, or "" if the folder was not created.
 func (f *Folder) Made() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -57,7 +57,7 @@ type claimed struct {
 	Process   string    `json:"process,omitempty"`
 }
 
-// failed records an attempt after which another one follows.
+// failed records an attempt that was followed by another attempt.
 type failed struct {
 	ID string `json:"id"`
 	AttemptRow
@@ -139,9 +139,9 @@ func decodeNext(in *bufio.Reader, end int64) decoded {
 	}
 }
 
-// decodeAhead decodes the lines of f from the offset end on in a goroutine, while the
-// caller writes earlier ones to the database. It stops at the first error, which it sends,
-// or when stop is closed.
+// decodeAhead decodes the lines of f in a goroutine, while the caller writes earlier lines
+// to the database. end is the offset of the first line. The goroutine closes the channel
+// after it has sent an error, or when stop is closed.
 func decodeAhead(f io.Reader, end int64, stop <-chan struct{}) <-chan decoded {
 	lines := make(chan decoded, 64)
 	go func() {

@@ -22,7 +22,8 @@ func restore(record []byte, output string) (task.Result, error) {
 	return s.Restored(output), err
 }
 
-// Earlier is what earlier runs of a batch recorded about one of its tasks.
+// Earlier is what earlier runs of a batch recorded about one of its tasks. The zero Earlier
+// means that there is no record.
 type Earlier struct {
 	Result task.Result // the newest result
 	Ended  bool        // Result is set

@@ -39,7 +39,7 @@ type Run struct {
 	Live       bool        `json:"live"` // its root is alive and it has no result
 }
 
-// AttemptRow is an attempt of a run after which another attempt followed.
+// AttemptRow is an attempt of a run that was followed by another attempt.
 type AttemptRow struct {
 	Number  int         `json:"number"`
 	Started time.Time   `json:"started"`
@@ -313,8 +313,8 @@ func byParent(runs []Run) []Run {
 	return ordered
 }
 
-// batchQuery selects one row for each batch. Every root that works on a batch adds a row
-// for it; the newest one counts.
+// batchQuery selects one row for each batch. Each time a root begins or resumes a batch,
+// the table gets a row for that; the query returns the newest.
 const batchQuery = `SELECT b.id, b.root, b.dir, b.joblog, b.count,
   (SELECT started FROM batches f WHERE f.id = b.id ORDER BY f.n LIMIT 1), b.started,
   coalesce(e.status, ''), coalesce(e.ended, 0), coalesce(a.time / 1000, 0), coalesce(a.input, 0), coalesce(a.output, 0)
@@ -332,7 +332,9 @@ func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
 	})
 }
 
-// newest returns the matching batch that was begun or resumed last.
+// newest returns the batch that was begun or resumed last, among those for which the
+// condition match holds. args are the arguments of match. The error is [ErrNone] if there
+// is none.
 func (l *Ledger) newest(act, match string, args ...any) (Batch, error) {
 	batches, err := l.selectBatches(" AND "+match+" ORDER BY b.n DESC LIMIT 1", args...)
 	if err == nil && len(batches) == 0 {
@@ -348,8 +350,9 @@ func (l *Ledger) newest(act, match string, args ...any) (Batch, error) {
 // without such a task has nothing to resume.
 const withTask = "EXISTS (SELECT 1 FROM executions x WHERE x.batch = b.id)"
 
-// Last returns the newest batch of dir that started a task. If before is not empty, it is the
-// newest one before the batch with that id.
+// Last returns the batch of the directory dir that was begun or resumed last. If before is
+// not empty, only batches with a smaller id than before count: those that were begun
+// earlier. Batches that started no task do not count.
 func (l *Ledger) Last(dir, before string) (Batch, error) {
 	const match = "b.dir = ? AND (? = '' OR b.id < ?) AND " + withTask
 	return l.newest("find the last batch of "+dir, match, dir, before, before)

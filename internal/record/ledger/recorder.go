@@ -33,7 +33,7 @@ type Batch struct {
 	Started time.Time `json:"started"` // when it was first begun
 }
 
-// Execution is a task that is about to start in a process of its own or in its root.
+// Execution describes a task that is about to start, in a child process or in its root.
 type Execution struct {
 	ID      string    `json:"id"`
 	Parent  string    `json:"parent,omitempty"` // execution that delegated it; empty if a person asked for it
@@ -138,9 +138,10 @@ func (r *Recorder) Touch(id string) error {
 	return r.fault("record that "+id+" acts", r.append(line{Touch: id}, true))
 }
 
-// Finish records the result of the execution id and returns when it is durable. recall,
-// unless empty, is the cache key under which [Ledger.Recall] finds the result; only a
-// success without side effects is cached. A second result of an execution is ignored.
+// Finish records the result of the execution id and returns when the record is durable. If
+// recall is not empty, it is the cache key under which [Ledger.Recall] finds the result;
+// only a success without side effects is cached. A second result of an execution is
+// ignored.
 func (r *Recorder) Finish(recall, id string, res task.Result) error {
 	f, err := newFinished(recall, id, res)
 	if err == nil {

@@ -77,7 +77,8 @@ func (d Dir) Alone(name string) (*Lock, error) {
 	return k, err
 }
 
-// lock opens the file name and waits for its lock, at most d.Wait.
+// lock opens the file name and waits for its lock. After d.Wait the error is a
+// [LockedError].
 func (d Dir) lock(name string) (*Lock, error) {
 	f, err := os.OpenFile(filepath.Join(d.Path, name), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
