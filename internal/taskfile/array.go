@@ -89,8 +89,8 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lineCounter counts the newlines in what is read from r, to find the line of an offset. The offsets that at gets
-// must not decrease.
+// lineCounter counts the newlines in what is read from r, to find the line of an offset. A caller
+// of its method at must not pass a smaller offset than before.
 type lineCounter struct {
 	r        io.Reader
 	read     int64

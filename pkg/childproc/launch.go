@@ -267,9 +267,9 @@ func (c *child) attend(ctx context.Context, start *Start) {
 	c.sending.Wait()
 }
 
-// stop ends the child: it sends a cancel frame, then SIGTERM, then SIGKILL, with a time to react
-// after each signal. It does not wait until the cancel frame is written, because the child may be
-// writing and not reading.
+// stop ends the child and returns when its process is gone. It sends a cancel frame, waits, and
+// then has the process ended by SIGTERM and at last by SIGKILL. It does not wait until the
+// cancel frame is written, because the child may not be reading.
 func (c *child) stop(ctx context.Context) {
 	cause, patience := context.Cause(ctx), c.launcher.cfg.Grace
 	order := Cancel{Reason: cause.Error()}

@@ -42,8 +42,8 @@ func (b *batchRun) openRecord(ctx context.Context, spool *taskfile.Spool) error 
 	return nil
 }
 
-// hintUnfinished tells the user if the batch before this one can be resumed. It opens the
-// ledger, which takes time, so it runs beside the first children.
+// hintUnfinished tells the user that the previous batch of the directory can be resumed, if so. It
+// opens the ledger, which takes time: call it in a goroutine while the first children start.
 func (b *batchRun) hintUnfinished() {
 	if last := b.runner.History().Unfinished(); last != "" {
 		defer b.Hold()()

@@ -244,8 +244,8 @@ func (b *batchRun) summarize() {
 	}
 }
 
-// hintResume tells the user how to resume a batch that has not finished or has failed
-// tasks.
+// hintResume tells the user how to resume this batch. Its callers ask for that when the batch
+// has not finished or has failed tasks.
 func (b *batchRun) hintResume() {
 	if b.o.quiet || !b.o.bar || b.o.noLedger {
 		return

@@ -101,8 +101,8 @@ func remark(low string) bool {
 		strings.HasSuffix(words[0], "ed") && has(" on in with by from for at as against ", words[1]))
 }
 
-// fitness returns how well a sentence stands alone, whatever its topic: 1 for a whole sentence of
-// usual length, 0 for one that is never quoted.
+// fitness returns how well a sentence can be understood alone, whatever its topic: 1 for a whole
+// sentence of usual length, 0 for a sentence that must not be quoted.
 func fitness(s sentence) float64 {
 	inCode := 0
 	for i, part := range strings.Split(s.text, "`") {

@@ -35,7 +35,8 @@ type Repeats interface {
 	Repeated(n int, wait time.Duration, err error)
 }
 
-// Backend sends the requests of one model through an admission and retries them.
+// Backend sends the requests of one model. Each request first waits until an admission, such as
+// [Gate], lets it pass. A request that fails for a temporary reason is sent again.
 type Backend struct {
 	next      llm.Backend
 	model     string

@@ -61,7 +61,8 @@ func (s *breakers) refusal(model string, since *generations) *llm.Error {
 	return nil
 }
 
-// left returns how long the breakers for the model stay open; 0 if they are closed.
+// left returns the time until no circuit breaker refuses requests for the model, that of the
+// server and that of the model itself; 0 if none is open.
 func (s *breakers) left(model string) time.Duration {
 	d := s.server.left()
 	if m := s.models[model]; m != nil {

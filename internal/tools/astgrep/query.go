@@ -69,7 +69,8 @@ func checkText(key, text string) error {
 	return nil
 }
 
-// readRewrite decodes the replacement. An empty text is allowed: it deletes the matches.
+// readRewrite decodes the replacement text. A missing one is an error. An empty text is valid, and
+// deletes the matches.
 func readRewrite(value json.RawMessage) (*string, error) {
 	if value == nil {
 		return nil, tool.Missing("rewrite")
