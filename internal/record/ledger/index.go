@@ -183,7 +183,7 @@ AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.execution = e.n AND a.number = 
 		return in.exec(`INSERT OR IGNORE INTO effects (execution)
 WITH RECURSIVE up (n, parent) AS (
   SELECT n, parent FROM executions WHERE id = ?
-  UNION ALL SELECT e.n, e.parent FROM executions e JOIN up ON e.id = up.parent
+  UNION SELECT e.n, e.parent FROM executions e JOIN up ON e.id = up.parent
 ) SELECT n FROM up`, e.Touch)
 	case e.Result != nil:
 		return in.result(e.Result, e.Time)

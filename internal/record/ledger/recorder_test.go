@@ -207,6 +207,8 @@ func FuzzJournal(f *testing.F) {
 		"\"attempt\":{\"id\":\"e\"}}\n"))
 	f.Add([]byte("{\"v\":2,\"begin\":{\"id\":\"b\",\"raw\":[\"/w==\",\"\"]}}\n{\"v\":2," +
 		"\"end\":{\"batch\":\"b\"}}\n{\"v\":2,\"root\":{\"id\":\"r\"}}\n"))
+	f.Add([]byte("{\"v\":2,\"claim\":{\"execution\":{\"id\":\"cycle\",\"parent\":\"cycle\"}}}\n" +
+		"{\"v\":2,\"touch\":\"cycle\"}\n"))
 	l := open(f, f.TempDir())
 	f.Fuzz(func(t *testing.T, text []byte) {
 		in, read := bufio.NewReader(bytes.NewReader(text)), int64(0)
