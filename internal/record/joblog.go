@@ -59,7 +59,7 @@ type JobLog struct {
 func CreateJobLog(path, batch string) (*JobLog, error) {
 	l, err := newJobLog(path)
 	if err != nil {
-		return nil, fmt.Errorf("open job log: %w\nhint: --joblog takes a file that you may write", err)
+		return nil, task.Hinted("--joblog takes a file that you may write", "open job log: %w", err)
 	}
 	l.host = "qq:" + batch
 	if err := l.begin(path); err != nil {
@@ -110,7 +110,7 @@ func (l *JobLog) lock(path string) error {
 	case nil, syscall.ENOTSUP, syscall.ENOLCK, syscall.ENOSYS:
 		return nil
 	case syscall.EWOULDBLOCK:
-		return fmt.Errorf("job log %s is %w\nhint: wait for that one, or give another --joblog", path, ErrInUse)
+		return task.Hinted("wait for that one, or give another --joblog", "job log %s is %w", path, ErrInUse)
 	default:
 		return fmt.Errorf("lock job log %s: %w", path, err)
 	}

@@ -20,7 +20,6 @@ package record
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"sync"
 	"time"
@@ -175,7 +174,7 @@ func (r *Record) Delivered(res task.Result) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.logErr == nil {
-			r.logErr = fmt.Errorf("%w\nhint: free space, then go on with --resume", err)
+			r.logErr = task.Hinted("free space, then go on with --resume", "%w", err)
 		}
 	}
 }

@@ -157,7 +157,8 @@ func (r *Record) find(b *Batch) (err error) {
 // atWork returns the error about a batch that another process is working on.
 func atWork(batch string) error {
 	short := task.ShortID(batch)
-	return fmt.Errorf("%w: batch %s\nhint: wait for it, or end it: qq runs cancel %s", ErrAtWork, short, short)
+	return task.Hinted(fmt.Sprintf("wait for it, or end it: qq runs cancel %s", short),
+		"%w: batch %s", ErrAtWork, short)
 }
 
 // Caches reports whether answers are taken from the cache and stored in it.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"unicode/utf8"
 
@@ -27,7 +26,7 @@ func (s Source) array(r io.Reader, emit emit) error {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the array is not closed")
 		}
-		err = fmt.Errorf("not valid JSON: %w\nhint: for lines of text that begin with [ use a .txt file", err)
+		err = task.Hinted("for lines of text that begin with [ use a .txt file", "not valid JSON: %w", err)
 		return emit(item{err: err, where: where})
 	}
 	open, err := dec.Token()

@@ -15,7 +15,7 @@ import (
 	"qq/pkg/task"
 )
 
-var errNotUTF8 = errors.New("not valid UTF-8\nhint: save the file as UTF-8")
+var errNotUTF8 = task.Hinted("save the file as UTF-8", "not valid UTF-8")
 
 // eachLine parses every line that is not blank, and emits its task or the error of parse.
 func (s Source) eachLine(r io.Reader, parse func(line []byte) (task.Task, error), emit emit) error {
@@ -74,8 +74,8 @@ func (s Source) jsonLines(r io.Reader, emit emit) error {
 	return s.eachLine(r, func(line []byte) (task.Task, error) {
 		t, err := task.Decode(line)
 		if err != nil && !json.Valid(line) {
-			return t, fmt.Errorf("not a JSON object on one line: %w\nhint: write one object a line, or an array; "+
-				"for lines of text use a .txt file", json.Unmarshal(line, new(json.RawMessage)))
+			return t, task.Hinted("write one object a line, or an array; for lines of text use a .txt file",
+				"not a JSON object on one line: %w", json.Unmarshal(line, new(json.RawMessage)))
 		}
 		return t, err
 	}, emit)
@@ -157,8 +157,8 @@ func (s Source) badRow(err error, row, header []string, last int, emit emit) err
 	if !ok {
 		return s.stopped(err, "after "+s.line(last), emit)
 	}
-	err = fmt.Errorf("not valid CSV: %w\nhint: put a cell with quotes, commas or line ends into quotes, "+
-		"and write its quotes twice", pe.Err)
+	err = task.Hinted("put a cell with quotes, commas or line ends into quotes, and write its quotes twice",
+		"not valid CSV: %w", pe.Err)
 	if errors.Is(pe, csv.ErrFieldCount) {
 		err = fmt.Errorf("the row has %d cells, the header has %d\n"+
 			"hint: put a cell that contains the separator into quotes", len(row), len(header))

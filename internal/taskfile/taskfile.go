@@ -123,21 +123,20 @@ func (s Source) open() (io.ReadCloser, error) {
 		return io.NopCloser(s.Input), nil
 	}
 	if s.Name == "" {
-		return nil, fmt.Errorf("%w: no input\nhint: name a file of tasks, or pipe them in", ErrNoTasks)
+		return nil, task.Hinted("name a file of tasks, or pipe them in", "%w: no input", ErrNoTasks)
 	}
 	f, err := os.Open(s.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read tasks: no such file: %s\nhint: give a file of tasks, "+
-			"or a prompt for each file with -m 'Summarize {}' FILES", s.Name)
+		return nil, task.Hinted("give a file of tasks, or a prompt for each file with -m 'Summarize {}' FILES",
+			"read tasks: no such file: %s", s.Name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read tasks: %w", err)
 	}
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		_ = f.Close()
-		return nil, fmt.Errorf("read tasks: %s is a folder\nhint: for a task for each file in it write -m "+
-			"'Summarize {}' %s",
-			s.Name, filepath.Join(s.Name, "*"))
+		each := "for a task for each file in it write -m 'Summarize {}' " + filepath.Join(s.Name, "*")
+		return nil, task.Hinted(each, "read tasks: %s is a folder", s.Name)
 	}
 	return f, nil
 }
@@ -149,7 +148,7 @@ func (s Source) mark(r *bufio.Reader) error {
 		_, err = r.Discard(3)
 	}
 	if len(head) >= 2 && (head[0] == 0xff && head[1] == 0xfe || head[0] == 0xfe && head[1] == 0xff) {
-		return fmt.Errorf("read tasks: %s is UTF-16\nhint: save it as UTF-8", s.label())
+		return task.Hinted("save it as UTF-8", "read tasks: %s is UTF-16", s.label())
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read tasks: %w", err)
@@ -187,7 +186,7 @@ func (s Source) form(r *bufio.Reader) (Form, error) {
 		}
 		return form, nil
 	}
-	return "", fmt.Errorf("%q is no form of a batch\nhint: use json, jsonl, csv, tsv or lines", string(form))
+	return "", task.Hinted("use json, jsonl, csv, tsv or lines", "%q is no form of a batch", string(form))
 }
 
 // first recognizes the forms of JSON by the first character that is no space. For anything else it returns Auto.
@@ -206,7 +205,7 @@ func first(r *bufio.Reader) Form {
 // files emits a task for each of s.Files.
 func (s Source) files(emit emit) error {
 	if s.Template == "" {
-		return errors.New("files without a prompt\nhint: say what to do with them: -m 'Summarize {}' FILES")
+		return task.Hinted("say what to do with them: -m 'Summarize {}' FILES", "files without a prompt")
 	}
 	t, err := parseTemplate(s.Template, nil)
 	if err != nil {

@@ -75,8 +75,8 @@ func parseTemplate(text string, columns []string) (template, error) {
 			add(part{kind: cell, column: column}, i, end)
 			placed = true
 		case columns != nil && word(name):
-			return nil, fmt.Errorf("the template names {%s}, which is no column\nhint: the columns are %s", name,
-				list(columns))
+			return nil, task.Hinted(fmt.Sprintf("the columns are %s", list(columns)),
+				"the template names {%s}, which is no column", name)
 		default:
 			continue // a brace that stays
 		}

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"cmp"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -51,8 +50,8 @@ func FromEnv(getenv func(string) string) (Config, bool, error) {
 	c := Config{ServiceName: getenv("OTEL_SERVICE_NAME")}
 	u, err := url.Parse(strings.TrimSpace(endpoint))
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		return Config{}, false, fmt.Errorf("%s is no address of a collector\nhint: write it as http://localhost:4318",
-			name)
+		return Config{}, false, task.Hinted("write it as http://localhost:4318",
+			"%s is no address of a collector", name)
 	}
 	if name == prefix+"ENDPOINT" {
 		u = u.JoinPath("v1/traces")
@@ -61,16 +60,17 @@ func FromEnv(getenv func(string) string) (Config, bool, error) {
 	switch name, value := read("PROTOCOL"); value {
 	case "", "http/json", "http/protobuf":
 	case "grpc":
-		return Config{}, false, fmt.Errorf("%s is grpc, which qq does not speak\nhint: set it to http/json, "+
-			"and the endpoint to the collector's address for HTTP (usually port 4318)", name)
+		return Config{}, false, task.Hinted("set it to http/json, and the endpoint to the collector's address "+
+			"for HTTP (usually port 4318)",
+			"%s is grpc, which qq does not speak", name)
 	default:
-		return Config{}, false, fmt.Errorf("%s is %q\nhint: accepted is http/json", name, task.Shorten(value, 40))
+		return Config{}, false, task.Hinted("accepted is http/json", "%s is %q", name, task.Shorten(value, 40))
 	}
 	if name, value := read("TIMEOUT"); value != "" {
 		n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 31)
 		if err != nil || n == 0 {
-			return Config{}, false, fmt.Errorf("%s is %q\nhint: write milliseconds above 0, such as 10000",
-				name, task.Shorten(value, 40))
+			return Config{}, false, task.Hinted("write milliseconds above 0, such as 10000",
+				"%s is %q", name, task.Shorten(value, 40))
 		}
 		c.Timeout = time.Duration(n) * time.Millisecond
 	}
@@ -80,9 +80,8 @@ func FromEnv(getenv func(string) string) (Config, bool, error) {
 	}
 	for k, v := range c.Headers {
 		if !httpguts.ValidHeaderFieldName(k) || !httpguts.ValidHeaderFieldValue(v) {
-			return Config{}, false, fmt.Errorf("%s: %q is no header\nhint: write name=value, several with commas "+
-				"between them",
-				name, task.Shorten(k, 40))
+			return Config{}, false, task.Hinted("write name=value, several with commas between them",
+				"%s: %q is no header", name, task.Shorten(k, 40))
 		}
 	}
 	if c.Attributes, err = pairs(resources, getenv(resources)); err != nil {
@@ -106,8 +105,9 @@ func pairs(name, list string) (map[string]string, error) {
 		key, badKey := url.PathUnescape(strings.TrimSpace(k))
 		value, badValue := url.PathUnescape(strings.TrimSpace(v))
 		if !ok || key == "" || cmp.Or(badKey, badValue) != nil {
-			return nil, fmt.Errorf("%s: entry %d is no name=value\nhint: separate entries with commas; "+
-				"write a comma or a percent sign in a value as %%2C and %%25", name, i+1)
+			return nil, task.Hinted("separate entries with commas; "+
+				"write a comma or a percent sign in a value as %2C and %25",
+				"%s: entry %d is no name=value", name, i+1)
 		}
 		read[key] = value
 	}

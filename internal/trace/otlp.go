@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -124,7 +123,7 @@ func (x *Exporter) send(ctx context.Context) (lost int, err error) {
 	defer cancel()
 	body, err := x.body()
 	if err != nil {
-		return len(x.spans), fmt.Errorf("encode spans: %w\nhint: this is a fault of qq", err)
+		return len(x.spans), task.Hinted("this is a fault of qq", "encode spans: %w", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.cfg.Endpoint, bytes.NewReader(body))
 	if err != nil {
@@ -171,8 +170,8 @@ func rejected(answer []byte) (lost int, err error) {
 	if err != nil || n <= 0 {
 		return 0, nil
 	}
-	return min(n, maxSpans), fmt.Errorf("the collector rejected them: %s\nhint: its log may say more",
-		printable(said.PartialSuccess.ErrorMessage, 200))
+	return min(n, maxSpans), task.Hinted("its log may say more",
+		"the collector rejected them: %s", printable(said.PartialSuccess.ErrorMessage, 200))
 }
 
 // refused returns the error for an HTTP status other than success, with a hint.
@@ -189,7 +188,7 @@ func refused(code int) error {
 	case code == http.StatusBadRequest, code == http.StatusUnsupportedMediaType:
 		hint = "the collector must accept OTLP as JSON over HTTP (http/json)"
 	}
-	return fmt.Errorf("the collector answered %d %s\nhint: %s", code, http.StatusText(code), hint)
+	return task.Hinted(hint, "the collector answered %d %s", code, http.StatusText(code))
 }
 
 // unreachable returns the error for a collector that did not answer. It leaves the URL
@@ -202,9 +201,9 @@ func unreachable(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	return fmt.Errorf("send to the collector: %s\nhint: is it running, "+
-		"and is OTEL_EXPORTER_OTLP_ENDPOINT its address for HTTP (usually port 4318; 4317 is gRPC)?",
-		printable(err.Error(), 200))
+	return task.Hinted("is it running, and is OTEL_EXPORTER_OTLP_ENDPOINT its address for HTTP (usually port "+
+		"4318; 4317 is gRPC)?",
+		"send to the collector: %s", printable(err.Error(), 200))
 }
 
 // printable returns at most n characters of s, on one line.

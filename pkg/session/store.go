@@ -107,7 +107,7 @@ func (st *Store) Continue(id string) (*Session, Transcript, error) {
 	var t Transcript
 	switch err = lock(f); {
 	case errors.Is(err, ErrInUse):
-		err = fmt.Errorf("session %s is %w\nhint: end that one first, or start a new session", id, err)
+		err = task.Hinted("end that one first, or start a new session", "session %s is %w", id, err)
 	case err != nil:
 		err = fmt.Errorf("open session %s: %w", id, err)
 	default:
@@ -195,7 +195,7 @@ func (st *Store) ids() ([]string, error) {
 // several, is an error.
 func (st *Store) resolve(id string) (string, error) {
 	if !valid(id) {
-		return "", fmt.Errorf("%w: %q is no id\nhint: `qq sessions list` shows them", ErrNotFound, id)
+		return "", task.Hinted("`qq sessions list` shows them", "%w: %q is no id", ErrNotFound, id)
 	}
 	all, err := st.ids()
 	if err != nil {
@@ -207,7 +207,7 @@ func (st *Store) resolve(id string) (string, error) {
 	all = slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, id) })
 	switch len(all) {
 	case 0:
-		return "", fmt.Errorf("%w: %s\nhint: `qq sessions list` shows them", ErrNotFound, id)
+		return "", task.Hinted("`qq sessions list` shows them", "%w: %s", ErrNotFound, id)
 	case 1:
 		return all[0], nil
 	}
@@ -216,7 +216,8 @@ func (st *Store) resolve(id string) (string, error) {
 	if len(all) > 5 {
 		all, more = all[:5], " …"
 	}
-	return "", fmt.Errorf("session %s is several\nhint: write more of the id: %s%s", id, strings.Join(all, " "), more)
+	return "", task.Hinted(fmt.Sprintf("write more of the id: %s%s", strings.Join(all, " "), more),
+		"session %s is several", id)
 }
 
 // Summary is one session in a list.
@@ -334,7 +335,7 @@ func (st *Store) Latest(dir string) (string, error) {
 			return f.id, nil
 		}
 	}
-	return "", fmt.Errorf("%w in %s\nhint: start one without --continue", ErrNotFound, dir)
+	return "", task.Hinted("start one without --continue", "%w in %s", ErrNotFound, dir)
 }
 
 func (st *Store) header(id string) (Header, error) {

@@ -30,6 +30,13 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// Hinted returns an [Error] with that hint. The problem is formatted as by [fmt.Errorf], with %w
+// for a cause.
+func Hinted(hint, format string, args ...any) error {
+	problem := fmt.Errorf(format, args...)
+	return &Error{Problem: problem.Error(), Hint: hint, Err: problem}
+}
+
 // TaskStatus implements [Ender].
 func (e *Error) TaskStatus() Status {
 	if e.Status == "" {

@@ -62,8 +62,8 @@ func NewPlan(j Job) (*Plan, error) {
 	p.Parts = Cut(j.Text, p.room, j.Tokens)
 	for _, part := range p.Parts {
 		if part.Tokens > p.room {
-			return nil, fmt.Errorf("cut the document: line %d has a character of about %s tokens, "+
-				"and there is room for %s\nhint: use a model with a larger context",
+			return nil, task.Hinted("use a model with a larger context",
+				"cut the document: line %d has a character of about %s tokens, and there is room for %s",
 				part.First, group(part.Tokens), group(p.room))
 		}
 	}
@@ -78,13 +78,14 @@ func NewPlan(j Job) (*Plan, error) {
 func (p *Plan) tooSmall(room int) error {
 	request := p.job.Tokens(p.job.Request)
 	if request > room/2 {
-		return fmt.Errorf("the request itself does not fit: it has about %s tokens, and the model has room for %s, "+
-			"of which the text needs some\nhint: give the long part as the document and a short request about it, "+
-			"or use a model with a larger context", group(request), group(max(room, 0)))
+		return task.Hinted("give the long part as the document and a short request about it, or use a model with a "+
+			"larger context",
+			"the request itself does not fit: it has about %s tokens, and the model has room for %s, "+
+				"of which the text needs some", group(request), group(max(room, 0)))
 	}
-	return fmt.Errorf("the document does not fit, and cannot be cut: the model has room for %s tokens, "+
-		"and the instructions for one part leave %s of them\nhint: use a model with a larger context",
-		group(max(room, 0)), group(max(p.room, 0)))
+	return task.Hinted("use a model with a larger context",
+		"the document does not fit, and cannot be cut: the model has room for %s tokens, and the "+
+			"instructions for one part leave %s of them", group(max(room, 0)), group(max(p.room, 0)))
 }
 
 // summary returns how many tokens a summary should have: Job.Summary if it is set,
