@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // jobHeader is the first line of a job log.
@@ -136,7 +137,8 @@ func (l *JobLog) Add(r task.Result, command string, started time.Time) error {
 		at = float64(started.UnixMilli()) / 1000
 	}
 	line := fmt.Appendf(nil, "%d\t%s\t%.3f\t%10.3f\t0\t%d\t%d\t%d\t%s\n", r.Index+1, l.host, at,
-		float64(r.DurationMS)/1000, len(r.Output), exit, signal, oneLine(shorten(command, maxCommand), escaped))
+		float64(r.DurationMS)/1000, len(r.Output), exit, signal,
+		oneLine(tool.First(command, maxCommand, "..."), escaped))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.write(line)
@@ -174,17 +176,6 @@ func (l *JobLog) Close() error {
 		return fmt.Errorf("close job log: %w", err)
 	}
 	return nil
-}
-
-// shorten returns the first n characters of s, with "..." if there are more.
-func shorten(s string, n int) string {
-	for i := range s {
-		if n == 0 {
-			return s[:i] + "..."
-		}
-		n--
-	}
-	return s
 }
 
 // oneLine escapes each character of s for which special is true, as in a Go string, so

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 const batch = "0198a000-0000-7000-8000-0000a1b2c3d4"
@@ -211,7 +212,7 @@ func TestParallelReads(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
-	escape := func(s string) string { return oneLine(shorten(s, maxCommand), escaped) }
+	escape := func(s string) string { return oneLine(tool.First(s, maxCommand, "..."), escaped) }
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.String().Draw(t, "s")
 		line := escape(s)

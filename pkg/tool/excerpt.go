@@ -65,6 +65,14 @@ func LastRunes(text []byte, n int) int {
 	return at
 }
 
+// First returns the first n characters of text, followed by mark if there are more.
+func First(text string, n int, mark string) string {
+	if end := FirstRunes(text, n); end < len(text) {
+		return text[:end] + mark
+	}
+	return text
+}
+
 // FirstRunes returns the index in bytes at which the first n characters of text end.
 func FirstRunes[T string | []byte](text T, n int) int {
 	at := 0

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"qq/pkg/tool"
+
 	codes "modernc.org/sqlite/lib"
 )
 
@@ -208,7 +210,7 @@ func (in *indexer) claim(c *claimed, at time.Time) error {
   (id, parent, batch, root, session, agent, model, key, dir, nth, idx, depth, queued, claimed, task)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		e.ID, e.Parent, e.Batch, e.Root, e.Session, e.Agent, e.Model, e.Key, e.Dir, e.Nth, e.Index, e.Depth,
-		stamp(e.Queued), stamp(at), cut(e.Task, maxTask))
+		stamp(e.Queued), stamp(at), tool.First(e.Task, maxTask, ""))
 }
 
 func (in *indexer) result(f *finished, at time.Time) error {
@@ -218,12 +220,12 @@ func (in *indexer) result(f *finished, at time.Time) error {
 	}
 	output := cmp.Or(string(f.Output), f.Text)
 	var summary any
-	if s := cut(output, maxSummary); len(s) < len(output) {
+	if s := tool.First(output, maxSummary, ""); len(s) < len(output) {
 		summary = s
 	}
 	return in.exec(`INSERT INTO results (execution, status, attempts, ended, duration_ms, queued_ms, input_tokens,
   output_tokens, recall, error, summary, record, output)
 SELECT n, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ? FROM executions WHERE id = ? ON CONFLICT DO NOTHING`,
 		r.Status, r.Attempts, stamp(at), r.DurationMS, r.QueuedMS, r.Usage.InputTokens, r.Usage.OutputTokens,
-		f.Recall, cut(r.Error, maxSummary), summary, string(f.Record), output, f.ID)
+		f.Recall, tool.First(r.Error, maxSummary, ""), summary, string(f.Record), output, f.ID)
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 const (
@@ -89,7 +90,7 @@ type columns struct {
 func newFinished(recall, id string, r task.Result) (*finished, error) {
 	record, err := json.Marshal(task.Store(r))
 	f := &finished{ID: id, Record: record, Columns: &columns{
-		r.Status, r.Attempts, r.DurationMS, r.QueuedMS, r.Usage, cut(r.Err(), maxSummary)}}
+		r.Status, r.Attempts, r.DurationMS, r.QueuedMS, r.Usage, tool.First(r.Err(), maxSummary, "")}}
 	if r.Status == task.Completed && r.Reads != nil && !r.Effects {
 		f.Recall = recall
 	}

@@ -137,14 +137,3 @@ func (s stamped) Scan(us any) error {
 	}
 	return nil
 }
-
-// cut returns the first n characters of s.
-func cut(s string, n int) string {
-	for i := range s {
-		if n == 0 {
-			return s[:i]
-		}
-		n--
-	}
-	return s
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 func TestResultComesBackWhole(t *testing.T) {
@@ -30,7 +31,7 @@ func TestResultComesBackWhole(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, r, got)
 	assert.Equal(t, strings.Repeat("é", 10_000), run.Task)
-	assert.Equal(t, cut(r.Output, 5_000), run.Summary)
+	assert.Equal(t, tool.First(r.Output, 5_000, ""), run.Summary)
 	assert.Equal(t, task.Completed, run.Status)
 	assert.Equal(t, r.Usage, run.Usage)
 	for _, other := range []struct {
@@ -167,6 +168,6 @@ func TestCut(t *testing.T) {
 		want string
 	}{{"", 0, ""}, {"abc", 2, "ab"}, {"abc", 3, "abc"}, {"éé", 1, "é"}, {"éé", 2, "éé"}, {"éé", 3, "éé"},
 		{"\xffab", 2, "\xffa"}} {
-		assert.Equal(t, c.want, cut(c.in, c.n), fmt.Sprintf("%q %d", c.in, c.n))
+		assert.Equal(t, c.want, tool.First(c.in, c.n, ""), fmt.Sprintf("%q %d", c.in, c.n))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"qq/internal/record/ledger/alive"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // Root is a qq process that runs tasks, with all the children it supervises.
@@ -120,14 +121,14 @@ func (r *Recorder) End(batch string, status task.Status, used task.Usage) error 
 // Claim records that e is about to start. Once it has returned, a crash of this process
 // cannot lose the record.
 func (r *Recorder) Claim(e Execution) error {
-	e.Task = cut(e.Task, maxTask)
+	e.Task = tool.First(e.Task, maxTask, "")
 	return r.fault("claim "+e.ID, r.append(line{Claim: &claimed{Execution: e}}, false))
 }
 
 // Attempt records the result of the n-th attempt of the execution id, if another attempt
 // follows. It ignores errors.
 func (r *Recorder) Attempt(id string, n int, started time.Time, res task.Result) {
-	e := &failed{id, AttemptRow{n, started, r.now(), res.Status, res.Usage, cut(res.Err(), maxSummary)}}
+	e := &failed{id, AttemptRow{n, started, r.now(), res.Status, res.Usage, tool.First(res.Err(), maxSummary, "")}}
 	_ = r.append(line{Attempt: e}, false) // not promised
 }
 

@@ -108,8 +108,8 @@ func (c Config) replaceIntent(ctx context.Context, args json.RawMessage) (tool.I
 		diff.WriteString(text)
 	}
 	in.Summary = fmt.Sprintf("replace code at %d places in %d files", places, len(changes)) +
-		cut(special.String(), maxSpecial)
-	in.Preview = cut(strings.ToValidUTF8(diff.String(), "\ufffd"), maxPreview)
+		tool.First(special.String(), maxSpecial, "…")
+	in.Preview = tool.First(strings.ToValidUTF8(diff.String(), "\ufffd"), maxPreview, "…")
 	return in, nil
 }
 

@@ -131,13 +131,5 @@ func around(line string, at int) string {
 		}
 		left, line = "…", line[at:]
 	}
-	return left + cut(line, maxShown)
-}
-
-// cut returns the first n characters of text, with a mark if there are more.
-func cut(text string, n int) string {
-	if end := tool.FirstRunes(text, n); end < len(text) {
-		return text[:end] + "…"
-	}
-	return text
+	return left + tool.First(line, maxShown, "…")
 }

@@ -122,10 +122,7 @@ func oneLine(s string, chars int) string {
 		s = s[:limit]
 	}
 	s = strings.Join(strings.Fields(clean(strings.ToValidUTF8(s, ""))), " ")
-	if end := tool.FirstRunes(s, chars); end < len(s) {
-		return s[:end] + "…"
-	}
-	return s
+	return tool.First(s, chars, "…")
 }
 
 // part returns the answer to a call: where the text comes from, and the requested part of it.

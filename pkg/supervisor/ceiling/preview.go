@@ -39,7 +39,7 @@ func (a *Agents) describe(t task.Task) string {
 	var b strings.Builder
 	line := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(&b, "\n%s: %s", name, cut(text, maxPart))
+			fmt.Fprintf(&b, "\n%s: %s", name, tool.First(text, maxPart, "…"))
 		}
 	}
 	b.WriteString(t.Agent)
@@ -52,7 +52,7 @@ func (a *Agents) describe(t task.Task) string {
 	}
 	line("folder", t.WorkingDir)
 	line("targets", strings.Join(t.Targets, ", "))
-	b.WriteString("\n" + cut(t.Text, maxPart))
+	b.WriteString("\n" + tool.First(t.Text, maxPart, "…"))
 	line("context", t.Context)
 	if temporary {
 		line("system prompt", made.Prompt)
@@ -91,14 +91,4 @@ func (a *Agents) Intent(tasks []task.Task) tool.Intent {
 		in.Preview = a.preview(tasks)
 	}
 	return in
-}
-
-// cut returns the first n characters of text, followed by "…" if there are more.
-func cut(text string, n int) string {
-	for i := range text {
-		if n--; n < 0 {
-			return text[:i] + "…"
-		}
-	}
-	return text
 }
