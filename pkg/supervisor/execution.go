@@ -83,7 +83,7 @@ func (x *execution) run(ctx context.Context, launcher Launcher, queued time.Dura
 	start := time.Now()
 	stopClocks := x.startClocks(start)
 	x.s.track(x.job.ExecutionID, x.cancel)
-	x.s.started(x.job)
+	x.started()
 	r := x.attempts(ctx, launcher)
 	x.s.track(x.job.ExecutionID, nil)
 	stopClocks()
@@ -236,22 +236,20 @@ func (x *execution) startClocks(start time.Time) (stop func()) {
 	timeout := func(after time.Duration) func() {
 		return func() { x.cancel(&task.ClockError{Status: task.Timeout, After: after}) }
 	}
+	var clocks []*limits.Clock
 	if x.zero() { // the whole time of the run: its context ends with that
 		x.latest = x.parent.latest
-	} else {
-		x.job.Allowed, x.latest = x.parent.allowance(x.job.Task, start)
+	} else if x.job.Allowed, x.latest = x.parent.allowance(x.job.Task, start); !x.latest.IsZero() {
+		left := x.latest.Sub(start)
+		clocks = append(clocks, limits.NewClock(left, timeout(left)))
 	}
 	x.clock = limits.NewClock(x.job.Allowed, timeout(x.job.Allowed))
+	clocks = append(clocks, x.clock)
 	var up *limits.Blocked
 	if p := x.parent.exec; p != nil {
 		up = p.blocked
 	}
 	x.blocked = limits.NewBlocked(x.clock, up)
-	clocks := []*limits.Clock{x.clock}
-	if !x.latest.IsZero() && !x.zero() {
-		left := x.latest.Sub(start)
-		clocks = append(clocks, limits.NewClock(left, timeout(left)))
-	}
 	for _, c := range clocks {
 		c.Resume()
 	}

@@ -317,56 +317,6 @@ func (s *Supervisor) refusal(t task.Task) *task.Result {
 // errGone is the reason for which a call of a job that has ended is refused.
 var errGone = errors.New("the child is gone")
 
-// started announces the start of a child.
-func (s *Supervisor) started(job task.Job) {
-	if job.ExecutionID == s.cfg.ID {
-		return // job zero has no announcements yet
-	}
-	if s.cfg.Log != nil {
-		s.cfg.Log.Spawned(task.ShortID(job.ExecutionID), job.Agent, job.Depth, job.Text)
-	}
-	if s.cfg.Events.Wanted() {
-		e := about(job, event.SubAgentStart)
-		e.Task = task.Shorten(job.Text, 100)
-		s.cfg.Events.Emit(e)
-	}
-}
-
-// notRecorded is the text for a result that could not be made durable.
-const notRecorded = "its result could not be recorded"
-
-// finished announces the end of a child, after its result was recorded.
-func (s *Supervisor) finished(job task.Job, r task.Result) {
-	if job.ExecutionID == s.cfg.ID {
-		return
-	}
-	if log := s.cfg.Log; log != nil {
-		id := task.ShortID(job.ExecutionID)
-		log.Completed(id, r.Success, r.ExitCode)
-		if !r.Success {
-			log.Failed(id, string(r.Status)+": "+r.Err())
-		}
-		if r.Unrecorded {
-			log.Failed(id, notRecorded)
-		}
-	}
-	if !s.cfg.Events.Wanted() {
-		return
-	}
-	e := about(job, event.SubAgentComplete)
-	if !r.Success {
-		e.Type, e.Error = event.SubAgentError, r.Err()
-	}
-	e.Status, e.ExitCode, e.Usage, e.DurationMS = r.Status, &r.ExitCode, &r.Usage, r.DurationMS
-	if r.Unrecorded && r.Success {
-		e.Error = notRecorded
-	}
-	if r.Attempts > 1 {
-		e.Attempt = r.Attempts
-	}
-	s.cfg.Events.Emit(e)
-}
-
 func about(job task.Job, t event.Type) event.Event {
 	return event.Event{
 		Type: t, ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: job.BatchID,
