@@ -116,7 +116,6 @@ func (a Agent) Run(ctx context.Context, parent supervisor.Parent, job task.Job) 
 	r := &run{Agent: a, parent: parent, helpers: &helpers{Parent: parent}, job: job}
 	r.open(root)
 	res := r.answer(ctx)
-	res.Task, res.Agent, res.ID = task.Shorten(job.Text, 100), job.Agent, job.ID
 	res.Attempts = 1 + r.repeats
 	res.Warnings = append(res.Warnings, r.helpers.warnings()...)
 	return res
@@ -149,7 +148,7 @@ func (r *run) answer(ctx context.Context) task.Result {
 		res.Usage, res.Warnings = used, fit.warnings
 		return res
 	}
-	reads := &reads{}
+	reads := reads{}
 	cfg := loop.Config{
 		Backend: r.backend(r.Model, r.Retries), Final: r.backend(r.Model, 0),
 		System: request.System, Tools: r.tools.offered, Gate: r.gate(), Schema: r.job.Schema,
@@ -163,7 +162,7 @@ func (r *run) answer(ctx context.Context) task.Result {
 		cfg.References = r.space
 	}
 	if r.KeepReads {
-		cfg.Observer = reads
+		cfg.Observer = &reads
 	}
 	res := loop.Run(ctx, cfg, r.History, fit.text+r.closing())
 	if r.KeepReads && !fit.cut { // what the children read for their summaries is unknown
