@@ -15,7 +15,6 @@ import (
 	"io"
 	"runtime/debug"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -141,8 +140,8 @@ func (r *root) exitCode(err error) int {
 		code = sig
 	}
 	if r.JSON && !command.Silent(err) {
-		problem, _, _ := strings.Cut(err.Error(), "\n")
-		res := r.failing.Normalized().Ended(task.StatusOf(err), problem)
+		res := r.failing.Normalized().Ended(task.StatusOf(err), err.Error())
+		res.CutHint()
 		res.ExitCode = code
 		_ = output.WriteJSON(r.Out, res)
 	}

@@ -280,10 +280,7 @@ func (one *oneRun) finish(res task.Result, unrecorded error, t *session.Keeping)
 // end prints the result, and msg on stderr if the task failed. It returns the exit code as
 // an error.
 func (one *oneRun) end(res task.Result, msg string, t *session.Keeping) error {
-	problem, _, _ := strings.Cut(res.Err(), "\n")
-	if !res.Success {
-		res.Error = &problem
-	}
+	res.CutHint()
 	res.Warnings = append(t.Warnings, res.Warnings...)
 	if sig := one.r.signals.code(); sig != 0 && !res.Success {
 		res.ExitCode = sig

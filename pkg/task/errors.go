@@ -102,6 +102,16 @@ func (r *Result) Stop(cause error) {
 	r.End(status, cause.Error())
 }
 
+// CutHint shortens the error of r to its first line and returns the other lines, which have the
+// hint. A success stays as it is.
+func (r *Result) CutHint() (hint string) {
+	problem, hint, _ := strings.Cut(r.Err(), "\n")
+	if !r.Success {
+		r.Error = &problem
+	}
+	return hint
+}
+
 // Fail returns a result of t that ended with err.
 func (t Task) Fail(err error) Result {
 	r := t.Ended(Failed, "")

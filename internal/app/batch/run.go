@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -95,11 +94,9 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 		return err
 	}
 	b.out = output.NewResults(b.o.format, b.to)
-	if b.o.bar {
-		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), b)
-	}
 	var hint sync.WaitGroup
 	if b.o.bar {
+		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), b)
 		hint.Go(b.hintUnfinished)
 	}
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
@@ -180,10 +177,7 @@ func (b *batchRun) Done(res task.Result) { b.progress.Count(res) }
 // Deliver implements supervisor.Results: it prints one result.
 func (b *batchRun) Deliver(res task.Result) error {
 	b.tally.Add(res)
-	problem, hint, _ := strings.Cut(res.Err(), "\n")
-	if !res.Success {
-		res.Error = &problem
-	}
+	hint := res.CutHint()
 	return b.progress.Around(func() error {
 		if b.o.results != "" {
 			if err := output.Save(b.o.results, res); err != nil {
