@@ -80,13 +80,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	} else {
 		p = unwatched{p}
 	}
-	backend, done, err := setup.Model.Connect()
-	if err != nil {
-		return job.Fail(err)
-	}
-	defer done()
-	a.Model = connected{setup.Model, backend}
-	return a.Run(ctx, p, job)
+	return runWith(ctx, setup.Model, a, p, job)
 }
 
 // registry finds the agents of a directory. It reads the directory at each look-up, because

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"qq/internal/agent"
+	"qq/internal/app/command"
 	"qq/internal/app/scratch"
 	"qq/internal/approval"
 	"qq/internal/config"
@@ -43,9 +45,9 @@ const approvalTimeout = 300 * time.Second
 // wiringConfig is what the wiring of a run is made from. root.wire fills it.
 type wiringConfig struct {
 	Settings config.Config
-	Environ  []string // of the process, for children to inherit from
-	Dir      string   // the working directory
-	Version  string   // of the program: children must have the same
+	Environ  command.Environment // of the process, for children to inherit from
+	Dir      string              // the working directory
+	Version  string              // of the program: children must have the same
 	Agents   *agents.Registry
 	Prompter approval.Prompter // asks a person; nil if nobody can be asked
 	Search   web.Search        // the web search of agents; zero means none
@@ -101,7 +103,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		return nil, err
 	}
 	w.astGrep = sync.OnceValue(func() string {
-		path, err := astgrep.Find(func(name string) string { return config.Getenv(cfg.Environ, name) })
+		path, err := astgrep.Find(cfg.Environ.Get)
 		if err != nil {
 			return "" // doctor says why
 		}
@@ -255,6 +257,17 @@ func executable() (string, error) {
 type connected struct {
 	models.Model
 	llm.Backend
+}
+
+// runWith runs the agent a with the model m on job.
+func runWith(ctx context.Context, m models.Model, a agent.Agent, p supervisor.Parent, job task.Job) task.Result {
+	backend, done, err := m.Connect()
+	if err != nil {
+		return job.Fail(err)
+	}
+	defer done()
+	a.Model = connected{m, backend}
+	return a.Run(ctx, p, job)
 }
 
 // Tokens implements agent.Model.

@@ -53,12 +53,6 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	if a.Setup, err = h.w.setup(h.r.Agent, h.r.Model, id, a.ReadOnly); err != nil {
 		return job.Fail(err)
 	}
-	backend, done, err := h.r.Model.Connect()
-	if err != nil {
-		return job.Fail(err)
-	}
-	defer done()
-	a.Model = connected{h.r.Model, backend}
 	a.Process.Box.Rules = a.Rules(h.w.cfg.Dir)
 	switch {
 	case a.Screen != nil:
@@ -67,7 +61,7 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	default:
 		a.Screen = agent.Nobody{}
 	}
-	return a.Run(ctx, noted{p, h.w}, job)
+	return runWith(ctx, h.r.Model, a, noted{p, h.w}, job)
 }
 
 // noted is the parent of the root's own agent. It also shows progress events to a person.
