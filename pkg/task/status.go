@@ -1,5 +1,7 @@
 package task
 
+import "slices"
+
 // Status is the state of a task or the way in which it ended. It follows from how the process ended
 // and from its result frame, never from words in the output. Only [Completed] is success.
 type Status string
@@ -61,12 +63,17 @@ func (s Status) Conclusive() bool {
 	return s.Final()
 }
 
-// Final reports whether a task with the status s has ended. For an unknown status it returns false.
-func (s Status) Final() bool {
-	switch s {
-	case Completed, Failed, Timeout, Idle, Cancelled, Refused, Interrupted, TurnLimit, Empty, Broken, NoResult, Killed,
-		Unavailable, Limit, Misused, UnknownOutcome:
-		return true
+// live and ended are all statuses: those of a task that has not ended, and those of one that has.
+var (
+	live  = []Status{Queued, Starting, Running, Waiting}
+	ended = []Status{
+		Completed, Failed, Timeout, Idle, Cancelled, Refused, Interrupted, TurnLimit, Empty, Broken, NoResult, Killed,
+		Unavailable, Limit, Misused, UnknownOutcome,
 	}
-	return false
-}
+)
+
+// Statuses returns all statuses, first those of a task that has not ended.
+func Statuses() []Status { return slices.Concat(live, ended) }
+
+// Final reports whether a task with the status s has ended. For an unknown status it returns false.
+func (s Status) Final() bool { return slices.Contains(ended, s) }

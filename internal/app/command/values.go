@@ -73,26 +73,19 @@ func parseAgo(s string) (time.Duration, bool) {
 	return total, true
 }
 
-func statuses() []task.Status {
-	return []task.Status{
-		task.Queued, task.Starting, task.Running, task.Waiting, task.Completed, task.Failed, task.Timeout, task.Idle,
-		task.Cancelled, task.Refused, task.Interrupted, task.TurnLimit, task.Empty, task.Broken, task.NoResult,
-		task.Killed, task.Unavailable, task.Limit, task.Misused, task.UnknownOutcome,
-	}
-}
-
 // ParseStatuses parses the value of a flag that is a list of statuses, separated by
 // commas.
 func ParseStatuses(flag, s string) ([]task.Status, error) {
 	if strings.TrimSpace(s) == "" {
 		return nil, nil
 	}
+	statuses := task.Statuses()
 	var found []task.Status
 	for word := range strings.SplitSeq(s, ",") {
 		name := task.Status(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(word)), "-", "_"))
-		if !slices.Contains(statuses(), name) {
-			all := make([]string, len(statuses()))
-			for i, known := range statuses() {
+		if !slices.Contains(statuses, name) {
+			all := make([]string, len(statuses))
+			for i, known := range statuses {
 				all[i] = string(known)
 			}
 			hint := "accepted is, with commas between them: " + strings.Join(all, ", ")

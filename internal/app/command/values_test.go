@@ -12,7 +12,7 @@ import (
 // TestStatuses: whatever can stand in the ledger can be asked for.
 func TestStatuses(t *testing.T) {
 	final := 0
-	for _, s := range statuses() {
+	for _, s := range task.Statuses() {
 		got, err := ParseStatuses("--status", string(s))
 		require.NoError(t, err)
 		assert.Equal(t, []task.Status{s}, got)
