@@ -44,12 +44,6 @@ var _ childproc.Runner = child{}
 func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p supervisor.Parent) task.Result {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	term := make(chan os.Signal, 1)
-	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
-	go func() { // ends with the process
-		<-term
-		cancel(errSignal)
-	}()
 	dir, err := syscall.Getwd() // os.Getwd would trust $PWD
 	if err != nil {
 		return job.Fail(&task.Error{Status: task.Misused, Problem: "find the working directory: " + err.Error()})
@@ -75,6 +69,13 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	if err := confine(&a); err != nil {
 		return job.Fail(err)
 	}
+	// Only now: to wait for signals starts threads, and the sandbox is put on each thread that exists.
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
+	go func() { // ends with the process
+		<-term
+		cancel(errSignal)
+	}()
 	if start.Events {
 		a.Screen = &agent.TokenEvents{To: p}
 	} else {
