@@ -39,21 +39,16 @@ const defaultTurns = 25
 // Agent is an agent with all that it needs to run a job: definition, model, rights and
 // tools.
 type Agent struct {
-	Definition  agents.Agent
-	Model       Model
-	Setup       Setup
-	Process     Process
-	Registry    Registry // the agents that it may delegate to
-	System      string   // replaces the prompt of the definition when set
-	MaxTurns    int      // 0 means the limit of the definition
-	Retries     int      // how often a failed request to the model is repeated
-	ReadOnly    bool     // the agent may change nothing
-	Denied      []string // tools that it may not use
-	CanDelegate bool
-	KeepReads   bool // the result lists the calls of reading tools
-	History     []llm.Message
-	Transcript  loop.Transcript
-	Screen      loop.Screen
+	Definition agents.Agent
+	Model      Model
+	Setup      Setup
+	Process    Process
+	Registry   Registry // the agents that it may delegate to
+	System     string   // replaces the prompt of the definition when set
+	MaxTurns   int      // 0 means the limit of the definition
+	History    []llm.Message
+	Transcript loop.Transcript
+	Screen     loop.Screen
 }
 
 // Model is the language model of an agent, with the properties that the agent must know.
@@ -150,7 +145,7 @@ func (r *run) answer(ctx context.Context) task.Result {
 	}
 	reads := reads{}
 	cfg := loop.Config{
-		Backend: r.backend(r.Model, r.Retries), Final: r.backend(r.Model, 0),
+		Backend: r.backend(r.Model, r.Setup.Retries), Final: r.backend(r.Model, 0),
 		System: request.System, Tools: r.tools.offered, Gate: r.gate(), Schema: r.job.Schema,
 		MaxTurns: cmp.Or(r.MaxTurns, r.Definition.MaxTurns, defaultTurns),
 		Host:     r, Transcript: r.Transcript, Screen: r.Screen,
@@ -161,11 +156,11 @@ func (r *run) answer(ctx context.Context) task.Result {
 	if r.job.RequireFileReferences {
 		cfg.References = r.space
 	}
-	if r.KeepReads {
+	if r.Setup.KeepReads {
 		cfg.Observer = &reads
 	}
 	res := loop.Run(ctx, cfg, r.History, fit.text+r.closing())
-	if r.KeepReads && !fit.cut { // what the children read for their summaries is unknown
+	if r.Setup.KeepReads && !fit.cut { // what the children read for their summaries is unknown
 		res.Reads = reads.all()
 	}
 	res.Usage = res.Usage.Add(used)

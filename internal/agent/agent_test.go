@@ -69,8 +69,8 @@ func asking(t *testing.T, g supervisor.Gate) func(context.Context, chat) task.Re
 	return func(ctx context.Context, c chat) task.Result {
 		one := agents.Agent{Name: "one"}
 		a := Agent{
-			Definition: one, Model: c, Registry: team{agents.Load(nil), one}, Retries: 2, Transcript: Nobody{},
-			Screen: Nobody{},
+			Definition: one, Model: c, Registry: team{agents.Load(nil), one}, Setup: Setup{Retries: 2},
+			Transcript: Nobody{}, Screen: Nobody{},
 		}
 		return zeroOf(ctx, t, a, task.Task{Text: "Who are you?"}, func(cfg *supervisor.Config) {
 			cfg.Gate, cfg.Limits.IdleTimeout = g, patience
@@ -110,7 +110,8 @@ func TestPromptTime(t *testing.T) {
 					return silent(ctx, nil)
 				}
 			})
-			a := Agent{Definition: agents.Agent{PromptTemplate: "Write it."}, Model: slow, Retries: 3, Screen: Nobody{}}
+			a := Agent{Definition: agents.Agent{PromptTemplate: "Write it."}, Model: slow, Screen: Nobody{}}
+			a.Setup.Retries = 3
 			r := &run{Agent: a, parent: up}
 			begin := time.Now()
 			text, _ := r.generatePrompt(t.Context())
@@ -245,7 +246,7 @@ func TestRepeatsAreAttempts(t *testing.T) {
 		n := 0
 		definition := agents.Agent{Name: "one", PromptTemplate: "Write it."}
 		a := Agent{
-			Definition: definition, Registry: team{agents.Load(nil), definition}, Retries: 2,
+			Definition: definition, Registry: team{agents.Load(nil), definition}, Setup: Setup{Retries: 2},
 			Transcript: Nobody{}, Screen: Nobody{},
 			Model: chat(func(context.Context, func(llm.Chunk)) error {
 				if n++; n%2 == 1 {
@@ -295,7 +296,7 @@ func TestFinalAnswerIsAdmitted(t *testing.T) {
 	}{{0, 10 * time.Second, "so far", 2}, {2, 10 * time.Second, "", 2}, {0, 0, "", 1}} {
 		gate := &counted{refuse: c.refuse, reports: make(chan llm.Report, 9)}
 		a := agentOf(t, modelOf(t, server), agents.Agent{Name: "reader", Tools: []string{"read_file"}})
-		a.Retries = 5
+		a.Setup.Retries = 5
 		require.NoError(t, os.WriteFile("a.md", []byte("a fact\n"), 0o600))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		begin := time.Now()

@@ -66,8 +66,9 @@ func agentOf(t *testing.T, m Model, definition agents.Agent) Agent {
 	dir, err := os.Getwd()
 	require.NoError(t, err)
 	return Agent{
-		Definition: definition, Model: m, Registry: team{agents.Load(nil), definition}, ReadOnly: true,
-		CanDelegate: true, KeepReads: true, Transcript: Nobody{}, Screen: Nobody{}, Process: Process{Dir: dir},
+		Definition: definition, Model: m, Registry: team{agents.Load(nil), definition},
+		Setup: Setup{ReadOnly: true, CanDelegate: true, KeepReads: true},
+		Transcript: Nobody{}, Screen: Nobody{}, Process: Process{Dir: dir},
 	}
 }
 
@@ -99,7 +100,7 @@ func supervisorOf(a Agent, change func(*supervisor.Config)) *supervisor.Supervis
 			if child.Definition, err = a.Registry.Lookup(job.Agent); err != nil {
 				return job.Fail(err)
 			}
-			child.System, child.History, child.CanDelegate = "", nil, false
+			child.System, child.History, child.Setup.CanDelegate = "", nil, false
 			return child.Run(ctx, p, job)
 		}),
 	}

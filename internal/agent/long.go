@@ -38,7 +38,7 @@ func (r *run) long(own llm.Request, text string) (*longText, error) {
 	if room == 0 || size <= room {
 		return nil, nil
 	}
-	if !r.CanDelegate {
+	if !r.Setup.CanDelegate {
 		return nil, overflow("agents at this depth cannot have it summarised: shorten the text, or raise QQ_MAX_DEPTH",
 			"the text has about %d tokens, the model has room for %d", size, room)
 	}
@@ -102,7 +102,7 @@ func (r *run) partRoom(own int) int {
 		return own
 	}
 	s := *r
-	s.Definition, s.System, s.History, s.ReadOnly = a, "", nil, true
+	s.Definition, s.System, s.History, s.Setup.ReadOnly = a, "", nil, true
 	s.job.Targets, s.job.RequireFileReferences = nil, false
 	s.open(r.root)
 	room := r.Model.Room(s.request(""))

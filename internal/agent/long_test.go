@@ -59,7 +59,7 @@ func TestFittedForWhoeverSummarizes(t *testing.T) {
 			assert.NotNil(t, r.Reads, "nothing was read")
 			assert.Empty(t, r.Warnings)
 
-			a.KeepReads = false
+			a.Setup.KeepReads = false
 			r = zeroOf(t.Context(), t, a, task.Task{Text: "It is short."}, nil)
 			assert.Nil(t, r.Reads, "nobody asks")
 		})
@@ -197,7 +197,7 @@ func TestUnfitted(t *testing.T) {
 func TestUnfittedUsage(t *testing.T) {
 	written := agents.Agent{Name: "written", Tools: []string{}, PromptTemplate: "Write a prompt."}
 	a := agentOf(t, modelOf(t, narrow(t)), written)
-	a.CanDelegate = false
+	a.Setup.CanDelegate = false
 	r := zeroOf(t.Context(), t, a, task.Task{Text: "What is it about?", Context: paragraphs(200)}, nil)
 	assert.Equal(t, task.Failed, r.Status)
 	assert.Contains(t, r.Err(), "agents at this depth cannot have it summarised")

@@ -28,7 +28,7 @@ func (r *run) generatePrompt(ctx context.Context) (prompt string, used task.Usag
 		return "", task.Usage{}
 	}
 	temperature := promptTemperature
-	resp, err := r.backend(limited{r.Model, promptTime}, r.Retries).Chat(ctx, llm.Request{
+	resp, err := r.backend(limited{r.Model, promptTime}, r.Setup.Retries).Chat(ctx, llm.Request{
 		Messages:  []llm.Message{{Role: llm.User, Content: text}},
 		MaxTokens: promptTokens, Temperature: &temperature,
 	}, func(llm.Chunk) {})
@@ -72,7 +72,7 @@ func (r *run) prompt(generated string) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(cmp.Or(r.System, generated, r.Definition.Prompt)))
 	fmt.Fprintf(&b, "\n\nWorking directory: %s", r.Process.Dir)
-	if r.ReadOnly && !r.Definition.Gathers() {
+	if r.Setup.ReadOnly && !r.Definition.Gathers() {
 		b.WriteString("\nYou may only read: nothing may be changed.")
 	}
 	if _, shell := r.tools.offered.Lookup("run_pty_cmd"); shell && r.Process.Box.Confined {

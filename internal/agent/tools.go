@@ -21,16 +21,20 @@ import (
 	"qq/pkg/tool"
 )
 
-// Setup is the part of an agent that the root decides and sends to each child: policy,
+// Setup is the part of an agent that the root decides and sends to each child: rights,
 // folders, and where optional programs and services are.
 type Setup struct {
-	Policy   approval.Policy `json:"policy"`
-	Writable []string        `json:"writable,omitempty"` // folders, besides the working directory
-	WebAllow []string        `json:"web_allow,omitempty"`
-	Search   web.Search      `json:"search,omitzero"` // with its key: only for agents that may search
-	AstGrep  string          `json:"ast_grep,omitempty"`
-	TempDir  string          `json:"temp_dir,omitempty"`
-	ShellLog string          `json:"shell_log,omitempty"`
+	Policy      approval.Policy `json:"policy"`
+	ReadOnly    bool            `json:"read_only,omitempty"` // the agent may change nothing
+	CanDelegate bool            `json:"can_delegate,omitempty"`
+	Retries     int             `json:"retries,omitempty"`    // how many times a failed request to the model is sent again
+	KeepReads   bool            `json:"keep_reads,omitempty"` // the result lists the calls of reading tools
+	Writable    []string        `json:"writable,omitempty"`   // folders, besides the working directory
+	WebAllow    []string        `json:"web_allow,omitempty"`
+	Search      web.Search      `json:"search,omitzero"` // with its key: only for agents that may search
+	AstGrep     string          `json:"ast_grep,omitempty"`
+	TempDir     string          `json:"temp_dir,omitempty"`
+	ShellLog    string          `json:"shell_log,omitempty"`
 }
 
 // Process describes the process that an agent runs in, and starts the commands of the
@@ -82,7 +86,7 @@ func (b Box) wrap(c proc.Command) proc.Command {
 // to. There are none for an agent that may not change anything. dir is the working
 // directory.
 func (a Agent) Rules(dir string) sandbox.Rules {
-	if a.ReadOnly || !a.Definition.Changes() {
+	if a.Setup.ReadOnly || !a.Definition.Changes() {
 		return sandbox.Rules{}
 	}
 	var folders []string
@@ -136,13 +140,13 @@ func (r *run) makeTools() toolset {
 func (r *run) denyReason(s tool.Spec) string {
 	handsOn := s.Effect == tool.Delegates || s.Effect == tool.Attends || s.Name == "list_agents"
 	switch {
-	case handsOn && !r.CanDelegate && (s.Name != "send_message" || !r.isDelegated()):
+	case handsOn && !r.Setup.CanDelegate && (s.Name != "send_message" || !r.isDelegated()):
 		return "agents at this depth cannot hand on work"
-	case r.ReadOnly && s.Effect == tool.Writes:
+	case r.Setup.ReadOnly && s.Effect == tool.Writes:
 		return "this agent may only read"
-	case r.ReadOnly && s.Effect == tool.Executes && !r.Process.Box.Confined:
+	case r.Setup.ReadOnly && s.Effect == tool.Executes && !r.Process.Box.Confined:
 		return "this agent may only read, and this system cannot keep a command from writing"
-	case slices.Contains(r.Denied, s.Name):
+	case slices.Contains(r.Setup.Policy.Deny, s.Name), slices.Contains(r.job.Denied, s.Name):
 		return "it is denied in this run"
 	case !r.Definition.Allows(s.Name):
 		return "the definition of " + r.Definition.Name + " does not give it this tool"
@@ -184,7 +188,7 @@ func (r *run) shell() tool.Set {
 func (r *run) gate() *approval.Gate {
 	return approval.NewGate(approval.GateConfig{
 		Offered: r.tools.offered, Withheld: r.tools.withheld,
-		ReadOnly: r.ReadOnly, Policy: r.Setup.Policy, Approver: r.parent,
+		ReadOnly: r.Setup.ReadOnly, Policy: r.Setup.Policy, Approver: r.parent,
 	})
 }
 

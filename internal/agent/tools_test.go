@@ -28,7 +28,7 @@ func TestTools(t *testing.T) {
 	defer root.Close()
 	make := func(change func(*run)) toolset {
 		r := &run{helpers: &helpers{}, Agent: Agent{
-			Definition: agents.Agent{Name: "all"}, Model: bare{}, CanDelegate: true,
+			Definition: agents.Agent{Name: "all"}, Model: bare{}, Setup: Setup{CanDelegate: true},
 			Process: Process{Box: Box{Confined: true}},
 		}}
 		r.job.Parent = "parent"
@@ -47,19 +47,22 @@ func TestTools(t *testing.T) {
 		change func(*run)
 		lost   map[string]string
 	}{
-		{func(r *run) { r.ReadOnly = true }, map[string]string{"edit_file": "this agent may only read"}},
-		{func(r *run) { r.ReadOnly, r.Process.Box.Confined = true, false },
+		{func(r *run) { r.Setup.ReadOnly = true }, map[string]string{"edit_file": "this agent may only read"}},
+		{func(r *run) { r.Setup.ReadOnly, r.Process.Box.Confined = true, false },
 			map[string]string{
 				"run_pty_cmd": "this agent may only read, and this system cannot keep a command from writing",
 			}},
-		{func(r *run) { r.Denied = []string{"web_fetch"} }, map[string]string{"web_fetch": "it is denied in this run"}},
+		{func(r *run) { r.job.Denied = []string{"web_fetch"} },
+			map[string]string{"web_fetch": "it is denied in this run"}},
+		{func(r *run) { r.Setup.Policy.Deny = []string{"web_fetch"} },
+			map[string]string{"web_fetch": "it is denied in this run"}},
 		{func(r *run) { r.Definition.Tools = []string{"read_file"} },
 			map[string]string{"run_pty_cmd": "the definition of all does not give it this tool"}},
-		{func(r *run) { r.CanDelegate = false }, map[string]string{
+		{func(r *run) { r.Setup.CanDelegate = false }, map[string]string{
 			"delegate_task": depth, "run_parallel_tasks": depth, "spawn_agent": depth, "list_agents": depth,
 			"list_children": depth, "wait_children": depth, "terminate_child": depth,
 		}},
-		{func(r *run) { r.CanDelegate, r.job.Parent = false, "" },
+		{func(r *run) { r.Setup.CanDelegate, r.job.Parent = false, "" },
 			map[string]string{"delegate_task": depth, "send_message": depth}},
 	} {
 		k := make(c.change)
@@ -69,10 +72,10 @@ func TestTools(t *testing.T) {
 		}
 		assert.Contains(t, k.offered.Names(), "read_file")
 	}
-	k := make(func(r *run) { r.ReadOnly = true })
+	k := make(func(r *run) { r.Setup.ReadOnly = true })
 	assert.Contains(t, k.offered.Names(), "run_pty_cmd", "the kernel keeps it from writing")
 	for _, job := range []task.Job{{Parent: "parent"}, {BatchID: "batch"}} {
-		k := make(func(r *run) { r.job, r.CanDelegate = job, false })
+		k := make(func(r *run) { r.job, r.Setup.CanDelegate = job, false })
 		assert.Contains(t, k.offered.Names(), "send_message", "somebody may read it")
 	}
 }
@@ -84,9 +87,9 @@ func TestRules(t *testing.T) {
 		Setup:      Setup{TempDir: "/tmp/x", Writable: []string{"/cache"}},
 	}
 	assert.Equal(t, []string{"/home", "/tmp/x", "/cache"}, a.Rules("/home").Write)
-	a.ReadOnly = true
+	a.Setup.ReadOnly = true
 	assert.Empty(t, a.Rules("/home").Write)
-	a.ReadOnly, a.Definition.Tools = false, []string{"read_file"}
+	a.Setup.ReadOnly, a.Definition.Tools = false, []string{"read_file"}
 	assert.Empty(t, a.Rules("/home").Write)
 }
 

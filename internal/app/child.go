@@ -57,13 +57,12 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		return job.Fail(fmt.Errorf("read the start frame: %w", err))
 	}
 	a := agent.Agent{
-		Definition: start.Agent, Setup: setup.Agent, Registry: registry{c.env, dir}, Retries: start.Retries,
-		ReadOnly: start.ReadOnly, Denied: start.Denied, CanDelegate: start.CanDelegate, KeepReads: start.Reads,
+		Definition: start.Agent, Setup: setup.Agent, Registry: registry{c.env, dir},
 		Transcript: agent.Nobody{}, Screen: agent.Nobody{},
-		Process: agent.Process{Version: Version(), Dir: dir, Env: c.environ(start), Host: proc.NewHost()},
+		Process: agent.Process{Version: Version(), Dir: dir, Env: c.environ(setup), Host: proc.NewHost()},
 	}
 	defer a.Process.Host.Close()
-	if start.OneProcessor {
+	if setup.OneProcessor {
 		a.Process.OneProcessor = &sync.Once{}
 	}
 	if err := confine(&a); err != nil {
@@ -76,7 +75,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		<-term
 		cancel(errSignal)
 	}()
-	if start.Events {
+	if setup.Events {
 		a.Screen = &agent.TokenEvents{To: p}
 	} else {
 		p = unwatched{p}
@@ -104,12 +103,12 @@ type unwatched struct{ supervisor.Parent }
 func (unwatched) Emit(event.Event) {}
 
 // environ returns the environment for commands that the child runs.
-func (c child) environ(start *childproc.Start) []string {
+func (c child) environ(s childSetup) []string {
 	env := slices.Clone([]string(c.env))
-	if start.Traceparent != "" {
-		env = append(env, "TRACEPARENT="+start.Traceparent)
+	if s.Traceparent != "" {
+		env = append(env, "TRACEPARENT="+s.Traceparent)
 	}
-	if start.OneProcessor { // meant for this process, not for its commands
+	if s.OneProcessor { // meant for this process, not for its commands
 		env = slices.DeleteFunc(env, func(v string) bool { return v == oneProcessor })
 	}
 	return env

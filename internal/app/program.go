@@ -17,8 +17,14 @@ var _ childproc.Program = (*wiring)(nil)
 // childSetup is the part of a start frame that package childproc passes on without reading
 // it.
 type childSetup struct {
-	Model models.Model `json:"model"`
-	Agent agent.Setup  `json:"agent"`
+	Model  models.Model `json:"model"`
+	Agent  agent.Setup  `json:"agent"`
+	Events bool         `json:"events,omitempty"` // the child is to send events
+	// OneProcessor says that the child was started with GOMAXPROCS=1, and may raise it when it
+	// has much to compute.
+	OneProcessor bool `json:"one_processor,omitempty"`
+	// Traceparent is the W3C trace context that the child passes to the programs that it starts.
+	Traceparent string `json:"traceparent,omitempty"`
 }
 
 // Args implements childproc.Program. The arguments look like a command that a person
@@ -37,31 +43,25 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	if err != nil {
 		return childproc.Start{}, err
 	}
-	set := w.cfg.Settings
-	readOnly := w.cfg.ReadOnly || job.ReadOnly || def.Gathers()
-	s, err := w.setup(def, m, job.ExecutionID, readOnly)
+	s, err := w.setup(def, m, job, job.ExecutionID)
 	if err != nil {
 		return childproc.Start{}, err
 	}
-	setup, err := json.Marshal(childSetup{m, s})
-	if err != nil {
-		return childproc.Start{}, err
-	}
-	return childproc.Start{
-		Agent: def, Model: m.String(), ReadOnly: readOnly, Denied: set.Deny, Setup: setup,
-		CanDelegate: job.Depth+1 < set.MaxDepth, Events: w.stream.Wanted(), OneProcessor: w.oneProcessor,
-		Retries: set.Retries, Reads: w.record.Caches(), Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),
-	}, nil
+	setup, err := json.Marshal(childSetup{
+		Model: m, Agent: s, Events: w.stream.Wanted(), OneProcessor: w.oneProcessor,
+		Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),
+	})
+	return childproc.Start{Agent: def, Model: m.String(), Setup: setup}, err
 }
 
 // Tidy implements childproc.Program: it removes the temporary files of the child.
 func (w *wiring) Tidy(job task.Job) { w.tidy(job.ExecutionID) }
 
-// setup returns the setup of the agent def for the run with an execution id. The temporary
-// folder and the log of commands belong to that id: tidy removes them.
-func (w *wiring) setup(def agents.Agent, m models.Model, id string, readOnly bool) (s agent.Setup, err error) {
-	s = w.treeSetup(def)
-	if m.CallsTools() && !readOnly && def.Changes() {
+// setup returns the setup of the agent def for job. The temporary folder and the log of
+// commands belong to id: tidy removes them.
+func (w *wiring) setup(def agents.Agent, m models.Model, job task.Job, id string) (s agent.Setup, err error) {
+	s = w.plannedSetup(def, job)
+	if m.CallsTools() && !s.ReadOnly && def.Changes() {
 		if s.TempDir, err = w.scratch.MakeTemp(id); err != nil {
 			return s, err
 		}
@@ -72,10 +72,14 @@ func (w *wiring) setup(def agents.Agent, m models.Model, id string, readOnly boo
 	return s, err
 }
 
-// treeSetup returns the part of a setup that is the same for all runs of the agent def.
-func (w *wiring) treeSetup(def agents.Agent) agent.Setup {
+// plannedSetup returns the setup of the agent def for job, without files that must be made.
+func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 	set := w.cfg.Settings
-	s := agent.Setup{Policy: policy(set), Writable: set.Writable, WebAllow: set.WebAllow, AstGrep: w.astGrep()}
+	s := agent.Setup{
+		Policy: policy(set), ReadOnly: w.cfg.ReadOnly || job.ReadOnly || def.Gathers(),
+		CanDelegate: job.Depth+1 < set.MaxDepth, Retries: set.Retries, KeepReads: w.record.Caches(),
+		Writable: set.Writable, WebAllow: set.WebAllow, AstGrep: w.astGrep(),
+	}
 	if def.Allows("web_search") {
 		s.Search = w.cfg.Search
 	}

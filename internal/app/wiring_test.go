@@ -107,12 +107,12 @@ func TestPrepare(t *testing.T) {
 		job := task.Job{Task: task.Task{Agent: task.DefaultAgent, ReadOnly: c.job}, Depth: c.depth}
 		start, err := e.Prepare(t.Context(), job)
 		require.NoError(t, err)
-		assert.Equal(t, c.readOnly, start.ReadOnly)
-		assert.Equal(t, c.delegate, start.CanDelegate)
 		var setup childSetup
 		require.NoError(t, json.Unmarshal(start.Setup, &setup))
 		assert.Equal(t, models.Extract, setup.Model.Kind)
+		assert.Equal(t, c.readOnly, setup.Agent.ReadOnly)
+		assert.Equal(t, c.delegate, setup.Agent.CanDelegate)
 		assert.Empty(t, setup.Agent.TempDir, "an agent that changes nothing needs none")
-		assert.False(t, start.Events)
+		assert.False(t, setup.Events)
 	}
 }

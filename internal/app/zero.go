@@ -46,11 +46,11 @@ type here struct {
 
 // Launch implements supervisor.Launcher.
 func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
-	a := h.w.agent(h.r, job)
+	a := h.w.agent(h.r)
 	id := "root-" + task.NewID()
 	defer h.w.tidy(id)
 	var err error
-	if a.Setup, err = h.w.setup(h.r.Agent, h.r.Model, id, a.ReadOnly); err != nil {
+	if a.Setup, err = h.w.setup(h.r.Agent, h.r.Model, job, id); err != nil {
 		return job.Fail(err)
 	}
 	a.Process.Box.Rules = a.Rules(h.w.cfg.Dir)
@@ -79,11 +79,9 @@ func (n noted) Emit(ev event.Event) {
 }
 
 // agent makes the root's own agent. The caller adds its setup and its model.
-func (w *wiring) agent(r zeroRun, job task.Job) agent.Agent {
-	set := w.cfg.Settings
+func (w *wiring) agent(r zeroRun) agent.Agent {
 	return agent.Agent{
-		Definition: r.Agent, Registry: w.cfg.Agents, System: r.System, MaxTurns: r.MaxTurns, Retries: set.Retries,
-		ReadOnly: w.cfg.ReadOnly || r.Agent.Gathers(), Denied: set.Deny, CanDelegate: job.Depth+1 < set.MaxDepth,
+		Definition: r.Agent, Registry: w.cfg.Agents, System: r.System, MaxTurns: r.MaxTurns,
 		History: r.History, Transcript: r.Transcript, Screen: r.Screen,
 		Process: agent.Process{
 			Version: w.cfg.Version, Dir: w.cfg.Dir, Env: w.rootEnv(), Host: w.host,
@@ -118,9 +116,8 @@ func (w *wiring) Outline(r zeroRun, t task.Task) ([]string, error) {
 // plan lists how the text of job would be cut. To measure prompt and tools it makes the
 // agent as a run would, but it creates no files and sends no request.
 func (w *wiring) plan(r zeroRun, job task.Job) ([]string, error) {
-	a := w.agent(r, job)
-	a.ReadOnly = a.ReadOnly || job.ReadOnly
-	a.Setup = w.treeSetup(r.Agent)
+	a := w.agent(r)
+	a.Setup = w.plannedSetup(r.Agent, job)
 	a.Model = connected{r.Model, nil} // no request is sent
 	return a.Plan(job)
 }

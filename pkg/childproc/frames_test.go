@@ -29,11 +29,11 @@ func allFrames() []Frame {
 		Index: 1}
 	return []Frame{
 		{Type: TypeStart, Start: &Start{
-			Protocol: Version, ExecutionID: "e", Parent: "p", BatchID: "b", Depth: 2, CanDelegate: true,
+			Protocol: Version, ExecutionID: "e", Parent: "p", BatchID: "b", Depth: 2, Denied: []string{"web_fetch"},
 			Agent: agents.Agent{Name: "coder", Tools: []string{}, Agents: []string{"explorer"}, Role: agents.Modifying,
 				Prompt: "be\ngood"},
-			Permit: true, IdleMS: 300_000, Retries: 3, Reads: true, Traceparent: "00-1-2-01",
-			ReadOnly: true, Schema: json.RawMessage(`{"type":"object"}`), Events: true, Setup: json.RawMessage(`{"name":"x"}`),
+			Permit: true, IdleMS: 300_000,
+			ReadOnly: true, Schema: json.RawMessage(`{"type":"object"}`), Setup: json.RawMessage(`{"name":"x"}`),
 		}},
 		{Type: TypeAnswer, Answer: &Answer{ID: 7, Result: &res}},
 		{Type: TypeAnswer, Answer: &Answer{ID: 7, Last: true}},

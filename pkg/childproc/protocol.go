@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"slices"
 
 	"qq/pkg/agents"
 	"qq/pkg/event"
@@ -108,14 +107,9 @@ type Start struct {
 	Parent      string          `json:"parent,omitempty"`
 	BatchID     string          `json:"batch_id,omitempty"`
 	Depth       int             `json:"depth"`
-	CanDelegate bool            `json:"can_delegate"`
 	Agent       agents.Agent    `json:"agent"`
 	ReadOnly    bool            `json:"read_only,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"`
-	Events      bool            `json:"events,omitempty"` // the child is to send events
-	// OneProcessor says that the child was started with GOMAXPROCS=1, and may raise it when it has
-	// much to compute.
-	OneProcessor bool `json:"one_processor,omitempty"`
 	// Dir is the path that the working directory of the child must have; empty means any.
 	Dir string `json:"dir,omitempty"`
 	// Denied are tools that the child may not use, even if its agent has them.
@@ -130,12 +124,6 @@ type Start struct {
 	// IdleMS is the time without any activity, in milliseconds, after which the root ends the
 	// child; 0 means no limit. The child reports its activity several times within that time.
 	IdleMS int64 `json:"idle_ms,omitempty"`
-	// Retries is how many times a failed request to the model may be repeated.
-	Retries int `json:"retries,omitempty"`
-	// Reads says that the result is to list the calls of tools by which the child read something.
-	Reads bool `json:"reads,omitempty"`
-	// Traceparent is the W3C trace context that the child passes to the programs that it starts.
-	Traceparent string `json:"traceparent,omitempty"`
 	// Model is the model that runs the task. It is not sent; the root puts it into the result.
 	Model string `json:"-"`
 	// Setup holds settings that only the application reads, such as those of the model and the
@@ -147,8 +135,8 @@ type Start struct {
 func (s *Start) add(job task.Job) {
 	s.Protocol, s.ExecutionID, s.Parent, s.BatchID = Version, job.ExecutionID, job.Parent, job.BatchID
 	s.Depth, s.IdleMS = job.Depth, job.Idle.Milliseconds()
-	s.ReadOnly, s.Denied = s.ReadOnly || job.ReadOnly, slices.Concat(s.Denied, job.Denied)
-	s.Targets, s.Dir, s.References, s.Schema = job.Targets, job.Dir, job.RequireFileReferences, job.Schema
+	s.ReadOnly, s.Denied, s.Targets = job.ReadOnly, job.Denied, job.Targets
+	s.Dir, s.References, s.Schema = job.Dir, job.RequireFileReferences, job.Schema
 }
 
 // Ask is a request of a child to the root. Exactly one of the fields below ID is set.
