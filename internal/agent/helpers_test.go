@@ -67,7 +67,7 @@ func agentOf(t *testing.T, m Model, definition agents.Agent) Agent {
 	require.NoError(t, err)
 	return Agent{
 		Definition: definition, Model: m, Registry: team{agents.Load(nil), definition},
-		Setup: Setup{ReadOnly: true, CanDelegate: true, KeepReads: true},
+		Setup:      Setup{ReadOnly: true, CanDelegate: true, KeepReads: true},
 		Transcript: Nobody{}, Screen: Nobody{}, Process: Process{Dir: dir},
 	}
 }

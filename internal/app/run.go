@@ -83,11 +83,9 @@ func (r *root) run(c *cli.Context) error {
 		return command.Usagef("qq --help shows how a task is given", "%v", err)
 	}
 	ctx := c.Context
-	var deadline time.Time
 	if limit := cfg.ChildTimeout; c.IsSet("timeout") && limit > 0 {
-		deadline = time.Now().Add(limit)
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, deadline,
+		ctx, cancel = context.WithTimeoutCause(ctx, limit,
 			&task.Error{Status: task.Timeout, Problem: fmt.Sprintf("timed out after %v", limit)})
 		defer cancel()
 	}
@@ -98,7 +96,7 @@ func (r *root) run(c *cli.Context) error {
 	if one.format == output.StreamJSON {
 		needs.Events = r.Out
 	}
-	if one.w, err = r.wire("run", needs, deadline); err != nil {
+	if one.w, err = r.wire("run", needs); err != nil {
 		return err
 	}
 	return one.do(ctx)

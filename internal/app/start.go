@@ -18,9 +18,8 @@ import (
 )
 
 // wire makes the wiring for the command with that name, "run" or "batch". It also starts to
-// handle signals, because from now on there may be children to end. A zero deadline means
-// no limit.
-func (r *root) wire(name string, n batch.Needs, deadline time.Time) (*wiring, error) {
+// handle signals, because from now on there may be children to end.
+func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 	set := n.Settings
 	if set.Depth > 0 && set.Depth >= set.MaxDepth {
 		// Commands of agents may start qq, which may run agents, and so on.
@@ -39,7 +38,7 @@ func (r *root) wire(name string, n batch.Needs, deadline time.Time) (*wiring, er
 	}
 	cfg := wiringConfig{
 		Settings: set, Environ: r.Env, Dir: n.Dir, Version: Version(), Agents: r.Env.Agents(n.Dir),
-		Search: search, ReadOnly: n.ReadOnly, Deadline: deadline, Note: r.Note,
+		Search: search, ReadOnly: n.ReadOnly, Note: r.Note,
 		ID: task.NewID(), Trace: event.StartTrace(r.Env.Get("TRACEPARENT")),
 	}
 	if n.Screen != nil {
@@ -113,7 +112,7 @@ func (s sharedWriter) Write(p []byte) (int, error) {
 
 // Wire implements batch.Process.
 func (r *root) Wire(n batch.Needs) (batch.Runner, error) {
-	return r.wire("batch", n, time.Time{})
+	return r.wire("batch", n)
 }
 
 // Stop implements batch.Process.

@@ -53,7 +53,6 @@ type wiringConfig struct {
 	Search   web.Search        // the web search of agents; zero means none
 	Sinks    []event.Sink      // get every event; without sinks no events are made
 	ReadOnly bool              // no agent may change anything
-	Deadline time.Time         // of the whole run; zero means none
 	Note     func(format string, args ...any)
 	ID       string           // execution id of this process, see [task.NewID]
 	Trace    event.Trace      // the trace that this run belongs to
@@ -114,7 +113,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		MaxOutput: set.MaxOutput, Grace: stopGrace, HandBack: handBack,
 	})
 	s := supervisor.Config{
-		Limits: limits(set), ID: cfg.ID, Depth: set.Depth, Deadline: cfg.Deadline, ReadOnly: cfg.ReadOnly,
+		Limits: limits(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Launcher: w.launcher, Gate: admission{w}, Events: w.stream, Log: w.log, NewID: task.NewID,
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: policy(set), Prompter: cfg.Prompter, Timeout: approvalTimeout, Events: w.stream,

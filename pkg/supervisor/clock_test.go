@@ -299,6 +299,25 @@ func TestDeadlineOfTheRoot(t *testing.T) {
 	})
 }
 
+// A batch whose context has a deadline gets the results of its tasks before that.
+func TestDeadlineOfTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(task.Limits{MaxParallel: 1})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+		defer cancel()
+		var texts []string
+		err := s.Batch(ctx, Batch{
+			Tasks: func(yield func(task.Task, error) bool) { yield(task.Task{Text: "sleep 500s"}, nil) },
+			Results: sink{deliver: func(r task.Result) error {
+				texts = append(texts, r.Err())
+				return ctx.Err()
+			}},
+		})
+		require.NoError(t, err)
+		assert.Equal(t, []string{"Child process timed out after 95s"}, texts)
+	})
+}
+
 // A child says whether it waits.
 func TestChildrenWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

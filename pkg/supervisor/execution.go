@@ -63,7 +63,10 @@ func (h *handle) newExecution(job task.Job, o owner) *execution {
 }
 
 // zero reports whether x is job zero, the agent of this process.
-func (x *execution) zero() bool { return x.job.ExecutionID == x.s.cfg.ID && x.parent == x.s.top }
+func (x *execution) zero() bool {
+	_, ok := x.owner.(*single)
+	return ok
+}
 
 // run claims the job in the record, runs all its attempts and hands the result to the owner. The
 // first attempt uses launcher. queued is how long the job waited for its slot. The job must hold a

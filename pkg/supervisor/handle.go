@@ -284,9 +284,6 @@ func (h *handle) conclude(r *task.Result) {
 		r.Warnings = append(r.Warnings, "files were changed outside of the targets: "+strings.Join(strays, ", "))
 	}
 	r.Effects = r.Effects || h.effects.Load()
-	if h.isZero() {
-		return
-	}
 	ceiling.Relocate(h.exec.parent.job.WorkingDir, h.job.WorkingDir, r.ChangedFiles)
 	if p := h.parent(); p != nil {
 		p.Changed(r.ChangedFiles)

@@ -90,9 +90,8 @@ type Config struct {
 	// ID is the execution id of job zero, and so the parent id of the children of its agent. Only
 	// [Supervisor.Run] needs it.
 	ID       string
-	Depth    int       // of this process; 0 for one that a person started
-	Deadline time.Time // of the whole run; zero means no deadline
-	ReadOnly bool      // every agent may only read
+	Depth    int  // of this process; 0 for one that a person started
+	ReadOnly bool // every agent may only read
 	Launcher Launcher
 	Agents   ceiling.Registry
 	Gate     Gate          // nil lets every request pass
@@ -121,7 +120,6 @@ type Supervisor struct {
 	staging   atomic.Int64  // jobs that are staged and wait for their slots
 	lead      int           // how many jobs may be staged at once
 	finishing chan struct{} // holds one for each result on its way to the record
-	top       *handle       // starts job zero and the tasks of batches; it has no agent
 	agents    *ceiling.Agents
 
 	mu      sync.Mutex
@@ -135,15 +133,21 @@ func New(cfg Config) *Supervisor {
 	if cfg.NewID == nil {
 		cfg.NewID = task.NewID
 	}
-	s := &Supervisor{
+	return &Supervisor{
 		cfg: cfg, slots: limits.NewSlots(cfg.Limits.MaxParallel), budget: limits.NewBudget(cfg.Limits.Limits),
 		lead:      min(cfg.Limits.MaxParallel, 2*runtime.NumCPU()),
 		agents:    &ceiling.Agents{Registry: cfg.Agents},
 		finishing: make(chan struct{}, maxFinishing),
 		running:   map[string]context.CancelCauseFunc{}, handles: map[string]*handle{},
 	}
-	s.top = &handle{s: s, job: task.Job{Depth: cfg.Depth}, latest: cfg.Deadline}
-	return s
+}
+
+// top returns the handle that starts job zero or the tasks of a batch. It has no agent. What it
+// starts ends before the deadline of ctx.
+func (s *Supervisor) top(ctx context.Context) *handle {
+	h := &handle{s: s, job: task.Job{Depth: s.cfg.Depth}}
+	h.latest, _ = ctx.Deadline()
+	return h
 }
 
 // Causes with which a task is cancelled before it is done.
@@ -167,12 +171,13 @@ func (s *Supervisor) Check(t task.Task) error {
 
 // Run runs t as job zero, with the agent of this process. l launches the job, and session is the id
 // of its transcript. The job has the clocks, the record and the Parent of any other job, but takes
-// no slot and may use the whole time of the run. An error says that the job could not be recorded.
-// If the status of the result is empty as well, the job was not started because of this error.
+// no slot and may run until ctx ends. Its children end before the deadline of ctx. An error says
+// that the job could not be recorded. If the status of the result is empty as well, the job was not
+// started because of this error.
 func (s *Supervisor) Run(ctx context.Context, t task.Task, session string, l Launcher) (task.Result, error) {
 	job := task.Job{Task: t, ExecutionID: s.cfg.ID, Depth: s.cfg.Depth, Session: session}
 	z := &single{}
-	x := s.top.newExecution(job, z)
+	x := s.top(ctx).newExecution(job, z)
 	x.loan = limits.NoSlot()
 	x.run(ctx, l, 0)
 	return z.result, z.err
@@ -195,12 +200,12 @@ func (o *single) file(r task.Result, err error) {
 // Batch runs the tasks of b and returns when all have ended. Each task gets one result, even one
 // that never started. The error is that of b.Results, of the stream of tasks or of the Recorder.
 // When the Recorder fails, no further task starts, but the results of all tasks are still
-// delivered.
+// delivered. Each task ends before the deadline of ctx.
 func (s *Supervisor) Batch(ctx context.Context, b Batch) error {
 	s.cfg.Events.Emit(event.Event{Type: event.BatchStart, BatchID: b.ID, Depth: s.cfg.Depth, Count: b.Count})
 	counted := &counting{Results: b.Results}
 	b.Results = counted
-	err := s.top.batch(ctx, b, false)
+	err := s.top(ctx).batch(ctx, b, false)
 	s.cfg.Events.Emit(event.Event{
 		Type: event.BatchComplete, BatchID: b.ID, Depth: s.cfg.Depth, Count: counted.n, FailedTasks: counted.failed,
 	})

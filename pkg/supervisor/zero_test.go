@@ -196,8 +196,6 @@ func TestZeroHasTheTimeOfTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, _, _ := zeroTest(task.Limits{MaxParallel: 1, ChildTimeout: 20 * time.Second})
 		end := time.Now().Add(100 * time.Second)
-		s.cfg.Deadline = end
-		s.top.latest = end
 		ctx, cancel := context.WithDeadline(t.Context(), end)
 		defer cancel()
 		start := time.Now()
