@@ -128,14 +128,14 @@ func (p *Plan) Run(ctx context.Context) (Joined, error) {
 // progress returns an error if the summaries will never fit: they do not get shorter, or
 // there were too many levels.
 func (p *Plan) progress(levels, before, now int) error {
-	const hint = "\nhint: use a model that keeps to a length that it is asked for, or one with a larger context"
+	const hint = "use a model that keeps to a length that it is asked for, or one with a larger context"
 	switch {
 	case now >= before:
-		return fmt.Errorf("summarise the document: the summaries of level %d have about %s tokens together, "+
-			"and what they are of has %s: it does not get shorter%s", levels, group(now), group(before), hint)
+		return task.Hinted(hint, "summarise the document: the summaries of level %d have about %s tokens together, "+
+			"and what they are of has %s: it does not get shorter", levels, group(now), group(before))
 	case levels >= maxLevels:
-		return fmt.Errorf("summarise the document: after %d levels the summaries have about %s tokens together "+
-			"and still do not fit%s", levels, group(now), hint)
+		return task.Hinted(hint, "summarise the document: after %d levels the summaries have about %s tokens together "+
+			"and still do not fit", levels, group(now))
 	}
 	return nil
 }
