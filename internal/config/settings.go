@@ -26,7 +26,7 @@ const (
 // None is the value of a setting that means no value, or an empty list.
 const None = "none"
 
-// Setting is one row of the table of settings.
+// Setting describes one setting of qq: its name, its default, and which values it accepts.
 type Setting struct {
 	Name    string // of the environment variable
 	Default string // as it would be written

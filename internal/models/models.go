@@ -204,7 +204,8 @@ func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
 	return found, err
 }
 
-// recovers reports whether e comes from a running server that may soon answer.
+// recovers reports whether e means that the server runs but cannot serve requests yet, so that a
+// retry may help.
 func recovers(e *llm.Error) bool {
 	return e.Kind == llm.Server || e.Passing() && e.Kind != llm.Unreachable
 }

@@ -6,7 +6,8 @@ import (
 	"qq/pkg/task"
 )
 
-// Spill stores results outside of memory while they wait for slower ones before them.
+// Spill stores finished results outside of memory until the results of all earlier tasks have been
+// delivered.
 type Spill interface {
 	// Put stores r and returns a key for it.
 	Put(r task.Result) (key int64, err error)

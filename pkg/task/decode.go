@@ -12,8 +12,7 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// maxTimeout is the largest timeout of a task, in seconds: a year. Without a limit, the conversion
-// to a time.Duration would overflow after 292 years.
+// maxTimeout is the largest timeout of a task, in seconds: 366 days. A [time.Duration] can hold at most 292 years.
 const maxTimeout = 366 * 24 * 3600
 
 // Decode reads one task from a JSON object. It is strict: an unknown key, a repeated key or a value

@@ -99,7 +99,7 @@ func ExitCodes() []ExitCode {
 		{0, "done"},
 		{1, "the task failed"},
 		{2, "usage or configuration"},
-		{3, "the model server cannot be reached, or a fault that may pass"},
+		{3, "the model server cannot be reached, or another temporary error"},
 		{4, "some tasks of a batch failed"},
 		{5, "a limit: depth, children, tokens"},
 		{124, "timeout"},

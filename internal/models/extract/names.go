@@ -66,8 +66,8 @@ type target struct {
 	bare    bool   // an unknown word, which may be a name
 }
 
-// targetOf returns the target that a word names. A name without an extension counts as a folder, of which all files
-// are meant.
+// targetOf returns the files that a name in a prompt stands for. A glob stands for all files that
+// match it. A name without an extension is a folder, and stands for all files in it.
 func targetOf(name string) target {
 	if at := strings.IndexAny(name, "*?[{"); at >= 0 {
 		slash := strings.LastIndexByte(name[:at], '/') + 1

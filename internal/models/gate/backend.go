@@ -21,7 +21,7 @@ const (
 	jitter      = 0.2 // of a wait, more or less
 )
 
-// Policy says how often a request is retried, and who is told.
+// Policy says how many times a failed request is sent again, and who is told of each retry.
 type Policy struct {
 	Retries int     // attempts after the first
 	Repeats Repeats // hears about each retry; nil means nobody listens

@@ -90,7 +90,8 @@ type Gate struct {
 	after    []message // to deliver when mu is free again
 }
 
-// message is a note, or a waiting time for a Clocked.
+// message is what the gate reports after it has unlocked: a note for a person, or to the Clocked
+// of a request how long the request has waited at the server.
 type message struct {
 	note   string
 	who    Clocked

@@ -17,8 +17,8 @@ const (
 // carriage return, backspace, erasing, moving the cursor. A move to another line starts a new
 // line. It drops all other control characters and escape sequences, unfinished ones too.
 //
-// The result does not depend on how the input is split into pieces. Printing the result again
-// does not change it.
+// The result does not depend on how the input is split into pieces. To convert the result once
+// more does not change it.
 type printer struct {
 	emit func(text []byte) // gets whole characters; text is valid until it returns
 
