@@ -1,6 +1,9 @@
 package tool
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // Excerpt keeps the beginning and the end of a text of any length, in limited memory. The caller
 // sets Max, writes the text to it and then calls Cut.
@@ -16,6 +19,10 @@ type Excerpt struct {
 // Write adds a piece of the text. A piece may end in the middle of a character. The error is always
 // nil.
 func (e *Excerpt) Write(piece []byte) (int, error) {
+	most := 2 * utf8.UTFMax * (e.Max/2 + utf8.UTFMax)
+	if e.inHead == (e.Max+1)/2 {
+		e.tail = slices.Grow(e.tail, max(0, most+len(piece)-len(e.tail)))
+	}
 	e.tail = append(e.tail, piece...)
 	n := 0
 	for ; e.inHead < (e.Max+1)/2 && utf8.FullRune(e.tail[n:]); e.inHead++ {
@@ -26,7 +33,7 @@ func (e *Excerpt) Write(piece []byte) (int, error) {
 		e.head = append(e.head, e.tail[:n]...)
 		e.tail = append(e.tail[:0], e.tail[n:]...)
 	}
-	if len(e.tail) > 2*utf8.UTFMax*(e.Max+1) {
+	if len(e.tail) > most {
 		// The last character may be incomplete.
 		at := LastRunes(e.tail, e.Max/2+utf8.UTFMax)
 		e.dropped += runes(e.tail[:at])
