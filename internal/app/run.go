@@ -37,7 +37,7 @@ func runFlags() []cli.Flag {
 			Name: "continue", Aliases: []string{"c"}, Usage: "go on with the newest session of this directory",
 		},
 		&cli.BoolFlag{Name: "new-session", Usage: "begin a session (the default)"},
-		&cli.BoolFlag{Name: "ephemeral", Usage: "keep no transcript"},
+		&cli.BoolFlag{Name: "ephemeral", Usage: "keep neither a transcript nor a ledger entry"},
 		command.FlagCwd,
 		&cli.StringFlag{Name: "output-format", Usage: "text, json or stream-json"},
 		command.FlagResultJSON, command.FlagSchema, command.FlagTimeout, command.FlagIdle, command.FlagRetries,

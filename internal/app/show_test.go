@@ -66,7 +66,10 @@ func TestDoctor(t *testing.T) {
 	e := w.run("doctor")
 	assert.Zero(t, e.code, e.out)
 	assert.Regexp(t, `(?m)^ok +model +stand-in$`, e.out)
+	assert.Regexp(t, `(?m)^ok +ledger +none yet$`, e.out)
 	assert.NotContains(t, e.out, "BAD")
+	require.Zero(t, w.run("hello").code) // which opens no database
+	assert.Regexp(t, `(?m)^ok +ledger +.*ledger.db, \d+ KiB, 0 runs at work$`, w.run("doctor").out)
 
 	e = w.run("doctor", "--model", "ollama:plain")
 	assert.Zero(t, e.code, "it works, though less well")

@@ -279,7 +279,7 @@ func TestResumeAfterInterrupt(t *testing.T) {
 	e := q.wait()
 	assert.Equal(t, 130, e.code, "exit code")
 	assert.Empty(t, w.processes())
-	assert.Regexp(t, `the same command with --resume(-failed)?=[0-9a-f]{8} goes on where it is`, e.stderr)
+	assert.Regexp(t, `to continue, repeat the command with --resume(-failed)?=[0-9a-f]{8}\n`, e.stderr)
 
 	hang = false
 	m.forget()

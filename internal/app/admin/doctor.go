@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -166,19 +165,17 @@ func checkFolder(what, dir, fix string) Finding {
 // checkLedger checks that the ledger can be opened. It does not create one: that there is
 // none yet is fine.
 func checkLedger(home string) Finding {
-	info, err := os.Stat(ledger.Path(home))
-	if errors.Is(err, fs.ErrNotExist) {
+	if !ledger.Begun(home) {
 		return Finding{"ledger", "ok", "none yet", ""}
-	}
-	if err != nil {
-		return Bad("ledger", err)
 	}
 	led, err := ledger.Open(home, ledger.Options{Wait: 2 * time.Second})
 	if err != nil {
 		return Bad("ledger", err)
 	}
 	live, err := led.List(ledger.Filter{Live: true})
-	if err = errors.Join(err, led.Close()); err != nil {
+	err = errors.Join(err, led.Close())
+	info, missing := os.Stat(ledger.Path(home))
+	if err = errors.Join(err, missing); err != nil {
 		return Bad("ledger", err)
 	}
 	text := fmt.Sprintf("%s, %d KiB, %d runs at work", ledger.Path(home), info.Size()>>10, len(live))

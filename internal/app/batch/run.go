@@ -248,7 +248,7 @@ func (b *batchRun) hintResume() {
 	if b.tally.Ended() {
 		how = "--resume-failed"
 	}
-	b.Say("the same command with %s=%s goes on where it is", how, task.ShortID(b.id))
+	b.Say("to continue, repeat the command with %s=%s", how, task.ShortID(b.id))
 }
 
 // outcome returns the status of the whole batch. err is the error of running it, or nil.
