@@ -27,7 +27,7 @@ type Setup struct {
 	Policy      approval.Policy `json:"policy"`
 	ReadOnly    bool            `json:"read_only,omitempty"` // the agent may change nothing
 	CanDelegate bool            `json:"can_delegate,omitempty"`
-	Retries     int             `json:"retries,omitempty"`    // how many times a failed request to the model is sent again
+	Retries     int             `json:"retries,omitempty"`    // of a failed request to the model
 	KeepReads   bool            `json:"keep_reads,omitempty"` // the result lists the calls of reading tools
 	Writable    []string        `json:"writable,omitempty"`   // folders, besides the working directory
 	WebAllow    []string        `json:"web_allow,omitempty"`

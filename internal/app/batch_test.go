@@ -6,12 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/command"
+	"qq/internal/record/ledger"
 	"qq/internal/standin"
 	"qq/pkg/task"
 )
@@ -165,6 +168,31 @@ func TestBatchHalt(t *testing.T) {
 		}
 		assert.Equal(t, want, got, args)
 	}
+}
+
+// TestBatchOpensNoDatabaseFirst: a batch opens the database of the ledger only after its first
+// children have started. Then it says whether the previous batch did not finish.
+func TestBatchOpensNoDatabaseFirst(t *testing.T) {
+	var database string
+	var opened atomic.Bool
+	w, _ := newServedWorld(t, standin.Reply(func(standin.Prompt) string {
+		if _, err := os.Stat(database); err == nil {
+			opened.Store(true)
+		}
+		return "x"
+	}), batchScripts())
+	database = ledger.Path(command.Environment(w.env).Get("QQ_HOME"))
+	w.file("halts.txt", "one\n[[failing]]\nthree\n")
+	w.file("tasks.txt", "one\ntwo\n")
+	assert.Equal(t, 4, w.run("batch", "--bar", "-j1", "--halt", "soon", "halts.txt").code)
+	assert.False(t, opened.Load())
+	require.NoError(t, os.Remove(database)) // the journal of the next run is not indexed yet
+	assert.Equal(t, 4, w.run("batch", "--no-bar", "-j1", "--halt", "soon", "halts.txt").code)
+	e := w.run("batch", "--bar", "tasks.txt")
+	assert.Zero(t, e.code)
+	assert.False(t, opened.Load())
+	assert.Regexp(t, `qq: the previous batch did not finish: --resume=[0-9a-f]{8} continues it\n`, e.errors)
+	assert.FileExists(t, database)
 }
 
 // TestBatchDryRun: the tasks are printed, and nothing is asked of a model.

@@ -31,10 +31,10 @@ func runFlags() []cli.Flag {
 		command.FlagModel,
 		&cli.StringFlag{Name: "system", Usage: "system prompt instead of the agent's own"},
 		&cli.StringFlag{
-			Name: "session", Aliases: []string{"s"}, Usage: "go on with the session of this id, or its beginning",
+			Name: "session", Aliases: []string{"s"}, Usage: "continue the session of this id, or its beginning",
 		},
 		&cli.BoolFlag{
-			Name: "continue", Aliases: []string{"c"}, Usage: "go on with the newest session of this directory",
+			Name: "continue", Aliases: []string{"c"}, Usage: "continue the newest session of this directory",
 		},
 		&cli.BoolFlag{Name: "new-session", Usage: "begin a session (the default)"},
 		&cli.BoolFlag{Name: "ephemeral", Usage: "keep neither a transcript nor a ledger entry"},

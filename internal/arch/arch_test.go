@@ -176,7 +176,9 @@ func longLines(name string, text []byte) (long []int, err error) {
 	raw := map[int]bool{}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if lit, ok := n.(*ast.BasicLit); ok && strings.HasPrefix(lit.Value, "`") {
-			for line := set.Position(lit.Pos()).Line; line <= set.Position(lit.End()).Line; line++ {
+			first, last := set.Position(lit.Pos()).Line, set.Position(lit.End()).Line
+			exempt := first < last || strings.HasSuffix(name, "_test.go") // one line of code can be broken
+			for line := first; line <= last && exempt; line++ {
 				raw[line] = true
 			}
 		}

@@ -333,8 +333,8 @@ func TestOtherBatch(t *testing.T) {
 	}
 	text := refuse(Batch{Resume: true}, "a", "b")
 	assert.Contains(t, text, "no task of batch ")
-	assert.Contains(t, text, "\nhint: --resume="+task.ShortID(night.batch.ID)+" goes on with")
-	assert.NotContains(t, refuse(Batch{Resume: true}, "other"), "goes on with")
+	assert.Contains(t, text, "\nhint: --resume="+task.ShortID(night.batch.ID)+" continues")
+	assert.NotContains(t, refuse(Batch{Resume: true}, "other"), "continues")
 	ran, _ := r.play(r.record(false), Batch{Resume: true, ID: night.batch.ID}, ends, "new", "b")
 	assert.Equal(t, []string{"new"}, ran, "one is enough")
 
@@ -354,9 +354,9 @@ func TestOtherBatch(t *testing.T) {
 	r.dir = filepath.Join(t.TempDir(), "there")
 	require.NoError(t, os.Mkdir(r.dir, 0o700))
 	assert.Contains(t, refuse(Batch{Resume: true, ID: night.batch.ID}, "a"),
-		"another directory\nhint: it goes on there: -C "+here)
+		"another directory\nhint: resume it there: -C "+here)
 	r.play(r.record(false), Batch{}, ends, "y")
-	assert.NotContains(t, refuse(Batch{Resume: true}, "a"), "goes on with", "it is one of another directory")
+	assert.NotContains(t, refuse(Batch{Resume: true}, "a"), "continues", "it is one of another directory")
 	require.NoError(t, os.Remove(here))
 	ran, _ = r.play(r.record(false), Batch{Resume: true, ID: night.batch.ID}, ends, "a")
 	assert.Empty(t, ran, "the directory was moved")

@@ -89,10 +89,10 @@ func (r *Record) recognise(ctx context.Context, b Batch, tasks iter.Seq2[task.Ta
 	if first == "" {
 		return nil // there are no tasks
 	}
-	what, hint := "batch "+task.ShortID(b.ID), "without --resume the batch begins anew"
+	what, hint := "batch "+task.ShortID(b.ID), "without --resume the batch starts over"
 	if other, err := r.past.With(r.dir, first); err == nil && other != "" {
 		other = task.ShortID(other)
-		hint = fmt.Sprintf("--resume=%s goes on with batch %s, which has the first of them; %s", other, other, hint)
+		hint = fmt.Sprintf("--resume=%s continues batch %s, which has the first of them; %s", other, other, hint)
 	}
 	return unknownf(hint, "no task of %s is in this input (the same task is one with the same content)", what)
 }
@@ -143,7 +143,7 @@ func (r *Record) find(b *Batch) (err error) {
 	case err != nil:
 		return err
 	case found.Dir != r.dir && directory(found.Dir): // a directory that is gone may have been moved
-		return unknownf("it goes on there: -C "+found.Dir, "batch %s is one of another directory",
+		return unknownf("resume it there: -C "+found.Dir, "batch %s is one of another directory",
 			task.ShortID(found.ID))
 	}
 	b.ID = found.ID

@@ -64,8 +64,8 @@ func (h *handle) countPart() bool {
 	return true
 }
 
-// isZero reports whether the agent is that of job zero, which runs in this process and follows no
-// untrusted input.
+// isZero reports whether the agent is that of job zero. It runs in this process, so its requests are
+// what the code of this process sent.
 func (h *handle) isZero() bool { return h.exec != nil && h.exec.zero() }
 
 // partModel returns the model that summarizes parts for the agent. asked is the model that the

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -151,13 +152,14 @@ func TestChoose(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var out strings.Builder
-	require.NoError(t, table(&out, []line{
+	lines := []line{
 		ratio("fast", []time.Duration{3e6}, []time.Duration{2e6}, 1.5, milliseconds),
 		absolute("large", 5*mebibyte, 4),
 		within("soon", 3e6, 1e6, 2*time.Millisecond),
 		unjudged("more", []time.Duration{3e6}, []time.Duration{2e6}),
 		{what: "absent", note: "not installed"},
-	}, false))
+	}
+	assert.EqualError(t, table(&out, lines, false), "2 rows missed their limits")
 	_, body, _ := strings.Cut(out.String(), "\n\n")
 	assert.Equal(t, `what    qq       against  measured  limit  verdict
 fast    3.00 ms  2.00 ms  1.50 x    1.5 x  ok
@@ -166,6 +168,9 @@ soon    3.00 ms  1.00 ms  3.00 ms   2 ms   MISSED
 more    3.00 ms  2.00 ms                   +1.00 ms, no limit
 absent                                     not installed
 `, body)
+	assert.NoError(t, table(io.Discard, lines, true), "the figures of a quick run mean little")
+	many := []line{{what: "tokens", value: 801, limit: 800, unit: "tokens"}}
+	assert.Error(t, table(io.Discard, many, true), "but tokens are counted")
 }
 
 func TestCalls(t *testing.T) {

@@ -10,8 +10,8 @@
 // counted; see package server for how its models answer. The yardsticks stand
 // in yard/.
 //
-// A limit that is missed is said in the table, and the exit code is 0 all the
-// same; 1 means that a row could not be measured. Loads are on loopback only,
+// The exit code is 1 if a row could not be measured or missed its limit; with -quick
+// only a limit of tokens counts, because the other figures mean little. Loads are on loopback only,
 // bounded in number and time, and nothing is left running. Linux only: memory
 // and processes are read from /proc.
 package main
@@ -152,7 +152,22 @@ func table(out io.Writer, lines []line, quick bool) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.what, l.qq, l.yard, measured, limit, l.verdict())
 	}
-	return w.Flush()
+	return errors.Join(w.Flush(), judge(lines, quick))
+}
+
+// judge returns an error if a line missed its limit. The figures of a quick run mean little, so only
+// the lines without noise count there: those that count tokens.
+func judge(lines []line, quick bool) error {
+	missed := 0
+	for _, l := range lines {
+		if l.verdict() == "MISSED" && (!quick || l.unit == "tokens") {
+			missed++
+		}
+	}
+	if missed > 0 {
+		return fmt.Errorf("%d rows missed their limits", missed)
+	}
+	return nil
 }
 
 // ratio returns a line that compares two medians.

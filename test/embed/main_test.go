@@ -41,7 +41,8 @@ func TestEmbed(t *testing.T) {
 		t.Errorf("got:\n%swant:\n%s", &out, want)
 	}
 	for _, line := range []string{
-		"1 straggler tool_start sleep", "2 shouter sub_agent_complete", "1 writer tool_start write", "0  batch_complete",
+		"1 straggler tool_start sleep", "2 shouter sub_agent_complete",
+		"1 writer tool_start write", "0  batch_complete",
 	} {
 		if !strings.Contains(log.String(), line) {
 			t.Errorf("no event %q in:\n%s", line, &log)

@@ -21,7 +21,7 @@ func muchOutput(s *stage) error {
 		return err
 	}
 	if available<<10 < int64(8*bytes) {
-		return skip(fmt.Sprintf("%d MB of memory are free: the child and the server may keep the answer some times over",
+		return skip(fmt.Sprintf("%d MB of memory are free: child and server may keep the answer some times over",
 			available>>10))
 	}
 	tasks, err := s.tasks("tasks", 1, 0)

@@ -116,7 +116,7 @@ func TestResumeFailed(t *testing.T) {
 	other := w.file("other.txt", "x\n")
 	m.batch(w, 0, []string{"x"}, other)
 	refused := m.batch(w, 2, nil, file, "--resume") // nothing of it is in the last one
-	assert.Contains(t, refused.stderr, "hint: --resume="+endureShort(id)+" goes on with batch")
+	assert.Contains(t, refused.stderr, "hint: --resume="+endureShort(id)+" continues batch")
 	well = true
 	e := m.batch(w, 0, []string{"fails 1", "fails 2"}, append(jsonl, "--resume-failed="+endureShort(id))...)
 	assert.Equal(t, slices.Repeat([]string{"completed"}, 5), statuses(e))

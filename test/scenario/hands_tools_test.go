@@ -276,7 +276,8 @@ func TestFetchPrivate(t *testing.T) {
 			})
 			require.Len(t, answers, 5)
 			assert.Equal(t,
-				"Error: 127.0.0.1 is no public address (loopback). The user can allow this host: QQ_WEB_ALLOW=127.0.0.1",
+				"Error: 127.0.0.1 is no public address (loopback). "+
+					"The user can allow this host: QQ_WEB_ALLOW=127.0.0.1",
 				answers[0])
 			assert.Regexp(t,
 				`^Error: fetch http://localhost:\d+: localhost leads to \S+, which is no public address `+

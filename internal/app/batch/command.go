@@ -50,7 +50,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			command.FlagIdle, command.FlagRetries, command.FlagTokens,
 			text("joblog", "file that gets a line for each result that was printed, in the format of GNU parallel"),
 			command.OptionalFlag("resume",
-				"go on with a batch: the last one here, --resume=ID, or that of --joblog", &b.o.resume),
+				"continue a batch: the last one here, --resume=ID, or that of --joblog", &b.o.resume),
 			command.OptionalFlag("resume-failed", "the same, and run what failed again", &b.o.resumeFailed),
 			&cli.BoolFlag{
 				Name:  "cache",

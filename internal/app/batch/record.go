@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"syscall"
+	"time"
 
 	"qq/internal/app/command"
 	"qq/internal/record"
@@ -42,12 +43,20 @@ func (b *batchRun) openRecord(ctx context.Context, spool *taskfile.Spool) error 
 	return nil
 }
 
+// hintDelay is how long a batch runs before it opens the database for a hint. By then its first
+// children have started.
+const hintDelay = time.Second
+
 // hintUnfinished tells the user that the previous batch of the directory can be resumed, if so. It
-// opens the ledger, which takes time: call it in a goroutine while the first children start.
-func (b *batchRun) hintUnfinished() {
+// does that after hintDelay, or when ended is closed.
+func (b *batchRun) hintUnfinished(ended <-chan struct{}) {
+	select {
+	case <-ended:
+	case <-time.After(hintDelay):
+	}
 	if last := b.runner.History().Unfinished(); last != "" {
 		defer b.Hold()()
-		b.Say("the batch before this one did not come to its end: --resume=%s would go on with it", task.ShortID(last))
+		b.Say("the previous batch did not finish: --resume=%s continues it", task.ShortID(last))
 	}
 }
 

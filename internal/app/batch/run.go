@@ -95,14 +95,16 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	}
 	b.out = output.NewResults(b.o.format, b.to)
 	var hint sync.WaitGroup
+	ended := make(chan struct{})
 	if b.o.bar {
 		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), b)
-		hint.Go(b.hintUnfinished)
+		hint.Go(func() { b.hintUnfinished(ended) })
 	}
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
 	runErr := b.runner.Batch(ctx, supervisor.Batch{
 		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Results: b, Halt: b.o.halt, Stop: b.process.Stop(),
 	})
+	close(ended)
 	hint.Wait()
 	b.progress.Stop()
 	if endErr := b.out.End(); runErr == nil {
@@ -188,7 +190,7 @@ func (b *batchRun) Deliver(res task.Result) error {
 			b.complain(res, hint)
 		}
 		if res.Unrecorded { // its result is printed all the same
-			b.Say("task %d could not be recorded: it is run again when the batch goes on", res.Index+1)
+			b.Say("task %d could not be recorded: it runs again when the batch is resumed", res.Index+1)
 		}
 		if err := b.runner.History().Err(); err != nil {
 			return err

@@ -33,7 +33,7 @@ func results() []task.Result {
 // TestResults: each format, with results and without any.
 func TestResults(t *testing.T) {
 	for format, want := range map[string]struct{ none, some string }{
-		Text:       {"", "a <b>\nc\nhalf\n[task 2: timeout; what stands above is no whole answer]\n"},
+		Text:       {"", "a <b>\nc\nhalf\n[task 2: timeout; the answer above is incomplete]\n"},
 		JSON:       {"[]\n", "[\n{…},\n{…}\n]\n"},
 		JSONL:      {"", "{…}\n{…}\n"},
 		StreamJSON: {"", "{…}\n{…}\n"},

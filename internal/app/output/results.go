@@ -76,7 +76,7 @@ func textOf(res task.Result) string {
 		text += "\n"
 	}
 	if !res.Success {
-		text += fmt.Sprintf("[task %d: %s; what stands above is no whole answer]\n", res.Index+1, res.Status)
+		text += fmt.Sprintf("[task %d: %s; the answer above is incomplete]\n", res.Index+1, res.Status)
 	}
 	return text
 }

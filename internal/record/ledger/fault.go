@@ -36,7 +36,7 @@ var (
 var errClosed = errors.New("the ledger is closed")
 
 // hintDamaged tells the user what to do about [ErrDamaged].
-const hintDamaged = "move it away together with its -wal and -shm and start anew" + orNone
+const hintDamaged = "move it away together with its -wal and -shm and start a new one" + orNone
 
 // noRoom is the free space in bytes below which a failed write is taken for a full disk.
 const noRoom = 1 << 20

@@ -138,7 +138,7 @@ func (e *entry) write(text []byte) {
 	}
 	if j.last != e {
 		e.mixed = true
-		j.turn(e, " (goes on)")
+		j.turn(e, " (continued)")
 	}
 	begin := j.size
 	if n := j.put(e, text); n > 0 {
