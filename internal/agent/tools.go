@@ -122,7 +122,7 @@ type toolset struct {
 func (r *run) makeTools() toolset {
 	all := slices.Concat(r.space.Reading(), r.space.Writing(), r.structural(), r.shell(),
 		web.Tools(web.Config{AllowHosts: r.Setup.WebAllow, Search: r.Setup.Search, Version: r.Process.Version}))
-	all = append(all, delegate.Tools(r.helpers, r.roster, r.helpers)...)
+	all = append(all, delegate.Tools(r.helpers, r.roster)...)
 	t := toolset{withheld: map[string]approval.Withheld{}}
 	for _, one := range all {
 		s := one.Spec()

@@ -20,7 +20,6 @@ import (
 	"qq/internal/tools/shell"
 	"qq/internal/tools/web"
 	"qq/pkg/agents"
-	"qq/pkg/task"
 	"qq/pkg/tool"
 )
 
@@ -37,8 +36,7 @@ var budgets = map[string]int{
 }
 
 type anybody struct {
-	delegate.Delegator
-	task.Family
+	delegate.Parent
 }
 
 // everything makes all tools that there are.
@@ -49,7 +47,7 @@ func everything(root *os.Root) tool.Set {
 	set = append(append(set, reading...), writing...)
 	set = append(set, shell.Tool(shell.Config{Dir: root.Name(), Env: os.Environ()})...)
 	set = append(set, web.Tools(web.Config{Search: web.Search{Engine: "brave", Key: "k"}})...)
-	return append(set, delegate.Tools(anybody{}, nil, anybody{})...)
+	return append(set, delegate.Tools(anybody{}, nil)...)
 }
 
 func openRoot(t testing.TB) *os.Root {

@@ -26,7 +26,7 @@ const (
 	maxWait = 24 * 3600
 )
 
-// childrenTools returns the tools that manage background children. g.family must not be nil.
+// childrenTools returns the tools that manage background children.
 func (g delegation) childrenTools() tool.Set {
 	return tool.Set{
 		tool.Function{Do: tool.TextOnly(g.listChildren), About: tool.Spec{Name: "list_children", Effect: tool.Attends,
@@ -58,7 +58,7 @@ func (g delegation) listChildren(ctx context.Context, args json.RawMessage) (str
 	if err := tool.Decode(args, tool.Fields{}); err != nil {
 		return "", err
 	}
-	children, err := g.family.Children(ctx)
+	children, err := g.parent.Children(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +85,7 @@ func (g delegation) waitChildren(ctx context.Context, args json.RawMessage) (str
 	if err != nil {
 		return "", err
 	}
-	children, err := g.family.Children(ctx)
+	children, err := g.parent.Children(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -102,7 +102,7 @@ func (g delegation) waitChildren(ctx context.Context, args json.RawMessage) (str
 			ids = append(ids, c.ID)
 		}
 	}
-	results, err := g.family.Wait(ctx, ids, atMost)
+	results, err := g.parent.Wait(ctx, ids, atMost)
 	if err != nil {
 		return "", collected(results, err)
 	}
@@ -128,7 +128,7 @@ func collected(results []task.Result, err error) error {
 // unfinished returns a note that names the children which were waited for and have no result yet, or "". Without
 // ids, all children were waited for.
 func (g delegation) unfinished(ctx context.Context, children []task.Child, ids []string, results []task.Result) string {
-	if now, err := g.family.Children(ctx); err == nil {
+	if now, err := g.parent.Children(ctx); err == nil {
 		children = now
 	}
 	var left []string
@@ -172,7 +172,7 @@ func (g delegation) terminateChild(ctx context.Context, args json.RawMessage) (s
 	if err != nil {
 		return "", err
 	}
-	if err := g.family.Terminate(ctx, c.ID); err != nil {
+	if err := g.parent.Terminate(ctx, c.ID); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("ended %s: wait_children has what it did", name(c)), nil
@@ -195,7 +195,7 @@ func (g delegation) sendMessage(ctx context.Context, args json.RawMessage) (stri
 		return "", errors.New("the text contains a character that is no text")
 	}
 	if strings.EqualFold(strings.TrimSpace(to), task.Parent) {
-		if err := g.family.Send(ctx, task.Parent, text); err != nil {
+		if err := g.parent.Send(ctx, task.Parent, text); err != nil {
 			return "", err
 		}
 		return "sent to the agent that started you", nil
@@ -204,7 +204,7 @@ func (g delegation) sendMessage(ctx context.Context, args json.RawMessage) (stri
 	if err != nil {
 		return "", err
 	}
-	if err := g.family.Send(ctx, c.ID, text); err != nil {
+	if err := g.parent.Send(ctx, c.ID, text); err != nil {
 		return "", err
 	}
 	return "sent to " + name(c), nil
@@ -212,7 +212,7 @@ func (g delegation) sendMessage(ctx context.Context, args json.RawMessage) (stri
 
 // running returns the child that id names. It returns an error if there is none or if it has ended.
 func (g delegation) running(ctx context.Context, id string) (task.Child, error) {
-	children, err := g.family.Children(ctx)
+	children, err := g.parent.Children(ctx)
 	if err != nil {
 		return task.Child{}, err
 	}

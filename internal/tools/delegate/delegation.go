@@ -25,11 +25,10 @@ import (
 // maxTasks is how many tasks one call of run_parallel_tasks may hold.
 const maxTasks = 100
 
-// Delegator runs tasks with other agents.
-type Delegator interface {
-	// Delegate returns when all tasks have ended, with one result for each, in their order. It
-	// enforces the limits. Several goroutines may call it at once.
-	Delegate(ctx context.Context, tasks []task.Task) []task.Result
+// Parent is what the tools ask for. It enforces the limits.
+type Parent interface {
+	task.Delegator
+	task.Family
 }
 
 // AgentInfo describes an agent to which a model can delegate.
@@ -39,18 +38,10 @@ type AgentInfo struct {
 	Description string
 }
 
-// Tools returns the tools that delegate tasks: delegate_task, run_parallel_tasks, spawn_agent and
-// list_agents. A family, if not nil, adds the tools for children in the background. agents lists
-// the agents, each time that a model calls list_agents. With a nil d the agent may not delegate;
-// it can only send messages, if it has a family.
-func Tools(d Delegator, agents func() []AgentInfo, family task.Family) tool.Set {
-	g := delegation{d, agents, family}
-	if d == nil {
-		if family == nil {
-			return nil
-		}
-		return tool.Set{g.sendTool()}
-	}
+// Tools returns the tools that delegate tasks and those for children in the background. agents
+// lists the agents, each time that a model calls list_agents.
+func Tools(p Parent, agents func() []AgentInfo) tool.Set {
+	g := delegation{p, agents}
 	// The schemas name what is used most. The tools accept all that a task has.
 	set := tool.Set{
 		tool.Function{Do: g.delegateTask, Intent: judgedElsewhere, About: tool.Spec{
@@ -73,19 +64,15 @@ func Tools(d Delegator, agents func() []AgentInfo, family task.Family) tool.Set 
 			Description: `List the agents that can be asked.`,
 			Parameters:  json.RawMessage(noArguments)}},
 	}
-	if g.family != nil {
-		set = append(set, g.childrenTools()...)
-	}
-	return set
+	return append(set, g.childrenTools()...)
 }
 
 // noArguments is the schema of a tool that takes none.
 const noArguments = `{"type":"object","properties":{}}`
 
 type delegation struct {
-	to     Delegator
+	parent Parent
 	agents func() []AgentInfo
-	family task.Family // nil if there are no children in the background
 }
 
 // judgedElsewhere is the intent of every delegation, and always says low risk. The real risk depends on the agents
@@ -238,7 +225,7 @@ func checkFolder(t task.Task) error {
 }
 
 func (g delegation) delegate(ctx context.Context, tasks []task.Task) ([]task.Result, error) {
-	results := g.to.Delegate(ctx, tasks)
+	results := g.parent.Delegate(ctx, tasks)
 	if len(results) != len(tasks) {
 		return nil, fmt.Errorf("%d results came back for %d tasks", len(results), len(tasks))
 	}

