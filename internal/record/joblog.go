@@ -96,8 +96,8 @@ func (l *JobLog) begin(path string) error {
 			return fmt.Errorf("read job log: %w", err)
 		}
 		if !strings.HasPrefix(jobHeader, string(start[:n])) {
-			return fmt.Errorf("%s is no job log: its first line is not that of one\n"+
-				"hint: give --joblog a new file, or one of an earlier batch", path)
+			return task.Hinted("give --joblog a new file, or one of an earlier batch",
+				"%s is no job log: its first line is not that of one", path)
 		}
 		l.torn = n > 0 // write truncates the old content
 	}

@@ -144,8 +144,8 @@ func (s Source) checkHeader(header []string) error {
 		header[i] = name
 	}
 	if s.Template == "" && !slices.Contains(header, "task") {
-		return fmt.Errorf("read tasks: %s: no column is called \"task\"; the columns are %s\n"+
-			"hint: name one so, or say what to do with a row: -m 'Summarize {%s}'", s.line(1), list(header), header[0])
+		return task.Hinted(fmt.Sprintf("name one so, or say what to do with a row: -m 'Summarize {%s}'", header[0]),
+			"read tasks: %s: no column is called \"task\"; the columns are %s", s.line(1), list(header))
 	}
 	return nil
 }
@@ -160,8 +160,8 @@ func (s Source) badRow(err error, row, header []string, last int, emit emit) err
 	err = task.Hinted("put a cell with quotes, commas or line ends into quotes, and write its quotes twice",
 		"not valid CSV: %w", pe.Err)
 	if errors.Is(pe, csv.ErrFieldCount) {
-		err = fmt.Errorf("the row has %d cells, the header has %d\n"+
-			"hint: put a cell that contains the separator into quotes", len(row), len(header))
+		err = task.Hinted("put a cell that contains the separator into quotes",
+			"the row has %d cells, the header has %d", len(row), len(header))
 	}
 	return emit(item{err: err, where: s.line(pe.StartLine)})
 }

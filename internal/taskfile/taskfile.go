@@ -181,8 +181,8 @@ func (s Source) form(r *bufio.Reader) (Form, error) {
 		return form, nil
 	case Array, JSONL:
 		if s.Template != "" {
-			return "", fmt.Errorf("a template does not go with %s: its tasks have their texts\n"+
-				"hint: leave out -m, or give lines, CSV or FILES", s.label())
+			return "", task.Hinted("leave out -m, or give lines, CSV or FILES",
+				"a template does not go with %s: its tasks have their texts", s.label())
 		}
 		return form, nil
 	}

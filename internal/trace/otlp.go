@@ -195,8 +195,8 @@ func refused(code int) error {
 // out, which may contain a password.
 func unreachable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return errors.New("the collector did not take them in time\n" +
-			"hint: the collector is slow or hangs; OTEL_EXPORTER_OTLP_TIMEOUT allows more, in milliseconds")
+		return task.Hinted("the collector is slow or hangs; OTEL_EXPORTER_OTLP_TIMEOUT allows more, in milliseconds",
+			"the collector did not take them in time")
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err

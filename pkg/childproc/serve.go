@@ -71,8 +71,8 @@ func Connect(getenv func(string) string) (*Conn, error) {
 	for _, fd := range []int{downFD, upFD} {
 		var st syscall.Stat_t
 		if err := syscall.Fstat(fd, &st); err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
-			return nil, fmt.Errorf("%s is set, but descriptor %d is no pipe\n"+
-				"hint: qq sets it for its children; unset it to run qq by hand", ControlVar, fd)
+			return nil, task.Hinted("qq sets it for its children; unset it to run qq by hand",
+				"%s is set, but descriptor %d is no pipe", ControlVar, fd)
 		}
 		syscall.CloseOnExec(fd)
 		if err := syscall.SetNonblock(fd, true); err != nil {
