@@ -105,6 +105,7 @@ func (r *root) run(c *cli.Context) error {
 // oneRun reads the flags of one run.
 func (r *root) oneRun(c *cli.Context) (*oneRun, error) {
 	one := &oneRun{r: r, dryRun: c.Bool("dry-run")}
+	one.Signals = r.signals
 	one.System, one.MaxTurns = c.String("system"), c.Int("max-turns")
 	var err error
 	if one.format, err = command.Format(c); err != nil {
@@ -257,9 +258,6 @@ func (one *oneRun) printPlan() error {
 // finish prints the result and returns the exit code as an error. unrecorded is the error
 // of recording the result; it makes a success a failure.
 func (one *oneRun) finish(res task.Result, unrecorded error, t *session.Keeping) error {
-	if one.r.signals.code() != 0 && res.Status == task.Interrupted {
-		res.End(res.Status, "interrupted")
-	}
 	if one.format == output.Text {
 		for _, w := range res.Warnings {
 			one.r.Note("warning: %s", w)

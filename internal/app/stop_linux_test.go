@@ -3,6 +3,7 @@ package app
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -156,6 +157,24 @@ func TestSignalRun(t *testing.T) {
 	last := lines[len(lines)-1]
 	assert.Equal(t, "one two", last["output"])
 	assert.EqualValues(t, 130, last["exit_code"])
+}
+
+// TestSignalIsRecorded: the ledger has the error and the exit code of an interrupted run that its
+// process had.
+func TestSignalIsRecorded(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		w, server := newServedWorld(t, batchScripts())
+		p := w.start("--json", "[[never]]")
+		w.asked(server, 1)
+		p.signal(s)
+		var printed task.Result
+		require.NoError(t, json.Unmarshal([]byte(p.end().out), &printed))
+		assert.Equal(t, []any{128 + int(s), "interrupted"}, []any{printed.ExitCode, printed.Err()})
+		var kept struct{ Result task.Result }
+		require.NoError(t, json.Unmarshal([]byte(w.run("runs", "show", "--json", printed.ExecutionID).out), &kept))
+		assert.Equal(t, []any{printed.Status, printed.ExitCode, printed.Err()},
+			[]any{kept.Result.Status, kept.Result.ExitCode, kept.Result.Err()})
+	}
 }
 
 // TestSecondSignal: after a second signal qq does not wait for a child that ignores the

@@ -27,6 +27,7 @@ type zeroRun struct {
 	Transcript loop.Transcript
 	Screen     loop.Screen // nil if the answer is not shown while it is written
 	Session    string      // id of the transcript
+	Signals    *signals    // may end the run; nil if it handles none
 }
 
 // Run runs the root's own agent on t, in this process.
@@ -62,6 +63,18 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 		a.Screen = agent.Nobody{}
 	}
 	return runWith(ctx, h.r.Model, a, noted{p, h.w}, job)
+}
+
+// Conclude implements supervisor.Concluder: the result of a run that a signal ended names the signal
+// as its process does.
+func (h here) Conclude(r *task.Result) {
+	if h.r.Signals == nil || h.r.Signals.code() == 0 || r.Success {
+		return
+	}
+	if r.Status == task.Interrupted {
+		r.End(r.Status, "interrupted")
+	}
+	r.ExitCode = h.r.Signals.code()
 }
 
 // noted is the parent of the root's own agent. It also shows progress events to a person.

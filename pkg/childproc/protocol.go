@@ -108,11 +108,11 @@ type Start struct {
 	BatchID     string          `json:"batch_id,omitempty"`
 	Depth       int             `json:"depth"`
 	Agent       agents.Agent    `json:"agent"`
-	ReadOnly    bool            `json:"read_only,omitempty"`
+	ReadOnly    bool            `json:"read_only,omitempty"` // of the task; Setup may forbid more
 	Schema      json.RawMessage `json:"schema,omitempty"`
 	// Dir is the path that the working directory of the child must have; empty means any.
 	Dir string `json:"dir,omitempty"`
-	// Denied are tools that the child may not use, even if its agent has them.
+	// Denied are tools that the task may not use, even if its agent has them.
 	Denied []string `json:"denied,omitempty"`
 	// Targets are the files, folders and globs that the task will touch.
 	Targets []string `json:"targets,omitempty"`

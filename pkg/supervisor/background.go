@@ -33,7 +33,7 @@ type kept struct {
 }
 
 // ended implements owner. It does nothing: a child in the background has no batch to halt.
-func (k *kept) ended(task.Result) {}
+func (k *kept) ended(*task.Result) {}
 
 // file implements owner: it stores the result and wakes everybody who waits for the child. It
 // ignores the error, because the text of the result says that it could not be recorded.

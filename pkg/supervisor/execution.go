@@ -33,9 +33,9 @@ type execution struct {
 // owner receives the result of a job. It is a task of a batch, a child in the background, or, for
 // job zero, the caller of [Supervisor.Run].
 type owner interface {
-	// ended is called with the result before the slot of the job becomes free. A batch counts
-	// failures there.
-	ended(r task.Result)
+	// ended is called with the result before it is recorded and before the slot of the job becomes
+	// free. A batch counts failures there; the owner of job zero may complete the result.
+	ended(r *task.Result)
 	// file is called with the final result, after it was recorded. err says that the start or the
 	// result of the job could not be recorded.
 	file(r task.Result, err error)

@@ -30,7 +30,7 @@ func (x *execution) finish(r task.Result) {
 	if why := x.limitReached(); why != "" && r.Success { // what could be done without it is there
 		r.End(task.Limit, why)
 	}
-	x.owner.ended(r)
+	x.owner.ended(&r)
 	rec := x.s.cfg.Record
 	if rec == nil {
 		x.finished(r)
@@ -116,7 +116,7 @@ func (x *execution) limitReached() string {
 
 // ended implements owner: it counts the result of a task that ran, and halts the batch if too many
 // tasks have failed.
-func (b *batch) ended(res task.Result) {
+func (b *batch) ended(res *task.Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.endedTasks++

@@ -176,20 +176,32 @@ func (s *Supervisor) Check(t task.Task) error {
 // started because of this error.
 func (s *Supervisor) Run(ctx context.Context, t task.Task, session string, l Launcher) (task.Result, error) {
 	job := task.Job{Task: t, ExecutionID: s.cfg.ID, Depth: s.cfg.Depth, Session: session}
-	z := &single{}
+	z := &single{launcher: l}
 	x := s.top(ctx).newExecution(job, z)
 	x.loan = limits.NoSlot()
 	x.run(ctx, l, 0)
 	return z.result, z.err
 }
 
-// single is the owner of job zero. It keeps the result for Run.
-type single struct {
-	result task.Result
-	err    error
+// Concluder is a [Launcher] for [Supervisor.Run] that completes the result of job zero before it is
+// recorded, for example with the signal that ended the program.
+type Concluder interface {
+	Launcher
+	Conclude(r *task.Result)
 }
 
-func (*single) ended(task.Result) {}
+// single is the owner of job zero. It keeps the result for Run.
+type single struct {
+	launcher Launcher
+	result   task.Result
+	err      error
+}
+
+func (o *single) ended(r *task.Result) {
+	if c, ok := o.launcher.(Concluder); ok {
+		c.Conclude(r)
+	}
+}
 
 func (o *single) file(r task.Result, err error) {
 	if o.err = err; r.Attempts > 0 { // else nothing began
