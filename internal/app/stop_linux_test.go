@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -112,10 +113,19 @@ func (w *world) scratchFolders() []string {
 	return found
 }
 
+// stopping are the signals that end a run. A SIGHUP that is ignored where the tests start, by nohup
+// for example, is not among them: qq ignores it too.
+func stopping() []syscall.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}
+	}
+	return []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+}
+
 // TestSignal: after a signal a batch prints the results that it has, completes its
 // document, and exits with the code of the signal.
 func TestSignal(t *testing.T) {
-	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, s := range stopping() {
 		t.Run(s.String(), func(t *testing.T) {
 			w, server := newServedWorld(t, batchScripts())
 			w.file("tasks.txt", "one\n[[never]]\n[[never]]\nfour\n")
@@ -162,7 +172,7 @@ func TestSignalRun(t *testing.T) {
 // TestSignalIsRecorded: the ledger has the error and the exit code of an interrupted run that its
 // process had.
 func TestSignalIsRecorded(t *testing.T) {
-	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, s := range stopping() {
 		w, server := newServedWorld(t, batchScripts())
 		p := w.start("--json", "[[never]]")
 		w.asked(server, 1)
