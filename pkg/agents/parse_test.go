@@ -252,7 +252,7 @@ func TestToolset(t *testing.T) {
 	assert.Equal(t, KnownTools(), Agent{}.Toolset())
 	assert.Equal(t, []string{"read_file", "write_file", "mcp__x__y"},
 		Agent{Tools: []string{"mcp__x__y", "write_file", "read_file"}}.Toolset())
-	for _, k := range known() {
+	for _, k := range known {
 		assert.NotEqual(t, unknown, kindOf(k.name), k.name)
 		assert.Equal(t, k.name, canonical(strings.ToUpper(k.name)))
 	}

@@ -42,7 +42,7 @@ func TestStarterWorks(t *testing.T) {
 func TestStarterNamesEveryTool(t *testing.T) {
 	_, text, err := Starter("x", "")
 	require.NoError(t, err)
-	for _, k := range known() {
+	for _, k := range known {
 		assert.Contains(t, string(text), k.name)
 	}
 }

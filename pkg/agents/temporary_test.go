@@ -88,7 +88,7 @@ func TestTemporaryErrors(t *testing.T) {
 // do more than itself.
 func TestTemporaryNeverWidens(t *testing.T) {
 	names := []string{"mcp__x__y", "fly", "Bash", "Write(x)", everyTool}
-	for _, k := range known() {
+	for _, k := range known {
 		names = append(names, k.name)
 	}
 	some := rapid.SliceOfN(rapid.SampledFrom(names), 0, 6)

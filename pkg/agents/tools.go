@@ -30,32 +30,30 @@ type toolKind struct {
 	kind kind
 }
 
-// known returns all tools of this program. A definition may name any of them, even if this machine
+// known are all tools of this program. A definition may name any of them, even if this machine
 // does not offer it.
-func known() []toolKind {
-	return []toolKind{
-		{"read_file", looks}, {"list_files", looks}, {"list_directory", looks}, {"grep_file", looks},
-		{"ast_grep", looks}, {"web_search", looks}, {"web_fetch", looks},
-		{"edit_file", changes}, {"write_file", changes}, {"create_file", changes}, {"delete_file", changes},
-		{"ast_grep_replace", changes},
-		{"run_pty_cmd", runs},
-		{"delegate_task", delegates}, {"run_parallel_tasks", delegates}, {"spawn_agent", delegates},
-		{"list_agents", attends}, {"list_children", attends}, {"wait_children", attends}, {"terminate_child", attends},
-		{"send_message", talks},
-	}
+var known = [...]toolKind{
+	{"read_file", looks}, {"list_files", looks}, {"list_directory", looks}, {"grep_file", looks},
+	{"ast_grep", looks}, {"web_search", looks}, {"web_fetch", looks},
+	{"edit_file", changes}, {"write_file", changes}, {"create_file", changes}, {"delete_file", changes},
+	{"ast_grep_replace", changes},
+	{"run_pty_cmd", runs},
+	{"delegate_task", delegates}, {"run_parallel_tasks", delegates}, {"spawn_agent", delegates},
+	{"list_agents", attends}, {"list_children", attends}, {"wait_children", attends}, {"terminate_child", attends},
+	{"send_message", talks},
 }
 
 // KnownTools returns the names of all tools of this program.
 func KnownTools() []string {
 	var names []string
-	for _, t := range known() {
+	for _, t := range known {
 		names = append(names, t.name)
 	}
 	return names
 }
 
 func kindOf(tool string) kind {
-	for _, t := range known() {
+	for _, t := range known {
 		if t.name == tool {
 			return t.kind
 		}
