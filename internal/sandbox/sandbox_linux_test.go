@@ -145,14 +145,17 @@ func took(t testing.TB, procs int, write ...string) time.Duration {
 }
 
 // TestApplyCost keeps what a child may spend on its sandbox. The machine may be
-// busy, so the best of some counts.
+// busy, for example with building the other tests, so the best of many counts.
 func TestApplyCost(t *testing.T) {
 	needs(t, 1)
+	const most = 2 * time.Millisecond
 	best := time.Hour
-	for range 5 {
-		best = min(best, took(t, 1, t.TempDir()))
+	for range 200 {
+		if best = min(best, took(t, 1, t.TempDir())); best < most {
+			return
+		}
 	}
-	assert.Less(t, best, 2*time.Millisecond)
+	assert.Less(t, best, most)
 }
 
 // unrestricted, in place of folders, leaves a process as it is.
