@@ -278,9 +278,7 @@ func (one *oneRun) finish(res task.Result, unrecorded error, t *session.Keeping)
 func (one *oneRun) end(res task.Result, msg string, t *session.Keeping) error {
 	res.CutHint()
 	res.Warnings = append(t.Warnings, res.Warnings...)
-	if sig := one.r.signals.code(); sig != 0 && !res.Success {
-		res.ExitCode = sig
-	}
+	one.r.signals.name(&res)
 	if err := one.print(res, t.ID); err != nil {
 		return err
 	}

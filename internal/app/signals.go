@@ -110,3 +110,16 @@ func (s *signals) code() int {
 	}
 	return 0
 }
+
+// name gives r, the result of a run that failed, the exit code of the signal that ended the run. It
+// does nothing if there was no signal.
+func (s *signals) name(r *task.Result) {
+	sig := s.code()
+	if sig == 0 || r.Success {
+		return
+	}
+	if r.Status == task.Interrupted {
+		r.End(r.Status, "interrupted")
+	}
+	r.ExitCode = sig
+}

@@ -68,13 +68,9 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 // Conclude implements supervisor.Concluder: the result of a run that a signal ended names the signal
 // as its process does.
 func (h here) Conclude(r *task.Result) {
-	if h.r.Signals == nil || h.r.Signals.code() == 0 || r.Success {
-		return
+	if h.r.Signals != nil {
+		h.r.Signals.name(r)
 	}
-	if r.Status == task.Interrupted {
-		r.End(r.Status, "interrupted")
-	}
-	r.ExitCode = h.r.Signals.code()
 }
 
 // noted is the parent of the root's own agent. It also shows progress events to a person.

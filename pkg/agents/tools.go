@@ -32,7 +32,7 @@ type toolKind struct {
 
 // known are all tools of this program. A definition may name any of them, even if this machine
 // does not offer it.
-var known = [...]toolKind{
+var known = []toolKind{
 	{"read_file", looks}, {"list_files", looks}, {"list_directory", looks}, {"grep_file", looks},
 	{"ast_grep", looks}, {"web_search", looks}, {"web_fetch", looks},
 	{"edit_file", changes}, {"write_file", changes}, {"create_file", changes}, {"delete_file", changes},

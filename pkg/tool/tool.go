@@ -100,25 +100,3 @@ func (s Set) Specs() []Spec {
 	}
 	return specs
 }
-
-// AppendFunctions appends the tools to b in the form in which a chat request lists them: a JSON
-// array of functions. It copies the schemas without checking them.
-func (s Set) AppendFunctions(b []byte) []byte {
-	b = append(slices.Grow(b, 400*len(s)), '[')
-	for i, t := range s {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = t.Spec().appendFunction(b)
-	}
-	return append(b, ']')
-}
-
-// appendFunction appends the tool to b as one element of the array that AppendFunctions writes.
-func (s Spec) appendFunction(b []byte) []byte {
-	name, _ := json.Marshal(s.Name) // a string can always be written
-	description, _ := json.Marshal(s.Description)
-	b = append(append(b, `{"type":"function","function":{"name":`...), name...)
-	b = append(append(b, `,"description":`...), description...)
-	return append(append(append(b, `,"parameters":`...), s.Parameters...), `}}`...)
-}
