@@ -10,7 +10,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick ollama install clean
+.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks ollama install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -63,9 +63,12 @@ faults: build ## faults played against the real binary, one row per case (the ca
 faults-quick: build ## the same with small counts
 	export QQ_OLLAMA=$$(test/server/tools.sh) && cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./faults -quick
 
+attacks: build ## a stranger's attacks on the real binary, as root, as a user and without namespaces, one row each
+	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./attacks
+
 ollama: build ## the main scenarios against a real Ollama server (built once per machine) and ast-grep
 	QQ_OLLAMA=$$(test/server/tools.sh) && QQ_AST_GREP=$$(test/astgrep/tools.sh) && export QQ_OLLAMA QQ_AST_GREP && \
-	cd test && QQ_OLLAMA_REQUIRED=1 QQ_AST_GREP_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 ./...
+	cd test && QQ_OLLAMA_REQUIRED=1 QQ_AST_GREP_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 $(if $(SKIP),-skip $(SKIP)) ./...
 
 install: build ## install qq, its man page and completions below PREFIX
 	@set -e; to="$(DESTDIR)$(PREFIX)"; \

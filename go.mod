@@ -26,6 +26,7 @@ require (
 	golang.org/x/term v0.47.0
 	golang.org/x/text v0.43.0
 	modernc.org/sqlite v1.61.1
+	mvdan.cc/sh/v3 v3.14.1
 	pgregory.net/rapid v1.3.0
 )
 
@@ -52,4 +53,7 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
+// modernc.org/sqlite names a version of pprof, which only its own tests import, that a module
+// proxy did not serve when sqlite came in (v1.61.1). No code of pprof is built into qq. Drop
+// this line with the next version of sqlite.
 replace github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50 => github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe

@@ -8,6 +8,7 @@ go 1.26.0
 require (
 	github.com/ollama/ollama v0.17.4
 	github.com/stretchr/testify v1.12.1
+	golang.org/x/sys v0.49.0
 	qq v0.0.0
 )
 
@@ -21,6 +22,5 @@ require (
 	github.com/wk8/go-ordered-map/v2 v2.1.8 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )

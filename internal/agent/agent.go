@@ -17,7 +17,9 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -103,6 +105,9 @@ type run struct {
 // result has the text that the model wrote before it.
 func (a Agent) Run(ctx context.Context, parent supervisor.Parent, job task.Job) task.Result {
 	root, err := os.OpenRoot(".") // not by its path: another folder may have that name by now
+	if errors.Is(err, fs.ErrNotExist) {
+		return job.Fail(task.Machine("", "the working directory is gone: %w", err))
+	}
 	if err != nil {
 		return job.Fail(&task.Error{Status: task.Misused, Problem: fmt.Sprintf("open the working directory: %v", err),
 			Hint: "run qq in a directory that exists, or name one with -C"})
@@ -123,7 +128,7 @@ func (r *run) isDelegated() bool { return r.job.Parent != "" || r.job.BatchID !=
 // open gives the run the working directory root and makes the tools of the agent. An agent
 // whose model cannot call tools gets none.
 func (r *run) open(root *os.Root) {
-	r.root, r.space = root, files.Open(root)
+	r.root, r.space = root, files.Open(root, r.Setup.Private...)
 	if r.Model.CallsTools() {
 		r.tools = r.makeTools()
 	}

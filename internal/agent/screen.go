@@ -3,7 +3,9 @@ package agent
 import (
 	"sync"
 	"time"
+	"unicode/utf8"
 
+	"qq/internal/agent/loop"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/supervisor"
@@ -14,34 +16,49 @@ import (
 // than the token.
 type TokenEvents struct {
 	To   supervisor.Report
+	Next loop.Screen // also shows the text; may be nil
 	mu   sync.Mutex
 	text []byte
 	last time.Time
 }
 
-const tokenInterval = 50 * time.Millisecond
+const (
+	tokenInterval = 50 * time.Millisecond
+	// maxTokenText is how many bytes of text one event has at most.
+	maxTokenText = 64 << 10
+)
 
 // Chunk implements loop.Screen.
 func (t *TokenEvents) Chunk(c llm.Chunk) {
+	if t.Next != nil {
+		t.Next.Chunk(c)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, c.Text...)
-	if now := time.Now(); len(t.text) > 0 && now.Sub(t.last) >= tokenInterval {
+	if now := time.Now(); len(t.text) > maxTokenText || len(t.text) > 0 && now.Sub(t.last) >= tokenInterval {
 		t.last = now
 		t.flush()
 	}
 }
 
 // TurnEnd implements loop.Screen.
-func (t *TokenEvents) TurnEnd(bool) {
+func (t *TokenEvents) TurnEnd(final bool) {
+	if t.Next != nil {
+		t.Next.TurnEnd(final)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.flush()
 }
 
 func (t *TokenEvents) flush() {
-	if len(t.text) > 0 {
-		t.To.Emit(event.Event{Type: event.Token, Text: string(t.text)})
-		t.text = t.text[:0]
+	for len(t.text) > 0 {
+		n := min(len(t.text), maxTokenText)
+		for n < len(t.text) && !utf8.RuneStart(t.text[n]) {
+			n--
+		}
+		t.To.Emit(event.Event{Type: event.Token, Text: string(t.text[:n])})
+		t.text = t.text[:copy(t.text, t.text[n:])]
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 
 	"qq/internal/approval"
+	"qq/internal/approval/rules"
 	"qq/internal/sandbox"
 	"qq/internal/tools/astgrep"
 	"qq/internal/tools/delegate"
@@ -35,6 +37,7 @@ type Setup struct {
 	AstGrep     string          `json:"ast_grep,omitempty"`
 	TempDir     string          `json:"temp_dir,omitempty"`
 	ShellLog    string          `json:"shell_log,omitempty"`
+	Private     []string        `json:"private,omitempty"` // folders of qq itself: their files need an approval
 }
 
 // Process describes the process that an agent runs in, and starts the commands of the
@@ -75,7 +78,7 @@ type Box struct {
 func (b Box) wrap(c proc.Command) proc.Command {
 	if b.Confined {
 		var env string
-		c.Path, c.Args, env = sandbox.Wrap(b.Exe, b.Rules, c.Path, c.Args)
+		c.Path, c.Args, env = sandbox.Wrap(b.Exe, sandbox.Order{Path: c.Path, Rules: b.Rules}, c.Args)
 		c.Env = append(slices.Clip(c.Env), env)
 	}
 	c.Namespace = c.Namespace || b.Namespace
@@ -126,32 +129,33 @@ func (r *run) makeTools() toolset {
 	t := toolset{withheld: map[string]approval.Withheld{}}
 	for _, one := range all {
 		s := one.Spec()
-		why := r.denyReason(s)
-		if why == "" {
+		w := r.withheld(s)
+		if w.Reason == "" {
 			t.offered = append(t.offered, one)
 			continue
 		}
-		t.withheld[s.Name] = approval.Withheld{Effect: s.Effect, Reason: why}
+		t.withheld[s.Name] = w
 	}
 	return t
 }
 
-// denyReason returns why the agent is not offered the tool s; "" means that it is offered.
-func (r *run) denyReason(s tool.Spec) string {
+// withheld returns why the agent is not offered the tool s; without a reason it is offered.
+func (r *run) withheld(s tool.Spec) approval.Withheld {
+	denied := func(why string) approval.Withheld { return approval.Withheld{Denied: true, Reason: why} }
 	handsOn := s.Effect == tool.Delegates || s.Effect == tool.Attends || s.Name == "list_agents"
 	switch {
 	case handsOn && !r.Setup.CanDelegate && (s.Name != "send_message" || !r.isDelegated()):
-		return "agents at this depth cannot hand on work"
-	case r.Setup.ReadOnly && s.Effect == tool.Writes:
-		return "this agent may only read"
-	case r.Setup.ReadOnly && s.Effect == tool.Executes && !r.Process.Box.Confined:
-		return "this agent may only read, and this system cannot keep a command from writing"
-	case slices.Contains(r.Setup.Policy.Deny, s.Name), slices.Contains(r.job.Denied, s.Name):
-		return "it is denied in this run"
+		return approval.Withheld{Reason: "agents at this depth cannot hand on work"}
 	case !r.Definition.Allows(s.Name):
-		return "the definition of " + r.Definition.Name + " does not give it this tool"
+		return approval.Withheld{Reason: "the definition of " + r.Definition.Name + " does not give it this tool"}
+	case r.Setup.ReadOnly && s.Effect == tool.Writes:
+		return denied("this agent may only read")
+	case r.Setup.ReadOnly && s.Effect == tool.Executes && !r.Process.Box.Confined:
+		return denied("this agent may only read, and this system cannot keep a command from writing")
+	case slices.Contains(r.Setup.Policy.Deny, rules.Rule{Tool: s.Name}), slices.Contains(r.job.Denied, s.Name):
+		return denied("it is denied in this run")
 	}
-	return ""
+	return approval.Withheld{}
 }
 
 // roster lists the agents that the agent may delegate to.
@@ -171,7 +175,7 @@ func (r *run) structural() tool.Set {
 	}
 	reading, writing := astgrep.Tools(astgrep.Config{
 		Host: r.Process.Host, Program: r.Setup.AstGrep, Root: r.root,
-		Dir: r.Process.Dir, Env: r.Process.Env, Depth: r.job.Depth,
+		Dir: r.Process.Dir, Env: r.Process.Env, Depth: r.job.Depth, Private: r.Setup.Private,
 	})
 	return append(reading, writing...)
 }
@@ -181,15 +185,37 @@ func (r *run) shell() tool.Set {
 	return shell.Tool(shell.Config{
 		Host: r.Process, Dir: r.Process.Dir, Env: r.Process.Env, TempDir: r.Setup.TempDir, Depth: r.job.Depth,
 		Log: r.Process.Log, LogPath: r.Setup.ShellLog,
+		Untrusted: append([]string{r.Setup.Policy.Root}, r.Setup.Writable...),
 	})
 }
 
 // gate returns the gate that allows, asks about or denies each tool call of the agent.
 func (r *run) gate() *approval.Gate {
-	return approval.NewGate(approval.GateConfig{
+	policy := r.Setup.Policy
+	policy.Deny = append(slices.Clip(policy.Deny), read(r.job.Denied)...)
+	if r.Setup.ReadOnly { // its commands change nothing
+		policy.Home = ""
+	}
+	cfg := approval.GateConfig{
 		Offered: r.tools.offered, Withheld: r.tools.withheld,
-		ReadOnly: r.Setup.ReadOnly, Policy: r.Setup.Policy, Approver: r.parent,
-	})
+		ReadOnly: r.Setup.ReadOnly, Policy: policy, Approver: r.parent,
+		Within: read(r.Definition.Within), Without: read(r.Definition.DisallowedTools),
+	}
+	if len(policy.Allow)+len(policy.Deny)+len(cfg.Within)+len(cfg.Without) > 0 {
+		var err error
+		if cfg.Dir, err = filepath.EvalSymlinks(r.Process.Dir); err != nil {
+			cfg.Dir = r.Process.Dir // no pattern of paths matches
+		}
+	}
+	return approval.NewGate(cfg)
+}
+
+// read returns the rules that a definition has.
+func read(texts []string) (list []rules.Rule) {
+	for _, text := range texts {
+		list = append(list, rules.Of(text))
+	}
+	return list
 }
 
 var _ Registry = (*agents.Registry)(nil)

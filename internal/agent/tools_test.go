@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/approval"
+	"qq/internal/approval/rules"
 	"qq/internal/sandbox"
 	"qq/internal/standin"
 	"qq/pkg/agents"
@@ -54,8 +56,10 @@ func TestTools(t *testing.T) {
 			}},
 		{func(r *run) { r.job.Denied = []string{"web_fetch"} },
 			map[string]string{"web_fetch": "it is denied in this run"}},
-		{func(r *run) { r.Setup.Policy.Deny = []string{"web_fetch"} },
+		{func(r *run) { r.Setup.Policy.Deny = []rules.Rule{{Tool: "web_fetch"}} },
 			map[string]string{"web_fetch": "it is denied in this run"}},
+		{func(r *run) { r.Definition.Tools, r.Setup.ReadOnly = []string{"read_file"}, true },
+			map[string]string{"edit_file": "the definition of all does not give it this tool"}},
 		{func(r *run) { r.Definition.Tools = []string{"read_file"} },
 			map[string]string{"run_pty_cmd": "the definition of all does not give it this tool"}},
 		{func(r *run) { r.Setup.CanDelegate = false }, map[string]string{
@@ -69,6 +73,8 @@ func TestTools(t *testing.T) {
 		for name, why := range c.lost {
 			assert.NotContains(t, k.offered.Names(), name)
 			assert.Equal(t, why, k.withheld[name].Reason, name)
+			taken := why != depth && !strings.HasPrefix(why, "the definition") // by a person or a policy
+			assert.Equal(t, taken, k.withheld[name].Denied, name)
 		}
 		assert.Contains(t, k.offered.Names(), "read_file")
 	}

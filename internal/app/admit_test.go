@@ -24,7 +24,7 @@ func served(t *testing.T, change func(*wiringConfig), options ...standin.Option)
 			change(c)
 		}
 	})
-	_, err := e.Resolve(t.Context(), "")
+	_, err := e.Resolve(t.Context(), task.Task{})
 	require.NoError(t, err)
 	return e, notes
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/app/admin"
+	"qq/internal/app/definitions"
 	"qq/pkg/agents"
 )
 
@@ -25,7 +25,7 @@ func TestAgentAsItTakesEffect(t *testing.T) {
 	)
 	e := w.run("agents", "show", "lead", "--json", "-q")
 	require.Zero(t, e.code, e.errors)
-	var shown admin.ShownAgent
+	var shown definitions.ShownAgent
 	require.NoError(t, json.Unmarshal([]byte(e.out), &shown))
 	assert.Equal(t, []string{"read_file", "write_file", "mcp__x__y"}, shown.Tools)
 	assert.Equal(
@@ -77,8 +77,10 @@ func TestAgentNewModes(t *testing.T) {
 	assert.Contains(t, e.errors, "create ")
 	assert.Contains(t, e.errors, "\n  hint: make the folder one that you can write to")
 
-	w.file(".claude/agents/broken.md", "---\nname: [\n---\n")
-	e = w.run("agents", "new", "--user", "broken")
+	require.Zero(t, w.run("agents", "new", "--user", "broken").code)
+	own := filepath.Join(w.home, "config", "qq", "agents", "broken.md")
+	require.NoError(t, os.WriteFile(own, []byte("---\nname: [\n---\n"), 0o600))
+	e = w.run("agents", "new", "broken")
 	assert.Zero(t, e.code)
 	assert.Contains(t, e.errors, "it does not take effect yet: read agent file ")
 }

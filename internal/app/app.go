@@ -5,8 +5,8 @@
 // child (child.go). Every other process is a root: it parses its command line (cli.go) and
 // runs a command. The commands that run agents are in run.go and qq/internal/app/batch;
 // both use the same wiring (start.go, wiring.go). The commands that run no agent are in
-// qq/internal/app/admin. Parts that all commands share are in qq/internal/app/command, and
-// printing is in qq/internal/app/output.
+// qq/internal/app/admin, qq/internal/app/definitions and qq/internal/app/runs. Parts that all
+// commands share are in qq/internal/app/command, and printing is in qq/internal/app/output.
 package app
 
 import (
@@ -90,8 +90,7 @@ type root struct {
 	*command.Invocation
 	ctx      context.Context // of the whole run
 	signals  *signals
-	terminal io.Closer // of the prompter; nil when nobody can be asked
-	narrator *output.Narrator
+	terminal io.Closer        // of the prompter; nil when nobody can be asked
 	wiring   *wiring          // nil until a command needs it
 	exporter *trace.Exporter  // nil when no traces are wanted
 	ledger   *ledger.Recorder // nil when no record is kept
@@ -103,7 +102,7 @@ type root struct {
 func newRoot(s Streams, env command.Environment) *root {
 	ctx, signals := newSignals()
 	return &root{
-		Invocation: &command.Invocation{Streams: s, Env: env, Version: Version()}, ctx: ctx, signals: signals,
+		Invocation: command.NewInvocation(s, env, Version()), ctx: ctx, signals: signals,
 	}
 }
 
@@ -123,6 +122,7 @@ func (r *root) close() {
 	if r.terminal != nil {
 		r.terminal.Close()
 	}
+	r.Screen.Drain()
 	r.signals.stop()
 }
 
@@ -131,9 +131,6 @@ func (r *root) exitCode(err error) int {
 	if errors.Is(err, output.ErrClosed) {
 		r.code = 141 // as a program that SIGPIPE killed, but all is cleaned up
 		return r.code
-	}
-	if errors.Is(err, ledger.ErrDenied) || errors.Is(err, ledger.ErrReadOnly) || errors.Is(err, ledger.ErrNewer) {
-		err = command.Usage(err) // the user can mend that in the settings
 	}
 	code := codeOf(err)
 	if sig := r.signals.code(); sig != 0 && code != 0 {

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"qq/internal/agent"
 	"qq/internal/app/command"
+	"qq/internal/config/trust"
 	"qq/internal/sandbox"
 	"qq/internal/tools/shell"
 	"qq/pkg/agents"
@@ -46,7 +48,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	defer cancel(nil)
 	dir, err := syscall.Getwd() // os.Getwd would trust $PWD
 	if err != nil {
-		return job.Fail(&task.Error{Status: task.Misused, Problem: "find the working directory: " + err.Error()})
+		return job.Fail(task.Machine("", "find the working directory: %w", err))
 	}
 	if start.Dir != "" && start.Dir != dir {
 		return job.Ended(task.Refused,
@@ -57,7 +59,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		return job.Fail(fmt.Errorf("read the start frame: %w", err))
 	}
 	a := agent.Agent{
-		Definition: start.Agent, Setup: setup.Agent, Registry: registry{c.env, dir},
+		Definition: start.Agent, Setup: setup.Agent, Registry: registry{c.env, setup.Checkout, setup.Trusted},
 		Transcript: agent.Nobody{}, Screen: agent.Nobody{},
 		Process: agent.Process{Version: Version(), Dir: dir, Env: c.environ(setup), Host: proc.NewHost()},
 	}
@@ -78,29 +80,46 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	if setup.Events {
 		a.Screen = &agent.TokenEvents{To: p}
 	} else {
-		p = unwatched{p}
+		p = unwatched{p, time.Now().Add(unwatchedFor)}
 	}
 	return runWith(ctx, setup.Model, a, p, job)
 }
 
-// registry finds the agents of a directory. It reads the directory at each look-up, because
-// most children never look one up.
+// registry finds the agents of the working directory of the root. It reads the directory at each look-up,
+// because most children never look one up.
 type registry struct {
-	env command.Environment
-	dir string
+	env     command.Environment
+	dir     string
+	trusted trust.Sums
+}
+
+func (r registry) load() *agents.Registry {
+	return agents.Load(agents.Dirs(r.dir, r.env.ConfigHome(), r.trusted))
 }
 
 // Lookup implements agent.Registry.
-func (r registry) Lookup(name string) (agents.Agent, error) { return r.env.Agents(r.dir).Lookup(name) }
+func (r registry) Lookup(name string) (agents.Agent, error) { return r.load().Lookup(name) }
 
 // List implements agent.Registry.
-func (r registry) List() []agents.Entry { return r.env.Agents(r.dir).List() }
+func (r registry) List() []agents.Entry { return r.load().List() }
 
-// unwatched is a parent that drops events. It is used when nobody reads them.
-type unwatched struct{ supervisor.Parent }
+// unwatchedFor is how long a child sends no events if nobody reads them when it starts. Most children
+// end before, and sending the first one costs more than all that follow.
+const unwatchedFor = time.Second
+
+// unwatched is a parent that drops events until a certain time. Later somebody may have subscribed to
+// them at the control socket. The text of the model is never sent.
+type unwatched struct {
+	supervisor.Parent
+	until time.Time
+}
 
 // Emit implements supervisor.Report.
-func (unwatched) Emit(event.Event) {}
+func (u unwatched) Emit(e event.Event) {
+	if time.Now().After(u.until) {
+		u.Parent.Emit(e)
+	}
+}
 
 // environ returns the environment for commands that the child runs.
 func (c child) environ(s childSetup) []string {

@@ -7,7 +7,12 @@ import (
 
 	"qq/internal/app/admin"
 	"qq/internal/app/batch"
+	"qq/internal/app/checkout"
 	"qq/internal/app/command"
+	"qq/internal/app/definitions"
+	"qq/internal/app/permissions"
+	"qq/internal/app/runs"
+	"qq/internal/config"
 )
 
 // cli builds the command line with all commands.
@@ -25,7 +30,8 @@ func (r *root) cli() *cli.App {
 		Flags:           append(runFlags(), &cli.BoolFlag{Name: "version", Usage: "print the version"}),
 		Action:          r.run,
 		Before:          r.before,
-		Commands: append([]*cli.Command{batch.Command(r.Invocation, r)},
+		Commands: append([]*cli.Command{batch.Command(r.Invocation, r), definitions.Command(r.Invocation),
+			checkout.Command(r.Invocation), permissions.Command(r.Invocation), runs.Command(r.Invocation)},
 			admin.Commands(r.Invocation, examiner{})...),
 		// Main maps errors to exit codes; the library would exit by itself.
 		ExitErrHandler: func(*cli.Context, error) {},
@@ -33,6 +39,20 @@ func (r *root) cli() *cli.App {
 	r.commands = app.Commands
 	command.Prepare(app)
 	return app
+}
+
+// Configure implements batch.Process. It asks whether the files of a checkout may configure qq, and prints warnings
+// about what does not count.
+func (r *root) Configure(c *cli.Context) (config.Config, string, error) {
+	o, err := r.Open(c)
+	if err != nil {
+		return config.Config{}, "", err
+	}
+	if err := checkout.Ask(c.Context, r.Invocation, c.Bool("dry-run")); err != nil {
+		return config.Config{}, "", err
+	}
+	r.Warn(o.Claims())
+	return o.Settings, o.Dir, nil
 }
 
 // before prints the version, which needs no command.

@@ -1,12 +1,14 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,6 +16,8 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/config"
 	"qq/pkg/agents"
+	"qq/pkg/supervisor"
+	"qq/pkg/task"
 )
 
 // TestEnvExample keeps .env.example equal to the settings; -update rewrites it.
@@ -40,20 +44,24 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// reach says when a setting in the .env of a checkout counts.
+func reach(s config.Setting) string {
+	return map[config.Reach]string{
+		config.Trusted: "after `qq trust`", config.Lowers: "only lower, or after `qq trust`",
+		config.Harmless: "yes", config.Never: "no",
+	}[s.Checkout]
+}
+
 // settingsTable renders the settings for the README.
 func settingsTable() string {
 	var b strings.Builder
-	b.WriteString("| variable | flag | default | meaning |\n|---|---|---|---|\n")
+	b.WriteString("| variable | flag | default | meaning | from a checkout |\n|---|---|---|---|---|\n")
 	for _, s := range config.Settings() {
 		flag := ""
 		if s.Flag != "" {
 			flag = "`--" + s.Flag + "`"
 		}
-		doc := s.Doc
-		if s.Guarded {
-			doc += " (not from the `.env` of a checkout)"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", s.Name, flag, s.Default, doc)
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s | %s |\n", s.Name, flag, s.Default, s.Doc, reach(s))
 	}
 	return b.String()
 }
@@ -63,11 +71,14 @@ func settingsTable() string {
 func envExample() string {
 	var b strings.Builder
 	b.WriteString("# Settings of qq. Copy this file to .env and change what you need.\n" +
-		"# Precedence: flag > environment > .env here > $XDG_CONFIG_HOME/qq/.env > default.\n")
+		"# Precedence: flag > environment > .env here > $XDG_CONFIG_HOME/qq/.env > default.\n" +
+		"# A .env here may come with a checkout that a stranger wrote. So some settings count only\n" +
+		"# after qq trust, which shows their lines and asks, and until this file changes.\n" +
+		"# In $XDG_CONFIG_HOME/qq/.env all of them count.\n")
 	for _, s := range config.Settings() {
 		fmt.Fprintf(&b, "\n# %s\n", s.Doc)
-		if s.Guarded {
-			b.WriteString("# Not read from the .env of a working directory.\n")
+		if s.Checkout != config.Harmless {
+			fmt.Fprintf(&b, "# From a checkout: %s.\n", strings.ReplaceAll(reach(s), "`", ""))
 		}
 		if s.Example != "" {
 			fmt.Fprintf(&b, "# Default: %s\n%s=%s\n", s.Default, s.Name, s.Example)
@@ -109,10 +120,10 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// agentTable says of each built-in agent what it may do and what it is for.
+// agentTable says of each built-in agent what it may do, its limits, and what it is for.
 func agentTable(t *testing.T) string {
 	var b strings.Builder
-	b.WriteString("| agent | may | what it does |\n|---|---|---|\n")
+	b.WriteString("| agent | may | turns | time | what it does |\n|---|---|---|---|---|\n")
 	for _, e := range agents.Load(nil).List() {
 		require.NoError(t, e.Err)
 		may := []string{"read"}
@@ -128,10 +139,63 @@ func agentTable(t *testing.T) string {
 		if len(what) < 20 { // a title
 			what, _, _ = strings.Cut(more, ". ")
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", e.Agent.Name, strings.Join(may, ", "), strings.TrimSuffix(what, "."))
+		fmt.Fprintf(&b, "| `%s` | %s | %d | %g s | %s |\n", e.Agent.Name, strings.Join(may, ", "), e.Agent.MaxTurns,
+			e.Agent.Timeout.Seconds(), strings.TrimSuffix(what, "."))
 	}
 	return b.String()
 }
+
+// TestReadmeLimits: without a word of a person, each agent has the limits of the tables.
+func TestReadmeLimits(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	require.NoError(t, err)
+	cell := func(row string) time.Duration { // the first number of the first row that matches
+		m := regexp.MustCompile(`(?m)^\| ` + row).FindStringSubmatch(string(data))
+		require.NotNil(t, m, row)
+		d, err := time.ParseDuration(m[1] + "s")
+		require.NoError(t, err)
+		return d
+	}
+	set, err := config.Load(config.Input{Environ: []string{"HOME=" + t.TempDir()}})
+	require.NoError(t, err)
+	folder := t.TempDir()
+	plain := "---\nname: plain\ndescription: has no limits\n---\nYou answer.\n"
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "plain.md"), []byte(plain), 0o600))
+	reg := agents.Load([]agents.Dir{{Path: folder}})
+	var jobs limited
+	s := supervisor.New(supervisor.Config{Limits: limitsOf(set), Agents: reg, Launcher: &jobs})
+	timeout := cell("`QQ_CHILD_TIMEOUT` [|] `--timeout` [|] `(\\d+)`")
+	idle := cell("`QQ_IDLE_TIMEOUT` [|] `--idle-timeout` [|] `(\\d+)`")
+	for _, e := range reg.List() {
+		jobs = nil
+		one := task.Task{Text: "x", Agent: e.Agent.Name}
+		require.NoError(t, s.Batch(t.Context(), supervisor.Batch{Tasks: supervisor.Tasks(one), Results: dropped{}}))
+		_, err := s.Run(t.Context(), one, "", &jobs)
+		require.NoError(t, err)
+		require.Len(t, jobs, 2)
+		child, prompt := timeout, time.Duration(0)
+		if e.Agent.Name != "plain" {
+			child = cell("`" + e.Agent.Name + "` [|] [^|]+ [|] \\d+ [|] (\\d+) s [|]")
+			prompt = child
+		}
+		assert.Equal(t, []time.Duration{child, prompt, idle, idle},
+			[]time.Duration{jobs[0].Allowed, jobs[1].Allowed, jobs[0].Idle, jobs[1].Idle}, e.Agent.Name)
+	}
+}
+
+// limited is a launcher that keeps the jobs and runs nothing.
+type limited []task.Job
+
+func (l *limited) Launch(_ context.Context, job task.Job, _ supervisor.Parent) task.Result {
+	*l = append(*l, job)
+	return job.Ended(task.Completed, "")
+}
+
+// dropped receives results that nobody wants.
+type dropped struct{}
+
+func (dropped) Deliver(task.Result) error { return nil }
+func (dropped) Done(task.Result)          {}
 
 // TestReadmeTools: the table of tools has each tool, and no other.
 func TestReadmeTools(t *testing.T) {

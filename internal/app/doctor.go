@@ -26,7 +26,7 @@ func (examiner) Examine(ctx context.Context, cfg config.Config) []admin.Finding 
 	if err != nil {
 		f := admin.Bad("model server", err)
 		if cfg.Model == models.Auto {
-			f.State, f.Text = "note", f.Text+": extract, the built-in extractive model, is used"
+			f.State, f.Text = "note", f.Text+": a single prompt uses extract, the built-in extractive model"
 		}
 		return []admin.Finding{f}
 	}

@@ -25,7 +25,11 @@ var update = flag.Bool("update", false, "rewrite what is generated: .env.example
 // child.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "qq" || os.Getenv(childproc.ControlVar) != "" {
-		os.Exit(Main(os.Args, Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Environ()))
+		code := Main(os.Args, Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Environ())
+		if testing.CoverMode() != "" {
+			syscall.Exit(code) // os.Exit would write a warning about coverage data to stderr
+		}
+		os.Exit(code)
 	}
 	os.Exit(m.Run())
 }
@@ -35,13 +39,15 @@ type world struct {
 	t   *testing.T
 	dir string // the working directory
 	env []string
+
+	home string
 }
 
 // newWorld makes a world whose model is extract.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	home := t.TempDir()
-	w := &world{t: t, dir: t.TempDir()}
+	w := &world{t: t, dir: t.TempDir(), home: home}
 	w.env = []string{
 		"PATH=" + os.Getenv("PATH"), "TERM=dumb", "HOME=" + home, "QQ_HOME=" + filepath.Join(home, "qq"),
 		"XDG_CONFIG_HOME=" + filepath.Join(home, "config"), "XDG_STATE_HOME=" + filepath.Join(home, "state"),

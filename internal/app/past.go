@@ -77,7 +77,7 @@ func (p *past) Read(ctx context.Context, dir string, r task.Read) (string, error
 		if p.root != nil {
 			_ = p.root.Close() // it was only read
 		}
-		p.root, p.folder, p.tools = root, dir, files.Open(root).Reading()
+		p.root, p.folder, p.tools = root, dir, files.Open(root, p.wiring.private()...).Reading()
 	}
 	call, ok := p.tools.Lookup(r.Tool)
 	if !ok {

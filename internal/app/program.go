@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 
 	"qq/internal/agent"
+	"qq/internal/config/trust"
 	"qq/internal/models"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
@@ -20,6 +22,10 @@ type childSetup struct {
 	Model  models.Model `json:"model"`
 	Agent  agent.Setup  `json:"agent"`
 	Events bool         `json:"events,omitempty"` // the child is to send events
+	// Checkout is the working directory of the root, whose agents the child may ask; Trusted are the files in it
+	// that may replace agents of the user.
+	Checkout string     `json:"checkout"`
+	Trusted  trust.Sums `json:"trusted,omitempty"`
 	// OneProcessor says that the child was started with GOMAXPROCS=1, and may raise it when it
 	// has much to compute.
 	OneProcessor bool `json:"one_processor,omitempty"`
@@ -50,6 +56,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	setup, err := json.Marshal(childSetup{
 		Model: m, Agent: s, Events: w.stream.Wanted(), OneProcessor: w.oneProcessor,
 		Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),
+		Checkout:    w.cfg.Dir, Trusted: w.cfg.Trusted,
 	})
 	return childproc.Start{Agent: def, Model: m.String(), Setup: setup}, err
 }
@@ -76,14 +83,23 @@ func (w *wiring) setup(def agents.Agent, m models.Model, job task.Job, id string
 func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 	set := w.cfg.Settings
 	s := agent.Setup{
-		Policy: policy(set), ReadOnly: w.cfg.ReadOnly || job.ReadOnly || def.Gathers(),
+		Policy: w.cfg.Policy, ReadOnly: w.cfg.ReadOnly || job.ReadOnly || def.Gathers(),
 		CanDelegate: job.Depth+1 < set.MaxDepth, Retries: set.Retries, KeepReads: w.record.Caches(),
-		Writable: set.Writable, WebAllow: set.WebAllow, AstGrep: w.astGrep(),
+		Writable: set.Writable, WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
 	}
 	if def.Allows("web_search") {
 		s.Search = w.cfg.Search
 	}
 	return s
+}
+
+// private returns the folders of qq itself.
+func (w *wiring) private() []string {
+	private := []string{w.cfg.Settings.Home}
+	if home := w.cfg.Environ.ConfigHome(); home != "" {
+		private = append(private, filepath.Join(home, "qq"))
+	}
+	return private
 }
 
 // tidy removes the temporary folder of the agent that ran under an execution id, and

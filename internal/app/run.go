@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
-	"time"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -28,6 +26,7 @@ func runFlags() []cli.Flag {
 			Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "the task; - reads it from stdin",
 		},
 		&cli.StringFlag{Name: "message-file", Aliases: []string{"f"}, Usage: "file with the task; - is stdin"},
+		&cli.BoolFlag{Name: "no-stdin", Usage: "do not read stdin, whatever it is"},
 		command.FlagModel,
 		&cli.StringFlag{Name: "system", Usage: "system prompt instead of the agent's own"},
 		&cli.StringFlag{
@@ -74,7 +73,7 @@ func (r *root) run(c *cli.Context) error {
 		return err
 	}
 	r.failing.Agent = cmp.Or(c.String("agent"), cfg.Agent)
-	if one.task, err = r.taskOf(c); err != nil {
+	if one.task, err = r.Task(c, r.commands); err != nil {
 		return err
 	}
 	one.task.Agent = r.failing.Agent
@@ -83,10 +82,10 @@ func (r *root) run(c *cli.Context) error {
 		return command.Usagef("qq --help shows how a task is given", "%v", err)
 	}
 	ctx := c.Context
-	if limit := cfg.ChildTimeout; c.IsSet("timeout") && limit > 0 {
+	if c.IsSet("timeout") && cfg.ChildTimeout > 0 {
+		limit := limitsOf(cfg).TimeoutBy.Limit(cfg.ChildTimeout, 0, "")
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit,
-			&task.Error{Status: task.Timeout, Problem: fmt.Sprintf("timed out after %v", limit)})
+		ctx, cancel = context.WithTimeoutCause(ctx, limit.For, limit.RunOver())
 		defer cancel()
 	}
 	needs := batch.Needs{
@@ -128,74 +127,6 @@ func (r *root) oneRun(c *cli.Context) (*oneRun, error) {
 	return one, err
 }
 
-// taskOf makes the task from flags, arguments and stdin.
-func (r *root) taskOf(c *cli.Context) (task.Task, error) {
-	words := strings.Join(c.Args().Slice(), " ")
-	if name := command.Mistyped(r.commands, words); name != "" {
-		hint := fmt.Sprintf("qq %s is a command; as a prompt it is: qq -m %q", name, words)
-		return task.Task{}, command.Usagef(hint, "%q is no command", words)
-	}
-	given := 0
-	for _, set := range []bool{c.IsSet("message"), c.IsSet("message-file"), words != ""} {
-		if set {
-			given++
-		}
-	}
-	if given > 1 {
-		return task.Task{}, command.Usagef("give it once: as PROMPT, with -m, or with -f",
-			"the task is given more than once")
-	}
-	fromStdin := c.String("message") == "-" || c.String("message-file") == "-"
-	text := words
-	switch {
-	case c.IsSet("message"):
-		text = c.String("message")
-	case c.IsSet("message-file") && !fromStdin:
-		var err error
-		if text, err = command.ReadFile(c.String("message-file")); err != nil {
-			return task.Task{}, err
-		}
-	}
-	piped, isPipe, err := r.piped(fromStdin)
-	switch {
-	case err != nil:
-		return task.Task{}, err
-	case isPipe && strings.TrimSpace(piped) == "":
-		return task.Task{}, command.Usagef(
-			"the pipe or file at stdin is empty; to read none, give PROMPT and redirect stdin from /dev/null",
-			"nothing came through stdin")
-	case fromStdin, given == 0 && isPipe:
-		return task.Task{Text: piped}, nil
-	case given == 0:
-		return task.Task{}, command.Usagef(
-			`for example: qq "Summarize README.md", or: git diff | qq "write a commit message"`, "no task")
-	case strings.TrimSpace(text) == "":
-		return task.Task{}, command.Usagef(`for example: qq -m "Summarize README.md"`, "the task is empty")
-	}
-	return task.Task{Text: text, Context: piped}, nil
-}
-
-// piped reads stdin if it is a pipe, a socket or a file. It reads a terminal only if asked
-// is set. isPipe is false if stdin was not read.
-func (r *root) piped(asked bool) (text string, isPipe bool, err error) {
-	info, err := r.In.Stat()
-	if err != nil {
-		if asked {
-			return "", false, command.Usagef("give the task with -m", "stdin is closed")
-		}
-		return "", false, nil
-	}
-	if info.Mode()&os.ModeCharDevice != 0 && !asked {
-		return "", false, nil
-	}
-	waiting := time.AfterFunc(3*time.Second, func() {
-		r.Say("waiting for text on stdin (end it with Ctrl-D, or redirect it from /dev/null)")
-	})
-	defer waiting.Stop()
-	text, err = command.ReadText(r.In, "stdin")
-	return text, true, err
-}
-
 // do resolves the model, then runs the agent or, in a dry run, prints the plan.
 func (one *oneRun) do(ctx context.Context) error {
 	cfg := one.w.cfg
@@ -204,9 +135,9 @@ func (one *oneRun) do(ctx context.Context) error {
 		return err
 	}
 	for _, w := range one.Agent.Warnings {
-		one.r.Note("%s: %s", one.Agent.Source, w)
+		one.r.Say("%s: %s", one.Agent.Source, w)
 	}
-	if one.Model, err = one.w.Resolve(ctx, one.w.modelName(one.task)); err != nil {
+	if one.Model, err = one.w.Resolve(ctx, one.task); err != nil {
 		return err
 	}
 	if one.dryRun {
@@ -220,7 +151,7 @@ func (one *oneRun) do(ctx context.Context) error {
 	defer transcript.Close()
 	one.History, one.Transcript, one.Session = transcript.History, transcript, transcript.ID
 	one.task.Schema = one.schema
-	if one.format == output.Text && output.IsTerminal(one.r.Out) && len(one.schema) == 0 {
+	if one.format == output.Text && one.r.Out.Terminal() && len(one.schema) == 0 {
 		one.live = output.NewLive(one.r.Out)
 		one.Screen = one.live
 	}
@@ -260,7 +191,7 @@ func (one *oneRun) printPlan() error {
 func (one *oneRun) finish(res task.Result, unrecorded error, t *session.Keeping) error {
 	if one.format == output.Text {
 		for _, w := range res.Warnings {
-			one.r.Note("warning: %s", w)
+			one.r.Say("warning: %s", w)
 		}
 	}
 	if unrecorded != nil {
@@ -277,7 +208,10 @@ func (one *oneRun) finish(res task.Result, unrecorded error, t *session.Keeping)
 // an error.
 func (one *oneRun) end(res task.Result, msg string, t *session.Keeping) error {
 	res.CutHint()
-	res.Warnings = append(t.Warnings, res.Warnings...)
+	res.Warnings = slices.Concat(one.r.Ignored, t.Warnings, one.w.models.Replaced(), res.Warnings)
+	if warning := one.w.warning.Load(); warning != nil { // it is on stderr already
+		res.Warnings = append(res.Warnings, *warning)
+	}
 	one.r.signals.name(&res)
 	if err := one.print(res, t.ID); err != nil {
 		return err

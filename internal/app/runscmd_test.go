@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/app/admin"
+	"qq/internal/app/runs"
 	"qq/internal/record/ledger"
 )
 
@@ -18,31 +18,31 @@ import (
 func TestRunsAreNotCutInSilence(t *testing.T) {
 	w, _ := newServedWorld(t)
 	var tasks strings.Builder
-	const n = admin.MaxShown + 1
+	const n = runs.MaxShown + 1
 	for i := range n {
 		fmt.Fprintf(&tasks, "task %d\n", i)
 	}
 	w.file("tasks.txt", tasks.String())
 	require.Zero(t, w.run("batch", "-q", "tasks.txt").code)
-	for range admin.DefaultLimit - 1 {
+	for range runs.DefaultLimit - 1 {
 		require.Zero(t, w.run("prompt").code)
 	}
 	e := w.run("runs")
-	assert.Equal(t, 1+admin.DefaultLimit, strings.Count(e.out, "\n"))
+	assert.Equal(t, 1+runs.DefaultLimit, strings.Count(e.out, "\n"))
 	assert.Empty(t, e.errors, "that is all")
 	require.Zero(t, w.run("prompt").code)
 	for _, args := range [][]string{{"runs"}, {"runs", "list"}} {
 		e := w.run(args...)
-		assert.Equal(t, 1+admin.DefaultLimit, strings.Count(e.out, "\n"))
+		assert.Equal(t, 1+runs.DefaultLimit, strings.Count(e.out, "\n"))
 		assert.Equal(t, "qq: there are more (--limit is 20): --limit 0 shows all\n", e.errors)
 		assert.Empty(t, w.run(append(args, "-q")...).errors)
 		e = w.run(append(args, "--json")...)
 		assert.Empty(t, e.errors)
 		var rows []any
 		require.NoError(t, json.Unmarshal([]byte(e.out), &rows))
-		assert.Len(t, rows, admin.DefaultLimit)
+		assert.Len(t, rows, runs.DefaultLimit)
 		e = w.run(append(args, "--limit", "0")...)
-		assert.Equal(t, 1+admin.DefaultLimit+1, strings.Count(e.out, "\n"))
+		assert.Equal(t, 1+runs.DefaultLimit+1, strings.Count(e.out, "\n"))
 		assert.Empty(t, e.errors)
 	}
 
@@ -50,7 +50,7 @@ func TestRunsAreNotCutInSilence(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(w.run("runs", "--json", "--limit", "0").out), &rows))
 	id := rows[len(rows)-1].ID
 	e = w.run("runs", "show", id)
-	assert.Equal(t, 2+1+admin.MaxShown, strings.Count(e.out, "\n"))
+	assert.Equal(t, 2+1+runs.MaxShown, strings.Count(e.out, "\n"))
 	assert.Contains(t, e.out, "101/101 done")
 	assert.Regexp(t, `^qq: only the newest 100 are shown: qq runs list --batch \w+ --limit 0 shows all\n$`, e.errors)
 	e = w.run("runs", "show", id, "--json")

@@ -10,16 +10,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/admin"
+	"qq/internal/app/definitions"
 	"qq/internal/standin"
 )
 
-// TestAgents: definitions of the project hide the built-in ones and are listed as such; a
-// broken one is reported and does not affect the others.
+// TestAgents: trusted definitions of the project hide the built-in ones and are listed as
+// such, others are listed as ignored; a broken one is reported and does not affect the others.
 func TestAgents(t *testing.T) {
 	w := newWorld(t)
 	w.file(".claude/agents/coder.md", "---\nname: coder\ndescription: ours\ntools: Read, Frob\n---\nWrite well.\n")
 	w.file(".claude/agents/broken.md", "---\nname: [\n---\n")
 	e := w.run("agents")
+	assert.Zero(t, e.code)
+	assert.Regexp(t, `(?m)^coder .* built-in \(ignored, not trusted: .*\.claude/agents/coder\.md\)  Writes`, e.out)
+	assert.Contains(t, w.run("agents", "show", "coder").out, "\nnot trusted:  "+w.dir+"/.claude/agents/coder.md\n")
+	assert.Zero(t, w.run("trust", "--yes").code)
+	e = w.run("agents")
 	assert.Zero(t, e.code)
 	assert.Regexp(t, `(?m)^coder .*\.claude/agents/coder\.md \(hides built-in\)  ours$`, e.out)
 	assert.Regexp(t, `(?m)^explorer .* built-in `, e.out)
@@ -30,7 +36,7 @@ func TestAgents(t *testing.T) {
 	shown := w.run("agents", "show", "CODER").out
 	assert.Contains(t, shown, "tools:        read_file\n")
 	assert.True(t, strings.HasSuffix(shown, "\nWrite well.\n"))
-	var rows []admin.AgentRow
+	var rows []definitions.AgentRow
 	require.NoError(t, json.Unmarshal([]byte(w.run("agents", "--json").out), &rows))
 	assert.Len(t, rows, 11)
 }
@@ -39,15 +45,16 @@ func TestAgents(t *testing.T) {
 // set all of them.
 func TestConfig(t *testing.T) {
 	w := newWorld(t)
-	w.file(".env", "QQ_MAX_PARALLEL=7\nQQ_HOME=/elsewhere\nQQ_MAX_DEPHT=2\n")
+	w.file(".env", "QQ_MAX_PARALLEL=3\nQQ_LOG_DIR=/elsewhere\nQQ_MAX_DEPHT=2\n")
 	w.set("QQ_MAX_DEPTH=4")
 	e := w.run("config")
 	assert.Zero(t, e.code)
-	assert.Regexp(t, `(?m)^QQ_MAX_PARALLEL +7 +5 +\.env$`, e.out)
+	assert.Regexp(t, `(?m)^QQ_MAX_PARALLEL +3 +5 +\.env$`, e.out)
 	assert.Regexp(t, `(?m)^QQ_MAX_DEPTH +4 +3 +environment$`, e.out)
 	assert.Regexp(t, `(?m)^QQ_AGENT +default +default +default$`, e.out)
 	assert.NotContains(t, e.out, "/elsewhere")
-	assert.Contains(t, e.errors, "QQ_HOME in .env is ignored")
+	assert.Regexp(t, `(?m)^QQ_LOG_DIR .* default \(\.env ignored: not trusted\)$`, e.out)
+	assert.Contains(t, e.errors, "QQ_LOG_DIR in .env is ignored: this folder is not trusted; see qq trust")
 	assert.Contains(t, e.errors, `"QQ_MAX_DEPHT" (.env) is no setting: did you mean QQ_MAX_DEPTH?`)
 	var rows []admin.SettingRow
 	require.NoError(t, json.Unmarshal([]byte(w.run("config", "--json", "-q").out), &rows))

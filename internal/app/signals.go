@@ -62,6 +62,14 @@ func (s *signals) listen() {
 	})
 }
 
+// send does what that signal does. It is dropped if many signals wait already.
+func (s *signals) send(sig os.Signal) {
+	select {
+	case s.ch <- sig:
+	default:
+	}
+}
+
 // note handles the nth signal, counted from 1.
 func (s *signals) note(sig os.Signal, n int) {
 	s.mu.Lock()

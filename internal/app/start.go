@@ -3,13 +3,13 @@ package app
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
 	"qq/internal/app/batch"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
+	"qq/internal/app/permissions"
 	"qq/internal/approval"
 	"qq/internal/record/ledger"
 	"qq/internal/tools/web"
@@ -29,7 +29,8 @@ func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 			Hint:    "it was started by an agent's command; raise QQ_MAX_DEPTH, or let one agent do the work",
 		}
 	}
-	if err := cmp.Or(checkTools(set), checkWritable(set)); err != nil {
+	policy, err := permissions.Policy(r.Invocation, set)
+	if err := cmp.Or(err, checkWritable(set)); err != nil {
 		return nil, err
 	}
 	search, err := web.NewSearch(set.Search, r.Env.Get)
@@ -37,15 +38,11 @@ func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 		return nil, command.Usage(err)
 	}
 	cfg := wiringConfig{
-		Settings: set, Environ: r.Env, Dir: n.Dir, Version: Version(), Agents: r.Env.Agents(n.Dir),
-		Search: search, ReadOnly: n.ReadOnly, Note: r.Note,
-		ID: task.NewID(), Trace: event.StartTrace(r.Env.Get("TRACEPARENT")),
-	}
-	if n.Screen != nil {
-		cfg.Note = func(format string, args ...any) {
-			defer n.Screen.Hold()()
-			r.Note(format, args...)
-		}
+		Settings: set, Policy: policy, Environ: r.Env, Dir: n.Dir, Version: Version(), Agents: r.Checkout.Agents,
+		Trusted: r.Checkout.TrustedAgents(),
+		Search:  search, ReadOnly: n.ReadOnly, Note: r.Note, Say: r.Say,
+		Batch: name == "batch",
+		ID:    task.NewID(), Trace: event.StartTrace(r.Env.Get("TRACEPARENT")),
 	}
 	if !n.NoLedger { // it is opened when something has to be recorded
 		r.ledger = ledger.NewRecorder(set.Home,
@@ -58,12 +55,13 @@ func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 		cfg.Sinks = append(cfg.Sinks, r.exporter)
 	}
 	if approval.Mode(set.Approve) == approval.Ask {
-		cfg.Prompter = r.prompter(n.Screen)
+		cfg.Prompter, cfg.Lasting = r.prompter(), permissions.Lasting(r.Invocation, policy.Root)
 	}
 	w, err := newWiring(cfg)
 	if err != nil {
 		return nil, err
 	}
+	r.openSocket(w, name)
 	r.signals.killWith(w.Kill, func() {
 		_ = w.Close() // there is nobody left to tell
 		os.Exit(r.signals.code())
@@ -74,8 +72,7 @@ func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 }
 
 // sinks returns the readers of events: a script if n.Events is set, and a person if
-// n.Verbose is set. The progress line of n.Screen is removed while a line is printed for
-// the person.
+// n.Verbose is set.
 func (r *root) sinks(n batch.Needs) []event.Sink {
 	var sinks []event.Sink
 	if n.Events != nil {
@@ -87,27 +84,10 @@ func (r *root) sinks(n batch.Needs) []event.Sink {
 		}))
 	}
 	if n.Verbose {
-		var w io.Writer = r.Err
-		if n.Screen != nil {
-			w = sharedWriter{w, n.Screen}
-		}
-		r.narrator = output.NewNarrator(w, r.Coloured(r.Err))
-		sinks = append(sinks, event.SinkFunc(r.narrator.Event))
+		narrator := output.NewNarrator(r.Err.Raw(), r.Coloured(r.Err))
+		sinks = append(sinks, event.SinkFunc(narrator.Event))
 	}
 	return sinks
-}
-
-// sharedWriter writes to a terminal that also shows the progress line of other. The
-// progress line is removed during each write.
-type sharedWriter struct {
-	io.Writer
-	other approval.Screen
-}
-
-// Write implements io.Writer.
-func (s sharedWriter) Write(p []byte) (int, error) {
-	defer s.other.Hold()()
-	return s.Writer.Write(p)
 }
 
 // Wire implements batch.Process.

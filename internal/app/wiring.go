@@ -1,9 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +19,8 @@ import (
 	"qq/internal/app/scratch"
 	"qq/internal/approval"
 	"qq/internal/config"
+	"qq/internal/config/trust"
+	"qq/internal/control"
 	"qq/internal/models"
 	"qq/internal/models/gate"
 	"qq/internal/record"
@@ -29,6 +33,7 @@ import (
 	"qq/pkg/llm"
 	"qq/pkg/proc"
 	"qq/pkg/supervisor"
+	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
 
@@ -45,18 +50,23 @@ const approvalTimeout = 300 * time.Second
 // wiringConfig is what the wiring of a run is made from. root.wire fills it.
 type wiringConfig struct {
 	Settings config.Config
+	Policy   approval.Policy
 	Environ  command.Environment // of the process, for children to inherit from
 	Dir      string              // the working directory
 	Version  string              // of the program: children must have the same
 	Agents   *agents.Registry
-	Prompter approval.Prompter // asks a person; nil if nobody can be asked
-	Search   web.Search        // the web search of agents; zero means none
-	Sinks    []event.Sink      // get every event; without sinks no events are made
-	ReadOnly bool              // no agent may change anything
-	Note     func(format string, args ...any)
-	ID       string           // execution id of this process, see [task.NewID]
-	Trace    event.Trace      // the trace that this run belongs to
-	Ledger   *ledger.Recorder // nil means that no record is kept
+	Trusted  trust.Sums                       // files of Dir that may replace agents of the user
+	Prompter approval.Prompter                // asks a person; nil if nobody can be asked
+	Lasting  approval.Lasting                 // answers for that person; nil if no rules are kept
+	Search   web.Search                       // the web search of agents; zero means none
+	Sinks    []event.Sink                     // get every event; without sinks no events are made
+	ReadOnly bool                             // no agent may change anything
+	Note     func(format string, args ...any) // prints a note, see [command.Invocation]
+	Say      func(format string, args ...any) // prints a warning
+	Batch    bool                             // the run is a batch
+	ID       string                           // execution id of this process, see [task.NewID]
+	Trace    event.Trace                      // the trace that this run belongs to
+	Ledger   *ledger.Recorder                 // nil means that no record is kept
 }
 
 // wiring holds the connected parts of a run: supervisor, gate, record, models and the
@@ -69,13 +79,15 @@ type wiring struct {
 	several  atomic.Bool // more than one agent uses the gate
 	record   *record.Record
 	models   *models.Resolver
-	stream   *event.Stream // nil when nobody wants events
+	stream   *event.Stream
+	socket   *control.Server // nil if the run has none
 	log      *record.ChildLog
 	launcher *childproc.Launcher
 	scratch  *scratch.Folder
-	host     *proc.Host    // starts every process
-	exe      string        // path of this program
-	astGrep  func() string // path of ast-grep; empty if it is not installed
+	host     *proc.Host             // starts every process
+	exe      string                 // path of this program
+	astGrep  func() string          // path of ast-grep; empty if it is not installed
+	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
 
 	oneProcessor bool // children start with GOMAXPROCS=1
 }
@@ -84,14 +96,13 @@ type wiring struct {
 func newWiring(cfg wiringConfig) (*wiring, error) {
 	set := cfg.Settings
 	w := &wiring{
-		cfg:     cfg,
-		models:  &models.Resolver{Host: set.OllamaHost, Run: set.Model, Notes: notes(cfg.Note), Retries: set.Retries},
+		cfg: cfg,
+		models: &models.Resolver{Host: set.OllamaHost, Run: set.Model, Retries: set.Retries,
+			Notes: notes(cfg.Note), Warnings: notes(cfg.Say), Strict: cfg.Batch},
 		log:     record.NewChildLog(set.LogDir),
 		scratch: &scratch.Folder{Dir: filepath.Join(set.Home, "run")},
 		host:    proc.NewHost(),
-	}
-	if len(cfg.Sinks) > 0 {
-		w.stream = event.NewStream(cfg.Trace.TraceID(), cfg.Sinks...)
+		stream:  event.NewStream(cfg.Trace.TraceID(), cfg.Sinks...),
 	}
 	w.gate = gate.NewGate(gate.Config{
 		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Notes: notes(w.remark),
@@ -109,14 +120,17 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		return path
 	})
 	w.launcher = childproc.NewLauncher(childproc.Config{
-		Host: w.host, Path: w.exe, Version: cfg.Version, Env: w.childEnv(), Program: w, Keep: string(w.outputs()),
+		Host: w.host, Path: w.exe, Dir: cfg.Dir, Version: cfg.Version, Env: w.childEnv(), Program: w,
+		Keep:      string(w.outputs()),
 		MaxOutput: set.MaxOutput, Grace: stopGrace, HandBack: handBack,
 	})
 	s := supervisor.Config{
-		Limits: limits(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
+		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Launcher: w.launcher, Gate: admission{w}, Events: w.stream, Log: w.log, NewID: task.NewID,
+		Notes: notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
-			Policy: policy(set), Prompter: cfg.Prompter, Timeout: approvalTimeout, Events: w.stream,
+			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: approvalTimeout,
+			Events: w.stream,
 		}),
 	}
 	if cfg.Ledger != nil {
@@ -141,22 +155,30 @@ func (w *wiring) childEnv() []string {
 	return env
 }
 
-// limits returns the limits of the run from the settings.
-func limits(set config.Config) supervisor.Limits {
+// limitsOf returns the limits of the run from the settings.
+func limitsOf(set config.Config) supervisor.Limits {
 	return supervisor.Limits{
 		Limits: task.Limits{
 			ChildTimeout: set.ChildTimeout, IdleTimeout: set.IdleTimeout,
 			Retries: set.Retries, SpawnRate: set.SpawnRate, MaxParallel: set.MaxParallel,
 			MaxDepth: set.MaxDepth, MaxChildren: set.MaxChildren, MaxOutput: set.MaxOutput,
 		},
-		DefaultTimeout: set.Source("QQ_CHILD_TIMEOUT") == "default",
-		DefaultIdle:    set.Source("QQ_IDLE_TIMEOUT") == "default",
+		TimeoutBy: sourceOf(set, "QQ_CHILD_TIMEOUT", "--timeout"),
+		IdleBy:    sourceOf(set, "QQ_IDLE_TIMEOUT", "--idle-timeout"),
 	}
 }
 
-// policy returns the policy for tool calls from the settings.
-func policy(set config.Config) approval.Policy {
-	return approval.Policy{Mode: approval.Mode(set.Approve), Allow: set.Allow, Deny: set.Deny}
+// sourceOf returns who set the limit of time with that name, and how a person sets another.
+func sourceOf(set config.Config, name, flag string) limits.Source {
+	s := limits.Source{How: "with " + flag + " or " + name + ", 0 means none"}
+	switch by := set.Source(name); by {
+	case "", "default":
+	case "flag " + flag:
+		s.By = flag
+	default:
+		s.By, s.Lowers = name+" ("+by+")", set.OnlyLowers(name)
+	}
+	return s
 }
 
 // Batch implements batch.Runner. Results that wait for slower ones are kept in a spill file
@@ -168,6 +190,9 @@ func (w *wiring) Batch(ctx context.Context, b supervisor.Batch) error {
 	b.Spill, b.Past, b.Tasks = spill, w.record, w.record.Tasks(ctx, b.Tasks)
 	b.Results = recorded{b.Results, w.record}
 	w.several.Store(true)
+	if w.socket != nil {
+		w.socket.Batch(b.ID)
+	}
 	return errors.Join(w.Supervisor.Batch(ctx, b), w.record.Close())
 }
 
@@ -209,7 +234,7 @@ func (w *wiring) Staff(ctx context.Context, t task.Task) (agents.Agent, models.M
 	if err != nil {
 		return agents.Agent{}, models.Model{}, err
 	}
-	m, err := w.Resolve(ctx, w.modelName(t))
+	m, err := w.Resolve(ctx, t)
 	return agent, m, err
 }
 
@@ -219,10 +244,23 @@ func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
 	return err
 }
 
-// Resolve finds the model with that name and remembers it. The name is "" for the model of
-// the run, [models.Auto], [models.Extract], "ollama:NAME", or the NAME alone.
-func (w *wiring) Resolve(ctx context.Context, name string) (models.Model, error) {
-	return w.models.Resolve(ctx, name)
+// Resolve finds the model for t. What a checkout says without trust cannot choose one on another machine.
+func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error) {
+	name := w.modelName(t)
+	m, err := w.models.Resolve(ctx, name)
+	if err != nil || m.Remote == "" {
+		return m, err
+	}
+	by := "QQ_MODEL in .env"
+	foreign := name == "" && w.cfg.Settings.Foreign("QQ_MODEL")
+	if agent, _ := w.Agent(t.Agent); name != "" && t.Model == "" && agent.Untrusted {
+		by, foreign = agent.Source, true
+	}
+	if foreign {
+		return models.Model{}, command.Usagef("if your text may go there, name the model with --model",
+			"%s chooses %s, which %s passes on to another machine, and is not trusted", by, m, m.Host)
+	}
+	return m, nil
 }
 
 // outputs returns the folder that keeps long outputs of commands and children.
@@ -234,6 +272,9 @@ func (w *wiring) Kill() { w.launcher.Close() }
 // Close kills the remaining children and removes the temporary files of this run.
 func (w *wiring) Close() error {
 	w.Kill()
+	if w.socket != nil {
+		w.socket.Close()
+	}
 	w.scratch.Remove()
 	return w.log.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"qq/internal/agent"
 	"qq/internal/agent/loop"
@@ -47,6 +48,8 @@ type here struct {
 
 // Launch implements supervisor.Launcher.
 func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
+	ctx, cancel := withLastWord(ctx)
+	defer cancel()
 	a := h.w.agent(h.r)
 	id := "root-" + task.NewID()
 	defer h.w.tidy(id)
@@ -55,14 +58,35 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 		return job.Fail(err)
 	}
 	a.Process.Box.Rules = a.Rules(h.w.cfg.Dir)
-	switch {
-	case a.Screen != nil:
-	case h.w.stream.Wanted():
-		a.Screen = &agent.TokenEvents{To: p}
-	default:
-		a.Screen = agent.Nobody{}
-	}
+	a.Screen = &agent.TokenEvents{To: p, Next: a.Screen}
 	return runWith(ctx, h.r.Model, a, noted{p, h.w}, job)
+}
+
+// lastWord is the cause with which the root's own agent is cancelled. It implements loop.Grace: an
+// agent whose clock ran out has time for a final answer, as a child has.
+type lastWord struct {
+	error
+	ran time.Duration // until it was cancelled
+}
+
+// Unwrap returns the cause itself.
+func (l lastWord) Unwrap() error { return l.error }
+
+// HandBack implements loop.Grace. Like that of a child, it leaves time to hand the answer back. It is at most half of
+// the time that the agent had, so that a short limit stays short.
+func (l lastWord) HandBack() time.Duration {
+	if s := task.StatusOf(l.error); s == task.Timeout || s == task.Idle {
+		return min(handBack*4/5, l.ran/2)
+	}
+	return 0
+}
+
+// withLastWord returns a context that is cancelled with ctx, with its cause as a lastWord.
+func withLastWord(ctx context.Context) (context.Context, context.CancelFunc) {
+	start := time.Now()
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { cancel(lastWord{context.Cause(ctx), time.Since(start)}) })
+	return own, func() { stop(); cancel(nil) }
 }
 
 // Conclude implements supervisor.Concluder: the result of a run that a signal ended names the signal

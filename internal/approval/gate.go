@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"qq/internal/approval/rules"
 	"qq/pkg/tool"
 )
 
 // Withheld says why an existing tool is not offered to an agent.
 type Withheld struct {
-	Effect tool.Effect
+	// Denied says that a person or a policy took the tool away. Otherwise the agent never had it.
+	Denied bool
 	Reason string // for the model
 }
 
@@ -26,7 +29,11 @@ type GateConfig struct {
 	// an agent only if the kernel's sandbox keeps it from writing.
 	ReadOnly bool
 	Policy   Policy
-	Approver Approver // nil means that nobody can be asked
+	// Within and Without are the rules of the agent's definition. It may not make calls of the tools
+	// of Within that none of those rules covers, and none that a rule of Without touches.
+	Within, Without []rules.Rule
+	Dir             string   // the real path of the agent's folder; empty means that of the run
+	Approver        Approver // nil means that nobody can be asked
 }
 
 // Approver asks a person whether a call may run. It returns early when its context ends.
@@ -42,8 +49,8 @@ type Gate struct{ cfg GateConfig }
 func NewGate(cfg GateConfig) *Gate { return &Gate{cfg: cfg} }
 
 // Admit returns the tool for call c and the context to run it in. After an error the call must not run, and the
-// text of the error is the answer to the model: a [tool.RefusedError] if the agent may not make the call, any other
-// error if the call cannot work.
+// text of the error is the answer to the model: a [tool.RefusedError] if a person or a policy does not allow the
+// call, any other error if the call cannot work.
 func (g *Gate) Admit(ctx context.Context, c tool.Call) (tool.Tool, context.Context, error) {
 	t, ok := g.cfg.Offered.Lookup(c.Name)
 	if !ok {
@@ -62,11 +69,16 @@ func (g *Gate) Admit(ctx context.Context, c tool.Call) (tool.Tool, context.Conte
 	}
 	for _, p := range in.Paths {
 		if !filepath.IsLocal(filepath.FromSlash(p)) {
-			return nil, nil, refused(c.Name, fmt.Sprintf("%q is outside of the working directory", p))
+			return nil, nil, fmt.Errorf("%q is outside of the working directory", p)
 		}
 	}
-	if err := g.approve(ctx, in); err != nil {
+	d, err := g.approve(ctx, in)
+	if err != nil {
 		return nil, nil, err
+	}
+	in.Rule = d.Rule
+	if !d.Shown {
+		in.Sums = nil
 	}
 	if in.Risk != tool.Low {
 		ctx = tool.WithGrant(ctx, in)
@@ -77,15 +89,14 @@ func (g *Gate) Admit(ctx context.Context, c tool.Call) (tool.Tool, context.Conte
 // absent returns the error for a call of a tool that is not offered.
 func (g *Gate) absent(name string) error {
 	w, ok := g.cfg.Withheld[name]
-	if !ok {
-		names := cmp.Or(strings.Join(g.cfg.Offered.Names(), ", "), "none")
-		return fmt.Errorf("no tool %q. The tools are: %s", name, names)
-	}
-	switch w.Effect {
-	case tool.Reads, tool.Delegates:
+	switch {
+	case w.Denied:
+		return refused(name, w.Reason)
+	case ok:
 		return errors.New(w.Reason)
 	}
-	return refused(name, w.Reason)
+	names := cmp.Or(strings.Join(g.cfg.Offered.Names(), ", "), "none")
+	return fmt.Errorf("no tool %q. The tools are: %s", name, names)
 }
 
 func (g *Gate) writes(name string, effect tool.Effect) error {
@@ -105,26 +116,68 @@ func plan(ctx context.Context, t tool.Tool, c tool.Call) (in tool.Intent, err er
 	return tool.Plan(ctx, t, c.Arguments)
 }
 
-// approve returns nil if the policy or a person allows the call. Otherwise the error is the answer to the model.
-func (g *Gate) approve(ctx context.Context, in tool.Intent) error {
-	verdict, reason := g.cfg.Policy.Judge(in)
+// approve returns the decision of the policy or of a person that allows the call. Otherwise the error is the answer to
+// the model.
+func (g *Gate) approve(ctx context.Context, in tool.Intent) (d tool.Decision, err error) {
+	rule, err := g.limit(in)
+	if err != nil {
+		return d, err
+	}
+	verdict, why := g.cfg.Policy.Judge(in, g.cfg.Dir)
 	switch verdict {
 	case Allowed:
-		return nil
+		return tool.Decision{Allowed: true, Rule: cmp.Or(why, rule)}, nil
 	case Refused:
-		return refused(in.Tool, reason)
+		return d, refused(in.Tool, why)
 	}
 	if g.cfg.Approver == nil {
-		return refused(in.Tool, nobody(in))
+		return d, refused(in.Tool, g.cfg.Policy.unasked(in, g.cfg.Dir, g.cfg.Policy.Allow))
 	}
-	d := g.cfg.Approver.Approve(ctx, in)
+	if wide := g.cfg.Policy.wide(in, g.cfg.Dir); wide != "" {
+		in.Summary += " (the working directory is " + wide + ")"
+	}
+	d = g.cfg.Approver.Approve(ctx, in)
 	switch {
 	case d.Allowed:
-		return nil
+		d.Rule = cmp.Or(d.Rule, rule)
+		return d, nil
 	case ctx.Err() != nil: // the agent has ended, nobody decided against the call
-		return fmt.Errorf("not run: %w", context.Cause(ctx))
+		return d, fmt.Errorf("not run: %w", context.Cause(ctx))
 	}
-	return refused(in.Tool, cmp.Or(d.Reason, "it was not approved"))
+	return d, refused(in.Tool, cmp.Or(d.Reason, "it was not approved"))
+}
+
+// limit returns the rule that binds a call of the tool, whoever allows it. The error says that the definition of
+// the agent does not give it such a call.
+func (g *Gate) limit(in tool.Intent) (rule string, err error) {
+	mine := func(r rules.Rule) bool { return r.Tool == in.Tool && r.Pattern != "" }
+	if i := slices.IndexFunc(g.cfg.Policy.Deny, mine); i >= 0 && in.Host != "" {
+		rule = g.cfg.Policy.Deny[i].String() // a page could send it on to a host that is denied
+	}
+	folder := g.cfg.Policy.folder(g.cfg.Dir)
+	for _, r := range g.cfg.Without {
+		if r.Touches(in, folder) {
+			return "", fmt.Errorf("the definition of this agent takes %s from it", r)
+		}
+	}
+	var all []string
+	for _, r := range g.cfg.Within {
+		switch {
+		case r.Tool != in.Tool:
+		case r.Covers(in, folder):
+			return r.String(), nil
+		default:
+			all = append(all, r.String())
+		}
+	}
+	if len(all) == 0 {
+		return rule, nil
+	}
+	why := "the definition of this agent gives it only " + strings.Join(all, ", ")
+	if in.Doubt != "" {
+		why += " (" + in.Doubt + ")"
+	}
+	return "", errors.New(why)
 }
 
 func refused(name, reason string) error { return &tool.RefusedError{Tool: name, Reason: reason} }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"qq/internal/approval/rules"
 	"qq/pkg/tool"
 )
 
@@ -46,12 +47,20 @@ func admit(g *Gate, name string) (tool.Tool, context.Context, error) {
 	return g.Admit(context.Background(), tool.Call{Name: name, Arguments: json.RawMessage(`{"a":1}`)})
 }
 
+// whole returns rules for all calls of tools.
+func whole(tools ...string) (list []rules.Rule) {
+	for _, t := range tools {
+		list = append(list, rules.Rule{Tool: t})
+	}
+	return list
+}
+
 func TestJudge(t *testing.T) {
 	shell := tool.Intent{Tool: "run_pty_cmd", Risk: tool.High}
 	edit := tool.Intent{Tool: "edit_file", Risk: tool.Medium}
 	read := tool.Intent{Tool: "read_file", Risk: tool.Low}
 	special := tool.Intent{Tool: "run_pty_cmd", Risk: tool.High, Special: true}
-	lists := Policy{Allow: []string{"run_pty_cmd", "both"}, Deny: []string{"both", "read_file"}}
+	lists := Policy{Allow: whole("run_pty_cmd", "both"), Deny: whole("both", "read_file")}
 	with := func(m Mode) Policy { p := lists; p.Mode = m; return p }
 	for name, c := range map[string]struct {
 		policy Policy
@@ -77,9 +86,9 @@ func TestJudge(t *testing.T) {
 		"special, allowed":            {with(Ask), special, Asked},
 		"special, allowed, mode deny": {with(Deny), special, Refused},
 		"special, mode auto":          {with(Auto), special, Allowed},
-		"special, denied":             {Policy{Mode: Auto, Deny: []string{"run_pty_cmd"}}, special, Refused},
+		"special, denied":             {Policy{Mode: Auto, Deny: whole("run_pty_cmd")}, special, Refused},
 	} {
-		got, reason := c.policy.Judge(c.in)
+		got, reason := c.policy.Judge(c.in, "")
 		assert.Equal(t, c.want, got, name)
 		assert.Equal(t, c.want == Refused, reason != "", name)
 	}
@@ -87,7 +96,7 @@ func TestJudge(t *testing.T) {
 
 // The Policy travels to children.
 func TestPolicyJSON(t *testing.T) {
-	data, err := json.Marshal(Policy{Mode: Ask, Deny: []string{"x"}})
+	data, err := json.Marshal(Policy{Mode: Ask, Deny: whole("x")})
 	require.NoError(t, err)
 	assert.Equal(t, `{"mode":"ask","deny":["x"]}`, string(data))
 }
@@ -96,13 +105,13 @@ func TestPolicyJSON(t *testing.T) {
 func TestAdmitAbsent(t *testing.T) {
 	g := NewGate(GateConfig{
 		Offered: tool.Set{fake{name: "read_file", effect: tool.Reads}, fake{name: "grep_file", effect: tool.Reads}},
-		Policy:  Policy{Mode: Auto, Allow: []string{"edit_file", "nothing"}},
+		Policy:  Policy{Mode: Auto, Allow: whole("edit_file", "nothing")},
 		Withheld: map[string]Withheld{
-			"edit_file":     {tool.Writes, "this agent only reads"},
-			"run_pty_cmd":   {tool.Executes, "no sandbox here"},
-			"web_fetch":     {tool.Network, "no network"},
-			"delegate_task": {tool.Delegates, "an agent at this depth cannot delegate"},
-			"ast_grep":      {tool.Reads, "the program ast-grep is not installed"},
+			"edit_file":     {true, "this agent only reads"},
+			"run_pty_cmd":   {true, "no sandbox here"},
+			"web_fetch":     {true, "no network"},
+			"delegate_task": {false, "an agent at this depth cannot delegate"},
+			"delete_file":   {false, "the definition of coder does not give it this tool"},
 		},
 	})
 	for name, reason := range map[string]string{"edit_file": "this agent only reads", "run_pty_cmd": "no sandbox here",
@@ -112,7 +121,7 @@ func TestAdmitAbsent(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"delegate_task": "an agent at this depth cannot delegate",
-		"ast_grep":      "the program ast-grep is not installed",
+		"delete_file":   "the definition of coder does not give it this tool",
 		"nothing":       `no tool "nothing". The tools are: read_file, grep_file`,
 		"Read_file":     `no tool "Read_file". The tools are: read_file, grep_file`,
 	} {
@@ -184,7 +193,7 @@ func TestAdmitPaths(t *testing.T) {
 			assert.NoError(t, err, path)
 			continue
 		}
-		assert.ErrorAs(t, err, new(*tool.RefusedError), path)
+		assert.NotErrorAs(t, err, new(*tool.RefusedError), path)
 		assert.ErrorContains(t, err, "outside of the working directory", path)
 	}
 	assert.Equal(t, 4, asks, "nobody is asked about what is not possible")
@@ -194,7 +203,7 @@ func TestAdmitAsks(t *testing.T) {
 	var asked []tool.Intent
 	answer := tool.Decision{Allowed: true}
 	cfg := GateConfig{
-		Policy: Policy{Allow: []string{"allowed"}, Deny: []string{"denied"}},
+		Policy: Policy{Allow: whole("allowed"), Deny: whole("denied")},
 		Offered: tool.Set{
 			fake{name: "read", effect: tool.Reads}, fake{name: "allowed", effect: tool.Executes},
 			fake{name: "denied", effect: tool.Reads},
@@ -232,6 +241,17 @@ func TestAdmitAsks(t *testing.T) {
 	assert.Equal(t, edit, in)
 	assert.Equal(t, []tool.Intent{edit}, asked)
 
+	for _, answer = range []tool.Decision{{Allowed: true, Shown: true}, {Allowed: true}} {
+		_, ctx, err = admit(NewGate(GateConfig{
+			Offered: tool.Set{fake{name: "edit", effect: tool.Writes,
+				plan: intends(tool.Intent{Paths: []string{"a.go"}, Sums: map[string]string{"a.go": "x"}})}},
+			Approver: cfg.Approver,
+		}), "edit")
+		require.NoError(t, err)
+		in, _ = tool.Granted(ctx)
+		assert.Equal(t, answer.Shown, in.Sums != nil, "a call is bound to what a person was shown")
+	}
+
 	answer = tool.Decision{Reason: "the user said no"}
 	_, _, err = admit(g, "edit")
 	assert.Equal(t, &tool.RefusedError{Tool: "edit", Reason: "the user said no"}, err)
@@ -245,7 +265,7 @@ func TestAdmitAsks(t *testing.T) {
 		"allow it with --allow edit, or everything with --auto-approve")
 
 	special := fake{name: "edit", effect: tool.Writes, plan: intends(tool.Intent{Special: true})}
-	_, _, err = admit(NewGate(GateConfig{Policy: Policy{Allow: []string{"edit"}}, Offered: tool.Set{special}}), "edit")
+	_, _, err = admit(NewGate(GateConfig{Policy: Policy{Allow: whole("edit")}, Offered: tool.Set{special}}), "edit")
 	assert.EqualError(t, err, "edit was refused: it needs an approval of its own (edit), "+
 		"and nobody can be asked here: only --auto-approve or a person on the terminal can allow it")
 }
@@ -278,9 +298,9 @@ func TestAnyCall(t *testing.T) {
 			ReadOnly: rapid.Bool().Draw(t, "read-only"),
 			Policy: Policy{
 				Mode:  rapid.SampledFrom([]Mode{Ask, Auto, Deny, ""}).Draw(t, "mode"),
-				Allow: list.Draw(t, "allow"), Deny: list.Draw(t, "deny"),
+				Allow: whole(list.Draw(t, "allow")...), Deny: whole(list.Draw(t, "deny")...),
 			},
-			Withheld: map[string]Withheld{"d": {Effect: rapid.SampledFrom(effects).Draw(t, "withheld"), Reason: "why"}},
+			Withheld: map[string]Withheld{"d": {Denied: rapid.Bool().Draw(t, "denied"), Reason: "why"}},
 		}
 		if rapid.Bool().Draw(t, "asks") {
 			cfg.Approver = approverFunc(func(context.Context, tool.Intent) tool.Decision {
@@ -312,11 +332,11 @@ func TestAnyCall(t *testing.T) {
 		require.True(t, ok, "%s was not offered", name)
 		_, granted := tool.Granted(ctx)
 		assert.False(t, cfg.ReadOnly && (got.Spec().Effect == tool.Writes || in.Effect == tool.Writes))
-		assert.NotContains(t, cfg.Policy.Deny, name)
+		assert.NotContains(t, cfg.Policy.Deny, rules.Rule{Tool: name})
 		assert.False(t, slices.ContainsFunc(in.Paths, func(p string) bool { return p[0] == '/' || p[0] == '.' }))
 		assert.Equal(t, in.Risk != tool.Low, granted)
-		beforehand := in.Risk == tool.Low || cfg.Policy.Mode == Auto || slices.Contains(cfg.Policy.Allow, name) &&
-			!in.Special
+		beforehand := in.Risk == tool.Low || cfg.Policy.Mode == Auto ||
+			slices.Contains(cfg.Policy.Allow, rules.Rule{Tool: name}) && !in.Special
 		assert.Equal(t, beforehand, asked == 0)
 		assert.True(t, beforehand || yes)
 	})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"unicode"
 
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -14,6 +13,7 @@ import (
 const (
 	mostRows    = 40 // of a preview
 	summaryRows = 3
+	aboutRows   = 2           // of a task
 	everything  = math.MaxInt // as a number of rows
 	bar         = "  │ "
 	barAgain    = "  ┆ " // of a line that did not fit the row above
@@ -41,30 +41,65 @@ type page struct {
 // middle of a long text is left out, and cut says that it was.
 func (p page) question(q tool.Question, whole bool) (text string, cut bool) {
 	in := q.Intent
+	about := p.about(q)
+	// This leaves room for the other rows of the question and for the choice.
+	summary, preview := summaryRows, max(min(mostRows, p.size.rows-8-len(about)), 5)
+	if whole {
+		summary, preview = everything, everything
+	}
+	var b strings.Builder
+	b.WriteString("\n" + p.head(q) + "\n")
+	p.write(&b, about, everything)
+	cut = p.write(&b, p.rows(strings.Join(strings.Fields(in.Summary), " "), indent, indent), summary)
+	cut = p.write(&b, p.rows(strings.TrimRight(in.Preview, "\n"), bar, barAgain), preview) || cut
+	return b.String(), cut
+}
+
+// head returns who asks for what: the agents from the root on, the id of a child, and the tool.
+func (p page) head(q tool.Question) string {
+	in := q.Intent
 	chain := make([]string, len(q.Chain))
 	for i, agent := range q.Chain {
 		chain[i] = brief(agent)
 	}
 	who := cmp.Or(strings.Join(chain, " › "), "the agent")
+	if q.Depth > 0 && q.ExecutionID != "" {
+		who += " " + brief(task.ShortID(q.ExecutionID))
+	}
 	if q.Dir != "" {
 		who += " in " + brief(q.Dir)
 	}
-	head := p.paint(bold, who+" asks:")
-	risk := p.paint(riskColour(in.Risk), brief(cmp.Or(string(in.Risk), "unknown"))+" risk")
+	who += " asks:"
+	what := fmt.Sprintf(" %s (%s, ", brief(in.Tool), brief(cmp.Or(string(in.Effect), "effect unknown")))
+	risk := brief(cmp.Or(string(in.Risk), "unknown")) + " risk"
+	comma, special := "", ""
 	if in.Special {
-		risk += ", " + p.paint(red, "special: asked about each time")
+		comma, special = ", ", "special: asked each time"
 	}
-	// This leaves room for the other rows of the question and for the choice.
-	summary, preview := summaryRows, max(min(mostRows, p.size.rows-8), 5)
-	if whole {
-		summary, preview = everything, everything
+	if plain := who + what + risk + comma + special + ")"; width(plain) > p.columns {
+		return strings.Join(p.rows(plain, "", indent), "\n")
 	}
-	var b strings.Builder
-	effect := brief(cmp.Or(string(in.Effect), "effect unknown"))
-	fmt.Fprintf(&b, "\n%s %s (%s, %s)\n", head, brief(in.Tool), effect, risk)
-	cut = p.write(&b, p.rows(strings.Join(strings.Fields(in.Summary), " "), indent, indent), summary)
-	cut = p.write(&b, p.rows(strings.TrimRight(in.Preview, "\n"), bar, barAgain), preview) || cut
-	return b.String(), cut
+	return p.paint(bold, who) + what + p.paint(riskColour(in.Risk), risk) + comma + p.paint(red, special) + ")"
+}
+
+// about returns what the agent was asked to do, in few rows.
+func (p page) about(q tool.Question) []string {
+	var all []string
+	add := func(label, text string) {
+		rows := p.rows(strings.Join(strings.Fields(label+text), " "), indent, indent)
+		if len(rows) > aboutRows {
+			rows = rows[:aboutRows]
+			rows[aboutRows-1] += "…"
+		}
+		all = append(all, rows...)
+	}
+	if q.Number > 0 {
+		add(fmt.Sprintf("task %d of the batch: ", q.Number), q.Input)
+	}
+	if q.Task != "" && (q.Number == 0 || q.Task != q.Input) {
+		add("task: ", q.Task)
+	}
+	return all
 }
 
 // write writes at most most rows: the first and the last ones, and between them the number of
@@ -110,7 +145,7 @@ func (p page) rows(text, first, more string) (rows []string) {
 }
 
 func (p page) paint(colour, text string) string {
-	if !p.colour || colour == "" {
+	if !p.colour || colour == "" || text == "" {
 		return text
 	}
 	return colour + text + plain
@@ -129,23 +164,15 @@ func riskColour(r tool.Risk) string {
 // brief returns a name on one line, with at most 60 characters.
 func brief(s string) string { return visible(task.Shorten(s, 60)) }
 
-// visible spells out control characters, which a terminal would obey, and invisible ones.
-func visible(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\t':
-			b.WriteString("    ")
-		case r < ' ':
-			b.WriteRune('\u2400' + r) // the picture of the control character
-		case !unicode.IsGraphic(r),
-			unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
-			fmt.Fprintf(&b, "<U+%04X>", r)
-		default:
-			b.WriteRune(r)
-		}
+// visible spells out what a person could not see, tabs too.
+func visible(s string) string { return strings.ReplaceAll(tool.Visible(s), "\t", "␉   ") }
+
+// width returns how many columns a line needs at most.
+func width(line string) (n int) {
+	for _, r := range line {
+		n += columns(r)
 	}
-	return b.String()
+	return n
 }
 
 // broken yields the rows of a line, each at most width columns wide. An empty line is one row.

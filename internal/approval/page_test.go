@@ -45,7 +45,7 @@ func TestAnyPage(t *testing.T) {
 			Risk:    tool.Risk(text.Draw(t, "risk")),
 			Summary: text.Draw(t, "summary"), Preview: text.Draw(t, "preview"),
 			Special: rapid.Bool().Draw(t, "special"),
-		}}
+		}, Task: text.Draw(t, "task"), Input: text.Draw(t, "input"), Number: rapid.IntRange(0, 1).Draw(t, "number")}
 		shown, cut := p.question(q, false)
 		whole, _ := p.question(q, true)
 		assert.Equal(t, cut, shown != whole)
@@ -62,7 +62,7 @@ func (p page) check(t *rapid.T, shown string, whole bool) {
 	}
 	rows := strings.Split(strings.TrimSuffix(shown, "\n"), "\n")
 	assert.Empty(t, rows[0])
-	assert.True(t, whole || len(rows) <= 2+summaryRows+1+mostRows+1)
+	assert.True(t, whole || len(rows) <= 20+2*aboutRows+summaryRows+1+mostRows+1)
 	for _, row := range rows[2:] {
 		assert.True(t, strings.HasPrefix(row, indent), row)
 		width := 0

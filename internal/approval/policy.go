@@ -18,7 +18,10 @@
 // that nobody decided about.
 //
 // Allowing a tool in general, by the Policy or for the session, does not cover calls
-// that are special: each of those is asked about.
+// that are special: each of those is asked about. A rule with a pattern (package
+// qq/internal/approval/rules) allows some calls of a tool; those do exactly what the
+// rule could see. A person can make such a rule for good with an answer; the [Lasting]
+// rules answer for that person from then on.
 //
 // The Queue shows one question at a time, in the order of arrival, while the rest of
 // the tree keeps working. With nobody to ask, it refuses at once. A question whose
@@ -30,9 +33,12 @@
 package approval
 
 import (
+	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 
+	"qq/internal/approval/rules"
 	"qq/pkg/tool"
 )
 
@@ -50,10 +56,15 @@ const (
 // Policy is what a person decided beforehand. The zero Policy asks.
 type Policy struct {
 	Mode Mode `json:"mode"`
-	// Allow and Deny are names of tools. A tool on both is denied. Allow does not
+	// Allow and Deny are rules. A call that is on both is denied. Allow does not
 	// cover special calls.
-	Allow []string `json:"allow,omitempty"`
-	Deny  []string `json:"deny,omitempty"`
+	Allow []rules.Rule `json:"allow,omitempty"`
+	Deny  []rules.Rule `json:"deny,omitempty"`
+	// Root is the real path of the working directory of the run. The paths of rules begin there.
+	Root string `json:"root,omitempty"`
+	// Home is the real path of the home directory of the user; empty means none. There, in a folder above it and in
+	// the root of all folders, Allow covers no change until a person has confirmed one.
+	Home string `json:"home,omitempty"`
 }
 
 // Verdict is the decision of a Policy about a call.
@@ -66,25 +77,112 @@ const (
 	Asked   Verdict = "asked" // a person has to decide
 )
 
-// Judge returns the verdict about a call, and the reason if it is Refused.
-func (p Policy) Judge(in tool.Intent) (Verdict, string) {
+// Judge returns the verdict about a call of an agent that works in the folder with the real path
+// dir; empty means Root. why is the reason if the call is Refused, and the rule if one with a
+// pattern allowed it.
+func (p Policy) Judge(in tool.Intent, dir string) (v Verdict, why string) {
+	folder := p.folder(dir)
+	for _, r := range p.Deny {
+		switch {
+		case !r.Touches(in, folder):
+		case r.Pattern == "":
+			return Refused, "it is denied in this run"
+		default:
+			return Refused, fmt.Sprintf("the rule %s denies it", r)
+		}
+	}
+	r, ok := covering(p.Allow, in, folder)
+	ok = ok && p.wide(in, dir) == ""
 	switch {
-	case slices.Contains(p.Deny, in.Tool):
-		return Refused, "it is denied in this run"
-	case p.Mode == Auto, in.Risk == tool.Low, slices.Contains(p.Allow, in.Tool) && !in.Special:
+	case p.Mode == Auto, in.Risk == tool.Low:
 		return Allowed, ""
+	case ok && r.Pattern == "":
+		return Allowed, ""
+	case ok:
+		return Allowed, r.String()
 	case p.Mode == Deny:
 		return Refused, "it needs an approval, and this run refuses what needs one"
 	}
 	return Asked, ""
 }
 
-// nobody returns why a call is refused that needs an approval when nobody can be asked.
-func nobody(in tool.Intent) string {
+// covering returns the rule that allows a call which is not special: one for the whole tool before
+// one with a pattern.
+func covering(list []rules.Rule, in tool.Intent, folder string) (found rules.Rule, ok bool) {
+	for _, r := range list {
+		if in.Special || !r.Covers(in, folder) {
+			continue
+		}
+		if r.Pattern == "" {
+			return r, true
+		}
+		found, ok = r, true
+	}
+	return found, ok
+}
+
+// folder returns dir relative to Root, with slashes. Outside of Root no pattern of paths matches.
+func (p Policy) folder(dir string) string {
+	if dir == "" || dir == p.Root {
+		return ""
+	}
+	rel, err := filepath.Rel(p.Root, dir)
+	if err != nil {
+		return ".."
+	}
+	return filepath.ToSlash(rel)
+}
+
+// wide describes the folder dir, as for Judge, if a call could change something there and it is the home directory of
+// the user, a folder above it, or the root of all folders. Else it returns "".
+func (p Policy) wide(in tool.Intent, dir string) string {
+	dir = cmp.Or(dir, p.Root)
+	if in.Effect != tool.Writes && in.Effect != tool.Executes || p.Home == "" || dir == "" {
+		return ""
+	}
+	switch rel, err := filepath.Rel(dir, p.Home); {
+	case dir == string(filepath.Separator):
+		return "the root of the file system"
+	case err != nil || !filepath.IsLocal(rel):
+		return ""
+	case rel == ".":
+		return "your home directory"
+	}
+	return "a folder above your home directory"
+}
+
+// unasked returns why a call in the folder dir is refused when nobody can be asked. list are the rules that could have
+// allowed it.
+func (p Policy) unasked(in tool.Intent, dir string, list []rules.Rule) string {
+	_, ok := covering(list, in, p.folder(dir))
+	if wide := p.wide(in, dir); ok && wide != "" {
+		return fmt.Sprintf("it needs an approval because the working directory is %s, and nobody can be asked here: "+
+			"name a folder of the project with -C, or allow everything with --auto-approve", wide)
+	}
+	return nobody(in, list)
+}
+
+// nobody returns why a call is refused that needs an approval when nobody can be asked. list are the rules that could
+// have allowed it.
+func nobody(in tool.Intent, list []rules.Rule) string {
 	if in.Special {
 		return fmt.Sprintf("it needs an approval of its own (%s), and nobody can be asked here: "+
 			"only --auto-approve or a person on the terminal can allow it", in.Summary)
 	}
+	doubt := ""
+	if in.Doubt != "" && slices.ContainsFunc(list, func(r rules.Rule) bool { return r.Tool == in.Tool }) {
+		doubt = fmt.Sprintf("no pattern can allow it (%s), ", in.Doubt)
+	}
 	return fmt.Sprintf("it needs an approval and nobody can be asked here: "+
-		"allow it with --allow %s, or everything with --auto-approve", in.Tool)
+		"%sallow it with --allow %s, or everything with --auto-approve", doubt, in.Tool)
+}
+
+// tooLong returns why a call is refused that is too long to be shown whole.
+func tooLong(in tool.Intent) string {
+	how := "--allow " + in.Tool
+	if in.Special {
+		how = "--auto-approve"
+	}
+	return "it is too long to be shown to the user whole, and the user can only allow what was shown: " +
+		"make it in smaller steps; without a question it runs with " + how
 }

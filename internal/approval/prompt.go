@@ -1,10 +1,12 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,29 +15,32 @@ import (
 	"qq/pkg/tool"
 )
 
-// Screen is the part of the program that writes to the same terminal, such as a status line.
+// Screen is the part of the program that writes to the same terminal.
 type Screen interface {
-	// Hold keeps the output of the Screen off the terminal until release is called. The rest of the run goes on
+	// Hold keeps all other output off the terminal until release is called. It waits for output that is
+	// being written, and returns the error of ctx if that ends first. The rest of the run goes on
 	// meanwhile.
-	Hold() (release func())
+	Hold(ctx context.Context) (release func(), err error)
 }
 
 // Terminal is a [Prompter] on the controlling terminal. It asks one question at a
 // time, wherever stdout and stderr go, and reads one line as the answer:
 //
-//	default › coder asks: run_pty_cmd (executes, high risk)
+//	default › coder 1b2c3d4e asks: run_pty_cmd (executes, high risk)
+//	  task: Make the tests pass
 //	  run: go test ./...
 //	  │ go test ./...
-//	[o]nce, for this [s]ession (all run_pty_cmd), [n]o:
+//	[o]nce, for this [s]ession (every run_pty_cmd, any command, any agent), [n]o:
 //
 // Models write most of that text. None of it can move the cursor, change the
-// direction of the text or hide itself: control characters and invisible ones are
-// spelled out. Each row of a summary or a preview is indented and fits the width, so
-// none looks like the first or the last line.
+// direction of the text or hide itself: control characters, invisible ones and long
+// gaps are spelled out. Each row is indented and fits the width, so none looks like
+// the first or the last line.
 //
-// Of a long preview the beginning and the end are shown, with the number of rows
-// left out between them; [a]ll shows everything and asks again. A special call
-// ([tool.Intent]) is allowed once or not at all.
+// Of a long text the beginning and the end are shown, with the number of rows left
+// out between them. It cannot be allowed before [a]ll has shown everything. A
+// special call ([tool.Intent]) is allowed once or not at all. A call that a rule can
+// allow exactly is also offered for good: "always in this [f]older (edit_file(a.go))".
 //
 // Only one of the offered answers counts: after an empty line or any other text it
 // asks again. Input typed before the question is discarded. Control-D and a closed
@@ -119,9 +124,11 @@ func (p *Terminal) Ask(ctx context.Context, q tool.Question) (Answer, error) {
 	if err := p.foreground(); err != nil {
 		return "", err
 	}
-	if p.screen != nil {
-		defer p.screen.Hold()()
+	release, err := p.hold(ctx)
+	if err != nil {
+		return "", err
 	}
+	defer release()
 	defer p.watch(ctx)()
 	answer, err := p.converse(ctx, q)
 	switch {
@@ -141,54 +148,98 @@ func (p *Terminal) Ask(ctx context.Context, q tool.Question) (Answer, error) {
 	return "", err
 }
 
+// hold keeps all others from writing to the terminal until release is called.
+func (p *Terminal) hold(ctx context.Context) (release func(), err error) {
+	if p.screen == nil {
+		return func() {}, nil
+	}
+	return p.screen.Hold(ctx)
+}
+
+// answers are what a person may type, in the order in which it is offered.
+var answers = []struct {
+	Answer
+	words []string
+	// offer returns the text of the offer, "" if the answer is not offered for a call.
+	offer func(tool.Question) string
+}{
+	{Once, []string{"o", "once", "y", "yes"}, func(tool.Question) string { return "[o]nce" }},
+	{Session, []string{"s", "session"}, func(q tool.Question) string {
+		if q.Intent.Special {
+			return ""
+		}
+		return fmt.Sprintf("for this [s]ession (every %s, %s, any agent)", brief(q.Intent.Tool),
+			cmp.Or(anything[q.Intent.Effect], "any arguments"))
+	}},
+	{Folder, []string{"f", "folder"}, func(q tool.Question) string {
+		if q.Lasting == "" {
+			return ""
+		}
+		return fmt.Sprintf("always in this [f]older (%s)", tool.Visible(q.Lasting))
+	}},
+	{No, []string{"n", "no"}, func(tool.Question) string { return "[n]o" }},
+}
+
+// anything says what else an answer for the session allows, by the effect of the call.
+var anything = map[tool.Effect]string{
+	tool.Reads: "any file", tool.Writes: "any file", tool.Executes: "any command", tool.Network: "any address",
+	tool.Delegates: "any task",
+}
+
+// choices lists the offered answers. A call that was not shown whole can only be refused.
+func choices(q tool.Question, unseen bool) string {
+	if unseen {
+		return "show [a]ll first, [n]o: "
+	}
+	var offered []string
+	for _, a := range answers {
+		if text := a.offer(q); text != "" {
+			offered = append(offered, text)
+		}
+	}
+	return strings.Join(offered, ", ") + ": "
+}
+
+// answerOf returns the answer that line gives to a question, or "" if it gives none.
+func answerOf(line string, q tool.Question) Answer {
+	word := strings.ToLower(strings.TrimSpace(line))
+	for _, a := range answers {
+		if slices.Contains(a.words, word) && a.offer(q) != "" {
+			return a.Answer
+		}
+	}
+	return ""
+}
+
 // converse shows q and reads lines until one is an answer.
 func (p *Terminal) converse(ctx context.Context, q tool.Question) (Answer, error) {
-	text, cut := page{p.size(), p.colour}.question(q, false)
-	if err := p.write(ctx, text); err != nil {
-		return "", err
-	}
-	offered := choices(q.Intent, cut)
+	text, unseen := page{p.size(), p.colour}.question(q, false)
 	for {
+		if err := p.write(ctx, text); err != nil {
+			return "", err
+		}
 		// What was typed until now was not meant as an answer.
 		if err := flush(p.tty); err != nil {
 			return "", fmt.Errorf("drop what was typed before the question: %w", err)
 		}
-		if err := p.write(ctx, offered); err != nil {
+		if err := p.write(ctx, choices(q, unseen)); err != nil {
 			return "", err
 		}
 		line, err := p.readLine(ctx)
 		if err != nil {
 			return "", err
 		}
+		answer := answerOf(line, q)
 		switch word := strings.ToLower(strings.TrimSpace(line)); {
-		case word == "o" || word == "once":
-			return Once, nil
-		case (word == "s" || word == "session") && !q.Intent.Special:
-			return Session, nil
-		case word == "n" || word == "no":
-			return No, nil
-		case (word == "a" || word == "all") && cut:
-			text, _ := page{p.size(), p.colour}.question(q, true)
-			if err := p.write(ctx, text); err != nil {
-				return "", err
-			}
-		default: // also y and Enter, which are typed by habit
-			if err := p.write(ctx, indent+"type one of the letters in brackets\n"); err != nil {
-				return "", err
-			}
+		case unseen && (word == "a" || word == "all"):
+			text, _ = page{p.size(), p.colour}.question(q, true)
+			unseen = false
+		case answer == "": // also Enter, which is typed by habit
+			text = indent + "type one of the letters in brackets\n"
+		case unseen && answer != No:
+			text = indent + "a part was not shown: type a first\n"
+		default:
+			return answer, nil
 		}
 	}
-}
-
-// choices lists the offered answers: once and no, for the session unless the call is special, and
-// all if the text was cut.
-func choices(in tool.Intent, cut bool) string {
-	text := "[o]nce, "
-	if !in.Special {
-		text += fmt.Sprintf("for this [s]ession (all %s), ", brief(in.Tool))
-	}
-	if cut {
-		text += "show [a]ll, "
-	}
-	return text + "[n]o: "
 }

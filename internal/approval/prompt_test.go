@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"qq/pkg/task"
 	"qq/pkg/tool"
 )
 
@@ -139,7 +140,7 @@ func (d *terminalScreen) asks(ctx context.Context, q tool.Question) <-chan reply
 	return c
 }
 
-const choice = "[o]nce, for this [s]ession (all run_pty_cmd), [n]o: "
+const choice = "[o]nce, for this [s]ession (every run_pty_cmd, any command, any agent), [n]o: "
 
 func question() tool.Question {
 	return tool.Question{Chain: []string{"default", "coder"}, Intent: tool.Intent{
@@ -151,7 +152,7 @@ func question() tool.Question {
 func TestAnswers(t *testing.T) {
 	for line, want := range map[string]Answer{
 		"o": Once, "once": Once, " ONCE ": Once, "s": Session, "Session": Session,
-		"n": No, "no": No,
+		"n": No, "no": No, "y": Once, "Yes": Once,
 	} {
 		d := newScreen(t, false, nil)
 		c := d.asks(t.Context(), question())
@@ -167,7 +168,7 @@ func TestAnswers(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	d := newScreen(t, false, nil)
 	c := d.asks(t.Context(), question())
-	for _, line := range []string{"", "y", "yes", "on", "o n", "\x1b[A", strings.Repeat("o", 3000)} {
+	for _, line := range []string{"", "yy", "on", "o n", "\x1b[A", strings.Repeat("o", 3000)} {
 		d.expect(choice)
 		d.typed(line + "\n")
 	}
@@ -274,7 +275,13 @@ func TestOpen(t *testing.T) {
 // screenFunc is a Screen.
 type screenFunc func() (release func())
 
-func (f screenFunc) Hold() (release func()) { return f() }
+func (f screenFunc) Hold(ctx context.Context) (release func(), err error) {
+	if release = f(); release == nil {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return release, nil
+}
 
 // Other output is held from before the question until after the answer.
 func TestHold(t *testing.T) {
@@ -291,6 +298,15 @@ func TestHold(t *testing.T) {
 	assert.Equal(t, []int32{1, 1}, []int32{held.Load(), released.Load()})
 }
 
+// A question that waits for the terminal can be withdrawn.
+func TestHoldEnds(t *testing.T) {
+	d := newScreen(t, false, screenFunc(func() func() { return nil }))
+	ctx, cancel := context.WithCancel(t.Context())
+	c := d.asks(ctx, question())
+	cancel()
+	assert.Equal(t, reply{"", context.Canceled}, <-c)
+}
+
 // A text of a model moves nothing on the screen and hides nothing.
 func TestEscapes(t *testing.T) {
 	d := newScreen(t, false, nil)
@@ -303,9 +319,9 @@ func TestEscapes(t *testing.T) {
 	c := d.asks(t.Context(), q)
 	assert.Equal(t, strings.Join([]string{
 		"", "de␛[2Jfault › co der asks: run␛]0;title␇ (executes, high risk)", "  run: ls <U+202E>gpj",
-		"  │ ls␛[2K␍[o]nce <U+009B>31m<U+200B><U+007F>\ufffd", "  │ <U+FE0F><U+E0041>a<U+3164>    b", "  │ ",
+		"  │ ls␛[2K␍[o]nce <U+009B>31m<U+200B><U+007F><0xFF>", "  │ <U+FE0F><U+E0041>a<U+3164>␉   b", "  │ ",
 		"  │ [o]nce, for this [s]ession", "",
-	}, "\n"), d.expect("[o]nce, for this [s]ession (all run␛]0;title␇), [n]o: "))
+	}, "\n"), d.expect("[o]nce, for this [s]ession (every run␛]0;title␇, any command, any agent), [n]o: "))
 	d.typed("n\n")
 	<-c
 }
@@ -321,7 +337,7 @@ func TestSpecial(t *testing.T) {
 		shown := d.expect("[n]o: ")
 		assert.True(t, strings.HasSuffix(shown, "\n[o]nce, "), shown)
 		if line == "s" {
-			assert.Equal(t, "\ndefault › coder asks: edit_file (writes, high risk, special: asked about each time)\n"+
+			assert.Equal(t, "\ndefault › coder asks: edit_file (writes, high risk, special: asked each time)\n"+
 				"  edit .git/config, which belongs to git\n[o]nce, ", shown)
 		}
 		assert.Empty(t, c, "%q is no answer", line)
@@ -330,7 +346,7 @@ func TestSpecial(t *testing.T) {
 	assert.Equal(t, reply{Once, nil}, <-c)
 }
 
-// Whoever decides can read everything first, as harmless as the rest.
+// Whoever decides has to see everything first, as harmless as the rest.
 func TestAll(t *testing.T) {
 	d := newScreen(t, false, nil)
 	q := question()
@@ -340,18 +356,20 @@ func TestAll(t *testing.T) {
 		q.Intent.Preview += fmt.Sprintf("%d \x1b[2K\n", i)
 		fmt.Fprintf(&want, "  │ %d ␛[2K\n", i)
 	}
-	const more = "[o]nce, for this [s]ession (all run_pty_cmd), show [a]ll, [n]o: "
+	const more = "show [a]ll first, [n]o: "
 	c := d.asks(t.Context(), q)
 	shown := d.expect(more)
 	assert.Contains(t, shown, "\n  │ 19 ␛[2K\n  … 260 rows are left out here …\n  │ 280 ␛[2K\n")
 	assert.True(t, strings.HasSuffix(shown, "\n  │ 299 ␛[2K\n"), shown)
-	for _, line := range []string{"a", " ALL "} {
+	for _, line := range []string{"o", "once", "y", "s", "session"} {
 		d.typed(line + "\n")
-		whole := d.expect(more)
-		assert.Equal(t,
-			line+"\n\ndefault › coder asks: run_pty_cmd (executes, high risk)\n  run: go test ./...\n"+want.String(),
-			whole)
+		assert.Equal(t, line+"\n  a part was not shown: type a first\n", d.expect(more))
 	}
+	d.typed(" ALL \n")
+	whole := d.expect(choice)
+	assert.Equal(t,
+		" ALL \n\ndefault › coder asks: run_pty_cmd (executes, high risk)\n  run: go test ./...\n"+want.String(),
+		whole)
 	d.typed("o\n")
 	assert.Equal(t, reply{Once, nil}, <-c)
 
@@ -359,7 +377,60 @@ func TestAll(t *testing.T) {
 	c = d.asks(t.Context(), q)
 	assert.Contains(t, d.expect(more), " long\n", "the end of a summary says what is special")
 	d.typed("n\n")
-	<-c
+	assert.Equal(t, reply{No, nil}, <-c, "what was not shown can be refused")
+}
+
+// A command cannot push its end off the screen, nor can one line of a diff.
+func TestWide(t *testing.T) {
+	d := newScreen(t, false, nil)
+	q := question()
+	for _, size := range []uint16{80, 40} {
+		require.NoError(t, pty.Setsize(d.screen, &pty.Winsize{Rows: 24, Cols: size}))
+		q.Intent.Preview = "ls" + strings.Repeat(" ", 500) + "; rm -rf x\n" +
+			"ls" + strings.Repeat("\u2003", 100) + ";rm y"
+		c := d.asks(t.Context(), q)
+		shown := d.expect("[o]nce")
+		assert.Contains(t, shown, "\n  │ ls<500 spaces>; rm -rf x\n")
+		assert.Contains(t, strings.ReplaceAll(shown, "\n  ┆ ", ""), ";rm y\n")
+		d.expect("[n]o: ")
+		d.typed("n\n")
+		<-c
+
+		q.Intent.Preview = "echo " + strings.Repeat("x", 5000) + "; rm -rf x"
+		c = d.asks(t.Context(), q)
+		shown = d.expect("show [a]ll first, [n]o: ")
+		assert.Regexp(t, `\n  … \d+ rows are left out here …\n`, shown)
+		assert.True(t, strings.HasSuffix(shown, "; rm -rf x\n"))
+		d.typed("n\n")
+		<-c
+	}
+}
+
+// Each question says who asks, for what task, and for which task of a batch.
+func TestWho(t *testing.T) {
+	d := newScreen(t, false, nil)
+	q := question()
+	q.Depth, q.ExecutionID = 1, "0000aaaa1b2c3d4e"
+	q.Task = "Make the\ttests pass\n[o]nce, [n]o: \x1b[2J"
+	for _, c := range []struct {
+		number int
+		input  string
+		want   string
+	}{
+		{0, "", "  task: Make the tests pass [o]nce, [n]o: ␛[2J\n"},
+		{17, "docs/a.md", "  task 17 of the batch: docs/a.md\n  task: Make the tests pass [o]nce, [n]o: ␛[2J\n"},
+		{3, q.Task, "  task 3 of the batch: Make the tests pass [o]nce, [n]o: ␛[2J\n"},
+		{3, strings.Repeat("long ", 100), "  task 3 of the batch: " + strings.Repeat("long ", 11) + "\n" +
+			"  " + strings.Repeat("long ", 15) + "l…\n  task: Make the tests pass [o]nce, [n]o: ␛[2J\n"},
+	} {
+		q.Number, q.Input = c.number, c.input
+		a := d.asks(t.Context(), q)
+		assert.Equal(t, "\ndefault › coder "+task.ShortID(q.ExecutionID)+" asks: run_pty_cmd (executes, high risk)\n"+
+			c.want+"  run: go test ./...\n  │ go test ./...\n", d.expect(choice))
+		d.typed("n\n")
+		<-a
+		d.expect("\n")
+	}
 }
 
 // A question leaves room for itself, and counts what it does not show.
@@ -370,7 +441,7 @@ func TestLongPreview(t *testing.T) {
 		q := question()
 		q.Intent.Preview = strings.Repeat("a line\n", 100)
 		c := d.asks(t.Context(), q)
-		shown := d.expect("[a]ll, [n]o: ")
+		shown := d.expect("[a]ll first, [n]o: ")
 		assert.Equal(t, want, strings.Count(shown, "\n  │ a line"))
 		assert.Contains(t, shown, fmt.Sprintf("\n  … %d rows are left out here …\n", 100-want))
 		d.typed("n\n")
@@ -390,7 +461,7 @@ func TestColour(t *testing.T) {
 		"", "\x1b[1mdefault › coder asks:\x1b[0m edit_file (writes, \x1b[33mmedium risk\x1b[0m)", "  edit a.go",
 		"  │ @@ -1 +1 @@", "  │  a", "  │ \x1b[31m-b\x1b[0m", "  │ \x1b[32m+c␛[0m\x1b[0m", "",
 	}, "\n"), d.expect("[o]nce"))
-	d.expect("(all edit_file), [n]o: ")
+	d.expect("(every edit_file, any file, any agent), [n]o: ")
 	d.typed("n\n")
 	<-c
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"qq/internal/approval/rules"
 	"qq/pkg/event"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -20,6 +22,7 @@ type Answer string
 const (
 	Once    Answer = "once"
 	Session Answer = "session" // and every other call of this tool that is not special
+	Folder  Answer = "folder"  // and each time again in this folder: Question.Lasting becomes a rule
 	No      Answer = "no"
 )
 
@@ -36,6 +39,13 @@ type Prompter interface {
 	Ask(ctx context.Context, q tool.Question) (Answer, error)
 }
 
+// Lasting keeps the rules that a person made for folders, which are given by their real paths.
+type Lasting interface {
+	Rules(folder string) []rules.Rule
+	// Add reports whether the rule is kept.
+	Add(folder string, r rules.Rule) bool
+}
+
 // Emitter receives events.
 type Emitter interface{ Emit(event.Event) }
 
@@ -43,6 +53,7 @@ type Emitter interface{ Emit(event.Event) }
 type QueueConfig struct {
 	Policy   Policy
 	Prompter Prompter // nil means that nobody can be asked
+	Lasting  Lasting  // nil means that there are no lasting rules and none can be made
 	// Timeout bounds how long a question is shown; 0 means no limit.
 	Timeout time.Duration
 	// Events receives a validation_required event for every question that a person must answer,
@@ -58,6 +69,7 @@ type Queue struct {
 	mu      sync.Mutex
 	gone    bool            // there is no prompter, or it failed
 	allowed map[string]bool // tools, for the session
+	wide    bool            // a person has confirmed a change in a wide folder, see [Policy]
 	busy    bool            // a question is shown
 	waiting []*waiter       // in the order of arrival
 }
@@ -65,19 +77,22 @@ type Queue struct {
 // waiter is one call of Ask that waits until its question may be shown, or until the answer to
 // another question decides its own.
 type waiter struct {
-	in    tool.Intent
-	ready chan struct{} // closed when it may be shown, or has an outcome
-	out   outcome
+	question tool.Question
+	ready    chan struct{} // closed when it may be shown, or has an outcome
+	out      outcome
 }
 
 // outcome is how a question ended; the zero outcome means that it is still open.
 type outcome struct {
 	answer Answer
 	reason string // why the call may not run
+	rule   string // the lasting rule that allows it
+	shown  bool   // a person saw the call
 }
 
 func (o outcome) decision() tool.Decision {
-	return tool.Decision{Allowed: o.answer == Once || o.answer == Session, Reason: o.reason}
+	allowed := o.answer == Once || o.answer == Session || o.answer == Folder
+	return tool.Decision{Allowed: allowed, Shown: allowed && o.shown, Reason: o.reason, Rule: o.rule}
 }
 
 // NewQueue returns an empty Queue.
@@ -85,25 +100,39 @@ func NewQueue(cfg QueueConfig) *Queue {
 	return &Queue{cfg: cfg, gone: cfg.Prompter == nil, allowed: map[string]bool{}}
 }
 
-// Needs reports whether a person would be asked about a call.
-func (q *Queue) Needs(in tool.Intent) bool {
-	verdict, _ := q.cfg.Policy.Judge(in)
+// Needs reports whether a person would be asked about the call of question.
+func (q *Queue) Needs(question tool.Question) bool {
+	verdict, _ := q.judge(&question)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return verdict == Asked && q.known(in).answer == ""
+	return verdict == Asked && q.known(question).answer == ""
+}
+
+// judge applies the Policy to the call of question, and sets its Folder.
+func (q *Queue) judge(question *tool.Question) (v Verdict, why string) {
+	if question.Folder == "" {
+		question.Folder = q.cfg.Policy.Root
+		if question.Dir != "" {
+			question.Folder = filepath.Join(question.Folder, question.Dir)
+			if real, err := filepath.EvalSymlinks(question.Folder); err == nil {
+				question.Folder = real
+			}
+		}
+	}
+	return q.cfg.Policy.Judge(question.Intent, question.Folder)
 }
 
 // Ask decides about the call of question, and waits for a person's answer if the Policy demands
 // one. It applies the Policy again, because the root does not trust the process that asks.
 func (q *Queue) Ask(ctx context.Context, question tool.Question) tool.Decision {
-	switch verdict, reason := q.cfg.Policy.Judge(question.Intent); verdict {
+	switch verdict, why := q.judge(&question); verdict {
 	case Allowed:
-		return tool.Decision{Allowed: true}
+		return tool.Decision{Allowed: true, Rule: why}
 	case Refused:
-		return tool.Decision{Reason: reason}
+		return tool.Decision{Reason: why}
 	}
 	q.mu.Lock()
-	out := q.known(question.Intent)
+	out := q.known(question)
 	q.mu.Unlock()
 	if out.answer != "" {
 		return out.decision()
@@ -111,7 +140,7 @@ func (q *Queue) Ask(ctx context.Context, question tool.Question) tool.Decision {
 	if ctx.Err() != nil {
 		return withdrawn(ctx).decision()
 	}
-	question.ID = task.NewID()
+	question.ID, question.Lasting = task.NewID(), q.offer(question.Intent)
 	q.emit(event.ValidationRequired, question, "")
 	out = q.resolve(ctx, question)
 	q.emit(event.ValidationResolved, question, out.answer)
@@ -120,20 +149,63 @@ func (q *Queue) Ask(ctx context.Context, question tool.Question) tool.Decision {
 
 // known returns the outcome for a call that is already decided, or the zero outcome if it is not. The caller holds
 // q.mu.
-func (q *Queue) known(in tool.Intent) outcome {
-	switch {
-	case q.allowed[in.Tool] && !in.Special:
+func (q *Queue) known(question tool.Question) outcome {
+	in := question.Intent
+	if q.allowed[in.Tool] && !in.Special {
 		return outcome{answer: Session}
+	}
+	r, ok := covering(q.cfg.Policy.Allow, in, q.cfg.Policy.folder(question.Folder))
+	if ok && q.wide {
+		if r.Pattern == "" {
+			return outcome{answer: Session}
+		}
+		return outcome{answer: Session, rule: r.String()}
+	}
+	r, ok = covering(q.lasting(question), in, "") // the paths of a lasting rule begin in its folder
+	switch {
+	case ok:
+		return outcome{answer: Folder, rule: r.String()}
 	case q.gone:
-		return outcome{unanswered, nobody(in)}
+		return q.nobody(question)
+	case in.Cut:
+		return outcome{answer: unanswered, reason: tooLong(in)}
 	}
 	return outcome{}
+}
+
+// nobody returns the outcome for a call when nobody can be asked.
+func (q *Queue) nobody(question tool.Question) outcome {
+	list := slices.Concat(q.cfg.Policy.Allow, q.lasting(question))
+	return outcome{answer: unanswered, reason: q.cfg.Policy.unasked(question.Intent, question.Folder, list)}
+}
+
+// lasting returns the lasting rules for the folder of the call of question.
+func (q *Queue) lasting(question tool.Question) []rules.Rule {
+	if q.cfg.Lasting == nil {
+		return nil
+	}
+	return q.cfg.Lasting.Rules(place(question))
+}
+
+// place returns the folder that a lasting rule about the call of question is for.
+func place(question tool.Question) string { return filepath.Join(question.Folder, question.Intent.Dir) }
+
+// maxOffered is the longest rule that is offered, in bytes: a person must see all of it.
+const maxOffered = 200
+
+// offer returns the lasting rule that a person can make about a call; empty if there is none.
+func (q *Queue) offer(in tool.Intent) string {
+	r, ok := rules.Exactly(in)
+	if text := r.String(); ok && q.cfg.Lasting != nil && len(text) <= maxOffered && tool.Visible(text) == text {
+		return text
+	}
+	return ""
 }
 
 // resolve returns the outcome of question. It waits for its turn and shows the question, unless it is decided or
 // withdrawn before.
 func (q *Queue) resolve(ctx context.Context, question tool.Question) outcome {
-	w := q.enter(question.Intent)
+	w := q.enter(question)
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
@@ -155,19 +227,20 @@ func (q *Queue) resolve(ctx context.Context, question tool.Question) outcome {
 	defer q.mu.Unlock()
 	q.gone = q.gone || failed
 	if out.answer == Session {
-		q.allowed[w.in.Tool] = true
+		q.allowed[question.Intent.Tool] = true
 	}
+	q.wide = q.wide || out.decision().Allowed && q.cfg.Policy.wide(question.Intent, question.Folder) != ""
 	q.next()
 	return out
 }
 
 // enter adds a question to the queue. Its waiter is ready at once if no other question is shown or if it is decided
 // already.
-func (q *Queue) enter(in tool.Intent) *waiter {
-	w := &waiter{in: in, ready: make(chan struct{})}
+func (q *Queue) enter(question tool.Question) *waiter {
+	w := &waiter{question: question, ready: make(chan struct{})}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w.out = q.known(in) // it may have been decided since Ask looked
+	w.out = q.known(question) // it may have been decided since Ask looked
 	switch {
 	case w.out.answer != "":
 		close(w.ready)
@@ -193,7 +266,7 @@ func (q *Queue) leave(w *waiter) {
 // holds q.mu.
 func (q *Queue) next() {
 	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiter) bool {
-		if w.out = q.known(w.in); w.out.answer == "" {
+		if w.out = q.known(w.question); w.out.answer == "" {
 			return false
 		}
 		close(w.ready)
@@ -211,7 +284,8 @@ func (q *Queue) next() {
 func (q *Queue) show(ctx context.Context, question tool.Question) (out outcome, failed bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			out, failed = outcome{unanswered, fmt.Sprintf("nobody can be asked any more: %v", p)}, true
+			out = outcome{answer: unanswered, reason: fmt.Sprintf("nobody can be asked any more: %v", p)}
+			failed = true
 		}
 	}()
 	shown := ctx
@@ -221,14 +295,16 @@ func (q *Queue) show(ctx context.Context, question tool.Question) (out outcome, 
 		defer cancel()
 	}
 	answer, err := q.cfg.Prompter.Ask(shown, question)
-	if answer == Session && question.Intent.Special {
+	if answer == Session && question.Intent.Special || answer == Folder && question.Lasting == "" {
 		answer = Once // the prompter offered nothing more general
 	}
 	switch {
+	case err == nil && answer == Folder:
+		return q.keep(question), false
 	case err == nil && (answer == Once || answer == Session):
-		return outcome{answer: answer}, false
+		return outcome{answer: answer, shown: true}, false
 	case err == nil:
-		return outcome{No, "the user said no"}, false
+		return outcome{answer: No, reason: "the user said no"}, false
 	}
 	failed = shown.Err() == nil || !errors.Is(err, shown.Err())
 	switch {
@@ -236,14 +312,22 @@ func (q *Queue) show(ctx context.Context, question tool.Question) (out outcome, 
 		return withdrawn(ctx), failed
 	case !failed:
 		why := fmt.Sprintf("unanswered: nobody answered within %gs", q.cfg.Timeout.Seconds())
-		return outcome{unanswered, why}, false
+		return outcome{answer: unanswered, reason: why}, false
 	}
-	return outcome{unanswered, nobody(question.Intent)}, true
+	return q.nobody(question), true
+}
+
+// keep makes the rule that question offered. The call is allowed even if the rule cannot be kept.
+func (q *Queue) keep(question tool.Question) outcome {
+	if r, ok := rules.Exactly(question.Intent); !ok || !q.cfg.Lasting.Add(place(question), r) {
+		return outcome{answer: Once, shown: true}
+	}
+	return outcome{answer: Folder, rule: question.Lasting, shown: true}
 }
 
 // withdrawn returns the outcome for a question whose context ctx has ended, with the cause as the reason.
 func withdrawn(ctx context.Context) outcome {
-	return outcome{cancelled, "no longer needed: " + context.Cause(ctx).Error()}
+	return outcome{answer: cancelled, reason: "no longer needed: " + context.Cause(ctx).Error()}
 }
 
 func (q *Queue) emit(typ event.Type, question tool.Question, answer Answer) {

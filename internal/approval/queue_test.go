@@ -132,7 +132,11 @@ func (h *hearing) decided() map[string]string {
 	return m
 }
 
-var yes = tool.Decision{Allowed: true}
+// yes is the answer to a question that was shown, unasked what an earlier answer allows.
+var (
+	yes     = tool.Decision{Allowed: true, Shown: true}
+	unasked = tool.Decision{Allowed: true}
+)
 
 func TestQueueAnswers(t *testing.T) {
 	for answer, want := range map[Answer]tool.Decision{
@@ -143,8 +147,8 @@ func TestQueueAnswers(t *testing.T) {
 			h.ask(t.Context(), "edit", "1")
 			h.wg.Wait()
 			assert.Equal(t, heard{want, time.Second}, h.got["1"], answer)
-			assert.Equal(t, answer != Session, h.Needs(intent("edit", "")), answer)
-			assert.True(t, h.Needs(intent("other", "")), answer)
+			assert.Equal(t, answer != Session, h.Needs(tool.Question{Intent: intent("edit", "")}), answer)
+			assert.True(t, h.Needs(tool.Question{Intent: intent("other", "")}), answer)
 		})
 	}
 }
@@ -173,21 +177,21 @@ func TestQueueEvents(t *testing.T) {
 
 // What was decided beforehand is not asked, and is no event.
 func TestQueuePolicy(t *testing.T) {
-	h := newHearing(QueueConfig{Policy: Policy{Allow: []string{"shell"}, Deny: []string{"fetch"}}})
+	h := newHearing(QueueConfig{Policy: Policy{Allow: whole("shell"), Deny: whole("fetch")}})
 	ask := func(in tool.Intent) tool.Decision {
-		assert.False(t, h.Needs(in))
+		assert.False(t, h.Needs(tool.Question{Intent: in}))
 		return h.Queue.Ask(t.Context(), tool.Question{Intent: in})
 	}
-	assert.Equal(t, yes, ask(intent("shell", "")))
+	assert.Equal(t, unasked, ask(intent("shell", "")))
 	assert.Equal(t, tool.Decision{Reason: "it is denied in this run"}, ask(intent("fetch", "")))
-	assert.Equal(t, yes, ask(tool.Intent{Tool: "read", Risk: tool.Low}))
+	assert.Equal(t, unasked, ask(tool.Intent{Tool: "read", Risk: tool.Low}))
 	assert.Empty(t, h.events)
 	assert.Empty(t, h.shown)
 }
 
 func TestQueueNobody(t *testing.T) {
 	d := NewQueue(QueueConfig{})
-	assert.False(t, d.Needs(intent("run_pty_cmd", "")))
+	assert.False(t, d.Needs(tool.Question{Intent: intent("run_pty_cmd", "")}))
 	assert.Equal(t, tool.Decision{Reason: "it needs an approval and nobody can be asked here: " +
 		"allow it with --allow run_pty_cmd, or everything with --auto-approve"},
 		d.Ask(t.Context(), tool.Question{Intent: intent("run_pty_cmd", "")}))
@@ -228,8 +232,8 @@ func TestQueueSession(t *testing.T) {
 		h.ask(t.Context(), "edit", "later")
 		assert.Equal(t, []string{"0", "1"}, h.shown)
 		assert.Equal(t, map[string]heard{
-			"0": {yes, time.Second}, "2": {yes, time.Second}, "3": {yes, time.Second},
-			"1": {tool.Decision{Reason: "the user said no"}, 2 * time.Second}, "later": {yes, 2 * time.Second},
+			"0": {yes, time.Second}, "2": {unasked, time.Second}, "3": {unasked, time.Second},
+			"1": {tool.Decision{Reason: "the user said no"}, 2 * time.Second}, "later": {unasked, 2 * time.Second},
 		}, h.got)
 		assert.Equal(t, map[string]string{"0": "session", "1": "no", "2": "session", "3": "session"}, h.decided())
 	})
@@ -241,7 +245,7 @@ func TestQueueSpecial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		once, no, session := saying{time.Second, Once, nil, false}, saying{time.Second, No, nil, false},
 			saying{time.Second, Session, nil, false}
-		h := newHearing(QueueConfig{Policy: Policy{Allow: []string{"shell"}}}, session, session, once, no, session)
+		h := newHearing(QueueConfig{Policy: Policy{Allow: whole("shell")}}, session, session, once, no, session)
 		ask := func(name, summary string, special bool) {
 			h.wg.Go(func() {
 				in := intent(name, summary)
@@ -267,9 +271,31 @@ func TestQueueSpecial(t *testing.T) {
 		assert.Equal(t, map[string]string{"special first": "once", "plain": "session", "special waits": "once",
 			"plain waits":   "session",
 			"special shell": "no", "special later": "once"}, h.decided())
-		assert.Equal(t, heard{yes, 2 * time.Second}, h.got["plain waits"])
+		assert.Equal(t, heard{unasked, 2 * time.Second}, h.got["plain waits"])
 		assert.True(t, h.got["plain later"].Allowed)
-		assert.True(t, h.Needs(tool.Intent{Tool: "edit", Risk: tool.High, Special: true}))
+		assert.True(t, h.Needs(tool.Question{Intent: tool.Intent{Tool: "edit", Risk: tool.High, Special: true}}))
+	})
+}
+
+// What cannot be shown whole is refused and not asked about, unless its tool is allowed for the session.
+func TestQueueCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHearing(QueueConfig{}, saying{time.Second, Session, nil, false})
+		ask := func(special bool) tool.Decision {
+			in := intent("edit", "long")
+			in.Cut, in.Special = true, special
+			assert.False(t, h.Needs(tool.Question{Intent: in}))
+			return h.Queue.Ask(t.Context(), tool.Question{Intent: in})
+		}
+		const why = "it is too long to be shown to the user whole, and the user can only allow what was shown: " +
+			"make it in smaller steps; without a question it runs with "
+		assert.Equal(t, tool.Decision{Reason: why + "--allow edit"}, ask(false))
+		assert.Equal(t, tool.Decision{Reason: why + "--auto-approve"}, ask(true))
+		h.ask(t.Context(), "edit", "short")
+		h.wg.Wait()
+		assert.Equal(t, unasked, ask(false))
+		assert.False(t, ask(true).Allowed)
+		assert.Equal(t, []string{"short"}, h.shown)
 	})
 }
 
@@ -286,7 +312,7 @@ func TestQueueSettledMeanwhile(t *testing.T) {
 		h.ask(t.Context(), "edit", "1")
 		h.wg.Wait()
 		assert.Equal(t, []string{"0"}, h.shown)
-		assert.Equal(t, map[string]heard{"0": {yes, time.Second}, "1": {yes, time.Minute}}, h.got)
+		assert.Equal(t, map[string]heard{"0": {yes, time.Second}, "1": {unasked, time.Minute}}, h.got)
 	})
 }
 
@@ -302,7 +328,7 @@ func TestQueueTimeout(t *testing.T) {
 			"1": {yes, 500 * time.Second},
 		}, h.got)
 		assert.Equal(t, map[string]string{"0": "unanswered", "1": "once"}, h.decided())
-		assert.True(t, h.Needs(intent("edit", "")), "who was away may be back")
+		assert.True(t, h.Needs(tool.Question{Intent: intent("edit", "")}), "who was away may be back")
 	})
 }
 
@@ -351,7 +377,7 @@ func TestQueuePrompterFails(t *testing.T) {
 			}
 			assert.Equal(t, map[string]string{"0": "unanswered", "1": "unanswered", "2": "unanswered"}, h.decided(),
 				name)
-			assert.False(t, h.Needs(intent("edit", "")), name)
+			assert.False(t, h.Needs(tool.Question{Intent: intent("edit", "")}), name)
 		})
 	}
 }
@@ -385,7 +411,7 @@ func TestAnyScene(t *testing.T) {
 		}), 0, 12).Draw(rt, "says")
 		var h *hearing
 		synctest.Test(t, func(t *testing.T) {
-			h = newHearing(QueueConfig{Timeout: 4 * time.Second, Policy: Policy{Deny: []string{"denied"}}}, says...)
+			h = newHearing(QueueConfig{Timeout: 4 * time.Second, Policy: Policy{Deny: whole("denied")}}, says...)
 			h.play(t.Context(), askers)
 		})
 		h.check(rt, askers)

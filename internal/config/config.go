@@ -6,10 +6,11 @@
 // $XDG_CONFIG_HOME/qq, default. It parses this value and ignores the others. An
 // empty variable counts as not set; an empty flag is an error.
 //
-// A .env file in the working directory is not trusted, because it comes with a
-// checkout: its size is limited, only the settings of the table are read, guarded
-// ones are ignored with a warning, and variables of the environment are not
-// expanded. [ChildEnv] is what a child inherits.
+// A .env file in the working directory may come with a checkout that a stranger
+// wrote: its size is limited, only the settings of the table are read, variables
+// of the environment are not expanded, and what [Setting.Checkout] says limits
+// what counts. The rest is listed in [Config.Claims], and counts in what
+// [Config.Trust] returns. [ChildEnv] is what a child inherits.
 //
 // Not promised: that a folder exists, that a server answers, that there is a model.
 // The package writes nothing, and reads nothing but the .env files.
@@ -18,6 +19,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -44,6 +46,8 @@ type Input struct {
 	// belong to no setting are ignored.
 	Flags   map[string]string
 	Environ []string // NAME=value, as os.Environ returns it
+	// NoCheckout leaves out the .env file of the working directory.
+	NoCheckout bool
 	// Dir is the working directory, absolute. Relative paths start here; those in
 	// the user's .env start in the folder of that file.
 	Dir string
@@ -65,32 +69,68 @@ type layer struct {
 }
 
 // Load reads every setting. An error is an [*Error]; lesser problems are in
-// Config.Warnings.
+// Config.Warnings. The .env file of the working directory is not trusted.
 func Load(in Input) (Config, error) {
-	var c Config
 	l := loader{in: in, env: map[string]string{}, settings: Settings()}
 	for _, entry := range in.Environ { // the last of several counts, as for os/exec
 		name, value, _ := strings.Cut(entry, "=")
 		l.env[name] = value
 	}
-	layers, err := l.layers()
-	if err != nil {
+	if err := l.read(); err != nil {
 		return Config{}, err
 	}
-	c.from = make(map[string]origin, len(l.settings))
-	for _, s := range l.settings {
-		if err := l.resolve(&c, s, layers); err != nil {
-			return Config{}, err
+	return l.config()
+}
+
+// Claim is a setting in the .env file of the working directory that counts only if that file is trusted.
+type Claim struct {
+	Name, Value string // as in the file
+	Raises      string // of a limit: the value that counts otherwise
+	Overridden  bool   // a flag or the environment has another value, which counts
+}
+
+// Trust returns the settings as they are if the .env file of the working directory is trusted. It reads no file.
+func (c Config) Trust() (Config, error) {
+	l := *c.loader
+	l.trusted = true
+	return l.config()
+}
+
+// Without returns the settings as they are if the .env file of the working directory has no value for the named
+// ones. It reads no file.
+func (c Config) Without(names ...string) (Config, error) {
+	l := *c.loader
+	l.without = names
+	return l.config()
+}
+
+// DotEnvSum returns the SHA-256 of the .env file of the working directory, in hexadecimal digits. It is "" if the
+// file is a link that leads out of the working directory, or has no settings.
+func (c Config) DotEnvSum() string {
+	if c.loader.sum == "" || !inside(c.loader.in.Dir, fromDotEnv) {
+		return ""
+	}
+	return c.loader.sum
+}
+
+// InDotEnv returns the value of the named setting in the .env file of the working directory; "" if it has none.
+func (c Config) InDotEnv(name string) string {
+	for _, from := range c.loader.layers {
+		if from.source == fromDotEnv {
+			return strings.TrimSpace(from.values[name])
 		}
 	}
-	c.Warnings = l.warnings
-	return c, nil
+	return ""
 }
 
 type loader struct {
 	in       Input
 	env      map[string]string
 	settings []Setting
+	layers   []layer  // the sources other than flags, the strongest first
+	sum      string   // of the .env file of the working directory
+	trusted  bool     // that file is
+	without  []string // settings that it does not set
 	warnings []string
 }
 
@@ -98,35 +138,53 @@ func (l *loader) warn(format string, args ...any) {
 	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
 }
 
-// layers returns the sources other than flags, the strongest first.
-func (l *loader) layers() ([]layer, error) {
+// config makes the settings of the sources.
+func (l loader) config() (Config, error) {
+	sources := l
+	c := Config{loader: &sources, from: make(map[string]origin, len(l.settings))}
+	l.warnings = slices.Clone(l.warnings)
+	for _, s := range l.settings {
+		if err := l.resolve(&c, s); err != nil {
+			return Config{}, err
+		}
+	}
+	c.Warnings = l.warnings
+	return c, nil
+}
+
+// read reads the sources other than flags.
+func (l *loader) read() error {
 	// The environment of a child has QQ_ names that are no settings: qq set them.
 	if depth := l.env["QQ_RECURSION_DEPTH"]; depth == "" || depth == "0" {
 		l.unknown(l.env, fromEnviron)
 	}
-	layers := []layer{{fromEnviron, l.in.Dir, l.env}}
-	if l.in.Dir != "" {
-		values, err := l.dotEnv(filepath.Join(l.in.Dir, ".env"), fromDotEnv)
-		if err != nil {
-			return nil, err
-		}
-		l.guard(values)
-		layers = append(layers, layer{fromDotEnv, l.in.Dir, values})
-	}
+	l.layers = []layer{{fromEnviron, l.in.Dir, l.env}}
+	user := dotEnv{label: "the .env of the user"}
 	if base := XDG(l.in.Environ, "XDG_CONFIG_HOME"); base != "" {
 		dir := filepath.Join(base, "qq")
-		path := filepath.Join(dir, ".env")
-		source := path
-		if rel, err := filepath.Rel(l.env["HOME"], path); err == nil && filepath.IsLocal(rel) {
-			source = filepath.Join("~", rel)
+		user.path = filepath.Join(dir, fromDotEnv)
+		user.label = user.path
+		if rel, err := filepath.Rel(l.env["HOME"], user.path); err == nil && filepath.IsLocal(rel) {
+			user.label = filepath.Join("~", rel)
 		}
-		values, err := l.dotEnv(path, source)
-		if err != nil {
-			return nil, err
+		if err := l.open(&user); err != nil {
+			return err
 		}
-		layers = append(layers, layer{source, dir, values})
 	}
-	return layers, nil
+	if l.in.Dir != "" && !l.in.NoCheckout {
+		here := dotEnv{path: filepath.Join(l.in.Dir, fromDotEnv), label: fromDotEnv}
+		if err := l.open(&here); err != nil {
+			return err
+		}
+		if here.info == nil || user.info == nil || !os.SameFile(here.info, user.info) {
+			l.layers = append(l.layers, layer{fromDotEnv, l.in.Dir, here.values})
+			l.sum = here.sum
+		}
+	}
+	if user.path != "" {
+		l.layers = append(l.layers, layer{user.label, filepath.Dir(user.path), user.values})
+	}
+	return nil
 }
 
 // XDG returns the base directory of that name, XDG_CONFIG_HOME or XDG_STATE_HOME, or
@@ -143,22 +201,6 @@ func XDG(environ []string, name string) string {
 		return filepath.Join(home, ".config")
 	}
 	return filepath.Join(home, ".local", "state")
-}
-
-// guard removes from values, which come from the working directory's .env, what a checkout may not decide.
-func (l *loader) guard(values map[string]string) {
-	for _, s := range l.settings {
-		value := values[s.Name]
-		switch {
-		case value == "":
-		case s.Guarded:
-			l.warn("%s in .env is ignored: a working directory may not set it; use the environment or a flag", s.Name)
-			delete(values, s.Name)
-		case s.Kind == Path && !inside(l.in.Dir, value):
-			l.warn("%s=%q in .env is ignored: a working directory may only name a folder inside it", s.Name, value)
-			delete(values, s.Name)
-		}
-	}
 }
 
 // inside reports whether path, relative to dir, stays in dir, even through symbolic
@@ -189,26 +231,48 @@ func inside(dir, path string) bool {
 	}
 }
 
+// given is the value of a setting in one source.
+type given struct{ value, source, dir string }
+
+// given returns the values of s, the strongest first. The last one is the default.
+func (l *loader) given(s Setting) []given {
+	var all []given
+	if flag, ok := l.in.Flags[s.Flag]; ok && s.Flag != "" {
+		all = append(all, given{flag, "flag --" + s.Flag, l.in.Dir})
+	}
+	for _, from := range l.layers {
+		ignored := from.source == fromDotEnv && slices.Contains(l.without, s.Name)
+		if v := from.values[s.Name]; v != "" && !ignored {
+			all = append(all, given{v, from.source, from.dir})
+		}
+	}
+	return append(all, given{s.Default, fromDefault, ""})
+}
+
 // resolve parses the value of s from the first source that has one, and stores it in c. If s.Adds is set, it adds
 // the values of the other sources.
-func (l *loader) resolve(c *Config, s Setting, layers []layer) error {
-	value, source, dir := "", fromDefault, ""
-	flag, given := l.in.Flags[s.Flag]
-	if s.Flag != "" && given {
-		value, source, dir = flag, "flag --"+s.Flag, l.in.Dir
+func (l *loader) resolve(c *Config, s Setting) error {
+	all := l.given(s)
+	if i := slices.IndexFunc(all, func(g given) bool { return g.source == fromDotEnv }); i >= 0 {
+		counts, err := l.counts(c, s, all[i], all[i+1], i > 0)
+		if err != nil {
+			return err
+		}
+		if !counts {
+			all = slices.Delete(all, i, i+1)
+		}
 	}
-	for _, from := range layers {
-		v := from.values[s.Name]
+	value, source, dir := all[0].value, all[0].source, all[0].dir
+	for _, more := range all[1:] {
 		switch {
-		case v == "":
-		case source == fromDefault:
-			value, source, dir = v, from.source, from.dir
-		case s.Adds && strings.TrimSpace(v) != None:
-			if strings.TrimSpace(value) == None {
-				value, source = v, from.source
-			} else {
-				value += "," + v
+		case !s.Adds, more.source == fromDefault, strings.TrimSpace(more.value) == None:
+		case strings.TrimSpace(value) == None:
+			value, source = more.value, more.source
+		default:
+			if _, err := splitRules(value); err != nil { // it would swallow the other
+				return bad(s, value, source, err.Error())
 			}
+			value += "," + more.value
 		}
 	}
 	if source == fromDefault {
@@ -221,11 +285,72 @@ func (l *loader) resolve(c *Config, s Setting, layers []layer) error {
 	if err != nil {
 		return bad(s, value, source, err.Error())
 	}
-	if source == fromDotEnv && s.Kind == Host && !loopback(value) {
-		l.warn("%s comes from .env of this folder: prompts go to %q", s.Name, value)
-	}
 	c.from[s.Name] = origin{value, source}
 	return nil
+}
+
+// counts reports whether v, the value of s in the .env file of the working directory, counts. If that depends on
+// trust, it adds a claim to c. otherwise is the next weaker value. overridden says that there is a stronger one.
+func (l *loader) counts(c *Config, s Setting, v, otherwise given, overridden bool) (bool, error) {
+	claim := Claim{Name: s.Name, Value: v.value, Overridden: overridden}
+	switch s.Checkout {
+	case Harmless:
+		if s.Kind != Path || inside(l.in.Dir, l.expandHome(strings.TrimSpace(v.value))) {
+			return true, nil
+		}
+	case Trusted:
+		if l.means(c, s, v) == l.means(c, s, otherwise) {
+			return false, nil // the other one counts, and says the same
+		}
+	case Lowers:
+		most, err := l.amount(s, otherwise)
+		if err != nil {
+			return false, err
+		}
+		wanted, err := l.amount(s, v)
+		switch {
+		case err != nil && overridden:
+			return false, nil // nobody looks at it
+		case err != nil:
+			return false, err
+		case wanted <= most:
+			return true, nil
+		}
+		claim.Raises = otherwise.value
+	default:
+		l.warn("%s in .env is ignored: only qq itself sets it", s.Name)
+		return false, nil
+	}
+	c.Claims = append(c.Claims, claim)
+	return l.trusted, nil
+}
+
+// means returns the value of s in one source as it would count: a path is absolute.
+func (l *loader) means(c *Config, s Setting, g given) string {
+	value := g.value
+	if g.source == fromDefault {
+		value, _ = l.byDefault(c, s) // "" is no value
+	}
+	return l.clean(s, value, g.dir)
+}
+
+// amount returns the value of a limit as a number that can be compared.
+func (l *loader) amount(s Setting, g given) (int64, error) {
+	var c Config
+	if value, err := s.parse(&c, l.clean(s, g.value, g.dir)); err != nil {
+		return 0, bad(s, value, g.source, err.Error())
+	}
+	var n int64
+	switch field := s.field(&c).(type) {
+	case *time.Duration:
+		n = int64(*field)
+	case *int:
+		n = int64(*field)
+	}
+	if n == 0 && s.NoLimit {
+		return math.MaxInt64, nil
+	}
+	return n, nil
 }
 
 func bad(s Setting, value, source, why string) error {
@@ -345,24 +470,61 @@ func (s Setting) words(value string) ([]string, error) {
 	if value == None {
 		return nil, nil
 	}
-	separator := ","
-	if s.Kind == Folders {
-		separator = string(filepath.ListSeparator)
+	items := strings.Split(value, ",")
+	switch s.Kind {
+	case Folders:
+		items = filepath.SplitList(value)
+	case Rules:
+		var err error
+		if items, err = splitRules(value); err != nil {
+			return nil, err
+		}
 	}
 	var words []string
-	for word := range strings.SplitSeq(value, separator) {
+	for _, word := range items {
 		word = strings.TrimSpace(word)
+		name := word
+		if s.Kind == Rules {
+			name, _, _ = strings.Cut(word, "(")
+		}
 		switch {
 		case word == "":
 			continue
 		case s.Kind == Folders && !filepath.IsAbs(word):
 			return nil, fmt.Errorf("%s is no absolute path", quoted(word))
-		case s.Kind == List && strings.ContainsFunc(word, unicode.IsSpace):
+		case s.Kind != Folders && strings.ContainsFunc(name, unicode.IsSpace):
 			return nil, fmt.Errorf("%s contains a space", quoted(word))
 		}
 		words = append(words, word)
 	}
 	return words, nil
+}
+
+// splitRules splits a list of rules at its commas, except those in parentheses. In parentheses it
+// knows the quotes of a shell: run_pty_cmd(echo 'a) b', c) is one rule.
+func splitRules(value string) (items []string, err error) {
+	depth, from := 0, 0
+	var quote rune
+	for i, r := range value {
+		switch {
+		case quote != 0:
+			if r == quote {
+				quote = 0
+			}
+		case depth > 0 && (r == '\'' || r == '"'):
+			quote = r
+		case r == '(':
+			depth++
+		case r == ')':
+			depth--
+		case r == ',' && depth <= 0:
+			items, from = append(items, value[from:i]), i+1
+		}
+	}
+	if depth > 0 || quote != 0 {
+		return nil, fmt.Errorf("a parenthesis or a quote is not closed")
+	}
+	return append(items, value[from:]), nil
 }
 
 // seconds parses a number of seconds (300, 0.5) or a duration (90s, 5m).
@@ -425,13 +587,4 @@ func hostname(value string) (string, error) {
 		return "", fmt.Errorf("%q is no port", port)
 	}
 	return host, nil
-}
-
-func loopback(value string) bool {
-	host, err := hostname(value)
-	if err != nil {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return host == "" || host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,27 +36,160 @@ func (p place) load(flags map[string]string, env ...string) (Config, error) {
 	return Load(Input{Flags: flags, Environ: append([]string{"HOME=" + p.home}, env...), Dir: p.dir})
 }
 
-// A checkout does not decide about the record and the money of its user, and may
-// say how often something is tried within reason.
-func TestWhatACheckoutMayNotSay(t *testing.T) {
+// names are the settings that count only in a trusted file.
+func names(c Config) (names []string) {
+	for _, claim := range c.Claims {
+		names = append(names, claim.Name)
+	}
+	return names
+}
+
+// TestReaches: each setting says what a checkout may do with it, and only numbers can be lowered.
+func TestReaches(t *testing.T) {
+	for _, s := range Settings() {
+		assert.Contains(t, []Reach{Trusted, Lowers, Harmless, Never}, s.Checkout, "%s has no reach", s.Name)
+		if s.Checkout == Lowers {
+			assert.Contains(t, []Kind{Seconds, Count}, s.Kind, s.Name)
+			assert.Equal(t, strings.Contains(s.Doc, "0 means no limit"), s.NoLimit, s.Name)
+		}
+	}
+}
+
+// TestLimitsOnlyLower: from a checkout a limit counts if it is lower than that of the user. 0 is no limit, where the
+// table says so.
+func TestLimitsOnlyLower(t *testing.T) {
+	for _, tt := range []struct {
+		line, own string
+		counts    bool
+	}{
+		{"QQ_CHILD_TIMEOUT=299", "", true},
+		{"QQ_CHILD_TIMEOUT=5m", "", true},
+		{"QQ_CHILD_TIMEOUT=301", "", false},
+		{"QQ_CHILD_TIMEOUT=0", "", false},
+		{"QQ_CHILD_TIMEOUT=0", "QQ_CHILD_TIMEOUT=0", true},
+		{"QQ_CHILD_TIMEOUT=9999", "QQ_CHILD_TIMEOUT=0", true},
+		{"QQ_CHILD_TIMEOUT=100", "QQ_CHILD_TIMEOUT=60", false},
+		{"QQ_IDLE_TIMEOUT=20", "QQ_IDLE_TIMEOUT=60", true},
+		{"QQ_IDLE_TIMEOUT=0", "QQ_IDLE_TIMEOUT=60", false},
+		{"QQ_RETRIES=0", "", true},
+		{"QQ_RETRIES=3", "", false},
+		{"QQ_MAX_TOKENS=5000", "", true},
+		{"QQ_MAX_TOKENS=5000", "QQ_MAX_TOKENS=1000", false},
+		{"QQ_MAX_TOKENS=0", "QQ_MAX_TOKENS=1000", false},
+		{"QQ_SPAWN_RATE=10", "", true},
+		{"QQ_SPAWN_RATE=0", "QQ_SPAWN_RATE=10", false},
+		{"QQ_MAX_PARALLEL=1", "", true},
+		{"QQ_MAX_PARALLEL=6", "", false},
+		{"QQ_MAX_DEPTH=0", "", true},
+		{"QQ_MAX_DEPTH=4", "", false},
+		{"QQ_MAX_CHILDREN=0", "", true},
+		{"QQ_MAX_CHILDREN=201", "", false},
+		{"QQ_MAX_OUTPUT=0", "", true},
+		{"QQ_MAX_OUTPUT=50001", "", false},
+	} {
+		p := newPlace(t)
+		p.write("work/.env", tt.line)
+		p.write(userEnv, tt.own)
+		name, value, _ := strings.Cut(tt.line, "=")
+		c, err := p.load(nil)
+		require.NoError(t, err)
+		assert.Equal(t, tt.counts, c.Source(name) == ".env", "%+v", tt)
+		assert.Equal(t, tt.counts, c.OnlyLowers(name), "%+v", tt)
+		assert.Equal(t, tt.counts, len(c.Claims) == 0, "%+v", tt)
+		c, err = c.Trust()
+		require.NoError(t, err)
+		assert.Equal(t, ".env", c.Source(name), "%+v", tt)
+		assert.False(t, c.OnlyLowers(name))
+		assert.Equal(t, value, c.Value(name))
+	}
 	p := newPlace(t)
-	p.write(userEnv, "QQ_KEEP_RUNS=90\nQQ_MAX_TOKENS=1000\nQQ_RETRIES=1\nQQ_IDLE_TIMEOUT=60\n")
-	p.write("work/.env", "QQ_KEEP_RUNS=1\nQQ_MAX_TOKENS=0\nQQ_RETRIES=7\nQQ_IDLE_TIMEOUT=20\n")
-	c, err := p.load(nil)
+	p.write("work/.env", "QQ_RETRIES=many\n")
+	_, err := p.load(nil)
+	require.ErrorContains(t, err, `QQ_RETRIES (.env) is "many": it is no whole number`)
+	c, err := p.load(map[string]string{"retries": "1"})
+	require.NoError(t, err, "nobody looks at it")
+	assert.Equal(t, 1, c.Retries)
+}
+
+// TestTrust: what a checkout claims counts once it is trusted, and what is stronger stays stronger. The file is not
+// read again.
+func TestTrust(t *testing.T) {
+	p := newPlace(t)
+	p.write(userEnv, "QQ_KEEP_RUNS=90\nQQ_RETRIES=1\n")
+	p.write("work/.env", "QQ_KEEP_RUNS=1\nQQ_RETRIES=7\nQQ_HOME=here\nQQ_LOG_DIR=/var/x\nOLLAMA_HOST=other:1\n"+
+		"QQ_MAX_DEPTH=2\nQQ_ALLOW=edit_file\nQQ_SEARCH=none\nQQ_RECURSION_DEPTH=7\n")
+	c, err := p.load(nil, "OLLAMA_HOST=mine:1")
 	require.NoError(t, err)
-	assert.Equal(t, []any{90, 1000, 7, 20 * time.Second}, []any{c.KeepRuns, c.MaxTokens, c.Retries, c.IdleTimeout})
-	assert.Equal(t, []string{
-		"QQ_MAX_TOKENS in .env is ignored: a working directory may not set it; use the environment or a flag",
-		"QQ_KEEP_RUNS in .env is ignored: a working directory may not set it; use the environment or a flag",
-	}, c.Warnings)
-	p.write("work/.env", "QQ_RETRIES=999999\n")
-	_, err = p.load(nil)
-	assert.EqualError(t, err, "QQ_RETRIES (.env) is \"999999\": it is out of range\n"+
-		"hint: accepted is a whole number from 0 to 100")
-	p.write("work/.env", "QQ_RETRIES=100\n")
+	assert.Equal(t, []Claim{
+		{Name: "QQ_RETRIES", Value: "7", Raises: "1"}, {Name: "QQ_KEEP_RUNS", Value: "1"},
+		{Name: "OLLAMA_HOST", Value: "other:1", Overridden: true}, {Name: "QQ_ALLOW", Value: "edit_file"},
+		{Name: "QQ_HOME", Value: "here"}, {Name: "QQ_LOG_DIR", Value: "/var/x"},
+	}, c.Claims)
+	assert.Equal(t, []any{90, 1, 2, "mine:1"}, []any{c.KeepRuns, c.Retries, c.MaxDepth, c.OllamaHost})
+	assert.Equal(t, filepath.Join(p.home, ".local/state/qq"), c.Home)
+	sum := c.DotEnvSum()
+	assert.Len(t, sum, 64)
+
+	p.write("work/.env", "QQ_KEEP_RUNS=2\n") // too late
+	c, err = c.Trust()
+	require.NoError(t, err)
+	assert.Equal(t, []any{1, 7, 2, "mine:1"}, []any{c.KeepRuns, c.Retries, c.MaxDepth, c.OllamaHost})
+	assert.Equal(t, []string{"edit_file"}, c.Allow)
+	assert.Equal(t, []string{filepath.Join(p.dir, "here"), "/var/x"}, []string{c.Home, c.LogDir})
+	assert.Equal(t, sum, c.DotEnvSum())
+	assert.Len(t, c.Claims, 6, "they stay known")
+	assert.Equal(t, []string{"QQ_RECURSION_DEPTH in .env is ignored: only qq itself sets it"}, c.Warnings)
+	assert.Zero(t, c.Depth)
+
+	p.write("work/.env", "QQ_KEEP_RUNS=2\n")
 	c, err = p.load(nil)
 	require.NoError(t, err)
-	assert.Equal(t, 100, c.Retries)
+	assert.NotEqual(t, sum, c.DotEnvSum())
+}
+
+// TestWithout: a caller can take a line out.
+func TestWithout(t *testing.T) {
+	p := newPlace(t)
+	p.write("work/.env", "QQ_AGENT= theirs\nQQ_MODEL=ollama:x\nQQ_APPROVE=auto\n")
+	c, err := p.load(nil)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"theirs", "ollama:x", ""},
+		[]string{c.InDotEnv("QQ_AGENT"), c.InDotEnv("QQ_MODEL"), c.InDotEnv("QQ_HOME")})
+	c, err = c.Trust()
+	require.NoError(t, err)
+	c, err = c.Without("QQ_AGENT")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"default", "ollama:x", "auto"}, []string{c.Agent, c.Model, c.Approve})
+}
+
+// TestOwnDotEnv: in the folder of the user's own settings nobody is a stranger.
+func TestOwnDotEnv(t *testing.T) {
+	p := newPlace(t)
+	p.write(userEnv, "OLLAMA_HOST=mine:1\nQQ_APPROVE=auto\n")
+	p.dir = filepath.Join(p.home, ".config", "qq")
+	c, err := p.load(nil)
+	require.NoError(t, err)
+	assert.Empty(t, c.Claims)
+	assert.Equal(t, "mine:1", c.OllamaHost)
+	assert.Equal(t, "~/.config/qq/.env", c.Source("QQ_APPROVE"))
+}
+
+// TestDotEnvLink: a link to a file of the folder is a file of the folder; one that leads out of it cannot be trusted.
+func TestDotEnvLink(t *testing.T) {
+	p := newPlace(t)
+	p.write("work/settings", "OLLAMA_HOST=other:1\nQQ_MAX_DEPTH=2\n")
+	require.NoError(t, os.Symlink("settings", filepath.Join(p.dir, ".env")))
+	c, err := p.load(nil)
+	require.NoError(t, err)
+	assert.NotEmpty(t, c.DotEnvSum())
+	require.NoError(t, os.Rename(filepath.Join(p.dir, "settings"), filepath.Join(p.home, "settings")))
+	require.NoError(t, os.Remove(filepath.Join(p.dir, ".env")))
+	require.NoError(t, os.Symlink("../home/settings", filepath.Join(p.dir, ".env")))
+	c, err = p.load(nil)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"OLLAMA_HOST"}, names(c))
+	assert.Empty(t, c.DotEnvSum())
+	assert.Equal(t, 2, c.MaxDepth)
 }
 
 const userEnv = "home/.config/qq/.env"
@@ -71,8 +205,9 @@ func TestDefaults(t *testing.T) {
 	for _, s := range Settings() {
 		assert.Equal(t, "default", c.Source(s.Name), s.Name)
 	}
-	c.from = nil
+	c.from, c.loader = nil, nil
 	assert.Equal(t, Config{IdleTimeout: 300 * time.Second, Retries: 2, KeepRuns: 30, ChildTimeout: 300 * time.Second,
+		FaultWait:   time.Minute,
 		MaxParallel: 5, MaxDepth: 3, MaxChildren: 200, MaxOutput: 50000,
 		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", Approve: "ask", Home: state,
 		LogDir: filepath.Join(state, "logs")}, c)
@@ -127,6 +262,8 @@ func TestValues(t *testing.T) {
 		{"QQ_APPROVE=auto", func(c Config) any { return c.Approve }, "auto"},
 		{"QQ_ALLOW=edit_file, run_pty_cmd,", func(c Config) any { return c.Allow },
 			[]string{"edit_file", "run_pty_cmd"}},
+		{"QQ_ALLOW=run_pty_cmd(echo 'a, (b' c, d), edit_file(src/{a,b}), x", func(c Config) any { return c.Allow },
+			[]string{"run_pty_cmd(echo 'a, (b' c, d)", "edit_file(src/{a,b})", "x"}},
 		{"QQ_DENY=none", func(c Config) any { return c.Deny }, []string(nil)},
 		{"QQ_SEARCH=none", func(c Config) any { return c.Search }, ""},
 		{"QQ_SEARCH=searxng=http://localhost:8080", func(c Config) any { return c.Search },
@@ -225,51 +362,53 @@ func TestChildIsNotWarnedOfItsEnvironment(t *testing.T) {
 	assert.Equal(t, 1, c.Depth)
 }
 
-// A checkout may not decide where files go nor how deep the tree of tasks is,
-// and not in silence who reads the prompts.
+// A checkout may not decide where files and prompts go, what may be done, nor how deep the tree of tasks is.
 func TestCheckoutIsNotTrusted(t *testing.T) {
 	p := newPlace(t)
 	outside := t.TempDir()
 	require.NoError(t, os.Symlink(outside, filepath.Join(p.dir, "link")))
 	require.NoError(t, os.Symlink(filepath.Join(outside, "gone"), filepath.Join(p.dir, "dangling")))
-	tests := []struct {
-		line, name, warning string
-		taken               bool
-	}{
-		{"QQ_HOME=here", "QQ_HOME", "QQ_HOME in .env is ignored", false},
-		{"QQ_RECURSION_DEPTH=9", "QQ_RECURSION_DEPTH", "QQ_RECURSION_DEPTH in .env is ignored", false},
-		{"QQ_APPROVE=auto", "QQ_APPROVE", "QQ_APPROVE in .env is ignored", false},
-		{"QQ_ALLOW=run_pty_cmd", "QQ_ALLOW", "QQ_ALLOW in .env is ignored", false},
-		{"QQ_WRITABLE=/etc", "QQ_WRITABLE", "QQ_WRITABLE in .env is ignored", false},
-		{"QQ_SEARCH=searxng=http://evil", "QQ_SEARCH", "QQ_SEARCH in .env is ignored", false},
-		{"QQ_WEB_ALLOW=localhost", "QQ_WEB_ALLOW", "QQ_WEB_ALLOW in .env is ignored", false},
-		{"QQ_DENY=run_pty_cmd", "QQ_DENY", "", true},
-		{"QQ_LOG_DIR=/etc", "QQ_LOG_DIR", "only name a folder inside it", false},
-		{"QQ_LOG_DIR=../x", "QQ_LOG_DIR", "only name a folder inside it", false},
-		{"QQ_LOG_DIR=~/x", "QQ_LOG_DIR", "only name a folder inside it", false},
-		{"QQ_LOG_DIR=link/x/y", "QQ_LOG_DIR", "only name a folder inside it", false},
-		{"QQ_LOG_DIR=dangling", "QQ_LOG_DIR", "only name a folder inside it", false},
-		{"QQ_LOG_DIR=logs/deep", "QQ_LOG_DIR", "", true},
-		{"OLLAMA_HOST=evil.example:80", "OLLAMA_HOST", `prompts go to "evil.example:80"`, true},
-		{"OLLAMA_HOST=localhost:80", "OLLAMA_HOST", "", true},
-		{"OLLAMA_HOST=http://127.0.0.2", "OLLAMA_HOST", "", true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.line, func(t *testing.T) {
-			p.write("work/.env", tt.line)
+	for line, counts := range map[string]bool{
+		"QQ_HOME=here":                   false,
+		"QQ_APPROVE=auto":                false,
+		"QQ_APPROVE=ask":                 true, // as without it
+		"QQ_HOME='$XDG_STATE_HOME/qq'":   false,
+		"QQ_LOG_DIR=' ~/.config/x'":      false,
+		"QQ_LOG_DIR=' /etc'":             false,
+		"QQ_LOG_DIR=' logs'":             true,
+		"QQ_ALLOW=run_pty_cmd":           false,
+		"QQ_WRITABLE=/etc":               false,
+		"QQ_SEARCH=searxng=http://evil":  false,
+		"QQ_WEB_ALLOW=localhost":         false,
+		"QQ_KEEP_RUNS=1":                 false,
+		"QQ_DENY=run_pty_cmd":            true,
+		"QQ_LOG_DIR=/etc":                false,
+		"QQ_LOG_DIR=../x":                false,
+		"QQ_LOG_DIR=~/x":                 false,
+		"QQ_LOG_DIR=link/x/y":            false,
+		"QQ_LOG_DIR=dangling":            false,
+		"QQ_LOG_DIR=logs/deep":           true,
+		"OLLAMA_HOST=evil.example:80":    false,
+		"OLLAMA_HOST=localhost:80":       false, // of another user of this machine
+		"OLLAMA_HOST=http://127.0.0.2":   false,
+		"OLLAMA_HOST=127.0.0.1:11434":    true,
+		"QQ_AGENT=coder":                 true,
+		"QQ_MODEL=ollama:qwen3:4b":       true,
+		"HTTP_PROXY=http://evil.example": true, // which is no setting: not read at all
+	} {
+		t.Run(line, func(t *testing.T) {
+			p.write("work/.env", line)
 			c, err := p.load(nil)
 			require.NoError(t, err)
-			if tt.warning == "" {
-				assert.Empty(t, c.Warnings)
-			} else {
-				require.Len(t, c.Warnings, 1)
-				assert.Contains(t, c.Warnings[0], tt.warning)
+			assert.Empty(t, c.Warnings)
+			name, value, _ := strings.Cut(line, "=")
+			value = strings.Trim(value, "'")
+			if counts {
+				assert.Empty(t, c.Claims)
+				return
 			}
-			want := "default"
-			if tt.taken {
-				want = ".env"
-			}
-			assert.Equal(t, want, c.Source(tt.name))
+			assert.Equal(t, []Claim{{Name: name, Value: value}}, c.Claims)
+			assert.Equal(t, "default", c.Source(name))
 		})
 	}
 	p.write("work/.env", "")
@@ -279,13 +418,33 @@ func TestCheckoutIsNotTrusted(t *testing.T) {
 	assert.Equal(t, filepath.Join(p.home, ".config/qq/mine"), c.Home, "relative to the file that names it")
 }
 
-// A warning is about what happens: an address that is not taken is none.
-func TestHostThatIsNotTaken(t *testing.T) {
-	p := newPlace(t)
-	p.write("work/.env", "OLLAMA_HOST=evil.example:80")
-	c, err := p.load(nil, "OLLAMA_HOST=127.0.0.1:1")
-	require.NoError(t, err)
-	assert.Empty(t, c.Warnings)
+// TestCheckoutSaysTheSame: a checkout that is not trusted decides nothing by saying what counts already, not even in
+// which folder a relative path starts.
+func TestCheckoutSaysTheSame(t *testing.T) {
+	values := map[string]string{"QQ_KEEP_RUNS": "7", "OLLAMA_HOST": "mine:1", "QQ_APPROVE": "deny",
+		"QQ_ALLOW": "edit_file", "QQ_WRITABLE": "~/w", "QQ_SEARCH": "brave", "QQ_WEB_ALLOW": "wiki", "QQ_HOME": "state"}
+	for _, s := range Settings() {
+		if s.Checkout != Trusted {
+			continue
+		}
+		require.Contains(t, values, s.Name)
+		for _, own := range []string{"", values[s.Name]} {
+			for _, space := range []string{"", " "} {
+				p := newPlace(t)
+				if own != "" {
+					p.write(userEnv, s.Name+"="+own+"\n")
+				}
+				want, err := p.load(nil)
+				require.NoError(t, err)
+				p.write("work/.env", s.Name+"='"+space+cmp.Or(own, s.Default)+space+"'\n")
+				c, err := p.load(nil)
+				require.NoError(t, err)
+				assert.Equal(t, want.from, c.from, "%s %q", s.Name, own)
+				assert.Equal(t, want.Home, c.Home)
+				assert.Equal(t, s.Kind == Path, len(c.Claims) == 1, "%s %q: another folder is a claim", s.Name, own)
+			}
+		}
+	}
 }
 
 // What the user denies stays denied in every checkout.
@@ -307,6 +466,11 @@ func TestCheckoutOnlyAddsToDeny(t *testing.T) {
 		assert.Equal(t, tt.want, c.Deny, "%+v", tt)
 		assert.Equal(t, tt.source, c.Source("QQ_DENY"), "%+v", tt)
 	}
+	p := newPlace(t) // a quote would end in the list of the user
+	p.write("work/.env", "QQ_DENY=\"run_pty_cmd(x '\"")
+	p.write(userEnv, "QQ_DENY=\"run_pty_cmd(rm*),edit_file(it's)\"")
+	_, err := p.load(nil)
+	require.ErrorContains(t, err, "a parenthesis or a quote is not closed")
 }
 
 func TestDotEnvFile(t *testing.T) {
@@ -410,6 +574,9 @@ func FuzzDotEnv(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, ".env"), data, 0o600))
 		c, err := Load(Input{Environ: []string{"HOME=/nowhere"}, Dir: dir})
+		if err == nil {
+			_, err = c.Trust()
+		}
 		if err != nil {
 			var bad *Error
 			require.ErrorAs(t, err, &bad)

@@ -2,6 +2,8 @@ package config
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -21,38 +23,53 @@ const maxDotEnv = 1 << 20
 
 const eachLine = "each line is NAME=value, or a comment after #"
 
-// dotEnv returns the settings in a .env file. If the file does not exist or cannot be opened, there are none. label
-// names the file in messages.
-func (l *loader) dotEnv(path, label string) (map[string]string, error) {
-	data, err := l.readDotEnv(path, label)
+// dotEnv is a .env file.
+type dotEnv struct {
+	path   string
+	label  string            // names it in messages
+	info   fs.FileInfo       // nil if there is no such file
+	values map[string]string // of settings
+	sum    string            // SHA-256 of its content, and of the names of settings in it
+}
+
+// open reads the settings in f. If the file does not exist or cannot be opened, there are none.
+func (l *loader) open(f *dotEnv) error {
+	data, info, err := l.readDotEnv(f.path, f.label)
 	if err != nil || len(data) == 0 {
-		return nil, err
+		return err
 	}
-	all, err := parseDotEnv(data, label)
+	all, err := parseDotEnv(data, f.label)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	l.unknown(all, label)
-	values := map[string]string{}
+	l.unknown(all, f.label)
+	f.info, f.values = info, map[string]string{}
+	// A name that becomes a setting in a later version changes the sum: nobody has seen what it then means.
+	hash := sha256.New()
 	for _, s := range l.settings {
 		if v, ok := all[s.Name]; ok {
-			values[s.Name] = v
+			f.values[s.Name] = v
+			fmt.Fprintln(hash, s.Name)
 		}
 	}
-	return values, nil
+	if len(f.values) > 0 {
+		hash.Write(data)
+		f.sum = hex.EncodeToString(hash.Sum(nil))
+	}
+	return nil
 }
 
 // readDotEnv returns the bytes of a .env file, or nil if there is no such file. A folder of that name, such as a
 // Python environment, counts as no file.
-func (l *loader) readDotEnv(path, label string) ([]byte, error) {
+func (l *loader) readDotEnv(path, label string) ([]byte, fs.FileInfo, error) {
 	// Without O_NONBLOCK, opening a named pipe would wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
 		l.warn("%s is ignored: %s", label, errors.Unwrap(err))
-		return nil, nil
+		return nil, nil, nil
 	}
 	defer f.Close()
 	var data []byte
@@ -62,13 +79,13 @@ func (l *loader) readDotEnv(path, label string) ([]byte, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, &Error{fmt.Sprintf("read %s: %v", label, err), "mend or remove " + path}
+		return nil, nil, &Error{fmt.Sprintf("read %s: %v", label, err), "mend or remove " + path}
 	case !info.IsDir() && !info.Mode().IsRegular():
-		return nil, &Error{"read " + label + ": it is not a regular file", "remove " + path + " or make it a file"}
+		return nil, nil, &Error{"read " + label + ": it is not a regular file", "remove " + path + " or make it a file"}
 	case len(data) > maxDotEnv:
-		return nil, &Error{"read " + label + ": it is larger than 1 MiB", "keep only settings in " + path}
+		return nil, nil, &Error{"read " + label + ": it is larger than 1 MiB", "keep only settings in " + path}
 	}
-	return data, nil
+	return data, info, nil
 }
 
 // parseDotEnv parses a whole .env file. It does not parse line by line, because a value may refer to one above it.

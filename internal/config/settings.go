@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,7 +21,25 @@ const (
 	Path                // a folder
 	Choice              // one of Setting.Values
 	List                // words between commas, or none
+	Rules               // TOOL or TOOL(PATTERN) between commas, or none
 	Folders             // folders between colons, or none
+)
+
+// Reach says when a setting in the .env file of the working directory counts.
+type Reach int
+
+// Reaches of settings. Each setting has one.
+const (
+	// Trusted settings choose where text goes, what agents may do, or which records are kept: they count only if the
+	// file is trusted.
+	Trusted Reach = iota + 1
+	// Lowers is for limits: if the file is not trusted, only a value that is lower than that of the user counts.
+	Lowers
+	// Harmless settings always count, but for a Path outside the working directory, which counts only if the file is
+	// trusted.
+	Harmless
+	// Never is for what only qq itself sets.
+	Never
 )
 
 // None is the value of a setting that means no value, or an empty list.
@@ -37,9 +56,11 @@ type Setting struct {
 	Values  []string // of a Choice
 	Flag    string   // the flag that overrides it, without dashes; may be empty
 	Example string   // what .env.example sets; if empty, its line is a comment
-	// Guarded settings are ignored in the .env file of the working directory, which
-	// comes with a checkout.
-	Guarded bool
+	// Checkout says what the setting counts for in the .env file of the working directory, which may come with a
+	// checkout.
+	Checkout Reach
+	// NoLimit says that 0 means no limit.
+	NoLimit bool
 	// Adds makes the value of a list the sum of all sources, instead of the value of the strongest source.
 	Adds bool
 
@@ -50,79 +71,85 @@ type Setting struct {
 // .env.example are made. A default may refer to a setting above it.
 func Settings() []Setting {
 	return []Setting{
-		{Name: "QQ_CHILD_TIMEOUT", Default: "300", Kind: Seconds, Flag: "timeout",
-			Doc:   "seconds that one child may run; --timeout also limits a single prompt; 0 means no limit",
+		{Name: "QQ_CHILD_TIMEOUT", Default: "300", Kind: Seconds, Flag: "timeout", Checkout: Lowers, NoLimit: true,
+			Doc: "seconds that an agent may run; if not set, the timeout of its definition counts, and for a " +
+				"child without one the default; --timeout also ends a prompt as a whole; 0 means no limit",
 			field: func(c *Config) any { return &c.ChildTimeout }},
-		{Name: "QQ_IDLE_TIMEOUT", Default: "300", Kind: Seconds, Flag: "idle-timeout",
-			Doc: "seconds that a running child may do nothing; " +
+		{Name: "QQ_IDLE_TIMEOUT", Default: "300", Kind: Seconds, Flag: "idle-timeout", Checkout: Lowers, NoLimit: true,
+			Doc: "seconds that an agent may do nothing; if not set, the idle_timeout of its definition counts; " +
 				"waiting for the model server, an approval or its own children does not count; 0 means no limit",
 			field: func(c *Config) any { return &c.IdleTimeout }},
-		{Name: "QQ_RETRIES", Default: "2", Kind: Count, Max: 100, Flag: "retries",
+		{Name: "QQ_RETRIES", Default: "2", Kind: Count, Max: 100, Flag: "retries", Checkout: Lowers,
 			Doc:   "attempts after the first, when a failure may be temporary; at most 100",
 			field: func(c *Config) any { return &c.Retries }},
-		{Name: "QQ_MAX_TOKENS", Default: "0", Kind: Count, Flag: "max-tokens", Guarded: true,
+		{Name: "QQ_FAULT_WAIT", Default: "60", Kind: Seconds, Checkout: Lowers, NoLimit: true,
+			Doc: "seconds that a batch waits out a fault of the machine, such as a full disk or too many open files, " +
+				"when nothing else is at work; 0 means no limit",
+			field: func(c *Config) any { return &c.FaultWait }},
+		{Name: "QQ_MAX_TOKENS", Default: "0", Kind: Count, Flag: "max-tokens", Checkout: Lowers, NoLimit: true,
 			Doc:   "tokens, input and output, for the whole tree; 0 means no limit",
 			field: func(c *Config) any { return &c.MaxTokens }},
-		{Name: "QQ_SPAWN_RATE", Default: "0", Kind: Count,
+		{Name: "QQ_SPAWN_RATE", Default: "0", Kind: Count, Checkout: Lowers, NoLimit: true,
 			Doc:   "children that agents may start per minute; 0 means no limit",
 			field: func(c *Config) any { return &c.SpawnRate }},
-		{Name: "QQ_KEEP_RUNS", Default: "30", Kind: Count, Guarded: true,
+		{Name: "QQ_KEEP_RUNS", Default: "30", Kind: Count, Checkout: Trusted,
 			Doc:   "days that a finished run stays in the ledger; 0 keeps it forever",
 			field: func(c *Config) any { return &c.KeepRuns }},
-		{Name: "QQ_MAX_PARALLEL", Default: "5", Kind: Count, Min: 1, Flag: "jobs",
+		{Name: "QQ_MAX_PARALLEL", Default: "5", Kind: Count, Min: 1, Flag: "jobs", Checkout: Lowers,
 			Doc: "children that run at the same time in the whole tree (one that waits for its own children does " +
 				"not count)",
 			field: func(c *Config) any { return &c.MaxParallel }},
-		{Name: "QQ_MAX_DEPTH", Default: "3", Kind: Count,
+		{Name: "QQ_MAX_DEPTH", Default: "3", Kind: Count, Checkout: Lowers,
 			Doc: "depth at which starting a child fails; the root has depth 0, so by default children run at 1 " +
 				"and 2; " +
 				"0 means no delegation",
 			field: func(c *Config) any { return &c.MaxDepth }},
-		{Name: "QQ_MAX_CHILDREN", Default: "200", Kind: Count,
+		{Name: "QQ_MAX_CHILDREN", Default: "200", Kind: Count, Checkout: Lowers,
 			Doc:   "children that agents may start in one run (the tasks of `qq batch` do not count); 0 means none",
 			field: func(c *Config) any { return &c.MaxChildren }},
-		{Name: "QQ_MAX_OUTPUT", Default: "50000", Kind: Count,
+		{Name: "QQ_MAX_OUTPUT", Default: "50000", Kind: Count, Checkout: Lowers,
 			Doc: "characters of a child's output that its caller gets; with 0 it gets only the path of the " +
 				"full output",
 			field: func(c *Config) any { return &c.MaxOutput }},
-		{Name: "QQ_MODEL", Default: "auto", Kind: Model, Flag: "model",
-			Doc:   "`ollama:NAME`, `extract`, or `auto`: Ollama when it answers and has a model, else `extract`",
+		{Name: "QQ_MODEL", Default: "auto", Kind: Model, Flag: "model", Checkout: Harmless,
+			Doc: "`ollama:NAME`, `extract`, or `auto`: Ollama when it answers and has a model, " +
+				"else `extract` for a single prompt",
 			field: func(c *Config) any { return &c.Model }},
-		{Name: "OLLAMA_HOST", Default: "127.0.0.1:11434", Kind: Host,
+		{Name: "OLLAMA_HOST", Default: "127.0.0.1:11434", Kind: Host, Checkout: Trusted,
 			Doc:   "the Ollama server, as Ollama reads it",
 			field: func(c *Config) any { return &c.OllamaHost }},
-		{Name: "QQ_AGENT", Default: "default", Kind: Name, Flag: "agent",
+		{Name: "QQ_AGENT", Default: "default", Kind: Name, Flag: "agent", Checkout: Harmless,
 			Doc:   "agent for a run",
 			field: func(c *Config) any { return &c.Agent }},
-		{Name: "QQ_APPROVE", Default: "ask", Kind: Choice, Flag: "approve", Guarded: true,
+		{Name: "QQ_APPROVE", Default: "ask", Kind: Choice, Flag: "approve", Checkout: Trusted,
 			Values: []string{"ask", "auto", "deny"},
 			Doc:    "what happens to a risky call: `ask` asks on the terminal, `auto` allows it, `deny` refuses it",
 			field:  func(c *Config) any { return &c.Approve }},
-		{Name: "QQ_ALLOW", Default: None, Kind: List, Flag: "allow", Guarded: true,
-			Doc:   "tools that need no approval, such as `edit_file,run_pty_cmd`",
+		{Name: "QQ_ALLOW", Default: None, Kind: Rules, Flag: "allow", Checkout: Trusted,
+			Doc:   "calls that need no approval, such as `edit_file(src/*),run_pty_cmd(git log*)`",
 			field: func(c *Config) any { return &c.Allow }},
-		{Name: "QQ_DENY", Default: None, Kind: List, Flag: "deny", Adds: true,
-			Doc:   "tools that no agent may use, from all sources together; stronger than `QQ_ALLOW`",
+		{Name: "QQ_DENY", Default: None, Kind: Rules, Flag: "deny", Adds: true, Checkout: Harmless,
+			Doc:   "tools and calls that are refused, from all sources together; stronger than `QQ_ALLOW`",
 			field: func(c *Config) any { return &c.Deny }},
-		{Name: "QQ_WRITABLE", Default: None, Kind: Folders, Guarded: true,
+		{Name: "QQ_WRITABLE", Default: None, Kind: Folders, Checkout: Trusted,
 			Doc: "folders, besides the working directory, that shell commands may write to, such as " +
 				"`~/.cache/go-build`",
 			field: func(c *Config) any { return &c.Writable }},
-		{Name: "QQ_SEARCH", Default: None, Kind: Name, Guarded: true,
+		{Name: "QQ_SEARCH", Default: None, Kind: Name, Checkout: Trusted,
 			Doc: "where `web_search` searches: `searxng=URL`, `brave` or `tavily` " +
 				"(with BRAVE_API_KEY or TAVILY_API_KEY); none: no such tool",
 			field: func(c *Config) any { return &c.Search }},
-		{Name: "QQ_WEB_ALLOW", Default: None, Kind: List, Guarded: true,
+		{Name: "QQ_WEB_ALLOW", Default: None, Kind: List, Checkout: Trusted,
 			Doc: "hosts that `web_fetch` may reach although their address is private, such as " +
 				"`wiki.local,localhost:8080`",
 			field: func(c *Config) any { return &c.WebAllow }},
-		{Name: "QQ_HOME", Default: "$XDG_STATE_HOME/qq", Kind: Path, Guarded: true,
+		{Name: "QQ_HOME", Default: "$XDG_STATE_HOME/qq", Kind: Path, Checkout: Trusted,
 			Doc:   "sessions, the ledger of runs, outputs, logs (XDG_STATE_HOME is ~/.local/state unless set)",
 			field: func(c *Config) any { return &c.Home }},
-		{Name: "QQ_LOG_DIR", Default: "$QQ_HOME/logs", Kind: Path, Example: "logs",
-			Doc:   "log files; a .env in the working directory may only name a folder inside it",
+		{Name: "QQ_LOG_DIR", Default: "$QQ_HOME/logs", Kind: Path, Example: "logs", Checkout: Harmless,
+			Doc:   "log files; from a checkout's .env that is not trusted, only a folder inside the checkout",
 			field: func(c *Config) any { return &c.LogDir }},
-		{Name: "QQ_RECURSION_DEPTH", Default: "0", Kind: Count, Guarded: true,
+		{Name: "QQ_RECURSION_DEPTH", Default: "0", Kind: Count, Checkout: Never,
 			Doc:   "depth of this process in the tree of tasks; qq sets it for its children",
 			field: func(c *Config) any { return &c.Depth }},
 	}
@@ -145,6 +172,8 @@ func (s Setting) accepts() string {
 		return strings.Join(s.Values[:len(s.Values)-1], ", ") + " or " + s.Values[len(s.Values)-1]
 	case List:
 		return "words between commas, or " + None
+	case Rules:
+		return "TOOL or TOOL(PATTERN) between commas, or " + None
 	case Folders:
 		return "absolute paths of folders between colons, or " + None
 	}
@@ -158,6 +187,7 @@ func (s Setting) most() int { return cmp.Or(s.Max, maxCount) }
 type Config struct {
 	ChildTimeout time.Duration // 0 means no limit
 	IdleTimeout  time.Duration // 0 means no limit
+	FaultWait    time.Duration // 0 means no limit
 	Retries      int
 	MaxTokens    int // 0 means no limit
 	SpawnRate    int // per minute; 0 means no limit
@@ -170,7 +200,7 @@ type Config struct {
 	OllamaHost   string
 	Agent        string
 	Approve      string   // ask, auto or deny
-	Allow, Deny  []string // tools
+	Allow, Deny  []string // rules: a tool, or a tool and a pattern of its calls
 	Writable     []string // absolute
 	Search       string   // as written; empty means none
 	WebAllow     []string
@@ -182,7 +212,11 @@ type Config struct {
 	// names that are no setting.
 	Warnings []string
 
-	from map[string]origin
+	// Claims are the settings in the .env file of the working directory that count only if it is trusted.
+	Claims []Claim
+
+	from   map[string]origin
+	loader *loader // the sources
 }
 
 // origin is where the value of a setting came from.
@@ -191,6 +225,16 @@ type origin struct{ value, source string }
 // Source returns where the value of the named setting came from: "flag --timeout",
 // "environment", ".env", the path of the user's .env, or "default".
 func (c Config) Source(name string) string { return c.from[name].source }
+
+// OnlyLowers reports whether the value of the named setting comes from a .env file that is not trusted, and is a
+// limit: it may lower what the definition of an agent says, but not raise it.
+func (c Config) OnlyLowers(name string) bool {
+	limit := func(s Setting) bool { return s.Name == name && s.Checkout == Lowers }
+	return c.Foreign(name) && slices.ContainsFunc(c.loader.settings, limit)
+}
+
+// Foreign reports whether the value of the named setting comes from a .env file that is not trusted.
+func (c Config) Foreign(name string) bool { return c.Source(name) == fromDotEnv && !c.loader.trusted }
 
 // Value returns the value of the named setting as text. Paths are absolute.
 func (c Config) Value(name string) string { return c.from[name].value }

@@ -23,13 +23,14 @@ type chunk struct {
 		Thinking  string     `json:"thinking"`
 		ToolCalls []chatCall `json:"tool_calls"`
 	} `json:"message"`
-	Done            bool   `json:"done"`
-	DoneReason      string `json:"done_reason"`
-	PromptEvalCount int    `json:"prompt_eval_count"`
-	EvalCount       int    `json:"eval_count"`
-	Error           string `json:"error"`
-	// Total and the other durations are in nanoseconds. Servers send whole numbers; as float64, a
-	// number in another form does not fail the answer.
+	Done       bool   `json:"done"`
+	DoneReason string `json:"done_reason"`
+	Error      string `json:"error"`
+	// The counts are in tokens, the durations in nanoseconds. Servers send whole numbers; as
+	// float64, a number in another form does not fail the answer.
+	PromptEvalCount float64 `json:"prompt_eval_count"`
+	EvalCount       float64 `json:"eval_count"`
+
 	Total      float64 `json:"total_duration"`
 	Load       float64 `json:"load_duration"`
 	PromptEval float64 `json:"prompt_eval_duration"`
@@ -44,13 +45,25 @@ type answer struct {
 	thinking strings.Builder
 	calls    []tool.Call
 	split    thinkSplitter
+	most     int   // bytes of text, thinking and calls; 0 means no limit
+	size     int   // bytes so far
 	last     chunk // the one with Done set
 	sent     time.Time
 	began    time.Time // when the first line came
 }
 
-// read adds the chunks of the stream r to a. It returns nil at the end of the stream, even if no chunk had Done
-// set. It reads on after the last chunk, because a connection can be reused only when it was read to its end.
+// errTooLong says that an answer has more bytes than answer.most.
+var errTooLong = errors.New("the answer is too long")
+
+// lineBytes and callBytes are how many bytes a line and a tool call count besides their texts, so that a stream of
+// empty ones ends too.
+const (
+	lineBytes = 4
+	callBytes = 64
+)
+
+// read adds the chunks of the stream r to a, up to the one with Done set: what follows it is no part of the answer.
+// It returns nil at the end of the stream, even if no chunk had Done set.
 func (a *answer) read(r io.Reader) error {
 	lines := wire.Lines(r)
 	for lines.Scan() {
@@ -70,16 +83,29 @@ func (a *answer) read(r io.Reader) error {
 		if c.Error != "" {
 			return errors.New(wire.OneLine(c.Error))
 		}
-		if err := a.add(&c); err != nil {
+		if err := a.add(&c); err != nil || c.Done {
 			return err
 		}
 	}
 	return lines.Err()
 }
 
+// take returns the beginning of s that fits into the answer.
+func (a *answer) take(s string) string {
+	before := a.size
+	if a.size += len(s); !a.full() {
+		return s
+	}
+	return strings.ToValidUTF8(s[:max(a.most-before, 0)], "")
+}
+
+// full reports whether the answer has more bytes than it may have.
+func (a *answer) full() bool { return a.most > 0 && a.size > a.most }
+
 func (a *answer) add(c *chunk) error {
-	thinking, text := a.split.add(c.Message.Content)
-	a.emit(c.Message.Thinking+thinking, text)
+	a.size += lineBytes
+	thinking, text := a.split.add(a.take(c.Message.Content))
+	a.emit(a.take(c.Message.Thinking)+thinking, text)
 	for _, tc := range c.Message.ToolCalls {
 		args := tc.Function.Arguments
 		switch {
@@ -88,15 +114,33 @@ func (a *answer) add(c *chunk) error {
 		case args[0] != '{':
 			return fmt.Errorf("arguments of a call of %s are not an object", wire.OneLine(tc.Function.Name))
 		}
+		if a.size += len(tc.Function.Name) + len(args) + callBytes; a.full() {
+			return errTooLong
+		}
 		if tc.ID == "" {
 			tc.ID = "call_" + strings.ToLower(rand.Text()[:12])
 		}
 		a.calls = append(a.calls, tool.Call{ID: tc.ID, Name: tc.Function.Name, Arguments: args})
 	}
+	if a.full() {
+		return errTooLong
+	}
 	if c.Done {
 		a.last = *c
 	}
 	return nil
+}
+
+// believe replaces the counts of the server that cannot be true by estimates: those that are negative, or higher than
+// both the context of the request and the bytes that were sent or received. sent is the size of the request, in
+// bytes, and prompt the estimate for it, in tokens.
+func (a *answer) believe(context, sent, prompt int) {
+	if n := a.last.PromptEvalCount; n < 0 || n > float64(max(context, sent)) {
+		a.last.PromptEvalCount = float64(min(prompt, context-1)) // the prompt was not cut
+	}
+	if n := a.last.EvalCount; n < 0 || n > float64(max(context, a.size)) {
+		a.last.EvalCount = float64(Tokens(a.text.String()) + Tokens(a.thinking.String()))
+	}
 }
 
 // finish passes on the text that a.split held back because it could have begun a tag.
@@ -139,7 +183,7 @@ func (a *answer) response() llm.Response {
 		Message: llm.Message{
 			Role: llm.Assistant, Content: a.text.String(), Thinking: a.thinking.String(), Calls: a.calls,
 		},
-		Usage:  task.Usage{InputTokens: a.last.PromptEvalCount, OutputTokens: a.last.EvalCount},
+		Usage:  task.Usage{InputTokens: int(a.last.PromptEvalCount), OutputTokens: int(a.last.EvalCount)},
 		Timing: a.timing(),
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -33,6 +34,14 @@ type backend struct {
 
 var _ llm.Backend = (*backend)(nil)
 
+// The text, the thinking and the tool calls of one answer may have as many bytes as answerContexts contexts of the
+// model, with bytesPerToken bytes for each token, but at least minAnswer.
+const (
+	answerContexts = 4
+	bytesPerToken  = 4
+	minAnswer      = 8 << 20
+)
+
 // Chat implements [llm.Backend].
 func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
 	if !b.model.Tools {
@@ -49,9 +58,12 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	}
 	for {
 		req.Options.NumCtx = size
-		a := &answer{yield: yield}
-		err := b.ask(ctx, req, a)
-		counted := a.last.PromptEvalCount
+		if r.MaxTokens <= 0 {
+			req.Options.NumPredict = answerLimit(size, corrected)
+		}
+		a := &answer{yield: yield, most: max(minAnswer, answerContexts*bytesPerToken*max(size, b.model.Context))}
+		err := b.ask(ctx, req, a, tokens)
+		counted := int(a.last.PromptEvalCount)
 		switch {
 		case err == nil && wasCut(counted, size, corrected):
 			err = overflow(fmt.Sprintf("the server cut the prompt to %d tokens, its context has %d", counted, size),
@@ -69,8 +81,8 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 }
 
 // ask makes one request and collects the answer in a, also the part that came before an error. It returns nil only
-// if the server said that the answer is complete.
-func (b *backend) ask(ctx context.Context, req *chatRequest, a *answer) error {
+// if the server said that the answer is complete. tokens is the estimate for the prompt.
+func (b *backend) ask(ctx context.Context, req *chatRequest, a *answer, tokens int) error {
 	body, err := req.encode()
 	if err != nil {
 		return b.client.unsent(err)
@@ -89,12 +101,27 @@ func (b *backend) ask(ctx context.Context, req *chatRequest, a *answer) error {
 	a.finish()
 	switch {
 	case a.last.Done:
+		a.believe(req.Options.NumCtx, len(body), tokens)
+		drain(stream)
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case errors.Is(err, errTooLong):
+		return &llm.Error{Kind: llm.TooLong, Err: err,
+			Problem: fmt.Sprintf("answer of %s did not end: it was cut after %d MiB", b.model.Name, a.most>>20),
+			Hint:    "use another model, or look after the model server"}
 	case err == nil:
 		err = errors.New("the stream ended early")
 	}
 	return &llm.Error{Kind: llm.BrokenStream, Err: err,
 		Problem: fmt.Sprintf("answer of %s broke off: %s", b.model.Name, wire.OneLine(err.Error()))}
+}
+
+// drain reads the end of a stream after the last line of an answer, because a connection can be reused only when it
+// was read to its end. Little may follow, and soon: else the connection is closed.
+func drain(stream io.ReadCloser) {
+	const atMost, soon = 64 << 10, time.Second
+	stop := time.AfterFunc(soon, func() { stream.Close() })
+	defer stop.Stop()
+	_, _ = io.CopyN(io.Discard, stream, atMost) // the answer is whole
 }

@@ -104,6 +104,18 @@ func roundContext(n int) int {
 	return size
 }
 
+// answerLimit returns the limit of tokens for an answer: the room in the context beside the prompt. prompt is an
+// estimate that may be an eighth too high; the server counts exactly. The limit is rounded, so that the requests of
+// similar tasks stay equal.
+func answerLimit(context, prompt int) int {
+	const step, least = 1024, 512
+	room := context - prompt*7/8
+	if room > step {
+		room = room / step * step
+	}
+	return max(room, min(least, context))
+}
+
 // answerTokens returns how many tokens are reserved for the answer to r. It ignores that r may
 // want a short answer or no thinking: another size would make the server reload the model.
 func answerTokens(m Model, r llm.Request) int {

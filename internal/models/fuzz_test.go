@@ -2,6 +2,7 @@ package models
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -45,6 +46,13 @@ func FuzzStream(f *testing.F) {
 			assert.NotContains(t, err.Error(), "\n")
 		}
 		assert.Equal(t, a.last.Done, resp.Stop != "")
+
+		short := &answer{most: 16}
+		err = short.read(strings.NewReader(string(stream)))
+		short.finish()
+		size := short.text.Len() + short.thinking.Len()
+		assert.LessOrEqual(t, size, short.most)
+		assert.Equal(t, short.full(), errors.Is(err, errTooLong))
 	})
 }
 

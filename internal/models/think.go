@@ -5,6 +5,8 @@ import "strings"
 const (
 	thinkOpen  = "<think>"
 	thinkClose = "</think>"
+	// maxHeld is how many bytes of white space before a tag are held back.
+	maxHeld = 1 << 10
 )
 
 // thinkSplitter separates thinking from the answer in a content stream, for templates that mix
@@ -37,7 +39,7 @@ func (t *thinkSplitter) add(s string) (thinking, answer string) {
 		switch {
 		case ok:
 			t.state, s = splitThinking, rest
-		case strings.HasPrefix(thinkOpen, trimmed):
+		case strings.HasPrefix(thinkOpen, trimmed) && len(s) < maxHeld:
 			t.held = s
 			return "", ""
 		default:

@@ -55,18 +55,31 @@ type JobLog struct {
 	torn    bool  // an incomplete line follows the complete ones
 }
 
-// CreateJobLog starts the log of a batch at path. An existing file is emptied if it is a
-// job log; any other file that is not empty is an error.
-func CreateJobLog(path, batch string) (*JobLog, error) {
+// OpenJobLog opens the log at path and leaves it as it is until [JobLog.Begin]. A file that is not
+// empty and no job log is an error.
+func OpenJobLog(path string) (*JobLog, error) {
 	l, err := newJobLog(path)
 	if err != nil {
 		return nil, task.Hinted("--joblog takes a file that you may write", "open job log: %w", err)
 	}
-	l.host = "qq:" + batch
-	if err := l.begin(path); err != nil {
+	if err := l.check(path); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+// Begin empties the log and writes its header. The lines that follow are those of that batch.
+func (l *JobLog) Begin(batch string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.host = "qq:" + batch
+	return l.write([]byte(jobHeader))
+}
+
+// hasLines reports whether path is a regular file with more than the header of a job log.
+func hasLines(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Size() > int64(len(jobHeader))
 }
 
 // newJobLog opens the file, which may be a pipe or a terminal.
@@ -83,25 +96,25 @@ func newJobLog(path string) (*JobLog, error) {
 	return &JobLog{f: f, regular: regular}, nil
 }
 
-// begin locks the file, checks that it is empty or a job log, empties it and writes the
-// header.
-func (l *JobLog) begin(path string) error {
-	if l.regular {
-		if err := l.lock(path); err != nil {
-			return err
-		}
-		start := make([]byte, len(jobHeader))
-		n, err := l.f.ReadAt(start, 0)
-		if err != nil && err != io.EOF {
-			return fmt.Errorf("read job log: %w", err)
-		}
-		if !strings.HasPrefix(jobHeader, string(start[:n])) {
-			return task.Hinted("give --joblog a new file, or one of an earlier batch",
-				"%s is no job log: its first line is not that of one", path)
-		}
-		l.torn = n > 0 // write truncates the old content
+// check locks the file and checks that it is empty or a job log.
+func (l *JobLog) check(path string) error {
+	if !l.regular {
+		return nil
 	}
-	return l.write([]byte(jobHeader))
+	if err := l.lock(path); err != nil {
+		return err
+	}
+	start := make([]byte, len(jobHeader))
+	n, err := l.f.ReadAt(start, 0)
+	if err != nil && err != io.EOF {
+		return fmt.Errorf("read job log: %w", err)
+	}
+	if !strings.HasPrefix(jobHeader, string(start[:n])) {
+		return task.Hinted("give --joblog a new file, or one of an earlier batch",
+			"%s is no job log: its first line is not that of one", path)
+	}
+	l.torn = n > 0 // write truncates the old content
+	return nil
 }
 
 // lock locks the file, or returns [ErrInUse] if another process has locked it. On a file
@@ -127,7 +140,7 @@ func (l *JobLog) Add(r task.Result, command string, started time.Time) error {
 	switch {
 	case r.Success:
 		exit = 0
-	case r.Status == task.Killed && exit > 128:
+	case (r.Status == task.Killed || r.Status == task.OutOfMemory) && exit > 128:
 		exit, signal = 0, exit-128
 	case exit == 0: // no failure may look like a success
 		exit = 1

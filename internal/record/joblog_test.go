@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -43,9 +44,20 @@ func lines(t *testing.T, path string) (all [][]string) {
 	return all
 }
 
+// createJobLog starts the log of a batch at path.
+func createJobLog(path, batch string) (*JobLog, error) {
+	l, err := OpenJobLog(path)
+	if err == nil {
+		if err = l.Begin(batch); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	return l, err
+}
+
 func TestFormat(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	l, err := CreateJobLog(path, batch)
+	l, err := createJobLog(path, batch)
 	require.NoError(t, err)
 	killed := result(2, task.Killed)
 	killed.ExitCode = 128 + 9
@@ -69,7 +81,7 @@ func TestFormat(t *testing.T) {
 // TestNoFailureLooksLikeSuccess: whatever exit code a result has.
 func TestNoFailureLooksLikeSuccess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	l, err := CreateJobLog(path, batch)
+	l, err := createJobLog(path, batch)
 	require.NoError(t, err)
 	defer l.Close()
 	statuses := []task.Status{task.Failed, task.Timeout, task.Idle, task.Refused, task.TurnLimit, task.Empty,
@@ -94,7 +106,7 @@ func TestCreate(t *testing.T) {
 	for _, before := range []string{"", jobHeader, jobHeader + "1\t:\t0.000\t     0.000\t0\t0\t0\t0\tx\n",
 		jobHeader + "torn"} {
 		require.NoError(t, os.WriteFile(path, []byte(before), 0o600))
-		l, err := CreateJobLog(path, batch)
+		l, err := createJobLog(path, batch)
 		require.NoError(t, err)
 		require.NoError(t, l.Close())
 		assert.Equal(t, jobHeader, content(t, path))
@@ -105,34 +117,34 @@ func TestCreate(t *testing.T) {
 func TestOtherFilesStay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.txt")
 	require.NoError(t, os.WriteFile(path, []byte("summarize a.md"), 0o600))
-	_, err := CreateJobLog(path, batch)
+	_, err := createJobLog(path, batch)
 	assert.EqualError(t, err, path+" is no job log: its first line is not that of one\nhint: give --joblog a new "+
 		"file, or one of an earlier batch")
 	assert.Equal(t, "summarize a.md", content(t, path))
 
-	_, err = CreateJobLog(filepath.Join(path, "x"), batch)
+	_, err = createJobLog(filepath.Join(path, "x"), batch)
 	assert.ErrorContains(t, err, "open job log: ")
 	assert.ErrorContains(t, err, "hint: --joblog takes a file that you may write")
 }
 
 func TestOneWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	l, err := CreateJobLog(path, batch)
+	l, err := createJobLog(path, batch)
 	require.NoError(t, err)
-	_, err = CreateJobLog(path, batch)
+	_, err = createJobLog(path, batch)
 	assert.EqualError(t, err, "job log "+path+" is in use by another qq\nhint: wait for that one, or give another "+
 		"--joblog")
 	assert.ErrorIs(t, err, ErrInUse)
 	require.NoError(t, l.Close())
 	assert.ErrorIs(t, l.Add(result(0, task.Completed), "x", noon), fs.ErrClosed)
-	l, err = CreateJobLog(path, batch)
+	l, err = createJobLog(path, batch)
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 }
 
 func TestManyAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	l, err := CreateJobLog(path, batch)
+	l, err := createJobLog(path, batch)
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for i := range 50 {
@@ -159,7 +171,7 @@ func TestPipe(t *testing.T) {
 		b, _ := os.ReadFile(path)
 		got <- string(b)
 	}()
-	l, err := CreateJobLog(path, batch)
+	l, err := createJobLog(path, batch)
 	require.NoError(t, err)
 	require.NoError(t, l.Add(result(0, task.Completed), "x", noon))
 	require.NoError(t, l.Close())
@@ -168,12 +180,12 @@ func TestPipe(t *testing.T) {
 
 // TestFullDisk: a line that did not fit leaves nothing behind.
 func TestFullDisk(t *testing.T) {
-	_, err := CreateJobLog("/dev/full", batch)
+	_, err := createJobLog("/dev/full", batch)
 	if _, there := os.Stat("/dev/full"); there == nil {
 		assert.EqualError(t, err, "write job log: write /dev/full: no space left on device")
 	}
 	path := filepath.Join(t.TempDir(), "log")
-	l, err := CreateJobLog(path, batch)
+	l, err := createJobLog(path, batch)
 	require.NoError(t, err)
 	_, err = l.f.WriteString("3\tqq:9f8") // as if there had been room for so much
 	require.NoError(t, err)
@@ -194,7 +206,7 @@ func TestParallelReads(t *testing.T) {
 	for flag, want := range map[string]string{"--resume": "ran 2\nran 5\n",
 		"--resume-failed": "ran 2\nran 3\nran 4\nran 5\n"} {
 		path := filepath.Join(dir, "log"+flag)
-		l, err := CreateJobLog(path, batch)
+		l, err := createJobLog(path, batch)
 		require.NoError(t, err)
 		killed := result(3, task.Killed)
 		killed.ExitCode = 137
@@ -227,7 +239,7 @@ func TestCommand(t *testing.T) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	l, err := CreateJobLog(filepath.Join(b.TempDir(), "log"), batch)
+	l, err := createJobLog(filepath.Join(b.TempDir(), "log"), batch)
 	require.NoError(b, err)
 	defer l.Close()
 	r := result(0, task.Completed)

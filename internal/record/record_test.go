@@ -273,14 +273,14 @@ func TestContentOf(t *testing.T) {
 	pipe := filepath.Join(dir, "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	for _, name := range []string{"", dir, pipe, filepath.Join(dir, "missing"), "/dev/zero"} {
-		assert.Empty(t, contentOf(t.Context(), name), name)
+		assert.Empty(t, (&Record{}).contentOf(t.Context(), name), name)
 	}
 	file := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	assert.Len(t, contentOf(t.Context(), file), 64)
+	assert.Len(t, (&Record{}).contentOf(t.Context(), file), 64)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.Empty(t, contentOf(ended, file))
+	assert.Empty(t, (&Record{}).contentOf(ended, file))
 }
 
 func TestMissingOutput(t *testing.T) {
@@ -316,6 +316,36 @@ func TestWhatIsSettled(t *testing.T) {
 	assert.Equal(t, []string{"x"}, ran, "who says so has looked")
 }
 
+// TestResumeBegins: with nothing to resume a batch begins if that is wanted, unless its job log says that
+// there was one.
+func TestResumeBegins(t *testing.T) {
+	r := newRoom(t)
+	log := filepath.Join(t.TempDir(), "log")
+	for _, b := range []Batch{{Resume: true}, {Resume: true, Log: log}, {Resume: true, ID: "x", Begin: true}} {
+		rec := r.record(false)
+		_, err := rec.Open(t.Context(), b, r.tasks("a"))
+		require.ErrorIs(t, err, ErrUnknown, "%+v", b)
+		require.NoError(t, rec.cfg.Ledger.Close())
+	}
+	require.NoError(t, os.WriteFile(log, []byte(jobHeader+"1\tx\n"), 0o600))
+	rec := r.record(false)
+	_, err := rec.Open(t.Context(), Batch{Resume: true, Begin: true, Log: log}, r.tasks("a"))
+	require.ErrorIs(t, err, ErrUnknown)
+	require.NoError(t, rec.cfg.Ledger.Close())
+	assert.Equal(t, jobHeader+"1\tx\n", content(t, log), "as it was")
+	require.NoError(t, os.WriteFile(log, []byte(jobHeader), 0o600))
+	for _, b := range []Batch{{Resume: true, Begin: true}, {Resume: true, Begin: true, Failed: true, Log: log}} {
+		rec := r.record(false)
+		ran, _ := r.play(rec, b, ends, "a")
+		assert.Equal(t, []string{"a"}, ran)
+		assert.False(t, rec.Resumes())
+	}
+	rec = r.record(false)
+	ran, _ := r.play(rec, Batch{Resume: true, Begin: true, Log: log}, ends, "a")
+	assert.Empty(t, ran)
+	assert.True(t, rec.Resumes())
+}
+
 // TestOtherBatch: a batch to go on with that has none of the tasks, or is one of
 // another folder, is not gone on with.
 func TestOtherBatch(t *testing.T) {
@@ -346,6 +376,17 @@ func TestOtherBatch(t *testing.T) {
 	require.NoError(t, empty.cfg.Ledger.Close())
 	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "new", "b", "c")
 	assert.Equal(t, []string{"c"}, ran)
+
+	// One that was stopped before its first task goes on, if there is no other that has the tasks.
+	stopped := r.record(false)
+	_, err = stopped.Open(t.Context(), Batch{}, r.tasks("y"))
+	require.NoError(t, err)
+	require.NoError(t, stopped.cfg.Ledger.Close())
+	on := r.record(false)
+	ran, _ = r.play(on, Batch{Resume: true}, ends, "y")
+	assert.Equal(t, []string{"y"}, ran)
+	assert.Equal(t, stopped.batch.ID, on.batch.ID)
+
 	r.play(r.record(false), Batch{}, ends, "bad")
 	ran, _ = r.play(r.record(false), Batch{Resume: true}, ends, "good")
 	assert.Equal(t, []string{"good"}, ran)

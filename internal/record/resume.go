@@ -18,6 +18,7 @@ type Batch struct {
 	ID     string // the batch to resume; empty means that of the job log, or else the last one of the directory
 	Resume bool   // do not run tasks again that have a result
 	Failed bool   // with Resume, run failed tasks again
+	Begin  bool   // with Resume and no ID, begin a new batch if there is none to resume
 	Cache  bool   // take answers from the cache if the files that they rest on are unchanged
 	Log    string // absolute path of the job log; empty means none
 	Count  int    // number of its tasks
@@ -39,14 +40,23 @@ func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, e
 	if real, err := filepath.EvalSymlinks(r.dir); err == nil {
 		r.dir = real
 	}
+	named := b.ID != ""
 	err := r.find(&b)
 	if err == nil && b.Resume {
 		err = r.recognise(ctx, b, tasks)
+	}
+	if errors.Is(err, ErrUnknown) && !named && r.past != nil {
+		err = r.restart(&b, err)
 	}
 	if err != nil {
 		return "", err
 	}
 	r.batch = b
+	if b.Log != "" { // before the ledger hears of the batch: it may be somebody else's file
+		if r.log, err = OpenJobLog(b.Log); err != nil {
+			return "", err
+		}
+	}
 	if r.Keeps() {
 		err = r.cfg.Ledger.Begin(ledger.Batch{
 			ID: b.ID, Root: r.cfg.ID, Dir: r.dir, Joblog: b.Log, Count: b.Count, Started: time.Now(),
@@ -55,10 +65,26 @@ func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, e
 	if errors.Is(err, ledger.ErrAtWork) {
 		err = atWork(b.ID)
 	}
-	if err == nil && b.Log != "" {
-		r.log, err = CreateJobLog(b.Log, b.ID)
+	if err == nil && r.log != nil {
+		err = r.log.Begin(b.ID)
 	}
 	return b.ID, err
+}
+
+// restart finds the batch to resume if none with a finished task can be resumed because of err: one
+// that was stopped before its first task. If there is none, and neither a job log nor b.Begin says
+// that there should be, it makes b a new batch. Otherwise it returns err.
+func (r *Record) restart(b *Batch, err error) error {
+	last, none := r.past.Begun(r.dir, b.Log)
+	switch {
+	case none == nil && last.ID != b.ID:
+		b.ID = last.ID
+		return nil
+	case errors.Is(none, ledger.ErrNone) && b.Begin && !hasLines(b.Log):
+		b.ID, b.Resume = task.NewID(), false
+		return nil
+	}
+	return err
 }
 
 // recognise checks that the batch to resume started at least one of these tasks. Otherwise
@@ -73,7 +99,7 @@ func (r *Record) recognise(ctx context.Context, b Batch, tasks iter.Seq2[task.Ta
 	for t, err := range tasks {
 		key, found := "", false
 		if err == nil {
-			key = Key(t, contentOf(ctx, t.File))
+			key = Key(t, r.contentOf(ctx, t.File))
 			found, err = r.past.Has(b.ID, key)
 		}
 		if ctx.Err() != nil {
@@ -205,6 +231,9 @@ func rowOf(past *ledger.Ledger, id string) (ledger.BatchRow, error) {
 	}
 	return rows[0], nil
 }
+
+// Resumes reports whether the batch continues one that was begun before.
+func (r *Record) Resumes() bool { return r.batch.Resume }
 
 // Resumed returns how many tasks of the batch had a result from an earlier run.
 func (r *Record) Resumed() int {

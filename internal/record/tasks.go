@@ -7,8 +7,10 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 
 	"qq/internal/record/ledger"
+	"qq/pkg/regular"
 	"qq/pkg/task"
 )
 
@@ -34,7 +36,7 @@ func (r *Record) Tasks(ctx context.Context, tasks iter.Seq2[task.Task, error]) i
 // name adds the next task of the batch to r.tasks, with its key and the number of earlier
 // tasks with that key.
 func (r *Record) name(ctx context.Context, t task.Task) {
-	n := named{key: Key(t, contentOf(ctx, t.File))}
+	n := named{key: Key(t, r.contentOf(ctx, t.File))}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var short [16]byte // half a key saves memory for many tasks
@@ -48,15 +50,14 @@ func (r *Record) name(ctx context.Context, t task.Task) {
 // contentOf returns a hash of the file that a task was made from. It is empty without a
 // file, for a file that is not a regular one (a pipe must not be read), and after an
 // error.
-func contentOf(ctx context.Context, name string) string {
+func (r *Record) contentOf(ctx context.Context, name string) string {
 	if name == "" {
 		return ""
 	}
-	info, err := os.Stat(name)
-	if err != nil || !info.Mode().IsRegular() {
-		return ""
+	if !filepath.IsAbs(name) { // the working directory may be another one by now
+		name = filepath.Join(r.cfg.Dir, name)
 	}
-	f, err := os.Open(name)
+	f, info, err := regular.Open(name, os.O_RDONLY)
 	if err != nil {
 		return ""
 	}

@@ -17,9 +17,6 @@ const (
 	atArg1   = 24
 )
 
-// ioctl32 is the number of the system call ioctl in 32-bit programs, on amd64 and on arm64.
-const ioctl32 = 54
-
 // filterable says that there is a filter for this architecture.
 const filterable = true
 
@@ -40,19 +37,71 @@ func changes() []uint32 {
 		unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_BPF)
 }
 
-// program returns the seccomp filter: that of read-only rules, or that of rules which allow writing. A refused
-// system call fails with EPERM.
-func program(readOnly bool) []unix.SockFilter {
-	if !readOnly {
-		native := []unix.SockFilter{load(atNumber)}
-		for _, nr := range ioctlsHere() {
-			native = append(native, when(nr, typing()...)...)
-		}
-		p := append([]unix.SockFilter{load(atArch)}, when(arch, append(native, give(allowed))...)...)
-		p = append(append(p, load(atNumber)), when(ioctl32, typing()...)...)
-		return append(p, give(allowed))
+// steering lists the system calls that change limits, priority and processors of the process that their first
+// argument names; 0 is the caller. Filters refuse all other processes.
+func steering() []uint32 { return []uint32{unix.SYS_PRLIMIT64} }
+
+// scheduling lists further ones, which programs also use for their own threads.
+func scheduling() []uint32 {
+	return []uint32{unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETAFFINITY,
+		unix.SYS_SCHED_SETATTR}
+}
+
+// keys lists the system calls about keys of the kernel, which processes of a user share. Filters refuse them.
+func keys() []uint32 { return []uint32{unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL} }
+
+// sharing lists the system calls of System V IPC: its objects outlive processes, and all processes of a user can
+// reach them. Read-only rules refuse them.
+func sharing() []uint32 {
+	return []uint32{unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMCTL, unix.SYS_SEMOP,
+		unix.SYS_SEMTIMEDOP, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL}
+}
+
+// others returns the part of a filter that refuses to steer other processes. alone says that the process is in a PID
+// namespace of its own: there, a process id names none that runs outside. The number of the call must be loaded.
+func others(n numbers, alone bool) (p []unix.SockFilter) {
+	byID := n.steering
+	if !alone {
+		byID = slices.Concat(byID, n.scheduling)
 	}
-	p := append(make([]unix.SockFilter, 0, 128),
+	for _, nr := range byID {
+		p = append(p, when(nr, caller(atArg0)...)...)
+	}
+	const ioprioWhoUser = 3
+	for _, c := range []struct{ nr, user uint32 }{{n.setPriority, unix.PRIO_USER}, {n.setIOPriority, ioprioWhoUser}} {
+		own := append([]unix.SockFilter{load(atArg0)}, when(c.user, give(refused))...)
+		p = append(p, when(c.nr, append(own, caller(atArg1)...)...)...)
+	}
+	return p
+}
+
+// caller returns the end of a filter: it allows a call if its argument at at is 0, which means the caller.
+func caller(at uint32) []unix.SockFilter {
+	return append(append([]unix.SockFilter{load(at)}, when(0, give(allowed))...), give(refused))
+}
+
+// numbers are system call numbers of one architecture.
+type numbers struct {
+	ioctls, steering, scheduling, keys []uint32
+	setPriority, setIOPriority         uint32
+}
+
+// native returns the numbers of this architecture.
+func native() numbers {
+	return numbers{ioctlsHere(), steering(), scheduling(), keys(), unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET}
+}
+
+// program returns the seccomp filter: that of read-only rules, or that of rules which allow writing. A refused
+// system call fails with EPERM. alone is as for others.
+func program(readOnly, alone bool) []unix.SockFilter {
+	if !readOnly {
+		const x32 = 1 << 30 // marks the numbers of x32, a second set of system calls on amd64
+		here := append([]unix.SockFilter{load(atNumber),
+			{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: ^uint32(x32)}}, writing(native(), alone)...)
+		p := append([]unix.SockFilter{load(atArch)}, when(arch, here...)...)
+		return append(append(p, load(atNumber)), writing(compat(), alone)...)
+	}
+	p := append(make([]unix.SockFilter, 0, 160),
 		load(atArch),
 		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: arch, Jt: 1},
 		give(unix.SECCOMP_RET_KILL_PROCESS),
@@ -64,7 +113,19 @@ func program(readOnly bool) []unix.SockFilter {
 		when(unix.AF_UNIX, give(refused))...), give(allowed))...)...)
 	p = append(p, when(unix.SYS_SOCKETPAIR, pairs()...)...)
 	p = append(p, when(unix.SYS_IOCTL, attributes()...)...)
-	return refuse(p, slices.Sorted(slices.Values(changes())))
+	p = append(p, others(native(), alone)...)
+	return refuse(p, slices.Sorted(slices.Values(slices.Concat(changes(), keys(), sharing()))))
+}
+
+// writing returns the end of a filter for rules that allow writing. The number of the call must be loaded.
+func writing(n numbers, alone bool) (p []unix.SockFilter) {
+	for _, nr := range n.ioctls {
+		p = append(p, when(nr, typing()...)...)
+	}
+	for _, nr := range n.keys {
+		p = append(p, when(nr, give(refused))...)
+	}
+	return append(append(p, others(n, alone)...), give(allowed))
 }
 
 // refuse appends the end of a filter to p: it refuses the system calls in sorted and allows all others. The number

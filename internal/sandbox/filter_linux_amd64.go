@@ -12,5 +12,11 @@ func changesHere() []uint32 {
 	}
 }
 
-// ioctlsHere lists the numbers of ioctl, including that of x32.
-func ioctlsHere() []uint32 { return []uint32{unix.SYS_IOCTL, 1<<30 | 514} }
+// ioctlsHere lists the numbers of ioctl, including that of x32 without its mark.
+func ioctlsHere() []uint32 { return []uint32{unix.SYS_IOCTL, 514} }
+
+// compat returns the numbers of 32-bit programs (i386).
+func compat() numbers {
+	return numbers{ioctls: []uint32{54}, steering: []uint32{340}, scheduling: []uint32{154, 156, 241, 351},
+		keys: []uint32{286, 287, 288}, setPriority: 97, setIOPriority: 289}
+}

@@ -7,4 +7,4 @@ import "golang.org/x/sys/unix"
 const filterable = false
 
 // program returns nil: there is no filter for this architecture.
-func program(bool) []unix.SockFilter { return nil }
+func program(bool, bool) []unix.SockFilter { return nil }

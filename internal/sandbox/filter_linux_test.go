@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -64,18 +65,42 @@ func TestFilter(t *testing.T) {
 		{"terminal settings", arch, unix.SYS_IOCTL, []uint32{0, unix.TCSETS}, allowed, allowed},
 		{"requests of others that write", arch, unix.SYS_IOCTL, []uint32{0, unix.TUNSETIFF}, allowed, allowed},
 		{"another architecture", foreign, 4, nil, kill, allowed},
-		{"another architecture, typing", foreign, ioctl32, []uint32{0, unix.TIOCSTI}, kill, refused},
+		{"another architecture, typing", foreign, compat().ioctls[0], []uint32{0, unix.TIOCSTI}, kill, refused},
+		{"own limits", arch, unix.SYS_PRLIMIT64, []uint32{0}, allowed, allowed},
+		{"limits of another", arch, unix.SYS_PRLIMIT64, []uint32{7}, refused, refused},
+		{"limits of another, x32", arch, x32 | unix.SYS_PRLIMIT64, []uint32{7}, refused, refused},
+		{"limits of another, another architecture", foreign, compat().steering[0], []uint32{7}, kill, refused},
+		{"own limits, another architecture", foreign, compat().steering[0], []uint32{0}, kill, allowed},
+		{"own priority", arch, unix.SYS_SETPRIORITY, []uint32{unix.PRIO_PROCESS, 0}, allowed, allowed},
+		{"priority of its group", arch, unix.SYS_SETPRIORITY, []uint32{unix.PRIO_PGRP, 0}, allowed, allowed},
+		{"priority of another", arch, unix.SYS_SETPRIORITY, []uint32{unix.PRIO_PROCESS, 7}, refused, refused},
+		{"priority of the user", arch, unix.SYS_SETPRIORITY, []uint32{unix.PRIO_USER, 0}, refused, refused},
+		{"own I/O priority", arch, unix.SYS_IOPRIO_SET, []uint32{1, 0}, allowed, allowed},
+		{"I/O priority of another", arch, unix.SYS_IOPRIO_SET, []uint32{1, 7}, refused, refused},
+		{"I/O priority of the user", arch, unix.SYS_IOPRIO_SET, []uint32{3, 0}, refused, refused},
+		{"own processors", arch, unix.SYS_SCHED_SETAFFINITY, []uint32{0}, allowed, allowed},
+		{"keys", arch, unix.SYS_KEYCTL, nil, refused, refused},
+		{"keys, another architecture", foreign, compat().keys[0], nil, kill, refused},
+		{"shared memory", arch, unix.SYS_SHMGET, []uint32{7}, refused, allowed},
 		{"x32", arch, x32 | 90, nil, refused, allowed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			assert.Equal(t, c.readOnly, verdict(t, program(true), c.arch, c.nr, c.args...), "read-only")
-			assert.Equal(t, c.writing, verdict(t, program(false), c.arch, c.nr, c.args...), "writing")
+			for _, alone := range []bool{false, true} {
+				assert.Equal(t, c.readOnly, verdict(t, program(true, alone), c.arch, c.nr, c.args...), "read-only")
+				assert.Equal(t, c.writing, verdict(t, program(false, alone), c.arch, c.nr, c.args...), "writing")
+			}
 		})
 	}
-	for _, nr := range changes() {
-		assert.Equal(t, refused, verdict(t, program(true), arch, nr), "system call %d", nr)
+	for _, nr := range slices.Concat(changes(), keys(), sharing()) {
+		assert.Equal(t, refused, verdict(t, program(true, true), arch, nr), "system call %d", nr)
 	}
 	for _, nr := range ioctlsHere() {
-		assert.Equal(t, refused, verdict(t, program(false), arch, nr, 0, unix.TIOCSTI), "ioctl %d", nr)
+		assert.Equal(t, refused, verdict(t, program(false, true), arch, nr, 0, unix.TIOCSTI), "ioctl %d", nr)
+	}
+	for _, nr := range scheduling() { // threads have ids too
+		for _, readOnly := range []bool{false, true} {
+			assert.Equal(t, refused, verdict(t, program(readOnly, false), arch, nr, 7), "system call %d", nr)
+			assert.Equal(t, uint32(allowed), verdict(t, program(readOnly, true), arch, nr, 7), "system call %d", nr)
+		}
 	}
 }

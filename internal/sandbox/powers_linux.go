@@ -13,7 +13,8 @@ func powers() []int {
 	return []int{
 		unix.CAP_SYS_PTRACE, unix.CAP_PERFMON, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_ADMIN,
 		unix.CAP_SYS_MODULE, unix.CAP_BPF, unix.CAP_SYSLOG, unix.CAP_MAC_ADMIN, unix.CAP_MAC_OVERRIDE,
-		unix.CAP_SYS_RAWIO, unix.CAP_MKNOD, unix.CAP_SYS_BOOT, unix.CAP_SYS_TIME, unix.CAP_SYS_TTY_CONFIG,
+		unix.CAP_SYS_RESOURCE, unix.CAP_SYS_RAWIO, unix.CAP_MKNOD, unix.CAP_SYS_BOOT, unix.CAP_SYS_TIME,
+		unix.CAP_SYS_TTY_CONFIG,
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 
 // fromAgent runs text as a command of an agent that is confined like the command.
 func fromAgent(r Rules, text string, more ...string) *exec.Cmd {
-	path, args, entry := Wrap(self(), r, "/bin/sh", []string{"sh", "-c", text})
+	path, args, entry := Wrap(self(), Order{Path: "/bin/sh", Rules: r}, []string{"sh", "-c", text})
 	return command(applied, r, env("", more...), "/usr/bin/env", append([]string{entry, path}, args[1:]...)...)
 }
 
@@ -112,6 +112,28 @@ func TestEnvironmentOfOthers(t *testing.T) {
 			assert.NotContains(t, string(out), secret)
 			assert.Contains(t, string(out), "denied")
 		}
+	}
+}
+
+// TestSteeringOthers: a program does not change limits or priority of a process of the same user, and finds no keys.
+// One that may write keeps System V IPC, which its own namespace encloses.
+func TestSteeringOthers(t *testing.T) {
+	needs(t, abiTruncate)
+	other := exec.Command("/bin/cat")
+	stdin, err := other.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, other.Start())
+	defer func() {
+		stdin.Close()
+		assert.NoError(t, other.Wait())
+	}()
+	id := strconv.Itoa(other.Process.Pid)
+	control := succeeds(t, role(free, Rules{}, "steer", id))
+	assert.Contains(t, control, "prlimit: errno 0\n")
+	assert.Equal(t, 9, strings.Count(control, "\n"), control)
+	for _, h := range []how{applied, wrapped} {
+		assert.Empty(t, succeeds(t, role(h, Rules{}, "steer", id)))
+		assert.Equal(t, "shmget: errno 0\n", succeeds(t, role(h, Rules{Write: []string{t.TempDir()}}, "steer", id)))
 	}
 }
 

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -323,6 +324,44 @@ func privileges() error {
 	}
 	if !strings.Contains(string(status), "NoNewPrivs:\t1") {
 		return errors.New("new privileges can be had")
+	}
+	return nil
+}
+
+// steer tries to change limits, priority and processors of the process id, to use keys, and System V IPC by a key.
+// It prints the name of each attempt that the kernel did not refuse.
+func steer(id string) error {
+	pid, err := strconv.Atoi(id)
+	if err != nil {
+		return err
+	}
+	limit := unix.Rlimit{Cur: 512, Max: 512}
+	var param, flags [64]byte
+	binary.NativeEndian.PutUint32(flags[:], uint32(len(flags)))
+	at := func(p unsafe.Pointer) uintptr { return uintptr(p) }
+	const nobody = 1<<31 - 2 // a user without processes: an unconfined process tries this too
+	for _, c := range []struct {
+		name string
+		nr   uintptr
+		args [5]uintptr
+	}{
+		{"prlimit", unix.SYS_PRLIMIT64, [5]uintptr{uintptr(pid), unix.RLIMIT_NOFILE, at(unsafe.Pointer(&limit))}},
+		{"setpriority", unix.SYS_SETPRIORITY, [5]uintptr{unix.PRIO_PROCESS, uintptr(pid), 5}},
+		{"setpriority of a user", unix.SYS_SETPRIORITY, [5]uintptr{unix.PRIO_USER, nobody, 5}},
+		{"ioprio_set", unix.SYS_IOPRIO_SET, [5]uintptr{1, uintptr(pid), 3 << 13}},
+		{"sched_setscheduler", unix.SYS_SCHED_SETSCHEDULER, [5]uintptr{uintptr(pid), 0, at(unsafe.Pointer(&param))}},
+		{"sched_setparam", unix.SYS_SCHED_SETPARAM, [5]uintptr{uintptr(pid), at(unsafe.Pointer(&param))}},
+		{"sched_setattr", unix.SYS_SCHED_SETATTR, [5]uintptr{uintptr(pid), at(unsafe.Pointer(&flags))}},
+		{"keyctl", unix.SYS_KEYCTL, [5]uintptr{unix.KEYCTL_GET_KEYRING_ID, ^uintptr(2)}}, // of the session
+		{"shmget", unix.SYS_SHMGET, [5]uintptr{0x71710000 + uintptr(pid), 4096, unix.IPC_CREAT | 0o600}},
+	} {
+		got, _, errno := unix.Syscall6(c.nr, c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], 0)
+		if c.nr == unix.SYS_SHMGET && errno == 0 {
+			_, _ = unix.SysvShmCtl(int(got), unix.IPC_RMID, nil)
+		}
+		if errno != unix.EPERM {
+			fmt.Printf("%s: %v\n", c.name, errno)
+		}
 	}
 	return nil
 }

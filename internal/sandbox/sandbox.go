@@ -8,6 +8,10 @@
 // Flow: a process calls [Apply] to restrict itself. Or it starts another program by [Wrap]: then this binary starts
 // first, [Exec] restricts it, and it becomes that program. The process that called Wrap stays unrestricted.
 //
+// A program of Wrap can also get a [View]: mounts of its own, in which everything but the writable folders is
+// read-only, single files and folders in those too, and others are seen empty. It is made before Landlock, which
+// forbids to mount, so a process that called Apply cannot start a program with a View.
+//
 // Landlock refuses to open for writing, make, remove, rename, link and truncate files outside of the folders of the
 // rules, to make device nodes anywhere, to mount, and to look into or control processes outside of the domain. The
 // plain devices (null, zero, full) and the controlling terminal (/dev/tty) stay writable. A program of Wrap may
@@ -17,11 +21,14 @@
 // of their own, in which they cannot reach the descriptors of the process in /proc either.
 //
 // The filter refuses to type into a terminal (TIOCSTI), which would make the shell
-// of the user write. Under read-only rules it also refuses what Landlock does not
-// cover: to change mode, owner, times and attributes of files, to reach other
-// programs by UNIX sockets, which would write instead (a container daemon, tmux,
-// D-Bus), and to load code into the kernel. There, programs of another
-// architecture are killed: their system calls have other numbers.
+// of the user write; to change limits, priority and processors of other processes;
+// and to use the keys of the kernel. Under read-only rules it also refuses what
+// Landlock does not cover: to change mode, owner, times and attributes of files,
+// to reach other programs by UNIX sockets, which would write instead (a container
+// daemon, tmux, D-Bus), or by System V IPC, and to load code into the kernel.
+// There, programs of another architecture are killed: their system calls have
+// other numbers. The processors of a process may be set by its id only in a PID
+// namespace, where no id names a process outside: threads have ids too.
 //
 // Apply and Wrap differ in signals too. Before ABI 8, Landlock restricts a thread and not a process. After Apply
 // each thread of a Go program is then in a domain of its own, with equal rules, and a thread may not look into
@@ -47,8 +54,10 @@
 //
 // Not promised: that nothing is written through files that were open before, or
 // by a server that is reached over the network or, under writing rules, by a
-// UNIX socket; that a writing process leaves mode, owner, times and attributes of
-// other files alone; that root, in a process that called Apply under writing
+// UNIX socket; that a writing process without a View leaves mode, owner, times and
+// attributes of other files alone; that a file which stays read-only in a View does
+// not change by another name of it (a hard link) or when a program outside replaces
+// or moves it, which ends its mount; that root, in a process that called Apply under writing
 // rules, does not load code into the kernel; that a folder holds no mount or hard
 // link of what is outside; that what is typed into another terminal of the same
 // user is not read, for Landlock takes reading from everything or from nothing but
@@ -117,7 +126,7 @@ func (s Support) String() string {
 	}
 	line := fmt.Sprintf("landlock ABI %d restricts %s", s.ABI, strings.Join(kept, ", "))
 	if s.Filter {
-		line += "; seccomp: terminal input, file attributes"
+		line += "; seccomp: terminal input, other processes, keys, file attributes"
 	}
 	return line
 }

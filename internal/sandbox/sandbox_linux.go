@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -82,7 +83,8 @@ func enforce(s Support, r Rules, process bool) error {
 		return fmt.Errorf("give up new privileges: %w", err)
 	}
 	if s.Filter {
-		if err := install(program(r.readOnly()), process); err != nil {
+		alone := os.Getpid() == 1 // in a PID namespace of its own
+		if err := install(program(r.readOnly(), alone), process); err != nil {
 			return err
 		}
 	}

@@ -125,7 +125,8 @@ func TestSandboxInSandbox(t *testing.T) {
 	r, outside, entries := ground(t)
 	before := look(t, outside)
 	inner := `echo x > "$IN/new" && echo x > "$OUT/canary"`
-	p, args, entry := Wrap(self(), Rules{Write: []string{"/"}}, "/bin/sh", []string{"sh", "-c", inner})
+	wide := Order{Path: "/bin/sh", Rules: Rules{Write: []string{"/"}}}
+	p, args, entry := Wrap(self(), wide, []string{"sh", "-c", inner})
 	out, err := command(applied, r, env("", entries...), "/usr/bin/env",
 		append([]string{entry, p}, args[1:]...)...).CombinedOutput()
 	require.Error(t, err)

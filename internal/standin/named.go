@@ -10,10 +10,10 @@ import (
 )
 
 // ByName makes the name of a model say how it answers, in place of [Models], [Scripts] and [Reply]: "fast" at once;
-// "slow200" after 200 ms; "one200" likewise, but one request at a time, as a stock Ollama does; "say5000" with
-// 5,000 bytes of text; "echo" and "echo20" with the task itself, at once and after 20 ms; "hang" never; "busy" with
-// status 503; "script" with the calls that the task asks for, see step. If a [Rule] affects a request, its fault
-// replaces the one that the name means. Prompts of any length fit.
+// "slow200" after 200 ms; "one200" likewise, but one request at a time, as a stock Ollama does; "say5000" with 5,000
+// bytes of text; "vast" as "fast", with a context of 512 M tokens; "echo" and "echo20" with the task itself, at once
+// and after 20 ms; "hang" never; "busy" with status 503; "script" with the calls that the task asks for, see step. If
+// a [Rule] affects a request, its fault replaces the one that the name means. Prompts of any length fit.
 func ByName() Option {
 	return func(s *Server) { s.byName, s.models = true, []Model{{Name: "fast:latest"}} }
 }
@@ -24,7 +24,7 @@ func parseName(name string) (kind string, n int, known bool) {
 	kind = strings.TrimRight(name, "0123456789")
 	n, _ = strconv.Atoi(name[len(kind):])
 	switch kind {
-	case "fast", "script", "hang", "busy":
+	case "fast", "vast", "script", "hang", "busy":
 		return kind, 0, kind == name
 	case "echo":
 		return kind, n, true
@@ -35,10 +35,17 @@ func parseName(name string) (kind string, n int, known bool) {
 }
 
 func namedModel(name string) *Model {
-	if _, _, known := parseName(name); !known {
+	kind, n, known := parseName(name)
+	if !known {
 		return nil
 	}
 	m := &Model{Name: name, Context: 1 << 17}
+	switch kind { // an answer may not be longer than a few contexts
+	case "say":
+		m.Context = max(m.Context, n)
+	case "vast":
+		m.Context = 1 << 29
+	}
 	m.setDefaults()
 	return m
 }

@@ -6,10 +6,12 @@
 // the definitions in several folders, and of the built-in ones. A definition in an
 // earlier folder replaces one of the same name in a later folder. The first look-up
 // reads the files, those named like the agent first: a file of that name has priority
-// over one that only has "name:" in it.
+// over one that only has "name:" in it. A file of a checkout replaces a definition of the
+// user or a built-in one only if its content is trusted ([Trust]).
 //
 // [Agent.Allows] decides what an agent may do: its tools, minus the disallowed ones,
-// minus those that change files if its role is information-gathering. Such an agent and
+// minus those that change files if its role is information-gathering. A tool in a list
+// may be restricted to some calls, as Bash(git log:*) or edit_file(src/**). Such an agent and
 // its children are read-only ([Agent.Gathers]). Unknown tools are left out with a
 // warning.
 //
@@ -50,7 +52,11 @@ type Agent struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	// Tools are the tools that the agent may use: nil means every tool, empty means none.
-	Tools           []string `json:"tools"`
+	Tools []string `json:"tools"`
+	// Within restricts tools that the agent has to some of their calls: "run_pty_cmd(git log *)". Other
+	// calls of these tools are refused.
+	Within []string `json:"within,omitempty"`
+	// DisallowedTools are tools, or some calls of a tool, that the agent and those that it asks may not use.
 	DisallowedTools []string `json:"disallowed_tools,omitempty"`
 	// Model is the name of its model; empty means the model of the run.
 	Model string `json:"model,omitempty"`
@@ -76,6 +82,8 @@ type Agent struct {
 	// Source is where the definition came from: [BuiltIn], the path of a file, or the agent
 	// that defined it.
 	Source string `json:"source,omitempty"`
+	// Untrusted says that the definition is in a file of a checkout that the user does not trust.
+	Untrusted bool `json:"untrusted,omitempty"`
 	// Warnings describe problems of the definition that do not keep it from being used.
 	Warnings []string `json:"warnings,omitempty"`
 }

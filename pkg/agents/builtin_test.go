@@ -19,7 +19,7 @@ func TestBuiltIn(t *testing.T) {
 		"researcher": Gathering, "explorer": Gathering, "analyzer": Gathering, "summarizer": Gathering,
 		"security": Gathering,
 	}
-	limits := map[string][3]int{"default": {25, 300, 120}, "worker": {30, 600, 180}, "explorer": {15, 180, 90}}
+	limits := map[string][2]int{"default": {25, 900}, "worker": {30, 900}, "explorer": {15, 600}}
 	word := regexp.MustCompile(`[a-z]+(_[a-z]+)+|ast_grep`)
 	entries := Load(nil).List()
 	assert.Len(t, entries, len(roles))
@@ -33,11 +33,10 @@ func TestBuiltIn(t *testing.T) {
 			assert.NotContains(t, a.Description, "\n")
 			assert.LessOrEqual(t, len(a.Description), 200)
 			assert.True(t, a.MaxTurns >= 15 && a.MaxTurns <= 30, "turns %d", a.MaxTurns)
-			assert.True(t, a.Timeout >= 180*time.Second && a.Timeout <= 600*time.Second, "timeout %s", a.Timeout)
-			assert.True(t, a.IdleTimeout >= 90*time.Second && a.IdleTimeout <= 180*time.Second, "idle %s",
-				a.IdleTimeout)
+			assert.True(t, a.Timeout >= 600*time.Second && a.Timeout <= 900*time.Second, "timeout %s", a.Timeout)
+			assert.Zero(t, a.IdleTimeout, "that of the run counts")
 			if want, ok := limits[a.Name]; ok {
-				assert.Equal(t, want, [3]int{a.MaxTurns, int(a.Timeout.Seconds()), int(a.IdleTimeout.Seconds())})
+				assert.Equal(t, want, [2]int{a.MaxTurns, int(a.Timeout.Seconds())})
 			}
 			assert.True(t, len(a.Prompt) >= 500 && len(a.Prompt) <= 2100, "prompt of %d bytes", len(a.Prompt))
 			assert.Regexp(t, `\n\n(1\.|-) `, a.Prompt, "how to work")

@@ -51,7 +51,7 @@ func ExampleRegistry_Lookup() {
 	if err := os.WriteFile(filepath.Join(dir, "reviewer.md"), []byte(reviewer), 0o600); err != nil {
 		panic(err)
 	}
-	registry := agents.Load(agents.Dirs(work, ""))
+	registry := agents.Load(agents.Dirs(work, "", nil))
 
 	a, err := registry.Lookup("Reviewer")
 	if err != nil {

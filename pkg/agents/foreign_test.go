@@ -71,7 +71,7 @@ func TestForeignFilesLoadUnchanged(t *testing.T) {
 	const folder = "work/.claude/agents/"
 	work, _ := tree(t, map[string]string{folder + "code-reviewer.md": foreign, folder + "test-runner.md": testRunner,
 		folder + "backend-architect.md": architect, folder + "docs-reader.md": reader})
-	r := Load(Dirs(work, ""))
+	r := Load(Dirs(work, "", nil))
 	for _, test := range []struct {
 		name, description string
 		tools             []string

@@ -180,6 +180,9 @@ func squash(key string) string {
 
 func (p *parser) field(k, v *yaml.Node) error {
 	key := squash(k.Value)
+	if key == "allowedtools" { // as other agent programs call it
+		key = "tools"
+	}
 	if p.lines[key] > 0 {
 		return fmt.Errorf("line %d: %q is given twice", k.Line, k.Value)
 	}
@@ -216,9 +219,15 @@ func (p *parser) setter(key string) (func(*yaml.Node) string, bool) {
 	case "description":
 		return text(&a.Description), true
 	case "tools":
-		return p.toolList(&a.Tools, allowed), true
+		return p.toolList(func(names []string) (warnings []string) {
+			a.Tools, a.Within, warnings = allowed(names)
+			return warnings
+		}), true
 	case "disallowedtools":
-		return p.toolList(&a.DisallowedTools, disallowed), true
+		return p.toolList(func(names []string) (warnings []string) {
+			a.DisallowedTools, warnings = disallowed(names)
+			return warnings
+		}), true
 	case "model":
 		return text(&a.Model), true
 	case "role":
@@ -297,6 +306,15 @@ func elsewhere(model string) bool {
 		return true
 	}
 	return strings.HasPrefix(m, "claude-")
+}
+
+// Remote reports whether the name of a model, with or without "ollama:", says that its server sends
+// requests on to another machine. The cloud models of Ollama do, such as gpt-oss:120b-cloud.
+func Remote(model string) bool {
+	name := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(model)), "ollama:")
+	i := strings.LastIndex(name, ":") // the name may begin with the host of a registry, and its port
+	tag := name[i+1:]
+	return i >= 0 && (tag == "cloud" || strings.HasSuffix(tag, "-cloud"))
 }
 
 func text(dst *string) func(*yaml.Node) string {
@@ -406,14 +424,13 @@ func commas(s string) []string {
 	return items
 }
 
-func (p *parser) toolList(dst *[]string, mapped func([]string) (tools, warnings []string)) func(*yaml.Node) string {
+func (p *parser) toolList(store func(names []string) (warnings []string)) func(*yaml.Node) string {
 	return func(n *yaml.Node) string {
-		var names, warnings []string
+		var names []string
 		if want := list(&names)(n); want != "" {
 			return want
 		}
-		*dst, warnings = mapped(names)
-		for _, w := range warnings {
+		for _, w := range store(names) {
 			p.warn("line %d: %s", n.Line, w)
 		}
 		return ""

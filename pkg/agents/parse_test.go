@@ -103,15 +103,45 @@ func TestParseMapsToolNames(t *testing.T) {
 	assert.Empty(t, a.Warnings)
 }
 
+// Restrictions as other agent programs write them.
+func TestParseRestrictedTools(t *testing.T) {
+	a, err := Parse("x",
+		define("description: d\ntools: Read(./x), Bash(git log:*), Bash( npm run test ), Edit(/src/**), "+
+			"Write, Write(a), WebFetch(domain:x.org), Read(.env), grep_file, Bash(git diff *)\n"+
+			"disallowedTools: [\"Bash(rm:*)\", \"Read(./secret/**)\", \"WebFetch(*)\", Task]"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"read_file", "run_pty_cmd", "edit_file", "write_file", "web_fetch", "grep_file"}, a.Tools)
+	assert.Equal(t, []string{"read_file(x)", "run_pty_cmd(git log *)", "run_pty_cmd(npm run test)", "edit_file(src/**)",
+		"web_fetch(x.org)", "read_file(.env)", "run_pty_cmd(git diff *)"}, a.Within, "Write is given whole")
+	assert.Equal(t, []string{"run_pty_cmd(rm *)", "read_file(secret/**)", "web_fetch", "delegate_task"},
+		a.DisallowedTools)
+	assert.Empty(t, a.Warnings)
+	assert.True(t, a.Allows("run_pty_cmd"))
+	assert.False(t, a.Allows("web_fetch"))
+
+	a, err = Parse("x", define("description: d\nallowedTools: Bash(*), Read"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"run_pty_cmd", "read_file"}, a.Tools)
+	assert.Empty(t, a.Within)
+	_, err = Parse("x", define("description: d\ntools: Read\nallowed-tools: Bash"))
+	require.ErrorContains(t, err, `"allowed-tools" is given twice`)
+}
+
 func TestParseNeverWidensRestrictedTools(t *testing.T) {
-	a, err := Parse("x", define("description: d\ntools: Read, Bash(git log:*, git diff:*)\ndisallowedTools: "+
-		"Write(./secret/**)"))
+	a, err := Parse("x", define("description: d\ntools: Read, Bash(git log:*, git diff:*), Edit(~/x), Write(//etc/x), "+
+		"Grep(src), Bash(), Bash(ls\ndisallowedTools: Write(~/secret/**), Grep(x)"))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"read_file"}, a.Tools)
-	assert.Equal(t, []string{"write_file"}, a.DisallowedTools)
+	assert.Equal(t, []string{"write_file", "grep_file"}, a.DisallowedTools)
 	assert.Equal(t, []string{
-		`line 3: tool "Bash(git log:*, git diff:*)" is left out: restrictions by argument are not supported`,
-		`line 4: tool "Write(./secret/**)" is refused altogether: restrictions by argument are not supported`,
+		`line 3: tool "Bash(git log:*, git diff:*)" is left out: its pattern is not understood`,
+		`line 3: tool "Edit(~/x)" is left out: its pattern is not understood`,
+		`line 3: tool "Write(//etc/x)" is left out: its pattern is not understood`,
+		`line 3: tool "Grep(src)" is left out: its pattern is not understood`,
+		`line 3: tool "Bash()" is left out: its pattern is not understood`,
+		`line 3: tool "Bash(ls" is left out: its pattern is not understood`,
+		`line 4: tool "Write(~/secret/**)" is refused altogether: its pattern is not understood`,
+		`line 4: tool "Grep(x)" is refused altogether: its pattern is not understood`,
 	}, a.Warnings)
 }
 

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"crypto/sha256"
 	"embed"
 	"errors"
 	"fmt"
@@ -17,20 +18,30 @@ import (
 //go:embed builtin/*.md
 var builtin embed.FS
 
-// Dir is a folder of definitions. If Within is set, Path is relative to Within, and a symbolic link
-// that leads out of Within is an error, because the folder may be part of an untrusted checkout.
+// Dir is a folder of definitions. If Within is set, Path is relative to Within, and the folder may be
+// part of a checkout that a stranger wrote: a symbolic link that leads out of Within is an error, and
+// a definition replaces one of another folder only if Trust trusts its file.
 type Dir struct {
 	Path   string
 	Within string
+	Trust  Trust // nil trusts no file
+}
+
+// Trust knows which files of a checkout its user trusts.
+type Trust interface {
+	// Sum returns the SHA-256 of the content that is trusted as the content of file, in
+	// hexadecimal digits; "" if none is. file is relative to the checkout.
+	Sum(file string) string
 }
 
 // Dirs returns the folders of definitions for the working directory workDir, highest
 // priority first. configHome is the base folder of the user's configuration
-// ($XDG_CONFIG_HOME); empty means none.
-func Dirs(workDir, configHome string) []Dir {
+// ($XDG_CONFIG_HOME); empty means none. trust knows which files of workDir are trusted; nil means
+// none.
+func Dirs(workDir, configHome string, trust Trust) []Dir {
 	var dirs []Dir
 	for _, own := range []string{".qq", ".claude", ".agents"} {
-		dirs = append(dirs, Dir{Path: filepath.Join(own, "agents"), Within: workDir})
+		dirs = append(dirs, Dir{Path: filepath.Join(own, "agents"), Within: workDir, Trust: trust})
 	}
 	if configHome != "" {
 		dirs = append(dirs, Dir{Path: filepath.Join(configHome, "qq", "agents")})
@@ -80,6 +91,9 @@ func cause(err error) error {
 	return err
 }
 
+// maxFiles is how many definitions a folder of a checkout may have. It may have ten times as many files.
+const maxFiles = 1000
+
 // names returns the sorted file names of the definitions in d. A folder that does not exist has
 // none.
 func (d Dir) names() ([]string, error) {
@@ -91,11 +105,19 @@ func (d Dir) names() ([]string, error) {
 		return nil, cause(err)
 	}
 	defer f.Close()
-	all, err := f.Readdirnames(-1)
-	if err != nil {
+	most := -1
+	if d.Within != "" {
+		most = 10*maxFiles + 1
+	}
+	all, err := f.Readdirnames(most)
+	if err != nil && !errors.Is(err, io.EOF) { // of an empty folder
 		return nil, cause(err)
 	}
+	files := len(all)
 	names := slices.DeleteFunc(all, func(n string) bool { return !isDefinition(n) })
+	if d.Within != "" && (len(names) > maxFiles || files == most) {
+		return nil, fmt.Errorf("has more than %d definitions of agents or %d files", maxFiles, 10*maxFiles)
+	}
 	slices.Sort(names)
 	return names, nil
 }
@@ -152,12 +174,16 @@ func fill(f *os.File, data []byte, remove func(name string) error) error {
 	return nil
 }
 
-// file is one definition in a folder. agent reads it on the first call and returns the same result
-// from then on.
+// file is one definition in a folder. Its functions read, sum and parse it on the first call and
+// return the same result from then on: what is trusted is what is used.
 type file struct {
-	stem   string // its name without .md
-	source string
-	agent  func() (Agent, error)
+	stem    string // its name without .md
+	source  string
+	content func() ([]byte, error)
+	sum     func() string // SHA-256 of the content, in hexadecimal digits; "" if it cannot be read
+	agent   func() (Agent, error)
+	rel     string // its path in the checkout; "" if it is not part of one
+	trust   Trust
 }
 
 // folder is a source of definitions: a [Dir] or the built-in ones.
@@ -172,8 +198,16 @@ func (embedded) read(name string) ([]byte, error) { return builtin.ReadFile("bui
 
 func newFile(in folder, name, source string) *file {
 	f := &file{stem: strings.TrimSuffix(name, ".md"), source: source}
+	f.content = sync.OnceValues(func() ([]byte, error) { return in.read(name) })
+	f.sum = sync.OnceValue(func() string {
+		data, err := f.content()
+		if err != nil {
+			return ""
+		}
+		return fmt.Sprintf("%x", sha256.Sum256(data))
+	})
 	f.agent = sync.OnceValues(func() (Agent, error) {
-		data, err := in.read(name)
+		data, err := f.content()
 		var a Agent
 		if err == nil {
 			a, err = Parse(f.stem, data)
@@ -198,6 +232,35 @@ func Read(path string) (Agent, error) {
 // name.
 func (f *file) named(key string) bool { return fold(f.stem) == key }
 
+// foreign reports whether the file is part of a checkout and not trusted. It reads the file only if
+// some content is trusted.
+func (f *file) foreign() bool {
+	if f.rel == "" {
+		return false
+	}
+	if f.trust == nil {
+		return true
+	}
+	want := f.trust.Sum(f.rel)
+	return want == "" || want != f.sum()
+}
+
+// use returns the agent of the file. A file that is not trusted cannot choose a model on another
+// machine.
+func (f *file) use() (Agent, error) {
+	a, err := f.agent()
+	if err != nil || !f.foreign() {
+		return a, err
+	}
+	a.Untrusted = true
+	if Remote(a.Model) {
+		a.Warnings = append(slices.Clone(a.Warnings), fmt.Sprintf(
+			"model %q is on another machine, and the file is not trusted: the model of the run is used", a.Model))
+		a.Model = ""
+	}
+	return a, nil
+}
+
 // Registry finds the definitions of agents by name. Several goroutines may use it at once.
 type Registry struct {
 	scan func() listing // reads the folders on the first call only
@@ -210,7 +273,8 @@ type listing struct {
 }
 
 // Load returns a registry of the agents in dirs, highest priority first, and of the built-in
-// agents, which have the lowest. It reads nothing before the first look-up.
+// agents, which have the lowest. Files of a checkout that are not trusted go after the built-in
+// ones. It reads nothing before the first look-up.
 func Load(dirs []Dir) *Registry {
 	return &Registry{scan: sync.OnceValue(func() listing { return scan(dirs) })}
 }
@@ -223,7 +287,11 @@ func scan(dirs []Dir) (l listing) {
 				Err: fmt.Errorf("read agent folder %s: %w", d, err)})
 		}
 		for _, n := range names {
-			l.files = append(l.files, newFile(d, n, filepath.Join(d.String(), n)))
+			f := newFile(d, n, filepath.Join(d.String(), n))
+			if d.Within != "" {
+				f.rel, f.trust = filepath.Join(d.Path, n), d.Trust
+			}
+			l.files = append(l.files, f)
 		}
 	}
 	entries, _ := builtin.ReadDir("builtin") // an embedded folder is always there
@@ -233,29 +301,54 @@ func scan(dirs []Dir) (l listing) {
 	return l
 }
 
+// rank returns the files in two groups: those that the user trusts, and the others.
+func (l listing) rank() (groups [2][]*file) {
+	for _, f := range l.files {
+		i := 0
+		if f.foreign() {
+			i = 1
+		}
+		groups[i] = append(groups[i], f)
+	}
+	return groups
+}
+
+// find returns the first of files that defines the agent of that folded name; nil if none does. A
+// broken file of that name counts as its definition.
+func find(files []*file, key string) *file {
+	for _, f := range files {
+		if !f.named(key) {
+			continue
+		}
+		if a, err := f.agent(); err != nil || fold(a.Name) == key {
+			return f
+		}
+	}
+	for _, f := range files {
+		if f.source == BuiltIn {
+			continue // named like its agent
+		}
+		if a, err := f.agent(); err == nil && fold(a.Name) == key {
+			return f
+		}
+	}
+	return nil
+}
+
 // Lookup returns the definition of the agent with that name. If there is none, the error is a
 // [*NotFoundError]. If the file with that name is broken, that is an error too, even if a later
 // folder has a valid definition.
 func (r *Registry) Lookup(name string) (Agent, error) {
-	key := fold(name)
 	if !validName(name) {
 		return Agent{}, r.notFound(name)
 	}
 	l := r.scan()
-	for _, f := range l.files {
-		if !f.named(key) {
-			continue
-		}
-		a, err := f.agent()
-		if err != nil {
-			return Agent{}, err
-		}
-		if fold(a.Name) == key {
-			return l.remark(a), nil
-		}
-	}
-	for _, f := range l.files {
-		if a, err := f.agent(); err == nil && fold(a.Name) == key {
+	for _, files := range l.rank() {
+		if f := find(files, fold(name)); f != nil {
+			a, err := f.use()
+			if err != nil {
+				return Agent{}, err
+			}
 			return l.remark(a), nil
 		}
 	}
@@ -282,6 +375,43 @@ func (r *Registry) notFound(name string) error {
 	return e
 }
 
+// Claim is a definition in a checkout that needs trust.
+type Claim struct {
+	Agent  Agent
+	File   string // relative to the checkout
+	Sum    string // SHA-256 of its content, in hexadecimal digits
+	Hides  string // the source of the definition that it replaces; "" if it replaces none
+	Chosen bool   // it replaces none, and is the agent that was asked about
+}
+
+// Claims returns the definitions of a checkout, trusted or not, that replace one of the user or a
+// built-in one if they are trusted, those with a model on another machine, and those of the agent
+// that is named chosen.
+func (r *Registry) Claims(chosen string) (claims []Claim) {
+	var own, theirs []*file
+	for _, f := range r.scan().files {
+		if f.rel == "" {
+			own = append(own, f)
+		} else {
+			theirs = append(theirs, f)
+		}
+	}
+	for _, f := range theirs {
+		a, err := f.agent()
+		if err != nil {
+			continue
+		}
+		key := fold(a.Name)
+		switch hidden := find(own, key); {
+		case hidden == nil && (key == fold(chosen) || Remote(a.Model)):
+			claims = append(claims, Claim{a, f.rel, f.sum(), "", key == fold(chosen)})
+		case hidden != nil && find(append([]*file{f}, own...), key) == f:
+			claims = append(claims, Claim{a, f.rel, f.sum(), hidden.source, false})
+		}
+	}
+	return claims
+}
+
 // NotFoundError says that no agent has the name Name. Known are the names of all valid agents.
 type NotFoundError struct {
 	Name  string
@@ -299,6 +429,9 @@ type Entry struct {
 	Agent Agent
 	// Hides are the sources of further definitions of the same name, which this one replaces.
 	Hides []string
+	// Ignored are the sources of definitions of the same name in files of a checkout that are not
+	// trusted.
+	Ignored []string
 	// Err is nil for a valid definition. Otherwise it says why the definition is not valid, or why
 	// the folder could not be read.
 	Err error
@@ -307,10 +440,39 @@ type Entry struct {
 // List returns all agents that Lookup finds and all invalid definitions, sorted by name.
 func (r *Registry) List() []Entry {
 	l := r.scan()
-	var claims []Entry // by name of the file first, as in Lookup
-	var rest []Entry
-	for _, f := range l.files {
-		switch a, err := f.agent(); {
+	entries := slices.Clone(l.problems)
+	at := map[string]int{}
+	own := 0 // entries of files that are trusted
+	for group, files := range l.rank() {
+		for _, e := range ordered(files) {
+			i, taken := at[fold(e.Agent.Name)]
+			switch {
+			case taken && group == 0, taken && i >= own && e.Err == nil:
+				entries[i].Hides = append(entries[i].Hides, e.Agent.Source)
+			case taken && e.Err == nil:
+				entries[i].Ignored = append(entries[i].Ignored, e.Agent.Source)
+			default: // also a broken file of a checkout, which is to be seen
+				if !taken {
+					at[fold(e.Agent.Name)] = len(entries)
+				}
+				entries = append(entries, e)
+			}
+		}
+		if group == 0 {
+			own = len(entries)
+		}
+	}
+	byName := func(a, b Entry) int { return strings.Compare(fold(a.Agent.Name), fold(b.Agent.Name)) }
+	slices.SortStableFunc(entries, byName)
+	return entries
+}
+
+// ordered returns the definitions in files in the order in which find looks for them: first those
+// whose file is named like the agent.
+func ordered(files []*file) []Entry {
+	var claims, rest []Entry
+	for _, f := range files {
+		switch a, err := f.use(); {
 		case err != nil:
 			claims = append(claims, Entry{Agent: Agent{Name: f.stem, Source: f.source}, Err: err})
 		case f.named(fold(a.Name)):
@@ -319,18 +481,5 @@ func (r *Registry) List() []Entry {
 			rest = append(rest, Entry{Agent: a})
 		}
 	}
-	entries := slices.Clone(l.problems)
-	at := map[string]int{}
-	for _, e := range append(claims, rest...) {
-		key := fold(e.Agent.Name)
-		if i, ok := at[key]; ok {
-			entries[i].Hides = append(entries[i].Hides, e.Agent.Source)
-			continue
-		}
-		at[key] = len(entries)
-		entries = append(entries, e)
-	}
-	byName := func(a, b Entry) int { return strings.Compare(fold(a.Agent.Name), fold(b.Agent.Name)) }
-	slices.SortStableFunc(entries, byName)
-	return entries
+	return append(claims, rest...)
 }

@@ -1,7 +1,9 @@
 package agents
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,6 +29,32 @@ func tree(t *testing.T, files map[string]string) (work, config string) {
 	return work, config
 }
 
+// trusted trusts the files of a checkout as they are when it is made.
+type trusted map[string]string
+
+func (t trusted) Sum(file string) string { return t[file] }
+
+// trust trusts some files in work; all of them if none is named.
+func trust(t *testing.T, work string, files ...string) trusted {
+	t.Helper()
+	if len(files) == 0 {
+		for _, d := range Dirs(work, "", nil) {
+			names, err := d.names()
+			require.NoError(t, err)
+			for _, n := range names {
+				files = append(files, filepath.Join(d.Path, n))
+			}
+		}
+	}
+	sums := trusted{}
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join(work, f))
+		require.NoError(t, err)
+		sums[f] = fmt.Sprintf("%x", sha256.Sum256(data))
+	}
+	return sums
+}
+
 func says(description string) string {
 	return "---\ndescription: " + description + "\ntools: Read\n---\nDo it.\n"
 }
@@ -40,7 +68,7 @@ func TestLookupPrecedence(t *testing.T) {
 	for i, p := range append(places, "") {
 		work, config := tree(t, files)
 		top := filepath.Dir(work)
-		r := Load(Dirs(work, config))
+		r := Load(Dirs(work, config, trust(t, work)))
 		a, err := r.Lookup("coder")
 		require.NoError(t, err)
 		var hidden []string
@@ -74,7 +102,7 @@ func TestLookupAgreesWithList(t *testing.T) {
 		"work/.claude/agents/README.md":   "not an agent",
 		"config/qq/agents/mine.md":        says("mine"),
 	})
-	r := Load(Dirs(work, config))
+	r := Load(Dirs(work, config, trust(t, work)))
 	list := r.List()
 	var names []string
 	for _, e := range list {
@@ -98,6 +126,108 @@ func TestLookupAgreesWithList(t *testing.T) {
 	assert.Equal(t, []string{BuiltIn}, at("explorer").Hides)
 }
 
+// TestStranger: a file of a checkout that is not trusted replaces no agent of the user and no built-in
+// one, however it writes the name. Its other agents can be used.
+func TestStranger(t *testing.T) {
+	files := map[string]string{
+		"work/.qq/agents/Default.md":      says("theirs"),
+		"work/.claude/agents/EXPLORER.md": says("theirs"),
+		"work/.claude/agents/nice.md":     "---\nname: explorer\ndescription: goes after the file of that name\n---\nx",
+		"work/.agents/agents/mine.md":     says("theirs"),
+		"work/.qq/agents/code_review.md":  says("theirs"),
+		"work/.qq/agents/coder.md":        "broken",
+		"work/.qq/agents/helper.md":       "---\ndescription: theirs\nmodel: ollama:gpt-oss:120b-cloud\n---\nx",
+		"config/qq/agents/own.md":         "---\nname: Code-Review\ndescription: own\n---\nx",
+		"config/qq/agents/mine.md":        says("own"),
+	}
+	work, config := tree(t, files)
+	look := func(r *Registry, name string) Agent {
+		a, err := r.Lookup(name)
+		require.NoError(t, err, name)
+		return a
+	}
+	r := Load(Dirs(work, config, nil))
+	for _, name := range []string{"default", "DEFAULT", "explorer", "Explorer", "coder"} {
+		a := look(r, name)
+		assert.Equal(t, BuiltIn, a.Source, name)
+		assert.False(t, a.Untrusted)
+	}
+	assert.Equal(t, "own", look(r, "mine").Description)
+	assert.Equal(t, "own", look(r, "code_review").Description, "although a file has that name")
+	helper := look(r, "helper")
+	assert.True(t, helper.Untrusted)
+	assert.Empty(t, helper.Model)
+	assert.Equal(t, []string{`model "ollama:gpt-oss:120b-cloud" is on another machine, and the file is not trusted: ` +
+		"the model of the run is used"}, helper.Warnings)
+	claims := map[string]string{}
+	for _, c := range r.Claims("Helper") {
+		claims[c.File] = c.Hides
+	}
+	assert.Equal(t, map[string]string{
+		".qq/agents/Default.md": BuiltIn, ".claude/agents/EXPLORER.md": BuiltIn,
+		".agents/agents/mine.md":    filepath.Join(config, "qq/agents/mine.md"),
+		".qq/agents/code_review.md": filepath.Join(config, "qq/agents/own.md"),
+		".qq/agents/helper.md":      "",
+	}, claims)
+	claims = map[string]string{}
+	for _, c := range r.Claims("") {
+		claims[c.File] = c.Agent.Model
+	}
+	assert.Contains(t, claims, ".qq/agents/helper.md", "it has a model on another machine")
+	for _, e := range r.List() {
+		switch e.Agent.Name {
+		case "default":
+			assert.Equal(t, []string{filepath.Join(work, ".qq/agents/Default.md")}, e.Ignored)
+			assert.Empty(t, e.Hides)
+		case "coder":
+			assert.Equal(t, e.Err != nil, e.Agent.Source != BuiltIn, "the broken file is listed too")
+		}
+	}
+
+	sums := trust(t, work, ".qq/agents/Default.md", ".qq/agents/helper.md")
+	r = Load(Dirs(work, config, sums))
+	assert.Equal(t, "theirs", look(r, "default").Description)
+	assert.Equal(t, "ollama:gpt-oss:120b-cloud", look(r, "helper").Model)
+	assert.Equal(t, BuiltIn, look(r, "explorer").Source, "each file is trusted by itself")
+	require.NoError(t, os.WriteFile(filepath.Join(work, ".qq/agents/Default.md"), []byte(says("theirs!")), 0o600))
+	assert.Equal(t, "theirs", look(r, "default").Description, "a run sees one version")
+	assert.Equal(t, BuiltIn, look(Load(Dirs(work, config, sums)), "default").Source, "it has changed")
+}
+
+func TestRemote(t *testing.T) {
+	for model, want := range map[string]bool{
+		"ollama:gpt-oss:120b-cloud": true, "glm-4.6:Cloud": true, "library/x:cloud": true,
+		"ollama:registry.local:5000/library/x:120b-cloud": true, "ollama:x:cloud ": true, "localhost:80/x:4b": false,
+		"": false, "auto": false, "ollama:qwen3:4b": false, "cloud": false, "cloud-model:4b": false,
+	} {
+		assert.Equal(t, want, Remote(model), model)
+	}
+}
+
+// TestTooManyFiles: a checkout cannot keep qq busy with a folder of definitions. Other files do not count, nor does
+// the folder of the user.
+func TestTooManyFiles(t *testing.T) {
+	work, config := tree(t, map[string]string{"work/.qq/agents/one.md": says("d"),
+		"config/qq/agents/two.md": says("d")})
+	more := func(dir, end string) {
+		for i := range maxFiles {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)+end), nil, 0o600))
+		}
+	}
+	more(filepath.Join(work, ".qq/agents"), ".txt")
+	more(filepath.Join(config, "qq/agents"), ".md")
+	r := Load(Dirs(work, config, nil))
+	for _, name := range []string{"one", "two"} {
+		_, err := r.Lookup(name)
+		assert.NoError(t, err, name)
+	}
+	more(filepath.Join(work, ".qq/agents"), ".md")
+	r = Load(Dirs(work, "", nil))
+	_, err := r.Lookup("one")
+	assert.ErrorContains(t, err, "Agent not found")
+	assert.ErrorContains(t, r.List()[0].Err, "has more than 1000 definitions")
+}
+
 func TestLookupNames(t *testing.T) {
 	work, _ := tree(t, map[string]string{
 		"work/.qq/agents/A_b.md":    says("d"),
@@ -107,7 +237,7 @@ func TestLookupNames(t *testing.T) {
 		"work/.qq/agents/sub/in.md": says("d"),
 		"work/.qq/x.md":             says("outside"),
 	})
-	r := Load(Dirs(work, ""))
+	r := Load(Dirs(work, "", nil))
 	for _, name := range []string{"A_b", "a-b", "a_B", "real-name", "REAL_NAME", "dotted", "Default"} {
 		_, err := r.Lookup(name)
 		assert.NoError(t, err, name)
@@ -124,7 +254,7 @@ func TestLookupNames(t *testing.T) {
 
 func TestNotFoundText(t *testing.T) {
 	work, _ := tree(t, map[string]string{"work/.qq/agents/mine.md": says("d"), "work/.qq/agents/bad.md": "x"})
-	_, err := Load(Dirs(work, "")).Lookup("nobody")
+	_, err := Load(Dirs(work, "", nil)).Lookup("nobody")
 	assert.EqualError(t, err, "Agent not found in registry: nobody (known: analyzer, coder, database, default, "+
 		"executor, explorer, mine, researcher, security, summarizer, worker)")
 }
@@ -139,7 +269,7 @@ func TestBrokenFilesStayAlone(t *testing.T) {
 	agents := filepath.Join(work, ".qq", "agents")
 	require.NoError(t, syscall.Mkfifo(filepath.Join(agents, "pipe.md"), 0o600))
 	require.NoError(t, os.Symlink("nowhere", filepath.Join(agents, "gone.md")))
-	r := Load(Dirs(work, ""))
+	r := Load(Dirs(work, "", nil))
 	_, err := r.Lookup("good")
 	require.NoError(t, err)
 	for name, want := range map[string]string{
@@ -173,7 +303,7 @@ func TestLinks(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(work, ".agents"), 0o700))
 	require.NoError(t, os.Symlink("../docs", filepath.Join(work, ".agents/agents")))
 
-	r := Load(Dirs(work, ""))
+	r := Load(Dirs(work, "", nil))
 	_, err := r.Lookup("stolen")
 	assert.ErrorContains(t, err, "read agent file")
 	_, err = r.Lookup("outside")
@@ -189,14 +319,14 @@ func TestLinks(t *testing.T) {
 	// The user's own folder may lead anywhere.
 	require.NoError(t, os.MkdirAll(filepath.Join(config, "qq"), 0o700))
 	require.NoError(t, os.Symlink(filepath.Join(top, "elsewhere"), filepath.Join(config, "qq/agents")))
-	a, err = Load(Dirs(work, config)).Lookup("outside")
+	a, err = Load(Dirs(work, config, nil)).Lookup("outside")
 	require.NoError(t, err)
 	assert.Equal(t, "outside", a.Description)
 }
 
 func TestLookupReadsOnlyWhatIsAsked(t *testing.T) {
 	work, _ := tree(t, map[string]string{"work/.qq/agents/one.md": says("d"), "work/.qq/agents/two.md": says("d")})
-	r := Load(Dirs(work, ""))
+	r := Load(Dirs(work, "", nil))
 	l := r.scan()
 	for _, f := range l.files {
 		if !f.named("default") {
@@ -213,7 +343,7 @@ func TestLookupReadsOnlyWhatIsAsked(t *testing.T) {
 
 func TestLoadReadsNothing(t *testing.T) {
 	work, _ := tree(t, nil)
-	r := Load(Dirs(work, ""))
+	r := Load(Dirs(work, "", nil))
 	require.NoError(t, os.MkdirAll(filepath.Join(work, ".qq/agents"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(work, ".qq/agents/late.md"), []byte(says("d")), 0o600))
 	_, err := r.Lookup("late")
@@ -223,7 +353,7 @@ func TestLoadReadsNothing(t *testing.T) {
 func BenchmarkLookupDefault(b *testing.B) {
 	work := b.TempDir()
 	for b.Loop() {
-		if _, err := Load(Dirs(work, work)).Lookup("default"); err != nil {
+		if _, err := Load(Dirs(work, work, nil)).Lookup("default"); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -26,11 +26,11 @@ tools: [read_file, list_files, list_directory, grep_file]
 # content-modification: it may change something. Without this line the tools decide.
 role: information-gathering
 
-# Limits: calls of the model, seconds of run time, seconds without any activity.
+# Limits: calls of the model, seconds of run time. A slow model needs minutes before its first word.
 max_turns: 20
-timeout: 300
-idle_timeout: 120
+timeout: 600
 
+# idle_timeout: 300           # seconds without any activity, instead of the limit of the run
 # model: ollama:NAME          # another model than that of the run
 # agents: explorer, analyzer  # whom it may ask, if it has a tool to delegate
 # disallowedTools: web_fetch  # take tools away again

@@ -58,7 +58,7 @@ func TestStarterRefuses(t *testing.T) {
 
 func TestCreate(t *testing.T) {
 	work, config := tree(t, nil)
-	dirs := Dirs(work, config)
+	dirs := Dirs(work, config, nil)
 	for _, d := range []Dir{dirs[0], dirs[3]} {
 		path, err := d.Create("new.md", []byte(says("one")))
 		require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestCreateStaysInside(t *testing.T) {
 	work, _ := tree(t, map[string]string{"elsewhere/keep": "x"})
 	elsewhere := filepath.Join(filepath.Dir(work), "elsewhere")
 	require.NoError(t, os.Symlink(elsewhere, filepath.Join(work, ".qq")))
-	_, err := Dirs(work, "")[0].Create("new.md", []byte("x"))
+	_, err := Dirs(work, "", nil)[0].Create("new.md", []byte("x"))
 	assert.Error(t, err)
 	assert.NoFileExists(t, filepath.Join(elsewhere, "agents", "new.md"))
 	assert.NoDirExists(t, filepath.Join(elsewhere, "agents"))

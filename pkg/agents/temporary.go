@@ -30,6 +30,7 @@ func Temporary(parent Agent, name, prompt string, tools []string, readOnly bool)
 		Name:            cmp.Or(strings.TrimSpace(name), "temporary"),
 		Description:     "Made up by " + parent.Name + " for one task.",
 		Tools:           slices.Clone(parent.Tools),
+		Within:          slices.Clone(parent.Within),
 		DisallowedTools: slices.Clone(parent.DisallowedTools),
 		Model:           parent.Model,
 		MaxTurns:        parent.MaxTurns,

@@ -15,8 +15,8 @@ func TestTemporary(t *testing.T) {
 	yes := true
 	parent := Agent{
 		Name: "lead", Description: "Leads.", Tools: []string{"read_file", "write_file", "run_pty_cmd", "mcp__x__y"},
-		DisallowedTools: []string{"web_fetch"},
-		Model:           "ollama:m", Role: Modifying, MaxTurns: 7, Timeout: time.Minute, IdleTimeout: time.Second,
+		DisallowedTools: []string{"web_fetch"}, Within: []string{"run_pty_cmd(git log *)"},
+		Model: "ollama:m", Role: Modifying, MaxTurns: 7, Timeout: time.Minute, IdleTimeout: time.Second,
 		PromptTemplate: "{task}",
 		CanDelegate:    &yes, Agents: []string{"explorer"}, Schema: []byte(`{}`), Prompt: "Lead.", Source: BuiltIn,
 		Warnings: []string{"w"},
@@ -25,7 +25,7 @@ func TestTemporary(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Agent{
 		Name: "temporary", Description: "Made up by lead for one task.", Tools: parent.Tools,
-		DisallowedTools: parent.DisallowedTools, Model: "ollama:m",
+		DisallowedTools: parent.DisallowedTools, Within: parent.Within, Model: "ollama:m",
 		Role: Modifying, MaxTurns: 7, Timeout: time.Minute, IdleTimeout: time.Second, CanDelegate: &yes,
 		Agents: []string{"explorer"},
 		Prompt: generalPrompt, Source: "made up by lead",

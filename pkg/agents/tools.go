@@ -113,38 +113,84 @@ func NearestTool(name string) string {
 	return best
 }
 
-// allowed returns the tools that a definition asks for, with warnings. nil means every tool. An
-// unknown tool is left out. So is a tool that is restricted to some arguments, like "Bash(git:*)",
-// because the whole tool would be more than the definition grants.
-func allowed(names []string) (tools, warnings []string) {
-	tools = []string{}
-	for _, n := range names {
-		mapped := canonical(n)
-		switch {
-		case n == everyTool:
-			return nil, nil
-		case strings.Contains(n, "("):
-			warnings = append(warnings,
-				fmt.Sprintf("tool %q is left out: restrictions by argument are not supported", n))
-		case kindOf(mapped) == unknown && !served(mapped):
-			warnings = append(warnings, fmt.Sprintf("unknown tool %q is left out", n))
-		default:
-			tools = append(tools, mapped)
+// part returns what "Bash(git log:*)" means here: the tool, and the rule run_pty_cmd(git log *). The
+// rule is empty if the pattern means all calls. ok is false if it cannot be told what is meant.
+func part(entry string) (tool, rule string, ok bool) {
+	name, pattern, _ := strings.Cut(entry, "(")
+	pattern, closed := strings.CutSuffix(strings.TrimSpace(pattern), ")")
+	tool, pattern = canonical(strings.TrimSpace(name)), strings.TrimSpace(pattern)
+	switch tool {
+	case "run_pty_cmd":
+		if start, more := strings.CutSuffix(pattern, ":*"); more {
+			pattern = strings.TrimSpace(start + " *")
 		}
+		ok = !strings.Contains(pattern, ":*")
+	case "read_file", "edit_file", "write_file", "create_file", "delete_file", "ast_grep_replace":
+		ok = !strings.HasPrefix(pattern, "//") && !strings.HasPrefix(pattern, "~")
+		pattern = strings.TrimPrefix(strings.TrimPrefix(pattern, "./"), "/") // of the working directory
+	case "web_fetch":
+		pattern, ok = strings.TrimPrefix(pattern, "domain:"), true
 	}
-	return unique(tools), unique(warnings)
+	switch {
+	case pattern == "*" || pattern == "**":
+		return tool, "", ok && closed
+	case pattern == "":
+		ok = false
+	}
+	return tool, tool + "(" + pattern + ")", ok && closed
 }
 
-// disallowed returns the tools that a definition forbids, with warnings. A tool that is forbidden
-// only for some arguments is forbidden entirely.
+// allowed returns the tools that a definition asks for, with the rules that restrict them and with
+// warnings. nil means every tool. An unknown tool is left out. So is one with a pattern that cannot
+// be understood, because the whole tool would be more than the definition grants.
+func allowed(names []string) (tools, within, warnings []string) {
+	tools = []string{}
+	whole := map[string]bool{}
+	for _, n := range names {
+		mapped, rule, ok := canonical(n), "", true
+		if strings.Contains(n, "(") {
+			mapped, rule, ok = part(n)
+		}
+		switch {
+		case n == everyTool:
+			return nil, nil, nil
+		case !ok:
+			warnings = append(warnings, fmt.Sprintf("tool %q is left out: its pattern is not understood", n))
+			continue
+		case kindOf(mapped) == unknown && !served(mapped):
+			warnings = append(warnings, fmt.Sprintf("unknown tool %q is left out", n))
+			continue
+		case rule != "":
+			within = append(within, rule)
+		default:
+			whole[mapped] = true
+		}
+		tools = append(tools, mapped)
+	}
+	within = slices.DeleteFunc(within, func(rule string) bool {
+		tool, _, _ := strings.Cut(rule, "(")
+		return whole[tool]
+	})
+	return unique(tools), within, unique(warnings)
+}
+
+// disallowed returns the tools and the calls that a definition forbids, with warnings. A tool whose
+// pattern cannot be understood is forbidden entirely.
 func disallowed(names []string) (tools, warnings []string) {
 	for _, n := range names {
-		if whole, _, partly := strings.Cut(n, "("); partly {
-			warnings = append(warnings,
-				fmt.Sprintf("tool %q is refused altogether: restrictions by argument are not supported", n))
-			n = strings.TrimSpace(whole)
-		}
 		mapped := canonical(n)
+		if strings.Contains(n, "(") {
+			tool, rule, ok := part(n)
+			if !ok {
+				rule = ""
+				warnings = append(warnings,
+					fmt.Sprintf("tool %q is refused altogether: its pattern is not understood", n))
+			}
+			if mapped = tool; rule != "" {
+				tools = append(tools, rule)
+				continue
+			}
+		}
 		if kindOf(mapped) == unknown && !served(mapped) && n != everyTool {
 			warnings = append(warnings, fmt.Sprintf("unknown tool %q", n))
 		}

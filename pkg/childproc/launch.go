@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"qq/pkg/childproc/stdio"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/proc"
@@ -28,6 +29,9 @@ type Config struct {
 	Host *proc.Host
 	// Path is the executable of a child; empty means that of this process.
 	Path string
+	// Dir is the working directory of the tree, absolute. The working directory of a job starts there.
+	// Empty means that of this process at the time of a start.
+	Dir string
 	// Env is the whole environment of a child, apart from the variables that this package adds.
 	Env     []string
 	Version string // of this program, for messages
@@ -62,7 +66,12 @@ type Program interface {
 }
 
 // Launcher runs each task in a child process of its own.
-type Launcher struct{ cfg Config }
+type Launcher struct {
+	cfg Config
+
+	starting sync.Mutex // held while the files of one child are opened
+	children int        // that have files open
+}
 
 // NewLauncher returns a Launcher. A process should have only one.
 func NewLauncher(cfg Config) *Launcher {
@@ -73,7 +82,7 @@ func NewLauncher(cfg Config) *Launcher {
 		cfg.Path, _ = os.Executable() // without a path, no child can be started
 	}
 	cfg.Grace = cmp.Or(cfg.Grace, time.Second)
-	return &Launcher{cfg}
+	return &Launcher{cfg: cfg}
 }
 
 // Close kills every child at once. No further child can be started.
@@ -84,14 +93,27 @@ func (l *Launcher) Close() { l.cfg.Host.Close() }
 func (l *Launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	c, err := l.spawn(job)
 	if err != nil {
-		return job.Fail(err)
+		return hinderedBy(job, err)
 	}
 	return c.lead(ctx, job, p)
+}
+
+// hinderedBy returns the result of a job of which nothing was done because of err.
+func hinderedBy(job task.Job, err error) task.Result {
+	r := job.Fail(err)
+	r.Hindered = task.MachineFault(err)
+	return r
 }
 
 // Stage implements supervisor.Stager: it starts the process for job before the job has a slot. It
 // returns nil if that fails; Launch then tries again and reports the error.
 func (l *Launcher) Stage(job task.Job) supervisor.Staged {
+	l.starting.Lock()
+	_, many := l.manyFiles()
+	l.starting.Unlock()
+	if !many { // else those that wait for a slot could hold the files that those with a slot wait for
+		return nil
+	}
 	c, err := l.spawn(job)
 	if err != nil {
 		return nil
@@ -128,11 +150,7 @@ func (c *child) lead(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	if err != nil {
 		c.proc.Kill()
 		c.proc.Wait()
-		r := job.Fail(err)
-		if r.Status == task.Failed { // a mistake in the configuration
-			r.End(task.Misused, err.Error())
-		}
-		return r
+		return hinderedBy(job, err)
 	}
 	c.model = start.Model
 	start.add(job)
@@ -190,6 +208,12 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	if err != nil {
 		return nil, err
 	}
+	l.starting.Lock()
+	defer l.starting.Unlock()
+	if err := l.ready(); err != nil {
+		return nil, err
+	}
+	l.children++
 	c := &child{launcher: l, job: job, permits: permits{held: map[int64]*held{}}}
 	c.changed, c.outPath = map[string]struct{}{}, filepath.Join(dir, job.ExecutionID+".out")
 	var passed []*os.File // files for the child; this process closes its copies
@@ -198,20 +222,20 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 			f.Close()
 		}
 		if err != nil {
-			c.close()
+			c.free()
 		}
 	}()
-	in, err := taskFile(dir, llm.WithContext(job.Text, job.Context))
+	in, err := stdio.Holding(dir, llm.WithContext(job.Text, job.Context))
 	if err != nil {
-		return nil, fmt.Errorf("hand the task over: %w", err)
+		return nil, task.Machine("", "hand the task over: %w", err)
 	}
 	passed = append(passed, in)
 	c.out, err = os.OpenFile(c.outPath, os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("create the output file of a child: %w", err)
+		return nil, task.Machine("", "create the output file of a child: %w", err)
 	}
-	if c.err, err = unnamedFile(dir); err != nil {
-		return nil, fmt.Errorf("create the diagnostics file of a child: %w", err)
+	if c.err, err = stdio.Unnamed(dir); err != nil {
+		return nil, task.Machine("", "create the diagnostics file of a child: %w", err)
 	}
 	downR, downW, err := os.Pipe()
 	if err != nil {
@@ -225,16 +249,21 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	passed, c.up = append(passed, upW), upR
 
 	c.proc, err = l.cfg.Host.Start(proc.Command{
-		Path: l.cfg.Path, Args: l.cfg.Program.Args(job.Agent), Dir: job.WorkingDir,
+		Path: l.cfg.Path, Args: l.cfg.Program.Args(job.Agent), Dir: l.dir(job),
 		Env:   append(l.cfg.Env[:len(l.cfg.Env):len(l.cfg.Env)], ControlVar+"=1", DepthVar+"="+strconv.Itoa(job.Depth)),
 		Stdin: in, Stdout: c.out, Stderr: c.err, Extra: []*os.File{downR, upW},
-		Grace: l.cfg.Grace, Namespace: true, Marker: markerVar(job.Depth) + "=" + job.ExecutionID,
+		Grace: l.cfg.Grace, Namespace: true, Expendable: expendable,
+		Marker: markerVar(job.Depth) + "=" + job.ExecutionID,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start child: %w", err)
 	}
 	return c, nil
 }
+
+// expendable is by how many thousandths of the memory a child counts as larger than its root when memory is short:
+// the kernel then kills a child and not the root, which has the answers of all.
+const expendable = 300
 
 // markerVar returns the name of the environment variable that holds the execution id of a child at
 // that depth. Each depth has its own variable, so a process that a person starts by hand inside a
@@ -355,6 +384,14 @@ func (c *child) send(f Frame, within time.Duration) {
 
 // close closes the files of the child and removes its output file, unless that file was kept.
 func (c *child) close() {
+	c.launcher.starting.Lock()
+	defer c.launcher.starting.Unlock()
+	c.free()
+}
+
+// free is close for a caller that holds the lock for starting children.
+func (c *child) free() {
+	c.launcher.children--
 	for _, f := range []*os.File{c.down, c.up, c.out, c.err} {
 		f.Close() // nil is no harm
 	}

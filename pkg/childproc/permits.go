@@ -155,7 +155,7 @@ const (
 // plausible returns r with each value brought within its limits.
 func plausible(r llm.Report) llm.Report {
 	kinds := []llm.Kind{"", llm.Unreachable, llm.Busy, llm.BrokenStream, llm.ContextOverflow, llm.UnknownModel,
-		llm.Rejected, llm.Unsupported, llm.Server}
+		llm.Rejected, llm.Unsupported, llm.Server, llm.TooLong}
 	if !slices.Contains(kinds, r.Kind) {
 		r.Kind = llm.Rejected
 	}

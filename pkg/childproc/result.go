@@ -4,12 +4,18 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"qq/pkg/childproc/stdio"
 	"qq/pkg/proc"
 	"qq/pkg/task"
 )
+
+// crashed is the exit code of a Go program whose runtime ended it. For a child without a result it
+// does not mean what it means for qq: a mistake in the configuration.
+const crashed = 2
 
 // result returns the result of the job. It follows from how the process of the child ended and from
 // the result frame of the child.
@@ -39,7 +45,7 @@ func (c *child) result() task.Result {
 	switch {
 	case exit.Signal != 0:
 		r.ExitCode = 128 + int(exit.Signal)
-	case exit.Code != 0:
+	case exit.Code != 0 && (c.last != nil || exit.Code != crashed):
 		r.ExitCode = exit.Code
 	}
 	c.repeatable(&r)
@@ -48,14 +54,17 @@ func (c *child) result() task.Result {
 }
 
 // repeatable sets the fields of r that decide whether the task may be run again or its result used
-// again: side effects, attempts and reads.
+// again: side effects, attempts and reads. That the machine hindered the child is not believed
+// without a look at the machine.
 func (c *child) repeatable(r *task.Result) {
 	// After it broke the protocol nobody listened to it, so it may have done anything.
 	r.Effects = c.effects || len(r.ChangedFiles) > 0 || c.wrong != nil
 	r.Attempts = 1
 	if c.last == nil {
+		r.Hindered = c.hello == nil && c.wrong == nil // it died before it could do anything
 		return
 	}
+	r.Hindered = r.Status == task.Unavailable && !r.Effects && full(filepath.Dir(c.outPath))
 	r.Attempts += min(max(c.last.Repeats, 0), 1000) // more is not believed
 	if r.Success && !r.Effects && c.last.Reads.sound() {
 		r.Reads = c.last.Reads
@@ -71,11 +80,16 @@ func (l readList) sound() bool {
 	})
 }
 
+// shortageHint says what a person can do when the kernel has killed a child because memory was short.
+const shortageHint = "\nhint: run fewer at once (-j, QQ_MAX_PARALLEL), or see the memory limit of the container"
+
 // verdict returns the status of the child and, unless that is success, the error text.
 func (c *child) verdict(exit proc.Exit) (task.Status, string) {
 	switch {
 	case c.wrong != nil:
 		return task.Failed, c.withTail("child broke the protocol: " + c.wrong.Error())
+	case c.last == nil && exit.OutOfMemory:
+		return task.OutOfMemory, "child was killed: memory was short" + shortageHint
 	case c.last == nil && exit.Signal != 0:
 		return task.Killed, c.withTail(fmt.Sprintf("child was killed by signal %d (%v)", int(exit.Signal), exit.Signal))
 	case c.last == nil && exit.Code != 0:
@@ -101,24 +115,24 @@ func (c *child) readAnswer(r *task.Result) {
 	if err == nil && r.Success && info.Size() != c.last.Bytes {
 		r.End(task.Failed, fmt.Sprintf("the answer is damaged: %d of %d bytes are there", info.Size(), c.last.Bytes))
 	}
-	var text excerpt
+	var text stdio.Excerpt
 	if err == nil {
-		text, err = readExcerpt(c.out, info.Size(), c.launcher.cfg.MaxOutput)
+		text, err = stdio.Read(c.out, info.Size(), c.launcher.cfg.MaxOutput)
 	}
 	if err != nil {
 		r.End(task.Failed, "read the answer of the child: "+err.Error())
 		return
 	}
-	if text.repaired {
+	if text.Repaired {
 		r.Warnings = append(r.Warnings, "the output was not valid UTF-8 and was repaired")
 	}
-	if text.leftOut > 0 {
+	if text.LeftOut > 0 {
 		r.Truncated = true
-		if r.OutputFile, err = keep(c.outPath, c.launcher.cfg.Keep); err != nil {
+		if r.OutputFile, err = stdio.Keep(c.outPath, c.launcher.cfg.Keep); err != nil {
 			r.Warnings = append(r.Warnings, "the full output is lost: "+err.Error())
 		}
 	}
-	r.Output = text.join(c.launcher.cfg.MaxOutput, r.OutputFile)
+	r.Output = text.Text(c.launcher.cfg.MaxOutput, r.OutputFile)
 	if r.Success && strings.TrimSpace(r.Output) == "" {
 		r.End(task.Empty, "the agent gave an empty answer")
 	}
@@ -126,7 +140,7 @@ func (c *child) readAnswer(r *task.Result) {
 
 // withTail returns msg with the last lines that the child wrote to stderr, if there are any.
 func (c *child) withTail(msg string) string {
-	if tail := lastLines(c.err, 2048, 6); tail != "" {
+	if tail := stdio.LastLines(c.err, 2048, 6); tail != "" {
 		return msg + ": " + tail
 	}
 	return msg

@@ -1,6 +1,7 @@
 package childproc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/proc"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
@@ -31,6 +33,11 @@ type Cancelled struct {
 }
 
 func (e *Cancelled) Error() string { return "cancelled: " + e.Reason }
+
+// cause returns the error with which the child is cancelled.
+func (c *Cancel) cause() error {
+	return &Cancelled{c.Reason, time.Duration(c.GraceMS) * time.Millisecond}
+}
 
 // HandBack returns how long the last request to a model may take. It is less than Grace, so that
 // time is left to hand back the answer.
@@ -79,7 +86,7 @@ func Connect(getenv func(string) string) (*Conn, error) {
 			return nil, fmt.Errorf("open control pipe: %w", err)
 		}
 	}
-	nameProcess(filepath.Base(os.Args[0]))
+	proc.Name(filepath.Base(os.Args[0]))
 	return newConn(os.NewFile(downFD, "control-down"), os.NewFile(upFD, "control-up")), nil
 }
 
@@ -121,6 +128,9 @@ func (c *Conn) Serve(version string, in io.Reader, out io.Writer, r Runner) (tas
 	n, err := io.WriteString(out, res.Output)
 	if frame.Bytes = int64(n); err != nil {
 		frame.Status, frame.Error = task.Failed, "write the answer: "+err.Error()
+		if task.MachineFault(err) {
+			frame.Status = task.Unavailable
+		}
 	}
 	return frame.Status, c.Finish(frame)
 }
@@ -150,20 +160,27 @@ func (c *Conn) Handshake(version string) (*Start, func(context.CancelCauseFunc),
 		return nil, nil, fmt.Errorf("say hello to the root: %w", err)
 	}
 	r := newReader(c.down, MaxDown)
+	var early *Cancel
 	for {
 		f, err := r.next()
 		switch {
 		case err != nil:
 			return nil, nil, fmt.Errorf("read the start frame: %w", err)
 		case f.Type != TypeStart:
-			continue // of a newer protocol, or a cancel that came first: then the pipe ends
+			early = cmp.Or(early, f.Cancel) // nil for a frame of a newer protocol
+			continue
 		case f.Start.Protocol != Version:
 			const other = "the root speaks version %d of the protocol, this qq %d"
 			return nil, nil, fmt.Errorf(other, f.Start.Protocol, Version)
 		}
 		c.granted.Store(f.Start.Permit)
 		c.heartbeat.begin(f.Start.IdleMS)
-		return f.Start, func(cancel context.CancelCauseFunc) { c.listen(r, cancel) }, nil
+		return f.Start, func(cancel context.CancelCauseFunc) {
+			if early != nil {
+				cancel(early.cause())
+			}
+			c.listen(r, cancel)
+		}, nil
 	}
 }
 
@@ -183,7 +200,7 @@ func (c *Conn) listen(r *reader, cancel context.CancelCauseFunc) {
 		case TypeMessage:
 			c.deliver(f.Message.Text)
 		case TypeCancel:
-			cancel(&Cancelled{f.Cancel.Reason, time.Duration(f.Cancel.GraceMS) * time.Millisecond})
+			cancel(f.Cancel.cause())
 		}
 	}
 }

@@ -36,6 +36,7 @@ package event
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"qq/pkg/task"
@@ -79,7 +80,7 @@ type Event struct {
 	Depth             int       `json:"depth"`               // in the tree of tasks; 0 is the root
 
 	Task       string       `json:"task,omitempty"`        // its text, shortened
-	Text       string       `json:"text,omitempty"`        // text of a token or of progress
+	Text       string       `json:"text,omitempty"`        // of a token or of progress; a call in readable form
 	Model      string       `json:"model,omitempty"`       // with its provider
 	Attempt    int          `json:"attempt,omitempty"`     // counts from 1; of an end: how many there were
 	Cached     bool         `json:"cached,omitempty"`      // of an end: an earlier result was used and nothing was run
@@ -99,7 +100,7 @@ type Event struct {
 	QuestionID string       `json:"question_id,omitempty"` // of an approval
 	Chain      []string     `json:"chain,omitempty"`       // agents from the root to the one that asks
 	Intent     *tool.Intent `json:"intent,omitempty"`      // what the call would do
-	Decision   string       `json:"decision,omitempty"`    // once, session, no, unanswered or cancelled
+	Decision   string       `json:"decision,omitempty"`    // once, session, folder, no, unanswered or cancelled
 }
 
 // Sink receives events.
@@ -120,21 +121,34 @@ type Stream struct {
 	// TraceID is the trace_id of every event.
 	TraceID string
 
-	mu    sync.Mutex
-	seq   int64
-	sinks []Sink
+	wanted atomic.Bool // there is a sink
+	mu     sync.Mutex
+	seq    int64
+	sinks  []Sink
 }
 
 // NewStream returns a Stream that hands its events to sinks. traceID comes from
 // [Trace.TraceID].
 func NewStream(traceID string, sinks ...Sink) *Stream {
-	return &Stream{TraceID: traceID, sinks: sinks}
+	s := &Stream{TraceID: traceID, sinks: sinks}
+	s.wanted.Store(len(sinks) > 0)
+	return s
+}
+
+// Join adds a sink. It gets every event after the one whose number Join returns. The number is 0 if
+// there was no event.
+func (s *Stream) Join(sink Sink) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sinks = append(s.sinks, sink)
+	s.wanted.Store(true)
+	return s.seq
 }
 
 // Emit sets the version, number, time and trace id of e and hands e to each sink. A nil Stream
 // drops it.
 func (s *Stream) Emit(e Event) {
-	if s == nil || len(s.sinks) == 0 {
+	if !s.Wanted() {
 		return
 	}
 	s.mu.Lock()
@@ -147,4 +161,4 @@ func (s *Stream) Emit(e Event) {
 }
 
 // Wanted reports whether there is a sink. If not, callers need not build events.
-func (s *Stream) Wanted() bool { return s != nil && len(s.sinks) > 0 }
+func (s *Stream) Wanted() bool { return s != nil && s.wanted.Load() }

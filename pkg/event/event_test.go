@@ -159,3 +159,19 @@ func TestIDs(t *testing.T) {
 		assert.EqualValues(t, i+1, fields["seq"])
 	}
 }
+
+// A sink that joins late gets every later event, and knows which is the first.
+func TestJoin(t *testing.T) {
+	var s Stream
+	s.Emit(Event{})
+	var seen []int64
+	assert.Zero(t, s.Join(SinkFunc(func(e Event) { seen = append(seen, e.Seq) })), "nobody wanted the first")
+	assert.True(t, s.Wanted())
+	s.Emit(Event{})
+	s.Emit(Event{})
+	var late []int64
+	assert.EqualValues(t, 2, s.Join(SinkFunc(func(e Event) { late = append(late, e.Seq) })))
+	s.Emit(Event{})
+	assert.Equal(t, []int64{1, 2, 3}, seen)
+	assert.Equal(t, []int64{3}, late)
+}

@@ -100,6 +100,7 @@ const (
 	Server          Kind = "server"           // the server failed
 	Open            Kind = "open"             // not sent: the circuit breaker of the server is open
 	Spent           Kind = "spent"            // not sent: the budget of tokens is used up
+	TooLong         Kind = "too_long"         // the answer did not end and was cut
 )
 
 // Error is a failure of a model or its server.

@@ -15,9 +15,12 @@ const strongest = pidNamespace
 // rssUnit is the unit of Rusage.Maxrss, in bytes.
 const rssUnit = 1 << 10
 
-// attributes returns the process attributes with which a new process is contained by f.
-func (f fence) attributes() *syscall.SysProcAttr {
+// attributes returns the process attributes with which c is contained by f.
+func (f fence) attributes(c Command) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
+	if c.Cgroup != nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, int(c.Cgroup.Fd())
+	}
 	if f == group {
 		return attr
 	}
@@ -31,6 +34,9 @@ func (f fence) attributes() *syscall.SysProcAttr {
 		uid, gid := os.Geteuid(), os.Getegid()
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+		if c.Mounts {
+			attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+		}
 	}
 	return attr
 }

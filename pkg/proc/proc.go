@@ -70,9 +70,17 @@ type Command struct {
 	// Namespace asks for a PID namespace, in which the program is the init process. It must be able
 	// to run as one. If the system allows no namespace, the program starts without one.
 	Namespace bool
+	// Mounts lets the program make mounts of its own: if the namespace is that of a user, the program has
+	// CAP_SYS_ADMIN in it, and must drop that before it runs what is not trusted.
+	Mounts bool
+	// Cgroup is the open folder of a cgroup (version 2) in which the program starts; nil means that of this process.
+	Cgroup *os.File
 	// Terminal starts the program in a new session, with a controlling terminal: that of Stdin or,
 	// if Stdin is nil, that of Stdout.
 	Terminal bool
+	// Expendable is by how many thousandths of the memory the program counts as larger than this process when the
+	// kernel chooses what to kill because memory is short. It has an effect on Linux only.
+	Expendable int
 	// Marker is an environment entry NAME=value that is added to Env; it must be unique to this
 	// command. The sweep reads it to find out from which command an adopted process descends. A
 	// program with a Host that runs inside another one must use a different NAME, so that its
@@ -129,6 +137,9 @@ func (h *Host) Start(c Command) (*Process, error) {
 	pid, f, err := h.fork(path, c)
 	if err != nil {
 		return nil, startError(c, err)
+	}
+	if c.Expendable > 0 {
+		h.expend(pid, c.Expendable)
 	}
 	p := &Process{
 		host: h, pid: pid, fenced: f < group, marker: []byte(c.Marker),
@@ -203,7 +214,7 @@ func (h *Host) fork(path string, c Command) (pid int, f fence, err error) {
 		f = h.fence
 	}
 	for ; ; f++ {
-		attr.Sys = f.attributes()
+		attr.Sys = f.attributes(c)
 		if c.Terminal {
 			attr.Sys.Setsid, attr.Sys.Setctty, attr.Sys.Setpgid = true, true, false
 			if c.Stdin == nil {

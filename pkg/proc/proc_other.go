@@ -21,7 +21,7 @@ func (*platform) release()     {}
 
 func seal() {}
 
-func (fence) attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func (fence) attributes(Command) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func (*Host) forkBehind(_ fence, path string, args []string, attr *syscall.ProcAttr) (int, error) {
 	return syscall.ForkExec(path, args, attr)
@@ -44,3 +44,13 @@ func (p *Process) reap() (status syscall.WaitStatus, usage syscall.Rusage) {
 }
 
 func (*Host) sweep(*Process) {}
+
+func (*Host) expend(int, int) {}
+
+func (*Host) starved() bool { return false }
+
+// Usage returns 0: only Linux tells.
+func (p *Process) Usage(int64) (memory int64, threads int) { return 0, 0 }
+
+// Name does nothing: here ps and pkill show the name of the program anyway.
+func Name(string) {}

@@ -20,6 +20,7 @@ type Process struct {
 
 	mu     sync.Mutex  // held while a signal is sent or the process id becomes invalid
 	reaped bool        // the process id may belong to another process now
+	killed bool        // Kill was called
 	ladder *time.Timer // sends SIGKILL after the grace time; set by the first Stop
 }
 
@@ -31,6 +32,10 @@ type Exit struct {
 	// a program that is an init. After any other fatal signal, a Go program that is an init exits
 	// with code 2.
 	Signal syscall.Signal
+	// OutOfMemory says that the kernel killed the process because memory was short, as far as that can be told: a
+	// SIGKILL came from outside, and the kernel counted such a kill. Only Linux tells, and only of an Expendable
+	// program.
+	OutOfMemory bool
 	// Left is how many processes the program left behind, which were then killed. Processes in a
 	// namespace are not counted. Without subreapers it is always 0.
 	Left int
@@ -63,6 +68,7 @@ func (p *Process) Stop() {
 func (p *Process) Kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.killed = true
 	p.signal(syscall.SIGKILL)
 }
 
@@ -97,6 +103,9 @@ func (p *Process) run() {
 	if !p.fenced {
 		h.sweep(p)
 	}
+	p.mu.Lock()
+	killed := p.killed
+	p.mu.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.procs, p)
@@ -109,6 +118,7 @@ func (p *Process) run() {
 	}
 	if status.Signaled() {
 		p.exit.Signal = status.Signal()
+		p.exit.OutOfMemory = status.Signal() == syscall.SIGKILL && !killed && h.starved()
 	}
 }
 

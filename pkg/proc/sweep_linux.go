@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,12 +25,19 @@ type platform struct {
 	stop      chan struct{} // closed to end tidy
 	table     table
 	foreign   map[int]bool   // children that this process had before, by process id
-	doomed    map[int]doomed // adopted processes that were killed but not reaped yet, by process id
+	doomed    map[int]doomed // adopted processes that are dying but not reaped yet, by process id
+	scoring   sync.Once      // sets the three below
+	scored    bool           // expend works
+	score     int            // of this process
+	kills     int            // for shortage of memory that are known, see starved
 }
 
+// doomed is an adopted process that was killed or is exiting by itself. A sweep waits for its end,
+// because its children are adopted only when its last thread has ended.
 type doomed struct {
-	owner *Process // the command that it descends from; nil if unknown
-	since time.Time
+	owner  *Process // the command that it descends from; nil if unknown
+	since  time.Time
+	killed bool // false while it is exiting by itself and its owner may still be running
 }
 
 // adopt makes this process a subreaper: a descendant that loses its parent becomes a child of this
@@ -125,7 +133,7 @@ func (h *Host) sweep(p *Process) {
 
 // pass looks at every child of this process once: it kills and reaps those to be swept, and reports
 // whether another pass may find more. When a process dies, its children become children of this one
-// before it can be reaped. So a pass that kills and reaps nothing has seen all of them.
+// before it can be reaped. So a pass that finds no dying process has seen all of them.
 func (h *Host) pass(p *Process) (more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,27 +144,31 @@ func (h *Host) pass(p *Process) (more bool) {
 		if h.foreign[c.pid] || h.leads(c.pid) {
 			continue
 		}
-		d, dying := h.doomed[c.pid]
-		if !dying {
-			d = doomed{h.owner(c), time.Now()}
+		d, known := h.doomed[c.pid]
+		if !known {
+			d = doomed{owner: h.owner(c), since: time.Now()}
 		}
 		if killed, ended := reapEnded(c.pid); ended {
-			if d.owner != nil && (dying || killed) {
+			if d.owner != nil && killed { // else it was exiting by itself when it was found
 				d.owner.left++
 			}
 			delete(h.doomed, c.pid)
 			more = true
 			continue
 		}
-		if !dying {
-			if h.spared(d.owner) || syscall.Kill(c.pid, syscall.SIGKILL) != nil {
+		switch {
+		case d.killed:
+		case !h.spared(d.owner):
+			if syscall.Kill(c.pid, syscall.SIGKILL) != nil {
 				continue
 			}
-			if d.owner == nil {
+			if d.killed = true; d.owner == nil {
 				d.owner = p
 			}
-			h.doomed[c.pid] = d
+		case !known && !c.exiting():
+			continue
 		}
+		h.doomed[c.pid] = d
 		more = more || time.Since(d.since) < sweepTimeout
 	}
 	return more

@@ -137,6 +137,25 @@ func (c child) environ() []byte {
 	return text
 }
 
+// exiting reports whether the main thread of c has begun to end. The environment of c cannot be
+// read any more then, but c is still the parent of its children until its last thread has ended.
+func (c child) exiting() bool {
+	stat, _ := os.ReadFile("/proc/" + c.name + "/stat")
+	return exitingIn(stat)
+}
+
+// exitingIn reports whether a process is exiting, from the text of its /proc stat file: the flag
+// PF_EXITING of its main thread is set.
+func exitingIn(stat []byte) bool {
+	const flags, exiting = 6, 0x4 // see proc_pid_stat(5) and include/linux/sched.h
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= flags {
+		return false
+	}
+	n, err := strconv.ParseUint(string(fields[flags]), 10, 64)
+	return err == nil && n&exiting != 0
+}
+
 // hasEntry reports whether environ, whose entries end in zero bytes, contains entry.
 func hasEntry(environ, entry []byte) bool {
 	for e := range bytes.SplitSeq(environ, []byte{0}) {

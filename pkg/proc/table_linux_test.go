@@ -26,6 +26,15 @@ func TestParentIn(t *testing.T) {
 	}
 }
 
+func TestExitingIn(t *testing.T) {
+	for stat, want := range map[string]bool{
+		"12 (a) Z) Z 7 12 12 0 -1 4227084 0": true, "12 (sh) S 7 12 12 0 -1 4194304 386": false,
+		"12 (sh) R 7 12 12 0 -1 4": true, "12 (sh) S 7 12 12 0 -1": false, "12 (sh) S 7 12 12 0 -1 x": false, "": false,
+	} {
+		assert.Equal(t, want, exitingIn([]byte(stat)), stat)
+	}
+}
+
 func TestIDsIn(t *testing.T) {
 	ids, err := idsIn("Name:\tNSpid: 3\nPid:\t7\nNSpid:\t700\t7\t1\nNSpgid:\t1\n")
 	require.NoError(t, err)
@@ -62,6 +71,7 @@ func FuzzStatus(f *testing.F) {
 	f.Add("12 (a) S", "\nNSpid:\t1")
 	f.Fuzz(func(t *testing.T, stat, name string) {
 		parentIn([]byte(stat))
+		exitingIn([]byte(stat))
 		_, _ = idsIn(stat)
 		parent, ok := parentIn([]byte("12 (" + name + ") S 7 12 12 0"))
 		assert.True(t, ok)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"qq/pkg/llm"
+	"qq/pkg/regular"
 	"qq/pkg/task"
 )
 
@@ -146,15 +147,12 @@ func lock(f *os.File) error {
 // open opens the file of a session. If it is not a regular file, that is an error, even if it is a
 // symbolic link to one.
 func (st *Store) open(id string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(st.path(id), flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, _, err := regular.Open(st.path(id), flags|syscall.O_NOFOLLOW)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s", ErrNotFound, id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open session %s: %w", id, err)
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("open session %s: not a regular file", id), err, f.Close())
 	}
 	return f, nil
 }

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,6 +113,88 @@ func TestUnavailable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHindered: a fault of the machine is waited out, and is no attempt. When it lasts, the batch ends:
+// the tasks had no chance. It is no failure that halts the batch.
+func TestHindered(t *testing.T) {
+	for name, c := range map[string]struct {
+		faults  int // how often the machine hinders each task
+		wait    time.Duration
+		want    []task.Status
+		atMost  time.Duration
+		atLeast time.Duration
+	}{
+		"it passes": {5, time.Minute, []task.Status{task.Completed, task.Completed, task.Completed},
+			20 * time.Second, 3 * time.Second},
+		"it lasts": {1000, time.Minute, []task.Status{task.Unavailable, task.Unavailable, task.Cancelled},
+			61 * time.Second, time.Minute},
+		"nobody waits": {1, 0, []task.Status{task.Unavailable, task.Unavailable, task.Cancelled}, time.Second, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			faults := map[string]int{}
+			var mu sync.Mutex
+			one := func(_ context.Context, job task.Job, _ Parent) task.Result {
+				assert.Equal(t, 1, job.Attempt, name)
+				time.Sleep(time.Millisecond) // both slots are taken before the first task ends
+				mu.Lock()
+				defer mu.Unlock()
+				r := job.Ended(task.Completed, "")
+				if faults[job.Text]++; faults[job.Text] <= c.faults {
+					r = job.Ended(task.Failed, "too many open files")
+					r.Hindered = true
+				}
+				r.Usage.InputTokens = 1
+				return r
+			}
+			sc := scripted(task.Limits{MaxParallel: 2}, parts{"a": one, "b": one, "c": one})
+			sc.s.machine = limits.NewMachine(sc.s.slots, c.wait, nil)
+			start := time.Now()
+			all := &gathered{}
+			err := sc.s.Batch(t.Context(), Batch{
+				Tasks: Tasks(task.Task{Text: "a"}, task.Task{Text: "b"}, task.Task{Text: "c"}), Results: all,
+				Halt: Halt{Now: true, Fail: 1},
+			})
+			took := time.Since(start)
+			assert.LessOrEqual(t, took, c.atMost, name)
+			assert.GreaterOrEqual(t, took, c.atLeast, name)
+			var got []task.Status
+			for _, r := range all.results {
+				got = append(got, r.Status)
+				if r.Status == task.Unavailable {
+					assert.Equal(t, "too many open files", r.Err())
+					assert.Zero(t, r.Attempts)
+				}
+			}
+			assert.Equal(t, c.want, got, name)
+			if c.want[0] == task.Completed {
+				require.NoError(t, err, name)
+				assert.Equal(t, 1, all.results[0].Attempts)
+				assert.Equal(t, c.faults+1, all.results[0].Usage.InputTokens, name)
+				return
+			}
+			require.ErrorContains(t, err, "too many open files", name)
+			assert.True(t, task.MachineFault(err), name)
+		})
+	}
+}
+
+// TestHinderedChild: the agent that delegated the task gets the error.
+func TestHinderedChild(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hindered := func(_ context.Context, job task.Job, _ Parent) task.Result {
+			r := job.Ended(task.Failed, "too many open files")
+			r.Hindered = true
+			return r
+		}
+		sc := scripted(task.Limits{MaxParallel: 1}, parts{"do": hindered})
+		sc.s.machine = limits.NewMachine(sc.s.slots, time.Minute, nil)
+		start := time.Now()
+		r := sc.Delegate(t.Context(), []task.Task{{Text: "do"}})[0]
+		assert.Equal(t, task.Unavailable, r.Status)
+		assert.Equal(t, "too many open files", r.Err())
+		assert.Equal(t, time.Minute, time.Since(start))
+	})
 }
 
 // All that the attempts used and changed is in the one result.

@@ -26,7 +26,6 @@ type background struct {
 type kept struct {
 	in     *background
 	child  task.Child
-	cancel context.CancelCauseFunc
 	exec   *execution
 	done   chan struct{}
 	result task.Result // readable once done is closed
@@ -53,46 +52,44 @@ func (h *handle) spawn(ctx context.Context, t task.Task) (task.Child, error) {
 		return task.Child{}, errors.New(refusal)
 	}
 	job := h.newJob(t)
-	ctx, cancel := context.WithCancelCause(ctx)
 	f := &h.background
 	k := &kept{
-		in: f, cancel: cancel, done: make(chan struct{}),
+		in: f, done: make(chan struct{}),
 		child: task.Child{ID: job.ExecutionID, Agent: t.Agent, Task: task.Shorten(t.Text, 100), Status: task.Queued},
 	}
-	k.exec = h.newExecution(job, k)
+	k.exec = h.newExecution(ctx, job, k)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ended {
-		cancel(nil)
+		k.exec.drop()
 		return task.Child{}, task.ErrAbandoned
 	}
 	f.children = append(f.children, k)
 	turn := h.s.slots.Join(false, job.Depth) // here, so that they start in order
-	f.wg.Go(func() {
-		defer cancel(nil)
-		k.run(ctx, turn)
-	})
+	f.wg.Go(func() { k.run(turn) })
 	return k.child, nil
 }
 
 // run waits until the child has a slot, runs it and stores its result. turn is the place of the
-// child in the queue for slots. If ctx is done first, the child ends without being started.
-func (k *kept) run(ctx context.Context, turn *limits.Turn) {
-	s, queuedAt := k.exec.s, time.Now()
-	if s.slots.Await(ctx, turn) != nil {
-		r := k.exec.job.Ended(task.Cancelled, "not started: "+context.Cause(ctx).Error())
-		if errors.Is(context.Cause(ctx), ErrCancelled) {
-			r.Fail(ErrCancelled)
+// child in the queue for slots. If the child is cancelled first, it ends without being started.
+func (k *kept) run(turn *limits.Turn) {
+	x, s, queuedAt := k.exec, k.exec.s, time.Now()
+	if s.slots.Await(x.ctx, turn) != nil {
+		r := x.cancelled()
+		if r == nil {
+			late := x.job.Ended(task.Cancelled, "not started: "+context.Cause(x.ctx).Error())
+			r = &late
+			x.sign(r)
 		}
-		k.exec.sign(&r)
-		k.file(r, nil)
+		x.drop()
+		k.file(*r, nil)
 		return
 	}
 	k.in.mu.Lock()
 	k.child.Status = task.Running
 	k.in.mu.Unlock()
-	k.exec.loan = limits.HeldSlot(s.slots)
-	k.exec.run(ctx, s.cfg.Launcher, time.Since(queuedAt))
+	x.loan = limits.HeldSlot(s.slots)
+	x.run(s.cfg.Launcher, time.Since(queuedAt))
 }
 
 // Children implements [task.Family]. A running child whose idle clock is paused, because it waits
@@ -189,7 +186,7 @@ func (h *handle) Terminate(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	found[0].cancel(ErrCancelled)
+	found[0].exec.cancel(ErrCancelled)
 	select {
 	case <-found[0].done:
 		return nil
@@ -205,7 +202,7 @@ func (h *handle) endBackground() {
 	f.mu.Lock()
 	f.ended = true
 	for _, k := range f.children {
-		k.cancel(task.ErrAbandoned)
+		k.exec.cancel(task.ErrAbandoned)
 	}
 	f.mu.Unlock()
 	f.wg.Wait()

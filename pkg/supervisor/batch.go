@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"qq/pkg/supervisor/limits"
+	"qq/pkg/supervisor/order"
 	"qq/pkg/task"
 )
 
@@ -25,7 +26,7 @@ type Batch struct {
 	Stop <-chan struct{}
 	// Spill stores results that must wait for slower ones before them when they would take too much
 	// memory; nil keeps all results in memory.
-	Spill Spill
+	Spill order.Spill
 	// Past is asked for the result of each task before the task is started; nil means that no
 	// results are known.
 	Past Past
@@ -83,11 +84,11 @@ type batch struct {
 	wg      sync.WaitGroup
 
 	mu           sync.Mutex
-	ordered      ordered
+	ordered      order.Results
 	endedTasks   int
 	failed       int
 	err          error // of Deliver, or of the Spill
-	unrecorded   error // the first of the Recorder
+	broken       error // the first of the Recorder, or why the machine starts no task
 	halted       bool
 	stopStarting context.CancelFunc
 }
@@ -134,7 +135,7 @@ func (h *handle) batch(ctx context.Context, given Batch, byAgent bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	b := &batch{Batch: given, from: h, byAgent: byAgent, cancel: cancel}
-	b.ordered.spill = given.Spill
+	b.ordered.Spill = given.Spill
 	next, stop := iter.Pull2(given.Tasks)
 	defer stop()
 	starting, stopStarting := context.WithCancel(ctx)
@@ -152,7 +153,7 @@ func (h *handle) batch(ctx context.Context, given Batch, byAgent bool) error {
 	err := b.feed(ctx, starting, next)
 	stopStarting()
 	b.wg.Wait()
-	return errors.Join(err, b.err, b.unrecorded)
+	return errors.Join(err, b.err, b.broken)
 }
 
 // feed starts the tasks of the batch in order, each as soon as it has a slot. It returns when the
@@ -174,7 +175,7 @@ func (b *batch) feed(ctx, starting context.Context, next func() (task.Task, erro
 		f.ahead = f.ahead[1:]
 		if noSlot != nil {
 			head.discard(b.from.s)
-			b.end(head.x.job.Index, b.notStarted(ctx, head.x.job.Task), nil)
+			b.end(head.x.job.Index, b.notStarted(ctx, head.x), nil)
 			continue
 		}
 		f.run(head)
@@ -226,15 +227,16 @@ func (f *feeder) take() {
 	}
 	job := f.from.newJob(t)
 	job.BatchID, job.Index = f.ID, index
-	f.ahead = append(f.ahead, queued{x: f.from.newExecution(job, batchTask{f.batch, index}), queuedAt: time.Now()})
+	x := f.from.newExecution(f.ctx, job, batchTask{f.batch, index})
+	f.ahead = append(f.ahead, queued{x: x, queuedAt: time.Now()})
 }
 
 // slot takes a slot for the first task in ahead, and waits if none is free. Before it waits, it
-// stages processes for that task and for some after it. The error says that no task may start any
-// more.
+// stages processes for that task and for some after it. The error says that the task was cancelled,
+// or that no task may start any more.
 func (f *feeder) slot() error {
-	s := f.from.s
-	for k := 0; f.starting.Err() == nil; k++ {
+	s, first := f.from.s, f.ahead[0].x
+	for k := 0; f.starting.Err() == nil && first.ctx.Err() == nil; k++ {
 		if s.slots.Try() {
 			return nil
 		}
@@ -245,7 +247,10 @@ func (f *feeder) slot() error {
 			break
 		}
 	}
-	return s.slots.Acquire(f.starting, false, f.ahead[0].x.job.Depth)
+	waiting, stop := context.WithCancel(f.starting)
+	defer stop()
+	defer context.AfterFunc(first.ctx, stop)()
+	return s.slots.Acquire(waiting, false, first.job.Depth)
 }
 
 // stage starts a process for the task before the task has a slot, and reports whether there is one
@@ -268,8 +273,9 @@ func (r *queued) stage(s *Supervisor) bool {
 	return r.staged != nil
 }
 
-// discard ends the staged process of the task, if there is one.
+// discard drops the task, and ends its staged process if there is one.
 func (r *queued) discard(s *Supervisor) {
+	r.x.drop()
 	if r.staged != nil {
 		r.staged.Discard()
 		s.staging.Add(-1)
@@ -282,11 +288,15 @@ func (f *feeder) discard() {
 	}
 }
 
-// run starts a task that has a slot. If the model server of the task refuses requests by now, the
-// task is not started: it gets a result that says so, and the slot becomes free.
+// run starts a task that has a slot. If the task was cancelled or its model server refuses requests
+// by now, the task is not started: it gets a result that says so, and the slot becomes free.
 func (f *feeder) run(r queued) {
 	s := f.from.s
-	if res := f.refusal(r.x.job.Task); res != nil { // things have changed since it was asked first
+	res := r.x.cancelled()
+	if res == nil {
+		res = f.refusal(r.x.job.Task) // things have changed since it was asked first
+	}
+	if res != nil {
 		r.discard(s)
 		s.slots.Release()
 		f.end(r.x.job.Index, *res, nil)
@@ -298,7 +308,7 @@ func (f *feeder) run(r queued) {
 		launcher = r.staged
 	}
 	r.x.loan = limits.HeldSlot(s.slots)
-	f.wg.Go(func() { r.x.run(f.ctx, launcher, time.Since(r.queuedAt)) })
+	f.wg.Go(func() { r.x.run(launcher, time.Since(r.queuedAt)) })
 }
 
 // withoutSlot returns the result of a task that needs no slot, because its result is known or
@@ -332,9 +342,15 @@ func (b *batch) refusal(t task.Task) *task.Result {
 	return b.from.s.refusal(t)
 }
 
-// notStarted returns the result of a task that was not started because the batch ends early. Its
-// error text says why: the batch was cancelled, halted or stopped, or the Recorder failed.
-func (b *batch) notStarted(ctx context.Context, t task.Task) task.Result {
+// notStarted returns the result of a task that was not started because it was cancelled or because
+// the batch ends early. Its error text says why: the batch was cancelled, halted or stopped, or the
+// Recorder or the machine failed.
+func (b *batch) notStarted(ctx context.Context, x *execution) task.Result {
+	if ctx.Err() == nil {
+		if r := x.cancelled(); r != nil {
+			return *r
+		}
+	}
 	why := "not started: "
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -343,12 +359,12 @@ func (b *batch) notStarted(ctx context.Context, t task.Task) task.Result {
 		why += context.Cause(ctx).Error()
 	case b.halted:
 		why += ErrHalted.Error()
-	case b.unrecorded != nil:
-		why += b.unrecorded.Error()
+	case b.broken != nil:
+		why += b.broken.Error()
 	default:
 		why += "stopped"
 	}
-	return t.Ended(task.Cancelled, why)
+	return x.job.Ended(task.Cancelled, why)
 }
 
 func (b *batch) undeliverable() bool {

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -20,13 +21,16 @@ type execution struct {
 	job     task.Job
 	owner   owner
 	loan    *limits.Loan
+	limit   limits.Time            // of the run clock
 	clock   *limits.Clock          // the run clock: from the start on, through all attempts
 	idle    *limits.Clock          // the idle clock of each attempt
 	limited atomic.Pointer[string] // first reason why its agent could not start a child; nil if there was none
 	blocked *limits.Blocked        // pauses the run clock while the job waits for children that queue
 	// idleOut is the error with which the job ends when its idle clock runs out.
 	idleOut *task.ClockError
-	latest  time.Time // see handle.latest
+	latest  time.Time       // see handle.latest
+	ctx     context.Context // done when the job is to end
+	outer   context.Context // done when its parent, or the batch, is to end
 	cancel  context.CancelCauseFunc
 }
 
@@ -48,18 +52,55 @@ type patient interface {
 	refusal(t task.Task) *task.Result
 }
 
-func (h *handle) newExecution(job task.Job, o owner) *execution {
+// newExecution accepts job, which then waits for its slot until ctx is done. The caller must run it
+// or drop it.
+func (h *handle) newExecution(ctx context.Context, job task.Job, o owner) *execution {
 	job.Attempt = 1
-	x := &execution{s: h.s, parent: h, job: job, owner: o}
-	idle := h.s.cfg.Limits.IdleTimeout
-	if a, err := h.s.Agent(job.Agent); err == nil {
-		idle = h.s.idle(a)
-	}
-	x.job.Idle = idle
-	x.idleOut = &task.ClockError{Status: task.Idle, After: idle}
+	x := &execution{s: h.s, parent: h, job: job, owner: o, outer: ctx}
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	idle := x.setLimits()
+	x.job.Idle, x.idleOut = idle.For, idle.Over(task.Idle)
 	// Launchers report activity now and then, that is somewhat late.
-	x.idle = limits.NewClock(idle+min(idle/20, 5*time.Second), func() { x.cancel(x.idleOut) })
+	x.idle = limits.NewClock(idle.For+min(idle.For/20, 5*time.Second), func() { x.cancel(x.idleOut) })
+	x.s.jobs.Add(x.job, x.idle, x.cancel)
 	return x
+}
+
+// setLimits sets the limit of the run clock and returns that of the idle clock. The timeout of a task
+// that a person wrote replaces the limit of its agent; that of a task from an agent only lowers it.
+func (x *execution) setLimits() (idle limits.Time) {
+	l := x.s.cfg.Limits
+	a, _ := x.s.Agent(x.job.Agent) // without an agent no attempt starts
+	name := a.Name + " (" + a.Source + ")"
+	run := l.ChildTimeout
+	if x.zero() && l.TimeoutBy.By == "" {
+		run = 0 // the default is for children
+	}
+	x.limit = l.TimeoutBy.Limit(run, a.Timeout, name)
+	if own := x.limit.Task(x.job.Task.Deadline(0)); own.For > 0 && x.parent.exec == nil {
+		x.limit = own
+	} else {
+		x.limit = x.limit.Lower(own)
+	}
+	return l.IdleBy.Limit(l.IdleTimeout, a.IdleTimeout, name)
+}
+
+// drop says that the job has ended or is not run.
+func (x *execution) drop() {
+	x.s.jobs.Remove(x.job.ExecutionID)
+	x.cancel(nil)
+}
+
+// cancelled announces and returns the result of a job that was cancelled before it started. It returns
+// nil if the job was not cancelled.
+func (x *execution) cancelled() *task.Result {
+	if !errors.Is(context.Cause(x.ctx), ErrCancelled) {
+		return nil
+	}
+	r := x.job.Fail(ErrCancelled)
+	x.sign(&r)
+	x.announce(r)
+	return &r
 }
 
 // zero reports whether x is job zero, the agent of this process.
@@ -71,26 +112,29 @@ func (x *execution) zero() bool {
 // run claims the job in the record, runs all its attempts and hands the result to the owner. The
 // first attempt uses launcher. queued is how long the job waited for its slot. The job must hold a
 // slot, which run gives back.
-func (x *execution) run(ctx context.Context, launcher Launcher, queued time.Duration) {
+func (x *execution) run(launcher Launcher, queued time.Duration) {
 	defer x.loan.End()
+	defer x.drop()
+	start := time.Now()
+	stopClocks := x.startClocks(start)
 	if err := x.claim(); err != nil {
+		stopClocks()
 		if staged, ok := launcher.(Staged); ok {
 			staged.Discard()
 		}
-		r := x.job.Ended(task.Failed, "not started: "+err.Error())
+		r := x.job.Fail(fmt.Errorf("not started: %w", err))
+		if x.settle(x.ctx, &r); x.ctx.Err() != nil {
+			err = nil // it was cancelled while it waited for the record
+		}
 		x.sign(&r)
 		x.owner.file(r, err)
 		return
 	}
-	ctx, x.cancel = context.WithCancelCause(ctx)
-	start := time.Now()
-	stopClocks := x.startClocks(start)
-	x.s.track(x.job.ExecutionID, x.cancel)
 	x.started()
-	r := x.attempts(ctx, launcher)
-	x.s.track(x.job.ExecutionID, nil)
+	r := x.attempts(x.ctx, launcher)
+	x.s.machine.Ended()
 	stopClocks()
-	x.cancel(nil)
+	x.drop()
 	if r.Effects {
 		x.parent.effects.Store(true)
 	}
@@ -106,6 +150,7 @@ func (x *execution) attempts(ctx context.Context, launcher Launcher) task.Result
 	for n := 1; ; n++ {
 		began := time.Now()
 		x.job.Attempt = n
+		x.s.jobs.Attempt(x.job.ExecutionID, n)
 		own := x.attempt(ctx, launcher)
 		own.DurationMS = time.Since(began).Milliseconds()
 		r := sum(before, own)
@@ -138,13 +183,36 @@ func (x *execution) attempt(ctx context.Context, launcher Launcher) task.Result 
 	h := x.newHandle(agent)
 	x.idle.Reset()
 	x.idle.Resume()
+	var tries limits.Tries
 	r := launch(ctx, launcher, h)
+	for used := r.Usage; r.Hindered && x.retries(ctx, &tries, task.Machine("", "%s", r.Err())); used = r.Usage {
+		r = launch(ctx, x.s.cfg.Launcher, h)
+		r.Usage = r.Usage.Add(used)
+	}
 	x.idle.Pause()
 	h.close() // what it did not wait for is part of what it did
 	h.conclude(&r)
-	r.Attempts = max(1, r.Attempts)
+	if r.Hindered {
+		r.Attempts = 0
+		r.End(task.Unavailable, r.Err())
+	} else {
+		r.Attempts = max(1, r.Attempts)
+	}
 	x.settle(ctx, &r)
 	return r
+}
+
+// retries waits if err is a fault of the machine, and returns whether the job is to try again what
+// failed with err. While it waits, the clocks of the job pause, and so do the run clocks of its
+// ancestors that wait for it. Job zero does not wait: a person waits for it.
+func (x *execution) retries(ctx context.Context, t *limits.Tries, err error) (again bool) {
+	if x.zero() || !task.MachineFault(err) {
+		return false
+	}
+	x.idle.Pause()
+	defer x.idle.Resume()
+	x.blocked.Queue(func() { again = x.s.machine.Wait(ctx, t, err.Error()) })
+	return again
 }
 
 // launch runs the job of h. If that panics, the job ends with a failure, and the supervisor
@@ -186,13 +254,13 @@ func (x *execution) repeats(r *task.Result, wait time.Duration) bool {
 	last := x.job.Attempt > x.s.cfg.Limits.Retries
 	p, ok := x.owner.(patient)
 	switch {
-	case x.zero():
-		return false // its process is this one
+	case x.zero(), r.Hindered:
+		return false // its process is this one, or the machine starts none
 	case r.Status == task.Unavailable && ok && p.waitsForServer():
 		if r.Effects && !x.job.Idempotent || p.refusal(x.job.Task) != nil {
 			return false
 		}
-	case r.Status != task.Killed && r.Status != task.NoResult:
+	case r.Status != task.Killed && r.Status != task.NoResult && r.Status != task.OutOfMemory:
 		return false
 	}
 	if r.Effects && !x.job.Idempotent {
@@ -234,19 +302,27 @@ func (x *execution) backOff(ctx context.Context, wait time.Duration) bool {
 }
 
 // startClocks starts the clocks that limit the run time of the job, and returns a function that
-// stops all clocks of the job. A clock that runs out cancels the job with a [task.ClockError].
+// stops all clocks of the job. A clock that runs out cancels the job with a [task.ClockError], and
+// job zero with the error of the run.
 func (x *execution) startClocks(start time.Time) (stop func()) {
-	timeout := func(after time.Duration) func() {
-		return func() { x.cancel(&task.ClockError{Status: task.Timeout, After: after}) }
+	over := func(t limits.Time) func() {
+		if x.zero() {
+			return func() { x.cancel(t.RunOver()) }
+		}
+		return func() { x.cancel(t.Over(task.Timeout)) }
 	}
 	var clocks []*limits.Clock
-	if x.zero() { // the whole time of the run: its context ends with that
+	if x.zero() { // its context ends with the whole run
 		x.latest = x.parent.latest
-	} else if x.job.Allowed, x.latest = x.parent.allowance(x.job.Task, start); !x.latest.IsZero() {
-		left := x.latest.Sub(start)
-		clocks = append(clocks, limits.NewClock(left, timeout(left)))
+	} else {
+		var whole limits.Time
+		if x.limit, whole = x.parent.allowance(x.limit, start); whole.For > 0 {
+			x.latest = start.Add(whole.For)
+			clocks = append(clocks, limits.NewClock(whole.For, over(whole)))
+		}
 	}
-	x.clock = limits.NewClock(x.job.Allowed, timeout(x.job.Allowed))
+	x.job.Allowed = x.limit.For
+	x.clock = limits.NewClock(x.limit.For, over(x.limit))
 	clocks = append(clocks, x.clock)
 	var up *limits.Blocked
 	if p := x.parent.exec; p != nil {

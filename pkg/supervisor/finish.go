@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"qq/pkg/event"
+	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
 
@@ -17,7 +18,12 @@ func (x *execution) claim() error {
 	if rec == nil {
 		return nil
 	}
-	if err := rec.Claim(x.job); err != nil {
+	var tries limits.Tries
+	err := rec.Claim(x.job)
+	for x.retries(x.ctx, &tries, err) {
+		err = rec.Claim(x.job)
+	}
+	if err != nil {
 		return fmt.Errorf("record the start of a task: %w", err)
 	}
 	return nil
@@ -39,7 +45,11 @@ func (x *execution) finish(r task.Result) {
 	}
 	x.s.finishing <- struct{}{}
 	x.loan.End()
+	tries := limits.Tries{NoSlot: true}
 	err := rec.Finish(x.job, r)
+	for x.retries(x.outer, &tries, err) {
+		err = rec.Finish(x.job, r)
+	}
 	<-x.s.finishing
 	if err != nil {
 		r.Unrecorded = true
@@ -85,10 +95,16 @@ func (x *execution) finished(r task.Result) {
 			log.Failed(id, notRecorded)
 		}
 	}
+	x.announce(r)
+}
+
+// announce emits the event of the end of a child.
+func (x *execution) announce(r task.Result) {
+	s := x.s
 	if !s.cfg.Events.Wanted() {
 		return
 	}
-	e := about(job, event.SubAgentComplete)
+	e := about(x.job, event.SubAgentComplete)
 	if !r.Success {
 		e.Type, e.Error = event.SubAgentError, r.Err()
 	}
@@ -119,8 +135,11 @@ func (x *execution) limitReached() string {
 func (b *batch) ended(res *task.Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if res.Hindered {
+		return // it says nothing about the tasks
+	}
 	b.endedTasks++
-	if !res.Success {
+	if !res.Success && res.Status != task.Cancelled { // a person means the others to go on
 		b.failed++
 	}
 	if b.halted || !b.Halt.reached(b.failed, b.endedTasks) {
@@ -133,21 +152,24 @@ func (b *batch) ended(res *task.Result) {
 	}
 }
 
-// end stores the result of the task at index and delivers the results that are due. If unrecorded
-// is not nil, the result could not be recorded and no further task starts. If a result cannot be
-// delivered, the batch is cancelled.
-func (b *batch) end(index int, res task.Result, unrecorded error) {
+// end stores the result of the task at index and delivers the results that are due. If broken is not
+// nil, the result could not be recorded and no further task starts. The same holds if the machine
+// has hindered the task for too long. If a result cannot be delivered, the batch is cancelled.
+func (b *batch) end(index int, res task.Result, broken error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	res.Index = index
-	if unrecorded != nil && b.unrecorded == nil {
-		b.unrecorded = unrecorded
+	if broken == nil && res.Hindered && res.Status == task.Unavailable {
+		broken = task.Machine("", "%s", res.Err())
+	}
+	if broken != nil && b.broken == nil {
+		b.broken = broken
 		b.stopStarting()
 	}
 	b.Results.Done(res)
-	b.ordered.put(res)
+	b.ordered.Put(res)
 	for b.err == nil {
-		due, ok, err := b.ordered.next()
+		due, ok, err := b.ordered.Next()
 		if err == nil && !ok {
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
 
@@ -100,6 +102,32 @@ func TestRecord(t *testing.T) {
 		<-time.After(time.Millisecond)
 		sc.endBackground()
 		assert.Equal(t, []string{"claim x1", "finish x1 cancelled"}, spawned.lines, "the second one was never started")
+	})
+}
+
+// A record that the machine does not allow now is tried again. Other errors are not.
+func TestRecordIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := &memRecord{fails: map[string]error{"claim x1": syscall.ENOSPC, "finish x2 completed": syscall.ENOSPC}}
+		sc, _ := recorded(task.Limits{MaxParallel: 1}, full)
+		sc.s.machine = limits.NewMachine(sc.s.slots, time.Minute, nil)
+		go func() {
+			<-time.After(10 * time.Second)
+			full.mu.Lock()
+			defer full.mu.Unlock()
+			clear(full.fails)
+		}()
+		results, _ := collect(t, sc, Batch{}, "sleep 1s", "sleep 1s")
+		assert.Equal(t, task.Completed, results[0].Status)
+		assert.False(t, results[0].Unrecorded)
+		assert.Greater(t, len(full.lines), 6)
+
+		denied := &memRecord{fails: map[string]error{"claim x1": syscall.EACCES}}
+		sc, _ = recorded(task.Limits{MaxParallel: 1}, denied)
+		sc.s.machine = limits.NewMachine(sc.s.slots, time.Minute, nil)
+		results = nil
+		require.ErrorIs(t, sc.batch(t.Context(), deliverTo(&results, "sleep 1s", "sleep 1s"), false), syscall.EACCES)
+		assert.Equal(t, []string{"claim x1"}, denied.lines)
 	})
 }
 

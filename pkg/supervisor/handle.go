@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/supervisor/ceiling"
+	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -185,12 +187,19 @@ func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
 	}
 	q := tool.Question{
 		ExecutionID: h.job.ExecutionID, BatchID: h.job.BatchID, Depth: h.job.Depth, Chain: h.chain,
-		Dir: h.job.WorkingDir, Intent: in,
+		Dir: h.job.WorkingDir, Folder: h.job.Dir, Task: h.job.Text, Intent: in,
+	}
+	top := h
+	for top.parent() != nil {
+		top = top.parent()
+	}
+	if top.job.BatchID != "" {
+		q.Number, q.Input = top.job.Index+1, cmp.Or(top.job.File, top.job.Text)
 	}
 	if p := h.parent(); p != nil {
 		q.ParentExecutionID = p.job.ExecutionID
 	}
-	if !approvals.Needs(in) {
+	if !approvals.Needs(q) {
 		return approvals.Ask(ctx, q)
 	}
 	var d tool.Decision
@@ -305,7 +314,8 @@ func (h *handle) changedFiles(files []string) []string {
 
 // pause runs f, in which the agent waits for its children or for a person. Until f returns, other
 // jobs may use the slot of the agent; then pause waits for a slot again. The idle clock pauses for
-// the whole time. The run clock pauses while a child queues (see [limits.Blocked]).
+// the whole time. The run clock pauses while a child queues (see [limits.Blocked]), that of job zero
+// for the whole time: nobody waits for it, and its children have limits of their own.
 func (h *handle) pause(ctx context.Context, f func()) {
 	x := h.exec
 	if x == nil {
@@ -314,7 +324,11 @@ func (h *handle) pause(ctx context.Context, f func()) {
 	}
 	x.idle.Pause()
 	defer x.idle.Resume()
-	x.blocked.Wait(func() {
+	wait := x.blocked.Wait
+	if x.zero() {
+		wait = x.blocked.Queue
+	}
+	wait(func() {
 		x.loan.Lend()
 		f()
 		_ = x.loan.Resume(ctx, x.job.Depth) // fails only when the agent is being ended
@@ -359,27 +373,22 @@ func (h *handle) Active() {
 // tenth, at most 5 seconds.
 func margin(left time.Duration) time.Duration { return min(left/10, 5*time.Second) }
 
-// allowance returns how long a child that starts now may run (0 means no limit), and the time at
-// which it must have ended even if its clock was paused (zero means no such time). Both leave the
-// parent a margin before its own end.
-func (h *handle) allowance(t task.Task, now time.Time) (allowed time.Duration, latest time.Time) {
-	allowed = t.Deadline(h.s.cfg.Limits.ChildTimeout)
-	shrink := func(left time.Duration) time.Duration {
-		left = max(left-margin(left), time.Nanosecond)
-		if allowed == 0 || left < allowed {
-			allowed = left
-		}
-		return left
+// allowance returns the limit of the run clock of a child that starts now: run, or less. whole is the
+// time after which the child must have ended even if its clock was paused. Both leave the parent a
+// margin before its own end.
+func (h *handle) allowance(run limits.Time, now time.Time) (clock, whole limits.Time) {
+	rest := func(of limits.Time, left time.Duration) limits.Time {
+		return of.Rest(max(left-margin(left), time.Nanosecond))
 	}
-	if h.exec != nil {
+	if h.exec != nil && !h.isZero() {
 		if left, bounded := h.exec.clock.Left(); bounded {
-			shrink(left)
+			run = run.Lower(rest(h.exec.limit, left))
 		}
 	}
 	if !h.latest.IsZero() {
-		latest = now.Add(shrink(h.latest.Sub(now)))
+		whole = rest(h.s.cfg.Limits.TimeoutBy.Limit(0, 0, ""), h.latest.Sub(now))
 	}
-	return allowed, latest
+	return run.Lower(whole), whole
 }
 
 // newJob returns a job for t with a new id, as a child of the agent of h.

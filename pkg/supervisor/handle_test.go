@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,17 +23,20 @@ import (
 type approver struct {
 	asks   tool.Risk // from which risk on somebody would be asked
 	says   tool.Decision
+	mu     sync.Mutex
 	asked  []tool.Question
 	during func()
 }
 
-func (d *approver) Needs(in tool.Intent) bool { return in.Risk == d.asks }
+func (d *approver) Needs(q tool.Question) bool { return q.Intent.Risk == d.asks }
 
 func (d *approver) Ask(_ context.Context, q tool.Question) tool.Decision {
-	if !d.Needs(q.Intent) {
+	if !d.Needs(q) {
 		return tool.Decision{Allowed: true}
 	}
+	d.mu.Lock()
 	d.asked = append(d.asked, q)
+	d.mu.Unlock()
 	if d.during != nil {
 		d.during()
 	}
@@ -102,8 +106,20 @@ func TestApproveKnowsWhoAsks(t *testing.T) {
 	assert.Equal(t, 2, q.Depth)
 	assert.Equal(t, h.launcher.jobs[0].ExecutionID, q.ParentExecutionID)
 	assert.Equal(t, h.launcher.jobs[1].ExecutionID, q.ExecutionID)
+	assert.Equal(t, "deep", q.Task)
+	assert.Zero(t, q.Number)
 	assert.True(t, decided.Allowed)
 	assert.Equal(t, "the child is gone", gone.Approve(t.Context(), q.Intent).Reason)
+
+	ask.asked = nil
+	b := Batch{ID: "b", Results: &gathered{}, Tasks: Tasks(task.Task{Text: "other"},
+		task.Task{Text: "lead", Agent: "coder", File: "a.md"}, task.Task{Text: "deep", Agent: "worker"})}
+	require.NoError(t, h.Batch(t.Context(), b))
+	require.Len(t, ask.asked, 2)
+	for _, q := range ask.asked {
+		want := map[int][]any{2: {"deep", 2, "a.md"}, 1: {"deep", 3, "deep"}}[q.Depth]
+		assert.Equal(t, want, []any{q.Task, q.Number, q.Input}, "the task of the batch, at any depth below it")
+	}
 }
 
 // While somebody is asked, another one works in the slot.
@@ -127,20 +143,22 @@ func TestApprovalLendsTheSlot(t *testing.T) {
 // A ceiling only falls: who reads has others read, and a tool that is taken from
 // an agent is taken from all below it.
 func TestCeilings(t *testing.T) {
-	h := newHarness(nil)
-	reader := agents.Agent{Name: "reader", Role: agents.Gathering}
-	results := h.Delegate(t.Context(), reader, []task.Task{{Text: "a", Agent: "coder"},
-		{Text: "b", Agent: "coder", ReadOnly: true}, {Text: "c"}})
-	assert.Equal(t, []string{
-		"coder refused reader may only read and may not delegate to coder, which can change things " +
-			"(with read_only it can be asked to look)",
-		"coder completed did b", "default completed did c",
-	}, brief(results))
-	for _, j := range h.launcher.jobs {
-		assert.True(t, j.ReadOnly, j.Text)
+	for status, run := range map[task.Status]bool{task.Misused: false, task.Refused: true} { // a person says so
+		h := newHarness(func(c *Config) { c.ReadOnly = run })
+		reader := agents.Agent{Name: "reader", Role: agents.Gathering}
+		results := h.Delegate(t.Context(), reader, []task.Task{{Text: "a", Agent: "coder"},
+			{Text: "b", Agent: "coder", ReadOnly: true}, {Text: "c"}})
+		assert.Equal(t, []string{
+			"coder " + string(status) + " reader may only read and may not delegate to coder, which can change " +
+				"things (with read_only it can be asked to look)",
+			"coder completed did b", "default completed did c",
+		}, brief(results))
+		for _, j := range h.launcher.jobs {
+			assert.True(t, j.ReadOnly, j.Text)
+		}
 	}
 
-	h = newHarness(nil)
+	h := newHarness(nil)
 	h.launcher.does["lead"] = delegating(task.Task{Text: "below", Agent: "worker"})
 	careful := agents.Agent{Name: "careful", DisallowedTools: []string{"web_fetch"}}
 	h.Delegate(t.Context(), careful, []task.Task{{Text: "lead", Agent: "coder", Denied: []string{"forged"}}})
@@ -160,7 +178,7 @@ func TestTemporary(t *testing.T) {
 		{Text: "c", Agent: "temporary-1"},
 	})
 	assert.Equal(t, task.Completed, results[0].Status)
-	assert.Equal(t, task.Refused, results[1].Status)
+	assert.Equal(t, task.Misused, results[1].Status)
 	assert.Contains(t, results[1].Err(), "run_pty_cmd")
 	assert.Contains(t, results[2].Err(), "Agent not found in registry: temporary-1")
 	made, err := h.Agent("temporary-1")

@@ -45,8 +45,8 @@ type Report interface {
 
 // Approvals decides about calls that a person may have to approve.
 type Approvals interface {
-	// Needs reports whether Ask would ask somebody about in, and so may take long.
-	Needs(in tool.Intent) bool
+	// Needs reports whether Ask would ask somebody, and so may take long.
+	Needs(q tool.Question) bool
 	// Ask decides whether the call may run. If a person has to approve it, Ask waits for the
 	// answer.
 	Ask(ctx context.Context, q tool.Question) tool.Decision

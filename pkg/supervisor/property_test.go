@@ -145,7 +145,6 @@ type play struct {
 	*plan
 	mu       sync.Mutex
 	launched map[int]int
-	ids      []string       // of executions, as they were launched
 	attempts map[string]int // by execution
 	claimed  map[string]int
 	finished map[string]int
@@ -197,7 +196,6 @@ func (p *play) Launch(ctx context.Context, job task.Job, up Parent) task.Result 
 	n := p.nodes[i]
 	p.mu.Lock()
 	p.launched[i]++
-	p.ids = append(p.ids, job.ExecutionID)
 	if p.attempts[job.ExecutionID]++; p.attempts[job.ExecutionID] != job.Attempt || job.Attempt > 1+p.limits.Retries {
 		p.note("launch %d of %s is attempt %d", p.attempts[job.ExecutionID], job.ExecutionID, job.Attempt)
 	}
@@ -420,13 +418,9 @@ func (p *play) tell(count map[string]int, id string) {
 }
 
 func (p *play) cancelOne() {
-	p.mu.Lock()
-	id := ""
-	if len(p.ids) > 0 {
-		id = p.ids[len(p.ids)/2]
+	if all := p.sup.Jobs(); len(all) > 0 { // running or queued
+		p.sup.Cancel(all[len(all)/2].ExecutionID)
 	}
-	p.mu.Unlock()
-	p.sup.Cancel(id)
 }
 
 // Whatever the tree is and whatever befalls it: each task has exactly one
@@ -480,7 +474,7 @@ func anyTree(t *testing.T, rt *rapid.T) {
 	assert.Equal(rt, p.limits.MaxParallel, free(p.sup), "all slots are free again")
 	_, waiting := p.sup.slots.Free()
 	assert.Zero(rt, waiting)
-	assert.Empty(rt, p.sup.running)
+	assert.Empty(rt, p.sup.Jobs())
 	assert.Empty(rt, p.sup.handles)
 }
 

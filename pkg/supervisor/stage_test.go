@@ -65,7 +65,7 @@ func TestStagedIsChecked(t *testing.T) {
 		results := h.batch(t, task.Task{Text: "slow"}, task.Task{Text: "lead", Agent: "RESEARCHER"})
 		assert.Equal(t, []string{"default completed",
 			"researcher completed explorer completed did a; " +
-				"coder refused researcher may not delegate to coder (allowed: Explorer, summarizer)"}, brief(results))
+				"coder usage researcher may not delegate to coder (allowed: Explorer, summarizer)"}, brief(results))
 		assert.True(t, slices.Contains(s.staged, "lead"))
 		assert.Zero(t, s.open.Load())
 	})

@@ -22,14 +22,15 @@
 //
 // A job has two clocks. The run clock counts from the first start to the end of the last
 // attempt. It pauses while the job waits for the model server, or for a slot to start
-// again; the run clocks of its ancestors that wait for it pause too. Time that a request
-// spent in the queue of the server is given back to each of these clocks, once. The idle
-// clock resets with each sign of activity of the job or its descendants, and pauses
-// while the job waits for anybody.
+// again; the run clocks of its ancestors that wait for it pause too. That of job zero also
+// pauses while the job waits for its children or for a person. Time that a request spent
+// in the queue of the server is given back to each of these clocks, once. The idle clock
+// resets with each sign of activity of the job or its descendants, and pauses while the
+// job waits for anybody.
 //
 // Promises: exactly one result per task, in input order, each delivered as soon as all
 // before it are there; a free slot takes the next task at once; a child's deadline lies
-// before that of its parent; a child never has more rights than its parent; with a
+// before that of its parent and that of the run; a child never has more rights than its parent; with a
 // Recorder, nothing starts unclaimed, and a result is delivered after it was recorded or
 // says that it could not be. Not promised: the order in which tasks run; that a job ends
 // exactly when its idle time is over, because activity is reported with a delay of up to
@@ -49,12 +50,14 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/supervisor/ceiling"
+	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
 
 // Launcher runs one job to its end, in a child process for example. When ctx is done it ends the
-// job early. It always returns a result, with what the job had produced until then.
+// job early. It always returns a result, with what the job had produced until then. If the result
+// is Hindered, the job is launched again later.
 type Launcher interface {
 	Launch(ctx context.Context, job task.Job, p Parent) task.Result
 }
@@ -99,17 +102,21 @@ type Config struct {
 	Record   Recorder      // nil keeps nothing
 	Events   *event.Stream // nil drops events
 	Log      Log           // nil writes none
-	NewID    func() string // makes execution ids; nil is [task.NewID]
+	Notes    limits.Notes  // nil tells nobody
+	// FaultWait is how long a fault of the machine may last ([task.MachineFault]) before jobs end
+	// because of it; 0 means that they end at once.
+	FaultWait time.Duration
+	NewID     func() string // makes execution ids; nil is [task.NewID]
 }
 
-// Limits are the limits of a run, and say which of them are only defaults. Apart from job zero, a
-// job starts only at a depth below MaxDepth. With MaxChildren 0 agents can start no children.
-// MaxParallel is at least 1. The supervisor does not enforce MaxOutput and MaxTokens.
+// Limits are the limits of a run. Apart from job zero, a job starts only at a depth below MaxDepth.
+// With MaxChildren 0 agents can start no children. MaxParallel is at least 1. The supervisor does
+// not enforce MaxOutput and MaxTokens.
 type Limits struct {
 	task.Limits
-	// DefaultTimeout says that ChildTimeout is a default and nobody has set it: the definition of
-	// an agent may exceed it. DefaultIdle says the same of IdleTimeout.
-	DefaultTimeout, DefaultIdle bool
+	// TimeoutBy and IdleBy say who set ChildTimeout and IdleTimeout. [limits.Source.Limit] has the
+	// rule that decides between these and the definition of an agent.
+	TimeoutBy, IdleBy limits.Source
 }
 
 // Supervisor runs the jobs of one tree.
@@ -120,10 +127,12 @@ type Supervisor struct {
 	staging   atomic.Int64  // jobs that are staged and wait for their slots
 	lead      int           // how many jobs may be staged at once
 	finishing chan struct{} // holds one for each result on its way to the record
+	machine   *limits.Machine
 	agents    *ceiling.Agents
 
+	jobs jobs.Table // all that have not ended
+
 	mu      sync.Mutex
-	running map[string]context.CancelCauseFunc
 	handles map[string]*handle // of the running agents, by execution id
 }
 
@@ -133,12 +142,14 @@ func New(cfg Config) *Supervisor {
 	if cfg.NewID == nil {
 		cfg.NewID = task.NewID
 	}
+	slots := limits.NewSlots(cfg.Limits.MaxParallel)
 	return &Supervisor{
-		cfg: cfg, slots: limits.NewSlots(cfg.Limits.MaxParallel), budget: limits.NewBudget(cfg.Limits.Limits),
+		cfg: cfg, slots: slots, budget: limits.NewBudget(cfg.Limits.Limits),
+		machine:   limits.NewMachine(slots, cfg.FaultWait, cfg.Notes),
 		lead:      min(cfg.Limits.MaxParallel, 2*runtime.NumCPU()),
 		agents:    &ceiling.Agents{Registry: cfg.Agents},
 		finishing: make(chan struct{}, maxFinishing),
-		running:   map[string]context.CancelCauseFunc{}, handles: map[string]*handle{},
+		handles:   map[string]*handle{},
 	}
 }
 
@@ -171,15 +182,15 @@ func (s *Supervisor) Check(t task.Task) error {
 
 // Run runs t as job zero, with the agent of this process. l launches the job, and session is the id
 // of its transcript. The job has the clocks, the record and the Parent of any other job, but takes
-// no slot and may run until ctx ends. Its children end before the deadline of ctx. An error says
-// that the job could not be recorded. If the status of the result is empty as well, the job was not
-// started because of this error.
+// no slot. A ChildTimeout that is only a default does not limit it. It ends with ctx, and its
+// children end before the deadline of ctx. An error says that the job could not be recorded. If the
+// status of the result is empty as well, the job was not started because of this error.
 func (s *Supervisor) Run(ctx context.Context, t task.Task, session string, l Launcher) (task.Result, error) {
 	job := task.Job{Task: t, ExecutionID: s.cfg.ID, Depth: s.cfg.Depth, Session: session}
 	z := &single{launcher: l}
-	x := s.top(ctx).newExecution(job, z)
+	x := s.top(ctx).newExecution(ctx, job, z)
 	x.loan = limits.NoSlot()
-	x.run(ctx, l, 0)
+	x.run(l, 0)
 	return z.result, z.err
 }
 
@@ -242,28 +253,13 @@ func (c *counting) Deliver(r task.Result) error {
 // or "" if none did.
 func (s *Supervisor) LimitReached() string { return s.budget.Reached() }
 
-// Cancel ends the running job with that execution id together with its descendants. It returns
-// false if no such job is running.
-func (s *Supervisor) Cancel(executionID string) bool {
-	s.mu.Lock()
-	cancel := s.running[executionID]
-	s.mu.Unlock()
-	if cancel == nil {
-		return false
-	}
-	cancel(ErrCancelled)
-	return true
-}
+// Jobs returns the jobs that have not ended. Parents come before the jobs that they started. Of a
+// batch, it has the tasks that run and those that are next, because the others are not read yet.
+func (s *Supervisor) Jobs() []jobs.Job { return s.jobs.List() }
 
-func (s *Supervisor) track(id string, cancel context.CancelCauseFunc) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if cancel == nil {
-		delete(s.running, id)
-		return
-	}
-	s.running[id] = cancel
-}
+// Cancel ends the job with that execution id together with its descendants. A job that waits for
+// its slot is not started any more. It returns false if there is no such job.
+func (s *Supervisor) Cancel(executionID string) bool { return s.jobs.Cancel(executionID, ErrCancelled) }
 
 // handle returns the handle of the running job with that id, or nil if there is none.
 func (s *Supervisor) handle(id string) *handle {
@@ -272,47 +268,18 @@ func (s *Supervisor) handle(id string) *handle {
 	return s.handles[id]
 }
 
-// resolved returns t with the name of its agent spelled as in the definition. If t has no timeout,
-// resolved sets the one of the definition, limited by that of the run. If there is no such agent,
-// only the defaults of t are filled in.
+// resolved returns t with the name of its agent spelled as in the definition. If there is no such
+// agent, only the defaults of t are filled in.
 func (s *Supervisor) resolved(t task.Task) task.Task {
 	t = t.Normalized()
-	a, err := s.Agent(t.Agent)
-	if err != nil {
-		return t // Check and launch say so
-	}
-	t.Agent = a.Name
-	if t.Timeout == 0 && a.Timeout > 0 {
-		t.Timeout = s.timeout(a).Seconds()
+	if a, err := s.Agent(t.Agent); err == nil { // else Check and launch say so
+		t.Agent = a.Name
 	}
 	return t
 }
 
 // Agent returns the definition of the agent with that name, registered or temporary.
 func (s *Supervisor) Agent(name string) (agents.Agent, error) { return s.agents.Agent(name) }
-
-// timeout returns the longest run time of an agent; 0 means no limit.
-func (s *Supervisor) timeout(a agents.Agent) time.Duration {
-	return limit(s.cfg.Limits.ChildTimeout, a.Timeout, s.cfg.Limits.DefaultTimeout)
-}
-
-// idle returns the time without any activity after which an agent is ended; 0 means no limit.
-func (s *Supervisor) idle(a agents.Agent) time.Duration {
-	return limit(s.cfg.Limits.IdleTimeout, a.IdleTimeout, s.cfg.Limits.DefaultIdle)
-}
-
-// limit returns which of two limits applies: that of the run or that of the definition of an agent.
-// 0 means no limit. The definition replaces a default of the run (byDefault), but can only lower a
-// limit that a person has set.
-func limit(run, definition time.Duration, byDefault bool) time.Duration {
-	switch {
-	case definition == 0:
-		return run
-	case run == 0 || byDefault:
-		return definition
-	}
-	return min(definition, run)
-}
 
 // refusal returns the result of a task whose model server refuses requests for some time, or nil if
 // the task can be tried.

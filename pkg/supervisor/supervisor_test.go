@@ -433,52 +433,6 @@ func TestTasksBreak(t *testing.T) {
 	})
 }
 
-// memSpill is a Spill that counts.
-type memSpill struct {
-	results []task.Result
-	taken   int
-	full    bool
-}
-
-func (m *memSpill) Put(r task.Result) (int64, error) {
-	if m.full {
-		return 0, errors.New("disk full")
-	}
-	m.results = append(m.results, r)
-	return int64(len(m.results) - 1), nil
-}
-
-func (m *memSpill) Take(key int64) (task.Result, error) {
-	m.taken++
-	return m.results[key], nil
-}
-
-// Results that wait behind a slow task are spilled, and nothing is lost
-// when the disk is full.
-func TestSpill(t *testing.T) {
-	for _, full := range []bool{false, true} {
-		spill := &memSpill{full: full}
-		o := ordered{spill: spill}
-		for i := 1; i < 10; i++ {
-			o.put(task.Result{Index: i, Output: strings.Repeat("x", spillAbove/4-500)})
-		}
-		_, ok, err := o.next()
-		require.NoError(t, err)
-		require.False(t, ok)
-		o.put(task.Result{Index: 0})
-		for i := range 10 {
-			r, ok, err := o.next()
-			require.NoError(t, err)
-			require.True(t, ok)
-			require.Equal(t, i, r.Index)
-		}
-		assert.Zero(t, o.kept)
-		if !full {
-			assert.Equal(t, 5, spill.taken)
-		}
-	}
-}
-
 // stagingFake is a fake that can get ready ahead of time.
 type stagingFake struct {
 	*fake

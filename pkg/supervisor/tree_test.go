@@ -19,6 +19,7 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/supervisor/ceiling"
+	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
 
@@ -324,24 +325,24 @@ func TestDelegate(t *testing.T) {
 			"nobody usage Agent not found in registry: nobody (known: default, coder)",
 			"default completed did c",
 			"default usage task is empty",
-			"coder refused Cannot delegate to self",
+			"coder completed did d",
 			"default completed did e",
 		}},
 		"only some agents": {by("researcher"), []task.Task{
 			{Text: "a", Agent: "explorer"}, {Text: "b", Agent: "coder"}, {Text: "c"}, {Text: "d", Agent: "researcher"},
 		}, []string{
 			"explorer completed did a",
-			"coder refused researcher may not delegate to coder (allowed: Explorer, summarizer)",
-			"default refused researcher may not delegate to default (allowed: Explorer, summarizer)",
-			"researcher refused Cannot delegate to self",
+			"coder usage researcher may not delegate to coder (allowed: Explorer, summarizer)",
+			"default usage researcher may not delegate to default (allowed: Explorer, summarizer)",
+			"researcher usage Cannot delegate to self",
 		}},
 		"no agents": {by("explorer"), []task.Task{{Text: "a", Agent: "coder"}, {Text: "b"}}, []string{
-			"coder refused explorer may not delegate to coder (allowed: none)",
-			"default refused explorer may not delegate to default (allowed: none)",
+			"coder usage explorer may not delegate to coder (allowed: none)",
+			"default usage explorer may not delegate to default (allowed: none)",
 		}},
 		"a hand for general work": {by("default"), []task.Task{{Text: "a"}, {Text: "b", Agent: "default"},
 			{Text: "c", Agent: " "}}, []string{
-			"default completed did a", "default refused Cannot delegate to self", "default completed did c",
+			"default completed did a", "default completed did b", "default completed did c",
 		}},
 		"folders": {by("coder"), []task.Task{
 			{Text: "a", WorkingDir: "sub/x"}, {Text: "b", WorkingDir: "../x"}, {Text: "c", WorkingDir: "/etc"},
@@ -349,10 +350,10 @@ func TestDelegate(t *testing.T) {
 			{Text: "e", WorkingDir: "file"}, {Text: "f", WorkingDir: "absolute/x"},
 		}, []string{
 			"default completed did a",
-			`default refused working_dir "../x" is no folder inside of the working directory`,
-			`default refused working_dir "/etc" is no folder inside of the working directory`,
-			`default refused working_dir "a/../../b" is no folder inside of the working directory`,
-			`default refused working_dir "file" is no folder inside of the working directory`,
+			`default usage working_dir "../x" is no folder inside of the working directory`,
+			`default usage working_dir "/etc" is no folder inside of the working directory`,
+			`default usage working_dir "a/../../b" is no folder inside of the working directory`,
+			`default usage working_dir "file" is no folder inside of the working directory`,
 			"default completed did f",
 		}},
 		"nothing": {by("coder"), nil, nil},
@@ -411,8 +412,8 @@ func TestNestedDelegationIsChecked(t *testing.T) {
 		[]task.Task{{Text: "research", Agent: "Researcher"}},
 	)
 	assert.Equal(t, []string{"researcher completed explorer completed did a; " +
-		"coder refused researcher may not delegate to coder (allowed: Explorer, summarizer); " +
-		"researcher refused Cannot delegate to self"}, brief(results))
+		"coder usage researcher may not delegate to coder (allowed: Explorer, summarizer); " +
+		"researcher usage Cannot delegate to self"}, brief(results))
 	require.Len(t, h.launcher.jobs, 2)
 	parent, child := h.launcher.jobs[0], h.launcher.jobs[1]
 	assert.Equal(t, []any{"researcher", 1, ""}, []any{parent.Agent, parent.Depth, parent.Parent})
@@ -455,6 +456,21 @@ func TestNestedDelegationNeverWidens(t *testing.T) {
 	assert.Equal(t, map[string]string{"lead": " false", "plain": " false", "careful": " true"}, got)
 }
 
+// An agent that asks its own kind again and again is stopped by the depth, and by the number of children.
+func TestOwnKindIsBounded(t *testing.T) {
+	for _, name := range []string{"default", ""} {
+		for most, want := range map[int]string{
+			10: "Error: Maximum recursion depth (5) exceeded", 3: "Maximum 3 sub-agents exceeded",
+		} {
+			h := newHarness(func(c *Config) { c.Limits.MaxDepth, c.Limits.MaxChildren = 5, most })
+			h.launcher.does["again"] = delegating(task.Task{Text: "again", Agent: name})
+			results := h.Delegate(t.Context(), agents.Agent{Name: "default"}, []task.Task{{Text: "again", Agent: name}})
+			assert.Len(t, h.launcher.jobs, min(most, 4))
+			assert.Contains(t, results[0].Output+results[0].Err(), "default limit "+want)
+		}
+	}
+}
+
 func TestDepth(t *testing.T) {
 	h := newHarness(nil)
 	h.launcher.does["one"] = delegating(task.Task{Text: "two", Agent: "worker"})
@@ -476,17 +492,16 @@ func TestDepth(t *testing.T) {
 func TestMaxChildren(t *testing.T) {
 	h := newHarness(func(c *Config) { c.Limits.MaxChildren = 1 })
 	results := h.Delegate(t.Context(), agents.Agent{Name: "coder"},
-		[]task.Task{{Text: "a", Agent: "coder"}, {Text: "b"}, {Text: "c", Agent: "nobody"}, {Text: "d"}})
+		[]task.Task{{Text: " "}, {Text: "b"}, {Text: "c", Agent: "nobody"}, {Text: "d"}})
 	assert.Equal(t, []string{
-		"coder refused Cannot delegate to self",
+		"default usage task is empty",
 		"default completed did b",
 		"nobody usage Agent not found in registry: nobody (known: default, coder)",
 		"default limit Maximum 1 sub-agents exceeded",
 	}, brief(results))
 }
 
-// The timeout of a definition counts unless the task has one of its own or the
-// limit of the run is lower.
+// The timeout of a definition replaces the default, and that of a task replaces both.
 func TestTimeouts(t *testing.T) {
 	for _, c := range []struct {
 		limit time.Duration
@@ -494,7 +509,7 @@ func TestTimeouts(t *testing.T) {
 		want  time.Duration
 	}{
 		{300 * time.Second, task.Task{Agent: "explorer"}, 180 * time.Second},
-		{300 * time.Second, task.Task{Agent: "worker"}, 300 * time.Second},
+		{300 * time.Second, task.Task{Agent: "worker"}, 600 * time.Second},
 		{300 * time.Second, task.Task{Agent: "coder"}, 300 * time.Second},
 		{300 * time.Second, task.Task{Agent: "explorer", Timeout: 400}, 400 * time.Second},
 		{0, task.Task{Agent: "worker"}, 600 * time.Second},
@@ -542,29 +557,70 @@ func TestShortID(t *testing.T) {
 	assert.Empty(t, task.ShortID(""))
 }
 
-// What a definition says replaces a default of the run, and only lowers what a person
-// has set.
-func TestLimitOfADefinition(t *testing.T) {
+// Job zero, a task of a batch, a delegated task and a child in the background have the same limits:
+// what a person has set replaces what the definition says, upward and downward, and the definition
+// replaces a default. Only the default of the run time is none for job zero.
+func TestLimitsOfEveryJob(t *testing.T) {
 	const s = time.Second
 	for _, c := range []struct {
 		run, definition time.Duration
-		byDefault       bool
-		want            time.Duration
+		by              string
+		want, zero      time.Duration
 	}{
-		{0, 0, false, 0}, {0, 9 * s, false, 9 * s}, {5 * s, 0, true, 5 * s},
-		{5 * s, 9 * s, false, 5 * s}, {5 * s, 9 * s, true, 9 * s},
-		{9 * s, 5 * s, false, 5 * s}, {9 * s, 5 * s, true, 5 * s},
+		{0, 0, "", 0, 0}, {0, 9 * s, "", 9 * s, 9 * s}, {5 * s, 0, "", 5 * s, 0},
+		{5 * s, 9 * s, "", 9 * s, 9 * s}, {9 * s, 5 * s, "", 5 * s, 5 * s},
+		{0, 0, "me", 0, 0}, {0, 9 * s, "me", 0, 0}, {5 * s, 0, "me", 5 * s, 5 * s},
+		{5 * s, 9 * s, "me", 5 * s, 5 * s}, {9 * s, 5 * s, "me", 9 * s, 9 * s},
 	} {
-		h := newHarness(func(cfg *Config) {
-			cfg.Limits = Limits{
-				Limits:         task.Limits{MaxParallel: 1, MaxDepth: 2, ChildTimeout: c.run, IdleTimeout: c.run},
-				DefaultTimeout: c.byDefault,
-				DefaultIdle:    c.byDefault,
+		synctest.Test(t, func(t *testing.T) {
+			var zero task.Job
+			limited := agents.Agent{Name: "default", Timeout: c.definition, IdleTimeout: c.definition}
+			h := newHarness(func(cfg *Config) {
+				cfg.Limits = Limits{
+					Limits: task.Limits{
+						MaxParallel: 1, MaxDepth: 3, MaxChildren: 9, ChildTimeout: c.run, IdleTimeout: c.run,
+					},
+					TimeoutBy: limits.Source{By: c.by}, IdleBy: limits.Source{By: c.by},
+				}
+				cfg.Agents = registry{"default": limited}
+			})
+			h.batch(t, task.Task{Text: "x"})
+			_, err := h.zero(t.Context(), limited, func(_ context.Context, p Parent) { zero = p.(*handle).job })
+			require.NoError(t, err)
+			_, err = h.zero(t.Context(), agents.Agent{Name: "lead"}, func(ctx context.Context, p Parent) {
+				p.Delegate(ctx, []task.Task{{Text: "x"}})
+				child, err := p.Spawn(ctx, task.Task{Text: "x"})
+				require.NoError(t, err)
+				_, err = p.Wait(ctx, []string{child.ID}, 0)
+				require.NoError(t, err)
+			})
+			require.NoError(t, err)
+			assert.Equal(t, []time.Duration{c.zero, c.want}, []time.Duration{zero.Allowed, zero.Idle}, "%+v", c)
+			require.Len(t, h.launcher.jobs, 3)
+			for _, job := range h.launcher.jobs {
+				assert.Equal(t, []time.Duration{c.want, c.want}, []time.Duration{job.Allowed, job.Idle}, "%+v", c)
 			}
-			cfg.Agents = registry{"default": {Name: "default", Timeout: c.definition, IdleTimeout: c.definition}}
 		})
-		h.batch(t, task.Task{Text: "x"})
-		assert.Equal(t, c.want, h.launcher.jobs[0].Allowed, "%+v", c)
-		assert.Equal(t, c.want, h.launcher.jobs[0].Idle, "%+v", c)
+	}
+}
+
+// The timeout of a task from a person replaces the limit of its agent; an agent that delegates can only
+// lower it.
+func TestLimitOfATask(t *testing.T) {
+	for _, by := range []string{"", "me"} {
+		h := newHarness(func(cfg *Config) {
+			cfg.Limits.ChildTimeout, cfg.Limits.TimeoutBy = 180*time.Second, limits.Source{By: by}
+		})
+		lower := task.Task{Text: "lower", Agent: "explorer", Timeout: 9}
+		higher := task.Task{Text: "higher", Agent: "explorer", Timeout: 200}
+		h.batch(t, lower, higher)
+		h.launcher.does["lead"] = delegating(lower, higher)
+		h.batch(t, task.Task{Text: "lead", Agent: "coder", Timeout: 1000})
+		got := map[string][]time.Duration{}
+		for _, job := range h.launcher.jobs {
+			got[job.Text] = append(got[job.Text], job.Allowed)
+		}
+		assert.Equal(t, []time.Duration{9 * time.Second, 9 * time.Second}, got["lower"])
+		assert.Equal(t, []time.Duration{200 * time.Second, 180 * time.Second}, got["higher"])
 	}
 }

@@ -62,7 +62,7 @@ func TestZeroIsRecorded(t *testing.T) {
 				r.QueuedMS})
 		assert.Equal(t, 7, r.Usage.InputTokens)
 		assert.Empty(t, s.handles)
-		assert.Empty(t, s.running)
+		assert.Empty(t, s.Jobs())
 	})
 }
 
@@ -125,7 +125,7 @@ func TestZeroHasAHandle(t *testing.T) {
 					{Text: "x", Agent: "worker"}})
 				assert.Equal(
 					t,
-					[]string{"coder completed", "worker refused lead may not delegate to worker (allowed: coder)"},
+					[]string{"coder completed", "worker usage lead may not delegate to worker (allowed: coder)"},
 					brief(results),
 				)
 				assert.Equal(t, "[message from your child 0190-execution-1 (coder)]\nI write", <-p.Inbox())
@@ -212,6 +212,35 @@ func TestZeroHasTheTimeOfTheRun(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, task.Timeout, r.Status)
 		assert.Equal(t, 100*time.Second, time.Since(start))
+	})
+}
+
+// The time that its agent may run is its own: it does not pass while a child or a person is waited for,
+// and a child has its whole time. What runs beside it ends with it.
+func TestZeroHasTheTimeOfItsAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _, rec, _ := zeroTest(task.Limits{MaxParallel: 1, ChildTimeout: 300 * time.Second, MaxChildren: 9})
+		s.agents.Registry = anybody{"lead": {Timeout: 100 * time.Second}}
+		s.cfg.Limits.TimeoutBy.How = "by hand"
+		s.cfg.Approve = &approver{asks: tool.High, during: func() { <-time.After(time.Hour) }}
+		start := time.Now()
+		r, err := runZero(t.Context(), s, func(ctx context.Context, job task.Job, p Parent) task.Result {
+			assert.Equal(t, 100*time.Second, job.Allowed)
+			sleep(ctx, 50*time.Second)
+			child := p.Delegate(ctx, []task.Task{{Text: "sleep 500s"}})[0]
+			assert.Equal(t, "Child process timed out after 300s\nhint: the limit is the default: set another by hand",
+				child.Err())
+			p.Approve(ctx, tool.Intent{Risk: tool.High})
+			_, err := p.Spawn(ctx, task.Task{Text: "sleep 500s"})
+			require.NoError(t, err)
+			return after(ctx, job, time.Hour)
+		})
+		require.NoError(t, err)
+		assert.Equal(t, task.Timeout, r.Status)
+		assert.Regexp(t, "^timed out after 1m40s\nhint: the limit is that of agent lead .*: set another by hand$",
+			r.Err())
+		assert.Equal(t, 400*time.Second+time.Hour, time.Since(start))
+		assert.Equal(t, "finish zero timeout", rec.lines[len(rec.lines)-1])
 	})
 }
 

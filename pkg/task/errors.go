@@ -52,18 +52,20 @@ type Ender interface {
 }
 
 // ClockError is the error of a task that has used up its run time ([Timeout]) or was inactive for
-// too long ([Idle]). After is the limit. Users and scripts rely on its texts.
+// too long ([Idle]). After is the limit. Users and scripts rely on the first line of its texts.
 type ClockError struct {
 	Status Status
 	After  time.Duration
+	Hint   string // one line: whose limit it is, and how to set another; may be empty
 }
 
 func (e *ClockError) Error() string {
 	after := strconv.FormatFloat(e.After.Round(10*time.Millisecond).Seconds(), 'f', -1, 64)
+	problem := fmt.Sprintf("Child process timed out after %ss", after)
 	if e.Status == Idle {
-		return fmt.Sprintf("Sub-agent inactive for %s seconds", after)
+		problem = fmt.Sprintf("Sub-agent inactive for %s seconds", after)
 	}
-	return fmt.Sprintf("Child process timed out after %ss", after)
+	return (&Error{Problem: problem, Hint: e.Hint}).Error()
 }
 
 // TaskStatus implements [Ender].

@@ -25,7 +25,8 @@ const (
 	Broken      Status = "broken_stream" // the answer broke off; partial output is kept
 	NoResult    Status = "no_result"     // the process ended without a result frame
 	Killed      Status = "killed"        // a signal killed the process
-	Unavailable Status = "unavailable"   // the model server cannot be reached or is overloaded
+	OutOfMemory Status = "out_of_memory" // the kernel killed the process because memory was short
+	Unavailable Status = "unavailable"   // the model server, or what the machine must give, is missing for now
 	Limit       Status = "limit"         // a limit on depth, children or tokens was reached
 	Misused     Status = "usage"         // the task or the configuration is wrong
 	// UnknownOutcome means that the child died after it may have had side effects, so the task is
@@ -68,7 +69,7 @@ var (
 	live  = []Status{Queued, Starting, Running, Waiting}
 	ended = []Status{
 		Completed, Failed, Timeout, Idle, Cancelled, Refused, Interrupted, TurnLimit, Empty, Broken, NoResult, Killed,
-		Unavailable, Limit, Misused, UnknownOutcome,
+		OutOfMemory, Unavailable, Limit, Misused, UnknownOutcome,
 	}
 )
 

@@ -163,6 +163,9 @@ type Result struct {
 	// Unrecorded says that the result could not be made durable. If its batch is resumed, the task
 	// runs again.
 	Unrecorded bool `json:"-"`
+	// Hindered says that nothing lasting was done, because the machine could not start the task or keep
+	// its answer. It can be launched again.
+	Hindered bool `json:"-"`
 	// Reads are the calls by which the task read something. nil means that they are not known, or
 	// that the task did more than read.
 	Reads []Read `json:"-"`

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 )
 
 // Risk is how much harm a call can do.
@@ -31,8 +32,8 @@ type Intent struct {
 	Tool   string `json:"tool"`
 	Effect Effect `json:"effect"`
 	Risk   Risk   `json:"risk"`
-	// Special says that the call touches secrets, .git or definitions of agents. Such a call needs
-	// an approval of its own, even if the tool is approved in general.
+	// Special says that the call touches secrets or files that other programs obey, such as .git.
+	// Such a call needs an approval of its own, even if the tool is approved in general.
 	Special bool `json:"special,omitempty"`
 	// Paths are the files and folders that the call touches, relative to the
 	// working directory, with slashes.
@@ -41,6 +42,41 @@ type Intent struct {
 	Summary string `json:"summary"`
 	// Preview is what a person needs to decide: a diff, a command line, the tasks.
 	Preview string `json:"preview,omitempty"`
+	// Cut says that Preview is not whole, because it would be too long. A person cannot allow such a
+	// call.
+	Cut bool `json:"cut,omitempty"`
+	// Sums holds a checksum of each file that Preview is about, by its path; "" for a file that does
+	// not exist. A tool refuses to change a file that is not like that any more. nil means that
+	// nobody was shown the Preview.
+	Sums map[string]string `json:"-"`
+	// Command is the command that the call runs, as the model wrote it, and Dir its folder relative
+	// to the working directory of the agent; empty means that one.
+	Command string `json:"command,omitempty"`
+	Dir     string `json:"dir,omitempty"`
+	// Doubt says why no rule can allow the Command; empty means that one can.
+	Doubt string `json:"doubt,omitempty"`
+	// Host is the host that the call reaches, with its port if that is not the usual one.
+	Host string `json:"host,omitempty"`
+	// Rule is the rule that decided about the call by a pattern. The call must then do no more than the
+	// rule could see: start the words of Command without a shell, reach no other Host.
+	Rule string `json:"-"`
+}
+
+// Unchanged returns an error if the file at path is not as it was when a person was shown the call.
+// sum is a checksum of the file as it is now, "" if it does not exist.
+func (in Intent) Unchanged(path, sum string) error {
+	shown, ok := in.Sums[path]
+	what := "changed"
+	switch {
+	case !ok || sum == shown:
+		return nil
+	case shown == "":
+		what = "created"
+	case sum == "":
+		what = "deleted"
+	}
+	return fmt.Errorf("%s was %s after this call was shown to the user, who allowed another change: "+
+		"nothing was done to it; read it and call again", Visible(path), what)
 }
 
 // Question asks a person to approve a call, and says which agent makes it.
@@ -52,7 +88,12 @@ type Question struct {
 	Depth             int
 	Chain             []string // names of the agents from the root to the one that asks
 	Dir               string   // the agent's working directory, relative to the root's; empty means the same
+	Folder            string   // its real path when the task was allowed; empty for a task from a person
+	Task              string   // what the agent was asked to do
+	Number            int      // of the task of qq batch that it works for, from 1; 0 outside of a batch
+	Input             string   // of that task: its file, or else its text
 	Intent            Intent
+	Lasting           string // the rule that the person may make of the answer; empty if there is none
 }
 
 // Planner is a Tool that can say what a call would do, before the call runs.
@@ -91,8 +132,12 @@ func Plan(ctx context.Context, t Tool, args json.RawMessage) (Intent, error) {
 // Decision says whether a call may run.
 type Decision struct {
 	Allowed bool `json:"allowed"`
+	// Shown says that a person saw this call and allowed it.
+	Shown bool `json:"shown,omitempty"`
 	// Reason says why not, in words for the model and for a person.
 	Reason string `json:"reason,omitempty"`
+	// Rule is the rule that allowed the call by a pattern: see [Intent].
+	Rule string `json:"rule,omitempty"`
 }
 
 // RefusedError says that a call was not allowed. The model reads Reason, and the result of the task

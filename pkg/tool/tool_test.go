@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -28,6 +29,31 @@ func TestSet(t *testing.T) {
 	}
 	_, ok = Set(nil).Lookup("a")
 	assert.False(t, ok)
+}
+
+func TestLine(t *testing.T) {
+	for args, want := range map[string]string{
+		`{"command":"go test \u0026\u0026 echo \"<a>\""}`: `run go test && echo "<a>"`,
+		`{"command":"a\nb","timeout":3}`:                  "run command: a\nb, timeout: 3",
+		`{"z":["x"],"a":null,"b":{"c":"d"}}`:              `run z: ["x"], a: null, b: {"c":"d"}`,
+		`"{\"path\":\"a.txt\"}"`:                          "run a.txt",
+		`{}`:                                              "run",
+		``:                                                "run",
+		`{"a":`:                                           `run {"a":`,
+		`[1]`:                                             "run [1]",
+	} {
+		assert.Equal(t, want, Call{Name: "run", Arguments: json.RawMessage(args)}.Line(), args)
+	}
+}
+
+// Whatever a model sends, there is a line for it.
+func FuzzLine(f *testing.F) {
+	f.Add(`{"a":"b","c":[1,{"d":null}]}`)
+	f.Fuzz(func(t *testing.T, args string) {
+		if line := (Call{Name: "run", Arguments: json.RawMessage(args)}).Line(); !strings.HasPrefix(line, "run") {
+			t.Fatalf("%q became %q", args, line)
+		}
+	})
 }
 
 func TestResults(t *testing.T) {

@@ -179,7 +179,7 @@ func (b *bench) home() (dir string, env []string, done func(), err error) {
 	env = []string{
 		"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "TERM=dumb",
 		"OLLAMA_HOST=" + strings.TrimPrefix(b.url, "http://"), "QQ_MODEL=ollama:fast",
-		"HOME=" + dir, "QQ_HOME=" + dir + "/qq", "QQ_LOG_DIR=" + dir + "/logs", "TMPDIR=" + dir + "/tmp",
+		"HOME=" + b.dir + "/user", "QQ_HOME=" + dir + "/qq", "QQ_LOG_DIR=" + dir + "/logs", "TMPDIR=" + dir + "/tmp",
 		"XDG_CONFIG_HOME=" + dir + "/config", "XDG_STATE_HOME=" + dir + "/state", "XDG_CACHE_HOME=" + dir + "/cache",
 		"XDG_DATA_HOME=" + dir + "/data", "XDG_RUNTIME_DIR=" + dir + "/run",
 	}

@@ -142,7 +142,7 @@ func childOutOfMemory(s *stage) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.startBatch(batch{tasks: tasks, model: "fast", jobs: 1, flags: []string{"--read-only"}})
+	p, err := s.startBatch(batch{tasks: tasks, model: "vast", jobs: 1, flags: []string{"--read-only"}})
 	if err != nil {
 		return err
 	}

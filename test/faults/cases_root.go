@@ -235,8 +235,9 @@ func diskFullAtLedger(s *stage) error {
 }
 
 // fullForAWhile fills the disk of the home folder in the middle of a batch, and frees it when qq
-// has given up.
+// has given up. No task counts as failed.
 func (s *stage) fullForAWhile() error {
+	s.env = append(s.env, faultWait)
 	g, err := s.newSaga("batch", s.pick(300, 60), 0)
 	if err != nil {
 		return err
@@ -258,7 +259,6 @@ func (s *stage) fullForAWhile() error {
 	if err := os.Remove(filler); err != nil {
 		return err
 	}
-	g.resume = "--resume-failed"
 	return g.finish()
 }
 
@@ -305,15 +305,19 @@ func (g *saga) stopsForSpace(p *process) error {
 	if err := g.look(); err != nil {
 		return err
 	}
-	// Answers that were there and could not be recorded are printed all the same, and
-	// it is said that they will be asked for again.
+	g.unrecorded(e)
+	return nil
+}
+
+// unrecorded forgets the answers that were printed and could not be recorded: it was said that they will
+// be asked for again.
+func (g *saga) unrecorded(e ended) {
 	for text := range strings.Lines(e.stderr) {
 		var i int
 		if _, err := fmt.Sscanf(text, "qq: task %d could not be recorded", &i); err == nil {
 			delete(g.done, i-1)
 		}
 	}
-	return nil
 }
 
 // clockSetBack plays a clock that was a day ahead and then set right. Instead of setting the

@@ -40,7 +40,8 @@ type ended struct {
 // start starts qq in a process group of its own, without anything on stdin.
 func (s *stage) start(env []string, args ...string) (*process, error) {
 	ctx, cancel := context.WithCancel(s.ctx)
-	p := &process{s: s, cancel: cancel, cmd: exec.CommandContext(ctx, s.program, args...), peak: make(chan int64, 1)}
+	line := append(append(slices.Clone(s.under), s.program), args...)
+	p := &process{s: s, cancel: cancel, cmd: exec.CommandContext(ctx, line[0], line[1:]...), peak: make(chan int64, 1)}
 	p.cmd.Dir = s.work
 	p.cmd.Env = append(append(slices.Clone(s.env), "OLLAMA_HOST="+s.server.Host()), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr

@@ -85,7 +85,9 @@ type stage struct {
 	program string // its own name for the program
 	server  *standin.Server
 	env     []string
+	under   []string // the command that starts qq, with its flags; empty means none
 	row     row
+	kills   int
 	started []*process
 	undo    []func() error // in reverse, at the end
 }

@@ -243,16 +243,16 @@ func TestResumeWithOtherLimits(t *testing.T) {
 	m.batch(w, 0, nil, file, "--resume", "--timeout", "30", "--retries", "1", "-j", "1")
 }
 
-// TestNothingToResume: there is no batch to go on with, which is said before
-// anything is started.
+// TestNothingToResume: there is no such batch to go on with, which is said before
+// anything is started. (Without its id, a batch begins: TestNightFirstStart.)
 func TestNothingToResume(t *testing.T) {
 	m := endurePlay(t, endureEcho)
 	w := newWorld(t, m.addr, played)
 	file := w.file("tasks.txt", "a\n")
 	for _, args := range [][]string{
-		{"--resume"}, {"--resume-failed"}, {"--resume=deadbeef"}, {"--resume", "--no-ledger"},
+		{"--resume=deadbeef"}, {"--resume-failed=deadbeef"}, {"--resume", "--no-ledger"},
 		{"--resume", "--resume-failed"},
-		{"--resume", "--joblog", "nolog"}, {"--resume", "--joblog", "nolog", "--no-ledger"}, {"--cache", "--no-ledger"},
+		{"--resume", "--joblog", "nolog", "--no-ledger"}, {"--cache", "--no-ledger"},
 	} {
 		m.batch(w, 2, nil, append(args, file)...).refused("")
 	}

@@ -167,8 +167,8 @@ func TestHowABatchEnded(t *testing.T) {
 	}
 }
 
-// TestRunsCancel: another process ends a run, a child's run and a batch with all
-// that belongs to it, seen to be at work before.
+// TestRunsCancel: another process ends a run and a batch with all that belongs to it, seen to be at work
+// before.
 func TestRunsCancel(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -177,11 +177,8 @@ func TestRunsCancel(t *testing.T) {
 		id    func(live, tree []endureRun) string
 	}{
 		{"a prompt", []string{"Lead hangs"}, "", func(live, _ []endureRun) string { return live[0].ID }},
-		{"a child", []string{"Lead hangs"}, "", func(_, tree []endureRun) string { return endureShort(tree[2].ID) }},
 		{"a batch", []string{"batch", "--no-bar", "-j", "2"}, "One hangs\nTwo hangs\nThree hangs\n",
 			func(live, _ []endureRun) string { return endureShort(live[0].ID) }},
-		{"a task of a batch", []string{"batch", "--no-bar", "-j", "2"}, "One hangs\nTwo hangs\nThree hangs\n",
-			func(_, tree []endureRun) string { return tree[1].ID }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := endurePlay(t, endureLead)

@@ -133,13 +133,14 @@ func TestApprovalAtDepth2(t *testing.T) {
 			w := newApprovalWorld(t)
 			q := w.onTerminal("Go down. [[top]]", "--output-format", "stream-json")
 			first := q.answer(1, "o") // the scribe may be asked at all
-			assert.Contains(t, first, chain1+" asks: delegate_task (delegates, medium risk)\n")
+			assert.Regexp(t, `\n`+chain1+` [0-9a-f]{8} asks: delegate_task \(delegates, medium risk\)\n`, first)
 			assert.Regexp(t, `(?s)\n  │ scribe\b.*Change it\. \[\[first\]\]\n`, first, "which agent gets which task")
 			for i, a := range tt.answers {
 				asked := q.answer(2+i, a)
-				assert.Contains(t, asked, chain2+" asks: edit_file (writes, medium risk)\n")
+				assert.Regexp(t, `\n`+chain2+` [0-9a-f]{8} asks: edit_file \(writes, medium risk\)\n`, asked)
 				assert.Contains(t, asked, []string{diff1, diff2}[i])
-				assert.Contains(t, asked+choice, "[o]nce, for this [s]ession (all edit_file), [n]o: ")
+				assert.Contains(t, asked+choice, "[o]nce, for this [s]ession (every edit_file, any file, any agent), "+
+					"always in this [f]older (edit_file(notes.txt)), [n]o: ")
 			}
 			e := q.wait()
 			assert.Equal(t, 0, e.code, "exit code")
@@ -169,7 +170,7 @@ func TestApprovalOfShell(t *testing.T) {
 	w := newApprovalWorld(t)
 	q := w.onTerminal("Go down. [[shell]]", "--output-format", "stream-json", "--allow", "delegate_task")
 	asked := q.answer(1, "perhaps")
-	assert.Contains(t, asked, chain2+" asks: run_pty_cmd (executes, high risk)\n")
+	assert.Regexp(t, `\n`+chain2+` [0-9a-f]{8} asks: run_pty_cmd \(executes, high risk\)\n`, asked)
 	assert.Contains(t, asked, "  │ echo a > a.txt # [[ran]]\n")
 	assert.Contains(t, asked, "  │ in ")
 	assert.NotContains(t, q.answer(2, "o"), "asks:", "the choice stands there again, and not the question")

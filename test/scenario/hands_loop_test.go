@@ -170,7 +170,7 @@ func TestWorkerPrompt(t *testing.T) {
 	assert.True(t, strings.HasPrefix(system[0], written+"\n\nWorking directory: "), system[0])
 	assert.NotContains(t, system[0], fixed)
 	assert.Contains(t, worker.offered(), "run_pty_cmd")
-	assert.NotContains(t, worker.Options, "num_predict")
+	assert.Less(t, worker.Options["num_predict"], worker.Options["num_ctx"], "the room in the context")
 	assert.Contains(t, worker.of("user")[0], "Write a line. [[line]]")
 }
 

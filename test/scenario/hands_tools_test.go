@@ -286,7 +286,7 @@ func TestFetchPrivate(t *testing.T) {
 			assert.Contains(t, answers[3], "::1 is no public address (loopback)")
 			assert.Contains(t, answers[4], "169.254.169.254 is no public address (link-local)")
 			assert.Zero(t, s.visits.Load())
-			assert.Contains(t, e.stderr, "QQ_WEB_ALLOW in .env is ignored: a working directory may not set it")
+			assert.Contains(t, e.stderr, "QQ_WEB_ALLOW in .env is ignored: this folder is not trusted")
 		})
 	}
 }

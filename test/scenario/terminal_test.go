@@ -24,7 +24,7 @@ import (
 const screenTimeout = 30 * time.Second
 
 // screen is a terminal with a qq on it: its stdin, its stderr and what controls
-// it. Its stdout goes to where a script reads it.
+// it.
 type screen struct {
 	t      *testing.T
 	person *os.File // where somebody sits
@@ -35,8 +35,13 @@ type screen struct {
 	reading     sync.WaitGroup
 }
 
-// onTerminal starts qq on a terminal of its own.
-func (w *world) onTerminal(args ...string) *screen {
+// onTerminal starts qq on a terminal of its own. Its stdout goes to where a script reads it.
+func (w *world) onTerminal(args ...string) *screen { return w.atTerminal(false, args...) }
+
+// onWholeTerminal starts qq on a terminal of its own, with its stdout there too.
+func (w *world) onWholeTerminal(args ...string) *screen { return w.atTerminal(true, args...) }
+
+func (w *world) atTerminal(whole bool, args ...string) *screen {
 	w.t.Helper()
 	person, program, err := terminal.Open()
 	require.NoError(w.t, err)
@@ -46,6 +51,9 @@ func (w *world) onTerminal(args ...string) *screen {
 	s := &screen{t: w.t, person: person, cmd: exec.CommandContext(ctx, w.bin, args...)}
 	s.cmd.Dir, s.cmd.Env = w.work, w.env
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = program, &locked{&s.mu, &s.said}, program
+	if whole {
+		s.cmd.Stdout = program
+	}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	s.cmd.WaitDelay = goneTimeout
 	require.NoError(w.t, s.cmd.Start())

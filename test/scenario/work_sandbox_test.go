@@ -84,6 +84,7 @@ func newWorkShellWorld(t *testing.T) (*world, *workModel) {
 	w.file(".qq/agents/executor.md",
 		"---\nname: executor\ndescription: runs commands\ntools: [run_pty_cmd]\nmax_turns: 100\n---\n"+
 			"You run commands.\n")
+	require.Equal(t, 0, w.qq("trust", "--yes").code, "it replaces a built-in agent")
 	return w, m
 }
 

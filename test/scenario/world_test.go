@@ -94,6 +94,14 @@ type running struct {
 // /dev/null, as under cron.
 func (w *world) start(input string, args ...string) *running {
 	w.t.Helper()
+	r := w.prepared(input, args...)
+	require.NoError(w.t, r.cmd.Start())
+	return r
+}
+
+// prepared is start without the start.
+func (w *world) prepared(input string, args ...string) *running {
+	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), runTimeout)
 	r := &running{w: w, cancel: cancel, cmd: exec.CommandContext(ctx, w.bin, args...)}
 	r.cmd.Dir, r.cmd.Env = w.work, w.env
@@ -104,7 +112,6 @@ func (w *world) start(input string, args ...string) *running {
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	r.cmd.Cancel = func() error { return syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL) }
 	r.cmd.WaitDelay = time.Second // for a process that was left behind with the pipes
-	require.NoError(w.t, r.cmd.Start())
 	return r
 }
 

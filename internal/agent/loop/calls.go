@@ -82,7 +82,10 @@ func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
 // failed result, which the model gets like any other.
 func (l *loop) one(ctx context.Context, a *attempt) {
 	c, start := a.call, time.Now()
-	l.cfg.Host.Emit(event.Event{Type: event.ToolStart, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200)})
+	l.cfg.Host.Emit(event.Event{
+		Type: event.ToolStart, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200),
+		Text: task.Shorten(c.Line(), 200),
+	})
 	defer func() {
 		if p := recover(); p != nil {
 			a.result = tool.Failure(fmt.Sprintf("Error: %s broke down: %v", c.Name, p))

@@ -6,14 +6,16 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/config"
+	"qq/pkg/tool"
 )
 
 func (r commands) config() *cli.Command {
 	return &cli.Command{
 		Name: "config", Usage: "show every setting: value, default, where it came from",
-		Flags: lookFlags(), Action: r.showConfig,
+		Flags: command.LookFlags(), Action: r.showConfig,
 	}
 }
 
@@ -34,7 +36,13 @@ func (r commands) showConfig(c *cli.Context) error {
 	}
 	var rows []SettingRow
 	for _, s := range config.Settings() {
-		rows = append(rows, SettingRow{s.Name, cfg.Value(s.Name), s.Default, cfg.Source(s.Name), s.Doc})
+		from := cfg.Source(s.Name)
+		for _, c := range command.Ignored(r.Checkout.Lines()) {
+			if c.Setting == s.Name {
+				from += " (" + c.File + " ignored: not trusted)"
+			}
+		}
+		rows = append(rows, SettingRow{s.Name, cfg.Value(s.Name), s.Default, from, s.Doc})
 	}
 	if c.Bool("json") {
 		return output.WriteJSON(r.Out, rows)
@@ -42,7 +50,7 @@ func (r commands) showConfig(c *cli.Context) error {
 	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "SETTING\tVALUE\tDEFAULT\tFROM")
 	for _, row := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.Name, row.Value, row.Default, row.Source)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.Name, tool.Visible(row.Value), row.Default, output.Spelled(row.Source))
 	}
 	return output.WriteError(w.Flush())
 }

@@ -36,13 +36,13 @@ type Finding struct {
 func (r commands) doctor() *cli.Command {
 	return &cli.Command{
 		Name: "doctor", Usage: "what works here and what does not, with one fix per line",
-		Flags:  append([]cli.Flag{command.FlagModel}, append(lookFlags(), command.FlagNoColor)...),
+		Flags:  append([]cli.Flag{command.FlagModel}, append(command.LookFlags(), command.FlagNoColor)...),
 		Action: r.examine,
 	}
 }
 
 func (r commands) examine(c *cli.Context) error {
-	cfg, dir, err := r.Configure(c)
+	cfg, _, err := r.Configure(c)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (r commands) examine(c *cli.Context) error {
 		checkSearch(cfg, r.Env.Get),
 		checkFolder("home", cfg.Home, "set QQ_HOME to a folder that you may write to"),
 		checkFolder("logs", cfg.LogDir, "set QQ_LOG_DIR to a folder that you may write to"),
-		checkSessions(Store(cfg)), checkLedger(cfg.Home), checkAgents(r.Env.Agents(dir)),
+		checkSessions(Store(cfg)), checkLedger(cfg.Home), checkAgents(r.Checkout.Agents), checkTrust(r.Checkout),
 	)
 	if c.Bool("json") {
 		err = output.WriteJSON(r.Out, findings)
@@ -76,11 +76,11 @@ func (r commands) printFindings(findings []Finding) error {
 	if r.Coloured(r.Out) {
 		marks = map[string]string{"ok": "\x1b[32mok\x1b[0m", "note": "\x1b[33mnote\x1b[0m", "bad": "\x1b[31mBAD\x1b[0m"}
 	}
-	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
+	w := tabwriter.NewWriter(r.Out.Raw(), 0, 4, 2, ' ', 0)
 	for _, f := range findings {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", marks[f.State], f.What, f.Text)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", marks[f.State], f.What, output.Spelled(f.Text))
 		if f.Fix != "" {
-			fmt.Fprintf(w, "%s\t\tfix: %s\n", strings.Replace(marks["ok"], "ok", "  ", 1), f.Fix)
+			fmt.Fprintf(w, "%s\t\tfix: %s\n", strings.Replace(marks["ok"], "ok", "  ", 1), output.Spelled(f.Fix))
 		}
 	}
 	return output.WriteError(w.Flush())
@@ -188,6 +188,19 @@ func checkSessions(store *session.Store) Finding {
 		return Bad("sessions", err)
 	}
 	return Finding{"sessions", "ok", fmt.Sprintf("%d", len(all)), ""}
+}
+
+// checkTrust reports what the files of the working directory say and what does not count.
+func checkTrust(o *command.Checkout) Finding {
+	ignored := command.Ignored(o.Claims())
+	if len(ignored) == 0 {
+		return Finding{"trust", "ok", "nothing in this folder needs it", ""}
+	}
+	var texts []string
+	for _, c := range ignored {
+		texts = append(texts, c.Text+" in "+c.File)
+	}
+	return Finding{"trust", "note", "ignored: not trusted: " + strings.Join(texts, "; "), "look at it: qq trust"}
 }
 
 func checkAgents(reg *agents.Registry) Finding {

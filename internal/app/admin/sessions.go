@@ -16,10 +16,11 @@ import (
 	"qq/internal/config"
 	"qq/pkg/session"
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 func (r commands) sessions() *cli.Command {
-	flags := lookFlags()
+	flags := command.LookFlags()
 	days := &cli.IntFlag{Name: "days", Value: 30, Usage: "delete what was not used for so many days"}
 	return &cli.Command{
 		Name: "sessions", Usage: "transcripts of earlier runs", Flags: flags, Action: r.listSessions,
@@ -91,8 +92,9 @@ func (r commands) listSessions(c *cli.Context) error {
 	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "SESSION\tUSED\tAGENT\tMESSAGES\tTITLE")
 	for _, row := range rows {
-		used := row.Modified.Local().Format(minute)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", row.ID, used, row.Agent, row.Messages, command.Printable(row.Title))
+		used := row.Modified.Local().Format("2006-01-02 15:04")
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", row.ID, used, output.Spelled(row.Agent), row.Messages,
+			output.Spelled(row.Title))
 	}
 	return output.WriteError(w.Flush())
 }
@@ -113,16 +115,16 @@ func (r commands) showSession(c *cli.Context) error {
 		return output.WriteJSON(r.Out, t)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "session %s, agent %s, model %s, in %s\n", t.Header.ID, t.Header.Agent, t.Header.Model,
-		t.Header.Dir)
+	b.WriteString(output.Spelled(fmt.Sprintf("session %s, agent %s, model %s, in %s", t.Header.ID, t.Header.Agent,
+		t.Header.Model, t.Header.Dir)) + "\n")
 	for _, e := range t.Entries {
 		who := string(e.Role)
 		if e.Tool != "" {
 			who += " " + e.Tool
 		}
-		fmt.Fprintf(&b, "\n── %s, %s\n", who, e.Time.Local().Format("15:04:05"))
+		fmt.Fprintf(&b, "\n── %s, %s\n", output.Spelled(who), e.Time.Local().Format("15:04:05"))
 		for _, call := range e.Calls {
-			fmt.Fprintf(&b, "→ %s\n", command.Printable(call.Name+" "+string(call.Arguments)))
+			fmt.Fprintf(&b, "→ %s\n", command.Printable(call.Line()))
 		}
 		if e.Content != "" {
 			b.WriteString(strings.TrimRight(command.Printable(e.Content), "\n") + "\n")
@@ -167,7 +169,7 @@ func (r commands) pruneSessions(c *cli.Context) error {
 	}
 	files, outputErr := scratch.KeptIn(cfg.Home).Prune(age)
 	for _, f := range files {
-		fmt.Fprintln(r.Out, f)
+		fmt.Fprintln(r.Out, tool.Visible(f))
 	}
 	return errors.Join(err, outputErr)
 }

@@ -11,7 +11,8 @@ import (
 	"io"
 	"time"
 
-	"qq/internal/approval"
+	"github.com/urfave/cli/v2"
+
 	"qq/internal/config"
 	"qq/internal/record"
 	"qq/pkg/supervisor"
@@ -20,6 +21,8 @@ import (
 
 // Process is the root process that the command runs in.
 type Process interface {
+	// Configure returns the settings and the working directory.
+	Configure(c *cli.Context) (config.Config, string, error)
 	// Wire makes the runner of the tasks, and starts to handle signals.
 	Wire(n Needs) (Runner, error)
 	// Stop is closed by the first signal.
@@ -36,7 +39,6 @@ type Needs struct {
 	NoLedger bool
 	Events   io.Writer // gets each event as a line of JSON; may be nil
 	Verbose  bool
-	Screen   approval.Screen // the progress line, which pauses for questions; may be nil
 }
 
 // Runner runs tasks in child processes.

@@ -84,7 +84,6 @@ type batchOptions struct {
 	noLedger     bool
 	resume       command.Optional
 	resumeFailed command.Optional
-	quiet        bool
 	verbose      bool
 	bar          bool // show progress
 	redraw       bool // redraw the progress line even if stderr is no terminal
@@ -95,7 +94,8 @@ func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 	o := batchOptions{
 		resume: b.o.resume, resumeFailed: b.o.resumeFailed, noLedger: c.Bool("no-ledger"),
 		agent: c.String("agent"), dryRun: c.Bool("dry-run"), output: c.String("output"),
-		results: c.String("results"), readOnly: c.Bool("read-only"), quiet: c.Bool("quiet"), verbose: c.Bool("verbose"),
+		results:  whole(c.String("results")),
+		readOnly: c.Bool("read-only"), verbose: c.Bool("verbose"),
 		cache: c.Bool("cache"),
 	}
 	if o.dryRun && (o.resume.Given || o.resumeFailed.Given) {
@@ -108,7 +108,7 @@ func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 			return o, err
 		}
 	}
-	o.bar, o.redraw = !o.quiet && !c.Bool("no-bar"), c.Bool("bar")
+	o.bar, o.redraw = !c.Bool("quiet") && !c.Bool("no-bar"), c.Bool("bar")
 	var err error
 	if o.format, err = command.Format(c); err != nil {
 		return o, err
@@ -125,6 +125,15 @@ func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 	}
 	o.schema, err = Schema(c.String("schema"))
 	return o, err
+}
+
+// whole returns the absolute path of the file or folder name; "" for an empty name. The working
+// directory may be another one when it is used.
+func whole(name string) string {
+	if path, err := filepath.Abs(name); err == nil && name != "" {
+		return path
+	}
+	return name
 }
 
 // joblogPath returns the absolute path for --joblog without symbolic links, or a usage
@@ -199,7 +208,7 @@ func parseHalt(s string) (supervisor.Halt, error) {
 
 // run checks all tasks, opens the output and the record, and runs the batch.
 func (b *batchRun) run(c *cli.Context) error {
-	cfg, dir, err := b.Configure(c)
+	cfg, dir, err := b.process.Configure(c)
 	if err != nil {
 		return err
 	}
@@ -212,7 +221,7 @@ func (b *batchRun) run(c *cli.Context) error {
 	b.start = time.Now()
 	b.runner, err = b.process.Wire(Needs{
 		Settings: cfg, Dir: dir, ReadOnly: b.o.readOnly, NoLedger: b.o.noLedger,
-		Events: b.events(), Verbose: b.o.verbose, Screen: b,
+		Events: b.events(), Verbose: b.o.verbose,
 	})
 	if err != nil {
 		return err
@@ -255,9 +264,6 @@ type eventWriter struct{ b *batchRun }
 // Write implements io.Writer.
 func (w eventWriter) Write(p []byte) (int, error) { return w.b.to.Write(p) }
 
-// Hold implements approval.Screen: it removes the progress line until release is called.
-func (b *batchRun) Hold() (release func()) { return b.progress.Hold() }
-
 // check reads all tasks into a spool file. It returns an error for the first task that
 // cannot be run.
 func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
@@ -296,7 +302,7 @@ func unkept(err error, dir string) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		hint = "free some space on the disk of " + dir + ", or let QQ_HOME name a folder on another one"
 	}
-	return command.Advised(err, "nothing was started: "+hint)
+	return task.Machine("nothing was started: "+hint, "%w", err)
 }
 
 // checkTask returns an error if t cannot be run. It adds the agent and the model of t to

@@ -27,7 +27,7 @@ func (b *batchRun) openRecord(ctx context.Context, spool *taskfile.Spool) error 
 	var err error
 	b.id, err = b.runner.History().Open(ctx, record.Batch{
 		ID: on.Value + again.Value, Resume: on.Given || again.Given, Failed: again.Given, // one of them has a value
-		Cache: b.o.cache, Log: b.o.joblog, Count: spool.Len(),
+		Begin: b.emptyHanded(), Cache: b.o.cache, Log: b.o.joblog, Count: spool.Len(),
 	}, b.tasks(spool))
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -39,8 +39,19 @@ func (b *batchRun) openRecord(ctx context.Context, spool *taskfile.Spool) error 
 		return command.Usage(command.Advised(err, "qq runs list shows the batches"))
 	case err != nil:
 		return err
+	case (on.Given || again.Given) && !b.runner.History().Resumes():
+		b.Note("there is no batch to resume: it begins")
 	}
 	return nil
+}
+
+// emptyHanded reports whether the file of -o has no results that a new batch would remove.
+func (b *batchRun) emptyHanded() bool {
+	if b.file == nil {
+		return true
+	}
+	info, err := b.file.Stat()
+	return err == nil && info.Size() == 0
 }
 
 // hintDelay is how long a batch runs before it opens the database for a hint. By then its first
@@ -55,8 +66,7 @@ func (b *batchRun) hintUnfinished(ended <-chan struct{}) {
 	case <-time.After(hintDelay):
 	}
 	if last := b.runner.History().Unfinished(); last != "" {
-		defer b.Hold()()
-		b.Say("the previous batch did not finish: --resume=%s continues it", task.ShortID(last))
+		b.Note("the previous batch did not finish: --resume=%s continues it", task.ShortID(last))
 	}
 }
 
@@ -72,7 +82,7 @@ func (b *batchRun) emptyOutput() error {
 	if b.o.output == "" {
 		return nil
 	}
-	if err := b.to.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) { // a pipe has no length
+	if err := b.file.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) { // a pipe has no length
 		return command.Usagef("-o takes a file that you may write", "%v", err)
 	}
 	return nil

@@ -25,8 +25,10 @@ type batchRun struct {
 	runner   Runner
 	o        batchOptions
 	start    time.Time
-	to       *os.File        // the output: gets results and events
+	to       *command.Output // the output: gets results and events
+	file     *os.File        // of -o; nil means stdout
 	made     bool            // the file of -o did not exist before this batch
+	folder   *os.File        // that of --results, which stays locked; nil if there is none
 	out      *output.Results // writes to to
 	progress *output.Progress
 	tally    output.Tally
@@ -129,7 +131,11 @@ func (b *batchRun) Outlook() (known int, wait time.Duration) {
 // openOutput opens the output of the batch. It does not change an existing file yet.
 func (b *batchRun) openOutput() error {
 	if b.o.results != "" {
-		if err := os.MkdirAll(b.o.results, 0o777); err != nil {
+		var err error
+		if b.folder, err = output.OpenFolder(b.o.results); errors.Is(err, output.ErrInUse) {
+			return command.Usagef("wait for it, or give another folder with --results", "%v", err)
+		}
+		if err != nil {
 			return command.Usagef("--results takes a folder that you may write to", "%v", err)
 		}
 	}
@@ -157,20 +163,21 @@ func (b *batchRun) openOutput() error {
 	if err != nil {
 		return command.Usagef("-o takes a file that you may write", "%v", err)
 	}
-	b.to = f
+	b.file, b.to = f, b.Screen.Output(f)
 	return nil
 }
 
 // closeOutput closes the file of -o, if there is one. It also deletes the file if remove is
 // set.
 func (b *batchRun) closeOutput(remove bool) error {
-	if b.to == nil || b.to == b.Out {
+	if b.file == nil {
 		return nil
 	}
 	if remove {
 		_ = os.Remove(b.o.output)
 	}
-	return output.WriteError(b.to.Close())
+	b.Screen.Drain() // the file may be the terminal
+	return output.WriteError(b.file.Close())
 }
 
 // Done implements supervisor.Results.
@@ -180,30 +187,25 @@ func (b *batchRun) Done(res task.Result) { b.progress.Count(res) }
 func (b *batchRun) Deliver(res task.Result) error {
 	b.tally.Add(res)
 	hint := res.CutHint()
-	return b.progress.Around(func() error {
-		if b.o.results != "" {
-			if err := output.Save(b.o.results, res); err != nil {
-				return err
-			}
-		}
-		if !res.Success && b.o.format == output.Text {
-			b.complain(res, hint)
-		}
-		if res.Unrecorded { // its result is printed all the same
-			b.Say("task %d could not be recorded: it runs again when the batch is resumed", res.Index+1)
-		}
-		if err := b.runner.History().Err(); err != nil {
+	if b.o.results != "" {
+		if err := output.Save(b.o.results, res); err != nil {
 			return err
 		}
-		if b.o.format == output.Text && output.IsTerminal(b.to) {
-			res.Output = command.Printable(res.Output)
-		}
-		if err := b.out.Write(res); err != nil {
-			return err
-		}
-		b.runner.History().Delivered(res)
-		return nil
-	})
+	}
+	if !res.Success && b.o.format == output.Text {
+		b.complain(res, hint)
+	}
+	if res.Unrecorded { // its result is printed all the same
+		b.Say("task %d could not be recorded: it runs again when the batch is resumed", res.Index+1)
+	}
+	if err := b.runner.History().Err(); err != nil {
+		return err
+	}
+	if err := b.out.Write(res); err != nil {
+		return err
+	}
+	b.runner.History().Delivered(res)
+	return nil
 }
 
 // complain prints on stderr why a task failed. It leaves out a hint that it has just
@@ -224,17 +226,18 @@ func (b *batchRun) complain(res task.Result, hint string) {
 
 // summarize prints the totals of the batch on stderr.
 func (b *batchRun) summarize() {
-	if b.o.quiet || !b.o.bar && b.tally.Complete() && b.runner.LimitReached() == "" {
-		return
-	}
-	b.tally.Known, b.tally.Usage = b.runner.History().Resumed(), b.runner.Used()
+	limit := b.runner.LimitReached()
 	if b.tally.NotStarted > 0 && b.process.Signalled() == 0 && b.o.halt != (supervisor.Halt{}) {
 		b.Say("halted: too many tasks failed, no more were started")
 	}
-	if why := b.runner.LimitReached(); why != "" && b.tally.Complete() {
-		b.Say("%s", why) // no task has failed because of it
+	if limit != "" && b.tally.Complete() {
+		b.Say("%s", limit) // no task has failed because of it
 	}
-	b.Say("%s", b.tally.Summary(time.Since(b.start)))
+	if !b.o.bar && b.tally.Complete() && limit == "" {
+		return
+	}
+	b.tally.Known, b.tally.Usage = b.runner.History().Resumed(), b.runner.Used()
+	b.Note("%s", b.tally.Summary(time.Since(b.start)))
 	if b.tally.Failed+b.tally.NotStarted > 0 {
 		b.hintResume()
 	}
@@ -243,14 +246,14 @@ func (b *batchRun) summarize() {
 // hintResume tells the user how to resume this batch. Its callers ask for that when the batch
 // has not finished or has failed tasks.
 func (b *batchRun) hintResume() {
-	if b.o.quiet || !b.o.bar || b.o.noLedger {
+	if !b.o.bar || b.o.noLedger {
 		return
 	}
 	how := "--resume"
 	if b.tally.Ended() {
 		how = "--resume-failed"
 	}
-	b.Say("to continue, repeat the command with %s=%s", how, task.ShortID(b.id))
+	b.Note("to continue, repeat the command with %s=%s", how, task.ShortID(b.id))
 }
 
 // outcome returns the status of the whole batch. err is the error of running it, or nil.

@@ -1,12 +1,14 @@
 // Package command is what all commands of qq share: streams and environment,
 // settings and agents, messages on stderr, errors with exit codes, and the command
-// line itself: flags that may come after arguments, help, the man page and shell
-// completions, all generated from the one tree of commands.
+// line itself: flags that may come after arguments, the task of a prompt, help, the man
+// page and shell completions, all generated from the one tree of commands.
 //
 // Flow: app.Main makes an [Invocation] and the tree of commands, [Prepare] adds what
 // all commands have in common, and [Permute] moves flags to the front as urfave/cli
 // requires. A command calls [Invocation.Configure] first. It returns an error made
 // by [Usagef], [Usage], [Advised] or [Said]; [Report] prints it.
+//
+// Everything that is printed goes through an [Output]: a [Screen] keeps it off the terminal while a question is open.
 //
 // stdout carries only the answer or the data. Every error that a user can cause is two
 // lines on stderr: the problem and the hint.
@@ -15,15 +17,11 @@ package command
 import (
 	"fmt"
 	"os"
-	"strings"
-	"unicode"
-
-	"golang.org/x/term"
 
 	"qq/internal/config"
 )
 
-// Streams are stdin, stdout and stderr.
+// Streams are stdin, stdout and stderr of a process.
 type Streams struct {
 	In       *os.File
 	Out, Err *os.File
@@ -37,41 +35,43 @@ func (e Environment) Get(name string) string { return config.Getenv(e, name) }
 
 // Invocation is one call of qq by a person or a script.
 type Invocation struct {
-	Streams
-	Env     Environment
-	Version string // of this program
-	Quiet   bool   // only errors on stderr
-	Plain   bool   // no colour and no animation
-	JSON    bool   // print a failure as JSON too
+	In       *os.File
+	Out, Err *Output
+	Screen   *Screen // the terminal that Out and Err may be
+	Env      Environment
+	Version  string // of this program
+	Quiet    bool   // only errors and warnings on stderr
+	Plain    bool   // no colour and no animation
+	JSON     bool   // print a failure as JSON too
+
+	Checkout *Checkout // the working directory; nil until Open
+	Ignored  []string  // warnings: what the checkout says and what does not count
 }
 
-// Note prints a line on stderr, unless --quiet is given.
+// NewInvocation returns an invocation with the streams of this process.
+func NewInvocation(s Streams, env Environment, version string) *Invocation {
+	screen := NewScreen()
+	return &Invocation{
+		In: s.In, Out: screen.Output(s.Out), Err: screen.Output(s.Err), Screen: screen, Env: env, Version: version,
+	}
+}
+
+// Note prints a note on stderr: what is good to know, or how far something is. --quiet hides it, as it hides the
+// progress of a batch.
 func (i *Invocation) Note(format string, args ...any) {
 	if !i.Quiet {
 		i.Say(format, args...)
 	}
 }
 
-// Say prints a line on stderr, even with --quiet.
+// Say prints an error or a warning on stderr: that something failed, was left out, or is not what the user may
+// believe. Nothing hides it.
 func (i *Invocation) Say(format string, args ...any) {
 	fmt.Fprintln(i.Err, "qq:", Printable(fmt.Sprintf(format, args...)))
 }
 
-// Coloured reports whether colour and animation may be printed on f: it is a terminal, and
+// Coloured reports whether colour and animation may be printed on o: it is a terminal, and
 // neither the flags nor the environment forbid it.
-func (i *Invocation) Coloured(f *os.File) bool {
-	return !i.Plain && i.Env.Get("NO_COLOR") == "" && i.Env.Get("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
-}
-
-// Printable returns s without the characters that could control a terminal or change the
-// order of text. The answer of a model may contain such characters from any file that it
-// has read.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		control := unicode.IsControl(r) && r != '\n' && r != '\t'
-		if control || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
-			return -1
-		}
-		return r
-	}, s)
+func (i *Invocation) Coloured(o *Output) bool {
+	return !i.Plain && i.Env.Get("NO_COLOR") == "" && i.Env.Get("TERM") != "dumb" && o.Terminal()
 }

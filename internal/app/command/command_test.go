@@ -21,5 +21,5 @@ func TestColoured(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	require.NoError(t, err)
 	defer f.Close()
-	assert.False(t, (&Invocation{}).Coloured(f))
+	assert.False(t, (&Invocation{}).Coloured(NewScreen().Output(f)))
 }

@@ -38,10 +38,13 @@ func PermissionFlags() []cli.Flag {
 		&cli.StringFlag{Name: "approve", Usage: "what happens to a call that can do harm: ask, auto or deny"},
 		&cli.BoolFlag{Name: "auto-approve", Usage: "the same as --approve auto"},
 		&cli.StringSliceFlag{
-			Name:  "allow",
-			Usage: "a tool that is allowed without a question, but for secrets and .git (more than once)",
+			Name: "allow", KeepSpace: true,
+			Usage: "TOOL or TOOL(PATTERN), as run_pty_cmd(git log*) or edit_file(src/*): allowed without a " +
+				"question, but for secrets and .git (more than once)",
 		},
-		&cli.StringSliceFlag{Name: "deny", Usage: "a tool that nobody may use (more than once)"},
+		&cli.StringSliceFlag{
+			Name: "deny", KeepSpace: true, Usage: "TOOL or TOOL(PATTERN) that nobody may use (more than once)",
+		},
 	}
 }
 

@@ -14,21 +14,40 @@ import (
 
 // Flags that most commands share.
 var (
-	FlagModel   = &cli.StringFlag{Name: "model", Usage: "ollama:NAME, extract or auto"}
-	FlagCwd     = &cli.StringFlag{Name: "cwd", Aliases: []string{"C"}, Usage: "work in this directory"}
-	FlagJSON    = &cli.BoolFlag{Name: "json", Usage: "print JSON"}
-	FlagQuiet   = &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "say nothing on stderr but errors"}
+	FlagModel = &cli.StringFlag{Name: "model", Usage: "ollama:NAME, extract or auto"}
+	FlagCwd   = &cli.StringFlag{Name: "cwd", Aliases: []string{"C"}, Usage: "work in this directory"}
+	FlagJSON  = &cli.BoolFlag{Name: "json", Usage: "print JSON"}
+	FlagQuiet = &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"},
+		Usage: "hide progress and notes, never errors and warnings"}
 	FlagNoColor = &cli.BoolFlag{Name: "no-color", Usage: "no colour and no animation"}
 )
 
-// Configure changes to the directory of --cwd and reads the settings from the flags of c,
-// the environment and .env files. It also returns the path of the working directory, and
-// prints warnings about the settings.
+// LookFlags returns the flags of commands that only print something.
+func LookFlags() []cli.Flag { return []cli.Flag{FlagCwd, FlagJSON, FlagQuiet} }
+
+// Configure reads the settings that count in the working directory, and prints warnings about them. It also returns
+// the path of the working directory.
 func (i *Invocation) Configure(c *cli.Context) (config.Config, string, error) {
+	o, err := i.Open(c)
+	if err != nil {
+		return config.Config{}, "", err
+	}
+	i.Warn(o.Lines())
+	return o.Settings, o.Dir, nil
+}
+
+// Open changes to the directory of --cwd and reads the settings from the flags of c, the environment and .env files.
+// It prints nothing; the caller calls Warn.
+func (i *Invocation) Open(c *cli.Context) (*Checkout, error) { return i.open(c, false) }
+
+// OpenBare is Open without the .env of the working directory, which may be broken.
+func (i *Invocation) OpenBare(c *cli.Context) (*Checkout, error) { return i.open(c, true) }
+
+// open is Open. If bare is set, the .env of the checkout is not read.
+func (i *Invocation) open(c *cli.Context, bare bool) (*Checkout, error) {
 	if dir := c.String("cwd"); dir != "" {
 		if err := os.Chdir(dir); err != nil {
-			return config.Config{}, "", Usagef("-C takes a directory that exists", "go to the working directory: %v",
-				err)
+			return nil, Usagef("-C takes a directory that exists", "go to the working directory: %v", err)
 		}
 	}
 	dir, err := os.Getwd()
@@ -36,23 +55,50 @@ func (i *Invocation) Configure(c *cli.Context) (config.Config, string, error) {
 		_, err = os.Stat(dir)
 	}
 	if err != nil {
-		return config.Config{}, "", Usagef("the directory is gone: go to another one, or name one with -C",
+		return nil, Usagef("the directory is gone: go to another one, or name one with -C",
 			"find the working directory: %v", err)
 	}
 	flags, err := settingFlags(c)
 	if err != nil {
-		return config.Config{}, "", err
+		return nil, err
 	}
-	cfg, err := config.Load(config.Input{Flags: flags, Environ: i.Env, Dir: dir})
+	cfg, err := config.Load(config.Input{Flags: flags, Environ: i.Env, Dir: dir, NoCheckout: bare})
 	if err != nil {
-		return config.Config{}, "", Usage(err)
+		return nil, Usage(err)
 	}
 	i.Quiet, i.Plain = c.Bool("quiet"), c.Bool("no-color")
-	for _, w := range cfg.Warnings {
-		i.Note("%s", w)
-	}
-	return cfg, dir, nil
+	i.Checkout, err = newCheckout(dir, cfg, i.Env)
+	return i.Checkout, err
 }
+
+// Warn prints the warnings about the settings, and about those of claims that do not count. Results have the latter
+// too.
+func (i *Invocation) Warn(claims []Claim) {
+	for _, w := range i.Checkout.Settings.Warnings {
+		i.Say("%s", w)
+	}
+	if len(claims) == 0 {
+		return
+	}
+	if err := i.Checkout.Trust.Err(); err != nil {
+		i.Say("%v", err)
+	}
+	ignored := Ignored(claims)
+	for n, c := range ignored {
+		text := c.String()
+		if n == maxWarnings {
+			text = fmt.Sprintf("%d more lines and agents of this folder are ignored; see qq trust", len(ignored)-n)
+		}
+		i.Ignored = append(i.Ignored, text)
+		i.Say("%s", text)
+		if n == maxWarnings {
+			return
+		}
+	}
+}
+
+// maxWarnings is how many warnings about the files of a checkout there are; one more says how many are left out.
+const maxWarnings = 30
 
 // settingFlags returns the values of the flags that change a setting, by name.
 func settingFlags(c *cli.Context) (map[string]string, error) {
@@ -60,7 +106,7 @@ func settingFlags(c *cli.Context) (map[string]string, error) {
 	for _, s := range config.Settings() {
 		switch {
 		case s.Flag == "" || !c.IsSet(s.Flag):
-		case s.Kind == config.List:
+		case s.Kind == config.List || s.Kind == config.Rules:
 			flags[s.Flag] = strings.Join(c.StringSlice(s.Flag), ",")
 		default:
 			flags[s.Flag] = fmt.Sprint(c.Value(s.Flag))
@@ -77,11 +123,6 @@ func settingFlags(c *cli.Context) (map[string]string, error) {
 
 // ConfigHome returns the base folder of the user's configuration; "" if there is none.
 func (e Environment) ConfigHome() string { return config.XDG(e, "XDG_CONFIG_HOME") }
-
-// Agents returns the agents that are available in the working directory dir.
-func (e Environment) Agents(dir string) *agents.Registry {
-	return agents.Load(agents.Dirs(dir, e.ConfigHome()))
-}
 
 // FindAgent returns the agent of that name. A missing or invalid definition is a usage
 // error.

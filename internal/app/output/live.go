@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 
 	"qq/internal/app/command"
 	"qq/pkg/event"
@@ -57,16 +56,7 @@ func (l *Live) End(answer string) error {
 type Narrator struct {
 	w        io.Writer
 	coloured bool
-
-	mu   sync.Mutex
-	held bool
-	kept []string // lines to print when Hold is released
-	more int      // number of lines that were dropped because more than maxKept waited
 }
-
-// maxKept is the largest number of lines that a Narrator keeps while it is held. Further
-// lines are only counted.
-const maxKept = 1000
 
 // NewNarrator returns a Narrator that prints on w.
 func NewNarrator(w io.Writer, coloured bool) *Narrator { return &Narrator{w: w, coloured: coloured} }
@@ -76,7 +66,7 @@ func (n *Narrator) Event(e event.Event) {
 	line := ""
 	switch e.Type {
 	case event.ToolStart:
-		line = fmt.Sprintf("%s %s", e.Tool, e.Arguments)
+		line = e.Text
 	case event.ToolEnd:
 		if e.Failed {
 			line = fmt.Sprintf("%s failed", e.Tool)
@@ -102,36 +92,5 @@ func (n *Narrator) Event(e event.Event) {
 	if n.coloured {
 		line = "\x1b[2m" + line + "\x1b[0m"
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case !n.held:
-		fmt.Fprintln(n.w, line)
-	case len(n.kept) < maxKept:
-		n.kept = append(n.kept, line)
-	default:
-		n.more++
-	}
-}
-
-// Hold keeps lines back until release is called, because a question is on the screen.
-// release prints them. On a nil Narrator, Hold does nothing.
-func (n *Narrator) Hold() (release func()) {
-	if n == nil {
-		return func() {}
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.held = true
-	return func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		for _, line := range n.kept {
-			fmt.Fprintln(n.w, line)
-		}
-		if n.more > 0 {
-			fmt.Fprintf(n.w, "[%d more lines]\n", n.more)
-		}
-		n.held, n.kept, n.more = false, nil, 0
-	}
+	fmt.Fprintln(n.w, line)
 }

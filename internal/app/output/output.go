@@ -5,7 +5,7 @@
 // Output for scripts ([WriteJSON], [Results], [Document]) is the same on a terminal and
 // in a file. Output for people ([Live], [Narrator], [Progress], [Tally]) may be redrawn.
 // Text from models and files goes through [command.Printable] first, so that it cannot
-// control the terminal.
+// control the terminal; [command.Output] does that too.
 //
 // Every error comes from a write and went through [WriteError]; [ErrClosed] says that
 // the reader went away. Writers are not safe for concurrent use, except
@@ -18,9 +18,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"qq/pkg/tool"
 )
 
 // The formats of results. A single run has [Text], [JSON] and [StreamJSON].
@@ -51,19 +55,46 @@ func WriteError(err error) error {
 func WriteJSON(w io.Writer, v any) error { return WriteError(encode(w, v)) }
 
 func encode(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(escaper{w})
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
+}
+
+// escaper writes JSON without the characters that a terminal obeys: it writes them as \u and four digits, so that
+// the values stay the same.
+type escaper struct{ io.Writer }
+
+// Write implements io.Writer.
+func (e escaper) Write(p []byte) (int, error) {
+	if _, err := e.Writer.Write(escaped(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// escaped returns JSON with each such character in its escaped form. Those of ASCII but for DEL are escaped already.
+func escaped(p []byte) []byte {
+	var out []byte
+	done := 0 // what of p is in out
+	for i := 0; i < len(p); {
+		r, n := rune(p[i]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRune(p[i:])
+		}
+		if r > '~' && tool.Obeyed(r) {
+			out = fmt.Appendf(append(out, p[done:i]...), `\u%04x`, r)
+			done = i + n
+		}
+		i += n
+	}
+	if done == 0 {
+		return p
+	}
+	return append(out, p[done:]...)
 }
 
 // IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// Width returns the number of columns of the terminal f, or 0 if f is not a terminal.
-func Width(f *os.File) int {
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
-}
+// Spelled returns s on one line, with each character that could control a terminal spelled out.
+func Spelled(s string) string { return tool.Visible(strings.Join(strings.Fields(s), " ")) }

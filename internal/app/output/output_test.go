@@ -1,8 +1,6 @@
 package output
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/command"
 	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/task"
@@ -109,23 +108,6 @@ func TestWriteJSON(t *testing.T) {
 	assert.Equal(t, `{"a":"<&>"}`+"\n", b.String())
 }
 
-// TestNarratorHold: what is said while a question stands comes after it.
-func TestNarratorHold(t *testing.T) {
-	var b bytes.Buffer
-	n := NewNarrator(&b, false)
-	release := n.Hold()
-	for range maxKept + 2 {
-		n.Event(event.Event{Type: event.ToolStart, Agent: "a", Tool: "read_file"})
-	}
-	assert.Empty(t, b.String())
-	release()
-	assert.Equal(t, maxKept+1, strings.Count(b.String(), "\n"))
-	assert.Contains(t, b.String(), "[2 more lines]")
-	n.Event(event.Event{Type: event.ToolStart, Agent: "a", Tool: "last"})
-	assert.Contains(t, b.String(), "last")
-	(*Narrator)(nil).Hold()()
-}
-
 // TestLive: what is on the screen once is not printed twice.
 func TestLive(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -161,12 +143,13 @@ func TestNarrator(t *testing.T) {
 	n := NewNarrator(&b, false)
 	n.Event(event.Event{Type: event.Token, Text: "never"})
 	n.Event(event.Event{Type: event.ToolEnd, Tool: "grep"})
-	n.Event(event.Event{Type: event.ToolStart, Agent: "default", Tool: "grep", Arguments: `{"a":"` + "\x1b" + `"}`})
+	n.Event(event.Event{Type: event.ToolStart, Agent: "default", Tool: "run_pty_cmd", Arguments: `{}`,
+		Text: "run_pty_cmd ls && \x1b"})
 	n.Event(event.Event{Type: event.SubAgentComplete, Agent: "reader", ExecutionID: "0123456789", Depth: 1,
 		DurationMS: 1250})
 	NewNarrator(&b, true).Event(event.Event{Type: event.SubAgentError, Agent: "reader", Status: task.Timeout,
 		Error: "slow"})
-	assert.Equal(t, "[default] grep {\"a\":\"\"}\n  [reader 23456789] done in 1.2s\n\x1b[2m[reader] timeout: "+
+	assert.Equal(t, "[default] run_pty_cmd ls && \n  [reader 23456789] done in 1.2s\n\x1b[2m[reader] timeout: "+
 		"slow\x1b[0m\n", b.String())
 }
 
@@ -175,41 +158,51 @@ type outlook func() (known int, wait time.Duration)
 
 func (o outlook) Outlook() (known int, wait time.Duration) { return o() }
 
+// newOutput returns an output that ends in a file, and its content.
+func newOutput(t *testing.T) (out *command.Output, shown func() string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	f, err := os.Create(name)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	return command.NewScreen().Output(f), func() string {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		return string(text)
+	}
+}
+
 // TestProgress: one line on a terminal, out of the way of results and gone at
 // the end; plain lines, far apart, elsewhere.
 func TestProgress(t *testing.T) {
 	const wipe = "\r\x1b[K"
 	busy := outlook(func() (int, time.Duration) { return 0, 0 })
 	synctest.Test(t, func(t *testing.T) {
-		var b strings.Builder
-		p := StartProgress(&b, true, 4, busy)
+		out, shown := newOutput(t)
+		p := StartProgress(out, true, 4, busy)
 		p.Count(results()[0])
 		p.Count(results()[1])
 		time.Sleep(RedrawEvery + time.Millisecond)
 		synctest.Wait()
-		require.NoError(t, p.Around(func() error { b.WriteString("result\n"); return nil }))
-		boom := errors.New("boom")
-		assert.Equal(t, boom, p.Around(func() error {
-			// Who writes slowly keeps nobody: here the one who waits is within.
-			return p.Around(func() error { return boom })
-		}))
+		fmt.Fprintln(out, "result")
 		p.Stop()
 		line := wipe + "2/4 done, 1 failed, 10.0/s, 0.2s left"
-		assert.Equal(t, line+wipe+"result\n"+line+wipe+line+wipe, b.String(), "and it is there again at once")
+		assert.Equal(t, line+wipe+"result\n"+line+wipe, shown(), "and it is there again at once")
 	})
 	synctest.Test(t, func(t *testing.T) {
-		var b strings.Builder
-		p := StartProgress(&b, false, 4, busy)
+		out, shown := newOutput(t)
+		p := StartProgress(out, false, 4, busy)
 		p.Count(results()[0])
 		time.Sleep(reportEvery + time.Millisecond)
 		synctest.Wait()
 		p.Stop()
-		assert.Equal(t, "qq: 1/4 done, 2.0/min, 1m30s left\n", b.String())
+		assert.Equal(t, "qq: 1/4 done, 2.0/min, 1m30s left\n", shown())
 	})
 	synctest.Test(t, func(t *testing.T) {
-		var b strings.Builder
+		out, shown := newOutput(t)
 		var wait atomic.Int64
-		p := StartProgress(&b, false, 10, outlook(func() (int, time.Duration) { return 2, time.Duration(wait.Load()) }))
+		p := StartProgress(out, false, 10,
+			outlook(func() (int, time.Duration) { return 2, time.Duration(wait.Load()) }))
 		cached := results()[0]
 		cached.Cached = true
 		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0]} {
@@ -222,11 +215,10 @@ func TestProgress(t *testing.T) {
 		synctest.Wait()
 		p.Stop()
 		assert.Equal(t, "qq: 4/10 done, 2.0/min, 3m00s left\nqq: 4/10 done, waiting 42s for the model server\n",
-			b.String(), "what was known says nothing of the rest")
+			shown(), "what was known says nothing of the rest")
 	})
 	var none *Progress
 	none.Count(results()[0])
-	assert.NoError(t, none.Around(func() error { return nil }))
 	none.Stop()
 }
 

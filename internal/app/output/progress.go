@@ -2,11 +2,11 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"time"
 
+	"qq/internal/app/command"
 	"qq/pkg/task"
 )
 
@@ -19,7 +19,7 @@ const reportEvery = 30 * time.Second
 // Progress shows a person the progress of a batch: on a terminal one line that is redrawn,
 // elsewhere a plain line every 30 seconds. A nil Progress shows nothing.
 type Progress struct {
-	w     io.Writer
+	w     *command.Output
 	live  bool
 	total int
 	batch Batch
@@ -29,8 +29,6 @@ type Progress struct {
 	done   int
 	failed int
 	cached int
-	drawn  bool
-	held   int // number of calls of Hold and Around that have not ended
 
 	quit chan struct{}
 	wg   sync.WaitGroup
@@ -45,7 +43,7 @@ type Batch interface {
 }
 
 // StartProgress shows the progress of b, which has total tasks, until Stop is called.
-func StartProgress(w io.Writer, live bool, total int, b Batch) *Progress {
+func StartProgress(w *command.Output, live bool, total int, b Batch) *Progress {
 	p := &Progress{w: w, live: live, total: total, batch: b, start: time.Now(), quit: make(chan struct{})}
 	every := reportEvery
 	if live {
@@ -57,9 +55,7 @@ func StartProgress(w io.Writer, live bool, total int, b Batch) *Progress {
 		for {
 			select {
 			case <-tick.C:
-				p.mu.Lock()
 				p.draw()
-				p.mu.Unlock()
 			case <-p.quit:
 				return
 			}
@@ -84,37 +80,6 @@ func (p *Progress) Count(r task.Result) {
 	}
 }
 
-// Around removes the progress line while f prints something else. Other methods do not wait
-// for f, because whoever reads the output of f may be slow.
-func (p *Progress) Around(f func() error) error {
-	if p == nil {
-		return f()
-	}
-	defer p.Hold()()
-	return f()
-}
-
-// Hold removes the progress line until release is called, so that something else can be
-// printed. Finished tasks are still counted meanwhile. A nil Progress does nothing.
-func (p *Progress) Hold() (release func()) {
-	if p == nil {
-		return func() {}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	again := p.drawn
-	p.wipe()
-	p.held++
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.held--
-		if again {
-			p.draw()
-		}
-	}
-}
-
 // Stop removes the progress line for good.
 func (p *Progress) Stop() {
 	if p == nil {
@@ -122,30 +87,22 @@ func (p *Progress) Stop() {
 	}
 	close(p.quit)
 	p.wg.Wait()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.wipe()
-}
-
-func (p *Progress) wipe() {
-	if p.drawn {
-		fmt.Fprint(p.w, "\r\x1b[K")
-		p.drawn = false
+	if p.live {
+		p.w.Status("")
 	}
 }
 
+// draw shows the progress of now.
 func (p *Progress) draw() {
-	if p.held > 0 {
-		return
-	}
 	known, wait := p.batch.Outlook()
+	p.mu.Lock()
 	line := progressLine(p.done, p.total, p.failed, p.done-p.cached-known, wait, time.Since(p.start))
-	if !p.live {
-		fmt.Fprintln(p.w, "qq:", line)
+	p.mu.Unlock() // before the terminal, which may be slow: finished tasks are counted meanwhile
+	if p.live {
+		p.w.Status(line)
 		return
 	}
-	fmt.Fprint(p.w, "\r\x1b[K", line)
-	p.drawn = true
+	fmt.Fprintln(p.w, "qq:", line)
 }
 
 // progressLine returns the text of the progress line. done counts all finished tasks of

@@ -47,7 +47,7 @@ func (r *Results) Write(res task.Result) error {
 		}
 		var b []byte
 		if b, err = json.Marshal(res); err == nil {
-			_, err = r.w.Write(append([]byte(before), b...))
+			_, err = r.w.Write(append([]byte(before), escaped(b)...))
 		}
 	case JSONL:
 		err = encode(r.w, Document{Result: res})
@@ -102,8 +102,9 @@ func Save(dir string, r task.Result) error {
 		return err
 	}
 	name := filepath.Join(dir, fmt.Sprintf("%05d", r.Index+1))
-	if err = renameio.WriteFile(name+".txt", []byte(r.Output), 0o666); err == nil {
-		err = renameio.WriteFile(name+".json", append(whole, '\n'), 0o666)
+	here := renameio.WithTempDir(dir) // else some files of a killed qq stay in TMPDIR
+	if err = renameio.WriteFile(name+".txt", []byte(r.Output), 0o666, here); err == nil {
+		err = renameio.WriteFile(name+".json", append(whole, '\n'), 0o666, here)
 	}
 	if err != nil {
 		return fmt.Errorf("save the result of task %d: %w", r.Index+1, err)

@@ -60,8 +60,8 @@ func (t *Tally) Summary(elapsed time.Duration) string {
 	var parts []string
 	for _, s := range []task.Status{
 		task.Completed, task.Failed, task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken, task.NoResult,
-		task.Killed, task.UnknownOutcome, task.Unavailable, task.Limit, task.Refused, task.Misused, task.Interrupted,
-		task.Cancelled,
+		task.Killed, task.OutOfMemory, task.UnknownOutcome, task.Unavailable, task.Limit, task.Refused, task.Misused,
+		task.Interrupted, task.Cancelled,
 	} {
 		if n := t.counts[s]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"qq/pkg/task"
 )
@@ -27,53 +29,79 @@ type Folder struct {
 	lock *os.File
 }
 
-// Path returns the path of the folder, which it creates if necessary.
+// Path returns the path of the folder, which it creates if necessary. If somebody has removed it or
+// f.Dir, Path creates both again, but not the folder around f.Dir, which may have moved only for a
+// while. The error is then a fault of the machine.
 func (f *Folder) Path() (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.own != "" {
-		return f.own, nil
+	switch {
+	case f.own == "":
+		err := os.MkdirAll(f.Dir, 0o700)
+		if err == nil {
+			err = f.create()
+		}
+		if err != nil {
+			return "", hinted(err, "QQ_HOME names a folder that you may write to, on a disk with some room",
+				"make the folder for running children")
+		}
+	case !same(f.lock, filepath.Join(f.own, "lock")):
+		_ = os.Mkdir(f.Dir, 0o700) // it may be there; else create says why not
+		if err := f.create(); err != nil {
+			return "", task.Machine("", "make the folder for running children again: %w", err)
+		}
 	}
-	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
-		return "", hinted(err, "QQ_HOME names a folder that you may write to, on a disk with some room",
-			"make the folder for running children")
-	}
-	// This lock is held while a folder is created and while others are swept, so that nobody
-	// removes a folder that has no lock yet.
-	all, err := os.Open(f.Dir)
+	return f.own, nil
+}
+
+// same reports whether name is still the name of the file f.
+func same(f *os.File, name string) bool {
+	mine, err := f.Stat()
 	if err != nil {
-		return "", fmt.Errorf("open the folder for running children: %w", err)
+		return false
 	}
-	defer all.Close()
-	if err := lockFile(all); err != nil {
-		return "", fmt.Errorf("lock the folder for running children: %w", err)
-	}
+	its, err := os.Stat(name)
+	return err == nil && os.SameFile(mine, its)
+}
+
+// create creates the folder in f.Dir, with its lock. The caller holds f.mu.
+func (f *Folder) create() error {
 	f.sweep()
-	own, err := os.MkdirTemp(f.Dir, fmt.Sprintf("%d-", os.Getpid()))
+	own, lock, err := f.make()
 	if err != nil {
-		return "", hinted(err, "see whether the disk is full, or set QQ_HOME to another folder",
-			"make the folder for running children")
+		return err
 	}
-	lock, err := os.OpenFile(filepath.Join(own, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if f.lock != nil {
+		f.lock.Close()
+	}
+	f.own, f.lock = own, lock
+	return nil
+}
+
+// make creates the folder and locks it. It gets its name when it is locked, so that no other process removes it
+// before. No process waits for another one's lock: any program that can read the file could hold that forever.
+func (f *Folder) make() (own string, lock *os.File, err error) {
+	hidden, err := os.MkdirTemp(f.Dir, fmt.Sprintf("%s%d-", unnamed, os.Getpid()))
+	if err != nil {
+		return "", nil, err
+	}
+	own = filepath.Join(f.Dir, strings.TrimPrefix(filepath.Base(hidden), unnamed))
+	lock, err = os.OpenFile(filepath.Join(hidden, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
 		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	}
-	if err != nil {
-		return "", fmt.Errorf("lock the folder for running children: %w", err)
+	if err == nil {
+		err = os.Rename(hidden, own)
 	}
-	f.own, f.lock = own, lock
-	return own, nil
+	if err != nil {
+		lock.Close() // nil is no harm
+		_ = os.RemoveAll(hidden)
+	}
+	return own, lock, err
 }
 
-// lockFile waits for the lock of f, however often a signal interrupts it.
-func lockFile(f *os.File) error {
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
-		if err != syscall.EINTR {
-			return err
-		}
-	}
-}
+// unnamed begins the name of a folder that is not locked yet.
+const unnamed = ".new-"
 
 // Made returns the path of the folder, or "" if the folder was not created.
 func (f *Folder) Made() string {
@@ -82,14 +110,17 @@ func (f *Folder) Made() string {
 	return f.own
 }
 
-// sweep removes the folders of root processes that were killed. The caller holds the lock
-// of f.Dir.
+// sweep removes the folders of root processes that were killed.
 func (f *Folder) sweep() {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || strings.HasPrefix(e.Name(), unnamed) && time.Since(info.ModTime()) < time.Minute {
+			continue // its process is about to lock it
+		}
 		dir := filepath.Join(f.Dir, e.Name())
 		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
@@ -114,10 +145,15 @@ func (f *Folder) Remove() {
 	f.own = ""
 }
 
-// hinted returns err as the error of the operation act, with a hint for the user.
+// hinted returns err as the error of the operation act, with a hint for the user. Unless it is a
+// fault of the machine, a setting is wrong.
 func hinted(err error, hint, act string) error {
+	status := task.Misused
+	if task.MachineFault(err) {
+		status = task.Unavailable
+	}
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		err = fmt.Errorf("%s: %w", pe.Path, pe.Err)
 	}
-	return &task.Error{Problem: fmt.Sprintf("%s: %v", act, err), Hint: hint, Err: err}
+	return &task.Error{Status: status, Problem: fmt.Sprintf("%s: %v", act, err), Hint: hint, Err: err}
 }

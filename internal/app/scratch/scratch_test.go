@@ -20,11 +20,22 @@ func TestScratch(t *testing.T) {
 	s := &Folder{Dir: dir}
 	assert.NoDirExists(t, dir)
 	left := filepath.Join(dir, "1-left")
-	require.NoError(t, os.MkdirAll(left, 0o700))
+	unlocked, dead := filepath.Join(dir, ".new-2"), filepath.Join(dir, ".new-3")
+	for _, d := range []string{left, unlocked, dead} {
+		require.NoError(t, os.MkdirAll(d, 0o700))
+	}
+	require.NoError(t, os.Chtimes(dead, time.Time{}, time.Now().Add(-time.Hour)))
+	stopper, err := os.Open(dir) // a program that can only read locks what it can
+	require.NoError(t, err)
+	defer stopper.Close()
+	require.NoError(t, syscall.Flock(int(stopper.Fd()), syscall.LOCK_EX))
 	other := &Folder{Dir: dir}
 	theirs, err := other.Path()
 	require.NoError(t, err)
 	assert.NoDirExists(t, left)
+	assert.NoDirExists(t, dead)
+	require.DirExists(t, unlocked)
+	require.NoError(t, os.Remove(unlocked))
 
 	own, err := s.Path()
 	require.NoError(t, err)

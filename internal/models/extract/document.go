@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"qq/internal/models/extract/markdown"
 	"qq/pkg/llm"
 )
 
@@ -27,7 +28,7 @@ type section struct {
 type sentence struct {
 	text    string
 	section int
-	kind    kind
+	kind    markdown.Kind
 	lead    bool     // the first of its paragraph
 	leans   bool     // unclear without the previous sentence
 	weight  float64  // fitness to be quoted alone, up to 1; 0 is never quoted
@@ -54,7 +55,7 @@ func quoteText(text, name string, w wish, schema json.RawMessage) (string, error
 	case strings.Contains("\n"+text, "\n+++ ") && strings.Contains(text, "\n@@ -"):
 		return "", unsupported(name + "the text is a difference of files, and has no sentences to quote")
 	}
-	d := newDocument(parse(text), false)
+	d := newDocument(markdown.Parse(text), false)
 	if schema != nil {
 		return d.renderJSON(w, schema)
 	}
@@ -91,7 +92,7 @@ func paragraphs(list []sentence) (text string) {
 			inParagraph = 1
 		}
 		text += s.text
-		if !strings.ContainsAny(s.text[len(s.text)-1:], ".!?") && s.kind == item {
+		if !strings.ContainsAny(s.text[len(s.text)-1:], ".!?") && s.kind == markdown.Item {
 			text += "."
 		}
 		text += " "
@@ -120,16 +121,16 @@ func (d *document) outline(limit int) string {
 
 // newDocument makes a ranked document of the blocks of a text. In a collection of several texts,
 // no sentence counts as the introduction.
-func newDocument(blocks []block, collection bool) *document {
+func newDocument(blocks []markdown.Block, collection bool) *document {
 	d := &document{sections: []section{{}}, first: -1}
 	for _, b := range blocks {
-		if b.kind == heading {
-			d.sections = append(d.sections, section{b.text, b.level})
+		if b.Kind == markdown.Heading {
+			d.sections = append(d.sections, section{b.Text, b.Level})
 			continue
 		}
-		for i, text := range splitSentences(b.text) {
+		for i, text := range splitSentences(b.Text) {
 			words := splitWords(text)
-			s := sentence{text: text, section: len(d.sections) - 1, kind: b.kind, lead: i == 0, leans: leans(text)}
+			s := sentence{text: text, section: len(d.sections) - 1, kind: b.Kind, lead: i == 0, leans: leans(text)}
 			s.length = max(len(words), len(text)/12) // a script without spaces has few words
 			s.weight = fitness(s)
 			for _, w := range words {
@@ -139,7 +140,7 @@ func newDocument(blocks []block, collection bool) *document {
 			}
 			slices.Sort(s.terms)
 			s.terms = slices.Compact(s.terms)
-			isOpening := s.kind == paragraph && s.weight > 0.5 && s.length >= 6 && !s.leans
+			isOpening := s.kind == markdown.Paragraph && s.weight > 0.5 && s.length >= 6 && !s.leans
 			if isOpening && !collection && d.first < 0 && len(d.sentences) < 12 {
 				d.first = len(d.sentences)
 			}

@@ -12,7 +12,7 @@
 // starts over with their results. A single file is read; several files are given to one child each, and the answers
 // are joined.
 //
-// A text becomes blocks (parse.go), blocks become sentences (sentence.go), and
+// A text becomes blocks (package markdown), blocks become sentences (sentence.go), and
 // the central sentences are quoted (rank.go). The same conversation always gets
 // the same answer, and the time is about linear in the length of the text.
 //

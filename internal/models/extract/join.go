@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"qq/internal/models/extract/markdown"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
@@ -94,10 +95,10 @@ func (w *work) nothing() error {
 
 // inShort returns the central points of all answers together.
 func (w *work) inShort(parts []part) string {
-	var blocks []block
+	var blocks []markdown.Block
 	for _, p := range parts {
-		blocks = append(blocks, block{kind: heading, level: 2, text: p.path})
-		blocks = append(blocks, parse(p.answer)...)
+		blocks = append(blocks, markdown.Block{Kind: markdown.Heading, Level: 2, Text: p.path})
+		blocks = append(blocks, markdown.Parse(p.answer)...)
 	}
 	most := min(max(len(parts), 3), 5)
 	switch w.product {

@@ -84,7 +84,7 @@ func (p *phrase) mayBeKeyword() bool {
 	words := strings.Fields(strings.ToLower(p.form))
 	last := words[len(words)-1]
 	for _, w := range [...]string{words[0], last} {
-		if has(weakWords, w) || strings.HasSuffix(w, "ly") || strings.HasSuffix(w, "n't") {
+		if weakSet()[w] || strings.HasSuffix(w, "ly") || strings.HasSuffix(w, "n't") {
 			return false
 		}
 	}

@@ -3,6 +3,7 @@ package extract
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -42,6 +43,21 @@ func tokenize(line string) (out []token) {
 		}
 	}
 	return out
+}
+
+// isForm reports whether t names a form in which this package cannot answer. Quoted words without the looks of a file
+// name may do so too.
+func (t token) isForm() bool {
+	return !pathLike(t.text) && slices.ContainsFunc(strings.Fields(strings.ToLower(t.text)),
+		func(word string) bool { return formSet()[word] })
+}
+
+// spell joins words again.
+func spell(words []token) (text string) {
+	for _, w := range words {
+		text += " " + w.text
+	}
+	return strings.TrimSpace(text)
 }
 
 // pathLike reports whether a word looks like the name of a file, a folder or a glob: by a slash,

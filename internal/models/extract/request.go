@@ -78,8 +78,8 @@ func unsupported(problem string) error {
 	return &llm.Error{
 		Kind:    llm.Unsupported,
 		Problem: problem,
-		Hint: `say "summarize", "key points of", "keywords of" or "outline", and names of files or a text; ` +
-			`for anything else install a model: "ollama pull qwen3:4b", then run again; ` +
+		Hint: `say "summarize", "key points of", "keywords of" or "outline", and names of files (of folders: docs/) ` +
+			`or a text; for anything else install a model: "ollama pull qwen3:4b", then run again; ` +
 			`or name one with --model ollama:NAME`,
 	}
 }
@@ -106,6 +106,8 @@ func parseRequest(message, context string) (req request, problem string) {
 	case problem != "":
 	case req.text == "":
 		req.text = context
+	case context != "":
+		problem = "the request gives a text, and there is another one on stdin: give one of them"
 	case len(req.targets) > 0:
 		problem = "the request names files and gives a text as well: give one of them"
 	}
@@ -133,10 +135,12 @@ const (
 	knownWords = " a an the of from in for at most about and please can could would you i me us want need give show " +
 		"list write make create get find extract read what are is be do now just also then instead again it its " +
 		"this these them all each every both as file files folder folders directory document documents text texts " +
-		"article content contents input context following above below here top best good long detailed only " +
-		"paragraph form sentence sentences "
+		"article content contents input context following above below here top best good only paragraph form " +
+		"sentence sentences "
 	// briefWords lists words that ask for less than usual: three sentences, points or keywords.
 	briefWords = " brief briefly short concise "
+	// inputWords lists words behind a number that counts what is read.
+	inputWords = " file files folder folders document documents text texts article "
 	// numbers lists the words for numbers; the index of a word is its value.
 	numbers = " zero one two three four five six seven eight nine ten "
 )
@@ -151,27 +155,33 @@ func parseLine(line string) (req request, problem string) {
 		return req, "the request is longer than a line: put it on one line, and a text after a colon or an empty line"
 	}
 	req.product = -1
-	number := 0
+	number, numbered := 0, -2 // and the place of its word
 	words := tokenize(line)
 	for i := 0; i < len(words); i++ {
 		w := words[i]
 		what, size := productAt(words[i:])
+		from, before := lead(words[:i])
 		n := slices.Index(strings.Fields(numbers), w.low)
 		if digits, err := strconv.Atoi(w.low); err == nil {
 			n = min(digits, 5000)
 		}
 		switch {
-		case size > 0 && req.product >= 0 && req.product != what && (i == 0 || words[i-1].low != "as"):
+		case size > 0 && req.product >= 0 && req.product != what && !has(" as in into ", before):
 			return req, "the built-in model makes one thing at a time: a summary, key points, keywords or an outline"
 		case size > 0:
 			i += size - 1
 			req.product = what
+		case w.isForm(), has(" as into like ", before) && (w.name || !common(w.low)),
+			number > 1 && w.low == "paragraph":
+			return req, notOurs + ": it cannot write " + strconv.Quote(spell(words[from:i+1]))
 		case w.name:
 			req.targets = append(req.targets, targetOf(w.text))
 		case n > 0:
-			number = n
+			number, numbered = n, i
 		case w.low == "word" || w.low == "words":
 			req.words, number = number, 0
+		case number == 1 && w.low == "paragraph", numbered == i-1 && has(inputWords, w.low):
+			number = 0
 		case has(briefWords, w.low):
 			number = cmp.Or(number, 3)
 		case has(knownWords, w.low):
@@ -185,6 +195,26 @@ func parseLine(line string) (req request, problem string) {
 		return req, notOurs
 	}
 	return req, ""
+}
+
+// common reports whether word says nothing about files, products or forms.
+func common(word string) bool {
+	_, err := strconv.Atoi(word)
+	return err == nil || has(knownWords+briefWords+numbers, word)
+}
+
+// lead returns the last preposition in words that has only common words behind it, and its place; without one it
+// returns "" and the end of words.
+func lead(words []token) (from int, word string) {
+	for i, w := range slices.Backward(words) {
+		if has(" as in into like to of for from ", w.low) {
+			return i, w.low
+		}
+		if !common(w.low) {
+			break
+		}
+	}
+	return len(words), ""
 }
 
 // productAt returns the product that the first words name, and the number of those words; 0 means

@@ -120,8 +120,53 @@ func TestParseRequestContext(t *testing.T) {
 			assert.Equal(t, want, spelled(got), text)
 		}
 	}
-	_, problem := parseRequest("Summarize it in German", "Bees fly.")
-	assert.Contains(t, problem, `"German" is neither a word it knows nor a file or folder`)
+	_, problem := parseRequest("Summarize it frankly", "Bees fly.")
+	assert.Contains(t, problem, `"frankly" is neither a word it knows nor a file or folder`)
+	_, problem = parseRequest("Summarize: as JSON", "Bees fly.")
+	assert.Contains(t, problem, "there is another one on stdin")
+}
+
+// What asks for a form that cannot be answered is refused, also where a file or folder has that name. The problem
+// names it.
+func TestFormsAreRefused(t *testing.T) {
+	t.Parallel()
+	for text, named := range map[string]string{
+		"Summarize a.md as JSON":                     "as JSON",
+		"Summarize a.md in JSON format":              "in JSON",
+		"Give me the keywords of a.md as a list.txt": "as a list.txt",
+		"Summarize a.md in the style of a pirate":    "in the style",
+		"Summarize a.md in French":                   "in French",
+		"Summarize a.md. Answer in Spanish.":         "in Spanish",
+		"Summarize a.md 'in the style of Hemingway'": "in the style of Hemingway",
+		"Summarize a.md as a table":                  "as a table",
+		"Summarize a.md as `docs`":                   "as docs",
+		"Summarize a.md like a child":                "like a child",
+		"Summarize a.md into out.md":                 "into out.md",
+		"Translate a.md":                             "Translate",
+		"Write a detailed summary of a.md":           "detailed",
+		"Summarize a.md in 2 paragraph form":         "in 2 paragraph",
+	} {
+		for _, context := range []string{"", "Bees fly."} {
+			_, problem := parseRequest(text, context)
+			assert.Equal(t, notOurs+": it cannot write "+strconv.Quote(named), problem, text)
+		}
+	}
+	for text, want := range map[string]string{
+		"Summarize a.md in 3 bullet points":              "points=3 a.md",
+		"Summarize a.md as bullet points":                "points a.md",
+		"Summarize a.md in bullets":                      "points a.md",
+		"Summarize a.md as a short outline":              "outline=3 a.md",
+		"Summarize a.md in one paragraph":                "summary a.md",
+		"Summarize the 3 files in docs":                  "summary docs:**?",
+		"Summarize the three documents in docs/":         "summary docs:**",
+		"Summarize `french.md` and json/ in 2 sentences": "summary=2 french.md json:**",
+		"Summarize table.md":                             "summary table.md",
+	} {
+		got, problem := parseRequest(text, "")
+		if assert.Empty(t, problem, text) {
+			assert.Equal(t, want, spelled(got), text)
+		}
+	}
 }
 
 // What a child is asked must be understood by the child.

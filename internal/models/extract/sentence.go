@@ -7,6 +7,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"qq/internal/models/extract/markdown"
 )
 
 var sentenceEnd = sync.OnceValue(func() *regexp.Regexp {
@@ -111,12 +113,12 @@ func fitness(s sentence) float64 {
 		}
 	}
 	last, _ := utf8.DecodeLastRuneInString(strings.TrimRight(s.text, "\"'”’»*_)]`"))
-	if len(s.text) > mostBytes || letters(s.text) < 0.6 || inCode*2 > len(s.text) || last == ':' ||
+	if len(s.text) > mostBytes || markdown.Letters(s.text) < 0.6 || inCode*2 > len(s.text) || last == ':' ||
 		strings.Count(s.text, "(") != strings.Count(s.text, ")") || strings.Count(s.text, "`")%2 == 1 {
 		return 0
 	}
 	w := 1.0
-	if s.kind == item {
+	if s.kind == markdown.Item {
 		w *= 0.7
 	}
 	if s.length < 4 {
@@ -141,18 +143,4 @@ func fitness(s sentence) float64 {
 		}
 	}
 	return w
-}
-
-// letters returns the share of letters in the non-space characters of s.
-func letters(s string) float64 {
-	n, all := 0, 0
-	for _, r := range s {
-		if unicode.IsLetter(r) || unicode.IsMark(r) {
-			n++
-		}
-		if r != ' ' {
-			all++
-		}
-	}
-	return float64(n) / float64(max(all, 1))
 }

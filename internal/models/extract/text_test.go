@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qq/internal/models/extract/markdown"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -35,7 +37,7 @@ func sample(t testing.TB, name string) string {
 	return string(text)
 }
 
-func quotable(text string) *document { return newDocument(parse(text), false) }
+func quotable(text string) *document { return newDocument(markdown.Parse(text), false) }
 
 // What the scanner sees: every heading, paragraph and list item, and nothing
 // of pictures, comments, tables and code.
@@ -43,9 +45,9 @@ func TestBlocks(t *testing.T) {
 	t.Parallel()
 	for _, name := range samples {
 		var b strings.Builder
-		for _, block := range parse(sample(t, name)) {
-			fmt.Fprintf(&b, "%s%d: %s\n", [...]string{"paragraph", "item", "heading"}[block.kind], block.level,
-				block.text)
+		for _, block := range markdown.Parse(sample(t, name)) {
+			fmt.Fprintf(&b, "%s%d: %s\n", [...]string{"paragraph", "item", "heading"}[block.Kind], block.Level,
+				block.Text)
 		}
 		checkGolden(t, name+".blocks", b.String())
 	}
@@ -89,37 +91,14 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-func TestStripInline(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"a [link](http://x.org/a_b \"t\") b":      "a link b",
-		"[`pkg/a`](a_b) and [b](c(d)e)":           "`pkg/a` and b",
-		"[![x](y)](z) text":                       "text",
-		"a [ref][1] and a note[^2].":              "a ref and a note.",
-		"**bold** _it_ ~~gone~~ snake_case 2 * 3": "bold it gone snake_case 2 * 3",
-		"``a ` b`` and `*x*` and `f()`":           "`a ` b` and `*x*` and `f()`",
-		"a &amp; b &lt;c&gt; `&amp;`":             "a & b <c> `&amp;`",
-		"<b>x</b><br>y <https://a.b/c> <path>":    "x y https://a.b/c <path>",
-		"smile :smile: at 12:30:00":               "smile at 12:30:00",
-		`\*no\* emphasis`:                         "*no* emphasis",
-		"a[i] and [b]":                            "a[i] and [b]",
-		"open [bracket and `tick":                 "open [bracket and `tick",
-		"see <!-- not this --> that":              "see that",
-		"Vec<T> and a < b > c":                    "Vec<T> and a < b > c",
-		"a ![pic](x.png).":                        "a.",
-	} {
-		assert.Equal(t, want, stripInline(text), text)
-	}
-}
-
 // Texts that make careless scanners take forever.
 func TestHostileTextsEnd(t *testing.T) {
 	t.Parallel()
 	for _, unit := range []string{"[", "](", "[a](", "`", "``a`", "<", "<!--", "*a_", "(", "a. ", "1. ", "# a\n",
 		"> > a\n", "- a\n", "|a|b\n|-|-|\n",
 		":a", "a", "a ", "世界。", ". `", "(a. ", "\t", "![a](b)", "e.g. A ", "\xff", "x\n\n"} {
-		for _, b := range parse(strings.Repeat(unit, 100<<10/len(unit))) {
-			for _, s := range splitSentences(b.text) {
+		for _, b := range markdown.Parse(strings.Repeat(unit, 100<<10/len(unit))) {
+			for _, s := range splitSentences(b.Text) {
 				assert.True(t, utf8.ValidString(s), unit)
 			}
 		}
@@ -357,16 +336,16 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add("[a](b [c](d ![e](f `g ``h <i <!-- j **k** \\")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, b := range parse(text) {
-			if b.text == "" || strings.Contains(b.text, "\n") || !utf8.ValidString(b.text) {
-				t.Errorf("block %q", b.text)
+		for _, b := range markdown.Parse(text) {
+			if b.Text == "" || strings.Contains(b.Text, "\n") || !utf8.ValidString(b.Text) {
+				t.Errorf("block %q", b.Text)
 			}
-			if b.kind == heading && (b.level < 1 || b.level > 6) {
-				t.Errorf("heading of level %d", b.level)
+			if b.Kind == markdown.Heading && (b.Level < 1 || b.Level > 6) {
+				t.Errorf("heading of level %d", b.Level)
 			}
-			for _, s := range splitSentences(b.text) {
-				if strings.TrimSpace(s) != s || s == "" || !strings.Contains(b.text, s) {
-					t.Errorf("sentence %q of %q", s, b.text)
+			for _, s := range splitSentences(b.Text) {
+				if strings.TrimSpace(s) != s || s == "" || !strings.Contains(b.Text, s) {
+					t.Errorf("sentence %q of %q", s, b.Text)
 				}
 			}
 		}

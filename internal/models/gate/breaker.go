@@ -130,7 +130,7 @@ func verdicts(r llm.Report) (server, model verdict) {
 		if r.RetryAfter == 0 {
 			return failed, nothing
 		}
-	case llm.Server:
+	case llm.Server, llm.TooLong:
 		return answered, failed
 	case "", llm.Rejected, llm.UnknownModel, llm.ContextOverflow:
 		return answered, answered

@@ -7,44 +7,43 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"qq/internal/record/ledger/alive"
 )
 
 // chunk is how many runs are cleared in one transaction. Other processes can write between
 // two transactions.
 const chunk = 500
 
-// Cancel sends SIGTERM to a root process: the one that works on the run or batch with that
-// id, or the root with that id. It returns that root without waiting for its end. The whole
-// tree of the root ends with it. For a run that has ended the error is [ErrEnded], even if
-// its root still works on others.
-func (l *Ledger) Cancel(id string) (Root, error) {
+// Owner returns the full id of a run, a batch or a root, and the root that works on it. id may be the
+// beginning or the end of an id if only one matches. For a run that has ended the error is
+// [ErrEnded], even if its root still works on others.
+func (l *Ledger) Owner(id string) (whole string, r Root, err error) {
 	act := "cancel " + id
-	whole, err := l.resolve(act, id, "executions", "batches", "roots")
-	if err != nil {
-		return Root{}, err
+	if whole, err = l.resolve(act, id, "executions", "batches", "roots"); err != nil {
+		return "", r, err
 	}
-	var r Root
-	var recorded string
 	err = l.db.QueryRow(`SELECT id, pid, process, started, dir, command FROM roots WHERE id = coalesce(
   (SELECT CASE WHEN status = '' THEN root ELSE '' END FROM runs WHERE id = ?1),
   (SELECT root FROM batches WHERE id = ?1 ORDER BY n DESC LIMIT 1), ?1)`,
-		whole).Scan(&r.ID, &r.PID, &recorded, stamped{&r.Started}, &r.Dir, &r.Command)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return Root{}, l.fault(act, err)
+		whole).Scan(&r.ID, &r.PID, &r.process, stamped{&r.Started}, &r.Dir, &r.Command)
+	live := false
+	if err == nil {
+		live, err = l.roots.Alive(r.ID)
 	}
-	err = l.roots.Terminate(r.ID, r.PID, recorded)
-	if errors.Is(err, alive.ErrEnded) {
-		return r, problem(ErrEnded, nil, act+": it does not run any more", "qq runs show "+id+" tells how it ended")
+	if !live && (err == nil || errors.Is(err, sql.ErrNoRows)) {
+		err = problem(ErrEnded, nil, act+": it does not run any more", "qq runs show "+id+" tells how it ended")
 	}
-	return r, l.fault(act, err)
+	return whole, r, l.fault(act, err)
 }
+
+// Terminate sends SIGTERM to a root that [Ledger.Owner] returned, and does not wait for its end. The
+// whole tree of the root ends with it. The error is [alive.ErrEnded] if no process of this machine is
+// that root.
+func (l *Ledger) Terminate(r Root) error { return l.roots.Terminate(r.ID, r.PID, r.process) }
 
 // Clear removes the finished runs that f selects and returns how many it removed. Runs of a
 // live root are kept.
 func (l *Ledger) Clear(f Filter) (int, error) {
-	return l.clear("clear the runs", f.runs, f.Limit)
+	return l.clear("clear the runs", f.runs, f.Limit, stamp(l.now()))
 }
 
 // Prune removes the finished runs that are older than [Options].Keep and returns how many
@@ -60,13 +59,14 @@ func (l *Ledger) Prune() (int, error) {
 		w.and("claimed < ?", before)
 		w.and("NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = batch AND b.started >= ?)", before)
 		return w
-	}, 0)
+	}, 0, before)
 }
 
 // clear removes the finished runs that a condition selects, at most limit of them (0 means
 // no limit), in several transactions. which makes the condition; it gets the ids of the
-// live roots as a JSON array.
-func (l *Ledger) clear(act string, which func(live string) *where, limit int) (int, error) {
+// live roots as a JSON array. A batch without runs is removed if it was begun before that time: it
+// may be resumed.
+func (l *Ledger) clear(act string, which func(live string) *where, limit int, before int64) (int, error) {
 	total := 0
 	for more := true; more; {
 		most := chunk
@@ -83,7 +83,7 @@ func (l *Ledger) clear(act string, which func(live string) *where, limit int) (i
 			return total, l.fault(act, err)
 		}
 	}
-	err := l.withLive(tidy)
+	err := l.withLive(func(tx *sql.Tx, live string) error { return tidy(tx, live, before) })
 	if err == nil && total > 0 {
 		// The checkpoint shrinks the write-ahead log. A concurrent reader may prevent that, which
 		// is no error.
@@ -127,13 +127,14 @@ DELETE FROM executions WHERE n IN (SELECT value FROM json_each(?1))`, doomed)
 	return n, each(tx, "PRAGMA incremental_vacuum", nil, func(*sql.Rows) error { return nil })
 }
 
-// tidy removes the batches and roots that have no runs left.
-func tidy(tx *sql.Tx, live string) error {
+// tidy removes the batches that have no runs left and were begun before that time, and the roots
+// without runs and batches.
+func tidy(tx *sql.Tx, live string, before int64) error {
 	_, err := tx.Exec(`DELETE FROM batches WHERE id NOT IN (SELECT batch FROM executions)
-AND root NOT IN (SELECT value FROM json_each(?1));
+AND root NOT IN (SELECT value FROM json_each(?1)) AND started < ?2;
 DELETE FROM ends WHERE batch NOT IN (SELECT n FROM batches);
 DELETE FROM roots WHERE id NOT IN (SELECT root FROM executions) AND id NOT IN (SELECT root FROM batches)
-AND id NOT IN (SELECT value FROM json_each(?1))`, live)
+AND id NOT IN (SELECT value FROM json_each(?1))`, live, before)
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"qq/internal/record/ledger/alive"
+	"qq/internal/record/ledger/appendfile"
 	"qq/pkg/task"
 )
 
@@ -44,10 +45,15 @@ const noRoom = 1 << 20
 // orNone is the end of a hint that also offers to run qq without the ledger.
 const orNone = ", or go on without a record: --no-ledger"
 
+// statuses are those of commands and tasks that end with an error of that state. The others fail.
+var statuses = map[error]task.Status{
+	ErrFull: task.Unavailable, ErrReadOnly: task.Misused, ErrDenied: task.Misused, ErrNewer: task.Misused,
+}
+
 // problem returns an error with a hint for the user. state is one of the variables above,
 // or nil; cause may be nil too.
 func problem(state, cause error, text, hint string) error {
-	return &task.Error{Problem: text, Hint: hint, Err: errors.Join(state, cause)}
+	return &task.Error{Status: statuses[state], Problem: text, Hint: hint, Err: errors.Join(state, cause)}
 }
 
 // fault returns err as the error of the operation act, with a hint for the user. It returns
@@ -56,6 +62,9 @@ func (p place) fault(act string, err error) error {
 	if known := (*task.Error)(nil); err == nil || errors.As(err, &known) {
 		return err
 	}
+	if gone, ok := errors.AsType[*appendfile.GoneError](err); ok {
+		return task.Machine("put it back, then go on where it ended with --resume", "%w", gone)
+	}
 	if errors.Is(err, errClosed) || errors.Is(err, ErrAtWork) {
 		return fmt.Errorf("%s: %w", act, err)
 	}
@@ -63,8 +72,7 @@ func (p place) fault(act string, err error) error {
 		return "see who holds it (fuser " + name + "), end that, and try again" + orNone
 	}
 	if held := (*alive.LockedError)(nil); errors.As(err, &held) {
-		text := fmt.Sprintf("%s has been locked by another qq for %s", held.Name, held.Wait)
-		return problem(ErrLocked, err, text, locked(held.Name))
+		return problem(ErrLocked, err, held.Error(), locked(held.Name))
 	}
 	state, cause := p.state(err), strings.ReplaceAll(err.Error(), "\n", "; ") // one line, even for several errors
 	text, hint := cause, "see whether "+filepath.Dir(p.file)+" can be used"+orNone

@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -60,72 +58,6 @@ func TestFullDatabase(t *testing.T) {
 	assert.Equal(t, r, got)
 	assert.Len(t, attempts, 1)
 	sound(t, l)
-}
-
-// TestNotSynced: a result is not said to be durable when the disk does not say so,
-// not even when a later one is.
-func TestNotSynced(t *testing.T) {
-	r := NewRecorder(t.TempDir(), Root{ID: "r"}, Options{})
-	require.NoError(t, r.Claim(Execution{ID: "a"}))
-	require.NoError(t, r.Claim(Execution{ID: "b"}))
-	file := r.out.file
-	null, err := os.Open(os.DevNull) // which cannot be synced
-	require.NoError(t, err)
-	defer null.Close()
-	r.out.file = null
-	require.Error(t, r.out.sync(r.out.size.Load()))
-	r.out.file = file
-	require.Error(t, r.Finish("", "b", done("", "x")))
-	require.Error(t, r.Touch("a"))
-	require.NoError(t, r.Claim(Execution{ID: "c"}), "a claim need not be")
-	require.NoError(t, r.Close())
-}
-
-// TestTornLine: what a full disk cut off is not joined with what comes next.
-func TestTornLine(t *testing.T) {
-	home := t.TempDir()
-	r := NewRecorder(home, Root{ID: "r"}, Options{})
-	require.NoError(t, r.Claim(Execution{ID: "a"}))
-	_, err := r.out.file.WriteString(`{"v":2,"claim":{"exec`)
-	require.NoError(t, err)
-	l := open(t, home)
-	r.out.torn = true
-	require.NoError(t, r.Claim(Execution{ID: "b"}))
-	require.NoError(t, l.refresh())
-	runs, err := l.List(Filter{})
-	require.NoError(t, err)
-	assert.Equal(t, []string{"b", "a"}, ids(runs))
-	require.NoError(t, r.Close())
-}
-
-// TestSyncsAreShared: those that wait for the disk do not each sync it.
-func TestSyncsAreShared(t *testing.T) {
-	r := NewRecorder(t.TempDir(), Root{ID: "r"}, Options{})
-	require.NoError(t, r.Claim(Execution{ID: "a"}))
-	r.out.syncing.Lock() // somebody syncs
-	var hands sync.WaitGroup
-	for range 8 {
-		hands.Go(func() { assert.NoError(t, r.Touch("a")) })
-	}
-	for size := int64(0); ; {
-		r.out.mu.Lock()
-		size = r.out.size.Load()
-		r.out.mu.Unlock()
-		if text, err := os.ReadFile(r.journal("r")); err == nil && bytes.Count(text, []byte("touch")) == 8 &&
-			int64(len(text)) == size {
-			break
-		}
-		runtime.Gosched()
-	}
-	file := r.out.file
-	null, err := os.Open(os.DevNull) // which cannot be synced: nobody may try
-	require.NoError(t, err)
-	defer null.Close()
-	r.out.file, r.out.synced = null, r.out.size.Load()
-	r.out.syncing.Unlock()
-	hands.Wait()
-	r.out.file = file
-	require.NoError(t, r.Close())
 }
 
 func TestDiskThatCannotBeUsed(t *testing.T) {
@@ -343,7 +275,7 @@ func asked(l *book) map[string]error {
 	_, errs["ByJoblog"] = l.ByJoblog("/j")
 	_, errs["Known"] = l.Known("b", "7", 0)
 	_, _, errs["Recall"] = l.Recall("7")
-	_, errs["Cancel"] = l.Cancel("7")
+	_, _, errs["Owner"] = l.Owner("7")
 	return errs
 }
 
@@ -413,7 +345,7 @@ func TestLockedForReaders(t *testing.T) {
 	}
 	require.NoError(t, other.Close())
 	for name, err := range asked(l) {
-		if name != "Cancel" {
+		if name != "Owner" {
 			assert.NoError(t, err, name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"qq/pkg/regular"
 	"qq/pkg/tool"
 
 	codes "modernc.org/sqlite/lib"
@@ -86,15 +87,11 @@ func (in *indexer) journal(root string) (ended bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	f, err := os.Open(in.place.journal(root))
+	f, info, err := regular.Open(in.place.journal(root), os.O_RDONLY)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
 	var from int64
 	err = in.tx.QueryRow("SELECT coalesce((SELECT bytes FROM journals WHERE root = ?), 0)", root).Scan(&from)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	_ "modernc.org/sqlite" // registers the driver
 
 	"qq/internal/record/ledger/alive"
+	"qq/pkg/regular"
 )
 
 const (
@@ -131,7 +132,7 @@ func (l *Ledger) load() error {
 // It reads only the header of the file, so that a long batch can check this before it
 // starts: see https://sqlite.org/fileformat.html#the_database_header.
 func (p place) readable() error {
-	f, err := os.Open(p.file)
+	f, info, err := regular.Open(p.file, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -139,9 +140,8 @@ func (p place) readable() error {
 		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || info.Size() == 0 { // an empty file is an empty database
-		return err
+	if info.Size() == 0 { // an empty file is an empty database
+		return nil
 	}
 	h := make([]byte, 100)
 	n, err := io.ReadFull(f, h)

@@ -136,7 +136,7 @@ func TestLiveness(t *testing.T) {
 	dead, err := l.List(Filter{Status: []task.Status{task.Interrupted}})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"run-r"}, ids(dead))
-	_, err = l.Cancel("run-r")
+	_, _, err = l.Owner("run-r")
 	require.ErrorIs(t, err, ErrEnded)
 	n, err = l.Clear(Filter{})
 	require.NoError(t, err)
@@ -148,41 +148,47 @@ func TestLiveness(t *testing.T) {
 	}
 }
 
-func TestCancel(t *testing.T) {
+func TestTerminate(t *testing.T) {
 	home := t.TempDir()
-	for _, id := range []string{"run-r0", "batch-r1", "r2"} {
+	for id, whole := range map[string]string{"run-r0": "run-r0", "batch-r1": "batch-r1", "r2": "r2", "n-r3": "run-r3"} {
 		name := id[strings.LastIndex(id, "r"):]
 		p := play(t, nil, "hold", home, name)
 		require.Equal(t, "ready", p.line(t))
 		l := open(t, home)
-		r, err := l.Cancel(id)
+		found, r, err := l.Owner(id)
 		require.NoError(t, err)
-		assert.Equal(t, p.cmd.Process.Pid, r.PID)
+		assert.Equal(t, []any{whole, name, p.cmd.Process.Pid}, []any{found, r.ID, r.PID})
+		require.NoError(t, l.Terminate(r))
 		_, err = p.rest()
 		require.Error(t, err)
 		assert.Equal(t, syscall.SIGTERM, p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
-		_, err = l.Cancel(id)
+		_, _, err = l.Owner(id)
 		require.ErrorIs(t, err, ErrEnded)
+		require.ErrorIs(t, l.Terminate(r), alive.ErrEnded)
 	}
-	_, err := open(t, home).Cancel("unknown")
+	l := open(t, home)
+	_, _, err := l.Owner("unknown")
 	require.ErrorIs(t, err, ErrNone)
+	_, _, err = l.Owner("run-")
+	require.ErrorIs(t, err, ErrAmbiguous)
 }
 
 // Neither what has ended nor a process that happens to have the pid is signalled.
-func TestCancelSparesOthers(t *testing.T) {
+func TestTerminateSparesOthers(t *testing.T) {
 	home := t.TempDir()
 	p := play(t, nil, "hold", home, "r")
 	require.Equal(t, "ready", p.line(t))
 	l := open(t, home)
 	require.NoError(t, l.Finish("run-r", done("", "")))
-	_, err := l.Cancel("run-r")
+	_, _, err := l.Owner("run-r")
 	require.ErrorIs(t, err, ErrEnded, "a run that has ended")
 
 	_, err = l.db.Exec("UPDATE roots SET process = process || '0'")
 	require.NoError(t, err)
 	if alive.Identity(os.Getpid()) != "" {
-		_, err = l.Cancel("batch-r")
-		require.ErrorIs(t, err, ErrEnded, "another process with the same pid")
+		_, r, err := l.Owner("batch-r")
+		require.NoError(t, err)
+		require.ErrorIs(t, l.Terminate(r), alive.ErrEnded, "another process with the same pid")
 	}
 	require.NoError(t, p.stdin.Close())
 	_, err = p.rest()

@@ -364,6 +364,12 @@ func (l *Ledger) ByJoblog(path string) (Batch, error) {
 	return l.newest("find the batch of "+path, "b.joblog = ? AND b.joblog <> '' AND "+withTask, path)
 }
 
+// Begun returns the batch of the directory dir that was begun or resumed last, even if it started
+// no task. If joblog is not empty, only a batch with that job log counts.
+func (l *Ledger) Begun(dir, joblog string) (Batch, error) {
+	return l.newest("find a batch of "+dir, "b.dir = ? AND (? = '' OR b.joblog = ?)", dir, joblog, joblog)
+}
+
 // Find returns the batch with that id. id may be the beginning or the end of an id if only
 // one matches.
 func (l *Ledger) Find(id string) (Batch, error) {

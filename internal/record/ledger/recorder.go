@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"os"
-	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"qq/internal/record/ledger/alive"
+	"qq/internal/record/ledger/appendfile"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -22,6 +21,7 @@ type Root struct {
 	Started time.Time `json:"started"`
 	Dir     string    `json:"dir"`
 	Command string    `json:"command"` // "run" or "batch", never the prompt
+	process string    // its [alive.Identity], from the index
 }
 
 // Batch is a list of tasks that a root began or resumed.
@@ -65,9 +65,9 @@ type Recorder struct {
 	now  func() time.Time
 
 	mu      sync.Mutex
-	lock    *alive.Lock   // of the root; nil before the first line
-	batches []*alive.Lock // locks of the batches that the root works on
-	out     *appender     // the journal; nil before the first line
+	lock    *alive.Lock      // of the root; nil before the first line
+	batches []*alive.Lock    // locks of the batches that the root works on
+	out     *appendfile.File // the journal; nil before the first line
 	closed  bool
 	index   *Ledger // nil until [Recorder.Ledger] opens it
 	failed  error   // the error of opening the index
@@ -163,16 +163,16 @@ func (r *Recorder) append(e line, durable bool) error {
 	if err != nil {
 		return err
 	}
-	end, err := out.append(text)
+	end, err := out.Append(text)
 	if err == nil && durable {
-		err = out.sync(end)
+		err = out.Sync(end)
 	}
 	return err
 }
 
 // enter returns the journal. The first call takes the lock of the root and creates the
 // file.
-func (r *Recorder) enter(at time.Time) (*appender, error) {
+func (r *Recorder) enter(at time.Time) (*appendfile.File, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.out != nil {
@@ -188,75 +188,15 @@ func (r *Recorder) enter(at time.Time) (*appender, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(r.journal(r.root.ID), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_TRUNC, 0o600)
+	out, err := appendfile.Create(r.journal(r.root.ID))
 	if err != nil {
 		return nil, err
 	}
-	out := &appender{file: f}
-	if _, err := out.append(text); err != nil { // the next call truncates the file
-		return nil, errors.Join(err, f.Close())
+	if _, err := out.Append(text); err != nil { // the next call truncates the file
+		return nil, errors.Join(err, out.Close())
 	}
 	r.out = out
 	return out, nil
-}
-
-// appender is a file of lines that only this process writes to.
-type appender struct {
-	file *os.File
-
-	mu   sync.Mutex
-	size atomic.Int64 // of the complete lines, in bytes
-	torn bool         // an incomplete line follows the complete ones
-
-	syncing sync.Mutex // held during a sync; callers that wait share the next one
-	synced  int64      // bytes that are on the disk
-	failed  error      // the first failed sync
-}
-
-// append writes text and returns the offset of its end. After an error no part of text
-// stays in the file.
-func (a *appender) append(text []byte) (end int64, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.torn {
-		if err := a.file.Truncate(a.size.Load()); err != nil {
-			return 0, err
-		}
-		a.torn = false
-	}
-	n, err := a.file.Write(text)
-	if err != nil {
-		a.torn = n > 0 && a.file.Truncate(a.size.Load()) != nil
-		return 0, err
-	}
-	return a.size.Add(int64(n)), nil
-}
-
-// sync returns when the bytes up to the offset end are on the disk. Once a sync has failed,
-// all later calls fail too, because the kernel may have dropped the data.
-func (a *appender) sync(end int64) error {
-	a.syncing.Lock()
-	defer a.syncing.Unlock()
-	if a.synced >= end || a.failed != nil {
-		return a.failed
-	}
-	size := a.size.Load()
-	if a.failed = syncData(a.file); a.failed == nil && a.synced == 0 {
-		a.failed = syncDir(filepath.Dir(a.file.Name()))
-	}
-	if a.failed == nil {
-		a.synced = size
-	}
-	return a.failed
-}
-
-// syncDir makes the names of the files in dir durable.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err == nil {
-		err = errors.Join(f.Sync(), f.Close())
-	}
-	return err
 }
 
 // Ledger returns the index. The first call opens the database and adds everything new in
@@ -287,7 +227,7 @@ func (r *Recorder) Close() error {
 	var errs []error
 	wrote := r.out != nil
 	if wrote {
-		errs = append(errs, r.out.file.Close())
+		errs = append(errs, r.out.Close())
 	}
 	for _, k := range append(r.batches, r.lock) {
 		if k != nil {

@@ -11,9 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"qq/internal/tools/tree"
+	"qq/pkg/regular"
 )
 
 // maxFile is the largest file that the tools read, in bytes.
@@ -29,10 +29,15 @@ func (c Config) files(ctx context.Context, q query) ([]string, error) {
 	if err != nil {
 		home = c.Dir
 	}
-	secret := func(file string) bool { return tree.Secret(filepath.ToSlash(filepath.Join(home, file))) }
+	private := tree.Places(c.Private)
+	unread := func(file string) string { return private.Unread(filepath.ToSlash(filepath.Join(home, file))) }
 	if !isDir {
-		if secret(start) {
-			return nil, fmt.Errorf("%s looks like a file of secrets and is not read", q.start)
+		why := unread(start)
+		if tree.Secret(q.start) {
+			why = tree.LooksSecret
+		}
+		if why != "" {
+			return nil, fmt.Errorf("%s %s and is not read", q.start, why)
 		}
 		if foreign(start, q.lang) {
 			return nil, fmt.Errorf("%s is not a file of the language %s", q.start, q.lang)
@@ -45,7 +50,7 @@ func (c Config) files(ctx context.Context, q query) ([]string, error) {
 		if start != "." {
 			below = file[len(start)+1:]
 		}
-		if e.Type().IsRegular() && !foreign(file, q.lang) && tree.Admits(q.glob, below) && !secret(file) {
+		if e.Type().IsRegular() && !foreign(file, q.lang) && tree.Admits(q.glob, below) && unread(file) == "" {
 			list = append(list, file)
 		}
 	})
@@ -85,7 +90,7 @@ func (c Config) concern(file string) string {
 	if err != nil {
 		return "is in a folder that cannot be found any more"
 	}
-	return tree.Concern(filepath.ToSlash(filepath.Join(home, file)))
+	return tree.Places(c.Private).Concern(filepath.ToSlash(filepath.Join(home, file)))
 }
 
 // locate returns the real path of name, relative to the root with slashes, and
@@ -133,13 +138,12 @@ func (c Config) read(file string) ([]byte, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
 		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", file, maxFile)
 	}
-	f, err := c.Root.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, now, err := regular.In(c.Root, file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, tree.Reason(err))
 	}
 	defer f.Close()
-	// Another file may have been put in its place meanwhile.
-	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
+	if !os.SameFile(info, now) { // another file was put in its place meanwhile
 		return nil, errMoved(file)
 	}
 	return io.ReadAll(io.LimitReader(f, maxFile))

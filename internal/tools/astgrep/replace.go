@@ -15,8 +15,8 @@ import (
 	"qq/pkg/tool"
 )
 
-// maxPreview is the longest diff that an approval shows, in characters.
-const maxPreview = 128_000
+// maxPreview is the longest diff that an approval shows, in bytes. It is sent to the root in one frame.
+const maxPreview = 600 << 10
 
 // maxSpecial is how many characters the list of special files in an approval may have.
 const maxSpecial = 1000
@@ -51,10 +51,16 @@ func (c Config) replace(ctx context.Context, args json.RawMessage) (tool.Result,
 	if err := c.permit(ctx, changes); err != nil {
 		return tool.Result{}, err
 	}
+	shown, _ := tool.Granted(ctx)
 	var a tool.Result
 	var done, failed []string
 	for _, ch := range changes {
-		err := store.Replace(ctx, c.Root, ch.file, ch.apply)
+		err := store.Replace(ctx, c.Root, ch.file, func(old []byte) ([]byte, error) {
+			if err := shown.Unchanged(ch.file, store.Sum(old)); err != nil {
+				return nil, err
+			}
+			return ch.apply(old)
+		})
 		if err != nil && !errors.Is(err, store.ErrNotDurable) {
 			failed = append(failed, err.Error())
 			continue
@@ -84,7 +90,7 @@ func (c Config) replaceIntent(ctx context.Context, args json.RawMessage) (tool.I
 	if err != nil {
 		return tool.Intent{}, err
 	}
-	in := tool.Intent{Risk: tool.Medium}
+	in := tool.Intent{Risk: tool.Medium, Sums: map[string]string{}}
 	places := 0
 	var diff, special strings.Builder
 	for _, ch := range changes {
@@ -94,12 +100,13 @@ func (c Config) replaceIntent(ctx context.Context, args json.RawMessage) (tool.I
 			in.Risk, in.Special = tool.High, true
 			fmt.Fprintf(&special, ", of which %s %s", tree.Printable(ch.file), why)
 		}
-		if diff.Len() > maxPreview {
-			continue
-		}
 		content, err := c.read(ch.file)
 		if err != nil {
 			return tool.Intent{}, err
+		}
+		in.Sums[ch.file] = store.Sum(content)
+		if diff.Len() > maxPreview {
+			continue
 		}
 		text, err := ch.diff(content)
 		if err != nil {
@@ -109,7 +116,10 @@ func (c Config) replaceIntent(ctx context.Context, args json.RawMessage) (tool.I
 	}
 	in.Summary = fmt.Sprintf("replace code at %d places in %d files", places, len(changes)) +
 		tool.First(special.String(), maxSpecial, "…")
-	in.Preview = tool.First(strings.ToValidUTF8(diff.String(), "\ufffd"), maxPreview, "…")
+	in.Preview = tool.Visible(diff.String())
+	if in.Cut = len(in.Preview) > maxPreview; in.Cut {
+		in.Preview = string(tool.WholeRunes([]byte(in.Preview[:maxPreview]))) + "…"
+	}
 	return in, nil
 }
 

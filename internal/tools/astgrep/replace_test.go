@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/standin"
+	"qq/internal/tools/store"
 	"qq/pkg/tool"
 )
 
@@ -113,6 +114,7 @@ func TestReplaceIntent(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "ast_grep_replace", Effect: tool.Writes, Risk: tool.Medium,
 		Paths:   []string{"a.js", "b/b.js"},
+		Sums:    map[string]string{"a.js": store.Sum([]byte("f(1)\n")), "b/b.js": store.Sum([]byte("x\nf(f(2))\n"))},
 		Summary: "replace code at 2 places in 2 files",
 		Preview: "--- a.js\n+++ a.js\n@@ -1 +1 @@\n-f(1)\n+g(1)\n--- b/b.js\n+++ b/b.js\n@@ -1,2 +1,2 @@\n x\n" +
 			"-f(f(2))\n+g(f(2))\n"}, in)
@@ -124,6 +126,13 @@ func TestReplaceIntent(t *testing.T) {
 		r.Content)
 	assert.Equal(t, "f(1)\n", c.content(t, "a.js"))
 	require.NoError(t, c.Root.Remove("c.js"))
+	require.NoError(t, c.Root.WriteFile("a.js", []byte("f(1)\nmore\n"), 0o600))
+	r = c.set()[1].Run(tool.WithGrant(t.Context(), in), args)
+	assert.True(t, r.Failed)
+	assert.Contains(t, r.Content, "a.js was changed after this call was shown to the user")
+	assert.Equal(t, "f(1)\nmore\n", c.content(t, "a.js"))
+	require.NoError(t, c.Root.WriteFile("a.js", []byte("f(1)\n"), 0o600))
+	require.NoError(t, c.Root.WriteFile("b/b.js", []byte("x\nf(f(2))\n"), 0o600))
 	assert.False(t, c.set()[1].Run(tool.WithGrant(t.Context(), in), args).Failed)
 	assert.Equal(t, "g(1)\n", c.content(t, "a.js"))
 }
@@ -159,10 +168,12 @@ func TestReplaceSpecial(t *testing.T) {
 }
 
 func TestReplacePreviewIsBounded(t *testing.T) {
-	c := folder(t, astGrep(t), "a.js", strings.Repeat("f('ä')\n", 12_000), "b.js", "f(1)\n")
+	c := folder(t, astGrep(t),
+		"a.js", strings.Repeat("f('"+strings.Repeat("ä", 30)+"')\n", 12_000), "b.js", "f(1)\n")
 	in, err := tool.Plan(t.Context(), c.set()[1],
 		json.RawMessage(standin.Args("pattern", "f($A)", "rewrite", "g($A)", "lang", "js")))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a.js", "b.js"}, in.Paths)
-	assert.Len(t, []rune(in.Preview), maxPreview+1)
+	assert.True(t, in.Cut)
+	assert.InDelta(t, maxPreview, len(in.Preview), 10)
 }

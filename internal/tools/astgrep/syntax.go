@@ -49,6 +49,7 @@ type Config struct {
 	Dir     string   // its path
 	Env     []string // the environment of the program
 	Depth   int      // of the agent; the sweep tells by it whose process this is
+	Private []string // absolute paths of folders whose files need an approval
 }
 
 // Find looks for ast-grep in the folders of PATH, without starting it. It ignores relative

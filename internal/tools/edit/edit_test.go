@@ -226,11 +226,17 @@ func TestDiff(t *testing.T) {
 		{"", "a\nb\n", "@@ -0,0 +1,2 @@\n+a\n+b"},
 		{"a\n", "", "@@ -1 +0,0 @@\n-a"},
 		{"a\r\nb\r\n", "a\r\nc\r\n", "@@ -1,2 +1,2 @@\n a\n-b\n+c"},
-		{"a\n", "\x1b[2Ja\u202e\n", "@@ -1 +1 @@\n-a\n+<U+001B>[2Ja<U+202E>"},
+		{"a\r\nb\r\n", "a\nb\r\n", "@@ -1,2 +1,2 @@\n-a␍\n+a\n b␍"},
+		{"", "a\r\n", "@@ -0,0 +1 @@\n+a␍"},
+		{"a\n", "\x1b[2Ja\u202e\n", "@@ -1 +1 @@\n-a\n+␛[2Ja<U+202E>"},
 	} {
-		assert.Equal(t, "--- f\n+++ f\n"+c.want, Diff("f", []byte(c.before), []byte(c.after)))
+		diff, whole := Diff("f", []byte(c.before), []byte(c.after))
+		assert.Equal(t, "--- f\n+++ f\n"+c.want, diff)
+		assert.True(t, whole)
 	}
-	assert.Empty(t, Diff("f", []byte("a\n"), []byte("a\n")))
+	diff, whole := Diff("f", []byte("a\n"), []byte("a\n"))
+	assert.Empty(t, diff)
+	assert.True(t, whole)
 }
 
 func TestDiffIsBounded(t *testing.T) {
@@ -238,21 +244,28 @@ func TestDiffIsBounded(t *testing.T) {
 	for name, c := range map[string]struct{ before, after []byte }{
 		"rewritten": {many("old", 200_000), many("new", 300_000)},
 		"wide many": {nil, many(strings.Repeat("x", 10_000), 200)},
-		"scattered": {[]byte(strings.Repeat("a\nb\nc\nd\ne\nf\ng\nh\ni\n", 3000)),
-			[]byte(strings.Repeat("a\nb\nc\nd\nX\nf\ng\nh\ni\n", 3000))},
+		"one line":  {nil, bytes.Repeat([]byte("é"), 2<<20)},
+		"spelled":   {nil, bytes.Repeat([]byte("\xff"), maxDiff/4)},
 	} {
-		got := Diff("f", c.before, c.after)
-		assert.LessOrEqual(t, strings.Count(got, "\n"), previewLines+1, name)
-		assert.LessOrEqual(t, len(got), previewBytes+8*previewLine, name)
-		assert.Contains(t, got, "more", name)
-		assert.Contains(t, got, "\n+", "%s: what comes is shown in spite of what goes", name)
+		got, whole := Diff("f", c.before, c.after)
+		assert.False(t, whole, name)
+		assert.LessOrEqual(t, len(got), maxDiff+100, name)
+		assert.Regexp(t, `…\n\[\d+ more lines\]$`, got, name)
 	}
-	assert.Less(t, len(Diff("f", nil, bytes.Repeat([]byte("é"), 2<<20))), 3*previewLine)
-	got := Diff("f", many("old", 2000), many("new", 1700))
-	assert.Contains(t, got, "\n-old\n[500 more lines that begin with -]\n+new\n")
-	assert.True(t, strings.HasSuffix(got, "\n[200 more lines that begin with +]"), got)
-	got = Diff("f", nil, many("new", 1000))
-	assert.Equal(t, 1000, strings.Count(got, "\n+new"), "a script is there to the end")
+	for name, c := range map[string]struct {
+		before, after []byte
+		mark          string
+		count         int
+	}{
+		"10,000 lines": {many("old", 10_000), many("new", 10_000), "\n+new", 10_000},
+		"one line":     {nil, bytes.Repeat([]byte("é"), 200_000), "é", 200_000},
+		"scattered": {bytes.Repeat([]byte("a\nb\nc\nd\ne\nf\ng\nh\ni\n"), 3000),
+			bytes.Repeat([]byte("a\nb\nc\nd\nX\nf\ng\nh\ni\n"), 3000), "\n+X", 3000},
+	} {
+		got, whole := Diff("f", c.before, c.after)
+		assert.True(t, whole, name)
+		assert.Equal(t, c.count, strings.Count(got, c.mark), name)
+	}
 }
 
 // A diff says what changes: made undone from the new content, it is the old.
@@ -261,7 +274,8 @@ func TestDiffIsTrue(t *testing.T) {
 		line := rapid.SampledFrom([]string{"a\n", "b\n", "c\n", "d\n"})
 		before := strings.Join(rapid.SliceOfN(line, 0, 40).Draw(t, "before"), "")
 		after := strings.Join(rapid.SliceOfN(line, 0, 40).Draw(t, "after"), "")
-		got := patch(strings.SplitAfter(before, "\n"), Diff("f", []byte(before), []byte(after)))
+		diff, _ := Diff("f", []byte(before), []byte(after))
+		got := patch(strings.SplitAfter(before, "\n"), diff)
 		if got != after {
 			t.Fatalf("%q, not %q", got, after)
 		}

@@ -118,29 +118,38 @@ func (w *Workspace) plan(ctx context.Context, c *change) (tool.Intent, error) {
 		in.Risk, in.Special = tool.High, true
 		in.Summary += ", which " + why
 	}
-	if w.secret(c.rel) {
-		// The content is not read: a preview, or an error that depends on it, would reveal it.
-		if c.make != nil {
-			in.Preview = edit.Diff(tree.Printable(slash(c.rel)), []byte(c.before), []byte(c.after))
-		}
+	old, err := w.shown(c, &in)
+	var whole bool
+	switch {
+	case c.make == nil:
 		return in, context.Cause(ctx)
-	}
-	if c.make == nil {
-		return in, context.Cause(ctx)
-	}
-	var old []byte
-	if c.act != "create" {
-		var err error
-		if old, err = w.content(c.path, c.rel); err != nil {
+	case w.unread(c.rel, c.path) != "":
+		// The preview must not reveal the content, nor may an error that depends on it.
+		in.Preview, whole = edit.Diff(tree.Printable(slash(c.rel)), []byte(c.before), []byte(c.after))
+	case err != nil:
+		return in, err
+	default:
+		content, err := c.make(old)
+		if err != nil {
 			return in, err
 		}
+		in.Preview, whole = edit.Diff(tree.Printable(slash(c.rel)), old, content)
 	}
-	content, err := c.make(old)
-	if err != nil {
-		return in, err
-	}
-	in.Preview = edit.Diff(tree.Printable(slash(c.rel)), old, content)
+	in.Cut = !whole
 	return in, context.Cause(ctx)
+}
+
+// shown returns the content of the file that c changes, and stores its checksum in in.
+func (w *Workspace) shown(c *change, in *tool.Intent) ([]byte, error) {
+	if c.act == "create" {
+		in.Sums = map[string]string{slash(c.rel): ""}
+		return nil, nil
+	}
+	old, err := w.content(c.path, c.rel)
+	if err == nil {
+		in.Sums = map[string]string{slash(c.rel): store.Sum(old)}
+	}
+	return old, err
 }
 
 // content reads a whole file. A file too large to be changed is an error.
@@ -154,13 +163,11 @@ func (w *Workspace) content(path, rel string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, tree.Reason(err))
+	if f.info.Size() > store.MaxSize {
+		return nil, fmt.Errorf("%s is too large: %d bytes, at most %d can be changed",
+			path, f.info.Size(), store.MaxSize)
 	}
-	if info.Size() > store.MaxSize {
-		return nil, fmt.Errorf("%s is too large: %d bytes, at most %d can be changed", path, info.Size(), store.MaxSize)
-	}
-	content := make([]byte, info.Size())
+	content := make([]byte, f.info.Size())
 	n, err := io.ReadFull(f, content)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return nil, fmt.Errorf("%s: %w", path, tree.Reason(err))
@@ -174,17 +181,25 @@ func (w *Workspace) apply(ctx context.Context, c *change) (tool.Result, error) {
 	if err := w.permit(ctx, c); err != nil {
 		return tool.Result{}, err
 	}
+	// Shown is what a person was shown, and check compares it with the file.
+	shown, _ := tool.Granted(ctx)
+	var check func(old []byte) error
+	if shown.Sums != nil {
+		check = func(old []byte) error { return shown.Unchanged(slash(c.rel), store.Sum(old)) }
+	}
 	changed := true
 	var err error
 	switch c.act {
 	case "create":
-		err = w.create(ctx, c)
+		if err = shown.Unchanged(slash(c.rel), ""); err == nil {
+			err = w.create(ctx, c)
+		}
 	case "delete":
-		if err = store.Remove(ctx, w.root, c.rel); err == nil {
+		if err = store.Remove(ctx, w.root, c.rel, check); err == nil {
 			w.forget(c.rel)
 		}
 	default:
-		changed, err = w.replace(ctx, c)
+		changed, err = w.replace(ctx, c, check)
 	}
 	if err != nil && !errors.Is(err, store.ErrNotDurable) {
 		return tool.Result{}, err
@@ -223,9 +238,15 @@ func (w *Workspace) create(ctx context.Context, c *change) error {
 	return err
 }
 
-func (w *Workspace) replace(ctx context.Context, c *change) (changed bool, err error) {
+// replace changes the file, unless check, which may be nil, returns an error for its content.
+func (w *Workspace) replace(ctx context.Context, c *change, check func(old []byte) error) (changed bool, err error) {
 	sum := "" // checksum of the new content if the agent knows the old one
 	err = store.Replace(ctx, w.root, c.rel, func(old []byte) ([]byte, error) {
+		if check != nil {
+			if err := check(old); err != nil {
+				return nil, err
+			}
+		}
 		content, err := c.make(old)
 		if err != nil {
 			return nil, err

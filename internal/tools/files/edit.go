@@ -57,7 +57,7 @@ func (w *Workspace) prepareEdit(args json.RawMessage) (*change, error) {
 			return nil, fmt.Errorf("%s is a binary file of %d bytes and is not edited", e.path, len(old))
 		}
 		s, err := e.Find(old)
-		if errors.Is(err, edit.ErrAbsent) && !w.secret(rel) {
+		if errors.Is(err, edit.ErrAbsent) && w.unread(rel, e.path) == "" {
 			err = fmt.Errorf("%w: %s", err, e.Nearest(old))
 		}
 		if err != nil {

@@ -67,7 +67,7 @@ func (w *Workspace) grepFile(ctx context.Context, args json.RawMessage) (string,
 		if !tree.Admits(glob, file[len(under(rel)):]) {
 			return false
 		}
-		if w.secret(file) {
+		if w.unread(file) != "" {
 			secrets++
 			return false
 		}
@@ -78,14 +78,14 @@ func (w *Workspace) grepFile(ctx context.Context, args json.RawMessage) (string,
 }
 
 func (w *Workspace) grepOne(ctx context.Context, file string, s tree.Search) (tree.Report, error) {
-	f, rel, err := w.open(file)
+	f, err := w.open(file)
 	if err != nil {
 		return tree.Report{}, err
 	}
 	defer f.Close()
-	found, err := s.File(ctx, slash(rel), f)
+	found, err := s.File(ctx, slash(f.rel), f.text())
 	if errors.Is(err, tree.ErrBinary) {
-		return tree.Report{}, binaryError(f, rel)
+		return tree.Report{}, f.binary()
 	}
 	if err != nil {
 		return tree.Report{}, fmt.Errorf("%s: %w", file, tree.Reason(err))

@@ -10,11 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"unicode/utf8"
 
 	"qq/internal/tools/tree"
+	"qq/pkg/regular"
 	"qq/pkg/tool"
 )
 
@@ -68,9 +68,9 @@ func (w *Workspace) planRead(_ context.Context, args json.RawMessage) (tool.Inte
 		return tool.Intent{}, err
 	}
 	in := tool.Intent{Paths: []string{slash(rel)}, Summary: "read " + tree.Printable(slash(rel))}
-	if w.secret(rel) {
+	if why := w.unread(rel, r.path); why != "" {
 		in.Risk, in.Special = tool.High, true
-		in.Summary += ", which " + tree.LooksSecret
+		in.Summary += ", which " + why
 	}
 	return in, nil
 }
@@ -84,8 +84,8 @@ func (w *Workspace) readFile(ctx context.Context, args json.RawMessage) (string,
 	if err != nil {
 		return "", err
 	}
-	if w.secret(rel) && !granted(ctx, rel) {
-		return "", fmt.Errorf("%s %s and is not read without an approval", r.path, tree.LooksSecret)
+	if why := w.unread(rel, r.path); why != "" && !granted(ctx, rel) {
+		return "", fmt.Errorf("%s %s and is not read without an approval", r.path, why)
 	}
 	f, err := w.openFound(r.path, rel, info)
 	if err != nil {
@@ -93,9 +93,10 @@ func (w *Workspace) readFile(ctx context.Context, args json.RawMessage) (string,
 	}
 	defer f.Close()
 	hash := sha256.New()
-	in := bufio.NewReaderSize(io.TeeReader(f, hash), 64<<10)
+	text := f.text()
+	in := bufio.NewReaderSize(io.TeeReader(text, hash), 64<<10)
 	if head, _ := in.Peek(binaryHead); isBinary(head) {
-		return "", binaryError(f, rel)
+		return "", f.binary()
 	}
 	x := excerpt{start: r.start, end: r.end}
 	if err := x.read(ctx, in); err != nil {
@@ -105,6 +106,7 @@ func (w *Workspace) readFile(ctx context.Context, args json.RawMessage) (string,
 		return "", fmt.Errorf("%s has %d lines: start_line %d is after its end", r.path, x.line, r.start)
 	}
 	w.know(rel, hex.EncodeToString(hash.Sum(nil)))
+	x.endless = f.info.Size() == 0 && text.N == 0
 	return x.String(), nil
 }
 
@@ -113,12 +115,8 @@ func isBinary(content []byte) bool {
 	return bytes.IndexByte(content[:min(len(content), binaryHead)], 0) >= 0
 }
 
-func binaryError(f *os.File, rel string) error {
-	size := int64(0)
-	if info, err := f.Stat(); err == nil {
-		size = info.Size()
-	}
-	return fmt.Errorf("%s is a binary file of %d bytes", slash(rel), size)
+func (o opened) binary() error {
+	return fmt.Errorf("%s is a binary file of %d bytes", slash(o.rel), o.info.Size())
 }
 
 // excerpt collects the lines start to end of a file, as many as fit into an answer, and counts
@@ -133,6 +131,7 @@ type excerpt struct {
 	full    bool
 	invalid int    // bytes that are not UTF-8
 	cut     string // remark on a line that does not fit
+	endless bool   // the file was not read to its end
 }
 
 func (x *excerpt) read(ctx context.Context, in *bufio.Reader) error {
@@ -210,6 +209,9 @@ func (x *excerpt) String() string {
 	}
 	if x.invalid > 0 {
 		notes = append(notes, fmt.Sprintf("[not UTF-8: %d bytes are shown as U+FFFD]", x.invalid))
+	}
+	if x.endless {
+		notes = append(notes, fmt.Sprintf("[only the first %d MiB are read]", regular.Unsized>>20))
 	}
 	if x.shown < x.line {
 		notes = append(notes,

@@ -189,8 +189,8 @@ func TestMissingFileNamesTheNearest(t *testing.T) {
 func TestSecrets(t *testing.T) {
 	secret := []string{".env", ".env.local", "a/.ENV", "x.pem", "x.key", "id_rsa", "sub/id_ed25519", ".netrc",
 		".aws/credentials", ".ssh/config",
-		"x.p12", ".npmrc", ".pgpass", "credentials.json", ".docker/config.json", ".git-credentials"}
-	open := []string{".env.example", "id_rsa.pub", "credentials", "config.json", "keys.go", "environment", "ssh/config",
+		"x.p12", ".npmrc", ".pgpass", "credentials.json", ".docker/config.json", ".git-credentials", "credentials"}
+	open := []string{".env.example", "id_rsa.pub", "config.json", "keys.go", "environment", "ssh/config",
 		"monkey"}
 	files := map[string]string{}
 	for _, f := range append(secret, open...) {

@@ -1,9 +1,9 @@
 // Package files holds the tools that look into the working directory and those that change its files.
 //
 // Every path goes through a [Workspace]: it stays inside the working directory, links included. A file that looks
-// like secrets is listed, but read and changed only with an approval of its own ([tool.Granted]). The same holds
-// for changes of git's files and of agent definitions. Package tree walks folders and obeys .gitignore; package
-// store makes changes: if two agents change the same text, only one of them succeeds.
+// like secrets, or is one of qq's own, is listed, but read and changed only with an approval of its own
+// ([tool.Granted]). The same holds for changes of files that other programs obey. Package tree walks folders and
+// obeys .gitignore; package store makes changes: if two agents change the same text, only one of them succeeds.
 //
 // Not promised: a secret in a file of another name is not recognised; a tree that changes during a walk is not seen
 // at one moment; a folder that is moved out of the working directory during a write may take the file with it.
@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,22 +23,25 @@ import (
 	"syscall"
 
 	"qq/internal/tools/tree"
+	"qq/pkg/regular"
 	"qq/pkg/tool"
 )
 
 // Workspace is the working directory of an agent. It remembers which contents the agent has seen.
 type Workspace struct {
-	root *os.Root
-	dirs []string // absolute names of the root: as given, and without links
+	root    *os.Root
+	dirs    []string            // absolute names of the root: as given, and without links
+	private func() tree.Private // looked up at the first call
 
 	mu   sync.Mutex
 	seen map[string]string // checksum of the content that the agent knows, by path
 }
 
 // Open returns the workspace of one agent in root. Its tools use root until their last call has
-// ended; the caller closes root.
-func Open(root *os.Root) *Workspace {
+// ended; the caller closes root. private are absolute paths of folders whose files need an approval.
+func Open(root *os.Root, private ...string) *Workspace {
 	w := &Workspace{root: root, seen: map[string]string{}}
+	w.private = sync.OnceValue(func() tree.Private { return tree.Places(private) })
 	if abs, err := filepath.Abs(root.Name()); err == nil {
 		w.dirs = append(w.dirs, abs)
 		if real, err := filepath.EvalSymlinks(abs); err == nil && real != abs {
@@ -69,11 +73,19 @@ func (w *Workspace) Writing() tool.Set {
 	}
 }
 
-// secret reports whether the file rel looks like one that holds secrets.
-func (w *Workspace) secret(rel string) bool { return tree.Secret(w.full(rel)) }
+// unread returns why the file rel is not read without an approval of its own, or "". names are other names of the
+// file, as the model wrote them: a link does not make a secret harmless, nor a harmless name.
+func (w *Workspace) unread(rel string, names ...string) string {
+	for _, name := range names {
+		if given, err := w.local(name); err == nil && tree.Secret(w.full(given)) {
+			return tree.LooksSecret
+		}
+	}
+	return w.private().Unread(w.full(rel))
+}
 
-// concern returns why the file rel is special, or "".
-func (w *Workspace) concern(rel string) string { return tree.Concern(w.full(rel)) }
+// concern returns why a change of the file rel is special, or "".
+func (w *Workspace) concern(rel string) string { return w.private().Concern(w.full(rel)) }
 
 // full returns the absolute path of rel, with slashes. Rules about special files look at the
 // folders above the root too.
@@ -238,18 +250,27 @@ func (w *Workspace) find(path string) (rel string, info fs.FileInfo, err error) 
 	return rel, info, nil
 }
 
-// open opens the regular file at path for reading and returns its real path. It returns an error for a file that
-// looks like secrets.
-func (w *Workspace) open(path string) (*os.File, string, error) {
+// opened is an open regular file.
+type opened struct {
+	*os.File
+	rel  string // its real path
+	info fs.FileInfo
+}
+
+// text returns a reader of the content that the file had when it was opened.
+func (o opened) text() *io.LimitedReader { return regular.Reader(o.File, o.info) }
+
+// open opens the regular file at path for reading. It returns an error for a file that is not read without an
+// approval.
+func (w *Workspace) open(path string) (opened, error) {
 	rel, info, err := w.find(path)
 	if err != nil {
-		return nil, "", err
+		return opened{}, err
 	}
-	if w.secret(rel) {
-		return nil, "", fmt.Errorf("%s looks like a file of secrets and is not read", path)
+	if why := w.unread(rel, path); why != "" {
+		return opened{}, fmt.Errorf("%s %s and is not read", path, why)
 	}
-	f, err := w.openFound(path, rel, info)
-	return f, rel, err
+	return w.openFound(path, rel, info)
 }
 
 // maxReplaced is how often openFound tries again because the file was replaced while it was opened.
@@ -257,26 +278,27 @@ const maxReplaced = 10
 
 // openFound opens the file that find returned. If another agent has put another regular file in its place
 // meanwhile, it opens that one.
-func (w *Workspace) openFound(path, rel string, info fs.FileInfo) (*os.File, error) {
+func (w *Workspace) openFound(path, rel string, info fs.FileInfo) (opened, error) {
 	for range maxReplaced {
-		f, err := w.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, tree.Reason(err))
+		f, now, err := regular.In(w.root, rel)
+		switch {
+		case err == nil && os.SameFile(info, now):
+			return opened{f, rel, now}, nil
+		case err == nil:
+			f.Close()
+		case !errors.Is(err, regular.ErrOther):
+			return opened{}, fmt.Errorf("%s: %w", path, tree.Reason(err))
 		}
-		if opened, err := f.Stat(); err == nil && os.SameFile(info, opened) {
-			return f, nil
-		}
-		f.Close()
 		if info, err = w.root.Lstat(rel); err != nil || !info.Mode().IsRegular() {
 			break
 		}
 	}
-	return nil, fmt.Errorf("%s changed while it was opened: try again", path)
+	return opened{}, fmt.Errorf("%s changed while it was opened: try again", path)
 }
 
 // entries lists the folder rel, unsorted.
 func (w *Workspace) entries(rel string) ([]fs.DirEntry, error) {
-	f, err := w.root.Open(rel)
+	f, err := w.root.OpenFile(rel, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

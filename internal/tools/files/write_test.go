@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/standin"
+	"qq/internal/tools/store"
 	"qq/internal/tools/tree"
 	"qq/pkg/tool"
 )
@@ -107,7 +108,7 @@ func TestCreateFile(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "create_file", Effect: tool.Writes, Risk: tool.Medium,
 		Paths:   []string{"new/deep/x.md"},
-		Summary: "create new/deep/x.md",
+		Summary: "create new/deep/x.md", Sums: map[string]string{"new/deep/x.md": ""},
 		Preview: "--- new/deep/x.md\n+++ new/deep/x.md\n@@ -0,0 +1,2 @@\n+one\n+two\n\\ No newline at end of file"},
 		in)
 	assert.NoDirExists(t, filepath.Join(dir, "new"), "a plan changes nothing")
@@ -137,7 +138,8 @@ func TestWriteFile(t *testing.T) {
 	in, err := intent(t, set, "write_file", args)
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "write_file", Effect: tool.Writes, Risk: tool.Medium, Paths: []string{"x.md"},
-		Summary: "overwrite x.md", Preview: "--- x.md\n+++ x.md\n@@ -1,2 +1,2 @@\n one\n-two\n+2"}, in)
+		Summary: "overwrite x.md", Preview: "--- x.md\n+++ x.md\n@@ -1,2 +1,2 @@\n one\n-two\n+2",
+		Sums: map[string]string{"x.md": store.Sum([]byte(onDisk(t, dir, "x.md")))}}, in)
 	assert.Equal(t, tool.Result{Content: "wrote x.md: 2 lines", Changed: []string{"x.md"}},
 		standin.CallTool(t, set, "write_file", args))
 	assert.Equal(t, tool.Result{Content: "x.md has this content already: nothing was changed"},
@@ -174,7 +176,7 @@ func TestEditFile(t *testing.T) {
 	in, err := intent(t, set, "edit_file", args)
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "edit_file", Effect: tool.Writes, Risk: tool.Medium, Paths: []string{"a.go"},
-		Summary: "edit a.go",
+		Summary: "edit a.go", Sums: map[string]string{"a.go": store.Sum([]byte(onDisk(t, dir, "a.go")))},
 		Preview: "--- a.go\n+++ a.go\n@@ -1,5 +1,6 @@\n func a() {\n-\treturn\n+\tx := 1\n+\treturn x\n }\n \n" +
 			" func b() {}"}, in)
 	require.NoError(t, os.Chmod(filepath.Join(dir, "a.go"), 0o640))
@@ -215,7 +217,7 @@ func TestDeleteFile(t *testing.T) {
 	in, err := intent(t, set, "delete_file", `{"path":"in/x"}`)
 	require.NoError(t, err)
 	assert.Equal(t, tool.Intent{Tool: "delete_file", Effect: tool.Writes, Risk: tool.High, Paths: []string{"a/x"},
-		Summary: "delete a/x"}, in)
+		Summary: "delete a/x", Sums: map[string]string{"a/x": store.Sum([]byte("x"))}}, in)
 	assert.Equal(t, tool.Result{Content: "deleted a/x", Changed: []string{"a/x"}},
 		standin.CallTool(t, set, "delete_file", `{"path":"in/x"}`))
 	assert.NoFileExists(t, filepath.Join(dir, "a/x"))
@@ -298,7 +300,11 @@ func TestSecretsAreReadWithAnApproval(t *testing.T) {
 func TestDelicateFiles(t *testing.T) {
 	files := map[string]string{".env": "KEY=hunter2\n", ".git/hooks/pre-commit": "x\n", ".Git/config": "x\n",
 		"sub/.git/config": "x\n",
-		".qq/agents/a.md": "x\n", ".claude/agents/deep/a.md": "x\n", ".agents/agents/a.md": "x\n", "s.pem": "x\n"}
+		".qq/agents/a.md": "x\n", ".claude/agents/deep/a.md": "x\n", ".agents/agents/a.md": "x\n", "s.pem": "x\n",
+		".claude/settings.json": "x\n", ".github/workflows/ci.yml": "x\n", "sub/.vscode/tasks.json": "x\n",
+		".husky/pre-commit": "x\n", ".envrc": "x\n", ".mcp.json": "x\n", "sub/.bashrc": "x\n", ".profile": "x\n",
+		".gitconfig": "x\n", ".gitattributes": "x\n", ".gitmodules": "x\n", ".config/autostart/a.desktop": "x\n",
+		".config/systemd/user/a.service": "x\n"}
 	dir, set := plantAll(t, files)
 	for name, text := range files {
 		old := text[:1]
@@ -331,7 +337,8 @@ func TestDelicateFiles(t *testing.T) {
 	assert.NotContains(t, in.Preview, "hunter2")
 	r := approve(t, set, "edit_file", wrong)
 	assert.Equal(t, "Error: .env: old_text is not there", r.Content)
-	for _, name := range []string{".gitignore", ".github/x", "agents/a.md", ".claude/a.md", "git/x", ".env.example"} {
+	for _, name := range []string{".gitignore", "github/x", "agents/a.md", "claude/a.md", "git/x", ".env.example",
+		"systemd.md", "env", "bashrc"} {
 		assert.False(t, standin.CallTool(t, set, "write_file", standin.Args("path", name, "content", "")).Failed, name)
 		assert.Empty(t, tree.Concern(name), name)
 		in, err := intent(t, set, "delete_file", standin.Args("path", name))
@@ -353,6 +360,53 @@ func TestApprovalIsForTheRealPath(t *testing.T) {
 	assert.Equal(t, "Error: l leads to b now, which is not what was approved: try again",
 		standin.CallToolContext(tool.WithGrant(t.Context(), in), t, set, "edit_file", args).Content)
 	assert.Equal(t, "a\n", onDisk(t, dir, "b"))
+}
+
+// What a person was shown is what is done: not to a file that changed, came or went since.
+func TestApprovalIsForWhatWasShown(t *testing.T) {
+	const was = "Error: %s was %s after this call was shown to the user, who allowed another change: " +
+		"nothing was done to it; read it and call again"
+	for name, c := range map[string]struct {
+		tool, file string // of the call
+		now        string // the content when it runs; "" for no file
+		want       string
+	}{
+		"edit, elsewhere":  {"edit_file", "a", "a\nb\nmore\n", fmt.Sprintf(was, "a", "changed")},
+		"edit, the place":  {"edit_file", "a", "other\n", fmt.Sprintf(was, "a", "changed")},
+		"edit, gone":       {"edit_file", "a", "", "Error: a does not exist: look with list_files at ."},
+		"edit, the same":   {"edit_file", "a", "a\nb\n", ""},
+		"secret":           {"edit_file", ".env", "a\nc\n", fmt.Sprintf(was, ".env", "changed")},
+		"overwrite":        {"write_file", "a", "other\n", fmt.Sprintf(was, "a", "changed")},
+		"overwrite, gone":  {"write_file", "a", "", fmt.Sprintf(was, "a", "deleted")},
+		"create":           {"write_file", "new", "a\nb\n", fmt.Sprintf(was, "new", "created")},
+		"create, the same": {"write_file", "new", "", ""},
+		"delete":           {"delete_file", "a", "other\n", fmt.Sprintf(was, "a", "changed")},
+		"delete, the same": {"delete_file", "a", "a\nb\n", ""},
+	} {
+		dir, set := plantAll(t, map[string]string{"a": "a\nb\n", ".env": "a\nb\n"})
+		standin.CallTool(t, set, "read_file", `{"path":"a"}`)
+		args := map[string]string{
+			"edit_file":   standin.Args("path", c.file, "old_text", "a", "new_text", "z"),
+			"write_file":  standin.Args("path", c.file, "content", "z"),
+			"delete_file": standin.Args("path", c.file),
+		}[c.tool]
+		in, err := intent(t, set, c.tool, args)
+		require.NoError(t, err, name)
+		if c.now == "" {
+			_ = os.Remove(filepath.Join(dir, c.file)) // some were never there
+		} else {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, c.file), []byte(c.now), 0o600))
+			standin.CallTool(t, set, "read_file", standin.Args("path", c.file)) // the agent may know that
+		}
+		r := standin.CallToolContext(tool.WithGrant(t.Context(), in), t, set, c.tool, args)
+		if c.want == "" {
+			assert.False(t, r.Failed, "%s: %s", name, r.Content)
+			continue
+		}
+		assert.Equal(t, c.want, r.Content, name)
+		now, _ := os.ReadFile(filepath.Join(dir, c.file))
+		assert.Equal(t, c.now, string(now), name)
+	}
 }
 
 func TestWritingEndsWithContext(t *testing.T) {

@@ -46,7 +46,7 @@ var (
 // enter adds an entry for a command that starts. If the file cannot be opened, the entry keeps the error and drops
 // what is written.
 func (j *journal) enter(command string) *entry {
-	e := &entry{journal: j, command: strings.ReplaceAll(visible(command), "\n", "\n> ")}
+	e := &entry{journal: j, command: strings.ReplaceAll(tool.Visible(command), "\n", "\n> ")}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if e.err = j.ready(); e.err == nil {

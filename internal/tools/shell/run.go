@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"qq/internal/approval/rules"
 	"qq/pkg/proc"
 	"qq/pkg/tool"
 )
@@ -24,10 +25,20 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if in, ok := tool.Granted(ctx); ok && in.Preview != r.preview() {
+		return "", fmt.Errorf("the working directory of the command is %s by now, which is not what was approved: "+
+			"call again", r.dir)
+	}
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("the command was not started: %w", context.Cause(ctx))
 	}
-	screen, p, err := s.start(r)
+	call := rules.Call{Path: "/bin/sh", Args: []string{"sh", "-c", r.command}, Env: s.Env}
+	if in, ok := tool.Granted(ctx); ok && in.Rule != "" {
+		if call, err = s.prepare(r); err != nil {
+			return "", fmt.Errorf("the rule %s does not allow this any more: %w", in.Rule, err)
+		}
+	}
+	screen, p, err := s.start(r, call)
 	if err != nil {
 		return "", err
 	}
@@ -46,16 +57,16 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (string, error) {
 	return out.result(verdict(exit, why)), nil
 }
 
-// start starts the command of r and returns the end of its terminal from which output is read.
-func (s *shell) start(r request) (screen *os.File, p *proc.Process, err error) {
+// start starts the call, which is the command of r, and returns the end of its terminal from which output is read.
+func (s *shell) start(r request, call rules.Call) (screen *os.File, p *proc.Process, err error) {
 	screen, tty, err := openTerminal()
 	if err != nil {
 		return nil, nil, fmt.Errorf("open a terminal for the command: %w", err)
 	}
 	defer tty.Close()
 	p, err = s.Host.Start(proc.Command{
-		Path: "/bin/sh", Args: []string{"sh", "-c", r.command}, Dir: r.dir,
-		Env:    append(environment(s.Env, s.TempDir), "PWD="+r.dir),
+		Path: call.Path, Args: call.Args, Dir: r.dir,
+		Env:    append(environment(call.Env, s.TempDir), "PWD="+r.dir),
 		Stdout: tty, Stderr: tty, Terminal: true,
 		Grace: s.grace, Marker: markPrefix + strconv.Itoa(s.Depth) + "=" + rand.Text(),
 	})

@@ -12,6 +12,9 @@
 // Then the Host kills what it left behind, and the call returns. A call fails only
 // when the command cannot start: an exit code, a signal and a timeout are results.
 //
+// A command that a rule with a pattern allowed is not given to a shell: see package
+// qq/internal/approval/rules.
+//
 // Not promised: a screen (what moves the cursor to another line begins a new line);
 // that a command stays in its folder, which is the sandbox's job (see the Starter of
 // [Config]); that a secret which the command reads is not shown.
@@ -24,10 +27,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
+	"qq/internal/approval/rules"
 	"qq/internal/tools/tree"
 	"qq/pkg/proc"
 	"qq/pkg/task"
@@ -47,6 +50,8 @@ type Config struct {
 	// Env is the environment of this process. Commands inherit it without variables that look
 	// like secrets and without qq's settings.
 	Env []string
+	// Untrusted are the folders whose programs no rule allows, besides Dir and TempDir: see [rules.Place].
+	Untrusted []string
 	// TempDir is where commands keep temporary files and caches; empty means the folders that Env
 	// names.
 	TempDir string
@@ -163,30 +168,30 @@ func (s *shell) intent(_ context.Context, args json.RawMessage) (tool.Intent, er
 		return tool.Intent{}, err
 	}
 	first, _, more := strings.Cut(strings.TrimSpace(r.command), "\n")
-	summary := task.Shorten(visible(first), summaryChars)
+	summary := task.Shorten(tool.Visible(first), summaryChars)
 	if more && !strings.HasSuffix(summary, "...") {
 		summary += " ..."
 	}
-	return tool.Intent{
+	in := tool.Intent{
 		Effect: tool.Executes, Risk: tool.High,
 		Summary: "run: " + summary,
-		Preview: visible(r.command) + "\nin " + visible(r.dir),
-	}, nil
+		Preview: r.preview(), Command: r.command,
+	}
+	if home, err := inside(s.Dir, ""); err == nil && home != r.dir {
+		in.Dir, _ = filepath.Rel(home, r.dir) // both are absolute
+	}
+	if _, err := s.prepare(r); err != nil {
+		in.Doubt = err.Error()
+	}
+	return in, nil
 }
 
-// visible spells out control and invisible characters: whoever approves a command must see all of
-// it.
-func visible(s string) string {
-	var b strings.Builder
-	for i, r := range s {
-		switch {
-		case r == '\n' || r == '\t' || strconv.IsPrint(r) && r != '\uFFFD':
-			b.WriteRune(r)
-		case r == '\uFFFD' && !strings.HasPrefix(s[i:], "\uFFFD"):
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRuneToGraphic(r), "'"))
-		}
-	}
-	return b.String()
+// prepare returns how the command of r is started if a rule allows it: without a shell.
+func (s *shell) prepare(r request) (rules.Call, error) {
+	return rules.Prepare(r.command, rules.Place{
+		Dir: r.dir, Env: s.Env, Untrusted: append([]string{s.Dir, s.TempDir}, s.Untrusted...),
+	})
 }
+
+// preview is what a person reads who decides about the command.
+func (r request) preview() string { return tool.Visible(r.command) + "\nin " + tool.Visible(r.dir) }

@@ -306,19 +306,62 @@ func TestIntent(t *testing.T) {
 	}
 	assert.Equal(t, tool.Intent{
 		Tool: "run_pty_cmd", Effect: tool.Executes, Risk: tool.High, Summary: "run: go test ./...",
-		Preview: "go test ./...\nin " + d.Dir,
+		Preview: "go test ./...\nin " + d.Dir, Command: "go test ./...",
 	}, plan("go test ./..."))
+	require.NoError(t, os.Mkdir(filepath.Join(d.Dir, "sub"), 0o700))
+	in, err := tool.Plan(t.Context(), d.tools()[0], []byte(standin.Args("command", "ls; ls", "working_dir", "sub")))
+	require.NoError(t, err)
+	assert.Equal(t, "sub", in.Dir)
+	assert.Equal(t, "it is not one command", in.Doubt)
 	assert.Equal(t, "run: cd a ...", plan("\ncd a\nrm -r b").Summary)
 	long := plan(strings.Repeat("x", 200))
 	assert.Len(t, long.Summary, len("run: ")+summaryChars)
 	assert.Contains(t, long.Preview, strings.Repeat("x", 200))
 	hidden := plan("rm -r ~ #\r\x1b[2Kls \u202e")
-	assert.Equal(t, `run: rm -r ~ #\r\x1b[2Kls \u202e`, hidden.Summary)
+	assert.Equal(t, `run: rm -r ~ #␍␛[2Kls <U+202E>`, hidden.Summary)
 	assert.Equal(t, hidden.Summary+"\nin "+d.Dir, "run: "+hidden.Preview)
-	assert.Equal(t, "a\\xff\uFFFD\t\"'b ç 世", visible("a\xff\uFFFD\t\"'b ç 世"))
 
-	_, err := tool.Plan(t.Context(), d.tools()[0], []byte(`{"command":"ls","working_dir":"/"}`))
+	require.NoError(t, os.Mkdir(filepath.Join(d.Dir, "a"), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(d.Dir, "b"), 0o700))
+	require.NoError(t, os.Symlink("a", filepath.Join(d.Dir, "l")))
+	linked := []byte(standin.Args("command", "touch x", "working_dir", "l"))
+	in, err = tool.Plan(t.Context(), d.tools()[0], linked)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(d.Dir, "l")))
+	require.NoError(t, os.Symlink("b", filepath.Join(d.Dir, "l")))
+	r := d.tools()[0].Run(tool.WithGrant(t.Context(), in), linked)
+	assert.Equal(t, "Error: the working directory of the command is "+filepath.Join(d.Dir, "b")+
+		" by now, which is not what was approved: call again", r.Content)
+
+	_, err = tool.Plan(t.Context(), d.tools()[0], []byte(`{"command":"ls","working_dir":"/"}`))
 	require.ErrorContains(t, err, "outside", "nobody is asked about what cannot work")
+}
+
+// A command that a rule allowed is started as its words, with an environment that starts nothing else.
+func TestWithoutAShell(t *testing.T) {
+	d := newDesk(t, func(c *Config) {
+		c.Env = append(c.Env, "PATH="+c.Dir+"/bin:"+os.Getenv("PATH"), "ENV=/x", "BASH_ENV=/x", "LD_BIND_NOW=1",
+			"LANG=C")
+	})
+	do := func(command string) string {
+		args := standin.Args("command", command)
+		in, err := tool.Plan(t.Context(), d.tools()[0], []byte(args))
+		require.NoError(t, err)
+		in.Rule = "run_pty_cmd(x)"
+		return standin.CallToolContext(tool.WithGrant(t.Context(), in), t, d.tools(), "run_pty_cmd", args).Content
+	}
+	assert.Equal(t, "a  $HOME;\n[exit code 0]", do("printf %s 'a  $HOME;'"))
+	env := do("env")
+	assert.NotRegexp(t, `(?m)^(ENV|BASH_ENV|LD_BIND_NOW)=`, env)
+	assert.Contains(t, env, "\nLANG=C\n")
+	assert.Contains(t, env, "\nPWD="+d.Dir+"\n")
+	assert.NotContains(t, env, d.Dir+"/bin")
+	assert.Equal(t, "Error: the rule run_pty_cmd(x) does not allow this any more: it is not one command",
+		do("true; touch started"))
+	require.NoError(t, os.Mkdir(filepath.Join(d.Dir, "bin"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(d.Dir, "bin/printf"), []byte("#!/bin/sh\n"), 0o700))
+	assert.Contains(t, do("printf x"), "printf would be started from "+d.Dir+"/bin, which agents may change")
+	assert.Equal(t, "x\n[exit code 0]", d.do("PATH="+os.Getenv("PATH")+" printf x"), "a person may allow it")
 }
 
 // nowhere starts another program than it is told to.
@@ -347,7 +390,7 @@ func TestJournal(t *testing.T) {
 	d.do("for i in 1 2\ndo echo $i; done; exit 4")
 	d.do("sleep 100", "timeout", 1)
 	assert.Equal(t, `older
-$ printf '\x1b[1mone\x1b[0m'
+$ printf '␛[1mone␛[0m'
 one
 [exit code 0]
 $ for i in 1 2

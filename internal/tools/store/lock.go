@@ -14,11 +14,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"qq/internal/record/ledger/alive"
 )
 
 const (
-	// maxWait bounds the pause between two attempts to get a lock.
-	maxWait = 20 * time.Millisecond
+	// lockWait is how long a change waits for a file that another process has locked.
+	lockWait = 30 * time.Second
 	// maxAttempts bounds how often a change is tried again because another process was faster;
 	// after freeAttempts it pauses before each attempt.
 	maxAttempts, freeAttempts = 1000, 10
@@ -68,7 +70,7 @@ func attempt(ctx context.Context, root *os.Root, rel string, do func(*held) erro
 		return err
 	}
 	defer h.file.Close() // and with it the lock
-	if err := lock(ctx, h.file); err != nil {
+	if err := alive.Wait(ctx, h.file, lockWait); err != nil {
 		return failed("lock", rel, err)
 	}
 	if h.info, err = h.file.Stat(); err != nil {
@@ -142,20 +144,6 @@ func (h *held) commit(ctx context.Context, change func() error) error {
 		return failed("change", h.rel, err)
 	}
 	return syncFolder(h.dir)
-}
-
-// lock waits for the exclusive lock on f. It polls, because a blocking wait would not end with
-// ctx.
-func lock(ctx context.Context, f *os.File) error {
-	for wait := time.Millisecond; ; wait = min(2*wait, maxWait) {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return err
-		}
-		if err := pause(ctx, wait); err != nil {
-			return err
-		}
-	}
 }
 
 // pause waits for d, or returns the cause of ctx if that ends first.

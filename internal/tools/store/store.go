@@ -75,9 +75,19 @@ func Replace(ctx context.Context, root *os.Root, rel string, change func(old []b
 	})
 }
 
-// Remove deletes the file rel. It refuses folders.
-func Remove(ctx context.Context, root *os.Root, rel string) error {
+// Remove deletes the file rel. It refuses folders. If check is not nil, it gets the content of the file; if it
+// fails, nothing is deleted.
+func Remove(ctx context.Context, root *os.Root, rel string, check func(old []byte) error) error {
 	return locked(ctx, root, rel, func(h *held) error {
+		if check != nil {
+			old, err := h.read()
+			if err == nil {
+				err = check(old)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		return h.commit(ctx, func() error { return unlink(h.dir, h.name) })
 	})
 }

@@ -119,10 +119,10 @@ func TestRefusals(t *testing.T) {
 		err := Replace(t.Context(), root, rel, to("new"))
 		if rel != ".." {
 			assert.EqualError(t, err, want)
-			assert.EqualError(t, Remove(t.Context(), root, rel), want)
+			assert.EqualError(t, Remove(t.Context(), root, rel, nil), want)
 		}
 		assert.Error(t, err, rel)
-		assert.Error(t, Remove(t.Context(), root, rel), rel)
+		assert.Error(t, Remove(t.Context(), root, rel, nil), rel)
 		if rel != "none" {
 			assert.Error(t, Create(t.Context(), root, rel, []byte("new"), 0o600), rel)
 		}
@@ -151,9 +151,9 @@ func TestCreate(t *testing.T) {
 	assert.ErrorIs(t, Create(ctx, root, "gone", []byte("new"), 0o600), fs.ErrExist)
 	assert.Equal(t, []string{"a", "gone", "x"}, names(t, dir))
 
-	require.NoError(t, Remove(ctx, root, "a/b/c"))
+	require.NoError(t, Remove(ctx, root, "a/b/c", nil))
 	assert.Empty(t, names(t, filepath.Join(dir, "a/b")))
-	assert.ErrorIs(t, Remove(ctx, root, "a/b/c"), fs.ErrNotExist)
+	assert.ErrorIs(t, Remove(ctx, root, "a/b/c", nil), fs.ErrNotExist)
 }
 
 func TestOneOfManyCreates(t *testing.T) {
@@ -211,7 +211,7 @@ func TestEndedContextChangesNothing(t *testing.T) {
 		return []byte("new"), nil
 	}), enough)
 	assert.ErrorIs(t, Replace(ctx, root, "x", to("new")), enough)
-	assert.ErrorIs(t, Remove(ctx, root, "x"), enough)
+	assert.ErrorIs(t, Remove(ctx, root, "x", nil), enough)
 	assert.ErrorIs(t, Create(ctx, root, "y", nil, 0o600), enough)
 	assert.Equal(t, "old", content(t, filepath.Join(dir, "x")))
 	assert.Equal(t, []string{"x"}, names(t, dir))

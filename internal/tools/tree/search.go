@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 )
 
 const (
@@ -187,12 +186,12 @@ func (s *searcher) searchBatch(ctx context.Context, root *os.Root, b *batch) Rep
 }
 
 func (s *searcher) searchName(ctx context.Context, dir *os.Root, file, name string) error {
-	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, text, err := open(dir, name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return s.search(ctx, file, f)
+	return s.search(ctx, file, text)
 }
 
 // search searches one file, a chunk of whole lines at a time.

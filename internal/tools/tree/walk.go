@@ -1,6 +1,6 @@
 // Package tree goes through the files below a folder of an [os.Root]: [Walk]
 // visits them, [Search] finds the lines that match a [Pattern]. It also judges a
-// file by its name alone: [Secret], [Concern], [Admits].
+// file by its name alone: [Secret], [Concern], [Private], [Admits].
 //
 // Both obey the .gitignore files between the root and a file, skip .git, never
 // follow a link, and go in the order of the paths, byte by byte, so that what
@@ -12,6 +12,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"io/fs"
@@ -20,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // maxIgnoreFile is how many bytes of one .gitignore file are read.
@@ -93,12 +95,37 @@ func (wk *walk) folder(ctx context.Context, dir string) error {
 }
 
 func readDir(root *os.Root, dir string) ([]fs.DirEntry, error) {
-	f, err := root.Open(dir)
+	f, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	return f.ReadDir(-1)
+}
+
+// patience is how long the reader of a file waits if the file can make it wait, and unsized how many bytes are read
+// of a file that states no size. See package qq/pkg/regular, which is on the same floor.
+const (
+	patience = 2 * time.Second
+	unsized  = 64 << 20
+)
+
+// open opens a regular file, without waiting. The reader ends at the size that the file has now.
+func open(root *os.Root, name string) (*os.File, io.Reader, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	_ = f.SetReadDeadline(time.Now().Add(patience)) // most files have no deadlines, and need none
+	return f, io.LimitReader(f, cmp.Or(info.Size(), unsized)), nil
 }
 
 // pathKey returns the key by which the entries of a folder are sorted, so that whole paths come
@@ -116,7 +143,7 @@ func (wk *walk) load(dir string) {
 	if err != nil || !info.Mode().IsRegular() {
 		return
 	}
-	f, err := wk.root.OpenFile(dir+".gitignore", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, _, err := open(wk.root, dir+".gitignore")
 	if err != nil {
 		return
 	}

@@ -91,7 +91,16 @@ func (f *fetcher) intent(_ context.Context, args json.RawMessage) (tool.Intent, 
 	if a.url.RawQuery != "" {
 		short += "?…" // long as a rule; the preview has it
 	}
-	return tool.Intent{Summary: "fetch " + shorten(short), Preview: a.url.String()}, nil
+	return tool.Intent{Summary: "fetch " + shorten(short), Preview: a.url.String(), Host: namedHost(a.url)}, nil
+}
+
+// namedHost returns the host of u as rules name it: with its port if that is not the usual one.
+func namedHost(u *url.URL) string {
+	host, port := plainHost(u.Hostname()), u.Port()
+	if port == "" || port == map[string]string{"http": "80", "https": "443"}[u.Scheme] {
+		return host
+	}
+	return net.JoinHostPort(host, port)
 }
 
 func (f *fetcher) fetch(ctx context.Context, args json.RawMessage) (string, error) {
@@ -134,6 +143,10 @@ func (f *fetcher) redirect(req *http.Request, via []*http.Request) error {
 	}
 	if err := f.checkURL(req.URL); err != nil {
 		return fmt.Errorf("redirected: %w", err)
+	}
+	if in, ok := tool.Granted(req.Context()); ok && in.Rule != "" && namedHost(req.URL) != in.Host {
+		return fmt.Errorf("redirected to %s, about which the rule %s says nothing: fetch that page by a call of "+
+			"its own", shorten(req.URL.String()), in.Rule)
 	}
 	req.Header.Del("Referer")
 	return nil

@@ -76,7 +76,7 @@ func TestFetchIntent(t *testing.T) {
 			strings.Repeat("%C3%A4", 13) + "%C…",
 			Preview: "https://example.com/" + strings.Repeat("%C3%A4", 200)},
 	} {
-		want.Tool, want.Effect, want.Risk = "web_fetch", tool.Network, tool.Medium
+		want.Tool, want.Effect, want.Risk, want.Host = "web_fetch", tool.Network, tool.Medium, "example.com"
 		got, err := tool.Plan(t.Context(), set[0], []byte(standin.Args("url", url)))
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
@@ -199,6 +199,44 @@ func TestStatus(t *testing.T) {
 	}
 	assert.Equal(t, "URL: "+srv.URL+"/204\n[the page has no text; it may need JavaScript]",
 		fetch(t, set, srv.URL+"/204").Content)
+}
+
+func TestHostForRules(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://Example.COM./": "example.com", "https://example.com:443": "example.com",
+		"http://[::1]:99/":       "[::1]:99",
+		"http://example.com:443": "example.com:443", "http://example.com:80/x": "example.com",
+	} {
+		in, err := tool.Plan(t.Context(), Tools(Config{AllowHosts: []string{"::1"}})[0], []byte(standin.Args("url",
+			url)))
+		require.NoError(t, err)
+		assert.Equal(t, want, in.Host, url)
+	}
+}
+
+// What a rule allowed leads to no other host.
+func TestRedirectUnderARule(t *testing.T) {
+	other, _ := serve(t, send("text/plain", "elsewhere"))
+	srv, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/out":
+			http.Redirect(w, r, other.URL, http.StatusFound)
+		case "/in":
+			http.Redirect(w, r, "/to", http.StatusFound)
+		default:
+			send("text/plain", "here")(w, r)
+		}
+	})
+	set := Tools(Config{AllowHosts: []string{hostOf(srv), hostOf(other)}})
+	ctx := tool.WithGrant(t.Context(), tool.Intent{Rule: "web_fetch(x)", Host: hostOf(srv)})
+	ask := func(ctx context.Context, path string) string {
+		return standin.CallToolContext(ctx, t, set, "web_fetch", standin.Args("url", srv.URL+path)).Content
+	}
+	assert.Contains(t, ask(ctx, "/in"), "here")
+	assert.Contains(t, ask(ctx, "/out"), "redirected to "+other.URL+
+		", about which the rule web_fetch(x) says nothing: fetch that page by a call of its own")
+	ctx = tool.WithGrant(t.Context(), tool.Intent{Host: hostOf(srv)})
+	assert.Contains(t, ask(ctx, "/out"), "elsewhere")
 }
 
 func TestRedirects(t *testing.T) {

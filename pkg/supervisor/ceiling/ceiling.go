@@ -54,8 +54,9 @@ func (c Ceiling) Restrict(t task.Task) task.Task {
 }
 
 // DenyReason returns why the agent may not delegate t, and the status with which t ends in that
-// case. An empty reason means that the agent may delegate t. known is used to look up the agent
-// that t names.
+// case: [task.Refused] if the agent was told only to read, and [task.Misused] if it asks for what its
+// definition does not give it. An empty reason means that the agent may delegate t. known is used to
+// look up the agent that t names.
 func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 	if err := Check(t); err != nil {
 		return task.Misused, err.Error()
@@ -64,14 +65,14 @@ func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 		return "", "" // nothing can come of it but a summary
 	}
 	if t.WorkingDir != "" && !inside(c.Task.WorkingDir, t.WorkingDir) {
-		return task.Refused, fmt.Sprintf("working_dir %q is no folder inside of the working directory", t.WorkingDir)
+		return task.Misused, fmt.Sprintf("working_dir %q is no folder inside of the working directory", t.WorkingDir)
 	}
 	if !slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, c.Agent.Allows) {
-		return task.Refused, c.Agent.Name + " may not hand on work"
+		return task.Misused, c.Agent.Name + " may not hand on work"
 	}
 	if t.Temporary != nil {
 		if c.Agent.Agents != nil && len(c.Agent.Agents) == 0 {
-			return task.Refused, c.Agent.Name + " may not delegate to anybody"
+			return task.Misused, c.Agent.Name + " may not delegate to anybody"
 		}
 		return "", "" // it gets what this agent has, and no more
 	}
@@ -79,18 +80,22 @@ func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 	if err != nil {
 		return task.Misused, err.Error()
 	}
-	named := strings.TrimSpace(t.Agent) != "" // who names nobody wants a hand for general work
+	allowed := c.Agent.AllowsAgent(to.Name)
 	switch {
-	case named && to.Name == c.Agent.Name:
-		return task.Refused, "Cannot delegate to self"
-	case !c.Agent.AllowsAgent(to.Name):
-		return task.Refused, fmt.Sprintf("%s may not delegate to %s (allowed: %s)", c.Agent.Name, to.Name,
+	case !allowed && to.Name == c.Agent.Name:
+		return task.Misused, "Cannot delegate to self"
+	case !allowed:
+		return task.Misused, fmt.Sprintf("%s may not delegate to %s (allowed: %s)", c.Agent.Name, to.Name,
 			cmp.Or(strings.Join(c.Agent.Agents, ", "), "none"))
-	case c.MayOnlyRead() && !t.ReadOnly && to.Changes():
-		return task.Refused, fmt.Sprintf("%s may only read and may not delegate to %s, which can change things "+
-			"(with read_only it can be asked to look)", c.Agent.Name, to.Name)
+	case !c.MayOnlyRead() || t.ReadOnly || !to.Changes():
+		return "", ""
 	}
-	return "", ""
+	status := task.Misused
+	if c.ReadOnly || c.Task.ReadOnly {
+		status = task.Refused
+	}
+	return status, fmt.Sprintf("%s may only read and may not delegate to %s, which can change things "+
+		"(with read_only it can be asked to look)", c.Agent.Name, to.Name)
 }
 
 // Check returns what is wrong with t, or nil. It does not look up the agent of t.

@@ -23,7 +23,7 @@ func ExampleCeiling() {
 	_, why = c.DenyReason(work, known)
 	fmt.Printf("%q\n", why)
 	// Output:
-	// refused reader may only read and may not delegate to coder, which can change things
+	// usage reader may only read and may not delegate to coder, which can change things
 	// (with read_only it can be asked to look)
 	// ""
 }

@@ -8,29 +8,20 @@ import (
 	"qq/pkg/tool"
 )
 
-const (
-	maxSummary = 100 // characters of a task on one line
-	// A person can ask to see all of a preview, so it is cut late.
-	maxPreview = 256 << 10 // bytes after which no further task begins
-	maxPart    = 64 << 10  // characters of one text of a task
-)
+// maxSummary is how many characters of a task one line has.
+const maxSummary = 100
 
-// preview returns a text about tasks for the person who has to approve them. When the text is
-// longer than maxPreview, it ends with the number of tasks that are left out.
+// preview returns the whole text about tasks for the person who has to approve them: nobody can
+// approve what was cut. The frame in which an agent asked for them bounds it.
 func (a *Agents) preview(tasks []task.Task) string {
 	if len(tasks) == 1 {
 		return a.describe(tasks[0])
 	}
 	var b strings.Builder
-	shown := 0
-	for ; shown < len(tasks) && b.Len() < maxPreview; shown++ {
-		fmt.Fprintf(&b, "%d. %s\n\n", shown+1, a.describe(tasks[shown]))
+	for i, t := range tasks {
+		fmt.Fprintf(&b, "%d. %s\n\n", i+1, a.describe(t))
 	}
-	text := strings.TrimSpace(b.String())
-	if more := len(tasks) - shown; more > 0 {
-		text += fmt.Sprintf("\n\n[%d more tasks]", more)
-	}
-	return text
+	return strings.TrimSpace(b.String())
 }
 
 // describe returns what a person needs to know to approve one task: its agent, folder, targets,
@@ -39,7 +30,7 @@ func (a *Agents) describe(t task.Task) string {
 	var b strings.Builder
 	line := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(&b, "\n%s: %s", name, tool.First(text, maxPart, "…"))
+			fmt.Fprintf(&b, "\n%s: %s", name, text)
 		}
 	}
 	b.WriteString(t.Agent)
@@ -52,7 +43,7 @@ func (a *Agents) describe(t task.Task) string {
 	}
 	line("folder", t.WorkingDir)
 	line("targets", strings.Join(t.Targets, ", "))
-	b.WriteString("\n" + tool.First(t.Text, maxPart, "…"))
+	b.WriteString("\n" + t.Text)
 	line("context", t.Context)
 	if temporary {
 		line("system prompt", made.Prompt)

@@ -1,6 +1,7 @@
 // Package limits has the limits of a tree of jobs: the one cap on jobs that run at once
 // ([Slots]), a slot that is lent while its holder waits ([Loan]), the time of a job
-// ([Clock]), and the number and rate of children that agents start ([Budget]).
+// ([Clock]) and whose limit that is ([Source], [Time]), and the number and rate of children
+// that agents start ([Budget]).
 //
 // Vocabulary: to pause a clock is to stop its time until it is resumed; to give time back
 // is to treat the last seconds as if it had been paused in them.

@@ -19,6 +19,7 @@ type Clock struct {
 	began  time.Time     // when the clock was first resumed
 	ran    []stretch     // the last periods, in order, whose time is in used
 	pauses int           // calls of Pause without a Resume yet; at 0 the clock runs
+	turned time.Time     // when it was last paused or resumed
 	over   bool
 	timer  *time.Timer // nil before the first Resume, and without a limit
 }
@@ -70,9 +71,9 @@ func (c *Clock) Pause() {
 	if c.pauses++; c.pauses > 1 {
 		return
 	}
-	now := time.Now()
-	c.used += now.Sub(c.since)
-	c.remember(now)
+	c.turned = time.Now()
+	c.used += c.turned.Sub(c.since)
+	c.remember(c.turned)
 }
 
 // remember adds the time since the clock was last resumed to the periods in which it ran. The
@@ -99,6 +100,7 @@ func (c *Clock) Resume() {
 		return
 	}
 	c.since = time.Now()
+	c.turned = c.since
 	if c.began.IsZero() {
 		c.began = c.since
 	}
@@ -113,9 +115,16 @@ func (c *Clock) Resume() {
 
 // Paused reports whether the clock is paused.
 func (c *Clock) Paused() bool {
+	paused, _ := c.Turned()
+	return paused
+}
+
+// Turned returns whether the clock is paused, and since when that is so. The time is zero if the
+// clock never ran.
+func (c *Clock) Turned() (paused bool, since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.pauses > 0
+	return c.pauses > 0, c.turned
 }
 
 // GiveBack changes the clock as if it had been paused for the last d: the time used in that period

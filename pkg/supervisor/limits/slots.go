@@ -56,6 +56,8 @@ func (w *waiters) Pop() any {
 // Slots limits how many jobs of the whole tree run at once: each running job holds one slot.
 // Several goroutines may use it at once.
 type Slots struct {
+	all int
+
 	mu      sync.Mutex
 	free    int
 	seq     uint64
@@ -63,7 +65,7 @@ type Slots struct {
 }
 
 // NewSlots returns Slots with n free slots.
-func NewSlots(n int) *Slots { return &Slots{free: n} }
+func NewSlots(n int) *Slots { return &Slots{all: n, free: n} }
 
 // Try takes a slot if one is free, and reports whether it did. It does not wait.
 func (s *Slots) Try() bool {
@@ -133,6 +135,13 @@ func (s *Slots) Release() {
 		return
 	}
 	close(heap.Pop(&s.waiting).(*Turn).granted)
+}
+
+// taken returns how many slots are in use.
+func (s *Slots) taken() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all - s.free
 }
 
 // Free returns how many slots are free, and how many callers wait for one.

@@ -16,7 +16,7 @@ var ErrEnded = errors.New("the process has ended")
 // Alive reports whether a process holds the lock of id. Without a lock file it returns
 // false.
 func (d Dir) Alive(id string) (bool, error) {
-	f, err := os.Open(filepath.Join(d.Path, id+suffix))
+	f, err := os.OpenFile(filepath.Join(d.Path, id+suffix), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

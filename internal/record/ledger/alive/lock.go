@@ -1,6 +1,7 @@
 package alive
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,7 +32,7 @@ type Lock struct {
 }
 
 // LockedError is the error about a lock that another process held for the whole waiting
-// time.
+// time. Its text names that process if the system tells (see [Holder]).
 type LockedError struct {
 	Name string // path of the lock file
 	Wait time.Duration
@@ -39,7 +40,13 @@ type LockedError struct {
 
 // Error implements error. The text has no hint for the user, because that depends on the
 // lock.
-func (e *LockedError) Error() string { return fmt.Sprintf("%s has been locked for %s", e.Name, e.Wait) }
+func (e *LockedError) Error() string {
+	by := Holder(e.Name)
+	if by != "" {
+		by = " by " + by
+	}
+	return fmt.Sprintf("%s has been locked%s for %s", e.Name, by, e.Wait)
+}
 
 // Hold takes the lock of id, which makes id alive until [Lock.Release] or the end of this
 // process. It creates the folder if necessary, and waits at most d.Wait: then the error is
@@ -84,16 +91,27 @@ func (d Dir) lock(name string) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	for start := time.Now(); ; time.Sleep(pause) {
+	if err := Wait(context.Background(), f, d.Wait); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Lock{file: f}, nil
+}
+
+// Wait takes the exclusive lock on f. It polls, because a blocking wait would end neither with ctx nor after limit.
+// When another process has held the lock for limit, the error is a [LockedError].
+func Wait(ctx context.Context, f *os.File, limit time.Duration) error {
+	for start := time.Now(); ; {
 		free, err := try(f, syscall.LOCK_EX)
-		if err == nil && free {
-			return &Lock{file: f}, nil
+		if err != nil || free {
+			return err
 		}
-		if err == nil && time.Since(start) >= d.Wait {
-			err = &LockedError{f.Name(), d.Wait}
+		if time.Since(start) >= limit {
+			return &LockedError{f.Name(), limit}
 		}
-		if err != nil {
-			return nil, errors.Join(err, f.Close())
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
 		}
 	}
 }
@@ -117,7 +135,7 @@ func try(f *os.File, how int) (bool, error) {
 	switch err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); {
 	case err == nil:
 		return true, nil
-	case errors.Is(err, syscall.EWOULDBLOCK):
+	case errors.Is(err, syscall.EWOULDBLOCK), errors.Is(err, syscall.EINTR):
 		return false, nil
 	default:
 		return false, &os.PathError{Op: "lock", Path: f.Name(), Err: err}

@@ -1,0 +1,237 @@
+// Package checkout asks a person whether the files of a checkout may configure qq, and is the command qq trust.
+//
+// Flow: [command.Checkout] finds what the files claim. A command that runs agents calls [Ask] before its first work;
+// qq trust asks at any time, and lists and removes decisions. Without a person who answers, nothing is trusted.
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/app/command"
+	"qq/internal/app/output"
+	"qq/internal/approval"
+	"qq/internal/config/trust"
+	"qq/pkg/task"
+)
+
+// timeout is how long a person may take to answer.
+const timeout = 60 * time.Second
+
+// maxClaims is about how many claims a person is asked at once. The lines of .env are fewer.
+const maxClaims = 100
+
+// Reasons not to ask.
+var (
+	errNobody = errors.New("nobody can be asked here")
+	errMany   = fmt.Errorf("these are more than %d lines and agents", maxClaims)
+)
+
+// Ask asks once whether the claims that nobody has decided about may count, if there is a person at the terminal. It
+// stores the answer. A claim that was refused or that cannot be trusted is not asked about, and nobody is asked before
+// a dry run.
+func Ask(ctx context.Context, i *command.Invocation, dryRun bool) error {
+	claims := slices.DeleteFunc(command.Ignored(i.Checkout.Claims()), func(c command.Claim) bool {
+		return c.State == trust.Refused || c.Outside()
+	})
+	if len(claims) == 0 || dryRun {
+		return nil
+	}
+	trusted, err := ask(ctx, i, claims)
+	if err != nil {
+		return nil // nothing is decided
+	}
+	if err := i.Checkout.Decide(claims, trusted); err != nil {
+		i.Say("the answer counts for this run only: %v", err)
+	}
+	return i.Checkout.Settle()
+}
+
+// ask shows claims and returns the answer of a person. Commands of agents and CI have nobody to ask.
+func ask(ctx context.Context, i *command.Invocation, claims []command.Claim) (trusted bool, err error) {
+	if i.Checkout.Settings.Depth > 0 || inCI(i.Env) {
+		return false, errNobody
+	}
+	if len(claims) > maxClaims {
+		return false, errMany
+	}
+	terminal, err := approval.OpenTerminal(i.Err.Terminal(), i.Coloured(i.Err), i.Screen)
+	if err != nil {
+		return false, errNobody
+	}
+	defer terminal.Close()
+	wait := timeout
+	if set := i.Checkout.Settings; strings.HasPrefix(set.Source("QQ_CHILD_TIMEOUT"), "flag ") && set.ChildTimeout > 0 {
+		wait = min(wait, set.ChildTimeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return terminal.Confirm(ctx, "Files in "+i.Checkout.Dir+" want to configure qq:", lines(claims),
+		"Trust "+files(claims)+" until it changes?")
+}
+
+// inCI reports whether CI says that this is a run of continuous integration.
+func inCI(env command.Environment) bool {
+	yes, err := strconv.ParseBool(env.Get("CI"))
+	return yes || err != nil && env.Get("CI") != ""
+}
+
+// lines returns what claims say, a line each: the agents, the settings, and next to the question where text goes.
+func lines(claims []command.Claim) (all []string) {
+	rank := func(c command.Claim) (n int) {
+		if c.Setting != "" {
+			n = 2
+		}
+		if c.Sends() {
+			n++
+		}
+		return n
+	}
+	claims = slices.Clone(claims)
+	slices.SortStableFunc(claims, func(a, b command.Claim) int { return rank(a) - rank(b) })
+	for _, c := range claims {
+		all = append(all, c.Line())
+	}
+	return all
+}
+
+// files names the files of claims.
+func files(claims []command.Claim) string {
+	var names []string
+	for _, c := range claims {
+		if !slices.Contains(names, c.File) {
+			names = append(names, c.File)
+		}
+	}
+	const most = 5
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most], fmt.Sprintf("%d more files", more))
+	}
+	return command.Spelled(task.Shorten(strings.Join(names, ", "), 300))
+}
+
+// Command makes the command qq trust.
+func Command(i *command.Invocation) *cli.Command {
+	return &cli.Command{
+		Name: "trust", Usage: "let the files of a checkout configure qq, after a look at them", ArgsUsage: "[DIR]",
+		Description: "Shows the lines of .env and the agents of a checkout that count only if you trust them,\n" +
+			"and asks. They count until their file changes.",
+		Flags: append([]cli.Flag{
+			&cli.BoolFlag{Name: "yes", Usage: "trust them without a question"},
+			&cli.BoolFlag{Name: "list", Usage: "list what was decided about all folders"},
+			&cli.BoolFlag{Name: "remove", Usage: "forget what was decided about DIR"},
+		}, command.LookFlags()...),
+		Action: func(c *cli.Context) error { return run(i, c) },
+	}
+}
+
+func run(i *command.Invocation, c *cli.Context) error {
+	if c.NArg() > 1 {
+		return command.Usagef("for example: qq trust ~/src/project", "qq trust takes one folder")
+	}
+	dir := c.Args().First()
+	if dir != "" && !c.Bool("remove") {
+		if c.IsSet("cwd") {
+			return command.Usagef("give the folder once", "the folder is given as %s and with -C", dir)
+		}
+		if err := c.Set("cwd", dir); err != nil {
+			return err
+		}
+	}
+	open := i.Open
+	if c.Bool("list") || c.Bool("remove") {
+		open = i.OpenBare
+	}
+	o, err := open(c)
+	if o == nil {
+		return err // other mistakes are in what is trusted, and can be looked at
+	}
+	if o.Settings.Depth > 0 {
+		return command.Usagef("run qq trust yourself", "the command of an agent cannot decide what is trusted")
+	}
+	switch {
+	case c.Bool("list"):
+		return list(i, o.Store, c.Bool("json"))
+	case c.Bool("remove"):
+		if dir == "" {
+			dir = o.Dir
+		}
+		err := o.Store.Remove(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return command.Usagef("qq trust --list shows the folders", "nothing was decided about %s", dir)
+		}
+		return err
+	}
+	return decide(c.Context, i, c.Bool("yes"))
+}
+
+// decide shows the claims of the checkout and stores whether they are trusted.
+func decide(ctx context.Context, i *command.Invocation, yes bool) error {
+	claims := i.Checkout.Claims()
+	if len(claims) == 0 {
+		i.Note("nothing in %s needs trust", i.Checkout.Dir)
+		return nil
+	}
+	all := strings.Join(lines(claims), "\n") + "\n"
+	if !slices.ContainsFunc(claims, func(c command.Claim) bool { return c.State != trust.Trusted }) {
+		i.Note("trusted already: %s", files(claims))
+		_, err := i.Out.WriteString(all)
+		return output.WriteError(err)
+	}
+	trusted, err := yes, error(nil)
+	if !yes {
+		trusted, err = ask(ctx, i, claims)
+	}
+	unasked := errors.Is(err, errNobody) || errors.Is(err, errMany)
+	if yes || unasked {
+		if _, err := i.Out.WriteString(all); err != nil {
+			return output.WriteError(err)
+		}
+	}
+	switch {
+	case unasked:
+		return command.Usagef("read the lines, then: qq trust --yes", "nothing is trusted: %v", err)
+	case err != nil:
+		return fmt.Errorf("nothing is trusted: %w", err)
+	}
+	if err := i.Checkout.Trust.Err(); err != nil {
+		return command.Advised(err, "look at that file; qq trust --remove forgets what it says")
+	}
+	if err := i.Checkout.Decide(claims, trusted); err != nil {
+		return err
+	}
+	if !trusted {
+		i.Note("not trusted: %s", files(claims))
+		return command.Said(1)
+	}
+	i.Note("trusted until it changes: %s", files(claims))
+	return i.Checkout.Settle()
+}
+
+// list prints the decisions about all folders.
+func list(i *command.Invocation, store trust.Store, asJSON bool) error {
+	records, err := store.List()
+	if asJSON {
+		return errors.Join(output.WriteJSON(i.Out, append([]trust.Record{}, records...)), err)
+	}
+	w := tabwriter.NewWriter(i.Out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "FOLDER\tFILE\tDECISION\tWHEN")
+	for _, r := range records {
+		for _, name := range slices.Sorted(maps.Keys(r.Files)) {
+			decision := map[bool]string{true: "trusted", false: "not trusted"}[r.Files[name].Trusted]
+			when := r.Files[name].Time.Local().Format(time.DateTime)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", command.Spelled(r.Dir), command.Spelled(name), decision, when)
+		}
+	}
+	return errors.Join(output.WriteError(w.Flush()), err)
+}

@@ -1,0 +1,267 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"qq/internal/config"
+	"qq/internal/config/trust"
+	"qq/pkg/agents"
+	"qq/pkg/task"
+)
+
+// dotEnv is the file of settings in a checkout.
+const dotEnv = ".env"
+
+// sendsOn is the effect of a model on another machine.
+const sendsOn = "sends text to another machine"
+
+// Checkout is the working directory with what its files configure. A stranger may have written them: what chooses
+// where text goes, raises a limit or replaces an agent is a [Claim], and counts only if a person trusts its file.
+type Checkout struct {
+	Dir      string
+	Settings config.Config // with what counts
+	Agents   *agents.Registry
+	Trust    *trust.Folder
+	Store    trust.Store // of the user; a checkout cannot choose another
+
+	own config.Config // without anything that needs trust
+}
+
+// Claim is a part of a file of a checkout that counts only if a person trusts the file.
+type Claim struct {
+	File       string // relative to the checkout
+	Setting    string // that the claim decides; "" for an agent that replaces another one
+	Text       string // what it says, on one line; each character is spelled out
+	Effect     string // what it does, such as "raises 2"; may be empty
+	State      trust.State
+	Overridden bool // a flag or the environment says otherwise
+
+	sum string // SHA-256 of the file
+}
+
+// newCheckout returns the checkout in dir. cfg has its settings, without anything that needs trust.
+func newCheckout(dir string, cfg config.Config, env Environment) (*Checkout, error) {
+	user, err := cfg.Without("QQ_HOME")
+	if err != nil {
+		return nil, Usage(err)
+	}
+	o := &Checkout{Dir: dir, own: cfg, Store: trust.In(user.Home)}
+	o.Trust = o.Store.Folder(dir)
+	o.Agents = agents.Load(agents.Dirs(dir, env.ConfigHome(), o.Trust))
+	return o, o.Settle()
+}
+
+// Settle finds the settings that count after decisions. After an error they are those that need no trust.
+func (o *Checkout) Settle() error {
+	o.Settings = o.own
+	cfg, err := o.own, error(nil)
+	var without []string
+	for _, c := range o.Lines() {
+		// Package config does not know what makes these two need trust.
+		remote := c.Setting == "QQ_AGENT" || c.Setting == "QQ_MODEL"
+		switch {
+		case remote && c.State != trust.Trusted:
+			without = append(without, c.Setting)
+		case c.File == dotEnv && c.State == trust.Trusted && err == nil:
+			cfg, err = cfg.Trust()
+		}
+	}
+	if len(without) > 0 && err == nil {
+		cfg, err = cfg.Without(without...)
+	}
+	if err != nil {
+		return Usage(err)
+	}
+	o.Settings = cfg
+	return nil
+}
+
+// Lines returns the claims of the settings in .env.
+func (o *Checkout) Lines() (lines []Claim) {
+	add := func(name, value, effect string, overridden bool) {
+		sum := o.own.DotEnvSum()
+		lines = append(lines, Claim{
+			File: dotEnv, Setting: name, Text: name + "=" + bounded(value), Effect: effect,
+			State: o.Trust.State(dotEnv, sum), Overridden: overridden, sum: sum,
+		})
+	}
+	for _, c := range o.own.Claims {
+		effect := ""
+		if c.Raises != "" {
+			effect = "raises " + c.Raises
+		}
+		add(c.Name, c.Value, effect, c.Overridden)
+	}
+	if m := o.own.InDotEnv("QQ_MODEL"); agents.Remote(m) {
+		add("QQ_MODEL", m, sendsOn, o.own.Source("QQ_MODEL") != dotEnv)
+	}
+	chosen := o.own.InDotEnv("QQ_AGENT")
+	if chosen == "" {
+		return lines
+	}
+	for _, a := range o.Agents.Claims(chosen) {
+		if a.Chosen {
+			c := o.claim(a, "is chosen by QQ_AGENT in .env")
+			c.Setting, c.Overridden = "QQ_AGENT", o.own.Source("QQ_AGENT") != dotEnv
+			lines = append(lines, c)
+		}
+	}
+	return lines
+}
+
+// claim returns the claim of the definition of an agent.
+func (o *Checkout) claim(a agents.Claim, effect string) Claim {
+	return Claim{
+		File: a.File, Text: describe(a.Agent), Effect: effect, State: o.Trust.State(a.File, a.Sum), sum: a.Sum,
+	}
+}
+
+// describe returns what an agent may do, where its text goes, and how its prompt begins. Each part is bounded.
+func describe(a agents.Agent) string {
+	tools, asks := "every tool", "any agent"
+	if a.Tools != nil {
+		tools = Spelled(task.Shorten(cmp.Or(strings.Join(a.Toolset(), ", "), "none"), 4*maxPart))
+	}
+	switch {
+	case !slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, a.Allows):
+		asks = "none"
+	case a.Agents != nil:
+		asks = brief(cmp.Or(strings.Join(a.Agents, ", "), "none"))
+	}
+	model := "that of the run"
+	if a.Model != "" {
+		model = strconv.QuoteToASCII(task.Shorten(a.Model, maxPart))
+	}
+	prompt, kind := a.Prompt, "prompt"
+	if a.PromptTemplate != "" { // it is used instead
+		prompt, kind = a.PromptTemplate, "template of a prompt"
+	}
+	return fmt.Sprintf("agent %s with the tools: %s; model: %s; may ask: %s; %s of %d bytes: %s", brief(a.Name), tools,
+		model, asks, kind, len(prompt), strconv.QuoteToASCII(task.Shorten(prompt, maxPart)))
+}
+
+// maxPart bounds a part of a claim, in characters.
+const maxPart = 200
+
+// bounded returns s, spelled out. If it is long, that is its beginning and its end.
+func bounded(s string) string {
+	r := []rune(s)
+	if len(r) <= 2*maxPart {
+		return Spelled(s)
+	}
+	return fmt.Sprintf("%s (%d characters are left out here) %s", Spelled(string(r[:maxPart])), len(r)-2*maxPart,
+		Spelled(string(r[len(r)-maxPart:])))
+}
+
+// brief returns the beginning of s, spelled out.
+func brief(s string) string { return Spelled(task.Shorten(s, maxPart)) }
+
+// Claims returns all claims of the checkout.
+func (o *Checkout) Claims() []Claim {
+	claims := o.Lines()
+	for _, c := range o.Agents.Claims("") {
+		effect := "replaces " + Spelled(c.Hides)
+		switch c.Hides {
+		case agents.BuiltIn:
+			effect = "replaces a built-in agent"
+		case "":
+			effect = sendsOn
+		}
+		claims = append(claims, o.claim(c, effect))
+	}
+	return claims
+}
+
+// TrustedAgents returns the files that replace agents of the user.
+func (o *Checkout) TrustedAgents() trust.Sums {
+	sums := trust.Sums{}
+	for _, c := range o.Claims() {
+		if c.File != dotEnv && c.State == trust.Trusted {
+			sums[c.File] = c.sum
+		}
+	}
+	return sums
+}
+
+// Ignored returns those of claims that do not count because nobody trusts their file.
+func Ignored(claims []Claim) []Claim {
+	return slices.DeleteFunc(claims, func(c Claim) bool { return c.Overridden || c.State == trust.Trusted })
+}
+
+// Outside reports whether the file is a link that leads out of the checkout. It cannot be trusted.
+func (c Claim) Outside() bool { return c.sum == "" }
+
+// Decide stores whether the files of claims are trusted. A link that leads out of the checkout is an error; the other
+// files are decided about all the same. After another error they are, or are not, in this process. The caller calls
+// Settle.
+func (o *Checkout) Decide(claims []Claim, trusted bool) error {
+	files := map[string]string{}
+	var outside error
+	for _, c := range claims {
+		if c.Outside() {
+			outside = Usagef("replace the link by the file", "%s cannot be trusted: it is a link that leads out of %s",
+				c.File, o.Dir)
+			continue
+		}
+		files[c.File] = c.sum
+	}
+	if len(files) == 0 {
+		return outside
+	}
+	return cmp.Or(o.Trust.Decide(files, trusted), outside)
+}
+
+// Sends reports whether the claim is about an address, or a model on another machine.
+func (c Claim) Sends() bool {
+	return c.Effect == sendsOn || slices.Contains([]string{"OLLAMA_HOST", "QQ_SEARCH", "QQ_WEB_ALLOW"}, c.Setting)
+}
+
+// Line returns what the claim says, for a person who decides about it.
+func (c Claim) Line() string {
+	line := Spelled(c.File) + ": " + c.Text
+	if c.Effect != "" {
+		line += " (" + c.Effect + ")"
+	}
+	if c.State == trust.Changed {
+		line += " (changed since you trusted it)"
+	}
+	return line
+}
+
+// String returns a warning: what is ignored, and why.
+func (c Claim) String() string {
+	what := Spelled(c.File)
+	switch {
+	case c.File == dotEnv:
+		what = c.Setting + " in .env"
+	case c.Effect == sendsOn:
+		what = "the model of " + what
+	}
+	why := "this folder is not trusted"
+	switch {
+	case c.Outside():
+		why = c.File + " is a link that leads out of this folder"
+	case c.State == trust.Changed:
+		why = Spelled(c.File) + " has changed since you trusted it"
+	case c.State == trust.Refused:
+		why = "you did not trust it"
+	}
+	if c.Effect != "" {
+		why = "it " + c.Effect + ", and " + why
+	}
+	return fmt.Sprintf("%s is ignored: %s; see qq trust", what, why)
+}
+
+// Spelled returns s so that a person sees each character of it: as it is if it has only plain characters, else
+// quoted.
+func Spelled(s string) string {
+	strange := func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }
+	if s == "" || strings.ContainsFunc(s, strange) || s != strings.TrimSpace(s) {
+		return strconv.QuoteToASCII(s)
+	}
+	return s
+}

@@ -1,0 +1,217 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+
+	"qq/pkg/tool"
+)
+
+// wipe removes the line of the cursor.
+const wipe = "\r\x1b[K"
+
+// maxHeld is how many bytes are held back, about, while a question is open. Then writers wait.
+const maxHeld = 8 << 20
+
+// Screen is the terminal of a root. Everything that the root writes to its terminal goes through an [Output] of the
+// Screen, one write after the other. While somebody holds the Screen, because a question is open, the text of all
+// others is kept and is written afterwards, in order. The last line may be a status line: it stays below the text.
+//
+// Only writers with more than 8 MB of text wait for the answer to a question. So results and events go on meanwhile.
+//
+// Several goroutines may use a Screen and its Outputs.
+type Screen struct {
+	mu    sync.Mutex
+	free  *sync.Cond // signalled when busy ends and when kept text is taken
+	busy  bool       // somebody writes, or holds the Screen
+	kept  []piece    // text to write when busy ends
+	bytes int        // in kept
+	line  string     // status line; "" means none
+	on    *Output    // where it is
+	drawn bool
+}
+
+// piece is text for one Output.
+type piece struct {
+	to   *Output
+	text []byte
+}
+
+// NewScreen returns a Screen.
+func NewScreen() *Screen {
+	s := &Screen{}
+	s.free = sync.NewCond(&s.mu)
+	return s
+}
+
+// Output is an open file that results or messages are written to, usually stdout or stderr. On a terminal it shows text
+// without the characters that the terminal would obey (see [Printable]). Into other files it writes the bytes as they
+// are, at once.
+type Output struct {
+	file     *os.File
+	screen   *Screen
+	terminal bool
+	err      error // of an earlier write on the Screen
+}
+
+// Output returns f as an output on the Screen.
+func (s *Screen) Output(f *os.File) *Output {
+	return &Output{file: f, screen: s, terminal: f != nil && term.IsTerminal(int(f.Fd()))}
+}
+
+// Terminal reports whether o is a terminal.
+func (o *Output) Terminal() bool { return o.terminal }
+
+// Width returns the number of columns of the terminal, or 0 if o is not a terminal.
+func (o *Output) Width() int {
+	width, _, err := term.GetSize(int(o.file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// Write implements io.Writer. On a terminal it may return before p is written; a later call then returns the error.
+func (o *Output) Write(p []byte) (int, error) {
+	if !o.terminal {
+		return o.write(p)
+	}
+	if _, err := o.write([]byte(Printable(string(p)))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// WriteString implements io.StringWriter.
+func (o *Output) WriteString(s string) (int, error) { return o.Write([]byte(s)) }
+
+// Raw returns a writer for text with control sequences of qq itself, such as colours. Foreign text in it must be
+// [Printable].
+func (o *Output) Raw() io.Writer { return raw{o} }
+
+type raw struct{ *Output }
+
+// Write implements io.Writer.
+func (r raw) Write(p []byte) (int, error) { return r.write(p) }
+
+func (o *Output) write(p []byte) (int, error) {
+	s := o.screen
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Where the status line is in a file, the text may go into the same one.
+	if !o.terminal && (s.on == nil || s.on.terminal) {
+		s.mu.Unlock()
+		defer s.mu.Lock()
+		return o.file.Write(p)
+	}
+	for s.busy && s.bytes > 0 && s.bytes+len(p) > maxHeld {
+		s.free.Wait()
+	}
+	s.kept, s.bytes = append(s.kept, piece{o, bytes.Clone(p)}), s.bytes+len(p)
+	if !s.busy {
+		s.busy = true
+		s.flush()
+	}
+	if o.err != nil {
+		return 0, o.err
+	}
+	return len(p), nil
+}
+
+// flush writes what is kept, with the status line below it, and ends busy, which the caller has set. The caller holds
+// s.mu, which is free during each write.
+func (s *Screen) flush() {
+	for first := true; first || len(s.kept) > 0; first = false {
+		pieces := s.kept
+		s.kept, s.bytes = nil, 0
+		s.free.Broadcast()
+		if s.drawn && (len(pieces) > 0 || s.line == "") { // a status line replaces the one before
+			pieces = append([]piece{{s.on, []byte(wipe)}}, pieces...)
+		}
+		if s.drawn = s.line != ""; s.drawn {
+			pieces = append(pieces, piece{s.on, []byte(wipe + s.line)})
+		}
+		s.put(pieces)
+	}
+	s.busy = false
+	s.free.Broadcast()
+}
+
+// put writes pieces. The caller holds s.mu and has set busy.
+func (s *Screen) put(pieces []piece) {
+	for _, p := range pieces {
+		if p.to.err != nil {
+			continue
+		}
+		s.mu.Unlock()
+		_, err := p.to.file.Write(p.text)
+		s.mu.Lock()
+		p.to.err = err
+	}
+}
+
+// Status makes text the status line of o's Screen; "" removes it. While the Screen is held it is not drawn.
+func (o *Output) Status(text string) {
+	s := o.screen
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line, s.on = Printable(text), o
+	if !s.busy {
+		s.busy = true
+		s.flush()
+	}
+}
+
+// Hold implements approval.Screen: until release is called, nothing is written to the terminal. It waits for a write
+// that is not finished, and returns the error of ctx if that ends first.
+func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
+	defer context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.free.Broadcast()
+	})()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.busy && ctx.Err() == nil {
+		s.free.Wait()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.busy = true
+	if s.drawn {
+		s.drawn = false
+		s.put([]piece{{s.on, []byte(wipe)}})
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.flush()
+	}, nil
+}
+
+// Drain waits until everything is written.
+func (s *Screen) Drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.busy {
+		s.free.Wait()
+	}
+}
+
+// Printable returns s without the characters that a terminal would obey, except newline and tab. The answer of a model
+// may contain such characters from any file that it has read.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if tool.Obeyed(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, s)
+}

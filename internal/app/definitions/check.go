@@ -1,0 +1,177 @@
+package definitions
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/agent/loop"
+	"qq/internal/app/command"
+	"qq/internal/app/output"
+	"qq/internal/approval/rules"
+	"qq/pkg/agents"
+	"qq/pkg/task"
+)
+
+// defect is one mistake in a definition.
+type defect struct {
+	Severity string `json:"severity"`       // error or warning
+	Line     int    `json:"line,omitempty"` // 0 means the whole file
+	Text     string `json:"text"`
+}
+
+const (
+	isError   = "error"
+	isWarning = "warning"
+)
+
+// newDefect returns a defect. If text begins with "line N: ", N becomes the line of the
+// defect and the rest its text.
+func newDefect(severity, text string) defect {
+	if number, rest, ok := strings.Cut(strings.TrimPrefix(text, "line "), ": "); ok &&
+		strings.HasPrefix(text, "line ") {
+		if n, err := strconv.Atoi(number); err == nil {
+			return defect{severity, n, rest}
+		}
+	}
+	return defect{severity, 0, text}
+}
+
+// checkedAgent is one definition with its defects, in the JSON output of qq agents check.
+type checkedAgent struct {
+	Name     string   `json:"name,omitempty"` // empty for a folder that cannot be read
+	Source   string   `json:"source"`
+	Findings []defect `json:"findings"`
+}
+
+func (r commands) checkAgents(c *cli.Context) error {
+	reg, err := r.registry(c)
+	if err != nil {
+		return err
+	}
+	entries, err := toCheck(reg, c.Args().Slice())
+	if err != nil {
+		return command.Usage(err)
+	}
+	checks, count := []checkedAgent{}, map[string]int{}
+	for _, e := range entries {
+		check := checkAgent(reg, e)
+		for _, d := range check.Findings {
+			count[d.Severity]++
+		}
+		checks = append(checks, check)
+	}
+	if c.Bool("json") {
+		err = output.WriteJSON(r.Out, checks)
+	} else {
+		err = r.printChecks(checks)
+	}
+	if err != nil {
+		return err
+	}
+	r.Note("checked: %d, errors: %d, warnings: %d", len(checks), count[isError], count[isWarning])
+	if count[isError] > 0 {
+		return command.Said(task.Misused.ExitCode())
+	}
+	return nil
+}
+
+// printChecks prints one line for each defect.
+func (r commands) printChecks(checks []checkedAgent) error {
+	for _, check := range checks {
+		for _, d := range check.Findings {
+			place := check.Source
+			switch {
+			case place == agents.BuiltIn:
+				place += " " + check.Name
+			case d.Line > 0:
+				place += ":" + strconv.Itoa(d.Line)
+			}
+			line := fmt.Sprintf("%s: %s: %s", place, d.Severity, strings.Join(strings.Fields(d.Text), " "))
+			if _, err := fmt.Fprintln(r.Out, command.Printable(line)); err != nil {
+				return output.WriteError(err)
+			}
+		}
+	}
+	return nil
+}
+
+// toCheck returns the definitions that args name, each by the name of an agent or by a
+// file. Without args it returns all definitions in use. A definition that cannot be read is
+// an entry with an error.
+func toCheck(reg *agents.Registry, args []string) ([]agents.Entry, error) {
+	if len(args) == 0 {
+		return reg.List(), nil
+	}
+	var entries []agents.Entry
+	for _, arg := range args {
+		if strings.HasSuffix(arg, ".md") || strings.ContainsRune(arg, filepath.Separator) {
+			a, err := agents.Read(arg)
+			a.Source = arg
+			entries = append(entries, agents.Entry{Agent: a, Err: err})
+			continue
+		}
+		a, err := reg.Lookup(arg)
+		if _, ok := errors.AsType[*agents.NotFoundError](err); ok {
+			return nil, command.Advised(err, "give the name of an agent, or a file with its folder, such as ./"+arg)
+		}
+		if err != nil {
+			a = brokenAgent(reg, err)
+		}
+		entries = append(entries, agents.Entry{Agent: a, Err: err})
+	}
+	return entries, nil
+}
+
+// brokenAgent returns an agent with only the name and the source of the definition that has
+// the error err. It returns the zero Agent if no definition has it.
+func brokenAgent(reg *agents.Registry, err error) agents.Agent {
+	for _, e := range reg.List() {
+		if errors.Is(err, e.Err) {
+			return e.Agent
+		}
+	}
+	return agents.Agent{}
+}
+
+// checkAgent checks one definition and returns its defects, sorted by line.
+func checkAgent(reg *agents.Registry, e agents.Entry) checkedAgent {
+	a := e.Agent
+	check := checkedAgent{Name: a.Name, Source: a.Source, Findings: []defect{}}
+	if e.Err != nil {
+		cause := e.Err
+		if inner := errors.Unwrap(e.Err); inner != nil {
+			cause = inner // without the path, which is printed before it
+		}
+		check.Findings = append(check.Findings, newDefect(isError, cause.Error()))
+		return check
+	}
+	for _, w := range a.Warnings {
+		check.Findings = append(check.Findings, newDefect(isWarning, w))
+	}
+	if len(a.Schema) > 0 {
+		if _, err := loop.ParseSchema(a.Schema); err != nil {
+			check.Findings = append(check.Findings, newDefect(isError, "schema: "+err.Error()))
+		}
+	}
+	for _, rule := range append(slices.Clone(a.Within), a.DisallowedTools...) {
+		if _, err := rules.Parse(rule); err != nil && strings.Contains(rule, "(") {
+			problem, _ := task.Explain(err)
+			check.Findings = append(check.Findings, newDefect(isWarning, "it "+problem))
+		}
+	}
+	for _, name := range a.Agents {
+		if _, err := reg.Lookup(name); err != nil {
+			text := fmt.Sprintf("agents names %q, which cannot be asked: qq agents list shows who can", name)
+			check.Findings = append(check.Findings, newDefect(isWarning, text))
+		}
+	}
+	slices.SortStableFunc(check.Findings, func(x, y defect) int { return cmp.Compare(x.Line, y.Line) })
+	return check
+}

@@ -1,0 +1,286 @@
+package runs
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"qq/internal/app/output"
+	"qq/internal/record/ledger"
+	"qq/pkg/task"
+)
+
+// layout says how runs are printed: as JSON or text, how wide, and how many. Home is QQ_HOME.
+type layout struct {
+	JSON  bool
+	Width int // columns of the terminal; 0 means no terminal
+	// Now is the current time, up to which a run at work is measured. Times are printed in its
+	// location.
+	Now time.Time
+	// Limit is the largest number of rows in a list; 0 means no limit.
+	Limit int
+	Home  string
+}
+
+const (
+	minute = "2006-01-02 15:04"
+	second = "2006-01-02 15:04:05"
+)
+
+// row is one line of a list: cells for people and a value for scripts.
+type row struct {
+	when  time.Time
+	cells []string
+	value any // for scripts
+}
+
+// printRuns prints runs and batches, newest first. A run has no line of its own if its
+// batch is one of batches.
+func printRuns(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o layout) error {
+	var rows []row
+	listed := map[string]bool{}
+	for _, b := range batches {
+		rows = append(rows, o.batch(b))
+		listed[b.ID] = true
+	}
+	for _, r := range runs {
+		if r.Batch == "" || !listed[r.Batch] {
+			rows = append(rows, o.run(r))
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return b.when.Compare(a.when) })
+	if o.Limit > 0 {
+		rows = rows[:min(len(rows), o.Limit)]
+	}
+	if o.JSON {
+		values := []any{}
+		for _, r := range rows {
+			values = append(values, r.value)
+		}
+		return output.WriteJSON(w, values)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	t := output.Table{{"RUN", "STARTED", "STATUS", "AGENT", "TIME", "TOKENS", "TASK"}}
+	for _, r := range rows {
+		t = append(t, r.cells)
+	}
+	return o.write(w, t.Lines(o.width()))
+}
+
+// printBatch prints a batch, and its runs below it.
+func printBatch(w io.Writer, b ledger.BatchRow, runs []ledger.Run, o layout) error {
+	if o.JSON {
+		return output.WriteJSON(w, struct {
+			batchValue
+			Runs []ledger.Run `json:"runs"`
+		}{batchValue{"batch", b}, append([]ledger.Run{}, runs...)})
+	}
+	if err := printRuns(w, nil, []ledger.BatchRow{b}, o); err != nil {
+		return err
+	}
+	return printRuns(w, runs, nil, o)
+}
+
+// batchValue is the JSON of a batch, for scripts. Type is "batch".
+type batchValue struct {
+	Type string `json:"type"`
+	ledger.BatchRow
+}
+
+func (o layout) run(r ledger.Run) row {
+	when := began(r)
+	return row{when, []string{
+		short(r.ID), o.clock(when), o.status(r), o.brief(r.Agent, 16), o.took(r), tokens(r.Usage), o.text(r.Task),
+	}, struct {
+		Type string `json:"type"`
+		ledger.Run
+	}{"run", r}}
+}
+
+func (o layout) batch(b ledger.BatchRow) row {
+	status, took := output.OneLine(string(b.Status)), time.Duration(b.DurationMS)*time.Millisecond
+	if b.Live {
+		status, took = status+live, took+o.Now.Sub(b.Latest)
+	}
+	span := "-"
+	if b.Live || !b.Ended.IsZero() {
+		span = output.Roundly(took)
+	}
+	return row{b.Started, []string{
+		short(b.ID), o.clock(b.Started), status, "(batch)", span, tokens(b.Usage), progress(b),
+	}, batchValue{"batch", b}}
+}
+
+// progress describes how far a batch is. A batch that was resumed with other tasks may have
+// more tasks than were counted when it began.
+func progress(b ledger.BatchRow) string {
+	done, failed := b.Done()
+	begun := 0
+	for _, n := range b.Counts {
+		begun += n
+	}
+	text := fmt.Sprintf("%d/%d done", done, max(b.Count, begun))
+	if failed > 0 {
+		text += fmt.Sprintf(", %d failed", failed)
+	}
+	if left := b.Count - begun; left > 0 && !b.Live {
+		text += fmt.Sprintf(", %d not started", left)
+	}
+	if b.Dir != "" {
+		text += " in " + output.OneLine(b.Dir)
+	}
+	return text
+}
+
+// printTree prints each run indented below the run that started it. Parents come before
+// children in runs. A run whose parent is missing, such as a task of a batch, is at the
+// top level.
+func printTree(w io.Writer, runs []ledger.Run, o layout) error {
+	if o.JSON {
+		return output.WriteJSON(w, append([]ledger.Run{}, runs...))
+	}
+	known := map[string]bool{}
+	below := map[string][]ledger.Run{}
+	for _, r := range runs {
+		if known[r.ID] {
+			continue
+		}
+		parent := r.Parent
+		if !known[parent] {
+			parent = "" // also a parent that comes later, so that there is no cycle
+		}
+		below[parent] = append(below[parent], r)
+		known[r.ID] = r.ID != ""
+	}
+	var lines []string
+	var grow func(id, before string)
+	grow = func(id, before string) {
+		children := below[id]
+		for i, r := range children {
+			branch, deeper := "├─ ", "│  "
+			if i == len(children)-1 {
+				branch, deeper = "└─ ", "   "
+			}
+			if id == "" {
+				branch, deeper = "", ""
+			}
+			lines = append(lines, output.Cut(before+branch+o.node(r), o.width()))
+			if r.ID != "" {
+				grow(r.ID, before+deeper)
+			}
+		}
+	}
+	grow("", "")
+	return o.write(w, lines)
+}
+
+func (o layout) node(r ledger.Run) string {
+	return strings.Join([]string{short(r.ID), o.status(r), o.brief(r.Agent, 16), o.took(r), o.text(r.Task)}, "  ")
+}
+
+// printCleared prints how many runs were removed from the ledger.
+func printCleared(w io.Writer, n int, o layout) error {
+	if o.JSON {
+		return output.WriteJSON(w, map[string]int{"cleared": n})
+	}
+	text := fmt.Sprintf("%d runs cleared", n)
+	switch n {
+	case 0:
+		text = "nothing to clear"
+	case 1:
+		text = "1 run cleared"
+	}
+	return o.write(w, []string{text})
+}
+
+func (o layout) write(w io.Writer, lines []string) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
+	return output.WriteError(err)
+}
+
+// live is appended to the status of a run at work.
+const live = " *"
+
+func (o layout) status(r ledger.Run) string {
+	status := output.OneLine(string(r.Status))
+	if atWork(r) {
+		status += live
+	}
+	return status
+}
+
+// atWork reports whether r has not finished and its root process is alive.
+func atWork(r ledger.Run) bool { return r.Live && !r.Status.Final() }
+
+// began returns when r was started, or when it was queued if it was not started.
+func began(r ledger.Run) time.Time {
+	if r.Started.IsZero() {
+		return r.Queued
+	}
+	return r.Started
+}
+
+// took formats how long r took, or has taken so far.
+func (o layout) took(r ledger.Run) string {
+	switch {
+	case atWork(r) && !r.Started.IsZero():
+		return output.Roundly(o.Now.Sub(r.Started))
+	case r.Ended.IsZero():
+		return "-"
+	}
+	return output.Roundly(time.Duration(r.DurationMS) * time.Millisecond)
+}
+
+func (o layout) moment(layout string, t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.In(o.Now.Location()).Format(layout)
+}
+
+// clock formats a time for a list: the time of day, and the date too unless it is today.
+func (o layout) clock(t time.Time) string {
+	y, m, d := t.In(o.Now.Location()).Date()
+	if ny, nm, nd := o.Now.Date(); y == ny && m == nm && d == nd {
+		return o.moment("15:04", t)
+	}
+	return o.moment(minute, t)
+}
+
+// width returns the number of columns at which lines are cut; 0 means no limit.
+func (o layout) width() int {
+	if o.Width <= 0 {
+		return 0
+	}
+	return max(o.Width, 40)
+}
+
+// text returns the beginning of a task on one line.
+func (o layout) text(s string) string {
+	if o.Width > 0 {
+		return output.OneLine(task.Shorten(s, max(o.Width, 100)))
+	}
+	return output.OneLine(task.Shorten(s, 100))
+}
+
+// brief returns a name in at most n columns, or a dash if it is empty.
+func (o layout) brief(s string, n int) string { return cmp.Or(output.Cut(output.OneLine(s), n), "-") }
+
+// short returns the short form of an id.
+func short(id string) string { return output.OneLine(task.ShortID(id)) }
+
+// tokens formats the sum of all tokens of u, or a dash if there are none.
+func tokens(u task.Usage) string {
+	if u == (task.Usage{}) {
+		return "-"
+	}
+	return output.Tokens(u)
+}

@@ -1,0 +1,75 @@
+package approval
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Confirm shows head and the lines below it, and asks a question that a person answers with yes or no. Enter means
+// no. Like a question about a call, the text is all spelled out, what was typed before it is discarded, and a text of
+// more than a page cannot be answered with yes before [a]ll has shown everything. Without an answer there is an error.
+func (p *Terminal) Confirm(ctx context.Context, head string, lines []string, question string) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.foreground(); err != nil {
+		return false, err
+	}
+	release, err := p.hold(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	defer p.watch(ctx)()
+	form := page{p.size(), p.colour}
+	text, cut := form.confirmation(head, lines, question, false)
+	for {
+		choice, other := "[y]es, [n]o: ", "type y or n\n"
+		if cut {
+			choice, other = "show [a]ll first, [n]o: ", "type a or n\n"
+		}
+		if err := p.write(ctx, text); err != nil {
+			return false, err
+		}
+		if err := flush(p.tty); err != nil {
+			return false, fmt.Errorf("drop what was typed before the question: %w", err)
+		}
+		if err := p.write(ctx, choice); err != nil {
+			return false, err
+		}
+		answer, err := p.readLine(ctx)
+		if err != nil {
+			_ = p.write(ctx, "\n")
+			return false, err
+		}
+		answer = strings.ToLower(strings.TrimSpace(answer))
+		switch {
+		case !cut && (answer == "y" || answer == "yes"):
+			return true, nil
+		case answer == "n", answer == "no", answer == "":
+			return false, nil
+		case cut && (answer == "a" || answer == "all"):
+			text, cut = form.confirmation(head, lines, question, true)
+		default:
+			text = indent + other
+		}
+	}
+}
+
+// confirmation returns the text of a question that is answered with yes or no. If whole is not set, the middle of a
+// long text is left out, and cut says that it was.
+func (p page) confirmation(head string, lines []string, question string, whole bool) (text string, cut bool) {
+	most := max(min(mostRows, p.size.rows-8), 5)
+	if whole {
+		most = everything
+	}
+	var rows []string
+	for _, line := range lines {
+		rows = append(rows, p.rows(line, bar, barAgain)...)
+	}
+	var b strings.Builder
+	b.WriteString("\n" + p.paint(bold, visible(head)) + "\n")
+	cut = p.write(&b, rows, most)
+	p.write(&b, p.rows(question, "", ""), everything)
+	return b.String(), cut
+}

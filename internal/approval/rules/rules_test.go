@@ -1,0 +1,356 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/tool"
+)
+
+func run(command string) tool.Intent { return tool.Intent{Tool: "run_pty_cmd", Command: command} }
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]Rule{
+		"run_pty_cmd":                     {"run_pty_cmd", ""},
+		" edit_file ( ./src/** ) ":        {"edit_file", "src/**"},
+		"edit_file(src/)":                 {"edit_file", "src/**"},
+		"edit_file(app/(group)/[[]id].x)": {"edit_file", "app/(group)/[[]id].x"},
+		"run_pty_cmd(git log*)":           {"run_pty_cmd", "git log*"},
+		"run_pty_cmd(echo 'a, (b')":       {"run_pty_cmd", "echo 'a, (b'"},
+		"web_fetch(Docs.Python.org.)":     {"web_fetch", "docs.python.org"},
+		"web_fetch(*.python.org)":         {"web_fetch", "*.python.org"},
+		"web_fetch(wiki.local:8080)":      {"web_fetch", "wiki.local:8080"},
+	} {
+		got, err := Parse(text)
+		require.NoError(t, err, text)
+		assert.Equal(t, want, got, text)
+		again, err := Parse(got.String())
+		require.NoError(t, err, text)
+		assert.Equal(t, got, again, text)
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                             `names "", which is no tool`,
+		"Bash(git log)":                `names "Bash", which is no tool` + "\nhint: did you mean run_pty_cmd?",
+		"zzzzzzzzzzzz":                 "hint: the tools are: read_file, list_files",
+		"run_pty_cmd(git log":          "its parenthesis is not closed\nhint: accepted is TOOL or TOOL(PATTERN)",
+		"run_pty_cmd()":                "its pattern is empty, and run_pty_cmd alone means every call",
+		"run_pty_cmd(*)":               "its pattern must be literal words, with a * at the end for more of them: ",
+		"run_pty_cmd(git * main)":      "for more of them: a word of it is not literal",
+		"run_pty_cmd(git log; rm x)":   `has the rule "run_pty_cmd(git log; rm x)": `,
+		"run_pty_cmd(git log && rm x)": "it is not one call of a program",
+		"run_pty_cmd(git 'log)":        "it cannot be parsed",
+		"run_pty_cmd(git log\x1b)":     "its pattern has a control character",
+		"edit_file(/etc/passwd)":       "its path is not relative to the working directory and inside of it",
+		"edit_file(../x)":              "its path is not relative",
+		"edit_file(~/x)":               "its path is not relative",
+		"edit_file(a[)":                "its path is no glob with at most 4 braces",
+		"edit_file({}{}{}{}{})":        "its path is no glob with at most 4 braces",
+		"web_fetch(https://x.org/)":    "its pattern is no host, such as x.org, *.x.org for those below it",
+		"web_fetch(*)":                 "its pattern is no host",
+		"web_fetch(bücher.example)":    "its pattern is no host",
+		"list_files(src/**)":           "list_files takes no pattern",
+		"delegate_task(coder)":         "delegate_task takes no pattern",
+		"run_pty_cmd(" + strings.Repeat("x", 1001) + ")": "its pattern has more than 1000 bytes",
+	} {
+		_, err := Parse(text)
+		assert.ErrorContains(t, err, want, text)
+	}
+}
+
+// slips are commands that a careless rule for "git log" lets through.
+var slips = []string{
+	"git log; rm x", "git log ;", "git log\nrm x", "git log & rm x", "git log && rm x", "git log || rm x",
+	"git log | sh",
+	"git log |& sh", "git log $(rm x)", "git log `rm x`", "git log <(rm x)", "git log > f", "git log >> f",
+	"git log 2>f",
+	"git log < f", "git log <<E\nE", "git log <<< x", "X=1 git log", "git log $X", "git log ${X}", "git log \"$X\"",
+	"git log $'a'", "git log $\"a\"", "git log *", "git log a?", "git log [a]", "git log ~", "git log ~/x",
+	"git log {a,b}",
+	"git log a\\ b", "g\\it log", "\\git log", "(git log)", "{ git log; }", "! git log", "time git log",
+	"git log() { rm x; }", "git log # rm x", "if git log; then rm x; fi", "git log\x00", "git log\rrm x", "git\tlog",
+	"git log \x1b[2K", "git log \xff", "exec git log", "command git log", "eval git log", "builtin git log",
+	"env git log",
+	"sudo git log", "sh -c 'git log'", "/usr/bin/git log", "./git log", "git  'log; rm x'", "gitlog", "git logx",
+	"git 'log '", "'git log'", "git --no-pager log", "", " ", "''",
+	"git -c core.pager=x log", "git -C /tmp log", "git --git-dir=/x log", "git --exec-path=/x log",
+	"git -p log", "git --config-env=a=b log", "coproc git log", "git log @(a|b)", "[[ git log ]]", "export git log",
+	"alias git=x; git log", "git log $((1))", "git log !(x)", "function git { rm x; }",
+}
+
+// slipOptions are further words of "git log" that do more than it.
+var slipOptions = []string{
+	"--output=f", "--output f", "--outpu=f", "--out f", "--ext-diff", "--ext-dif", "--textconv", "--no-index", "-Of",
+	"-O f",
+	"-pOf", "--open-files-in-pager", "--show-signature", "--output-directory=f", "--submodule=diff",
+	"--recurse-submodules",
+	"-o f", "--exec=x", "--upload-pack=x", "-c core.pager=x --git-dir=/x", "--stdin", "-h", "--help", "--no-ext-diff=x",
+	"/etc/passwd", "../x", "a/../../x", "-- /etc/passwd", "-- ../x", "HEAD:.env", ".env", "-- .env", "id_rsa", "-é",
+	"-:",
+	"--", "--author --output=f", "-S --output=f", "---output=f", "--=f",
+}
+
+func TestSlips(t *testing.T) {
+	for _, pattern := range []string{"git log*", "git log *", "git log:*", "git*"} {
+		r := Rule{"run_pty_cmd", pattern}
+		for _, c := range slips {
+			assert.False(t, r.Covers(run(c), ""), "%s covers %q", r, c)
+		}
+		for _, o := range slipOptions {
+			if o != "--" { // alone it ends the options of nothing
+				assert.False(t, r.Covers(run("git log "+o), ""), "%s covers git log %s", r, o)
+			}
+		}
+	}
+	doubted := run("git log")
+	doubted.Doubt = "as it is"
+	assert.False(t, Rule{"run_pty_cmd", "git log*"}.Covers(doubted, ""))
+}
+
+func TestCoversCommands(t *testing.T) {
+	for pattern, commands := range map[string][]string{
+		"git log*": {"git log", " git log \n", "git  log", "'git' log", `"git" "log"`, "git log --oneline -5", "git log -n 5",
+			"git log -p -S'a b' --author=me --since '2 days ago' -- src/a.go", "git log main..dev",
+			"git log --format='%h %s'",
+			"git log HEAD^ -- a.b", "git log --stat=80 origin/main", "git log -- '*.go'", "git log 'HEAD@{1}'"},
+		"git diff*":   {"git diff", "git diff --cached --stat", "git diff HEAD~2 -- x"},
+		"git status*": {"git status", "git status -sb", "git status --porcelain=v2 -uno"},
+		"git *":       {"git log --oneline", "git status", "git commit -m 'x y'", "git add -A"},
+		"git push*":   {"git push", "git push origin main"},
+		"git log --output=f": {
+			"git log --output=f"},
+		"go test*":       {"go test ./...", "go test -run=X -count=1 ./a", "go test --run X -v"},
+		"go mod*":        {"go mod tidy"},
+		"ls*":            {"ls", "ls -la src"},
+		"cat *":          {"cat a b", "cat -n a"},
+		"grep*":          {"grep -rn 'a b' src", "grep --include='*.go' -e x ."},
+		"rg*":            {"rg -n x -g '*.go'"},
+		"find*":          {"find . -name '*.go' -type f", "find . -maxdepth 2 -mtime -2 '(' -name a -o -name b ')'"},
+		"npm run test*":  {"npm run test", "npm run test -- --watch=false", "npm run test --prefix /x"},
+		"./build.sh*":    {"./build.sh", "./build.sh all"},
+		"/usr/bin/git l": {"/usr/bin/git l"},
+	} {
+		r, err := Parse("run_pty_cmd(" + pattern + ")")
+		require.NoError(t, err)
+		for _, c := range commands {
+			assert.True(t, r.Covers(run(c), ""), "%s covers %q", r, c)
+		}
+		assert.False(t, r.Covers(tool.Intent{Tool: "edit_file", Command: commands[0]}, ""))
+		assert.True(t, r.Touches(run(commands[0]), ""), "what is covered is touched")
+	}
+	for pattern, commands := range map[string][]string{
+		"git push*":          {"git push --force", "git push --receive-pack=x origin"},
+		"git fetch*":         {"git fetch --upload-pack=x"},
+		"git*":               {"git push origin", "git config core.pager x", "git lg", "git submodule foreach x"},
+		"git log":            {"git log --oneline"},
+		"git log --oneline*": {"git log", "git log --oneline --output=f", "git log --output=f --oneline"},
+		"git diff*":          {"git diff --no-index a b", "git diff /etc/passwd /dev/null", "git diff ../a ../b"},
+		"git branch*":        {"git branch -D x", "git branch --edit-description"},
+		"git grep*":          {"git grep -Oless x", "git grep -fx", "git grep --no-index x"},
+		"git commit*":        {"git commit -F x", "git commit -eam x", "git commit -S", "git commit --no-verify -m x"},
+		"git add*":           {"git add -e", "git add -p"},
+		"go test*": {"go test -exec=x", "go test --exec x", "go test -toolexec=x", "go test -o x",
+			"go test -args x", "go test -C /x"},
+		"go*":       {"go run x.go", "go generate", "go tool x", "go env -w A=b"},
+		"go build*": {"go build -ldflags=-extld=x", "go build -overlay=x", "go build -o /x"},
+		"find*": {"find . -exec rm {} +", "find . -exec rm '{}' ';'", "find . -delete", "find . -fprint f",
+			"find . -okdir x",
+			"find -- . -delete", "find -L .", "find / -name x", "find . --name x"},
+		"rg*": {"rg --pre=x y", "rg --pre x y", "rg -z x", "rg --hidden x", "rg -uu x", "rg --hostname-bin=x y",
+			"rg -f x"},
+		"grep*": {"grep -R x .", "grep -f x y", "grep x /etc/passwd", "grep x .env", "grep -nf x y"},
+		"cat*": {"cat /etc/passwd", "cat ../x", "cat .env", "cat -- .env", "cat ~/.ssh/id_rsa", "cat a/id_ed25519",
+			"cats"},
+		"tail*": {"tail -f x", "tail --pid=1 x"},
+		"wc*":   {"wc --files0-from=x"},
+	} {
+		for _, c := range commands {
+			assert.False(t, Rule{"run_pty_cmd", pattern}.Covers(run(c), ""), "%s covers %q", pattern, c)
+		}
+	}
+}
+
+func TestCoversPathsAndHosts(t *testing.T) {
+	edit := func(files ...string) tool.Intent { return tool.Intent{Tool: "edit_file", Paths: files} }
+	src := Rule{"edit_file", "src/**"}
+	assert.True(t, src.Covers(edit("src/a/b.go"), ""))
+	assert.True(t, src.Covers(edit("a.go"), "src"), "an agent in a folder")
+	assert.False(t, src.Covers(edit("src/a.go"), "sub"))
+	assert.False(t, src.Covers(edit("src/a.go", "b.go"), ""))
+	assert.False(t, src.Covers(edit(), ""))
+	assert.False(t, src.Covers(edit("SRC/a.go"), ""))
+	assert.False(t, src.Covers(edit("src/a.go"), "../other"))
+
+	assert.True(t, src.Touches(edit("b.go", "SRC/a.go"), ""), "as a file system may take it")
+	assert.True(t, src.Touches(edit(), ""))
+	assert.True(t, Rule{"edit_file", "src"}.Touches(edit("src/a/b.go"), ""), "a folder is what is in it")
+	assert.False(t, src.Touches(edit("b.go", "srcs/x"), ""))
+
+	fetch := func(host string) tool.Intent { return tool.Intent{Tool: "web_fetch", Host: host} }
+	docs, below := Rule{"web_fetch", "docs.python.org"}, Rule{"web_fetch", "*.python.org"}
+	for host, want := range map[string][4]bool{
+		// covers: the host, what is below; touches: the same
+		"docs.python.org":      {true, true, true, true},
+		"x.docs.python.org":    {false, true, true, true},
+		"python.org":           {false, false, false, true},
+		"docs.python.org:8080": {false, false, true, true},
+		"evildocs.python.org":  {false, true, false, true},
+		"docs.python.org.evil": {false, false, false, false},
+		"xpython.org":          {false, false, false, false},
+		"docs.pythön.org":      {false, false, true, true},
+		"":                     {false, false, true, true},
+	} {
+		in := fetch(host)
+		got := [4]bool{docs.Covers(in, ""), below.Covers(in, ""), docs.Touches(in, ""), below.Touches(in, "")}
+		assert.Equal(t, want, got, host)
+	}
+}
+
+func TestTouchesCommands(t *testing.T) {
+	for pattern, commands := range map[string][]string{
+		"git push*": {"git push", "/usr/bin/git push", "\\git push", "g'i't push", "GIT push", "git -C x push --force",
+			"git -c a=b push", "ls; git push", "ls\ngit push", "# x\ngit push", "gi\\\nt push", "a && (git push)",
+			"ls | git push",
+			"echo $(git push)", "echo \"`git push`\"", "cat <(git push)", "if x; then git push; fi",
+			"f() { git push; }; f",
+			"env git push", "sudo -u x git push", "X=1 git push", "xargs git", "echo push | xargs git",
+			"find . -exec git push ';'",
+			"sh -c 'git push'", "bash -lc \"cd x && git push\"", "eval git push", "eval 'git push'",
+			"sh -c \"sh -c 'git push'\"",
+			"$X push", "\"$@\"", "git $X", "$(echo git) push", "echo git push | sh", "sh <<E\ngit push\nE",
+			"sh <<<'git push'",
+			"sh", "sh -s x <y", "eval $X", "sh -c \"$X\"", "env $X push", "{git,push}", "g?t push",
+			"python -c 'git push'",
+			"nohup git push &", "git push\x00", "git push\r", "git 'push", "exec git push", "time git push",
+			"! git push",
+			strings.Repeat("x", 17<<10), "git pu*", "git 'push'", "echo git push",
+			"sh -c \"sh -c \\\"sh -c 'sh -c ls'\\\"\""},
+		"rm*": {"rm x", "rm", "/bin/r? x", "find . -exec rm {} +", "sudo rm x", "xargs rm"},
+		"rm":  {"rm -rf x"},
+	} {
+		for _, c := range commands {
+			assert.True(t, Rule{"run_pty_cmd", pattern}.Touches(run(c), ""), "%s touches %q", pattern, c)
+		}
+	}
+	for pattern, commands := range map[string][]string{
+		"git push*": {"git log", "git add *.go", "npm run push; git status", "sh build.sh", "./push",
+			"echo 'it is done' > x",
+			"git commit -m \"don't\"", "for f in a b; do ls $f; done", "cat <<E\nhello\nE", "X=$(date); ls",
+			"ls\n\tls"},
+		"rm*": {"ls", "git rm", "npm run x", "term"},
+	} {
+		for _, c := range commands {
+			if c == "git rm" {
+				continue // rm is among its words: in doubt it is denied
+			}
+			assert.False(t, Rule{"run_pty_cmd", pattern}.Touches(run(c), ""), "%s touches %q", pattern, c)
+		}
+	}
+	assert.True(t, Rule{"run_pty_cmd", "not 'readable"}.Touches(run("ls"), ""))
+	assert.True(t, Rule{Tool: "run_pty_cmd"}.Touches(run("ls"), ""))
+	assert.False(t, Rule{Tool: "edit_file"}.Touches(run("ls"), ""))
+}
+
+func TestExactly(t *testing.T) {
+	for _, in := range []tool.Intent{
+		run("git log --format='%h %s' \"it's\""), run("echo '*' '(a, b' ''"), run("./x.sh"),
+		{Tool: "edit_file", Paths: []string{"app/[id]/{a}*.x"}}, {Tool: "web_fetch", Host: "wiki.local:8080"},
+	} {
+		r, ok := Exactly(in)
+		require.True(t, ok, "%+v", in)
+		assert.True(t, r.Covers(in, ""), r)
+		other := in
+		other.Command += " x"
+		other.Paths = slices.Concat(in.Paths, []string{"y"})
+		other.Host += "x"
+		assert.False(t, r.Covers(other, ""), r)
+	}
+	r, _ := Exactly(run("git  log   'a b'"))
+	assert.Equal(t, "run_pty_cmd(git log 'a b')", r.String())
+	for _, in := range []tool.Intent{
+		run("git log; rm x"), run("git log *"), run(`echo 'it'"'"'s "$x"'`), {Tool: "run_pty_cmd", Command: "ls", Doubt: "x"},
+		{Tool: "run_pty_cmd", Command: "ls", Special: true}, {Tool: "edit_file", Paths: []string{"a", "b"}},
+		{Tool: "edit_file"}, {Tool: "edit_file", Paths: []string{"a\x1bb"}}, {Tool: "delegate_task"},
+		{Tool: "web_search"},
+		{Tool: "edit_file", Paths: []string{".git/config"}, Special: true}, {Tool: "web_fetch", Host: "bücher.example"},
+		run(strings.Repeat("x ", 600)),
+	} {
+		_, ok := Exactly(in)
+		assert.False(t, ok, "%+v", in)
+	}
+}
+
+func TestCaution(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"env *": "allows any program, because env runs what its arguments name", "sh -c*": "because sh runs",
+		"npm run*": "allows any option: qq does not know which ones of npm are harmless",
+		"git log*": "", "git push*": "", "ls*": "", "npm test": "",
+	} {
+		got := Rule{"run_pty_cmd", pattern}.Caution()
+		assert.Equal(t, want == "", got == "", pattern)
+		assert.Contains(t, got, want)
+	}
+	assert.Empty(t, Rule{Tool: "run_pty_cmd"}.Caution())
+}
+
+// A rule that can be read is written as it is read.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"run_pty_cmd(git log*)", "edit_file(src/**)", "web_fetch(*.x.org)", "read_file(a", "x",
+		"run_pty_cmd(echo 'a' \"b\")", "edit_file({a,b}/[c]?)"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := Parse(text)
+		if err != nil {
+			return
+		}
+		again, err := Parse(r.String())
+		require.NoError(t, err)
+		require.Equal(t, r, again)
+		r.Covers(tool.Intent{Tool: r.Tool, Command: text, Paths: []string{"a/b"}, Host: "x.org"}, "sub")
+		r.Touches(tool.Intent{Tool: r.Tool, Command: text, Paths: []string{"a/b"}, Host: "x.org"}, "sub")
+	})
+}
+
+// What matches git log* is git log with options that are listed, in words that a shell would not
+// expand; it is written as a rule for itself, and a rule that denies git log denies it.
+func FuzzCommand(f *testing.F) {
+	for _, s := range slips {
+		f.Add(s)
+	}
+	for _, s := range slipOptions {
+		f.Add("git log " + s)
+	}
+	log := Rule{"run_pty_cmd", "git log*"}
+	f.Fuzz(func(t *testing.T, command string) {
+		if !log.Covers(run(command), "") {
+			return
+		}
+		words, err := Words(command)
+		require.NoError(t, err)
+		require.Equal(t, []string{"git", "log"}, words[:2])
+		operands := false
+		for _, w := range words[2:] {
+			operands = operands || w == "--"
+			require.NotContains(t, strings.Split(w, "/"), "..")
+			if !operands && strings.HasPrefix(w, "-") && w != "-" {
+				name, _, _ := strings.Cut(strings.TrimPrefix(w, "--"), "=")
+				listed := strings.Fields(strings.ReplaceAll(gitDiff+gitLog, "=", ""))
+				require.True(t, w[1] == '-' && slices.Contains(listed, name) ||
+					w[1] != '-' && strings.Contains(diffLetters+"0123456789", w[1:2]), w)
+			}
+		}
+		require.True(t, log.Touches(run(command), ""))
+		if again, ok := quoted(words); ok {
+			same, err := Words(again)
+			require.NoError(t, err)
+			require.Equal(t, words, same)
+		}
+	})
+}

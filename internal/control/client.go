@@ -1,0 +1,193 @@
+package control
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"qq/pkg/event"
+)
+
+// replyTime is how long a client waits for a reply.
+const replyTime = 2 * time.Second
+
+// ErrNoRoot says that nobody listens on a socket: its root is gone, or it never opened one.
+var ErrNoRoot = errors.New("no root listens there")
+
+// ErrSilent says that a root did not reply in time.
+var ErrSilent = errors.New("the root does not reply")
+
+// ErrDropped says that the connection of a subscriber ended before the root did: the client was too
+// slow, or the root was killed.
+var ErrDropped = errors.New("the connection was lost")
+
+// Client is a connection to the socket of a root. Only one goroutine may use it at a time.
+type Client struct {
+	root   Root
+	conn   *net.UnixConn
+	frames *bufio.Reader
+	last   int           // id of the last request
+	early  []event.Event // events that came before a reply
+}
+
+// Dial connects to the socket at path. The error is [ErrNoRoot] or [ErrSilent] if the root is gone
+// or stopped, and a [Fault] if it does not take this client.
+func Dial(path string) (*Client, error) {
+	var conn *net.UnixConn
+	err := withName(path, func(name string) (err error) {
+		conn, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: name, Net: "unix"})
+		return err
+	})
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
+		return nil, ErrNoRoot
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", path, bare(err))
+	}
+	c := &Client{conn: conn, frames: bufio.NewReader(conn)}
+	f, err := c.next(time.Now().Add(replyTime))
+	if err == nil && f.Type != TypeHello {
+		err = fmt.Errorf("%s: a root says hello first, not %q", path, f.Type)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	c.root = *f.Hello
+	return c, nil
+}
+
+// Root says which root the client is connected to.
+func (c *Client) Root() Root { return c.root }
+
+// Close ends the connection.
+func (c *Client) Close() { c.conn.Close() }
+
+// Snapshot returns the jobs of the root.
+func (c *Client) Snapshot() (Snapshot, error) { return c.ask(Request{Type: TypeSnapshot}) }
+
+// Subscribe returns the jobs of the root. From then on, [Client.Next] returns its events.
+func (c *Client) Subscribe() (Snapshot, error) { return c.ask(Request{Type: TypeSubscribe}) }
+
+// Cancel ends the job with that execution id and all that it has started, or the whole run: see
+// [Cancel]. It does not wait for the end. A root that ends at once has done as it was told.
+func (c *Client) Cancel(id string) error {
+	_, err := c.ask(Request{Type: TypeCancel, Cancel: &Cancel{ExecutionID: id}})
+	if errors.Is(err, ErrNoRoot) {
+		return nil
+	}
+	return err
+}
+
+// Next returns the next event. When the root has ended the error is io.EOF, and when events were lost
+// it is [ErrDropped].
+func (c *Client) Next() (event.Event, error) {
+	if len(c.early) > 0 {
+		e := c.early[0]
+		c.early = c.early[1:]
+		return e, nil
+	}
+	for {
+		f, err := c.next(time.Time{})
+		switch {
+		case errors.Is(err, ErrNoRoot):
+			return event.Event{}, ErrDropped
+		case err != nil:
+			return event.Event{}, err
+		case f.Type == TypeEnd:
+			return event.Event{}, io.EOF
+		case f.Type == TypeEvent:
+			return *f.Event, nil
+		}
+	}
+}
+
+// ask sends a request and waits for the reply. It returns the snapshot of the reply, if it has one.
+func (c *Client) ask(r Request) (Snapshot, error) {
+	c.last++
+	r.V, r.ID = Version, fmt.Sprint(c.last)
+	line, err := encode(r)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	deadline := time.Now().Add(replyTime)
+	_ = c.conn.SetWriteDeadline(deadline) // a write error follows
+	if _, err := c.conn.Write(line); err != nil {
+		return Snapshot{}, broken(err)
+	}
+	for {
+		f, err := c.next(deadline)
+		switch {
+		case err != nil:
+			return Snapshot{}, err
+		case f.Type == TypeEvent:
+			c.early = append(c.early, *f.Event)
+		case f.ID != r.ID: // of a later version
+		case f.Snapshot != nil:
+			return *f.Snapshot, nil
+		case f.Type == TypeDone:
+			return Snapshot{}, nil
+		}
+	}
+}
+
+// next returns the next frame. An error frame is returned as an error.
+func (c *Client) next(deadline time.Time) (Frame, error) {
+	_ = c.conn.SetReadDeadline(deadline) // a read error follows
+	f, err := receive(c.frames)
+	if err == nil && f.Type == TypeError {
+		err = f.Error
+	}
+	return f, broken(err)
+}
+
+// broken returns err, or what it means if the connection is broken.
+func broken(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return ErrSilent
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return ErrNoRoot
+	}
+	return err
+}
+
+// Standing is what a root says about itself.
+type Standing struct {
+	ID   string // of the root, from the name of its socket
+	Path string // of its socket
+	Err  error  // why it did not reply: see [Dial]
+	Snapshot
+}
+
+// Look asks all roots that have a socket in the folder home, at once. A root that was killed may have
+// left its socket.
+func Look(home string) []Standing {
+	run := filepath.Join(home, "run")
+	names, _ := fs.Glob(os.DirFS(run), "*/*"+suffix) // a folder that cannot be read has none for this user
+	found := make([]Standing, len(names))
+	var asking sync.WaitGroup
+	for i, name := range names {
+		s := &found[i]
+		s.ID, s.Path = strings.TrimSuffix(path.Base(name), suffix), filepath.Join(run, name)
+		asking.Go(func() {
+			c, err := Dial(s.Path)
+			if s.Err = err; err == nil {
+				s.Snapshot, s.Err = c.Snapshot()
+				c.Close()
+			}
+		})
+	}
+	asking.Wait()
+	return found
+}

@@ -1,0 +1,77 @@
+package childproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/task"
+)
+
+// unprepared is a Program whose jobs cannot be prepared.
+type unprepared struct {
+	*testConfig
+	err error
+}
+
+func (p unprepared) Prepare(context.Context, task.Job) (Start, error) { return Start{}, p.err }
+
+// TestHindered tells what the machine did not allow from what is wrong with a task or a setting.
+func TestHindered(t *testing.T) {
+	for name, c := range map[string]struct {
+		change   func(*testConfig)
+		agent    string
+		status   task.Status
+		hindered bool
+	}{
+		"no working directory": {func(c *testConfig) { c.Dir = "/nowhere" }, "echo", task.Unavailable, true},
+		"no folder for its files": {func(c *testConfig) { c.dir = filepath.Join(c.dir, "gone") }, "echo",
+			task.Unavailable, true},
+		"no program":                     {func(c *testConfig) { c.Path = "/nowhere" }, "echo", task.Failed, false},
+		"it dies before it could begin":  {nil, "mute", task.NoResult, true},
+		"it dies after that":             {nil, "no-result", task.NoResult, false},
+		"it cannot be prepared":          {prepare(errors.New("no")), "echo", task.Failed, false},
+		"it is configured in a bad way":  {prepare(&task.Error{Status: task.Misused}), "echo", task.Misused, false},
+		"there is no room to prepare it": {prepare(syscall.ENOSPC), "echo", task.Failed, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := launcher(t, c.change).Launch(t.Context(), job(c.agent, "hello"))
+			assert.Equal(t, c.status, r.Status, r.Err())
+			assert.Equal(t, c.hindered, r.Hindered)
+		})
+	}
+}
+
+func prepare(err error) func(*testConfig) {
+	return func(c *testConfig) { c.Program = unprepared{c, err} }
+}
+
+// TestRoom: a child is not started when too few descriptors are left, unless it is the only one.
+func TestRoom(t *testing.T) {
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	defer func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)) }()
+	l := launcher(t, nil)
+	open, err := os.ReadDir("/dev/fd")
+	require.NoError(t, err)
+	few := limit
+	few.Cur = uint64(len(open)) + perChild + perStart + reserve + 2
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
+	l.children = 1
+	require.NoError(t, l.ready())
+	few.Cur -= 4
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
+	err = l.ready()
+	assert.True(t, task.MachineFault(err))
+	assert.EqualError(t, err, fmt.Sprintf("children at once: at most 1, because this process may open only %d files\n"+
+		"hint: raise `ulimit -n`", few.Cur))
+	l.children = 0
+	require.NoError(t, l.ready())
+}

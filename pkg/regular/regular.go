@@ -1,0 +1,64 @@
+// Package regular opens regular files, and nothing else. Who opens a named pipe waits for its
+// writer, and who reads from a device may wait for ever; a name in a folder to which others can
+// write may lead to either.
+//
+// Promises: to open a file never waits, and creates nothing. A file of /proc that makes its
+// reader wait fails soon. [Reader] ends, even if the file grows meanwhile. Not promised: that
+// reading does not wait for a file system that hangs.
+package regular
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// ErrOther is the error about a folder, a pipe, a socket or a device.
+var ErrOther = errors.New("not a regular file")
+
+// Unsized is how many bytes [Reader] reads of a file that states no size, such as those of /proc.
+const Unsized = 64 << 20
+
+// Open opens the regular file name. flag is os.O_RDONLY or os.O_RDWR, with os.O_APPEND or
+// syscall.O_NOFOLLOW. The error is a [*fs.PathError], with [ErrOther] for another kind of file.
+func Open(name string, flag int) (*os.File, fs.FileInfo, error) {
+	return check(os.OpenFile(name, flag|syscall.O_NONBLOCK, 0))
+}
+
+// In is Open for a name in root, for reading.
+func In(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	return check(root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0))
+}
+
+// patience is how long the reader of a file waits if the file can make it wait, as /proc/kmsg does.
+const patience = 2 * time.Second
+
+// check closes f unless it is a regular file.
+func check(f *os.File, err error) (*os.File, fs.FileInfo, error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: f.Name(), Err: ErrOther}
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	_ = f.SetReadDeadline(time.Now().Add(patience)) // most files have no deadlines, and need none
+	return f, info, nil
+}
+
+// Reader returns a reader of f, which [Open] or [In] returned with info: up to the size that it
+// had then, or up to [Unsized] bytes if it states none.
+func Reader(f *os.File, info fs.FileInfo) *io.LimitedReader {
+	size := info.Size()
+	if size == 0 {
+		size = Unsized
+	}
+	return &io.LimitedReader{R: f, N: size}
+}

@@ -1,0 +1,122 @@
+// Package jobs lists the jobs of a tree that have not ended, and cancels one of them.
+// A queued job is in the list as soon as it has an id.
+package jobs
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"qq/pkg/task"
+)
+
+// Job is a job that has not ended. Its JSON is part of the protocol of the control socket.
+type Job struct {
+	ExecutionID       string      `json:"execution_id"`
+	ParentExecutionID string      `json:"parent_execution_id"` // empty for job zero and the tasks of a batch
+	BatchID           string      `json:"batch_id"`            // empty outside of a batch
+	Index             int         `json:"index"`               // in its batch or delegation, from 0
+	Agent             string      `json:"agent"`
+	Depth             int         `json:"depth"`            // in the tree of tasks; 0 is the root
+	Task              string      `json:"task"`             // its text, shortened to 100 characters
+	State             task.Status `json:"state"`            // queued, running or waiting
+	Since             time.Time   `json:"since"`            // when it came into that state
+	Queued            time.Time   `json:"queued"`           // when it was accepted
+	Started           time.Time   `json:"started,omitzero"` // when its first attempt started
+	Attempt           int         `json:"attempt"`          // counts from 1; 0 while it is queued
+}
+
+// Clock is the idle clock of a job. It pauses while the job waits for somebody.
+type Clock interface {
+	// Turned returns whether the clock is paused, and since when that is so. The time is zero if the
+	// clock never ran.
+	Turned() (paused bool, since time.Time)
+}
+
+// Table holds the jobs of one tree that have not ended. The zero value is ready for use. Several
+// goroutines may call its methods at once.
+type Table struct {
+	mu   sync.Mutex
+	jobs []*entry // oldest first
+	byID map[string]*entry
+}
+
+// entry is one job of a Table, with what the table needs to look at it and to cancel it.
+type entry struct {
+	Job
+	clock  Clock
+	cancel context.CancelCauseFunc
+}
+
+// Add adds a job that waits for its slot. cancel ends it, whether it has started or not.
+func (t *Table) Add(job task.Job, clock Clock, cancel context.CancelCauseFunc) {
+	now := time.Now()
+	e := &entry{clock: clock, cancel: cancel, Job: Job{
+		ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: job.BatchID, Index: job.Index,
+		Agent: job.Agent, Depth: job.Depth, Task: task.Shorten(job.Text, 100),
+		State: task.Queued, Since: now, Queued: now,
+	}}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID == nil {
+		t.byID = map[string]*entry{}
+	}
+	t.jobs, t.byID[job.ExecutionID] = append(t.jobs, e), e
+}
+
+// Attempt says that an attempt of the job starts. n counts from 1.
+func (t *Table) Attempt(id string, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.byID[id]; e != nil {
+		if e.Attempt = n; n == 1 {
+			e.State, e.Started = task.Running, time.Now()
+		}
+	}
+}
+
+// Remove removes a job that has ended. A job that is not there is no harm.
+func (t *Table) Remove(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.byID[id]; e != nil {
+		delete(t.byID, id)
+		t.jobs = slices.DeleteFunc(t.jobs, func(other *entry) bool { return other == e })
+	}
+}
+
+// Cancel cancels the job with that cause, and with it all that it has started. It returns false if
+// there is no such job.
+func (t *Table) Cancel(id string, cause error) bool {
+	t.mu.Lock()
+	e := t.byID[id]
+	t.mu.Unlock()
+	if e == nil {
+		return false
+	}
+	e.cancel(cause)
+	return true
+}
+
+// List returns all jobs. Parents come before the jobs that they started.
+func (t *Table) List() []Job {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := make([]Job, len(t.jobs))
+	for i, e := range t.jobs {
+		list[i] = e.Job
+		if e.State == task.Queued {
+			continue
+		}
+		paused, since := e.clock.Turned()
+		if paused && !since.IsZero() {
+			list[i].State = task.Waiting
+		}
+		list[i].Since = since
+		if since.Before(e.Started) {
+			list[i].Since = e.Started
+		}
+	}
+	return list
+}

@@ -1,0 +1,58 @@
+package tool
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestVisible(t *testing.T) {
+	gap := strings.Repeat(" ", longestGap)
+	for text, want := range map[string]string{
+		"":                             "",
+		"git log && echo \"<a>\" # ü世": "git log && echo \"<a>\" # ü世",
+		"a\tb\nc":                      "a\tb\nc",
+		"\x1b[31m\r\b\a\x00":           "␛[31m␍␈␇␀",
+		"\u009b31m\x7f\u0085":          "<U+009B>31m<U+007F><U+0085>",
+		"gpj\u202e\u2066\u200f\u061c":  "gpj<U+202E><U+2066><U+200F><U+061C>",
+		"a\u2028b\u2029c":              "a<U+2028>b<U+2029>c",
+		"a\u200bb\u200d\ufeff\u00ad":   "a<U+200B>b<U+200D><U+FEFF><U+00AD>",
+		"\ufe0f\U000e0041\u3164\u115f": "<U+FE0F><U+E0041><U+3164><U+115F>",
+		"\xff\x9b31m\ufffd":            "<0xFF><0x9B>31m\ufffd",
+		"a" + gap + "b":                "a" + gap + "b",
+		"ls" + gap + " ; rm x":         "ls<41 spaces>; rm x",
+		"ls" + gap + gap:               "ls<80 spaces>",
+	} {
+		assert.Equal(t, want, Visible(text))
+	}
+}
+
+func TestObeyed(t *testing.T) {
+	const obeyed = "\x00\a\b\t\n\r\x1b\x7f\u0080\u0085\u009b\u009f" +
+		"\u061c\u200e\u200f\u202a\u202e\u2066\u2069\u2028\u2029"
+	for _, r := range obeyed {
+		assert.True(t, Obeyed(r), "%U", r)
+	}
+	for _, r := range " aé世😀\u00a0\u200d\ufe0f\u0301" {
+		assert.False(t, Obeyed(r), "%U", r)
+	}
+}
+
+// Nothing that a terminal obeys or hides is left of any text.
+func FuzzVisible(f *testing.F) {
+	f.Add("a\x1b[2J\u202e\xff \t\n" + strings.Repeat(" ", 99))
+	f.Fuzz(func(t *testing.T, text string) {
+		shown := Visible(text)
+		if !utf8.ValidString(shown) || strings.Contains(shown, strings.Repeat(" ", longestGap+4)) {
+			t.Fatalf("%q became %q", text, shown)
+		}
+		for _, r := range shown {
+			if r != '\n' && r != '\t' && (Obeyed(r) || !unicode.IsGraphic(r)) {
+				t.Fatalf("%U is left of %q", r, text)
+			}
+		}
+	})
+}

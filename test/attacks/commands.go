@@ -1,0 +1,224 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// attacks returns all attacks, in the order of the table.
+func attacks() []attack {
+	list := slices.Concat(obeyedFiles(), reachOfCommands(), hostileCheckouts(), secretFiles(), writtenByTools(), answers(),
+		slips())
+	slices.SortFunc(list, func(a, b attack) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// command has an agent run one command, in the process of the root and in a child. It returns what
+// the commands printed and what the runs reported.
+func (s *scene) command(line string) (said []string, reports string, err error) {
+	s.calls("ACT", call("run_pty_cmd", "command", line))
+	s.calls("LEAD", call("delegate_task", "agent", "executor", "task", "ACT"))
+	for _, args := range [][]string{{"--agent", "executor", "ACT"}, {"LEAD"}} {
+		e, err := s.qq(append([]string{"--auto-approve", "--json"}, args...)...)
+		if err != nil {
+			return said, reports, err
+		}
+		reports += e.stdout + e.stderr
+	}
+	if len(s.told) < 3 { // of the command, of the command in a child, of the delegation
+		return s.told, reports, fmt.Errorf("the command did not run twice: %q", s.told)
+	}
+	return s.told, reports, nil
+}
+
+// checkout makes the working directory a git repository with a nested one and a worktree.
+func (s *scene) checkout() error {
+	if err := errors.Join(s.file(s.work+"/notes.txt", "one\n"), s.file(s.work+"/lib/a.txt", "a\n")); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"init", "-q", "."}, {"add", "notes.txt"},
+		{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "one"},
+		{"init", "-q", "lib"}, {"worktree", "add", "-q", "tree"},
+	} {
+		cmd := exec.CommandContext(s.ctx, "git", args...)
+		cmd.Dir, cmd.Env = s.work, s.env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, out)
+		}
+	}
+	return nil
+}
+
+// obeyed are the contents of the files that other programs obey: name and text of each.
+func (s *scene) obeyed() map[string]string {
+	files := map[string]string{}
+	for _, pattern := range []string{".git", ".git/config", ".git/hooks/*", ".git/info/*", "lib/.git", "lib/.git/config",
+		"lib/.git/hooks/*", "tree/.git", ".qq/agents/*", ".claude/*", ".agents/*", ".env*", ".vscode/*", ".husky/*",
+		".github/*/*", ".mcp.json", "lib/.env*", "lib/.qq/agents/*", "new/.git/config", "new/.envrc"} {
+		found, _ := filepath.Glob(filepath.Join(s.work, pattern))
+		for _, path := range found {
+			text, err := os.ReadFile(path)
+			if info, _ := os.Lstat(path); err != nil && info != nil && info.IsDir() {
+				text = []byte("folder")
+			}
+			files[strings.TrimPrefix(path, s.work+"/")] = string(text)
+		}
+	}
+	return files
+}
+
+// obeyedFiles are commands that change what other programs will obey.
+func obeyedFiles() []attack {
+	const held = "read-only mount; elsewhere put back or reported"
+	lines := map[string]string{
+		"git config core.fsmonitor":      "git config core.fsmonitor 'touch owned'",
+		"a hook":                         "printf '#!/bin/sh\\ntouch owned' > .git/hooks/post-checkout; chmod +x .git/hooks/post-checkout",
+		"a .git made anew":               "mv .git .old && mkdir -p .git/hooks && cp -r .old/. .git/ && echo '[core]' >> .git/config",
+		"config of a folder below":       "echo '[core]' >> lib/.git/config",
+		".git of a folder below moved":   "mv lib/.git lib/old && cp -r lib/old lib/.git && echo '[core]' >> lib/.git/config",
+		"a folder moved away, made anew": "mv lib old && mkdir lib && cp -r old/. lib/ && echo '[core]' >> lib/.git/config",
+		".git of a worktree":             "echo 'gitdir: /tmp/evil' > tree/.git",
+		"a new .envrc":                   "echo 'touch owned' > .envrc",
+		"a new .env":                     "echo OLLAMA_HOST=evil > .env; echo A=1 > .env.local",
+		"a new agent":                    "mkdir -p .qq/agents .claude .agents; echo x > .qq/agents/default.md; echo '{}' > .claude/settings.json",
+		"tasks of an editor":             "mkdir -p .vscode .husky .github/workflows; echo x > .vscode/tasks.json; echo x > .husky/pre-commit; echo x > .github/workflows/x.yml; echo '{}' > .mcp.json",
+		"a hard link":                    "ln .git/config link && echo '[core]' >> link",
+		"a symbolic link":                "ln -s .git hidden && echo '[core]' >> hidden/config",
+		"a new repository":               "mkdir new && mkdir new/.git && echo '[core]' > new/.git/config",
+		"mount, umount, a new namespace": "umount .git; unshare -Um sh -c 'umount -l .git; echo \"[core]\" >> .git/config'; mount -o remount,rw .git; echo '[core]' >> .git/config",
+		"an exchange of names":           "mkdir -p x/.git && cp .git/config x/.git/ && echo '[core]' >> x/.git/config && mv --exchange .git x/.git 2>/dev/null || mv -T x/.git .git",
+	}
+	var list []attack
+	for name, line := range lines {
+		list = append(list, attack{"command: " + name, held, func(s *scene) error {
+			if err := s.checkout(); err != nil {
+				return err
+			}
+			before := s.obeyed()
+			said, reports, err := s.command(line)
+			if err != nil {
+				return err
+			}
+			s.compare(before, reports)
+			s.saw("%s", firstLine(said[0]))
+			return nil
+		}})
+	}
+	return list
+}
+
+// compare reports each obeyed file that is not what it was. Where there are no namespaces, a change
+// that qq reports is held.
+func (s *scene) compare(before map[string]string, reports string) {
+	after := s.obeyed()
+	changed := map[string]string{}
+	for name, text := range after {
+		if old, ok := before[name]; !ok {
+			changed[name] = "new"
+		} else if old != text {
+			changed[name] = "changed"
+		}
+	}
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			changed[name] = "gone"
+		}
+	}
+	for name, how := range changed {
+		if s.as == confined && strings.Contains(reports, name) {
+			s.saw("%s is %s, and reported", name, how)
+			continue
+		}
+		s.broken("%s is %s", name, how)
+	}
+}
+
+func firstLine(text string) string {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			return line
+		}
+	}
+	return "nothing was said"
+}
+
+// reachOfCommands are commands that reach for other processes of the user or for the machine.
+func reachOfCommands() []attack {
+	return []attack{
+		{"command: limits and priority of qq", "system call filter, pid namespace", func(s *scene) error {
+			return s.achieves("reach")
+		}},
+		{"command: keyring of the user", "system call filter", func(s *scene) error { return s.achieves("keys") }},
+		{"command: a bomb of 3,000 processes", "limit on processes", func(s *scene) error {
+			return s.achieves("fork 3000")
+		}},
+		{"command: 2 GB of memory", "limit on memory", func(s *scene) error { return s.achieves("eat 2048") }},
+		{"command: QQ_HOME and the configuration", "not visible: empty mount", func(s *scene) error {
+			if err := s.file(filepath.Join(s.config, "qq", ".env"), "QQ_SECRET_OF_CONFIG=1\n"); err != nil {
+				return err
+			}
+			if err := s.file(filepath.Join(s.state, "sessions", "old.jsonl"), "SECRET_OF_STATE\n"); err != nil {
+				return err
+			}
+			said, _, err := s.command("cat " + s.config + "/qq/.env " + s.state + "/sessions/*; ls -R " + s.state)
+			if err != nil {
+				return err
+			}
+			for _, text := range said {
+				if strings.Contains(text, "SECRET_OF") {
+					s.broken("a command read what is private to qq")
+				}
+			}
+			s.saw("%s", firstLine(said[0]))
+			return nil
+		}},
+		{"command: chmod, chown, xattr outside", "read-only mount", func(s *scene) error {
+			path := filepath.Join(s.home, "mine.txt")
+			if err := s.file(path, "mine"); err != nil {
+				return err
+			}
+			said, reports, err := s.command("chmod 777 " + path + "; touch -d 2001-01-01 " + path + "; setfattr -n user.a -v b " +
+				path)
+			if err != nil {
+				return err
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			if info.Mode().Perm() != 0o600 || info.ModTime().Year() == 2001 {
+				if s.as == confined {
+					s.saw("Landlock alone does not hold it: documented")
+				} else {
+					s.broken("mode %v, time %v", info.Mode(), info.ModTime())
+				}
+			}
+			s.saw("%s %.0s", firstLine(said[0]), reports)
+			return nil
+		}},
+	}
+}
+
+// achieves has an agent run this program in a role, and reports what it has achieved.
+func (s *scene) achieves(role string) error {
+	name, args, _ := strings.Cut(role, " ")
+	said, _, err := s.command(roleVar + "=" + name + " " + s.probe + " " + args)
+	if err != nil {
+		return err
+	}
+	for _, text := range said {
+		for line := range strings.Lines(text) {
+			if what, ok := strings.CutPrefix(strings.TrimSpace(line), "ACHIEVED "); ok {
+				s.broken("%s", what)
+			}
+		}
+	}
+	s.saw("%s", firstLine(said[0]))
+	return nil
+}
