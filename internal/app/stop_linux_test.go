@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	soon  = 10 * time.Second     // when what is waited for should long have been there
+	soon  = 30 * time.Second     // when what is waited for should long have been there
 	often = 5 * time.Millisecond // to look for it
 )
 
