@@ -114,7 +114,8 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	}
 	outcome = b.outcome(runErr)
 	if runErr != nil {
-		if !errors.Is(runErr, output.ErrClosed) { // nobody reads the output any more
+		// Who has left need not hear how it continues.
+		if !errors.Is(runErr, output.ErrClosed) || b.process.Signalled() != 0 {
 			b.hintResume()
 		}
 		return runErr
@@ -129,7 +130,7 @@ func (b *batchRun) Outlook() (known int, wait time.Duration) {
 }
 
 // openOutput opens the output of the batch. It does not change an existing file yet.
-func (b *batchRun) openOutput() error {
+func (b *batchRun) openOutput(ctx context.Context) error {
 	if b.o.results != "" {
 		var err error
 		if b.folder, err = output.OpenFolder(b.o.results); errors.Is(err, output.ErrInUse) {
@@ -156,7 +157,10 @@ func (b *batchRun) openOutput() error {
 		return command.Usagef("give another file with -o",
 			"-o would overwrite %s, which is an input of the batch", b.inputs[i])
 	}
-	f, err := output.OpenFile(b.o.output)
+	f, err := output.OpenFile(ctx, b.o.output)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if errors.Is(err, output.ErrInUse) {
 		return command.Usagef("wait for it, or give another file with -o", "%v", err)
 	}
@@ -259,10 +263,10 @@ func (b *batchRun) hintResume() {
 // outcome returns the status of the whole batch. err is the error of running it, or nil.
 func (b *batchRun) outcome(err error) task.Status {
 	switch {
+	case b.process.Signalled() != 0 && (!b.tally.Complete() || err != nil):
+		return task.Interrupted
 	case errors.Is(err, output.ErrClosed):
 		return task.Cancelled
-	case b.process.Signalled() != 0 && !b.tally.Complete():
-		return task.Interrupted
 	case err != nil:
 		return task.Failed
 	case b.runner.Spent() && b.tally.Limited(), b.runner.LimitReached() != "": // of the tree

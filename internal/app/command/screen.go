@@ -27,6 +27,10 @@ const maxHeld = 8 << 20
 //
 // Several goroutines may use a Screen and its Outputs.
 type Screen struct {
+	// Ends is closed when the run is to end. From then on nobody waits for a reader who takes nothing. nil means that
+	// everybody waits.
+	Ends <-chan struct{}
+
 	mu    sync.Mutex
 	free  *sync.Cond // signalled when busy ends and when kept text is taken
 	busy  bool       // somebody writes, or holds the Screen
@@ -55,6 +59,7 @@ func NewScreen() *Screen {
 // are, at once.
 type Output struct {
 	file     *os.File
+	pipe     *pipe // to write to file; nil if that cannot block
 	screen   *Screen
 	terminal bool
 	err      error // of an earlier write on the Screen
@@ -62,7 +67,19 @@ type Output struct {
 
 // Output returns f as an output on the Screen.
 func (s *Screen) Output(f *os.File) *Output {
-	return &Output{file: f, screen: s, terminal: f != nil && term.IsTerminal(int(f.Fd()))}
+	o := &Output{file: f, screen: s, terminal: f != nil && term.IsTerminal(int(f.Fd()))}
+	if f != nil && mayBlock(f) {
+		o.pipe = &pipe{file: f}
+	}
+	return o
+}
+
+// send writes p to the file.
+func (o *Output) send(p []byte) (int, error) {
+	if o.pipe == nil {
+		return o.file.Write(p)
+	}
+	return o.pipe.write(p, o.screen.Ends)
 }
 
 // Terminal reports whether o is a terminal.
@@ -108,7 +125,7 @@ func (o *Output) write(p []byte) (int, error) {
 	if !o.terminal && (s.on == nil || s.on.terminal) {
 		s.mu.Unlock()
 		defer s.mu.Lock()
-		return o.file.Write(p)
+		return o.send(p)
 	}
 	for s.busy && s.bytes > 0 && s.bytes+len(p) > maxHeld {
 		s.free.Wait()
@@ -150,7 +167,7 @@ func (s *Screen) put(pieces []piece) {
 			continue
 		}
 		s.mu.Unlock()
-		_, err := p.to.file.Write(p.text)
+		_, err := p.to.send(p.text)
 		s.mu.Lock()
 		p.to.err = err
 	}
