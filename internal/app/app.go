@@ -130,6 +130,9 @@ func (r *root) close() {
 
 // exitCode prints err, also as JSON if the user asked for JSON, and returns the exit code.
 func (r *root) exitCode(err error) int {
+	if r.Screen.Drain(); err == nil { // what prints help does not look at errors
+		err = output.WriteError(r.Out.Err())
+	}
 	if errors.Is(err, output.ErrClosed) {
 		r.code = cmp.Or(r.signals.code(), 141) // as a program that SIGPIPE killed, but all is cleaned up
 		return r.code

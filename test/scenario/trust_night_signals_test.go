@@ -251,3 +251,54 @@ func TestNightIdleCommand(t *testing.T) {
 	e.failed(124, "idle")
 	assert.Less(t, time.Since(start), 20*time.Second)
 }
+
+// TestNightFullStdout: an answer that does not fit on the disk is no success, in any format.
+func TestNightFullStdout(t *testing.T) {
+	b := newNight(t, 3, "echo")
+	for _, args := range [][]string{
+		{"hello"}, {"--json", "hello"}, {"--output-format", "stream-json", "hello"},
+		{"batch", "--no-bar", b.tasks}, {"batch", "--no-bar", "--json", b.tasks},
+		{"batch", "--no-bar", "--output-format", "jsonl", b.tasks},
+		{"batch", "--no-bar", "--output-format", "markdown", b.tasks},
+		{"batch", "--no-bar", "--output-format", "stream-json", b.tasks},
+		{"batch", "--no-bar", "-o", "/dev/full", b.tasks}, {"batch", "--no-bar", "--resume", b.tasks},
+		{"batch", "--dry-run", b.tasks}, {"--dry-run", "hello"},
+		{"--help"}, {"batch", "--help"}, {"version"}, {"man"}, {"config"}, {"runs", "list"}, {"agents", "list"},
+	} {
+		e := b.under("exec >/dev/full", args...).wait()
+		assert.Equal(t, 1, e.code, "%q", args)
+		assert.Contains(t, e.stderr, "qq: write the answer: ", "%q", args)
+	}
+}
+
+// TestNightOutputGone: a file of -o that was removed, replaced or cut meanwhile is noticed, and --resume
+// writes it again. Nothing is asked twice.
+func TestNightOutputGone(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(path string) error
+		says string
+	}{
+		"removed":  {os.Remove, "was removed or replaced"},
+		"replaced": {func(path string) error { return os.Rename(path+".new", path) }, "was removed or replaced"},
+		"emptied":  {func(path string) error { return os.Truncate(path, 0) }, "was cut"},
+		"cut":      {func(path string) error { return os.Truncate(path, 5) }, "was cut"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newNight(t, 6, "echo")
+			out := filepath.Join(b.work, "out")
+			b.file("out.new", b.answers())
+			b.s.Strike(standin.Rule{Task: nightTask(5), Fault: standin.Fault{BeforeFirst: time.Second}})
+			q := b.batch("-o", "out", "-j", "1")
+			b.asked(6)
+			require.NoError(t, c.do(out))
+			e := q.wait()
+			assert.Equal(t, 1, e.code)
+			assert.Contains(t, e.stderr, "qq: -o out "+c.says+" meanwhile")
+			assert.Contains(t, e.stderr, "hint: repeat the command with --resume")
+			asked := b.s.Count("/api/chat")
+			assert.Equal(t, 0, b.batch("-o", "out", "--resume").wait().code)
+			assert.Equal(t, b.answers(), endureRead(t, out))
+			assert.Equal(t, asked, b.s.Count("/api/chat"))
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/term"
 
@@ -62,7 +63,8 @@ type Output struct {
 	pipe     *pipe // to write to file; nil if that cannot block
 	screen   *Screen
 	terminal bool
-	err      error // of an earlier write on the Screen
+	sent     atomic.Int64
+	failed   atomic.Pointer[error] // of the first write that failed
 }
 
 // Output returns f as an output on the Screen.
@@ -75,11 +77,28 @@ func (s *Screen) Output(f *os.File) *Output {
 }
 
 // send writes p to the file.
-func (o *Output) send(p []byte) (int, error) {
+func (o *Output) send(p []byte) (n int, err error) {
 	if o.pipe == nil {
-		return o.file.Write(p)
+		n, err = o.file.Write(p)
+	} else {
+		n, err = o.pipe.write(p, o.screen.Ends)
 	}
-	return o.pipe.write(p, o.screen.Ends)
+	o.sent.Add(int64(n))
+	if err != nil {
+		o.failed.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// Sent returns how many bytes were written to the file.
+func (o *Output) Sent() int64 { return o.sent.Load() }
+
+// Err returns the error of the first write that failed, or nil.
+func (o *Output) Err() error {
+	if err := o.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Terminal reports whether o is a terminal.
@@ -135,8 +154,8 @@ func (o *Output) write(p []byte) (int, error) {
 		s.busy = true
 		s.flush()
 	}
-	if o.err != nil {
-		return 0, o.err
+	if err := o.Err(); err != nil {
+		return 0, err
 	}
 	return len(p), nil
 }
@@ -163,13 +182,12 @@ func (s *Screen) flush() {
 // put writes pieces. The caller holds s.mu and has set busy.
 func (s *Screen) put(pieces []piece) {
 	for _, p := range pieces {
-		if p.to.err != nil {
+		if p.to.Err() != nil {
 			continue
 		}
 		s.mu.Unlock()
-		_, err := p.to.send(p.text)
+		_, _ = p.to.send(p.text) // Err keeps it
 		s.mu.Lock()
-		p.to.err = err
 	}
 }
 

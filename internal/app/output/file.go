@@ -18,8 +18,9 @@ var ErrInUse = errors.New("another qq writes its results there")
 // OpenFile opens or creates the output file at path, without truncating it. A regular file
 // stays locked until it is closed, because two writers would mix their results. If another
 // qq has locked it, the error is [ErrInUse]. Until ctx is done it waits for the reader of a named pipe.
+// Writes append: if somebody cuts the file meanwhile, it stays shorter than what was written.
 func OpenFile(ctx context.Context, path string) (*os.File, error) {
-	f, err := fifo.OpenFile(ctx, path, os.O_WRONLY|os.O_CREATE, 0o666)
+	f, err := fifo.OpenFile(ctx, path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return nil, err
 	}
