@@ -5,7 +5,9 @@ TAGS  := urfave_cli_no_docs
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # A child is this binary: what costs at the start of it is paid once per task.
 # So no cgo, no symbols, and not the documentation writer of the flag library.
-BUILD := CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags "-s -w -X qq/internal/app.version=$(VERSION)"
+# cmd/qq/entry_linux.go says what the entry point is for.
+ENTRY := $(if $(filter linux/amd64 linux/arm64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)),-E main.entry)
+BUILD := CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags "-s -w $(ENTRY) -X qq/internal/app.version=$(VERSION)"
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 PREFIX ?= $(HOME)/.local

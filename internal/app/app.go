@@ -10,6 +10,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -56,6 +57,7 @@ func Main(args []string, s Streams, environ []string) int {
 	if conn != nil {
 		return serveChild(conn, s, env)
 	}
+	debug.SetTraceback("crash") // SIGABRT ends a root that breaks down: exit code 2 means something else
 	args = command.Helped(args)
 	root := newRoot(s, env)
 	defer root.close()
@@ -100,10 +102,10 @@ type root struct {
 }
 
 func newRoot(s Streams, env command.Environment) *root {
-	ctx, signals := newSignals()
-	return &root{
-		Invocation: command.NewInvocation(s, env, Version()), ctx: ctx, signals: signals,
-	}
+	ctx, signals := newSignals(env)
+	r := &root{Invocation: command.NewInvocation(s, env, Version()), ctx: ctx, signals: signals}
+	r.Screen.Ends = signals.stopCh
+	return r
 }
 
 // close closes all parts of the run and reports what could not be closed.
@@ -128,8 +130,11 @@ func (r *root) close() {
 
 // exitCode prints err, also as JSON if the user asked for JSON, and returns the exit code.
 func (r *root) exitCode(err error) int {
+	if r.Screen.Drain(); err == nil { // what prints help does not look at errors
+		err = output.WriteError(r.Out.Err())
+	}
 	if errors.Is(err, output.ErrClosed) {
-		r.code = 141 // as a program that SIGPIPE killed, but all is cleaned up
+		r.code = cmp.Or(r.signals.code(), 141) // as a program that SIGPIPE killed, but all is cleaned up
 		return r.code
 	}
 	code := codeOf(err)

@@ -2,12 +2,15 @@ package app
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
 	"time"
 
+	"qq/internal/app/command"
+	"qq/internal/app/output"
 	"qq/pkg/task"
 )
 
@@ -17,38 +20,37 @@ var errSignal = &task.Error{Status: task.Interrupted, Problem: "stopped by a sig
 // signals handles the signals of a root. The first one ends the run: no more children
 // start, and running ones are asked to stop. The second one kills them.
 type signals struct {
-	ch     chan os.Signal
-	done   chan struct{} // closed by stop
-	wg     sync.WaitGroup
-	stopCh chan struct{} // closed by the first signal
-	cancel context.CancelCauseFunc
-	mu     sync.Mutex
-	first  os.Signal
-	onKill func()
-	exit   *time.Timer // set by the second signal
-	leave  func()      // ends the process
+	ch      chan os.Signal
+	done    chan struct{} // closed by stop
+	wg      sync.WaitGroup
+	stopCh  chan struct{} // closed by the first signal
+	cancel  context.CancelCauseFunc
+	mu      sync.Mutex
+	first   os.Signal
+	orderly bool  // listen was called
+	lost    error // of the output, which ended the run
+	onKill  func()
+	quit    *time.Timer // handles SIGQUIT when it fires; nil if that is not wanted
+	exit    *time.Timer // set by the second signal
+	leave   func()      // ends the process
 }
 
 // exitGrace is how long a run may print its results after a second signal.
 const exitGrace = 500 * time.Millisecond
 
+// quitAfter is how long a command may run before SIGQUIT is handled.
+const quitAfter = 50 * time.Millisecond
+
 // newSignals returns the context of the whole run. The first signal after listen cancels
-// that context.
-func newSignals() (context.Context, *signals) {
+// that context. SIGQUIT is a signal like the others, unless GOTRACEBACK asks for what a Go
+// program does by default: it prints its goroutines.
+func newSignals(env command.Environment) (context.Context, *signals) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return ctx, &signals{
+	s := &signals{
 		ch: make(chan os.Signal, 4), done: make(chan struct{}), stopCh: make(chan struct{}), cancel: cancel,
 	}
-}
-
-// listen starts to handle signals. Commands without children and temporary files do not
-// call it: a signal may simply kill them. SIGPIPE is ignored, so that a closed stdout is a
-// write error, after which the run can still end its children and remove its files.
-func (s *signals) listen() {
-	signal.Ignore(syscall.SIGPIPE)
-	signal.Notify(s.ch, syscall.SIGINT, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it, so that the run continues
-		signal.Notify(s.ch, syscall.SIGHUP)
+	if env.Get("GOTRACEBACK") == "" { // not at once: it costs a thread, and most commands end before
+		s.quit = time.AfterFunc(quitAfter, func() { signal.Notify(s.ch, syscall.SIGQUIT) })
 	}
 	s.wg.Go(func() {
 		for n := 1; ; n++ {
@@ -60,6 +62,24 @@ func (s *signals) listen() {
 			}
 		}
 	})
+	return ctx, s
+}
+
+// listen starts to handle signals. Commands without children and temporary files do not
+// call it: a signal may simply kill them. SIGPIPE is ignored, so that a closed stdout is a
+// write error, after which the run can still end its children and remove its files.
+func (s *signals) listen() {
+	signal.Ignore(syscall.SIGPIPE)
+	signal.Notify(s.ch, syscall.SIGINT, syscall.SIGTERM)
+	if s.quit != nil {
+		signal.Notify(s.ch, syscall.SIGQUIT)
+	}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it, so that the run continues
+		signal.Notify(s.ch, syscall.SIGHUP)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.orderly = true
 }
 
 // send does what that signal does. It is dropped if many signals wait already.
@@ -76,6 +96,9 @@ func (s *signals) note(sig os.Signal, n int) {
 	defer s.mu.Unlock()
 	if n == 1 {
 		s.first = sig
+		if !s.orderly {
+			os.Exit(s.exitCode())
+		}
 		close(s.stopCh)
 		s.cancel(errSignal)
 		return
@@ -102,8 +125,10 @@ func (s *signals) stop() {
 	signal.Stop(s.ch)
 	close(s.done)
 	s.wg.Wait()
-	if s.exit != nil {
-		s.exit.Stop()
+	for _, t := range []*time.Timer{s.quit, s.exit} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	s.cancel(nil)
 }
@@ -113,16 +138,42 @@ func (s *signals) stop() {
 func (s *signals) code() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.exitCode()
+}
+
+// exitCode is code for a caller that holds s.mu.
+func (s *signals) exitCode() int {
 	if sig, ok := s.first.(syscall.Signal); ok {
 		return 128 + int(sig)
 	}
 	return 0
 }
 
-// name gives r, the result of a run that failed, the exit code of the signal that ended the run. It
-// does nothing if there was no signal.
+// lose ends the run because of err: its output cannot be written.
+func (s *signals) lose(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost == nil {
+		s.lost = err
+		s.cancel(err)
+	}
+}
+
+// name gives r, the result of a run that failed, the exit code of the signal that ended the run.
+// Without a signal, a run whose output cannot be written has failed, however far it came meanwhile; it
+// was cancelled if its reader went away.
 func (s *signals) name(r *task.Result) {
 	sig := s.code()
+	s.mu.Lock()
+	lost := s.lost
+	s.mu.Unlock()
+	switch {
+	case sig != 0 || lost == nil:
+	case errors.Is(lost, output.ErrClosed):
+		r.End(task.Cancelled, lost.Error())
+	default:
+		r.End(task.Failed, lost.Error())
+	}
 	if sig == 0 || r.Success {
 		return
 	}

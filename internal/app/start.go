@@ -79,7 +79,7 @@ func (r *root) sinks(n batch.Needs) []event.Sink {
 		sinks = append(sinks, event.SinkFunc(func(e event.Event) {
 			// If nobody reads the events any more, the run ends.
 			if err := output.WriteJSON(n.Events, e); err != nil {
-				r.signals.cancel(err)
+				r.signals.lose(err)
 			}
 		}))
 	}

@@ -28,6 +28,7 @@ const module = "qq/"
 var floors = [][]string{
 	{
 		"pkg/task", "pkg/tool", "pkg/agents", "pkg/proc", "pkg/regular", "internal/config", "internal/sandbox",
+		"internal/fifo",
 		"internal/config/trust", "internal/tools/tree", "internal/record/ledger/alive",
 		"internal/record/ledger/appendfile", "internal/box/cgroup",
 	}, {

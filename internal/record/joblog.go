@@ -1,6 +1,7 @@
 package record
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"qq/internal/fifo"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -56,9 +58,12 @@ type JobLog struct {
 }
 
 // OpenJobLog opens the log at path and leaves it as it is until [JobLog.Begin]. A file that is not
-// empty and no job log is an error.
-func OpenJobLog(path string) (*JobLog, error) {
-	l, err := newJobLog(path)
+// empty and no job log is an error. Until ctx is done it waits for the reader of a named pipe.
+func OpenJobLog(ctx context.Context, path string) (*JobLog, error) {
+	l, err := newJobLog(ctx, path)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, task.Hinted("--joblog takes a file that you may write", "open job log: %w", err)
 	}
@@ -83,13 +88,13 @@ func hasLines(path string) bool {
 }
 
 // newJobLog opens the file, which may be a pipe or a terminal.
-func newJobLog(path string) (*JobLog, error) {
+func newJobLog(ctx context.Context, path string) (*JobLog, error) {
 	// A process that also opens a pipe for reading would be its own reader.
 	how, regular := os.O_RDWR|os.O_CREATE, true
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		how, regular = os.O_WRONLY, false
 	}
-	f, err := os.OpenFile(path, how|os.O_APPEND, 0o666)
+	f, err := fifo.OpenFile(ctx, path, how|os.O_APPEND, 0o666)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -46,7 +47,7 @@ func lines(t *testing.T, path string) (all [][]string) {
 
 // createJobLog starts the log of a batch at path.
 func createJobLog(path, batch string) (*JobLog, error) {
-	l, err := OpenJobLog(path)
+	l, err := OpenJobLog(context.Background(), path)
 	if err == nil {
 		if err = l.Begin(batch); err != nil {
 			return nil, errors.Join(err, l.Close())

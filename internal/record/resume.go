@@ -53,7 +53,7 @@ func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, e
 	}
 	r.batch = b
 	if b.Log != "" { // before the ledger hears of the batch: it may be somebody else's file
-		if r.log, err = OpenJobLog(b.Log); err != nil {
+		if r.log, err = OpenJobLog(ctx, b.Log); err != nil {
 			return "", err
 		}
 	}

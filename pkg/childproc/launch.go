@@ -69,8 +69,9 @@ type Program interface {
 type Launcher struct {
 	cfg Config
 
-	starting sync.Mutex // held while the files of one child are opened
-	children int        // that have files open
+	starting sync.Mutex   // held while the files of one child are opened
+	children atomic.Int64 // that have files open
+	waiting  map[*staged]struct{}
 }
 
 // NewLauncher returns a Launcher. A process should have only one.
@@ -82,7 +83,7 @@ func NewLauncher(cfg Config) *Launcher {
 		cfg.Path, _ = os.Executable() // without a path, no child can be started
 	}
 	cfg.Grace = cmp.Or(cfg.Grace, time.Second)
-	return &Launcher{cfg: cfg}
+	return &Launcher{cfg: cfg, waiting: map[*staged]struct{}{}}
 }
 
 // Close kills every child at once. No further child can be started.
@@ -93,6 +94,7 @@ func (l *Launcher) Close() { l.cfg.Host.Close() }
 func (l *Launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 	c, err := l.spawn(job)
 	if err != nil {
+		l.relieve()
 		return hinderedBy(job, err)
 	}
 	return c.lead(ctx, job, p)
@@ -103,41 +105,6 @@ func hinderedBy(job task.Job, err error) task.Result {
 	r := job.Fail(err)
 	r.Hindered = task.MachineFault(err)
 	return r
-}
-
-// Stage implements supervisor.Stager: it starts the process for job before the job has a slot. It
-// returns nil if that fails; Launch then tries again and reports the error.
-func (l *Launcher) Stage(job task.Job) supervisor.Staged {
-	l.starting.Lock()
-	_, many := l.manyFiles()
-	l.starting.Unlock()
-	if !many { // else those that wait for a slot could hold the files that those with a slot wait for
-		return nil
-	}
-	c, err := l.spawn(job)
-	if err != nil {
-		return nil
-	}
-	return c
-}
-
-// Launch implements supervisor.Staged. If the waiting process has died, Launch starts a new one:
-// the first one cannot have done anything yet.
-func (c *child) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
-	select {
-	case <-c.proc.Done(): // it died while it waited, and has done nothing yet
-		c.close()
-		return c.launcher.Launch(ctx, job, p)
-	default:
-		return c.lead(ctx, job, p)
-	}
-}
-
-// Discard implements supervisor.Staged.
-func (c *child) Discard() {
-	c.proc.Kill()
-	c.proc.Wait()
-	c.close()
 }
 
 // lead runs job in a process that has been started: it sends the start frame, serves the child
@@ -213,7 +180,7 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	if err := l.ready(); err != nil {
 		return nil, err
 	}
-	l.children++
+	l.children.Add(1)
 	c := &child{launcher: l, job: job, permits: permits{held: map[int64]*held{}}}
 	c.changed, c.outPath = map[string]struct{}{}, filepath.Join(dir, job.ExecutionID+".out")
 	var passed []*os.File // files for the child; this process closes its copies
@@ -222,7 +189,7 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 			f.Close()
 		}
 		if err != nil {
-			c.free()
+			c.close()
 		}
 	}()
 	in, err := stdio.Holding(dir, llm.WithContext(job.Text, job.Context))
@@ -384,14 +351,7 @@ func (c *child) send(f Frame, within time.Duration) {
 
 // close closes the files of the child and removes its output file, unless that file was kept.
 func (c *child) close() {
-	c.launcher.starting.Lock()
-	defer c.launcher.starting.Unlock()
-	c.free()
-}
-
-// free is close for a caller that holds the lock for starting children.
-func (c *child) free() {
-	c.launcher.children--
+	c.launcher.children.Add(-1)
 	for _, f := range []*os.File{c.down, c.up, c.out, c.err} {
 		f.Close() // nil is no harm
 	}

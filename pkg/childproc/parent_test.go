@@ -7,6 +7,7 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/proc"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -61,16 +62,17 @@ func (l *testLauncher) Stage(j testJob) *testStaged {
 	if s == nil {
 		return nil
 	}
-	return &testStaged{s.(*child), l}
+	return &testStaged{s.(*staged), l, s.(*staged).child.proc}
 }
 
 type testStaged struct {
-	*child
-	l *testLauncher
+	*staged
+	l    *testLauncher
+	proc *proc.Process
 }
 
 func (s *testStaged) Launch(ctx context.Context, j testJob) task.Result {
-	return s.child.Launch(ctx, j.Job, s.l.parent(j))
+	return s.staged.Launch(ctx, j.Job, s.l.parent(j))
 }
 
 func (l *testLauncher) parent(j testJob) supervisor.Parent {

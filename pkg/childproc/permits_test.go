@@ -171,7 +171,7 @@ func TestPermitOfTheKilled(t *testing.T) {
 	require.NotNil(t, s)
 	go func() {
 		<-working
-		s.child.proc.Kill()
+		s.proc.Kill()
 	}()
 	r := s.Launch(t.Context(), job("holder", ""))
 	assert.Equal(t, task.Killed, r.Status)
@@ -192,7 +192,7 @@ func TestWaitOfTheKilled(t *testing.T) {
 	require.NotNil(t, s)
 	go func() {
 		<-waiting
-		s.child.proc.Kill()
+		s.proc.Kill()
 	}()
 	assert.Equal(t, task.Killed, s.Launch(t.Context(), job("holder", "")).Status)
 }
@@ -487,7 +487,7 @@ func TestStopped(t *testing.T) {
 	stopped := make(chan bool, 1)
 	go func() {
 		<-working
-		pid := s.child.proc.PID()
+		pid := s.proc.PID()
 		stopped <- syscall.Kill(pid, syscall.SIGSTOP) == nil && assert.Eventually(t, func() bool {
 			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 			return err == nil && strings.Contains(string(stat), ") T ")

@@ -27,8 +27,9 @@ func (l *Launcher) ready() error {
 		}
 		dir.Close()
 	}
+	children := l.children.Load()
 	limit, many := l.manyFiles()
-	if many || l.children == 0 {
+	if many || children == 0 {
 		return nil
 	}
 	open, err := os.ReadDir("/dev/fd")
@@ -36,17 +37,17 @@ func (l *Launcher) ready() error {
 		return nil
 	}
 	return task.Machine("raise `ulimit -n`",
-		"children at once: at most %d, because this process may open only %d files", l.children, limit)
+		"children at once: at most %d, because this process may open only %d files", children, limit)
 }
 
 // manyFiles returns how many files this process may open, and whether so many are left that open
-// ones need not be counted. The caller holds l.starting.
+// ones need not be counted.
 func (l *Launcher) manyFiles() (limit uint64, many bool) {
 	var r syscall.Rlimit // Go has raised the soft limit to the hard one
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
 		return 0, true
 	}
-	left := r.Cur - uint64(l.children*perChild)
+	left := r.Cur - uint64(l.children.Load()*perChild)
 	return r.Cur, left > 256 && left <= r.Cur
 }
 

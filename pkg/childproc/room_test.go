@@ -53,6 +53,24 @@ func prepare(err error) func(*testConfig) {
 	return func(c *testConfig) { c.Program = unprepared{c, err} }
 }
 
+// TestRelief: a job that cannot be started ends the staged children of others, which are started again
+// when their turn comes.
+func TestRelief(t *testing.T) {
+	l := launcher(t, nil)
+	waits := l.Stage(job("echo", "hello"))
+	require.NotNil(t, waits)
+	first := waits.proc
+	l.Launcher.cfg.Dir = "/nowhere"
+	r := l.Launch(t.Context(), job("mute", "hello"))
+	assert.True(t, r.Hindered)
+	<-first.Done()
+	assert.Zero(t, l.children.Load())
+	l.Launcher.cfg.Dir = ""
+	r = waits.Launch(t.Context(), job("echo", "hello"))
+	assert.Equal(t, task.Completed, r.Status, r.Err())
+	waits.Discard() // is no harm
+}
+
 // TestRoom: a child is not started when too few descriptors are left, unless it is the only one.
 func TestRoom(t *testing.T) {
 	var limit syscall.Rlimit
@@ -64,7 +82,7 @@ func TestRoom(t *testing.T) {
 	few := limit
 	few.Cur = uint64(len(open)) + perChild + perStart + reserve + 2
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
-	l.children = 1
+	l.children.Store(1)
 	require.NoError(t, l.ready())
 	few.Cur -= 4
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
@@ -72,6 +90,6 @@ func TestRoom(t *testing.T) {
 	assert.True(t, task.MachineFault(err))
 	assert.EqualError(t, err, fmt.Sprintf("children at once: at most 1, because this process may open only %d files\n"+
 		"hint: raise `ulimit -n`", few.Cur))
-	l.children = 0
+	l.children.Store(0)
 	require.NoError(t, l.ready())
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 )
@@ -29,13 +30,17 @@ func Install(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the folder of the module qq/test (run from inside it, or set QQ_BIN): %w", err)
 	}
-	return path, Build(ctx, path, filepath.Dir(strings.TrimSpace(string(module))), "./cmd/qq")
+	var flags []string
+	if runtime.GOOS == "linux" && (runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64") {
+		flags = []string{"-E", "main.entry"}
+	}
+	return path, Build(ctx, path, filepath.Dir(strings.TrimSpace(string(module))), "./cmd/qq", flags...)
 }
 
-// Build builds the package pkg, relative to the folder dir, into the file path.
-func Build(ctx context.Context, path, dir, pkg string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w",
-		"-o", path, pkg)
+// Build builds the package pkg, relative to the folder dir, into the file path. flags are further flags of the linker.
+func Build(ctx context.Context, path, dir, pkg string, flags ...string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "urfave_cli_no_docs",
+		"-ldflags", strings.Join(append([]string{"-s", "-w"}, flags...), " "), "-o", path, pkg)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -118,3 +118,32 @@ func TestNightHiddenFiles(t *testing.T) {
 	require.Equal(t, 0, b.batch("--results", "results", "--resume").wait().code)
 	b.results(results)
 }
+
+// TestNightDamagedLedger: a damaged ledger is called damaged, whatever a batch takes from it, and nothing
+// is asked meanwhile. It stays as it is.
+func TestNightDamagedLedger(t *testing.T) {
+	b := newNight(t, 3, "echo")
+	require.Equal(t, 0, b.batch("--joblog", "log").wait().code)
+	require.Equal(t, 0, b.qq("runs").code) // takes the journals in
+	asked := b.s.Count("/api/chat")
+	path := filepath.Join(b.dir, "qq", "ledger.db")
+	whole := endureRead(t, path)
+	for name, damaged := range map[string]string{
+		"other bytes":       strings.Repeat("this is no database\n", 500),
+		"its beginning":     whole[:50],
+		"half of its pages": whole[:len(whole)/8192*4096],
+		"its end missing":   whole[:len(whole)-100],
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(damaged), 0o600))
+		for _, flags := range [][]string{
+			nil, {"--resume"}, {"--resume-failed"}, {"--resume=123456"}, {"--resume", "--joblog", "log"}, {"--cache"},
+		} {
+			e := b.batch(flags...).wait()
+			assert.Equal(t, 1, e.code, "%s %q", name, flags)
+			assert.Contains(t, e.stderr, "ledger.db is damaged: ", "%s %q", name, flags)
+			assert.Contains(t, e.stderr, "hint: move it away", "%s %q", name, flags)
+		}
+		assert.Equal(t, damaged, endureRead(t, path), name)
+	}
+	assert.Equal(t, asked, b.s.Count("/api/chat"))
+}

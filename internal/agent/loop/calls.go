@@ -88,7 +88,7 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 	})
 	defer func() {
 		if p := recover(); p != nil {
-			a.result = tool.Failure(fmt.Sprintf("Error: %s broke down: %v", c.Name, p))
+			a.result = brokeDown(c, p)
 		}
 		end := event.Event{Type: event.ToolEnd, Tool: c.Name, Failed: a.result.Failed}
 		if end.DurationMS = time.Since(start).Milliseconds(); end.Failed {
@@ -120,10 +120,49 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 		a.result = tool.Failure("Error: not run: " + context.Cause(ctx).Error())
 		return
 	}
-	a.result = t.Run(ctx, c.Arguments)
+	a.result = run(ctx, t, c)
 	a.refused = a.result.Refused
 	l.changed(a.result.Changed)
 	l.ran(spec, a)
+}
+
+// overtime is how long a tool may take to end after its context has ended. A command gets 2 s between
+// SIGTERM and SIGKILL.
+const overtime = 3 * time.Second
+
+// run runs one call. If the tool does not end when ctx does, because a file system does not answer for
+// example, the call fails and the tool is left behind. Children hand their results back in time.
+func run(ctx context.Context, t tool.Tool, c tool.Call) tool.Result {
+	done := make(chan tool.Result, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				done <- brokeDown(c, p)
+			}
+		}()
+		done <- t.Run(ctx, c.Arguments)
+	}()
+	select {
+	case r := <-done:
+		return r
+	case <-ctx.Done():
+	}
+	if t.Spec().Effect == tool.Delegates {
+		return <-done
+	}
+	late := time.NewTimer(overtime)
+	defer late.Stop()
+	select {
+	case r := <-done:
+		return r
+	case <-late.C:
+		return tool.Failure(fmt.Sprintf("Error: %s did not end: %v", c.Name, context.Cause(ctx)))
+	}
+}
+
+// brokeDown is the result of a call during which a tool or the gate panicked.
+func brokeDown(c tool.Call, p any) tool.Result {
+	return tool.Failure(fmt.Sprintf("Error: %s broke down: %v", c.Name, p))
 }
 
 // acts calls Host.Effects before the first call of the run whose tool writes or executes.

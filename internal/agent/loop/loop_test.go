@@ -487,6 +487,24 @@ func TestCancelDuringTools(t *testing.T) {
 	})
 }
 
+// A tool that does not end is left behind: the run ends all the same, with what it has.
+func TestCancelDuringToolThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		begun := time.Now()
+		time.AfterFunc(time.Second, func() { cancel(errEnough) })
+		free := make(chan struct{})
+		hang := reading("hang", func(context.Context) tool.Result { <-free; panic("too late") })
+		model := &script{steps: []step{says("a remark", calling("hang"))}}
+		out, rec := start(t, ctx, Config{Backend: model, Tools: tool.Set{hang}, MaxTurns: 3}, nil)
+		assert.Equal(t, time.Second+overtime, time.Since(begun))
+		assert.Equal(t, task.Interrupted, out.Status)
+		assert.Equal(t, "a remark", out.Output)
+		assert.Equal(t, []string{"Error: hang did not end: enough"}, answersOf(rec.messages))
+		close(free)
+	})
+}
+
 // An answer that came before the cancellation counts.
 func TestCancelAfterAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -20,6 +20,7 @@ import (
 	"qq/internal/agent/loop"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
+	"qq/internal/fifo"
 	"qq/internal/taskfile"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
@@ -240,7 +241,7 @@ func (b *batchRun) run(c *cli.Context) error {
 			return err
 		}
 	}
-	if err := b.openOutput(); err != nil {
+	if err := b.openOutput(c.Context); err != nil {
 		return err
 	}
 	if err := b.openRecord(c.Context, spool); err != nil {
@@ -387,6 +388,12 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	}
 	if src.Files == nil && (src.Name == "" || src.Name == "-") {
 		src.Name, src.Input = "stdin", &interruptible{ctx: c.Context, from: b.In}
+	} else if fifo.Is(src.Name) {
+		f, err := fifo.OpenFile(c.Context, src.Name, os.O_RDONLY, 0)
+		if err != nil {
+			return src, err
+		}
+		src.Input = &interruptible{ctx: c.Context, from: f}
 	}
 	return src, nil
 }

@@ -1,12 +1,12 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +27,7 @@ type batchRun struct {
 	start    time.Time
 	to       *command.Output // the output: gets results and events
 	file     *os.File        // of -o; nil means stdout
+	path     string          // absolute path of file
 	made     bool            // the file of -o did not exist before this batch
 	folder   *os.File        // that of --results, which stays locked; nil if there is none
 	out      *output.Results // writes to to
@@ -109,12 +110,13 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	close(ended)
 	hint.Wait()
 	b.progress.Stop()
-	if endErr := b.out.End(); runErr == nil {
+	if endErr := cmp.Or(b.out.End(), b.checkOutput()); runErr == nil {
 		runErr = endErr
 	}
 	outcome = b.outcome(runErr)
 	if runErr != nil {
-		if !errors.Is(runErr, output.ErrClosed) { // nobody reads the output any more
+		// Who has left need not hear how it continues.
+		if !errors.Is(runErr, output.ErrClosed) || b.process.Signalled() != 0 {
 			b.hintResume()
 		}
 		return runErr
@@ -129,7 +131,7 @@ func (b *batchRun) Outlook() (known int, wait time.Duration) {
 }
 
 // openOutput opens the output of the batch. It does not change an existing file yet.
-func (b *batchRun) openOutput() error {
+func (b *batchRun) openOutput(ctx context.Context) error {
 	if b.o.results != "" {
 		var err error
 		if b.folder, err = output.OpenFolder(b.o.results); errors.Is(err, output.ErrInUse) {
@@ -143,20 +145,24 @@ func (b *batchRun) openOutput() error {
 	if b.o.output == "" {
 		return nil
 	}
+	b.path = whole(b.o.output)
 	out, err := os.Stat(b.o.output)
 	b.made = errors.Is(err, fs.ErrNotExist)
 	same := func(name string) bool {
 		in, inErr := os.Stat(name)
 		return err == nil && inErr == nil && os.SameFile(in, out)
 	}
-	if path, err := filepath.Abs(b.o.output); same(b.o.joblog) || err == nil && realPath(path) == b.o.joblog {
+	if same(b.o.joblog) || realPath(b.path) == b.o.joblog {
 		return command.Usagef("give another file with -o", "-o and --joblog are the same file, %s", b.o.joblog)
 	}
 	if i := slices.IndexFunc(b.inputs, same); i >= 0 {
 		return command.Usagef("give another file with -o",
 			"-o would overwrite %s, which is an input of the batch", b.inputs[i])
 	}
-	f, err := output.OpenFile(b.o.output)
+	f, err := output.OpenFile(ctx, b.o.output)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if errors.Is(err, output.ErrInUse) {
 		return command.Usagef("wait for it, or give another file with -o", "%v", err)
 	}
@@ -165,6 +171,32 @@ func (b *batchRun) openOutput() error {
 	}
 	b.file, b.to = f, b.Screen.Output(f)
 	return nil
+}
+
+// checkOutput returns an error if the file of -o does not have the results any more: somebody removed it,
+// replaced it or cut it.
+func (b *batchRun) checkOutput() error {
+	if b.file == nil {
+		return nil
+	}
+	open, err := b.file.Stat()
+	if err != nil || !open.Mode().IsRegular() {
+		return err
+	}
+	what := ""
+	if there, err := os.Stat(b.path); err != nil || !os.SameFile(open, there) {
+		what = "was removed or replaced"
+	} else if open.Size() < b.to.Sent() {
+		what = "was cut"
+	}
+	if what == "" {
+		return nil
+	}
+	hint := "repeat the command with --resume: it writes the results again"
+	if b.o.noLedger {
+		hint = "repeat the command"
+	}
+	return task.Hinted(hint, "-o %s %s meanwhile: not all results are in it", b.o.output, what)
 }
 
 // closeOutput closes the file of -o, if there is one. It also deletes the file if remove is
@@ -259,10 +291,10 @@ func (b *batchRun) hintResume() {
 // outcome returns the status of the whole batch. err is the error of running it, or nil.
 func (b *batchRun) outcome(err error) task.Status {
 	switch {
+	case b.process.Signalled() != 0 && (!b.tally.Complete() || err != nil):
+		return task.Interrupted
 	case errors.Is(err, output.ErrClosed):
 		return task.Cancelled
-	case b.process.Signalled() != 0 && !b.tally.Complete():
-		return task.Interrupted
 	case err != nil:
 		return task.Failed
 	case b.runner.Spent() && b.tally.Limited(), b.runner.LimitReached() != "": // of the tree

@@ -103,7 +103,10 @@ func ExitCodes() []ExitCode {
 		{4, "some tasks of a batch failed"},
 		{5, "a limit: depth, children, tokens"},
 		{124, "timeout"},
+		{129, "hung up: the terminal was closed"},
 		{130, "interrupted"},
+		{131, "quit: Ctrl-\\"},
+		{134, "qq itself broke down, for want of memory or by a fault of its own"},
 		{141, "the reader of stdout went away"},
 		{143, "terminated"},
 	}

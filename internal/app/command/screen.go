@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/term"
 
@@ -27,6 +28,10 @@ const maxHeld = 8 << 20
 //
 // Several goroutines may use a Screen and its Outputs.
 type Screen struct {
+	// Ends is closed when the run is to end. From then on nobody waits for a reader who takes nothing. nil means that
+	// everybody waits.
+	Ends <-chan struct{}
+
 	mu    sync.Mutex
 	free  *sync.Cond // signalled when busy ends and when kept text is taken
 	busy  bool       // somebody writes, or holds the Screen
@@ -55,14 +60,45 @@ func NewScreen() *Screen {
 // are, at once.
 type Output struct {
 	file     *os.File
+	pipe     *pipe // to write to file; nil if that cannot block
 	screen   *Screen
 	terminal bool
-	err      error // of an earlier write on the Screen
+	sent     atomic.Int64
+	failed   atomic.Pointer[error] // of the first write that failed
 }
 
 // Output returns f as an output on the Screen.
 func (s *Screen) Output(f *os.File) *Output {
-	return &Output{file: f, screen: s, terminal: f != nil && term.IsTerminal(int(f.Fd()))}
+	o := &Output{file: f, screen: s, terminal: f != nil && term.IsTerminal(int(f.Fd()))}
+	if f != nil && mayBlock(f) {
+		o.pipe = &pipe{file: f}
+	}
+	return o
+}
+
+// send writes p to the file.
+func (o *Output) send(p []byte) (n int, err error) {
+	if o.pipe == nil {
+		n, err = o.file.Write(p)
+	} else {
+		n, err = o.pipe.write(p, o.screen.Ends)
+	}
+	o.sent.Add(int64(n))
+	if err != nil {
+		o.failed.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// Sent returns how many bytes were written to the file.
+func (o *Output) Sent() int64 { return o.sent.Load() }
+
+// Err returns the error of the first write that failed, or nil.
+func (o *Output) Err() error {
+	if err := o.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Terminal reports whether o is a terminal.
@@ -108,7 +144,7 @@ func (o *Output) write(p []byte) (int, error) {
 	if !o.terminal && (s.on == nil || s.on.terminal) {
 		s.mu.Unlock()
 		defer s.mu.Lock()
-		return o.file.Write(p)
+		return o.send(p)
 	}
 	for s.busy && s.bytes > 0 && s.bytes+len(p) > maxHeld {
 		s.free.Wait()
@@ -118,8 +154,8 @@ func (o *Output) write(p []byte) (int, error) {
 		s.busy = true
 		s.flush()
 	}
-	if o.err != nil {
-		return 0, o.err
+	if err := o.Err(); err != nil {
+		return 0, err
 	}
 	return len(p), nil
 }
@@ -146,13 +182,12 @@ func (s *Screen) flush() {
 // put writes pieces. The caller holds s.mu and has set busy.
 func (s *Screen) put(pieces []piece) {
 	for _, p := range pieces {
-		if p.to.err != nil {
+		if p.to.Err() != nil {
 			continue
 		}
 		s.mu.Unlock()
-		_, err := p.to.file.Write(p.text)
+		_, _ = p.to.send(p.text) // Err keeps it
 		s.mu.Lock()
-		p.to.err = err
 	}
 }
 

@@ -1,12 +1,15 @@
 package output
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"syscall"
+
+	"qq/internal/fifo"
 )
 
 // ErrInUse is the error about an output file or folder that another qq has locked.
@@ -14,9 +17,10 @@ var ErrInUse = errors.New("another qq writes its results there")
 
 // OpenFile opens or creates the output file at path, without truncating it. A regular file
 // stays locked until it is closed, because two writers would mix their results. If another
-// qq has locked it, the error is [ErrInUse].
-func OpenFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+// qq has locked it, the error is [ErrInUse]. Until ctx is done it waits for the reader of a named pipe.
+// Writes append: if somebody cuts the file meanwhile, it stays shorter than what was written.
+func OpenFile(ctx context.Context, path string) (*os.File, error) {
+	f, err := fifo.OpenFile(ctx, path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return nil, err
 	}

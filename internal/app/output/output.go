@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/term"
 
+	"qq/internal/app/command"
 	"qq/pkg/tool"
 )
 
@@ -45,7 +46,7 @@ func WriteError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, syscall.EPIPE), errors.Is(err, ErrClosed):
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, command.ErrStuck), errors.Is(err, ErrClosed):
 		return ErrClosed
 	}
 	return fmt.Errorf("write the answer: %w", err)
