@@ -2,16 +2,21 @@ package app
 
 import (
 	"os"
+	"path/filepath"
 
 	"qq/internal/app/command"
 	"qq/internal/approval"
 	"qq/internal/config"
+	"qq/internal/tools/tree"
 )
 
 // checkWritable returns an error if a writable folder does not exist: the sandbox can
 // only allow writes to existing folders.
 func checkWritable(cfg config.Config) error {
 	for _, dir := range cfg.Writable {
+		if tree.Obeyed(filepath.Base(dir)) {
+			continue // it may be made, or be a file
+		}
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			return command.Usagef("make it, or leave it out",
 				"QQ_WRITABLE (%s) names %q, which is no folder", cfg.Source("QQ_WRITABLE"), dir)

@@ -27,7 +27,8 @@ type Order struct {
 	// View is what the program sees of the file system; nil means all of it.
 	View *View
 	// FileSize is the size of the largest file that the program may write, in bytes; Processes is how many
-	// processes its user may have, threads included. 0 means no limit. Root has no limit on processes.
+	// processes it and what it starts may have, threads included. 0 means no limit. Outside of a PID namespace, its
+	// user may have that many more than there are. Root has no limit on processes.
 	FileSize, Processes int64
 	// Groups are open files of cgroups which a process joins by writing 0 to them.
 	Groups []int

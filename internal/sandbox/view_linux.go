@@ -35,7 +35,11 @@ func (o Order) join() error {
 
 // limit sets the limits of the order.
 func (o Order) limit() error {
-	for resource, most := range map[int]int64{unix.RLIMIT_FSIZE: o.FileSize, unix.RLIMIT_NPROC: o.Processes} {
+	processes := o.Processes
+	if info := (unix.Sysinfo_t{}); processes > 0 && os.Getpid() != 1 && unix.Sysinfo(&info) == nil {
+		processes += int64(info.Procs) // in no namespace of its own, all processes of the user count
+	}
+	for resource, most := range map[int]int64{unix.RLIMIT_FSIZE: o.FileSize, unix.RLIMIT_NPROC: processes} {
 		var r unix.Rlimit
 		if err := unix.Getrlimit(resource, &r); err != nil {
 			return fmt.Errorf("read a limit: %w", err)
@@ -61,14 +65,14 @@ func (o Order) show() error {
 	if err != nil {
 		said = err.Error()
 	} else if err := o.mount(mounts); err != nil {
-		return err
+		return err // it would see a part of the view
 	}
 	_, err = unix.Write(o.Report, []byte(said+"\n"))
 	return errors.Join(err, unix.Close(o.Report))
 }
 
-// prepare gives the thread mounts and IPC objects of its own, which look like those outside, and returns the mounts
-// of the view.
+// prepare gives the thread mounts and IPC objects of its own, which look like those outside but are read-only, and
+// returns the mounts of the view. After an error all is as before.
 func (o Order) prepare() ([]mount, error) {
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWIPC); err != nil {
 		return nil, fmt.Errorf("make namespaces: %w", err)
@@ -76,7 +80,13 @@ func (o Order) prepare() ([]mount, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, fmt.Errorf("part from the mounts outside: %w", err)
 	}
-	return o.copies()
+	mounts, err := o.copies()
+	if err == nil && !slices.Contains(o.Rules.Write, "/") {
+		if err = setReadOnly(unix.AT_FDCWD, "/", unix.AT_RECURSIVE); err != nil {
+			err = fmt.Errorf("make all mounts read-only: %w", err)
+		}
+	}
+	return mounts, err
 }
 
 // mount makes the mounts of the view.
@@ -85,13 +95,8 @@ func (o Order) mount(mounts []mount) error {
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
-	if !slices.Contains(o.Rules.Write, "/") {
-		if err := setReadOnly(unix.AT_FDCWD, "/", unix.AT_RECURSIVE); err != nil {
-			return fmt.Errorf("make all mounts read-only: %w", err)
-		}
-	}
 	for _, m := range mounts {
-		if err := m.attach(); err != nil {
+		if err := m.attach(o.View.Empty); err != nil {
 			return fmt.Errorf("mount %s: %w", m.path, err)
 		}
 	}
@@ -144,8 +149,9 @@ func (m mount) open() (tree int, err error) {
 	return tree, setReadOnly(tree, "", unix.AT_RECURSIVE)
 }
 
-// attach makes the mount at its path. It makes the path first if that is in an empty folder of the view.
-func (m mount) attach() error {
+// attach makes the mount at its path. It makes the path first if that is in one of the folders hidden. Elsewhere, a
+// path that is gone by now is left out.
+func (m mount) attach(hidden []string) error {
 	if m.empty {
 		err := unix.Mount("qq", m.path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=1m,mode=0755")
 		if errors.Is(err, unix.ENOENT) {
@@ -157,6 +163,9 @@ func (m mount) attach() error {
 	err := unix.MoveMount(m.tree, "", unix.AT_FDCWD, m.path, unix.MOVE_MOUNT_F_EMPTY_PATH)
 	if !errors.Is(err, unix.ENOENT) {
 		return err
+	}
+	if !slices.ContainsFunc(hidden, func(dir string) bool { return strings.HasPrefix(m.path, dir+"/") }) {
+		return nil
 	}
 	var st unix.Stat_t
 	if err := errors.Join(unix.Fstat(m.tree, &st), os.MkdirAll(filepath.Dir(m.path), 0o755)); err != nil {

@@ -49,7 +49,7 @@ func (s workShell) run(t *testing.T, w *world, m *workModel, commands []string) 
 	m.agents["lead"] = workSteps(
 		workDo(workCall("delegate_task", "agent", "executor", "task", "Run them. [[run]]", "read_only", s.readOnly)),
 		func(_ context.Context, k workTalk) api.Message {
-			assert.Equal(t, "All were run.", k.last().Content)
+			assert.True(t, strings.HasPrefix(k.last().Content, "All were run."), k.last().Content) // warnings may follow
 			if s.ended != nil {
 				s.ended(answers)
 			}
@@ -236,12 +236,10 @@ func TestLeftRunning(t *testing.T) {
 				commands = append(commands, fmt.Sprintf("S=%s\n%s\n%s", sleeper.path, start,
 					`until [ "$(readlink /proc/[0-9]*/exe | grep -c "^$S$")" = 2 ]; do sleep 0.01; done; echo started`))
 			}
-			// At the root a command has a PID namespace, which takes along without counting.
-			counted := map[string]string{"root": "",
-				"child": `\[\d processes that the command left running were killed\]\n`}[place]
+			// A command has a PID namespace, which takes along without counting.
 			answers := s.run(t, w, m, commands)
 			for _, answer := range answers {
-				assert.Regexp(t, `^started\n`+counted+`\[exit code 0\]$`, answer)
+				assert.Equal(t, "started\n[exit code 0]", answer)
 			}
 		})
 	}

@@ -31,15 +31,16 @@ import (
 	"time"
 
 	"qq/internal/approval/rules"
+	"qq/internal/box"
 	"qq/internal/tools/tree"
 	"qq/pkg/proc"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
 
-// Starter starts commands: the one proc.Host of this process.
+// Starter starts commands. show are files of qq that the command may read, although such files are hidden from it.
 type Starter interface {
-	Start(proc.Command) (*proc.Process, error)
+	Start(c proc.Command, show []string) (box.Running, error)
 }
 
 // Config tells the tool where and how its commands run.
@@ -59,6 +60,8 @@ type Config struct {
 	// for the first command. Neither is closed. Without both, output that is not shown is lost.
 	Log     *os.File
 	LogPath string
+	// Show returns the files of qq, besides the log, that the agent was told to read; nil means none.
+	Show func() []string
 	// Depth is the depth of the agent. The marks of its commands contain it, to differ from those
 	// of other processes.
 	Depth int
@@ -88,7 +91,7 @@ func newShell(cfg Config) *shell {
 }
 
 func (s *shell) tools() tool.Set {
-	return tool.Set{tool.Function{About: spec(), Do: tool.TextOnly(s.run), Intent: s.intent}}
+	return tool.Set{tool.Function{About: spec(), Do: s.run, Intent: s.intent}}
 }
 
 func spec() tool.Spec {

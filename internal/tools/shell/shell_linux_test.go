@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"qq/internal/box"
 	"qq/internal/standin"
 	"qq/pkg/proc"
 	"qq/pkg/tool"
@@ -39,7 +40,8 @@ func newDesk(t testing.TB, change ...func(*Config)) *desk {
 	t.Cleanup(host.Close)
 	log := filepath.Join(t.TempDir(), "commands.log")
 	cfg := Config{
-		Host: host, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/nowhere"}, Depth: 3,
+		Host: box.New(box.Config{Host: host, Dir: t.TempDir()}), Dir: t.TempDir(),
+		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/nowhere"}, Depth: 3,
 		LogPath: log,
 	}
 	for _, f := range change {
@@ -367,9 +369,9 @@ func TestWithoutAShell(t *testing.T) {
 // nowhere starts another program than it is told to.
 type nowhere struct{ Starter }
 
-func (n nowhere) Start(c proc.Command) (*proc.Process, error) {
+func (n nowhere) Start(c proc.Command, show []string) (box.Running, error) {
 	c.Path = "/no/such"
-	return n.Starter.Start(c)
+	return n.Starter.Start(c, show)
 }
 
 func TestCannotStart(t *testing.T) {
