@@ -18,8 +18,8 @@ const maxNotes = 20
 
 // review compares the working directory with before, and puts back what the command must not have changed and the
 // kernel did not keep it from changing. held says of an absolute path whether it was read-only. If its folder was not
-// moved either, it was changed by somebody else, who may have meant it. review returns the paths that changed, relative to the working
-// directory, and notes for a person.
+// moved either, it was changed by somebody else, who may have meant it. review returns the paths that changed,
+// relative to the working directory, and notes for a person.
 func (w *watch) review(before snapshot, held func(abs string) bool) (paths, notes []string) {
 	after := w.snapshot()
 	changes := compare(before, after)

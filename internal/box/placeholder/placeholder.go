@@ -18,7 +18,7 @@ import (
 // patience bounds the time that Hold waits for a process which removes placeholders, and pause is the time between
 // two attempts to get the lock. Without the lock, Hold makes placeholders that only a later user removes.
 const (
-	patience = 200 * time.Millisecond
+	patience = time.Second
 	pause    = 100 * time.Microsecond
 )
 
