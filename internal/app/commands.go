@@ -17,9 +17,9 @@ import (
 var _ childproc.Commander = (*wiring)(nil)
 
 // Commands implements childproc.Commander. A child cannot start its commands in a view of the file system, because
-// it is in a sandbox.
+// it is in a sandbox. Without namespaces it starts them itself: those of a root that is killed would live on.
 func (w *wiring) Commands(job task.Job) (*os.File, error) {
-	if def, err := w.Agent(job.Agent); err != nil || !def.Allows("run_pty_cmd") {
+	if def, err := w.Agent(job.Agent); err != nil || !def.Allows("run_pty_cmd") || !w.host.Namespaces() {
 		return nil, nil // Prepare reports err
 	}
 	return w.children.Open(job.ExecutionID)
@@ -30,7 +30,7 @@ func (w *wiring) box(a agent.Agent, dir string) *box.Box {
 	cfg := box.Config{
 		Host: w.host, Exe: w.exe, Dir: dir, Rules: a.Rules(dir), Confined: sandbox.Probe().Enforced(), Mounts: true,
 		Namespace: true, Writable: w.cfg.Settings.Writable, Limits: commandLimits(w.cfg.Settings),
-		Hidden: []string{w.cfg.Settings.Home},
+		Hidden: []string{w.cfg.Settings.Home}, Servers: box.Servers(w.cfg.Environ.Get, os.Getuid()),
 	}
 	if home := w.cfg.Environ.ConfigHome(); home != "" {
 		cfg.Hidden = append(cfg.Hidden, filepath.Join(home, "qq"))
@@ -49,7 +49,8 @@ func commandLimits(set config.Config) box.Limits {
 	}
 }
 
-// writableFolders returns the folders of QQ_WRITABLE. It also names files that programs obey, see package box.
+// writableFolders returns the folders of QQ_WRITABLE. It also names sockets and files that programs obey, see package
+// box.
 func writableFolders(set config.Config) []string {
 	return slices.DeleteFunc(slices.Clone(set.Writable), func(path string) bool {
 		info, err := os.Stat(path)

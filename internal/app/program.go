@@ -60,9 +60,8 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	if err != nil {
 		return childproc.Start{}, err
 	}
-	// Without namespaces the child starts its commands itself: those of a root that is killed would live on.
 	commands := w.box(agent.Agent{Definition: def, Setup: s}, cmp.Or(job.WorkingDir, w.cfg.Dir))
-	remote := w.host.Namespaces() && w.children.Serve(job.ExecutionID, commands)
+	remote := w.children.Serve(job.ExecutionID, commands)
 	setup, err := json.Marshal(childSetup{
 		Model: m, Agent: s, Events: w.stream.Wanted(), OneProcessor: w.oneProcessor,
 		Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),

@@ -4,10 +4,11 @@
 // [tree.Obeyed]). A view is what a command sees of the file system (see [sandbox.View]). A guard says which files of
 // the working directory a command cannot write. A snapshot is the state of the obeyed files.
 //
-// Flow: [Box.Start] takes a snapshot and starts the command: in a view in which obeyed files are read-only and the
-// folders of qq are empty, in a cgroup with limits, in the sandbox of package sandbox. When the command has ended,
-// another snapshot is compared with the first. What changed is reported. What the kernel could not keep from being
-// changed is put back: where there are no mount namespaces, that is everything.
+// Flow: [Box.Start] takes a snapshot and starts the command: in a view in which obeyed files are read-only, and the
+// folders of qq and the sockets of servers are hidden, in a cgroup with limits, in the sandbox of package sandbox.
+// When the command has ended, another snapshot is compared with the first. What changed is reported. What the kernel
+// could not keep from being changed is put back: where there are no mount namespaces, that is everything. There,
+// commands can use no UNIX sockets.
 //
 // A process that is in a sandbox itself cannot make a view. So a child asks its root to start its commands: see
 // [Remote] and [Serve]. The root decides what the commands may do.
@@ -57,12 +58,14 @@ type Config struct {
 	// if this process is killed.
 	Namespace bool
 	// Writable are the obeyed files and folders that commands may write, as absolute paths. Of a repository, what
-	// git runs stays read-only.
+	// git runs stays read-only. To sockets in this list, commands may connect.
 	Writable []string
 	// Hidden are the folders that commands see empty, but for what [Box.Start] is told to show and Rules allow to
 	// write.
 	Hidden []string
-	Limits Limits
+	// Servers are hidden like Hidden, see [Servers]; they may be sockets too.
+	Servers []string
+	Limits  Limits
 	// Log is a file that gets the path of each folder in which placeholders are made, with a NUL behind it; empty means
 	// none. What is left of them after a SIGKILL can be removed with [placeholder.Sweep].
 	Log string
@@ -79,6 +82,7 @@ type Limits struct {
 type Box struct {
 	Config
 	exempted []string // Writable without links
+	servers  []string // Servers without links
 
 	mu     sync.Mutex // guards the fields below
 	watch  *watch
@@ -188,6 +192,7 @@ func (r *running) prepare(c *proc.Command, show []string) (err error) {
 	if !b.Confined {
 		return nil
 	}
+	o.NoSockets = len(b.sockets()) == 0
 	if b.Mounts && canView.Load() != refused {
 		var w *os.File
 		if r.report, w, err = os.Pipe(); err != nil {
@@ -219,6 +224,12 @@ func (r *running) look() (bool, error) {
 				b.exempted = append(b.exempted, path)
 			}
 		}
+		b.servers = nil
+		for _, path := range b.Servers {
+			if path = resolve(path); path != dir {
+				b.servers = append(b.servers, path)
+			}
+		}
 		b.watch = &watch{dir: dir, exempt: b.exempt}
 	}
 	if !slices.ContainsFunc(b.Rules.Write, func(dir string) bool { return below(b.watch.dir, resolve(dir)) }) {
@@ -248,10 +259,17 @@ func (r *running) see(o *sandbox.Order, guarded bool, show []string) {
 			_ = os.MkdirAll(dir, 0o700) // what is not there could be made
 		}
 		v.Empty = append(v.Empty, dir)
-		if below(b.watch.dir, dir) && !guarded {
-			v.Show = append(v.Show, b.watch.dir)
+	}
+	sockets := b.sockets()
+	for _, path := range b.servers {
+		if !slices.Contains(sockets, path) {
+			v.Empty = append(v.Empty, path)
 		}
 	}
+	if !guarded && slices.ContainsFunc(v.Empty, func(dir string) bool { return below(b.watch.dir, dir) }) {
+		v.Show = append(v.Show, b.watch.dir)
+	}
+	v.Sockets, v.Show = append(sockets, lookups...), append(v.Show, sockets...)
 	for _, file := range show {
 		v.Show = append(v.Show, resolve(file))
 	}

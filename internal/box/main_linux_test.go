@@ -2,6 +2,7 @@ package box
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,15 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.Exec(os.Environ()) // the test binary starts commands in the sandbox
+	if path := os.Getenv(dialVar); path != "" {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		conn.Close()
+		os.Exit(0)
+	}
 	code := m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
@@ -27,6 +37,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// dialVar names a socket to which the test binary connects.
+const dialVar = "BOX_TEST_DIAL"
 
 // yard is a Box with a working directory.
 type yard struct {

@@ -133,7 +133,8 @@ func Settings() []Setting {
 			field: func(c *Config) any { return &c.Deny }},
 		{Name: "QQ_WRITABLE", Default: None, Kind: Folders, Checkout: Trusted,
 			Doc: "folders, besides the working directory, that shell commands may write to, such as " +
-				"`~/.cache/go-build`; `.git` lets them commit, `.github` and such let them write there",
+				"`~/.cache/go-build`; `.git` lets them commit, `.github` and such let them write there; " +
+				"a socket such as `/run/docker.sock` lets them connect",
 			field: func(c *Config) any { return &c.Writable }},
 		{Name: "QQ_COMMAND_MEMORY", Default: "8192", Kind: Count, Checkout: Lowers, NoLimit: true,
 			Doc:   "megabytes of memory for a shell command and all that it starts; 0 means no limit",
@@ -184,7 +185,7 @@ func (s Setting) accepts() string {
 	case Rules:
 		return "TOOL or TOOL(PATTERN) between commas, or " + None
 	case Folders:
-		return "absolute paths of folders, or .git and such, between colons, or " + None
+		return "absolute paths of folders or sockets, or .git and such, between colons, or " + None
 	}
 	return "one word"
 }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount is one mount of a view: a copy of the file tree at path, or an empty folder.
+// mount is one mount of a view: a copy of the file tree at path, or an empty folder or file.
 type mount struct {
 	path     string
 	empty    bool
@@ -56,19 +56,19 @@ func (o Order) limit() error {
 
 // show makes the view of the order, if there is one, and reports that. The calling thread is locked and about to
 // become another program. Where it may not mount, it goes on without the view. It must not go on with a part of it.
-func (o Order) show() error {
+func (o Order) show() (viewed bool, err error) {
 	if o.View == nil {
-		return nil
+		return false, nil
 	}
 	said := Viewed
 	mounts, err := o.prepare()
-	if err != nil {
+	if viewed = err == nil; !viewed {
 		said = err.Error()
 	} else if err := o.mount(mounts); err != nil {
-		return err // it would see a part of the view
+		return false, err // it would see a part of the view
 	}
 	_, err = unix.Write(o.Report, []byte(said+"\n"))
-	return errors.Join(err, unix.Close(o.Report))
+	return viewed, errors.Join(err, unix.Close(o.Report))
 }
 
 // prepare gives the thread mounts and IPC objects of its own, which look like those outside but are read-only, and
@@ -95,6 +95,11 @@ func (o Order) mount(mounts []mount) error {
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
+	for _, path := range o.servers() { // before other mounts, which may show some again
+		if err := cover(path); err != nil {
+			return fmt.Errorf("hide the socket %s: %w", path, err)
+		}
+	}
 	for _, m := range mounts {
 		if err := m.attach(o.View.Empty); err != nil {
 			return fmt.Errorf("mount %s: %w", m.path, err)
@@ -102,7 +107,7 @@ func (o Order) mount(mounts []mount) error {
 	}
 	for _, m := range mounts {
 		if m.empty {
-			if err := setReadOnly(unix.AT_FDCWD, m.path, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+			if err := setReadOnly(unix.AT_FDCWD, m.path, 0); err != nil && !gone(err) {
 				return fmt.Errorf("make %s read-only: %w", m.path, err)
 			}
 		}
@@ -156,6 +161,9 @@ func (m mount) attach(hidden []string) error {
 		err := unix.Mount("qq", m.path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=1m,mode=0755")
 		if errors.Is(err, unix.ENOENT) {
 			return nil // nothing to hide
+		}
+		if errors.Is(err, unix.ENOTDIR) {
+			return cover(m.path)
 		}
 		return err
 	}
