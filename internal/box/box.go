@@ -105,6 +105,8 @@ type Running interface {
 // Outcome says how a command ended.
 type Outcome struct {
 	proc.Exit
+	// Viewed says that the command had a view, so that it could not write obeyed files.
+	Viewed bool
 	// Excess says which limits the command reached, a line each.
 	Excess []string
 	// Changed are the obeyed files that changed, relative to the working directory, with slashes.
@@ -321,13 +323,12 @@ func (r *running) run() {
 	defer close(r.done)
 	excess := r.measure()
 	r.out.Exit = r.proc.Wait()
-	viewed := false
 	if r.report != nil {
 		line, _ := bufio.NewReader(io.LimitReader(r.report, 4096)).ReadString('\n')
 		r.said = strings.TrimSuffix(line, "\n")
-		viewed = r.said == sandbox.Viewed
+		r.out.Viewed = r.said == sandbox.Viewed
 		switch {
-		case viewed:
+		case r.out.Viewed:
 			canView.Store(known)
 		case line != "":
 			canView.CompareAndSwap(unknown, refused)
@@ -341,7 +342,7 @@ func (r *running) run() {
 	r.box.mu.Lock()
 	defer r.box.mu.Unlock()
 	r.out.Changed, r.out.Notes = r.box.watch.review(r.before, func(abs string) bool {
-		return viewed && slices.ContainsFunc(r.guard.readOnly, func(dir string) bool { return below(abs, dir) })
+		return r.out.Viewed && slices.ContainsFunc(r.guard.readOnly, func(dir string) bool { return below(abs, dir) })
 	})
 }
 

@@ -34,8 +34,7 @@ func Probe(ctx context.Context, host *proc.Host, exe string) (s Support) {
 	case <-ctx.Done():
 		r.proc.Kill()
 	}
-	r.Wait()
-	s.View, s.Why = r.said == sandbox.Viewed, r.said
+	s.View, s.Why = r.Wait().Viewed, r.said
 	return s
 }
 
