@@ -40,9 +40,12 @@ func Probe(ctx context.Context, host *proc.Host, exe string) (s Support) {
 
 // String describes on one line what is enforced.
 func (s Support) String() string {
-	text := "their own mounts keep files that programs obey read-only"
+	text := "their own mounts keep files that programs obey read-only; sockets of servers are hidden"
 	if !s.View {
 		text = "no mounts of their own (" + s.Why + "): changes of files that programs obey are put back afterwards"
+		if sandbox.Probe().Filter {
+			text += "; UNIX sockets are refused"
+		}
 	}
 	groups := s.Groups
 	if !strings.Contains(groups, "memory") {

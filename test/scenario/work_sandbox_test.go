@@ -252,13 +252,15 @@ func TestCommandEnvironment(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			w, m := newWorkShellWorld(t)
 			const secret = "canary-3f9d1c77e2"
-			s := workShell{place: place, env: []string{"FAKE_API_KEY=" + secret, "PAGER=less", "HARMLESS=yes"}}
+			s := workShell{place: place, env: []string{"FAKE_API_KEY=" + secret, "PAGER=less", "HARMLESS=yes", "TMUX=/x,1,0",
+				"TMUX_PANE=%0", "STY=1.x", "DISPLAY=:0"}}
 			commands := []string{"env", "test -t 1 && test -t 2 && ! read line && echo no input",
 				`cat /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' | grep -a FAKE_API; echo looked`}
 			answers := s.run(t, w, m, commands)
 			assert.Contains(t, answers[0], "PAGER=cat\n")
 			assert.Contains(t, answers[0], "HARMLESS=yes\n")
 			assert.Contains(t, answers[0], "QQ_RECURSION_DEPTH=1")
+			assert.NotRegexp(t, `(?m)^(TMUX|STY|DISPLAY)`, answers[0], "servers that act for others")
 			assert.NotContains(t, answers[0], "GOMAXPROCS", "what a child was started with is not for its commands")
 			for _, answer := range answers {
 				assert.NotContains(t, answer, "FAKE_API_KEY")

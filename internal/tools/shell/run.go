@@ -59,6 +59,9 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (tool.Result, err
 	if outcome.Code != 0 && (strings.Contains(text, unwritable) || strings.Contains(text, unmovable)) {
 		text += obeyedHint
 	}
+	if outcome.Code != 0 && strings.Contains(text, socket) {
+		text += socketHint
+	}
 	return tool.Result{Content: text, Changed: outcome.Changed, Warnings: outcome.Notes}, nil
 }
 
@@ -69,6 +72,14 @@ const (
 	unmovable  = "Device or resource busy"
 	obeyedHint = "\n[commands do not write .git, .env, .vscode and other files that programs obey, nor outside of " +
 		"the writable folders. A person can allow more: QQ_WRITABLE=.git lets them commit]"
+)
+
+// socket is in what programs say about a server that they do not reach by a UNIX socket, and socketHint is what a model
+// should know then.
+const (
+	socket     = ".sock"
+	socketHint = "\n[commands do not reach servers by UNIX sockets. A person can allow one: " +
+		"QQ_WRITABLE=/run/docker.sock]"
 )
 
 // start starts the call, which is the command of r, and returns the end of its terminal from which output is read.

@@ -472,3 +472,15 @@ func TestSeveralAtOnce(t *testing.T) {
 		assert.Equal(t, 20000, len(regexp.MustCompile(fmt.Sprintf(`(?m)^%d$`, i)).FindAllString(log, -1)))
 	}
 }
+
+// TestHints: a model is told why a command could not do what it wanted.
+func TestHints(t *testing.T) {
+	d := newDesk(t)
+	for said, hint := range map[string]string{
+		"echo x: Read-only file system; exit 1":             obeyedHint,
+		"echo connect to /run/x.sock: refused; exit 1":      socketHint,
+		"echo connect to /run/x.sock: refused; echo it did": "",
+	} {
+		assert.Regexp(t, regexp.MustCompile(`\[exit code [01]\]`+regexp.QuoteMeta(hint)+"$"), d.do(said))
+	}
+}
