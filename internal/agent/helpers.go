@@ -23,6 +23,7 @@ type helpers struct {
 
 	mu    sync.Mutex
 	fails []string
+	files []string // with the full outputs of children
 }
 
 // maxFails is the largest number of failed children that get a warning each. One more
@@ -53,6 +54,9 @@ func (h *helpers) note(results []task.Result) []task.Result {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range results {
+		if r.OutputFile != "" {
+			h.files = append(h.files, r.OutputFile)
+		}
 		switch {
 		case r.Status == task.Cancelled: // on purpose
 		case r.Status == task.Refused && r.Attempts == 0: // the loop reports refusals
@@ -62,6 +66,13 @@ func (h *helpers) note(results []task.Result) []task.Result {
 		}
 	}
 	return results
+}
+
+// named returns the files with the full outputs of children, which were named to the agent.
+func (h *helpers) named() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.files)
 }
 
 // uncollected returns a reminder for an agent that wants to end while it has background

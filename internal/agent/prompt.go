@@ -75,8 +75,8 @@ func (r *run) prompt(generated string) string {
 	if r.Setup.ReadOnly && !r.Definition.Gathers() {
 		b.WriteString("\nYou may only read: nothing may be changed.")
 	}
-	if _, shell := r.tools.offered.Lookup("run_pty_cmd"); shell && r.Process.Box.Confined {
-		fmt.Fprintf(&b, "\nCommands can write only in: %s. \"Permission denied\" elsewhere is intended.", r.writable())
+	if _, shell := r.tools.offered.Lookup("run_pty_cmd"); shell && r.Process.Confined {
+		fmt.Fprintf(&b, "\nCommands can write only in: %s. A refusal elsewhere is intended.", r.writable())
 	}
 	_, delegates := r.tools.offered.Lookup("delegate_task")
 	if !delegates && len(r.tools.offered) > 0 && r.Definition.Allows("delegate_task") {

@@ -46,9 +46,11 @@ type Process struct {
 	Version string     // of the program
 	Dir     string     // the working directory
 	Env     []string   // for commands
-	Host    *proc.Host // starts commands
+	Host    *proc.Host // starts programs that are not commands of the agent
 	Log     *os.File   // log of commands; nil unless it had to be opened before the sandbox was applied
-	Box     Box        // confines commands
+	// Commands starts the commands of the agent. Confined says that the kernel limits where these write.
+	Commands shell.Starter
+	Confined bool
 	// OneProcessor is set if the process was started with GOMAXPROCS=1: the first tool
 	// call then takes all processors.
 	OneProcessor *sync.Once
@@ -61,30 +63,6 @@ func (p Process) Widen(e event.Event) {
 	}
 }
 
-// Start starts a command, confined by the box of the process.
-func (p Process) Start(c proc.Command) (*proc.Process, error) { return p.Host.Start(p.Box.wrap(c)) }
-
-// Box confines the commands of an agent, in addition to the sandbox of its process.
-type Box struct {
-	Exe      string // path of this program, which starts each command in the sandbox
-	Confined bool   // commands run in a sandbox of the kernel, which limits where they write
-	// Namespace starts each command in a PID namespace, so that the command ends together
-	// with this process, even if this process is killed.
-	Namespace bool
-	Rules     sandbox.Rules
-}
-
-// wrap returns the command that runs c confined.
-func (b Box) wrap(c proc.Command) proc.Command {
-	if b.Confined {
-		var env string
-		c.Path, c.Args, env = sandbox.Wrap(b.Exe, sandbox.Order{Path: c.Path, Rules: b.Rules}, c.Args)
-		c.Env = append(slices.Clip(c.Env), env)
-	}
-	c.Namespace = c.Namespace || b.Namespace
-	return c
-}
-
 // Rules returns the sandbox rules: the folders that the agent and its commands may write
 // to. There are none for an agent that may not change anything. dir is the working
 // directory.
@@ -92,9 +70,10 @@ func (a Agent) Rules(dir string) sandbox.Rules {
 	if a.Setup.ReadOnly || !a.Definition.Changes() {
 		return sandbox.Rules{}
 	}
-	var folders []string
-	for _, f := range append([]string{dir, a.Setup.TempDir}, a.Setup.Writable...) {
-		if f != "" {
+	folders := []string{dir}
+	for _, f := range append([]string{a.Setup.TempDir}, a.Setup.Writable...) {
+		// What is in the working directory is writable with it, or named there to be allowed: see package box.
+		if rel, err := filepath.Rel(dir, f); f != "" && (err != nil || !filepath.IsLocal(rel)) {
 			folders = append(folders, f)
 		}
 	}
@@ -150,7 +129,7 @@ func (r *run) withheld(s tool.Spec) approval.Withheld {
 		return approval.Withheld{Reason: "the definition of " + r.Definition.Name + " does not give it this tool"}
 	case r.Setup.ReadOnly && s.Effect == tool.Writes:
 		return denied("this agent may only read")
-	case r.Setup.ReadOnly && s.Effect == tool.Executes && !r.Process.Box.Confined:
+	case r.Setup.ReadOnly && s.Effect == tool.Executes && !r.Process.Confined:
 		return denied("this agent may only read, and this system cannot keep a command from writing")
 	case slices.Contains(r.Setup.Policy.Deny, rules.Rule{Tool: s.Name}), slices.Contains(r.job.Denied, s.Name):
 		return denied("it is denied in this run")
@@ -183,8 +162,8 @@ func (r *run) structural() tool.Set {
 // shell returns the tool that runs shell commands.
 func (r *run) shell() tool.Set {
 	return shell.Tool(shell.Config{
-		Host: r.Process, Dir: r.Process.Dir, Env: r.Process.Env, TempDir: r.Setup.TempDir, Depth: r.job.Depth,
-		Log: r.Process.Log, LogPath: r.Setup.ShellLog,
+		Host: r.Process.Commands, Dir: r.Process.Dir, Env: r.Process.Env, TempDir: r.Setup.TempDir, Depth: r.job.Depth,
+		Log: r.Process.Log, LogPath: r.Setup.ShellLog, Show: r.helpers.named,
 		Untrusted: append([]string{r.Setup.Policy.Root}, r.Setup.Writable...),
 	})
 }

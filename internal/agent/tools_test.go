@@ -13,6 +13,7 @@ import (
 
 	"qq/internal/approval"
 	"qq/internal/approval/rules"
+	"qq/internal/box"
 	"qq/internal/sandbox"
 	"qq/internal/standin"
 	"qq/pkg/agents"
@@ -31,7 +32,7 @@ func TestTools(t *testing.T) {
 	make := func(change func(*run)) toolset {
 		r := &run{helpers: &helpers{}, Agent: Agent{
 			Definition: agents.Agent{Name: "all"}, Model: bare{}, Setup: Setup{CanDelegate: true},
-			Process: Process{Box: Box{Confined: true}},
+			Process: Process{Confined: true},
 		}}
 		r.job.Parent = "parent"
 		change(r)
@@ -50,7 +51,7 @@ func TestTools(t *testing.T) {
 		lost   map[string]string
 	}{
 		{func(r *run) { r.Setup.ReadOnly = true }, map[string]string{"edit_file": "this agent may only read"}},
-		{func(r *run) { r.Setup.ReadOnly, r.Process.Box.Confined = true, false },
+		{func(r *run) { r.Setup.ReadOnly, r.Process.Confined = true, false },
 			map[string]string{
 				"run_pty_cmd": "this agent may only read, and this system cannot keep a command from writing",
 			}},
@@ -132,7 +133,10 @@ func TestEffectsOfReading(t *testing.T) {
 		exe, err := os.Executable()
 		require.NoError(t, err)
 		a.Setup.Policy = approval.Policy{Mode: approval.Auto}
-		a.Process.Host, a.Process.Env, a.Process.Box = proc.NewHost(), os.Environ(), Box{Exe: exe, Confined: true}
+		a.Process.Host, a.Process.Env, a.Process.Confined = proc.NewHost(), os.Environ(), true
+		a.Process.Commands = box.New(box.Config{
+			Host: a.Process.Host, Exe: exe, Dir: t.TempDir(), Rules: a.Rules(a.Process.Dir), Confined: true,
+		})
 		var told *acting
 		do := launch(func(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
 			told = &acting{Parent: p}

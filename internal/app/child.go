@@ -14,6 +14,7 @@ import (
 
 	"qq/internal/agent"
 	"qq/internal/app/command"
+	"qq/internal/box"
 	"qq/internal/config/trust"
 	"qq/internal/sandbox"
 	"qq/internal/tools/shell"
@@ -67,7 +68,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	if setup.OneProcessor {
 		a.Process.OneProcessor = &sync.Once{}
 	}
-	if err := confine(&a); err != nil {
+	if err := confine(&a, setup); err != nil {
 		return job.Fail(err)
 	}
 	// Only now: to wait for signals starts threads, and the sandbox is put on each thread that exists.
@@ -137,12 +138,29 @@ func (c child) environ(s childSetup) []string {
 // renamed and another one gets its name.
 const workingDir = "/proc/self/cwd"
 
+// commands returns what starts the commands of the agent: the root, or else this process. Then they get a second
+// sandbox inside that of this process: they cannot inspect this process, and so cannot use its control pipe.
+func commands(a *agent.Agent, s childSetup) (shell.Starter, error) {
+	if s.Remote {
+		return box.NewRemote(os.NewFile(childproc.CommandsFD, "commands"))
+	}
+	exe, err := executable()
+	if err != nil {
+		return nil, err
+	}
+	return box.New(box.Config{
+		Host: a.Process.Host, Exe: exe, Dir: a.Process.Dir, Rules: a.Rules(a.Process.Dir),
+		Confined: a.Process.Confined, Writable: s.Obeyed, Limits: s.Limits,
+	}), nil
+}
+
 // confine applies the sandbox to this process and its commands: they cannot write where the
 // agent may not. If a process cannot confine itself, only its commands are confined. If the
 // kernel offers no sandbox, confine does nothing.
-func confine(a *agent.Agent) error {
-	if !sandbox.Probe().Enforced() {
-		return nil
+func confine(a *agent.Agent, s childSetup) (err error) {
+	a.Process.Confined = sandbox.Probe().Enforced()
+	if a.Process.Commands, err = commands(a, s); err != nil || !a.Process.Confined {
+		return err
 	}
 	if a.Definition.Allows("run_pty_cmd") && a.Setup.ShellLog != "" {
 		log, err := shell.OpenLog(a.Setup.ShellLog) // the sandbox forbids that later
@@ -151,13 +169,6 @@ func confine(a *agent.Agent) error {
 		}
 		a.Process.Log = log
 	}
-	// Commands get a second sandbox inside that of this process: they cannot inspect
-	// this process, and so cannot use its control pipe.
-	exe, err := executable()
-	if err != nil {
-		return err
-	}
-	a.Process.Box = agent.Box{Exe: exe, Confined: true, Rules: a.Rules(a.Process.Dir)}
 	if err := sandbox.Apply(a.Rules(workingDir)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("confine the agent: %w", err)
 	}

@@ -1,20 +1,26 @@
 package app
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"qq/internal/app/command"
 	"qq/internal/approval"
 	"qq/internal/config"
+	"qq/internal/tools/tree"
 )
 
 // checkWritable returns an error if a writable folder does not exist: the sandbox can
-// only allow writes to existing folders.
+// only allow writes to existing folders. A socket is for commands to connect to.
 func checkWritable(cfg config.Config) error {
 	for _, dir := range cfg.Writable {
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		if tree.Obeyed(filepath.Base(dir)) {
+			continue // it may be made, or be a file
+		}
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() && info.Mode().Type() != fs.ModeSocket {
 			return command.Usagef("make it, or leave it out",
-				"QQ_WRITABLE (%s) names %q, which is no folder", cfg.Source("QQ_WRITABLE"), dir)
+				"QQ_WRITABLE (%s) names %q, which is no folder and no socket", cfg.Source("QQ_WRITABLE"), dir)
 		}
 	}
 	return nil

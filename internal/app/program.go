@@ -1,12 +1,14 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 
 	"qq/internal/agent"
+	"qq/internal/box"
 	"qq/internal/config/trust"
 	"qq/internal/models"
 	"qq/pkg/agents"
@@ -29,6 +31,11 @@ type childSetup struct {
 	// OneProcessor says that the child was started with GOMAXPROCS=1, and may raise it when it
 	// has much to compute.
 	OneProcessor bool `json:"one_processor,omitempty"`
+	// Remote says that the root starts the commands of the child. Otherwise the child starts them, with these Limits,
+	// and lets them write these Obeyed files.
+	Remote bool       `json:"remote,omitempty"`
+	Limits box.Limits `json:"limits,omitzero"`
+	Obeyed []string   `json:"obeyed,omitempty"`
 	// Traceparent is the W3C trace context that the child passes to the programs that it starts.
 	Traceparent string `json:"traceparent,omitempty"`
 }
@@ -53,16 +60,24 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	if err != nil {
 		return childproc.Start{}, err
 	}
+	commands := w.box(agent.Agent{Definition: def, Setup: s}, cmp.Or(job.WorkingDir, w.cfg.Dir))
+	remote := w.children.Serve(job.ExecutionID, commands)
 	setup, err := json.Marshal(childSetup{
 		Model: m, Agent: s, Events: w.stream.Wanted(), OneProcessor: w.oneProcessor,
 		Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),
 		Checkout:    w.cfg.Dir, Trusted: w.cfg.Trusted,
+		Remote: remote, Limits: commandLimits(w.cfg.Settings), Obeyed: w.cfg.Settings.Writable,
 	})
 	return childproc.Start{Agent: def, Model: m.String(), Setup: setup}, err
 }
 
-// Tidy implements childproc.Program: it removes the temporary files of the child.
-func (w *wiring) Tidy(job task.Job) { w.tidy(job.ExecutionID) }
+// Tidy implements childproc.Program: it ends the commands of the child and removes its temporary files.
+func (w *wiring) Tidy(job task.Job) {
+	for _, note := range w.children.Close(job.ExecutionID) {
+		w.cfg.Note("%s: %s", job.Agent, note)
+	}
+	w.tidy(job.ExecutionID)
+}
 
 // setup returns the setup of the agent def for job. The temporary folder and the log of
 // commands belong to id: tidy removes them.
@@ -85,7 +100,7 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 	s := agent.Setup{
 		Policy: w.cfg.Policy, ReadOnly: w.cfg.ReadOnly || job.ReadOnly || def.Gathers(),
 		CanDelegate: job.Depth+1 < set.MaxDepth, Retries: set.Retries, KeepReads: w.record.Caches(),
-		Writable: set.Writable, WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
+		Writable: writableFolders(set), WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
 	}
 	if def.Allows("web_search") {
 		s.Search = w.cfg.Search

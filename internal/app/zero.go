@@ -57,7 +57,7 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	if a.Setup, err = h.w.setup(h.r.Agent, h.r.Model, job, id); err != nil {
 		return job.Fail(err)
 	}
-	a.Process.Box.Rules = a.Rules(h.w.cfg.Dir)
+	a.Process.Commands = h.w.box(a, h.w.cfg.Dir)
 	a.Screen = &agent.TokenEvents{To: p, Next: a.Screen}
 	return runWith(ctx, h.r.Model, a, noted{p, h.w}, job)
 }
@@ -118,7 +118,7 @@ func (w *wiring) agent(r zeroRun) agent.Agent {
 		History: r.History, Transcript: r.Transcript, Screen: r.Screen,
 		Process: agent.Process{
 			Version: w.cfg.Version, Dir: w.cfg.Dir, Env: w.rootEnv(), Host: w.host,
-			Box: agent.Box{Exe: w.exe, Confined: sandbox.Probe().Enforced(), Namespace: true},
+			Confined: sandbox.Probe().Enforced(),
 		},
 	}
 }

@@ -30,13 +30,13 @@ var floors = [][]string{
 		"pkg/task", "pkg/tool", "pkg/agents", "pkg/proc", "pkg/regular", "internal/config", "internal/sandbox",
 		"internal/fifo",
 		"internal/config/trust", "internal/tools/tree", "internal/record/ledger/alive",
-		"internal/record/ledger/appendfile", "internal/box/cgroup",
+		"internal/record/ledger/appendfile", "internal/box/cgroup", "internal/box/placeholder",
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",
 		"pkg/supervisor/order", "internal/standin", "internal/tools/edit", "internal/approval/rules",
 		"pkg/childproc/stdio",
 		"internal/tools/store", "internal/taskfile", "internal/record/ledger",
-		"internal/app/command", "internal/app/scratch",
+		"internal/app/command", "internal/app/scratch", "internal/box",
 		"internal/models/extract/markdown",
 	}, {
 		"pkg/session", "pkg/supervisor", "internal/agent/loop", "internal/agent/longtext",

@@ -405,6 +405,9 @@ func (l *loader) clean(s Setting, value, dir string) string {
 		folders := filepath.SplitList(value)
 		for i, f := range folders {
 			folders[i] = l.expandHome(strings.TrimSpace(f))
+			if strings.HasPrefix(folders[i], ".") && filepath.IsLocal(folders[i]) { // .git of the working directory
+				folders[i] = filepath.Join(l.in.Dir, folders[i])
+			}
 		}
 		value = strings.Join(folders, string(filepath.ListSeparator))
 	case Path:

@@ -209,6 +209,7 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, Config{IdleTimeout: 300 * time.Second, Retries: 2, KeepRuns: 30, ChildTimeout: 300 * time.Second,
 		FaultWait:   time.Minute,
 		MaxParallel: 5, MaxDepth: 3, MaxChildren: 200, MaxOutput: 50000,
+		CommandMemory: 8192, CommandProcesses: 2048, CommandFileSize: 10240,
 		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", Approve: "ask", Home: state,
 		LogDir: filepath.Join(state, "logs")}, c)
 }
@@ -270,6 +271,9 @@ func TestValues(t *testing.T) {
 			"searxng=http://localhost:8080"},
 		{"QQ_WRITABLE=~/.cache:/var/x", func(c Config) any { return c.Writable },
 			[]string{filepath.Join(p.home, ".cache"), "/var/x"}},
+		{"QQ_WRITABLE=.git:/var/x", func(c Config) any { return c.Writable },
+			[]string{filepath.Join(p.dir, ".git"), "/var/x"}},
+		{"QQ_COMMAND_MEMORY=0", func(c Config) any { return c.CommandMemory }, 0},
 		{"QQ_HOME=~/x", func(c Config) any { return c.LogDir }, filepath.Join(p.home, "x", "logs")},
 		{"QQ_HOME=x", func(c Config) any { return c.Home }, filepath.Join(p.dir, "x")},
 		{"XDG_STATE_HOME=/state", func(c Config) any { return c.Home }, "/state/qq"},
@@ -305,6 +309,8 @@ func TestBadValues(t *testing.T) {
 		{"QQ_APPROVE=yes", `QQ_APPROVE (environment) is "yes": it is not accepted`},
 		{"QQ_ALLOW=run it", `"run it" contains a space`},
 		{"QQ_WRITABLE=cache", `"cache" is no absolute path`},
+		{"QQ_WRITABLE=../x", `"../x" is no absolute path`},
+		{"QQ_COMMAND_PROCESSES=many", "it is no whole number"},
 		{"QQ_HOME=   ", "it is empty"},
 		{"QQ_AGENT=" + strings.Repeat("x ", 500), `xx..."`[2:]},
 	}

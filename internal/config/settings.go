@@ -133,8 +133,18 @@ func Settings() []Setting {
 			field: func(c *Config) any { return &c.Deny }},
 		{Name: "QQ_WRITABLE", Default: None, Kind: Folders, Checkout: Trusted,
 			Doc: "folders, besides the working directory, that shell commands may write to, such as " +
-				"`~/.cache/go-build`",
+				"`~/.cache/go-build`; `.git` lets them commit, `.github` and such let them write there; " +
+				"a socket such as `/run/docker.sock` lets them connect",
 			field: func(c *Config) any { return &c.Writable }},
+		{Name: "QQ_COMMAND_MEMORY", Default: "8192", Kind: Count, Checkout: Lowers, NoLimit: true,
+			Doc:   "megabytes of memory for a shell command and all that it starts; 0 means no limit",
+			field: func(c *Config) any { return &c.CommandMemory }},
+		{Name: "QQ_COMMAND_PROCESSES", Default: "2048", Kind: Count, Checkout: Lowers, NoLimit: true,
+			Doc:   "processes, threads included, of a shell command and all that it starts; 0 means no limit",
+			field: func(c *Config) any { return &c.CommandProcesses }},
+		{Name: "QQ_COMMAND_FILE_SIZE", Default: "10240", Kind: Count, Checkout: Lowers, NoLimit: true,
+			Doc:   "megabytes of the largest file that a shell command may write; 0 means no limit",
+			field: func(c *Config) any { return &c.CommandFileSize }},
 		{Name: "QQ_SEARCH", Default: None, Kind: Name, Checkout: Trusted,
 			Doc: "where `web_search` searches: `searxng=URL`, `brave` or `tavily` " +
 				"(with BRAVE_API_KEY or TAVILY_API_KEY); none: no such tool",
@@ -175,7 +185,7 @@ func (s Setting) accepts() string {
 	case Rules:
 		return "TOOL or TOOL(PATTERN) between commas, or " + None
 	case Folders:
-		return "absolute paths of folders between colons, or " + None
+		return "absolute paths of folders or sockets, or .git and such, between colons, or " + None
 	}
 	return "one word"
 }
@@ -185,28 +195,31 @@ func (s Setting) most() int { return cmp.Or(s.Max, maxCount) }
 
 // Config is the value of every setting. Only [Load] makes one.
 type Config struct {
-	ChildTimeout time.Duration // 0 means no limit
-	IdleTimeout  time.Duration // 0 means no limit
-	FaultWait    time.Duration // 0 means no limit
-	Retries      int
-	MaxTokens    int // 0 means no limit
-	SpawnRate    int // per minute; 0 means no limit
-	KeepRuns     int // days; 0 means forever
-	MaxParallel  int
-	MaxDepth     int
-	MaxChildren  int
-	MaxOutput    int
-	Model        string
-	OllamaHost   string
-	Agent        string
-	Approve      string   // ask, auto or deny
-	Allow, Deny  []string // rules: a tool, or a tool and a pattern of its calls
-	Writable     []string // absolute
-	Search       string   // as written; empty means none
-	WebAllow     []string
-	Home         string // absolute
-	LogDir       string // absolute
-	Depth        int
+	ChildTimeout     time.Duration // 0 means no limit
+	IdleTimeout      time.Duration // 0 means no limit
+	FaultWait        time.Duration // 0 means no limit
+	Retries          int
+	MaxTokens        int // 0 means no limit
+	SpawnRate        int // per minute; 0 means no limit
+	KeepRuns         int // days; 0 means forever
+	MaxParallel      int
+	MaxDepth         int
+	MaxChildren      int
+	MaxOutput        int
+	Model            string
+	OllamaHost       string
+	Agent            string
+	Approve          string   // ask, auto or deny
+	Allow, Deny      []string // rules: a tool, or a tool and a pattern of its calls
+	Writable         []string // absolute
+	CommandMemory    int      // megabytes; 0 means no limit
+	CommandProcesses int      // 0 means no limit
+	CommandFileSize  int      // megabytes; 0 means no limit
+	Search           string   // as written; empty means none
+	WebAllow         []string
+	Home             string // absolute
+	LogDir           string // absolute
+	Depth            int
 
 	// Warnings are for a person, one line each: settings that were ignored and why,
 	// names that are no setting.

@@ -26,8 +26,11 @@ type Order struct {
 	Rules Rules
 	// View is what the program sees of the file system; nil means all of it.
 	View *View
+	// NoSockets says that the program can use no UNIX sockets if it gets no view.
+	NoSockets bool
 	// FileSize is the size of the largest file that the program may write, in bytes; Processes is how many
-	// processes its user may have, threads included. 0 means no limit. Root has no limit on processes.
+	// processes it and what it starts may have, threads included. 0 means no limit. Outside of a PID namespace, its
+	// user may have that many more than there are. Root has no limit on processes.
 	FileSize, Processes int64
 	// Groups are open files of cgroups which a process joins by writing 0 to them.
 	Groups []int
@@ -40,14 +43,15 @@ type Order struct {
 const Viewed = "viewed"
 
 // View is what a program of [Wrap] sees of the file system: everything is read-only, mode, owners and attributes
-// included, but for the writable folders of its [Rules]. The program has IPC objects of its own too. All paths are
-// absolute and without links. A view needs the right to mount: root has it, and whoever is in a user namespace with
-// CAP_SYS_ADMIN.
+// included, but for the writable folders of its [Rules]. UNIX sockets of servers that run when the program starts are
+// hidden, but for those in writable folders. The program has IPC objects of its own too. All paths are absolute and
+// without links. A view needs the right to mount: root has it, and whoever is in a user namespace with CAP_SYS_ADMIN.
 type View struct {
 	ReadOnly []string // files and folders in writable folders that are read-only
 	Fixed    []string // folders in writable folders that cannot be moved or removed
-	Empty    []string // folders that are seen empty
+	Empty    []string // folders that are seen empty, and files that are seen as /dev/null
 	Show     []string // files and folders in those of Empty that are seen all the same, read-only
+	Sockets  []string // sockets, and folders of sockets, that are not hidden
 }
 
 // order is the content of the first argument: an Order. Paths are bytes, because JSON would change those that are
@@ -56,6 +60,7 @@ type order struct {
 	Path      []byte   `json:"path"`
 	Write     [][]byte `json:"write,omitempty"`
 	View      *view    `json:"view,omitempty"`
+	NoSockets bool     `json:"no_sockets,omitempty"`
 	FileSize  int64    `json:"file_size,omitempty"`
 	Processes int64    `json:"processes,omitempty"`
 	Groups    []int    `json:"groups,omitempty"`
@@ -67,6 +72,7 @@ type view struct {
 	Fixed    [][]byte `json:"fixed,omitempty"`
 	Empty    [][]byte `json:"empty,omitempty"`
 	Show     [][]byte `json:"show,omitempty"`
+	Sockets  [][]byte `json:"sockets,omitempty"`
 }
 
 // Wrap returns the command that runs the program of o with its restrictions: start self, which must be this binary,
@@ -74,11 +80,11 @@ type view struct {
 // its name first. If the order cannot be carried out or the program cannot be executed, the process says so on
 // stderr and exits with code 126. The additional start of this binary costs 2 to 3 ms, a view 0.2 ms.
 func Wrap(self string, o Order, args []string) (newPath string, newArgs []string, env string) {
-	w := order{Path: []byte(o.Path), Write: convert[[]byte](o.Rules.Write), FileSize: o.FileSize,
-		Processes: o.Processes, Groups: o.Groups, Report: o.Report}
+	w := order{Path: []byte(o.Path), Write: convert[[]byte](o.Rules.Write), NoSockets: o.NoSockets,
+		FileSize: o.FileSize, Processes: o.Processes, Groups: o.Groups, Report: o.Report}
 	if v := o.View; v != nil {
 		w.View = &view{convert[[]byte](v.ReadOnly), convert[[]byte](v.Fixed), convert[[]byte](v.Empty),
-			convert[[]byte](v.Show)}
+			convert[[]byte](v.Show), convert[[]byte](v.Sockets)}
 	}
 	text, _ := json.Marshal(w) // lists of bytes always become JSON
 	return self, append([]string{os.Args[0], string(text)}, args...), variable + "=1"
@@ -127,7 +133,15 @@ func become(args, environ []string) error {
 // carryOut restricts the calling thread. The order matters: Landlock forbids to mount, and without it and with its
 // capabilities root could undo the mounts.
 func (o Order) carryOut() error {
-	for _, step := range []func() error{o.join, o.show, o.restrict, dropPowers, o.limit} {
+	if err := o.join(); err != nil {
+		return err
+	}
+	viewed, err := o.show()
+	if err != nil {
+		return err
+	}
+	o.NoSockets = o.NoSockets && !viewed
+	for _, step := range []func() error{o.restrict, dropPowers, o.limit} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -135,18 +149,26 @@ func (o Order) carryOut() error {
 	return nil
 }
 
-func (o Order) restrict() error { return restrictThread(o.Rules) }
+func (o Order) restrict() error {
+	if err := restrictThread(o.Rules); err != nil {
+		return err
+	}
+	if !o.NoSockets || o.Rules.readOnly() { // read-only rules refuse them anyway
+		return nil
+	}
+	return refuseSockets()
+}
 
 func readOrder(text string) (Order, error) {
 	var w order
 	if err := json.Unmarshal([]byte(text), &w); err != nil {
 		return Order{}, fmt.Errorf("read the rules: %w", err)
 	}
-	o := Order{Path: string(w.Path), Rules: Rules{Write: convert[string](w.Write)}, FileSize: w.FileSize,
-		Processes: w.Processes, Groups: w.Groups, Report: w.Report}
+	o := Order{Path: string(w.Path), Rules: Rules{Write: convert[string](w.Write)}, NoSockets: w.NoSockets,
+		FileSize: w.FileSize, Processes: w.Processes, Groups: w.Groups, Report: w.Report}
 	if v := w.View; v != nil {
 		o.View = &View{convert[string](v.ReadOnly), convert[string](v.Fixed), convert[string](v.Empty),
-			convert[string](v.Show)}
+			convert[string](v.Show), convert[string](v.Sockets)}
 	}
 	if !strings.Contains(o.Path, "/") {
 		return Order{}, errors.New("the program is named without a path")

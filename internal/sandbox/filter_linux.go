@@ -84,22 +84,20 @@ func caller(at uint32) []unix.SockFilter {
 type numbers struct {
 	ioctls, steering, scheduling, keys []uint32
 	setPriority, setIOPriority         uint32
+	socket, socketPair, socketCall     uint32 // socketCall makes all calls about sockets; 0 means that there is none
 }
 
 // native returns the numbers of this architecture.
 func native() numbers {
-	return numbers{ioctlsHere(), steering(), scheduling(), keys(), unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET}
+	return numbers{ioctlsHere(), steering(), scheduling(), keys(), unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET,
+		unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, 0}
 }
 
 // program returns the seccomp filter: that of read-only rules, or that of rules which allow writing. A refused
 // system call fails with EPERM. alone is as for others.
 func program(readOnly, alone bool) []unix.SockFilter {
 	if !readOnly {
-		const x32 = 1 << 30 // marks the numbers of x32, a second set of system calls on amd64
-		here := append([]unix.SockFilter{load(atNumber),
-			{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: ^uint32(x32)}}, writing(native(), alone)...)
-		p := append([]unix.SockFilter{load(atArch)}, when(arch, here...)...)
-		return append(append(p, load(atNumber)), writing(compat(), alone)...)
+		return byArch(writing(native(), alone), writing(compat(), alone))
 	}
 	p := append(make([]unix.SockFilter, 0, 160),
 		load(atArch),
@@ -109,9 +107,7 @@ func program(readOnly, alone bool) []unix.SockFilter {
 		// The numbers of x32, a second set of system calls on amd64, begin here.
 		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: 1 << 30, Jf: 1},
 		give(refused))
-	p = append(p, when(unix.SYS_SOCKET, append(append([]unix.SockFilter{load(atArg0)},
-		when(unix.AF_UNIX, give(refused))...), give(allowed))...)...)
-	p = append(p, when(unix.SYS_SOCKETPAIR, pairs()...)...)
+	p = append(p, servers(native())...)
 	p = append(p, when(unix.SYS_IOCTL, attributes()...)...)
 	p = append(p, others(native(), alone)...)
 	return refuse(p, slices.Sorted(slices.Values(slices.Concat(changes(), keys(), sharing()))))
@@ -126,6 +122,36 @@ func writing(n numbers, alone bool) (p []unix.SockFilter) {
 		p = append(p, when(nr, give(refused))...)
 	}
 	return append(append(p, others(n, alone)...), give(allowed))
+}
+
+// byArch returns a filter that goes on as here says for programs of this architecture, and else as foreign says. Both
+// find the number of the call loaded.
+func byArch(here, foreign []unix.SockFilter) []unix.SockFilter {
+	const x32 = 1 << 30 // marks the numbers of x32, a second set of system calls on amd64
+	p := append([]unix.SockFilter{load(atArch)}, when(arch, append([]unix.SockFilter{load(atNumber),
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: ^uint32(x32)}}, here...)...)...)
+	return append(append(p, load(atNumber)), foreign...)
+}
+
+// withoutSockets returns a filter, besides that of program, which refuses all that could reach a server by a UNIX
+// socket. Pairs of sockets that are connected to each other stay.
+func withoutSockets() []unix.SockFilter {
+	end := func(n numbers) []unix.SockFilter {
+		p := append(servers(n), when(unix.SYS_IO_URING_SETUP, give(refused))...) // the same number everywhere
+		if n.socketCall > 0 {
+			p = append(p, when(n.socketCall, give(refused))...) // its arguments are out of sight
+		}
+		return append(p, give(allowed))
+	}
+	return byArch(end(native()), end(compat()))
+}
+
+// servers returns the part of a filter that refuses sockets by which other programs can be reached. The number of the
+// call must be loaded.
+func servers(n numbers) []unix.SockFilter {
+	p := when(n.socket, append(append([]unix.SockFilter{load(atArg0)}, when(unix.AF_UNIX, give(refused))...),
+		give(allowed))...)
+	return append(p, when(n.socketPair, pairs()...)...)
 }
 
 // refuse appends the end of a filter to p: it refuses the system calls in sorted and allows all others. The number

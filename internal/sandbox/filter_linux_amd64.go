@@ -18,5 +18,6 @@ func ioctlsHere() []uint32 { return []uint32{unix.SYS_IOCTL, 514} }
 // compat returns the numbers of 32-bit programs (i386).
 func compat() numbers {
 	return numbers{ioctls: []uint32{54}, steering: []uint32{340}, scheduling: []uint32{154, 156, 241, 351},
-		keys: []uint32{286, 287, 288}, setPriority: 97, setIOPriority: 289}
+		keys: []uint32{286, 287, 288}, setPriority: 97, setIOPriority: 289,
+		socket: 359, socketPair: 360, socketCall: 102}
 }

@@ -8,3 +8,5 @@ const filterable = false
 
 // program returns nil: there is no filter for this architecture.
 func program(bool, bool) []unix.SockFilter { return nil }
+
+func withoutSockets() []unix.SockFilter { return nil }

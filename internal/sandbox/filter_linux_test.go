@@ -104,3 +104,30 @@ func TestFilter(t *testing.T) {
 		}
 	}
 }
+
+func TestFilterOfSockets(t *testing.T) {
+	const foreign, x32 = unix.AUDIT_ARCH_I386, 1 << 30
+	local, stream, datagram := uint32(unix.AF_UNIX), uint32(unix.SOCK_STREAM), uint32(unix.SOCK_DGRAM)
+	for _, c := range []struct {
+		name     string
+		arch, nr uint32
+		args     []uint32
+		want     uint32
+	}{
+		{"read", arch, unix.SYS_READ, nil, allowed},
+		{"internet", arch, unix.SYS_SOCKET, []uint32{unix.AF_INET}, allowed},
+		{"unix", arch, unix.SYS_SOCKET, []uint32{local, stream}, refused},
+		{"unix, x32", arch, x32 | unix.SYS_SOCKET, []uint32{local, stream}, refused},
+		{"stream pair", arch, unix.SYS_SOCKETPAIR, []uint32{local, stream}, allowed},
+		{"datagram pair", arch, unix.SYS_SOCKETPAIR, []uint32{local, datagram}, refused},
+		{"io_uring", arch, unix.SYS_IO_URING_SETUP, nil, refused},
+		{"another architecture", foreign, 4, nil, allowed},
+		{"internet, another architecture", foreign, compat().socket, []uint32{unix.AF_INET}, allowed},
+		{"unix, another architecture", foreign, compat().socket, []uint32{local, stream}, refused},
+		{"datagram pair, another architecture", foreign, compat().socketPair, []uint32{local, datagram}, refused},
+		{"all calls in one", foreign, compat().socketCall, []uint32{1}, refused},
+		{"io_uring, another architecture", foreign, unix.SYS_IO_URING_SETUP, nil, refused},
+	} {
+		assert.Equal(t, c.want, verdict(t, withoutSockets(), c.arch, c.nr, c.args...), c.name)
+	}
+}

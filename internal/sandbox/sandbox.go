@@ -9,8 +9,9 @@
 // first, [Exec] restricts it, and it becomes that program. The process that called Wrap stays unrestricted.
 //
 // A program of Wrap can also get a [View]: mounts of its own, in which everything but the writable folders is
-// read-only, single files and folders in those too, and others are seen empty. It is made before Landlock, which
-// forbids to mount, so a process that called Apply cannot start a program with a View.
+// read-only, single files and folders in those too, and others are seen empty. The sockets of servers are hidden, as
+// /proc/self/net/unix lists them. A View is made before Landlock, which forbids to mount, so a process that called
+// Apply cannot start a program with one. A second filter can refuse UNIX sockets to a program that gets no View.
 //
 // Landlock refuses to open for writing, make, remove, rename, link and truncate files outside of the folders of the
 // rules, to make device nodes anywhere, to mount, and to look into or control processes outside of the domain. The
@@ -54,7 +55,8 @@
 //
 // Not promised: that nothing is written through files that were open before, or
 // by a server that is reached over the network or, under writing rules, by a
-// UNIX socket; that a writing process without a View leaves mode, owner, times and
+// UNIX socket: without a View any, with a View one that was bound later or by a
+// relative path, or in another network namespace; that a writing process without a View leaves mode, owner, times and
 // attributes of other files alone; that a file which stays read-only in a View does
 // not change by another name of it (a hard link) or when a program outside replaces
 // or moves it, which ends its mount; that root, in a process that called Apply under writing

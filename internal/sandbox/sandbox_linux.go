@@ -57,6 +57,14 @@ func Apply(r Rules) error { return enforce(Probe(), r, true) }
 // another program.
 func restrictThread(r Rules) error { return enforce(Probe(), r, false) }
 
+// refuseSockets makes a process that restrictThread restricted one that can reach no server by a UNIX socket.
+func refuseSockets() error {
+	if !Probe().Filter {
+		return nil
+	}
+	return install(withoutSockets(), false)
+}
+
 func enforce(s Support, r Rules, process bool) error {
 	if s.ABI == 0 {
 		return s.unsupported()

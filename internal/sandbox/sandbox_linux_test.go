@@ -117,8 +117,8 @@ func TestFolderThatIsNoText(t *testing.T) {
 // FuzzReadOrder looks that whatever is taken for an order could come from Wrap.
 func FuzzReadOrder(f *testing.F) {
 	_, args, _ := Wrap("", Order{Path: "/bin/sh", Rules: Rules{Write: []string{"/a", "/\xff"}}, FileSize: 1,
-		Processes: 2, Groups: []int{4}, Report: 3,
-		View: &View{[]string{"/a/b"}, []string{"/a/c"}, []string{"/d"}, []string{"/d/e"}}}, nil)
+		Processes: 2, Groups: []int{4}, Report: 3, NoSockets: true,
+		View: &View{[]string{"/a/b"}, []string{"/a/c"}, []string{"/d"}, []string{"/d/e"}, []string{"/f"}}}, nil)
 	f.Add(args[1])
 	f.Add(`{"path":"L2Jpbi90cnVl"}`)
 	f.Add(`{"path":"L2Jpbi90cnVl","write":[null]}`)

@@ -14,10 +14,12 @@ func Apply(Rules) error { return Probe().unsupported() }
 
 func (Order) join() error { return nil }
 
-func (Order) show() error { return nil }
+func (Order) show() (viewed bool, err error) { return false, nil }
 
 func (Order) limit() error { return nil }
 
 func restrictThread(r Rules) error { return Apply(r) }
+
+func refuseSockets() error { return nil }
 
 func dropPowers() error { return nil }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount is one mount of a view: a copy of the file tree at path, or an empty folder.
+// mount is one mount of a view: a copy of the file tree at path, or an empty folder or file.
 type mount struct {
 	path     string
 	empty    bool
@@ -35,7 +35,11 @@ func (o Order) join() error {
 
 // limit sets the limits of the order.
 func (o Order) limit() error {
-	for resource, most := range map[int]int64{unix.RLIMIT_FSIZE: o.FileSize, unix.RLIMIT_NPROC: o.Processes} {
+	processes := o.Processes
+	if info := (unix.Sysinfo_t{}); processes > 0 && os.Getpid() != 1 && unix.Sysinfo(&info) == nil {
+		processes += int64(info.Procs) // in no namespace of its own, all processes of the user count
+	}
+	for resource, most := range map[int]int64{unix.RLIMIT_FSIZE: o.FileSize, unix.RLIMIT_NPROC: processes} {
 		var r unix.Rlimit
 		if err := unix.Getrlimit(resource, &r); err != nil {
 			return fmt.Errorf("read a limit: %w", err)
@@ -52,23 +56,23 @@ func (o Order) limit() error {
 
 // show makes the view of the order, if there is one, and reports that. The calling thread is locked and about to
 // become another program. Where it may not mount, it goes on without the view. It must not go on with a part of it.
-func (o Order) show() error {
+func (o Order) show() (viewed bool, err error) {
 	if o.View == nil {
-		return nil
+		return false, nil
 	}
 	said := Viewed
 	mounts, err := o.prepare()
-	if err != nil {
+	if viewed = err == nil; !viewed {
 		said = err.Error()
 	} else if err := o.mount(mounts); err != nil {
-		return err
+		return false, err // it would see a part of the view
 	}
 	_, err = unix.Write(o.Report, []byte(said+"\n"))
-	return errors.Join(err, unix.Close(o.Report))
+	return viewed, errors.Join(err, unix.Close(o.Report))
 }
 
-// prepare gives the thread mounts and IPC objects of its own, which look like those outside, and returns the mounts
-// of the view.
+// prepare gives the thread mounts and IPC objects of its own, which look like those outside but are read-only, and
+// returns the mounts of the view. After an error all is as before.
 func (o Order) prepare() ([]mount, error) {
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWIPC); err != nil {
 		return nil, fmt.Errorf("make namespaces: %w", err)
@@ -76,7 +80,13 @@ func (o Order) prepare() ([]mount, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, fmt.Errorf("part from the mounts outside: %w", err)
 	}
-	return o.copies()
+	mounts, err := o.copies()
+	if err == nil && !slices.Contains(o.Rules.Write, "/") {
+		if err = setReadOnly(unix.AT_FDCWD, "/", unix.AT_RECURSIVE); err != nil {
+			err = fmt.Errorf("make all mounts read-only: %w", err)
+		}
+	}
+	return mounts, err
 }
 
 // mount makes the mounts of the view.
@@ -85,19 +95,19 @@ func (o Order) mount(mounts []mount) error {
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
-	if !slices.Contains(o.Rules.Write, "/") {
-		if err := setReadOnly(unix.AT_FDCWD, "/", unix.AT_RECURSIVE); err != nil {
-			return fmt.Errorf("make all mounts read-only: %w", err)
+	for _, path := range o.servers() { // before other mounts, which may show some again
+		if err := cover(path); err != nil {
+			return fmt.Errorf("hide the socket %s: %w", path, err)
 		}
 	}
 	for _, m := range mounts {
-		if err := m.attach(); err != nil {
+		if err := m.attach(o.View.Empty); err != nil {
 			return fmt.Errorf("mount %s: %w", m.path, err)
 		}
 	}
 	for _, m := range mounts {
 		if m.empty {
-			if err := setReadOnly(unix.AT_FDCWD, m.path, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+			if err := setReadOnly(unix.AT_FDCWD, m.path, 0); err != nil && !gone(err) {
 				return fmt.Errorf("make %s read-only: %w", m.path, err)
 			}
 		}
@@ -144,12 +154,16 @@ func (m mount) open() (tree int, err error) {
 	return tree, setReadOnly(tree, "", unix.AT_RECURSIVE)
 }
 
-// attach makes the mount at its path. It makes the path first if that is in an empty folder of the view.
-func (m mount) attach() error {
+// attach makes the mount at its path. It makes the path first if that is in one of the folders hidden. Elsewhere, a
+// path that is gone by now is left out.
+func (m mount) attach(hidden []string) error {
 	if m.empty {
 		err := unix.Mount("qq", m.path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=1m,mode=0755")
 		if errors.Is(err, unix.ENOENT) {
 			return nil // nothing to hide
+		}
+		if errors.Is(err, unix.ENOTDIR) {
+			return cover(m.path)
 		}
 		return err
 	}
@@ -157,6 +171,9 @@ func (m mount) attach() error {
 	err := unix.MoveMount(m.tree, "", unix.AT_FDCWD, m.path, unix.MOVE_MOUNT_F_EMPTY_PATH)
 	if !errors.Is(err, unix.ENOENT) {
 		return err
+	}
+	if !slices.ContainsFunc(hidden, func(dir string) bool { return strings.HasPrefix(m.path, dir+"/") }) {
+		return nil
 	}
 	var st unix.Stat_t
 	if err := errors.Join(unix.Fstat(m.tree, &st), os.MkdirAll(filepath.Dir(m.path), 0o755)); err != nil {

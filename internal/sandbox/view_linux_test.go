@@ -74,8 +74,8 @@ func (v viewer) command(t *testing.T, dir string, o Order, text string) (cmd *ex
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if v.uid != 0 {
 		id := []syscall.SysProcIDMap{{ContainerID: v.uid, HostID: v.uid, Size: 1}}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, UidMappings: id, GidMappings: id,
-			AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID,
+			UidMappings: id, GidMappings: id, AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN}}
 		if v.uid != os.Getuid() {
 			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(v.uid), Gid: uint32(v.uid), NoSetGroups: true}
 		}

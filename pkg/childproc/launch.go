@@ -65,6 +65,12 @@ type Program interface {
 	Tidy(job task.Job)
 }
 
+// Commander is a [Program] that starts the commands of its children in the root. Commands returns the child's end of
+// a connection for that, or nil. The child inherits it as descriptor [CommandsFD], and the Launcher closes it.
+type Commander interface {
+	Commands(job task.Job) (*os.File, error)
+}
+
 // Launcher runs each task in a child process of its own.
 type Launcher struct {
 	cfg Config
@@ -214,11 +220,18 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 		return nil, fmt.Errorf("make a control pipe: %w", err)
 	}
 	passed, c.up = append(passed, upW), upR
-
+	extra := []*os.File{downR, upW}
+	if p, ok := l.cfg.Program.(Commander); ok {
+		f, err := p.Commands(job)
+		if err != nil {
+			return nil, err
+		}
+		passed, extra = append(passed, f), append(extra, f)
+	}
 	c.proc, err = l.cfg.Host.Start(proc.Command{
 		Path: l.cfg.Path, Args: l.cfg.Program.Args(job.Agent), Dir: l.dir(job),
 		Env:   append(l.cfg.Env[:len(l.cfg.Env):len(l.cfg.Env)], ControlVar+"=1", DepthVar+"="+strconv.Itoa(job.Depth)),
-		Stdin: in, Stdout: c.out, Stderr: c.err, Extra: []*os.File{downR, upW},
+		Stdin: in, Stdout: c.out, Stderr: c.err, Extra: extra,
 		Grace: l.cfg.Grace, Namespace: true, Expendable: expendable,
 		Marker: markerVar(job.Depth) + "=" + job.ExecutionID,
 	})

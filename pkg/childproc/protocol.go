@@ -54,6 +54,8 @@ const DepthVar = "QQ_RECURSION_DEPTH"
 const (
 	downFD = 3
 	upFD   = 4
+	// CommandsFD is the descriptor of a child on which it asks for commands, see [Commander].
+	CommandsFD = 5
 )
 
 // Type is the type of a frame. A reader ignores frames of an unknown type and unknown fields, so

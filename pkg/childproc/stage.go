@@ -72,6 +72,7 @@ func (s *staged) Discard() {
 	if c := s.take(); c != nil {
 		c.proc.Kill()
 		c.proc.Wait()
+		c.launcher.cfg.Program.Tidy(c.job)
 		c.close()
 	}
 }

@@ -198,6 +198,14 @@ func (h *Host) Isolation() string {
 	return "process group"
 }
 
+// Namespaces reports whether commands with Namespace set get a namespace.
+func (h *Host) Namespaces() bool {
+	h.Isolation()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.fence < group
+}
+
 // fork starts c with the strongest fence that the system allows, and returns that fence. A command
 // without Namespace gets the fence group. The caller holds h.mu.
 func (h *Host) fork(path string, c Command) (pid int, f fence, err error) {

@@ -81,6 +81,8 @@ type Result struct {
 	// Changed are the files that the call changed, relative to the working
 	// directory, with slashes.
 	Changed []string
+	// Warnings are for a person, one line each. They become warnings of the task.
+	Warnings []string
 	// Refused is set if the call was allowed but something that it asked for was not, such as the
 	// start of a child. Otherwise it is nil.
 	Refused *RefusedError

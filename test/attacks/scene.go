@@ -76,6 +76,7 @@ type scene struct {
 	broke   []string
 	seen    []string
 	started []*process
+	after   []func() // run at the end
 
 	mu   sync.Mutex
 	plan map[string][]string // the calls of an agent, by a word of its task
@@ -126,6 +127,9 @@ func (s *scene) close() error {
 		_ = p.cmd.Wait()
 	}
 	s.server.Stop()
+	for _, f := range s.after {
+		f()
+	}
 	if s.dir == "" {
 		return nil
 	}

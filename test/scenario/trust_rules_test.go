@@ -133,6 +133,30 @@ func TestRuleAllowsACommand(t *testing.T) {
 	})
 }
 
+// TestRuleWithoutViews: a rule for git does not count where commands can write .git/config. Other rules do.
+func TestRuleWithoutViews(t *testing.T) {
+	for _, agent := range []string{"the root", "a child"} {
+		t.Run(agent, func(t *testing.T) {
+			w := newRulesWorld(t)
+			sandboxNoNamespaces(t)
+			does := func(call, rule string) ended {
+				if agent == "the root" {
+					return w.does(call, "--allow", rule)
+				}
+				tasks, err := json.Marshal([]map[string]string{{"agent": "coder", "task": call}})
+				require.NoError(t, err)
+				return w.qq("batch", w.file("tasks.json", string(tasks)), "--no-bar", "--allow", rule)
+			}
+			e := does(shellCall("git log"), gitLog)
+			assert.NotZero(t, e.code, "exit code")
+			assert.Contains(t, e.stdout, "commands could write .git/config here, which says what git starts")
+			e = does(shellCall("cat a.txt"), "run_pty_cmd(cat*)")
+			assert.Equal(t, 0, e.code, "exit code")
+			assert.Contains(t, e.stdout, "one")
+		})
+	}
+}
+
 // TestRuleSlips: what a rule for git log* does not let through. Nobody can be asked, so each is refused.
 func TestRuleSlips(t *testing.T) {
 	w := newRulesWorld(t)

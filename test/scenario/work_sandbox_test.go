@@ -49,7 +49,7 @@ func (s workShell) run(t *testing.T, w *world, m *workModel, commands []string) 
 	m.agents["lead"] = workSteps(
 		workDo(workCall("delegate_task", "agent", "executor", "task", "Run them. [[run]]", "read_only", s.readOnly)),
 		func(_ context.Context, k workTalk) api.Message {
-			assert.Equal(t, "All were run.", k.last().Content)
+			assert.True(t, strings.HasPrefix(k.last().Content, "All were run."), k.last().Content) // warnings may follow
 			if s.ended != nil {
 				s.ended(answers)
 			}
@@ -236,12 +236,10 @@ func TestLeftRunning(t *testing.T) {
 				commands = append(commands, fmt.Sprintf("S=%s\n%s\n%s", sleeper.path, start,
 					`until [ "$(readlink /proc/[0-9]*/exe | grep -c "^$S$")" = 2 ]; do sleep 0.01; done; echo started`))
 			}
-			// At the root a command has a PID namespace, which takes along without counting.
-			counted := map[string]string{"root": "",
-				"child": `\[\d processes that the command left running were killed\]\n`}[place]
+			// A command has a PID namespace, which takes along without counting.
 			answers := s.run(t, w, m, commands)
 			for _, answer := range answers {
-				assert.Regexp(t, `^started\n`+counted+`\[exit code 0\]$`, answer)
+				assert.Equal(t, "started\n[exit code 0]", answer)
 			}
 		})
 	}
@@ -254,13 +252,15 @@ func TestCommandEnvironment(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			w, m := newWorkShellWorld(t)
 			const secret = "canary-3f9d1c77e2"
-			s := workShell{place: place, env: []string{"FAKE_API_KEY=" + secret, "PAGER=less", "HARMLESS=yes"}}
+			s := workShell{place: place, env: []string{"FAKE_API_KEY=" + secret, "PAGER=less", "HARMLESS=yes", "TMUX=/x,1,0",
+				"TMUX_PANE=%0", "STY=1.x", "DISPLAY=:0"}}
 			commands := []string{"env", "test -t 1 && test -t 2 && ! read line && echo no input",
 				`cat /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' | grep -a FAKE_API; echo looked`}
 			answers := s.run(t, w, m, commands)
 			assert.Contains(t, answers[0], "PAGER=cat\n")
 			assert.Contains(t, answers[0], "HARMLESS=yes\n")
 			assert.Contains(t, answers[0], "QQ_RECURSION_DEPTH=1")
+			assert.NotRegexp(t, `(?m)^(TMUX|STY|DISPLAY)`, answers[0], "servers that act for others")
 			assert.NotContains(t, answers[0], "GOMAXPROCS", "what a child was started with is not for its commands")
 			for _, answer := range answers {
 				assert.NotContains(t, answer, "FAKE_API_KEY")

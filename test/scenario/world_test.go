@@ -34,6 +34,7 @@ type world struct {
 	work string // its working directory
 	bin  string // its own name for the program
 	env  []string
+	uid  int // who runs it; 0 is who runs the test
 }
 
 // newWorld makes folders for one test, and sees to it that no process of it is
@@ -110,6 +111,10 @@ func (w *world) prepared(input string, args ...string) *running {
 		r.cmd.Stdin = strings.NewReader(input)
 	}
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if w.uid != 0 {
+		id := uint32(w.uid)
+		r.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: id, Gid: id, NoSetGroups: true}
+	}
 	r.cmd.Cancel = func() error { return syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL) }
 	r.cmd.WaitDelay = time.Second // for a process that was left behind with the pipes
 	return r

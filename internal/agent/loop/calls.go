@@ -122,7 +122,7 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 	}
 	a.result = run(ctx, t, c)
 	a.refused = a.result.Refused
-	l.changed(a.result.Changed)
+	l.changed(a.result)
 	l.ran(spec, a)
 }
 
@@ -203,15 +203,24 @@ func (l *loop) admit(ctx context.Context, c tool.Call) (tool.Tool, context.Conte
 	return t, ctx, nil
 }
 
-// changed records the files that a call changed, and reports them to the host at once.
-func (l *loop) changed(paths []string) {
-	if len(paths) == 0 {
+// maxWarnings bounds the warnings of the tool calls of one run.
+const maxWarnings = 100
+
+// changed records the files that a call changed and its warnings, and reports the files to the host at once.
+func (l *loop) changed(r tool.Result) {
+	if len(r.Changed)+len(r.Warnings) == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	files := append(l.out.ChangedFiles, paths...)
+	if room := maxWarnings - len(l.out.Warnings); room > 0 {
+		l.out.Warnings = append(l.out.Warnings, r.Warnings[:min(room, len(r.Warnings))]...)
+	}
+	if len(r.Changed) == 0 {
+		return
+	}
+	files := append(l.out.ChangedFiles, r.Changed...)
 	slices.Sort(files)
 	l.out.ChangedFiles = slices.Compact(files)
-	l.cfg.Host.Changed(slices.Clone(paths))
+	l.cfg.Host.Changed(slices.Clone(r.Changed))
 }

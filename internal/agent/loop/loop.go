@@ -125,7 +125,7 @@ type loop struct {
 	reminded bool // Host.Pending has returned a text
 	turns    int  // model calls
 	out      task.Result
-	mu       sync.Mutex // guards out.ChangedFiles and the Observer while calls run
+	mu       sync.Mutex // guards out.ChangedFiles, out.Warnings and the Observer while calls run
 	acting   sync.Mutex // guards acted
 	acted    bool       // Host.Effects was called
 }

@@ -13,6 +13,7 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/output"
+	"qq/internal/box"
 	"qq/internal/config"
 	"qq/internal/record/ledger"
 	"qq/internal/sandbox"
@@ -52,8 +53,8 @@ func (r commands) examine(c *cli.Context) error {
 	host := proc.NewHost()
 	defer host.Close()
 	findings = append(findings,
-		checkIsolation(host.Isolation()), checkSandbox(sandbox.Probe()), checkAstGrep(ctx, host, r.Env),
-		checkSearch(cfg, r.Env.Get),
+		checkIsolation(host.Isolation()), checkSandbox(sandbox.Probe()), checkCommands(ctx, host),
+		checkAstGrep(ctx, host, r.Env), checkSearch(cfg, r.Env.Get),
 		checkFolder("home", cfg.Home, "set QQ_HOME to a folder that you may write to"),
 		checkFolder("logs", cfg.LogDir, "set QQ_LOG_DIR to a folder that you may write to"),
 		checkSessions(Store(cfg)), checkLedger(cfg.Home), checkAgents(r.Checkout.Agents), checkTrust(r.Checkout),
@@ -116,6 +117,19 @@ func checkSandbox(s sandbox.Support) Finding {
 		f.State, f.Text, f.Fix = "note", s.String()+"; read-only agents get no shell", s.Fix()
 	}
 	return f
+}
+
+// checkCommands reports what holds the commands of agents.
+func checkCommands(ctx context.Context, host *proc.Host) Finding {
+	exe, err := os.Executable()
+	if err != nil {
+		return Bad("commands", err)
+	}
+	s := box.Probe(ctx, host, exe)
+	if !s.View {
+		return Finding{"commands", "note", s.String(), "run qq as root, or allow user namespaces that may mount"}
+	}
+	return Finding{"commands", "ok", s.String(), ""}
 }
 
 // checkAstGrep checks for ast-grep, the program behind the tools ast_grep and

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"qq/internal/box/placeholder"
+	"qq/internal/tools/tree"
 	"qq/pkg/task"
 )
 
@@ -127,9 +129,26 @@ func (f *Folder) sweep() {
 			continue // not the folder of a root
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			sweepPlaceholders(dir)
 			_ = os.RemoveAll(dir)
 		}
 		lock.Close()
+	}
+}
+
+// Placeholders returns the path of the file in the folder own that lists the folders with placeholders of commands.
+func Placeholders(own string) string { return filepath.Join(own, "placeholders") }
+
+// sweepPlaceholders removes the placeholders that a killed root with the folder own left in working directories.
+func sweepPlaceholders(own string) {
+	list, err := os.ReadFile(Placeholders(own))
+	if err != nil {
+		return
+	}
+	for dir := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		if filepath.IsAbs(dir) {
+			placeholder.Sweep(dir, append(tree.ObeyedNames(), tree.RepositoryFolders()...))
+		}
 	}
 }
 

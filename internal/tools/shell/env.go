@@ -20,7 +20,7 @@ func environment(environ []string, tempDir string) []string {
 			"PAGER", "GIT_PAGER", "GIT_EDITOR", "GIT_TERMINAL_PROMPT", "TERM", "NO_COLOR", // set below
 			"COLORTERM", "FORCE_COLOR", "CLICOLOR_FORCE", // would contradict NO_COLOR
 			"COLUMNS", "LINES", "PWD", "OLDPWD", // of another terminal, of another folder
-		}, name) || tempDir != "" && (name == "TMPDIR" || name == "XDG_CACHE_HOME")
+		}, name) || slices.Contains(servers, name) || tempDir != "" && (name == "TMPDIR" || name == "XDG_CACHE_HOME")
 	})
 	for _, entry := range environ {
 		if name, _, ok := strings.Cut(entry, "="); ok && place(name) {
@@ -42,6 +42,17 @@ func environment(environ []string, tempDir string) []string {
 		env = append(env, "TMPDIR="+tempDir, "XDG_CACHE_HOME="+filepath.Join(tempDir, "cache"))
 	}
 	return env
+}
+
+// servers are variables that name a server of the terminal, the editor or the session around qq, or what such a server
+// shows. It would do for a command what the sandbox forbids, such as type into the shell of the user.
+var servers = []string{
+	"TMUX", "TMUX_PANE", "TMUX_TMPDIR", "STY", "WINDOW", "SCREENDIR", "ZELLIJ", "ZELLIJ_SESSION_NAME", "ZELLIJ_PANE_ID",
+	"ABDUCO_SESSION", "ABDUCO_SOCKET", "KITTY_LISTEN_ON", "KITTY_WINDOW_ID", "KITTY_PID",
+	"WEZTERM_UNIX_SOCKET", "WEZTERM_PANE", "GNOME_TERMINAL_SERVICE", "GNOME_TERMINAL_SCREEN", "KONSOLE_DBUS_SERVICE",
+	"KONSOLE_DBUS_SESSION", "KONSOLE_DBUS_WINDOW", "NVIM", "NVIM_LISTEN_ADDRESS", "VIM_SERVERNAME",
+	"VSCODE_IPC_HOOK_CLI", "VSCODE_GIT_IPC_HANDLE", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY",
+	"SSH_TTY",
 }
 
 // markPrefix begins the name of the variable that marks the processes of commands. The depth of

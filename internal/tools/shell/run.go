@@ -14,33 +14,34 @@ import (
 	"golang.org/x/sys/unix"
 
 	"qq/internal/approval/rules"
+	"qq/internal/box"
 	"qq/pkg/proc"
 	"qq/pkg/tool"
 )
 
 // run executes one call of the tool. It returns an error only if the command could not start: a failing command is
 // a result.
-func (s *shell) run(ctx context.Context, args json.RawMessage) (string, error) {
+func (s *shell) run(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	r, err := s.request(args)
 	if err != nil {
-		return "", err
+		return tool.Result{}, err
 	}
 	if in, ok := tool.Granted(ctx); ok && in.Preview != r.preview() {
-		return "", fmt.Errorf("the working directory of the command is %s by now, which is not what was approved: "+
-			"call again", r.dir)
+		return tool.Result{}, fmt.Errorf("the working directory of the command is %s by now, which is not what was "+
+			"approved: call again", r.dir)
 	}
 	if ctx.Err() != nil {
-		return "", fmt.Errorf("the command was not started: %w", context.Cause(ctx))
+		return tool.Result{}, fmt.Errorf("the command was not started: %w", context.Cause(ctx))
 	}
 	call := rules.Call{Path: "/bin/sh", Args: []string{"sh", "-c", r.command}, Env: s.Env}
 	if in, ok := tool.Granted(ctx); ok && in.Rule != "" {
 		if call, err = s.prepare(r); err != nil {
-			return "", fmt.Errorf("the rule %s does not allow this any more: %w", in.Rule, err)
+			return tool.Result{}, fmt.Errorf("the rule %s does not allow this any more: %w", in.Rule, err)
 		}
 	}
 	screen, p, err := s.start(r, call)
 	if err != nil {
-		return "", err
+		return tool.Result{}, err
 	}
 	defer screen.Close()
 	out := output{excerpt: tool.Excerpt{Max: maxChars}, entry: s.journal.enter(r.command)}
@@ -49,16 +50,40 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (string, error) {
 		defer close(drained)
 		out.copy(screen)
 	}()
-	exit, why := s.attend(ctx, p, r.timeout)
+	outcome, why := s.attend(ctx, p, r.timeout)
 	// All writers are gone, so the read ends by itself. The deadline is for a process
 	// that escaped the sweep.
 	_ = screen.SetReadDeadline(time.Now().Add(s.grace))
 	<-drained
-	return out.result(verdict(exit, why)), nil
+	text := out.result(verdict(outcome, why))
+	if outcome.Code != 0 && (strings.Contains(text, unwritable) || strings.Contains(text, unmovable)) {
+		text += obeyedHint
+	}
+	if outcome.Code != 0 && strings.Contains(text, socket) {
+		text += socketHint
+	}
+	return tool.Result{Content: text, Changed: outcome.Changed, Warnings: outcome.Notes}, nil
 }
 
+// unwritable and unmovable are what programs say about a file that is not for commands to write, and obeyedHint is
+// what a model should know then.
+const (
+	unwritable = "Read-only file system"
+	unmovable  = "Device or resource busy"
+	obeyedHint = "\n[commands do not write .git, .env, .vscode and other files that programs obey, nor outside of " +
+		"the writable folders. A person can allow more: QQ_WRITABLE=.git lets them commit]"
+)
+
+// socket is in what programs say about a server that they do not reach by a UNIX socket, and socketHint is what a model
+// should know then.
+const (
+	socket     = ".sock"
+	socketHint = "\n[commands do not reach servers by UNIX sockets. A person can allow one: " +
+		"QQ_WRITABLE=/run/docker.sock]"
+)
+
 // start starts the call, which is the command of r, and returns the end of its terminal from which output is read.
-func (s *shell) start(r request, call rules.Call) (screen *os.File, p *proc.Process, err error) {
+func (s *shell) start(r request, call rules.Call) (screen *os.File, p box.Running, err error) {
 	screen, tty, err := openTerminal()
 	if err != nil {
 		return nil, nil, fmt.Errorf("open a terminal for the command: %w", err)
@@ -69,7 +94,7 @@ func (s *shell) start(r request, call rules.Call) (screen *os.File, p *proc.Proc
 		Env:    append(environment(call.Env, s.TempDir), "PWD="+r.dir),
 		Stdout: tty, Stderr: tty, Terminal: true,
 		Grace: s.grace, Marker: markPrefix + strconv.Itoa(s.Depth) + "=" + rand.Text(),
-	})
+	}, s.shown())
 	if err != nil {
 		screen.Close()
 		return nil, nil, err
@@ -77,9 +102,23 @@ func (s *shell) start(r request, call rules.Call) (screen *os.File, p *proc.Proc
 	return screen, p, nil
 }
 
+// shown are the files of qq that commands may read: their log, and what the agent was told to read.
+func (s *shell) shown() (files []string) {
+	switch {
+	case s.Log != nil:
+		files = append(files, s.Log.Name())
+	case s.LogPath != "":
+		files = append(files, s.LogPath)
+	}
+	if s.Show != nil {
+		files = append(files, s.Show()...)
+	}
+	return files
+}
+
 // attend waits until p has ended. It stops p at the timeout or when ctx ends; then why says which. Otherwise why is
 // "".
-func (s *shell) attend(ctx context.Context, p *proc.Process, timeout time.Duration) (exit proc.Exit, why string) {
+func (s *shell) attend(ctx context.Context, p box.Running, timeout time.Duration) (o box.Outcome, why string) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
@@ -96,22 +135,25 @@ func (s *shell) attend(ctx context.Context, p *proc.Process, timeout time.Durati
 }
 
 // verdict says how the command ended.
-func verdict(exit proc.Exit, why string) string {
+func verdict(o box.Outcome, why string) string {
+	var lines []string
 	switch {
 	case why != "":
-		return "[" + why + "]"
-	case exit.Signal != 0:
-		why = "[killed by signal " + unix.SignalName(exit.Signal) + "]"
+	case o.Left == 1:
+		lines = append(lines, "a process that the command left running was killed")
+	case o.Left > 1:
+		lines = append(lines, fmt.Sprintf("%d processes that the command left running were killed", o.Left))
+	}
+	lines = append(append(lines, o.Excess...), o.Notes...)
+	switch {
+	case why != "":
+		lines = append(lines, why)
+	case o.Signal != 0:
+		lines = append(lines, "killed by signal "+unix.SignalName(o.Signal))
 	default:
-		why = fmt.Sprintf("[exit code %d]", exit.Code)
+		lines = append(lines, fmt.Sprintf("exit code %d", o.Code))
 	}
-	switch exit.Left {
-	case 0:
-		return why
-	case 1:
-		return "[a process that the command left running was killed]\n" + why
-	}
-	return fmt.Sprintf("[%d processes that the command left running were killed]\n%s", exit.Left, why)
+	return "[" + strings.Join(lines, "]\n[") + "]"
 }
 
 // output passes what a command prints to the printer, the excerpt and the journal.

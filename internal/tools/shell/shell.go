@@ -28,18 +28,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"qq/internal/approval/rules"
+	"qq/internal/box"
 	"qq/internal/tools/tree"
 	"qq/pkg/proc"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
 
-// Starter starts commands: the one proc.Host of this process.
+// Starter starts commands. show are files of qq that the command may read, although such files are hidden from it.
 type Starter interface {
-	Start(proc.Command) (*proc.Process, error)
+	Start(c proc.Command, show []string) (box.Running, error)
 }
 
 // Config tells the tool where and how its commands run.
@@ -59,6 +61,8 @@ type Config struct {
 	// for the first command. Neither is closed. Without both, output that is not shown is lost.
 	Log     *os.File
 	LogPath string
+	// Show returns the files of qq, besides the log, that the agent was told to read; nil means none.
+	Show func() []string
 	// Depth is the depth of the agent. The marks of its commands contain it, to differ from those
 	// of other processes.
 	Depth int
@@ -88,7 +92,7 @@ func newShell(cfg Config) *shell {
 }
 
 func (s *shell) tools() tool.Set {
-	return tool.Set{tool.Function{About: spec(), Do: tool.TextOnly(s.run), Intent: s.intent}}
+	return tool.Set{tool.Function{About: spec(), Do: s.run, Intent: s.intent}}
 }
 
 func spec() tool.Spec {
@@ -103,6 +107,9 @@ type shell struct {
 	Config
 	grace   time.Duration
 	journal journal
+
+	asking sync.Mutex // held while guards starts a command
+	viewed *bool      // whether commands have a view; nil means that it is not known
 }
 
 // request holds the decoded and checked arguments of a call.
@@ -186,11 +193,38 @@ func (s *shell) intent(_ context.Context, args json.RawMessage) (tool.Intent, er
 	return in, nil
 }
 
-// prepare returns how the command of r is started if a rule allows it: without a shell.
+// prepare returns how the command of r is started if a rule allows it: without a shell. What git starts is written in
+// the repository. So a rule for git counts only where commands cannot write that.
 func (s *shell) prepare(r request) (rules.Call, error) {
-	return rules.Prepare(r.command, rules.Place{
+	call, err := rules.Prepare(r.command, rules.Place{
 		Dir: r.dir, Env: s.Env, Untrusted: append([]string{s.Dir, s.TempDir}, s.Untrusted...),
 	})
+	if err == nil && filepath.Base(call.Path) == "git" && !s.guards() {
+		return call, errors.New("commands could write .git/config here, which says what git starts")
+	}
+	return call, err
+}
+
+// guards reports whether the kernel keeps commands from writing what git obeys. It starts one that does nothing, once.
+func (s *shell) guards() bool {
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	if s.viewed != nil {
+		return *s.viewed
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer null.Close()
+	p, err := s.Host.Start(proc.Command{Path: "/bin/sh", Args: []string{"sh", "-c", ":"}, Dir: s.Dir, Stdout: null,
+		Stderr: null, Grace: s.grace}, nil)
+	if err != nil {
+		return false
+	}
+	viewed := p.Wait().Viewed
+	s.viewed = &viewed
+	return viewed
 }
 
 // preview is what a person reads who decides about the command.

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"qq/internal/box"
 	"qq/internal/standin"
 	"qq/pkg/proc"
 	"qq/pkg/tool"
@@ -39,7 +40,8 @@ func newDesk(t testing.TB, change ...func(*Config)) *desk {
 	t.Cleanup(host.Close)
 	log := filepath.Join(t.TempDir(), "commands.log")
 	cfg := Config{
-		Host: host, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/nowhere"}, Depth: 3,
+		Host: box.New(box.Config{Host: host, Dir: t.TempDir()}), Dir: t.TempDir(),
+		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/nowhere"}, Depth: 3,
 		LogPath: log,
 	}
 	for _, f := range change {
@@ -367,9 +369,9 @@ func TestWithoutAShell(t *testing.T) {
 // nowhere starts another program than it is told to.
 type nowhere struct{ Starter }
 
-func (n nowhere) Start(c proc.Command) (*proc.Process, error) {
+func (n nowhere) Start(c proc.Command, show []string) (box.Running, error) {
 	c.Path = "/no/such"
-	return n.Starter.Start(c)
+	return n.Starter.Start(c, show)
 }
 
 func TestCannotStart(t *testing.T) {
@@ -468,5 +470,17 @@ func TestSeveralAtOnce(t *testing.T) {
 			1)
 		assert.Equal(t, 1, strings.Count(log, fmt.Sprintf("[exit code %d]\n", i)))
 		assert.Equal(t, 20000, len(regexp.MustCompile(fmt.Sprintf(`(?m)^%d$`, i)).FindAllString(log, -1)))
+	}
+}
+
+// TestHints: a model is told why a command could not do what it wanted.
+func TestHints(t *testing.T) {
+	d := newDesk(t)
+	for said, hint := range map[string]string{
+		"echo x: Read-only file system; exit 1":             obeyedHint,
+		"echo connect to /run/x.sock: refused; exit 1":      socketHint,
+		"echo connect to /run/x.sock: refused; echo it did": "",
+	} {
+		assert.Regexp(t, regexp.MustCompile(`\[exit code [01]\]`+regexp.QuoteMeta(hint)+"$"), d.do(said))
 	}
 }

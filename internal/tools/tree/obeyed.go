@@ -28,6 +28,9 @@ const ofGit = "belongs to git"
 // ObeyedNames returns the names that commands may not make, for which [Obeyed] is true.
 func ObeyedNames() []string { return slices.Clone(obeyedNames) }
 
+// RepositoryFolders returns the names of the folders in a repository of git that say what git runs and where it looks.
+func RepositoryFolders() []string { return []string{"hooks", "info", "modules", "worktrees"} }
+
 // Obeyed reports whether programs obey a file or folder of that name, without a path, and what is below it.
 func Obeyed(name string) bool {
 	name = strings.ToLower(name)

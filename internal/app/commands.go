@@ -1,0 +1,59 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+
+	"qq/internal/agent"
+	"qq/internal/app/scratch"
+	"qq/internal/box"
+	"qq/internal/config"
+	"qq/internal/sandbox"
+	"qq/pkg/childproc"
+	"qq/pkg/task"
+)
+
+var _ childproc.Commander = (*wiring)(nil)
+
+// Commands implements childproc.Commander. A child cannot start its commands in a view of the file system, because
+// it is in a sandbox. Without namespaces it starts them itself: those of a root that is killed would live on.
+func (w *wiring) Commands(job task.Job) (*os.File, error) {
+	if def, err := w.Agent(job.Agent); err != nil || !def.Allows("run_pty_cmd") || !w.host.Namespaces() {
+		return nil, nil // Prepare reports err
+	}
+	return w.children.Open(job.ExecutionID)
+}
+
+// box returns what starts the commands of the agent a, which works in the folder dir.
+func (w *wiring) box(a agent.Agent, dir string) *box.Box {
+	cfg := box.Config{
+		Host: w.host, Exe: w.exe, Dir: dir, Rules: a.Rules(dir), Confined: sandbox.Probe().Enforced(), Mounts: true,
+		Namespace: true, Writable: w.cfg.Settings.Writable, Limits: commandLimits(w.cfg.Settings),
+		Hidden: []string{w.cfg.Settings.Home}, Servers: box.Servers(w.cfg.Environ.Get, os.Getuid()),
+	}
+	if home := w.cfg.Environ.ConfigHome(); home != "" {
+		cfg.Hidden = append(cfg.Hidden, filepath.Join(home, "qq"))
+	}
+	if own := w.scratch.Made(); own != "" {
+		cfg.Log = scratch.Placeholders(own)
+	}
+	return box.New(cfg)
+}
+
+// commandLimits returns the limits of commands from the settings.
+func commandLimits(set config.Config) box.Limits {
+	return box.Limits{
+		Memory: int64(set.CommandMemory) << 20, Processes: set.CommandProcesses,
+		FileSize: int64(set.CommandFileSize) << 20,
+	}
+}
+
+// writableFolders returns the folders of QQ_WRITABLE. It also names sockets and files that programs obey, see package
+// box.
+func writableFolders(set config.Config) []string {
+	return slices.DeleteFunc(slices.Clone(set.Writable), func(path string) bool {
+		info, err := os.Stat(path)
+		return err != nil || !info.IsDir()
+	})
+}

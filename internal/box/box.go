@@ -1,0 +1,415 @@
+// Package box starts the commands of agents and keeps them within bounds.
+//
+// Vocabulary: obeyed files are those from which programs take orders, such as .git and .envrc (see
+// [tree.Obeyed]). A view is what a command sees of the file system (see [sandbox.View]). A guard says which files of
+// the working directory a command cannot write. A snapshot is the state of the obeyed files.
+//
+// Flow: [Box.Start] takes a snapshot and starts the command: in a view in which obeyed files are read-only, and the
+// folders of qq and the sockets of servers are hidden, in a cgroup with limits, in the sandbox of package sandbox.
+// When the command has ended, another snapshot is compared with the first. What changed is reported. What the kernel
+// could not keep from being changed is put back: where there are no mount namespaces, that is everything. There,
+// commands can use no UNIX sockets.
+//
+// A process that is in a sandbox itself cannot make a view. So a child asks its root to start its commands: see
+// [Remote] and [Serve]. The root decides what the commands may do.
+//
+// Obeyed files are looked for in the first 1000 folders, the shallow ones first, and not in node_modules. The names
+// at the top of the working directory are kept from being made, by placeholders; below, what is new is reported.
+//
+// Not promised: that nobody sees a new obeyed file in a folder below while the command runs; that a change is put
+// back if the old content is larger than a megabyte, or a repository; that a change by somebody else is not put back
+// where there is no view; that memory is limited to the byte without cgroups: it is looked at ten times a second.
+package box
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"qq/internal/box/cgroup"
+	"qq/internal/box/placeholder"
+	"qq/internal/sandbox"
+	"qq/pkg/proc"
+)
+
+// Config says how a Box starts commands.
+type Config struct {
+	Host *proc.Host
+	// Exe is the path of this program, which starts each command in the sandbox.
+	Exe string
+	// Dir is the working directory of the agent, an absolute path.
+	Dir   string
+	Rules sandbox.Rules
+	// Confined says that the kernel has a sandbox. Without one, commands have no view and no limit on files.
+	Confined bool
+	// Mounts says that this process is in no sandbox itself, so that it can make views.
+	Mounts bool
+	// Namespace starts each command in a PID namespace, so that the command ends together with this process, even
+	// if this process is killed.
+	Namespace bool
+	// Writable are the obeyed files and folders that commands may write, as absolute paths. Of a repository, what
+	// git runs stays read-only. To sockets in this list, commands may connect.
+	Writable []string
+	// Hidden are the folders that commands see empty, but for what [Box.Start] is told to show and Rules allow to
+	// write.
+	Hidden []string
+	// Servers are hidden like Hidden, see [Servers]; they may be sockets too.
+	Servers []string
+	Limits  Limits
+	// Log is a file that gets the path of each folder in which placeholders are made, with a NUL behind it; empty means
+	// none. What is left of them after a SIGKILL can be removed with [placeholder.Sweep].
+	Log string
+}
+
+// Limits bound a command together with all that it starts; 0 means no limit.
+type Limits struct {
+	Memory    int64 `json:"memory,omitempty"` // bytes
+	Processes int   `json:"processes,omitempty"`
+	FileSize  int64 `json:"file_size,omitempty"` // bytes
+}
+
+// Box starts the commands of one agent. Several goroutines may use it.
+type Box struct {
+	Config
+	exempted []string // Writable without links
+	servers  []string // Servers without links
+
+	mu     sync.Mutex // guards the fields below
+	watch  *watch
+	logged []string // folders that are in Log
+}
+
+// New returns a Box. It does nothing before its first command.
+func New(cfg Config) *Box { return &Box{Config: cfg} }
+
+// Running is a command that was started.
+type Running interface {
+	// Stop ends the command and what it started. It does not wait.
+	Stop()
+	// Done returns a channel that is closed when the command has ended and all is looked at.
+	Done() <-chan struct{}
+	// Wait waits for that.
+	Wait() Outcome
+}
+
+// Outcome says how a command ended.
+type Outcome struct {
+	proc.Exit
+	// Viewed says that the command had a view, so that it could not write obeyed files.
+	Viewed bool
+	// Excess says which limits the command reached, a line each.
+	Excess []string
+	// Changed are the obeyed files that changed, relative to the working directory, with slashes.
+	Changed []string
+	// Notes say what happened to them, a line each.
+	Notes []string
+}
+
+// OutOfMemory begins the line of Excess about a command that used too much memory.
+const OutOfMemory = "out_of_memory: "
+
+// expendable is by how many thousandths of the memory a command counts as larger than the process that starts it,
+// when memory is short. It is more than that of a child.
+const expendable = 600
+
+// canView is whether commands can have a view here, as far as it is known: the first one that reports decides.
+var canView atomic.Int32
+
+const (
+	unknown = iota
+	known
+	refused
+)
+
+// parents is where this process can make cgroups. It is looked up at the first command.
+var parents = sync.OnceValue(cgroup.Find)
+
+// Start starts c. show are files in hidden folders that the command may read.
+func (b *Box) Start(c proc.Command, show []string) (Running, error) {
+	r, err := b.start(c, show)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (b *Box) start(c proc.Command, show []string) (*running, error) {
+	r := &running{box: b, done: make(chan struct{})}
+	c.Namespace, c.Expendable = c.Namespace || b.Namespace, expendable
+	if err := r.prepare(&c, show); err != nil {
+		r.release()
+		return nil, err
+	}
+	var err error
+	r.proc, err = b.Host.Start(c)
+	for _, f := range c.Extra {
+		if f != nil && (r.group == nil || !slices.Contains(r.group.Tasks, f)) {
+			f.Close()
+		}
+	}
+	if err != nil {
+		r.release()
+		return nil, err
+	}
+	go r.run()
+	return r, nil
+}
+
+// running is a command that this process started.
+type running struct {
+	box      *Box
+	proc     *proc.Process
+	group    *cgroup.Group // nil means none
+	before   snapshot
+	guard    guard
+	report   *os.File // nil means that there is no view
+	said     string   // what the report said
+	measured Limits   // limits that this process watches
+	done     chan struct{}
+	out      Outcome
+}
+
+// prepare makes what the command needs, and changes c to what is started.
+func (r *running) prepare(c *proc.Command, show []string) (err error) {
+	b := r.box
+	o := sandbox.Order{Path: c.Path, Rules: b.Rules, FileSize: b.Limits.FileSize, Processes: int64(b.Limits.Processes)}
+	guarded, err := r.look()
+	if err != nil {
+		return err
+	}
+	r.measured = Limits{Memory: b.Limits.Memory}
+	if os.Geteuid() == 0 { // root has no limit of the kernel
+		r.measured.Processes = b.Limits.Processes
+	}
+	if !b.Confined {
+		return nil
+	}
+	o.NoSockets = len(b.sockets()) == 0
+	if b.Mounts && canView.Load() != refused {
+		var w *os.File
+		if r.report, w, err = os.Pipe(); err != nil {
+			return fmt.Errorf("make a pipe: %w", err)
+		}
+		c.Extra, c.Mounts, o.Report = append(c.Extra, w), true, 3+len(c.Extra)
+		r.see(&o, guarded, show)
+	}
+	r.limit(c, &o)
+	var env string
+	c.Path, c.Args, env = sandbox.Wrap(b.Exe, o, c.Args)
+	c.Env = append(slices.Clip(c.Env), env)
+	return nil
+}
+
+// look takes the snapshot before the command. It returns false if the command cannot write to the working directory.
+func (r *running) look() (bool, error) {
+	b := r.box
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.watch == nil {
+		dir, err := filepath.EvalSymlinks(b.Dir)
+		if err != nil {
+			return false, fmt.Errorf("find the working directory: %w", err)
+		}
+		b.exempted = nil
+		for _, path := range b.Writable {
+			if path = resolve(path); !below(dir, path) {
+				b.exempted = append(b.exempted, path)
+			}
+		}
+		b.servers = nil
+		for _, path := range b.Servers {
+			if path = resolve(path); path != dir {
+				b.servers = append(b.servers, path)
+			}
+		}
+		b.watch = &watch{dir: dir, exempt: b.exempt}
+	}
+	if !slices.ContainsFunc(b.Rules.Write, func(dir string) bool { return below(b.watch.dir, resolve(dir)) }) {
+		return false, nil
+	}
+	r.before = b.watch.snapshot()
+	return true, nil
+}
+
+// see adds the view to the order.
+func (r *running) see(o *sandbox.Order, guarded bool, show []string) {
+	b := r.box
+	o.Rules.Write = nil
+	for _, dir := range b.Rules.Write {
+		o.Rules.Write = append(o.Rules.Write, resolve(dir))
+	}
+	v := &sandbox.View{}
+	if guarded {
+		b.mu.Lock()
+		r.guard = b.guard(r.before)
+		b.mu.Unlock()
+		o.Rules.Write = append(o.Rules.Write, r.guard.write...)
+		v.ReadOnly, v.Fixed = r.guard.readOnly, r.guard.fixed
+	}
+	for _, dir := range b.Hidden {
+		if dir = resolve(dir); slices.ContainsFunc(o.Rules.Write, func(w string) bool { return below(dir, w) }) {
+			_ = os.MkdirAll(dir, 0o700) // what is not there could be made
+		}
+		v.Empty = append(v.Empty, dir)
+	}
+	sockets := b.sockets()
+	for _, path := range b.servers {
+		if !slices.Contains(sockets, path) {
+			v.Empty = append(v.Empty, path)
+		}
+	}
+	if !guarded && slices.ContainsFunc(v.Empty, func(dir string) bool { return below(b.watch.dir, dir) }) {
+		v.Show = append(v.Show, b.watch.dir)
+	}
+	v.Sockets, v.Show = append(sockets, lookups...), append(v.Show, sockets...)
+	for _, file := range show {
+		v.Show = append(v.Show, resolve(file))
+	}
+	o.View = v
+}
+
+// hold makes placeholders for names in dir, which is noted in the log. They stay empty for the command. The caller
+// holds b.mu.
+func (b *Box) hold(g *guard, dir string, names []string) {
+	if !slices.Contains(b.logged, dir) && b.Log != "" && len(names) > 0 {
+		if f, err := os.OpenFile(b.Log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err == nil {
+			_, _ = f.WriteString(dir + "\x00") // without it, what a SIGKILL leaves goes with the next command there
+			f.Close()
+			b.logged = append(b.logged, dir)
+		}
+	}
+	// Programs that find an empty folder .git take it for a broken repository: go build does. In a folder of another
+	// repository they find that one.
+	socket := ""
+	if !inRepository(dir) {
+		socket = ".git"
+	}
+	held := placeholder.Hold(dir, names, socket)
+	g.held, g.readOnly = append(g.held, held), append(g.readOnly, held.Paths...)
+}
+
+// limit puts the command into a cgroup. What that cannot limit is left to be measured.
+func (r *running) limit(c *proc.Command, o *sandbox.Order) {
+	l := cgroup.Limits{Memory: r.box.Limits.Memory, Processes: r.box.Limits.Processes}
+	group, err := parents().Make(l)
+	if err != nil || group == nil {
+		return // what is measured is a limit too
+	}
+	r.group, c.Cgroup = group, group.Folder
+	for _, f := range group.Tasks {
+		c.Extra = append(c.Extra, f)
+		o.Groups = append(o.Groups, 2+len(c.Extra))
+	}
+	if parents().Memory != "" {
+		r.measured.Memory = 0
+	}
+	if parents().Processes != "" {
+		r.measured.Processes = 0
+	}
+}
+
+// run waits for the end of the command and looks what it did.
+func (r *running) run() {
+	defer close(r.done)
+	excess := r.measure()
+	r.out.Exit = r.proc.Wait()
+	if r.report != nil {
+		line, _ := bufio.NewReader(io.LimitReader(r.report, 4096)).ReadString('\n')
+		r.said = strings.TrimSuffix(line, "\n")
+		r.out.Viewed = r.said == sandbox.Viewed
+		switch {
+		case r.out.Viewed:
+			canView.Store(known)
+		case line != "":
+			canView.CompareAndSwap(unknown, refused)
+		}
+	}
+	r.out.Excess = append(excess, r.exceeded()...)
+	r.release()
+	if r.before.states == nil {
+		return
+	}
+	r.box.mu.Lock()
+	defer r.box.mu.Unlock()
+	r.out.Changed, r.out.Notes = r.box.watch.review(r.before, func(abs string) bool {
+		return r.out.Viewed && slices.ContainsFunc(r.guard.readOnly, func(dir string) bool { return below(abs, dir) })
+	})
+}
+
+// exceeded returns lines about the limits that the kernel enforced.
+func (r *running) exceeded() (lines []string) {
+	l := r.box.Limits
+	killed, refused := 0, 0
+	if r.group != nil {
+		killed, refused = r.group.Exceeded()
+	}
+	if killed > 0 {
+		lines = append(lines, memoryExceeded(l))
+	} else if r.out.OutOfMemory {
+		lines = append(lines, OutOfMemory+"the kernel ended the command because the machine is short of memory")
+	}
+	if refused > 0 {
+		lines = append(lines, processesExceeded(l))
+	}
+	if sig := syscall.SIGXFSZ; l.FileSize > 0 && (r.out.Signal == sig || r.out.Code == 128+int(sig)) {
+		lines = append(lines, fmt.Sprintf("a file reached the limit of %d MB (QQ_COMMAND_FILE_SIZE)", l.FileSize>>20))
+	}
+	return lines
+}
+
+func memoryExceeded(l Limits) string {
+	return fmt.Sprintf(OutOfMemory+"the command and what it started reached the limit of %d MB (QQ_COMMAND_MEMORY)",
+		l.Memory>>20)
+}
+
+func processesExceeded(l Limits) string {
+	return fmt.Sprintf("the command and what it started reached the limit of %d processes (QQ_COMMAND_PROCESSES)",
+		l.Processes)
+}
+
+// release removes what was made for the command.
+func (r *running) release() {
+	if r.group != nil {
+		r.group.Remove()
+	}
+	if r.report != nil {
+		r.report.Close()
+	}
+	for _, h := range r.guard.held {
+		h.Release()
+	}
+}
+
+// Stop implements Running.
+func (r *running) Stop() { r.proc.Stop() }
+
+// Done implements Running.
+func (r *running) Done() <-chan struct{} { return r.done }
+
+// Wait implements Running.
+func (r *running) Wait() Outcome {
+	<-r.done
+	return r.out
+}
+
+// resolve returns path without symbolic links, as far as it exists.
+func resolve(path string) string {
+	resolved, err := filepath.EvalSymlinks(path)
+	switch up := filepath.Dir(path); {
+	case err == nil:
+		return resolved
+	case errors.Is(err, unix.ENOENT) && up != path:
+		return filepath.Join(resolve(up), filepath.Base(path))
+	}
+	return path
+}

@@ -1,0 +1,172 @@
+package box
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"qq/internal/box/placeholder"
+	"qq/internal/tools/tree"
+)
+
+// maxMounts bounds the files and folders of one command that stay read-only by mounts.
+const maxMounts = 200
+
+// guard says which files of a working directory a command cannot write.
+type guard struct {
+	readOnly, fixed []string // as in [sandbox.View]
+	write           []string // further folders that the command may write
+	held            []placeholder.Held
+}
+
+// guard returns the guard of a command, for which s is the state of the working directory. The caller releases its
+// placeholders.
+func (b *Box) guard(s snapshot) (g guard) {
+	for _, item := range s.items {
+		full := b.watch.full(item)
+		switch top := !strings.Contains(item, "/"); {
+		case s.states[item].mode.Type() == fs.ModeSymlink: // only its target could be mounted
+		case b.exempt(full):
+			if isRepository(item) {
+				b.repository(&g, full)
+			}
+		case (top || b.watch.began[item]) && len(g.readOnly) < maxMounts:
+			// What the commands of this agent made below is theirs: they may remove it too.
+			g.readOnly = append(g.readOnly, full)
+			if !isRepository(item) {
+				continue // programs cannot rename files into or out of a folder that is fixed
+			}
+			for at := path.Dir(item); at != "."; at = path.Dir(at) {
+				g.fixed = append(g.fixed, b.watch.full(at))
+			}
+		}
+	}
+	for _, path := range b.exempted {
+		if isRepository(path) && !below(path, b.watch.dir) {
+			b.repository(&g, path)
+		}
+	}
+	b.hold(&g, b.watch.dir, b.missing(s))
+	slices.Sort(g.fixed)
+	g.fixed = slices.Compact(g.fixed)
+	return g
+}
+
+// exempt reports whether a person allowed commands to write to the absolute path.
+func (b *Box) exempt(abs string) bool {
+	return slices.ContainsFunc(b.exempted, func(dir string) bool { return below(abs, dir) })
+}
+
+// below reports whether path is dir or in it.
+func below(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// isRepository reports whether a file or folder is that in which git keeps a repository, by its name.
+func isRepository(file string) bool {
+	return strings.EqualFold(path.Base(filepath.ToSlash(file)), ".git")
+}
+
+// inRepository reports whether a folder above dir is a repository.
+func inRepository(dir string) bool {
+	for up := filepath.Dir(dir); up != dir; dir, up = up, filepath.Dir(up) {
+		if _, err := os.Lstat(filepath.Join(up, ".git")); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// missing returns the names at the top of the working directory that are not there and that commands must not make.
+func (b *Box) missing(s snapshot) (names []string) {
+	for _, name := range tree.ObeyedNames() {
+		if !slices.Contains(s.items, name) && !b.exempt(b.watch.full(name)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// gitFiles are the files in a repository that say what git runs and where it looks. They stay read-only where a
+// command may write to the repository, to commit, and so do [tree.RepositoryFolders].
+var gitFiles = []string{"config", "config.worktree", "commondir", "gitdir"}
+
+// repository adds to g what must stay as it is where commands may write to the repository at the absolute path at. A
+// file there belongs to a worktree, see worktree.
+func (b *Box) repository(g *guard, at string) {
+	info, err := os.Lstat(at)
+	if err != nil {
+		return
+	}
+	if info.Mode().IsRegular() {
+		g.readOnly = append(g.readOnly, at)
+		if own, shared, ok := worktree(at, b.watch.dir); ok {
+			g.write = append(g.write, own)
+			for _, name := range []string{"objects", "refs", "logs"} {
+				if info, err := os.Lstat(filepath.Join(shared, name)); err == nil && info.IsDir() {
+					g.write = append(g.write, filepath.Join(shared, name))
+				}
+			}
+			g.add(own, gitFiles)
+		}
+		return
+	}
+	g.fixed = append(g.fixed, at)
+	g.add(at, gitFiles)
+	g.add(at, tree.RepositoryFolders())
+	b.hold(g, at, slices.DeleteFunc(tree.RepositoryFolders(), func(name string) bool {
+		return slices.Contains(g.readOnly, filepath.Join(at, name))
+	}))
+}
+
+// add adds those of names in dir that exist to what stays read-only.
+func (g *guard) add(dir string, names []string) {
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		info, err := os.Lstat(path)
+		if err == nil && info.Mode().Type() != fs.ModeSymlink && !placeholder.Is(path, info) {
+			g.readOnly = append(g.readOnly, path)
+		}
+	}
+}
+
+// worktree returns the folder of its own and the shared folder of the worktree of git whose .git is the file at the
+// absolute path. A file that came with a checkout can name any folder. So the folder must name the file in turn, and
+// be outside of dir, where commands can write.
+func worktree(at, dir string) (own, shared string, ok bool) {
+	text, err := readFile(at)
+	if err != nil {
+		return "", "", false
+	}
+	own, ok = gitDir(text)
+	if !ok {
+		return "", "", false
+	}
+	if !filepath.IsAbs(own) {
+		own = filepath.Join(filepath.Dir(at), own)
+	}
+	if own, err = filepath.EvalSymlinks(own); err != nil || below(own, dir) {
+		return "", "", false
+	}
+	back, err := readFile(filepath.Join(own, "gitdir"))
+	if err != nil {
+		return "", "", false
+	}
+	named, err := filepath.EvalSymlinks(strings.TrimSuffix(string(back), "\n"))
+	shared = filepath.Dir(filepath.Dir(own))
+	return own, shared, err == nil && named == at && filepath.Base(filepath.Dir(own)) == "worktrees"
+}
+
+// gitDir returns the folder that the content of a .git file names.
+func gitDir(content []byte) (string, bool) {
+	path, ok := bytes.CutPrefix(content, []byte("gitdir: "))
+	path = bytes.TrimRight(path, "\r\n")
+	if !ok || len(path) == 0 || len(path) > 4096 || bytes.ContainsAny(path, "\x00\n") {
+		return "", false
+	}
+	return filepath.Clean(string(path)), true
+}

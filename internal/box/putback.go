@@ -1,0 +1,105 @@
+package box
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"qq/internal/tools/tree"
+)
+
+// maxNotes bounds the notes about changes of one command.
+const maxNotes = 20
+
+// review compares the working directory with before, and puts back what the command must not have changed and the
+// kernel did not keep it from changing. held says of an absolute path whether it was read-only. If its folder was not
+// moved either, it was changed by somebody else, who may have meant it. review returns the paths that changed,
+// relative to the working directory, and notes for a person.
+func (w *watch) review(before snapshot, held func(abs string) bool) (paths, notes []string) {
+	after := w.snapshot()
+	changes := compare(before, after)
+	for i, c := range changes {
+		name := tree.Printable(c.path)
+		note := fmt.Sprintf("%s is %s since the command began, and programs obey it: look at it first", name, c.kind)
+		if w.protects(before, c.path) && !(held(w.full(c.path)) && after.inPlace(before, c.path)) {
+			c.path, note = w.undo(before, c)
+		}
+		if i < maxNotes {
+			notes = append(notes, note)
+		}
+		paths = append(paths, c.path)
+	}
+	if more := len(changes) - maxNotes; more > 0 {
+		notes = append(notes, fmt.Sprintf("%d more files that programs obey changed", more))
+	}
+	return paths, notes
+}
+
+// undo undoes c, and returns the path that is changed then, and a note.
+func (w *watch) undo(before snapshot, c change) (changed, note string) {
+	aside, err := w.putBack(before, c)
+	name := tree.Printable(c.path)
+	switch {
+	case err != nil:
+		const text = "%s is %s since the command began, and cannot be put back: look at it first (%v)"
+		return c.path, fmt.Sprintf(text, name, c.kind, err)
+	case aside == "":
+		return c.path, name + " was removed by the command, which may not do that: it is put back"
+	}
+	return aside, fmt.Sprintf("%s is not for commands to write: it is as before, and what the command wrote is %s",
+		name, tree.Printable(aside))
+}
+
+// protects reports whether commands may not write the relative path file: it is at the top of the working directory,
+// or was there when the agent began.
+func (w *watch) protects(before snapshot, file string) bool {
+	for _, item := range before.items {
+		if below(file, item) {
+			return w.began[item] || !strings.Contains(item, "/")
+		}
+	}
+	return !strings.Contains(file, "/")
+}
+
+// putBack undoes c. What is there now gets a name next to it that no program obeys, aside. It is empty if nothing is
+// there.
+func (w *watch) putBack(before snapshot, c change) (aside string, err error) {
+	root, err := os.OpenRoot(w.dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	was, known := before.states[c.path]
+	lost := c.kind == "replaced" || isRepository(c.path) && was.mode.IsDir()
+	if known && (lost || was.mode.IsRegular() && was.content == nil && was.size > 0) {
+		return "", errors.New("what was there is lost")
+	}
+	name := filepath.FromSlash(c.path)
+	if c.kind != "removed" {
+		dir, base := path.Split(c.path)
+		aside = fmt.Sprintf("%s%s.refused-%06x", dir, strings.TrimLeft(base, "."), rand.N(1<<24))
+		if err := root.Rename(name, filepath.FromSlash(aside)); err != nil {
+			return "", err
+		}
+	}
+	switch perm := was.mode.Perm(); {
+	case !known:
+	case was.mode.IsDir():
+		err = root.MkdirAll(name, perm)
+	case was.mode.Type() == fs.ModeSymlink:
+		err = root.Symlink(was.sum, name)
+	default:
+		if err = root.MkdirAll(filepath.Dir(name), 0o755); err == nil {
+			err = root.WriteFile(name, was.content, perm)
+		}
+		if err == nil {
+			err = root.Chmod(name, perm)
+		}
+	}
+	return aside, err
+}

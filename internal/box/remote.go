@@ -1,0 +1,378 @@
+package box
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"qq/pkg/proc"
+)
+
+// Limits of what a child may ask for.
+const (
+	maxRequest  = 4 << 20 // bytes
+	maxOutcome  = 1 << 20 // bytes
+	maxCommands = 64      // that run at the same time
+)
+
+// request asks the root to start a command. With it come two descriptors: a socket for this command, and the
+// terminal or file that is its stdout and stderr. Texts are bytes, because JSON would change those that are not
+// UTF-8.
+type request struct {
+	Path     []byte        `json:"path"`
+	Args     [][]byte      `json:"args"`
+	Env      [][]byte      `json:"env"`
+	Dir      []byte        `json:"dir"`
+	Show     [][]byte      `json:"show,omitempty"`
+	Marker   []byte        `json:"marker,omitempty"`
+	Terminal bool          `json:"terminal,omitempty"`
+	Grace    time.Duration `json:"grace,omitempty"`
+}
+
+// reply is what the socket of a command says: first that it was started, or why not, and then how it ended.
+type reply struct {
+	Error   string   `json:"error,omitempty"`
+	Outcome *Outcome `json:"outcome,omitempty"`
+}
+
+// Pair returns the two ends of a connection for [Serve], and for a [Remote] in a child that inherits the file.
+func Pair() (*net.UnixConn, *os.File, error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	for _, fd := range fds {
+		syscall.CloseOnExec(fd)
+	}
+	theirs := os.NewFile(uintptr(fds[1]), "commands")
+	conn, err := connection(os.NewFile(uintptr(fds[0]), "commands"))
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return conn, theirs, nil
+}
+
+// connection returns the connection of f, a socket, and closes f.
+func connection(f *os.File) (*net.UnixConn, error) {
+	defer f.Close()
+	conn, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		conn.Close()
+		return nil, errors.New("no UNIX socket")
+	}
+	return unixConn, nil
+}
+
+// Remote starts the commands of an agent by the process at the other end of a connection.
+type Remote struct {
+	mu   sync.Mutex // held while a request is written
+	conn *net.UnixConn
+}
+
+// NewRemote returns a Remote for the inherited end of a [Pair]. It closes the file.
+func NewRemote(f *os.File) (*Remote, error) {
+	conn, err := connection(f)
+	if err != nil {
+		return nil, fmt.Errorf("open the connection for commands: %w", err)
+	}
+	return &Remote{conn: conn}, nil
+}
+
+// Start asks for c to be started. Stdout of c must be its Stderr too; it has no Stdin and no Extra.
+func (r *Remote) Start(c proc.Command, show []string) (Running, error) {
+	text, err := json.Marshal(request{
+		Path: []byte(c.Path), Args: toBytes(c.Args), Env: toBytes(c.Env), Dir: []byte(c.Dir), Show: toBytes(show),
+		Marker: []byte(c.Marker), Terminal: c.Terminal, Grace: c.Grace,
+	})
+	if err != nil {
+		return nil, err
+	}
+	own, theirs, err := Pair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	rights := syscall.UnixRights(int(theirs.Fd()), int(c.Stdout.Fd()))
+	head := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
+	r.mu.Lock()
+	_, _, err = r.conn.WriteMsgUnix(head, rights, nil)
+	if err == nil {
+		_, err = r.conn.Write(text)
+	}
+	r.mu.Unlock()
+	if err != nil {
+		own.Close()
+		return nil, fmt.Errorf("ask the root to start a command: %w", err)
+	}
+	a := &asked{conn: own, replies: json.NewDecoder(io.LimitReader(own, maxOutcome)), done: make(chan struct{})}
+	var first reply
+	if err = a.replies.Decode(&first); err == nil && first.Error != "" {
+		err = errors.New(first.Error)
+	}
+	if err != nil {
+		own.Close()
+		return nil, err
+	}
+	go a.run()
+	return a, nil
+}
+
+// asked is a command that the root started for this process.
+type asked struct {
+	conn    *net.UnixConn
+	replies *json.Decoder
+	stop    sync.Once
+	done    chan struct{}
+	out     Outcome
+}
+
+// run waits for the outcome.
+func (a *asked) run() {
+	defer close(a.done)
+	defer a.conn.Close()
+	var r reply
+	if err := a.replies.Decode(&r); err != nil || r.Outcome == nil {
+		a.out.Code, a.out.Notes = -1, []string{"it is not known how the command ended: the root is gone"}
+		return
+	}
+	a.out = *r.Outcome
+}
+
+// Stop implements Running.
+func (a *asked) Stop() { a.stop.Do(func() { _, _ = a.conn.Write([]byte{'\n'}) }) }
+
+// Done implements Running.
+func (a *asked) Done() <-chan struct{} { return a.done }
+
+// Wait implements Running.
+func (a *asked) Wait() Outcome {
+	<-a.done
+	return a.out
+}
+
+// Serve starts the commands that the other end of conn asks for, in b, until conn ends. Then it ends those that run.
+// It returns when all have ended, and closes conn. lost are the notes of commands of which the child was not told.
+func Serve(conn *net.UnixConn, b *Box) (lost []string) {
+	defer conn.Close()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	gone := make(chan struct{})
+	slots := make(chan struct{}, maxCommands)
+	for {
+		q, files, err := receive(conn)
+		if err != nil {
+			break
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			notes := serve(q, files, b, gone)
+			mu.Lock()
+			defer mu.Unlock()
+			lost = append(lost, notes...)
+		})
+	}
+	close(gone)
+	all.Wait()
+	return lost
+}
+
+// receive reads one request. files are the socket of the command and its output.
+func receive(conn *net.UnixConn) (q request, files [2]*os.File, err error) {
+	var head [4]byte
+	rights := make([]byte, syscall.CmsgSpace(2*4))
+	n, oobn, _, _, err := conn.ReadMsgUnix(head[:], rights)
+	if err == nil && n == 0 {
+		err = io.EOF
+	}
+	if err != nil {
+		return q, files, err
+	}
+	fds := descriptors(rights[:oobn])
+	defer func() {
+		for _, fd := range fds { // those that are not taken
+			syscall.Close(fd)
+		}
+	}()
+	if _, err := io.ReadFull(conn, head[n:]); err != nil {
+		return q, files, err
+	}
+	size := binary.BigEndian.Uint32(head[:])
+	if size > maxRequest || len(fds) != len(files) {
+		return q, files, errors.New("a request for a command is not valid")
+	}
+	text := make([]byte, size)
+	if _, err := io.ReadFull(conn, text); err != nil {
+		return q, files, err
+	}
+	if err := json.Unmarshal(text, &q); err != nil {
+		return q, files, err
+	}
+	for i, fd := range fds {
+		files[i] = os.NewFile(uintptr(fd), "received")
+	}
+	fds = nil
+	return q, files, nil
+}
+
+// descriptors returns the descriptors in a control message.
+func descriptors(rights []byte) (fds []int) {
+	messages, err := syscall.ParseSocketControlMessage(rights)
+	if err != nil {
+		return nil
+	}
+	for _, m := range messages {
+		got, _ := syscall.ParseUnixRights(&m)
+		for _, fd := range got {
+			syscall.CloseOnExec(fd)
+		}
+		fds = append(fds, got...)
+	}
+	return fds
+}
+
+// serve runs one command. It stops the command when the child asks for that, and kills it when the child is gone: its
+// end of the socket of the command is closed then, or the connection, which closes gone. It returns the notes that it
+// could not hand over.
+func serve(q request, files [2]*os.File, b *Box, gone <-chan struct{}) (lost []string) {
+	conn, err := connection(files[0])
+	if err != nil {
+		files[1].Close()
+		return nil
+	}
+	defer conn.Close()
+	r, err := b.start(proc.Command{
+		Path: string(q.Path), Args: toText(q.Args), Env: toText(q.Env), Dir: string(q.Dir),
+		Stdout: files[1], Stderr: files[1], Terminal: q.Terminal, Grace: min(max(q.Grace, 0), time.Minute),
+		Marker: string(q.Marker),
+	}, toText(q.Show))
+	files[1].Close()
+	answers := json.NewEncoder(conn)
+	if err != nil {
+		_ = answers.Encode(reply{Error: err.Error()})
+		return nil
+	}
+	_ = answers.Encode(reply{})
+	asked := make(chan struct{}, 1) // to stop; closed when nobody can ask any more
+	go func() {
+		defer close(asked)
+		for b := make([]byte, 1); ; {
+			if n, _ := conn.Read(b); n == 0 {
+				return
+			}
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	for running := true; running; {
+		select {
+		case <-r.Done():
+			running = false
+		case _, ok := <-asked:
+			if ok {
+				r.Stop()
+				continue
+			}
+			r.proc.Kill()
+			asked = nil
+		case <-gone:
+			r.proc.Kill()
+			gone = nil
+		}
+	}
+	out := r.Wait()
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // a child that does not read loses the outcome
+	if answers.Encode(reply{Outcome: &out}) != nil {
+		return out.Notes
+	}
+	return nil
+}
+
+func toBytes(list []string) (all [][]byte) {
+	for _, s := range list {
+		all = append(all, []byte(s))
+	}
+	return all
+}
+
+func toText(list [][]byte) (all []string) {
+	for _, b := range list {
+		all = append(all, string(b))
+	}
+	return all
+}
+
+// Children are the connections on which children ask for commands, by execution id. The zero value has none.
+type Children struct {
+	mu   sync.Mutex
+	open map[string]*child
+}
+
+type child struct {
+	conn *net.UnixConn
+	done chan struct{} // closed when all commands of the child have ended; nil if they are not served
+	lost []string      // valid then: see [Serve]
+}
+
+// Open makes a connection for the child id, and returns the end that the child inherits.
+func (c *Children) Open(id string) (*os.File, error) {
+	conn, theirs, err := Pair()
+	if err != nil {
+		return nil, err
+	}
+	c.Close(id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open == nil {
+		c.open = map[string]*child{}
+	}
+	c.open[id] = &child{conn: conn}
+	return theirs, nil
+}
+
+// Serve begins to serve the child id with b. It returns false if there is no connection.
+func (c *Children) Serve(id string, b *Box) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.open[id]
+	if one == nil {
+		return false
+	}
+	one.done = make(chan struct{})
+	go func() {
+		defer close(one.done)
+		one.lost = Serve(one.conn, b)
+	}()
+	return true
+}
+
+// Close ends the commands of the child id, waits until they have ended, and closes its connection. It returns the
+// notes of commands of which the child was not told.
+func (c *Children) Close(id string) (lost []string) {
+	c.mu.Lock()
+	one := c.open[id]
+	delete(c.open, id)
+	c.mu.Unlock()
+	if one == nil {
+		return nil
+	}
+	one.conn.Close()
+	if one.done != nil {
+		<-one.done
+	}
+	return one.lost
+}

@@ -1,0 +1,292 @@
+package box
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"qq/internal/box/placeholder"
+	"qq/internal/tools/tree"
+)
+
+// Bounds of what is looked at in a working directory.
+const (
+	maxFolders = 1000     // of those that are searched for obeyed files, the shallow ones first
+	maxEntries = 100_000  // of one folder
+	maxFiles   = 2000     // obeyed ones
+	maxFile    = 1 << 20  // bytes of a file whose content is read
+	maxKept    = 16 << 20 // bytes of all contents
+	// racy is how much older than its reading a time of change must be, so that an equal time later means that
+	// nothing changed: file systems count time in steps.
+	racy = 50 * time.Millisecond
+)
+
+// watch finds the files in a folder that programs obey, and remembers what it has read.
+type watch struct {
+	dir     string                // without links
+	exempt  func(abs string) bool // what need not be watched
+	folders map[string]folder
+	files   map[string]state // of the last snapshot
+	began   map[string]bool  // obeyed files and folders that were there at the first snapshot
+}
+
+// folder is what was found in a folder.
+type folder struct {
+	stamp   stamp
+	below   []string // names of folders to search
+	obeyed  []string // names that programs obey
+	settled bool     // an equal stamp means that the listing still holds
+}
+
+// stamp identifies a version of a file or folder.
+type stamp struct {
+	device, inode uint64
+	size          int64
+	mode          fs.FileMode
+	changed       time.Time
+}
+
+// state is one obeyed file, folder or link.
+type state struct {
+	stamp
+	sum     string // of a file: its checksum; of a link: its target
+	content []byte // of a small file
+	settled bool
+}
+
+// snapshot is the state of all obeyed files at one time.
+type snapshot struct {
+	states  map[string]state  // by path relative to the folder, with slashes
+	items   []string          // the names that programs obey, with their folders; states has what is in them too
+	folders map[string]folder // that were searched
+}
+
+// change is a difference between two snapshots.
+type change struct {
+	path string
+	kind string // changed, removed, new or replaced
+}
+
+// snapshot looks at all obeyed files. A file that changes at that moment may be missing.
+func (w *watch) snapshot() (s snapshot) {
+	s.states = map[string]state{}
+	known := w.folders
+	w.folders = map[string]folder{}
+	kept := 0
+	for queue := []string{"."}; len(queue) > 0 && len(w.folders) < maxFolders; queue = queue[1:] {
+		at := queue[0]
+		f, ok := w.list(at, known[at])
+		if !ok {
+			continue
+		}
+		w.folders[at] = f
+		for _, name := range f.obeyed {
+			item := path.Join(at, name)
+			if w.collect(item, &s, &kept) {
+				s.items = append(s.items, item)
+			}
+		}
+		for _, name := range f.below {
+			queue = append(queue, path.Join(at, name))
+		}
+	}
+	w.files, s.folders = s.states, w.folders
+	if w.began == nil {
+		w.began = map[string]bool{}
+		for _, item := range s.items {
+			w.began[item] = true
+		}
+	}
+	return s
+}
+
+// inPlace reports whether the folders above the relative path file are the same as in the snapshot before.
+func (s snapshot) inPlace(before snapshot, file string) bool {
+	for at := path.Dir(file); at != "."; at = path.Dir(at) {
+		a, was := before.folders[at]
+		b, is := s.folders[at]
+		if was && (!is || a.stamp.inode != b.stamp.inode || a.stamp.device != b.stamp.device) {
+			return false
+		}
+	}
+	return true
+}
+
+// full returns the absolute path of the relative path rel.
+func (w *watch) full(rel string) string { return filepath.Join(w.dir, filepath.FromSlash(rel)) }
+
+// list returns what is in the folder at the relative path at. known is what was found there before.
+func (w *watch) list(at string, known folder) (folder, bool) {
+	now := time.Now()
+	info, err := os.Lstat(w.full(at))
+	if err != nil || !info.IsDir() {
+		return folder{}, false
+	}
+	f := folder{stamp: stampOf(info)}
+	if known.settled && known.stamp == f.stamp {
+		return known, true
+	}
+	f.settled = now.Sub(f.stamp.changed) > racy
+	entries, _ := entriesOf(w.full(at))
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case tree.Obeyed(name):
+			f.obeyed = append(f.obeyed, name)
+		case e.IsDir() && name != "node_modules": // which package managers fill and empty
+			f.below = append(f.below, name)
+		}
+	}
+	return f, true
+}
+
+// entriesOf returns the first maxEntries entries of a folder.
+func entriesOf(dir string) ([]fs.DirEntry, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(maxEntries)
+}
+
+// collect adds the file or folder at the relative path item, with all that is in it and programs obey, to s. It
+// returns false if there is none, or a placeholder. kept counts the bytes of contents in s.
+func (w *watch) collect(item string, s *snapshot, kept *int) bool {
+	if info, err := os.Lstat(w.full(item)); err != nil || placeholder.Is(w.full(item), info) {
+		return false
+	}
+	repository := isRepository(item)
+	if !repository && w.exempt(w.full(item)) {
+		return true
+	}
+	_ = filepath.WalkDir(w.full(item), func(name string, d fs.DirEntry, err error) error {
+		rel, relErr := filepath.Rel(w.dir, name)
+		if err != nil || relErr != nil || len(s.states) >= maxFiles {
+			return cmp.Or(relErr, skipIf(len(s.states) >= maxFiles))
+		}
+		rel = filepath.ToSlash(rel)
+		if inside, ok := strings.CutPrefix(rel, item+"/"); ok && repository && !gitObeys(inside, d.IsDir()) {
+			return skipIf(d.IsDir() && !gitLeads(inside))
+		}
+		info, err := d.Info()
+		if err != nil {
+			return nil // gone by now
+		}
+		st := w.read(rel, name, info, *kept < maxKept)
+		*kept += len(st.content)
+		s.states[rel] = st
+		return nil
+	})
+	return true
+}
+
+func skipIf(skip bool) error {
+	if skip {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+// gitObeys reports whether git obeys the file or folder at the path inside of its own folder: settings, hooks, and
+// what leads to other folders of git.
+func gitObeys(inside string, dir bool) bool {
+	for part := range strings.SplitSeq(inside, "/") {
+		if part == "hooks" || part == "info" {
+			return true
+		}
+	}
+	base := path.Base(inside)
+	return !dir && (base == "config" || base == "config.worktree" || base == "commondir" || base == "gitdir")
+}
+
+// gitLeads reports whether the folder at the path inside of git's own folder has further folders of git in it.
+func gitLeads(inside string) bool {
+	first, _, _ := strings.Cut(inside, "/")
+	switch path.Base(inside) {
+	case "objects", "refs", "logs":
+		return false
+	}
+	return first == "modules" || first == "worktrees"
+}
+
+// read returns the state of the file at the absolute path name. Its content is read if whole is set.
+func (w *watch) read(rel, name string, info fs.FileInfo, whole bool) state {
+	now := time.Now()
+	st := state{stamp: stampOf(info)}
+	if known, ok := w.files[rel]; ok && known.settled && known.stamp == st.stamp {
+		return known
+	}
+	st.settled = now.Sub(st.changed) > racy
+	switch {
+	case info.Mode().Type() == fs.ModeSymlink:
+		st.sum, _ = os.Readlink(name)
+	case info.Mode().IsRegular() && info.Size() <= maxFile && whole:
+		if content, err := readFile(name); err == nil {
+			st.content, st.sum = content, fmt.Sprintf("%x", sha256.Sum256(content))
+		}
+	case info.Mode().IsRegular():
+		st.sum = fmt.Sprint(st.size, st.changed) // too much to be read
+	}
+	return st
+}
+
+// readFile reads a regular file, and not what was put in its place.
+func readFile(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.New("no regular file")
+	}
+	return io.ReadAll(io.LimitReader(f, maxFile))
+}
+
+// differs reports whether programs would find something else in b than in a.
+func (a state) differs(b state) bool {
+	if a.mode.IsDir() && b.mode.IsDir() {
+		return false
+	}
+	return a.mode != b.mode || a.sum != b.sum
+}
+
+// compare returns what changed between two snapshots, sorted by path. A folder that is new stands for all that is in
+// it.
+func compare(before, after snapshot) (changes []change) {
+	paths := slices.Concat(slices.Collect(maps.Keys(before.states)), slices.Collect(maps.Keys(after.states)))
+	slices.Sort(paths)
+	for _, p := range slices.Compact(paths) {
+		a, was := before.states[p]
+		b, is := after.states[p]
+		kind := ""
+		switch {
+		case was && !is:
+			kind = "removed"
+		case !was && is:
+			kind = "new"
+		case a.differs(b):
+			kind = "changed"
+		case a.mode.IsDir() && a.inode != b.inode && slices.Contains(before.items, p):
+			kind = "replaced"
+		default:
+			continue
+		}
+		covers := func(c change) bool { return c.kind == "new" && strings.HasPrefix(p, c.path+"/") }
+		if kind != "new" || !slices.ContainsFunc(changes, covers) {
+			changes = append(changes, change{p, kind})
+		}
+	}
+	return changes
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package box
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+func stampOf(info fs.FileInfo) stamp {
+	s := stamp{size: info.Size(), mode: info.Mode(), changed: info.ModTime()}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.device, s.inode = uint64(st.Dev), st.Ino
+	}
+	return s
+}
