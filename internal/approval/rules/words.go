@@ -154,9 +154,13 @@ func (r Rule) Caution() string {
 	if subjectOf(r.Tool) != command || err != nil || !c.open {
 		return ""
 	}
+	_, listed := optionsOf(c.words)
 	switch name := program(c.words); {
 	case launches(name):
 		return fmt.Sprintf("the rule %s allows any program, because %s runs what its arguments name", r, name)
+	case subcommands(name) && len(c.words) > 1 && !listed:
+		return fmt.Sprintf("the rule %s allows only %s: qq does not know what further words would start", r,
+			strings.Join(c.words, " "))
 	case !isKnown(name):
 		return fmt.Sprintf("the rule %s allows any option: qq does not know which ones of %s are harmless", r, name)
 	}
