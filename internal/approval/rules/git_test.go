@@ -61,7 +61,7 @@ func (c checkout) write(name, text string, mode os.FileMode) {
 }
 
 func (c checkout) place() Place {
-	return Place{Dir: c.dir, Untrusted: []string{c.dir}, Env: []string{"PATH=" + os.Getenv("PATH"),
+	return Place{Dir: c.dir, Root: c.dir, Untrusted: []string{c.dir}, Env: []string{"PATH=" + os.Getenv("PATH"),
 		"HOME=" + c.dir + "/..",
 		"GIT_EXTERNAL_DIFF=" + c.trap, "GIT_PAGER=" + c.trap, "GIT_DIR=/nowhere", "PAGER=" + c.trap, "LANG=C", "ENV=/x",
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=" + c.trap, "LD_PRELOAD=/x",

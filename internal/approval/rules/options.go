@@ -149,7 +149,8 @@ func launches(program string) bool {
 	switch program {
 	case "env", "command", "exec", "builtin", "sudo", "doas", "xargs", "parallel", "nohup", "nice", "ionice",
 		"timeout", "time", "setsid", "stdbuf", "script", "watch", "strace", "unshare", "nsenter", "chroot", "flock",
-		"ssh", "python", "python3", "perl", "ruby", "node", "awk", "gawk", "make", "npx":
+		"ssh", "su", "runuser", "chrt", "taskset", "ltrace", "coproc", "tmux", "screen",
+		"python", "python3", "perl", "ruby", "node", "awk", "gawk", "make", "npx":
 		return true
 	}
 	return interprets(program)
@@ -158,7 +159,16 @@ func launches(program string) bool {
 // interprets reports whether the program is a shell, or runs what a shell would.
 func interprets(program string) bool {
 	switch program {
-	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "eval", "source", ".", "busybox":
+	case "eval", "source", ".", "busybox":
+		return true
+	}
+	return shells(program)
+}
+
+// shells reports whether the program is a shell.
+func shells(program string) bool {
+	switch program {
+	case "sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh":
 		return true
 	}
 	return false
@@ -219,7 +229,8 @@ func transfersOnly(words []string, n int) bool {
 	operand := func(w string) bool { return !strings.HasPrefix(w, "-") }
 	remote := max(slices.IndexFunc(words[2:], operand)+2, 2)
 	for i, w := range words {
-		if i >= n && (strings.HasPrefix(w, "+") || strings.HasPrefix(w, ":") || i == remote && strings.Contains(w, ":")) {
+		forces := strings.HasPrefix(w, "+") || strings.HasPrefix(w, ":")
+		if i >= n && (forces || i == remote && strings.Contains(w, ":")) {
 			return false
 		}
 	}

@@ -17,7 +17,8 @@ func TestRepositoryInAFolder(t *testing.T) {
 	git(t, c.dir, "remote", "add", "origin", "https://x.invalid/y.git")
 	for _, command := range []string{
 		"git push ./vendor/evil.git HEAD:x", "git push vendor/evil.git HEAD:x", "git push vendor/evil HEAD:x",
-		"git push --repo=./vendor/evil.git", "git push --repo ./vendor/evil.git", "git push -u ./vendor/evil.git HEAD:x",
+		"git push --repo=./vendor/evil.git", "git push --repo ./vendor/evil.git",
+		"git push -u ./vendor/evil.git HEAD:x",
 		"git push file://" + c.dir + "/vendor/evil.git HEAD:x", "git push " + c.dir + "/vendor/evil.git HEAD:x",
 		"git push 'ext::sh -c x' HEAD", "git push ext::x HEAD", "git push unknown://x HEAD", "git fetch .",
 		"git pull vendor/evil.git", "git ls-remote vendor/evil.git", "git push ~x/y",
@@ -28,7 +29,8 @@ func TestRepositoryInAFolder(t *testing.T) {
 	_, err := Prepare("git push vendor/evil.git HEAD:x", c.place())
 	assert.EqualError(t, err, `"vendor/evil.git" is neither a remote of the repository nor an address of a server`)
 	for _, command := range []string{"git push", "git push origin", "git push -u origin HEAD:main",
-		"git push https://x.invalid/z main", "git push me@x.invalid:z main", "git fetch origin", "git log vendor/evil.git"} {
+		"git push https://x.invalid/z main", "git push me@x.invalid:z main", "git fetch origin",
+		"git log vendor/evil.git"} {
 		_, err := Prepare(command, c.place())
 		assert.NoError(t, err, command)
 	}
@@ -52,16 +54,16 @@ func TestRepositoryInAFolder(t *testing.T) {
 // The configuration of a checkout does not send git elsewhere either.
 func TestRemotesOfTheConfiguration(t *testing.T) {
 	for setting, want := range map[string]string{
-		"[remote \"origin\"]\nurl = ./evil.git":                 `remote.origin.url is "./evil.git", which is no address of a server`,
-		"[remote \"origin\"]\nurl = \"evil.git\"":               `remote.origin.url is "evil.git", which is no`,
-		"[remote \"origin\"]\nurl = file:///x":                  "remote.origin.url is ",
-		"[remote \"origin\"]\nurl = ext::sh":                    "remote.origin.url is ",
-		"[remote \"origin\"]\nurl = https://x/y # z":            "remote.origin.url is ",
-		"[remote \"origin\"]\nurl":                              "remote.origin.url is ",
-		"[remote \"origin\"]\npushurl = ../evil":                "remote.origin.pushurl is ",
-		"[remote \"o\"]\nurl=x:y\nmirror = true":                "remote.o.mirror may delete what others pushed",
-		"[remote \"o\"]\nurl=x:y\npush = +a:b":                  "remote.o.push may overwrite what others pushed",
-		"[branch \"main\"]\nremote = ./evil.git":                `branch.main.remote is "./evil.git", which is no remote`,
+		"[remote \"origin\"]\nurl = ./evil.git": `remote.origin.url is "./evil.git", which is no address`,
+		"[remote \"origin\"]\nurl = \"evil.git\"":    `remote.origin.url is "evil.git", which is no`,
+		"[remote \"origin\"]\nurl = file:///x":       "remote.origin.url is ",
+		"[remote \"origin\"]\nurl = ext::sh":         "remote.origin.url is ",
+		"[remote \"origin\"]\nurl = https://x/y # z": "remote.origin.url is ",
+		"[remote \"origin\"]\nurl":                   "remote.origin.url is ",
+		"[remote \"origin\"]\npushurl = ../evil":     "remote.origin.pushurl is ",
+		"[remote \"o\"]\nurl=x:y\nmirror = true":     "remote.o.mirror may delete what others pushed",
+		"[remote \"o\"]\nurl=x:y\npush = +a:b":       "remote.o.push may overwrite what others pushed",
+		"[branch \"main\"]\nremote = ./evil.git": `branch.main.remote is "./evil.git", which is no remote`,
 		"[branch \"main\"]\npushRemote = evil":                  "branch.main.pushremote is ",
 		"[url \"./evil/\"]\ninsteadOf = https://x.org/":         "sets url.insteadof",
 		"[url \"./evil/\"]\npushInsteadOf = https://x/":         "sets url.pushinsteadof",

@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"unicode"
@@ -146,6 +147,11 @@ func (c calls) admits(words []string) bool {
 		return false
 	}
 	return len(words) == n || c.open && admitsRest(words, n)
+}
+
+// local reports whether what words start depends on the folder that they run in.
+func local(words []string) bool {
+	return strings.Contains(words[0], "/") && !path.IsAbs(words[0]) || launches(program(words))
 }
 
 // Caution says what a rule allows that a person may not expect, or "".

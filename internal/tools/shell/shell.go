@@ -189,7 +189,7 @@ func (s *shell) intent(_ context.Context, args json.RawMessage) (tool.Intent, er
 // prepare returns how the command of r is started if a rule allows it: without a shell.
 func (s *shell) prepare(r request) (rules.Call, error) {
 	return rules.Prepare(r.command, rules.Place{
-		Dir: r.dir, Env: s.Env, Untrusted: append([]string{s.Dir, s.TempDir}, s.Untrusted...),
+		Dir: r.dir, Root: s.Dir, Env: s.Env, Untrusted: append([]string{s.Dir, s.TempDir}, s.Untrusted...),
 	})
 }
 
