@@ -6,7 +6,8 @@ import (
 )
 
 // gitCommands are the subcommands of git that no alias replaces, and that do not start what their arguments say.
-const gitCommands = " add am annotate apply archive bisect blame branch bundle cat-file check-ignore check-attr checkout " +
+const gitCommands = " " +
+	" add am annotate apply archive bisect blame branch bundle cat-file check-ignore check-attr checkout " +
 	"cherry cherry-pick clean clone commit config count-objects describe diff diff-files diff-index " +
 	"diff-tree fetch for-each-ref format-patch fsck gc grep hash-object help init log ls-files ls-remote " +
 	"ls-tree maintenance merge merge-base mv name-rev notes pack-refs prune pull push range-diff " +
