@@ -123,6 +123,7 @@ func (g *Gate) approve(ctx context.Context, in tool.Intent) (d tool.Decision, er
 	if err != nil {
 		return d, err
 	}
+	in = suspected(in, slices.Concat(g.cfg.Policy.Deny, g.cfg.Without))
 	verdict, why := g.cfg.Policy.Judge(in, g.cfg.Dir)
 	switch verdict {
 	case Allowed:

@@ -141,6 +141,51 @@ func (k *kept) Add(folder string, r rules.Rule) bool {
 	return !k.fails
 }
 
+// TestSuspected: what a denying rule cannot exclude is asked about, whatever else allows it.
+func TestSuspected(t *testing.T) {
+	deny := list(t, "run_pty_cmd(git push*)")
+	offered := tool.Set{fake{name: "run_pty_cmd", plan: intends(shell("git lg"))}}
+	lasting := &kept{rules: map[string][]rules.Rule{"/work": list(t, "run_pty_cmd(git lg)")}}
+	for name, policy := range map[string]Policy{
+		"asks":             {Root: "/work", Deny: deny},
+		"auto":             {Root: "/work", Deny: deny, Mode: Auto},
+		"the tool":         {Root: "/work", Deny: deny, Allow: list(t, "run_pty_cmd")},
+		"the same command": {Root: "/work", Deny: deny, Allow: list(t, "run_pty_cmd(git lg)")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHearing(QueueConfig{Policy: policy, Lasting: lasting}, saying{after: 1, answer: Session},
+					saying{after: 1, answer: No})
+				q := tool.Question{Intent: shell("git lg")}
+				assert.True(t, h.Needs(q))
+				assert.True(t, h.Queue.Ask(t.Context(), q).Allowed)
+				assert.False(t, h.Queue.Ask(t.Context(), q).Allowed, "asked each time")
+				const shown = "git lg (the rule run_pty_cmd(git push*) may deny it)"
+				assert.Equal(t, []string{shown, shown}, h.shown)
+				assert.True(t, h.events[0].Intent.Special)
+			})
+			alone := NewQueue(QueueConfig{Policy: policy, Lasting: lasting})
+			d := alone.Ask(t.Context(), tool.Question{Intent: shell("git lg")})
+			assert.Contains(t, d.Reason, "the rule run_pty_cmd(git push*) may deny it, which its words do not tell")
+
+			none := NewGate(GateConfig{Offered: offered, Policy: policy})
+			_, _, err := admit(none, "run_pty_cmd")
+			assert.ErrorContains(t, err, "may deny it, which its words do not tell, and nobody can be asked here")
+		})
+	}
+	auto := Policy{Mode: Auto}
+	restricted := NewGate(GateConfig{Offered: offered, Policy: auto, Without: deny,
+		Approver: approverFunc(func(ctx context.Context, in tool.Intent) tool.Decision {
+			return NewQueue(QueueConfig{Policy: auto}).Ask(ctx, tool.Question{Intent: in})
+		})})
+	_, _, err := admit(restricted, "run_pty_cmd")
+	assert.ErrorContains(t, err, "may deny it", "the root hears what the definition suspects")
+	assert.Equal(t, Refused, func() Verdict {
+		v, _ := Policy{Mode: Deny, Allow: list(t, "run_pty_cmd")}.Judge(suspected(shell("git lg"), deny), "")
+		return v
+	}())
+}
+
 // TestQueueLasting: the answer for the folder makes a rule for exactly the call. It answers for the
 // person from then on, and settles the question that waits behind.
 func TestQueueLasting(t *testing.T) {

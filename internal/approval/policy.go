@@ -94,6 +94,8 @@ func (p Policy) Judge(in tool.Intent, dir string) (v Verdict, why string) {
 	r, ok := covering(p.Allow, in, folder)
 	ok = ok && p.wide(in, dir) == ""
 	switch {
+	case in.Denier != "" && p.Mode != Deny:
+		return Asked, ""
 	case p.Mode == Auto, in.Risk == tool.Low:
 		return Allowed, ""
 	case ok && r.Pattern == "":
@@ -104,6 +106,15 @@ func (p Policy) Judge(in tool.Intent, dir string) (v Verdict, why string) {
 		return Refused, "it needs an approval, and this run refuses what needs one"
 	}
 	return Asked, ""
+}
+
+// suspected returns in as a call that needs an approval of its own, if one of the denying rules may mean it.
+func suspected(in tool.Intent, denying []rules.Rule) tool.Intent {
+	if i := slices.IndexFunc(denying, func(r rules.Rule) bool { return r.Suspects(in) }); i >= 0 && in.Denier == "" {
+		in.Denier, in.Special = denying[i].String(), true
+		in.Summary += fmt.Sprintf(" (the rule %s may deny it)", in.Denier)
+	}
+	return in
 }
 
 // covering returns the rule that allows a call which is not special: one for the whole tool before
@@ -165,6 +176,10 @@ func (p Policy) unasked(in tool.Intent, dir string, list []rules.Rule) string {
 // nobody returns why a call is refused that needs an approval when nobody can be asked. list are the rules that could
 // have allowed it.
 func nobody(in tool.Intent, list []rules.Rule) string {
+	if in.Denier != "" {
+		return fmt.Sprintf("the rule %s may deny it, which its words do not tell, and nobody can be asked here: "+
+			"call the program itself, without an alias, inline code or a launcher", in.Denier)
+	}
 	if in.Special {
 		return fmt.Sprintf("it needs an approval of its own (%s), and nobody can be asked here: "+
 			"only --auto-approve or a person on the terminal can allow it", in.Summary)
@@ -179,10 +194,13 @@ func nobody(in tool.Intent, list []rules.Rule) string {
 
 // tooLong returns why a call is refused that is too long to be shown whole.
 func tooLong(in tool.Intent) string {
-	how := "--allow " + in.Tool
-	if in.Special {
-		how = "--auto-approve"
+	how := "; without a question it runs with --allow " + in.Tool
+	switch {
+	case in.Denier != "":
+		how = ""
+	case in.Special:
+		how = "; without a question it runs with --auto-approve"
 	}
 	return "it is too long to be shown to the user whole, and the user can only allow what was shown: " +
-		"make it in smaller steps; without a question it runs with " + how
+		"make it in smaller steps" + how
 }

@@ -108,7 +108,7 @@ func (q *Queue) Needs(question tool.Question) bool {
 	return verdict == Asked && q.known(question).answer == ""
 }
 
-// judge applies the Policy to the call of question, and sets its Folder.
+// judge applies the Policy to the call of question, and sets its Folder and what a denying rule suspects.
 func (q *Queue) judge(question *tool.Question) (v Verdict, why string) {
 	if question.Folder == "" {
 		question.Folder = q.cfg.Policy.Root
@@ -119,6 +119,7 @@ func (q *Queue) judge(question *tool.Question) (v Verdict, why string) {
 			}
 		}
 	}
+	question.Intent = suspected(question.Intent, q.cfg.Policy.Deny)
 	return q.cfg.Policy.Judge(question.Intent, question.Folder)
 }
 
@@ -161,7 +162,8 @@ func (q *Queue) known(question tool.Question) outcome {
 		}
 		return outcome{answer: Session, rule: r.String()}
 	}
-	r, ok = covering(q.lasting(question), in, "") // the paths of a lasting rule begin in its folder
+	in.Dir = "" // the paths of a lasting rule begin in its folder
+	r, ok = covering(q.lasting(question), in, "")
 	switch {
 	case ok:
 		return outcome{answer: Folder, rule: r.String()}

@@ -40,7 +40,8 @@ var floors = [][]string{
 		"internal/models/extract/markdown",
 	}, {
 		"pkg/session", "pkg/supervisor", "internal/agent/loop", "internal/agent/longtext",
-		"internal/approval", "internal/control", "internal/trace", "internal/record", "internal/app/output",
+		"internal/approval", "internal/approval/rulefile",
+		"internal/control", "internal/trace", "internal/record", "internal/app/output",
 		"internal/models/extract", "internal/models/gate", "internal/models/wire",
 		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files",
 		"internal/tools/shell", "internal/tools/web",

@@ -55,6 +55,9 @@ type Intent struct {
 	Dir     string `json:"dir,omitempty"`
 	// Doubt says why no rule can allow the Command; empty means that one can.
 	Doubt string `json:"doubt,omitempty"`
+	// Denier is a denying rule that may mean the Command, though its words do not say so; empty means none. A person
+	// is then asked, whatever allows the call.
+	Denier string `json:"denier,omitempty"`
 	// Host is the host that the call reaches, with its port if that is not the usual one.
 	Host string `json:"host,omitempty"`
 	// Rule is the rule that decided about the call by a pattern. The call must then do no more than the

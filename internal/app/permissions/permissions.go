@@ -1,7 +1,7 @@
 // Package permissions makes of the settings and the files of a person what calls of tools
 // are allowed: the [Policy] of a run, and the [Lasting] rules, which are made by the answer
 // "always in this folder" to a question. [Command] is qq permissions, which lists and
-// removes those. See package qq/internal/approval/rules for the rules and their file.
+// removes those. See packages qq/internal/approval/rules for the rules and rulefile for their file.
 package permissions
 
 import (
@@ -14,7 +14,7 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/output"
-	"qq/internal/approval/rules"
+	"qq/internal/approval/rulefile"
 )
 
 // permissions is the command.
@@ -40,11 +40,11 @@ func Command(i *command.Invocation) *cli.Command {
 // Row is one rule in the JSON output of qq permissions list.
 type Row struct {
 	Number int `json:"number"`
-	rules.Entry
+	rulefile.Entry
 }
 
 // open returns the store and its rules.
-func (p permissions) open(c *cli.Context) (s rules.Store, rows []Row, err error) {
+func (p permissions) open(c *cli.Context) (s rulefile.Store, rows []Row, err error) {
 	if _, _, err = p.Configure(c); err != nil {
 		return s, nil, err
 	}
@@ -53,7 +53,7 @@ func (p permissions) open(c *cli.Context) (s rules.Store, rows []Row, err error)
 		return s, nil, command.Usagef("set HOME or XDG_CONFIG_HOME to an absolute path",
 			"there is no folder of your settings")
 	}
-	s = rules.Open(filepath.Join(home, "qq"))
+	s = rulefile.Open(filepath.Join(home, "qq"))
 	entries, err := s.List()
 	if err != nil {
 		return s, nil, command.Usage(err)
@@ -106,7 +106,7 @@ func (p permissions) remove(c *cli.Context) error {
 		}
 		gone = append(gone, row)
 	}
-	entries := make([]rules.Entry, len(gone))
+	entries := make([]rulefile.Entry, len(gone))
 	for i, r := range gone {
 		entries[i] = r.Entry
 	}

@@ -7,6 +7,7 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/approval"
+	"qq/internal/approval/rulefile"
 	"qq/internal/approval/rules"
 	"qq/internal/config"
 	"qq/pkg/task"
@@ -64,12 +65,12 @@ func Lasting(i *command.Invocation, dir string) approval.Lasting {
 	if rel, err := filepath.Rel(dir, real); err != nil || filepath.IsLocal(rel) {
 		return nil
 	}
-	return &lasting{Store: rules.Open(home), Invocation: i}
+	return &lasting{Store: rulefile.Open(home), Invocation: i}
 }
 
 // lasting is the store of lasting rules. It tells the person once what is wrong with it.
 type lasting struct {
-	rules.Store
+	rulefile.Store
 	*command.Invocation
 	once sync.Once
 }

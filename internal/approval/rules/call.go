@@ -12,8 +12,9 @@ import (
 
 // Place is where a command is to run.
 type Place struct {
-	Dir string   // the real path of its folder
-	Env []string // what it would inherit
+	Dir  string   // the real path of its folder
+	Root string   // the folder of the agent, which Dir is or is below
+	Env  []string // what it would inherit
 	// Untrusted are the folders that programs must not come from: the checkout, and what agents may write to.
 	Untrusted []string
 }
@@ -26,7 +27,7 @@ type Call struct {
 
 // Prepare returns how to start a command that is certainly one call of one program. The error says
 // why no rule can allow it: its words are not certain, its program comes from an untrusted folder,
-// or the configuration of git would start something else.
+// the configuration of git would start something else, or it would read what its words do not say.
 func Prepare(command string, at Place) (Call, error) {
 	words, err := Words(command)
 	if err != nil {
@@ -36,11 +37,18 @@ func Prepare(command string, at Place) (Call, error) {
 	if c.Path, err = at.find(words[0]); err != nil {
 		return Call{}, err
 	}
+	if err := at.looks(words); err != nil {
+		return Call{}, err
+	}
 	switch program(words) {
 	case "git":
 		return c.asGit(at.Dir)
 	case "go":
 		c.Env = append(c.Env, "GOFLAGS=-buildvcs=false") // go would run git
+	case "grep":
+		if readerOf(words).recursive {
+			c.Args = slices.Insert(slices.Clone(words), 1, "--exclude-dir=.git")
+		}
 	}
 	return c, nil
 }
@@ -56,13 +64,10 @@ func (at Place) path() (folders []string) {
 }
 
 // find returns the path of the program that a shell would start by that name. A rule that names a
-// path means that file, wherever it is.
+// path means that file, and counts only in the folder where its paths begin: see [Rule.Covers].
 func (at Place) find(name string) (string, error) {
 	if strings.Contains(name, "/") {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(at.Dir, name)
-		}
-		return name, nil
+		return absolute(at.Dir, name), nil
 	}
 	for _, folder := range at.path() {
 		file := filepath.Join(folder, name)

@@ -11,33 +11,48 @@ import (
 // anything is the token of a word whose text is not known before the command runs.
 const anything = "\x00"
 
-// mayRun reports whether a command might run a call of the pattern, anywhere in it. nested bounds
-// how many scripts within scripts it reads. What it cannot read might.
-func (c calls) mayRun(command string, nested int) bool {
+// guess says what a command has to do with the call that a denying rule names.
+type guess int
+
+const (
+	excluded guess = iota // as far as its words say
+	possible
+	meant // its words mean it, or might be anything
+)
+
+// mayRun guesses whether a command runs a call of the pattern, anywhere in it. nested bounds how many scripts within
+// scripts it reads. What it cannot read is meant.
+func (c calls) mayRun(command string, nested int) (g guess) {
 	file, err := parse(command, "\n\t")
 	if err != nil || nested == 0 {
-		return true
+		return meant
 	}
-	found := false
+	names := func(w *syntax.Word) bool {
+		given, _ := text(w)
+		return c.among(split(given), false)
+	}
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.CallExpr:
-			found = found || len(n.Args) > 0 && c.inCall(n.Args, nested)
+			if len(n.Args) > 0 {
+				g = max(g, c.inCall(n.Args, nested))
+			}
+		case *syntax.Assign: // what a program reads in its environment, it may run
+			if n.Value != nil && names(n.Value) {
+				g = max(g, possible)
+			}
 		case *syntax.Redirect: // a shell may read it
-			for _, w := range []*syntax.Word{n.Word, n.Hdoc} {
-				if w != nil {
-					given, _ := text(w)
-					found = found || c.among(split(given), false)
-				}
+			if n.Word != nil && names(n.Word) || n.Hdoc != nil && names(n.Hdoc) {
+				g = meant
 			}
 		}
-		return !found
+		return g < meant
 	})
-	return found
+	return g
 }
 
-// inCall reports whether one call might be a call of the pattern, or start one.
-func (c calls) inCall(args []*syntax.Word, nested int) bool {
+// inCall guesses whether one call is a call of the pattern, or starts one.
+func (c calls) inCall(args []*syntax.Word, nested int) guess {
 	var tokens []string
 	words := make([]string, len(args))
 	for i, arg := range args {
@@ -48,25 +63,70 @@ func (c calls) inCall(args []*syntax.Word, nested int) bool {
 		tokens = append(tokens, split(words[i])...)
 	}
 	name := program(words)
-	return name == anything || interprets(name) && c.inScript(name, words[1:], nested) ||
-		c.among(tokens, launches(name))
+	switch {
+	case name == anything, c.among(tokens, launches(name)):
+		return meant
+	case interprets(name):
+		return c.inScript(name, words[1:], nested)
+	case unclear(words):
+		return possible
+	}
+	return c.inArguments(words, nested)
 }
 
-// inScript reports whether a shell with these arguments might run a call of the pattern: its script
-// is in its input, is not known, or might. What a file does is not known to qq.
-func (c calls) inScript(shell string, args []string, nested int) bool {
-	option := func(a string) bool { return strings.HasPrefix(a, "-") }
-	scripts := slices.DeleteFunc(slices.Clone(args), option)
-	inline := shell == "eval" || slices.ContainsFunc(args, func(a string) bool {
-		return option(a) && !strings.HasPrefix(a, "--") && strings.HasSuffix(a, "c")
+// inArguments guesses whether the words of a call have a script for a shell that runs a call of the pattern.
+func (c calls) inArguments(words []string, nested int) (g guess) {
+	launcher := launches(program(words)) && !slices.Contains(words, "-v") // command -v only tells where a program is
+	for i, w := range words {
+		switch {
+		case i == 0:
+		case shells(path.Base(w)) && inline(words[i+1:]):
+			g = max(g, c.inScript(path.Base(w), words[i+1:], nested))
+		case shells(path.Base(w)) && launcher:
+			g = max(g, min(c.inScript(path.Base(w), words[i+1:], nested), possible))
+		case launcher && w != "" && unclear(words[i:]):
+			g = max(g, possible)
+		case launcher && !runsCode(program(words)) && strings.ContainsAny(w, " \t\n;&|"):
+			g = max(g, c.mayRun(w, nested-1))
+		}
+	}
+	return g
+}
+
+// inline reports whether a shell with these arguments has its script among them.
+func inline(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool {
+		long := strings.HasPrefix(a, "--")
+		return long && strings.Contains(a, "command") || !long && strings.ContainsAny(a[:min(len(a), 1)], "-+") &&
+			strings.Contains(a, "c")
 	})
+}
+
+// inScript guesses whether a shell with these arguments runs a call of the pattern. It is meant if the script is its
+// input, or is not known. What a file does is not known to qq.
+func (c calls) inScript(shell string, args []string, nested int) (g guess) {
+	var scripts []string
+	for _, a := range args {
+		_, value, valued := strings.Cut(a, "=")
+		switch {
+		case shell == "eval" || !strings.HasPrefix(a, "-"):
+			scripts = append(scripts, a)
+		case valued:
+			scripts = append(scripts, value)
+		}
+	}
 	switch {
 	case len(scripts) == 0, slices.Contains(args, anything), slices.Contains(args, "-s"):
-		return true
-	case !inline:
-		return false
+		return meant
+	case shell == "eval": // it joins its words
+		return c.mayRun(strings.Join(scripts, " "), nested-1)
+	case !inline(args):
+		return c.inArguments(append([]string{shell}, args...), nested) // busybox sh
 	}
-	return slices.ContainsFunc(scripts, func(s string) bool { return c.mayRun(s, nested-1) })
+	for _, s := range scripts {
+		g = max(g, c.mayRun(s, nested-1))
+	}
+	return g
 }
 
 // among reports whether the words of the pattern are among tokens, in their order. Of a launcher
@@ -99,13 +159,23 @@ func follow(tokens, words []string) bool {
 
 // same reports whether a token, which may be a glob, may be that word.
 func same(token, word string) bool {
+	if strings.Contains(token, "[") && token != "[" && token != "[[" { // [!a], [[:alpha:]] and more
+		return true
+	}
 	ok, err := path.Match(token, word)
-	return token == anything || token == word || ok || err != nil
+	return token == anything || token == word || ok || err != nil && token != "["
 }
 
-// split returns the tokens of a text: what might be words of a command in it.
-func split(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\n/'\"`;&|()<>$=,\\", r) })
+// split returns the tokens of a text: what might be words of a command in it. The program git-push is git push.
+func split(text string) (tokens []string) {
+	ends := func(r rune) bool { return strings.ContainsRune(" \t\n/'\"`;&|()<>$=,\\", r) }
+	for t := range strings.FieldsFuncSeq(text, ends) {
+		if subcommand, ok := strings.CutPrefix(strings.ToLower(t), "git-"); ok {
+			tokens, t = append(tokens, "git"), subcommand
+		}
+		tokens = append(tokens, t)
+	}
+	return tokens
 }
 
 // text returns what a word is after a shell has taken off quotes and backslashes. It may still be a

@@ -1,15 +1,12 @@
 package rules
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 )
 
@@ -26,10 +23,14 @@ func (c Call) asGit(dir string) (Call, error) {
 	if err != nil {
 		return c, err
 	}
-	if err := repo.check(); err != nil {
+	o, _ := optionsOf(c.Args)
+	remotes, err := repo.check()
+	if err == nil && o.transfers {
+		err = remotes.check(c.Args[2:])
+	}
+	if err != nil {
 		return c, err
 	}
-	o, _ := optionsOf(c.Args)
 	if o.changes {
 		if err := repo.noHooks(); err != nil {
 			return c, err
@@ -37,11 +38,12 @@ func (c Call) asGit(dir string) (Call, error) {
 	} else {
 		c.Env = append(c.Env, "GIT_OPTIONAL_LOCKS=0") // a written index would run a hook
 	}
-	c.Env = append(c.Env, "GIT_DIR="+repo.dir, "GIT_WORK_TREE="+repo.tree, "GIT_NO_LAZY_FETCH=1")
+	c.Env = append(c.Env, "GIT_DIR="+repo.dir, "GIT_WORK_TREE="+repo.tree, "GIT_NO_LAZY_FETCH=1",
+		"GIT_ALLOW_PROTOCOL="+networks) // a repository in a folder runs its own hooks and configuration
 	args := []string{c.Args[0]}
 	for _, setting := range []string{
 		"core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "core.editor=true",
-		"submodule.recurse=false", "diff.ignoreSubmodules=all", "protocol.ext.allow=never", "log.showSignature=false",
+		"submodule.recurse=false", "diff.ignoreSubmodules=all", "log.showSignature=false",
 		"safe.bareRepository=explicit", "gc.auto=0", "maintenance.auto=false",
 	} {
 		args = append(args, "-c", setting)
@@ -115,21 +117,24 @@ func firstLine(name string) (string, error) {
 	return line, err
 }
 
-// check returns an error if the configuration of r may start a program, or send git elsewhere.
-func (r repository) check() error {
+// check returns the remotes of r, and an error if its configuration may start a program, or send git elsewhere.
+func (r repository) check() (remotes, error) {
+	found := remotes{dir: r.common}
 	for _, name := range []string{filepath.Join(r.common, "config"), filepath.Join(r.dir, "config.worktree")} {
 		if !exists(name) {
 			continue
 		}
 		text, err := readConfig(name)
 		if err != nil {
-			return fmt.Errorf("%s cannot be checked: %w", name, err)
+			return found, fmt.Errorf("%s cannot be checked: %w", name, err)
 		}
-		if key := doubtful(text); key != "" {
-			return fmt.Errorf("%s sets %s, and qq does not know that this starts no program", name, key)
+		set, key := parseConfig(text)
+		if key != "" {
+			return found, fmt.Errorf("%s sets %s, and qq does not know that this starts no program", name, key)
 		}
+		found.settings = append(found.settings, set...)
 	}
-	return nil
+	return found, nil
 }
 
 // noHooks returns an error if r has a hook.
@@ -166,80 +171,4 @@ func readConfig(name string) ([]byte, error) {
 		return nil, errors.New("it belongs to another user")
 	}
 	return io.ReadAll(io.LimitReader(f, maxConfig))
-}
-
-var (
-	gitSection = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\[([A-Za-z0-9-]+)(?:[ \t]+"((?:[^"\\]|\\["\\])*)")?\]`)
-	})
-	gitKey = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:$|=)`)
-	})
-)
-
-// doubtful returns the first key of a configuration of git that is not known to start no program,
-// or a text about what cannot be read; "" if there is none.
-func doubtful(text []byte) string {
-	if bytes.IndexByte(text, 0) >= 0 {
-		return "a NUL character"
-	}
-	section := ""
-	for line := range strings.SplitSeq(string(text), "\n") {
-		line = strings.Trim(line, " \t\r")
-		if head := gitSection().FindStringSubmatch(line); head != nil {
-			section = strings.ToLower(head[1])
-			line = strings.TrimLeft(line[len(head[0]):], " \t")
-		}
-		if line == "" || line[0] == '#' || line[0] == ';' {
-			continue
-		}
-		key := gitKey().FindStringSubmatch(line)
-		if key == nil || strings.HasSuffix(line, `\`) {
-			return fmt.Sprintf("%.60q", line)
-		}
-		if name := section + "." + strings.ToLower(key[1]); !harmless(section, strings.ToLower(key[1])) {
-			return name
-		}
-	}
-	return ""
-}
-
-// harmless reports whether a key of the configuration of a repository names no program, no other
-// configuration and no other place of files.
-func harmless(section, key string) bool {
-	switch section {
-	case "core":
-		switch key {
-		case "repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode",
-			"symlinks", "autocrlf", "eol", "safecrlf", "abbrev", "quotepath", "untrackedcache", "longpaths",
-			"checkstat",
-			"trustctime", "preloadindex", "commitgraph", "compression", "whitespace", "protecthfs", "protectntfs":
-			return true
-		}
-	case "remote":
-		switch key {
-		case "url", "pushurl", "fetch", "push", "prune", "tagopt", "mirror", "gh-resolved":
-			return true
-		}
-	case "branch":
-		switch key {
-		case "remote", "merge", "rebase", "pushremote", "description", "vscode-merge-base", "gh-merge-base":
-			return true
-		}
-	case "user":
-		return key == "name" || key == "email"
-	case "submodule":
-		return key == "url" || key == "active"
-	case "extensions":
-		return key == "objectformat" || key == "worktreeconfig"
-	case "lfs":
-		return key == "repositoryformatversion" || key == "access"
-	case "commit":
-		return key == "gpgsign"
-	case "pull", "push", "rerere":
-		return key == "rebase" || key == "ff" || key == "default" || key == "autosetupremote" || key == "enabled"
-	case "color", "advice":
-		return true
-	}
-	return false
 }

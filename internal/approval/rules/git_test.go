@@ -61,7 +61,7 @@ func (c checkout) write(name, text string, mode os.FileMode) {
 }
 
 func (c checkout) place() Place {
-	return Place{Dir: c.dir, Untrusted: []string{c.dir}, Env: []string{"PATH=" + os.Getenv("PATH"),
+	return Place{Dir: c.dir, Root: c.dir, Untrusted: []string{c.dir}, Env: []string{"PATH=" + os.Getenv("PATH"),
 		"HOME=" + c.dir + "/..",
 		"GIT_EXTERNAL_DIFF=" + c.trap, "GIT_PAGER=" + c.trap, "GIT_DIR=/nowhere", "PAGER=" + c.trap, "LANG=C", "ENV=/x",
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=" + c.trap, "LD_PRELOAD=/x",
@@ -262,7 +262,8 @@ func TestDoubtful(t *testing.T) {
 		"[core]\rpager=x":                   `"\rpager=x"`,
 		"[submodule \"x\"]update=!y":        "submodule.update",
 	} {
-		assert.Equal(t, want, doubtful([]byte(text)), "%q", text)
+		_, doubt := parseConfig([]byte(text))
+		assert.Equal(t, want, doubt, "%q", text)
 	}
 	c := newCheckout(t)
 	pieces := rapid.SliceOfN(rapid.SampledFrom([]string{"[core]", "[remote \"a\"]", "[alias]", "[core", "]", "\"", "\\",
@@ -270,7 +271,8 @@ func TestDoubtful(t *testing.T) {
 		"\r\n", " ", "\t", "\r", "bare", "url", "pager", "=", "x", "#", ";", "[", ".", "\v", "-"}), 0, 14)
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(pieces.Draw(t, "text"), "")
-		if doubtful([]byte(text)) != "" {
+		_, doubt := parseConfig([]byte(text))
+		if doubt != "" {
 			return
 		}
 		cmd := exec.Command("git", "config", "-f", "-", "--list", "--name-only")

@@ -20,6 +20,10 @@ type options struct {
 	style style
 	// changes says that the command changes the repository, and so may run hooks.
 	changes bool
+	// named says that a rule must name the subcommand: git* does not stand for it.
+	named bool
+	// transfers says that the command talks to another repository. Its first word without a dash is a remote.
+	transfers bool
 	// neutral are options that come before those of the command. They switch off what the configuration could start.
 	neutral []string
 }
@@ -52,7 +56,8 @@ const (
 
 var gitQuiet = []string{"--no-ext-diff", "--no-textconv", "--ignore-submodules=all"}
 
-// known is what qq knows. A subcommand of git or go that is missing here takes no options under a *.
+// known is what qq knows. A * stands for nothing after a subcommand of git or go that is missing here, because its
+// arguments may be programs: git bisect run, git submodule foreach, git rebase --exec.
 var known = []options{
 	{name: "git log", letters: diffLetters, long: gitDiff + gitLog, neutral: gitQuiet},
 	{name: "git show", letters: diffLetters, long: gitDiff + gitLog, neutral: gitQuiet},
@@ -80,6 +85,22 @@ var known = []options{
 	{name: "git add", letters: "AuvnN", long: "all update verbose dry-run intent-to-add", changes: true},
 	{name: "git commit", letters: "asqm:", changes: true, long: "all message= signoff quiet amend no-edit " +
 		"allow-empty author= date= dry-run short branch porcelain long"},
+	{name: "git push", letters: "unvq", changes: true, named: true, transfers: true,
+		long: "set-upstream dry-run verbose quiet porcelain progress no-progress atomic"},
+	{name: "git fetch", letters: "vqpt", changes: true, named: true, transfers: true,
+		long: "all prune tags no-tags dry-run verbose quiet depth= progress no-progress"},
+	{name: "git pull", letters: "vq", changes: true, named: true, transfers: true,
+		long: "ff-only verbose quiet rebase no-rebase"},
+	{name: "git ls-remote", letters: "htq", named: true, transfers: true, long: "heads tags refs quiet"},
+	{name: "git checkout", letters: "q", changes: true, named: true, long: "quiet detach"},
+	{name: "git switch", letters: "q", changes: true, named: true, long: "quiet detach"},
+	{name: "git restore", letters: "qSW", changes: true, named: true, long: "quiet staged worktree"},
+	{name: "git merge", changes: true, named: true, long: "ff-only no-ff abort quiet"},
+	{name: "git cherry-pick", letters: "x", changes: true, named: true, long: "abort"},
+	{name: "git revert", changes: true, named: true, long: "no-edit abort"},
+	{name: "git stash", changes: true, named: true, long: "include-untracked keep-index"},
+	{name: "git mv", letters: "nv", changes: true, named: true, long: "dry-run verbose"},
+	{name: "git rm", letters: "nrq", changes: true, named: true, long: "dry-run cached quiet"},
 	{name: "go build", style: both, long: "v n x race p= tags= trimpath"},
 	{name: "go vet", style: both, long: "v n x p= tags= c= json"},
 	{name: "go list", style: both, long: "f= json= m deps test e find tags= u versions"},
@@ -88,6 +109,12 @@ var known = []options{
 	{name: "go test", style: both, long: "v= v run= skip= count= timeout= short race cover coverpkg= covermode= " +
 		"json bench= benchtime= benchmem failfast fullpath parallel= cpu= shuffle= list= tags= p= n x vet= " +
 		"fuzz= fuzztime="},
+	{name: "go run", named: true},
+	{name: "go generate", named: true},
+	{name: "go install", named: true},
+	{name: "go get", named: true},
+	{name: "go mod", named: true},
+	{name: "go fmt", named: true},
 	{name: "ls", letters: "aAlhFRrtSd1isnogpqCmxXGkLuvUHcB", long: "all almost-all human-readable recursive " +
 		"reverse directory size inode numeric-uid-gid sort= time= time-style= full-time color= " +
 		"group-directories-first ignore= si classify"},
@@ -122,7 +149,8 @@ func launches(program string) bool {
 	switch program {
 	case "env", "command", "exec", "builtin", "sudo", "doas", "xargs", "parallel", "nohup", "nice", "ionice",
 		"timeout", "time", "setsid", "stdbuf", "script", "watch", "strace", "unshare", "nsenter", "chroot", "flock",
-		"ssh", "python", "python3", "perl", "ruby", "node", "awk", "gawk", "make", "npx":
+		"ssh", "su", "runuser", "chrt", "taskset", "ltrace", "coproc", "tmux", "screen",
+		"python", "python3", "perl", "ruby", "node", "awk", "gawk", "make", "npx":
 		return true
 	}
 	return interprets(program)
@@ -131,7 +159,16 @@ func launches(program string) bool {
 // interprets reports whether the program is a shell, or runs what a shell would.
 func interprets(program string) bool {
 	switch program {
-	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "eval", "source", ".", "busybox":
+	case "eval", "source", ".", "busybox":
+		return true
+	}
+	return shells(program)
+}
+
+// shells reports whether the program is a shell.
+func shells(program string) bool {
+	switch program {
+	case "sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh":
 		return true
 	}
 	return false
@@ -164,8 +201,10 @@ func admitsRest(words []string, n int) bool {
 	switch {
 	case !isKnown(name):
 		return true
-	case subcommands(name) && n < 2 && !ok:
-		return false // the rule does not name the subcommand
+	case subcommands(name) && (!ok || n < 2 && o.named):
+		return false
+	case o.transfers && !transfersOnly(words, n):
+		return false
 	case subcommands(name):
 		n = max(n, 2)
 	}
@@ -178,6 +217,20 @@ func admitsRest(words []string, n int) bool {
 				return false
 			}
 		case elsewhere(w):
+			return false
+		}
+	}
+	return true
+}
+
+// transfersOnly reports whether words[n:] of a command that talks to another repository name no server, and no
+// branch there that is overwritten or deleted: +branch, :branch.
+func transfersOnly(words []string, n int) bool {
+	operand := func(w string) bool { return !strings.HasPrefix(w, "-") }
+	remote := max(slices.IndexFunc(words[2:], operand)+2, 2)
+	for i, w := range words {
+		forces := strings.HasPrefix(w, "+") || strings.HasPrefix(w, ":")
+		if i >= n && (forces || i == remote && strings.Contains(w, ":")) {
 			return false
 		}
 	}

@@ -12,8 +12,6 @@
 // else. A * at the end of a pattern stands for further words. For programs that qq knows,
 // it stands only for options that run, write and reveal nothing else (options.go).
 //
-// A [Store] keeps the lasting rules of a person, by folder.
-//
 // Not promised: that a program does what its name says, or that it starts nothing. A rule
 // for "make test" allows what the Makefile says at that time. A denying rule is no sandbox:
 // a script that a command starts may do what the rule denies.
@@ -147,7 +145,8 @@ func clean(r Rule) (string, error) {
 }
 
 // Covers reports whether r allows the call: it certainly does no more than r says. folder is the
-// folder of the agent relative to that of the run, with slashes.
+// folder of the agent relative to that of the run, with slashes. A program that is named by a relative
+// path, such as ./x, is another one in another folder.
 func (r Rule) Covers(in tool.Intent, folder string) bool {
 	if r.Tool != in.Tool {
 		return false
@@ -162,7 +161,8 @@ func (r Rule) Covers(in tool.Intent, folder string) bool {
 	case command:
 		words, err := Words(in.Command)
 		c, bad := parseCalls(r.Pattern)
-		return err == nil && bad == nil && in.Doubt == "" && c.admits(words)
+		return err == nil && bad == nil && in.Doubt == "" && c.admits(words) &&
+			(!local(words) || path.Join(folder, in.Dir) == "")
 	case paths:
 		for _, p := range in.Paths {
 			if ok, err := doublestar.Match(r.Pattern, path.Join(folder, p)); !ok || err != nil {
@@ -187,7 +187,7 @@ func (r Rule) Touches(in tool.Intent, folder string) bool {
 	switch subjectOf(r.Tool) {
 	case command:
 		c, err := parseCalls(r.Pattern)
-		return err != nil || c.mayRun(in.Command, maxNested)
+		return err != nil || c.mayRun(in.Command, maxNested) == meant
 	case paths:
 		for _, p := range in.Paths {
 			if below(r.Pattern, path.Join(folder, p)) {
@@ -201,6 +201,14 @@ func (r Rule) Touches(in tool.Intent, folder string) bool {
 		return asked == name || strings.HasSuffix(asked, "."+name) || in.Host == "" || !ascii(in.Host)
 	}
 	return true
+}
+
+// Suspects reports whether the call may do what r denies, though its words do not say so: a command
+// with an alias of git, or with code of another language.
+func (r Rule) Suspects(in tool.Intent) bool {
+	c, err := parseCalls(r.Pattern)
+	return r.Tool == in.Tool && subjectOf(r.Tool) == command && err == nil &&
+		c.mayRun(in.Command, maxNested) == possible
 }
 
 // below reports whether glob matches file or a folder above it, with or without regard to case.
@@ -233,6 +241,7 @@ func Exactly(in tool.Intent) (r Rule, ok bool) {
 		r.Pattern, ok = in.Host, true
 	}
 	parsed, err := Parse(r.String())
+	in.Dir = "" // the rule is for that folder
 	return r, ok && err == nil && parsed == r && !in.Special && r.Covers(in, "")
 }
 

@@ -90,7 +90,8 @@ var slipOptions = []string{
 	"-O f",
 	"-pOf", "--open-files-in-pager", "--show-signature", "--output-directory=f", "--submodule=diff",
 	"--recurse-submodules",
-	"-o f", "--exec=x", "--upload-pack=x", "-c core.pager=x --git-dir=/x", "--stdin", "-h", "--help", "--no-ext-diff=x",
+	"-o f", "--exec=x", "--upload-pack=x", "-c core.pager=x --git-dir=/x", "--stdin", "-h", "--help",
+	"--no-ext-diff=x",
 	"/etc/passwd", "../x", "a/../../x", "-- /etc/passwd", "-- ../x", "HEAD:.env", ".env", "-- .env", "id_rsa", "-é",
 	"-:",
 	"--", "--author --output=f", "-S --output=f", "---output=f", "--=f",
@@ -115,14 +116,25 @@ func TestSlips(t *testing.T) {
 
 func TestCoversCommands(t *testing.T) {
 	for pattern, commands := range map[string][]string{
-		"git log*": {"git log", " git log \n", "git  log", "'git' log", `"git" "log"`, "git log --oneline -5", "git log -n 5",
+		"git log*": {"git log", " git log \n", "git  log", "'git' log", `"git" "log"`, "git log --oneline -5",
+			"git log -n 5",
 			"git log -p -S'a b' --author=me --since '2 days ago' -- src/a.go", "git log main..dev",
 			"git log --format='%h %s'",
 			"git log HEAD^ -- a.b", "git log --stat=80 origin/main", "git log -- '*.go'", "git log 'HEAD@{1}'"},
 		"git diff*":   {"git diff", "git diff --cached --stat", "git diff HEAD~2 -- x"},
 		"git status*": {"git status", "git status -sb", "git status --porcelain=v2 -uno"},
 		"git *":       {"git log --oneline", "git status", "git commit -m 'x y'", "git add -A"},
-		"git push*":   {"git push", "git push origin main"},
+		"git push*": {"git push", "git push origin main", "git push -u origin HEAD:main",
+			"git push origin v1.0 --dry-run"},
+		"git push --force*":                 {"git push --force origin main"},
+		"git push origin*":                  {"git push origin main dev"},
+		"git push -- https://x.org/y +main": {"git push -- https://x.org/y +main"},
+		"git bisect*":                       {"git bisect"},
+		"git bisect run make test":          {"git bisect run make test"},
+		"git checkout*":                     {"git checkout main", "git checkout -q -- a.go"},
+		"git stash*":                        {"git stash", "git stash pop"},
+		"git pull*":                         {"git pull", "git pull --ff-only origin main"},
+		"go run*":                           {"go run ./cmd/x a"},
 		"git log --output=f": {
 			"git log --output=f"},
 		"go test*":       {"go test ./...", "go test -run=X -count=1 ./a", "go test --run X -v"},
@@ -145,16 +157,35 @@ func TestCoversCommands(t *testing.T) {
 		assert.True(t, r.Touches(run(commands[0]), ""), "what is covered is touched")
 	}
 	for pattern, commands := range map[string][]string{
-		"git push*":          {"git push --force", "git push --receive-pack=x origin"},
-		"git fetch*":         {"git fetch --upload-pack=x"},
+		"git push*":  {"git push --force", "git push --receive-pack=x origin"},
+		"git fetch*": {"git fetch --upload-pack=x", "git fetch origin +a:b", "git fetch https://x.org/y"},
+		"git push* ": {"git push origin +main", "git push origin :main", "git push origin :", "git push -f",
+			"git push --mirror", "git push --delete origin x", "git push -d origin x", "git push --prune origin",
+			"git push --all", "git push -- origin +x", "git push https://x.org/y main", "git push me@x.org:y main",
+			"git push ext::sh main", "git push ../x main", "git push --force-with-lease", "git push -o x",
+			"git push --exec=x origin"},
+		"git push origin*":   {"git push origin +main", "git push origin main :x", "git push --force origin"},
+		"git bisect*":        {"git bisect run sh", "git bisect start", "git bisect run sh -c 'touch f'"},
+		"git submodule*":     {"git submodule foreach sh", "git submodule update"},
+		"git rebase*":        {"git rebase --exec x main", "git rebase main"},
+		"git difftool*":      {"git difftool HEAD", "git difftool -y -x sh"},
+		"git mergetool*":     {"git mergetool x"},
+		"git filter-branch*": {"git filter-branch x"},
+		"git worktree*":      {"git worktree add x"},
+		"git lg*":            {"git lg x"},
+		"git stash*":         {"git stash -p", "git stash show --ext-diff"},
+		"git checkout*":      {"git checkout -f", "git checkout -B x", "git checkout --patch"},
+		"git merge*":         {"git merge --strategy=x y", "git merge -s x y"},
+		"go work*":           {"go work use x"},
 		"git*":               {"git push origin", "git config core.pager x", "git lg", "git submodule foreach x"},
 		"git log":            {"git log --oneline"},
 		"git log --oneline*": {"git log", "git log --oneline --output=f", "git log --output=f --oneline"},
 		"git diff*":          {"git diff --no-index a b", "git diff /etc/passwd /dev/null", "git diff ../a ../b"},
 		"git branch*":        {"git branch -D x", "git branch --edit-description"},
 		"git grep*":          {"git grep -Oless x", "git grep -fx", "git grep --no-index x"},
-		"git commit*":        {"git commit -F x", "git commit -eam x", "git commit -S", "git commit --no-verify -m x"},
-		"git add*":           {"git add -e", "git add -p"},
+		"git commit*": {"git commit -F x", "git commit -eam x", "git commit -S",
+			"git commit --no-verify -m x"},
+		"git add*": {"git add -e", "git add -p"},
 		"go test*": {"go test -exec=x", "go test --exec x", "go test -toolexec=x", "go test -o x",
 			"go test -args x", "go test -C /x"},
 		"go*":       {"go run x.go", "go generate", "go tool x", "go env -w A=b"},
@@ -173,6 +204,27 @@ func TestCoversCommands(t *testing.T) {
 		for _, c := range commands {
 			assert.False(t, Rule{"run_pty_cmd", pattern}.Covers(run(c), ""), "%s covers %q", pattern, c)
 		}
+	}
+}
+
+// A program that is named by a relative path, and a file that an interpreter is given, is another one in another
+// folder. A model chooses the folder.
+func TestCoversInAFolder(t *testing.T) {
+	in := func(command, dir string) tool.Intent {
+		return tool.Intent{Tool: "run_pty_cmd", Command: command, Dir: dir}
+	}
+	for _, command := range []string{"./run.sh", "./run.sh all", "bin/x", "sh run.sh", "make test", "python3 x.py"} {
+		r := Rule{"run_pty_cmd", command + "*"}
+		assert.True(t, r.Covers(in(command, ""), ""), command)
+		assert.False(t, r.Covers(in(command, "vendor/evil"), ""), command)
+		assert.False(t, r.Covers(in(command, ""), "vendor/evil"), command)
+		assert.False(t, r.Covers(in(command, ""), ".."), command)
+		lasting, ok := Exactly(in(command, "vendor"))
+		assert.True(t, ok, "a rule for that folder")
+		assert.Equal(t, command, lasting.Pattern)
+	}
+	for _, command := range []string{"git log", "ls -l", "npm test", "/usr/bin/x"} {
+		assert.True(t, Rule{"run_pty_cmd", command}.Covers(in(command, "web"), "a"), command)
 	}
 }
 
@@ -214,7 +266,8 @@ func TestCoversPathsAndHosts(t *testing.T) {
 
 func TestTouchesCommands(t *testing.T) {
 	for pattern, commands := range map[string][]string{
-		"git push*": {"git push", "/usr/bin/git push", "\\git push", "g'i't push", "GIT push", "git -C x push --force",
+		"git push*": {"git push", "/usr/bin/git push", "\\git push", "g'i't push", "GIT push",
+			"git -C x push --force",
 			"git -c a=b push", "ls; git push", "ls\ngit push", "# x\ngit push", "gi\\\nt push", "a && (git push)",
 			"ls | git push",
 			"echo $(git push)", "echo \"`git push`\"", "cat <(git push)", "if x; then git push; fi",
@@ -257,6 +310,59 @@ func TestTouchesCommands(t *testing.T) {
 	assert.False(t, Rule{Tool: "edit_file"}.Touches(run("ls"), ""))
 }
 
+// What a denying rule is got round with. It refuses what it can read, and is not certain about the rest.
+func TestEvasions(t *testing.T) {
+	push := Rule{"run_pty_cmd", "git push*"}
+	for _, c := range []string{
+		"/usr/lib/git-core/git-push", "git-push origin", "/usr/lib/git-core/git-p?sh", "git -c alias.x=push x",
+		"git -c alias.x='push' x", "env sh -c 'git push'", "sh -ce 'git push'", "sh -ce 'g\"\"it push'",
+		"bash -lc 'gi\\t push'", "bash -ec 'g\"i\"t push'", "bash --norc -lc 'g\"\"it push'",
+		"bash +c -c 'g\"\"it push'",
+		"fish --command='g\"\"it push'", "env sh -c 'g\"\"it push'", "env -i A=b sh -ce 'g\"\"it push'",
+		"timeout 5 sh -c 'g\"\"it push'", "command git push", "command sh -c 'g\"\"it push'", "nice git push",
+		"nice -n 5 git push", "timeout 5 git push", "timeout 5s git -C x push", "xargs git push", "nohup git push",
+		"[!x]it push", "[^x]it push", "[[:alpha:]]it push", "gi? push", "gi* push", "g[i]t push", "git p[!x]sh",
+		"eval g\"\"it push", "eval 'g\"\"it' push", "eval g'\"\"'it push", "busybox sh -c 'g\"\"it push'",
+		"watch 'g\"\"it push'", "find . -exec sh -c 'g\"\"it push' ';'", "npx sh -c 'g\"\"it push'",
+		"su -c 'g\"\"it push'",
+		"su x -c 'g\"\"it push'", "git submodule foreach git push", "git rebase -x 'git push' main",
+	} {
+		assert.True(t, push.Touches(run(c), ""), "%s touches %q", push, c)
+	}
+	for _, c := range []string{
+		"git x", "git lg", "git send-pack x", "git subtree x", "git -c alias.x='!gi\"\"t pu\"\"sh' x",
+		"git -c core.pager=x log",
+		"git -ccore.pager=x log", "git --config-env=core.pager=X log", "git --exec-path=. log", "alias g=git; g x",
+		"hash -p /usr/bin/x y", "trap x EXIT", "python3 -c 'import os'", "python3.12 -c x", "python3", "perl -e x",
+		"perl -pie x y",
+		"node --eval x", "node -p x", "ruby -e x", "awk 'BEGIN { system(x) }'", "awk '{ print | x }' f",
+		"xargs env", "xargs sudo",
+		"PAGER='git push' man x", "X='git push' true", "export X='git push'", "env bash", "git bisect run x",
+		"git submodule foreach x", "git rebase --exec x y", "git config alias.x '!y'", "sudo -E python -c x",
+		"timeout 5 git lg",
+	} {
+		assert.False(t, push.Touches(run(c), ""), "%s touches %q", push, c)
+		assert.True(t, push.Suspects(run(c)), "%s suspects %q", push, c)
+	}
+	for _, c := range []string{
+		"git log", "git -C sub status", "git -c user.name=x commit -m y", "git -c color.ui=false diff",
+		"git --version",
+		"git bisect start", "git submodule update", "git rebase main", "git config user.name x", "make test",
+		"npm run push",
+		"sh build.sh", "./push", "go test ./...", "python3 x.py", "python3 -m pytest -q", "node x.js",
+		"awk '{ print $1 }' f",
+		"xargs rm", "ls | xargs -n 1 wc", "command -v bash", "which sh", "grep sh -c file", "X=1 make",
+		"[ -f push ] && git log",
+		"for f in *.go; do wc $f; done", "cat x > y", "env A=b make", "timeout 5 go test ./x", "find . -name '*.sh'",
+	} {
+		assert.False(t, push.Touches(run(c), ""), "%s touches %q", push, c)
+		assert.False(t, push.Suspects(run(c)), "%s suspects %q", push, c)
+	}
+	assert.False(t, Rule{"run_pty_cmd", "rm*"}.Touches(run("[ -f x ] && ls"), ""), "it is a program, no glob")
+	assert.False(t, Rule{"edit_file", "x"}.Suspects(tool.Intent{Tool: "edit_file", Paths: []string{"y"}}))
+	assert.False(t, push.Suspects(tool.Intent{Tool: "read_file", Command: "git x"}))
+}
+
 func TestExactly(t *testing.T) {
 	for _, in := range []tool.Intent{
 		run("git log --format='%h %s' \"it's\""), run("echo '*' '(a, b' ''"), run("./x.sh"),
@@ -274,11 +380,13 @@ func TestExactly(t *testing.T) {
 	r, _ := Exactly(run("git  log   'a b'"))
 	assert.Equal(t, "run_pty_cmd(git log 'a b')", r.String())
 	for _, in := range []tool.Intent{
-		run("git log; rm x"), run("git log *"), run(`echo 'it'"'"'s "$x"'`), {Tool: "run_pty_cmd", Command: "ls", Doubt: "x"},
+		run("git log; rm x"), run("git log *"), run(`echo 'it'"'"'s "$x"'`), {Tool: "run_pty_cmd", Command: "ls",
+			Doubt: "x"},
 		{Tool: "run_pty_cmd", Command: "ls", Special: true}, {Tool: "edit_file", Paths: []string{"a", "b"}},
 		{Tool: "edit_file"}, {Tool: "edit_file", Paths: []string{"a\x1bb"}}, {Tool: "delegate_task"},
 		{Tool: "web_search"},
-		{Tool: "edit_file", Paths: []string{".git/config"}, Special: true}, {Tool: "web_fetch", Host: "bücher.example"},
+		{Tool: "edit_file", Paths: []string{".git/config"}, Special: true}, {Tool: "web_fetch",
+			Host: "bücher.example"},
 		run(strings.Repeat("x ", 600)),
 	} {
 		_, ok := Exactly(in)
@@ -289,8 +397,9 @@ func TestExactly(t *testing.T) {
 func TestCaution(t *testing.T) {
 	for pattern, want := range map[string]string{
 		"env *": "allows any program, because env runs what its arguments name", "sh -c*": "because sh runs",
-		"npm run*": "allows any option: qq does not know which ones of npm are harmless",
-		"git log*": "", "git push*": "", "ls*": "", "npm test": "",
+		"npm run*":        "allows any option: qq does not know which ones of npm are harmless",
+		"git bisect run*": "allows only git bisect run: qq does not know what further words would start",
+		"git log*":        "", "git push*": "", "ls*": "", "npm test": "",
 	} {
 		got := Rule{"run_pty_cmd", pattern}.Caution()
 		assert.Equal(t, want == "", got == "", pattern)

@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"unicode"
@@ -148,15 +149,24 @@ func (c calls) admits(words []string) bool {
 	return len(words) == n || c.open && admitsRest(words, n)
 }
 
+// local reports whether what words start depends on the folder that they run in.
+func local(words []string) bool {
+	return strings.Contains(words[0], "/") && !path.IsAbs(words[0]) || launches(program(words))
+}
+
 // Caution says what a rule allows that a person may not expect, or "".
 func (r Rule) Caution() string {
 	c, err := parseCalls(r.Pattern)
 	if subjectOf(r.Tool) != command || err != nil || !c.open {
 		return ""
 	}
+	_, listed := optionsOf(c.words)
 	switch name := program(c.words); {
 	case launches(name):
 		return fmt.Sprintf("the rule %s allows any program, because %s runs what its arguments name", r, name)
+	case subcommands(name) && len(c.words) > 1 && !listed:
+		return fmt.Sprintf("the rule %s allows only %s: qq does not know what further words would start", r,
+			strings.Join(c.words, " "))
 	case !isKnown(name):
 		return fmt.Sprintf("the rule %s allows any option: qq does not know which ones of %s are harmless", r, name)
 	}

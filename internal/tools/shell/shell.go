@@ -197,7 +197,7 @@ func (s *shell) intent(_ context.Context, args json.RawMessage) (tool.Intent, er
 // the repository. So a rule for git counts only where commands cannot write that.
 func (s *shell) prepare(r request) (rules.Call, error) {
 	call, err := rules.Prepare(r.command, rules.Place{
-		Dir: r.dir, Env: s.Env, Untrusted: append([]string{s.Dir, s.TempDir}, s.Untrusted...),
+		Dir: r.dir, Root: s.Dir, Env: s.Env, Untrusted: append([]string{s.Dir, s.TempDir}, s.Untrusted...),
 	})
 	if err == nil && filepath.Base(call.Path) == "git" && !s.guards() {
 		return call, errors.New("commands could write .git/config here, which says what git starts")

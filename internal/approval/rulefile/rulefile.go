@@ -1,4 +1,6 @@
-package rules
+// Package rulefile keeps the lasting rules of a person, by folder, in one file of that person: see package
+// qq/internal/approval/rules. A file that others could have written does not count.
+package rulefile
 
 import (
 	"encoding/json"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"qq/internal/approval/rules"
 	"qq/pkg/task"
 )
 
@@ -39,13 +42,13 @@ func Open(folder string) Store { return Store{filepath.Join(folder, "permissions
 
 // Rules returns the rules of a folder, given by its real path. With an error it returns those that
 // could be read.
-func (s Store) Rules(folder string) (found []Rule, err error) {
+func (s Store) Rules(folder string) (found []rules.Rule, err error) {
 	entries, err := s.List()
 	for _, e := range entries {
 		if e.Folder != folder {
 			continue
 		}
-		r, bad := Parse(e.Rule)
+		r, bad := rules.Parse(e.Rule)
 		if bad != nil {
 			problem, _ := task.Explain(bad)
 			err = task.Hinted("qq permissions rm removes it", "%s %s", s.path, problem)
@@ -98,7 +101,7 @@ func (s Store) check(f *os.File) error {
 }
 
 // Add adds a rule for a folder, given by its real path. A rule that is there stays as it is.
-func (s Store) Add(folder string, r Rule) error {
+func (s Store) Add(folder string, r rules.Rule) error {
 	return s.change(func(entries []Entry) []Entry {
 		same := func(e Entry) bool { return e.Folder == folder && e.Rule == r.String() }
 		if slices.ContainsFunc(entries, same) {

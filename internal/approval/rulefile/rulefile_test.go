@@ -1,4 +1,4 @@
-package rules
+package rulefile
 
 import (
 	"fmt"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qq/internal/approval/rules"
 )
 
 func TestStore(t *testing.T) {
@@ -19,7 +21,7 @@ func TestStore(t *testing.T) {
 	assert.Empty(t, entries)
 	assert.NoDirExists(t, folder, "reading makes nothing")
 
-	log, edit := Rule{"run_pty_cmd", "git log"}, Rule{"edit_file", "a.go"}
+	log, edit := rules.Rule{Tool: "run_pty_cmd", Pattern: "git log"}, rules.Rule{Tool: "edit_file", Pattern: "a.go"}
 	for range 2 {
 		require.NoError(t, s.Add("/work", log))
 	}
@@ -31,7 +33,7 @@ func TestStore(t *testing.T) {
 
 	found, err := s.Rules("/work")
 	require.NoError(t, err)
-	assert.Equal(t, []Rule{log, edit}, found)
+	assert.Equal(t, []rules.Rule{log, edit}, found)
 	found, err = s.Rules("/work/sub")
 	require.NoError(t, err)
 	assert.Empty(t, found)
@@ -43,14 +45,16 @@ func TestStore(t *testing.T) {
 	require.NoError(t, s.Remove(entries[:1]))
 	found, err = s.Rules("/work")
 	require.NoError(t, err)
-	assert.Equal(t, []Rule{edit}, found)
+	assert.Equal(t, []rules.Rule{edit}, found)
 }
 
 func TestStoreByMany(t *testing.T) {
 	s := Open(t.TempDir())
 	var wg sync.WaitGroup
 	for i := range 20 {
-		wg.Go(func() { assert.NoError(t, s.Add("/work", Rule{"edit_file", fmt.Sprintf("%d", i)})) })
+		wg.Go(func() {
+			assert.NoError(t, s.Add("/work", rules.Rule{Tool: "edit_file", Pattern: fmt.Sprintf("%d", i)}))
+		})
 	}
 	wg.Wait()
 	found, err := s.Rules("/work")
@@ -75,7 +79,8 @@ func TestStoreRefuses(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o620))
 	_, err := s.Rules("/w")
 	require.ErrorContains(t, err, "is not a file that only you can write: no lasting rule counts")
-	require.ErrorContains(t, s.Add("/w", Rule{"run_pty_cmd", "ls"}), "no lasting rule counts", "it is not replaced")
+	require.ErrorContains(t, s.Add("/w", rules.Rule{Tool: "run_pty_cmd", Pattern: "ls"}),
+		"no lasting rule counts", "it is not replaced")
 }
 
 func FuzzStore(f *testing.F) {

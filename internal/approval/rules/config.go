@@ -1,0 +1,93 @@
+package rules
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+var (
+	gitSection = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\[([A-Za-z0-9-]+)(?:[ \t]+"((?:[^"\\]|\\["\\])*)")?\]`)
+	})
+	gitKey = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:$|=[ \t]*(.*))`)
+	})
+)
+
+// setting is one line of a configuration of git.
+type setting struct {
+	section, name, key string // section and key in lower case; name is that of a remote or a branch
+	value              string // as it is written
+}
+
+// parseConfig returns the settings of a configuration of git. doubt is the first key that is not known to start no
+// program, or a text about what cannot be read; "" if there is none.
+func parseConfig(text []byte) (all []setting, doubt string) {
+	if bytes.IndexByte(text, 0) >= 0 {
+		return nil, "a NUL character"
+	}
+	var at setting
+	for line := range strings.SplitSeq(string(text), "\n") {
+		line = strings.Trim(line, " \t\r")
+		if head := gitSection().FindStringSubmatch(line); head != nil {
+			at = setting{section: strings.ToLower(head[1]), name: head[2]}
+			line = strings.TrimLeft(line[len(head[0]):], " \t")
+		}
+		if line == "" || line[0] == '#' || line[0] == ';' {
+			continue
+		}
+		key := gitKey().FindStringSubmatch(line)
+		if key == nil || strings.HasSuffix(line, `\`) {
+			return nil, fmt.Sprintf("%.60q", line)
+		}
+		at.key, at.value = strings.ToLower(key[1]), key[2]
+		if !harmless(at.section, at.key) {
+			return nil, at.section + "." + at.key
+		}
+		all = append(all, at)
+	}
+	return all, ""
+}
+
+// harmless reports whether a key of the configuration of a repository names no program, no other
+// configuration and no other place of files.
+func harmless(section, key string) bool {
+	switch section {
+	case "core":
+		switch key {
+		case "repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode",
+			"symlinks", "autocrlf", "eol", "safecrlf", "abbrev", "quotepath", "untrackedcache", "longpaths",
+			"checkstat",
+			"trustctime", "preloadindex", "commitgraph", "compression", "whitespace", "protecthfs", "protectntfs":
+			return true
+		}
+	case "remote":
+		switch key {
+		case "url", "pushurl", "fetch", "push", "prune", "tagopt", "mirror", "gh-resolved":
+			return true
+		}
+	case "branch":
+		switch key {
+		case "remote", "merge", "rebase", "pushremote", "description", "vscode-merge-base", "gh-merge-base":
+			return true
+		}
+	case "user":
+		return key == "name" || key == "email"
+	case "submodule":
+		return key == "url" || key == "active"
+	case "extensions":
+		return key == "objectformat" || key == "worktreeconfig"
+	case "lfs":
+		return key == "repositoryformatversion" || key == "access"
+	case "commit":
+		return key == "gpgsign"
+	case "pull", "push", "rerere":
+		return key == "rebase" || key == "ff" || key == "default" || key == "autosetupremote" || key == "enabled"
+	case "color", "advice":
+		return true
+	}
+	return false
+}
