@@ -2,7 +2,7 @@ package approval
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strings"
 )
 
@@ -21,35 +21,28 @@ func (p *Terminal) Confirm(ctx context.Context, head string, lines []string, que
 	}
 	defer release()
 	defer p.watch(ctx)()
-	form := page{p.size(), p.colour}
-	text, cut := form.confirmation(head, lines, question, false)
+	whole := false
+	text, cut := page{p.size(), p.colour}.confirmation(head, lines, question, whole)
 	for {
 		choice, other := "[y]es, [n]o: ", "type y or n\n"
 		if cut {
 			choice, other = "show [a]ll first, [n]o: ", "type a or n\n"
 		}
-		if err := p.write(ctx, text); err != nil {
-			return false, err
-		}
-		if err := flush(p.tty); err != nil {
-			return false, fmt.Errorf("drop what was typed before the question: %w", err)
-		}
-		if err := p.write(ctx, choice); err != nil {
-			return false, err
-		}
-		answer, err := p.readLine(ctx)
-		if err != nil {
-			_ = p.write(ctx, "\n")
-			return false, err
-		}
+		answer, err := p.exchange(ctx, text, choice)
 		answer = strings.ToLower(strings.TrimSpace(answer))
 		switch {
+		case errors.Is(err, errResumed):
+			text, cut = page{p.size(), p.colour}.confirmation(head, lines, question, whole)
+		case err != nil:
+			_ = p.write(ctx, "\n")
+			return false, err
 		case !cut && (answer == "y" || answer == "yes"):
 			return true, nil
 		case answer == "n", answer == "no", answer == "":
 			return false, nil
 		case cut && (answer == "a" || answer == "all"):
-			text, cut = form.confirmation(head, lines, question, true)
+			whole = true
+			text, cut = page{p.size(), p.colour}.confirmation(head, lines, question, whole)
 		default:
 			text = indent + other
 		}

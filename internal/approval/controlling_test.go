@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/assert"
@@ -80,6 +81,33 @@ func TestControlling(t *testing.T) {
 		require.NoError(t, cmd.Wait())
 		require.NoError(t, keys.Close())
 		assert.Equal(t, want, out.String(), how)
+	}
+}
+
+// What is typed while the process is stopped, for the shell or because the question is still to be seen, is no answer.
+func TestTypedWhileStopped(t *testing.T) {
+	for range 20 {
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		var out bytes.Buffer
+		cmd.Env, cmd.Stdout = []string{playEnv + "=ask", "GORACE=atexit_sleep_ms=0"}, &out
+		keys, err := pty.Start(cmd)
+		require.NoError(t, err)
+		readUntil(t, keys, choice)
+		require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+		require.Eventually(t, func() bool {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+			return err != nil || bytes.Contains(stat, []byte(") T ")) // no system but Linux has this file
+		}, 10*time.Second, time.Millisecond)
+		_, err = keys.WriteString("o\n")
+		require.NoError(t, err)
+		require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
+		readUntil(t, keys, "asks: run_pty_cmd")
+		readUntil(t, keys, choice)
+		_, err = keys.WriteString("n\n")
+		require.NoError(t, err)
+		require.NoError(t, cmd.Wait())
+		require.NoError(t, keys.Close())
+		require.Equal(t, "no <nil>\n", out.String())
 	}
 }
 

@@ -44,7 +44,8 @@ type Screen interface {
 //
 // Only one of the offered answers counts: after an empty line or any other text it
 // asks again. Input typed before the question is discarded. Control-D and a closed
-// terminal never mean yes.
+// terminal never mean yes. After Control-Z and fg the question is shown again, and input
+// typed until then is discarded too.
 //
 // Not promised: rows on a terminal that draws Greek or Cyrillic letters two columns
 // wide may break earlier. The mode of the terminal is not changed.
@@ -54,11 +55,16 @@ type Terminal struct {
 
 	mu   sync.Mutex // held while a question is shown
 	tty  int        // a descriptor that does not block; -1 when closed
-	wake *os.File   // becomes readable when the context of a question ends
+	wake *os.File   // becomes readable when the context of a question ends, and with resumed
 	call *os.File   // writing to it makes wake readable
+
+	resumed chan struct{} // holds one when the process went on after a stop
 }
 
 var _ Prompter = (*Terminal)(nil)
+
+// errBackground says that nobody can be asked now. A shell can bring the process back to the terminal.
+var errBackground = errors.New("the terminal belongs to another job")
 
 // errEOF says that the person pressed Control-D, or that the terminal is closed.
 var errEOF = errors.New("end of input")
@@ -78,7 +84,7 @@ func openTerminal(name string, colour bool, screen Screen) (*Terminal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	p := &Terminal{screen: screen, colour: colour, tty: tty}
+	p := &Terminal{screen: screen, colour: colour, tty: tty, resumed: make(chan struct{}, 1)}
 	if err = p.foreground(); err == nil {
 		p.wake, p.call, err = os.Pipe()
 	}
@@ -106,7 +112,7 @@ func (p *Terminal) Close() error {
 func (p *Terminal) foreground() error {
 	group, err := unix.IoctlGetInt(p.tty, unix.TIOCGPGRP)
 	if err == nil && group != unix.Getpgrp() {
-		return errors.New("the terminal belongs to another job")
+		return errBackground
 	}
 	return nil
 }
@@ -213,27 +219,19 @@ func answerOf(line string, q tool.Question) Answer {
 
 // converse shows q and reads lines until one is an answer.
 func (p *Terminal) converse(ctx context.Context, q tool.Question) (Answer, error) {
-	text, unseen := page{p.size(), p.colour}.question(q, false)
+	whole := false
+	text, unseen := page{p.size(), p.colour}.question(q, whole)
 	for {
-		if err := p.write(ctx, text); err != nil {
-			return "", err
-		}
-		// What was typed until now was not meant as an answer.
-		if err := flush(p.tty); err != nil {
-			return "", fmt.Errorf("drop what was typed before the question: %w", err)
-		}
-		if err := p.write(ctx, choices(q, unseen)); err != nil {
-			return "", err
-		}
-		line, err := p.readLine(ctx)
-		if err != nil {
-			return "", err
-		}
+		line, err := p.exchange(ctx, text, choices(q, unseen))
 		answer := answerOf(line, q)
 		switch word := strings.ToLower(strings.TrimSpace(line)); {
+		case errors.Is(err, errResumed):
+			text, unseen = page{p.size(), p.colour}.question(q, whole)
+		case err != nil:
+			return "", err
 		case unseen && (word == "a" || word == "all"):
-			text, _ = page{p.size(), p.colour}.question(q, true)
-			unseen = false
+			whole = true
+			text, unseen = page{p.size(), p.colour}.question(q, whole)
 		case answer == "": // also Enter, which is typed by habit
 			text = indent + "type one of the letters in brackets\n"
 		case unseen && answer != No:

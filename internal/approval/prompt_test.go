@@ -235,6 +235,42 @@ func TestTimeout(t *testing.T) {
 	d.expect("\r\n(no answer in time)\r\n")
 }
 
+// resumes does what the kernel does when a shell brings this process back.
+func resumes(t *testing.T) {
+	t.Helper()
+	require.NoError(t, unix.Kill(unix.Getpid(), unix.SIGCONT))
+}
+
+// A process that was stopped shows its question again, as much of it as was shown before, and takes nothing that was
+// typed meanwhile.
+func TestResume(t *testing.T) {
+	d := newScreen(t, false, nil)
+	q := question()
+	q.Intent.Preview = strings.Repeat("line\n", 300)
+	c := d.asks(t.Context(), q)
+	const more = "show [a]ll first, [n]o: "
+	first := d.expect(more)
+	d.typed("n")
+	d.expect("n")
+	resumes(t)
+	assert.Equal(t, first, d.expect(more))
+	d.typed("a\n")
+	whole := d.expect(choice)
+	assert.Equal(t, 300, strings.Count(whole, "│ line\n"), "the n before it is gone")
+	resumes(t)
+	assert.Equal(t, strings.TrimPrefix(whole, "a\n"), d.expect(choice))
+	d.typed("o\n")
+	assert.Equal(t, reply{Once, nil}, <-c)
+
+	yes := d.confirms(t.Context(), "a line")
+	const confirm = "[y]es, [n]o: "
+	d.expect(confirm)
+	resumes(t)
+	assert.Equal(t, "\nA head:\n  │ a line\nIs it so?\n", d.expect(confirm))
+	d.typed("y\n")
+	assert.Equal(t, confirmed{true, nil}, <-yes)
+}
+
 // Control-D, and a terminal that is closed.
 func TestEnd(t *testing.T) {
 	d := newScreen(t, false, nil)

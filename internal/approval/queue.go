@@ -35,7 +35,8 @@ const (
 // Prompter asks a person about calls.
 type Prompter interface {
 	// Ask shows q and waits for the answer. It is called for one question at a time and returns
-	// ctx.Err() soon after ctx has ended. After any other error it is not called again.
+	// ctx.Err() soon after ctx has ended, and errBackground if nobody can be asked about this call
+	// but about a later one. After any other error it is not called again.
 	Ask(ctx context.Context, q tool.Question) (Answer, error)
 }
 
@@ -310,6 +311,8 @@ func (q *Queue) show(ctx context.Context, question tool.Question) (out outcome, 
 	}
 	failed = shown.Err() == nil || !errors.Is(err, shown.Err())
 	switch {
+	case errors.Is(err, errBackground):
+		return q.nobody(question), false
 	case ctx.Err() != nil:
 		return withdrawn(ctx), failed
 	case !failed:

@@ -382,6 +382,20 @@ func TestQueuePrompterFails(t *testing.T) {
 	}
 }
 
+// A call that comes while qq is in the background of its shell is refused; later ones are asked about.
+func TestQueueInBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHearing(QueueConfig{}, saying{after: time.Second, err: errBackground},
+			saying{after: time.Second, answer: Once})
+		h.ask(t.Context(), "edit", "0")
+		h.wg.Wait()
+		h.ask(t.Context(), "edit", "1")
+		h.wg.Wait()
+		assert.Contains(t, h.got["0"].Reason, "nobody can be asked")
+		assert.True(t, h.got["1"].Allowed)
+	})
+}
+
 // asker is one call of a random scene.
 type asker struct {
 	tool   string

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,13 +28,89 @@ func (p *Terminal) size() size {
 	return s
 }
 
-// watch makes await return when ctx ends. The caller must call stop before the next question.
+// errResumed says that the process was stopped, by Control-Z for example, and goes on in the foreground.
+var errResumed = errors.New("the process was stopped and goes on")
+
+// settleTime is how long after a line is read the news may come that the process was stopped before.
+const settleTime = 20 * time.Millisecond
+
+// watch makes await return when ctx ends and when the process goes on after a stop. The caller must call stop before
+// the next question.
 func (p *Terminal) watch(ctx context.Context) (stop func()) {
-	unhook := context.AfterFunc(ctx, func() { _, _ = p.call.Write([]byte{0}) })
+	ended := make(chan struct{})
+	unhook := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		p.rouse()
+	})
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, unix.SIGCONT)
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		for range continued {
+			select {
+			case p.resumed <- struct{}{}:
+				p.rouse()
+			default:
+			}
+		}
+	})
 	return func() {
 		if !unhook() {
-			_, _ = p.wake.Read(make([]byte, 1)) // waits for the write as well
+			<-ended
 		}
+		signal.Stop(continued)
+		close(continued)
+		telling.Wait()
+		p.wasResumed()
+		p.drain()
+	}
+}
+
+// rouse makes await look at what has happened.
+func (p *Terminal) rouse() { _, _ = p.call.Write([]byte{0}) }
+
+// drain takes back what rouse did.
+func (p *Terminal) drain() {
+	for {
+		roused := []unix.PollFd{{Fd: int32(p.wake.Fd()), Events: unix.POLLIN}}
+		if n, err := unix.Poll(roused, 0); n == 0 || err != nil && !again(err) {
+			return
+		}
+		_, _ = p.wake.Read(make([]byte, 1))
+	}
+}
+
+// wasResumed reports whether the process was stopped and goes on, since it was last asked.
+func (p *Terminal) wasResumed() bool {
+	select {
+	case <-p.resumed:
+		return true
+	default:
+		return false
+	}
+}
+
+// exchange shows text, discards what was typed until now, which was not meant as an answer, and returns the line that
+// is typed after choice. After errResumed the person may have lost sight of the text: the caller shows it again.
+func (p *Terminal) exchange(ctx context.Context, text, choice string) (string, error) {
+	if err := p.write(ctx, text); err != nil {
+		return "", err
+	}
+	if err := flush(p.tty); err != nil {
+		return "", fmt.Errorf("drop what was typed before the question: %w", err)
+	}
+	if err := p.write(ctx, choice); err != nil {
+		return "", err
+	}
+	line, err := p.readLine(ctx)
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-p.resumed: // the line was typed for the shell
+		return "", errResumed
+	case <-time.After(settleTime):
+		return line, nil
 	}
 }
 
@@ -82,15 +161,20 @@ func (p *Terminal) write(ctx context.Context, text string) error {
 func again(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) }
 
 // await waits until the terminal can be read from or, with toWrite, written to. It returns the
-// error of ctx if that ends first.
+// error of ctx if that ends first, and errResumed if the process was stopped before. In the background
+// it goes on to wait: to touch the terminal would stop the process again.
 //
 // It uses select(2), because kqueue and poll do not support /dev/tty on all systems. Its
 // descriptors are small numbers, as select requires, because they are opened before any child
 // starts.
 func (p *Terminal) await(ctx context.Context, toWrite bool) error {
 	for {
+		p.drain()
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if p.wasResumed() && p.foreground() == nil {
+			return errResumed
 		}
 		ready, err := wait(p.tty, int(p.wake.Fd()), toWrite)
 		if err != nil {

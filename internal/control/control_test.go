@@ -203,11 +203,8 @@ func TestNothingIsMissed(t *testing.T) {
 // A client that does not read is dropped. It delays nobody, and costs bounded memory.
 func TestClientThatDoesNotRead(t *testing.T) {
 	f, s := serve(t, t.TempDir())
-	stuck := dial(t, f)
-	_, err := stuck.Subscribe()
-	require.NoError(t, err)
 	reads := dial(t, f)
-	_, err = reads.Subscribe()
+	_, err := reads.Subscribe()
 	require.NoError(t, err)
 	got := make(chan int)
 	go func() {
@@ -221,12 +218,25 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}()
 	const all = maxEvents + 3000
 	text := strings.Repeat("x", 1000)
-	for n := range all {
-		f.stream.Emit(event.Event{Type: event.Token, Text: text})
-		for n%100 == 0 && waiting(s) > 1000 { // the reader is not to be dropped
-			time.Sleep(time.Millisecond)
+	tell := func() (took, longest time.Duration) { // of what the tree waits for
+		for n := range all {
+			start := time.Now()
+			f.stream.Emit(event.Event{Type: event.Token, Text: text})
+			longest = max(longest, time.Since(start))
+			took += time.Since(start)
+			for n%100 == 0 && waiting(s) > 1000 { // the reader is not to be dropped
+				time.Sleep(time.Millisecond)
+			}
 		}
+		return took, longest
 	}
+	free, _ := tell()
+	stuck := dial(t, f)
+	_, err = stuck.Subscribe()
+	require.NoError(t, err)
+	slowed, longest := tell()
+	assert.Less(t, longest, time.Second, "an event waits for no client")
+	assert.Less(t, slowed, 5*free+time.Second, "nor do all of them, a little each")
 	for {
 		_, err := stuck.Next()
 		if err != nil {
@@ -235,7 +245,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		}
 	}
 	s.Close()
-	assert.Equal(t, all, <-got)
+	assert.Equal(t, 2*all, <-got)
 }
 
 // waiting is how many events wait for the subscriber that reads best.
@@ -402,6 +412,58 @@ func TestManyClients(t *testing.T) {
 	}, soon, 5*time.Millisecond)
 	f.grow("a")
 	assert.Equal(t, TypeEvent, watcher.hear(t).Type, "a subscriber may be silent")
+}
+
+// Subscribers, who may be silent for ever, leave room for a client that cancels.
+func TestManySubscribers(t *testing.T) {
+	f, _ := serve(t, t.TempDir())
+	var watchers []raw
+	for range MaxClients - 1 { // fewer than all, so that the last one is told
+		c := connect(t, f)
+		c.hear(t)
+		watchers = append(watchers, c)
+		got := c.say(t, `{"v":1,"type":"subscribe"}`+"\n")
+		if len(watchers) <= MaxSubscribers {
+			assert.Equal(t, TypeSnapshot, got.Type)
+			continue
+		}
+		require.Equal(t, TypeError, got.Type)
+		assert.Equal(t, &Fault{CodeBusy, "this root has 24 subscriptions already", "end one of them"}, got.Error)
+		assert.True(t, c.ended())
+	}
+	require.NoError(t, dial(t, f).Cancel("a"))
+	f.grow("a")
+	assert.Equal(t, TypeEvent, watchers[0].hear(t).Type)
+	watchers[0].Close()
+	require.Eventually(t, func() bool {
+		_, err := dial(t, f).Subscribe()
+		return err == nil
+	}, soon, 5*time.Millisecond, "one ended, so there is room")
+}
+
+// A client that has ended its side while the server is being closed gets the end, once.
+func TestEndAfterHalfClose(t *testing.T) {
+	f, _ := serve(t, t.TempDir())
+	var ends [2]*net.UnixConn
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(f.dir, "other"), Net: "unix"})
+	require.NoError(t, err)
+	defer l.Close()
+	ends[0], err = net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr))
+	require.NoError(t, err)
+	defer ends[0].Close()
+	ends[1], err = l.AcceptUnix()
+	require.NoError(t, err)
+	p := &peer{conn: ends[1], replies: make(chan reply, 1)}
+	p.replies <- reply{line: Frame{Type: TypeDone}.line()}
+	close(p.replies)
+	time.AfterFunc(soon, func() { ends[1].Close() }) // a loop without end has one
+	start := time.Now()
+	p.sendRest(nil)
+	assert.Less(t, time.Since(start), soon)
+	ends[1].Close()
+	said, err := io.ReadAll(ends[0])
+	require.NoError(t, err)
+	assert.Equal(t, "{\"v\":1,\"type\":\"done\"}\n{\"v\":1,\"type\":\"end\"}\n", string(said))
 }
 
 // A root that has ended, and one that cannot open its socket.

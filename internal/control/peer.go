@@ -131,9 +131,9 @@ func (p *peer) answer(r Request) (Frame, chan []byte, *Fault) {
 	case TypeSnapshot:
 		return Frame{Type: TypeSnapshot, Snapshot: s.snapshot(s.last())}, nil, nil
 	case TypeSubscribe:
-		seq, events := s.subscribe(p)
-		if events == nil {
-			return Frame{}, nil, &Fault{CodeSubscribed, "this connection has a subscription", "open another one"}
+		seq, events, fault := s.subscribe(p)
+		if fault != nil {
+			return Frame{}, nil, fault
 		}
 		return Frame{Type: TypeSnapshot, Snapshot: s.snapshot(seq)}, events, nil
 	}
@@ -174,10 +174,15 @@ func (p *peer) write() {
 
 // sendRest sends what is left for the client, and the end. It gives up when the client does not read.
 func (p *peer) sendRest(events chan []byte) {
+	replies := p.replies
 	for {
 		var line []byte
 		select {
-		case r := <-p.replies:
+		case r, more := <-replies:
+			if !more { // the client asks for nothing more
+				replies = nil
+				continue
+			}
 			line = r.line
 		case line = <-events:
 		default:

@@ -22,6 +22,9 @@ const (
 	MaxReply   = 8 << 20   // from a root
 	MaxID      = 128       // bytes of the id of a request
 	MaxClients = 32        // clients of one root at a time
+	// MaxSubscribers is how many of them may have a subscription. The others are there for a moment, so
+	// that there is always room for a client that cancels.
+	MaxSubscribers = 24
 	// MaxQueued is how many bytes may wait for a client that reads too slowly. A client with more is
 	// dropped.
 	MaxQueued = 16 << 20
@@ -106,7 +109,7 @@ const (
 	CodeUnknownType Code = "unknown_type" // the root does not know the type, or not for clients
 	CodeUnknownJob  Code = "unknown_job"  // no job with that id queues or runs
 	CodeSubscribed  Code = "subscribed"   // the client has a subscription already
-	CodeBusy        Code = "busy"         // the root has too many clients
+	CodeBusy        Code = "busy"         // the root has too many clients, or too many with a subscription
 	CodeForbidden   Code = "forbidden"    // the client may not use the socket
 )
 

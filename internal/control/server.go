@@ -222,8 +222,8 @@ func (s *Server) Handle(e event.Event) {
 }
 
 // subscribe returns the queue of the events for p, and the number of the last event before them. The
-// queue is nil if p has one already.
-func (s *Server) subscribe(p *peer) (seq int64, events chan []byte) {
+// fault says why p gets no queue.
+func (s *Server) subscribe(p *peer) (seq int64, events chan []byte, fault *Fault) {
 	s.joined.Do(func() {
 		last := s.cfg.Events.Join(s)
 		s.mu.Lock()
@@ -233,10 +233,20 @@ func (s *Server) subscribe(p *peer) (seq int64, events chan []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.events != nil {
-		return 0, nil
+		return 0, nil, &Fault{CodeSubscribed, "this connection has a subscription", "open another one"}
+	}
+	others := 0
+	for other := range s.peers {
+		if other.subscribed {
+			others++
+		}
+	}
+	if others >= MaxSubscribers {
+		problem := fmt.Sprintf("this root has %d subscriptions already", others)
+		return 0, nil, &Fault{CodeBusy, problem, "end one of them"}
 	}
 	p.events, p.subscribed = make(chan []byte, maxEvents), true
-	return s.seq, p.events
+	return s.seq, p.events, nil
 }
 
 // snapshot returns what the tree looks like now. It holds whatever events up to seq have told,

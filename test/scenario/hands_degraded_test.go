@@ -34,6 +34,7 @@ func withoutLandlock(t *testing.T) {
 	}
 	program := syscall.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	runtime.LockOSThread() // and never unlocked
+	require.NotEqual(t, os.Getpid(), syscall.Gettid(), "the main thread does not end with its goroutine: see init")
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, noNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
 		t.Fatal("give up new privileges:", errno)
 	}

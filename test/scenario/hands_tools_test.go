@@ -151,9 +151,11 @@ func TestStructural(t *testing.T) {
 				e = w.qq(args...)
 			} else {
 				q := w.onTerminal(args...)
-				asked := q.answer(1, tt.terminal)
+				assert.Regexp(t, `rows are left out here …\n(?s:.*)show \[a\]ll first, $`, q.answer(1, "a"))
+				asked := q.answer(2, tt.terminal)
 				assert.Contains(t, asked, "ast_grep_replace (writes, medium risk)\n")
 				assert.Contains(t, asked, "replace code at 2 places in 2 files")
+				assert.Contains(t, asked, "│ +␉   log.Print(x,\n", "all of it")
 				assert.Contains(t, asked, "-func B() { fmt.Println(\"b\") }\n")
 				assert.Contains(t, asked, "+func B() { log.Print(\"b\") }\n")
 				e = q.wait()

@@ -35,6 +35,7 @@ type Screen struct {
 	mu    sync.Mutex
 	free  *sync.Cond // signalled when busy ends and when kept text is taken
 	busy  bool       // somebody writes, or holds the Screen
+	next  int        // how many wait in Hold: what is kept is for after them
 	kept  []piece    // text to write when busy ends
 	bytes int        // in kept
 	line  string     // status line; "" means none
@@ -150,20 +151,26 @@ func (o *Output) write(p []byte) (int, error) {
 		s.free.Wait()
 	}
 	s.kept, s.bytes = append(s.kept, piece{o, bytes.Clone(p)}), s.bytes+len(p)
-	if !s.busy {
-		s.busy = true
-		s.flush()
-	}
+	s.write()
 	if err := o.Err(); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
+// write writes what is kept, unless somebody else does or a question comes first. The caller holds s.mu.
+func (s *Screen) write() {
+	if !s.busy && s.next == 0 {
+		s.busy = true
+		s.flush()
+	}
+}
+
 // flush writes what is kept, with the status line below it, and ends busy, which the caller has set. The caller holds
-// s.mu, which is free during each write.
+// s.mu, which is free during each write. Text that comes meanwhile is written too, unless somebody waits in Hold: else
+// a stream of text would keep a question away.
 func (s *Screen) flush() {
-	for first := true; first || len(s.kept) > 0; first = false {
+	for first := true; first || len(s.kept) > 0 && s.next == 0; first = false {
 		pieces := s.kept
 		s.kept, s.bytes = nil, 0
 		s.free.Broadcast()
@@ -197,10 +204,7 @@ func (o *Output) Status(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line, s.on = Printable(text), o
-	if !s.busy {
-		s.busy = true
-		s.flush()
-	}
+	s.write()
 }
 
 // Hold implements approval.Screen: until release is called, nothing is written to the terminal. It waits for a write
@@ -213,10 +217,13 @@ func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
 	})()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.next++
 	for s.busy && ctx.Err() == nil {
 		s.free.Wait()
 	}
+	s.next--
 	if err := ctx.Err(); err != nil {
+		s.write() // what was kept for after the question
 		return nil, err
 	}
 	s.busy = true
@@ -235,7 +242,7 @@ func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
 func (s *Screen) Drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.busy {
+	for s.busy || len(s.kept) > 0 {
 		s.free.Wait()
 	}
 }

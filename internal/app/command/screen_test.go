@@ -2,13 +2,16 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -130,6 +133,63 @@ func TestScreenHoldOnce(t *testing.T) {
 		assert.True(t, held)
 		assert.Equal(t, "between\n", d.shows(d.out))
 	})
+}
+
+// A question comes before text that is kept, so that a stream of text does not keep it away. If it is not needed any
+// more, the text comes all the same.
+func TestScreenHoldBeforeText(t *testing.T) {
+	for _, needed := range []bool{true, false} {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		s := NewScreen()
+		out := s.Output(w)
+		out.terminal = true
+		long := strings.Repeat("x", 1<<20) // more than a pipe holds: its write waits for the reader
+		read := func(text string) {
+			t.Helper()
+			got := make([]byte, len(text))
+			_, err := io.ReadFull(r, got)
+			require.NoError(t, err)
+			require.Equal(t, text, string(got))
+		}
+		is := func(what func() bool) {
+			t.Helper()
+			require.Eventually(t, func() bool {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return what()
+			}, 10*time.Second, time.Millisecond)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { say(t, out, long) })
+		is(func() bool { return s.busy })
+		say(t, out, "kept"+long)
+		ctx, cancel := context.WithCancel(t.Context())
+		held := make(chan func(), 1)
+		wg.Go(func() {
+			if release, err := s.Hold(ctx); err == nil {
+				held <- release
+			}
+		})
+		is(func() bool { return s.next == 1 })
+		if needed {
+			read(long)
+			select {
+			case release := <-held:
+				wg.Go(release)
+			case <-time.After(10 * time.Second):
+				assert.Fail(t, "the question waits for the text")
+			}
+			read("kept" + long)
+		} else {
+			cancel()
+			read(long + "kept" + long)
+		}
+		wg.Wait()
+		s.Drain()
+		cancel()
+		require.NoError(t, errors.Join(w.Close(), r.Close()))
+	}
 }
 
 // The status line is below all text, and away while the screen is held.
