@@ -14,25 +14,24 @@ import (
 )
 
 // helpers is the parent of an agent, as its tools see it. It delegates tasks through the
-// real parent and records which children failed. Each failure becomes a warning of the
-// agent's result, even if the model does not mention it.
+// real parent and records which children failed, and what the others warn of. Each becomes a
+// warning of the agent's result, even if the model does not mention it.
 type helpers struct {
 	supervisor.Parent
 
 	spawned atomic.Bool // the agent has started a background child
 
 	mu    sync.Mutex
-	fails []string
+	told  []string
 	files []string // with the full outputs of children
 }
 
-// maxFails is the largest number of failed children that get a warning each. One more
-// warning counts the others.
-const maxFails = 20
+// maxTold is the largest number of warnings about children. One more counts the others.
+const maxTold = 20
 
 // Delegate implements supervisor.Parent.
 func (h *helpers) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
-	return h.note(h.Parent.Delegate(ctx, tasks))
+	return h.note(h.heed(h.Parent.Delegate(ctx, tasks)))
 }
 
 // Spawn implements supervisor.Parent.
@@ -44,7 +43,7 @@ func (h *helpers) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 // Wait implements supervisor.Parent.
 func (h *helpers) Wait(ctx context.Context, ids []string, atMost time.Duration) ([]task.Result, error) {
 	results, err := h.Parent.Wait(ctx, ids, atMost)
-	return h.note(results), err
+	return h.note(h.heed(results)), err
 }
 
 // note records the failures among results, and returns results unchanged. Cancelled tasks
@@ -62,7 +61,23 @@ func (h *helpers) note(results []task.Result) []task.Result {
 		case r.Status == task.Refused && r.Attempts == 0: // the loop reports refusals
 		case !r.Success:
 			why := task.Shorten(r.Err(), 200)
-			h.fails = append(h.fails, fmt.Sprintf("sub-agent %s: %s: %s", r.Agent, r.Status, why))
+			h.told = append(h.told, fmt.Sprintf("sub-agent %s: %s: %s", r.Agent, r.Status, why))
+		}
+	}
+	return results
+}
+
+// heed records the warnings of successful results, such as that a child of the child was refused, and
+// returns results unchanged.
+func (h *helpers) heed(results []task.Result) []task.Result {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range results {
+		if !r.Success {
+			continue
+		}
+		for _, w := range r.Warnings {
+			h.told = append(h.told, fmt.Sprintf("sub-agent %s: %s", r.Agent, task.Shorten(w, 200)))
 		}
 	}
 	return results
@@ -94,15 +109,15 @@ func (h *helpers) uncollected() string {
 		"Then answer. When you end, they end."
 }
 
-// warnings returns one text for each recorded failure of a child, at most maxFails, and one
-// that counts the others.
+// warnings returns what was recorded about children: at most maxTold texts, and one that counts the
+// others.
 func (h *helpers) warnings() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if more := len(h.fails) - maxFails; more > 0 {
-		return append(h.fails[:maxFails:maxFails], fmt.Sprintf("%d more sub-agents failed", more))
+	if more := len(h.told) - maxTold; more > 0 {
+		return append(h.told[:maxTold:maxTold], fmt.Sprintf("%d more warnings about sub-agents", more))
 	}
-	return h.fails
+	return h.told
 }
 
 // Limits of one delegation, in tasks and in bytes of JSON. All tasks of a delegation are
@@ -127,7 +142,7 @@ func (h partHelpers) Summarize(ctx context.Context, tasks []task.Task) (results 
 	}
 	for len(tasks) > 0 {
 		n := chunk(tasks)
-		some := h.Delegate(ctx, tasks[:n])
+		some := h.note(h.Parent.Delegate(ctx, tasks[:n])) // the warnings of parts stand with their document
 		results, tasks = append(results, some...), tasks[n:]
 		if len(some) != n || slices.ContainsFunc(some, func(r task.Result) bool { return !r.Success }) {
 			break

@@ -163,7 +163,7 @@ func (r *run) structural() tool.Set {
 func (r *run) shell() tool.Set {
 	return shell.Tool(shell.Config{
 		Host: r.Process.Commands, Dir: r.Process.Dir, Env: r.Process.Env, TempDir: r.Setup.TempDir, Depth: r.job.Depth,
-		Log: r.Process.Log, LogPath: r.Setup.ShellLog, Show: r.helpers.named,
+		Activity: r.parent, Log: r.Process.Log, LogPath: r.Setup.ShellLog, Show: r.helpers.named,
 		Untrusted: append([]string{r.Setup.Policy.Root}, r.Setup.Writable...),
 	})
 }

@@ -203,7 +203,7 @@ func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
 		return approvals.Ask(ctx, q)
 	}
 	var d tool.Decision
-	h.pause(ctx, func() { d = approvals.Ask(ctx, q) })
+	h.queue(func() { h.lend(ctx, func() { d = approvals.Ask(ctx, q) }) }) // a person's time is not the agent's
 	return d
 }
 
@@ -312,8 +312,7 @@ func (h *handle) changedFiles(files []string) []string {
 	return slices.Compact(all)
 }
 
-// pause runs f, in which the agent waits for its children or for a person. Until f returns, other
-// jobs may use the slot of the agent; then pause waits for a slot again. The idle clock pauses for
+// pause runs f, in which the agent waits for its children, with its slot lent. The idle clock pauses for
 // the whole time. The run clock pauses while a child queues (see [limits.Blocked]), that of job zero
 // for the whole time: nobody waits for it, and its children have limits of their own.
 func (h *handle) pause(ctx context.Context, f func()) {
@@ -328,14 +327,22 @@ func (h *handle) pause(ctx context.Context, f func()) {
 	if x.zero() {
 		wait = x.blocked.Queue
 	}
-	wait(func() {
-		x.loan.Lend()
-		f()
-		_ = x.loan.Resume(ctx, x.job.Depth) // fails only when the agent is being ended
-	})
+	wait(func() { h.lend(ctx, f) })
 }
 
-// queue runs f, in which the agent waits for something other than its children, such as a permit.
+// lend runs f. Until f returns, other jobs may use the slot of the agent; then lend waits for a slot
+// again.
+func (h *handle) lend(ctx context.Context, f func()) {
+	if h.exec == nil {
+		f()
+		return
+	}
+	h.exec.loan.Lend()
+	f()
+	_ = h.exec.loan.Resume(ctx, h.job.Depth) // fails only when the agent is being ended
+}
+
+// queue runs f, in which the agent waits for something other than its children, such as a permit or a person.
 // Until f returns, the clocks of the agent pause, and so do the run clocks of its ancestors that
 // wait for it.
 func (h *handle) queue(f func()) {

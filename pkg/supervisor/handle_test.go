@@ -140,6 +140,24 @@ func TestApprovalLendsTheSlot(t *testing.T) {
 	})
 }
 
+// The time in which a person decides is not the agent's.
+func TestApprovalStopsTheRunClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ask := &approver{asks: tool.High, during: func() { time.Sleep(time.Hour) }}
+		h := newHarness(func(c *Config) { c.Approve, c.Limits.ChildTimeout = ask, 100*time.Second })
+		h.launcher.does["asks"] = func(ctx context.Context, job task.Job, p Parent) task.Result {
+			p.Approve(ctx, tool.Intent{Risk: tool.High})
+			return after(ctx, job, 90*time.Second)
+		}
+		h.launcher.does["asks, and is slow"] = func(ctx context.Context, job task.Job, p Parent) task.Result {
+			p.Approve(ctx, tool.Intent{Risk: tool.High})
+			return after(ctx, job, 110*time.Second)
+		}
+		results := h.batch(t, task.Task{Text: "asks", Agent: "coder"}, task.Task{Text: "asks, and is slow", Agent: "coder"})
+		assert.Equal(t, []task.Status{task.Completed, task.Timeout}, []task.Status{results[0].Status, results[1].Status})
+	})
+}
+
 // A ceiling only falls: who reads has others read, and a tool that is taken from
 // an agent is taken from all below it.
 func TestCeilings(t *testing.T) {

@@ -21,9 +21,9 @@
 // the result is recorded, announced as an event, and delivered.
 //
 // A job has two clocks. The run clock counts from the first start to the end of the last
-// attempt. It pauses while the job waits for the model server, or for a slot to start
-// again; the run clocks of its ancestors that wait for it pause too. That of job zero also
-// pauses while the job waits for its children or for a person. Time that a request spent
+// attempt. It pauses while the job waits for the model server, for a person, or for a slot to
+// start again; the run clocks of its ancestors that wait for it pause too. That of job zero
+// also pauses while the job waits for its children. Time that a request spent
 // in the queue of the server is given back to each of these clocks, once. The idle clock
 // resets with each sign of activity of the job or its descendants, and pauses while the
 // job waits for anybody.

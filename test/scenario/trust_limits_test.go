@@ -94,6 +94,42 @@ func TestLimitsOfAPerson(t *testing.T) {
 	}
 }
 
+// TestCommandThatPrints: a command that prints is at work, one that is silent is idle.
+func TestCommandThatPrints(t *testing.T) {
+	for name, c := range map[string]struct {
+		command string
+		code    int
+	}{
+		"prints":    {"for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.4; done", 0},
+		"is silent": {"sleep 20", 124},
+	} {
+		for place, args := range map[string][]string{"prompt": {"-m", "Run it."}, "batch": {"batch", "--json"}} {
+			t.Run(place+", "+name, func(t *testing.T) {
+				t.Parallel()
+				m := endurePlay(t, func(_ context.Context, k endureTalk) api.Message {
+					if k.turn() == 0 {
+						return workAsk(workCall("run_pty_cmd", "command", c.command))
+					}
+					return endureSay("It has run.")
+				})
+				w := newWorld(t, m.addr, played)
+				args := append(args, "-a", "executor", "--auto-approve", "--idle-timeout", "2")
+				stdin := ""
+				if place == "batch" {
+					stdin = "Run it.\n"
+				}
+				e := w.start(stdin, args...).wait()
+				if c.code == 0 {
+					assert.Equal(t, 0, e.code, e.stderr)
+					return
+				}
+				assert.NotEqual(t, 0, e.code)
+				assert.Contains(t, e.stdout+e.stderr, "inactive for 2 seconds")
+			})
+		}
+	}
+}
+
 // TestWhoseLimit: an agent that is ended by a clock says whose limit it was, how to raise it, and in its
 // first line what it always said. What a person sets counts downward too.
 func TestWhoseLimit(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 type Tally struct {
 	Failed     int
 	NotStarted int
+	Warned     int // successful tasks whose results have warnings
 	Cached     int // completed tasks whose answer came from the cache
 	// Known is the number of results from an earlier run of the batch, and Usage is the
 	// tokens of this run. The caller sets both.
@@ -31,6 +32,8 @@ func (t *Tally) Add(r task.Result) {
 		return
 	case !r.Success:
 		t.Failed++
+	case len(r.Warnings) > 0:
+		t.Warned++
 	}
 	if r.Cached {
 		t.Cached++
@@ -72,6 +75,9 @@ func (t *Tally) Summary(elapsed time.Duration) string {
 	}
 	if t.Cached > 0 {
 		parts = append(parts, fmt.Sprintf("%d of them from the cache", t.Cached))
+	}
+	if t.Warned > 0 {
+		parts = append(parts, fmt.Sprintf("%d of them with warnings", t.Warned))
 	}
 	if t.NotStarted > 0 {
 		parts = append(parts, fmt.Sprintf("%d not started", t.NotStarted))

@@ -44,7 +44,7 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (tool.Result, err
 		return tool.Result{}, err
 	}
 	defer screen.Close()
-	out := output{excerpt: tool.Excerpt{Max: maxChars}, entry: s.journal.enter(r.command)}
+	out := output{excerpt: tool.Excerpt{Max: maxChars}, entry: s.journal.enter(r.command), activity: s.Activity}
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
@@ -158,8 +158,9 @@ func verdict(o box.Outcome, why string) string {
 
 // output passes what a command prints to the printer, the excerpt and the journal.
 type output struct {
-	excerpt tool.Excerpt
-	entry   *entry
+	excerpt  tool.Excerpt
+	entry    *entry
+	activity Activity
 }
 
 // copy reads the terminal to its end. Linux returns EIO when the other end is closed; any other
@@ -172,6 +173,9 @@ func (o *output) copy(screen io.Reader) {
 		p.write(buf[:n])
 		if err != nil {
 			break
+		}
+		if o.activity != nil {
+			o.activity.Active()
 		}
 	}
 	p.close()

@@ -44,6 +44,9 @@ type Starter interface {
 	Start(c proc.Command, show []string) (box.Running, error)
 }
 
+// Activity is told that something happens, so that a command which prints is not taken for one that hangs.
+type Activity interface{ Active() }
+
 // Config tells the tool where and how its commands run.
 type Config struct {
 	Host Starter
@@ -61,6 +64,8 @@ type Config struct {
 	// for the first command. Neither is closed. Without both, output that is not shown is lost.
 	Log     *os.File
 	LogPath string
+	// Activity is told when a command prints; nil means nobody.
+	Activity Activity
 	// Show returns the files of qq, besides the log, that the agent was told to read; nil means none.
 	Show func() []string
 	// Depth is the depth of the agent. The marks of its commands contain it, to differ from those
