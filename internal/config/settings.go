@@ -77,7 +77,8 @@ func Settings() []Setting {
 			field: func(c *Config) any { return &c.ChildTimeout }},
 		{Name: "QQ_IDLE_TIMEOUT", Default: "300", Kind: Seconds, Flag: "idle-timeout", Checkout: Lowers, NoLimit: true,
 			Doc: "seconds without any activity, such as a token or output of a command; if not set, the idle_timeout " +
-				"of its definition counts; waiting for the model server, an approval or its own children does not count; 0 means no limit",
+				"of its definition counts; waiting for the model server, " +
+				"an approval or its own children does not count; 0 means no limit",
 			field: func(c *Config) any { return &c.IdleTimeout }},
 		{Name: "QQ_RETRIES", Default: "2", Kind: Count, Max: 100, Flag: "retries", Checkout: Lowers,
 			Doc:   "attempts after the first, when a failure may be temporary; at most 100",
