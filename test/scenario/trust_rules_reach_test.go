@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -143,6 +144,24 @@ func TestRuleSuspects(t *testing.T) {
 	assert.Contains(t, asked, "special: asked each time")
 	q.wait()
 	w.unharmed()
+}
+
+// TestLastingRuleOfAnOddFolder: the name of a folder is on one row of the list, with all its characters.
+func TestLastingRuleOfAnOddFolder(t *testing.T) {
+	w := newRulesWorld(t)
+	folder := filepath.Join(w.dir, "config", "qq")
+	require.NoError(t, os.MkdirAll(folder, 0o700))
+	odd := "/a\n2\t2026-01-01 10:00\t/b\u00a0\u202e\x1b[2J"
+	kept, err := json.Marshal(map[string]any{"rules": []map[string]string{
+		{"folder": odd, "rule": "run_pty_cmd(ls)", "added": "2026-01-01T10:00:00Z"}}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "permissions.json"), kept, 0o600))
+	const shown = "/a␊2␉2026-01-01 10:00␉/b<U+00A0><U+202E>␛[2J"
+	listed := w.qq("permissions", "list").stdout
+	assert.Equal(t, 2, strings.Count(listed, "\n"), listed)
+	assert.Contains(t, listed, shown+"  run_pty_cmd(ls)\n")
+	assert.Equal(t, odd, w.permissions()[0].Folder, "as JSON as it is")
+	assert.Contains(t, w.qq("permissions", "rm", "1").stderr, "removed: run_pty_cmd(ls) in "+shown+"\n")
 }
 
 // TestRestrictedReading: what a definition takes from the editing or reading tools, it takes from all of them, and from

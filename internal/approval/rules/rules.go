@@ -122,8 +122,8 @@ func Of(text string) Rule {
 	return r
 }
 
-// Taken returns the rules that restrictions of the definition of an agent are, as [Of] reads each. A path that the agent
-// may not edit is one for all tools that change files, and one that it may not write is one for those that make files.
+// Taken returns the rules for what the definition of an agent takes from it, as [Of] reads each. A path that it may
+// not edit is one for all tools that change files, and one that it may not write is one for those that make files.
 func Taken(texts []string) (list []Rule) {
 	for _, text := range texts {
 		r := Of(text)
