@@ -129,6 +129,7 @@ func (r *run) isDelegated() bool { return r.job.Parent != "" || r.job.BatchID !=
 // whose model cannot call tools gets none.
 func (r *run) open(root *os.Root) {
 	r.root, r.space = root, files.Open(root, r.Setup.Private...)
+	r.space.Take(r.taken())
 	if r.Model.CallsTools() {
 		r.tools = r.makeTools()
 	}

@@ -155,6 +155,7 @@ func (r *run) structural() tool.Set {
 	reading, writing := astgrep.Tools(astgrep.Config{
 		Host: r.Process.Host, Program: r.Setup.AstGrep, Root: r.root,
 		Dir: r.Process.Dir, Env: r.Process.Env, Depth: r.job.Depth, Private: r.Setup.Private,
+		Taken: r.taken(),
 	})
 	return append(reading, writing...)
 }
@@ -171,14 +172,14 @@ func (r *run) shell() tool.Set {
 // gate returns the gate that allows, asks about or denies each tool call of the agent.
 func (r *run) gate() *approval.Gate {
 	policy := r.Setup.Policy
-	policy.Deny = append(slices.Clip(policy.Deny), read(r.job.Denied)...)
+	policy.Deny = append(slices.Clip(policy.Deny), rules.Taken(r.job.Denied)...)
 	if r.Setup.ReadOnly { // its commands change nothing
 		policy.Home = ""
 	}
 	cfg := approval.GateConfig{
 		Offered: r.tools.offered, Withheld: r.tools.withheld,
 		ReadOnly: r.Setup.ReadOnly, Policy: policy, Approver: r.parent,
-		Within: read(r.Definition.Within), Without: read(r.Definition.DisallowedTools),
+		Within: read(r.Definition.Within), Without: rules.Taken(r.Definition.DisallowedTools),
 	}
 	if len(policy.Allow)+len(policy.Deny)+len(cfg.Within)+len(cfg.Without) > 0 {
 		var err error
@@ -187,6 +188,12 @@ func (r *run) gate() *approval.Gate {
 		}
 	}
 	return approval.NewGate(cfg)
+}
+
+// taken returns globs of the files that the definitions of this agent and of those above it take from its reading
+// tools, by their absolute paths.
+func (r *run) taken() []string {
+	return rules.Unreadable(rules.Taken(slices.Concat(r.Definition.DisallowedTools, r.job.Denied)), r.Setup.Policy.Root)
 }
 
 // read returns the rules that a definition has.

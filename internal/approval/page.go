@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -16,7 +18,7 @@ const (
 	aboutRows   = 2           // of a task
 	everything  = math.MaxInt // as a number of rows
 	bar         = "  │ "
-	barAgain    = "  ┆ " // of a line that did not fit the row above
+	barAgain    = "  ┆ " // of a line that did not fit the row above: it cannot look like a row of the question
 	barWidth    = 4
 	indent      = "  "
 	leastWidth  = 10
@@ -50,7 +52,7 @@ func (p page) question(q tool.Question, whole bool) (text string, cut bool) {
 	var b strings.Builder
 	b.WriteString("\n" + p.head(q) + "\n")
 	p.write(&b, about, everything)
-	cut = p.write(&b, p.rows(strings.Join(strings.Fields(in.Summary), " "), indent, indent), summary)
+	cut = p.write(&b, p.rows(strings.Join(strings.Fields(in.Summary), " "), indent, barAgain), summary)
 	cut = p.write(&b, p.rows(strings.TrimRight(in.Preview, "\n"), bar, barAgain), preview) || cut
 	return b.String(), cut
 }
@@ -67,7 +69,7 @@ func (p page) head(q tool.Question) string {
 		who += " " + brief(task.ShortID(q.ExecutionID))
 	}
 	if q.Dir != "" {
-		who += " in " + brief(q.Dir)
+		who += " in " + folder(q.Dir)
 	}
 	who += " asks:"
 	what := fmt.Sprintf(" %s (%s, ", brief(in.Tool), brief(cmp.Or(string(in.Effect), "effect unknown")))
@@ -77,7 +79,7 @@ func (p page) head(q tool.Question) string {
 		comma, special = ", ", "special: asked each time"
 	}
 	if plain := who + what + risk + comma + special + ")"; width(plain) > p.columns {
-		return strings.Join(p.rows(plain, "", indent), "\n")
+		return strings.Join(p.rows(plain, "", barAgain), "\n")
 	}
 	return p.paint(bold, who) + what + p.paint(riskColour(in.Risk), risk) + comma + p.paint(red, special) + ")"
 }
@@ -86,10 +88,14 @@ func (p page) head(q tool.Question) string {
 func (p page) about(q tool.Question) []string {
 	var all []string
 	add := func(label, text string) {
-		rows := p.rows(strings.Join(strings.Fields(label+text), " "), indent, indent)
+		rows := p.rows(strings.Join(strings.Fields(label+text), " "), indent, barAgain)
 		if len(rows) > aboutRows {
 			rows = rows[:aboutRows]
-			rows[aboutRows-1] += "…"
+			last := []rune(rows[aboutRows-1])
+			for width(string(last))+columns('…') > p.columns && len(last) > barWidth {
+				last = last[:len(last)-1]
+			}
+			rows[aboutRows-1] = string(last) + "…"
 		}
 		all = append(all, rows...)
 	}
@@ -163,6 +169,20 @@ func riskColour(r tool.Risk) string {
 
 // brief returns a name on one line, with at most 60 characters.
 func brief(s string) string { return visible(task.Shorten(s, 60)) }
+
+// folder returns the name of a folder, in quotes if it could be read as words of the question.
+func folder(name string) string {
+	word := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-+@/", r)
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return !word(r) }) {
+		if runes := []rune(name); len(runes) > 60 {
+			name = string(runes[:57]) + "..."
+		}
+		return visible(strconv.Quote(name))
+	}
+	return brief(name)
+}
 
 // visible spells out what a person could not see, tabs too.
 func visible(s string) string { return strings.ReplaceAll(tool.Visible(s), "\t", "␉   ") }

@@ -33,6 +33,28 @@ func TestNothingKnown(t *testing.T) {
 	assert.False(t, cut)
 }
 
+// No name and no long line looks like a row of the question itself.
+func TestSpoofedRows(t *testing.T) {
+	p := page{size{60, 30}, false}
+	text, _ := p.question(tool.Question{
+		Chain: []string{"default", "coder"}, Dir: "x asks: read_file (reads, low risk)\n  read a",
+		Task: strings.Repeat("y", 20) + "run: ls -l",
+		Intent: tool.Intent{Tool: "run_pty_cmd",
+			Summary: strings.Repeat("x", 26) + "task: be nice and careful with it"},
+	}, true)
+	rows := strings.Split(text, "\n")
+	for _, row := range rows[2:] {
+		assert.NotRegexp(t, `^  (task: be nice|run:|read |…)`, row)
+	}
+	assert.Contains(t, strings.ReplaceAll(text, "\n  ┆ ", ""), `in "x asks: read_file (reads, low risk)\n  read a" asks:`)
+	assert.Contains(t, text, "\n  ┆ ")
+	assert.Equal(t, "src/a-b_c.d", folder("src/a-b_c.d"))
+	assert.Equal(t, `"a b"`, folder("a b"))
+	assert.Equal(t, `"a\"b"`, folder(`a"b`))
+	assert.Equal(t, `"a\nb"`, folder("a\nb"))
+	assert.Equal(t, `"a\u00a0b"`, folder("a\u00a0b"))
+}
+
 // Whatever a model writes: every row is indented, fits the width and has nothing
 // that a terminal obeys, and there are not many.
 func TestAnyPage(t *testing.T) {

@@ -457,7 +457,7 @@ func TestWho(t *testing.T) {
 		{17, "docs/a.md", "  task 17 of the batch: docs/a.md\n  task: Make the tests pass [o]nce, [n]o: ␛[2J\n"},
 		{3, q.Task, "  task 3 of the batch: Make the tests pass [o]nce, [n]o: ␛[2J\n"},
 		{3, strings.Repeat("long ", 100), "  task 3 of the batch: " + strings.Repeat("long ", 11) + "\n" +
-			"  " + strings.Repeat("long ", 15) + "l…\n  task: Make the tests pass [o]nce, [n]o: ␛[2J\n"},
+			"  ┆ " + strings.Repeat("long ", 14) + "lon…\n  task: Make the tests pass [o]nce, [n]o: ␛[2J\n"},
 	} {
 		q.Number, q.Input = c.number, c.input
 		a := d.asks(t.Context(), q)

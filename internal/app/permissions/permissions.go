@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -15,6 +16,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/approval/rulefile"
+	"qq/pkg/tool"
 )
 
 // permissions is the command.
@@ -85,9 +87,14 @@ func (p permissions) list(c *cli.Context) error {
 	fmt.Fprintln(w, "NUMBER\tADDED\tFOLDER\tRULE")
 	for _, r := range rows {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", r.Number, r.Added.Local().Format("2006-01-02 15:04"),
-			command.Printable(r.Folder), command.Printable(r.Rule))
+			oneLine(r.Folder), oneLine(r.Rule))
 	}
 	return output.WriteError(w.Flush())
+}
+
+// oneLine spells out what a person could not see, and what would look like another row of the list.
+func oneLine(text string) string {
+	return strings.NewReplacer("\n", "␊", "\t", "␉").Replace(tool.Visible(text))
 }
 
 func (p permissions) remove(c *cli.Context) error {
@@ -117,7 +124,7 @@ func (p permissions) remove(c *cli.Context) error {
 		return output.WriteJSON(p.Out, gone)
 	}
 	for _, r := range gone {
-		p.Note("removed: %s in %s", r.Rule, r.Folder)
+		p.Note("removed: %s in %s", oneLine(r.Rule), oneLine(r.Folder))
 	}
 	return nil
 }

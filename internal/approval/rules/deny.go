@@ -80,10 +80,10 @@ func (c calls) inArguments(words []string, nested int) (g guess) {
 	for i, w := range words {
 		switch {
 		case i == 0:
-		case shells(path.Base(w)) && inline(words[i+1:]):
-			g = max(g, c.inScript(path.Base(w), words[i+1:], nested))
+		case shells(path.Base(w)) && inline(words[i+1:]): // all further words are its own
+			return max(g, c.inScript(path.Base(w), words[i+1:], nested))
 		case shells(path.Base(w)) && launcher:
-			g = max(g, min(c.inScript(path.Base(w), words[i+1:], nested), possible))
+			return max(g, min(c.inScript(path.Base(w), words[i+1:], nested), possible))
 		case launcher && w != "" && unclear(words[i:]):
 			g = max(g, possible)
 		case launcher && !runsCode(program(words)) && strings.ContainsAny(w, " \t\n;&|"):
@@ -120,8 +120,10 @@ func (c calls) inScript(shell string, args []string, nested int) (g guess) {
 		return meant
 	case shell == "eval": // it joins its words
 		return c.mayRun(strings.Join(scripts, " "), nested-1)
+	case shell == "busybox":
+		return c.inArguments(append([]string{shell}, args...), nested)
 	case !inline(args):
-		return c.inArguments(append([]string{shell}, args...), nested) // busybox sh
+		return excluded
 	}
 	for _, s := range scripts {
 		g = max(g, c.mayRun(s, nested-1))
@@ -132,14 +134,11 @@ func (c calls) inScript(shell string, args []string, nested int) (g guess) {
 // among reports whether the words of the pattern are among tokens, in their order. Of a launcher
 // any program is started by a word that is not known.
 func (c calls) among(tokens []string, launcher bool) bool {
-	for i, t := range tokens {
-		switch {
-		case t == anything && !launcher, !same(strings.ToLower(t), strings.ToLower(program(c.words))):
-		case slices.Contains(tokens, "xargs"), follow(tokens[i+1:], c.words[1:]):
-			return true
-		}
-	}
-	return false
+	name := strings.ToLower(program(c.words))
+	i := slices.IndexFunc(tokens, func(t string) bool { // what follows a later one, follows the first one
+		return (t != anything || launcher) && same(strings.ToLower(t), name)
+	})
+	return i >= 0 && (slices.Contains(tokens, "xargs") || follow(tokens[i+1:], c.words[1:]))
 }
 
 // follow reports whether words are among tokens, in their order.

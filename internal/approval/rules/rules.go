@@ -122,6 +122,41 @@ func Of(text string) Rule {
 	return r
 }
 
+// Taken returns the rules for what the definition of an agent takes from it, as [Of] reads each. A path that it may
+// not edit is one for all tools that change files, and one that it may not write is one for those that make files.
+func Taken(texts []string) (list []Rule) {
+	for _, text := range texts {
+		r := Of(text)
+		list = append(list, r)
+		var others []string
+		switch {
+		case r.Pattern == "":
+		case r.Tool == "edit_file":
+			others = []string{"write_file", "create_file", "delete_file", "ast_grep_replace"}
+		case r.Tool == "write_file":
+			others = []string{"create_file"}
+		}
+		for _, tool := range others {
+			list = append(list, Rule{tool, r.Pattern})
+		}
+	}
+	return list
+}
+
+// Unreadable returns globs of the absolute paths that no reading tool may read after these denying rules. Their paths
+// begin in root.
+func Unreadable(denying []Rule, root string) (globs []string) {
+	for _, r := range denying {
+		if glob, err := cleanGlob(r.Pattern); r.Tool == "read_file" && r.Pattern != "" {
+			if err != nil { // in doubt all
+				glob = "**"
+			}
+			globs = append(globs, path.Join(escapeGlob(root), glob))
+		}
+	}
+	return globs
+}
+
 // clean returns the pattern of r in the form in which it is compared.
 func clean(r Rule) (string, error) {
 	switch {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -363,6 +364,22 @@ func TestEvasions(t *testing.T) {
 	assert.False(t, push.Suspects(tool.Intent{Tool: "read_file", Command: "git x"}))
 }
 
+// A long command is judged in time, whatever is in it.
+func TestTouchesInTime(t *testing.T) {
+	for _, word := range []string{"sh ", "sh 'a b' ", "xargs ", "git ", "env ", "env 'sh -c \"a b\"' ", "[ ", "python ",
+		"g* ", "eval ", "eval 'x' ", "$(", "a;", "busybox "} {
+		command := strings.Repeat(word, maxCommand/len(word))
+		start := time.Now()
+		for _, r := range []Rule{{"run_pty_cmd", "git push*"}, {"run_pty_cmd", "rm*"}} {
+			r.Touches(run(command), "")
+			r.Suspects(run(command))
+			r.Covers(run(command), "")
+		}
+		assert.Less(t, time.Since(start), 10*time.Second, word)
+		t.Logf("%q %v", word, time.Since(start))
+	}
+}
+
 func TestExactly(t *testing.T) {
 	for _, in := range []tool.Intent{
 		run("git log --format='%h %s' \"it's\""), run("echo '*' '(a, b' ''"), run("./x.sh"),
@@ -424,6 +441,7 @@ func FuzzParse(f *testing.F) {
 		require.Equal(t, r, again)
 		r.Covers(tool.Intent{Tool: r.Tool, Command: text, Paths: []string{"a/b"}, Host: "x.org"}, "sub")
 		r.Touches(tool.Intent{Tool: r.Tool, Command: text, Paths: []string{"a/b"}, Host: "x.org"}, "sub")
+		r.Suspects(tool.Intent{Tool: r.Tool, Command: text})
 	})
 }
 
@@ -456,6 +474,7 @@ func FuzzCommand(f *testing.F) {
 			}
 		}
 		require.True(t, log.Touches(run(command), ""))
+		require.False(t, Rule{"run_pty_cmd", "rm*"}.Suspects(run(command)), "it is one call of git log")
 		if again, ok := quoted(words); ok {
 			same, err := Words(again)
 			require.NoError(t, err)

@@ -30,7 +30,13 @@ func (c Config) files(ctx context.Context, q query) ([]string, error) {
 		home = c.Dir
 	}
 	private := tree.Places(c.Private)
-	unread := func(file string) string { return private.Unread(filepath.ToSlash(filepath.Join(home, file))) }
+	unread := func(file string) string {
+		file = filepath.ToSlash(filepath.Join(home, file))
+		if c.Taken.Holds(file) {
+			return tree.IsTaken
+		}
+		return private.Unread(file)
+	}
 	if !isDir {
 		why := unread(start)
 		if tree.Secret(q.start) {

@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"qq/internal/tools/tree"
 	"qq/pkg/proc"
 	"qq/pkg/tool"
 )
@@ -44,12 +45,13 @@ type Starter interface {
 // Config tells the tools where ast-grep is and which directory they work in.
 type Config struct {
 	Host    Starter
-	Program string   // path of ast-grep, as [Find] returns it
-	Root    *os.Root // the working directory
-	Dir     string   // its path
-	Env     []string // the environment of the program
-	Depth   int      // of the agent; the sweep tells by it whose process this is
-	Private []string // absolute paths of folders whose files need an approval
+	Program string     // path of ast-grep, as [Find] returns it
+	Root    *os.Root   // the working directory
+	Dir     string     // its path
+	Env     []string   // the environment of the program
+	Depth   int        // of the agent; the sweep tells by it whose process this is
+	Private []string   // absolute paths of folders whose files need an approval
+	Taken   tree.Taken // files that the agent may not read
 }
 
 // Find looks for ast-grep in the folders of PATH, without starting it. It ignores relative

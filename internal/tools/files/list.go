@@ -69,7 +69,7 @@ func (w *Workspace) listFiles(ctx context.Context, args json.RawMessage) (string
 	more := 0
 	unreadable, err := tree.Walk(ctx, w.root, slash(rel), func(file string, e fs.DirEntry) {
 		switch {
-		case !doublestar.MatchUnvalidated(pattern, file[below:]), !w.isFile(file, e):
+		case !doublestar.MatchUnvalidated(pattern, file[below:]), !w.isFile(file, e), w.taken.Holds(w.full(file)):
 		case len(lines) == limit:
 			more++
 		default:
@@ -144,6 +144,9 @@ func (w *Workspace) listDirectory(ctx context.Context, args json.RawMessage) (st
 	if len(entries) == 0 {
 		return "[the folder is empty]", nil
 	}
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return w.taken.Holds(w.full(under(rel) + e.Name()))
+	})
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	var lines []string
 	for _, e := range entries[:min(len(entries), defaultListed)] {

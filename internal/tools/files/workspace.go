@@ -32,6 +32,7 @@ type Workspace struct {
 	root    *os.Root
 	dirs    []string            // absolute names of the root: as given, and without links
 	private func() tree.Private // looked up at the first call
+	taken   tree.Taken
 
 	mu   sync.Mutex
 	seen map[string]string // checksum of the content that the agent knows, by path
@@ -50,6 +51,9 @@ func Open(root *os.Root, private ...string) *Workspace {
 	}
 	return w
 }
+
+// Take takes files from the agent. No tool reads or lists them. Take is called before the first tool.
+func (w *Workspace) Take(files tree.Taken) { w.taken = files }
 
 // Reading returns the tools that look into the working directory: read_file,
 // list_files, list_directory and grep_file.
@@ -80,6 +84,9 @@ func (w *Workspace) unread(rel string, names ...string) string {
 		if given, err := w.local(name); err == nil && tree.Secret(w.full(given)) {
 			return tree.LooksSecret
 		}
+	}
+	if w.taken.Holds(w.full(rel)) {
+		return tree.IsTaken
 	}
 	return w.private().Unread(w.full(rel))
 }

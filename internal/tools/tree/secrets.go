@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
 )
 
 // The reasons why a file is not read without an approval of its own.
@@ -149,6 +151,24 @@ func (p Private) Concern(file string) string {
 		return ofProgram
 	}
 	return Concern(file)
+}
+
+// Taken are globs of absolute paths: files that a definition takes from an agent.
+type Taken []string
+
+// IsTaken is the reason why a file of [Taken] is not read.
+const IsTaken = "is taken from this agent by a definition"
+
+// Holds reports whether a file, or a folder above it, is one of them, with or without regard to case. The path is
+// absolute and has slashes.
+func (t Taken) Holds(file string) bool {
+	for file = fold(file); len(t) > 0 && file != "." && file != "/"; file = path.Dir(file) {
+		matches := func(glob string) bool { return doublestar.MatchUnvalidated(fold(glob), file) }
+		if slices.ContainsFunc(t, matches) {
+			return true
+		}
+	}
+	return false
 }
 
 func (p Private) holds(file string) bool {

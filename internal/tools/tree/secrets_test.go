@@ -76,6 +76,17 @@ func TestPrivate(t *testing.T) {
 	assert.Equal(t, "belongs to git", Private(nil).Concern(home+"/.git/config"))
 }
 
+func TestTaken(t *testing.T) {
+	files := Taken{"/w/secret/**", "/w/[[]x]/*.pem", "/w/docs"}
+	for file, want := range map[string]bool{
+		"/w/secret/a": true, "/w/SECRET/a/b": true, "/w/secret": true, "/w/[x]/a.pem": true, "/w/docs/a": true,
+		"/w/docs": true, "/w/x": false, "/w/secrets": false, "/w/[x]/a": false, "/w": false, "/": false, "": false,
+	} {
+		assert.Equal(t, want, files.Holds(file), file)
+	}
+	assert.False(t, Taken(nil).Holds("/w/secret/a"))
+}
+
 func FuzzSecret(f *testing.F) {
 	for _, file := range []string{".env", "a/b.key", "/", "", ".git/config", "\xff", "~", "ſ"} {
 		f.Add(file)
