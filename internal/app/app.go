@@ -101,9 +101,9 @@ type root struct {
 
 func newRoot(s Streams, env command.Environment) *root {
 	ctx, signals := newSignals()
-	return &root{
-		Invocation: command.NewInvocation(s, env, Version()), ctx: ctx, signals: signals,
-	}
+	i := command.NewInvocation(s, env, Version())
+	signals.resume(i.Screen.Continued)
+	return &root{Invocation: i, ctx: ctx, signals: signals}
 }
 
 // close closes all parts of the run and reports what could not be closed.

@@ -27,6 +27,8 @@ type signals struct {
 	onKill func()
 	exit   *time.Timer // set by the second signal
 	leave  func()      // ends the process
+
+	continued chan os.Signal // see resume
 }
 
 // exitGrace is how long a run may print its results after a second signal.
@@ -60,6 +62,12 @@ func (s *signals) listen() {
 			}
 		}
 	})
+}
+
+// resume tells continued when the process goes on after a stop.
+func (s *signals) resume(continued chan os.Signal) {
+	s.continued = continued
+	signal.Notify(continued, syscall.SIGCONT)
 }
 
 // send does what that signal does. It is dropped if many signals wait already.
@@ -100,6 +108,7 @@ func (s *signals) killWith(kill, leave func()) {
 // stop ends the handling of signals.
 func (s *signals) stop() {
 	signal.Stop(s.ch)
+	signal.Stop(s.continued)
 	close(s.done)
 	s.wg.Wait()
 	if s.exit != nil {

@@ -27,6 +27,9 @@ const maxHeld = 8 << 20
 //
 // Several goroutines may use a Screen and its Outputs.
 type Screen struct {
+	// Continued gets SIGCONT, from whoever handles signals.
+	Continued chan os.Signal
+
 	mu    sync.Mutex
 	free  *sync.Cond // signalled when busy ends and when kept text is taken
 	busy  bool       // somebody writes, or holds the Screen
@@ -46,7 +49,7 @@ type piece struct {
 
 // NewScreen returns a Screen.
 func NewScreen() *Screen {
-	s := &Screen{}
+	s := &Screen{Continued: make(chan os.Signal, 1)}
 	s.free = sync.NewCond(&s.mu)
 	return s
 }
@@ -202,6 +205,9 @@ func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
 		s.flush()
 	}, nil
 }
+
+// Resumed implements approval.Screen.
+func (s *Screen) Resumed() <-chan os.Signal { return s.Continued }
 
 // Drain waits until everything is written.
 func (s *Screen) Drain() {
