@@ -60,7 +60,7 @@ func (h *helpers) note(results []task.Result) []task.Result {
 		case r.Status == task.Cancelled: // on purpose
 		case r.Status == task.Refused && r.Attempts == 0: // the loop reports refusals
 		case !r.Success:
-			why := task.Shorten(r.Err(), 200)
+			why := task.Shorten(task.Line(r.Err()), 200)
 			h.told = append(h.told, fmt.Sprintf("sub-agent %s: %s: %s", r.Agent, r.Status, why))
 		}
 	}

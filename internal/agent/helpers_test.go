@@ -109,3 +109,12 @@ func supervisorOf(a Agent, change func(*supervisor.Config)) *supervisor.Supervis
 	}
 	return supervisor.New(cfg)
 }
+
+// TestFailsOnOneLine: a warning about a child that failed has the hint behind the problem.
+func TestFailsOnOneLine(t *testing.T) {
+	h := &helpers{}
+	r := task.Task{Agent: "slow"}.Ended(task.Timeout, "Child process timed out after 1s\nhint: raise the limit")
+	h.note([]task.Result{r})
+	want := []string{"sub-agent slow: timeout: Child process timed out after 1s; raise the limit"}
+	require.Equal(t, want, h.warnings())
+}

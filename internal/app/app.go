@@ -104,7 +104,7 @@ type root struct {
 func newRoot(s Streams, env command.Environment) *root {
 	ctx, signals := newSignals(env)
 	r := &root{Invocation: command.NewInvocation(s, env, Version()), ctx: ctx, signals: signals}
-	r.Screen.Ends = signals.stopCh
+	r.Screen.Ends, signals.continued = signals.stopCh, r.Screen.Continued
 	return r
 }
 

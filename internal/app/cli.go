@@ -41,11 +41,11 @@ func (r *root) cli() *cli.App {
 	return app
 }
 
-// Configure implements batch.Process. It asks whether the files of a checkout may configure qq, and prints warnings
+// Trust implements batch.Process. It asks whether the files of a checkout may configure qq, and prints warnings
 // about what does not count.
-func (r *root) Configure(c *cli.Context) (config.Config, string, error) {
-	o, err := r.Open(c)
-	if err != nil {
+func (r *root) Trust(c *cli.Context) (config.Config, string, error) {
+	o := r.Checkout
+	if err := permissions.Check(o.Settings); err != nil {
 		return config.Config{}, "", err
 	}
 	if err := checkout.Ask(c.Context, r.Invocation, c.Bool("dry-run")); err != nil {

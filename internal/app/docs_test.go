@@ -46,6 +46,11 @@ func TestSettings(t *testing.T) {
 
 // reach says when a setting in the .env of a checkout counts.
 func reach(s config.Setting) string {
+	if chosen, ok := map[string]string{ // see command.Checkout
+		"QQ_MODEL": "yes; a cloud model after `qq trust`", "QQ_AGENT": "yes; an agent of the checkout after `qq trust`",
+	}[s.Name]; ok {
+		return chosen
+	}
 	return map[config.Reach]string{
 		config.Trusted: "after `qq trust`", config.Lowers: "only lower, or after `qq trust`",
 		config.Harmless: "yes", config.Never: "no",
@@ -77,7 +82,7 @@ func envExample() string {
 		"# In $XDG_CONFIG_HOME/qq/.env all of them count.\n")
 	for _, s := range config.Settings() {
 		fmt.Fprintf(&b, "\n# %s\n", s.Doc)
-		if s.Checkout != config.Harmless {
+		if reach(s) != "yes" {
 			fmt.Fprintf(&b, "# From a checkout: %s.\n", strings.ReplaceAll(reach(s), "`", ""))
 		}
 		if s.Example != "" {

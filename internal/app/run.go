@@ -64,11 +64,14 @@ type oneRun struct {
 
 // run is what qq does without the name of a command: it runs one agent on one task.
 func (r *root) run(c *cli.Context) error {
-	cfg, dir, err := r.Configure(c)
+	if _, err := r.Open(c); err != nil {
+		return err
+	}
+	one, err := r.oneRun(c) // before Trust: nobody is asked about a run that cannot be
 	if err != nil {
 		return err
 	}
-	one, err := r.oneRun(c)
+	cfg, dir, err := r.Trust(c)
 	if err != nil {
 		return err
 	}

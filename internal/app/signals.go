@@ -33,6 +33,8 @@ type signals struct {
 	quit    *time.Timer // handles SIGQUIT when it fires; nil if that is not wanted
 	exit    *time.Timer // set by the second signal
 	leave   func()      // ends the process
+
+	continued chan os.Signal // told when the process goes on after a stop
 }
 
 // exitGrace is how long a run may print its results after a second signal.
@@ -71,6 +73,7 @@ func newSignals(env command.Environment) (context.Context, *signals) {
 func (s *signals) listen() {
 	signal.Ignore(syscall.SIGPIPE)
 	signal.Notify(s.ch, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(s.continued, syscall.SIGCONT)
 	if s.quit != nil {
 		signal.Notify(s.ch, syscall.SIGQUIT)
 	}
@@ -123,6 +126,7 @@ func (s *signals) killWith(kill, leave func()) {
 // stop ends the handling of signals.
 func (s *signals) stop() {
 	signal.Stop(s.ch)
+	signal.Stop(s.continued)
 	close(s.done)
 	s.wg.Wait()
 	for _, t := range []*time.Timer{s.quit, s.exit} {

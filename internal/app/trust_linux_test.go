@@ -3,6 +3,7 @@ package app
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -61,6 +62,40 @@ func TestTrust(t *testing.T) {
 	assert.Equal(t, "[]\n", w.run("trust", "--list", "--json").out)
 	require.NoError(t, os.RemoveAll(filepath.Join(w.dir, ".qq")))
 	assert.Equal(t, "qq: nothing in "+w.dir+" needs trust\n", w.run("trust").errors)
+}
+
+// TestTrustAfterFlags: a wrong flag is an error before anybody is asked.
+func TestTrustAfterFlags(t *testing.T) {
+	w := newWorld(t)
+	w.file(".env", "QQ_RETRIES=9\n")
+	w.file("tasks.txt", "Say it.\n")
+	for _, args := range [][]string{
+		{"--output-format", "runes", "Say it."}, {"--max-turns", "0", "Say it."}, {"--allow", "edit_file(", "Say it."},
+		{"--schema", "gone.json", "Say it."}, {"batch", "tasks.txt", "--halt", "never,fail=1"},
+		{"batch", "tasks.txt", "--output-format", "runes"}, {"batch", "tasks.txt", "--deny", "bash"},
+	} {
+		s := w.onTerminal(args...)
+		e := s.wait()
+		assert.Equal(t, 2, e.code, args)
+		assert.Contains(t, e.out, "\n  hint: ", args)
+		assert.NotContains(t, e.out, "want to configure qq", args)
+	}
+}
+
+// TestTrustWhole: the middle of a long value is shown before it can be trusted.
+func TestTrustWhole(t *testing.T) {
+	w := newWorld(t)
+	w.file(".env", "QQ_SEARCH=searxng=http://a.example/"+strings.Repeat("a", 300)+"HIDDEN"+strings.Repeat("b", 300)+"\n")
+	s := w.onTerminal("trust")
+	s.until("show [a]ll first, [n]o: ")
+	assert.NotContains(t, s.shown(), "HIDDEN")
+	s.press("y\n")
+	s.until("type a or n")
+	s.press("a\n")
+	s.until("[y]es, [n]o: ")
+	assert.Contains(t, strings.ReplaceAll(s.shown(), "\n  ┆ ", ""), "HIDDEN")
+	s.press("y\n")
+	assert.Zero(t, s.wait().code)
 }
 
 // TestTrustUnstored: an answer counts in its run also if it cannot be stored.

@@ -19,7 +19,7 @@ type confirmed struct {
 func (d *terminalScreen) confirms(ctx context.Context, lines ...string) <-chan confirmed {
 	c := make(chan confirmed, 1)
 	go func() {
-		yes, err := d.Confirm(ctx, "A head:", lines, "Is it so?")
+		yes, err := d.Confirm(ctx, Confirmation{"A head:", lines, lines, "Is it so?"})
 		c <- confirmed{yes, err}
 	}()
 	return c
@@ -51,6 +51,23 @@ func TestConfirm(t *testing.T) {
 	d.expect(choice)
 	d.typed("\x04")
 	require.ErrorIs(t, (<-c).err, errEOF, "no answer")
+}
+
+// TestConfirmLeftOut: yes to a line that leaves something out counts only after all of it was shown.
+func TestConfirmLeftOut(t *testing.T) {
+	d := newScreen(t, false, nil)
+	yes := make(chan confirmed, 1)
+	go func() {
+		ok, err := d.Confirm(t.Context(), Confirmation{"A head:", []string{"a … c"}, []string{"a b c"}, "Is it so?"})
+		yes <- confirmed{ok, err}
+	}()
+	assert.Contains(t, d.expect("show [a]ll first, [n]o: "), "│ a … c\n")
+	d.typed("y\n")
+	d.expect("type a or n\r\nshow [a]ll first, [n]o: ")
+	d.typed("a\n")
+	assert.Contains(t, d.expect("[y]es, [n]o: "), "│ a b c\n")
+	d.typed("y\n")
+	assert.Equal(t, confirmed{true, nil}, <-yes)
 }
 
 // TestConfirmLong: yes to more than a page counts only after all of it was shown. The last lines are next to the

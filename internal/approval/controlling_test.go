@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 	"testing"
 	"time"
@@ -29,7 +30,9 @@ func play(how string) {
 		job(&syscall.SysProcAttr{Setpgid: true}, "ask")()
 		return
 	}
-	p, err := OpenTerminal(true, false, nil)
+	screen := make(continuing, 1)
+	signal.Notify(screen, syscall.SIGCONT)
+	p, err := OpenTerminal(true, false, screen)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -21,6 +21,9 @@ type Screen interface {
 	// being written, and returns the error of ctx if that ends first. The rest of the run goes on
 	// meanwhile.
 	Hold(ctx context.Context) (release func(), err error)
+	// Resumed returns a channel that gets a value when the process goes on after it was stopped, by
+	// Control-Z for example.
+	Resumed() <-chan os.Signal
 }
 
 // Terminal is a [Prompter] on the controlling terminal. It asks one question at a

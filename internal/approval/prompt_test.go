@@ -235,16 +235,12 @@ func TestTimeout(t *testing.T) {
 	d.expect("\r\n(no answer in time)\r\n")
 }
 
-// resumes does what the kernel does when a shell brings this process back.
-func resumes(t *testing.T) {
-	t.Helper()
-	require.NoError(t, unix.Kill(unix.Getpid(), unix.SIGCONT))
-}
-
 // A process that was stopped shows its question again, as much of it as was shown before, and takes nothing that was
 // typed meanwhile.
 func TestResume(t *testing.T) {
-	d := newScreen(t, false, nil)
+	screen := make(continuing, 1)
+	resumes := func() { screen <- unix.SIGCONT }
+	d := newScreen(t, false, screen)
 	q := question()
 	q.Intent.Preview = strings.Repeat("line\n", 300)
 	c := d.asks(t.Context(), q)
@@ -252,12 +248,12 @@ func TestResume(t *testing.T) {
 	first := d.expect(more)
 	d.typed("n")
 	d.expect("n")
-	resumes(t)
+	resumes()
 	assert.Equal(t, first, d.expect(more))
 	d.typed("a\n")
 	whole := d.expect(choice)
 	assert.Equal(t, 300, strings.Count(whole, "│ line\n"), "the n before it is gone")
-	resumes(t)
+	resumes()
 	assert.Equal(t, strings.TrimPrefix(whole, "a\n"), d.expect(choice))
 	d.typed("o\n")
 	assert.Equal(t, reply{Once, nil}, <-c)
@@ -265,7 +261,7 @@ func TestResume(t *testing.T) {
 	yes := d.confirms(t.Context(), "a line")
 	const confirm = "[y]es, [n]o: "
 	d.expect(confirm)
-	resumes(t)
+	resumes()
 	assert.Equal(t, "\nA head:\n  │ a line\nIs it so?\n", d.expect(confirm))
 	d.typed("y\n")
 	assert.Equal(t, confirmed{true, nil}, <-yes)
@@ -318,6 +314,15 @@ func (f screenFunc) Hold(ctx context.Context) (release func(), err error) {
 	}
 	return release, nil
 }
+
+func (f screenFunc) Resumed() <-chan os.Signal { return nil }
+
+// continuing is a Screen that tells of SIGCONT.
+type continuing chan os.Signal
+
+func (c continuing) Hold(context.Context) (release func(), err error) { return func() {}, nil }
+
+func (c continuing) Resumed() <-chan os.Signal { return c }
 
 // Other output is held from before the question until after the answer.
 func TestHold(t *testing.T) {

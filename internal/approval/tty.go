@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
 	"sync"
 	"time"
@@ -42,27 +41,39 @@ func (p *Terminal) watch(ctx context.Context) (stop func()) {
 		defer close(ended)
 		p.rouse()
 	})
-	continued := make(chan os.Signal, 1)
-	signal.Notify(continued, unix.SIGCONT)
+	done := make(chan struct{})
 	var telling sync.WaitGroup
-	telling.Go(func() {
-		for range continued {
-			select {
-			case p.resumed <- struct{}{}:
-				p.rouse()
-			default:
-			}
+	if p.screen != nil {
+		select {
+		case <-p.screen.Resumed(): // before the question
+		default:
 		}
-	})
+		telling.Go(func() { p.tellResumed(done) })
+	}
 	return func() {
 		if !unhook() {
 			<-ended
 		}
-		signal.Stop(continued)
-		close(continued)
+		close(done)
 		telling.Wait()
 		p.wasResumed()
 		p.drain()
+	}
+}
+
+// tellResumed makes await return each time the process goes on after a stop, until done.
+func (p *Terminal) tellResumed(done <-chan struct{}) {
+	for {
+		select {
+		case <-p.screen.Resumed():
+		case <-done:
+			return
+		}
+		select {
+		case p.resumed <- struct{}{}:
+			p.rouse()
+		default:
+		}
 	}
 }
 

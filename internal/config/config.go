@@ -82,8 +82,8 @@ func Load(in Input) (Config, error) {
 	return l.config()
 }
 
-// Claim is a setting in the .env file of the working directory that counts only if that file is trusted.
-type Claim struct {
+// CheckoutSetting is a setting in the .env file of the working directory that counts only if that file is trusted.
+type CheckoutSetting struct {
 	Name, Value string // as in the file
 	Raises      string // of a limit: the value that counts otherwise
 	Overridden  bool   // a flag or the environment has another value, which counts
@@ -292,7 +292,7 @@ func (l *loader) resolve(c *Config, s Setting) error {
 // counts reports whether v, the value of s in the .env file of the working directory, counts. If that depends on
 // trust, it adds a claim to c. otherwise is the next weaker value. overridden says that there is a stronger one.
 func (l *loader) counts(c *Config, s Setting, v, otherwise given, overridden bool) (bool, error) {
-	claim := Claim{Name: s.Name, Value: v.value, Overridden: overridden}
+	claim := CheckoutSetting{Name: s.Name, Value: v.value, Overridden: overridden}
 	switch s.Checkout {
 	case Harmless:
 		if s.Kind != Path || inside(l.in.Dir, l.expandHome(strings.TrimSpace(v.value))) {

@@ -120,7 +120,7 @@ func TestTrust(t *testing.T) {
 		"QQ_MAX_DEPTH=2\nQQ_ALLOW=edit_file\nQQ_SEARCH=none\nQQ_RECURSION_DEPTH=7\n")
 	c, err := p.load(nil, "OLLAMA_HOST=mine:1")
 	require.NoError(t, err)
-	assert.Equal(t, []Claim{
+	assert.Equal(t, []CheckoutSetting{
 		{Name: "QQ_RETRIES", Value: "7", Raises: "1"}, {Name: "QQ_KEEP_RUNS", Value: "1"},
 		{Name: "OLLAMA_HOST", Value: "other:1", Overridden: true}, {Name: "QQ_ALLOW", Value: "edit_file"},
 		{Name: "QQ_HOME", Value: "here"}, {Name: "QQ_LOG_DIR", Value: "/var/x"},
@@ -413,7 +413,7 @@ func TestCheckoutIsNotTrusted(t *testing.T) {
 				assert.Empty(t, c.Claims)
 				return
 			}
-			assert.Equal(t, []Claim{{Name: name, Value: value}}, c.Claims)
+			assert.Equal(t, []CheckoutSetting{{Name: name, Value: value}}, c.Claims)
 			assert.Equal(t, "default", c.Source(name))
 		})
 	}

@@ -227,7 +227,7 @@ type Config struct {
 	Warnings []string
 
 	// Claims are the settings in the .env file of the working directory that count only if it is trusted.
-	Claims []Claim
+	Claims []CheckoutSetting
 
 	from   map[string]origin
 	loader *loader // the sources

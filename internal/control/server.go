@@ -190,7 +190,9 @@ func (s *Server) accept() {
 // welcome starts to serve a client, or returns why it is not served.
 func (s *Server) welcome(conn *net.UnixConn) *Fault {
 	if err := allowed(conn); err != nil {
-		return &Fault{CodeForbidden, err.Error(), "connect as the user who started it, from outside of its agents"}
+		const hint = "connect as the user who started it, from outside of its agents and of sandboxes " +
+			"(no_new_privs, seccomp)"
+		return &Fault{CodeForbidden, err.Error(), hint}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -375,8 +375,8 @@ func (r *Registry) notFound(name string) error {
 	return e
 }
 
-// Claim is a definition in a checkout that needs trust.
-type Claim struct {
+// CheckoutAgent is a definition in a checkout that needs trust.
+type CheckoutAgent struct {
 	Agent  Agent
 	File   string // relative to the checkout
 	Sum    string // SHA-256 of its content, in hexadecimal digits
@@ -387,7 +387,7 @@ type Claim struct {
 // Claims returns the definitions of a checkout, trusted or not, that replace one of the user or a
 // built-in one if they are trusted, those with a model on another machine, and those of the agent
 // that is named chosen.
-func (r *Registry) Claims(chosen string) (claims []Claim) {
+func (r *Registry) Claims(chosen string) (claims []CheckoutAgent) {
 	var own, theirs []*file
 	for _, f := range r.scan().files {
 		if f.rel == "" {
@@ -404,9 +404,9 @@ func (r *Registry) Claims(chosen string) (claims []Claim) {
 		key := fold(a.Name)
 		switch hidden := find(own, key); {
 		case hidden == nil && (key == fold(chosen) || Remote(a.Model)):
-			claims = append(claims, Claim{a, f.rel, f.sum(), "", key == fold(chosen)})
+			claims = append(claims, CheckoutAgent{a, f.rel, f.sum(), "", key == fold(chosen)})
 		case hidden != nil && find(append([]*file{f}, own...), key) == f:
-			claims = append(claims, Claim{a, f.rel, f.sum(), hidden.source, false})
+			claims = append(claims, CheckoutAgent{a, f.rel, f.sum(), hidden.source, false})
 		}
 	}
 	return claims

@@ -53,7 +53,7 @@ func (x *execution) finish(r task.Result) {
 	<-x.s.finishing
 	if err != nil {
 		r.Unrecorded = true
-		r.Warnings = append(r.Warnings[:len(r.Warnings):len(r.Warnings)], "not recorded: "+err.Error())
+		r.Warnings = append(r.Warnings[:len(r.Warnings):len(r.Warnings)], "not recorded: "+task.Line(err.Error()))
 		err = fmt.Errorf("record the result of a task: %w", err)
 	}
 	x.finished(r) // nobody shall hear of it before it is on record

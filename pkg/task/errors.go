@@ -121,6 +121,9 @@ func (t Task) Fail(err error) Result {
 	return r
 }
 
+// Line returns the text of an error with its hint on the same line, after a semicolon.
+func Line(text string) string { return strings.Replace(text, hintMark, "; ", 1) }
+
 // Explain splits the text of err into the problem and the hint. The hint is empty if there is none.
 func Explain(err error) (problem, hint string) {
 	if e, ok := errors.AsType[*Error](err); ok && err.Error() == e.Error() {

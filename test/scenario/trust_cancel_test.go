@@ -278,6 +278,46 @@ func TestCancelGrandchild(t *testing.T) {
 		"Hand leads": "cancelled " + byUser, "Another": "completed"}, w.ends(r.ExecutionID))
 }
 
+// TestCancelMiddle: a child that has delegated ends with its own child and all processes of the commands of that one.
+// Its sibling goes on, and so does the root.
+func TestCancelMiddle(t *testing.T) {
+	sleeper := newWorkSleeper(t)
+	command := fmt.Sprintf("setsid %[1]s 1000 & (%[1]s 1000 &) ; %[1]s 1000", sleeper.path)
+	task := func(agent, text string) map[string]any { return map[string]any{"agent": agent, "task": text} }
+	s := newStage(t, map[string][]api.ToolCall{
+		"Lead leads": {workCall("run_parallel_tasks", "tasks",
+			[]any{task("middle", "Middle leads"), task("explorer", "Sibling waits")})},
+		"Middle leads": {workCall("delegate_task", "agent", "hand", "task", "Hand leads")},
+		"Hand leads":   {workCall("run_pty_cmd", "command", command)},
+	})
+	w := newWorld(t, s.addr, played, "QQ_APPROVE=auto")
+	w.file(".qq/agents/middle.md", "---\nname: middle\ndescription: leads\ntools: [delegate_task]\n---\nYou lead.\n")
+	w.file(".qq/agents/hand.md", "---\nname: hand\ndescription: works\ntools: [run_pty_cmd]\n---\nYou work.\n")
+	q := w.start("", "--json", "Lead leads")
+	sleeper.awaitRunning(3)
+	s.await(w, "Sibling waits")
+	f := w.face()
+	jobs := f.jobs()
+	require.Len(t, jobs, 4)
+	middle := jobs["Middle leads"].ExecutionID
+	assert.Equal(t, []any{2, middle}, []any{jobs["Hand leads"].Depth, jobs["Hand leads"].Parent})
+	require.Equal(t, 0, w.qq("runs", "cancel", endureShort(middle)).code)
+	require.Eventually(t, func() bool { return len(f.jobs()) == 2 }, runTimeout, pollEvery)
+	sleeper.assertGone()
+	assert.Equal(t, "running", f.jobs()["Sibling waits"].State)
+	s.free()
+	e := q.wait()
+	r := endureParse(t, e.stdout)
+	assert.Equal(t, 0, e.code)
+	assert.Contains(t, *r.Output, byUser)
+	assert.Contains(t, *r.Output, "Answer to Sibling waits")
+	ends := w.ends(r.ExecutionID)
+	assert.Regexp(t, "^cancelled ", ends["Hand leads"])
+	delete(ends, "Hand leads")
+	assert.Equal(t, map[string]string{"Lead leads": "completed", "Middle leads": "cancelled " + byUser,
+		"Sibling waits": "completed"}, ends)
+}
+
 // TestCancelBackground: a child in the background ends, and its agent goes on with the other one.
 func TestCancelBackground(t *testing.T) {
 	s := newStage(t, map[string][]api.ToolCall{"Lead": {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/command"
 	"qq/internal/config"
 	"qq/internal/record"
 	"qq/pkg/supervisor"
@@ -21,8 +22,11 @@ import (
 
 // Process is the root process that the command runs in.
 type Process interface {
-	// Configure returns the settings and the working directory.
-	Configure(c *cli.Context) (config.Config, string, error)
+	// Open changes to the working directory and reads the settings.
+	Open(c *cli.Context) (*command.Checkout, error)
+	// Trust returns the settings that count and the working directory. It may ask a person, so the flags
+	// are checked before.
+	Trust(c *cli.Context) (config.Config, string, error)
 	// Wire makes the runner of the tasks, and starts to handle signals.
 	Wire(n Needs) (Runner, error)
 	// Stop is closed by the first signal.

@@ -209,11 +209,15 @@ func parseHalt(s string) (supervisor.Halt, error) {
 
 // run checks all tasks, opens the output and the record, and runs the batch.
 func (b *batchRun) run(c *cli.Context) error {
-	cfg, dir, err := b.process.Configure(c)
+	_, err := b.process.Open(c)
 	if err != nil {
 		return err
 	}
 	if b.o, err = b.options(c); err != nil {
+		return err
+	}
+	cfg, dir, err := b.process.Trust(c)
+	if err != nil {
 		return err
 	}
 	if b.o.agent == "" {

@@ -76,8 +76,10 @@ func ask(ctx context.Context, i *command.Invocation, claims []command.Claim) (tr
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	return terminal.Confirm(ctx, "Files in "+i.Checkout.Dir+" want to configure qq:", lines(claims),
-		"Trust "+files(claims)+" until it changes?")
+	return terminal.Confirm(ctx, approval.Confirmation{
+		Head: "Files in " + i.Checkout.Dir + " want to configure qq:", Lines: lines(claims, command.Claim.Line),
+		Whole: lines(claims, command.Claim.WholeLine), Question: "Trust " + files(claims) + " until it changes?",
+	})
 }
 
 // inCI reports whether CI says that this is a run of continuous integration.
@@ -87,7 +89,7 @@ func inCI(env command.Environment) bool {
 }
 
 // lines returns what claims say, a line each: the agents, the settings, and next to the question where text goes.
-func lines(claims []command.Claim) (all []string) {
+func lines(claims []command.Claim, line func(command.Claim) string) (all []string) {
 	rank := func(c command.Claim) (n int) {
 		if c.Setting != "" {
 			n = 2
@@ -100,7 +102,7 @@ func lines(claims []command.Claim) (all []string) {
 	claims = slices.Clone(claims)
 	slices.SortStableFunc(claims, func(a, b command.Claim) int { return rank(a) - rank(b) })
 	for _, c := range claims {
-		all = append(all, c.Line())
+		all = append(all, line(c))
 	}
 	return all
 }
@@ -182,7 +184,7 @@ func decide(ctx context.Context, i *command.Invocation, yes bool) error {
 		i.Note("nothing in %s needs trust", i.Checkout.Dir)
 		return nil
 	}
-	all := strings.Join(lines(claims), "\n") + "\n"
+	all := strings.Join(lines(claims, command.Claim.Line), "\n") + "\n"
 	if !slices.ContainsFunc(claims, func(c command.Claim) bool { return c.State != trust.Trusted }) {
 		i.Note("trusted already: %s", files(claims))
 		_, err := i.Out.WriteString(all)

@@ -40,7 +40,8 @@ type Claim struct {
 	State      trust.State
 	Overridden bool // a flag or the environment says otherwise
 
-	sum string // SHA-256 of the file
+	sum   string // SHA-256 of the file
+	whole string // Text with all of a long value; "" if there is none
 }
 
 // newCheckout returns the checkout in dir. cfg has its settings, without anything that needs trust.
@@ -86,7 +87,8 @@ func (o *Checkout) Lines() (lines []Claim) {
 		sum := o.own.DotEnvSum()
 		lines = append(lines, Claim{
 			File: dotEnv, Setting: name, Text: name + "=" + bounded(value), Effect: effect,
-			State: o.Trust.State(dotEnv, sum), Overridden: overridden, sum: sum,
+			State: o.Trust.State(dotEnv, sum), Overridden: overridden,
+			sum: sum, whole: name + "=" + Spelled(value),
 		})
 	}
 	for _, c := range o.own.Claims {
@@ -114,7 +116,7 @@ func (o *Checkout) Lines() (lines []Claim) {
 }
 
 // claim returns the claim of the definition of an agent.
-func (o *Checkout) claim(a agents.Claim, effect string) Claim {
+func (o *Checkout) claim(a agents.CheckoutAgent, effect string) Claim {
 	return Claim{
 		File: a.File, Text: describe(a.Agent), Effect: effect, State: o.Trust.State(a.File, a.Sum), sum: a.Sum,
 	}
@@ -220,9 +222,15 @@ func (c Claim) Sends() bool {
 	return c.Effect == sendsOn || slices.Contains([]string{"OLLAMA_HOST", "QQ_SEARCH", "QQ_WEB_ALLOW"}, c.Setting)
 }
 
-// Line returns what the claim says, for a person who decides about it.
-func (c Claim) Line() string {
-	line := Spelled(c.File) + ": " + c.Text
+// Line returns what the claim says, for a person who decides about it. Of a long value it has the beginning and the
+// end.
+func (c Claim) Line() string { return c.line(c.Text) }
+
+// WholeLine returns Line with all of a long value.
+func (c Claim) WholeLine() string { return c.line(cmp.Or(c.whole, c.Text)) }
+
+func (c Claim) line(text string) string {
+	line := Spelled(c.File) + ": " + text
 	if c.Effect != "" {
 		line += " (" + c.Effect + ")"
 	}

@@ -31,6 +31,8 @@ type Screen struct {
 	// Ends is closed when the run is to end. From then on nobody waits for a reader who takes nothing. nil means that
 	// everybody waits.
 	Ends <-chan struct{}
+	// Continued gets SIGCONT, from whoever handles signals.
+	Continued chan os.Signal
 
 	mu    sync.Mutex
 	free  *sync.Cond // signalled when busy ends and when kept text is taken
@@ -51,7 +53,7 @@ type piece struct {
 
 // NewScreen returns a Screen.
 func NewScreen() *Screen {
-	s := &Screen{}
+	s := &Screen{Continued: make(chan os.Signal, 1)}
 	s.free = sync.NewCond(&s.mu)
 	return s
 }
@@ -237,6 +239,9 @@ func (s *Screen) Hold(ctx context.Context) (release func(), err error) {
 		s.flush()
 	}, nil
 }
+
+// Resumed implements approval.Screen.
+func (s *Screen) Resumed() <-chan os.Signal { return s.Continued }
 
 // Drain waits until everything is written.
 func (s *Screen) Drain() {

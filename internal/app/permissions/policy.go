@@ -13,24 +13,12 @@ import (
 	"qq/pkg/task"
 )
 
-// Policy makes the policy for tool calls from the settings. An error is a rule that cannot be read, or
-// names a tool that does not exist: who denies "bash", for example, would wrongly believe that agents
-// cannot run commands. It says what an allowing rule allows that may not be expected.
+// Policy makes the policy for tool calls from the settings. The error is that of Check. It says what an
+// allowing rule allows that may not be expected.
 func Policy(i *command.Invocation, cfg config.Config) (p approval.Policy, err error) {
 	p.Mode = approval.Mode(cfg.Approve)
-	for _, s := range []struct {
-		name string
-		from []string
-		to   *[]rules.Rule
-	}{{"QQ_ALLOW", cfg.Allow, &p.Allow}, {"QQ_DENY", cfg.Deny, &p.Deny}} {
-		for _, text := range s.from {
-			rule, err := rules.Parse(text)
-			if err != nil {
-				problem, hint := task.Explain(err)
-				return p, command.Usagef(hint, "%s (%s) %s", s.name, cfg.Source(s.name), problem)
-			}
-			*s.to = append(*s.to, rule)
-		}
+	if p.Allow, p.Deny, err = parse(cfg); err != nil {
+		return p, err
 	}
 	for _, rule := range p.Allow {
 		if caution := rule.Caution(); caution != "" {
@@ -44,6 +32,32 @@ func Policy(i *command.Invocation, cfg config.Config) (p approval.Policy, err er
 	}
 	p.Root, err = syscall.Getwd() // os.Getwd would trust $PWD
 	return p, err
+}
+
+// Check returns an error if a rule in the settings cannot be read, or names a tool that does not exist: who
+// denies "bash", for example, would wrongly believe that agents cannot run commands.
+func Check(cfg config.Config) error {
+	_, _, err := parse(cfg)
+	return err
+}
+
+// parse returns the rules in the settings.
+func parse(cfg config.Config) (allow, deny []rules.Rule, err error) {
+	for _, s := range []struct {
+		name string
+		from []string
+		to   *[]rules.Rule
+	}{{"QQ_ALLOW", cfg.Allow, &allow}, {"QQ_DENY", cfg.Deny, &deny}} {
+		for _, text := range s.from {
+			rule, err := rules.Parse(text)
+			if err != nil {
+				problem, hint := task.Explain(err)
+				return nil, nil, command.Usagef(hint, "%s (%s) %s", s.name, cfg.Source(s.name), problem)
+			}
+			*s.to = append(*s.to, rule)
+		}
+	}
+	return allow, deny, nil
 }
 
 // Lasting returns the lasting rules of the person for a run in dir; nil if there are none and none can

@@ -223,7 +223,7 @@ func (t *talk) handOut(w *work) bool {
 		case !r.Success && r.Err() == "":
 			p.problem = string(r.Status)
 		case !r.Success:
-			p.problem = task.Shorten(r.Err(), 300)
+			p.problem = task.Shorten(task.Line(r.Err()), 300)
 		case p.answer == "":
 			p.problem = "the answer is empty"
 		}
