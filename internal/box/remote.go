@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -254,7 +256,7 @@ func serve(q request, files [2]*os.File, b *Box, gone <-chan struct{}) (lost []s
 	}
 	defer conn.Close()
 	r, err := b.start(proc.Command{
-		Path: string(q.Path), Args: toText(q.Args), Env: toText(q.Env), Dir: string(q.Dir),
+		Path: string(q.Path), Args: toText(q.Args), Env: slices.DeleteFunc(toText(q.Env), loads), Dir: string(q.Dir),
 		Stdout: files[1], Stderr: files[1], Terminal: q.Terminal, Grace: min(max(q.Grace, 0), time.Minute),
 		Marker: string(q.Marker),
 	}, toText(q.Show))
@@ -300,6 +302,12 @@ func serve(q request, files [2]*os.File, b *Box, gone <-chan struct{}) (lost []s
 		return out.Notes
 	}
 	return nil
+}
+
+// loads reports whether the entry of an environment makes the loader put code of the child into this program, before it
+// is in the sandbox, where the root would not have that entry.
+func loads(entry string) bool {
+	return strings.HasPrefix(entry, "LD_") && !slices.Contains(os.Environ(), entry)
 }
 
 func toBytes(list []string) (all [][]byte) {

@@ -38,8 +38,8 @@ func TestRemote(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			c := y.shell(`echo "$A \xff"; echo x > f; echo x > .env; exit 7`)
-			c.Env = append(c.Env, "A=\xff")
+			c := y.shell(`echo "$A \xff$LD_PRELOAD"; echo x > f; echo x > .env; exit 7`)
+			c.Env = append(c.Env, "A=\xff", "LD_PRELOAD=/of/the/child")
 			p, err := r.Start(c, nil)
 			require.NoError(t, err)
 			<-p.Done()
@@ -47,7 +47,7 @@ func TestRemote(t *testing.T) {
 			assert.Equal(t, 7, o.Code)
 			out, err := os.ReadFile(c.Stdout.Name())
 			require.NoError(t, err)
-			assert.True(t, bytes.HasPrefix(out, []byte("\xff ")), "%q", out)
+			assert.True(t, bytes.HasPrefix(out, []byte("\xff \\xff\n")), "%q", out)
 		})
 	}
 	wg.Wait()

@@ -7,14 +7,15 @@ import (
 )
 
 // powers lists the capabilities of root that reach beyond files: into other processes, whose environment contains
-// secrets, into the kernel, and to the machine. No command of an agent needs them. Capabilities to change owners of
-// files, to become another user or to configure the network are not listed, so that commands keep them.
+// secrets, into the kernel, and to the machine. CAP_DAC_READ_SEARCH opens files by their handles, past the mounts of a
+// view; to read and search, CAP_DAC_OVERRIDE is enough. No command of an agent needs what is listed. Capabilities to
+// change owners of files, to become another user or to configure the network are not, so that commands keep them.
 func powers() []int {
 	return []int{
 		unix.CAP_SYS_PTRACE, unix.CAP_PERFMON, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_ADMIN,
 		unix.CAP_SYS_MODULE, unix.CAP_BPF, unix.CAP_SYSLOG, unix.CAP_MAC_ADMIN, unix.CAP_MAC_OVERRIDE,
 		unix.CAP_SYS_RESOURCE, unix.CAP_SYS_RAWIO, unix.CAP_MKNOD, unix.CAP_SYS_BOOT, unix.CAP_SYS_TIME,
-		unix.CAP_SYS_TTY_CONFIG,
+		unix.CAP_SYS_TTY_CONFIG, unix.CAP_DAC_READ_SEARCH,
 	}
 }
 

@@ -13,7 +13,11 @@ import (
 
 // servers returns the sockets that the view hides: those at which programs of this machine are reached. A read-only
 // mount does not keep a program from connecting. If the kernel does not list its sockets, there is nothing to return.
+// Under read-only rules the filter refuses all sockets.
 func (o Order) servers() (paths []string) {
+	if o.Rules.readOnly() && Probe().Filter {
+		return nil
+	}
 	list, err := os.ReadFile("/proc/self/net/unix")
 	if err != nil {
 		return nil

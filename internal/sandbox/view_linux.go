@@ -72,7 +72,8 @@ func (o Order) show() (viewed bool, err error) {
 }
 
 // prepare gives the thread mounts and IPC objects of its own, which look like those outside but are read-only, and
-// returns the mounts of the view. After an error all is as before.
+// returns the mounts of the view. After an error all is as before. Under read-only rules Landlock and the filter keep
+// a program from writing: then it is told that permission is denied, and not that there is a read-only file system.
 func (o Order) prepare() ([]mount, error) {
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWIPC); err != nil {
 		return nil, fmt.Errorf("make namespaces: %w", err)
@@ -81,7 +82,8 @@ func (o Order) prepare() ([]mount, error) {
 		return nil, fmt.Errorf("part from the mounts outside: %w", err)
 	}
 	mounts, err := o.copies()
-	if err == nil && !slices.Contains(o.Rules.Write, "/") {
+	held := o.Rules.readOnly() && Probe().Filter // without the mounts
+	if err == nil && !held && !slices.Contains(o.Rules.Write, "/") {
 		if err = setReadOnly(unix.AT_FDCWD, "/", unix.AT_RECURSIVE); err != nil {
 			err = fmt.Errorf("make all mounts read-only: %w", err)
 		}

@@ -91,6 +91,7 @@ func obeyedFiles() []attack {
 		"a new .env":                     "echo OLLAMA_HOST=evil > .env; echo A=1 > .env.local",
 		"a new agent":                    "mkdir -p .qq/agents .claude .agents; echo x > .qq/agents/default.md; echo '{}' > .claude/settings.json",
 		"tasks of an editor":             "mkdir -p .vscode .husky .github/workflows; echo x > .vscode/tasks.json; echo x > .husky/pre-commit; echo x > .github/workflows/x.yml; echo '{}' > .mcp.json",
+		"a file handle":                  roleVar + "=handle $PROBE .git/config",
 		"a hard link":                    "ln .git/config link && echo '[core]' >> link",
 		"a symbolic link":                "ln -s .git hidden && echo '[core]' >> hidden/config",
 		"a new repository":               "mkdir new && mkdir new/.git && echo '[core]' > new/.git/config",

@@ -21,7 +21,7 @@ const roleVar = "ATTACKS_ROLE"
 func play(role string, args []string) error {
 	roles := map[string]func([]string) error{
 		"confine": confine, "reach": reach, "keys": keys, "shm": sharedMemory, "fork": fork, "eat": eat, "fifo": fifo,
-		"lock": lock, "dial": dial,
+		"lock": lock, "dial": dial, "handle": handle,
 	}
 	act, ok := roles[role]
 	if !ok {
@@ -212,4 +212,24 @@ func dial(args []string) error {
 		fmt.Printf("ACHIEVED a connection to %s\n", path)
 	}
 	return nil
+}
+
+// handle writes to a file by its handle, in the mount of the folder in which it runs: a mount on the file is not seen.
+func handle(args []string) error {
+	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, args[0], 0)
+	if err != nil {
+		return err
+	}
+	dir, err := unix.Open(".", unix.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.OpenByHandleAt(dir, h, unix.O_WRONLY|unix.O_APPEND)
+	if err != nil {
+		return fmt.Errorf("open by handle: %w", err)
+	}
+	if _, err := unix.Write(fd, []byte("[core]\n")); err != nil {
+		return err
+	}
+	return unix.Close(fd)
 }
