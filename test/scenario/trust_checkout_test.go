@@ -567,6 +567,22 @@ func TestTrustAsked(t *testing.T) {
 	}
 }
 
+// TestTrustShowsWhatIsOverridden: a line that a flag overrides now counts later, so it is shown too. Alone it is not
+// asked about.
+func TestTrustShowsWhatIsOverridden(t *testing.T) {
+	w := newTrustWorld(t)
+	w.file(".env", "QQ_APPROVE=auto\n")
+	q := w.onTerminal("hello", "--approve", "ask")
+	assert.Equal(t, "hello\n", q.wait().stdout)
+	assert.Empty(t, q.questions())
+	w.file(".env", "QQ_APPROVE=auto\nQQ_RETRIES=5\n")
+	q = w.onTerminal("hello", "--approve", "ask")
+	asked := q.answer(1, "n")
+	assert.Contains(t, asked, "  │ .env: QQ_RETRIES=5")
+	assert.Contains(t, asked, "  │ .env: QQ_APPROVE=auto")
+	assert.Equal(t, "hello\n", q.wait().stdout)
+}
+
 // TestTrustFlood: a checkout cannot push what matters out of sight: not by a long value, not by many agents.
 func TestTrustFlood(t *testing.T) {
 	w := newTrustWorld(t)
