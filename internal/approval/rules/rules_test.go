@@ -384,6 +384,18 @@ func TestTouchesInTime(t *testing.T) {
 	}
 }
 
+// What a definition takes from one tool, it takes from all that do the same.
+func TestTaken(t *testing.T) {
+	taken := Taken([]string{"edit_file(a/**)", "write_file(b)", "delete_file(c)", "edit_file", "read_file(d)"})
+	assert.Equal(t, []Rule{
+		{"edit_file", "a/**"}, {"write_file", "a/**"}, {"create_file", "a/**"}, {"delete_file", "a/**"},
+		{"ast_grep_replace", "a/**"}, {"write_file", "b"}, {"create_file", "b"}, {"delete_file", "c"},
+		{"edit_file", ""}, {"read_file", "d"},
+	}, taken)
+	reading := []Rule{{"read_file", "a/"}, {"read_file", "/b"}, {"read_file", ""}, {"edit_file", "c"}}
+	assert.Equal(t, []string{`/w/\[x\]/a/**`, `/w/\[x\]/**`}, Unreadable(reading, "/w/[x]"))
+}
+
 func TestExactly(t *testing.T) {
 	for _, in := range []tool.Intent{
 		run("git log --format='%h %s' \"it's\""), run("echo '*' '(a, b' ''"), run("./x.sh"),
