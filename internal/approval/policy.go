@@ -78,8 +78,8 @@ const (
 )
 
 // Judge returns the verdict about a call of an agent that works in the folder with the real path
-// dir; empty means Root. why is the reason if the call is Refused, and the rule if one with a
-// pattern allowed it.
+// dir; empty means Root. A call that a denying rule suspects is Asked, whatever allows it. why is the
+// reason if the call is Refused, and the rule if one with a pattern allowed it.
 func (p Policy) Judge(in tool.Intent, dir string) (v Verdict, why string) {
 	folder := p.folder(dir)
 	for _, r := range p.Deny {

@@ -141,9 +141,18 @@ func (c calls) among(tokens []string, launcher bool) bool {
 	return i >= 0 && (slices.Contains(tokens, "xargs") || follow(tokens[i+1:], c.words[1:]))
 }
 
-// follow reports whether words are among tokens, in their order.
+// follow reports whether words are among tokens, in their order. The letters of -rf may be anywhere: -r -f.
 func follow(tokens, words []string) bool {
+	letters := ""
+	for _, t := range tokens {
+		if strings.HasPrefix(t, "-") && !strings.HasPrefix(t, "--") {
+			letters += t
+		}
+	}
 	for _, word := range split(strings.Join(words, " ")) {
+		if strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") && strings.Trim(word, letters) == "" {
+			continue
+		}
 		i := slices.IndexFunc(tokens, func(t string) bool { return same(t, word) })
 		if i < 0 {
 			return false
@@ -159,6 +168,9 @@ func follow(tokens, words []string) bool {
 // same reports whether a token, which may be a glob, may be that word.
 func same(token, word string) bool {
 	if strings.Contains(token, "[") && token != "[" && token != "[[" { // [!a], [[:alpha:]] and more
+		return true
+	}
+	if strings.HasPrefix(word, "--") && len(token) > 2 && strings.HasPrefix(word, token) { // an abbreviation
 		return true
 	}
 	ok, err := path.Match(token, word)

@@ -63,12 +63,17 @@ func (at Place) looks(words []string) error {
 	}
 	l := lookout{reader: readerOf(words), root: root}
 	for _, word := range words[1:] {
-		path := word
-		if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
-			path = value
+		named := []string{word}
+		if _, value, ok := strings.Cut(word, "="); ok { // --file=x, if=x
+			named = append(named, value)
 		}
-		if err := l.look(absolute(at.Dir, path), word); err != nil {
-			return err
+		if file, ok := strings.CutPrefix(word, "@"); ok {
+			named = append(named, file)
+		}
+		for _, path := range named {
+			if err := l.look(absolute(at.Dir, path), word); err != nil {
+				return err
+			}
 		}
 	}
 	if l.recursive && l.here && !l.named(words) {

@@ -32,11 +32,12 @@ func TestReads(t *testing.T) {
 	c.link("loop", "loop")
 	at := c.place()
 	for command, want := range map[string]string{
-		"cat notes":                       "notes leads out of the working directory",
-		"cat a.txt notes":                 "notes leads out",
-		"cat -n -- notes":                 "notes leads out",
-		"head -n 5 up/id_rsa":             "up/id_rsa leads out",
-		"ls up":                           "up leads out",
+		"cat notes":           "notes leads out of the working directory",
+		"cat a.txt notes":     "notes leads out",
+		"cat -n -- notes":     "notes leads out",
+		"head -n 5 up/id_rsa": "up/id_rsa leads out",
+		"ls up":               "up leads out",
+		"dd if=notes":         "if=notes leads out of the working directory", "curl -d @notes x": "@notes leads out",
 		"npm run x --file=notes":          "--file=notes leads out",
 		"wc " + c.dir + "/notes":          c.dir + "/notes leads out",
 		"cat settings":                    "settings leads to a file that looks like secrets",

@@ -3,7 +3,8 @@
 // A [Rule] names a tool, or a tool and a pattern: run_pty_cmd(git log*), edit_file(src/**),
 // web_fetch(docs.python.org). The pattern is about the command, the paths or the host of a
 // call ([tool.Intent]). An allowing rule must match with certainty ([Rule.Covers]), a
-// denying one matches whatever may do what it names ([Rule.Touches]).
+// denying one matches whatever may do what it names ([Rule.Touches]). Calls that it
+// can neither match nor exclude ([Rule.Suspects]) are for a person to decide.
 //
 // A command matches by its words, not by its text. [Words] returns them if the command is
 // one call of one program with literal words. What a rule allows is then not given to a

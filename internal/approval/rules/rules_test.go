@@ -285,8 +285,10 @@ func TestTouchesCommands(t *testing.T) {
 			"! git push",
 			strings.Repeat("x", 17<<10), "git pu*", "git 'push'", "echo git push",
 			"sh -c \"sh -c \\\"sh -c 'sh -c ls'\\\"\""},
-		"rm*": {"rm x", "rm", "/bin/r? x", "find . -exec rm {} +", "sudo rm x", "xargs rm"},
-		"rm":  {"rm -rf x"},
+		"rm*":               {"rm x", "rm", "/bin/r? x", "find . -exec rm {} +", "sudo rm x", "xargs rm"},
+		"rm":                {"rm -rf x"},
+		"rm -rf*":           {"rm -rf x", "rm -fr x", "rm -r -f x", "rm x -vf -r", "sudo rm -rvf x"},
+		"git push --force*": {"git push --force", "git push --forc", "git push origin --for main"},
 	} {
 		for _, c := range commands {
 			assert.True(t, Rule{"run_pty_cmd", pattern}.Touches(run(c), ""), "%s touches %q", pattern, c)
@@ -297,7 +299,9 @@ func TestTouchesCommands(t *testing.T) {
 			"echo 'it is done' > x",
 			"git commit -m \"don't\"", "for f in a b; do ls $f; done", "cat <<E\nhello\nE", "X=$(date); ls",
 			"ls\n\tls"},
-		"rm*": {"ls", "git rm", "npm run x", "term"},
+		"rm*":               {"ls", "git rm", "npm run x", "term"},
+		"rm -rf*":           {"rm -r x", "rm x", "rm --verbose x"},
+		"git push --force*": {"git push", "git push --follow-tags", "git push --"},
 	} {
 		for _, c := range commands {
 			if c == "git rm" {
@@ -378,6 +382,18 @@ func TestTouchesInTime(t *testing.T) {
 		assert.Less(t, time.Since(start), 10*time.Second, word)
 		t.Logf("%q %v", word, time.Since(start))
 	}
+}
+
+// What a definition takes from one tool, it takes from all that do the same.
+func TestTaken(t *testing.T) {
+	taken := Taken([]string{"edit_file(a/**)", "write_file(b)", "delete_file(c)", "edit_file", "read_file(d)"})
+	assert.Equal(t, []Rule{
+		{"edit_file", "a/**"}, {"write_file", "a/**"}, {"create_file", "a/**"}, {"delete_file", "a/**"},
+		{"ast_grep_replace", "a/**"}, {"write_file", "b"}, {"create_file", "b"}, {"delete_file", "c"},
+		{"edit_file", ""}, {"read_file", "d"},
+	}, taken)
+	reading := []Rule{{"read_file", "a/"}, {"read_file", "/b"}, {"read_file", ""}, {"edit_file", "c"}}
+	assert.Equal(t, []string{`/w/\[x\]/a/**`, `/w/\[x\]/**`}, Unreadable(reading, "/w/[x]"))
 }
 
 func TestExactly(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qq/internal/tools/tree"
 )
 
 // What needs an approval of its own is neither searched nor read, whatever it is called.
@@ -26,4 +28,17 @@ func TestFilesLeavesOut(t *testing.T) {
 		assert.EqualError(t, err, why)
 	}
 	assert.Equal(t, "is one of qq's own files", c.concern("own/x"))
+}
+
+// What a definition takes from the agent is left out too.
+func TestFilesLeavesOutWhatIsTaken(t *testing.T) {
+	c := folder(t, "", "a.json", "{}", "docs/b.json", "{}", "docs/c/d.json", "{}")
+	home, err := filepath.EvalSymlinks(c.Dir)
+	require.NoError(t, err)
+	c.Taken = tree.Taken{home + "/docs/**"}
+	list, err := c.files(t.Context(), query{lang: "json"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a.json"}, list)
+	_, err = c.files(t.Context(), query{lang: "json", start: "docs/b.json"})
+	assert.EqualError(t, err, "docs/b.json is taken from this agent by a definition and is not read")
 }

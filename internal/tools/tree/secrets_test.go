@@ -77,7 +77,7 @@ func TestPrivate(t *testing.T) {
 }
 
 func TestTaken(t *testing.T) {
-	files := Taken{"/w/secret/**", "/w/[[]x]/*.pem", "/w/docs"}
+	files := Taken{"/w/secret/**", `/w/\[x\]/*.pem`, "/w/docs"}
 	for file, want := range map[string]bool{
 		"/w/secret/a": true, "/w/SECRET/a/b": true, "/w/secret": true, "/w/[x]/a.pem": true, "/w/docs/a": true,
 		"/w/docs": true, "/w/x": false, "/w/secrets": false, "/w/[x]/a": false, "/w": false, "/": false, "": false,
