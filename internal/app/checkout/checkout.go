@@ -38,8 +38,8 @@ var (
 )
 
 // Ask asks once whether the claims that nobody has decided about may count, if there is a person at the terminal. It
-// stores the answer. Those that a flag overrides now are shown too: with the answer they count later. A claim that was refused or that cannot be trusted is not asked about, and nobody is asked before
-// a dry run.
+// stores the answer. Those that a flag overrides now are shown too: with the answer they count later. A
+// claim that was refused or that cannot be trusted is not asked about, and nobody is asked before a dry run.
 func Ask(ctx context.Context, i *command.Invocation, dryRun bool) error {
 	claims := slices.DeleteFunc(i.Checkout.Claims(), func(c command.Claim) bool {
 		return c.State == trust.Refused || c.State == trust.Trusted || c.Outside()
