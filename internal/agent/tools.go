@@ -68,8 +68,8 @@ func (p Process) Start(c proc.Command) (*proc.Process, error) { return p.Host.St
 type Box struct {
 	Exe      string // path of this program, which starts each command in the sandbox
 	Confined bool   // commands run in a sandbox of the kernel, which limits where they write
-	// Namespace starts each command in a PID namespace, so that the command ends together
-	// with this process, even if this process is killed.
+	// Namespace starts each command in a PID namespace or, if the system allows none, by a keeper, so that the
+	// command ends together with this process, even if this process is killed.
 	Namespace bool
 	Rules     sandbox.Rules
 }
@@ -81,7 +81,9 @@ func (b Box) wrap(c proc.Command) proc.Command {
 		c.Path, c.Args, env = sandbox.Wrap(b.Exe, sandbox.Order{Path: c.Path, Rules: b.Rules}, c.Args)
 		c.Env = append(slices.Clip(c.Env), env)
 	}
-	c.Namespace = c.Namespace || b.Namespace
+	if b.Namespace {
+		c.Namespace, c.Keeper = true, b.Exe
+	}
 	return c
 }
 
