@@ -25,6 +25,7 @@ import (
 	"qq/internal/sandbox"
 	"qq/internal/trace"
 	"qq/pkg/childproc"
+	"qq/pkg/proc"
 	"qq/pkg/task"
 )
 
@@ -48,6 +49,9 @@ type Streams = command.Streams
 
 // Main runs qq and returns its exit code.
 func Main(args []string, s Streams, environ []string) int {
+	if proc.IsKeeper(environ) { // first: the command that it keeps may be a confined one
+		return proc.Keep(args[1:], environ, keeperSignals())
+	}
 	sandbox.Exec(environ) // does not return if this process becomes a confined command
 	env := command.Environment(environ)
 	conn, err := childproc.Connect(env.Get)

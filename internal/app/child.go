@@ -29,7 +29,7 @@ import (
 // serveChild runs the one task of a child process and returns the exit code. conn leads to
 // the root.
 func serveChild(conn *childproc.Conn, s Streams, env command.Environment) int {
-	status, err := conn.Serve(Version(), s.In, s.Out, child{env})
+	status, err := conn.Serve(Version(), s.In, s.Out, child{env, proc.NewHost()})
 	if err != nil {
 		return report(s.Err, err)
 	}
@@ -38,10 +38,14 @@ func serveChild(conn *childproc.Conn, s Streams, env command.Environment) int {
 
 // child implements childproc.Runner: it runs the one task of this child process.
 type child struct {
-	env command.Environment
+	env  command.Environment
+	host *proc.Host // starts its commands
 }
 
 var _ childproc.Runner = child{}
+
+// Abandon implements childproc.Runner.
+func (c child) Abandon() { c.host.Close() }
 
 // Run implements childproc.Runner.
 func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p supervisor.Parent) task.Result {
@@ -62,9 +66,9 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	a := agent.Agent{
 		Definition: start.Agent, Setup: setup.Agent, Registry: registry{c.env, setup.Checkout, setup.Trusted},
 		Transcript: agent.Nobody{}, Screen: agent.Nobody{},
-		Process: agent.Process{Version: Version(), Dir: dir, Env: c.environ(setup), Host: proc.NewHost()},
+		Process: agent.Process{Version: Version(), Dir: dir, Env: c.environ(setup), Host: c.host},
 	}
-	defer a.Process.Host.Close()
+	defer c.host.Close()
 	if setup.OneProcessor {
 		a.Process.OneProcessor = &sync.Once{}
 	}

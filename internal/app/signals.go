@@ -186,3 +186,10 @@ func (s *signals) name(r *task.Result) {
 	}
 	r.ExitCode = sig
 }
+
+// keeperSignals returns the signals of the keeper of a command, which none of them ends.
+func keeperSignals() <-chan os.Signal {
+	ch := make(chan os.Signal, 4)
+	signal.Notify(ch, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
+	return ch
+}

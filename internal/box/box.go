@@ -54,8 +54,8 @@ type Config struct {
 	Confined bool
 	// Mounts says that this process is in no sandbox itself, so that it can make views.
 	Mounts bool
-	// Namespace starts each command in a PID namespace, so that the command ends together with this process, even
-	// if this process is killed.
+	// Namespace starts each command in a PID namespace or, if the system allows none, by a keeper, so that the
+	// command ends together with this process, even if this process is killed.
 	Namespace bool
 	// Writable are the obeyed files and folders that commands may write, as absolute paths. Of a repository, what
 	// git runs stays read-only. To sockets in this list, commands may connect.
@@ -146,6 +146,9 @@ func (b *Box) Start(c proc.Command, show []string) (Running, error) {
 func (b *Box) start(c proc.Command, show []string) (*running, error) {
 	r := &running{box: b, done: make(chan struct{})}
 	c.Namespace, c.Expendable = c.Namespace || b.Namespace, expendable
+	if c.Namespace {
+		c.Keeper = b.Exe
+	}
 	if err := r.prepare(&c, show); err != nil {
 		r.release()
 		return nil, err

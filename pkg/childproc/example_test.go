@@ -76,6 +76,9 @@ func ExampleLauncher() {
 // shouter is what a child does with its task.
 type shouter struct{}
 
+// Abandon implements childproc.Runner: it has started nothing.
+func (shouter) Abandon() {}
+
 // Run implements childproc.Runner.
 func (shouter) Run(_ context.Context, _ *childproc.Start, job task.Job, _ supervisor.Parent) task.Result {
 	r := job.Ended(task.Completed, "")

@@ -47,8 +47,8 @@ func (l *Launcher) manyFiles() (limit uint64, many bool) {
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
 		return 0, true
 	}
-	left := r.Cur - uint64(l.children.Load()*perChild)
-	return r.Cur, left > 256 && left <= r.Cur
+	left := uint64(r.Cur) - uint64(l.children.Load()*perChild)
+	return uint64(r.Cur), left > 256 && left <= uint64(r.Cur)
 }
 
 // dir returns the working directory of job.

@@ -95,10 +95,13 @@ type Runner interface {
 	// Run runs the agent of start on job and returns how that ended. Requests of the agent to the
 	// root go through p.
 	Run(ctx context.Context, start *Start, job task.Job, p supervisor.Parent) task.Result
+	// Abandon ends at once all that Run has started, because the root is gone. The process exits when
+	// it returns.
+	Abandon()
 }
 
-// orphanGrace is how long a child may take to end by itself when its root is gone. Then it exits at
-// once.
+// orphanGrace is how long a child may take to end by itself when its root is gone. Then it ends what it has
+// started, and exits.
 const orphanGrace = 20 * time.Millisecond
 
 // Serve does all the work of a child: it says hello, reads the task from in, runs it, writes the
@@ -114,7 +117,7 @@ func (c *Conn) Serve(version string, in io.Reader, out io.Writer, r Runner) (tas
 	go listen(func(cause error) { // ends with the process, or ends it
 		cancel(cause)
 		if errors.Is(cause, ErrRootGone) {
-			time.AfterFunc(orphanGrace, func() { os.Exit(1) })
+			time.AfterFunc(orphanGrace, func() { r.Abandon(); os.Exit(1) })
 		}
 	})
 	res := c.run(ctx, start, in, r)

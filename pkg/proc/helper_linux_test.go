@@ -59,6 +59,11 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if IsKeeper(os.Environ()) {
+		ch := make(chan os.Signal, 4)
+		signal.Notify(ch, syscall.SIGTERM, syscall.SIGHUP)
+		os.Exit(Keep(os.Args[1:], os.Environ(), ch))
+	}
 	if role := os.Getenv(roleEnv); role != "" {
 		if depth() > deepest {
 			panic("helpers nest too deeply: " + role)
@@ -205,14 +210,16 @@ func supervise(fence string) {
 	h := NewHost()
 	h.fence = fenceNamed(fence)
 	for _, role := range [][]string{{"hang"}, {"ignoreTerm"}, {"daemon", "marked", "wait"}} {
-		p, err := h.Start(helper(role[0], role[1:]...).with(pulse()))
+		c := helper(role[0], role[1:]...).with(pulse())
+		c.Keeper = c.Path
+		p, err := h.Start(c)
 		if err != nil {
 			panic(err)
 		}
-		if !p.fenced {
-			panic("no namespace")
+		if p.fenced == (p.leash != nil) {
+			panic("neither a namespace nor a keeper")
 		}
-		if role[0] == "ignoreTerm" {
+		if role[0] == "ignoreTerm" && p.fenced { // else it would be the keeper
 			syscall.Kill(p.PID(), syscall.SIGSTOP)
 		}
 	}

@@ -23,12 +23,15 @@
 //     and swept.
 //   - process group: a descendant that leaves the group is lost.
 //
+// Without a namespace, a command that names a keeper is started by that: a second
+// process, with a Host of its own, which ends the command when this process ends.
+//
 // A program that is an init receives no signal that it has no handler for, except
 // SIGKILL and SIGSTOP from outside, and its process ids differ from those in a
 // /proc that was mounted outside. A Host works inside such a program.
 //
-// Not promised: that a process without a namespace dies when this one is killed
-// (a control pipe does that); that a program which forks faster than it is
+// Not promised: that a process without a namespace or a keeper dies when this one is
+// killed (a control pipe does that); that a program which forks faster than it is
 // killed, or a setuid program of another user, is gone when Wait returns; that an
 // adopted process is told from a child that other code in this process started:
 // everything that starts programs must do so through the Host. Children that the
@@ -70,6 +73,9 @@ type Command struct {
 	// Namespace asks for a PID namespace, in which the program is the init process. It must be able
 	// to run as one. If the system allows no namespace, the program starts without one.
 	Namespace bool
+	// Keeper is a program that calls [Keep]; empty means none. If Namespace is set and the system allows no
+	// namespace, it starts the program and outlives this process if that is killed.
+	Keeper string
 	// Mounts lets the program make mounts of its own: if the namespace is that of a user, the program has
 	// CAP_SYS_ADMIN in it, and must drop that before it runs what is not trusted.
 	Mounts bool
@@ -134,7 +140,7 @@ func (h *Host) Start(c Command) (*Process, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	pid, f, err := h.fork(path, c)
+	pid, f, l, err := h.fork(path, c)
 	if err != nil {
 		return nil, startError(c, err)
 	}
@@ -143,7 +149,7 @@ func (h *Host) Start(c Command) (*Process, error) {
 	}
 	p := &Process{
 		host: h, pid: pid, fenced: f < group, marker: []byte(c.Marker),
-		grace: c.Grace, done: make(chan struct{}),
+		grace: c.Grace, leash: l, done: make(chan struct{}),
 	}
 	h.procs[p] = struct{}{}
 	h.wg.Go(p.run)
@@ -206,16 +212,16 @@ func (h *Host) Namespaces() bool {
 	return h.fence < group
 }
 
-// fork starts c with the strongest fence that the system allows, and returns that fence. A command
-// without Namespace gets the fence group. The caller holds h.mu.
-func (h *Host) fork(path string, c Command) (pid int, f fence, err error) {
+// fork starts c with the strongest fence that the system allows, and returns that fence, and the leash if
+// it has a keeper. A command without Namespace gets the fence group. The caller holds h.mu.
+func (h *Host) fork(path string, c Command) (pid int, f fence, l *leash, err error) {
 	if h.closed {
-		return 0, group, ErrClosed
+		return 0, group, nil, ErrClosed
 	}
 	h.sealing.Do(seal)
 	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env}
 	if attr.Files, err = h.files(c); err != nil {
-		return 0, group, err
+		return 0, group, nil, err
 	}
 	f = group
 	if c.Namespace {
@@ -229,7 +235,11 @@ func (h *Host) fork(path string, c Command) (pid int, f fence, err error) {
 				attr.Sys.Ctty = 1
 			}
 		}
-		pid, err = h.forkBehind(f, path, c.Args, attr)
+		if f == group && c.Namespace && c.Keeper != "" {
+			pid, l, err = h.keep(path, c)
+		} else {
+			pid, err = h.forkBehind(f, path, c.Args, attr)
+		}
 		if err == nil || f == group || !refused(err) {
 			break
 		}
@@ -238,7 +248,7 @@ func (h *Host) fork(path string, c Command) (pid int, f fence, err error) {
 	if c.Namespace && (err == nil || errors.Is(err, syscall.ENAMETOOLONG)) {
 		h.fence, h.proven = f, true
 	}
-	return pid, f, err
+	return pid, f, l, err
 }
 
 // refused reports whether err may mean that the system does not allow a namespace, so that a weaker

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,12 +19,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// behindEach runs f with a Host behind each fence that this system allows.
+// behindEach runs f with a Host behind each fence that this system allows, and with keepers.
 func behindEach(t *testing.T, f func(t *testing.T, h *Host)) {
 	for _, fence := range []fence{pidNamespace, userNamespace, group} {
 		t.Run(fences[fence], func(t *testing.T) { f(t, hostBehind(t, fence)) })
 	}
+	t.Run("keeper", func(t *testing.T) {
+		h := hostBehind(t, group)
+		keeping.Store(h, true)
+		t.Cleanup(func() { keeping.Delete(h) })
+		f(t, h)
+	})
 }
+
+// keeping has the Hosts whose commands have a keeper.
+var keeping sync.Map
 
 func hostBehind(t testing.TB, f fence) *Host {
 	h := NewHost()
@@ -39,6 +49,9 @@ func hostBehind(t testing.TB, f fence) *Host {
 func enter(t testing.TB, h *Host, c Command) *stage {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
+	if _, ok := keeping.Load(h); ok {
+		c.Keeper = c.Path
+	}
 	p, err := h.Start(c.with(append([]*os.File{w}, c.Extra...)...))
 	require.NoError(t, w.Close())
 	require.NoError(t, err)
@@ -423,10 +436,10 @@ func TestOutlivesThreadOfStart(t *testing.T) {
 	})
 }
 
-// A supervisor is killed by SIGKILL. Only a namespace helps then, and it does so
+// A supervisor is killed by SIGKILL. Only a namespace or a keeper helps then, and it does so
 // for a stopped child and for a daemon too.
 func TestSupervisorIsKilled(t *testing.T) {
-	for _, f := range []fence{pidNamespace, userNamespace} {
+	for _, f := range []fence{pidNamespace, userNamespace, group} {
 		t.Run(fences[f], func(t *testing.T) {
 			hostBehind(t, f).Close() // not a subreaper now
 			pulse, w, err := os.Pipe()

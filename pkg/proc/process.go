@@ -14,6 +14,7 @@ type Process struct {
 	fenced bool // in a PID namespace of its own
 	marker []byte
 	grace  time.Duration
+	leash  *leash // to its keeper, which is then the leader; nil if it has none
 	done   chan struct{}
 	exit   Exit // valid once done is closed
 	left   int  // processes left behind and killed; guarded by host.mu
@@ -68,9 +69,18 @@ func (p *Process) Stop() {
 func (p *Process) Kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.leash == nil || p.killed {
+		p.killed = true
+		p.signal(syscall.SIGKILL)
+		return
+	}
 	p.killed = true
-	p.signal(syscall.SIGKILL)
+	p.leash.hold.Close() // the keeper kills the command, which has a group of its own
+	time.AfterFunc(keeperGrace, p.Kill)
 }
+
+// keeperGrace is how long a keeper may take to kill its command.
+const keeperGrace = 3 * time.Second
 
 // signal sends s to the group. It does nothing if the leader has been reaped, because its id may
 // belong to another process by then. The caller holds p.mu.
@@ -118,8 +128,12 @@ func (p *Process) run() {
 	}
 	if status.Signaled() {
 		p.exit.Signal = status.Signal()
-		p.exit.OutOfMemory = status.Signal() == syscall.SIGKILL && !killed && h.starved()
 	}
+	if p.leash != nil {
+		p.exit = p.leash.exit(p.exit)
+		p.leash.close()
+	}
+	p.exit.OutOfMemory = p.exit.Signal == syscall.SIGKILL && !killed && h.starved()
 }
 
 // retire marks the process id as invalid and cancels the SIGKILL of Stop. The caller holds p.mu.

@@ -135,6 +135,9 @@ type child struct{}
 
 var _ childproc.Runner = child{}
 
+// Abandon implements childproc.Runner: it has started nothing.
+func (child) Abandon() {}
+
 // Run implements [childproc.Runner].
 func (child) Run(ctx context.Context, _ *childproc.Start, job task.Job, p supervisor.Parent) task.Result {
 	r := job.Ended(task.Completed, "")
