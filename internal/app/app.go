@@ -1,5 +1,5 @@
 // Package app starts qq: it has Main, the command that runs a prompt, the wiring of a run,
-// signals and exit codes.
+// and exit codes. Signals are in qq/internal/app/signals.
 //
 // Flow: [Main] gets arguments, streams and environment. A process with control pipes is a
 // child (child.go). Every other process is a root: it parses its command line (cli.go) and
@@ -14,13 +14,16 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"runtime/debug"
 	"slices"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
 	"qq/internal/app/output"
+	"qq/internal/app/signals"
 	"qq/internal/record/ledger"
 	"qq/internal/sandbox"
 	"qq/internal/trace"
@@ -47,10 +50,13 @@ func Version() string {
 // Streams are the standard streams of a process.
 type Streams = command.Streams
 
+// keeping are the signals of the keeper of a command, which none of them ends.
+var keeping = []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT}
+
 // Main runs qq and returns its exit code.
 func Main(args []string, s Streams, environ []string) int {
 	if proc.IsKeeper(environ) { // first: the command that it keeps may be a confined one
-		return proc.Keep(args[1:], environ, keeperSignals())
+		return proc.Keep(args[1:], environ, signals.Caught(keeping...))
 	}
 	sandbox.Exec(environ) // does not return if this process becomes a confined command
 	env := command.Environment(environ)
@@ -95,7 +101,7 @@ func report(w io.Writer, err error) int {
 type root struct {
 	*command.Invocation
 	ctx      context.Context // of the whole run
-	signals  *signals
+	signals  *signals.Signals
 	terminal io.Closer        // of the prompter; nil when nobody can be asked
 	wiring   *wiring          // nil until a command needs it
 	exporter *trace.Exporter  // nil when no traces are wanted
@@ -106,10 +112,10 @@ type root struct {
 }
 
 func newRoot(s Streams, env command.Environment) *root {
-	ctx, signals := newSignals(env)
-	r := &root{Invocation: command.NewInvocation(s, env, Version()), ctx: ctx, signals: signals}
-	r.Screen.Ends, signals.continued = signals.stopCh, r.Screen.Continued
-	return r
+	i := command.NewInvocation(s, env, Version())
+	ctx, handled := signals.New(env, i.Screen.Continued)
+	i.Screen.Ends = handled.Ends()
+	return &root{Invocation: i, ctx: ctx, signals: handled}
 }
 
 // close closes all parts of the run and reports what could not be closed.
@@ -129,7 +135,7 @@ func (r *root) close() {
 		r.terminal.Close()
 	}
 	r.Screen.Drain()
-	r.signals.stop()
+	r.signals.Stop()
 }
 
 // exitCode prints err, also as JSON if the user asked for JSON, and returns the exit code.
@@ -138,11 +144,11 @@ func (r *root) exitCode(err error) int {
 		err = output.WriteError(r.Out.Err())
 	}
 	if errors.Is(err, output.ErrClosed) {
-		r.code = cmp.Or(r.signals.code(), 141) // as a program that SIGPIPE killed, but all is cleaned up
+		r.code = cmp.Or(r.signals.Code(), 141) // as a program that SIGPIPE killed, but all is cleaned up
 		return r.code
 	}
 	code := codeOf(err)
-	if sig := r.signals.code(); sig != 0 && code != 0 {
+	if sig := r.signals.Code(); sig != 0 && code != 0 {
 		code = sig
 	}
 	if r.JSON && !command.Silent(err) {

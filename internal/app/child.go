@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"sync"
 	"syscall"
@@ -14,6 +13,7 @@ import (
 
 	"qq/internal/agent"
 	"qq/internal/app/command"
+	"qq/internal/app/signals"
 	"qq/internal/box"
 	"qq/internal/config/trust"
 	"qq/internal/sandbox"
@@ -76,11 +76,10 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		return job.Fail(err)
 	}
 	// Only now: to wait for signals starts threads, and the sandbox is put on each thread that exists.
-	term := make(chan os.Signal, 1)
-	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
+	term := signals.Caught(syscall.SIGTERM, syscall.SIGINT)
 	go func() { // ends with the process
 		<-term
-		cancel(errSignal)
+		cancel(signals.Err)
 	}()
 	if setup.Events {
 		a.Screen = &agent.TokenEvents{To: p}

@@ -31,7 +31,7 @@ func (r *root) openSocket(w *wiring, command string) {
 }
 
 // End implements control.Host: it ends the run as SIGTERM does.
-func (h host) End() { h.signals.send(syscall.SIGTERM) }
+func (h host) End() { h.signals.Send(syscall.SIGTERM) }
 
 // Warn implements control.Host.
 func (h host) Warn(warning string) {

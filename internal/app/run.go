@@ -215,7 +215,7 @@ func (one *oneRun) end(res task.Result, msg string, t *session.Keeping) error {
 	if warning := one.w.warning.Load(); warning != nil { // it is on stderr already
 		res.Warnings = append(res.Warnings, *warning)
 	}
-	one.r.signals.name(&res)
+	one.r.signals.Name(&res)
 	if err := one.print(res, t.ID); err != nil {
 		return err
 	}

@@ -62,11 +62,11 @@ func (r *root) wire(name string, n batch.Needs) (*wiring, error) {
 		return nil, err
 	}
 	r.openSocket(w, name)
-	r.signals.killWith(w.Kill, func() {
+	r.signals.KillWith(w.Kill, func() {
 		_ = w.Close() // there is nobody left to tell
-		os.Exit(r.signals.code())
+		os.Exit(r.signals.Code())
 	})
-	r.signals.listen()
+	r.signals.Listen()
 	r.wiring = w
 	return w, nil
 }
@@ -79,7 +79,7 @@ func (r *root) sinks(n batch.Needs) []event.Sink {
 		sinks = append(sinks, event.SinkFunc(func(e event.Event) {
 			// If nobody reads the events any more, the run ends.
 			if err := output.WriteJSON(n.Events, e); err != nil {
-				r.signals.lose(err)
+				r.signals.Lose(err)
 			}
 		}))
 	}
@@ -96,7 +96,7 @@ func (r *root) Wire(n batch.Needs) (batch.Runner, error) {
 }
 
 // Stop implements batch.Process.
-func (r *root) Stop() <-chan struct{} { return r.signals.stopCh }
+func (r *root) Stop() <-chan struct{} { return r.signals.Ends() }
 
 // Signalled implements batch.Process.
-func (r *root) Signalled() int { return r.signals.code() }
+func (r *root) Signalled() int { return r.signals.Code() }

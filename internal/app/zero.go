@@ -8,6 +8,7 @@ import (
 
 	"qq/internal/agent"
 	"qq/internal/agent/loop"
+	"qq/internal/app/signals"
 	"qq/internal/models"
 	"qq/internal/sandbox"
 	"qq/pkg/agents"
@@ -26,9 +27,9 @@ type zeroRun struct {
 	MaxTurns   int    // 0 means the limit of the agent
 	History    []llm.Message
 	Transcript loop.Transcript
-	Screen     loop.Screen // nil if the answer is not shown while it is written
-	Session    string      // id of the transcript
-	Signals    *signals    // may end the run; nil if it handles none
+	Screen     loop.Screen      // nil if the answer is not shown while it is written
+	Session    string           // id of the transcript
+	Signals    *signals.Signals // may end the run; nil if it handles none
 }
 
 // Run runs the root's own agent on t, in this process.
@@ -93,7 +94,7 @@ func withLastWord(ctx context.Context) (context.Context, context.CancelFunc) {
 // as its process does.
 func (h here) Conclude(r *task.Result) {
 	if h.r.Signals != nil {
-		h.r.Signals.name(r)
+		h.r.Signals.Name(r)
 	}
 }
 

@@ -34,7 +34,7 @@ var floors = [][]string{
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",
 		"pkg/supervisor/order", "internal/standin", "internal/tools/edit", "internal/approval/rules",
-		"pkg/childproc/stdio",
+		"pkg/childproc/stdio", "pkg/childproc/room",
 		"internal/tools/store", "internal/taskfile", "internal/record/ledger",
 		"internal/app/command", "internal/app/scratch", "internal/box",
 		"internal/models/extract/markdown",
@@ -48,7 +48,7 @@ var floors = [][]string{
 	},
 	{"pkg/childproc", "internal/agent", "internal/models", "internal/app/admin", "internal/app/batch",
 		"internal/app/definitions", "internal/app/checkout", "internal/app/permissions",
-		"internal/app/runs"},
+		"internal/app/runs", "internal/app/signals"},
 	{"internal/app"},
 	{"cmd/qq"},
 }
@@ -56,7 +56,7 @@ var floors = [][]string{
 // owners lists imports that only one place may make.
 var owners = map[string][]string{
 	"os/exec":                      {"pkg/proc"},
-	"os/signal":                    {"internal/app"},
+	"os/signal":                    {"internal/app/signals"},
 	"github.com/ollama/ollama/api": {"internal/models"},
 	"github.com/urfave/cli/v2": {
 		"internal/app",

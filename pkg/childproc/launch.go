@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"qq/pkg/childproc/room"
 	"qq/pkg/childproc/stdio"
 	"qq/pkg/event"
 	"qq/pkg/llm"
@@ -183,7 +184,7 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 	}
 	l.starting.Lock()
 	defer l.starting.Unlock()
-	if err := l.ready(); err != nil {
+	if err := room.ForChild(l.cfg.Dir, l.children.Load()); err != nil {
 		return nil, err
 	}
 	l.children.Add(1)
@@ -371,4 +372,12 @@ func (c *child) close() {
 	if c.out != nil {
 		_ = os.Remove(c.outPath) // gone already when it was kept
 	}
+}
+
+// dir returns the working directory of job.
+func (l *Launcher) dir(job task.Job) string {
+	if filepath.IsAbs(job.WorkingDir) {
+		return job.WorkingDir
+	}
+	return filepath.Join(l.cfg.Dir, job.WorkingDir)
 }

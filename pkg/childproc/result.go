@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"qq/pkg/childproc/room"
 	"qq/pkg/childproc/stdio"
 	"qq/pkg/proc"
 	"qq/pkg/task"
@@ -64,7 +65,7 @@ func (c *child) repeatable(r *task.Result) {
 		r.Hindered = c.hello == nil && c.wrong == nil // it died before it could do anything
 		return
 	}
-	r.Hindered = r.Status == task.Unavailable && !r.Effects && full(filepath.Dir(c.outPath))
+	r.Hindered = r.Status == task.Unavailable && !r.Effects && room.Full(filepath.Dir(c.outPath))
 	r.Attempts += min(max(c.last.Repeats, 0), 1000) // more is not believed
 	if r.Success && !r.Effects && c.last.Reads.sound() {
 		r.Reads = c.last.Reads

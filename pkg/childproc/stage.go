@@ -3,6 +3,7 @@ package childproc
 import (
 	"context"
 
+	"qq/pkg/childproc/room"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
@@ -17,7 +18,7 @@ type staged struct {
 // returns nil if that fails; Launch then tries again and reports the error.
 func (l *Launcher) Stage(job task.Job) supervisor.Staged {
 	// Those that wait for a slot could hold the files that those with a slot wait for.
-	if _, many := l.manyFiles(); !many {
+	if _, many := room.Files(l.children.Load()); !many {
 		return nil
 	}
 	c, err := l.spawn(job)

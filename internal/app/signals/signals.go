@@ -1,4 +1,5 @@
-package app
+// Package signals handles the signals of a root, of a child and of the keeper of a command.
+package signals
 
 import (
 	"context"
@@ -14,27 +15,27 @@ import (
 	"qq/pkg/task"
 )
 
-// errSignal is the cause of a cancellation by a signal.
-var errSignal = &task.Error{Status: task.Interrupted, Problem: "stopped by a signal"}
+// Err is the cause of a cancellation by a signal.
+var Err = &task.Error{Status: task.Interrupted, Problem: "stopped by a signal"}
 
-// signals handles the signals of a root. The first one ends the run: no more children
+// Signals handles the signals of a root. The first one ends the run: no more children
 // start, and running ones are asked to stop. The second one kills them.
-type signals struct {
+type Signals struct {
 	ch      chan os.Signal
-	done    chan struct{} // closed by stop
+	done    chan struct{} // closed by Stop
 	wg      sync.WaitGroup
 	stopCh  chan struct{} // closed by the first signal
 	cancel  context.CancelCauseFunc
 	mu      sync.Mutex
 	first   os.Signal
-	orderly bool  // listen was called
+	orderly bool  // Listen was called
 	lost    error // of the output, which ended the run
 	onKill  func()
 	quit    *time.Timer // handles SIGQUIT when it fires; nil if that is not wanted
 	exit    *time.Timer // set by the second signal
 	leave   func()      // ends the process
 
-	continued chan os.Signal // told when the process goes on after a stop
+	continued chan<- os.Signal
 }
 
 // exitGrace is how long a run may print its results after a second signal.
@@ -43,13 +44,15 @@ const exitGrace = 500 * time.Millisecond
 // quitAfter is how long a command may run before SIGQUIT is handled.
 const quitAfter = 50 * time.Millisecond
 
-// newSignals returns the context of the whole run. The first signal after listen cancels
+// New returns the context of the whole run. The first signal after Listen cancels
 // that context. SIGQUIT is a signal like the others, unless GOTRACEBACK asks for what a Go
-// program does by default: it prints its goroutines.
-func newSignals(env command.Environment) (context.Context, *signals) {
+// program does by default: it prints its goroutines. After Listen, continued is told when the
+// process goes on after a stop.
+func New(env command.Environment, continued chan<- os.Signal) (context.Context, *Signals) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	s := &signals{
+	s := &Signals{
 		ch: make(chan os.Signal, 4), done: make(chan struct{}), stopCh: make(chan struct{}), cancel: cancel,
+		continued: continued,
 	}
 	if env.Get("GOTRACEBACK") == "" { // not at once: it costs a thread, and most commands end before
 		s.quit = time.AfterFunc(quitAfter, func() { signal.Notify(s.ch, syscall.SIGQUIT) })
@@ -67,10 +70,10 @@ func newSignals(env command.Environment) (context.Context, *signals) {
 	return ctx, s
 }
 
-// listen starts to handle signals. Commands without children and temporary files do not
+// Listen starts to handle signals. Commands without children and temporary files do not
 // call it: a signal may simply kill them. SIGPIPE is ignored, so that a closed stdout is a
 // write error, after which the run can still end its children and remove its files.
-func (s *signals) listen() {
+func (s *Signals) Listen() {
 	signal.Ignore(syscall.SIGPIPE)
 	signal.Notify(s.ch, syscall.SIGINT, syscall.SIGTERM)
 	signal.Notify(s.continued, syscall.SIGCONT)
@@ -85,8 +88,11 @@ func (s *signals) listen() {
 	s.orderly = true
 }
 
-// send does what that signal does. It is dropped if many signals wait already.
-func (s *signals) send(sig os.Signal) {
+// Ends returns a channel that is closed by the first signal.
+func (s *Signals) Ends() <-chan struct{} { return s.stopCh }
+
+// Send does what that signal does. It is dropped if many signals wait already.
+func (s *Signals) Send(sig os.Signal) {
 	select {
 	case s.ch <- sig:
 	default:
@@ -94,7 +100,7 @@ func (s *signals) send(sig os.Signal) {
 }
 
 // note handles the nth signal, counted from 1.
-func (s *signals) note(sig os.Signal, n int) {
+func (s *Signals) note(sig os.Signal, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n == 1 {
@@ -103,7 +109,7 @@ func (s *signals) note(sig os.Signal, n int) {
 			os.Exit(s.exitCode())
 		}
 		close(s.stopCh)
-		s.cancel(errSignal)
+		s.cancel(Err)
 		return
 	}
 	if s.onKill != nil {
@@ -115,16 +121,16 @@ func (s *signals) note(sig os.Signal, n int) {
 	}
 }
 
-// killWith sets what the second signal does: it calls kill at once, and leave after
+// KillWith sets what the second signal does: it calls kill at once, and leave after
 // exitGrace.
-func (s *signals) killWith(kill, leave func()) {
+func (s *Signals) KillWith(kill, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onKill, s.leave = kill, leave
 }
 
-// stop ends the handling of signals.
-func (s *signals) stop() {
+// Stop ends the handling of signals.
+func (s *Signals) Stop() {
 	signal.Stop(s.ch)
 	signal.Stop(s.continued)
 	close(s.done)
@@ -137,24 +143,24 @@ func (s *signals) stop() {
 	s.cancel(nil)
 }
 
-// code returns the exit code of a run that a signal ended; 0 means that there was no
+// Code returns the exit code of a run that a signal ended; 0 means that there was no
 // signal.
-func (s *signals) code() int {
+func (s *Signals) Code() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.exitCode()
 }
 
-// exitCode is code for a caller that holds s.mu.
-func (s *signals) exitCode() int {
+// exitCode is Code for a caller that holds s.mu.
+func (s *Signals) exitCode() int {
 	if sig, ok := s.first.(syscall.Signal); ok {
 		return 128 + int(sig)
 	}
 	return 0
 }
 
-// lose ends the run because of err: its output cannot be written.
-func (s *signals) lose(err error) {
+// Lose ends the run because of err: its output cannot be written.
+func (s *Signals) Lose(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lost == nil {
@@ -163,11 +169,11 @@ func (s *signals) lose(err error) {
 	}
 }
 
-// name gives r, the result of a run that failed, the exit code of the signal that ended the run.
+// Name gives r, the result of a run that failed, the exit code of the signal that ended the run.
 // Without a signal, a run whose output cannot be written has failed, however far it came meanwhile; it
 // was cancelled if its reader went away.
-func (s *signals) name(r *task.Result) {
-	sig := s.code()
+func (s *Signals) Name(r *task.Result) {
+	sig := s.Code()
 	s.mu.Lock()
 	lost := s.lost
 	s.mu.Unlock()
@@ -187,9 +193,9 @@ func (s *signals) name(r *task.Result) {
 	r.ExitCode = sig
 }
 
-// keeperSignals returns the signals of the keeper of a command, which none of them ends.
-func keeperSignals() <-chan os.Signal {
+// Caught returns a channel that gets the signals of that kind, which then end this process no more.
+func Caught(kinds ...os.Signal) <-chan os.Signal {
 	ch := make(chan os.Signal, 4)
-	signal.Notify(ch, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
+	signal.Notify(ch, kinds...)
 	return ch
 }

@@ -3,8 +3,6 @@ package childproc
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -69,27 +67,4 @@ func TestRelief(t *testing.T) {
 	r = waits.Launch(t.Context(), job("echo", "hello"))
 	assert.Equal(t, task.Completed, r.Status, r.Err())
 	waits.Discard() // is no harm
-}
-
-// TestRoom: a child is not started when too few descriptors are left, unless it is the only one.
-func TestRoom(t *testing.T) {
-	var limit syscall.Rlimit
-	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
-	defer func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)) }()
-	l := launcher(t, nil)
-	open, err := os.ReadDir("/dev/fd")
-	require.NoError(t, err)
-	few := limit
-	few.Cur = uint64(len(open)) + perChild + perStart + reserve + 2
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
-	l.children.Store(1)
-	require.NoError(t, l.ready())
-	few.Cur -= 4
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
-	err = l.ready()
-	assert.True(t, task.MachineFault(err))
-	assert.EqualError(t, err, fmt.Sprintf("children at once: at most 1, because this process may open only %d files\n"+
-		"hint: raise `ulimit -n`", few.Cur))
-	l.children.Store(0)
-	require.NoError(t, l.ready())
 }
