@@ -70,7 +70,7 @@ attacks: build ## a stranger's attacks on the real binary, as root, as a user an
 
 ollama: build ## the main scenarios against a real Ollama server (built once per machine) and ast-grep
 	QQ_OLLAMA=$$(test/server/tools.sh) && QQ_AST_GREP=$$(test/astgrep/tools.sh) && export QQ_OLLAMA QQ_AST_GREP && \
-	cd test && QQ_OLLAMA_REQUIRED=1 QQ_AST_GREP_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 $(if $(SKIP),-skip $(SKIP)) ./...
+	cd test && QQ_OLLAMA_REQUIRED=1 QQ_AST_GREP_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 ./...
 
 install: build ## install qq, its man page and completions below PREFIX
 	@set -e; to="$(DESTDIR)$(PREFIX)"; \
