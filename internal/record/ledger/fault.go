@@ -29,6 +29,7 @@ var (
 	ErrFull     = errors.New("disk full")
 	ErrReadOnly = errors.New("read-only disk")
 	ErrDenied   = errors.New("permission denied")
+	ErrNoFolder = errors.New("no folder")
 	ErrLocked   = errors.New("locked")
 	ErrDamaged  = errors.New("damaged")
 	ErrNewer    = errors.New("written by a newer version")
@@ -47,7 +48,8 @@ const orNone = ", or go on without a record: --no-ledger"
 
 // statuses are those of commands and tasks that end with an error of that state. The others fail.
 var statuses = map[error]task.Status{
-	ErrFull: task.Unavailable, ErrReadOnly: task.Misused, ErrDenied: task.Misused, ErrNewer: task.Misused,
+	ErrFull: task.Unavailable, ErrReadOnly: task.Misused, ErrDenied: task.Misused, ErrNoFolder: task.Misused,
+	ErrNewer: task.Misused,
 }
 
 // problem returns an error with a hint for the user. state is one of the variables above,
@@ -84,6 +86,8 @@ func (p place) fault(act string, err error) error {
 	case ErrDenied:
 		text = p.file + " may not be written by this user"
 		hint = "see who owns it and its folder, or let QQ_HOME name another one" + orNone
+	case ErrNoFolder:
+		hint = "let QQ_HOME name a folder, or a place for one" + orNone
 	case ErrLocked:
 		text = fmt.Sprintf("%s has been locked by another program for %s", p.file,
 			p.roots.Wait.Round(10*time.Millisecond))
@@ -101,6 +105,8 @@ func (p place) state(err error) error {
 		return ErrFull
 	case errors.Is(err, syscall.EROFS):
 		return ErrReadOnly
+	case errors.Is(err, syscall.ENOTDIR):
+		return ErrNoFolder
 	case errors.Is(err, fs.ErrPermission):
 		return ErrDenied
 	}

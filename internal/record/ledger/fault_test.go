@@ -75,6 +75,8 @@ func TestDiskThatCannotBeUsed(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err := Open(file, Options{})
 	require.ErrorIs(t, err, syscall.ENOTDIR)
+	tells(t, err, ErrNoFolder, "let QQ_HOME name a folder", "--no-ledger")
+	assert.Equal(t, task.Misused, task.StatusOf(err))
 	if os.Getuid() == 0 {
 		t.Skip("root may write anywhere")
 	}
