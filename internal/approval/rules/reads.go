@@ -120,7 +120,7 @@ type lookout struct {
 
 // look is about one word, which may be the path.
 func (l *lookout) look(path, word string) error {
-	info, err := os.Lstat(path)
+	_, err := os.Lstat(path)
 	switch {
 	case !inside(l.root, filepath.Clean(path)), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR),
 		errors.Is(err, syscall.ENAMETOOLONG):
@@ -137,7 +137,7 @@ func (l *lookout) look(path, word string) error {
 	case l.secret(real) && !l.secret(path):
 		return fmt.Errorf("%s leads to a file that looks like secrets", word)
 	}
-	if info, err = os.Stat(real); err == nil && info.IsDir() && l.recursive {
+	if info, err := os.Stat(real); err == nil && info.IsDir() && l.recursive {
 		return l.below(real, word)
 	}
 	return nil
