@@ -22,12 +22,14 @@ type helpers struct {
 	spawned atomic.Bool // the agent has started a background child
 
 	mu    sync.Mutex
-	told  []string
+	fails []string // children that failed
+	heard []string // what the others warn of
 	files []string // with the full outputs of children
 }
 
-// maxTold is the largest number of warnings about children. One more counts the others.
-const maxTold = 20
+// maxFails and maxHeard are the largest numbers of failed children, and of warnings of the others, that
+// are told. One more warning counts the rest.
+const maxFails, maxHeard = 20, 20
 
 // Delegate implements supervisor.Parent.
 func (h *helpers) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
@@ -61,7 +63,7 @@ func (h *helpers) note(results []task.Result) []task.Result {
 		case r.Status == task.Refused && r.Attempts == 0: // the loop reports refusals
 		case !r.Success:
 			why := task.Shorten(task.Line(r.Err()), 200)
-			h.told = append(h.told, fmt.Sprintf("sub-agent %s: %s: %s", r.Agent, r.Status, why))
+			h.fails = append(h.fails, fmt.Sprintf("sub-agent %s: %s: %s", r.Agent, r.Status, why))
 		}
 	}
 	return results
@@ -77,7 +79,7 @@ func (h *helpers) heed(results []task.Result) []task.Result {
 			continue
 		}
 		for _, w := range r.Warnings {
-			h.told = append(h.told, fmt.Sprintf("sub-agent %s: %s", r.Agent, task.Shorten(w, 200)))
+			h.heard = append(h.heard, fmt.Sprintf("sub-agent %s: %s", r.Agent, task.Shorten(task.Line(w), 200)))
 		}
 	}
 	return results
@@ -109,15 +111,20 @@ func (h *helpers) uncollected() string {
 		"Then answer. When you end, they end."
 }
 
-// warnings returns what was recorded about children: at most maxTold texts, and one that counts the
-// others.
+// warnings returns what was recorded about children, failures first.
 func (h *helpers) warnings() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if more := len(h.told) - maxTold; more > 0 {
-		return append(h.told[:maxTold:maxTold], fmt.Sprintf("%d more warnings about sub-agents", more))
+	return slices.Concat(atMost(h.fails, maxFails, "%d more sub-agents failed"),
+		atMost(h.heard, maxHeard, "%d more warnings of sub-agents"))
+}
+
+// atMost returns list, or its first n texts and one that counts the others.
+func atMost(list []string, n int, others string) []string {
+	if more := len(list) - n; more > 0 {
+		return append(list[:n:n], fmt.Sprintf(others, more))
 	}
-	return h.told
+	return list
 }
 
 // Limits of one delegation, in tasks and in bytes of JSON. All tasks of a delegation are

@@ -60,7 +60,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	if err != nil {
 		return childproc.Start{}, err
 	}
-	commands := w.box(agent.Agent{Definition: def, Setup: s}, cmp.Or(job.WorkingDir, w.cfg.Dir))
+	commands := w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job))
 	remote := w.children.Serve(job.ExecutionID, commands)
 	setup, err := json.Marshal(childSetup{
 		Model: m, Agent: s, Events: w.stream.Wanted(), OneProcessor: w.oneProcessor,
@@ -69,6 +69,14 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 		Remote: remote, Limits: commandLimits(w.cfg.Settings), Obeyed: w.cfg.Settings.Writable,
 	})
 	return childproc.Start{Agent: def, Model: m.String(), Setup: setup}, err
+}
+
+// dirOf returns the working directory of job.
+func (w *wiring) dirOf(job task.Job) string {
+	if filepath.IsAbs(job.WorkingDir) {
+		return cmp.Or(job.Dir, job.WorkingDir)
+	}
+	return cmp.Or(job.Dir, filepath.Join(w.cfg.Dir, job.WorkingDir))
 }
 
 // Tidy implements childproc.Program: it ends the commands of the child and removes its temporary files.

@@ -89,8 +89,21 @@ type Box struct {
 	logged []string // folders that are in Log
 }
 
-// New returns a Box. It does nothing before its first command.
-func New(cfg Config) *Box { return &Box{Config: cfg} }
+// New returns a Box. It starts nothing before its first command. Paths are resolved here and never again: a command
+// may put a link where a folder was.
+func New(cfg Config) *Box {
+	cfg.Dir = resolve(cfg.Dir)
+	cfg.Rules = sandbox.Rules{Write: resolved(cfg.Rules.Write), Real: true}
+	cfg.Hidden = resolved(cfg.Hidden)
+	return &Box{Config: cfg}
+}
+
+func resolved(paths []string) (all []string) {
+	for _, path := range paths {
+		all = append(all, resolve(path))
+	}
+	return all
+}
 
 // Running is a command that was started.
 type Running interface {
@@ -218,11 +231,13 @@ func (r *running) look() (bool, error) {
 	b := r.box
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if real, err := filepath.EvalSymlinks(b.Dir); err != nil {
+		return false, fmt.Errorf("find the working directory: %w", err)
+	} else if real != b.Dir {
+		return false, fmt.Errorf("the working directory %s is %s now", b.Dir, real)
+	}
 	if b.watch == nil {
-		dir, err := filepath.EvalSymlinks(b.Dir)
-		if err != nil {
-			return false, fmt.Errorf("find the working directory: %w", err)
-		}
+		dir := b.Dir
 		b.exempted = nil
 		for _, path := range b.Writable {
 			if path = resolve(path); !below(dir, path) {
@@ -237,7 +252,7 @@ func (r *running) look() (bool, error) {
 		}
 		b.watch = &watch{dir: dir, exempt: b.exempt}
 	}
-	if !slices.ContainsFunc(b.Rules.Write, func(dir string) bool { return below(b.watch.dir, resolve(dir)) }) {
+	if !slices.ContainsFunc(b.Rules.Write, func(dir string) bool { return below(b.watch.dir, dir) }) {
 		return false, nil
 	}
 	r.before = b.watch.snapshot()
@@ -247,10 +262,7 @@ func (r *running) look() (bool, error) {
 // see adds the view to the order.
 func (r *running) see(o *sandbox.Order, guarded bool, show []string) {
 	b := r.box
-	o.Rules.Write = nil
-	for _, dir := range b.Rules.Write {
-		o.Rules.Write = append(o.Rules.Write, resolve(dir))
-	}
+	o.Rules.Write = slices.Clone(b.Rules.Write)
 	v := &sandbox.View{}
 	if guarded {
 		b.mu.Lock()
@@ -260,7 +272,7 @@ func (r *running) see(o *sandbox.Order, guarded bool, show []string) {
 		v.ReadOnly, v.Fixed = r.guard.readOnly, r.guard.fixed
 	}
 	for _, dir := range b.Hidden {
-		if dir = resolve(dir); slices.ContainsFunc(o.Rules.Write, func(w string) bool { return below(dir, w) }) {
+		if slices.ContainsFunc(o.Rules.Write, func(w string) bool { return below(dir, w) }) {
 			_ = os.MkdirAll(dir, 0o700) // what is not there could be made
 		}
 		v.Empty = append(v.Empty, dir)

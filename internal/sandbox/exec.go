@@ -59,6 +59,7 @@ type View struct {
 type order struct {
 	Path      []byte   `json:"path"`
 	Write     [][]byte `json:"write,omitempty"`
+	Real      bool     `json:"real,omitempty"`
 	View      *view    `json:"view,omitempty"`
 	NoSockets bool     `json:"no_sockets,omitempty"`
 	FileSize  int64    `json:"file_size,omitempty"`
@@ -80,7 +81,7 @@ type view struct {
 // its name first. If the order cannot be carried out or the program cannot be executed, the process says so on
 // stderr and exits with code 126. The additional start of this binary costs 2 to 3 ms, a view 0.2 ms.
 func Wrap(self string, o Order, args []string) (newPath string, newArgs []string, env string) {
-	w := order{Path: []byte(o.Path), Write: convert[[]byte](o.Rules.Write), NoSockets: o.NoSockets,
+	w := order{Path: []byte(o.Path), Write: convert[[]byte](o.Rules.Write), Real: o.Rules.Real, NoSockets: o.NoSockets,
 		FileSize: o.FileSize, Processes: o.Processes, Groups: o.Groups, Report: o.Report}
 	if v := o.View; v != nil {
 		w.View = &view{convert[[]byte](v.ReadOnly), convert[[]byte](v.Fixed), convert[[]byte](v.Empty),
@@ -164,7 +165,7 @@ func readOrder(text string) (Order, error) {
 	if err := json.Unmarshal([]byte(text), &w); err != nil {
 		return Order{}, fmt.Errorf("read the rules: %w", err)
 	}
-	o := Order{Path: string(w.Path), Rules: Rules{Write: convert[string](w.Write)}, NoSockets: w.NoSockets,
+	o := Order{Path: string(w.Path), Rules: Rules{convert[string](w.Write), w.Real}, NoSockets: w.NoSockets,
 		FileSize: w.FileSize, Processes: w.Processes, Groups: w.Groups, Report: w.Report}
 	if v := w.View; v != nil {
 		o.View = &View{convert[string](v.ReadOnly), convert[string](v.Fixed), convert[string](v.Empty),

@@ -80,6 +80,8 @@ type Rules struct {
 	// Write lists the folders below which everything may be written, as absolute paths; empty
 	// means nowhere. Each must exist when the rules are applied. A link is resolved at that time.
 	Write []string
+	// Real says that the paths were resolved before. Then a link is an error: somebody put it there since.
+	Real bool
 }
 
 // readOnly reports whether the rules forbid all writing.

@@ -163,7 +163,13 @@ func ruleset(s Support, r Rules, process bool) (fd int, err error) {
 		if !filepath.IsAbs(dir) {
 			return -1, fmt.Errorf("writable folder %q: the path is not absolute", dir)
 		}
-		if err := allow(fd, dir, unix.S_IFDIR, s.writes()&^(nodes|ll.AccessFSIoctlDev)); err != nil {
+		rights := s.writes() &^ (nodes | ll.AccessFSIoctlDev)
+		if r.Real {
+			err = allowPinned(fd, dir, unix.S_IFDIR, rights)
+		} else {
+			err = allow(fd, dir, unix.S_IFDIR, rights)
+		}
+		if err != nil {
 			return -1, fmt.Errorf("writable folder %q: %w", dir, err)
 		}
 	}
@@ -198,6 +204,16 @@ func (s Support) devices(rules int, process bool) {
 // allow grants rights to the file at path, if it is of that kind, and to everything below it.
 func allow(rules int, path string, kind uint32, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return allowFile(rules, fd, kind, rights)
+}
+
+// allowPinned is allow for the real path of a file: see [pin].
+func allowPinned(rules int, path string, kind uint32, rights uint64) error {
+	fd, err := pin(path)
 	if err != nil {
 		return err
 	}

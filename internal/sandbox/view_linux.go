@@ -18,7 +18,8 @@ type mount struct {
 	path     string
 	empty    bool
 	readOnly bool
-	tree     int // descriptor of the copy; -1 if there is none
+	shown    bool // the path may lead through links: it is in no writable folder
+	tree     int  // descriptor of the copy; -1 if there is none
 }
 
 // join puts the calling thread into the cgroups of the order. A thread that moves itself alone does not wait for all
@@ -62,6 +63,9 @@ func (o Order) show() (viewed bool, err error) {
 	}
 	said := Viewed
 	mounts, err := o.prepare()
+	if errors.Is(err, unix.ELOOP) { // somebody put it there to lead elsewhere
+		return false, err
+	}
 	if viewed = err == nil; !viewed {
 		said = err.Error()
 	} else if err := o.mount(mounts); err != nil {
@@ -114,7 +118,11 @@ func (o Order) mount(mounts []mount) error {
 			}
 		}
 	}
-	if err := os.Chdir(dir); err != nil { // into the new mount of the same folder
+	fd, err := pin(dir) // in the new mount of the same folder
+	if err == nil {
+		err = errors.Join(unix.Fchdir(fd), unix.Close(fd))
+	}
+	if err != nil {
 		return fmt.Errorf("enter the working directory: %w", err)
 	}
 	return nil
@@ -131,8 +139,11 @@ func (o Order) copies() (mounts []mount, err error) {
 	for _, path := range o.View.Fixed {
 		mounts = append(mounts, mount{path: path})
 	}
-	for _, path := range slices.Concat(o.View.ReadOnly, o.View.Show) {
+	for _, path := range o.View.ReadOnly {
 		mounts = append(mounts, mount{path: path, readOnly: true})
+	}
+	for _, path := range o.View.Show {
+		mounts = append(mounts, mount{path: path, readOnly: true, shown: true})
 	}
 	for i := range mounts {
 		if mounts[i].tree, err = mounts[i].open(); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -150,10 +161,25 @@ func (o Order) copies() (mounts []mount, err error) {
 // open copies the file tree at the path of m, with all mounts in it.
 func (m mount) open() (tree int, err error) {
 	const flags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
-	if tree, err = unix.OpenTree(unix.AT_FDCWD, m.path, flags); err != nil || !m.readOnly {
+	fd, err := m.target()
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(fd)
+	if tree, err = unix.OpenTree(fd, "", flags|unix.AT_EMPTY_PATH); err != nil || !m.readOnly {
 		return tree, err
 	}
 	return tree, setReadOnly(tree, "", unix.AT_RECURSIVE)
+}
+
+// pin opens the real path of a file, which other commands may be changing. A link in it is an error, [unix.ELOOP]:
+// it would lead to a folder that nobody allowed.
+func pin(path string) (fd int, err error) {
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	if fd, err = unix.Openat2(unix.AT_FDCWD, path, how); err == unix.ELOOP {
+		err = fmt.Errorf("%s was replaced by a link: %w", path, err)
+	}
+	return fd, err
 }
 
 // attach makes the mount at its path. It makes the path first if that is in one of the folders hidden. Elsewhere, a
@@ -170,26 +196,41 @@ func (m mount) attach(hidden []string) error {
 		return err
 	}
 	defer unix.Close(m.tree)
-	err := unix.MoveMount(m.tree, "", unix.AT_FDCWD, m.path, unix.MOVE_MOUNT_F_EMPTY_PATH)
-	if !errors.Is(err, unix.ENOENT) {
+	fd, err := m.target()
+	if errors.Is(err, unix.ENOENT) {
+		if !slices.ContainsFunc(hidden, func(dir string) bool { return strings.HasPrefix(m.path, dir+"/") }) {
+			return nil
+		}
+		if err := m.make(); err != nil {
+			return err
+		}
+		fd, err = m.target()
+	}
+	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(hidden, func(dir string) bool { return strings.HasPrefix(m.path, dir+"/") }) {
-		return nil
+	defer unix.Close(fd)
+	return unix.MoveMount(m.tree, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+}
+
+// target opens the path of m.
+func (m mount) target() (fd int, err error) {
+	if m.shown {
+		return unix.Open(m.path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	}
+	return pin(m.path)
+}
+
+// make makes an empty folder or file at the path of m, of the kind of its tree.
+func (m mount) make() error {
 	var st unix.Stat_t
 	if err := errors.Join(unix.Fstat(m.tree, &st), os.MkdirAll(filepath.Dir(m.path), 0o755)); err != nil {
 		return err
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		err = os.Mkdir(m.path, 0o755)
-	} else {
-		err = os.WriteFile(m.path, nil, 0o644)
+		return os.Mkdir(m.path, 0o755)
 	}
-	if err != nil {
-		return err
-	}
-	return unix.MoveMount(m.tree, "", unix.AT_FDCWD, m.path, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	return os.WriteFile(m.path, nil, 0o644)
 }
 
 // setReadOnly makes the mount at path, relative to the descriptor at, read-only; with AT_RECURSIVE in flags, all mounts

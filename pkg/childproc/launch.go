@@ -196,6 +196,7 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 			f.Close()
 		}
 		if err != nil {
+			l.cfg.Program.Tidy(job)
 			c.close()
 		}
 	}()

@@ -43,6 +43,36 @@ func TestFolderReplaced(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(elsewhere, "out"))
 }
 
+// TestFolderOfATask: a command of a task works in the folder of the task, and when that became a link to elsewhere
+// between two commands, the second does not run.
+func TestFolderOfATask(t *testing.T) {
+	w, m := newWorkShellWorld(t)
+	elsewhere, d := filepath.Join(w.dir, "elsewhere"), filepath.Join(w.work, "d")
+	require.NoError(t, os.Mkdir(elsewhere, 0o700))
+	require.NoError(t, os.Mkdir(d, 0o700))
+	var answers []string
+	m.agents["lead"] = workSteps(
+		workDo(workCall("delegate_task", "agent", "executor", "task", "Use it. [[use]]", "working_dir", "d")),
+		workText("Done."))
+	m.agents["use"] = workSteps(
+		workDo(workCall("run_pty_cmd", "command", "pwd; echo x > one")),
+		func(_ context.Context, k workTalk) api.Message {
+			assert.NoError(t, os.Rename(d, d+".old")) // as a command of the lead could
+			assert.NoError(t, os.Symlink(elsewhere, d))
+			return workAsk(workCall("run_pty_cmd", "command", "echo x > two"))
+		},
+		func(_ context.Context, k workTalk) api.Message {
+			answers = k.results()
+			return api.Message{Role: "assistant", Content: "Used."}
+		})
+	w.qq("Go. [[lead]]", "--auto-approve").answered("Done.")
+	require.Len(t, answers, 2)
+	assert.Equal(t, d+"\n[exit code 0]", answers[0])
+	assert.NotContains(t, answers[1], "exit code 0")
+	assert.FileExists(t, filepath.Join(d+".old", "one"))
+	assert.NoFileExists(t, filepath.Join(elsewhere, "two"))
+}
+
 // TestSecretFolder: a folder of secrets holds secrets for those too who begin
 // their work below it.
 func TestSecretFolder(t *testing.T) {
