@@ -64,7 +64,7 @@ func (s *screen) until(text string) {
 	require.Eventually(
 		s.w.t,
 		func() bool { return strings.Contains(s.shown(), text) },
-		10*time.Second,
+		30*time.Second,
 		5*time.Millisecond,
 		"on the screen",
 	)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -91,6 +92,8 @@ func TestTrustWhole(t *testing.T) {
 	assert.NotContains(t, s.shown(), "HIDDEN")
 	s.press("y\n")
 	s.until("type a or n")
+	require.Eventually(t, func() bool { return strings.Count(s.shown(), "show [a]ll first, [n]o: ") == 2 },
+		30*time.Second, 5*time.Millisecond, "what is typed before the question is dropped")
 	s.press("a\n")
 	s.until("[y]es, [n]o: ")
 	assert.Contains(t, strings.ReplaceAll(s.shown(), "\n  ┆ ", ""), "HIDDEN")

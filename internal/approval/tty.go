@@ -31,7 +31,7 @@ func (p *Terminal) size() size {
 var errResumed = errors.New("the process was stopped and goes on")
 
 // settleTime is how long after a line is read the news may come that the process was stopped before.
-const settleTime = 20 * time.Millisecond
+var settleTime = 50 * time.Millisecond
 
 // watch makes await return when ctx ends and when the process goes on after a stop. The caller must call stop before
 // the next question.
