@@ -213,7 +213,7 @@ func admitsRest(words []string, n int) bool {
 		case w == "--" && o.style == gnu:
 			return !slices.ContainsFunc(words[n+i:], elsewhere)
 		case len(w) > 1 && w[0] == '-':
-			if !o.admits(w) {
+			if _, named, _ := strings.Cut(w, ":"); !o.admits(w) || elsewhere(named) { // -L1,2:file
 				return false
 			}
 		case elsewhere(w):

@@ -95,6 +95,7 @@ var slipOptions = []string{
 	"--no-ext-diff=x",
 	"/etc/passwd", "../x", "a/../../x", "-- /etc/passwd", "-- ../x", "HEAD:.env", ".env", "-- .env", "id_rsa", "-é",
 	"-:",
+	"-L1,2:.env", "-L:f:a/.env", "-L1,2:/etc/passwd", "-L/a:b/,+2:../x", "-pL1,2:id_rsa", "-L 1,2:.env",
 	"--", "--author --output=f", "-S --output=f", "---output=f", "--=f",
 }
 
@@ -121,6 +122,7 @@ func TestCoversCommands(t *testing.T) {
 			"git log -n 5",
 			"git log -p -S'a b' --author=me --since '2 days ago' -- src/a.go", "git log main..dev",
 			"git log --format='%h %s'",
+			"git log -L1,2:a.go", "git log -L:f:a/b.go --format=%h:%s",
 			"git log HEAD^ -- a.b", "git log --stat=80 origin/main", "git log -- '*.go'", "git log 'HEAD@{1}'"},
 		"git diff*":   {"git diff", "git diff --cached --stat", "git diff HEAD~2 -- x"},
 		"git status*": {"git status", "git status -sb", "git status --porcelain=v2 -uno"},
