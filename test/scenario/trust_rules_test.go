@@ -258,7 +258,8 @@ func TestRuleDenies(t *testing.T) {
 	w := newRulesWorld(t)
 	deny := []string{"--auto-approve", "--deny", "run_pty_cmd(git push*)", "--deny", "edit_file(secret/**)"}
 	for _, command := range []string{"git push", "git -C . push --force", "sh -c 'git push'", "ls; git push", "$(echo git) push",
-		"env git push", "echo push | xargs git", "echo git push | sh", "/usr/bin/git push", "g'i't push", "git 'push"} {
+		"env git push", "env -S'git push'", "script -qc'git push' /dev/null", "echo push | xargs git",
+		"echo git push | sh", "/usr/bin/git push", "g'i't push", "git 'push"} {
 		e := w.does(shellCall(command), deny...)
 		assert.Equal(t, 1, e.code, command)
 		assert.Contains(t, e.stdout, "run_pty_cmd was refused: the rule run_pty_cmd(git push*) denies it", command)

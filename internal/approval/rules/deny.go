@@ -53,30 +53,61 @@ func (c calls) mayRun(command string, nested int) (g guess) {
 
 // inCall guesses whether one call is a call of the pattern, or starts one.
 func (c calls) inCall(args []*syntax.Word, nested int) guess {
-	var tokens []string
 	words := make([]string, len(args))
 	for i, arg := range args {
 		var known bool
 		if words[i], known = text(arg); !known {
 			words[i] = anything
 		}
-		tokens = append(tokens, split(words[i])...)
 	}
-	name := program(words)
+	if bare := strings.TrimLeft(words[0], "-+@:!"); bare != "" { // the signs of make and of vim
+		words[0] = bare
+	}
+	name, all := program(words), unglued(words)
+	var tokens []string
+	for _, w := range all {
+		tokens = append(tokens, split(w)...)
+	}
 	switch {
-	case name == anything, c.among(tokens, launches(name)):
+	case name == anything, c.among(tokens, starts(words)):
 		return meant
 	case interprets(name):
 		return c.inScript(name, words[1:], nested)
 	case unclear(words):
 		return possible
 	}
-	return c.inArguments(words, nested)
+	return c.inArguments(all, nested)
+}
+
+// maxLetters is how many options of one letter may stand before the value of the last one: -qc'git push'.
+const maxLetters = 5
+
+// unglued returns words, and after each one that is an option what may be the value in it. Of a program that starts no
+// others, only a value of several words may be a command. The shortest value comes first, because the words after it
+// may belong to the longest: -S'git' push.
+func unglued(words []string) (all []string) {
+	launcher := starts(words)
+	for _, w := range words {
+		all = append(all, w)
+		glued, option := strings.CutPrefix(w, "-")
+		if !option || !launcher && !strings.ContainsAny(w, " \t\n") {
+			continue
+		}
+		if _, value, ok := strings.Cut(w, "="); ok {
+			all = append(all, value)
+		}
+		rest := strings.TrimLeft(glued, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+		for n := min(maxLetters, len(glued)-len(rest), len(glued)-1); n > 0; n-- {
+			all = append(all, glued[n:])
+		}
+	}
+	return all
 }
 
 // inArguments guesses whether the words of a call have a script for a shell that runs a call of the pattern.
 func (c calls) inArguments(words []string, nested int) (g guess) {
-	launcher := launches(program(words)) && !slices.Contains(words, "-v") // command -v only tells where a program is
+	name := program(words)
+	launcher := starts(words) && (name != "command" || !slices.Contains(words, "-v")) // it tells where a program is
 	for i, w := range words {
 		switch {
 		case i == 0:
@@ -86,7 +117,7 @@ func (c calls) inArguments(words []string, nested int) (g guess) {
 			return max(g, min(c.inScript(path.Base(w), words[i+1:], nested), possible))
 		case launcher && w != "" && unclear(words[i:]):
 			g = max(g, possible)
-		case launcher && !runsCode(program(words)) && strings.ContainsAny(w, " \t\n;&|"):
+		case launcher && !runsCode(name) && strings.ContainsAny(w, " \t\n;&|"):
 			g = max(g, c.mayRun(w, nested-1))
 		}
 	}
@@ -141,16 +172,32 @@ func (c calls) among(tokens []string, launcher bool) bool {
 	return i >= 0 && (slices.Contains(tokens, "xargs") || follow(tokens[i+1:], c.words[1:]))
 }
 
-// follow reports whether words are among tokens, in their order. The letters of -rf may be anywhere: -r -f.
+// pairs are options of one letter that programs commonly also have as a long one.
+var pairs = map[string]string{"r": "--recursive", "f": "--force", "d": "--delete"}
+
+// letters returns the options of one letter in a token that may be said in letters: -rf, --force. -R is -r.
+func letters(token string) (all string) {
+	if !strings.HasPrefix(token, "--") {
+		return strings.ReplaceAll(strings.TrimPrefix(token, "-"), "R", "r")
+	}
+	for letter, long := range pairs {
+		if len(token) > 2 && strings.HasPrefix(long, token) { // it may be abbreviated
+			all += letter
+		}
+	}
+	return all
+}
+
+// follow reports whether words are among tokens, in their order. The letters of -rf may be anywhere: -r --force.
 func follow(tokens, words []string) bool {
-	letters := ""
+	given := ""
 	for _, t := range tokens {
-		if strings.HasPrefix(t, "-") && !strings.HasPrefix(t, "--") {
-			letters += t
+		if strings.HasPrefix(t, "-") {
+			given += letters(t)
 		}
 	}
 	for _, word := range split(strings.Join(words, " ")) {
-		if strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") && strings.Trim(word, letters) == "" {
+		if said := letters(word); strings.HasPrefix(word, "-") && said != "" && strings.Trim(said, given) == "" {
 			continue
 		}
 		i := slices.IndexFunc(tokens, func(t string) bool { return same(t, word) })
@@ -177,14 +224,21 @@ func same(token, word string) bool {
 	return token == anything || token == word || ok || err != nil && token != "["
 }
 
-// split returns the tokens of a text: what might be words of a command in it. The program git-push is git push.
+// split returns the tokens of a text: what might be words of a command in it. The program git-push is git push. What
+// follows a sign, as in +!git, may be a word by itself.
 func split(text string) (tokens []string) {
 	ends := func(r rune) bool { return strings.ContainsRune(" \t\n/'\"`;&|()<>$=,\\", r) }
 	for t := range strings.FieldsFuncSeq(text, ends) {
-		if subcommand, ok := strings.CutPrefix(strings.ToLower(t), "git-"); ok {
-			tokens, t = append(tokens, "git"), subcommand
+		parts := []string{t}
+		if last := t[strings.LastIndexAny(t, "+@:!")+1:]; last != "" && last != t {
+			parts = append(parts, last)
 		}
-		tokens = append(tokens, t)
+		for _, t := range parts {
+			if subcommand, ok := strings.CutPrefix(strings.ToLower(t), "git-"); ok {
+				tokens, t = append(tokens, "git"), subcommand
+			}
+			tokens = append(tokens, t)
+		}
 	}
 	return tokens
 }

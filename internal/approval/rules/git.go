@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"qq/internal/approval/rules/gitconfig"
 )
 
 // maxConfig is the largest configuration of a repository that is read, in bytes.
@@ -128,7 +130,7 @@ func (r repository) check() (remotes, error) {
 		if err != nil {
 			return found, fmt.Errorf("%s cannot be checked: %w", name, err)
 		}
-		set, key := parseConfig(text)
+		set, key := gitconfig.Parse(text)
 		if key != "" {
 			return found, fmt.Errorf("%s sets %s, and qq does not know that this starts no program", name, key)
 		}

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
 
 // git runs git as a person would, in dir.
@@ -238,55 +236,4 @@ func TestNotPrepared(t *testing.T) {
 	if err == nil {
 		assert.Contains(t, call.Env, "GOFLAGS=-buildvcs=false")
 	}
-}
-
-// What is not doubtful has no key that git sees and harmless does not know.
-func TestDoubtful(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                                  "",
-		"[core]\n\tbare = false\n":          "",
-		"[core] bare=false ; x\n# y\\\n":    "",
-		"[Remote \"a]b\"]\r\n\turl = x\r\n": "",
-		"[core]\n\tpager = x":               "core.pager",
-		"[core]pager=x":                     "core.pager",
-		"[CORE]\nPAGER=x":                   "core.pager",
-		"[core]\n\tbare = a\\\n\tpager = x": `"bare = a\\"`,
-		"[core]\nbare=a\\\r\npager=x":       `"bare=a\\"`,
-		"[core][alias]x=y":                  `"[alias]x=y"`,
-		"[alias.x]":                         `"[alias.x]"`,
-		"[core\n]":                          `"[core"`,
-		"pager=x":                           ".pager",
-		"\ufeff[core]":                      `"\ufeff[core]"`,
-		"[core]\x00":                        "a NUL character",
-		"[includeIf \"x\"]path=y":           "includeif.path",
-		"[remote \"x\"]uploadpack=y":        "remote.uploadpack",
-		"[core]\n\v pager=x":                `"\v pager=x"`,
-		"[core]\rpager=x":                   `"\rpager=x"`,
-		"[submodule \"x\"]update=!y":        "submodule.update",
-	} {
-		_, doubt := parseConfig([]byte(text))
-		assert.Equal(t, want, doubt, "%q", text)
-	}
-	c := newCheckout(t)
-	pieces := rapid.SliceOfN(rapid.SampledFrom([]string{"[core]", "[remote \"a\"]", "[alias]", "[core", "]", "\"", "\\",
-		"\n",
-		"\r\n", " ", "\t", "\r", "bare", "url", "pager", "=", "x", "#", ";", "[", ".", "\v", "-"}), 0, 14)
-	rapid.Check(t, func(t *rapid.T) {
-		text := strings.Join(pieces.Draw(t, "text"), "")
-		_, doubt := parseConfig([]byte(text))
-		if doubt != "" {
-			return
-		}
-		cmd := exec.Command("git", "config", "-f", "-", "--list", "--name-only")
-		cmd.Dir, cmd.Stdin = c.dir, strings.NewReader(text)
-		out, err := cmd.Output()
-		if err != nil {
-			return // git does not read it either
-		}
-		for key := range bytes.Lines(out) {
-			name := strings.TrimSpace(string(key))
-			section, _, _ := strings.Cut(name, ".")
-			assert.True(t, harmless(section, name[strings.LastIndex(name, ".")+1:]), "%q has %q", text, name)
-		}
-	})
 }

@@ -144,13 +144,23 @@ func program(words []string) string { return path.Base(words[0]) }
 // subcommands reports whether the first argument of that program says what it does.
 func subcommands(program string) bool { return program == "git" || program == "go" }
 
+// starts reports whether words call a program that runs what its arguments name.
+func starts(words []string) bool {
+	switch name := program(words); name {
+	case "uv", "poetry", "bundle", "pdm", "pipenv", "hatch", "rye", "pixi", "conda", "mise":
+		return slices.Contains(words, "run") || slices.Contains(words, "exec")
+	default:
+		return launches(name)
+	}
+}
+
 // launches reports whether the program runs what its arguments name.
 func launches(program string) bool {
 	switch program {
 	case "env", "command", "exec", "builtin", "sudo", "doas", "xargs", "parallel", "nohup", "nice", "ionice",
 		"timeout", "time", "setsid", "stdbuf", "script", "watch", "strace", "unshare", "nsenter", "chroot", "flock",
 		"ssh", "su", "runuser", "chrt", "taskset", "ltrace", "coproc", "tmux", "screen",
-		"python", "python3", "perl", "ruby", "node", "awk", "gawk", "make", "npx":
+		"python", "python3", "perl", "ruby", "node", "awk", "gawk", "make", "npx", "uvx":
 		return true
 	}
 	return interprets(program)
@@ -213,7 +223,7 @@ func admitsRest(words []string, n int) bool {
 		case w == "--" && o.style == gnu:
 			return !slices.ContainsFunc(words[n+i:], elsewhere)
 		case len(w) > 1 && w[0] == '-':
-			if !o.admits(w) {
+			if _, named, _ := strings.Cut(w, ":"); !o.admits(w) || elsewhere(named) { // -L1,2:file
 				return false
 			}
 		case elsewhere(w):

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"qq/internal/approval/rules/gitconfig"
 )
 
 // networks are the ways to another repository that a rule allows: those over a network. git takes the variable
@@ -15,7 +17,7 @@ const networks = "https:http:ssh:git"
 // remotes are the settings of a repository that say where its commands send to and fetch from.
 type remotes struct {
 	dir      string // of the repository
-	settings []setting
+	settings []gitconfig.Setting
 }
 
 // check returns an error unless a command with these arguments certainly talks to servers alone, and overwrites there
@@ -24,7 +26,7 @@ type remotes struct {
 func (r remotes) check(args []string) error {
 	for _, s := range r.settings {
 		if why := r.doubt(s); why != "" {
-			return fmt.Errorf("%s.%s.%s %s", s.section, s.name, s.key, why)
+			return fmt.Errorf("%s.%s.%s %s", s.Section, s.Name, s.Key, why)
 		}
 	}
 	for _, old := range []string{"remotes", "branches"} { // addresses as git of 2005 keeps them
@@ -46,8 +48,8 @@ func (r remotes) check(args []string) error {
 }
 
 // doubt returns what is wrong with a setting, or "".
-func (r remotes) doubt(s setting) string {
-	switch value := strings.Trim(s.value, `"`); s.section + "." + s.key {
+func (r remotes) doubt(s gitconfig.Setting) string {
+	switch value := strings.Trim(s.Value, `"`); s.Section + "." + s.Key {
 	case "remote.url", "remote.pushurl":
 		if !overNetwork(value) {
 			return fmt.Sprintf("is %q, which is no address of a server", value)
@@ -68,8 +70,8 @@ func (r remotes) doubt(s setting) string {
 
 // known reports whether a name is that of a remote with an address, or an address of a server.
 func (r remotes) known(name string) bool {
-	return overNetwork(name) || slices.ContainsFunc(r.settings, func(s setting) bool {
-		return s.section == "remote" && s.key == "url" && s.name == name
+	return overNetwork(name) || slices.ContainsFunc(r.settings, func(s gitconfig.Setting) bool {
+		return s.Section == "remote" && s.Key == "url" && s.Name == name
 	})
 }
 

@@ -95,6 +95,7 @@ var slipOptions = []string{
 	"--no-ext-diff=x",
 	"/etc/passwd", "../x", "a/../../x", "-- /etc/passwd", "-- ../x", "HEAD:.env", ".env", "-- .env", "id_rsa", "-é",
 	"-:",
+	"-L1,2:.env", "-L:f:a/.env", "-L1,2:/etc/passwd", "-L/a:b/,+2:../x", "-pL1,2:id_rsa", "-L 1,2:.env",
 	"--", "--author --output=f", "-S --output=f", "---output=f", "--=f",
 }
 
@@ -121,6 +122,7 @@ func TestCoversCommands(t *testing.T) {
 			"git log -n 5",
 			"git log -p -S'a b' --author=me --since '2 days ago' -- src/a.go", "git log main..dev",
 			"git log --format='%h %s'",
+			"git log -L1,2:a.go", "git log -L:f:a/b.go --format=%h:%s",
 			"git log HEAD^ -- a.b", "git log --stat=80 origin/main", "git log -- '*.go'", "git log 'HEAD@{1}'"},
 		"git diff*":   {"git diff", "git diff --cached --stat", "git diff HEAD~2 -- x"},
 		"git status*": {"git status", "git status -sb", "git status --porcelain=v2 -uno"},
@@ -368,10 +370,66 @@ func TestEvasions(t *testing.T) {
 	assert.False(t, push.Suspects(tool.Intent{Tool: "read_file", Command: "git x"}))
 }
 
+// What an option has glued to it, a sign before a command, and other names of the same option hide nothing.
+func TestGlued(t *testing.T) {
+	for pattern, commands := range map[string][]string{
+		"git push*": {"env -S'git push'", "env -Sgit push", "env --split-string=git push", "env -vS'git push'",
+			"script -qc'git push' /dev/null", "script -aqec'g\"\"it push' f", "su -c'git push'",
+			"su -c'g\"\"it push' x",
+			"su --command='g\"\"it push'", "flock f -c'git push'", "flock f -c'sh -c \"git push\"'",
+			"env -Ssh -c 'g\"\"it push'", "vim -c':!git push'", "vim '+!git push'", "vim -c '!git push'",
+			"make --eval='x:;@git push' x", "make --eval='x:;@git pu$(E)sh' x", "make --eval='x:;-git push'",
+			"tar --checkpoint-action=exec='git push' -cf x y", "socat - EXEC:'git push'", "find . -exec'git push'",
+			"timeout -k1 5 git push", "uv run git push", "uv run $X push", "uv run sh -c 'g\"\"it push'",
+			"git-push", "poetry run 'g\"\"it push'", "timeout -v 5 'g\"\"it push'"},
+		"rm*": {"env -Srm x", "su -crm", "env -S/bin/rm x", "vim '+!rm x'", "make --eval='x:;@rm x'", "vim -c:!rm"},
+		"rm -rf*": {"rm -rf x", "rm -Rf x", "rm -R -f x", "rm -fR x", "rm -r --force x", "rm --recursive --force x",
+			"rm --rec --fo x", "rm --recursive -f x", "rm x -rf", "env -S'rm -r --force x'"},
+		"rm --recursive --force*": {"rm -rf x", "rm -Rf x", "rm -r --force x", "rm --rec -f x"},
+		"rm -R*":                  {"rm -r x", "rm --recursive x", "rm -Rf x"},
+		"git push --force*":       {"git push -f", "git push -uf origin", "git push --fo"},
+		"git push -d*":            {"git push origin --delete x", "git push --del origin x"},
+		"git push origin +main*":  {"git push origin +main", "git push origin '+main' x"},
+		"git push origin a:b*":    {"git push origin a:b", "git push -q origin a:b"},
+	} {
+		for _, c := range commands {
+			assert.True(t, Rule{"run_pty_cmd", pattern}.Touches(run(c), ""), "%s touches %q", pattern, c)
+		}
+	}
+	push := Rule{"run_pty_cmd", "git push*"}
+	for _, c := range []string{
+		"/usr/lib/git-core/git-send-pack x", "git-send-pack origin", "git-lfs x", "gi? lg", "GIT lg", "env -S'git lg'",
+		"su -c'git lg'", "su --command='git lg'", "make --eval='x:;@git lg' x", "uv run python -c 'import os'",
+		"uv run --with x python3.12 -c x", "poetry run python -c x", "bundle exec ruby -e x", "pdm run node -e x",
+		"pipenv run python", "gdb -batch -ex 'python exec(1)'", "gdb -ex'python exec(1)'", "vim -es -c 'py3 exec(1)'",
+		"vim '+py3 exec(1)' x", "emacs --batch --eval x", "julia -e x", "R -e x", "osascript -e x", "pwsh -Command x",
+		"deno eval x", "timeout -v 5 python -c x",
+	} {
+		assert.False(t, push.Touches(run(c), ""), "%s touches %q", push, c)
+		assert.True(t, push.Suspects(run(c)), "%s suspects %q", push, c)
+	}
+	for pattern, commands := range map[string][]string{
+		"git push*": {"git-log", "git commit -m'fix: a' -q", "vim +10 x", "vim x",
+			"make -j4",
+			"uv add git", "uv sync", "uv run pytest -q", "uv run x.py", "poetry add $X", "bundle install",
+			"scp a me@x.org:b", "g++ -c x.cc", "git fetch origin +a:b", "env -i make", "xargs -n1 wc", "deno run x.ts",
+			"env -S'git log'", "make --eval='x:;@git log'", "npm run x", ": ${X:=a}", "find . -name push"},
+		"rm*":               {"grep -nrm 1 x", "ls -lrm", "gcc -o form x.c", "ls --sort=term"},
+		"rm -rf*":           {"rm -r x", "rm --force x", "rm --recursive x", "rm -R x", "rm --verbose x", "rm -- x"},
+		"git push --force*": {"git push --follow-tags", "git push -u origin main", "git push --", "git -C sub push"},
+	} {
+		for _, c := range commands {
+			assert.False(t, Rule{"run_pty_cmd", pattern}.Touches(run(c), ""), "%s touches %q", pattern, c)
+			assert.False(t, Rule{"run_pty_cmd", pattern}.Suspects(run(c)), "%s suspects %q", pattern, c)
+		}
+	}
+}
+
 // A long command is judged in time, whatever is in it.
 func TestTouchesInTime(t *testing.T) {
 	for _, word := range []string{"sh ", "sh 'a b' ", "xargs ", "git ", "env ", "env 'sh -c \"a b\"' ", "[ ", "python ",
-		"g* ", "eval ", "eval 'x' ", "$(", "a;", "busybox "} {
+		"g* ", "eval ", "eval 'x' ", "$(", "a;", "busybox ", "su -abcdefg ", "-cbash ", "x -c'a -cde b' ",
+		"su -aaaaac'su -aaaaac\"su -c a\\ b\"' ", "env -Suv=run ", "a:"} {
 		command := strings.Repeat(word, maxCommand/len(word))
 		start := time.Now()
 		for _, r := range []Rule{{"run_pty_cmd", "git push*"}, {"run_pty_cmd", "rm*"}} {

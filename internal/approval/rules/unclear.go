@@ -24,9 +24,13 @@ func unclear(words []string) bool {
 			return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(a, p) })
 		})
 	}
-	switch name {
-	case "git":
+	if subcommand, ok := strings.CutPrefix(name, "git-"); ok {
+		return gitUnclear(append([]string{subcommand}, args...))
+	}
+	if same(strings.ToLower(name), "git") {
 		return gitUnclear(args)
+	}
+	switch name {
 	case "alias", "hash", "trap", "bind", "complete", "enable":
 		return len(args) > 0
 	case "xargs", "parallel":
@@ -35,28 +39,34 @@ func unclear(words []string) bool {
 		})
 	case "awk", "gawk", "mawk", "nawk":
 		return has("system", "|", "getline", anything)
+	case "deno":
+		return len(args) == 0 || slices.Contains(args, "eval") || slices.Contains(args, "repl") || has(anything)
 	}
 	return runsCode(name) && (has(anything) || slices.ContainsFunc(args, isCode) ||
 		!slices.ContainsFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") }))
 }
 
-// runsCode reports whether the program runs code of a language that is not the one of shells.
+// runsCode reports whether the program runs code of a language that is not the one of shells: an interpreter, an editor
+// or a debugger.
 func runsCode(program string) bool {
 	switch strings.TrimRight(program, "0123456789.") {
-	case "python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "bun", "lua", "php", "tclsh", "expect", "Rscript",
-		"awk", "gawk", "mawk", "nawk":
+	case "python", "pypy", "perl", "ruby", "node", "nodejs", "bun", "lua", "php", "tclsh", "expect", "Rscript", "R",
+		"julia", "osascript", "pwsh", "awk", "gawk", "mawk", "nawk", "vi", "vim", "nvim", "ex", "emacs", "gdb":
 		return true
 	}
 	return false
 }
 
-// isCode reports whether an argument is an option of an interpreter that is followed by code.
+// isCode reports whether an argument is an option of an interpreter that is followed by code, or such as +code.
 func isCode(arg string) bool {
 	letters, short := strings.CutPrefix(arg, "-")
 	if strings.HasPrefix(letters, "-") {
 		return strings.HasPrefix(arg, "--e") || strings.HasPrefix(arg, "--p") || strings.HasPrefix(arg, "--r")
 	}
-	return short && (letters == "" || strings.ContainsAny(letters, "ceEpr"))
+	if line, ok := strings.CutPrefix(arg, "+"); ok { // a number is a line of the file
+		return strings.Trim(line, "0123456789") != ""
+	}
+	return short && (letters == "" || strings.ContainsAny(letters, "cCeEpr"))
 }
 
 // gitUnclear reports whether git with these arguments may run an alias, or what its arguments say.

@@ -1,4 +1,6 @@
-package rules
+// Package gitconfig reads the configuration of a repository, and says whether it certainly starts no program. A text
+// that git might read in another way is a doubt.
+package gitconfig
 
 import (
 	"bytes"
@@ -17,23 +19,23 @@ var (
 	})
 )
 
-// setting is one line of a configuration of git.
-type setting struct {
-	section, name, key string // section and key in lower case; name is that of a remote or a branch
-	value              string // as it is written
+// Setting is one line of a configuration of git.
+type Setting struct {
+	Section, Name, Key string // section and key in lower case; the name is that of a remote or a branch
+	Value              string // as it is written
 }
 
-// parseConfig returns the settings of a configuration of git. doubt is the first key that is not known to start no
+// Parse returns the settings of a configuration of git. doubt is the first key that is not known to start no
 // program, or a text about what cannot be read; "" if there is none.
-func parseConfig(text []byte) (all []setting, doubt string) {
+func Parse(text []byte) (all []Setting, doubt string) {
 	if bytes.IndexByte(text, 0) >= 0 {
 		return nil, "a NUL character"
 	}
-	var at setting
+	var at Setting
 	for line := range strings.SplitSeq(string(text), "\n") {
 		line = strings.Trim(line, " \t\r")
 		if head := gitSection().FindStringSubmatch(line); head != nil {
-			at = setting{section: strings.ToLower(head[1]), name: head[2]}
+			at = Setting{Section: strings.ToLower(head[1]), Name: head[2]}
 			line = strings.TrimLeft(line[len(head[0]):], " \t")
 		}
 		if line == "" || line[0] == '#' || line[0] == ';' {
@@ -43,9 +45,9 @@ func parseConfig(text []byte) (all []setting, doubt string) {
 		if key == nil || strings.HasSuffix(line, `\`) {
 			return nil, fmt.Sprintf("%.60q", line)
 		}
-		at.key, at.value = strings.ToLower(key[1]), key[2]
-		if !harmless(at.section, at.key) {
-			return nil, at.section + "." + at.key
+		at.Key, at.Value = strings.ToLower(key[1]), key[2]
+		if !harmless(at.Section, at.Key) {
+			return nil, at.Section + "." + at.Key
 		}
 		all = append(all, at)
 	}
