@@ -123,6 +123,13 @@ func (s snapshot) inPlace(before snapshot, file string) bool {
 	return true
 }
 
+// same reports whether what c is about is as it was in first.
+func (s snapshot) same(first snapshot, c change) bool {
+	a, was := first.states[c.path]
+	b, is := s.states[c.path]
+	return was == is && !a.differs(b) && (c.kind != "replaced" || a.inode == b.inode)
+}
+
 // full returns the absolute path of the relative path rel.
 func (w *watch) full(rel string) string { return filepath.Join(w.dir, filepath.FromSlash(rel)) }
 
