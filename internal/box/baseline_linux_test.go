@@ -1,6 +1,7 @@
 package box
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -38,4 +39,35 @@ func TestOverlap(t *testing.T) {
 			assert.Equal(t, "good\n", y.read(".envrc"))
 		}
 	})
+}
+
+// TestManyFiles: many files in one folder do not keep others from being looked at, and none is taken for a new one.
+func TestManyFiles(t *testing.T) {
+	y := newYard(t, map[string]string{".git/config": "good\n"}, viewed(false))
+	many := []string{".agents", ".claude", ".vscode", ".husky", ".github", ".qq"}
+	for _, dir := range many {
+		for i := range 400 {
+			y.write(fmt.Sprintf("%s/%04d", dir, i), "good\n")
+		}
+	}
+	for i := range maxFiles {
+		y.write(fmt.Sprintf(".agents/x%04d", i), "good\n")
+	}
+	_, o := y.run("echo evil > .git/config; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit; " +
+		"echo evil > .qq/0399; rm .husky/0001")
+	assert.Equal(t, "good\n", y.read(".git/config"))
+	assert.Equal(t, "gone", y.read(".git/hooks/pre-commit"))
+	assert.Equal(t, "good\n", y.read(".qq/0399"))
+	assert.Equal(t, "good\n", y.read(".husky/0001"))
+	require.Len(t, o.Notes, 5)
+	assert.Contains(t, o.Notes[0], ".agents has more files than are looked at")
+
+	// Files that push others beyond the bound hide nothing that was seen before, and reveal nothing as new.
+	_, o = y.run("echo evil > .agents/x0001; for i in 0 1 2 3 4 5 6 7 8 9; do echo x > .agents/0$i; done")
+	assert.Equal(t, "good\n", y.read(".agents/x0001"))
+	assert.Len(t, o.Notes, 1)
+	_, o = y.run("rm .agents/0001 .agents/0002")
+	assert.Equal(t, "good\n", y.read(".agents/0001"))
+	assert.Len(t, o.Notes, 2)
+	assert.Equal(t, "good\n", y.read(fmt.Sprintf(".agents/x%04d", maxFiles-1)))
 }

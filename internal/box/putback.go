@@ -26,14 +26,15 @@ func (w *watch) review(first, before snapshot, held func(abs string) bool) (path
 	wrong := func(c change) bool {
 		return w.protects(first, c.path) && !(held(w.full(c.path)) && after.inPlace(first, c.path))
 	}
+	notes = w.bounds(after)
 	for _, c := range compare(first, after) {
-		if wrong(c) {
+		if wrong(c) && !w.unseen(first, after, c) {
 			path, note := w.undo(first, c)
 			paths, notes = append(paths, path), append(notes, note)
 		}
 	}
 	for _, c := range compare(before, after) {
-		if wrong(c) || after.same(first, c) {
+		if wrong(c) || after.same(first, c) || w.unseen(before, after, c) {
 			continue // undone, or by the end of another command
 		}
 		const note = "%s is %s since the command began, and programs obey it: look at it first"
@@ -43,6 +44,21 @@ func (w *watch) review(first, before snapshot, held func(abs string) bool) (path
 		notes = append(notes[:maxNotes], fmt.Sprintf("%d more files that programs obey changed", more))
 	}
 	return paths, notes
+}
+
+// bounds returns a note for each folder with more files than are looked at, once.
+func (w *watch) bounds(s snapshot) (notes []string) {
+	for _, item := range s.items {
+		if s.partial[item] && !w.noted[item] {
+			if w.noted == nil {
+				w.noted = map[string]bool{}
+			}
+			w.noted[item] = true
+			const text = "%s has more files than are looked at: what commands change in the others is not noticed"
+			notes = append(notes, fmt.Sprintf(text, tree.Printable(item)))
+		}
+	}
+	return notes
 }
 
 // undo undoes c, and returns the path that is changed then, and a note.
