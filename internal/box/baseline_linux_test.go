@@ -71,3 +71,20 @@ func TestManyFiles(t *testing.T) {
 	assert.Len(t, o.Notes, 2)
 	assert.Equal(t, "good\n", y.read(fmt.Sprintf(".agents/x%04d", maxFiles-1)))
 }
+
+// TestNotObeyed: what a person writes while a command runs, and no program obeys, stays where it is.
+func TestNotObeyed(t *testing.T) {
+	views(t, func(t *testing.T, view bool) {
+		y := newYard(t, map[string]string{".env": "A=1\n"}, viewed(view))
+		r, err := y.Start(y.shell("while [ ! -e go ]; do sleep 0.01; done"), nil)
+		require.NoError(t, err)
+		mine := []string{".env.swp", ".env~", ".envoy/config.yaml", ".environment"}
+		for _, name := range append(mine, "go") {
+			y.write(name, "mine\n")
+		}
+		assert.Empty(t, r.Wait().Notes)
+		for _, name := range mine {
+			assert.Equal(t, "mine\n", y.read(name), name)
+		}
+	})
+}
