@@ -86,6 +86,7 @@ type Box struct {
 
 	mu     sync.Mutex // guards the fields below
 	watch  *watch
+	base   *baseline
 	logged []string // folders that are in Log
 }
 
@@ -164,6 +165,7 @@ func (b *Box) start(c proc.Command, show []string) (*running, error) {
 	}
 	if err := r.prepare(&c, show); err != nil {
 		r.release()
+		r.leave()
 		return nil, err
 	}
 	var err error
@@ -175,6 +177,7 @@ func (b *Box) start(c proc.Command, show []string) (*running, error) {
 	}
 	if err != nil {
 		r.release()
+		r.leave()
 		return nil, err
 	}
 	go r.run()
@@ -187,6 +190,7 @@ type running struct {
 	proc     *proc.Process
 	group    *cgroup.Group // nil means none
 	before   snapshot
+	base     *baseline // nil if the command cannot write to the working directory
 	guard    guard
 	report   *os.File // nil means that there is no view
 	said     string   // what the report said
@@ -250,12 +254,13 @@ func (r *running) look() (bool, error) {
 				b.servers = append(b.servers, path)
 			}
 		}
-		b.watch = &watch{dir: dir, exempt: b.exempt}
+		b.watch, b.base = &watch{dir: dir, exempt: b.exempt}, baselineOf(dir, b.exempted)
 	}
 	if !slices.ContainsFunc(b.Rules.Write, func(dir string) bool { return below(b.watch.dir, dir) }) {
 		return false, nil
 	}
-	r.before = b.watch.snapshot()
+	r.base = b.base
+	r.before = r.base.enter(b.watch)
 	return true, nil
 }
 
@@ -351,14 +356,22 @@ func (r *running) run() {
 	}
 	r.out.Excess = append(excess, r.exceeded()...)
 	r.release()
-	if r.before.states == nil {
+	if r.base == nil {
 		return
 	}
 	r.box.mu.Lock()
 	defer r.box.mu.Unlock()
-	r.out.Changed, r.out.Notes = r.box.watch.review(r.before, func(abs string) bool {
+	r.out.Changed, r.out.Notes = r.base.review(r.box.watch, r.before, func(abs string) bool {
 		return r.out.Viewed && slices.ContainsFunc(r.guard.readOnly, func(dir string) bool { return below(abs, dir) })
 	})
+	r.leave()
+}
+
+// leave ends the part of the command in the baseline.
+func (r *running) leave() {
+	if r.base != nil {
+		r.base.leave()
+	}
 }
 
 // exceeded returns lines about the limits that the kernel enforced.

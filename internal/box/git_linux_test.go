@@ -137,6 +137,38 @@ func TestGitWorktree(t *testing.T) {
 	}
 }
 
+// TestWorktreeSettings: commands that commit in a worktree cannot change what git runs there or in its submodules.
+func TestWorktreeSettings(t *testing.T) {
+	y := newRepository(t)
+	y.needsViews()
+	lib := newRepository(t)
+	y.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib.Dir, "lib")
+	y.git("commit", "-qm", "second")
+	y.git("config", "extensions.worktreeConfig", "true")
+	for _, modules := range []bool{false, true} {
+		tree := filepath.Join(t.TempDir(), "tree")
+		y.git("worktree", "add", "-q", "--detach", tree)
+		cfg := y.Config
+		cfg.Dir, cfg.Rules, cfg.Writable = tree, sandbox.Rules{Write: []string{tree}}, []string{tree + "/.git"}
+		in := &yard{New(cfg), t}
+		if modules {
+			in.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
+		}
+		mark := filepath.Join(t.TempDir(), "ran")
+		for _, file := range []string{"config.worktree", "modules/lib/config", "hooks/pre-commit", "info/attributes"} {
+			out, o := in.run("cd $(git rev-parse --git-dir); mkdir -p $(dirname " + file + "); " +
+				"printf '[core]\n\tfsmonitor = \"touch " + mark + "; false\"\n' >> " + file)
+			assert.NotZero(t, o.Code, "%s: %s", file, out)
+		}
+		in.git("status")
+		assert.NoFileExists(t, mark)
+		out, o := in.run("echo three > f && git commit -qam third && git log --oneline | wc -l")
+		assert.Zero(t, o.Code, out)
+		assert.Equal(t, "3\n", out)
+		in.git("config", "--worktree", "user.name", "x")
+	}
+}
+
 // TestWorktreeOfAStranger: a .git file that came with a checkout can name any folder; commands get no right there.
 func TestWorktreeOfAStranger(t *testing.T) {
 	victim := t.TempDir()

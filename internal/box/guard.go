@@ -93,7 +93,10 @@ func (b *Box) missing(s snapshot) (names []string) {
 
 // gitFiles are the files in a repository that say what git runs and where it looks. They stay read-only where a
 // command may write to the repository, to commit, and so do [tree.RepositoryFolders].
-var gitFiles = []string{"config", "config.worktree", "commondir", "gitdir"}
+var gitFiles = []string{"config", ofWorktree, "commondir", "gitdir"}
+
+// ofWorktree is the file with the settings of one worktree, if the repository has these.
+const ofWorktree = "config.worktree"
 
 // repository adds to g what must stay as it is where commands may write to the repository at the absolute path at. A
 // file there belongs to a worktree, see worktree.
@@ -111,11 +114,19 @@ func (b *Box) repository(g *guard, at string) {
 					g.write = append(g.write, filepath.Join(shared, name))
 				}
 			}
-			g.add(own, gitFiles)
+			if f, err := os.OpenFile(filepath.Join(own, ofWorktree), os.O_CREATE|os.O_EXCL, 0o644); err == nil {
+				f.Close() // it stays: git takes it for no settings, and a placeholder for a broken repository
+			}
+			b.keep(g, own)
 		}
 		return
 	}
 	g.fixed = append(g.fixed, at)
+	b.keep(g, at)
+}
+
+// keep adds to g what says what git runs in the folder at, and holds the folders of these that are missing.
+func (b *Box) keep(g *guard, at string) {
 	g.add(at, gitFiles)
 	g.add(at, tree.RepositoryFolders())
 	b.hold(g, at, slices.DeleteFunc(tree.RepositoryFolders(), func(name string) bool {

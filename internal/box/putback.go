@@ -16,28 +16,49 @@ import (
 // maxNotes bounds the notes about changes of one command.
 const maxNotes = 20
 
-// review compares the working directory with before, and puts back what the command must not have changed and the
-// kernel did not keep it from changing. held says of an absolute path whether it was read-only. If its folder was not
-// moved either, it was changed by somebody else, who may have meant it. review returns the paths that changed,
-// relative to the working directory, and notes for a person.
-func (w *watch) review(before snapshot, held func(abs string) bool) (paths, notes []string) {
+// review compares the working directory with first, the state before any of the commands that run there began, and
+// puts back what a command must not have changed and the kernel did not keep it from changing. held says of an
+// absolute path whether it was read-only. If its folder was not moved either, it was changed by somebody else, who may
+// have meant it. Such changes are reported if they came after before, the state when this command began. review
+// returns the paths that changed, relative to the working directory, and notes for a person.
+func (w *watch) review(first, before snapshot, held func(abs string) bool) (paths, notes []string) {
 	after := w.snapshot()
-	changes := compare(before, after)
-	for i, c := range changes {
-		name := tree.Printable(c.path)
-		note := fmt.Sprintf("%s is %s since the command began, and programs obey it: look at it first", name, c.kind)
-		if w.protects(before, c.path) && !(held(w.full(c.path)) && after.inPlace(before, c.path)) {
-			c.path, note = w.undo(before, c)
-		}
-		if i < maxNotes {
-			notes = append(notes, note)
-		}
-		paths = append(paths, c.path)
+	wrong := func(c change) bool {
+		return w.protects(first, c.path) && !(held(w.full(c.path)) && after.inPlace(first, c.path))
 	}
-	if more := len(changes) - maxNotes; more > 0 {
-		notes = append(notes, fmt.Sprintf("%d more files that programs obey changed", more))
+	notes = w.bounds(after)
+	for _, c := range compare(first, after) {
+		if wrong(c) && !w.unseen(first, after, c) {
+			path, note := w.undo(first, c)
+			paths, notes = append(paths, path), append(notes, note)
+		}
+	}
+	for _, c := range compare(before, after) {
+		if wrong(c) || after.same(first, c) || w.unseen(before, after, c) {
+			continue // undone, or by the end of another command
+		}
+		const note = "%s is %s since the command began, and programs obey it: look at it first"
+		paths, notes = append(paths, c.path), append(notes, fmt.Sprintf(note, tree.Printable(c.path), c.kind))
+	}
+	if more := len(notes) - maxNotes; more > 0 {
+		notes = append(notes[:maxNotes], fmt.Sprintf("%d more files that programs obey changed", more))
 	}
 	return paths, notes
+}
+
+// bounds returns a note for each folder with more files than are looked at, once.
+func (w *watch) bounds(s snapshot) (notes []string) {
+	for _, item := range s.items {
+		if s.partial[item] && !w.noted[item] {
+			if w.noted == nil {
+				w.noted = map[string]bool{}
+			}
+			w.noted[item] = true
+			const text = "%s has more files than are looked at: what commands change in the others is not noticed"
+			notes = append(notes, fmt.Sprintf(text, tree.Printable(item)))
+		}
+	}
+	return notes
 }
 
 // undo undoes c, and returns the path that is changed then, and a note.

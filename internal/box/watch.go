@@ -1,7 +1,6 @@
 package box
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -24,7 +23,8 @@ import (
 const (
 	maxFolders = 1000     // of those that are searched for obeyed files, the shallow ones first
 	maxEntries = 100_000  // of one folder
-	maxFiles   = 2000     // obeyed ones
+	maxFiles   = 2000     // in one obeyed folder
+	maxAll     = 20_000   // obeyed ones
 	maxFile    = 1 << 20  // bytes of a file whose content is read
 	maxKept    = 16 << 20 // bytes of all contents
 	// racy is how much older than its reading a time of change must be, so that an equal time later means that
@@ -39,6 +39,7 @@ type watch struct {
 	folders map[string]folder
 	files   map[string]state // of the last snapshot
 	began   map[string]bool  // obeyed files and folders that were there at the first snapshot
+	noted   map[string]bool  // partial items that a person was told of
 }
 
 // folder is what was found in a folder.
@@ -70,6 +71,7 @@ type snapshot struct {
 	states  map[string]state  // by path relative to the folder, with slashes
 	items   []string          // the names that programs obey, with their folders; states has what is in them too
 	folders map[string]folder // that were searched
+	partial map[string]bool   // items with more files than are looked at
 }
 
 // change is a difference between two snapshots.
@@ -80,10 +82,10 @@ type change struct {
 
 // snapshot looks at all obeyed files. A file that changes at that moment may be missing.
 func (w *watch) snapshot() (s snapshot) {
-	s.states = map[string]state{}
+	s.states, s.partial = map[string]state{}, map[string]bool{}
 	known := w.folders
 	w.folders = map[string]folder{}
-	kept := 0
+	var items []string
 	for queue := []string{"."}; len(queue) > 0 && len(w.folders) < maxFolders; queue = queue[1:] {
 		at := queue[0]
 		f, ok := w.list(at, known[at])
@@ -92,13 +94,18 @@ func (w *watch) snapshot() (s snapshot) {
 		}
 		w.folders[at] = f
 		for _, name := range f.obeyed {
-			item := path.Join(at, name)
-			if w.collect(item, &s, &kept) {
-				s.items = append(s.items, item)
-			}
+			items = append(items, path.Join(at, name))
 		}
 		for _, name := range f.below {
 			queue = append(queue, path.Join(at, name))
+		}
+	}
+	// What counts most comes first, as there are bounds: repositories, then what is at the top.
+	slices.SortStableFunc(items, func(a, b string) int { return weight(a) - weight(b) })
+	kept := 0
+	for _, item := range items {
+		if w.collect(item, &s, &kept) {
+			s.items = append(s.items, item)
 		}
 	}
 	w.files, s.folders = s.states, w.folders
@@ -111,6 +118,14 @@ func (w *watch) snapshot() (s snapshot) {
 	return s
 }
 
+// weight is less for the items that are looked at first.
+func weight(item string) int {
+	if isRepository(item) {
+		return 0
+	}
+	return 1
+}
+
 // inPlace reports whether the folders above the relative path file are the same as in the snapshot before.
 func (s snapshot) inPlace(before snapshot, file string) bool {
 	for at := path.Dir(file); at != "."; at = path.Dir(at) {
@@ -121,6 +136,28 @@ func (s snapshot) inPlace(before snapshot, file string) bool {
 		}
 	}
 	return true
+}
+
+// same reports whether what c is about is as it was in first.
+func (s snapshot) same(first snapshot, c change) bool {
+	a, was := first.states[c.path]
+	b, is := s.states[c.path]
+	return was == is && !a.differs(b) && (c.kind != "replaced" || a.inode == b.inode)
+}
+
+// unseen reports whether c, from before to after, only seems to have happened, because not all files were looked at.
+func (w *watch) unseen(before, after snapshot, c change) bool {
+	in := func(s snapshot) bool {
+		return slices.ContainsFunc(s.items, func(item string) bool { return s.partial[item] && below(c.path, item) })
+	}
+	switch c.kind {
+	case "new":
+		return in(before)
+	case "removed":
+		_, err := os.Lstat(w.full(c.path))
+		return err == nil && in(after)
+	}
+	return false
 }
 
 // full returns the absolute path of the relative path rel.
@@ -170,24 +207,41 @@ func (w *watch) collect(item string, s *snapshot, kept *int) bool {
 	if !repository && w.exempt(w.full(item)) {
 		return true
 	}
+	add := func(rel, name string, info fs.FileInfo) {
+		st := w.read(rel, name, info, *kept < maxKept)
+		*kept += len(st.content)
+		s.states[rel] = st
+	}
+	most := min(len(s.states)+maxFiles, maxAll)
 	_ = filepath.WalkDir(w.full(item), func(name string, d fs.DirEntry, err error) error {
 		rel, relErr := filepath.Rel(w.dir, name)
-		if err != nil || relErr != nil || len(s.states) >= maxFiles {
-			return cmp.Or(relErr, skipIf(len(s.states) >= maxFiles))
+		if err != nil || relErr != nil {
+			return relErr
 		}
 		rel = filepath.ToSlash(rel)
 		if inside, ok := strings.CutPrefix(rel, item+"/"); ok && repository && !gitObeys(inside, d.IsDir()) {
 			return skipIf(d.IsDir() && !gitLeads(inside))
 		}
-		info, err := d.Info()
-		if err != nil {
-			return nil // gone by now
+		if len(s.states) >= most {
+			s.partial[item] = true
+			return fs.SkipAll
 		}
-		st := w.read(rel, name, info, *kept < maxKept)
-		*kept += len(st.content)
-		s.states[rel] = st
+		if info, err := d.Info(); err == nil { // else it is gone by now
+			add(rel, name, info)
+		}
 		return nil
 	})
+	if !s.partial[item] {
+		return true
+	}
+	for rel := range w.files { // what was seen once is not lost sight of
+		if _, ok := s.states[rel]; ok || !below(rel, item) || len(s.states) >= 2*maxAll {
+			continue
+		}
+		if info, err := os.Lstat(w.full(rel)); err == nil {
+			add(rel, w.full(rel), info)
+		}
+	}
 	return true
 }
 

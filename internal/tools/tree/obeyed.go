@@ -20,6 +20,8 @@ var (
 	}
 	// exemplaryEnds mark files that only show how a .env is written.
 	exemplaryEnds = []string{".example", ".sample", ".template", ".dist"}
+	// editedEnds mark files that an editor keeps while somebody writes another one.
+	editedEnds = []string{"~", ".swp", ".swo", ".swn", ".swx"}
 )
 
 // ofGit is the reason for the files of a repository, also for those that may hold secrets.
@@ -34,9 +36,17 @@ func RepositoryFolders() []string { return []string{"hooks", "info", "modules", 
 // Obeyed reports whether programs obey a file or folder of that name, without a path, and what is below it.
 func Obeyed(name string) bool {
 	name = strings.ToLower(name)
-	example := func(end string) bool { return strings.HasSuffix(name, end) }
-	return slices.Contains(obeyedNames, name) ||
-		strings.HasPrefix(name, ".env") && !slices.ContainsFunc(exemplaryEnds, example)
+	ends := func(end string) bool { return strings.HasSuffix(name, end) }
+	return slices.Contains(obeyedNames, name) || environment(name) &&
+		!slices.ContainsFunc(exemplaryEnds, ends) && !slices.ContainsFunc(editedEnds, ends)
+}
+
+// environment reports whether name, in lower case, is that of a .env or .envrc or a variant of these, such as
+// .env.local and .env_x. Others are longer words, such as .envoy.
+func environment(name string) bool {
+	rest, ok := strings.CutPrefix(name, ".env")
+	rest = strings.TrimPrefix(rest, "rc")
+	return ok && (rest == "" || rest[0] < 'a' || rest[0] > 'z')
 }
 
 // obeyed returns why a file controls other programs, or "". The path has slashes.
