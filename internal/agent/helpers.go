@@ -23,11 +23,14 @@ type helpers struct {
 
 	mu    sync.Mutex
 	told  []string
-	files []string // with the full outputs of children
+	files []string // with the full outputs of children: the newest maxNamed
 }
 
 // maxTold is the largest number of warnings about children. One more counts the others.
 const maxTold = 20
+
+// maxNamed is the largest number of files of children that commands of the agent may read: each is a mount.
+const maxNamed = 200
 
 // Delegate implements supervisor.Parent.
 func (h *helpers) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
@@ -55,6 +58,7 @@ func (h *helpers) note(results []task.Result) []task.Result {
 	for _, r := range results {
 		if r.OutputFile != "" {
 			h.files = append(h.files, r.OutputFile)
+			h.files = h.files[max(0, len(h.files)-maxNamed):]
 		}
 		switch {
 		case r.Status == task.Cancelled: // on purpose
@@ -83,7 +87,7 @@ func (h *helpers) heed(results []task.Result) []task.Result {
 	return results
 }
 
-// named returns the files with the full outputs of children, which were named to the agent.
+// named returns the newest files with the full outputs of children, which were named to the agent.
 func (h *helpers) named() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

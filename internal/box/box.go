@@ -149,12 +149,10 @@ func (b *Box) start(c proc.Command, show []string) (*running, error) {
 	if c.Namespace {
 		c.Keeper = b.Exe
 	}
-	if err := r.prepare(&c, show); err != nil {
-		r.release()
-		return nil, err
+	err := r.prepare(&c, show)
+	if err == nil {
+		r.proc, err = b.Host.Start(c)
 	}
-	var err error
-	r.proc, err = b.Host.Start(c)
 	for _, f := range c.Extra {
 		if f != nil && (r.group == nil || !slices.Contains(r.group.Tasks, f)) {
 			f.Close()
@@ -210,7 +208,11 @@ func (r *running) prepare(c *proc.Command, show []string) (err error) {
 	var env string
 	c.Path, c.Args, env = sandbox.Wrap(b.Exe, o, c.Args)
 	c.Env = append(slices.Clip(c.Env), env)
-	return nil
+	long, err := sandbox.Shorten(c.Args, 3+len(c.Extra))
+	if long != nil {
+		c.Extra = append(c.Extra, long)
+	}
+	return err
 }
 
 // look takes the snapshot before the command. It returns false if the command cannot write to the working directory.

@@ -1,6 +1,7 @@
 package box
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -225,4 +226,30 @@ func TestCannotStart(t *testing.T) {
 	gone := newYard(t, nil, func(c *Config) { c.Dir += "/gone" })
 	_, err = gone.Start(c, nil)
 	require.ErrorContains(t, err, "find the working directory")
+}
+
+// Long paths of many files that stay read-only, and many files that are shown, do not keep commands from starting.
+func TestManyFiles(t *testing.T) {
+	newYard(t, nil).needsViews()
+	y := newYard(t, nil)
+	deep := strings.Repeat("d", 200) + "/" + strings.Repeat("e", 200) + "/" + strings.Repeat("f", 200)
+	for i := range maxMounts {
+		y.write(fmt.Sprintf("%s/%03d/.env", deep, i), "x")
+	}
+	said, o := y.run("echo > " + deep + "/000/.env; ls -l /proc/self/fd; echo hi")
+	assert.True(t, o.Viewed)
+	assert.Contains(t, said, "hi\n")
+	assert.Equal(t, "x", y.read(deep+"/000/.env"))
+	assert.NotContains(t, said, "memfd", "the command inherits no order")
+
+	hidden := t.TempDir()
+	y = newYard(t, nil, func(c *Config) { c.Hidden = []string{hidden} })
+	var show []string
+	for i := range 1100 {
+		show = append(show, filepath.Join(hidden, fmt.Sprintf("out-%060d", i)))
+		require.NoError(t, os.WriteFile(show[i], []byte("shown\n"), 0o600))
+	}
+	said, o = y.run("cat "+show[1099], show...)
+	assert.True(t, o.Viewed)
+	assert.Equal(t, "shown\n", said)
 }
