@@ -196,7 +196,8 @@ func (r *running) prepare(c *proc.Command, show []string) (err error) {
 		return nil
 	}
 	o.NoSockets = len(b.sockets()) == 0
-	if b.Mounts && canView.Load() != refused {
+	if can := canView.Load(); b.Mounts && can != refused {
+		o.Mountable = can == known
 		var w *os.File
 		if r.report, w, err = os.Pipe(); err != nil {
 			return fmt.Errorf("make a pipe: %w", err)

@@ -253,3 +253,32 @@ func TestManyFiles(t *testing.T) {
 	assert.True(t, o.Viewed)
 	assert.Equal(t, "shown\n", said)
 }
+
+// A command does not run without its view when something is short for the moment, and later ones get theirs.
+func TestShortage(t *testing.T) {
+	y := newYard(t, nil)
+	y.needsViews()
+	for i := range 30 {
+		y.write(fmt.Sprintf("%02d/.env", i), "x")
+	}
+	was := canView.Load()
+	t.Cleanup(func() { canView.Store(was) })
+	short, whole := y.Config, y.Config
+	short.Exe = filepath.Join(t.TempDir(), "short")
+	script := "#!/bin/sh\nulimit -n 20\nexec '" + y.Exe + "' \"$@\"\n"
+	require.NoError(t, os.WriteFile(short.Exe, []byte(script), 0o755))
+	for _, can := range []int32{unknown, known} {
+		canView.Store(can)
+		y.Box = New(short)
+		said, o := y.run("echo ran")
+		assert.Equal(t, 126, o.Code, said)
+		assert.Contains(t, said, "qq: sandbox: give the command its view of the files: ")
+		assert.Contains(t, said, "too many open files\n")
+		assert.NotContains(t, said, "ran")
+		assert.Equal(t, can, canView.Load())
+		y.Box = New(whole)
+		said, o = y.run("echo ran")
+		assert.Equal(t, "ran\n", said)
+		assert.True(t, o.Viewed)
+	}
+}

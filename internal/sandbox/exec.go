@@ -46,8 +46,10 @@ type Order struct {
 	// Groups are open files of cgroups which a process joins by writing 0 to them.
 	Groups []int
 	// Report is a pipe that gets one line if View is not nil: [Viewed] when the view is in force. Else it says why
-	// the process may not mount; the program then runs without a view.
+	// the process may not mount; the program then runs without a view. After another error it does not run.
 	Report int
+	// Mountable says that processes like this one may mount, so that the program does not run without the view.
+	Mountable bool
 }
 
 // Viewed is what Report of an [Order] gets when the view is in force.
@@ -76,6 +78,7 @@ type order struct {
 	Processes int64    `json:"processes,omitempty"`
 	Groups    []int    `json:"groups,omitempty"`
 	Report    int      `json:"report,omitempty"`
+	Mountable bool     `json:"mountable,omitempty"`
 }
 
 type view struct {
@@ -93,7 +96,8 @@ type view struct {
 // 2 to 3 ms, a view 0.2 ms.
 func Wrap(self string, o Order, args []string) (newPath string, newArgs []string, env string) {
 	w := order{Path: []byte(o.Path), Write: convert[[]byte](o.Rules.Write), NoSockets: o.NoSockets,
-		FileSize: o.FileSize, Processes: o.Processes, Groups: o.Groups, Report: o.Report}
+		FileSize: o.FileSize, Processes: o.Processes, Groups: o.Groups, Report: o.Report,
+		Mountable: o.Mountable}
 	if v := o.View; v != nil {
 		w.View = &view{convert[[]byte](v.ReadOnly), convert[[]byte](v.Fixed), convert[[]byte](v.Empty),
 			convert[[]byte](v.Show), convert[[]byte](v.Sockets)}
@@ -229,7 +233,8 @@ func readOrder(text string) (Order, error) {
 		return Order{}, fmt.Errorf("read the rules: %w", err)
 	}
 	o := Order{Path: string(w.Path), Rules: Rules{Write: convert[string](w.Write)}, NoSockets: w.NoSockets,
-		FileSize: w.FileSize, Processes: w.Processes, Groups: w.Groups, Report: w.Report}
+		FileSize: w.FileSize, Processes: w.Processes, Groups: w.Groups, Report: w.Report,
+		Mountable: w.Mountable}
 	if v := w.View; v != nil {
 		o.View = &View{convert[string](v.ReadOnly), convert[string](v.Fixed), convert[string](v.Empty),
 			convert[string](v.Show), convert[string](v.Sockets)}

@@ -118,7 +118,7 @@ func TestFolderThatIsNoText(t *testing.T) {
 // FuzzReadOrder looks that whatever is taken for an order could come from Wrap.
 func FuzzReadOrder(f *testing.F) {
 	_, args, _ := Wrap("", Order{Path: "/bin/sh", Rules: Rules{Write: []string{"/a", "/\xff"}}, FileSize: 1,
-		Processes: 2, Groups: []int{4}, Report: 3, NoSockets: true,
+		Processes: 2, Groups: []int{4}, Report: 3, NoSockets: true, Mountable: true,
 		View: &View{[]string{"/a/b"}, []string{"/a/c"}, []string{"/d"}, []string{"/d/e"}, []string{"/f"}}}, nil)
 	f.Add(args[1])
 	f.Add(`{"path":"L2Jpbi90cnVl"}`)
