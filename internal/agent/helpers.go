@@ -24,12 +24,15 @@ type helpers struct {
 	mu    sync.Mutex
 	fails []string // children that failed
 	heard []string // what the others warn of
-	files []string // with the full outputs of children
+	files []string // with the full outputs of children: the newest maxNamed
 }
 
 // maxFails and maxHeard are the largest numbers of failed children, and of warnings of the others, that
 // are told. One more warning counts the rest.
 const maxFails, maxHeard = 20, 20
+
+// maxNamed is the largest number of files of children that commands of the agent may read: each is a mount.
+const maxNamed = 200
 
 // Delegate implements supervisor.Parent.
 func (h *helpers) Delegate(ctx context.Context, tasks []task.Task) []task.Result {
@@ -57,6 +60,7 @@ func (h *helpers) note(results []task.Result) []task.Result {
 	for _, r := range results {
 		if r.OutputFile != "" {
 			h.files = append(h.files, r.OutputFile)
+			h.files = h.files[max(0, len(h.files)-maxNamed):]
 		}
 		switch {
 		case r.Status == task.Cancelled: // on purpose
@@ -85,7 +89,7 @@ func (h *helpers) heed(results []task.Result) []task.Result {
 	return results
 }
 
-// named returns the files with the full outputs of children, which were named to the agent.
+// named returns the newest files with the full outputs of children, which were named to the agent.
 func (h *helpers) named() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -117,4 +118,15 @@ func TestFailsOnOneLine(t *testing.T) {
 	h.note([]task.Result{r})
 	want := []string{"sub-agent slow: timeout: Child process timed out after 1s; raise the limit"}
 	require.Equal(t, want, h.warnings())
+}
+
+// TestNewestNamed: commands may read the newest files of children, and not more than can be mounted.
+func TestNewestNamed(t *testing.T) {
+	h := &helpers{}
+	for i := range maxNamed + 3 {
+		h.note([]task.Result{{Success: true, OutputFile: strconv.Itoa(i)}})
+	}
+	named := h.named()
+	require.Len(t, named, maxNamed)
+	require.Equal(t, []string{"3", "202"}, []string{named[0], named[maxNamed-1]})
 }

@@ -163,13 +163,10 @@ func (b *Box) start(c proc.Command, show []string) (*running, error) {
 	if c.Namespace {
 		c.Keeper = b.Exe
 	}
-	if err := r.prepare(&c, show); err != nil {
-		r.release()
-		r.leave()
-		return nil, err
+	err := r.prepare(&c, show)
+	if err == nil {
+		r.proc, err = b.Host.Start(c)
 	}
-	var err error
-	r.proc, err = b.Host.Start(c)
 	for _, f := range c.Extra {
 		if f != nil && (r.group == nil || !slices.Contains(r.group.Tasks, f)) {
 			f.Close()
@@ -215,7 +212,8 @@ func (r *running) prepare(c *proc.Command, show []string) (err error) {
 		return nil
 	}
 	o.NoSockets = len(b.sockets()) == 0
-	if b.Mounts && canView.Load() != refused {
+	if can := canView.Load(); b.Mounts && can != refused {
+		o.Mountable = can == known
 		var w *os.File
 		if r.report, w, err = os.Pipe(); err != nil {
 			return fmt.Errorf("make a pipe: %w", err)
@@ -227,7 +225,11 @@ func (r *running) prepare(c *proc.Command, show []string) (err error) {
 	var env string
 	c.Path, c.Args, env = sandbox.Wrap(b.Exe, o, c.Args)
 	c.Env = append(slices.Clip(c.Env), env)
-	return nil
+	long, err := sandbox.Shorten(c.Args, 3+len(c.Extra))
+	if long != nil {
+		c.Extra = append(c.Extra, long)
+	}
+	return err
 }
 
 // look takes the snapshot before the command. It returns false if the command cannot write to the working directory.

@@ -1,6 +1,7 @@
 package box
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -225,4 +226,59 @@ func TestCannotStart(t *testing.T) {
 	gone := newYard(t, nil, func(c *Config) { c.Dir += "/gone" })
 	_, err = gone.Start(c, nil)
 	require.ErrorContains(t, err, "find the working directory")
+}
+
+// Long paths of many files that stay read-only, and many files that are shown, do not keep commands from starting.
+func TestManyObeyedFiles(t *testing.T) {
+	newYard(t, nil).needsViews()
+	y := newYard(t, nil)
+	deep := strings.Repeat("d", 200) + "/" + strings.Repeat("e", 200) + "/" + strings.Repeat("f", 200)
+	for i := range maxMounts {
+		y.write(fmt.Sprintf("%s/%03d/.env", deep, i), "x")
+	}
+	said, o := y.run("echo > " + deep + "/000/.env; ls -l /proc/self/fd; echo hi")
+	assert.True(t, o.Viewed)
+	assert.Contains(t, said, "hi\n")
+	assert.Equal(t, "x", y.read(deep+"/000/.env"))
+	assert.NotContains(t, said, "memfd", "the command inherits no order")
+
+	hidden := t.TempDir()
+	y = newYard(t, nil, func(c *Config) { c.Hidden = []string{hidden} })
+	var show []string
+	for i := range 1100 {
+		show = append(show, filepath.Join(hidden, fmt.Sprintf("out-%060d", i)))
+		require.NoError(t, os.WriteFile(show[i], []byte("shown\n"), 0o600))
+	}
+	said, o = y.run("cat "+show[1099], show...)
+	assert.True(t, o.Viewed)
+	assert.Equal(t, "shown\n", said)
+}
+
+// A command does not run without its view when something is short for the moment, and later ones get theirs.
+func TestShortage(t *testing.T) {
+	y := newYard(t, nil)
+	y.needsViews()
+	for i := range 30 {
+		y.write(fmt.Sprintf("%02d/.env", i), "x")
+	}
+	was := canView.Load()
+	t.Cleanup(func() { canView.Store(was) })
+	short, whole := y.Config, y.Config
+	short.Exe = filepath.Join(t.TempDir(), "short")
+	script := "#!/bin/sh\nulimit -n 20\nexec '" + y.Exe + "' \"$@\"\n"
+	require.NoError(t, os.WriteFile(short.Exe, []byte(script), 0o755))
+	for _, can := range []int32{unknown, known} {
+		canView.Store(can)
+		y.Box = New(short)
+		said, o := y.run("echo ran")
+		assert.Equal(t, 126, o.Code, said)
+		assert.Contains(t, said, "qq: sandbox: give the command its view of the files: ")
+		assert.Contains(t, said, "too many open files\n")
+		assert.NotContains(t, said, "ran")
+		assert.Equal(t, can, canView.Load())
+		y.Box = New(whole)
+		said, o = y.run("echo ran")
+		assert.Equal(t, "ran\n", said)
+		assert.True(t, o.Viewed)
+	}
 }

@@ -2,6 +2,7 @@ package box
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 
@@ -34,7 +35,10 @@ func Probe(ctx context.Context, host *proc.Host, exe string) (s Support) {
 	case <-ctx.Done():
 		r.proc.Kill()
 	}
-	s.View, s.Why = r.Wait().Viewed, r.said
+	o := r.Wait()
+	if s.View, s.Why = o.Viewed, r.said; s.Why == "" {
+		s.Why = fmt.Sprintf("the command that tried it ended with exit code %d", o.Code)
+	}
 	return s
 }
 

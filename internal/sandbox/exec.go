@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -19,6 +21,15 @@ const variable = "QQ_SANDBOX"
 
 // refusal is the exit code if a program could not be started in its sandbox, as in shells.
 const refusal = 126
+
+// Limits of the text of an order, in bytes. The kernel allows 128 KiB for one argument: a longer order is in a file.
+const (
+	maxArgument = 64 << 10
+	maxOrder    = 16 << 20
+)
+
+// inFile begins the first argument if the order is in a file. The number of the descriptor follows.
+const inFile = "@"
 
 // Order says which program [Wrap] runs, and how.
 type Order struct {
@@ -35,8 +46,10 @@ type Order struct {
 	// Groups are open files of cgroups which a process joins by writing 0 to them.
 	Groups []int
 	// Report is a pipe that gets one line if View is not nil: [Viewed] when the view is in force. Else it says why
-	// the process may not mount; the program then runs without a view.
+	// the process may not mount; the program then runs without a view. After another error it does not run.
 	Report int
+	// Mountable says that processes like this one may mount, so that the program does not run without the view.
+	Mountable bool
 }
 
 // Viewed is what Report of an [Order] gets when the view is in force.
@@ -66,6 +79,7 @@ type order struct {
 	Processes int64    `json:"processes,omitempty"`
 	Groups    []int    `json:"groups,omitempty"`
 	Report    int      `json:"report,omitempty"`
+	Mountable bool     `json:"mountable,omitempty"`
 }
 
 type view struct {
@@ -79,16 +93,63 @@ type view struct {
 // Wrap returns the command that runs the program of o with its restrictions: start self, which must be this binary,
 // with the arguments newArgs, and with env added to its environment. args is the command line of the program, with
 // its name first. If the order cannot be carried out or the program cannot be executed, the process says so on
-// stderr and exits with code 126. The additional start of this binary costs 2 to 3 ms, a view 0.2 ms.
+// stderr and exits with code 126. See [Shorten] for an order of many files. The additional start of this binary costs
+// 2 to 3 ms, a view 0.2 ms.
 func Wrap(self string, o Order, args []string) (newPath string, newArgs []string, env string) {
 	w := order{Path: []byte(o.Path), Write: convert[[]byte](o.Rules.Write), Real: o.Rules.Real, NoSockets: o.NoSockets,
-		FileSize: o.FileSize, Processes: o.Processes, Groups: o.Groups, Report: o.Report}
+		FileSize: o.FileSize, Processes: o.Processes, Groups: o.Groups, Report: o.Report,
+		Mountable: o.Mountable}
 	if v := o.View; v != nil {
 		w.View = &view{convert[[]byte](v.ReadOnly), convert[[]byte](v.Fixed), convert[[]byte](v.Empty),
 			convert[[]byte](v.Show), convert[[]byte](v.Sockets)}
 	}
 	text, _ := json.Marshal(w) // lists of bytes always become JSON
 	return self, append([]string{os.Args[0], string(text)}, args...), variable + "=1"
+}
+
+// Shorten moves an order that is too long for an argument from args, which Wrap returned, to a file, which the process
+// must inherit as the descriptor fd. It returns nil if args can stay as they are.
+func Shorten(args []string, fd int) (*os.File, error) {
+	text := args[1]
+	if len(text) <= maxArgument {
+		return nil, nil
+	}
+	if len(text) > maxOrder {
+		return nil, errors.New("a command has too many files that are read-only or shown to it")
+	}
+	f, err := memoryFile("order")
+	if err != nil {
+		return nil, fmt.Errorf("make a file for an order: %w", err)
+	}
+	if _, err := f.WriteAt([]byte(text), 0); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("write an order: %w", err)
+	}
+	args[1] = inFile + strconv.Itoa(fd)
+	return f, nil
+}
+
+// readFile returns the order that Shorten moved to a file, and closes the file: the program must not inherit it. number
+// is that of its descriptor.
+func readFile(number string) (string, error) {
+	fd, err := strconv.ParseUint(number, 10, 16)
+	if err != nil || fd < 3 || strconv.FormatUint(fd, 10) != number {
+		return "", fmt.Errorf("descriptor %q of an order is not valid", number)
+	}
+	f := os.NewFile(uintptr(fd), "order")
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", fmt.Errorf("read an order: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxOrder {
+		return "", fmt.Errorf("descriptor %d is not the file of an order", fd)
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, info.Size())) // Shorten wrote without moving the offset
+	if err != nil {
+		return "", fmt.Errorf("read an order: %w", err)
+	}
+	return string(text), nil
 }
 
 // convert converts a list of paths between text and bytes.
@@ -117,7 +178,14 @@ func become(args, environ []string) error {
 	if len(args) < 2 {
 		return fmt.Errorf("%s is set, but no program is named", variable)
 	}
-	o, err := readOrder(args[0])
+	text := args[0]
+	if number, ok := strings.CutPrefix(text, inFile); ok {
+		var err error
+		if text, err = readFile(number); err != nil {
+			return err
+		}
+	}
+	o, err := readOrder(text)
 	if err != nil {
 		return err
 	}
@@ -166,7 +234,8 @@ func readOrder(text string) (Order, error) {
 		return Order{}, fmt.Errorf("read the rules: %w", err)
 	}
 	o := Order{Path: string(w.Path), Rules: Rules{convert[string](w.Write), w.Real}, NoSockets: w.NoSockets,
-		FileSize: w.FileSize, Processes: w.Processes, Groups: w.Groups, Report: w.Report}
+		FileSize: w.FileSize, Processes: w.Processes, Groups: w.Groups, Report: w.Report,
+		Mountable: w.Mountable}
 	if v := w.View; v != nil {
 		o.View = &View{convert[string](v.ReadOnly), convert[string](v.Fixed), convert[string](v.Empty),
 			convert[string](v.Show), convert[string](v.Sockets)}

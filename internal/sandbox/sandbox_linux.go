@@ -257,3 +257,12 @@ func install(filter []unix.SockFilter, process bool) error {
 	}
 	return nil
 }
+
+// memoryFile returns an empty file without a place in a folder.
+func memoryFile(name string) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,7 +118,7 @@ func TestFolderThatIsNoText(t *testing.T) {
 // FuzzReadOrder looks that whatever is taken for an order could come from Wrap.
 func FuzzReadOrder(f *testing.F) {
 	_, args, _ := Wrap("", Order{Path: "/bin/sh", Rules: Rules{Write: []string{"/a", "/\xff"}}, FileSize: 1,
-		Processes: 2, Groups: []int{4}, Report: 3, NoSockets: true,
+		Processes: 2, Groups: []int{4}, Report: 3, NoSockets: true, Mountable: true,
 		View: &View{[]string{"/a/b"}, []string{"/a/c"}, []string{"/d"}, []string{"/d/e"}, []string{"/f"}}}, nil)
 	f.Add(args[1])
 	f.Add(`{"path":"L2Jpbi90cnVl"}`)
@@ -134,6 +135,48 @@ func FuzzReadOrder(f *testing.F) {
 		_, again, _ := Wrap("", back, nil)
 		require.Equal(t, args, again)
 	})
+}
+
+// TestLongOrder: an order that is too long for an argument is read from a file, and nothing else is taken for that.
+func TestLongOrder(t *testing.T) {
+	needs(t, 1)
+	o := Order{Path: "/bin/sh", Rules: Rules{Write: slices.Repeat([]string{t.TempDir()}, 5000)}}
+	start := func(change func([]string), files ...*os.File) (string, error) {
+		path, args, entry := Wrap(self(), o, []string{"sh", "-c", "ls -l /proc/self/fd; echo started"})
+		f, err := Shorten(args, 3)
+		require.NoError(t, err)
+		defer f.Close()
+		require.Equal(t, "@3", args[1])
+		change(args)
+		cmd := &exec.Cmd{Path: path, Args: args, Env: append(env(""), entry), ExtraFiles: append(files, f)}
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := start(func([]string) {})
+	require.NoError(t, err, out)
+	assert.Contains(t, out, "started\n")
+	assert.NotContains(t, out, "memfd", "the program does not inherit it")
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	defer w.Close()
+	for _, word := range []string{"@", "@0", "@2", "@-3", "@03", "@+3", "@3 ", "@77", "@99999999999", "@5"} {
+		out, err := start(func(args []string) { args[1] = word }, r)
+		assert.Error(t, err, word)
+		assert.Contains(t, out, "qq: sandbox: ", word)
+		assert.NotContains(t, out, "started", word)
+	}
+	out, err = start(func([]string) {}, r)
+	assert.Error(t, err)
+	assert.Contains(t, out, "descriptor 3 is not the file of an order")
+
+	_, args, _ := Wrap("", Order{Path: "/bin/sh"}, nil)
+	f, err := Shorten(args, 3)
+	require.NoError(t, err)
+	assert.Nil(t, f)
+	_, args, _ = Wrap("", Order{Path: strings.Repeat("/", maxOrder)}, nil)
+	_, err = Shorten(args, 3)
+	assert.ErrorContains(t, err, "too many files")
 }
 
 // took is how long Apply takes in a fresh process.

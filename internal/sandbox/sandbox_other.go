@@ -2,6 +2,11 @@
 
 package sandbox
 
+import (
+	"errors"
+	"os"
+)
+
 // Probe returns what this system can enforce: nothing.
 func Probe() Support { return Support{} }
 
@@ -23,3 +28,5 @@ func restrictThread(r Rules) error { return Apply(r) }
 func refuseSockets() error { return nil }
 
 func dropPowers() error { return nil }
+
+func memoryFile(string) (*os.File, error) { return nil, errors.ErrUnsupported }

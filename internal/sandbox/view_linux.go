@@ -56,23 +56,30 @@ func (o Order) limit() error {
 }
 
 // show makes the view of the order, if there is one, and reports that. The calling thread is locked and about to
-// become another program. Where it may not mount, it goes on without the view. It must not go on with a part of it.
+// become another program. Where nobody may mount, it goes on without the view. It must not go on with a part of it, or
+// when something is short for the moment, such as memory.
 func (o Order) show() (viewed bool, err error) {
 	if o.View == nil {
 		return false, nil
 	}
 	said := Viewed
 	mounts, err := o.prepare()
-	if errors.Is(err, unix.ELOOP) { // somebody put it there to lead elsewhere
-		return false, err
-	}
 	if viewed = err == nil; !viewed {
+		if o.Mountable || !mayNotMount(err) {
+			return false, fmt.Errorf("give the command its view of the files: %w", err)
+		}
 		said = err.Error()
 	} else if err := o.mount(mounts); err != nil {
 		return false, err // it would see a part of the view
 	}
 	_, err = unix.Write(o.Report, []byte(said+"\n"))
 	return viewed, errors.Join(err, unix.Close(o.Report))
+}
+
+// mayNotMount reports whether err says that this system lets no such process mount. ENOSPC is the limit of namespaces.
+func mayNotMount(err error) bool {
+	return slices.ContainsFunc([]error{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.EINVAL, unix.ENOSPC},
+		func(e error) bool { return errors.Is(err, e) })
 }
 
 // prepare gives the thread mounts and IPC objects of its own, which look like those outside but are read-only, and

@@ -188,6 +188,14 @@ func TestViewRefused(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "make namespaces: operation not permitted", reported())
 	assert.Equal(t, "ran\n", string(out))
+
+	cmd, reported = v.command(t, dir, Order{View: &View{}, Mountable: true}, "echo ran")
+	cmd.SysProcAttr.AmbientCaps = nil
+	out, err = cmd.CombinedOutput()
+	assert.Error(t, err, "others may mount")
+	assert.Equal(t, "qq: sandbox: give the command its view of the files: make namespaces: operation not permitted\n",
+		string(out))
+	assert.Empty(t, reported())
 }
 
 // TestViewHasItsOwnIPC: a program with a view does not see System V IPC of others.

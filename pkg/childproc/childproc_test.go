@@ -37,6 +37,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("CHILDPROC_TEST_ROOT"); dir != "" {
 		playRoot(dir)
 	}
+	if os.Getenv(orphanVar) != "" {
+		os.Exit(playOrphan())
+	}
 	code := m.Run()
 	if code == 0 && os.Getenv("CHILDPROC_TEST_ALL") == "" && !isFiltered() {
 		for name := range roles {

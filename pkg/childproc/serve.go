@@ -101,8 +101,11 @@ type Runner interface {
 }
 
 // orphanGrace is how long a child may take to end by itself when its root is gone. Then it ends what it has
-// started, and exits.
+// started, which may take no longer than orphanLimit, and exits.
 const orphanGrace = 20 * time.Millisecond
+
+// orphanLimit is a variable for tests.
+var orphanLimit = 5 * time.Second
 
 // Serve does all the work of a child: it says hello, reads the task from in, runs it, writes the
 // answer to out and sends the result frame. It returns how the task ended. An error says that the
@@ -118,6 +121,7 @@ func (c *Conn) Serve(version string, in io.Reader, out io.Writer, r Runner) (tas
 		cancel(cause)
 		if errors.Is(cause, ErrRootGone) {
 			time.AfterFunc(orphanGrace, func() { r.Abandon(); os.Exit(1) })
+			time.AfterFunc(orphanGrace+orphanLimit, func() { os.Exit(1) }) // Abandon may block
 		}
 	})
 	res := c.run(ctx, start, in, r)

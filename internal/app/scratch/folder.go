@@ -129,8 +129,7 @@ func (f *Folder) sweep() {
 			continue // not the folder of a root
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			sweepPlaceholders(dir)
-			_ = os.RemoveAll(dir)
+			discard(dir)
 		}
 		lock.Close()
 	}
@@ -139,27 +138,46 @@ func (f *Folder) sweep() {
 // Placeholders returns the path of the file in the folder own that lists the folders with placeholders of commands.
 func Placeholders(own string) string { return filepath.Join(own, "placeholders") }
 
-// sweepPlaceholders removes the placeholders that a killed root with the folder own left in working directories.
-func sweepPlaceholders(own string) {
-	list, err := os.ReadFile(Placeholders(own))
-	if err != nil {
+// discard removes the folder own of a root with everything in it, and the placeholders that its commands left in
+// working directories. While another program keeps one of those locked, the list of placeholders stays, and the next
+// root that needs a folder tries again.
+func discard(own string) {
+	if sweepPlaceholders(own) {
+		_ = os.RemoveAll(own)
 		return
 	}
-	for dir := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
-		if filepath.IsAbs(dir) {
-			placeholder.Sweep(dir, append(tree.ObeyedNames(), tree.RepositoryFolders()...))
+	entries, _ := os.ReadDir(own)
+	for _, e := range entries {
+		if path := filepath.Join(own, e.Name()); path != Placeholders(own) {
+			_ = os.RemoveAll(path)
 		}
 	}
 }
 
-// Remove removes the folder with everything in it.
+// sweepPlaceholders removes the placeholders that a root with the folder own left in working directories. It returns
+// false if some stay.
+func sweepPlaceholders(own string) bool {
+	list, err := os.ReadFile(Placeholders(own))
+	if err != nil {
+		return true
+	}
+	all := true
+	for dir := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		if filepath.IsAbs(dir) {
+			all = placeholder.Sweep(dir, append(tree.ObeyedNames(), tree.RepositoryFolders()...)) && all
+		}
+	}
+	return all
+}
+
+// Remove removes the folder with everything in it, and the placeholders of commands that have ended.
 func (f *Folder) Remove() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.own == "" {
 		return
 	}
-	_ = os.RemoveAll(f.own)
+	discard(f.own)
 	f.lock.Close()
 	f.own = ""
 }

@@ -55,6 +55,37 @@ func TestScratch(t *testing.T) {
 	assert.Empty(t, entries)
 }
 
+// TestPlaceholders: what commands left in working directories goes with the folder, or with that of a later root if
+// another program keeps a working directory locked until then.
+func TestPlaceholders(t *testing.T) {
+	runs, free, busy := t.TempDir(), t.TempDir(), t.TempDir()
+	f := &Folder{Dir: runs}
+	own, err := f.Path()
+	require.NoError(t, err)
+	for _, dir := range []string{free, busy} {
+		require.NoError(t, syscall.Mkdir(filepath.Join(dir, ".vscode"), 0o755|syscall.S_ISVTX))
+	}
+	require.NoError(t, os.WriteFile(Placeholders(own), []byte(busy+"\x00"+free+"\x00"), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(own, "a.tmp"), 0o700))
+	stopper, err := os.Open(busy)
+	require.NoError(t, err)
+	defer stopper.Close()
+	require.NoError(t, syscall.Flock(int(stopper.Fd()), syscall.LOCK_EX))
+	f.Remove()
+	assert.NoDirExists(t, filepath.Join(free, ".vscode"))
+	assert.DirExists(t, filepath.Join(busy, ".vscode"))
+	assert.FileExists(t, Placeholders(own))
+	assert.NoDirExists(t, filepath.Join(own, "a.tmp"))
+
+	require.NoError(t, syscall.Flock(int(stopper.Fd()), syscall.LOCK_UN))
+	next := &Folder{Dir: runs}
+	_, err = next.Path()
+	require.NoError(t, err)
+	next.Remove()
+	assert.NoDirExists(t, filepath.Join(busy, ".vscode"))
+	assert.NoDirExists(t, own)
+}
+
 func TestScratchHasNoPlace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))

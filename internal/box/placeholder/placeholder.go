@@ -2,8 +2,8 @@
 //
 // A placeholder has the sticky bit, which no other program sets on an empty folder or a socket. Those who use
 // placeholders in a folder hold a shared lock on that folder. The last one removes them, but for those that have
-// something in them by then. When a process is killed, its placeholders stay, without a lock: the next user of the
-// folder, or [Sweep], removes them.
+// something in them by then. When a process is killed, or another program keeps the folder locked, placeholders stay:
+// the next user of the folder, or [Sweep], removes them.
 package placeholder
 
 import (
@@ -13,12 +13,15 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // patience bounds the time that Hold waits for a process which removes placeholders, and pause is the time between
-// two attempts to get the lock. Without the lock, Hold makes placeholders that only a later user removes.
+// two attempts to get the lock. A process that removes some has the lock for less than a millisecond, so that another
+// program must have it when patience is over. Hold then goes on without the lock.
 const (
-	patience = time.Second
+	patience = 200 * time.Millisecond
 	pause    = 100 * time.Microsecond
 )
 
@@ -26,7 +29,7 @@ const (
 type Held struct {
 	Paths []string // of the placeholders
 
-	lock *os.File // the locked folder; nil if it could not be locked
+	dir *os.File // the folder, locked if no other program keeps it locked; nil means none
 }
 
 // Hold makes placeholders for those of names that do not exist in dir, and uses those that others have made. They are
@@ -37,15 +40,9 @@ func Hold(dir string, names []string, socket string) (h Held) {
 	if err != nil {
 		return h
 	}
-	for until := time.Now().Add(patience); ; time.Sleep(pause) {
-		if lock(f, syscall.LOCK_SH) {
-			h.lock = f
-			break
-		}
-		if time.Now().After(until) {
-			f.Close()
-			break
-		}
+	h.dir = f // it stays the folder, even if that gets another name
+	for until := time.Now().Add(patience); !lock(f, syscall.LOCK_SH) && time.Now().Before(until); {
+		time.Sleep(pause)
 	}
 	for _, name := range names {
 		path := filepath.Join(dir, name)
@@ -89,42 +86,49 @@ func open(path string) (*os.File, error) {
 
 func lock(f *os.File, how int) bool { return syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) == nil }
 
-// Release ends the use of the placeholders, and removes those that nobody else uses.
+// Release ends the use of the placeholders, and removes those that nobody else uses, even if the folder was moved.
 func (h Held) Release() {
-	if h.lock == nil {
+	if h.dir == nil {
 		return
 	}
-	defer h.lock.Close()
-	if lock(h.lock, syscall.LOCK_EX) {
+	defer h.dir.Close()
+	if lock(h.dir, syscall.LOCK_EX) {
 		for _, path := range h.Paths {
-			remove(path)
+			remove(int(h.dir.Fd()), filepath.Base(path))
 		}
 	}
 }
 
-// remove removes the placeholder at path, or makes it a folder like others if something is in it.
-func remove(path string) {
-	info, err := os.Lstat(path)
-	switch {
-	case err != nil || info.Mode()&fs.ModeSticky == 0:
-	case info.Mode().Type() == fs.ModeSocket:
-		_ = os.Remove(path)
-	case info.IsDir():
-		if err := syscall.Rmdir(path); errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
-			_ = os.Chmod(path, 0o755)
+// remove removes the placeholder name in dir, or makes it a folder like others if something is in it.
+func remove(dir int, name string) {
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_ISVTX == 0 {
+		return
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFSOCK:
+		_ = unix.Unlinkat(dir, name, 0)
+	case unix.S_IFDIR:
+		err := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+			_ = unix.Fchmodat(dir, name, 0o755, 0)
 		}
 	}
 }
 
-// Sweep removes the placeholders of those names in dir, unless somebody uses placeholders there.
-func Sweep(dir string, names []string) {
+// Sweep removes the placeholders of those names in dir. It returns false if somebody uses placeholders there, or keeps
+// dir locked, so that they stay.
+func Sweep(dir string, names []string) bool {
 	f, err := open(dir)
 	if err != nil {
-		return
+		return true
 	}
-	h := Held{lock: f}
+	defer f.Close()
+	if !lock(f, syscall.LOCK_EX) {
+		return false
+	}
 	for _, name := range names {
-		h.Paths = append(h.Paths, filepath.Join(dir, name))
+		remove(int(f.Fd()), name)
 	}
-	h.Release()
+	return true
 }

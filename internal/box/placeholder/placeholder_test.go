@@ -7,6 +7,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -63,11 +64,11 @@ func TestLeftBehind(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, ".plain"), 0o755))
 	held := Hold(dir, []string{".a"}, "")
 	assert.Len(t, held.Paths, 1)
-	Sweep(dir, names)
+	assert.False(t, Sweep(dir, names))
 	assert.Equal(t, []string{".a", ".mine", ".plain", ".s"}, listing(t, dir))
 	held.Release()
 	assert.Equal(t, []string{".mine", ".plain", ".s"}, listing(t, dir))
-	Sweep(dir, names)
+	assert.True(t, Sweep(dir, names))
 	assert.Equal(t, []string{".mine", ".plain"}, listing(t, dir))
 }
 
@@ -85,11 +86,39 @@ func TestLocked(t *testing.T) {
 	require.NoError(t, syscall.Flock(int(other.Fd()), syscall.LOCK_UN))
 	Hold(dir, []string{".a"}, "").Release()
 	assert.Empty(t, listing(t, dir))
+
+	require.NoError(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX))
+	began := time.Now()
+	held = Hold(dir, []string{".a", ".git"}, ".git")
+	assert.Less(t, time.Since(began), 700*time.Millisecond, "each command waits that long")
+	assert.Len(t, held.Paths, 2)
+	require.NoError(t, syscall.Flock(int(other.Fd()), syscall.LOCK_UN))
+	held.Release()
+	assert.Empty(t, listing(t, dir), "by then it is free")
+}
+
+// A folder that is moved meanwhile keeps no placeholders, and what has its old name keeps its own.
+func TestMoved(t *testing.T) {
+	top := t.TempDir()
+	dir, moved := filepath.Join(top, "sub"), filepath.Join(top, "old")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	held := Hold(dir, []string{".a", ".b", ".git"}, ".git")
+	assert.Len(t, held.Paths, 3)
+	require.NoError(t, os.Rename(dir, moved))
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	require.NoError(t, syscall.Mkdir(filepath.Join(dir, ".a"), 0o755|syscall.S_ISVTX))
+	require.NoError(t, os.WriteFile(filepath.Join(moved, ".b", "f"), nil, 0o600))
+	held.Release()
+	assert.Equal(t, []string{".b"}, listing(t, moved))
+	info, err := os.Lstat(filepath.Join(moved, ".b"))
+	require.NoError(t, err)
+	assert.Zero(t, info.Mode()&fs.ModeSticky)
+	assert.Equal(t, []string{".a"}, listing(t, dir))
 }
 
 func TestNoPlace(t *testing.T) {
 	assert.Empty(t, Hold(filepath.Join(t.TempDir(), "gone"), []string{".a"}, ""))
-	Sweep(filepath.Join(t.TempDir(), "gone"), []string{".a"})
+	assert.True(t, Sweep(filepath.Join(t.TempDir(), "gone"), []string{".a"}))
 }
 
 // Users that come and go at the same time always have what they hold, and leave nothing.
