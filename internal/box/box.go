@@ -7,8 +7,9 @@
 // Flow: [Box.Start] takes a snapshot and starts the command: in a view in which obeyed files are read-only, and the
 // folders of qq and the sockets of servers are hidden, in a cgroup with limits, in the sandbox of package sandbox.
 // When the command has ended, another snapshot is compared with the first. What changed is reported. What the kernel
-// could not keep from being changed is put back: where there are no mount namespaces, that is everything. There,
-// commands can use no UNIX sockets.
+// could not keep from being changed is put back, to the state before the first of the commands that run in the folder
+// at that time (see baseline): where there are no mount namespaces, that is everything. There, commands can use no
+// UNIX sockets.
 //
 // A process that is in a sandbox itself cannot make a view. So a child asks its root to start its commands: see
 // [Remote] and [Serve]. The root decides what the commands may do.
@@ -18,7 +19,8 @@
 //
 // Not promised: that nobody sees a new obeyed file in a folder below while the command runs; that a change is put
 // back if the old content is larger than a megabyte, or a repository; that a change by somebody else is not put back
-// where there is no view; that memory is limited to the byte without cgroups: it is looked at ten times a second.
+// where there is no view; that commands of several processes, or in folders one in another, share a baseline; that
+// memory is limited to the byte without cgroups: it is looked at ten times a second.
 package box
 
 import (
