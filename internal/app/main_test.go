@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/sandbox"
 	"qq/internal/standin"
 	"qq/pkg/childproc"
 	"qq/pkg/task"
@@ -24,6 +25,7 @@ var update = flag.Bool("update", false, "rewrite what is generated: .env.example
 // TestMain lets the test binary run as qq, because a qq starts its own binary for each
 // child.
 func TestMain(m *testing.M) {
+	sandbox.Exec(os.Environ()) // returns unless this process is to become a confined command
 	if filepath.Base(os.Args[0]) == "qq" || os.Getenv(childproc.ControlVar) != "" {
 		code := Main(os.Args, Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Environ())
 		if testing.CoverMode() != "" {

@@ -30,7 +30,7 @@ func play(how string) {
 		job(&syscall.SysProcAttr{Setpgid: true}, "ask")()
 		return
 	}
-	settleTime = 5 * time.Second // on a machine with other work the news may come late
+	settleTime = 2 * time.Second // on a machine with other work the news may come late
 	screen := make(continuing, 1)
 	signal.Notify(screen, syscall.SIGCONT)
 	p, err := OpenTerminal(true, false, screen)
@@ -90,7 +90,7 @@ func TestControlling(t *testing.T) {
 
 // What is typed while the process is stopped, for the shell or because the question is still to be seen, is no answer.
 func TestTypedWhileStopped(t *testing.T) {
-	for range 3 {
+	for range 2 {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		var out bytes.Buffer
 		cmd.Env, cmd.Stdout = []string{playEnv + "=ask", "GORACE=atexit_sleep_ms=0"}, &out
