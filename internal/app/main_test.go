@@ -53,7 +53,7 @@ func newWorld(t *testing.T) *world {
 	w.env = []string{
 		"PATH=" + os.Getenv("PATH"), "TERM=dumb", "HOME=" + home, "QQ_HOME=" + filepath.Join(home, "qq"),
 		"XDG_CONFIG_HOME=" + filepath.Join(home, "config"), "XDG_STATE_HOME=" + filepath.Join(home, "state"),
-		"OLLAMA_HOST=127.0.0.1:1", "QQ_MODEL=extract",
+		"OLLAMA_HOST=127.0.0.1:1", "QQ_MODEL=extract", "GORACE=atexit_sleep_ms=0",
 	}
 	t.Cleanup(func() {
 		left, _ := filepath.Glob(filepath.Join(home, "qq", "run", "*"))
