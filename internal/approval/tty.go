@@ -80,14 +80,16 @@ func (p *Terminal) tellResumed(done <-chan struct{}) {
 // rouse makes await look at what has happened.
 func (p *Terminal) rouse() { _, _ = p.call.Write([]byte{0}) }
 
-// drain takes back what rouse did.
+// drain takes back what rouse did. It reads only what is there: a read of an empty pipe would never return.
 func (p *Terminal) drain() {
+	roused := []unix.PollFd{{Fd: int32(p.wake.Fd()), Events: unix.POLLIN}}
 	for {
-		roused := []unix.PollFd{{Fd: int32(p.wake.Fd()), Events: unix.POLLIN}}
-		if n, err := unix.Poll(roused, 0); n == 0 || err != nil && !again(err) {
+		switch n, err := unix.Poll(roused, 0); {
+		case n > 0:
+			_, _ = p.wake.Read(make([]byte, 1))
+		case err == nil || !again(err):
 			return
 		}
-		_, _ = p.wake.Read(make([]byte, 1))
 	}
 }
 
