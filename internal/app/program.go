@@ -60,8 +60,10 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	if err != nil {
 		return childproc.Start{}, err
 	}
-	commands := w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job))
-	remote := w.children.Serve(job.ExecutionID, commands)
+	remote := w.children.Has(job.ExecutionID)
+	if remote { // most children can run no commands
+		remote = w.children.Serve(job.ExecutionID, w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job)))
+	}
 	setup, err := json.Marshal(childSetup{
 		Model: m, Agent: s, Events: w.stream.Wanted(), OneProcessor: w.oneProcessor,
 		Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),

@@ -58,7 +58,9 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 	if a.Setup, err = h.w.setup(h.r.Agent, h.r.Model, job, id); err != nil {
 		return job.Fail(err)
 	}
-	a.Process.Commands = h.w.box(a, h.w.cfg.Dir)
+	if h.r.Agent.Allows("run_pty_cmd") {
+		a.Process.Commands = h.w.box(a, h.w.cfg.Dir)
+	}
 	a.Screen = &agent.TokenEvents{To: p, Next: a.Screen}
 	return runWith(ctx, h.r.Model, a, noted{p, h.w}, job)
 }

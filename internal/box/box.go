@@ -98,7 +98,12 @@ func New(cfg Config) *Box {
 	cfg.Dir = resolve(cfg.Dir)
 	cfg.Rules = sandbox.Rules{Write: resolved(cfg.Rules.Write), Real: true}
 	cfg.Hidden = resolved(cfg.Hidden)
-	return &Box{Config: cfg}
+	b := &Box{Config: cfg}
+	b.exempted = slices.DeleteFunc(resolved(cfg.Writable), func(path string) bool {
+		return sandbox.Within(cfg.Dir, path)
+	})
+	b.servers = slices.DeleteFunc(resolved(cfg.Servers), func(path string) bool { return path == cfg.Dir })
+	return b
 }
 
 func resolved(paths []string) (all []string) {
@@ -245,22 +250,9 @@ func (r *running) look() (bool, error) {
 		return false, fmt.Errorf("the working directory %s is %s now", b.Dir, real)
 	}
 	if b.watch == nil {
-		dir := b.Dir
-		b.exempted = nil
-		for _, path := range b.Writable {
-			if path = resolve(path); !below(dir, path) {
-				b.exempted = append(b.exempted, path)
-			}
-		}
-		b.servers = nil
-		for _, path := range b.Servers {
-			if path = resolve(path); path != dir {
-				b.servers = append(b.servers, path)
-			}
-		}
-		b.watch, b.base = &watch{dir: dir, exempt: b.exempt}, baselineOf(dir, b.exempted)
+		b.watch, b.base = &watch{dir: b.Dir, exempt: b.exempt}, baselineOf(b.Dir, b.exempted)
 	}
-	if !slices.ContainsFunc(b.Rules.Write, func(dir string) bool { return below(b.watch.dir, dir) }) {
+	if !slices.ContainsFunc(b.Rules.Write, func(dir string) bool { return sandbox.Within(b.watch.dir, dir) }) {
 		return false, nil
 	}
 	r.base = b.base
@@ -281,7 +273,7 @@ func (r *running) see(o *sandbox.Order, guarded bool, show []string) {
 		v.ReadOnly, v.Fixed = r.guard.readOnly, r.guard.fixed
 	}
 	for _, dir := range b.Hidden {
-		if slices.ContainsFunc(o.Rules.Write, func(w string) bool { return below(dir, w) }) {
+		if slices.ContainsFunc(o.Rules.Write, func(w string) bool { return sandbox.Within(dir, w) }) {
 			_ = os.MkdirAll(dir, 0o700) // what is not there could be made
 		}
 		v.Empty = append(v.Empty, dir)
@@ -292,7 +284,7 @@ func (r *running) see(o *sandbox.Order, guarded bool, show []string) {
 			v.Empty = append(v.Empty, path)
 		}
 	}
-	if !guarded && slices.ContainsFunc(v.Empty, func(dir string) bool { return below(b.watch.dir, dir) }) {
+	if !guarded && slices.ContainsFunc(v.Empty, func(dir string) bool { return sandbox.Within(b.watch.dir, dir) }) {
 		v.Show = append(v.Show, b.watch.dir)
 	}
 	v.Sockets, v.Show = append(sockets, lookups...), append(v.Show, sockets...)
@@ -366,7 +358,8 @@ func (r *running) run() {
 	r.box.mu.Lock()
 	defer r.box.mu.Unlock()
 	r.out.Changed, r.out.Notes = r.base.review(r.box.watch, r.before, func(abs string) bool {
-		return r.out.Viewed && slices.ContainsFunc(r.guard.readOnly, func(dir string) bool { return below(abs, dir) })
+		held := func(dir string) bool { return sandbox.Within(abs, dir) }
+		return r.out.Viewed && slices.ContainsFunc(r.guard.readOnly, held)
 	})
 	r.leave()
 }

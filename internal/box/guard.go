@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"qq/internal/box/placeholder"
+	"qq/internal/sandbox"
 	"qq/internal/tools/tree"
 )
 
@@ -46,7 +47,7 @@ func (b *Box) guard(s snapshot) (g guard) {
 		}
 	}
 	for _, path := range b.exempted {
-		if isRepository(path) && !below(path, b.watch.dir) {
+		if isRepository(path) && !sandbox.Within(path, b.watch.dir) {
 			b.repository(&g, path)
 		}
 	}
@@ -58,12 +59,7 @@ func (b *Box) guard(s snapshot) (g guard) {
 
 // exempt reports whether a person allowed commands to write to the absolute path.
 func (b *Box) exempt(abs string) bool {
-	return slices.ContainsFunc(b.exempted, func(dir string) bool { return below(abs, dir) })
-}
-
-// below reports whether path is dir or in it.
-func below(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+	return slices.ContainsFunc(b.exempted, func(dir string) bool { return sandbox.Within(abs, dir) })
 }
 
 // isRepository reports whether a file or folder is that in which git keeps a repository, by its name.
@@ -160,7 +156,7 @@ func worktree(at, dir string) (own, shared string, ok bool) {
 	if !filepath.IsAbs(own) {
 		own = filepath.Join(filepath.Dir(at), own)
 	}
-	if own, err = filepath.EvalSymlinks(own); err != nil || below(own, dir) {
+	if own, err = filepath.EvalSymlinks(own); err != nil || sandbox.Within(own, dir) {
 		return "", "", false
 	}
 	back, err := readFile(filepath.Join(own, "gitdir"))

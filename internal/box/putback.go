@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"qq/internal/sandbox"
 	"qq/internal/tools/tree"
 )
 
@@ -80,7 +81,7 @@ func (w *watch) undo(before snapshot, c change) (changed, note string) {
 // or was there when the agent began.
 func (w *watch) protects(before snapshot, file string) bool {
 	for _, item := range before.items {
-		if below(file, item) {
+		if sandbox.Within(file, item) {
 			return w.began[item] || !strings.Contains(item, "/")
 		}
 	}

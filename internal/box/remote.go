@@ -352,6 +352,13 @@ func (c *Children) Open(id string) (*os.File, error) {
 	return theirs, nil
 }
 
+// Has reports whether there is a connection for the child id.
+func (c *Children) Has(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open[id] != nil
+}
+
 // Serve begins to serve the child id with b. It returns false if there is no connection.
 func (c *Children) Serve(id string, b *Box) bool {
 	c.mu.Lock()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"qq/internal/box/placeholder"
+	"qq/internal/sandbox"
 	"qq/internal/tools/tree"
 )
 
@@ -148,7 +149,9 @@ func (s snapshot) same(first snapshot, c change) bool {
 // unseen reports whether c, from before to after, only seems to have happened, because not all files were looked at.
 func (w *watch) unseen(before, after snapshot, c change) bool {
 	in := func(s snapshot) bool {
-		return slices.ContainsFunc(s.items, func(item string) bool { return s.partial[item] && below(c.path, item) })
+		return slices.ContainsFunc(s.items, func(item string) bool {
+			return s.partial[item] && sandbox.Within(c.path, item)
+		})
 	}
 	switch c.kind {
 	case "new":
@@ -235,7 +238,7 @@ func (w *watch) collect(item string, s *snapshot, kept *int) bool {
 		return true
 	}
 	for rel := range w.files { // what was seen once is not lost sight of
-		if _, ok := s.states[rel]; ok || !below(rel, item) || len(s.states) >= 2*maxAll {
+		if _, ok := s.states[rel]; ok || !sandbox.Within(rel, item) || len(s.states) >= 2*maxAll {
 			continue
 		}
 		if info, err := os.Lstat(w.full(rel)); err == nil {

@@ -151,3 +151,8 @@ func (s Support) Fix() string {
 func (s Support) unsupported() error {
 	return fmt.Errorf("restrict this process: %s: %w", s.reason(), errors.ErrUnsupported)
 }
+
+// Within reports whether path is dir or below it. Both are clean; no link is followed.
+func Within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}

@@ -36,17 +36,12 @@ func (o Order) servers() (paths []string) {
 			}
 		}
 		path = filepath.Join(folders[dir], name)
-		if folders[dir] != "" && !slices.ContainsFunc(open, func(at string) bool { return within(path, at) }) {
+		if folders[dir] != "" && !slices.ContainsFunc(open, func(at string) bool { return Within(path, at) }) {
 			paths = append(paths, path)
 		}
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
-}
-
-// within reports whether path is at or in it.
-func within(path, at string) bool {
-	return path == at || strings.HasPrefix(path, strings.TrimSuffix(at, "/")+"/")
 }
 
 // serves returns the absolute path of a socket at which others can reach its program: it listens, or gets datagrams.

@@ -120,7 +120,7 @@ func files(claims []command.Claim) string {
 	if more := len(names) - most; more > 0 {
 		names = append(names[:most], fmt.Sprintf("%d more files", more))
 	}
-	return command.Spelled(task.Shorten(strings.Join(names, ", "), 300))
+	return command.Quoted(task.Shorten(strings.Join(names, ", "), 300))
 }
 
 // Command makes the command qq trust.
@@ -233,7 +233,7 @@ func list(i *command.Invocation, store trust.Store, asJSON bool) error {
 		for _, name := range slices.Sorted(maps.Keys(r.Files)) {
 			decision := map[bool]string{true: "trusted", false: "not trusted"}[r.Files[name].Trusted]
 			when := r.Files[name].Time.Local().Format(time.DateTime)
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", command.Spelled(r.Dir), command.Spelled(name), decision, when)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", command.Quoted(r.Dir), command.Quoted(name), decision, when)
 		}
 	}
 	return errors.Join(output.WriteError(w.Flush()), err)

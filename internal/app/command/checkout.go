@@ -88,7 +88,7 @@ func (o *Checkout) Lines() (lines []Claim) {
 		lines = append(lines, Claim{
 			File: dotEnv, Setting: name, Text: name + "=" + bounded(value), Effect: effect,
 			State: o.Trust.State(dotEnv, sum), Overridden: overridden,
-			sum: sum, whole: name + "=" + Spelled(value),
+			sum: sum, whole: name + "=" + Quoted(value),
 		})
 	}
 	for _, c := range o.own.Claims {
@@ -126,7 +126,7 @@ func (o *Checkout) claim(a agents.CheckoutAgent, effect string) Claim {
 func describe(a agents.Agent) string {
 	tools, asks := "every tool", "any agent"
 	if a.Tools != nil {
-		tools = Spelled(task.Shorten(cmp.Or(strings.Join(a.Toolset(), ", "), "none"), 4*maxPart))
+		tools = Quoted(task.Shorten(cmp.Or(strings.Join(a.Toolset(), ", "), "none"), 4*maxPart))
 	}
 	switch {
 	case !slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, a.Allows):
@@ -153,20 +153,20 @@ const maxPart = 200
 func bounded(s string) string {
 	r := []rune(s)
 	if len(r) <= 2*maxPart {
-		return Spelled(s)
+		return Quoted(s)
 	}
-	return fmt.Sprintf("%s (%d characters are left out here) %s", Spelled(string(r[:maxPart])), len(r)-2*maxPart,
-		Spelled(string(r[len(r)-maxPart:])))
+	return fmt.Sprintf("%s (%d characters are left out here) %s", Quoted(string(r[:maxPart])), len(r)-2*maxPart,
+		Quoted(string(r[len(r)-maxPart:])))
 }
 
 // brief returns the beginning of s, spelled out.
-func brief(s string) string { return Spelled(task.Shorten(s, maxPart)) }
+func brief(s string) string { return Quoted(task.Shorten(s, maxPart)) }
 
 // Claims returns all claims of the checkout.
 func (o *Checkout) Claims() []Claim {
 	claims := o.Lines()
 	for _, c := range o.Agents.Claims("") {
-		effect := "replaces " + Spelled(c.Hides)
+		effect := "replaces " + Quoted(c.Hides)
 		switch c.Hides {
 		case agents.BuiltIn:
 			effect = "replaces a built-in agent"
@@ -230,7 +230,7 @@ func (c Claim) Line() string { return c.line(c.Text) }
 func (c Claim) WholeLine() string { return c.line(cmp.Or(c.whole, c.Text)) }
 
 func (c Claim) line(text string) string {
-	line := Spelled(c.File) + ": " + text
+	line := Quoted(c.File) + ": " + text
 	if c.Effect != "" {
 		line += " (" + c.Effect + ")"
 	}
@@ -242,7 +242,7 @@ func (c Claim) line(text string) string {
 
 // String returns a warning: what is ignored, and why.
 func (c Claim) String() string {
-	what := Spelled(c.File)
+	what := Quoted(c.File)
 	switch {
 	case c.File == dotEnv:
 		what = c.Setting + " in .env"
@@ -254,7 +254,7 @@ func (c Claim) String() string {
 	case c.Outside():
 		why = c.File + " is a link that leads out of this folder"
 	case c.State == trust.Changed:
-		why = Spelled(c.File) + " has changed since you trusted it"
+		why = Quoted(c.File) + " has changed since you trusted it"
 	case c.State == trust.Refused:
 		why = "you did not trust it"
 	}
@@ -264,9 +264,9 @@ func (c Claim) String() string {
 	return fmt.Sprintf("%s is ignored: %s; see qq trust", what, why)
 }
 
-// Spelled returns s so that a person sees each character of it: as it is if it has only plain characters, else
+// Quoted returns s so that a person sees each character of it: as it is if it has only plain characters, else
 // quoted.
-func Spelled(s string) string {
+func Quoted(s string) string {
 	strange := func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }
 	if s == "" || strings.ContainsFunc(s, strange) || s != strings.TrimSpace(s) {
 		return strconv.QuoteToASCII(s)
