@@ -29,16 +29,16 @@ type guard struct {
 func (b *Box) guard(s snapshot) (g guard) {
 	for _, item := range s.items {
 		full := b.watch.full(item)
-		switch top := !strings.Contains(item, "/"); {
+		switch {
 		case s.states[item].mode.Type() == fs.ModeSymlink: // only its target could be mounted
-		case b.exempt(full):
-			if isRepository(item) {
+		case b.watch.writable(s, item):
+			if s.repository(item) {
 				b.repository(&g, full)
 			}
-		case (top || b.watch.began[item]) && len(g.readOnly) < maxMounts:
+		case b.watch.protected(s, item) && len(g.readOnly) < maxMounts:
 			// What the commands of this agent made below is theirs: they may remove it too.
 			g.readOnly = append(g.readOnly, full)
-			if !isRepository(item) {
+			if !s.repository(item) {
 				continue // programs cannot rename files into or out of a folder that is fixed
 			}
 			for at := path.Dir(item); at != "."; at = path.Dir(at) {
@@ -57,9 +57,12 @@ func (b *Box) guard(s snapshot) (g guard) {
 	return g
 }
 
-// exempt reports whether a person allowed commands to write to the absolute path.
+// exempt reports whether a person allowed commands to write to the absolute path. Of a repository, what git runs stays
+// as it is.
 func (b *Box) exempt(abs string) bool {
-	return slices.ContainsFunc(b.exempted, func(dir string) bool { return sandbox.Within(abs, dir) })
+	return slices.ContainsFunc(b.exempted, func(dir string) bool {
+		return abs == dir || sandbox.Within(abs, dir) && !isRepository(dir)
+	})
 }
 
 // isRepository reports whether a file or folder is that in which git keeps a repository, by its name.

@@ -23,9 +23,9 @@ const maxNotes = 20
 // have meant it. Such changes are reported if they came after before, the state when this command began. review
 // returns the paths that changed, relative to the working directory, and notes for a person.
 func (w *watch) review(first, before snapshot, held func(abs string) bool) (paths, notes []string) {
-	after := w.snapshot()
+	after := w.snapshot(first.kinds)
 	wrong := func(c change) bool {
-		return w.protects(first, c.path) && !(held(w.full(c.path)) && after.inPlace(first, c.path))
+		return w.protects(c.path, first, after) && !(held(w.full(c.path)) && after.inPlace(first, c.path))
 	}
 	notes = w.bounds(after)
 	for _, c := range compare(first, after) {
@@ -39,7 +39,11 @@ func (w *watch) review(first, before snapshot, held func(abs string) bool) (path
 			continue // undone, or by the end of another command
 		}
 		const note = "%s is %s since the command began, and programs obey it: look at it first"
-		paths, notes = append(paths, c.path), append(notes, fmt.Sprintf(note, tree.Printable(c.path), c.kind))
+		how := c.kind
+		if how == "new" && after.kinds[c.path].bare {
+			how = "a new repository of git"
+		}
+		paths, notes = append(paths, c.path), append(notes, fmt.Sprintf(note, tree.Printable(c.path), how))
 	}
 	if more := len(notes) - maxNotes; more > 0 {
 		notes = append(notes[:maxNotes], fmt.Sprintf("%d more files that programs obey changed", more))
@@ -77,15 +81,17 @@ func (w *watch) undo(before snapshot, c change) (changed, note string) {
 		name, tree.Printable(aside))
 }
 
-// protects reports whether commands may not write the relative path file: it is at the top of the working directory,
-// or was there when the agent began.
-func (w *watch) protects(before snapshot, file string) bool {
-	for _, item := range before.items {
-		if sandbox.Within(file, item) {
-			return w.began[item] || !strings.Contains(item, "/")
+// protects reports whether commands may not write the relative path file, which is part of an item in one of these
+// snapshots.
+func (w *watch) protects(file string, in ...snapshot) bool {
+	for _, s := range in {
+		for _, item := range s.items {
+			if sandbox.Within(file, item) {
+				return w.protected(s, item)
+			}
 		}
 	}
-	return !strings.Contains(file, "/")
+	return false
 }
 
 // putBack undoes c. What is there now gets a name next to it that no program obeys, aside. It is empty if nothing is
@@ -97,7 +103,7 @@ func (w *watch) putBack(before snapshot, c change) (aside string, err error) {
 	}
 	defer root.Close()
 	was, known := before.states[c.path]
-	lost := c.kind == "replaced" || isRepository(c.path) && was.mode.IsDir()
+	lost := c.kind == "replaced" || before.repository(c.path) && was.mode.IsDir()
 	if known && (lost || was.mode.IsRegular() && was.content == nil && was.size > 0) {
 		return "", errors.New("what was there is lost")
 	}

@@ -1,6 +1,7 @@
 package box
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -39,8 +40,9 @@ type watch struct {
 	exempt  func(abs string) bool // what need not be watched
 	folders map[string]folder
 	files   map[string]state // of the last snapshot
-	began   map[string]bool  // obeyed files and folders that were there at the first snapshot
-	noted   map[string]bool  // partial items that a person was told of
+	configs map[string]config
+	began   map[string]kind // items that were there at the first snapshot
+	noted   map[string]bool // partial items that a person was told of
 }
 
 // folder is what was found in a folder.
@@ -48,6 +50,7 @@ type folder struct {
 	stamp   stamp
 	below   []string // names of folders to search
 	obeyed  []string // names that programs obey
+	bare    bool     // git takes it for a repository
 	settled bool     // an equal stamp means that the listing still holds
 }
 
@@ -71,6 +74,7 @@ type state struct {
 type snapshot struct {
 	states  map[string]state  // by path relative to the folder, with slashes
 	items   []string          // the names that programs obey, with their folders; states has what is in them too
+	kinds   map[string]kind   // of the items, and of those that do not exist but are named by others
 	folders map[string]folder // that were searched
 	partial map[string]bool   // items with more files than are looked at
 }
@@ -81,28 +85,24 @@ type change struct {
 	kind string // changed, removed, new or replaced
 }
 
-// snapshot looks at all obeyed files. A file that changes at that moment may be missing.
-func (w *watch) snapshot() (s snapshot) {
-	s.states, s.partial = map[string]state{}, map[string]bool{}
-	known := w.folders
-	w.folders = map[string]folder{}
-	var items []string
-	for queue := []string{"."}; len(queue) > 0 && len(w.folders) < maxFolders; queue = queue[1:] {
-		at := queue[0]
-		f, ok := w.list(at, known[at])
-		if !ok {
-			continue
-		}
-		w.folders[at] = f
-		for _, name := range f.obeyed {
-			items = append(items, path.Join(at, name))
-		}
-		for _, name := range f.below {
-			queue = append(queue, path.Join(at, name))
-		}
+// snapshot looks at all obeyed files. A file that changes at that moment may be missing. kinds are those of the
+// snapshot to compare with: its items are looked at too. Without one, these are the items that were there when the
+// agent began, and what items name: that is not asked again, as a command may have changed the answer.
+func (w *watch) snapshot(kinds map[string]kind) (s snapshot) {
+	s.states, s.partial, s.kinds = map[string]state{}, map[string]bool{}, map[string]kind{}
+	maps.Copy(s.kinds, w.began)
+	if kinds != nil {
+		s.kinds = maps.Clone(kinds)
 	}
-	// What counts most comes first, as there are bounds: repositories, then what is at the top.
-	slices.SortStableFunc(items, func(a, b string) int { return weight(a) - weight(b) })
+	w.search(s.kinds)
+	if kinds == nil {
+		w.name(s.kinds)
+	}
+	// What counts most comes first, as there are bounds: repositories and what they name, then what is at the top.
+	items := slices.SortedFunc(maps.Keys(s.kinds), func(a, b string) int {
+		depth := func(item string) int { return strings.Count(item, "/") }
+		return cmp.Or(s.weight(a)-s.weight(b), depth(a)-depth(b), cmp.Compare(a, b))
+	})
 	kept := 0
 	for _, item := range items {
 		if w.collect(item, &s, &kept) {
@@ -111,17 +111,48 @@ func (w *watch) snapshot() (s snapshot) {
 	}
 	w.files, s.folders = s.states, w.folders
 	if w.began == nil {
-		w.began = map[string]bool{}
+		w.began = map[string]kind{}
 		for _, item := range s.items {
-			w.began[item] = true
+			w.began[item] = s.kinds[item]
 		}
 	}
 	return s
 }
 
+// search adds to kinds the items that are in the working directory.
+func (w *watch) search(kinds map[string]kind) {
+	known := w.folders
+	w.folders = map[string]folder{}
+	found := func(item string, k kind) {
+		if _, ok := kinds[item]; !ok {
+			kinds[item] = k
+		}
+	}
+	for queue := []string{"."}; len(queue) > 0 && len(w.folders) < maxFolders; queue = queue[1:] {
+		at := queue[0]
+		f, ok := w.list(at, known[at])
+		if !ok {
+			continue
+		}
+		w.folders[at] = f
+		for _, name := range f.obeyed {
+			found(path.Join(at, name), kind{})
+		}
+		switch {
+		case f.bare && at == ".":
+			found("HEAD", kind{})
+		case f.bare:
+			found(at, kind{bare: true})
+		}
+		for _, name := range f.below {
+			queue = append(queue, path.Join(at, name))
+		}
+	}
+}
+
 // weight is less for the items that are looked at first.
-func weight(item string) int {
-	if isRepository(item) {
+func (s snapshot) weight(item string) int {
+	if s.repository(item) || s.kinds[item].by != "" {
 		return 0
 	}
 	return 1
@@ -179,13 +210,22 @@ func (w *watch) list(at string, known folder) (folder, bool) {
 	}
 	f.settled = now.Sub(f.stamp.changed) > racy
 	entries, _ := entriesOf(w.full(at))
+	parts := map[string]bool{} // by which git knows a repository
 	for _, e := range entries {
-		switch name := e.Name(); {
+		name := e.Name()
+		switch name {
+		case "HEAD", "objects", "refs", "commondir":
+			parts[name] = true
+		}
+		switch {
 		case tree.Obeyed(name):
 			f.obeyed = append(f.obeyed, name)
 		case e.IsDir() && name != "node_modules": // which package managers fill and empty
 			f.below = append(f.below, name)
 		}
+	}
+	if f.bare = parts["HEAD"] && (parts["objects"] && parts["refs"] || parts["commondir"]); f.bare {
+		f.below = slices.DeleteFunc(f.below, func(name string) bool { return parts[name] })
 	}
 	return f, true
 }
@@ -206,8 +246,8 @@ func (w *watch) collect(item string, s *snapshot, kept *int) bool {
 	if info, err := os.Lstat(w.full(item)); err != nil || placeholder.Is(w.full(item), info) {
 		return false
 	}
-	repository := isRepository(item)
-	if !repository && w.exempt(w.full(item)) {
+	repository := s.repository(item)
+	if !repository && w.writable(*s, item) {
 		return true
 	}
 	add := func(rel, name string, info fs.FileInfo) {
