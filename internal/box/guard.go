@@ -1,7 +1,6 @@
 package box
 
 import (
-	"bytes"
 	"io/fs"
 	"os"
 	"path"
@@ -9,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"qq/internal/approval/rules/gitconfig"
+	"qq/internal/box/filestate"
 	"qq/internal/box/placeholder"
 	"qq/internal/sandbox"
 	"qq/internal/tools/tree"
@@ -30,7 +31,7 @@ func (b *Box) guard(s snapshot) (g guard) {
 	for _, item := range s.items {
 		full := b.watch.full(item)
 		switch {
-		case s.states[item].mode.Type() == fs.ModeSymlink: // only its target could be mounted
+		case s.states[item].Mode.Type() == fs.ModeSymlink: // only its target could be mounted
 		case b.watch.writable(s, item):
 			if s.repository(item) {
 				b.repository(&g, full)
@@ -148,35 +149,14 @@ func (g *guard) add(dir string, names []string) {
 // absolute path. A file that came with a checkout can name any folder. So the folder must name the file in turn, and
 // be outside of dir, where commands can write.
 func worktree(at, dir string) (own, shared string, ok bool) {
-	text, err := readFile(at)
-	if err != nil {
+	if own, ok = gitconfig.Folder(at, at); !ok || sandbox.Within(own, dir) {
 		return "", "", false
 	}
-	own, ok = gitDir(text)
-	if !ok {
-		return "", "", false
-	}
-	if !filepath.IsAbs(own) {
-		own = filepath.Join(filepath.Dir(at), own)
-	}
-	if own, err = filepath.EvalSymlinks(own); err != nil || sandbox.Within(own, dir) {
-		return "", "", false
-	}
-	back, err := readFile(filepath.Join(own, "gitdir"))
+	back, err := filestate.ReadFile(filepath.Join(own, "gitdir"))
 	if err != nil {
 		return "", "", false
 	}
 	named, err := filepath.EvalSymlinks(strings.TrimSuffix(string(back), "\n"))
 	shared = filepath.Dir(filepath.Dir(own))
 	return own, shared, err == nil && named == at && filepath.Base(filepath.Dir(own)) == "worktrees"
-}
-
-// gitDir returns the folder that the content of a .git file names.
-func gitDir(content []byte) (string, bool) {
-	path, ok := bytes.CutPrefix(content, []byte("gitdir: "))
-	path = bytes.TrimRight(path, "\r\n")
-	if !ok || len(path) == 0 || len(path) > 4096 || bytes.ContainsAny(path, "\x00\n") {
-		return "", false
-	}
-	return filepath.Clean(string(path)), true
 }

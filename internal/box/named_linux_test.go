@@ -61,7 +61,7 @@ func TestGitFolderElsewhere(t *testing.T) {
 			out, o := allow.run(commit)
 			assert.Equal(t, "2\n", out)
 			assert.Empty(t, o.Notes)
-			_, o = allow.run("printf " + evil + " >> " + name + "/config; echo touch ran > " + name + "/hooks/post-checkout")
+			_, o = allow.run("printf " + evil + " >> " + name + "/config; echo x > " + name + "/hooks/post-checkout")
 			assert.Equal(t, config, y.read(name+"/config"))
 			assert.Equal(t, "gone", y.read(name+"/hooks/post-checkout"))
 			assert.Equal(t, view, len(o.Notes) == 0)
@@ -166,7 +166,8 @@ func TestNamedBySettings(t *testing.T) {
 		}
 		for _, text := range []string{
 			"printf " + evil + " >> .gitconfig.shared", "printf " + evil + " > deep/more.cfg",
-			"rm deep/more.cfg; echo x > deep/more.cfg", "printf " + evil + " > deep/real", "echo x > deep/y; mv deep/y deep/link",
+			"rm deep/more.cfg; echo x > deep/more.cfg", "printf " + evil + " > deep/real",
+			"echo x > deep/y; mv deep/y deep/link",
 			"echo evil > tools/hooks/pre-commit", "echo evil > tools/hooks/post-checkout", "rm -r tools/hooks",
 			"mv tools old; mkdir -p tools/hooks; echo evil > tools/hooks/pre-commit", "echo x > late.cfg",
 		} {
@@ -217,7 +218,8 @@ func TestNamedElsewhere(t *testing.T) {
 		outside := filepath.Join(t.TempDir(), "x")
 		y.git("config", "core.hooksPath", ".")
 		text := y.read(".git/config") + "[include]\n"
-		for _, path := range []string{outside, "~/x", "~nobody/x", "config", "../..", "..", "\x01", "../f/g", "../out/x"} {
+		for _, path := range []string{outside, "~/x", "~nobody/x", "config", "../..", "..", "\x01", "../f/g",
+			"../out/x"} {
 			text += "path = " + path + "\n"
 		}
 		y.write(".git/config", text)

@@ -103,8 +103,8 @@ func (w *watch) putBack(before snapshot, c change) (aside string, err error) {
 	}
 	defer root.Close()
 	was, known := before.states[c.path]
-	lost := c.kind == "replaced" || before.repository(c.path) && was.mode.IsDir()
-	if known && (lost || was.mode.IsRegular() && was.content == nil && was.size > 0) {
+	lost := c.kind == "replaced" || before.repository(c.path) && was.Mode.IsDir()
+	if known && (lost || was.Mode.IsRegular() && was.Content == nil && was.Size > 0) {
 		return "", errors.New("what was there is lost")
 	}
 	name := filepath.FromSlash(c.path)
@@ -115,15 +115,15 @@ func (w *watch) putBack(before snapshot, c change) (aside string, err error) {
 			return "", err
 		}
 	}
-	switch perm := was.mode.Perm(); {
+	switch perm := was.Mode.Perm(); {
 	case !known:
-	case was.mode.IsDir():
+	case was.Mode.IsDir():
 		err = root.MkdirAll(name, perm)
-	case was.mode.Type() == fs.ModeSymlink:
-		err = root.Symlink(was.sum, name)
+	case was.Mode.Type() == fs.ModeSymlink:
+		err = root.Symlink(was.Sum, name)
 	default:
 		if err = root.MkdirAll(filepath.Dir(name), 0o755); err == nil {
-			err = root.WriteFile(name, was.content, perm)
+			err = root.WriteFile(name, was.Content, perm)
 		}
 		if err == nil {
 			err = root.Chmod(name, perm)

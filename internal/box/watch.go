@@ -2,10 +2,6 @@ package box
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,9 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"qq/internal/box/filestate"
 	"qq/internal/box/placeholder"
 	"qq/internal/sandbox"
 	"qq/internal/tools/tree"
@@ -27,11 +23,7 @@ const (
 	maxEntries = 100_000  // of one folder
 	maxFiles   = 2000     // in one obeyed folder
 	maxAll     = 20_000   // obeyed ones
-	maxFile    = 1 << 20  // bytes of a file whose content is read
 	maxKept    = 16 << 20 // bytes of all contents
-	// racy is how much older than its reading a time of change must be, so that an equal time later means that
-	// nothing changed: file systems count time in steps.
-	racy = 50 * time.Millisecond
 )
 
 // watch finds the files in a folder that programs obey, and remembers what it has read.
@@ -39,44 +31,27 @@ type watch struct {
 	dir     string                // without links
 	exempt  func(abs string) bool // what need not be watched
 	folders map[string]folder
-	files   map[string]state // of the last snapshot
-	configs map[string]config
-	began   map[string]kind // items that were there at the first snapshot
-	noted   map[string]bool // partial items that a person was told of
+	files   map[string]filestate.State // of the last snapshot
+	began   map[string]kind            // items that were there at the first snapshot
+	noted   map[string]bool            // partial items that a person was told of
 }
 
 // folder is what was found in a folder.
 type folder struct {
-	stamp   stamp
+	stamp   filestate.Stamp
 	below   []string // names of folders to search
 	obeyed  []string // names that programs obey
 	bare    bool     // git takes it for a repository
 	settled bool     // an equal stamp means that the listing still holds
 }
 
-// stamp identifies a version of a file or folder.
-type stamp struct {
-	device, inode uint64
-	size          int64
-	mode          fs.FileMode
-	changed       time.Time
-}
-
-// state is one obeyed file, folder or link.
-type state struct {
-	stamp
-	sum     string // of a file: its checksum; of a link: its target
-	content []byte // of a small file
-	settled bool
-}
-
 // snapshot is the state of all obeyed files at one time.
 type snapshot struct {
-	states  map[string]state  // by path relative to the folder, with slashes
-	items   []string          // the names that programs obey, with their folders; states has what is in them too
-	kinds   map[string]kind   // of the items, and of those that do not exist but are named by others
-	folders map[string]folder // that were searched
-	partial map[string]bool   // items with more files than are looked at
+	states  map[string]filestate.State // by path relative to the folder, with slashes
+	items   []string                   // what programs obey, with folders above; states has what is in them too
+	kinds   map[string]kind            // of the items, and of those that do not exist but are named by others
+	folders map[string]folder          // that were searched
+	partial map[string]bool            // items with more files than are looked at
 }
 
 // change is a difference between two snapshots.
@@ -89,7 +64,7 @@ type change struct {
 // snapshot to compare with: its items are looked at too. Without one, these are the items that were there when the
 // agent began, and what items name: that is not asked again, as a command may have changed the answer.
 func (w *watch) snapshot(kinds map[string]kind) (s snapshot) {
-	s.states, s.partial, s.kinds = map[string]state{}, map[string]bool{}, map[string]kind{}
+	s.states, s.partial, s.kinds = map[string]filestate.State{}, map[string]bool{}, map[string]kind{}
 	maps.Copy(s.kinds, w.began)
 	if kinds != nil {
 		s.kinds = maps.Clone(kinds)
@@ -163,7 +138,7 @@ func (s snapshot) inPlace(before snapshot, file string) bool {
 	for at := path.Dir(file); at != "."; at = path.Dir(at) {
 		a, was := before.folders[at]
 		b, is := s.folders[at]
-		if was && (!is || a.stamp.inode != b.stamp.inode || a.stamp.device != b.stamp.device) {
+		if was && (!is || !a.stamp.SameFile(b.stamp)) {
 			return false
 		}
 	}
@@ -174,7 +149,7 @@ func (s snapshot) inPlace(before snapshot, file string) bool {
 func (s snapshot) same(first snapshot, c change) bool {
 	a, was := first.states[c.path]
 	b, is := s.states[c.path]
-	return was == is && !a.differs(b) && (c.kind != "replaced" || a.inode == b.inode)
+	return was == is && !a.Differs(b) && (c.kind != "replaced" || a.Inode == b.Inode)
 }
 
 // unseen reports whether c, from before to after, only seems to have happened, because not all files were looked at.
@@ -204,11 +179,11 @@ func (w *watch) list(at string, known folder) (folder, bool) {
 	if err != nil || !info.IsDir() {
 		return folder{}, false
 	}
-	f := folder{stamp: stampOf(info)}
+	f := folder{stamp: filestate.StampOf(info)}
 	if known.settled && known.stamp == f.stamp {
 		return known, true
 	}
-	f.settled = now.Sub(f.stamp.changed) > racy
+	f.settled = f.stamp.Settled(now)
 	entries, _ := entriesOf(w.full(at))
 	parts := map[string]bool{} // by which git knows a repository
 	for _, e := range entries {
@@ -251,8 +226,8 @@ func (w *watch) collect(item string, s *snapshot, kept *int) bool {
 		return true
 	}
 	add := func(rel, name string, info fs.FileInfo) {
-		st := w.read(rel, name, info, *kept < maxKept)
-		*kept += len(st.content)
+		st := filestate.Read(name, info, w.files[rel], *kept < maxKept)
+		*kept += len(st.Content)
 		s.states[rel] = st
 	}
 	most := min(len(s.states)+maxFiles, maxAll)
@@ -317,48 +292,6 @@ func gitLeads(inside string) bool {
 	return first == "modules" || first == "worktrees"
 }
 
-// read returns the state of the file at the absolute path name. Its content is read if whole is set.
-func (w *watch) read(rel, name string, info fs.FileInfo, whole bool) state {
-	now := time.Now()
-	st := state{stamp: stampOf(info)}
-	if known, ok := w.files[rel]; ok && known.settled && known.stamp == st.stamp {
-		return known
-	}
-	st.settled = now.Sub(st.changed) > racy
-	switch {
-	case info.Mode().Type() == fs.ModeSymlink:
-		st.sum, _ = os.Readlink(name)
-	case info.Mode().IsRegular() && info.Size() <= maxFile && whole:
-		if content, err := readFile(name); err == nil {
-			st.content, st.sum = content, fmt.Sprintf("%x", sha256.Sum256(content))
-		}
-	case info.Mode().IsRegular():
-		st.sum = fmt.Sprint(st.size, st.changed) // too much to be read
-	}
-	return st
-}
-
-// readFile reads a regular file, and not what was put in its place.
-func readFile(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.New("no regular file")
-	}
-	return io.ReadAll(io.LimitReader(f, maxFile))
-}
-
-// differs reports whether programs would find something else in b than in a.
-func (a state) differs(b state) bool {
-	if a.mode.IsDir() && b.mode.IsDir() {
-		return false
-	}
-	return a.mode != b.mode || a.sum != b.sum
-}
-
 // compare returns what changed between two snapshots, sorted by path. A folder that is new stands for all that is in
 // it.
 func compare(before, after snapshot) (changes []change) {
@@ -373,9 +306,9 @@ func compare(before, after snapshot) (changes []change) {
 			kind = "removed"
 		case !was && is:
 			kind = "new"
-		case a.differs(b):
+		case a.Differs(b):
 			kind = "changed"
-		case a.mode.IsDir() && a.inode != b.inode && slices.Contains(before.items, p):
+		case a.Mode.IsDir() && a.Inode != b.Inode && slices.Contains(before.items, p):
 			kind = "replaced"
 		default:
 			continue

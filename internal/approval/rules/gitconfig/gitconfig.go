@@ -1,5 +1,5 @@
-// Package gitconfig reads configurations of git, and says of that of a repository whether it certainly starts no
-// program. A text that git might read in another way is a doubt.
+// Package gitconfig reads configurations of git. It says of that of a repository whether it certainly starts no
+// program: a text that git might read in another way is a doubt. And it says which files and folders it names.
 package gitconfig
 
 import (

@@ -1,0 +1,124 @@
+package gitconfig
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+const (
+	maxFile  = 256 << 10 // bytes of a file with settings; of a longer one, the rest is not read
+	maxNamed = 50        // files and folders that the settings of one repository name
+)
+
+// Folder returns the folder of git, without links, for the .git at the absolute path file: a folder, or a file that
+// names one. real is file without links.
+func Folder(file, real string) (dir string, ok bool) {
+	info, err := os.Lstat(real)
+	if err != nil || info.IsDir() {
+		return real, err == nil
+	}
+	text, err := read(real)
+	if err != nil {
+		return "", false
+	}
+	if dir, ok = named(text); !ok {
+		return "", false
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(filepath.Dir(file), dir)
+	}
+	dir, err = filepath.EvalSymlinks(dir)
+	return dir, err == nil
+}
+
+// named returns the folder that the content of a .git file names.
+func named(content []byte) (string, bool) {
+	path, ok := bytes.CutPrefix(content, []byte("gitdir: "))
+	path = bytes.TrimRight(path, "\r\n")
+	if !ok || len(path) == 0 || len(path) > 4096 || bytes.ContainsAny(path, "\x00\n") {
+		return "", false
+	}
+	return filepath.Clean(string(path)), true
+}
+
+// Named returns the absolute paths of the files and folders that the settings of a repository name: further files
+// with settings, whatever their condition, and folders with hooks. They need not exist. top is the folder with the
+// files that are checked out, dir that of git.
+func Named(top, dir string) (paths []string) {
+	shared := dir
+	if text, err := read(filepath.Join(dir, "commondir")); err == nil {
+		shared = under(dir, strings.TrimRight(string(text), "\r\n"))
+	}
+	files := []string{filepath.Join(shared, "config"), filepath.Join(dir, "config.worktree")}
+	tops, hooks := []string{top}, []string{}
+	for i := 0; i < len(files); i++ {
+		for _, s := range settings(files[i]) {
+			value := s.Text()
+			if value == "" || len(files)+len(tops)+len(hooks) > maxNamed {
+				continue
+			}
+			switch s.Section + "." + s.Key {
+			case "include.path", "includeif.path":
+				if file := under(filepath.Dir(files[i]), value); !slices.Contains(files, file) {
+					files = append(files, file)
+				}
+			case "core.worktree":
+				tops = append(tops, under(dir, value))
+			case "core.hookspath":
+				hooks = append(hooks, value)
+			}
+		}
+	}
+	paths = files[2:]
+	for _, hook := range hooks {
+		for _, top := range tops {
+			paths = append(paths, under(top, hook))
+		}
+	}
+	return paths
+}
+
+// under returns the path that value means in a setting that is about dir. The home of another user is not looked up.
+func under(dir, value string) string {
+	if rest, ok := strings.CutPrefix(value, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(home, rest)
+		}
+	}
+	if filepath.IsAbs(value) {
+		return filepath.Clean(value)
+	}
+	return filepath.Join(dir, value)
+}
+
+// settings returns the settings in a file.
+func settings(file string) []Setting {
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return nil
+	}
+	text, err := read(real)
+	if err != nil {
+		return nil
+	}
+	return Read(text)
+}
+
+// read reads a regular file, and does not wait for anybody.
+func read(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.New("no regular file")
+	}
+	return io.ReadAll(io.LimitReader(f, maxFile))
+}
