@@ -215,6 +215,18 @@ func reachOfCommands() []attack {
 			s.saw("%s", firstLine(said[0]))
 			return nil
 		}},
+		{"command: a TMPDIR closed to its owner", "folders opened, then removed", func(s *scene) error {
+			said, _, err := s.command("mkdir -p $TMPDIR/a/b; touch $TMPDIR/a/b/f; chmod 0 $TMPDIR/a/b $TMPDIR/a $TMPDIR; ls")
+			if err != nil {
+				return err
+			}
+			left, _ := filepath.Glob(filepath.Join(s.state, "run", "*", "*.tmp"))
+			if len(left) > 0 {
+				s.broken("%s stays", filepath.Base(left[0]))
+			}
+			s.saw("%s", firstLine(said[0]))
+			return nil
+		}},
 		{"command: chmod, chown, xattr outside", "read-only mount", func(s *scene) error {
 			path := filepath.Join(s.home, "mine.txt")
 			if err := s.file(path, "mine"); err != nil {
