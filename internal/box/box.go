@@ -28,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,8 +84,9 @@ type Limits struct {
 // Box starts the commands of one agent. Several goroutines may use it.
 type Box struct {
 	Config
-	exempted []string // Writable without links
-	servers  []string // Servers without links
+	exempted []string    // Writable without links
+	servers  []string    // Servers without links
+	began    fs.FileInfo // of Dir; nil if there was none
 
 	mu     sync.Mutex // guards the fields below
 	watch  *watch
@@ -99,6 +101,7 @@ func New(cfg Config) *Box {
 	cfg.Rules = sandbox.Rules{Write: resolved(cfg.Rules.Write), Real: true}
 	cfg.Hidden = resolved(cfg.Hidden)
 	b := &Box{Config: cfg}
+	b.began, _ = os.Lstat(cfg.Dir)
 	b.exempted = slices.DeleteFunc(resolved(cfg.Writable), func(path string) bool {
 		return sandbox.Within(cfg.Dir, path)
 	})
@@ -248,6 +251,8 @@ func (r *running) look() (bool, error) {
 		return false, fmt.Errorf("find the working directory: %w", err)
 	} else if real != b.Dir {
 		return false, fmt.Errorf("the working directory %s is %s now", b.Dir, real)
+	} else if now, err := os.Lstat(real); err != nil || b.began != nil && !os.SameFile(now, b.began) {
+		return false, fmt.Errorf("the working directory %s is another folder than when the agent began", b.Dir)
 	}
 	if b.watch == nil {
 		b.watch, b.base = &watch{dir: b.Dir, exempt: b.exempt}, baselineOf(b.Dir, b.exempted)
