@@ -260,6 +260,7 @@ func (r *running) look() (bool, error) {
 	if !slices.ContainsFunc(b.Rules.Write, func(dir string) bool { return sandbox.Within(b.watch.dir, dir) }) {
 		return false, nil
 	}
+	b.makeAllSettings()
 	r.base = b.base
 	r.before = r.base.enter(b.watch)
 	return true, nil

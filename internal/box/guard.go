@@ -114,15 +114,31 @@ func (b *Box) repository(g *guard, at string) {
 					g.write = append(g.write, filepath.Join(shared, name))
 				}
 			}
-			if f, err := os.OpenFile(filepath.Join(own, ofWorktree), os.O_CREATE|os.O_EXCL, 0o644); err == nil {
-				f.Close() // it stays: git takes it for no settings, and a placeholder for a broken repository
-			}
+			makeSettings(own)
 			b.keep(g, own)
 		}
 		return
 	}
 	g.fixed = append(g.fixed, at)
 	b.keep(g, at)
+}
+
+// makeAllSettings makes the file with the settings of the main worktree in the repositories that commands may write to,
+// where git reads it. It does so before the snapshot, in which the file is then.
+func (b *Box) makeAllSettings() {
+	for _, path := range b.exempted {
+		if info, err := os.Lstat(path); err == nil && info.IsDir() && isRepository(path) && gitconfig.PerWorktree(path) {
+			makeSettings(path)
+		}
+	}
+}
+
+// makeSettings makes the file with the settings of a worktree in the folder at, so that no command makes it. It stays:
+// git takes an empty one for no settings, and a placeholder for a broken repository.
+func makeSettings(at string) {
+	if f, err := os.OpenFile(filepath.Join(at, ofWorktree), os.O_CREATE|os.O_EXCL, 0o644); err == nil {
+		f.Close()
+	}
 }
 
 // keep adds to g what says what git runs in the folder at, and holds the folders of these that are missing.

@@ -211,6 +211,22 @@ func TestNamedByWorktree(t *testing.T) {
 	assert.Equal(t, "good\n", in.read("own.cfg"))
 }
 
+// TestSettingsOfTheMainWorktree: where git reads config.worktree, a command that may commit cannot make it, not even for
+// as long as it runs. Elsewhere no such file is made.
+func TestSettingsOfTheMainWorktree(t *testing.T) {
+	y := newRepository(t, allowed(".git"))
+	y.needsViews()
+	y.run("true")
+	assert.Equal(t, "gone", y.read(".git/config.worktree"))
+	y.git("config", "extensions.worktreeConfig", "true")
+	out, o := y.run("printf " + evil + " > .git/config.worktree; git add f && git commit -qm second && ls ran")
+	assert.NotZero(t, o.Code, out)
+	assert.Contains(t, out, "Read-only file system")
+	assert.Contains(t, y.git("log", "--oneline"), "second")
+	assert.Empty(t, y.read(".git/config.worktree"))
+	assert.Empty(t, o.Notes)
+}
+
 // TestNamedElsewhere: settings that name the working directory itself, what is outside, or nonsense stop no command.
 func TestNamedElsewhere(t *testing.T) {
 	views(t, func(t *testing.T, view bool) {

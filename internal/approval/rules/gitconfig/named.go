@@ -84,6 +84,13 @@ func Named(top, dir string) (paths []string) {
 	return paths
 }
 
+// PerWorktree reports whether git reads config.worktree in the folder dir of a repository, if there is one.
+func PerWorktree(dir string) bool {
+	return slices.ContainsFunc(settings(filepath.Join(dir, "config")), func(s Setting) bool {
+		return s.Section == "extensions" && s.Key == "worktreeconfig" // whatever the value
+	})
+}
+
 // under returns the path that value means in a setting that is about dir. The home of another user is not looked up.
 func under(dir, value string) string {
 	if rest, ok := strings.CutPrefix(value, "~/"); ok {
