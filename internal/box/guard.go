@@ -127,7 +127,8 @@ func (b *Box) repository(g *guard, at string) {
 // where git reads it. It does so before the snapshot, in which the file is then.
 func (b *Box) makeAllSettings() {
 	for _, path := range b.exempted {
-		if info, err := os.Lstat(path); err == nil && info.IsDir() && isRepository(path) && gitconfig.PerWorktree(path) {
+		info, err := os.Lstat(path)
+		if err == nil && info.IsDir() && isRepository(path) && gitconfig.PerWorktree(path) {
 			makeSettings(path)
 		}
 	}

@@ -1,7 +1,9 @@
 package box
 
 import (
+	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -75,12 +77,20 @@ func (w *watch) name(kinds map[string]kind) {
 	}
 	for _, item := range slices.Sorted(maps.Keys(kinds)) {
 		full := w.full(item)
-		to, err := filepath.EvalSymlinks(full)
+		info, err := os.Lstat(full)
 		if err != nil {
 			continue
 		}
+		to := full
+		if info.Mode().Type() == fs.ModeSymlink {
+			if to, err = filepath.EvalSymlinks(full); err != nil {
+				continue
+			}
+		}
 		if !isRepository(item) {
-			found(to, kind{by: item})
+			if to != full {
+				found(to, kind{by: item})
+			}
 		} else if dir, ok := gitconfig.Folder(full, to); ok {
 			if dir != to {
 				found(to, kind{by: item})

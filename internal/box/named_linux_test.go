@@ -211,8 +211,8 @@ func TestNamedByWorktree(t *testing.T) {
 	assert.Equal(t, "good\n", in.read("own.cfg"))
 }
 
-// TestSettingsOfTheMainWorktree: where git reads config.worktree, a command that may commit cannot make it, not even for
-// as long as it runs. Elsewhere no such file is made.
+// TestSettingsOfTheMainWorktree: where git reads config.worktree, a command that may commit cannot make it, not even
+// for as long as it runs. Elsewhere no such file is made.
 func TestSettingsOfTheMainWorktree(t *testing.T) {
 	y := newRepository(t, allowed(".git"))
 	y.needsViews()
@@ -225,6 +225,46 @@ func TestSettingsOfTheMainWorktree(t *testing.T) {
 	assert.Contains(t, y.git("log", "--oneline"), "second")
 	assert.Empty(t, y.read(".git/config.worktree"))
 	assert.Empty(t, o.Notes)
+}
+
+// TestFolderBecomesLink: a link in place of a folder that held an obeyed file does not stop the commands after it.
+func TestFolderBecomesLink(t *testing.T) {
+	views(t, func(t *testing.T, view bool) {
+		y := newRepository(t, viewed(view))
+		y.write("sub/.env", "A=1\n")
+		y.write("tools/hooks/pre-commit", "good\n")
+		y.git("config", "core.hooksPath", "tools/hooks")
+		_, o := y.run("mv sub old; ln -s old sub; mv tools x; ln -s x tools")
+		assert.NotEmpty(t, o.Notes)
+		for range 2 {
+			out, o := y.run("echo yes; ls .git/config")
+			assert.Equal(t, "yes\n.git/config\n", out)
+			assert.Zero(t, o.Code)
+		}
+		_, o = y.run("mv tools x2; cp -r x2 y; ln -s y tools; echo evil > y/hooks/post-checkout")
+		assert.NotEmpty(t, o.Notes)
+		assert.Equal(t, "good\n", y.read("tools/hooks/pre-commit"))
+		assert.Equal(t, "gone", y.read("tools/hooks/post-checkout"))
+	})
+}
+
+// TestLinkOfKnownName: programs obey what a link with a name that they know leads to.
+func TestLinkOfKnownName(t *testing.T) {
+	views(t, func(t *testing.T, view bool) {
+		y := newYard(t, map[string]string{"etc/dev": "good\n", "conf/tasks.json": "good\n", "README": "x\n"},
+			viewed(view))
+		require.NoError(t, os.Symlink("etc/dev", y.path(".envrc")))
+		require.NoError(t, os.Symlink("conf", y.path(".vscode")))
+		_, o := y.run("echo evil > etc/dev; echo evil > conf/tasks.json; echo evil > conf/launch.json")
+		assert.Equal(t, "good\n", y.read("etc/dev"))
+		assert.Equal(t, "good\n", y.read("conf/tasks.json"))
+		assert.Equal(t, "gone", y.read("conf/launch.json"))
+		assert.Equal(t, view, len(o.Notes) == 0)
+		_, o = y.run("ln -sf README .envrc")
+		assert.Len(t, o.Notes, 1)
+		assert.Equal(t, "good\n", y.read(".envrc"))
+		assert.Equal(t, "x\n", y.read("README"), "what a command has named stays where it is")
+	})
 }
 
 // TestNamedElsewhere: settings that name the working directory itself, what is outside, or nonsense stop no command.

@@ -109,11 +109,12 @@ func (w *watch) putBack(before snapshot, c change) (aside string, err error) {
 	}
 	name := filepath.FromSlash(c.path)
 	if c.kind != "removed" {
-		dir, base := path.Split(c.path)
-		aside = fmt.Sprintf("%s%s.refused-%06x", dir, strings.TrimLeft(base, "."), rand.N(1<<24))
-		if err := root.Rename(name, filepath.FromSlash(aside)); err != nil {
-			return "", err
-		}
+		aside, err = moveAside(root, c.path)
+	} else if link := linkAbove(root, c.path); link != "" {
+		aside, err = moveAside(root, link)
+	}
+	if err != nil {
+		return "", err
 	}
 	switch perm := was.Mode.Perm(); {
 	case !known:
@@ -130,4 +131,21 @@ func (w *watch) putBack(before snapshot, c change) (aside string, err error) {
 		}
 	}
 	return aside, err
+}
+
+// moveAside gives the relative path file a name next to it that no program obeys, and returns that.
+func moveAside(root *os.Root, file string) (aside string, err error) {
+	dir, base := path.Split(file)
+	aside = fmt.Sprintf("%s%s.refused-%06x", dir, strings.TrimLeft(base, "."), rand.N(1<<24))
+	return aside, root.Rename(filepath.FromSlash(file), filepath.FromSlash(aside))
+}
+
+// linkAbove returns the highest folder above the relative path file that is a link by now, or "".
+func linkAbove(root *os.Root, file string) (link string) {
+	for at := path.Dir(file); at != "."; at = path.Dir(at) {
+		if info, err := root.Lstat(filepath.FromSlash(at)); err == nil && info.Mode().Type() == fs.ModeSymlink {
+			link = at
+		}
+	}
+	return link
 }

@@ -64,12 +64,17 @@ type change struct {
 // snapshot to compare with: its items are looked at too. Without one, these are the items that were there when the
 // agent began, and what items name: that is not asked again, as a command may have changed the answer.
 func (w *watch) snapshot(kinds map[string]kind) (s snapshot) {
-	s.states, s.partial, s.kinds = map[string]filestate.State{}, map[string]bool{}, map[string]kind{}
-	maps.Copy(s.kinds, w.began)
-	if kinds != nil {
-		s.kinds = maps.Clone(kinds)
+	s.states, s.partial, s.kinds = map[string]filestate.State{}, map[string]bool{}, w.search()
+	carried := kinds
+	if kinds == nil {
+		carried = w.began
 	}
-	w.search(s.kinds)
+	for item, k := range carried {
+		dir := filepath.Dir(w.full(item))
+		if _, ok := s.kinds[item]; ok || resolve(dir) == dir { // no link was put in its way
+			s.kinds[item] = k
+		}
+	}
 	if kinds == nil {
 		w.name(s.kinds)
 	}
@@ -94,15 +99,10 @@ func (w *watch) snapshot(kinds map[string]kind) (s snapshot) {
 	return s
 }
 
-// search adds to kinds the items that are in the working directory.
-func (w *watch) search(kinds map[string]kind) {
-	known := w.folders
+// search returns the items that are in the working directory.
+func (w *watch) search() map[string]kind {
+	known, kinds := w.folders, map[string]kind{}
 	w.folders = map[string]folder{}
-	found := func(item string, k kind) {
-		if _, ok := kinds[item]; !ok {
-			kinds[item] = k
-		}
-	}
 	for queue := []string{"."}; len(queue) > 0 && len(w.folders) < maxFolders; queue = queue[1:] {
 		at := queue[0]
 		f, ok := w.list(at, known[at])
@@ -111,18 +111,19 @@ func (w *watch) search(kinds map[string]kind) {
 		}
 		w.folders[at] = f
 		for _, name := range f.obeyed {
-			found(path.Join(at, name), kind{})
+			kinds[path.Join(at, name)] = kind{}
 		}
 		switch {
 		case f.bare && at == ".":
-			found("HEAD", kind{})
+			kinds["HEAD"] = kind{}
 		case f.bare:
-			found(at, kind{bare: true})
+			kinds[at] = kind{bare: true}
 		}
 		for _, name := range f.below {
 			queue = append(queue, path.Join(at, name))
 		}
 	}
+	return kinds
 }
 
 // weight is less for the items that are looked at first.
