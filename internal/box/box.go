@@ -1,8 +1,10 @@
 // Package box starts the commands of agents and keeps them within bounds.
 //
-// Vocabulary: obeyed files are those from which programs take orders, such as .git and .envrc (see
-// [tree.Obeyed]). A view is what a command sees of the file system (see [sandbox.View]). A guard says which files of
-// the working directory a command cannot write. A snapshot is the state of the obeyed files.
+// Vocabulary: obeyed files are those from which programs take orders, such as .git and .envrc (see [tree.Obeyed]),
+// bare repositories, and what these lead to in the working directory: the target of a link, the folder that a .git
+// file names, and what the settings of a repository include or have as the folder of its hooks. An item is one such
+// file, or a folder with all that is in it. A view is what a command sees of the file system (see [sandbox.View]). A
+// guard says which files of the working directory a command cannot write. A snapshot is the state of the obeyed files.
 //
 // Flow: [Box.Start] takes a snapshot and starts the command: in a view in which obeyed files are read-only, and the
 // folders of qq and the sockets of servers are hidden, in a cgroup with limits, in the sandbox of package sandbox.
