@@ -1,6 +1,7 @@
 package box
 
 import (
+	"cmp"
 	"io/fs"
 	"maps"
 	"os"
@@ -62,8 +63,9 @@ func (w *watch) name(kinds map[string]kind) {
 			kinds[rel] = k
 		}
 	}
+	var finder gitconfig.Finder
 	settings := func(item, top, dir string) {
-		for _, path := range gitconfig.Named(top, dir) {
+		for _, path := range finder.Named(top, dir) {
 			place := filepath.Join(resolve(filepath.Dir(path)), filepath.Base(path))
 			found(place, kind{by: item})
 			found(resolve(place), kind{by: item})
@@ -75,7 +77,7 @@ func (w *watch) name(kinds map[string]kind) {
 		}
 		settings("HEAD", w.dir, w.dir)
 	}
-	for _, item := range slices.Sorted(maps.Keys(kinds)) {
+	for _, item := range slices.SortedFunc(maps.Keys(kinds), byDepth(kinds)) {
 		full := w.full(item)
 		info, err := os.Lstat(full)
 		if err != nil {
@@ -104,6 +106,17 @@ func (w *watch) name(kinds map[string]kind) {
 			settings(item, full, full)
 		}
 	}
+}
+
+// byDepth returns an order of items, the shallow ones first. A bare repository counts as the .git in it would.
+func byDepth(kinds map[string]kind) func(a, b string) int {
+	depth := func(item string) int {
+		if kinds[item].bare {
+			return strings.Count(item, "/") + 1
+		}
+		return strings.Count(item, "/")
+	}
+	return func(a, b string) int { return cmp.Or(depth(a)-depth(b), cmp.Compare(a, b)) }
 }
 
 // covered reports whether the relative path rel is looked at as a part of another item.

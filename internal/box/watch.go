@@ -1,7 +1,6 @@
 package box
 
 import (
-	"cmp"
 	"io/fs"
 	"maps"
 	"os"
@@ -79,10 +78,8 @@ func (w *watch) snapshot(kinds map[string]kind) (s snapshot) {
 		w.name(s.kinds)
 	}
 	// What counts most comes first, as there are bounds: repositories and what they name, then what is at the top.
-	items := slices.SortedFunc(maps.Keys(s.kinds), func(a, b string) int {
-		depth := func(item string) int { return strings.Count(item, "/") }
-		return cmp.Or(s.weight(a)-s.weight(b), depth(a)-depth(b), cmp.Compare(a, b))
-	})
+	items := slices.SortedFunc(maps.Keys(s.kinds), byDepth(s.kinds))
+	slices.SortStableFunc(items, func(a, b string) int { return s.weight(a) - s.weight(b) })
 	kept := 0
 	for _, item := range items {
 		if w.collect(item, &s, &kept) {

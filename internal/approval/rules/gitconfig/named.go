@@ -11,10 +11,17 @@ import (
 	"syscall"
 )
 
+// Bounds of a Finder.
 const (
-	maxFile  = 256 << 10 // bytes of a file with settings; of a longer one, the rest is not read
-	maxNamed = 50        // files and folders that the settings of one repository name
+	maxRepositories = 100
+	maxNamed        = 50        // files with settings of one repository
+	maxFile         = 256 << 10 // bytes of a file; of a longer one, the rest is not read
+	maxBytes        = 1 << 20   // of all files
 )
+
+// Finder finds what the settings of repositories name, within bounds for all of them: some come from strangers. The
+// zero Finder has read nothing yet.
+type Finder struct{ repositories, bytes int }
 
 // Folder returns the folder of git, without links, for the .git at the absolute path file: a folder, or a file that
 // names one. real is file without links.
@@ -23,7 +30,7 @@ func Folder(file, real string) (dir string, ok bool) {
 	if err != nil || info.IsDir() {
 		return real, err == nil
 	}
-	text, err := read(real)
+	text, err := read(real, maxFile)
 	if err != nil {
 		return "", false
 	}
@@ -50,29 +57,39 @@ func named(content []byte) (string, bool) {
 // Named returns the absolute paths of the files and folders that the settings of a repository name: further files
 // with settings, whatever their condition, and folders with hooks. They need not exist. top is the folder with the
 // files that are checked out, dir that of git.
-func Named(top, dir string) (paths []string) {
+func (f *Finder) Named(top, dir string) (paths []string) {
+	if f.repositories++; f.repositories > maxRepositories {
+		return nil
+	}
 	shared := dir
-	if text, err := read(filepath.Join(dir, "commondir")); err == nil {
+	if text, err := read(filepath.Join(dir, "commondir"), maxFile); err == nil {
 		shared = under(dir, strings.TrimRight(string(text), "\r\n"))
 	}
 	files := []string{filepath.Join(shared, "config"), filepath.Join(dir, "config.worktree")}
 	tops, hooks := []string{top}, []string{}
 	for i := 0; i < len(files); i++ {
-		for _, s := range settings(files[i]) {
-			value := s.Text()
-			if value == "" || len(files)+len(tops)+len(hooks) > maxNamed {
+		tree, hook := "", ""
+		for _, s := range f.settings(files[i]) {
+			if s.Name != "" && s.Section != "includeif" {
 				continue
 			}
-			switch s.Section + "." + s.Key {
+			switch value := s.Text(); s.Section + "." + s.Key {
 			case "include.path", "includeif.path":
-				if file := under(filepath.Dir(files[i]), value); !slices.Contains(files, file) {
+				file := under(filepath.Dir(files[i]), value)
+				if value != "" && len(files) < maxNamed && !slices.Contains(files, file) {
 					files = append(files, file)
 				}
 			case "core.worktree":
-				tops = append(tops, under(dir, value))
+				tree = value // the last one counts
 			case "core.hookspath":
-				hooks = append(hooks, value)
+				hook = value
 			}
+		}
+		if tree != "" && i < 2 {
+			tops = append(tops, under(dir, tree))
+		}
+		if hook != "" {
+			hooks = append(hooks, hook)
 		}
 	}
 	paths = files[2:]
@@ -86,8 +103,8 @@ func Named(top, dir string) (paths []string) {
 
 // PerWorktree reports whether git reads config.worktree in the folder dir of a repository, if there is one.
 func PerWorktree(dir string) bool {
-	return slices.ContainsFunc(settings(filepath.Join(dir, "config")), func(s Setting) bool {
-		return s.Section == "extensions" && s.Key == "worktreeconfig" // whatever the value
+	return slices.ContainsFunc(new(Finder).settings(filepath.Join(dir, "config")), func(s Setting) bool {
+		return s.Name == "" && s.Section == "extensions" && s.Key == "worktreeconfig" // whatever the value
 	})
 }
 
@@ -105,20 +122,21 @@ func under(dir, value string) string {
 }
 
 // settings returns the settings in a file.
-func settings(file string) []Setting {
+func (f *Finder) settings(file string) []Setting {
 	real, err := filepath.EvalSymlinks(file)
 	if err != nil {
 		return nil
 	}
-	text, err := read(real)
+	text, err := read(real, min(maxFile, maxBytes-f.bytes))
 	if err != nil {
 		return nil
 	}
+	f.bytes += len(text)
 	return Read(text)
 }
 
-// read reads a regular file, and does not wait for anybody.
-func read(name string) ([]byte, error) {
+// read reads the first most bytes of a regular file, and does not wait for anybody.
+func read(name string, most int) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -127,5 +145,5 @@ func read(name string) ([]byte, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.New("no regular file")
 	}
-	return io.ReadAll(io.LimitReader(f, maxFile))
+	return io.ReadAll(io.LimitReader(f, int64(most)))
 }

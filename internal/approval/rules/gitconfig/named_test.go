@@ -33,12 +33,25 @@ func TestNamed(t *testing.T) {
 	assert.ElementsMatch(t, []string{
 		in("a"), "/b", "/home/me/c", w + "/~you/d", in("deep/e"),
 		"/top/.githooks", filepath.Join(w, "../../other/.githooks"), "/home/me/hooks", "/home/me/hooks",
-	}, Named("/top", w))
+	}, new(Finder).Named("/top", w))
 
-	plant(t, top, "many/config", "[include]\n"+strings.Repeat("path = x\n", 1000)+
+	plant(t, top, "many/config", "[include]\n"+strings.Repeat("path = ../x\n", 1000)+
 		"[core]\n"+strings.Repeat("hooksPath = y\n", 1000))
-	assert.Less(t, len(Named(top, in("many"))), 2*maxNamed)
-	assert.Empty(t, Named(top, in("gone")))
+	plant(t, top, "x", "[core]\nhooksPath = a\nhooksPath = b\n")
+	var f Finder
+	assert.Equal(t, []string{in("x"), "/top/y", "/top/b"}, f.Named("/top", in("many")))
+	assert.Empty(t, f.Named(top, in("gone")))
+	plant(t, top, "more/config", "[include]\npath = /a\n"+strings.Repeat("#\n", 2*maxFile)+"path = /late\n")
+	for range maxBytes/maxFile - 1 {
+		assert.Equal(t, []string{"/a"}, f.Named(top, in("more")))
+	}
+	f.Named(top, in("more"))
+	assert.Empty(t, f.Named(top, in("more")), "that were too many bytes")
+	f = Finder{}
+	for range maxRepositories {
+		f.Named(top, in("gone"))
+	}
+	assert.Empty(t, f.Named(top, in("main")), "that were too many repositories")
 }
 
 func TestFolder(t *testing.T) {
