@@ -277,7 +277,9 @@ func (w *wiring) Close() error {
 	if w.socket != nil {
 		w.socket.Close()
 	}
-	w.scratch.Remove()
+	if err := w.scratch.Remove(); err != nil {
+		w.cfg.Say("warning: temporary files of commands stay in %s: %v", w.scratch.Dir, err)
+	}
 	return w.log.Close()
 }
 

@@ -31,6 +31,7 @@ var floors = [][]string{
 		"internal/fifo",
 		"internal/config/trust", "internal/tools/tree", "internal/record/ledger/alive",
 		"internal/record/ledger/appendfile", "internal/box/cgroup", "internal/box/placeholder",
+		"internal/box/filestate",
 		"internal/approval/rules/gitconfig",
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",

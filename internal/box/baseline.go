@@ -26,7 +26,7 @@ func baselineOf(dir string, exempted []string) *baseline {
 func (b *baseline) enter(w *watch) snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := w.snapshot()
+	now := w.snapshot(b.first.kinds)
 	if b.running == 0 {
 		b.first = now
 	}

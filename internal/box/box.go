@@ -1,8 +1,10 @@
 // Package box starts the commands of agents and keeps them within bounds.
 //
-// Vocabulary: obeyed files are those from which programs take orders, such as .git and .envrc (see
-// [tree.Obeyed]). A view is what a command sees of the file system (see [sandbox.View]). A guard says which files of
-// the working directory a command cannot write. A snapshot is the state of the obeyed files.
+// Vocabulary: obeyed files are those from which programs take orders, such as .git and .envrc (see [tree.Obeyed]),
+// bare repositories, and what these lead to in the working directory: the target of a link, the folder that a .git
+// file names, and what the settings of a repository include or have as the folder of its hooks. An item is one such
+// file, or a folder with all that is in it. A view is what a command sees of the file system (see [sandbox.View]). A
+// guard says which files of the working directory a command cannot write. A snapshot is the state of the obeyed files.
 //
 // Flow: [Box.Start] takes a snapshot and starts the command: in a view in which obeyed files are read-only, and the
 // folders of qq and the sockets of servers are hidden, in a cgroup with limits, in the sandbox of package sandbox.
@@ -28,6 +30,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,8 +86,9 @@ type Limits struct {
 // Box starts the commands of one agent. Several goroutines may use it.
 type Box struct {
 	Config
-	exempted []string // Writable without links
-	servers  []string // Servers without links
+	exempted []string    // Writable without links
+	servers  []string    // Servers without links
+	began    fs.FileInfo // of Dir; nil if there was none
 
 	mu     sync.Mutex // guards the fields below
 	watch  *watch
@@ -99,6 +103,7 @@ func New(cfg Config) *Box {
 	cfg.Rules = sandbox.Rules{Write: resolved(cfg.Rules.Write), Real: true}
 	cfg.Hidden = resolved(cfg.Hidden)
 	b := &Box{Config: cfg}
+	b.began, _ = os.Lstat(cfg.Dir)
 	b.exempted = slices.DeleteFunc(resolved(cfg.Writable), func(path string) bool {
 		return sandbox.Within(cfg.Dir, path)
 	})
@@ -248,6 +253,8 @@ func (r *running) look() (bool, error) {
 		return false, fmt.Errorf("find the working directory: %w", err)
 	} else if real != b.Dir {
 		return false, fmt.Errorf("the working directory %s is %s now", b.Dir, real)
+	} else if now, err := os.Lstat(real); err != nil || b.began != nil && !os.SameFile(now, b.began) {
+		return false, fmt.Errorf("the working directory %s is another folder than when the agent began", b.Dir)
 	}
 	if b.watch == nil {
 		b.watch, b.base = &watch{dir: b.Dir, exempt: b.exempt}, baselineOf(b.Dir, b.exempted)
@@ -255,6 +262,7 @@ func (r *running) look() (bool, error) {
 	if !slices.ContainsFunc(b.Rules.Write, func(dir string) bool { return sandbox.Within(b.watch.dir, dir) }) {
 		return false, nil
 	}
+	b.makeAllSettings()
 	r.base = b.base
 	r.before = r.base.enter(b.watch)
 	return true, nil

@@ -73,6 +73,25 @@ func TestWhatCommandsMayDo(t *testing.T) {
 	})
 }
 
+// TestMovedAway: commands do not run in another folder that got the name of the working directory.
+func TestMovedAway(t *testing.T) {
+	views(t, func(t *testing.T, view bool) {
+		y := newYard(t, map[string]string{"f": "mine\n"}, viewed(view))
+		out, _ := y.run("cat f")
+		assert.Equal(t, "mine\n", out)
+		require.NoError(t, os.Rename(y.Dir, y.Dir+".old"))
+		_, err := y.Start(y.shell("cat f"), nil)
+		assert.ErrorContains(t, err, "find the working directory")
+		require.NoError(t, os.Mkdir(y.Dir, 0o755))
+		_, err = y.Start(y.shell("cat f"), nil)
+		assert.ErrorContains(t, err, "is another folder than when the agent began")
+		require.NoError(t, os.Remove(y.Dir))
+		require.NoError(t, os.Rename(y.Dir+".old", y.Dir))
+		out, _ = y.run("cat f")
+		assert.Equal(t, "mine\n", out)
+	})
+}
+
 // TestMovedFolder: a folder with a repository cannot be moved away and made anew.
 func TestMovedFolder(t *testing.T) {
 	y := newYard(t, map[string]string{"lib/deep/.git/config": "old\n", "lib/deep/f": "f\n"})

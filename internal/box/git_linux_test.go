@@ -211,16 +211,3 @@ func TestNoRepository(t *testing.T) {
 	assert.Zero(t, o.Code, out)
 	assert.Equal(t, "1\n", out)
 }
-
-func FuzzGitDir(f *testing.F) {
-	f.Add([]byte("gitdir: /a/b\n"))
-	f.Add([]byte("gitdir: ../x\r\n"))
-	f.Add([]byte("gitdir: "))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if dir, ok := gitDir(text); ok {
-			require.NotEmpty(t, dir)
-			require.NotContains(t, dir, "\n")
-			require.NotContains(t, dir, "\x00")
-		}
-	})
-}

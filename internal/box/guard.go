@@ -1,7 +1,6 @@
 package box
 
 import (
-	"bytes"
 	"io/fs"
 	"os"
 	"path"
@@ -9,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"qq/internal/approval/rules/gitconfig"
+	"qq/internal/box/filestate"
 	"qq/internal/box/placeholder"
 	"qq/internal/sandbox"
 	"qq/internal/tools/tree"
@@ -29,16 +30,16 @@ type guard struct {
 func (b *Box) guard(s snapshot) (g guard) {
 	for _, item := range s.items {
 		full := b.watch.full(item)
-		switch top := !strings.Contains(item, "/"); {
-		case s.states[item].mode.Type() == fs.ModeSymlink: // only its target could be mounted
-		case b.exempt(full):
-			if isRepository(item) {
+		switch {
+		case s.states[item].Mode.Type() == fs.ModeSymlink: // only its target could be mounted
+		case b.watch.writable(s, item):
+			if s.repository(item) {
 				b.repository(&g, full)
 			}
-		case (top || b.watch.began[item]) && len(g.readOnly) < maxMounts:
+		case b.watch.protected(s, item) && len(g.readOnly) < maxMounts:
 			// What the commands of this agent made below is theirs: they may remove it too.
 			g.readOnly = append(g.readOnly, full)
-			if !isRepository(item) {
+			if !s.repository(item) {
 				continue // programs cannot rename files into or out of a folder that is fixed
 			}
 			for at := path.Dir(item); at != "."; at = path.Dir(at) {
@@ -57,9 +58,12 @@ func (b *Box) guard(s snapshot) (g guard) {
 	return g
 }
 
-// exempt reports whether a person allowed commands to write to the absolute path.
+// exempt reports whether a person allowed commands to write to the absolute path. Of a repository, what git runs stays
+// as it is.
 func (b *Box) exempt(abs string) bool {
-	return slices.ContainsFunc(b.exempted, func(dir string) bool { return sandbox.Within(abs, dir) })
+	return slices.ContainsFunc(b.exempted, func(dir string) bool {
+		return abs == dir || sandbox.Within(abs, dir) && !isRepository(dir)
+	})
 }
 
 // isRepository reports whether a file or folder is that in which git keeps a repository, by its name.
@@ -110,15 +114,32 @@ func (b *Box) repository(g *guard, at string) {
 					g.write = append(g.write, filepath.Join(shared, name))
 				}
 			}
-			if f, err := os.OpenFile(filepath.Join(own, ofWorktree), os.O_CREATE|os.O_EXCL, 0o644); err == nil {
-				f.Close() // it stays: git takes it for no settings, and a placeholder for a broken repository
-			}
+			makeSettings(own)
 			b.keep(g, own)
 		}
 		return
 	}
 	g.fixed = append(g.fixed, at)
 	b.keep(g, at)
+}
+
+// makeAllSettings makes the file with the settings of the main worktree in the repositories that commands may write to,
+// where git reads it. It does so before the snapshot, in which the file is then.
+func (b *Box) makeAllSettings() {
+	for _, path := range b.exempted {
+		info, err := os.Lstat(path)
+		if err == nil && info.IsDir() && isRepository(path) && gitconfig.PerWorktree(path) {
+			makeSettings(path)
+		}
+	}
+}
+
+// makeSettings makes the file with the settings of a worktree in the folder at, so that no command makes it. It stays:
+// git takes an empty one for no settings, and a placeholder for a broken repository.
+func makeSettings(at string) {
+	if f, err := os.OpenFile(filepath.Join(at, ofWorktree), os.O_CREATE|os.O_EXCL, 0o644); err == nil {
+		f.Close()
+	}
 }
 
 // keep adds to g what says what git runs in the folder at, and holds the folders of these that are missing.
@@ -145,35 +166,14 @@ func (g *guard) add(dir string, names []string) {
 // absolute path. A file that came with a checkout can name any folder. So the folder must name the file in turn, and
 // be outside of dir, where commands can write.
 func worktree(at, dir string) (own, shared string, ok bool) {
-	text, err := readFile(at)
-	if err != nil {
+	if own, ok = gitconfig.Folder(at, at); !ok || sandbox.Within(own, dir) {
 		return "", "", false
 	}
-	own, ok = gitDir(text)
-	if !ok {
-		return "", "", false
-	}
-	if !filepath.IsAbs(own) {
-		own = filepath.Join(filepath.Dir(at), own)
-	}
-	if own, err = filepath.EvalSymlinks(own); err != nil || sandbox.Within(own, dir) {
-		return "", "", false
-	}
-	back, err := readFile(filepath.Join(own, "gitdir"))
+	back, err := filestate.ReadFile(filepath.Join(own, "gitdir"))
 	if err != nil {
 		return "", "", false
 	}
 	named, err := filepath.EvalSymlinks(strings.TrimSuffix(string(back), "\n"))
 	shared = filepath.Dir(filepath.Dir(own))
 	return own, shared, err == nil && named == at && filepath.Base(filepath.Dir(own)) == "worktrees"
-}
-
-// gitDir returns the folder that the content of a .git file names.
-func gitDir(content []byte) (string, bool) {
-	path, ok := bytes.CutPrefix(content, []byte("gitdir: "))
-	path = bytes.TrimRight(path, "\r\n")
-	if !ok || len(path) == 0 || len(path) > 4096 || bytes.ContainsAny(path, "\x00\n") {
-		return "", false
-	}
-	return filepath.Clean(string(path)), true
 }

@@ -23,9 +23,9 @@ const maxNotes = 20
 // have meant it. Such changes are reported if they came after before, the state when this command began. review
 // returns the paths that changed, relative to the working directory, and notes for a person.
 func (w *watch) review(first, before snapshot, held func(abs string) bool) (paths, notes []string) {
-	after := w.snapshot()
+	after := w.snapshot(first.kinds)
 	wrong := func(c change) bool {
-		return w.protects(first, c.path) && !(held(w.full(c.path)) && after.inPlace(first, c.path))
+		return w.protects(c.path, first, after) && !(held(w.full(c.path)) && after.inPlace(first, c.path))
 	}
 	notes = w.bounds(after)
 	for _, c := range compare(first, after) {
@@ -39,7 +39,11 @@ func (w *watch) review(first, before snapshot, held func(abs string) bool) (path
 			continue // undone, or by the end of another command
 		}
 		const note = "%s is %s since the command began, and programs obey it: look at it first"
-		paths, notes = append(paths, c.path), append(notes, fmt.Sprintf(note, tree.Printable(c.path), c.kind))
+		how := c.kind
+		if how == "new" && after.kinds[c.path].bare {
+			how = "a new repository of git"
+		}
+		paths, notes = append(paths, c.path), append(notes, fmt.Sprintf(note, tree.Printable(c.path), how))
 	}
 	if more := len(notes) - maxNotes; more > 0 {
 		notes = append(notes[:maxNotes], fmt.Sprintf("%d more files that programs obey changed", more))
@@ -77,15 +81,17 @@ func (w *watch) undo(before snapshot, c change) (changed, note string) {
 		name, tree.Printable(aside))
 }
 
-// protects reports whether commands may not write the relative path file: it is at the top of the working directory,
-// or was there when the agent began.
-func (w *watch) protects(before snapshot, file string) bool {
-	for _, item := range before.items {
-		if sandbox.Within(file, item) {
-			return w.began[item] || !strings.Contains(item, "/")
+// protects reports whether commands may not write the relative path file, which is part of an item in one of these
+// snapshots.
+func (w *watch) protects(file string, in ...snapshot) bool {
+	for _, s := range in {
+		for _, item := range s.items {
+			if sandbox.Within(file, item) {
+				return w.protected(s, item)
+			}
 		}
 	}
-	return !strings.Contains(file, "/")
+	return false
 }
 
 // putBack undoes c. What is there now gets a name next to it that no program obeys, aside. It is empty if nothing is
@@ -97,31 +103,49 @@ func (w *watch) putBack(before snapshot, c change) (aside string, err error) {
 	}
 	defer root.Close()
 	was, known := before.states[c.path]
-	lost := c.kind == "replaced" || isRepository(c.path) && was.mode.IsDir()
-	if known && (lost || was.mode.IsRegular() && was.content == nil && was.size > 0) {
+	lost := c.kind == "replaced" || before.repository(c.path) && was.Mode.IsDir()
+	if known && (lost || was.Mode.IsRegular() && was.Content == nil && was.Size > 0) {
 		return "", errors.New("what was there is lost")
 	}
 	name := filepath.FromSlash(c.path)
 	if c.kind != "removed" {
-		dir, base := path.Split(c.path)
-		aside = fmt.Sprintf("%s%s.refused-%06x", dir, strings.TrimLeft(base, "."), rand.N(1<<24))
-		if err := root.Rename(name, filepath.FromSlash(aside)); err != nil {
-			return "", err
-		}
+		aside, err = moveAside(root, c.path)
+	} else if link := linkAbove(root, c.path); link != "" {
+		aside, err = moveAside(root, link)
 	}
-	switch perm := was.mode.Perm(); {
+	if err != nil {
+		return "", err
+	}
+	switch perm := was.Mode.Perm(); {
 	case !known:
-	case was.mode.IsDir():
+	case was.Mode.IsDir():
 		err = root.MkdirAll(name, perm)
-	case was.mode.Type() == fs.ModeSymlink:
-		err = root.Symlink(was.sum, name)
+	case was.Mode.Type() == fs.ModeSymlink:
+		err = root.Symlink(was.Sum, name)
 	default:
 		if err = root.MkdirAll(filepath.Dir(name), 0o755); err == nil {
-			err = root.WriteFile(name, was.content, perm)
+			err = root.WriteFile(name, was.Content, perm)
 		}
 		if err == nil {
 			err = root.Chmod(name, perm)
 		}
 	}
 	return aside, err
+}
+
+// moveAside gives the relative path file a name next to it that no program obeys, and returns that.
+func moveAside(root *os.Root, file string) (aside string, err error) {
+	dir, base := path.Split(file)
+	aside = fmt.Sprintf("%s%s.refused-%06x", dir, strings.TrimLeft(base, "."), rand.N(1<<24))
+	return aside, root.Rename(filepath.FromSlash(file), filepath.FromSlash(aside))
+}
+
+// linkAbove returns the highest folder above the relative path file that is a link by now, or "".
+func linkAbove(root *os.Root, file string) (link string) {
+	for at := path.Dir(file); at != "."; at = path.Dir(at) {
+		if info, err := root.Lstat(filepath.FromSlash(at)); err == nil && info.Mode().Type() == fs.ModeSymlink {
+			link = at
+		}
+	}
+	return link
 }

@@ -1,10 +1,6 @@
 package box
 
 import (
-	"crypto/sha256"
-	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -12,9 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"qq/internal/box/filestate"
 	"qq/internal/box/placeholder"
 	"qq/internal/sandbox"
 	"qq/internal/tools/tree"
@@ -26,11 +22,7 @@ const (
 	maxEntries = 100_000  // of one folder
 	maxFiles   = 2000     // in one obeyed folder
 	maxAll     = 20_000   // obeyed ones
-	maxFile    = 1 << 20  // bytes of a file whose content is read
 	maxKept    = 16 << 20 // bytes of all contents
-	// racy is how much older than its reading a time of change must be, so that an equal time later means that
-	// nothing changed: file systems count time in steps.
-	racy = 50 * time.Millisecond
 )
 
 // watch finds the files in a folder that programs obey, and remembers what it has read.
@@ -38,41 +30,27 @@ type watch struct {
 	dir     string                // without links
 	exempt  func(abs string) bool // what need not be watched
 	folders map[string]folder
-	files   map[string]state // of the last snapshot
-	began   map[string]bool  // obeyed files and folders that were there at the first snapshot
-	noted   map[string]bool  // partial items that a person was told of
+	files   map[string]filestate.State // of the last snapshot
+	began   map[string]kind            // items that were there at the first snapshot
+	noted   map[string]bool            // partial items that a person was told of
 }
 
 // folder is what was found in a folder.
 type folder struct {
-	stamp   stamp
+	stamp   filestate.Stamp
 	below   []string // names of folders to search
 	obeyed  []string // names that programs obey
+	bare    bool     // git takes it for a repository
 	settled bool     // an equal stamp means that the listing still holds
-}
-
-// stamp identifies a version of a file or folder.
-type stamp struct {
-	device, inode uint64
-	size          int64
-	mode          fs.FileMode
-	changed       time.Time
-}
-
-// state is one obeyed file, folder or link.
-type state struct {
-	stamp
-	sum     string // of a file: its checksum; of a link: its target
-	content []byte // of a small file
-	settled bool
 }
 
 // snapshot is the state of all obeyed files at one time.
 type snapshot struct {
-	states  map[string]state  // by path relative to the folder, with slashes
-	items   []string          // the names that programs obey, with their folders; states has what is in them too
-	folders map[string]folder // that were searched
-	partial map[string]bool   // items with more files than are looked at
+	states  map[string]filestate.State // by path relative to the folder, with slashes
+	items   []string                   // what programs obey, with folders above; states has what is in them too
+	kinds   map[string]kind            // of the items, and of those that do not exist but are named by others
+	folders map[string]folder          // that were searched
+	partial map[string]bool            // items with more files than are looked at
 }
 
 // change is a difference between two snapshots.
@@ -81,28 +59,27 @@ type change struct {
 	kind string // changed, removed, new or replaced
 }
 
-// snapshot looks at all obeyed files. A file that changes at that moment may be missing.
-func (w *watch) snapshot() (s snapshot) {
-	s.states, s.partial = map[string]state{}, map[string]bool{}
-	known := w.folders
-	w.folders = map[string]folder{}
-	var items []string
-	for queue := []string{"."}; len(queue) > 0 && len(w.folders) < maxFolders; queue = queue[1:] {
-		at := queue[0]
-		f, ok := w.list(at, known[at])
-		if !ok {
-			continue
-		}
-		w.folders[at] = f
-		for _, name := range f.obeyed {
-			items = append(items, path.Join(at, name))
-		}
-		for _, name := range f.below {
-			queue = append(queue, path.Join(at, name))
+// snapshot looks at all obeyed files. A file that changes at that moment may be missing. kinds are those of the
+// snapshot to compare with: its items are looked at too. Without one, these are the items that were there when the
+// agent began, and what items name: that is not asked again, as a command may have changed the answer.
+func (w *watch) snapshot(kinds map[string]kind) (s snapshot) {
+	s.states, s.partial, s.kinds = map[string]filestate.State{}, map[string]bool{}, w.search()
+	carried := kinds
+	if kinds == nil {
+		carried = w.began
+	}
+	for item, k := range carried {
+		dir := filepath.Dir(w.full(item))
+		if _, ok := s.kinds[item]; ok || resolve(dir) == dir { // no link was put in its way
+			s.kinds[item] = k
 		}
 	}
-	// What counts most comes first, as there are bounds: repositories, then what is at the top.
-	slices.SortStableFunc(items, func(a, b string) int { return weight(a) - weight(b) })
+	if kinds == nil {
+		w.name(s.kinds)
+	}
+	// What counts most comes first, as there are bounds: repositories and what they name, then what is at the top.
+	items := slices.SortedFunc(maps.Keys(s.kinds), byDepth(s.kinds))
+	slices.SortStableFunc(items, func(a, b string) int { return s.weight(a) - s.weight(b) })
 	kept := 0
 	for _, item := range items {
 		if w.collect(item, &s, &kept) {
@@ -111,17 +88,44 @@ func (w *watch) snapshot() (s snapshot) {
 	}
 	w.files, s.folders = s.states, w.folders
 	if w.began == nil {
-		w.began = map[string]bool{}
+		w.began = map[string]kind{}
 		for _, item := range s.items {
-			w.began[item] = true
+			w.began[item] = s.kinds[item]
 		}
 	}
 	return s
 }
 
+// search returns the items that are in the working directory.
+func (w *watch) search() map[string]kind {
+	known, kinds := w.folders, map[string]kind{}
+	w.folders = map[string]folder{}
+	for queue := []string{"."}; len(queue) > 0 && len(w.folders) < maxFolders; queue = queue[1:] {
+		at := queue[0]
+		f, ok := w.list(at, known[at])
+		if !ok {
+			continue
+		}
+		w.folders[at] = f
+		for _, name := range f.obeyed {
+			kinds[path.Join(at, name)] = kind{}
+		}
+		switch {
+		case f.bare && at == ".":
+			kinds["HEAD"] = kind{}
+		case f.bare:
+			kinds[at] = kind{bare: true}
+		}
+		for _, name := range f.below {
+			queue = append(queue, path.Join(at, name))
+		}
+	}
+	return kinds
+}
+
 // weight is less for the items that are looked at first.
-func weight(item string) int {
-	if isRepository(item) {
+func (s snapshot) weight(item string) int {
+	if s.repository(item) || s.kinds[item].by != "" {
 		return 0
 	}
 	return 1
@@ -132,7 +136,7 @@ func (s snapshot) inPlace(before snapshot, file string) bool {
 	for at := path.Dir(file); at != "."; at = path.Dir(at) {
 		a, was := before.folders[at]
 		b, is := s.folders[at]
-		if was && (!is || a.stamp.inode != b.stamp.inode || a.stamp.device != b.stamp.device) {
+		if was && (!is || !a.stamp.SameFile(b.stamp)) {
 			return false
 		}
 	}
@@ -143,7 +147,7 @@ func (s snapshot) inPlace(before snapshot, file string) bool {
 func (s snapshot) same(first snapshot, c change) bool {
 	a, was := first.states[c.path]
 	b, is := s.states[c.path]
-	return was == is && !a.differs(b) && (c.kind != "replaced" || a.inode == b.inode)
+	return was == is && !a.Differs(b) && (c.kind != "replaced" || a.Inode == b.Inode)
 }
 
 // unseen reports whether c, from before to after, only seems to have happened, because not all files were looked at.
@@ -173,19 +177,28 @@ func (w *watch) list(at string, known folder) (folder, bool) {
 	if err != nil || !info.IsDir() {
 		return folder{}, false
 	}
-	f := folder{stamp: stampOf(info)}
+	f := folder{stamp: filestate.StampOf(info)}
 	if known.settled && known.stamp == f.stamp {
 		return known, true
 	}
-	f.settled = now.Sub(f.stamp.changed) > racy
+	f.settled = f.stamp.Settled(now)
 	entries, _ := entriesOf(w.full(at))
+	parts := map[string]bool{} // by which git knows a repository
 	for _, e := range entries {
-		switch name := e.Name(); {
+		name := e.Name()
+		switch name {
+		case "HEAD", "objects", "refs", "commondir":
+			parts[name] = true
+		}
+		switch {
 		case tree.Obeyed(name):
 			f.obeyed = append(f.obeyed, name)
 		case e.IsDir() && name != "node_modules": // which package managers fill and empty
 			f.below = append(f.below, name)
 		}
+	}
+	if f.bare = parts["HEAD"] && (parts["objects"] && parts["refs"] || parts["commondir"]); f.bare {
+		f.below = slices.DeleteFunc(f.below, func(name string) bool { return parts[name] })
 	}
 	return f, true
 }
@@ -206,13 +219,13 @@ func (w *watch) collect(item string, s *snapshot, kept *int) bool {
 	if info, err := os.Lstat(w.full(item)); err != nil || placeholder.Is(w.full(item), info) {
 		return false
 	}
-	repository := isRepository(item)
-	if !repository && w.exempt(w.full(item)) {
+	repository := s.repository(item)
+	if !repository && w.writable(*s, item) {
 		return true
 	}
 	add := func(rel, name string, info fs.FileInfo) {
-		st := w.read(rel, name, info, *kept < maxKept)
-		*kept += len(st.content)
+		st := filestate.Read(name, info, w.files[rel], *kept < maxKept)
+		*kept += len(st.Content)
 		s.states[rel] = st
 	}
 	most := min(len(s.states)+maxFiles, maxAll)
@@ -277,48 +290,6 @@ func gitLeads(inside string) bool {
 	return first == "modules" || first == "worktrees"
 }
 
-// read returns the state of the file at the absolute path name. Its content is read if whole is set.
-func (w *watch) read(rel, name string, info fs.FileInfo, whole bool) state {
-	now := time.Now()
-	st := state{stamp: stampOf(info)}
-	if known, ok := w.files[rel]; ok && known.settled && known.stamp == st.stamp {
-		return known
-	}
-	st.settled = now.Sub(st.changed) > racy
-	switch {
-	case info.Mode().Type() == fs.ModeSymlink:
-		st.sum, _ = os.Readlink(name)
-	case info.Mode().IsRegular() && info.Size() <= maxFile && whole:
-		if content, err := readFile(name); err == nil {
-			st.content, st.sum = content, fmt.Sprintf("%x", sha256.Sum256(content))
-		}
-	case info.Mode().IsRegular():
-		st.sum = fmt.Sprint(st.size, st.changed) // too much to be read
-	}
-	return st
-}
-
-// readFile reads a regular file, and not what was put in its place.
-func readFile(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.New("no regular file")
-	}
-	return io.ReadAll(io.LimitReader(f, maxFile))
-}
-
-// differs reports whether programs would find something else in b than in a.
-func (a state) differs(b state) bool {
-	if a.mode.IsDir() && b.mode.IsDir() {
-		return false
-	}
-	return a.mode != b.mode || a.sum != b.sum
-}
-
 // compare returns what changed between two snapshots, sorted by path. A folder that is new stands for all that is in
 // it.
 func compare(before, after snapshot) (changes []change) {
@@ -333,9 +304,9 @@ func compare(before, after snapshot) (changes []change) {
 			kind = "removed"
 		case !was && is:
 			kind = "new"
-		case a.differs(b):
+		case a.Differs(b):
 			kind = "changed"
-		case a.mode.IsDir() && a.inode != b.inode && slices.Contains(before.items, p):
+		case a.Mode.IsDir() && a.Inode != b.Inode && slices.Contains(before.items, p):
 			kind = "replaced"
 		default:
 			continue

@@ -39,15 +39,20 @@ func (s *scene) command(line string) (said []string, reports string, err error) 
 	return s.told, reports, nil
 }
 
-// checkout makes the working directory a git repository with a nested one and a worktree.
+// checkout makes the working directory a git repository with a nested one, a worktree, a bare one, one whose folder of
+// git has another name, and settings that name files of the checkout.
 func (s *scene) checkout() error {
-	if err := errors.Join(s.file(s.work+"/notes.txt", "one\n"), s.file(s.work+"/lib/a.txt", "a\n")); err != nil {
+	err := errors.Join(s.file(s.work+"/notes.txt", "one\n"), s.file(s.work+"/lib/a.txt", "a\n"),
+		s.file(s.work+"/shared.cfg", "[user]\n"), s.file(s.work+"/tools/hooks/pre-commit", "exit 0\n"))
+	if err != nil {
 		return err
 	}
 	for _, args := range [][]string{
 		{"init", "-q", "."}, {"add", "notes.txt"},
 		{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "one"},
 		{"init", "-q", "lib"}, {"worktree", "add", "-q", "tree"},
+		{"init", "-q", "--bare", "store/proj.git"}, {"init", "-q", "--separate-git-dir", "store/real", "apart"},
+		{"config", "core.hooksPath", "tools/hooks"}, {"config", "include.path", "../shared.cfg"},
 	} {
 		cmd := exec.CommandContext(s.ctx, "git", args...)
 		cmd.Dir, cmd.Env = s.work, s.env
@@ -63,9 +68,14 @@ func (s *scene) obeyed() map[string]string {
 	files := map[string]string{}
 	for _, pattern := range []string{".git", ".git/config", ".git/hooks/*", ".git/info/*", "lib/.git", "lib/.git/config",
 		"lib/.git/hooks/*", "tree/.git", ".qq/agents/*", ".claude/*", ".agents/*", ".env*", ".vscode/*", ".husky/*",
-		".github/*/*", ".mcp.json", "lib/.env*", "lib/.qq/agents/*", "new/.git/config", "new/.envrc"} {
+		".github/*/*", ".mcp.json", "lib/.env*", "lib/.qq/agents/*", "new/.git/config", "new/.envrc", "store/*/config",
+		"store/*/hooks/*", "apart/.git", "shared.cfg", "tools/hooks/*",
+		"new/config"} {
 		found, _ := filepath.Glob(filepath.Join(s.work, pattern))
 		for _, path := range found {
+			if strings.Contains(path, ".refused-") { // what was put aside, which no program obeys
+				continue
+			}
 			text, err := os.ReadFile(path)
 			if info, _ := os.Lstat(path); err != nil && info != nil && info.IsDir() {
 				text = []byte("folder")
@@ -96,6 +106,11 @@ func obeyedFiles() []attack {
 		"a symbolic link":                "ln -s .git hidden && echo '[core]' >> hidden/config",
 		"a new repository":               "mkdir new && mkdir new/.git && echo '[core]' > new/.git/config",
 		"mount, umount, a new namespace": "umount .git; unshare -Um sh -c 'umount -l .git; echo \"[core]\" >> .git/config'; mount -o remount,rw .git; echo '[core]' >> .git/config",
+		"a bare repository":              "echo '[core]' >> store/proj.git/config; echo 'touch owned' > store/proj.git/hooks/post-update; mv store old && cp -r old store && echo '[core]' >> store/proj.git/config",
+		"a new bare repository":          "mkdir -p new/objects new/refs && echo 'ref: refs/heads/main' > new/HEAD && echo '[core]' > new/config",
+		"a folder of git, other name":    "echo '[core]' >> store/real/config; echo 'touch owned' > store/real/hooks/post-checkout; git -C apart config core.fsmonitor 'touch owned'",
+		"an included configuration":      "echo '[core]' >> shared.cfg; rm shared.cfg; printf '[core]\\n\\tfsmonitor = touch owned\\n' > shared.cfg",
+		"core.hooksPath":                 "echo 'touch owned' > tools/hooks/pre-commit; echo 'touch owned' > tools/hooks/post-checkout; mv tools old && cp -r old tools && echo 'touch owned' > tools/hooks/pre-commit",
 		"an exchange of names":           "mkdir -p x/.git && cp .git/config x/.git/ && echo '[core]' >> x/.git/config && mv --exchange .git x/.git 2>/dev/null || mv -T x/.git .git",
 	}
 	var list []attack
@@ -136,7 +151,8 @@ func (s *scene) compare(before map[string]string, reports string) {
 		}
 	}
 	for name, how := range changed {
-		below := strings.HasPrefix(name, "new/") && strings.Contains(reports, "new/.git")
+		below := strings.HasPrefix(name, "new/") && (strings.Contains(reports, "new/.git") ||
+			strings.Contains(reports, "new is a new repository"))
 		if below || s.as == confined && strings.Contains(reports, name) {
 			s.saw("%s is %s, and reported", name, how)
 			continue
@@ -195,6 +211,18 @@ func reachOfCommands() []attack {
 				default:
 					s.broken("a command read what is private to qq")
 				}
+			}
+			s.saw("%s", firstLine(said[0]))
+			return nil
+		}},
+		{"command: a TMPDIR closed to its owner", "folders opened, then removed", func(s *scene) error {
+			said, _, err := s.command("mkdir -p $TMPDIR/a/b; touch $TMPDIR/a/b/f; chmod 0 $TMPDIR/a/b $TMPDIR/a $TMPDIR; ls")
+			if err != nil {
+				return err
+			}
+			left, _ := filepath.Glob(filepath.Join(s.state, "run", "*", "*.tmp"))
+			if len(left) > 0 {
+				s.broken("%s stays", filepath.Base(left[0]))
 			}
 			s.saw("%s", firstLine(said[0]))
 			return nil

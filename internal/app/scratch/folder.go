@@ -8,6 +8,7 @@ package scratch
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,7 +130,7 @@ func (f *Folder) sweep() {
 			continue // not the folder of a root
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			discard(dir)
+			_ = discard(dir) // what stays is tried again
 		}
 		lock.Close()
 	}
@@ -141,15 +142,50 @@ func Placeholders(own string) string { return filepath.Join(own, "placeholders")
 // discard removes the folder own of a root with everything in it, and the placeholders that its commands left in
 // working directories. While another program keeps one of those locked, the list of placeholders stays, and the next
 // root that needs a folder tries again.
-func discard(own string) {
+func discard(own string) error {
 	if sweepPlaceholders(own) {
-		_ = os.RemoveAll(own)
-		return
+		return removeAll(own)
 	}
-	entries, _ := os.ReadDir(own)
+	entries, err := os.ReadDir(own)
 	for _, e := range entries {
 		if path := filepath.Join(own, e.Name()); path != Placeholders(own) {
-			_ = os.RemoveAll(path)
+			err = errors.Join(err, removeAll(path))
+		}
+	}
+	return err
+}
+
+// removeAll removes the file or folder at path with everything in it. Folders that a command has closed to their owner
+// are opened.
+func removeAll(path string) error {
+	if err := os.RemoveAll(path); err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if parent, err := os.OpenRoot(filepath.Dir(path)); err == nil { // no link leads out of it
+		open(parent, filepath.Base(path))
+		parent.Close()
+	}
+	return os.RemoveAll(path)
+}
+
+// open lets the owner into the folder at path in root and all folders below. What cannot be changed is left out.
+func open(root *os.Root, path string) {
+	info, err := root.Lstat(path)
+	if err != nil || !info.IsDir() {
+		return
+	}
+	if info.Mode().Perm()&0o700 != 0o700 {
+		_ = root.Chmod(path, 0o700)
+	}
+	dir, err := root.Open(path)
+	if err != nil {
+		return
+	}
+	entries, _ := dir.ReadDir(-1)
+	dir.Close()
+	for _, e := range entries {
+		if e.IsDir() {
+			open(root, path+"/"+e.Name())
 		}
 	}
 }
@@ -170,16 +206,18 @@ func sweepPlaceholders(own string) bool {
 	return all
 }
 
-// Remove removes the folder with everything in it, and the placeholders of commands that have ended.
-func (f *Folder) Remove() {
+// Remove removes the folder with everything in it, and the placeholders of commands that have ended. The error says
+// what stays.
+func (f *Folder) Remove() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.own == "" {
-		return
+		return nil
 	}
-	discard(f.own)
+	err := discard(f.own)
 	f.lock.Close()
 	f.own = ""
+	return err
 }
 
 // hinted returns err as the error of the operation act, with a hint for the user. Unless it is a

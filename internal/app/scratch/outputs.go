@@ -24,10 +24,10 @@ func (f *Folder) MakeTemp(id string) (string, error) {
 }
 
 // RemoveTemp removes the temporary folder of the agent with an execution id, if there is
-// one.
+// one. What stays is left to [Folder.Remove].
 func (f *Folder) RemoveTemp(id string) {
 	if dir := f.Made(); dir != "" {
-		_ = os.RemoveAll(tempDir(dir, id))
+		_ = removeAll(tempDir(dir, id))
 	}
 }
 

@@ -47,12 +47,50 @@ func TestScratch(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 
-	s.Remove()
-	s.Remove()
-	other.Remove()
+	require.NoError(t, s.Remove())
+	require.NoError(t, s.Remove())
+	require.NoError(t, other.Remove())
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Empty(t, entries)
+}
+
+// TestClosedToOwner: folders that a command closed to their owner go with the others, and links in them lead nowhere.
+func TestClosedToOwner(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may remove anything")
+	}
+	outside := t.TempDir()
+	require.NoError(t, os.Chmod(outside, 0o500))
+	f := &Folder{Dir: filepath.Join(t.TempDir(), "run")}
+	close := func() string {
+		temp, err := f.MakeTemp("abc")
+		require.NoError(t, err)
+		deep := filepath.Join(temp, "a", "b")
+		require.NoError(t, os.MkdirAll(deep, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(deep, "f"), nil, 0o600))
+		require.NoError(t, os.Symlink(outside, filepath.Join(temp, "a", "link")))
+		for _, dir := range []string{deep, filepath.Dir(deep), temp} {
+			require.NoError(t, os.Chmod(dir, 0))
+		}
+		return temp
+	}
+	temp := close()
+	f.RemoveTemp("abc")
+	assert.NoDirExists(t, temp)
+	close()
+	own := f.Made()
+	require.NoError(t, f.Remove())
+	assert.NoDirExists(t, own)
+	info, err := os.Stat(outside)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o500), info.Mode().Perm())
+
+	_, err = f.MakeTemp("abc")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(f.Dir, 0o500))
+	defer func() { _ = os.Chmod(f.Dir, 0o700) }()
+	assert.ErrorIs(t, f.Remove(), os.ErrPermission, "what stays is said")
 }
 
 // TestPlaceholders: what commands left in working directories goes with the folder, or with that of a later root if
@@ -71,7 +109,7 @@ func TestPlaceholders(t *testing.T) {
 	require.NoError(t, err)
 	defer stopper.Close()
 	require.NoError(t, syscall.Flock(int(stopper.Fd()), syscall.LOCK_EX))
-	f.Remove()
+	require.NoError(t, f.Remove())
 	assert.NoDirExists(t, filepath.Join(free, ".vscode"))
 	assert.DirExists(t, filepath.Join(busy, ".vscode"))
 	assert.FileExists(t, Placeholders(own))
@@ -81,7 +119,7 @@ func TestPlaceholders(t *testing.T) {
 	next := &Folder{Dir: runs}
 	_, err = next.Path()
 	require.NoError(t, err)
-	next.Remove()
+	require.NoError(t, next.Remove())
 	assert.NoDirExists(t, filepath.Join(busy, ".vscode"))
 	assert.NoDirExists(t, own)
 }

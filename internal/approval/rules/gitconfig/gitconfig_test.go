@@ -2,7 +2,9 @@ package gitconfig
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -60,6 +62,44 @@ func TestDoubtful(t *testing.T) {
 			name := strings.TrimSpace(string(key))
 			section, _, _ := strings.Cut(name, ".")
 			assert.True(t, harmless(section, name[strings.LastIndex(name, ".")+1:]), "%q has %q", text, name)
+		}
+	})
+}
+
+// What is read is what git reads, where programs have written it.
+func TestRead(t *testing.T) {
+	for text, want := range map[string]string{
+		"[core]\n\thooksPath = .githooks\n":                      ".githooks",
+		"\ufeff[CORE] HooksPath=a b # c":                         "a b",
+		"[core]\n[broken.x\nhooksPath = x\n":                     "none",
+		"[core]\nwhat?\nhooksPath=\" a;\\t\\\"b\\\\ \" ; c":      " a;\t\"b\\ ",
+		"[core]\nhooksPath=x\\\ny":                               "none",
+		"[core]\nhooksPath = \"x":                                "x",
+		"[alias]\nx = !y\n[core]\nhooksPath=x\r\n[a \"b\"]c=d\n": "x",
+	} {
+		got := "none"
+		for _, s := range Read([]byte(text)) {
+			if s.Section == "core" && s.Key == "hookspath" {
+				got = s.Text()
+			}
+		}
+		assert.Equal(t, want, got, "%q", text)
+	}
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	file := filepath.Join(t.TempDir(), "config")
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.StringOf(rapid.RuneFrom([]rune("ab \t\n\\\"#;=[]é"))).Draw(t, "value")
+		value = strings.TrimRight(value, `\`) // such a line may go on
+		_ = os.Remove(file)
+		out, err := exec.Command("git", "config", "-f", file, "core.hooksPath", value).CombinedOutput()
+		assert.NoError(t, err, "%s", out)
+		text, err := os.ReadFile(file)
+		assert.NoError(t, err)
+		settings := Read(text)
+		if assert.Len(t, settings, 1, "%q", text) {
+			assert.Equal(t, value, settings[0].Text(), "%q", text)
 		}
 	})
 }
