@@ -165,6 +165,9 @@ func (b *Box) Start(c proc.Command, show []string) (Running, error) {
 }
 
 func (b *Box) start(c proc.Command, show []string) (*running, error) {
+	if err := b.Host.Hold(); err != nil {
+		return nil, err
+	}
 	r := &running{box: b, done: make(chan struct{})}
 	c.Namespace, c.Expendable = c.Namespace || b.Namespace, expendable
 	if c.Namespace {
@@ -182,6 +185,7 @@ func (b *Box) start(c proc.Command, show []string) (*running, error) {
 	if err != nil {
 		r.release()
 		r.leave()
+		b.Host.Release()
 		return nil, err
 	}
 	go r.run()
@@ -336,6 +340,7 @@ func (r *running) limit(c *proc.Command, o *sandbox.Order) {
 
 // run waits for the end of the command and looks what it did.
 func (r *running) run() {
+	defer r.box.Host.Release()
 	defer close(r.done)
 	excess := r.measure()
 	r.out.Exit = r.proc.Wait()

@@ -484,3 +484,14 @@ func TestClose(t *testing.T) {
 		h.Isolation() // starts nothing
 	})
 }
+
+// TestSettle: work that was held when the Host was closed is waited for, and none begins later.
+func TestSettle(t *testing.T) {
+	h := NewHost()
+	require.NoError(t, h.Hold())
+	h.Close()
+	require.ErrorIs(t, h.Hold(), ErrClosed)
+	assert.False(t, h.Settle(time.Millisecond))
+	h.Release()
+	assert.True(t, h.Settle(time.Minute))
+}
