@@ -35,11 +35,11 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (tool.Result, err
 	}
 	call := rules.Call{Path: "/bin/sh", Args: []string{"sh", "-c", r.command}, Env: s.Env}
 	if in, ok := tool.Granted(ctx); ok && in.Rule != "" {
-		if call, err = s.prepare(r); err != nil {
+		if call, err = s.prepare(ctx, r); err != nil {
 			return tool.Result{}, fmt.Errorf("the rule %s does not allow this any more: %w", in.Rule, err)
 		}
 	}
-	screen, p, err := s.start(r, call)
+	screen, p, err := s.start(ctx, r, call)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -83,13 +83,12 @@ const (
 )
 
 // start starts the call, which is the command of r, and returns the end of its terminal from which output is read.
-func (s *shell) start(r request, call rules.Call) (screen *os.File, p box.Running, err error) {
+func (s *shell) start(ctx context.Context, r request, call rules.Call) (screen *os.File, p box.Running, err error) {
 	screen, tty, err := openTerminal()
 	if err != nil {
 		return nil, nil, fmt.Errorf("open a terminal for the command: %w", err)
 	}
-	defer tty.Close()
-	p, err = s.Host.Start(proc.Command{
+	p, err = s.launch(ctx, proc.Command{
 		Path: call.Path, Args: call.Args, Dir: r.dir,
 		Env:    append(environment(call.Env, s.TempDir), "PWD="+r.dir),
 		Stdout: tty, Stderr: tty, Terminal: true,
@@ -100,6 +99,32 @@ func (s *shell) start(r request, call rules.Call) (screen *os.File, p box.Runnin
 		return nil, nil, err
 	}
 	return screen, p, nil
+}
+
+// launch starts c and closes its output. It returns when ctx ends, even if the Starter hangs: a command that starts
+// later is stopped.
+func (s *shell) launch(ctx context.Context, c proc.Command, show []string) (box.Running, error) {
+	type started struct {
+		box.Running
+		err error
+	}
+	done := make(chan started, 1)
+	go func() {
+		p, err := s.Host.Start(c, show)
+		c.Stdout.Close()
+		done <- started{p, err}
+	}()
+	select {
+	case p := <-done:
+		return p.Running, p.err
+	case <-ctx.Done():
+		go func() {
+			if p := <-done; p.err == nil {
+				p.Stop()
+			}
+		}()
+		return nil, fmt.Errorf("the command was not started: %w", context.Cause(ctx))
+	}
 }
 
 // shown are the files of qq that commands may read: their log, and what the agent was told to read.
