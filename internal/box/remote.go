@@ -8,12 +8,14 @@ import (
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"qq/internal/sandbox"
 	"qq/pkg/proc"
 )
 
@@ -22,7 +24,14 @@ const (
 	maxRequest  = 4 << 20 // bytes
 	maxOutcome  = 1 << 20 // bytes
 	maxCommands = 64      // that run at the same time
+	maxShown    = 10_000  // files
 )
+
+// MarkPrefix begins the name of the variable that marks the processes of commands. The depth of the agent follows.
+const MarkPrefix = "QQ_COMMAND_ID_"
+
+// marker is what a child may mark its commands with. Another variable could change how this program starts them.
+var marker = regexp.MustCompile(`^(` + MarkPrefix + `[0-9]{1,9}=[0-9A-Za-z]{1,64})?$`)
 
 // request asks the root to start a command. With it come two descriptors: a socket for this command, and the
 // terminal or file that is its stdout and stderr. Texts are bytes, because JSON would change those that are not
@@ -105,7 +114,6 @@ func (r *Remote) Start(c proc.Command, show []string) (Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close()
 	rights := syscall.UnixRights(int(theirs.Fd()), int(c.Stdout.Fd()))
 	head := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
 	r.mu.Lock()
@@ -114,13 +122,17 @@ func (r *Remote) Start(c proc.Command, show []string) (Running, error) {
 		_, err = r.conn.Write(text)
 	}
 	r.mu.Unlock()
+	theirs.Close() // so that own ends if the root does not take it
 	if err != nil {
 		own.Close()
 		return nil, fmt.Errorf("ask the root to start a command: %w", err)
 	}
 	a := &asked{conn: own, replies: json.NewDecoder(io.LimitReader(own, maxOutcome)), done: make(chan struct{})}
 	var first reply
-	if err = a.replies.Decode(&first); err == nil && first.Error != "" {
+	switch err = a.replies.Decode(&first); {
+	case err != nil:
+		err = fmt.Errorf("the root did not start the command: %w", err)
+	case first.Error != "":
 		err = errors.New(first.Error)
 	}
 	if err != nil {
@@ -222,6 +234,9 @@ func receive(conn *net.UnixConn) (q request, files [2]*os.File, err error) {
 	if err := json.Unmarshal(text, &q); err != nil {
 		return q, files, err
 	}
+	if !marker.Match(q.Marker) || len(q.Show) > maxShown {
+		return q, files, errors.New("a request for a command is not valid")
+	}
 	for i, fd := range fds {
 		files[i] = os.NewFile(uintptr(fd), "received")
 	}
@@ -259,7 +274,7 @@ func serve(q request, files [2]*os.File, b *Box, gone <-chan struct{}) (lost []s
 		Path: string(q.Path), Args: toText(q.Args), Env: slices.DeleteFunc(toText(q.Env), loads), Dir: string(q.Dir),
 		Stdout: files[1], Stderr: files[1], Terminal: q.Terminal, Grace: min(max(q.Grace, 0), time.Minute),
 		Marker: string(q.Marker),
-	}, toText(q.Show))
+	}, b.shown(toText(q.Show)))
 	files[1].Close()
 	answers := json.NewEncoder(conn)
 	if err != nil {
@@ -298,10 +313,37 @@ func serve(q request, files [2]*os.File, b *Box, gone <-chan struct{}) (lost []s
 	}
 	out := r.Wait()
 	_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // a child that does not read loses the outcome
-	if answers.Encode(reply{Outcome: &out}) != nil {
+	if _, err := conn.Write(lineOf(out)); err != nil {
 		return out.Notes
 	}
 	return nil
+}
+
+// lineOf returns the reply with out as a line that the child reads whole: changed files for which there is no room are
+// counted only.
+func lineOf(out Outcome) []byte {
+	changed, notes := out.Changed, out.Notes
+	for {
+		line, _ := json.Marshal(reply{Outcome: &out}) // texts and numbers always become JSON
+		if len(line) <= maxOutcome/2 || len(out.Changed) == 0 {
+			return append(line, '\n')
+		}
+		out.Changed = changed[:len(out.Changed)/2]
+		out.Notes = append(slices.Clip(notes), fmt.Sprintf("%d more files that programs obey changed: they are too "+
+			"many to be listed", len(changed)-len(out.Changed)))
+	}
+}
+
+// shown returns those of paths that are files in hidden folders: a child is shown nothing else that is hidden, such as
+// the socket of a server.
+func (b *Box) shown(paths []string) []string {
+	return slices.DeleteFunc(paths, func(path string) bool {
+		path = resolve(path)
+		info, err := os.Lstat(path)
+		return err != nil || !info.Mode().IsRegular() || !slices.ContainsFunc(b.Hidden, func(dir string) bool {
+			return sandbox.Within(path, dir)
+		})
+	})
 }
 
 // loads reports whether the entry of an environment makes the loader put code of the child into this program, before it

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -162,6 +163,76 @@ func TestHostileChild(t *testing.T) {
 		<-done
 		assert.Equal(t, before, descriptorsOf(t), name)
 	}
+}
+
+// TestHostileMarker: no variable of a child but a mark reaches the program that confines its command. One of them would
+// make that program start the command without a sandbox.
+func TestHostileMarker(t *testing.T) {
+	for _, mark := range []string{
+		"QQ_KEEPER=1", "LD_PRELOAD=/x", "QQ_SANDBOX=1", "PATH=", "=", MarkPrefix + "=x", MarkPrefix + "1=",
+		MarkPrefix + "1=x\nLD_PRELOAD=/x", MarkPrefix + "1=x\x00", "x" + MarkPrefix + "1=x",
+	} {
+		y := newYard(t, nil)
+		r, _ := y.serveTo()
+		c := y.shell("echo x > ran")
+		c.Marker = mark
+		_, err := r.Start(c, nil)
+		require.Error(t, err, mark)
+		assert.Equal(t, "gone", y.read("ran"), mark)
+	}
+	y := newYard(t, nil)
+	r, _ := y.serveTo()
+	c := y.shell(`echo "$QQ_COMMAND_ID_3" > ran`)
+	c.Marker = MarkPrefix + "3=ABC"
+	p, err := r.Start(c, nil)
+	require.NoError(t, err)
+	p.Wait()
+	assert.Equal(t, "ABC\n", y.read("ran"))
+}
+
+// TestHostileShow: a child is shown files in hidden folders, and nothing else that is hidden.
+func TestHostileShow(t *testing.T) {
+	hidden, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	secret, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	file := filepath.Join(hidden, "file")
+	require.NoError(t, os.WriteFile(file, []byte("shown"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(secret, "file"), []byte("secret"), 0o600))
+	require.NoError(t, os.Symlink(filepath.Join(secret, "file"), filepath.Join(hidden, "link")))
+	y := newYard(t, nil, func(c *Config) { c.Hidden, c.Servers = []string{hidden}, []string{secret} })
+	y.needsViews()
+	r, _ := y.serveTo()
+	c := y.shell("cat " + file + "; cat " + filepath.Join(secret, "file") + "; true")
+	p, err := r.Start(c, []string{file, hidden, secret, filepath.Join(hidden, "link"), filepath.Join(secret, "file"),
+		filepath.Join(hidden, "none"), "\x00", ""})
+	require.NoError(t, err)
+	assert.Zero(t, p.Wait().Code)
+	said, err := os.ReadFile(c.Stdout.Name())
+	require.NoError(t, err)
+	assert.Contains(t, string(said), "shown")
+	assert.NotContains(t, string(said), "secret\n")
+	assert.Contains(t, string(said), "No such file")
+	_, err = r.Start(y.shell("true"), make([]string, maxShown+1))
+	require.Error(t, err)
+}
+
+// TestLongOutcome: an outcome that is too long for its child says what it leaves out.
+func TestLongOutcome(t *testing.T) {
+	out := Outcome{Notes: []string{"a note"}}
+	for range 20_000 {
+		out.Changed = append(out.Changed, ".vscode/"+strings.Repeat("\x01", 100))
+	}
+	line := lineOf(out)
+	require.Less(t, len(line), maxOutcome)
+	var r reply
+	require.NoError(t, json.Unmarshal(line, &r))
+	require.NotEmpty(t, r.Outcome.Changed)
+	require.Len(t, r.Outcome.Notes, 2)
+	assert.Equal(t, "a note", r.Outcome.Notes[0])
+	assert.Equal(t, fmt.Sprintf("%d more files that programs obey changed: they are too many to be listed",
+		20_000-len(r.Outcome.Changed)), r.Outcome.Notes[1])
+	require.Len(t, out.Notes, 1)
 }
 
 func descriptorsOf(t *testing.T) int {

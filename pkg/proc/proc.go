@@ -136,10 +136,10 @@ func (h *Host) Start(c Command) (*Process, error) {
 	if len(c.Args) == 0 {
 		c.Args = []string{c.Path}
 	}
-	c.Env = slices.DeleteFunc(slices.Clone(c.Env), keeps) // who starts a command cannot make it a keeper
 	if c.Env, err = marked(c.Env, c.Marker); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
+	c.Env = slices.DeleteFunc(slices.Clone(c.Env), keeps) // who starts a command cannot make it a keeper
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	pid, f, l, err := h.fork(path, c)

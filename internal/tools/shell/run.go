@@ -92,7 +92,7 @@ func (s *shell) start(ctx context.Context, r request, call rules.Call) (screen *
 		Path: call.Path, Args: call.Args, Dir: r.dir,
 		Env:    append(environment(call.Env, s.TempDir), "PWD="+r.dir),
 		Stdout: tty, Stderr: tty, Terminal: true,
-		Grace: s.grace, Marker: markPrefix + strconv.Itoa(s.Depth) + "=" + rand.Text(),
+		Grace: s.grace, Marker: box.MarkPrefix + strconv.Itoa(s.Depth) + "=" + rand.Text(),
 	}, s.shown())
 	if err != nil {
 		screen.Close()
