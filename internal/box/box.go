@@ -351,7 +351,7 @@ func (r *running) run() {
 		switch {
 		case r.out.Viewed:
 			canView.Store(known)
-		case line != "":
+		case line != "" && !strings.HasSuffix(r.said, unix.ENOSPC.Error()): // there may be room for a namespace later
 			canView.CompareAndSwap(unknown, refused)
 		}
 	}

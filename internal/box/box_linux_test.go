@@ -282,3 +282,17 @@ func TestShortage(t *testing.T) {
 		assert.True(t, o.Viewed)
 	}
 }
+
+// TestViewStaysOn: a first command that cannot be shown a path does not run, and later ones have a view.
+func TestViewStaysOn(t *testing.T) {
+	y := newYard(t, map[string]string{".env": "old\n"})
+	y.needsViews()
+	was := canView.Swap(unknown)
+	t.Cleanup(func() { canView.Store(was) })
+	said, o := y.run("echo ran", "/x\x00")
+	assert.Equal(t, 126, o.Code)
+	assert.Contains(t, said, "copy the mount of")
+	_, o = y.run("echo x > .env")
+	assert.True(t, o.Viewed)
+	assert.Equal(t, "old\n", y.read(".env"))
+}
