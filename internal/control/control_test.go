@@ -414,8 +414,8 @@ func TestManyClients(t *testing.T) {
 	assert.Equal(t, TypeEvent, watcher.hear(t).Type, "a subscriber may be silent")
 }
 
-// Clients that ask again and again make room for one that cancels: the one that has waited longest loses its connection,
-// and is told.
+// Clients that ask again and again make room for one that cancels: the one that has waited longest loses its
+// connection, and is told.
 func TestManyPolls(t *testing.T) {
 	f, _ := serve(t, t.TempDir())
 	var polls []raw

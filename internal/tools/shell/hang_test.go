@@ -56,10 +56,7 @@ func TestCancelledHang(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStuck(t, start)
 			d := newDesk(t, func(c *Config) { c.Host = s })
-			for name, text := range map[string]string{"HEAD": "ref: refs/heads/main\n", "config": "[core]\n"} {
-				require.NoError(t, os.MkdirAll(filepath.Join(d.Dir, ".git", "objects"), 0o700))
-				require.NoError(t, os.WriteFile(filepath.Join(d.Dir, ".git", name), []byte(text), 0o600))
-			}
+			repository(t, d.Dir)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			ended := make(chan tool.Intent, 1)
 			go func() {
@@ -95,4 +92,23 @@ func TestCancelledHang(t *testing.T) {
 			require.Fail(t, "it hangs")
 		}
 	})
+}
+
+// TestUnruled: without rules nothing is looked up before a command.
+func TestUnruled(t *testing.T) {
+	d := newDesk(t, func(c *Config) { c.Ruled, c.Host = false, nil })
+	repository(t, d.Dir)
+	for _, command := range []string{"git log", "grep -r x .", "no-such-program"} {
+		in, err := tool.Plan(t.Context(), d.tools()[0], []byte(standin.Args("command", command)))
+		require.NoError(t, err)
+		assert.Equal(t, "this run has no such rule", in.Doubt)
+	}
+}
+
+// repository makes dir one of git.
+func repository(t *testing.T, dir string) {
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".git", "objects"), 0o700))
+	for name, text := range map[string]string{"HEAD": "ref: refs/heads/main\n", "config": "[core]\n"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, ".git", name), []byte(text), 0o600))
+	}
 }

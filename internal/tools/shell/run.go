@@ -101,8 +101,8 @@ func (s *shell) start(ctx context.Context, r request, call rules.Call) (screen *
 	return screen, p, nil
 }
 
-// launch starts c and closes its output. It returns when ctx ends, even if the Starter hangs: a command that starts
-// later is stopped.
+// launch starts c and closes its output. When ctx ends it returns soon, even if the Starter hangs: a command that
+// starts later is stopped.
 func (s *shell) launch(ctx context.Context, c proc.Command, show []string) (box.Running, error) {
 	type started struct {
 		box.Running
@@ -118,14 +118,23 @@ func (s *shell) launch(ctx context.Context, c proc.Command, show []string) (box.
 	case p := <-done:
 		return p.Running, p.err
 	case <-ctx.Done():
-		go func() {
-			if p := <-done; p.err == nil {
-				p.Stop()
-			}
-		}()
-		return nil, fmt.Errorf("the command was not started: %w", context.Cause(ctx))
 	}
+	select {
+	case p := <-done: // it started at that moment
+		return p.Running, p.err
+	case <-time.After(startGrace):
+	}
+	go func() {
+		if p := <-done; p.err == nil {
+			p.Stop()
+		}
+	}()
+	return nil, fmt.Errorf("the command was not started: %w", context.Cause(ctx))
 }
+
+// startGrace is how long the start of a command may take after the end of its context. It is shorter than the time that
+// a cancelled child has.
+const startGrace = 500 * time.Millisecond
 
 // shown are the files of qq that commands may read: their log, and what the agent was told to read.
 func (s *shell) shown() (files []string) {

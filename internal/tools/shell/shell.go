@@ -68,6 +68,8 @@ type Config struct {
 	Activity Activity
 	// Show returns the files of qq, besides the log, that the agent was told to read; nil means none.
 	Show func() []string
+	// Ruled says that a rule with a pattern may allow commands. Only then is it looked up what a command would do.
+	Ruled bool
 	// Depth is the depth of the agent. The marks of its commands contain it, to differ from those
 	// of other processes.
 	Depth int
@@ -192,7 +194,9 @@ func (s *shell) intent(ctx context.Context, args json.RawMessage) (tool.Intent, 
 	if home, err := inside(s.Dir, ""); err == nil && home != r.dir {
 		in.Dir, _ = filepath.Rel(home, r.dir) // both are absolute
 	}
-	if _, err := s.prepare(ctx, r); err != nil {
+	if !s.Ruled {
+		in.Doubt = "this run has no such rule"
+	} else if _, err := s.prepare(ctx, r); err != nil {
 		in.Doubt = err.Error()
 	}
 	return in, nil
