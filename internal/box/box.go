@@ -215,10 +215,7 @@ func (r *running) prepare(c *proc.Command, show []string) (err error) {
 	if err != nil {
 		return err
 	}
-	r.measured = Limits{Memory: b.Limits.Memory}
-	if os.Geteuid() == 0 { // root has no limit of the kernel
-		r.measured.Processes = b.Limits.Processes
-	}
+	r.measured = Limits{Memory: b.Limits.Memory, Processes: b.Limits.Processes}
 	if !b.Confined {
 		return nil
 	}

@@ -56,11 +56,7 @@ func (s Support) String() string {
 		groups = strings.TrimPrefix(groups+", memory is measured", ", ")
 	}
 	if !strings.Contains(groups, "processes") {
-		processes := "RLIMIT_NPROC limits processes"
-		if os.Geteuid() == 0 {
-			processes = "processes are counted"
-		}
-		groups += ", " + processes
+		groups += ", processes are counted"
 	}
 	return text + "; " + groups
 }

@@ -102,7 +102,8 @@ func usageIn(stat []byte) (threads int, pages int64) {
 }
 
 // proportional returns the memory of a process in which shared pages count by the number of those that share them:
-// shared are files in memory, private is the rest. Where the system does not tell that, private is all of the resident memory.
+// shared are files in memory, private is the rest. Where the system does not tell that, private is all of the resident
+// memory.
 func proportional(name string, page int64) (private, shared int64) {
 	text, _ := os.ReadFile("/proc/" + name + "/smaps_rollup")
 	found := false

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,6 +63,11 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (tool.Result, err
 	if outcome.Code != 0 && strings.Contains(text, socket) {
 		text += socketHint
 	}
+	if outcome.Code != 0 && len(outcome.Excess) == 0 && slices.ContainsFunc(noFork, func(s string) bool {
+		return strings.Contains(text, s)
+	}) {
+		text += forkHint
+	}
 	return tool.Result{Content: text, Changed: outcome.Changed, Warnings: outcome.Notes}, nil
 }
 
@@ -81,6 +87,13 @@ const (
 	socketHint = "\n[commands do not reach servers by UNIX sockets. A person can allow one: " +
 		"QQ_WRITABLE=/run/docker.sock]"
 )
+
+// noFork is what programs say when they cannot start another one, and forkHint is what a model should know then: the
+// kernel does not tell whose limit it was.
+var noFork = []string{"Cannot fork", "Resource temporarily unavailable"}
+
+const forkHint = "\n[commands may have only so many processes and threads. " +
+	"A person can allow more: QQ_COMMAND_PROCESSES]"
 
 // start starts the call, which is the command of r, and returns the end of its terminal from which output is read.
 func (s *shell) start(ctx context.Context, r request, call rules.Call) (screen *os.File, p box.Running, err error) {
