@@ -14,7 +14,7 @@ import (
 	"qq/internal/agent"
 	"qq/internal/app/command"
 	"qq/internal/app/signals"
-	"qq/internal/box"
+	"qq/internal/box/remote"
 	"qq/internal/config/trust"
 	"qq/internal/sandbox"
 	"qq/internal/tools/shell"
@@ -145,11 +145,11 @@ const workingDir = "/proc/self/cwd"
 // itself, only its commands are confined, which the root starts. If the kernel offers no sandbox, confine does nothing.
 func confine(a *agent.Agent, s childSetup) error {
 	if s.Remote {
-		remote, err := box.NewRemote(os.NewFile(childproc.CommandsFD, "commands"))
+		commands, err := remote.New(os.NewFile(childproc.CommandsFD, "commands"))
 		if err != nil {
 			return err
 		}
-		a.Process.Commands = remote
+		a.Process.Commands = commands
 	}
 	if a.Process.Confined = sandbox.Probe().Enforced(); !a.Process.Confined {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/scratch"
 	"qq/internal/approval"
-	"qq/internal/box"
+	"qq/internal/box/remote"
 	"qq/internal/config"
 	"qq/internal/config/trust"
 	"qq/internal/control"
@@ -92,7 +92,7 @@ type wiring struct {
 	exe      string                 // path of this program
 	astGrep  func() string          // path of ast-grep; empty if it is not installed
 	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
-	children box.Children           // which ask for their commands to be started
+	children remote.Children        // which ask for their commands to be started
 
 	oneProcessor bool // children start with GOMAXPROCS=1
 }

@@ -25,7 +25,7 @@ func Probe(ctx context.Context, host *proc.Host, exe string) (s Support) {
 		return s
 	}
 	r, err := New(Config{Host: host, Exe: exe, Dir: "/", Confined: true, Mounts: true, Namespace: true}).
-		start(proc.Command{Path: "/bin/sh", Args: []string{"sh", "-c", ":"}, Env: os.Environ()}, nil)
+		Launch(proc.Command{Path: "/bin/sh", Args: []string{"sh", "-c", ":"}, Env: os.Environ()}, nil)
 	if err != nil {
 		s.Why = err.Error()
 		return s

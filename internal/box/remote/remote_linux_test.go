@@ -1,4 +1,4 @@
-package box
+package remote
 
 import (
 	"bytes"
@@ -17,24 +17,13 @@ import (
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qq/internal/box"
 )
 
-// serveTo serves the commands of a child of y, and returns what the child starts them with. When the test ends, all
-// of them have ended.
-func (y *yard) serveTo() (*Remote, *Children) {
-	y.t.Helper()
-	var c Children
-	f, err := c.Open("id")
-	require.NoError(y.t, err)
-	r, err := NewRemote(f)
-	require.NoError(y.t, err)
-	require.True(y.t, c.Serve("id", y.Box))
-	y.t.Cleanup(func() { r.conn.Close(); c.Close("id") })
-	return r, &c
-}
-
 func TestRemote(t *testing.T) {
-	y := newYard(t, map[string]string{".env": "old\n"})
+	y := newYard(t)
+	require.NoError(t, os.WriteFile(filepath.Join(y.Dir, ".env"), []byte("old\n"), 0o600))
 	r, _ := y.serveTo()
 	var wg sync.WaitGroup
 	for range 4 {
@@ -61,14 +50,14 @@ func TestRemote(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 126, p.Wait().Code)
 	c = y.shell("true")
-	c.Dir = y.path("gone")
+	c.Dir = filepath.Join(y.Dir, "gone")
 	_, err = r.Start(c, nil)
 	require.ErrorContains(t, err, "working directory")
 }
 
 // TestRemoteTerminal: the command gets the terminal of the child as its own.
 func TestRemoteTerminal(t *testing.T) {
-	y := newYard(t, nil)
+	y := newYard(t)
 	r, _ := y.serveTo()
 	person, tty, err := pty.Open()
 	require.NoError(t, err)
@@ -88,11 +77,11 @@ func TestRemoteTerminal(t *testing.T) {
 // TestRemoteEnds: a command ends when the child asks for that, when the child is gone, and with the connection.
 func TestRemoteEnds(t *testing.T) {
 	const hang = "trap 'exit 5' TERM; mkdir -p sub/.git; echo ready > ready; while :; do sleep 0.01; done"
-	for name, end := range map[string]func(r *Remote, c *Children, p *asked){
-		"stop":       func(_ *Remote, _ *Children, p *asked) { p.Stop(); p.Stop() },
-		"child gone": func(r *Remote, _ *Children, p *asked) { p.conn.Close(); r.conn.Close() },
-		"closed":     func(_ *Remote, c *Children, _ *asked) { c.Close("id") },
-		"lost": func(r *Remote, c *Children, p *asked) {
+	for name, end := range map[string]func(r *Client, c *Children, p *asked){
+		"stop":       func(_ *Client, _ *Children, p *asked) { p.Stop(); p.Stop() },
+		"child gone": func(r *Client, _ *Children, p *asked) { p.conn.Close(); r.conn.Close() },
+		"closed":     func(_ *Client, c *Children, _ *asked) { c.Close("id") },
+		"lost": func(r *Client, c *Children, p *asked) {
 			p.conn.Close()
 			lost := c.Close("id")
 			require.Len(t, lost, 1)
@@ -100,7 +89,7 @@ func TestRemoteEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, nil)
+			y := newYard(t)
 			r, c := y.serveTo()
 			started, err := r.Start(y.shell(hang), nil)
 			require.NoError(t, err)
@@ -125,7 +114,7 @@ func TestRemoteEnds(t *testing.T) {
 
 // TestHostileChild: whatever a child sends, the root ends the connection and keeps no descriptor.
 func TestHostileChild(t *testing.T) {
-	y := newYard(t, nil)
+	y := newYard(t)
 	null, err := os.Open(os.DevNull)
 	require.NoError(t, err)
 	defer null.Close()
@@ -169,10 +158,10 @@ func TestHostileChild(t *testing.T) {
 // make that program start the command without a sandbox.
 func TestHostileMarker(t *testing.T) {
 	for _, mark := range []string{
-		"QQ_KEEPER=1", "LD_PRELOAD=/x", "QQ_SANDBOX=1", "PATH=", "=", MarkPrefix + "=x", MarkPrefix + "1=",
-		MarkPrefix + "1=x\nLD_PRELOAD=/x", MarkPrefix + "1=x\x00", "x" + MarkPrefix + "1=x",
+		"QQ_KEEPER=1", "LD_PRELOAD=/x", "QQ_SANDBOX=1", "PATH=", "=", box.MarkPrefix + "=x", box.MarkPrefix + "1=",
+		box.MarkPrefix + "1=x\nLD_PRELOAD=/x", box.MarkPrefix + "1=x\x00", "x" + box.MarkPrefix + "1=x",
 	} {
-		y := newYard(t, nil)
+		y := newYard(t)
 		r, _ := y.serveTo()
 		c := y.shell("echo x > ran")
 		c.Marker = mark
@@ -180,10 +169,10 @@ func TestHostileMarker(t *testing.T) {
 		require.Error(t, err, mark)
 		assert.Equal(t, "gone", y.read("ran"), mark)
 	}
-	y := newYard(t, nil)
+	y := newYard(t)
 	r, _ := y.serveTo()
 	c := y.shell(`echo "$QQ_COMMAND_ID_3" > ran`)
-	c.Marker = MarkPrefix + "3=ABC"
+	c.Marker = box.MarkPrefix + "3=ABC"
 	p, err := r.Start(c, nil)
 	require.NoError(t, err)
 	p.Wait()
@@ -200,8 +189,10 @@ func TestHostileShow(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("shown"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(secret, "file"), []byte("secret"), 0o600))
 	require.NoError(t, os.Symlink(filepath.Join(secret, "file"), filepath.Join(hidden, "link")))
-	y := newYard(t, nil, func(c *Config) { c.Hidden, c.Servers = []string{hidden}, []string{secret} })
-	y.needsViews()
+	y := newYard(t, func(c *box.Config) { c.Hidden, c.Servers = []string{hidden}, []string{secret} })
+	if o, _ := y.run("true"); !o.Viewed {
+		t.Skip("this system lets nobody mount")
+	}
 	r, _ := y.serveTo()
 	c := y.shell("cat " + file + "; cat " + filepath.Join(secret, "file") + "; true")
 	p, err := r.Start(c, []string{file, hidden, secret, filepath.Join(hidden, "link"), filepath.Join(secret, "file"),
@@ -219,7 +210,7 @@ func TestHostileShow(t *testing.T) {
 
 // TestLongOutcome: an outcome that is too long for its child says what it leaves out.
 func TestLongOutcome(t *testing.T) {
-	out := Outcome{Notes: []string{"a note"}}
+	out := box.Outcome{Notes: []string{"a note"}}
 	for range 20_000 {
 		out.Changed = append(out.Changed, ".vscode/"+strings.Repeat("\x01", 100))
 	}
@@ -254,7 +245,7 @@ func TestNoConnection(t *testing.T) {
 	c.Close("id")
 	file, err := os.Open(os.DevNull)
 	require.NoError(t, err)
-	_, err = NewRemote(file)
+	_, err = New(file)
 	require.ErrorContains(t, err, "open the connection for commands")
 }
 
@@ -293,7 +284,7 @@ func FuzzRequest(f *testing.F) {
 
 // TestSameBox: a command of a child and one of the root are held by the same rules.
 func TestSameBox(t *testing.T) {
-	y := newYard(t, nil)
+	y := newYard(t)
 	r, _ := y.serveTo()
 	c := y.shell("cat /proc/self/status | grep -E '^(Seccomp|NoNewPrivs|CapEff)'; ls -A; echo x > " +
 		filepath.Join(y.t.TempDir(), "x"))
@@ -302,7 +293,7 @@ func TestSameBox(t *testing.T) {
 	assert.NotZero(t, p.Wait().Code)
 	said, err := os.ReadFile(c.Stdout.Name())
 	require.NoError(t, err)
-	local, _ := y.run(c.Args[2])
+	_, local := y.run(c.Args[2])
 	assert.Equal(t, local, string(said))
 	assert.True(t, strings.Contains(local, "NoNewPrivs:\t1"), local)
 }

@@ -1,4 +1,7 @@
-package box
+// Package remote has a process start the commands of an agent that works in a child of it. The child asks for each
+// command over an inherited connection; the root decides what the command may do, see package box. What the child sends
+// is a stranger's: it is bounded and checked.
+package remote
 
 import (
 	"encoding/binary"
@@ -15,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"qq/internal/sandbox"
+	"qq/internal/box"
 	"qq/pkg/proc"
 )
 
@@ -27,11 +30,8 @@ const (
 	maxShown    = 10_000  // files
 )
 
-// MarkPrefix begins the name of the variable that marks the processes of commands. The depth of the agent follows.
-const MarkPrefix = "QQ_COMMAND_ID_"
-
 // marker is what a child may mark its commands with. Another variable could change how this program starts them.
-var marker = regexp.MustCompile(`^(` + MarkPrefix + `[0-9]{1,9}=[0-9A-Za-z]{1,64})?$`)
+var marker = regexp.MustCompile(`^(` + box.MarkPrefix + `[0-9]{1,9}=[0-9A-Za-z]{1,64})?$`)
 
 // request asks the root to start a command. With it come two descriptors: a socket for this command, and the
 // terminal or file that is its stdout and stderr. Texts are bytes, because JSON would change those that are not
@@ -49,11 +49,11 @@ type request struct {
 
 // reply is what the socket of a command says: first that it was started, or why not, and then how it ended.
 type reply struct {
-	Error   string   `json:"error,omitempty"`
-	Outcome *Outcome `json:"outcome,omitempty"`
+	Error   string       `json:"error,omitempty"`
+	Outcome *box.Outcome `json:"outcome,omitempty"`
 }
 
-// Pair returns the two ends of a connection for [Serve], and for a [Remote] in a child that inherits the file.
+// Pair returns the two ends of a connection for [Serve], and for a [Client] in a child that inherits the file.
 func Pair() (*net.UnixConn, *os.File, error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -86,23 +86,23 @@ func connection(f *os.File) (*net.UnixConn, error) {
 	return unixConn, nil
 }
 
-// Remote starts the commands of an agent by the process at the other end of a connection.
-type Remote struct {
+// Client starts the commands of an agent by the process at the other end of a connection.
+type Client struct {
 	mu   sync.Mutex // held while a request is written
 	conn *net.UnixConn
 }
 
-// NewRemote returns a Remote for the inherited end of a [Pair]. It closes the file.
-func NewRemote(f *os.File) (*Remote, error) {
+// New returns a Client for the inherited end of a [Pair]. It closes the file.
+func New(f *os.File) (*Client, error) {
 	conn, err := connection(f)
 	if err != nil {
 		return nil, fmt.Errorf("open the connection for commands: %w", err)
 	}
-	return &Remote{conn: conn}, nil
+	return &Client{conn: conn}, nil
 }
 
 // Start asks for c to be started. Stdout of c must be its Stderr too; it has no Stdin and no Extra.
-func (r *Remote) Start(c proc.Command, show []string) (Running, error) {
+func (r *Client) Start(c proc.Command, show []string) (box.Running, error) {
 	text, err := json.Marshal(request{
 		Path: []byte(c.Path), Args: toBytes(c.Args), Env: toBytes(c.Env), Dir: []byte(c.Dir), Show: toBytes(show),
 		Marker: []byte(c.Marker), Terminal: c.Terminal, Grace: c.Grace,
@@ -149,7 +149,7 @@ type asked struct {
 	replies *json.Decoder
 	stop    sync.Once
 	done    chan struct{}
-	out     Outcome
+	out     box.Outcome
 }
 
 // run waits for the outcome.
@@ -164,21 +164,21 @@ func (a *asked) run() {
 	a.out = *r.Outcome
 }
 
-// Stop implements Running.
+// Stop implements box.Running.
 func (a *asked) Stop() { a.stop.Do(func() { _, _ = a.conn.Write([]byte{'\n'}) }) }
 
-// Done implements Running.
+// Done implements box.Running.
 func (a *asked) Done() <-chan struct{} { return a.done }
 
-// Wait implements Running.
-func (a *asked) Wait() Outcome {
+// Wait implements box.Running.
+func (a *asked) Wait() box.Outcome {
 	<-a.done
 	return a.out
 }
 
 // Serve starts the commands that the other end of conn asks for, in b, until conn ends. Then it ends those that run.
 // It returns when all have ended, and closes conn. lost are the notes of commands of which the child was not told.
-func Serve(conn *net.UnixConn, b *Box) (lost []string) {
+func Serve(conn *net.UnixConn, b *box.Box) (lost []string) {
 	defer conn.Close()
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -263,18 +263,18 @@ func descriptors(rights []byte) (fds []int) {
 // serve runs one command. It stops the command when the child asks for that, and kills it when the child is gone: its
 // end of the socket of the command is closed then, or the connection, which closes gone. It returns the notes that it
 // could not hand over.
-func serve(q request, files [2]*os.File, b *Box, gone <-chan struct{}) (lost []string) {
+func serve(q request, files [2]*os.File, b *box.Box, gone <-chan struct{}) (lost []string) {
 	conn, err := connection(files[0])
 	if err != nil {
 		files[1].Close()
 		return nil
 	}
 	defer conn.Close()
-	r, err := b.start(proc.Command{
+	r, err := b.Launch(proc.Command{
 		Path: string(q.Path), Args: toText(q.Args), Env: slices.DeleteFunc(toText(q.Env), loads), Dir: string(q.Dir),
 		Stdout: files[1], Stderr: files[1], Terminal: q.Terminal, Grace: min(max(q.Grace, 0), time.Minute),
 		Marker: string(q.Marker),
-	}, b.shown(toText(q.Show)))
+	}, toText(q.Show))
 	files[1].Close()
 	answers := json.NewEncoder(conn)
 	if err != nil {
@@ -304,10 +304,10 @@ func serve(q request, files [2]*os.File, b *Box, gone <-chan struct{}) (lost []s
 				r.Stop()
 				continue
 			}
-			r.proc.Kill()
+			r.Kill()
 			asked = nil
 		case <-gone:
-			r.proc.Kill()
+			r.Kill()
 			gone = nil
 		}
 	}
@@ -321,7 +321,7 @@ func serve(q request, files [2]*os.File, b *Box, gone <-chan struct{}) (lost []s
 
 // lineOf returns the reply with out as a line that the child reads whole: changed files for which there is no room are
 // counted only.
-func lineOf(out Outcome) []byte {
+func lineOf(out box.Outcome) []byte {
 	changed, notes := out.Changed, out.Notes
 	for {
 		line, _ := json.Marshal(reply{Outcome: &out}) // texts and numbers always become JSON
@@ -332,18 +332,6 @@ func lineOf(out Outcome) []byte {
 		out.Notes = append(slices.Clip(notes), fmt.Sprintf("%d more files that programs obey changed: they are too "+
 			"many to be listed", len(changed)-len(out.Changed)))
 	}
-}
-
-// shown returns those of paths that are files in hidden folders: a child is shown nothing else that is hidden, such as
-// the socket of a server.
-func (b *Box) shown(paths []string) []string {
-	return slices.DeleteFunc(paths, func(path string) bool {
-		path = resolve(path)
-		info, err := os.Lstat(path)
-		return err != nil || !info.Mode().IsRegular() || !slices.ContainsFunc(b.Hidden, func(dir string) bool {
-			return sandbox.Within(path, dir)
-		})
-	})
 }
 
 // loads reports whether the entry of an environment makes the loader put code of the child into this program, before it
@@ -402,7 +390,7 @@ func (c *Children) Has(id string) bool {
 }
 
 // Serve begins to serve the child id with b. It returns false if there is no connection.
-func (c *Children) Serve(id string, b *Box) bool {
+func (c *Children) Serve(id string, b *box.Box) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one := c.open[id]
