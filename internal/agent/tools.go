@@ -165,8 +165,18 @@ func (r *run) shell() tool.Set {
 	return shell.Tool(shell.Config{
 		Host: r.Process.Commands, Dir: r.Process.Dir, Env: r.Process.Env, TempDir: r.Setup.TempDir, Depth: r.job.Depth,
 		Activity: r.parent, Log: r.Process.Log, LogPath: r.Setup.ShellLog, Show: r.helpers.named,
-		Untrusted: append([]string{r.Setup.Policy.Root}, r.Setup.Writable...),
+		Untrusted: append([]string{r.Setup.Policy.Root}, r.Setup.Writable...), Ruled: r.ruled(),
 	})
+}
+
+// ruled reports whether a rule with a pattern may allow commands: one of the run or of the definition or, where a
+// person is asked, one that answers for that person.
+func (r *run) ruled() bool {
+	p := r.Setup.Policy
+	return p.Mode != approval.Auto && p.Mode != approval.Deny ||
+		slices.ContainsFunc(slices.Concat(p.Allow, read(r.Definition.Within)), func(rule rules.Rule) bool {
+			return rule.Tool == "run_pty_cmd" && rule.Pattern != ""
+		})
 }
 
 // gate returns the gate that allows, asks about or denies each tool call of the agent.

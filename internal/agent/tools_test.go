@@ -111,6 +111,34 @@ func (a *acting) Effects() error {
 	return a.Parent.Effects()
 }
 
+// TestRuled: what a command would do is looked up where a rule with a pattern may allow it, and where a person is
+// asked.
+func TestRuled(t *testing.T) {
+	auto := approval.Policy{Mode: approval.Auto}
+	allows := func(r rules.Rule) approval.Policy {
+		return approval.Policy{Mode: approval.Deny, Allow: []rules.Rule{r}}
+	}
+	for _, c := range []struct {
+		policy approval.Policy
+		within []string
+		want   bool
+	}{
+		{approval.Policy{}, nil, true},
+		{approval.Policy{Mode: approval.Ask}, nil, true},
+		{approval.Policy{Mode: "new"}, nil, true},
+		{auto, nil, false},
+		{approval.Policy{Mode: approval.Deny}, nil, false},
+		{allows(rules.Rule{Tool: "run_pty_cmd"}), nil, false},
+		{allows(rules.Rule{Tool: "run_pty_cmd", Pattern: "git log*"}), nil, true},
+		{allows(rules.Rule{Tool: "web_fetch", Pattern: "x.org"}), nil, false},
+		{auto, []string{"run_pty_cmd"}, false},
+		{auto, []string{"run_pty_cmd(git log*)"}, true},
+	} {
+		r := &run{Agent: Agent{Definition: agents.Agent{Within: c.within}, Setup: Setup{Policy: c.policy}}}
+		assert.Equal(t, c.want, r.ruled(), "%+v", c)
+	}
+}
+
 // TestEffectsOfReading: a command is a side effect even of an agent that may only read,
 // because it has the network; a reading tool is none.
 func TestEffectsOfReading(t *testing.T) {

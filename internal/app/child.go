@@ -14,7 +14,7 @@ import (
 	"qq/internal/agent"
 	"qq/internal/app/command"
 	"qq/internal/app/signals"
-	"qq/internal/box"
+	"qq/internal/box/remote"
 	"qq/internal/config/trust"
 	"qq/internal/sandbox"
 	"qq/internal/tools/shell"
@@ -141,29 +141,18 @@ func (c child) environ(s childSetup) []string {
 // renamed and another one gets its name.
 const workingDir = "/proc/self/cwd"
 
-// commands returns what starts the commands of the agent: the root, or else this process. Then they get a second
-// sandbox inside that of this process: they cannot inspect this process, and so cannot use its control pipe.
-func commands(a *agent.Agent, s childSetup) (shell.Starter, error) {
+// confine applies the sandbox to this process: it cannot write where the agent may not. If a process cannot confine
+// itself, only its commands are confined, which the root starts. If the kernel offers no sandbox, confine does nothing.
+func confine(a *agent.Agent, s childSetup) error {
 	if s.Remote {
-		return box.NewRemote(os.NewFile(childproc.CommandsFD, "commands"))
+		commands, err := remote.New(os.NewFile(childproc.CommandsFD, "commands"))
+		if err != nil {
+			return err
+		}
+		a.Process.Commands = commands
 	}
-	exe, err := executable()
-	if err != nil {
-		return nil, err
-	}
-	return box.New(box.Config{
-		Host: a.Process.Host, Exe: exe, Dir: a.Process.Dir, Rules: a.Rules(a.Process.Dir),
-		Confined: a.Process.Confined, Writable: s.Obeyed, Limits: s.Limits,
-	}), nil
-}
-
-// confine applies the sandbox to this process and its commands: they cannot write where the
-// agent may not. If a process cannot confine itself, only its commands are confined. If the
-// kernel offers no sandbox, confine does nothing.
-func confine(a *agent.Agent, s childSetup) (err error) {
-	a.Process.Confined = sandbox.Probe().Enforced()
-	if a.Process.Commands, err = commands(a, s); err != nil || !a.Process.Confined {
-		return err
+	if a.Process.Confined = sandbox.Probe().Enforced(); !a.Process.Confined {
+		return nil
 	}
 	if a.Definition.Allows("run_pty_cmd") && a.Setup.ShellLog != "" {
 		log, err := shell.OpenLog(a.Setup.ShellLog) // the sandbox forbids that later

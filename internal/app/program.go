@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"qq/internal/agent"
-	"qq/internal/box"
 	"qq/internal/config/trust"
 	"qq/internal/models"
 	"qq/pkg/agents"
@@ -31,11 +30,8 @@ type childSetup struct {
 	// OneProcessor says that the child was started with GOMAXPROCS=1, and may raise it when it
 	// has much to compute.
 	OneProcessor bool `json:"one_processor,omitempty"`
-	// Remote says that the root starts the commands of the child. Otherwise the child starts them, with these Limits,
-	// and lets them write these Obeyed files.
-	Remote bool       `json:"remote,omitempty"`
-	Limits box.Limits `json:"limits,omitzero"`
-	Obeyed []string   `json:"obeyed,omitempty"`
+	// Remote says that the child may run commands. The root starts them.
+	Remote bool `json:"remote,omitempty"`
 	// Traceparent is the W3C trace context that the child passes to the programs that it starts.
 	Traceparent string `json:"traceparent,omitempty"`
 }
@@ -68,7 +64,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 		Model: m, Agent: s, Events: w.stream.Wanted(), OneProcessor: w.oneProcessor,
 		Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),
 		Checkout:    w.cfg.Dir, Trusted: w.cfg.Trusted,
-		Remote: remote, Limits: commandLimits(w.cfg.Settings), Obeyed: w.cfg.Settings.Writable,
+		Remote: remote,
 	})
 	return childproc.Start{Agent: def, Model: m.String(), Setup: setup}, err
 }

@@ -18,7 +18,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/scratch"
 	"qq/internal/approval"
-	"qq/internal/box"
+	"qq/internal/box/remote"
 	"qq/internal/config"
 	"qq/internal/config/trust"
 	"qq/internal/control"
@@ -41,6 +41,9 @@ import (
 // stopGrace is how long a child may take to end after each step of stopping it. The steps
 // are a message, SIGTERM and SIGKILL. wiring.Kill takes only the last step.
 const stopGrace = time.Second
+
+// settleTime is how long the end of a run waits for files that are put back.
+const settleTime = 30 * time.Second
 
 // handBack is how long a child may work on its final answer after its time is up.
 const handBack = 5 * time.Second
@@ -89,7 +92,7 @@ type wiring struct {
 	exe      string                 // path of this program
 	astGrep  func() string          // path of ast-grep; empty if it is not installed
 	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
-	children box.Children           // which ask for their commands to be started
+	children remote.Children        // which ask for their commands to be started
 
 	oneProcessor bool // children start with GOMAXPROCS=1
 }
@@ -271,9 +274,17 @@ func (w *wiring) outputs() scratch.Outputs { return scratch.KeptIn(w.cfg.Setting
 // Kill kills every child at once.
 func (w *wiring) Kill() { w.launcher.Close() }
 
-// Close kills the remaining children and removes the temporary files of this run.
+// Close kills the remaining children, waits until what commands changed is put back, and removes the temporary files of
+// this run.
 func (w *wiring) Close() error {
 	w.Kill()
+	if !w.host.Settle(time.Second) {
+		w.cfg.Say("wait: files that a command must not change are being put back")
+		if !w.host.Settle(settleTime) {
+			w.cfg.Say("not all files that a command must not change are put back\n" +
+				"hint: look at .git, .env and the like before a program obeys them")
+		}
+	}
 	if w.socket != nil {
 		w.socket.Close()
 	}

@@ -46,7 +46,7 @@ var floors = [][]string{
 		"internal/control", "internal/trace", "internal/record", "internal/app/output",
 		"internal/models/extract", "internal/models/gate", "internal/models/wire",
 		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files",
-		"internal/tools/shell", "internal/tools/web",
+		"internal/tools/shell", "internal/tools/web", "internal/box/remote",
 	},
 	{"pkg/childproc", "internal/agent", "internal/models", "internal/app/admin", "internal/app/batch",
 		"internal/app/definitions", "internal/app/checkout", "internal/app/permissions",

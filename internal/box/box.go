@@ -14,7 +14,7 @@
 // UNIX sockets.
 //
 // A process that is in a sandbox itself cannot make a view. So a child asks its root to start its commands: see
-// [Remote] and [Serve]. The root decides what the commands may do.
+// package remote. The root decides what the commands may do.
 //
 // Obeyed files are looked for in the first 1000 folders, the shallow ones first, and not in node_modules. The names
 // at the top of the working directory are kept from being made, by placeholders; below, what is new is reported.
@@ -160,17 +160,24 @@ const (
 // parents is where this process can make cgroups. It is looked up at the first command.
 var parents = sync.OnceValue(cgroup.Find)
 
+// MarkPrefix begins the name of the variable that marks the processes of commands. The depth of the agent follows.
+const MarkPrefix = "QQ_COMMAND_ID_"
+
 // Start starts c. show are files in hidden folders that the command may read.
 func (b *Box) Start(c proc.Command, show []string) (Running, error) {
-	r, err := b.start(c, show)
+	r, err := b.Launch(c, show)
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-func (b *Box) start(c proc.Command, show []string) (*running, error) {
-	r := &running{box: b, done: make(chan struct{})}
+// Launch is Start, for those who may have to kill the command.
+func (b *Box) Launch(c proc.Command, show []string) (*Process, error) {
+	if err := b.Host.Hold(); err != nil {
+		return nil, err
+	}
+	r := &Process{box: b, done: make(chan struct{})}
 	c.Namespace, c.Expendable = c.Namespace || b.Namespace, expendable
 	if c.Namespace {
 		c.Keeper = b.Exe
@@ -187,14 +194,15 @@ func (b *Box) start(c proc.Command, show []string) (*running, error) {
 	if err != nil {
 		r.release()
 		r.leave()
+		b.Host.Release()
 		return nil, err
 	}
 	go r.run()
 	return r, nil
 }
 
-// running is a command that this process started.
-type running struct {
+// Process is a command that this process started.
+type Process struct {
 	box      *Box
 	proc     *proc.Process
 	group    *cgroup.Group // nil means none
@@ -209,17 +217,14 @@ type running struct {
 }
 
 // prepare makes what the command needs, and changes c to what is started.
-func (r *running) prepare(c *proc.Command, show []string) (err error) {
+func (r *Process) prepare(c *proc.Command, show []string) (err error) {
 	b := r.box
 	o := sandbox.Order{Path: c.Path, Rules: b.Rules, FileSize: b.Limits.FileSize, Processes: int64(b.Limits.Processes)}
 	guarded, err := r.look()
 	if err != nil {
 		return err
 	}
-	r.measured = Limits{Memory: b.Limits.Memory}
-	if os.Geteuid() == 0 { // root has no limit of the kernel
-		r.measured.Processes = b.Limits.Processes
-	}
+	r.measured = Limits{Memory: b.Limits.Memory, Processes: b.Limits.Processes}
 	if !b.Confined {
 		return nil
 	}
@@ -245,7 +250,7 @@ func (r *running) prepare(c *proc.Command, show []string) (err error) {
 }
 
 // look takes the snapshot before the command. It returns false if the command cannot write to the working directory.
-func (r *running) look() (bool, error) {
+func (r *Process) look() (bool, error) {
 	b := r.box
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -269,7 +274,7 @@ func (r *running) look() (bool, error) {
 }
 
 // see adds the view to the order.
-func (r *running) see(o *sandbox.Order, guarded bool, show []string) {
+func (r *Process) see(o *sandbox.Order, guarded bool, show []string) {
 	b := r.box
 	o.Rules.Write = slices.Clone(b.Rules.Write)
 	v := &sandbox.View{}
@@ -296,10 +301,22 @@ func (r *running) see(o *sandbox.Order, guarded bool, show []string) {
 		v.Show = append(v.Show, b.watch.dir)
 	}
 	v.Sockets, v.Show = append(sockets, lookups...), append(v.Show, sockets...)
-	for _, file := range show {
-		v.Show = append(v.Show, resolve(file))
-	}
+	v.Show = append(v.Show, b.shown(show)...)
 	o.View = v
+}
+
+// shown returns those of paths that are files in hidden folders, without links. Nothing else that is hidden is shown,
+// such as the socket of a server: a child may have asked for it.
+func (b *Box) shown(paths []string) (files []string) {
+	for _, path := range resolved(paths) {
+		info, err := os.Lstat(path)
+		if err == nil && info.Mode().IsRegular() && slices.ContainsFunc(b.Hidden, func(dir string) bool {
+			return sandbox.Within(path, dir)
+		}) {
+			files = append(files, path)
+		}
+	}
+	return files
 }
 
 // hold makes placeholders for names in dir, which is noted in the log. They stay empty for the command. The caller
@@ -323,7 +340,7 @@ func (b *Box) hold(g *guard, dir string, names []string) {
 }
 
 // limit puts the command into a cgroup. What that cannot limit is left to be measured.
-func (r *running) limit(c *proc.Command, o *sandbox.Order) {
+func (r *Process) limit(c *proc.Command, o *sandbox.Order) {
 	l := cgroup.Limits{Memory: r.box.Limits.Memory, Processes: r.box.Limits.Processes}
 	group, err := parents().Make(l)
 	if err != nil || group == nil {
@@ -343,7 +360,8 @@ func (r *running) limit(c *proc.Command, o *sandbox.Order) {
 }
 
 // run waits for the end of the command and looks what it did.
-func (r *running) run() {
+func (r *Process) run() {
+	defer r.box.Host.Release()
 	defer close(r.done)
 	excess := r.measure()
 	r.out.Exit = r.proc.Wait()
@@ -354,7 +372,7 @@ func (r *running) run() {
 		switch {
 		case r.out.Viewed:
 			canView.Store(known)
-		case line != "":
+		case line != "" && !strings.HasSuffix(r.said, unix.ENOSPC.Error()): // there may be room for a namespace later
 			canView.CompareAndSwap(unknown, refused)
 		}
 	}
@@ -373,14 +391,14 @@ func (r *running) run() {
 }
 
 // leave ends the part of the command in the baseline.
-func (r *running) leave() {
+func (r *Process) leave() {
 	if r.base != nil {
 		r.base.leave()
 	}
 }
 
 // exceeded returns lines about the limits that the kernel enforced.
-func (r *running) exceeded() (lines []string) {
+func (r *Process) exceeded() (lines []string) {
 	l := r.box.Limits
 	killed, refused := 0, 0
 	if r.group != nil {
@@ -411,7 +429,7 @@ func processesExceeded(l Limits) string {
 }
 
 // release removes what was made for the command.
-func (r *running) release() {
+func (r *Process) release() {
 	if r.group != nil {
 		r.group.Remove()
 	}
@@ -423,14 +441,17 @@ func (r *running) release() {
 	}
 }
 
+// Kill ends the command and what it started at once.
+func (r *Process) Kill() { r.proc.Kill() }
+
 // Stop implements Running.
-func (r *running) Stop() { r.proc.Stop() }
+func (r *Process) Stop() { r.proc.Stop() }
 
 // Done implements Running.
-func (r *running) Done() <-chan struct{} { return r.done }
+func (r *Process) Done() <-chan struct{} { return r.done }
 
 // Wait implements Running.
-func (r *running) Wait() Outcome {
+func (r *Process) Wait() Outcome {
 	<-r.done
 	return r.out
 }

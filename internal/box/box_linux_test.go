@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -300,4 +301,21 @@ func TestShortage(t *testing.T) {
 		assert.Equal(t, "ran\n", said)
 		assert.True(t, o.Viewed)
 	}
+}
+
+// TestViewStaysOn: a first command that cannot be shown a path does not run, and later ones have a view.
+func TestViewStaysOn(t *testing.T) {
+	y := newYard(t, map[string]string{".env": "old\n"})
+	y.needsViews()
+	was := canView.Swap(unknown)
+	t.Cleanup(func() { canView.Store(was) })
+	write := y.Rules.Write
+	y.Rules.Write = append(slices.Clip(write), "/x\x00")
+	said, o := y.run("echo ran")
+	assert.Equal(t, 126, o.Code)
+	assert.Contains(t, said, "copy the mount of")
+	y.Rules.Write = write
+	_, o = y.run("echo x > .env")
+	assert.True(t, o.Viewed)
+	assert.Equal(t, "old\n", y.read(".env"))
 }

@@ -10,7 +10,7 @@ const measureEvery = 100 * time.Millisecond
 
 // measure waits for the end of the command. It ends the command if that reaches a limit that the kernel does not
 // enforce, and returns a line that says so.
-func (r *running) measure() (excess []string) {
+func (r *Process) measure() (excess []string) {
 	enough, processes := r.measured.Memory, r.measured.Processes
 	if enough <= 0 && processes <= 0 {
 		return nil

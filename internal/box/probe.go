@@ -25,7 +25,7 @@ func Probe(ctx context.Context, host *proc.Host, exe string) (s Support) {
 		return s
 	}
 	r, err := New(Config{Host: host, Exe: exe, Dir: "/", Confined: true, Mounts: true, Namespace: true}).
-		start(proc.Command{Path: "/bin/sh", Args: []string{"sh", "-c", ":"}, Env: os.Environ()}, nil)
+		Launch(proc.Command{Path: "/bin/sh", Args: []string{"sh", "-c", ":"}, Env: os.Environ()}, nil)
 	if err != nil {
 		s.Why = err.Error()
 		return s
@@ -56,11 +56,7 @@ func (s Support) String() string {
 		groups = strings.TrimPrefix(groups+", memory is measured", ", ")
 	}
 	if !strings.Contains(groups, "processes") {
-		processes := "RLIMIT_NPROC limits processes"
-		if os.Geteuid() == 0 {
-			processes = "processes are counted"
-		}
-		groups += ", " + processes
+		groups += ", processes are counted"
 	}
 	return text + "; " + groups
 }

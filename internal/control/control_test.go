@@ -414,6 +414,26 @@ func TestManyClients(t *testing.T) {
 	assert.Equal(t, TypeEvent, watcher.hear(t).Type, "a subscriber may be silent")
 }
 
+// Clients that ask again and again make room for one that cancels: the one that has waited longest loses its
+// connection, and is told.
+func TestManyPolls(t *testing.T) {
+	f, _ := serve(t, t.TempDir())
+	var polls []raw
+	for range MaxClients {
+		c := connect(t, f)
+		c.hear(t)
+		polls = append(polls, c)
+	}
+	for _, c := range append(polls[1:], polls[0]) {
+		assert.Equal(t, TypeSnapshot, c.say(t, `{"v":1,"type":"snapshot"}`+"\n").Type)
+	}
+	require.NoError(t, dial(t, f).Cancel("a"))
+	fault := polls[1].hear(t).Error
+	assert.Equal(t, &Fault{CodeBusy, "this root has 32 clients already", "subscribe, or connect again"}, fault)
+	assert.True(t, polls[1].ended())
+	assert.Equal(t, TypeSnapshot, polls[0].say(t, `{"v":1,"type":"snapshot"}`+"\n").Type)
+}
+
 // Subscribers, who may be silent for ever, leave room for a client that cancels.
 func TestManySubscribers(t *testing.T) {
 	f, _ := serve(t, t.TempDir())

@@ -23,9 +23,10 @@ type peer struct {
 	gone    chan struct{}
 	leaving sync.Once
 
-	// Both are guarded by the mutex of the server.
+	// These are guarded by the mutex of the server.
 	events     chan []byte
 	subscribed bool
+	asked      time.Time // when the last request came; zero before the first one
 }
 
 // reply is a line for a client that answers its request.
@@ -79,6 +80,7 @@ func (p *peer) read() {
 			return
 		}
 		quiet = time.Now().Add(p.server.quiet)
+		p.server.note(p)
 		req, fault := parse(line)
 		var f Frame
 		var events chan []byte

@@ -194,16 +194,39 @@ func (s *Server) welcome(conn *net.UnixConn) *Fault {
 			"(no_new_privs, seccomp)"
 		return &Fault{CodeForbidden, err.Error(), hint}
 	}
+	busy := &Fault{CodeBusy, fmt.Sprintf("this root has %d clients already", MaxClients), "end one of them"}
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	var leaves *peer
 	if len(s.peers) == MaxClients {
-		return &Fault{CodeBusy, fmt.Sprintf("this root has %d clients already", MaxClients), "end one of them"}
+		if leaves = s.idlest(); leaves == nil {
+			s.mu.Unlock()
+			return busy
+		}
+		delete(s.peers, leaves)
 	}
 	p := newPeer(s, conn)
 	s.peers[p] = struct{}{}
 	s.working.Go(p.write)
 	s.working.Go(p.read)
+	s.mu.Unlock()
+	if leaves != nil {
+		busy.Hint = "subscribe, or connect again"
+		leaves.send(Frame{Type: TypeError, Error: busy}.line(), stuckTime)
+		leaves.leave()
+	}
 	return nil
+}
+
+// idlest returns the client that makes room for a new one: of those that have asked for something, and have no
+// subscription, the one that has asked for nothing more for the longest time. So clients that ask again and again do
+// not keep out one that cancels. It returns nil if there is none. The caller holds s.mu.
+func (s *Server) idlest() (found *peer) {
+	for p := range s.peers {
+		if !p.asked.IsZero() && p.events == nil && (found == nil || p.asked.Before(found.asked)) {
+			found = p
+		}
+	}
+	return found
 }
 
 // Handle implements event.Sink: it queues the event for each subscriber.
@@ -255,6 +278,13 @@ func (s *Server) subscribe(p *peer) (seq int64, events chan []byte, fault *Fault
 // because a job changes before its event is sent.
 func (s *Server) snapshot(seq int64) *Snapshot {
 	return &Snapshot{Seq: seq, Root: s.root(), Jobs: s.cfg.Tree.Jobs()}
+}
+
+// note says that a request of p came.
+func (s *Server) note(p *peer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.asked = time.Now()
 }
 
 // last returns the number of the last event.

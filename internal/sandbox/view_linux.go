@@ -153,8 +153,12 @@ func (o Order) copies() (mounts []mount, err error) {
 		mounts = append(mounts, mount{path: path, readOnly: true, shown: true})
 	}
 	for i := range mounts {
-		if mounts[i].tree, err = mounts[i].open(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		switch mounts[i].tree, err = mounts[i].open(); {
+		case err == nil, errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS):
 			return nil, fmt.Errorf("copy the mount of %s: %w", mounts[i].path, err)
+		default: // it is about this path, and says nothing about the system
+			return nil, fmt.Errorf("copy the mount of %s: %v", mounts[i].path, err)
 		}
 	}
 	mounts = slices.DeleteFunc(mounts, func(m mount) bool { return m.tree < 0 })

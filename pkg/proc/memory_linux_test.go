@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func TestExpendable(t *testing.T) {
@@ -60,6 +61,35 @@ func TestUsage(t *testing.T) {
 		memory, threads = s.Usage(0)
 		assert.Zero(t, memory)
 		assert.Zero(t, threads)
+	})
+}
+
+// TestUsageOfMemoryFiles: a memory file counts once, whoever has it open, and also if nobody has mapped it.
+func TestUsageOfMemoryFiles(t *testing.T) {
+	fd, err := unix.MemfdCreate("held", unix.MFD_CLOEXEC)
+	require.NoError(t, err)
+	f := os.NewFile(uintptr(fd), "held")
+	defer f.Close()
+	const size = 64 << 20
+	_, err = f.Write(make([]byte, size))
+	require.NoError(t, err)
+	behindEach(t, func(t *testing.T, h *Host) {
+		c := helper("hang")
+		without := enter(t, h, c)
+		without.hear(t)
+		c = helper("hang")
+		c.Extra = []*os.File{f, f}
+		s := enter(t, h, c)
+		s.hear(t)
+		for _, enough := range []int64{0, 1 << 40} {
+			less, _ := without.Usage(enough)
+			more, _ := s.Usage(enough)
+			assert.InDelta(t, size, more-less, 16<<20, "%d", enough)
+		}
+		s.Kill()
+		s.Wait()
+		without.Kill()
+		without.Wait()
 	})
 }
 

@@ -105,6 +105,7 @@ type Host struct {
 	proven  bool      // fence is known to work
 	sealing sync.Once // calls seal before the first fork
 	wg      sync.WaitGroup
+	work    sync.WaitGroup // see Hold
 	platform
 }
 
@@ -135,10 +136,10 @@ func (h *Host) Start(c Command) (*Process, error) {
 	if len(c.Args) == 0 {
 		c.Args = []string{c.Path}
 	}
-	c.Env = slices.DeleteFunc(slices.Clone(c.Env), keeps) // who starts a command cannot make it a keeper
 	if c.Env, err = marked(c.Env, c.Marker); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
+	c.Env = slices.DeleteFunc(slices.Clone(c.Env), keeps) // who starts a command cannot make it a keeper
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	pid, f, l, err := h.fork(path, c)
@@ -183,6 +184,37 @@ func (h *Host) Close() {
 	h.wg.Wait()
 }
 
+// Hold begins work around a process, such as looking at what it changed, for which [Host.Settle] waits. The caller
+// calls Release at the end of the work. After Close, Hold returns ErrClosed.
+func (h *Host) Hold() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return ErrClosed
+	}
+	h.work.Add(1)
+	return nil
+}
+
+// Release ends work that Hold began.
+func (h *Host) Release() { h.work.Done() }
+
+// Settle waits until all work has ended that Hold began, but not longer than limit: then it returns false. It is
+// called after Close.
+func (h *Host) Settle(limit time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		h.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
 // Isolation returns what contains commands with Namespace set: "pid namespace", "user and pid
 // namespace", "subreaper" or "process group". If no such command has started yet, it tries once
 // whether namespaces are allowed.
@@ -203,14 +235,6 @@ func (h *Host) Isolation() string {
 		return "subreaper"
 	}
 	return "process group"
-}
-
-// Namespaces reports whether commands with Namespace set get a namespace.
-func (h *Host) Namespaces() bool {
-	h.Isolation()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.fence < group
 }
 
 // fork starts c with the strongest fence that the system allows, and returns that fence, and the leash if

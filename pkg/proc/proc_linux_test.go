@@ -484,3 +484,32 @@ func TestClose(t *testing.T) {
 		h.Isolation() // starts nothing
 	})
 }
+
+// TestSettle: work that was held when the Host was closed is waited for, and none begins later.
+func TestSettle(t *testing.T) {
+	h := NewHost()
+	require.NoError(t, h.Hold())
+	h.Close()
+	require.ErrorIs(t, h.Hold(), ErrClosed)
+	assert.False(t, h.Settle(time.Millisecond))
+	h.Release()
+	assert.True(t, h.Settle(time.Minute))
+}
+
+// TestMarkerMakesNoKeeper: neither the environment nor the marker of a command makes the program a keeper.
+func TestMarkerMakesNoKeeper(t *testing.T) {
+	h := NewHost()
+	defer h.Close()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	p, err := h.Start(Command{
+		Path: "/usr/bin/env", Env: []string{keepVar + "=1", "A=1"}, Marker: keepVar + "=2", Stdout: w,
+	})
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	p.Wait()
+	said, err := io.ReadAll(r)
+	require.NoError(t, err)
+	assert.Equal(t, "A=1\n", string(said))
+}

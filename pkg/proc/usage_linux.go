@@ -5,31 +5,58 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // maxMembers bounds the processes that Usage looks at.
 const maxMembers = 100_000
 
 // Usage returns the resident memory of the process and of all that it started, in bytes, and how many threads they
-// have. Memory that several of them share counts once, as far as the system tells, if it might make a difference:
-// when the plain sum is more than enough. Only Linux tells anything.
+// have. So do the memory files (memfd) that they have open. Memory that several of them share counts once, as far as
+// the system tells, if it might make a difference: when the plain sum is more than enough. Not counted are memory files
+// that no process has open, those on their way through a socket for example, and shared memory of System V that is not
+// mapped. Only Linux tells anything.
 func (p *Process) Usage(enough int64) (memory int64, threads int) {
 	page := int64(os.Getpagesize())
 	members := p.members()
+	files := memoryFiles(members)
 	for _, name := range members {
 		stat, _ := os.ReadFile("/proc/" + name + "/stat")
 		n, pages := usageIn(stat)
 		threads += n
 		memory += pages * page
 	}
-	if memory <= enough {
-		return memory, threads
+	if memory+files <= enough {
+		return memory + files, threads
 	}
-	memory = 0
+	var private, shared int64
 	for _, name := range members {
-		memory += proportional(name, page)
+		own, shmem := proportional(name, page)
+		private, shared = private+own, shared+shmem
 	}
-	return memory, threads
+	return private + max(shared, files), threads // what is mapped of the files is in both
+}
+
+// memoryFiles returns how many bytes are in the memory files that processes have open.
+func memoryFiles(names []string) (size int64) {
+	type file struct{ device, inode uint64 }
+	seen := map[file]bool{}
+	for _, name := range names {
+		dir := "/proc/" + name + "/fd/"
+		open, _ := os.ReadDir(dir)
+		for _, fd := range open {
+			var st syscall.Stat_t
+			link, _ := os.Readlink(dir + fd.Name())
+			if !strings.HasPrefix(link, "/memfd:") || syscall.Stat(dir+fd.Name(), &st) != nil {
+				continue
+			}
+			if f := (file{st.Dev, st.Ino}); !seen[f] {
+				seen[f] = true
+				size += st.Blocks * 512
+			}
+		}
+	}
+	return size
 }
 
 // members returns the ids in /proc of the process and of all that it started, as far as they can be found.
@@ -74,17 +101,29 @@ func usageIn(stat []byte) (threads int, pages int64) {
 	return max(threads, 0), max(pages, 0)
 }
 
-// proportional returns the memory of a process in which shared pages count by the number of those that share them.
-// Where the system does not tell that, it returns all of the resident memory.
-func proportional(name string, page int64) int64 {
+// proportional returns the memory of a process in which shared pages count by the number of those that share them:
+// shared are files in memory, private is the rest. Where the system does not tell that, private is all of the resident
+// memory.
+func proportional(name string, page int64) (private, shared int64) {
 	text, _ := os.ReadFile("/proc/" + name + "/smaps_rollup")
+	found := false
 	for line := range bytes.Lines(text) {
-		if f := bytes.Fields(line); len(f) == 3 && string(f[0]) == "Pss:" {
-			kib, _ := strconv.ParseInt(string(f[1]), 10, 64)
-			return max(kib, 0) << 10
+		f := bytes.Fields(line)
+		if len(f) != 3 {
+			continue
 		}
+		kib, _ := strconv.ParseInt(string(f[1]), 10, 64)
+		switch string(f[0]) {
+		case "Pss:":
+			private, found = private+max(kib, 0)<<10, true
+		case "Pss_Shmem:":
+			shared = max(kib, 0) << 10
+		}
+	}
+	if found {
+		return private - shared, shared
 	}
 	stat, _ := os.ReadFile("/proc/" + name + "/stat")
 	_, pages := usageIn(stat)
-	return pages * page
+	return pages * page, 0
 }

@@ -126,9 +126,12 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 	l.ran(spec, a)
 }
 
-// overtime is how long a tool may take to end after its context has ended. A command gets 2 s between
-// SIGTERM and SIGKILL.
-const overtime = 3 * time.Second
+// overtime is how long a tool may take to end after its context has ended. A command gets 2 s between SIGTERM and
+// SIGKILL, and then what it must not have changed is put back: that takes up to commandOvertime together.
+const (
+	overtime        = 3 * time.Second
+	commandOvertime = 15 * time.Second
+)
 
 // run runs one call. If the tool does not end when ctx does, because a file system does not answer for
 // example, the call fails and the tool is left behind. Children hand their results back in time.
@@ -147,10 +150,14 @@ func run(ctx context.Context, t tool.Tool, c tool.Call) tool.Result {
 		return r
 	case <-ctx.Done():
 	}
-	if t.Spec().Effect == tool.Delegates {
+	patience := overtime
+	switch t.Spec().Effect {
+	case tool.Delegates:
 		return <-done
+	case tool.Executes:
+		patience = commandOvertime
 	}
-	late := time.NewTimer(overtime)
+	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
 	case r := <-done:

@@ -505,6 +505,23 @@ func TestCancelDuringToolThatHangs(t *testing.T) {
 	})
 }
 
+// A command has time to end and to be looked at: what it says then counts.
+func TestCancelDuringCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errEnough) })
+		slow := fn{"slow", tool.Executes, func(context.Context) tool.Result {
+			time.Sleep(10 * time.Second)
+			return tool.Result{Content: "ended", Warnings: []string{".env is put back"}}
+		}}
+		model := &script{steps: []step{says("a remark", calling("slow"))}}
+		out, rec := start(t, ctx, Config{Backend: model, Tools: tool.Set{slow}, MaxTurns: 3}, nil)
+		assert.Equal(t, task.Interrupted, out.Status)
+		assert.Equal(t, []string{".env is put back"}, out.Warnings)
+		assert.Equal(t, []string{"ended"}, answersOf(rec.messages))
+	})
+}
+
 // An answer that came before the cancellation counts.
 func TestCancelAfterAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -319,7 +319,7 @@ func (b *batchRun) checkTask(t task.Task) error {
 		}
 	}
 	if t.WorkingDir != "" {
-		if err := directory(t.WorkingDir); err != nil {
+		if err := b.enter(t.WorkingDir); err != nil {
 			return fmt.Errorf("working_dir: %w", err)
 		}
 	}
@@ -334,6 +334,23 @@ func (b *batchRun) checkTask(t task.Task) error {
 	return nil
 }
 
+// enter keeps the real path of the working directory of a task: when the task starts, another one may have put a link
+// in its place.
+func (b *batchRun) enter(dir string) error {
+	if err := directory(dir); err != nil {
+		return err
+	}
+	real, err := filepath.Abs(dir)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
+	}
+	if b.folders == nil {
+		b.folders = map[string]string{}
+	}
+	b.folders[dir] = real
+	return err
+}
+
 // directory returns an error if path is not an existing directory.
 func directory(path string) error {
 	info, err := os.Stat(path)
@@ -343,8 +360,10 @@ func directory(path string) error {
 	return err
 }
 
-// complete returns t with the agent and the schema of the flags, where t has none.
+// complete returns t with the real path of its folder, and with the agent and the schema of the flags, where it has
+// none.
 func (b *batchRun) complete(t task.Task) task.Task {
+	t.Dir = b.folders[t.WorkingDir]
 	if t.Agent == "" {
 		t.Agent = b.o.agent
 	}

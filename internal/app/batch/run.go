@@ -34,10 +34,12 @@ type batchRun struct {
 	progress *output.Progress
 	tally    output.Tally
 	staffing []task.Task // one task for each pair of agent and model
-	hint     string      // the last hint that was printed
-	inputs   []string    // files that the tasks come from
-	id       string      // of the batch
-	reason   string      // error of the previous task if it was not started; otherwise empty
+	// folders are the real paths of the working directories of tasks when these were read, by their names in the input.
+	folders map[string]string
+	hint    string   // the last hint that was printed
+	inputs  []string // files that the tasks come from
+	id      string   // of the batch
+	reason  string   // error of the previous task if it was not started; otherwise empty
 }
 
 // dryRun prints the tasks and how long texts would be cut, and runs nothing.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"qq/internal/box"
 	"qq/internal/config"
 )
 
@@ -55,13 +56,9 @@ var servers = []string{
 	"SSH_TTY",
 }
 
-// markPrefix begins the name of the variable that marks the processes of commands. The depth of
-// the agent follows.
-const markPrefix = "QQ_COMMAND_ID_"
-
 // place reports whether the variable name tells where in the tree of agents a process is: its
 // depth, or a mark of an execution or a command.
 func place(name string) bool {
 	return name == "QQ_RECURSION_DEPTH" || strings.HasPrefix(name, "QQ_EXECUTION_ID_") ||
-		strings.HasPrefix(name, markPrefix)
+		strings.HasPrefix(name, box.MarkPrefix)
 }

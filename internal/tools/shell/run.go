@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,11 +36,11 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (tool.Result, err
 	}
 	call := rules.Call{Path: "/bin/sh", Args: []string{"sh", "-c", r.command}, Env: s.Env}
 	if in, ok := tool.Granted(ctx); ok && in.Rule != "" {
-		if call, err = s.prepare(r); err != nil {
+		if call, err = s.prepare(ctx, r); err != nil {
 			return tool.Result{}, fmt.Errorf("the rule %s does not allow this any more: %w", in.Rule, err)
 		}
 	}
-	screen, p, err := s.start(r, call)
+	screen, p, err := s.start(ctx, r, call)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -62,6 +63,11 @@ func (s *shell) run(ctx context.Context, args json.RawMessage) (tool.Result, err
 	if outcome.Code != 0 && strings.Contains(text, socket) {
 		text += socketHint
 	}
+	if outcome.Code != 0 && len(outcome.Excess) == 0 && slices.ContainsFunc(noFork, func(s string) bool {
+		return strings.Contains(text, s)
+	}) {
+		text += forkHint
+	}
 	return tool.Result{Content: text, Changed: outcome.Changed, Warnings: outcome.Notes}, nil
 }
 
@@ -82,18 +88,24 @@ const (
 		"QQ_WRITABLE=/run/docker.sock]"
 )
 
+// noFork is what programs say when they cannot start another one, and forkHint is what a model should know then: the
+// kernel does not tell whose limit it was.
+var noFork = []string{"Cannot fork", "Resource temporarily unavailable"}
+
+const forkHint = "\n[commands may have only so many processes and threads. " +
+	"A person can allow more: QQ_COMMAND_PROCESSES]"
+
 // start starts the call, which is the command of r, and returns the end of its terminal from which output is read.
-func (s *shell) start(r request, call rules.Call) (screen *os.File, p box.Running, err error) {
+func (s *shell) start(ctx context.Context, r request, call rules.Call) (screen *os.File, p box.Running, err error) {
 	screen, tty, err := openTerminal()
 	if err != nil {
 		return nil, nil, fmt.Errorf("open a terminal for the command: %w", err)
 	}
-	defer tty.Close()
-	p, err = s.Host.Start(proc.Command{
+	p, err = s.launch(ctx, proc.Command{
 		Path: call.Path, Args: call.Args, Dir: r.dir,
 		Env:    append(environment(call.Env, s.TempDir), "PWD="+r.dir),
 		Stdout: tty, Stderr: tty, Terminal: true,
-		Grace: s.grace, Marker: markPrefix + strconv.Itoa(s.Depth) + "=" + rand.Text(),
+		Grace: s.grace, Marker: box.MarkPrefix + strconv.Itoa(s.Depth) + "=" + rand.Text(),
 	}, s.shown())
 	if err != nil {
 		screen.Close()
@@ -101,6 +113,41 @@ func (s *shell) start(r request, call rules.Call) (screen *os.File, p box.Runnin
 	}
 	return screen, p, nil
 }
+
+// launch starts c and closes its output. When ctx ends it returns soon, even if the Starter hangs: a command that
+// starts later is stopped.
+func (s *shell) launch(ctx context.Context, c proc.Command, show []string) (box.Running, error) {
+	type started struct {
+		box.Running
+		err error
+	}
+	done := make(chan started, 1)
+	go func() {
+		p, err := s.Host.Start(c, show)
+		c.Stdout.Close()
+		done <- started{p, err}
+	}()
+	select {
+	case p := <-done:
+		return p.Running, p.err
+	case <-ctx.Done():
+	}
+	select {
+	case p := <-done: // it started at that moment
+		return p.Running, p.err
+	case <-time.After(startGrace):
+	}
+	go func() {
+		if p := <-done; p.err == nil {
+			p.Stop()
+		}
+	}()
+	return nil, fmt.Errorf("the command was not started: %w", context.Cause(ctx))
+}
+
+// startGrace is how long the start of a command may take after the end of its context. It is shorter than the time that
+// a cancelled child has.
+const startGrace = 500 * time.Millisecond
 
 // shown are the files of qq that commands may read: their log, and what the agent was told to read.
 func (s *shell) shown() (files []string) {

@@ -68,6 +68,8 @@ type Config struct {
 	Activity Activity
 	// Show returns the files of qq, besides the log, that the agent was told to read; nil means none.
 	Show func() []string
+	// Ruled says that a rule with a pattern may allow commands. Only then is it looked up what a command would do.
+	Ruled bool
 	// Depth is the depth of the agent. The marks of its commands contain it, to differ from those
 	// of other processes.
 	Depth int
@@ -174,7 +176,7 @@ func inside(root, dir string) (string, error) {
 	return path, nil
 }
 
-func (s *shell) intent(_ context.Context, args json.RawMessage) (tool.Intent, error) {
+func (s *shell) intent(ctx context.Context, args json.RawMessage) (tool.Intent, error) {
 	r, err := s.request(args)
 	if err != nil {
 		return tool.Intent{}, err
@@ -192,7 +194,9 @@ func (s *shell) intent(_ context.Context, args json.RawMessage) (tool.Intent, er
 	if home, err := inside(s.Dir, ""); err == nil && home != r.dir {
 		in.Dir, _ = filepath.Rel(home, r.dir) // both are absolute
 	}
-	if _, err := s.prepare(r); err != nil {
+	if !s.Ruled {
+		in.Doubt = "this run has no such rule"
+	} else if _, err := s.prepare(ctx, r); err != nil {
 		in.Doubt = err.Error()
 	}
 	return in, nil
@@ -200,31 +204,37 @@ func (s *shell) intent(_ context.Context, args json.RawMessage) (tool.Intent, er
 
 // prepare returns how the command of r is started if a rule allows it: without a shell. What git starts is written in
 // the repository. So a rule for git counts only where commands cannot write that.
-func (s *shell) prepare(r request) (rules.Call, error) {
+func (s *shell) prepare(ctx context.Context, r request) (rules.Call, error) {
 	call, err := rules.Prepare(r.command, rules.Place{
 		Dir: r.dir, Root: s.Dir, Env: s.Env, Untrusted: append([]string{s.Dir, s.TempDir}, s.Untrusted...),
 	})
-	if err == nil && filepath.Base(call.Path) == "git" && !s.guards() {
+	if err == nil && filepath.Base(call.Path) == "git" && !s.guards(ctx) {
 		return call, errors.New("commands could write .git/config here, which says what git starts")
 	}
 	return call, err
 }
 
 // guards reports whether the kernel keeps commands from writing what git obeys. It starts one that does nothing, once.
-func (s *shell) guards() bool {
+// If that does not end before ctx, nothing is known.
+func (s *shell) guards(ctx context.Context) bool {
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	if s.viewed != nil {
 		return *s.viewed
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // launch closes it
 	if err != nil {
 		return false
 	}
-	defer null.Close()
-	p, err := s.Host.Start(proc.Command{Path: "/bin/sh", Args: []string{"sh", "-c", ":"}, Dir: s.Dir, Stdout: null,
+	p, err := s.launch(ctx, proc.Command{Path: "/bin/sh", Args: []string{"sh", "-c", ":"}, Dir: s.Dir, Stdout: null,
 		Stderr: null, Grace: s.grace}, nil)
 	if err != nil {
+		return false
+	}
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		p.Stop()
 		return false
 	}
 	viewed := p.Wait().Viewed

@@ -42,7 +42,7 @@ func newDesk(t testing.TB, change ...func(*Config)) *desk {
 	cfg := Config{
 		Host: box.New(box.Config{Host: host, Dir: t.TempDir()}), Dir: t.TempDir(),
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/nowhere"}, Depth: 3,
-		LogPath: log,
+		LogPath: log, Ruled: true,
 	}
 	for _, f := range change {
 		f(&cfg)

@@ -1,9 +1,10 @@
-package box
+package remote
 
 import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,24 +17,13 @@ import (
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qq/internal/box"
 )
 
-// serveTo serves the commands of a child of y, and returns what the child starts them with. When the test ends, all
-// of them have ended.
-func (y *yard) serveTo() (*Remote, *Children) {
-	y.t.Helper()
-	var c Children
-	f, err := c.Open("id")
-	require.NoError(y.t, err)
-	r, err := NewRemote(f)
-	require.NoError(y.t, err)
-	require.True(y.t, c.Serve("id", y.Box))
-	y.t.Cleanup(func() { r.conn.Close(); c.Close("id") })
-	return r, &c
-}
-
 func TestRemote(t *testing.T) {
-	y := newYard(t, map[string]string{".env": "old\n"})
+	y := newYard(t)
+	require.NoError(t, os.WriteFile(filepath.Join(y.Dir, ".env"), []byte("old\n"), 0o600))
 	r, _ := y.serveTo()
 	var wg sync.WaitGroup
 	for range 4 {
@@ -60,14 +50,14 @@ func TestRemote(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 126, p.Wait().Code)
 	c = y.shell("true")
-	c.Dir = y.path("gone")
+	c.Dir = filepath.Join(y.Dir, "gone")
 	_, err = r.Start(c, nil)
 	require.ErrorContains(t, err, "working directory")
 }
 
 // TestRemoteTerminal: the command gets the terminal of the child as its own.
 func TestRemoteTerminal(t *testing.T) {
-	y := newYard(t, nil)
+	y := newYard(t)
 	r, _ := y.serveTo()
 	person, tty, err := pty.Open()
 	require.NoError(t, err)
@@ -87,11 +77,11 @@ func TestRemoteTerminal(t *testing.T) {
 // TestRemoteEnds: a command ends when the child asks for that, when the child is gone, and with the connection.
 func TestRemoteEnds(t *testing.T) {
 	const hang = "trap 'exit 5' TERM; mkdir -p sub/.git; echo ready > ready; while :; do sleep 0.01; done"
-	for name, end := range map[string]func(r *Remote, c *Children, p *asked){
-		"stop":       func(_ *Remote, _ *Children, p *asked) { p.Stop(); p.Stop() },
-		"child gone": func(r *Remote, _ *Children, p *asked) { p.conn.Close(); r.conn.Close() },
-		"closed":     func(_ *Remote, c *Children, _ *asked) { c.Close("id") },
-		"lost": func(r *Remote, c *Children, p *asked) {
+	for name, end := range map[string]func(r *Client, c *Children, p *asked){
+		"stop":       func(_ *Client, _ *Children, p *asked) { p.Stop(); p.Stop() },
+		"child gone": func(r *Client, _ *Children, p *asked) { p.conn.Close(); r.conn.Close() },
+		"closed":     func(_ *Client, c *Children, _ *asked) { c.Close("id") },
+		"lost": func(r *Client, c *Children, p *asked) {
 			p.conn.Close()
 			lost := c.Close("id")
 			require.Len(t, lost, 1)
@@ -99,7 +89,7 @@ func TestRemoteEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, nil)
+			y := newYard(t)
 			r, c := y.serveTo()
 			started, err := r.Start(y.shell(hang), nil)
 			require.NoError(t, err)
@@ -124,7 +114,7 @@ func TestRemoteEnds(t *testing.T) {
 
 // TestHostileChild: whatever a child sends, the root ends the connection and keeps no descriptor.
 func TestHostileChild(t *testing.T) {
-	y := newYard(t, nil)
+	y := newYard(t)
 	null, err := os.Open(os.DevNull)
 	require.NoError(t, err)
 	defer null.Close()
@@ -164,6 +154,78 @@ func TestHostileChild(t *testing.T) {
 	}
 }
 
+// TestHostileMarker: no variable of a child but a mark reaches the program that confines its command. One of them would
+// make that program start the command without a sandbox.
+func TestHostileMarker(t *testing.T) {
+	for _, mark := range []string{
+		"QQ_KEEPER=1", "LD_PRELOAD=/x", "QQ_SANDBOX=1", "PATH=", "=", box.MarkPrefix + "=x", box.MarkPrefix + "1=",
+		box.MarkPrefix + "1=x\nLD_PRELOAD=/x", box.MarkPrefix + "1=x\x00", "x" + box.MarkPrefix + "1=x",
+	} {
+		y := newYard(t)
+		r, _ := y.serveTo()
+		c := y.shell("echo x > ran")
+		c.Marker = mark
+		_, err := r.Start(c, nil)
+		require.Error(t, err, mark)
+		assert.Equal(t, "gone", y.read("ran"), mark)
+	}
+	y := newYard(t)
+	r, _ := y.serveTo()
+	c := y.shell(`echo "$QQ_COMMAND_ID_3" > ran`)
+	c.Marker = box.MarkPrefix + "3=ABC"
+	p, err := r.Start(c, nil)
+	require.NoError(t, err)
+	p.Wait()
+	assert.Equal(t, "ABC\n", y.read("ran"))
+}
+
+// TestHostileShow: a child is shown files in hidden folders, and nothing else that is hidden.
+func TestHostileShow(t *testing.T) {
+	hidden, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	secret, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	file := filepath.Join(hidden, "file")
+	require.NoError(t, os.WriteFile(file, []byte("shown"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(secret, "file"), []byte("secret"), 0o600))
+	require.NoError(t, os.Symlink(filepath.Join(secret, "file"), filepath.Join(hidden, "link")))
+	y := newYard(t, func(c *box.Config) { c.Hidden, c.Servers = []string{hidden}, []string{secret} })
+	if o, _ := y.run("true"); !o.Viewed {
+		t.Skip("this system lets nobody mount")
+	}
+	r, _ := y.serveTo()
+	c := y.shell("cat " + file + "; cat " + filepath.Join(secret, "file") + "; true")
+	p, err := r.Start(c, []string{file, hidden, secret, filepath.Join(hidden, "link"), filepath.Join(secret, "file"),
+		filepath.Join(hidden, "none"), "\x00", ""})
+	require.NoError(t, err)
+	assert.Zero(t, p.Wait().Code)
+	said, err := os.ReadFile(c.Stdout.Name())
+	require.NoError(t, err)
+	assert.Contains(t, string(said), "shown")
+	assert.NotContains(t, string(said), "secret\n")
+	assert.Contains(t, string(said), "No such file")
+	_, err = r.Start(y.shell("true"), make([]string, maxShown+1))
+	require.Error(t, err)
+}
+
+// TestLongOutcome: an outcome that is too long for its child says what it leaves out.
+func TestLongOutcome(t *testing.T) {
+	out := box.Outcome{Notes: []string{"a note"}}
+	for range 20_000 {
+		out.Changed = append(out.Changed, ".vscode/"+strings.Repeat("\x01", 100))
+	}
+	line := lineOf(out)
+	require.Less(t, len(line), maxOutcome)
+	var r reply
+	require.NoError(t, json.Unmarshal(line, &r))
+	require.NotEmpty(t, r.Outcome.Changed)
+	require.Len(t, r.Outcome.Notes, 2)
+	assert.Equal(t, "a note", r.Outcome.Notes[0])
+	assert.Equal(t, fmt.Sprintf("%d more files that programs obey changed: they are too many to be listed",
+		20_000-len(r.Outcome.Changed)), r.Outcome.Notes[1])
+	require.Len(t, out.Notes, 1)
+}
+
 func descriptorsOf(t *testing.T) int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
@@ -183,7 +245,7 @@ func TestNoConnection(t *testing.T) {
 	c.Close("id")
 	file, err := os.Open(os.DevNull)
 	require.NoError(t, err)
-	_, err = NewRemote(file)
+	_, err = New(file)
 	require.ErrorContains(t, err, "open the connection for commands")
 }
 
@@ -222,7 +284,7 @@ func FuzzRequest(f *testing.F) {
 
 // TestSameBox: a command of a child and one of the root are held by the same rules.
 func TestSameBox(t *testing.T) {
-	y := newYard(t, nil)
+	y := newYard(t)
 	r, _ := y.serveTo()
 	c := y.shell("cat /proc/self/status | grep -E '^(Seccomp|NoNewPrivs|CapEff)'; ls -A; echo x > " +
 		filepath.Join(y.t.TempDir(), "x"))
@@ -231,7 +293,7 @@ func TestSameBox(t *testing.T) {
 	assert.NotZero(t, p.Wait().Code)
 	said, err := os.ReadFile(c.Stdout.Name())
 	require.NoError(t, err)
-	local, _ := y.run(c.Args[2])
+	_, local := y.run(c.Args[2])
 	assert.Equal(t, local, string(said))
 	assert.True(t, strings.Contains(local, "NoNewPrivs:\t1"), local)
 }

@@ -1,4 +1,7 @@
-package box
+// Package remote has a process start the commands of an agent that works in a child of it. The child asks for each
+// command over an inherited connection; the root decides what the command may do, see package box. What the child sends
+// is a stranger's: it is bounded and checked.
+package remote
 
 import (
 	"encoding/binary"
@@ -8,12 +11,14 @@ import (
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"qq/internal/box"
 	"qq/pkg/proc"
 )
 
@@ -22,7 +27,11 @@ const (
 	maxRequest  = 4 << 20 // bytes
 	maxOutcome  = 1 << 20 // bytes
 	maxCommands = 64      // that run at the same time
+	maxShown    = 10_000  // files
 )
+
+// marker is what a child may mark its commands with. Another variable could change how this program starts them.
+var marker = regexp.MustCompile(`^(` + box.MarkPrefix + `[0-9]{1,9}=[0-9A-Za-z]{1,64})?$`)
 
 // request asks the root to start a command. With it come two descriptors: a socket for this command, and the
 // terminal or file that is its stdout and stderr. Texts are bytes, because JSON would change those that are not
@@ -40,11 +49,11 @@ type request struct {
 
 // reply is what the socket of a command says: first that it was started, or why not, and then how it ended.
 type reply struct {
-	Error   string   `json:"error,omitempty"`
-	Outcome *Outcome `json:"outcome,omitempty"`
+	Error   string       `json:"error,omitempty"`
+	Outcome *box.Outcome `json:"outcome,omitempty"`
 }
 
-// Pair returns the two ends of a connection for [Serve], and for a [Remote] in a child that inherits the file.
+// Pair returns the two ends of a connection for [Serve], and for a [Client] in a child that inherits the file.
 func Pair() (*net.UnixConn, *os.File, error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -77,23 +86,23 @@ func connection(f *os.File) (*net.UnixConn, error) {
 	return unixConn, nil
 }
 
-// Remote starts the commands of an agent by the process at the other end of a connection.
-type Remote struct {
+// Client starts the commands of an agent by the process at the other end of a connection.
+type Client struct {
 	mu   sync.Mutex // held while a request is written
 	conn *net.UnixConn
 }
 
-// NewRemote returns a Remote for the inherited end of a [Pair]. It closes the file.
-func NewRemote(f *os.File) (*Remote, error) {
+// New returns a Client for the inherited end of a [Pair]. It closes the file.
+func New(f *os.File) (*Client, error) {
 	conn, err := connection(f)
 	if err != nil {
 		return nil, fmt.Errorf("open the connection for commands: %w", err)
 	}
-	return &Remote{conn: conn}, nil
+	return &Client{conn: conn}, nil
 }
 
 // Start asks for c to be started. Stdout of c must be its Stderr too; it has no Stdin and no Extra.
-func (r *Remote) Start(c proc.Command, show []string) (Running, error) {
+func (r *Client) Start(c proc.Command, show []string) (box.Running, error) {
 	text, err := json.Marshal(request{
 		Path: []byte(c.Path), Args: toBytes(c.Args), Env: toBytes(c.Env), Dir: []byte(c.Dir), Show: toBytes(show),
 		Marker: []byte(c.Marker), Terminal: c.Terminal, Grace: c.Grace,
@@ -105,7 +114,6 @@ func (r *Remote) Start(c proc.Command, show []string) (Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close()
 	rights := syscall.UnixRights(int(theirs.Fd()), int(c.Stdout.Fd()))
 	head := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
 	r.mu.Lock()
@@ -114,13 +122,17 @@ func (r *Remote) Start(c proc.Command, show []string) (Running, error) {
 		_, err = r.conn.Write(text)
 	}
 	r.mu.Unlock()
+	theirs.Close() // so that own ends if the root does not take it
 	if err != nil {
 		own.Close()
 		return nil, fmt.Errorf("ask the root to start a command: %w", err)
 	}
 	a := &asked{conn: own, replies: json.NewDecoder(io.LimitReader(own, maxOutcome)), done: make(chan struct{})}
 	var first reply
-	if err = a.replies.Decode(&first); err == nil && first.Error != "" {
+	switch err = a.replies.Decode(&first); {
+	case err != nil:
+		err = fmt.Errorf("the root did not start the command: %w", err)
+	case first.Error != "":
 		err = errors.New(first.Error)
 	}
 	if err != nil {
@@ -137,7 +149,7 @@ type asked struct {
 	replies *json.Decoder
 	stop    sync.Once
 	done    chan struct{}
-	out     Outcome
+	out     box.Outcome
 }
 
 // run waits for the outcome.
@@ -152,21 +164,21 @@ func (a *asked) run() {
 	a.out = *r.Outcome
 }
 
-// Stop implements Running.
+// Stop implements box.Running.
 func (a *asked) Stop() { a.stop.Do(func() { _, _ = a.conn.Write([]byte{'\n'}) }) }
 
-// Done implements Running.
+// Done implements box.Running.
 func (a *asked) Done() <-chan struct{} { return a.done }
 
-// Wait implements Running.
-func (a *asked) Wait() Outcome {
+// Wait implements box.Running.
+func (a *asked) Wait() box.Outcome {
 	<-a.done
 	return a.out
 }
 
 // Serve starts the commands that the other end of conn asks for, in b, until conn ends. Then it ends those that run.
 // It returns when all have ended, and closes conn. lost are the notes of commands of which the child was not told.
-func Serve(conn *net.UnixConn, b *Box) (lost []string) {
+func Serve(conn *net.UnixConn, b *box.Box) (lost []string) {
 	defer conn.Close()
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -222,6 +234,9 @@ func receive(conn *net.UnixConn) (q request, files [2]*os.File, err error) {
 	if err := json.Unmarshal(text, &q); err != nil {
 		return q, files, err
 	}
+	if !marker.Match(q.Marker) || len(q.Show) > maxShown {
+		return q, files, errors.New("a request for a command is not valid")
+	}
 	for i, fd := range fds {
 		files[i] = os.NewFile(uintptr(fd), "received")
 	}
@@ -248,14 +263,14 @@ func descriptors(rights []byte) (fds []int) {
 // serve runs one command. It stops the command when the child asks for that, and kills it when the child is gone: its
 // end of the socket of the command is closed then, or the connection, which closes gone. It returns the notes that it
 // could not hand over.
-func serve(q request, files [2]*os.File, b *Box, gone <-chan struct{}) (lost []string) {
+func serve(q request, files [2]*os.File, b *box.Box, gone <-chan struct{}) (lost []string) {
 	conn, err := connection(files[0])
 	if err != nil {
 		files[1].Close()
 		return nil
 	}
 	defer conn.Close()
-	r, err := b.start(proc.Command{
+	r, err := b.Launch(proc.Command{
 		Path: string(q.Path), Args: toText(q.Args), Env: slices.DeleteFunc(toText(q.Env), loads), Dir: string(q.Dir),
 		Stdout: files[1], Stderr: files[1], Terminal: q.Terminal, Grace: min(max(q.Grace, 0), time.Minute),
 		Marker: string(q.Marker),
@@ -289,19 +304,34 @@ func serve(q request, files [2]*os.File, b *Box, gone <-chan struct{}) (lost []s
 				r.Stop()
 				continue
 			}
-			r.proc.Kill()
+			r.Kill()
 			asked = nil
 		case <-gone:
-			r.proc.Kill()
+			r.Kill()
 			gone = nil
 		}
 	}
 	out := r.Wait()
 	_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // a child that does not read loses the outcome
-	if answers.Encode(reply{Outcome: &out}) != nil {
+	if _, err := conn.Write(lineOf(out)); err != nil {
 		return out.Notes
 	}
 	return nil
+}
+
+// lineOf returns the reply with out as a line that the child reads whole: changed files for which there is no room are
+// counted only.
+func lineOf(out box.Outcome) []byte {
+	changed, notes := out.Changed, out.Notes
+	for {
+		line, _ := json.Marshal(reply{Outcome: &out}) // texts and numbers always become JSON
+		if len(line) <= maxOutcome/2 || len(out.Changed) == 0 {
+			return append(line, '\n')
+		}
+		out.Changed = changed[:len(out.Changed)/2]
+		out.Notes = append(slices.Clip(notes), fmt.Sprintf("%d more files that programs obey changed: they are too "+
+			"many to be listed", len(changed)-len(out.Changed)))
+	}
 }
 
 // loads reports whether the entry of an environment makes the loader put code of the child into this program, before it
@@ -360,7 +390,7 @@ func (c *Children) Has(id string) bool {
 }
 
 // Serve begins to serve the child id with b. It returns false if there is no connection.
-func (c *Children) Serve(id string, b *Box) bool {
+func (c *Children) Serve(id string, b *box.Box) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one := c.open[id]
