@@ -120,7 +120,8 @@ func (g delegation) one(ctx context.Context, t task.Task) (tool.Result, error) {
 func refusal(results []task.Result) *tool.RefusedError {
 	for _, r := range results {
 		if r.Status == task.Refused && r.Attempts == 0 {
-			return &tool.RefusedError{Reason: r.Err()}
+			reason, hint := task.Explain(errors.New(r.Err()))
+			return &tool.RefusedError{Reason: reason, Hint: hint}
 		}
 	}
 	return nil
