@@ -207,6 +207,9 @@ func parseHalt(s string) (supervisor.Halt, error) {
 	return h, nil
 }
 
+// auto is the model that is chosen when it is needed.
+const auto = "auto"
+
 // run checks all tasks, opens the output and the record, and runs the batch.
 func (b *batchRun) run(c *cli.Context) error {
 	_, err := b.process.Open(c)
@@ -237,6 +240,9 @@ func (b *batchRun) run(c *cli.Context) error {
 	}
 	defer spool.Close()
 	if b.o.dryRun {
+		if cfg.Model == auto {
+			b.Note("model auto: it is chosen when the batch runs")
+		}
 		return b.dryRun(c.Context, spool)
 	}
 	// A missing model is one error here, instead of one error for each task later.
