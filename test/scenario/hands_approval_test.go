@@ -139,7 +139,7 @@ func TestApprovalAtDepth2(t *testing.T) {
 				asked := q.answer(2+i, a)
 				assert.Regexp(t, `\n`+chain2+` [0-9a-f]{8} asks: edit_file \(writes, medium risk\)\n`, asked)
 				assert.Contains(t, asked, []string{diff1, diff2}[i])
-				assert.Contains(t, asked+choice, "[o]nce, for this [s]ession (every edit_file, any file, any agent), "+
+				assert.Contains(t, asked+choice, "[o]nce, for this [s]ession (every edit_file, any file, any agent),\n"+
 					"always in this [f]older (edit_file(notes.txt)), [n]o: ")
 			}
 			e := q.wait()

@@ -58,7 +58,9 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 				Usage: "take earlier answers of agents that only read, where nothing that they read has changed",
 			},
 			command.FlagNoLedger,
-			&cli.BoolFlag{Name: "bar", Usage: "redraw the progress line even with NO_COLOR, or if stderr is no terminal"},
+			&cli.BoolFlag{
+				Name: "bar", Usage: "redraw the progress line even with NO_COLOR, or if stderr is no terminal",
+			},
 			&cli.BoolFlag{Name: "no-bar", Usage: "show no progress"},
 			text("output", "file for the results instead of stdout", "o"),
 			text("results", "folder that gets a file for each result"),
