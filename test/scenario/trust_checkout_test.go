@@ -238,6 +238,20 @@ func TestTrustAgentShown(t *testing.T) {
 	assert.Less(t, len(e.stdout), 1000)
 }
 
+// TestTrustOtherFileName: a file with another name than its agent replaces no built-in agent, trusted or not. So it needs
+// no trust, and the list of agents does not ask for it.
+func TestTrustOtherFileName(t *testing.T) {
+	w := newTrustWorld(t)
+	w.file(".qq/agents/mine.md", stranger("coder"))
+	assert.Contains(t, w.qq("trust").stderr, "needs trust")
+	assert.Regexp(t, `(?m)^coder .* built-in \(hides .*/\.qq/agents/mine\.md\)`, w.qq("agents").stdout)
+	w.file(".qq/agents/coder.md", stranger("coder"))
+	assert.Regexp(t, `(?m)^coder .* built-in \(hides .*/mine\.md\) \(ignored, not trusted: .*/coder\.md\)`,
+		w.qq("agents").stdout)
+	require.Equal(t, 0, w.qq("trust", "--yes").code)
+	assert.Regexp(t, `(?m)^coder .*/coder\.md \(hides .*mine\.md.*\)`, w.qq("agents").stdout)
+}
+
 // TestTrustRemoteModel: a checkout that is not trusted cannot send text to another machine by the choice of a model,
 // whatever the model is called there. A person may name it.
 func TestTrustRemoteModel(t *testing.T) {
