@@ -195,7 +195,7 @@ func TestBatchOpensNoDatabaseFirst(t *testing.T) {
 	assert.FileExists(t, database)
 }
 
-// TestBatchDryRun: the tasks are printed, and nothing is asked of a model.
+// TestBatchDryRun: the tasks are printed, and nothing is asked of a model. A server that is away does not matter.
 func TestBatchDryRun(t *testing.T) {
 	w, server := newServedWorld(t)
 	w.file("tasks.csv", "task,agent\none,coder\ntwo,\n")
@@ -221,4 +221,20 @@ func TestBatchDryRun(t *testing.T) {
 	}
 	assert.NotContains(t, lines[1], "plan")
 	assert.Zero(t, server.Count("/api/chat"))
+
+	away := w.with("OLLAMA_HOST=127.0.0.1:1")
+	const unknown = "how it would be cut is not known: no answer from Ollama at 127.0.0.1:1: connection refused"
+	for _, model := range []string{"auto", "ollama:stand-in"} {
+		e := away.run("batch", "--dry-run", "--model", model, "long.json")
+		assert.Equal(t, 0, e.code)
+		assert.Equal(t, "1\tdefault\tSummarize it.\n\t"+unknown+"\n2\tdefault\tshort\n", e.out)
+		chosen := ""
+		if model == "auto" {
+			chosen = "qq: model auto: it is chosen when the batch runs\n"
+		}
+		assert.Equal(t, chosen, e.errors)
+	}
+	assert.Equal(t, []any{unknown}, jsonLines(t, away.run("batch", "--dry-run", "--json", "long.json").out)[0]["plan"])
+	e := w.run("batch", "--dry-run", "--model", "ollama:none", "long.json")
+	assert.Equal(t, 2, e.code, "the server is there, and has no such model")
 }

@@ -61,6 +61,9 @@ func TestStatus(t *testing.T) {
 		{args: "[[busy]]", status: task.Unavailable, code: 3, error: "answered 503: server busy"},
 		{args: "hello", env: "OLLAMA_HOST=127.0.0.1:1", status: task.Unavailable, code: 3,
 			error: "no answer from Ollama at 127.0.0.1:1"},
+		{args: "hello", env: "QQ_RECURSION_DEPTH=3", status: task.Limit, code: 5, // as in the command of an agent
+			error: "Error: Maximum recursion depth (3) exceeded"},
+		{args: "[[fine]]", env: "QQ_MAX_DEPTH=1", status: task.Completed, output: "All is well."},
 		{args: "[[cut]]", status: task.Broken, code: 3, output: "one two", error: "answer of stand-in broke off"},
 		{args: "[[ended]]", status: task.Broken, code: 3, output: "one two", error: "the stream ended early"},
 		{args: "--timeout 0.2 [[stall]]", status: task.Timeout, code: 124, output: "one two",

@@ -145,6 +145,7 @@ func TestTerminalProgress(t *testing.T) {
 		assert.Contains(t, e.out, "one\nlate\n", name)
 	}
 	assert.Contains(t, w.run("batch", "--bar", "tasks.txt").errors, wipe, "wanted without a terminal")
+	assert.Contains(t, w.with("NO_COLOR=1").onTerminal("batch", "--bar", "tasks.txt").wait().out, wipe)
 	assert.NotContains(t, w.run("batch", "tasks.txt").errors, wipe)
 }
 

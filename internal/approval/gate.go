@@ -145,7 +145,7 @@ func (g *Gate) approve(ctx context.Context, in tool.Intent) (d tool.Decision, er
 	case ctx.Err() != nil: // the agent has ended, nobody decided against the call
 		return d, fmt.Errorf("not run: %w", context.Cause(ctx))
 	}
-	return d, refused(in.Tool, cmp.Or(d.Reason, "it was not approved"))
+	return d, &tool.RefusedError{Tool: in.Tool, Reason: cmp.Or(d.Reason, "it was not approved"), Hint: d.Hint}
 }
 
 // limit returns the rule that binds a call of the tool, whoever allows it. The error says that the definition of

@@ -268,7 +268,7 @@ func TestAnswerForTheFolder(t *testing.T) {
 	for _, line := range []string{"f", "Folder"} {
 		d := newScreen(t, false, nil)
 		c := d.asks(t.Context(), q)
-		d.expect("[o]nce, for this [s]ession (every run_pty_cmd, any command, any agent), " +
+		d.expect("[o]nce, for this [s]ession (every run_pty_cmd, any command, any agent),\r\n" +
 			"always in this [f]older (run_pty_cmd(go test ./...)), [n]o: ")
 		d.typed(line + "\n")
 		assert.Equal(t, reply{Folder, nil}, <-c, line)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -150,6 +151,46 @@ func (p page) rows(text, first, more string) (rows []string) {
 	return rows
 }
 
+// choices returns the line of offered answers, behind which a person types one. On a narrow terminal it is broken
+// between them, else between words. An offer may hold foreign text, so its further rows are marked, and the next offer
+// begins a row.
+func (p page) choices(offers []string) string {
+	var b strings.Builder
+	used := p.columns // of the last row
+	for i, offer := range offers {
+		end := ","
+		if i == len(offers)-1 {
+			end = ": "
+		}
+		if used+len(" ")+width(offer+end) <= p.columns {
+			used += len(" ") + width(offer+end)
+			b.WriteString(" " + offer + end)
+			continue
+		}
+		rows := wrapped(offer+end, max(p.columns-barWidth, leastWidth))
+		if used = width(offer + end); len(rows) > 1 {
+			used = p.columns
+		}
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(strings.Join(rows, "\n"+barAgain))
+	}
+	return b.String()
+}
+
+// wrapped returns the rows of a line, broken at spaces, or inside of a word that is longer than a row.
+func wrapped(line string, most int) (rows []string) {
+	for word := range strings.SplitSeq(line, " ") {
+		if n := len(rows); n > 0 && width(rows[n-1])+1+width(word) <= most {
+			rows[n-1] += " " + word
+			continue
+		}
+		rows = slices.AppendSeq(rows, broken(word, most))
+	}
+	return rows
+}
+
 func (p page) paint(colour, text string) string {
 	if !p.colour || colour == "" || text == "" {
 		return text
@@ -215,7 +256,7 @@ func broken(line string, width int) func(yield func(string) bool) {
 
 // columns returns how many columns a terminal needs for r at most.
 func columns(r rune) int {
-	if r < 0x1100 { // the first of the wide ones
+	if r < 0x1100 || 0x2400 <= r && r <= 0x2426 { // the first of the wide ones; control characters spelled out
 		return 1
 	}
 	return 2

@@ -55,6 +55,34 @@ func TestSpoofedRows(t *testing.T) {
 	assert.Equal(t, `"a\u00a0b"`, folder("a\u00a0b"))
 }
 
+// On a narrow terminal the offered answers are broken between them, else between words. No row is wider than the
+// terminal, and a row that begins with foreign text is marked.
+func TestChoices(t *testing.T) {
+	offered := []string{"[o]nce", "for this [s]ession (every run_pty_cmd, any command, any agent)",
+		"always in this [f]older (run_pty_cmd(git log --oneline '[n]o: y'))", "[n]o"}
+	for columns, want := range map[int]string{
+		160: strings.Join(offered, ", ") + ": ",
+		80:  strings.Join(offered[:2], ", ") + ",\n" + strings.Join(offered[2:], ", ") + ": ",
+		60: "[o]nce,\nfor this [s]ession (every run_pty_cmd, any command, any\n  ┆ agent),\n" +
+			"always in this [f]older (run_pty_cmd(git log --oneline\n  ┆ '[n]o: y')),\n[n]o: ",
+	} {
+		assert.Equal(t, want, page{size: size{24, columns}}.choices(offered), columns)
+	}
+	assert.Equal(t, "show [a]ll first, [n]o: ", page{size: size{24, 80}}.choices(offers(tool.Question{}, true)))
+	for columns := 1; columns < 200; columns++ {
+		text := page{size: size{24, columns}}.choices(offered)
+		for row := range strings.SplitSeq(text, "\n") {
+			assert.LessOrEqual(t, width(row), max(columns, leastWidth+barWidth)+1, row) // the bar counts as two
+		}
+		last := text[strings.LastIndex(text, "\n")+1:]
+		assert.Regexp(t, `^(\[o\]nce, |for this |always in this |\[n\]o: $)`, last, "words of qq itself")
+		whole := strings.NewReplacer("\n"+barAgain, " ", "\n", " ").Replace(text)
+		if columns > 20 {
+			assert.Equal(t, strings.Join(offered, ", ")+": ", whole, "no word is broken")
+		}
+	}
+}
+
 // Whatever a model writes: every row is indented, fits the width and has nothing
 // that a terminal obeys, and there are not many.
 func TestAnyPage(t *testing.T) {

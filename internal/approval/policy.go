@@ -37,8 +37,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"qq/internal/approval/rules"
+	"qq/pkg/task"
 	"qq/pkg/tool"
 )
 
@@ -190,6 +193,30 @@ func nobody(in tool.Intent, list []rules.Rule) string {
 	}
 	return fmt.Sprintf("it needs an approval and nobody can be asked here: "+
 		"%sallow it with --allow %s, or everything with --auto-approve", doubt, in.Tool)
+}
+
+// maxOffered is the longest rule that is offered, in bytes: a person must see all of it.
+const maxOffered = 200
+
+// exactly returns the rule of [rules.Exactly], if a person can read it whole.
+func exactly(in tool.Intent) (r rules.Rule, ok bool) {
+	r, ok = rules.Exactly(in)
+	text := r.String()
+	return r, ok && len(text) <= maxOffered && tool.Visible(text) == text
+}
+
+// narrow returns a hint for a person: which call of an agent in the folder dir was refused, and the narrowest rule
+// that allows it, if there is one. A special call is named in the reason itself.
+func (p Policy) narrow(in tool.Intent, dir string) string {
+	if in.Special || in.Summary == "" {
+		return ""
+	}
+	call := strconv.Quote(task.Shorten(strings.Join(strings.Fields(in.Summary), " "), 200))
+	if r, ok := exactly(in); ok && r.Covers(in, p.folder(dir)) && p.wide(in, dir) == "" {
+		// A shell takes all in single quotes as it is, but the single quote.
+		return "--allow '" + strings.ReplaceAll(r.String(), "'", `'\''`) + "' is enough for this call: " + call
+	}
+	return "the call was " + call
 }
 
 // tooLong returns why a call is refused that is too long to be shown whole.

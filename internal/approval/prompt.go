@@ -38,7 +38,7 @@ type Screen interface {
 // Models write most of that text. None of it can move the cursor, change the
 // direction of the text or hide itself: control characters, invisible ones and long
 // gaps are spelled out. Each row is indented and fits the width, so none looks like
-// the first or the last line.
+// the first or the last line. On a narrow terminal the last line is broken between the answers.
 //
 // Of a long text the beginning and the end are shown, with the number of rows left
 // out between them. It cannot be allowed before [a]ll has shown everything. A
@@ -195,18 +195,17 @@ var anything = map[tool.Effect]string{
 	tool.Delegates: "any task",
 }
 
-// choices lists the offered answers. A call that was not shown whole can only be refused.
-func choices(q tool.Question, unseen bool) string {
+// offers lists the offered answers. A call that was not shown whole can only be refused.
+func offers(q tool.Question, unseen bool) (all []string) {
 	if unseen {
-		return "show [a]ll first, [n]o: "
+		return []string{"show [a]ll first", "[n]o"}
 	}
-	var offered []string
 	for _, a := range answers {
 		if text := a.offer(q); text != "" {
-			offered = append(offered, text)
+			all = append(all, text)
 		}
 	}
-	return strings.Join(offered, ", ") + ": "
+	return all
 }
 
 // answerOf returns the answer that line gives to a question, or "" if it gives none.
@@ -225,7 +224,7 @@ func (p *Terminal) converse(ctx context.Context, q tool.Question) (Answer, error
 	whole := false
 	text, unseen := page{p.size(), p.colour}.question(q, whole)
 	for {
-		line, err := p.exchange(ctx, text, choices(q, unseen))
+		line, err := p.exchange(ctx, text, page{size: p.size()}.choices(offers(q, unseen)))
 		answer := answerOf(line, q)
 		switch word := strings.ToLower(strings.TrimSpace(line)); {
 		case errors.Is(err, errResumed):

@@ -87,13 +87,14 @@ type waiter struct {
 type outcome struct {
 	answer Answer
 	reason string // why the call may not run
+	hint   string // how a person can allow it another time
 	rule   string // the lasting rule that allows it
 	shown  bool   // a person saw the call
 }
 
 func (o outcome) decision() tool.Decision {
 	allowed := o.answer == Once || o.answer == Session || o.answer == Folder
-	return tool.Decision{Allowed: allowed, Shown: allowed && o.shown, Reason: o.reason, Rule: o.rule}
+	return tool.Decision{Allowed: allowed, Shown: allowed && o.shown, Reason: o.reason, Hint: o.hint, Rule: o.rule}
 }
 
 // NewQueue returns an empty Queue.
@@ -179,7 +180,8 @@ func (q *Queue) known(question tool.Question) outcome {
 // nobody returns the outcome for a call when nobody can be asked.
 func (q *Queue) nobody(question tool.Question) outcome {
 	list := slices.Concat(q.cfg.Policy.Allow, q.lasting(question))
-	return outcome{answer: unanswered, reason: q.cfg.Policy.unasked(question.Intent, question.Folder, list)}
+	return outcome{answer: unanswered, reason: q.cfg.Policy.unasked(question.Intent, question.Folder, list),
+		hint: q.cfg.Policy.narrow(question.Intent, question.Folder)}
 }
 
 // lasting returns the lasting rules for the folder of the call of question.
@@ -193,14 +195,10 @@ func (q *Queue) lasting(question tool.Question) []rules.Rule {
 // place returns the folder that a lasting rule about the call of question is for.
 func place(question tool.Question) string { return filepath.Join(question.Folder, question.Intent.Dir) }
 
-// maxOffered is the longest rule that is offered, in bytes: a person must see all of it.
-const maxOffered = 200
-
 // offer returns the lasting rule that a person can make about a call; empty if there is none.
 func (q *Queue) offer(in tool.Intent) string {
-	r, ok := rules.Exactly(in)
-	if text := r.String(); ok && q.cfg.Lasting != nil && len(text) <= maxOffered && tool.Visible(text) == text {
-		return text
+	if r, ok := exactly(in); ok && q.cfg.Lasting != nil {
+		return r.String()
 	}
 	return ""
 }

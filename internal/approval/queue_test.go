@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -187,6 +188,49 @@ func TestQueuePolicy(t *testing.T) {
 	assert.Equal(t, unasked, ask(tool.Intent{Tool: "read", Risk: tool.Low}))
 	assert.Empty(t, h.events)
 	assert.Empty(t, h.shown)
+}
+
+// Where nobody can be asked, a hint names the call, and a rule that allows no more than it needs if there is one.
+func TestQueueNobodyHint(t *testing.T) {
+	const none = "the call was "
+	edit := func(summary string, paths ...string) tool.Intent {
+		return tool.Intent{Tool: "edit_file", Effect: tool.Writes, Paths: paths, Summary: summary}
+	}
+	run := func(line string) tool.Intent {
+		return tool.Intent{Tool: "run_pty_cmd", Command: line, Summary: "run: " + line}
+	}
+	below := edit("edit a", "a")
+	below.Dir = "sub"
+	special := edit("edit .env", ".env")
+	special.Special = true
+	for name, tt := range map[string]struct {
+		in        tool.Intent
+		dir, want string
+	}{
+		"file": {edit("edit a.go", "a.go"), "", `--allow 'edit_file(a.go)' is enough for this call: "edit a.go"`},
+		"command with quotes": {run("git log 'a b'"), "",
+			`--allow 'run_pty_cmd(git log '\''a b'\'')' is enough for this call: "run: git log 'a b'"`},
+		"no rule":          {run("ls | sh"), "", none + `"run: ls | sh"`},
+		"two files":        {edit("a and b", "a", "b"), "", none + `"a and b"`},
+		"folder of a task": {below, "/work/sub", none + `"edit a"`},
+		"home":             {edit("edit a", "a"), "/home/me", none + `"edit a"`},
+		"strange characters": {edit("edit \x1b[2J\u202ea\n\"b", "\u202ea"), "",
+			none + `"edit \x1b[2J\u202ea \"b"`},
+		"special": {special, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := NewQueue(QueueConfig{Policy: Policy{Mode: Ask, Root: "/work", Home: "/home/me"}})
+			tt.in.Risk = tool.High
+			d := q.Ask(t.Context(), tool.Question{Intent: tt.in, Folder: tt.dir})
+			assert.False(t, d.Allowed)
+			assert.Equal(t, tt.want, d.Hint)
+		})
+	}
+	q := NewQueue(QueueConfig{Policy: Policy{Mode: Ask}})
+	long := edit(strings.Repeat("y", 9999))
+	long.Risk = tool.High
+	d := q.Ask(t.Context(), tool.Question{Intent: long})
+	assert.Less(t, len(d.Hint), 300)
 }
 
 func TestQueueNobody(t *testing.T) {

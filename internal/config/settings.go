@@ -102,7 +102,7 @@ func Settings() []Setting {
 			field: func(c *Config) any { return &c.MaxParallel }},
 		{Name: "QQ_MAX_DEPTH", Default: "3", Kind: Count, Checkout: Lowers,
 			Doc: "depth at which starting a child fails; the root has depth 0, so by default children run at 1 " +
-				"and 2; " +
+				"and 2; an agent at the last depth works alone, which is no error; " +
 				"0 means no delegation",
 			field: func(c *Config) any { return &c.MaxDepth }},
 		{Name: "QQ_MAX_CHILDREN", Default: "200", Kind: Count, Checkout: Lowers,

@@ -430,7 +430,7 @@ type Entry struct {
 	// Hides are the sources of further definitions of the same name, which this one replaces.
 	Hides []string
 	// Ignored are the sources of definitions of the same name in files of a checkout that are not
-	// trusted.
+	// trusted, and would replace this one if they were.
 	Ignored []string
 	// Err is nil for a valid definition. Otherwise it says why the definition is not valid, or why
 	// the folder could not be read.
@@ -443,11 +443,15 @@ func (r *Registry) List() []Entry {
 	entries := slices.Clone(l.problems)
 	at := map[string]int{}
 	own := 0 // entries of files that are trusted
+	replaces := map[string]bool{}
+	for _, c := range r.Claims("") {
+		replaces[c.Agent.Source] = true
+	}
 	for group, files := range l.rank() {
 		for _, e := range ordered(files) {
 			i, taken := at[fold(e.Agent.Name)]
 			switch {
-			case taken && group == 0, taken && i >= own && e.Err == nil:
+			case taken && group == 0, taken && e.Err == nil && (i >= own || !replaces[e.Agent.Source]):
 				entries[i].Hides = append(entries[i].Hides, e.Agent.Source)
 			case taken && e.Err == nil:
 				entries[i].Ignored = append(entries[i].Ignored, e.Agent.Source)

@@ -106,6 +106,7 @@ func (x *execution) announce(r task.Result) {
 	}
 	e := about(x.job, event.SubAgentComplete)
 	if !r.Success {
+		r.CutHint() // as in a result in JSON: a hint is for the terminal
 		e.Type, e.Error = event.SubAgentError, r.Err()
 	}
 	e.Status, e.ExitCode, e.Usage, e.DurationMS = r.Status, &r.ExitCode, &r.Usage, r.DurationMS

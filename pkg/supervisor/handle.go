@@ -102,7 +102,7 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 	}
 	if d := h.decide(ctx, h.s.agents.Intent(allowed)); !d.Allowed {
 		for k, t := range allowed {
-			results[at[k]] = t.Ended(task.Refused, d.Reason)
+			results[at[k]] = t.Fail(&task.Error{Status: task.Refused, Problem: d.Reason, Hint: d.Hint})
 			results[at[k]].Index = at[k]
 		}
 		return results
@@ -275,7 +275,7 @@ func (h *handle) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	in := h.s.agents.Intent([]task.Task{granted})
 	in.Tool = "spawn_agent"
 	if d := h.decide(ctx, in); !d.Allowed {
-		return task.Child{}, &tool.RefusedError{Tool: in.Tool, Reason: d.Reason}
+		return task.Child{}, &tool.RefusedError{Tool: in.Tool, Reason: d.Reason, Hint: d.Hint}
 	}
 	return h.spawn(ctx, granted)
 }

@@ -42,7 +42,7 @@ func (f Function) Run(ctx context.Context, args json.RawMessage) Result {
 		}
 	}
 	if r.Refused != nil {
-		r.Refused = &RefusedError{Tool: f.About.Name, Reason: r.Refused.Reason}
+		r.Refused = &RefusedError{Tool: f.About.Name, Reason: r.Refused.Reason, Hint: r.Refused.Hint}
 	}
 	return r
 }

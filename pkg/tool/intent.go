@@ -139,15 +139,18 @@ type Decision struct {
 	Shown bool `json:"shown,omitempty"`
 	// Reason says why not, in words for the model and for a person.
 	Reason string `json:"reason,omitempty"`
+	// Hint says to a person how to allow the call another time; it may be empty.
+	Hint string `json:"hint,omitempty"`
 	// Rule is the rule that allowed the call by a pattern: see [Intent].
 	Rule string `json:"rule,omitempty"`
 }
 
 // RefusedError says that a call was not allowed. The model reads Reason, and the result of the task
-// lists the refusal.
+// lists the refusal, with Hint for a person.
 type RefusedError struct {
 	Tool   string
 	Reason string
+	Hint   string // may be empty
 }
 
 func (e *RefusedError) Error() string { return e.Tool + " was refused: " + e.Reason }

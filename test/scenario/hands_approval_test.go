@@ -139,7 +139,7 @@ func TestApprovalAtDepth2(t *testing.T) {
 				asked := q.answer(2+i, a)
 				assert.Regexp(t, `\n`+chain2+` [0-9a-f]{8} asks: edit_file \(writes, medium risk\)\n`, asked)
 				assert.Contains(t, asked, []string{diff1, diff2}[i])
-				assert.Contains(t, asked+choice, "[o]nce, for this [s]ession (every edit_file, any file, any agent), "+
+				assert.Contains(t, asked+choice, "[o]nce, for this [s]ession (every edit_file, any file, any agent),\n"+
 					"always in this [f]older (edit_file(notes.txt)), [n]o: ")
 			}
 			e := q.wait()
@@ -282,6 +282,30 @@ func TestNobodyToAsk(t *testing.T) {
 		assert.Equal(t, "refused", lines[0].Status)
 		assert.Equal(t, "edit_file was refused: "+why, *lines[0].Error)
 	})
+}
+
+// TestTrustRefusedCall: a person reads which call was refused, and a flag that is enough for it. With this
+// flag, as a shell takes it, the call works.
+func TestTrustRefusedCall(t *testing.T) {
+	w := newApprovalWorld(t)
+	const flag = "--allow 'edit_file(notes.txt)'"
+	const hint = "hint: " + flag + " is enough for this call: \"edit notes.txt\"\n"
+	e := w.qq("-a", "scribe", "Change it. [[first]]")
+	assert.Equal(t, 1, e.code)
+	assert.Contains(t, e.stderr, "or everything with --auto-approve\n  "+hint)
+	tasks := w.file("tasks.json", `[{"agent": "scribe", "task": "Change it. [[first]]"}]`)
+	e = w.qq("batch", tasks, "--no-bar")
+	assert.Contains(t, e.stderr, "or everything with --auto-approve\n  "+hint)
+	e = w.qq("-a", "middle", "Pass it on. [[middle]]", "--json")
+	assert.Contains(t, e.stderr, "\n  hint: the call was \"delegate to ", "no rule allows only that")
+	assert.Equal(t, notes, w.files("work")["notes.txt"])
+
+	r := w.prepared("")
+	r.cmd.Path = "/bin/sh"
+	r.cmd.Args = []string{"sh", "-c", `exec "$0" -a scribe ` + flag + " 'Change it. [[first]]'", w.bin}
+	require.NoError(t, r.cmd.Start())
+	assert.Equal(t, 0, r.wait().code)
+	assert.NotEqual(t, notes, w.files("work")["notes.txt"])
 }
 
 // TestPolicy: what flags decide beforehand, at any depth, and without a terminal.

@@ -50,18 +50,30 @@ type finding struct{ What, State, Text, Fix string }
 // doctor is what it says about what, the model server left out.
 func (w *world) doctor(what string) finding {
 	w.t.Helper()
+	e := w.doctored()
+	assert.Equal(w.t, 0, e.code, "exit code: what is missing is a note")
+	return e.finding(what)
+}
+
+// doctored is all that it says, the model server left out.
+func (w *world) doctored() ended {
+	w.t.Helper()
 	alone := *w
 	alone.env = append(slices.Clip(w.env), "QQ_MODEL=extract")
-	e := alone.qq("doctor", "--json")
-	assert.Equal(w.t, 0, e.code, "exit code: what is missing is a note")
+	return alone.qq("doctor", "--json")
+}
+
+// finding is what it says about what.
+func (e ended) finding(what string) finding {
+	e.t.Helper()
 	var all []finding
-	require.NoError(w.t, json.Unmarshal([]byte(e.stdout), &all))
+	require.NoError(e.t, json.Unmarshal([]byte(e.stdout), &all))
 	for _, f := range all {
 		if f.What == what {
 			return f
 		}
 	}
-	require.FailNow(w.t, "doctor says nothing about "+what)
+	require.FailNow(e.t, "doctor says nothing about "+what)
 	return finding{}
 }
 

@@ -238,6 +238,20 @@ func TestTrustAgentShown(t *testing.T) {
 	assert.Less(t, len(e.stdout), 1000)
 }
 
+// TestTrustOtherFileName: a file with another name than its agent replaces no built-in agent, trusted or not. So it needs
+// no trust, and the list of agents does not ask for it.
+func TestTrustOtherFileName(t *testing.T) {
+	w := newTrustWorld(t)
+	w.file(".qq/agents/mine.md", stranger("coder"))
+	assert.Contains(t, w.qq("trust").stderr, "needs trust")
+	assert.Regexp(t, `(?m)^coder .* built-in \(hides .*/\.qq/agents/mine\.md\)`, w.qq("agents").stdout)
+	w.file(".qq/agents/coder.md", stranger("coder"))
+	assert.Regexp(t, `(?m)^coder .* built-in \(hides .*/mine\.md\) \(ignored, not trusted: .*/coder\.md\)`,
+		w.qq("agents").stdout)
+	require.Equal(t, 0, w.qq("trust", "--yes").code)
+	assert.Regexp(t, `(?m)^coder .*/coder\.md \(hides .*mine\.md.*\)`, w.qq("agents").stdout)
+}
+
 // TestTrustRemoteModel: a checkout that is not trusted cannot send text to another machine by the choice of a model,
 // whatever the model is called there. A person may name it.
 func TestTrustRemoteModel(t *testing.T) {
@@ -468,6 +482,77 @@ func TestTrustHostileFile(t *testing.T) {
 	e = w.qq("hello")
 	assert.Contains(t, e.stderr, ".env is a link that leads out")
 	assert.True(t, w.reached(), "the other file is decided about")
+}
+
+// TestTrustBrokenLine: with a line in a checkout's .env that is none no agent runs there, but the commands that look
+// at something work, and say which line it is.
+func TestTrustBrokenLine(t *testing.T) {
+	w := newTrustWorld(t)
+	w.file(".env", "QQ_MAX_DEPTH=2\nsecret words\n")
+	const problem, hint = "read .env line 2: a line that is not NAME=value", "each line is NAME=value, or a comment after #"
+	said := "qq: .env is ignored: " + problem + "\n  hint: " + hint + "\n"
+	for _, command := range []string{"runs", "agents", "config", "sessions", "permissions", "doctor"} {
+		e := w.qq(command)
+		assert.True(t, strings.HasPrefix(e.stderr, said), e.stderr)
+		assert.Equal(t, 1, strings.Count(e.stderr, "is ignored"), e.stderr)
+		if command != "doctor" {
+			assert.Equal(t, 0, e.code, command)
+		}
+	}
+	e := w.doctored()
+	assert.Equal(t, 1, e.code, "no agent can run")
+	assert.Equal(t, finding{"settings", "bad", problem, hint}, e.finding("settings"))
+	for _, args := range [][]string{{"hello"}, {"trust"}, {"trust", "--yes"}} {
+		e := w.qq(args...)
+		assert.Equal(t, 2, e.code)
+		assert.Equal(t, "qq: "+problem+"\n  hint: "+hint+"\n", e.stderr)
+	}
+
+	w.file(".qq/agents/coder.md", stranger("coder"))
+	e = w.qq("trust", "--yes")
+	assert.Equal(t, 2, e.code)
+	assert.Contains(t, e.stderr, "trusted until it changes: .qq/agents/coder.md\n", "the other file is decided about")
+	assert.Contains(t, e.stderr, problem)
+	assert.Contains(t, w.qq("agents").stdout, "coder.md (hides built-in)")
+	w.file(".env", "QQ_RETRIES=many\n")
+	assert.Contains(t, w.qq("agents").stderr, `qq: .env is ignored: QQ_RETRIES (.env) is "many": `)
+	w.settings("secret words\n")
+	assert.Equal(t, 2, w.qq("agents").code, "a person's own file counts")
+}
+
+// TestTrustDoctor: doctor says which file of a person's decisions cannot be read, and what to do.
+func TestTrustDoctor(t *testing.T) {
+	w := newTrustWorld(t)
+	rules := filepath.Join(w.dir, "config", "qq", "permissions.json")
+	assert.Equal(t, finding{"permissions", "ok", "0 lasting rules", ""}, w.doctor("permissions"))
+	for text, want := range map[string]finding{
+		"{": {"permissions", "bad", rules + " is damaged: no lasting rule counts",
+			"mend it, or remove it: then you are asked again"},
+		`{"rules":[{"folder":"/x","rule":"edit_fil(a)"}]}`: {"permissions", "bad",
+			rules + ` names "edit_fil", which is no tool`, "qq permissions rm removes it"},
+	} {
+		require.NoError(t, os.WriteFile(rules, []byte(text), 0o600))
+		e := w.doctored()
+		assert.Equal(t, 1, e.code)
+		assert.Equal(t, want, e.finding("permissions"))
+	}
+	require.NoError(t, os.Remove(rules))
+
+	w.file(".qq/agents/coder.md", stranger("coder"))
+	require.Equal(t, 0, w.qq("trust", "--yes").code)
+	store, err := filepath.Glob(filepath.Join(w.dir, "qq", "trust", "*.json"))
+	require.NoError(t, err)
+	require.Len(t, store, 1)
+	require.NoError(t, os.WriteFile(store[0], []byte("{"), 0o600))
+	e := w.doctored()
+	assert.Equal(t, 1, e.code)
+	f := e.finding("trust")
+	assert.Equal(t, "bad", f.State)
+	assert.Contains(t, f.Text, "read "+store[0]+", which says what is trusted in this folder: ")
+	assert.Equal(t, "look at that file; qq trust --remove forgets what it says", f.Fix)
+	assert.Contains(t, w.qq("hello").stderr, "\n  hint: "+f.Fix+"\n")
+	require.Equal(t, 0, w.qq("trust", "--remove").code)
+	assert.Equal(t, "note", w.doctor("trust").State, "it is not trusted any more")
 }
 
 // TestTrustList: decisions are private, and can be listed and forgotten. An agent's command cannot decide.

@@ -123,6 +123,18 @@ func TestGateRefuses(t *testing.T) {
 	}
 }
 
+// The hints of refusals are for a person: they are in the result, below all reasons, and the model does not read them.
+func TestRefusalHints(t *testing.T) {
+	all := refusals{
+		{"a", &tool.RefusedError{Tool: "a", Reason: "no", Hint: "say yes"}},
+		{"b", &tool.RefusedError{Tool: "b", Reason: "no"}},
+		{"c", &tool.RefusedError{Tool: "c", Reason: "never", Hint: "wait"}},
+	}
+	assert.Equal(t, "a was refused: no; b was refused: no; c was refused: never\nhint: say yes; wait", all.String())
+	assert.Equal(t, "b was refused: no", all[1:2].String())
+	assert.Equal(t, "a was refused: no", all[0].err.Error())
+}
+
 // The result names the last refusal of a tool.
 func TestLastRefusalCounts(t *testing.T) {
 	again := calling("write")

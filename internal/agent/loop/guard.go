@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"qq/pkg/task"
 	"qq/pkg/tool"
 )
 
@@ -134,11 +135,15 @@ func (r *refusals) note(name string, refused *tool.RefusedError, failed bool) {
 	}
 }
 
-// String joins the reasons of all refusals.
+// String joins the reasons of all refusals, and below them the hints.
 func (r refusals) String() string {
-	texts := make([]string, len(r))
-	for i, x := range r {
-		texts[i] = x.err.Error()
+	var texts, hints []string
+	for _, x := range r {
+		texts = append(texts, x.err.Error())
+		if x.err.Hint != "" {
+			hints = append(hints, x.err.Hint)
+		}
 	}
-	return strings.Join(texts, "; ")
+	e := task.Error{Problem: strings.Join(texts, "; "), Hint: strings.Join(hints, "; ")}
+	return e.Error()
 }

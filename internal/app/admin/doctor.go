@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/output"
+	"qq/internal/approval/rulefile"
 	"qq/internal/box"
 	"qq/internal/config"
 	"qq/internal/record/ledger"
@@ -57,7 +59,8 @@ func (r commands) examine(c *cli.Context) error {
 		checkAstGrep(ctx, host, r.Env), checkSearch(cfg, r.Env.Get),
 		checkFolder("home", cfg.Home, "set QQ_HOME to a folder that you may write to"),
 		checkFolder("logs", cfg.LogDir, "set QQ_LOG_DIR to a folder that you may write to"),
-		checkSessions(Store(cfg)), checkLedger(cfg.Home), checkAgents(r.Checkout.Agents), checkTrust(r.Checkout),
+		checkSessions(Store(cfg)), checkLedger(cfg.Home), checkAgents(r.Checkout.Agents),
+		checkSettings(r.Checkout), checkTrust(r.Checkout), checkPermissions(r.Env.ConfigHome()),
 	)
 	if c.Bool("json") {
 		err = output.WriteJSON(r.Out, findings)
@@ -204,8 +207,33 @@ func checkSessions(store *session.Store) Finding {
 	return Finding{"sessions", "ok", fmt.Sprintf("%d", len(all)), ""}
 }
 
+// checkSettings reports a mistake in the .env of the working directory, with which no agent runs there. Another
+// mistake in the settings ends qq doctor.
+func checkSettings(o *command.Checkout) Finding {
+	if o.Broken != nil {
+		return Bad("settings", o.Broken)
+	}
+	return Finding{"settings", "ok", "qq config shows them", ""}
+}
+
+// checkPermissions reports whether the lasting rules of the user can be read.
+func checkPermissions(home string) Finding {
+	if home == "" {
+		return Finding{"permissions", "note", "no lasting rules: there is no folder of your settings",
+			"set HOME or XDG_CONFIG_HOME to an absolute path"}
+	}
+	n, err := rulefile.Open(filepath.Join(home, "qq")).Check()
+	if err != nil {
+		return Bad("permissions", err)
+	}
+	return Finding{"permissions", "ok", fmt.Sprintf("%d lasting rules", n), ""}
+}
+
 // checkTrust reports what the files of the working directory say and what does not count.
 func checkTrust(o *command.Checkout) Finding {
+	if err := o.Unreadable(); err != nil {
+		return Bad("trust", err)
+	}
 	ignored := command.Ignored(o.Claims())
 	if len(ignored) == 0 {
 		return Finding{"trust", "ok", "nothing in this folder needs it", ""}

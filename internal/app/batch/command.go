@@ -58,7 +58,9 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 				Usage: "take earlier answers of agents that only read, where nothing that they read has changed",
 			},
 			command.FlagNoLedger,
-			&cli.BoolFlag{Name: "bar", Usage: "show the progress line although stderr is no terminal"},
+			&cli.BoolFlag{
+				Name: "bar", Usage: "redraw the progress line even with NO_COLOR, or if stderr is no terminal",
+			},
 			&cli.BoolFlag{Name: "no-bar", Usage: "show no progress"},
 			text("output", "file for the results instead of stdout", "o"),
 			text("results", "folder that gets a file for each result"),
@@ -207,6 +209,9 @@ func parseHalt(s string) (supervisor.Halt, error) {
 	return h, nil
 }
 
+// auto is the model that is chosen when it is needed.
+const auto = "auto"
+
 // run checks all tasks, opens the output and the record, and runs the batch.
 func (b *batchRun) run(c *cli.Context) error {
 	_, err := b.process.Open(c)
@@ -237,6 +242,9 @@ func (b *batchRun) run(c *cli.Context) error {
 	}
 	defer spool.Close()
 	if b.o.dryRun {
+		if cfg.Model == auto {
+			b.Note("model auto: it is chosen when the batch runs")
+		}
 		return b.dryRun(c.Context, spool)
 	}
 	// A missing model is one error here, instead of one error for each task later.

@@ -45,12 +45,13 @@ type batchRun struct {
 // dryRun prints the tasks and how long texts would be cut, and runs nothing.
 func (b *batchRun) dryRun(ctx context.Context, spool *taskfile.Spool) error {
 	n := 0
+	p := planner{Runner: b.runner, unknown: map[staff]string{}}
 	for t, err := range b.tasks(spool) {
 		if err != nil {
 			return err
 		}
 		n++
-		plan, err := b.plan(ctx, t)
+		plan, err := p.plan(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -78,12 +79,31 @@ func (b *batchRun) dryRun(ctx context.Context, spool *taskfile.Spool) error {
 // every model, so the model server need not be asked.
 const minDocument = 4 << 10
 
-// plan lists how the text of t would be cut. The list is empty if the text fits the model.
-func (b *batchRun) plan(ctx context.Context, t task.Task) ([]string, error) {
+// planner plans the tasks of a dry run. It asks a model server that is away once only.
+type planner struct {
+	Runner
+	unknown map[staff]string // why there is no plan
+}
+
+// staff is an agent and its model.
+type staff struct{ agent, model string }
+
+// plan lists how the text of t would be cut, or says that this is not known. The list is empty if the text fits the
+// model.
+func (p planner) plan(ctx context.Context, t task.Task) ([]string, error) {
 	if len(t.Text)+len(t.Context) < minDocument {
 		return nil, nil
 	}
-	return b.runner.Plan(ctx, t)
+	who := staff{t.Agent, t.Model}
+	if p.unknown[who] == "" {
+		plan, err := p.Plan(ctx, t)
+		if task.StatusOf(err) != task.Unavailable {
+			return plan, err
+		}
+		problem, _ := task.Explain(err)
+		p.unknown[who] = "how it would be cut is not known: " + problem
+	}
+	return []string{p.unknown[who]}, nil
 }
 
 // do runs the tasks and prints their results in input order. It records the status of the

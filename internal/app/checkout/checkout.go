@@ -5,6 +5,7 @@
 package checkout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,7 +152,7 @@ func run(i *command.Invocation, c *cli.Context) error {
 			return err
 		}
 	}
-	open := i.Open
+	open := i.OpenAnyway
 	if c.Bool("list") || c.Bool("remove") {
 		open = i.OpenBare
 	}
@@ -175,7 +176,11 @@ func run(i *command.Invocation, c *cli.Context) error {
 		}
 		return err
 	}
-	return decide(c.Context, i, c.Bool("yes"))
+	if o.Broken != nil && len(o.Claims()) == 0 {
+		return command.Usage(o.Broken)
+	}
+	// The other files can be decided about, then a broken .env is an error.
+	return cmp.Or(decide(c.Context, i, c.Bool("yes")), command.Usage(o.Broken))
 }
 
 // decide shows the claims of the checkout and stores whether they are trusted.
@@ -207,8 +212,8 @@ func decide(ctx context.Context, i *command.Invocation, yes bool) error {
 	case err != nil:
 		return fmt.Errorf("nothing is trusted: %w", err)
 	}
-	if err := i.Checkout.Trust.Err(); err != nil {
-		return command.Advised(err, "look at that file; qq trust --remove forgets what it says")
+	if err := i.Checkout.Unreadable(); err != nil {
+		return err
 	}
 	if err := i.Checkout.Decide(claims, trusted); err != nil {
 		return err

@@ -27,6 +27,7 @@ type Checkout struct {
 	Agents   *agents.Registry
 	Trust    *trust.Folder
 	Store    trust.Store // of the user; a checkout cannot choose another
+	Broken   error       // why .env counts as empty, see OpenAnyway; nil if it does not
 
 	own config.Config // without anything that needs trust
 }
@@ -176,6 +177,15 @@ func (o *Checkout) Claims() []Claim {
 		claims = append(claims, o.claim(c, effect))
 	}
 	return claims
+}
+
+// Unreadable returns why the decisions about the checkout cannot be read; nil if they can. Without them nothing is
+// trusted.
+func (o *Checkout) Unreadable() error {
+	if err := o.Trust.Err(); err != nil {
+		return Advised(err, "look at that file; qq trust --remove forgets what it says")
+	}
+	return nil
 }
 
 // TrustedAgents returns the files that replace agents of the user.

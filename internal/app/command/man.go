@@ -101,7 +101,7 @@ func ExitCodes() []ExitCode {
 		{2, "usage or configuration"},
 		{3, "the model server cannot be reached, or another temporary error"},
 		{4, "some tasks of a batch failed"},
-		{5, "a limit: depth, children, tokens"},
+		{5, "a limit: children, tokens, or the depth of a qq that an agent's command starts"},
 		{124, "timeout"},
 		{129, "hung up: the terminal was closed"},
 		{130, "interrupted"},

@@ -26,25 +26,40 @@ var (
 func LookFlags() []cli.Flag { return []cli.Flag{FlagCwd, FlagJSON, FlagQuiet} }
 
 // Configure reads the settings that count in the working directory, and prints warnings about them. It also returns
-// the path of the working directory.
+// the path of the working directory. It is for commands that run no agent: a .env of the working directory that is
+// broken is a warning, and the other settings count.
 func (i *Invocation) Configure(c *cli.Context) (config.Config, string, error) {
-	o, err := i.Open(c)
+	o, err := i.OpenAnyway(c)
 	if err != nil {
 		return config.Config{}, "", err
+	}
+	if o.Broken != nil {
+		Report(i.Err, fmt.Errorf(".env is ignored: %w", o.Broken))
 	}
 	i.Warn(o.Lines())
 	return o.Settings, o.Dir, nil
 }
 
+// dotEnvUse says what counts of the .env of the working directory.
+type dotEnvUse int
+
+const (
+	needed   dotEnvUse = iota // a broken one is an error
+	optional                  // a broken one counts as empty
+	unread                    // nothing
+)
+
 // Open changes to the directory of --cwd and reads the settings from the flags of c, the environment and .env files.
 // It prints nothing; the caller calls Warn.
-func (i *Invocation) Open(c *cli.Context) (*Checkout, error) { return i.open(c, false) }
+func (i *Invocation) Open(c *cli.Context) (*Checkout, error) { return i.open(c, needed) }
 
-// OpenBare is Open without the .env of the working directory, which may be broken.
-func (i *Invocation) OpenBare(c *cli.Context) (*Checkout, error) { return i.open(c, true) }
+// OpenAnyway is Open, but a broken .env of the working directory counts as empty: see Checkout.Broken.
+func (i *Invocation) OpenAnyway(c *cli.Context) (*Checkout, error) { return i.open(c, optional) }
 
-// open is Open. If bare is set, the .env of the checkout is not read.
-func (i *Invocation) open(c *cli.Context, bare bool) (*Checkout, error) {
+// OpenBare is Open without the .env of the working directory.
+func (i *Invocation) OpenBare(c *cli.Context) (*Checkout, error) { return i.open(c, unread) }
+
+func (i *Invocation) open(c *cli.Context, use dotEnvUse) (*Checkout, error) {
 	if dir := c.String("cwd"); dir != "" {
 		if err := os.Chdir(dir); err != nil {
 			return nil, Usagef("-C takes a directory that exists", "go to the working directory: %v", err)
@@ -62,12 +77,23 @@ func (i *Invocation) open(c *cli.Context, bare bool) (*Checkout, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.Load(config.Input{Flags: flags, Environ: i.Env, Dir: dir, NoCheckout: bare})
+	in := config.Input{Flags: flags, Environ: i.Env, Dir: dir, NoCheckout: use == unread}
+	cfg, err := config.Load(in)
+	var broken error
+	if err != nil && use == optional {
+		in.NoCheckout = true
+		if cfg, broken = config.Load(in); broken == nil { // so the mistake is in that file
+			broken, err = err, nil
+		}
+	}
 	if err != nil {
 		return nil, Usage(err)
 	}
 	i.Quiet, i.Plain = c.Bool("quiet"), c.Bool("no-color")
 	i.Checkout, err = newCheckout(dir, cfg, i.Env)
+	if i.Checkout != nil {
+		i.Checkout.Broken = broken
+	}
 	return i.Checkout, err
 }
 
@@ -80,9 +106,7 @@ func (i *Invocation) Warn(claims []Claim) {
 	if len(claims) == 0 {
 		return
 	}
-	if err := i.Checkout.Trust.Err(); err != nil {
-		i.Say("%v", err)
-	}
+	Report(i.Err, i.Checkout.Unreadable())
 	ignored := Ignored(claims)
 	for n, c := range ignored {
 		text := c.String()

@@ -48,15 +48,35 @@ func (s Store) Rules(folder string) (found []rules.Rule, err error) {
 		if e.Folder != folder {
 			continue
 		}
-		r, bad := rules.Parse(e.Rule)
+		r, bad := s.parse(e)
 		if bad != nil {
-			problem, _ := task.Explain(bad)
-			err = task.Hinted("qq permissions rm removes it", "%s %s", s.path, problem)
+			err = bad
 			continue
 		}
 		found = append(found, r)
 	}
 	return found, err
+}
+
+// parse returns the rule of an entry.
+func (s Store) parse(e Entry) (rules.Rule, error) {
+	r, err := rules.Parse(e.Rule)
+	if err != nil {
+		problem, _ := task.Explain(err)
+		return r, task.Hinted("qq permissions rm removes it", "%s %s", s.path, problem)
+	}
+	return r, nil
+}
+
+// Check returns how many rules there are. The error says which one cannot be read, or why none can.
+func (s Store) Check() (n int, err error) {
+	entries, err := s.List()
+	for _, e := range entries {
+		if _, bad := s.parse(e); bad != nil {
+			return 0, bad
+		}
+	}
+	return len(entries), err
 }
 
 // List returns all rules, those of a folder together, the oldest first.

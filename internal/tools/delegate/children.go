@@ -106,7 +106,7 @@ func (g delegation) waitChildren(ctx context.Context, args json.RawMessage) (str
 	if err != nil {
 		return "", collected(results, err)
 	}
-	text, err := encode(append([]task.Result{}, results...)) // no results are an empty array
+	text, err := encode(results)
 	if err != nil {
 		return "", err
 	}

@@ -120,16 +120,25 @@ func (g delegation) one(ctx context.Context, t task.Task) (tool.Result, error) {
 func refusal(results []task.Result) *tool.RefusedError {
 	for _, r := range results {
 		if r.Status == task.Refused && r.Attempts == 0 {
-			return &tool.RefusedError{Reason: r.Err()}
+			reason, hint := task.Explain(errors.New(r.Err()))
+			return &tool.RefusedError{Reason: reason, Hint: hint}
 		}
 	}
 	return nil
 }
 
+// forModel returns r without what only a person can do about a refusal.
+func forModel(r task.Result) task.Result {
+	if r.Status == task.Refused {
+		r.CutHint()
+	}
+	return r
+}
+
 // failure returns the answer to the model for a task that failed. It begins with "Error: " if the
 // child never started.
 func failure(r task.Result) tool.Plain {
-	text := r.Err()
+	text := forModel(r).Err()
 	if !strings.HasPrefix(text, "Error: ") {
 		text = "Child agent error: " + text
 	}
@@ -171,12 +180,16 @@ func decodeParallel(args json.RawMessage) ([]task.Task, error) {
 	return tasks, nil
 }
 
-// encode returns the results as a JSON array on one line. A nil slice would become null.
+// encode returns the results as a JSON array on one line.
 func encode(results []task.Result) (string, error) {
+	shown := make([]task.Result, len(results))
+	for i, r := range results {
+		shown[i] = forModel(r)
+	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(results); err != nil {
+	if err := enc.Encode(shown); err != nil {
 		return "", err
 	}
 	return strings.TrimSuffix(out.String(), "\n"), nil

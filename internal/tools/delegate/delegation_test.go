@@ -185,3 +185,18 @@ func FuzzArguments(f *testing.F) {
 		}
 	})
 }
+
+// What a person can do about a refusal is in the error of the run, and not in what the model reads.
+func TestRefusalHint(t *testing.T) {
+	const hint = "--allow 'x' is enough"
+	r := task.Task{Text: "x"}.Fail(&task.Error{Status: task.Refused, Problem: "no", Hint: hint})
+	assert.Equal(t, &tool.RefusedError{Reason: "no", Hint: hint}, refusal([]task.Result{r}))
+	assert.Equal(t, "Child agent error: no", failure(r).Error())
+	text, err := encode([]task.Result{r})
+	require.NoError(t, err)
+	assert.NotContains(t, text, "hint")
+	assert.Equal(t, "no\nhint: "+hint, r.Err(), "the result itself stays as it is")
+	text, err = encode(nil)
+	require.NoError(t, err)
+	assert.Equal(t, "[]", text)
+}
