@@ -99,7 +99,7 @@ func (r *Record) recognise(ctx context.Context, b Batch, tasks iter.Seq2[task.Ta
 	for t, err := range tasks {
 		key, found := "", false
 		if err == nil {
-			key = Key(t, r.contentOf(ctx, t.File))
+			key = r.keyOf(ctx, t)
 			found, err = r.past.Has(b.ID, key)
 		}
 		if ctx.Err() != nil {

@@ -36,7 +36,7 @@ func (r *Record) Tasks(ctx context.Context, tasks iter.Seq2[task.Task, error]) i
 // name adds the next task of the batch to r.tasks, with its key and the number of earlier
 // tasks with that key.
 func (r *Record) name(ctx context.Context, t task.Task) {
-	n := named{key: Key(t, r.contentOf(ctx, t.File))}
+	n := named{key: r.keyOf(ctx, t)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var short [16]byte // half a key saves memory for many tasks
@@ -45,6 +45,13 @@ func (r *Record) name(ctx context.Context, t task.Task) {
 	r.seen[short]++
 	r.tasks[r.next] = n
 	r.next++
+}
+
+// keyOf returns the key of a task of the batch. Where its folder really is does not count: a batch may be resumed after
+// the whole folder was moved.
+func (r *Record) keyOf(ctx context.Context, t task.Task) string {
+	t.Dir = ""
+	return Key(t, r.contentOf(ctx, t.File))
 }
 
 // contentOf returns a hash of the file that a task was made from. It is empty without a

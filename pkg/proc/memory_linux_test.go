@@ -81,7 +81,8 @@ func TestUsageOfMemoryFiles(t *testing.T) {
 		c.Extra = []*os.File{f, f}
 		s := enter(t, h, c)
 		s.hear(t)
-		for _, enough := range []int64{0, 1 << 40} {
+		plain, _ := without.Usage(1 << 40)
+		for _, enough := range []int64{0, plain + size/2} {
 			less, _ := without.Usage(enough)
 			more, _ := s.Usage(enough)
 			assert.InDelta(t, size, more-less, 16<<20, "%d", enough)

@@ -8,24 +8,30 @@ import (
 	"syscall"
 )
 
-// maxMembers bounds the processes that Usage looks at.
-const maxMembers = 100_000
+// Bounds of what Usage looks at.
+const (
+	maxMembers     = 100_000 // processes
+	maxDescriptors = 100_000 // of all these
+)
 
 // Usage returns the resident memory of the process and of all that it started, in bytes, and how many threads they
-// have. So do the memory files (memfd) that they have open. Memory that several of them share counts once, as far as
+// have. So do the memory files (memfd) that they have open, if they might make a difference. Memory that several of them share counts once, as far as
 // the system tells, if it might make a difference: when the plain sum is more than enough. Not counted are memory files
 // that no process has open, those on their way through a socket for example, and shared memory of System V that is not
 // mapped. Only Linux tells anything.
 func (p *Process) Usage(enough int64) (memory int64, threads int) {
 	page := int64(os.Getpagesize())
 	members := p.members()
-	files := memoryFiles(members)
 	for _, name := range members {
 		stat, _ := os.ReadFile("/proc/" + name + "/stat")
 		n, pages := usageIn(stat)
 		threads += n
 		memory += pages * page
 	}
+	if total, ok := sharedMemory(); ok && memory+total <= enough { // to look at all open files takes long
+		return memory, threads
+	}
+	files := memoryFiles(members)
 	if memory+files <= enough {
 		return memory + files, threads
 	}
@@ -37,14 +43,28 @@ func (p *Process) Usage(enough int64) (memory int64, threads int) {
 	return private + max(shared, files), threads // what is mapped of the files is in both
 }
 
+// sharedMemory returns the bytes of all memory files and other shared memory of the machine.
+func sharedMemory() (size int64, ok bool) {
+	text, _ := os.ReadFile("/proc/meminfo")
+	for line := range bytes.Lines(text) {
+		if f := bytes.Fields(line); len(f) == 3 && string(f[0]) == "Shmem:" {
+			kib, err := strconv.ParseInt(string(f[1]), 10, 64)
+			return kib << 10, err == nil && kib >= 0
+		}
+	}
+	return 0, false
+}
+
 // memoryFiles returns how many bytes are in the memory files that processes have open.
 func memoryFiles(names []string) (size int64) {
+	left := maxDescriptors
 	type file struct{ device, inode uint64 }
 	seen := map[file]bool{}
 	for _, name := range names {
 		dir := "/proc/" + name + "/fd/"
 		open, _ := os.ReadDir(dir)
-		for _, fd := range open {
+		for _, fd := range open[:min(len(open), left)] {
+			left--
 			var st syscall.Stat_t
 			link, _ := os.Readlink(dir + fd.Name())
 			if !strings.HasPrefix(link, "/memfd:") || syscall.Stat(dir+fd.Name(), &st) != nil {

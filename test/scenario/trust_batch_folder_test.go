@@ -11,6 +11,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestBatchFolderMoved: a batch with folders of its own is continued after all of it was moved. No task runs again.
+func TestBatchFolderMoved(t *testing.T) {
+	b := newNight(t, 0, "echo1")
+	tasks, log := "", filepath.Join(b.dir, "log")
+	for i := range 6 {
+		dir := fmt.Sprintf("sub%d", i%2)
+		require.NoError(t, os.MkdirAll(filepath.Join(b.work, dir), 0o777))
+		tasks += fmt.Sprintf(`{"task":"Say %d.","working_dir":%q}`+"\n", i, dir)
+	}
+	b.file("tasks.jsonl", tasks)
+	e := b.qq("batch", "--no-bar", "--joblog", log, "tasks.jsonl")
+	require.Zero(t, e.code, e.stderr)
+	asked := b.s.Count("/api/chat")
+	moved := b.work + "-moved"
+	require.NoError(t, os.Rename(b.work, moved))
+	b.work = moved
+	e = b.qq("batch", "--no-bar", "--joblog", log, "tasks.jsonl", "--resume")
+	assert.Zero(t, e.code, e.stderr)
+	assert.Equal(t, asked, b.s.Count("/api/chat"), "nothing runs again")
+}
+
 // TestBatchFolderSwapped: an agent of a batch cannot lead a later task out of its folder, by a link in its place.
 func TestBatchFolderSwapped(t *testing.T) {
 	outside := t.TempDir()

@@ -14,7 +14,7 @@ import (
 // user. Who reaches it reads its name.
 func TestProcessLimit(t *testing.T) {
 	const few, many = "i=0; while [ $i -lt 30 ]; do sleep 2 & i=$((i+1)); done; echo all; wait",
-		"i=0; while [ $i -lt 80 ]; do sleep 2 & i=$((i+1)); done; echo all; wait"
+		"i=0; while [ $i -lt 80 ]; do sleep 60 & i=$((i+1)); done; echo all; wait"
 	for _, namespaces := range []bool{true, false} {
 		t.Run("namespaces "+strconv.FormatBool(namespaces), func(t *testing.T) {
 			for range 200 {

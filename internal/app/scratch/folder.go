@@ -162,16 +162,20 @@ func removeAll(path string) error {
 		return err
 	}
 	if parent, err := os.OpenRoot(filepath.Dir(path)); err == nil { // no link leads out of it
-		open(parent, filepath.Base(path))
+		open(parent, filepath.Base(path), 0)
 		parent.Close()
 	}
 	return os.RemoveAll(path)
 }
 
-// open lets the owner into the folder at path in root and all folders below. What cannot be changed is left out.
-func open(root *os.Root, path string) {
+// maxDepth is how deep open goes. Each folder is looked up from the top, so that depth costs time.
+const maxDepth = 100
+
+// open lets the owner into the folder at path in root and the folders below. What cannot be changed, or is too deep, is
+// left out.
+func open(root *os.Root, path string, depth int) {
 	info, err := root.Lstat(path)
-	if err != nil || !info.IsDir() {
+	if err != nil || !info.IsDir() || depth > maxDepth {
 		return
 	}
 	if info.Mode().Perm()&0o700 != 0o700 {
@@ -185,7 +189,7 @@ func open(root *os.Root, path string) {
 	dir.Close()
 	for _, e := range entries {
 		if e.IsDir() {
-			open(root, path+"/"+e.Name())
+			open(root, path+"/"+e.Name(), depth+1)
 		}
 	}
 }

@@ -189,7 +189,12 @@ func Serve(conn *net.UnixConn, b *box.Box) (lost []string) {
 		if err != nil {
 			break
 		}
-		slots <- struct{}{}
+		select {
+		case slots <- struct{}{}:
+		default: // to wait here would be not to see that the child is gone
+			refuse(files, fmt.Errorf("more than %d commands of one agent at the same time", maxCommands))
+			continue
+		}
 		all.Go(func() {
 			defer func() { <-slots }()
 			notes := serve(q, files, b, gone)
@@ -276,12 +281,13 @@ func serve(q request, files [2]*os.File, b *box.Box, gone <-chan struct{}) (lost
 		Marker: string(q.Marker),
 	}, toText(q.Show))
 	files[1].Close()
-	answers := json.NewEncoder(conn)
 	if err != nil {
-		_ = answers.Encode(reply{Error: err.Error()})
+		answer(conn, reply{Error: err.Error()})
 		return nil
 	}
-	_ = answers.Encode(reply{})
+	if !answer(conn, reply{}) {
+		r.Kill()
+	}
 	asked := make(chan struct{}, 1) // to stop; closed when nobody can ask any more
 	go func() {
 		defer close(asked)
@@ -317,6 +323,21 @@ func serve(q request, files [2]*os.File, b *box.Box, gone <-chan struct{}) (lost
 		return out.Notes
 	}
 	return nil
+}
+
+// refuse answers a request with an error.
+func refuse(files [2]*os.File, err error) {
+	files[1].Close()
+	if conn, bad := connection(files[0]); bad == nil {
+		answer(conn, reply{Error: err.Error()})
+		conn.Close()
+	}
+}
+
+// answer writes r, which is short, to the socket of a command. It returns false if the child takes nothing.
+func answer(conn *net.UnixConn, r reply) bool {
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+	return json.NewEncoder(conn).Encode(r) == nil
 }
 
 // lineOf returns the reply with out as a line that the child reads whole: changed files for which there is no room are

@@ -154,6 +154,51 @@ func TestHostileChild(t *testing.T) {
 	}
 }
 
+// TestStuckChild: a child that reads no answer, and hands its end of the socket to the command, does not keep the
+// command alive; nor do many requests of it.
+func TestStuckChild(t *testing.T) {
+	y := newYard(t)
+	valid, err := json.Marshal(request{Path: []byte("/bin/sleep"), Args: toBytes([]string{"sleep", "60"}),
+		Dir: []byte(y.Dir)})
+	require.NoError(t, err)
+	var c Children
+	f, err := c.Open("id")
+	require.NoError(t, err)
+	child, err := connection(f)
+	require.NoError(t, err)
+	require.True(t, c.Serve("id", y.Box))
+	for range maxCommands + 2 {
+		own, theirs, err := Pair()
+		require.NoError(t, err)
+		mine, err := own.File()
+		require.NoError(t, err)
+		fd := int(theirs.Fd())
+		require.NoError(t, syscall.SetNonblock(fd, true))
+		for n := 1; n > 0; { // its socket takes no answer
+			n, _ = syscall.Write(fd, make([]byte, 1<<16))
+		}
+		rights := syscall.UnixRights(fd, int(mine.Fd()))
+		_, _, err = child.WriteMsgUnix(binary.BigEndian.AppendUint32(nil, uint32(len(valid))), rights, nil)
+		require.NoError(t, err)
+		_, err = child.Write(valid)
+		require.NoError(t, err)
+		theirs.Close()
+		mine.Close()
+		own.Close()
+	}
+	child.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Close("id")
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the commands of the child live on")
+	}
+}
+
 // TestHostileMarker: no variable of a child but a mark reaches the program that confines its command. One of them would
 // make that program start the command without a sandbox.
 func TestHostileMarker(t *testing.T) {
