@@ -15,10 +15,10 @@ const (
 )
 
 // Usage returns the resident memory of the process and of all that it started, in bytes, and how many threads they
-// have. So do the memory files (memfd) that they have open, if they might make a difference. Memory that several of them share counts once, as far as
-// the system tells, if it might make a difference: when the plain sum is more than enough. Not counted are memory files
-// that no process has open, those on their way through a socket for example, and shared memory of System V that is not
-// mapped. Only Linux tells anything.
+// have. So do the memory files (memfd) that they have open, if they might make a difference. Memory that several of
+// them share counts once, as far as the system tells, if it might make a difference: when the plain sum is more than
+// enough. Not counted are memory files that no process has open, those on their way through a socket for example, and
+// shared memory of System V that is not mapped. Only Linux tells anything.
 func (p *Process) Usage(enough int64) (memory int64, threads int) {
 	page := int64(os.Getpagesize())
 	members := p.members()
