@@ -31,7 +31,9 @@ const (
 )
 
 // marker is what a child may mark its commands with. Another variable could change how this program starts them.
-var marker = regexp.MustCompile(`^(` + box.MarkPrefix + `[0-9]{1,9}=[0-9A-Za-z]{1,64})?$`)
+var marker = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(` + box.MarkPrefix + `[0-9]{1,9}=[0-9A-Za-z]{1,64})?$`)
+})
 
 // request asks the root to start a command. With it come two descriptors: a socket for this command, and the
 // terminal or file that is its stdout and stderr. Texts are bytes, because JSON would change those that are not
@@ -239,7 +241,7 @@ func receive(conn *net.UnixConn) (q request, files [2]*os.File, err error) {
 	if err := json.Unmarshal(text, &q); err != nil {
 		return q, files, err
 	}
-	if !marker.Match(q.Marker) || len(q.Show) > maxShown {
+	if !marker().Match(q.Marker) || len(q.Show) > maxShown {
 		return q, files, errors.New("a request for a command is not valid")
 	}
 	for i, fd := range fds {
