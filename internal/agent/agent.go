@@ -81,7 +81,7 @@ type Registry interface {
 type Nobody struct{}
 
 // Append implements loop.Transcript.
-func (Nobody) Append(llm.Message) {}
+func (Nobody) Append(llm.Entry) {}
 
 // Chunk implements loop.Screen.
 func (Nobody) Chunk(llm.Chunk) {}

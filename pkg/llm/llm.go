@@ -41,6 +41,17 @@ type Message struct {
 	Tool   string `json:"tool,omitempty"`
 }
 
+// Entry is one message of a transcript, with what is known about it.
+type Entry struct {
+	Time time.Time `json:"time"` // when it was written down, in UTC
+	Message
+	Usage task.Usage `json:"usage,omitzero"` // of an answer of a model, if known
+	// Started, DurationMS and Failed are about a tool call; its result is the message.
+	Started    time.Time `json:"started,omitzero"`
+	DurationMS int64     `json:"duration_ms,omitempty"`
+	Failed     bool      `json:"failed,omitempty"`
+}
+
 // Request is one question to a model.
 type Request struct {
 	System    string

@@ -59,12 +59,12 @@ func (st *Store) Open(c Choice, h Header, say func(format string, args ...any)) 
 	return t, nil
 }
 
-// Append adds m to the transcript. After an error it warns, and nothing more is written.
-func (t *Keeping) Append(m llm.Message) {
+// Append adds e to the transcript. After an error it warns, and nothing more is written.
+func (t *Keeping) Append(e llm.Entry) {
 	if t.session == nil {
 		return
 	}
-	if err := t.session.Append(m); err != nil {
+	if err := t.session.Add(e); err != nil {
 		t.warn(err)
 		t.Close()
 	}

@@ -14,7 +14,7 @@ import (
 // Transcript is the content of a session file, without the lines that cannot be read.
 type Transcript struct {
 	Header  Header
-	Entries []Entry
+	Entries []llm.Entry
 	// Damaged describes the lines that could not be read, each with its line number.
 	Damaged []string
 
@@ -91,16 +91,16 @@ func decodeHeader(line []byte) (Header, error) {
 	return h, nil
 }
 
-func decodeEntry(line []byte) (Entry, error) {
-	var e Entry
+func decodeEntry(line []byte) (llm.Entry, error) {
+	var e llm.Entry
 	if err := json.Unmarshal(line, &e); err != nil {
-		return Entry{}, err
+		return llm.Entry{}, err
 	}
 	switch e.Role {
 	case llm.User, llm.Assistant, llm.ToolRole:
 		return e, nil
 	}
-	return Entry{}, fmt.Errorf("a message of role %q", e.Role)
+	return llm.Entry{}, fmt.Errorf("a message of role %q", e.Role)
 }
 
 var errLong = errors.New("longer than 16 MiB")

@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"qq/pkg/llm"
-	"qq/pkg/task"
 )
 
 // Version is the version of the file format.
@@ -52,13 +51,6 @@ type Header struct {
 	Created time.Time `json:"created"`
 }
 
-// Entry is one message of a transcript.
-type Entry struct {
-	Time time.Time `json:"time"`
-	llm.Message
-	Usage *task.Usage `json:"usage,omitempty"` // if known
-}
-
 // Session is a session file that is open for appending. The caller must not use it from several
 // goroutines at once.
 type Session struct {
@@ -76,19 +68,18 @@ func (s *Session) ID() string { return s.id }
 // Append adds messages to the transcript, with one write for each.
 func (s *Session) Append(messages ...llm.Message) error {
 	for _, m := range messages {
-		if err := s.append(Entry{Time: s.now().UTC(), Message: m}); err != nil {
+		if err := s.Add(llm.Entry{Message: m}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// AppendUsage adds an answer of a model, together with the number of tokens that it used.
-func (s *Session) AppendUsage(m llm.Message, u task.Usage) error {
-	return s.append(Entry{Time: s.now().UTC(), Message: m, Usage: &u})
-}
-
-func (s *Session) append(e Entry) error {
+// Add adds an entry to the transcript. It sets the time of the entry if that is zero.
+func (s *Session) Add(e llm.Entry) error {
+	if e.Time.IsZero() {
+		e.Time = s.now().UTC()
+	}
 	if err := s.write(e); err != nil {
 		return fmt.Errorf("append to session %s: %w", s.id, err)
 	}

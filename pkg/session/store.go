@@ -294,7 +294,7 @@ func (st *Store) summarize(f file) (Summary, error) {
 		case err != nil && !errors.Is(err, errLong):
 			return s, fmt.Errorf("read session %s: %w", f.id, err)
 		}
-		var e Entry
+		var e llm.Entry
 		if s.Title == "" || lines.torn {
 			e, err = decodeEntry(line)
 		}

@@ -31,25 +31,33 @@ type attempt struct {
 	pass    *pass // the decision of the guard
 	result  tool.Result
 	refused *tool.RefusedError // by the gate or the tool, or nil
+	started time.Time
+	took    time.Duration
 }
 
 // call runs the tool calls of one response, adjacent delegations in parallel. It returns a
 // message with the result of each call, in order.
-func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Message {
-	messages := make([]llm.Message, 0, len(calls))
+func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Entry {
+	results := make([]llm.Entry, 0, len(calls))
 	for len(calls) > 0 {
 		n := 1
 		for n < len(calls) && l.delegates(calls[0]) && l.delegates(calls[n]) {
 			n++
 		}
 		for _, a := range l.parallel(ctx, calls[:n]) {
-			messages = append(messages, llm.Message{
-				Role: llm.ToolRole, Content: a.result.Content, CallID: a.call.ID, Tool: a.call.Name,
-			})
+			results = append(results, a.entry())
 		}
 		calls = calls[n:]
 	}
-	return messages
+	return results
+}
+
+// entry returns the result of the call as the model gets it, with its time.
+func (a *attempt) entry() llm.Entry {
+	return llm.Entry{
+		Message: llm.Message{Role: llm.ToolRole, Content: a.result.Content, CallID: a.call.ID, Tool: a.call.Name},
+		Started: a.started.UTC(), DurationMS: a.took.Milliseconds(), Failed: a.result.Failed,
+	}
 }
 
 // delegates reports whether c hands a task to another agent.
@@ -81,7 +89,8 @@ func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
 // one runs one call and stores its result in a. A panic of the tool or the gate becomes a
 // failed result, which the model gets like any other.
 func (l *loop) one(ctx context.Context, a *attempt) {
-	c, start := a.call, time.Now()
+	c := a.call
+	a.started = time.Now()
 	l.cfg.Host.Emit(event.Event{
 		Type: event.ToolStart, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200),
 		Text: task.Shorten(c.Line(), 200),
@@ -91,7 +100,8 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 			a.result = brokeDown(c, p)
 		}
 		end := event.Event{Type: event.ToolEnd, Tool: c.Name, Failed: a.result.Failed}
-		if end.DurationMS = time.Since(start).Milliseconds(); end.Failed {
+		a.took = time.Since(a.started)
+		if end.DurationMS = a.took.Milliseconds(); end.Failed {
 			first, _, _ := strings.Cut(strings.TrimSpace(a.result.Content), "\n")
 			end.Error = task.Shorten(first, 200)
 		}
