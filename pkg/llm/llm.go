@@ -22,11 +22,13 @@ import (
 // Role is the author of a message.
 type Role string
 
-// The authors of messages. The system prompt is not a message but a field of Request.
+// The authors of messages. The system prompt is a field of Request; only a transcript has it as a
+// message, with the role System, if it was made for the task.
 const (
 	User      Role = "user"
 	Assistant Role = "assistant"
 	ToolRole  Role = "tool"
+	System    Role = "system"
 )
 
 // Message is one message of a conversation.

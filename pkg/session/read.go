@@ -22,11 +22,13 @@ type Transcript struct {
 	unended bool  // the last line is complete except for its newline
 }
 
-// Messages returns the messages of all entries.
+// Messages returns the messages of the conversation: those of all entries, without system prompts.
 func (t Transcript) Messages() []llm.Message {
-	messages := make([]llm.Message, len(t.Entries))
-	for i, e := range t.Entries {
-		messages[i] = e.Message
+	messages := make([]llm.Message, 0, len(t.Entries))
+	for _, e := range t.Entries {
+		if e.Role != llm.System {
+			messages = append(messages, e.Message)
+		}
 	}
 	return messages
 }
@@ -97,7 +99,7 @@ func decodeEntry(line []byte) (llm.Entry, error) {
 		return llm.Entry{}, err
 	}
 	switch e.Role {
-	case llm.User, llm.Assistant, llm.ToolRole:
+	case llm.User, llm.Assistant, llm.ToolRole, llm.System:
 		return e, nil
 	}
 	return llm.Entry{}, fmt.Errorf("a message of role %q", e.Role)

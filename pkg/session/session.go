@@ -4,7 +4,8 @@
 // A [Store] is a folder. A session is one file in it, <id>.jsonl: a header, then one
 // line for each message. Lines are only appended, each with one write. A [Session]
 // is a session that one process has open for appending; it holds the lock of the file.
-// A [Transcript] is the content of a file, which anybody may read at any time.
+// A [Transcript] is the content of a file, which anybody may read at any time. An
+// [Archive] has the transcripts of children, which nobody continues.
 //
 // A process can die in the middle of a line. Readers leave out such a torn last
 // line, and the next append cuts it off. Other damaged lines are left out and
@@ -49,6 +50,11 @@ type Header struct {
 	Model   string    `json:"model,omitempty"`
 	Dir     string    `json:"dir,omitempty"` // working directory
 	Created time.Time `json:"created"`
+	// Parent, Batch and Depth are those of the execution that a child of an agent or of a batch
+	// writes its transcript about. The id of that transcript is the id of the execution.
+	Parent string `json:"parent,omitempty"`
+	Batch  string `json:"batch,omitempty"`
+	Depth  int    `json:"depth,omitempty"`
 }
 
 // Session is a session file that is open for appending. The caller must not use it from several
