@@ -38,27 +38,40 @@ func (a Archive) roots() ([]string, error) {
 	return roots, nil
 }
 
-// List returns a summary of the transcripts of the latest roots, those last used first. It reads no
-// further root once it has limit of them, and returns at most limit; 0 means no limit. more says that
-// there are others.
+// List returns a summary of each transcript, but at most limit of them; 0 means no limit. Those of the
+// root that began last come first, the last begun first. more says that there are others. It opens only the files that it returns, because an archive
+// may have very many.
 func (a Archive) List(limit int) (list []Summary, more bool, err error) {
 	roots, err := a.roots()
+	if err != nil {
+		return nil, false, err
+	}
 	for _, root := range roots {
-		if limit > 0 && len(list) >= limit {
-			more = true
-			break
-		}
-		some, others, err := a.Of(root).list(limit)
+		st := a.Of(root)
+		ids, err := st.ids()
 		if err != nil {
 			return nil, false, err
 		}
-		list, more = append(list, some...), more || others
+		slices.Sort(ids)
+		for _, id := range slices.Backward(ids) {
+			if limit > 0 && len(list) >= limit {
+				return list, true, nil
+			}
+			info, err := os.Lstat(st.path(id))
+			if err != nil || !info.Mode().IsRegular() {
+				continue // it was removed meanwhile, or is none
+			}
+			s, err := st.summarize(file{id, info.ModTime()})
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return nil, false, err
+			}
+			list = append(list, s)
+		}
 	}
-	slices.SortStableFunc(list, func(x, y Summary) int { return y.Modified.Compare(x.Modified) })
-	if limit > 0 && len(list) > limit {
-		list, more = list[:limit], true
-	}
-	return list, more, err
+	return list, false, nil
 }
 
 // Load reads the transcript with that id, which may be the beginning or the end of an id if only one

@@ -278,30 +278,22 @@ func (st *Store) files() ([]file, error) {
 // List returns a summary of each session, the last used first. It decodes only the
 // beginning of each file.
 func (st *Store) List() ([]Summary, error) {
-	list, _, err := st.list(0)
-	return list, err
-}
-
-// list is List with at most limit summaries; 0 means no limit. more says that there are others.
-func (st *Store) list(limit int) (list []Summary, more bool, err error) {
 	files, err := st.files()
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	if more = limit > 0 && len(files) > limit; more {
-		files = files[:limit]
-	}
+	list := make([]Summary, 0, len(files))
 	for _, f := range files {
 		s, err := st.summarize(f)
 		if errors.Is(err, ErrNotFound) {
 			continue // it was removed meanwhile
 		}
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		list = append(list, s)
 	}
-	return list, more, nil
+	return list, nil
 }
 
 func (st *Store) summarize(f file) (Summary, error) {
