@@ -3,7 +3,7 @@ package admin
 import (
 	"errors"
 	"fmt"
-	"text/tabwriter"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -74,14 +74,17 @@ func (r commands) listSessions(c *cli.Context) error {
 		r.Say("no sessions yet")
 		return nil
 	}
-	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "SESSION\tUSED\tAGENT\tMESSAGES\tTITLE")
+	t := output.Table{{"SESSION", "USED", "AGENT", "MESSAGES", "TITLE"}}
 	for _, row := range rows {
-		used := row.Modified.Local().Format("2006-01-02 15:04")
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", row.ID, used, output.Spelled(row.Agent), row.Messages,
-			output.Spelled(row.Title))
+		id := row.ID
+		if c.Bool("children") {
+			id = task.ShortID(id) // enough to name it
+		}
+		t = append(t, []string{id, row.Modified.Local().Format("2006-01-02 15:04"), output.OneLine(row.Agent),
+			fmt.Sprint(row.Messages), output.OneLine(row.Title)})
 	}
-	return output.WriteError(w.Flush())
+	_, err = r.Out.WriteString(strings.Join(t.Lines(r.Out.Width()), "\n") + "\n")
+	return output.WriteError(err)
 }
 
 // summaries returns the sessions to list.
