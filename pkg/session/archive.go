@@ -39,8 +39,8 @@ func (a Archive) roots() ([]string, error) {
 }
 
 // List returns a summary of each transcript, but at most limit of them; 0 means no limit. Those of the
-// root that began last come first, the last begun first. more says that there are others. It opens only the files that it returns, because an archive
-// may have very many.
+// root that began last come first, the last begun first. more says that there are others. It opens only
+// the files that it returns, because an archive may have very many.
 func (a Archive) List(limit int) (list []Summary, more bool, err error) {
 	roots, err := a.roots()
 	if err != nil {
