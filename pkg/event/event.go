@@ -8,7 +8,7 @@
 // never requests: no task may depend on somebody acting on an event.
 //
 // Every event has v, seq, ts, type and trace_id, and says whom it is about:
-// execution_id, parent_execution_id, batch_id, agent and depth. Beyond these:
+// execution_id, parent_execution_id, batch_id, call_id, agent and depth. Beyond these:
 //
 //	sub_agent_start       task, model
 //	sub_agent_progress    text; attempt, model and duration_ms where it is about them
@@ -26,8 +26,10 @@
 // (attempt is the number of the next one, duration_ms the wait before it), or the
 // model server holds all requests back (duration_ms is for how long). An end without
 // a start belongs to a task that never ran: it was cancelled in the queue, or its
-// result was known (cached). A call has no id, and the ends of several calls of one
-// tool come in any order, so only their number is certain.
+// result was known (cached).
+//
+// A call_id is unique in the conversation of one agent. The tool_* events of a call
+// have its id.
 //
 // A [Trace] is a trace of the W3C. Its id is the trace_id of every event, and the id
 // of a span follows from the id of its execution. Not promised: that somebody
@@ -76,6 +78,7 @@ type Event struct {
 	ExecutionID       string    `json:"execution_id"`        // may be empty for the root
 	ParentExecutionID string    `json:"parent_execution_id"` // may be empty for a child of the root
 	BatchID           string    `json:"batch_id"`            // empty outside of a batch
+	CallID            string    `json:"call_id"`             // tool call that it belongs to; empty for none
 	Agent             string    `json:"agent"`               // empty for a batch
 	Depth             int       `json:"depth"`               // in the tree of tasks; 0 is the root
 

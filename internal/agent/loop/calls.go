@@ -82,15 +82,16 @@ func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
 // failed result, which the model gets like any other.
 func (l *loop) one(ctx context.Context, a *attempt) {
 	c, start := a.call, time.Now()
+	ctx = tool.WithCall(ctx, c)
 	l.cfg.Host.Emit(event.Event{
-		Type: event.ToolStart, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200),
+		Type: event.ToolStart, CallID: c.ID, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200),
 		Text: task.Shorten(c.Line(), 200),
 	})
 	defer func() {
 		if p := recover(); p != nil {
 			a.result = brokeDown(c, p)
 		}
-		end := event.Event{Type: event.ToolEnd, Tool: c.Name, Failed: a.result.Failed}
+		end := event.Event{Type: event.ToolEnd, CallID: c.ID, Tool: c.Name, Failed: a.result.Failed}
 		if end.DurationMS = time.Since(start).Milliseconds(); end.Failed {
 			first, _, _ := strings.Cut(strings.TrimSpace(a.result.Content), "\n")
 			end.Error = task.Shorten(first, 200)

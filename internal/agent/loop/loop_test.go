@@ -344,13 +344,14 @@ func TestToolEvents(t *testing.T) {
 		model := &script{steps: []step{says("", calling("slow"), calling("panic"), calling("nobody")), says("done")}}
 		_, rec := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 2}, nil)
 		assert.Equal(t, []event.Event{
-			{Type: event.ToolStart, Tool: "slow", Arguments: `{"of":"slow"}`, Text: "slow slow"},
-			{Type: event.ToolEnd, Tool: "slow", DurationMS: 1500},
-			{Type: event.ToolStart, Tool: "panic", Arguments: `{"of":"panic"}`, Text: "panic panic"},
-			{Type: event.ToolEnd, Tool: "panic", Failed: true, Error: "Error: panic broke down: x"},
-			{Type: event.ToolStart, Tool: "nobody", Arguments: `{"of":"nobody"}`, Text: "nobody nobody"},
+			{Type: event.ToolStart, CallID: "id-slow", Tool: "slow", Arguments: `{"of":"slow"}`, Text: "slow slow"},
+			{Type: event.ToolEnd, CallID: "id-slow", Tool: "slow", DurationMS: 1500},
+			{Type: event.ToolStart, CallID: "id-panic", Tool: "panic", Arguments: `{"of":"panic"}`, Text: "panic panic"},
+			{Type: event.ToolEnd, CallID: "id-panic", Tool: "panic", Failed: true, Error: "Error: panic broke down: x"},
+			{Type: event.ToolStart, CallID: "id-nobody", Tool: "nobody", Arguments: `{"of":"nobody"}`, Text: "nobody nobody"},
 			{
 				Type:   event.ToolEnd,
+				CallID: "id-nobody",
 				Tool:   "nobody",
 				Failed: true,
 				Error:  `Error: no tool "nobody". The tools are: slow, panic`,
