@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"qq/pkg/supervisor/attempts"
+	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
@@ -18,6 +19,7 @@ type execution struct {
 	parent  *handle // handle that started the job
 	job     task.Job
 	owner   owner
+	mail    *jobs.Mailbox
 	loan    *limits.Loan
 	limit   limits.Time            // of the run clock
 	clock   *limits.Clock          // the run clock: from the start on, through all attempts
@@ -60,7 +62,7 @@ func (h *handle) newExecution(ctx context.Context, job task.Job, o owner) *execu
 	x.job.Idle, x.idleOut = idle.For, idle.Over(task.Idle)
 	// Launchers report activity now and then, that is somewhat late.
 	x.idle = limits.NewClock(idle.For+min(idle.For/20, 5*time.Second), func() { x.cancel(x.idleOut) })
-	x.s.jobs.Add(x.job, x.idle, x.cancel)
+	x.mail = x.s.jobs.Add(x.job, x.idle, x.cancel)
 	return x
 }
 

@@ -21,9 +21,6 @@ import (
 	"qq/pkg/tool"
 )
 
-// maxUnread is how many messages may wait for an agent that does not read them.
-const maxUnread = 64
-
 // handle is one running agent as the supervisor sees it: what it may do and who its parent is. It
 // implements [Parent], the requests of the agent to the supervisor. Each attempt of a job has a
 // handle of its own. The tasks of a batch have one handle above them, which has no agent and only
@@ -33,13 +30,14 @@ type handle struct {
 	exec  *execution // nil above the tasks of a batch
 	agent agents.Agent
 	job   task.Job
-	chain []string    // names of the agents from the root to this one
-	inbox chan string // messages from other agents
+	chain []string      // names of the agents from the root to this one
+	inbox <-chan string // messages from other agents
 	// latest is when all children of this agent must have ended, even if their clocks were paused:
 	// the deadline of the run is fixed. Zero means that there is none.
 	latest     time.Time
 	background background
 	effects    atomic.Bool // a descendant had side effects
+	gone       atomic.Bool // the attempt has ended
 
 	mu      sync.Mutex
 	changed map[string]struct{} // files that the agent or its descendants changed
@@ -48,29 +46,23 @@ type handle struct {
 
 var _ Parent = (*handle)(nil)
 
-// newHandle returns a handle for the next attempt of x, whose agent is a. The supervisor finds it
-// by the execution id of the job until close is called.
+// newHandle returns a handle for the next attempt of x, whose agent is a. The caller must close it.
 func (x *execution) newHandle(a agents.Agent) *handle {
 	h := &handle{
 		s: x.s, exec: x, agent: a, job: x.job, chain: []string{a.Name}, latest: x.latest,
-		inbox: make(chan string, maxUnread),
+		inbox: x.mail.Open(),
 	}
 	if p := h.parent(); p != nil {
 		h.chain = append(slices.Clone(p.chain), a.Name)
 	}
-	x.s.mu.Lock()
-	defer x.s.mu.Unlock()
-	x.s.handles[h.job.ExecutionID] = h
 	return h
 }
 
-// close ends the background children whose results were not collected, and removes the handle from
-// the supervisor.
+// close ends the background children whose results were not collected. Calls of the agent are
+// refused from now on.
 func (h *handle) close() {
 	h.endBackground()
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
-	delete(h.s.handles, h.job.ExecutionID)
+	h.gone.Store(true)
 }
 
 // parent returns the handle of the agent that started this one. It is nil for job zero and for a
@@ -170,7 +162,7 @@ func (h *handle) Behind(d time.Duration) {
 // tool, the call is refused and nobody is asked.
 func (h *handle) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 	switch {
-	case h.s.handle(h.job.ExecutionID) != h:
+	case h.gone.Load():
 		return tool.Decision{Reason: errGone.Error()}
 	case !h.agent.Allows(in.Tool):
 		return tool.Decision{Reason: "the definition of " + h.agent.Name + " does not give it this tool"}
@@ -238,28 +230,25 @@ func (h *handle) Emit(e event.Event) {
 // Inbox implements [Report].
 func (h *handle) Inbox() <-chan string { return h.inbox }
 
-// Send implements [task.Family]. If the receiver has too many unread messages, Send returns an
-// error and does not wait.
+// Send implements [task.Family]. A child that is queued reads the text when it starts. If the
+// receiver has too many unread messages, Send returns an error and does not wait.
 func (h *handle) Send(_ context.Context, to, text string) error {
 	if len(text) > task.MaxMessage {
 		return fmt.Errorf("the message has %d bytes, at most %d: put it into a file", len(text), task.MaxMessage)
 	}
-	receiver, from := h.parent(), fmt.Sprintf("child %s (%s)", h.job.ExecutionID, h.agent.Name)
-	if to == task.Parent && receiver == nil {
-		return errors.New("this agent has no parent that could read a message")
-	}
-	if to != task.Parent {
-		receiver, from = h.s.handle(to), "parent"
-		if to == "" || receiver == nil || receiver.parent() != h {
-			return fmt.Errorf("no child %s of this agent is running", to)
+	if to == task.Parent {
+		p := h.parent()
+		if p == nil {
+			return errors.New("this agent has no parent that could read a message")
 		}
+		from := fmt.Sprintf("child %s (%s)", h.job.ExecutionID, h.agent.Name)
+		return p.exec.mail.Put("[message from your " + from + "]\n" + text)
 	}
-	select {
-	case receiver.inbox <- "[message from your " + from + "]\n" + text:
-		return nil
-	default:
-		return errors.New("too many messages are unread: wait until some were read")
+	box := h.s.jobs.Mailbox(to, h.job.ExecutionID)
+	if box == nil {
+		return fmt.Errorf("no child %s of this agent is queued or running", to)
 	}
+	return box.Put("[message from your parent]\n" + text)
 }
 
 // Spawn implements [task.Family]. The error is a [tool.RefusedError] if the agent may not start

@@ -43,7 +43,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -131,9 +130,6 @@ type Supervisor struct {
 	agents    *ceiling.Agents
 
 	jobs jobs.Table // all that have not ended
-
-	mu      sync.Mutex
-	handles map[string]*handle // of the running agents, by execution id
 }
 
 // New returns a Supervisor. It starts nothing.
@@ -149,7 +145,6 @@ func New(cfg Config) *Supervisor {
 		lead:      min(cfg.Limits.MaxParallel, 2*runtime.NumCPU()),
 		agents:    &ceiling.Agents{Registry: cfg.Agents},
 		finishing: make(chan struct{}, maxFinishing),
-		handles:   map[string]*handle{},
 	}
 }
 
@@ -260,13 +255,6 @@ func (s *Supervisor) Jobs() []jobs.Job { return s.jobs.List() }
 // Cancel ends the job with that execution id together with its descendants. A job that waits for
 // its slot is not started any more. It returns false if there is no such job.
 func (s *Supervisor) Cancel(executionID string) bool { return s.jobs.Cancel(executionID, ErrCancelled) }
-
-// handle returns the handle of the running job with that id, or nil if there is none.
-func (s *Supervisor) handle(id string) *handle {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.handles[id]
-}
 
 // resolved returns t with the name of its agent spelled as in the definition. If there is no such
 // agent, only the defaults of t are filled in.

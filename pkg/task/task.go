@@ -262,8 +262,9 @@ type Family interface {
 	Wait(ctx context.Context, ids []string, atMost time.Duration) ([]Result, error)
 	// Terminate ends the child with that id together with all its descendants.
 	Terminate(ctx context.Context, id string) error
-	// Send sends text to another agent: to the running child with the id to, or, if to is [Parent],
-	// to the agent that started this one. The receiver reads the text before its next model call.
+	// Send sends text to another agent: to the child with the id to, or, if to is [Parent], to the
+	// agent that started this one. The receiver reads the text before its next model call. For a
+	// child that is queued, the text is kept until it starts.
 	Send(ctx context.Context, to, text string) error
 }
 
