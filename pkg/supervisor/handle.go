@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +14,7 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
-	"qq/pkg/supervisor/ceiling"
+	"qq/pkg/supervisor/changes"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -36,12 +35,12 @@ type handle struct {
 	// the deadline of the run is fixed. Zero means that there is none.
 	latest     time.Time
 	background background
-	effects    atomic.Bool // a descendant had side effects
-	gone       atomic.Bool // the attempt has ended
+	effects    atomic.Bool   // a descendant had side effects
+	gone       atomic.Bool   // the attempt has ended
+	changed    changes.Files // by the agent or its descendants
 
-	mu      sync.Mutex
-	changed map[string]struct{} // files that the agent or its descendants changed
-	parts   int                 // how many parts of documents were summarized for it
+	mu    sync.Mutex
+	parts int // how many parts of documents were summarized for it
 }
 
 var _ Parent = (*handle)(nil)
@@ -200,16 +199,7 @@ func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
 }
 
 // Changed implements [Report].
-func (h *handle) Changed(paths []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.changed == nil {
-		h.changed = map[string]struct{}{}
-	}
-	for _, p := range paths {
-		h.changed[p] = struct{}{}
-	}
-}
+func (h *handle) Changed(paths []string) { h.changed.Add(paths) }
 
 // Effects implements [Report].
 func (h *handle) Effects() error {
@@ -274,31 +264,18 @@ func (h *handle) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 // read and about files outside of its targets. It also reports the changed files to the parent of
 // the agent.
 func (h *handle) conclude(r *task.Result) {
-	r.ChangedFiles = h.changedFiles(r.ChangedFiles)
+	r.ChangedFiles = h.changed.With(r.ChangedFiles)
 	if unread := len(h.inbox); unread > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d messages to it were not read", unread))
 	}
-	if strays := ceiling.Outside(h.job.Targets, r.ChangedFiles); len(strays) > 0 {
+	if strays := changes.Outside(h.job.Targets, r.ChangedFiles); len(strays) > 0 {
 		r.Warnings = append(r.Warnings, "files were changed outside of the targets: "+strings.Join(strays, ", "))
 	}
 	r.Effects = r.Effects || h.effects.Load()
-	ceiling.Relocate(h.exec.parent.job.WorkingDir, h.job.WorkingDir, r.ChangedFiles)
+	changes.Relocate(h.exec.parent.job.WorkingDir, h.job.WorkingDir, r.ChangedFiles)
 	if p := h.parent(); p != nil {
 		p.Changed(r.ChangedFiles)
 	}
-}
-
-// changedFiles returns files and those reported to Changed, sorted and without repetitions. If none
-// were reported, it returns files as they are.
-func (h *handle) changedFiles(files []string) []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.changed) == 0 {
-		return files
-	}
-	all := append(slices.Collect(maps.Keys(h.changed)), files...)
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // pause runs f, in which the agent waits for its children, with its slot lent. The idle clock pauses for
