@@ -16,6 +16,7 @@ import (
 	"qq/pkg/llm"
 	"qq/pkg/supervisor/changes"
 	"qq/pkg/supervisor/limits"
+	"qq/pkg/supervisor/tally"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -38,12 +39,16 @@ type handle struct {
 	effects    atomic.Bool   // a descendant had side effects
 	gone       atomic.Bool   // the attempt has ended
 	changed    changes.Files // by the agent or its descendants
+	tally      tally.Tally   // of the tasks that it hands on and waits for
 
 	mu    sync.Mutex
 	parts int // how many parts of documents were summarized for it
 }
 
 var _ Parent = (*handle)(nil)
+
+// parallelTool is the tool whose calls are batches of their own in events.
+const parallelTool = "run_parallel_tasks"
 
 // newHandle returns a handle for the next attempt of x, whose agent is a. The caller must close it.
 func (x *execution) newHandle(a agents.Agent) *handle {
@@ -98,10 +103,16 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 		}
 		return results
 	}
-	for k, r := range h.delegate(ctx, allowed) {
+	h.dispatched(allowed...)
+	group, end := "", func([]task.Result) {}
+	if call := tool.CallOf(ctx); call.Name == parallelTool {
+		group, end = h.group(call.ID, len(tasks))
+	}
+	for k, r := range h.delegate(ctx, allowed, group) {
 		r.Index = at[k]
 		results[at[k]] = r
 	}
+	end(results)
 	return results
 }
 
@@ -111,7 +122,7 @@ func (h *handle) Enter(ctx context.Context, model string, again bool) (p llm.Per
 	if h.s.cfg.Gate == nil {
 		return activePermit{freePermit{}, h}, nil
 	}
-	h.queue(func() { p, err = h.s.cfg.Gate.Enter(ctx, model, again, h) })
+	h.queue(func() { h.admitted(func() { p, err = h.s.cfg.Gate.Enter(ctx, model, again, h) }) })
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +188,8 @@ func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
 		return tool.Decision{Allowed: true}
 	}
 	q := tool.Question{
-		ExecutionID: h.job.ExecutionID, BatchID: h.job.BatchID, Depth: h.job.Depth, Chain: h.chain,
+		ExecutionID: h.job.ExecutionID, BatchID: cmp.Or(h.job.BatchID, h.job.Group), CallID: tool.CallOf(ctx).ID,
+		Depth: h.job.Depth, Chain: h.chain,
 		Dir: h.job.WorkingDir, Folder: h.job.Dir, Task: h.job.Text, Intent: in,
 	}
 	top := h
@@ -194,6 +206,7 @@ func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
 		return approvals.Ask(ctx, q)
 	}
 	var d tool.Decision
+	h.tell(event.PhaseWaiting, "for an approval", 0, 0)
 	h.queue(func() { h.lend(ctx, func() { d = approvals.Ask(ctx, q) }) }) // a person's time is not the agent's
 	return d
 }
@@ -207,14 +220,6 @@ func (h *handle) Effects() error {
 		return nil
 	}
 	return h.s.cfg.Record.Effects(h.job)
-}
-
-// Emit implements [Report].
-func (h *handle) Emit(e event.Event) {
-	a := about(h.job, e.Type)
-	e.ExecutionID, e.ParentExecutionID, e.BatchID = a.ExecutionID, a.ParentExecutionID, a.BatchID
-	e.Agent, e.Depth = a.Agent, a.Depth
-	h.s.cfg.Events.Emit(e)
 }
 
 // Inbox implements [Report].
@@ -256,6 +261,7 @@ func (h *handle) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	if d := h.decide(ctx, in); !d.Allowed {
 		return task.Child{}, &tool.RefusedError{Tool: in.Tool, Reason: d.Reason, Hint: d.Hint}
 	}
+	h.dispatched(granted)
 	return h.spawn(ctx, granted)
 }
 
@@ -364,9 +370,13 @@ func (h *handle) allowance(run limits.Time, now time.Time) (clock, whole limits.
 	return run.Lower(whole), whole
 }
 
-// newJob returns a job for t with a new id, as a child of the agent of h.
-func (h *handle) newJob(t task.Task) task.Job {
-	return task.Job{Task: t, ExecutionID: h.s.cfg.NewID(), Parent: h.job.ExecutionID, Depth: h.job.Depth + 1}
+// newJob returns a job for t with a new id, as a child of the agent of h. ctx is that of the call
+// that starts it.
+func (h *handle) newJob(ctx context.Context, t task.Task) task.Job {
+	return task.Job{
+		Task: t, ExecutionID: h.s.cfg.NewID(), Parent: h.job.ExecutionID, Depth: h.job.Depth + 1,
+		Call: tool.CallOf(ctx).ID,
+	}
 }
 
 // admit returns why h may not start another child, or "" if it may. byAgent says that the child

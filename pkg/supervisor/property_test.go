@@ -409,6 +409,7 @@ type announcements struct{ *play }
 
 func (p announcements) Spawned(id, _ string, _ int, _ string) { p.tell(p.started, id) }
 func (p announcements) Completed(id string, _ bool, _ int)    { p.tell(p.ended, id) }
+func (p announcements) Dispatched(string, int, []string)      {}
 func (p announcements) Failed(string, string)                 {}
 
 func (p *play) tell(count map[string]int, id string) {

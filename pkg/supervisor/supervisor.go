@@ -80,6 +80,8 @@ type Staged interface {
 type Log interface {
 	// Spawned says that a child has started.
 	Spawned(id, agent string, depth int, task string)
+	// Dispatched says that an agent runs n tasks in parallel. tasks has a line for each of the first.
+	Dispatched(id string, n int, tasks []string)
 	// Completed says that a child has ended.
 	Completed(id string, success bool, exit int)
 	// Failed says why a child has failed, or that its result could not be recorded.
@@ -288,10 +290,3 @@ func (s *Supervisor) refusal(t task.Task) *task.Result {
 
 // errGone is the reason for which a call of a job that has ended is refused.
 var errGone = errors.New("the child is gone")
-
-func about(job task.Job, t event.Type) event.Event {
-	return event.Event{
-		Type: t, ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: job.BatchID,
-		Agent: job.Agent, Depth: job.Depth,
-	}
-}

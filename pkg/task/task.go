@@ -294,6 +294,8 @@ type Job struct {
 	ExecutionID string
 	Parent      string // execution id of the agent that delegated it; empty for job zero
 	BatchID     string
+	Group       string        // batch_id in events of the tasks of one run_parallel_tasks; nothing else knows it
+	Call        string        // id of the tool call of its parent that started it; may be empty
 	Session     string        // id of the transcript; set for job zero only
 	Index       int           // in its batch or delegation, from 0
 	Depth       int           // 1 for a child of the root

@@ -61,6 +61,7 @@ func (l *loop) delegates(c tool.Call) bool {
 // parallel runs calls in parallel. The guard and the refusals depend on the order of the
 // calls, so parallel updates them in that order, before and after the calls run.
 func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
+	l.dispatch(ctx, calls)
 	attempts := make([]*attempt, len(calls))
 	for i, c := range calls {
 		attempts[i] = &attempt{call: c, pass: l.guard.enter(c)}

@@ -161,6 +161,7 @@ func Run(ctx context.Context, cfg Config, history []llm.Message, text string) ta
 			continue
 		}
 		l.cfg.Screen.TurnEnd(false)
+		l.phase(event.PhaseTools, 0, len(response.Message.Calls))
 		for _, m := range l.call(ctx, response.Message.Calls) {
 			l.add(m)
 		}
@@ -232,6 +233,7 @@ func (l *loop) request() llm.Request {
 // calls of the response only if runCalls is set, that is, if the caller will run them: a
 // conversation with an unanswered call cannot be continued.
 func (l *loop) ask(ctx context.Context, r llm.Request, runCalls bool) (llm.Response, error) {
+	l.phase(event.PhaseModel, l.turns, max(1, l.cfg.MaxTurns))
 	l.turns++
 	response, err := l.cfg.Backend.Chat(ctx, r, l.cfg.Screen.Chunk)
 	response.Message.Role = llm.Assistant

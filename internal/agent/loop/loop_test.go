@@ -105,6 +105,7 @@ type recorder struct {
 	text     strings.Builder
 	mu       sync.Mutex
 	events   []event.Event
+	phases   []string
 }
 
 // hooks are whoever started an agent and looks on: what is nil brings nothing and
@@ -153,6 +154,11 @@ func (h hooks) Chunk(c llm.Chunk)                           { h.rec.text.WriteSt
 func (h hooks) Emit(e event.Event) {
 	h.rec.mu.Lock()
 	defer h.rec.mu.Unlock()
+	if e.Phase != "" {
+		line := fmt.Sprintf("%s %d/%d %s", e.Phase, e.Done, e.Total, strings.Join(e.Tasks, ", "))
+		h.rec.phases = append(h.rec.phases, strings.TrimSpace(line))
+		return
+	}
 	h.rec.events = append(h.rec.events, e)
 }
 

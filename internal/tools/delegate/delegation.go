@@ -44,14 +44,14 @@ func Tools(p Parent, agents func() []AgentInfo) tool.Set {
 	g := delegation{p, agents}
 	// The schemas name what is used most. The tools accept all that a task has.
 	set := tool.Set{
-		tool.Function{Do: g.delegateTask, Intent: judgedElsewhere, About: tool.Spec{
+		tool.Function{Do: g.delegateTask, Intent: planned(oneTask), About: tool.Spec{
 			Name: "delegate_task", Effect: tool.Delegates,
 			Description: `Have another agent do one task. It sees only task and context. ` +
 				`Example: {"task":"Find where ports are set in src","agent":"explorer"}`,
 			Parameters: json.RawMessage(`{"type":"object","required":["task"],"properties":{` +
 				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"},` +
 				`"targets":{"type":"array","items":{"type":"string"}}}}`)}},
-		tool.Function{Do: g.runParallel, Intent: judgedElsewhere, About: tool.Spec{
+		tool.Function{Do: g.runParallel, Intent: planned(decodeParallel), About: tool.Spec{
 			Name: "run_parallel_tasks", Effect: tool.Delegates,
 			Description: `Have agents do tasks at the same time, each as in delegate_task. ` +
 				`Example: {"tasks":[{"task":"Sum up a.md","agent":"summarizer"},` +
@@ -73,12 +73,6 @@ const noArguments = `{"type":"object","properties":{}}`
 type delegation struct {
 	parent Parent
 	agents func() []AgentInfo
-}
-
-// judgedElsewhere is the intent of every delegation, and always says low risk. The real risk depends on the agents
-// that get the tasks. Only the root can judge that; it asks for approval before a child starts.
-func judgedElsewhere(context.Context, json.RawMessage) (tool.Intent, error) {
-	return tool.Intent{Risk: tool.Low}, nil
 }
 
 func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (tool.Result, error) {
