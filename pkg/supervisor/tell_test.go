@@ -27,8 +27,8 @@ func in(ctx context.Context, id, name string) context.Context {
 func told(events []event.Event, types ...event.Type) (lines []string) {
 	for _, e := range events {
 		if slices.Contains(types, e.Type) {
-			lines = append(lines, fmt.Sprintf("%s %s call=%s batch=%s count=%d", e.Type, e.ExecutionID, e.CallID, e.BatchID,
-				e.Count))
+			line := fmt.Sprintf("%s %s call=%s batch=%s count=%d", e.Type, e.ExecutionID, e.CallID, e.BatchID, e.Count)
+			lines = append(lines, line)
 		}
 	}
 	return lines
