@@ -102,8 +102,8 @@ func TestBatchOutputs(t *testing.T) {
 	}
 	assert.Equal(
 		t,
-		map[any]int{"batch_start": 1, "sub_agent_start": 3, "token": 2, "sub_agent_complete": 2, "sub_agent_error": 1,
-			"result": 3, "batch_complete": 1},
+		map[any]int{"batch_start": 1, "sub_agent_start": 3, "sub_agent_progress": 3, "token": 2,
+			"sub_agent_complete": 2, "sub_agent_error": 1, "result": 3, "batch_complete": 1},
 		kinds,
 	)
 

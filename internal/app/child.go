@@ -130,9 +130,10 @@ type unwatched struct {
 	until time.Time
 }
 
-// Emit implements supervisor.Report.
+// Emit implements supervisor.Report. That tasks are about to run in parallel is always told, because the
+// root logs it.
 func (u unwatched) Emit(e event.Event) {
-	if time.Now().After(u.until) {
+	if e.Phase == event.PhaseDelegating && e.Total > 1 || time.Now().After(u.until) {
 		u.Parent.Emit(e)
 	}
 }

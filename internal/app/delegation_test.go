@@ -282,8 +282,10 @@ func TestChildLog(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(w.dir, "logs", "child_process.log"))
 	require.NoError(t, err)
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
-	require.Len(t, lines, 7)
+	require.Len(t, lines, 8)
 	const head = `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d - child_process - `
+	assert.Regexp(t, head+`INFO - \[[0-9a-f]{8}\] Running 2 tasks in parallel: `+
+		`coder: \[\[slow\]\]; explorer: \[\[quick\]\]$`, lines[0], "one line for all")
 	for _, want := range []string{
 		`INFO - \[[0-9a-f]{8}\] Spawning child: agent=coder, depth=1, task=\[\[slow\]\]$`,
 		`INFO - \[[0-9a-f]{8}\] Spawning child: agent=explorer, depth=1, task=\[\[quick\]\]$`,

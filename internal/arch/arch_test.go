@@ -35,7 +35,8 @@ var floors = [][]string{
 		"internal/approval/rules/gitconfig",
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",
-		"pkg/supervisor/order", "internal/standin", "internal/tools/edit", "internal/approval/rules",
+		"pkg/supervisor/order", "pkg/supervisor/attempts", "pkg/supervisor/changes", "pkg/supervisor/tally",
+		"internal/standin", "internal/tools/edit", "internal/approval/rules",
 		"pkg/childproc/stdio", "pkg/childproc/room",
 		"internal/tools/store", "internal/taskfile", "internal/record/ledger",
 		"internal/app/command", "internal/app/scratch", "internal/box",
@@ -78,7 +79,7 @@ var owners = map[string][]string{
 	"github.com/landlock-lsm/go-landlock/landlock/syscall": {"internal/sandbox"},
 	"github.com/bmatcuk/doublestar/v4": {
 		"internal/approval/rules", "internal/tools/astgrep", "internal/tools/files", "internal/tools/tree",
-		"pkg/supervisor/ceiling",
+		"pkg/supervisor/ceiling", "pkg/supervisor/changes",
 	},
 	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/tools/web"},
 	"mvdan.cc/sh/v3/syntax":                           {"internal/approval/rules"},

@@ -440,19 +440,6 @@ func TestStagedOnce(t *testing.T) {
 	})
 }
 
-func TestPauseAfter(t *testing.T) {
-	for n, want := range map[int]time.Duration{1: 500 * time.Millisecond, 2: time.Second, 5: 8 * time.Second,
-		8: time.Minute, 1000: time.Minute} {
-		different := map[time.Duration]bool{}
-		for range 20 {
-			d := pauseAfter(n)
-			different[d] = true
-			assert.InDelta(t, want, d, float64(want)/4)
-		}
-		assert.Greater(t, len(different), 1)
-	}
-}
-
 func TestSpawnRate(t *testing.T) {
 	b := limits.NewBudget(task.Limits{MaxChildren: 6, SpawnRate: 2})
 	at := time.Now()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"qq/pkg/event"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/supervisor/order"
 	"qq/pkg/task"
@@ -30,6 +31,8 @@ type Batch struct {
 	// Past is asked for the result of each task before the task is started; nil means that no
 	// results are known.
 	Past Past
+
+	group string // see [task.Job.Group]
 }
 
 // Tasks returns a stream of the tasks in list, for the field Tasks of a [Batch].
@@ -110,11 +113,13 @@ func (t batchTask) waitsForServer() bool { return !t.byAgent && t.from.s.cfg.Gat
 // file implements owner: it stores the result in the batch and delivers the results that are due.
 func (t batchTask) file(r task.Result, err error) { t.end(t.index, r, err) }
 
-// delegate runs tasks for the agent of h and returns their results in input order. While the agent
-// waits for them, other jobs may use its slot.
-func (h *handle) delegate(ctx context.Context, tasks []task.Task) []task.Result {
-	all := &gathered{results: make([]task.Result, 0, len(tasks))}
-	b := Batch{Results: all, Tasks: Tasks(tasks...)}
+// delegate runs tasks for the agent of h and returns their results in input order. group is the id
+// that they have in common in events, if any. While the agent waits for them, other jobs may use its
+// slot.
+func (h *handle) delegate(ctx context.Context, tasks []task.Task, group string) []task.Result {
+	all := &awaited{gathered{make([]task.Result, 0, len(tasks))}, h}
+	b := Batch{Results: all, Tasks: Tasks(tasks...), group: group}
+	h.tally.Begin(tasks[0].Part, len(tasks))
 	h.pause(ctx, func() { _ = h.batch(ctx, b, true) }) // what could not be recorded says so in its result
 	return all.results
 }
@@ -130,6 +135,24 @@ func (g *gathered) Deliver(r task.Result) error {
 
 // Done implements Results.
 func (g *gathered) Done(task.Result) {}
+
+// awaited are the results of a delegation of the agent by. How many there are is told.
+type awaited struct {
+	gathered
+	by *handle
+}
+
+// Done implements Results.
+func (a *awaited) Done(task.Result) {
+	phase := event.PhaseDelegating
+	parts, done, total := a.by.tally.End()
+	if parts {
+		phase = event.PhaseParts
+	}
+	if total > 1 { // of one task the end says it all
+		a.by.tell(phase, "", done, total)
+	}
+}
 
 func (h *handle) batch(ctx context.Context, given Batch, byAgent bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -225,8 +248,8 @@ func (f *feeder) take() {
 		f.end(index, *res, nil)
 		return
 	}
-	job := f.from.newJob(t)
-	job.BatchID, job.Index = f.ID, index
+	job := f.from.newJob(f.ctx, t)
+	job.BatchID, job.Group, job.Index = f.ID, f.group, index
 	x := f.from.newExecution(f.ctx, job, batchTask{f.batch, index})
 	f.ahead = append(f.ahead, queued{x: x, queuedAt: time.Now()})
 }

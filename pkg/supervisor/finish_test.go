@@ -155,6 +155,7 @@ type announced struct{ rec *memRecord }
 
 func (a announced) Spawned(id, _ string, _ int, _ string) { _ = a.rec.note("started %s", id) }
 func (a announced) Completed(id string, _ bool, _ int)    { _ = a.rec.note("ended %s", id) }
+func (a announced) Dispatched(string, int, []string)      {}
 func (a announced) Failed(id, msg string)                 { _ = a.rec.note("%s: %s", id, msg) }
 
 // The end of a task is announced when it is on record, or could not be, and

@@ -345,7 +345,7 @@ func TestUnreadMessages(t *testing.T) {
 			c, err := p.Spawn(ctx, task.Task{Text: "deaf", Agent: "coder"})
 			require.NoError(t, err)
 			synctest.Wait()
-			for range maxUnread {
+			for range 64 {
 				require.NoError(t, p.Send(ctx, c.ID, "x"))
 			}
 			require.EqualError(t, p.Send(ctx, c.ID, "x"), "too many messages are unread: wait until some were read")

@@ -124,7 +124,7 @@ func (a anybody) Lookup(name string) (agents.Agent, error) {
 
 // root is a handle above all jobs, of an agent that may do everything.
 func root(s *Supervisor, deadline time.Time) *handle {
-	return &handle{s: s, agent: agents.Agent{Name: "root"}, latest: deadline, inbox: make(chan string, maxUnread)}
+	return &handle{s: s, agent: agents.Agent{Name: "root"}, latest: deadline}
 }
 
 // sink is Results made of functions.

@@ -266,8 +266,9 @@ type Family interface {
 	Wait(ctx context.Context, ids []string, atMost time.Duration) ([]Result, error)
 	// Terminate ends the child with that id together with all its descendants.
 	Terminate(ctx context.Context, id string) error
-	// Send sends text to another agent: to the running child with the id to, or, if to is [Parent],
-	// to the agent that started this one. The receiver reads the text before its next model call.
+	// Send sends text to another agent: to the child with the id to, or, if to is [Parent], to the
+	// agent that started this one. The receiver reads the text before its next model call. For a
+	// child that is queued, the text is kept until it starts.
 	Send(ctx context.Context, to, text string) error
 }
 
@@ -297,6 +298,8 @@ type Job struct {
 	ExecutionID string
 	Parent      string // execution id of the agent that delegated it; empty for job zero
 	BatchID     string
+	Group       string        // batch_id in events of the tasks of one run_parallel_tasks; nothing else knows it
+	Call        string        // id of the tool call of its parent that started it; may be empty
 	Session     string        // id of the transcript; set for job zero only
 	Index       int           // in its batch or delegation, from 0
 	Depth       int           // 1 for a child of the root

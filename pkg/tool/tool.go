@@ -48,6 +48,29 @@ type Call struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
+// maxID is how many bytes the id of a call has at most.
+const maxID = 128
+
+// ValidID reports whether id can be the id of a call: it is not empty, not too long, and has only
+// visible characters of ASCII. Models and children may send anything.
+func ValidID(id string) bool {
+	return id != "" && len(id) <= maxID && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// callKey is the context key of the call that runs.
+type callKey struct{}
+
+// WithCall returns the context in which the call c runs.
+func WithCall(ctx context.Context, c Call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+// CallOf returns the call that runs in ctx, or an empty one if there is none.
+func CallOf(ctx context.Context) Call {
+	c, _ := ctx.Value(callKey{}).(Call)
+	return c
+}
+
 // Line returns the call as a person would type it: its name and its arguments in their order, without the
 // quotes and escapes of JSON. Texts keep their line breaks.
 func (c Call) Line() string {

@@ -84,6 +84,7 @@ func (l *loop) effect(c tool.Call) tool.Effect {
 // parallel runs calls in parallel. The guard and the refusals depend on the order of the
 // calls, so parallel updates them in that order, before and after the calls run.
 func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
+	l.dispatch(ctx, calls)
 	attempts := make([]*attempt, len(calls))
 	for i, c := range calls {
 		attempts[i] = &attempt{call: c, pass: l.guard.enter(c)}
@@ -117,15 +118,16 @@ func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
 func (l *loop) one(ctx context.Context, a *attempt) {
 	c := a.call
 	a.started = time.Now()
+	ctx = tool.WithCall(ctx, c)
 	l.cfg.Host.Emit(event.Event{
-		Type: event.ToolStart, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200),
+		Type: event.ToolStart, CallID: c.ID, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200),
 		Text: task.Shorten(c.Line(), 200),
 	})
 	defer func() {
 		if p := recover(); p != nil {
 			a.result = brokeDown(c, p)
 		}
-		end := event.Event{Type: event.ToolEnd, Tool: c.Name, Failed: a.result.Failed}
+		end := event.Event{Type: event.ToolEnd, CallID: c.ID, Tool: c.Name, Failed: a.result.Failed}
 		a.took = time.Since(a.started)
 		if end.DurationMS = a.took.Milliseconds(); end.Failed {
 			first, _, _ := strings.Cut(strings.TrimSpace(a.result.Content), "\n")

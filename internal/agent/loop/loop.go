@@ -9,7 +9,8 @@
 //
 // Tools run in the order of their calls, but adjacent delegations run in parallel. Results
 // are returned in the order of the calls. A call of a tool that the agent does not have is
-// refused; a [Gate] decides about all other calls.
+// refused; a [Gate] decides about all other calls. Each call has an id that no other call
+// of the conversation has.
 //
 // A call that repeats the one before it runs with a warning from the third time on. From
 // the sixth time with the same result it is refused, and at the tenth the run ends.
@@ -122,6 +123,7 @@ type loop struct {
 	refs     *fileRefs
 	guard    guard
 	refused  refusals
+	ids      callIDs
 	reminded bool // Host.Pending has returned a text
 	turns    int  // model calls
 	out      task.Result
@@ -135,6 +137,7 @@ type loop struct {
 func Run(ctx context.Context, cfg Config, history []llm.Message, text string) task.Result {
 	schema, err := newSchemaCheck(cfg.Schema)
 	l := &loop{cfg: cfg, messages: slices.Clone(history), schema: schema, refs: newFileRefs(cfg.References)}
+	l.ids.note(history)
 	if err != nil {
 		return l.end(task.Misused, err.Error())
 	}
@@ -158,6 +161,7 @@ func Run(ctx context.Context, cfg Config, history []llm.Message, text string) ta
 			continue
 		}
 		l.cfg.Screen.TurnEnd(false)
+		l.phase(event.PhaseTools, 0, len(response.Message.Calls))
 		for _, e := range l.call(ctx, response.Message.Calls) {
 			l.add(e)
 		}
@@ -229,6 +233,7 @@ func (l *loop) request() llm.Request {
 // calls of the response only if runCalls is set, that is, if the caller will run them: a
 // conversation with an unanswered call cannot be continued.
 func (l *loop) ask(ctx context.Context, r llm.Request, runCalls bool) (llm.Response, error) {
+	l.phase(event.PhaseModel, l.turns, max(1, l.cfg.MaxTurns))
 	l.turns++
 	response, err := l.cfg.Backend.Chat(ctx, r, l.cfg.Screen.Chunk)
 	response.Message.Role = llm.Assistant
@@ -240,6 +245,7 @@ func (l *loop) ask(ctx context.Context, r llm.Request, runCalls bool) (llm.Respo
 	if err != nil || !runCalls {
 		response.Message.Calls = nil
 	}
+	l.ids.identify(response.Message.Calls)
 	if err == nil || text != "" {
 		l.add(llm.Entry{Message: response.Message, Usage: response.Usage})
 	}

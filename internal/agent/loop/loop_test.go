@@ -105,6 +105,7 @@ type recorder struct {
 	text     strings.Builder
 	mu       sync.Mutex
 	events   []event.Event
+	phases   []string
 }
 
 // hooks are whoever started an agent and looks on: what is nil brings nothing and
@@ -153,6 +154,11 @@ func (h hooks) Chunk(c llm.Chunk)                           { h.rec.text.WriteSt
 func (h hooks) Emit(e event.Event) {
 	h.rec.mu.Lock()
 	defer h.rec.mu.Unlock()
+	if e.Phase != "" {
+		line := fmt.Sprintf("%s %d/%d %s", e.Phase, e.Done, e.Total, strings.Join(e.Tasks, ", "))
+		h.rec.phases = append(h.rec.phases, strings.TrimSpace(line))
+		return
+	}
 	h.rec.events = append(h.rec.events, e)
 }
 
@@ -344,13 +350,14 @@ func TestToolEvents(t *testing.T) {
 		model := &script{steps: []step{says("", calling("slow"), calling("panic"), calling("nobody")), says("done")}}
 		_, rec := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 2}, nil)
 		assert.Equal(t, []event.Event{
-			{Type: event.ToolStart, Tool: "slow", Arguments: `{"of":"slow"}`, Text: "slow slow"},
-			{Type: event.ToolEnd, Tool: "slow", DurationMS: 1500},
-			{Type: event.ToolStart, Tool: "panic", Arguments: `{"of":"panic"}`, Text: "panic panic"},
-			{Type: event.ToolEnd, Tool: "panic", Failed: true, Error: "Error: panic broke down: x"},
-			{Type: event.ToolStart, Tool: "nobody", Arguments: `{"of":"nobody"}`, Text: "nobody nobody"},
+			{Type: event.ToolStart, CallID: "id-slow", Tool: "slow", Arguments: `{"of":"slow"}`, Text: "slow slow"},
+			{Type: event.ToolEnd, CallID: "id-slow", Tool: "slow", DurationMS: 1500},
+			{Type: event.ToolStart, CallID: "id-panic", Tool: "panic", Arguments: `{"of":"panic"}`, Text: "panic panic"},
+			{Type: event.ToolEnd, CallID: "id-panic", Tool: "panic", Failed: true, Error: "Error: panic broke down: x"},
+			{Type: event.ToolStart, CallID: "id-nobody", Tool: "nobody", Arguments: `{"of":"nobody"}`, Text: "nobody nobody"},
 			{
 				Type:   event.ToolEnd,
+				CallID: "id-nobody",
 				Tool:   "nobody",
 				Failed: true,
 				Error:  `Error: no tool "nobody". The tools are: slow, panic`,

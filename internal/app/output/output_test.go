@@ -146,9 +146,13 @@ func TestNarrator(t *testing.T) {
 	n.Event(event.Event{Type: event.ToolStart, Agent: "default", Tool: "run_pty_cmd", Arguments: `{}`,
 		Text: "run_pty_cmd ls && \x1b"})
 	n.Event(event.Event{Type: event.SubAgentComplete, Agent: "reader", ExecutionID: "0123456789", Depth: 1,
-		DurationMS: 1250})
+		ParentExecutionID: "p", DurationMS: 1250})
 	NewNarrator(&b, true).Event(event.Event{Type: event.SubAgentError, Agent: "reader", Status: task.Timeout,
-		Error: "slow"})
+		BatchID: "b", Error: "slow"})
+	for _, typ := range []event.Type{event.SubAgentStart, event.SubAgentComplete, event.SubAgentError} {
+		n.Event(event.Event{Type: typ, Agent: "default", ExecutionID: "p", Error: "it is reported anyway"})
+	}
+	n.Event(event.Event{Type: event.SubAgentProgress, Phase: event.PhaseModel, Total: 25})
 	assert.Equal(t, "[default] run_pty_cmd ls && \n  [reader 23456789] done in 1.2s\n\x1b[2m[reader] timeout: "+
 		"slow\x1b[0m\n", b.String())
 }

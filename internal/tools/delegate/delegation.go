@@ -45,14 +45,14 @@ func Tools(p Parent, roster Roster, agents func() []AgentInfo) tool.Set {
 	g := delegation{p, agents}
 	// The schemas name what is used most. The tools accept all that a task has.
 	set := tool.Set{
-		tool.Function{Do: g.delegateTask, Intent: judgedElsewhere, About: tool.Spec{
+		tool.Function{Do: g.delegateTask, Intent: planned(oneTask), About: tool.Spec{
 			Name: "delegate_task", Effect: tool.Delegates,
 			Description: `Have another agent do one task. It sees only task and context. ` +
 				`Example: {"task":"Find where ports are set","agent":"explorer"}` + roster.String(),
 			Parameters: json.RawMessage(`{"type":"object","required":["task"],"properties":{` +
 				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"},` +
 				`"working_dir":{"type":"string"},"targets":{"type":"array","items":{"type":"string"}}}}`)}},
-		tool.Function{Do: g.runParallel, Intent: judgedElsewhere, About: tool.Spec{
+		tool.Function{Do: g.runParallel, Intent: planned(decodeParallel), About: tool.Spec{
 			Name: "run_parallel_tasks", Effect: tool.Delegates,
 			Description: `Have tasks done at once, each as in delegate_task. ` +
 				`Example: {"tasks":[{"task":"Judge a.go","agent":"analyzer"},` +
@@ -74,12 +74,6 @@ const noArguments = `{"type":"object","properties":{}}`
 type delegation struct {
 	parent Parent
 	agents func() []AgentInfo
-}
-
-// judgedElsewhere is the intent of every delegation, and always says low risk. The real risk depends on the agents
-// that get the tasks. Only the root can judge that; it asks for approval before a child starts.
-func judgedElsewhere(context.Context, json.RawMessage) (tool.Intent, error) {
-	return tool.Intent{Risk: tool.Low}, nil
 }
 
 func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (tool.Result, error) {
@@ -109,7 +103,7 @@ func (g delegation) one(ctx context.Context, t task.Task) (tool.Result, error) {
 	if !r.Success {
 		return tool.Result{Footer: footer(r), Refused: refusal(results)}, failure(r)
 	}
-	text := r.Output
+	text := r.Output + changed(r)
 	for _, w := range r.Warnings {
 		text += "\n[warning: " + w + "]"
 	}
@@ -174,6 +168,7 @@ func failure(r task.Result) tool.Plain {
 	if strings.TrimSpace(r.Output) != "" {
 		text += "\n\nPartial output:\n" + r.Output
 	}
+	text += changed(r)
 	return tool.Plain(text)
 }
 
@@ -213,7 +208,7 @@ func decodeParallel(args json.RawMessage) ([]task.Task, error) {
 func encode(results []task.Result) (string, error) {
 	shown := make([]task.Result, len(results))
 	for i, r := range results {
-		shown[i] = forModel(r)
+		shown[i] = listed(forModel(r))
 	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

@@ -228,7 +228,8 @@ func FuzzArguments(f *testing.F) {
 		`{"to":"parent","text":"a"}`} {
 		f.Add(s)
 	}
-	set := Tools(kin{echo{}, &family{children: []task.Child{{ID: "0198c7f3", Status: task.Running}}}}, Roster{}, everybody)
+	one := &family{children: []task.Child{{ID: "0198c7f3", Status: task.Running}}}
+	set := Tools(kin{echo{}, one}, Roster{}, everybody)
 	f.Fuzz(func(t *testing.T, args string) {
 		for i, name := range set.Names() {
 			_, planErr := tool.Plan(t.Context(), set[i], json.RawMessage(args))

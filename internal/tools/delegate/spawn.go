@@ -19,7 +19,7 @@ func (g delegation) spawnTool() tool.Tool {
 			`Example: {"instructions":"Count the tests in src","tools":["list_files"],"mode":"read_only"}` +
 			`. With background it answers an id at once: collect the result with wait_children`,
 		Parameters: json.RawMessage(spawnSchema)}
-	return tool.Function{About: about, Do: g.spawn, Intent: judgedElsewhere}
+	return tool.Function{About: about, Do: g.spawn, Intent: planned(g.spawned)}
 }
 
 // spawnSchema is the JSON Schema of spawn_agent.

@@ -15,7 +15,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -117,46 +116,6 @@ func Check(t task.Task) error {
 		}
 	}
 	return nil
-}
-
-// Outside returns the changed files that no target covers. Without targets it returns none.
-func Outside(targets, changed []string) (strays []string) {
-	for _, file := range changed {
-		if len(targets) > 0 && !slices.ContainsFunc(targets, func(t string) bool { return covers(t, file) }) {
-			strays = append(strays, file)
-		}
-	}
-	return strays
-}
-
-// Relocate changes the paths in files from relative to the folder to into relative to the folder
-// base. It leaves them as they are if it cannot compute the way from base to to.
-func Relocate(base, to string, files []string) {
-	if to == base || len(files) == 0 {
-		return
-	}
-	from, err := filepath.Abs(base)
-	if err != nil {
-		return
-	}
-	if to, err = filepath.Abs(to); err != nil {
-		return
-	}
-	rel, err := filepath.Rel(from, to)
-	if err != nil || rel == "." {
-		return
-	}
-	for i, f := range files {
-		files[i] = path.Join(filepath.ToSlash(rel), f)
-	}
-}
-
-// covers reports whether file is the target itself, lies in the folder target, or matches the glob
-// target.
-func covers(target, file string) bool {
-	target = path.Clean(target)
-	matched, err := doublestar.Match(target, file)
-	return err == nil && matched || target == "." || strings.HasPrefix(file, target+"/")
 }
 
 // realDir returns the absolute path of dir, with symbolic links followed. An empty dir means the
