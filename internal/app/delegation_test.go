@@ -37,6 +37,10 @@ func delegationScripts() standin.Option {
 		standin.Script{Start: "[[quick]]", Text: "second [[joined]]"},
 		standin.Script{Start: "[[joined]]", Text: "first and second"},
 		standin.Script{Start: "[[both]]", Text: delegate("coder", "[[slow]]") + delegate("explorer", "[[quick]]")},
+		standin.Script{Start: "[[beside]]", Text: delegate("explorer", "[[second]] a") +
+			`<tool_call>{"name":"read_file","arguments":{"path":"notes.txt"}}</tool_call>` +
+			delegate("explorer", "[[second]] b")},
+		standin.Script{Start: "[[second]]", Text: "found", Fault: &standin.Fault{BeforeFirst: time.Second}},
 		standin.Script{Start: "[[top]]", Text: delegate("coder", "[[middle]]")},
 		standin.Script{Start: "[[middle]]", Text: delegate("explorer", "[[bottom]]")},
 		standin.Script{Start: "[[bottom]]", Text: "from the bottom [[done]]"},
@@ -96,6 +100,24 @@ func TestDelegation(t *testing.T) {
 	assert.Regexp(t, `(?m)^    \[explorer [0-9a-f]{8}\] started: \[\[bottom\]\]$`, e.errors, "three levels")
 	w.set("QQ_MAX_PARALLEL=1")
 	assert.Equal(t, ended{out: "as said [[done]]\n"}, w.run("[[top]]"), "a cap of 1 does not stop three levels")
+}
+
+// TestReadBesideDelegations: two children of a second each with a read between them in one answer take one second.
+func TestReadBesideDelegations(t *testing.T) {
+	w, server := newServedWorld(t, delegationScripts())
+	w.file("notes.txt", "a note\n")
+	require.Zero(t, w.run("[[beside]]").code)
+	results := w.toolResults()
+	require.Len(t, results, 3)
+	assert.Contains(t, results[1], "a note", "results have the order of the calls")
+	var children []standin.Chat
+	for _, c := range server.Chats() {
+		if strings.HasPrefix(c.Task, "[[second]]") {
+			children = append(children, c)
+		}
+	}
+	require.Len(t, children, 2)
+	assert.True(t, children[1].Came.Before(children[0].Ended), "the second began while the first was at work")
 }
 
 // TestDelegationFails: the agent reads why a child failed, in the exact words of the

@@ -33,13 +33,17 @@ type attempt struct {
 	refused *tool.RefusedError // by the gate or the tool, or nil
 }
 
-// call runs the tool calls of one response, adjacent delegations in parallel. It returns a
-// message with the result of each call, in order.
+// maxReads is how many reads run at once: each holds what it reads, and a model may ask for any number.
+const maxReads = 8
+
+// call runs the tool calls of one response and returns a message with the result of each, in
+// order. Delegations and reads that follow each other run at once (see [loop.keepsPlace]). Any
+// other call keeps its place: all before it have ended, and all after it start afterwards.
 func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Message {
 	messages := make([]llm.Message, 0, len(calls))
 	for len(calls) > 0 {
 		n := 1
-		for n < len(calls) && l.delegates(calls[0]) && l.delegates(calls[n]) {
+		for n < len(calls) && !l.keepsPlace(calls[0]) && !l.keepsPlace(calls[n]) {
 			n++
 		}
 		for _, a := range l.parallel(ctx, calls[:n]) {
@@ -52,10 +56,21 @@ func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Message {
 	return messages
 }
 
-// delegates reports whether c hands a task to another agent.
-func (l *loop) delegates(c tool.Call) bool {
+// keepsPlace reports whether c must not run beside the calls next to it: its tool writes,
+// executes, sends something over the network or manages background children, or is unknown. A
+// read beside a delegation may see what that agent has changed, or not.
+func (l *loop) keepsPlace(c tool.Call) bool {
+	effect := l.effect(c)
+	return effect != tool.Delegates && effect != tool.Reads
+}
+
+// effect returns the effect of the tool that c calls; "" if the agent has no such tool.
+func (l *loop) effect(c tool.Call) tool.Effect {
 	t, ok := l.cfg.Tools.Lookup(c.Name)
-	return ok && t.Spec().Effect == tool.Delegates
+	if !ok {
+		return ""
+	}
+	return t.Spec().Effect
 }
 
 // parallel runs calls in parallel. The guard and the refusals depend on the order of the
@@ -65,11 +80,19 @@ func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
 	for i, c := range calls {
 		attempts[i] = &attempt{call: c, pass: l.guard.enter(c)}
 	}
+	reads := make(chan struct{}, maxReads)
+	run := func(a *attempt) {
+		if l.effect(a.call) == tool.Reads {
+			reads <- struct{}{}
+			defer func() { <-reads }()
+		}
+		l.one(ctx, a)
+	}
 	var wg sync.WaitGroup
 	for _, a := range attempts[1:] {
-		wg.Go(func() { l.one(ctx, a) })
+		wg.Go(func() { run(a) })
 	}
-	l.one(ctx, attempts[0])
+	run(attempts[0])
 	wg.Wait()
 	for _, a := range attempts {
 		l.refused.note(a.call.Name, a.refused, a.result.Failed)

@@ -178,6 +178,21 @@ func TestRepeatedDelegations(t *testing.T) {
 	assert.EqualValues(t, 10, n.Load())
 }
 
+// A delegation between identical reads of one answer begins a new row, though all of them run at once.
+func TestRepeatedReadsBesideDelegations(t *testing.T) {
+	tools := tool.Set{
+		reading("look", func(context.Context) tool.Result { return tool.Text("seen") }),
+		fn{"other", tool.Delegates, func(context.Context) tool.Result { return tool.Text("done") }},
+	}
+	look := with(`{}`)
+	calls := []tool.Call{look, look, calling("other"), look, look, look, look, look, look, calling("other"), look}
+	model := &script{steps: []step{says("", calls...), says("what I have")}}
+	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 2}, nil)
+	assert.Equal(t, task.Completed, out.Status)
+	assert.Equal(t, []string{"seen", "seen", "done", "seen", "seen", "seen" + warned("3rd"), "seen" + warned("4th"),
+		"seen" + warned("5th"), repeatedSixth, "done", "seen"}, answersOf(rec.messages))
+}
+
 // Interleaved calls in one group are counted in their own streaks.
 func TestStreaksInOneGroup(t *testing.T) {
 	var g guard
