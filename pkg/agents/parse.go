@@ -241,7 +241,7 @@ func (p *parser) setter(key string) (func(*yaml.Node) string, bool) {
 	case "prompttemplate":
 		return text(&a.PromptTemplate), true
 	case "mcpservers":
-		return raw(&a.MCPServers, yaml.MappingNode, yaml.SequenceNode), true
+		return servers(&a.MCPServers), true
 	case "candelegate":
 		return flag(&a.CanDelegate), true
 	case "agents":
@@ -433,6 +433,26 @@ func (p *parser) toolList(store func(names []string) (warnings []string)) func(*
 		for _, w := range store(names) {
 			p.warn("line %d: %s", n.Line, w)
 		}
+		return ""
+	}
+}
+
+// servers stores MCP servers as JSON, given as an object or a list, or as their names in one string with
+// commas.
+func servers(dst *json.RawMessage) func(*yaml.Node) string {
+	return func(n *yaml.Node) string {
+		if n.ShortTag() != "!!str" || strings.HasPrefix(strings.TrimSpace(n.Value), "{") {
+			return raw(dst, yaml.MappingNode, yaml.SequenceNode)(n)
+		}
+		var names []string
+		if want := list(&names)(n); want != "" {
+			return want
+		}
+		data, err := json.Marshal(names)
+		if err != nil {
+			return err.Error()
+		}
+		*dst = data
 		return ""
 	}
 }

@@ -78,6 +78,14 @@ func TestParseForms(t *testing.T) {
 		}},
 		{"schema as JSON text", `schema: '{"type":"array"}'`,
 			func(t *testing.T, a Agent) { assert.JSONEq(t, `{"type":"array"}`, string(a.Schema)) }},
+		{"servers as text", "mcp_servers: github, linear ,",
+			func(t *testing.T, a Agent) { assert.JSONEq(t, `["github","linear"]`, string(a.MCPServers)) }},
+		{"one server as text", "mcpServers: github",
+			func(t *testing.T, a Agent) { assert.JSONEq(t, `["github"]`, string(a.MCPServers)) }},
+		{"servers as JSON text", `mcp_servers: '{"x":{"command":"y"}}'`,
+			func(t *testing.T, a Agent) { assert.JSONEq(t, `{"x":{"command":"y"}}`, string(a.MCPServers)) }},
+		{"servers as a list", "mcp_servers: [a, {b: {command: c}}]",
+			func(t *testing.T, a Agent) { assert.JSONEq(t, `["a",{"b":{"command":"c"}}]`, string(a.MCPServers)) }},
 		{"block text", "description: >\n  one\n  two", func(t *testing.T,
 			a Agent) {
 			assert.Equal(t, "one two", a.Description)
@@ -176,6 +184,7 @@ func TestParseErrors(t *testing.T) {
 		{"text for flag", "---\ncan_delegate: perhaps\n---\n", `line 2: "can_delegate" must be true or false`},
 		{"map for list", "---\ntools: {a: b}\n---\n", `line 2: "tools" must be a list of names`},
 		{"number in list", "---\ntools:\n- a\n- 3\n---\n", `"tools" must be a list of names`},
+		{"number for servers", "---\nmcp_servers: 3\n---\n", `line 2: "mcp_servers" must be an object that JSON`},
 		{"list for schema", "---\nschema: [a]\n---\n", `line 2: "schema" must be an object`},
 		{"keys that JSON has not", "---\nschema: {1: a}\n---\n", `line 2: "schema" must be an object`},
 		{"twice", "---\nmax_turns: 1\nmaxTurns: 2\n---\n", `line 3: "maxTurns" is given twice`},
