@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,11 @@ func delegationScripts() standin.Option {
 			`<tool_call>{"name":"read_file","arguments":{"path":"notes.txt"}}</tool_call>` +
 			delegate("explorer", "[[second]] b")},
 		standin.Script{Start: "[[second]]", Text: "found", Fault: &standin.Fault{BeforeFirst: time.Second}},
+		standin.Script{Start: "[[named]]", Text: `<tool_call>{"name":"spawn_agent","arguments":{"instructions":` +
+			`"[[quick]]","name":"scout","model":"ollama:small","working_dir":"src","tools":["read_file"]}}</tool_call>`},
+		standin.Script{Start: "[[far]]", Text: `<tool_call>{"name":"delegate_task","arguments":{"task":` +
+			`"[[quick]]","agent":"explorer","model":"ollama:alias"}}</tool_call>` +
+			`<tool_call>{"name":"spawn_agent","arguments":{"instructions":"[[quick]]","model":"ollama:alias"}}</tool_call>`},
 		standin.Script{Start: "[[top]]", Text: delegate("coder", "[[middle]]")},
 		standin.Script{Start: "[[middle]]", Text: delegate("explorer", "[[bottom]]")},
 		standin.Script{Start: "[[bottom]]", Text: "from the bottom [[done]]"},
@@ -118,6 +124,50 @@ func TestReadBesideDelegations(t *testing.T) {
 	}
 	require.Len(t, children, 2)
 	assert.True(t, children[1].Came.Before(children[0].Ended), "the second began while the first was at work")
+}
+
+// TestNamedAgent: a temporary agent has the name, the model and the folder that the agent chose for it.
+func TestNamedAgent(t *testing.T) {
+	w, server := newServedWorld(t, delegationScripts(),
+		standin.Models(standin.Model{Name: "stand-in"}, standin.Model{Name: "small"}))
+	w.file("src/a.txt", "a")
+	e := w.run("-v", "-a", "worker", "[[named]]")
+	require.Zero(t, e.code, e.errors)
+	assert.Regexp(t, `(?m)\[scout [0-9a-f]{8}\] started: \[\[quick\]\]$`, e.errors)
+	var runs []struct{ ID string }
+	require.NoError(t, json.Unmarshal([]byte(w.run("runs", "list", "--json").out), &runs))
+	require.Len(t, runs, 1)
+	assert.Contains(t, w.run("runs", "tree", runs[0].ID).out, "scout", "the ledger has the name")
+	chats := server.Chats()
+	i := slices.IndexFunc(chats, func(c standin.Chat) bool { return c.Task == "[[quick]]" })
+	require.GreaterOrEqual(t, i, 0)
+	assert.Equal(t, "small", chats[i].Model)
+	var system string
+	for _, r := range server.Requests("/api/chat") {
+		if p := r.Prompt(); p.Last("user") == "[[quick]]" {
+			system = p.Last("system")
+		}
+	}
+	assert.Contains(t, system, "Working directory: "+filepath.Join(w.dir, "src"))
+}
+
+// TestModelOfUntrustedAgent: an agent of a checkout that is not trusted cannot choose a model on another machine for
+// those whom it asks. One that is trusted can.
+func TestModelOfUntrustedAgent(t *testing.T) {
+	w, server := newServedWorld(t, delegationScripts(), standin.Models(standin.Model{Name: "stand-in"},
+		standin.Model{Name: "alias", RemoteHost: "https://far.example"}))
+	w.file(".qq/agents/lead.md", "---\ndescription: leads\n---\nLead.\n")
+	far := func(c standin.Chat) bool { return c.Model == "alias" }
+	w.run("-a", "lead", "--auto-approve", "[[far]]")
+	results := w.toolResults()
+	require.Len(t, results, 2)
+	for _, r := range results {
+		assert.Contains(t, r, "an agent of this folder chooses ollama:alias, which "+server.URL+
+			" passes on to another machine, and is not trusted")
+	}
+	assert.False(t, slices.ContainsFunc(server.Chats(), far))
+	w.run("-a", "worker", "--auto-approve", "[[far]]")
+	assert.True(t, slices.ContainsFunc(server.Chats(), far))
 }
 
 // TestDelegationFails: the agent reads why a child failed, in the exact words of the

@@ -253,12 +253,18 @@ func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
 func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error) {
 	name := w.modelName(t)
 	m, err := w.models.Resolve(ctx, name)
-	if err != nil || m.Remote == "" {
+	if err != nil || m.Remote == "" && !(t.Untrusted && agents.Remote(t.Model)) {
 		return m, err
 	}
 	by := "QQ_MODEL in .env"
 	foreign := name == "" && w.cfg.Settings.Foreign("QQ_MODEL")
-	if agent, _ := w.Agent(t.Agent); name != "" && t.Model == "" && agent.Untrusted {
+	switch agent, _ := w.Agent(t.Agent); {
+	case name == "":
+	case t.Model != "" && t.Untrusted:
+		run, known := w.models.Known("") // a person chose that one, unless it is foreign itself
+		own := known && run.String() == m.String() && !w.cfg.Settings.Foreign("QQ_MODEL")
+		by, foreign = "an agent of this folder", !own
+	case t.Model == "" && agent.Untrusted:
 		by, foreign = agent.Source, true
 	}
 	if foreign {

@@ -69,6 +69,9 @@ type Task struct {
 	// Denied are tools that neither the agent of this task nor its descendants may use. The root
 	// sets it; it cannot be set in JSON.
 	Denied []string `json:"-"`
+	// Untrusted says that the agent that made the task, and chose its model, is defined in a checkout
+	// that the user does not trust. The root sets it.
+	Untrusted bool `json:"-"`
 	// Dir is the real path of the working directory at the time when the root allowed the task;
 	// empty for a task from a person. The child refuses to work in any other directory.
 	Dir string `json:"-"`
@@ -76,6 +79,7 @@ type Task struct {
 
 // Temporary is an agent that another agent defined.
 type Temporary struct {
+	Name   string   `json:"name,omitempty"`   // empty means that it gets one
 	Prompt string   `json:"prompt,omitempty"` // the system prompt; empty means a general one
 	Tools  []string `json:"tools,omitempty"`  // empty means all tools of the agent that defined it
 }

@@ -50,7 +50,7 @@ func Tools(p Parent, agents func() []AgentInfo) tool.Set {
 				`Example: {"task":"Find where ports are set in src","agent":"explorer"}`,
 			Parameters: json.RawMessage(`{"type":"object","required":["task"],"properties":{` +
 				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"},` +
-				`"targets":{"type":"array","items":{"type":"string"}}}}`)}},
+				`"working_dir":{"type":"string"},"targets":{"type":"array","items":{"type":"string"}}}}`)}},
 		tool.Function{Do: g.runParallel, Intent: judgedElsewhere, About: tool.Spec{
 			Name: "run_parallel_tasks", Effect: tool.Delegates,
 			Description: `Have agents do tasks at the same time, each as in delegate_task. ` +

@@ -49,6 +49,7 @@ func (c Ceiling) Restrict(t task.Task) task.Task {
 		t.Dir = dir
 	}
 	t.ReadOnly = t.ReadOnly || c.MayOnlyRead()
+	t.Untrusted = c.Agent.Untrusted && !t.Part // the model of a part was chosen by Part
 	t.Denied = slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.Task.Denied, c.Agent.DisallowedTools))))
 	return t
 }
@@ -65,7 +66,8 @@ func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 		return "", "" // nothing can come of it but a summary
 	}
 	if t.WorkingDir != "" && !inside(c.Task.WorkingDir, t.WorkingDir) {
-		return task.Misused, fmt.Sprintf("working_dir %q is no folder inside of the working directory", t.WorkingDir)
+		return task.Misused, fmt.Sprintf("working_dir %q is no folder inside of the working directory: name one that "+
+			"exists, relative to it, such as src, or leave working_dir out", t.WorkingDir)
 	}
 	if !slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, c.Agent.Allows) {
 		return task.Misused, c.Agent.Name + " may not hand on work"
