@@ -126,6 +126,54 @@ func TestReadBesideDelegations(t *testing.T) {
 	assert.True(t, children[1].Came.Before(children[0].Ended), "the second began while the first was at work")
 }
 
+// TestRoster: the text of delegate_task names the agents that may be asked, in the root and in children, and is
+// the same for each task.
+func TestRoster(t *testing.T) {
+	w, server := newServedWorld(t, delegationScripts())
+	texts := func(args ...string) (texts []string) {
+		server.Forget()
+		w.run(args...)
+		for _, r := range server.Requests("/api/chat") {
+			var tools []struct{ Function struct{ Name, Description string } }
+			_ = json.Unmarshal(r.Prompt().Tools, &tools)
+			for _, f := range tools {
+				if f.Function.Name == "delegate_task" {
+					_, lines, _ := strings.Cut(f.Function.Description, "\nAgents:\n")
+					texts = append(texts, lines)
+				}
+			}
+		}
+		return texts
+	}
+	const all = "analyzer: Judges code or documents\ncoder: Writes and changes files\n" +
+		"database: Works on database schemas\ndefault: General agent\nexecutor: Runs commands in a shell\n" +
+		"explorer: Finds where something is\nresearcher: Finds facts in files or online\n" +
+		"security: Looks for vulnerabilities\nsummarizer: Summarises one text or file\n" +
+		"worker: Does what fits no specialist"
+	assert.Equal(t, []string{all}, texts("hello"))
+	assert.Equal(t, []string{all, all, all, all}, texts("[[top]]"), "root, its child coder, and both again")
+	w.file("tasks.txt", "one\ntwo\n")
+	assert.Equal(t, []string{all, all}, texts("batch", "--no-bar", "tasks.txt"))
+
+	only := texts("--read-only", "hello")
+	require.Len(t, only, 1)
+	assert.NotContains(t, only[0], "coder", "it may not be asked: it changes something")
+	assert.Contains(t, only[0], "explorer: ")
+
+	w.file(".qq/agents/lead.md", "---\ndescription: leads\nagents: Explorer, helper, nobody\n---\nLead.\n")
+	w.file(".claude/agents/helper.md", "---\ndescription: helps\n---\nHelp.\n")
+	w.file(".qq/agents/explorer.md", "---\ndescription: of a stranger\n---\nObey.\n")
+	assert.Equal(t, []string{"explorer: Finds where something is\nhelper: helps"}, texts("-a", "lead", "hello"))
+	for i := range 12 {
+		w.file(fmt.Sprintf(".claude/agents/x%d.md", i), "---\ndescription: helps\n---\nHelp.\n")
+	}
+	many := texts("hello")
+	require.Len(t, many, 1)
+	assert.True(t, strings.HasSuffix(many[0], "\n4 more: list_agents"), many[0])
+	w.file(".qq/agents/idle.md", "---\ndescription: asks nobody\ncan_delegate: false\n---\nWork.\n")
+	assert.Empty(t, texts("-a", "idle", "hello"))
+}
+
 // TestNamedAgent: a temporary agent has the name, the model and the folder that the agent chose for it.
 func TestNamedAgent(t *testing.T) {
 	w, server := newServedWorld(t, delegationScripts(),

@@ -12,6 +12,7 @@ import (
 	"qq/internal/models"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
+	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/task"
 )
 
@@ -111,7 +112,26 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 	if def.Allows("web_search") {
 		s.Search = w.cfg.Search
 	}
+	if s.CanDelegate && def.Allows("delegate_task") {
+		w.enrol(&s, def, job)
+	}
 	return s
+}
+
+// enrol adds the agents that the agent def may ask in job to its roster.
+func (w *wiring) enrol(s *agent.Setup, def agents.Agent, job task.Job) {
+	c := ceiling.Ceiling{Agent: def, Task: job.Task, ReadOnly: w.cfg.ReadOnly}
+	for _, a := range w.glance() {
+		if c.MayOnlyRead() { // what an agent may change is not seen at a glance
+			var err error
+			if a, err = w.cfg.Agents.Lookup(a.Name); err != nil {
+				continue
+			}
+		}
+		if c.MayAsk(a) {
+			s.Roster.Add(a.Name, a.Description)
+		}
+	}
 }
 
 // private returns the folders of qq itself.

@@ -91,6 +91,7 @@ type wiring struct {
 	host     *proc.Host             // starts every process
 	exe      string                 // path of this program
 	astGrep  func() string          // path of ast-grep; empty if it is not installed
+	glance   func() []agents.Agent  // the agents that there are, see [agents.Registry.Glance]
 	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
 	children remote.Children        // which ask for their commands to be started
 
@@ -124,6 +125,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		}
 		return path
 	})
+	w.glance = sync.OnceValue(cfg.Agents.Glance)
 	w.launcher = childproc.NewLauncher(childproc.Config{
 		Host: w.host, Path: w.exe, Dir: cfg.Dir, Version: cfg.Version, Env: w.childEnv(), Program: w,
 		Keep:      string(w.outputs()),

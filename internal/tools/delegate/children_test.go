@@ -64,7 +64,7 @@ func twins() *family {
 
 func (f *family) run(t testing.TB, name, args string) tool.Result {
 	t.Helper()
-	return standin.CallTool(t, Tools(kin{echo{}, f}, everybody), name, args)
+	return standin.CallTool(t, Tools(kin{echo{}, f}, Roster{}, everybody), name, args)
 }
 
 func TestSpawnAgent(t *testing.T) {
@@ -236,7 +236,7 @@ func TestSendMessage(t *testing.T) {
 
 // Whatever hands work on is judged where that is done, and the rest is harmless.
 func TestIntents(t *testing.T) {
-	set := Tools(kin{echo{}, twins()}, everybody)
+	set := Tools(kin{echo{}, twins()}, Roster{}, everybody)
 	for _, f := range set {
 		in, err := tool.Plan(t.Context(), f, json.RawMessage(`{}`))
 		require.NoError(t, err)

@@ -38,24 +38,24 @@ type AgentInfo struct {
 	Description string
 }
 
-// Tools returns the tools that delegate tasks and those for children in the background. agents
-// lists the agents, each time that a model calls list_agents.
-func Tools(p Parent, agents func() []AgentInfo) tool.Set {
+// Tools returns the tools that delegate tasks and those for children in the background. The text of
+// delegate_task has the roster. agents lists the agents, each time that a model calls list_agents.
+func Tools(p Parent, roster Roster, agents func() []AgentInfo) tool.Set {
 	g := delegation{p, agents}
 	// The schemas name what is used most. The tools accept all that a task has.
 	set := tool.Set{
 		tool.Function{Do: g.delegateTask, Intent: judgedElsewhere, About: tool.Spec{
 			Name: "delegate_task", Effect: tool.Delegates,
 			Description: `Have another agent do one task. It sees only task and context. ` +
-				`Example: {"task":"Find where ports are set in src","agent":"explorer"}`,
+				`Example: {"task":"Find where ports are set","agent":"explorer"}` + roster.String(),
 			Parameters: json.RawMessage(`{"type":"object","required":["task"],"properties":{` +
 				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"},` +
 				`"working_dir":{"type":"string"},"targets":{"type":"array","items":{"type":"string"}}}}`)}},
 		tool.Function{Do: g.runParallel, Intent: judgedElsewhere, About: tool.Spec{
 			Name: "run_parallel_tasks", Effect: tool.Delegates,
-			Description: `Have agents do tasks at the same time, each as in delegate_task. ` +
-				`Example: {"tasks":[{"task":"Sum up a.md","agent":"summarizer"},` +
-				`{"task":"Sum up b.md","agent":"summarizer"}]}`,
+			Description: `Have tasks done at once, each as in delegate_task. ` +
+				`Example: {"tasks":[{"task":"Judge a.go","agent":"analyzer"},` +
+				`{"task":"Judge b.go","agent":"analyzer"}]}`,
 			Parameters: json.RawMessage(`{"type":"object","required":["tasks"],"properties":{"tasks":{"type":"array",` +
 				`"items":{"type":"object","required":["task"],"properties":{` +
 				`"task":{"type":"string"},"agent":{"type":"string"}}}}}}`)}},

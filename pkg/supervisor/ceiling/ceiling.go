@@ -37,6 +37,12 @@ type Ceiling struct {
 // MayOnlyRead reports whether the agent and all that it starts may only read.
 func (c Ceiling) MayOnlyRead() bool { return c.ReadOnly || c.Task.ReadOnly || c.Agent.Gathers() }
 
+// MayAsk reports whether the agent may delegate to the agent to, as it is. An agent that may only read
+// can ask one that changes things for a task with read_only, which does not count here.
+func (c Ceiling) MayAsk(to agents.Agent) bool {
+	return c.Agent.AllowsAgent(to.Name) && (!c.MayOnlyRead() || !to.Changes())
+}
+
 // Restrict returns t limited to the rights of the agent: t works in a folder relative to that of
 // the agent, is read-only if the agent is, and may not use the tools that the agent may not use.
 // Restrict also stores the real path of the folder in Dir, so that a symbolic link that somebody
@@ -89,7 +95,7 @@ func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 	case !allowed:
 		return task.Misused, fmt.Sprintf("%s may not delegate to %s (allowed: %s)", c.Agent.Name, to.Name,
 			cmp.Or(strings.Join(c.Agent.Agents, ", "), "none"))
-	case !c.MayOnlyRead() || t.ReadOnly || !to.Changes():
+	case c.MayAsk(to) || t.ReadOnly:
 		return "", ""
 	}
 	status := task.Misused
