@@ -97,6 +97,9 @@ func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
 	for _, a := range attempts {
 		l.refused.note(a.call.Name, a.refused, a.result.Failed)
 		a.result.Content += a.pass.leave(a.result.Content)
+		if a.result.Footer != "" {
+			a.result.Content += "\n" + a.result.Footer
+		}
 	}
 	return attempts
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -191,6 +192,20 @@ func TestRepeatedReadsBesideDelegations(t *testing.T) {
 	assert.Equal(t, task.Completed, out.Status)
 	assert.Equal(t, []string{"seen", "seen", "done", "seen", "seen", "seen" + warned("3rd"), "seen" + warned("4th"),
 		"seen" + warned("5th"), repeatedSixth, "done", "seen"}, answersOf(rec.messages))
+}
+
+// A result that differs only in its last line is the same result.
+func TestFooters(t *testing.T) {
+	n := 0
+	ask := fn{"look", tool.Delegates, func(context.Context) tool.Result {
+		n++
+		return tool.Result{Content: "done", Footer: fmt.Sprintf("[in %d s]", n)}
+	}}
+	steps := append(oneByOne(slices.Repeat([]tool.Call{with(`{}`)}, 6)...), says("what I have"))
+	_, rec := start(t, t.Context(), Config{Backend: &script{steps: steps}, Tools: tool.Set{ask}, MaxTurns: 9}, nil)
+	assert.Equal(t, []string{"done\n[in 1 s]", "done\n[in 2 s]", "done" + warned("3rd") + "\n[in 3 s]",
+		"done" + warned("4th") + "\n[in 4 s]", "done" + warned("5th") + "\n[in 5 s]", repeatedSixth},
+		answersOf(rec.messages))
 }
 
 // Interleaved calls in one group are counted in their own streaks.

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"qq/pkg/task"
@@ -106,13 +107,41 @@ func (g delegation) one(ctx context.Context, t task.Task) (tool.Result, error) {
 	}
 	r := results[0]
 	if !r.Success {
-		return tool.Result{Refused: refusal(results)}, failure(r)
+		return tool.Result{Footer: footer(r), Refused: refusal(results)}, failure(r)
 	}
 	text := r.Output
 	for _, w := range r.Warnings {
 		text += "\n[warning: " + w + "]"
 	}
-	return tool.Text(text), nil
+	return tool.Result{Content: text, Footer: footer(r)}, nil
+}
+
+// footer returns a line about what the task took: "[coder 7dfddf4f: completed in 12.3 s, 3,120 tokens in,
+// 410 out]". It is "" for a task that never started. Arrays of results have no such line: they stay JSON,
+// and each result in them has duration_ms and usage.
+func footer(r task.Result) string {
+	if r.ExecutionID == "" || r.Attempts == 0 {
+		return ""
+	}
+	after := "after"
+	if r.Success {
+		after = "in"
+	}
+	text := fmt.Sprintf("[%s %s: %s %s %.1f s", r.Agent, task.ShortID(r.ExecutionID), r.Status, after,
+		float64(r.DurationMS)/1000)
+	if u := r.Usage; u != (task.Usage{}) { // the built-in model uses none
+		text += fmt.Sprintf(", %s tokens in, %s out", grouped(u.InputTokens), grouped(u.OutputTokens))
+	}
+	return text + "]"
+}
+
+// grouped formats n with a comma before every three digits.
+func grouped(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 // refusal returns why the first refused task was not allowed to start; nil means that none was refused. A call that

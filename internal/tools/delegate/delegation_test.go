@@ -81,6 +81,34 @@ func TestDelegateTaskFailures(t *testing.T) {
 	}
 }
 
+// What a task took is below its answer, and below its error, and not in it.
+func TestFooter(t *testing.T) {
+	r := task.Result{Agent: "coder", Success: true, Status: task.Completed, Output: "done", Attempts: 1,
+		ExecutionID: one, DurationMS: 12345, Usage: task.Usage{InputTokens: 1003120, OutputTokens: 410}}
+	call := func(name, args string) tool.Result {
+		return standin.CallTool(t, delegating(&scripted{results: []task.Result{r}}), name, args)
+	}
+	const want = "[coder 0000abcd: completed in 12.3 s, 1,003,120 tokens in, 410 out]"
+	assert.Equal(t, tool.Result{Content: "done", Footer: want}, call("delegate_task", `{"task":"x"}`))
+	assert.Equal(t, tool.Result{Content: "done", Footer: want}, call("spawn_agent", `{"instructions":"x"}`))
+
+	array := call("run_parallel_tasks", `{"tasks":[{"task":"x"}]}`)
+	assert.Empty(t, array.Footer)
+	assert.Contains(t, array.Content, `"duration_ms":12345`)
+	assert.Contains(t, array.Content, `"usage":{"input_tokens":1003120,"output_tokens":410}`)
+
+	r.End(task.Timeout, "Child process timed out after 300s")
+	r.Usage = task.Usage{}
+	assert.Equal(t, tool.Result{Failed: true, Footer: "[coder 0000abcd: timeout after 12.3 s]",
+		Content: "Child agent error: Child process timed out after 300s\n\nPartial output:\ndone"},
+		call("delegate_task", `{"task":"x"}`))
+	r.Attempts = 0
+	assert.Empty(t, call("delegate_task", `{"task":"x"}`).Footer, "it never started")
+	for n, text := range map[int]string{0: "0", 999: "999", 1000: "1,000", 123456: "123,456"} {
+		assert.Equal(t, text, grouped(n))
+	}
+}
+
 func TestDelegateTaskRefusesWhatIsWrong(t *testing.T) {
 	s := &scripted{}
 	for args, want := range map[string]string{
