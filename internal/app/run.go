@@ -13,6 +13,7 @@ import (
 	"qq/internal/app/admin"
 	"qq/internal/app/batch"
 	"qq/internal/app/command"
+	"qq/internal/app/definitions"
 	"qq/internal/app/output"
 	"qq/pkg/session"
 	"qq/pkg/task"
@@ -137,9 +138,7 @@ func (one *oneRun) do(ctx context.Context) error {
 	if one.Agent, err = command.FindAgent(cfg.Agents, one.task.Agent); err != nil {
 		return err
 	}
-	for _, w := range one.Agent.Warnings {
-		one.r.Say("%s: %s", one.Agent.Source, w)
-	}
+	definitions.Warn(one.r.Invocation, cfg.Settings.Home, one.Agent)
 	if one.Model, err = one.w.Resolve(ctx, one.task); err != nil {
 		return err
 	}

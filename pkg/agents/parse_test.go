@@ -52,7 +52,25 @@ schema:
 	assert.Equal(t, []string{"explorer", "analyzer"}, a.Agents)
 	assert.JSONEq(t, `{"type":"object","required":["x"]}`, string(a.Schema))
 	assert.Equal(t, "Be good.", a.Prompt)
-	assert.Empty(t, a.Warnings)
+	assert.Equal(t, []string{`line 14: "mcp_servers" does nothing in this version`}, a.Warnings)
+	assert.Equal(t, a.Warnings, a.Harmless)
+	assert.Equal(t, 14, a.Lines["mcpservers"])
+}
+
+// A warning is harmless unless the agent may do more than its author meant.
+func TestHarmless(t *testing.T) {
+	for front, harmless := range map[string]bool{
+		"color: red": true, "fallback: [a]": true, "runs: codex": true, "mcp_servers: github": true,
+		"tools: Read, Fly": true, "model: sonnet": true, "role: information-gathering\ntools: [write_file]": true,
+		"tools:": false, "disallowedTools: Wrte": false, "disallowedTools: Bash(a:*b)": false,
+		"role: information-gathring": false,
+	} {
+		a, err := Parse("x", define("description: d\n"+front))
+		require.NoError(t, err)
+		require.Len(t, a.Warnings, 1, front)
+		assert.Equal(t, harmless, len(a.Harmless) == 1, front)
+		assert.Regexp(t, "^line [34]: ", a.Warnings[0])
+	}
 }
 
 func TestParseForms(t *testing.T) {
@@ -313,6 +331,7 @@ func TestAgentSurvivesJSON(t *testing.T) {
 		require.NoError(t, err)
 		var b Agent
 		require.NoError(t, json.Unmarshal(data, &b))
+		a.Harmless, a.Lines = nil, nil // about the file, which a child does not have
 		assert.Equal(t, a, b)
 	}
 }

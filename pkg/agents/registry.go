@@ -215,7 +215,7 @@ func newFile(in folder, name, source string) *file {
 		if err != nil {
 			return Agent{}, fmt.Errorf("read agent file %s: %w", source, err)
 		}
-		a.Source = source
+		a.Source, a.Sum = source, f.sum()
 		return a, nil
 	})
 	return f
