@@ -146,7 +146,7 @@ func (one *oneRun) do(ctx context.Context) error {
 		return one.printPlan()
 	}
 	header := session.Header{Agent: one.Agent.Name, Model: one.Model.String(), Dir: cfg.Dir}
-	transcript, err := admin.Store(cfg.Settings).Open(one.session, header, one.r.Say)
+	transcript, err := session.Of(cfg.Settings.Home).Open(one.session, header, one.r.Say)
 	if err != nil {
 		return admin.SessionError(err)
 	}

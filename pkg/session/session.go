@@ -4,7 +4,8 @@
 // A [Store] is a folder. A session is one file in it, <id>.jsonl: a header, then one
 // line for each message. Lines are only appended, each with one write. A [Session]
 // is a session that one process has open for appending; it holds the lock of the file.
-// A [Transcript] is the content of a file, which anybody may read at any time.
+// A [Transcript] is the content of a file, which anybody may read at any time. An
+// [Archive] has the transcripts of children, which nobody continues.
 //
 // A process can die in the middle of a line. Readers leave out such a torn last
 // line, and the next append cuts it off. Other damaged lines are left out and
@@ -26,7 +27,6 @@ import (
 	"time"
 
 	"qq/pkg/llm"
-	"qq/pkg/task"
 )
 
 // Version is the version of the file format.
@@ -50,13 +50,11 @@ type Header struct {
 	Model   string    `json:"model,omitempty"`
 	Dir     string    `json:"dir,omitempty"` // working directory
 	Created time.Time `json:"created"`
-}
-
-// Entry is one message of a transcript.
-type Entry struct {
-	Time time.Time `json:"time"`
-	llm.Message
-	Usage *task.Usage `json:"usage,omitempty"` // if known
+	// Parent, Batch and Depth are those of the execution that a child of an agent or of a batch
+	// writes its transcript about. The id of that transcript is the id of the execution.
+	Parent string `json:"parent,omitempty"`
+	Batch  string `json:"batch,omitempty"`
+	Depth  int    `json:"depth,omitempty"`
 }
 
 // Session is a session file that is open for appending. The caller must not use it from several
@@ -76,19 +74,18 @@ func (s *Session) ID() string { return s.id }
 // Append adds messages to the transcript, with one write for each.
 func (s *Session) Append(messages ...llm.Message) error {
 	for _, m := range messages {
-		if err := s.append(Entry{Time: s.now().UTC(), Message: m}); err != nil {
+		if err := s.Add(llm.Entry{Message: m}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// AppendUsage adds an answer of a model, together with the number of tokens that it used.
-func (s *Session) AppendUsage(m llm.Message, u task.Usage) error {
-	return s.append(Entry{Time: s.now().UTC(), Message: m, Usage: &u})
-}
-
-func (s *Session) append(e Entry) error {
+// Add adds an entry to the transcript. It sets the time of the entry if that is zero.
+func (s *Session) Add(e llm.Entry) error {
+	if e.Time.IsZero() {
+		e.Time = s.now().UTC()
+	}
 	if err := s.write(e); err != nil {
 		return fmt.Errorf("append to session %s: %w", s.id, err)
 	}

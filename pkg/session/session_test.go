@@ -59,15 +59,15 @@ func TestRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	assert.Regexp(t, `^20261120-153012-[0-9a-f]{4}$`, s.ID())
 	require.NoError(t, s.Append(said...))
-	require.NoError(t, s.AppendUsage(answer("done"), task.Usage{InputTokens: 3, OutputTokens: 4}))
+	require.NoError(t, s.Add(llm.Entry{Message: answer("done"), Usage: task.Usage{InputTokens: 3, OutputTokens: 4}}))
 
 	got, err := st.Load(s.ID())
 	require.NoError(t, err, "a session in use can be read")
 	assert.Equal(t, Header{V: 1, ID: s.ID(), Agent: "coder", Model: "ollama:m", Dir: "/w", Created: st.now()},
 		got.Header)
 	assert.Equal(t, append(said, answer("done")), got.Messages())
-	assert.Equal(t, &task.Usage{InputTokens: 3, OutputTokens: 4}, got.Entries[3].Usage)
-	assert.Nil(t, got.Entries[0].Usage)
+	assert.Equal(t, task.Usage{InputTokens: 3, OutputTokens: 4}, got.Entries[3].Usage)
+	assert.Zero(t, got.Entries[0].Usage)
 	assert.Equal(t, st.now(), got.Entries[0].Time)
 	assert.Empty(t, got.Damaged)
 	require.NoError(t, s.Close())

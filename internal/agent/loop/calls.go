@@ -31,29 +31,37 @@ type attempt struct {
 	pass    *pass // the decision of the guard
 	result  tool.Result
 	refused *tool.RefusedError // by the gate or the tool, or nil
+	started time.Time
+	took    time.Duration
 }
 
 // maxReads is how many reads run at once: each holds what it reads, and a model may ask for any number.
 const maxReads = 8
 
-// call runs the tool calls of one response and returns a message with the result of each, in
-// order. Delegations and reads that follow each other run at once (see [loop.keepsPlace]). Any
-// other call keeps its place: all before it have ended, and all after it start afterwards.
-func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Message {
-	messages := make([]llm.Message, 0, len(calls))
+// call runs the tool calls of one response and returns the result of each, in their order.
+// Delegations and reads that follow each other run at once (see [loop.keepsPlace]). Any other
+// call keeps its place: all before it have ended, and all after it start afterwards.
+func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Entry {
+	results := make([]llm.Entry, 0, len(calls))
 	for len(calls) > 0 {
 		n := 1
 		for n < len(calls) && !l.keepsPlace(calls[0]) && !l.keepsPlace(calls[n]) {
 			n++
 		}
 		for _, a := range l.parallel(ctx, calls[:n]) {
-			messages = append(messages, llm.Message{
-				Role: llm.ToolRole, Content: a.result.Content, CallID: a.call.ID, Tool: a.call.Name,
-			})
+			results = append(results, a.entry())
 		}
 		calls = calls[n:]
 	}
-	return messages
+	return results
+}
+
+// entry returns the result of the call as the model gets it, with its time.
+func (a *attempt) entry() llm.Entry {
+	return llm.Entry{
+		Message: llm.Message{Role: llm.ToolRole, Content: a.result.Content, CallID: a.call.ID, Tool: a.call.Name},
+		Started: a.started.UTC(), DurationMS: a.took.Milliseconds(), Failed: a.result.Failed,
+	}
 }
 
 // keepsPlace reports whether c must not run beside the calls next to it: its tool writes,
@@ -107,7 +115,8 @@ func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
 // one runs one call and stores its result in a. A panic of the tool or the gate becomes a
 // failed result, which the model gets like any other.
 func (l *loop) one(ctx context.Context, a *attempt) {
-	c, start := a.call, time.Now()
+	c := a.call
+	a.started = time.Now()
 	l.cfg.Host.Emit(event.Event{
 		Type: event.ToolStart, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200),
 		Text: task.Shorten(c.Line(), 200),
@@ -117,7 +126,8 @@ func (l *loop) one(ctx context.Context, a *attempt) {
 			a.result = brokeDown(c, p)
 		}
 		end := event.Event{Type: event.ToolEnd, Tool: c.Name, Failed: a.result.Failed}
-		if end.DurationMS = time.Since(start).Milliseconds(); end.Failed {
+		a.took = time.Since(a.started)
+		if end.DurationMS = a.took.Milliseconds(); end.Failed {
 			first, _, _ := strings.Cut(strings.TrimSpace(a.result.Content), "\n")
 			end.Error = task.Shorten(first, 200)
 		}

@@ -146,7 +146,7 @@ func (h hooks) Effects() error {
 }
 
 func (h hooks) Ran(s tool.Spec, c tool.Call, r tool.Result) { h.ran(s, c, r) }
-func (h hooks) Append(m llm.Message)                        { h.rec.messages = append(h.rec.messages, m) }
+func (h hooks) Append(e llm.Entry)                          { h.rec.messages = append(h.rec.messages, e.Message) }
 func (h hooks) TurnEnd(final bool)                          { h.rec.ends = append(h.rec.ends, final) }
 func (h hooks) Chunk(c llm.Chunk)                           { h.rec.text.WriteString(c.Text) }
 

@@ -59,7 +59,7 @@ func (r commands) examine(c *cli.Context) error {
 		checkAstGrep(ctx, host, r.Env), checkSearch(cfg, r.Env.Get),
 		checkFolder("home", cfg.Home, "set QQ_HOME to a folder that you may write to"),
 		checkFolder("logs", cfg.LogDir, "set QQ_LOG_DIR to a folder that you may write to"),
-		checkSessions(Store(cfg)), checkLedger(cfg.Home), checkAgents(r.Checkout.Agents),
+		checkSessions(session.Of(cfg.Home)), checkLedger(cfg.Home), checkAgents(r.Checkout.Agents),
 		checkSettings(r.Checkout), checkTrust(r.Checkout), checkPermissions(r.Env.ConfigHome()),
 	)
 	if c.Bool("json") {
