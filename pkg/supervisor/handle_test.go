@@ -187,6 +187,17 @@ func TestCeilings(t *testing.T) {
 	assert.Equal(t, []string{"web_fetch"}, h.launcher.jobs[1].Denied)
 }
 
+// Who approves a delegation sees the name and the model that the agent chose for another one.
+func TestQuestionNamesTheModel(t *testing.T) {
+	ask := &approver{asks: tool.Medium, says: tool.Decision{Allowed: true}}
+	h := newHarness(func(cfg *Config) { cfg.Approve = ask })
+	h.Delegate(t.Context(), agents.Agent{Name: "lead", Description: "all tools"}, []task.Task{{Text: "a",
+		Model: "ollama:far", Temporary: &task.Temporary{Name: "scout", Tools: []string{"edit_file"}}}})
+	require.Len(t, ask.asked, 1)
+	assert.True(t, strings.HasPrefix(ask.asked[0].Intent.Preview, "scout\ntools: edit_file\nmodel: ollama:far\n"),
+		ask.asked[0].Intent.Preview)
+}
+
 // A temporary agent has no more than who made it, and no name that a model could
 // ask for.
 func TestTemporary(t *testing.T) {

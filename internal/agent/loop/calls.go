@@ -38,9 +38,9 @@ type attempt struct {
 // maxReads is how many reads run at once: each holds what it reads, and a model may ask for any number.
 const maxReads = 8
 
-// call runs the tool calls of one response and returns a message with the result of each, in
-// order. Delegations and reads that follow each other run at once (see [loop.keepsPlace]). Any
-// other call keeps its place: all before it have ended, and all after it start afterwards.
+// call runs the tool calls of one response and returns the result of each, in their order.
+// Delegations and reads that follow each other run at once (see [loop.keepsPlace]). Any other
+// call keeps its place: all before it have ended, and all after it start afterwards.
 func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Entry {
 	results := make([]llm.Entry, 0, len(calls))
 	for len(calls) > 0 {

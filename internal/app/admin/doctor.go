@@ -264,6 +264,6 @@ func checkAgents(reg *agents.Registry) Finding {
 	if more := len(warnings) - most; more > 0 {
 		warnings = append(warnings[:most], fmt.Sprintf("%d more", more))
 	}
-	said := fmt.Sprintf("%d; %s", n, strings.Join(warnings, "; "))
-	return Finding{"agents", "note", said, "look at it: qq agents check"}
+	text := fmt.Sprintf("%d; %s", n, strings.Join(warnings, "; "))
+	return Finding{"agents", "note", text, "look at it: qq agents check"}
 }

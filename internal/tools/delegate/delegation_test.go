@@ -228,8 +228,8 @@ func FuzzArguments(f *testing.F) {
 		`{"to":"parent","text":"a"}`} {
 		f.Add(s)
 	}
-	one := &family{children: []task.Child{{ID: "0198c7f3", Status: task.Running}}}
-	set := Tools(kin{echo{}, one}, Roster{}, everybody)
+	children := []task.Child{{ID: "0198c7f3", Status: task.Running}}
+	set := Tools(kin{echo{}, &family{children: children}}, Roster{}, everybody)
 	f.Fuzz(func(t *testing.T, args string) {
 		for i, name := range set.Names() {
 			_, planErr := tool.Plan(t.Context(), set[i], json.RawMessage(args))
