@@ -35,7 +35,8 @@ var floors = [][]string{
 		"internal/approval/rules/gitconfig",
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",
-		"pkg/supervisor/order", "internal/standin", "internal/tools/edit", "internal/approval/rules",
+		"pkg/supervisor/order", "pkg/supervisor/halt", "internal/standin", "internal/tools/edit",
+		"internal/approval/rules",
 		"pkg/childproc/stdio", "pkg/childproc/room",
 		"internal/tools/store", "internal/taskfile", "internal/record/ledger",
 		"internal/app/command", "internal/app/scratch", "internal/box",

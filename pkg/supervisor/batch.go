@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"qq/pkg/supervisor/halt"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/supervisor/order"
 	"qq/pkg/task"
@@ -19,8 +20,8 @@ type Batch struct {
 	// Count is the number of tasks, or 0 if it is not known. It only appears in an event.
 	Count   int
 	Results Results
-	// Halt says after how many failures the batch stops.
-	Halt Halt
+	// Halt says when the batch ends early; nil means never.
+	Halt *halt.Halt
 	// Stop can be closed to stop the batch: no further task starts, and the running ones continue.
 	// nil means that the batch cannot be stopped in this way.
 	Stop <-chan struct{}
@@ -59,22 +60,6 @@ type Past interface {
 	Known(ctx context.Context, index int, t task.Task) (task.Result, bool)
 }
 
-// Halt says when failed tasks stop a batch. The zero Halt never stops it.
-type Halt struct {
-	Now     bool    // end the running tasks too; otherwise they continue
-	Fail    int     // number of failed tasks that stops the batch; 0 means never
-	Percent float64 // percentage of failures among the ended tasks that stops it; 0 means never
-}
-
-// reached reports whether the batch must stop, if failed of ended tasks have failed. Percent counts
-// only after ten tasks have ended.
-func (h Halt) reached(failed, ended int) bool {
-	if h.Fail > 0 && failed >= h.Fail {
-		return true
-	}
-	return h.Percent > 0 && ended >= 10 && float64(failed)*100 >= h.Percent*float64(ended)
-}
-
 // batch is the state of one running Batch.
 type batch struct {
 	Batch
@@ -85,11 +70,8 @@ type batch struct {
 
 	mu           sync.Mutex
 	ordered      order.Results
-	endedTasks   int
-	failed       int
 	err          error // of Deliver, or of the Spill
 	broken       error // the first of the Recorder, or why the machine starts no task
-	halted       bool
 	stopStarting context.CancelFunc
 }
 
@@ -357,8 +339,8 @@ func (b *batch) notStarted(ctx context.Context, x *execution) task.Result {
 	switch {
 	case ctx.Err() != nil:
 		why += context.Cause(ctx).Error()
-	case b.halted:
-		why += ErrHalted.Error()
+	case b.Halt.Reason() != nil:
+		why += b.Halt.Reason().Error()
 	case b.broken != nil:
 		why += b.broken.Error()
 	default:

@@ -17,6 +17,7 @@ import (
 
 	"qq/pkg/agents"
 	"qq/pkg/llm"
+	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
 
@@ -346,16 +347,22 @@ func TestStop(t *testing.T) {
 
 func TestHalt(t *testing.T) {
 	for name, c := range map[string]struct {
-		halt Halt
+		halt halt.Policy
 		want []task.Status
 		took time.Duration
 	}{
-		"never": {Halt{}, []task.Status{task.Failed, task.Completed, task.Failed, task.Completed}, 9 * time.Second},
-		"soon": {
-			Halt{Fail: 1}, []task.Status{task.Failed, task.Completed, task.Cancelled, task.Cancelled}, 4 * time.Second,
+		"never": {
+			halt.Policy{},
+			[]task.Status{task.Failed, task.Completed, task.Failed, task.Completed}, 9 * time.Second,
 		},
-		"now": {Halt{Fail: 1, Now: true}, []task.Status{task.Failed, task.Cancelled, task.Cancelled, task.Cancelled},
-			time.Second},
+		"soon": {
+			halt.Policy{Fail: 1},
+			[]task.Status{task.Failed, task.Completed, task.Cancelled, task.Cancelled}, 4 * time.Second,
+		},
+		"now": {
+			halt.Policy{Fail: 1, Now: true},
+			[]task.Status{task.Failed, task.Cancelled, task.Cancelled, task.Cancelled}, time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -364,7 +371,7 @@ func TestHalt(t *testing.T) {
 				results, _ := collect(
 					t,
 					root(s, time.Time{}),
-					Batch{Halt: c.halt},
+					Batch{Halt: halt.New(c.halt)},
 					"sleep 1s; fail",
 					"sleep 4s",
 					"sleep 1s; fail",
@@ -381,7 +388,7 @@ func TestHaltPercent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newTest(task.Limits{MaxParallel: 1})
 		texts := slices.Repeat([]string{"sleep 1s; fail", "sleep 1s"}, 20)
-		collect(t, root(s, time.Time{}), Batch{Halt: Halt{Percent: 40}}, texts...)
+		collect(t, root(s, time.Time{}), Batch{Halt: halt.New(halt.Policy{Percent: 40})}, texts...)
 		assert.Len(t, f.launches, 10)
 	})
 }

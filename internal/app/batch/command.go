@@ -22,7 +22,7 @@ import (
 	"qq/internal/app/output"
 	"qq/internal/fifo"
 	"qq/internal/taskfile"
-	"qq/pkg/supervisor"
+	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
 
@@ -77,7 +77,7 @@ type batchOptions struct {
 	agent        string
 	format       string
 	schema       json.RawMessage
-	halt         supervisor.Halt
+	halt         halt.Policy
 	joblog       string // absolute path
 	cache        bool
 	dryRun       bool
@@ -172,17 +172,17 @@ func realPath(path string) string {
 }
 
 // parseHalt parses the flag --halt: never, soon or now, with ,fail=N or ,fail=N%.
-func parseHalt(s string) (supervisor.Halt, error) {
+func parseHalt(s string) (halt.Policy, error) {
 	wrong := command.Usagef("accepted is never, soon or now, with ,fail=N or ,fail=N%: for example soon,fail=10%",
 		"--halt is %q", s)
 	when, amount, hasAmount := strings.Cut(s, ",")
-	h := supervisor.Halt{Now: when == "now", Fail: 1}
+	h := halt.Policy{Now: when == "now", Fail: 1}
 	switch when {
 	case "never":
 		if hasAmount {
 			return h, wrong
 		}
-		return supervisor.Halt{}, nil
+		return halt.Policy{}, nil
 	case "soon", "now":
 	default:
 		return h, wrong
@@ -199,7 +199,7 @@ func parseHalt(s string) (supervisor.Halt, error) {
 		if err != nil || !(p > 0 && p <= 100) {
 			return h, wrong
 		}
-		return supervisor.Halt{Now: h.Now, Percent: p}, nil
+		return halt.Policy{Now: h.Now, Percent: p}, nil
 	}
 	fail, err := strconv.Atoi(n)
 	if err != nil || fail < 1 {

@@ -15,6 +15,7 @@ import (
 	"qq/internal/app/output"
 	"qq/internal/taskfile"
 	"qq/pkg/supervisor"
+	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
 
@@ -127,7 +128,8 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	}
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
 	runErr := b.runner.Batch(ctx, supervisor.Batch{
-		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Results: b, Halt: b.o.halt, Stop: b.process.Stop(),
+		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Results: b,
+		Halt: halt.New(b.o.halt), Stop: b.process.Stop(),
 	})
 	close(ended)
 	hint.Wait()
@@ -281,7 +283,7 @@ func (b *batchRun) complain(res task.Result, hint string) {
 // summarize prints the totals of the batch on stderr.
 func (b *batchRun) summarize() {
 	limit := b.runner.LimitReached()
-	if b.tally.NotStarted > 0 && b.process.Signalled() == 0 && b.o.halt != (supervisor.Halt{}) {
+	if b.tally.NotStarted > 0 && b.process.Signalled() == 0 && b.o.halt != (halt.Policy{}) {
 		b.Say("halted: too many tasks failed, no more were started")
 	}
 	if limit != "" && b.tally.Complete() {
