@@ -170,6 +170,42 @@ func TestBatchHalt(t *testing.T) {
 	}
 }
 
+// TestBatchHaltsWhenEnoughIsDone: with success= and done=, a halted batch has done what it was to do. Its exit code is
+// 0 although not all tasks were started; with done= only if none has failed.
+func TestBatchHaltsWhenEnoughIsDone(t *testing.T) {
+	w, _ := newServedWorld(t, batchScripts())
+	w.file("tasks.txt", "one\n[[failing]]\n[[slow]]\nfour\n")
+	w.file("race.txt", "[[never]]\none\n[[never]] too\nthree\n")
+	const ok, failed, cancelled = task.Completed, task.Failed, task.Cancelled
+	for args, want := range map[string]struct {
+		code int
+		all  []task.Status
+	}{
+		"-j1 tasks.txt --halt soon,success=1":  {0, []task.Status{ok, cancelled, cancelled, cancelled}},
+		"-j1 tasks.txt --halt soon,success=2":  {0, []task.Status{ok, failed, ok, cancelled}},
+		"-j1 tasks.txt --halt now,success=50%": {0, []task.Status{ok, failed, ok, cancelled}},
+		"-j1 tasks.txt --halt now,success=4":   {4, []task.Status{ok, failed, ok, ok}},
+		"-j1 tasks.txt --halt soon,done=1":     {0, []task.Status{ok, cancelled, cancelled, cancelled}},
+		"-j1 tasks.txt --halt soon,done=50%":   {4, []task.Status{ok, failed, cancelled, cancelled}},
+		"-j2 race.txt --halt now,success=1":    {0, []task.Status{cancelled, ok, cancelled, cancelled}},
+		"-j2 race.txt --halt now,done=1":       {0, []task.Status{cancelled, ok, cancelled, cancelled}},
+	} {
+		e := w.run(append([]string{"batch", "-q", "--json"}, strings.Fields(args)...)...)
+		assert.Equal(t, want.code, e.code, "%s: %s", args, e.errors)
+		var got []task.Status
+		for _, r := range e.documents(t) {
+			got = append(got, r.Status)
+		}
+		assert.Equal(t, want.all, got, args)
+	}
+	e := w.run("batch", "-j1", "--no-bar", "--halt", "soon,success=1", "tasks.txt")
+	assert.Zero(t, e.code)
+	assert.Equal(t, "qq: halted: enough tasks succeeded, no more were started\n", cutLast(e.errors))
+	e = w.run("batch", "--resume", "--no-bar", "tasks.txt")
+	assert.Equal(t, 4, e.code)
+	assert.Contains(t, e.errors, "qq: 3 completed, 1 failed, 1 of them from before in ")
+}
+
 // TestBatchOpensNoDatabaseFirst: a batch opens the database of the ledger only after its first
 // children have started. Then it says whether the previous batch did not finish.
 func TestBatchOpensNoDatabaseFirst(t *testing.T) {

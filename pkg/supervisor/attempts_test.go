@@ -154,7 +154,7 @@ func TestHindered(t *testing.T) {
 			all := &gathered{}
 			err := sc.s.Batch(t.Context(), Batch{
 				Tasks: Tasks(task.Task{Text: "a"}, task.Task{Text: "b"}, task.Task{Text: "c"}), Results: all,
-				Halt: halt.New(halt.Policy{Now: true, Fail: 1}),
+				Halt: halt.New(halt.Policy{Now: true, Fail: 1}, 0),
 			})
 			took := time.Since(start)
 			assert.LessOrEqual(t, took, c.atMost, name)

@@ -377,7 +377,7 @@ func (p *play) perform(ctx context.Context) {
 				}
 			}
 		},
-		Results: sink{p.take, func(task.Result) { p.done++ }}, Halt: halt.New(p.halt), Stop: stop,
+		Results: sink{p.take, func(task.Result) { p.done++ }}, Halt: halt.New(p.halt, 0), Stop: stop,
 		Past: past(func(index int, t task.Task) (task.Result, bool) {
 			r := t.Ended(task.Completed, "")
 			r.Output = "known"

@@ -363,6 +363,22 @@ func TestHalt(t *testing.T) {
 			halt.Policy{Fail: 1, Now: true},
 			[]task.Status{task.Failed, task.Cancelled, task.Cancelled, task.Cancelled}, time.Second,
 		},
+		"soon, success": {
+			halt.Policy{Success: halt.Amount{Tasks: 1}},
+			[]task.Status{task.Failed, task.Completed, task.Failed, task.Completed}, 9 * time.Second,
+		},
+		"now, success": {
+			halt.Policy{Now: true, Success: halt.Amount{Tasks: 1}},
+			[]task.Status{task.Failed, task.Completed, task.Failed, task.Cancelled}, 4 * time.Second,
+		},
+		"soon, done": {
+			halt.Policy{Done: halt.Amount{Percent: 50}},
+			[]task.Status{task.Failed, task.Completed, task.Failed, task.Cancelled}, 4 * time.Second,
+		},
+		"now, done": {
+			halt.Policy{Now: true, Done: halt.Amount{Percent: 50}},
+			[]task.Status{task.Failed, task.Cancelled, task.Failed, task.Cancelled}, 2 * time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -371,7 +387,7 @@ func TestHalt(t *testing.T) {
 				results, _ := collect(
 					t,
 					root(s, time.Time{}),
-					Batch{Halt: halt.New(c.halt)},
+					Batch{Halt: halt.New(c.halt, 4)},
 					"sleep 1s; fail",
 					"sleep 4s",
 					"sleep 1s; fail",
@@ -388,7 +404,7 @@ func TestHaltPercent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newTest(task.Limits{MaxParallel: 1})
 		texts := slices.Repeat([]string{"sleep 1s; fail", "sleep 1s"}, 20)
-		collect(t, root(s, time.Time{}), Batch{Halt: halt.New(halt.Policy{Percent: 40})}, texts...)
+		collect(t, root(s, time.Time{}), Batch{Halt: halt.New(halt.Policy{Percent: 40}, 0)}, texts...)
 		assert.Len(t, f.launches, 10)
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -44,7 +43,10 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			command.FlagAgent, command.FlagModel,
 			text("jobs", "children at work at once", "j"),
 			command.FlagTimeout,
-			&cli.StringFlag{Name: "halt", Value: "never", Usage: "never, soon or now, with ,fail=N or ,fail=N%"},
+			&cli.StringFlag{
+				Name: "halt", Value: "never",
+				Usage: "never, soon or now, with ,fail=N or ,success=N or ,done=N; N may end in %",
+			},
 			&cli.BoolFlag{
 				Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing",
 			},
@@ -169,44 +171,6 @@ func realPath(path string) string {
 		return filepath.Join(folder, filepath.Base(path))
 	}
 	return path
-}
-
-// parseHalt parses the flag --halt: never, soon or now, with ,fail=N or ,fail=N%.
-func parseHalt(s string) (halt.Policy, error) {
-	wrong := command.Usagef("accepted is never, soon or now, with ,fail=N or ,fail=N%: for example soon,fail=10%",
-		"--halt is %q", s)
-	when, amount, hasAmount := strings.Cut(s, ",")
-	h := halt.Policy{Now: when == "now", Fail: 1}
-	switch when {
-	case "never":
-		if hasAmount {
-			return h, wrong
-		}
-		return halt.Policy{}, nil
-	case "soon", "now":
-	default:
-		return h, wrong
-	}
-	if !hasAmount {
-		return h, nil
-	}
-	n, ok := strings.CutPrefix(amount, "fail=")
-	if !ok {
-		return h, wrong
-	}
-	if share, isShare := strings.CutSuffix(n, "%"); isShare {
-		p, err := strconv.ParseFloat(share, 64)
-		if err != nil || !(p > 0 && p <= 100) {
-			return h, wrong
-		}
-		return halt.Policy{Now: h.Now, Percent: p}, nil
-	}
-	fail, err := strconv.Atoi(n)
-	if err != nil || fail < 1 {
-		return h, wrong
-	}
-	h.Fail = fail
-	return h, nil
 }
 
 // auto is the model that is chosen when it is needed.

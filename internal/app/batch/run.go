@@ -34,6 +34,7 @@ type batchRun struct {
 	out      *output.Results // writes to to
 	progress *output.Progress
 	tally    output.Tally
+	halt     *halt.Halt  // nil before the tasks start
 	staffing []task.Task // one task for each pair of agent and model
 	// folders are the real paths of the working directories of tasks when these were read, by their names in the input.
 	folders map[string]string
@@ -126,10 +127,11 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), b)
 		hint.Go(func() { b.hintUnfinished(ended) })
 	}
+	b.halt = halt.New(b.o.halt, spool.Len())
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
 	runErr := b.runner.Batch(ctx, supervisor.Batch{
 		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Results: b,
-		Halt: halt.New(b.o.halt), Stop: b.process.Stop(),
+		Halt: b.halt, Stop: b.process.Stop(),
 	})
 	close(ended)
 	hint.Wait()
@@ -283,9 +285,7 @@ func (b *batchRun) complain(res task.Result, hint string) {
 // summarize prints the totals of the batch on stderr.
 func (b *batchRun) summarize() {
 	limit := b.runner.LimitReached()
-	if b.tally.NotStarted > 0 && b.process.Signalled() == 0 && b.o.halt != (halt.Policy{}) {
-		b.Say("halted: too many tasks failed, no more were started")
-	}
+	b.sayHalted()
 	if limit != "" && b.tally.Complete() {
 		b.Say("%s", limit) // no task has failed because of it
 	}
@@ -294,7 +294,7 @@ func (b *batchRun) summarize() {
 	}
 	b.tally.Known, b.tally.Usage = b.runner.History().Resumed(), b.runner.Used()
 	b.Note("%s", b.tally.Summary(time.Since(b.start)))
-	if b.tally.Failed+b.tally.NotStarted > 0 {
+	if b.tally.Failed+b.tally.NotStarted > 0 && !b.halt.Reached() {
 		b.hintResume()
 	}
 }
@@ -323,7 +323,7 @@ func (b *batchRun) outcome(err error) task.Status {
 		return task.Failed
 	case b.runner.Spent() && b.tally.Limited(), b.runner.LimitReached() != "": // of the tree
 		return task.Limit
-	case b.tally.Complete():
+	case b.tally.Complete(), b.halt.Reached():
 		return task.Completed
 	}
 	return task.Failed
