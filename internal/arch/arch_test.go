@@ -35,7 +35,7 @@ var floors = [][]string{
 		"internal/approval/rules/gitconfig",
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",
-		"pkg/supervisor/order", "pkg/supervisor/halt", "internal/standin", "internal/tools/edit",
+		"pkg/supervisor/order", "pkg/supervisor/halt", "pkg/supervisor/pace", "internal/standin", "internal/tools/edit",
 		"internal/approval/rules",
 		"pkg/childproc/stdio", "pkg/childproc/room",
 		"internal/tools/store", "internal/taskfile", "internal/record/ledger",

@@ -22,6 +22,8 @@ type Batch struct {
 	Results Results
 	// Halt says when the batch ends early; nil means never.
 	Halt *halt.Halt
+	// Pace delays the start of tasks; nil starts each task as soon as it has a slot.
+	Pace Pace
 	// Stop can be closed to stop the batch: no further task starts, and the running ones continue.
 	// nil means that the batch cannot be stopped in this way.
 	Stop <-chan struct{}
@@ -51,6 +53,13 @@ type Results interface {
 	Deliver(r task.Result) error
 	// Done receives each result as soon as its task has ended, in the order in which tasks end.
 	Done(r task.Result)
+}
+
+// Pace says when the next task of a batch may start.
+type Pace interface {
+	// Next returns how long to wait before it is called again. 0 means that a task may start now, and does. One
+	// goroutine calls it.
+	Next() time.Duration
 }
 
 // Past finds the results of tasks that were run before.
@@ -149,7 +158,7 @@ func (b *batch) feed(ctx, starting context.Context, next func() (task.Task, erro
 		if len(f.ahead) == 0 || b.undeliverable() {
 			return f.err
 		}
-		noSlot := f.slot()
+		noSlot := f.turn()
 		if noSlot != nil && b.undeliverable() {
 			return f.err
 		}
@@ -211,6 +220,26 @@ func (f *feeder) take() {
 	job.BatchID, job.Index = f.ID, index
 	x := f.from.newExecution(f.ctx, job, batchTask{f.batch, index})
 	f.ahead = append(f.ahead, queued{x: x, queuedAt: time.Now()})
+}
+
+// turn takes a slot for the first task in ahead, as slot does, when the Pace of the batch lets that task start. Others
+// may use the slot before.
+func (f *feeder) turn() error {
+	for {
+		if err := f.slot(); err != nil || f.Pace == nil {
+			return err
+		}
+		wait := f.Pace.Next()
+		if wait <= 0 {
+			return nil
+		}
+		f.from.s.slots.Release()
+		select {
+		case <-time.After(wait):
+		case <-f.starting.Done():
+		case <-f.ahead[0].x.ctx.Done():
+		}
+	}
 }
 
 // slot takes a slot for the first task in ahead, and waits if none is free. Before it waits, it

@@ -18,6 +18,7 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/llm"
 	"qq/pkg/supervisor/halt"
+	"qq/pkg/supervisor/pace"
 	"qq/pkg/task"
 )
 
@@ -398,6 +399,37 @@ func TestHalt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPace: tasks start at the pace of the batch, and the slot of one that waits for its turn is free for others.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(task.Limits{MaxParallel: 2})
+		sc := root(s, time.Time{})
+		var other task.Result
+		time.AfterFunc(time.Second, func() { other = sc.Delegate(t.Context(), tasksOf("sleep 1s"))[0] })
+		start := time.Now()
+		results, at := collect(t, sc, Batch{Pace: &pace.Pace{Delay: 4 * time.Second}},
+			"sleep 10s", "sleep 1s", "sleep 1s")
+		assert.Equal(t, []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second}, at)
+		assert.EqualValues(t, 4000, results[1].QueuedMS)
+		assert.EqualValues(t, 4000, results[2].QueuedMS, "it was read when the second had started")
+		assert.True(t, other.Success)
+		assert.Zero(t, other.QueuedMS)
+		assert.Equal(t, 10*time.Second, time.Since(start))
+	})
+}
+
+// TestPaceEnds: a batch that is stopped or halted does not wait until its next task may start.
+func TestPaceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(task.Limits{MaxParallel: 2})
+		results, at := collect(t, root(s, time.Time{}),
+			Batch{Pace: &pace.Pace{Delay: time.Hour}, Halt: halt.New(halt.Policy{Fail: 1}, 0)},
+			"sleep 1s; fail", "x", "x")
+		assert.Equal(t, []task.Status{task.Failed, task.Cancelled, task.Cancelled}, statuses(results))
+		assert.Equal(t, time.Second, at[2])
+	})
 }
 
 func TestHaltPercent(t *testing.T) {

@@ -41,7 +41,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			text("input", "file with the tasks, or with the rows for -m; - is stdin", "i"),
 			text("input-format", "json, jsonl, csv, tsv or lines, instead of what the name and the content say"),
 			command.FlagAgent, command.FlagModel,
-			text("jobs", "children at work at once", "j"),
+			text("jobs", "children at work at once; +N, -N and N% count from the processors of the machine", "j"),
 			command.FlagTimeout,
 			&cli.StringFlag{
 				Name: "halt", Value: "never",
@@ -69,7 +69,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			text("output-format", "text, json, jsonl, markdown or stream-json"),
 			command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
 			command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
-		}, command.PermissionFlags()...),
+		}, append(habitFlags(), command.PermissionFlags()...)...),
 		Action: b.run,
 	}
 }
@@ -90,6 +90,7 @@ type batchOptions struct {
 	resume       command.Optional
 	resumeFailed command.Optional
 	verbose      bool
+	start        startOptions
 	bar          bool // show progress
 	redraw       bool // redraw the progress line even if stderr is no terminal
 }
@@ -126,6 +127,9 @@ func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 			"--output-format is %q", o.format)
 	}
 	if o.halt, err = parseHalt(c.String("halt")); err != nil {
+		return o, err
+	}
+	if o.start, err = parseStart(c); err != nil {
 		return o, err
 	}
 	o.schema, err = Schema(c.String("schema"))

@@ -131,7 +131,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
 	runErr := b.runner.Batch(ctx, supervisor.Batch{
 		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Results: b,
-		Halt: b.halt, Stop: b.process.Stop(),
+		Halt: b.halt, Pace: b.o.start.pace(b), Stop: b.process.Stop(),
 	})
 	close(ended)
 	hint.Wait()

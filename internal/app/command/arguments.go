@@ -124,9 +124,13 @@ func flagsFirst(flags []cli.Flag, args []string) []string {
 	return append(append(front, "--"), back...)
 }
 
-// isNumbered reports whether arg is a short flag joined with a number, like -j4.
+// isNumbered reports whether arg is a short flag joined with a number, like -j4, -j+2 or -j50%.
 func isNumbered(flags []cli.Flag, arg string) bool {
-	return len(arg) > 2 && arg[1] != '-' && strings.Trim(arg[2:], "0123456789") == "" && takesValue(flags, arg[:2])
+	if len(arg) < 3 || arg[1] == '-' || !takesValue(flags, arg[:2]) {
+		return false
+	}
+	number := strings.TrimSuffix(strings.TrimLeft(arg[2:], "+-"), "%")
+	return number != "" && strings.Trim(number, "0123456789") == ""
 }
 
 // WantsJSON reports whether the flags in args ask for JSON. It also works for a command
