@@ -39,7 +39,7 @@ var floors = [][]string{
 		"internal/approval/rules",
 		"pkg/childproc/stdio", "pkg/childproc/room",
 		"internal/tools/store", "internal/taskfile", "internal/record/ledger",
-		"internal/app/command", "internal/app/scratch", "internal/box",
+		"internal/app/command", "internal/app/scratch", "internal/app/batch/naming", "internal/box",
 		"internal/models/extract/markdown",
 	}, {
 		"pkg/session", "pkg/supervisor", "internal/agent/loop", "internal/agent/longtext",

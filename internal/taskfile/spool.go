@@ -19,6 +19,12 @@ type Spool struct {
 	n    int
 }
 
+// spooled is a task with what its usual JSON leaves out.
+type spooled struct {
+	task.Task
+	Input string `json:"input,omitempty"`
+}
+
 // Check reads all tasks of in, in order, and writes them to a temporary file in dir, which it creates if necessary.
 // valid checks each task, with its index, for what only the caller can know; nil means that there is nothing more
 // to check. Check stops at the first problem and keeps nothing in that case.
@@ -64,7 +70,7 @@ func (s *Spool) fill(in Source, valid func(int, task.Task) error) error {
 		if err != nil {
 			return fmt.Errorf("task %d (%s): %w", s.n+1, it.where, err)
 		}
-		if err := enc.Encode(it.task); err != nil {
+		if err := enc.Encode(spooled{it.task, it.task.Input}); err != nil {
 			return unkept(err)
 		}
 		s.n++
@@ -97,12 +103,13 @@ func (s *Spool) Tasks() iter.Seq2[task.Task, error] {
 	return func(yield func(task.Task, error) bool) {
 		dec := json.NewDecoder(io.NewSectionReader(s.file, 0, s.size))
 		for i := range s.n {
-			var t task.Task
+			var t spooled
 			if err := dec.Decode(&t); err != nil {
 				yield(task.Task{}, fmt.Errorf("read task %d again: %w", i+1, err))
 				return
 			}
-			if !yield(t, nil) {
+			t.Task.Input = t.Input
+			if !yield(t.Task, nil) {
 				return
 			}
 		}

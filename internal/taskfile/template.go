@@ -128,6 +128,6 @@ func (t template) task(v values) (task.Task, error) {
 		}
 		b.WriteString(text)
 	}
-	made := task.Task{Text: b.String()}
+	made := task.Task{Text: b.String(), Input: v.item}
 	return made, made.Validate()
 }

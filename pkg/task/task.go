@@ -60,6 +60,9 @@ type Task struct {
 	Idempotent bool `json:"idempotent,omitempty"`
 	// File is the path of the file for which a batch made the task. Only qq batch sets it.
 	File string `json:"file,omitempty"`
+	// Input is what the template of a batch was filled with: the name of a file, a line or a row; empty for a task
+	// without a template. Only qq batch sets it, and it is no part of what the task asks for.
+	Input string `json:"-"`
 	// Part says that the task is to summarize one part of a document that is too long for the model
 	// of an agent. The agent summarizer runs it, even if the agent that asks may not delegate.
 	Part bool `json:"part,omitempty"`

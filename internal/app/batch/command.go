@@ -91,6 +91,7 @@ type batchOptions struct {
 	resumeFailed command.Optional
 	verbose      bool
 	start        startOptions
+	tag          bool
 	bar          bool // show progress
 	redraw       bool // redraw the progress line even if stderr is no terminal
 }
@@ -127,6 +128,9 @@ func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 			"--output-format is %q", o.format)
 	}
 	if o.halt, err = parseHalt(c.String("halt")); err != nil {
+		return o, err
+	}
+	if o.tag, err = parseTag(c, o.format); err != nil {
 		return o, err
 	}
 	if o.start, err = parseStart(c); err != nil {
@@ -221,7 +225,8 @@ func (b *batchRun) run(c *cli.Context) error {
 			return err
 		}
 	}
-	if err := b.openOutput(c.Context); err != nil {
+	defer func() { _ = b.folder.Close() }() // what was written to it is there
+	if err := b.openOutput(c.Context, spool); err != nil {
 		return err
 	}
 	if err := b.openRecord(c.Context, spool); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/output"
 	"qq/pkg/supervisor"
 	"qq/pkg/supervisor/pace"
 )
@@ -19,11 +20,21 @@ func habitFlags() []cli.Flag {
 		&cli.BoolFlag{
 			Name: "keep-order", Aliases: []string{"k"}, Usage: "accepted; results always keep the order of the input",
 		},
+		&cli.BoolFlag{Name: "tag", Usage: "begin each line of text with the input of its task and a tab"},
 		&cli.BoolFlag{Name: "eta", Usage: "accepted; the progress line always has an estimate"},
 		&cli.StringFlag{Name: "delay", Usage: "seconds between the starts of two tasks, or a time such as 1m30s"},
 		&cli.StringFlag{Name: "memfree",
 			Usage: "start no task while less memory is available, such as 4G or 500M (1024 and so on); Linux only"},
 	}
+}
+
+// parseTag reads the flag --tag, which only goes with text.
+func parseTag(c *cli.Context, format string) (bool, error) {
+	if c.Bool("tag") && format != output.Text {
+		return false, command.Usagef("leave --tag out: these formats name the task of each result",
+			"--tag does not go with --output-format %s", format)
+	}
+	return c.Bool("tag"), nil
 }
 
 // startOptions say when a task may start, besides having a slot.

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"slices"
 	"sync"
 	"time"
 
+	"qq/internal/app/batch/naming"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/taskfile"
@@ -26,12 +28,14 @@ type batchRun struct {
 	runner   Runner
 	o        batchOptions
 	start    time.Time
-	to       *command.Output // the output: gets results and events
-	file     *os.File        // of -o; nil means stdout
-	path     string          // absolute path of file
-	made     bool            // the file of -o did not exist before this batch
-	folder   *os.File        // that of --results, which stays locked; nil if there is none
-	out      *output.Results // writes to to
+	to       *command.Output                 // the output: gets results and events
+	file     *os.File                        // of -o; nil means stdout
+	path     string                          // absolute path of file
+	made     bool                            // the file of -o did not exist before this batch
+	folder   *output.Folder                  // that of --results; nil if there is none
+	names    *naming.Names                   // of the results in folder
+	next     func() (task.Task, error, bool) // returns the task of the next result
+	out      *output.Results                 // writes to to
 	progress *output.Progress
 	tally    output.Tally
 	halt     *halt.Halt  // nil before the tasks start
@@ -117,10 +121,14 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 			command.Report(b.Err, err) // errors of single results were reported before
 		}
 	}()
-	if err := b.emptyOutput(); err != nil {
+	if err := cmp.Or(b.emptyOutput(), b.clearFolder(spool)); err != nil {
 		return err
 	}
 	b.out = output.NewResults(b.o.format, b.to)
+	b.out.Tag, b.out.Terminal, b.out.Heads = b.o.tag, b.to.Terminal(), b.to.Terminal() && !b.Quiet
+	var stop func()
+	b.next, stop = iter.Pull2(spool.Tasks())
+	defer stop()
 	var hint sync.WaitGroup
 	ended := make(chan struct{})
 	if b.o.bar {
@@ -157,15 +165,9 @@ func (b *batchRun) Outlook() (known int, wait time.Duration) {
 }
 
 // openOutput opens the output of the batch. It does not change an existing file yet.
-func (b *batchRun) openOutput(ctx context.Context) error {
-	if b.o.results != "" {
-		var err error
-		if b.folder, err = output.OpenFolder(b.o.results); errors.Is(err, output.ErrInUse) {
-			return command.Usagef("wait for it, or give another folder with --results", "%v", err)
-		}
-		if err != nil {
-			return command.Usagef("--results takes a folder that you may write to", "%v", err)
-		}
+func (b *batchRun) openOutput(ctx context.Context, spool *taskfile.Spool) error {
+	if err := b.openFolder(spool); err != nil {
+		return err
 	}
 	b.to = b.Out
 	if b.o.output == "" {
@@ -245,13 +247,14 @@ func (b *batchRun) Done(res task.Result) { b.progress.Count(res) }
 func (b *batchRun) Deliver(res task.Result) error {
 	b.tally.Add(res)
 	hint := res.CutHint()
-	if b.o.results != "" {
-		if err := output.Save(b.o.results, res); err != nil {
+	t, err, _ := b.next()
+	if err != nil {
+		return err
+	}
+	if b.folder != nil {
+		if err := b.folder.Save(b.names.Of(res.Index+1, item(t)), t.Input, res); err != nil {
 			return err
 		}
-	}
-	if !res.Success && b.o.format == output.Text {
-		b.complain(res, hint)
 	}
 	if res.Unrecorded { // its result is printed all the same
 		b.Say("task %d could not be recorded: it runs again when the batch is resumed", res.Index+1)
@@ -259,7 +262,11 @@ func (b *batchRun) Deliver(res task.Result) error {
 	if err := b.runner.History().Err(); err != nil {
 		return err
 	}
-	if err := b.out.Write(res); err != nil {
+	err = b.out.Write(title(t), t.Input, res)
+	if !res.Success && b.o.format == output.Text {
+		b.complain(res, hint)
+	}
+	if err != nil {
 		return err
 	}
 	b.runner.History().Delivered(res)
@@ -275,7 +282,9 @@ func (b *batchRun) complain(res task.Result, hint string) {
 	if b.reason = ""; res.Attempts == 0 {
 		b.reason = res.Err()
 	}
-	b.Say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
+	if !b.to.Terminal() || !b.Err.Terminal() { // else its result says so on the same screen
+		b.Say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
+	}
 	if hint != "" && hint != b.hint {
 		fmt.Fprintln(b.Err, "  "+hint)
 	}
