@@ -23,9 +23,10 @@ import (
 const module = "qq/"
 
 // floors is a statement of policy, lowest floor first. A package may import
-// packages on lower floors only, never a neighbour: with six floors, no chain of
-// imports is longer than six. Change it in a commit of its own, with the reason.
+// packages on lower floors only, never a neighbour: with seven floors, no chain of
+// imports is longer than seven. Change it in a commit of its own, with the reason.
 var floors = [][]string{
+	{"pkg/spelling"},
 	{
 		"pkg/task", "pkg/tool", "pkg/agents", "pkg/proc", "pkg/regular", "internal/config", "internal/sandbox",
 		"internal/fifo",

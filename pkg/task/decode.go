@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xrash/smetrics"
+	"qq/pkg/spelling"
 )
 
 // maxTimeout is the largest timeout of a task, in seconds: 366 days. A [time.Duration] can hold at most 292 years.
@@ -177,16 +177,8 @@ func keys() []string {
 
 func unknownKey(key string) error {
 	hint := ""
-	nearest := slices.MinFunc(keys(), func(a, b string) int { return distance(key, a) - distance(key, b) })
-	if distance(key, nearest) <= 1+len(nearest)/4 {
-		hint = fmt.Sprintf(", did you mean %q?", nearest)
+	if near := spelling.Nearest(key, keys()); near != "" {
+		hint = fmt.Sprintf(", did you mean %q?", near)
 	}
 	return fmt.Errorf("unknown key %q%s (known: %s)", Shorten(key, 40), hint, strings.Join(keys(), ", "))
-}
-
-// distance returns how many characters must be added, removed or replaced to turn a into
-// b, ignoring case. It looks only at the beginning of a long a.
-func distance(a, b string) int {
-	a, b = strings.ToLower(a[:min(len(a), 40)]), strings.ToLower(b)
-	return smetrics.WagnerFischer(a, b, 1, 1, 1)
 }
