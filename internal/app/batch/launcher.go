@@ -23,49 +23,30 @@ func NewLauncher(with supervisor.Stager) *Launcher { return &Launcher{with: with
 
 // Launch implements supervisor.Launcher.
 func (l *Launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
-	return l.slots.launch(ctx, l.with, job, p)
+	switch {
+	case job.Broken != "":
+		return job.Ended(task.Failed, job.Broken)
+	case len(job.Slots) > 0:
+		n := l.slots.take()
+		defer l.slots.free(n)
+		job.Text = fillSlots(job.Text, job.Slots, n)
+	}
+	return l.with.Launch(ctx, job, p)
 }
 
-// Stage implements supervisor.Stager.
+// Stage implements supervisor.Stager. A process that is staged has its text already, so a task whose text depends on its
+// slot is not staged.
 func (l *Launcher) Stage(job task.Job) supervisor.Staged {
-	if job.Broken != "" {
+	if job.Broken != "" || len(job.Slots) > 0 {
 		return nil
 	}
-	staged := l.with.Stage(job)
-	if staged == nil || len(job.Slots) == 0 {
-		return staged
-	}
-	return stagedTask{staged, &l.slots}
-}
-
-// stagedTask is a task with {%} that waits for its slot.
-type stagedTask struct {
-	supervisor.Staged
-	slots *slots
-}
-
-// Launch implements supervisor.Launcher.
-func (s stagedTask) Launch(ctx context.Context, job task.Job, p supervisor.Parent) task.Result {
-	return s.slots.launch(ctx, s.Staged, job, p)
+	return l.with.Stage(job)
 }
 
 // slots are the numbers that running tasks have for {%}.
 type slots struct {
 	mu    sync.Mutex
 	taken []bool // that of number n has index n-1
-}
-
-func (s *slots) launch(ctx context.Context, l supervisor.Launcher, job task.Job, p supervisor.Parent) task.Result {
-	switch {
-	case job.Broken != "":
-		return job.Ended(task.Failed, job.Broken)
-	case len(job.Slots) > 0:
-		n := s.take()
-		defer s.free(n)
-		job.Text = fillSlots(job.Text, job.Slots, n)
-		job.Slots = nil
-	}
-	return l.Launch(ctx, job, p)
 }
 
 // take returns the lowest number that no other running task has. The numbers count from 1.
