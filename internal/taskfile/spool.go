@@ -2,6 +2,7 @@ package taskfile
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ func Check(in Source, dir string, valid func(int, task.Task) error) (*Spool, err
 	if err != nil {
 		return nil, unkept(err)
 	}
-	if err := s.fill(in, valid); err != nil {
+	if err := s.fill(in, dir, valid); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -59,23 +60,33 @@ func newSpool(dir string) (*Spool, error) {
 	return &Spool{file: f}, nil
 }
 
-func (s *Spool) fill(in Source, valid func(int, task.Task) error) error {
+func (s *Spool) fill(in Source, dir string, valid func(int, task.Task) error) error {
 	w := bufio.NewWriterSize(s.file, 64<<10)
 	enc := json.NewEncoder(w)
-	err := in.each(func(it item) error {
+	filler := filler{text: cmp.Or(in.Template, "{}")}
+	add := func(it item) error {
 		err := it.err
+		if err == nil && it.row != nil {
+			it.task, err = filler.task(*it.row, s.n+1)
+		}
 		if err == nil && valid != nil {
 			err = valid(s.n, it.task)
 		}
 		if err != nil {
-			return fmt.Errorf("task %d (%s): %w", s.n+1, it.where, err)
+			return fmt.Errorf("task %d (%s): %w", cmp.Or(it.number, s.n+1), it.where, err)
 		}
 		if err := enc.Encode(spooled{it.task, it.task.Input}); err != nil {
 			return unkept(err)
 		}
 		s.n++
 		return nil
-	})
+	}
+	var err error
+	if in.Shuffle {
+		err = shuffled(dir, in.each, add)
+	} else {
+		err = in.each(add)
+	}
 	if err != nil {
 		return err
 	}

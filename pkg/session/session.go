@@ -175,7 +175,8 @@ func cut(s string, most int) string {
 	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
 		tail = tail[1:]
 	}
-	return fmt.Sprintf("%s\n[%d bytes left out: too long for the transcript]\n%s", head, len(s)-len(head)-len(tail), tail)
+	left := len(s) - len(head) - len(tail)
+	return fmt.Sprintf("%s\n[%d bytes left out: too long for the transcript]\n%s", head, left, tail)
 }
 
 // Close unlocks and closes the file. A session without any message is removed.

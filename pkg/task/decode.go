@@ -133,7 +133,7 @@ func object(data []byte) ([]field, error) {
 		if slices.ContainsFunc(fields, func(g field) bool { return g.key == f.key }) {
 			return nil, fmt.Errorf("%q is given twice", Shorten(f.key, 40))
 		}
-		if len(fields) > len(keys()) {
+		if len(fields) > len(Keys()) {
 			break // one of these is unknown, which ends the decoding
 		}
 		if err := dec.Decode(&f.value); err != nil {
@@ -170,15 +170,16 @@ func kind(data []byte) byte {
 	return data[0]
 }
 
-func keys() []string {
+// Keys returns the keys that a task in JSON may have.
+func Keys() []string {
 	return []string{"task", "agent", "id", "context", "timeout", "model", "read_only", "schema", "working_dir",
 		"targets", "require_file_references", "idempotent"}
 }
 
 func unknownKey(key string) error {
 	hint := ""
-	if near := spelling.Nearest(key, keys()); near != "" {
+	if near := spelling.Nearest(key, Keys()); near != "" {
 		hint = fmt.Sprintf(", did you mean %q?", near)
 	}
-	return fmt.Errorf("unknown key %q%s (known: %s)", Shorten(key, 40), hint, strings.Join(keys(), ", "))
+	return fmt.Errorf("unknown key %q%s (known: %s)", Shorten(key, 40), hint, strings.Join(Keys(), ", "))
 }

@@ -97,6 +97,9 @@ type staff struct{ agent, model string }
 // plan lists how the text of t would be cut, or says that this is not known. The list is empty if the text fits the
 // model.
 func (p planner) plan(ctx context.Context, t task.Task) ([]string, error) {
+	if t.Broken != "" {
+		return []string{"it will fail: " + task.Line(t.Broken)}, nil
+	}
 	if len(t.Text)+len(t.Context) < minDocument {
 		return nil, nil
 	}

@@ -41,13 +41,21 @@ func Permute(app *cli.App, args []string) []string {
 	out := []string{args[0]}
 	rest := args[1:]
 	flags, commands := app.Flags, app.Commands
+	var values []string // that follow :::, where a command takes such
 	for {
 		next, ok := takeCommand(commands, flags, rest)
 		if !ok {
 			if len(out) == 1 {
 				app.Commands = nil // the library would look for one behind -- too
 			}
-			return append(out, flagsFirst(flags, rest)...)
+			out = append(out, flagsFirst(flags, rest)...)
+			if !slices.Contains(out, "--") { // the value of a flag is missing
+				return out
+			}
+			return append(out, values...)
+		}
+		if strings.Contains(next.command.ArgsUsage, ":::") {
+			rest, values = beforeValues(rest)
 		}
 		// Flags before the name of a command are flags of that command.
 		moved := append([]string{rest[next.at]}, rest[:next.at]...)
@@ -55,6 +63,19 @@ func Permute(app *cli.App, args []string) []string {
 		rest = append(moved[1:], rest[next.at+1:]...)
 		flags, commands = next.command.Flags, next.command.Subcommands
 	}
+}
+
+// beforeValues splits args at the first ::: or such. What follows are values, even if one looks like a flag.
+func beforeValues(args []string) (before, values []string) {
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if strings.TrimSuffix(arg, "+") == ":::" || strings.TrimSuffix(arg, "+") == "::::" {
+			return args[:i:i], args[i:]
+		}
+	}
+	return args, nil
 }
 
 // commandAt is a command and the index of its name in the arguments.
