@@ -22,6 +22,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/manual"
 	"qq/internal/app/output"
 	"qq/internal/app/signals"
 	"qq/internal/record/ledger"
@@ -74,7 +75,7 @@ func Main(args []string, s Streams, environ []string) int {
 	root.JSON = command.WantsJSON(args)
 	app := root.cli()
 	if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
-		app.CustomAppHelpTemplate = command.Help(app)
+		app.CustomAppHelpTemplate = manual.Help(app)
 	}
 	err = app.RunContext(root.ctx, command.Permute(app, args))
 	return root.exitCode(err)

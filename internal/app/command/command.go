@@ -1,7 +1,7 @@
 // Package command is what all commands of qq share: streams and environment,
 // settings and agents, messages on stderr, errors with exit codes, and the command
-// line itself: flags that may come after arguments, the task of a prompt, help, the man
-// page and shell completions, all generated from the one tree of commands.
+// line itself: flags that may come after arguments, and the task of a prompt. Package manual
+// writes help, the man page and shell completions.
 //
 // Flow: app.Main makes an [Invocation] and the tree of commands, [Prepare] adds what
 // all commands have in common, and [Permute] moves flags to the front as urfave/cli
