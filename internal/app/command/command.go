@@ -43,6 +43,7 @@ type Invocation struct {
 	Quiet    bool   // only errors and warnings on stderr
 	Plain    bool   // no colour and no animation
 	JSON     bool   // print a failure as JSON too
+	Literal  bool   // the words of the prompt are after --: they are no mistyped command
 
 	Checkout *Checkout // the working directory; nil until Open
 	Ignored  []string  // warnings: what the checkout says and what does not count
