@@ -40,7 +40,8 @@ var floors = [][]string{
 		"internal/approval/rules",
 		"pkg/childproc/stdio", "pkg/childproc/room",
 		"internal/tools/store", "internal/taskfile", "internal/record/ledger",
-		"internal/app/command", "internal/app/scratch", "internal/app/batch/naming", "internal/box",
+		"internal/app/command", "internal/app/manual", "internal/app/scratch", "internal/app/batch/naming",
+		"internal/box",
 		"internal/models/extract/markdown",
 	}, {
 		"pkg/session", "pkg/supervisor", "internal/agent/loop", "internal/agent/longtext",
@@ -69,6 +70,7 @@ var owners = map[string][]string{
 		"internal/app/checkout",
 		"internal/app/command",
 		"internal/app/definitions",
+		"internal/app/manual",
 		"internal/app/permissions",
 		"internal/app/runs",
 	},

@@ -37,8 +37,13 @@ func prepare(c *cli.Command) {
 
 func refuseArguments(c *cli.Context) error {
 	if c.Args().Present() {
-		return Usagef(fmt.Sprintf("leave it out; %s --help says more", c.Command.HelpName),
-			"%s takes no argument: %q", c.Command.HelpName, c.Args().First())
+		name := c.Command.HelpName
+		hint := "leave it out; " + name + " --help says more"
+		if words, one := strings.CutPrefix(name, "qq "); one && !strings.Contains(words, " ") {
+			prompt := words + " " + strings.Join(c.Args().Slice(), " ")
+			hint += fmt.Sprintf("; as a prompt it is: qq -m %q", prompt)
+		}
+		return Usagef(hint, "%s takes no argument: %q", name, c.Args().First())
 	}
 	return nil
 }
