@@ -34,8 +34,8 @@ func (l *Launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent
 	return l.with.Launch(ctx, job, p)
 }
 
-// Stage implements supervisor.Stager. A process that is staged has its text already, so a task whose text depends on its
-// slot is not staged.
+// Stage implements supervisor.Stager. A process that is staged has its text already, so a task whose text depends on
+// its slot is not staged.
 func (l *Launcher) Stage(job task.Job) supervisor.Staged {
 	if job.Broken != "" || len(job.Slots) > 0 {
 		return nil
