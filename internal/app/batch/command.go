@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -79,7 +80,8 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
 			command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
 		}, habitFlags(), command.PermissionFlags()),
-		Action: b.run,
+		Action:       b.run,
+		OnUsageError: command.UsageError(foreign()),
 	}
 }
 
@@ -194,7 +196,13 @@ const auto = "auto"
 
 // run checks all tasks, opens the output and the record, and runs the batch.
 func (b *batchRun) run(c *cli.Context) error {
-	_, err := b.process.Open(c)
+	var err error
+	if c.IsSet("jobs") {
+		err = c.Set("jobs", jobs(c.String("jobs"), runtime.NumCPU()))
+	}
+	if err == nil {
+		_, err = b.process.Open(c)
+	}
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -136,9 +135,6 @@ func settingFlags(c *cli.Context) (map[string]string, error) {
 		default:
 			flags[s.Flag] = fmt.Sprint(c.Value(s.Flag))
 		}
-	}
-	if jobs, ok := flags["jobs"]; ok {
-		flags["jobs"] = Jobs(jobs, runtime.NumCPU())
 	}
 	if c.Bool("auto-approve") {
 		if how, ok := flags["approve"]; ok && how != "auto" {

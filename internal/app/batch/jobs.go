@@ -1,4 +1,4 @@
-package command
+package batch
 
 import (
 	"math"
@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Jobs returns the number of jobs that the value of --jobs stands for, in the notation of GNU parallel: +N and -N are
+// jobs returns the number of jobs that the value of --jobs stands for, in the notation of GNU parallel: +N and -N are
 // the number of processors and N more or less, N% is that part of the processors, rounded up; each is at least 1. Any
 // other value is returned as it is.
-func Jobs(value string, processors int) string {
+func jobs(value string, processors int) string {
 	s := strings.TrimSpace(value)
 	if s == "" {
 		return value

@@ -1,4 +1,4 @@
-package command
+package batch
 
 import (
 	"testing"
@@ -16,6 +16,6 @@ func TestJobs(t *testing.T) {
 		"+": "+", "-": "-", "+x": "+x", "+99999999999": "+99999999999",
 		"+99999999999999999999": "+99999999999999999999",
 	} {
-		assert.Equal(t, want, Jobs(value, 4), "%q", value)
+		assert.Equal(t, want, jobs(value, 4), "%q", value)
 	}
 }
