@@ -142,7 +142,10 @@ func TestBatchText(t *testing.T) {
 		e := w.run(append([]string{"batch", "-q"}, strings.Fields(args)...)...)
 		assert.Regexp(t, "^"+want+"$", e.out, "%s: %s", args, e.errors)
 	}
-	e := w.run("batch", "-q", "--output-format", "jsonl", "-m", "Read", "b.md", "a.txt")
+	e := w.run("batch", "--tag", "--output-format", "markdown", "a.txt")
+	assert.Equal(t, 2, e.code)
+	assert.Contains(t, e.errors, "qq: --tag does not go with --output-format markdown\n  hint: leave --tag out")
+	e = w.run("batch", "-q", "--output-format", "jsonl", "-m", "Read", "b.md", "a.txt")
 	for _, line := range jsonLines(t, e.out) {
 		assert.Equal(t, "Read "+line["input"].(string), line["output"])
 	}

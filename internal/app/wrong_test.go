@@ -207,8 +207,6 @@ func wrongBatches() []wrong {
 		{name: "no memory", args: []string{"--memfree", "0", "tasks.txt"}, want: `--memfree is "0"`},
 		{name: "flag of parallel", args: []string{"--line-buffer", "tasks.txt"}, want: "unknown flag: --line-buffer"},
 		{name: "short flag of parallel", args: []string{"tasks.txt", "-S", "host"}, want: "unknown flag: -S"},
-		{name: "tag in JSON", args: []string{"--tag", "--output-format", "json", "tasks.txt"},
-			want: "--tag does not go with --output-format json"},
 		{name: "empty template", args: []string{"-m", "", "tasks.txt"}, want: "the template is empty"},
 		{name: "file of a template", args: []string{"-m", "Read {}", "gone.txt"},
 			want: "task 1 (gone.txt): no such file"},

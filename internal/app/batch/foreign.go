@@ -17,7 +17,8 @@ type foreignFlag struct {
 func foreignFlags() []foreignFlag {
 	return []foreignFlag{
 		{"ungroup u line-buffer line-buffered lb latest-line ll",
-			"not offered: results come whole, in the order of the input; --output-format stream-json prints what agents do as it happens"},
+			"not offered: results come whole, in the order of the input; " +
+				"--output-format stream-json prints what agents do as it happens"},
 		{"no-keep-order nok no-k", "not offered: results keep the order of the input"},
 		{"group g", "not needed: results are never mixed"},
 		{"tag-string ctag ctag-string", "write --tag: each line begins with the input"},
