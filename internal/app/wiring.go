@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"qq/internal/agent"
+	"qq/internal/app/batch"
 	"qq/internal/app/command"
 	"qq/internal/app/scratch"
 	"qq/internal/approval"
@@ -133,8 +134,9 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	})
 	s := supervisor.Config{
 		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
-		Agents: cfg.Agents, Launcher: w.launcher, Gate: admission{w}, Events: w.stream, Log: w.log, NewID: task.NewID,
-		Notes: notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
+		Agents: cfg.Agents, Gate: admission{w}, Events: w.stream, Log: w.log, NewID: task.NewID,
+		Launcher: batch.NewLauncher(w.launcher),
+		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: approvalTimeout,
 			Events: w.stream,

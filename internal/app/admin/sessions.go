@@ -52,8 +52,7 @@ type SessionRow struct {
 
 func (r commands) listSessions(c *cli.Context) error {
 	if c.Args().Present() {
-		return command.Usagef("accepted is list, show ID, rm ID… or prune",
-			"qq sessions has no command %q", c.Args().First())
+		return command.NoCommand(c)
 	}
 	all, err := r.summaries(c)
 	if err != nil {
