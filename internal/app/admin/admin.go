@@ -35,6 +35,6 @@ type Models interface {
 func Commands(i *command.Invocation, m Models) []*cli.Command {
 	c := commands{i, m}
 	return []*cli.Command{
-		c.sessions(), c.doctor(), c.config(), c.completion(), c.man(), c.version(),
+		c.sessions(), c.doctor(), c.config(), c.completion(), c.man(), c.version(), c.complete(),
 	}
 }
