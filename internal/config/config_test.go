@@ -647,3 +647,40 @@ func BenchmarkLoad(b *testing.B) {
 		}
 	}
 }
+
+// With Anyway, each mistake is kept, what is wrong counts as not given, and all else counts.
+func TestAnyway(t *testing.T) {
+	p := newPlace(t)
+	p.write("work/.env", "QQ_RETRIES=many\nQQ_MAX_PARALLEL=2\n")
+	p.write(userEnv, "QQ_MAX_DEPTH=2\nQQ_AGENT=coder\nOLLAMA_HOST=not a host::\n")
+	in := Input{Dir: p.dir, Environ: []string{"HOME=" + p.home, "QQ_MAX_DEPTH=deep", "QQ_MODEL=llama"}, Anyway: true}
+	c, err := Load(in)
+	require.NoError(t, err)
+	var problems []string
+	for _, m := range c.Mistakes {
+		problem, _, _ := strings.Cut(m.Error(), "\n")
+		problems = append(problems, problem)
+	}
+	assert.Equal(t, []string{
+		`QQ_RETRIES (.env) is "many": it is no whole number`,
+		`QQ_MAX_DEPTH (environment) is "deep": it is no whole number`,
+		`QQ_MODEL (environment) is "llama": it is no model that qq knows (a model of Ollama is written "ollama:llama")`,
+		`OLLAMA_HOST (~/.config/qq/.env) is "not a host::": it contains a space`,
+	}, problems)
+	assert.Equal(t, []any{2, 2, 2, "coder", "auto", "127.0.0.1:11434"},
+		[]any{c.Retries, c.MaxParallel, c.MaxDepth, c.Agent, c.Model, c.OllamaHost})
+	_, err = Load(Input{Dir: p.dir, Environ: in.Environ})
+	require.Error(t, err)
+
+	c, err = Load(Input{Dir: t.TempDir(), Anyway: true})
+	require.NoError(t, err)
+	require.Len(t, c.Mistakes, 1)
+	assert.ErrorContains(t, c.Mistakes[0], "QQ_HOME has no default")
+	assert.Empty(t, c.Home+c.LogDir)
+
+	p.write(userEnv, "QQ_ broken\n")
+	c, err = Load(Input{Dir: p.dir, Environ: in.Environ[:1], Anyway: true, NoCheckout: true})
+	require.NoError(t, err)
+	require.Len(t, c.Mistakes, 1)
+	assert.ErrorContains(t, c.Mistakes[0], "read ~/.config/qq/.env line 1: a line that is not NAME=value")
+}
