@@ -226,6 +226,9 @@ type Config struct {
 	// names that are no setting.
 	Warnings []string
 
+	// Mistakes are errors of which each is an [*Error]: see Input.Anyway.
+	Mistakes []error
+
 	// Claims are the settings in the .env file of the working directory that count only if it is trusted.
 	Claims []CheckoutSetting
 
