@@ -18,10 +18,12 @@ func full(typ Type) Event {
 	code := 1
 	return Event{
 		V: 9, Seq: 9, Type: typ, TraceID: "t", ExecutionID: "e", ParentExecutionID: "p", BatchID: "b",
-		CallID: "c", Agent: "liar", Depth: 9, Task: "task", Phase: PhaseTools, Done: 1, Total: 2, Text: "text", Model: "m",
-		Attempt: 3, Cached: true, Tool: "tool", Arguments: "{}", Failed: true, Status: task.Completed, ExitCode: &code,
-		Error: "err", Usage: &task.Usage{InputTokens: 1}, DurationMS: 4, Count: 5, Tasks: []string{"a"},
-		Summary: "sum", Result: &task.Result{}, FailedTasks: 6, QuestionID: "q", Chain: []string{"x"}, Operation: "op", Risk: tool.High,
+		CallID: "c", Agent: "liar", Depth: 9, Task: "task", Phase: PhaseTools, Done: 1, Total: 2, Text: "text",
+		Model: "m", Attempt: 3, Cached: true, Tool: "tool", Arguments: "{}", Failed: true, Status: task.Completed,
+		ExitCode: &code,
+		Error:    "err", Usage: &task.Usage{InputTokens: 1}, DurationMS: 4, Count: 5, Tasks: []string{"a"},
+		Summary: "sum", Result: &task.Result{}, FailedTasks: 6, QuestionID: "q", Chain: []string{"x"},
+		Operation: "op", Risk: tool.High,
 		Intent: &tool.Intent{}, Decision: "once",
 	}
 }

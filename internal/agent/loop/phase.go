@@ -18,8 +18,7 @@ func (l *loop) phase(p event.Phase, done, total int, tasks ...string) {
 func (l *loop) dispatch(ctx context.Context, calls []tool.Call) {
 	var tasks []string
 	for _, c := range calls {
-		if l.delegates(c) {
-			t, _ := l.cfg.Tools.Lookup(c.Name)
+		if t, ok := l.cfg.Tools.Lookup(c.Name); ok && t.Spec().Effect == tool.Delegates {
 			in, _ := tool.Plan(ctx, t, c.Arguments) // a call that cannot work has no tasks
 			tasks = append(tasks, in.Tasks...)
 		}

@@ -102,7 +102,7 @@ func (g delegation) one(ctx context.Context, t task.Task) (tool.Result, error) {
 	if !r.Success {
 		return tool.Result{Refused: refusal(results)}, failure(r)
 	}
-	text := r.Output
+	text := r.Output + changed(r)
 	for _, w := range r.Warnings {
 		text += "\n[warning: " + w + "]"
 	}
@@ -139,6 +139,7 @@ func failure(r task.Result) tool.Plain {
 	if strings.TrimSpace(r.Output) != "" {
 		text += "\n\nPartial output:\n" + r.Output
 	}
+	text += changed(r)
 	return tool.Plain(text)
 }
 
@@ -178,7 +179,7 @@ func decodeParallel(args json.RawMessage) ([]task.Task, error) {
 func encode(results []task.Result) (string, error) {
 	shown := make([]task.Result, len(results))
 	for i, r := range results {
-		shown[i] = forModel(r)
+		shown[i] = listed(forModel(r))
 	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
