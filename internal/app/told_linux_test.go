@@ -341,3 +341,29 @@ func TestDispatchLog(t *testing.T) {
 		}
 	}
 }
+
+// TestTerminated: a run, a batch task and a child that SIGTERM has ended read terminated, on stderr, in JSON
+// and in the ledger. What was terminated has no outcome of its own, so a resumed batch runs it again.
+func TestTerminated(t *testing.T) {
+	w, p := startChanging(t)
+	p.signal(syscall.SIGTERM)
+	e := p.end()
+	r := e.document(t)
+	assert.Equal(t, []any{143, task.Terminated, "terminated", 143}, []any{e.code, r.Status, r.Err(), r.ExitCode})
+	assert.Equal(t, "qq: terminated\n", e.errors)
+	assert.Contains(t, w.run("runs").out, " terminated ")
+	assert.Contains(t, w.run("runs", "list", "--status", "terminated").out, " terminated ")
+	tree := w.run("runs", "tree", r.ExecutionID).out
+	assert.Equal(t, 2, strings.Count(tree, " terminated "), "its child too: %s", tree)
+
+	w, p = startChanging(t)
+	for _, pid := range w.processes() {
+		if pid != p.Process.Pid {
+			require.NoError(t, syscall.Kill(pid, syscall.SIGTERM))
+		}
+	}
+	endChanging(w, p, "terminated")
+	assert.Contains(t, w.run("runs", "list", "-a", "coder").out, " terminated ")
+
+	assert.False(t, task.Terminated.Conclusive())
+}
