@@ -88,8 +88,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	// Only now: to wait for signals starts threads, and the sandbox is put on each thread that exists.
 	term := signals.Caught(syscall.SIGTERM, syscall.SIGINT)
 	go func() { // ends with the process
-		<-term
-		cancel(signals.Err)
+		cancel(signals.Cause(<-term))
 	}()
 	if setup.Events {
 		a.Screen = &agent.TokenEvents{To: p}

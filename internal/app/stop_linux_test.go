@@ -134,14 +134,18 @@ func TestSignal(t *testing.T) {
 			p.signal(s)
 			e := p.end()
 			assert.Equal(t, 128+int(s), e.code)
+			status, why := task.Interrupted, "stopped by a signal"
+			if s == syscall.SIGTERM {
+				status, why = task.Terminated, "terminated"
+			}
 			var got []task.Status
 			for _, r := range e.documents(t) {
-				got = append(got, r.Status)
-				if r.Status == task.Interrupted {
-					assert.Equal(t, "stopped by a signal", r.Err(), "the status says the rest")
+				if got = append(got, r.Status); r.Status == status {
+					assert.Equal(t, why, r.Err(), "the status says the rest")
 				}
 			}
-			assert.Equal(t, []task.Status{task.Completed, task.Interrupted, task.Interrupted, task.Cancelled}, got)
+			assert.Equal(t, []task.Status{task.Completed, status, status, task.Cancelled}, got)
+			assert.Contains(t, w.run("runs").out, " "+string(status)+" ")
 			assert.Empty(t, w.scratchFolders())
 		})
 	}
@@ -179,7 +183,11 @@ func TestSignalIsRecorded(t *testing.T) {
 		p.signal(s)
 		var printed task.Result
 		require.NoError(t, json.Unmarshal([]byte(p.end().out), &printed))
-		assert.Equal(t, []any{128 + int(s), "interrupted"}, []any{printed.ExitCode, printed.Err()})
+		word := "interrupted"
+		if s == syscall.SIGTERM {
+			word = "terminated"
+		}
+		assert.Equal(t, []any{128 + int(s), word}, []any{printed.ExitCode, printed.Err()})
 		var kept struct{ Result task.Result }
 		require.NoError(t, json.Unmarshal([]byte(w.run("runs", "show", "--json", printed.ExecutionID).out), &kept))
 		assert.Equal(t, []any{printed.Status, printed.ExitCode, printed.Err()},

@@ -28,27 +28,27 @@ func calls(namesAndArguments ...string) string {
 	return text
 }
 
-// changingScripts are scripts for a parent, asked [[one]], [[many]] or [[later]], whose child writes a file
-// and then never gets an answer. What the parent is told has the marker [[told]] or names the file.
-func changingScripts(more ...standin.Script) standin.Option {
-	child := `"task":"[[write]]","agent":"coder"`
-	return standin.Scripts(append([]standin.Script{
-		{Start: "[[one]]", Text: calls("delegate_task", `{`+child+`,"timeout":1.5}`)},
-		{Start: "[[many]]", Text: calls("run_parallel_tasks",
-			`{"tasks":[{`+child+`,"timeout":1.5},{"task":"[[quick]]","agent":"explorer"}]}`)},
-		{Start: "[[later]]", Text: calls("spawn_agent",
-			`{"instructions":"[[write]]","agent":"coder","timeout":1.5,"background":true}`, "wait_children", `{}`)},
-		{Start: "[[open]]", Text: calls("delegate_task", `{`+child+`}`)},
-		{Start: "[[quick]]", Text: "nothing"},
-		{Start: "[[write]]", Text: calls("create_file", `{"path":"made [[stuck]].txt","content":"x"}`)},
-		{Start: "[[stuck]]", Text: "too late", Fault: &standin.Fault{BeforeFirst: -1, Times: 1}},
-	}, more...)...)
-}
-
-// newChangingWorld makes a world whose agents may do everything.
-func newChangingWorld(t *testing.T, more ...standin.Script) (*world, *standin.Server) {
-	w, server := newServedWorld(t, changingScripts(more...))
-	w.set("QQ_APPROVE=auto", "QQ_IDLE_TIMEOUT=0")
+// newChangingWorld makes a world in which the agent lead makes the calls that it is told with its prompt,
+// and then answers. Its child, whose task is to write, writes a file and then gets no answer any more.
+func newChangingWorld(t *testing.T) (*world, *standin.Server) {
+	release := make(chan struct{})
+	w, server := newServedWorld(t, standin.Reply(func(p standin.Prompt) string {
+		asked, told := p.Last("user"), p.Last("tool")
+		switch {
+		case asked == "Look.":
+			return "nothing"
+		case asked == "Write." && told == "":
+			return calls("create_file", `{"path":"made.txt","content":"x"}`)
+		case asked == "Write.":
+			<-release
+			return "too late"
+		case told == "":
+			return asked
+		}
+		return "done"
+	}))
+	t.Cleanup(func() { close(release) })
+	w.set("QQ_APPROVE=auto")
 	w.lead()
 	return w, server
 }
@@ -64,33 +64,53 @@ You hand on work.
 `)
 }
 
-const made = "made [[stuck]].txt"
-
 // TestChangedFilesAfterTimeout: the agent that asked is told which files its child has changed, by
 // whatever tool it asked, though the time of the child was up; so is who started qq.
 func TestChangedFilesAfterTimeout(t *testing.T) {
-	for _, prompt := range []string{"[[one]]", "[[many]]", "[[later]]"} {
+	for name, prompt := range map[string]string{
+		"one": calls("delegate_task", `{"task":"Write.","agent":"coder","timeout":1.5}`),
+		"many": calls("run_parallel_tasks", `{"tasks":[{"task":"Write.","agent":"coder","timeout":1.5},`+
+			`{"task":"Look.","agent":"explorer"}]}`),
+		"later": calls("spawn_agent", `{"instructions":"Write.","agent":"coder","timeout":1.5,"background":true}`,
+			"wait_children", `{}`),
+	} {
 		w, _ := newChangingWorld(t)
 		e := w.run("--json", "-a", "lead", prompt)
-		assert.Equal(t, []string{made}, e.document(t).ChangedFiles, prompt)
+		assert.Equal(t, []string{"made.txt"}, e.document(t).ChangedFiles, name)
 		results := w.toolResults()
 		told := results[len(results)-1]
-		assert.Contains(t, told, "timed out after 1.5s", prompt)
-		if prompt == "[[one]]" {
-			assert.Contains(t, told, "\n[changed files: "+made+"]", prompt)
+		assert.Contains(t, told, "timed out after 1.5s", name)
+		if name == "one" {
+			assert.Contains(t, told, "\n[changed files: made.txt]", name)
 			continue
 		}
 		var list []task.Result
 		require.NoError(t, json.NewDecoder(strings.NewReader(told)).Decode(&list), told)
-		assert.Equal(t, []string{made}, list[0].ChangedFiles, prompt)
+		assert.Equal(t, []string{"made.txt"}, list[0].ChangedFiles, name)
 	}
+}
+
+// startChanging starts qq, and returns when the child of its agent has written its file.
+func startChanging(t *testing.T) (*world, *started) {
+	w, server := newChangingWorld(t)
+	p := w.start("--json", "-a", "lead", calls("delegate_task", `{"task":"Write.","agent":"coder"}`))
+	w.asked(server, 3)
+	return w, p
+}
+
+// endChanging checks that the agent and who started it are told of the file.
+func endChanging(w *world, p *started, why string) {
+	w.t.Helper()
+	assert.Equal(w.t, []string{"made.txt"}, p.end().document(w.t).ChangedFiles)
+	results := w.toolResults()
+	require.Len(w.t, results, 1)
+	assert.Contains(w.t, results[0], why)
+	assert.Contains(w.t, results[0], "\n[changed files: made.txt]")
 }
 
 // TestChangedFilesAfterCancel: the same after somebody has cancelled the child.
 func TestChangedFilesAfterCancel(t *testing.T) {
-	w, server := newChangingWorld(t)
-	p := w.start("--json", "-a", "lead", "[[open]]")
-	w.asked(server, 3)
+	w, p := startChanging(t)
 	var id string
 	w.until(func() bool {
 		var rows []struct{ ID string }
@@ -101,18 +121,12 @@ func TestChangedFilesAfterCancel(t *testing.T) {
 		return id != ""
 	})
 	w.until(func() bool { return w.run("runs", "cancel", id).code == 0 })
-	assert.Equal(t, []string{made}, p.end().document(t).ChangedFiles)
-	results := w.toolResults()
-	require.Len(t, results, 1)
-	assert.Contains(t, results[0], "cancelled by user")
-	assert.Contains(t, results[0], "\n[changed files: "+made+"]")
+	endChanging(w, p, "cancelled by user")
 }
 
 // TestChangedFilesAfterCrash: the same after the child was killed.
 func TestChangedFilesAfterCrash(t *testing.T) {
-	w, server := newChangingWorld(t)
-	p := w.start("--json", "-a", "lead", "[[open]]")
-	w.asked(server, 3)
+	w, p := startChanging(t)
 	killed := false
 	for _, pid := range w.processes() {
 		if pid != p.Process.Pid {
@@ -121,13 +135,7 @@ func TestChangedFilesAfterCrash(t *testing.T) {
 		}
 	}
 	require.True(t, killed)
-	assert.Equal(t, []string{made}, p.end().document(t).ChangedFiles)
-	results := w.toolResults()
-	require.Len(t, results, 1)
-	assert.Contains(t, results[0], "killed by signal 9")
-	assert.Contains(t, results[0], "\n[changed files: "+made+"]")
-	_, err := os.Stat(filepath.Join(w.dir, made))
-	require.NoError(t, err)
+	endChanging(w, p, "killed by signal 9")
 }
 
 // TestMessageToQueuedChild: a message to a child that waits for its turn reaches it when it starts.
@@ -332,4 +340,30 @@ func TestDispatchLog(t *testing.T) {
 			assert.Regexp(t, `(?m) - INFO - \[[0-9a-f]{8}\] `+want, string(data), args)
 		}
 	}
+}
+
+// TestTerminated: a run, a batch task and a child that SIGTERM has ended read terminated, on stderr, in JSON
+// and in the ledger. What was terminated has no outcome of its own, so a resumed batch runs it again.
+func TestTerminated(t *testing.T) {
+	w, p := startChanging(t)
+	p.signal(syscall.SIGTERM)
+	e := p.end()
+	r := e.document(t)
+	assert.Equal(t, []any{143, task.Terminated, "terminated", 143}, []any{e.code, r.Status, r.Err(), r.ExitCode})
+	assert.Equal(t, "qq: terminated\n", e.errors)
+	assert.Contains(t, w.run("runs").out, " terminated ")
+	assert.Contains(t, w.run("runs", "list", "--status", "terminated").out, " terminated ")
+	tree := w.run("runs", "tree", r.ExecutionID).out
+	assert.Equal(t, 2, strings.Count(tree, " terminated "), "its child too: %s", tree)
+
+	w, p = startChanging(t)
+	for _, pid := range w.processes() {
+		if pid != p.Process.Pid {
+			require.NoError(t, syscall.Kill(pid, syscall.SIGTERM))
+		}
+	}
+	endChanging(w, p, "terminated")
+	assert.Contains(t, w.run("runs", "list", "-a", "coder").out, " terminated ")
+
+	assert.False(t, task.Terminated.Conclusive())
 }

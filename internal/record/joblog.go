@@ -138,7 +138,8 @@ func (l *JobLog) lock(path string) error {
 // Add writes the line of a finished task; a cancelled or interrupted task gets none. After
 // an error the next Add can still write a complete line.
 func (l *JobLog) Add(r task.Result, command string, started time.Time) error {
-	if r.Status == task.Cancelled || r.Status == task.Interrupted {
+	switch r.Status {
+	case task.Cancelled, task.Interrupted, task.Terminated:
 		return nil
 	}
 	exit, signal := r.ExitCode, 0

@@ -20,6 +20,7 @@ const (
 	Cancelled   Status = "cancelled"     // a person or an agent ended it
 	Refused     Status = "refused"       // a policy or a person did not allow it
 	Interrupted Status = "interrupted"   // its supervisor ended or died
+	Terminated  Status = "terminated"    // its process was asked to end, by SIGTERM
 	TurnLimit   Status = "turn_limit"    // the agent used up its turns; partial output is kept
 	Empty       Status = "empty_answer"  // the model answered with no text
 	Broken      Status = "broken_stream" // the answer broke off; partial output is kept
@@ -49,16 +50,27 @@ func (s Status) ExitCode() int {
 		return 124
 	case Cancelled, Interrupted:
 		return 130
+	case Terminated:
+		return 143
 	}
 	return 1
 }
 
+// Signalled returns the status of a run that a signal ended, from the exit code of its process:
+// [Terminated] after SIGTERM, else [Interrupted].
+func Signalled(code int) Status {
+	if code == Terminated.ExitCode() {
+		return Terminated
+	}
+	return Interrupted
+}
+
 // Conclusive reports whether a task with the status s has ended with an outcome of its own. It
-// returns false if the task has not ended, and for [Cancelled], [Interrupted], [Limit] and
-// [Unavailable], where the cause lies outside of the task.
+// returns false if the task has not ended, and for [Cancelled], [Interrupted], [Terminated], [Limit]
+// and [Unavailable], where the cause lies outside of the task.
 func (s Status) Conclusive() bool {
 	switch s {
-	case Cancelled, Interrupted, Limit, Unavailable:
+	case Cancelled, Interrupted, Terminated, Limit, Unavailable:
 		return false
 	}
 	return s.Final()
@@ -68,8 +80,8 @@ func (s Status) Conclusive() bool {
 var (
 	live  = []Status{Queued, Starting, Running, Waiting}
 	ended = []Status{
-		Completed, Failed, Timeout, Idle, Cancelled, Refused, Interrupted, TurnLimit, Empty, Broken, NoResult, Killed,
-		OutOfMemory, Unavailable, Limit, Misused, UnknownOutcome,
+		Completed, Failed, Timeout, Idle, Cancelled, Refused, Interrupted, Terminated, TurnLimit, Empty, Broken,
+		NoResult, Killed, OutOfMemory, Unavailable, Limit, Misused, UnknownOutcome,
 	}
 )
 

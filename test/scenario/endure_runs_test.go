@@ -138,7 +138,7 @@ func TestHowABatchEnded(t *testing.T) {
 		{"halted", "Fails\nOne\nTwo\nThree\n", []string{"-j", "1", "--halt", "soon,fail=1"}, 0, 4, "failed"},
 		{"at the budget", "One\nTwo\nThree\n", []string{"-j", "1", "--max-tokens", "1"}, 0, 5, "limit"},
 		{"with the budget used up", "One\nTwo\n", []string{"-j", "1", "--max-tokens", "600"}, 0, 0, "completed"},
-		{"stopped", "One\nTwo hangs\nThree\n", []string{"-j", "1"}, syscall.SIGTERM, 143, "interrupted"},
+		{"stopped", "One\nTwo hangs\nThree\n", []string{"-j", "1"}, syscall.SIGTERM, 143, "terminated"},
 		{"killed", "One\nTwo hangs\nThree\n", []string{"-j", "1"}, syscall.SIGKILL, -1, "interrupted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestRunsCancel(t *testing.T) {
 
 			assert.Empty(t, w.runs("list", "--live"))
 			for _, r := range w.runs("tree", live[0].ID) {
-				assert.Contains(t, []string{"interrupted", "cancelled"}, r.Status, r.Task)
+				assert.Contains(t, []string{"terminated", "cancelled"}, r.Status, r.Task)
 				assert.False(t, r.Live)
 			}
 			w.qq("runs", "cancel", id).refused("it does not run any more")

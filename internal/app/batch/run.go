@@ -328,7 +328,7 @@ func (b *batchRun) hintResume() {
 func (b *batchRun) outcome(err error) task.Status {
 	switch {
 	case b.process.Signalled() != 0 && (!b.tally.Complete() || err != nil):
-		return task.Interrupted
+		return task.Signalled(b.process.Signalled())
 	case errors.Is(err, output.ErrClosed):
 		return task.Cancelled
 	case err != nil:
@@ -346,7 +346,7 @@ func (b *batchRun) verdict(outcome task.Status) error {
 	switch outcome {
 	case task.Completed:
 		return nil
-	case task.Interrupted:
+	case task.Interrupted, task.Terminated:
 		return command.Said(b.process.Signalled())
 	case task.Limit:
 		return command.Said(outcome.ExitCode())

@@ -15,8 +15,19 @@ import (
 	"qq/pkg/task"
 )
 
-// Err is the cause of a cancellation by a signal.
-var Err = &task.Error{Status: task.Interrupted, Problem: "stopped by a signal"}
+// Causes of a cancellation by a signal.
+var (
+	interrupted = &task.Error{Status: task.Interrupted, Problem: "stopped by a signal"}
+	terminated  = &task.Error{Status: task.Terminated, Problem: "terminated"}
+)
+
+// Cause returns the cause of a cancellation by that signal.
+func Cause(sig os.Signal) error {
+	if sig == syscall.SIGTERM {
+		return terminated
+	}
+	return interrupted
+}
 
 // Signals handles the signals of a root. The first one ends the run: no more children
 // start, and running ones are asked to stop. The second one kills them.
@@ -109,7 +120,7 @@ func (s *Signals) note(sig os.Signal, n int) {
 			os.Exit(s.exitCode())
 		}
 		close(s.stopCh)
-		s.cancel(Err)
+		s.cancel(Cause(sig))
 		return
 	}
 	if s.onKill != nil {
@@ -187,8 +198,10 @@ func (s *Signals) Name(r *task.Result) {
 	if sig == 0 || r.Success {
 		return
 	}
-	if r.Status == task.Interrupted {
-		r.End(r.Status, "interrupted")
+	switch r.Status {
+	case task.Interrupted, task.Terminated:
+		status := task.Signalled(sig)
+		r.End(status, string(status))
 	}
 	r.ExitCode = sig
 }

@@ -72,7 +72,7 @@ type BatchRow struct {
 // interrupted, and how many of these failed.
 func (b BatchRow) Done() (done, failed int) {
 	for s, n := range b.Counts {
-		if s.Final() && s != task.Cancelled && s != task.Interrupted {
+		if s.Final() && s != task.Cancelled && s != task.Interrupted && s != task.Terminated {
 			done += n
 		}
 	}
