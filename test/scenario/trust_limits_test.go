@@ -334,7 +334,7 @@ func TestOwnKindIsBounded(t *testing.T) {
 	w := newWorld(t, m.addr, played, "QQ_MAX_DEPTH=4")
 	e := w.qq("Again")
 	assert.Equal(t, 0, e.code, "exit code")
-	assert.Equal(t, "Error: agents at this depth cannot hand on work\n", e.stdout)
+	assert.True(t, strings.HasPrefix(e.stdout, "Error: agents at this depth cannot hand on work\n[default "), e.stdout)
 	assert.Equal(t, []string{"default depth=1", "default depth=2", "default depth=3"}, w.spawned())
 
 	w = newWorld(t, m.addr, played, "QQ_MAX_DEPTH=100", "QQ_MAX_CHILDREN=5")
