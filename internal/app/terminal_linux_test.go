@@ -170,6 +170,27 @@ func TestTerminalNotes(t *testing.T) {
 	}
 }
 
+// TestTerminalUnanswered: a question waits as long as QQ_APPROVAL_TIMEOUT says. A checkout that is not trusted can
+// lower that.
+func TestTerminalUnanswered(t *testing.T) {
+	w, _ := newServedWorld(t, standin.Reply(func(p standin.Prompt) string {
+		if p.Messages[len(p.Messages)-1].Role == "tool" {
+			return "I could not."
+		}
+		return `<tool_call>{"name":"write_file","arguments":{"path":"a.txt","content":"b"}}</tool_call>`
+	}))
+	refused := func(w *world, within string) {
+		t.Helper()
+		e := w.onTerminal("-a", "coder", "Write it.").wait()
+		assert.Equal(t, 1, e.code, within)
+		assert.Contains(t, e.out, "write_file was refused: unanswered: nobody answered within "+within)
+		assert.Contains(t, e.out, "  hint: QQ_APPROVAL_TIMEOUT sets how many seconds a question waits")
+	}
+	refused(w.with("QQ_APPROVAL_TIMEOUT=0.3"), "0.3s")
+	w.file(".env", "QQ_APPROVAL_TIMEOUT=0.2\n")
+	refused(w, "0.2s")
+}
+
 // TestTerminalColour: colour is used only on a terminal that supports it, and not with
 // NO_COLOR or --no-color.
 func TestTerminalColour(t *testing.T) {
