@@ -68,7 +68,7 @@ func (r *root) run(c *cli.Context) error {
 		return err
 	}
 	one, err := r.oneRun(c) // before Trust: nobody is asked about a run that cannot be
-	if err != nil {
+	if err := cmp.Or(err, output.Writable(r.Out)); err != nil {
 		return err
 	}
 	cfg, dir, err := r.Trust(c)

@@ -221,6 +221,11 @@ func (b *batchRun) run(c *cli.Context) error {
 	if b.o, err = b.options(c); err != nil {
 		return err
 	}
+	if b.o.output == "" {
+		if err := output.Writable(b.Out); err != nil {
+			return err
+		}
+	}
 	cfg, dir, err := b.process.Trust(c)
 	if err != nil {
 		return err

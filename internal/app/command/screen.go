@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"qq/pkg/tool"
@@ -102,6 +103,12 @@ func (o *Output) Err() error {
 		return *err
 	}
 	return nil
+}
+
+// Writable reports whether the file is open for writing.
+func (o *Output) Writable() bool {
+	flags, err := unix.FcntlInt(o.file.Fd(), unix.F_GETFL, 0)
+	return err == nil && flags&unix.O_ACCMODE != unix.O_RDONLY
 }
 
 // Terminal reports whether o is a terminal.
