@@ -130,7 +130,7 @@ func TestTerminalProgress(t *testing.T) {
 	w.set("TERM=xterm")
 	e := w.onTerminal("batch", "tasks.txt").wait()
 	assert.Zero(t, e.code)
-	assert.Regexp(t, `1/2 done, \d+\.\d/(s|min), \d+\.\ds left`, e.out)
+	assert.Regexp(t, `1/2 done, 1 at work, \d+\.\d/(s|min), 1 s left`, e.out)
 	assert.Contains(t, e.out, wipe+"late\n")
 	for name, plain := range map[string]*screen{
 		"NO_COLOR":   w.with("NO_COLOR=1").onTerminal("batch", "tasks.txt"),

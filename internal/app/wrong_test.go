@@ -35,7 +35,8 @@ func TestWrongStdout(t *testing.T) {
 		require.NoError(t, null.Close())
 		assert.Equal(t, 1, cmd.ProcessState.ExitCode(), args)
 		assert.Equal(t, "qq: write the answer: stdout is closed, or open only for reading\n"+
-			"  hint: let it go to a terminal, a pipe or a file; to /dev/null if nobody needs it\n", problems.String(), args)
+			"  hint: let it go to a terminal, a pipe or a file; to /dev/null if nobody needs it\n",
+			problems.String(), args)
 	}
 	assert.Zero(t, server.Count("/api/chat"))
 }

@@ -122,7 +122,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	var hint sync.WaitGroup
 	ended := make(chan struct{})
 	if b.o.bar {
-		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), b)
+		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), standing{b.runner})
 		hint.Go(func() { b.hintUnfinished(ended) })
 	}
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
@@ -147,10 +147,11 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	return b.verdict(outcome)
 }
 
-// Outlook implements output.Batch.
-func (b *batchRun) Outlook() (known int, wait time.Duration) {
-	return b.runner.History().Resumed(), b.runner.Waits()
-}
+// standing implements output.Batch.
+type standing struct{ Runner }
+
+// Known implements output.Batch.
+func (s standing) Known() int { return s.History().Resumed() }
 
 // openOutput opens the output of the batch. It does not change an existing file yet.
 func (b *batchRun) openOutput(ctx context.Context) error {

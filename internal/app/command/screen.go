@@ -123,6 +123,13 @@ func (o *Output) Width() int {
 	return width
 }
 
+// Foreground reports whether this process is in the foreground of the terminal o. If o does not tell, because it is no
+// terminal or not the one of the process, the answer is yes.
+func (o *Output) Foreground() bool {
+	group, err := unix.IoctlGetInt(int(o.file.Fd()), unix.TIOCGPGRP)
+	return err != nil || group == unix.Getpgrp()
+}
+
 // Write implements io.Writer. On a terminal it may return before p is written; a later call then returns the error.
 func (o *Output) Write(p []byte) (int, error) {
 	if !o.terminal {
