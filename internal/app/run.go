@@ -59,7 +59,8 @@ type oneRun struct {
 	schema  json.RawMessage // of the answer
 	session session.Choice
 	dryRun  bool
-	live    *output.Live // nil unless the answer is shown while it is written
+	live    *output.Live    // nil unless the answer is shown while it is written
+	waiting *output.Waiting // nil unless a line is shown while the answer is awaited
 }
 
 // run is what qq does without the name of a command: it runs one agent on one task.
@@ -140,6 +141,8 @@ func (one *oneRun) do(ctx context.Context) error {
 	for _, w := range one.Agent.Warnings {
 		one.r.Say("%s: %s", one.Agent.Source, w)
 	}
+	one.wait()
+	defer one.waiting.Stop()
 	if one.Model, err = one.w.Resolve(ctx, one.task); err != nil {
 		return err
 	}
@@ -154,11 +157,15 @@ func (one *oneRun) do(ctx context.Context) error {
 	defer transcript.Close()
 	one.History, one.Transcript, one.Session = transcript.History, transcript, transcript.ID
 	one.task.Schema = one.schema
+	one.waiting.For(cmp.Or(one.Model.Name, one.Model.Kind))
 	if one.format == output.Text && one.r.Out.Terminal() && len(one.schema) == 0 {
 		one.live = output.NewLive(one.r.Out)
-		one.Screen = one.live
+		if one.Screen = one.live; one.waiting != nil {
+			one.Screen = one.waiting.Before(one.live)
+		}
 	}
 	res, err := one.w.Run(ctx, one.zeroRun, one.task)
+	one.waiting.Stop()
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // it names the failed act itself
 	}
@@ -166,6 +173,16 @@ func (one *oneRun) do(ctx context.Context) error {
 		return err
 	}
 	return one.finish(res, err, transcript)
+}
+
+// wait begins to show that the answer is awaited, if somebody looks at a terminal.
+func (one *oneRun) wait() {
+	r := one.r
+	if one.dryRun || r.Quiet || one.format == output.StreamJSON || !r.Coloured(r.Err) {
+		return
+	}
+	one.waiting = output.StartWaiting(r.Err, one.w, r.signals.Ends())
+	one.w.stream.Glance(one.waiting)
 }
 
 // printPlan prints the task and how a long text would be cut.

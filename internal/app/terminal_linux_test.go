@@ -2,6 +2,7 @@ package app
 
 import (
 	"io"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -28,8 +29,13 @@ type screen struct {
 // onTerminal starts qq with a terminal for stdin, stdout and stderr.
 func (w *world) onTerminal(args ...string) *screen {
 	w.t.Helper()
-	cmd := w.command(args...)
-	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
+	return w.onTerminalOf(80, w.command(args...))
+}
+
+// onTerminalOf starts cmd on a terminal with that many columns, for its standard streams that are not set.
+func (w *world) onTerminalOf(columns int, cmd *exec.Cmd) *screen {
+	w.t.Helper()
+	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: uint16(columns)})
 	require.NoError(w.t, err)
 	s := &screen{w: w, keys: master}
 	var reading sync.WaitGroup
