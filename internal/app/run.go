@@ -14,6 +14,7 @@ import (
 	"qq/internal/app/batch"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
+	"qq/internal/models"
 	"qq/pkg/session"
 	"qq/pkg/task"
 )
@@ -160,6 +161,9 @@ func (one *oneRun) do(ctx context.Context) error {
 	one.waiting.For(cmp.Or(one.Model.Name, one.Model.Kind))
 	if one.format == output.Text && one.r.Out.Terminal() && len(one.schema) == 0 {
 		one.live = output.NewLive(one.r.Out)
+		if one.Model.Kind == models.Extract {
+			one.live.Head = output.Copied
+		}
 		if one.Screen = one.live; one.waiting != nil {
 			one.Screen = one.waiting.Before(one.live)
 		}

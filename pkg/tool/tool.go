@@ -12,12 +12,9 @@
 package tool
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 )
 
 // Effect is what kind of change a call can make.
@@ -46,32 +43,6 @@ type Call struct {
 	ID        string          `json:"id,omitempty"`
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
-}
-
-// Line returns the call as a person would type it: its name and its arguments in their order, without the
-// quotes and escapes of JSON. Texts keep their line breaks.
-func (c Call) Line() string {
-	dec := json.NewDecoder(bytes.NewReader(Unwrap(c.Arguments)))
-	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
-		return c.Name + " " + string(c.Arguments)
-	}
-	var names, values []string
-	for dec.More() {
-		name, err := dec.Token()
-		var value json.RawMessage
-		if err != nil || dec.Decode(&value) != nil {
-			return c.Name + " " + string(c.Arguments)
-		}
-		text := string(value)
-		_ = json.Unmarshal(value, &text) // what is no string stays JSON
-		names, values = append(names, fmt.Sprint(name)), append(values, text)
-	}
-	if len(values) != 1 { // a single argument needs no name
-		for i, name := range names {
-			values[i] = name + ": " + values[i]
-		}
-	}
-	return strings.TrimSpace(c.Name + " " + strings.Join(values, ", "))
 }
 
 // Result is the answer to a Call. The model reads Content next.

@@ -209,8 +209,10 @@ func parseHalt(s string) (supervisor.Halt, error) {
 	return h, nil
 }
 
-// auto is the model that is chosen when it is needed.
-const auto = "auto"
+const (
+	auto    = "auto"    // the model that is chosen when it is needed
+	extract = "extract" // the built-in model
+)
 
 // run checks all tasks, opens the output and the record, and runs the batch.
 func (b *batchRun) run(c *cli.Context) error {

@@ -37,6 +37,7 @@ type batchRun struct {
 	// folders are the real paths of the working directories of tasks when these were read, by their names in the input.
 	folders map[string]string
 	hint    string   // the last hint that was printed
+	copied  bool     // [output.Copied] was printed
 	inputs  []string // files that the tasks come from
 	id      string   // of the batch
 	reason  string   // error of the previous task if it was not started; otherwise empty
@@ -256,11 +257,22 @@ func (b *batchRun) Deliver(res task.Result) error {
 	if err := b.runner.History().Err(); err != nil {
 		return err
 	}
+	b.sayCopied(res)
 	if err := b.out.Write(res); err != nil {
 		return err
 	}
 	b.runner.History().Delivered(res)
 	return nil
+}
+
+// sayCopied tells a person before the first answer of the built-in model that nobody wrote it.
+func (b *batchRun) sayCopied(res task.Result) {
+	forPeople := b.o.format == output.Text || b.o.format == output.Markdown
+	if b.copied || !forPeople || res.Model != extract || res.Output == "" || !b.to.Terminal() {
+		return
+	}
+	b.copied = true
+	fmt.Fprintln(b.to, output.Copied)
 }
 
 // complain prints on stderr why a task failed. It leaves out a hint that it has just

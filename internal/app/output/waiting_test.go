@@ -22,7 +22,8 @@ func TestWaitingText(t *testing.T) {
 		return jobs.Job{ExecutionID: id, ParentExecutionID: parent, State: state}
 	}
 	start := func(id, agent, text string) event.Event {
-		return event.Event{Type: event.ToolStart, ExecutionID: id, Agent: agent, Tool: strings.Fields(text)[0], Text: text}
+		name, _, _ := strings.Cut(text, " ")
+		return event.Event{Type: event.ToolStart, ExecutionID: id, Agent: agent, Tool: name, Text: text}
 	}
 	children := []jobs.Job{zero, child("a", "root", task.Running), child("b", "root", task.Waiting),
 		child("c", "b", task.Running), child("d", "root", task.Queued), child("e", "root", task.Queued)}
