@@ -192,3 +192,23 @@ func TestWaitingQuestion(t *testing.T) {
 	assert.True(t, strings.HasSuffix(settled(e.out), "\nA late answer.\n"), e.out)
 	assert.Equal(t, 1, strings.Count(e.out, "I write."), fmt.Sprintf("%q", e.out))
 }
+
+// TestWaitingInBackground: in the background of a shell there is no line, neither of a run nor of a batch: the terminal
+// belongs to the shell.
+func TestWaitingInBackground(t *testing.T) {
+	w := atLeisure(t)
+	w.file("tasks.txt", "[[late]]\n")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	link := filepath.Join(t.TempDir(), "qq")
+	require.NoError(t, os.Symlink(self, link))
+	for _, args := range []string{"'[[late]]'", "batch tasks.txt"} {
+		cmd := w.command()
+		script := "set -m; " + link + " " + args + " & wait $!"
+		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", script}
+		e := w.onTerminalOf(80, cmd).wait()
+		assert.Zero(t, e.code)
+		assert.Contains(t, e.out, "late answer.")
+		assert.NotContains(t, e.out, "\x1b")
+	}
+}

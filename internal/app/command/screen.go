@@ -123,9 +123,9 @@ func (o *Output) Width() int {
 	return width
 }
 
-// Foreground reports whether this process is in the foreground of the terminal o. If o does not tell, because it is no
+// foreground reports whether this process is in the foreground of the terminal o. If o does not tell, because it is no
 // terminal or not the one of the process, the answer is yes.
-func (o *Output) Foreground() bool {
+func (o *Output) foreground() bool {
 	group, err := unix.IoctlGetInt(int(o.file.Fd()), unix.TIOCGPGRP)
 	return err != nil || group == unix.Getpgrp()
 }
@@ -214,11 +214,16 @@ func (s *Screen) put(pieces []piece) {
 	}
 }
 
-// Status makes text the status line of o's Screen; "" removes it. While the Screen is held it is not drawn.
+// Status makes text the status line of o's Screen; "" removes it. While the Screen is held it is not drawn. In the
+// background of a shell there is none, and nothing is removed: the line of the cursor may be that of the shell.
 func (o *Output) Status(text string) {
 	s := o.screen
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !o.foreground() {
+		s.line, s.drawn = "", false
+		return
+	}
 	s.line, s.on = Printable(text), o
 	s.write()
 }

@@ -97,14 +97,11 @@ func (p *Progress) draw() {
 	now := time.Now()
 	s.total, s.elapsed, s.wait = p.total, now.Sub(p.start), p.batch.Waits()
 	s.look(p.batch.Jobs(), now)
-	switch {
-	case !p.live:
-		fmt.Fprintln(p.w, "qq:", s.line(plainWidth))
-	case p.w.Foreground():
+	if p.live {
 		p.w.Status(s.line(columnsFor(p.w)))
-	default:
-		p.w.Status("") // the terminal belongs to somebody else
+		return
 	}
+	fmt.Fprintln(p.w, "qq:", s.line(plainWidth))
 }
 
 // plainWidth is how many columns a plain line of progress has at most.
@@ -136,7 +133,7 @@ func (s *standing) look(list []jobs.Job, now time.Time) {
 
 // line returns the text of the progress line in at most that many columns.
 func (s *standing) line(columns int) string {
-	var failed, atWork, elapsed, rate, left, oldest string
+	var failed, atWork, elapsed, rate, left, oldest, text string
 	if s.failed > 0 {
 		failed = fmt.Sprintf("%d failed", s.failed)
 	}
@@ -157,7 +154,7 @@ func (s *standing) line(columns int) string {
 		left = Left(time.Duration(float64(s.total-s.done)/speed*float64(time.Second))) + " left"
 	}
 	if s.age >= time.Second {
-		oldest = "oldest: " + Clock(s.age) + " " + OneLine(s.oldest)
+		oldest, text = "oldest: "+Clock(s.age), OneLine(s.oldest)
 	}
 	return fit(columns,
 		part{text: fmt.Sprintf("%d/%d done", s.done, s.total)},
@@ -166,7 +163,8 @@ func (s *standing) line(columns int) string {
 		part{before: " · ", text: elapsed, rank: 3},
 		part{before: ", ", text: rate, rank: 4},
 		part{before: ", ", text: left, rank: 5},
-		part{before: " · ", text: oldest, rank: 6, least: 20})
+		part{before: " · ", text: oldest, rank: 6},
+		part{before: " ", text: text, rank: 7, least: 8})
 }
 
 // Roundly formats a duration for people, such as "2.5s", "3m05s" or "1d04h".

@@ -20,7 +20,7 @@ func TestBatchLine(t *testing.T) {
 			"oldest: 48 s Summarize pkgs/net-http.txt in one sentence, and say why 日本語 matters [2J",
 		120: "23/50 done, 2 failed, 3 at work · 1m 12s, 19.2/min, 1m 25s left · " +
 			"oldest: 48 s Summarize pkgs/net-http.txt in one sente…",
-		79: "23/50 done, 2 failed, 3 at work · 1m 12s, 19.2/min, 1m 25s left",
+		79: "23/50 done, 2 failed, 3 at work · 1m 12s, 19.2/min, 1m 25s left · oldest: 48 s",
 		40: "23/50 done, 2 failed, 3 at work · 1m 12s",
 		39: "23/50 done, 2 failed, 3 at work",
 		15: "23/50 done",

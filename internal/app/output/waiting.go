@@ -152,9 +152,6 @@ func (l *Waiting) call(parents map[string]bool) string {
 
 // text returns the line for now; "" means that none is to be shown.
 func (l *Waiting) text(now time.Time) string {
-	if !l.w.Foreground() {
-		return "" // the terminal belongs to somebody else
-	}
 	l.drawing.Lock()
 	model, busy := l.model, l.open || now.Sub(l.since) < quiet
 	l.drawing.Unlock()
