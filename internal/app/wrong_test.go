@@ -21,6 +21,26 @@ type wrong struct {
 	want  string // what the problem says
 }
 
+// TestWrongStdout: an answer that can be written nowhere is an error before a model is asked.
+func TestWrongStdout(t *testing.T) {
+	w, server := newServedWorld(t)
+	w.file("tasks.txt", "one\n")
+	for _, args := range [][]string{{"hello"}, {"--json", "hello"}, {"batch", "tasks.txt"}, {"doctor"}, {"--help"}} {
+		cmd := w.command(args...)
+		null, err := os.Open(os.DevNull) // for reading
+		require.NoError(t, err)
+		var problems strings.Builder
+		cmd.Stdout, cmd.Stderr = null, &problems
+		require.Error(t, cmd.Run())
+		require.NoError(t, null.Close())
+		assert.Equal(t, 1, cmd.ProcessState.ExitCode(), args)
+		assert.Equal(t, "qq: write the answer: stdout is closed, or open only for reading\n"+
+			"  hint: let it go to a terminal, a pipe or a file; to /dev/null if nobody needs it\n",
+			problems.String(), args)
+	}
+	assert.Zero(t, server.Count("/api/chat"))
+}
+
 // TestWrongInput: a mistake is exit code 2, one line that says what is wrong,
 // one that says what to do, and a document on stdout where JSON was asked for.
 // Nothing is started.

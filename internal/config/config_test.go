@@ -208,7 +208,7 @@ func TestDefaults(t *testing.T) {
 	}
 	c.from, c.loader = nil, nil
 	assert.Equal(t, Config{IdleTimeout: 300 * time.Second, Retries: 2, KeepRuns: 30, ChildTimeout: 300 * time.Second,
-		FaultWait:   time.Minute,
+		FaultWait: time.Minute, ApprovalTimeout: 300 * time.Second,
 		MaxParallel: 5, MaxDepth: 3, MaxChildren: 200, MaxOutput: 50000,
 		CommandMemory: 8192, CommandProcesses: 2048, CommandFileSize: 10240,
 		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", Approve: "ask", Home: state,

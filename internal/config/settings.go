@@ -126,6 +126,10 @@ func Settings() []Setting {
 			Values: []string{"ask", "auto", "deny"},
 			Doc:    "what happens to a risky call: `ask` asks on the terminal, `auto` allows it, `deny` refuses it",
 			field:  func(c *Config) any { return &c.Approve }},
+		{Name: "QQ_APPROVAL_TIMEOUT", Default: "300", Kind: Seconds, Checkout: Lowers, NoLimit: true,
+			Doc: "seconds that a question about a risky call waits for an answer before the call is refused; " +
+				"0 means no limit",
+			field: func(c *Config) any { return &c.ApprovalTimeout }},
 		{Name: "QQ_ALLOW", Default: None, Kind: Rules, Flag: "allow", Checkout: Trusted,
 			Doc:   "calls that need no approval, such as `edit_file(src/*),run_pty_cmd(git log*)`",
 			field: func(c *Config) any { return &c.Allow }},
@@ -210,13 +214,14 @@ type Config struct {
 	Model            string
 	OllamaHost       string
 	Agent            string
-	Approve          string   // ask, auto or deny
-	Allow, Deny      []string // rules: a tool, or a tool and a pattern of its calls
-	Writable         []string // absolute
-	CommandMemory    int      // megabytes; 0 means no limit
-	CommandProcesses int      // 0 means no limit
-	CommandFileSize  int      // megabytes; 0 means no limit
-	Search           string   // as written; empty means none
+	Approve          string        // ask, auto or deny
+	ApprovalTimeout  time.Duration // 0 means no limit
+	Allow, Deny      []string      // rules: a tool, or a tool and a pattern of its calls
+	Writable         []string      // absolute
+	CommandMemory    int           // megabytes; 0 means no limit
+	CommandProcesses int           // 0 means no limit
+	CommandFileSize  int           // megabytes; 0 means no limit
+	Search           string        // as written; empty means none
 	WebAllow         []string
 	Home             string // absolute
 	LogDir           string // absolute
