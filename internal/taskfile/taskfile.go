@@ -241,7 +241,8 @@ func (s Source) files(emit emit) error {
 		case err != nil:
 			it.err = errors.Unwrap(err) // without the path, which where has
 		case !inside(base, path):
-			it.err = task.Hinted("-C FOLDER names another working directory; FILES are then relative to it",
+			it.err = task.Hinted("-C FOLDER names another working directory, and FILES are then relative to it; "+
+				"for a task for each line of FILE, or of <(…), write :::: FILE",
 				"the file is outside of the working directory %s, where no agent can read it", base)
 		default:
 			it.row = text(name)

@@ -165,6 +165,12 @@ func (b *batchRun) takeLists(c *cli.Context, args []string, src *taskfile.Source
 				}
 				stdin = true
 				list.File, list.Input = "stdin", &interruptible{ctx: c.Context, from: b.In}
+			} else if fifo.Is(name) {
+				f, err := fifo.OpenFile(c.Context, name, os.O_RDONLY, 0)
+				if err != nil {
+					return err
+				}
+				list.Input = &interruptible{ctx: c.Context, from: f}
 			}
 			src.Lists = append(src.Lists, list)
 		}
