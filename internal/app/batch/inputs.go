@@ -70,7 +70,8 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 			other = "--input " + src.Name
 		}
 		if err == nil && other != "" {
-			err = command.Usagef("leave one of them out", "inputs are given in two ways: %s, and after %s", other, args[at])
+			err = command.Usagef("leave one of them out", "inputs are given in two ways: %s, and after %s", other,
+				args[at])
 		}
 		return src, err
 	}
