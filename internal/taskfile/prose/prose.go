@@ -136,10 +136,12 @@ func paragraphsOf(lines []string) []paragraph {
 	return all
 }
 
-// isWrapped reports whether lines are sentences that were broken into lines of a certain width: each line but the last
-// is so long that the first word of the next one has no room in it, and sentences go over the ends of lines.
+// isWrapped reports whether lines are sentences that were broken into lines of about one width: they begin with no
+// small letter and end with the end of a sentence, most lines go on in the next one, and only the last is much shorter.
 func isWrapped(lines []string) bool {
-	if len(lines) < 3 {
+	first, _ := utf8.DecodeRuneInString(strings.TrimSpace(lines[0]))
+	last := strings.TrimRight(lines[len(lines)-1], " *_`\"')]")
+	if len(lines) < 3 || unicode.IsLower(first) || !strings.ContainsAny(last[max(len(last)-1, 0):], ".!?:") {
 		return false
 	}
 	width := 0
@@ -149,14 +151,13 @@ func isWrapped(lines []string) bool {
 	if width < 40 || width > 200 {
 		return false
 	}
-	over := 0 // sentences that go over the end of a line
+	over := 0 // lines that go on in the next one
 	for i, line := range lines[:len(lines)-1] {
-		next := strings.Fields(lines[i+1])[0]
-		if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(next) <= width {
+		if utf8.RuneCountInString(line)*10 < width*7 {
 			return false
 		}
-		first, _ := utf8.DecodeRuneInString(next)
-		if !strings.ContainsAny(line[len(line)-1:], ".!?:;") && !unicode.IsUpper(first) {
+		next, _ := utf8.DecodeRuneInString(strings.TrimSpace(lines[i+1]))
+		if !strings.ContainsAny(line[len(line)-1:], ".!?:;") && !unicode.IsUpper(next) {
 			over++
 		}
 	}
