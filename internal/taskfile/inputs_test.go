@@ -1,6 +1,7 @@
 package taskfile
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"os/exec"
@@ -385,10 +386,14 @@ func TestLargeTask(t *testing.T) {
 	}
 }
 
-// TestAsParallel compares with GNU parallel itself, if it is installed.
+// TestAsParallel compares with GNU parallel itself: that of QQ_PARALLEL, or of PATH.
 func TestAsParallel(t *testing.T) {
-	if _, err := exec.LookPath("parallel"); err != nil {
-		t.Skip("GNU parallel is not installed")
+	program, err := exec.LookPath(cmp.Or(os.Getenv("QQ_PARALLEL"), "parallel"))
+	if err != nil && os.Getenv("QQ_PARALLEL_REQUIRED") == "1" {
+		t.Fatal("no GNU parallel: set QQ_PARALLEL to what test/parallel/tools.sh prints")
+	}
+	if err != nil {
+		t.Skip("no GNU parallel: set QQ_PARALLEL to what test/parallel/tools.sh prints")
 	}
 	home := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(home, "will-cite"), nil, 0o600))
@@ -435,7 +440,7 @@ func TestAsParallel(t *testing.T) {
 			args, rest = append(args, rest[:n]...), rest[n:]
 		}
 		args = append(append(args, "echo", rest[0]), rest[1:]...)
-		cmd := exec.Command("parallel", args...)
+		cmd := exec.Command(program, args...)
 		cmd.Env = append(os.Environ(), "PARALLEL_HOME="+home)
 		want, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%v: %s", tt.args, want)
