@@ -145,7 +145,7 @@ func TestBatchBrokenName(t *testing.T) {
 	args := []string{"batch", "-m", "{}", "a", "b\xff", "c"}
 	e := w.run(append(args, "--joblog", "log")...)
 	assert.Equal(t, 4, e.code)
-	assert.Equal(t, "a\nc\n", e.out)
+	assert.Equal(t, "a\n[task 2 failed: its input is not valid UTF-8]\nc\n", e.out)
 	assert.Contains(t, e.errors, "qq: task 2 (failed): its input is not valid UTF-8\n  hint: convert it")
 	log, err := os.ReadFile(filepath.Join(w.dir, "log"))
 	require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestBatchBrokenName(t *testing.T) {
 
 	asked := server.Count("/api/chat")
 	e = w.run(append(args, "--resume-failed", "-q")...)
-	assert.Equal(t, "a\nc\n", e.out)
+	assert.Equal(t, "a\n[task 2 failed: its input is not valid UTF-8]\nc\n", e.out)
 	assert.Equal(t, 4, e.code)
 	assert.Equal(t, asked, server.Count("/api/chat"), "a task that cannot be run asks no model")
 	e = w.run(append(args, "--dry-run")...)

@@ -33,7 +33,7 @@ var floors = [][]string{
 		"internal/config/trust", "internal/tools/tree", "internal/record/ledger/alive",
 		"internal/record/ledger/appendfile", "internal/box/cgroup", "internal/box/placeholder",
 		"internal/box/filestate",
-		"internal/approval/rules/gitconfig", "internal/taskfile/prose",
+		"internal/approval/rules/gitconfig", "internal/app/command/pipe", "internal/taskfile/prose",
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",
 		"pkg/supervisor/order", "pkg/supervisor/attempts", "pkg/supervisor/changes", "pkg/supervisor/tally",
@@ -54,7 +54,7 @@ var floors = [][]string{
 	},
 	{"pkg/childproc", "internal/agent", "internal/models", "internal/app/admin", "internal/app/batch",
 		"internal/app/definitions", "internal/app/checkout", "internal/app/permissions",
-		"internal/app/runs", "internal/app/signals"},
+		"internal/app/runs", "internal/app/signals", "internal/app/unwatched"},
 	{"internal/app"},
 	{"cmd/qq"},
 }

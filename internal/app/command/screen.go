@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"qq/internal/app/command/pipe"
 	"qq/pkg/tool"
 )
 
@@ -64,7 +65,7 @@ func NewScreen() *Screen {
 // are, at once.
 type Output struct {
 	file     *os.File
-	pipe     *pipe // to write to file; nil if that cannot block
+	pipe     *pipe.Writer // to write to file; nil if that cannot block
 	screen   *Screen
 	terminal bool
 	sent     atomic.Int64
@@ -74,8 +75,8 @@ type Output struct {
 // Output returns f as an output on the Screen.
 func (s *Screen) Output(f *os.File) *Output {
 	o := &Output{file: f, screen: s, terminal: f != nil && term.IsTerminal(int(f.Fd()))}
-	if f != nil && mayBlock(f) {
-		o.pipe = &pipe{file: f}
+	if f != nil && pipe.MayBlock(f) {
+		o.pipe = &pipe.Writer{File: f}
 	}
 	return o
 }
@@ -85,7 +86,7 @@ func (o *Output) send(p []byte) (n int, err error) {
 	if o.pipe == nil {
 		n, err = o.file.Write(p)
 	} else {
-		n, err = o.pipe.write(p, o.screen.Ends)
+		n, err = o.pipe.Write(p, o.screen.Ends)
 	}
 	o.sent.Add(int64(n))
 	if err != nil {

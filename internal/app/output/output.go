@@ -25,6 +25,7 @@ import (
 	"golang.org/x/term"
 
 	"qq/internal/app/command"
+	"qq/internal/app/command/pipe"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -47,7 +48,7 @@ func WriteError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, syscall.EPIPE), errors.Is(err, command.ErrStuck), errors.Is(err, ErrClosed):
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, pipe.ErrStuck), errors.Is(err, ErrClosed):
 		return ErrClosed
 	case errors.Is(err, syscall.EBADF):
 		return task.Hinted("let it go to a terminal, a pipe or a file; to /dev/null if nobody needs it",
