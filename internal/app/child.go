@@ -22,6 +22,7 @@ import (
 	"qq/pkg/childproc"
 	"qq/pkg/event"
 	"qq/pkg/proc"
+	"qq/pkg/session"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
@@ -69,6 +70,15 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		Process: agent.Process{Version: Version(), Dir: dir, Env: c.environ(setup), Host: c.host},
 	}
 	defer c.host.Close()
+	transcript := &session.Keeping{}
+	if setup.Transcripts != "" { // the sandbox forbids that later
+		transcript = session.Open(setup.Transcripts).Keep(session.Header{
+			ID: start.ExecutionID, Agent: start.Agent.Name, Model: setup.Model.String(), Dir: dir,
+			Parent: start.Parent, Batch: start.BatchID, Depth: start.Depth,
+		})
+		defer transcript.Close()
+		a.Transcript = transcript
+	}
 	if setup.OneProcessor {
 		a.Process.OneProcessor = &sync.Once{}
 	}
@@ -85,7 +95,9 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	} else {
 		p = unwatched{p, time.Now().Add(unwatchedFor)}
 	}
-	return runWith(ctx, setup.Model, a, p, job)
+	res := runWith(ctx, setup.Model, a, p, job)
+	res.Warnings = append(res.Warnings, transcript.Warnings...)
+	return res
 }
 
 // registry finds the agents of the working directory of the root. It reads the directory at each look-up,

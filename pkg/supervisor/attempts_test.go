@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/pkg/supervisor/halt"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
@@ -153,7 +154,7 @@ func TestHindered(t *testing.T) {
 			all := &gathered{}
 			err := sc.s.Batch(t.Context(), Batch{
 				Tasks: Tasks(task.Task{Text: "a"}, task.Task{Text: "b"}, task.Task{Text: "c"}), Results: all,
-				Halt: Halt{Now: true, Fail: 1},
+				Halt: halt.New(halt.Policy{Now: true, Fail: 1}, 0),
 			})
 			took := time.Since(start)
 			assert.LessOrEqual(t, took, c.atMost, name)

@@ -71,25 +71,16 @@ func (x *execution) limitReached() string {
 	return ""
 }
 
-// ended implements owner: it counts the result of a task that ran, and halts the batch if too many
-// tasks have failed.
+// ended implements owner: it counts the result of a task that ran, and halts the batch if that is due.
 func (b *batch) ended(res *task.Result) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if res.Hindered {
 		return // it says nothing about the tasks
 	}
-	b.endedTasks++
-	if !res.Success && res.Status != task.Cancelled { // a person means the others to go on
-		b.failed++
-	}
-	if b.halted || !b.Halt.reached(b.failed, b.endedTasks) {
-		return
-	}
-	b.halted = true
-	b.stopStarting()
-	if b.Halt.Now {
-		b.cancel(ErrHalted)
+	if reason := b.Halt.Count(*res); reason != nil {
+		b.stopStarting()
+		if b.Halt.Now() {
+			b.cancel(reason)
+		}
 	}
 }
 

@@ -158,14 +158,8 @@ func (s *Supervisor) top(ctx context.Context) *handle {
 	return h
 }
 
-// Causes with which a task is cancelled before it is done.
-var (
-	// ErrCancelled ends a task that a person or an agent has cancelled. Users and scripts rely on
-	// its text.
-	ErrCancelled = &task.Error{Status: task.Cancelled, Problem: "Sub-agent cancelled by user."}
-	// ErrHalted ends the tasks of a batch in which too many tasks have failed.
-	ErrHalted = &task.Error{Status: task.Cancelled, Problem: "halted: too many tasks failed"}
-)
+// ErrCancelled is the cause with which a task is cancelled by a person or an agent. Users and scripts rely on its text.
+var ErrCancelled = &task.Error{Status: task.Cancelled, Problem: "Sub-agent cancelled by user."}
 
 // Check returns what is wrong with t, such as an agent that does not exist, or nil. It starts
 // nothing.

@@ -315,6 +315,7 @@ func TestDelegate(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(filepath.Join(here, "sub"), "absolute"))
 	by := func(name string) agents.Agent { a, _ := everybody().Lookup(name); return a }
+	const advice = ": name one that exists, relative to it, such as src, or leave working_dir out"
 	for name, c := range map[string]struct {
 		by    agents.Agent
 		tasks []task.Task
@@ -354,10 +355,10 @@ func TestDelegate(t *testing.T) {
 			{Text: "e", WorkingDir: "file"}, {Text: "f", WorkingDir: "absolute/x"},
 		}, []string{
 			"default completed did a",
-			`default usage working_dir "../x" is no folder inside of the working directory`,
-			`default usage working_dir "/etc" is no folder inside of the working directory`,
-			`default usage working_dir "a/../../b" is no folder inside of the working directory`,
-			`default usage working_dir "file" is no folder inside of the working directory`,
+			`default usage working_dir "../x" is no folder inside of the working directory` + advice,
+			`default usage working_dir "/etc" is no folder inside of the working directory` + advice,
+			`default usage working_dir "a/../../b" is no folder inside of the working directory` + advice,
+			`default usage working_dir "file" is no folder inside of the working directory` + advice,
 			"default completed did f",
 		}},
 		"nothing": {by("coder"), nil, nil},

@@ -101,6 +101,9 @@ func (c Call) Line() string {
 type Result struct {
 	Content string
 	Failed  bool
+	// Footer is the last line that the model reads, such as what the call cost. It is no part of Content:
+	// calls that differ in it alone had the same result.
+	Footer string
 	// Changed are the files that the call changed, relative to the working
 	// directory, with slashes.
 	Changed []string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,8 +18,11 @@ import (
 // A call has an id that no other call of the conversation has, whatever the model sends: in the
 // message, in its result, in its events and for the tool that runs.
 func TestEveryCallHasAnID(t *testing.T) {
+	var mu sync.Mutex
 	var ran []string
 	tools := tool.Set{reading("look", func(ctx context.Context) tool.Result {
+		mu.Lock()
+		defer mu.Unlock()
 		ran = append(ran, tool.CallOf(ctx).ID)
 		return tool.Text("ok")
 	})}
@@ -55,8 +59,8 @@ func TestEveryCallHasAnID(t *testing.T) {
 	}
 	require.Len(t, called, 11)
 	assert.Equal(t, called, answered)
-	assert.Equal(t, called, began)
-	assert.Equal(t, called, ended)
+	assert.ElementsMatch(t, called, began, "reads run at once")
+	assert.ElementsMatch(t, called, ended)
 	assert.Subset(t, called, ran, "what the guard refused did not run")
 	all := append([]string{"old", "call_1"}, called...)
 	slices.Sort(all)

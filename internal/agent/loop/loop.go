@@ -86,8 +86,8 @@ type Host interface {
 	Emit(e event.Event)
 }
 
-// Transcript keeps each message of the conversation, in order.
-type Transcript interface{ Append(m llm.Message) }
+// Transcript keeps each message of the conversation, in order, with what is known about it.
+type Transcript interface{ Append(e llm.Entry) }
 
 // Screen shows the text of the model while it is streamed.
 type Screen interface {
@@ -162,8 +162,8 @@ func Run(ctx context.Context, cfg Config, history []llm.Message, text string) ta
 		}
 		l.cfg.Screen.TurnEnd(false)
 		l.phase(event.PhaseTools, 0, len(response.Message.Calls))
-		for _, m := range l.call(ctx, response.Message.Calls) {
-			l.add(m)
+		for _, e := range l.call(ctx, response.Message.Calls) {
+			l.add(e)
 		}
 		if ctx.Err() != nil {
 			return l.broke(ctx, context.Cause(ctx))
@@ -247,7 +247,7 @@ func (l *loop) ask(ctx context.Context, r llm.Request, runCalls bool) (llm.Respo
 	}
 	l.ids.identify(response.Message.Calls)
 	if err == nil || text != "" {
-		l.add(response.Message)
+		l.add(llm.Entry{Message: response.Message, Usage: response.Usage})
 	}
 	if err != nil {
 		l.cfg.Screen.TurnEnd(text != "")
@@ -344,12 +344,12 @@ func (l *loop) end(s task.Status, why string) task.Result {
 // say appends each text to the conversation as a user message.
 func (l *loop) say(texts ...string) {
 	for _, text := range texts {
-		l.add(llm.Message{Role: llm.User, Content: text})
+		l.add(llm.Entry{Message: llm.Message{Role: llm.User, Content: text}})
 	}
 }
 
-// add appends m to the conversation and the transcript.
-func (l *loop) add(m llm.Message) {
-	l.messages = append(l.messages, m)
-	l.cfg.Transcript.Append(m)
+// add appends a message to the conversation, and what is known about it to the transcript.
+func (l *loop) add(e llm.Entry) {
+	l.messages = append(l.messages, e.Message)
+	l.cfg.Transcript.Append(e)
 }

@@ -33,7 +33,7 @@ func (a *Agents) preview(tasks []task.Task) string {
 	return strings.TrimSpace(b.String())
 }
 
-// describe returns what a person needs to know to approve one task: its agent, folder, targets,
+// describe returns what a person needs to know to approve one task: its agent, model, folder, targets,
 // text and context, and the tools and the prompt of a temporary agent.
 func (a *Agents) describe(t task.Task) string {
 	var b strings.Builder
@@ -50,6 +50,7 @@ func (a *Agents) describe(t task.Task) string {
 	if temporary {
 		line("tools", strings.Join(made.Toolset(), ", "))
 	}
+	line("model", t.Model)
 	line("folder", t.WorkingDir)
 	line("targets", strings.Join(t.Targets, ", "))
 	b.WriteString("\n" + t.Text)
