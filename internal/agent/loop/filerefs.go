@@ -22,8 +22,9 @@ const (
 	maxRefFault = 10   // faults in one message
 )
 
-// fileRefs checks that answers have references (path:line) to lines that exist. A nil
-// fileRefs accepts every answer.
+// fileRefs checks that answers have references to lines that exist, written path:line,
+// path:L2, path#L2 or with the word line (see linerefs.go). A nil fileRefs accepts every
+// answer.
 type fileRefs struct {
 	files   Files
 	sent    int    // how often an answer was sent back
@@ -85,7 +86,7 @@ func (f *fileRefs) accept(text string) bool {
 // fileRef is one reference to a file that exists.
 type fileRef struct {
 	path        string
-	where       string // the text after the colon
+	where       string // the text after the path
 	first, last int
 	lines       int // of the file
 }
@@ -99,7 +100,7 @@ func (r fileRef) fault() string {
 	if r.lines == 1 {
 		unit = "line"
 	}
-	return fmt.Sprintf("%s does not exist: the file has %d %s", task.Shorten(r.path+":"+r.where, 200), r.lines, unit)
+	return fmt.Sprintf("%s does not exist: the file has %d %s", task.Shorten(r.path+r.where, 200), r.lines, unit)
 }
 
 // refFinder finds references in a text. The text alone does not tell where a path
@@ -109,32 +110,47 @@ type refFinder struct {
 	files     Files
 	known     map[string]int // number of lines of each path that was looked up; -1 means no file
 	strangers []string       // faults of references to files that do not exist
+	worded    int            // how many references in words were looked at
 }
 
 // find returns the references to existing files, in order.
 func (f *refFinder) find() (refs []fileRef) {
 	for at := 0; ; {
-		colon := strings.IndexByte(f.text[at:], ':')
-		if colon < 0 {
+		next := strings.IndexAny(f.text[at:], ":#lL")
+		if next < 0 {
 			return refs
 		}
-		at += colon
-		p, ok := parsePlace(f.text[at:])
-		if !ok {
-			at++
-			continue
+		at += next
+		var length int
+		var ref fileRef
+		var found bool
+		if f.text[at] == ':' || f.text[at] == '#' {
+			ref, length, found = f.joined(at)
+		} else {
+			ref, length, found = f.inWords(at)
 		}
-		before, whole := lineBefore(f.text[:at])
-		path, found := f.file(before, whole)
-		end := at + 1 + len(p.text)
-		switch {
-		case found:
-			refs = append(refs, fileRef{path, p.text, p.first, p.last, f.known[path]})
-		case looksLikePath(path) && len(f.strangers) < 3:
-			f.strangers = append(f.strangers, fmt.Sprintf("%s names no file", task.Shorten(path+":"+p.text, 200)))
+		if found {
+			refs = append(refs, ref)
 		}
-		at = end
+		at += max(length, 1)
 	}
+}
+
+// joined returns the reference whose path ends at the colon or the hash at the offset at, and
+// its length from there. The length is 0 if none can be there.
+func (f *refFinder) joined(at int) (ref fileRef, length int, found bool) {
+	p, ok := parsePlace(f.text[at:])
+	if !ok {
+		return ref, 0, false
+	}
+	before, whole := lineBefore(f.text[:at])
+	path, found := f.file(before, whole)
+	length = 1 + len(p.text)
+	where := f.text[at : at+length]
+	if !found && looksLikePath(path) && len(f.strangers) < 3 {
+		f.strangers = append(f.strangers, fmt.Sprintf("%s names no file", task.Shorten(path+where, 200)))
+	}
+	return fileRef{path, where, p.first, p.last, f.known[path]}, length, found
 }
 
 // file returns the path of an existing file at the end of before, the longest if there are
@@ -223,27 +239,40 @@ type place struct {
 	first, last int
 }
 
-// parsePlace reads :line, :line-line or :line:column from the beginning of s. It returns
-// false if s begins with none of them.
+// parsePlace reads :line, :line-line or :line:column from the beginning of s, where an L may
+// precede a line, or #Lline or #Lline-Lline. It returns false if s begins with none of them.
 func parsePlace(s string) (place, bool) {
-	end := 1 + digits(s[1:])
-	first := s[1:end]
-	p := place{text: first, first: lineNumber(first), last: lineNumber(first)}
-	if first == "" || !endsNumber(s[end:]) {
+	start := 1 + letterL(s[1:])
+	end := start + digits(s[start:])
+	first := s[start:end]
+	p := place{text: s[1:end], first: lineNumber(first), last: lineNumber(first)}
+	if first == "" || s[0] == '#' && start == 1 || !endsNumber(s[end:]) {
 		return place{}, false
 	}
 	for _, sep := range []string{"-", "–", ":"} {
 		rest, ok := strings.CutPrefix(s[end:], sep)
-		n := digits(rest)
-		if !ok || n == 0 || !endsNumber(rest[n:]) {
+		l := 0
+		if sep != ":" {
+			l = letterL(rest)
+		}
+		n := digits(rest[l:])
+		if !ok || n == 0 || !endsNumber(rest[l+n:]) {
 			continue
 		}
-		p.text = s[1 : end+len(sep)+n]
+		p.text = s[1 : end+len(sep)+l+n]
 		if sep != ":" {
-			p.last = lineNumber(rest[:n])
+			p.last = lineNumber(rest[l : l+n])
 		}
 	}
 	return p, true
+}
+
+// letterL is 1 if s begins with an L, else 0.
+func letterL(s string) int {
+	if strings.HasPrefix(s, "L") || strings.HasPrefix(s, "l") {
+		return 1
+	}
+	return 0
 }
 
 // digits returns the number of digits at the beginning of s.

@@ -65,6 +65,23 @@ func TestFindReferences(t *testing.T) {
 		"a.go:0 a.go:99999999999999999999999": {"a.go|0-0", "a.go|9223372036854775807-9223372036854775807"},
 		"„a.go:12“ “a.go:13” «a.go:14»":       {"a.go|12-12", "a.go|13-13", "a.go|14-14"},
 		"{a.go:12}, a=a.go:13 @a.go:14":       {"a.go|12-12", "a.go|13-13", "a.go|14-14"},
+		"a.go:L2 a.go:L2-L5, a.go:l3-4.":      {"a.go|2-2", "a.go|2-5", "a.go|3-4"},
+		"a.go#L2 [x](docs/a.md#L3-L7)":        {"a.go|2-2", "docs/a.md|3-7"},
+
+		"a.go line 2, docs/a.md, line 3":                      {"a.go|2-2", "docs/a.md|3-3"},
+		"`a.go` (lines 2-5) and my docs/über uns.md":          {"a.go|2-5"},
+		"my docs/über uns.md, Line 9.":                        {"my docs/über uns.md|9-9"},
+		"line 2 of a.go; lines 3 to 5 in the file `Makefile`": {"a.go|2-2", "Makefile|3-5"},
+		"a.go differs from line 40 of docs/a.md":              {"docs/a.md|40-40"},
+		"In a.go, the port is set in line 2.":                 {"a.go|2-2"},
+		"a.go says so in lines 2 and 5":                       {"a.go|2-5"},
+		"a.go line 99":                                        {"a.go|99-99"},
+		"line 2 of a.go:3":                                    {"a.go|3-3"},
+		"a.go has 20 lines: the output broke off at line 99":  nil,
+		"a.go#2 a.go#Lx a.go#L2x a.go:Lx a.go:L b.go#L2":      nil,
+		"a.go outline 2 a.go line2 a.go line x a.go line 2nd": nil,
+		"line 2, line 3 of it\na.go\nline 4":                  nil,
+		"https://x/a.go#L2 linear lines line":                 nil,
 
 		"http://host:80 https://x/a.go:12 12:30 foo:bar [::1]:80": nil,
 		"a.go: 12, a.go:x, a.go:, :12, a.go:-3":                   nil,
@@ -97,6 +114,13 @@ func TestFileReferences(t *testing.T) {
 		"empty:1":  "empty:1 does not exist: the file has 0 lines",
 		"one:2":    "one:2 does not exist: the file has 1 line",
 		"a.go:7-3": "",
+		"a.go#L2":  "", "a.go:L2": "", "line 2 of a.go": "", "in a.go the loop is at line 2": "",
+		"docs/a.md:L900, docs/a.md#L901": "docs/a.md:L900 does not exist: the file has 40 lines; " +
+			"docs/a.md#L901 does not exist: the file has 40 lines",
+		"a.go, line 21":           "a.go line 21 does not exist: the file has 20 lines",
+		"see b.go#L2":             none + "; b.go#L2 names no file",
+		"line 2 says all":         none,
+		"a.go:1 and line 99 of x": "",
 	} {
 		f := newFileRefs(project)
 		assert.Equal(t, want == "", f.accept(text), text)
@@ -250,6 +274,10 @@ func TestHostileAnswer(t *testing.T) {
 	}
 	assert.False(t, f.accept(b.String()))
 	assert.Equal(t, maxLookups, nothing.looked)
+
+	*nothing = nowhere{}
+	assert.False(t, f.accept(strings.Repeat("a b c d e f g h i j k l m line 1 of x ", 100_000)))
+	assert.LessOrEqual(t, nothing.looked, maxLookups)
 }
 
 // nowhere has no files, and counts who looks for one.
@@ -266,7 +294,7 @@ func FuzzFileReferences(f *testing.F) {
 	for _, seed := range []string{
 		"a.go:12", "`my docs/über uns.md:2`-[a](a.go:1-2)", "http://host:80 12:30 foo:bar",
 		"a.go:12:30px x:y.go:99999999999999999999", "(((a.go:0–9:3\r\n:1\xff:2",
-		`{"a":"b.go:1\na.go:3"}`,
+		`{"a":"b.go:1\na.go:3"}`, "a.go#L2-L5 a.go:L3", "In a.go, lines 2 to 5 of docs/a.md; Line 99 line 3",
 		"\"\u2000....00䓓::!:0", strings.Repeat("ü", maxRefPath) + ".é:1",
 	} {
 		f.Add(seed)
@@ -280,7 +308,7 @@ func FuzzFileReferences(f *testing.F) {
 			if !ok || n != r.lines {
 				t.Fatalf("%q: %+v names no file", text, r)
 			}
-			_, behind, ok := strings.Cut(rest, ":"+r.where)
+			_, behind, ok := strings.Cut(rest, strings.TrimPrefix(r.where, " "))
 			if !ok {
 				t.Fatalf("%q: %+v does not stand there", text, r)
 			}
