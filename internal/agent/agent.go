@@ -81,7 +81,7 @@ type Registry interface {
 type Nobody struct{}
 
 // Append implements loop.Transcript.
-func (Nobody) Append(llm.Message) {}
+func (Nobody) Append(llm.Entry) {}
 
 // Chunk implements loop.Screen.
 func (Nobody) Chunk(llm.Chunk) {}
@@ -139,6 +139,9 @@ func (r *run) open(root *os.Root) {
 func (r *run) answer(ctx context.Context) task.Result {
 	text := llm.WithContext(r.job.Text, r.job.Context)
 	prompt, used := r.generatePrompt(ctx)
+	if prompt != "" {
+		r.Transcript.Append(llm.Entry{Message: llm.Message{Role: llm.System, Content: prompt}, Usage: used})
+	}
 	request := r.request(prompt)
 	fit, err := r.fit(ctx, request, text)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/proc"
+	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/tool"
 )
 
@@ -29,6 +30,7 @@ type Setup struct {
 	Policy      approval.Policy `json:"policy"`
 	ReadOnly    bool            `json:"read_only,omitempty"` // the agent may change nothing
 	CanDelegate bool            `json:"can_delegate,omitempty"`
+	Roster      delegate.Roster `json:"roster,omitzero"`      // the agents that it may ask
 	Retries     int             `json:"retries,omitempty"`    // of a failed request to the model
 	KeepReads   bool            `json:"keep_reads,omitempty"` // the result lists the calls of reading tools
 	Writable    []string        `json:"writable,omitempty"`   // folders, besides the working directory
@@ -104,7 +106,7 @@ type toolset struct {
 func (r *run) makeTools() toolset {
 	all := slices.Concat(r.space.Reading(), r.space.Writing(), r.structural(), r.shell(),
 		web.Tools(web.Config{AllowHosts: r.Setup.WebAllow, Search: r.Setup.Search, Version: r.Process.Version}))
-	all = append(all, delegate.Tools(r.helpers, r.roster)...)
+	all = append(all, delegate.Tools(r.helpers, r.Setup.Roster, r.askable)...)
 	t := toolset{withheld: map[string]approval.Withheld{}}
 	for _, one := range all {
 		s := one.Spec()
@@ -125,7 +127,7 @@ func (r *run) withheld(s tool.Spec) approval.Withheld {
 	switch {
 	case handsOn && !r.Setup.CanDelegate && (s.Name != "send_message" || !r.isDelegated()):
 		return approval.Withheld{Reason: "agents at this depth cannot hand on work"}
-	case !r.Definition.Allows(s.Name):
+	case !r.Definition.Allows(s.Name) && !(s.Name == "list_agents" && r.looksUp()):
 		return approval.Withheld{Reason: "the definition of " + r.Definition.Name + " does not give it this tool"}
 	case r.Setup.ReadOnly && s.Effect == tool.Writes:
 		return denied("this agent may only read")
@@ -137,10 +139,18 @@ func (r *run) withheld(s tool.Spec) approval.Withheld {
 	return approval.Withheld{}
 }
 
-// roster lists the agents that the agent may delegate to.
-func (r *run) roster() (infos []delegate.AgentInfo) {
+// looksUp reports whether the agent gets list_agents even if its definition does not name it: it may
+// delegate, and there are more agents than the text of delegate_task names.
+func (r *run) looksUp() bool {
+	return r.Setup.Roster.More > 0 && r.Definition.Allows("delegate_task") &&
+		!slices.Contains(r.Definition.DisallowedTools, "list_agents")
+}
+
+// askable lists the agents that the agent may delegate to.
+func (r *run) askable() (infos []delegate.AgentInfo) {
+	c := ceiling.Ceiling{Agent: r.Definition, Task: r.job.Task, ReadOnly: r.Setup.ReadOnly}
 	for _, entry := range r.Registry.List() {
-		if a := entry.Agent; entry.Err == nil {
+		if a := entry.Agent; entry.Err == nil && c.MayAsk(a) {
 			infos = append(infos, delegate.AgentInfo{Name: a.Name, Description: a.Description, Role: a.Role})
 		}
 	}

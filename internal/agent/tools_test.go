@@ -79,6 +79,14 @@ func TestTools(t *testing.T) {
 		}
 		assert.Contains(t, k.offered.Names(), "read_file")
 	}
+	few := func(r *run) { r.Definition.Tools = []string{"read_file", "delegate_task"} }
+	assert.NotContains(t, make(few).offered.Names(), "list_agents", "delegate_task names all")
+	many := func(r *run) { few(r); r.Setup.Roster.More = 1 }
+	assert.Contains(t, make(many).offered.Names(), "list_agents")
+	taken := func(r *run) { many(r); r.Definition.DisallowedTools = []string{"list_agents"} }
+	assert.NotContains(t, make(taken).offered.Names(), "list_agents")
+	alone := func(r *run) { many(r); r.Definition.Tools = []string{"read_file"} }
+	assert.NotContains(t, make(alone).offered.Names(), "list_agents")
 	k := make(func(r *run) { r.Setup.ReadOnly = true })
 	assert.Contains(t, k.offered.Names(), "run_pty_cmd", "the kernel keeps it from writing")
 	for _, job := range []task.Job{{Parent: "parent"}, {BatchID: "batch"}} {

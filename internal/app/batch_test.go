@@ -72,7 +72,7 @@ func TestBatchOutputs(t *testing.T) {
 		assert.Equal(t, 4, e.code, e.errors)
 		return e
 	}
-	assert.Equal(t, "one\nthree\n", run("text").out)
+	assert.Regexp(t, `^one\n\[task 2 failed: Ollama at .* answered 500: out of memory\]\nthree\n$`, run("text").out)
 	assert.Regexp(
 		t,
 		"^## 1\\. one\n\none\n\n## 2\\. \\[\\[failing\\]\\]\n\n\\*\\*failed\\*\\*: .* 500: out of memory\n\n"+
@@ -102,20 +102,115 @@ func TestBatchOutputs(t *testing.T) {
 	}
 	assert.Equal(
 		t,
-		map[any]int{"batch_start": 1, "sub_agent_start": 3, "token": 2, "sub_agent_complete": 2, "sub_agent_error": 1,
-			"result": 3, "batch_complete": 1},
+		map[any]int{"batch_start": 1, "sub_agent_start": 3, "sub_agent_progress": 3, "token": 2,
+			"sub_agent_complete": 2, "sub_agent_error": 1, "result": 3, "batch_complete": 1},
 		kinds,
 	)
 
 	run("text", "--results", "each")
 	var second task.Result
-	data, err := os.ReadFile(filepath.Join(w.dir, "each", "00002.json"))
+	data, err := os.ReadFile(filepath.Join(w.dir, "each", "failing.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(data, &second))
 	assert.Equal(t, task.Failed, second.Status)
-	data, err = os.ReadFile(filepath.Join(w.dir, "each", "00003.txt"))
+	data, err = os.ReadFile(filepath.Join(w.dir, "each", "three.txt"))
 	require.NoError(t, err)
 	assert.Equal(t, "three", string(data))
+}
+
+// TestBatchText: in text, each line can begin with the input of its task, and each task without an answer has a line.
+// So a script that expects one line a task finds as many lines as tasks.
+func TestBatchText(t *testing.T) {
+	w, _ := newServedWorld(t, batchScripts(), standin.Scripts(standin.Script{Start: "[[two]]", Text: "1\n2"}))
+	w.file("a.txt", "one\n[[failing]]\nthree\nfour\n")
+	w.file("b.md", "x")
+	w.file("ids.json", `[{"task":"one","id":"first"},{"task":"[[two]]"}]`)
+	w.file("people.csv", "name,age\nBob,3\n")
+	const failed = `\[task 2 failed: Ollama at \S+ answered 500: out of memory\]`
+	const tag = `\[\[failing\]\]\t`
+	const halted = `\[task %d cancelled: not started: halted: too many tasks failed\]`
+	for args, want := range map[string]string{
+		"a.txt":                                     "one\n" + failed + "\nthree\nfour\n",
+		"a.txt --halt soon -j1":                     "one\n" + failed + fmt.Sprintf("\n"+halted+"\n"+halted+"\n", 3, 4),
+		"a.txt --tag":                               "one\tone\n" + tag + failed + "\nthree\tthree\nfour\tfour\n",
+		"--tag -m Read a.txt b.md":                  "a.txt\tRead a.txt\nb.md\tRead b.md\n",
+		"--tag ids.json":                            "first\tone\n\\[\\[two\\]\\]\t1\n\\[\\[two\\]\\]\t2\n",
+		"--tag -m {name} -i people.csv":             "Bob,3\tBob\n",
+		"--tag --output-format text ids.json":       "first\tone\n\\[\\[two\\]\\]\t1\n\\[\\[two\\]\\]\t2\n",
+		"--tag=false --output-format text -q a.txt": "one\n" + failed + "\nthree\nfour\n",
+	} {
+		e := w.run(append([]string{"batch", "-q"}, strings.Fields(args)...)...)
+		assert.Regexp(t, "^"+want+"$", e.out, "%s: %s", args, e.errors)
+	}
+	e := w.run("batch", "--tag", "--output-format", "markdown", "a.txt")
+	assert.Equal(t, 2, e.code)
+	assert.Contains(t, e.errors, "qq: --tag does not go with --output-format markdown\n  hint: leave --tag out")
+	e = w.run("batch", "-q", "--output-format", "jsonl", "-m", "Read", "b.md", "a.txt")
+	for _, line := range jsonLines(t, e.out) {
+		assert.Equal(t, "Read "+line["input"].(string), line["output"])
+	}
+}
+
+// TestBatchResults: the files of --results are named by the input, the same names in each run. They make room for those
+// of a new run; what is no result is left alone.
+func TestBatchResults(t *testing.T) {
+	w, _ := newServedWorld(t, batchScripts())
+	for _, name := range []string{"docs/a.md", "docs/b.md", "more/b.md", "docs/B.MD", "docs/c.txt"} {
+		w.file(name, "x")
+	}
+	all := []string{"docs/a.md", "docs/b.md", "more/b.md", "docs/B.MD", "docs/c.txt"}
+	batch := func(args ...string) ended {
+		return w.run(append([]string{"batch", "-q", "--results", "r"}, args...)...)
+	}
+	inFolder := func() (names []string) {
+		entries, err := os.ReadDir(filepath.Join(w.dir, "r"))
+		require.NoError(t, err)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	require.Zero(t, batch(append(all, "-m", "Read {}")...).code)
+	want := []string{"00002.json", "00002.txt", "00004.json", "00004.txt", "a.md.json", "a.md.txt", "c.json", "c.txt",
+		"more-b.md.json", "more-b.md.txt"}
+	assert.Equal(t, want, inFolder())
+	found := map[float64]string{}
+	for _, name := range want {
+		data, err := os.ReadFile(filepath.Join(w.dir, "r", name))
+		require.NoError(t, err)
+		if strings.HasSuffix(name, ".json") {
+			doc := map[string]any{}
+			require.NoError(t, json.Unmarshal(data, &doc))
+			found[doc["index"].(float64)] = doc["input"].(string)
+		}
+	}
+	assert.Equal(t, map[float64]string{0: all[0], 1: all[1], 2: all[2], 3: all[3], 4: all[4]}, found)
+
+	// Of a run that is halted, nothing is left but what it did itself.
+	e := batch(append(all, "-m", "Read again {} [[failing]]", "--halt", "soon", "-j1")...)
+	assert.Equal(t, 4, e.code)
+	assert.Equal(t, want, inFolder(), "what was not started is a result too")
+	text, err := os.ReadFile(filepath.Join(w.dir, "r", "c.txt"))
+	require.NoError(t, err)
+	assert.Empty(t, string(text), "and is not that of the run before")
+	b := batch(append(all, "-m", "Read again {} [[failing]]", "--resume-failed")...)
+	assert.Equal(t, 4, b.code)
+	assert.Equal(t, want, inFolder())
+
+	// Another batch does not mix with it in silence.
+	e = batch("-m", "Count {}", "docs/a.md")
+	assert.Zero(t, e.code)
+	assert.Equal(t, "qq: "+filepath.Join(w.dir, "r")+" also has results of another batch, which stay there\n", e.errors)
+	assert.Equal(t, want, inFolder())
+
+	// The files of a person are never replaced.
+	e = w.run("batch", "-q", "--results", "docs", "-m", "Read {}", "docs/c.txt")
+	assert.Equal(t, 2, e.code)
+	assert.Equal(t, "qq: "+filepath.Join(w.dir, "docs", "c.txt")+" is there, and is no result of qq\n"+
+		"  hint: give another folder with --results\n", e.errors)
+	text, err = os.ReadFile(filepath.Join(w.dir, "docs", "c.txt"))
+	require.NoError(t, err)
+	assert.Equal(t, "x", string(text))
 }
 
 // TestBatchSaysWhy: stderr has the problem of each failed task, and a common hint only
@@ -168,6 +263,42 @@ func TestBatchHalt(t *testing.T) {
 		}
 		assert.Equal(t, want, got, args)
 	}
+}
+
+// TestBatchHaltsWhenEnoughIsDone: with success= and done=, a halted batch has done what it was to do. Its exit code is
+// 0 although not all tasks were started; with done= only if none has failed.
+func TestBatchHaltsWhenEnoughIsDone(t *testing.T) {
+	w, _ := newServedWorld(t, batchScripts())
+	w.file("tasks.txt", "one\n[[failing]]\n[[slow]]\nfour\n")
+	w.file("race.txt", "[[never]]\none\n[[never]] too\nthree\n")
+	const ok, failed, cancelled = task.Completed, task.Failed, task.Cancelled
+	for args, want := range map[string]struct {
+		code int
+		all  []task.Status
+	}{
+		"-j1 tasks.txt --halt soon,success=1":  {0, []task.Status{ok, cancelled, cancelled, cancelled}},
+		"-j1 tasks.txt --halt soon,success=2":  {0, []task.Status{ok, failed, ok, cancelled}},
+		"-j1 tasks.txt --halt now,success=50%": {0, []task.Status{ok, failed, ok, cancelled}},
+		"-j1 tasks.txt --halt now,success=4":   {4, []task.Status{ok, failed, ok, ok}},
+		"-j1 tasks.txt --halt soon,done=1":     {0, []task.Status{ok, cancelled, cancelled, cancelled}},
+		"-j1 tasks.txt --halt soon,done=50%":   {4, []task.Status{ok, failed, cancelled, cancelled}},
+		"-j2 race.txt --halt now,success=1":    {0, []task.Status{cancelled, ok, cancelled, cancelled}},
+		"-j2 race.txt --halt now,done=1":       {0, []task.Status{cancelled, ok, cancelled, cancelled}},
+	} {
+		e := w.run(append([]string{"batch", "-q", "--json"}, strings.Fields(args)...)...)
+		assert.Equal(t, want.code, e.code, "%s: %s", args, e.errors)
+		var got []task.Status
+		for _, r := range e.documents(t) {
+			got = append(got, r.Status)
+		}
+		assert.Equal(t, want.all, got, args)
+	}
+	e := w.run("batch", "-j1", "--no-bar", "--halt", "soon,success=1", "tasks.txt")
+	assert.Zero(t, e.code)
+	assert.Equal(t, "qq: halted: enough tasks succeeded, no more were started\n", cutLast(e.errors))
+	e = w.run("batch", "--resume", "--no-bar", "tasks.txt")
+	assert.Equal(t, 4, e.code)
+	assert.Contains(t, e.errors, "qq: 3 completed, 1 failed, 1 of them from before in ")
 }
 
 // TestBatchOpensNoDatabaseFirst: a batch opens the database of the ledger only after its first

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 
 	"qq/internal/agent"
 	"qq/internal/app/command"
@@ -20,8 +19,8 @@ import (
 	"qq/internal/tools/shell"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
-	"qq/pkg/event"
 	"qq/pkg/proc"
+	"qq/pkg/session"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
@@ -69,6 +68,15 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		Process: agent.Process{Version: Version(), Dir: dir, Env: c.environ(setup), Host: c.host},
 	}
 	defer c.host.Close()
+	transcript := &session.Keeping{}
+	if setup.Transcripts != "" { // the sandbox forbids that later
+		transcript = session.Open(setup.Transcripts).Keep(session.Header{
+			ID: start.ExecutionID, Agent: start.Agent.Name, Model: setup.Model.String(), Dir: dir,
+			Parent: start.Parent, Batch: start.BatchID, Depth: start.Depth,
+		})
+		defer transcript.Close()
+		a.Transcript = transcript
+	}
 	if setup.OneProcessor {
 		a.Process.OneProcessor = &sync.Once{}
 	}
@@ -84,9 +92,11 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	if setup.Events {
 		a.Screen = &agent.TokenEvents{To: p}
 	} else {
-		p = newUnwatched(p)
+		p = agent.NewUnwatched(p)
 	}
-	return runWith(ctx, setup.Model, a, p, job)
+	res := runWith(ctx, setup.Model, a, p, job)
+	res.Warnings = append(res.Warnings, transcript.Warnings...)
+	return res
 }
 
 // registry finds the agents of the working directory of the root. It reads the directory at each look-up,
@@ -106,60 +116,6 @@ func (r registry) Lookup(name string) (agents.Agent, error) { return r.load().Lo
 
 // List implements agent.Registry.
 func (r registry) List() []agents.Entry { return r.load().List() }
-
-// unwatchedFor is how long a child sends no events if nobody reads them when it starts. Most children
-// end before, and sending the first one costs more than all that follow.
-const unwatchedFor = time.Second
-
-// unwatched is a parent that gets no events until unwatchedFor has passed. Later a person may look at a line on the
-// terminal, or somebody may have subscribed at the control socket: then the parent gets the calls that run, and all
-// events that follow. The text of the model is never sent.
-type unwatched struct {
-	supervisor.Parent
-	mu    sync.Mutex
-	late  bool          // unwatchedFor has passed
-	calls []event.Event // that run; unused when late
-}
-
-func newUnwatched(p supervisor.Parent) *unwatched {
-	u := &unwatched{Parent: p}
-	time.AfterFunc(unwatchedFor, u.begin)
-	return u
-}
-
-// begin sends the start of each call that runs.
-func (u *unwatched) begin() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.late = true
-	for _, e := range u.calls {
-		u.Parent.Emit(e)
-	}
-}
-
-// Emit implements supervisor.Report.
-func (u *unwatched) Emit(e event.Event) {
-	if u.keep(e) {
-		u.Parent.Emit(e)
-	}
-}
-
-// keep notes the calls that run, and reports whether e is to be sent.
-func (u *unwatched) keep(e event.Event) (late bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	switch {
-	case u.late:
-	case e.Type == event.ToolStart:
-		u.calls = append(u.calls, e)
-	case e.Type == event.ToolEnd:
-		same := func(call event.Event) bool { return call.Tool == e.Tool }
-		if i := slices.IndexFunc(u.calls, same); i >= 0 {
-			u.calls = slices.Delete(u.calls, i, i+1)
-		}
-	}
-	return u.late
-}
 
 // environ returns the environment for commands that the child runs.
 func (c child) environ(s childSetup) []string {

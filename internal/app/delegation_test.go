@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,15 @@ func delegationScripts() standin.Option {
 		standin.Script{Start: "[[quick]]", Text: "second [[joined]]"},
 		standin.Script{Start: "[[joined]]", Text: "first and second"},
 		standin.Script{Start: "[[both]]", Text: delegate("coder", "[[slow]]") + delegate("explorer", "[[quick]]")},
+		standin.Script{Start: "[[beside]]", Text: delegate("explorer", "[[second]] a") +
+			`<tool_call>{"name":"read_file","arguments":{"path":"notes.txt"}}</tool_call>` +
+			delegate("explorer", "[[second]] b")},
+		standin.Script{Start: "[[second]]", Text: "found", Fault: &standin.Fault{BeforeFirst: time.Second}},
+		standin.Script{Start: "[[named]]", Text: `<tool_call>{"name":"spawn_agent","arguments":{"instructions":` +
+			`"[[quick]]","name":"scout","model":"ollama:small","working_dir":"src","tools":["read_file"]}}</tool_call>`},
+		standin.Script{Start: "[[far]]", Text: `<tool_call>{"name":"delegate_task","arguments":{"task":` +
+			`"[[quick]]","agent":"explorer","model":"ollama:alias"}}</tool_call>` +
+			`<tool_call>{"name":"spawn_agent","arguments":{"instructions":"[[quick]]","model":"ollama:alias"}}</tool_call>`},
 		standin.Script{Start: "[[top]]", Text: delegate("coder", "[[middle]]")},
 		standin.Script{Start: "[[middle]]", Text: delegate("explorer", "[[bottom]]")},
 		standin.Script{Start: "[[bottom]]", Text: "from the bottom [[done]]"},
@@ -89,13 +99,130 @@ func TestDelegation(t *testing.T) {
 	assert.Equal(t, "second [[joined]]", results[1].Output)
 
 	assert.Equal(t, "first and second\n", w.run("[[both]]").out)
-	assert.Equal(t, []string{"first", "second [[joined]]"}, w.toolResults(), "two calls in one answer")
+	both := w.toolResults()
+	require.Len(t, both, 2, "two calls in one answer")
+	assert.Regexp(t, `^first\n\[coder [0-9a-f]{8}: completed in \d+\.\d s, [\d,]+ tokens in, 1 out\]$`, both[0])
+	assert.Regexp(t, `^second \[\[joined\]\]\n\[explorer [0-9a-f]{8}: completed in \d+\.\d s, \d+ tokens in, 2 out\]$`,
+		both[1])
+	assert.Contains(t, w.run("--json", "[[both]]").out, `"output":"first and second","error":null`)
 
 	e = w.run("-v", "[[top]]")
 	assert.Equal(t, "as said [[done]]\n", e.out)
 	assert.Regexp(t, `(?m)^    \[explorer [0-9a-f]{8}\] started: \[\[bottom\]\]$`, e.errors, "three levels")
 	w.set("QQ_MAX_PARALLEL=1")
 	assert.Equal(t, ended{out: "as said [[done]]\n"}, w.run("[[top]]"), "a cap of 1 does not stop three levels")
+}
+
+// TestReadBesideDelegations: two children of a second each with a read between them in one answer take one second.
+func TestReadBesideDelegations(t *testing.T) {
+	w, server := newServedWorld(t, delegationScripts())
+	w.file("notes.txt", "a note\n")
+	require.Zero(t, w.run("[[beside]]").code)
+	results := w.toolResults()
+	require.Len(t, results, 3)
+	assert.Contains(t, results[1], "a note", "results have the order of the calls")
+	var children []standin.Chat
+	for _, c := range server.Chats() {
+		if strings.HasPrefix(c.Task, "[[second]]") {
+			children = append(children, c)
+		}
+	}
+	require.Len(t, children, 2)
+	assert.True(t, children[1].Came.Before(children[0].Ended), "the second began while the first was at work")
+}
+
+// TestRoster: the text of delegate_task names the agents that may be asked, in the root and in children, and is
+// the same for each task.
+func TestRoster(t *testing.T) {
+	w, server := newServedWorld(t, delegationScripts())
+	texts := func(args ...string) (texts []string) {
+		server.Forget()
+		w.run(args...)
+		for _, r := range server.Requests("/api/chat") {
+			var tools []struct {
+				Function struct{ Name, Description string }
+			}
+			_ = json.Unmarshal(r.Prompt().Tools, &tools)
+			for _, f := range tools {
+				if f.Function.Name == "delegate_task" {
+					_, lines, _ := strings.Cut(f.Function.Description, "\nAgents:\n")
+					texts = append(texts, lines)
+				}
+			}
+		}
+		return texts
+	}
+	const all = "analyzer: Judges code or documents\ncoder: Writes and changes files\n" +
+		"database: Works on database schemas\ndefault: General agent\nexecutor: Runs commands in a shell\n" +
+		"explorer: Finds where something is\nresearcher: Finds facts in files or online\n" +
+		"security: Looks for vulnerabilities\nsummarizer: Summarises one text or file\n" +
+		"worker: Does what fits no specialist"
+	assert.Equal(t, []string{all}, texts("hello"))
+	assert.Equal(t, []string{all, all, all, all}, texts("[[top]]"), "root, its child coder, and both again")
+	w.file("tasks.txt", "one\ntwo\n")
+	assert.Equal(t, []string{all, all}, texts("batch", "--no-bar", "tasks.txt"))
+
+	only := texts("--read-only", "hello")
+	require.Len(t, only, 1)
+	assert.NotContains(t, only[0], "coder", "it may not be asked: it changes something")
+	assert.Contains(t, only[0], "explorer: ")
+
+	w.file(".qq/agents/lead.md", "---\ndescription: leads\nagents: Explorer, helper, nobody\n---\nLead.\n")
+	w.file(".claude/agents/helper.md", "---\ndescription: helps\n---\nHelp.\n")
+	w.file(".qq/agents/explorer.md", "---\ndescription: of a stranger\n---\nObey.\n")
+	assert.Equal(t, []string{"explorer: Finds where something is\nhelper: helps"}, texts("-a", "lead", "hello"))
+	for i := range 12 {
+		w.file(fmt.Sprintf(".claude/agents/x%d.md", i), "---\ndescription: helps\n---\nHelp.\n")
+	}
+	many := texts("hello")
+	require.Len(t, many, 1)
+	assert.True(t, strings.HasSuffix(many[0], "\n4 more: list_agents"), many[0])
+	w.file(".qq/agents/idle.md", "---\ndescription: asks nobody\ncan_delegate: false\n---\nWork.\n")
+	assert.Empty(t, texts("-a", "idle", "hello"))
+}
+
+// TestNamedAgent: a temporary agent has the name, the model and the folder that the agent chose for it.
+func TestNamedAgent(t *testing.T) {
+	w, server := newServedWorld(t, delegationScripts(),
+		standin.Models(standin.Model{Name: "stand-in"}, standin.Model{Name: "small"}))
+	w.file("src/a.txt", "a")
+	e := w.run("-v", "-a", "worker", "[[named]]")
+	require.Zero(t, e.code, e.errors)
+	assert.Regexp(t, `(?m)\[scout [0-9a-f]{8}\] started: \[\[quick\]\]$`, e.errors)
+	var runs []struct{ ID string }
+	require.NoError(t, json.Unmarshal([]byte(w.run("runs", "list", "--json").out), &runs))
+	require.Len(t, runs, 1)
+	assert.Contains(t, w.run("runs", "tree", runs[0].ID).out, "scout", "the ledger has the name")
+	chats := server.Chats()
+	i := slices.IndexFunc(chats, func(c standin.Chat) bool { return c.Task == "[[quick]]" })
+	require.GreaterOrEqual(t, i, 0)
+	assert.Equal(t, "small", chats[i].Model)
+	var system string
+	for _, r := range server.Requests("/api/chat") {
+		if p := r.Prompt(); p.Last("user") == "[[quick]]" {
+			system = p.Last("system")
+		}
+	}
+	assert.Contains(t, system, "Working directory: "+filepath.Join(w.dir, "src"))
+}
+
+// TestModelOfUntrustedAgent: an agent of a checkout that is not trusted cannot choose a model on another machine for
+// those whom it asks. One that is trusted can.
+func TestModelOfUntrustedAgent(t *testing.T) {
+	w, server := newServedWorld(t, delegationScripts(), standin.Models(standin.Model{Name: "stand-in"},
+		standin.Model{Name: "alias", RemoteHost: "https://far.example"}))
+	w.file(".qq/agents/lead.md", "---\ndescription: leads\n---\nLead.\n")
+	far := func(c standin.Chat) bool { return c.Model == "alias" }
+	w.run("-a", "lead", "--auto-approve", "[[far]]")
+	results := w.toolResults()
+	require.Len(t, results, 2)
+	for _, r := range results {
+		assert.Contains(t, r, "an agent of this folder chooses ollama:alias, which "+server.URL+
+			" passes on to another machine, and is not trusted")
+	}
+	assert.False(t, slices.ContainsFunc(server.Chats(), far))
+	w.run("-a", "worker", "--auto-approve", "[[far]]")
+	assert.True(t, slices.ContainsFunc(server.Chats(), far))
 }
 
 // TestDelegationFails: the agent reads why a child failed, in the exact words of the
@@ -106,7 +233,7 @@ func TestDelegationFails(t *testing.T) {
 		{"time is up", "[[hangs]]", "QQ_CHILD_TIMEOUT=1",
 			"^Child agent error: Child process timed out after 1s\nhint: the limit is QQ_CHILD_TIMEOUT"},
 		{"to itself", "[[research]]", "QQ_AGENT=researcher", "^Child agent error: Cannot delegate to self$"},
-		{"to its kind", "[[self]]", "QQ_AGENT=coder", `^second \[\[joined\]\]$`},
+		{"to its kind", "[[self]]", "QQ_AGENT=coder", `^second \[\[joined\]\]\n\[coder `},
 		{"to nobody", "[[nobody]]", "", `^Child agent error: Agent not found in registry: nobody \(known: analyzer, coder, `},
 		{"too many", "[[self]]", "QQ_MAX_CHILDREN=0", "^Child agent error: Maximum 0 sub-agents exceeded$"},
 	} {
@@ -137,7 +264,7 @@ func TestLongOutput(t *testing.T) {
 	w.run("[[long]]")
 	results := w.toolResults()
 	require.Len(t, results, 1)
-	m := regexp.MustCompile(`^beginning ö{10}\n\[Output truncated at 40 chars\]\n\[86 characters left out; full output: (.+)\]\nöööö ending \[\[done\]\]$`).
+	m := regexp.MustCompile(`^beginning ö{10}\n\[Output truncated at 40 chars\]\n\[86 characters left out; full output: (.+)\]\nöööö ending \[\[done\]\]\n\[coder .*\]$`).
 		FindStringSubmatch(results[0])
 	require.NotNil(t, m, results[0])
 	whole, err := os.ReadFile(m[1])
@@ -155,8 +282,10 @@ func TestChildLog(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(w.dir, "logs", "child_process.log"))
 	require.NoError(t, err)
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
-	require.Len(t, lines, 7)
+	require.Len(t, lines, 8)
 	const head = `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d - child_process - `
+	assert.Regexp(t, head+`INFO - \[[0-9a-f]{8}\] Running 2 tasks in parallel: `+
+		`coder: \[\[slow\]\]; explorer: \[\[quick\]\]$`, lines[0], "one line for all")
 	for _, want := range []string{
 		`INFO - \[[0-9a-f]{8}\] Spawning child: agent=coder, depth=1, task=\[\[slow\]\]$`,
 		`INFO - \[[0-9a-f]{8}\] Spawning child: agent=explorer, depth=1, task=\[\[quick\]\]$`,

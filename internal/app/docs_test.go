@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/app/command"
+	"qq/internal/app/batch"
+	"qq/internal/app/manual"
 	"qq/internal/config"
 	"qq/pkg/agents"
 	"qq/pkg/supervisor"
@@ -102,7 +103,7 @@ func TestReadme(t *testing.T) {
 	require.NoError(t, err)
 	readme := string(data)
 	root := newRoot(Streams{}, nil)
-	commands := command.Commands(root.cli())
+	commands := manual.Commands(root.cli())
 	root.close()
 	for _, part := range []struct{ name, want string }{
 		{"commands", "```text\n" + commands + "```\n"},
@@ -123,6 +124,24 @@ func TestReadme(t *testing.T) {
 	if *update && readme != string(data) {
 		require.NoError(t, os.WriteFile(path, []byte(readme), 0o666))
 	}
+}
+
+// TestParallelPage keeps the flags that docs/parallel.md says to be missing equal to those that the command knows;
+// -update rewrites them.
+func TestParallelPage(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "parallel.md")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	begin, end := "<!-- begin flags -->\n", "<!-- end flags -->\n"
+	before, rest, found := strings.Cut(string(data), begin)
+	require.True(t, found)
+	got, after, found := strings.Cut(rest, end)
+	require.True(t, found)
+	if *update {
+		got = batch.ForeignTable()
+		require.NoError(t, os.WriteFile(path, []byte(before+begin+got+end+after), 0o666))
+	}
+	assert.Equal(t, batch.ForeignTable(), got, "go test ./internal/app -update")
 }
 
 // agentTable says of each built-in agent what it may do, its limits, and what it is for.
@@ -246,7 +265,7 @@ func existing(top, name string) string {
 func exitCodeTable() string {
 	var b strings.Builder
 	b.WriteString("| code | meaning |\n|---|---|\n")
-	for _, e := range command.ExitCodes() {
+	for _, e := range manual.ExitCodes() {
 		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, e.Meaning)
 	}
 	return b.String()

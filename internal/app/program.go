@@ -10,8 +10,10 @@ import (
 	"qq/internal/agent"
 	"qq/internal/config/trust"
 	"qq/internal/models"
+	"qq/internal/record/ledger"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
+	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/task"
 )
 
@@ -32,6 +34,8 @@ type childSetup struct {
 	OneProcessor bool `json:"one_processor,omitempty"`
 	// Remote says that the child may run commands. The root starts them.
 	Remote bool `json:"remote,omitempty"`
+	// Transcripts is the folder for the transcript of the child; empty means that it keeps none.
+	Transcripts string `json:"transcripts,omitempty"`
 	// Traceparent is the W3C trace context that the child passes to the programs that it starts.
 	Traceparent string `json:"traceparent,omitempty"`
 }
@@ -63,10 +67,19 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	setup, err := json.Marshal(childSetup{
 		Model: m, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
 		Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),
-		Checkout:    w.cfg.Dir, Trusted: w.cfg.Trusted,
+		Checkout:    w.cfg.Dir, Trusted: w.cfg.Trusted, Transcripts: w.transcripts(),
 		Remote: remote,
 	})
 	return childproc.Start{Agent: def, Model: m.String(), Setup: setup}, err
+}
+
+// transcripts returns the folder for the transcripts of children, or "" if they keep none. What is
+// not in the ledger has no transcript: nobody would find or remove it.
+func (w *wiring) transcripts() string {
+	if w.cfg.Ledger == nil {
+		return ""
+	}
+	return filepath.Join(ledger.Transcripts(w.cfg.Settings.Home), w.cfg.ID)
 }
 
 // dirOf returns the working directory of job.
@@ -111,7 +124,26 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 	if def.Allows("web_search") {
 		s.Search = w.cfg.Search
 	}
+	if s.CanDelegate && def.Allows("delegate_task") {
+		w.enrol(&s, def, job)
+	}
 	return s
+}
+
+// enrol adds the agents that the agent def may ask in job to its roster.
+func (w *wiring) enrol(s *agent.Setup, def agents.Agent, job task.Job) {
+	c := ceiling.Ceiling{Agent: def, Task: job.Task, ReadOnly: w.cfg.ReadOnly}
+	for _, a := range w.glance() {
+		if c.MayOnlyRead() { // what an agent may change is not seen at a glance
+			var err error
+			if a, err = w.cfg.Agents.Lookup(a.Name); err != nil {
+				continue
+			}
+		}
+		if c.MayAsk(a) {
+			s.Roster.Add(a.Name, a.Description)
+		}
+	}
 }
 
 // private returns the folders of qq itself.

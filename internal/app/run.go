@@ -13,6 +13,7 @@ import (
 	"qq/internal/app/admin"
 	"qq/internal/app/batch"
 	"qq/internal/app/command"
+	"qq/internal/app/definitions"
 	"qq/internal/app/output"
 	"qq/internal/models"
 	"qq/pkg/session"
@@ -69,19 +70,22 @@ func (r *root) run(c *cli.Context) error {
 	if _, err := r.Open(c); err != nil {
 		return err
 	}
-	one, err := r.oneRun(c) // before Trust: nobody is asked about a run that cannot be
-	if err := cmp.Or(err, output.Writable(r.Out)); err != nil {
+	if err := output.Writable(r.Out); err != nil {
+		return err
+	}
+	r.failing.Agent = cmp.Or(c.String("agent"), r.Checkout.Settings.Agent)
+	one, err := r.oneRun(c) // before Trust, as the task: nobody is asked about a run that cannot be
+	if err != nil {
+		return err
+	}
+	if one.task, err = r.Task(c, r.commands); err != nil {
 		return err
 	}
 	cfg, dir, err := r.Trust(c)
 	if err != nil {
 		return err
 	}
-	r.failing.Agent = cmp.Or(c.String("agent"), cfg.Agent)
-	if one.task, err = r.Task(c, r.commands); err != nil {
-		return err
-	}
-	one.task.Agent = r.failing.Agent
+	one.task.Agent = cmp.Or(c.String("agent"), cfg.Agent)
 	r.failing = one.task
 	if err := one.task.Validate(); err != nil {
 		return command.Usagef("qq --help shows how a task is given", "%v", err)
@@ -120,7 +124,7 @@ func (r *root) oneRun(c *cli.Context) (*oneRun, error) {
 		one.format = output.Text
 	case output.Text, output.JSON, output.StreamJSON:
 	default:
-		return nil, command.Usagef("accepted is text, json or stream-json", "--output-format is %q", one.format)
+		return nil, command.NotAccepted("--output-format", one.format, output.Text, output.JSON, output.StreamJSON)
 	}
 	if c.IsSet("max-turns") && one.MaxTurns < 1 {
 		return nil, command.Usagef("accepted is a whole number from 1 on", "--max-turns is %d", one.MaxTurns)
@@ -139,9 +143,7 @@ func (one *oneRun) do(ctx context.Context) error {
 	if one.Agent, err = command.FindAgent(cfg.Agents, one.task.Agent); err != nil {
 		return err
 	}
-	for _, w := range one.Agent.Warnings {
-		one.r.Say("%s: %s", one.Agent.Source, w)
-	}
+	definitions.Warn(one.r.Invocation, cfg.Settings.Home, one.Agent)
 	one.wait()
 	defer one.waiting.Stop()
 	if one.Model, err = one.w.Resolve(ctx, one.task); err != nil {
@@ -151,7 +153,7 @@ func (one *oneRun) do(ctx context.Context) error {
 		return one.printPlan()
 	}
 	header := session.Header{Agent: one.Agent.Name, Model: one.Model.String(), Dir: cfg.Dir}
-	transcript, err := admin.Store(cfg.Settings).Open(one.session, header, one.r.Say)
+	transcript, err := session.Of(cfg.Settings.Home).Open(one.session, header, one.r.Say)
 	if err != nil {
 		return admin.SessionError(err)
 	}

@@ -137,7 +137,7 @@ func TestTerminalProgress(t *testing.T) {
 	e := w.onTerminal("batch", "tasks.txt").wait()
 	assert.Zero(t, e.code)
 	assert.Regexp(t, `1/2 done, 1 at work, \d+\.\d/(s|min), 1 s left`, e.out)
-	assert.Contains(t, e.out, wipe+"late\n")
+	assert.Contains(t, e.out, wipe+"\n── [[slow]] ──\nlate\n")
 	for name, plain := range map[string]*screen{
 		"NO_COLOR":   w.with("NO_COLOR=1").onTerminal("batch", "tasks.txt"),
 		"TERM":       w.with("TERM=dumb").onTerminal("batch", "tasks.txt"),
@@ -148,11 +148,37 @@ func TestTerminalProgress(t *testing.T) {
 		e := plain.wait()
 		assert.Zero(t, e.code, name)
 		assert.NotContains(t, e.out, "\x1b", name)
-		assert.Contains(t, e.out, "one\nlate\n", name)
+		want := "── one ──\none\n\n── [[slow]] ──\nlate\n"
+		if name == "--quiet" {
+			want = "one\nlate\n"
+		}
+		assert.Contains(t, e.out, want, name)
 	}
 	assert.Contains(t, w.run("batch", "--bar", "tasks.txt").errors, wipe, "wanted without a terminal")
 	assert.Contains(t, w.with("NO_COLOR=1").onTerminal("batch", "--bar", "tasks.txt").wait().out, wipe)
 	assert.NotContains(t, w.run("batch", "tasks.txt").errors, wipe)
+}
+
+// TestTerminalHeads: on a terminal, a line names the task of each result, and what failed is said once. In a pipe or a
+// file, and with --tag, there is no such line.
+func TestTerminalHeads(t *testing.T) {
+	w, server := newServedWorld(t, batchScripts())
+	host := strings.TrimPrefix(server.URL, "http://")
+	w.file("a.md", "x")
+	w.file("b.md", "x")
+	long := strings.Repeat("word ", 30) + "[[failing]]"
+	w.file("tasks.txt", "one\n"+long+"\nthree\n")
+	args := []string{"batch", "--no-bar", "-j1"}
+	assert.Equal(t, "── a.md ──\nRead a.md\n\n── b.md ──\nRead b.md\nqq: 2 completed",
+		strings.Split(w.onTerminal(append(args[:1:1], "-m", "Read {}", "a.md", "b.md")...).wait().out, " in ")[0])
+	e := w.onTerminal(append(args, "--halt", "soon", "tasks.txt")...).wait()
+	assert.Equal(t, 4, e.code)
+	assert.Equal(t, "── one ──\none\n\n── "+output.Cut(long, 72)+" ──\n"+
+		"[task 2 failed: Ollama at "+host+" answered 500: out of memory]\n"+
+		"  hint: the log of the Ollama server says more\n"+
+		"qq: halted: too many tasks failed, no more were started\n", cutLast(e.out))
+	e = w.onTerminal(append(args, "-q", "--tag", "--halt", "soon,done=1", "tasks.txt")...).wait()
+	assert.Equal(t, "one\tone\n", e.out)
 }
 
 // TestTerminalNotes: a note that is printed during a batch first removes the progress

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"qq/internal/agent"
+	"qq/internal/app/batch"
 	"qq/internal/app/command"
 	"qq/internal/app/scratch"
 	"qq/internal/approval"
@@ -88,6 +89,7 @@ type wiring struct {
 	host     *proc.Host             // starts every process
 	exe      string                 // path of this program
 	astGrep  func() string          // path of ast-grep; empty if it is not installed
+	glance   func() []agents.Agent  // the agents that there are, see [agents.Registry.Glance]
 	warning  atomic.Pointer[string] // that the run has no control socket; nil means none
 	children remote.Children        // which ask for their commands to be started
 
@@ -121,6 +123,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		}
 		return path
 	})
+	w.glance = sync.OnceValue(cfg.Agents.Glance)
 	w.launcher = childproc.NewLauncher(childproc.Config{
 		Host: w.host, Path: w.exe, Dir: cfg.Dir, Version: cfg.Version, Env: w.childEnv(), Program: w,
 		Keep:      string(w.outputs()),
@@ -128,8 +131,9 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	})
 	s := supervisor.Config{
 		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
-		Agents: cfg.Agents, Launcher: w.launcher, Gate: admission{w}, Events: w.stream, Log: w.log, NewID: task.NewID,
-		Notes: notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
+		Agents: cfg.Agents, Gate: admission{w}, Events: w.stream, Log: w.log, NewID: task.NewID,
+		Launcher: batch.NewLauncher(w.launcher),
+		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
 			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
 			Events: w.stream,
@@ -250,12 +254,18 @@ func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
 func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error) {
 	name := w.modelName(t)
 	m, err := w.models.Resolve(ctx, name)
-	if err != nil || m.Remote == "" {
+	if err != nil || m.Remote == "" && !(t.Untrusted && agents.Remote(t.Model)) {
 		return m, err
 	}
 	by := "QQ_MODEL in .env"
 	foreign := name == "" && w.cfg.Settings.Foreign("QQ_MODEL")
-	if agent, _ := w.Agent(t.Agent); name != "" && t.Model == "" && agent.Untrusted {
+	switch agent, _ := w.Agent(t.Agent); {
+	case name == "":
+	case t.Model != "" && t.Untrusted:
+		run, known := w.models.Known("") // a person chose that one, unless it is foreign itself
+		own := known && run.String() == m.String() && !w.cfg.Settings.Foreign("QQ_MODEL")
+		by, foreign = "an agent of this folder", !own
+	case t.Model == "" && agent.Untrusted:
 		by, foreign = agent.Source, true
 	}
 	if foreign {

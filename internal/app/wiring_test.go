@@ -52,7 +52,7 @@ func newTestWiring(t *testing.T, change func(*wiringConfig)) *wiring {
 // messages are a transcript.
 type messages []llm.Message
 
-func (m *messages) Append(one llm.Message) { *m = append(*m, one) }
+func (m *messages) Append(e llm.Entry) { *m = append(*m, e.Message) }
 
 // TestRun: the root's own agent answers, is recorded and reports as itself.
 func TestRun(t *testing.T) {

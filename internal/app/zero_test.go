@@ -103,7 +103,7 @@ func TestProgressIsNoted(t *testing.T) {
 	e, notes := served(t, func(c *wiringConfig) {
 		c.Settings.Retries = 1
 		c.Sinks = []event.Sink{event.SinkFunc(func(ev event.Event) {
-			if ev.Type == event.SubAgentProgress {
+			if ev.Type == event.SubAgentProgress && ev.Phase == "" {
 				seen = append(seen, ev.Text)
 			}
 		})}

@@ -58,7 +58,7 @@ type QueueConfig struct {
 	// Timeout bounds how long a question is shown; 0 means no limit.
 	Timeout time.Duration
 	// Events receives a validation_required event for every question that a person must answer,
-	// and then exactly one validation_resolved; nil drops the events.
+	// also if nobody can be asked, and then exactly one validation_resolved; nil drops the events.
 	Events Emitter
 }
 
@@ -137,7 +137,7 @@ func (q *Queue) Ask(ctx context.Context, question tool.Question) tool.Decision {
 	q.mu.Lock()
 	out := q.known(question)
 	q.mu.Unlock()
-	if out.answer != "" {
+	if out.decision().Allowed {
 		return out.decision()
 	}
 	if ctx.Err() != nil {
@@ -145,7 +145,9 @@ func (q *Queue) Ask(ctx context.Context, question tool.Question) tool.Decision {
 	}
 	question.ID, question.Lasting = task.NewID(), q.offer(question.Intent)
 	q.emit(event.ValidationRequired, question, "")
-	out = q.resolve(ctx, question)
+	if out.answer == "" { // somebody can be asked
+		out = q.resolve(ctx, question)
+	}
 	q.emit(event.ValidationResolved, question, out.answer)
 	return out.decision()
 }
@@ -344,7 +346,9 @@ func (q *Queue) emit(typ event.Type, question tool.Question, answer Answer) {
 	}
 	q.cfg.Events.Emit(event.Event{
 		Type: typ, ExecutionID: question.ExecutionID, ParentExecutionID: question.ParentExecutionID,
-		BatchID: question.BatchID, Agent: agent, Depth: question.Depth,
-		QuestionID: question.ID, Chain: question.Chain, Intent: &question.Intent, Decision: string(answer),
+		BatchID: question.BatchID, CallID: question.CallID, Agent: agent, Depth: question.Depth,
+		QuestionID: question.ID, Chain: question.Chain, Decision: string(answer),
+		Operation: question.Intent.Tool, Risk: question.Intent.Risk, Intent: &question.Intent,
+		Count: len(question.Intent.Tasks), Tasks: event.Listed(question.Intent.Tasks),
 	})
 }

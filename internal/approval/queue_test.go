@@ -158,8 +158,11 @@ func TestQueueEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHearing(QueueConfig{}, saying{after: time.Second, answer: Once})
 		q := tool.Question{
-			ExecutionID: "e", ParentExecutionID: "p", BatchID: "b", Depth: 2, Chain: []string{"default", "coder"},
-			Intent: intent("edit", "edit a.go"),
+			ExecutionID: "e", ParentExecutionID: "p", BatchID: "b", CallID: "c", Depth: 2,
+			Chain: []string{"default", "coder"}, Intent: intent("run_parallel_tasks", "delegate 30 tasks"),
+		}
+		for i := range 30 {
+			q.Intent.Tasks = append(q.Intent.Tasks, fmt.Sprintf("coder: task %d", i))
 		}
 		assert.Equal(t, yes, h.Queue.Ask(t.Context(), q))
 		require.Len(t, h.events, 2)
@@ -167,13 +170,41 @@ func TestQueueEvents(t *testing.T) {
 		assert.NotEmpty(t, id)
 		want := event.Event{
 			Type: event.ValidationRequired, ExecutionID: "e", ParentExecutionID: "p", BatchID: "b", Agent: "coder",
-			Depth:      2,
+			CallID: "c", Depth: 2,
 			QuestionID: id, Chain: q.Chain, Intent: &q.Intent,
+			Operation: "run_parallel_tasks", Risk: tool.Medium, Count: 30, Tasks: q.Intent.Tasks[:20],
 		}
 		resolved := want
 		resolved.Type, resolved.Decision = event.ValidationResolved, "once"
 		assert.Equal(t, []event.Event{want, resolved}, h.events)
 	})
+}
+
+// That a call is refused because nobody can be asked is told as if somebody had been asked.
+func TestQueueEventsWithoutAPerson(t *testing.T) {
+	for name, in := range map[string]tool.Intent{
+		"nobody": intent("edit", "edit a.go"), "too long": {Tool: "edit", Risk: tool.High, Cut: true},
+	} {
+		var events []event.Event
+		sink := event.SinkFunc(func(e event.Event) { events = append(events, e) })
+		cfg := QueueConfig{Events: event.NewStream("", sink)}
+		if in.Cut {
+			cfg.Prompter = &person{}
+		}
+		d := NewQueue(cfg).Ask(t.Context(), tool.Question{ExecutionID: "e", CallID: "c", Intent: in})
+		assert.False(t, d.Allowed, name)
+		require.Len(t, events, 2, name)
+		for i, want := range []event.Event{
+			{Type: event.ValidationRequired}, {Type: event.ValidationResolved, Decision: "unanswered"},
+		} {
+			e := events[i]
+			assert.Equal(t, want.Type, e.Type, name)
+			assert.Equal(t, want.Decision, e.Decision, name)
+			assert.Equal(t, []any{"e", "c", "edit", in.Risk, events[0].QuestionID},
+				[]any{e.ExecutionID, e.CallID, e.Operation, e.Risk, e.QuestionID}, name)
+		}
+		assert.NotEmpty(t, events[0].QuestionID, name)
+	}
 }
 
 // What was decided beforehand is not asked, and is no event.
@@ -422,8 +453,8 @@ func TestQueuePrompterFails(t *testing.T) {
 				assert.Contains(t, h.got[summary].Reason, "--allow "+tool, name)
 				assert.Equal(t, time.Second, h.got[summary].at, name)
 			}
-			assert.Equal(t, map[string]string{"0": "unanswered", "1": "unanswered", "2": "unanswered"}, h.decided(),
-				name)
+			assert.Equal(t, map[string]string{"0": "unanswered", "1": "unanswered", "2": "unanswered",
+				"later": "unanswered"}, h.decided(), name)
 			assert.False(t, h.Needs(tool.Question{Intent: intent("edit", "")}), name)
 		})
 	}

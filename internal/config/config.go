@@ -29,6 +29,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"qq/pkg/spelling"
 )
 
 const (
@@ -360,7 +362,7 @@ func bad(s Setting, value, source, why string) error {
 	}
 	return &Error{
 		Problem: fmt.Sprintf("%s is %s: %s", name, quoted(value), why),
-		Hint:    "accepted is " + s.accepts(),
+		Hint:    spelling.DidYouMean(spelling.Nearest(value, s.Values)) + "accepted is " + s.accepts(),
 	}
 }
 

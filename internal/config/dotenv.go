@@ -15,7 +15,8 @@ import (
 	"syscall"
 
 	"github.com/joho/godotenv"
-	"github.com/xrash/smetrics"
+
+	"qq/pkg/spelling"
 )
 
 // maxDotEnv is the largest .env file that is read.
@@ -129,34 +130,21 @@ func broken(data, label string, err error) error {
 
 // unknown warns of names that begin with QQ_ but are no setting.
 func (l *loader) unknown(values map[string]string, source string) {
-	var names []string
+	var names, known []string
+	for _, s := range l.settings {
+		known = append(known, s.Name)
+	}
 	for name := range values {
-		known := slices.ContainsFunc(l.settings, func(s Setting) bool { return s.Name == name })
-		if strings.HasPrefix(name, "QQ_") && !known {
+		if strings.HasPrefix(name, "QQ_") && !slices.Contains(known, name) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		hint := "`qq config` lists them"
-		if near := nearest(name, l.settings); near != "" {
+		if near := spelling.Nearest(name, known); near != "" {
 			hint = "did you mean " + near + "?"
 		}
 		l.warn("%s (%s) is no setting: %s", quoted(name), source, hint)
 	}
-}
-
-// nearest returns the setting whose name differs from name in the fewest letters, or
-// "" if none is near.
-func nearest(name string, settings []Setting) string {
-	if len(name) > 64 {
-		return ""
-	}
-	best, least := "", 4
-	for _, s := range settings {
-		if d := smetrics.WagnerFischer(name, s.Name, 1, 1, 1); d < least {
-			best, least = s.Name, d
-		}
-	}
-	return best
 }

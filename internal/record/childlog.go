@@ -83,6 +83,22 @@ func (l *ChildLog) Spawned(id, agent string, depth int, text string) {
 	l.write(zapcore.InfoLevel, id, msg)
 }
 
+// Dispatched logs that the agent with that id runs n tasks in parallel. tasks has a line for each of
+// the first.
+func (l *ChildLog) Dispatched(id string, n int, tasks []string) {
+	msg := fmt.Sprintf("Running %d tasks in parallel: ", n)
+	for _, t := range tasks[:min(len(tasks), maxListed)] {
+		msg += beginning(t) + "; "
+	}
+	if len(tasks) < n || len(tasks) > maxListed {
+		msg += "..."
+	}
+	l.write(zapcore.InfoLevel, id, strings.TrimSuffix(msg, "; "))
+}
+
+// maxListed is how many tasks of a dispatch are listed.
+const maxListed = 20
+
 // Completed logs how a child ended.
 func (l *ChildLog) Completed(id string, success bool, exit int) {
 	word := "False"

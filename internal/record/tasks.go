@@ -51,7 +51,11 @@ func (r *Record) name(ctx context.Context, t task.Task) {
 // the whole folder was moved.
 func (r *Record) keyOf(ctx context.Context, t task.Task) string {
 	t.Dir = ""
-	return Key(t, r.contentOf(ctx, t.File))
+	contents := []string{r.contentOf(ctx, t.File)}
+	for _, other := range t.OtherFiles {
+		contents = append(contents, r.contentOf(ctx, other))
+	}
+	return Key(t, contents...)
 }
 
 // contentOf returns a hash of the file that a task was made from. It is empty without a

@@ -10,7 +10,7 @@ import (
 	"qq/pkg/task"
 )
 
-// array reads a JSON array, one element at a time, and emits a task for each.
+// array reads a JSON array, one element at a time, and emits a task, or a row for the template, for each.
 func (s Source) array(r io.Reader, emit emit) error {
 	lines := &lineCounter{r: r}
 	m := &meter{r: lines, left: maxItem}
@@ -50,6 +50,8 @@ func (s Source) array(r io.Reader, emit emit) error {
 			it.err = errLong
 		case !utf8.Valid(raw):
 			it.err = errNotUTF8
+		case s.Template != "":
+			it.row, it.err = object(raw)
 		default:
 			it.task, it.err = task.Decode(raw)
 		}

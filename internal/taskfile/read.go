@@ -3,6 +3,7 @@ package taskfile
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -17,25 +18,72 @@ import (
 
 var errNotUTF8 = task.Hinted("save the file as UTF-8", "not valid UTF-8")
 
-// eachLine parses every line that is not blank, and emits its task or the error of parse.
-func (s Source) eachLine(r io.Reader, parse func(line []byte) (task.Task, error), emit emit) error {
+// notUTF8 is why a task with such an input cannot be run.
+const notUTF8 = "its input is not valid UTF-8\n" +
+	"hint: convert it, for example: iconv -f LATIN1 -t UTF-8; rename a file that is called so"
+
+// text returns the row of one file, line or value.
+func text(s string) *row {
+	if !utf8.ValidString(s) {
+		return &row{Text: printable(s), Broken: notUTF8}
+	}
+	return &row{Text: s}
+}
+
+// printable returns s with each byte that is not UTF-8 as \xff.
+func printable(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		} else {
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// unreadable returns the task of a line that is not UTF-8.
+func unreadable(line []byte) task.Task {
+	return task.Task{Text: task.Shorten(printable(string(line)), 1000), Broken: notUTF8}
+}
+
+// eachLine emits what parse makes of each line that is not blank, or its error.
+func (s Source) eachLine(r io.Reader, parse func(line []byte) item, emit emit) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxItem+2) // with the end of the line
+	if s.Null {
+		lines.Split(scanNull)
+	}
 	n := 1
 	for ; lines.Scan(); n++ {
 		line := lines.Bytes()
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		t, err := task.Task{}, errNotUTF8
-		if utf8.Valid(line) {
-			t, err = parse(line)
-		}
-		if err := emit(item{t, err, s.line(n)}); err != nil {
+		it := parse(line)
+		it.where = s.line(n)
+		if err := emit(it); err != nil {
 			return err
 		}
 	}
 	return s.stopped(lines.Err(), s.line(n), emit)
+}
+
+// scanNull is a bufio.SplitFunc for texts that end with a NUL.
+func scanNull(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	if atEOF && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
 }
 
 // stopped handles the error that ended reading at where. Nil means the end of the input. An item that is too long
@@ -50,38 +98,60 @@ func (s Source) stopped(err error, where string, emit emit) error {
 	return fmt.Errorf("read tasks: %s: %w", s.label(), err)
 }
 
-// lines emits a task for each line: the line itself, or the template filled with it.
+// lines emits the task or the row of each line.
 func (s Source) lines(r io.Reader, emit emit) error {
-	if s.Template == "" {
-		return s.eachLine(r, func(line []byte) (task.Task, error) {
-			t := task.Task{Text: string(line)}
-			return t, t.Validate()
-		}, emit)
-	}
-	t, err := parseTemplate(s.Template, nil)
-	if err != nil {
-		return err
-	}
-	number := 0
-	return s.eachLine(r, func(line []byte) (task.Task, error) {
-		number++
-		return t.task(values{item: string(line), number: number})
-	}, emit)
-}
-
-// jsonLines emits a task for each line, which must be a JSON object.
-func (s Source) jsonLines(r io.Reader, emit emit) error {
-	return s.eachLine(r, func(line []byte) (task.Task, error) {
-		t, err := task.Decode(line)
-		if err != nil && !json.Valid(line) {
-			return t, task.Hinted("write one object a line, or an array; for lines of text use a .txt file",
-				"not a JSON object on one line: %w", json.Unmarshal(line, new(json.RawMessage)))
+	readable, first := false, ""
+	err := s.eachLine(r, func(line []byte) item {
+		readable = readable || utf8.Valid(line)
+		switch {
+		case bytes.IndexByte(line, 0) >= 0:
+			return item{err: task.Hinted("inputs that end with a NUL, as those of find -print0, need -0",
+				"task contains a NUL character")}
+		case s.Template != "":
+			return item{row: s.columns(text(string(line)))}
+		case !utf8.Valid(line):
+			return item{task: unreadable(line)}
 		}
-		return t, err
+		t := task.Task{Text: string(line)}
+		return item{task: t, err: t.Validate()}
+	}, func(it item) error {
+		first = cmp.Or(first, it.where)
+		return emit(it)
+	})
+	if err == nil && s.Template == "" && !readable && first != "" { // the whole file has another encoding
+		return fmt.Errorf("task 1 (%s): %w", first, errNotUTF8)
+	}
+	return err
+}
+
+// columns returns r with the columns of its text, if lines have columns.
+func (s Source) columns(r *row) *row {
+	if s.Columns != nil {
+		r.Cells, r.Inputs = s.Columns.Split(r.Text, -1), anyNumber
+		r.Text = strings.Join(r.Cells, " ")
+	}
+	return r
+}
+
+// jsonLines emits a task, or a row for the template, for each line, which must be a JSON object.
+func (s Source) jsonLines(r io.Reader, emit emit) error {
+	return s.eachLine(r, func(line []byte) (it item) {
+		if !utf8.Valid(line) {
+			return item{task: unreadable(line)}
+		}
+		if s.Template != "" {
+			it.row, it.err = object(line)
+			return it
+		}
+		it.task, it.err = task.Decode(line)
+		if it.err != nil && !json.Valid(line) {
+			it.err = notObject(line)
+		}
+		return it
 	}, emit)
 }
 
-// csv emits a task for each row below the header.
+// csv emits a task, or a row for the template, for each row below the header.
 func (s Source) csv(r io.Reader, comma rune, emit emit) error {
 	m := &meter{r: r, left: maxItem}
 	rows := csv.NewReader(m)
@@ -96,34 +166,32 @@ func (s Source) csv(r io.Reader, comma rune, emit emit) error {
 	if err := s.checkHeader(header); err != nil {
 		return err
 	}
-	var t template
 	if s.Template != "" {
-		if t, err = parseTemplate(s.Template, header); err != nil {
+		if _, err = parseTemplate(s.Template, names{columns: header}); err != nil {
 			return err
 		}
 	}
-	for n, line := 0, 1; ; {
+	for line := 1; ; {
 		m.left = maxItem
-		row, err := rows.Read()
+		cells, err := rows.Read()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return s.badRow(err, row, header, line, emit)
+			return s.badRow(err, cells, header, line, emit)
 		}
-		if !slices.ContainsFunc(row, func(cell string) bool { return strings.TrimSpace(cell) != "" }) {
+		if !slices.ContainsFunc(cells, func(cell string) bool { return strings.TrimSpace(cell) != "" }) {
 			continue // spreadsheets end with rows of commas
 		}
-		n++
 		line, _ = rows.FieldPos(0)
 		it := item{where: s.line(line)}
 		switch {
-		case slices.ContainsFunc(row, func(cell string) bool { return !utf8.ValidString(cell) }):
-			it.err = errNotUTF8
-		case t != nil:
-			it.task, it.err = t.task(values{item: join(row, comma), number: n, cells: row})
+		case slices.ContainsFunc(cells, func(cell string) bool { return !utf8.ValidString(cell) }):
+			it.task = unreadable([]byte(join(cells, comma)))
+		case s.Template != "":
+			it.row = &row{Text: join(cells, comma), Columns: header, Cells: cells}
 		default:
-			it.task, it.err = decodeRow(header, row)
+			it.task, it.err = decodeRow(header, cells)
 		}
 		if err := emit(it); err != nil {
 			return err

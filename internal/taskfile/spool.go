@@ -2,6 +2,7 @@ package taskfile
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,12 @@ type Spool struct {
 	n    int
 }
 
+// spooled is a task with what its usual JSON leaves out.
+type spooled struct {
+	task.Task
+	Input string `json:"input,omitempty"`
+}
+
 // Check reads all tasks of in, in order, and writes them to a temporary file in dir, which it creates if necessary.
 // valid checks each task, with its index, for what only the caller can know; nil means that there is nothing more
 // to check. Check stops at the first problem and keeps nothing in that case.
@@ -31,7 +38,7 @@ func Check(in Source, dir string, valid func(int, task.Task) error) (*Spool, err
 	if err != nil {
 		return nil, unkept(err)
 	}
-	if err := s.fill(in, valid); err != nil {
+	if err := s.fill(in, dir, valid); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -53,23 +60,33 @@ func newSpool(dir string) (*Spool, error) {
 	return &Spool{file: f}, nil
 }
 
-func (s *Spool) fill(in Source, valid func(int, task.Task) error) error {
+func (s *Spool) fill(in Source, dir string, valid func(int, task.Task) error) error {
 	w := bufio.NewWriterSize(s.file, 64<<10)
 	enc := json.NewEncoder(w)
-	err := in.each(func(it item) error {
+	filler := filler{text: cmp.Or(in.Template, "{}")}
+	add := func(it item) error {
 		err := it.err
+		if err == nil && it.row != nil {
+			it.task, err = filler.task(*it.row, s.n+1)
+		}
 		if err == nil && valid != nil {
 			err = valid(s.n, it.task)
 		}
 		if err != nil {
-			return fmt.Errorf("task %d (%s): %w", s.n+1, it.where, err)
+			return fmt.Errorf("task %d (%s): %w", cmp.Or(it.number, s.n+1), it.where, err)
 		}
-		if err := enc.Encode(it.task); err != nil {
+		if err := enc.Encode(spooled{it.task, it.task.Input}); err != nil {
 			return unkept(err)
 		}
 		s.n++
 		return nil
-	})
+	}
+	var err error
+	if in.Shuffle {
+		err = shuffled(dir, in.each, add)
+	} else {
+		err = in.each(add)
+	}
 	if err != nil {
 		return err
 	}
@@ -97,12 +114,13 @@ func (s *Spool) Tasks() iter.Seq2[task.Task, error] {
 	return func(yield func(task.Task, error) bool) {
 		dec := json.NewDecoder(io.NewSectionReader(s.file, 0, s.size))
 		for i := range s.n {
-			var t task.Task
+			var t spooled
 			if err := dec.Decode(&t); err != nil {
 				yield(task.Task{}, fmt.Errorf("read task %d again: %w", i+1, err))
 				return
 			}
-			if !yield(t, nil) {
+			t.Task.Input = t.Input
+			if !yield(t.Task, nil) {
 				return
 			}
 		}

@@ -1,34 +1,37 @@
 // Package taskfile reads the tasks of a batch from every kind of input: a JSON array,
-// JSON Lines, CSV, one task a line, or a template that is filled with files, lines or
-// rows.
+// JSON Lines, CSV, one task a line, or a template that is filled with files, lines, rows,
+// objects or the values of ::: lists.
 //
 // [Check] reads a [Source] to its end, checks every task and writes it to a private
 // temporary file, the spool. So one bad task refuses the whole batch before anything
 // starts. The [Spool] reads the tasks again. Memory does not grow with the number of
 // tasks.
 //
+// A task whose input is not UTF-8 is no bad task: it says so when it is run (task.Task.Broken),
+// and the others are run.
+//
 // Errors name the number of the task, which counts from 1 like {#} and lines, and its
 // line in the input. Only the first problem is reported.
 //
 // Placeholders of a template: {} is the line, the file name or the whole row, {#} the
-// number of the task, {name} a column of a CSV. They are all filled in at once, so a
-// value can contain no placeholder. A template with neither {} nor a column gets the
-// item appended after a space. Other braces stay as they are (JSON in prompts), but
-// with CSV a {word} that is no column is an error.
+// number of the task, {%} a number that no other running task has, {name} a column of a CSV
+// or a key of an object, {1} the first of several inputs. {/} {//} {.} {/.} are parts of a
+// path, also as {name/}. They are all filled in at once, so a value can contain no
+// placeholder. A template with none that stands for the input gets the input appended after
+// a space. A {word} that is nothing of these is an error. Other braces stay as they are
+// (JSON in prompts), and so does what follows {{.
 package taskfile
 
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	"unicode"
+	"regexp"
 
 	"qq/pkg/task"
 )
@@ -40,14 +43,12 @@ var ErrNoTasks = errors.New("no tasks")
 var ErrKeep = errors.New("keep tasks")
 
 // maxItem is the longest line, row or array element, in bytes.
-const maxItem = 1 << 20
+const maxItem = 16 << 20
 
 // Form is the format of an input.
 type Form string
 
-// The forms. [Auto] decides by the extension of the file, then by the first character: [ begins an array, { begins
-// JSON Lines, anything else a line of text. With a template Auto recognizes only CSV and TSV; everything else is
-// lines.
+// The forms. [Auto] decides by the extension of the file, then by the beginning of the content: see [Source.form].
 const (
 	Auto  Form = ""
 	Array Form = "json"
@@ -57,37 +58,55 @@ const (
 	Lines Form = "lines"
 )
 
-// Source says where the tasks of a batch come from: from Files, with one task for each, or from an input.
+// Source says where the tasks of a batch come from: from Files, with one task for each, from Lists, or from an input.
 type Source struct {
 	Name     string    // of the file to read; with Input, only for messages
 	Input    io.Reader // instead of a file, such as stdin
 	Form     Form      // of the input
 	Template string    // the text of every task, with placeholders; may be empty
 	Files    []string  // for the template; they must exist, but are not read
-	Dir      string    // base of relative Files; empty means the working directory
+	Dir      string    // base of relative Files, and where they must be; empty means the working directory
+	Lists    []List    // one task for each combination of their values
+	Null     bool      // a NUL ends each line of the input and of a List, and not a newline
+	// Columns separates the columns of a line: {1}, {2}. nil means that lines have no columns.
+	Columns *regexp.Regexp
+	Group   int  // how many files, lines or values make one task; 0 means one, which is not called {1}
+	Shuffle bool // the order of the tasks is a random one, but the same for the same tasks
 }
 
-// item is one task of the input, or the reason why there is none.
+// item is one input of a task, or the task itself, or the reason why there is none.
 type item struct {
+	row   *row // for the template; nil if there is none
 	task  task.Task
 	err   error
 	where string // in the input
+	// number of the task in the input; 0 means that it is the next one
+	number int
 }
 
 // emit is called with each item. After it has returned an error, reading stops.
 type emit func(item) error
 
-// each emits the tasks of the source, in order. It returns the error of emit, or the error that ended reading.
-func (s Source) each(emit emit) error {
-	if len(s.Files) > 0 {
-		return s.files(emit)
+// each emits the items of the source, in order. It returns the error of emit, or the error that ended reading.
+func (s Source) each(to emit) error {
+	if s.Template == "" && len(s.Lists) > 0 {
+		s.Template = "{}" // the values are the tasks
+	}
+	if err := s.checkTemplate(); err != nil {
+		return err
+	}
+	switch {
+	case len(s.Lists) > 0:
+		return s.grouped(s.combinations, to)
+	case len(s.Files) > 0:
+		return s.grouped(s.files, to)
 	}
 	in, err := s.open()
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	r := bufio.NewReaderSize(in, 64<<10)
+	r := bufio.NewReaderSize(in, headSize)
 	if err := s.mark(r); err != nil {
 		return err
 	}
@@ -95,28 +114,76 @@ func (s Source) each(emit emit) error {
 	if err != nil {
 		return err
 	}
+	if s.Group > 0 && form != Lines {
+		return task.Hinted("leave out -n", "-n does not go with rows: %s is %s", s.label(), form)
+	}
 	switch form {
 	case Array:
-		return s.array(r, emit)
+		return s.array(r, to)
 	case JSONL:
-		return s.jsonLines(r, emit)
+		return s.jsonLines(r, to)
 	case CSV:
-		return s.csv(r, ',', emit)
+		return s.csv(r, ',', to)
 	case TSV:
-		return s.csv(r, '\t', emit)
+		return s.csv(r, '\t', to)
 	}
-	return s.lines(r, emit)
+	if err := s.checkWords(r); err != nil {
+		return err
+	}
+	return s.grouped(func(to emit) error { return s.lines(r, to) }, to)
+}
+
+// checkTemplate returns an error if the source needs a template and has none, or if the template names what no input of
+// the source can have.
+func (s Source) checkTemplate() error {
+	needs := ""
+	switch {
+	case s.Template != "":
+	case len(s.Files) > 0:
+		return task.Hinted("say what to do with them: -m 'Summarize {}' FILES", "files without a prompt")
+	case s.Columns != nil:
+		needs = "--colsep"
+	case s.Group > 0:
+		needs = "-n"
+	}
+	if needs != "" {
+		return task.Hinted("say what to do with the inputs: -m 'Compare {1} with {2}'", "%s without a template", needs)
+	}
+	if len(s.Files)+len(s.Lists) == 0 || s.Template == "" {
+		return nil // what the names are is seen later
+	}
+	_, err := parseTemplate(s.Template, names{inputs: s.inputs()})
+	return err
+}
+
+// inputs returns how many inputs a task has: see names.inputs.
+func (s Source) inputs() int {
+	switch {
+	case s.Columns != nil:
+		return anyNumber
+	case s.Group > 0:
+		return s.Group
+	}
+	return len(s.Lists)
 }
 
 // label names the input in messages.
 func (s Source) label() string {
+	if len(s.Lists) > 0 {
+		return ":::"
+	}
 	if s.Input != nil && (s.Name == "" || s.Name == "-") {
 		return "stdin"
 	}
 	return s.Name
 }
 
-func (s Source) line(n int) string { return fmt.Sprintf("%s line %d", s.label(), n) }
+func (s Source) line(n int) string {
+	if s.Null {
+		return fmt.Sprintf("%s item %d", s.label(), n)
+	}
+	return fmt.Sprintf("%s line %d", s.label(), n)
+}
 
 func (s Source) open() (io.ReadCloser, error) {
 	if s.Input != nil {
@@ -156,63 +223,14 @@ func (s Source) mark(r *bufio.Reader) error {
 	return nil
 }
 
-// form returns the form of the input, never Auto. It returns an error if the form is unknown or does not go with a
-// template.
-func (s Source) form(r *bufio.Reader) (Form, error) {
-	form := s.Form
-	if form == Auto {
-		switch ext := strings.ToLower(filepath.Ext(s.Name)); ext {
-		case ".csv", ".tsv", ".jsonl":
-			form = Form(ext[1:])
-		case ".ndjson":
-			form = JSONL
-		case ".json":
-			form = cmp.Or(first(r), JSONL)
-		case ".txt", ".md":
-			form = Lines
-		default:
-			if form = Lines; s.Template == "" {
-				form = cmp.Or(first(r), Lines)
-			}
-		}
-	}
-	switch form {
-	case Lines, CSV, TSV:
-		return form, nil
-	case Array, JSONL:
-		if s.Template != "" {
-			return "", task.Hinted("leave out -m, or give lines, CSV or FILES",
-				"a template does not go with %s: its tasks have their texts", s.label())
-		}
-		return form, nil
-	}
-	return "", task.Hinted("use json, jsonl, csv, tsv or lines", "%q is no form of a batch", string(form))
-}
-
-// first recognizes the forms of JSON by the first character that is no space. For anything else it returns Auto.
-func first(r *bufio.Reader) Form {
-	head, _ := r.Peek(4096)
-	head = bytes.TrimLeftFunc(head, unicode.IsSpace)
-	switch {
-	case bytes.HasPrefix(head, []byte("[")):
-		return Array
-	case bytes.HasPrefix(head, []byte("{")):
-		return JSONL
-	}
-	return Auto
-}
-
-// files emits a task for each of s.Files.
+// files emits a row for each of s.Files.
 func (s Source) files(emit emit) error {
-	if s.Template == "" {
-		return task.Hinted("say what to do with them: -m 'Summarize {}' FILES", "files without a prompt")
-	}
-	t, err := parseTemplate(s.Template, nil)
+	base, err := realFolder(s.Dir)
 	if err != nil {
 		return err
 	}
-	for i, name := range s.Files {
-		it := item{where: name}
+	for _, name := range s.Files {
+		it := item{where: printable(name)}
 		path := name
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(s.Dir, path)
@@ -222,13 +240,35 @@ func (s Source) files(emit emit) error {
 			it.err = errors.New("no such file")
 		case err != nil:
 			it.err = errors.Unwrap(err) // without the path, which where has
+		case !inside(base, path):
+			it.err = task.Hinted("-C FOLDER names another working directory; FILES are then relative to it",
+				"the file is outside of the working directory %s, where no agent can read it", base)
 		default:
-			it.task, it.err = t.task(values{item: name, number: i + 1})
-			it.task.File = path
+			it.row = text(name)
+			it.row.Files = []string{path}
 		}
 		if err := emit(it); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// realFolder returns the absolute path of a folder without symbolic links.
+func realFolder(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(dir)
+}
+
+// inside reports whether a path leads to a place in the folder base.
+func inside(base, path string) bool {
+	real, err := realFolder(path)
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(base, real)
+	return err == nil && filepath.IsLocal(rel)
 }

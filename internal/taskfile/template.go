@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"qq/pkg/spelling"
 	"qq/pkg/task"
 )
 
@@ -16,9 +17,10 @@ type template []part
 
 // part is literal text, or a placeholder of that kind.
 type part struct {
-	kind   kind
-	text   string
-	column int
+	kind kind
+	text string // as it is written
+	cell int    // index of the cell
+	how  string // what of a value is meant: "" for all of it, or one of [forms]
 }
 
 type kind int
@@ -27,27 +29,26 @@ const (
 	literal kind = iota
 	whole        // {}
 	number       // {#}
-	cell         // {column}
+	slot         // {%}
+	cell         // {column} or {1}
 )
 
-// values holds what the placeholders of one task are replaced by.
-type values struct {
-	item   string
-	number int
-	cells  []string
+// forms are the endings of a placeholder that take a part of a path. A longer one stands before one that it ends with.
+var forms = []string{"//", "/.", "/", "."}
+
+// names are what placeholders may name, besides those that every template has.
+type names struct {
+	columns []string // of a CSV row or an object; nil if the input has none
+	inputs  int      // how many inputs a task has: {1} is the first; 0 if numbers are no placeholders
 }
 
-// parseTemplate parses a template. columns are the names of a CSV's columns; nil means that the input is no CSV.
-func parseTemplate(text string, columns []string) (template, error) {
+// anyNumber is names.inputs if each task may have another number of them.
+const anyNumber = 1 << 30
+
+// parseTemplate parses a template for inputs with these names.
+func parseTemplate(text string, known names) (template, error) {
 	var t template
 	start := 0 // of the literal text before i
-	add := func(p part, from, to int) {
-		if from > start {
-			t = append(t, part{text: text[start:from]})
-		}
-		t = append(t, p)
-		start = to
-	}
 	placed := false
 	for i := 0; i < len(text); i++ {
 		if text[i] != '{' {
@@ -62,25 +63,24 @@ func parseTemplate(text string, columns []string) (template, error) {
 			i = end - 1 // the inner one may be a placeholder
 			continue
 		}
-		name := text[i+1 : end]
 		end++
-		column := slices.Index(columns, name)
-		switch {
-		case name == "":
-			add(part{kind: whole}, i, end)
-			placed = true
-		case name == "#":
-			add(part{kind: number}, i, end)
-		case column >= 0:
-			add(part{kind: cell, column: column}, i, end)
-			placed = true
-		case columns != nil && word(name):
-			return nil, task.Hinted(fmt.Sprintf("the columns are %s", list(columns)),
-				"the template names {%s}, which is no column", name)
-		default:
+		if i > 0 && text[i-1] == '{' {
+			continue // code, or a template of another language
+		}
+		p, err := known.placeholder(text[i+1 : end-1])
+		if err != nil {
+			return nil, err
+		}
+		if p.kind == literal {
 			continue // a brace that stays
 		}
-		i = end - 1
+		if i > start {
+			t = append(t, part{text: text[start:i]})
+		}
+		p.text = text[i:end]
+		t = append(t, p)
+		placed = placed || p.kind == whole || p.kind == cell
+		start, i = end, end-1
 	}
 	if start < len(text) {
 		t = append(t, part{text: text[start:]})
@@ -91,11 +91,72 @@ func parseTemplate(text string, columns []string) (template, error) {
 	return t, nil
 }
 
-// word reports whether a name in braces was probably meant as a column.
-func word(name string) bool {
-	return !unicode.IsDigit(rune(name[0])) && !strings.ContainsFunc(name, func(r rune) bool {
-		return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	})
+// placeholder returns what {name} stands for. It is literal text if nobody can have meant it as a placeholder.
+func (k names) placeholder(name string) (part, error) {
+	if i := slices.Index(k.columns, name); i >= 0 && name != "" {
+		return part{kind: cell, cell: i}, nil
+	}
+	switch name {
+	case "":
+		return part{kind: whole}, nil
+	case "#":
+		return part{kind: number}, nil
+	case "%":
+		return part{kind: slot}, nil
+	}
+	stem, how := name, ""
+	for _, form := range forms {
+		if before, ok := strings.CutSuffix(name, form); ok {
+			stem, how = before, form
+			break
+		}
+	}
+	if stem == "" {
+		return part{kind: whole, how: how}, nil
+	}
+	if i := slices.Index(k.columns, stem); i >= 0 {
+		return part{kind: cell, cell: i, how: how}, nil
+	}
+	if strings.Trim(stem, "0123456789") == "" && k.inputs > 0 {
+		n, err := strconv.Atoi(stem)
+		if err != nil || n < 1 || n > k.inputs {
+			return part{}, k.noInput(name)
+		}
+		return part{kind: cell, cell: n - 1, how: how}, nil
+	}
+	if isWord(name) {
+		return part{}, k.unknown(name)
+	}
+	return part{}, nil
+}
+
+// isWord reports whether a name in braces was probably meant as a column.
+func isWord(name string) bool {
+	return name != "" && !unicode.IsDigit(rune(name[0])) && name[0] != '-' &&
+		!strings.ContainsFunc(name, func(r rune) bool {
+			return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		})
+}
+
+const literalBraces = "braces that are text are written {{%s}} or { %s }"
+
+func (k names) unknown(name string) error {
+	if k.columns == nil {
+		hint := fmt.Sprintf("known are {} {#} {%%} {/} {//} {.} {/.}; columns come from CSV or JSON Lines; "+
+			literalBraces, name, name)
+		return task.Hinted(hint, "the template names {%s}, and the input has no columns", name)
+	}
+	hint := "the columns are " + list(k.columns)
+	if near := spelling.Nearest(name, k.columns); near != "" {
+		hint = fmt.Sprintf("did you mean {%s}? ", near) + hint
+	}
+	return task.Hinted(hint+"; "+fmt.Sprintf(literalBraces, name, name),
+		"the template names {%s}, which is no column", name)
+}
+
+func (k names) noInput(name string) error {
+	return task.Hinted(fmt.Sprintf("{1} is the first; {} stands for all; "+literalBraces, name, name),
+		"the template names {%s}, and a task has %d inputs", name, k.inputs)
 }
 
 // list returns the names of columns for a message, at most 20.
@@ -107,27 +168,118 @@ func list(columns []string) string {
 	return strings.Join(named, ", ")
 }
 
-var errLong = errors.New("longer than 1 MiB: put documents into files")
+// row is what the placeholders of one task are replaced by.
+type row struct {
+	Text    string   // of {}
+	Columns []string // names of Cells; nil if these have numbers only
+	Cells   []string // of {column} or {1}; a row of lines or files has none
+	Inputs  int      // see names.inputs
+	Files   []string // absolute paths of the files that it is made of
+	Broken  string   // why the task cannot be run; empty if it can
+}
 
-// task returns the task that t becomes with the placeholders filled in. It returns an error if its text is too long
-// or not valid.
-func (t template) task(v values) (task.Task, error) {
+func (r row) names() names { return names{r.Columns, r.Inputs} }
+
+// value returns what of a value {}, {/}, {//}, {.} or {/.} stands for, as GNU parallel has it.
+func value(s, how string) string {
+	switch how {
+	case "/":
+		return s[strings.LastIndex(s, "/")+1:]
+	case "//":
+		return folder(s)
+	case ".":
+		return stem(s)
+	case "/.":
+		return stem(value(s, "/"))
+	}
+	return s
+}
+
+// folder returns the folder of a path, as the program dirname does.
+func folder(s string) string {
+	name := strings.TrimRight(s, "/")
+	if name == "" && s != "" {
+		return "/"
+	}
+	i := strings.LastIndex(name, "/")
+	if i < 0 {
+		return "."
+	}
+	if dir := strings.TrimRight(name[:i], "/"); dir != "" {
+		return dir
+	}
+	return "/"
+}
+
+// stem returns a path without the extension of its last part.
+func stem(s string) string {
+	if i := strings.LastIndexAny(s, "/."); i >= 0 && s[i] == '.' {
+		return s[:i]
+	}
+	return s
+}
+
+// all returns the value of {}, {/} and so on: of each input, where a task has several.
+func (r row) all(how string) string {
+	if how == "" || r.Inputs == 0 {
+		return value(r.Text, how)
+	}
+	parts := make([]string, len(r.Cells))
+	for i, c := range r.Cells {
+		parts[i] = value(c, how)
+	}
+	return strings.Join(parts, " ")
+}
+
+var errLong = errors.New("longer than 16 MiB: put documents into files")
+
+// task returns the task that t becomes with the placeholders filled in. {%} stays: its places are noted in the task. It
+// returns an error if the text is too long or not valid, or if r has no such input.
+func (t template) task(r row, n int) (task.Task, error) {
 	var b strings.Builder
+	made := task.Task{Broken: r.Broken}
+	if len(r.Files) > 0 {
+		made.File, made.OtherFiles = r.Files[0], r.Files[1:]
+	}
 	for _, p := range t {
 		text := p.text
 		switch p.kind {
 		case whole:
-			text = v.item
+			text = r.all(p.how)
 		case number:
-			text = strconv.Itoa(v.number)
+			text = strconv.Itoa(n)
+		case slot:
+			made.Slots = append(made.Slots, b.Len())
 		case cell:
-			text = v.cells[p.column]
+			if p.cell >= len(r.Cells) {
+				return task.Task{}, task.Hinted("{} stands for what there is; or mend the input",
+					"the template names %s, and the task has only %d of them", p.text, len(r.Cells))
+			}
+			text = value(r.Cells[p.cell], p.how)
 		}
 		if b.Len()+len(text) > task.MaxText { // before a large text is copied many times
 			return task.Task{}, errLong
 		}
 		b.WriteString(text)
 	}
-	made := task.Task{Text: b.String()}
+	made.Text, made.Input = b.String(), r.all("")
 	return made, made.Validate()
+}
+
+// filler makes tasks of rows. It parses the template again only when the names change.
+type filler struct {
+	text   string
+	known  names
+	parsed template
+}
+
+func (f *filler) task(r row, n int) (task.Task, error) {
+	if f.parsed == nil || f.known.inputs != r.Inputs || !slices.Equal(f.known.columns, r.Columns) {
+		parsed, err := parseTemplate(f.text, r.names())
+		if err != nil {
+			return task.Task{}, err
+		}
+		f.known, f.parsed = r.names(), parsed
+	}
+	return f.parsed.task(r, n)
 }

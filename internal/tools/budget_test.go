@@ -32,7 +32,7 @@ const envelope = 260
 var budgets = map[string]int{
 	"default": 800 * 4, "summarizer": 350 * 4,
 	"explorer": 2900, "analyzer": 3050, "security": 3550, "executor": 3400,
-	"researcher": 4500, "database": 4800, "coder": 6800, "worker": 9200,
+	"researcher": 4750, "database": 4800, "coder": 6870, "worker": 9420,
 }
 
 type anybody struct {
@@ -47,7 +47,11 @@ func everything(root *os.Root) tool.Set {
 	set = append(append(set, reading...), writing...)
 	set = append(set, shell.Tool(shell.Config{Dir: root.Name(), Env: os.Environ()})...)
 	set = append(set, web.Tools(web.Config{Search: web.Search{Engine: "brave", Key: "k"}})...)
-	return append(set, delegate.Tools(anybody{}, nil)...)
+	var roster delegate.Roster
+	for _, a := range agents.Load(nil).Glance() {
+		roster.Add(a.Name, a.Description)
+	}
+	return append(set, delegate.Tools(anybody{}, roster, nil)...)
 }
 
 // functions returns the tools in the form in which a chat request lists them.

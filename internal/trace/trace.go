@@ -158,7 +158,9 @@ func (x *Exporter) Handle(e event.Event) {
 	case event.ToolEnd:
 		callEnded(r, e)
 	case event.SubAgentProgress, event.ValidationRequired, event.ValidationResolved:
-		x.moment(r, e)
+		if e.Phase == "" { // there are many, and the spans show them
+			x.moment(r, e)
+		}
 	}
 }
 

@@ -86,6 +86,13 @@ type Agent struct {
 	Untrusted bool `json:"untrusted,omitempty"`
 	// Warnings describe problems of the definition that do not keep it from being used.
 	Warnings []string `json:"warnings,omitempty"`
+	// Harmless are those of Warnings that only say what of the file does nothing. The agent may do no
+	// more than its author meant.
+	Harmless []string `json:"-"`
+	// Lines are the lines of the keys in the file, by their names in lower case, without - and _.
+	Lines map[string]int `json:"-"`
+	// Sum is the SHA-256 of the file, in hexadecimal digits; "" if the definition is in no file.
+	Sum string `json:"-"`
 }
 
 // Allows reports whether a may use the tool of that name. A read-only agent may not use a tool that

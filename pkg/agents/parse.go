@@ -36,7 +36,7 @@ func Parse(name string, data []byte) (Agent, error) {
 	if err != nil {
 		return Agent{}, err
 	}
-	p := parser{agent: Agent{Name: name, Prompt: strings.TrimSpace(body)}, lines: map[string]int{}}
+	p := parser{agent: Agent{Name: name, Prompt: strings.TrimSpace(body), Lines: map[string]int{}}}
 	if err := p.front(front); err != nil {
 		return Agent{}, err
 	}
@@ -66,18 +66,21 @@ func split(s string) (front, body string, err error) {
 }
 
 // parser builds one Agent from the keys of its front matter.
-type parser struct {
-	agent Agent
-	lines map[string]int // line of each key, by the squashed key
-}
+type parser struct{ agent Agent }
 
 func (p *parser) warn(format string, args ...any) {
 	p.agent.Warnings = append(p.agent.Warnings, fmt.Sprintf(format, args...))
 }
 
-// warnAt adds a warning that begins with the line of the key.
-func (p *parser) warnAt(key, format string, args ...any) {
-	p.warn("line %d: %s", p.lines[key], fmt.Sprintf(format, args...))
+// remark adds a harmless warning.
+func (p *parser) remark(format string, args ...any) {
+	p.warn(format, args...)
+	p.agent.Harmless = append(p.agent.Harmless, p.agent.Warnings[len(p.agent.Warnings)-1])
+}
+
+// remarkAt adds a harmless warning that begins with the line of the key.
+func (p *parser) remarkAt(key, format string, args ...any) {
+	p.remark("line %d: %s", p.agent.Lines[key], fmt.Sprintf(format, args...))
 }
 
 func (p *parser) front(text string) error {
@@ -183,10 +186,10 @@ func (p *parser) field(k, v *yaml.Node) error {
 	if key == "allowedtools" { // as other agent programs call it
 		key = "tools"
 	}
-	if p.lines[key] > 0 {
+	if p.agent.Lines[key] > 0 {
 		return fmt.Errorf("line %d: %q is given twice", k.Line, k.Value)
 	}
-	p.lines[key] = k.Line
+	p.agent.Lines[key] = k.Line
 	if v.ShortTag() == "!!null" {
 		if key == "tools" {
 			p.warn("line %d: \"tools\" is empty, which means every tool: write [] for none", k.Line)
@@ -200,7 +203,11 @@ func (p *parser) field(k, v *yaml.Node) error {
 			return fmt.Errorf("line %d: unknown key %q: did you mean \"%ss\"? Without it more is allowed",
 				k.Line, k.Value, k.Value)
 		}
-		p.warn("line %d: unknown key %q", k.Line, k.Value)
+		if key == "fallback" || key == "runs" {
+			p.remark("line %d: %q does nothing in this version", k.Line, k.Value)
+			return nil
+		}
+		p.remark("line %d: unknown key %q", k.Line, k.Value)
 		return nil
 	}
 	if want := set(v); want != "" {
@@ -219,12 +226,12 @@ func (p *parser) setter(key string) (func(*yaml.Node) string, bool) {
 	case "description":
 		return text(&a.Description), true
 	case "tools":
-		return p.toolList(func(names []string) (warnings []string) {
+		return toolList(p.remark, func(names []string) (warnings []string) {
 			a.Tools, a.Within, warnings = allowed(names)
 			return warnings
 		}), true
 	case "disallowedtools":
-		return p.toolList(func(names []string) (warnings []string) {
+		return toolList(p.warn, func(names []string) (warnings []string) {
 			a.DisallowedTools, warnings = disallowed(names)
 			return warnings
 		}), true
@@ -241,7 +248,7 @@ func (p *parser) setter(key string) (func(*yaml.Node) string, bool) {
 	case "prompttemplate":
 		return text(&a.PromptTemplate), true
 	case "mcpservers":
-		return raw(&a.MCPServers, yaml.MappingNode, yaml.SequenceNode), true
+		return servers(&a.MCPServers), true
 	case "candelegate":
 		return flag(&a.CanDelegate), true
 	case "agents":
@@ -262,16 +269,19 @@ func (p *parser) finish() (Agent, error) {
 		a.Model = ""
 	} else if elsewhere(m) {
 		a.Model = ""
-		p.warnAt("model", "model %q is not known here: the model of the run is used", m)
+		p.remarkAt("model", "model %q is not known here: the model of the run is used", m)
+	}
+	if a.MCPServers != nil {
+		p.remarkAt("mcpservers", `"mcp_servers" does nothing in this version`)
 	}
 	if a.PromptTemplate != "" && !strings.Contains(a.PromptTemplate, "{task}") {
-		p.warnAt("prompttemplate", "the prompt_template has no {task}: every task gets the same prompt")
+		p.remarkAt("prompttemplate", "the prompt_template has no {task}: every task gets the same prompt")
 	}
 	if a.Description == "" {
-		p.warn("no description: other agents will not know when to ask this one")
+		p.remark("no description: other agents will not know when to ask this one")
 	}
 	if a.Prompt == "" && a.PromptTemplate == "" {
-		p.warn("no prompt below the front matter")
+		p.remark("no prompt below the front matter")
 	}
 	p.role()
 	return *a, nil
@@ -288,11 +298,11 @@ func (p *parser) role() {
 		a.Role = role
 	default:
 		a.Role = Modifying
-		p.warnAt("role", "unknown role %q: taken as %s", given, Modifying)
+		p.warn("line %d: unknown role %q: taken as %s", a.Lines["role"], given, Modifying)
 	}
 	for _, t := range a.Tools {
 		if a.Gathers() && kindOf(t) == changes {
-			p.warnAt("role", "tool %q changes something: an agent of the role %s does not get it", t, Gathering)
+			p.remarkAt("role", "tool %q changes something: an agent of the role %s does not get it", t, Gathering)
 		}
 	}
 }
@@ -424,15 +434,36 @@ func commas(s string) []string {
 	return items
 }
 
-func (p *parser) toolList(store func(names []string) (warnings []string)) func(*yaml.Node) string {
+// toolList stores a list of tools. warn gets the warnings about it.
+func toolList(warn func(string, ...any), store func(names []string) (warnings []string)) func(*yaml.Node) string {
 	return func(n *yaml.Node) string {
 		var names []string
 		if want := list(&names)(n); want != "" {
 			return want
 		}
 		for _, w := range store(names) {
-			p.warn("line %d: %s", n.Line, w)
+			warn("line %d: %s", n.Line, w)
 		}
+		return ""
+	}
+}
+
+// servers stores MCP servers as JSON, given as an object or a list, or as their names in one string with
+// commas.
+func servers(dst *json.RawMessage) func(*yaml.Node) string {
+	return func(n *yaml.Node) string {
+		if n.ShortTag() != "!!str" || strings.HasPrefix(strings.TrimSpace(n.Value), "{") {
+			return raw(dst, yaml.MappingNode, yaml.SequenceNode)(n)
+		}
+		var names []string
+		if want := list(&names)(n); want != "" {
+			return want
+		}
+		data, err := json.Marshal(names)
+		if err != nil {
+			return err.Error()
+		}
+		*dst = data
 		return ""
 	}
 }

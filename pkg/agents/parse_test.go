@@ -52,7 +52,25 @@ schema:
 	assert.Equal(t, []string{"explorer", "analyzer"}, a.Agents)
 	assert.JSONEq(t, `{"type":"object","required":["x"]}`, string(a.Schema))
 	assert.Equal(t, "Be good.", a.Prompt)
-	assert.Empty(t, a.Warnings)
+	assert.Equal(t, []string{`line 14: "mcp_servers" does nothing in this version`}, a.Warnings)
+	assert.Equal(t, a.Warnings, a.Harmless)
+	assert.Equal(t, 14, a.Lines["mcpservers"])
+}
+
+// A warning is harmless unless the agent may do more than its author meant.
+func TestHarmless(t *testing.T) {
+	for front, harmless := range map[string]bool{
+		"color: red": true, "fallback: [a]": true, "runs: codex": true, "mcp_servers: github": true,
+		"tools: Read, Fly": true, "model: sonnet": true, "role: information-gathering\ntools: [write_file]": true,
+		"tools:": false, "disallowedTools: Wrte": false, "disallowedTools: Bash(a:*b)": false,
+		"role: information-gathring": false,
+	} {
+		a, err := Parse("x", define("description: d\n"+front))
+		require.NoError(t, err)
+		require.Len(t, a.Warnings, 1, front)
+		assert.Equal(t, harmless, len(a.Harmless) == 1, front)
+		assert.Regexp(t, "^line [34]: ", a.Warnings[0])
+	}
 }
 
 func TestParseForms(t *testing.T) {
@@ -78,6 +96,14 @@ func TestParseForms(t *testing.T) {
 		}},
 		{"schema as JSON text", `schema: '{"type":"array"}'`,
 			func(t *testing.T, a Agent) { assert.JSONEq(t, `{"type":"array"}`, string(a.Schema)) }},
+		{"servers as text", "mcp_servers: github, linear ,",
+			func(t *testing.T, a Agent) { assert.JSONEq(t, `["github","linear"]`, string(a.MCPServers)) }},
+		{"one server as text", "mcpServers: github",
+			func(t *testing.T, a Agent) { assert.JSONEq(t, `["github"]`, string(a.MCPServers)) }},
+		{"servers as JSON text", `mcp_servers: '{"x":{"command":"y"}}'`,
+			func(t *testing.T, a Agent) { assert.JSONEq(t, `{"x":{"command":"y"}}`, string(a.MCPServers)) }},
+		{"servers as a list", "mcp_servers: [a, {b: {command: c}}]",
+			func(t *testing.T, a Agent) { assert.JSONEq(t, `["a",{"b":{"command":"c"}}]`, string(a.MCPServers)) }},
 		{"block text", "description: >\n  one\n  two", func(t *testing.T,
 			a Agent) {
 			assert.Equal(t, "one two", a.Description)
@@ -176,6 +202,7 @@ func TestParseErrors(t *testing.T) {
 		{"text for flag", "---\ncan_delegate: perhaps\n---\n", `line 2: "can_delegate" must be true or false`},
 		{"map for list", "---\ntools: {a: b}\n---\n", `line 2: "tools" must be a list of names`},
 		{"number in list", "---\ntools:\n- a\n- 3\n---\n", `"tools" must be a list of names`},
+		{"number for servers", "---\nmcp_servers: 3\n---\n", `line 2: "mcp_servers" must be an object that JSON`},
 		{"list for schema", "---\nschema: [a]\n---\n", `line 2: "schema" must be an object`},
 		{"keys that JSON has not", "---\nschema: {1: a}\n---\n", `line 2: "schema" must be an object`},
 		{"twice", "---\nmax_turns: 1\nmaxTurns: 2\n---\n", `line 3: "maxTurns" is given twice`},
@@ -304,6 +331,7 @@ func TestAgentSurvivesJSON(t *testing.T) {
 		require.NoError(t, err)
 		var b Agent
 		require.NoError(t, json.Unmarshal(data, &b))
+		a.Harmless, a.Lines = nil, nil // about the file, which a child does not have
 		assert.Equal(t, a, b)
 	}
 }

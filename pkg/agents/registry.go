@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"qq/pkg/spelling"
 )
 
 //go:embed builtin/*.md
@@ -215,7 +217,7 @@ func newFile(in folder, name, source string) *file {
 		if err != nil {
 			return Agent{}, fmt.Errorf("read agent file %s: %w", source, err)
 		}
-		a.Source = source
+		a.Source, a.Sum = source, f.sum()
 		return a, nil
 	})
 	return f
@@ -418,8 +420,13 @@ type NotFoundError struct {
 	Known []string
 }
 
+// Error says which agents there are. The second line is a hint, if one of them was probably meant.
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("Agent not found in registry: %s (known: %s)", e.Name, strings.Join(e.Known, ", "))
+	text := fmt.Sprintf("Agent not found in registry: %s (known: %s)", e.Name, strings.Join(e.Known, ", "))
+	if near := spelling.Nearest(e.Name, e.Known); near != "" {
+		text += "\nhint: did you mean " + near + "?"
+	}
+	return text
 }
 
 // Entry is one agent, or one problem, in the list of a registry.
@@ -448,7 +455,7 @@ func (r *Registry) List() []Entry {
 		replaces[c.Agent.Source] = true
 	}
 	for group, files := range l.rank() {
-		for _, e := range ordered(files) {
+		for _, e := range ordered(files, false) {
 			i, taken := at[fold(e.Agent.Name)]
 			switch {
 			case taken && group == 0, taken && e.Err == nil && (i >= own || !replaces[e.Agent.Source]):
@@ -471,12 +478,42 @@ func (r *Registry) List() []Entry {
 	return entries
 }
 
+// Glance returns the agents that Lookup finds, sorted by name. It does not parse the built-in ones, of
+// which it returns name, description and source alone.
+func (r *Registry) Glance() []Agent {
+	var found []Agent
+	taken := map[string]bool{}
+	for _, files := range r.scan().rank() {
+		for _, e := range ordered(files, true) {
+			key := fold(e.Agent.Name)
+			if !taken[key] && e.Err == nil {
+				found = append(found, e.Agent)
+			}
+			taken[key] = true
+		}
+	}
+	slices.SortFunc(found, func(a, b Agent) int { return strings.Compare(fold(a.Name), fold(b.Name)) })
+	return found
+}
+
+// glance returns name, description and source of a built-in definition, in which each has a line.
+func (f *file) glance() (Agent, error) {
+	data, err := f.content()
+	_, rest, _ := strings.Cut(string(data), "\ndescription: ")
+	description, _, _ := strings.Cut(rest, "\n")
+	return Agent{Name: f.stem, Description: description, Source: f.source}, err
+}
+
 // ordered returns the definitions in files in the order in which find looks for them: first those
-// whose file is named like the agent.
-func ordered(files []*file) []Entry {
+// whose file is named like the agent. With brief, the built-in ones are not parsed.
+func ordered(files []*file, brief bool) []Entry {
 	var claims, rest []Entry
 	for _, f := range files {
-		switch a, err := f.use(); {
+		read := f.use
+		if brief && f.source == BuiltIn {
+			read = f.glance
+		}
+		switch a, err := read(); {
 		case err != nil:
 			claims = append(claims, Entry{Agent: Agent{Name: f.stem, Source: f.source}, Err: err})
 		case f.named(fold(a.Name)):

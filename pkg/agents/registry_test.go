@@ -350,6 +350,32 @@ func TestLoadReadsNothing(t *testing.T) {
 	assert.NoError(t, err)
 }
 
+// A glance shows the agents that a look-up finds, and no others.
+func TestGlance(t *testing.T) {
+	work, config := tree(t, map[string]string{
+		"work/.qq/agents/coder.md":      says("of a checkout without trust"),
+		"work/.qq/agents/helper.md":     says("helps"),
+		"work/.qq/agents/broken.md":     "---\nname: [\n---\n",
+		"config/qq/agents/explorer.md":  says("of the user"),
+		"config/qq/agents/claims.md":    "---\nname: default\ndescription: d\n---\nx",
+		"config/qq/agents/security.md":  "no definition",
+		"config/qq/agents/Summar_ix.md": says("another"),
+	})
+	reg := Load(Dirs(work, config, nil))
+	seen := reg.Glance()
+	var names []string
+	for _, a := range seen {
+		names = append(names, a.Name)
+		whole, err := reg.Lookup(a.Name)
+		require.NoError(t, err)
+		assert.Equal(t, whole.Description, a.Description)
+		assert.Equal(t, whole.Source, a.Source)
+	}
+	assert.Equal(t, []string{"analyzer", "coder", "database", "default", "executor", "explorer", "helper", "researcher",
+		"Summar_ix", "summarizer", "worker"}, names)
+	assert.Len(t, Load(nil).Glance(), 10)
+}
+
 func BenchmarkLookupDefault(b *testing.B) {
 	work := b.TempDir()
 	for b.Loop() {

@@ -23,7 +23,7 @@ const generalPrompt = "Do the whole task with your tools. Nobody can answer ques
 // Temporary returns an agent that the agent parent defines for one task. An empty name becomes
 // "temporary", and an empty prompt becomes a general one. Each of tools must be a tool of parent;
 // if tools is empty, the agent gets all tools of parent. With readOnly, or if parent is read-only,
-// it is read-only. Model and limits are those of parent. The errors are written for the model that
+// it is read-only. Model, limits and trust are those of parent. The errors are written for the model that
 // defines the agent.
 func Temporary(parent Agent, name, prompt string, tools []string, readOnly bool) (Agent, error) {
 	a := Agent{
@@ -41,6 +41,7 @@ func Temporary(parent Agent, name, prompt string, tools []string, readOnly bool)
 		Agents:          slices.Clone(parent.Agents),
 		Prompt:          cmp.Or(strings.TrimSpace(prompt), generalPrompt),
 		Source:          "made up by " + parent.Name,
+		Untrusted:       parent.Untrusted,
 	}
 	switch {
 	case !validName(a.Name):

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xrash/smetrics"
+	"qq/pkg/spelling"
 )
 
 // everyTool is the entry of a list of tools that means all tools.
@@ -98,19 +98,13 @@ func canonical(tool string) string {
 }
 
 // NearestTool returns the tool of this program that an unknown name may mean: the one that another
-// agent program calls by this name, or one whose name differs in at most three letters. It returns
+// agent program calls by this name, or one whose name differs in a few letters. It returns
 // "" if there is none.
 func NearestTool(name string) string {
 	if ours := canonical(name); kindOf(ours) != unknown {
 		return ours
 	}
-	best, least := "", 4
-	for _, t := range KnownTools() {
-		if d := smetrics.WagnerFischer(strings.ToLower(name[:min(len(name), 40)]), t, 1, 1, 1); d < least {
-			best, least = t, d
-		}
-	}
-	return best
+	return spelling.Nearest(name, KnownTools())
 }
 
 // part returns what "Bash(git log:*)" means here: the tool, and the rule run_pty_cmd(git log *). The

@@ -23,7 +23,7 @@ func (c *child) take(ctx context.Context, ask Ask) error {
 	if ask.waits() { // an honest child has given it back
 		c.permits.reclaim()
 	}
-	do := func() { c.answer(ctx, ask) }
+	do := func() { c.answer(ask.Call.in(ctx), ask) }
 	if ask.Enter != nil {
 		h, err := c.permits.claim(ctx, ask.ID)
 		if err != nil {

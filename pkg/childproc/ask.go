@@ -57,6 +57,9 @@ func (c *Conn) lose() {
 // may still answer.
 func (c *Conn) ask(ctx context.Context, a Ask) ([]task.Result, Answer, error) {
 	p := &pending{done: make(chan struct{})}
+	if call := tool.CallOf(ctx); call.ID != "" {
+		a.Call = &Call{call.ID, call.Name}
+	}
 	c.mu.Lock()
 	c.asked++
 	a.ID = c.asked

@@ -502,6 +502,34 @@ func TestEvents(t *testing.T) {
 		Depth: 1}, got[0])
 }
 
+// The root acts for the call that a child names. What is no id of a call names none.
+func TestCallOfAsk(t *testing.T) {
+	for id, want := range map[string]tool.Call{
+		"call_7": {ID: "call_7", Name: "delegate_task"}, "": {}, "two words": {}, strings.Repeat("x", 129): {},
+	} {
+		var got tool.Call
+		j := job("parrot", fmt.Sprintf(`{"type":"ask","ask":{"id":1,"delegate":[{"task":"x"}],`+
+			`"call":{"id":%q,"tool":"delegate_task"}}}`+"\n", id))
+		j.Delegate = func(ctx context.Context, tasks []task.Task) []task.Result {
+			got = tool.CallOf(ctx)
+			return make([]task.Result, len(tasks))
+		}
+		require.True(t, launcher(t, nil).Launch(t.Context(), j).Success)
+		assert.Equal(t, want, got)
+	}
+}
+
+// An event has no more than its type may have, whatever the child says.
+func TestEventsAreBounded(t *testing.T) {
+	var got []event.Event
+	l := launcher(t, func(c *testConfig) { c.Event = func(e event.Event) { got = append(got, e) } })
+	l.Launch(t.Context(), job("parrot", `{"type":"event","event":{"type":"token","text":"`+
+		strings.Repeat("x", 1<<20)+`","decision":"once","result":{"output":"x"},"summary":"x"}}`+"\n"))
+	require.Len(t, got, 1)
+	assert.Equal(t, event.Event{Type: event.Token, Text: strings.Repeat("x", 64<<10), ExecutionID: "id-parrot",
+		Agent: "parrot", Depth: 1}, got[0])
+}
+
 // A task of any size goes through, also one that nobody reads.
 func TestLargeTask(t *testing.T) {
 	text := strings.Repeat("wörter ", 1<<20)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -332,10 +331,8 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 		}
 		c.hello = f.Hello
 	case TypeEvent: // the start and the end of a child are announced here
-		its := []event.Type{event.ToolStart, event.ToolEnd, event.Token, event.SubAgentProgress}
-		if slices.Contains(its, f.Event.Type) {
-			f.Event.Result = nil
-			c.parent.Emit(*f.Event)
+		if e, ok := event.Reported(*f.Event); ok {
+			c.parent.Emit(e)
 		}
 	case TypeAsk:
 		return c.take(ctx, *f.Ask)

@@ -3,6 +3,7 @@ package childproc
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,9 +142,10 @@ func (s *Start) add(job task.Job) {
 	s.Dir, s.References, s.Schema = job.Dir, job.RequireFileReferences, job.Schema
 }
 
-// Ask is a request of a child to the root. Exactly one of the fields below ID is set.
+// Ask is a request of a child to the root. Exactly one of the fields below Call is set.
 type Ask struct {
 	ID        int64        `json:"id"`
+	Call      *Call        `json:"call,omitempty"` // in which the agent asks; nil means none
 	Delegate  taskList     `json:"delegate,omitempty"`
 	Spawn     *task.Task   `json:"spawn,omitempty"`
 	Children  bool         `json:"children,omitempty"`
@@ -153,6 +155,20 @@ type Ask struct {
 	Approve   *tool.Intent `json:"approve,omitempty"`
 	Enter     *Enter       `json:"enter,omitempty"`
 	Effects   bool         `json:"effects,omitempty"` // record that the child is about to have its first side effect
+}
+
+// Call names a tool call of the agent.
+type Call struct {
+	ID   string `json:"id"`
+	Tool string `json:"tool"`
+}
+
+// in returns the context in which the root acts for the call. A call without a valid id is none.
+func (c *Call) in(ctx context.Context) context.Context {
+	if c == nil || !tool.ValidID(c.ID) {
+		return ctx
+	}
+	return tool.WithCall(ctx, tool.Call{ID: c.ID, Name: c.Tool})
 }
 
 // waits reports whether the answer to a may take long because it depends on a person or on other

@@ -8,26 +8,44 @@
 // never requests: no task may depend on somebody acting on an event.
 //
 // Every event has v, seq, ts, type and trace_id, and says whom it is about:
-// execution_id, parent_execution_id, batch_id, agent and depth. Beyond these:
+// execution_id, parent_execution_id, batch_id, call_id, agent and depth. Beyond these:
 //
 //	sub_agent_start       task, model
-//	sub_agent_progress    text; attempt, model and duration_ms where it is about them
-//	sub_agent_complete    status, exit_code, usage, duration_ms, attempt, model, cached
+//	sub_agent_progress    phase, done, total; or text, attempt, model and duration_ms
+//	sub_agent_complete    status, exit_code, usage, duration_ms, attempt, model, cached, summary
 //	sub_agent_error       the same, and error
-//	tool_start            tool, arguments
+//	tool_start            tool, arguments, text
 //	tool_end              tool, failed, error, duration_ms
 //	token                 text
 //	batch_start           count of its tasks, where that is known
 //	batch_complete        count of its results, failed_tasks: those without success
-//	validation_required   question_id, chain, intent
+//	validation_required   question_id, chain, operation, risk, count, tasks, intent
 //	validation_resolved   the same, and decision
 //
-// Progress changes nothing about the task: a request to the model is repeated
-// (attempt is the number of the next one, duration_ms the wait before it), or the
-// model server holds all requests back (duration_ms is for how long). An end without
-// a start belongs to a task that never ran: it was cancelled in the queue, or its
-// result was known (cached). A call has no id, and the ends of several calls of one
-// tool come in any order, so only their number is certain.
+// The agent of the root has a start and an end like any other, at the depth of its
+// process, which is 0 for one that a person started. It has neither parent nor batch
+// ([Event.OfRoot]). A batch without an agent has none.
+//
+// Progress with a phase says what an agent does now, and how far it is: see [Phase].
+// Progress with a text changes nothing about the task: a request to the model is
+// repeated (attempt is the number of the next one, duration_ms the wait before it),
+// or the model server holds all requests back (duration_ms is for how long). An end
+// without a start belongs to a task that never ran: it was cancelled in the queue, or
+// its result was known (cached).
+//
+// A call_id is the id of a tool call, unique in the conversation of one agent. The
+// tool_* and validation_* events of a call have its id. The sub_agent_* events of a
+// child have the id of the call of its parent that started it, and the batch_* events
+// of a call have that of this call.
+//
+// A batch is one of "qq batch" or one call of run_parallel_tasks; each such call has a
+// new batch_id, which is in events only. The batch_* events of a call are about the
+// agent that made it, those of "qq batch" about no agent. The batch_id of an event
+// about a task is that of the batch to which the task itself belongs.
+//
+// A call that is neither allowed nor refused by a rule has two validation events, also
+// if nobody can be asked; the decision is then unanswered. operation is the tool, count
+// and tasks are the tasks of a delegation: how many, and the first of them, shortened.
 //
 // A [Trace] is a trace of the W3C. Its id is the trace_id of every event, and the id
 // of a span follows from the id of its execution. Not promised: that somebody
@@ -62,6 +80,25 @@ const (
 	ValidationResolved Type = "validation_resolved"
 )
 
+// Phase is what an agent does.
+type Phase string
+
+// The phases of an agent. A phase ends when the next one begins, or with the agent.
+const (
+	// PhaseModel: it asks its model. done is how many turns are over, total how many it may have.
+	PhaseModel Phase = "model"
+	// PhaseTools: it runs the calls of an answer; total is how many these are.
+	PhaseTools Phase = "tools"
+	// PhaseDelegating: it waits for tasks that it has delegated; done of total have ended. At the beginning,
+	// tasks has the first of them.
+	PhaseDelegating Phase = "delegating"
+	// PhaseWaiting: it waits for children in the background (done of total have ended), for a person or for
+	// the model server; text says which.
+	PhaseWaiting Phase = "waiting"
+	// PhaseParts: the parts of a long document are summarized; done of total have ended.
+	PhaseParts Phase = "parts"
+)
+
 // Version is the version of the JSON of an Event.
 const Version = 1
 
@@ -76,10 +113,14 @@ type Event struct {
 	ExecutionID       string    `json:"execution_id"`        // may be empty for the root
 	ParentExecutionID string    `json:"parent_execution_id"` // may be empty for a child of the root
 	BatchID           string    `json:"batch_id"`            // empty outside of a batch
+	CallID            string    `json:"call_id"`             // tool call that it belongs to; empty for none
 	Agent             string    `json:"agent"`               // empty for a batch
 	Depth             int       `json:"depth"`               // in the tree of tasks; 0 is the root
 
 	Task       string       `json:"task,omitempty"`        // its text, shortened
+	Phase      Phase        `json:"phase,omitempty"`       // of progress
+	Done       int          `json:"done,omitempty"`        // of progress: see [Phase]
+	Total      int          `json:"total,omitempty"`       // of progress; 0 means not known
 	Text       string       `json:"text,omitempty"`        // of a token or of progress; a call in readable form
 	Model      string       `json:"model,omitempty"`       // with its provider
 	Attempt    int          `json:"attempt,omitempty"`     // counts from 1; of an end: how many there were
@@ -92,16 +133,23 @@ type Event struct {
 	Error      string       `json:"error,omitempty"`       // why it failed
 	Usage      *task.Usage  `json:"usage,omitempty"`       // tokens of all attempts
 	DurationMS int64        `json:"duration_ms,omitempty"` // see the package comment
-	Count      int          `json:"count,omitempty"`       // tasks or results of a batch
+	Count      int          `json:"count,omitempty"`       // tasks or results of a batch; tasks of a delegation
+	Tasks      []string     `json:"tasks,omitempty"`       // the first tasks of a delegation, shortened
+	Summary    string       `json:"summary,omitempty"`     // of an end: the beginning of the output
 	Result     *task.Result `json:"result,omitempty"`      // of an end, where it is handed on
 
 	FailedTasks int `json:"failed_tasks,omitempty"` // results without success, of a batch
 
 	QuestionID string       `json:"question_id,omitempty"` // of an approval
 	Chain      []string     `json:"chain,omitempty"`       // agents from the root to the one that asks
+	Operation  string       `json:"operation,omitempty"`   // the tool of the call that is asked about
+	Risk       tool.Risk    `json:"risk,omitempty"`        // of that call
 	Intent     *tool.Intent `json:"intent,omitempty"`      // what the call would do
 	Decision   string       `json:"decision,omitempty"`    // once, session, folder, no, unanswered or cancelled
 }
+
+// OfRoot reports whether e is about the agent of the root itself, or about no agent.
+func (e Event) OfRoot() bool { return e.ParentExecutionID == "" && e.BatchID == "" }
 
 // Sink receives events.
 type Sink interface {

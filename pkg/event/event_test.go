@@ -79,22 +79,22 @@ func TestSchema(t *testing.T) {
 		{Event{Type: BatchStart},
 			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"batch_start","trace_id":"",` +
 				`"execution_id":"",` +
-				`"parent_execution_id":"","batch_id":"","agent":"","depth":0}`},
+				`"parent_execution_id":"","batch_id":"","call_id":"","agent":"","depth":0}`},
 		{Event{Type: BatchComplete, Count: 4, FailedTasks: 2},
 			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"batch_complete","trace_id":"",` +
 				`"execution_id":"",` +
-				`"parent_execution_id":"","batch_id":"","agent":"","depth":0,"count":4,"failed_tasks":2}`},
+				`"parent_execution_id":"","batch_id":"","call_id":"","agent":"","depth":0,"count":4,"failed_tasks":2}`},
 		{Event{Type: SubAgentProgress, Text: "request repeated", Model: "ollama:m", Attempt: 2, Cached: true,
 			DurationMS: 500},
 			`{"v":0,"seq":0,"ts":"2026-02-04T10:30:15.123456789Z","type":"sub_agent_progress","trace_id":"",` +
 				`"execution_id":"",` +
-				`"parent_execution_id":"","batch_id":"","agent":"","depth":0,"text":"request repeated",` +
+				`"parent_execution_id":"","batch_id":"","call_id":"","agent":"","depth":0,"text":"request repeated",` +
 				`"model":"ollama:m",` +
 				`"attempt":2,` +
 				`"cached":true,"duration_ms":500}`},
 		{Event{
 			V: 1, Seq: 7, Type: SubAgentError, TraceID: "t", ExecutionID: "e", ParentExecutionID: "p", BatchID: "b",
-			Agent: "coder", Depth: 2,
+			CallID: "c", Agent: "coder", Depth: 2,
 			Task: "do", Text: "so far", Tool: "read_file", Arguments: `{"path":"x"}`, Failed: true,
 			Status:   task.Timeout,
 			ExitCode: &code,
@@ -103,7 +103,7 @@ func TestSchema(t *testing.T) {
 		},
 			`{"v":1,"seq":7,"ts":"2026-02-04T10:30:15.123456789Z","type":"sub_agent_error","trace_id":"t",` +
 				`"execution_id":"e",` +
-				`"parent_execution_id":"p","batch_id":"b","agent":"coder","depth":2,"task":"do","text":"so far",` +
+				`"parent_execution_id":"p","batch_id":"b","call_id":"c","agent":"coder","depth":2,"task":"do","text":"so far",` +
 				`"tool":"read_file",` +
 				`"arguments":"{\"path\":\"x\"}","failed":true,"status":"timeout","exit_code":124,` +
 				`"error":"Child process timed out after 300s","usage":{"input_tokens":1,"output_tokens":2},` +
@@ -150,8 +150,9 @@ func TestIDs(t *testing.T) {
 	for i, line := range lines {
 		var fields map[string]any
 		require.NoError(t, json.Unmarshal([]byte(line), &fields))
-		assert.Len(t, fields, 10, line)
-		for _, f := range []string{"v", "ts", "execution_id", "parent_execution_id", "batch_id", "agent", "depth"} {
+		assert.Len(t, fields, 11, line)
+		for _, f := range []string{"v", "ts", "execution_id", "parent_execution_id", "batch_id", "call_id", "agent",
+			"depth"} {
 			assert.Contains(t, fields, f)
 		}
 		assert.EqualValues(t, types()[i], fields["type"])

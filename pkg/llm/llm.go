@@ -22,11 +22,13 @@ import (
 // Role is the author of a message.
 type Role string
 
-// The authors of messages. The system prompt is not a message but a field of Request.
+// The authors of messages. The system prompt is a field of Request; only a transcript has it as a
+// message, with the role System, if it was made for the task.
 const (
 	User      Role = "user"
 	Assistant Role = "assistant"
 	ToolRole  Role = "tool"
+	System    Role = "system"
 )
 
 // Message is one message of a conversation.
@@ -39,6 +41,17 @@ type Message struct {
 	// CallID and Tool identify the call whose result a ToolRole message is.
 	CallID string `json:"call_id,omitempty"`
 	Tool   string `json:"tool,omitempty"`
+}
+
+// Entry is one message of a transcript, with what is known about it.
+type Entry struct {
+	Time time.Time `json:"time"` // when it was written down, in UTC
+	Message
+	Usage task.Usage `json:"usage,omitzero"` // of an answer of a model, if known
+	// Started, DurationMS and Failed are about a tool call; its result is the message.
+	Started    time.Time `json:"started,omitzero"`
+	DurationMS int64     `json:"duration_ms,omitempty"`
+	Failed     bool      `json:"failed,omitempty"`
 }
 
 // Request is one question to a model.

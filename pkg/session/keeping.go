@@ -59,12 +59,22 @@ func (st *Store) Open(c Choice, h Header, say func(format string, args ...any)) 
 	return t, nil
 }
 
-// Append adds m to the transcript. After an error it warns, and nothing more is written.
-func (t *Keeping) Append(m llm.Message) {
+// Keep begins or continues the transcript with the id of h. An error is only a warning.
+func (st *Store) Keep(h Header) *Keeping {
+	t := &Keeping{ID: h.ID, say: func(string, ...any) {}}
+	var err error
+	if t.session, err = st.Begin(h); err != nil {
+		t.warn(err)
+	}
+	return t
+}
+
+// Append adds e to the transcript. After an error it warns, and nothing more is written.
+func (t *Keeping) Append(e llm.Entry) {
 	if t.session == nil {
 		return
 	}
-	if err := t.session.Append(m); err != nil {
+	if err := t.session.Add(e); err != nil {
 		t.warn(err)
 		t.Close()
 	}
@@ -72,7 +82,7 @@ func (t *Keeping) Append(m llm.Message) {
 
 func (t *Keeping) warn(err error) {
 	problem, _, _ := strings.Cut(err.Error(), "\n")
-	text := "this run is not recorded: " + problem
+	text := "the transcript is incomplete: " + problem
 	t.Warnings = append(t.Warnings, text)
 	t.say("%s", text)
 }

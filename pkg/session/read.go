@@ -14,7 +14,7 @@ import (
 // Transcript is the content of a session file, without the lines that cannot be read.
 type Transcript struct {
 	Header  Header
-	Entries []Entry
+	Entries []llm.Entry
 	// Damaged describes the lines that could not be read, each with its line number.
 	Damaged []string
 
@@ -22,11 +22,13 @@ type Transcript struct {
 	unended bool  // the last line is complete except for its newline
 }
 
-// Messages returns the messages of all entries.
+// Messages returns the messages of the conversation: those of all entries, without system prompts.
 func (t Transcript) Messages() []llm.Message {
-	messages := make([]llm.Message, len(t.Entries))
-	for i, e := range t.Entries {
-		messages[i] = e.Message
+	messages := make([]llm.Message, 0, len(t.Entries))
+	for _, e := range t.Entries {
+		if e.Role != llm.System {
+			messages = append(messages, e.Message)
+		}
 	}
 	return messages
 }
@@ -91,16 +93,16 @@ func decodeHeader(line []byte) (Header, error) {
 	return h, nil
 }
 
-func decodeEntry(line []byte) (Entry, error) {
-	var e Entry
+func decodeEntry(line []byte) (llm.Entry, error) {
+	var e llm.Entry
 	if err := json.Unmarshal(line, &e); err != nil {
-		return Entry{}, err
+		return llm.Entry{}, err
 	}
 	switch e.Role {
-	case llm.User, llm.Assistant, llm.ToolRole:
+	case llm.User, llm.Assistant, llm.ToolRole, llm.System:
 		return e, nil
 	}
-	return Entry{}, fmt.Errorf("a message of role %q", e.Role)
+	return llm.Entry{}, fmt.Errorf("a message of role %q", e.Role)
 }
 
 var errLong = errors.New("longer than 16 MiB")

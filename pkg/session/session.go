@@ -4,11 +4,15 @@
 // A [Store] is a folder. A session is one file in it, <id>.jsonl: a header, then one
 // line for each message. Lines are only appended, each with one write. A [Session]
 // is a session that one process has open for appending; it holds the lock of the file.
-// A [Transcript] is the content of a file, which anybody may read at any time.
+// A [Transcript] is the content of a file, which anybody may read at any time. An
+// [Archive] has the transcripts of children, which nobody continues.
 //
 // A process can die in the middle of a line. Readers leave out such a torn last
 // line, and the next append cuts it off. Other damaged lines are left out and
 // reported with their numbers.
+//
+// A message is kept whole up to 16 MiB. Of a longer one, the beginning and the end are kept,
+// with a note between them.
 //
 // Not promised: that a message survives a crash of the machine. When Append returns,
 // the kernel has it, the disk maybe not. A full disk is an error of Append, after
@@ -22,11 +26,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"qq/pkg/llm"
-	"qq/pkg/task"
 )
 
 // Version is the version of the file format.
@@ -50,13 +55,11 @@ type Header struct {
 	Model   string    `json:"model,omitempty"`
 	Dir     string    `json:"dir,omitempty"` // working directory
 	Created time.Time `json:"created"`
-}
-
-// Entry is one message of a transcript.
-type Entry struct {
-	Time time.Time `json:"time"`
-	llm.Message
-	Usage *task.Usage `json:"usage,omitempty"` // if known
+	// Parent, Batch and Depth are those of the execution that a child of an agent or of a batch
+	// writes its transcript about. The id of that transcript is the id of the execution.
+	Parent string `json:"parent,omitempty"`
+	Batch  string `json:"batch,omitempty"`
+	Depth  int    `json:"depth,omitempty"`
 }
 
 // Session is a session file that is open for appending. The caller must not use it from several
@@ -76,19 +79,18 @@ func (s *Session) ID() string { return s.id }
 // Append adds messages to the transcript, with one write for each.
 func (s *Session) Append(messages ...llm.Message) error {
 	for _, m := range messages {
-		if err := s.append(Entry{Time: s.now().UTC(), Message: m}); err != nil {
+		if err := s.Add(llm.Entry{Message: m}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// AppendUsage adds an answer of a model, together with the number of tokens that it used.
-func (s *Session) AppendUsage(m llm.Message, u task.Usage) error {
-	return s.append(Entry{Time: s.now().UTC(), Message: m, Usage: &u})
-}
-
-func (s *Session) append(e Entry) error {
+// Add adds an entry to the transcript. It sets the time of the entry if that is zero.
+func (s *Session) Add(e llm.Entry) error {
+	if e.Time.IsZero() {
+		e.Time = s.now().UTC()
+	}
 	if err := s.write(e); err != nil {
 		return fmt.Errorf("append to session %s: %w", s.id, err)
 	}
@@ -118,17 +120,60 @@ func (s *Session) write(v any) error {
 	return nil
 }
 
+// encode returns v as one line. An entry that would be too long is shortened until it fits.
 func encode(v any) ([]byte, error) {
+	line, err := marshal(v)
+	entry, shortens := v.(llm.Entry)
+	for most := maxLine / 2; err == nil && len(line) > maxLine; most /= 2 {
+		if !shortens || most < leastKept {
+			return nil, fmt.Errorf("message is %d bytes long, at most %d", len(line), maxLine)
+		}
+		line, err = marshal(shortened(entry, most))
+	}
+	return line, err
+}
+
+func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // so that code stays readable
-	if err := enc.Encode(v); err != nil {
-		return nil, err
+	err := enc.Encode(v)
+	return b.Bytes(), err
+}
+
+// leastKept is how much of a text is kept at least, in bytes. A message with so many calls that this is too much is an
+// error.
+const leastKept = 256
+
+// shortened returns e with texts of at most about that many bytes each. The arguments of a call are replaced by a note,
+// because a part of them is no JSON.
+func shortened(e llm.Entry, most int) llm.Entry {
+	e.Content, e.Thinking = cut(e.Content, most), cut(e.Thinking, most)
+	e.Calls = slices.Clone(e.Calls)
+	for i, c := range e.Calls {
+		if len(c.Arguments) > most {
+			note := fmt.Sprintf("%d bytes of arguments: too long for the transcript", len(c.Arguments))
+			e.Calls[i].Arguments = fmt.Appendf(nil, `{"left_out":%q}`, note)
+		}
 	}
-	if b.Len() > maxLine {
-		return nil, fmt.Errorf("message is %d bytes long, at most %d", b.Len(), maxLine)
+	return e
+}
+
+// cut returns the beginning and the end of s, together at most that many bytes, with a note between them.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
 	}
-	return b.Bytes(), nil
+	head, tail := s[:most/2], s[len(s)-most/2:]
+	// No character is cut apart.
+	for len(head) > 0 && !utf8.RuneStart(s[len(head)]) {
+		head = head[:len(head)-1]
+	}
+	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
+		tail = tail[1:]
+	}
+	left := len(s) - len(head) - len(tail)
+	return fmt.Sprintf("%s\n[%d bytes left out: too long for the transcript]\n%s", head, left, tail)
 }
 
 // Close unlocks and closes the file. A session without any message is removed.

@@ -59,15 +59,15 @@ func TestRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	assert.Regexp(t, `^20261120-153012-[0-9a-f]{4}$`, s.ID())
 	require.NoError(t, s.Append(said...))
-	require.NoError(t, s.AppendUsage(answer("done"), task.Usage{InputTokens: 3, OutputTokens: 4}))
+	require.NoError(t, s.Add(llm.Entry{Message: answer("done"), Usage: task.Usage{InputTokens: 3, OutputTokens: 4}}))
 
 	got, err := st.Load(s.ID())
 	require.NoError(t, err, "a session in use can be read")
 	assert.Equal(t, Header{V: 1, ID: s.ID(), Agent: "coder", Model: "ollama:m", Dir: "/w", Created: st.now()},
 		got.Header)
 	assert.Equal(t, append(said, answer("done")), got.Messages())
-	assert.Equal(t, &task.Usage{InputTokens: 3, OutputTokens: 4}, got.Entries[3].Usage)
-	assert.Nil(t, got.Entries[0].Usage)
+	assert.Equal(t, task.Usage{InputTokens: 3, OutputTokens: 4}, got.Entries[3].Usage)
+	assert.Zero(t, got.Entries[0].Usage)
 	assert.Equal(t, st.now(), got.Entries[0].Time)
 	assert.Empty(t, got.Damaged)
 	require.NoError(t, s.Close())
@@ -279,12 +279,47 @@ func TestAppendRefuses(t *testing.T) {
 	st := newStore(t)
 	s, err := st.Create(Header{})
 	require.NoError(t, err)
-	require.ErrorContains(t, s.Append(user(strings.Repeat("x", maxLine))), "at most 16777216")
+	many := llm.Message{Role: llm.Assistant, Calls: make([]tool.Call, 800_000)}
+	require.ErrorContains(t, s.Append(many), "at most 16777216", "a message that cannot be shortened")
 	bad := llm.Message{Role: llm.Assistant, Calls: []tool.Call{{Arguments: json.RawMessage("{")}}}
 	require.Error(t, s.Append(bad))
 	require.NoError(t, s.Close())
 	_, err = st.Load(s.ID())
 	require.ErrorIs(t, err, ErrNotFound, "a session without a message is not kept")
+}
+
+// A message that is too long for a line is kept, with a note for what is left out.
+func TestLongMessage(t *testing.T) {
+	long := "begin" + strings.Repeat("é", 10<<20) + "end"
+	dense := "begin" + strings.Repeat("\x01", 10<<20) + "end" // six bytes each in JSON
+	arguments := json.RawMessage(`{"content":"` + strings.Repeat("x", 20<<20) + `"}`)
+	st := newStore(t)
+	s, err := st.Create(Header{})
+	require.NoError(t, err)
+	require.NoError(t, s.Append(user(llm.WithContext("Summarize it", long)), user(dense)))
+	require.NoError(t, s.Append(llm.Message{
+		Role: llm.Assistant, Thinking: long, Calls: []tool.Call{{ID: "1", Name: "write", Arguments: arguments}},
+	}, user(strings.Repeat("y", maxLine-200))))
+	require.NoError(t, s.Close())
+	got, err := st.Load(s.ID())
+	require.NoError(t, err)
+	require.Empty(t, got.Damaged)
+	m := got.Messages()
+	require.Len(t, m, 4)
+	text, context := llm.SplitContext(m[0].Content)
+	assert.Equal(t, "Summarize it", text)
+	for _, shortened := range []string{context, m[1].Content, m[2].Thinking} {
+		assert.True(t, strings.HasPrefix(shortened, "begin") && strings.HasSuffix(shortened, "end"))
+		assert.Regexp(t, `\n\[[0-9]+ bytes left out: too long for the transcript\]\n`, shortened)
+		assert.NotContains(t, shortened, "\ufffd")
+		assert.Greater(t, len(shortened), 1<<20)
+	}
+	assert.JSONEq(t, `{"left_out":"20971534 bytes of arguments: too long for the transcript"}`,
+		string(m[2].Calls[0].Arguments))
+	assert.NotContains(t, m[3].Content, "left out", "it fits")
+	list, err := st.List()
+	require.NoError(t, err)
+	assert.Equal(t, "Summarize it", list[0].Title)
 }
 
 func TestIDs(t *testing.T) {

@@ -32,34 +32,58 @@ type Store struct {
 // Open returns the store in the folder dir. The folder is created when the first session is.
 func Open(dir string) *Store { return &Store{dir: dir, now: time.Now} }
 
+// Of returns the store of the sessions that people have begun, in home, the folder of qq.
+func Of(home string) *Store { return Open(filepath.Join(home, "sessions")) }
+
 func (st *Store) path(id string) string { return filepath.Join(st.dir, id+suffix) }
 
 // Create creates a session with the header h, and opens it for appending. It sets the version, id
 // and time of the header.
 func (st *Store) Create(h Header) (*Session, error) {
-	if err := os.MkdirAll(st.dir, 0o700); err != nil {
+	for {
+		h.ID = newID(st.now().UTC())
+		s, err := st.create(h)
+		if !errors.Is(err, fs.ErrExist) { // else the id is taken: try another
+			return s, err
+		}
+	}
+}
+
+// Begin opens the session with the id of h for appending. If there is none, it creates one with the
+// header h. It sets the version and time of the header.
+func (st *Store) Begin(h Header) (*Session, error) {
+	if !valid(h.ID) {
+		return nil, fmt.Errorf("create session: %q is no id", h.ID)
+	}
+	s, err := st.create(h)
+	if errors.Is(err, fs.ErrExist) {
+		s, _, err = st.Continue(h.ID)
+	}
+	return s, err
+}
+
+// create creates a session with the header h. The error wraps [fs.ErrExist] if there is one with its
+// id.
+func (st *Store) create(h Header) (*Session, error) {
+	h.V, h.Created = Version, st.now().UTC()
+	const flags = os.O_RDWR | os.O_APPEND | os.O_CREATE | os.O_EXCL
+	f, err := os.OpenFile(st.path(h.ID), flags, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(st.dir, 0o700); err == nil {
+			f, err = os.OpenFile(st.path(h.ID), flags, 0o600)
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("create session: %w", err)
 	}
-	for {
-		h.V, h.Created = Version, st.now().UTC()
-		h.ID = newID(h.Created)
-		f, err := os.OpenFile(st.path(h.ID), os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			continue // the id is taken: try another
-		}
-		if err != nil {
-			return nil, fmt.Errorf("create session: %w", err)
-		}
-		s := &Session{file: f, id: h.ID, empty: true, now: st.now}
-		err = lock(f)
-		if err == nil {
-			err = s.write(h)
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("create session %s: %w", h.ID, err), s.Close())
-		}
-		return s, nil
+	s := &Session{file: f, id: h.ID, empty: true, now: st.now}
+	if err = lock(f); err == nil {
+		err = s.write(h)
 	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("create session %s: %w", h.ID, err), s.Close())
+	}
+	return s, nil
 }
 
 // newID returns an id that sorts by time and can be typed: 20261120-153012-a1b2.
@@ -294,7 +318,7 @@ func (st *Store) summarize(f file) (Summary, error) {
 		case err != nil && !errors.Is(err, errLong):
 			return s, fmt.Errorf("read session %s: %w", f.id, err)
 		}
-		var e Entry
+		var e llm.Entry
 		if s.Title == "" || lines.torn {
 			e, err = decodeEntry(line)
 		}

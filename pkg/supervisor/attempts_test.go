@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/pkg/supervisor/halt"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
@@ -153,7 +154,7 @@ func TestHindered(t *testing.T) {
 			all := &gathered{}
 			err := sc.s.Batch(t.Context(), Batch{
 				Tasks: Tasks(task.Task{Text: "a"}, task.Task{Text: "b"}, task.Task{Text: "c"}), Results: all,
-				Halt: Halt{Now: true, Fail: 1},
+				Halt: halt.New(halt.Policy{Now: true, Fail: 1}, 0),
 			})
 			took := time.Since(start)
 			assert.LessOrEqual(t, took, c.atMost, name)
@@ -438,19 +439,6 @@ func TestStagedOnce(t *testing.T) {
 		assert.Equal(t, 2, results[1].Attempts)
 		assert.Equal(t, 1, f.used)
 	})
-}
-
-func TestPauseAfter(t *testing.T) {
-	for n, want := range map[int]time.Duration{1: 500 * time.Millisecond, 2: time.Second, 5: 8 * time.Second,
-		8: time.Minute, 1000: time.Minute} {
-		different := map[time.Duration]bool{}
-		for range 20 {
-			d := pauseAfter(n)
-			different[d] = true
-			assert.InDelta(t, want, d, float64(want)/4)
-		}
-		assert.Greater(t, len(different), 1)
-	}
 }
 
 func TestSpawnRate(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"qq/pkg/event"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
@@ -51,7 +52,7 @@ func (h *handle) spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	if refusal := h.admit(true); refusal != "" {
 		return task.Child{}, errors.New(refusal)
 	}
-	job := h.newJob(t)
+	job := h.newJob(ctx, t)
 	f := &h.background
 	k := &kept{
 		in: f, done: make(chan struct{}),
@@ -141,10 +142,12 @@ func (h *handle) Wait(ctx context.Context, ids []string, atMost time.Duration) (
 		defer timer.Stop()
 		late = timer.C
 	}
+	h.tell(event.PhaseWaiting, "for children in the background", 0, len(waiting))
 	h.pause(ctx, func() {
-		for _, k := range waiting {
+		for i, k := range waiting {
 			select {
 			case <-k.done:
+				h.tell(event.PhaseWaiting, "for children in the background", i+1, len(waiting))
 			case <-late:
 				return
 			case <-ctx.Done():

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"qq/pkg/event"
+	"qq/pkg/supervisor/halt"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/supervisor/order"
 	"qq/pkg/task"
@@ -19,8 +21,10 @@ type Batch struct {
 	// Count is the number of tasks, or 0 if it is not known. It only appears in an event.
 	Count   int
 	Results Results
-	// Halt says after how many failures the batch stops.
-	Halt Halt
+	// Halt says when the batch ends early; nil means never.
+	Halt *halt.Halt
+	// Pace delays the start of tasks; nil starts each task as soon as it has a slot.
+	Pace Pace
 	// Stop can be closed to stop the batch: no further task starts, and the running ones continue.
 	// nil means that the batch cannot be stopped in this way.
 	Stop <-chan struct{}
@@ -30,6 +34,8 @@ type Batch struct {
 	// Past is asked for the result of each task before the task is started; nil means that no
 	// results are known.
 	Past Past
+
+	group string // see [task.Job.Group]
 }
 
 // Tasks returns a stream of the tasks in list, for the field Tasks of a [Batch].
@@ -52,27 +58,18 @@ type Results interface {
 	Done(r task.Result)
 }
 
+// Pace says when the next task of a batch may start.
+type Pace interface {
+	// Next returns how long to wait before it is called again. 0 means that a task may start now, and does. One
+	// goroutine calls it.
+	Next() time.Duration
+}
+
 // Past finds the results of tasks that were run before.
 type Past interface {
 	// Known returns the result of the task at index. false means that no result is known, and the
 	// task is run. With true, nothing is started or recorded for the task.
 	Known(ctx context.Context, index int, t task.Task) (task.Result, bool)
-}
-
-// Halt says when failed tasks stop a batch. The zero Halt never stops it.
-type Halt struct {
-	Now     bool    // end the running tasks too; otherwise they continue
-	Fail    int     // number of failed tasks that stops the batch; 0 means never
-	Percent float64 // percentage of failures among the ended tasks that stops it; 0 means never
-}
-
-// reached reports whether the batch must stop, if failed of ended tasks have failed. Percent counts
-// only after ten tasks have ended.
-func (h Halt) reached(failed, ended int) bool {
-	if h.Fail > 0 && failed >= h.Fail {
-		return true
-	}
-	return h.Percent > 0 && ended >= 10 && float64(failed)*100 >= h.Percent*float64(ended)
 }
 
 // batch is the state of one running Batch.
@@ -85,11 +82,8 @@ type batch struct {
 
 	mu           sync.Mutex
 	ordered      order.Results
-	endedTasks   int
-	failed       int
 	err          error // of Deliver, or of the Spill
 	broken       error // the first of the Recorder, or why the machine starts no task
-	halted       bool
 	stopStarting context.CancelFunc
 }
 
@@ -110,11 +104,13 @@ func (t batchTask) waitsForServer() bool { return !t.byAgent && t.from.s.cfg.Gat
 // file implements owner: it stores the result in the batch and delivers the results that are due.
 func (t batchTask) file(r task.Result, err error) { t.end(t.index, r, err) }
 
-// delegate runs tasks for the agent of h and returns their results in input order. While the agent
-// waits for them, other jobs may use its slot.
-func (h *handle) delegate(ctx context.Context, tasks []task.Task) []task.Result {
-	all := &gathered{results: make([]task.Result, 0, len(tasks))}
-	b := Batch{Results: all, Tasks: Tasks(tasks...)}
+// delegate runs tasks for the agent of h and returns their results in input order. group is the id
+// that they have in common in events, if any. While the agent waits for them, other jobs may use its
+// slot.
+func (h *handle) delegate(ctx context.Context, tasks []task.Task, group string) []task.Result {
+	all := &awaited{gathered{make([]task.Result, 0, len(tasks))}, h}
+	b := Batch{Results: all, Tasks: Tasks(tasks...), group: group}
+	h.tally.Begin(tasks[0].Part, len(tasks))
 	h.pause(ctx, func() { _ = h.batch(ctx, b, true) }) // what could not be recorded says so in its result
 	return all.results
 }
@@ -130,6 +126,24 @@ func (g *gathered) Deliver(r task.Result) error {
 
 // Done implements Results.
 func (g *gathered) Done(task.Result) {}
+
+// awaited are the results of a delegation of the agent by. How many there are is told.
+type awaited struct {
+	gathered
+	by *handle
+}
+
+// Done implements Results.
+func (a *awaited) Done(task.Result) {
+	phase := event.PhaseDelegating
+	parts, done, total := a.by.tally.End()
+	if parts {
+		phase = event.PhaseParts
+	}
+	if total > 1 { // of one task the end says it all
+		a.by.tell(phase, "", done, total)
+	}
+}
 
 func (h *handle) batch(ctx context.Context, given Batch, byAgent bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -167,7 +181,7 @@ func (b *batch) feed(ctx, starting context.Context, next func() (task.Task, erro
 		if len(f.ahead) == 0 || b.undeliverable() {
 			return f.err
 		}
-		noSlot := f.slot()
+		noSlot := f.turn()
 		if noSlot != nil && b.undeliverable() {
 			return f.err
 		}
@@ -225,10 +239,30 @@ func (f *feeder) take() {
 		f.end(index, *res, nil)
 		return
 	}
-	job := f.from.newJob(t)
-	job.BatchID, job.Index = f.ID, index
+	job := f.from.newJob(f.ctx, t)
+	job.BatchID, job.Group, job.Index = f.ID, f.group, index
 	x := f.from.newExecution(f.ctx, job, batchTask{f.batch, index})
 	f.ahead = append(f.ahead, queued{x: x, queuedAt: time.Now()})
+}
+
+// turn takes a slot for the first task in ahead, as slot does, when the Pace of the batch lets that task start. Others
+// may use the slot before.
+func (f *feeder) turn() error {
+	for {
+		if err := f.slot(); err != nil || f.Pace == nil {
+			return err
+		}
+		wait := f.Pace.Next()
+		if wait <= 0 {
+			return nil
+		}
+		f.from.s.slots.Release()
+		select {
+		case <-time.After(wait):
+		case <-f.starting.Done():
+		case <-f.ahead[0].x.ctx.Done():
+		}
+	}
 }
 
 // slot takes a slot for the first task in ahead, and waits if none is free. Before it waits, it
@@ -357,8 +391,8 @@ func (b *batch) notStarted(ctx context.Context, x *execution) task.Result {
 	switch {
 	case ctx.Err() != nil:
 		why += context.Cause(ctx).Error()
-	case b.halted:
-		why += ErrHalted.Error()
+	case b.Halt.Reason() != nil:
+		why += b.Halt.Reason().Error()
 	case b.broken != nil:
 		why += b.broken.Error()
 	default:

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
+	"qq/pkg/supervisor/attempts"
+	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
@@ -20,6 +19,7 @@ type execution struct {
 	parent  *handle // handle that started the job
 	job     task.Job
 	owner   owner
+	mail    *jobs.Mailbox
 	loan    *limits.Loan
 	limit   limits.Time            // of the run clock
 	clock   *limits.Clock          // the run clock: from the start on, through all attempts
@@ -62,7 +62,7 @@ func (h *handle) newExecution(ctx context.Context, job task.Job, o owner) *execu
 	x.job.Idle, x.idleOut = idle.For, idle.Over(task.Idle)
 	// Launchers report activity now and then, that is somewhat late.
 	x.idle = limits.NewClock(idle.For+min(idle.For/20, 5*time.Second), func() { x.cancel(x.idleOut) })
-	x.s.jobs.Add(x.job, x.idle, x.cancel)
+	x.mail = x.s.jobs.Add(x.job, x.idle, x.cancel)
 	return x
 }
 
@@ -153,8 +153,8 @@ func (x *execution) attempts(ctx context.Context, launcher Launcher) task.Result
 		x.s.jobs.Attempt(x.job.ExecutionID, n)
 		own := x.attempt(ctx, launcher)
 		own.DurationMS = time.Since(began).Milliseconds()
-		r := sum(before, own)
-		wait := pauseAfter(n)
+		r := attempts.Sum(before, own)
+		wait := attempts.Pause(n)
 		if !x.repeats(&r, wait) {
 			return r
 		}
@@ -227,20 +227,6 @@ func launch(ctx context.Context, l Launcher, h *handle) (r task.Result) {
 	return l.Launch(ctx, h.job, h)
 }
 
-// sum returns r, the result of the last attempt, with the attempts, tokens, side effects and
-// changed files of the earlier attempts added. before is the sum of the earlier ones.
-func sum(before, r task.Result) task.Result {
-	r.Attempts += before.Attempts
-	r.Usage = r.Usage.Add(before.Usage)
-	r.Effects = r.Effects || before.Effects
-	if len(before.ChangedFiles) > 0 {
-		files := slices.Concat(before.ChangedFiles, r.ChangedFiles)
-		slices.Sort(files)
-		r.ChangedFiles = slices.Compact(files)
-	}
-	return r
-}
-
 // repeats reports whether the job is to be run again after the pause wait. r is the result so far.
 // A job is repeated if its process died, as long as attempts and run time are left. If the job may
 // have had side effects and is not idempotent, repeats returns false and changes the status of r to
@@ -260,29 +246,15 @@ func (x *execution) repeats(r *task.Result, wait time.Duration) bool {
 		if r.Effects && !x.job.Idempotent || p.refusal(x.job.Task) != nil {
 			return false
 		}
-	case r.Status != task.Killed && r.Status != task.NoResult && r.Status != task.OutOfMemory:
+	case !attempts.Died(r.Status):
 		return false
 	}
 	if r.Effects && !x.job.Idempotent {
-		what, _, _ := strings.Cut(r.Err(), "\nhint: ")
-		what += "; it may have had side effects"
-		if last {
-			what += "\nhint: look what it has done before you do it again"
-		} else {
-			what += ", so it was not repeated\nhint: mark the task idempotent if doing it twice does no harm"
-		}
-		r.End(task.UnknownOutcome, what)
+		attempts.Uncertain(r, last)
 		return false
 	}
 	left, bounded := x.clock.Left()
 	return !last && (!bounded || left > wait)
-}
-
-// pauseAfter returns how long to wait after attempt n: 500 ms, doubled with each attempt up to a
-// minute, and varied at random by up to a quarter.
-func pauseAfter(n int) time.Duration {
-	d := min(500*time.Millisecond<<min(n-1, 10), time.Minute)
-	return d*3/4 + rand.N(d/2)
 }
 
 // backOff waits for the time wait while other jobs use the slot, and then until the job has a slot

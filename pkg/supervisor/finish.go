@@ -3,7 +3,6 @@ package supervisor
 import (
 	"fmt"
 
-	"qq/pkg/event"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
@@ -60,65 +59,6 @@ func (x *execution) finish(r task.Result) {
 	x.owner.file(r, err)
 }
 
-// started announces the start of a child. Job zero is not announced.
-func (x *execution) started() {
-	s, job := x.s, x.job
-	if x.zero() {
-		return
-	}
-	if s.cfg.Log != nil {
-		s.cfg.Log.Spawned(task.ShortID(job.ExecutionID), job.Agent, job.Depth, job.Text)
-	}
-	if s.cfg.Events.Wanted() {
-		e := about(job, event.SubAgentStart)
-		e.Task = task.Shorten(job.Text, 100)
-		s.cfg.Events.Emit(e)
-	}
-}
-
-// notRecorded is the text for a result that could not be made durable.
-const notRecorded = "its result could not be recorded"
-
-// finished announces the end of a child, after its result was recorded.
-func (x *execution) finished(r task.Result) {
-	s, job := x.s, x.job
-	if x.zero() {
-		return
-	}
-	if log := s.cfg.Log; log != nil {
-		id := task.ShortID(job.ExecutionID)
-		log.Completed(id, r.Success, r.ExitCode)
-		if !r.Success {
-			log.Failed(id, string(r.Status)+": "+r.Err())
-		}
-		if r.Unrecorded {
-			log.Failed(id, notRecorded)
-		}
-	}
-	x.announce(r)
-}
-
-// announce emits the event of the end of a child.
-func (x *execution) announce(r task.Result) {
-	s := x.s
-	if !s.cfg.Events.Wanted() {
-		return
-	}
-	e := about(x.job, event.SubAgentComplete)
-	if !r.Success {
-		r.CutHint() // as in a result in JSON: a hint is for the terminal
-		e.Type, e.Error = event.SubAgentError, r.Err()
-	}
-	e.Status, e.ExitCode, e.Usage, e.DurationMS = r.Status, &r.ExitCode, &r.Usage, r.DurationMS
-	if r.Unrecorded && r.Success {
-		e.Error = notRecorded
-	}
-	if r.Attempts > 1 {
-		e.Attempt = r.Attempts
-	}
-	s.cfg.Events.Emit(e)
-}
-
 // limitReached returns the limit that kept the agent from starting a child, or "" if none did. For
 // job zero it returns a limit that any agent of the tree has reached.
 func (x *execution) limitReached() string {
@@ -131,25 +71,16 @@ func (x *execution) limitReached() string {
 	return ""
 }
 
-// ended implements owner: it counts the result of a task that ran, and halts the batch if too many
-// tasks have failed.
+// ended implements owner: it counts the result of a task that ran, and halts the batch if that is due.
 func (b *batch) ended(res *task.Result) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if res.Hindered {
 		return // it says nothing about the tasks
 	}
-	b.endedTasks++
-	if !res.Success && res.Status != task.Cancelled { // a person means the others to go on
-		b.failed++
-	}
-	if b.halted || !b.Halt.reached(b.failed, b.endedTasks) {
-		return
-	}
-	b.halted = true
-	b.stopStarting()
-	if b.Halt.Now {
-		b.cancel(ErrHalted)
+	if reason := b.Halt.Count(*res); reason != nil {
+		b.stopStarting()
+		if b.Halt.Now() {
+			b.cancel(reason)
+		}
 	}
 }
 

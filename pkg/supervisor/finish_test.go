@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/pkg/supervisor/halt"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/task"
 )
@@ -155,6 +156,7 @@ type announced struct{ rec *memRecord }
 
 func (a announced) Spawned(id, _ string, _ int, _ string) { _ = a.rec.note("started %s", id) }
 func (a announced) Completed(id string, _ bool, _ int)    { _ = a.rec.note("ended %s", id) }
+func (a announced) Dispatched(string, int, []string)      {}
 func (a announced) Failed(id, msg string)                 { _ = a.rec.note("%s: %s", id, msg) }
 
 // The end of a task is announced when it is on record, or could not be, and
@@ -284,7 +286,7 @@ func TestKnown(t *testing.T) {
 		failed := task.Task{Text: "old"}.Ended(task.Failed, "then")
 		failed.Attempts = 3
 		known := func(index int, t task.Task) (task.Result, bool) { return failed, index%2 == 1 && t.Text == "old" }
-		results, at := collect(t, sc, Batch{Past: past(known), Halt: Halt{Fail: 2}},
+		results, at := collect(t, sc, Batch{Past: past(known), Halt: halt.New(halt.Policy{Fail: 2}, 0)},
 			"sleep 1s", "old", "fail", "old", "sleep 1s", "fail", "sleep 7s", "old")
 		assert.Equal(
 			t,
@@ -333,7 +335,8 @@ func TestRefuse(t *testing.T) {
 			}
 			return errors.New("gone")
 		})
-		results, at := collect(t, sc, Batch{Halt: Halt{Fail: 1}}, "sleep 1s", "sleep 1s", "sleep 1s", "x", "x")
+		results, at := collect(t, sc, Batch{Halt: halt.New(halt.Policy{Fail: 1}, 0)},
+			"sleep 1s", "sleep 1s", "sleep 1s", "x", "x")
 		assert.Equal(
 			t,
 			[]task.Status{task.Completed, task.Completed, task.Unavailable, task.Unavailable, task.Unavailable},
@@ -352,7 +355,7 @@ func TestRefuse(t *testing.T) {
 func TestHaltBeforeTheRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc, f := recorded(task.Limits{MaxParallel: 1}, &memRecord{slow: time.Minute})
-		results, _ := collect(t, sc, Batch{Halt: Halt{Fail: 1}}, "fail", "sleep 1s")
+		results, _ := collect(t, sc, Batch{Halt: halt.New(halt.Policy{Fail: 1}, 0)}, "fail", "sleep 1s")
 		assert.Equal(t, []task.Status{task.Failed, task.Cancelled}, statuses(results))
 		assert.Equal(t, []string{"fail"}, f.launches)
 	})

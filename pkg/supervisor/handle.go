@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,14 +14,12 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
-	"qq/pkg/supervisor/ceiling"
+	"qq/pkg/supervisor/changes"
 	"qq/pkg/supervisor/limits"
+	"qq/pkg/supervisor/tally"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
-
-// maxUnread is how many messages may wait for an agent that does not read them.
-const maxUnread = 64
 
 // handle is one running agent as the supervisor sees it: what it may do and who its parent is. It
 // implements [Parent], the requests of the agent to the supervisor. Each attempt of a job has a
@@ -33,44 +30,43 @@ type handle struct {
 	exec  *execution // nil above the tasks of a batch
 	agent agents.Agent
 	job   task.Job
-	chain []string    // names of the agents from the root to this one
-	inbox chan string // messages from other agents
+	chain []string      // names of the agents from the root to this one
+	inbox <-chan string // messages from other agents
 	// latest is when all children of this agent must have ended, even if their clocks were paused:
 	// the deadline of the run is fixed. Zero means that there is none.
 	latest     time.Time
 	background background
-	effects    atomic.Bool // a descendant had side effects
+	effects    atomic.Bool   // a descendant had side effects
+	gone       atomic.Bool   // the attempt has ended
+	changed    changes.Files // by the agent or its descendants
+	tally      tally.Tally   // of the tasks that it hands on and waits for
 
-	mu      sync.Mutex
-	changed map[string]struct{} // files that the agent or its descendants changed
-	parts   int                 // how many parts of documents were summarized for it
+	mu    sync.Mutex
+	parts int // how many parts of documents were summarized for it
 }
 
 var _ Parent = (*handle)(nil)
 
-// newHandle returns a handle for the next attempt of x, whose agent is a. The supervisor finds it
-// by the execution id of the job until close is called.
+// parallelTool is the tool whose calls are batches of their own in events.
+const parallelTool = "run_parallel_tasks"
+
+// newHandle returns a handle for the next attempt of x, whose agent is a. The caller must close it.
 func (x *execution) newHandle(a agents.Agent) *handle {
 	h := &handle{
 		s: x.s, exec: x, agent: a, job: x.job, chain: []string{a.Name}, latest: x.latest,
-		inbox: make(chan string, maxUnread),
+		inbox: x.mail.Open(),
 	}
 	if p := h.parent(); p != nil {
 		h.chain = append(slices.Clone(p.chain), a.Name)
 	}
-	x.s.mu.Lock()
-	defer x.s.mu.Unlock()
-	x.s.handles[h.job.ExecutionID] = h
 	return h
 }
 
-// close ends the background children whose results were not collected, and removes the handle from
-// the supervisor.
+// close ends the background children whose results were not collected. Calls of the agent are
+// refused from now on.
 func (h *handle) close() {
 	h.endBackground()
-	h.s.mu.Lock()
-	defer h.s.mu.Unlock()
-	delete(h.s.handles, h.job.ExecutionID)
+	h.gone.Store(true)
 }
 
 // parent returns the handle of the agent that started this one. It is nil for job zero and for a
@@ -107,10 +103,16 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 		}
 		return results
 	}
-	for k, r := range h.delegate(ctx, allowed) {
+	h.dispatched(allowed...)
+	group, end := "", func([]task.Result) {}
+	if call := tool.CallOf(ctx); call.Name == parallelTool {
+		group, end = h.group(call.ID, len(tasks))
+	}
+	for k, r := range h.delegate(ctx, allowed, group) {
 		r.Index = at[k]
 		results[at[k]] = r
 	}
+	end(results)
 	return results
 }
 
@@ -120,7 +122,7 @@ func (h *handle) Enter(ctx context.Context, model string, again bool) (p llm.Per
 	if h.s.cfg.Gate == nil {
 		return activePermit{freePermit{}, h}, nil
 	}
-	h.queue(func() { p, err = h.s.cfg.Gate.Enter(ctx, model, again, h) })
+	h.queue(func() { h.admitted(func() { p, err = h.s.cfg.Gate.Enter(ctx, model, again, h) }) })
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +172,7 @@ func (h *handle) Behind(d time.Duration) {
 // tool, the call is refused and nobody is asked.
 func (h *handle) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 	switch {
-	case h.s.handle(h.job.ExecutionID) != h:
+	case h.gone.Load():
 		return tool.Decision{Reason: errGone.Error()}
 	case !h.agent.Allows(in.Tool):
 		return tool.Decision{Reason: "the definition of " + h.agent.Name + " does not give it this tool"}
@@ -186,7 +188,8 @@ func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
 		return tool.Decision{Allowed: true}
 	}
 	q := tool.Question{
-		ExecutionID: h.job.ExecutionID, BatchID: h.job.BatchID, Depth: h.job.Depth, Chain: h.chain,
+		ExecutionID: h.job.ExecutionID, BatchID: cmp.Or(h.job.BatchID, h.job.Group), CallID: tool.CallOf(ctx).ID,
+		Depth: h.job.Depth, Chain: h.chain,
 		Dir: h.job.WorkingDir, Folder: h.job.Dir, Task: h.job.Text, Intent: in,
 	}
 	top := h
@@ -203,21 +206,13 @@ func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
 		return approvals.Ask(ctx, q)
 	}
 	var d tool.Decision
+	h.tell(event.PhaseWaiting, "for an approval", 0, 0)
 	h.queue(func() { h.lend(ctx, func() { d = approvals.Ask(ctx, q) }) }) // a person's time is not the agent's
 	return d
 }
 
 // Changed implements [Report].
-func (h *handle) Changed(paths []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.changed == nil {
-		h.changed = map[string]struct{}{}
-	}
-	for _, p := range paths {
-		h.changed[p] = struct{}{}
-	}
-}
+func (h *handle) Changed(paths []string) { h.changed.Add(paths) }
 
 // Effects implements [Report].
 func (h *handle) Effects() error {
@@ -227,39 +222,28 @@ func (h *handle) Effects() error {
 	return h.s.cfg.Record.Effects(h.job)
 }
 
-// Emit implements [Report].
-func (h *handle) Emit(e event.Event) {
-	a := about(h.job, e.Type)
-	e.ExecutionID, e.ParentExecutionID, e.BatchID = a.ExecutionID, a.ParentExecutionID, a.BatchID
-	e.Agent, e.Depth = a.Agent, a.Depth
-	h.s.cfg.Events.Emit(e)
-}
-
 // Inbox implements [Report].
 func (h *handle) Inbox() <-chan string { return h.inbox }
 
-// Send implements [task.Family]. If the receiver has too many unread messages, Send returns an
-// error and does not wait.
+// Send implements [task.Family]. A child that is queued reads the text when it starts. If the
+// receiver has too many unread messages, Send returns an error and does not wait.
 func (h *handle) Send(_ context.Context, to, text string) error {
 	if len(text) > task.MaxMessage {
 		return fmt.Errorf("the message has %d bytes, at most %d: put it into a file", len(text), task.MaxMessage)
 	}
-	receiver, from := h.parent(), fmt.Sprintf("child %s (%s)", h.job.ExecutionID, h.agent.Name)
-	if to == task.Parent && receiver == nil {
-		return errors.New("this agent has no parent that could read a message")
-	}
-	if to != task.Parent {
-		receiver, from = h.s.handle(to), "parent"
-		if to == "" || receiver == nil || receiver.parent() != h {
-			return fmt.Errorf("no child %s of this agent is running", to)
+	if to == task.Parent {
+		p := h.parent()
+		if p == nil {
+			return errors.New("this agent has no parent that could read a message")
 		}
+		from := fmt.Sprintf("child %s (%s)", h.job.ExecutionID, h.agent.Name)
+		return p.exec.mail.Put("[message from your " + from + "]\n" + text)
 	}
-	select {
-	case receiver.inbox <- "[message from your " + from + "]\n" + text:
-		return nil
-	default:
-		return errors.New("too many messages are unread: wait until some were read")
+	box := h.s.jobs.Mailbox(to, h.job.ExecutionID)
+	if box == nil {
+		return fmt.Errorf("no child %s of this agent is queued or running", to)
 	}
+	return box.Put("[message from your parent]\n" + text)
 }
 
 // Spawn implements [task.Family]. The error is a [tool.RefusedError] if the agent may not start
@@ -277,6 +261,7 @@ func (h *handle) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	if d := h.decide(ctx, in); !d.Allowed {
 		return task.Child{}, &tool.RefusedError{Tool: in.Tool, Reason: d.Reason, Hint: d.Hint}
 	}
+	h.dispatched(granted)
 	return h.spawn(ctx, granted)
 }
 
@@ -285,31 +270,18 @@ func (h *handle) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
 // read and about files outside of its targets. It also reports the changed files to the parent of
 // the agent.
 func (h *handle) conclude(r *task.Result) {
-	r.ChangedFiles = h.changedFiles(r.ChangedFiles)
+	r.ChangedFiles = h.changed.With(r.ChangedFiles)
 	if unread := len(h.inbox); unread > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d messages to it were not read", unread))
 	}
-	if strays := ceiling.Outside(h.job.Targets, r.ChangedFiles); len(strays) > 0 {
+	if strays := changes.Outside(h.job.Targets, r.ChangedFiles); len(strays) > 0 {
 		r.Warnings = append(r.Warnings, "files were changed outside of the targets: "+strings.Join(strays, ", "))
 	}
 	r.Effects = r.Effects || h.effects.Load()
-	ceiling.Relocate(h.exec.parent.job.WorkingDir, h.job.WorkingDir, r.ChangedFiles)
+	changes.Relocate(h.exec.parent.job.WorkingDir, h.job.WorkingDir, r.ChangedFiles)
 	if p := h.parent(); p != nil {
 		p.Changed(r.ChangedFiles)
 	}
-}
-
-// changedFiles returns files and those reported to Changed, sorted and without repetitions. If none
-// were reported, it returns files as they are.
-func (h *handle) changedFiles(files []string) []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.changed) == 0 {
-		return files
-	}
-	all := append(slices.Collect(maps.Keys(h.changed)), files...)
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // pause runs f, in which the agent waits for its children, with its slot lent. The idle clock pauses for
@@ -398,9 +370,13 @@ func (h *handle) allowance(run limits.Time, now time.Time) (clock, whole limits.
 	return run.Lower(whole), whole
 }
 
-// newJob returns a job for t with a new id, as a child of the agent of h.
-func (h *handle) newJob(t task.Task) task.Job {
-	return task.Job{Task: t, ExecutionID: h.s.cfg.NewID(), Parent: h.job.ExecutionID, Depth: h.job.Depth + 1}
+// newJob returns a job for t with a new id, as a child of the agent of h. ctx is that of the call
+// that starts it.
+func (h *handle) newJob(ctx context.Context, t task.Task) task.Job {
+	return task.Job{
+		Task: t, ExecutionID: h.s.cfg.NewID(), Parent: h.job.ExecutionID, Depth: h.job.Depth + 1,
+		Call: tool.CallOf(ctx).ID,
+	}
 }
 
 // admit returns why h may not start another child, or "" if it may. byAgent says that the child

@@ -187,6 +187,17 @@ func TestCeilings(t *testing.T) {
 	assert.Equal(t, []string{"web_fetch"}, h.launcher.jobs[1].Denied)
 }
 
+// Who approves a delegation sees the name and the model that the agent chose for another one.
+func TestQuestionNamesTheModel(t *testing.T) {
+	ask := &approver{asks: tool.Medium, says: tool.Decision{Allowed: true}}
+	h := newHarness(func(cfg *Config) { cfg.Approve = ask })
+	h.Delegate(t.Context(), agents.Agent{Name: "lead", Description: "all tools"}, []task.Task{{Text: "a",
+		Model: "ollama:far", Temporary: &task.Temporary{Name: "scout", Tools: []string{"edit_file"}}}})
+	require.Len(t, ask.asked, 1)
+	assert.True(t, strings.HasPrefix(ask.asked[0].Intent.Preview, "scout\ntools: edit_file\nmodel: ollama:far\n"),
+		ask.asked[0].Intent.Preview)
+}
+
 // A temporary agent has no more than who made it, and no name that a model could
 // ask for.
 func TestTemporary(t *testing.T) {
@@ -205,6 +216,30 @@ func TestTemporary(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"read_file"}, made.Tools)
 	assert.True(t, strings.Contains(made.Prompt, "You count."))
+}
+
+// A temporary agent may be given a name. It never hides a registered agent, nor another temporary one.
+func TestNamedTemporary(t *testing.T) {
+	h := newHarness(nil)
+	maker := agents.Agent{Name: "maker", Tools: []string{"read_file", "spawn_agent"}, Untrusted: true}
+	named := func(name string) task.Task { return task.Task{Text: "a", Temporary: &task.Temporary{Name: name}} }
+	long := strings.Repeat("ä", 32)
+	results := h.Delegate(t.Context(), maker, []task.Task{
+		named("scout"), named("scout"), named("coder"), named("../x"), named(""), named(long), named(long),
+	})
+	assert.Equal(t, []string{"scout completed did a", "scout-2 completed did a"}, brief(results)[:2])
+	assert.Equal(t, task.Misused, results[2].Status)
+	assert.Equal(t, `name "coder" is that of a registered agent: take another one, or ask that agent`, results[2].Err())
+	assert.Contains(t, results[3].Err(), `name "../x": use letters, digits, - and _, at most 64`)
+	assert.Equal(t, []string{"temporary-3 completed did a", long + " completed did a",
+		long[:50] + "-2 completed did a"}, brief(results)[4:])
+	made, err := h.Agent("scout-2")
+	require.NoError(t, err)
+	assert.Equal(t, "scout-2", made.Name)
+	assert.True(t, made.Untrusted, "it is trusted no more than who made it")
+	for _, job := range h.launcher.jobs {
+		assert.True(t, job.Untrusted, "who chose its model is not trusted")
+	}
 }
 
 // Messages go up to the parent and down to a child, and nowhere else.
@@ -321,7 +356,7 @@ func TestUnreadMessages(t *testing.T) {
 			c, err := p.Spawn(ctx, task.Task{Text: "deaf", Agent: "coder"})
 			require.NoError(t, err)
 			synctest.Wait()
-			for range maxUnread {
+			for range 64 {
 				require.NoError(t, p.Send(ctx, c.ID, "x"))
 			}
 			require.EqualError(t, p.Send(ctx, c.ID, "x"), "too many messages are unread: wait until some were read")

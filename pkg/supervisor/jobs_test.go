@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/pkg/event"
+	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
 
@@ -58,7 +59,7 @@ func TestCancelQueued(t *testing.T) {
 			synctest.Wait()
 			assert.False(t, s.Cancel("x2"), "it has ended at once")
 		}()
-		results, at := collect(t, root(s, time.Time{}), Batch{Halt: Halt{Now: true, Fail: 1}},
+		results, at := collect(t, root(s, time.Time{}), Batch{Halt: halt.New(halt.Policy{Now: true, Fail: 1}, 0)},
 			"sleep 5s", "sleep 50s", "sleep 1s")
 		assert.Equal(t, []task.Status{task.Completed, task.Cancelled, task.Completed}, statuses(results))
 		assert.Equal(t, []time.Duration{5 * time.Second, 5 * time.Second, 6 * time.Second}, at)
@@ -76,7 +77,8 @@ func TestCancelDoesNotHalt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTest(task.Limits{MaxParallel: 1})
 		time.AfterFunc(time.Second, func() { s.Cancel("x1") })
-		results, _ := collect(t, root(s, time.Time{}), Batch{Halt: Halt{Now: true, Fail: 1}}, "sleep 9s", "sleep 1s")
+		results, _ := collect(t, root(s, time.Time{}), Batch{Halt: halt.New(halt.Policy{Now: true, Fail: 1}, 0)},
+			"sleep 9s", "sleep 1s")
 		assert.Equal(t, []task.Status{task.Cancelled, task.Completed}, statuses(results))
 	})
 }

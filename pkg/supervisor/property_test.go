@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
 
@@ -41,7 +42,7 @@ type plan struct {
 	roots   []int
 	limits  task.Limits
 	stager  bool
-	halt    Halt
+	halt    halt.Policy
 	stop    time.Duration // after which no more are started; 0 is never
 	cancel  time.Duration // after which the tree is cancelled
 	pick    time.Duration // after which one child is cancelled
@@ -53,7 +54,7 @@ type plan struct {
 
 // calm reports whether nothing but its own end can end a task.
 func (p *plan) calm() bool {
-	return p.halt == Halt{} && p.stop+p.cancel+p.pick+p.limits.ChildTimeout+p.limits.IdleTimeout == 0 &&
+	return p.halt == halt.Policy{} && p.stop+p.cancel+p.pick+p.limits.ChildTimeout+p.limits.IdleTimeout == 0 &&
 		p.deliver == 0 &&
 		(p.record == "" || p.record == "good") &&
 		!slices.ContainsFunc(p.nodes, func(n node) bool { return n.timeout > 0 })
@@ -86,7 +87,7 @@ func drawPlan(t *rapid.T) *plan {
 		pick: sometimes("pick", 20),
 	}
 	if rapid.IntRange(0, 3).Draw(t, "halt?") == 0 {
-		p.halt = Halt{Now: rapid.Bool().Draw(t, "now"), Fail: rapid.IntRange(1, 3).Draw(t, "fail")}
+		p.halt = halt.Policy{Now: rapid.Bool().Draw(t, "now"), Fail: rapid.IntRange(1, 3).Draw(t, "fail")}
 	}
 	if rapid.IntRange(0, 5).Draw(t, "deliver?") == 0 {
 		p.deliver = rapid.IntRange(1, 3).Draw(t, "deliver")
@@ -376,7 +377,7 @@ func (p *play) perform(ctx context.Context) {
 				}
 			}
 		},
-		Results: sink{p.take, func(task.Result) { p.done++ }}, Halt: p.halt, Stop: stop,
+		Results: sink{p.take, func(task.Result) { p.done++ }}, Halt: halt.New(p.halt, 0), Stop: stop,
 		Past: past(func(index int, t task.Task) (task.Result, bool) {
 			r := t.Ended(task.Completed, "")
 			r.Output = "known"
@@ -409,6 +410,7 @@ type announcements struct{ *play }
 
 func (p announcements) Spawned(id, _ string, _ int, _ string) { p.tell(p.started, id) }
 func (p announcements) Completed(id string, _ bool, _ int)    { p.tell(p.ended, id) }
+func (p announcements) Dispatched(string, int, []string)      {}
 func (p announcements) Failed(string, string)                 {}
 
 func (p *play) tell(count map[string]int, id string) {
@@ -475,7 +477,6 @@ func anyTree(t *testing.T, rt *rapid.T) {
 	_, waiting := p.sup.slots.Free()
 	assert.Zero(rt, waiting)
 	assert.Empty(rt, p.sup.Jobs())
-	assert.Empty(rt, p.sup.handles)
 }
 
 // checkCounts checks that whoever was launched was started, ended, claimed and

@@ -43,7 +43,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -81,6 +80,8 @@ type Staged interface {
 type Log interface {
 	// Spawned says that a child has started.
 	Spawned(id, agent string, depth int, task string)
+	// Dispatched says that an agent runs n tasks in parallel. tasks has a line for each of the first.
+	Dispatched(id string, n int, tasks []string)
 	// Completed says that a child has ended.
 	Completed(id string, success bool, exit int)
 	// Failed says why a child has failed, or that its result could not be recorded.
@@ -131,9 +132,6 @@ type Supervisor struct {
 	agents    *ceiling.Agents
 
 	jobs jobs.Table // all that have not ended
-
-	mu      sync.Mutex
-	handles map[string]*handle // of the running agents, by execution id
 }
 
 // New returns a Supervisor. It starts nothing.
@@ -149,7 +147,6 @@ func New(cfg Config) *Supervisor {
 		lead:      min(cfg.Limits.MaxParallel, 2*runtime.NumCPU()),
 		agents:    &ceiling.Agents{Registry: cfg.Agents},
 		finishing: make(chan struct{}, maxFinishing),
-		handles:   map[string]*handle{},
 	}
 }
 
@@ -161,14 +158,8 @@ func (s *Supervisor) top(ctx context.Context) *handle {
 	return h
 }
 
-// Causes with which a task is cancelled before it is done.
-var (
-	// ErrCancelled ends a task that a person or an agent has cancelled. Users and scripts rely on
-	// its text.
-	ErrCancelled = &task.Error{Status: task.Cancelled, Problem: "Sub-agent cancelled by user."}
-	// ErrHalted ends the tasks of a batch in which too many tasks have failed.
-	ErrHalted = &task.Error{Status: task.Cancelled, Problem: "halted: too many tasks failed"}
-)
+// ErrCancelled is the cause with which a task is cancelled by a person or an agent. Users and scripts rely on its text.
+var ErrCancelled = &task.Error{Status: task.Cancelled, Problem: "Sub-agent cancelled by user."}
 
 // Check returns what is wrong with t, such as an agent that does not exist, or nil. It starts
 // nothing.
@@ -261,13 +252,6 @@ func (s *Supervisor) Jobs() []jobs.Job { return s.jobs.List() }
 // its slot is not started any more. It returns false if there is no such job.
 func (s *Supervisor) Cancel(executionID string) bool { return s.jobs.Cancel(executionID, ErrCancelled) }
 
-// handle returns the handle of the running job with that id, or nil if there is none.
-func (s *Supervisor) handle(id string) *handle {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.handles[id]
-}
-
 // resolved returns t with the name of its agent spelled as in the definition. If there is no such
 // agent, only the defaults of t are filled in.
 func (s *Supervisor) resolved(t task.Task) task.Task {
@@ -300,10 +284,3 @@ func (s *Supervisor) refusal(t task.Task) *task.Result {
 
 // errGone is the reason for which a call of a job that has ended is refused.
 var errGone = errors.New("the child is gone")
-
-func about(job task.Job, t event.Type) event.Event {
-	return event.Event{
-		Type: t, ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: job.BatchID,
-		Agent: job.Agent, Depth: job.Depth,
-	}
-}

@@ -17,6 +17,8 @@ import (
 
 	"qq/pkg/agents"
 	"qq/pkg/llm"
+	"qq/pkg/supervisor/halt"
+	"qq/pkg/supervisor/pace"
 	"qq/pkg/task"
 )
 
@@ -124,7 +126,7 @@ func (a anybody) Lookup(name string) (agents.Agent, error) {
 
 // root is a handle above all jobs, of an agent that may do everything.
 func root(s *Supervisor, deadline time.Time) *handle {
-	return &handle{s: s, agent: agents.Agent{Name: "root"}, latest: deadline, inbox: make(chan string, maxUnread)}
+	return &handle{s: s, agent: agents.Agent{Name: "root"}, latest: deadline}
 }
 
 // sink is Results made of functions.
@@ -346,16 +348,38 @@ func TestStop(t *testing.T) {
 
 func TestHalt(t *testing.T) {
 	for name, c := range map[string]struct {
-		halt Halt
+		halt halt.Policy
 		want []task.Status
 		took time.Duration
 	}{
-		"never": {Halt{}, []task.Status{task.Failed, task.Completed, task.Failed, task.Completed}, 9 * time.Second},
-		"soon": {
-			Halt{Fail: 1}, []task.Status{task.Failed, task.Completed, task.Cancelled, task.Cancelled}, 4 * time.Second,
+		"never": {
+			halt.Policy{},
+			[]task.Status{task.Failed, task.Completed, task.Failed, task.Completed}, 9 * time.Second,
 		},
-		"now": {Halt{Fail: 1, Now: true}, []task.Status{task.Failed, task.Cancelled, task.Cancelled, task.Cancelled},
-			time.Second},
+		"soon": {
+			halt.Policy{Fail: 1},
+			[]task.Status{task.Failed, task.Completed, task.Cancelled, task.Cancelled}, 4 * time.Second,
+		},
+		"now": {
+			halt.Policy{Fail: 1, Now: true},
+			[]task.Status{task.Failed, task.Cancelled, task.Cancelled, task.Cancelled}, time.Second,
+		},
+		"soon, success": {
+			halt.Policy{Success: halt.Amount{Tasks: 1}},
+			[]task.Status{task.Failed, task.Completed, task.Failed, task.Completed}, 9 * time.Second,
+		},
+		"now, success": {
+			halt.Policy{Now: true, Success: halt.Amount{Tasks: 1}},
+			[]task.Status{task.Failed, task.Completed, task.Failed, task.Cancelled}, 4 * time.Second,
+		},
+		"soon, done": {
+			halt.Policy{Done: halt.Amount{Percent: 50}},
+			[]task.Status{task.Failed, task.Completed, task.Failed, task.Cancelled}, 4 * time.Second,
+		},
+		"now, done": {
+			halt.Policy{Now: true, Done: halt.Amount{Percent: 50}},
+			[]task.Status{task.Failed, task.Cancelled, task.Failed, task.Cancelled}, 2 * time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -364,7 +388,7 @@ func TestHalt(t *testing.T) {
 				results, _ := collect(
 					t,
 					root(s, time.Time{}),
-					Batch{Halt: c.halt},
+					Batch{Halt: halt.New(c.halt, 4)},
 					"sleep 1s; fail",
 					"sleep 4s",
 					"sleep 1s; fail",
@@ -377,11 +401,42 @@ func TestHalt(t *testing.T) {
 	}
 }
 
+// TestPace: tasks start at the pace of the batch, and the slot of one that waits for its turn is free for others.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(task.Limits{MaxParallel: 2})
+		sc := root(s, time.Time{})
+		var other task.Result
+		time.AfterFunc(time.Second, func() { other = sc.Delegate(t.Context(), tasksOf("sleep 1s"))[0] })
+		start := time.Now()
+		results, at := collect(t, sc, Batch{Pace: &pace.Pace{Delay: 4 * time.Second}},
+			"sleep 10s", "sleep 1s", "sleep 1s")
+		assert.Equal(t, []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second}, at)
+		assert.EqualValues(t, 4000, results[1].QueuedMS)
+		assert.EqualValues(t, 4000, results[2].QueuedMS, "it was read when the second had started")
+		assert.True(t, other.Success)
+		assert.Zero(t, other.QueuedMS)
+		assert.Equal(t, 10*time.Second, time.Since(start))
+	})
+}
+
+// TestPaceEnds: a batch that is stopped or halted does not wait until its next task may start.
+func TestPaceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(task.Limits{MaxParallel: 2})
+		results, at := collect(t, root(s, time.Time{}),
+			Batch{Pace: &pace.Pace{Delay: time.Hour}, Halt: halt.New(halt.Policy{Fail: 1}, 0)},
+			"sleep 1s; fail", "x", "x")
+		assert.Equal(t, []task.Status{task.Failed, task.Cancelled, task.Cancelled}, statuses(results))
+		assert.Equal(t, time.Second, at[2])
+	})
+}
+
 func TestHaltPercent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newTest(task.Limits{MaxParallel: 1})
 		texts := slices.Repeat([]string{"sleep 1s; fail", "sleep 1s"}, 20)
-		collect(t, root(s, time.Time{}), Batch{Halt: Halt{Percent: 40}}, texts...)
+		collect(t, root(s, time.Time{}), Batch{Halt: halt.New(halt.Policy{Percent: 40}, 0)}, texts...)
 		assert.Len(t, f.launches, 10)
 	})
 }

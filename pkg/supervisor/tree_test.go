@@ -90,6 +90,9 @@ func (l *logged) Spawned(id, agent string, depth int, text string) {
 func (l *logged) Completed(id string, success bool, exit int) {
 	l.add("%s completed %v %d", id, success, exit)
 }
+func (l *logged) Dispatched(id string, n int, tasks []string) {
+	l.add("%s dispatched %d: %s", id, n, strings.Join(tasks, "; "))
+}
 func (l *logged) Failed(id, msg string) { l.add("%s failed: %s", id, msg) }
 
 // harness is a Supervisor with all that it reports to.
@@ -244,6 +247,7 @@ func TestBatch(t *testing.T) {
 				Status:      task.Completed,
 				ExitCode:    &zero,
 				Usage:       &task.Usage{InputTokens: 3, OutputTokens: 4},
+				Summary:     "did " + strings.TrimSpace(long),
 			},
 			{Type: event.SubAgentStart, ExecutionID: "0190-execution-2", Agent: "default", Depth: 1, Task: "fail"},
 			{
@@ -311,6 +315,7 @@ func TestDelegate(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(filepath.Join(here, "sub"), "absolute"))
 	by := func(name string) agents.Agent { a, _ := everybody().Lookup(name); return a }
+	const advice = ": name one that exists, relative to it, such as src, or leave working_dir out"
 	for name, c := range map[string]struct {
 		by    agents.Agent
 		tasks []task.Task
@@ -350,10 +355,10 @@ func TestDelegate(t *testing.T) {
 			{Text: "e", WorkingDir: "file"}, {Text: "f", WorkingDir: "absolute/x"},
 		}, []string{
 			"default completed did a",
-			`default usage working_dir "../x" is no folder inside of the working directory`,
-			`default usage working_dir "/etc" is no folder inside of the working directory`,
-			`default usage working_dir "a/../../b" is no folder inside of the working directory`,
-			`default usage working_dir "file" is no folder inside of the working directory`,
+			`default usage working_dir "../x" is no folder inside of the working directory` + advice,
+			`default usage working_dir "/etc" is no folder inside of the working directory` + advice,
+			`default usage working_dir "a/../../b" is no folder inside of the working directory` + advice,
+			`default usage working_dir "file" is no folder inside of the working directory` + advice,
 			"default completed did f",
 		}},
 		"nothing": {by("coder"), nil, nil},
@@ -370,8 +375,12 @@ func TestDelegate(t *testing.T) {
 				}
 			}
 			assert.Len(t, h.launcher.jobs, done)
-			assert.Len(t, h.log.lines, 2*done, "a start and an end for each that was launched")
-			assert.Len(t, h.events, 2*done)
+			logged, told := 2*done, 2*done+2
+			if done > 1 {
+				logged, told = logged+1, told+done
+			}
+			assert.Len(t, h.log.lines, logged, "a start and an end for each that was launched, a line for all")
+			assert.Len(t, h.events, told, "a start and an end of the agent and of each, and progress")
 		})
 	}
 }
@@ -426,8 +435,9 @@ func TestNestedDelegationIsChecked(t *testing.T) {
 			assert.Equal(t, parent.ExecutionID, e.ParentExecutionID)
 		}
 	}
-	assert.Equal(t, []string{"sub_agent_start researcher 1", "sub_agent_start explorer 2",
-		"sub_agent_complete explorer 2", "sub_agent_complete researcher 1"}, types)
+	assert.Equal(t, []string{"sub_agent_start the agent of this process 0", "sub_agent_start researcher 1",
+		"sub_agent_start explorer 2", "sub_agent_complete explorer 2", "sub_agent_complete researcher 1",
+		"sub_agent_complete the agent of this process 0"}, types)
 }
 
 // A child hands down its folder, out of which nobody gets, and that it may only

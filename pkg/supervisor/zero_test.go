@@ -3,8 +3,10 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,13 +33,15 @@ func runZero(ctx context.Context, s *Supervisor, do launchFunc) (task.Result, er
 	return s.Run(ctx, task.Task{Text: "the task", Agent: "lead"}, "transcript", do)
 }
 
-// Job zero is recorded once as any other, under the id of its process, and nobody
-// hears of it as of a child.
+// Job zero is recorded and announced once as any other, under the id of its process; the
+// log of children does not have it.
 func TestZeroIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, rec, log := zeroTest(task.Limits{MaxParallel: 1})
-		var types []event.Type
-		s.cfg.Events = event.NewStream("trace", event.SinkFunc(func(e event.Event) { types = append(types, e.Type) }))
+		var told []string
+		s.cfg.Events = event.NewStream("trace", event.SinkFunc(func(e event.Event) {
+			told = append(told, strings.TrimSpace(fmt.Sprint(e.Type, " ", e.ExecutionID, " ", e.Depth, " ", e.Summary)))
+		}))
 		r, err := runZero(t.Context(), s, func(ctx context.Context, job task.Job, p Parent) task.Result {
 			assert.Equal(t, []any{"zero", "", 0, "transcript", 1},
 				[]any{job.ExecutionID, job.Parent, job.Depth, job.Session, job.Attempt})
@@ -56,12 +60,12 @@ func TestZeroIsRecorded(t *testing.T) {
 			rec.lines,
 		)
 		assert.Equal(t, []string{"x1 spawned default at 1: sleep 2s", "x1 completed true 0"}, log.lines)
-		assert.Equal(t, []event.Type{event.SubAgentStart, event.SubAgentComplete}, types)
+		assert.Equal(t, []string{"sub_agent_start zero 0", "sub_agent_start x1 1", "sub_agent_complete x1 1 sleep 2s",
+			"sub_agent_complete zero 0 done"}, told)
 		assert.Equal(t, []any{"the task", "lead", true, "done", "zero", "", 1, int64(2000), int64(0)},
 			[]any{r.Task, r.Agent, r.Success, r.Output, r.ExecutionID, r.ParentExecutionID, r.Attempts, r.DurationMS,
 				r.QueuedMS})
 		assert.Equal(t, 7, r.Usage.InputTokens)
-		assert.Empty(t, s.handles)
 		assert.Empty(t, s.Jobs())
 	})
 }

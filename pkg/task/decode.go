@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xrash/smetrics"
+	"qq/pkg/spelling"
 )
 
 // maxTimeout is the largest timeout of a task, in seconds: 366 days. A [time.Duration] can hold at most 292 years.
@@ -133,7 +133,7 @@ func object(data []byte) ([]field, error) {
 		if slices.ContainsFunc(fields, func(g field) bool { return g.key == f.key }) {
 			return nil, fmt.Errorf("%q is given twice", Shorten(f.key, 40))
 		}
-		if len(fields) > len(keys()) {
+		if len(fields) > len(Keys()) {
 			break // one of these is unknown, which ends the decoding
 		}
 		if err := dec.Decode(&f.value); err != nil {
@@ -170,23 +170,16 @@ func kind(data []byte) byte {
 	return data[0]
 }
 
-func keys() []string {
+// Keys returns the keys that a task in JSON may have.
+func Keys() []string {
 	return []string{"task", "agent", "id", "context", "timeout", "model", "read_only", "schema", "working_dir",
 		"targets", "require_file_references", "idempotent"}
 }
 
 func unknownKey(key string) error {
 	hint := ""
-	nearest := slices.MinFunc(keys(), func(a, b string) int { return distance(key, a) - distance(key, b) })
-	if distance(key, nearest) <= 1+len(nearest)/4 {
-		hint = fmt.Sprintf(", did you mean %q?", nearest)
+	if near := spelling.Nearest(key, Keys()); near != "" {
+		hint = fmt.Sprintf(", did you mean %q?", near)
 	}
-	return fmt.Errorf("unknown key %q%s (known: %s)", Shorten(key, 40), hint, strings.Join(keys(), ", "))
-}
-
-// distance returns how many characters must be added, removed or replaced to turn a into
-// b, ignoring case. It looks only at the beginning of a long a.
-func distance(a, b string) int {
-	a, b = strings.ToLower(a[:min(len(a), 40)]), strings.ToLower(b)
-	return smetrics.WagnerFischer(a, b, 1, 1, 1)
+	return fmt.Errorf("unknown key %q%s (known: %s)", Shorten(key, 40), hint, strings.Join(Keys(), ", "))
 }

@@ -33,8 +33,8 @@ func TestDecodeKnowsEveryKey(t *testing.T) {
 	assert.Equal(t, full, got)
 	var members map[string]any
 	require.NoError(t, json.Unmarshal(data, &members))
-	assert.Len(t, members, len(keys()))
-	for _, k := range keys() {
+	assert.Len(t, members, len(Keys()))
+	for _, k := range Keys() {
 		assert.Contains(t, members, k)
 	}
 }

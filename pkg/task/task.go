@@ -23,9 +23,9 @@ import (
 // DefaultAgent is the name of the agent for a task that names none.
 const DefaultAgent = "default"
 
-// MaxText is the longest text of a task, in bytes. Documents are passed as files or as
+// MaxText is the longest text of a task, in bytes. Longer documents are passed as files or as
 // context, not as the text of a task.
-const MaxText = 1 << 20
+const MaxText = 16 << 20
 
 // Task is one piece of work for one agent.
 type Task struct {
@@ -60,6 +60,17 @@ type Task struct {
 	Idempotent bool `json:"idempotent,omitempty"`
 	// File is the path of the file for which a batch made the task. Only qq batch sets it.
 	File string `json:"file,omitempty"`
+	// Input is what the template of a batch was filled with: the name of a file, a line or a row; empty for a task
+	// without a template. Only qq batch sets it, and it is no part of what the task asks for.
+	Input string `json:"-"`
+	// OtherFiles are more files for which the task was made. Only qq batch -n sets it.
+	OtherFiles []string `json:"other_files,omitempty"`
+	// Slots are the offsets in Text of each {%}, which becomes a number when the task starts: the lowest
+	// that no other running task of the batch has. Only qq batch sets it.
+	Slots []int `json:"slots,omitempty"`
+	// Broken says why the task fails as soon as it starts, such as an input that is not UTF-8. Only qq
+	// batch sets it: one bad name does not keep the others from running.
+	Broken string `json:"broken,omitempty"`
 	// Part says that the task is to summarize one part of a document that is too long for the model
 	// of an agent. The agent summarizer runs it, even if the agent that asks may not delegate.
 	Part bool `json:"part,omitempty"`
@@ -69,6 +80,9 @@ type Task struct {
 	// Denied are tools that neither the agent of this task nor its descendants may use. The root
 	// sets it; it cannot be set in JSON.
 	Denied []string `json:"-"`
+	// Untrusted says that the agent that made the task, and chose its model, is defined in a checkout
+	// that the user does not trust. The root sets it.
+	Untrusted bool `json:"-"`
 	// Dir is the real path of the working directory at the time when the root allowed the task;
 	// empty for a task from a person. The child refuses to work in any other directory.
 	Dir string `json:"-"`
@@ -76,6 +90,7 @@ type Task struct {
 
 // Temporary is an agent that another agent defined.
 type Temporary struct {
+	Name   string   `json:"name,omitempty"`   // empty means that it gets one
 	Prompt string   `json:"prompt,omitempty"` // the system prompt; empty means a general one
 	Tools  []string `json:"tools,omitempty"`  // empty means all tools of the agent that defined it
 }
@@ -262,8 +277,9 @@ type Family interface {
 	Wait(ctx context.Context, ids []string, atMost time.Duration) ([]Result, error)
 	// Terminate ends the child with that id together with all its descendants.
 	Terminate(ctx context.Context, id string) error
-	// Send sends text to another agent: to the running child with the id to, or, if to is [Parent],
-	// to the agent that started this one. The receiver reads the text before its next model call.
+	// Send sends text to another agent: to the child with the id to, or, if to is [Parent], to the
+	// agent that started this one. The receiver reads the text before its next model call. For a
+	// child that is queued, the text is kept until it starts.
 	Send(ctx context.Context, to, text string) error
 }
 
@@ -293,6 +309,8 @@ type Job struct {
 	ExecutionID string
 	Parent      string // execution id of the agent that delegated it; empty for job zero
 	BatchID     string
+	Group       string        // batch_id in events of the tasks of one run_parallel_tasks; nothing else knows it
+	Call        string        // id of the tool call of its parent that started it; may be empty
 	Session     string        // id of the transcript; set for job zero only
 	Index       int           // in its batch or delegation, from 0
 	Depth       int           // 1 for a child of the root

@@ -68,7 +68,7 @@ func TestValidate(t *testing.T) {
 		{Task{}, "task is empty"},
 		{Task{Text: " \n\t\u00a0"}, "task is empty"},
 		{Task{Text: strings.Repeat("x", MaxText+1)},
-			"task is 1048577 bytes long, at most 1048576: put documents into files or context"},
+			"task is 16777217 bytes long, at most 16777216: put documents into files or context"},
 		{Task{Text: "a\xffb"}, "task is not valid UTF-8"},
 		{Task{Text: "a\x00b"}, "task contains a NUL character"},
 		{Task{Text: "do", Timeout: -1}, "timeout is -1: use seconds above 0"},

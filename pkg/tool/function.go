@@ -15,8 +15,8 @@ type Function struct {
 }
 
 // Do runs one call of a Function. On error, the Result of the call is failed and its text is
-// "Error: " and the error. Of the Result returned together with the error, only Changed, Warnings and
-// Refused are used.
+// "Error: " and the error. Of the Result returned together with the error, only Footer, Changed,
+// Warnings and Refused are used.
 type Do = func(ctx context.Context, args json.RawMessage) (Result, error)
 
 // TextOnly returns a Do for a function whose result is only a text.

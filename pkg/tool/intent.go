@@ -40,6 +40,8 @@ type Intent struct {
 	Paths []string `json:"paths,omitempty"`
 	// Summary is one line for a person: "edit docs/how.md", "run: go test ./...".
 	Summary string `json:"summary"`
+	// Tasks has a line for each task that the call hands to other agents.
+	Tasks []string `json:"-"`
 	// Preview is what a person needs to decide: a diff, a command line, the tasks.
 	Preview string `json:"preview,omitempty"`
 	// Cut says that Preview is not whole, because it would be too long. A person cannot allow such a
@@ -88,6 +90,7 @@ type Question struct {
 	ExecutionID       string // of the agent that makes the call; empty for the root
 	ParentExecutionID string
 	BatchID           string
+	CallID            string // of the call; may be empty
 	Depth             int
 	Chain             []string // names of the agents from the root to the one that asks
 	Dir               string   // the agent's working directory, relative to the root's; empty means the same

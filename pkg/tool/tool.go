@@ -15,6 +15,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // Effect is what kind of change a call can make.
@@ -45,10 +46,36 @@ type Call struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
+// maxID is how many bytes the id of a call has at most.
+const maxID = 128
+
+// ValidID reports whether id can be the id of a call: it is not empty, not too long, and has only
+// visible characters of ASCII. Models and children may send anything.
+func ValidID(id string) bool {
+	return id != "" && len(id) <= maxID && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// callKey is the context key of the call that runs.
+type callKey struct{}
+
+// WithCall returns the context in which the call c runs.
+func WithCall(ctx context.Context, c Call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+// CallOf returns the call that runs in ctx, or an empty one if there is none.
+func CallOf(ctx context.Context) Call {
+	c, _ := ctx.Value(callKey{}).(Call)
+	return c
+}
+
 // Result is the answer to a Call. The model reads Content next.
 type Result struct {
 	Content string
 	Failed  bool
+	// Footer is the last line that the model reads, such as what the call cost. It is no part of Content:
+	// calls that differ in it alone had the same result.
+	Footer string
 	// Changed are the files that the call changed, relative to the working
 	// directory, with slashes.
 	Changed []string

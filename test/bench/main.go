@@ -94,6 +94,8 @@ func rows() []row {
 		{"edit", measureEdit},
 		{"ledger", measureLedger},
 		{"record", measureRecord},
+		{"transcripts", measureTranscripts},
+		{"runs", measureRuns},
 		{"cache", measureCache},
 		{"queue", measureQueue},
 		{"breaker", measureBreaker},

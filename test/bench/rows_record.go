@@ -9,9 +9,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
+	"qq/internal/record/ledger"
 	"qq/internal/standin"
+	"qq/pkg/task"
 )
 
 // measureLedger measures what it costs to record a long batch, and to resume one that is done.
@@ -234,4 +237,128 @@ func (w *watch) Write(p []byte) (int, error) {
 		w.seen = now
 	}
 	return len(p), nil
+}
+
+// measureTranscripts measures what the transcripts of its tasks cost a batch. They cannot be switched off alone,
+// so the yardstick is a batch that cannot write them: a file is in the place of their folder.
+func measureTranscripts(ctx context.Context, b *bench) ([]line, error) {
+	n := b.pick(2000, 60)
+	run := func(blocked bool) func() (used, error) {
+		return func() (used, error) {
+			dir, env, done, err := b.home()
+			if err != nil {
+				return used{}, err
+			}
+			defer done()
+			folder := ledger.Transcripts(filepath.Join(dir, "qq"))
+			if blocked {
+				if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
+					return used{}, err
+				}
+				if err := os.WriteFile(folder, nil, 0o600); err != nil {
+					return used{}, err
+				}
+			}
+			u, err := b.batchIn(ctx, batch{tasks: n, jobs: 2, model: "fast"}, dir, env)
+			if err != nil || blocked {
+				return u, err
+			}
+			written, err := filepath.Glob(filepath.Join(folder, "*", "*.jsonl"))
+			if err == nil && len(written) != n {
+				err = fmt.Errorf("%d transcripts of %d tasks", len(written), n)
+			}
+			return u, err
+		}
+	}
+	us, err := b.interleave(b.pick(5, 1), run(false), run(true))
+	if err != nil {
+		return nil, err
+	}
+	with, without := median(column(us[0], perTask(n, cpu))), median(column(us[1], perTask(n, cpu)))
+	l := within(fmt.Sprintf("transcripts of %d tasks: CPU a task", n), with-without, 0, 300*time.Microsecond)
+	l.qq, l.yard = milliseconds(with), milliseconds(without)
+	return []line{l}, nil
+}
+
+// measureRuns measures how long qq runs takes when the ledger is large.
+func measureRuns(ctx context.Context, b *bench) ([]line, error) {
+	few, many := b.pick(1_000, 100), b.pick(100_000, 1_000)
+	list := func(n int) (func() (used, error), func(), error) {
+		dir, env, done, err := b.home()
+		if err == nil {
+			err = fillLedger(filepath.Join(dir, "qq"), n)
+		}
+		c := command{program: b.bin["qq"], args: []string{"runs"}, dir: dir, env: env}
+		if err == nil {
+			_, err = c.run(ctx) // indexes the journals
+		}
+		return func() (used, error) { return c.run(ctx) }, done, err
+	}
+	small, done, err := list(few)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	large, done, err := list(many)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	us, err := b.interleave(b.pick(20, 2), small, large)
+	if err != nil {
+		return nil, err
+	}
+	a, z := median(column(us[0], wall)), median(column(us[1], wall))
+	more := within(fmt.Sprintf("qq runs, %d executions more than %d", many, few), z-a, 0, 20*time.Millisecond)
+	more.qq, more.yard = milliseconds(z), milliseconds(a)
+	return []line{within(fmt.Sprintf("qq runs at %d executions", many), z, 0, 50*time.Millisecond), more}, nil
+}
+
+// fillLedger records n executions in home: half of them in one batch, a quarter in batches of 100, the others as
+// prompts.
+func fillLedger(home string, n int) error {
+	root := ledger.Root{ID: task.NewID(), Started: time.Now(), Dir: home, Command: "batch"}
+	r := ledger.NewRecorder(home, root, ledger.Options{})
+	var batches []string
+	for range 1 + n/400 {
+		batches = append(batches, task.NewID())
+	}
+	for _, id := range batches {
+		if err := r.Begin(ledger.Batch{ID: id, Root: root.ID, Dir: home, Count: n, Started: time.Now()}); err != nil {
+			return err
+		}
+	}
+	const writers = 64 // whose results are made durable together
+	var wg sync.WaitGroup
+	errs := make([]error, writers)
+	for w := range writers {
+		wg.Go(func() {
+			for i := w; i < n && errs[w] == nil; i += writers {
+				batch := ""
+				switch {
+				case i < n/2:
+					batch = batches[len(batches)-1] // the newest, which is listed
+				case i < n*3/4:
+					batch = batches[i%len(batches)]
+				}
+				errs[w] = recordOne(r, ledger.Execution{ID: task.NewID(), Root: root.ID, Batch: batch, Agent: "default",
+					Model: "extract", Task: "Summarize a file", Key: fmt.Sprint(i), Index: i, Dir: home, Queued: time.Now()})
+			}
+		})
+	}
+	wg.Wait()
+	for _, id := range batches {
+		errs = append(errs, r.End(id, task.Completed, task.Usage{}))
+	}
+	return errors.Join(append(errs, r.Close())...)
+}
+
+// recordOne records an execution that has succeeded.
+func recordOne(r *ledger.Recorder, e ledger.Execution) error {
+	if err := r.Claim(e); err != nil {
+		return err
+	}
+	res := task.Task{Text: e.Task}.Ended(task.Completed, "")
+	res.Output = strings.Repeat("A sentence of an answer. ", 10)
+	return r.Finish("", e.ID, res)
 }

@@ -233,7 +233,7 @@ func TestRootHasTheTimeOfItsAgent(t *testing.T) {
 		assert.Contains(t, e.stderr, c.whose)
 		results := w.toolResults()
 		require.Len(t, results, 2)
-		assert.Equal(t, "Slow is done.", results[0], "the child had its time")
+		assert.True(t, strings.HasPrefix(results[0], "Slow is done.\n["), "the child had its time")
 	}
 }
 
@@ -313,7 +313,11 @@ func TestOwnKind(t *testing.T) {
 			w.file(".qq/agents/kin.md", "---\nname: kin\ndescription: asks its kind\n"+
 				"tools: [read_file, delegate_task]\n"+c.lists+"---\nYou ask.\n")
 			w.qq("-a", c.agent, "Try").answered("The whole answer.")
-			assert.Equal(t, []string{c.want}, w.toolResults())
+			results := w.toolResults()
+			require.Len(t, results, 1)
+			answer, took, _ := strings.Cut(results[0], "\n")
+			assert.Equal(t, c.want, answer)
+			assert.Equal(t, strings.HasPrefix(answer, "Help"), strings.Contains(took, ": completed in "), took)
 		})
 	}
 }
@@ -369,7 +373,8 @@ func TestSlipIsNoRefusal(t *testing.T) {
 			[]string{"--auto-approve"},
 			"Error: ../a.txt is outside the working directory", false},
 		"folder outside": {"default", workCall("delegate_task", "task", "it", "working_dir", "link"), nil,
-			`Child agent error: working_dir "link" is no folder inside of the working directory`, false},
+			`Child agent error: working_dir "link" is no folder inside of the working directory: name one that exists`,
+			false},
 		"bad argument": {"default", workCall("delegate_task", "task", "it", "timeout", "soon"), nil,
 			`Error: "timeout" must be a number`, false},
 		"tool for a temporary agent": {"worker",

@@ -31,49 +31,84 @@ type attempt struct {
 	pass    *pass // the decision of the guard
 	result  tool.Result
 	refused *tool.RefusedError // by the gate or the tool, or nil
+	started time.Time
+	took    time.Duration
 }
 
-// call runs the tool calls of one response, adjacent delegations in parallel. It returns a
-// message with the result of each call, in order.
-func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Message {
-	messages := make([]llm.Message, 0, len(calls))
+// maxReads is how many reads run at once: each holds what it reads, and a model may ask for any number.
+const maxReads = 8
+
+// call runs the tool calls of one response and returns the result of each, in their order.
+// Delegations and reads that follow each other run at once (see [loop.keepsPlace]). Any other
+// call keeps its place: all before it have ended, and all after it start afterwards.
+func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Entry {
+	results := make([]llm.Entry, 0, len(calls))
 	for len(calls) > 0 {
 		n := 1
-		for n < len(calls) && l.delegates(calls[0]) && l.delegates(calls[n]) {
+		for n < len(calls) && !l.keepsPlace(calls[0]) && !l.keepsPlace(calls[n]) {
 			n++
 		}
 		for _, a := range l.parallel(ctx, calls[:n]) {
-			messages = append(messages, llm.Message{
-				Role: llm.ToolRole, Content: a.result.Content, CallID: a.call.ID, Tool: a.call.Name,
-			})
+			results = append(results, a.entry())
 		}
 		calls = calls[n:]
 	}
-	return messages
+	return results
 }
 
-// delegates reports whether c hands a task to another agent.
-func (l *loop) delegates(c tool.Call) bool {
+// entry returns the result of the call as the model gets it, with its time.
+func (a *attempt) entry() llm.Entry {
+	return llm.Entry{
+		Message: llm.Message{Role: llm.ToolRole, Content: a.result.Content, CallID: a.call.ID, Tool: a.call.Name},
+		Started: a.started.UTC(), DurationMS: a.took.Milliseconds(), Failed: a.result.Failed,
+	}
+}
+
+// keepsPlace reports whether c must not run beside the calls next to it: its tool writes,
+// executes, sends something over the network or manages background children, or is unknown. A
+// read beside a delegation may see what that agent has changed, or not.
+func (l *loop) keepsPlace(c tool.Call) bool {
+	effect := l.effect(c)
+	return effect != tool.Delegates && effect != tool.Reads
+}
+
+// effect returns the effect of the tool that c calls; "" if the agent has no such tool.
+func (l *loop) effect(c tool.Call) tool.Effect {
 	t, ok := l.cfg.Tools.Lookup(c.Name)
-	return ok && t.Spec().Effect == tool.Delegates
+	if !ok {
+		return ""
+	}
+	return t.Spec().Effect
 }
 
 // parallel runs calls in parallel. The guard and the refusals depend on the order of the
 // calls, so parallel updates them in that order, before and after the calls run.
 func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
+	l.dispatch(ctx, calls)
 	attempts := make([]*attempt, len(calls))
 	for i, c := range calls {
 		attempts[i] = &attempt{call: c, pass: l.guard.enter(c)}
 	}
+	reads := make(chan struct{}, maxReads)
+	run := func(a *attempt) {
+		if l.effect(a.call) == tool.Reads {
+			reads <- struct{}{}
+			defer func() { <-reads }()
+		}
+		l.one(ctx, a)
+	}
 	var wg sync.WaitGroup
 	for _, a := range attempts[1:] {
-		wg.Go(func() { l.one(ctx, a) })
+		wg.Go(func() { run(a) })
 	}
-	l.one(ctx, attempts[0])
+	run(attempts[0])
 	wg.Wait()
 	for _, a := range attempts {
 		l.refused.note(a.call.Name, a.refused, a.result.Failed)
 		a.result.Content += a.pass.leave(a.result.Content)
+		if a.result.Footer != "" {
+			a.result.Content += "\n" + a.result.Footer
+		}
 	}
 	return attempts
 }
@@ -81,17 +116,20 @@ func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
 // one runs one call and stores its result in a. A panic of the tool or the gate becomes a
 // failed result, which the model gets like any other.
 func (l *loop) one(ctx context.Context, a *attempt) {
-	c, start := a.call, time.Now()
+	c := a.call
+	a.started = time.Now()
+	ctx = tool.WithCall(ctx, c)
 	l.cfg.Host.Emit(event.Event{
-		Type: event.ToolStart, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200),
+		Type: event.ToolStart, CallID: c.ID, Tool: c.Name, Arguments: task.Shorten(string(c.Arguments), 200),
 		Text: task.Shorten(c.Line(), 200),
 	})
 	defer func() {
 		if p := recover(); p != nil {
 			a.result = brokeDown(c, p)
 		}
-		end := event.Event{Type: event.ToolEnd, Tool: c.Name, Failed: a.result.Failed}
-		if end.DurationMS = time.Since(start).Milliseconds(); end.Failed {
+		end := event.Event{Type: event.ToolEnd, CallID: c.ID, Tool: c.Name, Failed: a.result.Failed}
+		a.took = time.Since(a.started)
+		if end.DurationMS = a.took.Milliseconds(); end.Failed {
 			first, _, _ := strings.Cut(strings.TrimSpace(a.result.Content), "\n")
 			end.Error = task.Shorten(first, 200)
 		}

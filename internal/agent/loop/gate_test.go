@@ -48,7 +48,8 @@ func never(tool.Call) bool { return false }
 
 func working(names ...string) (tools tool.Set) {
 	for _, name := range names {
-		tools = append(tools, reading(name, func(context.Context) tool.Result { return tool.Text("by " + name) }))
+		run := func(context.Context) tool.Result { return tool.Text("by " + name) }
+		tools = append(tools, fn{name, tool.Writes, run})
 	}
 	return tools
 }
@@ -214,7 +215,7 @@ func TestCancelWhileGateWaits(t *testing.T) {
 // those of a failed call.
 func TestChangedFiles(t *testing.T) {
 	changes := func(name string, r tool.Result) fn {
-		return reading(name, func(context.Context) tool.Result { return r })
+		return fn{name, tool.Writes, func(context.Context) tool.Result { return r }}
 	}
 	tools := tool.Set{
 		changes("b", tool.Result{Content: "ok", Changed: []string{"b", "a"}}),

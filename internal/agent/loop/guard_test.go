@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -176,6 +177,35 @@ func TestRepeatedDelegations(t *testing.T) {
 	out, _ = start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 30}, nil)
 	assert.Equal(t, task.Completed, out.Status)
 	assert.EqualValues(t, 10, n.Load())
+}
+
+// A delegation between identical reads of one answer begins a new row, though all of them run at once.
+func TestRepeatedReadsBesideDelegations(t *testing.T) {
+	tools := tool.Set{
+		reading("look", func(context.Context) tool.Result { return tool.Text("seen") }),
+		fn{"other", tool.Delegates, func(context.Context) tool.Result { return tool.Text("done") }},
+	}
+	look := with(`{}`)
+	calls := []tool.Call{look, look, calling("other"), look, look, look, look, look, look, calling("other"), look}
+	model := &script{steps: []step{says("", calls...), says("what I have")}}
+	out, rec := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 2}, nil)
+	assert.Equal(t, task.Completed, out.Status)
+	assert.Equal(t, []string{"seen", "seen", "done", "seen", "seen", "seen" + warned("3rd"), "seen" + warned("4th"),
+		"seen" + warned("5th"), repeatedSixth, "done", "seen"}, answersOf(rec.messages))
+}
+
+// A result that differs only in its last line is the same result.
+func TestFooters(t *testing.T) {
+	n := 0
+	ask := fn{"look", tool.Delegates, func(context.Context) tool.Result {
+		n++
+		return tool.Result{Content: "done", Footer: fmt.Sprintf("[in %d s]", n)}
+	}}
+	steps := append(oneByOne(slices.Repeat([]tool.Call{with(`{}`)}, 6)...), says("what I have"))
+	_, rec := start(t, t.Context(), Config{Backend: &script{steps: steps}, Tools: tool.Set{ask}, MaxTurns: 9}, nil)
+	assert.Equal(t, []string{"done\n[in 1 s]", "done\n[in 2 s]", "done" + warned("3rd") + "\n[in 3 s]",
+		"done" + warned("4th") + "\n[in 4 s]", "done" + warned("5th") + "\n[in 5 s]", repeatedSixth},
+		answersOf(rec.messages))
 }
 
 // Interleaved calls in one group are counted in their own streaks.

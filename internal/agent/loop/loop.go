@@ -9,7 +9,8 @@
 //
 // Tools run in the order of their calls, but adjacent delegations run in parallel. Results
 // are returned in the order of the calls. A call of a tool that the agent does not have is
-// refused; a [Gate] decides about all other calls.
+// refused; a [Gate] decides about all other calls. Each call has an id that no other call
+// of the conversation has.
 //
 // A call that repeats the one before it runs with a warning from the third time on. From
 // the sixth time with the same result it is refused, and at the tenth the run ends.
@@ -85,8 +86,8 @@ type Host interface {
 	Emit(e event.Event)
 }
 
-// Transcript keeps each message of the conversation, in order.
-type Transcript interface{ Append(m llm.Message) }
+// Transcript keeps each message of the conversation, in order, with what is known about it.
+type Transcript interface{ Append(e llm.Entry) }
 
 // Screen shows the text of the model while it is streamed.
 type Screen interface {
@@ -122,6 +123,7 @@ type loop struct {
 	refs     *fileRefs
 	guard    guard
 	refused  refusals
+	ids      callIDs
 	reminded bool // Host.Pending has returned a text
 	turns    int  // model calls
 	out      task.Result
@@ -135,6 +137,7 @@ type loop struct {
 func Run(ctx context.Context, cfg Config, history []llm.Message, text string) task.Result {
 	schema, err := newSchemaCheck(cfg.Schema)
 	l := &loop{cfg: cfg, messages: slices.Clone(history), schema: schema, refs: newFileRefs(cfg.References)}
+	l.ids.note(history)
 	if err != nil {
 		return l.end(task.Misused, err.Error())
 	}
@@ -158,8 +161,9 @@ func Run(ctx context.Context, cfg Config, history []llm.Message, text string) ta
 			continue
 		}
 		l.cfg.Screen.TurnEnd(false)
-		for _, m := range l.call(ctx, response.Message.Calls) {
-			l.add(m)
+		l.phase(event.PhaseTools, 0, len(response.Message.Calls))
+		for _, e := range l.call(ctx, response.Message.Calls) {
+			l.add(e)
 		}
 		if ctx.Err() != nil {
 			return l.broke(ctx, context.Cause(ctx))
@@ -229,6 +233,7 @@ func (l *loop) request() llm.Request {
 // calls of the response only if runCalls is set, that is, if the caller will run them: a
 // conversation with an unanswered call cannot be continued.
 func (l *loop) ask(ctx context.Context, r llm.Request, runCalls bool) (llm.Response, error) {
+	l.phase(event.PhaseModel, l.turns, max(1, l.cfg.MaxTurns))
 	l.turns++
 	response, err := l.cfg.Backend.Chat(ctx, r, l.cfg.Screen.Chunk)
 	response.Message.Role = llm.Assistant
@@ -240,8 +245,9 @@ func (l *loop) ask(ctx context.Context, r llm.Request, runCalls bool) (llm.Respo
 	if err != nil || !runCalls {
 		response.Message.Calls = nil
 	}
+	l.ids.identify(response.Message.Calls)
 	if err == nil || text != "" {
-		l.add(response.Message)
+		l.add(llm.Entry{Message: response.Message, Usage: response.Usage})
 	}
 	if err != nil {
 		l.cfg.Screen.TurnEnd(text != "")
@@ -338,12 +344,12 @@ func (l *loop) end(s task.Status, why string) task.Result {
 // say appends each text to the conversation as a user message.
 func (l *loop) say(texts ...string) {
 	for _, text := range texts {
-		l.add(llm.Message{Role: llm.User, Content: text})
+		l.add(llm.Entry{Message: llm.Message{Role: llm.User, Content: text}})
 	}
 }
 
-// add appends m to the conversation and the transcript.
-func (l *loop) add(m llm.Message) {
-	l.messages = append(l.messages, m)
-	l.cfg.Transcript.Append(m)
+// add appends a message to the conversation, and what is known about it to the transcript.
+func (l *loop) add(e llm.Entry) {
+	l.messages = append(l.messages, e.Message)
+	l.cfg.Transcript.Append(e)
 }

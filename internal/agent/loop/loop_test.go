@@ -105,6 +105,7 @@ type recorder struct {
 	text     strings.Builder
 	mu       sync.Mutex
 	events   []event.Event
+	phases   []string
 }
 
 // hooks are whoever started an agent and looks on: what is nil brings nothing and
@@ -146,13 +147,18 @@ func (h hooks) Effects() error {
 }
 
 func (h hooks) Ran(s tool.Spec, c tool.Call, r tool.Result) { h.ran(s, c, r) }
-func (h hooks) Append(m llm.Message)                        { h.rec.messages = append(h.rec.messages, m) }
+func (h hooks) Append(e llm.Entry)                          { h.rec.messages = append(h.rec.messages, e.Message) }
 func (h hooks) TurnEnd(final bool)                          { h.rec.ends = append(h.rec.ends, final) }
 func (h hooks) Chunk(c llm.Chunk)                           { h.rec.text.WriteString(c.Text) }
 
 func (h hooks) Emit(e event.Event) {
 	h.rec.mu.Lock()
 	defer h.rec.mu.Unlock()
+	if e.Phase != "" {
+		line := fmt.Sprintf("%s %d/%d %s", e.Phase, e.Done, e.Total, strings.Join(e.Tasks, ", "))
+		h.rec.phases = append(h.rec.phases, strings.TrimSpace(line))
+		return
+	}
 	h.rec.events = append(h.rec.events, e)
 }
 
@@ -290,10 +296,10 @@ func TestToolsRunInOrder(t *testing.T) {
 	var ran []string
 	tools := tool.Set{}
 	for _, name := range []string{"a", "b"} {
-		tools = append(tools, reading(name, func(context.Context) tool.Result {
+		tools = append(tools, fn{name, tool.Writes, func(context.Context) tool.Result {
 			ran = append(ran, name)
 			return tool.Text("seen by " + name)
-		}))
+		}})
 	}
 	model := &script{
 		steps: []step{says("a remark", calling("b"), calling("a"), calling("b")), says("", calling("a")), says("done")},
@@ -335,22 +341,23 @@ func TestToolsThatDoNotWork(t *testing.T) {
 func TestToolEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tools := tool.Set{
-			reading("slow", func(context.Context) tool.Result {
+			fn{"slow", tool.Writes, func(context.Context) tool.Result {
 				time.Sleep(1500 * time.Millisecond)
 				return tool.Text("ok")
-			}),
+			}},
 			reading("panic", func(context.Context) tool.Result { panic("x") }),
 		}
 		model := &script{steps: []step{says("", calling("slow"), calling("panic"), calling("nobody")), says("done")}}
 		_, rec := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 2}, nil)
 		assert.Equal(t, []event.Event{
-			{Type: event.ToolStart, Tool: "slow", Arguments: `{"of":"slow"}`, Text: "slow slow"},
-			{Type: event.ToolEnd, Tool: "slow", DurationMS: 1500},
-			{Type: event.ToolStart, Tool: "panic", Arguments: `{"of":"panic"}`, Text: "panic panic"},
-			{Type: event.ToolEnd, Tool: "panic", Failed: true, Error: "Error: panic broke down: x"},
-			{Type: event.ToolStart, Tool: "nobody", Arguments: `{"of":"nobody"}`, Text: "nobody nobody"},
+			{Type: event.ToolStart, CallID: "id-slow", Tool: "slow", Arguments: `{"of":"slow"}`, Text: "slow slow"},
+			{Type: event.ToolEnd, CallID: "id-slow", Tool: "slow", DurationMS: 1500},
+			{Type: event.ToolStart, CallID: "id-panic", Tool: "panic", Arguments: `{"of":"panic"}`, Text: "panic panic"},
+			{Type: event.ToolEnd, CallID: "id-panic", Tool: "panic", Failed: true, Error: "Error: panic broke down: x"},
+			{Type: event.ToolStart, CallID: "id-nobody", Tool: "nobody", Arguments: `{"of":"nobody"}`, Text: "nobody nobody"},
 			{
 				Type:   event.ToolEnd,
+				CallID: "id-nobody",
 				Tool:   "nobody",
 				Failed: true,
 				Error:  `Error: no tool "nobody". The tools are: slow, panic`,
@@ -359,9 +366,9 @@ func TestToolEvents(t *testing.T) {
 	})
 }
 
-// Adjacent delegations run in parallel, other calls alone, and results keep the order of
-// the calls.
-func TestDelegationsRunAtOnce(t *testing.T) {
+// Delegations and reads run in parallel, other calls in their place, and results keep the
+// order of the calls.
+func TestDelegationsAndReadsRunAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var mu sync.Mutex
@@ -378,13 +385,15 @@ func TestDelegationsRunAtOnce(t *testing.T) {
 		}
 		s := time.Second
 		tools := tool.Set{
-			takes("read1", tool.Reads, s), takes("d1", tool.Delegates, 3*s), takes("d2", tool.Delegates, s),
-			takes("d3", tool.Delegates, 2*s), takes("read2", tool.Reads, s), takes("read3", tool.Reads, s),
-			takes("d4", tool.Delegates, s), takes("d5", tool.Delegates, s),
+			takes("read1", tool.Reads, s), takes("d1", tool.Delegates, 3*s), takes("read2", tool.Reads, 2*s),
+			takes("write", tool.Writes, s), takes("d2", tool.Delegates, s), takes("read3", tool.Reads, s),
+			takes("wait", tool.Attends, s), takes("fetch", tool.Network, s), takes("run", tool.Executes, s),
+			takes("read4", tool.Reads, s), takes("d3", tool.Delegates, s),
 		}
 		var calls []tool.Call
+		var answers []string
 		for _, name := range tools.Names() {
-			calls = append(calls, calling(name))
+			calls, answers = append(calls, calling(name)), append(answers, "by "+name)
 		}
 		_, rec := start(
 			t,
@@ -393,14 +402,26 @@ func TestDelegationsRunAtOnce(t *testing.T) {
 			nil,
 		)
 		assert.Equal(t, map[string][2]time.Duration{
-			"read1": {0, s}, "d1": {s, 4 * s}, "d2": {s, 2 * s}, "d3": {s, 3 * s},
-			"read2": {4 * s, 5 * s}, "read3": {5 * s, 6 * s}, "d4": {6 * s, 7 * s}, "d5": {6 * s, 7 * s},
+			"read1": {0, s}, "d1": {0, 3 * s}, "read2": {0, 2 * s}, "write": {3 * s, 4 * s},
+			"d2": {4 * s, 5 * s}, "read3": {4 * s, 5 * s}, "wait": {5 * s, 6 * s}, "fetch": {6 * s, 7 * s},
+			"run": {7 * s, 8 * s}, "read4": {8 * s, 9 * s}, "d3": {8 * s, 9 * s},
 		}, spans)
-		assert.Equal(
-			t,
-			[]string{"by read1", "by d1", "by d2", "by d3", "by read2", "by read3", "by d4", "by d5"},
-			answersOf(rec.messages),
-		)
+		assert.Equal(t, answers, answersOf(rec.messages))
+	})
+}
+
+// Many reads of one answer do not all run at once.
+func TestReadsAtOnceAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		look := reading("look", func(context.Context) tool.Result { time.Sleep(time.Second); return tool.Text("seen") })
+		var calls []tool.Call
+		for i := range 2*maxReads + 1 {
+			calls = append(calls, with(fmt.Sprint(i)))
+		}
+		began := time.Now()
+		start(t, t.Context(), Config{Backend: &script{steps: []step{says("", calls...), says("done")}},
+			Tools: tool.Set{look}, MaxTurns: 2}, nil)
+		assert.Equal(t, 3*time.Second, time.Since(began))
 	})
 }
 
@@ -476,7 +497,7 @@ func TestCancelDuringTools(t *testing.T) {
 			<-ctx.Done()
 			return tool.Failure("Error: ended")
 		}
-		never := reading("never", func(context.Context) tool.Result { panic("it must not run") })
+		never := fn{"never", tool.Writes, func(context.Context) tool.Result { panic("it must not run") }}
 		tools := tool.Set{fn{"d1", tool.Delegates, ends}, fn{"d2", tool.Delegates, ends}, never}
 		model := &script{steps: []step{says("a remark", calling("d1"), calling("d2"), calling("never"))}}
 		out, rec := start(t, ctx, Config{Backend: model, Tools: tools, MaxTurns: 3}, nil)

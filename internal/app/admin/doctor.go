@@ -59,7 +59,7 @@ func (r commands) examine(c *cli.Context) error {
 		checkAstGrep(ctx, host, r.Env), checkSearch(cfg, r.Env.Get),
 		checkFolder("home", cfg.Home, "set QQ_HOME to a folder that you may write to"),
 		checkFolder("logs", cfg.LogDir, "set QQ_LOG_DIR to a folder that you may write to"),
-		checkSessions(Store(cfg)), checkLedger(cfg.Home), checkAgents(r.Checkout.Agents),
+		checkSessions(session.Of(cfg.Home)), checkLedger(cfg.Home), checkAgents(r.Checkout.Agents),
 		checkSettings(r.Checkout), checkTrust(r.Checkout), checkPermissions(r.Env.ConfigHome()),
 	)
 	if c.Bool("json") {
@@ -247,11 +247,23 @@ func checkTrust(o *command.Checkout) Finding {
 
 func checkAgents(reg *agents.Registry) Finding {
 	n := 0
+	var warnings []string
 	for _, e := range reg.List() {
 		if e.Err != nil {
 			return Finding{"agents", "bad", e.Err.Error(), "mend or remove the file"}
 		}
 		n++
+		for _, w := range e.Agent.Warnings {
+			warnings = append(warnings, e.Agent.Source+": "+w)
+		}
 	}
-	return Finding{"agents", "ok", fmt.Sprintf("%d", n), ""}
+	if len(warnings) == 0 {
+		return Finding{"agents", "ok", fmt.Sprintf("%d", n), ""}
+	}
+	const most = 3
+	if more := len(warnings) - most; more > 0 {
+		warnings = append(warnings[:most], fmt.Sprintf("%d more", more))
+	}
+	text := fmt.Sprintf("%d; %s", n, strings.Join(warnings, "; "))
+	return Finding{"agents", "note", text, "look at it: qq agents check"}
 }

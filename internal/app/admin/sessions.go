@@ -3,9 +3,7 @@ package admin
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -13,7 +11,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/app/scratch"
-	"qq/internal/config"
+	"qq/internal/record/ledger"
 	"qq/pkg/session"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -21,11 +19,15 @@ import (
 
 func (r commands) sessions() *cli.Command {
 	flags := command.LookFlags()
+	list := append([]cli.Flag{
+		&cli.BoolFlag{Name: "children", Usage: "those of children: agents that a batch or an agent has started"},
+		&cli.IntFlag{Name: "limit", Value: 100, Usage: "with --children: at most so many; 0 is all"},
+	}, flags...)
 	days := &cli.IntFlag{Name: "days", Value: 30, Usage: "delete what was not used for so many days"}
 	return &cli.Command{
-		Name: "sessions", Usage: "transcripts of earlier runs", Flags: flags, Action: r.listSessions,
+		Name: "sessions", Usage: "transcripts of earlier runs", Flags: list, Action: r.listSessions,
 		Subcommands: []*cli.Command{
-			{Name: "list", Usage: "list them, the newest first", Flags: flags, Action: r.listSessions},
+			{Name: "list", Usage: "list them, the newest first", Flags: list, Action: r.listSessions},
 			{Name: "show", Usage: "print one", ArgsUsage: "ID", Flags: flags, Action: r.showSession},
 			{Name: "rm", Usage: "delete some", ArgsUsage: "ID…", Flags: flags, Action: r.removeSessions},
 			{
@@ -34,19 +36,6 @@ func (r commands) sessions() *cli.Command {
 			},
 		},
 	}
-}
-
-func (r commands) store(c *cli.Context) (*session.Store, error) {
-	cfg, _, err := r.Configure(c)
-	if err != nil {
-		return nil, err
-	}
-	return Store(cfg), nil
-}
-
-// Store returns the store of transcripts, which is a folder in the folder of qq.
-func Store(cfg config.Config) *session.Store {
-	return session.Open(filepath.Join(cfg.Home, "sessions"))
 }
 
 // SessionRow is one session in the JSON output of qq sessions list.
@@ -63,14 +52,9 @@ type SessionRow struct {
 
 func (r commands) listSessions(c *cli.Context) error {
 	if c.Args().Present() {
-		return command.Usagef("accepted is list, show ID, rm ID… or prune",
-			"qq sessions has no command %q", c.Args().First())
+		return command.NoCommand(c)
 	}
-	store, err := r.store(c)
-	if err != nil {
-		return err
-	}
-	all, err := store.List()
+	all, err := r.summaries(c)
 	if err != nil {
 		return err
 	}
@@ -89,64 +73,92 @@ func (r commands) listSessions(c *cli.Context) error {
 		r.Say("no sessions yet")
 		return nil
 	}
-	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "SESSION\tUSED\tAGENT\tMESSAGES\tTITLE")
+	t := output.Table{{"SESSION", "USED", "AGENT", "MESSAGES", "TITLE"}}
 	for _, row := range rows {
-		used := row.Modified.Local().Format("2006-01-02 15:04")
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", row.ID, used, output.Spelled(row.Agent), row.Messages,
-			output.Spelled(row.Title))
+		id := row.ID
+		if c.Bool("children") {
+			id = task.ShortID(id) // enough to name it
+		}
+		t = append(t, []string{id, row.Modified.Local().Format("2006-01-02 15:04"), output.OneLine(row.Agent),
+			fmt.Sprint(row.Messages), output.OneLine(row.Title)})
 	}
-	return output.WriteError(w.Flush())
+	_, err = r.Out.WriteString(strings.Join(t.Lines(r.Out.Width()), "\n") + "\n")
+	return output.WriteError(err)
+}
+
+// summaries returns the sessions to list.
+func (r commands) summaries(c *cli.Context) ([]session.Summary, error) {
+	limit := c.Int("limit")
+	if limit < 0 {
+		return nil, command.Usagef("accepted is a whole number from 0 on; 0 is all", "--limit is %d", limit)
+	}
+	cfg, _, err := r.Configure(c)
+	if err != nil {
+		return nil, err
+	}
+	if !c.Bool("children") {
+		return session.Of(cfg.Home).List()
+	}
+	all, more, err := session.Archive{Dir: ledger.Transcripts(cfg.Home)}.List(limit)
+	if more && !c.Bool("json") {
+		r.Note("there are more (--limit is %d): --limit 0 shows all", limit)
+	}
+	return all, err
 }
 
 func (r commands) showSession(c *cli.Context) error {
 	if c.NArg() != 1 {
 		return command.Usagef("qq sessions list shows them", "qq sessions show takes one id")
 	}
-	store, err := r.store(c)
+	cfg, _, err := r.Configure(c)
 	if err != nil {
 		return err
 	}
-	t, err := store.Load(c.Args().First())
+	id := c.Args().First()
+	t, err := session.Of(cfg.Home).Load(id)
+	if errors.Is(err, session.ErrNotFound) {
+		var childErr error
+		t, childErr = session.Archive{Dir: ledger.Transcripts(cfg.Home)}.Load(id)
+		err = orChild(err, childErr)
+	}
 	if err != nil {
 		return SessionError(err)
 	}
 	if c.Bool("json") {
 		return output.WriteJSON(r.Out, t)
 	}
-	var b strings.Builder
-	b.WriteString(output.Spelled(fmt.Sprintf("session %s, agent %s, model %s, in %s", t.Header.ID, t.Header.Agent,
-		t.Header.Model, t.Header.Dir)) + "\n")
-	for _, e := range t.Entries {
-		who := string(e.Role)
-		if e.Tool != "" {
-			who += " " + e.Tool
-		}
-		fmt.Fprintf(&b, "\n── %s, %s\n", output.Spelled(who), e.Time.Local().Format("15:04:05"))
-		for _, call := range e.Calls {
-			fmt.Fprintf(&b, "→ %s\n", command.Printable(call.Line()))
-		}
-		if e.Content != "" {
-			b.WriteString(strings.TrimRight(command.Printable(e.Content), "\n") + "\n")
-		}
-	}
+	head := output.Spelled(fmt.Sprintf("session %s, agent %s, model %s, in %s", t.Header.ID, t.Header.Agent,
+		t.Header.Model, t.Header.Dir)) + "\n"
 	for _, d := range t.Damaged {
 		r.Say("%s", d)
 	}
-	_, err = r.Out.WriteString(b.String())
+	_, err = r.Out.WriteString(head + output.Transcript(t.Entries))
 	return output.WriteError(err)
+}
+
+// orChild returns the error for an id that no session has, err, and that was then looked for among the
+// transcripts of children, with the error child.
+func orChild(err, child error) error {
+	if errors.Is(child, session.ErrNotFound) {
+		return err
+	}
+	return child
 }
 
 func (r commands) removeSessions(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return command.Usagef("qq sessions list shows them", "qq sessions rm takes one or more ids")
 	}
-	store, err := r.store(c)
+	cfg, _, err := r.Configure(c)
 	if err != nil {
 		return err
 	}
 	for _, id := range c.Args().Slice() {
-		if err := store.Remove(id); err != nil {
+		err := session.Of(cfg.Home).Remove(id)
+		if errors.Is(err, session.ErrNotFound) {
+			err = orChild(err, session.Archive{Dir: ledger.Transcripts(cfg.Home)}.Remove(id))
+		}
+		if err != nil {
 			return SessionError(err)
 		}
 	}
@@ -163,15 +175,16 @@ func (r commands) pruneSessions(c *cli.Context) error {
 		return err
 	}
 	age := time.Duration(days) * 24 * time.Hour
-	gone, err := Store(cfg).Prune(age)
-	for _, id := range gone {
+	gone, err := session.Of(cfg.Home).Prune(age)
+	children, childErr := session.Archive{Dir: ledger.Transcripts(cfg.Home)}.Prune(age)
+	for _, id := range append(gone, children...) {
 		fmt.Fprintln(r.Out, id)
 	}
 	files, outputErr := scratch.KeptIn(cfg.Home).Prune(age)
 	for _, f := range files {
 		fmt.Fprintln(r.Out, tool.Visible(f))
 	}
-	return errors.Join(err, outputErr)
+	return errors.Join(err, childErr, outputErr)
 }
 
 // SessionError makes err a usage error if the user can correct it, for example a wrong id.

@@ -9,8 +9,8 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -20,11 +20,24 @@ import (
 	"qq/internal/agent/loop"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
-	"qq/internal/fifo"
 	"qq/internal/taskfile"
-	"qq/pkg/supervisor"
+	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
+
+const description = `Tasks come from a FILE or from stdin: a JSON array, JSON Lines, CSV, or one task a line.
+With -m, each of FILES (or each line of stdin, or each row of --input) makes one task:
+  {}             the file name, the line or the row
+  {/} {//}       its last part, its folder
+  {.} {/.}       the same as {} and {/} without the extension
+  {#} {%}        the number of the task; a number that no other running task has
+  {column} {key} a column of CSV, a key of JSON Lines; also {column/} and such
+  {1} {2}        one of several inputs: of :::, --colsep or -n; also {1/} and such
+{{ is never a placeholder. As with GNU parallel, lists of values come last:
+  ::: A B        these values; with several lists, one task for each combination
+  :::: FILE      the lines of FILE; - is stdin
+  :::+  ::::+    linked to the list before: the first with the first, and so on
+docs/parallel.md compares both.`
 
 // Command makes the command qq batch, to be run in the process p.
 func Command(i *command.Invocation, p Process) *cli.Command {
@@ -33,18 +46,17 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 		return &cli.StringFlag{Name: name, Aliases: aliases, Usage: usage}
 	}
 	return &cli.Command{
-		Name: "batch", Usage: "run many tasks, each in a process of its own", ArgsUsage: "[FILE | FILES…]",
-		Description: "Tasks come from a FILE or from stdin: a JSON array, JSON Lines, CSV, or one task a line.\n" +
-			"With -m, each of FILES (or each line of stdin, or each row of --input) makes one task:\n" +
-			"{} is the file name or the line, {#} its number, {column} a column of a CSV row.",
-		Flags: append([]cli.Flag{
-			text("message", "template of a task: {} {#} {column}", "m", "prompt", "p"),
-			text("input", "file with the tasks, or with the rows for -m; - is stdin", "i"),
-			text("input-format", "json, jsonl, csv, tsv or lines, instead of what the name and the content say"),
+		Name: "batch", Usage: "run many tasks, each in a process of its own",
+		ArgsUsage:   "[FILE | FILES… | ::: VALUES…]",
+		Description: description,
+		Flags: slices.Concat(inputFlags(), []cli.Flag{
 			command.FlagAgent, command.FlagModel,
-			text("jobs", "children at work at once", "j"),
+			text("jobs", "children at work at once; +N, -N and N% count from the processors of the machine", "j"),
 			command.FlagTimeout,
-			&cli.StringFlag{Name: "halt", Value: "never", Usage: "never, soon or now, with ,fail=N or ,fail=N%"},
+			&cli.StringFlag{
+				Name: "halt", Value: "never",
+				Usage: "never, soon or now, with ,fail=N or ,success=N or ,done=N; N may end in %",
+			},
 			&cli.BoolFlag{
 				Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing",
 			},
@@ -67,8 +79,9 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			text("output-format", "text, json, jsonl, markdown or stream-json"),
 			command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
 			command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
-		}, command.PermissionFlags()...),
-		Action: b.run,
+		}, habitFlags(), command.PermissionFlags()),
+		Action:       b.run,
+		OnUsageError: command.UsageError(foreign()),
 	}
 }
 
@@ -77,7 +90,7 @@ type batchOptions struct {
 	agent        string
 	format       string
 	schema       json.RawMessage
-	halt         supervisor.Halt
+	halt         halt.Policy
 	joblog       string // absolute path
 	cache        bool
 	dryRun       bool
@@ -88,6 +101,8 @@ type batchOptions struct {
 	resume       command.Optional
 	resumeFailed command.Optional
 	verbose      bool
+	start        startOptions
+	tag          bool
 	bar          bool // show progress
 	redraw       bool // redraw the progress line even if stderr is no terminal
 }
@@ -120,10 +135,15 @@ func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 		o.format = output.Text
 	}
 	if output.NewResults(o.format, nil) == nil {
-		return o, command.Usagef("accepted is text, json, jsonl, markdown or stream-json",
-			"--output-format is %q", o.format)
+		return o, command.NotAccepted("--output-format", o.format, "text", "json", "jsonl", "markdown", "stream-json")
 	}
 	if o.halt, err = parseHalt(c.String("halt")); err != nil {
+		return o, err
+	}
+	if o.tag, err = parseTag(c, o.format); err != nil {
+		return o, err
+	}
+	if o.start, err = parseStart(c); err != nil {
 		return o, err
 	}
 	o.schema, err = Schema(c.String("schema"))
@@ -171,44 +191,6 @@ func realPath(path string) string {
 	return path
 }
 
-// parseHalt parses the flag --halt: never, soon or now, with ,fail=N or ,fail=N%.
-func parseHalt(s string) (supervisor.Halt, error) {
-	wrong := command.Usagef("accepted is never, soon or now, with ,fail=N or ,fail=N%: for example soon,fail=10%",
-		"--halt is %q", s)
-	when, amount, hasAmount := strings.Cut(s, ",")
-	h := supervisor.Halt{Now: when == "now", Fail: 1}
-	switch when {
-	case "never":
-		if hasAmount {
-			return h, wrong
-		}
-		return supervisor.Halt{}, nil
-	case "soon", "now":
-	default:
-		return h, wrong
-	}
-	if !hasAmount {
-		return h, nil
-	}
-	n, ok := strings.CutPrefix(amount, "fail=")
-	if !ok {
-		return h, wrong
-	}
-	if share, isShare := strings.CutSuffix(n, "%"); isShare {
-		p, err := strconv.ParseFloat(share, 64)
-		if err != nil || !(p > 0 && p <= 100) {
-			return h, wrong
-		}
-		return supervisor.Halt{Now: h.Now, Percent: p}, nil
-	}
-	fail, err := strconv.Atoi(n)
-	if err != nil || fail < 1 {
-		return h, wrong
-	}
-	h.Fail = fail
-	return h, nil
-}
-
 const (
 	auto    = "auto"    // the model that is chosen when it is needed
 	extract = "extract" // the built-in model
@@ -216,7 +198,13 @@ const (
 
 // run checks all tasks, opens the output and the record, and runs the batch.
 func (b *batchRun) run(c *cli.Context) error {
-	_, err := b.process.Open(c)
+	var err error
+	if c.IsSet("jobs") {
+		err = c.Set("jobs", jobs(c.String("jobs"), runtime.NumCPU()))
+	}
+	if err == nil {
+		_, err = b.process.Open(c)
+	}
 	if err != nil {
 		return err
 	}
@@ -260,7 +248,8 @@ func (b *batchRun) run(c *cli.Context) error {
 			return err
 		}
 	}
-	if err := b.openOutput(c.Context); err != nil {
+	defer func() { _ = b.folder.Close() }() // what was written to it is there
+	if err := b.openOutput(c.Context, spool); err != nil {
 		return err
 	}
 	if err := b.openRecord(c.Context, spool); err != nil {
@@ -292,6 +281,9 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 		return nil, err
 	}
 	b.inputs = append(src.Files, src.Name)
+	for _, l := range src.Lists {
+		b.inputs = append(b.inputs, l.File)
+	}
 	dir, err := b.runner.Scratch()
 	if err != nil {
 		return nil, command.Advised(err, "nothing was started: see whether QQ_HOME can be written, and has room")
@@ -339,7 +331,7 @@ func (b *batchRun) checkTask(t task.Task) error {
 		}
 	}
 	t = b.complete(t)
-	if err := b.runner.Check(t); err != nil {
+	if err := b.runner.Check(t); err != nil && t.Broken == "" {
 		return err
 	}
 	same := func(s task.Task) bool { return s.Agent == t.Agent && s.Model == t.Model }
@@ -398,42 +390,6 @@ func (b *batchRun) tasks(spool *taskfile.Spool) iter.Seq2[task.Task, error] {
 			}
 		}
 	}
-}
-
-// source returns where the tasks come from, as flags and arguments say.
-func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
-	form := taskfile.Form(c.String("input-format"))
-	src := taskfile.Source{Template: c.String("message"), Name: c.String("input"), Form: form}
-	args := c.Args().Slice()
-	switch {
-	case c.IsSet("message") && strings.TrimSpace(src.Template) == "":
-		return src, command.Usagef(`for example: qq batch -m "Summarize {}" docs/*.md`, "the template is empty")
-	case src.Template != "" && src.Name == "" && len(args) > 0:
-		src.Files = args
-	case len(args) > 1:
-		return src, command.Usagef(
-			`one file holds all tasks; to make a task of each file: qq batch -m "Summarize {}" FILES…; `+
-				"to resume a batch by its id: --resume=ID",
-			"%d files are given", len(args))
-	case len(args) == 1 && src.Name != "":
-		return src, command.Usagef("give the file once", "the tasks are given as %s and with --input", args[0])
-	case len(args) == 1:
-		src.Name = args[0]
-	}
-	if src.Name == "" && src.Files == nil && output.IsTerminal(b.In) {
-		return src, command.Usagef(
-			`for example: qq batch tasks.txt, or: qq batch -m "Summarize {}" docs/*.md`, "no tasks")
-	}
-	if src.Files == nil && (src.Name == "" || src.Name == "-") {
-		src.Name, src.Input = "stdin", &interruptible{ctx: c.Context, from: b.In}
-	} else if fifo.Is(src.Name) {
-		f, err := fifo.OpenFile(c.Context, src.Name, os.O_RDONLY, 0)
-		if err != nil {
-			return src, err
-		}
-		src.Input = &interruptible{ctx: c.Context, from: f}
-	}
-	return src, nil
 }
 
 // Schema reads the file of --schema, a JSON Schema for the answer. It returns nil if path

@@ -6,15 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"slices"
 	"sync"
 	"time"
 
+	"qq/internal/app/batch/naming"
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/taskfile"
 	"qq/pkg/supervisor"
+	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
 
@@ -25,14 +28,17 @@ type batchRun struct {
 	runner   Runner
 	o        batchOptions
 	start    time.Time
-	to       *command.Output // the output: gets results and events
-	file     *os.File        // of -o; nil means stdout
-	path     string          // absolute path of file
-	made     bool            // the file of -o did not exist before this batch
-	folder   *os.File        // that of --results, which stays locked; nil if there is none
-	out      *output.Results // writes to to
+	to       *command.Output                 // the output: gets results and events
+	file     *os.File                        // of -o; nil means stdout
+	path     string                          // absolute path of file
+	made     bool                            // the file of -o did not exist before this batch
+	folder   *output.Folder                  // that of --results; nil if there is none
+	names    *naming.Names                   // of the results in folder
+	next     func() (task.Task, error, bool) // returns the task of the next result
+	out      *output.Results                 // writes to to
 	progress *output.Progress
 	tally    output.Tally
+	halt     *halt.Halt  // nil before the tasks start
 	staffing []task.Task // one task for each pair of agent and model
 	// folders are the real paths of the working directories of tasks when these were read, by their names in the input.
 	folders map[string]string
@@ -92,6 +98,9 @@ type staff struct{ agent, model string }
 // plan lists how the text of t would be cut, or says that this is not known. The list is empty if the text fits the
 // model.
 func (p planner) plan(ctx context.Context, t task.Task) ([]string, error) {
+	if t.Broken != "" {
+		return []string{"it will fail: " + task.Line(t.Broken)}, nil
+	}
 	if len(t.Text)+len(t.Context) < minDocument {
 		return nil, nil
 	}
@@ -116,19 +125,25 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 			command.Report(b.Err, err) // errors of single results were reported before
 		}
 	}()
-	if err := b.emptyOutput(); err != nil {
+	if err := cmp.Or(b.emptyOutput(), b.clearFolder(spool)); err != nil {
 		return err
 	}
 	b.out = output.NewResults(b.o.format, b.to)
+	b.out.Tag, b.out.Terminal, b.out.Heads = b.o.tag, b.to.Terminal(), b.to.Terminal() && !b.Quiet
+	var stop func()
+	b.next, stop = iter.Pull2(spool.Tasks())
+	defer stop()
 	var hint sync.WaitGroup
 	ended := make(chan struct{})
 	if b.o.bar {
 		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), standing{b.runner})
 		hint.Go(func() { b.hintUnfinished(ended) })
 	}
+	b.halt = halt.New(b.o.halt, spool.Len())
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
 	runErr := b.runner.Batch(ctx, supervisor.Batch{
-		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Results: b, Halt: b.o.halt, Stop: b.process.Stop(),
+		ID: b.id, Tasks: b.tasks(spool), Count: spool.Len(), Results: b,
+		Halt: b.halt, Pace: b.o.start.pace(b), Stop: b.process.Stop(),
 	})
 	close(ended)
 	hint.Wait()
@@ -155,15 +170,9 @@ type standing struct{ Runner }
 func (s standing) Known() int { return s.History().Resumed() }
 
 // openOutput opens the output of the batch. It does not change an existing file yet.
-func (b *batchRun) openOutput(ctx context.Context) error {
-	if b.o.results != "" {
-		var err error
-		if b.folder, err = output.OpenFolder(b.o.results); errors.Is(err, output.ErrInUse) {
-			return command.Usagef("wait for it, or give another folder with --results", "%v", err)
-		}
-		if err != nil {
-			return command.Usagef("--results takes a folder that you may write to", "%v", err)
-		}
+func (b *batchRun) openOutput(ctx context.Context, spool *taskfile.Spool) error {
+	if err := b.openFolder(spool); err != nil {
+		return err
 	}
 	b.to = b.Out
 	if b.o.output == "" {
@@ -243,13 +252,14 @@ func (b *batchRun) Done(res task.Result) { b.progress.Count(res) }
 func (b *batchRun) Deliver(res task.Result) error {
 	b.tally.Add(res)
 	hint := res.CutHint()
-	if b.o.results != "" {
-		if err := output.Save(b.o.results, res); err != nil {
+	t, err, _ := b.next()
+	if err != nil {
+		return err
+	}
+	if b.folder != nil {
+		if err := b.folder.Save(b.names.Of(res.Index+1, item(t)), t.Input, res); err != nil {
 			return err
 		}
-	}
-	if !res.Success && b.o.format == output.Text {
-		b.complain(res, hint)
 	}
 	if res.Unrecorded { // its result is printed all the same
 		b.Say("task %d could not be recorded: it runs again when the batch is resumed", res.Index+1)
@@ -258,7 +268,11 @@ func (b *batchRun) Deliver(res task.Result) error {
 		return err
 	}
 	b.sayCopied(res)
-	if err := b.out.Write(res); err != nil {
+	err = b.out.Write(title(t), t.Input, res)
+	if !res.Success && b.o.format == output.Text {
+		b.complain(res, hint)
+	}
+	if err != nil {
 		return err
 	}
 	b.runner.History().Delivered(res)
@@ -284,7 +298,9 @@ func (b *batchRun) complain(res task.Result, hint string) {
 	if b.reason = ""; res.Attempts == 0 {
 		b.reason = res.Err()
 	}
-	b.Say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
+	if !b.to.Terminal() || !b.Err.Terminal() { // else its result says so on the same screen
+		b.Say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
+	}
 	if hint != "" && hint != b.hint {
 		fmt.Fprintln(b.Err, "  "+hint)
 	}
@@ -294,9 +310,7 @@ func (b *batchRun) complain(res task.Result, hint string) {
 // summarize prints the totals of the batch on stderr.
 func (b *batchRun) summarize() {
 	limit := b.runner.LimitReached()
-	if b.tally.NotStarted > 0 && b.process.Signalled() == 0 && b.o.halt != (supervisor.Halt{}) {
-		b.Say("halted: too many tasks failed, no more were started")
-	}
+	b.sayHalted()
 	if limit != "" && b.tally.Complete() {
 		b.Say("%s", limit) // no task has failed because of it
 	}
@@ -305,7 +319,7 @@ func (b *batchRun) summarize() {
 	}
 	b.tally.Known, b.tally.Usage = b.runner.History().Resumed(), b.runner.Used()
 	b.Note("%s", b.tally.Summary(time.Since(b.start)))
-	if b.tally.Failed+b.tally.NotStarted > 0 {
+	if b.tally.Failed+b.tally.NotStarted > 0 && !b.halt.Reached() {
 		b.hintResume()
 	}
 }
@@ -334,7 +348,7 @@ func (b *batchRun) outcome(err error) task.Status {
 		return task.Failed
 	case b.runner.Spent() && b.tally.Limited(), b.runner.LimitReached() != "": // of the tree
 		return task.Limit
-	case b.tally.Complete():
+	case b.tally.Complete(), b.halt.Reached():
 		return task.Completed
 	}
 	return task.Failed

@@ -5,35 +5,11 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"github.com/xrash/smetrics"
 )
 
-// Helped turns "qq help COMMAND" into "qq COMMAND --help".
-func Helped(args []string) []string {
-	if len(args) < 2 || args[1] != "help" {
-		return args
-	}
-	return append(append(args[:1:1], args[2:]...), "--help")
-}
-
-// Mistyped returns the command that the user probably meant by a prompt that is one word
-// like "doctr", or two words like "agent list". It returns "" if there is none. So a typing
-// error costs no model call.
-func Mistyped(commands []*cli.Command, prompt string) string {
-	word, sub, two := strings.Cut(prompt, " ")
-	for _, c := range commands {
-		if two && !slices.ContainsFunc(c.Subcommands, func(s *cli.Command) bool { return s.Name == sub }) {
-			continue
-		}
-		if len(word) > 3 && word != c.Name && smetrics.JaroWinkler(word, c.Name, 0.7, 4) > 0.92 {
-			return c.Name
-		}
-	}
-	return ""
-}
-
 // Permute moves the flags of a command line before its other arguments, because urfave/cli
-// stops reading flags at the first other argument. It does not move what comes after "--".
+// stops reading flags at the first other argument. It does not move what comes after "--". A sentence that begins with
+// the name of a command is a prompt.
 func Permute(app *cli.App, args []string) []string {
 	if len(args) == 0 {
 		return args
@@ -41,13 +17,21 @@ func Permute(app *cli.App, args []string) []string {
 	out := []string{args[0]}
 	rest := args[1:]
 	flags, commands := app.Flags, app.Commands
+	var values []string // that follow :::, where a command takes such
 	for {
 		next, ok := takeCommand(commands, flags, rest)
-		if !ok {
+		if !ok || len(out) == 1 && isSentence(app.Flags, next, rest) {
 			if len(out) == 1 {
 				app.Commands = nil // the library would look for one behind -- too
 			}
-			return append(out, flagsFirst(flags, rest)...)
+			out = append(out, flagsFirst(flags, rest)...)
+			if !slices.Contains(out, "--") { // the value of a flag is missing
+				return out
+			}
+			return append(out, values...)
+		}
+		if strings.Contains(next.command.ArgsUsage, ":::") {
+			rest, values = beforeValues(rest)
 		}
 		// Flags before the name of a command are flags of that command.
 		moved := append([]string{rest[next.at]}, rest[:next.at]...)
@@ -55,6 +39,19 @@ func Permute(app *cli.App, args []string) []string {
 		rest = append(moved[1:], rest[next.at+1:]...)
 		flags, commands = next.command.Flags, next.command.Subcommands
 	}
+}
+
+// beforeValues splits args at the first ::: or such. What follows are values, even if one looks like a flag.
+func beforeValues(args []string) (before, values []string) {
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if strings.TrimSuffix(arg, "+") == ":::" || strings.TrimSuffix(arg, "+") == "::::" {
+			return args[:i:i], args[i:]
+		}
+	}
+	return args, nil
 }
 
 // commandAt is a command and the index of its name in the arguments.
@@ -124,9 +121,13 @@ func flagsFirst(flags []cli.Flag, args []string) []string {
 	return append(append(front, "--"), back...)
 }
 
-// isNumbered reports whether arg is a short flag joined with a number, like -j4.
+// isNumbered reports whether arg is a short flag joined with a number, like -j4, -j+2 or -j50%.
 func isNumbered(flags []cli.Flag, arg string) bool {
-	return len(arg) > 2 && arg[1] != '-' && strings.Trim(arg[2:], "0123456789") == "" && takesValue(flags, arg[:2])
+	if len(arg) < 3 || arg[1] == '-' || !takesValue(flags, arg[:2]) {
+		return false
+	}
+	number := strings.TrimSuffix(strings.TrimLeft(arg[2:], "+-"), "%")
+	return number != "" && strings.Trim(number, "0123456789") == ""
 }
 
 // WantsJSON reports whether the flags in args ask for JSON. It also works for a command

@@ -62,10 +62,15 @@ func (r commands) checkAgents(c *cli.Context) error {
 	checks, count := []checkedAgent{}, map[string]int{}
 	for _, e := range entries {
 		check := checkAgent(reg, e)
+		if c.Args().Present() { // it may be a file that does not count
+			check.Findings = append(check.Findings, whyUnused(reg, e.Agent.Source)...)
+		}
+		checks = append(append(checks, check), unused(e)...)
+	}
+	for _, check := range checks {
 		for _, d := range check.Findings {
 			count[d.Severity]++
 		}
-		checks = append(checks, check)
 	}
 	if c.Bool("json") {
 		err = output.WriteJSON(r.Out, checks)
@@ -124,7 +129,8 @@ func toCheck(reg *agents.Registry, args []string) ([]agents.Entry, error) {
 		if err != nil {
 			a = brokenAgent(reg, err)
 		}
-		entries = append(entries, agents.Entry{Agent: a, Err: err})
+		e := entryOf(reg, a)
+		entries = append(entries, agents.Entry{Agent: a, Err: err, Hides: e.Hides, Ignored: e.Ignored})
 	}
 	return entries, nil
 }
@@ -169,9 +175,69 @@ func checkAgent(reg *agents.Registry, e agents.Entry) checkedAgent {
 	for _, name := range a.Agents {
 		if _, err := reg.Lookup(name); err != nil {
 			text := fmt.Sprintf("agents names %q, which cannot be asked: qq agents list shows who can", name)
-			check.Findings = append(check.Findings, newDefect(isWarning, text))
+			check.Findings = append(check.Findings, defect{isWarning, a.Lines["agents"], text})
 		}
 	}
+	check.Findings = append(check.Findings, idle(a)...)
 	slices.SortStableFunc(check.Findings, func(x, y defect) int { return cmp.Compare(x.Line, y.Line) })
 	return check
+}
+
+// idle returns what of a definition does nothing because of another part of it, or in this version.
+func idle(a agents.Agent) (found []defect) {
+	add := func(key, format string, args ...any) {
+		found = append(found, defect{isWarning, a.Lines[key], fmt.Sprintf(format, args...)})
+	}
+	delegates := slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, a.Allows)
+	if a.Lines["agents"] > 0 && !delegates {
+		add("agents", "agents does nothing: the agent has no tool that delegates, such as delegate_task")
+	}
+	if a.CanDelegate != nil && *a.CanDelegate && a.Agents != nil && len(a.Agents) == 0 {
+		add("candelegate", "can_delegate does nothing: agents is empty, so nobody can be asked")
+	}
+	if a.Timeout > 0 && a.IdleTimeout >= a.Timeout {
+		add("idletimeout", "idle_timeout does nothing: timeout ends the agent before")
+	}
+	for _, tool := range a.Tools {
+		switch taken := slices.Contains(a.DisallowedTools, tool); {
+		case strings.HasPrefix(tool, "mcp__"):
+			add("tools", "tool %q does nothing in this version, which has no MCP servers", tool)
+		case taken:
+			add("tools", "tool %q does nothing: disallowedTools takes it away", tool)
+		}
+	}
+	return found
+}
+
+// whyUnused returns why the file of a definition does nothing as a whole.
+func whyUnused(reg *agents.Registry, file string) (found []defect) {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return nil
+	}
+	for _, e := range reg.List() {
+		for _, check := range unused(e) {
+			if check.Source == path {
+				found = append(found, check.Findings...)
+			}
+		}
+	}
+	return found
+}
+
+// unused returns the definitions that e replaces, and those that would replace it if they were trusted.
+// A built-in one that is replaced is none of them: that is meant.
+func unused(e agents.Entry) (checks []checkedAgent) {
+	add := func(source, text string) {
+		if source != agents.BuiltIn {
+			checks = append(checks, checkedAgent{e.Agent.Name, source, []defect{{isWarning, 0, text}}})
+		}
+	}
+	for _, source := range e.Hides {
+		add(source, "does nothing: "+e.Agent.Source+" goes before it")
+	}
+	for _, source := range e.Ignored {
+		add(source, "does nothing until you trust it: it replaces "+e.Agent.Source+"; see qq trust")
+	}
+	return checks
 }

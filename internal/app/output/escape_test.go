@@ -23,7 +23,7 @@ func TestJSONIsHarmless(t *testing.T) {
 	for _, format := range []string{JSON, JSONL, StreamJSON} {
 		b.Reset()
 		r := NewResults(format, &b)
-		require.NoError(t, r.Write(task.Result{Output: text}))
+		require.NoError(t, r.Write("", "", task.Result{Output: text}))
 		require.NoError(t, r.End())
 		assertHarmless(t, b.String())
 		assert.Contains(t, b.String(), `\u202eb`)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"regexp"
 	"syscall"
 
 	"qq/internal/fifo"
@@ -35,32 +33,6 @@ func lock(f *os.File) (*os.File, error) {
 	// Any other error means that the file system has no locks.
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK {
 		return nil, errors.Join(fmt.Errorf("%s: %w", f.Name(), ErrInUse), f.Close())
-	}
-	return f, nil
-}
-
-// OpenFolder creates the folder at path for [Save], or opens it and removes the files that a killed qq
-// had not finished. It stays locked until it is closed.
-func OpenFolder(path string) (*os.File, error) {
-	if err := os.MkdirAll(path, 0o777); err != nil {
-		return nil, err
-	}
-	f, err := os.Open(path)
-	if err == nil {
-		f, err = lock(f)
-	}
-	if err != nil {
-		return nil, err
-	}
-	unfinished := regexp.MustCompile(`^\.\d{5,}\.(txt|json)\d+$`) // the temporary names of Save
-	names, err := f.Readdirnames(-1)
-	for _, name := range names {
-		if unfinished.MatchString(name) {
-			err = errors.Join(err, os.Remove(filepath.Join(path, name)))
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }

@@ -70,7 +70,7 @@ func (l *Live) End(answer string) error {
 }
 
 // Narrator prints a line for each start and end of a child, each start of a tool call, and
-// each tool call that fails.
+// each tool call that fails. The start and the end of the root's own agent have no line.
 type Narrator struct {
 	w        io.Writer
 	coloured bool
@@ -82,6 +82,12 @@ func NewNarrator(w io.Writer, coloured bool) *Narrator { return &Narrator{w: w, 
 // Event prints a line for e if e is of a type that has one. It is an event.Sink.
 func (n *Narrator) Event(e event.Event) {
 	line := ""
+	switch e.Type {
+	case event.SubAgentStart, event.SubAgentComplete, event.SubAgentError:
+		if e.OfRoot() { // its end is the end of qq, which is told otherwise
+			return
+		}
+	}
 	switch e.Type {
 	case event.ToolStart:
 		line = e.Text

@@ -33,7 +33,7 @@ func results() []task.Result {
 // TestResults: each format, with results and without any.
 func TestResults(t *testing.T) {
 	for format, want := range map[string]struct{ none, some string }{
-		Text:       {"", "a <b>\nc\nhalf\n[task 2: timeout; the answer above is incomplete]\n"},
+		Text:       {"", "a <b>\nc\nhalf\n[task 2 failed: timeout: too slow; the answer above is incomplete]\n"},
 		JSON:       {"[]\n", "[\n{…},\n{…}\n]\n"},
 		JSONL:      {"", "{…}\n{…}\n"},
 		StreamJSON: {"", "{…}\n{…}\n"},
@@ -46,7 +46,7 @@ func TestResults(t *testing.T) {
 		b.Reset()
 		w := NewResults(format, &b)
 		for _, r := range results() {
-			require.NoError(t, w.Write(r))
+			require.NoError(t, w.Write("name", "input", r))
 		}
 		require.NoError(t, w.End())
 		assert.Equal(t, want.some, shape(b.String()), format)
@@ -66,18 +66,31 @@ func shape(text string) string {
 	return strings.Join(lines, "")
 }
 
-func TestSave(t *testing.T) {
-	dir := t.TempDir()
-	for _, r := range results() {
-		require.NoError(t, Save(dir, r))
+// TestText: what begins a line or a result, and the line of each failed task.
+func TestText(t *testing.T) {
+	done := task.Task{}.Ended(task.Completed, "")
+	done.Output = "a\nb"
+	failed := task.Task{}.Ended(task.Failed, strings.Repeat("long ", 100)+"\n")
+	idle := task.Task{}.Ended(task.Idle, "silent")
+	unstarted := task.Task{}.Ended(task.Cancelled, "not started: stopped")
+	all := func(change func(*Results)) string {
+		var b strings.Builder
+		w := NewResults(Text, &b)
+		change(w)
+		for i, r := range []task.Result{done, failed, idle, unstarted} {
+			r.Index = i
+			require.NoError(t, w.Write([]string{"x.md", "two\n\tlines", "z", "last"}[i], "", r))
+		}
+		return b.String()
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "00001.txt"))
-	require.NoError(t, err)
-	assert.Equal(t, "a <b>\nc", string(text))
-	whole, err := os.ReadFile(filepath.Join(dir, "00002.json"))
-	require.NoError(t, err)
-	assert.Contains(t, string(whole), `"error": "too slow"`)
-	assert.ErrorContains(t, Save(filepath.Join(dir, "none"), results()[1]), "save the result of task 2: ")
+	cut := strings.TrimSpace(strings.Repeat("long ", 60))[:297] + "..."
+	assert.Equal(t, "a\nb\n[task 2 failed: "+cut+"]\n[task 3 failed: idle: silent]\n"+
+		"[task 4 cancelled: not started: stopped]\n", all(func(*Results) {}))
+	assert.Equal(t, "x.md\ta\nx.md\tb\ntwo  lines\t[task 2 failed: "+cut+"]\n"+
+		"z\t[task 3 failed: idle: silent]\n"+
+		"last\t[task 4 cancelled: not started: stopped]\n", all(func(r *Results) { r.Tag, r.Heads = true, true }))
+	assert.Equal(t, "── x.md ──\na\nb\n\n── two  lines ──\n[task 2 failed: "+cut+"]\n\n── z ──\n"+
+		"[task 3 failed: idle: silent]\n", all(func(r *Results) { r.Heads, r.Terminal = true, true }))
 }
 
 // broken is a writer that fails.
@@ -91,8 +104,9 @@ func TestWriteError(t *testing.T) {
 	gone := broken{&os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}}
 	full := broken{syscall.ENOSPC}
 	for _, format := range []string{Text, JSON, JSONL, StreamJSON, Markdown} {
-		assert.Equal(t, ErrClosed, NewResults(format, gone).Write(results()[0]), format)
-		assert.EqualError(t, NewResults(format, full).Write(results()[0]), "write the answer: no space left on device",
+		assert.Equal(t, ErrClosed, NewResults(format, gone).Write("", "", results()[0]), format)
+		assert.EqualError(t, NewResults(format, full).Write("", "", results()[0]),
+			"write the answer: no space left on device",
 			format)
 	}
 	assert.Equal(t, ErrClosed, NewResults(JSON, gone).End())
@@ -147,9 +161,13 @@ func TestNarrator(t *testing.T) {
 	n.Event(event.Event{Type: event.ToolStart, Agent: "default", Tool: "run_pty_cmd", Arguments: `{}`,
 		Text: "run_pty_cmd ls && \x1b"})
 	n.Event(event.Event{Type: event.SubAgentComplete, Agent: "reader", ExecutionID: "0123456789", Depth: 1,
-		DurationMS: 1250})
+		ParentExecutionID: "p", DurationMS: 1250})
 	NewNarrator(&b, true).Event(event.Event{Type: event.SubAgentError, Agent: "reader", Status: task.Timeout,
-		Error: "slow"})
+		BatchID: "b", Error: "slow"})
+	for _, typ := range []event.Type{event.SubAgentStart, event.SubAgentComplete, event.SubAgentError} {
+		n.Event(event.Event{Type: typ, Agent: "default", ExecutionID: "p", Error: "it is reported anyway"})
+	}
+	n.Event(event.Event{Type: event.SubAgentProgress, Phase: event.PhaseModel, Total: 25})
 	assert.Equal(t, "[default] run_pty_cmd ls && \n  [reader 23456789] done in 1.2s\n\x1b[2m[reader] timeout: "+
 		"slow\x1b[0m\n", b.String())
 }

@@ -4,23 +4,28 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
-	"github.com/google/renameio/v2"
-
 	"qq/pkg/task"
+	"qq/pkg/tool"
 )
 
 // Document is a result as it is printed in JSON.
 type Document struct {
 	Type string `json:"type,omitempty"` // "result" in a stream that also has events
 	task.Result
+	// Input is what the template of a batch was filled with; empty without a template.
+	Input     string `json:"input,omitempty"`
 	SessionID string `json:"session_id,omitempty"` // empty without a transcript
 }
 
 // Results prints the results of a batch in one format, one after the other.
 type Results struct {
+	Tag   bool // in text, begin each line with the name of its task and a tab
+	Heads bool // in text, begin each result with a line that names its task, for people
+	// Terminal says that people read the text as it comes: a task that was not started has no line.
+	Terminal bool
+
 	format string
 	w      io.Writer
 	n      int // results printed
@@ -35,8 +40,8 @@ func NewResults(format string, w io.Writer) *Results {
 	return nil
 }
 
-// Write prints one result.
-func (r *Results) Write(res task.Result) error {
+// Write prints the result of a task. name is what the task is called, and input what its template was filled with.
+func (r *Results) Write(name, input string, res task.Result) error {
 	r.n++
 	var err error
 	switch r.format {
@@ -46,13 +51,13 @@ func (r *Results) Write(res task.Result) error {
 			before = "[\n"
 		}
 		var b []byte
-		if b, err = json.Marshal(res); err == nil {
+		if b, err = json.Marshal(Document{Result: res, Input: input}); err == nil {
 			_, err = r.w.Write(append([]byte(before), escaped(b)...))
 		}
 	case JSONL:
-		err = encode(r.w, Document{Result: res})
+		err = encode(r.w, Document{Result: res, Input: input})
 	case StreamJSON:
-		err = encode(r.w, Document{Type: "result", Result: res})
+		err = encode(r.w, Document{Type: "result", Result: res, Input: input})
 	case Markdown:
 		body := strings.TrimSpace(res.Output)
 		if !res.Success {
@@ -60,25 +65,68 @@ func (r *Results) Write(res task.Result) error {
 		}
 		_, err = fmt.Fprintf(r.w, "## %d. %s\n\n%s\n\n", res.Index+1, res.Task, body)
 	default:
-		_, err = io.WriteString(r.w, textOf(res))
+		_, err = io.WriteString(r.w, r.text(name, res))
 	}
 	return WriteError(err)
 }
 
-// textOf returns the output of a result. A failed task's partial output is followed by a
-// line that marks it as failed.
-func textOf(res task.Result) string {
-	text := res.Output
-	if text == "" {
+// maxTag is how many characters of the name of a task stand before each line of its result.
+const maxTag = 1000
+
+// text returns a result as text: the output, and for a failed task a line that says so.
+func (r *Results) text(name string, res task.Result) string {
+	if r.Terminal && res.Attempts == 0 && res.Status == task.Cancelled {
 		return ""
 	}
-	if !strings.HasSuffix(text, "\n") {
+	text := res.Output
+	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
 	if !res.Success {
-		text += fmt.Sprintf("[task %d: %s; the answer above is incomplete]\n", res.Index+1, res.Status)
+		text += failure(res)
+	}
+	name = tool.First(oneLine.Replace(name), maxTag, "...")
+	switch {
+	case r.Tag:
+		var b strings.Builder
+		for line := range strings.Lines(text) {
+			b.WriteString(name + "\t" + line)
+		}
+		return b.String()
+	case r.Heads:
+		head := "── " + Cut(name, maxHead) + " ──\n"
+		if r.n > 1 {
+			head = "\n" + head
+		}
+		return head + text
 	}
 	return text
+}
+
+// maxHead is how many columns of the name of a task stand above its result.
+const maxHead = 72
+
+// oneLine makes one line of a name, in which a tab is no column.
+var oneLine = strings.NewReplacer("\t", " ", "\r", " ", "\n", " ")
+
+// maxReason is how many characters of an error the line of a failed task has.
+const maxReason = 300
+
+// failure returns the line of a failed task.
+func failure(res task.Result) string {
+	what := "failed: "
+	switch res.Status {
+	case task.Failed:
+	case task.Cancelled, task.Interrupted:
+		what = string(res.Status) + ": "
+	default:
+		what += string(res.Status) + ": "
+	}
+	what += task.Shorten(res.Err(), maxReason)
+	if res.Output != "" {
+		what += "; the answer above is incomplete"
+	}
+	return fmt.Sprintf("[task %d %s]\n", res.Index+1, what)
 }
 
 // End prints what must follow the last result: the end of a JSON array.
@@ -92,22 +140,4 @@ func (r *Results) End() error {
 	}
 	_, err := io.WriteString(r.w, text)
 	return WriteError(err)
-}
-
-// Save writes the output of a result, and the result as JSON, to files in dir. Each file
-// is written completely or not at all.
-func Save(dir string, r task.Result) error {
-	whole, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	name := filepath.Join(dir, fmt.Sprintf("%05d", r.Index+1))
-	here := renameio.WithTempDir(dir) // else some files of a killed qq stay in TMPDIR
-	if err = renameio.WriteFile(name+".txt", []byte(r.Output), 0o666, here); err == nil {
-		err = renameio.WriteFile(name+".json", append(whole, '\n'), 0o666, here)
-	}
-	if err != nil {
-		return fmt.Errorf("save the result of task %d: %w", r.Index+1, err)
-	}
-	return nil
 }

@@ -13,8 +13,11 @@ import (
 // one cell.
 type Table [][]string
 
-// Lines returns the rows as aligned text. The last cell of a row is cut so that the line
-// has at most width columns; a width of 0 means no limit.
+// narrow is how many columns the last cell of a row gets at least, or else a line of its own.
+const narrow = 12
+
+// Lines returns the rows as aligned text in at most width columns; 0 means no limit. The last cell of a
+// row is cut. If the others leave too little room for it, it has a line of its own below them.
 func (t Table) Lines(width int) []string {
 	var widths []int
 	for _, cells := range t {
@@ -25,13 +28,25 @@ func (t Table) Lines(width int) []string {
 			widths[i] = max(widths[i], Columns(c))
 		}
 	}
-	lines := make([]string, len(t))
-	for n, cells := range t {
+	before := 0 // the last cell
+	for _, w := range widths {
+		before += w + 2
+	}
+	own := width > 0 && before > max(width-narrow, 0)
+	var lines []string
+	add := func(line string) { lines = append(lines, strings.TrimRight(Cut(line, width), " ")) }
+	for _, cells := range t {
 		var b strings.Builder
-		for i, c := range cells[:len(cells)-1] {
+		last := len(cells) - 1
+		for i, c := range cells[:last] {
 			b.WriteString(c + strings.Repeat(" ", widths[i]-Columns(c)+2))
 		}
-		lines[n] = strings.TrimRight(Cut(b.String()+cells[len(cells)-1], width), " ")
+		if !own {
+			add(b.String() + cells[last])
+			continue
+		}
+		add(strings.TrimRight(b.String(), " "))
+		add("  " + cells[last])
 	}
 	return lines
 }

@@ -69,8 +69,7 @@ func (p permissions) open(c *cli.Context) (s rulefile.Store, rows []Row, err err
 
 func (p permissions) list(c *cli.Context) error {
 	if c.Args().Present() {
-		return command.Usagef("accepted is list, or rm NUMBER|RULE…", "qq permissions has no command %q",
-			c.Args().First())
+		return command.NoCommand(c)
 	}
 	_, rows, err := p.open(c)
 	if err != nil {

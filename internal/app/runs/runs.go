@@ -37,6 +37,9 @@ func Command(i *command.Invocation) *cli.Command {
 		&cli.StringFlag{Name: "since", Usage: "those from then on: 2h, 3d, 2026-11-20"},
 		&cli.StringFlag{Name: "before", Usage: "those before then"},
 	}, plain...)
+	show := append([]cli.Flag{
+		&cli.BoolFlag{Name: "log", Usage: "print its transcript: messages, tool calls, results"},
+	}, plain...)
 	list := append([]cli.Flag{
 		&cli.BoolFlag{Name: "live", Usage: "those that are at work"},
 		&cli.IntFlag{Name: "limit", Value: DefaultLimit, Usage: "at most so many; 0 is all"},
@@ -50,7 +53,7 @@ func Command(i *command.Invocation) *cli.Command {
 			{Name: "list", Usage: "list runs and batches, the newest first", Flags: list, Action: r.listRuns},
 			{
 				Name: "show", Usage: "print one with its attempts and its answer",
-				ArgsUsage: "ID", Flags: plain, Action: r.showRun,
+				ArgsUsage: "ID", Flags: show, Action: r.showRun,
 			},
 			{
 				Name: "tree", Usage: "print a run, or a batch, and all that it started",
@@ -88,8 +91,7 @@ func (r runs) inLedger(c *cli.Context, f func(*ledger.Ledger, layout) error) err
 
 func (r runs) listRuns(c *cli.Context) error {
 	if c.Args().Present() {
-		return command.Usagef("accepted is list, show ID, tree ID, cancel ID or clear",
-			"qq runs has no command %q", c.Args().First())
+		return command.NoCommand(c)
 	}
 	f, err := runsFilter(c, time.Now())
 	if err != nil {
@@ -134,10 +136,17 @@ func (r runs) showRun(c *cli.Context) error {
 	return r.oneRun(c, func(led *ledger.Ledger, id string, o layout) error {
 		run, attempts, result, err := led.Show(id)
 		if b, findErr := led.Find(id); errors.Is(err, ledger.ErrNone) && findErr == nil {
+			if c.Bool("log") {
+				return command.Usagef(fmt.Sprintf("name one of its tasks: qq runs list --batch %s shows them", id),
+					"a batch has no transcript")
+			}
 			return r.showBatch(led, b, o)
 		}
 		if err != nil {
 			return err
+		}
+		if c.Bool("log") {
+			return r.showLog(run, o)
 		}
 		return printRun(r.Out, run, attempts, result, o)
 	})

@@ -4,8 +4,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -74,7 +76,7 @@ func (l *Ledger) clear(act string, which func(live string) *where, limit int, be
 			most = min(most, limit-total)
 		}
 		err := l.withLive(func(tx *sql.Tx, live string) error {
-			n, err := clearSome(tx, which(live), live, most)
+			n, err := l.clearSome(tx, which(live), live, most)
 			total += n
 			more = n == most && total != limit
 			return err
@@ -106,25 +108,58 @@ func (l *Ledger) withLive(f func(tx *sql.Tx, live string) error) error {
 	})
 }
 
+// Transcripts returns the folder for the transcripts of executions in home, the folder of qq. The
+// transcript of an execution is the file ROOT/ID.jsonl in it, where ROOT is the id of its root. The
+// ledger removes it together with the execution.
+func Transcripts(home string) string { return filepath.Join(home, "transcripts") }
+
 // clearSome removes the finished runs that f selects in the transaction tx, not more than
 // most of them, and returns how many it removed.
-func clearSome(tx *sql.Tx, f *where, live string, most int) (n int, err error) {
+func (l *Ledger) clearSome(tx *sql.Tx, f *where, live string, most int) (n int, err error) {
 	f.and("NOT "+amongLive, live)
 	f.and("NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = batch AND b."+amongLive+")", live)
 	var doomed string
 	const selected = "SELECT json_group_array(n), count(*) FROM (SELECT n FROM runs%s ORDER BY n LIMIT %d)"
 	err = tx.QueryRow(fmt.Sprintf(selected, f, most), f.args...).Scan(&doomed, &n)
 	if err == nil {
+		err = l.clearTranscripts(tx, doomed) // first: after a crash, they are found through the executions
+	}
+	if err == nil {
 		_, err = tx.Exec(`DELETE FROM attempts WHERE execution IN (SELECT value FROM json_each(?1));
 DELETE FROM effects WHERE execution IN (SELECT value FROM json_each(?1));
 DELETE FROM results WHERE execution IN (SELECT value FROM json_each(?1));
-DELETE FROM executions WHERE n IN (SELECT value FROM json_each(?1))`, doomed)
+DELETE FROM executions WHERE n IN (SELECT value FROM json_each(?1));
+DELETE FROM counts`, doomed)
 	}
 	if err != nil {
 		return 0, err
 	}
 	// Each row of the answer is one free page that was returned to the file system.
 	return n, each(tx, "PRAGMA incremental_vacuum", nil, func(*sql.Rows) error { return nil })
+}
+
+// clearTranscripts removes the transcripts of the executions with these numbers, and the folders of
+// roots that have no others.
+func (l *Ledger) clearTranscripts(tx *sql.Tx, doomed string) error {
+	folders := map[string]bool{}
+	const query = "SELECT root, id FROM runs WHERE n IN (SELECT value FROM json_each(?))"
+	err := each(tx, query, []any{doomed}, func(rows *sql.Rows) error {
+		var root, id string
+		if err := rows.Scan(&root, &id); err != nil {
+			return err
+		}
+		folder := filepath.Join(Transcripts(filepath.Dir(l.file)), root)
+		folders[folder] = true
+		err := os.Remove(filepath.Join(folder, id+".jsonl"))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			return nil // not every execution has one
+		}
+		return err
+	})
+	for folder := range folders {
+		_ = os.Remove(folder) // only works if it is empty
+	}
+	return err
 }
 
 // tidy removes the batches that have no runs left and were begun before that time, and the roots

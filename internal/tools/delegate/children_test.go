@@ -64,7 +64,7 @@ func twins() *family {
 
 func (f *family) run(t testing.TB, name, args string) tool.Result {
 	t.Helper()
-	return standin.CallTool(t, Tools(kin{echo{}, f}, everybody), name, args)
+	return standin.CallTool(t, Tools(kin{echo{}, f}, Roster{}, everybody), name, args)
 }
 
 func TestSpawnAgent(t *testing.T) {
@@ -78,6 +78,11 @@ func TestSpawnAgent(t *testing.T) {
 
 	standin.CallTool(t, delegating(s), "spawn_agent", `{"instructions":"do"}`)
 	assert.NotNil(t, s.asked[0].Temporary, "with no choice at all it is still a temporary one")
+
+	standin.CallTool(t, delegating(s), "spawn_agent",
+		`{"instructions":"do","name":" scout","model":"ollama:small","working_dir":"src/api"}`)
+	assert.Equal(t, []task.Task{{Text: "do", Model: "ollama:small", WorkingDir: "src/api",
+		Temporary: &task.Temporary{Name: "scout"}}}, s.asked)
 
 	standin.CallTool(t, delegating(s), "spawn_agent", `{"instructions":"do","agent":"coder","mode":"default"}`)
 	assert.Equal(t, []task.Task{{Text: "do", Agent: "coder"}}, s.asked)
@@ -108,6 +113,9 @@ func TestSpawnAgentRefusesWhatIsWrong(t *testing.T) {
 			`and tools`,
 		`{"instructions":"a","agent":"coder","system_prompt":"x"}`: `Error: a registered agent has its own prompt ` +
 			`and tools`,
+		`{"instructions":"a","agent":"coder","name":"x"}`: `Error: a registered agent has its own prompt`,
+		`{"instructions":"a","working_dir":"../x"}`: `Error: "working_dir" must be a folder inside the ` +
+			`working directory`,
 		`{"instructions":"a","timeout":-1}`: `Error: timeout is -1`,
 		`{"instructions":"a","schema":[]}`:  `Error: "schema" must be an object`,
 		standin.Args("instructions", "a", "system_prompt",
@@ -228,7 +236,7 @@ func TestSendMessage(t *testing.T) {
 
 // Whatever hands work on is judged where that is done, and the rest is harmless.
 func TestIntents(t *testing.T) {
-	set := Tools(kin{echo{}, twins()}, everybody)
+	set := Tools(kin{echo{}, twins()}, Roster{}, everybody)
 	for _, f := range set {
 		in, err := tool.Plan(t.Context(), f, json.RawMessage(`{}`))
 		require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"qq/pkg/task"
@@ -38,24 +39,24 @@ type AgentInfo struct {
 	Description string
 }
 
-// Tools returns the tools that delegate tasks and those for children in the background. agents
-// lists the agents, each time that a model calls list_agents.
-func Tools(p Parent, agents func() []AgentInfo) tool.Set {
+// Tools returns the tools that delegate tasks and those for children in the background. The text of
+// delegate_task has the roster. agents lists the agents, each time that a model calls list_agents.
+func Tools(p Parent, roster Roster, agents func() []AgentInfo) tool.Set {
 	g := delegation{p, agents}
 	// The schemas name what is used most. The tools accept all that a task has.
 	set := tool.Set{
-		tool.Function{Do: g.delegateTask, Intent: judgedElsewhere, About: tool.Spec{
+		tool.Function{Do: g.delegateTask, Intent: planned(oneTask), About: tool.Spec{
 			Name: "delegate_task", Effect: tool.Delegates,
 			Description: `Have another agent do one task. It sees only task and context. ` +
-				`Example: {"task":"Find where ports are set in src","agent":"explorer"}`,
+				`Example: {"task":"Find where ports are set","agent":"explorer"}` + roster.String(),
 			Parameters: json.RawMessage(`{"type":"object","required":["task"],"properties":{` +
 				`"task":{"type":"string"},"agent":{"type":"string"},"context":{"type":"string"},` +
-				`"targets":{"type":"array","items":{"type":"string"}}}}`)}},
-		tool.Function{Do: g.runParallel, Intent: judgedElsewhere, About: tool.Spec{
+				`"working_dir":{"type":"string"},"targets":{"type":"array","items":{"type":"string"}}}}`)}},
+		tool.Function{Do: g.runParallel, Intent: planned(decodeParallel), About: tool.Spec{
 			Name: "run_parallel_tasks", Effect: tool.Delegates,
-			Description: `Have agents do tasks at the same time, each as in delegate_task. ` +
-				`Example: {"tasks":[{"task":"Sum up a.md","agent":"summarizer"},` +
-				`{"task":"Sum up b.md","agent":"summarizer"}]}`,
+			Description: `Have tasks done at once, each as in delegate_task. ` +
+				`Example: {"tasks":[{"task":"Judge a.go","agent":"analyzer"},` +
+				`{"task":"Judge b.go","agent":"analyzer"}]}`,
 			Parameters: json.RawMessage(`{"type":"object","required":["tasks"],"properties":{"tasks":{"type":"array",` +
 				`"items":{"type":"object","required":["task"],"properties":{` +
 				`"task":{"type":"string"},"agent":{"type":"string"}}}}}}`)}},
@@ -73,12 +74,6 @@ const noArguments = `{"type":"object","properties":{}}`
 type delegation struct {
 	parent Parent
 	agents func() []AgentInfo
-}
-
-// judgedElsewhere is the intent of every delegation, and always says low risk. The real risk depends on the agents
-// that get the tasks. Only the root can judge that; it asks for approval before a child starts.
-func judgedElsewhere(context.Context, json.RawMessage) (tool.Intent, error) {
-	return tool.Intent{Risk: tool.Low}, nil
 }
 
 func (g delegation) delegateTask(ctx context.Context, args json.RawMessage) (tool.Result, error) {
@@ -106,13 +101,41 @@ func (g delegation) one(ctx context.Context, t task.Task) (tool.Result, error) {
 	}
 	r := results[0]
 	if !r.Success {
-		return tool.Result{Refused: refusal(results)}, failure(r)
+		return tool.Result{Footer: footer(r), Refused: refusal(results)}, failure(r)
 	}
-	text := r.Output
+	text := r.Output + changed(r)
 	for _, w := range r.Warnings {
 		text += "\n[warning: " + w + "]"
 	}
-	return tool.Text(text), nil
+	return tool.Result{Content: text, Footer: footer(r)}, nil
+}
+
+// footer returns a line about what the task took: "[coder 7dfddf4f: completed in 12.3 s, 3,120 tokens in,
+// 410 out]". It is "" for a task that never started. Arrays of results have no such line: they stay JSON,
+// and each result in them has duration_ms and usage.
+func footer(r task.Result) string {
+	if r.ExecutionID == "" || r.Attempts == 0 {
+		return ""
+	}
+	after := "after"
+	if r.Success {
+		after = "in"
+	}
+	text := fmt.Sprintf("[%s %s: %s %s %.1f s", r.Agent, task.ShortID(r.ExecutionID), r.Status, after,
+		float64(r.DurationMS)/1000)
+	if u := r.Usage; u != (task.Usage{}) { // the built-in model uses none
+		text += fmt.Sprintf(", %s tokens in, %s out", grouped(u.InputTokens), grouped(u.OutputTokens))
+	}
+	return text + "]"
+}
+
+// grouped formats n with a comma before every three digits.
+func grouped(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 // refusal returns why the first refused task was not allowed to start; nil means that none was refused. A call that
@@ -145,6 +168,7 @@ func failure(r task.Result) tool.Plain {
 	if strings.TrimSpace(r.Output) != "" {
 		text += "\n\nPartial output:\n" + r.Output
 	}
+	text += changed(r)
 	return tool.Plain(text)
 }
 
@@ -184,7 +208,7 @@ func decodeParallel(args json.RawMessage) ([]task.Task, error) {
 func encode(results []task.Result) (string, error) {
 	shown := make([]task.Result, len(results))
 	for i, r := range results {
-		shown[i] = forModel(r)
+		shown[i] = listed(forModel(r))
 	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

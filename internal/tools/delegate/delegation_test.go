@@ -49,7 +49,7 @@ type kin struct {
 	task.Family
 }
 
-func delegating(d task.Delegator) tool.Set { return Tools(kin{d, nil}, everybody) }
+func delegating(d task.Delegator) tool.Set { return Tools(kin{d, nil}, Roster{}, everybody) }
 
 func TestDelegateTask(t *testing.T) {
 	s := &scripted{results: []task.Result{{Success: true, Output: "done"}}}
@@ -78,6 +78,34 @@ func TestDelegateTaskFailures(t *testing.T) {
 		ended.Output = test.output
 		r := standin.CallTool(t, delegating(&scripted{results: []task.Result{ended}}), "delegate_task", `{"task":"do"}`)
 		assert.Equal(t, tool.Failure(test.want), r)
+	}
+}
+
+// What a task took is below its answer, and below its error, and not in it.
+func TestFooter(t *testing.T) {
+	r := task.Result{Agent: "coder", Success: true, Status: task.Completed, Output: "done", Attempts: 1,
+		ExecutionID: one, DurationMS: 12345, Usage: task.Usage{InputTokens: 1003120, OutputTokens: 410}}
+	call := func(name, args string) tool.Result {
+		return standin.CallTool(t, delegating(&scripted{results: []task.Result{r}}), name, args)
+	}
+	const want = "[coder 0000abcd: completed in 12.3 s, 1,003,120 tokens in, 410 out]"
+	assert.Equal(t, tool.Result{Content: "done", Footer: want}, call("delegate_task", `{"task":"x"}`))
+	assert.Equal(t, tool.Result{Content: "done", Footer: want}, call("spawn_agent", `{"instructions":"x"}`))
+
+	array := call("run_parallel_tasks", `{"tasks":[{"task":"x"}]}`)
+	assert.Empty(t, array.Footer)
+	assert.Contains(t, array.Content, `"duration_ms":12345`)
+	assert.Contains(t, array.Content, `"usage":{"input_tokens":1003120,"output_tokens":410}`)
+
+	r.End(task.Timeout, "Child process timed out after 300s")
+	r.Usage = task.Usage{}
+	assert.Equal(t, tool.Result{Failed: true, Footer: "[coder 0000abcd: timeout after 12.3 s]",
+		Content: "Child agent error: Child process timed out after 300s\n\nPartial output:\ndone"},
+		call("delegate_task", `{"task":"x"}`))
+	r.Attempts = 0
+	assert.Empty(t, call("delegate_task", `{"task":"x"}`).Footer, "it never started")
+	for n, text := range map[int]string{0: "0", 999: "999", 1000: "1,000", 123456: "123,456"} {
+		assert.Equal(t, text, grouped(n))
 	}
 }
 
@@ -157,6 +185,32 @@ func TestRunParallelTasksRefusesAll(t *testing.T) {
 	assert.Nil(t, s.asked)
 }
 
+// The text of delegate_task has a line for each agent: its name and the beginning of its description.
+func TestRoster(t *testing.T) {
+	var r Roster
+	assert.Empty(t, r.String())
+	for _, c := range [][3]string{
+		{"a", "Judges code, documents and more. Then sleeps.", "a: Judges code, documents and more"},
+		{"b", "Finds where something is, quickly, in a tree", "b: Finds where something is"},
+		{"c", "General agent. Answers", "c: General agent"},
+		{"d", "Use this agent when you need to review v1.2", "d: Use this agent when you need"},
+		{"e", "", "e"},
+		{"f", " Reviews:\n\"all\" of it", "f: Reviews"},
+		{"g", strings.Repeat("ä", 100), "g: " + strings.Repeat("ä", 60)},
+	} {
+		var one Roster
+		one.Add(c[0], c[1])
+		assert.Equal(t, "\nAgents:\n"+c[2], one.String())
+	}
+	for i := range 23 {
+		r.Add(fmt.Sprint("x", i), "d")
+	}
+	assert.Equal(t, 22, strings.Count(r.String(), "\n"))
+	assert.True(t, strings.HasSuffix(r.String(), "\nx19: d\n3 more: list_agents"))
+	about, _ := Tools(kin{echo{}, nil}, r, everybody).Lookup("delegate_task")
+	assert.True(t, strings.HasSuffix(about.Spec().Description, `"explorer"}`+r.String()))
+}
+
 func TestListAgents(t *testing.T) {
 	assert.Equal(t, "coder (content-modification): Writes code.\nexplorer (information-gathering): Finds.",
 		standin.CallTool(t, delegating(echo{}), "list_agents", "{}").Content)
@@ -174,7 +228,8 @@ func FuzzArguments(f *testing.F) {
 		`{"to":"parent","text":"a"}`} {
 		f.Add(s)
 	}
-	set := Tools(kin{echo{}, &family{children: []task.Child{{ID: "0198c7f3", Status: task.Running}}}}, everybody)
+	children := []task.Child{{ID: "0198c7f3", Status: task.Running}}
+	set := Tools(kin{echo{}, &family{children: children}}, Roster{}, everybody)
 	f.Fuzz(func(t *testing.T, args string) {
 		for i, name := range set.Names() {
 			_, planErr := tool.Plan(t.Context(), set[i], json.RawMessage(args))

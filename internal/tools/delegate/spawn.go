@@ -19,14 +19,15 @@ func (g delegation) spawnTool() tool.Tool {
 			`Example: {"instructions":"Count the tests in src","tools":["list_files"],"mode":"read_only"}` +
 			`. With background it answers an id at once: collect the result with wait_children`,
 		Parameters: json.RawMessage(spawnSchema)}
-	return tool.Function{About: about, Do: g.spawn, Intent: judgedElsewhere}
+	return tool.Function{About: about, Do: g.spawn, Intent: planned(g.spawned)}
 }
 
 // spawnSchema is the JSON Schema of spawn_agent.
 const spawnSchema = `{"type":"object","required":["instructions"],"properties":{` +
 	`"instructions":{"type":"string"},"system_prompt":{"type":"string"},` +
 	`"tools":{"type":"array","items":{"type":"string"}},"mode":{"type":"string","enum":["default","read_only"]},` +
-	`"agent":{"type":"string"},"context":{"type":"string"},"timeout":{"type":"number"},` +
+	`"name":{"type":"string"},"agent":{"type":"string"},"model":{"type":"string"},"context":{"type":"string"},` +
+	`"working_dir":{"type":"string"},"timeout":{"type":"number"},` +
 	`"schema":{"type":"object"},"require_file_references":{"type":"boolean"},"background":{"type":"boolean"}}}`
 
 func (g delegation) spawn(ctx context.Context, args json.RawMessage) (tool.Result, error) {
@@ -49,24 +50,24 @@ func (g delegation) spawn(ctx context.Context, args json.RawMessage) (tool.Resul
 
 // decodeSpawn decodes the arguments of spawn_agent.
 func (g delegation) decodeSpawn(args json.RawMessage) (t task.Task, background bool, err error) {
-	var text, near, prompt, mode, agent string
+	var text, near, prompt, mode, agent, name, model, dir string
 	var tools, timeout, schema, references json.RawMessage
 	fields := tool.Fields{"instructions": &text, "context": &near, "system_prompt": &prompt, "tools": &tools,
 		"mode": &mode, "agent": &agent, "timeout": &timeout, "schema": &schema, "require_file_references": &references,
-		"background": &background}
+		"background": &background, "name": &name, "model": &model, "working_dir": &dir}
 	if err := tool.Decode(args, fields); err != nil {
 		return t, false, err
 	}
 	if text == "" {
 		return t, false, tool.Missing("instructions")
 	}
-	made, err := temporary(prompt, tools)
+	made, err := temporary(name, prompt, tools)
 	if err != nil {
 		return t, false, err
 	}
-	if agent != "" && (made.Prompt != "" || len(made.Tools) > 0) {
-		return t, false, errors.New("a registered agent has its own prompt and tools: leave out system_prompt and " +
-			"tools, or agent")
+	if agent != "" && (made.Name != "" || made.Prompt != "" || len(made.Tools) > 0) {
+		return t, false, errors.New("a registered agent has its own prompt and tools, and its name: leave out " +
+			"system_prompt, tools and name, or agent")
 	}
 	readOnly := false
 	switch strings.ReplaceAll(strings.ToLower(mode), "-", "_") {
@@ -77,7 +78,10 @@ func (g delegation) decodeSpawn(args json.RawMessage) (t task.Task, background b
 		return t, false, fmt.Errorf("mode %q is not known: use default or read_only", task.Shorten(mode, 40))
 	}
 	if t, err = taskOf(map[string]any{"task": text, "context": near, "timeout": timeout, "schema": schema,
-		"require_file_references": references}); err != nil {
+		"require_file_references": references, "model": model, "working_dir": dir}); err != nil {
+		return t, false, err
+	}
+	if err := checkFolder(t); err != nil {
 		return t, false, err
 	}
 	t.ReadOnly, t.Agent = readOnly, agent
@@ -96,8 +100,8 @@ func taskOf(values map[string]any) (task.Task, error) {
 	return task.Decode(lenient(data))
 }
 
-// temporary makes the definition of a temporary agent from its prompt and its list of tools.
-func temporary(prompt string, tools json.RawMessage) (*task.Temporary, error) {
+// temporary makes the definition of a temporary agent from its name, its prompt and its list of tools.
+func temporary(name, prompt string, tools json.RawMessage) (*task.Temporary, error) {
 	names, err := list("tools", tools)
 	switch {
 	case err != nil:
@@ -111,5 +115,5 @@ func temporary(prompt string, tools json.RawMessage) (*task.Temporary, error) {
 		// No tools would mean all tools, which is the opposite of what was asked.
 		return nil, errors.New("tools is empty: name tools, or leave it out")
 	}
-	return &task.Temporary{Prompt: prompt, Tools: names}, nil
+	return &task.Temporary{Name: strings.TrimSpace(name), Prompt: prompt, Tools: names}, nil
 }

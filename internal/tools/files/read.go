@@ -29,7 +29,7 @@ const (
 
 func readSpec() tool.Spec {
 	return tool.Spec{Name: "read_file", Effect: tool.Reads,
-		Description: `Read a text file. Paths are relative. Example: {"path":"docs/a.md"}`,
+		Description: `Read a text file. Paths are relative. Example: {"path":"a.md"}`,
 		Parameters: json.RawMessage(`{"type":"object","required":["path"],"properties":{` +
 			`"path":{"type":"string"},"start_line":{"type":"integer"},"end_line":{"type":"integer"}}}`)}
 }

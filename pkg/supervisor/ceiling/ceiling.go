@@ -15,7 +15,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,18 +36,25 @@ type Ceiling struct {
 // MayOnlyRead reports whether the agent and all that it starts may only read.
 func (c Ceiling) MayOnlyRead() bool { return c.ReadOnly || c.Task.ReadOnly || c.Agent.Gathers() }
 
+// MayAsk reports whether the agent may delegate to the agent to, as it is. An agent that may only read
+// can ask one that changes things for a task with read_only, which does not count here.
+func (c Ceiling) MayAsk(to agents.Agent) bool {
+	return c.Agent.AllowsAgent(to.Name) && (!c.MayOnlyRead() || !to.Changes())
+}
+
 // Restrict returns t limited to the rights of the agent: t works in a folder relative to that of
 // the agent, is read-only if the agent is, and may not use the tools that the agent may not use.
 // Restrict also stores the real path of the folder in Dir, so that a symbolic link that somebody
 // changes later cannot lead the task elsewhere.
 func (c Ceiling) Restrict(t task.Task) task.Task {
-	t.File = ""
+	t.File, t.OtherFiles, t.Slots, t.Broken = "", nil, nil, "" // of a task of a batch
 	t.WorkingDir = filepath.Join(c.Task.WorkingDir, t.WorkingDir)
 	// By the time at which it starts, a link may stand there.
 	if dir, err := realDir(t.WorkingDir); err == nil {
 		t.Dir = dir
 	}
 	t.ReadOnly = t.ReadOnly || c.MayOnlyRead()
+	t.Untrusted = c.Agent.Untrusted && !t.Part // the model of a part was chosen by Part
 	t.Denied = slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.Task.Denied, c.Agent.DisallowedTools))))
 	return t
 }
@@ -65,7 +71,8 @@ func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 		return "", "" // nothing can come of it but a summary
 	}
 	if t.WorkingDir != "" && !inside(c.Task.WorkingDir, t.WorkingDir) {
-		return task.Misused, fmt.Sprintf("working_dir %q is no folder inside of the working directory", t.WorkingDir)
+		return task.Misused, fmt.Sprintf("working_dir %q is no folder inside of the working directory: name one that "+
+			"exists, relative to it, such as src, or leave working_dir out", t.WorkingDir)
 	}
 	if !slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, c.Agent.Allows) {
 		return task.Misused, c.Agent.Name + " may not hand on work"
@@ -87,7 +94,7 @@ func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 	case !allowed:
 		return task.Misused, fmt.Sprintf("%s may not delegate to %s (allowed: %s)", c.Agent.Name, to.Name,
 			cmp.Or(strings.Join(c.Agent.Agents, ", "), "none"))
-	case !c.MayOnlyRead() || t.ReadOnly || !to.Changes():
+	case c.MayAsk(to) || t.ReadOnly:
 		return "", ""
 	}
 	status := task.Misused
@@ -109,46 +116,6 @@ func Check(t task.Task) error {
 		}
 	}
 	return nil
-}
-
-// Outside returns the changed files that no target covers. Without targets it returns none.
-func Outside(targets, changed []string) (strays []string) {
-	for _, file := range changed {
-		if len(targets) > 0 && !slices.ContainsFunc(targets, func(t string) bool { return covers(t, file) }) {
-			strays = append(strays, file)
-		}
-	}
-	return strays
-}
-
-// Relocate changes the paths in files from relative to the folder to into relative to the folder
-// base. It leaves them as they are if it cannot compute the way from base to to.
-func Relocate(base, to string, files []string) {
-	if to == base || len(files) == 0 {
-		return
-	}
-	from, err := filepath.Abs(base)
-	if err != nil {
-		return
-	}
-	if to, err = filepath.Abs(to); err != nil {
-		return
-	}
-	rel, err := filepath.Rel(from, to)
-	if err != nil || rel == "." {
-		return
-	}
-	for i, f := range files {
-		files[i] = path.Join(filepath.ToSlash(rel), f)
-	}
-}
-
-// covers reports whether file is the target itself, lies in the folder target, or matches the glob
-// target.
-func covers(target, file string) bool {
-	target = path.Clean(target)
-	matched, err := doublestar.Match(target, file)
-	return err == nil && matched || target == "." || strings.HasPrefix(file, target+"/")
 }
 
 // realDir returns the absolute path of dir, with symbolic links followed. An empty dir means the

@@ -11,6 +11,15 @@ import (
 // maxSummary is how many characters of a task one line has.
 const maxSummary = 100
 
+// Lines returns a line for each task: its agent and the beginning of its text.
+func Lines(tasks []task.Task) []string {
+	lines := make([]string, len(tasks))
+	for i, t := range tasks {
+		lines[i] = t.Agent + ": " + task.Shorten(t.Text, maxSummary)
+	}
+	return lines
+}
+
 // preview returns the whole text about tasks for the person who has to approve them: nobody can
 // approve what was cut. The frame in which an agent asked for them bounds it.
 func (a *Agents) preview(tasks []task.Task) string {
@@ -24,7 +33,7 @@ func (a *Agents) preview(tasks []task.Task) string {
 	return strings.TrimSpace(b.String())
 }
 
-// describe returns what a person needs to know to approve one task: its agent, folder, targets,
+// describe returns what a person needs to know to approve one task: its agent, model, folder, targets,
 // text and context, and the tools and the prompt of a temporary agent.
 func (a *Agents) describe(t task.Task) string {
 	var b strings.Builder
@@ -41,6 +50,7 @@ func (a *Agents) describe(t task.Task) string {
 	if temporary {
 		line("tools", strings.Join(made.Toolset(), ", "))
 	}
+	line("model", t.Model)
 	line("folder", t.WorkingDir)
 	line("targets", strings.Join(t.Targets, ", "))
 	b.WriteString("\n" + t.Text)
@@ -72,7 +82,8 @@ func (a *Agents) Intent(tasks []task.Task) tool.Intent {
 	case writers == 1:
 		in.Risk = tool.Medium
 	}
-	in.Summary = "delegate to " + tasks[0].Agent + ": " + task.Shorten(tasks[0].Text, maxSummary)
+	in.Tasks = Lines(tasks)
+	in.Summary = "delegate to " + in.Tasks[0]
 	if len(tasks) > 1 {
 		in.Tool = "run_parallel_tasks"
 		in.Summary = fmt.Sprintf("delegate %d tasks at once, %d of them to agents that can change things",

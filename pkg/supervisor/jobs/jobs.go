@@ -1,5 +1,5 @@
-// Package jobs lists the jobs of a tree that have not ended, and cancels one of them.
-// A queued job is in the list as soon as it has an id.
+// Package jobs lists the jobs of a tree that have not ended, cancels one of them, and keeps the
+// messages to it. A queued job is in the list as soon as it has an id.
 package jobs
 
 import (
@@ -47,10 +47,12 @@ type entry struct {
 	Job
 	clock  Clock
 	cancel context.CancelCauseFunc
+	mail   Mailbox
 }
 
-// Add adds a job that waits for its slot. cancel ends it, whether it has started or not.
-func (t *Table) Add(job task.Job, clock Clock, cancel context.CancelCauseFunc) {
+// Add adds a job that waits for its slot, and returns its mailbox. cancel ends it, whether it has
+// started or not.
+func (t *Table) Add(job task.Job, clock Clock, cancel context.CancelCauseFunc) *Mailbox {
 	now := time.Now()
 	e := &entry{clock: clock, cancel: cancel, Job: Job{
 		ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: job.BatchID, Index: job.Index,
@@ -63,6 +65,18 @@ func (t *Table) Add(job task.Job, clock Clock, cancel context.CancelCauseFunc) {
 		t.byID = map[string]*entry{}
 	}
 	t.jobs, t.byID[job.ExecutionID] = append(t.jobs, e), e
+	return &e.mail
+}
+
+// Mailbox returns the mailbox of the job with that id, or nil if the agent with the id parent has
+// started no such job or the job has ended.
+func (t *Table) Mailbox(id, parent string) *Mailbox {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.byID[id]; e != nil && e.ParentExecutionID == parent {
+		return &e.mail
+	}
+	return nil
 }
 
 // Attempt says that an attempt of the job starts. n counts from 1.

@@ -1,4 +1,4 @@
-package app
+package agent
 
 import (
 	"testing"
@@ -23,7 +23,7 @@ func (l *listener) Emit(e event.Event) { l.got = append(l.got, string(e.Type)+" 
 func TestUnwatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &listener{}
-		u := newUnwatched(l)
+		u := NewUnwatched(l)
 		for _, e := range []event.Event{
 			{Type: event.ToolStart, Tool: "a"}, {Type: event.SubAgentProgress}, {Type: event.ToolStart, Tool: "b"},
 			{Type: event.ToolStart, Tool: "a"}, {Type: event.ToolEnd, Tool: "a"}, {Type: event.ToolEnd, Tool: "other"},

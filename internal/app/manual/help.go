@@ -1,4 +1,6 @@
-package command
+// Package manual writes what a person reads about the commands of qq, and what a shell completes: help, the man page
+// and completions, all from the one tree of commands.
+package manual
 
 import (
 	"fmt"

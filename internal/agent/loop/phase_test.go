@@ -1,0 +1,45 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"qq/pkg/llm"
+	"qq/pkg/tool"
+)
+
+// handing is a tool that hands on the tasks in its arguments.
+type handing struct{ fn }
+
+// Plan implements tool.Planner.
+func (handing) Plan(_ context.Context, args json.RawMessage) (in tool.Intent, err error) {
+	in.Tasks = []string{string(args)}
+	if string(args) == `"two"` {
+		in.Tasks = append(in.Tasks, "second")
+	}
+	return in, nil
+}
+
+// An agent reports each model call with its turns, the calls of each answer, and the tasks that calls
+// which run at once hand on.
+func TestPhases(t *testing.T) {
+	ok := func(context.Context) tool.Result { return tool.Text("ok") }
+	tools := tool.Set{handing{fn{"hand", tool.Delegates, ok}}, reading("look", ok), fn{"write", tool.Writes, ok}}
+	hand := func(args string) tool.Call { return tool.Call{Name: "hand", Arguments: json.RawMessage(args)} }
+	look, write := tool.Call{Name: "look"}, tool.Call{Name: "write"}
+	model := &script{steps: []step{
+		says("", hand(`"one"`), hand(`"two"`), write, hand(`"three"`), look),
+		says("", look), says("", look), says("done"),
+	}}
+	_, rec := start(t, t.Context(), Config{Backend: model, Tools: tools, MaxTurns: 3}, []llm.Message(nil))
+	assert.Equal(t, []string{
+		"model 0/3",
+		"tools 0/5", `delegating 0/3 "one", "two", second`, `delegating 0/1 "three"`,
+		"model 1/3", "tools 0/1",
+		"model 2/3", "tools 0/1",
+		"model 3/3",
+	}, rec.phases, "the last one is the call that asks for what there is")
+}

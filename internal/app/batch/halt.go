@@ -1,0 +1,66 @@
+package batch
+
+import (
+	"strconv"
+	"strings"
+
+	"qq/internal/app/command"
+	"qq/pkg/supervisor/halt"
+	"qq/pkg/task"
+)
+
+// parseHalt parses the flag --halt: never, soon or now, with ,fail=N or ,success=N or ,done=N. Each N may be a
+// percentage.
+func parseHalt(s string) (halt.Policy, error) {
+	wrong := command.Usagef("accepted is never, soon or now, with ,fail=N or ,success=N or ,done=N, "+
+		"where N may be a percentage: for example soon,fail=10%", "--halt is %q", s)
+	when, why, hasWhy := strings.Cut(s, ",")
+	switch {
+	case when == "never" && !hasWhy:
+		return halt.Policy{}, nil
+	case when != "soon" && when != "now":
+		return halt.Policy{}, wrong
+	case !hasWhy:
+		why = "fail=1"
+	}
+	p := halt.Policy{Now: when == "now"}
+	what, number, _ := strings.Cut(why, "=")
+	amount, ok := parseAmount(number)
+	switch {
+	case !ok:
+		return halt.Policy{}, wrong
+	case what == "fail":
+		p.Fail, p.Percent = amount.Tasks, amount.Percent
+	case what == "success":
+		p.Success = amount
+	case what == "done":
+		p.Done = amount
+	default:
+		return halt.Policy{}, wrong
+	}
+	return p, nil
+}
+
+// parseAmount parses a number of tasks from 1, or a percentage above 0 and up to 100.
+func parseAmount(s string) (halt.Amount, bool) {
+	if share, isShare := strings.CutSuffix(s, "%"); isShare {
+		p, err := strconv.ParseFloat(share, 64)
+		return halt.Amount{Percent: p}, err == nil && p > 0 && p <= 100
+	}
+	n, err := strconv.Atoi(s)
+	return halt.Amount{Tasks: n}, err == nil && n >= 1
+}
+
+// sayHalted tells the user that the batch was halted, if tasks were left out because of it.
+func (b *batchRun) sayHalted() {
+	reason := b.halt.Reason()
+	if b.tally.NotStarted == 0 || b.process.Signalled() != 0 || reason == nil {
+		return
+	}
+	problem, _ := task.Explain(reason)
+	if b.halt.Reached() {
+		b.Note("%s, no more were started", problem)
+		return
+	}
+	b.Say("%s, no more were started", problem)
+}

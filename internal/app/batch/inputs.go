@@ -1,0 +1,197 @@
+package batch
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/app/command"
+	"qq/internal/app/output"
+	"qq/internal/fifo"
+	"qq/internal/taskfile"
+)
+
+// inputFlags returns the flags that say what the tasks are made of.
+func inputFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{
+			Name: "message", Aliases: []string{"m", "prompt", "p"},
+			Usage: "template of a task: {} {#} {%} {/} {//} {.} {/.} {1} {column}",
+		},
+		&cli.StringFlag{
+			Name: "input", Aliases: []string{"i"},
+			Usage: "file with the tasks, or with the lines or rows for -m; - is stdin",
+		},
+		&cli.StringFlag{
+			Name:  "input-format",
+			Usage: "json, jsonl, csv, tsv or lines, instead of what the name and the content say",
+		},
+		&cli.BoolFlag{
+			Name: "null", Aliases: []string{"0"}, Usage: "a NUL ends each input line, as find -print0 writes it",
+		},
+		&cli.StringFlag{
+			Name: "colsep", Usage: "regular expression that separates the columns {1} {2} of an input line",
+		},
+		&cli.StringFlag{Name: "n", Usage: "inputs for each task: {} is all of them, {1} the first"},
+		&cli.BoolFlag{Name: "shuf", Usage: "run the tasks in a random order, which --resume repeats"},
+	}
+}
+
+// separators are the arguments before a list of inputs, and whether a file has the list and whether it is linked to the
+// list before it.
+var separators = map[string]struct{ file, linked bool }{
+	":::": {}, ":::+": {linked: true}, "::::": {file: true}, "::::+": {file: true, linked: true},
+}
+
+// source returns where the tasks come from, as flags and arguments say.
+func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
+	src := taskfile.Source{
+		Template: c.String("message"), Name: c.String("input"), Form: taskfile.Form(c.String("input-format")),
+		Null: c.Bool("null"), Shuffle: c.Bool("shuf"),
+	}
+	if c.IsSet("message") && strings.TrimSpace(src.Template) == "" {
+		return src, command.Usagef(`for example: qq batch -m "Summarize {}" docs/*.md`, "the template is empty")
+	}
+	args := c.Args().Slice()
+	lists := len(args)
+	if i := slices.IndexFunc(args, isSeparator); i >= 0 {
+		lists = i
+	}
+	err := errors.Join(lineFlags(c, &src), b.takeLists(c, args[lists:], &src))
+	if err != nil || src.Lists != nil {
+		if err == nil && (lists > 0 || src.Name != "") {
+			err = command.Usagef("leave one of them out", "inputs are given in two ways: %s, and after %s",
+				append(args[:lists:lists], "--input "+src.Name)[0], args[lists])
+		}
+		return src, err
+	}
+	switch {
+	case src.Template != "" && src.Name == "" && len(args) > 0:
+		src.Files = args
+	case len(args) > 1:
+		return src, command.Usagef(
+			`one file holds all tasks; to make a task of each file: qq batch -m "Summarize {}" FILES…; `+
+				"to resume a batch by its id: --resume=ID",
+			"%d files are given", len(args))
+	case len(args) == 1 && src.Name != "":
+		return src, command.Usagef("give the file once", "the tasks are given as %s and with --input", args[0])
+	case len(args) == 1:
+		src.Name = args[0]
+	}
+	if src.Name == "" && src.Files == nil && output.IsTerminal(b.In) {
+		return src, command.Usagef(
+			`for example: qq batch tasks.txt, or: qq batch -m "Summarize {}" docs/*.md`, "no tasks")
+	}
+	if src.Files == nil && (src.Name == "" || src.Name == "-") {
+		src.Name, src.Input = "stdin", &interruptible{ctx: c.Context, from: b.In}
+	} else if fifo.Is(src.Name) {
+		f, err := fifo.OpenFile(c.Context, src.Name, os.O_RDONLY, 0)
+		if err != nil {
+			return src, err
+		}
+		src.Input = &interruptible{ctx: c.Context, from: f}
+	}
+	return src, nil
+}
+
+// lineFlags reads the flags that say what of the input is one task.
+func lineFlags(c *cli.Context, src *taskfile.Source) error {
+	if c.IsSet("n") {
+		n, err := strconv.Atoi(c.String("n"))
+		if err != nil || n < 1 {
+			return command.Usagef("give a number from 1 on", "-n is %q", c.String("n"))
+		}
+		src.Group = n
+	}
+	if c.IsSet("colsep") {
+		var err error
+		if src.Columns, err = regexp.Compile(c.String("colsep")); err != nil || c.String("colsep") == "" {
+			return command.Usagef(`for example: --colsep ', *' or --colsep '\t'`,
+				"--colsep is no regular expression: %q", c.String("colsep"))
+		}
+	}
+	rows := src.Form != taskfile.Auto && src.Form != taskfile.Lines
+	switch {
+	case src.Columns != nil && src.Group > 0:
+		return command.Usagef("leave one of them out", "-n and --colsep are both given")
+	case rows && src.Columns != nil:
+		return command.Usagef("leave one of them out", "--colsep is for lines, and --input-format is %s", src.Form)
+	case rows && src.Null:
+		return command.Usagef("leave one of them out", "-0 is for lines, and --input-format is %s", src.Form)
+	}
+	return nil
+}
+
+func isSeparator(arg string) bool {
+	_, ok := separators[arg]
+	return ok
+}
+
+// takeLists reads the arguments from the first ::: on.
+func (b *batchRun) takeLists(c *cli.Context, args []string, src *taskfile.Source) error {
+	stdin := false
+	for i, arg := range args {
+		kind, ok := separators[arg]
+		if !ok {
+			continue
+		}
+		values := args[i+1:]
+		if end := slices.IndexFunc(values, isSeparator); end >= 0 {
+			values = values[:end]
+		}
+		if kind.linked && len(src.Lists) == 0 {
+			return command.Usagef("begin with :::", "%s links to the list before it, and is the first", arg)
+		}
+		if len(values) == 0 {
+			return command.Usagef("for example: ::: a b", "nothing stands after %s", arg)
+		}
+		if !kind.file {
+			src.Lists = append(src.Lists, taskfile.List{Values: values, Linked: kind.linked})
+			if err := notFlags(c, values, arg); err != nil {
+				return err
+			}
+			continue
+		}
+		for k, name := range values {
+			list := taskfile.List{File: name, Linked: kind.linked && k == 0}
+			if name == "-" {
+				if stdin {
+					return command.Usagef("give it once", "stdin can be read once only")
+				}
+				stdin = true
+				list.File, list.Input = "stdin", &interruptible{ctx: c.Context, from: b.In}
+			}
+			src.Lists = append(src.Lists, list)
+		}
+	}
+	switch {
+	case len(src.Lists) > 1 && src.Group > 0:
+		return command.Usagef("leave -n out: the lists say how many inputs a task has", "-n is given with %d lists",
+			len(src.Lists))
+	case src.Lists != nil && src.Columns != nil:
+		return command.Usagef("give the lines with -i FILE or from a pipe", "--colsep does not go with %s", args[0])
+	case src.Lists != nil && src.Form != taskfile.Auto:
+		return command.Usagef("leave one of them out", "--input-format does not go with %s", args[0])
+	}
+	return nil
+}
+
+// notFlags returns an error if one of the values is a flag of the command, such as --resume: it was certainly meant as
+// one.
+func notFlags(c *cli.Context, values []string, separator string) error {
+	for _, v := range values {
+		name, long := strings.CutPrefix(v, "--")
+		name, _, _ = strings.Cut(name, "=")
+		known := slices.ContainsFunc(c.Command.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+		if long && len(name) > 1 && known {
+			return command.Usagef("put it before "+separator+"; as an input it goes into a file: :::: FILE",
+				"%s after %s would be an input, and no flag", v, separator)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package event
+
+import (
+	"cmp"
+
+	"qq/pkg/task"
+)
+
+// About returns an event of that type about job.
+func About(job task.Job, t Type) Event {
+	return Event{
+		Type: t, ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent,
+		BatchID: cmp.Or(job.BatchID, job.Group), CallID: job.Call, Agent: job.Agent, Depth: job.Depth,
+	}
+}
+
+// Start returns the event of the start of job.
+func Start(job task.Job) Event {
+	e := About(job, SubAgentStart)
+	e.Task = task.Shorten(job.Text, 100)
+	return e
+}
+
+// NotRecorded is the error in the event of a task that succeeded if its result could not be made
+// durable.
+const NotRecorded = "its result could not be recorded"
+
+// End returns the event of the end of job, whose result is r.
+func End(job task.Job, r task.Result) Event {
+	e := About(job, SubAgentComplete)
+	if !r.Success {
+		r.CutHint() // as in a result in JSON: a hint is for the terminal
+		e.Type, e.Error = SubAgentError, r.Err()
+	}
+	e.Status, e.ExitCode, e.Usage, e.DurationMS = r.Status, &r.ExitCode, &r.Usage, r.DurationMS
+	e.Summary = Summary(r.Output)
+	if r.Unrecorded && r.Success {
+		e.Error = NotRecorded
+	}
+	if r.Attempts > 1 {
+		e.Attempt = r.Attempts
+	}
+	return e
+}
+
+// Progress returns the event of an agent that is in that phase. text may be empty.
+func Progress(job task.Job, p Phase, text string, done, total int) Event {
+	e := About(job, SubAgentProgress)
+	e.Phase, e.Text, e.Done, e.Total = p, text, done, total
+	return e
+}

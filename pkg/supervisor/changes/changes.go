@@ -1,0 +1,86 @@
+// Package changes keeps account of the files that agents have changed: which ones, what they are
+// called in another folder, and whether their task named them.
+package changes
+
+import (
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// Files are the files that an agent or its descendants have changed. The zero value has none. Several
+// goroutines may call its methods at once.
+type Files struct {
+	mu    sync.Mutex
+	paths map[string]struct{}
+}
+
+// Add adds paths.
+func (f *Files) Add(paths []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.paths == nil {
+		f.paths = map[string]struct{}{}
+	}
+	for _, p := range paths {
+		f.paths[p] = struct{}{}
+	}
+}
+
+// With returns the files together with more, sorted and without repetitions. If there are none, it
+// returns more as it is.
+func (f *Files) With(more []string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.paths) == 0 {
+		return more
+	}
+	all := append(slices.Collect(maps.Keys(f.paths)), more...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Outside returns the changed files that no target covers. Without targets it returns none.
+func Outside(targets, changed []string) (strays []string) {
+	for _, file := range changed {
+		if len(targets) > 0 && !slices.ContainsFunc(targets, func(t string) bool { return covers(t, file) }) {
+			strays = append(strays, file)
+		}
+	}
+	return strays
+}
+
+// Relocate changes the paths in files from relative to the folder to into relative to the folder
+// base. It leaves them as they are if it cannot compute the way from base to to.
+func Relocate(base, to string, files []string) {
+	if to == base || len(files) == 0 {
+		return
+	}
+	from, err := filepath.Abs(base)
+	if err != nil {
+		return
+	}
+	if to, err = filepath.Abs(to); err != nil {
+		return
+	}
+	rel, err := filepath.Rel(from, to)
+	if err != nil || rel == "." {
+		return
+	}
+	for i, f := range files {
+		files[i] = path.Join(filepath.ToSlash(rel), f)
+	}
+}
+
+// covers reports whether file is the target itself, lies in the folder target, or matches the glob
+// target.
+func covers(target, file string) bool {
+	target = path.Clean(target)
+	matched, err := doublestar.Match(target, file)
+	return err == nil && matched || target == "." || strings.HasPrefix(file, target+"/")
+}

@@ -1,0 +1,33 @@
+package changes
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestFiles(t *testing.T) {
+	var f Files
+	own := []string{"b", "a"}
+	assert.Equal(t, own, f.With(own))
+	f.Add([]string{"c", "b"})
+	f.Add([]string{"c"})
+	assert.Equal(t, []string{"a", "b", "c"}, f.With(own))
+	assert.Equal(t, []string{"b", "c"}, f.With(nil))
+}
+
+func TestOutside(t *testing.T) {
+	changed := []string{"a.go", "dir/b.go", "dir2/c.go"}
+	assert.Empty(t, Outside(nil, changed), "who named no target may change anything")
+	assert.Empty(t, Outside([]string{"."}, changed))
+	assert.Equal(t, []string{"dir2/c.go"}, Outside([]string{"./a.go", "dir"}, changed))
+	assert.Equal(t, []string{"a.go"}, Outside([]string{"*/*.go"}, changed))
+}
+
+func TestRelocate(t *testing.T) {
+	files := []string{"a", "b/c"}
+	Relocate("", "sub/deep", files)
+	assert.Equal(t, []string{"sub/deep/a", "sub/deep/b/c"}, files)
+	Relocate("x", "x", files)
+	assert.Equal(t, []string{"sub/deep/a", "sub/deep/b/c"}, files)
+}

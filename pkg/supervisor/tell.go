@@ -1,0 +1,101 @@
+package supervisor
+
+import (
+	"slices"
+	"time"
+
+	"qq/pkg/event"
+	"qq/pkg/supervisor/ceiling"
+	"qq/pkg/task"
+)
+
+// started announces the start of a job. The log is about children only.
+func (x *execution) started() {
+	s, job := x.s, x.job
+	if s.cfg.Log != nil && !x.zero() {
+		s.cfg.Log.Spawned(task.ShortID(job.ExecutionID), job.Agent, job.Depth, job.Text)
+	}
+	if s.cfg.Events.Wanted() {
+		s.cfg.Events.Emit(event.Start(job))
+	}
+}
+
+// finished announces the end of a job, after its result was recorded.
+func (x *execution) finished(r task.Result) {
+	if log := x.s.cfg.Log; log != nil && !x.zero() {
+		id := task.ShortID(x.job.ExecutionID)
+		log.Completed(id, r.Success, r.ExitCode)
+		if !r.Success {
+			log.Failed(id, string(r.Status)+": "+r.Err())
+		}
+		if r.Unrecorded {
+			log.Failed(id, event.NotRecorded)
+		}
+	}
+	x.announce(r)
+}
+
+// announce emits the event of the end of a job.
+func (x *execution) announce(r task.Result) {
+	if x.s.cfg.Events.Wanted() {
+		x.s.cfg.Events.Emit(event.End(x.job, r))
+	}
+}
+
+// Emit implements [Report].
+func (h *handle) Emit(e event.Event) {
+	switch e.Phase {
+	case "":
+	case event.PhaseDelegating, event.PhaseParts:
+		h.tally.Announce(e.Phase == event.PhaseParts, e.Total, e.Tasks)
+	default:
+		h.tally.Announce(false, 0, nil)
+	}
+	a := event.About(h.job, e.Type)
+	e.ExecutionID, e.ParentExecutionID, e.BatchID = a.ExecutionID, a.ParentExecutionID, a.BatchID
+	if e.Agent, e.Depth = a.Agent, a.Depth; e.Type == event.SubAgentProgress {
+		e.CallID = a.CallID // of its parent; that of a tool is its own
+	}
+	h.s.cfg.Events.Emit(e)
+}
+
+// tell emits that the agent is in that phase.
+func (h *handle) tell(p event.Phase, text string, done, total int) {
+	h.s.cfg.Events.Emit(event.Progress(h.job, p, text, done, total))
+}
+
+// dispatched writes a line to the log if tasks run in parallel, with each other or with more that the
+// agent has announced.
+func (h *handle) dispatched(tasks ...task.Task) {
+	if h.s.cfg.Log == nil {
+		return
+	}
+	if n, lines, ok := h.tally.Parallel(ceiling.Lines(tasks)); ok {
+		h.s.cfg.Log.Dispatched(task.ShortID(h.job.ExecutionID), n, lines)
+	}
+}
+
+// longWait is how long a request waits for its permit before it is told that it waits.
+const longWait = time.Second
+
+// admitted runs enter, which waits for a permit. If that takes long, it is told.
+func (h *handle) admitted(enter func()) {
+	late := time.AfterFunc(longWait, func() { h.tell(event.PhaseWaiting, "for the model server", 0, 0) })
+	enter()
+	if !late.Stop() {
+		h.tell(event.PhaseModel, "", 0, 0)
+	}
+}
+
+// group emits the start of a batch of total tasks, which a call of the agent runs, and returns its
+// id and a function that emits its end.
+func (h *handle) group(call string, total int) (id string, end func(results []task.Result)) {
+	e := event.About(h.job, event.BatchStart)
+	e.BatchID, e.CallID, e.Count = h.s.cfg.NewID(), call, total
+	h.s.cfg.Events.Emit(e)
+	return e.BatchID, func(results []task.Result) {
+		failed := slices.DeleteFunc(slices.Clone(results), func(r task.Result) bool { return r.Success })
+		e.Type, e.FailedTasks = event.BatchComplete, len(failed)
+		h.s.cfg.Events.Emit(e)
+	}
+}
