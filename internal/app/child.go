@@ -13,7 +13,6 @@ import (
 	"qq/internal/agent"
 	"qq/internal/app/command"
 	"qq/internal/app/signals"
-	"qq/internal/app/unwatched"
 	"qq/internal/box/remote"
 	"qq/internal/config/trust"
 	"qq/internal/sandbox"
@@ -92,7 +91,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	if setup.Events {
 		a.Screen = &agent.TokenEvents{To: p}
 	} else {
-		p = unwatched.New(p)
+		p = agent.NewUnwatched(p)
 	}
 	res := runWith(ctx, setup.Model, a, p, job)
 	res.Warnings = append(res.Warnings, transcript.Warnings...)

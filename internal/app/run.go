@@ -70,9 +70,12 @@ func (r *root) run(c *cli.Context) error {
 	if _, err := r.Open(c); err != nil {
 		return err
 	}
+	if err := output.Writable(r.Out); err != nil {
+		return err
+	}
 	r.failing.Agent = cmp.Or(c.String("agent"), r.Checkout.Settings.Agent)
 	one, err := r.oneRun(c) // before Trust, as the task: nobody is asked about a run that cannot be
-	if err := cmp.Or(err, output.Writable(r.Out)); err != nil {
+	if err != nil {
 		return err
 	}
 	if one.task, err = r.Task(c, r.commands); err != nil {

@@ -42,7 +42,7 @@ type Waiting struct {
 }
 
 // call is a call of a tool that runs.
-type call struct{ executionID, tool, text string }
+type call struct{ executionID, id, tool, text string }
 
 // StartWaiting shows on w, a terminal, what is at work, until Stop is called or ends is closed.
 func StartWaiting(w *command.Output, work Work, ends <-chan struct{}) *Waiting {
@@ -126,10 +126,10 @@ func (l *Waiting) Handle(e event.Event) {
 	case event.ToolStart:
 		if len(l.calls) < maxCalls {
 			text := OneLine(task.Shorten(e.Agent+": "+e.Text, 200))
-			l.calls = append(l.calls, call{e.ExecutionID, e.Tool, text})
+			l.calls = append(l.calls, call{e.ExecutionID, e.CallID, e.Tool, text})
 		}
 	case event.ToolEnd:
-		same := func(c call) bool { return c.executionID == e.ExecutionID && c.tool == e.Tool }
+		same := func(c call) bool { return c.executionID == e.ExecutionID && c.id == e.CallID && c.tool == e.Tool }
 		if i := slices.IndexFunc(l.calls, same); i >= 0 {
 			l.calls = slices.Delete(l.calls, i, i+1)
 		}

@@ -1,4 +1,4 @@
-package unwatched
+package agent
 
 import (
 	"testing"
@@ -23,19 +23,18 @@ func (l *listener) Emit(e event.Event) { l.got = append(l.got, string(e.Type)+" 
 func TestUnwatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &listener{}
-		u := New(l)
-		call := func(e event.Type, name string) event.Event { return event.Event{Type: e, CallID: name, Tool: name} }
+		u := NewUnwatched(l)
 		for _, e := range []event.Event{
-			call(event.ToolStart, "a"), {Type: event.SubAgentProgress}, call(event.ToolStart, "b"),
-			call(event.ToolEnd, "a"), call(event.ToolStart, "c"), call(event.ToolEnd, "other"),
+			{Type: event.ToolStart, Tool: "a"}, {Type: event.SubAgentProgress}, {Type: event.ToolStart, Tool: "b"},
+			{Type: event.ToolStart, Tool: "a"}, {Type: event.ToolEnd, Tool: "a"}, {Type: event.ToolEnd, Tool: "other"},
 		} {
 			u.Emit(e)
 		}
 		assert.Empty(t, l.got)
-		time.Sleep(quiet)
+		time.Sleep(unwatchedFor)
 		synctest.Wait()
-		assert.Equal(t, []string{"tool_start b", "tool_start c"}, l.got)
-		u.Emit(call(event.ToolEnd, "b"))
-		assert.Equal(t, []string{"tool_start b", "tool_start c", "tool_end b"}, l.got)
+		assert.Equal(t, []string{"tool_start b", "tool_start a"}, l.got)
+		u.Emit(event.Event{Type: event.ToolEnd, Tool: "b"})
+		assert.Equal(t, []string{"tool_start b", "tool_start a", "tool_end b"}, l.got)
 	})
 }
