@@ -10,7 +10,8 @@ import (
 
 // What only qq batch says about a task, an agent cannot say: its offsets could lie outside of the text.
 func TestRestrictDropsWhatIsOfABatch(t *testing.T) {
-	got := Ceiling{}.Restrict(task.Task{Text: "x", File: "a", OtherFiles: []string{"b"}, Slots: []int{99}, Broken: "no"})
+	asked := task.Task{Text: "x", File: "a", OtherFiles: []string{"b"}, Slots: []int{99}, Broken: "no"}
+	got := Ceiling{}.Restrict(asked)
 	assert.Equal(t, "x", got.Text)
 	assert.Empty(t, got.File)
 	assert.Empty(t, got.OtherFiles)
