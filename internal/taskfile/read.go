@@ -15,7 +15,19 @@ import (
 	"qq/pkg/task"
 )
 
-var errNotUTF8 = task.Hinted("save the file as UTF-8", "not valid UTF-8")
+var (
+	errNotUTF8 = task.Hinted("save the file as UTF-8", "not valid UTF-8")
+	errBinary  = task.Hinted(`to make a task of the file itself: qq batch -m "Summarize {}" FILE`,
+		"not valid UTF-8: it looks like a binary file, such as a program, a picture or an archive")
+)
+
+// notUTF8 returns the error for text that is not valid UTF-8.
+func notUTF8(text []byte) error {
+	if bytes.IndexByte(text, 0) >= 0 {
+		return errBinary
+	}
+	return errNotUTF8
+}
 
 // eachLine parses every line that is not blank, and emits its task or the error of parse.
 func (s Source) eachLine(r io.Reader, parse func(line []byte) (task.Task, error), emit emit) error {
@@ -27,7 +39,7 @@ func (s Source) eachLine(r io.Reader, parse func(line []byte) (task.Task, error)
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		t, err := task.Task{}, errNotUTF8
+		t, err := task.Task{}, notUTF8(line)
 		if utf8.Valid(line) {
 			t, err = parse(line)
 		}
