@@ -74,10 +74,13 @@ ollama: build ## the main scenarios against a real Ollama server (built once per
 
 install: build ## install qq, its man page and completions below PREFIX
 	@set -e; to="$(DESTDIR)$(PREFIX)"; \
-	mkdir -p "$$to/bin" "$$to/share/man/man1" "$$to/share/bash-completion/completions"; \
+	mkdir -p "$$to/bin" "$$to/share/man/man1" "$$to/share/bash-completion/completions" \
+	  "$$to/share/zsh/site-functions" "$$to/share/fish/vendor_completions.d"; \
 	install -m 755 bin/qq "$$to/bin/qq"; \
 	./bin/qq man > "$$to/share/man/man1/qq.1"; \
 	./bin/qq completion bash > "$$to/share/bash-completion/completions/qq"; \
+	./bin/qq completion zsh > "$$to/share/zsh/site-functions/_qq"; \
+	./bin/qq completion fish > "$$to/share/fish/vendor_completions.d/qq.fish"; \
 	echo "installed $$to/bin/qq"; \
 	[ -z "$(DESTDIR)" ] || exit 0; \
 	case "$$SHELL" in */zsh) rc='~/.zshrc';; */bash) rc='~/.bashrc';; *) rc='~/.profile';; esac; \

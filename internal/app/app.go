@@ -22,6 +22,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/manual"
 	"qq/internal/app/output"
 	"qq/internal/app/signals"
 	"qq/internal/record/ledger"
@@ -68,13 +69,15 @@ func Main(args []string, s Streams, environ []string) int {
 		return serveChild(conn, s, env)
 	}
 	debug.SetTraceback("crash") // SIGABRT ends a root that breaks down: exit code 2 means something else
-	args = command.Helped(args)
 	root := newRoot(s, env)
 	defer root.close()
-	root.JSON = command.WantsJSON(args)
+	root.JSON, root.Literal = command.WantsJSON(args), slices.Contains(args, "--")
 	app := root.cli()
+	if args, err = command.Helped(app, args); err != nil {
+		return root.exitCode(err)
+	}
 	if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
-		app.CustomAppHelpTemplate = command.Help(app)
+		app.CustomAppHelpTemplate = manual.Help(app)
 	}
 	err = app.RunContext(root.ctx, command.Permute(app, args))
 	return root.exitCode(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/app/command"
+	"qq/internal/app/manual"
 	"qq/internal/config"
 	"qq/pkg/agents"
 	"qq/pkg/supervisor"
@@ -102,7 +102,7 @@ func TestReadme(t *testing.T) {
 	require.NoError(t, err)
 	readme := string(data)
 	root := newRoot(Streams{}, nil)
-	commands := command.Commands(root.cli())
+	commands := manual.Commands(root.cli())
 	root.close()
 	for _, part := range []struct{ name, want string }{
 		{"commands", "```text\n" + commands + "```\n"},
@@ -246,7 +246,7 @@ func existing(top, name string) string {
 func exitCodeTable() string {
 	var b strings.Builder
 	b.WriteString("| code | meaning |\n|---|---|\n")
-	for _, e := range command.ExitCodes() {
+	for _, e := range manual.ExitCodes() {
 		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, e.Meaning)
 	}
 	return b.String()

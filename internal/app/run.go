@@ -67,19 +67,19 @@ func (r *root) run(c *cli.Context) error {
 	if _, err := r.Open(c); err != nil {
 		return err
 	}
-	one, err := r.oneRun(c) // before Trust: nobody is asked about a run that cannot be
+	r.failing.Agent = cmp.Or(c.String("agent"), r.Checkout.Settings.Agent)
+	one, err := r.oneRun(c) // before Trust, as the task: nobody is asked about a run that cannot be
 	if err != nil {
+		return err
+	}
+	if one.task, err = r.Task(c, r.commands); err != nil {
 		return err
 	}
 	cfg, dir, err := r.Trust(c)
 	if err != nil {
 		return err
 	}
-	r.failing.Agent = cmp.Or(c.String("agent"), cfg.Agent)
-	if one.task, err = r.Task(c, r.commands); err != nil {
-		return err
-	}
-	one.task.Agent = r.failing.Agent
+	one.task.Agent = cmp.Or(c.String("agent"), cfg.Agent)
 	r.failing = one.task
 	if err := one.task.Validate(); err != nil {
 		return command.Usagef("qq --help shows how a task is given", "%v", err)
@@ -118,7 +118,7 @@ func (r *root) oneRun(c *cli.Context) (*oneRun, error) {
 		one.format = output.Text
 	case output.Text, output.JSON, output.StreamJSON:
 	default:
-		return nil, command.Usagef("accepted is text, json or stream-json", "--output-format is %q", one.format)
+		return nil, command.NotAccepted("--output-format", one.format, output.Text, output.JSON, output.StreamJSON)
 	}
 	if c.IsSet("max-turns") && one.MaxTurns < 1 {
 		return nil, command.Usagef("accepted is a whole number from 1 on", "--max-turns is %d", one.MaxTurns)

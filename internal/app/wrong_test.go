@@ -103,7 +103,7 @@ func wrongRuns() []wrong {
 		{name: "folder that is not there", args: []string{"-C", "gone", "a"}, want: "chdir gone"},
 		{name: "unknown flag", args: []string{"--frobnicate", "a"}, want: "unknown flag"},
 		{name: "unknown flag behind the prompt", args: []string{"a", "--frobnicate"}, want: "unknown flag"},
-		{name: "number that is none", args: []string{"--max-turns", "many", "a"}, want: `invalid value "many"`},
+		{name: "number that is none", args: []string{"--max-turns", "many", "a"}, want: `--max-turns is "many"`},
 		{name: "number out of range", args: []string{"--max-turns", "0", "a"}, want: "--max-turns is 0"},
 		{
 			name: "time that is none",

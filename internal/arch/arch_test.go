@@ -39,7 +39,7 @@ var floors = [][]string{
 		"pkg/supervisor/order", "internal/standin", "internal/tools/edit", "internal/approval/rules",
 		"pkg/childproc/stdio", "pkg/childproc/room",
 		"internal/tools/store", "internal/taskfile", "internal/record/ledger",
-		"internal/app/command", "internal/app/scratch", "internal/box",
+		"internal/app/command", "internal/app/manual", "internal/app/scratch", "internal/box",
 		"internal/models/extract/markdown",
 	}, {
 		"pkg/session", "pkg/supervisor", "internal/agent/loop", "internal/agent/longtext",
@@ -68,6 +68,7 @@ var owners = map[string][]string{
 		"internal/app/checkout",
 		"internal/app/command",
 		"internal/app/definitions",
+		"internal/app/manual",
 		"internal/app/permissions",
 		"internal/app/runs",
 	},

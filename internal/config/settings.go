@@ -88,7 +88,8 @@ func Settings() []Setting {
 				"when nothing else is at work; 0 means no limit",
 			field: func(c *Config) any { return &c.FaultWait }},
 		{Name: "QQ_MAX_TOKENS", Default: "0", Kind: Count, Flag: "max-tokens", Checkout: Lowers, NoLimit: true,
-			Doc:   "tokens, input and output, for the whole tree; 0 means no limit",
+			Doc: "tokens, input and output, for the whole tree; `extract` is not a language model and has no such " +
+				"limit; 0 means no limit",
 			field: func(c *Config) any { return &c.MaxTokens }},
 		{Name: "QQ_SPAWN_RATE", Default: "0", Kind: Count, Checkout: Lowers, NoLimit: true,
 			Doc:   "children that agents may start per minute; 0 means no limit",
@@ -225,6 +226,9 @@ type Config struct {
 	// Warnings are for a person, one line each: settings that were ignored and why,
 	// names that are no setting.
 	Warnings []string
+
+	// Mistakes are errors of which each is an [*Error]: see Input.Anyway.
+	Mistakes []error
 
 	// Claims are the settings in the .env file of the working directory that count only if it is trusted.
 	Claims []CheckoutSetting

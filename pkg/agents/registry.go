@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"qq/pkg/spelling"
 )
 
 //go:embed builtin/*.md
@@ -418,8 +420,13 @@ type NotFoundError struct {
 	Known []string
 }
 
+// Error says which agents there are. The second line is a hint, if one of them was probably meant.
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("Agent not found in registry: %s (known: %s)", e.Name, strings.Join(e.Known, ", "))
+	text := fmt.Sprintf("Agent not found in registry: %s (known: %s)", e.Name, strings.Join(e.Known, ", "))
+	if near := spelling.Nearest(e.Name, e.Known); near != "" {
+		text += "\nhint: did you mean " + near + "?"
+	}
+	return text
 }
 
 // Entry is one agent, or one problem, in the list of a registry.

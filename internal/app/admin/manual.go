@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/manual"
 	"qq/internal/app/output"
 )
 
@@ -19,11 +20,11 @@ func (r commands) completion() *cli.Command {
 			var script string
 			switch c.Args().First() {
 			case "bash":
-				script = command.Bash(c.App)
+				script = manual.Bash
 			case "zsh":
-				script = "autoload -U +X bashcompinit && bashcompinit\n" + command.Bash(c.App)
+				script = manual.Zsh
 			case "fish":
-				script = command.Fish(c.App)
+				script = manual.Fish
 			default:
 				return command.Usagef("accepted is bash, zsh or fish", "no completion for the shell %q",
 					c.Args().First())
@@ -36,7 +37,7 @@ func (r commands) completion() *cli.Command {
 func (r commands) man() *cli.Command {
 	return &cli.Command{
 		Name: "man", Usage: "print the man page (qq man | man -l -)",
-		Action: func(c *cli.Context) error { return r.print(command.ManPage(c.App)) },
+		Action: func(c *cli.Context) error { return r.print(manual.ManPage(c.App)) },
 	}
 }
 

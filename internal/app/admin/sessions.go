@@ -21,7 +21,10 @@ import (
 
 func (r commands) sessions() *cli.Command {
 	flags := command.LookFlags()
-	days := &cli.IntFlag{Name: "days", Value: 30, Usage: "delete what was not used for so many days"}
+	prune := append([]cli.Flag{
+		&cli.IntFlag{Name: "days", Value: 30, Usage: "delete what was not used for so many days"},
+		&cli.BoolFlag{Name: "all", Usage: "delete all that is not in use"},
+	}, flags...)
 	return &cli.Command{
 		Name: "sessions", Usage: "transcripts of earlier runs", Flags: flags, Action: r.listSessions,
 		Subcommands: []*cli.Command{
@@ -30,7 +33,7 @@ func (r commands) sessions() *cli.Command {
 			{Name: "rm", Usage: "delete some", ArgsUsage: "ID…", Flags: flags, Action: r.removeSessions},
 			{
 				Name: "prune", Usage: "delete those not used for a time, and kept outputs of that age",
-				Flags: append([]cli.Flag{days}, flags...), Action: r.pruneSessions,
+				Flags: prune, Action: r.pruneSessions,
 			},
 		},
 	}
@@ -63,8 +66,7 @@ type SessionRow struct {
 
 func (r commands) listSessions(c *cli.Context) error {
 	if c.Args().Present() {
-		return command.Usagef("accepted is list, show ID, rm ID… or prune",
-			"qq sessions has no command %q", c.Args().First())
+		return command.NoCommand(c)
 	}
 	store, err := r.store(c)
 	if err != nil {
@@ -155,8 +157,15 @@ func (r commands) removeSessions(c *cli.Context) error {
 
 func (r commands) pruneSessions(c *cli.Context) error {
 	days := c.Int("days")
-	if days < 0 {
-		return command.Usagef("accepted is a whole number from 0 on", "--days is %d", days)
+	switch {
+	case c.Bool("all") && c.IsSet("days"):
+		return command.Usagef("leave one of them out", "--all and --days %d disagree", days)
+	case c.Bool("all"):
+		days = 0
+	case days == 0:
+		return command.Usagef("qq sessions prune --all deletes them", "--days 0 would delete all sessions and outputs")
+	case days < 0:
+		return command.Usagef("accepted is a whole number from 1 on", "--days is %d", days)
 	}
 	cfg, _, err := r.Configure(c)
 	if err != nil {

@@ -129,8 +129,7 @@ func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 		o.format = output.Text
 	}
 	if output.NewResults(o.format, nil) == nil {
-		return o, command.Usagef("accepted is text, json, jsonl, markdown or stream-json",
-			"--output-format is %q", o.format)
+		return o, command.NotAccepted("--output-format", o.format, "text", "json", "jsonl", "markdown", "stream-json")
 	}
 	if o.halt, err = parseHalt(c.String("halt")); err != nil {
 		return o, err

@@ -1,39 +1,14 @@
 package command
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"github.com/xrash/smetrics"
 )
 
-// Helped turns "qq help COMMAND" into "qq COMMAND --help".
-func Helped(args []string) []string {
-	if len(args) < 2 || args[1] != "help" {
-		return args
-	}
-	return append(append(args[:1:1], args[2:]...), "--help")
-}
-
-// Mistyped returns the command that the user probably meant by a prompt that is one word
-// like "doctr", or two words like "agent list". It returns "" if there is none. So a typing
-// error costs no model call.
-func Mistyped(commands []*cli.Command, prompt string) string {
-	word, sub, two := strings.Cut(prompt, " ")
-	for _, c := range commands {
-		if two && !slices.ContainsFunc(c.Subcommands, func(s *cli.Command) bool { return s.Name == sub }) {
-			continue
-		}
-		if len(word) > 3 && word != c.Name && smetrics.JaroWinkler(word, c.Name, 0.7, 4) > 0.92 {
-			return c.Name
-		}
-	}
-	return ""
-}
-
 // Permute moves the flags of a command line before its other arguments, because urfave/cli
-// stops reading flags at the first other argument. It does not move what comes after "--".
+// stops reading flags at the first other argument. It does not move what comes after "--". A sentence that begins with
+// the name of a command is a prompt.
 func Permute(app *cli.App, args []string) []string {
 	if len(args) == 0 {
 		return args
@@ -44,7 +19,7 @@ func Permute(app *cli.App, args []string) []string {
 	var values []string // that follow :::, where a command takes such
 	for {
 		next, ok := takeCommand(commands, flags, rest)
-		if !ok {
+		if !ok || len(out) == 1 && isSentence(app.Flags, next, rest) {
 			if len(out) == 1 {
 				app.Commands = nil // the library would look for one behind -- too
 			}

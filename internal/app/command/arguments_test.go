@@ -1,19 +1,103 @@
 package command
 
 import (
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"github.com/urfave/cli/v2"
 )
 
-func TestMistyped(t *testing.T) {
-	commands := []*cli.Command{{Name: "doctor"}, {Name: "agents", Subcommands: []*cli.Command{{Name: "list"}}}}
+// Words that are probably no prompt are not sent to a model; those that may be one are.
+func TestMistaken(t *testing.T) {
+	commands := []*cli.Command{{Name: "batch"}, {Name: "runs"}, {Name: "man"}, {Name: "config"}, {Name: "doctor"},
+		{Name: "trust"}, {Name: "version"},
+		{Name: "agents", Subcommands: []*cli.Command{{Name: "list"}}}, {Name: "__complete", Hidden: true}}
 	for prompt, want := range map[string]string{
-		"doctr": "doctor", "agent": "agents", "agent list": "agents",
-		"agents": "", "agent smith": "", "hello": "", "doctor who": "", "": "", "list agent": "",
+		"doctr": "qq doctor is", "docter": "qq doctor is", "odctor": "qq doctor is", "agent": "qq agents is",
+		"Agent": "qq agents is", "agnets": "qq agents is", "runz": "qq runs is", "urns": "qq runs is",
+		"run":   "qq runs is",
+		"bacth": "qq batch is", "agent list": "qq agents list is", "cnofig": "qq config is",
+		"ls": "list things", "serve": "no server", "mcp": "no MCP", "chat": "no console", "login": "no account",
+		"logout": "no account", "auth": "no account", "init": "no setup", "setup": "no setup", "install": "no setup",
+		"update": "make install", "upgrade": "make install", "list": "list things", "models": "qq doctor shows",
+		"model": "qq doctor shows", "pull": "qq doctor shows", "status": "--live", "ps": "--live", "top": "--live",
+		"exec": "runs a prompt", "start": "runs a prompt", "resume": "batch --resume", "stop": "runs cancel",
+		"plan": "--dry-run", "LOGIN": "no account",
+		"agents": "", "agent smith": "", "hello": "", "doctor who": "", "": "", "list agent": "", "list files": "",
+		"patch": "", "match": "", "rust": "", "truth": "", "factor": "", "map": "", "main": "", "mann": "", "turns": "",
+		"why": "", "help": "", "explain": "", "status?": "", "Warum?": "", "__complte": "", "one two three": "",
 	} {
-		assert.Equal(t, want, Mistyped(commands, prompt), prompt)
+		err := Mistaken(commands, []string{prompt})
+		if want == "" {
+			assert.NoError(t, err, prompt)
+			continue
+		}
+		assert.ErrorContains(t, err, strconv.Quote(prompt)+" is no command\nhint: ", prompt)
+		assert.ErrorContains(t, err, want, prompt)
+		assert.ErrorContains(t, err, "; as a prompt it is: qq -m "+strconv.Quote(prompt), prompt)
+	}
+}
+
+// A sentence that begins with the name of a command is a prompt. A mistake in a call of the command stays one.
+func TestSentences(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"a.txt", "go.mod"} {
+		require.NoError(t, os.WriteFile(name, nil, 0o600))
+	}
+	require.NoError(t, os.Mkdir("docs", 0o700))
+	for line, prompt := range map[string]bool{
+		"version of go in go.mod": true, "man of the match": true, "doctor who is": true, "-q version of go": true,
+		"version of go --json": true, "config files and their place": true, "trust me on this": true,
+		"batch up the files in docs": true, "runs of this test fail": true, "agents of change exist": true,
+		"--agent coder version of go": true, "completion of this sentence please": true,
+		"version": false, "version please": false, "version -m x y": false, "config x": false,
+		"doctor --model x": false,
+		"batch a.txt":      false, "batch nofile.jsonl": false, "batch up the files in a.txt": false,
+		"batch one two --halt soon three": false, "batch -m Read a b c": false, "batch x y nofile.jsonl": false,
+		"batch -- up the files": false, "batch docs/x y z": false, "agents lst": false, "agents lst all of them": false,
+		"agents show me the coder": false, "agents new code reviewer agent": false, "runs shwo 5b1c a b": false,
+		"runs delete a b": false, "runs 5b1c09aa a b": false, "runs kill x": false, "sessions rm a b c": false,
+		"batch Read it now ::: a b": false,
+		"trust docs a b":            false, "trust me": false, "permissions rm 1 2 3": false, "completion bash": false,
+	} {
+		app := &cli.App{Flags: []cli.Flag{&cli.StringFlag{Name: "message", Aliases: []string{"m"}}, FlagQuiet, FlagJSON,
+			FlagAgent, FlagModel}, Commands: []*cli.Command{
+			{Name: "version"}, {Name: "man"}, {Name: "config"}, {Name: "doctor", Flags: []cli.Flag{FlagModel}},
+			{Name: "completion", ArgsUsage: "bash | zsh | fish"}, {Name: "trust", ArgsUsage: "[DIR]"},
+			{Name: "batch", ArgsUsage: "[FILE | FILES…]", Flags: []cli.Flag{&cli.StringFlag{Name: "halt"}}},
+			{Name: "agents", Subcommands: []*cli.Command{{Name: "list"}, {Name: "show"}, {Name: "new"}}},
+			{Name: "runs", Subcommands: []*cli.Command{{Name: "list"}, {Name: "show"}}},
+			{Name: "sessions", Subcommands: []*cli.Command{{Name: "rm"}}},
+			{Name: "permissions", Subcommands: []*cli.Command{{Name: "rm"}}},
+		}}
+		Permute(app, append([]string{"qq"}, strings.Fields(line)...))
+		assert.Equal(t, prompt, len(app.Commands) == 0, line)
+	}
+}
+
+func TestHelped(t *testing.T) {
+	app := &cli.App{Commands: []*cli.Command{
+		{Name: "batch"}, {Name: "runs", Subcommands: []*cli.Command{{Name: "show"}}}}}
+	for line, want := range map[string]string{
+		"qq help": "qq --help", "qq help batch": "qq batch --help", "qq help runs show": "qq runs show --help",
+		"qq batch": "qq batch", "qq help me understand this": "qq help me understand this",
+		"qq help me now": "qq help me now",
+	} {
+		got, err := Helped(app, strings.Fields(line))
+		require.NoError(t, err)
+		assert.Equal(t, want, strings.Join(got, " "))
+	}
+	for line, want := range map[string]string{
+		"qq help bogus": "qq has no command \"bogus\"\nhint: qq --help lists the commands; as a prompt it is: qq -m ",
+		"qq help bacth": "did you mean qq help batch? ", "qq help runs shwo": "did you mean qq help runs show? ",
+		"qq help runs of": "qq runs has no command \"of\"\nhint: qq runs --help lists",
+	} {
+		_, err := Helped(app, strings.Fields(line))
+		assert.ErrorContains(t, err, want, line)
 	}
 }
 

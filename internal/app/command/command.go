@@ -1,7 +1,7 @@
 // Package command is what all commands of qq share: streams and environment,
 // settings and agents, messages on stderr, errors with exit codes, and the command
-// line itself: flags that may come after arguments, the task of a prompt, help, the man
-// page and shell completions, all generated from the one tree of commands.
+// line itself: flags that may come after arguments, and the task of a prompt. Package manual
+// writes help, the man page and shell completions.
 //
 // Flow: app.Main makes an [Invocation] and the tree of commands, [Prepare] adds what
 // all commands have in common, and [Permute] moves flags to the front as urfave/cli
@@ -43,6 +43,7 @@ type Invocation struct {
 	Quiet    bool   // only errors and warnings on stderr
 	Plain    bool   // no colour and no animation
 	JSON     bool   // print a failure as JSON too
+	Literal  bool   // the words of the prompt are after --: they are no mistyped command
 
 	Checkout *Checkout // the working directory; nil until Open
 	Ignored  []string  // warnings: what the checkout says and what does not count

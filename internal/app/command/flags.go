@@ -1,15 +1,20 @@
 package command
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"qq/pkg/spelling"
 )
 
 // Prepare adds to app and its commands what all of them need: error messages with hints,
 // and the refusal of arguments where a command takes none.
 func Prepare(app *cli.App) {
-	app.OnUsageError = onUsageError
+	app.OnUsageError = UsageError(nil)
 	app.Flags = named(app.Flags)
 	for _, c := range app.Commands {
 		prepare(c)
@@ -17,7 +22,9 @@ func Prepare(app *cli.App) {
 }
 
 func prepare(c *cli.Command) {
-	c.OnUsageError = onUsageError
+	if c.OnUsageError == nil {
+		c.OnUsageError = UsageError(nil)
+	}
 	c.HideHelpCommand = true
 	c.Flags = named(c.Flags)
 	if c.ArgsUsage == "" && len(c.Subcommands) == 0 {
@@ -30,25 +37,103 @@ func prepare(c *cli.Command) {
 
 func refuseArguments(c *cli.Context) error {
 	if c.Args().Present() {
-		return Usagef("leave it out; qq --help says more",
-			"%s takes no argument: %q", c.Command.HelpName, c.Args().First())
+		name := c.Command.HelpName
+		hint := "leave it out; " + name + " --help says more"
+		if words, one := strings.CutPrefix(name, "qq "); one && !strings.Contains(words, " ") {
+			prompt := words + " " + strings.Join(c.Args().Slice(), " ")
+			hint += fmt.Sprintf("; as a prompt it is: qq -m %q", prompt)
+		}
+		return Usagef(hint, "%s takes no argument: %q", name, c.Args().First())
 	}
 	return nil
 }
 
-func onUsageError(_ *cli.Context, err error, _ bool) error {
-	problem := err.Error()
-	for _, says := range []string{"flag provided but not defined: -", "flag needs an argument: -"} {
-		name, ok := strings.CutPrefix(problem, says)
-		if ok && len(name) > 1 && name[0] != '-' {
-			problem = says + "-" + name
+// Foreign are flags that a command does not have, but that a person may know from another program: for each name,
+// without dashes, a hint that says what to write here instead, or why there is no such flag.
+type Foreign map[string]string
+
+// UsageError returns what makes an error of the flag library one with a hint. The hint for an unknown flag is that in
+// foreign, or the flag that was probably meant.
+func UsageError(foreign Foreign) cli.OnUsageErrorFunc {
+	return func(c *cli.Context, err error, _ bool) error {
+		wrong := wrongFlag{command: c.Command.HelpName, flags: c.Command.Flags, foreign: foreign}
+		return wrong.explain(err.Error())
+	}
+}
+
+// wrongFlag is a mistake in the flags of a command.
+type wrongFlag struct {
+	command string // such as "qq runs list"
+	flags   []cli.Flag
+	foreign Foreign
+}
+
+// explain makes a usage error of the text of the flag library, which writes each flag with one dash.
+func (w wrongFlag) explain(problem string) error {
+	help := w.command + " --help"
+	if name, ok := strings.CutPrefix(problem, "flag provided but not defined: -"); ok {
+		return Usagef(w.instead(strings.TrimLeft(name, "-")), "unknown flag: %s", dashed(name))
+	}
+	if name, ok := strings.CutPrefix(problem, "flag needs an argument: -"); ok {
+		return Usagef(help+" says what it takes", "flag needs an argument: %s", dashed(name))
+	}
+	rest := strings.TrimPrefix(strings.TrimPrefix(problem, "invalid "), "boolean ")
+	if value, ok := strings.CutPrefix(rest, "value "); ok {
+		quoted, err := strconv.QuotedPrefix(value)
+		name := strings.TrimPrefix(strings.TrimPrefix(value[len(quoted):], " for "), "flag ")
+		name, _, found := strings.Cut(strings.TrimPrefix(name, "-"), ":")
+		if err == nil && found {
+			return Usagef(w.accepted(name), "%s is %s", dashed(name), quoted)
 		}
 	}
-	problem = strings.Replace(problem, "flag provided but not defined", "unknown flag", 1)
-	if strings.HasPrefix(problem, "invalid ") {
-		return Usagef("qq --help says what the flags take", "%s", problem)
+	return Usagef(help+" says what the flags take", "%s", problem)
+}
+
+// instead returns the hint for an unknown flag.
+func (w wrongFlag) instead(name string) string {
+	if hint, ok := w.foreign[name]; ok {
+		return hint
 	}
-	return Usagef("qq --help lists the flags; a prompt that begins with - goes after --", "%s", problem)
+	var known []string
+	for _, f := range w.flags {
+		known = append(known, f.Names()...)
+	}
+	near := spelling.Nearest(name, known)
+	if near != "" {
+		near = dashed(near)
+	}
+	hint := spelling.DidYouMean(near) + w.command + " --help lists the flags"
+	if !strings.Contains(w.command, " ") { // qq itself takes a prompt
+		hint += "; a prompt that begins with - goes after --"
+	}
+	return hint
+}
+
+// accepted returns the hint for a value that a flag does not take.
+func (w wrongFlag) accepted(name string) string {
+	for _, f := range w.flags {
+		if !slices.Contains(f.Names(), name) {
+			continue
+		}
+		if n, ok := f.(namedFlag); ok {
+			f = n.plainFlag
+		}
+		switch f.(type) {
+		case *cli.IntFlag:
+			return "accepted is a whole number"
+		case *cli.BoolFlag:
+			return "accepted is true or false, or " + dashed(name) + " alone"
+		}
+	}
+	return w.command + " --help says what it takes"
+}
+
+// dashed returns a flag as a person writes it.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + strings.TrimLeft(name, "-")
 }
 
 // plainFlag is the interface that all flags of urfave/cli share.

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -12,13 +11,10 @@ import (
 	"qq/pkg/task"
 )
 
-// Task makes the task of a prompt from flags, arguments and stdin. commands are those that a mistyped prompt may mean.
+// Task makes the task of a prompt from flags, arguments and stdin. commands are those that a person may have meant by
+// words that nothing but the command line has, and that begin a conversation.
 func (i *Invocation) Task(c *cli.Context, commands []*cli.Command) (task.Task, error) {
 	words := strings.Join(c.Args().Slice(), " ")
-	if name := Mistyped(commands, words); name != "" {
-		hint := fmt.Sprintf("qq %s is a command; as a prompt it is: qq -m %q", name, words)
-		return task.Task{}, Usagef(hint, "%q is no command", words)
-	}
 	given := 0
 	for _, set := range []bool{c.IsSet("message"), c.IsSet("message-file"), words != ""} {
 		if set {
@@ -42,6 +38,9 @@ func (i *Invocation) Task(c *cli.Context, commands []*cli.Command) (task.Task, e
 	}
 	piped, isPipe, err := i.piped(c.Bool("no-stdin"), fromStdin)
 	empty := isPipe && strings.TrimSpace(piped) == ""
+	if err == nil && (!isPipe || empty) && !i.Literal && !c.Bool("continue") && !c.IsSet("session") {
+		err = Mistaken(commands, c.Args().Slice())
+	}
 	switch {
 	case err != nil:
 		return task.Task{}, err

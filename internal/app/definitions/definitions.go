@@ -67,8 +67,7 @@ type AgentRow struct {
 
 func (r commands) listAgents(c *cli.Context) error {
 	if c.Args().Present() {
-		return command.Usagef("accepted is list, show NAME, new NAME or check",
-			"qq agents has no command %q", c.Args().First())
+		return command.NoCommand(c)
 	}
 	reg, err := r.registry(c)
 	if err != nil {

@@ -88,8 +88,7 @@ func (r runs) inLedger(c *cli.Context, f func(*ledger.Ledger, layout) error) err
 
 func (r runs) listRuns(c *cli.Context) error {
 	if c.Args().Present() {
-		return command.Usagef("accepted is list, show ID, tree ID, cancel ID or clear",
-			"qq runs has no command %q", c.Args().First())
+		return command.NoCommand(c)
 	}
 	f, err := runsFilter(c, time.Now())
 	if err != nil {

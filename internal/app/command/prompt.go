@@ -1,0 +1,235 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/pkg/spelling"
+)
+
+// Helped turns "qq help COMMAND" into "qq COMMAND --help". "qq help me with this" is a prompt.
+func Helped(app *cli.App, args []string) ([]string, error) {
+	if len(args) < 2 || args[1] != "help" {
+		return args, nil
+	}
+	asked := slices.DeleteFunc(slices.Clone(args[2:]), isFlag)
+	commands, of := app.Commands, "qq"
+	for i, word := range asked {
+		at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) })
+		if at >= 0 {
+			commands, of = commands[at].Subcommands, of+" "+word
+			continue
+		}
+		if len(asked) >= 3 || i == 0 && len(asked) == 2 || strings.Contains(word, " ") {
+			return args, nil
+		}
+		near := spelling.Nearest(word, names(commands))
+		if near != "" {
+			near = strings.Replace(of, "qq", "qq help", 1) + " " + near
+		}
+		prompt := strings.Join(append([]string{"help"}, asked...), " ")
+		return nil, Usagef(fmt.Sprintf("%s%s --help lists the commands; as a prompt it is: qq -m %q",
+			spelling.DidYouMean(near), of, prompt), "%s has no command %q", of, word)
+	}
+	return append(append(args[:1:1], args[2:]...), "--help"), nil
+}
+
+// names returns the names of commands.
+func names(commands []*cli.Command) (all []string) {
+	for _, c := range commands {
+		if !c.Hidden {
+			all = append(all, c.Name)
+		}
+	}
+	return all
+}
+
+// Mistaken returns an error if words, which are all that a person has typed, are probably meant as a command, and nil
+// if they are a prompt. So a typing error costs no model call. Meant as a command is
+//
+//   - one word that is nearly the name of a command: it differs in one letter or, if the command has six letters or
+//     more, in two. The first letter is right, unless the only mistake is there;
+//   - one word that is a command of other programs, such as "ls" or "login";
+//   - two words, of which one is nearly the name of a command and the other is the name of its subcommand.
+func Mistaken(commands []*cli.Command, words []string) error {
+	all := strings.Fields(strings.Join(words, " "))
+	if len(all) == 0 || len(all) > 2 {
+		return nil
+	}
+	word := strings.ToLower(all[0])
+	hint := ""
+	for _, c := range commands {
+		if !c.Hidden && nearly(word, c.Name) && (len(all) == 1 || slices.Contains(names(c.Subcommands), all[1])) {
+			hint = "qq " + strings.Join(append([]string{c.Name}, all[1:]...), " ") + " is a command"
+			break
+		}
+	}
+	if hint == "" && len(all) == 1 {
+		hint = elsewhere(word)
+	}
+	if hint == "" {
+		return nil
+	}
+	prompt := strings.Join(words, " ")
+	return Usagef(fmt.Sprintf("%s; as a prompt it is: qq -m %q", hint, prompt), "%q is no command", prompt)
+}
+
+// nearly reports whether word is the name of a command with a typing error, see [Mistaken].
+func nearly(word, name string) bool {
+	d := spelling.Distance(word, name)
+	right := word != "" && word[0] == name[0]
+	swapped := len(word) > 1 && word[0] == name[1] && word[1] == name[0]
+	switch {
+	case len(name) < 4:
+		return false
+	case len(name) < 6:
+		return d == 1 && (right || swapped)
+	}
+	return d == 1 || d == 2 && right
+}
+
+// elsewhere returns what to do here instead of the command of that name, which other programs for models and agents
+// have; "" if they have none.
+func elsewhere(word string) string {
+	switch word {
+	case "ls", "list":
+		return "qq runs, qq sessions and qq agents list things"
+	case "ps", "top", "status", "jobs", "stats":
+		return "qq runs --live lists what is at work"
+	case "log", "logs", "history", "show":
+		return "qq runs and qq sessions show what was done"
+	case "stop", "kill", "cancel":
+		return "qq runs cancel ID ends a run"
+	case "run", "exec", "start", "ask":
+		return `qq "Summarize README.md" runs a prompt`
+	case "chat", "repl", "tui", "interactive", "console":
+		return "qq has no console: qq -c PROMPT goes on with a conversation"
+	case "resume", "continue":
+		return "qq -c PROMPT goes on with a conversation, qq batch --resume with a batch"
+	case "serve", "server", "daemon", "mcp", "mcp-server", "acp":
+		return "qq is no server, and knows no MCP"
+	case "login", "logout", "auth", "signin", "signout", "whoami", "keys":
+		return "qq needs no account and no key"
+	case "init", "setup", "install", "onboard", "uninstall":
+		return "qq needs no setup: qq doctor checks what is there"
+	case "update", "upgrade", "self-update":
+		return "qq does not update itself: make install installs it"
+	case "model", "models", "pull", "push":
+		return "qq doctor shows the model in use, ollama list all of them"
+	case "settings", "env", "set", "get":
+		return "qq config shows the settings"
+	case "plan":
+		return "qq --dry-run PROMPT says what would run"
+	case "plugin", "plugins", "extension", "extensions", "hooks", "tools", "skills", "templates", "aliases", "cp", "rm":
+		return "qq has no such command: qq --help lists those that it has"
+	}
+	return ""
+}
+
+// isSentence reports whether a command line that names a command is a prompt all the same, like "version of go in
+// go.mod": the words after the name are more than the command takes. It is cautious: what may be a mistake in a call
+// of the command stays one, for the command to complain about. It is a sentence only if
+//
+//   - two words follow a command that takes none, or three words any other one;
+//   - the first of them is no subcommand, nor like one, nor a command of other programs, nor the id of a run;
+//   - no flag is given that a prompt does not have, no -m or -f, and no --;
+//   - none of them is a file, if the command takes files.
+func isSentence(flags []cli.Flag, named commandAt, args []string) bool {
+	var words []string
+	for i := 0; i < len(args); i++ {
+		switch arg := args[i]; {
+		case arg == "--":
+			return false
+		case i == named.at:
+		case !isFlag(arg):
+			words = append(words, arg)
+		case !has(flags, arg), slices.Contains(messageFlags, strings.TrimLeft(arg, "-")):
+			return false
+		case takesValue(flags, arg):
+			i++
+		}
+	}
+	c := named.command
+	least := 3
+	if c.ArgsUsage == "" && len(c.Subcommands) == 0 {
+		least = 2
+	}
+	if len(words) < least || c.Hidden {
+		return false
+	}
+	first, subs := words[0], names(c.Subcommands)
+	switch {
+	case len(subs) > 0:
+		return !slices.Contains(subs, first) && spelling.Nearest(first, subs) == "" && elsewhere(first) == "" &&
+			!slices.Contains(verbs, first) && !strings.ContainsAny(first, "0123456789")
+	case strings.Contains(c.ArgsUsage, "FILE"):
+		return !slices.ContainsFunc(words, isFile)
+	case strings.Contains(c.ArgsUsage, "DIR"):
+		_, err := os.Stat(first)
+		return err != nil
+	}
+	return true
+}
+
+// verbs are subcommands of other programs.
+var verbs = []string{"add", "create", "delete", "describe", "drop", "edit", "export", "import", "inspect", "info",
+	"purge", "remove", "rename", "reset", "view", "wait", "watch"}
+
+// messageFlags are the flags that give a task without words.
+var messageFlags = []string{"m", "message", "p", "prompt", "f", "message-file"}
+
+// isFile reports whether name is a file, or looks like one: it has a slash, a dot inside or a wildcard, or is the :::
+// of GNU parallel.
+func isFile(name string) bool {
+	if info, err := os.Stat(name); err == nil {
+		return !info.IsDir()
+	}
+	return strings.ContainsAny(name, "/*?[{") || strings.HasPrefix(name, ":::") ||
+		strings.Contains(strings.Trim(name, "."), ".")
+}
+
+// has reports whether arg is one of flags.
+func has(flags []cli.Flag, arg string) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	return isNumbered(flags, arg) || slices.ContainsFunc(flags, func(f cli.Flag) bool {
+		return slices.Contains(f.Names(), name)
+	})
+}
+
+// NoCommand returns the error for a command that got a word that is none of its subcommands.
+func NoCommand(c *cli.Context) error {
+	word := c.Args().First()
+	var accepted []string
+	for _, sub := range c.Command.Subcommands {
+		how := sub.Name
+		if !strings.HasPrefix(sub.ArgsUsage, "[") {
+			how = strings.TrimSpace(how + " " + sub.ArgsUsage)
+		}
+		accepted = append(accepted, how)
+	}
+	subs := names(c.Command.Subcommands)
+	near := spelling.Nearest(word, subs)
+	if near != "" {
+		near = c.Command.HelpName + " " + near
+	}
+	return Usagef(spelling.DidYouMean(near)+"accepted is "+OneOf(accepted), "%s has no command %q",
+		c.Command.HelpName, word)
+}
+
+// OneOf returns words as a person lists them: "text, json or jsonl".
+func OneOf(words []string) string {
+	if last := len(words) - 1; last > 0 {
+		return strings.Join(words[:last], ", ") + " or " + words[last]
+	}
+	return strings.Join(words, "")
+}
+
+// NotAccepted returns the usage error for a flag with a value that is none of accepted.
+func NotAccepted(flag, value string, accepted ...string) error {
+	hint := spelling.DidYouMean(spelling.Nearest(value, accepted)) + "accepted is " + OneOf(accepted)
+	return Usagef(hint, "%s is %q", flag, value)
+}
