@@ -88,7 +88,8 @@ func Settings() []Setting {
 				"when nothing else is at work; 0 means no limit",
 			field: func(c *Config) any { return &c.FaultWait }},
 		{Name: "QQ_MAX_TOKENS", Default: "0", Kind: Count, Flag: "max-tokens", Checkout: Lowers, NoLimit: true,
-			Doc:   "tokens, input and output, for the whole tree; 0 means no limit",
+			Doc: "tokens, input and output, for the whole tree; `extract` is not a language model and has no such " +
+				"limit; 0 means no limit",
 			field: func(c *Config) any { return &c.MaxTokens }},
 		{Name: "QQ_SPAWN_RATE", Default: "0", Kind: Count, Checkout: Lowers, NoLimit: true,
 			Doc:   "children that agents may start per minute; 0 means no limit",

@@ -137,7 +137,7 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	ended := make(chan struct{})
 	if b.o.bar {
 		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), standing{b.runner})
-		hint.Go(func() { b.hintUnfinished(ended) })
+		hint.Go(func() { b.hintUnfinished(ctx, spool, ended) })
 	}
 	b.halt = halt.New(b.o.halt, spool.Len())
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error

@@ -107,7 +107,7 @@ func TestPermuteValues(t *testing.T) {
 		Name: "batch", ArgsUsage: "[FILE | ::: VALUES…]",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "m"}, &cli.BoolFlag{Name: "q"}},
 	}
-	other := &cli.Command{Name: "other", ArgsUsage: "FILE…", Flags: batch.Flags}
+	other := &cli.Command{Name: "other", ArgsUsage: "FILE", Flags: batch.Flags}
 	for _, c := range [][2][]string{
 		{{"batch", "a", "-q", ":::", "-m", "b"}, {"batch", "-q", "--", "a", ":::", "-m", "b"}},
 		{{"-q", "batch", "-m", "x", "::::+", "-q", ":::", "--"},
