@@ -57,9 +57,9 @@ func foreignFlags() []foreignFlag {
 		{"pipe pipe-part spreadstdin block block-size block-timeout bt round-robin round cat fifo tee shard " +
 			"bin group-by",
 			"not offered: a task reads its files itself; give it their names"},
-		{"sshlogin S sshloginfile slf sshdelay ssh-delay ssh onall nonall filter-hosts filter-host controlmaster M " +
-			"transfer transfer-file transfer-files tf return trc cleanup basefile bf template tmpl " +
-			"rsync-opts hgrp hostgrp hostgroup hostgroups W",
+		{"sshlogin S sshloginfile slf sshdelay ssh-delay ssh onall nonall filter-hosts " +
+			"filter-host controlmaster M transfer transfer-file transfer-files tf return trc " +
+			"cleanup basefile bf template tmpl rsync-opts hgrp hostgrp hostgroup hostgroups W",
 			"not offered: all runs on one machine, which may ask a model server on another one"},
 		{"semaphore semaphore-name semaphore-timeout id st bg wait",
 			"not offered: -j is the limit of a batch, with all that its agents start"},
