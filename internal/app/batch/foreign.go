@@ -50,7 +50,8 @@ func foreignFlags() []foreignFlag {
 			"seqreplace slotreplace rpl parens plus process-slot-var",
 			"not offered: placeholders are {} {.} {/} {//} {/.} {#} {%} {1} and {name}"},
 		{"arg-sep arg-file-sep", "not offered: the separators are ::: and ::::"},
-		{"quote shell-quote shell_quote shebang hashbang embed tmux tmux-pane tty open-tty fg ctrl-c no-ctrl-c no-ctrlc",
+		{"quote shell-quote shell_quote shebang hashbang embed tmux tmux-pane tty open-tty fg ctrl-c " +
+			"no-ctrl-c no-ctrlc",
 			"not offered: a task is a prompt, not a shell command"},
 		{"env record-env profile J plain session work-dir wd",
 			"not offered: tasks have the environment of qq; -C names the folder, and .env keeps settings"},
