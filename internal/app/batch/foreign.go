@@ -50,17 +50,17 @@ func foreignFlags() []foreignFlag {
 			"seqreplace slotreplace rpl parens plus process-slot-var",
 			"not offered: placeholders are {} {.} {/} {//} {/.} {#} {%} {1} and {name}"},
 		{"arg-sep arg-file-sep", "not offered: the separators are ::: and ::::"},
-		{"quote shell-quote shell_quote shebang hashbang embed tmux tmux-pane tty open-tty fg ctrl-c no-ctrl-c " +
-			"no-ctrlc",
+		{"quote shell-quote shell_quote shebang hashbang embed tmux tmux-pane tty open-tty fg ctrl-c " +
+			"no-ctrl-c no-ctrlc",
 			"not offered: a task is a prompt, not a shell command"},
 		{"env record-env profile J plain session work-dir wd",
 			"not offered: tasks have the environment of qq; -C names the folder, and .env keeps settings"},
 		{"pipe pipe-part spreadstdin block block-size block-timeout bt round-robin round cat fifo tee shard " +
 			"bin group-by",
 			"not offered: a task reads its files itself; give it their names"},
-		{"sshlogin S sshloginfile slf sshdelay ssh-delay ssh onall nonall filter-hosts filter-host controlmaster M " +
-			"transfer transfer-file transfer-files tf return trc cleanup basefile bf template tmpl " +
-			"rsync-opts hgrp hostgrp hostgroup hostgroups W",
+		{"sshlogin S sshloginfile slf sshdelay ssh-delay ssh onall nonall filter-hosts " +
+			"filter-host controlmaster M transfer transfer-file transfer-files tf return trc " +
+			"cleanup basefile bf template tmpl rsync-opts hgrp hostgrp hostgroup hostgroups W",
 			"not offered: all runs on one machine, which may ask a model server on another one"},
 		{"semaphore semaphore-name semaphore-timeout id st bg wait",
 			"not offered: -j is the limit of a batch, with all that its agents start"},
