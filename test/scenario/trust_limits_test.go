@@ -358,7 +358,8 @@ func TestSlipIsNoRefusal(t *testing.T) {
 		denied bool
 	}{
 		"unknown agent": {"default", workCall("delegate_task", "agent", "codr", "task", "it"), nil,
-			"Child agent error: Agent not found in registry: codr", false},
+			"Child agent error: Agent not found in registry: codr (known: analyzer, coder, database, default, executor, " +
+				"explorer, reader, researcher, security, summarizer, worker)\nhint: did you mean coder?", false},
 		"forbidden agent": {"researcher", coder, nil,
 			"Child agent error: researcher may not delegate to coder", false},
 		"writer of a reader": {"reader", coder, nil,

@@ -197,9 +197,6 @@ func decide(ctx context.Context, i *command.Invocation, yes bool) error {
 		_, err := i.Out.WriteString(all)
 		return output.WriteError(err)
 	}
-	if err := valid(i.Checkout); err != nil {
-		return err // a person cannot want what then ends each run
-	}
 	trusted, err := yes, error(nil)
 	if !yes {
 		trusted, err = ask(ctx, i, claims)
@@ -218,6 +215,11 @@ func decide(ctx context.Context, i *command.Invocation, yes bool) error {
 	}
 	if err := i.Checkout.Unreadable(); err != nil {
 		return err
+	}
+	if trusted {
+		if err := valid(i.Checkout); err != nil {
+			return err // a person cannot want what then ends each run
+		}
 	}
 	if err := i.Checkout.Decide(claims, trusted); err != nil {
 		return err
