@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"qq/pkg/event"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
 )
@@ -148,6 +149,7 @@ type partHelpers struct {
 
 // Summarize implements longtext.Summarizer.
 func (h partHelpers) Summarize(ctx context.Context, tasks []task.Task) (results []task.Result) {
+	h.Parent.Emit(event.Event{Type: event.SubAgentProgress, Phase: event.PhaseParts, Total: len(tasks)})
 	for i := range tasks {
 		tasks[i].Part, tasks[i].Model = true, h.model
 	}

@@ -14,6 +14,7 @@ import (
 	"qq/internal/standin"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
+	"qq/pkg/event"
 	"qq/pkg/llm"
 	"qq/pkg/supervisor"
 	"qq/pkg/task"
@@ -210,7 +211,10 @@ type echo struct {
 	t     *testing.T
 	at    []int
 	fails string
+	told  []event.Event
 }
+
+func (e *echo) Emit(ev event.Event) { e.told = append(e.told, ev) }
 
 func (e *echo) Delegate(_ context.Context, tasks []task.Task) (results []task.Result) {
 	e.at = append(e.at, len(tasks))
@@ -244,6 +248,7 @@ func TestPartHelpers(t *testing.T) {
 		require.Equal(t, fmt.Sprint(i), r.Output)
 	}
 	assert.Equal(t, []int{200, 200, 200, 200, 200, 1}, up.at)
+	assert.Equal(t, []event.Event{{Type: event.SubAgentProgress, Phase: event.PhaseParts, Total: 1001}}, up.told)
 
 	up.at = nil
 	assert.Len(t, h.Summarize(t.Context(), many(5, 150_000)), 5) // each takes 900,000 bytes in a frame

@@ -367,3 +367,20 @@ func TestTerminated(t *testing.T) {
 
 	assert.False(t, task.Terminated.Conclusive())
 }
+
+// TestProgressOfALongText: the parts of a text that is too long are counted, over all that is asked for at once.
+func TestProgressOfALongText(t *testing.T) {
+	w, _ := newServedWorld(t, standin.Reply(func(standin.Prompt) string { return "short" }))
+	w.file("long.txt", "Sum it up.\n\n"+strings.Repeat("A line of a long text.\n", 4000))
+	var lines []string
+	for _, e := range only(w.events("-f", "long.txt"), event.SubAgentProgress) {
+		if e.Depth == 0 && e.Phase == event.PhaseParts {
+			lines = append(lines, fmt.Sprintf("%d/%d", e.Done, e.Total))
+		}
+	}
+	require.Greater(t, len(lines), 3)
+	n := len(lines) - 1
+	for i, line := range lines {
+		assert.Equal(t, fmt.Sprintf("%d/%d", i, n), line)
+	}
+}

@@ -75,7 +75,14 @@ type Exporter struct {
 // run is one execution of an agent.
 type run struct {
 	*span
-	calls []*span // open tool calls, oldest first
+	calls []call // open tool calls, oldest first
+	exit  *int   // exit code with which its agent has ended; nil before that
+}
+
+// call is an open tool call.
+type call struct {
+	*span
+	id string // may be empty
 }
 
 // Start returns an exporter, or nil for a trace that is not sampled. It opens the span of the root; events without
@@ -172,7 +179,7 @@ func (x *Exporter) started(r *run, e event.Event) {
 		x.runs[e.ExecutionID] = x.newRun(e, e.TS)
 	case x.root:
 		r.describe(e)
-		r.End, r.Status = 0, status{} // the conversation has one more turn
+		r.End, r.Status, r.exit = 0, status{}, nil // the conversation has one more turn
 	default:
 		x.moment(r, e)
 	}
@@ -180,7 +187,7 @@ func (x *Exporter) started(r *run, e event.Event) {
 
 func (x *Exporter) newRun(e event.Event, began time.Time) *run {
 	parent := x.spanID(e.ParentExecutionID)
-	if b := x.batches[e.BatchID]; b != nil && parent == x.root.ID {
+	if b := x.batches[e.BatchID]; b != nil && parent == b.ParentID {
 		parent = b.ID
 	}
 	r := &run{span: x.begin(x.spanID(e.ExecutionID), parent, "invoke_agent", began)}
@@ -203,11 +210,16 @@ func (s *span) describe(e event.Event) {
 }
 
 // ended closes the span of an execution with the spans of its open calls. The span of the
-// root may be opened again.
+// root may be opened again; that of a root whose agent has ended keeps the status of its agent.
 func (x *Exporter) ended(r *run, e event.Event) {
 	if r == nil { // it has no span because it never ran
 		r = x.newRun(e, e.TS.Add(-time.Duration(e.DurationMS)*time.Millisecond))
 	}
+	if e.ExecutionID == "" && r.exit != nil && e.ExitCode != nil && *r.exit == *e.ExitCode {
+		r.End = max(r.End, e.TS.UnixNano())
+		return
+	}
+	r.exit = e.ExitCode
 	r.describe(e)
 	r.finish(e.TS)
 	if e.Type == event.SubAgentError {
@@ -245,17 +257,17 @@ func (x *Exporter) callStarted(r *run, e event.Event) {
 	s.Attributes.text("gen_ai.operation.name", "execute_tool")
 	s.Attributes.text("gen_ai.tool.name", tool)
 	s.Attributes.text("gen_ai.agent.name", e.Agent)
-	r.calls = append(r.calls, s)
+	s.Attributes.text("gen_ai.tool.call.id", e.CallID)
+	r.calls = append(r.calls, call{s, e.CallID})
 }
 
-// callEnded closes the oldest open call of the tool of e. Calls have no id, and calls that are open at the same
-// time began at nearly the same time.
+// callEnded closes the open call of e. Without an id, that is the oldest one of its tool.
 func callEnded(r *run, e event.Event) {
 	if r == nil {
 		return
 	}
 	name := "execute_tool " + printable(e.Tool, maxName)
-	i := slices.IndexFunc(r.calls, func(s *span) bool { return s.Name == name })
+	i := slices.IndexFunc(r.calls, func(c call) bool { return c.Name == name && c.id == e.CallID })
 	if i < 0 {
 		return
 	}

@@ -590,3 +590,51 @@ func sink(x *Exporter, n int) {
 			Status: task.Completed, ExitCode: &code, Usage: &task.Usage{}})
 	}
 }
+
+// The root's own agent has no span beside that of the root, which keeps the status of its agent. A batch
+// within the tree stands below the agent that called for it, and has its tasks below it. Two calls of one
+// tool are told apart by their ids.
+func TestAgentOfRoot(t *testing.T) {
+	c := &collector{t: t}
+	x := Start(Config{Endpoint: c.serve() + "/v1/traces", Trace: event.StartTrace(parent), RootID: rootID})
+	s := &speaker{x, time.Now()}
+	zero := event.Event{ExecutionID: rootID, Agent: "default"}
+	child := event.Event{ExecutionID: "c", ParentExecutionID: rootID, BatchID: "b", CallID: "two", Agent: "coder",
+		Depth: 1}
+	say := func(after time.Duration, e event.Event, typ event.Type, more func(*event.Event)) {
+		if e.Type = typ; more != nil {
+			more(&e)
+		}
+		s.say(after, e)
+	}
+	code := 124
+	calls := func(id string) func(*event.Event) {
+		return func(e *event.Event) { e.Tool, e.CallID = "run_parallel_tasks", id }
+	}
+	say(0, zero, event.SubAgentStart, nil)
+	say(0, zero, event.SubAgentProgress, func(e *event.Event) { e.Phase, e.Total = event.PhaseModel, 9 })
+	say(0, zero, event.ToolStart, calls("one"))
+	say(0, zero, event.ToolStart, calls("two"))
+	say(0, zero, event.BatchStart, func(e *event.Event) { e.BatchID, e.CallID = "b", "two" })
+	say(0, child, event.SubAgentStart, nil)
+	say(time.Second, child, event.SubAgentComplete, func(e *event.Event) { e.Summary = secret })
+	say(0, zero, event.BatchComplete, func(e *event.Event) { e.BatchID = "b" })
+	say(0, zero, event.ToolEnd, func(e *event.Event) { calls("two")(e); e.Failed = true })
+	say(0, zero, event.ToolEnd, calls("one"))
+	say(0, zero, event.SubAgentError, func(e *event.Event) { e.Status, e.ExitCode = task.Timeout, &code })
+	s.say(time.Second, event.Event{Type: event.SubAgentError, Status: task.Failed, ExitCode: &code})
+	require.NoError(t, x.Close(t.Context()))
+
+	require.Len(t, c.requests, 1)
+	spans := c.requests[0].ResourceSpans[0].ScopeSpans[0].Spans
+	require.Len(t, spans, 5)
+	root, one, two, batch, sub := spans[0], spans[1], spans[2], spans[3], spans[4]
+	assert.Equal(t, "invoke_agent default", root.Name)
+	assert.Equal(t, "timeout", facts(t, root.Attributes)["error.type"])
+	assert.Equal(t, "timeout", facts(t, root.Attributes)["qq.status"])
+	assert.Empty(t, root.Events, "phases are no events of a span")
+	assert.Equal(t, []string{root.SpanID, batch.SpanID}, []string{batch.ParentSpanID, sub.ParentSpanID})
+	assert.Equal(t, "one", facts(t, one.Attributes)["gen_ai.tool.call.id"])
+	assert.Nil(t, facts(t, one.Attributes)["error.type"])
+	assert.Equal(t, "tool_error", facts(t, two.Attributes)["error.type"])
+}

@@ -86,10 +86,7 @@ func parseWords(s string) (place, bool) {
 	if len(s) < len(word) || !strings.EqualFold(s[:len(word)], word) {
 		return place{}, false
 	}
-	rest := s[len(word):]
-	if strings.HasPrefix(rest, "s") {
-		rest = rest[1:]
-	}
+	rest := strings.TrimPrefix(s[len(word):], "s")
 	number := strings.TrimLeft(rest, " \u00a0")
 	n := digits(number)
 	if n == 0 || number == rest || !endsNumber(number[n:]) {
