@@ -30,7 +30,7 @@ install() {
   partial=$dir.$$
   trap 'rm -rf "$partial"' EXIT
   mkdir -p "$partial"
-  (cd "$partial" && apt-get download parallel >&2 9>&-) ||
+  (cd "$partial" && { apt-get download parallel || { apt-get update -qq && apt-get download parallel; }; } >&2 9>&-) ||
     die "apt-get could not download it: as root, apt-get update && apt-get install parallel"
   dpkg-deb -x "$partial"/parallel_*.deb "$partial" || die "the package could not be unpacked"
   rm -rf "$dir"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# tools.sh: installs the shells whose completions are tested, if this machine does
-# not have them yet. Needs apt-get, and root or sudo.
+# tools.sh: installs the shells whose completions are tested, and the terminal in which
+# the README is typed, if this machine does not have them yet. Needs apt-get, and root or sudo.
 set -euo pipefail
 
 say() { printf 'tools.sh: %s\n' "$*" >&2; }
 
 missing=()
-for shell in bash zsh fish; do
+for shell in bash zsh fish tmux; do
   command -v "$shell" >/dev/null || missing+=("$shell")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
