@@ -12,7 +12,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 10s
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks ollama install clean
+.PHONY: help build run test race lint cover fuzz bench bench-quick faults faults-quick attacks ollama parallel install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -69,15 +69,24 @@ attacks: build ## a stranger's attacks on the real binary, as root, as a user an
 	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) run ./attacks
 
 ollama: build ## the main scenarios against a real Ollama server (built once per machine) and ast-grep
-	QQ_OLLAMA=$$(test/server/tools.sh) && QQ_AST_GREP=$$(test/astgrep/tools.sh) && export QQ_OLLAMA QQ_AST_GREP && \
-	cd test && QQ_OLLAMA_REQUIRED=1 QQ_AST_GREP_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 ./...
+	QQ_OLLAMA=$$(test/server/tools.sh) && QQ_AST_GREP=$$(test/astgrep/tools.sh) && \
+	QQ_PARALLEL=$$(test/parallel/tools.sh) && export QQ_OLLAMA QQ_AST_GREP QQ_PARALLEL && cd test && \
+	QQ_OLLAMA_REQUIRED=1 QQ_AST_GREP_REQUIRED=1 QQ_PARALLEL_REQUIRED=1 QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 ./...
+
+parallel: build ## the same jobs through GNU parallel and qq batch, compared case by case
+	export QQ_PARALLEL=$$(test/parallel/tools.sh) QQ_PARALLEL_REQUIRED=1 && \
+	$(GO) test -count=1 -tags $(TAGS) -run 'AsParallel' ./internal/taskfile && \
+	cd test && QQ_BIN=$(CURDIR)/bin/qq $(GO) test -count=1 ./parallel
 
 install: build ## install qq, its man page and completions below PREFIX
 	@set -e; to="$(DESTDIR)$(PREFIX)"; \
-	mkdir -p "$$to/bin" "$$to/share/man/man1" "$$to/share/bash-completion/completions"; \
+	mkdir -p "$$to/bin" "$$to/share/man/man1" "$$to/share/bash-completion/completions" \
+	  "$$to/share/zsh/site-functions" "$$to/share/fish/vendor_completions.d"; \
 	install -m 755 bin/qq "$$to/bin/qq"; \
 	./bin/qq man > "$$to/share/man/man1/qq.1"; \
 	./bin/qq completion bash > "$$to/share/bash-completion/completions/qq"; \
+	./bin/qq completion zsh > "$$to/share/zsh/site-functions/_qq"; \
+	./bin/qq completion fish > "$$to/share/fish/vendor_completions.d/qq.fish"; \
 	echo "installed $$to/bin/qq"; \
 	[ -z "$(DESTDIR)" ] || exit 0; \
 	case "$$SHELL" in */zsh) rc='~/.zshrc';; */bash) rc='~/.bashrc';; *) rc='~/.profile';; esac; \

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,6 +61,158 @@ func TestBatchInputs(t *testing.T) {
 		assert.Equal(t, want, w.pipe(text, "batch", "-q").out)
 	}
 	assert.Equal(t, "> one\n> two\n", w.pipe("one\ntwo\n", "batch", "-q", "-m", "> {}").out)
+}
+
+// TestBatchAsParallel: inputs as GNU parallel knows them, through to the answers. The model says what it is told.
+func TestBatchAsParallel(t *testing.T) {
+	w, _ := newServedWorld(t)
+	w.file("sub/a.b.txt", "")
+	w.file("lines", "1\n2\n")
+	w.file("rows.jsonl", "{\"name\":\"Ada\",\"more\":{\"x\":[1]}}\n{\"name\":\"Bob\",\"more\":null}\n")
+	for args, want := range map[string]string{
+		"-m {/}:{//}:{.}:{/.} sub/a.b.txt":            "a.b.txt:sub:sub/a.b:a.b\n",
+		"-m {1}-{2} ::: a b ::: c d":                  "a-c\na-d\nb-c\nb-d\n",
+		"-m {1}-{2} ::: a b :::+ c d":                 "a-c\nb-d\n",
+		"-m {1}-{2} :::: lines ::: --x -q":            "1---x\n1--q\n2---x\n2--q\n",
+		"-m {1}-{2} ::: a :::: lines":                 "a-1\na-2\n",
+		"-m {1}-{2} ::: a ::::+ lines":                "a-1\n",
+		"::: hello you":                               "hello\nyou\n",
+		"-n2 -m {2}{1}:{} ::: a b c d":                "ba:a b\ndc:c d\n",
+		"-n 3 -m {} sub sub/a.b.txt lines rows.jsonl": "sub sub/a.b.txt lines\nrows.jsonl\n",
+		"-m {name}:{more} -i rows.jsonl":              "Ada:{\"x\":[1]}\nBob:\n",
+		"-j1 -m {%} ::: a b":                          "1 a\n1 b\n",
+	} {
+		e := w.run(append([]string{"batch", "-q"}, strings.Fields(args)...)...)
+		assert.Equal(t, want, e.out, "%s: %s", args, e.errors)
+	}
+	for args, c := range map[string][2]string{
+		"-0 -m {/}":                      {"x/a\x00b\x00", "a\nb\n"},
+		"--colsep ;; -m {2}":             {"x/a;;b\nc;;d", "b\nd\n"},
+		"-m {a}+{b}":                     {"a,b\n1,2\n", "1+2\n"},
+		"-m {name}":                      {"{\"name\":\"Ada\"}\n", "Ada\n"},
+		"-m {1}{2} :::: lines -":         {"x\ny\n", "1x\n1y\n2x\n2y\n"},
+		"-m {{.Name}}-{}":                {"a\n", "{{.Name}}-a\n"},
+		"--input-format lines":           {"## a\n\ntext\n\n## b\n\n", "## a\ntext\n## b\n"},
+		"-m {#}={} -n2 --no-bar":         {"a\nb\nc\n", "1=a b\n2=c\n"},
+		"-m {name} --input-format=jsonl": {"{\"name\":\"Ada\"}\n", "Ada\n"},
+	} {
+		e := w.pipe(c[0], append([]string{"batch", "-q"}, strings.Fields(args)...)...)
+		assert.Equal(t, c[1], e.out, "%s: %s", args, e.errors)
+	}
+}
+
+// TestBatchShuffled: tasks run in a random order, which a batch that is resumed repeats.
+func TestBatchShuffled(t *testing.T) {
+	w, server := newServedWorld(t)
+	args := []string{"batch", "-q", "-j1", "--shuf", "-m", "{#} {}", ":::",
+		"a", "b", "c", "d", "e", "f", "g", "h", "fails"}
+	whole := w.run(args...)
+	require.Zero(t, whole.code, whole.errors)
+	lines := strings.Split(strings.TrimSpace(whole.out), "\n")
+	require.Len(t, lines, 9)
+	var letters []string
+	for i, line := range lines {
+		number, letter, _ := strings.Cut(line, " ")
+		assert.Equal(t, fmt.Sprint(i+1), number)
+		letters = append(letters, letter)
+	}
+	assert.ElementsMatch(t, args[7:], letters)
+	assert.NotEqual(t, args[7:], letters)
+	asked := server.Count("/api/chat")
+	again := w.run(slices.Insert(slices.Clone(args), 1, "--resume")...)
+	assert.Equal(t, whole.out, again.out)
+	assert.Equal(t, asked, server.Count("/api/chat"), "nothing was run again")
+}
+
+// TestBatchSlots: {%} is a number from 1 to --jobs, filled in when the task starts.
+func TestBatchSlots(t *testing.T) {
+	w, _ := newServedWorld(t)
+	e := w.run("batch", "-q", "-j3", "-m", "number {%} of {}", ":::", "a", "b", "c", "d", "e", "f", "g", "h", "i")
+	require.Zero(t, e.code, e.errors)
+	lines := strings.Split(strings.TrimSpace(e.out), "\n")
+	require.Len(t, lines, 9)
+	for _, line := range lines {
+		assert.Regexp(t, "^number [123] of [a-i]$", line)
+	}
+}
+
+// TestBatchBrokenName: a name that is not UTF-8 fails its own task, in order; the batch goes on, and can be resumed.
+func TestBatchBrokenName(t *testing.T) {
+	w, server := newServedWorld(t)
+	for _, name := range []string{"a", "b\xff", "c"} {
+		w.file(name, "")
+	}
+	args := []string{"batch", "-m", "{}", "a", "b\xff", "c"}
+	e := w.run(append(args, "--joblog", "log")...)
+	assert.Equal(t, 4, e.code)
+	assert.Equal(t, "a\n[task 2 failed: its input is not valid UTF-8]\nc\n", e.out)
+	assert.Contains(t, e.errors, "qq: task 2 (failed): its input is not valid UTF-8\n  hint: convert it")
+	log, err := os.ReadFile(filepath.Join(w.dir, "log"))
+	require.NoError(t, err)
+	rows := strings.Split(string(log), "\n")
+	assert.Regexp(t, `^2\t.*\t1\t0\tb\\+xff$`, rows[2])
+	assert.Contains(t, w.run("runs").out, "3/3 done, 1 failed")
+
+	asked := server.Count("/api/chat")
+	e = w.run(append(args, "--resume-failed", "-q")...)
+	assert.Equal(t, "a\n[task 2 failed: its input is not valid UTF-8]\nc\n", e.out)
+	assert.Equal(t, 4, e.code)
+	assert.Equal(t, asked, server.Count("/api/chat"), "a task that cannot be run asks no model")
+	e = w.run(append(args, "--dry-run")...)
+	assert.Equal(t, "1\tdefault\ta\n2\tdefault\tb\\xff\n\tit will fail: its input is not valid UTF-8; "+
+		"convert it, for example: iconv -f LATIN1 -t UTF-8; rename a file that is called so\n3\tdefault\tc\n", e.out)
+}
+
+// TestGroupsAreRecognized: a task of several files is run again when any of them has changed.
+func TestGroupsAreRecognized(t *testing.T) {
+	w, server := newServedWorld(t)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.file(name, name)
+	}
+	args := []string{"batch", "-q", "-n2", "-m", "{}", "a", "b", "c", "d"}
+	require.Zero(t, w.run(args...).code)
+	asked := server.Count("/api/chat")
+	w.file("d", "changed")
+	e := w.run(append(args, "--resume")...)
+	assert.Equal(t, "a b\nc d\n", e.out, e.errors)
+	assert.Equal(t, asked+1, server.Count("/api/chat"))
+}
+
+// TestLargeTask: a task may have 2 MB, whichever way it comes.
+func TestLargeTask(t *testing.T) {
+	w := newWorld(t)
+	text := "Summarize: Planes fly in the air. " + strings.Repeat(" ", 2_000_000) + "Boats float on the lake."
+	w.file("task.txt", text)
+	for _, args := range [][]string{{"-m", text}, {"-f", "task.txt"}, {"batch", "task.txt"}} {
+		e := w.run(append(args, "-q")...)
+		assert.Zero(t, e.code, e.errors)
+		assert.Contains(t, e.out, "Boats float on the lake.")
+	}
+	e := w.pipe(text, "-q", "-m", "-")
+	assert.Zero(t, e.code, e.errors)
+	e = w.run("-q", "-m", strings.Repeat("x", 17<<20))
+	assert.Equal(t, 2, e.code)
+	assert.Contains(t, e.errors, "task is 17825792 bytes long, at most 16777216")
+}
+
+// TestLargeContext: a run with 20 MB on stdin is recorded, without the middle of the text.
+func TestLargeContext(t *testing.T) {
+	w := newWorld(t)
+	text := "The text begins. " + strings.Repeat("x", 20_000_000) + " The text ends."
+	e := w.pipe(text, "Summarize it in two sentences")
+	assert.NotContains(t, e.errors, "not recorded")
+	list := w.run("sessions", "list").out
+	assert.Contains(t, list, "Summarize it in two sentences")
+	names, err := filepath.Glob(filepath.Join(w.home, "qq", "sessions", "*.jsonl"))
+	require.NoError(t, err)
+	require.Len(t, names, 1)
+	shown := w.run("sessions", "show", strings.TrimSuffix(filepath.Base(names[0]), ".jsonl")).out
+	for _, part := range []string{
+		"The text begins.", "bytes left out: too long for the transcript]", "The text ends.",
+	} {
+		assert.Contains(t, shown, part)
+	}
+	assert.Contains(t, w.run("runs").out, "Summarize it in two sentences")
 }
 
 // TestBatchOutputs: each output format of the same three tasks, one of which

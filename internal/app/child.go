@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 
 	"qq/internal/agent"
 	"qq/internal/app/command"
@@ -20,7 +19,6 @@ import (
 	"qq/internal/tools/shell"
 	"qq/pkg/agents"
 	"qq/pkg/childproc"
-	"qq/pkg/event"
 	"qq/pkg/proc"
 	"qq/pkg/session"
 	"qq/pkg/supervisor"
@@ -93,7 +91,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	if setup.Events {
 		a.Screen = &agent.TokenEvents{To: p}
 	} else {
-		p = unwatched{p, time.Now().Add(unwatchedFor)}
+		p = agent.NewUnwatched(p)
 	}
 	res := runWith(ctx, setup.Model, a, p, job)
 	res.Warnings = append(res.Warnings, transcript.Warnings...)
@@ -117,25 +115,6 @@ func (r registry) Lookup(name string) (agents.Agent, error) { return r.load().Lo
 
 // List implements agent.Registry.
 func (r registry) List() []agents.Entry { return r.load().List() }
-
-// unwatchedFor is how long a child sends no events if nobody reads them when it starts. Most children
-// end before, and sending the first one costs more than all that follow.
-const unwatchedFor = time.Second
-
-// unwatched is a parent that drops events until a certain time. Later somebody may have subscribed to
-// them at the control socket. The text of the model is never sent.
-type unwatched struct {
-	supervisor.Parent
-	until time.Time
-}
-
-// Emit implements supervisor.Report. That tasks are about to run in parallel is always told, because the
-// root logs it.
-func (u unwatched) Emit(e event.Event) {
-	if e.Phase == event.PhaseDelegating && e.Total > 1 || time.Now().After(u.until) {
-		u.Parent.Emit(e)
-	}
-}
 
 // environ returns the environment for commands that the child runs.
 func (c child) environ(s childSetup) []string {

@@ -13,6 +13,7 @@ import (
 	"qq/internal/app/permissions"
 	"qq/internal/app/runs"
 	"qq/internal/config"
+	"qq/internal/models"
 )
 
 // cli builds the command line with all commands.
@@ -52,6 +53,10 @@ func (r *root) Trust(c *cli.Context) (config.Config, string, error) {
 		return config.Config{}, "", err
 	}
 	r.Warn(o.Claims())
+	if o.Settings.MaxTokens > 0 && o.Settings.Model == models.Extract {
+		r.Note("the limit of tokens (%s) does not hold for extract, the built-in model",
+			o.Settings.Source("QQ_MAX_TOKENS"))
+	}
 	return o.Settings, o.Dir, nil
 }
 

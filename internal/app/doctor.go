@@ -5,12 +5,16 @@ import (
 	"fmt"
 
 	"qq/internal/app/admin"
+	"qq/internal/app/permissions"
 	"qq/internal/config"
 	"qq/internal/models"
 )
 
 // examiner checks the model server and the model for qq doctor.
 type examiner struct{}
+
+// Rules implements admin.Models.
+func (examiner) Rules(cfg config.Config) error { return permissions.Check(cfg) }
 
 // Examine implements admin.Models.
 func (examiner) Examine(ctx context.Context, cfg config.Config) []admin.Finding {

@@ -65,7 +65,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 		remote = w.children.Serve(job.ExecutionID, w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job)))
 	}
 	setup, err := json.Marshal(childSetup{
-		Model: m, Agent: s, Events: w.stream.Wanted(), OneProcessor: w.oneProcessor,
+		Model: m, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
 		Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),
 		Checkout:    w.cfg.Dir, Trusted: w.cfg.Trusted, Transcripts: w.transcripts(),
 		Remote: remote,

@@ -15,6 +15,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/definitions"
 	"qq/internal/app/output"
+	"qq/internal/models"
 	"qq/pkg/session"
 	"qq/pkg/task"
 )
@@ -60,12 +61,16 @@ type oneRun struct {
 	schema  json.RawMessage // of the answer
 	session session.Choice
 	dryRun  bool
-	live    *output.Live // nil unless the answer is shown while it is written
+	live    *output.Live    // nil unless the answer is shown while it is written
+	waiting *output.Waiting // nil unless a line is shown while the answer is awaited
 }
 
 // run is what qq does without the name of a command: it runs one agent on one task.
 func (r *root) run(c *cli.Context) error {
 	if _, err := r.Open(c); err != nil {
+		return err
+	}
+	if err := output.Writable(r.Out); err != nil {
 		return err
 	}
 	r.failing.Agent = cmp.Or(c.String("agent"), r.Checkout.Settings.Agent)
@@ -139,6 +144,8 @@ func (one *oneRun) do(ctx context.Context) error {
 		return err
 	}
 	definitions.Warn(one.r.Invocation, cfg.Settings.Home, one.Agent)
+	one.wait()
+	defer one.waiting.Stop()
 	if one.Model, err = one.w.Resolve(ctx, one.task); err != nil {
 		return err
 	}
@@ -153,11 +160,18 @@ func (one *oneRun) do(ctx context.Context) error {
 	defer transcript.Close()
 	one.History, one.Transcript, one.Session = transcript.History, transcript, transcript.ID
 	one.task.Schema = one.schema
+	one.waiting.For(cmp.Or(one.Model.Name, one.Model.Kind))
 	if one.format == output.Text && one.r.Out.Terminal() && len(one.schema) == 0 {
 		one.live = output.NewLive(one.r.Out)
-		one.Screen = one.live
+		if one.Model.Kind == models.Extract {
+			one.live.Head = output.Copied
+		}
+		if one.Screen = one.live; one.waiting != nil {
+			one.Screen = one.waiting.Before(one.live)
+		}
 	}
 	res, err := one.w.Run(ctx, one.zeroRun, one.task)
+	one.waiting.Stop()
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // it names the failed act itself
 	}
@@ -165,6 +179,16 @@ func (one *oneRun) do(ctx context.Context) error {
 		return err
 	}
 	return one.finish(res, err, transcript)
+}
+
+// wait begins to show that the answer is awaited, if somebody looks at a terminal.
+func (one *oneRun) wait() {
+	r := one.r
+	if one.dryRun || r.Quiet || one.format == output.StreamJSON || !r.Coloured(r.Err) {
+		return
+	}
+	one.waiting = output.StartWaiting(r.Err, one.w, r.signals.Ends())
+	one.w.stream.Glance(one.waiting)
 }
 
 // printPlan prints the task and how a long text would be cut.

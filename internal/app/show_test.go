@@ -97,26 +97,6 @@ func TestDoctor(t *testing.T) {
 	assert.NotEmpty(t, findings)
 }
 
-// TestCompletion: the scripts name every command and flag, and bash can read its
-// one.
-func TestCompletion(t *testing.T) {
-	w := newWorld(t)
-	for _, shell := range []string{"bash", "zsh", "fish"} {
-		e := w.run("completion", shell)
-		assert.Zero(t, e.code)
-		for _, word := range []string{"batch", "sessions", "prune", "output-format", "halt"} {
-			assert.Contains(t, e.out, word, shell)
-		}
-		if shell == "bash" {
-			check := exec.Command("bash", "-n")
-			check.Stdin = strings.NewReader(e.out)
-			out, err := check.CombinedOutput()
-			assert.NoError(t, err, string(out))
-		}
-	}
-	assert.Equal(t, 2, w.run("completion", "tcsh").code)
-}
-
 // TestMan: the man page has every command and setting, and no markup of another
 // language.
 func TestMan(t *testing.T) {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"io"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -28,8 +29,13 @@ type screen struct {
 // onTerminal starts qq with a terminal for stdin, stdout and stderr.
 func (w *world) onTerminal(args ...string) *screen {
 	w.t.Helper()
-	cmd := w.command(args...)
-	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
+	return w.onTerminalOf(80, w.command(args...))
+}
+
+// onTerminalOf starts cmd on a terminal with that many columns, for its standard streams that are not set.
+func (w *world) onTerminalOf(columns int, cmd *exec.Cmd) *screen {
+	w.t.Helper()
+	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: uint16(columns)})
 	require.NoError(w.t, err)
 	s := &screen{w: w, keys: master}
 	var reading sync.WaitGroup
@@ -130,7 +136,7 @@ func TestTerminalProgress(t *testing.T) {
 	w.set("TERM=xterm")
 	e := w.onTerminal("batch", "tasks.txt").wait()
 	assert.Zero(t, e.code)
-	assert.Regexp(t, `1/2 done, \d+\.\d/(s|min), \d+\.\ds left`, e.out)
+	assert.Regexp(t, `1/2 done, 1 at work, \d+\.\d/(s|min), 1 s left`, e.out)
 	assert.Contains(t, e.out, wipe+"\n── [[slow]] ──\nlate\n")
 	for name, plain := range map[string]*screen{
 		"NO_COLOR":   w.with("NO_COLOR=1").onTerminal("batch", "tasks.txt"),
@@ -194,6 +200,27 @@ func TestTerminalNotes(t *testing.T) {
 			assert.NotRegexp(t, `^\d/4 done`, left, "written behind the progress line")
 		}
 	}
+}
+
+// TestTerminalUnanswered: a question waits as long as QQ_APPROVAL_TIMEOUT says. A checkout that is not trusted can
+// lower that.
+func TestTerminalUnanswered(t *testing.T) {
+	w, _ := newServedWorld(t, standin.Reply(func(p standin.Prompt) string {
+		if p.Messages[len(p.Messages)-1].Role == "tool" {
+			return "I could not."
+		}
+		return `<tool_call>{"name":"write_file","arguments":{"path":"a.txt","content":"b"}}</tool_call>`
+	}))
+	refused := func(w *world, within string) {
+		t.Helper()
+		e := w.onTerminal("-a", "coder", "Write it.").wait()
+		assert.Equal(t, 1, e.code, within)
+		assert.Contains(t, e.out, "write_file was refused: unanswered: nobody answered within "+within)
+		assert.Contains(t, e.out, "  hint: QQ_APPROVAL_TIMEOUT sets how many seconds a question waits")
+	}
+	refused(w.with("QQ_APPROVAL_TIMEOUT=0.3"), "0.3s")
+	w.file(".env", "QQ_APPROVAL_TIMEOUT=0.2\n")
+	refused(w, "0.2s")
 }
 
 // TestTerminalColour: colour is used only on a terminal that supports it, and not with

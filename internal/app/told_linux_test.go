@@ -197,7 +197,7 @@ func TestTemporaryAgentsAreNotListed(t *testing.T) {
 	results := w.toolResults()
 	require.Len(t, results, 5)
 	assert.Regexp(t, `^made\b`, results[0])
-	assert.Contains(t, results[2], " temporary-", "one is there")
+	assert.Contains(t, results[2], "temporary-", "one is there")
 	assert.Contains(t, results[3], "explorer (")
 	assert.NotContains(t, results[3], "temporary")
 }

@@ -49,9 +49,6 @@ const settleTime = 30 * time.Second
 // handBack is how long a child may work on its final answer after its time is up.
 const handBack = 5 * time.Second
 
-// approvalTimeout is how long a person may take to answer a question.
-const approvalTimeout = 300 * time.Second
-
 // wiringConfig is what the wiring of a run is made from. root.wire fills it.
 type wiringConfig struct {
 	Settings config.Config
@@ -138,7 +135,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		Launcher: batch.NewLauncher(w.launcher),
 		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
-			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: approvalTimeout,
+			Policy: cfg.Policy, Prompter: cfg.Prompter, Lasting: cfg.Lasting, Timeout: set.ApprovalTimeout,
 			Events: w.stream,
 		}),
 	}

@@ -21,6 +21,34 @@ type wrong struct {
 	want  string // what the problem says
 }
 
+// TestWrongStdout: an answer that can be written nowhere is an error before a model is asked.
+func TestWrongStdout(t *testing.T) {
+	w, server := newServedWorld(t)
+	w.file("tasks.txt", "one\n")
+	for _, args := range [][]string{{"hello"}, {"--json", "hello"}, {"batch", "tasks.txt"}, {"doctor"}, {"--help"}} {
+		cmd := w.command(args...)
+		null, err := os.Open(os.DevNull) // for reading
+		require.NoError(t, err)
+		var problems strings.Builder
+		cmd.Stdout, cmd.Stderr = null, &problems
+		require.Error(t, cmd.Run())
+		require.NoError(t, null.Close())
+		assert.Equal(t, 1, cmd.ProcessState.ExitCode(), args)
+		assert.Equal(t, "qq: write the answer: stdout is closed, or open only for reading\n"+
+			"  hint: let it go to a terminal, a pipe or a file; to /dev/null if nobody needs it\n",
+			problems.String(), args)
+	}
+	assert.Zero(t, server.Count("/api/chat"))
+}
+
+// prose is a text, and no list of tasks.
+const prose = `
+This is some text which somebody has written and then
+wrapped at a width so that it goes over several lines of
+the file.
+
+`
+
 // TestWrongInput: a mistake is exit code 2, one line that says what is wrong,
 // one that says what to do, and a document on stdout where JSON was asked for.
 // Nothing is started.
@@ -37,6 +65,9 @@ func TestWrongInput(t *testing.T) {
 	w.file("schema.json", `[{"task":"a","schema":{"type":5}}]`)
 	w.file("model.json", `[{"task":"a"},{"task":"b","model":"ollama:none"}]`)
 	w.file("empty.txt", "\n")
+	w.file("people.csv", "name,city\nAda,London\n")
+	w.file("rows.jsonl", "{\"name\":\"Ada\"}\n{\"city\":\"Paris\"}\n")
+	w.file("notes.md", prose)
 	w.file(".qq/agents/broken.md", "---\nname: [\n---\n")
 	for _, c := range append(wrongRuns(), wrongBatches()...) {
 		t.Run(c.name, func(t *testing.T) {
@@ -210,6 +241,50 @@ func wrongBatches() []wrong {
 		{name: "empty template", args: []string{"-m", "", "tasks.txt"}, want: "the template is empty"},
 		{name: "file of a template", args: []string{"-m", "Read {}", "gone.txt"},
 			want: "task 1 (gone.txt): no such file"},
+		{name: "unknown word", args: []string{"-m", "Read {file}", "tasks.txt"}, want: "the template names {file}"},
+		{name: "unknown column", args: []string{"-m", "To {nmae}", "-i", "people.csv"},
+			want: "the template names {nmae}, which is no column"},
+		{name: "unknown column of a pipe", args: []string{"-m", "To {nmae} in {city}"},
+			stdin: "name,city\nAda,London\n",
+			want:  "the template names {nmae}, which is no column"},
+		{name: "unknown key of a row", args: []string{"-m", "To {name}", "-i", "rows.jsonl"},
+			want: "task 2 (rows.jsonl line 2): the template names {name}, which is no column"},
+		{name: "input that is not there", args: []string{"-m", "{3}", ":::", "a", ":::", "b"},
+			want: "the template names {3}, and a task has 2 inputs"},
+		{name: "file outside", args: []string{"-m", "Read {}", "/etc/hostname"},
+			want: "task 1 (/etc/hostname): the file is outside of the working directory"},
+		{name: "prose", args: []string{"notes.md"}, want: "notes.md is a text, and no list of tasks"},
+		{name: "prose from a pipe", stdin: prose + prose, want: "stdin looks like a text, and no list of tasks"},
+		{name: "names that end in NUL", args: []string{"-m", "Read {}"}, stdin: "a\x00b\x00",
+			want: "task contains a NUL character"},
+		{name: "nothing after :::", args: []string{"-m", "{}", ":::"}, want: "nothing stands after :::"},
+		{name: "linked to nothing", args: []string{"-m", "{}", ":::+", "a"}, want: ":::+ links to the list before it"},
+		{name: "flag after :::", args: []string{"-m", "{}", ":::", "a", "--resume"},
+			want: "--resume after ::: would be an input, and no flag"},
+		{name: "files and :::", args: []string{"-m", "{}", "tasks.txt", ":::", "a"},
+			want: "inputs are given in two ways: tasks.txt, and after :::"},
+		{name: "input and :::", args: []string{"-m", "{}", "-i", "tasks.txt", ":::", "a"},
+			want: "inputs are given in two ways: --input tasks.txt, and after :::"},
+		{name: "no file after ::::", args: []string{"-m", "{}", "::::", "gone.txt"}, want: "no such file: gone.txt"},
+		{name: "stdin twice", args: []string{"-m", "{}", "::::", "-", "-"}, stdin: "a",
+			want: "stdin can be read once only"},
+		{name: "-n of no number", args: []string{"-n", "0", "-m", "{}", "tasks.txt"}, want: `-n is "0"`},
+		{name: "-n with several lists", args: []string{"-n2", "-m", "{}", ":::", "a", ":::", "b"},
+			want: "-n is given with 2 lists"},
+		{name: "-n without a template", args: []string{"-n2", "tasks.txt"}, want: "-n without a template"},
+		{name: "-n and --colsep", args: []string{"-n2", "--colsep", ",", "-m", "{}", "-i", "tasks.txt"},
+			want: "-n and --colsep are both given"},
+		{name: "-n with rows", args: []string{"-n2", "-m", "{}", "-i", "people.csv"}, want: "-n does not go with rows"},
+		{name: "--colsep that is no expression", args: []string{"--colsep", "(", "-m", "{}", "-i", "tasks.txt"},
+			want: `--colsep is no regular expression: "("`},
+		{name: "--colsep with rows", args: []string{"--colsep", ",", "--input-format", "csv", "-m", "{}"}, stdin: "a",
+			want: "--colsep is for lines, and --input-format is csv"},
+		{name: "--colsep with :::", args: []string{"--colsep", ",", "-m", "{}", ":::", "a"},
+			want: "--colsep does not go with :::"},
+		{name: "-0 with rows", args: []string{"-0", "--input-format", "csv", "-m", "{}"}, stdin: "a",
+			want: "-0 is for lines, and --input-format is csv"},
+		{name: "form with :::", args: []string{"--input-format", "csv", "-m", "{}", ":::", "a"},
+			want: "--input-format does not go with :::"},
 		{name: "output", args: []string{"-o", "gone/out", "tasks.txt"}, want: "open gone/out"},
 		{name: "results", args: []string{"--results", "tasks.txt", "tasks.txt"}, want: "tasks.txt"},
 	} {

@@ -317,7 +317,8 @@ func (q *Queue) show(ctx context.Context, question tool.Question) (out outcome, 
 		return withdrawn(ctx), failed
 	case !failed:
 		why := fmt.Sprintf("unanswered: nobody answered within %gs", q.cfg.Timeout.Seconds())
-		return outcome{answer: unanswered, reason: why}, false
+		const hint = "QQ_APPROVAL_TIMEOUT sets how many seconds a question waits; 0 means no limit"
+		return outcome{answer: unanswered, reason: why, hint: hint}, false
 	}
 	return q.nobody(question), true
 }

@@ -399,7 +399,10 @@ func TestQueueTimeout(t *testing.T) {
 		h.ask(t.Context(), "edit", "1")
 		h.wg.Wait()
 		assert.Equal(t, map[string]heard{
-			"0": {tool.Decision{Reason: "unanswered: nobody answered within 300s"}, 300 * time.Second},
+			"0": {tool.Decision{
+				Reason: "unanswered: nobody answered within 300s",
+				Hint:   "QQ_APPROVAL_TIMEOUT sets how many seconds a question waits; 0 means no limit",
+			}, 300 * time.Second},
 			"1": {yes, 500 * time.Second},
 		}, h.got)
 		assert.Equal(t, map[string]string{"0": "unanswered", "1": "once"}, h.decided())

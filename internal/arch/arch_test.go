@@ -33,7 +33,7 @@ var floors = [][]string{
 		"internal/config/trust", "internal/tools/tree", "internal/record/ledger/alive",
 		"internal/record/ledger/appendfile", "internal/box/cgroup", "internal/box/placeholder",
 		"internal/box/filestate",
-		"internal/approval/rules/gitconfig",
+		"internal/approval/rules/gitconfig", "internal/app/command/pipe", "internal/taskfile/prose",
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",
 		"pkg/supervisor/order", "pkg/supervisor/attempts", "pkg/supervisor/changes", "pkg/supervisor/tally",

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,6 +51,8 @@ type Input struct {
 	Environ []string // NAME=value, as os.Environ returns it
 	// NoCheckout leaves out the .env file of the working directory.
 	NoCheckout bool
+	// Anyway makes each mistake one of Config.Mistakes instead of an error: what is wrong counts as not given.
+	Anyway bool
 	// Dir is the working directory, absolute. Relative paths start here; those in
 	// the user's .env start in the folder of that file.
 	Dir string
@@ -134,6 +137,7 @@ type loader struct {
 	trusted  bool     // that file is
 	without  []string // settings that it does not set
 	warnings []string
+	mistakes []error // see Input.Anyway
 }
 
 func (l *loader) warn(format string, args ...any) {
@@ -144,14 +148,26 @@ func (l *loader) warn(format string, args ...any) {
 func (l loader) config() (Config, error) {
 	sources := l
 	c := Config{loader: &sources, from: make(map[string]origin, len(l.settings))}
-	l.warnings = slices.Clone(l.warnings)
+	l.warnings, l.mistakes = slices.Clone(l.warnings), slices.Clone(l.mistakes)
 	for _, s := range l.settings {
 		if err := l.resolve(&c, s); err != nil {
 			return Config{}, err
 		}
 	}
-	c.Warnings = l.warnings
+	c.Warnings, c.Mistakes = l.warnings, l.mistakes
 	return c, nil
+}
+
+// wrong returns err, or nil if it is kept as a mistake.
+func (l *loader) wrong(err error) error {
+	if err == nil || !l.in.Anyway {
+		return err
+	}
+	same := func(e error) bool { return e.Error() == err.Error() }
+	if !slices.ContainsFunc(l.mistakes, same) {
+		l.mistakes = append(l.mistakes, err)
+	}
+	return nil
 }
 
 // read reads the sources other than flags.
@@ -169,13 +185,13 @@ func (l *loader) read() error {
 		if rel, err := filepath.Rel(l.env["HOME"], user.path); err == nil && filepath.IsLocal(rel) {
 			user.label = filepath.Join("~", rel)
 		}
-		if err := l.open(&user); err != nil {
+		if err := l.wrong(l.open(&user)); err != nil {
 			return err
 		}
 	}
 	if l.in.Dir != "" && !l.in.NoCheckout {
 		here := dotEnv{path: filepath.Join(l.in.Dir, fromDotEnv), label: fromDotEnv}
-		if err := l.open(&here); err != nil {
+		if err := l.wrong(l.open(&here)); err != nil {
 			return err
 		}
 		if here.info == nil || user.info == nil || !os.SameFile(here.info, user.info) {
@@ -251,19 +267,38 @@ func (l *loader) given(s Setting) []given {
 	return append(all, given{s.Default, fromDefault, ""})
 }
 
-// resolve parses the value of s from the first source that has one, and stores it in c. If s.Adds is set, it adds
-// the values of the other sources.
+// resolve parses the value of s from the first source that has one, and stores it in c.
 func (l *loader) resolve(c *Config, s Setting) error {
 	all := l.given(s)
 	if i := slices.IndexFunc(all, func(g given) bool { return g.source == fromDotEnv }); i >= 0 {
 		counts, err := l.counts(c, s, all[i], all[i+1], i > 0)
-		if err != nil {
+		if err = l.wrong(err); err != nil {
 			return err
 		}
 		if !counts {
 			all = slices.Delete(all, i, i+1)
 		}
 	}
+	for {
+		err := l.take(c, s, all)
+		if err == nil {
+			return nil
+		}
+		// QQ_LOG_DIR has no default for the same reason as QQ_HOME, which is above it.
+		if s.Name != "QQ_LOG_DIR" || len(all) > 1 || c.Home != "" {
+			err = l.wrong(err)
+		} else if l.in.Anyway {
+			err = nil
+		}
+		if err != nil || len(all) == 1 {
+			return err
+		}
+		all = all[1:]
+	}
+}
+
+// take parses the first of all, the values of s, and stores it in c. If s.Adds is set, it adds the others.
+func (l *loader) take(c *Config, s Setting, all []given) error {
 	value, source, dir := all[0].value, all[0].source, all[0].dir
 	for _, more := range all[1:] {
 		switch {
@@ -586,7 +621,12 @@ func hostname(value string) (string, error) {
 	rest, _, _ = strings.Cut(rest, "/")
 	host, port, err := net.SplitHostPort(rest)
 	if err != nil {
-		return strings.Trim(rest, "[]"), nil
+		// Colons and brackets without a port are an IPv6 address or nothing.
+		host = strings.Trim(rest, "[]")
+		if _, err := netip.ParseAddr(host); err != nil && strings.ContainsAny(rest, ":[]") {
+			return "", fmt.Errorf("%q is no host", rest)
+		}
+		return host, nil
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		return "", fmt.Errorf("%q is no port", port)

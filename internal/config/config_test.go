@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -207,7 +208,7 @@ func TestDefaults(t *testing.T) {
 	}
 	c.from, c.loader = nil, nil
 	assert.Equal(t, Config{IdleTimeout: 300 * time.Second, Retries: 2, KeepRuns: 30, ChildTimeout: 300 * time.Second,
-		FaultWait:   time.Minute,
+		FaultWait: time.Minute, ApprovalTimeout: 300 * time.Second,
 		MaxParallel: 5, MaxDepth: 3, MaxChildren: 200, MaxOutput: 50000,
 		CommandMemory: 8192, CommandProcesses: 2048, CommandFileSize: 10240,
 		Model: "auto", OllamaHost: "127.0.0.1:11434", Agent: "default", Approve: "ask", Home: state,
@@ -487,9 +488,14 @@ func TestDotEnvFile(t *testing.T) {
 		{"refers to a line above", "WHO=coder\nQQ_AGENT=${WHO}\n", "coder", ""},
 		{"does not refer to the environment", "QQ_AGENT=x${SECRET}\n", "x", ""},
 		{"several lines", "KEY=\"a\nb\nc\"\nQQ_AGENT=coder", "coder", ""},
-		{"no equals sign", "QQ_AGENT=x\n\nsecret words\nA=b\n", "", "read .env line 3: a line that is not NAME=value"},
-		{"no equals sign at the end", "A=b\nsecret", "", "read .env line 2: "},
-		{"strange name", "A=b\nsecret-word=x\n", "", "read .env line 2: "},
+		{"no equals sign", "QQ_AGENT=x\n\nQQ_ secret\nA=b\n", "", "read .env line 3: a line that is not NAME=value"},
+		{"no equals sign at the end", "A=b\nQQ_MODEL", "", "read .env line 2: "},
+		{"strange name", "A=b\nmy-qq_secret=x\n", "", "read .env line 2: "},
+		{"a setting without QQ_", "export-OLLAMA_HOST=secret\n", "", "read .env line 1: "},
+		{"words behind a setting", "QQ_AGENT=\"x\" secret words\n", "", "read .env line 1: "},
+		{"a quote that may go on", "A-B=\"secret\nQQ_AGENT=coder\nC=\"\n", "", "read .env line 1: "},
+		{"one that may go on, too", "A-B='secret\nQQ_AGENT=coder\n'\n", "", "read .env line 1: "},
+		{"far too many", strings.Repeat("secret words\n", 21), "", "read .env line 21: "},
 		{"no name", "A=b\n=secret\n", "", "a line has no name"},
 		{"open quote", "A=b\nC=\"secret\nD=e\n", "", "read .env line 2: a quote that is not closed"},
 		{"too large", strings.Repeat("#\n", 1<<19) + "#", "", "larger than 1 MiB"},
@@ -508,6 +514,38 @@ func TestDotEnvFile(t *testing.T) {
 			assert.Equal(t, 1, strings.Count(err.Error(), "\n"))
 		})
 	}
+}
+
+// Lines of other programs block nothing. Each is named, and the others count.
+func TestForeignLines(t *testing.T) {
+	p := newPlace(t)
+	p.write("work/.env", "A-B=secret\nQQ_AGENT=coder\n. ./other.env\nit's secret\nX=\"a\nb\"\n"+
+		"A-B: \"secret\" # x\nQQ_RETRIES=1\nset -a")
+	c, err := p.load(nil)
+	require.NoError(t, err)
+	assert.Equal(t, "coder", c.Agent)
+	assert.Equal(t, 1, c.Retries)
+	var want []string
+	for _, line := range []int{1, 3, 4, 7, 9} {
+		want = append(want, fmt.Sprintf(".env line %d is left out: it is not NAME=value", line))
+	}
+	assert.Equal(t, want, c.Warnings)
+}
+
+// Names that qq itself sets are known, and a file with very many unknown ones does not flood a terminal.
+func TestManyUnknownNames(t *testing.T) {
+	p := newPlace(t)
+	var names strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&names, "QQ_X%03d=1\n", i)
+	}
+	p.write("work/.env", names.String())
+	c, err := p.load(nil, "QQ_CONTROL=", "QQ_EXECUTION_ID_1=x", "QQ_COMMAND_ID_2=x", "QQ_KEEPER=", "QQ_SANDBOX=1",
+		"QQ_CONTROLS=x")
+	require.NoError(t, err)
+	require.Len(t, c.Warnings, 12)
+	assert.Contains(t, c.Warnings[0], `"QQ_CONTROLS" (environment) is no setting`)
+	assert.Equal(t, "90 more names of .env that begin with QQ_ are no settings", c.Warnings[11])
 }
 
 func TestDotEnvThatIsNoFile(t *testing.T) {
@@ -608,4 +646,41 @@ func BenchmarkLoad(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// With Anyway, each mistake is kept, what is wrong counts as not given, and all else counts.
+func TestAnyway(t *testing.T) {
+	p := newPlace(t)
+	p.write("work/.env", "QQ_RETRIES=many\nQQ_MAX_PARALLEL=2\n")
+	p.write(userEnv, "QQ_MAX_DEPTH=2\nQQ_AGENT=coder\nOLLAMA_HOST=not a host::\n")
+	in := Input{Dir: p.dir, Environ: []string{"HOME=" + p.home, "QQ_MAX_DEPTH=deep", "QQ_MODEL=llama"}, Anyway: true}
+	c, err := Load(in)
+	require.NoError(t, err)
+	var problems []string
+	for _, m := range c.Mistakes {
+		problem, _, _ := strings.Cut(m.Error(), "\n")
+		problems = append(problems, problem)
+	}
+	assert.Equal(t, []string{
+		`QQ_RETRIES (.env) is "many": it is no whole number`,
+		`QQ_MAX_DEPTH (environment) is "deep": it is no whole number`,
+		`QQ_MODEL (environment) is "llama": it is no model that qq knows (a model of Ollama is written "ollama:llama")`,
+		`OLLAMA_HOST (~/.config/qq/.env) is "not a host::": it contains a space`,
+	}, problems)
+	assert.Equal(t, []any{2, 2, 2, "coder", "auto", "127.0.0.1:11434"},
+		[]any{c.Retries, c.MaxParallel, c.MaxDepth, c.Agent, c.Model, c.OllamaHost})
+	_, err = Load(Input{Dir: p.dir, Environ: in.Environ})
+	require.Error(t, err)
+
+	c, err = Load(Input{Dir: t.TempDir(), Anyway: true})
+	require.NoError(t, err)
+	require.Len(t, c.Mistakes, 1)
+	assert.ErrorContains(t, c.Mistakes[0], "QQ_HOME has no default")
+	assert.Empty(t, c.Home+c.LogDir)
+
+	p.write(userEnv, "QQ_ broken\n")
+	c, err = Load(Input{Dir: p.dir, Environ: in.Environ[:1], Anyway: true, NoCheckout: true})
+	require.NoError(t, err)
+	require.Len(t, c.Mistakes, 1)
+	assert.ErrorContains(t, c.Mistakes[0], "read ~/.config/qq/.env line 1: a line that is not NAME=value")
 }

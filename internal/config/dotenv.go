@@ -39,7 +39,7 @@ func (l *loader) open(f *dotEnv) error {
 	if err != nil || len(data) == 0 {
 		return err
 	}
-	all, err := parseDotEnv(data, f.label)
+	all, err := l.parseDotEnv(data, f.label)
 	if err != nil {
 		return err
 	}
@@ -90,15 +90,23 @@ func (l *loader) readDotEnv(path, label string) ([]byte, fs.FileInfo, error) {
 }
 
 // parseDotEnv parses a whole .env file. It does not parse line by line, because a value may refer to one above it.
-func parseDotEnv(data []byte, label string) (map[string]string, error) {
+// Lines that the parser cannot read and that are no settings of qq, such as A-B=1, belong to other programs: each is
+// left out with a warning.
+func (l *loader) parseDotEnv(data []byte, label string) (map[string]string, error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	if !bytes.HasSuffix(data, []byte("\n")) {
 		data = append(data, '\n') // otherwise a name without = at the end would be accepted
 	}
 	values, err := godotenv.UnmarshalBytes(data)
-	if err != nil {
-		return nil, broken(string(data), label, err)
+	for skipped := 0; err != nil; skipped++ {
+		mistake := locate(string(data), err)
+		if skipped == maxSkipped || !l.foreign(data, mistake) {
+			return nil, mistake.error(label)
+		}
+		l.warn("%s line %d is left out: it is not NAME=value", label, mistake.line)
+		copy(data[mistake.at:], bytes.Repeat([]byte("#"), len(lineAt(data, mistake.at))))
+		values, err = godotenv.UnmarshalBytes(data)
 	}
 	if _, ok := values[""]; ok {
 		return nil, &Error{"read " + label + ": a line has no name before its =", eachLine}
@@ -106,12 +114,22 @@ func parseDotEnv(data []byte, label string) (map[string]string, error) {
 	return values, nil
 }
 
-// broken converts an error of the .env parser to one that names the line. It shows nothing of the file, which may
-// hold secrets.
-func broken(data, label string, err error) error {
-	problem, hint, rest := "a line that is not NAME=value", eachLine, ""
+// maxSkipped is how many lines of a .env file may be left out. A file with more is none.
+const maxSkipped = 20
+
+// misread is a place in a .env file that the parser cannot read.
+type misread struct {
+	what, hint string
+	at, line   int  // offset and number of the line; 0 if they are not known
+	quote      bool // a quote is not closed: what is below may be part of a value
+}
+
+// locate finds the place of an error of the .env parser.
+func locate(data string, err error) misread {
+	m := misread{what: "a line that is not NAME=value", hint: eachLine}
+	rest := ""
 	if value, ok := strings.CutPrefix(err.Error(), "unterminated quoted value "); ok {
-		problem, hint = "a quote that is not closed", "close the quote, or leave both out"
+		m.what, m.hint, m.quote = "a quote that is not closed", "close the quote, or leave both out", true
 		// An opening quote without an end has no equal after it.
 		if i := strings.LastIndex(data, value); i >= 0 {
 			rest = data[i:]
@@ -121,30 +139,74 @@ func broken(data, label string, err error) error {
 			rest = s
 		}
 	}
-	where := label
 	if rest != "" {
-		where = fmt.Sprintf("%s line %d", label, 1+strings.Count(data[:len(data)-len(rest)], "\n"))
+		m.at = len(data) - len(rest)
+		m.line = 1 + strings.Count(data[:m.at], "\n")
 	}
-	return &Error{fmt.Sprintf("read %s: %s", where, problem), hint}
+	return m
 }
 
-// unknown warns of names that begin with QQ_ but are no setting.
+// error returns the error for a person. It shows nothing of the file, which may hold secrets.
+func (m misread) error(label string) error {
+	if m.line > 0 {
+		label = fmt.Sprintf("%s line %d", label, m.line)
+	}
+	return &Error{fmt.Sprintf("read %s: %s", label, m.what), m.hint}
+}
+
+// foreign reports whether what cannot be read is one whole line of another program: it names no setting of qq, and
+// no quote in it may go on below.
+func (l *loader) foreign(data []byte, m misread) bool {
+	if m.line == 0 || m.quote {
+		return false
+	}
+	line := strings.ToUpper(string(lineAt(data, 1+bytes.LastIndexByte(data[:m.at], '\n'))))
+	ours := func(s Setting) bool { return strings.Contains(line, s.Name) }
+	if strings.Contains(line, "QQ_") || slices.ContainsFunc(l.settings, ours) {
+		return false
+	}
+	return strings.Count(line, `"`)%2 == 0 && (strings.Count(line, "'")%2 == 0 || !strings.ContainsAny(line, "=:"))
+}
+
+// lineAt returns data from at to the end of the line.
+func lineAt(data []byte, at int) []byte {
+	line, _, _ := bytes.Cut(data[at:], []byte("\n"))
+	return line
+}
+
+// unknown warns of names that begin with QQ_, or have such a word as in "set QQ_MODEL=x", but are no setting.
 func (l *loader) unknown(values map[string]string, source string) {
 	var names, known []string
 	for _, s := range l.settings {
 		known = append(known, s.Name)
 	}
-	for name := range values {
-		if strings.HasPrefix(name, "QQ_") && !slices.Contains(known, name) {
+	for name, value := range values {
+		ours := strings.HasPrefix(name, "QQ_") || strings.Contains(name, " QQ_")
+		if ours && value != "" && !slices.Contains(known, name) && !internal(name) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	for _, name := range names {
+	for i, name := range names {
+		if i == maxUnknown {
+			l.warn("%d more names of %s that begin with QQ_ are no settings", len(names)-i, source)
+			return
+		}
 		hint := "`qq config` lists them"
-		if near := spelling.Nearest(name, known); near != "" {
+		if near := spelling.Nearest(name[strings.LastIndex(name, " ")+1:], known); near != "" {
 			hint = "did you mean " + near + "?"
 		}
 		l.warn("%s (%s) is no setting: %s", quoted(name), source, hint)
 	}
+}
+
+// maxUnknown is how many unknown names of one source are warned of, each by itself.
+const maxUnknown = 10
+
+// internal reports whether the variable of that name is set by qq itself, for its children and their commands.
+func internal(name string) bool {
+	return slices.ContainsFunc([]string{"QQ_CONTROL", "QQ_KEEPER", "QQ_SANDBOX", "QQ_EXECUTION_ID_", "QQ_COMMAND_ID_",
+		"QQ_AST_GREP_"}, func(own string) bool {
+		return name == own || strings.HasSuffix(own, "_") && strings.HasPrefix(name, own)
+	})
 }

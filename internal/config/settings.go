@@ -88,7 +88,8 @@ func Settings() []Setting {
 				"when nothing else is at work; 0 means no limit",
 			field: func(c *Config) any { return &c.FaultWait }},
 		{Name: "QQ_MAX_TOKENS", Default: "0", Kind: Count, Flag: "max-tokens", Checkout: Lowers, NoLimit: true,
-			Doc:   "tokens, input and output, for the whole tree; 0 means no limit",
+			Doc: "tokens, input and output, for the whole tree; `extract` is not a language model and has no such " +
+				"limit; 0 means no limit",
 			field: func(c *Config) any { return &c.MaxTokens }},
 		{Name: "QQ_SPAWN_RATE", Default: "0", Kind: Count, Checkout: Lowers, NoLimit: true,
 			Doc:   "children that agents may start per minute; 0 means no limit",
@@ -126,6 +127,10 @@ func Settings() []Setting {
 			Values: []string{"ask", "auto", "deny"},
 			Doc:    "what happens to a risky call: `ask` asks on the terminal, `auto` allows it, `deny` refuses it",
 			field:  func(c *Config) any { return &c.Approve }},
+		{Name: "QQ_APPROVAL_TIMEOUT", Default: "300", Kind: Seconds, Checkout: Lowers, NoLimit: true,
+			Doc: "seconds that a question about a risky call waits for an answer before the call is refused; " +
+				"0 means no limit",
+			field: func(c *Config) any { return &c.ApprovalTimeout }},
 		{Name: "QQ_ALLOW", Default: None, Kind: Rules, Flag: "allow", Checkout: Trusted,
 			Doc:   "calls that need no approval, such as `edit_file(src/*),run_pty_cmd(git log*)`",
 			field: func(c *Config) any { return &c.Allow }},
@@ -210,13 +215,14 @@ type Config struct {
 	Model            string
 	OllamaHost       string
 	Agent            string
-	Approve          string   // ask, auto or deny
-	Allow, Deny      []string // rules: a tool, or a tool and a pattern of its calls
-	Writable         []string // absolute
-	CommandMemory    int      // megabytes; 0 means no limit
-	CommandProcesses int      // 0 means no limit
-	CommandFileSize  int      // megabytes; 0 means no limit
-	Search           string   // as written; empty means none
+	Approve          string        // ask, auto or deny
+	ApprovalTimeout  time.Duration // 0 means no limit
+	Allow, Deny      []string      // rules: a tool, or a tool and a pattern of its calls
+	Writable         []string      // absolute
+	CommandMemory    int           // megabytes; 0 means no limit
+	CommandProcesses int           // 0 means no limit
+	CommandFileSize  int           // megabytes; 0 means no limit
+	Search           string        // as written; empty means none
 	WebAllow         []string
 	Home             string // absolute
 	LogDir           string // absolute
@@ -225,6 +231,9 @@ type Config struct {
 	// Warnings are for a person, one line each: settings that were ignored and why,
 	// names that are no setting.
 	Warnings []string
+
+	// Mistakes are errors of which each is an [*Error]: see Input.Anyway.
+	Mistakes []error
 
 	// Claims are the settings in the .env file of the working directory that count only if it is trusted.
 	Claims []CheckoutSetting

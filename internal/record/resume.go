@@ -191,10 +191,10 @@ func atWork(batch string) error {
 func (r *Record) Caches() bool { return r.Keeps() && r.batch.Cache }
 
 // Unfinished returns the id of the previous batch of the directory if that batch has
-// finished tasks but did not come to its end. Otherwise, after an error, and if the current
-// batch is itself a resumed one, it returns "". It opens the ledger, and may be called
-// while tasks run.
-func (r *Record) Unfinished() string {
+// finished tasks but did not come to its end, and has one of the first of tasks, as
+// resuming it requires. Otherwise, after an error, and if the current batch is itself a
+// resumed one, it returns "". It opens the ledger, and may be called while tasks run.
+func (r *Record) Unfinished(ctx context.Context, tasks iter.Seq2[task.Task, error]) string {
 	if !r.Keeps() || r.batch.Resume {
 		return ""
 	}
@@ -214,8 +214,23 @@ func (r *Record) Unfinished() string {
 	if done == 0 || row.Status == task.Completed || row.Status == task.Failed && done >= row.Count {
 		return ""
 	}
-	return last.ID
+	n := 0
+	for t, err := range tasks {
+		if n++; err != nil || n > mostCompared {
+			return ""
+		}
+		switch found, err := past.Has(last.ID, r.keyOf(ctx, t)); {
+		case err != nil:
+			return ""
+		case found:
+			return last.ID
+		}
+	}
+	return ""
 }
+
+// mostCompared is how many tasks are looked up to find out whether a batch is begun again.
+const mostCompared = 20
 
 // directory reports whether there is a directory of that name.
 func directory(name string) bool {

@@ -6,11 +6,13 @@ import (
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
 
+	"qq/internal/taskfile/prose"
 	"qq/pkg/spelling"
 	"qq/pkg/task"
 )
@@ -36,27 +38,42 @@ func (s Source) form(r *bufio.Reader) (Form, error) {
 	if s.Null || s.Columns != nil {
 		return Lines, nil
 	}
-	bytes, _ := r.Peek(headSize)
-	head := string(bytes)
+	peeked, _ := r.Peek(headSize)
+	head := string(peeked)
 	switch ext := strings.ToLower(filepath.Ext(s.Name)); {
 	case ext == ".csv" || ext == ".tsv" || ext == ".jsonl":
 		return Form(ext[1:]), nil
 	case ext == ".ndjson":
 		return JSONL, nil
 	case ext == ".json":
-		return cmp.Or(json1(head), JSONL), nil
+		return cmp.Or(jsonForm(head), JSONL), nil
 	case s.Template != "":
 		return cmp.Or(s.rows(head), Lines), nil
 	case ext != ".txt" && ext != ".md":
-		if form := cmp.Or(json1(head), tableOfTasks(head)); form != Auto {
+		if form := cmp.Or(jsonForm(head), tableOfTasks(head)); form != Auto {
 			return form, nil
 		}
 	}
 	return Lines, s.checkList(head)
 }
 
-// json1 recognizes the forms of JSON by the first character that is no space. For anything else it returns Auto.
-func json1(head string) Form {
+// checkList returns an error if an input that would be read as one task a line is a text instead.
+func (s Source) checkList(head string) error {
+	what := prose.Seen(s.Name, head)
+	if what == "" {
+		return nil
+	}
+	name := s.label()
+	about, verb := fmt.Sprintf("qq 'Summarize %s', or qq batch -m 'Summarize {}' %s", name, name), "is"
+	if s.Input != nil && filepath.Ext(name) == "" {
+		about, verb = "… | qq 'Summarize it'", "looks like"
+	}
+	hint := fmt.Sprintf("for one task about all of it: %s; for one task a line: --input-format lines", about)
+	return task.Hinted(hint, "%s %s %s", name, verb, what)
+}
+
+// jsonForm recognizes the forms of JSON by the first character that is no space. For anything else it returns Auto.
+func jsonForm(head string) Form {
 	head = strings.TrimLeftFunc(head, unicode.IsSpace)
 	switch {
 	case strings.HasPrefix(head, "["):

@@ -1,6 +1,7 @@
 package taskfile
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"os/exec"
@@ -97,6 +98,7 @@ func TestInputs(t *testing.T) {
 			[]string{"ba 1", "dc 2"}},
 		{"code stays", with(stdin("a"), `{{.Name}} {{x}} {{}} ${{ y }} {"a": 1} { b } {a b} {{{}}} {} }}`),
 			[]string{`{{.Name}} {{x}} {{}} ${{ y }} {"a": 1} { b } {a b} {{{}}} a }}`}},
+		{"a dash is text", lists("{-} {--}", list1("a")), []string{"{-} {--} a"}},
 		{"a value is no placeholder", lists("{1} {2}", list1("{2}"), list1("{1}{x}")), []string{"{2} {1}{x}"}},
 		{"JSON Lines", with(file("x.jsonl", "{\"name\":\"Ada\",\"more\":{\"a\": [1, 2]},\"n\":1.50}\n\n"+
 			`{"n":true,"name":null,"more":"x"}`), "{name}: {more} {n}"), []string{`Ada: {"a":[1,2]} 1.50`, ": x true"}},
@@ -150,6 +152,10 @@ func TestInputErrors(t *testing.T) {
 		{"an input too many", lists("{3}", list1("a"), list1("b")),
 			"the template names {3}, and a task has 2 inputs\nhint: "},
 		{"an input 0", lists("{0}", list1("a")), "the template names {0}, and a task has 1 inputs"},
+		{"the last input", lists("{-1}", list1("a")), "the template names {-1}, and a task has 1 inputs"},
+		{"the number of tasks", lists("{##}", list1("a")), "the template names {##}, and a task has 1 inputs"},
+		{"a column 0", Source{Input: strings.NewReader("a,b"), Columns: comma, Template: "{0}"},
+			"the template names {0}, and columns are numbered from 1"},
 		{"a huge input", lists("{99999999999999999999}", list1("a")), "and a task has 1 inputs"},
 		{"a column too many", Source{Input: strings.NewReader("a,b\nc"), Columns: comma, Template: "{2}"},
 			"task 2 (stdin line 2): the template names {2}, and the task has only 1 of them\nhint: "},
@@ -385,10 +391,14 @@ func TestLargeTask(t *testing.T) {
 	}
 }
 
-// TestAsParallel compares with GNU parallel itself, if it is installed.
+// TestAsParallel compares with GNU parallel itself: that of QQ_PARALLEL, or of PATH.
 func TestAsParallel(t *testing.T) {
-	if _, err := exec.LookPath("parallel"); err != nil {
-		t.Skip("GNU parallel is not installed")
+	program, err := exec.LookPath(cmp.Or(os.Getenv("QQ_PARALLEL"), "parallel"))
+	if err != nil && os.Getenv("QQ_PARALLEL_REQUIRED") == "1" {
+		t.Fatal("no GNU parallel: set QQ_PARALLEL to what test/parallel/tools.sh prints")
+	}
+	if err != nil {
+		t.Skip("no GNU parallel: set QQ_PARALLEL to what test/parallel/tools.sh prints")
 	}
 	home := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(home, "will-cite"), nil, 0o600))
@@ -435,7 +445,7 @@ func TestAsParallel(t *testing.T) {
 			args, rest = append(args, rest[:n]...), rest[n:]
 		}
 		args = append(append(args, "echo", rest[0]), rest[1:]...)
-		cmd := exec.Command("parallel", args...)
+		cmd := exec.Command(program, args...)
 		cmd.Env = append(os.Environ(), "PARALLEL_HOME="+home)
 		want, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%v: %s", tt.args, want)

@@ -16,7 +16,11 @@ import (
 	"qq/pkg/task"
 )
 
-var errNotUTF8 = task.Hinted("save the file as UTF-8", "not valid UTF-8")
+var (
+	errNotUTF8 = task.Hinted("save the file as UTF-8", "not valid UTF-8")
+	errBinary  = task.Hinted(`to make a task of the file itself: qq batch -m "Summarize {}" FILE`,
+		"not valid UTF-8: it looks like a binary file, such as a program, a picture or an archive")
+)
 
 // notUTF8 is why a task with such an input cannot be run.
 const notUTF8 = "its input is not valid UTF-8\n" +
@@ -104,9 +108,14 @@ func (s Source) lines(r io.Reader, emit emit) error {
 	err := s.eachLine(r, func(line []byte) item {
 		readable = readable || utf8.Valid(line)
 		switch {
-		case bytes.IndexByte(line, 0) >= 0:
+		case bytes.IndexByte(line, 0) < 0:
+		case utf8.Valid(line):
 			return item{err: task.Hinted("inputs that end with a NUL, as those of find -print0, need -0",
 				"task contains a NUL character")}
+		default:
+			return item{err: errBinary}
+		}
+		switch {
 		case s.Template != "":
 			return item{row: s.columns(text(string(line)))}
 		case !utf8.Valid(line):

@@ -229,6 +229,7 @@ func (s Source) files(emit emit) error {
 	if err != nil {
 		return err
 	}
+	inner := map[string]bool{} // folders, and whether they are inside
 	for _, name := range s.Files {
 		it := item{where: printable(name)}
 		path := name
@@ -240,8 +241,9 @@ func (s Source) files(emit emit) error {
 			it.err = errors.New("no such file")
 		case err != nil:
 			it.err = errors.Unwrap(err) // without the path, which where has
-		case !inside(base, path):
-			it.err = task.Hinted("-C FOLDER names another working directory; FILES are then relative to it",
+		case !inside(base, path, inner):
+			it.err = task.Hinted("-C FOLDER names another working directory, and FILES are then relative to it; "+
+				"for a task for each line of FILE, or of <(…), write :::: FILE",
 				"the file is outside of the working directory %s, where no agent can read it", base)
 		default:
 			it.row = text(name)
@@ -263,8 +265,17 @@ func realFolder(dir string) (string, error) {
 	return filepath.EvalSymlinks(dir)
 }
 
-// inside reports whether a path leads to a place in the folder base.
-func inside(base, path string) bool {
+// inside reports whether a path leads to a place in the folder base. It keeps in known which folders do.
+func inside(base, path string, known map[string]bool) bool {
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+		dir := filepath.Dir(path)
+		is, ok := known[dir]
+		if !ok {
+			is = inside(base, dir, known)
+			known[dir] = is
+		}
+		return is
+	}
 	real, err := realFolder(path)
 	if err != nil {
 		return false

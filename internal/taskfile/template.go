@@ -117,7 +117,9 @@ func (k names) placeholder(name string) (part, error) {
 	if i := slices.Index(k.columns, stem); i >= 0 {
 		return part{kind: cell, cell: i, how: how}, nil
 	}
-	if strings.Trim(stem, "0123456789") == "" && k.inputs > 0 {
+	// {-1} and {##} of GNU parallel are not offered; where {1} has a meaning, they are no text either.
+	digits := strings.TrimPrefix(stem, "-")
+	if k.inputs > 0 && (name == "##" || digits != "" && strings.Trim(digits, "0123456789") == "") {
 		n, err := strconv.Atoi(stem)
 		if err != nil || n < 1 || n > k.inputs {
 			return part{}, k.noInput(name)
@@ -155,8 +157,12 @@ func (k names) unknown(name string) error {
 }
 
 func (k names) noInput(name string) error {
+	have := fmt.Sprintf("a task has %d inputs", k.inputs)
+	if k.inputs == anyNumber {
+		have = "columns are numbered from 1"
+	}
 	return task.Hinted(fmt.Sprintf("{1} is the first; {} stands for all; "+literalBraces, name, name),
-		"the template names {%s}, and a task has %d inputs", name, k.inputs)
+		"the template names {%s}, and %s", name, have)
 }
 
 // list returns the names of columns for a message, at most 20.

@@ -257,6 +257,8 @@ func TestNotFoundText(t *testing.T) {
 	_, err := Load(Dirs(work, "", nil)).Lookup("nobody")
 	assert.EqualError(t, err, "Agent not found in registry: nobody (known: analyzer, coder, database, default, "+
 		"executor, explorer, mine, researcher, security, summarizer, worker)")
+	_, err = Load(Dirs(work, "", nil)).Lookup("mien")
+	assert.ErrorContains(t, err, "summarizer, worker)\nhint: did you mean mine?")
 }
 
 func TestBrokenFilesStayAlone(t *testing.T) {

@@ -169,10 +169,11 @@ type Stream struct {
 	// TraceID is the trace_id of every event.
 	TraceID string
 
-	wanted atomic.Bool // there is a sink
-	mu     sync.Mutex
-	seq    int64
-	sinks  []Sink
+	wanted  atomic.Bool // there is a sink
+	watched atomic.Bool // there is one that wants every event
+	mu      sync.Mutex
+	seq     int64
+	sinks   []Sink
 }
 
 // NewStream returns a Stream that hands its events to sinks. traceID comes from
@@ -180,6 +181,7 @@ type Stream struct {
 func NewStream(traceID string, sinks ...Sink) *Stream {
 	s := &Stream{TraceID: traceID, sinks: sinks}
 	s.wanted.Store(len(sinks) > 0)
+	s.watched.Store(len(sinks) > 0)
 	return s
 }
 
@@ -190,8 +192,21 @@ func (s *Stream) Join(sink Sink) int64 {
 	defer s.mu.Unlock()
 	s.sinks = append(s.sinks, sink)
 	s.wanted.Store(true)
+	s.watched.Store(true)
 	return s.seq
 }
+
+// Glance adds a sink for which no event needs to be made that is expensive: it gets what there is.
+func (s *Stream) Glance(sink Sink) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sinks = append(s.sinks, sink)
+	s.wanted.Store(true)
+}
+
+// Watched reports whether there is a sink that wants every event. If not, those that are expensive need not be made:
+// the text of models, and what a short task does.
+func (s *Stream) Watched() bool { return s != nil && s.watched.Load() }
 
 // Emit sets the version, number, time and trace id of e and hands e to each sink. A nil Stream
 // drops it.

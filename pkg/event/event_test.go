@@ -176,3 +176,19 @@ func TestJoin(t *testing.T) {
 	assert.Equal(t, []int64{1, 2, 3}, seen)
 	assert.Equal(t, []int64{3}, late)
 }
+
+// A sink that only glances gets what there is, and nothing is made for it alone.
+func TestGlance(t *testing.T) {
+	var s Stream
+	var seen []int64
+	s.Glance(SinkFunc(func(e Event) { seen = append(seen, e.Seq) }))
+	assert.True(t, s.Wanted())
+	assert.False(t, s.Watched())
+	s.Emit(Event{})
+	s.Join(SinkFunc(func(Event) {}))
+	assert.True(t, s.Watched())
+	s.Emit(Event{})
+	assert.Equal(t, []int64{1, 2}, seen)
+	assert.True(t, NewStream("", SinkFunc(func(Event) {})).Watched())
+	assert.False(t, (*Stream)(nil).Watched())
+}

@@ -12,10 +12,8 @@
 package tool
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -69,32 +67,6 @@ func WithCall(ctx context.Context, c Call) context.Context {
 func CallOf(ctx context.Context) Call {
 	c, _ := ctx.Value(callKey{}).(Call)
 	return c
-}
-
-// Line returns the call as a person would type it: its name and its arguments in their order, without the
-// quotes and escapes of JSON. Texts keep their line breaks.
-func (c Call) Line() string {
-	dec := json.NewDecoder(bytes.NewReader(Unwrap(c.Arguments)))
-	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
-		return c.Name + " " + string(c.Arguments)
-	}
-	var names, values []string
-	for dec.More() {
-		name, err := dec.Token()
-		var value json.RawMessage
-		if err != nil || dec.Decode(&value) != nil {
-			return c.Name + " " + string(c.Arguments)
-		}
-		text := string(value)
-		_ = json.Unmarshal(value, &text) // what is no string stays JSON
-		names, values = append(names, fmt.Sprint(name)), append(values, text)
-	}
-	if len(values) != 1 { // a single argument needs no name
-		for i, name := range names {
-			values[i] = name + ": " + values[i]
-		}
-	}
-	return strings.TrimSpace(c.Name + " " + strings.Join(values, ", "))
 }
 
 // Result is the answer to a Call. The model reads Content next.

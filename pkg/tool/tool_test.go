@@ -40,7 +40,11 @@ func TestLine(t *testing.T) {
 		`{}`:                                              "run",
 		``:                                                "run",
 		`{"a":`:                                           `run {"a":`,
-		`[1]`:                                             "run [1]",
+		`{"tasks":[{"task":"Read a.md","agent":"x"},{"agent":"y","task":"b"}]}`: "run 2 tasks: Read a.md, b",
+		`{"tasks":[{"task":"Read a.md"}],"wait":true,"rest":[{"a":1},{"b":"c"}]}`: `run 1 task: Read a.md, wait: true, ` +
+			`2 rest: {"a":1}, {"b":"c"}`,
+		`{"a":[{}],"b":[null],"c":[],"d":[1,{}]}`: `run 1 a: {}, 1 b: null, c: [], d: [1,{}]`,
+		`[1]`: "run [1]",
 	} {
 		assert.Equal(t, want, Call{Name: "run", Arguments: json.RawMessage(args)}.Line(), args)
 	}
@@ -49,6 +53,7 @@ func TestLine(t *testing.T) {
 // Whatever a model sends, there is a line for it.
 func FuzzLine(f *testing.F) {
 	f.Add(`{"a":"b","c":[1,{"d":null}]}`)
+	f.Add(`{"tasks":[{"task":"b"}],"c":[null,{"c":"d"}]}`)
 	f.Fuzz(func(t *testing.T, args string) {
 		if line := (Call{Name: "run", Arguments: json.RawMessage(args)}).Line(); !strings.HasPrefix(line, "run") {
 			t.Fatalf("%q became %q", args, line)

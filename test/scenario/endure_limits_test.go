@@ -40,7 +40,7 @@ func TestTokensOfALead(t *testing.T) {
 		return said
 	})
 	w := newWorld(t, m.addr, played)
-	r := w.qq("Lead", "--json", "--max-tokens", "2500").limited("limit", "tokens")
+	r := w.qq("Lead", "--json", "--max-tokens", "2400").limited("limit", "tokens")
 	assert.Equal(t, "I ask two others.", *r.Output)
 	assert.Equal(t, 3, m.requests(), "the lead once, and its children")
 	tree := w.runs("tree", r.ExecutionID)

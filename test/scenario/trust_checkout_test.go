@@ -488,7 +488,7 @@ func TestTrustHostileFile(t *testing.T) {
 // at something work, and say which line it is.
 func TestTrustBrokenLine(t *testing.T) {
 	w := newTrustWorld(t)
-	w.file(".env", "QQ_MAX_DEPTH=2\nsecret words\n")
+	w.file(".env", "QQ_MAX_DEPTH=2\nQQ_ secret words\n")
 	const problem, hint = "read .env line 2: a line that is not NAME=value", "each line is NAME=value, or a comment after #"
 	said := "qq: .env is ignored: " + problem + "\n  hint: " + hint + "\n"
 	for _, command := range []string{"runs", "agents", "config", "sessions", "permissions", "doctor"} {
@@ -516,7 +516,7 @@ func TestTrustBrokenLine(t *testing.T) {
 	assert.Contains(t, w.qq("agents").stdout, "coder.md (hides built-in)")
 	w.file(".env", "QQ_RETRIES=many\n")
 	assert.Contains(t, w.qq("agents").stderr, `qq: .env is ignored: QQ_RETRIES (.env) is "many": `)
-	w.settings("secret words\n")
+	w.settings("QQ_ secret words\n")
 	assert.Equal(t, 2, w.qq("agents").code, "a person's own file counts")
 }
 

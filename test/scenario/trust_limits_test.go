@@ -334,7 +334,7 @@ func TestOwnKindIsBounded(t *testing.T) {
 	w := newWorld(t, m.addr, played, "QQ_MAX_DEPTH=4")
 	e := w.qq("Again")
 	assert.Equal(t, 0, e.code, "exit code")
-	assert.Equal(t, "Error: agents at this depth cannot hand on work\n", e.stdout)
+	assert.True(t, strings.HasPrefix(e.stdout, "Error: agents at this depth cannot hand on work\n[default "), e.stdout)
 	assert.Equal(t, []string{"default depth=1", "default depth=2", "default depth=3"}, w.spawned())
 
 	w = newWorld(t, m.addr, played, "QQ_MAX_DEPTH=100", "QQ_MAX_CHILDREN=5")
@@ -358,7 +358,8 @@ func TestSlipIsNoRefusal(t *testing.T) {
 		denied bool
 	}{
 		"unknown agent": {"default", workCall("delegate_task", "agent", "codr", "task", "it"), nil,
-			"Child agent error: Agent not found in registry: codr", false},
+			"Child agent error: Agent not found in registry: codr (known: analyzer, coder, database, default, executor, " +
+				"explorer, reader, researcher, security, summarizer, worker)\nhint: did you mean coder?", false},
 		"forbidden agent": {"researcher", coder, nil,
 			"Child agent error: researcher may not delegate to coder", false},
 		"writer of a reader": {"reader", coder, nil,

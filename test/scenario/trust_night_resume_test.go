@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -93,8 +94,10 @@ func (b *night) results(dir string) {
 	require.NoError(b.t, err)
 	var want, got []string
 	for i := range b.n {
-		want = append(want, fmt.Sprintf("%05d.json", i+1), fmt.Sprintf("%05d.txt", i+1))
+		name := fmt.Sprintf("Task-%d-say-something", i)
+		want = append(want, name+".json", name+".txt")
 	}
+	slices.Sort(want)
 	for _, e := range entries {
 		got = append(got, e.Name())
 	}
@@ -114,7 +117,9 @@ func TestNightHiddenFiles(t *testing.T) {
 	require.NoError(t, syscall.Kill(q.cmd.Process.Pid, syscall.SIGKILL))
 	q.wait()
 	b.assertGone()
-	require.NoError(t, os.WriteFile(filepath.Join(results, ".00012.txt4711"), []byte("half an ans"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(results, ".qq-unfinished"), 0o700))
+	half := filepath.Join(results, ".qq-unfinished", ".Task-12-say-something.txt4711")
+	require.NoError(t, os.WriteFile(half, []byte("half an ans"), 0o600))
 	require.Equal(t, 0, b.batch("--results", "results", "--resume").wait().code)
 	b.results(results)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -204,7 +205,7 @@ func TestNightCrash(t *testing.T) {
 	w.assertGone()
 }
 
-// TestNightClosedStdout: an answer that cannot be written is no success.
+// TestNightClosedStdout: an answer that cannot be written is no success, and no model is asked for it.
 func TestNightClosedStdout(t *testing.T) {
 	b := newNight(t, 3, "echo")
 	for _, args := range [][]string{
@@ -217,12 +218,36 @@ func TestNightClosedStdout(t *testing.T) {
 			}
 			e := b.under(closed, args...).wait()
 			assert.Equal(t, 1, e.code, "%s %q", closed, args)
-			assert.Contains(t, e.stderr, "qq: write the answer: ")
+			assert.Contains(t, e.stderr, "qq: write the answer: stdout is closed, or open only for reading\n  hint: ")
 		}
 	}
+	assert.Empty(t, b.runs("list"), "no model worked for nobody")
 	e := b.under("exec >&-", "batch", "--no-bar", "-o", "out", b.tasks).wait()
 	assert.Equal(t, 0, e.code, "it does not need stdout: %s", e.stderr)
 	assert.Equal(t, 0, b.under("exec >/dev/null", "hello").wait().code)
+}
+
+// TestNightAllStreamsClosed: whatever file qq opens first does not become a standard stream, so that nothing but the
+// results is written into it.
+func TestNightAllStreamsClosed(t *testing.T) {
+	b := newNight(t, 3, "echo")
+	for _, closed := range []string{"exec <&-", "exec 2>&-", "exec >&- 2>&-", "exec <&- >&- 2>&-"} {
+		assert.Equal(t, 0, b.under(closed, "batch", "-v", "-o", "out", b.tasks).wait().code, closed)
+		got, err := os.ReadFile(filepath.Join(b.work, "out"))
+		require.NoError(t, err)
+		assert.Equal(t, b.answers(), string(got), closed)
+		assert.Equal(t, 2, b.under(closed, "--no-such-flag").wait().code, closed)
+	}
+	assert.NoError(t, filepath.WalkDir(b.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		assert.NotContains(t, string(text), "\nqq: ", path)
+		assert.NotContains(t, string(text), "  hint: ", path)
+		assert.NotContains(t, string(text), "] started: ", path)
+		return err
+	}))
 }
 
 // TestNightEventsToFullDisk: a run whose events cannot be written has failed, however fast its model is.

@@ -26,15 +26,17 @@ type commands struct {
 	models Models
 }
 
-// Models checks the model server and the model that a run would use.
+// Models checks what a run would use: the model server, the model and the rules for tools.
 type Models interface {
 	Examine(ctx context.Context, cfg config.Config) []Finding
+	// Rules returns an error if a rule in the settings cannot be read.
+	Rules(cfg config.Config) error
 }
 
 // Commands returns the commands that start no agent.
 func Commands(i *command.Invocation, m Models) []*cli.Command {
 	c := commands{i, m}
 	return []*cli.Command{
-		c.sessions(), c.doctor(), c.config(), c.completion(), c.man(), c.version(),
+		c.sessions(), c.doctor(), c.config(), c.completion(), c.man(), c.version(), c.complete(),
 	}
 }

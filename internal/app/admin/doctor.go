@@ -45,10 +45,12 @@ func (r commands) doctor() *cli.Command {
 }
 
 func (r commands) examine(c *cli.Context) error {
-	cfg, _, err := r.Configure(c)
+	o, err := r.Examine(c)
 	if err != nil {
 		return err
 	}
+	r.WarnBroken()
+	cfg := o.Settings
 	ctx, cancel := context.WithTimeout(c.Context, 10*time.Second)
 	defer cancel()
 	findings := append([]Finding{{"qq", "ok", r.Version, ""}}, r.models.Examine(ctx, cfg)...)
@@ -57,11 +59,17 @@ func (r commands) examine(c *cli.Context) error {
 	findings = append(findings,
 		checkIsolation(host.Isolation()), checkSandbox(sandbox.Probe()), checkCommands(ctx, host),
 		checkAstGrep(ctx, host, r.Env), checkSearch(cfg, r.Env.Get),
-		checkFolder("home", cfg.Home, "set QQ_HOME to a folder that you may write to"),
-		checkFolder("logs", cfg.LogDir, "set QQ_LOG_DIR to a folder that you may write to"),
-		checkSessions(session.Of(cfg.Home)), checkLedger(cfg.Home), checkAgents(r.Checkout.Agents),
-		checkSettings(r.Checkout), checkTrust(r.Checkout), checkPermissions(r.Env.ConfigHome()),
+		checkFolder("home", cfg.Home, "set HOME, or set QQ_HOME to a folder that you may write to"),
 	)
+	if cfg.LogDir != "" {
+		findings = append(findings, checkFolder("logs", cfg.LogDir, "set QQ_LOG_DIR to a folder that you may write to"))
+	}
+	if cfg.Home != "" {
+		findings = append(findings, checkSessions(session.Of(cfg.Home)), checkLedger(cfg.Home))
+	}
+	findings = append(findings, checkAgents(o.Agents))
+	findings = append(findings, checkSettings(o)...)
+	findings = append(findings, checkTrust(o), checkPermissions(r.Env.ConfigHome(), r.models.Rules(cfg)))
 	if c.Bool("json") {
 		err = output.WriteJSON(r.Out, findings)
 	} else {
@@ -164,6 +172,9 @@ func checkSearch(cfg config.Config, getenv func(string) string) Finding {
 }
 
 func checkFolder(what, dir, fix string) Finding {
+	if dir == "" {
+		return Finding{what, "bad", "there is no folder for what qq keeps", fix}
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Finding{what, "bad", err.Error(), fix}
 	}
@@ -207,17 +218,26 @@ func checkSessions(store *session.Store) Finding {
 	return Finding{"sessions", "ok", fmt.Sprintf("%d", len(all)), ""}
 }
 
-// checkSettings reports a mistake in the .env of the working directory, with which no agent runs there. Another
-// mistake in the settings ends qq doctor.
-func checkSettings(o *command.Checkout) Finding {
+// checkSettings reports each mistake in the settings. With one of them no agent runs.
+func checkSettings(o *command.Checkout) (found []Finding) {
 	if o.Broken != nil {
-		return Bad("settings", o.Broken)
+		found = append(found, Bad("settings", o.Broken))
 	}
-	return Finding{"settings", "ok", "qq config shows them", ""}
+	for _, mistake := range o.Mistakes {
+		found = append(found, Bad("settings", mistake))
+	}
+	if len(found) == 0 {
+		found = append(found, Finding{"settings", "ok", "qq config shows them", ""})
+	}
+	return found
 }
 
-// checkPermissions reports whether the lasting rules of the user can be read.
-func checkPermissions(home string) Finding {
+// checkPermissions reports whether the lasting rules of the user can be read. wrong is a mistake in the rules of the
+// settings, or nil.
+func checkPermissions(home string, wrong error) Finding {
+	if wrong != nil {
+		return Bad("permissions", wrong)
+	}
 	if home == "" {
 		return Finding{"permissions", "note", "no lasting rules: there is no folder of your settings",
 			"set HOME or XDG_CONFIG_HOME to an absolute path"}
@@ -234,8 +254,15 @@ func checkTrust(o *command.Checkout) Finding {
 	if err := o.Unreadable(); err != nil {
 		return Bad("trust", err)
 	}
-	ignored := command.Ignored(o.Claims())
-	if len(ignored) == 0 {
+	if o.Broken != nil {
+		return Finding{"trust", "note", ".env cannot be read: nothing in it counts", "mend it, see settings"}
+	}
+	claims := o.Claims()
+	ignored := command.Ignored(claims)
+	switch {
+	case len(o.Mistakes) > 0 && len(ignored) < len(claims):
+		return Finding{"trust", "note", "what is trusted counts only without mistakes", "mend the settings"}
+	case len(ignored) == 0:
 		return Finding{"trust", "ok", "nothing in this folder needs it", ""}
 	}
 	var texts []string

@@ -20,11 +20,11 @@ func (r commands) completion() *cli.Command {
 			var script string
 			switch c.Args().First() {
 			case "bash":
-				script = manual.Bash(c.App)
+				script = manual.Bash
 			case "zsh":
-				script = "autoload -U +X bashcompinit && bashcompinit\n" + manual.Bash(c.App)
+				script = manual.Zsh
 			case "fish":
-				script = manual.Fish(c.App)
+				script = manual.Fish
 			default:
 				return command.Usagef("accepted is bash, zsh or fish", "no completion for the shell %q",
 					c.Args().First())

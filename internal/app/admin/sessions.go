@@ -23,7 +23,10 @@ func (r commands) sessions() *cli.Command {
 		&cli.BoolFlag{Name: "children", Usage: "those of children: agents that a batch or an agent has started"},
 		&cli.IntFlag{Name: "limit", Value: 100, Usage: "with --children: at most so many; 0 is all"},
 	}, flags...)
-	days := &cli.IntFlag{Name: "days", Value: 30, Usage: "delete what was not used for so many days"}
+	prune := append([]cli.Flag{
+		&cli.IntFlag{Name: "days", Value: 30, Usage: "delete what was not used for so many days"},
+		&cli.BoolFlag{Name: "all", Usage: "delete all that is not in use"},
+	}, flags...)
 	return &cli.Command{
 		Name: "sessions", Usage: "transcripts of earlier runs", Flags: list, Action: r.listSessions,
 		Subcommands: []*cli.Command{
@@ -32,7 +35,7 @@ func (r commands) sessions() *cli.Command {
 			{Name: "rm", Usage: "delete some", ArgsUsage: "ID…", Flags: flags, Action: r.removeSessions},
 			{
 				Name: "prune", Usage: "delete those not used for a time, and kept outputs of that age",
-				Flags: append([]cli.Flag{days}, flags...), Action: r.pruneSessions,
+				Flags: prune, Action: r.pruneSessions,
 			},
 		},
 	}
@@ -167,8 +170,15 @@ func (r commands) removeSessions(c *cli.Context) error {
 
 func (r commands) pruneSessions(c *cli.Context) error {
 	days := c.Int("days")
-	if days < 0 {
-		return command.Usagef("accepted is a whole number from 0 on", "--days is %d", days)
+	switch {
+	case c.Bool("all") && c.IsSet("days"):
+		return command.Usagef("leave one of them out", "--all and --days %d disagree", days)
+	case c.Bool("all"):
+		days = 0
+	case days == 0:
+		return command.Usagef("qq sessions prune --all deletes them", "--days 0 would delete all sessions and outputs")
+	case days < 0:
+		return command.Usagef("accepted is a whole number from 1 on", "--days is %d", days)
 	}
 	cfg, _, err := r.Configure(c)
 	if err != nil {

@@ -9,11 +9,11 @@ package batch
 import (
 	"context"
 	"io"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/output"
 	"qq/internal/config"
 	"qq/internal/record"
 	"qq/pkg/supervisor"
@@ -60,13 +60,10 @@ type Runner interface {
 	Batch(ctx context.Context, b supervisor.Batch) error
 	// History is the record of this run and of earlier runs.
 	History() *record.Record
-	// Used returns how many tokens the batch has used so far, at any depth.
-	Used() task.Usage
+	// Work says what is at work, and how many tokens the batch has used so far, at any depth.
+	output.Work
 	// Spent reports whether the budget of tokens is used up.
 	Spent() bool
 	// LimitReached says which limit on the whole tree of agents was reached; "" means none.
 	LimitReached() string
-	// Waits returns how long requests currently have to wait for the model server, as far
-	// as that is known; 0 means that none waits.
-	Waits() time.Duration
 }

@@ -191,8 +191,10 @@ func realPath(path string) string {
 	return path
 }
 
-// auto is the model that is chosen when it is needed.
-const auto = "auto"
+const (
+	auto    = "auto"    // the model that is chosen when it is needed
+	extract = "extract" // the built-in model
+)
 
 // run checks all tasks, opens the output and the record, and runs the batch.
 func (b *batchRun) run(c *cli.Context) error {
@@ -208,6 +210,11 @@ func (b *batchRun) run(c *cli.Context) error {
 	}
 	if b.o, err = b.options(c); err != nil {
 		return err
+	}
+	if b.o.output == "" {
+		if err := output.Writable(b.Out); err != nil {
+			return err
+		}
 	}
 	cfg, dir, err := b.process.Trust(c)
 	if err != nil {

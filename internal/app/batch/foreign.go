@@ -22,7 +22,7 @@ func foreignFlags() []foreignFlag {
 		{"no-keep-order nok no-k", "not offered: results keep the order of the input"},
 		{"group g", "not needed: results are never mixed"},
 		{"tag-string ctag ctag-string", "write --tag: each line begins with the input"},
-		{"color color-failed colour colour-failed cf", "not offered; see --no-color"},
+		{"color color-failed color-fail colour colour-failed colour-fail cf", "not offered; see --no-color"},
 		{"progress", "not needed: the progress line is always there on a terminal; elsewhere write --bar"},
 		{"total-jobs total", "not needed: all tasks are read before the first one starts"},
 		{"max-procs P", "write -j"},
@@ -30,6 +30,8 @@ func foreignFlags() []foreignFlag {
 		{"result res", "write --results"},
 		{"output-as-files files", "write --results DIR"},
 		{"silent", "write -q"},
+		{"halt-on-error", "write --halt"},
+		{"col-sep", "write --colsep"},
 		{"dr", "write --dry-run"},
 		{"verbose-command t", "write --dry-run to see the tasks, or -v to see what agents do"},
 		{"retry-failed", "write --resume-failed and the same command"},
@@ -39,7 +41,7 @@ func foreignFlags() []foreignFlag {
 		{"header csv", "not needed: the head of CSV is known by the name of the file or by its content; " +
 			"see --input-format"},
 		{"skip-first-line", "not needed with CSV; for lines write: tail -n +2 FILE | qq batch …"},
-		{"delimiter d eof E e recend recstart regexp regex remove-rec-sep rrs",
+		{"delimiter d trim eof E e recend recstart regexp regex remove-rec-sep rrs",
 			"not offered: the inputs are lines, or with -0 what ends with NUL"},
 		{"max-lines L l xargs X max-chars s exit x max-line-length-allowed",
 			"not offered: -n N puts N inputs into one task; a prompt has no longest command line"},
@@ -48,16 +50,17 @@ func foreignFlags() []foreignFlag {
 			"seqreplace slotreplace rpl parens plus process-slot-var",
 			"not offered: placeholders are {} {.} {/} {//} {/.} {#} {%} {1} and {name}"},
 		{"arg-sep arg-file-sep", "not offered: the separators are ::: and ::::"},
-		{"quote shell-quote shebang hashbang embed tmux tmux-pane tty open-tty fg ctrl-c no-ctrl-c",
+		{"quote shell-quote shell_quote shebang hashbang embed tmux tmux-pane tty open-tty fg ctrl-c " +
+			"no-ctrl-c no-ctrlc",
 			"not offered: a task is a prompt, not a shell command"},
-		{"env record-env profile J work-dir wd",
+		{"env record-env profile J plain session work-dir wd",
 			"not offered: tasks have the environment of qq; -C names the folder, and .env keeps settings"},
 		{"pipe pipe-part spreadstdin block block-size block-timeout bt round-robin round cat fifo tee shard " +
 			"bin group-by",
 			"not offered: a task reads its files itself; give it their names"},
-		{"sshlogin S sshloginfile slf sshdelay ssh-delay ssh onall nonall filter-hosts filter-host controlmaster M " +
-			"transfer transfer-file transferfiles tf return trc cleanup basefile bf template tmpl rsync-opts " +
-			"hgrp hostgrp hostgroup hostgroups W",
+		{"sshlogin S sshloginfile slf sshdelay ssh-delay ssh onall nonall filter-hosts " +
+			"filter-host controlmaster M transfer transfer-file transfer-files tf return trc " +
+			"cleanup basefile bf template tmpl rsync-opts hgrp hostgrp hostgroup hostgroups W",
 			"not offered: all runs on one machine, which may ask a model server on another one"},
 		{"semaphore semaphore-name semaphore-timeout id st bg wait",
 			"not offered: -j is the limit of a batch, with all that its agents start"},
@@ -72,8 +75,8 @@ func foreignFlags() []foreignFlag {
 		{"number-of-cpus number-of-sockets number-of-cores number-of-threads use-sockets-instead-of-threads " +
 			"use-cores-instead-of-threads use-cpus-instead-of-cores",
 			"not offered: -j +N, -N and N% count the processors that qq may use"},
-		{"show-limits debug D bug gnu tollef shell-completion minversion B H T Y",
-			"not offered; see qq doctor and qq completion"},
+		{"show-limits debug D bug gnu tollef shell-completion min-version version V B H T Y",
+			"not offered; see qq --version, qq doctor and qq completion"},
 	}
 }
 

@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"errors"
 	"os"
 	"regexp"
 	"slices"
@@ -57,16 +56,22 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	if c.IsSet("message") && strings.TrimSpace(src.Template) == "" {
 		return src, command.Usagef(`for example: qq batch -m "Summarize {}" docs/*.md`, "the template is empty")
 	}
-	args := c.Args().Slice()
-	lists := len(args)
-	if i := slices.IndexFunc(args, isSeparator); i >= 0 {
-		lists = i
+	if err := lineFlags(c, &src); err != nil {
+		return src, err
 	}
-	err := errors.Join(lineFlags(c, &src), b.takeLists(c, args[lists:], &src))
-	if err != nil || src.Lists != nil {
-		if err == nil && (lists > 0 || src.Name != "") {
-			err = command.Usagef("leave one of them out", "inputs are given in two ways: %s, and after %s",
-				append(args[:lists:lists], "--input "+src.Name)[0], args[lists])
+	args := c.Args().Slice()
+	if at := slices.IndexFunc(args, isSeparator); at >= 0 {
+		err := b.takeLists(c, args[at:], &src)
+		other := ""
+		switch {
+		case at > 0:
+			other = args[0]
+		case src.Name != "":
+			other = "--input " + src.Name
+		}
+		if err == nil && other != "" {
+			err = command.Usagef("leave one of them out", "inputs are given in two ways: %s, and after %s", other,
+				args[at])
 		}
 		return src, err
 	}
@@ -165,6 +170,12 @@ func (b *batchRun) takeLists(c *cli.Context, args []string, src *taskfile.Source
 				}
 				stdin = true
 				list.File, list.Input = "stdin", &interruptible{ctx: c.Context, from: b.In}
+			} else if fifo.Is(name) {
+				f, err := fifo.OpenFile(c.Context, name, os.O_RDONLY, 0)
+				if err != nil {
+					return err
+				}
+				list.Input = &interruptible{ctx: c.Context, from: f}
 			}
 			src.Lists = append(src.Lists, list)
 		}
@@ -173,9 +184,9 @@ func (b *batchRun) takeLists(c *cli.Context, args []string, src *taskfile.Source
 	case len(src.Lists) > 1 && src.Group > 0:
 		return command.Usagef("leave -n out: the lists say how many inputs a task has", "-n is given with %d lists",
 			len(src.Lists))
-	case src.Lists != nil && src.Columns != nil:
+	case src.Columns != nil:
 		return command.Usagef("give the lines with -i FILE or from a pipe", "--colsep does not go with %s", args[0])
-	case src.Lists != nil && src.Form != taskfile.Auto:
+	case src.Form != taskfile.Auto:
 		return command.Usagef("leave one of them out", "--input-format does not go with %s", args[0])
 	}
 	return nil

@@ -58,14 +58,14 @@ func (b *batchRun) emptyHanded() bool {
 // children have started.
 const hintDelay = time.Second
 
-// hintUnfinished tells the user that the previous batch of the directory can be resumed, if so. It
+// hintUnfinished tells the user that the previous batch of the directory, with these tasks, can be resumed, if so. It
 // does that after hintDelay, or when ended is closed.
-func (b *batchRun) hintUnfinished(ended <-chan struct{}) {
+func (b *batchRun) hintUnfinished(ctx context.Context, spool *taskfile.Spool, ended <-chan struct{}) {
 	select {
 	case <-ended:
 	case <-time.After(hintDelay):
 	}
-	if last := b.runner.History().Unfinished(); last != "" {
+	if last := b.runner.History().Unfinished(ctx, b.tasks(spool)); last != "" {
 		b.Note("the previous batch did not finish: --resume=%s continues it", task.ShortID(last))
 	}
 }

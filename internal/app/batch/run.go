@@ -43,6 +43,7 @@ type batchRun struct {
 	// folders are the real paths of the working directories of tasks when these were read, by their names in the input.
 	folders map[string]string
 	hint    string   // the last hint that was printed
+	copied  bool     // [output.Copied] was printed
 	inputs  []string // files that the tasks come from
 	id      string   // of the batch
 	reason  string   // error of the previous task if it was not started; otherwise empty
@@ -135,8 +136,8 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	var hint sync.WaitGroup
 	ended := make(chan struct{})
 	if b.o.bar {
-		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), b)
-		hint.Go(func() { b.hintUnfinished(ended) })
+		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), standing{b.runner})
+		hint.Go(func() { b.hintUnfinished(ctx, spool, ended) })
 	}
 	b.halt = halt.New(b.o.halt, spool.Len())
 	b.JSON = b.JSON && b.o.output != "" // from now on stdout gets results only, no JSON error
@@ -162,10 +163,11 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	return b.verdict(outcome)
 }
 
-// Outlook implements output.Batch.
-func (b *batchRun) Outlook() (known int, wait time.Duration) {
-	return b.runner.History().Resumed(), b.runner.Waits()
-}
+// standing implements output.Batch.
+type standing struct{ Runner }
+
+// Known implements output.Batch.
+func (s standing) Known() int { return s.History().Resumed() }
 
 // openOutput opens the output of the batch. It does not change an existing file yet.
 func (b *batchRun) openOutput(ctx context.Context, spool *taskfile.Spool) error {
@@ -265,6 +267,7 @@ func (b *batchRun) Deliver(res task.Result) error {
 	if err := b.runner.History().Err(); err != nil {
 		return err
 	}
+	b.sayCopied(res)
 	err = b.out.Write(title(t), t.Input, res)
 	if !res.Success && b.o.format == output.Text {
 		b.complain(res, hint)
@@ -274,6 +277,16 @@ func (b *batchRun) Deliver(res task.Result) error {
 	}
 	b.runner.History().Delivered(res)
 	return nil
+}
+
+// sayCopied tells a person before the first answer of the built-in model that nobody wrote it.
+func (b *batchRun) sayCopied(res task.Result) {
+	forPeople := b.o.format == output.Text || b.o.format == output.Markdown
+	if b.copied || !forPeople || res.Model != extract || res.Output == "" || !b.to.Terminal() {
+		return
+	}
+	b.copied = true
+	fmt.Fprintln(b.to, output.Copied)
 }
 
 // complain prints on stderr why a task failed. It leaves out a hint that it has just

@@ -22,6 +22,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/approval"
+	"qq/internal/approval/rules"
 	"qq/internal/config/trust"
 	"qq/pkg/task"
 )
@@ -215,6 +216,11 @@ func decide(ctx context.Context, i *command.Invocation, yes bool) error {
 	if err := i.Checkout.Unreadable(); err != nil {
 		return err
 	}
+	if trusted {
+		if err := valid(i.Checkout); err != nil {
+			return err // a person cannot want what then ends each run
+		}
+	}
 	if err := i.Checkout.Decide(claims, trusted); err != nil {
 		return err
 	}
@@ -224,6 +230,23 @@ func decide(ctx context.Context, i *command.Invocation, yes bool) error {
 	}
 	i.Note("trusted until it changes: %s", files(claims))
 	return i.Checkout.Settle()
+}
+
+// valid returns an error if no agent could run in the checkout once its .env is trusted.
+func valid(o *command.Checkout) error {
+	set, err := o.Tried()
+	if err != nil {
+		return command.Usage(err)
+	}
+	for name, texts := range map[string][]string{"QQ_ALLOW": set.Allow, "QQ_DENY": set.Deny} {
+		for _, text := range texts {
+			if _, err := rules.Parse(text); err != nil && set.Source(name) == ".env" {
+				problem, hint := task.Explain(err)
+				return command.Usagef(hint, "%s (.env) %s", name, problem)
+			}
+		}
+	}
+	return nil
 }
 
 // list prints the decisions about all folders.

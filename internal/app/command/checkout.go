@@ -28,6 +28,7 @@ type Checkout struct {
 	Trust    *trust.Folder
 	Store    trust.Store // of the user; a checkout cannot choose another
 	Broken   error       // why .env counts as empty, see OpenAnyway; nil if it does not
+	Mistakes []error     // in the settings, see Examine
 
 	own config.Config // without anything that needs trust
 }
@@ -45,17 +46,23 @@ type Claim struct {
 	whole string // Text with all of a long value; "" if there is none
 }
 
+// nowhere is a folder that does not exist, instead of the home of qq if that is not known.
+const nowhere = "/nonexistent"
+
 // newCheckout returns the checkout in dir. cfg has its settings, without anything that needs trust.
 func newCheckout(dir string, cfg config.Config, env Environment) (*Checkout, error) {
 	user, err := cfg.Without("QQ_HOME")
 	if err != nil {
 		return nil, Usage(err)
 	}
-	o := &Checkout{Dir: dir, own: cfg, Store: trust.In(user.Home)}
+	o := &Checkout{Dir: dir, own: cfg, Store: trust.In(cmp.Or(user.Home, nowhere))}
 	o.Trust = o.Store.Folder(dir)
 	o.Agents = agents.Load(agents.Dirs(dir, env.ConfigHome(), o.Trust))
 	return o, o.Settle()
 }
+
+// Tried returns the settings as they would be if all files of the checkout were trusted.
+func (o *Checkout) Tried() (config.Config, error) { return o.own.Trust() }
 
 // Settle finds the settings that count after decisions. After an error they are those that need no trust.
 func (o *Checkout) Settle() error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"slices"
 	"unicode/utf8"
 
 	"fmt"
@@ -92,6 +93,10 @@ func ReadText(from io.Reader, name string) (string, error) {
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
 		if r == utf8.RuneError && n == 1 || r == 0 {
+			if slices.Contains(b[:min(len(b), 8<<10)], 0) {
+				return "", Usagef("give a text; of a file that agents may read, its name in a prompt is enough",
+					"%s is not UTF-8 text but binary, such as a program, a picture or an archive", name)
+			}
 			return "", Usagef("convert it, for example: iconv -f LATIN1 -t UTF-8",
 				"%s is not UTF-8 text (byte 0x%02x at offset %d)", name, b[i], i)
 		}

@@ -9,8 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"qq/internal/app/command/pipe"
 	"qq/pkg/tool"
 )
 
@@ -63,7 +65,7 @@ func NewScreen() *Screen {
 // are, at once.
 type Output struct {
 	file     *os.File
-	pipe     *pipe // to write to file; nil if that cannot block
+	pipe     *pipe.Writer // to write to file; nil if that cannot block
 	screen   *Screen
 	terminal bool
 	sent     atomic.Int64
@@ -73,8 +75,8 @@ type Output struct {
 // Output returns f as an output on the Screen.
 func (s *Screen) Output(f *os.File) *Output {
 	o := &Output{file: f, screen: s, terminal: f != nil && term.IsTerminal(int(f.Fd()))}
-	if f != nil && mayBlock(f) {
-		o.pipe = &pipe{file: f}
+	if f != nil && pipe.MayBlock(f) {
+		o.pipe = &pipe.Writer{File: f}
 	}
 	return o
 }
@@ -84,7 +86,7 @@ func (o *Output) send(p []byte) (n int, err error) {
 	if o.pipe == nil {
 		n, err = o.file.Write(p)
 	} else {
-		n, err = o.pipe.write(p, o.screen.Ends)
+		n, err = o.pipe.Write(p, o.screen.Ends)
 	}
 	o.sent.Add(int64(n))
 	if err != nil {
@@ -104,6 +106,12 @@ func (o *Output) Err() error {
 	return nil
 }
 
+// Writable reports whether the file is open for writing.
+func (o *Output) Writable() bool {
+	flags, err := unix.FcntlInt(o.file.Fd(), unix.F_GETFL, 0)
+	return err == nil && flags&unix.O_ACCMODE != unix.O_RDONLY
+}
+
 // Terminal reports whether o is a terminal.
 func (o *Output) Terminal() bool { return o.terminal }
 
@@ -114,6 +122,13 @@ func (o *Output) Width() int {
 		return 0
 	}
 	return width
+}
+
+// foreground reports whether this process is in the foreground of the terminal o. If o does not tell, because it is no
+// terminal or not the one of the process, the answer is yes.
+func (o *Output) foreground() bool {
+	group, err := unix.IoctlGetInt(int(o.file.Fd()), unix.TIOCGPGRP)
+	return err != nil || group == unix.Getpgrp()
 }
 
 // Write implements io.Writer. On a terminal it may return before p is written; a later call then returns the error.
@@ -200,11 +215,16 @@ func (s *Screen) put(pieces []piece) {
 	}
 }
 
-// Status makes text the status line of o's Screen; "" removes it. While the Screen is held it is not drawn.
+// Status makes text the status line of o's Screen; "" removes it. While the Screen is held it is not drawn. In the
+// background of a shell there is none, and nothing is removed: the line of the cursor may be that of the shell.
 func (o *Output) Status(text string) {
 	s := o.screen
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !o.foreground() {
+		s.line, s.drawn = "", false
+		return
+	}
 	s.line, s.on = Printable(text), o
 	s.write()
 }

@@ -33,11 +33,16 @@ func (i *Invocation) Configure(c *cli.Context) (config.Config, string, error) {
 	if err != nil {
 		return config.Config{}, "", err
 	}
-	if o.Broken != nil {
-		Report(i.Err, fmt.Errorf(".env is ignored: %w", o.Broken))
-	}
-	i.Warn(o.Lines())
+	i.WarnBroken()
 	return o.Settings, o.Dir, nil
+}
+
+// WarnBroken prints the warnings about the settings, and that a .env counts as empty.
+func (i *Invocation) WarnBroken() {
+	if broken := i.Checkout.Broken; broken != nil {
+		Report(i.Err, fmt.Errorf(".env is ignored: %w", broken))
+	}
+	i.Warn(i.Checkout.Lines())
 }
 
 // dotEnvUse says what counts of the .env of the working directory.
@@ -45,8 +50,9 @@ type dotEnvUse int
 
 const (
 	needed   dotEnvUse = iota // a broken one is an error
-	optional                  // a broken one counts as empty
 	unread                    // nothing
+	optional                  // a broken one counts as empty
+	examined                  // all that is not wrong
 )
 
 // Open changes to the directory of --cwd and reads the settings from the flags of c, the environment and .env files.
@@ -58,6 +64,10 @@ func (i *Invocation) OpenAnyway(c *cli.Context) (*Checkout, error) { return i.op
 
 // OpenBare is Open without the .env of the working directory.
 func (i *Invocation) OpenBare(c *cli.Context) (*Checkout, error) { return i.open(c, unread) }
+
+// Examine is OpenAnyway for a look at the settings: what is wrong with them is in Checkout.Mistakes, and counts as not
+// given.
+func (i *Invocation) Examine(c *cli.Context) (*Checkout, error) { return i.open(c, examined) }
 
 func (i *Invocation) open(c *cli.Context, use dotEnvUse) (*Checkout, error) {
 	if dir := c.String("cwd"); dir != "" {
@@ -80,19 +90,27 @@ func (i *Invocation) open(c *cli.Context, use dotEnvUse) (*Checkout, error) {
 	in := config.Input{Flags: flags, Environ: i.Env, Dir: dir, NoCheckout: use == unread}
 	cfg, err := config.Load(in)
 	var broken error
-	if err != nil && use == optional {
+	if err != nil && use >= optional {
 		in.NoCheckout = true
 		if cfg, broken = config.Load(in); broken == nil { // so the mistake is in that file
 			broken, err = err, nil
 		}
+	}
+	if err != nil && use == examined { // the mistake is elsewhere
+		in.NoCheckout, in.Anyway, broken = false, true, nil
+		cfg, err = config.Load(in)
 	}
 	if err != nil {
 		return nil, Usage(err)
 	}
 	i.Quiet, i.Plain = c.Bool("quiet"), c.Bool("no-color")
 	i.Checkout, err = newCheckout(dir, cfg, i.Env)
-	if i.Checkout != nil {
-		i.Checkout.Broken = broken
+	if i.Checkout == nil {
+		return nil, err
+	}
+	i.Checkout.Broken, i.Checkout.Mistakes = broken, i.Checkout.Settings.Mistakes
+	if err != nil && use == examined { // what is trusted is wrong
+		i.Checkout.Mistakes, err = append(i.Checkout.Mistakes, err), nil
 	}
 	return i.Checkout, err
 }

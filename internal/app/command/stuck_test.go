@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qq/internal/app/command/pipe"
 )
 
 // TestStuckReader: before the run is to end, a write waits for its reader. After that, it gives up on a
@@ -32,9 +34,9 @@ func TestStuckReader(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, written)
 	close(ends)
-	require.ErrorIs(t, <-written, ErrStuck)
+	require.ErrorIs(t, <-written, pipe.ErrStuck)
 	_, err = o.WriteString("x")
-	require.ErrorIs(t, err, ErrStuck)
+	require.ErrorIs(t, err, pipe.ErrStuck)
 	require.NoError(t, r.Close()) // which ends the goroutine that writes
 }
 

@@ -1,76 +1,257 @@
 package manual
 
 import (
-	"fmt"
-	"sort"
+	_ "embed"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"qq/internal/config"
+	"qq/pkg/agents"
+	"qq/pkg/task"
 )
 
-// words returns what may follow a command: its subcommands and its flags.
-func words(commands []*cli.Command, flags []cli.Flag) []string {
-	var all []string
-	for _, c := range commands {
-		all = append(all, c.Name)
-	}
-	for _, f := range flags {
-		all = append(all, "--"+f.Names()[0])
-	}
-	sort.Strings(all)
-	return all
+// CompleteCommand is the name of the hidden command that the scripts of the shells call with the words of a command
+// line.
+const CompleteCommand = "__complete"
+
+// Scripts that connect a shell with [CompleteCommand].
+var (
+	//go:embed qq.bash
+	Bash string
+	//go:embed qq.zsh
+	Zsh string
+	//go:embed qq.fish
+	Fish string
+)
+
+// Kind is what a word of a command line names.
+type Kind int
+
+// Kinds of words.
+const (
+	Nothing Kind = iota // a text, a number, a new name
+	Words               // one of a few
+	Files
+	Folders
+	Agents
+	AgentsOrFiles
+	Models
+	Runs // and batches
+	Batches
+	Sessions
+)
+
+// Word is a word that may be at the end of a command line, with what it means.
+type Word struct{ Text, Meaning string }
+
+// Wanted is what may be at the end of a command line.
+type Wanted struct {
+	Kind   Kind
+	Words  []Word // may be there besides what Kind says
+	Prefix string // of all words, such as "--agent="
+	Dir    string // the value of --cwd
 }
 
-// Bash returns a completion script for bash, which zsh understands too.
-func Bash(app *cli.App) string {
-	var b strings.Builder
-	b.WriteString("_qq() {\n  local cur=${COMP_WORDS[COMP_CWORD]} words i\n")
-	fmt.Fprintf(&b, "  words=%q\n", strings.Join(words(app.Commands, app.Flags), " "))
-	b.WriteString("  for ((i = 1; i < COMP_CWORD; i++)); do\n    case ${COMP_WORDS[i]} in\n")
-	for _, c := range app.Commands {
-		fmt.Fprintf(&b, "      %s) words=%q; break ;;\n", c.Name, strings.Join(words(c.Subcommands, c.Flags), " "))
-	}
-	b.WriteString("    esac\n  done\n" +
-		"  if [[ $cur != -* && $COMP_CWORD -gt 1 ]]; then\n" +
-		"    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\") $(compgen -f -- \"$cur\"))\n" +
-		"  else\n    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n  fi\n}\ncomplete -o filenames -F _qq qq\n")
-	return b.String()
+// place is where the words of a command line lead to.
+type place struct {
+	commands []*cli.Command // of which one may follow
+	flags    []cli.Flag
+	path     string // such as "runs show"
+	args     int    // words before that are neither flags nor commands
 }
 
-// Fish returns a completion script for fish.
-func Fish(app *cli.App) string {
-	var b strings.Builder
-	flags := func(condition string, flags []cli.Flag) {
-		for _, f := range flags {
-			line := "complete -c qq -n " + condition
-			for _, n := range f.Names() {
-				if len(n) == 1 {
-					line += " -s " + n
-				} else {
-					line += " -l " + n
-				}
-			}
-			if d, ok := f.(cli.DocGenerationFlag); ok {
-				if d.TakesValue() {
-					line += " -r"
-				}
-				line += " -d " + fishQuote(d.GetUsage())
-			}
-			b.WriteString(line + "\n")
+// Complete returns what may take the place of the last of words, which are a command line without its program.
+func Complete(app *cli.App, words []string) Wanted {
+	if len(words) == 0 {
+		return Wanted{}
+	}
+	last := len(words) - 1
+	at, dir := place{commands: app.Commands, flags: app.Flags}, ""
+	for i := 0; i < last; i++ {
+		word := words[i]
+		f, name, value, joined := at.flag(word)
+		switch {
+		case word == "--":
+			at.args++
+			return Wanted{Kind: at.argument(), Dir: dir}
+		case f == nil && !strings.HasPrefix(word, "-"):
+			at.enter(word)
+			continue
+		case f == nil || !takesValue(f) && !joined:
+			continue
+		case !joined && i+1 == last:
+			return at.value(name, "", dir)
+		case !joined:
+			i++
+			value = words[i]
+		}
+		if name == "cwd" {
+			dir = value
 		}
 	}
-	flags("__fish_use_subcommand", app.Flags)
-	for _, c := range app.Commands {
-		fmt.Fprintf(&b, "complete -c qq -n __fish_use_subcommand -a %s -d %s\n", c.Name, fishQuote(c.Usage))
-		for _, sub := range c.Subcommands {
-			fmt.Fprintf(&b, "complete -c qq -n '__fish_seen_subcommand_from %s' -a %s -d %s\n",
-				c.Name, sub.Name, fishQuote(sub.Usage))
-		}
-		flags("'__fish_seen_subcommand_from "+c.Name+"'", c.Flags)
+	if f, name, _, joined := at.flag(words[last]); f != nil && joined {
+		prefix, _, _ := strings.Cut(words[last], "=")
+		return at.value(name, prefix+"=", dir)
 	}
-	return b.String()
+	w := Wanted{Dir: dir}
+	if strings.HasPrefix(words[last], "-") {
+		for _, f := range at.flags {
+			w.Words = append(w.Words, Word{"--" + f.Names()[0], usage(f)})
+		}
+		return Wanted{Kind: Words, Words: append(w.Words, Word{"--help", "show help"}), Dir: dir}
+	}
+	if at.args == 0 {
+		for _, c := range at.commands {
+			if !c.Hidden {
+				w.Words = append(w.Words, Word{c.Name, c.Usage})
+			}
+		}
+	}
+	if at.path == "" && at.args == 0 {
+		w.Words = append(w.Words, Word{"help", "show the help of a command"})
+	}
+	w.Kind = at.argument()
+	if at.path == "completion" && at.args == 0 {
+		w.Words = []Word{{"bash", ""}, {"fish", ""}, {"zsh", ""}}
+	}
+	return w
 }
 
-func fishQuote(s string) string {
-	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
+// enter goes on with a word that is no flag.
+func (p *place) enter(word string) {
+	if p.args > 0 {
+		p.args++
+		return
+	}
+	if p.path == "" && word == "help" {
+		p.path, p.flags = "help", nil
+		return
+	}
+	for _, c := range p.commands {
+		if c.HasName(word) {
+			p.commands, p.path = c.Subcommands, strings.TrimSpace(p.path+" "+word)
+			if !strings.HasPrefix(p.path, "help") {
+				p.flags = c.Flags
+			}
+			return
+		}
+	}
+	p.args++
+}
+
+// flag returns the flag that a word names, with its first name and its value if that is joined by =.
+func (p *place) flag(word string) (f cli.Flag, name, value string, joined bool) {
+	name, value, joined = strings.Cut(strings.TrimLeft(word, "-"), "=")
+	if !strings.HasPrefix(word, "-") || name == "" {
+		return nil, "", "", false
+	}
+	for _, f := range p.flags {
+		if slices.Contains(f.Names(), name) {
+			return f, f.Names()[0], value, joined
+		}
+	}
+	return nil, name, value, joined
+}
+
+func takesValue(f cli.Flag) bool {
+	d, ok := f.(cli.DocGenerationFlag)
+	return ok && d.TakesValue()
+}
+
+func usage(f cli.Flag) string {
+	d, _ := f.(cli.DocGenerationFlag)
+	return d.GetUsage()
+}
+
+// argument returns what an argument of the command is.
+func (p *place) argument() Kind {
+	switch p.path {
+	case "":
+		if p.args == 0 {
+			return Nothing // a command
+		}
+		return Files
+	case "batch":
+		return Files
+	case "agents show":
+		return p.first(Agents)
+	case "agents check":
+		return AgentsOrFiles
+	case "runs show", "runs tree", "runs cancel":
+		return p.first(Runs)
+	case "sessions show":
+		return p.first(Sessions)
+	case "sessions rm":
+		return Sessions
+	case "trust":
+		return p.first(Folders)
+	}
+	return Nothing
+}
+
+// first returns kind for the first argument of a command, which takes one.
+func (p *place) first(kind Kind) Kind {
+	if p.args > 0 {
+		return Nothing
+	}
+	return kind
+}
+
+// value returns what the value of a flag may be.
+func (p *place) value(flag, prefix, dir string) Wanted {
+	w := Wanted{Prefix: prefix, Dir: dir, Kind: kindOf(flag)}
+	for _, text := range p.choices(flag) {
+		w.Words, w.Kind = append(w.Words, Word{prefix + text, ""}), Words
+	}
+	return w
+}
+
+// kindOf returns what the value of a flag names.
+func kindOf(flag string) Kind {
+	switch flag {
+	case "agent":
+		return Agents
+	case "model":
+		return Models
+	case "session":
+		return Sessions
+	case "batch", "resume", "resume-failed":
+		return Batches
+	case "message-file", "schema", "input", "joblog", "output":
+		return Files
+	case "cwd", "results":
+		return Folders
+	}
+	return Nothing
+}
+
+// choices returns the values of a flag that takes one of a few.
+func (p *place) choices(flag string) []string {
+	switch flag {
+	case "output-format":
+		if p.path == "batch" {
+			return []string{"text", "json", "jsonl", "markdown", "stream-json"}
+		}
+		return []string{"text", "json", "stream-json"}
+	case "input-format":
+		return []string{"json", "jsonl", "csv", "tsv", "lines"}
+	case "halt":
+		return []string{"never", "soon", "now", "soon,fail=1", "now,fail=1", "soon,fail=10%", "now,fail=10%"}
+	case "status":
+		var all []string
+		for _, s := range task.Statuses() {
+			all = append(all, string(s))
+		}
+		return all
+	case "allow", "deny":
+		return agents.KnownTools()
+	}
+	for _, s := range config.Settings() {
+		if s.Flag == flag {
+			return s.Values
+		}
+	}
+	return nil
 }

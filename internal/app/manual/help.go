@@ -45,6 +45,9 @@ func Help(app *cli.App) string {
 func Commands(app *cli.App) string {
 	var b strings.Builder
 	for _, c := range app.Commands {
+		if c.Hidden {
+			continue
+		}
 		name := c.Name
 		for i, sub := range c.Subcommands {
 			name += map[bool]string{true: " ", false: "|"}[i == 0] + sub.Name

@@ -34,6 +34,9 @@ func ManPage(app *cli.App) string {
 	manFlags(&b, app.Flags)
 	section("COMMANDS")
 	for _, c := range app.Commands {
+		if c.Hidden {
+			continue
+		}
 		manCommandText(&b, "qq "+c.Name, c)
 		for _, sub := range c.Subcommands {
 			manCommandText(&b, "qq "+c.Name+" "+sub.Name, sub)

@@ -25,6 +25,8 @@ import (
 	"golang.org/x/term"
 
 	"qq/internal/app/command"
+	"qq/internal/app/command/pipe"
+	"qq/pkg/task"
 	"qq/pkg/tool"
 )
 
@@ -46,10 +48,22 @@ func WriteError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, syscall.EPIPE), errors.Is(err, command.ErrStuck), errors.Is(err, ErrClosed):
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, pipe.ErrStuck), errors.Is(err, ErrClosed):
 		return ErrClosed
+	case errors.Is(err, syscall.EBADF):
+		return task.Hinted("let it go to a terminal, a pipe or a file; to /dev/null if nobody needs it",
+			"write the answer: stdout is closed, or open only for reading")
 	}
 	return fmt.Errorf("write the answer: %w", err)
+}
+
+// Writable returns an error if o is closed, or open only for reading: what is written there would be lost. So a run can
+// end before a model works for nobody.
+func Writable(o *command.Output) error {
+	if o.Writable() {
+		return nil
+	}
+	return WriteError(syscall.EBADF)
 }
 
 // WriteJSON writes v as JSON on one line.

@@ -17,6 +17,7 @@ import (
 	"qq/internal/app/command"
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
 )
 
@@ -171,10 +172,18 @@ func TestNarrator(t *testing.T) {
 		"slow\x1b[0m\n", b.String())
 }
 
-// outlook is a Batch.
-type outlook func() (known int, wait time.Duration)
+// work is a Batch and the Work of a run.
+type work struct {
+	jobs  []jobs.Job
+	used  task.Usage
+	known int
+	wait  atomic.Int64 // nanoseconds
+}
 
-func (o outlook) Outlook() (known int, wait time.Duration) { return o() }
+func (w *work) Jobs() []jobs.Job     { return w.jobs }
+func (w *work) Used() task.Usage     { return w.used }
+func (w *work) Known() int           { return w.known }
+func (w *work) Waits() time.Duration { return time.Duration(w.wait.Load()) }
 
 // newOutput returns an output that ends in a file, and its content.
 func newOutput(t *testing.T) (out *command.Output, shown func() string) {
@@ -194,7 +203,7 @@ func newOutput(t *testing.T) (out *command.Output, shown func() string) {
 // the end; plain lines, far apart, elsewhere.
 func TestProgress(t *testing.T) {
 	const wipe = "\r\x1b[K"
-	busy := outlook(func() (int, time.Duration) { return 0, 0 })
+	busy := &work{}
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
 		p := StartProgress(out, true, 4, busy)
@@ -204,7 +213,7 @@ func TestProgress(t *testing.T) {
 		synctest.Wait()
 		fmt.Fprintln(out, "result")
 		p.Stop()
-		line := wipe + "2/4 done, 1 failed, 10.0/s, 0.2s left"
+		line := wipe + "2/4 done, 1 failed, 10.0/s, 1 s left"
 		assert.Equal(t, line+wipe+"result\n"+line+wipe, shown(), "and it is there again at once")
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -214,13 +223,17 @@ func TestProgress(t *testing.T) {
 		time.Sleep(reportEvery + time.Millisecond)
 		synctest.Wait()
 		p.Stop()
-		assert.Equal(t, "qq: 1/4 done, 2.0/min, 1m30s left\n", shown())
+		assert.Equal(t, "qq: 1/4 done · 30 s, 2.0/min, 1m 30s left\n", shown())
 	})
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
-		var wait atomic.Int64
-		p := StartProgress(out, false, 10,
-			outlook(func() (int, time.Duration) { return 2, time.Duration(wait.Load()) }))
+		w := &work{known: 2, jobs: []jobs.Job{
+			{State: task.Running, Started: time.Now().Add(-time.Minute), Task: "the first"},
+			{State: task.Waiting, Started: time.Now(), Task: "the second"},
+			{State: task.Running, Started: time.Now().Add(-time.Hour), Task: "of a child", ParentExecutionID: "1"},
+			{State: task.Queued, Task: "the next"},
+		}}
+		p := StartProgress(out, false, 10, w)
 		cached := results()[0]
 		cached.Cached = true
 		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0]} {
@@ -228,11 +241,12 @@ func TestProgress(t *testing.T) {
 		}
 		time.Sleep(reportEvery + time.Millisecond)
 		synctest.Wait()
-		wait.Store(int64(42 * time.Second))
+		w.wait.Store(int64(42 * time.Second))
 		time.Sleep(reportEvery)
 		synctest.Wait()
 		p.Stop()
-		assert.Equal(t, "qq: 4/10 done, 2.0/min, 3m00s left\nqq: 4/10 done, waiting 42s for the model server\n",
+		assert.Equal(t, "qq: 4/10 done, 2 at work · 30 s, 2.0/min, 3m 00s left · oldest: 1m 30s the first\n"+
+			"qq: 4/10 done, 2 at work · 1m 00s, waiting 42 s for the model server · oldest: 2m 00s the first\n",
 			shown(), "what was known says nothing of the rest")
 	})
 	var none *Progress

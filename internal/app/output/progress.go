@@ -2,16 +2,13 @@ package output
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"qq/internal/app/command"
+	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
 )
-
-// RedrawEvery is how often the progress of a batch is updated on a terminal.
-const RedrawEvery = 200 * time.Millisecond
 
 // reportEvery is how often the progress of a batch is printed if there is no terminal.
 const reportEvery = 30 * time.Second
@@ -34,12 +31,11 @@ type Progress struct {
 	wg   sync.WaitGroup
 }
 
-// Batch provides what the progress line shows besides the counts of results.
+// Batch is what the progress line tells about besides the counts of results.
 type Batch interface {
-	// Outlook returns how many results came from an earlier run, and how long tasks
-	// currently wait for the model server. Earlier results do not count for the speed of
-	// this run.
-	Outlook() (known int, wait time.Duration)
+	Work
+	// Known returns how many results came from an earlier run. They do not count for the speed of this run.
+	Known() int
 }
 
 // StartProgress shows the progress of b, which has total tasks, until Stop is called.
@@ -94,39 +90,81 @@ func (p *Progress) Stop() {
 
 // draw shows the progress of now.
 func (p *Progress) draw() {
-	known, wait := p.batch.Outlook()
+	known := p.batch.Known()
 	p.mu.Lock()
-	line := progressLine(p.done, p.total, p.failed, p.done-p.cached-known, wait, time.Since(p.start))
+	s := standing{done: p.done, failed: p.failed, worked: p.done - p.cached - known}
 	p.mu.Unlock() // before the terminal, which may be slow: finished tasks are counted meanwhile
+	now := time.Now()
+	s.total, s.elapsed, s.wait = p.total, now.Sub(p.start), p.batch.Waits()
+	s.look(p.batch.Jobs(), now)
 	if p.live {
-		p.w.Status(line)
+		p.w.Status(s.line(columnsFor(p.w)))
 		return
 	}
-	fmt.Fprintln(p.w, "qq:", line)
+	fmt.Fprintln(p.w, "qq:", s.line(plainWidth))
 }
 
-// progressLine returns the text of the progress line. done counts all finished tasks of
-// total, worked only those that ran now: others were taken from an earlier run or the
-// cache.
-func progressLine(done, total, failed, worked int, wait, elapsed time.Duration) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d/%d done", done, total)
-	if failed > 0 {
-		fmt.Fprintf(&b, ", %d failed", failed)
+// plainWidth is how many columns a plain line of progress has at most.
+const plainWidth = 200
+
+// standing is how far a batch is.
+type standing struct {
+	done, total, failed int
+	worked              int           // of done, those that ran now: others were taken from an earlier run or the cache
+	atWork              int           // tasks that have started
+	age                 time.Duration // of the oldest of them
+	oldest              string        // its text
+	wait                time.Duration // for the model server
+	elapsed             time.Duration
+}
+
+// look counts the tasks of the batch that are at work, and finds the oldest. The others in list are their children.
+func (s *standing) look(list []jobs.Job, now time.Time) {
+	for _, j := range list {
+		if j.ParentExecutionID != "" || j.State == task.Queued {
+			continue
+		}
+		s.atWork++
+		if age := now.Sub(j.Started); age > s.age {
+			s.age, s.oldest = age, j.Task
+		}
+	}
+}
+
+// line returns the text of the progress line in at most that many columns.
+func (s *standing) line(columns int) string {
+	var failed, atWork, elapsed, rate, left, oldest, text string
+	if s.failed > 0 {
+		failed = fmt.Sprintf("%d failed", s.failed)
+	}
+	if s.atWork > 0 {
+		atWork = fmt.Sprintf("%d at work", s.atWork)
+	}
+	if s.elapsed >= time.Second {
+		elapsed = Clock(s.elapsed)
 	}
 	switch {
-	case wait > 0:
-		fmt.Fprintf(&b, ", waiting %s for the model server", Roundly(wait))
-	case worked > 0 && elapsed > 0:
-		rate := float64(worked) / elapsed.Seconds()
-		if rate >= 1 {
-			fmt.Fprintf(&b, ", %.1f/s", rate)
-		} else {
-			fmt.Fprintf(&b, ", %.1f/min", rate*60)
+	case s.wait > 0:
+		rate = "waiting " + Left(s.wait) + " for the model server"
+	case s.worked > 0 && s.elapsed > 0:
+		speed := float64(s.worked) / s.elapsed.Seconds()
+		if rate = fmt.Sprintf("%.1f/s", speed); speed < 1 {
+			rate = fmt.Sprintf("%.1f/min", speed*60)
 		}
-		fmt.Fprintf(&b, ", %s left", Roundly(time.Duration(float64(total-done)/rate*float64(time.Second))))
+		left = Left(time.Duration(float64(s.total-s.done)/speed*float64(time.Second))) + " left"
 	}
-	return b.String()
+	if s.age >= time.Second {
+		oldest, text = "oldest: "+Clock(s.age), OneLine(s.oldest)
+	}
+	return fit(columns,
+		part{text: fmt.Sprintf("%d/%d done", s.done, s.total)},
+		part{before: ", ", text: failed, rank: 1},
+		part{before: ", ", text: atWork, rank: 2},
+		part{before: " · ", text: elapsed, rank: 3},
+		part{before: ", ", text: rate, rank: 4},
+		part{before: ", ", text: left, rank: 5},
+		part{before: " · ", text: oldest, rank: 6},
+		part{before: " ", text: text, rank: 7, least: 8})
 }
 
 // Roundly formats a duration for people, such as "2.5s", "3m05s" or "1d04h".

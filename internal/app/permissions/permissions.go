@@ -45,6 +45,22 @@ type Row struct {
 	rulefile.Entry
 }
 
+// SetRow is one rule of QQ_ALLOW in the JSON output of qq permissions list. It is in no file of rules.
+type SetRow struct {
+	Rule   string `json:"rule"`
+	Source string `json:"source"` // such as "QQ_ALLOW (environment)"
+}
+
+// set returns the rules of QQ_ALLOW that count here.
+func (p permissions) set() []SetRow {
+	settings := p.Checkout.Settings
+	rows := []SetRow{}
+	for _, rule := range settings.Allow {
+		rows = append(rows, SetRow{rule, "QQ_ALLOW (" + settings.Source("QQ_ALLOW") + ")"})
+	}
+	return rows
+}
+
 // open returns the store and its rules.
 func (p permissions) open(c *cli.Context) (s rulefile.Store, rows []Row, err error) {
 	if _, _, err = p.Configure(c); err != nil {
@@ -75,11 +91,21 @@ func (p permissions) list(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	set := p.set()
 	if c.Bool("json") {
-		return output.WriteJSON(p.Out, rows)
+		all := []any{}
+		for _, r := range rows {
+			all = append(all, r)
+		}
+		for _, r := range set {
+			all = append(all, r)
+		}
+		return output.WriteJSON(p.Out, all)
 	}
 	if len(rows) == 0 {
 		p.Say("no lasting rules yet: the answer \"always in this folder\" to a question makes one")
+	}
+	if len(rows)+len(set) == 0 {
 		return nil
 	}
 	w := tabwriter.NewWriter(p.Out, 0, 4, 2, ' ', 0)
@@ -87,6 +113,9 @@ func (p permissions) list(c *cli.Context) error {
 	for _, r := range rows {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", r.Number, r.Added.Local().Format("2006-01-02 15:04"),
 			oneLine(r.Folder), oneLine(r.Rule))
+	}
+	for _, r := range set {
+		fmt.Fprintf(w, "-\t%s\there\t%s\n", oneLine(r.Source), oneLine(r.Rule))
 	}
 	return output.WriteError(w.Flush())
 }

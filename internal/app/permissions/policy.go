@@ -79,7 +79,11 @@ func Lasting(i *command.Invocation, dir string) approval.Lasting {
 	if rel, err := filepath.Rel(dir, real); err != nil || filepath.IsLocal(rel) {
 		return nil
 	}
-	return &lasting{Store: rulefile.Open(home), Invocation: i}
+	l := &lasting{Store: rulefile.Open(home), Invocation: i}
+	if _, err := l.Check(); err != nil {
+		l.report(err)
+	}
+	return l
 }
 
 // lasting is the store of lasting rules. It tells the person once what is wrong with it.
@@ -93,10 +97,12 @@ type lasting struct {
 func (l *lasting) Rules(folder string) []rules.Rule {
 	found, err := l.Store.Rules(folder)
 	if err != nil {
-		l.once.Do(func() { command.Report(l.Err, err) })
+		l.report(err)
 	}
 	return found
 }
+
+func (l *lasting) report(err error) { l.once.Do(func() { command.Report(l.Err, err) }) }
 
 // Add implements approval.Lasting.
 func (l *lasting) Add(folder string, rule rules.Rule) bool {

@@ -70,11 +70,12 @@ func (w *work) join() (string, error) {
 // reason returns why there is no answer about a file, without the file name that a child or a
 // tool may have put first.
 func (p part) reason() string {
+	problem, _, _ := strings.Cut(p.problem, ": look with list_files at ") // what a model would do
 	prefix := p.path + ": "
-	if i := strings.LastIndex(p.problem, prefix); i >= 0 {
-		return p.problem[i+len(prefix):]
+	if i := strings.LastIndex(problem, prefix); i >= 0 {
+		return problem[i+len(prefix):]
 	}
-	return p.problem
+	return problem
 }
 
 // done returns the participle for the request, such as "summarized".

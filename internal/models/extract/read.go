@@ -13,6 +13,13 @@ const (
 	mostReads = 50   // calls for one file
 )
 
+// span are the arguments of a call that reads a part of a file. People see them in this order.
+type span struct {
+	Path  string `json:"path"`
+	Start int    `json:"start_line"`
+	End   int    `json:"end_line"`
+}
+
 // read returns the text of the file p.path. The first page tells the number of lines; then all other pages are
 // requested at once. If calls are added to t.wanted, the text is not complete yet. A problem is stored in p, even
 // if part of the text was read.
@@ -29,7 +36,7 @@ func (t *talk) read(p *part) string {
 				p.problem = fmt.Sprintf("only the first %d of %d lines were read", from-1, total)
 				return b.String()
 			}
-			text, problem, ok := t.call(readFile, map[string]any{"path": p.path, "start_line": from, "end_line": end})
+			text, problem, ok := t.call(readFile, span{p.path, from, end})
 			text, next, lines := cutNotes(text)
 			if problem != "" {
 				p.problem = problem

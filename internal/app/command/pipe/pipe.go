@@ -1,4 +1,5 @@
-package command
+// Package pipe writes to files whose reader may be slow or stuck, such as pipes and terminals.
+package pipe
 
 import (
 	"bytes"
@@ -19,23 +20,23 @@ const (
 	portion = 4 << 10
 )
 
-// pipe writes to a file whose reader may be slow or stuck, such as a pipe or a terminal.
-type pipe struct {
-	file  *os.File
+// Writer writes to a file whose reader may be slow or stuck. Several goroutines may use it.
+type Writer struct {
+	File  *os.File
 	sent  atomic.Int64
 	stuck atomic.Bool // a write was given up
 	mu    sync.Mutex  // held during a write, by its goroutine
 }
 
-// mayBlock reports whether a write to f may wait for a reader.
-func mayBlock(f *os.File) bool {
+// MayBlock reports whether a write to f may wait for a reader.
+func MayBlock(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && !info.Mode().IsRegular()
 }
 
-// write writes p and returns how much of it was written. When end is closed, it gives up as soon as the reader takes
+// Write writes p and returns how much of it was written. When end is closed, it gives up as soon as the reader takes
 // nothing for some time. The goroutine of the write stays until the process ends.
-func (w *pipe) write(p []byte, end <-chan struct{}) (int, error) {
+func (w *Writer) Write(p []byte, end <-chan struct{}) (int, error) {
 	if w.stuck.Load() {
 		return 0, ErrStuck
 	}
@@ -72,10 +73,10 @@ func (w *pipe) write(p []byte, end <-chan struct{}) (int, error) {
 }
 
 // portions writes p. The caller holds the lock, so that nothing comes in between.
-func (w *pipe) portions(p []byte) (n int, err error) {
+func (w *Writer) portions(p []byte) (n int, err error) {
 	for err == nil && n < len(p) {
 		var m int
-		m, err = w.file.Write(p[n:min(n+portion, len(p))])
+		m, err = w.File.Write(p[n:min(n+portion, len(p))])
 		n += m
 		w.sent.Add(int64(m))
 	}

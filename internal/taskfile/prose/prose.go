@@ -1,4 +1,5 @@
-package taskfile
+// Package prose tells a text from a list of tasks, so that a document is not run line by line.
+package prose
 
 import (
 	"fmt"
@@ -7,8 +8,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"qq/pkg/task"
 )
 
 // documents are extensions of files that hold no list of tasks, with what they hold. Some people keep lists in
@@ -26,33 +25,23 @@ var documents = map[string]string{
 // markup are extensions of texts with headings and paragraphs.
 var markup = []string{".md", ".markdown", ".rst", ".adoc", ".org"}
 
-// checkList returns an error if an input that would be read as one task a line is a text instead.
-func (s Source) checkList(head string) error {
-	ext := strings.ToLower(filepath.Ext(s.Name))
-	what := documents[ext]
-	if what == "" {
-		saw := proseOf(head, slices.Contains(markup, ext))
-		if saw == "" {
-			return nil
-		}
-		what = "a text, and no list of tasks: " + saw
+// Seen returns what the content of a file is if it is no list of tasks, such as "source code"; otherwise "". head is
+// its beginning.
+func Seen(name, head string) string {
+	ext := strings.ToLower(filepath.Ext(name))
+	if what := documents[ext]; what != "" {
+		return what
 	}
-	name := s.label()
-	about, verb := fmt.Sprintf("qq 'Summarize %s', or qq batch -m 'Summarize {}' %s", name, name), "is"
-	if s.Input != nil && ext == "" {
-		about, verb = "… | qq 'Summarize it'", "looks like"
+	if saw := evidence(head, slices.Contains(markup, ext)); saw != "" {
+		return "a text, and no list of tasks: " + saw
 	}
-	hint := fmt.Sprintf("for one task about all of it: %s; for one task a line: --input-format lines", about)
-	return task.Hinted(hint, "%s %s %s", name, verb, what)
+	return ""
 }
 
-// proseOf returns what shows that a text is prose, or "". It errs on the side of a list: in a text of unknown kind only
-// paragraphs of wrapped lines, fences, a web page and several headings count. In a file that is marked as markup, one
-// heading or one paragraph is enough.
-func proseOf(head string, marked bool) string {
-	if at := strings.LastIndexByte(head, '\n'); at >= 0 && len(head) >= headSize-utf8.UTFMax {
-		head = head[:at] // the last line is cut
-	}
+// evidence returns what shows that a text is prose, or "". It errs on the side of a list: in a text of unknown kind
+// only paragraphs of wrapped lines, fences, a web page and several headings count. In a file that is marked as markup,
+// one heading or one paragraph is enough.
+func evidence(head string, marked bool) string {
 	start := strings.ToLower(strings.TrimSpace(head[:min(len(head), 200)]))
 	for _, page := range []string{"<!doctype", "<html", "<?xml"} {
 		if strings.HasPrefix(start, page) {
@@ -74,7 +63,7 @@ func proseOf(head string, marked bool) string {
 		case isHeading(line) && (marked || blank(next) && blank(before)), isUnderline(next) && isTitle(line, next):
 			headings++
 			if heading == "" {
-				heading = fmt.Sprintf("line %d is the heading %q", i+1, task.Shorten(line, 40))
+				heading = fmt.Sprintf("line %d is the heading %.40q", i+1, line)
 			}
 		case strings.HasPrefix(line, "```"):
 			fences++
@@ -147,10 +136,12 @@ func paragraphsOf(lines []string) []paragraph {
 	return all
 }
 
-// isWrapped reports whether lines are sentences that were broken into lines of a certain width: each line but the last
-// is so long that the first word of the next one has no room in it, and sentences go over the ends of lines.
+// isWrapped reports whether lines are sentences that were broken into lines of about one width: they begin with no
+// small letter and end with the end of a sentence, most lines go on in the next one, and only the last is much shorter.
 func isWrapped(lines []string) bool {
-	if len(lines) < 3 {
+	first, _ := utf8.DecodeRuneInString(strings.TrimSpace(lines[0]))
+	last := strings.TrimRight(lines[len(lines)-1], " *_`\"')]")
+	if len(lines) < 3 || unicode.IsLower(first) || !strings.ContainsAny(last[max(len(last)-1, 0):], ".!?:") {
 		return false
 	}
 	width := 0
@@ -160,14 +151,13 @@ func isWrapped(lines []string) bool {
 	if width < 40 || width > 200 {
 		return false
 	}
-	over := 0 // sentences that go over the end of a line
+	over := 0 // lines that go on in the next one
 	for i, line := range lines[:len(lines)-1] {
-		next := strings.Fields(lines[i+1])[0]
-		if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(next) <= width {
+		if utf8.RuneCountInString(line)*10 < width*7 {
 			return false
 		}
-		first, _ := utf8.DecodeRuneInString(next)
-		if !strings.ContainsAny(line[len(line)-1:], ".!?:;") && !unicode.IsUpper(first) {
+		next, _ := utf8.DecodeRuneInString(strings.TrimSpace(lines[i+1]))
+		if !strings.ContainsAny(line[len(line)-1:], ".!?:;") && !unicode.IsUpper(next) {
 			over++
 		}
 	}

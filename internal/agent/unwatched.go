@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"qq/pkg/event"
+	"qq/pkg/supervisor"
+)
+
+// unwatchedFor is how long a child sends no events if nobody reads them when it starts. Most children
+// end before, and sending the first one costs more than all that follow.
+const unwatchedFor = time.Second
+
+// Unwatched is a parent that gets no events until unwatchedFor has passed. Later a person may look at a line on the
+// terminal, or somebody may have subscribed at the control socket: then the parent gets the calls that run, and all
+// events that follow. The text of the model is never sent.
+type Unwatched struct {
+	supervisor.Parent
+	mu    sync.Mutex
+	late  bool          // unwatchedFor has passed
+	calls []event.Event // that run; unused when late
+}
+
+// NewUnwatched returns p as an Unwatched parent, from now on.
+func NewUnwatched(p supervisor.Parent) *Unwatched {
+	u := &Unwatched{Parent: p}
+	time.AfterFunc(unwatchedFor, u.begin)
+	return u
+}
+
+// begin sends the start of each call that runs.
+func (u *Unwatched) begin() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.late = true
+	for _, e := range u.calls {
+		u.Parent.Emit(e)
+	}
+}
+
+// Emit implements supervisor.Report. That tasks are about to run in parallel is always told, because the
+// root logs it.
+func (u *Unwatched) Emit(e event.Event) {
+	if u.keep(e) || e.Phase == event.PhaseDelegating && e.Total > 1 {
+		u.Parent.Emit(e)
+	}
+}
+
+// keep notes the calls that run, and reports whether e is to be sent.
+func (u *Unwatched) keep(e event.Event) (late bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.late:
+	case e.Type == event.ToolStart:
+		u.calls = append(u.calls, e)
+	case e.Type == event.ToolEnd:
+		same := func(call event.Event) bool { return call.CallID == e.CallID && call.Tool == e.Tool }
+		if i := slices.IndexFunc(u.calls, same); i >= 0 {
+			u.calls = slices.Delete(u.calls, i, i+1)
+		}
+	}
+	return u.late
+}

@@ -1,0 +1,119 @@
+package admin
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/app/command"
+	"qq/internal/app/manual"
+	"qq/internal/app/output"
+	"qq/internal/record/ledger"
+	"qq/pkg/session"
+	"qq/pkg/task"
+)
+
+// maxCompleted is how many runs or sessions are offered to complete a word: the newest ones.
+const maxCompleted = 50
+
+// complete is the command that the completion scripts of shells call. It prints what may be at the end of the command
+// line that its arguments are: one line that says whether names of files may be there, then words, each with a tab and
+// what it means. It is quiet: where something cannot be read, nothing is offered.
+func (r commands) complete() *cli.Command {
+	return &cli.Command{
+		Name: manual.CompleteCommand, Hidden: true, ArgsUsage: "-- WORD…", Flags: []cli.Flag{command.FlagCwd},
+		Action: func(c *cli.Context) error {
+			w := manual.Complete(c.App, c.Args().Slice())
+			words := append(w.Words, r.words(c, w)...)
+			var b strings.Builder
+			switch w.Kind {
+			case manual.Files, manual.AgentsOrFiles:
+				b.WriteString("files\n")
+			case manual.Folders:
+				b.WriteString("folders\n")
+			default:
+				b.WriteString("words\n")
+			}
+			typed := c.Args().Get(c.NArg() - 1)
+			for _, word := range words {
+				if strings.HasPrefix(word.Text, typed) {
+					meaning := task.Shorten(word.Meaning, 60)
+					fmt.Fprintf(&b, "%s\t%s\n", output.Spelled(word.Text), output.Spelled(meaning))
+				}
+			}
+			return r.print(b.String())
+		},
+	}
+}
+
+// words returns what is there of the kind that is wanted.
+func (r commands) words(c *cli.Context, w manual.Wanted) (words []manual.Word) {
+	switch w.Kind {
+	case manual.Agents, manual.AgentsOrFiles, manual.Models, manual.Runs, manual.Batches, manual.Sessions:
+	default:
+		return nil
+	}
+	if w.Dir != "" && c.Set("cwd", w.Dir) != nil {
+		return nil
+	}
+	o, err := r.OpenAnyway(c)
+	if err != nil {
+		return nil
+	}
+	add := func(text, meaning string) {
+		words = append(words, manual.Word{Text: w.Prefix + text, Meaning: meaning})
+	}
+	switch w.Kind {
+	case manual.Agents, manual.AgentsOrFiles:
+		for _, e := range o.Agents.List() {
+			if e.Err == nil {
+				add(e.Agent.Name, e.Agent.Description)
+			}
+		}
+	case manual.Models:
+		add("auto", "Ollama if it answers, else extract")
+		add("extract", "the built-in model")
+		if set := o.Settings.Model; set != "auto" && set != "extract" {
+			add(set, "QQ_MODEL")
+		}
+	case manual.Sessions:
+		all, _ := session.Of(o.Settings.Home).List()
+		for _, s := range all[:min(len(all), maxCompleted)] {
+			add(s.ID, s.Title)
+		}
+	default:
+		for _, word := range recent(o.Settings.Home, w.Kind == manual.Runs) {
+			add(word.Text, word.Meaning)
+		}
+	}
+	return words
+}
+
+// recent returns the ids of the newest batches and, if runs is set, of the newest runs.
+func recent(home string, runs bool) (words []manual.Word) {
+	if !ledger.Begun(home) {
+		return nil
+	}
+	led, err := ledger.Open(home, ledger.Options{Wait: time.Second})
+	if err != nil {
+		return nil
+	}
+	defer led.Close()
+	batches, _ := led.Batches(ledger.Filter{Limit: maxCompleted})
+	for _, b := range batches {
+		meaning := fmt.Sprintf("batch, %s, %s", b.Status, b.Dir)
+		words = append(words, manual.Word{Text: task.ShortID(b.ID), Meaning: meaning})
+	}
+	if !runs {
+		return words
+	}
+	list, _ := led.List(ledger.Filter{Limit: maxCompleted})
+	for _, run := range list {
+		words = append(words, manual.Word{
+			Text: task.ShortID(run.ID), Meaning: fmt.Sprintf("%s, %s: %s", run.Status, run.Agent, run.Task),
+		})
+	}
+	return words
+}

@@ -1,0 +1,21 @@
+#compdef qq
+# zsh completion for qq: source <(qq completion zsh), or as _qq in a folder of fpath
+_qq() {
+  local -a lines described
+  local line kind
+  lines=("${(@f)$(command qq __complete -- "${(@)words[2,CURRENT]}" </dev/null 2>/dev/null)}")
+  kind=$lines[1]
+  for line in "${(@)lines[2,-1]}"; do
+    described+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+  done
+  (( $#described )) && _describe -t values 'qq' described
+  case $kind in
+    files) [[ $PREFIX == --*=* ]] && compset -P '*='; _files ;;
+    folders) [[ $PREFIX == --*=* ]] && compset -P '*='; _files -/ ;;
+  esac
+}
+if [[ $funcstack[1] == _qq ]]; then
+  _qq "$@"
+else
+  compdef _qq qq
+fi

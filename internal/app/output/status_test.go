@@ -1,0 +1,68 @@
+package output
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"qq/pkg/task"
+)
+
+// TestBatchLine: a narrow terminal shows the first parts whole, and a wide one the text of the oldest task.
+func TestBatchLine(t *testing.T) {
+	s := standing{done: 23, total: 50, failed: 2, worked: 23, atWork: 3, age: 48 * time.Second,
+		elapsed: 72 * time.Second,
+		oldest:  "Summarize pkgs/net-http.txt in one sentence, and say why 日本語\nmatters \x1b[2J"}
+	for columns, want := range map[int]string{
+		200: "23/50 done, 2 failed, 3 at work · 1m 12s, 19.2/min, 1m 25s left · " +
+			"oldest: 48 s Summarize pkgs/net-http.txt in one sentence, and say why 日本語 matters [2J",
+		120: "23/50 done, 2 failed, 3 at work · 1m 12s, 19.2/min, 1m 25s left · " +
+			"oldest: 48 s Summarize pkgs/net-http.txt in one sente…",
+		79: "23/50 done, 2 failed, 3 at work · 1m 12s, 19.2/min, 1m 25s left · oldest: 48 s",
+		40: "23/50 done, 2 failed, 3 at work · 1m 12s",
+		39: "23/50 done, 2 failed, 3 at work",
+		15: "23/50 done",
+		3:  "",
+	} {
+		got := s.line(columns)
+		assert.Equal(t, want, got, columns)
+		assert.LessOrEqual(t, Columns(got), columns)
+	}
+}
+
+// TestFit: no line is wider than the terminal, whatever characters it has.
+func TestFit(t *testing.T) {
+	wide := strings.Repeat("漢字", 100)
+	for columns := range 100 {
+		got := fit(columns, part{text: "head"}, part{before: " · ", text: wide, rank: 2, least: 10},
+			part{before: " · ", text: "12 s", rank: 1}, part{before: " · ", text: "tail", rank: 3})
+		assert.LessOrEqual(t, Columns(got), columns)
+		assert.Equal(t, columns >= 11, strings.HasSuffix(strings.TrimSuffix(got, " · tail"), " · 12 s"), got)
+		assert.Equal(t, columns >= 24, strings.Contains(got, "漢"), got)
+		assert.Equal(t, columns >= 31, strings.HasSuffix(got, "tail"), got)
+	}
+	assert.Equal(t, "a, b", fit(10, part{text: "a"}, part{before: "; "}, part{before: ", ", text: "b", rank: 5}))
+}
+
+func TestClock(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0 s", 999 * time.Millisecond: "0 s", 48 * time.Second: "48 s", 72 * time.Second: "1m 12s",
+		3*time.Hour + 5*time.Minute: "3h 05m", 49 * time.Hour: "2d 01h",
+	} {
+		assert.Equal(t, want, Clock(d), d)
+	}
+	assert.Equal(t, "1 s", Left(200*time.Millisecond))
+	assert.Equal(t, "0 s", Left(0))
+	assert.Equal(t, "1m 00s", Left(59500*time.Millisecond))
+}
+
+func TestTokensSoFar(t *testing.T) {
+	for n, want := range map[int]string{
+		0: "", 999: "999 tokens", 1000: "1.0k tokens", 3141: "3.1k tokens", 31415: "31.4k tokens",
+		3_141_592: "3.1M tokens",
+	} {
+		assert.Equal(t, want, tokensSoFar(task.Usage{InputTokens: n}), n)
+	}
+}

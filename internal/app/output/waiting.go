@@ -1,0 +1,218 @@
+package output
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"qq/internal/app/command"
+	"qq/pkg/event"
+	"qq/pkg/llm"
+	"qq/pkg/task"
+)
+
+// quiet is how long nothing is printed before the line of a Waiting appears. A quick answer shows no line.
+const quiet = time.Second
+
+// maxCalls bounds the calls that a Waiting keeps: a child may begin calls and never end them.
+const maxCalls = 1000
+
+// Waiting shows a person on a terminal that a run is at work: one line that is redrawn while the answer is awaited.
+// It is an [event.Sink], from which it knows the calls, and gets the text of the model, which takes the place of the
+// line. A nil Waiting shows nothing.
+type Waiting struct {
+	w     *command.Output
+	work  Work
+	start time.Time
+	ends  <-chan struct{}
+	quit  chan struct{}
+	once  sync.Once
+	wg    sync.WaitGroup
+
+	mu    sync.Mutex // never held while something is written
+	calls []call     // that run, in the order in which they began
+
+	drawing sync.Mutex // held while something is written
+	live    *Live      // nil if the text of the model is not shown
+	model   string
+	open    bool      // the text of a turn is on the screen, and may go on
+	since   time.Time // when the last text was printed
+	line    string    // what is shown
+}
+
+// call is a call of a tool that runs.
+type call struct{ executionID, id, tool, text string }
+
+// StartWaiting shows on w, a terminal, what is at work, until Stop is called or ends is closed.
+func StartWaiting(w *command.Output, work Work, ends <-chan struct{}) *Waiting {
+	now := time.Now()
+	l := &Waiting{w: w, work: work, start: now, since: now, ends: ends, quit: make(chan struct{}),
+		model: "the model server"}
+	l.wg.Go(l.run)
+	return l
+}
+
+func (l *Waiting) run() {
+	tick := time.NewTicker(RedrawEvery)
+	defer tick.Stop()
+	defer l.show("")
+	for {
+		select {
+		case <-tick.C:
+			l.show(l.text(time.Now()))
+		case <-l.ends:
+			return
+		case <-l.quit:
+			return
+		}
+	}
+}
+
+// Stop removes the line for good.
+func (l *Waiting) Stop() {
+	if l == nil {
+		return
+	}
+	l.once.Do(func() { close(l.quit) })
+	l.wg.Wait()
+}
+
+// For says which model the run waits for.
+func (l *Waiting) For(model string) {
+	if l == nil {
+		return
+	}
+	l.drawing.Lock()
+	defer l.drawing.Unlock()
+	l.model = OneLine(model)
+}
+
+// Before returns live as the screen of the model, which the line makes room for.
+func (l *Waiting) Before(live *Live) *Waiting {
+	l.drawing.Lock()
+	defer l.drawing.Unlock()
+	l.live = live
+	return l
+}
+
+// Chunk implements loop.Screen.
+func (l *Waiting) Chunk(c llm.Chunk) {
+	if command.Printable(c.Text) == "" {
+		return
+	}
+	l.drawing.Lock()
+	defer l.drawing.Unlock()
+	l.draw("")
+	l.open = true
+	l.live.Chunk(c)
+}
+
+// TurnEnd implements loop.Screen.
+func (l *Waiting) TurnEnd(final bool) {
+	l.drawing.Lock()
+	defer l.drawing.Unlock()
+	l.live.TurnEnd(final)
+	if l.open {
+		l.open, l.since = false, time.Now()
+	}
+}
+
+// Handle implements [event.Sink].
+func (l *Waiting) Handle(e event.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch e.Type {
+	case event.ToolStart:
+		if len(l.calls) < maxCalls {
+			text := OneLine(task.Shorten(e.Agent+": "+e.Text, 200))
+			l.calls = append(l.calls, call{e.ExecutionID, e.CallID, e.Tool, text})
+		}
+	case event.ToolEnd:
+		same := func(c call) bool { return c.executionID == e.ExecutionID && c.id == e.CallID && c.tool == e.Tool }
+		if i := slices.IndexFunc(l.calls, same); i >= 0 {
+			l.calls = slices.Delete(l.calls, i, i+1)
+		}
+	case event.SubAgentComplete, event.SubAgentError:
+		l.calls = slices.DeleteFunc(l.calls, func(c call) bool { return c.executionID == e.ExecutionID })
+	}
+}
+
+// call returns the last call that runs. An agent whose children are at work waits for them: its calls say nothing.
+func (l *Waiting) call(parents map[string]bool) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range slices.Backward(l.calls) {
+		if !parents[c.executionID] {
+			return c.text
+		}
+	}
+	return ""
+}
+
+// text returns the line for now; "" means that none is to be shown.
+func (l *Waiting) text(now time.Time) string {
+	l.drawing.Lock()
+	model, busy := l.model, l.open || now.Sub(l.since) < quiet
+	l.drawing.Unlock()
+	if busy {
+		return ""
+	}
+	atWork, queued, parents := 0, 0, map[string]bool{}
+	for _, j := range l.work.Jobs() {
+		if j.ParentExecutionID == "" {
+			continue // the agent of the root
+		}
+		parents[j.ParentExecutionID] = true
+		if j.State == task.Queued {
+			queued++
+		} else {
+			atWork++
+		}
+	}
+	does, wait := l.call(parents), l.work.Waits()
+	head := part{text: "waiting for " + model, least: len("waiting for ") + 8}
+	switch {
+	case atWork+queued > 0:
+		head = part{text: counts(atWork, queued)}
+		if wait > 0 {
+			does = "waiting " + Left(wait) + " for the model server"
+		}
+	case wait > 0:
+		head = part{text: "waiting " + Left(wait) + " for the model server"}
+	case does != "":
+		head, does = part{text: does, least: 12}, ""
+	}
+	return fit(columnsFor(l.w), head,
+		part{before: " · ", text: does, rank: 2, least: 10},
+		part{before: " · ", text: Clock(now.Sub(l.start)), rank: 1},
+		part{before: " · ", text: tokensSoFar(l.work.Used()), rank: 3})
+}
+
+// counts says how many children there are.
+func counts(atWork, queued int) string {
+	switch {
+	case queued == 0:
+		return fmt.Sprintf("%d at work", atWork)
+	case atWork == 0:
+		return fmt.Sprintf("%d queued", queued)
+	}
+	return fmt.Sprintf("%d at work, %d queued", atWork, queued)
+}
+
+// show shows line in the place of what was shown, unless a text of the model has begun meanwhile.
+func (l *Waiting) show(line string) {
+	l.drawing.Lock()
+	defer l.drawing.Unlock()
+	if !l.open {
+		l.draw(line)
+	}
+}
+
+// draw shows line. The caller holds l.drawing.
+func (l *Waiting) draw(line string) {
+	if line != l.line {
+		l.line = line
+		l.w.Status(line)
+	}
+}
