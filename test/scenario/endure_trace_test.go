@@ -122,7 +122,7 @@ func endureCollect(t *testing.T) *endureCollector {
 	return c
 }
 
-// TestTraceExport: a collector gets one trace, with the root, its child and their
+// TestTraceExport: a collector gets one trace, with the root and its agent, its child and their
 // tools below each other, and the headers that it asked for. No child knows them.
 func TestTraceExport(t *testing.T) {
 	c := endureCollect(t)
@@ -148,8 +148,8 @@ func TestTraceExport(t *testing.T) {
 		above[s.Name] = name[s.ParentSpanID]
 	}
 	assert.Equal(t, map[string]string{
-		"qq": "caller", "execute_tool delegate_task": "qq", "invoke_agent looker": "qq",
-		"execute_tool run_pty_cmd": "invoke_agent looker",
+		"invoke_agent default": "caller", "execute_tool delegate_task": "invoke_agent default",
+		"invoke_agent looker": "invoke_agent default", "execute_tool run_pty_cmd": "invoke_agent looker",
 	}, above)
 	assert.Contains(t, e.stdout, c.of("looker").SpanID, "what the child's shell was told is its span")
 }

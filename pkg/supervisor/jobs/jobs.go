@@ -3,7 +3,6 @@
 package jobs
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -16,7 +15,7 @@ import (
 type Job struct {
 	ExecutionID       string      `json:"execution_id"`
 	ParentExecutionID string      `json:"parent_execution_id"` // empty for job zero and the tasks of a batch
-	BatchID           string      `json:"batch_id"`            // as in its events; empty outside of a batch
+	BatchID           string      `json:"batch_id"`            // of qq batch; empty outside of one
 	Index             int         `json:"index"`               // in its batch or delegation, from 0
 	Agent             string      `json:"agent"`
 	Depth             int         `json:"depth"`            // in the tree of tasks; 0 is the root
@@ -56,8 +55,7 @@ type entry struct {
 func (t *Table) Add(job task.Job, clock Clock, cancel context.CancelCauseFunc) *Mailbox {
 	now := time.Now()
 	e := &entry{clock: clock, cancel: cancel, Job: Job{
-		ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: cmp.Or(job.BatchID, job.Group),
-		Index: job.Index,
+		ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: job.BatchID, Index: job.Index,
 		Agent: job.Agent, Depth: job.Depth, Task: task.Shorten(job.Text, 100),
 		State: task.Queued, Since: now, Queued: now,
 	}}
