@@ -240,8 +240,8 @@ func TestRootIsKilled(t *testing.T) {
 	w, server := newServedWorld(t, delegationScripts(), batchScripts())
 	w.file("tasks.txt", strings.Repeat("[[hangs]]\n", 3))
 	p := w.start("batch", "-q", "tasks.txt")
-	w.asked(server, 6) // three leads, three children
-	require.GreaterOrEqual(t, len(w.processes()), 7)
+	w.asked(server, 4) // three leads, and a child: a server that looks slow gets no more at once
+	w.until(func() bool { return len(w.processes()) >= 7 })
 	p.signal(syscall.SIGKILL)
 	assert.Equal(t, -1, p.end().code)
 	assert.Len(t, w.scratchFolders(), 1)
