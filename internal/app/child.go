@@ -73,7 +73,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 		transcript = session.Open(setup.Transcripts).Keep(session.Header{
 			ID: start.ExecutionID, Agent: start.Agent.Name, Model: setup.Model.String(), Dir: dir,
 			Parent: start.Parent, Batch: start.BatchID, Depth: start.Depth,
-		})
+		}, setup.Attempt)
 		defer transcript.Close()
 		a.Transcript = transcript
 	}

@@ -36,6 +36,7 @@ type childSetup struct {
 	Remote bool `json:"remote,omitempty"`
 	// Transcripts is the folder for the transcript of the child; empty means that it keeps none.
 	Transcripts string `json:"transcripts,omitempty"`
+	Attempt     int    `json:"attempt,omitempty"` // of the task, from 1
 	// Traceparent is the W3C trace context that the child passes to the programs that it starts.
 	Traceparent string `json:"traceparent,omitempty"`
 }
@@ -67,7 +68,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	setup, err := json.Marshal(childSetup{
 		Model: m, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
 		Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),
-		Checkout:    w.cfg.Dir, Trusted: w.cfg.Trusted, Transcripts: w.transcripts(),
+		Checkout:    w.cfg.Dir, Trusted: w.cfg.Trusted, Transcripts: w.transcripts(), Attempt: job.Attempt,
 		Remote: remote,
 	})
 	return childproc.Start{Agent: def, Model: m.String(), Setup: setup}, err

@@ -158,6 +158,7 @@ func (one *oneRun) do(ctx context.Context) error {
 		return admin.SessionError(err)
 	}
 	defer transcript.Close()
+	transcript.Run = one.w.ID()
 	one.History, one.Transcript, one.Session = transcript.History, transcript, transcript.ID
 	one.task.Schema = one.schema
 	one.waiting.For(cmp.Or(one.Model.Name, one.Model.Kind))

@@ -52,6 +52,10 @@ type Entry struct {
 	Started    time.Time `json:"started,omitzero"`
 	DurationMS int64     `json:"duration_ms,omitempty"`
 	Failed     bool      `json:"failed,omitempty"`
+	// Run is the id of the execution that added the message, in a session that several may continue.
+	Run string `json:"run,omitempty"`
+	// Attempt is the number of the attempt that begins with the message, if it is not the first.
+	Attempt int `json:"attempt,omitempty"`
 }
 
 // Request is one question to a model.

@@ -21,7 +21,7 @@ const (
 // write writes a transcript of an execution with one message.
 func write(t *testing.T, a Archive, root, id string) {
 	t.Helper()
-	k := a.Of(root).Keep(Header{ID: id, Agent: "coder", Parent: "p", Batch: "b", Depth: 2})
+	k := a.Of(root).Keep(Header{ID: id, Agent: "coder", Parent: "p", Batch: "b", Depth: 2}, 1)
 	k.Append(llm.Entry{Message: user("do " + id)})
 	k.Close()
 	require.Empty(t, k.Warnings)
@@ -48,7 +48,7 @@ func TestKeepContinues(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 0o600, info.Mode())
 
-	k := a.Of("root").Keep(Header{ID: second})
+	k := a.Of("root").Keep(Header{ID: second}, 1)
 	k.Close()
 	_, err = a.Load(second)
 	assert.ErrorIs(t, err, ErrNotFound, "nothing was said")
@@ -58,7 +58,7 @@ func TestKeepContinues(t *testing.T) {
 func TestKeepWarns(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	k := Archive{Dir: file}.Of("root").Keep(Header{ID: first})
+	k := Archive{Dir: file}.Of("root").Keep(Header{ID: first}, 1)
 	for range 2 {
 		k.Append(llm.Entry{Message: user("hello")})
 	}
@@ -66,14 +66,14 @@ func TestKeepWarns(t *testing.T) {
 	require.Len(t, k.Warnings, 1)
 	assert.Contains(t, k.Warnings[0], "the transcript is incomplete")
 
-	k = Archive{Dir: t.TempDir()}.Of("root").Keep(Header{ID: "../../file"})
+	k = Archive{Dir: t.TempDir()}.Of("root").Keep(Header{ID: "../../file"}, 1)
 	assert.Contains(t, k.Warnings[0], "is no id")
 }
 
 // A prompt that was made for the task is in the transcript, and not in the conversation.
 func TestSystemPrompt(t *testing.T) {
 	a := Archive{Dir: t.TempDir()}
-	k := a.Of("root").Keep(Header{ID: first})
+	k := a.Of("root").Keep(Header{ID: first}, 1)
 	k.Append(llm.Entry{Message: llm.Message{Role: llm.System, Content: "be good"}})
 	k.Append(llm.Entry{Message: user("hello")})
 	k.Close()

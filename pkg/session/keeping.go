@@ -19,6 +19,8 @@ type Keeping struct {
 	ID       string        // id of the session; empty without a transcript
 	History  []llm.Message // the messages so far
 	Warnings []string      // for the user, one line each
+	Run      string        // id of the execution that adds messages; empty in the transcript of a child
+	attempt  int           // for the next message
 	session  *Session
 	say      func(format string, args ...any)
 }
@@ -59,9 +61,13 @@ func (st *Store) Open(c Choice, h Header, say func(format string, args ...any)) 
 	return t, nil
 }
 
-// Keep begins or continues the transcript with the id of h. An error is only a warning.
-func (st *Store) Keep(h Header) *Keeping {
+// Keep begins or continues the transcript with the id of h. attempt is the number of the attempt that
+// writes it, from 1. An error is only a warning.
+func (st *Store) Keep(h Header, attempt int) *Keeping {
 	t := &Keeping{ID: h.ID, say: func(string, ...any) {}}
+	if attempt > 1 {
+		t.attempt = attempt
+	}
 	var err error
 	if t.session, err = st.Begin(h); err != nil {
 		t.warn(err)
@@ -74,6 +80,8 @@ func (t *Keeping) Append(e llm.Entry) {
 	if t.session == nil {
 		return
 	}
+	e.Run, e.Attempt = t.Run, t.attempt
+	t.attempt = 0 // the others belong to the same one
 	if err := t.session.Add(e); err != nil {
 		t.warn(err)
 		t.Close()

@@ -13,10 +13,10 @@ import (
 
 // Transcript is the content of a session file, without the lines that cannot be read.
 type Transcript struct {
-	Header  Header
-	Entries []llm.Entry
+	Header  Header      `json:"header"`
+	Entries []llm.Entry `json:"entries"`
 	// Damaged describes the lines that could not be read, each with its line number.
-	Damaged []string
+	Damaged []string `json:"damaged,omitempty"`
 
 	end     int64 // offset after the last complete line
 	unended bool  // the last line is complete except for its newline

@@ -62,3 +62,19 @@ func (w *world) child(root int) int {
 	w.t.Fatal("no child process")
 	return 0
 }
+
+// TestTranscriptOfRetried: the transcript of a task whose first child was killed says so.
+func TestTranscriptOfRetried(t *testing.T) {
+	b := newNight(t, 0, "slow2000")
+	b.file("tasks.txt", "say something\n")
+	q := b.start("", "batch", "--no-bar", "tasks.txt")
+	b.asked(1)
+	require.NoError(t, syscall.Kill(b.child(q.cmd.Process.Pid), syscall.SIGKILL))
+	e := q.wait()
+	require.Equal(t, 0, e.code)
+	runs := b.runs("list", "--agent", "default")
+	require.Len(t, runs, 1)
+	log := b.qq("runs", "show", runs[0].ID, "--log").stdout
+	assert.Contains(t, log, "\n── attempt 1 ended: killed: child was killed by signal 9 (killed), attempt 2 begins\n")
+	assert.Contains(t, log, "\nstatus: completed\n")
+}

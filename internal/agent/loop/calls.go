@@ -38,22 +38,21 @@ type attempt struct {
 // maxReads is how many reads run at once: each holds what it reads, and a model may ask for any number.
 const maxReads = 8
 
-// call runs the tool calls of one response and returns the result of each, in their order.
+// call runs the tool calls of one response and adds the result of each, in their order.
 // Delegations and reads that follow each other run at once (see [loop.keepsPlace]). Any other
-// call keeps its place: all before it have ended, and all after it start afterwards.
-func (l *loop) call(ctx context.Context, calls []tool.Call) []llm.Entry {
-	results := make([]llm.Entry, 0, len(calls))
+// call keeps its place: all before it have ended and are in the transcript, and all after it
+// start afterwards.
+func (l *loop) call(ctx context.Context, calls []tool.Call) {
 	for len(calls) > 0 {
 		n := 1
 		for n < len(calls) && !l.keepsPlace(calls[0]) && !l.keepsPlace(calls[n]) {
 			n++
 		}
 		for _, a := range l.parallel(ctx, calls[:n]) {
-			results = append(results, a.entry())
+			l.add(a.entry())
 		}
 		calls = calls[n:]
 	}
-	return results
 }
 
 // entry returns the result of the call as the model gets it, with its time.

@@ -162,9 +162,7 @@ func Run(ctx context.Context, cfg Config, history []llm.Message, text string) ta
 		}
 		l.cfg.Screen.TurnEnd(false)
 		l.phase(event.PhaseTools, 0, len(response.Message.Calls))
-		for _, e := range l.call(ctx, response.Message.Calls) {
-			l.add(e)
-		}
+		l.call(ctx, response.Message.Calls)
 		if ctx.Err() != nil {
 			return l.broke(ctx, context.Cause(ctx))
 		}

@@ -135,7 +135,7 @@ func (r commands) showSession(c *cli.Context) error {
 	for _, d := range t.Damaged {
 		r.Say("%s", d)
 	}
-	_, err = r.Out.WriteString(head + output.Transcript(t.Entries))
+	_, err = r.Out.WriteString(head + output.Transcript(t.Entries, nil))
 	return output.WriteError(err)
 }
 

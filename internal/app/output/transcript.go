@@ -11,10 +11,18 @@ import (
 )
 
 // Transcript returns the entries of a transcript as text for people: who wrote each message and when,
-// its tool calls, and its text.
-func Transcript(entries []llm.Entry) string {
+// its tool calls, and its text. What a model or a file says stands behind a bar, so that it cannot look
+// like an entry of its own. ends says how each attempt ended that another one followed, as far as known.
+func Transcript(entries []llm.Entry, ends []string) string {
 	var b strings.Builder
 	for _, e := range entries {
+		if e.Attempt > 1 {
+			before := ""
+			if e.Attempt-2 < len(ends) {
+				before = fmt.Sprintf("attempt %d ended: %s, ", e.Attempt-1, ends[e.Attempt-2])
+			}
+			fmt.Fprintf(&b, "\n── %s\n", Spelled(fmt.Sprintf("%sattempt %d begins", before, e.Attempt)))
+		}
 		about := []string{strings.TrimSpace(string(e.Role) + " " + e.Tool), e.Time.Local().Format("15:04:05")}
 		if !e.Started.IsZero() {
 			about = append(about, "took "+Roundly(time.Duration(e.DurationMS)*time.Millisecond))
@@ -27,11 +35,17 @@ func Transcript(entries []llm.Entry) string {
 		}
 		fmt.Fprintf(&b, "\n── %s\n", Spelled(strings.Join(about, ", ")))
 		for _, call := range e.Calls {
-			fmt.Fprintf(&b, "→ %s\n", command.Printable(call.Line()))
+			b.WriteString(barred("→ ", call.Line()))
 		}
 		if e.Content != "" {
-			b.WriteString(strings.TrimRight(command.Printable(e.Content), "\n") + "\n")
+			b.WriteString(barred("│ ", e.Content))
 		}
 	}
 	return b.String()
+}
+
+// barred returns text with first before its first line and a bar before each other line.
+func barred(first, text string) string {
+	text = strings.TrimRight(command.Printable(text), "\n")
+	return first + strings.ReplaceAll(text, "\n", "\n│ ") + "\n"
 }

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,12 +14,12 @@ import (
 	"qq/pkg/session"
 )
 
-// showLog prints the transcript of a run, and how the run ended.
-func (r runs) showLog(run ledger.Run, o layout) error {
+// showLog prints the transcript of a run, and how the run ended. attempts are those before the last.
+func (r runs) showLog(run ledger.Run, attempts []ledger.AttemptRow, o layout) error {
 	t, err := transcript(run, o.Home)
 	if errors.Is(err, session.ErrNotFound) {
-		return command.Usagef("--ephemeral and --no-ledger keep none, and an answer from the cache has none; "+
-			"qq runs show prints its result", "%s has no transcript", run.ID)
+		return command.Usagef("qq runs show prints its result; --ephemeral and --no-ledger keep none, "+
+			"an answer from the cache has none, and qq sessions rm and prune remove it", "%s has no transcript", run.ID)
 	}
 	if err != nil {
 		return err
@@ -26,16 +27,26 @@ func (r runs) showLog(run ledger.Run, o layout) error {
 	if o.JSON {
 		return output.WriteJSON(r.Out, t)
 	}
-	head := fmt.Sprintf("run %s, agent %s, model %s, in %s", run.ID, run.Agent, t.Header.Model, t.Header.Dir)
-	end := "status: " + o.status(run)
-	if run.Error != "" {
-		end += ": " + strings.TrimSpace(command.Printable(run.Error))
-	}
-	text := output.Spelled(head) + "\n" + output.Transcript(t.Entries) + "\n" + end
 	for _, d := range t.Damaged {
 		r.Say("%s", d)
 	}
+	var ends []string
+	for _, a := range attempts {
+		ends = append(ends, said(string(a.Status), a.Error))
+	}
+	head := fmt.Sprintf("run %s, agent %s, model %s, in %s", run.ID, run.Agent, cmp.Or(run.Model, t.Header.Model),
+		t.Header.Dir)
+	text := output.Spelled(head) + "\n" + output.Transcript(t.Entries, ends) + "\nstatus: " +
+		command.Printable(said(o.status(run), run.Error))
 	return o.write(r.Out, strings.Split(text, "\n"))
+}
+
+// said returns a status with the error, if there is one.
+func said(status, problem string) string {
+	if problem = strings.TrimSpace(problem); problem == "" {
+		return status
+	}
+	return status + ": " + problem
 }
 
 // transcript reads the transcript of a run. That of a prompt is the part of its session that the run
@@ -46,7 +57,10 @@ func transcript(run ledger.Run, home string) (session.Transcript, error) {
 	}
 	t, err := session.Of(home).Load(run.Session)
 	t.Entries = slices.DeleteFunc(t.Entries, func(e llm.Entry) bool {
-		return e.Time.Before(run.Started) || !run.Ended.IsZero() && e.Time.After(run.Ended)
+		if e.Run == "" { // written by an older qq
+			return e.Time.Before(run.Started) || !run.Ended.IsZero() && e.Time.After(run.Ended)
+		}
+		return e.Run != run.ID
 	})
 	return t, err
 }

@@ -146,7 +146,7 @@ func (r runs) showRun(c *cli.Context) error {
 			return err
 		}
 		if c.Bool("log") {
-			return r.showLog(run, o)
+			return r.showLog(run, attempts, o)
 		}
 		return printRun(r.Out, run, attempts, result, o)
 	})
