@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,4 +43,21 @@ func TestPhases(t *testing.T) {
 		"model 2/3", "tools 0/1",
 		"model 3/3",
 	}, rec.phases, "the last one is the call that asks for what there is")
+}
+
+// What a call has done is in the transcript before the next call begins.
+func TestResultsAreWrittenAtOnce(t *testing.T) {
+	rec := &recorder{}
+	var before []string
+	writer := func(name string) tool.Tool {
+		return fn{name, tool.Writes, func(context.Context) tool.Result {
+			before = append(before, strings.Join(answersOf(rec.messages), " "))
+			return tool.Text(name + " done")
+		}}
+	}
+	model := &script{steps: []step{says("", tool.Call{Name: "one"}, tool.Call{Name: "two"}), says("done")}}
+	h := hooks{rec: rec}
+	Run(t.Context(), Config{Backend: model, Tools: tool.Set{writer("one"), writer("two")}, MaxTurns: 2,
+		Host: h, Transcript: h, Screen: h}, nil, "the task")
+	assert.Equal(t, []string{"", "one done"}, before)
 }
