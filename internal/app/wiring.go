@@ -17,6 +17,7 @@ import (
 	"qq/internal/agent"
 	"qq/internal/app/batch"
 	"qq/internal/app/command"
+	"qq/internal/app/folders"
 	"qq/internal/app/scratch"
 	"qq/internal/approval"
 	"qq/internal/box/remote"
@@ -131,7 +132,8 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	})
 	s := supervisor.Config{
 		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
-		Agents: cfg.Agents, Gate: admission{w}, Events: w.stream, Log: w.log, NewID: task.NewID,
+		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()},
+		Gate: admission{w}, Events: w.stream, Log: w.log, NewID: task.NewID,
 		Launcher: batch.NewLauncher(w.launcher),
 		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{

@@ -48,6 +48,7 @@ var floors = [][]string{
 		"pkg/session", "pkg/supervisor", "internal/agent/loop", "internal/agent/longtext",
 		"internal/approval", "internal/approval/rulefile",
 		"internal/control", "internal/trace", "internal/record", "internal/app/output",
+		"internal/app/folders",
 		"internal/models/extract", "internal/models/gate", "internal/models/wire",
 		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files",
 		"internal/tools/shell", "internal/tools/web", "internal/box/remote",

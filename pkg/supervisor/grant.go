@@ -11,7 +11,7 @@ import (
 // temporary agent, grant registers it. If the agent of h may not delegate t, the second result is the
 // result of t, which says why; otherwise it is nil.
 func (h *handle) grant(t task.Task) (task.Task, *task.Result) {
-	c := ceiling.Ceiling{Agent: h.agent, Task: h.job.Task, ReadOnly: h.s.cfg.ReadOnly}
+	c := ceiling.Ceiling{Agent: h.agent, Task: h.job.Task, ReadOnly: h.s.cfg.ReadOnly, Folders: h.s.cfg.Folders}
 	refuse := func(status task.Status, why string) (task.Task, *task.Result) {
 		r := h.s.resolved(t).Ended(status, why)
 		return t, &r
@@ -32,7 +32,11 @@ func (h *handle) grant(t task.Task) (task.Task, *task.Result) {
 			return refuse(task.Misused, err.Error())
 		}
 	}
-	return c.Restrict(h.s.resolved(t)), nil
+	t, why := c.Settle(h.s.resolved(t))
+	if why != "" {
+		return refuse(task.Misused, why)
+	}
+	return t, nil
 }
 
 // MaxParts is how many parts of documents one child may have summarized. Parts do not count towards

@@ -98,12 +98,13 @@ type Config struct {
 	ReadOnly bool // every agent may only read
 	Launcher Launcher
 	Agents   ceiling.Registry
-	Gate     Gate          // nil lets every request pass
-	Approve  Approvals     // nil allows every call
-	Record   Recorder      // nil keeps nothing
-	Events   *event.Stream // nil drops events
-	Log      Log           // nil writes none
-	Notes    limits.Notes  // nil tells nobody
+	Folders  ceiling.Folders // where agents may have others work; nil means anywhere
+	Gate     Gate            // nil lets every request pass
+	Approve  Approvals       // nil allows every call
+	Record   Recorder        // nil keeps nothing
+	Events   *event.Stream   // nil drops events
+	Log      Log             // nil writes none
+	Notes    limits.Notes    // nil tells nobody
 	// FaultWait is how long a fault of the machine may last ([task.MachineFault]) before jobs end
 	// because of it; 0 means that they end at once.
 	FaultWait time.Duration

@@ -171,6 +171,24 @@ func (t Taken) Holds(file string) bool {
 	return false
 }
 
+// Bars returns why an agent that works in the folder own may not have another one work in dir, or "": because of what
+// dir is, or is below. What own is a part of does not count, unless it belongs to git. Both paths are absolute, without
+// symbolic links and with slashes.
+func (p Private) Bars(own, dir string) string {
+	switch {
+	case p.holds(dir):
+		return ofProgram
+	case Secret(dir + "/x"): // only folders whose files are all secrets
+		return "is a folder of secrets"
+	}
+	why := obeyed(fold(dir))
+	if why != "" && why != ofGit && obeyed(fold(own)) != "" {
+		below, _ := strings.CutPrefix(dir, strings.TrimSuffix(own, "/")+"/")
+		return obeyed(fold(below))
+	}
+	return why
+}
+
 func (p Private) holds(file string) bool {
 	file = fold(file) + "/"
 	return slices.ContainsFunc(p, func(dir string) bool { return strings.HasPrefix(file, dir) })

@@ -107,3 +107,19 @@ func BenchmarkSecret(b *testing.B) {
 		Secret(file)
 	}
 }
+
+// TestBars: what the folder of the asking agent is a part of does not count twice, but for that of git.
+func TestBars(t *testing.T) {
+	p := Places([]string{"/home/me/.local/state/qq"})
+	for _, c := range []struct{ own, dir, want string }{
+		{"/w", "/w/src", ""}, {"/w", "/w/secrets", ""}, {"/w", "/w/environment", ""},
+		{"/w", "/w/sub/.git/hooks", ofGit}, {"/w", "/w/.GitHub/workflows", "is obeyed by other programs"},
+		{"/w", "/w/.VſCODE", "is obeyed by other programs"},
+		{"/w/.claude/worktrees/a", "/w/.claude/worktrees/a/src", ""},
+		{"/w/.claude/worktrees/a", "/w/.claude/worktrees/a/.github", "is obeyed by other programs"},
+		{"/w/.git", "/w/.git/hooks", ofGit}, {"/home/me", "/home/me/.ssh", "is a folder of secrets"},
+		{"/home/me", "/home/me/.local", ""}, {"/home/me", "/home/me/.local/state/qq/trust", ofProgram},
+	} {
+		assert.Equal(t, c.want, p.Bars(c.own, c.dir), "%s %s", c.own, c.dir)
+	}
+}

@@ -31,6 +31,14 @@ type Ceiling struct {
 	Agent    agents.Agent
 	Task     task.Task // the task that the agent works on
 	ReadOnly bool      // every agent of the run may only read
+	Folders  Folders   // nil bars none
+}
+
+// Folders decides in which folders agents may have other agents work.
+type Folders interface {
+	// Bars returns why an agent that works in the folder own may not have another one work in dir, or "". Both are
+	// real paths.
+	Bars(own, dir string) string
 }
 
 // MayOnlyRead reports whether the agent and all that it starts may only read.
@@ -116,6 +124,32 @@ func Check(t task.Task) error {
 		}
 	}
 	return nil
+}
+
+// Settle returns t limited to the rights of the agent ([Ceiling.Restrict]). The reason is empty unless
+// the folder that t would work in is barred. It looks at the real path that t keeps, so that a link
+// that changes meanwhile does not help.
+func (c Ceiling) Settle(t task.Task) (task.Task, string) {
+	asked := t.WorkingDir
+	t = c.Restrict(t)
+	if c.Folders == nil || t.Part {
+		return t, ""
+	}
+	own, err := c.Task.Dir, error(nil)
+	if own == "" {
+		own, err = realDir(c.Task.WorkingDir)
+	}
+	switch {
+	case err != nil || t.Dir == "":
+		return t, fmt.Sprintf("working_dir %q is gone", t.WorkingDir)
+	case t.Dir == own:
+		return t, ""
+	}
+	if why := c.Folders.Bars(own, t.Dir); why != "" {
+		return t, fmt.Sprintf("working_dir %q %s: no agent is sent there\nhint: name another folder, or "+
+			"leave working_dir out and let the task name the files", cmp.Or(asked, t.WorkingDir), why)
+	}
+	return t, ""
 }
 
 // realDir returns the absolute path of dir, with symbolic links followed. An empty dir means the
