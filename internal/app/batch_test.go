@@ -47,6 +47,8 @@ func TestBatchInputs(t *testing.T) {
 		"-i a.txt --input-format json":         "",
 		"-m {#}:{name}-{age}={} -i people.csv": "1:Bob-3=Bob,3\n" + `2:Eve, too-4="Eve, too",4` + "\n",
 		"-m {name} -i people.tsv":              "Bob\n",
+		"-m {2},{1} -i people.tsv":             "3,Bob\n",
+		"-m x={1} a.json a.csv":                "x=a.json\nx=a.csv\n",
 		"-m {#}={} a.json a.csv":               "1=a.json\n2=a.csv\n",
 		"-m Read a.csv a.json":                 "Read a.csv\nRead a.json\n",
 	} {
@@ -60,6 +62,7 @@ func TestBatchInputs(t *testing.T) {
 	} {
 		assert.Equal(t, want, w.pipe(text, "batch", "-q").out)
 	}
+	assert.Equal(t, "x 1\nx 2\nx 3\n", w.pipe("1\n2\n3\n", "batch", "-q", "-m", "x {1}").out)
 	assert.Equal(t, "> one\n> two\n", w.pipe("one\ntwo\n", "batch", "-q", "-m", "> {}").out)
 }
 

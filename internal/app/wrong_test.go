@@ -251,6 +251,8 @@ func wrongBatches() []wrong {
 			want: "task 2 (rows.jsonl line 2): the template names {name}, which is no column"},
 		{name: "input that is not there", args: []string{"-m", "{3}", ":::", "a", ":::", "b"},
 			want: "the template names {3}, and a task has 2 inputs"},
+		{name: "second input of a line", args: []string{"-m", "x {2}"}, stdin: "1\n2\n3\n",
+			want: "the template names {2}, and a task has one input"},
 		{name: "file outside", args: []string{"-m", "Read {}", "/etc/hostname"},
 			want: "task 1 (/etc/hostname): the file is outside of the working directory"},
 		{name: "prose", args: []string{"notes.md"}, want: "notes.md is a text, and no list of tasks"},

@@ -15,11 +15,13 @@
 //
 // Placeholders of a template: {} is the line, the file name or the whole row, {#} the
 // number of the task, {%} a number that no other running task has, {name} a column of a CSV
-// or a key of an object, {1} the first of several inputs. {/} {//} {.} {/.} are parts of a
-// path, also as {name/}. They are all filled in at once, so a value can contain no
-// placeholder. A template with none that stands for the input gets the input appended after
-// a space. A {word} that is nothing of these is an error. Other braces stay as they are
-// (JSON in prompts), and so does what follows {{.
+// or a key of an object, {1} the first of several inputs or columns; where a task has one
+// input, it is that. {/} {//} {.} {/.} are parts of a path, also as {name/}. They are all
+// filled in at once, so a value can contain no placeholder. A template with none that stands
+// for the input gets the input appended after a space. A {word} that is nothing of these is
+// an error. So is a number that a task has no input for; where it has one input or a row, only
+// {1} to {9}. There a number directly after a letter, a digit or one of ]).$ is text, as in
+// \d{4}. Other braces stay as they are (JSON in prompts), and so does what follows {{.
 package taskfile
 
 import (
