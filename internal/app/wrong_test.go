@@ -281,8 +281,6 @@ func wrongBatches() []wrong {
 			want: `--colsep is no regular expression: "("`},
 		{name: "--colsep with rows", args: []string{"--colsep", ",", "--input-format", "csv", "-m", "{}"}, stdin: "a",
 			want: "--colsep is for lines, and --input-format is csv"},
-		{name: "--colsep with :::", args: []string{"--colsep", ",", "-m", "{}", ":::", "a"},
-			want: "--colsep does not go with :::"},
 		{name: "-0 with rows", args: []string{"-0", "--input-format", "csv", "-m", "{}"}, stdin: "a",
 			want: "-0 is for lines, and --input-format is csv"},
 		{name: "form with :::", args: []string{"--input-format", "csv", "-m", "{}", ":::", "a"},

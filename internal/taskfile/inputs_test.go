@@ -72,6 +72,8 @@ func TestInputs(t *testing.T) {
 	}{
 		{"all combinations, the last list first", lists("{1}{2}", list1("a", "b"), list1("c", "d")),
 			[]string{"ac", "ad", "bc", "bd"}},
+		{"columns of values", Source{Template: "{2}{1}{3} [{}]", Columns: comma,
+			Lists: []List{list1("a,b", "c,d"), list1("e,f")}}, []string{"bae [a b e f]", "dce [c d e f]"}},
 		{"{} is all values", lists("do {}: {1}", list1("a", "b"), list1("c")), []string{"do a c: a", "do b c: b"}},
 		{"no placeholder", lists("do", list1("a"), list1("c", "d")), []string{"do a c", "do a d"}},
 		{"linked lists end with the shorter", lists("{1}{2}", list1("a", "b", "c"), linked("x", "y")),
@@ -276,6 +278,66 @@ func TestFilesOutside(t *testing.T) {
 	}
 }
 
+// A file that a value, a line or a column names counts for --resume, as one of FILES does.
+func TestFilesOfValues(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.md", "b.md"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	a, b := filepath.Join(dir, "a.md"), filepath.Join(dir, "b.md")
+	comma := regexp.MustCompile(",")
+	for name, in := range map[string]Source{
+		"lists":               {Lists: []List{list1("a.md", b), list1("x", "b.md", "sub", "/etc/hostname", strings.Repeat("y", 1<<20))}},
+		"lines":               {Input: strings.NewReader("a.md\nx\nsub\nb.md")},
+		"columns":             {Input: strings.NewReader("a.md,b.md"), Columns: comma},
+		"values with columns": {Lists: []List{list1("a.md,b.md,c.md", "a.md\xff")}, Columns: comma},
+		"groups":              {Lists: []List{list1("a.md", "c.md", "b.md")}, Group: 3},
+	} {
+		in.Template, in.Dir = "Read {}", dir
+		all, err := tasks(t, in)
+		require.NoError(t, err, name)
+		found := map[string]bool{}
+		for _, made := range all {
+			for _, path := range append(made.OtherFiles, made.File) {
+				found[path] = true
+			}
+		}
+		delete(found, "")
+		assert.Equal(t, map[string]bool{a: true, b: true}, found, name)
+	}
+	all, err := tasks(t, Source{Template: "{}", Dir: dir, Lists: []List{list1("a.md"), list1("x", "b.md")}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{a, a}, []string{all[0].File, all[1].File})
+	assert.Equal(t, [][]string{nil, {b}}, [][]string{all[0].OtherFiles, all[1].OtherFiles})
+}
+
+// Lists that make more tasks than anybody wants are refused before a task is kept.
+func TestTooManyCombinations(t *testing.T) {
+	many := List{Values: make([]string, 300)}
+	for i := range many.Values {
+		many.Values[i] = "x"
+	}
+	file := filepath.Join(t.TempDir(), "values")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("x\n", 300)), 0o600))
+	pipe := List{File: "stdin", Input: strings.NewReader(strings.Repeat("x\n", 300))}
+	for _, first := range []List{many, {File: file}} {
+		err := Source{Template: "{}", Lists: []List{first, many, many, many}}.each(func(item) error {
+			t.Fatal("a task is made")
+			return nil
+		})
+		require.ErrorContains(t, err, "the lists make 8100000000 tasks, and a batch has at most 10000000\nhint: ")
+	}
+	made := 0
+	count := func(item) error { made++; return nil }
+	err := Source{Template: "{}", Lists: []List{pipe, many, many, many}}.each(count)
+	require.ErrorContains(t, err, "the lists make more than 10000000 tasks")
+	assert.Zero(t, made)
+	err = Source{Template: "{}", Lists: []List{many, linked(many.Values...), linked(many.Values...), many}}.each(count)
+	require.NoError(t, err)
+	assert.Equal(t, 90_000, made)
+}
+
 func TestGroupsOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b", "c"} {
@@ -422,6 +484,7 @@ func TestAsParallel(t *testing.T) {
 	require.NoError(t, os.WriteFile(values, []byte("f1\nf2\n"), 0o600))
 	require.NoError(t, os.WriteFile(rows, []byte("a,b\nc,d\n"), 0o600))
 	const all = "[{}] [{/}] [{//}] [{.}] [{/.}] {#}"
+	valuesOf := func(name string) List { return List{File: name} }
 	fileList := func(linked bool) List { return List{File: values, Linked: linked} }
 	cases := []struct {
 		args []string // after the template
@@ -446,6 +509,12 @@ func TestAsParallel(t *testing.T) {
 			"b", "c")}}},
 		{[]string{"--colsep", ",", "{2}{1} [{}]", "::::", rows},
 			Source{Template: "{2}{1} [{}]", Columns: regexp.MustCompile(","), Name: rows}},
+		{[]string{"--colsep", ",", "{1}{2}{3}{4} [{}]", "::::", rows, ":::", "x,y", "z,w"},
+			Source{Template: "{1}{2}{3}{4} [{}]", Columns: regexp.MustCompile(","),
+				Lists: []List{valuesOf(rows), list1("x,y", "z,w")}}},
+		{[]string{"--colsep", ",", "{2/} [{}]", ":::", "a,b", "c,x/d"}, Source{Template: "{2/} [{}]",
+			Columns: regexp.MustCompile(","), Lists: []List{list1("a,b", "c,x/d")}}},
+		{[]string{"{1} {1/}", ":::", "a/b", "c"}, with(stdin("a/b\nc"), "{1} {1/}")},
 		{[]string{"{}", ":::", "--x", "-j4"}, lists("{}", list1("--x", "-j4"))},
 		{[]string{"--header", ":", "--colsep", ",", "{a} {b/}", "::::", rows}, with(stdin("a,b\nc,d\n"), "{a} {b/}")},
 	}
