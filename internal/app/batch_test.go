@@ -47,6 +47,8 @@ func TestBatchInputs(t *testing.T) {
 		"-i a.txt --input-format json":         "",
 		"-m {#}:{name}-{age}={} -i people.csv": "1:Bob-3=Bob,3\n" + `2:Eve, too-4="Eve, too",4` + "\n",
 		"-m {name} -i people.tsv":              "Bob\n",
+		"-m {2},{1} -i people.tsv":             "3,Bob\n",
+		"-m x={1} a.json a.csv":                "x=a.json\nx=a.csv\n",
 		"-m {#}={} a.json a.csv":               "1=a.json\n2=a.csv\n",
 		"-m Read a.csv a.json":                 "Read a.csv\nRead a.json\n",
 	} {
@@ -60,6 +62,7 @@ func TestBatchInputs(t *testing.T) {
 	} {
 		assert.Equal(t, want, w.pipe(text, "batch", "-q").out)
 	}
+	assert.Equal(t, "x 1\nx 2\nx 3\n", w.pipe("1\n2\n3\n", "batch", "-q", "-m", "x {1}").out)
 	assert.Equal(t, "> one\n> two\n", w.pipe("one\ntwo\n", "batch", "-q", "-m", "> {}").out)
 }
 
@@ -302,6 +305,50 @@ func TestBatchText(t *testing.T) {
 	for _, line := range jsonLines(t, e.out) {
 		assert.Equal(t, "Read "+line["input"].(string), line["output"])
 	}
+}
+
+// TestResumeOfChangedValues: an answer about a file that has changed since is not taken from before, however the file was
+// named.
+func TestResumeOfChangedValues(t *testing.T) {
+	w, _ := newServedWorld(t)
+	w.file("list", "c.md\n")
+	for _, input := range []string{"c.md", "-i list", "::: c.md", ":::: list", "--colsep : ::: x:c.md", "::: c.md ::: x"} {
+		w.file("c.md", "old")
+		args := append([]string{"batch", "-m", "Summarize {}"}, strings.Fields(input)...)
+		require.Zero(t, w.run(args...).code, input)
+		resume := slices.Insert(slices.Clone(args), 1, "--resume")
+		assert.Contains(t, w.run(resume...).errors, "1 of them from before", input)
+		w.file("c.md", "new")
+		assert.NotContains(t, w.run(resume...).errors, "from before", input)
+	}
+}
+
+// TestResultsWithNewNames: a batch that is resumed with one more file leaves no second result of the same input.
+func TestResultsWithNewNames(t *testing.T) {
+	w, _ := newServedWorld(t, batchScripts())
+	for _, name := range []string{"docs/x.md", "lib/x.md", "a/y.md"} {
+		w.file(name, "x")
+	}
+	results := func() (names []string) {
+		all, err := filepath.Glob(filepath.Join(w.dir, "r", "*"))
+		require.NoError(t, err)
+		for _, path := range all {
+			names = append(names, filepath.Base(path))
+		}
+		return names
+	}
+	require.Zero(t, w.run("batch", "-q", "--results", "r", "-m", "Other {}", "a/y.md").code)
+	w.file("r/note.json", "{}")
+	require.Zero(t, w.run("batch", "-q", "--results", "r", "-m", "Read {}", "docs/x.md").code)
+	e := w.run("batch", "--results", "r", "-m", "Read {}", "docs/x.md", "lib/x.md", "--resume")
+	require.Zero(t, e.code, e.errors)
+	assert.Contains(t, e.errors, "1 of them from before")
+	assert.Equal(t, []string{"docs-x.md.json", "docs-x.md.txt", "lib-x.md.json", "lib-x.md.txt", "note.json",
+		"y.md.json", "y.md.txt"}, results())
+	e = w.run("batch", "-q", "--results", "r", "-m", "Read {}", "lib/x.md", "a/y.md", "--resume")
+	require.Zero(t, e.code, e.errors)
+	assert.Equal(t, []string{"docs-x.md.json", "docs-x.md.txt", "note.json", "x.md.json", "x.md.txt", "y.md.json",
+		"y.md.txt"}, results())
 }
 
 // TestBatchResults: the files of --results are named by the input, the same names in each run. They make room for those

@@ -102,13 +102,16 @@ func (s Source) rows(head string) Form {
 	return Auto
 }
 
-// fits reports whether the template names at least one of these columns, and nothing that is none.
+// fits reports whether the template names at least one of these columns, and nothing that is none. A number names none:
+// in lines it has another meaning.
 func (s Source) fits(columns []string) bool {
 	if len(columns) == 0 {
 		return false
 	}
 	t, err := parseTemplate(s.Template, names{columns: columns})
-	return err == nil && slices.ContainsFunc(t, func(p part) bool { return p.kind == cell })
+	return err == nil && slices.ContainsFunc(t, func(p part) bool {
+		return p.kind == cell && strings.Trim(p.text, "{}/.0123456789") != ""
+	})
 }
 
 // tableOfTasks recognizes the header of a table of tasks: two keys of a task or more, and one is "task".

@@ -72,6 +72,8 @@ func TestInputs(t *testing.T) {
 	}{
 		{"all combinations, the last list first", lists("{1}{2}", list1("a", "b"), list1("c", "d")),
 			[]string{"ac", "ad", "bc", "bd"}},
+		{"columns of values", Source{Template: "{2}{1}{3} [{}]", Columns: comma,
+			Lists: []List{list1("a,b", "c,d"), list1("e,f")}}, []string{"bae [a b e f]", "dce [c d e f]"}},
 		{"{} is all values", lists("do {}: {1}", list1("a", "b"), list1("c")), []string{"do a c: a", "do b c: b"}},
 		{"no placeholder", lists("do", list1("a"), list1("c", "d")), []string{"do a c", "do a d"}},
 		{"linked lists end with the shorter", lists("{1}{2}", list1("a", "b", "c"), linked("x", "y")),
@@ -84,7 +86,17 @@ func TestInputs(t *testing.T) {
 		{"a file of values", lists("{1}{2}", byFile, list1("z")), []string{"1z", "2z"}},
 		{"files and stdin", lists("{1}{2}{3}", byFile, byFile, stdinList),
 			[]string{"11s", "11t", "12s", "12t", "21s", "21t", "22s", "22t"}},
-		{"a number has a meaning with several inputs only", with(stdin("a"), `\d{4} {}`), []string{`\d{4} a`}},
+		{"a number may be that of a regular expression", with(stdin("a"), `\d{4} {}`), []string{`\d{4} a`}},
+		{"and that of a shell", with(stdin("a"), `[a-z]{1} (ab){2} .{3} ${1} 5{1} {12} {0} {-1} {##} {}`),
+			[]string{`[a-z]{1} (ab){2} .{3} ${1} 5{1} {12} {0} {-1} {##} a`}},
+		{"a number is no header", with(stdin("1\n2\n3"), "x {1}"), []string{"x 1", "x 2", "x 3"}},
+		{"a number is no header of two columns", with(stdin("1,2\n3,4"), "x {1}"), []string{"x 1,2", "x 3,4"}},
+		{"a number is no key", with(stdin(`{"1":2}`), "x {1}"), []string{`x {"1":2}`}},
+		{"a column with a number for a name", with(stdin("name,2\na,b"), "{name} {2}"), []string{"a b"}},
+		{"a line is the first input", with(stdin("a/b.c"), "{1} {1/} {1.}"), []string{"a/b.c b.c a/b"}},
+		{"columns of CSV by number", with(file("x.csv", "name,city\nAda,x/y"), `{1} "{2/}" (\d{2})`),
+			[]string{`Ada "y" (\d{2})`}},
+		{"keys by number", with(file("x.jsonl", `{"name":"Ada","n":1}`), "{1} {2}"), []string{"Ada 1"}},
 		{"NUL", Source{Input: strings.NewReader("a\nb\x00c\x00"), Null: true, Template: "x {}"},
 			[]string{"x a\nb", "x c"}},
 		{"NUL without a template", Source{Input: strings.NewReader("a\nb\x00\x00c"), Null: true}, []string{"a\nb",
@@ -156,6 +168,11 @@ func TestInputErrors(t *testing.T) {
 		{"the number of tasks", lists("{##}", list1("a")), "the template names {##}, and a task has 1 inputs"},
 		{"a column 0", Source{Input: strings.NewReader("a,b"), Columns: comma, Template: "{0}"},
 			"the template names {0}, and columns are numbered from 1"},
+		{"a second input of a line", with(stdin("1\n2\n3"), "x {2}"), "the template names {2}, and a task has one " +
+			"input\nhint: {} stands for it; --colsep makes columns of a line, and -n, ::: A ::: B or CSV"},
+		{"a second input of a file", Source{Template: "x {2}", Files: []string{"."}}, "and a task has one input"},
+		{"a column that a row has not", with(file("x.csv", "a,b\n1,2"), "{3}"),
+			"the template names {3}, and a row has 2 columns\nhint: the columns are a, b; braces"},
 		{"a huge input", lists("{99999999999999999999}", list1("a")), "and a task has 1 inputs"},
 		{"a column too many", Source{Input: strings.NewReader("a,b\nc"), Columns: comma, Template: "{2}"},
 			"task 2 (stdin line 2): the template names {2}, and the task has only 1 of them\nhint: "},
@@ -259,6 +276,66 @@ func TestFilesOutside(t *testing.T) {
 			require.ErrorContains(t, err, "\nhint: -C ")
 		}
 	}
+}
+
+// A file that a value, a line or a column names counts for --resume, as one of FILES does.
+func TestFilesOfValues(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.md", "b.md"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	a, b := filepath.Join(dir, "a.md"), filepath.Join(dir, "b.md")
+	comma := regexp.MustCompile(",")
+	for name, in := range map[string]Source{
+		"lists":               {Lists: []List{list1("a.md", b), list1("x", "b.md", "sub", "/etc/hostname", strings.Repeat("y", 1<<20))}},
+		"lines":               {Input: strings.NewReader("a.md\nx\nsub\nb.md")},
+		"columns":             {Input: strings.NewReader("a.md,b.md"), Columns: comma},
+		"values with columns": {Lists: []List{list1("a.md,b.md,c.md", "a.md\xff")}, Columns: comma},
+		"groups":              {Lists: []List{list1("a.md", "c.md", "b.md")}, Group: 3},
+	} {
+		in.Template, in.Dir = "Read {}", dir
+		all, err := tasks(t, in)
+		require.NoError(t, err, name)
+		found := map[string]bool{}
+		for _, made := range all {
+			for _, path := range append(made.OtherFiles, made.File) {
+				found[path] = true
+			}
+		}
+		delete(found, "")
+		assert.Equal(t, map[string]bool{a: true, b: true}, found, name)
+	}
+	all, err := tasks(t, Source{Template: "{}", Dir: dir, Lists: []List{list1("a.md"), list1("x", "b.md")}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{a, a}, []string{all[0].File, all[1].File})
+	assert.Equal(t, [][]string{nil, {b}}, [][]string{all[0].OtherFiles, all[1].OtherFiles})
+}
+
+// Lists that make more tasks than anybody wants are refused before a task is kept.
+func TestTooManyCombinations(t *testing.T) {
+	many := List{Values: make([]string, 300)}
+	for i := range many.Values {
+		many.Values[i] = "x"
+	}
+	file := filepath.Join(t.TempDir(), "values")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("x\n", 300)), 0o600))
+	pipe := List{File: "stdin", Input: strings.NewReader(strings.Repeat("x\n", 300))}
+	for _, first := range []List{many, {File: file}} {
+		err := Source{Template: "{}", Lists: []List{first, many, many, many}}.each(func(item) error {
+			t.Fatal("a task is made")
+			return nil
+		})
+		require.ErrorContains(t, err, "the lists make 8100000000 tasks, and a batch has at most 10000000\nhint: ")
+	}
+	made := 0
+	count := func(item) error { made++; return nil }
+	err := Source{Template: "{}", Lists: []List{pipe, many, many, many}}.each(count)
+	require.ErrorContains(t, err, "the lists make more than 10000000 tasks")
+	assert.Zero(t, made)
+	err = Source{Template: "{}", Lists: []List{many, linked(many.Values...), linked(many.Values...), many}}.each(count)
+	require.NoError(t, err)
+	assert.Equal(t, 90_000, made)
 }
 
 func TestGroupsOfFiles(t *testing.T) {
@@ -407,6 +484,7 @@ func TestAsParallel(t *testing.T) {
 	require.NoError(t, os.WriteFile(values, []byte("f1\nf2\n"), 0o600))
 	require.NoError(t, os.WriteFile(rows, []byte("a,b\nc,d\n"), 0o600))
 	const all = "[{}] [{/}] [{//}] [{.}] [{/.}] {#}"
+	valuesOf := func(name string) List { return List{File: name} }
 	fileList := func(linked bool) List { return List{File: values, Linked: linked} }
 	cases := []struct {
 		args []string // after the template
@@ -431,6 +509,12 @@ func TestAsParallel(t *testing.T) {
 			"b", "c")}}},
 		{[]string{"--colsep", ",", "{2}{1} [{}]", "::::", rows},
 			Source{Template: "{2}{1} [{}]", Columns: regexp.MustCompile(","), Name: rows}},
+		{[]string{"--colsep", ",", "{1}{2}{3}{4} [{}]", "::::", rows, ":::", "x,y", "z,w"},
+			Source{Template: "{1}{2}{3}{4} [{}]", Columns: regexp.MustCompile(","),
+				Lists: []List{valuesOf(rows), list1("x,y", "z,w")}}},
+		{[]string{"--colsep", ",", "{2/} [{}]", ":::", "a,b", "c,x/d"}, Source{Template: "{2/} [{}]",
+			Columns: regexp.MustCompile(","), Lists: []List{list1("a,b", "c,x/d")}}},
+		{[]string{"{1} {1/}", ":::", "a/b", "c"}, with(stdin("a/b\nc"), "{1} {1/}")},
 		{[]string{"{}", ":::", "--x", "-j4"}, lists("{}", list1("--x", "-j4"))},
 		{[]string{"--header", ":", "--colsep", ",", "{a} {b/}", "::::", rows}, with(stdin("a,b\nc,d\n"), "{a} {b/}")},
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 
 	"qq/pkg/task"
@@ -19,8 +20,12 @@ type List struct {
 	Linked bool      // its values go with those of the list before, one with one
 }
 
-// maxLists is how many bytes the values of all lists but the first may have: these are kept in memory.
-const maxLists = 64 << 20
+const (
+	// maxLists is how many bytes the values of all lists but the first may have: these are kept in memory.
+	maxLists = 64 << 20
+	// maxCombinations is how many tasks several lists may make.
+	maxCombinations = 10_000_000
+)
 
 // combinations emits a row for each combination of the values of the lists. The last list changes first.
 func (s Source) combinations(emit emit) error {
@@ -53,31 +58,70 @@ func (s Source) combinations(emit emit) error {
 			}
 		}
 	}
+	each := 1.0 // how many tasks a value of the first group makes
+	for _, values := range kept[1:] {
+		each *= float64(len(values))
+	}
+	if err := s.checkCount(groups, each); err != nil {
+		return err
+	}
+	finder, err := s.finder()
+	if err != nil {
+		return err
+	}
+	made := 0.0
 	for values, err := range s.linked(groups[0]) {
 		if err != nil {
 			return err
 		}
-		if err := combine(values, kept[1:], emit); err != nil {
+		if made += each; made > maxCombinations && len(groups) > 1 {
+			return tooMany(fmt.Sprintf("more than %d tasks", maxCombinations))
+		}
+		if err := s.combine(values, kept[1:], finder, emit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// checkCount returns an error if the lists make too many tasks. It cannot know that if the first one is a pipe.
+func (s Source) checkCount(groups [][]List, each float64) error {
+	if len(groups) == 1 || slices.ContainsFunc(groups[0], func(l List) bool { return l.Input != nil }) {
+		return nil
+	}
+	count := 0.0
+	for _, err := range s.linked(groups[0]) {
+		if err != nil {
+			return err
+		}
+		count += each
+	}
+	if count > maxCombinations {
+		return tooMany(fmt.Sprintf("%.0f tasks, and a batch has at most %d", count, maxCombinations))
+	}
+	return nil
+}
+
+func tooMany(count string) error {
+	return task.Hinted("all lists are combined; :::+ links a list to the one before, the first with the first",
+		"the lists make %s", count)
+}
+
 // combine emits a row for each way to continue the values with one of each of the rest.
-func combine(values []string, rest [][][]string, emit emit) error {
+func (s Source) combine(values []string, rest [][][]string, finder *finder, emit emit) error {
 	if len(rest) > 0 {
 		for _, more := range rest[0] {
-			if err := combine(append(values[:len(values):len(values)], more...), rest[1:], emit); err != nil {
+			if err := s.combine(append(values[:len(values):len(values)], more...), rest[1:], finder, emit); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	r := &row{Inputs: len(values), Cells: make([]string, len(values))}
-	for i, v := range values {
-		in := text(v)
-		r.Cells[i] = in.Text
+	r := &row{Inputs: s.inputs()}
+	for _, v := range values {
+		in := s.columns(text(v))
+		r.Cells = append(r.Cells, in.Cells...)
+		r.Files = append(r.Files, finder.files(in)...)
 		if r.Broken == "" {
 			r.Broken = in.Broken
 		}

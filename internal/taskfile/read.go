@@ -29,9 +29,9 @@ const notUTF8 = "its input is not valid UTF-8\n" +
 // text returns the row of one file, line or value.
 func text(s string) *row {
 	if !utf8.ValidString(s) {
-		return &row{Text: printable(s), Broken: notUTF8}
+		return &row{Text: printable(s), Cells: []string{printable(s)}, Broken: notUTF8}
 	}
-	return &row{Text: s}
+	return &row{Text: s, Cells: []string{s}}
 }
 
 // printable returns s with each byte that is not UTF-8 as \xff.

@@ -15,11 +15,13 @@
 //
 // Placeholders of a template: {} is the line, the file name or the whole row, {#} the
 // number of the task, {%} a number that no other running task has, {name} a column of a CSV
-// or a key of an object, {1} the first of several inputs. {/} {//} {.} {/.} are parts of a
-// path, also as {name/}. They are all filled in at once, so a value can contain no
-// placeholder. A template with none that stands for the input gets the input appended after
-// a space. A {word} that is nothing of these is an error. Other braces stay as they are
-// (JSON in prompts), and so does what follows {{.
+// or a key of an object, {1} the first of several inputs or columns; where a task has one
+// input, it is that. {/} {//} {.} {/.} are parts of a path, also as {name/}. They are all
+// filled in at once, so a value can contain no placeholder. A template with none that stands
+// for the input gets the input appended after a space. A {word} that is nothing of these is
+// an error. So is a number that a task has no input for; where it has one input or a row, only
+// {1} to {9}. There a number directly after a letter, a digit or one of ]).$ is text, as in
+// \d{4}. Other braces stay as they are (JSON in prompts), and so does what follows {{.
 package taskfile
 
 import (
@@ -32,6 +34,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"qq/pkg/task"
 )
@@ -130,7 +133,18 @@ func (s Source) each(to emit) error {
 	if err := s.checkWords(r); err != nil {
 		return err
 	}
-	return s.grouped(func(to emit) error { return s.lines(r, to) }, to)
+	finder, err := s.finder()
+	if err != nil {
+		return err
+	}
+	return s.grouped(func(to emit) error {
+		return s.lines(r, func(it item) error {
+			if it.row != nil {
+				it.row.Files = finder.files(it.row)
+			}
+			return to(it)
+		})
+	}, to)
 }
 
 // checkTemplate returns an error if the source needs a template and has none, or if the template names what no input of
@@ -225,26 +239,22 @@ func (s Source) mark(r *bufio.Reader) error {
 
 // files emits a row for each of s.Files.
 func (s Source) files(emit emit) error {
-	base, err := realFolder(s.Dir)
+	finder, err := s.finder()
 	if err != nil {
 		return err
 	}
-	inner := map[string]bool{} // folders, and whether they are inside
 	for _, name := range s.Files {
 		it := item{where: printable(name)}
-		path := name
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(s.Dir, path)
-		}
+		path := s.path(name)
 		switch _, err := os.Stat(path); {
 		case errors.Is(err, fs.ErrNotExist):
 			it.err = errors.New("no such file")
 		case err != nil:
 			it.err = errors.Unwrap(err) // without the path, which where has
-		case !inside(base, path, inner):
+		case !inside(finder.base, path, finder.inner):
 			it.err = task.Hinted("-C FOLDER names another working directory, and FILES are then relative to it; "+
 				"for a task for each line of FILE, or of <(…), write :::: FILE",
-				"the file is outside of the working directory %s, where no agent can read it", base)
+				"the file is outside of the working directory %s, where no agent can read it", finder.base)
 		default:
 			it.row = text(name)
 			it.row.Files = []string{path}
@@ -254,6 +264,60 @@ func (s Source) files(emit emit) error {
 		}
 	}
 	return nil
+}
+
+// path returns where the file of a relative name is.
+func (s Source) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(s.Dir, name)
+}
+
+// finder finds the files that values, lines and columns name.
+type finder struct {
+	source Source
+	base   string            // the working directory
+	inner  map[string]bool   // folders, and whether they are inside
+	known  map[string]string // paths of the files that values name; "" if a value names none
+}
+
+func (s Source) finder() (*finder, error) {
+	base, err := realFolder(s.Dir)
+	return &finder{s, base, map[string]bool{}, map[string]string{}}, err
+}
+
+const (
+	maxKnown = 10_000  // values that a finder remembers: lists have each value in many tasks
+	maxName  = 4 << 10 // bytes of a value that may name a file
+)
+
+// files returns the paths of the regular files in the working directory that the cells of a row name.
+func (f *finder) files(r *row) (paths []string) {
+	for _, name := range r.Cells {
+		if r.Broken != "" || len(name) > maxName {
+			continue
+		}
+		path, ok := f.known[name]
+		if !ok {
+			if path = f.source.path(name); !f.isRegular(path) {
+				path = ""
+			}
+			if len(f.known) == maxKnown {
+				clear(f.known)
+			}
+			f.known[strings.Clone(name)] = path
+		}
+		if path != "" {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+func (f *finder) isRegular(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && inside(f.base, path, f.inner)
 }
 
 // realFolder returns the absolute path of a folder without symbolic links.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"qq/pkg/spelling"
 	"qq/pkg/task"
@@ -39,7 +40,18 @@ var forms = []string{"//", "/.", "/", "."}
 // names are what placeholders may name, besides those that every template has.
 type names struct {
 	columns []string // of a CSV row or an object; nil if the input has none
-	inputs  int      // how many inputs a task has: {1} is the first; 0 if numbers are no placeholders
+	inputs  int      // how many inputs a task has: {1} is the first; 0 means one, or the columns of a row
+}
+
+// numbered returns how many values have a number.
+func (k names) numbered() int {
+	switch {
+	case k.inputs > 0:
+		return k.inputs
+	case k.columns == nil:
+		return 1
+	}
+	return len(k.columns)
 }
 
 // anyNumber is names.inputs if each task may have another number of them.
@@ -67,7 +79,7 @@ func parseTemplate(text string, known names) (template, error) {
 		if i > 0 && text[i-1] == '{' {
 			continue // code, or a template of another language
 		}
-		p, err := known.placeholder(text[i+1 : end-1])
+		p, err := known.placeholder(text[i+1:end-1], text[:i])
 		if err != nil {
 			return nil, err
 		}
@@ -91,8 +103,9 @@ func parseTemplate(text string, known names) (template, error) {
 	return t, nil
 }
 
-// placeholder returns what {name} stands for. It is literal text if nobody can have meant it as a placeholder.
-func (k names) placeholder(name string) (part, error) {
+// placeholder returns what {name} stands for, after the text before. It is literal text if nobody can have meant it as
+// a placeholder.
+func (k names) placeholder(name, before string) (part, error) {
 	if i := slices.Index(k.columns, name); i >= 0 && name != "" {
 		return part{kind: cell, cell: i}, nil
 	}
@@ -117,19 +130,33 @@ func (k names) placeholder(name string) (part, error) {
 	if i := slices.Index(k.columns, stem); i >= 0 {
 		return part{kind: cell, cell: i, how: how}, nil
 	}
-	// {-1} and {##} of GNU parallel are not offered; where {1} has a meaning, they are no text either.
+	// {-1} and {##} of GNU parallel are not offered; where a task has several inputs, they are no text either.
 	digits := strings.TrimPrefix(stem, "-")
-	if k.inputs > 0 && (name == "##" || digits != "" && strings.Trim(digits, "0123456789") == "") {
+	isNumber := digits != "" && strings.Trim(digits, "0123456789") == ""
+	if isNumber && k.inputs == 0 && isCount(before) {
+		return part{}, nil
+	}
+	if isNumber || name == "##" && k.inputs > 0 {
 		n, err := strconv.Atoi(stem)
-		if err != nil || n < 1 || n > k.inputs {
+		if err == nil && n >= 1 && n <= k.numbered() {
+			return part{kind: cell, cell: n - 1, how: how}, nil
+		}
+		if k.inputs > 0 || n >= 1 && n <= 9 {
 			return part{}, k.noInput(name)
 		}
-		return part{kind: cell, cell: n - 1, how: how}, nil
+		return part{}, nil
 	}
 	if isWord(name) {
 		return part{}, k.unknown(name)
 	}
 	return part{}, nil
+}
+
+// isCount reports whether a number in braces after this text may be code: the count of a regular expression, as in
+// \d{4}, or a parameter of a shell, as in ${1}.
+func isCount(before string) bool {
+	r, _ := utf8.DecodeLastRuneInString(before)
+	return before != "" && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("]).$", r))
 }
 
 // isWord reports whether a name in braces was probably meant as a column.
@@ -157,12 +184,17 @@ func (k names) unknown(name string) error {
 }
 
 func (k names) noInput(name string) error {
-	have := fmt.Sprintf("a task has %d inputs", k.inputs)
-	if k.inputs == anyNumber {
+	have, hint := fmt.Sprintf("a task has %d inputs", k.inputs), "{1} is the first; {} stands for all; "
+	switch {
+	case k.inputs == anyNumber:
 		have = "columns are numbered from 1"
+	case k.inputs == 0 && k.columns == nil:
+		have, hint = "a task has one input", "{} stands for it; --colsep makes columns of a line, and -n, ::: A ::: B "+
+			"or CSV make tasks of several inputs; "
+	case k.inputs == 0:
+		have, hint = fmt.Sprintf("a row has %d columns", len(k.columns)), "the columns are "+list(k.columns)+"; "
 	}
-	return task.Hinted(fmt.Sprintf("{1} is the first; {} stands for all; "+literalBraces, name, name),
-		"the template names {%s}, and %s", name, have)
+	return task.Hinted(hint+fmt.Sprintf(literalBraces, name, name), "the template names {%s}, and %s", name, have)
 }
 
 // list returns the names of columns for a message, at most 20.
@@ -178,7 +210,7 @@ func list(columns []string) string {
 type row struct {
 	Text    string   // of {}
 	Columns []string // names of Cells; nil if these have numbers only
-	Cells   []string // of {column} or {1}; a row of lines or files has none
+	Cells   []string // of {column} or {1}
 	Inputs  int      // see names.inputs
 	Files   []string // absolute paths of the files that it is made of
 	Broken  string   // why the task cannot be run; empty if it can

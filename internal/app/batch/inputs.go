@@ -184,8 +184,6 @@ func (b *batchRun) takeLists(c *cli.Context, args []string, src *taskfile.Source
 	case len(src.Lists) > 1 && src.Group > 0:
 		return command.Usagef("leave -n out: the lists say how many inputs a task has", "-n is given with %d lists",
 			len(src.Lists))
-	case src.Columns != nil:
-		return command.Usagef("give the lines with -i FILE or from a pipe", "--colsep does not go with %s", args[0])
 	case src.Form != taskfile.Auto:
 		return command.Usagef("leave one of them out", "--input-format does not go with %s", args[0])
 	}

@@ -59,15 +59,38 @@ func (b *batchRun) resultNames(spool *taskfile.Spool) iter.Seq2[string, error] {
 	}
 }
 
-// clearFolder removes what an earlier batch has left in the folder of --results under the names of this one, unless
-// this one continues it.
+// clearFolder removes what an earlier batch has left in the folder of --results under the names of this one. If this
+// one continues it, it only removes the results of tasks that have another name now.
 func (b *batchRun) clearFolder(spool *taskfile.Spool) error {
-	if b.folder == nil || b.runner.History().Resumes() {
+	if b.folder == nil {
 		return nil
+	}
+	if b.runner.History().Resumes() {
+		return b.clearRenamed(spool)
 	}
 	others, err := b.folder.Clear(b.resultNames(spool))
 	if others {
 		b.Say("%s also has results of another batch, which stay there", b.o.results)
 	}
 	return err
+}
+
+// clearRenamed removes the results of tasks of this batch that have other names than now: more tasks, or fewer, may
+// give a task another name.
+func (b *batchRun) clearRenamed(spool *taskfile.Spool) error {
+	old, err := b.folder.Others(b.resultNames(spool))
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	for t, err := range spool.Tasks() {
+		if err != nil {
+			return err
+		}
+		made := output.Made{Task: task.Shorten(t.Text, 100), Input: t.Input}
+		if err := b.folder.Remove(old[made]); err != nil {
+			return err
+		}
+		delete(old, made)
+	}
+	return nil
 }

@@ -98,11 +98,8 @@ func (f *Folder) Clear(names iter.Seq2[string, error]) (left bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		// The text goes first: without it the rest is still a result.
-		for _, ext := range []string{".txt", ".json"} {
-			if err := os.Remove(f.at(name, ext)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return false, err
-			}
+		if err := f.Remove([]string{name}); err != nil {
+			return false, err
 		}
 	}
 	entries, err := os.ReadDir(f.path)
@@ -112,6 +109,54 @@ func (f *Folder) Clear(names iter.Seq2[string, error]) (left bool, err error) {
 		}
 	}
 	return false, err
+}
+
+// Made is what a result says about its task.
+type Made struct {
+	Task  string `json:"task"` // shortened
+	Input string `json:"input"`
+}
+
+// Others returns the names of the results in the folder that have none of these names, by what they were made of.
+func (f *Folder) Others(names iter.Seq2[string, error]) (map[Made][]string, error) {
+	entries, err := os.ReadDir(f.path)
+	if err != nil {
+		return nil, err
+	}
+	others := map[string]bool{}
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".json"); ok && isResult(f.at(name, ".json")) {
+			others[name] = true
+		}
+	}
+	for name, err := range names {
+		if err != nil {
+			return nil, err
+		}
+		delete(others, name)
+	}
+	made := map[Made][]string{}
+	for name := range others {
+		data, err := os.ReadFile(f.at(name, ".json"))
+		var m Made
+		if err == nil && json.Unmarshal(data, &m) == nil {
+			made[m] = append(made[m], name)
+		}
+	}
+	return made, nil
+}
+
+// Remove removes the results with these names.
+func (f *Folder) Remove(names []string) error {
+	for _, name := range names {
+		// The text goes first: without it the rest is still a result.
+		for _, ext := range []string{".txt", ".json"} {
+			if err := os.Remove(f.at(name, ext)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // empty reports whether nothing is in the folder.
