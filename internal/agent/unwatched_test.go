@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,10 +15,24 @@ import (
 // listener is a parent that keeps the events it gets.
 type listener struct {
 	supervisor.Parent
+	mu  sync.Mutex
 	got []string
 }
 
-func (l *listener) Emit(e event.Event) { l.got = append(l.got, string(e.Type)+" "+e.Tool) }
+func (l *listener) Emit(e event.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.got = append(l.got, string(e.Type)+" "+e.Tool)
+}
+
+// take returns the events it has got since the last call.
+func (l *listener) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	got := l.got
+	l.got = nil
+	return got
+}
 
 // TestUnwatched: a child that nobody watches sends nothing for a second, and then also the calls that run still.
 func TestUnwatched(t *testing.T) {
@@ -30,11 +45,11 @@ func TestUnwatched(t *testing.T) {
 		} {
 			u.Emit(e)
 		}
-		assert.Empty(t, l.got)
+		assert.Empty(t, l.take())
 		time.Sleep(unwatchedFor)
 		synctest.Wait()
-		assert.Equal(t, []string{"tool_start b", "tool_start a"}, l.got)
+		assert.Equal(t, []string{"tool_start b", "tool_start a"}, l.take())
 		u.Emit(event.Event{Type: event.ToolEnd, Tool: "b"})
-		assert.Equal(t, []string{"tool_start b", "tool_start a", "tool_end b"}, l.got)
+		assert.Equal(t, []string{"tool_end b"}, l.take())
 	})
 }
