@@ -136,7 +136,8 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	var hint sync.WaitGroup
 	ended := make(chan struct{})
 	if b.o.bar {
-		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), standing{b.runner})
+		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), standing{b.runner},
+			b.process.Stop())
 		hint.Go(func() { b.hintUnfinished(ctx, spool, ended) })
 	}
 	b.halt = halt.New(b.o.halt, spool.Len())

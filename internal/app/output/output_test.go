@@ -206,7 +206,7 @@ func TestProgress(t *testing.T) {
 	busy := &work{}
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
-		p := StartProgress(out, true, 4, busy)
+		p := StartProgress(out, true, 4, busy, nil)
 		p.Count(results()[0])
 		p.Count(results()[1])
 		time.Sleep(RedrawEvery + time.Millisecond)
@@ -218,7 +218,7 @@ func TestProgress(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
-		p := StartProgress(out, false, 4, busy)
+		p := StartProgress(out, false, 4, busy, nil)
 		p.Count(results()[0])
 		time.Sleep(reportEvery + time.Millisecond)
 		synctest.Wait()
@@ -233,7 +233,7 @@ func TestProgress(t *testing.T) {
 			{State: task.Running, Started: time.Now().Add(-time.Hour), Task: "of a child", ParentExecutionID: "1"},
 			{State: task.Queued, Task: "the next"},
 		}}
-		p := StartProgress(out, false, 10, w)
+		p := StartProgress(out, false, 10, w, nil)
 		cached := results()[0]
 		cached.Cached = true
 		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0]} {
@@ -248,6 +248,16 @@ func TestProgress(t *testing.T) {
 		assert.Equal(t, "qq: 4/10 done, 2 at work · 30 s, 2.0/min, 3m 00s left · oldest: 1m 30s the first\n"+
 			"qq: 4/10 done, 2 at work · 1m 00s, waiting 42 s for the model server · oldest: 2m 00s the first\n",
 			shown(), "what was known says nothing of the rest")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		out, shown := newOutput(t)
+		ends := make(chan struct{})
+		p := StartProgress(out, true, 4, busy, ends)
+		p.Count(results()[0])
+		close(ends)
+		synctest.Wait()
+		assert.Equal(t, wipe+"stopping; Ctrl-C again kills · 1/4 done", shown(), "at once")
+		p.Stop()
 	})
 	var none *Progress
 	none.Count(results()[0])

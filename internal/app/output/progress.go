@@ -20,6 +20,7 @@ type Progress struct {
 	live  bool
 	total int
 	batch Batch
+	ends  <-chan struct{} // closed when the batch is to end early
 	start time.Time
 
 	mu     sync.Mutex
@@ -38,9 +39,10 @@ type Batch interface {
 	Known() int
 }
 
-// StartProgress shows the progress of b, which has total tasks, until Stop is called.
-func StartProgress(w *command.Output, live bool, total int, b Batch) *Progress {
-	p := &Progress{w: w, live: live, total: total, batch: b, start: time.Now(), quit: make(chan struct{})}
+// StartProgress shows the progress of b, which has total tasks, until Stop is called. Once ends is closed, it says that
+// the batch stops.
+func StartProgress(w *command.Output, live bool, total int, b Batch, ends <-chan struct{}) *Progress {
+	p := &Progress{w: w, live: live, total: total, batch: b, ends: ends, start: time.Now(), quit: make(chan struct{})}
 	every := reportEvery
 	if live {
 		every = RedrawEvery
@@ -51,6 +53,9 @@ func StartProgress(w *command.Output, live bool, total int, b Batch) *Progress {
 		for {
 			select {
 			case <-tick.C:
+				p.draw()
+			case <-ends:
+				ends = nil
 				p.draw()
 			case <-p.quit:
 				return
@@ -97,6 +102,11 @@ func (p *Progress) draw() {
 	now := time.Now()
 	s.total, s.elapsed, s.wait = p.total, now.Sub(p.start), p.batch.Waits()
 	s.look(p.batch.Jobs(), now)
+	select {
+	case <-p.ends:
+		s.stopping = true
+	default:
+	}
 	if p.live {
 		p.w.Status(s.line(columnsFor(p.w)))
 		return
@@ -116,6 +126,7 @@ type standing struct {
 	oldest              string        // its text
 	wait                time.Duration // for the model server
 	elapsed             time.Duration
+	stopping            bool // no further task starts
 }
 
 // look counts the tasks of the batch that are at work, and finds the oldest. The others in list are their children.
@@ -144,6 +155,13 @@ func (s *standing) line(columns int) string {
 		elapsed = Clock(s.elapsed)
 	}
 	switch {
+	case s.stopping:
+		return fit(columns,
+			part{text: stopping},
+			part{before: " · ", text: fmt.Sprintf("%d/%d done", s.done, s.total), rank: 1},
+			part{before: ", ", text: failed, rank: 2},
+			part{before: ", ", text: atWork, rank: 3},
+			part{before: " · ", text: elapsed, rank: 4})
 	case s.wait > 0:
 		rate = "waiting " + Left(s.wait) + " for the model server"
 	case s.worked > 0 && s.elapsed > 0:

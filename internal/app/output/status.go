@@ -17,6 +17,9 @@ const RedrawEvery = 200 * time.Millisecond
 // usualWidth is the number of columns of a terminal that does not tell.
 const usualWidth = 80
 
+// stopping is what a status line says from the first Ctrl-C on.
+const stopping = "stopping; Ctrl-C again kills"
+
 // Work is what a status line tells about: the jobs of a tree and what they use.
 type Work interface {
 	// Jobs returns the jobs that have not ended. Parents come first.

@@ -111,8 +111,20 @@ func TestWaitingLive(t *testing.T) {
 		assert.Equal(t, want, shown())
 		close(ends)
 		synctest.Wait()
-		assert.Equal(t, want+wipe, shown())
+		want += wipe + stopping
+		assert.Equal(t, want, shown())
+		time.Sleep(time.Minute)
+		screen.Chunk(llm.Chunk{Text: "three"})
+		want += wipe + "three"
+		time.Sleep(time.Minute)
+		assert.Equal(t, want, shown())
+		screen.TurnEnd(true)
+		time.Sleep(RedrawEvery)
+		synctest.Wait()
+		want += "\n" + wipe + stopping
+		assert.Equal(t, want, shown())
 		l.Stop()
+		assert.Equal(t, want+wipe, shown())
 		l.Stop()
 	})
 	var none *Waiting
