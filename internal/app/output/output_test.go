@@ -236,7 +236,8 @@ func TestProgress(t *testing.T) {
 		p := StartProgress(out, false, 10, w, nil)
 		cached := results()[0]
 		cached.Cached = true
-		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0]} {
+		cancelled := task.Task{}.Ended(task.Cancelled, "")
+		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0], cancelled} {
 			p.Count(r)
 		}
 		time.Sleep(reportEvery + time.Millisecond)
@@ -245,8 +246,8 @@ func TestProgress(t *testing.T) {
 		time.Sleep(reportEvery)
 		synctest.Wait()
 		p.Stop()
-		assert.Equal(t, "qq: 4/10 done, 2 at work · 30 s, 2.0/min, 3m 00s left · oldest: 1m 30s the first\n"+
-			"qq: 4/10 done, 2 at work · 1m 00s, waiting 42 s for the model server · oldest: 2m 00s the first\n",
+		assert.Equal(t, "qq: 5/10 done, 1 cancelled, 2 at work · 30 s, 2.0/min, 2m 30s left · oldest: 1m 30s the first\n"+
+			"qq: 5/10 done, 1 cancelled, 2 at work · 1m 00s, waiting 42 s for the model server · oldest: 2m 00s the first\n",
 			shown(), "what was known says nothing of the rest")
 	})
 	synctest.Test(t, func(t *testing.T) {
