@@ -40,6 +40,12 @@ func TestBatchLine(t *testing.T) {
 		s.line(99))
 }
 
+// TestColumnsFor: the ^C that a terminal echoes after the line has room, so that it does not wrap.
+func TestColumnsFor(t *testing.T) {
+	out, _ := newOutput(t)
+	assert.Equal(t, usualWidth-len("^C")-1, columnsFor(out))
+}
+
 // TestFit: no line is wider than the terminal, whatever characters it has.
 func TestFit(t *testing.T) {
 	wide := strings.Repeat("漢字", 100)
