@@ -252,6 +252,9 @@ func (b *batchRun) Done(res task.Result) { b.progress.Count(res) }
 // Deliver implements supervisor.Results: it prints one result.
 func (b *batchRun) Deliver(res task.Result) error {
 	b.tally.Add(res)
+	if sig := b.process.Signalled(); sig != 0 && res.Attempts == 0 && res.Status == task.Cancelled {
+		res.ExitCode = task.Signalled(sig).ExitCode() // as of the tasks that were at work
+	}
 	hint := res.CutHint()
 	t, err, _ := b.next()
 	if err != nil {

@@ -93,6 +93,17 @@ func TestText(t *testing.T) {
 		"[task 3 failed: idle: silent]\n", all(func(r *Results) { r.Heads, r.Terminal = true, true }))
 }
 
+// TestFailure: what a signal ended has not failed, and nothing is said twice.
+func TestFailure(t *testing.T) {
+	for want, r := range map[string]task.Result{
+		"[task 1 terminated]\n":             task.Task{}.Ended(task.Terminated, "terminated"),
+		"[task 1 interrupted: by Ctrl-C]\n": task.Task{}.Ended(task.Interrupted, "by Ctrl-C"),
+		"[task 1 failed: timeout]\n":        task.Task{}.Ended(task.Timeout, "timeout"),
+	} {
+		assert.Equal(t, want, failure(r))
+	}
+}
+
 // broken is a writer that fails.
 type broken struct{ err error }
 
