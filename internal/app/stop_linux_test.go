@@ -145,6 +145,8 @@ func TestSignal(t *testing.T) {
 				}
 			}
 			assert.Equal(t, []task.Status{task.Completed, status, status, task.Cancelled}, got)
+			last := e.documents(t)[3]
+			assert.Equal(t, status.ExitCode(), last.ExitCode, "it was not started for the same reason")
 			assert.Contains(t, w.run("runs").out, " "+string(status)+" ")
 			assert.Empty(t, w.scratchFolders())
 		})

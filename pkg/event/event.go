@@ -111,7 +111,7 @@ type Event struct {
 	Type              Type      `json:"type"`                // what happened
 	TraceID           string    `json:"trace_id"`            // see [Trace.TraceID]
 	ExecutionID       string    `json:"execution_id"`        // may be empty for the root
-	ParentExecutionID string    `json:"parent_execution_id"` // may be empty for a child of the root
+	ParentExecutionID string    `json:"parent_execution_id"` // empty for the root and the tasks of a batch
 	BatchID           string    `json:"batch_id"`            // empty outside of a batch
 	CallID            string    `json:"call_id"`             // tool call that it belongs to; empty for none
 	Agent             string    `json:"agent"`               // empty for a batch

@@ -412,6 +412,7 @@ func TestPace(t *testing.T) {
 		results, at := collect(t, sc, Batch{Pace: &pace.Pace{Delay: 4 * time.Second}},
 			"sleep 10s", "sleep 1s", "sleep 1s")
 		assert.Equal(t, []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second}, at)
+		synctest.Wait() // for other
 		assert.EqualValues(t, 4000, results[1].QueuedMS)
 		assert.EqualValues(t, 4000, results[2].QueuedMS, "it was read when the second had started")
 		assert.True(t, other.Success)

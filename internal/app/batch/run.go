@@ -136,7 +136,8 @@ func (b *batchRun) do(ctx context.Context, spool *taskfile.Spool) error {
 	var hint sync.WaitGroup
 	ended := make(chan struct{})
 	if b.o.bar {
-		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), standing{b.runner})
+		b.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), spool.Len(), standing{b.runner},
+			b.process.Stop())
 		hint.Go(func() { b.hintUnfinished(ctx, spool, ended) })
 	}
 	b.halt = halt.New(b.o.halt, spool.Len())
@@ -251,6 +252,9 @@ func (b *batchRun) Done(res task.Result) { b.progress.Count(res) }
 // Deliver implements supervisor.Results: it prints one result.
 func (b *batchRun) Deliver(res task.Result) error {
 	b.tally.Add(res)
+	if sig := b.process.Signalled(); sig != 0 && res.Attempts == 0 && res.Status == task.Cancelled {
+		res.ExitCode = task.Signalled(sig).ExitCode() // as of the tasks that were at work
+	}
 	hint := res.CutHint()
 	t, err, _ := b.next()
 	if err != nil {

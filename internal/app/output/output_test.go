@@ -93,6 +93,17 @@ func TestText(t *testing.T) {
 		"[task 3 failed: idle: silent]\n", all(func(r *Results) { r.Heads, r.Terminal = true, true }))
 }
 
+// TestFailure: what a signal ended has not failed, and nothing is said twice.
+func TestFailure(t *testing.T) {
+	for want, r := range map[string]task.Result{
+		"[task 1 terminated]\n":             task.Task{}.Ended(task.Terminated, "terminated"),
+		"[task 1 interrupted: by Ctrl-C]\n": task.Task{}.Ended(task.Interrupted, "by Ctrl-C"),
+		"[task 1 failed: timeout]\n":        task.Task{}.Ended(task.Timeout, "timeout"),
+	} {
+		assert.Equal(t, want, failure(r))
+	}
+}
+
 // broken is a writer that fails.
 type broken struct{ err error }
 
@@ -206,7 +217,7 @@ func TestProgress(t *testing.T) {
 	busy := &work{}
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
-		p := StartProgress(out, true, 4, busy)
+		p := StartProgress(out, true, 4, busy, nil)
 		p.Count(results()[0])
 		p.Count(results()[1])
 		time.Sleep(RedrawEvery + time.Millisecond)
@@ -218,7 +229,7 @@ func TestProgress(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
-		p := StartProgress(out, false, 4, busy)
+		p := StartProgress(out, false, 4, busy, nil)
 		p.Count(results()[0])
 		time.Sleep(reportEvery + time.Millisecond)
 		synctest.Wait()
@@ -233,10 +244,11 @@ func TestProgress(t *testing.T) {
 			{State: task.Running, Started: time.Now().Add(-time.Hour), Task: "of a child", ParentExecutionID: "1"},
 			{State: task.Queued, Task: "the next"},
 		}}
-		p := StartProgress(out, false, 10, w)
+		p := StartProgress(out, false, 10, w, nil)
 		cached := results()[0]
 		cached.Cached = true
-		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0]} {
+		cancelled := task.Task{}.Ended(task.Cancelled, "")
+		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0], cancelled} {
 			p.Count(r)
 		}
 		time.Sleep(reportEvery + time.Millisecond)
@@ -245,9 +257,19 @@ func TestProgress(t *testing.T) {
 		time.Sleep(reportEvery)
 		synctest.Wait()
 		p.Stop()
-		assert.Equal(t, "qq: 4/10 done, 2 at work · 30 s, 2.0/min, 3m 00s left · oldest: 1m 30s the first\n"+
-			"qq: 4/10 done, 2 at work · 1m 00s, waiting 42 s for the model server · oldest: 2m 00s the first\n",
+		assert.Equal(t, "qq: 5/10 done, 1 cancelled, 2 at work · 30 s, 2.0/min, 2m 30s left · oldest: 1m 30s the first\n"+
+			"qq: 5/10 done, 1 cancelled, 2 at work · 1m 00s, waiting 42 s for the model server · oldest: 2m 00s the first\n",
 			shown(), "what was known says nothing of the rest")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		out, shown := newOutput(t)
+		ends := make(chan struct{})
+		p := StartProgress(out, true, 4, busy, ends)
+		p.Count(results()[0])
+		close(ends)
+		synctest.Wait()
+		assert.Equal(t, wipe+"stopping; Ctrl-C again kills · 1/4 done", shown(), "at once")
+		p.Stop()
 	})
 	var none *Progress
 	none.Count(results()[0])

@@ -20,12 +20,14 @@ type Progress struct {
 	live  bool
 	total int
 	batch Batch
+	ends  <-chan struct{} // closed when the batch is to end early
 	start time.Time
 
-	mu     sync.Mutex
-	done   int
-	failed int
-	cached int
+	mu        sync.Mutex
+	done      int
+	failed    int
+	cancelled int
+	cached    int
 
 	quit chan struct{}
 	wg   sync.WaitGroup
@@ -38,9 +40,10 @@ type Batch interface {
 	Known() int
 }
 
-// StartProgress shows the progress of b, which has total tasks, until Stop is called.
-func StartProgress(w *command.Output, live bool, total int, b Batch) *Progress {
-	p := &Progress{w: w, live: live, total: total, batch: b, start: time.Now(), quit: make(chan struct{})}
+// StartProgress shows the progress of b, which has total tasks, until Stop is called. Once ends is closed, it says that
+// the batch stops.
+func StartProgress(w *command.Output, live bool, total int, b Batch, ends <-chan struct{}) *Progress {
+	p := &Progress{w: w, live: live, total: total, batch: b, ends: ends, start: time.Now(), quit: make(chan struct{})}
 	every := reportEvery
 	if live {
 		every = RedrawEvery
@@ -51,6 +54,9 @@ func StartProgress(w *command.Output, live bool, total int, b Batch) *Progress {
 		for {
 			select {
 			case <-tick.C:
+				p.draw()
+			case <-ends:
+				ends = nil
 				p.draw()
 			case <-p.quit:
 				return
@@ -68,7 +74,10 @@ func (p *Progress) Count(r task.Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done++
-	if !r.Success {
+	switch {
+	case r.Status == task.Cancelled || r.Status == task.Interrupted || r.Status == task.Terminated:
+		p.cancelled++
+	case !r.Success:
 		p.failed++
 	}
 	if r.Cached {
@@ -92,11 +101,17 @@ func (p *Progress) Stop() {
 func (p *Progress) draw() {
 	known := p.batch.Known()
 	p.mu.Lock()
-	s := standing{done: p.done, failed: p.failed, worked: p.done - p.cached - known}
+	s := standing{done: p.done, failed: p.failed, cancelled: p.cancelled,
+		worked: max(p.done-p.cancelled-p.cached-known, 0)}
 	p.mu.Unlock() // before the terminal, which may be slow: finished tasks are counted meanwhile
 	now := time.Now()
 	s.total, s.elapsed, s.wait = p.total, now.Sub(p.start), p.batch.Waits()
 	s.look(p.batch.Jobs(), now)
+	select {
+	case <-p.ends:
+		s.stopping = true
+	default:
+	}
 	if p.live {
 		p.w.Status(s.line(columnsFor(p.w)))
 		return
@@ -110,12 +125,14 @@ const plainWidth = 200
 // standing is how far a batch is.
 type standing struct {
 	done, total, failed int
-	worked              int           // of done, those that ran now: others were taken from an earlier run or the cache
+	cancelled           int           // no failures: a person or the end of the batch ended them
+	worked              int           // of done, those that ended by themselves now, not earlier and not in the cache
 	atWork              int           // tasks that have started
 	age                 time.Duration // of the oldest of them
 	oldest              string        // its text
 	wait                time.Duration // for the model server
 	elapsed             time.Duration
+	stopping            bool // no further task starts
 }
 
 // look counts the tasks of the batch that are at work, and finds the oldest. The others in list are their children.
@@ -133,9 +150,12 @@ func (s *standing) look(list []jobs.Job, now time.Time) {
 
 // line returns the text of the progress line in at most that many columns.
 func (s *standing) line(columns int) string {
-	var failed, atWork, elapsed, rate, left, oldest, text string
+	var failed, cancelled, atWork, elapsed, rate, left, oldest, text string
 	if s.failed > 0 {
 		failed = fmt.Sprintf("%d failed", s.failed)
+	}
+	if s.cancelled > 0 {
+		cancelled = fmt.Sprintf("%d cancelled", s.cancelled)
 	}
 	if s.atWork > 0 {
 		atWork = fmt.Sprintf("%d at work", s.atWork)
@@ -144,6 +164,13 @@ func (s *standing) line(columns int) string {
 		elapsed = Clock(s.elapsed)
 	}
 	switch {
+	case s.stopping:
+		return fit(columns,
+			part{text: stopping},
+			part{before: " · ", text: fmt.Sprintf("%d/%d done", s.done, s.total), rank: 1},
+			part{before: ", ", text: failed, rank: 2},
+			part{before: ", ", text: atWork, rank: 3},
+			part{before: " · ", text: elapsed, rank: 4})
 	case s.wait > 0:
 		rate = "waiting " + Left(s.wait) + " for the model server"
 	case s.worked > 0 && s.elapsed > 0:
@@ -159,12 +186,13 @@ func (s *standing) line(columns int) string {
 	return fit(columns,
 		part{text: fmt.Sprintf("%d/%d done", s.done, s.total)},
 		part{before: ", ", text: failed, rank: 1},
-		part{before: ", ", text: atWork, rank: 2},
-		part{before: " · ", text: elapsed, rank: 3},
-		part{before: ", ", text: rate, rank: 4},
-		part{before: ", ", text: left, rank: 5},
-		part{before: " · ", text: oldest, rank: 6},
-		part{before: " ", text: text, rank: 7, least: 8})
+		part{before: ", ", text: cancelled, rank: 7},
+		part{before: ", ", text: atWork, rank: 4},
+		part{before: " · ", text: elapsed, rank: 2},
+		part{before: ", ", text: rate, rank: 5},
+		part{before: ", ", text: left, rank: 6},
+		part{before: " · ", text: oldest, rank: 3},
+		part{before: " ", text: text, rank: 8, least: 8})
 }
 
 // Roundly formats a duration for people, such as "2.5s", "3m05s" or "1d04h".

@@ -117,12 +117,16 @@ func failure(res task.Result) string {
 	what := "failed: "
 	switch res.Status {
 	case task.Failed:
-	case task.Cancelled, task.Interrupted:
+	case task.Cancelled, task.Interrupted, task.Terminated:
 		what = string(res.Status) + ": "
 	default:
 		what += string(res.Status) + ": "
 	}
-	what += task.Shorten(res.Err(), maxReason)
+	if res.Err() == string(res.Status) {
+		what = strings.TrimSuffix(what, ": ") // which says it all
+	} else {
+		what += task.Shorten(res.Err(), maxReason)
+	}
 	if res.Output != "" {
 		what += "; the answer above is incomplete"
 	}

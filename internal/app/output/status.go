@@ -17,6 +17,9 @@ const RedrawEvery = 200 * time.Millisecond
 // usualWidth is the number of columns of a terminal that does not tell.
 const usualWidth = 80
 
+// stopping is what a status line says from the first Ctrl-C on.
+const stopping = "stopping; Ctrl-C again kills"
+
 // Work is what a status line tells about: the jobs of a tree and what they use.
 type Work interface {
 	// Jobs returns the jobs that have not ended. Parents come first.
@@ -82,14 +85,14 @@ func ellipsis(s string, n int) string {
 	return s
 }
 
-// columnsFor returns how many columns a status line on w may take. The last one of the terminal stays free, because
-// some terminals wrap after it.
+// columnsFor returns how many columns a status line on w may take. The last three of the terminal stay free: for
+// the ^C that it echoes, and because some terminals wrap after the last one.
 func columnsFor(w *command.Output) int {
 	width := w.Width()
 	if width <= 0 {
 		width = usualWidth
 	}
-	return max(width-1, 1)
+	return max(width-3, 1)
 }
 
 // Clock formats a time that has passed for a status line, such as "48 s", "1m 12s" or "2h 05m".

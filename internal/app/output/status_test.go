@@ -21,8 +21,11 @@ func TestBatchLine(t *testing.T) {
 		120: "23/50 done, 2 failed, 3 at work · 1m 12s, 19.2/min, 1m 25s left · " +
 			"oldest: 48 s Summarize pkgs/net-http.txt in one sente…",
 		79: "23/50 done, 2 failed, 3 at work · 1m 12s, 19.2/min, 1m 25s left · oldest: 48 s",
-		40: "23/50 done, 2 failed, 3 at work · 1m 12s",
-		39: "23/50 done, 2 failed, 3 at work",
+		77: "23/50 done, 2 failed, 3 at work · 1m 12s, 19.2/min · oldest: 48 s",
+		55: "23/50 done, 2 failed, 3 at work · 1m 12s · oldest: 48 s",
+		54: "23/50 done, 2 failed · 1m 12s · oldest: 48 s",
+		39: "23/50 done, 2 failed · 1m 12s",
+		22: "23/50 done, 2 failed",
 		15: "23/50 done",
 		3:  "",
 	} {
@@ -30,6 +33,17 @@ func TestBatchLine(t *testing.T) {
 		assert.Equal(t, want, got, columns)
 		assert.LessOrEqual(t, Columns(got), columns)
 	}
+	early := standing{done: 1, total: 3, worked: 1, atWork: 2, age: 12 * time.Second, elapsed: 12 * time.Second}
+	assert.Equal(t, "1/3 done · 12 s · oldest: 12 s", early.line(37), "rather than a rate")
+	s.cancelled = 1
+	assert.Equal(t, "23/50 done, 2 failed, 1 cancelled, 3 at work · 1m 12s, 19.2/min, 1m 25s left · oldest: 48 s",
+		s.line(99))
+}
+
+// TestColumnsFor: the ^C that a terminal echoes after the line has room, so that it does not wrap.
+func TestColumnsFor(t *testing.T) {
+	out, _ := newOutput(t)
+	assert.Equal(t, usualWidth-len("^C")-1, columnsFor(out))
 }
 
 // TestFit: no line is wider than the terminal, whatever characters it has.

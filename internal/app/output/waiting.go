@@ -44,7 +44,8 @@ type Waiting struct {
 // call is a call of a tool that runs.
 type call struct{ executionID, id, tool, text string }
 
-// StartWaiting shows on w, a terminal, what is at work, until Stop is called or ends is closed.
+// StartWaiting shows on w, a terminal, what is at work, until Stop is called. Once ends is closed, it says that
+// the run stops.
 func StartWaiting(w *command.Output, work Work, ends <-chan struct{}) *Waiting {
 	now := time.Now()
 	l := &Waiting{w: w, work: work, start: now, since: now, ends: ends, quit: make(chan struct{}),
@@ -57,12 +58,18 @@ func (l *Waiting) run() {
 	tick := time.NewTicker(RedrawEvery)
 	defer tick.Stop()
 	defer l.show("")
+	ends := l.ends
 	for {
 		select {
 		case <-tick.C:
-			l.show(l.text(time.Now()))
-		case <-l.ends:
-			return
+			if ends != nil {
+				l.show(l.text(time.Now()))
+			} else {
+				l.show(stopping)
+			}
+		case <-ends:
+			ends = nil
+			l.show(stopping)
 		case <-l.quit:
 			return
 		}

@@ -44,8 +44,8 @@ func TestWaitingText(t *testing.T) {
 			"3 at work, 2 queued · 14 s · 3.1k tokens"},
 		{children, append(calls, event.Event{Type: event.SubAgentError, ExecutionID: "c"}), 0,
 			"3 at work, 2 queued · 14 s · 3.1k tokens"},
-		{children, calls, time.Minute,
-			"3 at work, 2 queued · waiting 1m 00s for the model server · 14 s · 3.1k tokens"},
+		{children, calls, 20 * time.Second,
+			"3 at work, 2 queued · waiting 20 s for the model server · 14 s · 3.1k tokens"},
 		{children[4:], nil, 0, "2 queued · 14 s · 3.1k tokens"},
 		{children[1:2], []event.Event{start("a", "x\n\x1b[2J", "say \u009b2J a\n\u202eb")}, 0,
 			"1 at work · x [2J: say 2J a b · 14 s · 3.1k tokens"},
@@ -111,8 +111,20 @@ func TestWaitingLive(t *testing.T) {
 		assert.Equal(t, want, shown())
 		close(ends)
 		synctest.Wait()
-		assert.Equal(t, want+wipe, shown())
+		want += wipe + stopping
+		assert.Equal(t, want, shown())
+		time.Sleep(time.Minute)
+		screen.Chunk(llm.Chunk{Text: "three"})
+		want += wipe + "three"
+		time.Sleep(time.Minute)
+		assert.Equal(t, want, shown())
+		screen.TurnEnd(true)
+		time.Sleep(RedrawEvery)
+		synctest.Wait()
+		want += "\n" + wipe + stopping
+		assert.Equal(t, want, shown())
 		l.Stop()
+		assert.Equal(t, want+wipe, shown())
 		l.Stop()
 	})
 	var none *Waiting
