@@ -280,43 +280,52 @@ func measureTranscripts(ctx context.Context, b *bench) ([]line, error) {
 	return []line{l}, nil
 }
 
-// measureRuns measures how long qq runs takes when the ledger is large.
+// measureRuns measures how long qq runs takes when the ledger is large: after a batch, while it is at work, and the
+// first time, when the journal must be indexed.
 func measureRuns(ctx context.Context, b *bench) ([]line, error) {
 	few, many := b.pick(1_000, 100), b.pick(100_000, 1_000)
-	list := func(n int) (func() (used, error), func(), error) {
+	var lists [3]func() (used, error)
+	var first []used
+	for i, of := range []struct {
+		n    int
+		live bool
+	}{{few, false}, {many, false}, {many, true}} {
 		dir, env, done, err := b.home()
-		if err == nil {
-			err = fillLedger(filepath.Join(dir, "qq"), n)
+		if err != nil {
+			return nil, err
 		}
+		defer done()
+		stop, err := fillLedger(filepath.Join(dir, "qq"), of.n, of.live)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
 		c := command{program: b.bin["qq"], args: []string{"runs"}, dir: dir, env: env}
-		if err == nil {
-			_, err = c.run(ctx) // indexes the journals
+		lists[i] = func() (used, error) { return c.run(ctx) }
+		u, err := lists[i]()
+		if err != nil {
+			return nil, err
 		}
-		return func() (used, error) { return c.run(ctx) }, done, err
+		first = append(first, u)
 	}
-	small, done, err := list(few)
+	us, err := b.interleave(b.pick(20, 2), lists[:]...)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	large, done, err := list(many)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	us, err := b.interleave(b.pick(20, 2), small, large)
-	if err != nil {
-		return nil, err
-	}
-	a, z := median(column(us[0], wall)), median(column(us[1], wall))
+	a, z, live := median(column(us[0], wall)), median(column(us[1], wall)), median(column(us[2], wall))
 	more := within(fmt.Sprintf("qq runs, %d executions more than %d", many, few), z-a, 0, 20*time.Millisecond)
 	more.qq, more.yard = milliseconds(z), milliseconds(a)
-	return []line{within(fmt.Sprintf("qq runs at %d executions", many), z, 0, 50*time.Millisecond), more}, nil
+	return []line{
+		within(fmt.Sprintf("qq runs at %d executions", many), z, 0, 50*time.Millisecond), more,
+		within(fmt.Sprintf("qq runs at %d executions of a batch at work", many), live, 0, 50*time.Millisecond),
+		unjudged(fmt.Sprintf("first qq runs: indexes %d executions against %d", many, few),
+			column(first[1:2], wall), column(first[:1], wall)),
+	}, nil
 }
 
 // fillLedger records n executions in home: half of them in one batch, a quarter in batches of 100, the others as
-// prompts.
-func fillLedger(home string, n int) error {
+// prompts. If live is set, all are in one batch, whose root is at work until stop is called.
+func fillLedger(home string, n int, live bool) (stop func() error, err error) {
 	root := ledger.Root{ID: task.NewID(), Started: time.Now(), Dir: home, Command: "batch"}
 	r := ledger.NewRecorder(home, root, ledger.Options{})
 	var batches []string
@@ -325,7 +334,7 @@ func fillLedger(home string, n int) error {
 	}
 	for _, id := range batches {
 		if err := r.Begin(ledger.Batch{ID: id, Root: root.ID, Dir: home, Count: n, Started: time.Now()}); err != nil {
-			return err
+			return nil, errors.Join(err, r.Close())
 		}
 	}
 	const writers = 64 // whose results are made durable together
@@ -336,7 +345,7 @@ func fillLedger(home string, n int) error {
 			for i := w; i < n && errs[w] == nil; i += writers {
 				batch := ""
 				switch {
-				case i < n/2:
+				case live || i < n/2:
 					batch = batches[len(batches)-1] // the newest, which is listed
 				case i < n*3/4:
 					batch = batches[i%len(batches)]
@@ -347,10 +356,13 @@ func fillLedger(home string, n int) error {
 		})
 	}
 	wg.Wait()
+	if live {
+		return r.Close, errors.Join(errs...)
+	}
 	for _, id := range batches {
 		errs = append(errs, r.End(id, task.Completed, task.Usage{}))
 	}
-	return errors.Join(append(errs, r.Close())...)
+	return func() error { return nil }, errors.Join(append(errs, r.Close())...)
 }
 
 // recordOne records an execution that has succeeded.

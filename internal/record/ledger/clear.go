@@ -128,8 +128,7 @@ func (l *Ledger) clearSome(tx *sql.Tx, f *where, live string, most int) (n int, 
 		_, err = tx.Exec(`DELETE FROM attempts WHERE execution IN (SELECT value FROM json_each(?1));
 DELETE FROM effects WHERE execution IN (SELECT value FROM json_each(?1));
 DELETE FROM results WHERE execution IN (SELECT value FROM json_each(?1));
-DELETE FROM executions WHERE n IN (SELECT value FROM json_each(?1));
-DELETE FROM counts`, doomed)
+DELETE FROM executions WHERE n IN (SELECT value FROM json_each(?1))`, doomed)
 	}
 	if err != nil {
 		return 0, err
@@ -168,6 +167,7 @@ func tidy(tx *sql.Tx, live string, before int64) error {
 	_, err := tx.Exec(`DELETE FROM batches WHERE id NOT IN (SELECT batch FROM executions)
 AND root NOT IN (SELECT value FROM json_each(?1)) AND started < ?2;
 DELETE FROM ends WHERE batch NOT IN (SELECT n FROM batches);
+DELETE FROM counts WHERE count = 0;
 DELETE FROM roots WHERE id NOT IN (SELECT root FROM executions) AND id NOT IN (SELECT root FROM batches)
 AND id NOT IN (SELECT value FROM json_each(?1))`, live, before)
 	return err

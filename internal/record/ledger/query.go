@@ -64,8 +64,6 @@ type BatchRow struct {
 	Usage      task.Usage          `json:"usage"`
 	Counts     map[task.Status]int `json:"counts"`
 	Live       bool                `json:"live"` // a live root works on it
-
-	row int64 // n of the last row of the batch
 }
 
 // Done returns how many tasks finished by themselves, rather than being cancelled or
@@ -128,9 +126,8 @@ func (w *where) during(f Filter, at string) {
 
 const (
 	amongLive = "root IN (SELECT value FROM json_each(?))"
-	// running selects the runs at work. Its last part keeps the query fast in a large ledger.
-	running = "status = '' AND " + amongLive +
-		" AND n > (SELECT min(after) FROM roots WHERE id IN (SELECT value FROM json_each(?)))"
+	// running selects the runs at work. Its first part keeps the query fast in a large ledger.
+	running = "n IN (SELECT execution FROM unfinished) AND " + amongLive
 )
 
 // runs returns the condition of f on the view runs. live has the ids of the live roots as a
@@ -144,7 +141,7 @@ func (f Filter) runs(live string) *where {
 		w.and("parent = '' AND batch = ''")
 	}
 	if f.Live {
-		w.and(running, live, live)
+		w.and(running, live)
 	}
 	w.during(f, "claimed")
 	if len(f.Status) == 0 {
@@ -155,9 +152,9 @@ func (f Filter) runs(live string) *where {
 		any.and("status = ?", string(s))
 		switch s {
 		case task.Running:
-			any.and(running, live, live)
+			any.and(running, live)
 		case task.Interrupted:
-			any.and("status = '' AND NOT "+amongLive, live)
+			any.and("n IN (SELECT execution FROM unfinished) AND NOT "+amongLive, live)
 		}
 	}
 	w.and("("+strings.Join(any.parts, " OR ")+")", any.args...)
@@ -317,7 +314,7 @@ func byParent(runs []Run) []Run {
 
 // batchQuery selects one row for each batch. Each time a root begins or resumes a batch,
 // the table gets a row for that; the query returns the newest.
-const batchQuery = `SELECT b.n, b.id, b.root, b.dir, b.joblog, b.count,
+const batchQuery = `SELECT b.id, b.root, b.dir, b.joblog, b.count,
   (SELECT started FROM batches f WHERE f.id = b.id ORDER BY f.n LIMIT 1), b.started,
   coalesce(e.status, ''), coalesce(e.ended, 0), coalesce(a.time / 1000, 0), coalesce(a.input, 0), coalesce(a.output, 0)
 FROM batches b LEFT JOIN ends e ON e.batch = b.n LEFT JOIN (
@@ -329,7 +326,7 @@ WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
 // more is appended to the query.
 func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
 	return collect(l, batchQuery+more, args, func(rows *sql.Rows, b *BatchRow) error {
-		return rows.Scan(&b.row, &b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, stamped{&b.Started}, stamped{&b.Latest},
+		return rows.Scan(&b.ID, &b.Root, &b.Dir, &b.Joblog, &b.Count, stamped{&b.Started}, stamped{&b.Latest},
 			&b.Status, stamped{&b.Ended}, &b.DurationMS, &b.Usage.InputTokens, &b.Usage.OutputTokens)
 	})
 }
@@ -398,7 +395,7 @@ func (l *Ledger) Batches(f Filter) (all []BatchRow, err error) {
 		for i := 0; i < len(all) && err == nil; i++ {
 			b := &all[i]
 			b.Live = live[b.Root]
-			b.Counts, err = l.counts(*b, live)
+			b.Counts, err = l.counts(b.ID, live)
 			if b.Live || b.Status == "" {
 				b.Status = statusOf(b.Live)
 			}
@@ -408,56 +405,24 @@ func (l *Ledger) Batches(f Filter) (all []BatchRow, err error) {
 	return all, l.fault("list the batches", err)
 }
 
-// counts returns the number of tasks of a batch in each status. The numbers of a large batch take long to
-// count, so those of a batch that nobody works on are kept.
-func (l *Ledger) counts(b BatchRow, live map[string]bool) (map[task.Status]int, error) {
-	if b.Live {
-		return l.count(b.ID, live)
-	}
-	kept := map[task.Status]int{}
-	const query = "SELECT status, count FROM counts WHERE batch = ?"
-	err := each(l.db, query, []any{b.row}, func(rows *sql.Rows) error {
-		var s task.Status
-		var n int
-		err := rows.Scan(&s, &n)
-		kept[s] = n
-		return err
-	})
-	if err != nil || len(kept) > 0 {
-		return kept, err
-	}
-	counts, err := l.count(b.ID, live)
-	if err != nil {
-		return nil, err
-	}
-	// Not as long as a root of the batch has lines in its journal that are not indexed. An error is no
-	// harm: they are counted again.
-	text, _ := json.Marshal(counts)
-	_, _ = l.db.Exec(`INSERT OR REPLACE INTO counts (batch, status, count) SELECT ?1, key, value FROM json_each(?2)
-WHERE NOT EXISTS (SELECT 1 FROM journals WHERE root IN (SELECT root FROM batches WHERE id = ?3))`, b.row, text, b.ID)
-	return counts, nil
-}
-
-// count counts the tasks of a batch in each status. A task that was started several times counts once:
-// with its run at work, else with its newest result, else with its newest claim.
-func (l *Ledger) count(batch string, live map[string]bool) (map[task.Status]int, error) {
+// counts returns the number of tasks of a batch in each status. A task that was started several times
+// counts once: with its run at work, else with its newest result, else with its newest claim.
+func (l *Ledger) counts(batch string, live map[string]bool) (map[task.Status]int, error) {
 	counts := map[task.Status]int{}
-	err := each(l.db, `SELECT status, alive, count(*) FROM (
-  SELECT coalesce(r.status, '') AS status, e.`+amongLive+` AS alive,
-    max(e.n + (CASE WHEN r.status IS NOT NULL THEN 1 WHEN e.`+amongLive+` THEN 2 ELSE 0 END << 60))
-  FROM executions e LEFT JOIN results r ON r.execution = e.n
-  WHERE e.batch = ? AND e.batch <> '' GROUP BY e.key, e.nth)
-GROUP BY status, alive`, []any{list(live), list(live), batch}, func(rows *sql.Rows) error {
+	err := each(l.db, `WITH working AS (SELECT DISTINCT e.key, e.nth
+  FROM unfinished u CROSS JOIN executions e ON e.n = u.execution WHERE e.batch = ?1 AND e.`+amongLive+`)
+SELECT status, count FROM counts WHERE batch = ?1
+UNION ALL SELECT ?3, count(*) FROM working
+UNION ALL SELECT coalesce((SELECT f.status FROM finished f
+  WHERE f.batch = ?1 AND f.key = w.key AND f.nth = w.nth ORDER BY f.n DESC LIMIT 1), ''), -1
+FROM working w`, []any{batch, list(live), task.Running}, func(rows *sql.Rows) error {
 		var status task.Status
-		var alive bool
 		var n int
-		err := rows.Scan(&status, &alive, &n)
-		if status == "" {
-			status = statusOf(alive)
-		}
-		counts[status] += n
+		err := rows.Scan(&status, &n)
+		counts[cmp.Or(status, task.Interrupted)] += n
 		return err
 	})
+	maps.DeleteFunc(counts, func(_ task.Status, n int) bool { return n == 0 })
 	return counts, err
 }
 

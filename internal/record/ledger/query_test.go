@@ -248,56 +248,6 @@ func TestClearTakesTranscripts(t *testing.T) {
 	assert.NoDirExists(t, filepath.Join(folder, "dead"))
 }
 
-// The tasks of a batch that nobody works on are counted once, until runs are cleared or the batch is resumed.
-func TestCountsAreKept(t *testing.T) {
-	home := t.TempDir()
-	r := NewRecorder(home, Root{ID: "r"}, Options{})
-	finish := func(r *Recorder, root, id string) {
-		require.NoError(t, r.Claim(Execution{ID: id, Root: root, Batch: "b", Key: id}))
-		require.NoError(t, r.Finish("", id, done(id, "x")))
-	}
-	counted := func() (n, kept int) {
-		l := open(t, home)
-		defer l.Close()
-		rows, err := l.Batches(Filter{})
-		require.NoError(t, err)
-		require.NoError(t, l.db.QueryRow("SELECT coalesce(sum(count), 0) FROM counts").Scan(&kept))
-		return rows[0].Counts[task.Completed], kept
-	}
-	require.NoError(t, r.Begin(Batch{ID: "b", Root: "r", Started: time.Now()}))
-	finish(r, "r", "one")
-	n, kept := counted()
-	assert.Equal(t, []int{1, 0}, []int{n, kept}, "at work")
-
-	l := open(t, home)
-	finish(r, "r", "two")
-	require.NoError(t, r.Close())
-	rows, err := l.Batches(Filter{})
-	require.NoError(t, err)
-	assert.Equal(t, 1, rows[0].Counts[task.Completed], "that the other ended was not read")
-	require.NoError(t, l.Close())
-	for range 2 {
-		n, kept = counted()
-		assert.Equal(t, []int{2, 2}, []int{n, kept}, "what was counted too early is not kept")
-	}
-
-	again := NewRecorder(home, Root{ID: "again"}, Options{})
-	require.NoError(t, again.Begin(Batch{ID: "b", Root: "again", Started: time.Now()}))
-	finish(again, "again", "three")
-	n, _ = counted()
-	assert.Equal(t, 3, n, "resumed")
-	require.NoError(t, again.Close())
-	n, _ = counted()
-	assert.Equal(t, 3, n)
-
-	l = open(t, home)
-	_, err = l.Clear(Filter{Limit: 1})
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	n, _ = counted()
-	assert.Equal(t, 2, n, "cleared")
-}
-
 // What others of a batch did is left while a root goes on with it.
 func TestClearSparesWhatIsResumed(t *testing.T) {
 	l := sample(t)
