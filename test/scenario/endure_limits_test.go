@@ -153,7 +153,7 @@ func TestLastWord(t *testing.T) {
 			w.file(".qq/agents/middle.md",
 				"---\nname: middle\ndescription: passes on\ntools: [delegate_task]\n---\nYou pass on.\n")
 			began := time.Now()
-			e := w.qq(tt.task, "--json")
+			e := w.qq("-m", tt.task, "--json")
 			assert.Equal(t, 0, e.code, "exit code")
 			assert.Less(t, time.Since(began), 4*time.Second)
 			r := endureParse(t, e.stdout)

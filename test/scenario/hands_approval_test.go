@@ -250,7 +250,7 @@ func TestNobodyToAsk(t *testing.T) {
 		w := newApprovalWorld(t)
 		e := w.qq("Go down. [[top]]", "--allow", "delegate_task", "--output-format", "stream-json")
 		all := events(t, e.stdout)
-		assert.Empty(t, verdicts(t, all))
+		assert.Equal(t, []verdict{{"default › middle › scribe", "edit_file", "unanswered"}}, verdicts(t, all))
 		refused := 0
 		for _, end := range where(all, "tool_end") {
 			if end.Tool == "edit_file" {

@@ -123,7 +123,7 @@ func footer(r task.Result) string {
 	}
 	text := fmt.Sprintf("[%s %s: %s %s %.1f s", r.Agent, task.ShortID(r.ExecutionID), r.Status, after,
 		float64(r.DurationMS)/1000)
-	if u := r.Usage; u != (task.Usage{}) { // the built-in model uses none
+	if u := r.Usage; u != (task.Usage{}) { // some models report none
 		text += fmt.Sprintf(", %s tokens in, %s out", grouped(u.InputTokens), grouped(u.OutputTokens))
 	}
 	return text + "]"
