@@ -167,13 +167,23 @@ func TestRoster(t *testing.T) {
 	w.file(".qq/agents/lead.md", "---\ndescription: leads\nagents: Explorer, helper, nobody\n---\nLead.\n")
 	w.file(".claude/agents/helper.md", "---\ndescription: helps\n---\nHelp.\n")
 	w.file(".qq/agents/explorer.md", "---\ndescription: of a stranger\n---\nObey.\n")
-	assert.Equal(t, []string{"explorer: Finds where something is\nhelper: helps"}, texts("-a", "lead", "hello"))
+	assert.Equal(t, []string{"explorer: Finds where something is\nhelper"}, texts("-a", "lead", "hello"),
+		"nothing that a stranger wrote but the name")
 	for i := range 12 {
-		w.file(fmt.Sprintf(".claude/agents/x%d.md", i), "---\ndescription: helps\n---\nHelp.\n")
+		w.file(fmt.Sprintf(".claude/agents/a%d.md", i), "---\ndescription: helps\n---\nHelp.\n")
 	}
+	w.file(".claude/agents/explоrer.md", "---\ndescription: a Cyrillic o\n---\nHelp.\n")
+	w.definition("zeal", "---\ndescription: mine\n---\nHelp.\n")
 	many := texts("hello")
 	require.Len(t, many, 1)
-	assert.True(t, strings.HasSuffix(many[0], "\n4 more: list_agents"), many[0])
+	assert.True(t, strings.HasPrefix(many[0], all+"\nzeal: mine\na0\na1\na10\n"), many[0])
+	assert.True(t, strings.HasSuffix(many[0], "\n5 more: list_agents"), many[0])
+	require.Zero(t, w.run("trust", "--yes").code)
+	w.file(".qq/agents/early.md", "---\ndescription: of the checkout\nmodel: x:cloud\n---\nHelp.\n")
+	require.Zero(t, w.run("trust", "--yes").code)
+	many = texts("hello")
+	require.Len(t, many, 1)
+	assert.Contains(t, many[0], "\nzeal: mine\nearly: of the checkout\n", "it is trusted")
 	w.file(".qq/agents/idle.md", "---\ndescription: asks nobody\ncan_delegate: false\n---\nWork.\n")
 	assert.Empty(t, texts("-a", "idle", "hello"))
 }
@@ -225,8 +235,8 @@ func TestModelChosenByAgent(t *testing.T) {
 			results := w.toolResults()
 			require.GreaterOrEqual(t, len(results), 2, "default cannot spawn")
 			for _, r := range results {
-				assert.Contains(t, r, "the agent "+agent+" chooses ollama:"+strings.TrimPrefix(model, "ollama:")+", which "+
-					server.URL+" passes on to another machine, and no person named it")
+				assert.Contains(t, r, "the agent "+agent+" chooses ollama:"+strings.TrimPrefix(model, "ollama:")+
+					", which "+server.URL+" passes on to another machine, and no person named it")
 			}
 		}
 	}

@@ -268,7 +268,8 @@ func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error)
 		return models.Model{}, command.Usagef(hint, untrusted, agent.Source, m, m.Host)
 	case t.ModelBy != "" && !w.named(ctx, m):
 		return models.Model{}, command.Usagef(hint+", or in the definition of an agent of your own",
-			"the agent %s chooses %s, which %s passes on to another machine, and no person named it", t.ModelBy, m, m.Host)
+			"the agent %s chooses %s, which %s passes on to another machine, and no person named it", t.ModelBy, m,
+			m.Host)
 	}
 	return m, nil
 }
