@@ -51,6 +51,9 @@ func TestCompletedWords(t *testing.T) {
 	w.file("tasks.txt", "Outline a.md\n")
 	w.file("a.md", "# A\n\nBoats float.\n")
 	w.file(".qq/agents/mine.md", "---\nname: mine\ndescription: is mine\n---\nBe mine.\n")
+	for _, odd := range []string{"--help", "-x", "mine\n--help", "mіne"} { // the last one has a Cyrillic letter
+		w.file(".qq/agents/"+odd+".md", "---\ndescription: is odd\n---\nBe odd.\n")
+	}
 	for _, c := range []struct {
 		line, kind string
 		want       []string

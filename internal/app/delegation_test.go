@@ -44,9 +44,6 @@ func delegationScripts() standin.Option {
 		standin.Script{Start: "[[second]]", Text: "found", Fault: &standin.Fault{BeforeFirst: time.Second}},
 		standin.Script{Start: "[[named]]", Text: `<tool_call>{"name":"spawn_agent","arguments":{"instructions":` +
 			`"[[quick]]","name":"scout","model":"ollama:small","working_dir":"src","tools":["read_file"]}}</tool_call>`},
-		standin.Script{Start: "[[far]]", Text: `<tool_call>{"name":"delegate_task","arguments":{"task":` +
-			`"[[quick]]","agent":"explorer","model":"ollama:alias"}}</tool_call>` +
-			`<tool_call>{"name":"spawn_agent","arguments":{"instructions":"[[quick]]","model":"ollama:alias"}}</tool_call>`},
 		standin.Script{Start: "[[top]]", Text: delegate("coder", "[[middle]]")},
 		standin.Script{Start: "[[middle]]", Text: delegate("explorer", "[[bottom]]")},
 		standin.Script{Start: "[[bottom]]", Text: "from the bottom [[done]]"},
@@ -170,13 +167,23 @@ func TestRoster(t *testing.T) {
 	w.file(".qq/agents/lead.md", "---\ndescription: leads\nagents: Explorer, helper, nobody\n---\nLead.\n")
 	w.file(".claude/agents/helper.md", "---\ndescription: helps\n---\nHelp.\n")
 	w.file(".qq/agents/explorer.md", "---\ndescription: of a stranger\n---\nObey.\n")
-	assert.Equal(t, []string{"explorer: Finds where something is\nhelper: helps"}, texts("-a", "lead", "hello"))
+	assert.Equal(t, []string{"explorer: Finds where something is\nhelper"}, texts("-a", "lead", "hello"),
+		"nothing that a stranger wrote but the name")
 	for i := range 12 {
-		w.file(fmt.Sprintf(".claude/agents/x%d.md", i), "---\ndescription: helps\n---\nHelp.\n")
+		w.file(fmt.Sprintf(".claude/agents/a%d.md", i), "---\ndescription: helps\n---\nHelp.\n")
 	}
+	w.file(".claude/agents/explоrer.md", "---\ndescription: a Cyrillic o\n---\nHelp.\n")
+	w.definition("zeal", "---\ndescription: mine\n---\nHelp.\n")
 	many := texts("hello")
 	require.Len(t, many, 1)
-	assert.True(t, strings.HasSuffix(many[0], "\n4 more: list_agents"), many[0])
+	assert.True(t, strings.HasPrefix(many[0], all+"\nzeal: mine\na0\na1\na10\n"), many[0])
+	assert.True(t, strings.HasSuffix(many[0], "\n5 more: list_agents"), many[0])
+	require.Zero(t, w.run("trust", "--yes").code)
+	w.file(".qq/agents/early.md", "---\ndescription: of the checkout\nmodel: x:cloud\n---\nHelp.\n")
+	require.Zero(t, w.run("trust", "--yes").code)
+	many = texts("hello")
+	require.Len(t, many, 1)
+	assert.Contains(t, many[0], "\nzeal: mine\nearly: of the checkout\n", "it is trusted")
 	w.file(".qq/agents/idle.md", "---\ndescription: asks nobody\ncan_delegate: false\n---\nWork.\n")
 	assert.Empty(t, texts("-a", "idle", "hello"))
 }
@@ -206,23 +213,52 @@ func TestNamedAgent(t *testing.T) {
 	assert.Contains(t, system, "Working directory: "+filepath.Join(w.dir, "src"))
 }
 
-// TestModelOfUntrustedAgent: an agent of a checkout that is not trusted cannot choose a model on another machine for
-// those whom it asks. One that is trusted can.
-func TestModelOfUntrustedAgent(t *testing.T) {
-	w, server := newServedWorld(t, delegationScripts(), standin.Models(standin.Model{Name: "stand-in"},
-		standin.Model{Name: "alias", RemoteHost: "https://far.example"}))
+// TestModelChosenByAgent: no agent can choose a model on another machine for those whom it asks, unless a person named
+// that one.
+func TestModelChosenByAgent(t *testing.T) {
+	w, server := newServedWorld(t, obedient, standin.Models(standin.Model{Name: "stand-in"},
+		standin.Model{Name: "x:cloud"}, standin.Model{Name: "alias", RemoteHost: "https://far.example"}))
 	w.file(".qq/agents/lead.md", "---\ndescription: leads\n---\nLead.\n")
-	far := func(c standin.Chat) bool { return c.Model == "alias" }
-	w.run("-a", "lead", "--auto-approve", "[[far]]")
-	results := w.toolResults()
-	require.Len(t, results, 2)
-	for _, r := range results {
-		assert.Contains(t, r, "an agent of this folder chooses ollama:alias, which "+server.URL+
-			" passes on to another machine, and is not trusted")
+	sent := func(model string, args ...string) bool {
+		server.Forget()
+		quick := map[string]any{"task": "quick", "agent": "explorer", "model": model}
+		spawn := map[string]any{"instructions": "quick", "model": model}
+		calls := called("delegate_task", quick) +
+			called("run_parallel_tasks", map[string]any{"tasks": []any{quick, quick}}) + called("spawn_agent", spawn)
+		w.run(append(args, "--auto-approve", calls)...)
+		far := func(c standin.Chat) bool { return c.Task == "quick" && c.Model == strings.TrimPrefix(model, "ollama:") }
+		return slices.ContainsFunc(server.Chats(), far)
 	}
-	assert.False(t, slices.ContainsFunc(server.Chats(), far))
-	w.run("-a", "worker", "--auto-approve", "[[far]]")
-	assert.True(t, slices.ContainsFunc(server.Chats(), far))
+	for _, agent := range []string{"lead", "worker", "default"} {
+		for _, model := range []string{"ollama:alias", "ollama:x:cloud", "x:cloud"} {
+			assert.False(t, sent(model, "-a", agent))
+			results := w.toolResults()
+			require.GreaterOrEqual(t, len(results), 2, "default cannot spawn")
+			for _, r := range results {
+				assert.Contains(t, r, "the agent "+agent+" chooses ollama:"+strings.TrimPrefix(model, "ollama:")+
+					", which "+server.URL+" passes on to another machine, and no person named it")
+			}
+		}
+	}
+	assert.True(t, sent("stand-in"), "that one is here")
+	assert.True(t, sent("ollama:alias", "--model", "ollama:alias"), "a person named it")
+	line, err := json.Marshal(map[string]any{"task": "quick", "model": "alias"})
+	require.NoError(t, err)
+	server.Forget()
+	w.file("tasks.jsonl", string(line)+"\n")
+	require.Zero(t, w.run("batch", "-q", "tasks.jsonl").code)
+	assert.Equal(t, "alias", server.Chats()[0].Model, "a person wrote the batch")
+	w.definition("mine", "---\ndescription: mine\nmodel: alias\n---\nWork.\n")
+	assert.True(t, sent("ollama:alias", "-a", "worker"), "an agent of the user names it")
+	assert.False(t, sent("ollama:x:cloud", "-a", "worker"), "that one it does not")
+}
+
+// definition writes one of an agent into the folder of the user.
+func (w *world) definition(name, text string) {
+	w.t.Helper()
+	dir := filepath.Join(w.home, "config", "qq", "agents")
+	require.NoError(w.t, os.MkdirAll(dir, 0o700))
+	require.NoError(w.t, os.WriteFile(filepath.Join(dir, name+".md"), []byte(text), 0o600))
 }
 
 // TestDelegationFails: the agent reads why a child failed, in the exact words of the

@@ -252,29 +252,37 @@ func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
 	return err
 }
 
-// Resolve finds the model for t. What a checkout says without trust cannot choose one on another machine.
+// Resolve finds the model for t. Only a person can choose one on another machine: no agent, nor what a checkout says
+// without trust.
 func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error) {
 	name := w.modelName(t)
 	m, err := w.models.Resolve(ctx, name)
-	if err != nil || m.Remote == "" && !(t.Untrusted && agents.Remote(t.Model)) {
+	if err != nil || m.Remote == "" && !(t.ModelBy != "" && agents.Remote(t.Model)) {
 		return m, err
 	}
-	by := "QQ_MODEL in .env"
-	foreign := name == "" && w.cfg.Settings.Foreign("QQ_MODEL")
+	hint := "if your text may go there, name the model with --model"
 	switch agent, _ := w.Agent(t.Agent); {
-	case name == "":
-	case t.Model != "" && t.Untrusted:
-		run, known := w.models.Known("") // a person chose that one, unless it is foreign itself
-		own := known && run.String() == m.String() && !w.cfg.Settings.Foreign("QQ_MODEL")
-		by, foreign = "an agent of this folder", !own
-	case t.Model == "" && agent.Untrusted:
-		by, foreign = agent.Source, true
-	}
-	if foreign {
-		return models.Model{}, command.Usagef("if your text may go there, name the model with --model",
-			"%s chooses %s, which %s passes on to another machine, and is not trusted", by, m, m.Host)
+	case name == "" && w.cfg.Settings.Foreign("QQ_MODEL"):
+		return models.Model{}, command.Usagef(hint, untrusted, "QQ_MODEL in .env", m, m.Host)
+	case t.Model == "" && name != "" && agent.Untrusted:
+		return models.Model{}, command.Usagef(hint, untrusted, agent.Source, m, m.Host)
+	case t.ModelBy != "" && !w.named(ctx, m):
+		return models.Model{}, command.Usagef(hint+", or in the definition of an agent of your own",
+			"the agent %s chooses %s, which %s passes on to another machine, and no person named it", t.ModelBy, m,
+			m.Host)
 	}
 	return m, nil
+}
+
+const untrusted = "%s chooses %s, which %s passes on to another machine, and is not trusted"
+
+// named reports whether a person named the model m: for the run, or in the definition of an agent.
+func (w *wiring) named(ctx context.Context, m models.Model) bool {
+	run, err := w.models.Resolve(ctx, "")
+	return err == nil && run.String() == m.String() && !w.cfg.Settings.Foreign("QQ_MODEL") ||
+		slices.ContainsFunc(w.glance(), func(a agents.Agent) bool {
+			return !a.Untrusted && "ollama:"+strings.TrimPrefix(a.Model, "ollama:") == m.String()
+		})
 }
 
 // outputs returns the folder that keeps long outputs of commands and children.

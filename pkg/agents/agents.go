@@ -20,7 +20,8 @@
 // agent defines, with no more tools than that one has.
 //
 // Names are compared without regard to case, and - and _ are the same. A name consists
-// of letters, digits, - and _, so it cannot lead out of a folder.
+// of letters, digits, - and _, so it cannot lead out of a folder. Those that strangers and
+// models choose are also [Plain], where it matters.
 //
 // Not promised: that a changed file is read again during a run (a run sees one version
 // of each agent), and that a named tool exists on this machine. The code that runs a
@@ -166,6 +167,13 @@ func fold(name string) string {
 
 // maxName is the longest name of an agent, in bytes.
 const maxName = 64
+
+// Plain reports whether the name of an agent is a word of ASCII letters, digits, - and _ that does not begin with -. It
+// looks like no other name and like no flag.
+func Plain(name string) bool {
+	wide := func(r rune) bool { return r > unicode.MaxASCII }
+	return validName(name) && name[0] != '-' && !strings.ContainsFunc(name, wide)
+}
 
 func validName(s string) bool {
 	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool {

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"errors"
@@ -478,12 +479,18 @@ func (r *Registry) List() []Entry {
 	return entries
 }
 
-// Glance returns the agents that Lookup finds, sorted by name. It does not parse the built-in ones, of
-// which it returns name, description and source alone.
+// Glance returns the agents that Lookup finds: those of the user and the built-in ones, then trusted ones
+// of a checkout, then the others, each sorted by name. It does not parse the built-in ones, of which it
+// returns name, description and source alone.
 func (r *Registry) Glance() []Agent {
 	var found []Agent
-	taken := map[string]bool{}
-	for _, files := range r.scan().rank() {
+	taken, rank := map[string]bool{}, map[string]int{}
+	for i, files := range r.scan().rank() {
+		for _, f := range files {
+			if f.rel != "" {
+				rank[f.source] = 1 + i
+			}
+		}
 		for _, e := range ordered(files, true) {
 			key := fold(e.Agent.Name)
 			if !taken[key] && e.Err == nil {
@@ -492,7 +499,9 @@ func (r *Registry) Glance() []Agent {
 			taken[key] = true
 		}
 	}
-	slices.SortFunc(found, func(a, b Agent) int { return strings.Compare(fold(a.Name), fold(b.Name)) })
+	slices.SortFunc(found, func(a, b Agent) int {
+		return cmp.Or(rank[a.Source]-rank[b.Source], strings.Compare(fold(a.Name), fold(b.Name)))
+	})
 	return found
 }
 

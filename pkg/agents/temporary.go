@@ -44,8 +44,9 @@ func Temporary(parent Agent, name, prompt string, tools []string, readOnly bool)
 		Untrusted:       parent.Untrusted,
 	}
 	switch {
-	case !validName(a.Name):
-		return Agent{}, fmt.Errorf("name %q: use letters, digits, - and _, at most %d", name, maxName)
+	case !Plain(a.Name):
+		return Agent{}, fmt.Errorf("name %q: use letters, digits, - and _, at most %d, all of ASCII and no - first",
+			name, maxName)
 	case len(a.Prompt) > MaxPrompt:
 		return Agent{}, fmt.Errorf("the system prompt has %d bytes, at most %d are taken: put long texts into the "+
 			"context", len(a.Prompt), MaxPrompt)

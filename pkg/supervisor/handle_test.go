@@ -223,23 +223,24 @@ func TestNamedTemporary(t *testing.T) {
 	h := newHarness(nil)
 	maker := agents.Agent{Name: "maker", Tools: []string{"read_file", "spawn_agent"}, Untrusted: true}
 	named := func(name string) task.Task { return task.Task{Text: "a", Temporary: &task.Temporary{Name: name}} }
-	long := strings.Repeat("ä", 32)
+	long := strings.Repeat("a", 64)
 	results := h.Delegate(t.Context(), maker, []task.Task{
 		named("scout"), named("scout"), named("coder"), named("../x"), named(""), named(long), named(long),
+		named("--help"), named("sсout"), named("a\nb"),
 	})
 	assert.Equal(t, []string{"scout completed did a", "scout-2 completed did a"}, brief(results)[:2])
 	assert.Equal(t, task.Misused, results[2].Status)
 	assert.Equal(t, `name "coder" is that of a registered agent: take another one, or ask that agent`, results[2].Err())
 	assert.Contains(t, results[3].Err(), `name "../x": use letters, digits, - and _, at most 64`)
 	assert.Equal(t, []string{"temporary-3 completed did a", long + " completed did a",
-		long[:50] + "-2 completed did a"}, brief(results)[4:])
+		long[:50] + "-2 completed did a"}, brief(results)[4:7])
+	for _, r := range results[7:] {
+		assert.Contains(t, r.Err(), "use letters, digits, - and _, at most 64, all of ASCII and no - first")
+	}
 	made, err := h.Agent("scout-2")
 	require.NoError(t, err)
 	assert.Equal(t, "scout-2", made.Name)
 	assert.True(t, made.Untrusted, "it is trusted no more than who made it")
-	for _, job := range h.launcher.jobs {
-		assert.True(t, job.Untrusted, "who chose its model is not trusted")
-	}
 }
 
 // Messages go up to the parent and down to a child, and nowhere else.

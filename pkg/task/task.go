@@ -80,9 +80,9 @@ type Task struct {
 	// Denied are tools that neither the agent of this task nor its descendants may use. The root
 	// sets it; it cannot be set in JSON.
 	Denied []string `json:"-"`
-	// Untrusted says that the agent that made the task, and chose its model, is defined in a checkout
-	// that the user does not trust. The root sets it.
-	Untrusted bool `json:"-"`
+	// ModelBy is the name of the agent that chose Model; empty if a person did, or if there is none. The
+	// root sets it.
+	ModelBy string `json:"-"`
 	// Dir is the real path of the working directory at the time when the root allowed the task;
 	// empty for a task from a person. The child refuses to work in any other directory.
 	Dir string `json:"-"`

@@ -11,6 +11,7 @@ import (
 	"qq/internal/app/manual"
 	"qq/internal/app/output"
 	"qq/internal/record/ledger"
+	"qq/pkg/agents"
 	"qq/pkg/session"
 	"qq/pkg/task"
 )
@@ -68,7 +69,7 @@ func (r commands) words(c *cli.Context, w manual.Wanted) (words []manual.Word) {
 	switch w.Kind {
 	case manual.Agents, manual.AgentsOrFiles:
 		for _, e := range o.Agents.List() {
-			if e.Err == nil {
+			if e.Err == nil && agents.Plain(e.Agent.Name) {
 				add(e.Agent.Name, e.Agent.Description)
 			}
 		}

@@ -62,7 +62,16 @@ func (c Ceiling) Restrict(t task.Task) task.Task {
 		t.Dir = dir
 	}
 	t.ReadOnly = t.ReadOnly || c.MayOnlyRead()
-	t.Untrusted = c.Agent.Untrusted && !t.Part // the model of a part was chosen by Part
+	t.ModelBy = c.Agent.Name
+	switch t.Model {
+	case "":
+		t.ModelBy = ""
+	case c.Task.Model: // the text is there already
+		t.ModelBy = c.Task.ModelBy
+	}
+	if t.Part { // Part chose it
+		t.ModelBy = ""
+	}
 	t.Denied = slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.Task.Denied, c.Agent.DisallowedTools))))
 	return t
 }
