@@ -76,7 +76,7 @@ func TestBatchAsParallel(t *testing.T) {
 		"-m {/}:{//}:{.}:{/.} sub/a.b.txt":            "a.b.txt:sub:sub/a.b:a.b\n",
 		"-m {1}-{2} ::: a b ::: c d":                  "a-c\na-d\nb-c\nb-d\n",
 		"-m {1}-{2} ::: a b :::+ c d":                 "a-c\nb-d\n",
-		"-m {1}-{2} :::: lines ::: --x -q":            "1---x\n1--q\n2---x\n2--q\n",
+		"-m {1}-{2} :::: lines ::: --x -X":            "1---x\n1--X\n2---x\n2--X\n",
 		"-m {1}-{2} ::: a :::: lines":                 "a-1\na-2\n",
 		"-m {1}-{2} ::: a ::::+ lines":                "a-1\n",
 		"::: hello you":                               "hello\nyou\n",

@@ -2,6 +2,7 @@ package app
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -192,6 +193,7 @@ func wrongRuns() []wrong {
 
 func wrongBatches() []wrong {
 	var all []wrong
+	many := append([]string{":::"}, slices.Repeat([]string{"x"}, 300)...)
 	for _, c := range []wrong{
 		{name: "no tasks", args: []string{"empty.txt"}, want: "no tasks: empty.txt holds none"},
 		{name: "empty pipe", stdin: "\n", want: "no tasks: stdin holds none"},
@@ -227,9 +229,9 @@ func wrongBatches() []wrong {
 			want: "--dry-run prints the tasks of the input"},
 		{name: "dry run of what failed", args: []string{"--dry-run", "--resume-failed=x", "tasks.txt"},
 			want: "--dry-run prints the tasks of the input"},
-		{name: "jobs", args: []string{"-j", "0", "tasks.txt"}, want: `QQ_MAX_PARALLEL (flag --jobs) is "0"`},
+		{name: "jobs", args: []string{"-j", "0", "tasks.txt"}, want: `--jobs is "0"`},
 		{name: "jobs of no processor", args: []string{"-j", "0%", "tasks.txt"},
-			want: `QQ_MAX_PARALLEL (flag --jobs) is "0%"`},
+			want: `--jobs is "0%"`},
 		{name: "halt at something else", args: []string{"--halt", "soon,skipped=1", "tasks.txt"},
 			want: `--halt is "soon,skipped=1"`},
 		{name: "delay", args: []string{"--delay", "auto", "tasks.txt"}, want: `--delay is "auto"`},
@@ -263,6 +265,19 @@ func wrongBatches() []wrong {
 		{name: "linked to nothing", args: []string{"-m", "{}", ":::+", "a"}, want: ":::+ links to the list before it"},
 		{name: "flag after :::", args: []string{"-m", "{}", ":::", "a", "--resume"},
 			want: "--resume after ::: would be an input, and no flag"},
+		{name: "short flag after :::", args: []string{":::", "a", "-m", "S {}", "-j", "2"},
+			want: "-m after ::: would be an input, and no flag"},
+		{name: "short flag with a number after :::", args: []string{"-m", "S {}", ":::", "a", "-j2"},
+			want: "-j2 after ::: would be an input, and no flag"},
+		{name: "template without -m", args: []string{"Summarize {}", ":::", "a"},
+			want: `a template needs -m: "Summarize {}"`},
+		{name: "template from stdin", args: []string{"-m", "-", "tasks.txt"}, want: "the template is -"},
+		{name: "id without =", args: []string{"-m", "Read {}", "tasks.txt", "--resume", "2f47e694"},
+			want: "no such file: 2f47e694"},
+		{name: "short flag joined with its value", args: []string{"-P4", "tasks.txt"}, want: "unknown flag: -P"},
+		{name: "placeholder of parallel", args: []string{"-I%", "tasks.txt"}, want: "unknown flag: -I"},
+		{name: "too many combinations", args: slices.Concat([]string{"-m", "{}"}, many, many, many, many),
+			want: "the lists make 8100000000 tasks"},
 		{name: "files and :::", args: []string{"-m", "{}", "tasks.txt", ":::", "a"},
 			want: "inputs are given in two ways: tasks.txt, and after :::"},
 		{name: "input and :::", args: []string{"-m", "{}", "-i", "tasks.txt", ":::", "a"},

@@ -249,6 +249,10 @@ func (s Source) files(emit emit) error {
 		switch _, err := os.Stat(path); {
 		case errors.Is(err, fs.ErrNotExist):
 			it.err = errors.New("no such file")
+			if !strings.ContainsAny(name, "*?[/.") { // it does not look like one either
+				it.err = task.Hinted("values that are no files go after :::, as in -m 'Say hi to {}' ::: alice bob",
+					"no such file")
+			}
 		case err != nil:
 			it.err = errors.Unwrap(err) // without the path, which where has
 		case !inside(finder.base, path, finder.inner):

@@ -9,7 +9,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -200,7 +199,7 @@ const (
 func (b *batchRun) run(c *cli.Context) error {
 	var err error
 	if c.IsSet("jobs") {
-		err = c.Set("jobs", jobs(c.String("jobs"), runtime.NumCPU()))
+		err = setJobs(c)
 	}
 	if err == nil {
 		_, err = b.process.Open(c)

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -56,14 +57,24 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	if c.IsSet("message") && strings.TrimSpace(src.Template) == "" {
 		return src, command.Usagef(`for example: qq batch -m "Summarize {}" docs/*.md`, "the template is empty")
 	}
+	if src.Template == "-" {
+		return src, command.Usagef(`for a template from a file: -m "$(cat FILE)"; stdin has the inputs`,
+			"the template is -, and is not read from stdin")
+	}
 	if err := lineFlags(c, &src); err != nil {
 		return src, err
 	}
 	args := c.Args().Slice()
+	if err := b.notID(args); err != nil {
+		return src, err
+	}
 	if at := slices.IndexFunc(args, isSeparator); at >= 0 {
 		err := b.takeLists(c, args[at:], &src)
 		other := ""
 		switch {
+		case at > 0 && src.Template == "" && !isFile(args[0]):
+			return src, command.Usagef(fmt.Sprintf("write: qq batch -m %s %s …", quoted(args[0]), args[at]),
+				"a template needs -m: %q", args[0])
 		case at > 0:
 			other = args[0]
 		case src.Name != "":
@@ -103,6 +114,38 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	}
 	return src, nil
 }
+
+// notID returns an error if an argument is certainly the id of the batch that --resume continues: it is written with
+// an equals sign.
+func (b *batchRun) notID(args []string) error {
+	flag := "--resume"
+	if b.o.resumeFailed.Given {
+		flag = "--resume-failed"
+	}
+	if !(b.o.resume.Given || b.o.resumeFailed.Given) || b.o.resume.Value+b.o.resumeFailed.Value != "" {
+		return nil
+	}
+	for _, arg := range args {
+		if isSeparator(arg) {
+			break
+		}
+		if id.MatchString(arg) && !isFile(arg) {
+			return command.Usagef(fmt.Sprintf("write %s=%s", flag, arg), "no such file: %s", arg)
+		}
+	}
+	return nil
+}
+
+// id is how ids of batches look, whole or shortened.
+var id = regexp.MustCompile(`^[0-9a-f]{8}(-?[0-9a-f]{1,28})*$`)
+
+func isFile(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+// quoted returns s as one word of a shell.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // lineFlags reads the flags that say what of the input is one task.
 func lineFlags(c *cli.Context, src *taskfile.Source) error {
@@ -194,10 +237,7 @@ func (b *batchRun) takeLists(c *cli.Context, args []string, src *taskfile.Source
 // one.
 func notFlags(c *cli.Context, values []string, separator string) error {
 	for _, v := range values {
-		name, long := strings.CutPrefix(v, "--")
-		name, _, _ = strings.Cut(name, "=")
-		known := slices.ContainsFunc(c.Command.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
-		if long && len(name) > 1 && known {
+		if command.IsKnown(c.Command.Flags, v) {
 			return command.Usagef("put it before "+separator+"; as an input it goes into a file: :::: FILE",
 				"%s after %s would be an input, and no flag", v, separator)
 		}

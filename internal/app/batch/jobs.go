@@ -2,8 +2,13 @@ package batch
 
 import (
 	"math"
+	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"qq/internal/app/command"
 )
 
 // jobs returns the number of jobs that the value of --jobs stands for, in the notation of GNU parallel: +N and -N are
@@ -26,6 +31,17 @@ func jobs(value string, processors int) string {
 		return value
 	}
 	return strconv.Itoa(max(processors+n, 1))
+}
+
+// setJobs sets --jobs to the number that it stands for.
+func setJobs(c *cli.Context) error {
+	value := c.String("jobs")
+	number := jobs(value, runtime.NumCPU())
+	if n, err := strconv.Atoi(strings.TrimSpace(number)); err != nil || n < 1 {
+		return command.Usagef("accepted is a whole number from 1, or +N, -N or N%: so many more or less than the machine "+
+			"has processors, or that part of them", "--jobs is %q", value)
+	}
+	return c.Set("jobs", number)
 }
 
 // maxShare is the greatest percentage of processors that --jobs takes.

@@ -47,11 +47,17 @@ func beforeValues(args []string) (before, values []string) {
 		if arg == "--" {
 			break
 		}
-		if strings.TrimSuffix(arg, "+") == ":::" || strings.TrimSuffix(arg, "+") == "::::" {
+		if isSeparator(arg) {
 			return args[:i:i], args[i:]
 		}
 	}
 	return args, nil
+}
+
+// isSeparator reports whether arg begins a list of values, as with GNU parallel.
+func isSeparator(arg string) bool {
+	arg = strings.TrimSuffix(arg, "+")
+	return arg == ":::" || arg == "::::"
 }
 
 // commandAt is a command and the index of its name in the arguments.
@@ -97,6 +103,9 @@ func flagsFirst(flags []cli.Flag, args []string) []string {
 	var front, back []string
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
+		if bundled, last := unbundle(flags, arg); bundled != nil {
+			front, arg = append(front, bundled...), last
+		}
 		switch {
 		case arg == "--":
 			back = append(back, args[i+1:]...)
@@ -119,6 +128,24 @@ func flagsFirst(flags []cli.Flag, args []string) []string {
 		}
 	}
 	return append(append(front, "--"), back...)
+}
+
+// unbundle splits short flags that are written as one, like -kj4: into those that take no value, and the last one. It
+// returns nil for anything else.
+func unbundle(flags []cli.Flag, arg string) (bundled []string, last string) {
+	if !isFlag(arg) || arg[1] == '-' || has(flags, arg) {
+		return nil, ""
+	}
+	for rest := arg[1:]; ; rest = rest[1:] {
+		last = "-" + rest
+		if len(rest) == 1 && has(flags, last) || isNumbered(flags, last) {
+			return bundled, last
+		}
+		if len(rest) < 2 || !has(flags, last[:2]) || takesValue(flags, last[:2]) {
+			return nil, ""
+		}
+		bundled = append(bundled, last[:2])
+	}
 }
 
 // isNumbered reports whether arg is a short flag joined with a number, like -j4, -j+2 or -j50%.

@@ -27,7 +27,8 @@ func TestMistaken(t *testing.T) {
 		"model": "qq doctor shows", "pull": "qq doctor shows", "status": "--live", "ps": "--live", "top": "--live",
 		"exec": "runs a prompt", "start": "runs a prompt", "resume": "batch --resume", "stop": "runs cancel",
 		"plan": "--dry-run", "LOGIN": "no account",
-		"agents": "", "agent smith": "", "hello": "", "doctor who": "", "": "", "list agent": "", "list files": "",
+		"what does a ::: b mean": "",
+		"agents":                 "", "agent smith": "", "hello": "", "doctor who": "", "": "", "list agent": "", "list files": "",
 		"patch": "", "match": "", "rust": "", "truth": "", "factor": "", "map": "", "main": "", "mann": "", "turns": "",
 		"why": "", "help": "", "explain": "", "status?": "", "Warum?": "", "__complte": "", "one two three": "",
 	} {
@@ -40,6 +41,14 @@ func TestMistaken(t *testing.T) {
 		assert.ErrorContains(t, err, want, prompt)
 		assert.ErrorContains(t, err, "; as a prompt it is: qq -m "+strconv.Quote(prompt), prompt)
 	}
+}
+
+// A list of values was meant for qq batch.
+func TestMistakenList(t *testing.T) {
+	err := Mistaken(nil, []string{"Summarize", "{}", ":::", "a.txt"})
+	require.EqualError(t, err, "::: belongs to qq batch\n"+
+		"hint: write: qq batch -m 'Summarize {}' ::: VALUES; a prompt with ::: goes after --")
+	require.ErrorContains(t, Mistaken(nil, []string{"Summarize {}", "::::+", "a"}), "::::+ belongs to qq batch")
 }
 
 // A sentence that begins with the name of a command is a prompt. A mistake in a call of the command stays one.
@@ -98,6 +107,19 @@ func TestHelped(t *testing.T) {
 	} {
 		_, err := Helped(app, strings.Fields(line))
 		assert.ErrorContains(t, err, want, line)
+	}
+}
+
+// Short flags may be written as one.
+func TestBundles(t *testing.T) {
+	flags := named([]cli.Flag{&cli.BoolFlag{Name: "keep-order", Aliases: []string{"k"}}, FlagQuiet, FlagAgent,
+		&cli.StringFlag{Name: "jobs", Aliases: []string{"j"}}, &cli.BoolFlag{Name: "qk"}})
+	for line, want := range map[string]string{
+		"x -kqj4": "-k -q -j 4 -- x", "x -kj 4 y": "-k -j 4 -- x y", "-kj+2": "-k -j +2 --", "-kq": "-k -q --",
+		"-qk": "-qk --", "-jk": "-jk --", "-kx": "-kx --", "-kagent": "-kagent --", "-kj4x": "-kj4x --",
+		"-agent a": "-agent a --", "-j=4 -k=false": "-j=4 -k=false --", "-ka -1": "-k -a -1 --",
+	} {
+		assert.Equal(t, want, strings.Join(flagsFirst(flags, strings.Fields(line)), " "), line)
 	}
 }
 

@@ -14,7 +14,11 @@ import (
 // Prepare adds to app and its commands what all of them need: error messages with hints,
 // and the refusal of arguments where a command takes none.
 func Prepare(app *cli.App) {
-	app.OnUsageError = UsageError(nil)
+	commands := app.Commands // of a prompt, the app has none
+	app.OnUsageError = func(c *cli.Context, err error, _ bool) error {
+		wrong := wrongFlag{command: c.Command.HelpName, flags: c.Command.Flags, commands: commands}
+		return wrong.explain(err.Error())
+	}
 	app.Flags = named(app.Flags)
 	for _, c := range app.Commands {
 		prepare(c)
@@ -63,16 +67,21 @@ func UsageError(foreign Foreign) cli.OnUsageErrorFunc {
 
 // wrongFlag is a mistake in the flags of a command.
 type wrongFlag struct {
-	command string // such as "qq runs list"
-	flags   []cli.Flag
-	foreign Foreign
+	command  string // such as "qq runs list"
+	flags    []cli.Flag
+	foreign  Foreign
+	commands []*cli.Command // below it
 }
 
 // explain makes a usage error of the text of the flag library, which writes each flag with one dash.
 func (w wrongFlag) explain(problem string) error {
 	help := w.command + " --help"
 	if name, ok := strings.CutPrefix(problem, "flag provided but not defined: -"); ok {
-		return Usagef(w.instead(strings.TrimLeft(name, "-")), "unknown flag: %s", dashed(name))
+		name = strings.TrimLeft(name, "-")
+		if w.isAttached(name) {
+			name = name[:1]
+		}
+		return Usagef(w.instead(name), "unknown flag: %s", dashed(name))
 	}
 	if name, ok := strings.CutPrefix(problem, "flag needs an argument: -"); ok {
 		return Usagef(help+" says what it takes", "flag needs an argument: %s", dashed(name))
@@ -94,6 +103,11 @@ func (w wrongFlag) instead(name string) string {
 	if hint, ok := w.foreign[name]; ok {
 		return hint
 	}
+	for _, c := range w.commands {
+		if c.Name == "batch" && has(c.Flags, dashed(name)) {
+			return fmt.Sprintf("it belongs to qq batch: qq batch %s … -m 'Summarize {}' FILES", dashed(name))
+		}
+	}
 	var known []string
 	for _, f := range w.flags {
 		known = append(known, f.Names()...)
@@ -107,6 +121,15 @@ func (w wrongFlag) instead(name string) string {
 		hint += "; a prompt that begins with - goes after --"
 	}
 	return hint
+}
+
+// isAttached reports whether name is a short flag of another program joined with its value, like P4 or I%.
+func (w wrongFlag) isAttached(name string) bool {
+	if len(name) < 2 || w.foreign[name] != "" || w.foreign[name[:1]] == "" {
+		return false
+	}
+	isLetter := func(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
+	return !isLetter(name[1]) && name[1] != '-' || 'A' <= name[0] && name[0] <= 'Z'
 }
 
 // accepted returns the hint for a value that a flag does not take.

@@ -36,7 +36,8 @@ func TestOptionalFlag(t *testing.T) {
 // The error of the flag library becomes one line that says what is wrong, in the words of qq, and a hint.
 func TestWrongFlag(t *testing.T) {
 	w := wrongFlag{"qq runs", named([]cli.Flag{&cli.IntFlag{Name: "limit"}, &cli.BoolFlag{Name: "json"}, FlagAgent}),
-		Foreign{"tail": "--limit N shows the newest N", "n": "write --limit"}}
+		Foreign{"tail": "--limit N shows the newest N", "n": "write --limit",
+			"L": "not offered", "d": "not offered"}, nil}
 	const lists, takes = "qq runs --help lists the flags", "qq runs --help says what it takes"
 	for problem, want := range map[string][2]string{
 		"flag provided but not defined: -lmit": {
@@ -44,6 +45,11 @@ func TestWrongFlag(t *testing.T) {
 		"flag provided but not defined: -agnt": {
 			"unknown flag: --agnt", "did you mean --agent? " + lists},
 		"flag provided but not defined: -x":                   {"unknown flag: -x", lists},
+		"flag provided but not defined: -L1":                  {"unknown flag: -L", "not offered"},
+		"flag provided but not defined: -d,":                  {"unknown flag: -d", "not offered"},
+		"flag provided but not defined: -n4":                  {"unknown flag: -n", "write --limit"},
+		"flag provided but not defined: -Lab":                 {"unknown flag: -L", "not offered"},
+		"flag provided but not defined: -dab":                 {"unknown flag: --dab", lists},
 		"flag provided but not defined: -other":               {"unknown flag: --other", lists},
 		"flag provided but not defined: -tail":                {"unknown flag: --tail", "--limit N shows the newest N"},
 		"flag provided but not defined: -n":                   {"unknown flag: -n", "write --limit"},
@@ -60,4 +66,8 @@ func TestWrongFlag(t *testing.T) {
 	w.command = "qq"
 	err := w.explain("flag provided but not defined: -frob")
 	assert.ErrorContains(t, err, "a prompt that begins with - goes after --")
+	w.commands = []*cli.Command{{Name: "batch", Flags: named([]cli.Flag{
+		&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}}})}}
+	assert.EqualError(t, w.explain("flag provided but not defined: -j"),
+		"unknown flag: -j\nhint: it belongs to qq batch: qq batch -j … -m 'Summarize {}' FILES")
 }

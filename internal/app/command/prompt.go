@@ -53,9 +53,14 @@ func names(commands []*cli.Command) (all []string) {
 //
 //   - one word that is nearly the name of a command: it differs in one letter or, if the command has six letters or
 //     more, in two. The first letter is right, unless the only mistake is there;
+//   - ::: of GNU parallel as a word of its own;
 //   - one word that is a command of other programs, such as "ls" or "login";
 //   - two words, of which one is nearly the name of a command and the other is the name of its subcommand.
 func Mistaken(commands []*cli.Command, words []string) error {
+	if at := slices.IndexFunc(words, isSeparator); at >= 0 {
+		hint := "write: qq batch -m 'Summarize {}' ::: VALUES"
+		return Usagef(hint+"; a prompt with "+words[at]+" goes after --", "%s belongs to qq batch", words[at])
+	}
 	all := strings.Fields(strings.Join(words, " "))
 	if len(all) == 0 || len(all) > 2 {
 		return nil
@@ -190,6 +195,12 @@ func isFile(name string) bool {
 	}
 	return strings.ContainsAny(name, "/*?[{") || strings.HasPrefix(name, ":::") ||
 		strings.Contains(strings.Trim(name, "."), ".")
+}
+
+// IsKnown reports whether arg is one of flags: --name, --name=value, -n, or -n joined with a number.
+func IsKnown(flags []cli.Flag, arg string) bool {
+	name, long := strings.CutPrefix(arg, "--")
+	return isFlag(arg) && has(flags, arg) && (long && len(name) > 1 || !long && (len(arg) == 2 || isNumbered(flags, arg)))
 }
 
 // has reports whether arg is one of flags.
