@@ -174,15 +174,33 @@ func (g permitAfter) Enter(context.Context, string, bool, Waiter) (llm.Permit, e
 // That a request waits for the model server is told when it lasts.
 func TestProgressOfWaits(t *testing.T) {
 	for wait, want := range map[time.Duration][]string{
-		999 * time.Millisecond: nil, 2 * time.Second: {"waiting 0/0 for the model server", "model 0/0 "},
+		999 * time.Millisecond: nil, 2 * time.Second: {"waiting 0/0 for the model server"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHarness(func(c *Config) { c.ID, c.Gate = "root", permitAfter{wait: wait} })
 			_, _ = h.zero(t.Context(), agents.Agent{Name: "default"}, func(ctx context.Context, p Parent) {
 				_, err := p.Enter(ctx, "m", false)
 				require.NoError(t, err)
+				p.Emit(event.Event{Type: event.SubAgentProgress, Phase: event.PhaseModel, Done: 3, Total: 9})
+				_, err = p.Enter(ctx, "m", false)
+				require.NoError(t, err)
 			})
-			assert.Equal(t, want, progress(h.events, "root"))
+			both := append(slices.Clone(want), "model 3/9 ")
+			if both = append(both, want...); len(want) > 0 {
+				both = append(both, "model 3/9 ")
+			}
+			assert.Equal(t, both, progress(h.events, "root"), "after it comes what was there before it")
 		})
 	}
+}
+
+// That a person is asked is told, and what the agent does after the answer. Where nobody is asked, nothing is told.
+func TestProgressOfQuestions(t *testing.T) {
+	h := newHarness(func(c *Config) { c.ID, c.Approve = "root", &approver{asks: tool.High} })
+	_, _ = h.zero(t.Context(), agents.Agent{Name: "default"}, func(ctx context.Context, p Parent) {
+		p.Emit(event.Event{Type: event.SubAgentProgress, Phase: event.PhaseTools, Total: 2})
+		p.Approve(in(ctx, "one", "edit_file"), tool.Intent{Tool: "edit_file", Risk: tool.Low})
+		p.Approve(in(ctx, "two", "edit_file"), tool.Intent{Tool: "edit_file", Risk: tool.High})
+	})
+	assert.Equal(t, []string{"tools 0/2 ", "waiting 0/0 for an approval", "tools 0/2 "}, progress(h.events, "root"))
 }
