@@ -150,7 +150,7 @@ func (x *execution) attempts(ctx context.Context, launcher Launcher) task.Result
 	for n := 1; ; n++ {
 		began := time.Now()
 		x.job.Attempt = n
-		x.s.jobs.Attempt(x.job.ExecutionID, n)
+		x.s.jobs.Attempt(x.job.ExecutionID, n, x.loan)
 		own := x.attempt(ctx, launcher)
 		own.DurationMS = time.Since(began).Milliseconds()
 		r := attempts.Sum(before, own)

@@ -239,9 +239,12 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
 		w := &work{known: 2, jobs: []jobs.Job{
-			{State: task.Running, Started: time.Now().Add(-time.Minute), Task: "the first"},
-			{State: task.Waiting, Started: time.Now(), Task: "the second"},
-			{State: task.Running, Started: time.Now().Add(-time.Hour), Task: "of a child", ParentExecutionID: "1"},
+			{ExecutionID: "1", State: task.Running, Started: time.Now().Add(-time.Minute), Task: "the first",
+				Slot: true},
+			{ExecutionID: "2", State: task.Waiting, Started: time.Now(), Task: "the second"},
+			{ExecutionID: "3", State: task.Running, Started: time.Now(), Task: "it is tried again later"},
+			{ExecutionID: "4", State: task.Running, Started: time.Now().Add(-time.Hour), Task: "of a child",
+				ParentExecutionID: "2", Slot: true},
 			{State: task.Queued, Task: "the next"},
 		}}
 		p := StartProgress(out, false, 10, w, nil)
@@ -257,8 +260,9 @@ func TestProgress(t *testing.T) {
 		time.Sleep(reportEvery)
 		synctest.Wait()
 		p.Stop()
-		assert.Equal(t, "qq: 5/10 done, 1 cancelled, 2 at work · 30 s, 2.0/min, 2m 30s left · oldest: 1m 30s the first\n"+
-			"qq: 5/10 done, 1 cancelled, 2 at work · 1m 00s, waiting 42 s for the model server · oldest: 2m 00s the first\n",
+		const head = "qq: 5/10 done, 1 cancelled, 2 at work, 1 waiting · "
+		assert.Equal(t, head+"30 s, 2.0/min, 2m 30s left · oldest: 1m 30s the first\n"+
+			head+"1m 00s, waiting 42 s for the model server · oldest: 2m 00s the first\n",
 			shown(), "what was known says nothing of the rest")
 	})
 	synctest.Test(t, func(t *testing.T) {
