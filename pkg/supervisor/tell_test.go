@@ -194,6 +194,27 @@ func TestProgressOfWaits(t *testing.T) {
 	}
 }
 
+// That an attempt has died and is repeated is told, with the number of the next one.
+func TestProgressOfAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(func(c *Config) { c.Limits.Retries = 2 })
+		h.launcher.does["do"] = dying(new([]int), killed(false), killed(false))
+		_, _ = h.zero(t.Context(), agents.Agent{Name: "default"}, func(ctx context.Context, p Parent) {
+			p.Delegate(ctx, []task.Task{{Text: "do", Agent: "coder"}})
+		})
+		var lines []string
+		for _, e := range h.events {
+			if e.Type == event.SubAgentProgress && e.Attempt > 0 {
+				lines = append(lines, e.Text)
+				assert.Positive(t, e.DurationMS)
+			}
+		}
+		require.Len(t, lines, 2)
+		assert.Regexp(t, `^died: attempt 2 in 0\.\d s$`, lines[0])
+		assert.Regexp(t, `^died: attempt 3 in \d\.\d s$`, lines[1])
+	})
+}
+
 // That a person is asked is told, and what the agent does after the answer. Where nobody is asked, nothing is told.
 func TestProgressOfQuestions(t *testing.T) {
 	h := newHarness(func(c *Config) { c.ID, c.Approve = "root", &approver{asks: tool.High} })

@@ -179,8 +179,12 @@ func TestNarrator(t *testing.T) {
 		n.Event(event.Event{Type: typ, Agent: "default", ExecutionID: "p", Error: "it is reported anyway"})
 	}
 	n.Event(event.Event{Type: event.SubAgentProgress, Phase: event.PhaseModel, Total: 25})
+	b.WriteString("…\n")
+	n.Event(event.Event{Type: event.SubAgentProgress, BatchID: "b", Agent: "reader", ExecutionID: "0123456789",
+		Depth: 1, Attempt: 2, Text: "child 23456789 was killed by signal 9: attempt 2 in 0.5 s"})
+	const again = "…\n  [reader 23456789] child 23456789 was killed by signal 9: attempt 2 in 0.5 s\n"
 	assert.Equal(t, "[default] run_pty_cmd ls && \n  [reader 23456789] done in 1.2s\n\x1b[2m[reader] timeout: "+
-		"slow\x1b[0m\n", b.String())
+		"slow\x1b[0m\n"+again, b.String())
 }
 
 // work is a Batch and the Work of a run.
@@ -301,6 +305,12 @@ func TestTally(t *testing.T) {
 		tally.Add(r)
 	}
 	assert.False(t, tally.Complete())
+	assert.Empty(t, tally.Repeats())
+	var again Tally
+	for _, want := range []string{"(1 task needed more", "(2 tasks needed more"} {
+		again.Add(task.Result{Status: task.Completed, Success: true, Attempts: 2})
+		assert.Equal(t, want+" than one attempt)", again.Repeats())
+	}
 	assert.Equal(t, 2, tally.Failed)
 	assert.Equal(t, 1, tally.NotStarted)
 	assert.Equal(t, "1 completed, 1 timeout, 1 cancelled, 1 not started in 12s", tally.Summary(12*time.Second))
