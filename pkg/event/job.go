@@ -2,6 +2,8 @@ package event
 
 import (
 	"cmp"
+	"fmt"
+	"time"
 
 	"qq/pkg/task"
 )
@@ -40,6 +42,16 @@ func End(job task.Job, r task.Result) Event {
 	if r.Attempts > 1 {
 		e.Attempt = r.Attempts
 	}
+	return e
+}
+
+// Again returns the event of an attempt of job that ended with r. The next one starts after wait. The Attempt of job is
+// that of the one that ended.
+func Again(job task.Job, r task.Result, wait time.Duration) Event {
+	r.CutHint()
+	e := About(job, SubAgentProgress)
+	e.Attempt, e.DurationMS = job.Attempt+1, wait.Milliseconds()
+	e.Text = fmt.Sprintf("%s: attempt %d in %.1f s", r.Err(), e.Attempt, wait.Seconds())
 	return e
 }
 

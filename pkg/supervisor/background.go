@@ -142,12 +142,12 @@ func (h *handle) Wait(ctx context.Context, ids []string, atMost time.Duration) (
 		defer timer.Stop()
 		late = timer.C
 	}
-	h.tell(event.PhaseWaiting, "for children in the background", 0, len(waiting))
+	h.phases.Tell(event.PhaseWaiting, "for children in the background", 0, len(waiting))
 	h.pause(ctx, func() {
 		for i, k := range waiting {
 			select {
 			case <-k.done:
-				h.tell(event.PhaseWaiting, "for children in the background", i+1, len(waiting))
+				h.phases.Tell(event.PhaseWaiting, "for children in the background", i+1, len(waiting))
 			case <-late:
 				return
 			case <-ctx.Done():

@@ -141,7 +141,7 @@ func (a *awaited) Done(task.Result) {
 		phase = event.PhaseParts
 	}
 	if total > 1 { // of one task the end says it all
-		a.by.tell(phase, "", done, total)
+		a.by.phases.Tell(phase, "", done, total)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"qq/pkg/event"
 	"qq/pkg/supervisor/attempts"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/supervisor/limits"
@@ -150,7 +151,7 @@ func (x *execution) attempts(ctx context.Context, launcher Launcher) task.Result
 	for n := 1; ; n++ {
 		began := time.Now()
 		x.job.Attempt = n
-		x.s.jobs.Attempt(x.job.ExecutionID, n)
+		x.s.jobs.Attempt(x.job.ExecutionID, n, x.loan)
 		own := x.attempt(ctx, launcher)
 		own.DurationMS = time.Since(began).Milliseconds()
 		r := attempts.Sum(before, own)
@@ -161,6 +162,9 @@ func (x *execution) attempts(ctx context.Context, launcher Launcher) task.Result
 		if x.s.cfg.Record != nil { // now: the wait may be long, and the root end in it
 			x.sign(&own)
 			x.s.cfg.Record.Attempt(x.job, began, own)
+		}
+		if x.s.cfg.Events.Wanted() {
+			x.s.cfg.Events.Emit(event.Again(x.job, own, wait))
 		}
 		if !x.backOff(ctx, wait) {
 			x.settle(ctx, &r)

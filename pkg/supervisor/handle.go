@@ -40,6 +40,7 @@ type handle struct {
 	gone       atomic.Bool   // the attempt has ended
 	changed    changes.Files // by the agent or its descendants
 	tally      tally.Tally   // of the tasks that it hands on and waits for
+	phases     event.Phases  // what it does, for those who watch it
 
 	mu    sync.Mutex
 	parts int // how many parts of documents were summarized for it
@@ -54,7 +55,7 @@ const parallelTool = "run_parallel_tasks"
 func (x *execution) newHandle(a agents.Agent) *handle {
 	h := &handle{
 		s: x.s, exec: x, agent: a, job: x.job, chain: []string{a.Name}, latest: x.latest,
-		inbox: x.mail.Open(),
+		inbox: x.mail.Open(), phases: event.Phases{Stream: x.s.cfg.Events, Job: x.job},
 	}
 	if p := h.parent(); p != nil {
 		h.chain = append(slices.Clone(p.chain), a.Name)
@@ -67,6 +68,7 @@ func (x *execution) newHandle(a agents.Agent) *handle {
 func (h *handle) close() {
 	h.endBackground()
 	h.gone.Store(true)
+	h.phases.End()
 }
 
 // parent returns the handle of the agent that started this one. It is nil for job zero and for a
@@ -116,13 +118,17 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 	return results
 }
 
+// longWait is how long a request waits for its permit before it is told that it waits.
+const longWait = time.Second
+
 // Enter implements [llm.Admission]. While the request waits for a permit, the clocks of the agent
 // pause, and so do the run clocks of its ancestors that wait for it.
 func (h *handle) Enter(ctx context.Context, model string, again bool) (p llm.Permit, err error) {
 	if h.s.cfg.Gate == nil {
 		return activePermit{freePermit{}, h}, nil
 	}
-	h.queue(func() { h.admitted(func() { p, err = h.s.cfg.Gate.Enter(ctx, model, again, h) }) })
+	enter := func() { p, err = h.s.cfg.Gate.Enter(ctx, model, again, h) }
+	h.queue(func() { h.phases.Wait("for the model server", longWait, enter) })
 	if err != nil {
 		return nil, err
 	}
@@ -206,8 +212,8 @@ func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
 		return approvals.Ask(ctx, q)
 	}
 	var d tool.Decision
-	h.tell(event.PhaseWaiting, "for an approval", 0, 0)
-	h.queue(func() { h.lend(ctx, func() { d = approvals.Ask(ctx, q) }) }) // a person's time is not the agent's
+	ask := func() { h.lend(ctx, func() { d = approvals.Ask(ctx, q) }) }
+	h.queue(func() { h.phases.Wait("for an approval", 0, ask) }) // a person's time is not the agent's
 	return d
 }
 

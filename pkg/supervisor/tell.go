@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"slices"
-	"time"
 
 	"qq/pkg/event"
 	"qq/pkg/supervisor/ceiling"
@@ -56,12 +55,7 @@ func (h *handle) Emit(e event.Event) {
 	if e.Agent, e.Depth = a.Agent, a.Depth; e.Type == event.SubAgentProgress {
 		e.CallID = a.CallID // of its parent; that of a tool is its own
 	}
-	h.s.cfg.Events.Emit(e)
-}
-
-// tell emits that the agent is in that phase.
-func (h *handle) tell(p event.Phase, text string, done, total int) {
-	h.s.cfg.Events.Emit(event.Progress(h.job, p, text, done, total))
+	h.phases.Emit(e)
 }
 
 // dispatched writes a line to the log if tasks run in parallel, with each other or with more that the
@@ -72,18 +66,6 @@ func (h *handle) dispatched(tasks ...task.Task) {
 	}
 	if n, lines, ok := h.tally.Parallel(ceiling.Lines(tasks)); ok {
 		h.s.cfg.Log.Dispatched(task.ShortID(h.job.ExecutionID), n, lines)
-	}
-}
-
-// longWait is how long a request waits for its permit before it is told that it waits.
-const longWait = time.Second
-
-// admitted runs enter, which waits for a permit. If that takes long, it is told.
-func (h *handle) admitted(enter func()) {
-	late := time.AfterFunc(longWait, func() { h.tell(event.PhaseWaiting, "for the model server", 0, 0) })
-	enter()
-	if !late.Stop() {
-		h.tell(event.PhaseModel, "", 0, 0)
 	}
 }
 

@@ -174,15 +174,54 @@ func (g permitAfter) Enter(context.Context, string, bool, Waiter) (llm.Permit, e
 // That a request waits for the model server is told when it lasts.
 func TestProgressOfWaits(t *testing.T) {
 	for wait, want := range map[time.Duration][]string{
-		999 * time.Millisecond: nil, 2 * time.Second: {"waiting 0/0 for the model server", "model 0/0 "},
+		999 * time.Millisecond: nil, 2 * time.Second: {"waiting 0/0 for the model server"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHarness(func(c *Config) { c.ID, c.Gate = "root", permitAfter{wait: wait} })
 			_, _ = h.zero(t.Context(), agents.Agent{Name: "default"}, func(ctx context.Context, p Parent) {
 				_, err := p.Enter(ctx, "m", false)
 				require.NoError(t, err)
+				p.Emit(event.Event{Type: event.SubAgentProgress, Phase: event.PhaseModel, Done: 3, Total: 9})
+				_, err = p.Enter(ctx, "m", false)
+				require.NoError(t, err)
 			})
-			assert.Equal(t, want, progress(h.events, "root"))
+			both := append(slices.Clone(want), "model 3/9 ")
+			if both = append(both, want...); len(want) > 0 {
+				both = append(both, "model 3/9 ")
+			}
+			assert.Equal(t, both, progress(h.events, "root"), "after it comes what was there before it")
 		})
 	}
+}
+
+// That an attempt has died and is repeated is told, with the number of the next one.
+func TestProgressOfAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(func(c *Config) { c.Limits.Retries = 2 })
+		h.launcher.does["do"] = dying(new([]int), killed(false), killed(false))
+		_, _ = h.zero(t.Context(), agents.Agent{Name: "default"}, func(ctx context.Context, p Parent) {
+			p.Delegate(ctx, []task.Task{{Text: "do", Agent: "coder"}})
+		})
+		var lines []string
+		for _, e := range h.events {
+			if e.Type == event.SubAgentProgress && e.Attempt > 0 {
+				lines = append(lines, e.Text)
+				assert.Positive(t, e.DurationMS)
+			}
+		}
+		require.Len(t, lines, 2)
+		assert.Regexp(t, `^died: attempt 2 in 0\.\d s$`, lines[0])
+		assert.Regexp(t, `^died: attempt 3 in \d\.\d s$`, lines[1])
+	})
+}
+
+// That a person is asked is told, and what the agent does after the answer. Where nobody is asked, nothing is told.
+func TestProgressOfQuestions(t *testing.T) {
+	h := newHarness(func(c *Config) { c.ID, c.Approve = "root", &approver{asks: tool.High} })
+	_, _ = h.zero(t.Context(), agents.Agent{Name: "default"}, func(ctx context.Context, p Parent) {
+		p.Emit(event.Event{Type: event.SubAgentProgress, Phase: event.PhaseTools, Total: 2})
+		p.Approve(in(ctx, "one", "edit_file"), tool.Intent{Tool: "edit_file", Risk: tool.Low})
+		p.Approve(in(ctx, "two", "edit_file"), tool.Intent{Tool: "edit_file", Risk: tool.High})
+	})
+	assert.Equal(t, []string{"tools 0/2 ", "waiting 0/0 for an approval", "tools 0/2 "}, progress(h.events, "root"))
 }

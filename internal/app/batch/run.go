@@ -323,6 +323,9 @@ func (b *batchRun) summarize() {
 	}
 	b.tally.Known, b.tally.Usage = b.runner.History().Resumed(), b.runner.Used()
 	b.Note("%s", b.tally.Summary(time.Since(b.start)))
+	if again := b.tally.Repeats(); again != "" && b.o.bar {
+		b.Note("%s", again)
+	}
 	if b.tally.Failed+b.tally.NotStarted > 0 && !b.halt.Reached() {
 		b.hintResume()
 	}

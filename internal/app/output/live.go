@@ -69,8 +69,8 @@ func (l *Live) End(answer string) error {
 	return WriteError(err)
 }
 
-// Narrator prints a line for each start and end of a child, each start of a tool call, and
-// each tool call that fails. The start and the end of the root's own agent have no line.
+// Narrator prints a line for each start and end of a child, each attempt of one that is repeated, each start of a tool
+// call, and each tool call that fails. The start and the end of the root's own agent have no line.
 type Narrator struct {
 	w        io.Writer
 	coloured bool
@@ -100,6 +100,10 @@ func (n *Narrator) Event(e event.Event) {
 		}
 	case event.SubAgentStart:
 		line = "started: " + e.Task
+	case event.SubAgentProgress:
+		if e.Attempt > 0 && !e.OfRoot() {
+			line = e.Text
+		}
 	case event.SubAgentComplete:
 		line = fmt.Sprintf("done in %.1fs", float64(e.DurationMS)/1000)
 	case event.SubAgentError:

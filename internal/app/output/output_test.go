@@ -179,8 +179,12 @@ func TestNarrator(t *testing.T) {
 		n.Event(event.Event{Type: typ, Agent: "default", ExecutionID: "p", Error: "it is reported anyway"})
 	}
 	n.Event(event.Event{Type: event.SubAgentProgress, Phase: event.PhaseModel, Total: 25})
+	b.WriteString("…\n")
+	n.Event(event.Event{Type: event.SubAgentProgress, BatchID: "b", Agent: "reader", ExecutionID: "0123456789",
+		Depth: 1, Attempt: 2, Text: "child 23456789 was killed by signal 9: attempt 2 in 0.5 s"})
+	const again = "…\n  [reader 23456789] child 23456789 was killed by signal 9: attempt 2 in 0.5 s\n"
 	assert.Equal(t, "[default] run_pty_cmd ls && \n  [reader 23456789] done in 1.2s\n\x1b[2m[reader] timeout: "+
-		"slow\x1b[0m\n", b.String())
+		"slow\x1b[0m\n"+again, b.String())
 }
 
 // work is a Batch and the Work of a run.
@@ -239,9 +243,12 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
 		w := &work{known: 2, jobs: []jobs.Job{
-			{State: task.Running, Started: time.Now().Add(-time.Minute), Task: "the first"},
-			{State: task.Waiting, Started: time.Now(), Task: "the second"},
-			{State: task.Running, Started: time.Now().Add(-time.Hour), Task: "of a child", ParentExecutionID: "1"},
+			{ExecutionID: "1", State: task.Running, Started: time.Now().Add(-time.Minute), Task: "the first",
+				Slot: true},
+			{ExecutionID: "2", State: task.Waiting, Started: time.Now(), Task: "the second"},
+			{ExecutionID: "3", State: task.Running, Started: time.Now(), Task: "it is tried again later"},
+			{ExecutionID: "4", State: task.Running, Started: time.Now().Add(-time.Hour), Task: "of a child",
+				ParentExecutionID: "2", Slot: true},
 			{State: task.Queued, Task: "the next"},
 		}}
 		p := StartProgress(out, false, 10, w, nil)
@@ -257,8 +264,9 @@ func TestProgress(t *testing.T) {
 		time.Sleep(reportEvery)
 		synctest.Wait()
 		p.Stop()
-		assert.Equal(t, "qq: 5/10 done, 1 cancelled, 2 at work · 30 s, 2.0/min, 2m 30s left · oldest: 1m 30s the first\n"+
-			"qq: 5/10 done, 1 cancelled, 2 at work · 1m 00s, waiting 42 s for the model server · oldest: 2m 00s the first\n",
+		const head = "qq: 5/10 done, 1 cancelled, 2 at work, 1 waiting · "
+		assert.Equal(t, head+"30 s, 2.0/min, 2m 30s left · oldest: 1m 30s the first\n"+
+			head+"1m 00s, waiting 42 s for the model server · oldest: 2m 00s the first\n",
 			shown(), "what was known says nothing of the rest")
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -297,6 +305,12 @@ func TestTally(t *testing.T) {
 		tally.Add(r)
 	}
 	assert.False(t, tally.Complete())
+	assert.Empty(t, tally.Repeats())
+	var again Tally
+	for _, want := range []string{"(1 task needed more", "(2 tasks needed more"} {
+		again.Add(task.Result{Status: task.Completed, Success: true, Attempts: 2})
+		assert.Equal(t, want+" than one attempt)", again.Repeats())
+	}
 	assert.Equal(t, 2, tally.Failed)
 	assert.Equal(t, 1, tally.NotStarted)
 	assert.Equal(t, "1 completed, 1 timeout, 1 cancelled, 1 not started in 12s", tally.Summary(12*time.Second))

@@ -2,6 +2,7 @@ package output
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,7 +128,8 @@ type standing struct {
 	done, total, failed int
 	cancelled           int           // no failures: a person or the end of the batch ended them
 	worked              int           // of done, those that ended by themselves now, not earlier and not in the cache
-	atWork              int           // tasks that have started
+	atWork              int           // tasks that have a slot, or whose children have one
+	waiting             int           // tasks that have started and have none, such as between two attempts
 	age                 time.Duration // of the oldest of them
 	oldest              string        // its text
 	wait                time.Duration // for the model server
@@ -135,13 +137,23 @@ type standing struct {
 	stopping            bool // no further task starts
 }
 
-// look counts the tasks of the batch that are at work, and finds the oldest. The others in list are their children.
+// look counts the tasks of the batch that have started, and finds the oldest. The others in list are their children.
 func (s *standing) look(list []jobs.Job, now time.Time) {
+	busy := map[string]bool{} // the ids of jobs that have a slot, and of their ancestors
+	for _, j := range slices.Backward(list) {
+		if j.Slot || busy[j.ExecutionID] {
+			busy[j.ExecutionID], busy[j.ParentExecutionID] = true, true
+		}
+	}
 	for _, j := range list {
 		if j.ParentExecutionID != "" || j.State == task.Queued {
 			continue
 		}
-		s.atWork++
+		if busy[j.ExecutionID] {
+			s.atWork++
+		} else {
+			s.waiting++
+		}
 		if age := now.Sub(j.Started); age > s.age {
 			s.age, s.oldest = age, j.Task
 		}
@@ -157,8 +169,8 @@ func (s *standing) line(columns int) string {
 	if s.cancelled > 0 {
 		cancelled = fmt.Sprintf("%d cancelled", s.cancelled)
 	}
-	if s.atWork > 0 {
-		atWork = fmt.Sprintf("%d at work", s.atWork)
+	if s.atWork+s.waiting > 0 {
+		atWork = counts(s.atWork, s.waiting, "waiting")
 	}
 	if s.elapsed >= time.Second {
 		elapsed = Clock(s.elapsed)

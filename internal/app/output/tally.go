@@ -13,6 +13,7 @@ type Tally struct {
 	Failed     int
 	NotStarted int
 	Warned     int // successful tasks whose results have warnings
+	Repeated   int // tasks that needed more than one attempt
 	Cached     int // completed tasks whose answer came from the cache
 	// Known is the number of results from an earlier run of the batch, and Usage is the
 	// tokens of this run. The caller sets both.
@@ -34,6 +35,9 @@ func (t *Tally) Add(r task.Result) {
 		t.Failed++
 	case len(r.Warnings) > 0:
 		t.Warned++
+	}
+	if r.Attempts > 1 {
+		t.Repeated++
 	}
 	if r.Cached {
 		t.Cached++
@@ -57,6 +61,17 @@ func (t *Tally) Ended() bool {
 
 // Limited reports whether a limit, such as the budget of tokens, stopped at least one task.
 func (t *Tally) Limited() bool { return t.counts[task.Limit] > 0 }
+
+// Repeats says how many tasks needed more than one attempt; "" if none did.
+func (t *Tally) Repeats() string {
+	switch t.Repeated {
+	case 0:
+		return ""
+	case 1:
+		return "(1 task needed more than one attempt)"
+	}
+	return fmt.Sprintf("(%d tasks needed more than one attempt)", t.Repeated)
+}
 
 // Summary returns the last line of a batch: its counts, tokens and the elapsed time.
 func (t *Tally) Summary(elapsed time.Duration) string {

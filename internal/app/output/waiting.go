@@ -181,7 +181,7 @@ func (l *Waiting) text(now time.Time) string {
 	head := part{text: "waiting for " + model, least: len("waiting for ") + 8}
 	switch {
 	case atWork+queued > 0:
-		head = part{text: counts(atWork, queued)}
+		head = part{text: counts(atWork, queued, "queued")}
 		if wait > 0 {
 			does = "waiting " + Left(wait) + " for the model server"
 		}
@@ -196,15 +196,15 @@ func (l *Waiting) text(now time.Time) string {
 		part{before: " · ", text: tokensSoFar(l.work.Used()), rank: 3})
 }
 
-// counts says how many children there are.
-func counts(atWork, queued int) string {
+// counts says how many are at work, and how many are not but do what the word says.
+func counts(atWork, others int, word string) string {
 	switch {
-	case queued == 0:
+	case others == 0:
 		return fmt.Sprintf("%d at work", atWork)
 	case atWork == 0:
-		return fmt.Sprintf("%d queued", queued)
+		return fmt.Sprintf("%d %s", others, word)
 	}
-	return fmt.Sprintf("%d at work, %d queued", atWork, queued)
+	return fmt.Sprintf("%d at work, %d %s", atWork, others, word)
 }
 
 // show shows line in the place of what was shown, unless a text of the model has begun meanwhile.

@@ -25,6 +25,14 @@ type Job struct {
 	Queued            time.Time   `json:"queued"`           // when it was accepted
 	Started           time.Time   `json:"started,omitzero"` // when its first attempt started
 	Attempt           int         `json:"attempt"`          // counts from 1; 0 while it is queued
+	// Slot says that it has a slot now. It lends it while it waits for children, a person or its next attempt.
+	Slot bool `json:"-"`
+}
+
+// Slot is the slot of a job that has started.
+type Slot interface {
+	// Held reports whether the job has it now.
+	Held() bool
 }
 
 // Clock is the idle clock of a job. It pauses while the job waits for somebody.
@@ -46,6 +54,7 @@ type Table struct {
 type entry struct {
 	Job
 	clock  Clock
+	slot   Slot // nil until it starts
 	cancel context.CancelCauseFunc
 	mail   Mailbox
 }
@@ -79,12 +88,12 @@ func (t *Table) Mailbox(id, parent string) *Mailbox {
 	return nil
 }
 
-// Attempt says that an attempt of the job starts. n counts from 1.
-func (t *Table) Attempt(id string, n int) {
+// Attempt says that an attempt of the job starts, with that slot. n counts from 1.
+func (t *Table) Attempt(id string, n int, slot Slot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.byID[id]; e != nil {
-		if e.Attempt = n; n == 1 {
+		if e.Attempt, e.slot = n, slot; n == 1 {
 			e.State, e.Started = task.Running, time.Now()
 		}
 	}
@@ -123,6 +132,7 @@ func (t *Table) List() []Job {
 		if e.State == task.Queued {
 			continue
 		}
+		list[i].Slot = e.slot.Held()
 		paused, since := e.clock.Turned()
 		if paused && !since.IsZero() {
 			list[i].State = task.Waiting

@@ -20,13 +20,18 @@ type clock struct {
 
 func (c *clock) Turned() (bool, time.Time) { return c.paused, c.since }
 
+// slot is a Slot that is held or not.
+type slot bool
+
+func (s slot) Held() bool { return bool(s) }
+
 func TestTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var table Table
 		cause := errors.New("as told")
 		assert.Empty(t, table.List())
 		assert.False(t, table.Cancel("a", cause))
-		table.Attempt("a", 1)
+		table.Attempt("a", 1, slot(true))
 		table.Remove("a")
 
 		queued := time.Now()
@@ -40,8 +45,8 @@ func TestTable(t *testing.T) {
 		assert.Equal(t, []Job{want}, table.List())
 
 		time.Sleep(time.Second)
-		table.Attempt("a", 1)
-		want.State, want.Attempt, want.Started = task.Running, 1, time.Now()
+		table.Attempt("a", 1, slot(true))
+		want.State, want.Attempt, want.Started, want.Slot = task.Running, 1, time.Now(), true
 		want.Since = want.Started
 		assert.Equal(t, []Job{want}, table.List(), "a clock that never ran is not paused")
 		time.Sleep(time.Second)
@@ -49,9 +54,9 @@ func TestTable(t *testing.T) {
 		want.State, want.Since = task.Waiting, c.since
 		assert.Equal(t, []Job{want}, table.List())
 		time.Sleep(time.Second)
-		table.Attempt("a", 2)
+		table.Attempt("a", 2, slot(false))
 		c.paused, c.since = false, time.Now()
-		want.State, want.Since, want.Attempt = task.Running, c.since, 2
+		want.State, want.Since, want.Attempt, want.Slot = task.Running, c.since, 2, false
 		assert.Equal(t, []Job{want}, table.List())
 
 		table.Add(task.Job{ExecutionID: "z"}, c, cancel)

@@ -90,6 +90,13 @@ func (l *Loan) End() {
 	l.drop()
 }
 
+// Held reports whether the holder has the slot now.
+func (l *Loan) Held() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held
+}
+
 func (l *Loan) drop() {
 	if l.held {
 		l.held = false
