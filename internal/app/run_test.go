@@ -90,8 +90,20 @@ func TestSessions(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, append(data, `{"role":"user","cont`...), 0o600))
 	assert.Equal(t, first, w.sessionID("-s", first, "after a crash"), "a torn last line is no obstacle")
 
-	assert.Zero(t, w.run("sessions", "rm", first).code)
+	transcript := filepath.Join(filepath.Dir(filepath.Dir(path)), "transcripts", "root", "01a2067b-child.jsonl")
+	require.NoError(t, os.MkdirAll(filepath.Dir(transcript), 0o700))
+	require.NoError(t, os.WriteFile(transcript, nil, 0o600))
+	for _, words := range []string{"d few of the old ones", first + " hild few", first + " nobody"} {
+		e := w.run(append([]string{"sessions", "rm"}, strings.Fields(words)...)...)
+		assert.Equal(t, 2, e.code)
+		assert.Empty(t, e.out)
+		assert.FileExists(t, path, words)
+		assert.FileExists(t, transcript, words)
+	}
+	e := w.run("sessions", "rm", first, "hild", first)
+	assert.Equal(t, ended{out: first + "\n01a2067b-child\n"}, e)
 	assert.NoFileExists(t, path)
+	assert.NoFileExists(t, transcript)
 	old := w.sessionID("hello")
 	path = filepath.Join(filepath.Dir(path), old+".jsonl")
 	long := time.Now().Add(-40 * 24 * time.Hour)

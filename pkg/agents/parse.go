@@ -22,8 +22,23 @@ const MaxSize = 256 << 10
 // maxLimit is the largest timeout and idle_timeout.
 const maxLimit = 365 * 24 * time.Hour
 
+// InvalidError says why a definition cannot be used.
+type InvalidError struct {
+	Mistakes []string // one or more, most of them with their line
+	Agent    Agent    // what is valid of the definition, with its warnings
+}
+
+// Error returns the first mistake, and how many there are.
+func (e *InvalidError) Error() string {
+	if n := len(e.Mistakes); n > 1 {
+		return fmt.Sprintf("%s (the first of %d mistakes)", e.Mistakes[0], n)
+	}
+	return e.Mistakes[0]
+}
+
 // Parse reads a definition. The agent gets the given name if the definition contains none. An error
-// names the line if it can. Problems that do not prevent the use of the agent become its Warnings.
+// names the line if it can; it is an [*InvalidError] if all mistakes are known. Problems that do not
+// prevent the use of the agent become its Warnings.
 func Parse(name string, data []byte) (Agent, error) {
 	if len(data) > MaxSize {
 		return Agent{}, fmt.Errorf("is larger than %d KiB: move long texts into files that the agent reads",
@@ -66,7 +81,14 @@ func split(s string) (front, body string, err error) {
 }
 
 // parser builds one Agent from the keys of its front matter.
-type parser struct{ agent Agent }
+type parser struct {
+	agent    Agent
+	mistakes []string
+}
+
+func (p *parser) fail(format string, args ...any) {
+	p.mistakes = append(p.mistakes, fmt.Sprintf(format, args...))
+}
 
 func (p *parser) warn(format string, args ...any) {
 	p.agent.Warnings = append(p.agent.Warnings, fmt.Sprintf(format, args...))
@@ -99,9 +121,7 @@ func (p *parser) front(text string) error {
 		return err
 	}
 	for i := 0; i+1 < len(top.Content); i += 2 {
-		if err := p.field(top.Content[i], top.Content[i+1]); err != nil {
-			return err
-		}
+		p.field(top.Content[i], top.Content[i+1])
 	}
 	return nil
 }
@@ -181,39 +201,39 @@ func squash(key string) string {
 	}, key)
 }
 
-func (p *parser) field(k, v *yaml.Node) error {
+func (p *parser) field(k, v *yaml.Node) {
 	key := squash(k.Value)
 	if key == "allowedtools" { // as other agent programs call it
 		key = "tools"
 	}
 	if p.agent.Lines[key] > 0 {
-		return fmt.Errorf("line %d: %q is given twice", k.Line, k.Value)
+		p.fail("line %d: %q is given twice", k.Line, k.Value)
+		return
 	}
 	p.agent.Lines[key] = k.Line
 	if v.ShortTag() == "!!null" {
 		if key == "tools" {
 			p.warn("line %d: \"tools\" is empty, which means every tool: write [] for none", k.Line)
 		}
-		return nil
+		return
 	}
 	set, ok := p.setter(key)
 	if !ok {
 		if grants := strings.ToLower(k.Value); grants == "tool" || grants == "disallowed_tool" ||
 			grants == "disallowedtool" || grants == "agent" {
-			return fmt.Errorf("line %d: unknown key %q: did you mean \"%ss\"? Without it more is allowed",
-				k.Line, k.Value, k.Value)
+			p.fail("line %d: unknown key %q: did you mean \"%ss\"? Without it more is allowed", k.Line, k.Value, k.Value)
+			return
 		}
 		if key == "fallback" || key == "runs" {
 			p.remark("line %d: %q does nothing in this version", k.Line, k.Value)
-			return nil
+			return
 		}
 		p.remark("line %d: unknown key %q", k.Line, k.Value)
-		return nil
+		return
 	}
 	if want := set(v); want != "" {
-		return fmt.Errorf("line %d: %q must be %s", v.Line, k.Value, want)
+		p.fail("line %d: %q must be %s", v.Line, k.Value, want)
 	}
-	return nil
 }
 
 // setter returns the function that stores the value of a key, and false for an unknown key. That
@@ -263,7 +283,7 @@ func (p *parser) setter(key string) (func(*yaml.Node) string, bool) {
 func (p *parser) finish() (Agent, error) {
 	a := &p.agent
 	if !validName(a.Name) {
-		return Agent{}, fmt.Errorf("name %q: use letters, digits, - and _, at most %d", a.Name, maxName)
+		p.fail("name %q: use letters, digits, - and _, at most %d", a.Name, maxName)
 	}
 	if m := a.Model; strings.EqualFold(m, "inherit") {
 		a.Model = ""
@@ -284,6 +304,9 @@ func (p *parser) finish() (Agent, error) {
 		p.remark("no prompt below the front matter")
 	}
 	p.role()
+	if len(p.mistakes) > 0 {
+		return Agent{}, &InvalidError{p.mistakes, *a}
+	}
 	return *a, nil
 }
 

@@ -77,26 +77,16 @@ func (a Archive) List(limit int) (list []Summary, more bool, err error) {
 // Load reads the transcript with that id, which may be the beginning or the end of an id if only one
 // matches. The error wraps [ErrNotFound] if there is none.
 func (a Archive) Load(id string) (Transcript, error) {
-	st, id, err := a.find(id)
+	st, id, err := a.Find(id)
 	if err != nil {
 		return Transcript{}, err
 	}
 	return st.Load(id)
 }
 
-// Remove deletes the transcript with that id, as Load finds it. If it is in use, the error wraps
-// [ErrInUse].
-func (a Archive) Remove(id string) error {
-	st, id, err := a.find(id)
-	if err == nil {
-		err = st.Remove(id)
-	}
-	return err
-}
-
-// find returns the full id of the only transcript whose id is id, or begins or ends with it, and the
-// store that it is in.
-func (a Archive) find(id string) (in *Store, whole string, err error) {
+// Find returns the full id of the only transcript whose id is id, or begins or ends with it, and the
+// store that it is in. The error wraps [ErrNotFound] if there is none.
+func (a Archive) Find(id string) (in *Store, whole string, err error) {
 	roots, err := a.roots()
 	if err != nil {
 		return nil, "", err

@@ -96,7 +96,7 @@ func newID(t time.Time) string {
 // Load reads a session, even one that is in use. id may be the beginning of an id if only
 // one session matches.
 func (st *Store) Load(id string) (Transcript, error) {
-	id, err := st.resolve(id)
+	id, err := st.Find(id)
 	if err != nil {
 		return Transcript{}, err
 	}
@@ -120,7 +120,7 @@ func load(f *os.File, id string) (Transcript, error) {
 // Continue opens a session for appending and returns its transcript. id may be the
 // beginning of an id if only one session matches.
 func (st *Store) Continue(id string) (*Session, Transcript, error) {
-	id, err := st.resolve(id)
+	id, err := st.Find(id)
 	if err != nil {
 		return nil, Transcript{}, err
 	}
@@ -213,9 +213,9 @@ func (st *Store) ids() ([]string, error) {
 	return ids, nil
 }
 
-// resolve returns the full id of the session whose id is id or begins with it. No such session, or
-// several, is an error.
-func (st *Store) resolve(id string) (string, error) {
+// Find returns the full id of the session whose id is id or begins with it. The error wraps
+// [ErrNotFound] if there is none. Several are an error too.
+func (st *Store) Find(id string) (string, error) {
 	if !valid(id) {
 		return "", task.Hinted("`qq sessions list` shows them", "%w: %q is no id", ErrNotFound, id)
 	}
@@ -377,7 +377,7 @@ func (st *Store) header(id string) (Header, error) {
 // Remove deletes the session with that id, or whose id begins so. If the session is in use, the
 // error wraps ErrInUse.
 func (st *Store) Remove(id string) error {
-	id, err := st.resolve(id)
+	id, err := st.Find(id)
 	if err != nil {
 		return err
 	}

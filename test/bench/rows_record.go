@@ -329,7 +329,7 @@ func fillLedger(home string, n int, live bool) (stop func() error, err error) {
 	root := ledger.Root{ID: task.NewID(), Started: time.Now(), Dir: home, Command: "batch"}
 	r := ledger.NewRecorder(home, root, ledger.Options{})
 	var batches []string
-	for range 1 + n/400 {
+	for len(batches) <= n/400 && (!live || len(batches) == 0) {
 		batches = append(batches, task.NewID())
 	}
 	for _, id := range batches {

@@ -274,23 +274,31 @@ func checkTrust(o *command.Checkout) Finding {
 
 func checkAgents(reg *agents.Registry) Finding {
 	n := 0
-	var warnings []string
+	var broken, warnings []string
 	for _, e := range reg.List() {
 		if e.Err != nil {
-			return Finding{"agents", "bad", e.Err.Error(), "mend or remove the file"}
+			broken = append(broken, e.Err.Error())
+			continue
 		}
 		n++
 		for _, w := range e.Agent.Warnings {
 			warnings = append(warnings, e.Agent.Source+": "+w)
 		}
 	}
-	if len(warnings) == 0 {
-		return Finding{"agents", "ok", fmt.Sprintf("%d", n), ""}
+	switch {
+	case len(broken) > 0:
+		return Finding{"agents", "bad", someOf(broken), "mend or remove each file, see qq agents check"}
+	case len(warnings) > 0:
+		return Finding{"agents", "note", fmt.Sprintf("%d; %s", n, someOf(warnings)), "look at it: qq agents check"}
 	}
+	return Finding{"agents", "ok", fmt.Sprintf("%d", n), ""}
+}
+
+// someOf returns the first few texts, and how many there are besides.
+func someOf(texts []string) string {
 	const most = 3
-	if more := len(warnings) - most; more > 0 {
-		warnings = append(warnings[:most], fmt.Sprintf("%d more", more))
+	if more := len(texts) - most; more > 0 {
+		texts = append(texts[:most:most], fmt.Sprintf("%d more", more))
 	}
-	text := fmt.Sprintf("%d; %s", n, strings.Join(warnings, "; "))
-	return Finding{"agents", "note", text, "look at it: qq agents check"}
+	return strings.Join(texts, "; ")
 }

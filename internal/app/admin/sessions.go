@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -148,6 +149,9 @@ func orChild(err, child error) error {
 	return child
 }
 
+// shortest is how many characters of an id must be given to delete something.
+const shortest = 4
+
 func (r commands) removeSessions(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return command.Usagef("qq sessions list shows them", "qq sessions rm takes one or more ids")
@@ -156,14 +160,36 @@ func (r commands) removeSessions(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	type found struct {
+		in *session.Store
+		id string
+	}
+	var all []found // before the first is deleted: one id that is wrong deletes nothing
 	for _, id := range c.Args().Slice() {
-		err := session.Of(cfg.Home).Remove(id)
+		if len(id) < shortest { // a word that was meant otherwise would delete what happens to begin so
+			return command.Usagef("qq sessions list shows them, with --children those of children",
+				"delete %q: an id has at least %d characters", id, shortest)
+		}
+		one := found{in: session.Of(cfg.Home)}
+		one.id, err = one.in.Find(id)
 		if errors.Is(err, session.ErrNotFound) {
-			err = orChild(err, session.Archive{Dir: ledger.Transcripts(cfg.Home)}.Remove(id))
+			var childErr error
+			one.in, one.id, childErr = session.Archive{Dir: ledger.Transcripts(cfg.Home)}.Find(id)
+			err = orChild(err, childErr)
 		}
 		if err != nil {
 			return SessionError(err)
 		}
+		same := func(other found) bool { return other.id == one.id }
+		if !slices.ContainsFunc(all, same) {
+			all = append(all, one)
+		}
+	}
+	for _, one := range all {
+		if err := one.in.Remove(one.id); err != nil {
+			return SessionError(err)
+		}
+		fmt.Fprintln(r.Out, one.id)
 	}
 	return nil
 }

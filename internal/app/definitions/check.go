@@ -150,7 +150,12 @@ func brokenAgent(reg *agents.Registry, err error) agents.Agent {
 func checkAgent(reg *agents.Registry, e agents.Entry) checkedAgent {
 	a := e.Agent
 	check := checkedAgent{Name: a.Name, Source: a.Source, Findings: []defect{}}
-	if e.Err != nil {
+	if invalid, ok := errors.AsType[*agents.InvalidError](e.Err); ok {
+		for _, m := range invalid.Mistakes {
+			check.Findings = append(check.Findings, newDefect(isError, m))
+		}
+		a = invalid.Agent
+	} else if e.Err != nil {
 		cause := e.Err
 		if inner := errors.Unwrap(e.Err); inner != nil {
 			cause = inner // without the path, which is printed before it

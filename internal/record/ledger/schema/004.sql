@@ -55,3 +55,6 @@ CREATE TRIGGER cleared_execution AFTER DELETE ON executions BEGIN
   UPDATE counts SET count = count - 1 WHERE batch = old.batch AND status = '' AND NOT EXISTS (
     SELECT 1 FROM executions e WHERE e.batch <> '' AND e.batch = old.batch AND e.key = old.key AND e.nth = old.nth);
 END;
+
+-- The prompts of people: a ledger with a large batch has few among very many.
+CREATE INDEX executions_prompts ON executions (parent) WHERE parent = '' AND batch = '';
