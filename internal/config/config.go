@@ -396,9 +396,24 @@ func bad(s Setting, value, source, why string) error {
 		name += " (" + source + ")"
 	}
 	return &Error{
-		Problem: fmt.Sprintf("%s is %s: %s", name, quoted(value), why),
+		Problem: fmt.Sprintf("%s is %s: %s", name, quoted(s.shown(value)), why),
 		Hint:    spelling.DidYouMean(spelling.Nearest(value, s.Values)) + "accepted is " + s.accepts(),
 	}
+}
+
+// shown is value without a user name and a password in an address.
+func (s Setting) shown(value string) string {
+	at := strings.LastIndex(value, "@")
+	if s.Kind != Host || at < 0 {
+		return value
+	}
+	scheme := ""
+	for _, known := range []string{"http://", "https://"} {
+		if strings.HasPrefix(value, known) {
+			scheme = known
+		}
+	}
+	return scheme + "…" + value[at:]
 }
 
 // quoted is a value for a message, on one line and not too long.
@@ -611,6 +626,9 @@ func (s Setting) word(value string) error {
 // hostname returns the host in a value of OLLAMA_HOST, without the port; it may be "". A port that is no number is
 // an error here; Ollama takes its default port instead.
 func hostname(value string) (string, error) {
+	if strings.Contains(value, "@") { // likely behind a password, which is not shown
+		return "", fmt.Errorf("it carries a user name or a password")
+	}
 	scheme, rest, ok := strings.Cut(value, "://")
 	if !ok {
 		scheme, rest = "http", value
