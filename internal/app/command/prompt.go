@@ -5,13 +5,15 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/config"
 	"qq/pkg/spelling"
 )
 
-// Helped turns "qq help COMMAND" into "qq COMMAND --help". "qq help me with this" is a prompt.
+// Helped turns "qq help COMMAND" into "qq COMMAND --help". "qq help me" is a prompt, and so is any longer sentence.
 func Helped(app *cli.App, args []string) ([]string, error) {
 	if len(args) < 2 || args[1] != "help" {
 		return args, nil
@@ -24,7 +26,7 @@ func Helped(app *cli.App, args []string) ([]string, error) {
 			commands, of = commands[at].Subcommands, of+" "+word
 			continue
 		}
-		if len(asked) >= 3 || i == 0 && len(asked) == 2 || strings.Contains(word, " ") {
+		if len(asked) >= 3 || i == 0 && isPlain(word) || i == 0 && len(asked) == 2 || strings.Contains(word, " ") {
 			return args, nil
 		}
 		near := spelling.Nearest(word, names(commands))
@@ -139,11 +141,13 @@ func elsewhere(word string) string {
 // go.mod": the words after the name are more than the command takes. It is cautious: what may be a mistake in a call
 // of the command stays one, for the command to complain about. It is a sentence only if
 //
-//   - two words follow a command that takes none, or three words any other one;
-//   - the first of them is no subcommand, nor like one, nor a command of other programs, nor the id of a run;
+//   - two words follow a command that takes none, or three words any other one. Two are enough if one of them is
+//     [plain], and one word after a command that takes none if it is nothing that the command could know;
+//   - the first of them is no subcommand, nor like one, nor a command of other programs, nor the id of a run. A
+//     subcommand that only prints may be followed by a plain word and another one, like "runs show up twice";
 //   - no flag is given that a prompt does not have, no -m or -f, and no --;
 //   - none of them is a file, if the command takes files.
-func isSentence(flags []cli.Flag, named commandAt, args []string) bool {
+func isSentence(app *cli.App, named commandAt, args []string) bool {
 	var words []string
 	for i := 0; i < len(args); i++ {
 		switch arg := args[i]; {
@@ -152,22 +156,31 @@ func isSentence(flags []cli.Flag, named commandAt, args []string) bool {
 		case i == named.at:
 		case !isFlag(arg):
 			words = append(words, arg)
-		case !has(flags, arg), slices.Contains(messageFlags, strings.TrimLeft(arg, "-")):
+		case !has(app.Flags, arg), slices.Contains(messageFlags, strings.TrimLeft(arg, "-")):
 			return false
-		case takesValue(flags, arg):
+		case takesValue(app.Flags, arg):
 			i++
 		}
 	}
 	c := named.command
 	least := 3
-	if c.ArgsUsage == "" && len(c.Subcommands) == 0 {
+	takesNone := c.ArgsUsage == "" && len(c.Subcommands) == 0
+	if takesNone || slices.ContainsFunc(words, isPlain) && !strings.Contains(c.ArgsUsage, "FILE") {
 		least = 2
+	}
+	if takesNone && len(words) == 1 && isAbout(names(app.Commands), words[0]) {
+		least = 1
 	}
 	if len(words) < least || c.Hidden {
 		return false
 	}
 	first, subs := words[0], names(c.Subcommands)
 	switch {
+	case slices.Contains(printing, first) && slices.Contains(subs, first):
+		rest := words[1:]
+		return len(rest) > 1 && isPlain(rest[0]) && !slices.ContainsFunc(rest, func(word string) bool {
+			return strings.ContainsAny(word, "0123456789") || isFile(word)
+		})
 	case len(subs) > 0:
 		return !slices.Contains(subs, first) && spelling.Nearest(first, subs) == "" && elsewhere(first) == "" &&
 			!slices.Contains(verbs, first) && !strings.ContainsAny(first, "0123456789")
@@ -183,6 +196,32 @@ func isSentence(flags []cli.Flag, named commandAt, args []string) bool {
 // verbs are subcommands of other programs.
 var verbs = []string{"add", "create", "delete", "describe", "drop", "edit", "export", "import", "inspect", "info",
 	"purge", "remove", "rename", "reset", "view", "wait", "watch"}
+
+// printing are the subcommands that only print.
+var printing = []string{"list", "show", "tree", "check"}
+
+// plain are words of sentences. Nothing that qq knows is called so.
+var plain = strings.Fields("is are was were am be been the an my our your their his her this that these those it its " +
+	"me us we you they of in on at to for from by with without about into up down out over and or not but if when " +
+	"while why how what which who does do did has have had can could should would will must keeps seems looks")
+
+func isPlain(word string) bool { return slices.Contains(plain, strings.ToLower(word)) }
+
+// isAbout reports whether "version bump" and such is a prompt, where word is the second one: it is no command, here or
+// elsewhere, nor like one, no setting, and no word that is said to a program.
+func isAbout(commands []string, word string) bool {
+	known := slices.Concat(commands, verbs, asked)
+	for _, s := range config.Settings() {
+		known = append(known, strings.Split(strings.ToLower(s.Name), "_")...)
+	}
+	isLetters := !strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsLower(r) })
+	return len(word) > 2 && isLetters && elsewhere(word) == "" && !slices.Contains(known, word) &&
+		!slices.ContainsFunc(commands, func(name string) bool { return nearly(word, name) })
+}
+
+// asked are words that a person says to a command, not about it.
+var asked = strings.Fields("please help fix repair check test validate verify apply open path save load diff print " +
+	"all full short long json yaml verbose quiet global local default defaults")
 
 // messageFlags are the flags that give a task without words.
 var messageFlags = []string{"m", "message", "p", "prompt", "f", "message-file"}
@@ -200,7 +239,10 @@ func isFile(name string) bool {
 // IsKnown reports whether arg is one of flags: --name, --name=value, -n, or -n joined with a number.
 func IsKnown(flags []cli.Flag, arg string) bool {
 	name, long := strings.CutPrefix(arg, "--")
-	return isFlag(arg) && has(flags, arg) && (long && len(name) > 1 || !long && (len(arg) == 2 || isNumbered(flags, arg)))
+	if !isFlag(arg) || !has(flags, arg) {
+		return false
+	}
+	return long && len(name) > 1 || !long && (len(arg) == 2 || isNumbered(flags, arg))
 }
 
 // has reports whether arg is one of flags.
