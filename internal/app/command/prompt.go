@@ -147,7 +147,8 @@ func isSentence(app *cli.App, named commandAt, args []string) bool {
 		})
 	case len(subs) > 0:
 		return !slices.Contains(subs, first) && spelling.Nearest(first, subs) == "" &&
-			vocabulary.Elsewhere(first) == "" && !slices.Contains(vocabulary.Verbs, first) && !strings.ContainsAny(first, "0123456789")
+			vocabulary.Elsewhere(first) == "" && !slices.Contains(vocabulary.Verbs, first) &&
+			!strings.ContainsAny(first, "0123456789")
 	case strings.Contains(c.ArgsUsage, "FILE"):
 		return !slices.ContainsFunc(words, isFile)
 	case strings.Contains(c.ArgsUsage, "DIR"):
