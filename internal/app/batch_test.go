@@ -307,17 +307,19 @@ func TestBatchText(t *testing.T) {
 	}
 }
 
-// TestResumeOfChangedValues: an answer about a file that has changed since is not taken from before, however the file was
-// named.
+// TestResumeOfChangedValues: an answer about a file that has changed since is not taken from before, however the file
+// was named.
 func TestResumeOfChangedValues(t *testing.T) {
 	w, _ := newServedWorld(t)
 	w.file("list", "c.md\n")
-	for _, input := range []string{"c.md", "-i list", "::: c.md", ":::: list", "--colsep : ::: x:c.md", "::: c.md ::: x"} {
+	for _, input := range []string{"c.md", "-i list", "::: c.md", ":::: list", "--colsep : ::: x:c.md",
+		"::: c.md ::: x"} {
 		w.file("c.md", "old")
 		args := append([]string{"batch", "-m", "Summarize {}"}, strings.Fields(input)...)
 		require.Zero(t, w.run(args...).code, input)
 		resume := slices.Insert(slices.Clone(args), 1, "--resume")
-		assert.Contains(t, w.run(resume...).errors, "1 of them from before", input)
+		e := w.run(resume...)
+		assert.Contains(t, e.errors, "1 of them from before", input)
 		w.file("c.md", "new")
 		assert.NotContains(t, w.run(resume...).errors, "from before", input)
 	}

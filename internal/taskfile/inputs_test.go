@@ -286,9 +286,10 @@ func TestFilesOfValues(t *testing.T) {
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
 	a, b := filepath.Join(dir, "a.md"), filepath.Join(dir, "b.md")
+	long := strings.Repeat("y", 1<<20)
 	comma := regexp.MustCompile(",")
 	for name, in := range map[string]Source{
-		"lists":               {Lists: []List{list1("a.md", b), list1("x", "b.md", "sub", "/etc/hostname", strings.Repeat("y", 1<<20))}},
+		"lists":               {Lists: []List{list1("a.md", b), list1("x", "b.md", "sub", "/etc/hostname", long)}},
 		"lines":               {Input: strings.NewReader("a.md\nx\nsub\nb.md")},
 		"columns":             {Input: strings.NewReader("a.md,b.md"), Columns: comma},
 		"values with columns": {Lists: []List{list1("a.md,b.md,c.md", "a.md\xff")}, Columns: comma},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"qq/internal/taskfile/locate"
 	"qq/pkg/task"
 )
 
@@ -65,7 +66,7 @@ func (s Source) combinations(emit emit) error {
 	if err := s.checkCount(groups, each); err != nil {
 		return err
 	}
-	finder, err := s.finder()
+	finder, err := locate.In(s.Dir)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func tooMany(count string) error {
 }
 
 // combine emits a row for each way to continue the values with one of each of the rest.
-func (s Source) combine(values []string, rest [][][]string, finder *finder, emit emit) error {
+func (s Source) combine(values []string, rest [][][]string, finder *locate.Finder, emit emit) error {
 	if len(rest) > 0 {
 		for _, more := range rest[0] {
 			if err := s.combine(append(values[:len(values):len(values)], more...), rest[1:], finder, emit); err != nil {
@@ -121,7 +122,7 @@ func (s Source) combine(values []string, rest [][][]string, finder *finder, emit
 	for _, v := range values {
 		in := s.columns(text(v))
 		r.Cells = append(r.Cells, in.Cells...)
-		r.Files = append(r.Files, finder.files(in)...)
+		r.Files = append(r.Files, named(finder, in)...)
 		if r.Broken == "" {
 			r.Broken = in.Broken
 		}

@@ -36,6 +36,7 @@ import (
 	"regexp"
 	"strings"
 
+	"qq/internal/taskfile/locate"
 	"qq/pkg/task"
 )
 
@@ -133,14 +134,14 @@ func (s Source) each(to emit) error {
 	if err := s.checkWords(r); err != nil {
 		return err
 	}
-	finder, err := s.finder()
+	finder, err := locate.In(s.Dir)
 	if err != nil {
 		return err
 	}
 	return s.grouped(func(to emit) error {
 		return s.lines(r, func(it item) error {
 			if it.row != nil {
-				it.row.Files = finder.files(it.row)
+				it.row.Files = named(finder, it.row)
 			}
 			return to(it)
 		})
@@ -239,13 +240,13 @@ func (s Source) mark(r *bufio.Reader) error {
 
 // files emits a row for each of s.Files.
 func (s Source) files(emit emit) error {
-	finder, err := s.finder()
+	finder, err := locate.In(s.Dir)
 	if err != nil {
 		return err
 	}
 	for _, name := range s.Files {
 		it := item{where: printable(name)}
-		path := s.path(name)
+		path := finder.Path(name)
 		switch _, err := os.Stat(path); {
 		case errors.Is(err, fs.ErrNotExist):
 			it.err = errors.New("no such file")
@@ -255,10 +256,10 @@ func (s Source) files(emit emit) error {
 			}
 		case err != nil:
 			it.err = errors.Unwrap(err) // without the path, which where has
-		case !inside(finder.base, path, finder.inner):
+		case !finder.Inside(path):
 			it.err = task.Hinted("-C FOLDER names another working directory, and FILES are then relative to it; "+
 				"for a task for each line of FILE, or of <(…), write :::: FILE",
-				"the file is outside of the working directory %s, where no agent can read it", finder.base)
+				"the file is outside of the working directory %s, where no agent can read it", finder.Base)
 		default:
 			it.row = text(name)
 			it.row.Files = []string{path}
@@ -270,84 +271,12 @@ func (s Source) files(emit emit) error {
 	return nil
 }
 
-// path returns where the file of a relative name is.
-func (s Source) path(name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(s.Dir, name)
-}
-
-// finder finds the files that values, lines and columns name.
-type finder struct {
-	source Source
-	base   string            // the working directory
-	inner  map[string]bool   // folders, and whether they are inside
-	known  map[string]string // paths of the files that values name; "" if a value names none
-}
-
-func (s Source) finder() (*finder, error) {
-	base, err := realFolder(s.Dir)
-	return &finder{s, base, map[string]bool{}, map[string]string{}}, err
-}
-
-const (
-	maxKnown = 10_000  // values that a finder remembers: lists have each value in many tasks
-	maxName  = 4 << 10 // bytes of a value that may name a file
-)
-
-// files returns the paths of the regular files in the working directory that the cells of a row name.
-func (f *finder) files(r *row) (paths []string) {
+// named returns the paths of the files that the cells of a row name.
+func named(files *locate.Finder, r *row) (paths []string) {
 	for _, name := range r.Cells {
-		if r.Broken != "" || len(name) > maxName {
-			continue
-		}
-		path, ok := f.known[name]
-		if !ok {
-			if path = f.source.path(name); !f.isRegular(path) {
-				path = ""
-			}
-			if len(f.known) == maxKnown {
-				clear(f.known)
-			}
-			f.known[strings.Clone(name)] = path
-		}
-		if path != "" {
+		if path := files.Find(name); path != "" && r.Broken == "" {
 			paths = append(paths, path)
 		}
 	}
 	return paths
-}
-
-func (f *finder) isRegular(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && inside(f.base, path, f.inner)
-}
-
-// realFolder returns the absolute path of a folder without symbolic links.
-func realFolder(dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	return filepath.EvalSymlinks(dir)
-}
-
-// inside reports whether a path leads to a place in the folder base. It keeps in known which folders do.
-func inside(base, path string, known map[string]bool) bool {
-	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
-		dir := filepath.Dir(path)
-		is, ok := known[dir]
-		if !ok {
-			is = inside(base, dir, known)
-			known[dir] = is
-		}
-		return is
-	}
-	real, err := realFolder(path)
-	if err != nil {
-		return false
-	}
-	rel, err := filepath.Rel(base, real)
-	return err == nil && filepath.IsLocal(rel)
 }

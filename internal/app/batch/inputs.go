@@ -65,7 +65,7 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 		return src, err
 	}
 	args := c.Args().Slice()
-	if err := b.notID(args); err != nil {
+	if err := b.notID(c, args); err != nil {
 		return src, err
 	}
 	if at := slices.IndexFunc(args, isSeparator); at >= 0 {
@@ -117,13 +117,16 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 
 // notID returns an error if an argument is certainly the id of the batch that --resume continues: it is written with
 // an equals sign.
-func (b *batchRun) notID(args []string) error {
+func (b *batchRun) notID(c *cli.Context, args []string) error {
 	flag := "--resume"
 	if b.o.resumeFailed.Given {
 		flag = "--resume-failed"
 	}
 	if !(b.o.resume.Given || b.o.resumeFailed.Given) || b.o.resume.Value+b.o.resumeFailed.Value != "" {
 		return nil
+	}
+	if len(args) > 1 && !c.IsSet("message") {
+		return nil // two files: the error about them says it
 	}
 	for _, arg := range args {
 		if isSeparator(arg) {

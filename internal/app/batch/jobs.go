@@ -38,8 +38,8 @@ func setJobs(c *cli.Context) error {
 	value := c.String("jobs")
 	number := jobs(value, runtime.NumCPU())
 	if n, err := strconv.Atoi(strings.TrimSpace(number)); err != nil || n < 1 {
-		return command.Usagef("accepted is a whole number from 1, or +N, -N or N%: so many more or less than the machine "+
-			"has processors, or that part of them", "--jobs is %q", value)
+		return command.Usagef("accepted is a whole number from 1, or +N, -N or N%: so many more or less than the "+
+			"machine has processors, or that part of them", "--jobs is %q", value)
 	}
 	return c.Set("jobs", number)
 }

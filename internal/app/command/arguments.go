@@ -20,7 +20,7 @@ func Permute(app *cli.App, args []string) []string {
 	var values []string // that follow :::, where a command takes such
 	for {
 		next, ok := takeCommand(commands, flags, rest)
-		if !ok || len(out) == 1 && isSentence(app.Flags, next, rest) {
+		if !ok || len(out) == 1 && isSentence(app, next, rest) {
 			if len(out) == 1 {
 				app.Commands = nil // the library would look for one behind -- too
 			}

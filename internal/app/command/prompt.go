@@ -5,13 +5,16 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/command/vocabulary"
+	"qq/internal/config"
 	"qq/pkg/spelling"
 )
 
-// Helped turns "qq help COMMAND" into "qq COMMAND --help". "qq help me with this" is a prompt.
+// Helped turns "qq help COMMAND" into "qq COMMAND --help". "qq help me" is a prompt, and so is any longer sentence.
 func Helped(app *cli.App, args []string) ([]string, error) {
 	if len(args) < 2 || args[1] != "help" {
 		return args, nil
@@ -24,7 +27,7 @@ func Helped(app *cli.App, args []string) ([]string, error) {
 			commands, of = commands[at].Subcommands, of+" "+word
 			continue
 		}
-		if len(asked) >= 3 || i == 0 && len(asked) == 2 || strings.Contains(word, " ") {
+		if len(asked) >= 3 || i == 0 && (vocabulary.IsPlain(word) || len(asked) == 2) || strings.Contains(word, " ") {
 			return args, nil
 		}
 		near := spelling.Nearest(word, names(commands))
@@ -74,7 +77,7 @@ func Mistaken(commands []*cli.Command, words []string) error {
 		}
 	}
 	if hint == "" && len(all) == 1 {
-		hint = elsewhere(word)
+		hint = vocabulary.Elsewhere(word)
 	}
 	if hint == "" {
 		return nil
@@ -97,53 +100,18 @@ func nearly(word, name string) bool {
 	return d == 1 || d == 2 && right
 }
 
-// elsewhere returns what to do here instead of the command of that name, which other programs for models and agents
-// have; "" if they have none.
-func elsewhere(word string) string {
-	switch word {
-	case "ls", "list":
-		return "qq runs, qq sessions and qq agents list things"
-	case "ps", "top", "status", "jobs", "stats":
-		return "qq runs --live lists what is at work"
-	case "log", "logs", "history", "show":
-		return "qq runs and qq sessions show what was done"
-	case "stop", "kill", "cancel":
-		return "qq runs cancel ID ends a run"
-	case "run", "exec", "start", "ask":
-		return `qq "Summarize README.md" runs a prompt`
-	case "chat", "repl", "tui", "interactive", "console":
-		return "qq has no console: qq -c PROMPT goes on with a conversation"
-	case "resume", "continue":
-		return "qq -c PROMPT goes on with a conversation, qq batch --resume with a batch"
-	case "serve", "server", "daemon", "mcp", "mcp-server", "acp":
-		return "qq is no server, and knows no MCP"
-	case "login", "logout", "auth", "signin", "signout", "whoami", "keys":
-		return "qq needs no account and no key"
-	case "init", "setup", "install", "onboard", "uninstall":
-		return "qq needs no setup: qq doctor checks what is there"
-	case "update", "upgrade", "self-update":
-		return "qq does not update itself: make install installs it"
-	case "model", "models", "pull", "push":
-		return "qq doctor shows the model in use, ollama list all of them"
-	case "settings", "env", "set", "get":
-		return "qq config shows the settings"
-	case "plan":
-		return "qq --dry-run PROMPT says what would run"
-	case "plugin", "plugins", "extension", "extensions", "hooks", "tools", "skills", "templates", "aliases", "cp", "rm":
-		return "qq has no such command: qq --help lists those that it has"
-	}
-	return ""
-}
-
 // isSentence reports whether a command line that names a command is a prompt all the same, like "version of go in
 // go.mod": the words after the name are more than the command takes. It is cautious: what may be a mistake in a call
 // of the command stays one, for the command to complain about. It is a sentence only if
 //
-//   - two words follow a command that takes none, or three words any other one;
-//   - the first of them is no subcommand, nor like one, nor a command of other programs, nor the id of a run;
+//   - two words follow a command that takes none, or three words any other one. Two are enough if one of them is
+//     plain ([vocabulary.IsPlain]), and one word after a command that takes none if it is nothing that the command
+//     could know;
+//   - the first of them is no subcommand, nor like one, nor a command of other programs, nor the id of a run. A
+//     subcommand that only prints may be followed by a plain word and another one, like "runs show up twice";
 //   - no flag is given that a prompt does not have, no -m or -f, and no --;
 //   - none of them is a file, if the command takes files.
-func isSentence(flags []cli.Flag, named commandAt, args []string) bool {
+func isSentence(app *cli.App, named commandAt, args []string) bool {
 	var words []string
 	for i := 0; i < len(args); i++ {
 		switch arg := args[i]; {
@@ -152,25 +120,35 @@ func isSentence(flags []cli.Flag, named commandAt, args []string) bool {
 		case i == named.at:
 		case !isFlag(arg):
 			words = append(words, arg)
-		case !has(flags, arg), slices.Contains(messageFlags, strings.TrimLeft(arg, "-")):
+		case !has(app.Flags, arg), slices.Contains(messageFlags, strings.TrimLeft(arg, "-")):
 			return false
-		case takesValue(flags, arg):
+		case takesValue(app.Flags, arg):
 			i++
 		}
 	}
 	c := named.command
 	least := 3
-	if c.ArgsUsage == "" && len(c.Subcommands) == 0 {
+	takesNone := c.ArgsUsage == "" && len(c.Subcommands) == 0
+	if takesNone || slices.ContainsFunc(words, vocabulary.IsPlain) && !strings.Contains(c.ArgsUsage, "FILE") {
 		least = 2
+	}
+	if takesNone && len(words) == 1 && isAbout(names(app.Commands), words[0]) {
+		least = 1
 	}
 	if len(words) < least || c.Hidden {
 		return false
 	}
 	first, subs := words[0], names(c.Subcommands)
 	switch {
+	case slices.Contains(printing, first) && slices.Contains(subs, first):
+		rest := words[1:]
+		return len(rest) > 1 && vocabulary.IsPlain(rest[0]) && !slices.ContainsFunc(rest, func(word string) bool {
+			return strings.ContainsAny(word, "0123456789") || isFile(word)
+		})
 	case len(subs) > 0:
-		return !slices.Contains(subs, first) && spelling.Nearest(first, subs) == "" && elsewhere(first) == "" &&
-			!slices.Contains(verbs, first) && !strings.ContainsAny(first, "0123456789")
+		return !slices.Contains(subs, first) && spelling.Nearest(first, subs) == "" &&
+			vocabulary.Elsewhere(first) == "" && !slices.Contains(vocabulary.Verbs, first) &&
+			!strings.ContainsAny(first, "0123456789")
 	case strings.Contains(c.ArgsUsage, "FILE"):
 		return !slices.ContainsFunc(words, isFile)
 	case strings.Contains(c.ArgsUsage, "DIR"):
@@ -180,9 +158,20 @@ func isSentence(flags []cli.Flag, named commandAt, args []string) bool {
 	return true
 }
 
-// verbs are subcommands of other programs.
-var verbs = []string{"add", "create", "delete", "describe", "drop", "edit", "export", "import", "inspect", "info",
-	"purge", "remove", "rename", "reset", "view", "wait", "watch"}
+// printing are the subcommands that only print.
+var printing = []string{"list", "show", "tree", "check"}
+
+// isAbout reports whether "version bump" and such is a prompt, where word is the second one: it is no command, here or
+// elsewhere, nor like one, no setting, and no word that is said to a program.
+func isAbout(commands []string, word string) bool {
+	known := slices.Concat(commands, vocabulary.Verbs, vocabulary.Said)
+	for _, s := range config.Settings() {
+		known = append(known, strings.Split(strings.ToLower(s.Name), "_")...)
+	}
+	isLetters := !strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsLower(r) })
+	return len(word) > 2 && isLetters && vocabulary.Elsewhere(word) == "" && !slices.Contains(known, word) &&
+		!slices.ContainsFunc(commands, func(name string) bool { return nearly(word, name) })
+}
 
 // messageFlags are the flags that give a task without words.
 var messageFlags = []string{"m", "message", "p", "prompt", "f", "message-file"}
@@ -200,7 +189,10 @@ func isFile(name string) bool {
 // IsKnown reports whether arg is one of flags: --name, --name=value, -n, or -n joined with a number.
 func IsKnown(flags []cli.Flag, arg string) bool {
 	name, long := strings.CutPrefix(arg, "--")
-	return isFlag(arg) && has(flags, arg) && (long && len(name) > 1 || !long && (len(arg) == 2 || isNumbered(flags, arg)))
+	if !isFlag(arg) || !has(flags, arg) {
+		return false
+	}
+	return long && len(name) > 1 || !long && (len(arg) == 2 || isNumbered(flags, arg))
 }
 
 // has reports whether arg is one of flags.
