@@ -190,43 +190,43 @@ func atWork(batch string) error {
 // Caches reports whether answers are taken from the cache and stored in it.
 func (r *Record) Caches() bool { return r.Keeps() && r.batch.Cache }
 
-// Unfinished returns the id of the previous batch of the directory if that batch has
-// finished tasks but did not come to its end, and has one of the first of tasks, as
-// resuming it requires. Otherwise, after an error, and if the current batch is itself a
-// resumed one, it returns "". It opens the ledger, and may be called while tasks run.
-func (r *Record) Unfinished(ctx context.Context, tasks iter.Seq2[task.Task, error]) string {
+// Unfinished returns the previous batch of the directory if that batch has finished
+// tasks but did not come to its end, and has one of the first of tasks, as resuming it
+// requires. Otherwise, after an error, and if the current batch is itself a resumed one,
+// it returns false. It opens the ledger, and may be called while tasks run.
+func (r *Record) Unfinished(ctx context.Context, tasks iter.Seq2[task.Task, error]) (row ledger.BatchRow, ok bool) {
 	if !r.Keeps() || r.batch.Resume {
-		return ""
+		return row, false
 	}
 	past, err := r.cfg.Ledger.Ledger()
 	if err != nil {
-		return "" // no reason to fail the batch
+		return row, false // no reason to fail the batch
 	}
 	last, err := past.Last(r.dir, r.batch.ID)
 	if err != nil {
-		return ""
+		return row, false
 	}
-	row, err := rowOf(past, last.ID)
+	row, err = rowOf(past, last.ID)
 	if err != nil || row.Live {
-		return ""
+		return row, false
 	}
 	done, _ := row.Done()
 	if done == 0 || row.Status == task.Completed || row.Status == task.Failed && done >= row.Count {
-		return ""
+		return row, false
 	}
 	n := 0
 	for t, err := range tasks {
 		if n++; err != nil || n > mostCompared {
-			return ""
+			return row, false
 		}
 		switch found, err := past.Has(last.ID, r.keyOf(ctx, t)); {
 		case err != nil:
-			return ""
+			return row, false
 		case found:
-			return last.ID
+			return row, true
 		}
 	}
-	return ""
+	return row, false
 }
 
 // mostCompared is how many tasks are looked up to find out whether a batch is begun again.

@@ -29,10 +29,10 @@
 // Progress with a phase says what an agent does now, and how far it is: see [Phase].
 // Progress with a text changes nothing about the task: a request to the model is
 // repeated, or the process of the agent has died and the task is repeated (attempt is
-// the number of the next one, duration_ms the wait before it),
-// or the model server holds all requests back (duration_ms is for how long). An end
-// without a start belongs to a task that never ran: it was cancelled in the queue, or
-// its result was known (cached).
+// the number of the next one, duration_ms the wait before it), or the model server
+// holds all requests back (duration_ms is for how long). An end without a start belongs
+// to a task that never ran: it was cancelled in the queue, or its result was known
+// (cached).
 //
 // A call_id is the id of a tool call, unique in the conversation of one agent. The
 // tool_* and validation_* events of a call have its id. The sub_agent_* events of a

@@ -65,8 +65,10 @@ func (b *batchRun) hintUnfinished(ctx context.Context, spool *taskfile.Spool, en
 	case <-ended:
 	case <-time.After(hintDelay):
 	}
-	if last := b.runner.History().Unfinished(ctx, b.tasks(spool)); last != "" {
-		b.Note("the previous batch did not finish: --resume=%s continues it", task.ShortID(last))
+	if last, ok := b.runner.History().Unfinished(ctx, b.tasks(spool)); ok {
+		done, _ := last.Done()
+		b.Note("the previous batch with such tasks (%d/%d done, started %s) did not finish: --resume=%s continues it",
+			done, last.Count, last.Started.Local().Format("2006-01-02 15:04"), task.ShortID(last.ID))
 	}
 }
 
