@@ -7,9 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qq/internal/app/command"
+	"qq/internal/record/ledger"
+	"qq/pkg/task"
 )
 
 // TestCompletion: the scripts ask the program, and bash can read its one.
@@ -71,7 +76,8 @@ func TestCompletedWords(t *testing.T) {
 		{"--approve ", "words", []string{"ask", "auto", "deny"}}, {"--approve=d", "words", []string{"--approve=deny"}},
 		{"--output-format s", "words", []string{"stream-json"}},
 		{"batch --output-format m", "words", []string{"markdown"}},
-		{"batch --halt so", "words", []string{"soon", "soon,fail=1", "soon,fail=10%"}},
+		{"batch --halt so", "words", []string{"soon", "soon,fail=1", "soon,fail=10%",
+			"soon,success=1", "soon,done=1"}},
 		{"runs --status fa", "words", []string{"failed"}}, {"--model ", "words", []string{"auto", "extract"}},
 		{"--allow edit", "words", []string{"edit_file"}}, {"completion ", "words", []string{"bash", "fish", "zsh"}},
 		{"batch ", "files", nil}, {"batch -o ", "files", nil}, {"-C ", "folders", nil}, {"trust ", "folders", nil},
@@ -93,9 +99,40 @@ func TestCompletedWords(t *testing.T) {
 	for _, id := range runs {
 		assert.Zero(t, w.run("runs", "show", id).code)
 	}
-	_, batches := w.completed("batch", "--resume=")
+	assert.Contains(t, w.run("runs", "show", runs[0]).out, "Outline a.md")
+	assert.NotContains(t, w.run("runs", "show", runs[0]).out, "batch", "the prompt is the newest")
+	_, batches := w.completed("runs", "--batch=")
+	assert.Len(t, batches, 1)
+	_, batches = w.completed("batch", "--resume=")
+	assert.Empty(t, batches, "it is complete")
+	_, atWork := w.completed("runs", "cancel", "")
+	assert.Empty(t, atWork, "all have ended")
+	w.file("more.txt", "Outline a.md\nOutline gone.md\n")
+	w.run("batch", "-q", "more.txt")
+	_, batches = w.completed("batch", "--resume=")
 	require.Len(t, batches, 1)
-	assert.Zero(t, w.run("batch", "-q", "tasks.txt", batches[0]).code)
+	assert.NotEqual(t, 2, w.run("batch", "-q", "more.txt", batches[0]).code)
+
+	// A root at work, with a batch and more runs than are offered.
+	home := command.Environment(w.env).Get("QQ_HOME")
+	root := ledger.Root{ID: task.NewID(), Started: time.Now(), Dir: w.dir, Command: "batch"}
+	rec := ledger.NewRecorder(home, root, ledger.Options{})
+	defer rec.Close()
+	batch := ledger.Batch{ID: task.NewID(), Root: root.ID, Dir: w.dir, Started: time.Now()}
+	require.NoError(t, rec.Begin(batch))
+	_, atWork = w.completed("runs", "cancel", "")
+	assert.Equal(t, []string{task.ShortID(batch.ID)}, atWork)
+	_, batches = w.completed("batch", "--resume=")
+	assert.Len(t, batches, 1, "not what is at work")
+	var newest string
+	for range 60 {
+		newest = task.NewID()
+		require.NoError(t, rec.Claim(ledger.Execution{ID: newest, Root: root.ID, Agent: "default", Dir: w.dir}))
+	}
+	_, atWork = w.completed("runs", "cancel", "")
+	require.Len(t, atWork, 50)
+	assert.Equal(t, task.ShortID(newest), atWork[0])
+
 	_, sessions := w.completed("sessions", "show", "")
 	require.Len(t, sessions, 1)
 	assert.Zero(t, w.run("sessions", "show", sessions[0]).code)

@@ -523,13 +523,13 @@ func TestDotEnvFile(t *testing.T) {
 func TestForeignLines(t *testing.T) {
 	p := newPlace(t)
 	p.write("work/.env", "A-B=secret\nQQ_AGENT=coder\n. ./other.env\nit's secret\nX=\"a\nb\"\n"+
-		"A-B: \"secret\" # x\nQQ_RETRIES=1\nset -a")
+		"A-B: \"secret\" # x\nQQ_RETRIES=1\nset -a\nfoo: bar\nLONG=\"x\nnone: of it\"\n")
 	c, err := p.load(nil)
 	require.NoError(t, err)
 	assert.Equal(t, "coder", c.Agent)
 	assert.Equal(t, 1, c.Retries)
 	var want []string
-	for _, line := range []int{1, 3, 4, 7, 9} {
+	for _, line := range []int{1, 3, 4, 7, 9, 10} {
 		want = append(want, fmt.Sprintf(".env line %d is left out: it is not NAME=value", line))
 	}
 	assert.Equal(t, want, c.Warnings)

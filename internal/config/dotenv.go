@@ -108,10 +108,27 @@ func (l *loader) parseDotEnv(data []byte, label string) (map[string]string, erro
 		copy(data[mistake.at:], bytes.Repeat([]byte("#"), len(lineAt(data, mistake.at))))
 		values, err = godotenv.UnmarshalBytes(data)
 	}
+	l.colons(data, values, label)
 	if _, ok := values[""]; ok {
 		return nil, &Error{"read " + label + ": a line has no name before its =", eachLine}
 	}
 	return values, nil
+}
+
+// colons warns of lines such as "foo: bar" that are no settings of qq: the parser takes them for NAME=value.
+func (l *loader) colons(data []byte, values map[string]string, label string) {
+	number, told := 0, 0
+	for line := range bytes.Lines(data) {
+		number++
+		name, _, ok := strings.Cut(string(line), ":")
+		name = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(name), "export "))
+		_, parsed := values[name] // what is not may be a line of a longer value
+		if ok && parsed && told < maxSkipped && !strings.Contains(name, "QQ_") &&
+			!slices.ContainsFunc(l.settings, func(s Setting) bool { return s.Name == name }) {
+			l.warn("%s line %d is left out: it is not NAME=value", label, number)
+			told++
+		}
+	}
 }
 
 // maxSkipped is how many lines of a .env file may be left out. A file with more is none.

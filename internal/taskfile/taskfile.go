@@ -5,7 +5,8 @@
 // [Check] reads a [Source] to its end, checks every task and writes it to a private
 // temporary file, the spool. So one bad task refuses the whole batch before anything
 // starts. The [Spool] reads the tasks again. Memory does not grow with the number of
-// tasks.
+// tasks, with two exceptions: --shuf keeps the place of each task in the spool, and of
+// several lists all but the first are kept in memory, up to a limit.
 //
 // A task whose input is not UTF-8 is no bad task: it says so when it is run (task.Task.Broken),
 // and the others are run.

@@ -221,7 +221,8 @@ func (p *parser) field(k, v *yaml.Node) {
 	if !ok {
 		if grants := strings.ToLower(k.Value); grants == "tool" || grants == "disallowed_tool" ||
 			grants == "disallowedtool" || grants == "agent" {
-			p.fail("line %d: unknown key %q: did you mean \"%ss\"? Without it more is allowed", k.Line, k.Value, k.Value)
+			p.fail("line %d: unknown key %q: did you mean \"%ss\"? Without it more is allowed",
+				k.Line, k.Value, k.Value)
 			return
 		}
 		if key == "fallback" || key == "runs" {

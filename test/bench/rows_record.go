@@ -241,6 +241,8 @@ func (w *watch) Write(p []byte) (int, error) {
 
 // measureTranscripts measures what the transcripts of its tasks cost a batch. They cannot be switched off alone,
 // so the yardstick is a batch that cannot write them: a file is in the place of their folder.
+// That flatters the cost a little: each task of the yardstick tries to make the folder, and its result and its record
+// carry a warning that it could not.
 func measureTranscripts(ctx context.Context, b *bench) ([]line, error) {
 	n := b.pick(2000, 60)
 	run := func(blocked bool) func() (used, error) {

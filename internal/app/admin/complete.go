@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,7 +53,8 @@ func (r commands) complete() *cli.Command {
 // words returns what is there of the kind that is wanted.
 func (r commands) words(c *cli.Context, w manual.Wanted) (words []manual.Word) {
 	switch w.Kind {
-	case manual.Agents, manual.AgentsOrFiles, manual.Models, manual.Runs, manual.Batches, manual.Sessions:
+	case manual.Agents, manual.AgentsOrFiles, manual.Models, manual.Sessions,
+		manual.Runs, manual.AtWork, manual.Batches, manual.Unfinished:
 	default:
 		return nil
 	}
@@ -85,15 +87,15 @@ func (r commands) words(c *cli.Context, w manual.Wanted) (words []manual.Word) {
 			add(s.ID, s.Title)
 		}
 	default:
-		for _, word := range recent(o.Settings.Home, w.Kind == manual.Runs) {
+		for _, word := range recent(o.Settings.Home, w.Kind) {
 			add(word.Text, word.Meaning)
 		}
 	}
 	return words
 }
 
-// recent returns the ids of the newest batches and, if runs is set, of the newest runs.
-func recent(home string, runs bool) (words []manual.Word) {
+// recent returns the ids of what is in the ledger of a kind, the newest first.
+func recent(home string, kind manual.Kind) (words []manual.Word) {
 	if !ledger.Begun(home) {
 		return nil
 	}
@@ -102,19 +104,28 @@ func recent(home string, runs bool) (words []manual.Word) {
 		return nil
 	}
 	defer led.Close()
-	batches, _ := led.Batches(ledger.Filter{Limit: maxCompleted})
+	add := func(id, meaning string) { words = append(words, manual.Word{Text: id, Meaning: meaning}) }
+	f := ledger.Filter{Limit: maxCompleted, Live: kind == manual.AtWork}
+	if kind == manual.Unfinished {
+		f.Limit = 10 * maxCompleted // many of them are complete
+	}
+	batches, _ := led.Batches(f)
 	for _, b := range batches {
-		meaning := fmt.Sprintf("batch, %s, %s", b.Status, b.Dir)
-		words = append(words, manual.Word{Text: task.ShortID(b.ID), Meaning: meaning})
+		if kind != manual.Unfinished || b.Status != task.Completed && !b.Live {
+			add(b.ID, fmt.Sprintf("batch, %s, %s", b.Status, b.Dir))
+		}
 	}
-	if !runs {
-		return words
+	if kind == manual.Runs || kind == manual.AtWork {
+		runs, _ := led.List(f)
+		for _, run := range runs {
+			add(run.ID, fmt.Sprintf("%s, %s: %s", run.Status, run.Agent, run.Task))
+		}
+		// Ids begin with their time.
+		slices.SortStableFunc(words, func(a, b manual.Word) int { return strings.Compare(b.Text, a.Text) })
 	}
-	list, _ := led.List(ledger.Filter{Limit: maxCompleted})
-	for _, run := range list {
-		words = append(words, manual.Word{
-			Text: task.ShortID(run.ID), Meaning: fmt.Sprintf("%s, %s: %s", run.Status, run.Agent, run.Task),
-		})
+	words = words[:min(len(words), maxCompleted)]
+	for i := range words {
+		words[i].Text = task.ShortID(words[i].Text)
 	}
 	return words
 }

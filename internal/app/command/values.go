@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"qq/pkg/spelling"
 	"qq/pkg/task"
 )
 
@@ -88,7 +89,8 @@ func ParseStatuses(flag, s string) ([]task.Status, error) {
 			for i, known := range statuses {
 				all[i] = string(known)
 			}
-			hint := "accepted is, with commas between them: " + strings.Join(all, ", ")
+			hint := spelling.DidYouMean(spelling.Nearest(string(name), all)) +
+				"accepted is, with commas between them: " + strings.Join(all, ", ")
 			return nil, Usagef(hint, "%s has no %q", flag, word)
 		}
 		if !slices.Contains(found, name) {

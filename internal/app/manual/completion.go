@@ -38,8 +38,10 @@ const (
 	Agents
 	AgentsOrFiles
 	Models
-	Runs // and batches
+	Runs   // and batches
+	AtWork // runs and batches
 	Batches
+	Unfinished // batches that are not complete
 	Sessions
 )
 
@@ -179,8 +181,10 @@ func (p *place) argument() Kind {
 		return p.first(Agents)
 	case "agents check":
 		return AgentsOrFiles
-	case "runs show", "runs tree", "runs cancel":
+	case "runs show", "runs tree":
 		return p.first(Runs)
+	case "runs cancel":
+		return p.first(AtWork)
 	case "sessions show":
 		return p.first(Sessions)
 	case "sessions rm":
@@ -217,8 +221,10 @@ func kindOf(flag string) Kind {
 		return Models
 	case "session":
 		return Sessions
-	case "batch", "resume", "resume-failed":
+	case "batch":
 		return Batches
+	case "resume", "resume-failed":
+		return Unfinished
 	case "message-file", "schema", "input", "joblog", "output":
 		return Files
 	case "cwd", "results":
@@ -238,7 +244,8 @@ func (p *place) choices(flag string) []string {
 	case "input-format":
 		return []string{"json", "jsonl", "csv", "tsv", "lines"}
 	case "halt":
-		return []string{"never", "soon", "now", "soon,fail=1", "now,fail=1", "soon,fail=10%", "now,fail=10%"}
+		return []string{"never", "soon", "now", "soon,fail=1", "now,fail=1", "soon,fail=10%", "now,fail=10%",
+			"soon,success=1", "now,success=1", "soon,done=1", "now,done=1"}
 	case "status":
 		var all []string
 		for _, s := range task.Statuses() {

@@ -16,6 +16,7 @@ _qq() {
   [[ $cur == [=:] ]] && cur=
   strip=${whole%"$cur"}
   COMPREPLY=()
+  compopt -o nosort 2>/dev/null # the newest first
   while IFS=$'\t' read -r word meaning; do
     if [[ -z $kind ]]; then
       kind=$word

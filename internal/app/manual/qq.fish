@@ -19,4 +19,4 @@ function __qq_complete
             end
     end
 end
-complete -c qq -f -a '(__qq_complete)'
+complete -c qq -f -k -a '(__qq_complete)'

@@ -8,7 +8,7 @@ _qq() {
   for line in "${(@)lines[2,-1]}"; do
     described+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
   done
-  (( $#described )) && _describe -t values 'qq' described
+  (( $#described )) && _describe -V -t values 'qq' described # in this order
   case $kind in
     files) [[ $PREFIX == --*=* ]] && compset -P '*='; _files ;;
     folders) [[ $PREFIX == --*=* ]] && compset -P '*='; _files -/ ;;

@@ -21,8 +21,9 @@ type layout struct {
 	// location.
 	Now time.Time
 	// Limit is the largest number of rows in a list; 0 means no limit.
-	Limit int
-	Home  string
+	Limit  int
+	Errors bool // the runs of a list are followed by their errors
+	Home   string
 }
 
 const (
@@ -34,7 +35,8 @@ const (
 type row struct {
 	when  time.Time
 	cells []string
-	value any // for scripts
+	below string // a line of its own; empty means none
+	value any    // for scripts
 }
 
 // printRuns prints runs and batches, newest first. A run has no line of its own if its
@@ -69,10 +71,19 @@ func printRuns(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o layo
 	for _, r := range rows {
 		t = append(t, r.cells)
 	}
-	return o.write(w, t.Lines(o.width()))
+	lines := t.Lines(o.width())
+	each := len(lines) / len(t) // lines of a row: in a narrow terminal two
+	told := lines[:each:each]
+	for i, r := range rows {
+		told = append(told, lines[(i+1)*each:(i+2)*each]...)
+		if r.below != "" {
+			told = append(told, output.Cut("  "+r.below, o.width()))
+		}
+	}
+	return o.write(w, told)
 }
 
-// printBatch prints a batch, and its runs below it.
+// printBatch prints a batch, and its runs below it, each that failed with the first line of its error.
 func printBatch(w io.Writer, b ledger.BatchRow, runs []ledger.Run, o layout) error {
 	if o.JSON {
 		return output.WriteJSON(w, struct {
@@ -83,6 +94,7 @@ func printBatch(w io.Writer, b ledger.BatchRow, runs []ledger.Run, o layout) err
 	if err := printRuns(w, nil, []ledger.BatchRow{b}, o); err != nil {
 		return err
 	}
+	o.Errors = true
 	return printRuns(w, runs, nil, o)
 }
 
@@ -93,10 +105,14 @@ type batchValue struct {
 }
 
 func (o layout) run(r ledger.Run) row {
-	when := began(r)
+	when, below := began(r), ""
+	if o.Errors && r.Status != task.Completed {
+		first, _, _ := strings.Cut(strings.TrimSpace(r.Error), "\n")
+		below = o.text(first)
+	}
 	return row{when, []string{
 		short(r.ID), o.clock(when), o.status(r), o.brief(r.Agent, 16), o.took(r), tokens(r.Usage), o.text(r.Task),
-	}, struct {
+	}, below, struct {
 		Type string `json:"type"`
 		ledger.Run
 	}{"run", r}}
@@ -113,7 +129,7 @@ func (o layout) batch(b ledger.BatchRow) row {
 	}
 	return row{b.Started, []string{
 		short(b.ID), o.clock(b.Started), status, "(batch)", span, tokens(b.Usage), progress(b),
-	}, batchValue{"batch", b}}
+	}, "", batchValue{"batch", b}}
 }
 
 // progress describes how far a batch is. A batch that was resumed with other tasks may have

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,16 @@ func TestBatch(t *testing.T) {
 		"0000ba01  14:47    running *  (batch)  12m03s  -       412/500 done, 3 failed in /home/é/project\n"+
 		"RUN       STARTED  STATUS     AGENT    TIME  TOKENS  TASK\n"+
 		"d1b2c3d4  14:59    completed  default  0.9s  -       a task of the batch\n", b.String())
+
+	failed := some()[3]
+	failed.Status, failed.Error = task.Failed, "the model is gone:\x1b[31m nobody answers\nat all"
+	b.Reset()
+	require.NoError(t, printBatch(&b, batches()[0], []ledger.Run{failed, some()[3]}, layout{Now: now, Width: 30}))
+	lines := strings.Split(b.String(), "\n")
+	const told = "  the model is gone:[31m nobody answers"
+	require.Contains(t, lines, told)
+	assert.Contains(t, lines[slices.Index(lines, told)-2], "failed", "below its task, which has two lines here")
+	assert.Equal(t, 1, strings.Count(b.String(), "the model"))
 
 	for _, tasks := range [][]ledger.Run{some()[3:], nil} {
 		b.Reset()

@@ -134,7 +134,8 @@ func TestCountsOfAnOlderLedger(t *testing.T) {
 	require.NoError(t, err)
 	for _, step := range []string{
 		"DROP TRIGGER claimed; DROP TRIGGER finished_task; DROP TRIGGER cleared_result; DROP TRIGGER cleared_execution",
-		"DROP INDEX executions_prompts; DROP VIEW finished; DROP TABLE counts; DROP TABLE unfinished; PRAGMA user_version = 3",
+		"DROP INDEX executions_prompts; DROP VIEW finished; DROP TABLE counts; DROP TABLE unfinished",
+		"PRAGMA user_version = 3",
 		`INSERT INTO executions (id, parent, batch, root, session, agent, model, key, dir, nth, idx, depth, queued, claimed,
 task) SELECT value, '', 'b', 'dead', '', 'a', '', substr(value, 1, 1), '', 0, 0, 0, 0, 0, 't'
 FROM json_each('["x1","x2","x3","y1","z1"]')`,
