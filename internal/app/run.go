@@ -132,7 +132,7 @@ func (r *root) oneRun(c *cli.Context) (*oneRun, error) {
 	if one.schema, err = batch.Schema(c.String("schema")); err != nil {
 		return nil, err
 	}
-	one.session, err = sessionChoice(c)
+	one.session, err = admin.SessionChoice(c)
 	return one, err
 }
 

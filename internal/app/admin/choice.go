@@ -1,4 +1,4 @@
-package app
+package admin
 
 import (
 	"github.com/urfave/cli/v2"
@@ -7,8 +7,8 @@ import (
 	"qq/pkg/session"
 )
 
-// sessionChoice reads the flags that choose the session of a run.
-func sessionChoice(c *cli.Context) (session.Choice, error) {
+// SessionChoice reads the flags that choose the session of a run.
+func SessionChoice(c *cli.Context) (session.Choice, error) {
 	o := session.Choice{ID: c.String("session"), Latest: c.Bool("continue"), Ephemeral: c.Bool("ephemeral")}
 	chosen := 0
 	for _, given := range []bool{o.ID != "", o.Latest, c.Bool("new-session"), o.Ephemeral} {
