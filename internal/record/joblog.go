@@ -87,6 +87,14 @@ func hasLines(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() > int64(len(jobHeader))
 }
 
+// isForeign reports whether the first line below the header was written by another program.
+func (l *JobLog) isForeign() bool {
+	line := make([]byte, 100)
+	n, _ := l.f.ReadAt(line, int64(len(jobHeader))) // a pipe has no lines
+	fields := strings.Split(string(line[:n]), "\t")
+	return len(fields) > 2 && !strings.HasPrefix(fields[1], "qq:")
+}
+
 // newJobLog opens the file, which may be a pipe or a terminal.
 func newJobLog(ctx context.Context, path string) (*JobLog, error) {
 	// A process that also opens a pipe for reading would be its own reader.

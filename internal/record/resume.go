@@ -56,6 +56,10 @@ func (r *Record) Open(ctx context.Context, b Batch, tasks iter.Seq2[task.Task, e
 		if r.log, err = OpenJobLog(ctx, b.Log); err != nil {
 			return "", err
 		}
+		if b.Resume && r.log.isForeign() {
+			return "", task.Hinted("give --joblog the log of the batch, or leave --resume out to begin a new one",
+				"%s is the job log of another program", b.Log)
+		}
 	}
 	if r.Keeps() {
 		err = r.cfg.Ledger.Begin(ledger.Batch{
