@@ -213,6 +213,23 @@ func TestNamedAgent(t *testing.T) {
 	assert.Contains(t, system, "Working directory: "+filepath.Join(w.dir, "src"))
 }
 
+// obedient makes a model that says what it is told, also if that is a call of a tool, and "done" after a call.
+var obedient = standin.Reply(func(p standin.Prompt) string {
+	if n := len(p.Messages); n > 0 && p.Messages[n-1].Role == "tool" {
+		return "done"
+	}
+	return p.Last("user")
+})
+
+// called is what a model says to call a tool.
+func called(name string, args map[string]any) string {
+	data, err := json.Marshal(map[string]any{"name": name, "arguments": args}) // writes < as an escape
+	if err != nil {
+		panic(err)
+	}
+	return "<tool_call>" + string(data) + "</tool_call>"
+}
+
 // TestModelChosenByAgent: no agent can choose a model on another machine for those whom it asks, unless a person named
 // that one.
 func TestModelChosenByAgent(t *testing.T) {

@@ -10,26 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"qq/internal/standin"
 )
-
-// obedient makes a model that says what it is told, also if that is a call of a tool, and "done" after a call.
-var obedient = standin.Reply(func(p standin.Prompt) string {
-	if n := len(p.Messages); n > 0 && p.Messages[n-1].Role == "tool" {
-		return "done"
-	}
-	return p.Last("user")
-})
-
-// called is what a model says to call a tool.
-func called(name string, args map[string]any) string {
-	data, err := json.Marshal(map[string]any{"name": name, "arguments": args}) // writes < as an escape
-	if err != nil {
-		panic(err)
-	}
-	return "<tool_call>" + string(data) + "</tool_call>"
-}
 
 // TestBarredFolder: no model sends an agent to a folder where its commands could write what programs obey, nor to one
 // of secrets or of qq itself, also not by a link. An ordinary folder works.
