@@ -140,9 +140,8 @@ func TestChangedFilesAfterCrash(t *testing.T) {
 
 // TestMessageToQueuedChild: a message to a child that waits for its turn reaches it when it starts.
 func TestMessageToQueuedChild(t *testing.T) {
-	sent := make(chan struct{})
-	spawn := func(text string) string {
-		return calls("spawn_agent", fmt.Sprintf(`{"instructions":%q,"agent":"explorer","background":true}`, text))
+	spawn := func(text, agent string) string {
+		return calls("spawn_agent", fmt.Sprintf(`{"instructions":%q,"agent":%q,"background":true}`, text, agent))
 	}
 	reply := func(p standin.Prompt) string {
 		results := slices.DeleteFunc(slices.Clone(p.Messages), func(m standin.Message) bool { return m.Role != "tool" })
@@ -151,20 +150,20 @@ func TestMessageToQueuedChild(t *testing.T) {
 			return "heard psst"
 		case strings.Contains(asked, "Listen."):
 			return "heard nothing"
+		case strings.Contains(asked, "Be slow.") && len(results) == 0:
+			return calls("run_pty_cmd", `{"command":"sleep 2"}`) // so long it has the only slot, but no request
 		case strings.Contains(asked, "Be slow."):
-			<-sent
 			return "slowly"
 		}
 		switch len(results) {
 		case 0:
-			return spawn("Be slow.")
+			return spawn("Be slow.", "executor")
 		case 1:
-			return spawn("Listen.")
+			return spawn("Listen.", "explorer")
 		case 2:
 			id := strings.Fields(results[1].Content)[1]
 			return calls("list_children", `{}`, "send_message", fmt.Sprintf(`{"to":%q,"text":"psst"}`, id))
 		case 4:
-			close(sent)
 			return calls("wait_children", `{}`)
 		}
 		return "done"

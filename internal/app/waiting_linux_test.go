@@ -143,7 +143,7 @@ func TestWaitingChildren(t *testing.T) {
 		screens[columns] = each.onTerminalOf(columns, each.command("--auto-approve", "[[hand on]]"))
 	}
 	for columns, want := range map[int]string{
-		40: `1 at work, 1 queued · executor:… · \d s`,
+		40: `1 at work · executor: run_pty_… · \d s`, // without the queue: there is no room for both
 		80: `1 at work, 1 queued · executor: run_pty_cmd sleep [^\n]*… · \d s · \d\.\dk tokens`,
 		200: `1 at work, 1 queued · executor: run_pty_cmd sleep 2\.2; echo '\[\[done\]\]' 漢字漢字漢字漢字 2J\[2J and so ` +
 			`[^\n]*… · \d s · \d\.\dk tokens`,
