@@ -166,7 +166,8 @@ func TestLimitFindsWhatTheServerServes(t *testing.T) {
 						assert.Greater(t, share(limits[24:], 3, 5), 0.8, "%v", limits)
 					}
 					if !silent {
-						assert.Equal(t, 1.0, share(limits[24:], 3, 5), "%v", limits)
+						// The order of goroutines is that of the scheduler, which rarely makes one limit differ.
+						assert.Greater(t, share(limits[24:], 3, 5), 0.98, "%v", limits)
 						assert.Greater(t, share(limits[24:], 4, 4), 0.5, "%v", limits)
 					}
 				})
