@@ -122,8 +122,11 @@ func (s *Session) write(v any) error {
 
 // encode returns v as one line. An entry that would be too long is shortened until it fits.
 func encode(v any) ([]byte, error) {
-	line, err := marshal(v)
 	entry, shortens := v.(llm.Entry)
+	if len(entry.Calls) > maxLine/leastCall {
+		return nil, fmt.Errorf("message has %d calls, at most %d", len(entry.Calls), maxLine/leastCall)
+	}
+	line, err := marshal(v)
 	for most := maxLine / 2; err == nil && len(line) > maxLine; most /= 2 {
 		if !shortens || most < leastKept {
 			return nil, fmt.Errorf("message is %d bytes long, at most %d", len(line), maxLine)
@@ -140,6 +143,9 @@ func marshal(v any) ([]byte, error) {
 	err := enc.Encode(v)
 	return b.Bytes(), err
 }
+
+// leastCall is how many bytes a call takes at least in a line.
+const leastCall = 32
 
 // leastKept is how much of a text is kept at least, in bytes. A message with so many calls that this is too much is an
 // error.

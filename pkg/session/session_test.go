@@ -280,7 +280,7 @@ func TestAppendRefuses(t *testing.T) {
 	s, err := st.Create(Header{})
 	require.NoError(t, err)
 	many := llm.Message{Role: llm.Assistant, Calls: make([]tool.Call, 800_000)}
-	require.ErrorContains(t, s.Append(many), "at most 16777216", "a message that cannot be shortened")
+	require.ErrorContains(t, s.Append(many), "800000 calls, at most 524288", "a message that cannot be shortened")
 	bad := llm.Message{Role: llm.Assistant, Calls: []tool.Call{{Arguments: json.RawMessage("{")}}}
 	require.Error(t, s.Append(bad))
 	require.NoError(t, s.Close())

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"database/sql"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -44,6 +45,9 @@ GROUP BY status, alive`, []any{list(live), list(live), batch}, func(rows *sql.Ro
 // indexed now or later.
 func TestCountsAreKept(t *testing.T) {
 	dir := t.TempDir()
+	checks := flag.Lookup("rapid.checks")
+	defer func(old string) { require.NoError(t, checks.Value.Set(old)) }(checks.Value.String())
+	require.NoError(t, checks.Value.Set("25")) // each of them has many steps, with a database of its own
 	rapid.Check(t, func(t *rapid.T) {
 		home, err := os.MkdirTemp(dir, "")
 		require.NoError(t, err)
