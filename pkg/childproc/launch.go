@@ -322,7 +322,9 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 	if c.hello == nil && f.Type != TypeHello {
 		return fmt.Errorf("%w: %q before hello", ErrFrameBroken, f.Type)
 	}
-	c.parent.Active()
+	if f.Type != TypeEvent || f.Event.Phase == "" { // a child may tell a phase again when nothing happens
+		c.parent.Active()
+	}
 	switch f.Type {
 	case TypeHello:
 		if f.Hello.Protocol != Version {

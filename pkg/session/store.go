@@ -40,6 +40,9 @@ func (st *Store) path(id string) string { return filepath.Join(st.dir, id+suffix
 // Create creates a session with the header h, and opens it for appending. It sets the version, id
 // and time of the header.
 func (st *Store) Create(h Header) (*Session, error) {
+	if err := os.MkdirAll(st.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create session: %w", err)
+	}
 	for {
 		h.ID = newID(st.now().UTC())
 		s, err := st.create(h)
@@ -50,12 +53,18 @@ func (st *Store) Create(h Header) (*Session, error) {
 }
 
 // Begin opens the session with the id of h for appending. If there is none, it creates one with the
-// header h. It sets the version and time of the header.
+// header h. It sets the version and time of the header. It creates the folder of the store and the one
+// above, but not the others: a home that is away does not come back as an empty one.
 func (st *Store) Begin(h Header) (*Session, error) {
 	if !valid(h.ID) {
 		return nil, fmt.Errorf("create session: %q is no id", h.ID)
 	}
 	s, err := st.create(h)
+	if errors.Is(err, fs.ErrNotExist) {
+		_ = os.Mkdir(filepath.Dir(st.dir), 0o700) // what fails is told by the next step
+		_ = os.Mkdir(st.dir, 0o700)
+		s, err = st.create(h)
+	}
 	if errors.Is(err, fs.ErrExist) {
 		s, _, err = st.Continue(h.ID)
 	}
@@ -68,11 +77,6 @@ func (st *Store) create(h Header) (*Session, error) {
 	h.V, h.Created = Version, st.now().UTC()
 	const flags = os.O_RDWR | os.O_APPEND | os.O_CREATE | os.O_EXCL
 	f, err := os.OpenFile(st.path(h.ID), flags, 0o600)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.MkdirAll(st.dir, 0o700); err == nil {
-			f, err = os.OpenFile(st.path(h.ID), flags, 0o600)
-		}
-	}
 	if err != nil {
 		return nil, fmt.Errorf("create session: %w", err)
 	}

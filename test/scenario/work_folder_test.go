@@ -73,8 +73,7 @@ func TestFolderOfATask(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(elsewhere, "two"))
 }
 
-// TestSecretFolder: a folder of secrets holds secrets for those too who begin
-// their work below it.
+// TestSecretFolder: nobody is sent to work in a folder of secrets.
 func TestSecretFolder(t *testing.T) {
 	m := workPlay(t, map[string]workAgent{})
 	w := newWorld(t, m.addr, played)
@@ -89,11 +88,9 @@ func TestSecretFolder(t *testing.T) {
 			answers = k.results()
 			return api.Message{Role: "assistant", Content: "Looked."}
 		})
-	w.qq("Go. [[lead]]")
-	require.Len(t, answers, 2)
-	for _, a := range answers {
-		assert.NotContains(t, a, "PRIVATE")
-	}
+	e := w.qq("Go. [[lead]]")
+	assert.Empty(t, answers)
+	assert.Contains(t, e.stderr, `working_dir ".ssh/keys" is a folder of secrets`)
 }
 
 // TestRootKilledAtACommand: what the root's own agent started ends with the root,
