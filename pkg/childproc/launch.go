@@ -204,7 +204,12 @@ func (l *Launcher) spawn(job task.Job) (_ *child, err error) {
 		return nil, task.Machine("", "hand the task over: %w", err)
 	}
 	passed = append(passed, in)
-	c.out, err = os.OpenFile(c.outPath, os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL | os.O_APPEND
+	c.out, err = os.OpenFile(c.outPath, flags, 0o600)
+	if errors.Is(err, os.ErrExist) { // of an attempt that ended while the folder was away
+		_ = os.Remove(c.outPath)
+		c.out, err = os.OpenFile(c.outPath, flags, 0o600)
+	}
 	if err != nil {
 		return nil, task.Machine("", "create the output file of a child: %w", err)
 	}
