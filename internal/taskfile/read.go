@@ -34,7 +34,7 @@ func text(s string) *row {
 	return &row{Text: s, Cells: []string{s}}
 }
 
-// printable returns s with each byte that is not UTF-8 as \xff.
+// printable returns s if it is UTF-8. Otherwise it returns s with each byte that is not UTF-8, and each NUL, as \xff.
 func printable(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -42,7 +42,7 @@ func printable(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && n == 1 {
+		if r == 0 || r == utf8.RuneError && n == 1 {
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 		} else {
 			b.WriteString(s[i : i+n])

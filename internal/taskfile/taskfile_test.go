@@ -377,7 +377,7 @@ func FuzzArray(f *testing.F) {
 
 func FuzzJSONLines(f *testing.F) {
 	fuzz(f, JSONL, "", "{\"task\":\"a\"}\n{\"task\":\"b\",\"schema\":{}}", "{", "\r\n\n", "\xef\xbb\xbf{}",
-		"{\"task\":\"\\u0000\"}", "null")
+		"{\"task\":\"\\u0000\"}", "null", "{\"task\":\"\x00\xff\"}")
 }
 
 func FuzzLines(f *testing.F) {
@@ -386,11 +386,12 @@ func FuzzLines(f *testing.F) {
 
 func FuzzCSV(f *testing.F) {
 	fuzz(f, CSV, "", "task,id\na,1\n", "task\n\"a\nb\"\n", "task\n\"", "task,schema\na,{}\n", "task,timeout\na,1e9\n",
-		"task,task\n", ",\n,")
+		"task,task\n", ",\n,", "task\n\x00\xff\n")
 }
 
 func FuzzCSVTemplate(f *testing.F) {
-	fuzz(f, CSV, "{} {#} {a} {\"b\"}", "a,b\n1,2\n", "a\n\"x\ny\"\n", "b\n1\n", "a,\n1,\n")
+	fuzz(f, CSV, "{} {#} {a} {\"b\"}", "a,b\n1,2\n", "a\n\"x\ny\"\n", "b\n1\n", "a,\n1,\n",
+		"a,b\n\x00,\xff\n")
 }
 
 // FuzzTemplate compares the parser with a reading of the rules by a regular expression.
