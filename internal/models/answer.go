@@ -78,10 +78,10 @@ func (a *answer) read(r io.Reader) error {
 			if lines.Err() != nil {
 				return lines.Err() // the line is cut off
 			}
-			return fmt.Errorf("line that is no answer: %s", wire.OneLine(lines.Text()))
+			return fmt.Errorf("line that is no answer: %s", llm.OneLine(lines.Text()))
 		}
 		if c.Error != "" {
-			return errors.New(wire.OneLine(c.Error))
+			return errors.New(llm.OneLine(c.Error))
 		}
 		if err := a.add(&c); err != nil || c.Done {
 			return err
@@ -112,7 +112,7 @@ func (a *answer) add(c *chunk) error {
 		case len(args) == 0 || string(args) == "null":
 			args = json.RawMessage("{}")
 		case args[0] != '{':
-			return fmt.Errorf("arguments of a call of %s are not an object", wire.OneLine(tc.Function.Name))
+			return fmt.Errorf("arguments of a call of %s are not an object", llm.OneLine(tc.Function.Name))
 		}
 		if a.size += len(tc.Function.Name) + len(args) + callBytes; a.full() {
 			return errTooLong

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"qq/internal/models/wire"
 	"qq/pkg/llm"
 )
 
@@ -114,7 +113,7 @@ func (b *backend) ask(ctx context.Context, req *chatRequest, a *answer, tokens i
 		err = errors.New("the stream ended early")
 	}
 	return &llm.Error{Kind: llm.BrokenStream, Err: err,
-		Problem: fmt.Sprintf("answer of %s broke off: %s", b.model.Name, wire.OneLine(err.Error()))}
+		Problem: fmt.Sprintf("answer of %s broke off: %s", b.model.Name, llm.OneLine(err.Error()))}
 }
 
 // drain reads the end of a stream after the last line of an answer, because a connection can be reused only when it

@@ -28,7 +28,7 @@ func (c *Client) explain(ctx context.Context, model string, err error) error {
 		return c.unsent(err)
 	case !ok:
 		return &llm.Error{Kind: llm.Rejected, Err: err,
-			Problem: fmt.Sprintf("%s does not answer as Ollama does: %s", c.base.Host, wire.OneLine(err.Error())),
+			Problem: fmt.Sprintf("%s does not answer as Ollama does: %s", c.base.Host, llm.OneLine(err.Error())),
 			Hint:    "set OLLAMA_HOST to the address of an Ollama server"}
 	case f.Status != 0:
 		return c.explainStatus(model, f)
@@ -93,7 +93,7 @@ func overflow(detail string, e *llm.Error) *llm.Error {
 // rejected returns the error for a request that is not sent because it is invalid. err is the cause, or nil.
 func rejected(problem string, err error) *llm.Error {
 	if err != nil {
-		problem = fmt.Sprintf("%s: %s", problem, wire.OneLine(err.Error()))
+		problem = fmt.Sprintf("%s: %s", problem, llm.OneLine(err.Error()))
 	}
 	return &llm.Error{Kind: llm.Rejected, Problem: problem, Err: err}
 }

@@ -24,10 +24,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
 
 	"qq/pkg/llm"
-	"qq/pkg/task"
 )
 
 const (
@@ -168,7 +166,7 @@ func statusFault(resp *http.Response) *Fault {
 	f := &Fault{Kind: kindOf(resp.StatusCode), Status: resp.StatusCode, Text: errorMessage(body)}
 	f.RetryAfter, _ = llm.RetryAfter(resp.Header.Get("Retry-After"), time.Now())
 	if location := resp.Header.Get("Location"); location != "" && resp.StatusCode < 400 {
-		f.Text = "it redirects to " + OneLine(location)
+		f.Text = "it redirects to " + llm.OneLine(location)
 	}
 	if f.Text == "" {
 		f.Text = strings.ToLower(http.StatusText(resp.StatusCode))
@@ -197,12 +195,12 @@ func errorMessage(body []byte) string {
 	if json.Unmarshal(body, &reply) == nil {
 		var text string
 		if json.Unmarshal(reply.Error, &text) == nil {
-			return OneLine(text)
+			return llm.OneLine(text)
 		}
-		return OneLine(string(reply.Error))
+		return llm.OneLine(string(reply.Error))
 	}
 	if text := strings.TrimSpace(string(body)); !strings.HasPrefix(text, "<") {
-		return OneLine(text)
+		return llm.OneLine(text)
 	}
 	return ""
 }
@@ -213,20 +211,8 @@ func innermost(err error) string {
 	for {
 		next := errors.Unwrap(err)
 		if next == nil {
-			return OneLine(err.Error())
+			return llm.OneLine(err.Error())
 		}
 		err = next
 	}
-}
-
-// OneLine prepares a server's text for an error message: one line of bounded length, without
-// control characters.
-func OneLine(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	return task.Shorten(strings.ToValidUTF8(s, "�"), 300)
 }
