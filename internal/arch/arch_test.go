@@ -50,7 +50,7 @@ var floors = [][]string{
 		"internal/approval", "internal/approval/rulefile",
 		"internal/control", "internal/trace", "internal/record", "internal/app/output",
 		"internal/app/folders",
-		"internal/models/extract", "internal/models/gate", "internal/models/wire",
+		"internal/models/dialect", "internal/models/extract", "internal/models/gate", "internal/models/wire",
 		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files",
 		"internal/tools/shell", "internal/tools/web", "internal/box/remote",
 	},

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"net/http"
 	"time"
 
+	"qq/internal/models/dialect"
+	"qq/internal/models/wire"
 	"qq/pkg/llm"
 )
 
@@ -20,15 +23,16 @@ type Options struct {
 
 // Backend returns a backend that sends its requests to model m.
 func (c *Client) Backend(m Model, o Options) llm.Backend {
-	b := &backend{client: c, model: m, window: window{limit: m.Context}}
+	b := &backend{client: c, dialect: dialect.Ollama{}, model: m, window: window{limit: m.Context}}
 	b.window.raise(o.MinContext)
 	return b
 }
 
 type backend struct {
-	client *Client
-	model  Model
-	window window
+	client  *Client
+	dialect dialect.Dialect
+	model   Model
+	window  window
 }
 
 var _ llm.Backend = (*backend)(nil)
@@ -46,74 +50,90 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	if !b.model.Tools {
 		r.Tools = nil
 	}
-	req, err := newChatRequest(b.model, r)
-	if err != nil {
-		return llm.Response{}, err
-	}
-	tokens := promptTokens(r)
+	tokens := dialect.PromptTokens(r)
 	size, corrected, err := b.window.fit(tokens, answerTokens(b.model, r))
 	if err != nil {
 		return llm.Response{}, err
 	}
+	ask := &dialect.Ask{Request: r, Model: b.model.Name, Thinking: b.model.Thinking}
 	for {
-		req.Options.NumCtx = size
+		ask.Context, ask.Limit = size, r.MaxTokens
 		if r.MaxTokens <= 0 {
-			req.Options.NumPredict = answerLimit(size, corrected)
+			ask.Limit = answerLimit(size, corrected)
 		}
-		a := &answer{yield: yield, most: max(minAnswer, answerContexts*bytesPerToken*max(size, b.model.Context))}
-		err := b.ask(ctx, req, a, tokens)
-		counted := int(a.last.PromptEvalCount)
+		a := dialect.NewAnswer(yield, max(minAnswer, answerContexts*bytesPerToken*max(size, b.model.Context)))
+		err := b.send(ctx, ask, a, tokens)
 		switch {
-		case err == nil && wasCut(counted, size, corrected):
-			err = overflow(fmt.Sprintf("the server cut the prompt to %d tokens, its context has %d", counted, size),
+		case err == nil && wasCut(a.Counted(), size, corrected):
+			err = overflow(fmt.Sprintf("the server cut the prompt to %d tokens, its context has %d", a.Counted(), size),
 				nil)
 		case err == nil:
-			b.window.learn(tokens, counted)
+			b.window.learn(tokens, a.Counted())
 		case isKind(err, llm.ContextOverflow):
 			if next, ok := b.window.grow(size); ok {
 				size = next
 				continue
 			}
 		}
-		return a.response(), err
+		return a.Response(), err
 	}
 }
 
-// ask makes one request and collects the answer in a, also the part that came before an error. It returns nil only
+// send makes one request and collects the answer in a, also the part that came before an error. It returns nil only
 // if the server said that the answer is complete. tokens is the estimate for the prompt.
-func (b *backend) ask(ctx context.Context, req *chatRequest, a *answer, tokens int) error {
-	body, err := req.encode()
+func (b *backend) send(ctx context.Context, ask *dialect.Ask, a *dialect.Answer, tokens int) error {
+	path, body, err := b.dialect.Encode(ask)
+	if _, ok := errors.AsType[*llm.Error](err); ok {
+		return err
+	}
 	if err != nil {
 		return b.client.unsent(err)
 	}
-	u, header, err := b.client.sign(ctx, http.MethodPost, "/api/chat")
+	u, header, err := b.client.sign(ctx, http.MethodPost, path)
 	if err != nil {
 		return b.client.unsent(err)
 	}
-	a.sent = time.Now()
+	a.Asked()
 	stream, err := b.client.transport.Post(ctx, u, header, body)
 	if err != nil {
 		return b.client.explain(ctx, b.model.Name, err)
 	}
 	defer stream.Close()
-	err = a.read(stream)
-	a.finish()
+	err = b.read(stream, a)
+	a.Finish()
 	switch {
-	case a.last.Done:
-		a.believe(req.Options.NumCtx, len(body), tokens)
+	case a.Ended():
+		a.Believe(ask.Context, len(body), tokens)
 		drain(stream)
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, dialect.ErrTooLong):
 		return &llm.Error{Kind: llm.TooLong, Err: err,
-			Problem: fmt.Sprintf("answer of %s did not end: it was cut after %d MiB", b.model.Name, a.most>>20),
+			Problem: fmt.Sprintf("answer of %s did not end: it was cut after %d MiB", b.model.Name, a.Most()>>20),
 			Hint:    "use another model, or look after the model server"}
-	case err == nil:
+	case err == io.EOF:
 		err = errors.New("the stream ended early")
 	}
 	return &llm.Error{Kind: llm.BrokenStream, Err: err,
 		Problem: fmt.Sprintf("answer of %s broke off: %s", b.model.Name, llm.OneLine(err.Error()))}
+}
+
+// read adds what the server streams to a, up to the end of the answer: what follows that is no part of it. The error
+// is io.EOF if the stream ended before the answer.
+func (b *backend) read(body io.Reader, a *dialect.Answer) error {
+	lines := wire.NewLines(body)
+	for {
+		line, err := lines.Next()
+		if line.Data != nil {
+			if wrong := a.Take(b.dialect, line.Data); wrong != nil || a.Ended() {
+				return cmp.Or(err, wrong) // a line that is cut off is not wrong
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // drain reads the end of a stream after the last line of an answer, because a connection can be reused only when it

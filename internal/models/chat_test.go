@@ -420,47 +420,13 @@ func TestConcurrentChats(t *testing.T) {
 	assert.Equal(t, 16, s.Count("/api/chat"))
 }
 
-// The last line says where the time went; what is left of it was spent waiting.
-func TestTiming(t *testing.T) {
-	const ms = 1e6
-	for name, tt := range map[string]struct {
-		last  string
-		began time.Duration
-		want  llm.Timing
-	}{
-		"waited": {`"total_duration":900e6,"load_duration":100e6,"prompt_eval_duration":200e6,` +
-			`"eval_duration":300e6`, 600 * ms, llm.Timing{Queued: 300 * ms, Served: 500 * ms}},
-		"did not wait": {`"total_duration":601e6,"load_duration":100e6,"prompt_eval_duration":200e6,` +
-			`"eval_duration":300e6`, 300 * ms, llm.Timing{Queued: 0, Served: 501 * ms}},
-		"the choosing of tokens": {`"total_duration":900e6,"load_duration":100e6,"prompt_eval_duration":200e6,` +
-			`"eval_duration":300e6`, 310 * ms, llm.Timing{Queued: 10 * ms, Served: 790 * ms}},
-		"it loaded for long": {`"total_duration":9000e6,"load_duration":8500e6,"prompt_eval_duration":200e6,` +
-			`"eval_duration":300e6`, 8700 * ms, llm.Timing{Queued: 0, Served: 500 * ms}},
-		"the prompt was known": {`"total_duration":900e6,"load_duration":1,"eval_duration":400e6`, 500 * ms,
-			llm.Timing{Queued: 500*ms - 1, Served: 400 * ms}},
-		"more parts than the whole": {`"total_duration":100e6,"load_duration":1,"prompt_eval_duration":100e6,` +
-			`"eval_duration":100e6`, 100 * ms, llm.Timing{Queued: 0, Served: 100*ms - 1}},
-		"load is more than all": {`"total_duration":1,"load_duration":5,"eval_duration":1`, 100 * ms, llm.Timing{}},
-		"nothing":               {`"eval_count":1`, ms, llm.Timing{}},
-		"the total alone":       {`"total_duration":900e6,"load_duration":1`, 500 * ms, llm.Timing{}},
-		"the parts alone":       {`"prompt_eval_duration":200e6,"eval_duration":300e6`, 500 * ms, llm.Timing{}},
-		"less than nothing":     {`"total_duration":900e6,"eval_duration":-1`, 500 * ms, llm.Timing{}},
-		"more than a day":       {`"total_duration":1e300,"eval_duration":1`, 500 * ms, llm.Timing{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := &answer{sent: day(1)}
-			a.began = a.sent.Add(tt.began)
-			require.NoError(t, a.read(strings.NewReader(`{"done":true,`+tt.last+"}\n")))
-			assert.Equal(t, tt.want, a.response().Timing)
-		})
-	}
-	t.Run("of a real answer", func(t *testing.T) {
-		start := time.Now()
-		resp, err := clientOf(t, standin.Start(t)).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
-		require.NoError(t, err)
-		assert.Positive(t, resp.Timing.Served)
-		assert.Less(t, resp.Timing.Queued+resp.Timing.Served, time.Since(start))
-	})
+// The times of a real answer are within the time that it took.
+func TestTimingOfAnAnswer(t *testing.T) {
+	start := time.Now()
+	resp, err := clientOf(t, standin.Start(t)).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
+	require.NoError(t, err)
+	assert.Positive(t, resp.Timing.Served)
+	assert.Less(t, resp.Timing.Queued+resp.Timing.Served, time.Since(start))
 }
 
 // A server that serves one request at a time says how long the second waited.

@@ -70,7 +70,8 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 
 // unsent returns the error for a request that could not be built.
 func (c *Client) unsent(err error) error {
-	return rejected(fmt.Sprintf("prepare request to Ollama at %s", c.base.Host), err)
+	return &llm.Error{Kind: llm.Rejected, Err: err,
+		Problem: fmt.Sprintf("prepare request to Ollama at %s: %s", c.base.Host, llm.OneLine(err.Error()))}
 }
 
 func isPath(err error) bool {
@@ -88,12 +89,4 @@ func overflow(detail string, e *llm.Error) *llm.Error {
 	e.Problem = "context overflow: " + detail
 	e.Hint = "shorten the task, split it, or use a model with a larger context"
 	return e
-}
-
-// rejected returns the error for a request that is not sent because it is invalid. err is the cause, or nil.
-func rejected(problem string, err error) *llm.Error {
-	if err != nil {
-		problem = fmt.Sprintf("%s: %s", problem, llm.OneLine(err.Error()))
-	}
-	return &llm.Error{Kind: llm.Rejected, Problem: problem, Err: err}
 }

@@ -1,6 +1,6 @@
 // Package wire carries chat requests to model servers over HTTP, for every
 // dialect: it posts them, classifies what goes wrong as a [Fault], and reads
-// streams line by line ([Lines]) or event by event ([Events]).
+// a [Stream] line by line ([Lines]) or event by event ([Events]).
 //
 // A dialect writes the request, decodes what the stream contains, and puts a Fault into words for its users.
 //

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -186,14 +187,14 @@ func TestEvents(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	lines := Lines(strings.NewReader("a\n\n" + strings.Repeat("x", MaxLine+1)))
-	require.True(t, lines.Scan())
-	assert.Equal(t, "a", lines.Text())
-	require.True(t, lines.Scan())
-	assert.False(t, lines.Scan())
-	require.Error(t, lines.Err())
+	lines := NewLines(strings.NewReader("a\n\n" + strings.Repeat("x", MaxLine+1)))
+	line, err := lines.Next()
+	require.NoError(t, err)
+	assert.Equal(t, "a", string(line.Data))
+	_, err = lines.Next()
+	require.ErrorIs(t, err, bufio.ErrTooLong)
 	half := "data: " + strings.Repeat("x", MaxLine/2) + "\n"
-	_, err := events(t, strings.NewReader(half+half+half+"\n"))
+	_, err = events(t, strings.NewReader(half+half+half+"\n"))
 	assert.Equal(t, errEventTooLong, err)
 }
 

@@ -1,11 +1,9 @@
-package models
+package dialect
 
 import (
 	"encoding/json"
 	"errors"
-	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,10 +28,10 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		var got chunks
-		a := &answer{yield: got.add}
-		err := a.read(iotest.OneByteReader(strings.NewReader(string(stream))))
-		a.finish()
-		resp := a.response()
+		a := NewAnswer(got.add, 0)
+		err := takeAll(Ollama{}, a, string(stream))
+		a.Finish()
+		resp := a.Response()
 		text, thinking := got.text()
 		assert.Equal(t, text, resp.Message.Content)
 		assert.Equal(t, thinking, resp.Message.Thinking)
@@ -45,14 +43,14 @@ func FuzzStream(f *testing.F) {
 		if err != nil {
 			assert.NotContains(t, err.Error(), "\n")
 		}
-		assert.Equal(t, a.last.Done, resp.Stop != "")
+		assert.Equal(t, a.Ended(), resp.Stop != "")
 
-		short := &answer{most: 16}
-		err = short.read(strings.NewReader(string(stream)))
-		short.finish()
+		short := NewAnswer(nil, 16)
+		err = takeAll(Ollama{}, short, string(stream))
+		short.Finish()
 		size := short.text.Len() + short.thinking.Len()
 		assert.LessOrEqual(t, size, short.most)
-		assert.Equal(t, short.full(), errors.Is(err, errTooLong))
+		assert.Equal(t, short.full(), errors.Is(err, ErrTooLong))
 	})
 }
 
@@ -66,7 +64,7 @@ func FuzzEstimate(f *testing.F) {
 		// Two spaces that meet become a run, and the rounding of wide characters is
 		// done once for both: each adds one at most.
 		assert.LessOrEqual(t, n, estimate(a)+estimate(b)+2, "text put together costs no more than its parts")
-		assert.GreaterOrEqual(t, promptTokens(llm.Request{System: a, Messages: []llm.Message{{Content: b}}}),
+		assert.GreaterOrEqual(t, PromptTokens(llm.Request{System: a, Messages: []llm.Message{{Content: b}}}),
 			estimate(a)+estimate(b))
 	})
 }

@@ -1,17 +1,8 @@
-package models
+package dialect
 
 import (
 	"bytes"
-	"crypto/ed25519"
-	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -49,12 +40,12 @@ func conversation() llm.Request {
 }
 
 // apiRequest writes r with the types of Ollama's own client.
-func apiRequest(t *testing.T, m Model, r llm.Request) *api.ChatRequest {
+func apiRequest(t *testing.T, ask *Ask) *api.ChatRequest {
 	t.Helper()
-	no := false
-	req := &api.ChatRequest{Model: m.Name, Truncate: &no, Shift: &no, Options: map[string]any{"num_ctx": 8192}}
-	if r.MaxTokens > 0 {
-		req.Options["num_predict"] = r.MaxTokens
+	no, r := false, ask.Request
+	req := &api.ChatRequest{Model: ask.Model, Truncate: &no, Shift: &no, Options: map[string]any{"num_ctx": 8192}}
+	if ask.Limit > 0 {
+		req.Options["num_predict"] = ask.Limit
 	}
 	if r.Temperature != nil {
 		req.Options["temperature"] = *r.Temperature
@@ -62,7 +53,7 @@ func apiRequest(t *testing.T, m Model, r llm.Request) *api.ChatRequest {
 	switch {
 	case r.Schema != nil:
 		req.Format, req.Think = r.Schema, &api.ThinkValue{Value: false}
-	case m.Thinking:
+	case ask.Thinking:
 		req.Think = &api.ThinkValue{Value: true}
 	}
 	if r.System != "" {
@@ -95,26 +86,22 @@ func apiRequest(t *testing.T, m Model, r llm.Request) *api.ChatRequest {
 // TestRequestIsOllamas: the server reads our request as it reads one of Ollama's
 // own client.
 func TestRequestIsOllamas(t *testing.T) {
-	brief, schema := ask("x"), conversation()
+	brief, schema := question("x"), conversation()
 	schema.Tools, schema.Schema = nil, json.RawMessage(`{"type":"object","properties":{"b":{},"a":{}}}`)
-	for name, tt := range map[string]struct {
-		model Model
-		r     llm.Request
-	}{
-		"all of it": {Model{Name: "m"}, conversation()},
-		"thinking":  {Model{Name: "m", Thinking: true}, conversation()},
-		"brief":     {Model{Name: "m"}, brief},
-		"schema":    {Model{Name: "m", Thinking: true}, schema},
+	for name, ask := range map[string]*Ask{
+		"all of it": {Request: conversation(), Limit: 50},
+		"thinking":  {Request: conversation(), Thinking: true},
+		"brief":     {Request: brief},
+		"schema":    {Request: schema, Thinking: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req, err := newChatRequest(tt.model, tt.r)
+			ask.Model, ask.Context = "m", 8192
+			path, body, err := Ollama{}.Encode(ask)
 			require.NoError(t, err)
-			req.Options.NumCtx = 8192
-			body, err := req.encode()
-			require.NoError(t, err)
+			assert.Equal(t, "/api/chat", path)
 			var got, want api.ChatRequest
 			require.NoError(t, json.Unmarshal(body, &got), "%s", body)
-			theirs, err := json.Marshal(apiRequest(t, tt.model, tt.r))
+			theirs, err := json.Marshal(apiRequest(t, ask))
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(theirs, &want))
 			assert.Equal(t, want, got)
@@ -133,9 +120,7 @@ func TestRequestsBeginAlike(t *testing.T) {
 	encoded := func(task string) []byte {
 		r := conversation()
 		r.Messages = []llm.Message{{Role: llm.User, Content: task}}
-		req, err := newChatRequest(Model{Name: "m", Thinking: true}, r)
-		require.NoError(t, err)
-		body, err := req.encode()
+		_, body, err := Ollama{}.Encode(&Ask{Request: r, Model: "m", Thinking: true})
 		require.NoError(t, err)
 		return body
 	}
@@ -170,10 +155,10 @@ func TestAnswerIsOllamas(t *testing.T) {
 		require.NoError(t, json.NewEncoder(&stream).Encode(r))
 	}
 	began := time.Now()
-	a := &answer{sent: began.Add(-time.Hour)}
-	require.NoError(t, a.read(&stream))
-	a.finish()
-	resp := a.response()
+	a := &Answer{asked: began.Add(-time.Hour)}
+	require.NoError(t, takeAll(Ollama{}, a, stream.String()))
+	a.Finish()
+	resp := a.Response()
 	assert.Equal(t, "hm ", resp.Message.Thinking)
 	assert.Equal(t, "Größe \"1\"\n", resp.Message.Content)
 	require.Len(t, resp.Message.Calls, 2)
@@ -188,7 +173,7 @@ func TestAnswerIsOllamas(t *testing.T) {
 
 	var broken bytes.Buffer
 	require.NoError(t, json.NewEncoder(&broken).Encode(map[string]string{"error": "it died"}))
-	assert.EqualError(t, (&answer{}).read(&broken), "it died")
+	assert.EqualError(t, takeAll(Ollama{}, &Answer{}, broken.String()), "it died")
 }
 
 // Whatever parameters Ollama's own types take, ours take; what is sent is an object
@@ -229,7 +214,7 @@ func FuzzCallArguments(f *testing.F) {
 			require.ErrorAs(t, err, new(*llm.Error))
 			return
 		}
-		body, err := (&chatRequest{Messages: []chatMessage{m}}).encode()
+		body, err := encode(&chatRequest{Messages: []chatMessage{m}})
 		require.NoError(t, err)
 		var got chatRequest
 		require.NoError(t, json.Unmarshal(body, &got))
@@ -241,45 +226,38 @@ func FuzzCallArguments(f *testing.F) {
 	})
 }
 
-// TestSigned: a server behind OLLAMA_AUTH gets the signature that it wants, in a
-// chat as in a look-up; without a key nothing is sent.
-func TestSigned(t *testing.T) {
-	home := t.TempDir()
-	t.Setenv("HOME", home)
-	t.Setenv("OLLAMA_AUTH", "1")
-	var asked []*http.Request
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r)
-		_, _ = w.Write([]byte(`{"version":"1","done":true}`))
-	}))
-	defer s.Close()
-	c := clientAt(t, s.URL)
-	request := func() (chat, version error) {
-		_, chat = c.Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
-		_, version = c.Version(t.Context())
-		return chat, version
-	}
-	chat, version := request()
-	for _, err := range []error{chat, version} {
-		assert.Contains(t, failure(t, err, llm.Rejected).Problem, "prepare request to Ollama at "+c.base.Host+": ")
-	}
-	assert.Empty(t, asked)
-
-	public, private, err := ed25519.GenerateKey(nil)
-	require.NoError(t, err)
-	key, err := x509.MarshalPKCS8PrivateKey(private)
-	require.NoError(t, err)
-	require.NoError(t, os.Mkdir(filepath.Join(home, ".ollama"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(home, ".ollama", "id_ed25519"),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600))
-	chat, version = request()
-	require.NoError(t, chat)
-	require.NoError(t, version)
-	require.Len(t, asked, 2)
-	for _, r := range asked {
-		_, encoded, _ := strings.Cut(r.Header.Get("Authorization"), ":")
-		signature, err := base64.StdEncoding.DecodeString(encoded)
-		require.NoError(t, err)
-		assert.True(t, ed25519.Verify(public, []byte(r.Method+","+r.URL.RequestURI()), signature), r.URL.RequestURI())
+// The last line says where the time went; what is left of it was spent waiting.
+func TestTiming(t *testing.T) {
+	const ms = 1e6
+	for name, tt := range map[string]struct {
+		last  string
+		began time.Duration
+		want  llm.Timing
+	}{
+		"waited": {`"total_duration":900e6,"load_duration":100e6,"prompt_eval_duration":200e6,` +
+			`"eval_duration":300e6`, 600 * ms, llm.Timing{Queued: 300 * ms, Served: 500 * ms}},
+		"did not wait": {`"total_duration":601e6,"load_duration":100e6,"prompt_eval_duration":200e6,` +
+			`"eval_duration":300e6`, 300 * ms, llm.Timing{Queued: 0, Served: 501 * ms}},
+		"the choosing of tokens": {`"total_duration":900e6,"load_duration":100e6,"prompt_eval_duration":200e6,` +
+			`"eval_duration":300e6`, 310 * ms, llm.Timing{Queued: 10 * ms, Served: 790 * ms}},
+		"it loaded for long": {`"total_duration":9000e6,"load_duration":8500e6,"prompt_eval_duration":200e6,` +
+			`"eval_duration":300e6`, 8700 * ms, llm.Timing{Queued: 0, Served: 500 * ms}},
+		"the prompt was known": {`"total_duration":900e6,"load_duration":1,"eval_duration":400e6`, 500 * ms,
+			llm.Timing{Queued: 500*ms - 1, Served: 400 * ms}},
+		"more parts than the whole": {`"total_duration":100e6,"load_duration":1,"prompt_eval_duration":100e6,` +
+			`"eval_duration":100e6`, 100 * ms, llm.Timing{Queued: 0, Served: 100*ms - 1}},
+		"load is more than all": {`"total_duration":1,"load_duration":5,"eval_duration":1`, 100 * ms, llm.Timing{}},
+		"nothing":               {`"eval_count":1`, ms, llm.Timing{}},
+		"the total alone":       {`"total_duration":900e6,"load_duration":1`, 500 * ms, llm.Timing{}},
+		"the parts alone":       {`"prompt_eval_duration":200e6,"eval_duration":300e6`, 500 * ms, llm.Timing{}},
+		"less than nothing":     {`"total_duration":900e6,"eval_duration":-1`, 500 * ms, llm.Timing{}},
+		"more than a day":       {`"total_duration":1e300,"eval_duration":1`, 500 * ms, llm.Timing{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &Answer{asked: time.Unix(0, 0)}
+			a.began = a.asked.Add(tt.began)
+			require.NoError(t, a.Take(Ollama{}, []byte(`{"done":true,`+tt.last+"}")))
+			assert.Equal(t, tt.want, a.Response().Timing)
+		})
 	}
 }

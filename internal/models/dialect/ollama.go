@@ -1,12 +1,20 @@
-package models
+package dialect
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
 
 	"qq/pkg/llm"
 	"qq/pkg/tool"
 )
+
+// Ollama is the dialect of Ollama's own interface, /api/chat. Its streams consist of lines.
+type Ollama struct{}
+
+var _ Dialect = Ollama{}
 
 // chatRequest is the body of a request to /api/chat. Fields that are equal for all tasks of an
 // agent come first: equal beginnings let the server use its cache.
@@ -59,51 +67,121 @@ type chatCall struct {
 	} `json:"function"`
 }
 
-// newChatRequest converts r to a request for model m, without num_ctx.
-func newChatRequest(m Model, r llm.Request) (*chatRequest, error) {
+// Encode implements [Dialect].
+func (Ollama) Encode(ask *Ask) (path string, body []byte, err error) {
 	req := &chatRequest{
-		Model:    m.Name,
-		Options:  chatOptions{NumPredict: max(r.MaxTokens, 0), Temperature: r.Temperature},
-		Messages: make([]chatMessage, 0, len(r.Messages)+1),
+		Model:    ask.Model,
+		Options:  chatOptions{NumCtx: ask.Context, NumPredict: ask.Limit, Temperature: ask.Temperature},
+		Messages: make([]chatMessage, 0, len(ask.Messages)+1),
 	}
 	switch {
-	case r.Schema != nil:
-		if !json.Valid(r.Schema) {
-			return nil, rejected("schema of the answer is not JSON", nil)
+	case ask.Schema != nil:
+		if !json.Valid(ask.Schema) {
+			return "", nil, rejected("schema of the answer is not JSON", nil)
 		}
 		// Thinking is switched off: Ollama does not apply a format to a model that may think first.
-		req.Format, req.Think = r.Schema, new(bool)
-	case m.Thinking:
+		req.Format, req.Think = ask.Schema, new(bool)
+	case ask.Thinking:
 		think := true
 		req.Think = &think
 	}
-	if r.System != "" {
-		req.Messages = append(req.Messages, chatMessage{Role: "system", Content: r.System})
+	if ask.System != "" {
+		req.Messages = append(req.Messages, chatMessage{Role: "system", Content: ask.System})
 	}
-	for i := range r.Messages {
-		message, err := newChatMessage(&r.Messages[i])
+	for i := range ask.Messages {
+		message, err := newChatMessage(&ask.Messages[i])
 		if err != nil {
-			return nil, err
+			return "", nil, err
 		}
 		req.Messages = append(req.Messages, message)
 	}
-	for _, spec := range r.Tools {
+	for _, spec := range ask.Tools {
 		parameters, err := toolParameters(spec)
 		if err != nil {
-			return nil, err
+			return "", nil, err
 		}
 		req.Tools = append(req.Tools, chatTool{"function", chatFunction{spec.Name, spec.Description, parameters}})
 	}
-	return req, nil
+	body, err = encode(req)
+	return "/api/chat", body, err
 }
 
-// encode returns the request as JSON.
-func (r *chatRequest) encode() ([]byte, error) {
+// encode returns v as JSON, without escapes that are for HTML: they are more bytes and say nothing.
+func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // escapes are more bytes and say nothing
-	err := e.Encode(r)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
 	return b.Bytes(), err
+}
+
+// chunk is one line of the stream that answers a chat: a piece of the answer, or an error. The
+// last line has Done set.
+type chunk struct {
+	Message struct {
+		Content   string     `json:"content"`
+		Thinking  string     `json:"thinking"`
+		ToolCalls []chatCall `json:"tool_calls"`
+	} `json:"message"`
+	Done       bool   `json:"done"`
+	DoneReason string `json:"done_reason"`
+	Error      string `json:"error"`
+	// The counts are in tokens, the durations in nanoseconds. Servers send whole numbers; as
+	// float64, a number in another form does not fail the answer.
+	PromptEvalCount float64 `json:"prompt_eval_count"`
+	EvalCount       float64 `json:"eval_count"`
+
+	Total      float64 `json:"total_duration"`
+	Load       float64 `json:"load_duration"`
+	PromptEval float64 `json:"prompt_eval_duration"`
+	Eval       float64 `json:"eval_duration"`
+}
+
+// Decode implements [Dialect].
+func (Ollama) Decode(data []byte, a *Answer) error {
+	var c chunk
+	if err := json.Unmarshal(data, &c); err != nil {
+		return fmt.Errorf("line that is no answer: %s", llm.OneLine(string(data)))
+	}
+	if c.Error != "" {
+		return errors.New(llm.OneLine(c.Error))
+	}
+	a.add(c.Message.Thinking, c.Message.Content)
+	for _, tc := range c.Message.ToolCalls {
+		if err := a.call(tc.ID, tc.Function.Name, tc.Function.Arguments); err != nil {
+			return err
+		}
+	}
+	if a.full() || !c.Done {
+		return nil
+	}
+	a.prompt, a.output = c.PromptEvalCount, c.EvalCount
+	a.timing = c.timing(a.began.Sub(a.asked))
+	if c.DoneReason == "length" {
+		a.end(llm.StopLength)
+	} else {
+		a.end(llm.StopEnd)
+	}
+	return nil
+}
+
+// timing returns how long the request waited at the server and how long it was served. Both are 0 if the server
+// reports no durations or implausible ones. begun is the time until the first line. The wait is what loading the
+// model and reading the prompt do not explain of that time, or of the total without generating, whichever is
+// shorter. Time after the first line is no wait: servers spend some of it on work that they do not report (sampling,
+// turns of other requests).
+func (c *chunk) timing(begun time.Duration) llm.Timing {
+	const most = float64(24 * time.Hour)
+	for _, d := range [...]float64{c.Total, c.Load, c.PromptEval, c.Eval} {
+		if d < 0 || d > most {
+			return llm.Timing{}
+		}
+	}
+	if c.Total == 0 || c.PromptEval+c.Eval == 0 {
+		return llm.Timing{} // the server reports no durations
+	}
+	queued := max(min(c.Total-c.Eval, float64(begun))-c.Load-c.PromptEval, 0)
+	return llm.Timing{Queued: time.Duration(queued), Served: time.Duration(max(c.Total-c.Load-queued, 0))}
 }
 
 func newChatMessage(m *llm.Message) (chatMessage, error) {

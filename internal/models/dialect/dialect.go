@@ -1,0 +1,39 @@
+// Package dialect writes requests to model servers in the form that they take, and reads what they
+// stream back.
+//
+// An [Ask] is what a server is asked, a [Dialect] one kind of server. An [Answer] collects what the server says,
+// up to the mark by which it ends: without that mark there is no answer, only a part of one. Whatever a server
+// sends, an Answer is bounded, its calls have ids and JSON objects for arguments, and its text is valid UTF-8 where
+// that of the server is.
+//
+// Nothing here knows how requests travel: see package wire.
+package dialect
+
+import "qq/pkg/llm"
+
+// Dialect is one way in which servers are asked for a chat and answer it.
+type Dialect interface {
+	// Encode returns the path of the request below the address of the server, and its body. An error is an
+	// [*llm.Error] if the request makes no sense.
+	Encode(*Ask) (path string, body []byte, err error)
+	// Decode adds one line or event of the stream to the answer. The error says why the answer is broken, in one
+	// line.
+	Decode(data []byte, a *Answer) error
+}
+
+// Ask is one request to a model.
+type Ask struct {
+	llm.Request
+	Model    string // its name at the server
+	Thinking bool   // it can think before it answers
+	Context  int    // tokens of prompt and answer together that the server must have room for
+	Limit    int    // most tokens of the answer; 0 means that the server decides
+}
+
+// rejected returns the error for a request that is not sent because it is invalid. err is the cause, or nil.
+func rejected(problem string, err error) *llm.Error {
+	if err != nil {
+		problem += ": " + llm.OneLine(err.Error())
+	}
+	return &llm.Error{Kind: llm.Rejected, Problem: problem, Err: err}
+}
