@@ -119,27 +119,38 @@ func (b *backend) send(ctx context.Context, ask *dialect.Ask, a *dialect.Answer,
 		Problem: fmt.Sprintf("answer of %s broke off: %s", b.model.Name, llm.OneLine(err.Error()))}
 }
 
-// read adds what the server streams to a, up to the end of the answer: what follows that is no part of it. The error
-// is io.EOF if the stream ended before the answer.
-func (b *backend) read(body io.Reader, a *dialect.Answer) error {
-	lines := wire.NewLines(body)
+// read adds what the server streams to a, up to the end of the answer: what follows that is no part of it. Only its
+// usage may follow, and soon. The error is io.EOF if the stream ended before the answer.
+func (b *backend) read(body io.ReadCloser, a *dialect.Answer) error {
+	var stream wire.Stream = wire.NewEvents(body)
+	if b.model.Kind == Ollama {
+		stream = wire.NewLines(body)
+	}
+	ended := false
 	for {
-		line, err := lines.Next()
+		line, err := stream.Next()
 		if line.Data != nil {
-			if wrong := a.Take(b.dialect, line.Data); wrong != nil || a.Ended() {
+			if wrong := a.Take(b.dialect, line.Data); wrong != nil || a.Closed() {
 				return cmp.Or(err, wrong) // a line that is cut off is not wrong
 			}
 		}
 		if err != nil {
 			return err
 		}
+		if a.Ended() && !ended {
+			ended = true
+			defer time.AfterFunc(soon, func() { body.Close() }).Stop()
+		}
 	}
 }
+
+// soon is how long the end of a stream may take after the end of the answer.
+const soon = time.Second
 
 // drain reads the end of a stream after the last line of an answer, because a connection can be reused only when it
 // was read to its end. Little may follow, and soon: else the connection is closed.
 func drain(stream io.ReadCloser) {
-	const atMost, soon = 64 << 10, time.Second
+	const atMost = 64 << 10
 	stop := time.AfterFunc(soon, func() { stream.Close() })
 	defer stop.Stop()
 	_, _ = io.CopyN(io.Discard, stream, atMost) // the answer is whole

@@ -171,5 +171,6 @@ func plausible(r llm.Report) llm.Report {
 func plausibleUsage(u task.Usage) task.Usage {
 	return task.Usage{
 		InputTokens: min(max(u.InputTokens, 0), maxTokens), OutputTokens: min(max(u.OutputTokens, 0), maxTokens),
+		CachedTokens: min(max(u.CachedTokens, 0), maxTokens),
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"qq/pkg/task"
@@ -119,6 +120,18 @@ const (
 	Spent           Kind = "spent"            // not sent: the budget of tokens is used up
 	TooLong         Kind = "too_long"         // the answer did not end and was cut
 )
+
+// KindOf returns the kind of a failure with an HTTP status that is not success.
+func KindOf(status int) Kind {
+	switch {
+	case status == http.StatusTooManyRequests, status == http.StatusBadGateway,
+		status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+		return Busy
+	case status >= 500:
+		return Server
+	}
+	return Rejected
+}
 
 // Error is a failure of a model or its server.
 type Error struct {

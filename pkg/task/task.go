@@ -133,13 +133,16 @@ func (t Task) Deadline(limit time.Duration) time.Duration {
 
 // Usage is how many tokens were sent to a model and received from it.
 type Usage struct {
-	InputTokens  int `json:"input_tokens"`
+	InputTokens  int `json:"input_tokens"` // CachedTokens included
 	OutputTokens int `json:"output_tokens"`
+	CachedTokens int `json:"cached_tokens,omitempty"` // those of the input that the server had in its cache
 }
 
 // Add returns the sum of u and v.
 func (u Usage) Add(v Usage) Usage {
-	return Usage{u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens}
+	return Usage{
+		u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens, u.CachedTokens + v.CachedTokens,
+	}
 }
 
 // Result is the outcome of one task.

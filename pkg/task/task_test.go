@@ -100,7 +100,7 @@ func TestDeadline(t *testing.T) {
 }
 
 func TestUsageAdd(t *testing.T) {
-	assert.Equal(t, Usage{4, 6}, Usage{1, 2}.Add(Usage{3, 4}))
+	assert.Equal(t, Usage{4, 6, 8}, Usage{1, 2, 3}.Add(Usage{3, 4, 5}))
 }
 
 // ends is every end that there is, with its exit code.

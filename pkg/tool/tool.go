@@ -44,6 +44,9 @@ type Call struct {
 	ID        string          `json:"id,omitempty"`
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
+	// Signature is what the server wants back with the call in the next request, such as the thought signature of
+	// Gemini; empty for most.
+	Signature string `json:"signature,omitempty"`
 }
 
 // maxID is how many bytes the id of a call has at most.

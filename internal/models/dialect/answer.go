@@ -19,14 +19,18 @@ type Answer struct {
 	text     strings.Builder
 	thinking strings.Builder
 	calls    []tool.Call
+	open     []*openCall // calls that come in pieces
 	split    thinkSplitter
 	most     int       // bytes of text, thinking and calls; 0 means no limit
 	size     int       // bytes so far
 	asked    time.Time // when the request was sent
 	began    time.Time // when the first line came
 	stop     llm.Stop  // why the answer ended; empty until it has
+	closed   bool      // nothing follows
+	reason   string    // why the server says that it stops, of a dialect that says it before the end
 	prompt   float64   // tokens that the server counted
 	output   float64
+	cached   float64 // of the prompt
 	timing   llm.Timing
 }
 
@@ -73,11 +77,32 @@ func (a *Answer) Most() int { return a.most }
 // Counted returns how many tokens of the prompt the server counted; 0 if it does not say.
 func (a *Answer) Counted() int { return int(a.prompt) }
 
-// end notes that the server said that the answer is complete.
-func (a *Answer) end(stop llm.Stop) { a.stop = stop }
+// Closed reports whether nothing can follow: the answer is complete, and so is what the server says about it.
+func (a *Answer) Closed() bool { return a.closed }
 
-// add adds text of the answer and of the thinking before it.
+// end notes that the server said that the answer is complete. Its usage may follow.
+func (a *Answer) end(stop llm.Stop) error {
+	if err := a.closeCalls(stop); err != nil {
+		return err
+	}
+	a.stop = stop
+	return nil
+}
+
+// close notes that nothing follows.
+func (a *Answer) close() { a.closed = a.stop != "" }
+
+// count notes how many tokens the server counted: of the prompt, of the answer, and those of the prompt that it had
+// in its cache.
+func (a *Answer) count(prompt, output, cached float64) {
+	a.prompt, a.output, a.cached = prompt, output, cached
+}
+
+// add adds text of the answer and of the thinking before it. What follows the end is no part of the answer.
 func (a *Answer) add(thinking, text string) {
+	if a.stop != "" {
+		return
+	}
 	split, text := a.split.add(a.take(text))
 	a.emit(a.take(thinking)+split, text)
 }
@@ -95,20 +120,21 @@ func (a *Answer) take(s string) string {
 func (a *Answer) full() bool { return a.most > 0 && a.size > a.most }
 
 // call adds a tool call. An empty id is replaced; empty arguments are an empty object.
-func (a *Answer) call(id, name string, arguments json.RawMessage) error {
+func (a *Answer) call(c tool.Call) error {
 	switch {
-	case len(arguments) == 0 || string(arguments) == "null":
-		arguments = json.RawMessage("{}")
-	case arguments[0] != '{':
-		return fmt.Errorf("arguments of a call of %s are not an object", llm.OneLine(name))
+	case len(c.Arguments) == 0 || string(c.Arguments) == "null":
+		c.Arguments = json.RawMessage("{}")
+	case c.Arguments[0] != '{':
+		return &Failure{Kind: llm.BrokenStream,
+			Text: fmt.Sprintf("arguments of a call of %s are not an object", llm.OneLine(c.Name))}
 	}
-	if a.size += len(name) + len(arguments) + callBytes; a.full() {
+	if a.size += len(c.Name) + len(c.Arguments) + callBytes; a.full() {
 		return ErrTooLong
 	}
-	if id == "" {
-		id = "call_" + strings.ToLower(rand.Text()[:12])
+	if c.ID == "" {
+		c.ID = "call_" + strings.ToLower(rand.Text()[:12])
 	}
-	a.calls = append(a.calls, tool.Call{ID: id, Name: name, Arguments: arguments})
+	a.calls = append(a.calls, c)
 	return nil
 }
 
@@ -117,8 +143,12 @@ func (a *Answer) call(id, name string, arguments json.RawMessage) error {
 // bytes, and prompt the estimate for it, in tokens.
 func (a *Answer) Believe(context, sent, prompt int) {
 	if a.prompt < 0 || a.prompt > float64(max(context, sent)) {
-		a.prompt = float64(min(prompt, context-1)) // the prompt was not cut
+		a.prompt = float64(prompt)
+		if context > 0 {
+			a.prompt = min(a.prompt, float64(context-1)) // the prompt was not cut
+		}
 	}
+	a.cached = min(max(a.cached, 0), a.prompt)
 	if a.output < 0 || a.output > float64(max(context, a.size)) {
 		a.output = float64(Tokens(a.text.String()) + Tokens(a.thinking.String()))
 	}
@@ -144,7 +174,7 @@ func (a *Answer) Response() llm.Response {
 		Message: llm.Message{
 			Role: llm.Assistant, Content: a.text.String(), Thinking: a.thinking.String(), Calls: a.calls,
 		},
-		Usage:  task.Usage{InputTokens: int(a.prompt), OutputTokens: int(a.output)},
+		Usage:  task.Usage{InputTokens: int(a.prompt), OutputTokens: int(a.output), CachedTokens: int(a.cached)},
 		Timing: a.timing, Stop: a.stop,
 	}
 }

@@ -9,15 +9,22 @@
 // Nothing here knows how requests travel: see package wire.
 package dialect
 
-import "qq/pkg/llm"
+import (
+	"encoding/json"
+	"net/http"
+
+	"qq/pkg/llm"
+)
 
 // Dialect is one way in which servers are asked for a chat and answer it.
 type Dialect interface {
+	// Authorize adds the key of the user to the header of a request.
+	Authorize(h http.Header, key string)
 	// Encode returns the path of the request below the address of the server, and its body. An error is an
 	// [*llm.Error] if the request makes no sense.
 	Encode(*Ask) (path string, body []byte, err error)
-	// Decode adds one line or event of the stream to the answer. The error says why the answer is broken, in one
-	// line.
+	// Decode adds one line or event of the stream to the answer. The error, a [*Failure] or [ErrTooLong], says why
+	// there is no answer.
 	Decode(data []byte, a *Answer) error
 }
 
@@ -28,6 +35,14 @@ type Ask struct {
 	Thinking bool   // it can think before it answers
 	Context  int    // tokens of prompt and answer together that the server must have room for
 	Limit    int    // most tokens of the answer; 0 means that the server decides
+}
+
+// checkSchema returns an error if the schema of the answer is not JSON.
+func checkSchema(ask *Ask) error {
+	if ask.Schema != nil && !json.Valid(ask.Schema) {
+		return rejected("schema of the answer is not JSON", nil)
+	}
+	return nil
 }
 
 // rejected returns the error for a request that is not sent because it is invalid. err is the cause, or nil.

@@ -14,7 +14,7 @@ func takeAll(d Dialect, a *Answer, stream string) error {
 		if line == "" {
 			continue
 		}
-		if err := a.Take(d, []byte(line)); err != nil || a.Ended() {
+		if err := a.Take(d, []byte(line)); err != nil || a.Closed() {
 			return err
 		}
 	}

@@ -3,8 +3,7 @@ package dialect
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
+	"net/http"
 	"time"
 
 	"qq/pkg/llm"
@@ -67,6 +66,9 @@ type chatCall struct {
 	} `json:"function"`
 }
 
+// Authorize implements [Dialect].
+func (Ollama) Authorize(h http.Header, key string) { bearer(h, key) }
+
 // Encode implements [Dialect].
 func (Ollama) Encode(ask *Ask) (path string, body []byte, err error) {
 	req := &chatRequest{
@@ -74,11 +76,11 @@ func (Ollama) Encode(ask *Ask) (path string, body []byte, err error) {
 		Options:  chatOptions{NumCtx: ask.Context, NumPredict: ask.Limit, Temperature: ask.Temperature},
 		Messages: make([]chatMessage, 0, len(ask.Messages)+1),
 	}
+	if err := checkSchema(ask); err != nil {
+		return "", nil, err
+	}
 	switch {
 	case ask.Schema != nil:
-		if !json.Valid(ask.Schema) {
-			return "", nil, rejected("schema of the answer is not JSON", nil)
-		}
 		// Thinking is switched off: Ollama does not apply a format to a model that may think first.
 		req.Format, req.Think = ask.Schema, new(bool)
 	case ask.Thinking:
@@ -95,12 +97,8 @@ func (Ollama) Encode(ask *Ask) (path string, body []byte, err error) {
 		}
 		req.Messages = append(req.Messages, message)
 	}
-	for _, spec := range ask.Tools {
-		parameters, err := toolParameters(spec)
-		if err != nil {
-			return "", nil, err
-		}
-		req.Tools = append(req.Tools, chatTool{"function", chatFunction{spec.Name, spec.Description, parameters}})
+	if req.Tools, err = chatTools(ask.Tools); err != nil {
+		return "", nil, err
 	}
 	body, err = encode(req)
 	return "/api/chat", body, err
@@ -141,28 +139,29 @@ type chunk struct {
 func (Ollama) Decode(data []byte, a *Answer) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return fmt.Errorf("line that is no answer: %s", llm.OneLine(string(data)))
+		return noAnswer(data)
 	}
 	if c.Error != "" {
-		return errors.New(llm.OneLine(c.Error))
+		return &Failure{Kind: llm.BrokenStream, Text: llm.OneLine(c.Error)}
 	}
 	a.add(c.Message.Thinking, c.Message.Content)
 	for _, tc := range c.Message.ToolCalls {
-		if err := a.call(tc.ID, tc.Function.Name, tc.Function.Arguments); err != nil {
+		if err := a.call(tool.Call{ID: tc.ID, Name: tc.Function.Name, Arguments: tc.Function.Arguments}); err != nil {
 			return err
 		}
 	}
 	if a.full() || !c.Done {
 		return nil
 	}
-	a.prompt, a.output = c.PromptEvalCount, c.EvalCount
+	a.count(c.PromptEvalCount, c.EvalCount, 0)
 	a.timing = c.timing(a.began.Sub(a.asked))
+	stop := llm.StopEnd
 	if c.DoneReason == "length" {
-		a.end(llm.StopLength)
-	} else {
-		a.end(llm.StopEnd)
+		stop = llm.StopLength
 	}
-	return nil
+	err := a.end(stop)
+	a.close()
+	return err
 }
 
 // timing returns how long the request waited at the server and how long it was served. Both are 0 if the server
@@ -184,18 +183,27 @@ func (c *chunk) timing(begun time.Duration) llm.Timing {
 	return llm.Timing{Queued: time.Duration(queued), Served: time.Duration(max(c.Total-c.Load-queued, 0))}
 }
 
+// chatTools returns the tools as Ollama and the servers of chat completions want them.
+func chatTools(specs []tool.Spec) ([]chatTool, error) {
+	var tools []chatTool
+	for _, spec := range specs {
+		parameters, err := toolParameters(spec)
+		if err != nil {
+			return nil, err
+		}
+		tools = append(tools, chatTool{"function", chatFunction{spec.Name, spec.Description, parameters}})
+	}
+	return tools, nil
+}
+
 func newChatMessage(m *llm.Message) (chatMessage, error) {
 	out := chatMessage{
 		Role: string(m.Role), Content: m.Content, Thinking: m.Thinking, ToolName: m.Tool, ToolCallID: m.CallID,
 	}
 	for i, c := range m.Calls {
-		arguments := c.Arguments
-		if len(arguments) == 0 {
-			arguments = json.RawMessage("{}")
-		}
-		var object *struct{}
-		if err := json.Unmarshal(arguments, &object); err != nil || object == nil {
-			return out, rejected("arguments of a call of "+c.Name+" are not a JSON object", err)
+		arguments, err := argumentsOf(c)
+		if err != nil {
+			return out, err
 		}
 		call := chatCall{ID: c.ID}
 		call.Function.Index, call.Function.Name, call.Function.Arguments = i, c.Name, arguments
@@ -204,14 +212,26 @@ func newChatMessage(m *llm.Message) (chatMessage, error) {
 	return out, nil
 }
 
-// toolParameters returns the parameters of a tool as Ollama accepts them: an object whose
+// argumentsOf returns the arguments of a call, which must be a JSON object or empty.
+func argumentsOf(c tool.Call) (json.RawMessage, error) {
+	if len(c.Arguments) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	var object *struct{}
+	if err := json.Unmarshal(c.Arguments, &object); err != nil || object == nil {
+		return nil, rejected("arguments of a call of "+c.Name+" are not a JSON object", err)
+	}
+	return c.Arguments, nil
+}
+
+// toolParameters returns the parameters of a tool as servers accept them: an object whose
 // properties are an object too.
 func toolParameters(spec tool.Spec) (json.RawMessage, error) {
 	var known *struct{ Properties *struct{} }
 	err := json.Unmarshal(spec.Parameters, &known)
 	switch {
 	case err != nil, known == nil:
-		return nil, rejected("parameters of tool "+spec.Name+" are not a schema that Ollama takes", err)
+		return nil, rejected("parameters of tool "+spec.Name+" are not a schema that a model server takes", err)
 	case known.Properties != nil:
 		return spec.Parameters, nil
 	}

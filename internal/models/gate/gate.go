@@ -436,6 +436,7 @@ func bounded(r llm.Report) llm.Report {
 	r.Timing.Queued = min(max(r.Timing.Queued, 0), longestTiming)
 	r.Timing.Served = min(max(r.Timing.Served, 0), longestTiming)
 	r.Usage.InputTokens = min(max(r.Usage.InputTokens, 0), mostTokens)
+	r.Usage.CachedTokens = min(max(r.Usage.CachedTokens, 0), r.Usage.InputTokens)
 	r.Usage.OutputTokens = min(max(r.Usage.OutputTokens, 0), mostTokens)
 	return r
 }

@@ -163,7 +163,7 @@ func connectFault(err error) *Fault {
 
 func statusFault(resp *http.Response) *Fault {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a part of the page is enough
-	f := &Fault{Kind: kindOf(resp.StatusCode), Status: resp.StatusCode, Text: errorMessage(body)}
+	f := &Fault{Kind: llm.KindOf(resp.StatusCode), Status: resp.StatusCode, Text: errorMessage(body)}
 	f.RetryAfter, _ = llm.RetryAfter(resp.Header.Get("Retry-After"), time.Now())
 	if location := resp.Header.Get("Location"); location != "" && resp.StatusCode < 400 {
 		f.Text = "it redirects to " + llm.OneLine(location)
@@ -172,18 +172,6 @@ func statusFault(resp *http.Response) *Fault {
 		f.Text = strings.ToLower(http.StatusText(resp.StatusCode))
 	}
 	return f
-}
-
-// kindOf classifies an HTTP status that is not success.
-func kindOf(status int) llm.Kind {
-	switch {
-	case status == http.StatusTooManyRequests, status == http.StatusBadGateway,
-		status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
-		return llm.Busy
-	case status >= 500:
-		return llm.Server
-	}
-	return llm.Rejected
 }
 
 // errorMessage extracts the message of an error body: the "error" of a JSON object or a plain

@@ -1,0 +1,249 @@
+package dialect
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"qq/pkg/llm"
+	"qq/pkg/tool"
+)
+
+// Anthropic is the dialect of Anthropic's messages, which Ollama speaks too. Source: its API reference, version
+// 2023-06-01.
+type Anthropic struct{}
+
+var _ Dialect = Anthropic{}
+
+// anthropicLimit is the limit of an answer if nobody sets one, in tokens. The server demands a limit, and refuses one
+// that is higher than that of the model; this is what its older models have.
+const anthropicLimit = 8192
+
+// messagesRequest is the body of a request. Fields that are equal for all tasks of an agent come first.
+type messagesRequest struct {
+	Model       string          `json:"model"`
+	Tools       []messagesTool  `json:"tools,omitempty"`
+	System      []messagesBlock `json:"system,omitempty"`
+	Messages    []turn          `json:"messages"`
+	MaxTokens   int             `json:"max_tokens"`
+	Stream      bool            `json:"stream"`
+	Temperature *float64        `json:"temperature,omitempty"`
+	ToolChoice  *toolChoice     `json:"tool_choice,omitempty"`
+}
+
+type messagesTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"input_schema"`
+}
+
+type toolChoice struct {
+	Type string `json:"type"`
+	Name string `json:"name"`
+}
+
+// turn is what one side says before the other does.
+type turn struct {
+	Role    string          `json:"role"`
+	Content []messagesBlock `json:"content"`
+}
+
+// messagesBlock is a part of a turn: text, a call, or the result of one.
+type messagesBlock struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text,omitempty"`
+	ID        string          `json:"id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	ToolUseID string          `json:"tool_use_id,omitempty"`
+	Content   string          `json:"content,omitempty"`
+	Cache     *cacheControl   `json:"cache_control,omitempty"`
+}
+
+type cacheControl struct {
+	Type string `json:"type"`
+}
+
+// answerTool is the tool by which the model gives an answer that a schema describes: the server holds calls to the
+// schema of their tool. No other tool has that name.
+const answerTool = "give_answer"
+
+// Authorize implements [Dialect].
+func (Anthropic) Authorize(h http.Header, key string) { h.Set("X-Api-Key", key) }
+
+// Encode implements [Dialect].
+func (Anthropic) Encode(ask *Ask) (path string, body []byte, err error) {
+	req := messagesRequest{
+		Model: ask.Model, MaxTokens: ask.Limit, Stream: true, Temperature: ask.Temperature,
+	}
+	if req.MaxTokens <= 0 {
+		req.MaxTokens = anthropicLimit
+	}
+	if ask.System != "" {
+		// What comes before the mark, tools included, stays in the cache of the server for the next request.
+		req.System = []messagesBlock{{Type: "text", Text: ask.System, Cache: &cacheControl{"ephemeral"}}}
+	}
+	for i := range ask.Messages {
+		blocks, err := messagesBlocks(&ask.Messages[i])
+		if err != nil {
+			return "", nil, err
+		}
+		role := "user" // results of tools are said by the user
+		if ask.Messages[i].Role == llm.Assistant {
+			role = "assistant"
+		}
+		if last := len(req.Messages) - 1; last >= 0 && req.Messages[last].Role == role {
+			req.Messages[last].Content = append(req.Messages[last].Content, blocks...)
+		} else if len(blocks) > 0 {
+			req.Messages = append(req.Messages, turn{role, blocks})
+		}
+	}
+	for _, spec := range ask.Tools {
+		parameters, err := toolParameters(spec)
+		if err != nil {
+			return "", nil, err
+		}
+		req.Tools = append(req.Tools, messagesTool{spec.Name, spec.Description, parameters})
+	}
+	if err := checkSchema(ask); err != nil {
+		return "", nil, err
+	}
+	if isObject(ask.Schema) { // no tool can give another answer: then the prompt alone asks for it
+		req.Tools = append(req.Tools, messagesTool{answerTool, "Gives the answer.", ask.Schema})
+		req.ToolChoice = &toolChoice{"tool", answerTool}
+	}
+	body, err = encode(req)
+	return "messages", body, err
+}
+
+// messagesBlocks returns the blocks of m. The server refuses empty texts.
+func messagesBlocks(m *llm.Message) (blocks []messagesBlock, err error) {
+	if m.Role == llm.ToolRole {
+		return []messagesBlock{{Type: "tool_result", ToolUseID: messagesID(m.CallID), Content: m.Content}}, nil
+	}
+	if strings.TrimSpace(m.Content) != "" {
+		blocks = append(blocks, messagesBlock{Type: "text", Text: m.Content})
+	}
+	for _, c := range m.Calls {
+		arguments, err := argumentsOf(c)
+		if err != nil {
+			return nil, err
+		}
+		blocks = append(blocks, messagesBlock{Type: "tool_use", ID: messagesID(c.ID), Name: c.Name, Input: arguments})
+	}
+	return blocks, nil
+}
+
+// messagesID returns the id of a call with characters that the server takes. The id may come from another server.
+func messagesID(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x80 && (r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r|0x20 && r|0x20 <= 'z') {
+			return r
+		}
+		return '_'
+	}, id)
+}
+
+// messagesEvent is one event of a stream.
+type messagesEvent struct {
+	Type    string `json:"type"`
+	Index   int    `json:"index"`
+	Message struct {
+		Usage *messagesUsage `json:"usage"`
+	} `json:"message"`
+	Block struct {
+		Type     string          `json:"type"`
+		ID       string          `json:"id"`
+		Name     string          `json:"name"`
+		Input    json.RawMessage `json:"input"`
+		Text     string          `json:"text"`
+		Thinking string          `json:"thinking"`
+	} `json:"content_block"`
+	Delta struct {
+		Text       string `json:"text"`
+		Thinking   string `json:"thinking"`
+		Input      string `json:"partial_json"`
+		StopReason string `json:"stop_reason"`
+	} `json:"delta"`
+	Usage *messagesUsage  `json:"usage"`
+	Error json.RawMessage `json:"error"`
+}
+
+// messagesUsage is the usage so far. The three parts of the input exclude each other.
+type messagesUsage struct {
+	Input   float64 `json:"input_tokens"`
+	Written float64 `json:"cache_creation_input_tokens"`
+	Cached  float64 `json:"cache_read_input_tokens"`
+	Output  float64 `json:"output_tokens"`
+}
+
+// Decode implements [Dialect]. The end mark is message_stop, and the stop reason comes before it.
+func (Anthropic) Decode(data []byte, a *Answer) error {
+	var e messagesEvent
+	if err := json.Unmarshal(data, &e); err != nil {
+		return noAnswer(data)
+	}
+	if present(e.Error) || e.Type == "error" {
+		return failure(e.Error)
+	}
+	for _, u := range [...]*messagesUsage{e.Message.Usage, e.Usage} {
+		if u != nil {
+			a.count(max(a.prompt, u.Input+u.Written+u.Cached), u.Output, max(a.cached, u.Cached))
+		}
+	}
+	switch e.Type {
+	case "content_block_start":
+		a.add(e.Block.Thinking, e.Block.Text)
+		if e.Block.Type != "tool_use" {
+			return nil
+		}
+		p := piece{index: e.Index, id: e.Block.ID, name: e.Block.Name}
+		if input := string(e.Block.Input); input != "{}" && input != "null" {
+			p.arguments = input // Ollama sends them whole
+		}
+		return a.part(p)
+	case "content_block_delta":
+		a.add(e.Delta.Thinking, e.Delta.Text)
+		if e.Delta.Input != "" {
+			return a.part(piece{index: e.Index, arguments: e.Delta.Input})
+		}
+	case "message_delta":
+		a.reason = e.Delta.StopReason
+	case "message_stop":
+		return a.stopped()
+	}
+	return nil
+}
+
+// stopped ends the answer of a server that said why it stops.
+func (a *Answer) stopped() error {
+	stop := llm.StopEnd
+	switch a.reason {
+	case "end_turn", "tool_use", "stop_sequence":
+	case "max_tokens", "model_context_window_exceeded":
+		stop = llm.StopLength
+	case "refusal":
+		return filtered(a.reason)
+	case "":
+		return ended("no reason")
+	default:
+		return ended(a.reason)
+	}
+	if err := a.end(stop); err != nil {
+		return err
+	}
+	if n := len(a.calls); n > 0 && a.calls[n-1].Name == answerTool {
+		a.emit("", string(a.calls[n-1].Arguments))
+		a.calls = append([]tool.Call(nil), a.calls[:n-1]...)
+	}
+	a.close()
+	return nil
+}
+
+// isObject reports whether schema describes an object.
+func isObject(schema json.RawMessage) bool {
+	var root struct {
+		Type string `json:"type"`
+	}
+	return json.Unmarshal(schema, &root) == nil && root.Type == "object"
+}

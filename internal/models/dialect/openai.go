@@ -1,0 +1,194 @@
+package dialect
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"qq/pkg/llm"
+)
+
+// OpenAI is the dialect of chat completions, which most servers speak. Source: the API reference of OpenAI, and the
+// deviations of llama.cpp, vLLM, LM Studio, OpenRouter, Groq, DeepSeek and Ollama that the tests name.
+type OpenAI struct {
+	// CompletionTokens says that the limit of an answer is called max_completion_tokens. Only OpenAI itself wants
+	// that; other servers know max_tokens.
+	CompletionTokens bool
+}
+
+var _ Dialect = OpenAI{}
+
+// completionRequest is the body of a request. Fields that are equal for all tasks of an agent come first: equal
+// beginnings let the server use its cache.
+type completionRequest struct {
+	Model    string              `json:"model"`
+	Tools    []chatTool          `json:"tools,omitempty"`
+	Messages []completionMessage `json:"messages"`
+	Stream   bool                `json:"stream"`
+	Options  struct {
+		Usage bool `json:"include_usage"`
+	} `json:"stream_options"`
+	MaxTokens           int             `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int             `json:"max_completion_tokens,omitempty"`
+	Temperature         *float64        `json:"temperature,omitempty"`
+	Format              *responseFormat `json:"response_format,omitempty"`
+}
+
+type responseFormat struct {
+	Type   string `json:"type"`
+	Schema struct {
+		Name   string          `json:"name"`
+		Schema json.RawMessage `json:"schema"`
+	} `json:"json_schema"`
+}
+
+type completionMessage struct {
+	Role    string           `json:"role"`
+	Content *string          `json:"content"` // null in a message that only has calls
+	Calls   []completionCall `json:"tool_calls,omitempty"`
+	CallID  string           `json:"tool_call_id,omitempty"`
+}
+
+type completionCall struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+// Authorize implements [Dialect].
+func (OpenAI) Authorize(h http.Header, key string) { bearer(h, key) }
+
+// Encode implements [Dialect].
+func (d OpenAI) Encode(ask *Ask) (path string, body []byte, err error) {
+	req := completionRequest{Model: ask.Model, Stream: true, Temperature: ask.Temperature}
+	req.Options.Usage = true
+	if d.CompletionTokens {
+		req.MaxCompletionTokens = ask.Limit
+	} else {
+		req.MaxTokens = ask.Limit
+	}
+	if err := checkSchema(ask); err != nil {
+		return "", nil, err
+	}
+	if ask.Schema != nil {
+		req.Format = &responseFormat{Type: "json_schema"}
+		req.Format.Schema.Name, req.Format.Schema.Schema = "answer", ask.Schema
+	}
+	if ask.System != "" {
+		req.Messages = append(req.Messages, completionMessage{Role: "system", Content: &ask.System})
+	}
+	for i := range ask.Messages {
+		m := &ask.Messages[i]
+		out := completionMessage{Role: string(m.Role), Content: &m.Content, CallID: m.CallID}
+		for _, c := range m.Calls {
+			arguments, err := argumentsOf(c)
+			if err != nil {
+				return "", nil, err
+			}
+			call := completionCall{ID: c.ID, Type: "function"}
+			call.Function.Name, call.Function.Arguments = c.Name, string(arguments)
+			out.Calls = append(out.Calls, call)
+		}
+		if len(out.Calls) > 0 && m.Content == "" {
+			out.Content = nil
+		}
+		req.Messages = append(req.Messages, out)
+	}
+	if req.Tools, err = chatTools(ask.Tools); err != nil {
+		return "", nil, err
+	}
+	body, err = encode(req)
+	return "chat/completions", body, err
+}
+
+// completion is one event of a stream, or a whole answer of a server that does not stream.
+type completion struct {
+	Choices []struct {
+		Delta        completionDelta `json:"delta"`
+		Message      completionDelta `json:"message"`
+		FinishReason string          `json:"finish_reason"`
+	} `json:"choices"`
+	Usage *struct {
+		Prompt  float64 `json:"prompt_tokens"`
+		Output  float64 `json:"completion_tokens"`
+		Details struct {
+			Cached float64 `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	} `json:"usage"`
+	Error json.RawMessage `json:"error"`
+	// vLLM before 0.10 reports an error in the middle of a stream by these two.
+	Object  string          `json:"object"`
+	Message json.RawMessage `json:"message"`
+}
+
+type completionDelta struct {
+	Content          string `json:"content"`
+	Refusal          string `json:"refusal"`
+	ReasoningContent string `json:"reasoning_content"` // DeepSeek, llama.cpp, vLLM
+	Reasoning        string `json:"reasoning"`         // OpenRouter, Groq, Ollama
+	Calls            []struct {
+		Index    *int   `json:"index"`
+		ID       string `json:"id"`
+		Function struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"` // text that is JSON; some servers send the JSON itself
+		} `json:"function"`
+	} `json:"tool_calls"`
+}
+
+// Decode implements [Dialect]. The end mark is the finish reason; the usage may follow it.
+func (OpenAI) Decode(data []byte, a *Answer) error {
+	if string(data) == "[DONE]" {
+		a.close()
+		return nil
+	}
+	var c completion
+	if err := json.Unmarshal(data, &c); err != nil {
+		return noAnswer(data)
+	}
+	if failed := present(c.Error); failed || c.Object == "error" {
+		if !failed {
+			c.Error = c.Message
+		}
+		return failure(c.Error)
+	}
+	if c.Usage != nil {
+		a.count(c.Usage.Prompt, c.Usage.Output, c.Usage.Details.Cached)
+	}
+	if len(c.Choices) == 0 {
+		return nil
+	}
+	choice := &c.Choices[0]
+	for _, d := range [...]*completionDelta{&choice.Delta, &choice.Message} {
+		a.add(d.ReasoningContent, d.Content+d.Refusal)
+		if d.ReasoningContent == "" {
+			a.add(d.Reasoning, "")
+		}
+		for i := range d.Calls {
+			call := &d.Calls[i]
+			p := piece{index: -1, id: call.ID, name: call.Function.Name}
+			if call.Index != nil {
+				p.index = max(*call.Index, 0)
+			}
+			if json.Unmarshal(call.Function.Arguments, &p.arguments) != nil {
+				p.arguments = string(call.Function.Arguments)
+			}
+			if err := a.part(p); err != nil {
+				return err
+			}
+		}
+	}
+	switch choice.FinishReason {
+	case "":
+		return nil
+	case "stop", "tool_calls", "function_call", "eos", "stop_sequence":
+		return a.end(llm.StopEnd)
+	case "length":
+		return a.end(llm.StopLength)
+	case "content_filter":
+		return filtered("content_filter")
+	}
+	return ended(choice.FinishReason)
+}
