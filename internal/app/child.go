@@ -93,7 +93,7 @@ func (c child) Run(ctx context.Context, start *childproc.Start, job task.Job, p 
 	} else {
 		p = agent.NewUnwatched(p)
 	}
-	res := runWith(ctx, setup.Model, a, p, job)
+	res := runWith(ctx, setup.Model, setup.Key, a, p, job)
 	res.Warnings = append(res.Warnings, transcript.Warnings...)
 	return res
 }

@@ -23,6 +23,7 @@ var _ childproc.Program = (*wiring)(nil)
 // it.
 type childSetup struct {
 	Model  models.Model `json:"model"`
+	Key    string       `json:"key,omitempty"` // of the server of the model
 	Agent  agent.Setup  `json:"agent"`
 	Events bool         `json:"events,omitempty"` // the child is to send events
 	// Checkout is the working directory of the root, whose agents the child may ask; Trusted are the files in it
@@ -57,6 +58,10 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 	if err != nil {
 		return childproc.Start{}, err
 	}
+	key, err := w.models.KeyOf(ctx, m)
+	if err != nil {
+		return childproc.Start{}, err
+	}
 	s, err := w.setup(def, m, job, job.ExecutionID)
 	if err != nil {
 		return childproc.Start{}, err
@@ -66,7 +71,7 @@ func (w *wiring) Prepare(ctx context.Context, job task.Job) (childproc.Start, er
 		remote = w.children.Serve(job.ExecutionID, w.box(agent.Agent{Definition: def, Setup: s}, w.dirOf(job)))
 	}
 	setup, err := json.Marshal(childSetup{
-		Model: m, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
+		Model: m, Key: key, Agent: s, Events: w.stream.Watched(), OneProcessor: w.oneProcessor,
 		Traceparent: w.cfg.Trace.Traceparent(job.ExecutionID),
 		Checkout:    w.cfg.Dir, Trusted: w.cfg.Trusted, Transcripts: w.transcripts(), Attempt: job.Attempt,
 		Remote: remote,

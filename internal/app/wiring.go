@@ -18,6 +18,7 @@ import (
 	"qq/internal/app/batch"
 	"qq/internal/app/command"
 	"qq/internal/app/folders"
+	"qq/internal/app/keyring"
 	"qq/internal/app/scratch"
 	"qq/internal/approval"
 	"qq/internal/box/remote"
@@ -82,6 +83,7 @@ type wiring struct {
 	several  atomic.Bool // more than one agent uses the gate
 	record   *record.Record
 	models   *models.Resolver
+	keys     *keyring.Ring
 	stream   *event.Stream
 	socket   *control.Server // nil if the run has none
 	log      *record.ChildLog
@@ -102,13 +104,15 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	set := cfg.Settings
 	w := &wiring{
 		cfg: cfg,
-		models: &models.Resolver{Host: set.OllamaHost, Run: set.Model, Retries: set.Retries,
+		models: &models.Resolver{Servers: set.AllServers(), Aliases: set.Aliases, Run: set.Model, Retries: set.Retries,
 			Notes: notes(cfg.Note), Warnings: notes(cfg.Say), Strict: cfg.Batch},
 		log:     record.NewChildLog(set.LogDir),
 		scratch: &scratch.Folder{Dir: filepath.Join(set.Home, "run")},
 		host:    proc.NewHost(),
 		stream:  event.NewStream(cfg.Trace.TraceID(), cfg.Sinks...),
 	}
+	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host}
+	w.models.Keys = w.keys
 	w.gate = gate.NewGate(gate.Config{
 		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Notes: notes(w.remark),
 	})
@@ -281,7 +285,7 @@ func (w *wiring) named(ctx context.Context, m models.Model) bool {
 	run, err := w.models.Resolve(ctx, "")
 	return err == nil && run.String() == m.String() && !w.cfg.Settings.Foreign("QQ_MODEL") ||
 		slices.ContainsFunc(w.glance(), func(a agents.Agent) bool {
-			return !a.Untrusted && "ollama:"+strings.TrimPrefix(a.Model, "ollama:") == m.String()
+			return !a.Untrusted && a.Model != "" && w.models.Whole(a.Model) == m.String()
 		})
 }
 
@@ -331,9 +335,11 @@ type connected struct {
 	llm.Backend
 }
 
-// runWith runs the agent a with the model m on job.
-func runWith(ctx context.Context, m models.Model, a agent.Agent, p supervisor.Parent, job task.Job) task.Result {
-	backend, done, err := m.Connect()
+// runWith runs the agent a with the model m on job. key is that of the server of m.
+func runWith(
+	ctx context.Context, m models.Model, key string, a agent.Agent, p supervisor.Parent, job task.Job,
+) task.Result {
+	backend, done, err := m.Connect(key)
 	if err != nil {
 		return job.Fail(err)
 	}

@@ -62,7 +62,11 @@ func (h here) Launch(ctx context.Context, job task.Job, p supervisor.Parent) tas
 		a.Process.Commands = h.w.box(a, h.w.cfg.Dir)
 	}
 	a.Screen = &agent.TokenEvents{To: p, Next: a.Screen}
-	return runWith(ctx, h.r.Model, a, noted{p, h.w}, job)
+	key, err := h.w.models.KeyOf(ctx, h.r.Model)
+	if err != nil {
+		return job.Fail(err)
+	}
+	return runWith(ctx, h.r.Model, key, a, noted{p, h.w}, job)
 }
 
 // lastWord is the cause with which the root's own agent is cancelled. It implements loop.Grace: an

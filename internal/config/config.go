@@ -31,6 +31,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"qq/internal/models/servers"
 	"qq/pkg/spelling"
 )
 
@@ -132,10 +133,11 @@ type loader struct {
 	in       Input
 	env      map[string]string
 	settings []Setting
-	layers   []layer  // the sources other than flags, the strongest first
-	sum      string   // of the .env file of the working directory
-	trusted  bool     // that file is
-	without  []string // settings that it does not set
+	layers   []layer           // the sources other than flags, the strongest first
+	user     map[string]string // all that the .env file of the user says
+	sum      string            // of the .env file of the working directory
+	trusted  bool              // that file is
+	without  []string          // settings that it does not set
 	warnings []string
 	mistakes []error // see Input.Anyway
 }
@@ -202,6 +204,8 @@ func (l *loader) read() error {
 	if user.path != "" {
 		l.layers = append(l.layers, layer{user.label, filepath.Dir(user.path), user.values})
 	}
+	l.user = user.all
+	l.members()
 	return nil
 }
 
@@ -487,6 +491,9 @@ func (s Setting) parse(c *Config, value string) (string, error) {
 	if !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
 		return value, fmt.Errorf("it contains a control character or is not UTF-8")
 	}
+	if s.field == nil {
+		return value, s.enter(c, value)
+	}
 	switch field := s.field(c).(type) {
 	case *time.Duration:
 		d, err := seconds(value)
@@ -504,7 +511,7 @@ func (s Setting) parse(c *Config, value string) (string, error) {
 		}
 		*field = n
 	case *string:
-		if err := s.word(value); err != nil {
+		if err := s.word(c, value); err != nil {
 			return value, err
 		}
 		if *field = value; value == None && s.Default == None {
@@ -598,7 +605,7 @@ func seconds(value string) (time.Duration, error) {
 }
 
 // word checks the value of a setting that is one text.
-func (s Setting) word(value string) error {
+func (s Setting) word(c *Config, value string) error {
 	if s.Kind != Path && strings.ContainsFunc(value, unicode.IsSpace) {
 		return fmt.Errorf("it contains a space")
 	}
@@ -608,19 +615,25 @@ func (s Setting) word(value string) error {
 			return fmt.Errorf("it is not accepted")
 		}
 	case Model:
-		name, ok := strings.CutPrefix(value, "ollama:")
-		if value == "auto" || value == "extract" || ok && name != "" {
-			return nil
-		}
-		if ok {
-			return fmt.Errorf("it names no model")
-		}
-		return fmt.Errorf("it is no model that qq knows (a model of Ollama is written %q)", "ollama:"+value)
+		return c.model(value)
 	case Host:
 		_, err := hostname(value)
 		return err
 	}
 	return nil
+}
+
+// model checks the name of a model. An alias stands for a whole name.
+func (c *Config) model(value string) error {
+	server, name, ok := strings.Cut(value, ":")
+	known := slices.ContainsFunc(c.AllServers(), func(s servers.Server) bool { return s.Name == server })
+	switch {
+	case value == "auto", value == "extract", c.Aliases[value] != "", ok && known && name != "":
+		return nil
+	case ok && known:
+		return fmt.Errorf("it names no model")
+	}
+	return fmt.Errorf("it is no model that qq knows (a model of Ollama is written %q)", "ollama:"+value)
 }
 
 // hostname returns the host in a value of OLLAMA_HOST, without the port; it may be "". A port that is no number is

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"qq/internal/models/servers"
 )
 
 // Kind says what a setting accepts.
@@ -16,13 +18,14 @@ const (
 	Seconds Kind = iota // 300, 0.5, 90s or 5m; 0 means no limit
 	Count               // a whole number from Setting.Min on
 	Name                // one word
-	Model               // auto, extract or ollama:NAME
+	Model               // auto, extract, SERVER:NAME or an alias
 	Host                // host, host:port or an http(s) URL
 	Path                // a folder
 	Choice              // one of Setting.Values
 	List                // words between commas, or none
 	Rules               // TOOL or TOOL(PATTERN) between commas, or none
 	Folders             // folders between colons, or none
+	Server              // what NAME of QQ_SERVER_NAME is: a kind of server, its URL, and options
 )
 
 // Reach says when a setting in the .env file of the working directory counts.
@@ -59,12 +62,15 @@ type Setting struct {
 	// Checkout says what the setting counts for in the .env file of the working directory, which may come with a
 	// checkout.
 	Checkout Reach
+	// Family says that the setting stands for many: each variable that begins as its name does, up to NAME, is one.
+	Family bool
 	// NoLimit says that 0 means no limit.
 	NoLimit bool
 	// Adds makes the value of a list the sum of all sources, instead of the value of the strongest source.
 	Adds bool
 
-	field func(*Config) any // where the value goes: *time.Duration, *int or *string
+	member string            // of a member of a family: its own name, such as lab
+	field  func(*Config) any // where the value goes: *time.Duration, *int or *string
 }
 
 // Settings returns the table of settings, from which defaults, parsing, `qq config`, `qq --help`, the README and
@@ -113,9 +119,15 @@ func Settings() []Setting {
 			Doc: "characters of a child's output that its caller gets; with 0 it gets only the path of the " +
 				"full output",
 			field: func(c *Config) any { return &c.MaxOutput }},
+		{Name: "QQ_SERVER_NAME", Default: None, Kind: Server, Checkout: Trusted, Family: true,
+			Doc: "a model server NAME for `NAME:MODEL`, such as `openai http://10.0.0.7:8000/v1 key=LAB_KEY`: " +
+				"`ollama`, `openai`, `anthropic` or `gemini`, its address, and `key=VARIABLE`, `context=TOKENS`, or " +
+				"at the end `key_cmd=COMMAND`"},
+		{Name: "QQ_ALIAS_NAME", Default: None, Kind: Model, Checkout: Trusted, Family: true,
+			Doc: "the model that `NAME` means, such as `ollama:qwen3:4b`"},
 		{Name: "QQ_MODEL", Default: "auto", Kind: Model, Flag: "model", Checkout: Harmless,
-			Doc: "`ollama:NAME`, `extract`, or `auto`: Ollama when it answers and has a model, " +
-				"else `extract` for a single prompt",
+			Doc: "`SERVER:NAME`, such as `ollama:qwen3` or `openai:gpt-5`, an alias, `extract`, or `auto`: Ollama " +
+				"when it answers and has a model, else `extract` for a single prompt",
 			field: func(c *Config) any { return &c.Model }},
 		{Name: "OLLAMA_HOST", Default: "127.0.0.1:11434", Kind: Host, Checkout: Trusted,
 			Doc:   "the Ollama server, as Ollama reads it",
@@ -179,7 +191,7 @@ func (s Setting) accepts() string {
 	case Count:
 		return fmt.Sprintf("a whole number from %d to %d", s.Min, s.most())
 	case Model:
-		return "auto, extract or ollama:NAME"
+		return "auto, extract, SERVER:NAME such as ollama:qwen3, or an alias"
 	case Host:
 		return "host, host:port, or a URL with http or https"
 	case Path:
@@ -192,6 +204,8 @@ func (s Setting) accepts() string {
 		return "TOOL or TOOL(PATTERN) between commas, or " + None
 	case Folders:
 		return "absolute paths of folders or sockets, or .git and such, between colons, or " + None
+	case Server:
+		return "a kind of server, its address, and options, such as openai http://10.0.0.7:8000/v1 key=LAB_KEY"
 	}
 	return "one word"
 }
@@ -227,6 +241,8 @@ type Config struct {
 	Home             string // absolute
 	LogDir           string // absolute
 	Depth            int
+	Servers          []servers.Server  // those of the user, see AllServers
+	Aliases          map[string]string // the models that names mean
 
 	// Warnings are for a person, one line each: settings that were ignored and why,
 	// names that are no setting.
@@ -259,6 +275,28 @@ func (c Config) OnlyLowers(name string) bool {
 // Foreign reports whether the value of the named setting comes from a .env file that is not trusted.
 func (c Config) Foreign(name string) bool { return c.Source(name) == fromDotEnv && !c.loader.trusted }
 
+// AllServers returns the model servers that can be named, with their addresses. Those of the user come first.
+func (c Config) AllServers() []servers.Server {
+	all := slices.Clone(c.Servers)
+	for _, s := range servers.BuiltIn() {
+		if s.Name == servers.Ollama {
+			s.URL = c.OllamaHost
+		}
+		if !slices.ContainsFunc(c.Servers, func(own servers.Server) bool { return own.Name == s.Name }) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Settings returns the settings of which c has the values, those of families included.
+func (c Config) Settings() []Setting {
+	if c.loader == nil {
+		return Settings()
+	}
+	return c.loader.settings
+}
+
 // Value returns the value of the named setting as text. Paths are absolute.
 func (c Config) Value(name string) string { return c.from[name].value }
 
@@ -267,7 +305,7 @@ func (c Config) Value(name string) string { return c.from[name].value }
 // started inside it. Whoever starts the child adds the depth.
 func (c Config) Environ() []string {
 	var env []string
-	for _, s := range Settings() {
+	for _, s := range c.Settings() {
 		if o := c.from[s.Name]; o.source != fromDefault && s.Name != "QQ_RECURSION_DEPTH" {
 			env = append(env, s.Name+"="+o.value)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"qq/internal/models/dialect"
+	"qq/internal/models/servers"
 	"qq/internal/models/wire"
 	"qq/pkg/llm"
 )
@@ -23,7 +24,7 @@ type Options struct {
 
 // Backend returns a backend that sends its requests to model m.
 func (c *Client) Backend(m Model, o Options) llm.Backend {
-	b := &backend{client: c, dialect: dialect.Ollama{}, model: m, window: window{limit: m.Context}}
+	b := &backend{client: c, dialect: c.dialect, model: m, window: window{limit: m.Context}}
 	b.window.raise(o.MinContext)
 	return b
 }
@@ -123,7 +124,7 @@ func (b *backend) send(ctx context.Context, ask *dialect.Ask, a *dialect.Answer,
 // usage may follow, and soon. The error is io.EOF if the stream ended before the answer.
 func (b *backend) read(body io.ReadCloser, a *dialect.Answer) error {
 	var stream wire.Stream = wire.NewEvents(body)
-	if b.model.Kind == Ollama {
+	if b.model.Kind == servers.Ollama {
 		stream = wire.NewLines(body)
 	}
 	ended := false

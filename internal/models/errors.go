@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"qq/internal/models/servers"
 	"qq/internal/models/wire"
 	"qq/pkg/llm"
 )
@@ -28,50 +29,93 @@ func (c *Client) explain(ctx context.Context, model string, err error) error {
 		return c.unsent(err)
 	case !ok:
 		return &llm.Error{Kind: llm.Rejected, Err: err,
-			Problem: fmt.Sprintf("%s does not answer as Ollama does: %s", c.base.Host, llm.OneLine(err.Error())),
-			Hint:    "set OLLAMA_HOST to the address of an Ollama server"}
+			Hint:    "set " + c.server.Setting() + " to the address of " + c.kind(),
+			Problem: fmt.Sprintf("%s does not answer as %s does: %s", c.base.Host, c.title(), llm.OneLine(err.Error()))}
 	case f.Status != 0:
 		return c.explainStatus(model, f)
 	}
 	e := &llm.Error{Kind: f.Kind, Err: f.Err}
 	switch f.Kind {
 	case llm.Unreachable:
-		e.Problem = fmt.Sprintf("no answer from Ollama at %s: %s", c.base.Host, f.Text)
-		e.Hint = "start it with `ollama serve`, or set OLLAMA_HOST"
+		e.Problem = fmt.Sprintf("no answer from %s: %s", c.at(), f.Text)
+		e.Hint = c.whenAway()
 	case llm.BrokenStream:
-		e.Problem = fmt.Sprintf("reply of Ollama at %s broke off: %s", c.base.Host, f.Text)
+		e.Problem = fmt.Sprintf("reply of %s broke off: %s", c.at(), f.Text)
 	default:
-		e.Problem = fmt.Sprintf("no secure connection to Ollama at %s: %s", c.base.Host, f.Text)
-		e.Hint = "check http:// or https:// in OLLAMA_HOST and the certificate of the server"
+		e.Problem = fmt.Sprintf("no secure connection to %s: %s", c.at(), f.Text)
+		e.Hint = "check http:// or https:// in " + c.server.Setting() + " and the certificate of the server"
 	}
 	return e
 }
 
 func (c *Client) explainStatus(model string, f *wire.Fault) error {
 	e := &llm.Error{Kind: f.Kind, Status: f.Status, RetryAfter: f.RetryAfter, Err: f,
-		Problem: fmt.Sprintf("Ollama at %s answered %d: %s", c.base.Host, f.Status, f.Text)}
+		Problem: fmt.Sprintf("%s answered %d: %s", c.at(), f.Status, f.Text)}
 	switch {
 	case f.Status == http.StatusNotFound && model != "":
-		e.Kind, e.Problem = llm.UnknownModel, fmt.Sprintf("Ollama at %s has no model %q", c.base.Host, model)
-		e.Hint = fmt.Sprintf("ollama pull %s", model)
+		e.Kind, e.Problem = llm.UnknownModel, fmt.Sprintf("%s has no model %q", c.at(), model)
+		if e.Hint = "qq models list shows those that it has"; c.server.Kind == servers.Ollama {
+			e.Hint = fmt.Sprintf("ollama pull %s", model)
+		}
 	case f.Status == http.StatusBadRequest && strings.Contains(f.Text, tooLong):
 		return overflow(f.Text, e)
 	case f.Kind == llm.Busy:
 		e.Hint = "try again later, or run fewer tasks at once"
 	case f.Kind == llm.Server:
-		e.Hint = "the log of the Ollama server says more"
-	case f.Status == http.StatusUnauthorized:
-		e.Hint = "sign in with `ollama signin`, or use a local model"
+		e.Hint = "the log of the " + c.title() + " server says more"
+	case f.Status == http.StatusUnauthorized, f.Status == http.StatusForbidden && c.server.Kind != servers.Ollama:
+		e.Hint = c.whenRefused()
 	case f.Status < 400:
-		e.Hint = "set OLLAMA_HOST to that address if it is meant"
+		e.Hint = "set " + c.server.Setting() + " to that address if it is meant"
 	}
 	return e
+}
+
+// title returns how messages name the server.
+func (c *Client) title() string {
+	if c.server.Name == servers.Ollama {
+		return "Ollama"
+	}
+	return c.server.Name
+}
+
+// at returns how messages name the server, with its address.
+func (c *Client) at() string { return c.title() + " at " + c.base.Host }
+
+// kind returns what kind of server it is, for hints.
+func (c *Client) kind() string {
+	if c.server.Kind == servers.Ollama {
+		return "an Ollama server"
+	}
+	return "a server that speaks " + c.server.Kind
+}
+
+// whenAway returns what to do if the server does not answer.
+func (c *Client) whenAway() string {
+	switch {
+	case c.server.Kind == servers.Ollama:
+		return "start it with `ollama serve`, or set " + c.server.Setting()
+	case isHere(c.base):
+		return "start it, or set " + c.server.Setting()
+	}
+	return "look after the network, or set " + c.server.Setting()
+}
+
+// whenRefused returns what to do if the server does not accept the key.
+func (c *Client) whenRefused() string {
+	switch {
+	case c.server.Kind == servers.Ollama:
+		return "sign in with `ollama signin`, or use a local model"
+	case c.server.KeyName != "":
+		return "check the key in " + c.server.KeyName
+	}
+	return "give the key in " + c.server.Setting() + ", for example: key=LAB_KEY"
 }
 
 // unsent returns the error for a request that could not be built.
 func (c *Client) unsent(err error) error {
 	return &llm.Error{Kind: llm.Rejected, Err: err,
-		Problem: fmt.Sprintf("prepare request to Ollama at %s: %s", c.base.Host, llm.OneLine(err.Error()))}
+		Problem: fmt.Sprintf("prepare request to %s: %s", c.at(), llm.OneLine(err.Error()))}
 }
 
 func isPath(err error) bool {

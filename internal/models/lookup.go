@@ -5,66 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ollama/ollama/api"
-	"github.com/ollama/ollama/auth"
-	"github.com/ollama/ollama/envconfig"
 
-	"qq/internal/models/wire"
+	"qq/internal/models/servers"
 	"qq/pkg/llm"
 )
 
 // pickTimeout bounds each request that [Client.Pick] makes.
 const pickTimeout = 2 * time.Second
 
-// Client talks to one Ollama server. It is safe for use by several goroutines.
-type Client struct {
-	host      string // as it was given
-	base      *url.URL
-	transport *wire.Transport
-}
-
-// New returns a client for the server at host, in the syntax of OLLAMA_HOST; empty means the
-// default. It does not connect yet.
-func New(host string) (*Client, error) {
-	base, err := parseHost(host)
-	if err != nil {
-		return nil, err
-	}
-	return &Client{host: host, base: base, transport: wire.NewTransport(base)}, nil
-}
-
-// Host returns the URL of the server.
-func (c *Client) Host() string { return c.base.String() }
-
-// Close closes idle connections.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
-
 // lookups returns Ollama's own client, which makes all requests except chats.
 func (c *Client) lookups() *api.Client {
 	return api.NewClient(c.base, &http.Client{Transport: c.transport})
 }
 
-// sign returns the URL of path at the server and the header for a request to it. As Ollama's own
-// client does, it signs requests to ollama.com with the user's key, and to any server if
-// OLLAMA_AUTH is set.
-func (c *Client) sign(ctx context.Context, method, path string) (string, http.Header, error) {
-	u, header := c.base.JoinPath(path), http.Header{"Accept": {"application/x-ndjson"}, "User-Agent": {"qq"}}
-	if !envconfig.UseAuth() && c.base.Hostname() != "ollama.com" {
-		return u.String(), header, nil
-	}
-	u.RawQuery = "ts=" + strconv.FormatInt(time.Now().Unix(), 10)
-	token, err := auth.Sign(ctx, fmt.Appendf(nil, "%s,%s?%s", method, path, u.RawQuery))
-	header.Set("Authorization", token)
-	return u.String(), header, err
-}
-
-// Version returns the version of the server.
+// Version returns the version of an Ollama server.
 func (c *Client) Version(ctx context.Context) (string, error) {
 	v, err := c.lookups().Version(ctx)
 	if err != nil {
@@ -111,9 +70,12 @@ func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, er
 		return Model{}, false, c.explain(ctx, name, err)
 	}
 	m = Model{
-		Kind: Ollama, Host: c.host, Name: name,
+		Kind: servers.Ollama, Server: c.server.Name, Host: c.server.URL, Name: name,
 		Context: contextLength(resp.ModelInfo), Modified: resp.ModifiedAt.UTC(),
 		Remote: resp.RemoteHost,
+	}
+	if m.Server == servers.Ollama {
+		m.Server = "" // see Model.Server
 	}
 	for _, capability := range resp.Capabilities {
 		switch capability {

@@ -40,6 +40,7 @@ import (
 
 	"qq/internal/models/extract"
 	"qq/internal/models/gate"
+	"qq/internal/models/servers"
 	"qq/pkg/llm"
 	"qq/pkg/task"
 )
@@ -50,17 +51,16 @@ const (
 	Extract = "extract" // the built-in extractive model
 )
 
-// Ollama is the Kind of a model that an Ollama server runs.
-const Ollama = "ollama"
-
 // Model is what a process needs in order to talk to its model. The root asks the
 // server about it once; children get it in their start frame.
 type Model struct {
-	Kind string `json:"kind"`           // Ollama or Extract
-	Host string `json:"host,omitempty"` // of the server, as in OLLAMA_HOST
-	Name string `json:"name,omitempty"` // at the server
+	Kind   string `json:"kind"`             // of the server, or Extract
+	Server string `json:"server,omitempty"` // its name; empty means ollama, so that known results stay known
+	Host   string `json:"host,omitempty"`   // its address, see [Server]
+	Name   string `json:"name,omitempty"`   // at the server
 
 	Context  int  `json:"context,omitempty"`  // tokens the model has; 0 is unknown
+	Answer   int  `json:"answer,omitempty"`   // tokens of its longest answer; 0 is unknown
 	Tools    bool `json:"tools,omitempty"`    // it can call tools
 	Thinking bool `json:"thinking,omitempty"` // it can think before it answers
 	// Modified is when the server's copy of the model last changed, for example by a pull; zero
@@ -71,10 +71,10 @@ type Model struct {
 }
 
 func (m Model) String() string {
-	if m.Kind == Ollama {
-		return "ollama:" + m.Name
+	if m.Kind == Extract {
+		return Extract
 	}
-	return m.Kind
+	return cmp.Or(m.Server, servers.Ollama) + ":" + m.Name
 }
 
 // CallsTools reports whether the model can call tools.
@@ -82,29 +82,27 @@ func (m Model) CallsTools() bool { return m.Kind == Extract || m.Tools }
 
 // Served returns the name of the model at its server. ok is false for the built-in model, which
 // needs no server.
-func (m Model) Served() (name string, ok bool) { return m.Name, m.Kind == Ollama }
+func (m Model) Served() (name string, ok bool) { return m.Name, m.Kind != Extract }
 
-// Connect returns a backend for the model, and a function that closes its connections.
-func (m Model) Connect() (llm.Backend, func(), error) {
-	switch m.Kind {
-	case Extract:
+// Connect returns a backend for the model, and a function that closes its connections. key is that of the server;
+// empty means none.
+func (m Model) Connect(key string) (llm.Backend, func(), error) {
+	if m.Kind == Extract {
 		return extract.New(), func() {}, nil
-	case Ollama:
-		client, err := connect(m.Host)
-		if err != nil {
-			return nil, nil, err
-		}
-		return client.Backend(m, Options{}), client.Close, nil
 	}
-	return nil, nil, fmt.Errorf("no model backend of kind %q", m.Kind)
+	client, err := connect(servers.Server{Name: cmp.Or(m.Server, servers.Ollama), Kind: m.Kind, URL: m.Host}, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	return client.Backend(m, Options{}), client.Close, nil
 }
 
-// connect is [New]. Its error says how to find out where the host was set, because the user may not have set it.
-func connect(host string) (*Client, error) {
-	client, err := New(host)
+// connect is [Open]. Its error says how to find out where the address was set, because the user may not have set it.
+func connect(s servers.Server, key string) (*Client, error) {
+	client, err := Open(s, key)
 	if err != nil {
 		return nil, &llm.Error{Kind: llm.Misconfigured, Problem: err.Error(),
-			Hint: "qq config shows where OLLAMA_HOST comes from"}
+			Hint: "qq config shows where " + s.Setting() + " comes from"}
 	}
 	return client, nil
 }
@@ -115,17 +113,25 @@ const showTimeout = 30 * time.Second
 // Resolver resolves names of models, each once. Set its exported fields before the first use;
 // then several goroutines may use it.
 type Resolver struct {
-	Host    string     // of the server, as in OLLAMA_HOST
-	Run     string     // the model of the run: what an empty name means
-	Retries int        // of each look-up at the server
-	Notes   gate.Notes // told when a model is limited; not nil
-	Strict  bool       // the built-in model never replaces Auto
+	Servers []servers.Server  // that can be named; ollama is one of them
+	Aliases map[string]string // the models that names mean
+	Keys    Keys              // of the servers; nil means that there are none
+	Run     string            // the model of the run: what an empty name means
+	Retries int               // of each look-up at the server
+	Notes   gate.Notes        // told when a model is limited; not nil
+	Strict  bool              // the built-in model never replaces Auto
 	// Warnings is told when the built-in model replaces Auto; not nil unless Strict is set.
 	Warnings gate.Notes
 
 	mu       sync.Mutex
 	byName   map[string]*lookup
 	replaced atomic.Pointer[string] // see Replaced
+}
+
+// Keys knows the keys of servers.
+type Keys interface {
+	// Key returns the key of s; empty if it needs none. The error is for a person.
+	Key(ctx context.Context, s servers.Server) (string, error)
 }
 
 // lookup is the cached result for one name. A failed look-up is not cached.
@@ -137,7 +143,7 @@ type lookup struct {
 // Resolve returns the model of that name: "" for the model of the run, [Auto], [Extract],
 // "ollama:NAME", or NAME alone.
 func (r *Resolver) Resolve(ctx context.Context, name string) (Model, error) {
-	name = cmp.Or(name, r.Run)
+	name = r.Whole(name)
 	r.mu.Lock()
 	if r.byName == nil {
 		r.byName = map[string]*lookup{}
@@ -168,7 +174,7 @@ func (r *Resolver) Resolve(ctx context.Context, name string) (Model, error) {
 func (r *Resolver) Known(name string) (Model, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l := r.byName[cmp.Or(name, r.Run)]; l != nil {
+	if l := r.byName[r.Whole(name)]; l != nil {
 		if found := l.found.Load(); found != nil {
 			return *found, true
 		}
@@ -204,7 +210,12 @@ func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
 	if name == Extract {
 		return Model{Kind: Extract}, nil
 	}
-	client, err := connect(r.Host)
+	server, name := r.serverOf(name)
+	key, err := r.key(ctx, server)
+	if err != nil {
+		return Model{}, err
+	}
+	client, err := connect(server, key)
 	if err != nil {
 		return Model{}, err
 	}
@@ -226,16 +237,62 @@ func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
 	return found, err
 }
 
+func (r *Resolver) key(ctx context.Context, s servers.Server) (string, error) {
+	if r.Keys == nil {
+		return "", nil
+	}
+	return r.Keys.Key(ctx, s)
+}
+
+// KeyOf returns the key of the server of m; empty if it needs none.
+func (r *Resolver) KeyOf(ctx context.Context, m Model) (string, error) {
+	if m.Kind == Extract {
+		return "", nil
+	}
+	server, _ := r.serverOf(m.String())
+	return r.key(ctx, server)
+}
+
+// serverOf splits the name of a model into the server and its name there. Without the name of a server, it is one of
+// Ollama's, whose names may have a colon too.
+func (r *Resolver) serverOf(name string) (servers.Server, string) {
+	ollama := servers.Server{Name: servers.Ollama, Kind: servers.Ollama}
+	before, after, ok := strings.Cut(name, ":")
+	for _, s := range r.Servers {
+		switch {
+		case ok && s.Name == before:
+			return s, after
+		case s.Name == servers.Ollama:
+			ollama = s
+		}
+	}
+	return ollama, name
+}
+
+// Whole returns name as [Model.String] says it, with the server and without an alias; "" is the model of the run.
+func (r *Resolver) Whole(name string) string {
+	name = cmp.Or(name, r.Run)
+	name = cmp.Or(r.Aliases[name], name)
+	if name == Auto || name == Extract {
+		return name
+	}
+	server, model := r.serverOf(name)
+	return server.Name + ":" + model
+}
+
 // recovers reports whether e means that the server runs but cannot serve requests yet, so that a
 // retry may help.
 func recovers(e *llm.Error) bool {
 	return e.Kind == llm.Server || e.Passing() && e.Kind != llm.Unreachable
 }
 
-// Find asks the server for the model "ollama:NAME" or NAME; for [Auto] it picks one. The error
-// for an unknown name lists the models that the server has.
+// Find asks the server for the model of that name; for [Auto] an Ollama server picks one. The error for an unknown
+// name lists the models that the server has.
 func (c *Client) Find(ctx context.Context, name string) (Model, error) {
-	if name == Auto {
+	switch {
+	case c.server.Kind != servers.Ollama:
+		return c.look(ctx, name)
+	case name == Auto:
 		return c.Pick(ctx)
 	}
 	m, err := c.Show(ctx, strings.TrimPrefix(name, "ollama:"))
@@ -247,10 +304,7 @@ func (c *Client) Find(ctx context.Context, name string) (Model, error) {
 	if listErr != nil || len(names) == 0 {
 		return Model{}, err
 	}
-	if len(names) > 10 {
-		names = append(names[:10:10], "…")
-	}
 	more := *e
-	more.Hint = strings.TrimSpace(e.Hint + "; the server has: " + strings.Join(names, ", "))
+	more.Hint = strings.TrimSpace(e.Hint + "; the server has: " + shortList(names))
 	return Model{}, &more
 }

@@ -49,6 +49,13 @@ func newWorld(t *testing.T, host, model string, env ...string) *world {
 	require.NoError(t, os.Link(program, w.bin))
 	w.env = []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "TERM=dumb", "OLLAMA_HOST=" + host,
 		"QQ_MODEL=ollama:" + model}
+	if d := os.Getenv("QQ_TEST_DIALECT"); d != "" { // the same through another interface of the server
+		address := host
+		if !strings.Contains(host, "://") {
+			address = "http://" + host
+		}
+		w.env = append(w.env, "QQ_SERVER_other="+d+" "+address+"/v1", "QQ_MODEL=other:"+model)
+	}
 	for name, folder := range map[string]string{
 		"HOME": "home", "QQ_HOME": "qq", "QQ_LOG_DIR": "logs", "TMPDIR": "tmp",
 		"XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_CACHE_HOME": "cache", "XDG_DATA_HOME": "data",

@@ -101,7 +101,7 @@ func (Ollama) Encode(ask *Ask) (path string, body []byte, err error) {
 		return "", nil, err
 	}
 	body, err = encode(req)
-	return "/api/chat", body, err
+	return "api/chat", body, err
 }
 
 // encode returns v as JSON, without escapes that are for HTML: they are more bytes and say nothing.

@@ -98,7 +98,7 @@ func TestRequestIsOllamas(t *testing.T) {
 			ask.Model, ask.Context = "m", 8192
 			path, body, err := Ollama{}.Encode(ask)
 			require.NoError(t, err)
-			assert.Equal(t, "/api/chat", path)
+			assert.Equal(t, "api/chat", path)
 			var got, want api.ChatRequest
 			require.NoError(t, json.Unmarshal(body, &got), "%s", body)
 			theirs, err := json.Marshal(apiRequest(t, ask))

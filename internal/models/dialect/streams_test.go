@@ -158,13 +158,15 @@ func TestFailuresInStreams(t *testing.T) {
 			llm.BrokenStream, "arguments of a call of x are no JSON"},
 		"openai, no object": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"function":{"name":"x","arguments":"7"}}]},"finish_reason":"stop"}]}`,
 			llm.BrokenStream, "arguments of a call of x are not an object"},
-		"anthropic":            {Anthropic{}, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, llm.Busy, "Overloaded"},
-		"anthropic, refusal":   {Anthropic{}, "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"refusal\"}}\n{\"type\":\"message_stop\"}", llm.Rejected, "a filter of the server ended it (refusal)"},
+		"anthropic": {Anthropic{}, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, llm.Busy, "Overloaded"},
+		"anthropic, refusal": {Anthropic{}, anthropicEnd("refusal"), llm.Rejected,
+			"a filter of the server ended it (refusal)"},
 		"anthropic, no reason": {Anthropic{}, `{"type":"message_stop"}`, llm.BrokenStream, "the server ended it with no reason"},
-		"anthropic, pause":     {Anthropic{}, "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"pause_turn\"}}\n{\"type\":\"message_stop\"}", llm.BrokenStream, "the server ended it with pause_turn"},
-		"gemini":               {Gemini{}, `{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`, llm.Busy, "The model is overloaded."},
-		"gemini, blocked":      {Gemini{}, `{"promptFeedback":{"blockReason":"SAFETY"}}`, llm.Rejected, "a filter of the server ended it (SAFETY)"},
-		"gemini, malformed":    {Gemini{}, `{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`, llm.BrokenStream, "the server ended it with MALFORMED_FUNCTION_CALL"},
+		"anthropic, pause": {Anthropic{}, anthropicEnd("pause_turn"), llm.BrokenStream,
+			"the server ended it with pause_turn"},
+		"gemini":            {Gemini{}, `{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`, llm.Busy, "The model is overloaded."},
+		"gemini, blocked":   {Gemini{}, `{"promptFeedback":{"blockReason":"SAFETY"}}`, llm.Rejected, "a filter of the server ended it (SAFETY)"},
+		"gemini, malformed": {Gemini{}, `{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`, llm.BrokenStream, "the server ended it with MALFORMED_FUNCTION_CALL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := NewAnswer(nil, 0)
@@ -187,8 +189,9 @@ func TestNoEndMark(t *testing.T) {
 	}{
 		"openai":            {OpenAI{}, `{"choices":[{"delta":{"content":"half"}}]}`},
 		"openai, only DONE": {OpenAI{}, "{\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n[DONE]"},
-		"anthropic":         {Anthropic{}, "{\"type\":\"content_block_delta\",\"delta\":{\"text\":\"half\"}}\n{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}"},
-		"gemini":            {Gemini{}, `{"candidates":[{"content":{"parts":[{"text":"half"}]}}]}`},
+		"anthropic": {Anthropic{}, `{"type":"content_block_delta","delta":{"text":"half"}}
+{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`},
+		"gemini": {Gemini{}, `{"candidates":[{"content":{"parts":[{"text":"half"}]}}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := NewAnswer(nil, 0)
@@ -197,4 +200,10 @@ func TestNoEndMark(t *testing.T) {
 			assert.Equal(t, "half", a.Response().Message.Content)
 		})
 	}
+}
+
+// anthropicEnd is the end of a stream that ended for that reason.
+func anthropicEnd(reason string) string {
+	return `{"type":"message_delta","delta":{"stop_reason":"` + reason + `"}}
+{"type":"message_stop"}`
 }
