@@ -190,10 +190,8 @@ func realPath(path string) string {
 	return path
 }
 
-const (
-	auto    = "auto"    // the model that is chosen when it is needed
-	extract = "extract" // the built-in model
-)
+// auto is the model that is chosen when it is needed.
+const auto = "auto"
 
 // run checks all tasks, opens the output and the record, and runs the batch.
 func (b *batchRun) run(c *cli.Context) error {
@@ -223,23 +221,22 @@ func (b *batchRun) run(c *cli.Context) error {
 		b.o.agent = cfg.Agent
 	}
 	b.start = time.Now()
-	b.runner, err = b.process.Wire(Needs{
-		Settings: cfg, Dir: dir, ReadOnly: b.o.readOnly, NoLedger: b.o.noLedger,
-		Events: b.events(), Verbose: b.o.verbose,
-	})
-	if err != nil {
+	needs := Needs{Settings: cfg, Dir: dir, ReadOnly: b.o.readOnly, NoLedger: b.o.noLedger, Verbose: b.o.verbose}
+	if b.o.format == output.StreamJSON {
+		needs.Events = &b.to // it is opened before the first event
+	}
+	if b.runner, err = b.process.Wire(needs); err != nil {
 		return err
 	}
-	spool, err := b.check(c)
-	if err != nil {
+	if b.spool, err = b.check(c); err != nil {
 		return err
 	}
-	defer spool.Close()
+	defer b.spool.Close()
 	if b.o.dryRun {
 		if cfg.Model == auto {
 			b.Note("model auto: it is chosen when the batch runs")
 		}
-		return b.dryRun(c.Context, spool)
+		return b.dryRun(c.Context)
 	}
 	// A missing model is one error here, instead of one error for each task later.
 	for _, t := range b.staffing {
@@ -247,30 +244,18 @@ func (b *batchRun) run(c *cli.Context) error {
 			return err
 		}
 	}
-	defer func() { _ = b.folder.Close() }() // what was written to it is there
-	if err := b.openOutput(c.Context, spool); err != nil {
+	defer func() { _ = b.results.Close() }() // what was written to it is there
+	if b.results, err = openResults(b.o.results, b.spool); err != nil {
 		return err
 	}
-	if err := b.openRecord(c.Context, spool); err != nil {
-		return errors.Join(err, b.closeOutput(b.made))
+	if err := b.openOutput(c.Context); err != nil {
+		return err
 	}
-	return errors.Join(b.do(c.Context, spool), b.closeOutput(false))
-}
-
-// events returns the writer for events. It is nil unless the output format is stream-json.
-func (b *batchRun) events() io.Writer {
-	if b.o.format == output.StreamJSON {
-		return eventWriter{b}
+	if err := b.openRecord(c.Context); err != nil {
+		return errors.Join(err, b.to.close(b.Screen, b.to.made))
 	}
-	return nil
+	return errors.Join(b.do(c.Context), b.to.close(b.Screen, false))
 }
-
-// eventWriter writes events to the output of the batch. That output is opened only after
-// the writer is made.
-type eventWriter struct{ b *batchRun }
-
-// Write implements io.Writer.
-func (w eventWriter) Write(p []byte) (int, error) { return w.b.to.Write(p) }
 
 // check reads all tasks into a spool file. It returns an error for the first task that
 // cannot be run.
@@ -381,9 +366,9 @@ func (b *batchRun) complete(t task.Task) task.Task {
 
 // tasks streams the tasks of the spool file. A task without an agent or a schema gets that
 // of the flags.
-func (b *batchRun) tasks(spool *taskfile.Spool) iter.Seq2[task.Task, error] {
+func (b *batchRun) tasks() iter.Seq2[task.Task, error] {
 	return func(yield func(task.Task, error) bool) {
-		for t, err := range spool.Tasks() {
+		for t, err := range b.spool.Tasks() {
 			if !yield(b.complete(t), err) {
 				return
 			}
