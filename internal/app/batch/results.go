@@ -32,8 +32,8 @@ func (b *batchRun) newPrinter(next func() (task.Task, error, bool)) *printer {
 	}
 	p.out.Tag, p.out.Terminal, p.out.Heads = b.o.tag, b.to.Terminal(), b.to.Terminal() && !b.Quiet
 	if b.o.bar {
-		p.progress = output.StartProgress(b.Err, b.o.redraw || b.Coloured(b.Err), b.spool.Len(), standing{b.runner},
-			b.process.Stop())
+		live := b.o.redraw || b.Coloured(b.Err)
+		p.progress = output.StartProgress(b.Err, live, b.spool.Len(), b.runner, b.process.Stop())
 	}
 	return p
 }
@@ -123,7 +123,7 @@ func (p *printer) summarize() {
 	if !p.o.bar && p.tally.Complete() && limit == "" {
 		return
 	}
-	p.tally.Known, p.tally.Usage = p.runner.History().Resumed(), p.runner.Used()
+	p.tally.Known, p.tally.Usage = p.runner.Known(), p.runner.Used()
 	p.Note("%s", p.tally.Summary(time.Since(p.start)))
 	if again := p.tally.Repeats(); again != "" && p.o.bar {
 		p.Note("%s", again)

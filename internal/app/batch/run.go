@@ -129,9 +129,3 @@ func (b *batchRun) do(ctx context.Context) error {
 	outcome, runErr = p.end(runErr)
 	return runErr
 }
-
-// standing implements output.Batch.
-type standing struct{ Runner }
-
-// Known implements output.Batch.
-func (s standing) Known() int { return s.History().Resumed() }
