@@ -42,12 +42,6 @@ func inputFlags() []cli.Flag {
 	}
 }
 
-// separators are the arguments before a list of inputs, and whether a file has the list and whether it is linked to the
-// list before it.
-var separators = map[string]struct{ file, linked bool }{
-	":::": {}, ":::+": {linked: true}, "::::": {file: true}, "::::+": {file: true, linked: true},
-}
-
 // source returns where the tasks come from, as flags and arguments say.
 func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	src := taskfile.Source{
@@ -68,7 +62,7 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	if err := b.notID(c, args); err != nil {
 		return src, err
 	}
-	if at := slices.IndexFunc(args, isSeparator); at >= 0 {
+	if at := slices.IndexFunc(args, command.IsSeparator); at >= 0 {
 		err := b.takeLists(c, args[at:], &src)
 		other := ""
 		switch {
@@ -129,7 +123,7 @@ func (b *batchRun) notID(c *cli.Context, args []string) error {
 		return nil // two files: the error about them says it
 	}
 	for _, arg := range args {
-		if isSeparator(arg) {
+		if command.IsSeparator(arg) {
 			break
 		}
 		if id.MatchString(arg) && !isFile(arg) {
@@ -178,38 +172,33 @@ func lineFlags(c *cli.Context, src *taskfile.Source) error {
 	return nil
 }
 
-func isSeparator(arg string) bool {
-	_, ok := separators[arg]
-	return ok
-}
-
 // takeLists reads the arguments from the first ::: on.
 func (b *batchRun) takeLists(c *cli.Context, args []string, src *taskfile.Source) error {
 	stdin := false
 	for i, arg := range args {
-		kind, ok := separators[arg]
-		if !ok {
+		if !command.IsSeparator(arg) {
 			continue
 		}
+		linked := strings.HasSuffix(arg, "+") // to the list before it
 		values := args[i+1:]
-		if end := slices.IndexFunc(values, isSeparator); end >= 0 {
+		if end := slices.IndexFunc(values, command.IsSeparator); end >= 0 {
 			values = values[:end]
 		}
-		if kind.linked && len(src.Lists) == 0 {
+		if linked && len(src.Lists) == 0 {
 			return command.Usagef("begin with :::", "%s links to the list before it, and is the first", arg)
 		}
 		if len(values) == 0 {
 			return command.Usagef("for example: ::: a b", "nothing stands after %s", arg)
 		}
-		if !kind.file {
-			src.Lists = append(src.Lists, taskfile.List{Values: values, Linked: kind.linked})
+		if !strings.HasPrefix(arg, "::::") {
+			src.Lists = append(src.Lists, taskfile.List{Values: values, Linked: linked})
 			if err := notFlags(c, values, arg); err != nil {
 				return err
 			}
 			continue
 		}
 		for k, name := range values {
-			list := taskfile.List{File: name, Linked: kind.linked && k == 0}
+			list := taskfile.List{File: name, Linked: linked && k == 0}
 			if name == "-" {
 				if stdin {
 					return command.Usagef("give it once", "stdin can be read once only")

@@ -47,15 +47,15 @@ func beforeValues(args []string) (before, values []string) {
 		if arg == "--" {
 			break
 		}
-		if isSeparator(arg) {
+		if IsSeparator(arg) {
 			return args[:i:i], args[i:]
 		}
 	}
 	return args, nil
 }
 
-// isSeparator reports whether arg begins a list of values, as with GNU parallel.
-func isSeparator(arg string) bool {
+// IsSeparator reports whether arg begins a list of values, as with GNU parallel.
+func IsSeparator(arg string) bool {
 	arg = strings.TrimSuffix(arg, "+")
 	return arg == ":::" || arg == "::::"
 }

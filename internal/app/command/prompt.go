@@ -60,7 +60,7 @@ func names(commands []*cli.Command) (all []string) {
 //   - one word that is a command of other programs, such as "ls" or "login";
 //   - two words, of which one is nearly the name of a command and the other is the name of its subcommand.
 func Mistaken(commands []*cli.Command, words []string) error {
-	if at := slices.IndexFunc(words, isSeparator); at >= 0 {
+	if at := slices.IndexFunc(words, IsSeparator); at >= 0 {
 		hint := "write: qq batch -m 'Summarize {}' ::: VALUES"
 		return Usagef(hint+"; a prompt with "+words[at]+" goes after --", "%s belongs to qq batch", words[at])
 	}
