@@ -1,7 +1,10 @@
 package batch
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -97,16 +100,24 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 		return src, command.Usagef(
 			`for example: qq batch tasks.txt, or: qq batch -m "Summarize {}" docs/*.md`, "no tasks")
 	}
-	if src.Files == nil && (src.Name == "" || src.Name == "-") {
-		src.Name, src.Input = "stdin", &interruptible{ctx: c.Context, from: b.In}
-	} else if fifo.Is(src.Name) {
-		f, err := fifo.OpenFile(c.Context, src.Name, os.O_RDONLY, 0)
-		if err != nil {
-			return src, err
-		}
-		src.Input = &interruptible{ctx: c.Context, from: f}
+	var err error
+	if src.Files == nil {
+		src.Name, src.Input, err = b.input(c.Context, cmp.Or(src.Name, "-"))
 	}
-	return src, nil
+	return src, err
+}
+
+// input returns the reader of the file of that name, where - is stdin, and what it is called in messages. The reader is
+// nil if the file can be opened at any time.
+func (b *batchRun) input(ctx context.Context, name string) (string, io.Reader, error) {
+	switch {
+	case name == "-":
+		return "stdin", &interruptible{ctx: ctx, from: b.In}, nil
+	case fifo.Is(name):
+		f, err := fifo.OpenFile(ctx, name, os.O_RDONLY, 0)
+		return name, &interruptible{ctx: ctx, from: f}, err
+	}
+	return name, nil, nil
 }
 
 // notID returns an error if an argument is certainly the id of the batch that --resume continues: it is written with
@@ -198,21 +209,15 @@ func (b *batchRun) takeLists(c *cli.Context, args []string, src *taskfile.Source
 			continue
 		}
 		for k, name := range values {
-			list := taskfile.List{File: name, Linked: linked && k == 0}
-			if name == "-" {
-				if stdin {
-					return command.Usagef("give it once", "stdin can be read once only")
-				}
-				stdin = true
-				list.File, list.Input = "stdin", &interruptible{ctx: c.Context, from: b.In}
-			} else if fifo.Is(name) {
-				f, err := fifo.OpenFile(c.Context, name, os.O_RDONLY, 0)
-				if err != nil {
-					return err
-				}
-				list.Input = &interruptible{ctx: c.Context, from: f}
+			if name == "-" && stdin {
+				return command.Usagef("give it once", "stdin can be read once only")
 			}
-			src.Lists = append(src.Lists, list)
+			stdin = stdin || name == "-"
+			file, from, err := b.input(c.Context, name)
+			if err != nil {
+				return err
+			}
+			src.Lists = append(src.Lists, taskfile.List{File: file, Input: from, Linked: linked && k == 0})
 		}
 	}
 	switch {
