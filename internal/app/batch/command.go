@@ -20,6 +20,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/taskfile"
+	"qq/internal/taskfile/locate"
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
@@ -40,7 +41,7 @@ docs/parallel.md compares both.`
 
 // Command makes the command qq batch, to be run in the process p.
 func Command(i *command.Invocation, p Process) *cli.Command {
-	b := &batchRun{Invocation: i, process: p}
+	b := &batchRun{Invocation: i, process: p, folders: map[string]string{}}
 	text := func(name, usage string, aliases ...string) cli.Flag {
 		return &cli.StringFlag{Name: name, Aliases: aliases, Usage: usage}
 	}
@@ -165,11 +166,8 @@ func joblogPath(name string) (string, error) {
 	if strings.TrimSpace(name) == "" {
 		return "", command.Usagef(hint, "the name of the file for --joblog is empty")
 	}
-	path, err := filepath.Abs(name)
-	if err == nil {
-		err = directory(filepath.Dir(path))
-	}
-	if err != nil {
+	path := whole(name)
+	if err := directory(filepath.Dir(path)); err != nil {
 		return "", command.Usagef(hint, "--joblog %s: %v", name, err)
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -327,18 +325,14 @@ func (b *batchRun) checkTask(t task.Task) error {
 
 // enter keeps the real path of the working directory of a task: when the task starts, another one may have put a link
 // in its place.
-func (b *batchRun) enter(dir string) error {
+func (b *batchRun) enter(dir string) (err error) {
+	if b.folders[dir] != "" {
+		return nil
+	}
 	if err := directory(dir); err != nil {
 		return err
 	}
-	real, err := filepath.Abs(dir)
-	if err == nil {
-		real, err = filepath.EvalSymlinks(real)
-	}
-	if b.folders == nil {
-		b.folders = map[string]string{}
-	}
-	b.folders[dir] = real
+	b.folders[dir], err = locate.Real(dir)
 	return err
 }
 
