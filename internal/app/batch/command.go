@@ -53,10 +53,11 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			command.FlagAgent, command.FlagModel,
 			text("jobs", "children at work at once; +N, -N and N% count from the processors of the machine", "j"),
 			command.FlagTimeout,
-			&cli.StringFlag{
+			command.Choice(&cli.StringFlag{
 				Name: "halt", Value: "never",
 				Usage: "never, soon or now, with ,fail=N or ,success=N or ,done=N; N may end in %",
-			},
+			}, []string{"never", "soon", "now", "soon,fail=1", "now,fail=1", "soon,fail=10%", "now,fail=10%",
+				"soon,success=1", "now,success=1", "soon,done=1", "now,done=1"}),
 			&cli.BoolFlag{
 				Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing",
 			},
@@ -76,8 +77,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			&cli.BoolFlag{Name: "no-bar", Usage: "show no progress"},
 			text("output", "file for the results instead of stdout", "o"),
 			text("results", "folder that gets a file for each result"),
-			text("output-format", "text, json, jsonl, markdown or stream-json"),
-			command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
+			command.FlagFormat(output.Formats()), command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
 			command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
 		}, habitFlags(), command.PermissionFlags()),
 		Action:       b.run,
@@ -128,14 +128,8 @@ func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
 	}
 	o.bar, o.redraw = !c.Bool("quiet") && !c.Bool("no-bar"), c.Bool("bar")
 	var err error
-	if o.format, err = command.Format(c); err != nil {
+	if o.format, err = command.Format(c, output.Formats()); err != nil {
 		return o, err
-	}
-	if o.format == "" {
-		o.format = output.Text
-	}
-	if output.NewResults(o.format, nil) == nil {
-		return o, command.NotAccepted("--output-format", o.format, "text", "json", "jsonl", "markdown", "stream-json")
 	}
 	if o.halt, err = parseHalt(c.String("halt")); err != nil {
 		return o, err

@@ -30,10 +30,10 @@ func inputFlags() []cli.Flag {
 			Name: "input", Aliases: []string{"i"},
 			Usage: "file with the tasks, or with the lines or rows for -m; - is stdin",
 		},
-		&cli.StringFlag{
+		command.Choice(&cli.StringFlag{
 			Name:  "input-format",
-			Usage: "json, jsonl, csv, tsv or lines, instead of what the name and the content say",
-		},
+			Usage: command.OneOf(taskfile.Forms()) + ", instead of what the name and the content say",
+		}, taskfile.Forms()),
 		&cli.BoolFlag{
 			Name: "null", Aliases: []string{"0"}, Usage: "a NUL ends each input line, as find -print0 writes it",
 		},

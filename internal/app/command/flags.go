@@ -172,19 +172,28 @@ type plainFlag interface {
 // the start time of qq.
 type namedFlag struct {
 	plainFlag
-	names []string
+	names   []string
+	choices []string
 }
 
 // Names implements cli.Flag.
 func (f namedFlag) Names() []string { return f.names }
+
+// Choices returns the values that a shell offers for the flag: all that it takes, or examples.
+func (f namedFlag) Choices() []string { return f.choices }
+
+// Choice returns f with choices.
+func Choice(f plainFlag, choices []string) cli.Flag { return namedFlag{f, f.Names(), choices} }
 
 // named wraps flags so that their names are computed once.
 func named(flags []cli.Flag) []cli.Flag {
 	wrapped := make([]cli.Flag, len(flags))
 	for i, f := range flags {
 		wrapped[i] = f
-		if p, ok := f.(plainFlag); ok {
-			wrapped[i] = namedFlag{p, p.Names()}
+		switch f := f.(type) {
+		case namedFlag:
+		case plainFlag:
+			wrapped[i] = namedFlag{plainFlag: f, names: f.Names()}
 		}
 	}
 	return wrapped

@@ -230,9 +230,3 @@ func OneOf(words []string) string {
 	}
 	return strings.Join(words, "")
 }
-
-// NotAccepted returns the usage error for a flag with a value that is none of accepted.
-func NotAccepted(flag, value string, accepted ...string) error {
-	hint := spelling.DidYouMean(spelling.Nearest(value, accepted)) + "accepted is " + OneOf(accepted)
-	return Usagef(hint, "%s is %q", flag, value)
-}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"qq/pkg/task"
@@ -38,11 +39,10 @@ const extract = "extract"
 
 // NewResults returns Results that print on w, or nil if the format is unknown.
 func NewResults(format string, w io.Writer) *Results {
-	switch format {
-	case Text, JSON, JSONL, StreamJSON, Markdown:
-		return &Results{format: format, w: w}
+	if !slices.Contains(Formats(), format) {
+		return nil
 	}
-	return nil
+	return &Results{format: format, w: w}
 }
 
 // Write prints the result of a task. name is what the task is called, and input what its template was filled with.
