@@ -102,7 +102,7 @@ func (f resultFolder) clearRenamed() error {
 		if err != nil {
 			return err
 		}
-		made := output.Made{Task: task.Shorten(t.Text, 100), Input: t.Input}
+		made := output.Made{Task: t.Brief(), Input: t.Input}
 		if err := f.Remove(old[made]); err != nil {
 			return err
 		}
