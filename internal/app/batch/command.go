@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -87,61 +88,61 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 
 // batchOptions are the values of the flags for one batch.
 type batchOptions struct {
-	agent        string
-	format       string
-	schema       json.RawMessage
-	halt         halt.Policy
-	joblog       string // absolute path
-	cache        bool
-	dryRun       bool
-	output       string
-	results      string
-	readOnly     bool
-	noLedger     bool
-	resume       command.Optional
-	resumeFailed command.Optional
-	verbose      bool
-	start        startOptions
-	tag          bool
-	bar          bool // show progress
-	redraw       bool // redraw the progress line even if stderr is no terminal
+	recordOptions
+	outputOptions
+	agent  string
+	schema json.RawMessage
+	halt   halt.Policy
+	start  startOptions
 }
 
-// options reads the flags and checks what can be checked without the tasks.
-func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
-	o := batchOptions{
-		resume: b.o.resume, resumeFailed: b.o.resumeFailed, noLedger: c.Bool("no-ledger"),
-		agent: c.String("agent"), dryRun: c.Bool("dry-run"), output: c.String("output"),
-		results:  whole(c.String("results")),
-		readOnly: c.Bool("read-only"), verbose: c.Bool("verbose"),
-		cache: c.Bool("cache"),
-	}
-	if o.dryRun && (o.resume.Given || o.resumeFailed.Given) {
-		return o, command.Usagef("leave one of them out",
+// recordOptions say what is recorded, and which batch is continued.
+type recordOptions struct {
+	resume       command.Optional
+	resumeFailed command.Optional
+	joblog       string // absolute path
+	cache        bool
+	noLedger     bool
+}
+
+// outputOptions say where the results go, and what a person sees.
+type outputOptions struct {
+	output  string
+	results string // absolute path
+	format  string
+	tag     bool
+	bar     bool // show progress
+	redraw  bool // redraw the progress line even if stderr is no terminal
+}
+
+// read reads the flags and checks what can be checked without the tasks. The library has set resume and resumeFailed.
+func (o *batchOptions) read(c *cli.Context) (err error) {
+	o.cache, o.noLedger, o.agent = c.Bool("cache"), c.Bool("no-ledger"), c.String("agent")
+	o.output, o.results = c.String("output"), whole(c.String("results"))
+	o.bar, o.redraw = !c.Bool("quiet") && !c.Bool("no-bar"), c.Bool("bar")
+	if c.Bool("dry-run") && (o.resume.Given || o.resumeFailed.Given) {
+		return command.Usagef("leave one of them out",
 			"--dry-run prints the tasks of the input, and does not know which --resume would run")
 	}
 	if c.IsSet("joblog") {
-		var err error
 		if o.joblog, err = joblogPath(c.String("joblog")); err != nil {
-			return o, err
+			return err
 		}
 	}
-	o.bar, o.redraw = !c.Bool("quiet") && !c.Bool("no-bar"), c.Bool("bar")
-	var err error
 	if o.format, err = command.Format(c, output.Formats()); err != nil {
-		return o, err
+		return err
 	}
 	if o.halt, err = parseHalt(c.String("halt")); err != nil {
-		return o, err
+		return err
 	}
 	if o.tag, err = parseTag(c, o.format); err != nil {
-		return o, err
+		return err
 	}
 	if o.start, err = parseStart(c); err != nil {
-		return o, err
+		return err
 	}
 	o.schema, err = Schema(c.String("schema"))
-	return o, err
+	return err
 }
 
 // whole returns the absolute path of the file or folder name; "" for an empty name. The working
@@ -197,7 +198,7 @@ func (b *batchRun) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.o, err = b.options(c); err != nil {
+	if err := b.o.read(c); err != nil {
 		return err
 	}
 	if b.o.output == "" {
@@ -209,11 +210,11 @@ func (b *batchRun) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.o.agent == "" {
-		b.o.agent = cfg.Agent
-	}
+	b.o.agent = cmp.Or(b.o.agent, cfg.Agent)
 	b.start = time.Now()
-	needs := Needs{Settings: cfg, Dir: dir, ReadOnly: b.o.readOnly, NoLedger: b.o.noLedger, Verbose: b.o.verbose}
+	needs := Needs{
+		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), NoLedger: b.o.noLedger, Verbose: c.Bool("verbose"),
+	}
 	if b.o.format == output.StreamJSON {
 		needs.Events = &b.to // it is opened before the first event
 	}
@@ -224,15 +225,15 @@ func (b *batchRun) run(c *cli.Context) error {
 		return err
 	}
 	defer b.spool.Close()
-	if b.o.dryRun {
+	if c.Bool("dry-run") {
 		if cfg.Model == auto {
 			b.Note("model auto: it is chosen when the batch runs")
 		}
 		return b.dryRun(c.Context)
 	}
 	// A missing model is one error here, instead of one error for each task later.
-	for _, t := range b.staffing {
-		if err := b.runner.Lookup(c.Context, t); err != nil {
+	for _, s := range b.staffing {
+		if err := b.runner.Lookup(c.Context, task.Task{Agent: s.agent, Model: s.model}); err != nil {
 			return err
 		}
 	}
@@ -310,9 +311,8 @@ func (b *batchRun) checkTask(t task.Task) error {
 	if err := b.runner.Check(t); err != nil && t.Broken == "" {
 		return err
 	}
-	same := func(s task.Task) bool { return s.Agent == t.Agent && s.Model == t.Model }
-	if !slices.ContainsFunc(b.staffing, same) {
-		b.staffing = append(b.staffing, task.Task{Agent: t.Agent, Model: t.Model})
+	if who := (staff{t.Agent, t.Model}); !slices.Contains(b.staffing, who) {
+		b.staffing = append(b.staffing, who)
 	}
 	return nil
 }

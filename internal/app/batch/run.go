@@ -25,7 +25,7 @@ type batchRun struct {
 	id       string          // of the batch
 	spool    *taskfile.Spool // the tasks
 	inputs   []string        // files that the tasks come from
-	staffing []task.Task     // one task for each pair of agent and model
+	staffing []staff         // of the tasks
 	// folders are the real paths of the working directories of tasks when these were read, by their names in the input.
 	folders map[string]string
 	to      target
