@@ -196,12 +196,7 @@ func IsKnown(flags []cli.Flag, arg string) bool {
 }
 
 // has reports whether arg is one of flags.
-func has(flags []cli.Flag, arg string) bool {
-	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-	return isNumbered(flags, arg) || slices.ContainsFunc(flags, func(f cli.Flag) bool {
-		return slices.Contains(f.Names(), name)
-	})
-}
+func has(flags []cli.Flag, arg string) bool { return isNumbered(flags, arg) || find(flags, arg) != nil }
 
 // NoCommand returns the error for a command that got a word that is none of its subcommands.
 func NoCommand(c *cli.Context) error {
