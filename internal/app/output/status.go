@@ -76,13 +76,7 @@ func ellipsis(s string, n int) string {
 	if Columns(s) <= n {
 		return s
 	}
-	used := 0
-	for i, r := range s {
-		if used += columnsOf(r); used > n-1 {
-			return strings.TrimRight(s[:i], " ") + "…"
-		}
-	}
-	return s
+	return strings.TrimRight(first(s, n-1), " ") + "…"
 }
 
 // columnsFor returns how many columns a status line on w may take. The last three of the terminal stay free: for
