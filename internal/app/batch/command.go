@@ -105,6 +105,12 @@ type recordOptions struct {
 	noLedger     bool
 }
 
+// continues reports whether the flags name a batch that is continued.
+func (o recordOptions) continues() bool { return o.resume.Given || o.resumeFailed.Given }
+
+// continued returns the id of that batch; "" means the last one.
+func (o recordOptions) continued() string { return o.resume.Value + o.resumeFailed.Value } // one of them has a value
+
 // outputOptions say where the results go, and what a person sees.
 type outputOptions struct {
 	output  string
@@ -120,7 +126,7 @@ func (o *batchOptions) read(c *cli.Context) (err error) {
 	o.cache, o.noLedger, o.agent = c.Bool("cache"), c.Bool("no-ledger"), c.String("agent")
 	o.output, o.results = c.String("output"), whole(c.String("results"))
 	o.bar, o.redraw = !c.Bool("quiet") && !c.Bool("no-bar"), c.Bool("bar")
-	if c.Bool("dry-run") && (o.resume.Given || o.resumeFailed.Given) {
+	if c.Bool("dry-run") && o.continues() {
 		return command.Usagef("leave one of them out",
 			"--dry-run prints the tasks of the input, and does not know which --resume would run")
 	}

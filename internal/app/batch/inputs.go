@@ -123,15 +123,12 @@ func (b *batchRun) input(ctx context.Context, name string) (string, io.Reader, e
 // notID returns an error if an argument is certainly the id of the batch that --resume continues: it is written with
 // an equals sign.
 func (b *batchRun) notID(c *cli.Context, args []string) error {
+	if !b.o.continues() || b.o.continued() != "" || len(args) > 1 && !c.IsSet("message") {
+		return nil // of two files: the error about them says it
+	}
 	flag := "--resume"
 	if b.o.resumeFailed.Given {
 		flag = "--resume-failed"
-	}
-	if !(b.o.resume.Given || b.o.resumeFailed.Given) || b.o.resume.Value+b.o.resumeFailed.Value != "" {
-		return nil
-	}
-	if len(args) > 1 && !c.IsSet("message") {
-		return nil // two files: the error about them says it
 	}
 	for _, arg := range args {
 		if command.IsSeparator(arg) {

@@ -15,9 +15,8 @@ import (
 
 // openRecord begins a batch in the record, or finds the batch that the flags resume.
 func (b *batchRun) openRecord(ctx context.Context) error {
-	on, again := b.o.resume, b.o.resumeFailed
 	switch {
-	case on.Given && again.Given:
+	case b.o.resume.Given && b.o.resumeFailed.Given:
 		return command.Usagef("--resume-failed runs what has no result too",
 			"--resume and --resume-failed are both given")
 	case b.o.noLedger && b.o.cache:
@@ -25,7 +24,7 @@ func (b *batchRun) openRecord(ctx context.Context) error {
 	}
 	var err error
 	b.id, err = b.runner.History().Open(ctx, record.Batch{
-		ID: on.Value + again.Value, Resume: on.Given || again.Given, Failed: again.Given, // one of them has a value
+		ID: b.o.continued(), Resume: b.o.continues(), Failed: b.o.resumeFailed.Given,
 		Begin: b.to.empty(), Cache: b.o.cache, Log: b.o.joblog, Count: b.spool.Len(),
 	}, b.tasks())
 	switch {
@@ -38,7 +37,7 @@ func (b *batchRun) openRecord(ctx context.Context) error {
 		return command.Usage(command.Advised(err, "qq runs list shows the batches"))
 	case err != nil:
 		return err
-	case (on.Given || again.Given) && !b.runner.History().Resumes():
+	case b.o.continues() && !b.runner.History().Resumes():
 		b.Note("there is no batch to resume: it begins")
 	}
 	return nil
