@@ -251,7 +251,7 @@ func (s Source) files(emit emit) error {
 		return err
 	}
 	for _, name := range s.Files {
-		it := item{where: printable(name)}
+		it := item{where: escaped(name)}
 		path := finder.Path(name)
 		switch _, err := os.Stat(path); {
 		case errors.Is(err, fs.ErrNotExist):

@@ -69,7 +69,7 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 		err := b.takeLists(c, args[at:], &src)
 		other := ""
 		switch {
-		case at > 0 && src.Template == "" && !isFile(args[0]):
+		case at > 0 && src.Template == "" && !exists(args[0]):
 			return src, command.Usagef(fmt.Sprintf("write: qq batch -m %s %s …", quoted(args[0]), args[at]),
 				"a template needs -m: %q", args[0])
 		case at > 0:
@@ -134,7 +134,7 @@ func (b *batchRun) notID(c *cli.Context, args []string) error {
 		if command.IsSeparator(arg) {
 			break
 		}
-		if id.MatchString(arg) && !isFile(arg) {
+		if id.MatchString(arg) && !exists(arg) {
 			return command.Usagef(fmt.Sprintf("write %s=%s", flag, arg), "no such file: %s", arg)
 		}
 	}
@@ -144,7 +144,7 @@ func (b *batchRun) notID(c *cli.Context, args []string) error {
 // id is how ids of batches look, whole or shortened.
 var id = regexp.MustCompile(`^[0-9a-f]{8}(-?[0-9a-f]{1,28})*$`)
 
-func isFile(name string) bool {
+func exists(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil
 }
