@@ -70,7 +70,7 @@ type Session struct {
 	end   int64 // offset after the last complete line
 	torn  bool  // the file may have a part of a line after end
 	empty bool  // no message yet
-	now   func() time.Time
+	in    *Store
 }
 
 // ID returns the full id of the session.
@@ -79,7 +79,7 @@ func (s *Session) ID() string { return s.id }
 // Add adds an entry to the transcript. It sets the time of the entry if that is zero.
 func (s *Session) Add(e llm.Entry) error {
 	if e.Time.IsZero() {
-		e.Time = s.now().UTC()
+		e.Time = s.in.now().UTC()
 	}
 	if err := s.write(e); err != nil {
 		return fmt.Errorf("append to session %s: %w", s.id, err)
