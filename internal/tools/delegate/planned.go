@@ -20,7 +20,7 @@ func planned(decode decoder) func(context.Context, json.RawMessage) (tool.Intent
 			return in, nil // the call itself says what is wrong
 		}
 		for _, t := range tasks {
-			agent := cmp.Or(t.Agent, "default")
+			agent := cmp.Or(t.Agent, task.DefaultAgent)
 			if t.Temporary != nil {
 				agent = "temporary"
 			}
