@@ -94,7 +94,7 @@ func (w *wiring) dirOf(job task.Job) string {
 // Tidy implements childproc.Program: it ends the commands of the child and removes its temporary files.
 func (w *wiring) Tidy(job task.Job) {
 	for _, note := range w.children.Close(job.ExecutionID) {
-		w.cfg.Note("%s: %s", job.Agent, note)
+		w.cfg.Person.Note("%s: %s", job.Agent, note)
 	}
 	w.tidy(job.ExecutionID)
 }

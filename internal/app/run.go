@@ -148,7 +148,7 @@ func (one *oneRun) do(ctx context.Context) error {
 		return one.printPlan()
 	}
 	header := session.Header{Agent: one.Agent.Name, Model: one.Model.String(), Dir: cfg.Dir}
-	transcript, err := session.Of(cfg.Settings.Home).Open(one.session, header, one.r.Say)
+	transcript, err := session.Of(cfg.Settings.Home).Open(one.session, header, one.r)
 	if err != nil {
 		return admin.SessionError(err)
 	}

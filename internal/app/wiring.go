@@ -58,18 +58,17 @@ type wiringConfig struct {
 	Dir      string              // the working directory
 	Version  string              // of the program: children must have the same
 	Agents   *agents.Registry
-	Trusted  trust.Sums                       // files of Dir that may replace agents of the user
-	Prompter approval.Prompter                // asks a person; nil if nobody can be asked
-	Lasting  approval.Lasting                 // answers for that person; nil if no rules are kept
-	Search   web.Search                       // the web search of agents; zero means none
-	Sinks    []event.Sink                     // get every event; without sinks no events are made
-	ReadOnly bool                             // no agent may change anything
-	Note     func(format string, args ...any) // prints a note, see [command.Invocation]
-	Say      func(format string, args ...any) // prints a warning
-	Batch    bool                             // the run is a batch
-	ID       string                           // execution id of this process, see [task.NewID]
-	Trace    event.Trace                      // the trace that this run belongs to
-	Ledger   *ledger.Recorder                 // nil means that no record is kept
+	Trusted  trust.Sums        // files of Dir that may replace agents of the user
+	Prompter approval.Prompter // asks a person; nil if nobody can be asked
+	Lasting  approval.Lasting  // answers for that person; nil if no rules are kept
+	Search   web.Search        // the web search of agents; zero means none
+	Sinks    []event.Sink      // get every event; without sinks no events are made
+	ReadOnly bool              // no agent may change anything
+	Person   person            // is told notes and warnings
+	Batch    bool              // the run is a batch
+	ID       string            // execution id of this process, see [task.NewID]
+	Trace    event.Trace       // the trace that this run belongs to
+	Ledger   *ledger.Recorder  // nil means that no record is kept
 }
 
 // wiring holds the connected parts of a run: supervisor, gate, record, models and the
@@ -103,7 +102,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w := &wiring{
 		cfg: cfg,
 		models: &models.Resolver{Host: set.OllamaHost, Run: set.Model, Retries: set.Retries,
-			Notes: notes(cfg.Note), Warnings: notes(cfg.Say), Strict: cfg.Batch},
+			Notes: cfg.Person, Warnings: notes(cfg.Person.Say), Strict: cfg.Batch},
 		log:     record.NewChildLog(set.LogDir),
 		scratch: &scratch.Folder{Dir: filepath.Join(set.Home, "run")},
 		host:    proc.NewHost(),
@@ -299,9 +298,9 @@ func (w *wiring) Kill() { w.launcher.Close() }
 func (w *wiring) Close() error {
 	w.Kill()
 	if !w.host.Settle(time.Second) {
-		w.cfg.Say("wait: files that a command must not change are being put back")
+		w.cfg.Person.Say("wait: files that a command must not change are being put back")
 		if !w.host.Settle(settleTime) {
-			w.cfg.Say("not all files that a command must not change are put back\n" +
+			w.cfg.Person.Say("not all files that a command must not change are put back\n" +
 				"hint: look at .git, .env and the like before a program obeys them")
 		}
 	}
@@ -309,7 +308,7 @@ func (w *wiring) Close() error {
 		w.socket.Close()
 	}
 	if err := w.scratch.Remove(); err != nil {
-		w.cfg.Say("warning: temporary files of commands stay in %s: %v", w.scratch.Dir, err)
+		w.cfg.Person.Say("warning: temporary files of commands stay in %s: %v", w.scratch.Dir, err)
 	}
 	return w.log.Close()
 }

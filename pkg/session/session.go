@@ -14,8 +14,8 @@
 // A message is kept whole up to 16 MiB. Of a longer one, the beginning and the end are kept,
 // with a note between them.
 //
-// Not promised: that a message survives a crash of the machine. When Append returns,
-// the kernel has it, the disk maybe not. A full disk is an error of Append, after
+// Not promised: that a message survives a crash of the machine. When Add returns,
+// the kernel has it, the disk maybe not. A full disk is an error of Add, after
 // which the file is as it was before.
 package session
 
@@ -70,26 +70,16 @@ type Session struct {
 	end   int64 // offset after the last complete line
 	torn  bool  // the file may have a part of a line after end
 	empty bool  // no message yet
-	now   func() time.Time
+	in    *Store
 }
 
 // ID returns the full id of the session.
 func (s *Session) ID() string { return s.id }
 
-// Append adds messages to the transcript, with one write for each.
-func (s *Session) Append(messages ...llm.Message) error {
-	for _, m := range messages {
-		if err := s.Add(llm.Entry{Message: m}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Add adds an entry to the transcript. It sets the time of the entry if that is zero.
 func (s *Session) Add(e llm.Entry) error {
 	if e.Time.IsZero() {
-		e.Time = s.now().UTC()
+		e.Time = s.in.now().UTC()
 	}
 	if err := s.write(e); err != nil {
 		return fmt.Errorf("append to session %s: %w", s.id, err)

@@ -194,9 +194,9 @@ func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
 		return tool.Decision{Allowed: true}
 	}
 	q := tool.Question{
-		ExecutionID: h.job.ExecutionID, BatchID: cmp.Or(h.job.BatchID, h.job.Group), CallID: tool.CallOf(ctx).ID,
-		Depth: h.job.Depth, Chain: h.chain,
-		Dir: h.job.WorkingDir, Folder: h.job.Dir, Task: h.job.Text, Intent: in,
+		ExecutionID: h.job.ExecutionID, ParentExecutionID: h.job.Parent,
+		BatchID: cmp.Or(h.job.BatchID, h.job.Group), CallID: tool.CallOf(ctx).ID, Depth: h.job.Depth,
+		Chain: h.chain, Dir: h.job.WorkingDir, Folder: h.job.Dir, Task: h.job.Text, Intent: in,
 	}
 	top := h
 	for top.parent() != nil {
@@ -204,9 +204,6 @@ func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
 	}
 	if top.job.BatchID != "" {
 		q.Number, q.Input = top.job.Index+1, cmp.Or(top.job.File, top.job.Text)
-	}
-	if p := h.parent(); p != nil {
-		q.ParentExecutionID = p.job.ExecutionID
 	}
 	if !approvals.Needs(q) {
 		return approvals.Ask(ctx, q)

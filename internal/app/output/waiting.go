@@ -27,8 +27,8 @@ type Waiting struct {
 	start time.Time
 	clock redrawing
 
-	mu    sync.Mutex // never held while something is written
-	calls []call     // that run, in the order in which they began
+	mu    sync.Mutex  // never held while something is written
+	calls event.Calls // with the text that is shown
 
 	drawing sync.Mutex // held while something is written
 	live    *Live      // nil if the text of the model is not shown
@@ -37,9 +37,6 @@ type Waiting struct {
 	since   time.Time // when the last text was printed
 	line    string    // what is shown
 }
-
-// call is a call of a tool that runs.
-type call struct{ executionID, id, tool, text string }
 
 // StartWaiting shows on w, a terminal, what is at work, until Stop is called. Once ends is closed, it says that
 // the run stops.
@@ -115,16 +112,13 @@ func (l *Waiting) Handle(e event.Event) {
 	switch e.Type {
 	case event.ToolStart:
 		if len(l.calls) < maxCalls {
-			text := OneLine(task.Shorten(e.Agent+": "+e.Text, 200))
-			l.calls = append(l.calls, call{e.ExecutionID, e.CallID, e.Tool, text})
+			e.Text, e.Arguments = OneLine(task.Shorten(e.Agent+": "+e.Text, 200)), ""
+			l.calls = append(l.calls, e)
 		}
 	case event.ToolEnd:
-		same := func(c call) bool { return c.executionID == e.ExecutionID && c.id == e.CallID && c.tool == e.Tool }
-		if i := slices.IndexFunc(l.calls, same); i >= 0 {
-			l.calls = slices.Delete(l.calls, i, i+1)
-		}
+		l.calls.End(e)
 	case event.SubAgentComplete, event.SubAgentError:
-		l.calls = slices.DeleteFunc(l.calls, func(c call) bool { return c.executionID == e.ExecutionID })
+		l.calls = slices.DeleteFunc(l.calls, func(c event.Event) bool { return c.ExecutionID == e.ExecutionID })
 	}
 }
 
@@ -133,8 +127,8 @@ func (l *Waiting) call(parents map[string]bool) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range slices.Backward(l.calls) {
-		if !parents[c.executionID] {
-			return c.text
+		if !parents[c.ExecutionID] {
+			return c.Text
 		}
 	}
 	return ""

@@ -21,7 +21,7 @@ func planned(decode decoder) func(context.Context, json.RawMessage) (tool.Intent
 			return in, nil // the call itself says what is wrong
 		}
 		for i, t := range tasks {
-			if tasks[i].Agent = cmp.Or(t.Agent, "default"); t.Temporary != nil {
+			if tasks[i].Agent = cmp.Or(t.Agent, task.DefaultAgent); t.Temporary != nil {
 				tasks[i].Agent = "temporary"
 			}
 		}

@@ -91,7 +91,7 @@ func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 		return task.Misused, fmt.Sprintf("working_dir %q is no folder inside of the working directory: name one that "+
 			"exists, relative to it, such as src, or leave working_dir out", t.WorkingDir)
 	}
-	if !slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, c.Agent.Allows) {
+	if !c.Agent.Delegates() {
 		return task.Misused, c.Agent.Name + " may not hand on work"
 	}
 	if t.Temporary != nil {
