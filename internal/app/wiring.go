@@ -216,6 +216,9 @@ func (r recorded) Done(res task.Result) {
 	r.Results.Done(res)
 }
 
+// Known implements output.Batch.
+func (w *wiring) Known() int { return w.record.Resumed() }
+
 // History returns the record of this run and of earlier runs.
 func (w *wiring) History() *record.Record { return w.record }
 

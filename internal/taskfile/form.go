@@ -28,12 +28,11 @@ const headSize = 64 << 10
 // With a template, [{ begins an array. The input is a table or JSON Lines if the template names columns, and the first
 // line has all of them. As lines it would be an error, so nothing is misread.
 func (s Source) form(r *bufio.Reader) (Form, error) {
-	switch form := s.Form; form {
-	case Lines, CSV, TSV, Array, JSONL:
-		return form, nil
-	case Auto:
-	default:
-		return "", task.Hinted("use json, jsonl, csv, tsv or lines", "%q is no form of a batch", string(form))
+	switch form := string(s.Form); {
+	case slices.Contains(Forms(), form):
+		return s.Form, nil
+	case s.Form != Auto:
+		return "", task.Hinted("use json, jsonl, csv, tsv or lines", "%q is no form of a batch", form)
 	}
 	if s.Null || s.Columns != nil {
 		return Lines, nil

@@ -144,7 +144,7 @@ const leastKept = 256
 // shortened returns e with texts of at most about that many bytes each. The arguments of a call are replaced by a note,
 // because a part of them is no JSON.
 func shortened(e llm.Entry, most int) llm.Entry {
-	e.Content, e.Thinking = cut(e.Content, most), cut(e.Thinking, most)
+	e.Content, e.Thinking = withoutMiddle(e.Content, most), withoutMiddle(e.Thinking, most)
 	e.Calls = slices.Clone(e.Calls)
 	for i, c := range e.Calls {
 		if len(c.Arguments) > most {
@@ -155,8 +155,8 @@ func shortened(e llm.Entry, most int) llm.Entry {
 	return e
 }
 
-// cut returns the beginning and the end of s, together at most that many bytes, with a note between them.
-func cut(s string, most int) string {
+// withoutMiddle returns the beginning and the end of s, together at most that many bytes, with a note between them.
+func withoutMiddle(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}

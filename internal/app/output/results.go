@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"qq/pkg/task"
@@ -23,26 +24,35 @@ type Document struct {
 type Results struct {
 	Tag   bool // in text, begin each line with the name of its task and a tab
 	Heads bool // in text, begin each result with a line that names its task, for people
-	// Terminal says that people read the text as it comes: a task that was not started has no line.
+	// Terminal says that people read the text as it comes: a task that was not started has no line, and the first
+	// answer of the built-in model has [Copied] before it.
 	Terminal bool
 
 	format string
 	w      io.Writer
-	n      int // results printed
+	n      int  // results printed
+	copied bool // Copied was printed
 }
+
+// extract is the built-in model.
+const extract = "extract"
 
 // NewResults returns Results that print on w, or nil if the format is unknown.
 func NewResults(format string, w io.Writer) *Results {
-	switch format {
-	case Text, JSON, JSONL, StreamJSON, Markdown:
-		return &Results{format: format, w: w}
+	if !slices.Contains(Formats(), format) {
+		return nil
 	}
-	return nil
+	return &Results{format: format, w: w}
 }
 
 // Write prints the result of a task. name is what the task is called, and input what its template was filled with.
 func (r *Results) Write(name, input string, res task.Result) error {
 	r.n++
+	forPeople := r.Terminal && (r.format == Text || r.format == Markdown)
+	if forPeople && !r.copied && res.Model == extract && res.Output != "" {
+		r.copied = true
+		fmt.Fprintln(r.w, Copied)
+	}
 	var err error
 	switch r.format {
 	case JSON: // the array is complete after End, even if End comes early

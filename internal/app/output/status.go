@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"qq/internal/app/command"
@@ -28,6 +29,43 @@ type Work interface {
 	Used() task.Usage
 	// Waits returns how long requests currently have to wait for the model server; 0 means that none waits.
 	Waits() time.Duration
+}
+
+// drawn is what shows how far something is.
+type drawn interface {
+	// redraw shows it as it is now. stops says that it is to end early.
+	redraw(stops bool)
+}
+
+// redrawing redraws something from time to time.
+type redrawing struct {
+	quit chan struct{}
+	once sync.Once
+	wg   sync.WaitGroup
+}
+
+// begin redraws d every so often, and as soon as ends is closed.
+func (r *redrawing) begin(d drawn, every time.Duration, ends <-chan struct{}) {
+	r.quit = make(chan struct{})
+	r.wg.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for stopping := false; ; d.redraw(stopping) {
+			select {
+			case <-tick.C:
+			case <-ends:
+				ends, stopping = nil, true
+			case <-r.quit:
+				return
+			}
+		}
+	})
+}
+
+// end ends that for good.
+func (r *redrawing) end() {
+	r.once.Do(func() { close(r.quit) })
+	r.wg.Wait()
 }
 
 // part is a part of a status line.
@@ -76,13 +114,7 @@ func ellipsis(s string, n int) string {
 	if Columns(s) <= n {
 		return s
 	}
-	used := 0
-	for i, r := range s {
-		if used += columnsOf(r); used > n-1 {
-			return strings.TrimRight(s[:i], " ") + "…"
-		}
-	}
-	return s
+	return strings.TrimRight(first(s, n-1), " ") + "…"
 }
 
 // columnsFor returns how many columns a status line on w may take. The last three of the terminal stay free: for

@@ -61,10 +61,15 @@ func Cut(s string, n int) string {
 	if n <= len(dots) {
 		return dots[:n]
 	}
+	return first(s, n-len(dots)) + dots
+}
+
+// first returns the beginning of s that takes at most n columns.
+func first(s string, n int) string {
 	used := 0
 	for i, r := range s {
-		if used += columnsOf(r); used > n-len(dots) {
-			return s[:i] + dots
+		if used += columnsOf(r); used > n {
+			return s[:i]
 		}
 	}
 	return s

@@ -25,10 +25,7 @@ type Waiting struct {
 	w     *command.Output
 	work  Work
 	start time.Time
-	ends  <-chan struct{}
-	quit  chan struct{}
-	once  sync.Once
-	wg    sync.WaitGroup
+	clock redrawing
 
 	mu    sync.Mutex  // never held while something is written
 	calls event.Calls // with the text that is shown
@@ -45,32 +42,18 @@ type Waiting struct {
 // the run stops.
 func StartWaiting(w *command.Output, work Work, ends <-chan struct{}) *Waiting {
 	now := time.Now()
-	l := &Waiting{w: w, work: work, start: now, since: now, ends: ends, quit: make(chan struct{}),
-		model: "the model server"}
-	l.wg.Go(l.run)
+	l := &Waiting{w: w, work: work, start: now, since: now, model: "the model server"}
+	l.clock.begin(l, RedrawEvery, ends)
 	return l
 }
 
-func (l *Waiting) run() {
-	tick := time.NewTicker(RedrawEvery)
-	defer tick.Stop()
-	defer l.show("")
-	ends := l.ends
-	for {
-		select {
-		case <-tick.C:
-			if ends != nil {
-				l.show(l.text(time.Now()))
-			} else {
-				l.show(stopping)
-			}
-		case <-ends:
-			ends = nil
-			l.show(stopping)
-		case <-l.quit:
-			return
-		}
+// redraw implements drawn.
+func (l *Waiting) redraw(stops bool) {
+	line := stopping
+	if !stops {
+		line = l.text(time.Now())
 	}
+	l.show(line)
 }
 
 // Stop removes the line for good.
@@ -78,8 +61,8 @@ func (l *Waiting) Stop() {
 	if l == nil {
 		return
 	}
-	l.once.Do(func() { close(l.quit) })
-	l.wg.Wait()
+	l.clock.end()
+	l.show("")
 }
 
 // For says which model the run waits for.

@@ -31,7 +31,8 @@ func Command(i *command.Invocation) *cli.Command {
 	r := runs{i}
 	plain := command.LookFlags()
 	choose := append([]cli.Flag{
-		&cli.StringFlag{Name: "status", Usage: "those that ended so, or stand so: failed,timeout"},
+		command.Choice(&cli.StringFlag{Name: "status", Usage: "those that ended so, or stand so: failed,timeout"},
+			command.StatusNames()),
 		&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "those of this agent"},
 		&cli.StringFlag{Name: "batch", Usage: "those of the batch with this id"},
 		&cli.StringFlag{Name: "since", Usage: "those from then on: 2h, 3d, 2026-11-20"},
