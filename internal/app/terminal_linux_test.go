@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/columns"
 	"qq/internal/app/output"
 	"qq/internal/standin"
 )
@@ -173,7 +174,7 @@ func TestTerminalHeads(t *testing.T) {
 		strings.Split(w.onTerminal(append(args[:1:1], "-m", "Read {}", "a.md", "b.md")...).wait().out, " in ")[0])
 	e := w.onTerminal(append(args, "--halt", "soon", "tasks.txt")...).wait()
 	assert.Equal(t, 4, e.code)
-	assert.Equal(t, "── one ──\none\n\n── "+output.Cut(long, 72)+" ──\n"+
+	assert.Equal(t, "── one ──\none\n\n── "+columns.Cut(long, 72)+" ──\n"+
 		"[task 2 failed: Ollama at "+host+" answered 500: out of memory]\n"+
 		"  hint: the log of the Ollama server says more\n"+
 		"qq: halted: too many tasks failed, no more were started\n", cutLast(e.out))

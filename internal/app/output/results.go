@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"qq/internal/app/columns"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -94,7 +95,7 @@ func (r *Results) text(name string, res task.Result) string {
 		}
 		return b.String()
 	case r.Heads:
-		head := "── " + Cut(name, maxHead) + " ──\n"
+		head := "── " + columns.Cut(name, maxHead) + " ──\n"
 		if r.n > 1 {
 			head = "\n" + head
 		}

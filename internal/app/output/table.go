@@ -2,10 +2,8 @@ package output
 
 import (
 	"strings"
-	"unicode"
 
-	"golang.org/x/text/width"
-
+	"qq/internal/app/columns"
 	"qq/internal/app/command"
 )
 
@@ -25,7 +23,7 @@ func (t Table) Lines(width int) []string {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], Columns(c))
+			widths[i] = max(widths[i], columns.Of(c))
 		}
 	}
 	before := 0 // the last cell
@@ -34,12 +32,12 @@ func (t Table) Lines(width int) []string {
 	}
 	own := width > 0 && before > max(width-narrow, 0)
 	var lines []string
-	add := func(line string) { lines = append(lines, strings.TrimRight(Cut(line, width), " ")) }
+	add := func(line string) { lines = append(lines, strings.TrimRight(columns.Cut(line, width), " ")) }
 	for _, cells := range t {
 		var b strings.Builder
 		last := len(cells) - 1
 		for i, c := range cells[:last] {
-			b.WriteString(c + strings.Repeat(" ", widths[i]-Columns(c)+2))
+			b.WriteString(c + strings.Repeat(" ", widths[i]-columns.Of(c)+2))
 		}
 		if !own {
 			add(b.String() + cells[last])
@@ -49,48 +47,6 @@ func (t Table) Lines(width int) []string {
 		add("  " + cells[last])
 	}
 	return lines
-}
-
-// Cut returns s in at most n columns, with "..." at the end when s is longer. An n of
-// 0 means no limit.
-func Cut(s string, n int) string {
-	if n <= 0 || Columns(s) <= n {
-		return s
-	}
-	const dots = "..."
-	if n <= len(dots) {
-		return dots[:n]
-	}
-	used := 0
-	for i, r := range s {
-		if used += columnsOf(r); used > n-len(dots) {
-			return s[:i] + dots
-		}
-	}
-	return s
-}
-
-// Columns returns how many terminal columns s takes: a Chinese character takes two.
-func Columns(s string) int {
-	n := 0
-	for _, r := range s {
-		n += columnsOf(r)
-	}
-	return n
-}
-
-func columnsOf(r rune) int {
-	if r < 0x300 { // the first combining character
-		return 1
-	}
-	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {
-		return 0
-	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
 }
 
 // OneLine returns s on one line, without characters that could control a terminal.
