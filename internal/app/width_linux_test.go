@@ -50,3 +50,11 @@ func TestHelpFits(t *testing.T) {
 	}
 	assert.Contains(t, w.run("runs", "--help").out, "\nCOMMANDS\n  list                        list runs and batches,")
 }
+
+// TestTablesFit: qq config and qq agents list fit the terminal.
+func TestTablesFit(t *testing.T) {
+	w := newWorld(t)
+	w.set("QQ_HOME=/tmp/a-folder/qq", "QQ_WRITABLE=/a,/b")
+	w.assertFits("agents", "list")
+	w.assertFits("config")
+}

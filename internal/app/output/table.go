@@ -49,6 +49,50 @@ func (t Table) Lines(width int) []string {
 	return lines
 }
 
+// Wrapped returns the rows as aligned text in at most width columns; 0 means no limit. All rows have the same number of
+// cells. The last cell of a row is broken between words. Where the cells of a row have no room side by side, all rows
+// continue at the same cell on a line below, and a cell or a word that is wider than the line stays whole.
+func (t Table) Wrapped(width int) []string {
+	offsets, below, next := make([]int, len(t[0])), make([]bool, len(t[0])), 0
+	last := len(offsets) - 1
+	for i := range offsets {
+		wide, word := 0, 0 // the widest cell, the widest word
+		for _, cells := range t {
+			wide = max(wide, columns.Of(cells[i]))
+			for w := range strings.FieldsSeq(cells[i]) {
+				word = max(word, columns.Of(w))
+			}
+		}
+		least := wide
+		if i == last {
+			least = max(word, min(wide, width/3))
+		}
+		if width > 0 && i > 0 && next+least > width {
+			next, below[i] = 2, true
+		}
+		offsets[i] = next
+		next += wide + 2
+	}
+	var lines []string
+	for _, cells := range t {
+		line := ""
+		for i, cell := range cells {
+			rows := []string{cell}
+			if i == last && width > 0 {
+				rows = columns.Rows(cell, width-offsets[i])
+			}
+			for j, row := range rows {
+				if j > 0 || below[i] {
+					lines, line = append(lines, strings.TrimRight(line, " ")), ""
+				}
+				line += strings.Repeat(" ", offsets[i]-columns.Of(line)) + row
+			}
+		}
+		lines = append(lines, strings.TrimRight(line, " "))
+	}
+	return lines
+}
+
 // OneLine returns s on one line, without characters that could control a terminal.
 func OneLine(s string) string {
 	return command.Printable(strings.Join(strings.Fields(s), " "))
