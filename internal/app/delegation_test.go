@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -287,6 +288,35 @@ func TestModelChosenByAgent(t *testing.T) {
 	w.definition("mine", "---\ndescription: mine\nmodel: alias\n---\nWork.\n")
 	assert.True(t, sent("ollama:alias", "-a", "worker"), "an agent of the user names it")
 	assert.False(t, sent("ollama:x:cloud", "-a", "worker"), "that one it does not")
+}
+
+// TestModelRefusedFirst: nobody is asked about a delegation whose model is refused anyway. Here nobody can be asked,
+// which would be the reason otherwise.
+func TestModelRefusedFirst(t *testing.T) {
+	w, _ := newServedWorld(t, obedient, standin.Models(standin.Model{Name: "stand-in"},
+		standin.Model{Name: "alias", RemoteHost: "https://far.example"}))
+	w.file(".qq/agents/far.md", "---\ndescription: is far\nmodel: alias\n---\nWork.\n")
+	results := func(more map[string]any) []string {
+		one, spawn := map[string]any{"task": "quick", "agent": "coder"}, map[string]any{"instructions": "quick"}
+		maps.Copy(one, more)
+		maps.Copy(spawn, more)
+		calls := called("delegate_task", one) +
+			called("run_parallel_tasks", map[string]any{"tasks": []any{one, one}}) +
+			called("spawn_agent", spawn)
+		w.run("-a", "worker", calls)
+		return w.toolResults()
+	}
+	asked := results(nil)
+	require.Len(t, asked, 3)
+	assert.Contains(t, asked[2], "it needs an approval and nobody can be asked here")
+	refused := results(map[string]any{"model": "alias"})
+	require.Len(t, refused, 3)
+	for _, r := range refused {
+		assert.Regexp(t, `the agent worker chooses ollama:alias, which \S+ passes on to another machine, and no person `+
+			`named it(\\n|\n)hint: if your text may go there, name the model with --model`, r)
+	}
+	assert.Contains(t, results(map[string]any{"agent": "far"})[0],
+		".qq/agents/far.md chooses ollama:alias, which ")
 }
 
 // definition writes one of an agent into the folder of the user.

@@ -17,7 +17,10 @@ import (
 	"qq/pkg/task"
 )
 
-var _ childproc.Program = (*wiring)(nil)
+var (
+	_ childproc.Program = (*wiring)(nil)
+	_ ceiling.Models    = (*wiring)(nil)
+)
 
 // childSetup is the part of a start frame that package childproc passes on without reading
 // it.

@@ -87,7 +87,7 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 	var allowed []task.Task
 	var at []int
 	for i, t := range tasks {
-		granted, refused := h.grant(t)
+		granted, refused := h.grant(ctx, t)
 		if refused != nil {
 			results[i] = *refused
 			results[i].Index = i
@@ -255,7 +255,7 @@ func (h *handle) Send(_ context.Context, to, text string) error {
 // Spawn implements [task.Family]. The error is a [tool.RefusedError] if the agent may not start
 // this child.
 func (h *handle) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
-	granted, refused := h.grant(t)
+	granted, refused := h.grant(ctx, t)
 	if refused != nil && refused.Status == task.Refused {
 		return task.Child{}, &tool.RefusedError{Tool: "spawn_agent", Reason: refused.Err()}
 	}
