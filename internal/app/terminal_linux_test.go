@@ -224,6 +224,32 @@ func TestTerminalUnanswered(t *testing.T) {
 	refused(w, "0.2s")
 }
 
+// TestTerminalSlot: a question about a task of a batch, or about a child of it, shows the text that runs, with the
+// number in the place of {%}.
+func TestTerminalSlot(t *testing.T) {
+	w, _ := newServedWorld(t, standin.Reply(func(p standin.Prompt) string {
+		switch {
+		case p.Messages[len(p.Messages)-1].Role == "tool":
+			return "I could not."
+		case strings.HasPrefix(p.Last("user"), "hand on"):
+			return called("delegate_task", map[string]any{"task": "Write it.", "agent": "coder"})
+		}
+		return `<tool_call>{"name":"write_file","arguments":{"path":"a.txt","content":"b"}}</tool_call>`
+	}))
+	w.set("QQ_APPROVAL_TIMEOUT=0.3")
+	shows := func(verb string) string {
+		t.Helper()
+		e := w.onTerminal("batch", "--no-bar", "-a", "worker", "-m", verb+" {%}{} {}", ":::", "{%}").wait()
+		assert.Contains(t, e.out, "(no answer in time)")
+		assert.NotContains(t, e.out, verb+" {%}")
+		return e.out
+	}
+	assert.Contains(t, shows("write"), "task 1 of the batch: write 1{%} {%}\n", "the others are values")
+	deep := shows("hand on")
+	assert.Contains(t, deep, "task 1 of the batch: hand on 1{%} {%}\n")
+	assert.Contains(t, deep, "task: Write it.\n")
+}
+
 // TestTerminalColour: colour is used only on a terminal that supports it, and not with
 // NO_COLOR or --no-color.
 func TestTerminalColour(t *testing.T) {
