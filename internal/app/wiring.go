@@ -131,7 +131,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	})
 	s := supervisor.Config{
 		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
-		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()},
+		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w,
 		Gate: admission{w}, Events: w.stream, Log: w.log, NewID: task.NewID,
 		Launcher: batch.NewLauncher(w.launcher),
 		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
@@ -257,23 +257,45 @@ func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
 // Resolve finds the model for t. Only a person can choose one on another machine: no agent, nor what a checkout says
 // without trust.
 func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error) {
-	name := w.modelName(t)
-	m, err := w.models.Resolve(ctx, name)
-	if err != nil || m.Remote == "" && !(t.ModelBy != "" && agents.Remote(t.Model)) {
-		return m, err
+	m, err := w.models.Resolve(ctx, w.modelName(t))
+	if err == nil {
+		err = w.bars(ctx, t, m)
 	}
-	hint := "if your text may go there, name the model with --model"
+	if err != nil {
+		return models.Model{}, err
+	}
+	return m, nil
+}
+
+// Bars implements ceiling.Models. A model that is not found is no reason: when the task starts, it may be there.
+func (w *wiring) Bars(ctx context.Context, t task.Task) string {
+	m, err := w.models.Resolve(ctx, w.modelName(t))
+	if err != nil {
+		return ""
+	}
+	if err = w.bars(ctx, t, m); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// bars returns why t may not use the model m, or nil.
+func (w *wiring) bars(ctx context.Context, t task.Task, m models.Model) error {
+	if m.Remote == "" && !(t.ModelBy != "" && agents.Remote(t.Model)) {
+		return nil
+	}
+	name, hint := w.modelName(t), "if your text may go there, name the model with --model"
 	switch agent, _ := w.Agent(t.Agent); {
 	case name == "" && w.cfg.Settings.Foreign("QQ_MODEL"):
-		return models.Model{}, command.Usagef(hint, untrusted, "QQ_MODEL in .env", m, m.Host)
+		return command.Usagef(hint, untrusted, "QQ_MODEL in .env", m, m.Host)
 	case t.Model == "" && name != "" && agent.Untrusted:
-		return models.Model{}, command.Usagef(hint, untrusted, agent.Source, m, m.Host)
+		return command.Usagef(hint, untrusted, agent.Source, m, m.Host)
 	case t.ModelBy != "" && !w.named(ctx, m):
-		return models.Model{}, command.Usagef(hint+", or in the definition of an agent of your own",
+		return command.Usagef(hint+", or in the definition of an agent of your own",
 			"the agent %s chooses %s, which %s passes on to another machine, and no person named it", t.ModelBy, m,
 			m.Host)
 	}
-	return m, nil
+	return nil
 }
 
 const untrusted = "%s chooses %s, which %s passes on to another machine, and is not trusted"

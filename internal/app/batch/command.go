@@ -32,12 +32,12 @@ With -m, each of FILES (or each line of stdin, or each row of --input) makes one
   {/} {//}       its last part, its folder
   {.} {/.}       the same as {} and {/} without the extension
   {#} {%}        the number of the task; a number that no other running task has
-  {column} {key} a column of CSV, a key of JSON Lines; also {column/} and such
+  {column}       a column of CSV or a key of JSON Lines; also {column/} and such
   {1} {2}        one of several inputs or columns; also {1/} and such
 {{ is never a placeholder. As with GNU parallel, lists of values come last:
   ::: A B        these values; with several lists, one task for each combination
   :::: FILE      the lines of FILE; - is stdin
-  :::+  ::::+    linked to the list before: the first with the first, and so on
+  :::+ ::::+     linked to the list before: the first with the first, and so on
 docs/parallel.md compares both.`
 
 // Command makes the command qq batch, to be run in the process p.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"qq/internal/app/columns"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -104,7 +105,7 @@ func (r *Results) text(name string, res task.Result) string {
 		}
 		return b.String()
 	case r.Heads:
-		head := "── " + Cut(name, maxHead) + " ──\n"
+		head := "── " + columns.Cut(name, maxHead) + " ──\n"
 		if r.n > 1 {
 			head = "\n" + head
 		}

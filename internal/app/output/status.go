@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"qq/internal/app/columns"
 	"qq/internal/app/command"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
@@ -78,20 +79,20 @@ type part struct {
 
 // needs returns how many columns p takes at least.
 func (p part) needs() int {
-	n := Columns(p.text)
+	n := columns.Of(p.text)
 	if p.least > 0 {
 		n = min(n, p.least)
 	}
-	return Columns(p.before) + n
+	return columns.Of(p.before) + n
 }
 
 // fit returns the parts on one line of at most that many columns.
-func fit(columns int, parts ...part) string {
+func fit(most int, parts ...part) string {
 	parts = slices.DeleteFunc(parts, func(p part) bool { return p.text == "" })
 	ranked := slices.SortedStableFunc(slices.Values(parts), func(a, b part) int { return a.rank - b.rank })
 	used, last := 0, -1 // columns, and the highest rank that is shown
 	for _, p := range ranked {
-		if used+p.needs() > columns {
+		if used+p.needs() > most {
 			break
 		}
 		used, last = used+p.needs(), p.rank
@@ -101,20 +102,20 @@ func fit(columns int, parts ...part) string {
 		if p.rank > last {
 			continue
 		}
-		room := Columns(p.before+p.text) - p.needs() // that it would like besides
-		room = min(room, columns-used)
+		room := columns.Of(p.before+p.text) - p.needs() // that it would like besides
+		room = min(room, most-used)
 		used += room
-		b.WriteString(p.before + ellipsis(p.text, p.needs()-Columns(p.before)+room))
+		b.WriteString(p.before + ellipsis(p.text, p.needs()-columns.Of(p.before)+room))
 	}
 	return b.String()
 }
 
 // ellipsis returns s in at most n columns, with a … at its end when s is longer.
 func ellipsis(s string, n int) string {
-	if Columns(s) <= n {
+	if columns.Of(s) <= n {
 		return s
 	}
-	return strings.TrimRight(first(s, n-1), " ") + "…"
+	return strings.TrimRight(columns.First(s, n-1), " ") + "…"
 }
 
 // columnsFor returns how many columns a status line on w may take. The last three of the terminal stay free: for

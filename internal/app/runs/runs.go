@@ -62,7 +62,7 @@ func Command(i *command.Invocation) *cli.Command {
 			},
 			{
 				Name: "cancel", Usage: "end one task, or a whole run or batch, with all that it started",
-				Description: "The ID of a task that an agent or a batch has started ends that task alone: the\n" +
+				Description: "The ID of a task that an agent or a batch has started ends that task alone: the " +
 					"others go on. The ID of a prompt or of a batch ends the whole run.",
 				ArgsUsage: "ID", Flags: plain, Action: r.cancelRun,
 			},
