@@ -20,8 +20,6 @@
 package session
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -126,12 +124,17 @@ func encode(v any) ([]byte, error) {
 	return line, err
 }
 
+// marshal returns v, a Header or an entry, as one line.
 func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // so that code stays readable
-	err := enc.Encode(v)
-	return b.Bytes(), err
+	l := newLine()
+	switch v := v.(type) {
+	case Header:
+		l.header(v)
+	case llm.Entry:
+		l.entry(v)
+	}
+	l.WriteByte('\n')
+	return l.Bytes(), l.err
 }
 
 // leastCall is how many bytes a call takes at least in a line.
