@@ -147,7 +147,7 @@ type partHelpers struct {
 	model string
 }
 
-// Summarize implements longtext.Summarizer.
+// Summarize implements longtext.Children.
 func (h partHelpers) Summarize(ctx context.Context, tasks []task.Task) (results []task.Result) {
 	h.Parent.Emit(event.Event{Type: event.SubAgentProgress, Phase: event.PhaseParts, Total: len(tasks)})
 	for i := range tasks {

@@ -51,7 +51,7 @@ func (r *run) long(own llm.Request, text string) (*longText, error) {
 	long.Plan, err = longtext.NewPlan(longtext.Job{
 		Request: long.request, Text: doc, Agent: r.Definition.Name,
 		Room: room, PartRoom: min(r.partRoom(room), partTokens),
-		Tokens: r.Model.Tokens, Summarize: partHelpers{r.helpers, r.Model.String()}.Summarize,
+		Tokens: r.Model.Tokens, Children: partHelpers{r.helpers, r.Model.String()},
 	})
 	if err != nil {
 		problem, hint := task.Explain(err)

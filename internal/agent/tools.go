@@ -150,8 +150,8 @@ func (r *run) looksUp() bool {
 func (r *run) askable() (infos []delegate.AgentInfo) {
 	c := ceiling.Ceiling{Agent: r.Definition, Task: r.job.Task, ReadOnly: r.Setup.ReadOnly}
 	for _, entry := range r.Registry.List() {
-		if a := entry.Agent; entry.Err == nil && c.MayAsk(a) {
-			infos = append(infos, delegate.AgentInfo{Name: a.Name, Description: a.Description, Role: a.Role})
+		if info, ok := delegate.Describe(entry.Agent); ok && entry.Err == nil && c.MayAsk(entry.Agent) {
+			infos = append(infos, info)
 		}
 	}
 	return infos

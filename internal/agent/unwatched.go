@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -19,9 +18,9 @@ const unwatchedFor = time.Second
 type Unwatched struct {
 	supervisor.Parent
 	mu    sync.Mutex
-	late  bool          // unwatchedFor has passed
-	calls []event.Event // that run; unused when late
-	phase *event.Event  // the last one, unless it was sent; unused when late
+	late  bool         // unwatchedFor has passed
+	calls event.Calls  // unused when late
+	phase *event.Event // the last one, unless it was sent; unused when late
 }
 
 // NewUnwatched returns p as an Unwatched parent, from now on.
@@ -66,10 +65,7 @@ func (u *Unwatched) keep(e event.Event) (send bool) {
 	case e.Type == event.ToolStart:
 		u.calls = append(u.calls, e)
 	case e.Type == event.ToolEnd:
-		same := func(call event.Event) bool { return call.CallID == e.CallID && call.Tool == e.Tool }
-		if i := slices.IndexFunc(u.calls, same); i >= 0 {
-			u.calls = slices.Delete(u.calls, i, i+1)
-		}
+		u.calls.End(e)
 	}
 	return u.late
 }

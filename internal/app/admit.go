@@ -26,12 +26,18 @@ func (w *wiring) Waits() time.Duration { return w.gate.Waits() }
 // agent reports it itself.
 func (w *wiring) remark(format string, args ...any) {
 	if w.several.Load() {
-		w.cfg.Note(format, args...)
+		w.cfg.Person.Note(format, args...)
 	}
 	w.stream.Emit(event.Event{
 		Type: event.SubAgentProgress, ExecutionID: w.cfg.ID, Depth: w.cfg.Settings.Depth,
 		Text: fmt.Sprintf(format, args...),
 	})
+}
+
+// person is who started the run, see [command.Invocation].
+type person interface {
+	Note(format string, args ...any)
+	Say(format string, args ...any)
 }
 
 // notes makes a function a gate.Notes and a models.Notes.

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -16,17 +15,17 @@ import (
 // served is a wiring with a model of a stand-in server, and the notes that it prints.
 func served(t *testing.T, change func(*wiringConfig), options ...standin.Option) (e *wiring, notes *[]string) {
 	server := standin.Start(t, options...)
-	notes = &[]string{}
+	told := &heard{}
 	e = newTestWiring(t, func(c *wiringConfig) {
 		c.Settings.OllamaHost, c.Settings.Model, c.Settings.MaxParallel = server.URL, "ollama:"+standin.DefaultModel, 1
-		c.Note = func(format string, args ...any) { *notes = append(*notes, fmt.Sprintf(format, args...)) }
+		c.Person = told
 		if change != nil {
 			change(c)
 		}
 	})
 	_, err := e.Resolve(t.Context(), task.Task{})
 	require.NoError(t, err)
-	return e, notes
+	return e, &told.notes
 }
 
 func someTask() task.Task { return task.Task{Text: "x", Agent: task.DefaultAgent} }

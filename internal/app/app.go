@@ -76,11 +76,16 @@ func Main(args []string, s Streams, environ []string) int {
 	if args, err = command.Helped(app, args); err != nil {
 		return root.exitCode(err)
 	}
-	if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
-		app.CustomAppHelpTemplate = manual.Help(app)
+	if slices.ContainsFunc(args, asksForHelp) {
+		manual.SetHelp(app, root.Out.Width())
 	}
 	err = app.RunContext(root.ctx, command.Permute(app, args))
 	return root.exitCode(err)
+}
+
+// asksForHelp reports whether arg is --help as package flag understands it.
+func asksForHelp(arg string) bool {
+	return slices.Contains([]string{"--help", "-help", "-h", "--h"}, arg)
 }
 
 // codeOf returns the exit code of a process that ends with err; 0 if err is nil.

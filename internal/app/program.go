@@ -17,7 +17,10 @@ import (
 	"qq/pkg/task"
 )
 
-var _ childproc.Program = (*wiring)(nil)
+var (
+	_ childproc.Program = (*wiring)(nil)
+	_ ceiling.Models    = (*wiring)(nil)
+)
 
 // childSetup is the part of a start frame that package childproc passes on without reading
 // it.
@@ -99,7 +102,7 @@ func (w *wiring) dirOf(job task.Job) string {
 // Tidy implements childproc.Program: it ends the commands of the child and removes its temporary files.
 func (w *wiring) Tidy(job task.Job) {
 	for _, note := range w.children.Close(job.ExecutionID) {
-		w.cfg.Note("%s: %s", job.Agent, note)
+		w.cfg.Person.Note("%s: %s", job.Agent, note)
 	}
 	w.tidy(job.ExecutionID)
 }
@@ -146,12 +149,8 @@ func (w *wiring) enrol(s *agent.Setup, def agents.Agent, job task.Job) {
 				continue
 			}
 		}
-		switch {
-		case !c.MayAsk(a):
-		case !a.Untrusted:
-			s.Roster.Add(a.Name, a.Description)
-		case agents.Plain(a.Name): // the text of a stranger is not for every request
-			s.Roster.Add(a.Name, "")
+		if c.MayAsk(a) {
+			s.Roster.Add(a)
 		}
 	}
 }

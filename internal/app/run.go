@@ -40,9 +40,8 @@ func runFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "new-session", Usage: "begin a session (the default)"},
 		&cli.BoolFlag{Name: "ephemeral", Usage: "keep neither a transcript nor a ledger entry"},
 		command.FlagCwd,
-		&cli.StringFlag{Name: "output-format", Usage: "text, json or stream-json"},
-		command.FlagResultJSON, command.FlagSchema, command.FlagTimeout, command.FlagIdle, command.FlagRetries,
-		command.FlagTokens, command.FlagNoLedger,
+		command.FlagFormat(formats()), command.FlagResultJSON, command.FlagSchema, command.FlagTimeout,
+		command.FlagIdle, command.FlagRetries, command.FlagTokens, command.FlagNoLedger,
 		&cli.BoolFlag{
 			Name: "dry-run", Usage: "say what would be run, and how a long text would be cut, and start nothing",
 		},
@@ -50,6 +49,9 @@ func runFlags() []cli.Flag {
 		command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
 	}, command.PermissionFlags()...)
 }
+
+// formats are the formats of the answer.
+func formats() []string { return []string{output.Text, output.JSON, output.StreamJSON} }
 
 // oneRun is one run of the root's own agent, with the flags for its output.
 type oneRun struct {
@@ -116,15 +118,8 @@ func (r *root) oneRun(c *cli.Context) (*oneRun, error) {
 	one.Signals = r.signals
 	one.System, one.MaxTurns = c.String("system"), c.Int("max-turns")
 	var err error
-	if one.format, err = command.Format(c); err != nil {
+	if one.format, err = command.Format(c, formats()); err != nil {
 		return nil, err
-	}
-	switch one.format {
-	case "":
-		one.format = output.Text
-	case output.Text, output.JSON, output.StreamJSON:
-	default:
-		return nil, command.NotAccepted("--output-format", one.format, output.Text, output.JSON, output.StreamJSON)
 	}
 	if c.IsSet("max-turns") && one.MaxTurns < 1 {
 		return nil, command.Usagef("accepted is a whole number from 1 on", "--max-turns is %d", one.MaxTurns)
@@ -153,7 +148,7 @@ func (one *oneRun) do(ctx context.Context) error {
 		return one.printPlan()
 	}
 	header := session.Header{Agent: one.Agent.Name, Model: one.Model.String(), Dir: cfg.Dir}
-	transcript, err := session.Of(cfg.Settings.Home).Open(one.session, header, one.r.Say)
+	transcript, err := session.Of(cfg.Settings.Home).Open(one.session, header, one.r)
 	if err != nil {
 		return admin.SessionError(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/columns"
 	"qq/internal/app/output"
 	"qq/internal/standin"
 )
@@ -173,7 +174,7 @@ func TestTerminalHeads(t *testing.T) {
 		strings.Split(w.onTerminal(append(args[:1:1], "-m", "Read {}", "a.md", "b.md")...).wait().out, " in ")[0])
 	e := w.onTerminal(append(args, "--halt", "soon", "tasks.txt")...).wait()
 	assert.Equal(t, 4, e.code)
-	assert.Equal(t, "── one ──\none\n\n── "+output.Cut(long, 72)+" ──\n"+
+	assert.Equal(t, "── one ──\none\n\n── "+columns.Cut(long, 72)+" ──\n"+
 		"[task 2 failed: Ollama at "+host+" answered 500: out of memory]\n"+
 		"  hint: the log of the Ollama server says more\n"+
 		"qq: halted: too many tasks failed, no more were started\n", cutLast(e.out))
@@ -221,6 +222,32 @@ func TestTerminalUnanswered(t *testing.T) {
 	refused(w.with("QQ_APPROVAL_TIMEOUT=0.3"), "0.3s")
 	w.file(".env", "QQ_APPROVAL_TIMEOUT=0.2\n")
 	refused(w, "0.2s")
+}
+
+// TestTerminalSlot: a question about a task of a batch, or about a child of it, shows the text that runs, with the
+// number in the place of {%}.
+func TestTerminalSlot(t *testing.T) {
+	w, _ := newServedWorld(t, standin.Reply(func(p standin.Prompt) string {
+		switch {
+		case p.Messages[len(p.Messages)-1].Role == "tool":
+			return "I could not."
+		case strings.HasPrefix(p.Last("user"), "hand on"):
+			return called("delegate_task", map[string]any{"task": "Write it.", "agent": "coder"})
+		}
+		return `<tool_call>{"name":"write_file","arguments":{"path":"a.txt","content":"b"}}</tool_call>`
+	}))
+	w.set("QQ_APPROVAL_TIMEOUT=0.3")
+	shows := func(verb string) string {
+		t.Helper()
+		e := w.onTerminal("batch", "--no-bar", "-a", "worker", "-m", verb+" {%}{} {}", ":::", "{%}").wait()
+		assert.Contains(t, e.out, "(no answer in time)")
+		assert.NotContains(t, e.out, verb+" {%}")
+		return e.out
+	}
+	assert.Contains(t, shows("write"), "task 1 of the batch: write 1{%} {%}\n", "the others are values")
+	deep := shows("hand on")
+	assert.Contains(t, deep, "task 1 of the batch: hand on 1{%} {%}\n")
+	assert.Contains(t, deep, "task: Write it.\n")
 }
 
 // TestTerminalColour: colour is used only on a terminal that supports it, and not with

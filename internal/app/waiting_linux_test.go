@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/app/columns"
 	"qq/internal/app/output"
 	"qq/internal/standin"
 )
@@ -137,23 +138,23 @@ func TestWaitingChildren(t *testing.T) {
 	w := atLeisure(t)
 	w.set("QQ_MAX_PARALLEL=1")
 	screens := map[int]*screen{}
-	for _, columns := range []int{40, 80, 200} {
+	for _, most := range []int{40, 80, 200} {
 		each := w.with()
 		each.dir = t.TempDir()
-		screens[columns] = each.onTerminalOf(columns, each.command("--auto-approve", "[[hand on]]"))
+		screens[most] = each.onTerminalOf(most, each.command("--auto-approve", "[[hand on]]"))
 	}
-	for columns, want := range map[int]string{
+	for most, want := range map[int]string{
 		40: `1 at work · executor: run_pty_… · \d s`, // without the queue: there is no room for both
 		80: `1 at work, 1 queued · executor: run_pty_cmd sleep [^\n]*… · \d s · \d\.\dk tokens`,
 		200: `1 at work, 1 queued · executor: run_pty_cmd sleep 2\.2; echo '\[\[done\]\]' 漢字漢字漢字漢字 2J\[2J and so ` +
 			`[^\n]*… · \d s · \d\.\dk tokens`,
 	} {
-		e := screens[columns].wait()
+		e := screens[most].wait()
 		assert.Zero(t, e.code, e.out)
 		assert.Equal(t, "All done.\n", settled(e.out))
 		lines := drawn(e.out)
 		for _, line := range lines {
-			assert.LessOrEqual(t, output.Columns(line), columns-1, line)
+			assert.LessOrEqual(t, columns.Of(line), most-1, line)
 			assert.NotContains(t, line, "\x1b")
 			assert.NotContains(t, line, "\u009b")
 		}
@@ -165,8 +166,8 @@ func TestWaitingChildren(t *testing.T) {
 				}
 			}
 			return false
-		}, "%d: %q", columns, lines)
-		assert.Contains(t, strings.Join(lines, "\n"), "\n1 at work · ", "%d: the second has started", columns)
+		}, "%d: %q", most, lines)
+		assert.Contains(t, strings.Join(lines, "\n"), "\n1 at work · ", "%d: the second has started", most)
 	}
 }
 

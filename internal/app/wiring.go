@@ -59,18 +59,17 @@ type wiringConfig struct {
 	Dir      string              // the working directory
 	Version  string              // of the program: children must have the same
 	Agents   *agents.Registry
-	Trusted  trust.Sums                       // files of Dir that may replace agents of the user
-	Prompter approval.Prompter                // asks a person; nil if nobody can be asked
-	Lasting  approval.Lasting                 // answers for that person; nil if no rules are kept
-	Search   web.Search                       // the web search of agents; zero means none
-	Sinks    []event.Sink                     // get every event; without sinks no events are made
-	ReadOnly bool                             // no agent may change anything
-	Note     func(format string, args ...any) // prints a note, see [command.Invocation]
-	Say      func(format string, args ...any) // prints a warning
-	Batch    bool                             // the run is a batch
-	ID       string                           // execution id of this process, see [task.NewID]
-	Trace    event.Trace                      // the trace that this run belongs to
-	Ledger   *ledger.Recorder                 // nil means that no record is kept
+	Trusted  trust.Sums        // files of Dir that may replace agents of the user
+	Prompter approval.Prompter // asks a person; nil if nobody can be asked
+	Lasting  approval.Lasting  // answers for that person; nil if no rules are kept
+	Search   web.Search        // the web search of agents; zero means none
+	Sinks    []event.Sink      // get every event; without sinks no events are made
+	ReadOnly bool              // no agent may change anything
+	Person   person            // is told notes and warnings
+	Batch    bool              // the run is a batch
+	ID       string            // execution id of this process, see [task.NewID]
+	Trace    event.Trace       // the trace that this run belongs to
+	Ledger   *ledger.Recorder  // nil means that no record is kept
 }
 
 // wiring holds the connected parts of a run: supervisor, gate, record, models and the
@@ -105,7 +104,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w := &wiring{
 		cfg: cfg,
 		models: &models.Resolver{Servers: set.AllServers(), Aliases: set.Aliases, Run: set.Model, Retries: set.Retries,
-			Notes: notes(cfg.Note), Warnings: notes(cfg.Say), Strict: cfg.Batch},
+			Notes: cfg.Person, Warnings: notes(cfg.Person.Say), Strict: cfg.Batch},
 		log:     record.NewChildLog(set.LogDir),
 		scratch: &scratch.Folder{Dir: filepath.Join(set.Home, "run")},
 		host:    proc.NewHost(),
@@ -136,7 +135,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	})
 	s := supervisor.Config{
 		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
-		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()},
+		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w,
 		Gate: admission{w}, Events: w.stream, Log: w.log, NewID: task.NewID,
 		Launcher: batch.NewLauncher(w.launcher),
 		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
@@ -221,6 +220,9 @@ func (r recorded) Done(res task.Result) {
 	r.Results.Done(res)
 }
 
+// Known implements output.Batch.
+func (w *wiring) Known() int { return w.record.Resumed() }
+
 // History returns the record of this run and of earlier runs.
 func (w *wiring) History() *record.Record { return w.record }
 
@@ -259,23 +261,45 @@ func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
 // Resolve finds the model for t. Only a person can choose one on another machine: no agent, nor what a checkout says
 // without trust.
 func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error) {
-	name := w.modelName(t)
-	m, err := w.models.Resolve(ctx, name)
-	if err != nil || m.Remote == "" && !(t.ModelBy != "" && agents.Remote(t.Model)) {
-		return m, err
+	m, err := w.models.Resolve(ctx, w.modelName(t))
+	if err == nil {
+		err = w.bars(ctx, t, m)
 	}
-	hint := "if your text may go there, name the model with --model"
+	if err != nil {
+		return models.Model{}, err
+	}
+	return m, nil
+}
+
+// Bars implements ceiling.Models. A model that is not found is no reason: when the task starts, it may be there.
+func (w *wiring) Bars(ctx context.Context, t task.Task) string {
+	m, err := w.models.Resolve(ctx, w.modelName(t))
+	if err != nil {
+		return ""
+	}
+	if err = w.bars(ctx, t, m); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// bars returns why t may not use the model m, or nil.
+func (w *wiring) bars(ctx context.Context, t task.Task, m models.Model) error {
+	if m.Remote == "" && !(t.ModelBy != "" && agents.Remote(t.Model)) {
+		return nil
+	}
+	name, hint := w.modelName(t), "if your text may go there, name the model with --model"
 	switch agent, _ := w.Agent(t.Agent); {
 	case name == "" && w.cfg.Settings.Foreign("QQ_MODEL"):
-		return models.Model{}, command.Usagef(hint, untrusted, "QQ_MODEL in .env", m, m.Host)
+		return command.Usagef(hint, untrusted, "QQ_MODEL in .env", m, m.Host)
 	case t.Model == "" && name != "" && agent.Untrusted:
-		return models.Model{}, command.Usagef(hint, untrusted, agent.Source, m, m.Host)
+		return command.Usagef(hint, untrusted, agent.Source, m, m.Host)
 	case t.ModelBy != "" && !w.named(ctx, m):
-		return models.Model{}, command.Usagef(hint+", or in the definition of an agent of your own",
+		return command.Usagef(hint+", or in the definition of an agent of your own",
 			"the agent %s chooses %s, which %s passes on to another machine, and no person named it", t.ModelBy, m,
 			m.Host)
 	}
-	return m, nil
+	return nil
 }
 
 const untrusted = "%s chooses %s, which %s passes on to another machine, and is not trusted"
@@ -300,9 +324,9 @@ func (w *wiring) Kill() { w.launcher.Close() }
 func (w *wiring) Close() error {
 	w.Kill()
 	if !w.host.Settle(time.Second) {
-		w.cfg.Say("wait: files that a command must not change are being put back")
+		w.cfg.Person.Say("wait: files that a command must not change are being put back")
 		if !w.host.Settle(settleTime) {
-			w.cfg.Say("not all files that a command must not change are put back\n" +
+			w.cfg.Person.Say("not all files that a command must not change are put back\n" +
 				"hint: look at .git, .env and the like before a program obeys them")
 		}
 	}
@@ -310,7 +334,7 @@ func (w *wiring) Close() error {
 		w.socket.Close()
 	}
 	if err := w.scratch.Remove(); err != nil {
-		w.cfg.Say("warning: temporary files of commands stay in %s: %v", w.scratch.Dir, err)
+		w.cfg.Person.Say("warning: temporary files of commands stay in %s: %v", w.scratch.Dir, err)
 	}
 	return w.log.Close()
 }

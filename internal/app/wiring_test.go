@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,7 +39,7 @@ func newTestWiring(t *testing.T, change func(*wiringConfig)) *wiring {
 			OllamaHost: "127.0.0.1:1",
 			MaxDepth:   2,
 		},
-		Dir: inFolder(t), ID: task.NewID(), Version: "test", Agents: agents.Load(nil), Note: func(string, ...any) {},
+		Dir: inFolder(t), ID: task.NewID(), Version: "test", Agents: agents.Load(nil), Person: &heard{},
 	}
 	if change != nil {
 		change(&cfg)
@@ -48,6 +49,14 @@ func newTestWiring(t *testing.T, change func(*wiringConfig)) *wiring {
 	t.Cleanup(func() { assert.NoError(t, e.Close()) })
 	return e
 }
+
+// heard is a person, and has the notes that he was told.
+type heard struct{ notes []string }
+
+func (h *heard) Note(format string, args ...any) {
+	h.notes = append(h.notes, fmt.Sprintf(format, args...))
+}
+func (h *heard) Say(string, ...any) {}
 
 // messages are a transcript.
 type messages []llm.Message

@@ -113,7 +113,7 @@ type noted struct {
 // Emit implements supervisor.Report.
 func (n noted) Emit(ev event.Event) {
 	if ev.Type == event.SubAgentProgress && ev.Text != "" {
-		n.w.cfg.Note("%s", ev.Text)
+		n.w.cfg.Person.Note("%s", ev.Text)
 	}
 	n.Parent.Emit(ev)
 }

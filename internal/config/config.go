@@ -283,21 +283,16 @@ func (l *loader) resolve(c *Config, s Setting) error {
 			all = slices.Delete(all, i, i+1)
 		}
 	}
-	for {
+	for ; ; all = all[1:] {
 		err := l.take(c, s, all)
-		if err == nil {
+		last := len(all) == 1
+		// QQ_LOG_DIR has no default for the same reason as QQ_HOME, which is above it.
+		if err == nil || l.in.Anyway && last && s.Name == "QQ_LOG_DIR" && c.Home == "" {
 			return nil
 		}
-		// QQ_LOG_DIR has no default for the same reason as QQ_HOME, which is above it.
-		if s.Name != "QQ_LOG_DIR" || len(all) > 1 || c.Home != "" {
-			err = l.wrong(err)
-		} else if l.in.Anyway {
-			err = nil
-		}
-		if err != nil || len(all) == 1 {
+		if err = l.wrong(err); err != nil || last {
 			return err
 		}
-		all = all[1:]
 	}
 }
 

@@ -225,8 +225,10 @@ const maxUnknown = 10
 
 // internal reports whether the variable of that name is set by qq itself, for its children and their commands.
 func internal(name string) bool {
-	return slices.ContainsFunc([]string{"QQ_CONTROL", "QQ_KEEPER", "QQ_SANDBOX", "QQ_EXECUTION_ID_", "QQ_COMMAND_ID_",
-		"QQ_AST_GREP_"}, func(own string) bool {
-		return name == own || strings.HasSuffix(own, "_") && strings.HasPrefix(name, own)
-	})
+	switch name {
+	case "QQ_CONTROL", "QQ_KEEPER", "QQ_SANDBOX":
+		return true
+	}
+	begins := func(with string) bool { return strings.HasPrefix(name, with) }
+	return slices.ContainsFunc([]string{"QQ_EXECUTION_ID_", "QQ_COMMAND_ID_", "QQ_AST_GREP_"}, begins)
 }

@@ -26,14 +26,14 @@ const headSize = 64 << 10
 // Anything else is lines, but not a document: that is an error.
 //
 // With a template, [{ begins an array. The input is a table or JSON Lines if the template names columns, and the first
-// line has all of them. As lines it would be an error, so nothing is misread.
+// line has all of them. As lines it would be an error, so nothing is misread. Anything else is lines, but not a
+// document that is given by its name.
 func (s Source) form(r *bufio.Reader) (Form, error) {
-	switch form := s.Form; form {
-	case Lines, CSV, TSV, Array, JSONL:
-		return form, nil
-	case Auto:
-	default:
-		return "", task.Hinted("use json, jsonl, csv, tsv or lines", "%q is no form of a batch", string(form))
+	switch form := string(s.Form); {
+	case slices.Contains(Forms(), form):
+		return s.Form, nil
+	case s.Form != Auto:
+		return "", task.Hinted("use json, jsonl, csv, tsv or lines", "%q is no form of a batch", form)
 	}
 	if s.Null || s.Columns != nil {
 		return Lines, nil
@@ -48,13 +48,25 @@ func (s Source) form(r *bufio.Reader) (Form, error) {
 	case ext == ".json":
 		return cmp.Or(jsonForm(head), JSONL), nil
 	case s.Template != "":
-		return cmp.Or(s.rows(head), Lines), nil
+		if form := s.rows(head); form != Auto {
+			return form, nil
+		}
+		return Lines, s.checkInputs(head)
 	case ext != ".txt" && ext != ".md":
 		if form := cmp.Or(jsonForm(head), tableOfTasks(head)); form != Auto {
 			return form, nil
 		}
 	}
 	return Lines, s.checkList(head)
+}
+
+// checkInputs returns an error if the lines of a document would be the inputs of a template. Only the name of a file is
+// easily mistaken for that of a list: who pipes a text, or says with -n how many lines a task has, means its lines.
+func (s Source) checkInputs(head string) error {
+	if s.Group > 0 || s.Input != nil && filepath.Ext(s.Name) == "" {
+		return nil
+	}
+	return s.checkList(head)
 }
 
 // checkList returns an error if an input that would be read as one task a line is a text instead.
@@ -64,6 +76,10 @@ func (s Source) checkList(head string) error {
 		return nil
 	}
 	name := s.label()
+	if s.Template != "" {
+		return task.Hinted(fmt.Sprintf("for one task about all of it, leave --input out: qq batch -m '…' %s; for one "+
+			"task a line: --input-format lines", name), "%s is %s", name, what)
+	}
 	about, verb := fmt.Sprintf("qq 'Summarize %s', or qq batch -m 'Summarize {}' %s", name, name), "is"
 	if s.Input != nil && filepath.Ext(name) == "" {
 		about, verb = "… | qq 'Summarize it'", "looks like"

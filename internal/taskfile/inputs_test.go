@@ -405,6 +405,14 @@ Explain why.
 - [ ] write a test for pkg/session
 `
 
+const sentences = `Where is the station, and when does the next train leave from there?
+I would like to have a room for two nights with a view of the sea.
+Could you tell me how much this costs?
+My brother lives in a small house near the river, with his two dogs.
+The museum opens at nine o'clock, but the garden stays closed until May
+You can pay with a card, or in cash, as you like it best, at the desk
+`
+
 func TestProse(t *testing.T) {
 	page := "<!DOCTYPE html>\n<html>\n"
 	refused := []struct {
@@ -425,6 +433,9 @@ func TestProse(t *testing.T) {
 		{file("x.html", "a"), "x.html is a web page", ""},
 		{file("main.go", "a"), "main.go is source code", ""},
 		{file("tasks.yaml", "- task: a"), "tasks.yaml is YAML, which is not read as tasks", ""},
+		{with(file("README.md", readme), "Translate {}"), `README.md is a text, and no list of tasks: line 1 is `,
+			"leave --input out: qq batch -m '…' README.md; for one task a line: --input-format lines"},
+		{with(file("x.txt", letter), "Translate {}"), "line 1 begins a paragraph of several lines", "x.txt"},
 	}
 	for _, tt := range refused {
 		in := tt.in
@@ -438,7 +449,11 @@ func TestProse(t *testing.T) {
 		file("tasks.md", "- one\n- two\n- three\n"), file("tasks.md", "Write a poem.\nWrite a letter.\n"),
 		stdin(strings.Repeat("summarize the file with the long name that fills a line of text\n", 50)),
 		{Name: "README.md", Input: strings.NewReader(readme), Form: Lines},
-		{Name: "README.md", Input: strings.NewReader(readme), Template: "Translate {}"},
+		{Name: "README.md", Input: strings.NewReader(readme), Form: Lines, Template: "Translate {}"},
+		{Name: "README.md", Input: strings.NewReader(readme), Group: 9, Template: "Translate {}"},
+		with(stdin(letter), "Translate {}"), with(file("tasks.txt", prompts), "Do {}"),
+		with(file("names.md", "- one\n- two\n- three\n"), "Do {}"), with(file("names.txt", sentences), "Translate {}"),
+		with(file("names.txt", sentences+"\n"+sentences), "Translate {}"),
 	} {
 		_, err := tasks(t, in)
 		require.NoError(t, err)

@@ -29,13 +29,14 @@ const notUTF8 = "its input is not valid UTF-8\n" +
 // text returns the row of one file, line or value.
 func text(s string) *row {
 	if !utf8.ValidString(s) {
-		return &row{Text: printable(s), Cells: []string{printable(s)}, Broken: notUTF8}
+		s = escaped(s)
+		return &row{Text: s, Cells: []string{s}, Broken: notUTF8}
 	}
 	return &row{Text: s, Cells: []string{s}}
 }
 
-// printable returns s if it is UTF-8. Otherwise it returns s with each byte that is not UTF-8, and each NUL, as \xff.
-func printable(s string) string {
+// escaped returns s if it is UTF-8. Otherwise it returns s with each byte that is not UTF-8, and each NUL, as \xff.
+func escaped(s string) string {
 	if utf8.ValidString(s) {
 		return s
 	}
@@ -54,7 +55,7 @@ func printable(s string) string {
 
 // unreadable returns the task of a line that is not UTF-8.
 func unreadable(line []byte) task.Task {
-	return task.Task{Text: task.Shorten(printable(string(line)), 1000), Broken: notUTF8}
+	return task.Task{Text: task.Shorten(escaped(string(line)), 1000), Broken: notUTF8}
 }
 
 // eachLine emits what parse makes of each line that is not blank, or its error.

@@ -63,6 +63,11 @@ const (
 	Lines Form = "lines"
 )
 
+// Forms are the names of all forms but [Auto].
+func Forms() []string {
+	return []string{string(Array), string(JSONL), string(CSV), string(TSV), string(Lines)}
+}
+
 // Source says where the tasks of a batch come from: from Files, with one task for each, from Lists, or from an input.
 type Source struct {
 	Name     string    // of the file to read; with Input, only for messages
@@ -246,7 +251,7 @@ func (s Source) files(emit emit) error {
 		return err
 	}
 	for _, name := range s.Files {
-		it := item{where: printable(name)}
+		it := item{where: escaped(name)}
 		path := finder.Path(name)
 		switch _, err := os.Stat(path); {
 		case errors.Is(err, fs.ErrNotExist):

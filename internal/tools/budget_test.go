@@ -49,7 +49,7 @@ func everything(root *os.Root) tool.Set {
 	set = append(set, web.Tools(web.Config{Search: web.Search{Engine: "brave", Key: "k"}})...)
 	var roster delegate.Roster
 	for _, a := range agents.Load(nil).Glance() {
-		roster.Add(a.Name, a.Description)
+		roster.Add(a)
 	}
 	return append(set, delegate.Tools(anybody{}, roster, nil)...)
 }

@@ -128,6 +128,11 @@ func (a Agent) Toolset() []string {
 	return tools
 }
 
+// Delegates reports whether a may hand on tasks.
+func (a Agent) Delegates() bool {
+	return slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, a.Allows)
+}
+
 // AllowsAgent reports whether a may delegate to the agent of that name, as far as its Agents say.
 // It does not check whether a may delegate at all.
 func (a Agent) AllowsAgent(name string) bool {

@@ -19,7 +19,7 @@ func About(job task.Job, t Type) Event {
 // Start returns the event of the start of job.
 func Start(job task.Job) Event {
 	e := About(job, SubAgentStart)
-	e.Task = task.Shorten(job.Text, 100)
+	e.Task = job.Brief()
 	return e
 }
 

@@ -28,7 +28,7 @@ func Reported(e Event) (Event, bool) {
 	case ToolEnd:
 		own.Tool, own.Failed, own.Error, own.DurationMS = line(e.Tool), e.Failed, line(e.Error), max(e.DurationMS, 0)
 	case Token:
-		own.Text = cut(e.Text, maxText)
+		own.Text = beginning(e.Text, maxText)
 		return own, true
 	case SubAgentProgress:
 		own.Text, own.Model = line(e.Text), line(e.Model)
@@ -58,10 +58,10 @@ func Listed(tasks []string) (listed []string) {
 func Summary(output string) string { return task.Shorten(line(output), 500) }
 
 // line returns the beginning of a text that should be short.
-func line(text string) string { return cut(text, maxLine) }
+func line(text string) string { return beginning(text, maxLine) }
 
-// cut returns at most the first n bytes of text. Text that is cut stays valid UTF-8.
-func cut(text string, n int) string {
+// beginning returns at most the first n bytes of text. Text that is cut stays valid UTF-8.
+func beginning(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}

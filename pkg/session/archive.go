@@ -74,16 +74,6 @@ func (a Archive) List(limit int) (list []Summary, more bool, err error) {
 	return list, false, nil
 }
 
-// Load reads the transcript with that id, which may be the beginning or the end of an id if only one
-// matches. The error wraps [ErrNotFound] if there is none.
-func (a Archive) Load(id string) (Transcript, error) {
-	st, id, err := a.Find(id)
-	if err != nil {
-		return Transcript{}, err
-	}
-	return st.Load(id)
-}
-
 // Find returns the full id of the only transcript whose id is id, or begins or ends with it, and the
 // store that it is in. The error wraps [ErrNotFound] if there is none.
 func (a Archive) Find(id string) (in *Store, whole string, err error) {

@@ -27,6 +27,15 @@ func write(t *testing.T, a Archive, root, id string) {
 	require.Empty(t, k.Warnings)
 }
 
+// loaded reads the only transcript that id names.
+func loaded(a Archive, id string) (Transcript, error) {
+	st, whole, err := a.Find(id)
+	if err != nil {
+		return Transcript{}, err
+	}
+	return st.Load(whole)
+}
+
 // A second attempt appends to the transcript of the first, even if that ended within a line.
 func TestKeepContinues(t *testing.T) {
 	a := Archive{Dir: filepath.Join(t.TempDir(), "transcripts")}
@@ -38,7 +47,7 @@ func TestKeepContinues(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	write(t, a, "root", first)
-	got, err := a.Load(first)
+	got, err := loaded(a, first)
 	require.NoError(t, err)
 	assert.Equal(t, Header{V: 1, ID: first, Agent: "coder", Parent: "p", Batch: "b", Depth: 2,
 		Created: got.Header.Created}, got.Header)
@@ -50,7 +59,7 @@ func TestKeepContinues(t *testing.T) {
 
 	k := a.Of("root").Keep(Header{ID: second}, 1)
 	k.Close()
-	_, err = a.Load(second)
+	_, err = loaded(a, second)
 	assert.ErrorIs(t, err, ErrNotFound, "nothing was said")
 }
 
@@ -77,7 +86,7 @@ func TestSystemPrompt(t *testing.T) {
 	k.Append(llm.Entry{Message: llm.Message{Role: llm.System, Content: "be good"}})
 	k.Append(llm.Entry{Message: user("hello")})
 	k.Close()
-	got, err := a.Load(first)
+	got, err := loaded(a, first)
 	require.NoError(t, err)
 	assert.Len(t, got.Entries, 2)
 	assert.Equal(t, []llm.Message{user("hello")}, got.Messages())
@@ -89,7 +98,7 @@ func TestArchive(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, list)
 	assert.False(t, more)
-	_, err = a.Load(first)
+	_, err = loaded(a, first)
 	require.ErrorIs(t, err, ErrNotFound)
 
 	// Roots and transcripts by their age.
@@ -114,16 +123,16 @@ func TestArchive(t *testing.T) {
 		assert.Equal(t, len(want) < len(ids), more, limit)
 	}
 	for id, want := range map[string]string{ids[1]: ids[1], "0000aaaa": first, "01a2067b-0002": second} {
-		got, err := a.Load(id)
+		got, err := loaded(a, id)
 		require.NoError(t, err)
 		assert.Equal(t, want, got.Header.ID)
 	}
 	for _, id := range []string{"bbbb", "01a2067b"} {
-		_, err := a.Load(id)
+		_, err := loaded(a, id)
 		assert.ErrorContains(t, err, "is several", id)
 	}
 	for _, id := range []string{"", "../x", "zz"} {
-		_, err := a.Load(id)
+		_, err := loaded(a, id)
 		assert.ErrorIs(t, err, ErrNotFound, id)
 	}
 

@@ -21,12 +21,13 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	err = first.Append(
-		llm.Message{Role: llm.User, Content: "What floats?"},
-		llm.Message{Role: llm.Assistant, Content: "Boats."},
-	)
-	if err != nil {
-		panic(err)
+	for _, m := range []llm.Message{
+		{Role: llm.User, Content: "What floats?"},
+		{Role: llm.Assistant, Content: "Boats."},
+	} {
+		if err := first.Add(llm.Entry{Message: m}); err != nil {
+			panic(err)
+		}
 	}
 	_, _, err = store.Continue(first.ID())
 	fmt.Println("open twice:", err != nil)
@@ -45,7 +46,7 @@ func Example() {
 	for _, m := range past.Messages() {
 		fmt.Println(m.Role+":", m.Content)
 	}
-	if err := second.Append(llm.Message{Role: llm.User, Content: "And what else?"}); err != nil {
+	if err := second.Add(llm.Entry{Message: llm.Message{Role: llm.User, Content: "And what else?"}}); err != nil {
 		panic(err)
 	}
 	if err := second.Close(); err != nil {

@@ -22,15 +22,20 @@ type Keeping struct {
 	Run      string        // id of the execution that adds messages; empty in the transcript of a child
 	attempt  int           // for the next message
 	session  *Session
-	say      func(format string, args ...any)
+	user     User // nil if the warnings reach the user in another way
+}
+
+// User is told what is wrong with a transcript.
+type User interface {
+	// Say prints a line, with the arguments of [fmt.Sprintf].
+	Say(format string, args ...any)
 }
 
 // Open begins or continues the transcript that c selects. h is the header of a new transcript, and
-// its Dir is where Latest looks. say prints a line about damage and errors for the user. If a new
-// transcript cannot be created, that is only a warning; if an existing one cannot be continued, it
-// is an error.
-func (st *Store) Open(c Choice, h Header, say func(format string, args ...any)) (*Keeping, error) {
-	t := &Keeping{say: say}
+// its Dir is where Latest looks. user is told of damage and errors. If a new transcript cannot be
+// created, that is only a warning; if an existing one cannot be continued, it is an error.
+func (st *Store) Open(c Choice, h Header, user User) (*Keeping, error) {
+	t := &Keeping{user: user}
 	if c.Ephemeral {
 		return t, nil
 	}
@@ -55,7 +60,7 @@ func (st *Store) Open(c Choice, h Header, say func(format string, args ...any)) 
 		return nil, err
 	}
 	for _, d := range past.Damaged {
-		t.say("session %s: %s", s.ID(), d)
+		user.Say("session %s: %s", s.ID(), d)
 	}
 	t.History, t.session, t.ID = past.Messages(), s, s.ID()
 	return t, nil
@@ -64,7 +69,7 @@ func (st *Store) Open(c Choice, h Header, say func(format string, args ...any)) 
 // Keep begins or continues the transcript with the id of h. attempt is the number of the attempt that
 // writes it, from 1. An error is only a warning.
 func (st *Store) Keep(h Header, attempt int) *Keeping {
-	t := &Keeping{ID: h.ID, say: func(string, ...any) {}}
+	t := &Keeping{ID: h.ID}
 	if attempt > 1 {
 		t.attempt = attempt
 	}
@@ -92,7 +97,9 @@ func (t *Keeping) warn(err error) {
 	problem, _, _ := strings.Cut(err.Error(), "\n")
 	text := "the transcript is incomplete: " + problem
 	t.Warnings = append(t.Warnings, text)
-	t.say("%s", text)
+	if t.user != nil {
+		t.user.Say("%s", text)
+	}
 }
 
 // Close closes the transcript. Further messages are dropped.

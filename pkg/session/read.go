@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"qq/pkg/llm"
+	"qq/pkg/tool"
 )
 
 // Transcript is the content of a session file, without the lines that cannot be read.
@@ -22,13 +24,29 @@ type Transcript struct {
 	unended bool  // the last line is complete except for its newline
 }
 
-// Messages returns the messages of the conversation: those of all entries, without system prompts.
+// Messages returns the messages of the conversation: those of all entries, without system prompts. The results of
+// calls that ran at once are in the order of the calls; their entries are in the order in which the calls ended.
 func (t Transcript) Messages() []llm.Message {
 	messages := make([]llm.Message, 0, len(t.Entries))
+	var calls []tool.Call // of the last answer
+	results := 0          // index of the first of their results
+	place := func(m llm.Message) int {
+		return slices.IndexFunc(calls, func(c tool.Call) bool { return c.ID == m.CallID })
+	}
 	for _, e := range t.Entries {
-		if e.Role != llm.System {
-			messages = append(messages, e.Message)
+		switch e.Role {
+		case llm.System:
+			continue
+		case llm.ToolRole:
+			at := len(messages)
+			for at > results && place(messages[at-1]) > place(e.Message) {
+				at--
+			}
+			messages = slices.Insert(messages, at, e.Message)
+			continue
 		}
+		messages = append(messages, e.Message)
+		calls, results = e.Calls, len(messages)
 	}
 	return messages
 }

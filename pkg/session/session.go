@@ -14,14 +14,12 @@
 // A message is kept whole up to 16 MiB. Of a longer one, the beginning and the end are kept,
 // with a note between them.
 //
-// Not promised: that a message survives a crash of the machine. When Append returns,
-// the kernel has it, the disk maybe not. A full disk is an error of Append, after
+// Not promised: that a message survives a crash of the machine. When Add returns,
+// the kernel has it, the disk maybe not. A full disk is an error of Add, after
 // which the file is as it was before.
 package session
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -70,26 +68,16 @@ type Session struct {
 	end   int64 // offset after the last complete line
 	torn  bool  // the file may have a part of a line after end
 	empty bool  // no message yet
-	now   func() time.Time
+	in    *Store
 }
 
 // ID returns the full id of the session.
 func (s *Session) ID() string { return s.id }
 
-// Append adds messages to the transcript, with one write for each.
-func (s *Session) Append(messages ...llm.Message) error {
-	for _, m := range messages {
-		if err := s.Add(llm.Entry{Message: m}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Add adds an entry to the transcript. It sets the time of the entry if that is zero.
 func (s *Session) Add(e llm.Entry) error {
 	if e.Time.IsZero() {
-		e.Time = s.now().UTC()
+		e.Time = s.in.now().UTC()
 	}
 	if err := s.write(e); err != nil {
 		return fmt.Errorf("append to session %s: %w", s.id, err)
@@ -136,12 +124,17 @@ func encode(v any) ([]byte, error) {
 	return line, err
 }
 
+// marshal returns v, a Header or an entry, as one line.
 func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // so that code stays readable
-	err := enc.Encode(v)
-	return b.Bytes(), err
+	l := newLine()
+	switch v := v.(type) {
+	case Header:
+		l.header(v)
+	case llm.Entry:
+		l.entry(v)
+	}
+	l.WriteByte('\n')
+	return l.Bytes(), l.err
 }
 
 // leastCall is how many bytes a call takes at least in a line.
@@ -154,7 +147,7 @@ const leastKept = 256
 // shortened returns e with texts of at most about that many bytes each. The arguments of a call are replaced by a note,
 // because a part of them is no JSON.
 func shortened(e llm.Entry, most int) llm.Entry {
-	e.Content, e.Thinking = cut(e.Content, most), cut(e.Thinking, most)
+	e.Content, e.Thinking = withoutMiddle(e.Content, most), withoutMiddle(e.Thinking, most)
 	e.Calls = slices.Clone(e.Calls)
 	for i, c := range e.Calls {
 		if len(c.Arguments) > most {
@@ -165,8 +158,8 @@ func shortened(e llm.Entry, most int) llm.Entry {
 	return e
 }
 
-// cut returns the beginning and the end of s, together at most that many bytes, with a note between them.
-func cut(s string, most int) string {
+// withoutMiddle returns the beginning and the end of s, together at most that many bytes, with a note between them.
+func withoutMiddle(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}

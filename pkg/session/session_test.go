@@ -35,9 +35,19 @@ func create(t *testing.T, st *Store, dir string, messages ...llm.Message) string
 	t.Helper()
 	s, err := st.Create(Header{Agent: "coder", Model: "extract", Dir: dir})
 	require.NoError(t, err)
-	require.NoError(t, s.Append(messages...))
+	require.NoError(t, add(s, messages...))
 	require.NoError(t, s.Close())
 	return s.ID()
+}
+
+// add adds messages until one cannot be added.
+func add(s *Session, messages ...llm.Message) error {
+	for _, m := range messages {
+		if err := s.Add(llm.Entry{Message: m}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func raw(t *testing.T, st *Store, id string) string {
@@ -58,7 +68,7 @@ func TestRoundTrip(t *testing.T) {
 	s, err := st.Create(Header{Agent: "coder", Model: "ollama:m", Dir: "/w", V: 9, ID: "ignored"})
 	require.NoError(t, err)
 	assert.Regexp(t, `^20261120-153012-[0-9a-f]{4}$`, s.ID())
-	require.NoError(t, s.Append(said...))
+	require.NoError(t, add(s, said...))
 	require.NoError(t, s.Add(llm.Entry{Message: answer("done"), Usage: task.Usage{InputTokens: 3, OutputTokens: 4}}))
 
 	got, err := st.Load(s.ID())
@@ -87,7 +97,7 @@ func TestContinue(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, id, s.ID())
 	assert.Equal(t, []llm.Message{user("one")}, sofar.Messages())
-	require.NoError(t, s.Append(answer("two")))
+	require.NoError(t, add(s, answer("two")))
 	require.NoError(t, s.Close())
 	got, err := st.Load(id)
 	require.NoError(t, err)
@@ -124,7 +134,7 @@ func TestTornLastLine(t *testing.T) {
 
 			s, _, err := st.Continue(id)
 			require.NoError(t, err)
-			require.NoError(t, s.Append(answer("last")))
+			require.NoError(t, add(s, answer("last")))
 			require.NoError(t, s.Close())
 			got, err = st.Load(id)
 			require.NoError(t, err)
@@ -170,7 +180,7 @@ func TestInUse(t *testing.T) {
 	st := newStore(t)
 	s, err := st.Create(Header{})
 	require.NoError(t, err)
-	require.NoError(t, s.Append(user("one")))
+	require.NoError(t, add(s, user("one")))
 	_, _, err = st.Continue(s.ID())
 	require.ErrorIs(t, err, ErrInUse)
 	assert.Contains(t, err.Error(), "session "+s.ID()+" is in use by another qq\nhint: ")
@@ -234,7 +244,7 @@ func TestFullDisk(t *testing.T) {
 	st := newStore(t)
 	s, err := st.Create(Header{})
 	require.NoError(t, err)
-	require.NoError(t, s.Append(user("one")))
+	require.NoError(t, add(s, user("one")))
 	before := raw(t, st, s.ID())
 
 	signal.Ignore(syscall.SIGXFSZ)
@@ -244,14 +254,14 @@ func TestFullDisk(t *testing.T) {
 	small := limit
 	small.Cur = 4096
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
-	err = s.Append(user(strings.Repeat("x", 8192)))
+	err = add(s, user(strings.Repeat("x", 8192)))
 	during := raw(t, st, s.ID())
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 
 	require.ErrorIs(t, err, syscall.EFBIG)
 	require.ErrorContains(t, err, "append to session "+s.ID())
 	assert.Equal(t, before, during)
-	require.NoError(t, s.Append(answer("two")))
+	require.NoError(t, add(s, answer("two")))
 	require.NoError(t, s.Close())
 	got, err := st.Load(s.ID())
 	require.NoError(t, err)
@@ -263,11 +273,11 @@ func TestTornWriteIsCutOffLater(t *testing.T) {
 	st := newStore(t)
 	s, err := st.Create(Header{})
 	require.NoError(t, err)
-	require.NoError(t, s.Append(user("one")))
+	require.NoError(t, add(s, user("one")))
 	_, err = s.file.WriteString(`{"role":"us`)
 	require.NoError(t, err)
-	s.torn = true // what Append notes when it cannot mend the file at once
-	require.NoError(t, s.Append(answer("two")))
+	s.torn = true // what Add notes when it cannot mend the file at once
+	require.NoError(t, add(s, answer("two")))
 	require.NoError(t, s.Close())
 	got, err := st.Load(s.ID())
 	require.NoError(t, err)
@@ -275,14 +285,14 @@ func TestTornWriteIsCutOffLater(t *testing.T) {
 	assert.Empty(t, got.Damaged)
 }
 
-func TestAppendRefuses(t *testing.T) {
+func TestAddRefuses(t *testing.T) {
 	st := newStore(t)
 	s, err := st.Create(Header{})
 	require.NoError(t, err)
 	many := llm.Message{Role: llm.Assistant, Calls: make([]tool.Call, 800_000)}
-	require.ErrorContains(t, s.Append(many), "800000 calls, at most 524288", "a message that cannot be shortened")
+	require.ErrorContains(t, add(s, many), "800000 calls, at most 524288", "a message that cannot be shortened")
 	bad := llm.Message{Role: llm.Assistant, Calls: []tool.Call{{Arguments: json.RawMessage("{")}}}
-	require.Error(t, s.Append(bad))
+	require.Error(t, add(s, bad))
 	require.NoError(t, s.Close())
 	_, err = st.Load(s.ID())
 	require.ErrorIs(t, err, ErrNotFound, "a session without a message is not kept")
@@ -296,8 +306,8 @@ func TestLongMessage(t *testing.T) {
 	st := newStore(t)
 	s, err := st.Create(Header{})
 	require.NoError(t, err)
-	require.NoError(t, s.Append(user(llm.WithContext("Summarize it", long)), user(dense)))
-	require.NoError(t, s.Append(llm.Message{
+	require.NoError(t, add(s, user(llm.WithContext("Summarize it", long)), user(dense)))
+	require.NoError(t, add(s, llm.Message{
 		Role: llm.Assistant, Thinking: long, Calls: []tool.Call{{ID: "1", Name: "write", Arguments: arguments}},
 	}, user(strings.Repeat("y", maxLine-200))))
 	require.NoError(t, s.Close())
@@ -430,7 +440,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		require.Equal(t, before, again)
-		require.NoError(t, s.Append(answer("last")))
+		require.NoError(t, add(s, answer("last")))
 		require.NoError(t, s.Close())
 		after, err := st.Load("x")
 		require.NoError(t, err)

@@ -80,7 +80,7 @@ func (st *Store) create(h Header) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create session: %w", err)
 	}
-	s := &Session{file: f, id: h.ID, empty: true, now: st.now}
+	s := &Session{file: f, id: h.ID, empty: true, in: st}
 	if err = lock(f); err == nil {
 		err = s.write(h)
 	}
@@ -132,7 +132,7 @@ func (st *Store) Continue(id string) (*Session, Transcript, error) {
 	if err != nil {
 		return nil, Transcript{}, err
 	}
-	s := &Session{file: f, id: id, now: st.now}
+	s := &Session{file: f, id: id, in: st}
 	var t Transcript
 	switch err = lock(f); {
 	case errors.Is(err, ErrInUse):

@@ -56,7 +56,7 @@ func (h *handle) spawn(ctx context.Context, t task.Task) (task.Child, error) {
 	f := &h.background
 	k := &kept{
 		in: f, done: make(chan struct{}),
-		child: task.Child{ID: job.ExecutionID, Agent: t.Agent, Task: task.Shorten(t.Text, 100), Status: task.Queued},
+		child: task.Child{ID: job.ExecutionID, Agent: t.Agent, Task: t.Brief(), Status: task.Queued},
 	}
 	k.exec = h.newExecution(ctx, job, k)
 	f.mu.Lock()

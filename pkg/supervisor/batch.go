@@ -385,14 +385,14 @@ func (b *batch) notStarted(ctx context.Context, x *execution) task.Result {
 			return *r
 		}
 	}
-	why := "not started: "
+	why, halted := "not started: ", b.Halt.Reason()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case ctx.Err() != nil:
 		why += context.Cause(ctx).Error()
-	case b.Halt.Reason() != nil:
-		why += b.Halt.Reason().Error()
+	case halted != nil:
+		why += halted.Error()
 	case b.broken != nil:
 		why += b.broken.Error()
 	default:

@@ -327,7 +327,7 @@ func (x *execution) setDeadline(now time.Time) {
 // sign fills in which job r belongs to: its task, its agent and its ids.
 func (x *execution) sign(r *task.Result) {
 	job := &x.job
-	r.Task, r.Agent, r.ID = task.Shorten(job.Text, 100), job.Agent, job.ID
+	r.Task, r.Agent, r.ID = job.Brief(), job.Agent, job.ID
 	r.ExecutionID, r.ParentExecutionID, r.BatchID = job.ExecutionID, job.Parent, job.BatchID
 }
 

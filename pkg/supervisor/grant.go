@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"fmt"
 
 	"qq/pkg/supervisor/ceiling"
@@ -10,8 +11,9 @@ import (
 // grant returns t limited to what its agent may delegate (see package ceiling). If t defines a
 // temporary agent, grant registers it. If the agent of h may not delegate t, the second result is the
 // result of t, which says why; otherwise it is nil.
-func (h *handle) grant(t task.Task) (task.Task, *task.Result) {
-	c := ceiling.Ceiling{Agent: h.agent, Task: h.job.Task, ReadOnly: h.s.cfg.ReadOnly, Folders: h.s.cfg.Folders}
+func (h *handle) grant(ctx context.Context, t task.Task) (task.Task, *task.Result) {
+	c := ceiling.Ceiling{Agent: h.agent, Task: h.job.Task, ReadOnly: h.s.cfg.ReadOnly,
+		Folders: h.s.cfg.Folders, Models: h.s.cfg.Models}
 	refuse := func(status task.Status, why string) (task.Task, *task.Result) {
 		r := h.s.resolved(t).Ended(status, why)
 		return t, &r
@@ -32,7 +34,7 @@ func (h *handle) grant(t task.Task) (task.Task, *task.Result) {
 			return refuse(task.Misused, err.Error())
 		}
 	}
-	t, why := c.Settle(h.s.resolved(t))
+	t, why := c.Settle(ctx, h.s.resolved(t))
 	if why != "" {
 		return refuse(task.Misused, why)
 	}

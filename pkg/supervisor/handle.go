@@ -30,6 +30,7 @@ type handle struct {
 	exec  *execution // nil above the tasks of a batch
 	agent agents.Agent
 	job   task.Job
+	given string        // the text that it works on; "" is that of job
 	chain []string      // names of the agents from the root to this one
 	inbox <-chan string // messages from other agents
 	// latest is when all children of this agent must have ended, even if their clocks were paused:
@@ -87,7 +88,7 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 	var allowed []task.Task
 	var at []int
 	for i, t := range tasks {
-		granted, refused := h.grant(t)
+		granted, refused := h.grant(ctx, t)
 		if refused != nil {
 			results[i] = *refused
 			results[i].Index = i
@@ -186,6 +187,10 @@ func (h *handle) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 	return h.decide(ctx, in)
 }
 
+// Given says that the agent works on text and not on that of its job. A launcher calls it before it starts the agent.
+// Whoever is asked about a call of the agent reads text.
+func (h *handle) Given(text string) { h.given = text }
+
 // decide returns whether the agent may do what in describes. Without Approvals everything is
 // allowed. While a person is asked, other jobs may use the slot of the agent.
 func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
@@ -194,19 +199,16 @@ func (h *handle) decide(ctx context.Context, in tool.Intent) tool.Decision {
 		return tool.Decision{Allowed: true}
 	}
 	q := tool.Question{
-		ExecutionID: h.job.ExecutionID, BatchID: cmp.Or(h.job.BatchID, h.job.Group), CallID: tool.CallOf(ctx).ID,
-		Depth: h.job.Depth, Chain: h.chain,
-		Dir: h.job.WorkingDir, Folder: h.job.Dir, Task: h.job.Text, Intent: in,
+		ExecutionID: h.job.ExecutionID, ParentExecutionID: h.job.Parent,
+		BatchID: cmp.Or(h.job.BatchID, h.job.Group), CallID: tool.CallOf(ctx).ID, Depth: h.job.Depth,
+		Chain: h.chain, Dir: h.job.WorkingDir, Folder: h.job.Dir, Task: cmp.Or(h.given, h.job.Text), Intent: in,
 	}
 	top := h
 	for top.parent() != nil {
 		top = top.parent()
 	}
 	if top.job.BatchID != "" {
-		q.Number, q.Input = top.job.Index+1, cmp.Or(top.job.File, top.job.Text)
-	}
-	if p := h.parent(); p != nil {
-		q.ParentExecutionID = p.job.ExecutionID
+		q.Number, q.Input = top.job.Index+1, cmp.Or(top.job.File, top.given, top.job.Text)
 	}
 	if !approvals.Needs(q) {
 		return approvals.Ask(ctx, q)
@@ -255,7 +257,7 @@ func (h *handle) Send(_ context.Context, to, text string) error {
 // Spawn implements [task.Family]. The error is a [tool.RefusedError] if the agent may not start
 // this child.
 func (h *handle) Spawn(ctx context.Context, t task.Task) (task.Child, error) {
-	granted, refused := h.grant(t)
+	granted, refused := h.grant(ctx, t)
 	if refused != nil && refused.Status == task.Refused {
 		return task.Child{}, &tool.RefusedError{Tool: "spawn_agent", Reason: refused.Err()}
 	}

@@ -99,6 +99,7 @@ type Config struct {
 	Launcher Launcher
 	Agents   ceiling.Registry
 	Folders  ceiling.Folders // where agents may have others work; nil means anywhere
+	Models   ceiling.Models  // what those may use; nil means any
 	Gate     Gate            // nil lets every request pass
 	Approve  Approvals       // nil allows every call
 	Record   Recorder        // nil keeps nothing

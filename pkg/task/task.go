@@ -147,7 +147,7 @@ func (u Usage) Add(v Usage) Usage {
 
 // Result is the outcome of one task.
 type Result struct {
-	Task    string  `json:"task"` // shortened to 100 characters
+	Task    string  `json:"task"` // see [Task.Brief]
 	Agent   string  `json:"agent"`
 	Success bool    `json:"success"`
 	Output  string  `json:"output"`
@@ -200,7 +200,7 @@ type Read struct {
 // Ended returns a result of t with that status. msg is the error text; with Completed it is
 // ignored.
 func (t Task) Ended(status Status, msg string) Result {
-	r := Result{Task: Shorten(t.Text, 100), Agent: t.Agent, ID: t.ID}
+	r := Result{Task: t.Brief(), Agent: t.Agent, ID: t.ID}
 	r.End(status, msg)
 	return r
 }
@@ -239,6 +239,9 @@ type Limits struct {
 	Retries      int           // attempts after the first
 }
 
+// Brief returns the beginning of the text of t on one line, as lists and results have it.
+func (t Task) Brief() string { return Shorten(t.Text, 100) }
+
 // Shorten returns s on one line with at most n characters. If it cuts something off, "..." stands
 // at the end.
 func Shorten(s string, n int) string {
@@ -262,7 +265,7 @@ func Shorten(s string, n int) string {
 type Child struct {
 	ID     string `json:"id"` // execution id
 	Agent  string `json:"agent"`
-	Task   string `json:"task"`   // shortened to 100 characters
+	Task   string `json:"task"`   // see [Task.Brief]
 	Status Status `json:"status"` // queued, running, waiting, or how it ended
 }
 

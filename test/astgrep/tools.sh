@@ -3,9 +3,7 @@
 # if this machine does not have it yet, and prints its path. Needs npm.
 set -euo pipefail
 
-say() { printf 'tools.sh: %s\n' "$*" >&2; }
-die() { say "$@"; exit 1; }
-
+. "$(dirname "${BASH_SOURCE[0]}")/../once.sh"
 version=0.51.1
 dir=${XDG_CACHE_HOME:-$HOME/.cache}/qq-test/ast-grep-$version
 
@@ -22,27 +20,10 @@ program() {
   return 1
 }
 
-install() {
+fill() {
   command -v npm >/dev/null || die "npm is missing: install Node.js, or set QQ_AST_GREP to an ast-grep $version"
   say "installing ast-grep $version, once for this machine"
-  partial=$dir.$$
-  trap 'rm -rf "$partial"' EXIT
-  mkdir -p "$partial"
-  npm install --no-audit --no-fund --ignore-scripts --prefix "$partial" "@ast-grep/cli@$version" >&2 9>&- || die "npm could not install it"
-  rm -rf "$dir"
-  mv "$partial" "$dir" # the same file system: whoever looks sees all of it or nothing
+  npm install --no-audit --no-fund --ignore-scripts --prefix "$1" "@ast-grep/cli@$version" || die "npm could not install it"
 }
 
-if ! program; then
-  mkdir -p "$(dirname "$dir")"
-  exec 9>"$dir.lock"
-  if command -v flock >/dev/null && ! flock -n 9; then
-    say "another installation is under way, waiting for it"
-    flock 9
-  fi
-  # Whoever held the lock may have done it.
-  if ! program; then
-    install
-    program || die "npm installed ast-grep $version, but it does not run on this machine"
-  fi
-fi
+once "ast-grep $version"

@@ -78,3 +78,22 @@ func TestTranscriptOfRetried(t *testing.T) {
 	assert.Contains(t, log, "\n── attempt 1 ended: killed: child was killed by signal 9 (killed), attempt 2 begins\n")
 	assert.Contains(t, log, "\nstatus: completed\n")
 }
+
+// TestTranscriptOfKilledPrompt: the log of a prompt that was killed has nothing of a later run that continues its
+// session.
+func TestTranscriptOfKilledPrompt(t *testing.T) {
+	b := newNight(t, 0, "hang")
+	q := b.start("", "the first question")
+	b.asked(1)
+	require.NoError(t, q.cmd.Process.Kill())
+	q.wait()
+	e := b.qq("--model", "ollama:fast", "--continue", "the second question")
+	require.Equal(t, 0, e.code)
+	runs := b.runs("list")
+	require.Len(t, runs, 2)
+	first, second := b.qq("runs", "show", runs[1].ID, "--log").stdout, b.qq("runs", "show", runs[0].ID, "--log").stdout
+	assert.Contains(t, first, "the first question")
+	assert.NotContains(t, first, "the second question")
+	assert.Contains(t, second, "the second question")
+	assert.NotContains(t, second, "the first question")
+}

@@ -54,9 +54,15 @@ type Job struct {
 	Summary int
 	// Tokens estimates how many tokens a text has.
 	Tokens func(text string) int
+	// Children summarize the parts.
+	Children Children
+}
+
+// Children are other agents.
+type Children interface {
 	// Summarize runs tasks as children and returns their results in the order of tasks.
 	// After a failure it may leave out the tasks that have not started.
-	Summarize func(ctx context.Context, tasks []task.Task) []task.Result
+	Summarize(ctx context.Context, tasks []task.Task) []task.Result
 }
 
 // Fits reports whether request and text fit the model together, uncut.

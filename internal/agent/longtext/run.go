@@ -170,7 +170,7 @@ func (p *Plan) reduceTasks(level int, entries []entry) (tasks []task.Task, place
 // level runs the tasks of one level and returns their summaries, in order. It returns a
 // [FailedError] if a task failed. It counts the level and adds the warnings in out.
 func (p *Plan) level(ctx context.Context, tasks []task.Task, places []place, out *Joined) ([]entry, error) {
-	results := p.job.Summarize(ctx, tasks)
+	results := p.job.Children.Summarize(ctx, tasks)
 	stopped := len(results) < len(tasks) && slices.ContainsFunc(results, func(r task.Result) bool { return !r.Success })
 	if len(results) != len(tasks) && !stopped {
 		return nil, fmt.Errorf("summarise the document: %s came back for %s",

@@ -23,6 +23,13 @@ type children struct {
 	answer func(t task.Task) task.Result
 }
 
+// summarizer is a function as Children.
+type summarizer func(ctx context.Context, tasks []task.Task) []task.Result
+
+func (f summarizer) Summarize(ctx context.Context, tasks []task.Task) []task.Result {
+	return f(ctx, tasks)
+}
+
 func (c *children) summarize(_ context.Context, tasks []task.Task) []task.Result {
 	c.levels = append(c.levels, tasks)
 	var results []task.Result
@@ -54,7 +61,7 @@ func document(sections int) string {
 }
 
 func job(text string, c *children) Job {
-	return Job{Request: "Which facts hold?", Text: text, Room: 1200, Tokens: quarter, Summarize: c.summarize}
+	return Job{Request: "Which facts hold?", Text: text, Room: 1200, Tokens: quarter, Children: summarizer(c.summarize)}
 }
 
 // run plans j and runs the plan.
@@ -178,10 +185,10 @@ func TestRunProperties(t *testing.T) {
 			return done(one, fmt.Sprintf("<%d> %s", answered, strings.Repeat("字 x\n", length/10)))
 		}}
 		j := Job{
-			Request:   rapid.StringN(0, 100, -1).Draw(t, "request"),
-			Text:      text,
-			Room:      rapid.IntRange(1500, 5000).Draw(t, "room"),
-			Summarize: c.summarize,
+			Request:  rapid.StringN(0, 100, -1).Draw(t, "request"),
+			Text:     text,
+			Room:     rapid.IntRange(1500, 5000).Draw(t, "room"),
+			Children: summarizer(c.summarize),
 		}
 		names := []string{"quarter", "bytes", "characters", "rounds down", "overhead"}
 		j.Tokens = estimators[rapid.SampledFrom(names).Draw(t, "estimator")]
@@ -268,7 +275,7 @@ func TestRunErrors(t *testing.T) {
 	assert.Len(t, c.levels, maxLevels)
 
 	j := job(document(20), c)
-	j.Summarize = func(context.Context, []task.Task) []task.Result { return nil }
+	j.Children = summarizer(func(context.Context, []task.Task) []task.Result { return nil })
 	_, err = run(t.Context(), j)
 	require.EqualError(t, err, "summarise the document: 0 results came back for 5 tasks")
 
@@ -308,7 +315,7 @@ func TestRunCutsLongSummaries(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	j := job(document(60), nil)
-	j.Summarize, j.Room, j.Summary, j.Agent = nil, 2000, 300, "researcher"
+	j.Children, j.Room, j.Summary, j.Agent = nil, 2000, 300, "researcher"
 	p, err := NewPlan(j)
 	require.NoError(t, err)
 	lines := p.Lines()
@@ -417,7 +424,7 @@ func TestRunInTwoRooms(t *testing.T) {
 // The caller may stop at the first failed task; the tasks that it leaves out are reported
 // as not begun.
 func TestRunStops(t *testing.T) {
-	stopsAt := func(i int, s task.Status) func(context.Context, []task.Task) []task.Result {
+	stopsAt := func(i int, s task.Status) summarizer {
 		return func(_ context.Context, tasks []task.Task) (results []task.Result) {
 			for _, t := range tasks[:i+1] {
 				results = append(results, done(t, "x"))
@@ -427,7 +434,7 @@ func TestRunStops(t *testing.T) {
 		}
 	}
 	j := job(document(9), nil)
-	j.Summarize = stopsAt(1, task.Limit)
+	j.Children = stopsAt(1, task.Limit)
 	out, err := run(t.Context(), j)
 	var failed *FailedError
 	require.ErrorAs(t, err, &failed)
@@ -440,7 +447,7 @@ func TestRunStops(t *testing.T) {
 	assert.Equal(t, 1, out.Levels)
 	assert.Empty(t, out.Text)
 
-	j.Summarize = stopsAt(1, task.Completed)
+	j.Children = stopsAt(1, task.Completed)
 	_, err = run(t.Context(), j)
 	assert.EqualError(t, err, "summarise the document: 2 results came back for 3 tasks")
 }

@@ -38,27 +38,29 @@ type attempt struct {
 // maxReads is how many reads run at once: each holds what it reads, and a model may ask for any number.
 const maxReads = 8
 
-// call runs the tool calls of one response and adds the result of each, in their order.
-// Delegations and reads that follow each other run at once (see [loop.keepsPlace]). Any other
-// call keeps its place: all before it have ended and are in the transcript, and all after it
-// start afterwards.
+// call runs the tool calls of one response and adds the result of each to the conversation, in
+// their order. Delegations and reads that follow each other run at once (see [loop.keepsPlace]).
+// Any other call keeps its place: all before it have ended and are in the transcript, and all
+// after it start afterwards.
 func (l *loop) call(ctx context.Context, calls []tool.Call) {
 	for len(calls) > 0 {
 		n := 1
 		for n < len(calls) && !l.keepsPlace(calls[0]) && !l.keepsPlace(calls[n]) {
 			n++
 		}
-		for _, a := range l.parallel(ctx, calls[:n]) {
-			l.add(a.entry())
-		}
+		l.parallel(ctx, calls[:n])
 		calls = calls[n:]
 	}
 }
 
 // entry returns the result of the call as the model gets it, with its time.
 func (a *attempt) entry() llm.Entry {
+	content := a.result.Content + a.pass.warning()
+	if a.result.Footer != "" {
+		content += "\n" + a.result.Footer
+	}
 	return llm.Entry{
-		Message: llm.Message{Role: llm.ToolRole, Content: a.result.Content, CallID: a.call.ID, Tool: a.call.Name},
+		Message: llm.Message{Role: llm.ToolRole, Content: content, CallID: a.call.ID, Tool: a.call.Name},
 		Started: a.started.UTC(), DurationMS: a.took.Milliseconds(), Failed: a.result.Failed,
 	}
 }
@@ -80,9 +82,9 @@ func (l *loop) effect(c tool.Call) tool.Effect {
 	return t.Spec().Effect
 }
 
-// parallel runs calls in parallel. The guard and the refusals depend on the order of the
-// calls, so parallel updates them in that order, before and after the calls run.
-func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
+// parallel runs calls in parallel and adds the result of each. A result is in the transcript as soon as its call has
+// ended. The conversation, the guard and the refusals depend on the order of the calls and get the results in it.
+func (l *loop) parallel(ctx context.Context, calls []tool.Call) {
 	l.dispatch(ctx, calls)
 	attempts := make([]*attempt, len(calls))
 	for i, c := range calls {
@@ -95,6 +97,9 @@ func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
 			defer func() { <-reads }()
 		}
 		l.one(ctx, a)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.cfg.Transcript.Append(a.entry())
 	}
 	var wg sync.WaitGroup
 	for _, a := range attempts[1:] {
@@ -104,12 +109,9 @@ func (l *loop) parallel(ctx context.Context, calls []tool.Call) []*attempt {
 	wg.Wait()
 	for _, a := range attempts {
 		l.refused.note(a.call.Name, a.refused, a.result.Failed)
-		a.result.Content += a.pass.leave(a.result.Content)
-		if a.result.Footer != "" {
-			a.result.Content += "\n" + a.result.Footer
-		}
+		a.pass.leave(a.result.Content)
+		l.messages = append(l.messages, a.entry().Message)
 	}
-	return attempts
 }
 
 // one runs one call and stores its result in a. A panic of the tool or the gate becomes a

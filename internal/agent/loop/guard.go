@@ -69,18 +69,21 @@ func (g *guard) enter(c tool.Call) *pass {
 	return p
 }
 
-// leave records the result of the call. It returns the warning to append to the result, or
-// "" for none. The caller calls it in the order of the calls.
-func (p *pass) leave(result string) string {
+// leave records the result of the call. The caller calls it in the order of the calls.
+func (p *pass) leave(result string) {
 	if p.refusal != "" {
-		return ""
+		return
 	}
 	s := p.streak
 	if s.last != result {
 		s.since = p.nth
 	}
 	s.last = result
-	if p.nth < warnedFrom {
+}
+
+// warning returns the warning to append to the result, or "" for none.
+func (p *pass) warning() string {
+	if p.refusal != "" || p.nth < warnedFrom {
 		return ""
 	}
 	return fmt.Sprintf("\n[warning: this is the %s identical call in a row; "+

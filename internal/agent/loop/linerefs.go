@@ -27,22 +27,18 @@ func (f *refFinder) inWords(at int) (ref fileRef, length int, found bool) {
 	}
 	f.worded++
 	length = len(p.text)
-	ref = fileRef{where: " " + p.text, first: p.first, last: p.last}
-	if ref.path, ok = f.after(f.text[at+length:]); ok {
-		ref.lines = f.known[ref.path]
-		return ref, length, true
-	}
+	path, found := f.after(f.text[at+length:])
 	before, whole := lineBefore(f.text[:at])
 	before = strings.TrimRight(before, " \t,;:([")
-	if ref.path, ok = f.file(before, whole); ok {
-		ref.lines = f.known[ref.path]
-		return ref, length, true
+	if !found {
+		path, found = f.file(before, whole)
 	}
-	// Words are between the file and its line, so it may be the line of something else.
-	if ref.path, ok = f.nearest(before); ok {
-		ref.lines = f.known[ref.path]
+	sure := found
+	if !found { // words are between the file and its line, so it may be the line of something else
+		path, found = f.nearest(before)
 	}
-	return ref, length, ok && ref.fault() == ""
+	ref = fileRef{path, " " + p.text, p.first, p.last, f.known[path]}
+	return ref, length, found && (sure || ref.fault() == "")
 }
 
 // after returns the file that text names after "of" or "in".

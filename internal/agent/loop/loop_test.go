@@ -19,6 +19,7 @@ import (
 
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/session"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -100,7 +101,8 @@ func reading(name string, run func(ctx context.Context) tool.Result) fn {
 
 // recorder is where a run leaves its traces.
 type recorder struct {
-	messages []llm.Message
+	entries  []llm.Entry
+	messages []llm.Message // of the entries
 	ends     []bool
 	text     strings.Builder
 	mu       sync.Mutex
@@ -147,9 +149,14 @@ func (h hooks) Effects() error {
 }
 
 func (h hooks) Ran(s tool.Spec, c tool.Call, r tool.Result) { h.ran(s, c, r) }
-func (h hooks) Append(e llm.Entry)                          { h.rec.messages = append(h.rec.messages, e.Message) }
 func (h hooks) TurnEnd(final bool)                          { h.rec.ends = append(h.rec.ends, final) }
 func (h hooks) Chunk(c llm.Chunk)                           { h.rec.text.WriteString(c.Text) }
+
+func (h hooks) Append(e llm.Entry) {
+	h.rec.mu.Lock()
+	defer h.rec.mu.Unlock()
+	h.rec.entries = append(h.rec.entries, e)
+}
 
 func (h hooks) Emit(e event.Event) {
 	h.rec.mu.Lock()
@@ -173,6 +180,7 @@ func start(t require.TestingT, ctx context.Context, cfg Config, history []llm.Me
 		cfg.Observer = h
 	}
 	out := Run(ctx, cfg, history, "the task")
+	rec.messages = session.Transcript{Entries: rec.entries}.Messages() // as a session continues it
 	assert.Equal(t, out.Status == task.Completed, out.Success)
 	assert.Equal(t, out.Success, out.Error == nil)
 	assert.Equal(t, out.Status.ExitCode(), out.ExitCode)
@@ -209,6 +217,13 @@ func roles(messages []llm.Message) (s []string) {
 		s = append(s, string(m.Role))
 	}
 	return s
+}
+
+// written returns the results of calls in the transcript so far.
+func (r *recorder) written() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return answersOf(session.Transcript{Entries: r.entries}.Messages())
 }
 
 func answersOf(messages []llm.Message) (s []string) {

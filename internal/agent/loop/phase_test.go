@@ -3,8 +3,10 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -51,7 +53,7 @@ func TestResultsAreWrittenAtOnce(t *testing.T) {
 	var before []string
 	writer := func(name string) tool.Tool {
 		return fn{name, tool.Writes, func(context.Context) tool.Result {
-			before = append(before, strings.Join(answersOf(rec.messages), " "))
+			before = append(before, strings.Join(rec.written(), " "))
 			return tool.Text(name + " done")
 		}}
 	}
@@ -60,4 +62,21 @@ func TestResultsAreWrittenAtOnce(t *testing.T) {
 	Run(t.Context(), Config{Backend: model, Tools: tool.Set{writer("one"), writer("two")}, MaxTurns: 2,
 		Host: h, Transcript: h, Screen: h}, nil, "the task")
 	assert.Equal(t, []string{"", "one done"}, before)
+}
+
+// A result is in the transcript while a call beside it, which came first, is still at work.
+func TestResultsDoNotWait(t *testing.T) {
+	rec := &recorder{}
+	h := hooks{rec: rec}
+	slow := fn{"delegate", tool.Delegates, func(context.Context) tool.Result {
+		assert.Eventually(t, func() bool { return slices.Equal(rec.written(), []string{"seen"}) }, 10*time.Second,
+			time.Millisecond)
+		return tool.Text("answer")
+	}}
+	quick := fn{"read", tool.Reads, func(context.Context) tool.Result { return tool.Text("seen") }}
+	model := &script{steps: []step{says("", tool.Call{Name: "delegate"}, tool.Call{Name: "read"}), says("done")}}
+	Run(t.Context(), Config{Backend: model, Tools: tool.Set{slow, quick}, MaxTurns: 2,
+		Host: h, Transcript: h, Screen: h}, nil, "the task")
+	assert.Equal(t, []string{"answer", "seen"}, rec.written(), "a session has them in the order of the calls")
+	assert.Equal(t, []string{"answer", "seen"}, answersOf(model.asked[1].Messages))
 }

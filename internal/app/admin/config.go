@@ -1,8 +1,7 @@
 package admin
 
 import (
-	"fmt"
-	"text/tabwriter"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -47,10 +46,9 @@ func (r commands) showConfig(c *cli.Context) error {
 	if c.Bool("json") {
 		return output.WriteJSON(r.Out, rows)
 	}
-	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "SETTING\tVALUE\tDEFAULT\tFROM")
+	t := output.Table{{"SETTING", "VALUE", "DEFAULT", "FROM"}}
 	for _, row := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.Name, tool.Visible(row.Value), row.Default, output.Spelled(row.Source))
+		t = append(t, []string{row.Name, tool.Visible(row.Value), row.Default, output.Spelled(row.Source)})
 	}
-	return output.WriteError(w.Flush())
+	return r.print(strings.Join(t.Wrapped(r.Out.Width()), "\n") + "\n")
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -85,17 +84,27 @@ func (r commands) examine(c *cli.Context) error {
 
 func (r commands) printFindings(findings []Finding) error {
 	marks := map[string]string{"ok": "ok", "note": "note", "bad": "BAD"}
-	if r.Coloured(r.Out) {
-		marks = map[string]string{"ok": "\x1b[32mok\x1b[0m", "note": "\x1b[33mnote\x1b[0m", "bad": "\x1b[31mBAD\x1b[0m"}
-	}
-	w := tabwriter.NewWriter(r.Out.Raw(), 0, 4, 2, ' ', 0)
+	colours := map[string]string{"ok": "\x1b[32m", "note": "\x1b[33m", "BAD": "\x1b[31m"}
+	var t output.Table
 	for _, f := range findings {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", marks[f.State], f.What, output.Spelled(f.Text))
+		t = append(t, []string{marks[f.State], f.What, output.Spelled(f.Text)})
 		if f.Fix != "" {
-			fmt.Fprintf(w, "%s\t\tfix: %s\n", strings.Replace(marks["ok"], "ok", "  ", 1), output.Spelled(f.Fix))
+			t = append(t, []string{"", "", "fix: " + output.Spelled(f.Fix)})
 		}
 	}
-	return output.WriteError(w.Flush())
+	var b strings.Builder
+	for _, line := range t.Wrapped(r.Out.Width()) {
+		if line == "" { // the columns before a fix that is below them
+			continue
+		}
+		mark, rest, _ := strings.Cut(line, " ")
+		if colour := colours[mark]; colour != "" && r.Coloured(r.Out) {
+			line = colour + mark + "\x1b[0m " + rest
+		}
+		b.WriteString(line + "\n")
+	}
+	_, err := fmt.Fprint(r.Out.Raw(), b.String())
+	return output.WriteError(err)
 }
 
 // Bad returns the finding for a check what that failed with err. The hint of err is its

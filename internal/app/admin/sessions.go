@@ -118,13 +118,11 @@ func (r commands) showSession(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	id := c.Args().First()
-	t, err := session.Of(cfg.Home).Load(id)
-	if errors.Is(err, session.ErrNotFound) {
-		var childErr error
-		t, childErr = session.Archive{Dir: ledger.Transcripts(cfg.Home)}.Load(id)
-		err = orChild(err, childErr)
+	in, id, err := find(cfg.Home, c.Args().First())
+	if err != nil {
+		return SessionError(err)
 	}
+	t, err := in.Load(id)
 	if err != nil {
 		return SessionError(err)
 	}
@@ -140,13 +138,19 @@ func (r commands) showSession(c *cli.Context) error {
 	return output.WriteError(err)
 }
 
-// orChild returns the error for an id that no session has, err, and that was then looked for among the
-// transcripts of children, with the error child.
-func orChild(err, child error) error {
-	if errors.Is(child, session.ErrNotFound) {
-		return err
+// find returns the full id of the session with that id, or else of the transcript of a child, and the
+// store that it is in.
+func find(home, id string) (in *session.Store, whole string, err error) {
+	in = session.Of(home)
+	whole, err = in.Find(id)
+	if !errors.Is(err, session.ErrNotFound) {
+		return in, whole, err
 	}
-	return child
+	child, whole, childErr := session.Archive{Dir: ledger.Transcripts(home)}.Find(id)
+	if errors.Is(childErr, session.ErrNotFound) {
+		return nil, "", err
+	}
+	return child, whole, childErr
 }
 
 // shortest is how many characters of an id must be given to delete something.
@@ -170,16 +174,11 @@ func (r commands) removeSessions(c *cli.Context) error {
 			return command.Usagef("qq sessions list shows them, with --children those of children",
 				"delete %q: an id has at least %d characters", id, shortest)
 		}
-		one := found{in: session.Of(cfg.Home)}
-		one.id, err = one.in.Find(id)
-		if errors.Is(err, session.ErrNotFound) {
-			var childErr error
-			one.in, one.id, childErr = session.Archive{Dir: ledger.Transcripts(cfg.Home)}.Find(id)
-			err = orChild(err, childErr)
-		}
+		in, whole, err := find(cfg.Home, id)
 		if err != nil {
 			return SessionError(err)
 		}
+		one := found{in, whole}
 		same := func(other found) bool { return other.id == one.id }
 		if !slices.ContainsFunc(all, same) {
 			all = append(all, one)

@@ -60,8 +60,9 @@ type Runner interface {
 	Batch(ctx context.Context, b supervisor.Batch) error
 	// History is the record of this run and of earlier runs.
 	History() *record.Record
-	// Work says what is at work, and how many tokens the batch has used so far, at any depth.
-	output.Work
+	// Batch says what is at work, how many tokens the batch has used so far, at any depth, and how many results were
+	// known before.
+	output.Batch
 	// Spent reports whether the budget of tokens is used up.
 	Spent() bool
 	// LimitReached says which limit on the whole tree of agents was reached; "" means none.

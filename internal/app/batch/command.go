@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/taskfile"
+	"qq/internal/taskfile/locate"
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
@@ -30,17 +32,17 @@ With -m, each of FILES (or each line of stdin, or each row of --input) makes one
   {/} {//}       its last part, its folder
   {.} {/.}       the same as {} and {/} without the extension
   {#} {%}        the number of the task; a number that no other running task has
-  {column} {key} a column of CSV, a key of JSON Lines; also {column/} and such
+  {column}       a column of CSV or a key of JSON Lines; also {column/} and such
   {1} {2}        one of several inputs or columns; also {1/} and such
 {{ is never a placeholder. As with GNU parallel, lists of values come last:
   ::: A B        these values; with several lists, one task for each combination
   :::: FILE      the lines of FILE; - is stdin
-  :::+  ::::+    linked to the list before: the first with the first, and so on
+  :::+ ::::+     linked to the list before: the first with the first, and so on
 docs/parallel.md compares both.`
 
 // Command makes the command qq batch, to be run in the process p.
 func Command(i *command.Invocation, p Process) *cli.Command {
-	b := &batchRun{Invocation: i, process: p}
+	b := &batchRun{Invocation: i, process: p, folders: map[string]string{}}
 	text := func(name, usage string, aliases ...string) cli.Flag {
 		return &cli.StringFlag{Name: name, Aliases: aliases, Usage: usage}
 	}
@@ -52,10 +54,11 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			command.FlagAgent, command.FlagModel,
 			text("jobs", "children at work at once; +N, -N and N% count from the processors of the machine", "j"),
 			command.FlagTimeout,
-			&cli.StringFlag{
+			command.Choice(&cli.StringFlag{
 				Name: "halt", Value: "never",
 				Usage: "never, soon or now, with ,fail=N or ,success=N or ,done=N; N may end in %",
-			},
+			}, []string{"never", "soon", "now", "soon,fail=1", "now,fail=1", "soon,fail=10%", "now,fail=10%",
+				"soon,success=1", "now,success=1", "soon,done=1", "now,done=1"}),
 			&cli.BoolFlag{
 				Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing",
 			},
@@ -75,8 +78,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			&cli.BoolFlag{Name: "no-bar", Usage: "show no progress"},
 			text("output", "file for the results instead of stdout", "o"),
 			text("results", "folder that gets a file for each result"),
-			text("output-format", "text, json, jsonl, markdown or stream-json"),
-			command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
+			command.FlagFormat(output.Formats()), command.FlagResultJSON, command.FlagSchema, command.FlagCwd,
 			command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
 		}, habitFlags(), command.PermissionFlags()),
 		Action:       b.run,
@@ -86,67 +88,67 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 
 // batchOptions are the values of the flags for one batch.
 type batchOptions struct {
-	agent        string
-	format       string
-	schema       json.RawMessage
-	halt         halt.Policy
-	joblog       string // absolute path
-	cache        bool
-	dryRun       bool
-	output       string
-	results      string
-	readOnly     bool
-	noLedger     bool
-	resume       command.Optional
-	resumeFailed command.Optional
-	verbose      bool
-	start        startOptions
-	tag          bool
-	bar          bool // show progress
-	redraw       bool // redraw the progress line even if stderr is no terminal
+	recordOptions
+	outputOptions
+	agent  string
+	schema json.RawMessage
+	halt   halt.Policy
+	start  startOptions
 }
 
-// options reads the flags and checks what can be checked without the tasks.
-func (b *batchRun) options(c *cli.Context) (batchOptions, error) {
-	o := batchOptions{
-		resume: b.o.resume, resumeFailed: b.o.resumeFailed, noLedger: c.Bool("no-ledger"),
-		agent: c.String("agent"), dryRun: c.Bool("dry-run"), output: c.String("output"),
-		results:  whole(c.String("results")),
-		readOnly: c.Bool("read-only"), verbose: c.Bool("verbose"),
-		cache: c.Bool("cache"),
-	}
-	if o.dryRun && (o.resume.Given || o.resumeFailed.Given) {
-		return o, command.Usagef("leave one of them out",
+// recordOptions say what is recorded, and which batch is continued.
+type recordOptions struct {
+	resume       command.Optional
+	resumeFailed command.Optional
+	joblog       string // absolute path
+	cache        bool
+	noLedger     bool
+}
+
+// continues reports whether the flags name a batch that is continued.
+func (o recordOptions) continues() bool { return o.resume.Given || o.resumeFailed.Given }
+
+// continued returns the id of that batch; "" means the last one.
+func (o recordOptions) continued() string { return o.resume.Value + o.resumeFailed.Value } // one of them has a value
+
+// outputOptions say where the results go, and what a person sees.
+type outputOptions struct {
+	output  string
+	results string // absolute path
+	format  string
+	tag     bool
+	bar     bool // show progress
+	redraw  bool // redraw the progress line even if stderr is no terminal
+}
+
+// read reads the flags and checks what can be checked without the tasks. The library has set resume and resumeFailed.
+func (o *batchOptions) read(c *cli.Context) (err error) {
+	o.cache, o.noLedger, o.agent = c.Bool("cache"), c.Bool("no-ledger"), c.String("agent")
+	o.output, o.results = c.String("output"), whole(c.String("results"))
+	o.bar, o.redraw = !c.Bool("quiet") && !c.Bool("no-bar"), c.Bool("bar")
+	if c.Bool("dry-run") && o.continues() {
+		return command.Usagef("leave one of them out",
 			"--dry-run prints the tasks of the input, and does not know which --resume would run")
 	}
 	if c.IsSet("joblog") {
-		var err error
 		if o.joblog, err = joblogPath(c.String("joblog")); err != nil {
-			return o, err
+			return err
 		}
 	}
-	o.bar, o.redraw = !c.Bool("quiet") && !c.Bool("no-bar"), c.Bool("bar")
-	var err error
-	if o.format, err = command.Format(c); err != nil {
-		return o, err
-	}
-	if o.format == "" {
-		o.format = output.Text
-	}
-	if output.NewResults(o.format, nil) == nil {
-		return o, command.NotAccepted("--output-format", o.format, "text", "json", "jsonl", "markdown", "stream-json")
+	if o.format, err = command.Format(c, output.Formats()); err != nil {
+		return err
 	}
 	if o.halt, err = parseHalt(c.String("halt")); err != nil {
-		return o, err
+		return err
 	}
 	if o.tag, err = parseTag(c, o.format); err != nil {
-		return o, err
+		return err
 	}
 	if o.start, err = parseStart(c); err != nil {
-		return o, err
+		return err
 	}
 	o.schema, err = Schema(c.String("schema"))
-	return o, err
+	return err
 }
 
 // whole returns the absolute path of the file or folder name; "" for an empty name. The working
@@ -165,11 +167,8 @@ func joblogPath(name string) (string, error) {
 	if strings.TrimSpace(name) == "" {
 		return "", command.Usagef(hint, "the name of the file for --joblog is empty")
 	}
-	path, err := filepath.Abs(name)
-	if err == nil {
-		err = directory(filepath.Dir(path))
-	}
-	if err != nil {
+	path := whole(name)
+	if err := directory(filepath.Dir(path)); err != nil {
 		return "", command.Usagef(hint, "--joblog %s: %v", name, err)
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -190,10 +189,8 @@ func realPath(path string) string {
 	return path
 }
 
-const (
-	auto    = "auto"    // the model that is chosen when it is needed
-	extract = "extract" // the built-in model
-)
+// auto is the model that is chosen when it is needed.
+const auto = "auto"
 
 // run checks all tasks, opens the output and the record, and runs the batch.
 func (b *batchRun) run(c *cli.Context) error {
@@ -207,7 +204,7 @@ func (b *batchRun) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.o, err = b.options(c); err != nil {
+	if err := b.o.read(c); err != nil {
 		return err
 	}
 	if b.o.output == "" {
@@ -219,58 +216,45 @@ func (b *batchRun) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.o.agent == "" {
-		b.o.agent = cfg.Agent
-	}
+	b.o.agent = cmp.Or(b.o.agent, cfg.Agent)
 	b.start = time.Now()
-	b.runner, err = b.process.Wire(Needs{
-		Settings: cfg, Dir: dir, ReadOnly: b.o.readOnly, NoLedger: b.o.noLedger,
-		Events: b.events(), Verbose: b.o.verbose,
-	})
-	if err != nil {
+	needs := Needs{
+		Settings: cfg, Dir: dir, ReadOnly: c.Bool("read-only"), NoLedger: b.o.noLedger, Verbose: c.Bool("verbose"),
+	}
+	if b.o.format == output.StreamJSON {
+		needs.Events = &b.to // it is opened before the first event
+	}
+	if b.runner, err = b.process.Wire(needs); err != nil {
 		return err
 	}
-	spool, err := b.check(c)
-	if err != nil {
+	if b.spool, err = b.check(c); err != nil {
 		return err
 	}
-	defer spool.Close()
-	if b.o.dryRun {
+	defer b.spool.Close()
+	if c.Bool("dry-run") {
 		if cfg.Model == auto {
 			b.Note("model auto: it is chosen when the batch runs")
 		}
-		return b.dryRun(c.Context, spool)
+		return b.dryRun(c.Context)
 	}
 	// A missing model is one error here, instead of one error for each task later.
-	for _, t := range b.staffing {
-		if err := b.runner.Lookup(c.Context, t); err != nil {
+	for _, s := range b.staffing {
+		if err := b.runner.Lookup(c.Context, task.Task{Agent: s.agent, Model: s.model}); err != nil {
 			return err
 		}
 	}
-	defer func() { _ = b.folder.Close() }() // what was written to it is there
-	if err := b.openOutput(c.Context, spool); err != nil {
+	defer func() { _ = b.results.Close() }() // what was written to it is there
+	if b.results, err = openResults(b.o.results, b.spool); err != nil {
 		return err
 	}
-	if err := b.openRecord(c.Context, spool); err != nil {
-		return errors.Join(err, b.closeOutput(b.made))
+	if err := b.openOutput(c.Context); err != nil {
+		return err
 	}
-	return errors.Join(b.do(c.Context, spool), b.closeOutput(false))
-}
-
-// events returns the writer for events. It is nil unless the output format is stream-json.
-func (b *batchRun) events() io.Writer {
-	if b.o.format == output.StreamJSON {
-		return eventWriter{b}
+	if err := b.openRecord(c.Context); err != nil {
+		return errors.Join(err, b.to.close(b.Screen, b.to.made))
 	}
-	return nil
+	return errors.Join(b.do(c.Context), b.to.close(b.Screen, false))
 }
-
-// eventWriter writes events to the output of the batch. That output is opened only after
-// the writer is made.
-type eventWriter struct{ b *batchRun }
-
-// Write implements io.Writer.
-func (w eventWriter) Write(p []byte) (int, error) { return w.b.to.Write(p) }
 
 // check reads all tasks into a spool file. It returns an error for the first task that
 // cannot be run.
@@ -333,27 +317,22 @@ func (b *batchRun) checkTask(t task.Task) error {
 	if err := b.runner.Check(t); err != nil && t.Broken == "" {
 		return err
 	}
-	same := func(s task.Task) bool { return s.Agent == t.Agent && s.Model == t.Model }
-	if !slices.ContainsFunc(b.staffing, same) {
-		b.staffing = append(b.staffing, task.Task{Agent: t.Agent, Model: t.Model})
+	if who := (staff{t.Agent, t.Model}); !slices.Contains(b.staffing, who) {
+		b.staffing = append(b.staffing, who)
 	}
 	return nil
 }
 
 // enter keeps the real path of the working directory of a task: when the task starts, another one may have put a link
 // in its place.
-func (b *batchRun) enter(dir string) error {
+func (b *batchRun) enter(dir string) (err error) {
+	if b.folders[dir] != "" {
+		return nil
+	}
 	if err := directory(dir); err != nil {
 		return err
 	}
-	real, err := filepath.Abs(dir)
-	if err == nil {
-		real, err = filepath.EvalSymlinks(real)
-	}
-	if b.folders == nil {
-		b.folders = map[string]string{}
-	}
-	b.folders[dir] = real
+	b.folders[dir], err = locate.Real(dir)
 	return err
 }
 
@@ -381,9 +360,9 @@ func (b *batchRun) complete(t task.Task) task.Task {
 
 // tasks streams the tasks of the spool file. A task without an agent or a schema gets that
 // of the flags.
-func (b *batchRun) tasks(spool *taskfile.Spool) iter.Seq2[task.Task, error] {
+func (b *batchRun) tasks() iter.Seq2[task.Task, error] {
 	return func(yield func(task.Task, error) bool) {
-		for t, err := range spool.Tasks() {
+		for t, err := range b.spool.Tasks() {
 			if !yield(b.complete(t), err) {
 				return
 			}

@@ -98,11 +98,7 @@ func ForeignTable() string {
 	b.WriteString("| GNU parallel | qq batch |\n|---|---|\n")
 	for _, f := range foreignFlags() {
 		for i, name := range strings.Fields(f.names) {
-			dashes := "--"
-			if len(name) == 1 {
-				dashes = "-"
-			}
-			fmt.Fprintf(&b, "%s`%s%s`", map[bool]string{true: "| ", false: " "}[i == 0], dashes, name)
+			fmt.Fprintf(&b, "%s`%s`", map[bool]string{true: "| ", false: " "}[i == 0], command.Dashed(name))
 		}
 		fmt.Fprintf(&b, " | %s |\n", f.hint)
 	}

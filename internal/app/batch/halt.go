@@ -6,7 +6,6 @@ import (
 
 	"qq/internal/app/command"
 	"qq/pkg/supervisor/halt"
-	"qq/pkg/task"
 )
 
 // parseHalt parses the flag --halt: never, soon or now, with ,fail=N or ,success=N or ,done=N. Each N may be a
@@ -49,18 +48,4 @@ func parseAmount(s string) (halt.Amount, bool) {
 	}
 	n, err := strconv.Atoi(s)
 	return halt.Amount{Tasks: n}, err == nil && n >= 1
-}
-
-// sayHalted tells the user that the batch was halted, if tasks were left out because of it.
-func (b *batchRun) sayHalted() {
-	reason := b.halt.Reason()
-	if b.tally.NotStarted == 0 || b.process.Signalled() != 0 || reason == nil {
-		return
-	}
-	problem, _ := task.Explain(reason)
-	if b.halt.Reached() {
-		b.Note("%s, no more were started", problem)
-		return
-	}
-	b.Say("%s, no more were started", problem)
 }

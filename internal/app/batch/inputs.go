@@ -1,7 +1,10 @@
 package batch
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -27,10 +30,10 @@ func inputFlags() []cli.Flag {
 			Name: "input", Aliases: []string{"i"},
 			Usage: "file with the tasks, or with the lines or rows for -m; - is stdin",
 		},
-		&cli.StringFlag{
+		command.Choice(&cli.StringFlag{
 			Name:  "input-format",
-			Usage: "json, jsonl, csv, tsv or lines, instead of what the name and the content say",
-		},
+			Usage: command.OneOf(taskfile.Forms()) + ", instead of what the name and the content say",
+		}, taskfile.Forms()),
 		&cli.BoolFlag{
 			Name: "null", Aliases: []string{"0"}, Usage: "a NUL ends each input line, as find -print0 writes it",
 		},
@@ -40,12 +43,6 @@ func inputFlags() []cli.Flag {
 		&cli.StringFlag{Name: "n", Usage: "inputs for each task: {} is all of them, {1} the first"},
 		&cli.BoolFlag{Name: "shuf", Usage: "run the tasks in a random order, which --resume repeats"},
 	}
-}
-
-// separators are the arguments before a list of inputs, and whether a file has the list and whether it is linked to the
-// list before it.
-var separators = map[string]struct{ file, linked bool }{
-	":::": {}, ":::+": {linked: true}, "::::": {file: true}, "::::+": {file: true, linked: true},
 }
 
 // source returns where the tasks come from, as flags and arguments say.
@@ -68,11 +65,11 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	if err := b.notID(c, args); err != nil {
 		return src, err
 	}
-	if at := slices.IndexFunc(args, isSeparator); at >= 0 {
+	if at := slices.IndexFunc(args, command.IsSeparator); at >= 0 {
 		err := b.takeLists(c, args[at:], &src)
 		other := ""
 		switch {
-		case at > 0 && src.Template == "" && !isFile(args[0]):
+		case at > 0 && src.Template == "" && !exists(args[0]):
 			return src, command.Usagef(fmt.Sprintf("write: qq batch -m %s %s …", quoted(args[0]), args[at]),
 				"a template needs -m: %q", args[0])
 		case at > 0:
@@ -103,36 +100,41 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 		return src, command.Usagef(
 			`for example: qq batch tasks.txt, or: qq batch -m "Summarize {}" docs/*.md`, "no tasks")
 	}
-	if src.Files == nil && (src.Name == "" || src.Name == "-") {
-		src.Name, src.Input = "stdin", &interruptible{ctx: c.Context, from: b.In}
-	} else if fifo.Is(src.Name) {
-		f, err := fifo.OpenFile(c.Context, src.Name, os.O_RDONLY, 0)
-		if err != nil {
-			return src, err
-		}
-		src.Input = &interruptible{ctx: c.Context, from: f}
+	var err error
+	if src.Files == nil {
+		src.Name, src.Input, err = b.input(c.Context, cmp.Or(src.Name, "-"))
 	}
-	return src, nil
+	return src, err
+}
+
+// input returns the reader of the file of that name, where - is stdin, and what it is called in messages. The reader is
+// nil if the file can be opened at any time.
+func (b *batchRun) input(ctx context.Context, name string) (string, io.Reader, error) {
+	switch {
+	case name == "-":
+		return "stdin", &interruptible{ctx: ctx, from: b.In}, nil
+	case fifo.Is(name):
+		f, err := fifo.OpenFile(ctx, name, os.O_RDONLY, 0)
+		return name, &interruptible{ctx: ctx, from: f}, err
+	}
+	return name, nil, nil
 }
 
 // notID returns an error if an argument is certainly the id of the batch that --resume continues: it is written with
 // an equals sign.
 func (b *batchRun) notID(c *cli.Context, args []string) error {
+	if !b.o.continues() || b.o.continued() != "" || len(args) > 1 && !c.IsSet("message") {
+		return nil // of two files: the error about them says it
+	}
 	flag := "--resume"
 	if b.o.resumeFailed.Given {
 		flag = "--resume-failed"
 	}
-	if !(b.o.resume.Given || b.o.resumeFailed.Given) || b.o.resume.Value+b.o.resumeFailed.Value != "" {
-		return nil
-	}
-	if len(args) > 1 && !c.IsSet("message") {
-		return nil // two files: the error about them says it
-	}
 	for _, arg := range args {
-		if isSeparator(arg) {
+		if command.IsSeparator(arg) {
 			break
 		}
-		if id.MatchString(arg) && !isFile(arg) {
+		if id.MatchString(arg) && !exists(arg) {
 			return command.Usagef(fmt.Sprintf("write %s=%s", flag, arg), "no such file: %s", arg)
 		}
 	}
@@ -142,7 +144,7 @@ func (b *batchRun) notID(c *cli.Context, args []string) error {
 // id is how ids of batches look, whole or shortened.
 var id = regexp.MustCompile(`^[0-9a-f]{8}(-?[0-9a-f]{1,28})*$`)
 
-func isFile(name string) bool {
+func exists(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil
 }
@@ -178,52 +180,41 @@ func lineFlags(c *cli.Context, src *taskfile.Source) error {
 	return nil
 }
 
-func isSeparator(arg string) bool {
-	_, ok := separators[arg]
-	return ok
-}
-
 // takeLists reads the arguments from the first ::: on.
 func (b *batchRun) takeLists(c *cli.Context, args []string, src *taskfile.Source) error {
 	stdin := false
 	for i, arg := range args {
-		kind, ok := separators[arg]
-		if !ok {
+		if !command.IsSeparator(arg) {
 			continue
 		}
+		linked := strings.HasSuffix(arg, "+") // to the list before it
 		values := args[i+1:]
-		if end := slices.IndexFunc(values, isSeparator); end >= 0 {
+		if end := slices.IndexFunc(values, command.IsSeparator); end >= 0 {
 			values = values[:end]
 		}
-		if kind.linked && len(src.Lists) == 0 {
+		if linked && len(src.Lists) == 0 {
 			return command.Usagef("begin with :::", "%s links to the list before it, and is the first", arg)
 		}
 		if len(values) == 0 {
 			return command.Usagef("for example: ::: a b", "nothing stands after %s", arg)
 		}
-		if !kind.file {
-			src.Lists = append(src.Lists, taskfile.List{Values: values, Linked: kind.linked})
+		if !strings.HasPrefix(arg, "::::") {
+			src.Lists = append(src.Lists, taskfile.List{Values: values, Linked: linked})
 			if err := notFlags(c, values, arg); err != nil {
 				return err
 			}
 			continue
 		}
 		for k, name := range values {
-			list := taskfile.List{File: name, Linked: kind.linked && k == 0}
-			if name == "-" {
-				if stdin {
-					return command.Usagef("give it once", "stdin can be read once only")
-				}
-				stdin = true
-				list.File, list.Input = "stdin", &interruptible{ctx: c.Context, from: b.In}
-			} else if fifo.Is(name) {
-				f, err := fifo.OpenFile(c.Context, name, os.O_RDONLY, 0)
-				if err != nil {
-					return err
-				}
-				list.Input = &interruptible{ctx: c.Context, from: f}
+			if name == "-" && stdin {
+				return command.Usagef("give it once", "stdin can be read once only")
 			}
-			src.Lists = append(src.Lists, list)
+			stdin = stdin || name == "-"
+			file, from, err := b.input(c.Context, name)
+			if err != nil {
+				return err
+			}
+			src.Lists = append(src.Lists, taskfile.List{File: file, Input: from, Linked: linked && k == 0})
 		}
 	}
 	switch {

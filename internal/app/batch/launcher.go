@@ -18,6 +18,12 @@ type Launcher struct {
 	slots slots
 }
 
+// reader is a supervisor.Parent that shows people the text of a task.
+type reader interface {
+	// Given says which text the agent works on, before it starts.
+	Given(text string)
+}
+
 // NewLauncher returns a Launcher that launches with another one.
 func NewLauncher(with supervisor.Stager) *Launcher { return &Launcher{with: with} }
 
@@ -30,6 +36,9 @@ func (l *Launcher) Launch(ctx context.Context, job task.Job, p supervisor.Parent
 		n := l.slots.take()
 		defer l.slots.free(n)
 		job.Text = fillSlots(job.Text, job.Slots, n)
+		if r, ok := p.(reader); ok {
+			r.Given(job.Text)
+		}
 	}
 	return l.with.Launch(ctx, job, p)
 }

@@ -10,15 +10,13 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/record"
 	"qq/internal/record/ledger"
-	"qq/internal/taskfile"
 	"qq/pkg/task"
 )
 
 // openRecord begins a batch in the record, or finds the batch that the flags resume.
-func (b *batchRun) openRecord(ctx context.Context, spool *taskfile.Spool) error {
-	on, again := b.o.resume, b.o.resumeFailed
+func (b *batchRun) openRecord(ctx context.Context) error {
 	switch {
-	case on.Given && again.Given:
+	case b.o.resume.Given && b.o.resumeFailed.Given:
 		return command.Usagef("--resume-failed runs what has no result too",
 			"--resume and --resume-failed are both given")
 	case b.o.noLedger && b.o.cache:
@@ -26,9 +24,9 @@ func (b *batchRun) openRecord(ctx context.Context, spool *taskfile.Spool) error 
 	}
 	var err error
 	b.id, err = b.runner.History().Open(ctx, record.Batch{
-		ID: on.Value + again.Value, Resume: on.Given || again.Given, Failed: again.Given, // one of them has a value
-		Begin: b.emptyHanded(), Cache: b.o.cache, Log: b.o.joblog, Count: spool.Len(),
-	}, b.tasks(spool))
+		ID: b.o.continued(), Resume: b.o.continues(), Failed: b.o.resumeFailed.Given,
+		Begin: b.to.empty(), Cache: b.o.cache, Log: b.o.joblog, Count: b.spool.Len(),
+	}, b.tasks())
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -39,19 +37,10 @@ func (b *batchRun) openRecord(ctx context.Context, spool *taskfile.Spool) error 
 		return command.Usage(command.Advised(err, "qq runs list shows the batches"))
 	case err != nil:
 		return err
-	case (on.Given || again.Given) && !b.runner.History().Resumes():
+	case b.o.continues() && !b.runner.History().Resumes():
 		b.Note("there is no batch to resume: it begins")
 	}
 	return nil
-}
-
-// emptyHanded reports whether the file of -o has no results that a new batch would remove.
-func (b *batchRun) emptyHanded() bool {
-	if b.file == nil {
-		return true
-	}
-	info, err := b.file.Stat()
-	return err == nil && info.Size() == 0
 }
 
 // hintDelay is how long a batch runs before it opens the database for a hint. By then its first
@@ -60,12 +49,12 @@ const hintDelay = time.Second
 
 // hintUnfinished tells the user that the previous batch of the directory, with these tasks, can be resumed, if so. It
 // does that after hintDelay, or when ended is closed.
-func (b *batchRun) hintUnfinished(ctx context.Context, spool *taskfile.Spool, ended <-chan struct{}) {
+func (b *batchRun) hintUnfinished(ctx context.Context, ended <-chan struct{}) {
 	select {
 	case <-ended:
 	case <-time.After(hintDelay):
 	}
-	if last, ok := b.runner.History().Unfinished(ctx, b.tasks(spool)); ok {
+	if last, ok := b.runner.History().Unfinished(ctx, b.tasks()); ok {
 		done, _ := last.Done()
 		b.Note("the previous batch with such tasks (%d/%d done, started %s) did not finish: --resume=%s continues it",
 			done, last.Count, last.Started.Local().Format("2006-01-02 15:04"), task.ShortID(last.ID))
@@ -77,15 +66,4 @@ func isLedger(err error) bool {
 	return slices.ContainsFunc([]error{
 		ledger.ErrFull, ledger.ErrReadOnly, ledger.ErrDenied, ledger.ErrLocked, ledger.ErrDamaged, ledger.ErrNewer,
 	}, func(state error) bool { return errors.Is(err, state) })
-}
-
-// emptyOutput removes the old content of the file of -o.
-func (b *batchRun) emptyOutput() error {
-	if b.o.output == "" {
-		return nil
-	}
-	if err := b.file.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) { // a pipe has no length
-		return command.Usagef("-o takes a file that you may write", "%v", err)
-	}
-	return nil
 }

@@ -129,7 +129,7 @@ func files(claims []command.Claim) string {
 func Command(i *command.Invocation) *cli.Command {
 	return &cli.Command{
 		Name: "trust", Usage: "let the files of a checkout configure qq, after a look at them", ArgsUsage: "[DIR]",
-		Description: "Shows the lines of .env and the agents of a checkout that count only if you trust them,\n" +
+		Description: "Shows the lines of .env and the agents of a checkout that count only if you trust them, " +
 			"and asks. They count until their file changes.",
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "yes", Usage: "trust them without a question"},

@@ -47,15 +47,15 @@ func beforeValues(args []string) (before, values []string) {
 		if arg == "--" {
 			break
 		}
-		if isSeparator(arg) {
+		if IsSeparator(arg) {
 			return args[:i:i], args[i:]
 		}
 	}
 	return args, nil
 }
 
-// isSeparator reports whether arg begins a list of values, as with GNU parallel.
-func isSeparator(arg string) bool {
+// IsSeparator reports whether arg begins a list of values, as with GNU parallel.
+func IsSeparator(arg string) bool {
 	arg = strings.TrimSuffix(arg, "+")
 	return arg == ":::" || arg == "::::"
 }
@@ -74,7 +74,9 @@ func takeCommand(commands []*cli.Command, flags []cli.Flag, args []string) (comm
 			return commandAt{}, false
 		}
 		if isFlag(args[i]) {
-			if takesValue(flags, args[i]) || len(commands) > 0 && takesValueIn(commands, args[i]) {
+			if takesValue(flags, args[i]) || slices.ContainsFunc(commands, func(c *cli.Command) bool {
+				return takesValue(c.Flags, args[i])
+			}) {
 				i++
 			}
 			continue
@@ -87,15 +89,6 @@ func takeCommand(commands []*cli.Command, flags []cli.Flag, args []string) (comm
 		return commandAt{}, false
 	}
 	return commandAt{}, false
-}
-
-func takesValueIn(commands []*cli.Command, arg string) bool {
-	for _, c := range commands {
-		if takesValue(c.Flags, arg) {
-			return true
-		}
-	}
-	return false
 }
 
 // flagsFirst returns args with the flags and their values before the rest.
@@ -182,17 +175,17 @@ func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
 
 // takesValue reports whether arg is a flag whose value is the next argument.
 func takesValue(flags []cli.Flag, arg string) bool {
-	name := strings.TrimLeft(arg, "-")
-	if strings.Contains(name, "=") {
-		return false
-	}
+	f, ok := find(flags, arg).(cli.DocGenerationFlag)
+	return ok && f.TakesValue() && !strings.Contains(arg, "=")
+}
+
+// find returns the one of flags that arg names, or nil.
+func find(flags []cli.Flag, arg string) cli.Flag {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	for _, f := range flags {
-		for _, n := range f.Names() {
-			if n == name {
-				v, ok := f.(cli.DocGenerationFlag)
-				return ok && v.TakesValue()
-			}
+		if slices.Contains(f.Names(), name) {
+			return f
 		}
 	}
-	return false
+	return nil
 }

@@ -81,10 +81,10 @@ func (w wrongFlag) explain(problem string) error {
 		if w.isAttached(name) {
 			name = name[:1]
 		}
-		return Usagef(w.instead(name), "unknown flag: %s", dashed(name))
+		return Usagef(w.instead(name), "unknown flag: %s", Dashed(name))
 	}
 	if name, ok := strings.CutPrefix(problem, "flag needs an argument: -"); ok {
-		return Usagef(help+" says what it takes", "flag needs an argument: %s", dashed(name))
+		return Usagef(help+" says what it takes", "flag needs an argument: %s", Dashed(name))
 	}
 	rest := strings.TrimPrefix(strings.TrimPrefix(problem, "invalid "), "boolean ")
 	if value, ok := strings.CutPrefix(rest, "value "); ok {
@@ -92,7 +92,7 @@ func (w wrongFlag) explain(problem string) error {
 		name := strings.TrimPrefix(strings.TrimPrefix(value[len(quoted):], " for "), "flag ")
 		name, _, found := strings.Cut(strings.TrimPrefix(name, "-"), ":")
 		if err == nil && found {
-			return Usagef(w.accepted(name), "%s is %s", dashed(name), quoted)
+			return Usagef(w.accepted(name), "%s is %s", Dashed(name), quoted)
 		}
 	}
 	return Usagef(help+" says what the flags take", "%s", problem)
@@ -104,8 +104,8 @@ func (w wrongFlag) instead(name string) string {
 		return hint
 	}
 	for _, c := range w.commands {
-		if c.Name == "batch" && has(c.Flags, dashed(name)) {
-			return fmt.Sprintf("it belongs to qq batch: qq batch %s … -m 'Summarize {}' FILES", dashed(name))
+		if c.Name == "batch" && has(c.Flags, Dashed(name)) {
+			return fmt.Sprintf("it belongs to qq batch: qq batch %s … -m 'Summarize {}' FILES", Dashed(name))
 		}
 	}
 	var known []string
@@ -114,7 +114,7 @@ func (w wrongFlag) instead(name string) string {
 	}
 	near := spelling.Nearest(name, known)
 	if near != "" {
-		near = dashed(near)
+		near = Dashed(near)
 	}
 	hint := spelling.DidYouMean(near) + w.command + " --help lists the flags"
 	if !strings.Contains(w.command, " ") { // qq itself takes a prompt
@@ -145,14 +145,14 @@ func (w wrongFlag) accepted(name string) string {
 		case *cli.IntFlag:
 			return "accepted is a whole number"
 		case *cli.BoolFlag:
-			return "accepted is true or false, or " + dashed(name) + " alone"
+			return "accepted is true or false, or " + Dashed(name) + " alone"
 		}
 	}
 	return w.command + " --help says what it takes"
 }
 
-// dashed returns a flag as a person writes it.
-func dashed(name string) string {
+// Dashed returns a flag as a person writes it.
+func Dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
 	}
@@ -172,19 +172,28 @@ type plainFlag interface {
 // the start time of qq.
 type namedFlag struct {
 	plainFlag
-	names []string
+	names   []string
+	choices []string
 }
 
 // Names implements cli.Flag.
 func (f namedFlag) Names() []string { return f.names }
+
+// Choices returns the values that a shell offers for the flag: all that it takes, or examples.
+func (f namedFlag) Choices() []string { return f.choices }
+
+// Choice returns f with choices.
+func Choice(f plainFlag, choices []string) cli.Flag { return namedFlag{f, f.Names(), choices} }
 
 // named wraps flags so that their names are computed once.
 func named(flags []cli.Flag) []cli.Flag {
 	wrapped := make([]cli.Flag, len(flags))
 	for i, f := range flags {
 		wrapped[i] = f
-		if p, ok := f.(plainFlag); ok {
-			wrapped[i] = namedFlag{p, p.Names()}
+		switch f := f.(type) {
+		case namedFlag:
+		case plainFlag:
+			wrapped[i] = namedFlag{plainFlag: f, names: f.Names()}
 		}
 	}
 	return wrapped

@@ -60,7 +60,7 @@ func names(commands []*cli.Command) (all []string) {
 //   - one word that is a command of other programs, such as "ls" or "login";
 //   - two words, of which one is nearly the name of a command and the other is the name of its subcommand.
 func Mistaken(commands []*cli.Command, words []string) error {
-	if at := slices.IndexFunc(words, isSeparator); at >= 0 {
+	if at := slices.IndexFunc(words, IsSeparator); at >= 0 {
 		hint := "write: qq batch -m 'Summarize {}' ::: VALUES"
 		return Usagef(hint+"; a prompt with "+words[at]+" goes after --", "%s belongs to qq batch", words[at])
 	}
@@ -196,12 +196,7 @@ func IsKnown(flags []cli.Flag, arg string) bool {
 }
 
 // has reports whether arg is one of flags.
-func has(flags []cli.Flag, arg string) bool {
-	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-	return isNumbered(flags, arg) || slices.ContainsFunc(flags, func(f cli.Flag) bool {
-		return slices.Contains(f.Names(), name)
-	})
-}
+func has(flags []cli.Flag, arg string) bool { return isNumbered(flags, arg) || find(flags, arg) != nil }
 
 // NoCommand returns the error for a command that got a word that is none of its subcommands.
 func NoCommand(c *cli.Context) error {
@@ -229,10 +224,4 @@ func OneOf(words []string) string {
 		return strings.Join(words[:last], ", ") + " or " + words[last]
 	}
 	return strings.Join(words, "")
-}
-
-// NotAccepted returns the usage error for a flag with a value that is none of accepted.
-func NotAccepted(flag, value string, accepted ...string) error {
-	hint := spelling.DidYouMean(spelling.Nearest(value, accepted)) + "accepted is " + OneOf(accepted)
-	return Usagef(hint, "%s is %q", flag, value)
 }

@@ -10,6 +10,9 @@ import (
 	"fmt"
 
 	"github.com/urfave/cli/v2"
+
+	"qq/pkg/agents"
+	"qq/pkg/spelling"
 )
 
 // Flags of the commands that run agents.
@@ -38,28 +41,38 @@ func PermissionFlags() []cli.Flag {
 		},
 		&cli.StringFlag{Name: "approve", Usage: "what happens to a call that can do harm: ask, auto or deny"},
 		&cli.BoolFlag{Name: "auto-approve", Usage: "the same as --approve auto"},
-		&cli.StringSliceFlag{
+		Choice(&cli.StringSliceFlag{
 			Name: "allow", KeepSpace: true,
 			Usage: "TOOL or TOOL(PATTERN), as run_pty_cmd(git log*) or edit_file(src/*): allowed without a " +
 				"question, but for secrets and .git (more than once)",
-		},
-		&cli.StringSliceFlag{
+		}, agents.KnownTools()),
+		Choice(&cli.StringSliceFlag{
 			Name: "deny", KeepSpace: true, Usage: "TOOL or TOOL(PATTERN) that nobody may use (more than once)",
-		},
+		}, agents.KnownTools()),
 	}
 }
 
-// Format returns the output format that --output-format and --json ask for; "" if neither
-// is given. It is a usage error if they disagree.
-func Format(c *cli.Context) (string, error) {
+// FlagFormat returns the flag --output-format of a command that has these formats.
+func FlagFormat(formats []string) cli.Flag {
+	return Choice(&cli.StringFlag{Name: "output-format", Usage: OneOf(formats)}, formats)
+}
+
+// Format returns which of formats --output-format and --json ask for; the first one if neither is given. It is a usage
+// error if they disagree, or ask for another one.
+func Format(c *cli.Context, formats []string) (string, error) {
 	format := c.String("output-format")
-	if !c.Bool("json") {
-		return format, nil
-	}
-	if format != "" && format != "json" {
+	switch {
+	case c.Bool("json") && format != "" && format != "json":
 		return "", Usagef("leave one of them out", "--json and --output-format %s disagree", format)
+	case c.Bool("json"):
+		return "json", nil
+	case format == "":
+		return formats[0], nil
+	case !slices.Contains(formats, format):
+		return "", Usagef(spelling.DidYouMean(spelling.Nearest(format, formats))+"accepted is "+OneOf(formats),
+			"--output-format is %q", format)
 	}
-	return "json", nil
+	return format, nil
 }
 
 // maxInput is the largest size, in bytes, of a text from a pipe or a file.

@@ -74,21 +74,25 @@ func parseAgo(s string) (time.Duration, bool) {
 	return total, true
 }
 
+// StatusNames returns the names of all statuses.
+func StatusNames() (names []string) {
+	for _, s := range task.Statuses() {
+		names = append(names, string(s))
+	}
+	return names
+}
+
 // ParseStatuses parses the value of a flag that is a list of statuses, separated by
 // commas.
 func ParseStatuses(flag, s string) ([]task.Status, error) {
 	if strings.TrimSpace(s) == "" {
 		return nil, nil
 	}
-	statuses := task.Statuses()
 	var found []task.Status
 	for word := range strings.SplitSeq(s, ",") {
 		name := task.Status(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(word)), "-", "_"))
-		if !slices.Contains(statuses, name) {
-			all := make([]string, len(statuses))
-			for i, known := range statuses {
-				all[i] = string(known)
-			}
+		if !slices.Contains(task.Statuses(), name) {
+			all := StatusNames()
 			hint := spelling.DidYouMean(spelling.Nearest(string(name), all)) +
 				"accepted is, with commas between them: " + strings.Join(all, ", ")
 			return nil, Usagef(hint, "%s has no %q", flag, word)

@@ -193,8 +193,7 @@ func idle(a agents.Agent) (found []defect) {
 	add := func(key, format string, args ...any) {
 		found = append(found, defect{isWarning, a.Lines[key], fmt.Sprintf(format, args...)})
 	}
-	delegates := slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, a.Allows)
-	if a.Lines["agents"] > 0 && !delegates {
+	if a.Lines["agents"] > 0 && !a.Delegates() {
 		add("agents", "agents does nothing: the agent has no tool that delegates, such as delegate_task")
 	}
 	if a.CanDelegate != nil && *a.CanDelegate && a.Agents != nil && len(a.Agents) == 0 {

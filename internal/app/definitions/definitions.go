@@ -84,8 +84,7 @@ func (r commands) listAgents(c *cli.Context) error {
 	if c.Bool("json") {
 		return output.WriteJSON(r.Out, rows)
 	}
-	w := tabwriter.NewWriter(r.Out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "AGENT\tROLE\tFROM\tDESCRIPTION")
+	t := output.Table{{"AGENT", "ROLE", "FROM", "DESCRIPTION"}}
 	for _, row := range rows {
 		if row.Error != "" {
 			r.Say("%s", row.Error)
@@ -98,13 +97,13 @@ func (r commands) listAgents(c *cli.Context) error {
 		if len(row.Ignored) > 0 {
 			from += " (ignored, not trusted: " + strings.Join(row.Ignored, ", ") + ")"
 		}
-		from, description := command.Printable(from), command.Printable(row.Description)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.Name, row.Role, from, description)
+		t = append(t, []string{row.Name, row.Role, command.Printable(from), output.OneLine(row.Description)})
 		for _, warning := range row.Warnings {
 			r.Say("%s: %s", row.Source, warning)
 		}
 	}
-	return output.WriteError(w.Flush())
+	_, err = r.Out.WriteString(strings.Join(t.Wrapped(r.Out.Width()), "\n") + "\n")
+	return output.WriteError(err)
 }
 
 // ShownAgent is the JSON output of qq agents show: one agent with its definition, including

@@ -8,8 +8,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/config"
-	"qq/pkg/agents"
-	"qq/pkg/task"
 )
 
 // CompleteCommand is the name of the hidden command that the scripts of the shells call with the words of a command
@@ -84,7 +82,7 @@ func Complete(app *cli.App, words []string) Wanted {
 		case f == nil || !takesValue(f) && !joined:
 			continue
 		case !joined && i+1 == last:
-			return at.value(name, "", dir)
+			return valuesOf(f, "", dir)
 		case !joined:
 			i++
 			value = words[i]
@@ -93,9 +91,9 @@ func Complete(app *cli.App, words []string) Wanted {
 			dir = value
 		}
 	}
-	if f, name, _, joined := at.flag(words[last]); f != nil && joined {
+	if f, _, _, joined := at.flag(words[last]); f != nil && joined {
 		prefix, _, _ := strings.Cut(words[last], "=")
-		return at.value(name, prefix+"=", dir)
+		return valuesOf(f, prefix+"=", dir)
 	}
 	w := Wanted{Dir: dir}
 	if strings.HasPrefix(words[last], "-") {
@@ -203,10 +201,10 @@ func (p *place) first(kind Kind) Kind {
 	return kind
 }
 
-// value returns what the value of a flag may be.
-func (p *place) value(flag, prefix, dir string) Wanted {
-	w := Wanted{Prefix: prefix, Dir: dir, Kind: kindOf(flag)}
-	for _, text := range p.choices(flag) {
+// valuesOf returns what the value of a flag may be.
+func valuesOf(f cli.Flag, prefix, dir string) Wanted {
+	w := Wanted{Prefix: prefix, Dir: dir, Kind: kindOf(f.Names()[0])}
+	for _, text := range choices(f) {
 		w.Words, w.Kind = append(w.Words, Word{prefix + text, ""}), Words
 	}
 	return w
@@ -234,29 +232,12 @@ func kindOf(flag string) Kind {
 }
 
 // choices returns the values of a flag that takes one of a few.
-func (p *place) choices(flag string) []string {
-	switch flag {
-	case "output-format":
-		if p.path == "batch" {
-			return []string{"text", "json", "jsonl", "markdown", "stream-json"}
-		}
-		return []string{"text", "json", "stream-json"}
-	case "input-format":
-		return []string{"json", "jsonl", "csv", "tsv", "lines"}
-	case "halt":
-		return []string{"never", "soon", "now", "soon,fail=1", "now,fail=1", "soon,fail=10%", "now,fail=10%",
-			"soon,success=1", "now,success=1", "soon,done=1", "now,done=1"}
-	case "status":
-		var all []string
-		for _, s := range task.Statuses() {
-			all = append(all, string(s))
-		}
-		return all
-	case "allow", "deny":
-		return agents.KnownTools()
+func choices(f cli.Flag) []string {
+	if c, ok := f.(interface{ Choices() []string }); ok && c.Choices() != nil {
+		return c.Choices()
 	}
 	for _, s := range config.Settings() {
-		if s.Flag == flag {
+		if s.Flag == f.Names()[0] {
 			return s.Values
 		}
 	}

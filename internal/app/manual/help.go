@@ -8,8 +8,67 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/columns"
 	"qq/internal/config"
 )
+
+// SetHelp makes the help of app and of its commands the one of this package, for a terminal with that many columns; 0
+// means that no line is broken.
+func SetHelp(app *cli.App, width int) {
+	app.CustomAppHelpTemplate = template(columns.Wrap(Help(app), width))
+	for _, c := range app.Commands {
+		setHelp(c, app.Name+" "+c.Name, width)
+	}
+}
+
+func setHelp(c *cli.Command, name string, width int) {
+	c.CustomHelpTemplate = template(columns.Wrap(commandHelp(c, name), width))
+	for _, sub := range c.Subcommands {
+		setHelp(sub, name+" "+sub.Name, width)
+	}
+}
+
+// template returns text as a template of package text/template.
+func template(text string) string { return strings.ReplaceAll(text, "{{", `{{"{{"}}`) }
+
+// commandHelp returns the text of --help of a command, such as qq runs list.
+func commandHelp(c *cli.Command, name string) string {
+	var b strings.Builder
+	usage := name + " [flags]"
+	if len(c.Subcommands) > 0 {
+		usage = name + " [COMMAND] [flags]"
+	}
+	fmt.Fprintf(&b, "%s - %s\n\nUSAGE\n  %s\n", name, c.Usage, strings.TrimSpace(usage+" "+c.ArgsUsage))
+	if c.Description != "" {
+		fmt.Fprintf(&b, "\n  %s\n", strings.ReplaceAll(c.Description, "\n", "\n  "))
+	}
+	if len(c.Subcommands) > 0 {
+		b.WriteString("\nCOMMANDS\n")
+		for _, sub := range c.Subcommands {
+			column(&b, strings.TrimSpace(sub.Name+" "+sub.ArgsUsage), sub.Usage)
+		}
+	}
+	if len(c.Flags) > 0 {
+		b.WriteString("\nFLAGS\n")
+		flags(&b, c.Flags)
+	}
+	return b.String()
+}
+
+// flags writes a list of flags, each with its default where the flag says none itself.
+func flags(b *strings.Builder, list []cli.Flag) {
+	for _, f := range list {
+		d, ok := f.(cli.DocGenerationFlag)
+		if !ok {
+			continue
+		}
+		usage := d.GetUsage()
+		if value := d.GetValue(); d.TakesValue() && value != "" && value != "0" {
+			usage += " (default " + value + ")"
+		}
+		column(b, flagNames(f), usage)
+	}
+}
 
 // Help returns the text of qq --help, the most important parts first.
 func Help(app *cli.App) string {
@@ -24,11 +83,7 @@ func Help(app *cli.App) string {
 		"  qq batch -m \"Summarize {}\" docs/*.md\n\nCOMMANDS (qq COMMAND --help says more)\n")
 	b.WriteString(Commands(app))
 	b.WriteString("\nFLAGS\n")
-	for _, f := range app.Flags {
-		if d, ok := f.(cli.DocGenerationFlag); ok {
-			column(&b, flagNames(f), d.GetUsage())
-		}
-	}
+	flags(&b, app.Flags)
 	b.WriteString("\nSETTINGS (environment or .env; qq config shows their values)\n")
 	for _, s := range config.Settings() {
 		column(&b, s.Name, fmt.Sprintf("%s (default %s)", strings.ReplaceAll(s.Doc, "`", ""), s.Default))

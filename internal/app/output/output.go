@@ -39,6 +39,9 @@ const (
 	StreamJSON = "stream-json" // one event or result per line
 )
 
+// Formats are the formats of the results of a batch.
+func Formats() []string { return []string{Text, JSON, JSONL, Markdown, StreamJSON} }
+
 // ErrClosed is the error of a write after the reader has gone.
 var ErrClosed = errors.New("stdout was closed")
 

@@ -21,17 +21,14 @@ type Progress struct {
 	live  bool
 	total int
 	batch Batch
-	ends  <-chan struct{} // closed when the batch is to end early
 	start time.Time
+	clock redrawing
 
 	mu        sync.Mutex
 	done      int
 	failed    int
 	cancelled int
 	cached    int
-
-	quit chan struct{}
-	wg   sync.WaitGroup
 }
 
 // Batch is what the progress line tells about besides the counts of results.
@@ -44,26 +41,12 @@ type Batch interface {
 // StartProgress shows the progress of b, which has total tasks, until Stop is called. Once ends is closed, it says that
 // the batch stops.
 func StartProgress(w *command.Output, live bool, total int, b Batch, ends <-chan struct{}) *Progress {
-	p := &Progress{w: w, live: live, total: total, batch: b, ends: ends, start: time.Now(), quit: make(chan struct{})}
+	p := &Progress{w: w, live: live, total: total, batch: b, start: time.Now()}
 	every := reportEvery
 	if live {
 		every = RedrawEvery
 	}
-	p.wg.Go(func() {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				p.draw()
-			case <-ends:
-				ends = nil
-				p.draw()
-			case <-p.quit:
-				return
-			}
-		}
-	})
+	p.clock.begin(p, every, ends)
 	return p
 }
 
@@ -91,28 +74,22 @@ func (p *Progress) Stop() {
 	if p == nil {
 		return
 	}
-	close(p.quit)
-	p.wg.Wait()
+	p.clock.end()
 	if p.live {
 		p.w.Status("")
 	}
 }
 
-// draw shows the progress of now.
-func (p *Progress) draw() {
+// redraw implements drawn.
+func (p *Progress) redraw(stops bool) {
 	known := p.batch.Known()
 	p.mu.Lock()
-	s := standing{done: p.done, failed: p.failed, cancelled: p.cancelled,
+	s := standing{stopping: stops, done: p.done, failed: p.failed, cancelled: p.cancelled,
 		worked: max(p.done-p.cancelled-p.cached-known, 0)}
 	p.mu.Unlock() // before the terminal, which may be slow: finished tasks are counted meanwhile
 	now := time.Now()
 	s.total, s.elapsed, s.wait = p.total, now.Sub(p.start), p.batch.Waits()
 	s.look(p.batch.Jobs(), now)
-	select {
-	case <-p.ends:
-		s.stopping = true
-	default:
-	}
 	if p.live {
 		p.w.Status(s.line(columnsFor(p.w)))
 		return

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"qq/internal/app/columns"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -23,26 +25,35 @@ type Document struct {
 type Results struct {
 	Tag   bool // in text, begin each line with the name of its task and a tab
 	Heads bool // in text, begin each result with a line that names its task, for people
-	// Terminal says that people read the text as it comes: a task that was not started has no line.
+	// Terminal says that people read the text as it comes: a task that was not started has no line, and the first
+	// answer of the built-in model has [Copied] before it.
 	Terminal bool
 
 	format string
 	w      io.Writer
-	n      int // results printed
+	n      int  // results printed
+	copied bool // Copied was printed
 }
+
+// extract is the built-in model.
+const extract = "extract"
 
 // NewResults returns Results that print on w, or nil if the format is unknown.
 func NewResults(format string, w io.Writer) *Results {
-	switch format {
-	case Text, JSON, JSONL, StreamJSON, Markdown:
-		return &Results{format: format, w: w}
+	if !slices.Contains(Formats(), format) {
+		return nil
 	}
-	return nil
+	return &Results{format: format, w: w}
 }
 
 // Write prints the result of a task. name is what the task is called, and input what its template was filled with.
 func (r *Results) Write(name, input string, res task.Result) error {
 	r.n++
+	forPeople := r.Terminal && (r.format == Text || r.format == Markdown)
+	if forPeople && !r.copied && res.Model == extract && res.Output != "" {
+		r.copied = true
+		fmt.Fprintln(r.w, Copied)
+	}
 	var err error
 	switch r.format {
 	case JSON: // the array is complete after End, even if End comes early
@@ -94,7 +105,7 @@ func (r *Results) text(name string, res task.Result) string {
 		}
 		return b.String()
 	case r.Heads:
-		head := "── " + Cut(name, maxHead) + " ──\n"
+		head := "── " + columns.Cut(name, maxHead) + " ──\n"
 		if r.n > 1 {
 			head = "\n" + head
 		}

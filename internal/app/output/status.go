@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"qq/internal/app/columns"
 	"qq/internal/app/command"
 	"qq/pkg/supervisor/jobs"
 	"qq/pkg/task"
@@ -30,6 +32,43 @@ type Work interface {
 	Waits() time.Duration
 }
 
+// drawn is what shows how far something is.
+type drawn interface {
+	// redraw shows it as it is now. stops says that it is to end early.
+	redraw(stops bool)
+}
+
+// redrawing redraws something from time to time.
+type redrawing struct {
+	quit chan struct{}
+	once sync.Once
+	wg   sync.WaitGroup
+}
+
+// begin redraws d every so often, and as soon as ends is closed.
+func (r *redrawing) begin(d drawn, every time.Duration, ends <-chan struct{}) {
+	r.quit = make(chan struct{})
+	r.wg.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for stopping := false; ; d.redraw(stopping) {
+			select {
+			case <-tick.C:
+			case <-ends:
+				ends, stopping = nil, true
+			case <-r.quit:
+				return
+			}
+		}
+	})
+}
+
+// end ends that for good.
+func (r *redrawing) end() {
+	r.once.Do(func() { close(r.quit) })
+	r.wg.Wait()
+}
+
 // part is a part of a status line.
 type part struct {
 	before string // separates it from the part before it
@@ -40,20 +79,20 @@ type part struct {
 
 // needs returns how many columns p takes at least.
 func (p part) needs() int {
-	n := Columns(p.text)
+	n := columns.Of(p.text)
 	if p.least > 0 {
 		n = min(n, p.least)
 	}
-	return Columns(p.before) + n
+	return columns.Of(p.before) + n
 }
 
 // fit returns the parts on one line of at most that many columns.
-func fit(columns int, parts ...part) string {
+func fit(most int, parts ...part) string {
 	parts = slices.DeleteFunc(parts, func(p part) bool { return p.text == "" })
 	ranked := slices.SortedStableFunc(slices.Values(parts), func(a, b part) int { return a.rank - b.rank })
 	used, last := 0, -1 // columns, and the highest rank that is shown
 	for _, p := range ranked {
-		if used+p.needs() > columns {
+		if used+p.needs() > most {
 			break
 		}
 		used, last = used+p.needs(), p.rank
@@ -63,26 +102,20 @@ func fit(columns int, parts ...part) string {
 		if p.rank > last {
 			continue
 		}
-		room := Columns(p.before+p.text) - p.needs() // that it would like besides
-		room = min(room, columns-used)
+		room := columns.Of(p.before+p.text) - p.needs() // that it would like besides
+		room = min(room, most-used)
 		used += room
-		b.WriteString(p.before + ellipsis(p.text, p.needs()-Columns(p.before)+room))
+		b.WriteString(p.before + ellipsis(p.text, p.needs()-columns.Of(p.before)+room))
 	}
 	return b.String()
 }
 
 // ellipsis returns s in at most n columns, with a … at its end when s is longer.
 func ellipsis(s string, n int) string {
-	if Columns(s) <= n {
+	if columns.Of(s) <= n {
 		return s
 	}
-	used := 0
-	for i, r := range s {
-		if used += columnsOf(r); used > n-1 {
-			return strings.TrimRight(s[:i], " ") + "…"
-		}
-	}
-	return s
+	return strings.TrimRight(columns.First(s, n-1), " ") + "…"
 }
 
 // columnsFor returns how many columns a status line on w may take. The last three of the terminal stay free: for

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"qq/internal/app/columns"
 	"qq/pkg/task"
 )
 
@@ -15,7 +16,7 @@ func TestBatchLine(t *testing.T) {
 	s := standing{done: 23, total: 50, failed: 2, worked: 23, atWork: 3, age: 48 * time.Second,
 		elapsed: 72 * time.Second,
 		oldest:  "Summarize pkgs/net-http.txt in one sentence, and say why 日本語\nmatters \x1b[2J"}
-	for columns, want := range map[int]string{
+	for most, want := range map[int]string{
 		200: "23/50 done, 2 failed, 3 at work · 1m 12s, 19.2/min, 1m 25s left · " +
 			"oldest: 48 s Summarize pkgs/net-http.txt in one sentence, and say why 日本語 matters [2J",
 		120: "23/50 done, 2 failed, 3 at work · 1m 12s, 19.2/min, 1m 25s left · " +
@@ -29,9 +30,9 @@ func TestBatchLine(t *testing.T) {
 		15: "23/50 done",
 		3:  "",
 	} {
-		got := s.line(columns)
-		assert.Equal(t, want, got, columns)
-		assert.LessOrEqual(t, Columns(got), columns)
+		got := s.line(most)
+		assert.Equal(t, want, got, most)
+		assert.LessOrEqual(t, columns.Of(got), most)
 	}
 	early := standing{done: 1, total: 3, worked: 1, atWork: 2, age: 12 * time.Second, elapsed: 12 * time.Second}
 	assert.Equal(t, "1/3 done · 12 s · oldest: 12 s", early.line(37), "rather than a rate")
@@ -49,13 +50,13 @@ func TestColumnsFor(t *testing.T) {
 // TestFit: no line is wider than the terminal, whatever characters it has.
 func TestFit(t *testing.T) {
 	wide := strings.Repeat("漢字", 100)
-	for columns := range 100 {
-		got := fit(columns, part{text: "head"}, part{before: " · ", text: wide, rank: 2, least: 10},
+	for most := range 100 {
+		got := fit(most, part{text: "head"}, part{before: " · ", text: wide, rank: 2, least: 10},
 			part{before: " · ", text: "12 s", rank: 1}, part{before: " · ", text: "tail", rank: 3})
-		assert.LessOrEqual(t, Columns(got), columns)
-		assert.Equal(t, columns >= 11, strings.HasSuffix(strings.TrimSuffix(got, " · tail"), " · 12 s"), got)
-		assert.Equal(t, columns >= 24, strings.Contains(got, "漢"), got)
-		assert.Equal(t, columns >= 31, strings.HasSuffix(got, "tail"), got)
+		assert.LessOrEqual(t, columns.Of(got), most)
+		assert.Equal(t, most >= 11, strings.HasSuffix(strings.TrimSuffix(got, " · tail"), " · 12 s"), got)
+		assert.Equal(t, most >= 24, strings.Contains(got, "漢"), got)
+		assert.Equal(t, most >= 31, strings.HasSuffix(got, "tail"), got)
 	}
 	assert.Equal(t, "a, b", fit(10, part{text: "a"}, part{before: "; "}, part{before: ", ", text: "b", rank: 5}))
 }

@@ -2,10 +2,8 @@ package output
 
 import (
 	"strings"
-	"unicode"
 
-	"golang.org/x/text/width"
-
+	"qq/internal/app/columns"
 	"qq/internal/app/command"
 )
 
@@ -25,7 +23,7 @@ func (t Table) Lines(width int) []string {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], Columns(c))
+			widths[i] = max(widths[i], columns.Of(c))
 		}
 	}
 	before := 0 // the last cell
@@ -34,12 +32,12 @@ func (t Table) Lines(width int) []string {
 	}
 	own := width > 0 && before > max(width-narrow, 0)
 	var lines []string
-	add := func(line string) { lines = append(lines, strings.TrimRight(Cut(line, width), " ")) }
+	add := func(line string) { lines = append(lines, strings.TrimRight(columns.Cut(line, width), " ")) }
 	for _, cells := range t {
 		var b strings.Builder
 		last := len(cells) - 1
 		for i, c := range cells[:last] {
-			b.WriteString(c + strings.Repeat(" ", widths[i]-Columns(c)+2))
+			b.WriteString(c + strings.Repeat(" ", widths[i]-columns.Of(c)+2))
 		}
 		if !own {
 			add(b.String() + cells[last])
@@ -51,46 +49,48 @@ func (t Table) Lines(width int) []string {
 	return lines
 }
 
-// Cut returns s in at most n columns, with "..." at the end when s is longer. An n of
-// 0 means no limit.
-func Cut(s string, n int) string {
-	if n <= 0 || Columns(s) <= n {
-		return s
-	}
-	const dots = "..."
-	if n <= len(dots) {
-		return dots[:n]
-	}
-	used := 0
-	for i, r := range s {
-		if used += columnsOf(r); used > n-len(dots) {
-			return s[:i] + dots
+// Wrapped returns the rows as aligned text in at most width columns; 0 means no limit. All rows have the same number of
+// cells. The last cell of a row is broken between words. Where the cells of a row have no room side by side, all rows
+// continue at the same cell on a line below, and a cell or a word that is wider than the line stays whole.
+func (t Table) Wrapped(width int) []string {
+	offsets, below, next := make([]int, len(t[0])), make([]bool, len(t[0])), 0
+	last := len(offsets) - 1
+	for i := range offsets {
+		wide, word := 0, 0 // the widest cell, the widest word
+		for _, cells := range t {
+			wide = max(wide, columns.Of(cells[i]))
+			for w := range strings.FieldsSeq(cells[i]) {
+				word = max(word, columns.Of(w))
+			}
 		}
+		least := wide
+		if i == last {
+			least = max(word, min(wide, width/3))
+		}
+		if width > 0 && i > 0 && next+least > width {
+			next, below[i] = 2, true
+		}
+		offsets[i] = next
+		next += wide + 2
 	}
-	return s
-}
-
-// Columns returns how many terminal columns s takes: a Chinese character takes two.
-func Columns(s string) int {
-	n := 0
-	for _, r := range s {
-		n += columnsOf(r)
+	var lines []string
+	for _, cells := range t {
+		line := ""
+		for i, cell := range cells {
+			rows := []string{cell}
+			if i == last && width > 0 {
+				rows = columns.Rows(cell, width-offsets[i])
+			}
+			for j, row := range rows {
+				if j > 0 || below[i] {
+					lines, line = append(lines, strings.TrimRight(line, " ")), ""
+				}
+				line += strings.Repeat(" ", offsets[i]-columns.Of(line)) + row
+			}
+		}
+		lines = append(lines, strings.TrimRight(line, " "))
 	}
-	return n
-}
-
-func columnsOf(r rune) int {
-	if r < 0x300 { // the first combining character
-		return 1
-	}
-	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {
-		return 0
-	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
+	return lines
 }
 
 // OneLine returns s on one line, without characters that could control a terminal.

@@ -1,36 +1,15 @@
 package output
 
 import (
+	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
-)
 
-func TestCut(t *testing.T) {
-	for _, c := range []struct {
-		s    string
-		n    int
-		want string
-	}{
-		{"abcdef", 0, "abcdef"}, {"abcdef", 6, "abcdef"}, {"abcdef", 5, "ab..."}, {"abcdef", 3, "..."},
-		{"abcdef", 2, ".."},
-		{"漢字かな", 8, "漢字かな"}, {"漢字かな", 7, "漢字..."}, {"漢字かな", 6, "漢..."}, {"ｆｕｌｌ", 7, "ｆｕ..."},
-		{"e\u0301e\u0301e\u0301e\u0301", 4, "e\u0301e\u0301e\u0301e\u0301"},
-		{"e\u0301e\u0301e\u0301e\u0301e", 4, "e\u0301..."}, {"a – b → c", 9, "a – b → c"}, {"😀😀", 4, "😀😀"},
-	} {
-		assert.Equal(t, c.want, Cut(c.s, c.n), "%q in %d", c.s, c.n)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		s, n := OneLine(rapid.String().Draw(t, "s")), rapid.IntRange(1, 20).Draw(t, "n")
-		got := Cut(s, n)
-		assert.LessOrEqual(t, Columns(got), n)
-		assert.True(t, utf8.ValidString(got))
-		assert.True(t, got == s || strings.HasSuffix(got, "...") || n < 3)
-	})
-}
+	"qq/internal/app/columns"
+)
 
 // Where the last cell of a row would have no room, it has a line of its own.
 func TestNarrowTable(t *testing.T) {
@@ -46,4 +25,49 @@ func TestNarrowTable(t *testing.T) {
 		"  Summarize the first of all f...",
 	}, table.Lines(33))
 	assert.Equal(t, []string{"one", "two"}, Table{{"one"}, {"two"}}.Lines(10))
+}
+
+func TestWrappedTable(t *testing.T) {
+	table := Table{{"AGENT", "FROM", "DESCRIPTION"}, {"coder", "built-in", "Writes and changes files"}}
+	assert.Equal(t, []string{
+		"AGENT  FROM      DESCRIPTION",
+		"coder  built-in  Writes and changes files",
+	}, table.Wrapped(0))
+	assert.Equal(t, table.Wrapped(0), table.Wrapped(41))
+	assert.Equal(t, []string{
+		"AGENT  FROM      DESCRIPTION",
+		"coder  built-in  Writes and",
+		"                 changes files",
+	}, table.Wrapped(30))
+	assert.Equal(t, []string{
+		"AGENT  FROM",
+		"  DESCRIPTION",
+		"coder  built-in",
+		"  Writes and changes",
+		"  files",
+	}, table.Wrapped(20))
+	assert.Equal(t, []string{"one", "two", "three"}, Table{{"one"}, {"two three"}}.Wrapped(6))
+}
+
+// Each width ends and keeps each word, and a line is wider only where one cell or one word is.
+func TestWrappedTableWidths(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cell := rapid.StringMatching(`[a-z漢]{1,20}( [a-z漢]{1,20}){0,6}`)
+		cells := rapid.IntRange(1, 4).Draw(t, "cells")
+		table := Table(rapid.SliceOfN(rapid.SliceOfN(cell, cells, cells), 1, 4).Draw(t, "table"))
+		var words []string
+		for _, row := range table {
+			words = append(words, strings.Fields(strings.Join(row, " "))...)
+		}
+		for width := 1; width <= 200; width++ {
+			lines := table.Wrapped(width)
+			assert.Equal(t, words, strings.Fields(strings.Join(lines, "\n")), width)
+			for _, line := range lines {
+				alone := strings.TrimLeft(line, " ")
+				single := slices.Contains(words, alone) ||
+					slices.ContainsFunc(table, func(row []string) bool { return slices.Contains(row, alone) })
+				assert.True(t, columns.Of(line) <= width || single, "%d columns: %q", width, line)
+			}
+		}
+	})
 }

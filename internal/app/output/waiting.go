@@ -25,13 +25,10 @@ type Waiting struct {
 	w     *command.Output
 	work  Work
 	start time.Time
-	ends  <-chan struct{}
-	quit  chan struct{}
-	once  sync.Once
-	wg    sync.WaitGroup
+	clock redrawing
 
-	mu    sync.Mutex // never held while something is written
-	calls []call     // that run, in the order in which they began
+	mu    sync.Mutex  // never held while something is written
+	calls event.Calls // with the text that is shown
 
 	drawing sync.Mutex // held while something is written
 	live    *Live      // nil if the text of the model is not shown
@@ -41,39 +38,22 @@ type Waiting struct {
 	line    string    // what is shown
 }
 
-// call is a call of a tool that runs.
-type call struct{ executionID, id, tool, text string }
-
 // StartWaiting shows on w, a terminal, what is at work, until Stop is called. Once ends is closed, it says that
 // the run stops.
 func StartWaiting(w *command.Output, work Work, ends <-chan struct{}) *Waiting {
 	now := time.Now()
-	l := &Waiting{w: w, work: work, start: now, since: now, ends: ends, quit: make(chan struct{}),
-		model: "the model server"}
-	l.wg.Go(l.run)
+	l := &Waiting{w: w, work: work, start: now, since: now, model: "the model server"}
+	l.clock.begin(l, RedrawEvery, ends)
 	return l
 }
 
-func (l *Waiting) run() {
-	tick := time.NewTicker(RedrawEvery)
-	defer tick.Stop()
-	defer l.show("")
-	ends := l.ends
-	for {
-		select {
-		case <-tick.C:
-			if ends != nil {
-				l.show(l.text(time.Now()))
-			} else {
-				l.show(stopping)
-			}
-		case <-ends:
-			ends = nil
-			l.show(stopping)
-		case <-l.quit:
-			return
-		}
+// redraw implements drawn.
+func (l *Waiting) redraw(stops bool) {
+	line := stopping
+	if !stops {
+		line = l.text(time.Now())
 	}
+	l.show(line)
 }
 
 // Stop removes the line for good.
@@ -81,8 +61,8 @@ func (l *Waiting) Stop() {
 	if l == nil {
 		return
 	}
-	l.once.Do(func() { close(l.quit) })
-	l.wg.Wait()
+	l.clock.end()
+	l.show("")
 }
 
 // For says which model the run waits for.
@@ -132,16 +112,13 @@ func (l *Waiting) Handle(e event.Event) {
 	switch e.Type {
 	case event.ToolStart:
 		if len(l.calls) < maxCalls {
-			text := OneLine(task.Shorten(e.Agent+": "+e.Text, 200))
-			l.calls = append(l.calls, call{e.ExecutionID, e.CallID, e.Tool, text})
+			e.Text, e.Arguments = OneLine(task.Shorten(e.Agent+": "+e.Text, 200)), ""
+			l.calls = append(l.calls, e)
 		}
 	case event.ToolEnd:
-		same := func(c call) bool { return c.executionID == e.ExecutionID && c.id == e.CallID && c.tool == e.Tool }
-		if i := slices.IndexFunc(l.calls, same); i >= 0 {
-			l.calls = slices.Delete(l.calls, i, i+1)
-		}
+		l.calls.End(e)
 	case event.SubAgentComplete, event.SubAgentError:
-		l.calls = slices.DeleteFunc(l.calls, func(c call) bool { return c.executionID == e.ExecutionID })
+		l.calls = slices.DeleteFunc(l.calls, func(c event.Event) bool { return c.ExecutionID == e.ExecutionID })
 	}
 }
 
@@ -150,8 +127,8 @@ func (l *Waiting) call(parents map[string]bool) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range slices.Backward(l.calls) {
-		if !parents[c.executionID] {
-			return c.text
+		if !parents[c.ExecutionID] {
+			return c.Text
 		}
 	}
 	return ""

@@ -68,7 +68,7 @@ func TestWaitingBounds(t *testing.T) {
 		l.Handle(event.Event{Type: event.ToolStart, ExecutionID: "a", Text: strings.Repeat("x", 1000)})
 	}
 	assert.Len(t, l.calls, maxCalls)
-	assert.LessOrEqual(t, len(l.calls[0].text), 210)
+	assert.LessOrEqual(t, len(l.calls[0].Text), 210)
 	l.Handle(event.Event{Type: event.SubAgentComplete, ExecutionID: "a"})
 	assert.Empty(t, l.calls)
 }

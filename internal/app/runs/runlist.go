@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/app/columns"
 	"qq/internal/app/output"
 	"qq/internal/record/ledger"
 	"qq/pkg/task"
@@ -77,7 +78,7 @@ func printRuns(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o layo
 	for i, r := range rows {
 		told = append(told, lines[(i+1)*each:(i+2)*each]...)
 		if r.below != "" {
-			told = append(told, output.Cut("  "+r.below, o.width()))
+			told = append(told, columns.Cut("  "+r.below, o.width()))
 		}
 	}
 	return o.write(w, told)
@@ -185,7 +186,7 @@ func printTree(w io.Writer, runs []ledger.Run, o layout) error {
 			if id == "" {
 				branch, deeper = "", ""
 			}
-			lines = append(lines, output.Cut(before+branch+o.node(r), o.width()))
+			lines = append(lines, columns.Cut(before+branch+o.node(r), o.width()))
 			if r.ID != "" {
 				grow(r.ID, before+deeper)
 			}
@@ -288,7 +289,7 @@ func (o layout) text(s string) string {
 }
 
 // brief returns a name in at most n columns, or a dash if it is empty.
-func (o layout) brief(s string, n int) string { return cmp.Or(output.Cut(output.OneLine(s), n), "-") }
+func (o layout) brief(s string, n int) string { return cmp.Or(columns.Cut(output.OneLine(s), n), "-") }
 
 // short returns the short form of an id.
 func short(id string) string { return output.OneLine(task.ShortID(id)) }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"qq/internal/app/columns"
 	"qq/internal/app/output"
 	"qq/internal/record/ledger"
 	"qq/pkg/supervisor/jobs"
@@ -80,7 +81,7 @@ c1b2c3d4  2026-11-20 09:00  unknown_outcome  a-name-longer...  1h00m   17      l
 0000ba04  2026-11-20 06:00  limit            (batch)           3h00m   4200    3/3 done, 1 failed...
 `, "\n"+b.String())
 	for line := range strings.Lines(b.String()) {
-		assert.LessOrEqual(t, output.Columns(strings.TrimSuffix(line, "\n")), 100)
+		assert.LessOrEqual(t, columns.Of(strings.TrimSuffix(line, "\n")), 100)
 	}
 }
 

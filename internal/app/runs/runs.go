@@ -31,7 +31,8 @@ func Command(i *command.Invocation) *cli.Command {
 	r := runs{i}
 	plain := command.LookFlags()
 	choose := append([]cli.Flag{
-		&cli.StringFlag{Name: "status", Usage: "those that ended so, or stand so: failed,timeout"},
+		command.Choice(&cli.StringFlag{Name: "status", Usage: "those that ended so, or stand so: failed,timeout"},
+			command.StatusNames()),
 		&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "those of this agent"},
 		&cli.StringFlag{Name: "batch", Usage: "those of the batch with this id"},
 		&cli.StringFlag{Name: "since", Usage: "those from then on: 2h, 3d, 2026-11-20"},
@@ -61,7 +62,7 @@ func Command(i *command.Invocation) *cli.Command {
 			},
 			{
 				Name: "cancel", Usage: "end one task, or a whole run or batch, with all that it started",
-				Description: "The ID of a task that an agent or a batch has started ends that task alone: the\n" +
+				Description: "The ID of a task that an agent or a batch has started ends that task alone: the " +
 					"others go on. The ID of a prompt or of a batch ends the whole run.",
 				ArgsUsage: "ID", Flags: plain, Action: r.cancelRun,
 			},

@@ -138,7 +138,7 @@ func TestCountsOfAnOlderLedger(t *testing.T) {
 	require.NoError(t, err)
 	for _, step := range []string{
 		"DROP TRIGGER claimed; DROP TRIGGER finished_task; DROP TRIGGER cleared_result; DROP TRIGGER cleared_execution",
-		"DROP INDEX executions_prompts; DROP VIEW finished; DROP TABLE counts; DROP TABLE unfinished",
+		"DROP INDEX executions_prompts; DROP VIEW moves; DROP VIEW finished; DROP TABLE counts; DROP TABLE unfinished",
 		"PRAGMA user_version = 3",
 		`INSERT INTO executions (id, parent, batch, root, session, agent, model, key, dir, nth, idx, depth, queued, claimed,
 task) SELECT value, '', 'b', 'dead', '', 'a', '', substr(value, 1, 1), '', 0, 0, 0, 0, 0, 't'

@@ -23,7 +23,7 @@ const (
 
 // In returns a finder for a working directory; empty means that of the process.
 func In(dir string) (*Finder, error) {
-	base, err := realFolder(dir)
+	base, err := Real(dir)
 	return &Finder{Base: base, dir: dir, inner: map[string]bool{}, known: map[string]string{}}, err
 }
 
@@ -57,8 +57,8 @@ func (f *Finder) Find(name string) string {
 // Inside reports whether a path leads to a place in the working directory.
 func (f *Finder) Inside(path string) bool { return inside(f.Base, path, f.inner) }
 
-// realFolder returns the absolute path of a folder without symbolic links.
-func realFolder(dir string) (string, error) {
+// Real returns the absolute path of a folder without symbolic links.
+func Real(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
@@ -77,7 +77,7 @@ func inside(base, path string, known map[string]bool) bool {
 		}
 		return is
 	}
-	real, err := realFolder(path)
+	real, err := Real(path)
 	if err != nil {
 		return false
 	}

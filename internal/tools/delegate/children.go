@@ -20,8 +20,6 @@ const (
 	// minID is how many characters of a child's id a model must give at least. Ids made at about the same time
 	// begin alike, so mostly their end tells them apart.
 	minID = 4
-	// maxSummary is how many characters of a task list_children shows.
-	maxSummary = 100
 	// maxWait is the longest timeout of wait_children, in seconds: a day.
 	maxWait = 24 * 3600
 )
@@ -67,7 +65,7 @@ func (g delegation) listChildren(ctx context.Context, args json.RawMessage) (str
 	}
 	lines := make([]string, len(children))
 	for i, c := range children {
-		lines[i] = fmt.Sprintf("%s %s %s: %s", c.ID, c.Status, c.Agent, task.Shorten(c.Task, maxSummary))
+		lines[i] = fmt.Sprintf("%s %s %s: %s", c.ID, c.Status, c.Agent, c.Task)
 	}
 	return strings.Join(lines, "\n"), nil
 }

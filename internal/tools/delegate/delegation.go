@@ -32,13 +32,6 @@ type Parent interface {
 	task.Family
 }
 
-// AgentInfo describes an agent to which a model can delegate.
-type AgentInfo struct {
-	Name        string
-	Role        string
-	Description string
-}
-
 // Tools returns the tools that delegate tasks and those for children in the background. The text of
 // delegate_task has the roster. agents lists the agents, each time that a model calls list_agents.
 func Tools(p Parent, roster Roster, agents func() []AgentInfo) tool.Set {
@@ -275,7 +268,11 @@ func (g delegation) listAgents(_ context.Context, args json.RawMessage) (string,
 	}
 	var lines []string
 	for _, p := range g.agents() {
-		lines = append(lines, fmt.Sprintf("%s (%s): %s", p.Name, p.Role, task.Shorten(p.Description, 300)))
+		line := fmt.Sprintf("%s (%s)", p.Name, p.Role)
+		if p.Description != "" {
+			line += ": " + task.Shorten(p.Description, 300)
+		}
+		lines = append(lines, line)
 	}
 	if len(lines) == 0 {
 		return "[no agents]", nil

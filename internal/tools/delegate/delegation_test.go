@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/standin"
+	"qq/pkg/agents"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -199,11 +200,11 @@ func TestRoster(t *testing.T) {
 		{"g", strings.Repeat("ä", 100), "g: " + strings.Repeat("ä", 60)},
 	} {
 		var one Roster
-		one.Add(c[0], c[1])
+		one.Add(agents.Agent{Name: c[0], Description: c[1]})
 		assert.Equal(t, "\nAgents:\n"+c[2], one.String())
 	}
 	for i := range 23 {
-		r.Add(fmt.Sprint("x", i), "d")
+		r.Add(agents.Agent{Name: fmt.Sprint("x", i), Description: "d"})
 	}
 	assert.Equal(t, 22, strings.Count(r.String(), "\n"))
 	assert.True(t, strings.HasSuffix(r.String(), "\nx19: d\n3 more: list_agents"))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -19,13 +20,12 @@ func planned(decode decoder) func(context.Context, json.RawMessage) (tool.Intent
 		if err != nil {
 			return in, nil // the call itself says what is wrong
 		}
-		for _, t := range tasks {
-			agent := cmp.Or(t.Agent, "default")
-			if t.Temporary != nil {
-				agent = "temporary"
+		for i, t := range tasks {
+			if tasks[i].Agent = cmp.Or(t.Agent, task.DefaultAgent); t.Temporary != nil {
+				tasks[i].Agent = "temporary"
 			}
-			in.Tasks = append(in.Tasks, agent+": "+task.Shorten(t.Text, maxSummary))
 		}
+		in.Tasks = ceiling.Lines(tasks)
 		return in, nil
 	}
 }

@@ -3,7 +3,26 @@ package delegate
 import (
 	"fmt"
 	"strings"
+
+	"qq/pkg/agents"
 )
+
+// AgentInfo describes an agent to which a model can delegate.
+type AgentInfo struct {
+	Name        string
+	Role        string
+	Description string // may be empty
+}
+
+// Describe returns what models are told about the agent a; false if nothing. Of an agent in a checkout that is not
+// trusted, that is a plain name: a model may obey any other text of a stranger.
+func Describe(a agents.Agent) (info AgentInfo, ok bool) {
+	info = AgentInfo{Name: a.Name, Role: a.Role, Description: a.Description}
+	if a.Untrusted {
+		info.Description = ""
+	}
+	return info, !a.Untrusted || agents.Plain(a.Name)
+}
 
 // Every token of a roster is sent with each request of its agent.
 const (
@@ -19,16 +38,21 @@ type Roster struct {
 	More  int      `json:"more,omitempty"` // agents that it does not name
 }
 
-// Add adds an agent, with the beginning of its description.
-func (r *Roster) Add(name, description string) {
+// Add adds an agent, with the beginning of its description, if a model is told about it.
+func (r *Roster) Add(a agents.Agent) {
+	info, ok := Describe(a)
+	if !ok {
+		return
+	}
 	if len(r.Lines) == maxLines {
 		r.More++
 		return
 	}
-	if brief := shorten(description); brief != "" {
-		name += ": " + brief
+	line := info.Name
+	if brief := shorten(info.Description); brief != "" {
+		line += ": " + brief
 	}
-	r.Lines = append(r.Lines, name)
+	r.Lines = append(r.Lines, line)
 }
 
 // shorten returns the beginning of a description: at most six words, and no more than its first clause.

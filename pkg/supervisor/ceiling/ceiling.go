@@ -13,6 +13,7 @@ package ceiling
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,6 +33,7 @@ type Ceiling struct {
 	Task     task.Task // the task that the agent works on
 	ReadOnly bool      // every agent of the run may only read
 	Folders  Folders   // nil bars none
+	Models   Models    // nil bars none
 }
 
 // Folders decides in which folders agents may have other agents work.
@@ -39,6 +41,12 @@ type Folders interface {
 	// Bars returns why an agent that works in the folder own may not have another one work in dir, or "". Both are
 	// real paths.
 	Bars(own, dir string) string
+}
+
+// Models decides which models the tasks of agents may use.
+type Models interface {
+	// Bars returns why t, which an agent asks for, may not use its model, or "".
+	Bars(ctx context.Context, t task.Task) string
 }
 
 // MayOnlyRead reports whether the agent and all that it starts may only read.
@@ -91,7 +99,7 @@ func (c Ceiling) DenyReason(t task.Task, known Registry) (task.Status, string) {
 		return task.Misused, fmt.Sprintf("working_dir %q is no folder inside of the working directory: name one that "+
 			"exists, relative to it, such as src, or leave working_dir out", t.WorkingDir)
 	}
-	if !slices.ContainsFunc([]string{"delegate_task", "run_parallel_tasks", "spawn_agent"}, c.Agent.Allows) {
+	if !c.Agent.Delegates() {
 		return task.Misused, c.Agent.Name + " may not hand on work"
 	}
 	if t.Temporary != nil {
@@ -136,11 +144,16 @@ func Check(t task.Task) error {
 }
 
 // Settle returns t limited to the rights of the agent ([Ceiling.Restrict]). The reason is empty unless
-// the folder that t would work in is barred. It looks at the real path that t keeps, so that a link
-// that changes meanwhile does not help.
-func (c Ceiling) Settle(t task.Task) (task.Task, string) {
+// the model that t would use or the folder that it would work in is barred. It looks at the real path
+// that t keeps, so that a link that changes meanwhile does not help.
+func (c Ceiling) Settle(ctx context.Context, t task.Task) (task.Task, string) {
 	asked := t.WorkingDir
 	t = c.Restrict(t)
+	if c.Models != nil && !t.Part {
+		if why := c.Models.Bars(ctx, t); why != "" {
+			return t, why
+		}
+	}
 	if c.Folders == nil || t.Part {
 		return t, ""
 	}

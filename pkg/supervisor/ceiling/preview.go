@@ -8,14 +8,11 @@ import (
 	"qq/pkg/tool"
 )
 
-// maxSummary is how many characters of a task one line has.
-const maxSummary = 100
-
 // Lines returns a line for each task: its agent and the beginning of its text.
 func Lines(tasks []task.Task) []string {
 	lines := make([]string, len(tasks))
 	for i, t := range tasks {
-		lines[i] = t.Agent + ": " + task.Shorten(t.Text, maxSummary)
+		lines[i] = t.Agent + ": " + t.Brief()
 	}
 	return lines
 }

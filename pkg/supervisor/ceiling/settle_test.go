@@ -35,14 +35,14 @@ func TestSettle(t *testing.T) {
 	for dir, want := range map[string]string{
 		"src": "", "": "", "hooks": "is barred", "link": "is barred", "no": "is gone",
 	} {
-		_, why := root.Settle(task.Task{Text: "x", WorkingDir: dir})
+		_, why := root.Settle(t.Context(), task.Task{Text: "x", WorkingDir: dir})
 		assert.Contains(t, why, want, dir)
 		assert.Equal(t, want == "", why == "", dir)
 	}
 	moved := Ceiling{Folders: bars, Task: task.Task{WorkingDir: "link", Dir: filepath.Join(top, "src")}}
-	_, why := moved.Settle(task.Task{Text: "x"})
+	_, why := moved.Settle(t.Context(), task.Task{Text: "x"})
 	assert.Contains(t, why, `working_dir "link" is barred`)
 	person := Ceiling{Folders: bars, Task: task.Task{WorkingDir: "hooks", Dir: filepath.Join(top, "hooks")}}
-	_, why = person.Settle(task.Task{Text: "x"})
+	_, why = person.Settle(t.Context(), task.Task{Text: "x"})
 	assert.Empty(t, why, "a person sent the agent there")
 }

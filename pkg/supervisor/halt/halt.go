@@ -70,13 +70,12 @@ func (h *Halt) Reason() error {
 // Reached reports whether the batch has halted because it did what it was to do: enough tasks succeeded, or enough are
 // done and none of them failed.
 func (h *Halt) Reached() bool {
-	reason := h.Reason()
-	if reason == nil {
+	if h == nil {
 		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return reason == Successes || reason == Ended && h.failed == 0
+	return h.reason == Successes || h.reason == Ended && h.failed == 0
 }
 
 // Count counts the result of a task that ran. It returns why the batch halts if it does so because of this task.

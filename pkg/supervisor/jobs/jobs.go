@@ -65,7 +65,7 @@ func (t *Table) Add(job task.Job, clock Clock, cancel context.CancelCauseFunc) *
 	now := time.Now()
 	e := &entry{clock: clock, cancel: cancel, Job: Job{
 		ExecutionID: job.ExecutionID, ParentExecutionID: job.Parent, BatchID: job.BatchID, Index: job.Index,
-		Agent: job.Agent, Depth: job.Depth, Task: task.Shorten(job.Text, 100),
+		Agent: job.Agent, Depth: job.Depth, Task: job.Brief(),
 		State: task.Queued, Since: now, Queued: now,
 	}}
 	t.mu.Lock()

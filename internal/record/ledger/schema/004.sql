@@ -20,6 +20,13 @@ GROUP BY batch, status;
 CREATE VIEW finished AS SELECT e.n, e.batch, e.key, e.nth, r.status
 FROM executions e JOIN results r ON r.execution = e.n WHERE e.batch <> '';
 
+-- Two rows for each execution of a task of which no newer one has a result. Its result adds 1 to its status, and -1
+-- to older, the status of the next older result, or ''.
+CREATE VIEW moves AS SELECT e.n, e.batch, d.by, coalesce((SELECT o.status FROM finished o
+    WHERE o.batch = e.batch AND o.key = e.key AND o.nth = e.nth AND o.n < e.n ORDER BY o.n DESC LIMIT 1), '') AS older
+FROM executions e CROSS JOIN (SELECT 1 AS by UNION ALL SELECT -1) d WHERE e.batch <> '' AND NOT EXISTS (
+  SELECT 1 FROM finished o WHERE o.batch = e.batch AND o.key = e.key AND o.nth = e.nth AND o.n > e.n);
+
 CREATE TRIGGER claimed AFTER INSERT ON executions BEGIN
   INSERT INTO unfinished VALUES (new.n);
   INSERT INTO counts SELECT new.batch, '', 1 WHERE new.batch <> '' AND NOT EXISTS (
@@ -28,25 +35,16 @@ CREATE TRIGGER claimed AFTER INSERT ON executions BEGIN
   ON CONFLICT DO UPDATE SET count = count + 1;
 END;
 
--- When the newest result of a task comes, the task leaves the status of the next older result, or ''.
 CREATE TRIGGER finished_task AFTER INSERT ON results BEGIN
   DELETE FROM unfinished WHERE execution = new.execution;
-  INSERT INTO counts SELECT e.batch, iif(d.by = 1, new.status, coalesce((SELECT o.status FROM finished o
-      WHERE o.batch = e.batch AND o.key = e.key AND o.nth = e.nth AND o.n < e.n ORDER BY o.n DESC LIMIT 1), '')), d.by
-    FROM executions e CROSS JOIN (SELECT 1 AS by UNION ALL SELECT -1) d
-    WHERE e.n = new.execution AND e.batch <> '' AND NOT EXISTS (SELECT 1 FROM finished o
-      WHERE o.batch = e.batch AND o.key = e.key AND o.nth = e.nth AND o.n > e.n)
+  INSERT INTO counts SELECT batch, iif(by = 1, new.status, older), by FROM moves WHERE n = new.execution
   ON CONFLICT DO UPDATE SET count = count + excluded.count;
 END;
 
 -- Clearing deletes the result of an execution first, then the execution.
 CREATE TRIGGER cleared_result AFTER DELETE ON results BEGIN
   INSERT INTO unfinished VALUES (old.execution);
-  INSERT INTO counts SELECT e.batch, iif(d.by = -1, old.status, coalesce((SELECT o.status FROM finished o
-      WHERE o.batch = e.batch AND o.key = e.key AND o.nth = e.nth AND o.n < e.n ORDER BY o.n DESC LIMIT 1), '')), d.by
-    FROM executions e CROSS JOIN (SELECT 1 AS by UNION ALL SELECT -1) d
-    WHERE e.n = old.execution AND e.batch <> '' AND NOT EXISTS (SELECT 1 FROM finished o
-      WHERE o.batch = e.batch AND o.key = e.key AND o.nth = e.nth AND o.n > e.n)
+  INSERT INTO counts SELECT batch, iif(by = 1, old.status, older), -by FROM moves WHERE n = old.execution
   ON CONFLICT DO UPDATE SET count = count + excluded.count;
 END;
 
