@@ -23,8 +23,8 @@ import (
 const module = "qq/"
 
 // floors is a statement of policy, lowest floor first. A package may import
-// packages on lower floors only, never a neighbour: with seven floors, no chain of
-// imports is longer than seven. Change it in a commit of its own, with the reason.
+// packages on lower floors only, never a neighbour: with eight floors, no chain of
+// imports is longer than eight. Change it in a commit of its own, with the reason.
 var floors = [][]string{
 	{"pkg/spelling", "internal/models/servers"},
 	{
@@ -57,6 +57,7 @@ var floors = [][]string{
 	{"pkg/childproc", "internal/agent", "internal/models", "internal/app/admin", "internal/app/batch",
 		"internal/app/definitions", "internal/app/checkout", "internal/app/permissions",
 		"internal/app/runs", "internal/app/signals"},
+	{"internal/app/modelcmd"},
 	{"internal/app"},
 	{"cmd/qq"},
 }

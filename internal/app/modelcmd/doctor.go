@@ -1,4 +1,5 @@
-package app
+// Package modelcmd has the commands about model servers and models: what doctor finds of them.
+package modelcmd
 
 import (
 	"context"
@@ -10,14 +11,14 @@ import (
 	"qq/internal/models"
 )
 
-// examiner checks the model server and the model for qq doctor.
-type examiner struct{}
+// Examiner checks the model server and the model for qq doctor.
+type Examiner struct{}
 
 // Rules implements admin.Models.
-func (examiner) Rules(cfg config.Config) error { return permissions.Check(cfg) }
+func (Examiner) Rules(cfg config.Config) error { return permissions.Check(cfg) }
 
 // Examine implements admin.Models.
-func (examiner) Examine(ctx context.Context, cfg config.Config) []admin.Finding {
+func (Examiner) Examine(ctx context.Context, cfg config.Config) []admin.Finding {
 	if cfg.Model == models.Extract {
 		return []admin.Finding{{What: "model", State: "ok", Text: "extract, the built-in extractive model"}}
 	}
