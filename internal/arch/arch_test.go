@@ -55,9 +55,10 @@ var floors = [][]string{
 		"internal/tools/shell", "internal/tools/web", "internal/box/remote",
 	},
 	{"pkg/childproc", "internal/agent", "internal/models", "internal/app/admin", "internal/app/batch",
-		"internal/app/definitions", "internal/app/checkout", "internal/app/permissions",
+		"internal/app/guides",
+		"internal/app/definitions", "internal/app/permissions",
 		"internal/app/runs", "internal/app/signals"},
-	{"internal/app/modelcmd"},
+	{"internal/app/modelcmd", "internal/app/checkout"},
 	{"internal/app"},
 	{"cmd/qq"},
 }
