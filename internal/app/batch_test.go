@@ -183,6 +183,9 @@ func TestGroupsAreRecognized(t *testing.T) {
 
 // TestLargeTask: a task may have 2 MB, whichever way it comes.
 func TestLargeTask(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test runs it")
+	}
 	w := newWorld(t)
 	text := "Summarize: Planes fly in the air. " + strings.Repeat(" ", 2_000_000) + "Boats float on the lake."
 	w.file("task.txt", text)
@@ -200,6 +203,9 @@ func TestLargeTask(t *testing.T) {
 
 // TestLargeContext: a run with 20 MB on stdin is recorded, without the middle of the text.
 func TestLargeContext(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test runs it")
+	}
 	w := newWorld(t)
 	text := "The text begins. " + strings.Repeat("x", 20_000_000) + " The text ends."
 	e := w.pipe(text, "Summarize it in two sentences")
