@@ -71,7 +71,8 @@ func Mistaken(commands []*cli.Command, words []string) error {
 	word := strings.ToLower(all[0])
 	hint := ""
 	for _, c := range commands {
-		if !c.Hidden && nearly(word, c.Name) && (len(all) == 1 || slices.Contains(names(c.Subcommands), all[1])) {
+		if !c.Hidden && vocabulary.Nearly(word, c.Name) &&
+			(len(all) == 1 || slices.Contains(names(c.Subcommands), all[1])) {
 			hint = "qq " + strings.Join(append([]string{c.Name}, all[1:]...), " ") + " is a command"
 			break
 		}
@@ -84,20 +85,6 @@ func Mistaken(commands []*cli.Command, words []string) error {
 	}
 	prompt := strings.Join(words, " ")
 	return Usagef(fmt.Sprintf("%s; as a prompt it is: qq -m %q", hint, prompt), "%q is no command", prompt)
-}
-
-// nearly reports whether word is the name of a command with a typing error, see [Mistaken].
-func nearly(word, name string) bool {
-	d := spelling.Distance(word, name)
-	right := word != "" && word[0] == name[0]
-	swapped := len(word) > 1 && word[0] == name[1] && word[1] == name[0]
-	switch {
-	case len(name) < 4:
-		return false
-	case len(name) < 6:
-		return d == 1 && (right || swapped)
-	}
-	return d == 1 || d == 2 && right
 }
 
 // isSentence reports whether a command line that names a command is a prompt all the same, like "version of go in
@@ -143,14 +130,14 @@ func isSentence(app *cli.App, named commandAt, args []string) bool {
 	case slices.Contains(printing, first) && slices.Contains(subs, first):
 		rest := words[1:]
 		return len(rest) > 1 && vocabulary.IsPlain(rest[0]) && !slices.ContainsFunc(rest, func(word string) bool {
-			return strings.ContainsAny(word, "0123456789") || isFile(word)
+			return strings.ContainsAny(word, "0123456789") || vocabulary.IsFile(word)
 		})
 	case len(subs) > 0:
 		return !slices.Contains(subs, first) && spelling.Nearest(first, subs) == "" &&
 			vocabulary.Elsewhere(first) == "" && !slices.Contains(vocabulary.Verbs, first) &&
 			!strings.ContainsAny(first, "0123456789")
 	case strings.Contains(c.ArgsUsage, "FILE"):
-		return !slices.ContainsFunc(words, isFile)
+		return !slices.ContainsFunc(words, vocabulary.IsFile)
 	case strings.Contains(c.ArgsUsage, "DIR"):
 		_, err := os.Stat(first)
 		return err != nil
@@ -170,21 +157,11 @@ func isAbout(commands []string, word string) bool {
 	}
 	isLetters := !strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsLower(r) })
 	return len(word) > 2 && isLetters && vocabulary.Elsewhere(word) == "" && !slices.Contains(known, word) &&
-		!slices.ContainsFunc(commands, func(name string) bool { return nearly(word, name) })
+		!slices.ContainsFunc(commands, func(name string) bool { return vocabulary.Nearly(word, name) })
 }
 
 // messageFlags are the flags that give a task without words.
 var messageFlags = []string{"m", "message", "p", "prompt", "f", "message-file"}
-
-// isFile reports whether name is a file, or looks like one: it has a slash, a dot inside or a wildcard, or is the :::
-// of GNU parallel.
-func isFile(name string) bool {
-	if info, err := os.Stat(name); err == nil {
-		return !info.IsDir()
-	}
-	return strings.ContainsAny(name, "/*?[{") || strings.HasPrefix(name, ":::") ||
-		strings.Contains(strings.Trim(name, "."), ".")
-}
 
 // IsKnown reports whether arg is one of flags: --name, --name=value, -n, or -n joined with a number.
 func IsKnown(flags []cli.Flag, arg string) bool {
