@@ -69,7 +69,7 @@ func TestSentences(t *testing.T) {
 		"batch one two --halt soon three": false, "batch -m Read a b c": false, "batch x y nofile.jsonl": false,
 		"batch -- up the files": false, "batch docs/x y z": false, "agents lst": false, "agents lst all of them": false,
 		"agents show me the coder": true, "agents show the coder": true, "sessions are slow": true,
-		"permissions are wrong": true, "man page": true, "runs show up twice": true, "agents check the code": true,
+		"permissions are wrong": true, "runs show up twice": true, "agents check the code": true,
 		"completion is broken": true, "config files": true, "version bump": true, "doctor is wrong": true,
 		"man batch": false, "man batc": false, "config list": false, "config help": false, "config model": false,
 		"config edit":    false,
@@ -80,7 +80,12 @@ func TestSentences(t *testing.T) {
 		"agents new code reviewer agent": false, "runs shwo 5b1c a b": false,
 		"runs delete a b": false, "runs 5b1c09aa a b": false, "runs kill x": false, "sessions rm a b c": false,
 		"batch Read it now ::: a b": false,
-		"trust docs a b":            false, "trust me": false, "permissions rm 1 2 3": false, "completion bash": false,
+		"doctor foo":                false, "doctor sandbox": false, "version foo": false, "man foo": false,
+		"man page":                    true,
+		"config set QQ_MODEL extract": false, "config set the model": false, "version foo bar baz": false,
+		"doctor model server ok": false, "batch alpha beta gamma": false, "runs foo bar baz": false,
+		"completion bash foo bar": false, "version control in git": true, "config file": true, "doctor -q foo": false,
+		"trust docs a b": false, "trust me": false, "permissions rm 1 2 3": false, "completion bash": false,
 	} {
 		app := &cli.App{Flags: []cli.Flag{&cli.StringFlag{Name: "message", Aliases: []string{"m"}}, FlagQuiet, FlagJSON,
 			FlagAgent, FlagModel}, Commands: []*cli.Command{

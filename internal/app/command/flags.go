@@ -31,7 +31,7 @@ func prepare(c *cli.Command) {
 	}
 	c.HideHelpCommand = true
 	c.Flags = named(c.Flags)
-	if c.ArgsUsage == "" && len(c.Subcommands) == 0 {
+	if c.Before == nil && c.ArgsUsage == "" && len(c.Subcommands) == 0 {
 		c.Before = refuseArguments
 	}
 	for _, sub := range c.Subcommands {
@@ -40,16 +40,22 @@ func prepare(c *cli.Command) {
 }
 
 func refuseArguments(c *cli.Context) error {
-	if c.Args().Present() {
-		name := c.Command.HelpName
-		hint := "leave it out; " + name + " --help says more"
-		if words, one := strings.CutPrefix(name, "qq "); one && !strings.Contains(words, " ") {
-			prompt := words + " " + strings.Join(c.Args().Slice(), " ")
-			hint += fmt.Sprintf("; as a prompt it is: qq -m %q", prompt)
-		}
-		return Usagef(hint, "%s takes no argument: %q", name, c.Args().First())
+	if !c.Args().Present() {
+		return nil
 	}
-	return nil
+	name := c.Command.HelpName
+	return Usagef("leave it out; "+name+" --help says more"+AsPrompt(c), "%s takes no argument: %q", name,
+		c.Args().First())
+}
+
+// AsPrompt returns the end of a hint about arguments of a command: how they are sent to a model. It returns "" for
+// those of a subcommand.
+func AsPrompt(c *cli.Context) string {
+	words, one := strings.CutPrefix(c.Command.HelpName, "qq ")
+	if !one || strings.Contains(words, " ") {
+		return ""
+	}
+	return fmt.Sprintf("; as a prompt it is: qq -m %q", strings.Join(append([]string{words}, c.Args().Slice()...), " "))
 }
 
 // Foreign are flags that a command does not have, but that a person may know from another program: for each name,

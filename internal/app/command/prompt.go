@@ -5,12 +5,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command/vocabulary"
-	"qq/internal/config"
 	"qq/pkg/spelling"
 )
 
@@ -88,12 +86,11 @@ func Mistaken(commands []*cli.Command, words []string) error {
 }
 
 // isSentence reports whether a command line that names a command is a prompt all the same, like "version of go in
-// go.mod": the words after the name are more than the command takes. It is cautious: what may be a mistake in a call
-// of the command stays one, for the command to complain about. It is a sentence only if
+// go.mod". It is cautious: a prompt costs a model call, so anything else is a mistake in a call of the command, which
+// then says how to ask a model. It is a sentence only if
 //
-//   - two words follow a command that takes none, or three words any other one. Two are enough if one of them is
-//     plain ([vocabulary.IsPlain]), and one word after a command that takes none if it is nothing that the command
-//     could know;
+//   - two words follow, or three a command that takes files, and one of them is plain ([vocabulary.IsPlain]); or a
+//     command that takes none is followed by a word that makes a term of both, like "man page";
 //   - the first of them is no subcommand, nor like one, nor a command of other programs, nor the id of a run. A
 //     subcommand that only prints may be followed by a plain word and another one, like "runs show up twice";
 //   - no flag is given that a prompt does not have, no -m or -f, and no --;
@@ -113,16 +110,12 @@ func isSentence(app *cli.App, named commandAt, args []string) bool {
 			i++
 		}
 	}
-	c := named.command
-	least := 3
-	takesNone := c.ArgsUsage == "" && len(c.Subcommands) == 0
-	if takesNone || slices.ContainsFunc(words, vocabulary.IsPlain) && !strings.Contains(c.ArgsUsage, "FILE") {
-		least = 2
+	c, least := named.command, 2
+	if strings.Contains(c.ArgsUsage, "FILE") {
+		least = 3
 	}
-	if takesNone && len(words) == 1 && isAbout(names(app.Commands), words[0]) {
-		least = 1
-	}
-	if len(words) < least || c.Hidden {
+	isTerm := len(words) > 0 && vocabulary.IsTerm(c.Name, words[0])
+	if c.Hidden || !isTerm && (len(words) < least || !slices.ContainsFunc(words, vocabulary.IsPlain)) {
 		return false
 	}
 	first, subs := words[0], names(c.Subcommands)
@@ -132,33 +125,18 @@ func isSentence(app *cli.App, named commandAt, args []string) bool {
 		return len(rest) > 1 && vocabulary.IsPlain(rest[0]) && !slices.ContainsFunc(rest, func(word string) bool {
 			return strings.ContainsAny(word, "0123456789") || vocabulary.IsFile(word)
 		})
-	case len(subs) > 0:
-		return !slices.Contains(subs, first) && spelling.Nearest(first, subs) == "" &&
-			vocabulary.Elsewhere(first) == "" && !slices.Contains(vocabulary.Verbs, first) &&
-			!strings.ContainsAny(first, "0123456789")
 	case strings.Contains(c.ArgsUsage, "FILE"):
 		return !slices.ContainsFunc(words, vocabulary.IsFile)
 	case strings.Contains(c.ArgsUsage, "DIR"):
 		_, err := os.Stat(first)
 		return err != nil
 	}
-	return true
+	return !slices.Contains(subs, first) && spelling.Nearest(first, subs) == "" && vocabulary.Elsewhere(first) == "" &&
+		!slices.Contains(vocabulary.Verbs, first) && (len(subs) == 0 || !strings.ContainsAny(first, "0123456789"))
 }
 
 // printing are the subcommands that only print.
 var printing = []string{"list", "show", "tree", "check"}
-
-// isAbout reports whether "version bump" and such is a prompt, where word is the second one: it is no command, here or
-// elsewhere, nor like one, no setting, and no word that is said to a program.
-func isAbout(commands []string, word string) bool {
-	known := slices.Concat(commands, vocabulary.Verbs, vocabulary.Said)
-	for _, s := range config.Settings() {
-		known = append(known, strings.Split(strings.ToLower(s.Name), "_")...)
-	}
-	isLetters := !strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsLower(r) })
-	return len(word) > 2 && isLetters && vocabulary.Elsewhere(word) == "" && !slices.Contains(known, word) &&
-		!slices.ContainsFunc(commands, func(name string) bool { return vocabulary.Nearly(word, name) })
-}
 
 // messageFlags are the flags that give a task without words.
 var messageFlags = []string{"m", "message", "p", "prompt", "f", "message-file"}
@@ -191,8 +169,11 @@ func NoCommand(c *cli.Context) error {
 	if near != "" {
 		near = c.Command.HelpName + " " + near
 	}
-	return Usagef(spelling.DidYouMean(near)+"accepted is "+OneOf(accepted), "%s has no command %q",
-		c.Command.HelpName, word)
+	hint := spelling.DidYouMean(near) + "accepted is " + OneOf(accepted)
+	if c.NArg() > 1 {
+		hint += AsPrompt(c)
+	}
+	return Usagef(hint, "%s has no command %q", c.Command.HelpName, word)
 }
 
 // OneOf returns words as a person lists them: "text, json or jsonl".

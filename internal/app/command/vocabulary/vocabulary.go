@@ -56,6 +56,15 @@ var plain = strings.Fields("is are was were am be been the an my our your their 
 // IsPlain reports whether word is one of sentences.
 func IsPlain(word string) bool { return slices.Contains(plain, strings.ToLower(word)) }
 
-// Said are words that a person says to a command, not about it.
-var Said = strings.Fields("please help fix repair check test validate verify apply open path save load diff print " +
-	"all full short long json yaml verbose quiet global local default defaults")
+// IsTerm reports whether the name of a command and the word after it are one term, which is no call of the command.
+func IsTerm(name, word string) bool {
+	switch name {
+	case "config":
+		return word == "file" || word == "files"
+	case "man":
+		return word == "page" || word == "pages"
+	case "version":
+		return slices.Contains([]string{"bump", "control", "number", "numbers", "string"}, word)
+	}
+	return false
+}
