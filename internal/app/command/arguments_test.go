@@ -32,7 +32,7 @@ func TestMistaken(t *testing.T) {
 		"why": "", "help": "", "explain": "", "status?": "", "Warum?": "", "__complte": "", "one two three": "",
 		"a ::: b": "",
 	} {
-		err := Mistaken(commands, []string{prompt})
+		err := Mistaken(commands, "", []string{prompt})
 		if want == "" {
 			assert.NoError(t, err, prompt)
 			continue
@@ -45,10 +45,10 @@ func TestMistaken(t *testing.T) {
 
 // A list of values was meant for qq batch.
 func TestMistakenList(t *testing.T) {
-	err := Mistaken(nil, []string{"Summarize", "{}", ":::", "a.txt"})
+	err := Mistaken(nil, "", []string{"Summarize", "{}", ":::", "a.txt"})
 	require.EqualError(t, err, "::: belongs to qq batch\n"+
 		"hint: write: qq batch -m 'Summarize {}' ::: VALUES; a prompt with ::: goes after --")
-	require.ErrorContains(t, Mistaken(nil, []string{"Summarize {}", "::::+", "a"}), "::::+ belongs to qq batch")
+	require.ErrorContains(t, Mistaken(nil, "", []string{"Summarize {}", "::::+", "a"}), "::::+ belongs to qq batch")
 }
 
 // A sentence that begins with the name of a command is a prompt. A mistake in a call of the command stays one.

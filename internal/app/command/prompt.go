@@ -49,40 +49,65 @@ func names(commands []*cli.Command) (all []string) {
 	return all
 }
 
-// Mistaken returns an error if words, which are all that a person has typed, are probably meant as a command, and nil
-// if they are a prompt. So a typing error costs no model call. Meant as a command is
+// Mistaken returns an error if words, which are all that a person has typed besides the message of -m, are probably
+// meant as a command, and nil if they are a prompt. So a typing error costs no model call. Meant as a command is
 //
+//   - ::: of GNU parallel as a word of its own;
+//   - a word that is nearly "batch", and after it a file or a placeholder, or -m;
+//   - a template with a placeholder and files that exist;
 //   - one word that is nearly the name of a command: it differs in one letter or, if the command has six letters or
 //     more, in two. The first letter is right, unless the only mistake is there;
-//   - ::: of GNU parallel as a word of its own;
-//   - one word that is a command of other programs, such as "ls" or "login";
+//   - one word that is a command of other programs, such as "ls" or "login"; also with the id of a run, or with a
+//     prompt in quotes, where such programs have these;
 //   - two words, of which one is nearly the name of a command and the other is the name of its subcommand.
-func Mistaken(commands []*cli.Command, words []string) error {
+func Mistaken(commands []*cli.Command, message string, words []string) error {
 	if at := slices.IndexFunc(words, IsSeparator); at >= 0 {
 		hint := "write: qq batch -m 'Summarize {}' ::: VALUES"
 		return Usagef(hint+"; a prompt with "+words[at]+" goes after --", "%s belongs to qq batch", words[at])
 	}
-	all := strings.Fields(strings.Join(words, " "))
-	if len(all) == 0 || len(all) > 2 {
+	if len(words) == 0 {
 		return nil
 	}
-	word := strings.ToLower(all[0])
-	hint := ""
-	for _, c := range commands {
-		if !c.Hidden && vocabulary.Nearly(word, c.Name) &&
-			(len(all) == 1 || slices.Contains(names(c.Subcommands), all[1])) {
-			hint = "qq " + strings.Join(append([]string{c.Name}, all[1:]...), " ") + " is a command"
-			break
-		}
+	isBatch := func(c *cli.Command) bool { return c.Name == "batch" && vocabulary.Nearly(words[0], c.Name) }
+	if meant := vocabulary.MistypedBatch(message, words[1:]); meant != "" && slices.ContainsFunc(commands, isBatch) {
+		return Usagef("did you mean "+meant+"? a prompt that begins so goes after --", "%q is no command", words[0])
 	}
-	if hint == "" && len(all) == 1 {
-		hint = vocabulary.Elsewhere(word)
+	if meant := vocabulary.Batch(message, words); meant != "" {
+		return Usagef("write: "+meant+"; a prompt with {} goes after --", "a template and files belong to qq batch")
+	}
+	if message != "" {
+		return nil
+	}
+	hint := meantCommand(commands, strings.Fields(strings.Join(words, " ")))
+	if hint == "" {
+		hint = vocabulary.ElsewhereWith(words)
 	}
 	if hint == "" {
 		return nil
 	}
 	prompt := strings.Join(words, " ")
-	return Usagef(fmt.Sprintf("%s; as a prompt it is: qq -m %q", hint, prompt), "%q is no command", prompt)
+	if !strings.HasSuffix(hint, "?") {
+		hint += ";"
+	}
+	return Usagef(fmt.Sprintf("%s as a prompt it is: qq -m %q", hint, prompt), "%q is no command", prompt)
+}
+
+// meantCommand returns a hint if all that is typed is nearly a command, or is one of other programs.
+func meantCommand(commands []*cli.Command, typed []string) string {
+	if len(typed) == 0 || len(typed) > 2 {
+		return ""
+	}
+	word := strings.ToLower(typed[0])
+	for _, c := range commands {
+		if !c.Hidden && vocabulary.Nearly(word, c.Name) &&
+			(len(typed) == 1 || slices.Contains(names(c.Subcommands), typed[1])) {
+			return "qq " + strings.Join(append([]string{c.Name}, typed[1:]...), " ") + " is a command"
+		}
+	}
+	if len(typed) == 1 {
+		return vocabulary.Elsewhere(word)
+	}
+	return ""
 }
 
 // isSentence reports whether a command line that names a command is a prompt all the same, like "version of go in
