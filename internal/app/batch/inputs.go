@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/command/vocabulary"
 	"qq/internal/app/output"
 	"qq/internal/fifo"
 	"qq/internal/taskfile"
@@ -65,12 +66,15 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	if err := b.notID(c, args); err != nil {
 		return src, err
 	}
+	if err := unquoted(src.Template, args); err != nil {
+		return src, err
+	}
 	if at := slices.IndexFunc(args, command.IsSeparator); at >= 0 {
 		err := b.takeLists(c, args[at:], &src)
 		other := ""
 		switch {
-		case at > 0 && src.Template == "" && !exists(args[0]):
-			return src, command.Usagef(fmt.Sprintf("write: qq batch -m %s %s …", quoted(args[0]), args[at]),
+		case at > 0 && src.Template == "" && !vocabulary.Exists(args[0]):
+			return src, command.Usagef(fmt.Sprintf("write: qq batch -m %s %s …", vocabulary.Quoted(args[0]), args[at]),
 				"a template needs -m: %q", args[0])
 		case at > 0:
 			other = args[0]
@@ -86,6 +90,11 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	switch {
 	case src.Template != "" && src.Name == "" && len(args) > 0:
 		src.Files = args
+	case len(args) > 0 && src.Template == "" && !vocabulary.Exists(args[0]) && meant(args) != "":
+		return src, command.Usagef("write: "+meant(args), "a template needs -m: %q", args[0])
+	case len(args) > 1 && !slices.ContainsFunc(args, isName):
+		return src, command.Usagef("name one file with tasks, or a template and files: "+
+			`qq batch -m "Summarize {}" FILES…`+command.AsPrompt(c), "no such file: %s", args[0])
 	case len(args) > 1:
 		return src, command.Usagef(
 			`one file holds all tasks; to make a task of each file: qq batch -m "Summarize {}" FILES…; `+
@@ -120,6 +129,40 @@ func (b *batchRun) input(ctx context.Context, name string) (string, io.Reader, e
 	return name, nil, nil
 }
 
+// meant returns the call that was probably meant by args, which begin with a template without -m, or "".
+func meant(args []string) string {
+	if call := vocabulary.Batch("", args); call != "" {
+		return call
+	}
+	at := slices.IndexFunc(args, vocabulary.Exists)
+	switch {
+	case at > 0 && !slices.ContainsFunc(args[:at], vocabulary.IsFile):
+		return vocabulary.Call(strings.Join(args[:at], " "), args[at:])
+	case at < 0 && vocabulary.HasPlaceholder(args[0]):
+		return vocabulary.Call(args[0], []string{"FILES"})
+	}
+	return ""
+}
+
+// isName reports whether word is a file or folder, or looks like a file.
+func isName(word string) bool { return vocabulary.Exists(word) || vocabulary.IsFile(word) }
+
+// unquoted returns an error if the shell has split a template without quotes: -m has its first word, and args go on
+// with it.
+func unquoted(template string, args []string) error {
+	end := slices.IndexFunc(args, func(arg string) bool { return isName(arg) && !vocabulary.HasPlaceholder(arg) })
+	words := args
+	if end >= 0 {
+		words = args[:end]
+	}
+	if template == "" || strings.Contains(template, " ") || len(words) == 0 ||
+		end < 0 && !slices.ContainsFunc(words, vocabulary.HasPlaceholder) {
+		return nil
+	}
+	return command.Usagef(fmt.Sprintf("quote the template: -m %q; values that are no files go after :::",
+		strings.Join(append([]string{template}, words...), " ")), "no such file: %s", words[0])
+}
+
 // notID returns an error if an argument is certainly the id of the batch that --resume continues: it is written with
 // an equals sign.
 func (b *batchRun) notID(c *cli.Context, args []string) error {
@@ -134,7 +177,7 @@ func (b *batchRun) notID(c *cli.Context, args []string) error {
 		if command.IsSeparator(arg) {
 			break
 		}
-		if id.MatchString(arg) && !exists(arg) {
+		if id.MatchString(arg) && !vocabulary.Exists(arg) {
 			return command.Usagef(fmt.Sprintf("write %s=%s", flag, arg), "no such file: %s", arg)
 		}
 	}
@@ -143,14 +186,6 @@ func (b *batchRun) notID(c *cli.Context, args []string) error {
 
 // id is how ids of batches look, whole or shortened.
 var id = regexp.MustCompile(`^[0-9a-f]{8}(-?[0-9a-f]{1,28})*$`)
-
-func exists(name string) bool {
-	_, err := os.Stat(name)
-	return err == nil
-}
-
-// quoted returns s as one word of a shell.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // lineFlags reads the flags that say what of the input is one task.
 func lineFlags(c *cli.Context, src *taskfile.Source) error {
