@@ -106,6 +106,9 @@ func (w wrongFlag) explain(problem string) error {
 
 // instead returns the hint for an unknown flag.
 func (w wrongFlag) instead(name string) string {
+	if len(name) > 1 {
+		name = strings.ToLower(name)
+	}
 	if hint, ok := w.foreign[name]; ok {
 		return hint
 	}
@@ -114,11 +117,7 @@ func (w wrongFlag) instead(name string) string {
 			return fmt.Sprintf("it belongs to qq batch: qq batch %s … -m 'Summarize {}' FILES", Dashed(name))
 		}
 	}
-	var known []string
-	for _, f := range w.flags {
-		known = append(known, f.Names()...)
-	}
-	near := spelling.Nearest(name, known)
+	near := w.nearest(name)
 	if near != "" {
 		near = Dashed(near)
 	}
@@ -129,9 +128,20 @@ func (w wrongFlag) instead(name string) string {
 	return hint
 }
 
-// isAttached reports whether name is a short flag of another program joined with its value, like P4 or I%.
+// nearest returns the flag that was probably meant by name, or "".
+func (w wrongFlag) nearest(name string) string {
+	var known []string
+	for _, f := range w.flags {
+		known = append(known, f.Names()...)
+	}
+	return spelling.Nearest(name, known)
+}
+
+// isAttached reports whether name is a short flag of another program joined with its value, like P4 or I%. The library
+// does not tell it from a long flag, which begins with a capital if it is nearly one that is known, like --Tag.
 func (w wrongFlag) isAttached(name string) bool {
-	if len(name) < 2 || w.foreign[name] != "" || w.foreign[name[:1]] == "" {
+	if len(name) < 2 || w.foreign[strings.ToLower(name)] != "" || w.foreign[name[:1]] == "" ||
+		len(name) > 2 && w.nearest(name) != "" {
 		return false
 	}
 	isLetter := func(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
