@@ -66,8 +66,9 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	if err := b.notID(c, args); err != nil {
 		return src, err
 	}
-	if err := unquoted(src.Template, args); err != nil {
-		return src, err
+	if whole := vocabulary.Unquoted(src.Template, args); whole != "" {
+		hint := fmt.Sprintf("quote the template: -m %q; values that are no files go after :::", whole)
+		return src, command.Usagef(hint, "no such file: %s", args[0])
 	}
 	if at := slices.IndexFunc(args, command.IsSeparator); at >= 0 {
 		err := b.takeLists(c, args[at:], &src)
@@ -90,9 +91,9 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	switch {
 	case src.Template != "" && src.Name == "" && len(args) > 0:
 		src.Files = args
-	case len(args) > 0 && src.Template == "" && !vocabulary.Exists(args[0]) && meant(args) != "":
-		return src, command.Usagef("write: "+meant(args), "a template needs -m: %q", args[0])
-	case len(args) > 1 && !slices.ContainsFunc(args, isName):
+	case src.Template == "" && vocabulary.WithoutFlag(args) != "":
+		return src, command.Usagef("write: "+vocabulary.WithoutFlag(args), "a template needs -m: %q", args[0])
+	case len(args) > 1 && !slices.ContainsFunc(args, vocabulary.IsName):
 		return src, command.Usagef("name one file with tasks, or a template and files: "+
 			`qq batch -m "Summarize {}" FILES…`+command.AsPrompt(c), "no such file: %s", args[0])
 	case len(args) > 1:
@@ -127,40 +128,6 @@ func (b *batchRun) input(ctx context.Context, name string) (string, io.Reader, e
 		return name, &interruptible{ctx: ctx, from: f}, err
 	}
 	return name, nil, nil
-}
-
-// meant returns the call that was probably meant by args, which begin with a template without -m, or "".
-func meant(args []string) string {
-	if call := vocabulary.Batch("", args); call != "" {
-		return call
-	}
-	at := slices.IndexFunc(args, vocabulary.Exists)
-	switch {
-	case at > 0 && !slices.ContainsFunc(args[:at], vocabulary.IsFile):
-		return vocabulary.Call(strings.Join(args[:at], " "), args[at:])
-	case at < 0 && vocabulary.HasPlaceholder(args[0]):
-		return vocabulary.Call(args[0], []string{"FILES"})
-	}
-	return ""
-}
-
-// isName reports whether word is a file or folder, or looks like a file.
-func isName(word string) bool { return vocabulary.Exists(word) || vocabulary.IsFile(word) }
-
-// unquoted returns an error if the shell has split a template without quotes: -m has its first word, and args go on
-// with it.
-func unquoted(template string, args []string) error {
-	end := slices.IndexFunc(args, func(arg string) bool { return isName(arg) && !vocabulary.HasPlaceholder(arg) })
-	words := args
-	if end >= 0 {
-		words = args[:end]
-	}
-	if template == "" || strings.Contains(template, " ") || len(words) == 0 ||
-		end < 0 && !slices.ContainsFunc(words, vocabulary.HasPlaceholder) {
-		return nil
-	}
-	return command.Usagef(fmt.Sprintf("quote the template: -m %q; values that are no files go after :::",
-		strings.Join(append([]string{template}, words...), " ")), "no such file: %s", words[0])
 }
 
 // notID returns an error if an argument is certainly the id of the batch that --resume continues: it is written with

@@ -40,6 +40,39 @@ func Batch(message string, words []string) string {
 	return Call(template, files)
 }
 
+// WithoutFlag returns the call of qq batch that was probably meant by args, the arguments of one without -m that begin
+// with a template. It returns "" if they do not.
+func WithoutFlag(args []string) string {
+	at := slices.IndexFunc(args, Exists)
+	switch {
+	case len(args) == 0 || at == 0:
+		return ""
+	case at > 0 && !slices.ContainsFunc(args[:at], IsFile):
+		return Call(strings.Join(args[:at], " "), args[at:])
+	case at < 0 && HasPlaceholder(args[0]):
+		return Call(args[0], []string{"FILES"})
+	}
+	return Batch("", args)
+}
+
+// Unquoted returns the whole template if the shell has split one without quotes: template is its first word, and args
+// go on with it. Otherwise it returns "".
+func Unquoted(template string, args []string) string {
+	end := slices.IndexFunc(args, func(arg string) bool { return IsName(arg) && !HasPlaceholder(arg) })
+	words := args
+	if end >= 0 {
+		words = args[:end]
+	}
+	if template == "" || strings.Contains(template, " ") || len(words) == 0 ||
+		end < 0 && !slices.ContainsFunc(words, HasPlaceholder) {
+		return ""
+	}
+	return strings.Join(append([]string{template}, words...), " ")
+}
+
+// IsName reports whether word is a file or folder, or looks like a file.
+func IsName(word string) bool { return Exists(word) || IsFile(word) }
+
 // Call returns the call of qq batch with a template and inputs, as it is typed. Of many inputs it has the first ones.
 func Call(template string, inputs []string) string {
 	const most = 2
