@@ -90,8 +90,8 @@ func TestSentences(t *testing.T) {
 		app := &cli.App{Flags: []cli.Flag{&cli.StringFlag{Name: "message", Aliases: []string{"m"}}, FlagQuiet, FlagJSON,
 			FlagAgent, FlagModel}, Commands: []*cli.Command{
 			{Name: "version"}, {Name: "man"}, {Name: "config"}, {Name: "doctor", Flags: []cli.Flag{FlagModel}},
-			{Name: "completion", ArgsUsage: "bash | zsh | fish"}, {Name: "trust", ArgsUsage: "[DIR]"},
-			{Name: "batch", ArgsUsage: "[FILE | FILES…]", Flags: []cli.Flag{&cli.StringFlag{Name: "halt"}}},
+			{Name: "completion", ArgsUsage: "bash | zsh | fish"}, {Name: "trust", ArgsUsage: "[WHERE]"},
+			{Name: "batch", ArgsUsage: "[TASKS]", Flags: []cli.Flag{&cli.StringFlag{Name: "halt"}}},
 			{Name: "agents", Subcommands: []*cli.Command{{Name: "list"}, {Name: "show"}, {Name: "new"},
 				{Name: "check"}}},
 			{Name: "runs", Subcommands: []*cli.Command{{Name: "list"}, {Name: "show"}, {Name: "clear"},
@@ -142,10 +142,10 @@ func TestBundles(t *testing.T) {
 // What follows ::: are values, even if they look like flags.
 func TestPermuteValues(t *testing.T) {
 	batch := &cli.Command{
-		Name: "batch", ArgsUsage: "[FILE | ::: VALUES…]",
+		Name: "batch", ArgsUsage: "[TASKS]",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "m"}, &cli.BoolFlag{Name: "q"}},
 	}
-	other := &cli.Command{Name: "other", ArgsUsage: "FILE", Flags: batch.Flags}
+	other := &cli.Command{Name: "other", ArgsUsage: "FILE | :::", Flags: batch.Flags}
 	for _, c := range [][2][]string{
 		{{"batch", "a", "-q", ":::", "-m", "b"}, {"batch", "-q", "--", "a", ":::", "-m", "b"}},
 		{{"-q", "batch", "-m", "x", "::::+", "-q", ":::", "--"},

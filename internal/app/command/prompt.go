@@ -136,7 +136,8 @@ func isSentence(app *cli.App, named commandAt, args []string) bool {
 		}
 	}
 	c, least := named.command, 2
-	if strings.Contains(c.ArgsUsage, "FILE") {
+	takes := argumentsOf(c)
+	if takes.files {
 		least = 3
 	}
 	isTerm := len(words) > 0 && vocabulary.IsTerm(c.Name, words[0])
@@ -150,9 +151,9 @@ func isSentence(app *cli.App, named commandAt, args []string) bool {
 		return len(rest) > 1 && vocabulary.IsPlain(rest[0]) && !slices.ContainsFunc(rest, func(word string) bool {
 			return strings.ContainsAny(word, "0123456789") || vocabulary.IsFile(word)
 		})
-	case strings.Contains(c.ArgsUsage, "FILE"):
+	case takes.files:
 		return !slices.ContainsFunc(words, vocabulary.IsFile)
-	case strings.Contains(c.ArgsUsage, "DIR"):
+	case takes.folder:
 		_, err := os.Stat(first)
 		return err != nil
 	}
