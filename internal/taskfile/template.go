@@ -188,9 +188,13 @@ func (k names) noInput(name string) error {
 	switch {
 	case k.inputs == anyNumber:
 		have = "columns are numbered from 1"
+	case k.inputs == 1:
+		have = "a task has one input"
 	case k.inputs == 0 && k.columns == nil:
 		have, hint = "a task has one input", "{} stands for it; --colsep makes columns of a line, and -n, ::: A ::: B "+
 			"or CSV make tasks of several inputs; "
+	case k.inputs == 0 && len(k.columns) == 1:
+		have, hint = "a row has one column", "it is "+k.columns[0]+"; "
 	case k.inputs == 0:
 		have, hint = fmt.Sprintf("a row has %d columns", len(k.columns)), "the columns are "+list(k.columns)+"; "
 	}

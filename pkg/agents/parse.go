@@ -2,6 +2,7 @@ package agents
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"qq/pkg/spelling"
 )
 
 // MaxSize is the largest definition that is read, in bytes.
@@ -229,6 +232,10 @@ func (p *parser) field(k, v *yaml.Node) {
 			p.remark("line %d: %q does nothing in this version", k.Line, k.Value)
 			return
 		}
+		if near := spelling.Nearest(k.Value, keys); near != "" {
+			p.remark("line %d: unknown key %q: did you mean %q?", k.Line, k.Value, near)
+			return
+		}
 		p.remark("line %d: unknown key %q", k.Line, k.Value)
 		return
 	}
@@ -236,6 +243,10 @@ func (p *parser) field(k, v *yaml.Node) {
 		p.fail("line %d: %q must be %s", v.Line, k.Value, want)
 	}
 }
+
+// keys are those of a definition, as a person writes them; see setter.
+var keys = strings.Fields("name description tools disallowedTools model role max_turns timeout idle_timeout " +
+	"prompt_template mcp_servers can_delegate agents schema")
 
 // setter returns the function that stores the value of a key, and false for an unknown key. That
 // function returns "" if the value is valid, or else a description of a valid value.
@@ -305,10 +316,38 @@ func (p *parser) finish() (Agent, error) {
 		p.remark("no prompt below the front matter")
 	}
 	p.role()
+	slices.SortStableFunc(a.Warnings, byLine)
+	slices.SortStableFunc(p.mistakes, byLine)
 	if len(p.mistakes) > 0 {
 		return Agent{}, &InvalidError{p.mistakes, *a}
 	}
 	return *a, nil
+}
+
+// LineOf splits what is said about a definition into its line, if it begins with "line N: ", and the rest.
+func LineOf(text string) (line int, rest string) {
+	if after, ok := strings.CutPrefix(text, "line "); ok {
+		if number, rest, ok := strings.Cut(after, ": "); ok {
+			if n, err := strconv.Atoi(number); err == nil {
+				return n, rest
+			}
+		}
+	}
+	return 0, text
+}
+
+func byLine(a, b string) int {
+	m, _ := LineOf(a)
+	n, _ := LineOf(b)
+	return cmp.Compare(m, n)
+}
+
+// Located returns what is said about the definition in the file source, as compilers do: "FILE:LINE: TEXT".
+func Located(source, text string) string {
+	if line, rest := LineOf(text); line > 0 {
+		return fmt.Sprintf("%s:%d: %s", source, line, rest)
+	}
+	return source + ": " + text
 }
 
 // role sets the role of the agent. If the definition contains none, it follows from the tools.

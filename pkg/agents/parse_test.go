@@ -365,3 +365,17 @@ func TestNearlyTools(t *testing.T) {
 	_, err := Parse("x", []byte("---\nname: x\ndescription: d\ntool: Read\n---\nx\n"))
 	require.EqualError(t, err, `line 4: unknown key "tool": did you mean "tools"? Without it more is allowed`)
 }
+
+// Every known key is one that a mistyped key is compared with.
+func TestKeys(t *testing.T) {
+	for _, key := range keys {
+		_, ok := (&parser{}).setter(squash(key))
+		assert.True(t, ok, key)
+	}
+	a, err := Parse("x", []byte("---\nmax_turn: 3\ndescripton: d\nzzz: 1\ndescription: d\n---\nx"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{`line 2: unknown key "max_turn": did you mean "max_turns"?`,
+		`line 3: unknown key "descripton": did you mean "description"?`, `line 4: unknown key "zzz"`}, a.Warnings)
+	assert.Equal(t, "x.md:4: unknown key", Located("x.md", "line 4: unknown key"))
+	assert.Equal(t, "x.md: no prompt", Located("x.md", "no prompt"))
+}

@@ -291,7 +291,7 @@ func checkAgents(reg *agents.Registry) Finding {
 		}
 		n++
 		for _, w := range e.Agent.Warnings {
-			warnings = append(warnings, e.Agent.Source+": "+w)
+			warnings = append(warnings, agents.Located(e.Agent.Source, w))
 		}
 	}
 	switch {

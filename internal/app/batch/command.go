@@ -19,9 +19,13 @@ import (
 
 	"qq/internal/agent/loop"
 	"qq/internal/app/command"
+	"qq/internal/app/command/vocabulary"
 	"qq/internal/app/output"
+	"qq/internal/config"
 	"qq/internal/taskfile"
 	"qq/internal/taskfile/locate"
+	"qq/pkg/agents"
+	"qq/pkg/spelling"
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
@@ -227,6 +231,9 @@ func (b *batchRun) run(c *cli.Context) error {
 	if b.runner, err = b.process.Wire(needs); err != nil {
 		return err
 	}
+	if err := b.checkAgent(cfg); err != nil {
+		return err
+	}
 	if b.spool, err = b.check(c); err != nil {
 		return err
 	}
@@ -254,6 +261,26 @@ func (b *batchRun) run(c *cli.Context) error {
 		return errors.Join(err, b.to.close(b.Screen, b.to.made))
 	}
 	return errors.Join(b.do(c.Context), b.to.close(b.Screen, false))
+}
+
+// checkAgent returns an error if the agent of the tasks that name none cannot be used: the flag or the setting is
+// wrong then, and not the first of these tasks.
+func (b *batchRun) checkAgent(cfg config.Config) error {
+	err := b.runner.Check(task.Task{Text: "any", Agent: b.o.agent})
+	missing, ok := errors.AsType[*agents.NotFoundError](err)
+	if !ok {
+		return command.Usage(err)
+	}
+	by, isFlag := strings.CutPrefix(cfg.Source("QQ_AGENT"), "flag ")
+	if !isFlag {
+		by = "QQ_AGENT (" + by + ")"
+	}
+	problem, _ := task.Explain(err)
+	hint := spelling.DidYouMean(spelling.Nearest(missing.Name, missing.Known)) + by + " takes the name of an agent"
+	if isFlag && vocabulary.Exists(missing.Name) {
+		hint += ", also as -a; -a FILE of GNU parallel is :::: FILE here"
+	}
+	return command.Usagef(hint+"; qq agents list shows them", "%s", problem)
 }
 
 // check reads all tasks into a spool file. It returns an error for the first task that

@@ -60,8 +60,9 @@ func foreignFlags() []foreignFlag {
 			"not offered: a task reads its files itself; give it their names"},
 		{"sshlogin S sshloginfile slf sshdelay ssh-delay ssh onall nonall filter-hosts " +
 			"filter-host controlmaster M transfer transfer-file transfer-files tf return trc " +
-			"cleanup basefile bf template tmpl rsync-opts hgrp hostgrp hostgroup hostgroups W",
+			"cleanup basefile bf rsync-opts hgrp hostgrp hostgroup hostgroups W",
 			"not offered: all runs on one machine, which may ask a model server on another one"},
+		{"template tmpl", "write -m for the text of the tasks; templates of files are not offered"},
 		{"semaphore semaphore-name semaphore-timeout id st bg wait",
 			"not offered: -j is the limit of a batch, with all that its agents start"},
 		{"load noswap nice memsuspend limit", "not offered: --memfree and --delay hold back the starts of tasks"},
