@@ -331,7 +331,8 @@ func TestResumeOfChangedValues(t *testing.T) {
 	}
 }
 
-// TestResultsWithNewNames: a batch that is resumed with one more file leaves no second result of the same input.
+// TestResultsWithNewNames: a batch that is resumed with one more file leaves no second result of the same input, and
+// the results of another batch stay, also if their tasks begin in the same way.
 func TestResultsWithNewNames(t *testing.T) {
 	w, _ := newServedWorld(t, batchScripts())
 	for _, name := range []string{"docs/x.md", "lib/x.md", "a/y.md"} {
@@ -357,6 +358,21 @@ func TestResultsWithNewNames(t *testing.T) {
 	require.Zero(t, e.code, e.errors)
 	assert.Equal(t, []string{"docs-x.md.json", "docs-x.md.txt", "note.json", "x.md.json", "x.md.txt", "y.md.json",
 		"y.md.txt"}, results())
+
+	require.NoError(t, os.RemoveAll(filepath.Join(w.dir, "r")))
+	same := strings.Repeat("The beginning is the same. ", 5)
+	w.file("a.txt", same+"alpha")
+	w.file("b.txt", same+"beta")
+	require.Zero(t, w.run("batch", "-q", "--results", "r", "a.txt").code)
+	alpha := results()
+	require.Zero(t, w.run("batch", "-q", "--results", "r", "b.txt").code)
+	both := results()
+	require.Len(t, both, 4)
+	require.Subset(t, both, alpha)
+	e = w.run("batch", "--results", "r", "--resume", "b.txt")
+	require.Zero(t, e.code, e.errors)
+	assert.Contains(t, e.errors, "1 of them from before")
+	assert.Equal(t, both, results())
 }
 
 // TestBatchResults: the files of --results are named by the input, the same names in each run. They make room for those

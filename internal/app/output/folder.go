@@ -113,8 +113,9 @@ func (f *Folder) Clear(names iter.Seq2[string, error]) (left bool, err error) {
 
 // Made is what a result says about its task.
 type Made struct {
-	Task  string `json:"task"` // shortened
-	Input string `json:"input"`
+	BatchID string `json:"batch_id"` // a batch that is resumed keeps its id
+	Task    string `json:"task"`     // shortened
+	Input   string `json:"input"`
 }
 
 // Others returns the names of the results in the folder that have none of these names, by what they were made of.
