@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"qq/pkg/spelling"
 )
 
 // MaxSize is the largest definition that is read, in bytes.
@@ -229,12 +231,32 @@ func (p *parser) field(k, v *yaml.Node) {
 			p.remark("line %d: %q does nothing in this version", k.Line, k.Value)
 			return
 		}
-		p.remark("line %d: unknown key %q", k.Line, k.Value)
+		p.unknown(k)
 		return
 	}
 	if want := set(v); want != "" {
 		p.fail("line %d: %q must be %s", v.Line, k.Value, want)
 	}
+}
+
+// keys are those that qq reads, as definitions have them.
+var keys = []string{
+	"name", "description", "tools", "disallowedTools", "model", "role", "max_turns", "timeout", "idle_timeout",
+	"prompt_template", "mcp_servers", "can_delegate", "agents", "schema",
+}
+
+// others are keys of other agent programs that are near to one of keys.
+var others = []string{"hooks", "mode"}
+
+// unknown adds a warning about a key that is not known. A misspelt key may leave the agent with more than it was meant
+// to have, so that warning is not harmless.
+func (p *parser) unknown(k *yaml.Node) {
+	near := spelling.Nearest(k.Value, keys)
+	if near == "" || slices.Contains(others, squash(k.Value)) {
+		p.remark("line %d: unknown key %q", k.Line, k.Value)
+		return
+	}
+	p.warn("line %d: unknown key %q: did you mean %q?", k.Line, k.Value, near)
 }
 
 // setter returns the function that stores the value of a key, and false for an unknown key. That
