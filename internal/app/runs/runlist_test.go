@@ -113,8 +113,8 @@ func TestBatch(t *testing.T) {
 	assert.Equal(t, ""+
 		"RUN       STARTED  STATUS     AGENT    TIME    TOKENS  TASK\n"+
 		"0000ba01  14:47    running *  (batch)  12m03s  -       412/500 done, 3 failed in /home/é/project\n"+
-		"RUN       STARTED  STATUS     AGENT    TIME  TOKENS  TASK\n"+
-		"d1b2c3d4  14:59    completed  default  0.9s  -       a task of the batch\n", b.String())
+		"RUN       #  STARTED  STATUS     AGENT    TIME  TOKENS  TASK\n"+
+		"d1b2c3d4  1  14:59    completed  default  0.9s  -       a task of the batch\n", b.String())
 
 	failed := some()[3]
 	failed.Status, failed.Error = task.Failed, "the model is gone:\x1b[31m nobody answers\nat all"
@@ -148,8 +148,8 @@ func TestListElsewhere(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, printRuns(&b, some()[3:], nil, layout{Now: now}))
 	assert.Equal(t, ""+
-		"RUN       STARTED  STATUS     AGENT    TIME  TOKENS  TASK\n"+
-		"d1b2c3d4  14:59    completed  default  0.9s  -       a task of the batch\n", b.String())
+		"RUN       BATCH        STARTED  STATUS     AGENT    TIME  TOKENS  TASK\n"+
+		"d1b2c3d4  0000ba01 #1  14:59    completed  default  0.9s  -       a task of the batch\n", b.String())
 	b.Reset()
 	require.NoError(t, printRuns(&b, some()[:3], batches(), layout{Now: now, Limit: 2}))
 	assert.Equal(t, ""+

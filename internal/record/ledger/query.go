@@ -81,7 +81,7 @@ func (b BatchRow) Done() (done, failed int) {
 type Filter struct {
 	Batch  string        // the full id of a batch
 	Agent  string        // ignored for batches
-	Status []task.Status // any of these; ignored for batches
+	Status []task.Status // any of these
 	Since  time.Time
 	Until  time.Time // exclusive
 	Dir    string
@@ -322,6 +322,9 @@ FROM batches b LEFT JOIN ends e ON e.batch = b.n LEFT JOIN (
   FROM batches w JOIN ends d ON d.batch = w.n GROUP BY w.id) a ON a.id = b.id
 WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
 
+// batchStatus is the status of a batch, as [Ledger.Batches] gives it.
+const batchStatus = "CASE WHEN b." + amongLive + " THEN ? ELSE coalesce(nullif(e.status, ''), ?) END"
+
 // selectBatches returns batches without their counts, with the status that was recorded.
 // more is appended to the query.
 func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
@@ -389,6 +392,10 @@ func (l *Ledger) Batches(f Filter) (all []BatchRow, err error) {
 		w.is("b.dir", f.Dir)
 		if f.Live {
 			w.and("b."+amongLive, list(live))
+		}
+		if len(f.Status) > 0 {
+			text, _ := json.Marshal(f.Status) // strings never fail
+			w.and(batchStatus+" IN (SELECT value FROM json_each(?))", list(live), task.Running, task.Interrupted, text)
 		}
 		more := strings.Replace(w.String(), " WHERE ", " AND ", 1) + " ORDER BY b.n DESC" + f.limit()
 		all, err = l.selectBatches(more, w.args...)

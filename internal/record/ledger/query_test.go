@@ -160,6 +160,14 @@ func TestBatchEnds(t *testing.T) {
 		rows, err := l.Batches(Filter{Batch: "0199-b1"})
 		require.NoError(t, err)
 		require.Len(t, rows, 1)
+		found, err := l.Batches(Filter{Batch: "0199-b1", Status: []task.Status{task.Killed, rows[0].Status}})
+		require.NoError(t, err)
+		assert.Equal(t, rows, found, "it is found by its status")
+		for _, s := range []task.Status{task.Running, task.Interrupted, task.Limit, task.Failed} {
+			found, err = l.Batches(Filter{Batch: "0199-b1", Status: []task.Status{s}})
+			require.NoError(t, err)
+			assert.Equal(t, s == rows[0].Status, len(found) == 1, s)
+		}
 		return rows[0]
 	}
 	assert.Equal(t, task.Interrupted, row().Status, "its root died")
