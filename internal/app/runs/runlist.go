@@ -131,7 +131,8 @@ func (o layout) run(r ledger.Run) row {
 		below = o.text(first)
 	}
 	return row{false, when, []string{
-		short(r.ID), o.inBatch(r), o.clock(when), o.status(r), o.brief(r.Agent, 16), o.took(r), tokens(r.Usage), o.text(r.Task),
+		short(r.ID), o.inBatch(r), o.clock(when), o.status(r), o.brief(r.Agent, 16), o.took(r), tokens(r.TotalUsage),
+		o.text(r.Task),
 	}, below, struct {
 		Type string `json:"type"`
 		ledger.Run

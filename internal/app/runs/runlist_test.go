@@ -30,7 +30,8 @@ func some() []ledger.Run {
 		{ID: "0198a000-0000-7000-8000-0000a1b2c3d4", Agent: "coder", Task: "Write the\n  function \x1b[31mred",
 			Status: task.Running, Live: true,
 			Queued: at(80 * time.Second), Started: at(75 * time.Second),
-			Usage: task.Usage{InputTokens: 9000, OutputTokens: 3345}},
+			Usage:      task.Usage{InputTokens: 900, OutputTokens: 30},
+			TotalUsage: task.Usage{InputTokens: 9000, OutputTokens: 3345}},
 		{ID: "0198a000-0000-7000-8000-0000b1b2c3d4", Parent: "0198a000-0000-7000-8000-0000a1b2c3d4", Agent: "explorer",
 			Depth: 1,
 			Task:  "請找出所有的錯誤處理並且說明每一個，然後列出檔案與行號，最後做一個總結", Status: task.Queued, Live: true,
@@ -39,7 +40,8 @@ func some() []ledger.Run {
 			Task:   strings.Repeat("long ", 100),
 			Status: task.UnknownOutcome, Queued: at(30 * time.Hour), Started: at(30 * time.Hour),
 			Ended: at(29 * time.Hour), DurationMS: 3_600_000, Attempts: 1,
-			Error: "child was killed by signal 9 (killed)", Usage: task.Usage{InputTokens: 17}},
+			Error: "child was killed by signal 9 (killed)", Usage: task.Usage{InputTokens: 17},
+			TotalUsage: task.Usage{InputTokens: 17}},
 		{ID: "0198a000-0000-7000-8000-0000d1b2c3d4", Batch: "0198a000-0000-7000-8000-00000000ba01", Agent: "default",
 			Task:   "a task of the batch",
 			Status: task.Completed, Started: at(time.Minute), Ended: at(59 * time.Second), DurationMS: 900},
@@ -250,7 +252,8 @@ func TestShow(t *testing.T) {
 		Task: "Write it.\n\n\x1b[2JThen test.\n", Status: task.Timeout,
 		Attempts: 2, Queued: at(70 * time.Second), Started: at(60 * time.Second), Ended: at(30 * time.Second),
 		DurationMS: 30_000, QueuedMS: 10_000,
-		Usage: task.Usage{InputTokens: 1234, OutputTokens: 56}, Depth: 1, Index: 11}
+		Usage: task.Usage{InputTokens: 1234, OutputTokens: 56}, Depth: 1, Index: 11,
+		TotalUsage: task.Usage{InputTokens: 1234, OutputTokens: 56}}
 	attempts := []ledger.AttemptRow{
 		{Number: 1, Started: at(60 * time.Second), Ended: at(58766 * time.Millisecond), Status: task.Unavailable,
 			Error: "model server: 503\nService Unavailable"},
@@ -322,7 +325,7 @@ agent    coder
 queued   2026-11-21 14:58:40
 started  2026-11-21 14:58:45
 time     1m15s
-tokens   9000 in, 3345 out
+tokens   9000 in, 3345 out (its own: 900 in, 30 out)
 
 ── task
 Write the

@@ -32,6 +32,7 @@ type Run struct {
 	DurationMS int64       `json:"duration_ms"`
 	QueuedMS   int64       `json:"queued_ms"`
 	Usage      task.Usage  `json:"usage"`
+	TotalUsage task.Usage  `json:"total_usage"`       // with that of all runs below it
 	Summary    string      `json:"summary,omitempty"` // the first 5,000 characters of its output
 	Error      string      `json:"error,omitempty"`
 	Depth      int         `json:"depth"`
@@ -166,7 +167,7 @@ func (f Filter) limit() string {
 }
 
 // list returns the ids of a set as a JSON array, for the function json_each of SQLite.
-func list(set map[string]bool) string {
+func list[T any](set map[string]T) string {
 	text, _ := json.Marshal(slices.AppendSeq([]string{}, maps.Keys(set))) // strings never fail
 	return string(text)
 }
@@ -196,9 +197,30 @@ func (l *Ledger) selectRuns(act string, which func(live string) *where, order st
 			}
 			return err
 		})
-		return err
+		return cmp.Or(err, l.addUp(runs))
 	})
 	return runs, l.fault(act, err)
+}
+
+// addUp sets the total usage of each of runs.
+func (l *Ledger) addUp(runs []Run) error {
+	at := make(map[string]*Run, len(runs))
+	for i := range runs {
+		at[runs[i].ID], runs[i].TotalUsage = &runs[i], runs[i].Usage
+	}
+	return each(l.db, `WITH RECURSIVE below (top, id, n) AS (
+  SELECT e.parent, e.id, e.n FROM json_each(?) j CROSS JOIN executions e ON e.parent = j.value AND e.parent <> ''
+  UNION SELECT b.top, e.id, e.n FROM below b CROSS JOIN executions e ON e.parent = b.id AND e.parent <> '')
+SELECT top, sum(input_tokens), sum(output_tokens) FROM below b CROSS JOIN results r ON r.execution = b.n GROUP BY top`,
+		[]any{list(at)}, func(rows *sql.Rows) error {
+			var top string
+			var u task.Usage
+			err := rows.Scan(&top, &u.InputTokens, &u.OutputTokens)
+			if err == nil {
+				at[top].TotalUsage = at[top].Usage.Add(u)
+			}
+			return err
+		})
 }
 
 // statusOf returns the status of an execution without a result.
