@@ -85,10 +85,10 @@ func TestText(t *testing.T) {
 	}
 	cut := strings.TrimSpace(strings.Repeat("long ", 60))[:297] + "..."
 	assert.Equal(t, "a\nb\n[task 2 failed: "+cut+"]\n[task 3 failed: idle: silent]\n"+
-		"[task 4 cancelled: not started: stopped]\n", all(func(*Results) {}))
+		"[task 4 not started: stopped]\n", all(func(*Results) {}))
 	assert.Equal(t, "x.md\ta\nx.md\tb\ntwo  lines\t[task 2 failed: "+cut+"]\n"+
 		"z\t[task 3 failed: idle: silent]\n"+
-		"last\t[task 4 cancelled: not started: stopped]\n", all(func(r *Results) { r.Tag, r.Heads = true, true }))
+		"last\t[task 4 not started: stopped]\n", all(func(r *Results) { r.Tag, r.Heads = true, true }))
 	assert.Equal(t, "── x.md ──\na\nb\n\n── two  lines ──\n[task 2 failed: "+cut+"]\n\n── z ──\n"+
 		"[task 3 failed: idle: silent]\n", all(func(r *Results) { r.Heads, r.Terminal = true, true }))
 }
