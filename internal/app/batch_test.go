@@ -454,7 +454,8 @@ func TestBatchSaysWhy(t *testing.T) {
 	w.set("QQ_RECURSION_DEPTH=2")
 	e = w.run("batch", "tasks.txt", "--no-bar")
 	assert.Equal(t, 4, e.code)
-	assert.Contains(t, e.errors, "qq: task 1 (limit): Error: Maximum recursion depth (3) exceeded\nqq: 3 limit")
+	assert.Contains(t, e.errors, "qq: task 1 (limit): Error: Maximum recursion depth (3) exceeded\n"+
+		"qq: 3 stopped by a limit")
 }
 
 // cutLast is text without its last line.
@@ -521,7 +522,7 @@ func TestBatchHaltsWhenEnoughIsDone(t *testing.T) {
 	assert.Equal(t, "qq: halted: enough tasks succeeded, no more were started\n", cutLast(e.errors))
 	e = w.run("batch", "--resume", "--no-bar", "tasks.txt")
 	assert.Equal(t, 4, e.code)
-	assert.Contains(t, e.errors, "qq: 3 completed, 1 failed, 1 of them from before in ")
+	assert.Contains(t, e.errors, "qq: 3 completed, 1 failed, 1 of these 4 from before in ")
 }
 
 // TestBatchOpensNoDatabaseFirst: a batch opens the database of the ledger only after its first
