@@ -112,7 +112,7 @@ func TestLedger(t *testing.T) {
 	tree, err := l.Tree("a1b2c3d4")
 	require.NoError(t, err)
 	require.NoError(t, printTree(&b, tree, o))
-	assert.Regexp(t, `^a1b2c3d4  running \*  default  0\.\ds  ask\n└─ b1b2c3d4  failed  coder  0\.\ds  do\n$`,
+	assert.Regexp(t, `^a1b2c3d4     running \*  default  0\.\ds  ask\n└─ b1b2c3d4  failed     coder    0\.\ds  do\n$`,
 		b.String())
 
 	b.Reset()

@@ -206,7 +206,7 @@ func printTree(w io.Writer, runs []ledger.Run, o layout) error {
 		below[parent] = append(below[parent], r)
 		known[r.ID] = r.ID != ""
 	}
-	var lines []string
+	var t output.Table
 	var grow func(id, before string)
 	grow = func(id, before string) {
 		children := below[id]
@@ -218,18 +218,19 @@ func printTree(w io.Writer, runs []ledger.Run, o layout) error {
 			if id == "" {
 				branch, deeper = "", ""
 			}
-			lines = append(lines, columns.Cut(before+branch+o.node(r), o.width()))
+			t = append(t, []string{before + branch + short(r.ID), o.status(r), o.brief(r.Agent, 16), o.took(r),
+				o.text(r.Task)})
 			if r.ID != "" {
 				grow(r.ID, before+deeper)
 			}
 		}
 	}
 	grow("", "")
+	lines := t.Lines(0) // each run has one line, however narrow the terminal is
+	for i, line := range lines {
+		lines[i] = columns.Cut(line, o.width())
+	}
 	return o.write(w, lines)
-}
-
-func (o layout) node(r ledger.Run) string {
-	return strings.Join([]string{short(r.ID), o.status(r), o.brief(r.Agent, 16), o.took(r), o.text(r.Task)}, "  ")
 }
 
 // printCleared prints how many runs were removed from the ledger.

@@ -205,12 +205,12 @@ func TestTree(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, printTree(&b, rows, layout{Width: 60, Now: now}))
 	assert.Equal(t, `
-aaaaaaaa  completed  default  1.5s  Write a report
-├─ bbbbbbbb  completed  coder  1.5s  part one
+aaaaaaaa        completed  default   1.5s  Write a report
+├─ bbbbbbbb     completed  coder     1.5s  part one
 │  └─ cccccccc  completed  explorer  1.5s  日本語の文書を...
-└─ dddddddd  running *  coder  3.0s  part two
-   └─ eeeeeeee  completed  -  1.5s  deep
-ffffffff  completed  coder  1.5s  alone
+└─ dddddddd     running *  coder     3.0s  part two
+   └─ eeeeeeee  completed  -         1.5s  deep
+ffffffff        completed  coder     1.5s  alone
 `, "\n"+b.String())
 	b.Reset()
 	require.NoError(t, printTree(&b, rows, layout{JSON: true}))
