@@ -142,6 +142,9 @@ func TestParallelPage(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(before+begin+got+end+after), 0o666))
 	}
 	assert.Equal(t, batch.ForeignTable(), got, "go test ./internal/app -update")
+	for line := range strings.Lines(got) {
+		assert.Equal(t, 3, strings.Count(line, "|")-strings.Count(line, `\|`), "two cells: %s", line)
+	}
 }
 
 // agentTable says of each built-in agent what it may do, its limits, and what it is for.

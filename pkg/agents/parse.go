@@ -232,11 +232,7 @@ func (p *parser) field(k, v *yaml.Node) {
 			p.remark("line %d: %q does nothing in this version", k.Line, k.Value)
 			return
 		}
-		if near := spelling.Nearest(k.Value, keys); near != "" {
-			p.remark("line %d: unknown key %q: did you mean %q?", k.Line, k.Value, near)
-			return
-		}
-		p.remark("line %d: unknown key %q", k.Line, k.Value)
+		p.unknown(k)
 		return
 	}
 	if want := set(v); want != "" {
@@ -244,9 +240,25 @@ func (p *parser) field(k, v *yaml.Node) {
 	}
 }
 
-// keys are those of a definition, as a person writes them; see setter.
-var keys = strings.Fields("name description tools disallowedTools model role max_turns timeout idle_timeout " +
-	"prompt_template mcp_servers can_delegate agents schema")
+// keys are those that qq reads, as definitions have them.
+var keys = []string{
+	"name", "description", "tools", "disallowedTools", "model", "role", "max_turns", "timeout", "idle_timeout",
+	"prompt_template", "mcp_servers", "can_delegate", "agents", "schema",
+}
+
+// others are keys of other agent programs that are near to one of keys.
+var others = []string{"hooks", "mode"}
+
+// unknown adds a warning about a key that is not known. A misspelt key may leave the agent with more than it was meant
+// to have, so that warning is not harmless.
+func (p *parser) unknown(k *yaml.Node) {
+	near := spelling.Nearest(k.Value, keys)
+	if near == "" || slices.Contains(others, squash(k.Value)) {
+		p.remark("line %d: unknown key %q", k.Line, k.Value)
+		return
+	}
+	p.warn("line %d: unknown key %q: did you mean %q?", k.Line, k.Value, near)
+}
 
 // setter returns the function that stores the value of a key, and false for an unknown key. That
 // function returns "" if the value is valid, or else a description of a valid value.

@@ -24,31 +24,35 @@ type Transcript struct {
 	unended bool  // the last line is complete except for its newline
 }
 
-// Messages returns the messages of the conversation: those of all entries, without system prompts. The results of
-// calls that ran at once are in the order of the calls; their entries are in the order in which the calls ended.
+// Messages returns the messages of the conversation: those of all entries, without system prompts.
 func (t Transcript) Messages() []llm.Message {
 	messages := make([]llm.Message, 0, len(t.Entries))
-	var calls []tool.Call // of the last answer
-	results := 0          // index of the first of their results
-	place := func(m llm.Message) int {
-		return slices.IndexFunc(calls, func(c tool.Call) bool { return c.ID == m.CallID })
-	}
 	for _, e := range t.Entries {
-		switch e.Role {
-		case llm.System:
-			continue
-		case llm.ToolRole:
-			at := len(messages)
-			for at > results && place(messages[at-1]) > place(e.Message) {
-				at--
-			}
-			messages = slices.Insert(messages, at, e.Message)
-			continue
+		if e.Role != llm.System {
+			messages = append(messages, e.Message)
 		}
-		messages = append(messages, e.Message)
-		calls, results = e.Calls, len(messages)
 	}
 	return messages
+}
+
+// Add adds e to the entries. The results of calls that ran at once come in the order in which the calls ended; they get
+// the order of the calls, which is that of the conversation.
+func (t *Transcript) Add(e llm.Entry) {
+	at := len(t.Entries)
+	first := at // of the results behind the last answer
+	for first > 0 && t.Entries[first-1].Role == llm.ToolRole {
+		first--
+	}
+	if e.Role == llm.ToolRole && first > 0 {
+		calls := t.Entries[first-1].Calls
+		place := func(id string) int {
+			return slices.IndexFunc(calls, func(c tool.Call) bool { return c.ID == id })
+		}
+		for at > first && place(t.Entries[at-1].CallID) > place(e.CallID) {
+			at--
+		}
+	}
+	t.Entries = slices.Insert(t.Entries, at, e)
 }
 
 var errNewer = errors.New("it was written by a newer qq")
@@ -92,7 +96,7 @@ func (t *Transcript) take(number int, line []byte) error {
 	}
 	e, err := decodeEntry(line)
 	if err == nil {
-		t.Entries = append(t.Entries, e)
+		t.Add(e)
 	}
 	return err
 }

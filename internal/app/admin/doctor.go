@@ -298,7 +298,8 @@ func checkAgents(reg *agents.Registry) Finding {
 	case len(broken) > 0:
 		return Finding{"agents", "bad", someOf(broken), "mend or remove each file, see qq agents check"}
 	case len(warnings) > 0:
-		return Finding{"agents", "note", fmt.Sprintf("%d; %s", n, someOf(warnings)), "look at it: qq agents check"}
+		text := fmt.Sprintf("%d agents; %s", n, someOf(warnings))
+		return Finding{"agents", "note", text, "look at it: qq agents check"}
 	}
 	return Finding{"agents", "ok", fmt.Sprintf("%d", n), ""}
 }

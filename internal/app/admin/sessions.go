@@ -219,7 +219,14 @@ func (r commands) pruneSessions(c *cli.Context) error {
 	for _, f := range files {
 		fmt.Fprintln(r.Out, tool.Visible(f))
 	}
-	return errors.Join(err, childErr, outputErr)
+	if err = errors.Join(err, childErr, outputErr); err == nil && len(gone)+len(children)+len(files) == 0 {
+		text := "nothing to delete"
+		if days > 0 {
+			text += fmt.Sprintf(": all was used in the last %d days", days)
+		}
+		r.Note("%s", text)
+	}
+	return err
 }
 
 // SessionError makes err a usage error if the user can correct it, for example a wrong id.

@@ -82,7 +82,7 @@ func (b *batchRun) clearFolder() error {
 	case b.results.Folder == nil:
 		return nil
 	case b.runner.History().Resumes():
-		return b.results.clearRenamed()
+		return b.results.clearRenamed(b.id)
 	}
 	others, err := b.results.Clear(b.results.all())
 	if others {
@@ -91,9 +91,9 @@ func (b *batchRun) clearFolder() error {
 	return err
 }
 
-// clearRenamed removes the results of tasks of this batch that have other names than now: more tasks, or fewer, may
-// give a task another name.
-func (f resultFolder) clearRenamed() error {
+// clearRenamed removes the results of tasks of the batch with that id that have other names than now: more tasks, or
+// fewer, may give a task another name.
+func (f resultFolder) clearRenamed(batch string) error {
 	old, err := f.Others(f.all())
 	if err != nil || len(old) == 0 {
 		return err
@@ -102,7 +102,7 @@ func (f resultFolder) clearRenamed() error {
 		if err != nil {
 			return err
 		}
-		made := output.Made{Task: t.Brief(), Input: t.Input}
+		made := output.Made{BatchID: batch, Task: t.Brief(), Input: t.Input}
 		if err := f.Remove(old[made]); err != nil {
 			return err
 		}

@@ -101,7 +101,7 @@ func ForeignTable() string {
 		for i, name := range strings.Fields(f.names) {
 			fmt.Fprintf(&b, "%s`%s`", map[bool]string{true: "| ", false: " "}[i == 0], command.Dashed(name))
 		}
-		fmt.Fprintf(&b, " | %s |\n", f.hint)
+		fmt.Fprintf(&b, " | %s |\n", strings.ReplaceAll(f.hint, "|", `\|`))
 	}
 	return b.String()
 }

@@ -82,12 +82,20 @@ func (p *printer) complain(res task.Result, hint string) {
 		p.reason = res.Err()
 	}
 	if !p.to.Terminal() || !p.Err.Terminal() { // else its result says so on the same screen
-		p.Say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
+		p.Say("%s", complaint(res))
 	}
 	if hint != "" && hint != p.hint {
 		fmt.Fprintln(p.Err, "  "+hint)
 	}
 	p.hint = hint
+}
+
+// complaint says which task failed, and why.
+func complaint(res task.Result) string {
+	if res.Err() == string(res.Status) {
+		return fmt.Sprintf("task %d: %s", res.Index+1, res.Status)
+	}
+	return fmt.Sprintf("task %d (%s): %s", res.Index+1, res.Status, res.Err())
 }
 
 // end ends the output of a batch that has run with that error, and tells what came of it. It returns the status of the
@@ -184,8 +192,8 @@ func (p *printer) sayHalted() {
 	}
 	problem, _ := task.Explain(reason)
 	if p.halt.Reached() {
-		p.Note("%s, no more were started", problem)
+		p.Note("halted: %s, no more were started", problem)
 		return
 	}
-	p.Say("%s, no more were started", problem)
+	p.Say("halted: %s, no more were started", problem)
 }

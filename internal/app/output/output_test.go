@@ -85,10 +85,10 @@ func TestText(t *testing.T) {
 	}
 	cut := strings.TrimSpace(strings.Repeat("long ", 60))[:297] + "..."
 	assert.Equal(t, "a\nb\n[task 2 failed: "+cut+"]\n[task 3 failed: idle: silent]\n"+
-		"[task 4 cancelled: not started: stopped]\n", all(func(*Results) {}))
+		"[task 4 not started: stopped]\n", all(func(*Results) {}))
 	assert.Equal(t, "x.md\ta\nx.md\tb\ntwo  lines\t[task 2 failed: "+cut+"]\n"+
 		"z\t[task 3 failed: idle: silent]\n"+
-		"last\t[task 4 cancelled: not started: stopped]\n", all(func(r *Results) { r.Tag, r.Heads = true, true }))
+		"last\t[task 4 not started: stopped]\n", all(func(r *Results) { r.Tag, r.Heads = true, true }))
 	assert.Equal(t, "── x.md ──\na\nb\n\n── two  lines ──\n[task 2 failed: "+cut+"]\n\n── z ──\n"+
 		"[task 3 failed: idle: silent]\n", all(func(r *Results) { r.Heads, r.Terminal = true, true }))
 }
@@ -313,10 +313,32 @@ func TestTally(t *testing.T) {
 	}
 	assert.Equal(t, 2, tally.Failed)
 	assert.Equal(t, 1, tally.NotStarted)
-	assert.Equal(t, "1 completed, 1 timeout, 1 cancelled, 1 not started in 12s", tally.Summary(12*time.Second))
+	assert.Equal(t, "1 completed, 1 timed out, 1 cancelled, 1 not started in 12s", tally.Summary(12*time.Second))
 	tally.Usage = task.Usage{InputTokens: 12_000, OutputTokens: 345}
-	assert.Equal(t, "1 completed, 1 timeout, 1 cancelled, 1 not started in 12s, 12.3k tokens",
+	assert.Equal(t, "1 completed, 1 timed out, 1 cancelled, 1 not started in 12s, 12.3k tokens",
 		tally.Summary(12*time.Second))
+
+	var plain Tally
+	for _, s := range []task.Status{task.Empty, task.Empty} {
+		plain.Add(task.Task{}.Ended(s, ""))
+	}
+	assert.Equal(t, "2 with an empty answer in 0.5s", plain.Summary(500*time.Millisecond))
+	plain.Known = 2
+	assert.Equal(t, "2 with an empty answer, 2 of them from before in 0.5s", plain.Summary(500*time.Millisecond))
+	for range 3 {
+		plain.Add(task.Task{}.Ended(task.Completed, ""))
+	}
+	plain.Known = 4
+	assert.Equal(t, "3 completed, 2 with an empty answer, 4 of these 5 from before in 0.5s",
+		plain.Summary(500*time.Millisecond), "failures are among the four")
+	for _, s := range task.Statuses() {
+		var one Tally
+		one.Add(task.Result{Status: s, Attempts: 1})
+		if s.Final() {
+			assert.NotContains(t, one.Summary(0), "_")
+			assert.Contains(t, one.Summary(0), "1 ")
+		}
+	}
 }
 
 func TestIsTerminal(t *testing.T) {

@@ -130,11 +130,14 @@ func failure(res task.Result) string {
 	case task.Failed:
 	case task.Cancelled, task.Interrupted, task.Terminated:
 		what = string(res.Status) + ": "
+		if strings.HasPrefix(res.Err(), "not started: ") {
+			what = "" // that says it all
+		}
 	default:
 		what += string(res.Status) + ": "
 	}
 	if res.Err() == string(res.Status) {
-		what = strings.TrimSuffix(what, ": ") // which says it all
+		what = strings.TrimSuffix(what, ": ") // the same
 	} else {
 		what += task.Shorten(res.Err(), maxReason)
 	}

@@ -54,9 +54,9 @@ type runStore interface {
 
 var _ runStore = (*ledger.Ledger)(nil)
 
-// query returns the runs and batches that f selects. If f names an agent, a status or a
-// batch, these are all matching runs at any depth, and no batches. Otherwise they are the
-// single prompts of people, and each batch as one row. f.Batch may be a short id.
+// query returns the runs and batches that f selects. If f names an agent or a batch, these are all matching runs at any
+// depth, and no batches. If f names a status, they are all runs at any depth and all batches that have it. Otherwise
+// they are the single prompts of people, and each batch as one row. f.Batch may be a short id.
 func query(from runStore, f ledger.Filter) ([]ledger.Run, []ledger.BatchRow, error) {
 	if f.Batch != "" {
 		b, err := from.Find(f.Batch)
@@ -65,7 +65,7 @@ func query(from runStore, f ledger.Filter) ([]ledger.Run, []ledger.BatchRow, err
 		}
 		f.Batch = b.ID
 	}
-	if f.Batch != "" || f.Agent != "" || len(f.Status) > 0 {
+	if f.Batch != "" || f.Agent != "" {
 		runs, err := from.List(f)
 		return runs, nil, err
 	}
@@ -73,7 +73,7 @@ func query(from runStore, f ledger.Filter) ([]ledger.Run, []ledger.BatchRow, err
 	if err != nil {
 		return nil, nil, err
 	}
-	f.Roots = true
+	f.Roots = len(f.Status) == 0
 	runs, err := from.List(f)
 	return runs, batches, err
 }

@@ -113,6 +113,7 @@ func (r runs) listRuns(c *cli.Context) error {
 			r.Say("no runs")
 			return nil
 		}
+		o.Status, o.Batch = len(f.Status) > 0, f.Batch != ""
 		return printRuns(r.Out, list, batches, o)
 	})
 }
