@@ -323,7 +323,7 @@ func TestTooManyCombinations(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("x\n", 300)), 0o600))
 	pipe := List{File: "stdin", Input: strings.NewReader(strings.Repeat("x\n", 300))}
 	for _, first := range []List{many, {File: file}} {
-		err := Source{Template: "{}", Lists: []List{first, many, many, many}}.each(func(item) error {
+		err := Source{Template: "{}", Lists: []List{first, many, many, many}}.each(t.Context(), func(item) error {
 			t.Fatal("a task is made")
 			return nil
 		})
@@ -331,10 +331,10 @@ func TestTooManyCombinations(t *testing.T) {
 	}
 	made := 0
 	count := func(item) error { made++; return nil }
-	err := Source{Template: "{}", Lists: []List{pipe, many, many, many}}.each(count)
+	err := Source{Template: "{}", Lists: []List{pipe, many, many, many}}.each(t.Context(), count)
 	require.ErrorContains(t, err, "the lists make more than 10000000 tasks")
 	assert.Zero(t, made)
-	err = Source{Template: "{}", Lists: []List{many, linked(many.Values...), linked(many.Values...), many}}.each(count)
+	err = Source{Template: "{}", Lists: []List{many, linked(many.Values...), linked(many.Values...), many}}.each(t.Context(), count)
 	require.NoError(t, err)
 	assert.Equal(t, 90_000, made)
 }
@@ -563,7 +563,7 @@ func FuzzInputs(f *testing.F) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, values, template, second string) {
 		in := Source{Template: template, Lists: []List{list1(strings.Split(values, "\n")...), list1(second)}}
-		s, err := Check(in, dir, func(_ int, made task.Task) error {
+		s, err := Check(t.Context(), in, dir, func(_ int, made task.Task) error {
 			require.NoError(t, made.Validate())
 			for _, at := range made.Slots {
 				require.Equal(t, "{%}", made.Text[at:at+3])

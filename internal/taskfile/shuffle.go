@@ -2,6 +2,7 @@ package taskfile
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -18,9 +19,9 @@ type kept struct {
 	Where string
 }
 
-// shuffled emits what read emits, in a random order that depends on nothing else, so that a batch that is resumed has
+// shuffled emits the items of in, in a random order that depends on nothing else, so that a batch that is resumed has
 // the same one. It keeps the items in a temporary file in dir.
-func shuffled(dir string, read func(emit) error, emit emit) (err error) {
+func shuffled(ctx context.Context, dir string, in Source, emit emit) (err error) {
 	tmp, err := newSpool(dir)
 	if err != nil {
 		return unkept(err)
@@ -30,7 +31,7 @@ func shuffled(dir string, read func(emit) error, emit emit) (err error) {
 	sum := sha256.New()
 	var ends []int64 // of each item in the file
 	size := int64(0)
-	err = read(func(it item) error {
+	err = in.each(ctx, func(it item) error {
 		if it.err != nil {
 			it.number = len(ends) + 1
 			return emit(it)
@@ -57,8 +58,12 @@ func shuffled(dir string, read func(emit) error, emit emit) (err error) {
 	if err := w.Flush(); err != nil {
 		return unkept(err)
 	}
-	random := rand.New(rand.NewChaCha8([32]byte(sum.Sum(nil))))
-	for _, i := range random.Perm(len(ends)) {
+	emit = emit.until(ctx)
+	order, err := permuted(ctx, len(ends), rand.New(rand.NewChaCha8([32]byte(sum.Sum(nil)))))
+	if err != nil {
+		return err
+	}
+	for _, i := range order {
 		start := int64(0)
 		if i > 0 {
 			start = ends[i-1]
@@ -76,4 +81,20 @@ func shuffled(dir string, read func(emit) error, emit emit) (err error) {
 		}
 	}
 	return nil
+}
+
+// permuted is [rand.Rand.Perm], which takes seconds for some ten million items, until ctx has ended.
+func permuted(ctx context.Context, n int, random *rand.Rand) ([]int, error) {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	for i := n - 1; i > 0; i-- {
+		if i%(1<<16) == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		j := random.Uint64N(uint64(i + 1))
+		order[i], order[j] = order[j], order[i]
+	}
+	return order, nil
 }

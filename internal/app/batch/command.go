@@ -271,12 +271,7 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 	if err != nil {
 		return nil, command.Advised(err, "nothing was started: see whether QQ_HOME can be written, and has room")
 	}
-	spool, err := taskfile.Check(src, dir, func(_ int, t task.Task) error {
-		if err := c.Context.Err(); err != nil {
-			return err
-		}
-		return b.checkTask(t)
-	})
+	spool, err := taskfile.Check(c.Context, src, dir, func(_ int, t task.Task) error { return b.checkTask(t) })
 	if err != nil && c.Context.Err() != nil {
 		return nil, context.Cause(c.Context)
 	}
