@@ -44,7 +44,7 @@ func (p *printer) Done(res task.Result) { p.progress.Count(res) }
 // Deliver implements supervisor.Results: it prints one result.
 func (p *printer) Deliver(res task.Result) error {
 	p.tally.Add(res)
-	if sig := p.process.Signalled(); sig != 0 && res.Attempts == 0 && res.Status == task.Cancelled {
+	if sig := p.process.Signalled(); sig != 0 && res.NotStarted() {
 		res.ExitCode = task.Signalled(sig).ExitCode() // as of the tasks that were at work
 	}
 	hint := res.CutHint()
@@ -75,7 +75,7 @@ func (p *printer) Deliver(res task.Result) error {
 // complain prints on stderr why a task failed. It leaves out a hint that it has just
 // printed, and a task that was not started for the same reason as the task before.
 func (p *printer) complain(res task.Result, hint string) {
-	if res.Attempts == 0 && (res.Status == task.Cancelled || res.Err() == p.reason) {
+	if res.NotStarted() || res.Attempts == 0 && res.Err() == p.reason {
 		return
 	}
 	if p.reason = ""; res.Attempts == 0 {

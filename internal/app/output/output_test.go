@@ -254,8 +254,10 @@ func TestProgress(t *testing.T) {
 		p := StartProgress(out, false, 10, w, nil)
 		cached := results()[0]
 		cached.Cached = true
-		cancelled := task.Task{}.Ended(task.Cancelled, "")
-		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0], cancelled} {
+		left := task.Task{}.Ended(task.Cancelled, "") // it was not started: that is no end
+		cancelled := left
+		cancelled.Attempts = 1
+		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0], cancelled, left, left} {
 			p.Count(r)
 		}
 		time.Sleep(reportEvery + time.Millisecond)

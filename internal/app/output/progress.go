@@ -50,9 +50,9 @@ func StartProgress(w *command.Output, live bool, total int, b Batch, ends <-chan
 	return p
 }
 
-// Count counts a finished task.
+// Count counts a finished task. One that was not started is none.
 func (p *Progress) Count(r task.Result) {
-	if p == nil {
+	if p == nil || r.NotStarted() {
 		return
 	}
 	p.mu.Lock()

@@ -86,7 +86,7 @@ const maxTag = 1000
 
 // text returns a result as text: the output, and for a failed task a line that says so.
 func (r *Results) text(name string, res task.Result) string {
-	if r.Terminal && res.Attempts == 0 && res.Status == task.Cancelled {
+	if r.Terminal && res.NotStarted() {
 		return ""
 	}
 	text := res.Output
