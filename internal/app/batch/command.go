@@ -90,10 +90,11 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 type batchOptions struct {
 	recordOptions
 	outputOptions
-	agent  string
-	schema json.RawMessage
-	halt   halt.Policy
-	start  startOptions
+	agent      string
+	schema     json.RawMessage
+	schemaFile string // that has it
+	halt       halt.Policy
+	start      startOptions
 }
 
 // recordOptions say what is recorded, and which batch is continued.
@@ -147,7 +148,8 @@ func (o *batchOptions) read(c *cli.Context) (err error) {
 	if o.start, err = parseStart(c); err != nil {
 		return err
 	}
-	o.schema, err = Schema(c.String("schema"))
+	o.schemaFile = c.String("schema")
+	o.schema, err = Schema(o.schemaFile)
 	return err
 }
 
