@@ -575,3 +575,10 @@ func FuzzInputs(f *testing.F) {
 		}
 	})
 }
+
+// A column that is called like the number or the slot of a task does not take its place.
+func TestColumnsCalledAsNumbers(t *testing.T) {
+	all, err := tasks(t, with(file("x.csv", "#,%,name\nx,y,z\nx,y,z\n"), "{#} {name} {2}"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"1 z y", "2 z y"}, texts(all))
+}
