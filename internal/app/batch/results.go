@@ -31,9 +31,11 @@ func (b *batchRun) newPrinter(next func() (task.Task, error, bool)) *printer {
 		batchRun: b, out: output.NewResults(b.o.format, b.to), next: next, halt: halt.New(b.o.halt, b.spool.Len()),
 	}
 	p.out.Tag, p.out.Terminal, p.out.Heads = b.o.tag, b.to.Terminal(), b.to.Terminal() && !b.Quiet
+	p.out.Width = b.to.Width()
 	if b.o.bar {
 		live := b.o.redraw || b.Coloured(b.Err)
-		p.progress = output.StartProgress(b.Err, live, b.spool.Len(), b.runner, b.process.Stop())
+		p.progress = output.StartProgress(b.Err, live, b.spool.Len(), b.runner, b.process.Stop(),
+			b.o.start.delay)
 	}
 	return p
 }
