@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/taskfile/until"
 	"qq/pkg/task"
 )
 
@@ -82,9 +83,9 @@ func TestStopSorting(t *testing.T) {
 	})
 	require.ErrorIs(t, err, why)
 	assert.Equal(t, 1, made)
-	_, err = permuted(ctx, 1<<20, rand.New(rand.NewPCG(1, 2)))
+	_, err = until.Perm(ctx, 1<<20, rand.New(rand.NewPCG(1, 2)))
 	require.ErrorIs(t, err, why)
-	got, err := permuted(t.Context(), 1000, rand.New(rand.NewPCG(1, 2)))
+	got, err := until.Perm(t.Context(), 1000, rand.New(rand.NewPCG(1, 2)))
 	require.NoError(t, err)
 	assert.Equal(t, rand.New(rand.NewPCG(1, 2)).Perm(1000), got, "a batch that is resumed has the order that it had")
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 
+	"qq/internal/taskfile/until"
 	"qq/pkg/task"
 )
 
@@ -59,7 +60,7 @@ func shuffled(ctx context.Context, dir string, in Source, emit emit) (err error)
 		return unkept(err)
 	}
 	emit = emit.until(ctx)
-	order, err := permuted(ctx, len(ends), rand.New(rand.NewChaCha8([32]byte(sum.Sum(nil)))))
+	order, err := until.Perm(ctx, len(ends), rand.New(rand.NewChaCha8([32]byte(sum.Sum(nil)))))
 	if err != nil {
 		return err
 	}
@@ -81,20 +82,4 @@ func shuffled(ctx context.Context, dir string, in Source, emit emit) (err error)
 		}
 	}
 	return nil
-}
-
-// permuted is [rand.Rand.Perm], which takes seconds for some ten million items, until ctx has ended.
-func permuted(ctx context.Context, n int, random *rand.Rand) ([]int, error) {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	for i := n - 1; i > 0; i-- {
-		if i%(1<<16) == 0 && ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		j := random.Uint64N(uint64(i + 1))
-		order[i], order[j] = order[j], order[i]
-	}
-	return order, nil
 }

@@ -39,6 +39,7 @@ import (
 	"strings"
 
 	"qq/internal/taskfile/locate"
+	"qq/internal/taskfile/until"
 	"qq/pkg/task"
 )
 
@@ -108,8 +109,8 @@ func (e emit) until(ctx context.Context) emit {
 	}
 }
 
-// each emits the items of the source, in order. It returns the error of emit, the error that ended reading, or the cause
-// with which ctx ended.
+// each emits the items of the source, in order. It returns the error of emit, the error that ended reading, or the
+// cause with which ctx ended.
 func (s Source) each(ctx context.Context, to emit) error {
 	to = to.until(ctx)
 	if s.Template == "" && len(s.Lists) > 0 {
@@ -222,7 +223,7 @@ func (s Source) line(n int) string {
 // open opens the input. A read from it fails as soon as ctx has ended, because an input may have no end and no item.
 func (s Source) open(ctx context.Context) (io.ReadCloser, error) {
 	if s.Input != nil {
-		return io.NopCloser(until{ctx, s.Input}), nil
+		return io.NopCloser(until.Reader(ctx, s.Input)), nil
 	}
 	if s.Name == "" {
 		return nil, task.Hinted("name a file of tasks, or pipe them in", "%w: no input", ErrNoTasks)
@@ -243,21 +244,7 @@ func (s Source) open(ctx context.Context) (io.ReadCloser, error) {
 	return struct {
 		io.Reader
 		io.Closer
-	}{until{ctx, f}, f}, nil
-}
-
-// until reads from r until ctx has ended.
-type until struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-// Read implements [io.Reader].
-func (u until) Read(p []byte) (int, error) {
-	if u.ctx.Err() != nil {
-		return 0, context.Cause(u.ctx)
-	}
-	return u.r.Read(p)
+	}{until.Reader(ctx, f), f}, nil
 }
 
 // mark skips a byte order mark. It returns an error for one of UTF-16.
