@@ -34,7 +34,8 @@ var floors = [][]string{
 		"internal/record/ledger/appendfile", "internal/box/cgroup", "internal/box/placeholder",
 		"internal/box/filestate",
 		"internal/approval/rules/gitconfig", "internal/app/command/pipe", "internal/taskfile/prose",
-		"internal/taskfile/locate", "internal/app/command/vocabulary", "internal/app/columns",
+		"internal/taskfile/locate", "internal/taskfile/until",
+		"internal/app/command/vocabulary", "internal/app/columns",
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",
 		"pkg/supervisor/order", "pkg/supervisor/attempts", "pkg/supervisor/changes", "pkg/supervisor/tally",
