@@ -19,6 +19,7 @@ import (
 // last line has Done set.
 type chunk struct {
 	Message struct {
+		Role      string     `json:"role"` // assistant; some servers leave it out
 		Content   string     `json:"content"`
 		Thinking  string     `json:"thinking"`
 		ToolCalls []chatCall `json:"tool_calls"`
@@ -104,6 +105,9 @@ func (a *answer) full() bool { return a.most > 0 && a.size > a.most }
 
 func (a *answer) add(c *chunk) error {
 	a.size += lineBytes
+	if role := c.Message.Role; role != "" && role != string(llm.Assistant) {
+		c.Message.Content, c.Message.Thinking, c.Message.ToolCalls = "", "", nil // it is no part of the answer
+	}
 	thinking, text := a.split.add(a.take(c.Message.Content))
 	a.emit(a.take(c.Message.Thinking)+thinking, text)
 	for _, tc := range c.Message.ToolCalls {

@@ -324,7 +324,7 @@ func TestTooManyCombinations(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("x\n", 300)), 0o600))
 	pipe := List{File: "stdin", Input: strings.NewReader(strings.Repeat("x\n", 300))}
 	for _, first := range []List{many, {File: file}} {
-		err := Source{Template: "{}", Lists: []List{first, many, many, many}}.each(func(item) error {
+		err := Source{Template: "{}", Lists: []List{first, many, many, many}}.each(t.Context(), func(item) error {
 			t.Fatal("a task is made")
 			return nil
 		})
@@ -332,10 +332,11 @@ func TestTooManyCombinations(t *testing.T) {
 	}
 	made := 0
 	count := func(item) error { made++; return nil }
-	err := Source{Template: "{}", Lists: []List{pipe, many, many, many}}.each(count)
+	err := Source{Template: "{}", Lists: []List{pipe, many, many, many}}.each(t.Context(), count)
 	require.ErrorContains(t, err, "the lists make more than 10000000 tasks")
 	assert.Zero(t, made)
-	err = Source{Template: "{}", Lists: []List{many, linked(many.Values...), linked(many.Values...), many}}.each(count)
+	more := []List{many, linked(many.Values...), linked(many.Values...), many}
+	err = Source{Template: "{}", Lists: more}.each(t.Context(), count)
 	require.NoError(t, err)
 	assert.Equal(t, 90_000, made)
 }
@@ -564,7 +565,7 @@ func FuzzInputs(f *testing.F) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, values, template, second string) {
 		in := Source{Template: template, Lists: []List{list1(strings.Split(values, "\n")...), list1(second)}}
-		s, err := Check(in, dir, func(_ int, made task.Task) error {
+		s, err := Check(t.Context(), in, dir, func(_ int, made task.Task) error {
 			require.NoError(t, made.Validate())
 			for _, at := range made.Slots {
 				require.Equal(t, "{%}", made.Text[at:at+3])
@@ -575,4 +576,11 @@ func FuzzInputs(f *testing.F) {
 			require.NoError(t, s.Close())
 		}
 	})
+}
+
+// A column that is called like the number or the slot of a task does not take its place.
+func TestColumnsCalledAsNumbers(t *testing.T) {
+	all, err := tasks(t, with(file("x.csv", "#,%,name\nx,y,z\nx,y,z\n"), "{#} {name} {2}"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"1 z y", "2 z y"}, texts(all))
 }

@@ -106,16 +106,16 @@ func parseTemplate(text string, known names) (template, error) {
 // placeholder returns what {name} stands for, after the text before. It is literal text if nobody can have meant it as
 // a placeholder.
 func (k names) placeholder(name, before string) (part, error) {
-	if i := slices.Index(k.columns, name); i >= 0 && name != "" {
-		return part{kind: cell, cell: i}, nil
-	}
-	switch name {
+	switch name { // whatever the columns are called: the same template means the same with any table
 	case "":
 		return part{kind: whole}, nil
 	case "#":
 		return part{kind: number}, nil
 	case "%":
 		return part{kind: slot}, nil
+	}
+	if i := slices.Index(k.columns, name); i >= 0 {
+		return part{kind: cell, cell: i}, nil
 	}
 	stem, how := name, ""
 	for _, form := range forms {

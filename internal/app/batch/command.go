@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/agent/loop"
+	"qq/internal/app/batch/foreign"
 	"qq/internal/app/command"
 	"qq/internal/app/command/vocabulary"
 	"qq/internal/app/output"
@@ -86,7 +87,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
 		}, habitFlags(), command.PermissionFlags()),
 		Action:       b.run,
-		OnUsageError: command.UsageError(foreign()),
+		OnUsageError: command.UsageError(foreign.Hints()),
 	}
 }
 
@@ -94,10 +95,11 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 type batchOptions struct {
 	recordOptions
 	outputOptions
-	agent  string
-	schema json.RawMessage
-	halt   halt.Policy
-	start  startOptions
+	agent      string
+	schema     json.RawMessage
+	schemaFile string // that has it
+	halt       halt.Policy
+	start      startOptions
 }
 
 // recordOptions say what is recorded, and which batch is continued.
@@ -151,7 +153,8 @@ func (o *batchOptions) read(c *cli.Context) (err error) {
 	if o.start, err = parseStart(c); err != nil {
 		return err
 	}
-	o.schema, err = Schema(c.String("schema"))
+	o.schemaFile = c.String("schema")
+	o.schema, err = Schema(o.schemaFile)
 	return err
 }
 
@@ -298,12 +301,7 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 	if err != nil {
 		return nil, command.Advised(err, "nothing was started: see whether QQ_HOME can be written, and has room")
 	}
-	spool, err := taskfile.Check(src, dir, func(_ int, t task.Task) error {
-		if err := c.Context.Err(); err != nil {
-			return err
-		}
-		return b.checkTask(t)
-	})
+	spool, err := taskfile.Check(c.Context, src, dir, func(_ int, t task.Task) error { return b.checkTask(t) })
 	if err != nil && c.Context.Err() != nil {
 		return nil, context.Cause(c.Context)
 	}

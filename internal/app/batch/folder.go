@@ -67,9 +67,10 @@ func (f resultFolder) all() iter.Seq2[string, error] {
 	}
 }
 
-// save writes the result of t to the folder, if there is one.
+// save writes the result of t to the folder, if there is one. A task that was not started has no result: many are left
+// out at once, and two files for each would take minutes.
 func (f resultFolder) save(t task.Task, res task.Result) error {
-	if f.Folder == nil {
+	if f.Folder == nil || res.NotStarted() {
 		return nil
 	}
 	return f.Save(f.names.Of(res.Index+1, item(t)), t.Input, res)

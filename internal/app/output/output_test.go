@@ -221,7 +221,7 @@ func TestProgress(t *testing.T) {
 	busy := &work{}
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
-		p := StartProgress(out, true, 4, busy, nil)
+		p := StartProgress(out, true, 4, busy, nil, 0)
 		p.Count(results()[0])
 		p.Count(results()[1])
 		time.Sleep(RedrawEvery + time.Millisecond)
@@ -233,7 +233,7 @@ func TestProgress(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
-		p := StartProgress(out, false, 4, busy, nil)
+		p := StartProgress(out, false, 4, busy, nil, 0)
 		p.Count(results()[0])
 		time.Sleep(reportEvery + time.Millisecond)
 		synctest.Wait()
@@ -251,11 +251,13 @@ func TestProgress(t *testing.T) {
 				ParentExecutionID: "2", Slot: true},
 			{State: task.Queued, Task: "the next"},
 		}}
-		p := StartProgress(out, false, 10, w, nil)
+		p := StartProgress(out, false, 10, w, nil, 0)
 		cached := results()[0]
 		cached.Cached = true
-		cancelled := task.Task{}.Ended(task.Cancelled, "")
-		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0], cancelled} {
+		left := task.Task{}.Ended(task.Cancelled, "") // it was not started: that is no end
+		cancelled := left
+		cancelled.Attempts = 1
+		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0], cancelled, left, left} {
 			p.Count(r)
 		}
 		time.Sleep(reportEvery + time.Millisecond)
@@ -272,7 +274,7 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
 		ends := make(chan struct{})
-		p := StartProgress(out, true, 4, busy, ends)
+		p := StartProgress(out, true, 4, busy, ends, 0)
 		p.Count(results()[0])
 		close(ends)
 		synctest.Wait()

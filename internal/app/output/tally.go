@@ -29,7 +29,7 @@ func (t *Tally) Add(r task.Result) {
 		t.counts = map[task.Status]int{}
 	}
 	switch {
-	case r.Attempts == 0 && r.Status == task.Cancelled:
+	case r.NotStarted():
 		t.NotStarted++
 		return
 	case !r.Success:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"qq/internal/app/command"
+	"qq/internal/app/values"
 	"qq/internal/record/ledger"
 )
 
@@ -29,13 +30,13 @@ func runsFilter(f typed, now time.Time) (ledger.Filter, error) {
 		return to, command.Usagef("accepted is a whole number from 0 on; 0 is all", "--limit is %d", to.Limit)
 	}
 	var err error
-	if to.Status, err = command.ParseStatuses("--status", f.String("status")); err != nil {
+	if to.Status, err = values.ParseStatuses("--status", f.String("status")); err != nil {
 		return to, err
 	}
-	if to.Since, err = command.ParseTime("--since", f.String("since"), now); err != nil {
+	if to.Since, err = values.ParseTime("--since", f.String("since"), now); err != nil {
 		return to, err
 	}
-	if to.Until, err = command.ParseTime("--before", f.String("before"), now); err != nil {
+	if to.Until, err = values.ParseTime("--before", f.String("before"), now); err != nil {
 		return to, err
 	}
 	if !to.Since.IsZero() && !to.Until.IsZero() && !to.Since.Before(to.Until) {
