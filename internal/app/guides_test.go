@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAgentsMD: agents are told what AGENTS.md says: those that can change something only after qq trust, the root's own
-// and children alike, at the end of the prompt. A person hears once of it, and can switch it off.
+// TestAgentsMD: agents are told what AGENTS.md says: those that can change something only after qq trust, the root's
+// own and children alike, at the end of the prompt. A person hears once of it, and can switch it off.
 func TestAgentsMD(t *testing.T) {
 	w, server := newServedWorld(t)
 	w.file("AGENTS.md", "Write like a pirate.\n")

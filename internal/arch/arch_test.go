@@ -34,7 +34,8 @@ var floors = [][]string{
 		"internal/record/ledger/appendfile", "internal/box/cgroup", "internal/box/placeholder",
 		"internal/box/filestate",
 		"internal/approval/rules/gitconfig", "internal/app/command/pipe", "internal/taskfile/prose",
-		"internal/taskfile/locate", "internal/app/command/vocabulary", "internal/app/columns",
+		"internal/taskfile/locate", "internal/taskfile/until",
+		"internal/app/command/vocabulary", "internal/app/columns",
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",
 		"pkg/supervisor/order", "pkg/supervisor/attempts", "pkg/supervisor/changes", "pkg/supervisor/tally",
@@ -49,7 +50,7 @@ var floors = [][]string{
 		"pkg/session", "pkg/supervisor", "internal/agent/loop", "internal/agent/longtext",
 		"internal/approval", "internal/approval/rulefile",
 		"internal/control", "internal/trace", "internal/record", "internal/app/output",
-		"internal/app/folders", "internal/app/keyring",
+		"internal/app/folders", "internal/app/keyring", "internal/app/values", "internal/app/batch/foreign",
 		"internal/models/dialect", "internal/models/extract", "internal/models/gate", "internal/models/wire",
 		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files",
 		"internal/tools/shell", "internal/tools/web", "internal/box/remote",

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,6 +164,11 @@ func run(i *command.Invocation, c *cli.Context) error {
 	if dir != "" && !c.Bool("remove") {
 		if c.IsSet("cwd") {
 			return command.Usagef("give the folder once", "the folder is given as %s and with -C", dir)
+		}
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			return command.Usagef("qq trust takes a folder, by default the working directory", "%s is no folder", dir)
+		} else if err != nil {
+			return command.Usagef("qq trust takes a folder that exists, by default the working directory", "%v", err)
 		}
 		if err := c.Set("cwd", dir); err != nil {
 			return err
