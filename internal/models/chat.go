@@ -116,7 +116,11 @@ func (b *backend) send(ctx context.Context, ask *dialect.Ask, a *dialect.Answer,
 	case err == io.EOF:
 		err = errors.New("the stream ended early")
 	}
-	return &llm.Error{Kind: llm.BrokenStream, Err: err,
+	kind := llm.BrokenStream
+	if f, ok := errors.AsType[*dialect.Failure](err); ok {
+		kind = f.Kind
+	}
+	return &llm.Error{Kind: kind, Err: err,
 		Problem: fmt.Sprintf("answer of %s broke off: %s", b.model.Name, llm.OneLine(err.Error()))}
 }
 
@@ -130,7 +134,7 @@ func (b *backend) read(body io.ReadCloser, a *dialect.Answer) error {
 	ended := false
 	for {
 		line, err := stream.Next()
-		if line.Data != nil {
+		if len(line.Data) > 0 { // an empty event keeps the connection alive
 			if wrong := a.Take(b.dialect, line.Data); wrong != nil || a.Closed() {
 				return cmp.Or(err, wrong) // a line that is cut off is not wrong
 			}

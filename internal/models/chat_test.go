@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qq/internal/models/servers"
 	"qq/internal/models/wire"
 	"qq/internal/standin"
 	"qq/pkg/llm"
@@ -293,6 +294,30 @@ func TestBrokenStreams(t *testing.T) {
 		_, err := clientOf(t, s).Backend(standIn, Options{}).Chat(t.Context(), ask("x"), ignore)
 		failure(t, err, llm.BrokenStream)
 	})
+}
+
+// What a server says in the middle of a stream decides what kind of failure it is.
+func TestFailuresWithinStreams(t *testing.T) {
+	for line, kind := range map[string]llm.Kind{
+		`{"error":{"code":429,"message":"slow down"}}`:                         llm.Busy,
+		`{"error":{"code":500,"message":"it died"}}`:                           llm.BrokenStream,
+		`{"error":{"code":400,"message":"no"}}`:                                llm.Rejected,
+		`{"choices":[{"delta":{},"finish_reason":"content_filter"}]}`:          llm.Rejected,
+		`{"choices":[{"delta":{},"finish_reason":"error"}]}`:                   llm.BrokenStream,
+		`{"choices":[{"delta":{"content":" more"}}]}`:                          llm.BrokenStream, // it ends
+		`{"choices":[{"delta":{"content":" more"}}]}` + "\n\ndata:\n\ndata: {": llm.BrokenStream,
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"content\":\"some\"}}]}\n\ndata: %s\n\n", line)
+		}))
+		c, err := Open(servers.Server{Name: "lab", Kind: servers.OpenAI, URL: s.URL}, "")
+		require.NoError(t, err)
+		resp, err := c.Backend(Model{Kind: servers.OpenAI, Name: "m"}, Options{}).Chat(t.Context(), ask("x"), ignore)
+		assert.Equal(t, kind, failure(t, err, kind).Kind, line)
+		assert.Contains(t, resp.Message.Content, "some")
+		c.Close()
+		s.Close()
+	}
 }
 
 func TestCancel(t *testing.T) {
