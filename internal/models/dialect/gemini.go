@@ -188,7 +188,8 @@ func (Gemini) Decode(data []byte, a *Answer) error {
 		p := &c.Content.Parts[i]
 		switch {
 		case p.Call != nil:
-			whole := piece{index: len(a.open), id: p.Call.ID, name: p.Call.Name, signature: p.Signature}
+			whole := piece{index: -1, begins: true, id: p.Call.ID, name: p.Call.Name, arguments: "{}",
+				signature: p.Signature}
 			if present(p.Call.Arguments) {
 				whole.arguments = string(p.Call.Arguments)
 			}
