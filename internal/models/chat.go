@@ -26,6 +26,9 @@ type Options struct {
 func (c *Client) Backend(m Model, o Options) llm.Backend {
 	b := &backend{client: c, dialect: c.dialect, model: m, window: window{limit: m.Context}}
 	b.window.raise(o.MinContext)
+	if !b.sized() {
+		b.window.raise(m.Context)
+	}
 	return b
 }
 
@@ -58,14 +61,11 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	}
 	ask := &dialect.Ask{Request: r, Model: b.model.Name, Thinking: b.model.Thinking}
 	for {
-		ask.Context, ask.Limit = size, r.MaxTokens
-		if r.MaxTokens <= 0 {
-			ask.Limit = answerLimit(size, corrected)
-		}
+		ask.Context, ask.Limit = size, b.limit(r.MaxTokens, size, corrected)
 		a := dialect.NewAnswer(yield, max(minAnswer, answerContexts*bytesPerToken*max(size, b.model.Context)))
 		err := b.send(ctx, ask, a, tokens)
 		switch {
-		case err == nil && wasCut(a.Counted(), size, corrected):
+		case err == nil && (b.sized() || b.model.Context > 0) && wasCut(a.Counted(), size, corrected):
 			err = overflow(fmt.Sprintf("the server cut the prompt to %d tokens, its context has %d", a.Counted(), size),
 				nil)
 		case err == nil:
@@ -78,6 +78,23 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 		}
 		return a.Response(), err
 	}
+}
+
+// sized reports whether requests say how large the context shall be. Other servers have a context of their own.
+func (b *backend) sized() bool { return b.client.server.Kind == servers.Ollama }
+
+// limit returns the limit of tokens for an answer, of which the request wants most; 0 means that the server decides. A
+// server whose context is its own refuses a limit that its model does not have.
+func (b *backend) limit(most, context, prompt int) int {
+	switch {
+	case most > 0:
+		return most
+	case b.sized():
+		return answerLimit(context, prompt)
+	case b.model.Answer > 0 && b.model.Context > 0:
+		return min(b.model.Answer, max(context-int(float64(prompt)*margin), 1))
+	}
+	return b.model.Answer
 }
 
 // send makes one request and collects the answer in a, also the part that came before an error. It returns nil only

@@ -417,6 +417,38 @@ func TestEstimateTooLow(t *testing.T) {
 	assert.Equal(t, []int{16384, 32768, 40960}, sizes(t, s), "the whole context is tried before giving up")
 }
 
+// Other servers have a context of their own: what qq would ask Ollama for is neither a sign that a prompt was cut nor
+// the limit of an answer.
+func TestContextOfOtherServers(t *testing.T) {
+	s := standin.Start(t, standin.Models(standin.Model{Name: "m", Context: 40960, TokenBytes: 1}))
+	for _, server := range speakers(s)[1:] {
+		for _, tt := range []struct{ context, answer, want int }{
+			{0, 0, 0}, {40960, 0, 0}, {40960, 1000, 1000}, {0, 1000, 1000}, {40960, 1 << 20, -1},
+		} {
+			s.Forget()
+			c, err := Open(server, "")
+			require.NoError(t, err)
+			m := Model{Kind: server.Kind, Name: "m", Context: tt.context, Answer: tt.answer}
+			resp, err := c.Backend(m, Options{}).Chat(t.Context(), ask(strings.Repeat("abcdef ", 3000)+"\nx"), ignore)
+			require.NoError(t, err)
+			assert.Equal(t, "x", resp.Message.Content)
+			if server.Kind == servers.Anthropic && tt.want == 0 {
+				tt.want = 8192 // it demands one
+			}
+			got := s.Requests("")[0].Prompt().Options.NumPredict
+			if tt.want < 0 { // what the prompt leaves, by an estimate
+				assert.Less(t, got, 40960-3000)
+				assert.Greater(t, got, 20000)
+			} else {
+				assert.Equal(t, tt.want, got, "%s %+v", server.Kind, tt)
+			}
+			_, err = c.Backend(m, Options{}).Chat(t.Context(), ask(strings.Repeat("abcdef ", 6000)), ignore)
+			assert.Equal(t, 400, failure(t, err, llm.ContextOverflow).Status)
+			c.Close()
+		}
+	}
+}
+
 // An old server cuts a long prompt whatever it is told.
 func TestSilentCut(t *testing.T) {
 	s := standin.Start(t, standin.IgnoreTruncate(), standin.Models(standin.Model{Name: "stand-in", TokenBytes: 2}))
