@@ -222,6 +222,8 @@ func TestStatuses(t *testing.T) {
 			"model is required"},
 		"not text": {standin.Fault{Status: 418, Body: `{"error":{"code":1}}`}, llm.Rejected, 0,
 			`{"code":1}`},
+		"an object": {standin.Fault{Status: 400, Body: `{"error":{"message":"no\nway","type":"x","code":null}}`},
+			llm.Rejected, 0, "answered 400: no way"},
 		"too long": {standin.Fault{Status: 400, Error: "the input length exceeds the context length"},
 			llm.ContextOverflow, 0, "context overflow: the input length"},
 		"who are you": {standin.Fault{Status: 401, Body: `{"error":"unauthorized","signin_url":"https://x"}`},

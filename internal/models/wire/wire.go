@@ -174,7 +174,7 @@ func statusFault(resp *http.Response) *Fault {
 	return f
 }
 
-// errorMessage extracts the message of an error body: the "error" of a JSON object or a plain
+// errorMessage extracts the message of an error body: the "error" of a JSON object, or the message of that, or a plain
 // text. For an HTML page it returns "".
 func errorMessage(body []byte) string {
 	var reply struct {
@@ -182,8 +182,14 @@ func errorMessage(body []byte) string {
 	}
 	if json.Unmarshal(body, &reply) == nil {
 		var text string
+		var object struct {
+			Message string `json:"message"`
+		}
 		if json.Unmarshal(reply.Error, &text) == nil {
 			return llm.OneLine(text)
+		}
+		if json.Unmarshal(reply.Error, &object) == nil && object.Message != "" { // servers other than Ollama
+			return llm.OneLine(object.Message)
 		}
 		return llm.OneLine(string(reply.Error))
 	}
