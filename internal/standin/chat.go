@@ -37,7 +37,6 @@ type answer struct {
 	seats  chan struct{} // nil: it need not wait for one
 	tokens int           // of the prompt
 	size   int           // num_ctx
-	said   int           // words so far
 	came   time.Time
 }
 

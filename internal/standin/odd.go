@@ -25,7 +25,7 @@ func Odd(choose func(Prompt) *Oddities) Option { return func(s *Server) { s.odd 
 // AnyOddities returns random ones that a client can understand. A third of the answers break off.
 func AnyOddities(r *rand.Rand) *Oddities {
 	odd := &Oddities{Oddities: form.AnyOddities(r), Splits: r.IntN(4), random: r}
-	if r.IntN(3) == 0 {
+	if !odd.StopEach && r.IntN(3) == 0 { // with a finish reason in each event nobody can tell that it broke off
 		odd.Break, odd.After = [...]Break{End, Cut, Reset, ErrorLine}[r.IntN(4)], 1+r.IntN(1500)
 	}
 	return odd

@@ -92,7 +92,11 @@ func (f *gemini) Add(o *Output, p Piece) {
 		o.write(`"text":`)
 		o.quote(p.Text)
 	}
-	o.write(`}]},"index":0}]`)
+	o.write(`}]},"index":0`)
+	if o.Odd.StopEach {
+		o.write(`,"finishReason":"STOP"`)
+	}
+	o.write(`}]`)
 	if o.Odd.UsageEach {
 		f.count(o)
 	}

@@ -13,6 +13,7 @@ type Oddities struct {
 	BlankStart    bool // the first piece of a call has no arguments
 	BlankEnd      bool // and so does the last
 	NamesRepeated bool // each piece of a call has its name
+	NameLate      bool // the name comes in the second piece
 	IDs           IDs
 	NoIndex       bool // calls and blocks have no index
 	OneIndex      bool // all of them have index 0
@@ -20,6 +21,7 @@ type Oddities struct {
 	NoUsage       bool // there is no usage
 	NoDone        bool // nothing follows the finish reason of chat completions
 	NoEnd         bool // the end mark is left out, so there is no answer
+	StopEach      bool // each event of Gemini has a finish reason
 	HalfCall      bool // the token limit ends the answer within its last call
 	CRLF          bool // lines end with CRLF
 	Comments      bool // there are comments, pings, blank lines and empty events between the others
@@ -53,6 +55,10 @@ func AnyOddities(r *rand.Rand) Oddities {
 		HalfCall: r.IntN(8) == 0, CRLF: is(), Comments: is(), random: r,
 	}
 	told := !o.NoIndex && !o.OneIndex // calls are told apart by their indexes
+	o.NameLate, o.StopEach = told && o.IDs != Same && is(), !o.NoEnd && r.IntN(4) == 0
+	if o.NameLate {
+		o.Whole, o.BlankStart = false, true
+	}
 	switch o.IDs {
 	case Random:
 		o.BlankEnd = false

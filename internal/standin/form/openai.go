@@ -112,6 +112,10 @@ func (f *openAI) Add(o *Output, p Piece) {
 }
 
 func (f *openAI) addCall(o *Output, c *Call) {
+	named := 0 // the first piece with the name
+	if o.Odd.NameLate {
+		named = 1
+	}
 	for i, arguments := range o.Odd.split(c) {
 		f.begin(o)
 		o.write(`{"tool_calls":[{`)
@@ -129,7 +133,7 @@ func (f *openAI) addCall(o *Output, c *Call) {
 			o.write(`,"type":"function",`)
 		}
 		o.write(`"function":{`)
-		if i == 0 || o.Odd.NamesRepeated {
+		if i == named || i > named && o.Odd.NamesRepeated {
 			o.write(`"name":`)
 			o.quote(c.Name)
 			o.write(`,`)
