@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"time"
 
@@ -141,15 +142,16 @@ func (b *backend) send(ctx context.Context, ask *dialect.Ask, a *dialect.Answer,
 		Problem: fmt.Sprintf("answer of %s broke off: %s", b.model.Name, llm.OneLine(err.Error()))}
 }
 
-// read adds what the server streams to a, up to the end of the answer: what follows that is no part of it. Only its
-// usage may follow, and soon. The error is io.EOF if the stream ended before the answer.
+// read adds what the server streams to a, up to the end of the answer and what the server says about it, which may
+// follow soon. The error is io.EOF if the stream ended before the answer.
 func (b *backend) read(body io.ReadCloser, a *dialect.Answer) error {
 	var stream wire.Stream = wire.NewEvents(body)
 	if b.model.Kind == servers.Ollama {
 		stream = wire.NewLines(body)
 	}
-	ended := false
-	for {
+	end := time.AfterFunc(math.MaxInt64, func() { body.Close() }) // not yet
+	defer end.Stop()
+	for ended := false; ; ended = a.Ended() {
 		line, err := stream.Next()
 		if len(line.Data) > 0 { // an empty event keeps the connection alive
 			if wrong := a.Take(b.dialect, line.Data); wrong != nil || a.Closed() {
@@ -159,15 +161,23 @@ func (b *backend) read(body io.ReadCloser, a *dialect.Answer) error {
 		if err != nil {
 			return err
 		}
-		if a.Ended() && !ended {
-			ended = true
-			defer time.AfterFunc(soon, func() { body.Close() }).Stop()
+		switch {
+		case !a.Ended():
+			end.Stop()
+		case b.model.Kind == servers.Gemini:
+			end.Reset(later)
+		case !ended:
+			end.Reset(soon)
 		}
 	}
 }
 
-// soon is how long the end of a stream may take after the end of the answer.
-const soon = time.Second
+// soon is how long the end of a stream may take after the end of the answer. later is that for Gemini, which may go on
+// with the answer.
+const (
+	soon  = time.Second
+	later = 20 * time.Second
+)
 
 // drain reads the end of a stream after the last line of an answer, because a connection can be reused only when it
 // was read to its end. Little may follow, and soon: else the connection is closed.

@@ -89,7 +89,7 @@ func (c *openCall) endsBefore(p piece) bool {
 	otherID := p.id != "" && c.id != "" && p.id != c.id
 	otherIndex := p.index >= 0 && c.index >= 0 && p.index != c.index
 	switch {
-	case p.name == "":
+	case p.name == "", c.name == "": // some servers say the name in the second piece
 		return false
 	case p.name != c.name:
 		return true
@@ -113,6 +113,9 @@ func (a *Answer) closeCalls(stop llm.Stop) error {
 		arguments := strings.TrimSpace(c.arguments.String())
 		if stop == llm.StopLength && !c.whole() {
 			continue // arguments that are empty may have been cut off
+		}
+		if c.name == "" {
+			return &Failure{Kind: llm.BrokenStream, Text: "a call has no name"}
 		}
 		if arguments != "" && !json.Valid([]byte(arguments)) {
 			return &Failure{Kind: llm.BrokenStream,

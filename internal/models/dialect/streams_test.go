@@ -86,6 +86,9 @@ more`, text, "", nil, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 
 		"openai, the name again after the arguments": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"read","arguments":"{\"path\":\"a\"}"},"id":"c1"}]}}]}
 {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"read","arguments":"\n"}}]},"finish_reason":"stop"}]}`,
 			"", "", one, task.Usage{}, llm.StopEnd},
+		"openai, the name in the second piece": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"","arguments":""}}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"read","arguments":"{\"path\":\"a\"}"}}]},"finish_reason":"stop"}]}`,
+			"", "", one, task.Usage{}, llm.StopEnd},
 		"openai, one call at two indexes": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"read","arguments":""}}]}}]}
 {"choices":[{"delta":{"tool_calls":[{"index":1,"id":"c1","function":{"arguments":"{\"path\":\"a\"}"}}]},"finish_reason":"stop"}]}`,
 			"", "", one, task.Usage{}, llm.StopEnd},
@@ -133,6 +136,12 @@ more`, text, "", nil, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 
 		"gemini, calls": {Gemini{}, `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"c1","name":"read","args":{"path":"a"}}}]}}]}
 {"candidates":[{"content":{"parts":[{"functionCall":{"id":"c2","name":"now"}}]},"finishReason":"STOP"}]}`,
 			"", "", calls, task.Usage{}, llm.StopEnd},
+		"gemini, a finish reason in each event": {Gemini{}, `{"candidates":[{"content":{"parts":[]},"finishReason":"STOP"}]}
+{"candidates":[{"content":{"parts":[{"text":"Größe"}]},"finishReason":"STOP"}]}
+{"candidates":[{"content":{"parts":[{"functionCall":{"id":"c1","name":"read","args":{"path":"a"}}}]},"finishReason":"STOP"}]}
+{"candidates":[{"content":{"parts":[{"text":" 1"}]},"finishReason":"MAX_TOKENS"}]}
+{"usageMetadata":{"promptTokenCount":7}}`,
+			text, "", one, task.Usage{InputTokens: 7}, llm.StopLength},
 		"gemini, one id for all, and the token limit": {Gemini{}, `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"c1","name":"read","args":{"path":"a"}}}]}}]}
 {"candidates":[{"content":{"parts":[{"functionCall":{"id":"c1","name":"now"}}]},"finishReason":"MAX_TOKENS"}]}`,
 			"", "", same, task.Usage{}, llm.StopLength},
@@ -194,6 +203,8 @@ func TestFailuresInStreams(t *testing.T) {
 		"openai, HTML":     {OpenAI{}, `<html>`, llm.BrokenStream, "line that is no answer: <html>"},
 		"openai, arguments": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"function":{"name":"x","arguments":"{"}}]},"finish_reason":"stop"}]}`,
 			llm.BrokenStream, "arguments of a call of x are no JSON"},
+		"openai, no name": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{}"}}]},"finish_reason":"stop"}]}`,
+			llm.BrokenStream, "a call has no name"},
 		"openai, no object": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"function":{"name":"x","arguments":"7"}}]},"finish_reason":"stop"}]}`,
 			llm.BrokenStream, "arguments of a call of x are not an object"},
 		"anthropic": {Anthropic{}, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, llm.Busy, "Overloaded"},
@@ -202,8 +213,10 @@ func TestFailuresInStreams(t *testing.T) {
 		"anthropic, no reason": {Anthropic{}, `{"type":"message_stop"}`, llm.BrokenStream, "the server ended it with no reason"},
 		"anthropic, pause": {Anthropic{}, anthropicEnd("pause_turn"), llm.BrokenStream,
 			"the server ended it with pause_turn"},
-		"gemini":            {Gemini{}, `{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`, llm.Busy, "The model is overloaded."},
-		"gemini, blocked":   {Gemini{}, `{"promptFeedback":{"blockReason":"SAFETY"}}`, llm.Rejected, "a filter of the server ended it (SAFETY)"},
+		"gemini":          {Gemini{}, `{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`, llm.Busy, "The model is overloaded."},
+		"gemini, blocked": {Gemini{}, `{"promptFeedback":{"blockReason":"SAFETY"}}`, llm.Rejected, "a filter of the server ended it (SAFETY)"},
+		"gemini, blocked at the end": {Gemini{}, `{"candidates":[{"content":{"parts":[{"text":"some"}]},"finishReason":"STOP"}]}
+{"candidates":[{"finishReason":"SAFETY"}]}`, llm.Rejected, "a filter of the server ended it (SAFETY)"},
 		"gemini, malformed": {Gemini{}, `{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`, llm.BrokenStream, "the server ended it with MALFORMED_FUNCTION_CALL"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,6 +243,8 @@ func TestNoEndMark(t *testing.T) {
 		"anthropic": {Anthropic{}, `{"type":"content_block_delta","delta":{"text":"half"}}
 {"type":"message_delta","delta":{"stop_reason":"end_turn"}}`},
 		"gemini": {Gemini{}, `{"candidates":[{"content":{"parts":[{"text":"half"}]}}]}`},
+		"gemini, after another": {Gemini{}, `{"candidates":[{"content":{"parts":[{"text":"ha"}]},"finishReason":"STOP"}]}
+{"candidates":[{"content":{"parts":[{"text":"lf"}]}}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := NewAnswer(nil, 0)
