@@ -174,21 +174,21 @@ func statusFault(resp *http.Response) *Fault {
 	return f
 }
 
-// errorMessage extracts the message of an error body: the "error" of a JSON object, or the message of that, or a plain
-// text. For an HTML page it returns "".
+// errorMessage extracts the message of an error body: the "error" of a JSON object, or the "message" in that, or a
+// plain text. For an HTML page it returns "".
 func errorMessage(body []byte) string {
 	var reply struct {
 		Error json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(body, &reply) == nil {
 		var text string
-		var object struct {
-			Message string `json:"message"`
-		}
 		if json.Unmarshal(reply.Error, &text) == nil {
 			return llm.OneLine(text)
 		}
-		if json.Unmarshal(reply.Error, &object) == nil && object.Message != "" { // servers other than Ollama
+		var object struct {
+			Message string `json:"message"`
+		}
+		if json.Unmarshal(reply.Error, &object) == nil && object.Message != "" {
 			return llm.OneLine(object.Message)
 		}
 		return llm.OneLine(string(reply.Error))
