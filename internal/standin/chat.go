@@ -249,6 +249,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, a *answer, o *fo
 	if a.loop && between == 0 {
 		between = time.Millisecond // endless, but not at full speed
 	}
+	if s.odd != nil {
+		between = 0
+	}
 	pieces := a.pieces
 	if a.fault.Say > 0 {
 		pieces = filler(a.fault.Say)
@@ -269,7 +272,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, a *answer, o *fo
 		case a.tokens+o.Said >= a.size, a.prompt.Options.NumPredict > 0 && o.Said >= a.prompt.Options.NumPredict:
 			return "length", false
 		}
-		if pause := o.Said > 0 && between != 0; pause || len(o.Buf) > maxBuffer {
+		if pause := o.Said > 0 && between != 0; pause || len(o.Buf) > maxBuffer && s.odd == nil {
 			if flush(w, o) != nil || pause && !s.wait(r, between) {
 				return "", false
 			}

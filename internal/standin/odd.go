@@ -19,7 +19,8 @@ type Oddities struct {
 	random *rand.Rand
 }
 
-// Odd makes the server odd: choose returns what is odd about the answer to a prompt. Its pauses are left out.
+// Odd makes the server odd: choose returns what is odd about the answer to a prompt. The answer is sent when it is
+// whole, so faults make no pauses between words.
 func Odd(choose func(Prompt) *Oddities) Option { return func(s *Server) { s.odd = choose } }
 
 // AnyOddities returns random ones that a client can understand. A third of the answers break off.
