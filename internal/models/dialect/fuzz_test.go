@@ -95,7 +95,7 @@ func FuzzDialects(f *testing.F) {
 		assert.LessOrEqual(t, usage.CachedTokens, usage.InputTokens)
 
 		short := NewAnswer(nil, 16)
-		err = takeAll(of, short, string(stream))
+		_ = takeAll(of, short, string(stream)) // however it ends
 		short.Finish()
 		assert.LessOrEqual(t, short.text.Len()+short.thinking.Len(), short.most)
 	})
