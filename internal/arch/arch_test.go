@@ -36,6 +36,7 @@ var floors = [][]string{
 		"internal/approval/rules/gitconfig", "internal/app/command/pipe", "internal/taskfile/prose",
 		"internal/taskfile/locate", "internal/taskfile/until",
 		"internal/app/command/vocabulary", "internal/app/columns",
+		"internal/standin/form",
 	}, {
 		"pkg/event", "pkg/llm", "pkg/supervisor/limits", "pkg/supervisor/ceiling", "pkg/supervisor/jobs",
 		"pkg/supervisor/order", "pkg/supervisor/attempts", "pkg/supervisor/changes", "pkg/supervisor/tally",

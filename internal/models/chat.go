@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"time"
 
@@ -27,6 +28,9 @@ type Options struct {
 func (c *Client) Backend(m Model, o Options) llm.Backend {
 	b := &backend{client: c, dialect: c.dialect, model: m, window: window{limit: m.Context}}
 	b.window.raise(o.MinContext)
+	if !b.sized() {
+		b.window.raise(m.Context)
+	}
 	return b
 }
 
@@ -59,14 +63,11 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	}
 	ask := &dialect.Ask{Request: r, Model: b.model.Name, Thinking: b.model.Thinking}
 	for {
-		ask.Context, ask.Limit = size, r.MaxTokens
-		if r.MaxTokens <= 0 {
-			ask.Limit = answerLimit(size, corrected)
-		}
+		ask.Context, ask.Limit = size, b.limit(r.MaxTokens, size, corrected)
 		a := dialect.NewAnswer(yield, max(minAnswer, answerContexts*bytesPerToken*max(size, b.model.Context)))
 		err := b.send(ctx, ask, a, tokens)
 		switch {
-		case err == nil && wasCut(a.Counted(), size, corrected):
+		case err == nil && (b.sized() || b.model.Context > 0) && wasCut(a.Counted(), size, corrected):
 			err = overflow(fmt.Sprintf("the server cut the prompt to %d tokens, its context has %d", a.Counted(), size),
 				nil)
 		case err == nil:
@@ -79,6 +80,23 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 		}
 		return a.Response(), err
 	}
+}
+
+// sized reports whether requests say how large the context shall be. Other servers have a context of their own.
+func (b *backend) sized() bool { return b.client.server.Kind == servers.Ollama }
+
+// limit returns the limit of tokens for an answer, of which the request wants most; 0 means that the server decides. A
+// server whose context is its own refuses a limit that its model does not have.
+func (b *backend) limit(most, context, prompt int) int {
+	switch {
+	case most > 0:
+		return most
+	case b.sized():
+		return answerLimit(context, prompt)
+	case b.model.Answer > 0 && b.model.Context > 0:
+		return min(b.model.Answer, max(context-int(float64(prompt)*margin), 1))
+	}
+	return b.model.Answer
 }
 
 // send makes one request and collects the answer in a, also the part that came before an error. It returns nil only
@@ -121,21 +139,26 @@ func (b *backend) send(ctx context.Context, ask *dialect.Ask, a *dialect.Answer,
 	case err == io.EOF:
 		err = errors.New("the stream ended early")
 	}
-	return &llm.Error{Kind: llm.BrokenStream, Err: err,
+	kind := llm.BrokenStream
+	if f, ok := errors.AsType[*dialect.Failure](err); ok {
+		kind = f.Kind
+	}
+	return &llm.Error{Kind: kind, Err: err,
 		Problem: fmt.Sprintf("answer of %s broke off: %s", b.model.Name, llm.OneLine(err.Error()))}
 }
 
-// read adds what the server streams to a, up to the end of the answer: what follows that is no part of it. Only its
-// usage may follow, and soon. The error is io.EOF if the stream ended before the answer.
+// read adds what the server streams to a, up to the end of the answer and what the server says about it, which may
+// follow soon. The error is io.EOF if the stream ended before the answer.
 func (b *backend) read(body io.ReadCloser, a *dialect.Answer) error {
 	var stream wire.Stream = wire.NewEvents(body)
 	if b.model.Kind == servers.Ollama {
 		stream = wire.NewLines(body)
 	}
-	ended := false
-	for {
+	end := time.AfterFunc(math.MaxInt64, func() { body.Close() }) // not yet
+	defer end.Stop()
+	for ended := false; ; ended = a.Ended() {
 		line, err := stream.Next()
-		if line.Data != nil {
+		if len(line.Data) > 0 { // an empty event keeps the connection alive
 			if wrong := a.Take(b.dialect, line.Data); wrong != nil || a.Closed() {
 				return cmp.Or(err, wrong) // a line that is cut off is not wrong
 			}
@@ -143,15 +166,23 @@ func (b *backend) read(body io.ReadCloser, a *dialect.Answer) error {
 		if err != nil {
 			return err
 		}
-		if a.Ended() && !ended {
-			ended = true
-			defer time.AfterFunc(soon, func() { body.Close() }).Stop()
+		switch {
+		case !a.Ended():
+			end.Stop()
+		case b.model.Kind == servers.Gemini:
+			end.Reset(later)
+		case !ended:
+			end.Reset(soon)
 		}
 	}
 }
 
-// soon is how long the end of a stream may take after the end of the answer.
-const soon = time.Second
+// soon is how long the end of a stream may take after the end of the answer. later is that for Gemini, which may go on
+// with the answer.
+const (
+	soon  = time.Second
+	later = 20 * time.Second
+)
 
 // drain reads the end of a stream after the last line of an answer, because a connection can be reused only when it
 // was read to its end. Little may follow, and soon: else the connection is closed.

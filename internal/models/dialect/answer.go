@@ -89,6 +89,9 @@ func (a *Answer) end(stop llm.Stop) error {
 	return nil
 }
 
+// reopen notes that the end was none: more of the answer follows, and the server says again when it ends.
+func (a *Answer) reopen() { a.stop = "" }
+
 // close notes that nothing follows.
 func (a *Answer) close() { a.closed = a.stop != "" }
 

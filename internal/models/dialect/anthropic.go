@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -147,7 +148,7 @@ func messagesID(id string) string {
 // messagesEvent is one event of a stream.
 type messagesEvent struct {
 	Type    string `json:"type"`
-	Index   int    `json:"index"`
+	Index   *int   `json:"index"`
 	Message struct {
 		Usage *messagesUsage `json:"usage"`
 	} `json:"message"`
@@ -197,7 +198,7 @@ func (Anthropic) Decode(data []byte, a *Answer) error {
 		if e.Block.Type != "tool_use" {
 			return nil
 		}
-		p := piece{index: e.Index, id: e.Block.ID, name: e.Block.Name}
+		p := piece{index: indexOf(e.Index), begins: true, id: e.Block.ID, name: e.Block.Name}
 		if input := string(e.Block.Input); input != "{}" && input != "null" {
 			p.arguments = input // Ollama sends them whole
 		}
@@ -205,10 +206,10 @@ func (Anthropic) Decode(data []byte, a *Answer) error {
 	case "content_block_delta":
 		a.add(e.Delta.Thinking, e.Delta.Text)
 		if e.Delta.Input != "" {
-			return a.part(piece{index: e.Index, arguments: e.Delta.Input})
+			return a.part(piece{index: indexOf(e.Index), arguments: e.Delta.Input})
 		}
 	case "message_delta":
-		a.reason = e.Delta.StopReason
+		a.reason = cmp.Or(e.Delta.StopReason, a.reason) // it may only have the usage
 	case "message_stop":
 		return a.stopped()
 	}

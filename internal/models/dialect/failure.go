@@ -35,7 +35,9 @@ func failure(raw json.RawMessage) error {
 	f := &Failure{Kind: llm.BrokenStream, Text: llm.OneLine(text)}
 	switch {
 	case status >= 400 && status < 600:
-		f.Kind = llm.KindOf(status)
+		if f.Kind = llm.KindOf(status); f.Kind == llm.Server {
+			f.Kind = llm.BrokenStream // it had begun to answer
+		}
 	case reply.Type == "overloaded_error", reply.Type == "rate_limit_error":
 		f.Kind = llm.Busy
 	case reply.Type == "invalid_request_error":

@@ -54,6 +54,53 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
+// The same for all dialects: whatever they stream, calls have names, ids and objects for arguments, and nothing of an
+// answer is lost between its pieces and the whole.
+func FuzzDialects(f *testing.F) {
+	for i, s := range []string{
+		`{"message":{"content":"a","tool_calls":[{"function":{"name":"x","arguments":{}}}]}}` + "\n" + `{"done":true}`,
+		`{"choices":[{"delta":{"content":"a","tool_calls":[{"index":0,"id":"c","function":{"name":"x","arguments":"{"}}]}}]}` +
+			"\n" + `{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"}"}}]},"finish_reason":"stop"}]}` + "\n[DONE]",
+		`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"c","name":"x","input":{}}}` + "\n" +
+			`{"type":"content_block_delta","index":1,"delta":{"partial_json":"{}"}}` + "\n" + anthropicEnd("tool_use"),
+		`{"candidates":[{"content":{"parts":[{"text":"a","thought":true},{"functionCall":{"name":"x"}}]},` +
+			`"finishReason":"STOP"}]}` + "\n" + `{"candidates":[{"content":{"parts":[{"text":"b"}]},"finishReason":"MAX_TOKENS"}]}`,
+	} {
+		f.Add(byte(i), []byte(s))
+	}
+	f.Fuzz(func(t *testing.T, kind byte, stream []byte) {
+		of := [...]Dialect{Ollama{}, OpenAI{}, Anthropic{}, Gemini{}}[kind%4]
+		var got chunks
+		a := NewAnswer(got.add, 0)
+		err := takeAll(of, a, string(stream))
+		a.Finish()
+		resp := a.Response()
+		text, thinking := got.text()
+		assert.Equal(t, text, resp.Message.Content)
+		assert.Equal(t, thinking, resp.Message.Thinking)
+		for _, c := range resp.Message.Calls {
+			assert.NotEmpty(t, c.ID)
+			var object map[string]any
+			require.NoError(t, json.Unmarshal(c.Arguments, &object))
+			require.NotNil(t, object)
+		}
+		assert.Equal(t, a.Ended(), resp.Stop != "")
+		if err != nil {
+			assert.NotContains(t, err.Error(), "\n")
+		}
+		a.Believe(1000, len(stream), 10)
+		usage := a.Response().Usage
+		assert.GreaterOrEqual(t, usage.InputTokens, 0)
+		assert.GreaterOrEqual(t, usage.OutputTokens, 0)
+		assert.LessOrEqual(t, usage.CachedTokens, usage.InputTokens)
+
+		short := NewAnswer(nil, 16)
+		_ = takeAll(of, short, string(stream)) // however it ends
+		short.Finish()
+		assert.LessOrEqual(t, short.text.Len()+short.thinking.Len(), short.most)
+	})
+}
+
 func FuzzEstimate(f *testing.F) {
 	f.Add("a", "b c")
 	f.Add("12", "你好\xff")

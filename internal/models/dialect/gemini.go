@@ -165,7 +165,8 @@ type geminiEvent struct {
 	Error json.RawMessage `json:"error"`
 }
 
-// Decode implements [Dialect]. The end mark is the finish reason; nothing follows it but the usage.
+// Decode implements [Dialect]. The end mark is the finish reason. Old servers, and some between Gemini and the client,
+// say it in each event: the last one counts, and what follows another is not lost.
 func (Gemini) Decode(data []byte, a *Answer) error {
 	var e geminiEvent
 	if err := json.Unmarshal(data, &e); err != nil {
@@ -186,9 +187,13 @@ func (Gemini) Decode(data []byte, a *Answer) error {
 	c := &e.Candidates[0]
 	for i := range c.Content.Parts {
 		p := &c.Content.Parts[i]
+		if p.Call != nil || p.Text != "" {
+			a.reopen()
+		}
 		switch {
 		case p.Call != nil:
-			whole := piece{index: len(a.open), id: p.Call.ID, name: p.Call.Name, signature: p.Signature}
+			whole := piece{index: -1, begins: true, id: p.Call.ID, name: p.Call.Name, arguments: "{}",
+				signature: p.Signature}
 			if present(p.Call.Arguments) {
 				whole.arguments = string(p.Call.Arguments)
 			}
@@ -208,6 +213,9 @@ func (Gemini) Decode(data []byte, a *Answer) error {
 		return a.end(llm.StopEnd)
 	case "MAX_TOKENS":
 		return a.end(llm.StopLength)
+	}
+	a.reopen()
+	switch c.FinishReason {
 	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII":
 		return filtered(c.FinishReason)
 	}

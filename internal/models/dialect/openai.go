@@ -168,10 +168,7 @@ func (OpenAI) Decode(data []byte, a *Answer) error {
 		}
 		for i := range d.Calls {
 			call := &d.Calls[i]
-			p := piece{index: -1, id: call.ID, name: call.Function.Name}
-			if call.Index != nil {
-				p.index = max(*call.Index, 0)
-			}
+			p := piece{index: indexOf(call.Index), id: call.ID, name: call.Function.Name}
 			if json.Unmarshal(call.Function.Arguments, &p.arguments) != nil {
 				p.arguments = string(call.Function.Arguments)
 			}

@@ -3,6 +3,7 @@ package dialect
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"qq/pkg/llm"
@@ -13,7 +14,8 @@ import (
 // else it has differs from server to server: some leave out the index or the id, some repeat the name or the id in
 // each piece, some give all calls one index, some one call several.
 type piece struct {
-	index     int // of the call; -1 means that the server does not say
+	index     int  // of the call; -1 means that the server does not say
+	begins    bool // it is the first piece of a call; false means that the server does not say
 	id        string
 	name      string
 	arguments string
@@ -28,7 +30,7 @@ type openCall struct {
 
 // whole reports whether the arguments are a JSON object.
 func (c *openCall) whole() bool {
-	s := c.arguments.String()
+	s := strings.TrimSpace(c.arguments.String())
 	return strings.HasSuffix(s, "}") && json.Valid([]byte(s))
 }
 
@@ -60,32 +62,62 @@ func (a *Answer) part(p piece) error {
 
 // callOf returns the call that p continues; nil if it begins one.
 func (a *Answer) callOf(p piece) *openCall {
-	for _, c := range a.open {
-		if p.id != "" && c.id == p.id {
-			return c
-		}
-	}
-	for i := len(a.open) - 1; i >= 0; i-- {
-		c := a.open[i]
-		if p.index >= 0 && c.index != p.index {
-			continue
-		}
-		if p.name == "" && (p.id == "" || c.id == "") || p.name == c.name && (p.arguments == "" || !c.whole()) {
-			return c
-		}
+	if p.begins {
 		return nil
 	}
-	return nil
+	var last *openCall
+	for _, c := range slices.Backward(a.open) {
+		if p.id != "" && c.id == p.id {
+			last = c
+			break
+		}
+		if last == nil && (p.index < 0 || c.index < 0 || c.index == p.index) {
+			last = c
+		}
+	}
+	if last == nil || last.endsBefore(p) {
+		return nil
+	}
+	return last
+}
+
+// endsBefore reports whether p begins another call, though it has the id or the index of c, or neither. Without a name
+// it never does: servers give a piece any id. With the name of c it does if c cannot go on with it.
+func (c *openCall) endsBefore(p piece) bool {
+	blank := strings.TrimSpace(p.arguments) == ""
+	empty := strings.TrimSpace(c.arguments.String()) == ""
+	otherID := p.id != "" && c.id != "" && p.id != c.id
+	otherIndex := p.index >= 0 && c.index >= 0 && p.index != c.index
+	switch {
+	case p.name == "", c.name == "": // some servers say the name in the second piece
+		return false
+	case p.name != c.name:
+		return true
+	case otherID || otherIndex:
+		return c.whole() || empty && blank
+	}
+	return c.whole() && !blank
+}
+
+// indexOf returns the index of a piece; -1 if the server does not say it.
+func indexOf(index *int) int {
+	if index == nil {
+		return -1
+	}
+	return max(*index, 0)
 }
 
 // closeCalls ends the calls that came in pieces. If the answer was cut, calls that are not whole are left out.
 func (a *Answer) closeCalls(stop llm.Stop) error {
 	for _, c := range a.open {
 		arguments := strings.TrimSpace(c.arguments.String())
+		if stop == llm.StopLength && !c.whole() {
+			continue // arguments that are empty may have been cut off
+		}
+		if c.name == "" {
+			return &Failure{Kind: llm.BrokenStream, Text: "a call has no name"}
+		}
 		if arguments != "" && !json.Valid([]byte(arguments)) {
-			if stop == llm.StopLength {
-				continue
-			}
 			return &Failure{Kind: llm.BrokenStream,
 				Text: fmt.Sprintf("arguments of a call of %s are no JSON", llm.OneLine(c.name))}
 		}

@@ -20,6 +20,8 @@ func TestStreams(t *testing.T) {
 		{ID: "c2", Name: "now", Arguments: json.RawMessage(`{}`)},
 	}
 	one := calls[:1]
+	same := []tool.Call{calls[0], {ID: "c1", Name: "now", Arguments: calls[1].Arguments}}
+	twice := []tool.Call{calls[0], {ID: "c2", Name: "read", Arguments: calls[1].Arguments}}
 	for name, tt := range map[string]struct {
 		of     Dialect
 		stream string
@@ -65,12 +67,36 @@ more`, text, "", nil, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 
 		"openai, one index for all": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"read","arguments":"{\"path\":\"a\"}"}}]}}]}
 {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c2","function":{"name":"now","arguments":"{}"}}]},"finish_reason":"stop"}]}`,
 			"", "", calls, task.Usage{}, llm.StopEnd},
+		"openai, another id in each piece": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"read"}}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","function":{"arguments":"{\"path\":\"a\"}"}}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":1,"id":"c2","function":{"name":"now"}}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":1,"id":"z","function":{"arguments":"{}"}}]},"finish_reason":"stop"}]}`,
+			"", "", calls, task.Usage{}, llm.StopEnd},
+		"openai, one tool twice, one index": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"read","arguments":""}}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"path\":\"a\"}"}}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c2","function":{"name":"read","arguments":""}}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]},"finish_reason":"stop"}]}`,
+			"", "", twice, task.Usage{}, llm.StopEnd},
+		"openai, one id for all": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"read","arguments":"{\"path\":\"a\"}"}}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":1,"id":"c1","function":{"name":"now","arguments":"{}"}}]},"finish_reason":"stop"}]}`,
+			"", "", same, task.Usage{}, llm.StopEnd},
+		"openai, an index in later pieces only": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"id":"c1","function":{"name":"read"}}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"path\":\"a\"}"}}]},"finish_reason":"stop"}]}`,
+			"", "", one, task.Usage{}, llm.StopEnd},
+		"openai, the name again after the arguments": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"read","arguments":"{\"path\":\"a\"}"},"id":"c1"}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"read","arguments":"\n"}}]},"finish_reason":"stop"}]}`,
+			"", "", one, task.Usage{}, llm.StopEnd},
+		"openai, the name in the second piece": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"","arguments":""}}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"read","arguments":"{\"path\":\"a\"}"}}]},"finish_reason":"stop"}]}`,
+			"", "", one, task.Usage{}, llm.StopEnd},
 		"openai, one call at two indexes": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"read","arguments":""}}]}}]}
 {"choices":[{"delta":{"tool_calls":[{"index":1,"id":"c1","function":{"arguments":"{\"path\":\"a\"}"}}]},"finish_reason":"stop"}]}`,
 			"", "", one, task.Usage{}, llm.StopEnd},
 		"openai, arguments that are an object": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"id":"c1","function":{"name":"read","arguments":{"path":"a"}}}]},"finish_reason":"stop"}]}`,
 			"", "", one, task.Usage{}, llm.StopEnd},
 		"openai, cut in a call": {OpenAI{}, `{"choices":[{"delta":{"content":"Größe 1","tool_calls":[{"id":"c1","function":{"name":"read","arguments":"{\"pa"}}]},"finish_reason":"length"}]}`,
+			text, "", nil, task.Usage{}, llm.StopLength},
+		"openai, cut before the arguments of a call": {OpenAI{}, `{"choices":[{"delta":{"content":"Größe 1","tool_calls":[{"id":"c1","function":{"name":"read","arguments":""}}]},"finish_reason":"length"}]}`,
 			text, "", nil, task.Usage{}, llm.StopLength},
 		"anthropic": {Anthropic{}, `{"type":"message_start","message":{"usage":{"input_tokens":2,"cache_read_input_tokens":4,"cache_creation_input_tokens":1,"output_tokens":1}}}
 {"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}
@@ -89,6 +115,16 @@ more`, text, "", nil, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 
 		"anthropic, whole inputs": {Anthropic{}, `{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"c1","name":"read","input":{"path":"a"}}}
 {"type":"message_delta","delta":{"stop_reason":"max_tokens"}}
 {"type":"message_stop"}`, "", "", one, task.Usage{}, llm.StopLength},
+		"anthropic, without indexes": {Anthropic{}, `{"type":"content_block_start","content_block":{"type":"tool_use","id":"c1","name":"read","input":{}}}
+{"type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":"{\"path\":\"a\"}"}}
+{"type":"content_block_start","content_block":{"type":"tool_use","id":"c2","name":"read","input":{}}}
+{"type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":"{}"}}
+{"type":"message_delta","delta":{"stop_reason":"tool_use"}}
+{"type":"message_stop"}`, "", "", twice, task.Usage{}, llm.StopEnd},
+		"anthropic, usage after the reason": {Anthropic{}, `{"type":"content_block_delta","delta":{"type":"text_delta","text":"Größe 1"}}
+{"type":"message_delta","delta":{"stop_reason":"end_turn"}}
+{"type":"message_delta","delta":{},"usage":{"output_tokens":3}}
+{"type":"message_stop"}`, text, "", nil, task.Usage{OutputTokens: 3}, llm.StopEnd},
 		"anthropic, an answer by schema": {Anthropic{}, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c1","name":"give_answer","input":{}}}
 {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"n\":1}"}}
 {"type":"message_delta","delta":{"stop_reason":"tool_use"}}
@@ -100,6 +136,15 @@ more`, text, "", nil, task.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 
 		"gemini, calls": {Gemini{}, `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"c1","name":"read","args":{"path":"a"}}}]}}]}
 {"candidates":[{"content":{"parts":[{"functionCall":{"id":"c2","name":"now"}}]},"finishReason":"STOP"}]}`,
 			"", "", calls, task.Usage{}, llm.StopEnd},
+		"gemini, a finish reason in each event": {Gemini{}, `{"candidates":[{"content":{"parts":[]},"finishReason":"STOP"}]}
+{"candidates":[{"content":{"parts":[{"text":"Größe"}]},"finishReason":"STOP"}]}
+{"candidates":[{"content":{"parts":[{"functionCall":{"id":"c1","name":"read","args":{"path":"a"}}}]},"finishReason":"STOP"}]}
+{"candidates":[{"content":{"parts":[{"text":" 1"}]},"finishReason":"MAX_TOKENS"}]}
+{"usageMetadata":{"promptTokenCount":7}}`,
+			text, "", one, task.Usage{InputTokens: 7}, llm.StopLength},
+		"gemini, one id for all, and the token limit": {Gemini{}, `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"c1","name":"read","args":{"path":"a"}}}]}}]}
+{"candidates":[{"content":{"parts":[{"functionCall":{"id":"c1","name":"now"}}]},"finishReason":"MAX_TOKENS"}]}`,
+			"", "", same, task.Usage{}, llm.StopLength},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got chunks
@@ -150,12 +195,16 @@ func TestFailuresInStreams(t *testing.T) {
 		"openai, a text":   {OpenAI{}, `{"error":"it died"}`, llm.BrokenStream, "it died"},
 		"vllm":             {OpenAI{}, `{"object":"error","message":"it died","code":400}`, llm.BrokenStream, "it died"},
 		"openrouter":       {OpenAI{}, `{"error":{"code":429,"message":"slow down"},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}`, llm.Busy, "slow down"},
+		"openrouter, 502":  {OpenAI{}, `{"error":{"code":502,"message":"bad"}}`, llm.Busy, "bad"},
+		"openrouter, 500":  {OpenAI{}, `{"error":{"code":500,"message":"it died"}}`, llm.BrokenStream, "it died"},
 		"openai, no text":  {OpenAI{}, `{"error":{"what":1}}`, llm.BrokenStream, `{"what":1}`},
 		"openai, filtered": {OpenAI{}, `{"choices":[{"delta":{},"finish_reason":"content_filter"}]}`, llm.Rejected, "a filter of the server ended it (content_filter)"},
 		"sglang":           {OpenAI{}, `{"choices":[{"delta":{},"finish_reason":"abort"}]}`, llm.BrokenStream, "the server ended it with abort"},
 		"openai, HTML":     {OpenAI{}, `<html>`, llm.BrokenStream, "line that is no answer: <html>"},
 		"openai, arguments": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"function":{"name":"x","arguments":"{"}}]},"finish_reason":"stop"}]}`,
 			llm.BrokenStream, "arguments of a call of x are no JSON"},
+		"openai, no name": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{}"}}]},"finish_reason":"stop"}]}`,
+			llm.BrokenStream, "a call has no name"},
 		"openai, no object": {OpenAI{}, `{"choices":[{"delta":{"tool_calls":[{"function":{"name":"x","arguments":"7"}}]},"finish_reason":"stop"}]}`,
 			llm.BrokenStream, "arguments of a call of x are not an object"},
 		"anthropic": {Anthropic{}, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, llm.Busy, "Overloaded"},
@@ -164,8 +213,10 @@ func TestFailuresInStreams(t *testing.T) {
 		"anthropic, no reason": {Anthropic{}, `{"type":"message_stop"}`, llm.BrokenStream, "the server ended it with no reason"},
 		"anthropic, pause": {Anthropic{}, anthropicEnd("pause_turn"), llm.BrokenStream,
 			"the server ended it with pause_turn"},
-		"gemini":            {Gemini{}, `{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`, llm.Busy, "The model is overloaded."},
-		"gemini, blocked":   {Gemini{}, `{"promptFeedback":{"blockReason":"SAFETY"}}`, llm.Rejected, "a filter of the server ended it (SAFETY)"},
+		"gemini":          {Gemini{}, `{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`, llm.Busy, "The model is overloaded."},
+		"gemini, blocked": {Gemini{}, `{"promptFeedback":{"blockReason":"SAFETY"}}`, llm.Rejected, "a filter of the server ended it (SAFETY)"},
+		"gemini, blocked at the end": {Gemini{}, `{"candidates":[{"content":{"parts":[{"text":"some"}]},"finishReason":"STOP"}]}
+{"candidates":[{"finishReason":"SAFETY"}]}`, llm.Rejected, "a filter of the server ended it (SAFETY)"},
 		"gemini, malformed": {Gemini{}, `{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`, llm.BrokenStream, "the server ended it with MALFORMED_FUNCTION_CALL"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,6 +243,8 @@ func TestNoEndMark(t *testing.T) {
 		"anthropic": {Anthropic{}, `{"type":"content_block_delta","delta":{"text":"half"}}
 {"type":"message_delta","delta":{"stop_reason":"end_turn"}}`},
 		"gemini": {Gemini{}, `{"candidates":[{"content":{"parts":[{"text":"half"}]}}]}`},
+		"gemini, after another": {Gemini{}, `{"candidates":[{"content":{"parts":[{"text":"ha"}]},"finishReason":"STOP"}]}
+{"candidates":[{"content":{"parts":[{"text":"lf"}]}}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := NewAnswer(nil, 0)
