@@ -95,7 +95,7 @@ func (c *Client) whenAway() string {
 	switch {
 	case c.server.Kind == servers.Ollama:
 		return "start it with `ollama serve`, or set " + c.server.Setting()
-	case isHere(c.base):
+	case servers.IsHere(c.base):
 		return "start it, or set " + c.server.Setting()
 	}
 	return "look after the network, or set " + c.server.Setting()

@@ -42,12 +42,11 @@ import (
 	"qq/internal/models/gate"
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
-	"qq/pkg/task"
 )
 
 // Names of models that are no model of Ollama's.
 const (
-	Auto    = "auto"    // the best one of Ollama's, or else Extract
+	Auto    = "auto"    // the best one of a server on this machine, or else Extract
 	Extract = "extract" // the built-in extractive model
 )
 
@@ -118,7 +117,8 @@ type Resolver struct {
 	Keys    Keys              // of the servers; nil means that there are none
 	Run     string            // the model of the run: what an empty name means
 	Retries int               // of each look-up at the server
-	Notes   gate.Notes        // told when a model is limited; not nil
+	Notes   gate.Notes        // told when a model is limited, and what Auto is if that is not obvious; not nil
+	Verbose bool              // Notes is told what Auto is in any case
 	Strict  bool              // the built-in model never replaces Auto
 	// Warnings is told when the built-in model replaces Auto; not nil unless Strict is set.
 	Warnings gate.Notes
@@ -203,36 +203,22 @@ func (r *Resolver) Replaced() []string {
 	return nil
 }
 
-// find asks the server for the named model. If name is [Auto] and the server cannot be reached or has no usable
-// model, the result is the built-in model, or an error if r is Strict. A server that may soon answer (see recovers)
-// is an error in any case.
+// find asks the server for the named model, see auto for [Auto].
 func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
-	if name == Extract {
+	switch name {
+	case Extract:
 		return Model{Kind: Extract}, nil
+	case Auto:
+		return r.auto(ctx)
 	}
-	server, name := r.serverOf(name)
-	key, err := r.key(ctx, server)
-	if err != nil {
-		return Model{}, err
-	}
-	client, err := connect(server, key)
+	client, name, err := r.Open(ctx, name)
 	if err != nil {
 		return Model{}, err
 	}
 	defer client.Close()
 	found, err := client.Find(ctx, name)
-	if e, ok := errors.AsType[*llm.Error](err); ok && name == Auto && !recovers(e) {
-		if r.Strict {
-			return Model{}, &task.Error{Status: task.Unavailable, Problem: e.Problem, Err: e,
-				Hint: e.Hint + "; or choose the built-in model with --model extract"}
-		}
-		why := e.Problem + ": using the built-in extractive model (summaries, key points, keywords, outlines)"
-		r.replaced.Store(&why)
-		r.Warnings.Note("%s", why)
-		return Model{Kind: Extract}, nil
-	}
-	if err == nil && !found.Tools {
-		r.Notes.Note("model %s cannot call tools: agents work without them", found.Name)
+	if err == nil {
+		r.noteTools(found)
 	}
 	return found, err
 }
@@ -286,25 +272,27 @@ func recovers(e *llm.Error) bool {
 	return e.Kind == llm.Server || e.Passing() && e.Kind != llm.Unreachable
 }
 
-// Find asks the server for the model of that name; for [Auto] an Ollama server picks one. The error for an unknown
-// name lists the models that the server has.
+// Find asks the server for the model of that name. The error for an unknown name lists the models that the server has.
 func (c *Client) Find(ctx context.Context, name string) (Model, error) {
-	switch {
-	case c.server.Kind != servers.Ollama:
-		return c.look(ctx, name)
-	case name == Auto:
-		return c.Pick(ctx)
+	if c.server.Kind != servers.Ollama {
+		o, err := c.look(ctx, name)
+		return o.Model, err
 	}
 	m, err := c.Show(ctx, strings.TrimPrefix(name, "ollama:"))
+	return m, c.withNames(ctx, err)
+}
+
+// withNames adds to the error for an unknown model the names of those that the Ollama server has.
+func (c *Client) withNames(ctx context.Context, err error) error {
 	e, ok := errors.AsType[*llm.Error](err)
 	if !ok || e.Kind != llm.UnknownModel {
-		return m, err
+		return err
 	}
 	names, listErr := c.List(ctx)
 	if listErr != nil || len(names) == 0 {
-		return Model{}, err
+		return err
 	}
 	more := *e
 	more.Hint = strings.TrimSpace(e.Hint + "; the server has: " + shortList(names))
-	return Model{}, &more
+	return &more
 }

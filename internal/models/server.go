@@ -2,7 +2,6 @@ package models
 
 import (
 	"fmt"
-	"net/netip"
 	"net/url"
 
 	"qq/internal/models/dialect"
@@ -30,11 +29,4 @@ func addressOf(s servers.Server) (*url.URL, error) {
 		return parseHost(s.URL)
 	}
 	return s.Address()
-}
-
-// isHere reports whether u is an address of this machine.
-func isHere(u *url.URL) bool {
-	host := u.Hostname()
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
 }

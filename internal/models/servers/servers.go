@@ -5,6 +5,7 @@ package servers
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -26,6 +27,7 @@ type Server struct {
 	URL  string // the address to which paths such as /chat/completions are added; of Ollama as in OLLAMA_HOST
 	// Context is the size of the context of its models, in tokens, where the server does not say it; 0 means not known.
 	Context int
+	Own     bool // a setting of the user names it
 	// KeyName is the environment variable with the key, KeyCommand a command that prints it. Both may be empty.
 	KeyName, KeyCommand string
 }
@@ -54,7 +56,7 @@ var kinds = []string{Ollama, OpenAI, Anthropic, Gemini}
 // Parse reads the description of the server of that name: a kind, an address, and options. A key command is the last
 // option, and takes the rest.
 func Parse(name, description string) (Server, error) {
-	s := Server{Name: name}
+	s := Server{Name: name, Own: true}
 	description, s.KeyCommand, _ = strings.Cut(description, "key_cmd=")
 	words := strings.Fields(description)
 	if len(words) < 2 || !slices.Contains(kinds, words[0]) {
@@ -100,6 +102,23 @@ func (s Server) Address() (*url.URL, error) {
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
 	return u, nil
+}
+
+// IsHere reports whether the address of s is one of this machine.
+func (s Server) IsHere() bool {
+	address := s.URL
+	if !strings.Contains(address, "://") { // of Ollama, where the scheme and the host may be missing
+		address = "http://" + strings.TrimSpace(address)
+	}
+	u, err := url.Parse(address)
+	return err == nil && IsHere(u)
+}
+
+// IsHere reports whether u is an address of this machine.
+func IsHere(u *url.URL) bool {
+	host := u.Hostname()
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || host == "" || err == nil && (addr.IsLoopback() || addr.IsUnspecified())
 }
 
 // Setting returns the name of the setting with the address of s.
