@@ -75,6 +75,7 @@ var owners = map[string][]string{
 		"internal/app/command",
 		"internal/app/definitions",
 		"internal/app/manual",
+		"internal/app/modelcmd",
 		"internal/app/permissions",
 		"internal/app/runs",
 	},

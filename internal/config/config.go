@@ -13,7 +13,7 @@
 // [Config.Trust] returns. [ChildEnv] is what a child inherits.
 //
 // Not promised: that a folder exists, that a server answers, that there is a model.
-// The package writes nothing, and reads nothing but the .env files.
+// The package reads nothing but the .env files, and only [WriteUser] writes.
 package config
 
 import (

@@ -80,3 +80,22 @@ func (s Setting) enter(c *Config, value string) error {
 // Secret returns the value of a variable that is no setting, such as a key: from the environment, or else from the
 // .env file of the user. A .env file of the working directory never says it.
 func (c Config) Secret(name string) string { return cmp.Or(c.loader.env[name], c.loader.user[name]) }
+
+// UsableServers returns those of [Config.AllServers] that can be asked without more configuration: those of the user,
+// those on this machine, and the others whose key is set.
+func (c Config) UsableServers() []servers.Server {
+	return slices.DeleteFunc(c.AllServers(), func(s servers.Server) bool {
+		return !s.Own && s.KeyName != "" && strings.TrimSpace(c.Secret(s.KeyName)) == ""
+	})
+}
+
+// SecretSource returns where the value of [Config.Secret] comes from; "" if there is none.
+func (c Config) SecretSource(name string) string {
+	switch {
+	case c.loader.env[name] != "":
+		return fromEnviron
+	case c.loader.user[name] != "":
+		return "the .env of the user"
+	}
+	return ""
+}

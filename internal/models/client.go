@@ -44,6 +44,9 @@ func Open(s servers.Server, key string) (*Client, error) {
 	return &Client{server: s, key: key, base: base, dialect: d, transport: wire.NewTransport(base)}, nil
 }
 
+// Server returns the server.
+func (c *Client) Server() servers.Server { return c.server }
+
 // Host returns the URL of the server.
 func (c *Client) Host() string { return c.base.String() }
 
