@@ -67,6 +67,7 @@ type wiringConfig struct {
 	ReadOnly bool              // no agent may change anything
 	Person   person            // is told notes and warnings
 	Batch    bool              // the run is a batch
+	Verbose  bool              // a person wants to know what is chosen
 	ID       string            // execution id of this process, see [task.NewID]
 	Trace    event.Trace       // the trace that this run belongs to
 	Ledger   *ledger.Recorder  // nil means that no record is kept
@@ -104,7 +105,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w := &wiring{
 		cfg: cfg,
 		models: &models.Resolver{Servers: set.AllServers(), Aliases: set.Aliases, Run: set.Model, Retries: set.Retries,
-			Notes: cfg.Person, Warnings: notes(cfg.Person.Say), Strict: cfg.Batch},
+			Notes: cfg.Person, Warnings: notes(cfg.Person.Say), Strict: cfg.Batch, Verbose: cfg.Verbose},
 		log:     record.NewChildLog(set.LogDir),
 		scratch: &scratch.Folder{Dir: filepath.Join(set.Home, "run")},
 		host:    proc.NewHost(),

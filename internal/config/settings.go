@@ -127,7 +127,8 @@ func Settings() []Setting {
 			Doc: "the model that `NAME` means, such as `ollama:qwen3:4b`"},
 		{Name: "QQ_MODEL", Default: "auto", Kind: Model, Flag: "model", Checkout: Harmless,
 			Doc: "`SERVER:NAME`, such as `ollama:qwen3` or `openai:gpt-5`, an alias, `extract`, or `auto`: Ollama " +
-				"when it answers and has a model, else `extract` for a single prompt",
+				"when it answers and has a model, else a server on this machine that QQ_SERVER_NAME names, else " +
+				"`extract` for a single prompt",
 			field: func(c *Config) any { return &c.Model }},
 		{Name: "OLLAMA_HOST", Default: "127.0.0.1:11434", Kind: Host, Checkout: Trusted,
 			Doc:   "the Ollama server, as Ollama reads it",

@@ -16,8 +16,9 @@ func TestEdited(t *testing.T) {
 		before, after string
 		entries       []Entry
 	}{
-		"empty":       {"", "QQ_MODEL=ollama:qwen3:4b\n", model},
-		"kept":        {"# mine\nA=1\n\nB='x y' # note\n", "# mine\nA=1\n\nB='x y' # note\nQQ_MODEL=ollama:qwen3:4b\n", model},
+		"empty": {"", "QQ_MODEL=ollama:qwen3:4b\n", model},
+		"kept": {"# mine\nA=1\n\nB='x y' # note\n",
+			"# mine\nA=1\n\nB='x y' # note\nQQ_MODEL=ollama:qwen3:4b\n", model},
 		"no last end": {"A=1", "A=1\nQQ_MODEL=ollama:qwen3:4b\n", model},
 		"replaced":    {"QQ_MODEL=extract\nA=1\n", "QQ_MODEL=ollama:qwen3:4b\nA=1\n", model},
 		"exported":    {"export QQ_MODEL = extract\nA=1\n", "QQ_MODEL=ollama:qwen3:4b\nA=1\n", model},

@@ -71,6 +71,13 @@ func (r *Resolver) client(ctx context.Context, s servers.Server) (*Client, error
 	return connect(s, key)
 }
 
+// Server returns the server of the model of that name. An empty name is that of the run.
+func (r *Resolver) Server(name string) servers.Server {
+	name = cmp.Or(name, r.Run)
+	s, _ := r.serverOf(cmp.Or(r.Aliases[name], name))
+	return s
+}
+
 // Open returns a client for the server of the named model, and the name of the model there. An empty name is that of
 // the run.
 func (r *Resolver) Open(ctx context.Context, name string) (*Client, string, error) {

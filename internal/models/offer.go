@@ -99,18 +99,40 @@ func (c *Client) Look(ctx context.Context, name string) (Offer, error) {
 	return o, nil
 }
 
-// Best returns the offer to use if nobody names a model: the first one with tools on the server itself, or else the
-// first. ok is false if there is none.
+// Best returns the offer to use if nobody names a model: the first one that calls tools, or else the first of which
+// that is not known, or else the first. Models that the server only passes on are left out, and so are those that are
+// not for chats by their name. ok is false if there is none.
 func Best(offers []Offer) (best Offer, ok bool) {
-	own := slices.DeleteFunc(slices.Clone(offers), func(o Offer) bool { return o.Kind == servers.Ollama && o.Remote != "" })
-	if len(own) == 0 {
-		return Offer{}, false
+	var may, first []Offer
+	for _, o := range offers {
+		switch {
+		case o.Kind == servers.Ollama && o.Remote != "", o.ToolCalls == nil && isSpecial(o.Name):
+		case o.ToolCalls != nil && *o.ToolCalls:
+			return o, true
+		case o.ToolCalls == nil:
+			may = append(may, o)
+		default:
+			first = append(first, o)
+		}
 	}
-	i := slices.IndexFunc(own, func(o Offer) bool { return o.ToolCalls != nil && *o.ToolCalls })
-	if i < 0 {
-		i = slices.IndexFunc(own, func(o Offer) bool { return o.ToolCalls == nil })
+	if all := append(may, first...); len(all) > 0 {
+		return all[0], true
 	}
-	return own[max(i, 0)], true
+	return Offer{}, false
+}
+
+// isSpecial reports whether a model is probably not for chats, by its name. It is a guess, for servers that do not say
+// what their models can do.
+func isSpecial(name string) bool {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r < 'a' || r > 'z' })
+	return slices.ContainsFunc(words, func(word string) bool {
+		switch word {
+		case "audio", "realtime", "image", "tts", "transcribe", "whisper", "dall", "sora", "embed", "embedding",
+			"embeddings", "moderation", "ocr", "babbage", "davinci", "rerank", "reranker", "guard":
+			return true
+		}
+		return false
+	})
 }
 
 // named returns the model of that name, of which nothing else is known.

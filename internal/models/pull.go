@@ -9,7 +9,6 @@ import (
 
 	"github.com/ollama/ollama/api"
 
-	"qq/internal/models/servers"
 	"qq/internal/models/wire"
 	"qq/pkg/llm"
 )
@@ -21,9 +20,6 @@ type Pulled struct {
 	Done, Total    int64
 }
 
-// ErrNoPull is the error of a server that cannot get models.
-var ErrNoPull = errors.New("only Ollama gets models by name")
-
 // errStopped says that nobody wants to hear more.
 var errStopped = errors.New("stopped")
 
@@ -31,10 +27,6 @@ var errStopped = errors.New("stopped")
 // without a certificate. A pull has succeeded only if it ends without an error: the server has then said so.
 func (c *Client) Pull(ctx context.Context, name string, insecure bool) iter.Seq2[Pulled, error] {
 	return func(yield func(Pulled, error) bool) {
-		if c.server.Kind != servers.Ollama {
-			yield(Pulled{}, ErrNoPull)
-			return
-		}
 		// A long download has more lines about it than a reply may have.
 		client := api.NewClient(c.base, &http.Client{Transport: unbounded{c}})
 		done := false

@@ -30,7 +30,7 @@ type answered struct {
 	err    error
 }
 
-// refused reports whether nothing listens at the address of a server on this machine that no setting names: it is not
+// unused reports whether nothing listens at the address of a server on this machine that no setting names: it is not
 // in use.
 func (a answered) unused() bool {
 	e, ok := errors.AsType[*llm.Error](a.err)
@@ -144,7 +144,7 @@ func named(all []servers.Server, name string) ([]servers.Server, error) {
 		names = append(names, s.Name)
 	}
 	return nil, command.Usagef(spelling.DidYouMean(spelling.Nearest(name, names))+"there are "+
-		strings.Join(names, ", ")+"; QQ_SERVER_NAME adds one", "no server is called %q", name)
+		strings.Join(names, ", ")+"; a model of Ollama is written ollama:NAME", "no server is called %q", name)
 }
 
 // print prints a table of models.
@@ -154,7 +154,8 @@ func (r commands) print(rows []row) error {
 	}
 	t := output.Table{{"MODEL", "CONTEXT", "TOOLS", "VISION", "SIZE"}}
 	for _, m := range rows {
-		t = append(t, []string{output.Spelled(m.Model), number(m.Context), yesNo(m.Tools), yesNo(m.Vision), bytes(m.Size)})
+		name := output.Spelled(m.Model)
+		t = append(t, []string{name, number(m.Context), yesNo(m.Tools), yesNo(m.Vision), bytes(m.Size)})
 	}
 	_, err := fmt.Fprintln(r.Out, strings.Join(t.Wrapped(r.Out.Width()), "\n"))
 	return output.WriteError(err)

@@ -30,7 +30,9 @@ type commands struct {
 func Commands(i *command.Invocation, s *signals.Signals) []*cli.Command {
 	r := commands{i, s}
 	plain := append(command.LookFlags(), command.FlagNoColor)
-	list := append([]cli.Flag{&cli.StringFlag{Name: "server", Usage: "those of the server of this name alone"}}, plain...)
+	list := append([]cli.Flag{
+		&cli.StringFlag{Name: "server", Usage: "those of the server of this name alone"},
+	}, plain...)
 	pull := append([]cli.Flag{
 		&cli.BoolFlag{Name: "insecure", Usage: "allow a registry without a certificate"},
 	}, plain...)
@@ -58,7 +60,7 @@ func Commands(i *command.Invocation, s *signals.Signals) []*cli.Command {
 				},
 			},
 		},
-		r.setup(timed),
+		r.setup(),
 	}
 }
 

@@ -1,7 +1,6 @@
 package modelcmd
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/output"
 	"qq/internal/models"
+	"qq/internal/models/servers"
 	"qq/pkg/task"
 )
 
@@ -33,11 +33,21 @@ func (r commands) pull(c *cli.Context) error {
 	if name == models.Auto || name == models.Extract {
 		return command.Usagef(example, "%s is no model that can be downloaded", name)
 	}
+	if s := at.Server(name); s.Kind != servers.Ollama {
+		return command.Usagef("load the model as the documents of the server say",
+			"%s is no Ollama server: only Ollama gets models by name", s.Name)
+	}
 	client, own, err := at.Open(c.Context, name)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	registry, plain := strings.CutPrefix(own, "http://")
+	if plain && !c.Bool("insecure") {
+		return command.Usagef("if you trust the network between: --insecure",
+			"the registry of %s has no certificate", registry)
+	}
+	name = strings.TrimSuffix(name, own) + strings.TrimPrefix(registry, "https://") // as the server calls it
 	r.listen()
 	bar := r.newBar()
 	for p, err := range client.Pull(c.Context, own, c.Bool("insecure")) {
@@ -57,13 +67,8 @@ func (r commands) pull(c *cli.Context) error {
 
 // pullError returns err with what to do.
 func pullError(err error, name string) error {
-	if errors.Is(err, models.ErrNoPull) {
-		server, _, _ := strings.Cut(name, ":")
-		return command.Usagef("load the model as the server's own documents say",
-			"%s is no Ollama server: %v", server, err)
-	}
 	if s := task.StatusOf(err); s == task.Interrupted || s == task.Terminated {
-		return task.Hinted("to go on: qq models pull "+name, "%v: %s is not complete", err, name)
+		return task.Hinted("the same command goes on where it was", "%v: %s is not complete", err, name)
 	}
 	return err
 }

@@ -54,8 +54,11 @@ func (r commands) test(c *cli.Context) error {
 	if name, err = at.whole(name); err != nil {
 		return err
 	}
+	if c.NArg() == 0 {
+		r.Note("the model of a run is %s", name)
+	}
 	printer := checkPrinter{r, !c.Bool("json")}
-	t, failed := at.try(c.Context, name, limit, printer)
+	t, failed := at.try(c.Context, name, limit, false, printer)
 	if t.Model == "" { // it was not found
 		return failed
 	}
@@ -109,8 +112,11 @@ func ask(text string) llm.Request {
 	return llm.Request{MaxTokens: longestAnswer, Messages: []llm.Message{{Role: llm.User, Content: text}}}
 }
 
-// try tests the named model. Each request may take so long. The error says that the model cannot give a plain answer.
-func (r *reach) try(ctx context.Context, name string, limit time.Duration, p checkPrinter) (t trial, err error) {
+// try tests the named model; a short test ends with the tool call. Each request may take so long. The error says that
+// the model cannot give a plain answer.
+func (r *reach) try(
+	ctx context.Context, name string, limit time.Duration, short bool, p checkPrinter,
+) (t trial, err error) {
 	find, cancel := bounded(ctx, limit)
 	m, err := r.Resolve(find, name)
 	cancel()
@@ -149,6 +155,9 @@ func (r *reach) try(ctx context.Context, name string, limit time.Duration, p che
 		return t, err
 	}
 	_ = run("tool call", func(ctx context.Context) (string, error) { return calls(ctx, m, backend) })
+	if short {
+		return t, context.Cause(ctx)
+	}
 	_ = run("schema", func(ctx context.Context) (string, error) { return obeysSchema(ctx, backend) })
 	_ = run("stream", func(ctx context.Context) (string, error) { return t.streams(ctx, backend) })
 	return t, context.Cause(ctx)
