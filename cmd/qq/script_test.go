@@ -9,6 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"qq/internal/app/modelcmd/labtest"
 	"qq/internal/standin"
 	"qq/pkg/childproc"
 )
@@ -48,6 +49,8 @@ func connectStdin() {
 // guards. Models are those of a stand-in server with the texts of scripts().
 func TestScripts(t *testing.T) {
 	server := standin.Start(t, standin.Scripts(scripts()...))
+	lab := labtest.Start(t, labtest.Lab{Key: "marker-of-the-key"})
+	bare := labtest.Start(t, labtest.Lab{List: `{"data":[{"id":"m"}]}`})
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
@@ -66,6 +69,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("QQ_HOME", filepath.Join(e.WorkDir, "home", "qq"))
 			e.Setenv("QQ_MODEL", "extract")
 			e.Setenv("OLLAMA_HOST", server.URL)
+			e.Setenv("LAB_URL", lab.URL+"/v1")
+			e.Setenv("BARE_URL", bare.URL+"/v1")
 			e.Setenv("MARK", "SCRIPT_MARK="+e.WorkDir)
 			e.Setenv("SCRIPT_MARK", e.WorkDir)
 			return nil

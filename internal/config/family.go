@@ -93,7 +93,7 @@ func (c Config) UsableServers() []servers.Server {
 func (c Config) SecretSource(name string) string {
 	switch {
 	case c.loader.env[name] != "":
-		return fromEnviron
+		return "the environment"
 	case c.loader.user[name] != "":
 		return "the .env of the user"
 	}
