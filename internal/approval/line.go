@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Line shows text and returns the line that a person types after it, without spaces around it. A hidden line is not
-// shown while it is typed. Control-D is an empty line.
-func (p *Terminal) Line(ctx context.Context, text string, hidden bool) (string, error) {
+// Line shows text, and returns the line that a person types after choice, without spaces around it. A hidden line is
+// not shown while it is typed. Control-D is an empty line.
+func (p *Terminal) Line(ctx context.Context, text, choice string, hidden bool) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.foreground(); err != nil {
@@ -27,9 +27,11 @@ func (p *Terminal) Line(ctx context.Context, text string, hidden bool) (string, 
 		}
 		defer shown()
 	}
-	line, err := p.exchange(ctx, "\n", text)
+	rows := wrapped(visible(text), max(p.size().columns-barWidth, leastWidth))
+	text = "\n" + strings.Join(rows, "\n") + "\n"
+	line, err := p.exchange(ctx, text, choice)
 	for errors.Is(err, errResumed) {
-		line, err = p.exchange(ctx, "\n", text)
+		line, err = p.exchange(ctx, text, choice)
 	}
 	if hidden || err != nil {
 		_ = p.write(context.WithoutCancel(ctx), "\n") // the one that was typed is not shown

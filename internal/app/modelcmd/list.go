@@ -109,7 +109,9 @@ func (r commands) list(c *cli.Context) error {
 			return err
 		}
 	}
+	r.doing("asking the model servers")
 	all := at.askAll(c.Context, which)
+	r.doing("")
 	if only != "" && all[0].err != nil {
 		return all[0].err
 	}

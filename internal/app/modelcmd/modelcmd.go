@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/columns"
 	"qq/internal/app/command"
 	"qq/internal/app/keyring"
 	"qq/internal/app/signals"
@@ -113,6 +114,13 @@ func (r *reach) whole(name string) (string, error) {
 		return "", command.Usagef("qq models list shows the models", "%q names no model", name)
 	}
 	return whole, nil
+}
+
+// doing shows on a terminal what is at work; "" ends that.
+func (r commands) doing(what string) {
+	if r.Coloured(r.Err) && !r.Quiet {
+		r.Err.Status(columns.Cut(what, max(r.Err.Width()-3, 1)))
+	}
 }
 
 // listen makes signals end the command in order, instead of killing it.

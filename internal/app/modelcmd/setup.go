@@ -40,12 +40,16 @@ func (r commands) setup() *cli.Command {
 type proposal struct {
 	model  string // as --model takes it
 	server servers.Server
-	key    string // that a person pasted; empty if there is none
+	entry  config.Entry // names the server; zero if the file of the user does so already
+	key    string       // that a person pasted; empty if there is none
 }
 
 // entries returns the lines for the .env of the user.
 func (p proposal) entries() []config.Entry {
 	entries := []config.Entry{{Name: "QQ_MODEL", Value: p.model}}
+	if p.entry.Name != "" {
+		entries = append(entries, p.entry)
+	}
 	if p.key != "" {
 		entries = append(entries, config.Entry{Name: p.server.KeyName, Value: p.key})
 	}
@@ -54,9 +58,13 @@ func (p proposal) entries() []config.Entry {
 
 // lines returns the entries as they are shown: without the key.
 func (p proposal) lines() []string {
-	lines := []string{p.entries()[0].String()}
-	if p.key != "" {
-		lines = append(lines, p.server.KeyName+"=(the key that you pasted)")
+	var lines []string
+	for _, e := range p.entries() {
+		line := e.String()
+		if p.key != "" && e.Name == p.server.KeyName {
+			line = e.Name + "=(the key that you pasted)"
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }
@@ -121,7 +129,10 @@ func (r commands) runSetup(c *cli.Context) error {
 
 // adopt asks whether p is wanted, tests it and writes it. What is written already is only tested.
 func (s configuring) adopt(c *cli.Context, p proposal, limit time.Duration) error {
-	ctx, same := c.Context, p.key == "" && s.set() == p.model
+	if p.server.Own {
+		p.entry = s.naming(p.server)
+	}
+	ctx, same := c.Context, p.key == "" && p.entry.Name == "" && s.set() == p.model
 	if !same && !c.Bool("yes") {
 		if err := s.confirm(ctx, p); err != nil {
 			return err
@@ -145,6 +156,17 @@ func (s configuring) adopt(c *cli.Context, p proposal, limit time.Duration) erro
 		s.Note("%s says %s already", s.label, strings.Join(p.lines(), " and "))
 	}
 	return s.overridden(c, p.model)
+}
+
+// naming returns the line that names the server, if only the environment does so: without it, the model would be one of
+// a server that nobody knows.
+func (s configuring) naming(server servers.Server) config.Entry {
+	for _, setting := range s.settings.Settings() {
+		if strings.EqualFold(setting.Name, server.Setting()) && s.settings.Source(setting.Name) == "environment" {
+			return config.Entry{Name: setting.Name, Value: s.settings.Value(setting.Name)}
+		}
+	}
+	return config.Entry{}
 }
 
 // overridden warns if another source of settings is stronger than the file of the user.
@@ -199,7 +221,9 @@ func (s configuring) propose(ctx context.Context, asked string) (proposal, error
 	if asked != "" {
 		return s.proposeNamed(ctx, asked)
 	}
+	s.doing("looking for model servers")
 	all := s.askAll(ctx, s.settings.UsableServers())
+	s.doing("")
 	if err := ctx.Err(); err != nil {
 		return proposal{}, context.Cause(ctx)
 	}
@@ -209,8 +233,8 @@ func (s configuring) propose(ctx context.Context, asked string) (proposal, error
 	}
 	for _, a := range all { // what is written already, if it is there
 		for _, o := range a.offers {
-			if m := a.Name + ":" + o.Name; m == s.set() || s.set() != "" && m == s.Whole(s.set()) {
-				return proposal{model: s.set(), server: a.Server}, nil
+			if set := s.set(); set != "" && a.Name+":"+o.Name == s.Whole(set) {
+				return proposal{model: set, server: a.Server}, nil
 			}
 		}
 	}
@@ -289,8 +313,7 @@ func (s configuring) proposeNamed(ctx context.Context, asked string) (proposal, 
 	}
 	name, model, _ := strings.Cut(s.Whole(asked), ":")
 	switch _, alias := s.settings.Aliases[asked]; {
-	case alias, strings.HasPrefix(asked, name+":"):
-	case strings.Contains(asked, ":"): // of Ollama, as Ollama names it
+	case alias, strings.Contains(asked, ":"): // of Ollama without its server, as Ollama names it
 		asked = name + ":" + model
 	default: // the name of a server alone
 		name, model = asked, ""
@@ -335,8 +358,10 @@ func (s configuring) wantKey(ctx context.Context, p *proposal) error {
 		return nil // without a key, the look-up says what to do
 	}
 	key, err := s.terminal.Line(ctx,
-		p.server.Name+" needs a key. Paste it (it is not shown), or press Enter to leave: ", true)
+		p.server.Name+" needs a key. Paste it, it is not shown; Enter alone leaves.", name+": ", true)
 	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	case err != nil:
 		return err
 	case key == "":
@@ -378,8 +403,8 @@ func (s configuring) proposeHosted(ctx context.Context) (proposal, error) {
 	for _, h := range s.hosted() {
 		names = append(names, h.Name)
 	}
-	name, err := s.terminal.Line(ctx, "No model is here. If you have a key of "+command.OneOf(names)+
-		", type that name; Enter leaves: ", false)
+	name, err := s.terminal.Line(ctx, "No model is on this machine. If you have a key of "+command.OneOf(names)+
+		", type that name; Enter alone leaves.", "name: ", false)
 	switch {
 	case ctx.Err() != nil:
 		return proposal{}, context.Cause(ctx)

@@ -82,16 +82,12 @@ type checkPrinter struct {
 
 // begin shows on a terminal which check is at work.
 func (p checkPrinter) begin(model, what string) {
-	if p.Coloured(p.Err) && !p.Quiet {
-		p.Err.Status("testing " + model + ": " + what)
-	}
+	p.doing("testing " + model + ": " + what)
 }
 
 // done prints the result of a check.
 func (p checkPrinter) done(c check) {
-	if p.Coloured(p.Err) {
-		p.Err.Status("")
-	}
+	p.doing("")
 	if !p.shown {
 		return
 	}
@@ -228,6 +224,9 @@ func hasCity(data json.RawMessage) bool {
 	return json.Unmarshal(data, &object) == nil && object["city"] != "" && len(object) == 1
 }
 
+// burst is how long an answer takes that the server sends at once, however many pieces it has.
+const burst = 10 * time.Millisecond
+
 // streams asks for a longer answer, and measures how fast it comes.
 func (t *trial) streams(ctx context.Context, b llm.Backend) (string, error) {
 	var first, last time.Time
@@ -246,16 +245,18 @@ func (t *trial) streams(ctx context.Context, b llm.Backend) (string, error) {
 	case pieces == 0:
 		return "", errors.New("the answer is empty")
 	}
-	t.FirstTokenMS = first.Sub(began).Milliseconds()
-	text := "first token after " + seconds(first.Sub(began))
-	if count := cmp.Or(resp.Usage.OutputTokens, size); last.Sub(first) > 0 && count > 1 {
-		t.TokensPerSecond = float64(count-1) / last.Sub(first).Seconds()
-		text += fmt.Sprintf(", then %.1f tokens a second", t.TokensPerSecond)
+	before, during := first.Sub(began), last.Sub(first)
+	t.FirstTokenMS = before.Milliseconds()
+	text := "first token after " + seconds(before)
+	switch count := cmp.Or(resp.Usage.OutputTokens, size); {
+	case pieces == 1, during < burst && before > time.Second:
+		return "", errors.New("it came at once, after " + seconds(before))
+	case during < burst: // too short to measure
+		return text + ", the rest at once", nil
+	default:
+		t.TokensPerSecond = float64(count-1) / during.Seconds()
+		return text + fmt.Sprintf(", then %.1f tokens a second", t.TokensPerSecond), nil
 	}
-	if pieces == 1 {
-		return "", errors.New("it came in one piece: " + text)
-	}
-	return text, nil
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }

@@ -177,8 +177,8 @@ func statusFault(resp *http.Response) *Fault {
 	return f
 }
 
-// errorMessage extracts the message of an error body: the "error" of a JSON object or a plain
-// text. For an HTML page it returns "".
+// errorMessage extracts the message of an error body: the "error" of a JSON object, or the "message" in that, or a
+// plain text. For an HTML page it returns "".
 func errorMessage(body []byte) string {
 	var reply struct {
 		Error json.RawMessage `json:"error"`
@@ -187,6 +187,12 @@ func errorMessage(body []byte) string {
 		var text string
 		if json.Unmarshal(reply.Error, &text) == nil {
 			return llm.OneLine(text)
+		}
+		var object struct {
+			Message string `json:"message"`
+		}
+		if json.Unmarshal(reply.Error, &object) == nil && object.Message != "" {
+			return llm.OneLine(object.Message)
 		}
 		return llm.OneLine(string(reply.Error))
 	}
