@@ -45,7 +45,11 @@ func (r *Resolver) auto(ctx context.Context) (Model, error) {
 	why := e.Problem + ": using the built-in extractive model (summaries, key points, keywords, outlines)"
 	r.replaced.Store(&why)
 	r.Warnings.Note("%s", why)
-	return Model{Kind: Extract}, nil
+	m := Model{Kind: Extract}
+	if e.Kind == llm.Unreachable {
+		m.Instead = "use Ollama: " + e.Hint + "; unless it has a model: \"ollama pull qwen3:4b\""
+	}
+	return m, nil
 }
 
 // pick chooses a model of the server s.

@@ -67,6 +67,8 @@ type Model struct {
 	Modified time.Time `json:"modified,omitzero"`
 	// Remote is the host that the server passes requests on to; empty if it runs the model itself.
 	Remote string `json:"remote,omitempty"`
+	// Instead says how to get a language model where Extract replaces one, because no server answers.
+	Instead string `json:"-"`
 }
 
 func (m Model) String() string {
@@ -87,7 +89,7 @@ func (m Model) Served() (name string, ok bool) { return m.Name, m.Kind != Extrac
 // empty means none.
 func (m Model) Connect(key string) (llm.Backend, func(), error) {
 	if m.Kind == Extract {
-		return extract.New(), func() {}, nil
+		return &extract.Backend{Instead: m.Instead}, func() {}, nil
 	}
 	client, err := connect(servers.Server{Name: cmp.Or(m.Server, servers.Ollama), Kind: m.Kind, URL: m.Host}, key)
 	if err != nil {
