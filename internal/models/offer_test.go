@@ -168,3 +168,22 @@ func TestAutoOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestOffersWithKey: look-ups at a named Ollama server carry its key, as chats do.
+func TestOffersWithKey(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			http.Error(w, "unauthorized", http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write([]byte(`{"models":[{"name":"m","size":5}]}`))
+	}))
+	defer s.Close()
+	client, err := Open(servers.Server{Name: "lab", Kind: servers.Ollama, URL: s.URL}, "secret")
+	require.NoError(t, err)
+	defer client.Close()
+	offers, err := client.Offers(t.Context())
+	require.NoError(t, err)
+	require.Len(t, offers, 1)
+	assert.Equal(t, "lab:m", offers[0].String())
+}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,6 +19,7 @@ import (
 	"qq/internal/config"
 	"qq/internal/models"
 	"qq/internal/models/servers"
+	"qq/pkg/agents"
 	"qq/pkg/task"
 )
 
@@ -42,6 +44,7 @@ type proposal struct {
 	server servers.Server
 	entry  config.Entry // names the server; zero if the file of the user does so already
 	key    string       // that a person pasted; empty if there is none
+	old    string       // the model that it replaces, which is not there; empty if there is none
 }
 
 // entries returns the lines for the .env of the user.
@@ -69,9 +72,12 @@ func (p proposal) lines() []string {
 	return lines
 }
 
-// elsewhere returns the machine to which prompts go; "" if it is this one.
+// elsewhere returns where prompts go; "" if they stay on this machine.
 func (p proposal) elsewhere() string {
 	if p.server.IsHere() {
+		if agents.Remote(strings.TrimPrefix(p.model, p.server.Name+":")) {
+			return "another machine, to which " + p.server.Name + " passes them on"
+		}
 		return ""
 	}
 	if u, err := p.server.Address(); err == nil {
@@ -129,8 +135,15 @@ func (r commands) runSetup(c *cli.Context) error {
 
 // adopt asks whether p is wanted, tests it and writes it. What is written already is only tested.
 func (s configuring) adopt(c *cli.Context, p proposal, limit time.Duration) error {
+	if strings.ContainsFunc(p.model, func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }) {
+		return command.Usagef("name another one: qq setup MODEL", "%q is no name that a setting can have", p.model)
+	}
 	if p.server.Own {
 		p.entry = s.naming(p.server)
+	}
+	if p.old != "" && c.Bool("yes") {
+		return command.Usagef("to replace it: qq setup "+p.model+" --yes",
+			"nothing is written: %s says QQ_MODEL=%s, which is not there now", s.label, p.old)
 	}
 	ctx, same := c.Context, p.key == "" && p.entry.Name == "" && s.set() == p.model
 	if !same && !c.Bool("yes") {
@@ -181,6 +194,9 @@ func (s configuring) overridden(c *cli.Context, model string) error {
 // confirm asks whether p is wanted. An error says that it is not written.
 func (s configuring) confirm(ctx context.Context, p proposal) error {
 	lines := p.lines()
+	if p.old != "" {
+		lines = append(lines, "It replaces QQ_MODEL="+p.old+", which is not there now.")
+	}
 	if host := p.elsewhere(); host != "" {
 		lines = append(lines, "Your prompts, and what agents read, then go to "+host+".")
 	}
@@ -207,13 +223,13 @@ func (s configuring) confirm(ctx context.Context, p proposal) error {
 	return nil
 }
 
-// set returns the model that the file of the user names; "" if it names none.
+// set returns the model that the file of the user names; "" if it names none, or one that needs no server.
 func (s configuring) set() string {
-	switch from := s.settings.Source("QQ_MODEL"); from {
-	case "default", "environment":
+	from, model := s.settings.Source("QQ_MODEL"), s.settings.Model
+	if from == "default" || from == "environment" || model == models.Auto || model == models.Extract {
 		return ""
 	}
-	return s.settings.Model
+	return model
 }
 
 // propose finds what to propose. asked is the model or the server that a person named; "" means any.
@@ -240,7 +256,7 @@ func (s configuring) propose(ctx context.Context, asked string) (proposal, error
 	}
 	for _, a := range all {
 		if best, ok := models.Best(a.offers); ok {
-			return proposal{model: a.Name + ":" + best.Name, server: a.Server}, nil
+			return proposal{model: a.Name + ":" + best.Name, server: a.Server, old: s.set()}, nil
 		}
 	}
 	return s.proposeHosted(ctx)
