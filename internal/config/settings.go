@@ -284,6 +284,9 @@ func (c Config) Foreign(name string) bool { return c.Source(name) == fromDotEnv 
 // AllServers returns the model servers that can be named, with their addresses. Those of the user come first.
 func (c Config) AllServers() []servers.Server {
 	all := slices.Clone(c.Servers)
+	for i := range all {
+		all[i].Own = true
+	}
 	for _, s := range servers.BuiltIn() {
 		if s.Name == servers.Ollama {
 			s.URL = c.OllamaHost

@@ -176,7 +176,7 @@ func (s configuring) adopt(c *cli.Context, p proposal, limit time.Duration) erro
 func (s configuring) naming(server servers.Server) config.Entry {
 	for _, setting := range s.settings.Settings() {
 		if strings.EqualFold(setting.Name, server.Setting()) && s.settings.Source(setting.Name) == "environment" {
-			return config.Entry{Name: setting.Name, Value: s.settings.Value(setting.Name)}
+			return config.Entry{Name: setting.Name, Value: s.Env.Get(setting.Name)} // with its key command
 		}
 	}
 	return config.Entry{}

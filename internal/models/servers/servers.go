@@ -56,7 +56,7 @@ var kinds = []string{Ollama, OpenAI, Anthropic, Gemini}
 // Parse reads the description of the server of that name: a kind, an address, and options. A key command is the last
 // option, and takes the rest.
 func Parse(name, description string) (Server, error) {
-	s := Server{Name: name, Own: true}
+	s := Server{Name: name}
 	description, s.KeyCommand, _ = strings.Cut(description, "key_cmd=")
 	words := strings.Fields(description)
 	if len(words) < 2 || !slices.Contains(kinds, words[0]) {
