@@ -79,9 +79,6 @@ func Parse(name, description string) (Server, error) {
 			return s, fmt.Errorf("%q is no option: there are key=, context= and key_cmd=", option)
 		}
 	}
-	if s.Kind == Ollama {
-		return s, nil // the client checks it
-	}
 	_, err := s.Address()
 	return s, err
 }
@@ -89,8 +86,11 @@ func Parse(name, description string) (Server, error) {
 // letters are those of the name of an environment variable.
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
-// Address parses the URL of a server that is not Ollama.
+// Address parses the URL of s.
 func (s Server) Address() (*url.URL, error) {
+	if s.Kind == Ollama {
+		return parseHost(s.URL)
+	}
 	u, err := url.Parse(s.URL)
 	switch {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
