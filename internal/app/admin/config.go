@@ -7,7 +7,6 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/output"
-	"qq/internal/config"
 	"qq/pkg/tool"
 )
 
@@ -34,7 +33,7 @@ func (r commands) showConfig(c *cli.Context) error {
 		return err
 	}
 	var rows []SettingRow
-	for _, s := range config.Settings() {
+	for _, s := range cfg.Settings() {
 		from := cfg.Source(s.Name)
 		for _, c := range command.Ignored(r.Checkout.Lines()) {
 			if c.Setting == s.Name {
