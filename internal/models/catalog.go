@@ -142,8 +142,8 @@ func (c *Client) look(ctx context.Context, name string) (Model, error) {
 		i = slices.IndexFunc(all, func(l listed) bool { return l.id() == name+":latest" })
 	}
 	if i < 0 {
-		return Model{}, &llm.Error{Kind: llm.UnknownModel, Hint: c.has(all),
-			Problem: fmt.Sprintf("%s has no model %q", c.at(), name)}
+		return Model{}, c.discreet(&llm.Error{Kind: llm.UnknownModel, Hint: c.has(all),
+			Problem: fmt.Sprintf("%s has no model %q", c.at(), name)})
 	}
 	m := c.model(all[i])
 	if m.Context == 0 && m.Kind == servers.OpenAI {

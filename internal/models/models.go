@@ -42,6 +42,7 @@ import (
 	"qq/internal/models/gate"
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
+	"qq/pkg/spelling"
 	"qq/pkg/task"
 )
 
@@ -75,6 +76,20 @@ func (m Model) String() string {
 		return Extract
 	}
 	return cmp.Or(m.Server, servers.Ollama) + ":" + m.Name
+}
+
+// Home reports whether the model is on the user's own Ollama server, or built in, so that text that goes to it goes
+// nowhere else.
+func (m Model) Home() bool {
+	return m.Remote == "" && cmp.Or(m.Server, servers.Ollama) == servers.Ollama
+}
+
+// Whither names the model, and where text goes that is given to it.
+func (m Model) Whither() string {
+	if m.Server == "" {
+		return fmt.Sprintf("%s, which %s passes on to another machine", m, m.Host)
+	}
+	return fmt.Sprintf("%s, a model of the server at %s", m, m.Host)
 }
 
 // CallsTools reports whether the model can call tools.
@@ -182,14 +197,23 @@ func (r *Resolver) Known(name string) (Model, bool) {
 	return Model{}, false
 }
 
-// findWithRetry is find, retried after temporary failures.
+// findWithRetry is find, retried after temporary failures. The key of the server is asked for once, and may take as
+// long as a person needs.
 func (r *Resolver) findWithRetry(ctx context.Context, name string) (found Model, err error) {
+	if name == Extract {
+		return Model{Kind: Extract}, nil
+	}
+	server, own := r.serverOf(name)
+	key, err := r.key(ctx, server)
+	if err != nil {
+		return Model{}, err
+	}
 	err = gate.Repeat(ctx, gate.Policy{Retries: r.Retries}, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, showTimeout, &llm.Error{Kind: llm.Unreachable,
 			Problem: fmt.Sprintf("no answer about model %q within %v", name, showTimeout),
-			Hint:    "look after the model server, or set OLLAMA_HOST"})
+			Hint:    "look after the model server, or set " + server.Setting()})
 		defer cancel()
-		found, err = r.find(ctx, name)
+		found, err = r.find(ctx, server, key, own)
 		return err
 	})
 	return found, err
@@ -203,25 +227,21 @@ func (r *Resolver) Replaced() []string {
 	return nil
 }
 
-// find asks the server for the named model. If name is [Auto] and the server cannot be reached or has no usable
+// find asks the server for its model name. If name is [Auto] and the server cannot be reached or has no usable
 // model, the result is the built-in model, or an error if r is Strict. A server that may soon answer (see recovers)
 // is an error in any case.
-func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
-	if name == Extract {
-		return Model{Kind: Extract}, nil
-	}
-	server, name := r.serverOf(name)
-	key, err := r.key(ctx, server)
-	if err != nil {
-		return Model{}, err
-	}
+func (r *Resolver) find(ctx context.Context, server servers.Server, key, name string) (Model, error) {
 	client, err := connect(server, key)
 	if err != nil {
 		return Model{}, err
 	}
 	defer client.Close()
 	found, err := client.Find(ctx, name)
-	if e, ok := errors.AsType[*llm.Error](err); ok && name == Auto && !recovers(e) {
+	e, ok := errors.AsType[*llm.Error](err)
+	if ok && e.Kind == llm.UnknownModel && server.Name == servers.Ollama {
+		e.Hint = r.misspelt(name) + e.Hint
+	}
+	if ok && name == Auto && !recovers(e) {
 		if r.Strict {
 			return Model{}, &task.Error{Status: task.Unavailable, Problem: e.Problem, Err: e,
 				Hint: e.Hint + "; or choose the built-in model with --model extract"}
@@ -235,6 +255,23 @@ func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
 		r.Notes.Note("model %s cannot call tools: agents work without them", found.Name)
 	}
 	return found, err
+}
+
+// misspelt returns the question whether name, which Ollama does not know, was to begin with another server.
+func (r *Resolver) misspelt(name string) string {
+	before, after, ok := strings.Cut(name, ":")
+	if !ok {
+		return ""
+	}
+	var known []string
+	for _, s := range r.Servers {
+		known = append(known, s.Name)
+	}
+	near := spelling.Nearest(before, known)
+	if near == "" {
+		return ""
+	}
+	return spelling.DidYouMean(near + ":" + after)
 }
 
 func (r *Resolver) key(ctx context.Context, s servers.Server) (string, error) {
@@ -278,6 +315,12 @@ func (r *Resolver) Whole(name string) string {
 	}
 	server, model := r.serverOf(name)
 	return server.Name + ":" + model
+}
+
+// Same reports whether two names are of one model.
+func (r *Resolver) Same(a, b string) bool {
+	const tag = ":latest" // which Ollama adds
+	return strings.TrimSuffix(r.Whole(a), tag) == strings.TrimSuffix(r.Whole(b), tag)
 }
 
 // recovers reports whether e means that the server runs but cannot serve requests yet, so that a
