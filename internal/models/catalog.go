@@ -184,8 +184,8 @@ func (c *Client) look(ctx context.Context, name string) (Offer, error) {
 		i = slices.IndexFunc(all, func(l listed) bool { return l.id() == name+":latest" })
 	}
 	if i < 0 {
-		return Offer{}, &llm.Error{Kind: llm.UnknownModel, Hint: c.has(all),
-			Problem: fmt.Sprintf("%s has no model %q", c.at(), name)}
+		return Offer{}, c.discreet(&llm.Error{Kind: llm.UnknownModel, Hint: c.has(all),
+			Problem: fmt.Sprintf("%s has no model %q", c.at(), name)})
 	}
 	o := c.offer(all[i])
 	c.addProps(ctx, &o)

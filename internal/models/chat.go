@@ -77,7 +77,7 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 				continue
 			}
 		}
-		return a.Response(), err
+		return a.Response(), b.client.discreet(err)
 	}
 }
 

@@ -33,7 +33,7 @@ func New(host string) (*Client, error) {
 
 // Open returns a client for the server s. key is that of the user; empty means none. It does not connect yet.
 func Open(s servers.Server, key string) (*Client, error) {
-	base, err := addressOf(s)
+	base, err := s.Address()
 	if err != nil {
 		return nil, err
 	}

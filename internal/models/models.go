@@ -42,6 +42,7 @@ import (
 	"qq/internal/models/gate"
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
+	"qq/pkg/spelling"
 )
 
 // Names of models that are no model of Ollama's.
@@ -76,6 +77,20 @@ func (m Model) String() string {
 		return Extract
 	}
 	return cmp.Or(m.Server, servers.Ollama) + ":" + m.Name
+}
+
+// Home reports whether the model is on the user's own Ollama server, or built in, so that text that goes to it goes
+// nowhere else.
+func (m Model) Home() bool {
+	return m.Remote == "" && cmp.Or(m.Server, servers.Ollama) == servers.Ollama
+}
+
+// Whither names the model, and where text goes that is given to it.
+func (m Model) Whither() string {
+	if m.Server == "" {
+		return fmt.Sprintf("%s, which %s passes on to another machine", m, m.Host)
+	}
+	return fmt.Sprintf("%s, a model of the server at %s", m, m.Host)
 }
 
 // CallsTools reports whether the model can call tools.
@@ -184,14 +199,27 @@ func (r *Resolver) Known(name string) (Model, bool) {
 	return Model{}, false
 }
 
-// findWithRetry is find, retried after temporary failures.
+// findWithRetry is find, retried after temporary failures. The key of the server is asked for once, and may take as
+// long as a person needs.
 func (r *Resolver) findWithRetry(ctx context.Context, name string) (found Model, err error) {
+	if name == Extract {
+		return Model{Kind: Extract}, nil
+	}
+	server, own := r.serverOf(name)
+	key, err := r.key(ctx, server)
+	if err != nil {
+		return Model{}, err
+	}
 	err = gate.Repeat(ctx, gate.Policy{Retries: r.Retries}, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, showTimeout, &llm.Error{Kind: llm.Unreachable,
 			Problem: fmt.Sprintf("no answer about model %q within %v", name, showTimeout),
-			Hint:    "look after the model server, or set OLLAMA_HOST"})
+			Hint:    "look after the model server, or set " + server.Setting()})
 		defer cancel()
-		found, err = r.find(ctx, name)
+		if name == Auto {
+			found, err = r.auto(ctx)
+		} else {
+			found, err = r.find(ctx, server, key, own)
+		}
 		return err
 	})
 	return found, err
@@ -205,24 +233,39 @@ func (r *Resolver) Replaced() []string {
 	return nil
 }
 
-// find asks the server for the named model, see auto for [Auto].
-func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
-	switch name {
-	case Extract:
-		return Model{Kind: Extract}, nil
-	case Auto:
-		return r.auto(ctx)
-	}
-	client, name, err := r.Open(ctx, name)
+// find asks the server for its model name.
+func (r *Resolver) find(ctx context.Context, server servers.Server, key, name string) (Model, error) {
+	client, err := connect(server, key)
 	if err != nil {
 		return Model{}, err
 	}
 	defer client.Close()
 	found, err := client.Find(ctx, name)
+	e, ok := errors.AsType[*llm.Error](err)
+	if ok && e.Kind == llm.UnknownModel && server.Name == servers.Ollama {
+		e.Hint = r.misspelt(name) + e.Hint
+	}
 	if err == nil {
 		r.noteTools(found)
 	}
 	return found, err
+}
+
+// misspelt returns the question whether name, which Ollama does not know, was to begin with another server.
+func (r *Resolver) misspelt(name string) string {
+	before, after, ok := strings.Cut(name, ":")
+	if !ok {
+		return ""
+	}
+	var known []string
+	for _, s := range r.Servers {
+		known = append(known, s.Name)
+	}
+	near := spelling.Nearest(before, known)
+	if near == "" {
+		return ""
+	}
+	return spelling.DidYouMean(near + ":" + after)
 }
 
 func (r *Resolver) key(ctx context.Context, s servers.Server) (string, error) {
@@ -266,6 +309,12 @@ func (r *Resolver) Whole(name string) string {
 	}
 	server, model := r.serverOf(name)
 	return server.Name + ":" + model
+}
+
+// Same reports whether two names are of one model.
+func (r *Resolver) Same(a, b string) bool {
+	const tag = ":latest" // which Ollama adds
+	return strings.TrimSuffix(r.Whole(a), tag) == strings.TrimSuffix(r.Whole(b), tag)
 }
 
 // recovers reports whether e means that the server runs but cannot serve requests yet, so that a

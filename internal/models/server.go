@@ -22,11 +22,3 @@ func dialectOf(s servers.Server, base *url.URL) (dialect.Dialect, error) {
 	}
 	return nil, fmt.Errorf("no model server of kind %q", s.Kind)
 }
-
-// addressOf parses the address of s.
-func addressOf(s servers.Server) (*url.URL, error) {
-	if s.Kind == servers.Ollama {
-		return parseHost(s.URL)
-	}
-	return s.Address()
-}

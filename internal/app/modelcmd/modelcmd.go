@@ -80,7 +80,7 @@ func reachOf(i *command.Invocation, set config.Config) *reach {
 	return &reach{
 		Resolver: &models.Resolver{
 			Servers: set.AllServers(), Aliases: set.Aliases, Run: set.Model, Notes: i, Warnings: warnings{i},
-			Keys: &keyring.Ring{Environ: i.Env, Settings: set, Host: host},
+			Keys: &keyring.Ring{Environ: i.Env, Settings: set, Host: host, Screen: i.Screen},
 		},
 		settings: set, host: host,
 	}
