@@ -15,6 +15,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/definitions"
 	"qq/internal/app/output"
+	"qq/internal/app/prompt"
 	"qq/internal/models"
 	"qq/pkg/session"
 	"qq/pkg/task"
@@ -80,7 +81,7 @@ func (r *root) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if one.task, err = r.Task(c, r.commands); err != nil {
+	if one.task, err = prompt.Task(r.Invocation, c, r.commands); err != nil {
 		return err
 	}
 	cfg, dir, err := r.Trust(c)

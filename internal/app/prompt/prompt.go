@@ -1,4 +1,5 @@
-package command
+// Package prompt makes the task of a prompt of what a person gives: words, flags, files and stdin.
+package prompt
 
 import (
 	"io"
@@ -8,12 +9,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"qq/internal/app/command"
 	"qq/pkg/task"
 )
 
 // Task makes the task of a prompt from flags, arguments and stdin. commands are those that a person may have meant by
 // words that nothing but the command line has, and that begin a conversation.
-func (i *Invocation) Task(c *cli.Context, commands []*cli.Command) (task.Task, error) {
+func Task(i *command.Invocation, c *cli.Context, commands []*cli.Command) (task.Task, error) {
 	words := strings.Join(c.Args().Slice(), " ")
 	given := 0
 	for _, set := range []bool{c.IsSet("message"), c.IsSet("message-file"), words != ""} {
@@ -22,7 +24,7 @@ func (i *Invocation) Task(c *cli.Context, commands []*cli.Command) (task.Task, e
 		}
 	}
 	if given > 1 {
-		return task.Task{}, Usagef("give it once: as PROMPT, with -m, or with -f",
+		return task.Task{}, command.Usagef("give it once: as PROMPT, with -m, or with -f",
 			"the task is given more than once")
 	}
 	fromStdin := c.String("message") == "-" || c.String("message-file") == "-"
@@ -32,28 +34,28 @@ func (i *Invocation) Task(c *cli.Context, commands []*cli.Command) (task.Task, e
 		text = c.String("message")
 	case c.IsSet("message-file") && !fromStdin:
 		var err error
-		if text, err = ReadFile(c.String("message-file")); err != nil {
+		if text, err = command.ReadFile(c.String("message-file")); err != nil {
 			return task.Task{}, err
 		}
 	}
-	piped, isPipe, err := i.piped(c.Bool("no-stdin"), fromStdin)
+	piped, isPipe, err := piped(i, c.Bool("no-stdin"), fromStdin)
 	empty := isPipe && strings.TrimSpace(piped) == ""
 	if err == nil && (!isPipe || empty) && !i.Literal && !c.Bool("continue") && !c.IsSet("session") {
-		err = Mistaken(commands, c.Args().Slice())
+		err = command.Mistaken(commands, c.Args().Slice())
 	}
 	switch {
 	case err != nil:
 		return task.Task{}, err
 	case empty && (fromStdin || given == 0):
-		return task.Task{}, Usagef("the pipe or file at stdin is empty; give PROMPT, or something to read",
+		return task.Task{}, command.Usagef("the pipe or file at stdin is empty; give PROMPT, or something to read",
 			"nothing came through stdin")
 	case fromStdin, given == 0 && isPipe:
 		return task.Task{Text: piped}, nil
 	case given == 0:
-		return task.Task{}, Usagef(
+		return task.Task{}, command.Usagef(
 			`for example: qq "Summarize README.md", or: git diff | qq "write a commit message"`, "no task")
 	case strings.TrimSpace(text) == "":
-		return task.Task{}, Usagef(`for example: qq -m "Summarize README.md"`, "the task is empty")
+		return task.Task{}, command.Usagef(`for example: qq -m "Summarize README.md"`, "the task is empty")
 	case empty:
 		i.Note("stdin is empty: the prompt runs without it (--no-stdin does not read it)")
 		return task.Task{Text: text}, nil
@@ -63,17 +65,18 @@ func (i *Invocation) Task(c *cli.Context, commands []*cli.Command) (task.Task, e
 
 // piped reads stdin if it is a pipe, a socket or a file, unless never is set. It reads a terminal only if asked is
 // set. isPipe is false if stdin was not read.
-func (i *Invocation) piped(never, asked bool) (text string, isPipe bool, err error) {
+func piped(i *command.Invocation, never, asked bool) (text string, isPipe bool, err error) {
 	switch {
 	case never && asked:
-		return "", false, Usagef("leave one of them out", "the task is to come from stdin, and --no-stdin is given")
+		return "", false, command.Usagef("leave one of them out",
+			"the task is to come from stdin, and --no-stdin is given")
 	case never:
 		return "", false, nil
 	}
 	info, err := i.In.Stat()
 	if err != nil {
 		if asked {
-			return "", false, Usagef("give the task with -m", "stdin is closed")
+			return "", false, command.Usagef("give the task with -m", "stdin is closed")
 		}
 		return "", false, nil
 	}
@@ -84,7 +87,7 @@ func (i *Invocation) piped(never, asked bool) (text string, isPipe bool, err err
 		i.Say("waiting for text on stdin (end it with Ctrl-D; to read none, use </dev/null or --no-stdin)")
 	})}
 	defer from.timer.Stop()
-	text, err = ReadText(from, "stdin")
+	text, err = command.ReadText(from, "stdin")
 	return text, true, err
 }
 
