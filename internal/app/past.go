@@ -44,7 +44,8 @@ func (p *past) CacheKey(ctx context.Context, t task.Task) string {
 	if err != nil || def.Changes() && !t.ReadOnly && !p.cfg.ReadOnly {
 		return ""
 	}
-	version := "" // of the model: the built-in one is the program itself
+	m.Vision, m.MaySee = false, false // what was seen is in the calls that read it
+	version := ""                     // of the model: the built-in one is the program itself
 	if m.Kind == models.Extract {
 		version = p.cfg.Version
 	}

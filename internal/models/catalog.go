@@ -36,6 +36,28 @@ type listed struct {
 	// Methods are what Gemini offers for the model.
 	Methods  []string `json:"supportedGenerationMethods"`
 	Thinking bool     `json:"thinking"` // Gemini
+	// Architecture and Capabilities say what OpenRouter and Mistral let the model see.
+	Architecture struct {
+		Inputs []string `json:"input_modalities"`
+	} `json:"architecture"`
+	Capabilities json.RawMessage `json:"capabilities"` // others say something else by that name
+}
+
+// sees reports whether the model sees images, and whether the list says so. All models that Anthropic and Gemini list
+// see them.
+func (c *Client) sees(l listed) (images, known bool) {
+	var mistral struct {
+		Vision *bool `json:"vision"`
+	}
+	switch {
+	case c.server.Vision, c.server.Kind != servers.OpenAI:
+		return true, true
+	case l.Architecture.Inputs != nil:
+		return slices.Contains(l.Architecture.Inputs, "image"), true
+	case json.Unmarshal(l.Capabilities, &mistral) == nil && mistral.Vision != nil:
+		return *mistral.Vision, true
+	}
+	return false, false
 }
 
 // id returns the name by which requests name the model.
@@ -65,6 +87,8 @@ func (c *Client) model(l listed) Model {
 	if m.Context > 1<<30 {
 		m.Context = 0 // implausible
 	}
+	images, known := c.sees(l)
+	m.Vision, m.MaySee = images, !known
 	return m
 }
 
@@ -147,7 +171,7 @@ func (c *Client) look(ctx context.Context, name string) (Model, error) {
 	}
 	m := c.model(all[i])
 	if m.Context == 0 && m.Kind == servers.OpenAI {
-		m.Context = c.propsContext(ctx)
+		c.props(ctx, &m)
 	}
 	return m, nil
 }
@@ -174,20 +198,26 @@ func shortList(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// propsContext returns the size of the context as llama.cpp says it, beside its interface for chats; 0 if the server
-// is another one.
-func (c *Client) propsContext(ctx context.Context) int {
+// props adds what llama.cpp says of its model beside its interface for chats: the size of the context, and whether it
+// sees images. Another server does not say it.
+func (c *Client) props(ctx context.Context, m *Model) {
 	var props struct {
 		Settings struct {
 			Context int `json:"n_ctx"`
 		} `json:"default_generation_settings"`
+		Modalities struct {
+			Vision *bool `json:"vision"`
+		} `json:"modalities"`
 	}
 	root := *c.base
 	root.Path = strings.TrimSuffix(root.Path, "/v1")
 	at := *c
 	at.base = &root
-	if at.get(ctx, "props", &props) != nil { // another server
-		return 0
+	if at.get(ctx, "props", &props) != nil {
+		return
 	}
-	return max(props.Settings.Context, 0)
+	m.Context = max(props.Settings.Context, 0)
+	if sees := props.Modalities.Vision; sees != nil && m.MaySee {
+		m.Vision, m.MaySee = *sees, false
+	}
 }

@@ -77,6 +77,8 @@ func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, er
 	if m.Server == servers.Ollama {
 		m.Server = "" // see Model.Server
 	}
+	m.Vision = c.server.Vision || slices.Contains(resp.Capabilities, "vision")
+	m.MaySee = !m.Vision && len(resp.Capabilities) == 0 // a server that is too old to say it
 	for _, capability := range resp.Capabilities {
 		switch capability {
 		case "completion":

@@ -26,6 +26,8 @@ type Server struct {
 	URL  string // the address to which paths such as /chat/completions are added; of Ollama as in OLLAMA_HOST
 	// Context is the size of the context of its models, in tokens, where the server does not say it; 0 means not known.
 	Context int
+	// Vision says that its models see images, where the server does not say it.
+	Vision bool
 	// KeyName is the environment variable with the key, KeyCommand a command that prints it. Both may be empty.
 	KeyName, KeyCommand string
 }
@@ -75,8 +77,13 @@ func Parse(name, description string) (Server, error) {
 				return s, errors.New("context= takes a number of tokens")
 			}
 			s.Context = n
+		case "vision":
+			if word != option {
+				return s, errors.New("vision takes no value")
+			}
+			s.Vision = true
 		default:
-			return s, fmt.Errorf("%q is no option: there are key=, context= and key_cmd=", option)
+			return s, fmt.Errorf("%q is no option: there are key=, context=, vision and key_cmd=", option)
 		}
 	}
 	if s.Kind == Ollama {
