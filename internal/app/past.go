@@ -78,7 +78,9 @@ func (p *past) Read(ctx context.Context, dir string, r task.Read) (string, error
 		if p.root != nil {
 			_ = p.root.Close() // it was only read
 		}
-		p.root, p.folder, p.tools = root, dir, files.Open(root, p.wiring.private()...).Reading()
+		space := files.Open(root, p.wiring.private()...)
+		space.Show() // who was shown no image, got another result
+		p.root, p.folder, p.tools = root, dir, space.Reading()
 	}
 	call, ok := p.tools.Lookup(r.Tool)
 	if !ok {

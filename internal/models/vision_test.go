@@ -12,6 +12,7 @@ import (
 
 	"qq/internal/models/servers"
 	"qq/internal/standin"
+	"qq/pkg/picture"
 )
 
 // What a server says of images decides who sees: yes, no, or nobody knows.
@@ -97,4 +98,23 @@ func TestVisionOfOllama(t *testing.T) {
 			assert.Equal(t, want, sight(m), "%s, set: %v", name, vision)
 		}
 	}
+}
+
+// Images need room in the context. How much differs by server, so they alone are no reason to refuse a prompt, and
+// their count says nothing about the estimate of texts.
+func TestRoomForImages(t *testing.T) {
+	s := standin.Start(t, standin.Models(standin.Model{Name: "stand-in", Context: 40960}))
+	m := Model{Name: "stand-in", Context: 40960, Vision: true}
+	b := clientOf(t, s).Backend(m, Options{})
+	for _, n := range []int{0, 1, 20, 90} {
+		r := ask("look")
+		r.Messages[0].Images = make([]picture.Image, n)
+		_, err := b.Chat(t.Context(), r, ignore)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []int{8192, 8192, 32768, 40960}, sizes(t, s))
+	before := m.Room(ask("look"))
+	r := ask("look")
+	r.Messages[0].Images = make([]picture.Image, 2)
+	assert.Equal(t, before-2*768, m.Room(r))
 }

@@ -8,11 +8,13 @@
 package picture
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
+	"unicode/utf8"
 )
 
 // MaxBytes is how large an image may be. Anthropic takes 5 MB of most models, others more.
@@ -36,11 +38,15 @@ type Image struct {
 // String describes i on one line.
 func (i Image) String() string { return fmt.Sprintf("%s (%s, %d bytes)", i.Name, i.Type, i.Bytes) }
 
-// Type returns the type of the image that begins with head, or "" if that is no image that models know.
+// Type returns the type of the image that begins with head, or "" if that is no image that models know. A text is
+// none, even if it begins with GIF89a.
 func Type(head []byte) string {
+	head = head[:min(len(head), HeadBytes)]
 	switch t := http.DetectContentType(head); t {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
-		return t
+		if !utf8.Valid(head) || bytes.IndexByte(head, 0) >= 0 {
+			return t
+		}
 	}
 	return ""
 }

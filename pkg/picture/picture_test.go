@@ -18,8 +18,9 @@ func TestType(t *testing.T) {
 	for head, want := range map[string]string{
 		png + "rest":                   "image/png",
 		"\xff\xd8\xff\xe0":             "image/jpeg",
-		"GIF89a":                       "image/gif",
-		"GIF87a":                       "image/gif",
+		"GIF89a\x01\x00\x01\x00":       "image/gif",
+		"GIF89a is an old format":      "",
+		"GIF87a\x01\x00\xff":           "image/gif",
 		"RIFF\x00\x00\x00\x00WEBPVP8 ": "image/webp",
 		"BM\x00\x00":                   "", // models do not know BMP
 		"<svg></svg>":                  "",
