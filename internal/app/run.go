@@ -29,6 +29,7 @@ func runFlags() []cli.Flag {
 			Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "the task; - reads it from stdin",
 		},
 		&cli.StringFlag{Name: "message-file", Aliases: []string{"f"}, Usage: "file with the task; - is stdin"},
+		prompt.FlagImage(),
 		&cli.BoolFlag{Name: "no-stdin", Usage: "do not read stdin, whatever it is"},
 		command.FlagModel,
 		&cli.StringFlag{Name: "system", Usage: "system prompt instead of the agent's own"},

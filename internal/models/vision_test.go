@@ -55,7 +55,8 @@ func TestVision(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			client, err := Open(servers.Server{Name: "s", Kind: tt.kind, URL: server.URL + "/v1", Vision: tt.vision}, "")
+			at := servers.Server{Name: "s", Kind: tt.kind, URL: server.URL + "/v1", Vision: tt.vision}
+			client, err := Open(at, "")
 			require.NoError(t, err)
 			defer client.Close()
 			m, err := client.Find(context.Background(), "m")

@@ -38,6 +38,8 @@ import (
 	"strings"
 
 	"qq/internal/taskfile/locate"
+	"qq/pkg/picture"
+	"qq/pkg/regular"
 	"qq/pkg/task"
 )
 
@@ -74,7 +76,7 @@ type Source struct {
 	Input    io.Reader // instead of a file, such as stdin
 	Form     Form      // of the input
 	Template string    // the text of every task, with placeholders; may be empty
-	Files    []string  // for the template; they must exist, but are not read
+	Files    []string  // for the template; they must exist, and are read only to see whether they are images
 	Dir      string    // base of relative Files, and where they must be; empty means the working directory
 	Lists    []List    // one task for each combination of their values
 	Null     bool      // a NUL ends each line of the input and of a List, and not a newline
@@ -268,13 +270,28 @@ func (s Source) files(emit emit) error {
 				"the file is outside of the working directory %s, where no agent can read it", finder.Base)
 		default:
 			it.row = text(name)
-			it.row.Files = []string{path}
+			it.row.Files, it.row.Images = []string{path}, shown(path)
 		}
 		if err := emit(it); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// shown returns the file at path as an image, and nothing if it is none. The agent of the task reads it.
+func shown(path string) []picture.Image {
+	f, _, err := regular.Open(path, os.O_RDONLY)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	head := make([]byte, picture.HeadBytes)
+	n, _ := io.ReadFull(f, head) // of a file that cannot be read, the agent will hear
+	if picture.Type(head[:n]) == "" {
+		return nil
+	}
+	return []picture.Image{{Name: path}}
 }
 
 // named returns the paths of the files that the cells of a row name.

@@ -38,7 +38,8 @@ func TestImagesOfASession(t *testing.T) {
 	id := create(t, st, "/w",
 		llm.Message{Role: llm.User, Content: "Compare.", Images: []picture.Image{same, changed, piped}},
 		llm.Message{Role: llm.Assistant, Calls: []tool.Call{{ID: "c", Name: "read_file"}}},
-		llm.Message{Role: llm.ToolRole, CallID: "c", Content: "gone: image/png", Images: []picture.Image{gone, pipe, text, same}},
+		llm.Message{Role: llm.ToolRole, CallID: "c", Content: "gone: image/png",
+			Images: []picture.Image{gone, pipe, text, same}},
 		answer("Done."))
 	assert.NotContains(t, raw(t, st, id), "the bytes")
 	assert.Contains(t, raw(t, st, id), same.Sum)

@@ -19,7 +19,8 @@ func TestImages(t *testing.T) {
 	found := []picture.Image{{Name: "/w/b.png", Bytes: 5}}
 	model := &script{steps: []step{says("", calling("look")), says("A cat.")}}
 	look := reading("look", func(context.Context) tool.Result { return tool.Result{Content: "b.png", Images: found} })
-	r, rec := start(t, context.Background(), Config{MaxTurns: 5, Backend: model, Tools: tool.Set{look}, Images: given}, nil)
+	cfg := Config{MaxTurns: 5, Backend: model, Tools: tool.Set{look}, Images: given}
+	r, rec := start(t, context.Background(), cfg, nil)
 	require.Equal(t, task.Completed, r.Status, r.Err())
 	last := model.asked[1].Messages
 	assert.Equal(t, given, last[0].Images)
@@ -30,16 +31,17 @@ func TestImages(t *testing.T) {
 
 // A conversation has room for so many images: those before it count, and one that does not fit is a failed call.
 func TestRoomOfImages(t *testing.T) {
+	const mib = 1 << 20
 	for name, tt := range map[string]struct {
 		history, given, found picture.Image
 		times                 int
 		want                  string
 	}{
 		"bytes": {times: 1,
-			history: picture.Image{Bytes: 8 << 20}, given: picture.Image{Bytes: 8 << 20}, found: picture.Image{Bytes: 5 << 20},
+			history: picture.Image{Bytes: 8 * mib}, given: picture.Image{Bytes: 8 * mib}, found: picture.Image{Bytes: 5 * mib},
 			want: "Error: this conversation has 2 images of 16384 KiB, and no room for more: go on with these"},
 		"fits": {times: 1,
-			history: picture.Image{Bytes: 8 << 20}, given: picture.Image{Bytes: 8 << 20}, found: picture.Image{Bytes: 4 << 20},
+			history: picture.Image{Bytes: 8 * mib}, given: picture.Image{Bytes: 8 * mib}, found: picture.Image{Bytes: 4 * mib},
 			want: "found"},
 		"count": {times: 99,
 			want: "Error: this conversation has 100 images of 0 KiB, and no room for more: go on with these"},

@@ -1,15 +1,21 @@
-// Package prompt makes the task of a prompt of what a person gives: words, flags, files and stdin.
+// Package prompt makes the task of a prompt of what a person gives: words, flags, files, images and stdin.
 package prompt
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/pkg/picture"
+	"qq/pkg/regular"
 	"qq/pkg/task"
 )
 
@@ -39,7 +45,10 @@ func Task(i *command.Invocation, c *cli.Context, commands []*cli.Command) (task.
 		}
 	}
 	piped, isPipe, err := piped(i, c.Bool("no-stdin"), fromStdin)
-	empty := isPipe && strings.TrimSpace(piped) == ""
+	empty := isPipe && strings.TrimSpace(piped.text) == "" && len(piped.images) == 0
+	if err == nil {
+		piped.images, err = withFiles(piped.images, *c.Generic("image").(*paths))
+	}
 	if err == nil && (!isPipe || empty) && !i.Literal && !c.Bool("continue") && !c.IsSet("session") {
 		err = command.Mistaken(commands, c.Args().Slice())
 	}
@@ -49,8 +58,11 @@ func Task(i *command.Invocation, c *cli.Context, commands []*cli.Command) (task.
 	case empty && (fromStdin || given == 0):
 		return task.Task{}, command.Usagef("the pipe or file at stdin is empty; give PROMPT, or something to read",
 			"nothing came through stdin")
-	case fromStdin, given == 0 && isPipe:
-		return task.Task{Text: piped}, nil
+	case (fromStdin || given == 0) && piped.text != "":
+		return task.Task{Text: piped.text, Images: piped.images}, nil
+	case given == 0 && len(piped.images) > 0:
+		return task.Task{}, command.Usagef(`for example: qq --image a.png "What is this?"`,
+			"an image is given, and no task")
 	case given == 0:
 		return task.Task{}, command.Usagef(
 			`for example: qq "Summarize README.md", or: git diff | qq "write a commit message"`, "no task")
@@ -58,37 +70,99 @@ func Task(i *command.Invocation, c *cli.Context, commands []*cli.Command) (task.
 		return task.Task{}, command.Usagef(`for example: qq -m "Summarize README.md"`, "the task is empty")
 	case empty:
 		i.Note("stdin is empty: the prompt runs without it (--no-stdin does not read it)")
-		return task.Task{Text: text}, nil
+		piped.text = ""
 	}
-	return task.Task{Text: text, Context: piped}, nil
+	return task.Task{Text: text, Context: piped.text, Images: piped.images}, nil
+}
+
+// input is what came through stdin.
+type input struct {
+	text   string
+	images []picture.Image
 }
 
 // piped reads stdin if it is a pipe, a socket or a file, unless never is set. It reads a terminal only if asked is
-// set. isPipe is false if stdin was not read.
-func piped(i *command.Invocation, never, asked bool) (text string, isPipe bool, err error) {
+// set. isPipe is false if stdin was not read. Beside a task, stdin may be an image.
+func piped(i *command.Invocation, never, asked bool) (got input, isPipe bool, err error) {
 	switch {
 	case never && asked:
-		return "", false, command.Usagef("leave one of them out",
+		return input{}, false, command.Usagef("leave one of them out",
 			"the task is to come from stdin, and --no-stdin is given")
 	case never:
-		return "", false, nil
+		return input{}, false, nil
 	}
 	info, err := i.In.Stat()
 	if err != nil {
 		if asked {
-			return "", false, command.Usagef("give the task with -m", "stdin is closed")
+			return input{}, false, command.Usagef("give the task with -m", "stdin is closed")
 		}
-		return "", false, nil
+		return input{}, false, nil
 	}
 	if info.Mode()&os.ModeCharDevice != 0 && !asked {
-		return "", false, nil
+		return input{}, false, nil
 	}
 	from := patient{i.In, time.AfterFunc(patience, func() {
 		i.Say("waiting for text on stdin (end it with Ctrl-D; to read none, use </dev/null or --no-stdin)")
 	})}
 	defer from.timer.Stop()
-	text, err = command.ReadText(from, "stdin")
-	return text, true, err
+	in := bufio.NewReaderSize(from, picture.HeadBytes)
+	if head, _ := in.Peek(picture.HeadBytes); picture.Type(head) != "" && !asked {
+		got.images, err = add(nil, in, "stdin")
+		return got, true, err
+	}
+	got.text, err = command.ReadText(in, "stdin")
+	return got, true, err
+}
+
+// FlagImage returns the flag that gives images to a prompt.
+func FlagImage() cli.Flag {
+	return &cli.GenericFlag{
+		Name: "image", Value: &paths{}, TakesFile: true,
+		Usage: "PNG, JPEG, GIF or WebP file that is shown to the model (more than once)",
+	}
+}
+
+// paths are the values of a flag that is given several times. A list of the flag library would be split at commas.
+type paths []string
+
+// Set implements flag.Value.
+func (p *paths) Set(path string) error {
+	*p = append(*p, path)
+	return nil
+}
+
+func (p *paths) String() string { return strings.Join(*p, " ") }
+
+// withFiles returns images with those in the files of these names.
+func withFiles(images []picture.Image, names []string) ([]picture.Image, error) {
+	for _, name := range names {
+		path, err := filepath.Abs(name)
+		if err != nil {
+			return nil, fmt.Errorf("find %s: %w", name, err)
+		}
+		f, info, err := regular.Open(name, os.O_RDONLY)
+		switch {
+		case errors.Is(err, regular.ErrOther):
+			return nil, command.Usagef(`an image that is no file comes through stdin: … | qq "What is this?"`, "%v", err)
+		case err != nil:
+			return nil, command.Usagef("name an image that exists and that you may read", "%v", err)
+		}
+		images, err = add(images, regular.Reader(f, info), path)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return images, nil
+}
+
+// add returns images with the one that it reads. name is where that is.
+func add(images []picture.Image, from io.Reader, name string) ([]picture.Image, error) {
+	image, err := picture.Read(from, name)
+	if err != nil {
+		return nil, command.Usagef(picture.Advice, "%v", err)
+	}
+	return append(images, image), nil
 }
 
 // patience is how long nothing may come through stdin before the user is told that qq waits for it.
