@@ -52,6 +52,7 @@ func TestScripts(t *testing.T) {
 	server := standin.Start(t, standin.Scripts(scripts()...), standin.Models(
 		standin.Model{Name: standin.DefaultModel},
 		standin.Model{Name: "eyes", Capabilities: []string{"completion", "tools", "vision"}},
+		standin.Model{Name: "maybe", Capabilities: []string{}},
 	))
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",

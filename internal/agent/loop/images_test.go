@@ -32,16 +32,17 @@ func TestImages(t *testing.T) {
 // A conversation has room for so many images: those before it count, and one that does not fit is a failed call.
 func TestRoomOfImages(t *testing.T) {
 	const mib = 1 << 20
+	image := func(bytes int) picture.Image { return picture.Image{Bytes: bytes} }
 	for name, tt := range map[string]struct {
 		history, given, found picture.Image
 		times                 int
 		want                  string
 	}{
 		"bytes": {times: 1,
-			history: picture.Image{Bytes: 8 * mib}, given: picture.Image{Bytes: 8 * mib}, found: picture.Image{Bytes: 5 * mib},
+			history: image(8 * mib), given: image(8 * mib), found: image(5 * mib),
 			want: "Error: this conversation has 2 images of 16384 KiB, and no room for more: go on with these"},
 		"fits": {times: 1,
-			history: picture.Image{Bytes: 8 * mib}, given: picture.Image{Bytes: 8 * mib}, found: picture.Image{Bytes: 4 * mib},
+			history: image(8 * mib), given: image(8 * mib), found: image(4 * mib),
 			want: "found"},
 		"count": {times: 99,
 			want: "Error: this conversation has 100 images of 0 KiB, and no room for more: go on with these"},

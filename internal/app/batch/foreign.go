@@ -80,9 +80,9 @@ func foreignFlags() []foreignFlag {
 	}
 }
 
-// foreign returns the hints for the flags of GNU parallel, by each way to write them.
+// foreign returns the hints for the flags of GNU parallel, by each way to write them, and for one of a prompt.
 func foreign() command.Foreign {
-	all := command.Foreign{}
+	all := command.Foreign{"image": "not needed: write qq batch -m 'Describe {}' *.png, and each image is shown"}
 	for _, f := range foreignFlags() {
 		for name := range strings.FieldsSeq(f.names) {
 			all[name] = f.hint

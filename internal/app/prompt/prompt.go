@@ -143,7 +143,8 @@ func withFiles(images []picture.Image, names []string) ([]picture.Image, error) 
 		f, info, err := regular.Open(name, os.O_RDONLY)
 		switch {
 		case errors.Is(err, regular.ErrOther):
-			return nil, command.Usagef(`an image that is no file comes through stdin: … | qq "What is this?"`, "%v", err)
+			return nil, command.Usagef(`an image that is no file comes through stdin: … | qq "What is this?"`, "%v",
+				err)
 		case err != nil:
 			return nil, command.Usagef("name an image that exists and that you may read", "%v", err)
 		}
