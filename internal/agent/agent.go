@@ -102,6 +102,7 @@ type run struct {
 	space   *files.Workspace
 	tools   toolset
 	looked  []task.Read // the images of the job that were read
+	unsure  []string    // a warning that the model may see no images; empty if it does
 	repeats int         // model requests that were sent again
 }
 
@@ -121,7 +122,7 @@ func (a Agent) Run(ctx context.Context, parent supervisor.Parent, job task.Job) 
 	r.open(root)
 	res := r.answer(ctx)
 	res.Attempts = 1 + r.repeats
-	res.Warnings = append(res.Warnings, r.helpers.warnings()...)
+	res.Warnings = append(append(res.Warnings, r.unsure...), r.helpers.warnings()...)
 	return res
 }
 

@@ -11,16 +11,25 @@ import (
 )
 
 // look reads the images of the job that are files of the working directory. It is an error if the model is known to
-// see no images, and the job or the conversation before it has some.
+// see no images, and the job or the conversation before it has some. If that is not known, the result has a warning:
+// some servers, such as Ollama, leave the images out and do not say so.
 func (r *run) look(ctx context.Context) error {
-	before := slices.ContainsFunc(r.History, func(m llm.Message) bool { return len(m.Images) > 0 })
-	if (before || len(r.job.Images) > 0) && r.Model.Blind() {
-		what := "the task has an image"
-		if len(r.job.Images) == 0 {
-			what = "the conversation has an image"
-		}
-		return &task.Error{Status: task.Misused, Problem: what + ", and the model " + r.Model.String() + " sees none",
-			Hint: "name a model that sees images with --model; qq models list shows which do"}
+	what := ""
+	switch {
+	case len(r.job.Images) > 0:
+		what = "the task"
+	case slices.ContainsFunc(r.History, func(m llm.Message) bool { return len(m.Images) > 0 }):
+		what = "the conversation"
+	default:
+		return nil
+	}
+	if r.Model.Blind() {
+		return &task.Error{Status: task.Misused,
+			Problem: what + " has an image, and the model " + r.Model.String() + " sees none",
+			Hint:    "name a model that sees images with --model; qq models list shows which do"}
+	}
+	if !r.Model.Sees() {
+		r.unsure = append(r.unsure, what+" has an image, and it is not known whether "+r.Model.String()+" sees it")
 	}
 	r.job.Images = slices.Clone(r.job.Images)
 	for i, image := range r.job.Images {

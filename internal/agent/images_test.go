@@ -45,6 +45,7 @@ func TestLook(t *testing.T) {
 		r, err := look(m, nil, asked...)
 		require.NoError(t, err)
 		assert.Equal(t, png, string(r.job.Images[0].Data))
+		assert.Equal(t, m.sees, len(r.unsure) == 0)
 		assert.Equal(t, given, r.job.Images[1])
 		assert.Nil(t, asked[0].Data, "the task of the caller stays as it is")
 

@@ -43,14 +43,14 @@ type listed struct {
 	Capabilities json.RawMessage `json:"capabilities"` // others say something else by that name
 }
 
-// sees reports whether the model sees images, and whether the list says so. All models that Anthropic and Gemini list
-// see them.
+// sees reports whether the model sees images, and whether that is known. All models that Anthropic and Google list see
+// them. Ollama speaks the dialect of Anthropic too, and does not say it there.
 func (c *Client) sees(l listed) (images, known bool) {
 	var mistral struct {
 		Vision *bool `json:"vision"`
 	}
 	switch {
-	case c.server.Vision, c.server.Kind != servers.OpenAI:
+	case c.server.Vision, c.server.Kind == servers.Gemini, c.base.Host == "api.anthropic.com":
 		return true, true
 	case l.Architecture.Inputs != nil:
 		return slices.Contains(l.Architecture.Inputs, "image"), true

@@ -39,7 +39,7 @@ func TestVision(t *testing.T) {
 		"llama.cpp, text":     {servers.OpenAI, `{"data":[{"id":"m"}]}`, `{"modalities":{"vision":false}}`, false, no},
 		"llama.cpp, old":      {servers.OpenAI, `{"data":[{"id":"m"}]}`, `{}`, false, unknown},
 		"llama.cpp, set":      {servers.OpenAI, `{"data":[{"id":"m"}]}`, `{"modalities":{"vision":false}}`, true, yes},
-		"Anthropic":           {servers.Anthropic, `{"data":[{"id":"m"}]}`, "", false, yes},
+		"like Anthropic":      {servers.Anthropic, `{"data":[{"id":"m"}]}`, "", false, unknown},
 		"Gemini":              {servers.Gemini, `{"models":[{"name":"models/m"}]}`, "", false, yes},
 		"the setting is more": {servers.OpenAI, `{"data":[{"id":"m","capabilities":{"vision":false}}]}`, "", true, yes},
 	} {
@@ -65,6 +65,13 @@ func TestVision(t *testing.T) {
 		})
 	}
 	assert.Equal(t, no, sight(Model{Kind: Extract}))
+	for _, s := range servers.BuiltIn() {
+		if s.Name == "anthropic" {
+			client, err := Open(s, "")
+			require.NoError(t, err)
+			assert.Equal(t, yes, sight(client.model(listed{ID: "m"})))
+		}
+	}
 }
 
 // sight says whether a model is known to see.
