@@ -23,10 +23,14 @@ func (r *run) look(ctx context.Context) error {
 	default:
 		return nil
 	}
+	otherwise := "" // what to do if no image was meant
+	if r.job.BatchID != "" {
+		otherwise = "; what comes after ::: instead of as FILES is only a name"
+	}
 	if r.Model.Blind() {
 		return &task.Error{Status: task.Misused,
 			Problem: what + " has an image, and the model " + r.Model.String() + " sees none",
-			Hint:    "name a model that sees images with --model; qq models list shows which do"}
+			Hint:    "name a model that sees images with --model; qq models list shows which do" + otherwise}
 	}
 	if !r.Model.Sees() {
 		r.unsure = append(r.unsure, what+" has an image, and it is not known whether "+r.Model.String()+" sees it")
@@ -38,7 +42,7 @@ func (r *run) look(ctx context.Context) error {
 		}
 		res, err := r.space.Image(ctx, image.Name)
 		if err != nil {
-			return &task.Error{Status: task.Misused, Problem: err.Error(), Hint: picture.Advice}
+			return &task.Error{Status: task.Misused, Problem: err.Error(), Hint: picture.Advice + otherwise}
 		}
 		r.job.Images[i] = res.Images[0]
 		arguments, err := json.Marshal(map[string]string{"path": image.Name})
