@@ -105,12 +105,16 @@ func piped(i *command.Invocation, never, asked bool) (got input, isPipe bool, er
 		i.Say("waiting for text on stdin (end it with Ctrl-D; to read none, use </dev/null or --no-stdin)")
 	})}
 	defer from.timer.Stop()
-	in := bufio.NewReaderSize(from, picture.HeadBytes)
-	if head, _ := in.Peek(picture.HeadBytes); picture.Type(head) != "" && !asked {
-		got.images, err = add(nil, in, "stdin")
+	if asked { // at a terminal, nothing is read after Ctrl-D
+		got.text, err = command.ReadText(from, "stdin")
 		return got, true, err
 	}
-	got.text, err = command.ReadText(in, "stdin")
+	in := bufio.NewReaderSize(from, picture.HeadBytes)
+	if head, _ := in.Peek(picture.HeadBytes); picture.Type(head) != "" {
+		got.images, err = add(nil, in, "stdin")
+	} else {
+		got.text, err = command.ReadText(in, "stdin")
+	}
 	return got, true, err
 }
 
