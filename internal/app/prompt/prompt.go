@@ -3,6 +3,7 @@ package prompt
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -30,8 +31,12 @@ func Task(i *command.Invocation, c *cli.Context, commands []*cli.Command) (task.
 		}
 	}
 	if given > 1 {
-		return task.Task{}, command.Usagef("give it once: as PROMPT, with -m, or with -f",
-			"the task is given more than once")
+		var err error
+		if message := c.String("message"); message != "" && !i.Literal {
+			err = command.Mistaken(commands, message, c.Args().Slice())
+		}
+		return task.Task{}, cmp.Or(err, command.Usagef("give it once: as PROMPT, with -m, or with -f",
+			"the task is given more than once"))
 	}
 	fromStdin := c.String("message") == "-" || c.String("message-file") == "-"
 	text := words
@@ -50,7 +55,7 @@ func Task(i *command.Invocation, c *cli.Context, commands []*cli.Command) (task.
 		piped.images, err = withFiles(piped.images, *c.Generic("image").(*paths))
 	}
 	if err == nil && (!isPipe || empty) && !i.Literal && !c.Bool("continue") && !c.IsSet("session") {
-		err = command.Mistaken(commands, c.Args().Slice())
+		err = command.Mistaken(commands, "", c.Args().Slice())
 	}
 	switch {
 	case err != nil:
