@@ -72,6 +72,18 @@ func (l listed) abilities() (a abilities) {
 	return a
 }
 
+// sees reports whether the model sees images, and whether that is known. All models that Anthropic and Google list see
+// them. Ollama speaks the dialect of Anthropic too, and does not say it there.
+func (c *Client) sees(a abilities) (images, known bool) {
+	switch {
+	case c.server.Vision, c.server.Kind == servers.Gemini, c.base.Host == "api.anthropic.com":
+		return true, true
+	case a.Vision != nil:
+		return *a.Vision, true
+	}
+	return false, false
+}
+
 // id returns the name by which requests name the model.
 func (l listed) id() string {
 	if l.ID != "" {
@@ -103,7 +115,9 @@ func (c *Client) offer(l listed) Offer {
 	if m.Context > 1<<30 {
 		m.Context = 0 // implausible
 	}
-	o := Offer{Model: m, ToolCalls: a.Functions, Vision: a.Vision, Size: l.Meta.Size, chats: l.chats()}
+	images, known := c.sees(a)
+	m.Vision, m.MaySee = images, !known
+	o := Offer{Model: m, ToolCalls: a.Functions, Size: l.Meta.Size, chats: l.chats()}
 	if seconds, err := strconv.ParseInt(string(l.Created), 10, 64); err == nil {
 		o.created = time.Unix(seconds, 0)
 	}
@@ -235,5 +249,8 @@ func (c *Client) addProps(ctx context.Context, o *Offer) {
 	if at.get(ctx, "props", &props) != nil { // another server
 		return
 	}
-	o.Context, o.Vision = max(props.Settings.Context, 0), cmp.Or(o.Vision, props.Modalities.Vision)
+	o.Context = max(props.Settings.Context, 0)
+	if sees := props.Modalities.Vision; sees != nil && o.MaySee {
+		o.Vision, o.MaySee = *sees, false
+	}
 }

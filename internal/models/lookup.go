@@ -87,13 +87,15 @@ func (c *Client) show(ctx context.Context, name string) (Offer, error) {
 	}
 	o := Offer{Model: c.named(name), chats: true}
 	o.Context, o.Modified, o.Remote = contextLength(resp.ModelInfo), resp.ModifiedAt.UTC(), resp.RemoteHost
+	o.Vision = c.server.Vision || slices.Contains(resp.Capabilities, "vision")
+	o.MaySee = !o.Vision && len(resp.Capabilities) == 0
 	if len(resp.Capabilities) == 0 { // a server that is too old to say what a model can do serves chat models
 		return o, nil
 	}
 	o.chats = slices.Contains(resp.Capabilities, "completion")
 	o.Tools = slices.Contains(resp.Capabilities, "tools")
 	o.Thinking = slices.Contains(resp.Capabilities, "thinking")
-	o.ToolCalls, o.Vision = known(o.Tools), known(slices.Contains(resp.Capabilities, "vision"))
+	o.ToolCalls = known(o.Tools)
 	return o, nil
 }
 

@@ -63,6 +63,9 @@ type Model struct {
 	Answer   int  `json:"answer,omitempty"`   // tokens of its longest answer; 0 is unknown
 	Tools    bool `json:"tools,omitempty"`    // it can call tools
 	Thinking bool `json:"thinking,omitempty"` // it can think before it answers
+	// Vision says that it sees images, MaySee that nobody knows whether it does. Without either it sees none.
+	Vision bool `json:"vision,omitempty"`
+	MaySee bool `json:"may_see,omitempty"`
 	// Modified is when the server's copy of the model last changed, for example by a pull; zero
 	// if the server does not say.
 	Modified time.Time `json:"modified,omitzero"`
@@ -95,6 +98,12 @@ func (m Model) Whither() string {
 
 // CallsTools reports whether the model can call tools.
 func (m Model) CallsTools() bool { return m.Kind == Extract || m.Tools }
+
+// Sees reports whether the model is known to see images.
+func (m Model) Sees() bool { return m.Vision }
+
+// Blind reports whether the model is known to see no images. Of a model that neither sees nor is blind, nobody knows.
+func (m Model) Blind() bool { return !m.Vision && !m.MaySee }
 
 // Served returns the name of the model at its server. ok is false for the built-in model, which
 // needs no server.

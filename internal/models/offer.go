@@ -17,7 +17,6 @@ import (
 type Offer struct {
 	Model
 	ToolCalls *bool // it can call tools
-	Vision    *bool // it sees images
 	Size      int64 // bytes of its file
 	created   time.Time
 	chats     bool
@@ -55,7 +54,7 @@ func (c *Client) tagged(ctx context.Context, tag api.ListModelResponse) Offer {
 	o, err := c.show(ctx, tag.Name)
 	if err != nil { // it is listed all the same
 		o = Offer{Model: c.named(tag.Name), chats: true}
-		o.Remote = tag.RemoteHost
+		o.Remote, o.MaySee = tag.RemoteHost, true
 	}
 	o.Size, o.created = tag.Size, tag.ModifiedAt
 	return o
@@ -133,6 +132,14 @@ func isSpecial(name string) bool {
 		}
 		return false
 	})
+}
+
+// Seen returns whether the model sees images; nil if the server does not say.
+func (o Offer) Seen() *bool {
+	if o.MaySee {
+		return nil
+	}
+	return known(o.Vision)
 }
 
 // named returns the model of that name, of which nothing else is known.

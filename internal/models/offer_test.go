@@ -76,7 +76,7 @@ func TestOffers(t *testing.T) {
 		"Gemini": {servers.Gemini, map[string]string{
 			"/v1/models": `{"models":[{"name":"models/g","inputTokenLimit":1000,"supportedGenerationMethods":` +
 				`["generateContent"]},{"name":"models/e","supportedGenerationMethods":["embedContent"]}]}`,
-		}, []offer{{"g", 1000, nil, nil, 0}}},
+		}, []offer{{"g", 1000, nil, yes, 0}}},
 	} {
 		client, err := Open(serverOf(t, c.kind, c.pages), "")
 		require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestOffers(t *testing.T) {
 		require.NoError(t, err, name)
 		var got []offer
 		for _, o := range offers {
-			got = append(got, offer{o.Name, o.Context, o.ToolCalls, o.Vision, o.Size})
+			got = append(got, offer{o.Name, o.Context, o.ToolCalls, o.Seen(), o.Size})
 		}
 		assert.Equal(t, c.want, got, name)
 		client.Close()
@@ -106,7 +106,7 @@ func TestOffersOfOllama(t *testing.T) {
 	assert.Equal(t, "a", offers[0].Name)
 	assert.Equal(t, 4096, offers[0].Context)
 	assert.Equal(t, known(true), offers[0].ToolCalls)
-	assert.Equal(t, known(true), offers[0].Vision)
+	assert.Equal(t, known(true), offers[0].Seen())
 }
 
 // TestBest: a model that is said to call tools comes first, and a proposal is never one that is not for chats.

@@ -82,7 +82,7 @@ type row struct {
 func rowOf(s servers.Server, o models.Offer) row {
 	r := row{
 		Model: s.Name + ":" + o.Name, Server: s.Name, Context: o.Context, Answer: o.Answer, Tools: o.ToolCalls,
-		Vision: o.Vision, Thinking: o.Thinking, Size: o.Size,
+		Vision: o.Seen(), Thinking: o.Thinking, Size: o.Size,
 	}
 	if s.Kind == servers.Ollama {
 		r.Remote = o.Remote

@@ -24,7 +24,7 @@ const example = "openai http://10.0.0.7:8000/v1 key=LAB_KEY"
 // options are those that a description may have behind its address. The last one takes the rest of the line.
 const (
 	keyCommand = "key_cmd="
-	options    = "key=, context=, plain, " + keyCommand
+	options    = "key=, context=, vision, plain, " + keyCommand
 )
 
 // CheckName returns what is wrong with name as that of a server or an alias, or nil.
@@ -92,7 +92,7 @@ func (s *Server) begin(words []string) error {
 			m.Word, m.Known = words[0], Kinds()
 		}
 		return m
-	case len(words) == 1, words[1] == "plain", strings.HasPrefix(words[1], "key="),
+	case len(words) == 1, words[1] == "plain", words[1] == "vision", strings.HasPrefix(words[1], "key="),
 		strings.HasPrefix(words[1], "context="):
 		return &Mistake{Problem: "the address is missing", Hint: "write it behind the kind, for example: " + example}
 	}
@@ -123,12 +123,16 @@ func (s *Server) option(option, value, word string) error {
 		if s.Plain = true; word != option {
 			return &Mistake{Problem: "the option plain takes no value", Hint: "write plain alone"}
 		}
+	case option == "vision":
+		if s.Vision = true; word != option {
+			return &Mistake{Problem: "the option vision takes no value", Hint: "write vision alone"}
+		}
 	default:
 		m := &Mistake{Problem: "a word behind the address is no option",
 			Hint: "the options are " + options + "; a key is never written here"}
 		if plain(option) {
 			m.Problem = option + " is no option"
-			m.Word, m.Known = option, []string{"key", "context", "plain", "key_cmd"}
+			m.Word, m.Known = option, []string{"key", "context", "vision", "plain", "key_cmd"}
 		}
 		return m
 	}

@@ -29,6 +29,8 @@ type Server struct {
 	// Context is the size of the context of its models, in tokens, where the server does not say it; 0 means not known.
 	Context int
 	Own     bool // a setting of the user names it
+	// Vision says that its models see images, where the server does not say it.
+	Vision bool
 	// KeyName is the environment variable with the key, KeyCommand a command that prints it. At most one is set.
 	KeyName, KeyCommand string
 	Plain               bool // the key may go to a host of the internet without encryption
@@ -61,6 +63,9 @@ func (s Server) String() string {
 	}
 	if s.Context != 0 {
 		text += " context=" + strconv.Itoa(s.Context)
+	}
+	if s.Vision {
+		text += " vision"
 	}
 	if s.Plain {
 		text += " plain"
