@@ -269,3 +269,19 @@ func TestModelsFit(t *testing.T) {
 		w.assertFits(append([]string{"models"}, args...)...)
 	}
 }
+
+// TestModelsSlow: servers are asked at once, and one that does not answer holds up the others for a short time only.
+func TestModelsSlow(t *testing.T) {
+	w, _ := newServedWorld(t)
+	w.dead()
+	for _, name := range []string{"slow", "slower"} {
+		w.set("QQ_SERVER_" + name + "=openai " + labtest.Start(t, labtest.Lab{Silent: true}).URL + "/v1")
+	}
+	began := time.Now()
+	e := w.run("models")
+	assert.Less(t, time.Since(began), 5*time.Second)
+	assert.Zero(t, e.code)
+	assert.Contains(t, e.out, "ollama:stand-in:latest")
+	assert.Contains(t, e.errors, "qq: no answer from slow within 3s\n")
+	assert.Contains(t, e.errors, "qq: no answer from slower within 3s\n")
+}

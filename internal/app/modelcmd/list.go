@@ -21,7 +21,7 @@ import (
 )
 
 // answerTime is how long a server may take to list its models.
-const answerTime = 5 * time.Second
+const answerTime = 3 * time.Second
 
 // answered is what one server says about its models.
 type answered struct {
