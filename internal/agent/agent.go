@@ -63,6 +63,9 @@ type Model interface {
 	Served() (name string, ok bool)
 	// CallsTools reports whether the model can call tools.
 	CallsTools() bool
+	// Sees reports whether the model is known to see images, Blind whether it is known to see none.
+	Sees() bool
+	Blind() bool
 	// Tokens estimates how many tokens text has.
 	Tokens(text string) int
 	// Room returns how many more tokens fit into the model's context, besides r and the
@@ -98,7 +101,9 @@ type run struct {
 	root    *os.Root // the working directory
 	space   *files.Workspace
 	tools   toolset
-	repeats int // model requests that were sent again
+	looked  []task.Read // the images of the job that were read
+	unsure  []string    // a warning that the model may see no images; empty if it does
+	repeats int         // model requests that were sent again
 }
 
 // Run runs the agent on job and returns the result with the answer. After a failure the
@@ -117,7 +122,7 @@ func (a Agent) Run(ctx context.Context, parent supervisor.Parent, job task.Job) 
 	r.open(root)
 	res := r.answer(ctx)
 	res.Attempts = 1 + r.repeats
-	res.Warnings = append(res.Warnings, r.helpers.warnings()...)
+	res.Warnings = append(append(res.Warnings, r.unsure...), r.helpers.warnings()...)
 	return res
 }
 
@@ -130,6 +135,9 @@ func (r *run) isDelegated() bool { return r.job.Parent != "" || r.job.BatchID !=
 func (r *run) open(root *os.Root) {
 	r.root, r.space = root, files.Open(root, r.Setup.Private...)
 	r.space.Take(r.taken())
+	if r.Model.Sees() {
+		r.space.Show()
+	}
 	if r.Model.CallsTools() {
 		r.tools = r.makeTools()
 	}
@@ -137,6 +145,9 @@ func (r *run) open(root *os.Root) {
 
 // answer makes the prompt, shortens the text if needed, and runs the loop.
 func (r *run) answer(ctx context.Context) task.Result {
+	if err := r.look(ctx); err != nil {
+		return r.job.Fail(err)
+	}
 	text := llm.WithContext(r.job.Text, r.job.Context)
 	prompt, used := r.generatePrompt(ctx)
 	if prompt != "" {
@@ -152,12 +163,12 @@ func (r *run) answer(ctx context.Context) task.Result {
 		res.Usage, res.Warnings = used, fit.warnings
 		return res
 	}
-	reads := reads{}
+	reads := reads{calls: r.looked}
 	cfg := loop.Config{
 		Backend: r.backend(r.Model, r.Setup.Retries), Final: r.backend(r.Model, 0),
 		System: request.System, Tools: r.tools.offered, Gate: r.gate(), Schema: r.job.Schema,
 		MaxTurns: cmp.Or(r.MaxTurns, r.Definition.MaxTurns, defaultTurns),
-		Host:     r, Transcript: r.Transcript, Screen: r.Screen,
+		Host:     r, Transcript: r.Transcript, Screen: r.Screen, Images: r.job.Images,
 	}
 	if len(cfg.Schema) == 0 {
 		cfg.Schema = r.Definition.Schema

@@ -59,7 +59,7 @@ func (l limited) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk))
 // request returns the model request without the text of the task. It measures how many
 // tokens of the context are left for that text.
 func (r *run) request(generated string) llm.Request {
-	closing := llm.Message{Role: llm.User, Content: r.closing()}
+	closing := llm.Message{Role: llm.User, Content: r.closing(), Images: r.job.Images}
 	return llm.Request{
 		System: r.prompt(generated), Messages: append(slices.Clone(r.History), closing), Tools: r.tools.offered.Specs(),
 	}

@@ -230,6 +230,10 @@ var _ Registry = (*agents.Registry)(nil)
 // Digest returns a hash of the result of a tool call. It shows later whether the same call
 // still has the same result.
 func Digest(r tool.Result) string {
-	sum := sha256.Sum256([]byte(r.Content))
+	content := r.Content
+	for i := range r.Images {
+		content += "\x00" + r.Images[i].Sum
+	}
+	sum := sha256.Sum256([]byte(content))
 	return hex.EncodeToString(sum[:])
 }

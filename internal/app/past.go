@@ -44,7 +44,8 @@ func (p *past) CacheKey(ctx context.Context, t task.Task) string {
 	if err != nil || def.Changes() && !t.ReadOnly && !p.cfg.ReadOnly {
 		return ""
 	}
-	version := "" // of the model: the built-in one is the program itself
+	m.Vision, m.MaySee = false, false // what was seen is in the calls that read it
+	version := ""                     // of the model: the built-in one is the program itself
 	if m.Kind == models.Extract {
 		version = p.cfg.Version
 	}
@@ -79,7 +80,9 @@ func (p *past) Read(ctx context.Context, dir string, r task.Read) (string, error
 		if p.root != nil {
 			_ = p.root.Close() // it was only read
 		}
-		p.root, p.folder, p.tools = root, dir, files.Open(root, p.wiring.private()...).Reading()
+		space := files.Open(root, p.wiring.private()...)
+		space.Show() // who was shown no image, got another result
+		p.root, p.folder, p.tools = root, dir, space.Reading()
 	}
 	call, ok := p.tools.Lookup(r.Tool)
 	if !ok {

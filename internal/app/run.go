@@ -15,6 +15,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/definitions"
 	"qq/internal/app/output"
+	"qq/internal/app/prompt"
 	"qq/internal/models"
 	"qq/pkg/session"
 	"qq/pkg/task"
@@ -28,6 +29,7 @@ func runFlags() []cli.Flag {
 			Name: "message", Aliases: []string{"m", "prompt", "p"}, Usage: "the task; - reads it from stdin",
 		},
 		&cli.StringFlag{Name: "message-file", Aliases: []string{"f"}, Usage: "file with the task; - is stdin"},
+		prompt.FlagImage(),
 		&cli.BoolFlag{Name: "no-stdin", Usage: "do not read stdin, whatever it is"},
 		command.FlagModel,
 		&cli.StringFlag{Name: "system", Usage: "system prompt instead of the agent's own"},
@@ -80,7 +82,7 @@ func (r *root) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if one.task, err = r.Task(c, r.commands); err != nil {
+	if one.task, err = prompt.Task(r.Invocation, c, r.commands); err != nil {
 		return err
 	}
 	cfg, dir, err := r.Trust(c)

@@ -68,7 +68,9 @@ type wiringConfig struct {
 	Sinks    []event.Sink      // get every event; without sinks no events are made
 	ReadOnly bool              // no agent may change anything
 	Person   person            // is told notes and warnings
+	Screen   *command.Screen   // the terminal of that person
 	Batch    bool              // the run is a batch
+	Verbose  bool              // a person wants to know what is chosen
 	ID       string            // execution id of this process, see [task.NewID]
 	Trace    event.Trace       // the trace that this run belongs to
 	Ledger   *ledger.Recorder  // nil means that no record is kept
@@ -107,14 +109,14 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w := &wiring{
 		cfg: cfg,
 		models: &models.Resolver{Servers: set.AllServers(), Aliases: set.Aliases, Run: set.Model, Retries: set.Retries,
-			Notes: cfg.Person, Warnings: notes(cfg.Person.Say), Strict: cfg.Batch},
+			Notes: cfg.Person, Warnings: notes(cfg.Person.Say), Strict: cfg.Batch, Verbose: cfg.Verbose},
 		log:     record.NewChildLog(set.LogDir),
 		scratch: &scratch.Folder{Dir: filepath.Join(set.Home, "run")},
 		host:    proc.NewHost(),
 		stream:  event.NewStream(cfg.Trace.TraceID(), cfg.Sinks...),
 	}
 	w.guides = guides.Teller{Decided: cfg.Decided, Off: set.AgentsMD == "off", Person: cfg.Person}
-	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host}
+	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host, Screen: cfg.Screen}
 	w.models.Keys = w.keys
 	w.gate = gate.NewGate(gate.Config{
 		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Notes: notes(w.remark),
@@ -162,7 +164,7 @@ const oneProcessor = "GOMAXPROCS=1"
 // of them only wait for their model and the Go scheduler then needs a tenth less CPU. With
 // its first tool call a child takes all processors.
 func (w *wiring) childEnv() []string {
-	env := append(config.ChildEnv(w.cfg.Environ), w.cfg.Settings.Environ()...)
+	env := append(config.ChildEnv(w.cfg.Settings.Keyless(w.cfg.Environ)), w.cfg.Settings.Environ()...)
 	given := func(v string) bool { return strings.HasPrefix(v, "GOMAXPROCS=") }
 	if w.oneProcessor = !slices.ContainsFunc(env, given); w.oneProcessor {
 		env = append(env, oneProcessor)
@@ -263,11 +265,15 @@ func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
 }
 
 // Resolve finds the model for t. Only a person can choose one on another machine: no agent, nor what a checkout says
-// without trust.
+// without trust. If the name tells, no server is asked, and no key is looked for.
 func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error) {
+	cloud := t.ModelBy != "" && agents.Remote(t.Model)
+	if t.ModelBy != "" && !cloud && w.cfg.Agents.Models.Remote(t.Model) && !w.named(t.Model) {
+		return models.Model{}, unnamed(t, w.models.Whole(t.Model)+", a model of another server")
+	}
 	m, err := w.models.Resolve(ctx, w.modelName(t))
-	if err == nil {
-		err = w.bars(ctx, t, m)
+	if err == nil && (cloud || !m.Home()) {
+		err = w.bars(t, m)
 	}
 	if err != nil {
 		return models.Model{}, err
@@ -277,44 +283,51 @@ func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error)
 
 // Bars implements ceiling.Models. A model that is not found is no reason: when the task starts, it may be there.
 func (w *wiring) Bars(ctx context.Context, t task.Task) string {
-	m, err := w.models.Resolve(ctx, w.modelName(t))
-	if err != nil {
-		return ""
-	}
-	if err = w.bars(ctx, t, m); err != nil {
+	_, err := w.Resolve(ctx, t)
+	if _, barred := errors.AsType[*command.ExitError](err); barred {
 		return err.Error()
 	}
 	return ""
 }
 
-// bars returns why t may not use the model m, or nil.
-func (w *wiring) bars(ctx context.Context, t task.Task, m models.Model) error {
-	if m.Remote == "" && !(t.ModelBy != "" && agents.Remote(t.Model)) {
-		return nil
-	}
-	name, hint := w.modelName(t), "if your text may go there, name the model with --model"
+// bars returns why t may not use m, a model on another machine, or nil.
+func (w *wiring) bars(t task.Task, m models.Model) error {
+	name := w.modelName(t)
 	switch agent, _ := w.Agent(t.Agent); {
 	case name == "" && w.cfg.Settings.Foreign("QQ_MODEL"):
-		return command.Usagef(hint, untrusted, "QQ_MODEL in .env", m, m.Host)
+		return command.Usagef(mayGo, untrusted, "QQ_MODEL in .env", m.Whither())
 	case t.Model == "" && name != "" && agent.Untrusted:
-		return command.Usagef(hint, untrusted, agent.Source, m, m.Host)
-	case t.ModelBy != "" && !w.named(ctx, m):
-		return command.Usagef(hint+", or in the definition of an agent of your own",
-			"the agent %s chooses %s, which %s passes on to another machine, and no person named it", t.ModelBy, m,
-			m.Host)
+		return command.Usagef(mayGo, untrusted, agent.Source, m.Whither())
+	case t.ModelBy != "" && !w.named(m.String()):
+		return unnamed(t, m.Whither())
 	}
 	return nil
 }
 
-const untrusted = "%s chooses %s, which %s passes on to another machine, and is not trusted"
+const (
+	untrusted = "%s chooses %s, and is not trusted"
+	mayGo     = "if your text may go there, name the model with --model"
+)
 
-// named reports whether a person named the model m: for the run, or in the definition of an agent.
-func (w *wiring) named(ctx context.Context, m models.Model) bool {
-	run, err := w.models.Resolve(ctx, "")
-	return err == nil && run.String() == m.String() && !w.cfg.Settings.Foreign("QQ_MODEL") ||
-		slices.ContainsFunc(w.glance(), func(a agents.Agent) bool {
-			return !a.Untrusted && a.Model != "" && w.models.Whole(a.Model) == m.String()
-		})
+// unnamed returns the error for a task whose model an agent chose.
+func unnamed(t task.Task, model string) error {
+	return command.Usagef(mayGo+", or in the definition of an agent of your own",
+		"the agent %s chooses %s, and no person named it", t.ModelBy, model)
+}
+
+// named reports whether a person named that model: for the run, by an alias, or in the definition of an agent.
+func (w *wiring) named(model string) bool {
+	if w.models.Same("", model) && !w.cfg.Settings.Foreign("QQ_MODEL") {
+		return true
+	}
+	for alias := range w.cfg.Settings.Aliases {
+		if w.models.Same(alias, model) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(w.glance(), func(a agents.Agent) bool {
+		return !a.Untrusted && a.Model != "" && w.models.Same(a.Model, model)
+	})
 }
 
 // outputs returns the folder that keeps long outputs of commands and children.

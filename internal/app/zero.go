@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"qq/internal/agent"
@@ -133,7 +132,8 @@ func (w *wiring) agent(r zeroRun) agent.Agent {
 // rootEnv returns the environment for commands of the root's own agent. It sets the depth
 // one level deeper, so that a qq that such a command starts counts as a child.
 func (w *wiring) rootEnv() []string {
-	return append(slices.Clone(w.cfg.Environ), fmt.Sprintf("%s=%d", childproc.DepthVar, w.cfg.Settings.Depth+1),
+	set := w.cfg.Settings
+	return append(set.Keyless(w.cfg.Environ), fmt.Sprintf("%s=%d", childproc.DepthVar, set.Depth+1),
 		"TRACEPARENT="+w.cfg.Trace.Traceparent(w.cfg.ID))
 }
 

@@ -26,9 +26,9 @@ const module = "qq/"
 // packages on lower floors only, never a neighbour: with eight floors, no chain of
 // imports is longer than eight. Change it in a commit of its own, with the reason.
 var floors = [][]string{
-	{"pkg/spelling", "internal/models/servers"},
+	{"pkg/spelling", "pkg/picture", "pkg/regular", "internal/models/servers"},
 	{
-		"pkg/task", "pkg/tool", "pkg/agents", "pkg/proc", "pkg/regular", "internal/config", "internal/sandbox",
+		"pkg/task", "pkg/tool", "pkg/agents", "pkg/proc", "internal/config", "internal/sandbox",
 		"internal/fifo",
 		"internal/config/trust", "internal/tools/tree", "internal/record/ledger/alive",
 		"internal/record/ledger/appendfile", "internal/box/cgroup", "internal/box/placeholder",
@@ -52,6 +52,7 @@ var floors = [][]string{
 		"internal/approval", "internal/approval/rulefile",
 		"internal/control", "internal/trace", "internal/record", "internal/app/output",
 		"internal/app/folders", "internal/app/keyring", "internal/app/values", "internal/app/batch/foreign",
+		"internal/app/prompt",
 		"internal/models/dialect", "internal/models/extract", "internal/models/gate", "internal/models/wire",
 		"internal/tools/astgrep", "internal/tools/delegate", "internal/tools/files",
 		"internal/tools/shell", "internal/tools/web", "internal/box/remote",
@@ -60,7 +61,7 @@ var floors = [][]string{
 		"internal/app/guides",
 		"internal/app/definitions", "internal/app/permissions",
 		"internal/app/runs", "internal/app/signals"},
-	{"internal/app/modelcmd", "internal/app/checkout"},
+	{"internal/app/modelcmd", "internal/app/modelcmd/labtest", "internal/app/checkout"},
 	{"internal/app"},
 	{"cmd/qq"},
 }
@@ -78,7 +79,9 @@ var owners = map[string][]string{
 		"internal/app/command",
 		"internal/app/definitions",
 		"internal/app/manual",
+		"internal/app/modelcmd",
 		"internal/app/permissions",
+		"internal/app/prompt",
 		"internal/app/runs",
 	},
 	"github.com/joho/godotenv":                             {"internal/config"},

@@ -13,11 +13,12 @@
 // [Config.Trust] returns. [ChildEnv] is what a child inherits.
 //
 // Not promised: that a folder exists, that a server answers, that there is a model.
-// The package writes nothing, and reads nothing but the .env files.
+// The package reads nothing but the .env files, and only [WriteUser] writes.
 package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -259,6 +260,9 @@ type given struct{ value, source, dir string }
 // given returns the values of s, the strongest first. The last one is the default.
 func (l *loader) given(s Setting) []given {
 	var all []given
+	if s.Family { // its members have the values
+		return []given{{s.Default, fromDefault, ""}}
+	}
 	if flag, ok := l.in.Flags[s.Flag]; ok && s.Flag != "" {
 		all = append(all, given{flag, "flag --" + s.Flag, l.in.Dir})
 	}
@@ -306,7 +310,7 @@ func (l *loader) take(c *Config, s Setting, all []given) error {
 			value, source = more.value, more.source
 		default:
 			if _, err := splitRules(value); err != nil { // it would swallow the other
-				return bad(s, value, source, err.Error())
+				return bad(s, value, source, err)
 			}
 			value += "," + more.value
 		}
@@ -319,7 +323,7 @@ func (l *loader) take(c *Config, s Setting, all []given) error {
 	}
 	value, err := s.parse(c, l.clean(s, value, dir))
 	if err != nil {
-		return bad(s, value, source, err.Error())
+		return bad(s, value, source, err)
 	}
 	c.from[s.Name] = origin{value, source}
 	return nil
@@ -329,8 +333,14 @@ func (l *loader) take(c *Config, s Setting, all []given) error {
 // trust, it adds a claim to c. otherwise is the next weaker value. overridden says that there is a stronger one.
 func (l *loader) counts(c *Config, s Setting, v, otherwise given, overridden bool) (bool, error) {
 	claim := CheckoutSetting{Name: s.Name, Value: v.value, Overridden: overridden}
+	if s.Kind == Server {
+		claim.Value = servers.Shown(v.value)
+	}
 	switch s.Checkout {
 	case Harmless:
+		if s.Kind == Model && !l.trusted && l.defines(strings.TrimSpace(v.value)) {
+			return c.model(strings.TrimSpace(v.value)) == nil, nil // else it is for package command to claim it
+		}
 		if s.Kind != Path || inside(l.in.Dir, l.expandHome(strings.TrimSpace(v.value))) {
 			return true, nil
 		}
@@ -374,7 +384,7 @@ func (l *loader) means(c *Config, s Setting, g given) string {
 func (l *loader) amount(s Setting, g given) (int64, error) {
 	var c Config
 	if value, err := s.parse(&c, l.clean(s, g.value, g.dir)); err != nil {
-		return 0, bad(s, value, g.source, err.Error())
+		return 0, bad(s, value, g.source, err)
 	}
 	var n int64
 	switch field := s.field(&c).(type) {
@@ -389,15 +399,25 @@ func (l *loader) amount(s Setting, g given) (int64, error) {
 	return n, nil
 }
 
-func bad(s Setting, value, source, why string) error {
+func bad(s Setting, value, source string, err error) error {
 	name := s.Name
 	if source != fromDefault {
 		name += " (" + source + ")"
 	}
-	return &Error{
-		Problem: fmt.Sprintf("%s is %s: %s", name, quoted(s.shown(value)), why),
-		Hint:    spelling.DidYouMean(spelling.Nearest(value, s.Values)) + "accepted is " + s.accepts(),
+	if s.Kind != Server { // that may have a key in it
+		name += " is " + quoted(s.shown(value))
 	}
+	e := &Error{name + ": " + err.Error(), "accepted is " + s.accepts()}
+	near := spelling.Nearest(value, s.Values)
+	if m, ok := errors.AsType[*servers.Mistake](err); ok {
+		e.Hint = cmp.Or(m.Hint, e.Hint)
+		near = spelling.Nearest(m.Word, m.Known)
+		if rest, ok := strings.CutPrefix(value, m.Word+":"); ok && near != "" {
+			near += ":" + rest
+		}
+	}
+	e.Hint = spelling.DidYouMean(near) + e.Hint
+	return e
 }
 
 // shown is value without a user name and a password in an address.
@@ -487,7 +507,7 @@ func (s Setting) parse(c *Config, value string) (string, error) {
 		return value, fmt.Errorf("it contains a control character or is not UTF-8")
 	}
 	if s.field == nil {
-		return value, s.enter(c, value)
+		return s.enter(c, value)
 	}
 	switch field := s.field(c).(type) {
 	case *time.Duration:
@@ -616,19 +636,6 @@ func (s Setting) word(c *Config, value string) error {
 		return err
 	}
 	return nil
-}
-
-// model checks the name of a model. An alias stands for a whole name.
-func (c *Config) model(value string) error {
-	server, name, ok := strings.Cut(value, ":")
-	known := slices.ContainsFunc(c.AllServers(), func(s servers.Server) bool { return s.Name == server })
-	switch {
-	case value == "auto", value == "extract", c.Aliases[value] != "", ok && known && name != "":
-		return nil
-	case ok && known:
-		return fmt.Errorf("it names no model")
-	}
-	return fmt.Errorf("it is no model that qq knows (a model of Ollama is written %q)", "ollama:"+value)
 }
 
 // hostname returns the host in a value of OLLAMA_HOST, without the port; it may be "". A port that is no number is

@@ -121,13 +121,15 @@ func Settings() []Setting {
 			field: func(c *Config) any { return &c.MaxOutput }},
 		{Name: "QQ_SERVER_NAME", Default: None, Kind: Server, Checkout: Trusted, Family: true,
 			Doc: "a model server NAME for `NAME:MODEL`, such as `openai http://10.0.0.7:8000/v1 key=LAB_KEY`: " +
-				"`ollama`, `openai`, `anthropic` or `gemini`, its address, and `key=VARIABLE`, `context=TOKENS`, or " +
-				"at the end `key_cmd=COMMAND`"},
+				"`ollama`, `openai`, `anthropic` or `gemini`, its address, and `key=VARIABLE`, `context=TOKENS`, " +
+				"`plain`, `vision` if its models see images, or at the end `key_cmd=COMMAND`; a built-in name is " +
+				"replaced"},
 		{Name: "QQ_ALIAS_NAME", Default: None, Kind: Model, Checkout: Trusted, Family: true,
 			Doc: "the model that `NAME` means, such as `ollama:qwen3:4b`"},
 		{Name: "QQ_MODEL", Default: "auto", Kind: Model, Flag: "model", Checkout: Harmless,
 			Doc: "`SERVER:NAME`, such as `ollama:qwen3` or `openai:gpt-5`, an alias, `extract`, or `auto`: Ollama " +
-				"when it answers and has a model, else `extract` for a single prompt",
+				"when it answers and has a model, else a server on this machine that QQ_SERVER_NAME names, else " +
+				"`extract` for a single prompt",
 			field: func(c *Config) any { return &c.Model }},
 		{Name: "OLLAMA_HOST", Default: "127.0.0.1:11434", Kind: Host, Checkout: Trusted,
 			Doc:   "the Ollama server, as Ollama reads it",
@@ -283,6 +285,9 @@ func (c Config) Foreign(name string) bool { return c.Source(name) == fromDotEnv 
 // AllServers returns the model servers that can be named, with their addresses. Those of the user come first.
 func (c Config) AllServers() []servers.Server {
 	all := slices.Clone(c.Servers)
+	for i := range all {
+		all[i].Own = true
+	}
 	for _, s := range servers.BuiltIn() {
 		if s.Name == servers.Ollama {
 			s.URL = c.OllamaHost

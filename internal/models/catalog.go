@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
@@ -26,7 +29,7 @@ type listed struct {
 	MaxInputTokens   int `json:"max_input_tokens"`
 	InputTokenLimit  int `json:"inputTokenLimit"`
 	Meta             struct {
-		TrainContext int `json:"n_ctx_train"`
+		Size int64 `json:"size"` // llama.cpp
 	} `json:"meta"`
 	// MaxTokens and OutputTokenLimit are the longest answer: Anthropic, Gemini.
 	MaxTokens        int `json:"max_tokens"`
@@ -36,6 +39,49 @@ type listed struct {
 	// Methods are what Gemini offers for the model.
 	Methods  []string `json:"supportedGenerationMethods"`
 	Thinking bool     `json:"thinking"` // Gemini
+	// What servers call by the same name is not the same: these are read where they are as expected.
+	Created      json.RawMessage `json:"created"`      // seconds: OpenAI and those like it
+	Capabilities json.RawMessage `json:"capabilities"` // Anthropic, Mistral
+	Architecture json.RawMessage `json:"architecture"` // OpenRouter
+}
+
+// abilities are what Anthropic, Mistral and OpenRouter say that a model can do.
+type abilities struct {
+	Chat      *bool `json:"completion_chat"`  // Mistral
+	Functions *bool `json:"function_calling"` // Mistral
+	Vision    *bool `json:"vision"`           // Mistral
+	Images    struct {
+		Supported *bool `json:"supported"`
+	} `json:"image_input"` // Anthropic
+	Inputs []string `json:"input_modalities"` // OpenRouter
+}
+
+// abilities returns what the server says that the model can do.
+func (l listed) abilities() (a abilities) {
+	for _, said := range []json.RawMessage{l.Capabilities, l.Architecture} {
+		if err := json.Unmarshal(said, &a); err != nil {
+			continue // another server says something else there
+		}
+	}
+	if l.Parameters != nil {
+		a.Functions = known(slices.Contains(l.Parameters, "tools"))
+	}
+	if a.Vision = cmp.Or(a.Vision, a.Images.Supported); a.Inputs != nil {
+		a.Vision = known(slices.Contains(a.Inputs, "image"))
+	}
+	return a
+}
+
+// sees reports whether the model sees images, and whether that is known. All models that Anthropic and Google list see
+// them. Ollama speaks the dialect of Anthropic too, and does not say it there.
+func (c *Client) sees(a abilities) (images, known bool) {
+	switch {
+	case c.server.Vision, c.server.Kind == servers.Gemini, c.base.Host == "api.anthropic.com":
+		return true, true
+	case a.Vision != nil:
+		return *a.Vision, true
+	}
+	return false, false
 }
 
 // id returns the name by which requests name the model.
@@ -46,18 +92,22 @@ func (l listed) id() string {
 	return strings.TrimPrefix(l.Name, "models/")
 }
 
+// embedding is how OpenAI and LM Studio begin the names of models that cannot chat.
+const embedding = "text-embedding-"
+
 // chats reports whether the model answers chats, as far as the server says.
 func (l listed) chats() bool {
-	return l.Methods == nil || slices.Contains(l.Methods, "generateContent")
+	a := l.abilities()
+	return (l.Methods == nil || slices.Contains(l.Methods, "generateContent")) && (a.Chat == nil || *a.Chat) &&
+		!strings.HasPrefix(l.id(), embedding)
 }
 
-// model returns what l says.
-func (c *Client) model(l listed) Model {
-	m := Model{
-		Kind: c.server.Kind, Server: c.server.Name, Host: c.server.URL, Name: l.id(), Remote: c.base.Host,
-		Context: c.server.Context, Thinking: l.Thinking, Answer: max(l.MaxTokens, l.OutputTokenLimit, 0),
-		Tools: l.Parameters == nil || slices.Contains(l.Parameters, "tools"),
-	}
+// offer returns what l says. A model of which it is not said whether it can call tools is offered them.
+func (c *Client) offer(l listed) Offer {
+	a := l.abilities()
+	m := c.named(l.id())
+	m.Remote, m.Context, m.Thinking = c.base.Host, c.server.Context, l.Thinking
+	m.Answer, m.Tools = max(l.MaxTokens, l.OutputTokenLimit, 0), a.Functions == nil || *a.Functions
 	if m.Context == 0 {
 		m.Context = max(l.ContextLength, l.MaxModelLen, l.ContextWindow, l.MaxContextLength, l.MaxInputTokens,
 			l.InputTokenLimit, 0)
@@ -65,7 +115,13 @@ func (c *Client) model(l listed) Model {
 	if m.Context > 1<<30 {
 		m.Context = 0 // implausible
 	}
-	return m
+	images, known := c.sees(a)
+	m.Vision, m.MaySee = images, !known
+	o := Offer{Model: m, ToolCalls: a.Functions, Size: l.Meta.Size, chats: l.chats()}
+	if seconds, err := strconv.ParseInt(string(l.Created), 10, 64); err == nil {
+		o.created = time.Unix(seconds, 0)
+	}
+	return o
 }
 
 // get reads the JSON at path into v.
@@ -129,10 +185,10 @@ func (c *Client) catalog(ctx context.Context) ([]listed, error) {
 }
 
 // look asks a server other than Ollama for the model of that name. An empty name means the only one.
-func (c *Client) look(ctx context.Context, name string) (Model, error) {
+func (c *Client) look(ctx context.Context, name string) (Offer, error) {
 	all, err := c.catalog(ctx)
 	if err != nil {
-		return Model{}, err
+		return Offer{}, err
 	}
 	if name == "" && len(all) == 1 {
 		name = all[0].id()
@@ -142,14 +198,12 @@ func (c *Client) look(ctx context.Context, name string) (Model, error) {
 		i = slices.IndexFunc(all, func(l listed) bool { return l.id() == name+":latest" })
 	}
 	if i < 0 {
-		return Model{}, &llm.Error{Kind: llm.UnknownModel, Hint: c.has(all),
-			Problem: fmt.Sprintf("%s has no model %q", c.at(), name)}
+		return Offer{}, c.discreet(&llm.Error{Kind: llm.UnknownModel, Hint: c.has(all),
+			Problem: fmt.Sprintf("%s has no model %q", c.at(), name)})
 	}
-	m := c.model(all[i])
-	if m.Context == 0 && m.Kind == servers.OpenAI {
-		m.Context = c.propsContext(ctx)
-	}
-	return m, nil
+	o := c.offer(all[i])
+	c.addProps(ctx, &o)
+	return o, nil
 }
 
 // has returns a hint that names the models of a server.
@@ -174,20 +228,29 @@ func shortList(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// propsContext returns the size of the context as llama.cpp says it, beside its interface for chats; 0 if the server
-// is another one.
-func (c *Client) propsContext(ctx context.Context) int {
+// addProps adds to o what llama.cpp says beside its interface for chats. Another server is asked only if it did not
+// say how large the context is.
+func (c *Client) addProps(ctx context.Context, o *Offer) {
+	if c.server.Kind != servers.OpenAI || o.Context > 0 {
+		return
+	}
 	var props struct {
 		Settings struct {
 			Context int `json:"n_ctx"`
 		} `json:"default_generation_settings"`
+		Modalities struct {
+			Vision *bool `json:"vision"`
+		} `json:"modalities"`
 	}
 	root := *c.base
 	root.Path = strings.TrimSuffix(root.Path, "/v1")
 	at := *c
 	at.base = &root
 	if at.get(ctx, "props", &props) != nil { // another server
-		return 0
+		return
 	}
-	return max(props.Settings.Context, 0)
+	o.Context = max(props.Settings.Context, 0)
+	if sees := props.Modalities.Vision; sees != nil && o.MaySee {
+		o.Vision, o.MaySee = *sees, false
+	}
 }

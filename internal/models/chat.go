@@ -56,29 +56,34 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	if !b.model.Tools {
 		r.Tools = nil
 	}
-	tokens := dialect.PromptTokens(r)
-	size, corrected, err := b.window.fit(tokens, answerTokens(b.model, r))
+	tokens, images := dialect.PromptTokens(r), 0
+	for i := range r.Messages {
+		images += dialect.ImageTokens * len(r.Messages[i].Images)
+	}
+	// What a server counts for an image differs too much to judge a prompt by it: images only need room.
+	text := tokens - images
+	size, corrected, err := b.window.fit(text, images+answerTokens(b.model, r))
 	if err != nil {
 		return llm.Response{}, err
 	}
 	ask := &dialect.Ask{Request: r, Model: b.model.Name, Thinking: b.model.Thinking}
 	for {
-		ask.Context, ask.Limit = size, b.limit(r.MaxTokens, size, corrected)
+		ask.Context, ask.Limit = size, b.limit(r.MaxTokens, size, corrected+images)
 		a := dialect.NewAnswer(yield, max(minAnswer, answerContexts*bytesPerToken*max(size, b.model.Context)))
 		err := b.send(ctx, ask, a, tokens)
 		switch {
 		case err == nil && (b.sized() || b.model.Context > 0) && wasCut(a.Counted(), size, corrected):
 			err = overflow(fmt.Sprintf("the server cut the prompt to %d tokens, its context has %d", a.Counted(), size),
 				nil)
-		case err == nil:
-			b.window.learn(tokens, a.Counted())
+		case err == nil && images == 0:
+			b.window.learn(text, a.Counted())
 		case isKind(err, llm.ContextOverflow):
 			if next, ok := b.window.grow(size); ok {
 				size = next
 				continue
 			}
 		}
-		return a.Response(), err
+		return a.Response(), b.client.discreet(err)
 	}
 }
 

@@ -33,7 +33,7 @@ func New(host string) (*Client, error) {
 
 // Open returns a client for the server s. key is that of the user; empty means none. It does not connect yet.
 func Open(s servers.Server, key string) (*Client, error) {
-	base, err := addressOf(s)
+	base, err := s.Address()
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +43,9 @@ func Open(s servers.Server, key string) (*Client, error) {
 	}
 	return &Client{server: s, key: key, base: base, dialect: d, transport: wire.NewTransport(base)}, nil
 }
+
+// Server returns the server.
+func (c *Client) Server() servers.Server { return c.server }
 
 // Host returns the URL of the server.
 func (c *Client) Host() string { return c.base.String() }

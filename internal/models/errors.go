@@ -20,6 +20,10 @@ const tooLong = "exceeds the context length"
 // explain converts the error of a request to an [*llm.Error], or to the cause of ctx if ctx has
 // ended. model is the name of the requested model, or "".
 func (c *Client) explain(ctx context.Context, model string, err error) error {
+	return c.discreet(c.explained(ctx, model, err))
+}
+
+func (c *Client) explained(ctx context.Context, model string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -71,6 +75,30 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 	return e
 }
 
+// discreet returns err without the key of the user, which some servers repeat in their errors. A text may be cut, so a
+// long beginning of the key is the key.
+func (c *Client) discreet(err error) error {
+	const enough = 8 // bytes; a shorter key is a word such as none
+	e, ok := errors.AsType[*llm.Error](err)
+	if !ok || len(c.key) < enough {
+		return err
+	}
+	for _, text := range []*string{&e.Problem, &e.Hint} {
+		for {
+			before, after, found := strings.Cut(*text, c.key[:enough])
+			if !found {
+				break
+			}
+			n := 0
+			for n < min(len(c.key)-enough, len(after)) && after[n] == c.key[enough+n] {
+				n++
+			}
+			*text = before + "(the key)" + after[n:]
+		}
+	}
+	return err
+}
+
 // title returns how messages name the server.
 func (c *Client) title() string {
 	if c.server.Name == servers.Ollama {
@@ -95,7 +123,7 @@ func (c *Client) whenAway() string {
 	switch {
 	case c.server.Kind == servers.Ollama:
 		return "start it with `ollama serve`, or set " + c.server.Setting()
-	case isHere(c.base):
+	case servers.IsHere(c.base):
 		return "start it, or set " + c.server.Setting()
 	}
 	return "look after the network, or set " + c.server.Setting()
@@ -108,6 +136,8 @@ func (c *Client) whenRefused() string {
 		return "sign in with `ollama signin`, or use a local model"
 	case c.server.KeyName != "":
 		return "check the key in " + c.server.KeyName
+	case c.key != "": // a child does not know where it comes from
+		return "check the key that key= or key_cmd= of " + c.server.Setting() + " names"
 	}
 	return "give the key in " + c.server.Setting() + ", for example: key=LAB_KEY"
 }

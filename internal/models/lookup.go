@@ -20,7 +20,24 @@ const pickTimeout = 2 * time.Second
 
 // lookups returns Ollama's own client, which makes all requests except chats.
 func (c *Client) lookups() *api.Client {
-	return api.NewClient(c.base, &http.Client{Transport: c.transport})
+	return api.NewClient(c.base, &http.Client{Transport: bounded{c}})
+}
+
+// bounded is the transport of a client for replies of bounded length.
+type bounded struct{ client *Client }
+
+// RoundTrip implements [http.RoundTripper].
+func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	return b.client.transport.RoundTrip(b.client.keyed(req))
+}
+
+// keyed returns req with the key of the server, if there is one. Ollama's own client knows no keys.
+func (c *Client) keyed(req *http.Request) *http.Request {
+	if c.key != "" {
+		req = req.Clone(req.Context())
+		c.dialect.Authorize(req.Header, c.key)
+	}
+	return req
 }
 
 // Version returns the version of an Ollama server.
@@ -58,37 +75,28 @@ func (c *Client) tags(ctx context.Context) ([]api.ListModelResponse, error) {
 
 // Show returns the properties of the named model.
 func (c *Client) Show(ctx context.Context, name string) (Model, error) {
-	m, _, err := c.show(ctx, name)
-	return m, err
+	o, err := c.show(ctx, name)
+	return o.Model, err
 }
 
-// show returns the properties of the named model. chats is false for a model that cannot chat, such as an embedding
-// model.
-func (c *Client) show(ctx context.Context, name string) (m Model, chats bool, err error) {
+// show returns the properties of the named model of an Ollama server.
+func (c *Client) show(ctx context.Context, name string) (Offer, error) {
 	resp, err := c.lookups().Show(ctx, &api.ShowRequest{Model: name})
 	if err != nil {
-		return Model{}, false, c.explain(ctx, name, err)
+		return Offer{}, c.explain(ctx, name, err)
 	}
-	m = Model{
-		Kind: servers.Ollama, Server: c.server.Name, Host: c.server.URL, Name: name,
-		Context: contextLength(resp.ModelInfo), Modified: resp.ModifiedAt.UTC(),
-		Remote: resp.RemoteHost,
+	o := Offer{Model: c.named(name), chats: true}
+	o.Context, o.Modified, o.Remote = contextLength(resp.ModelInfo), resp.ModifiedAt.UTC(), resp.RemoteHost
+	o.Vision = c.server.Vision || slices.Contains(resp.Capabilities, "vision")
+	o.MaySee = !o.Vision && len(resp.Capabilities) == 0
+	if len(resp.Capabilities) == 0 { // a server that is too old to say what a model can do serves chat models
+		return o, nil
 	}
-	if m.Server == servers.Ollama {
-		m.Server = "" // see Model.Server
-	}
-	for _, capability := range resp.Capabilities {
-		switch capability {
-		case "completion":
-			chats = true
-		case "tools":
-			m.Tools = true
-		case "thinking":
-			m.Thinking = true
-		}
-	}
-	// A server that is too old to say what a model can do serves chat models.
-	return m, chats || len(resp.Capabilities) == 0, nil
+	o.chats = slices.Contains(resp.Capabilities, "completion")
+	o.Tools = slices.Contains(resp.Capabilities, "tools")
+	o.Thinking = slices.Contains(resp.Capabilities, "thinking")
+	o.ToolCalls = known(o.Tools)
+	return o, nil
 }
 
 // contextLength returns the value of "<architecture>.context_length" in the server's description of a model; 0 if
@@ -109,13 +117,17 @@ func contextLength(info map[string]any) int {
 	return int(n)
 }
 
-// Pick chooses the newest model that has tools, or else the newest that can chat.
+// Pick chooses a model. Of another server than Ollama it is the first one that has tools, or else the first. Of Ollama
+// it is the newest model that has tools, or else the newest that can chat.
 // It leaves out models that the server only forwards to another host, because
 // nobody named that host. It fails at once when no server listens, and within two
 // seconds when one hangs. A broken model is skipped; a temporary failure is not a
 // reason to skip one. A server without a suitable model is an [*llm.Error] of kind
 // [llm.UnknownModel].
 func (c *Client) Pick(ctx context.Context) (Model, error) {
+	if c.server.Kind != servers.Ollama {
+		return c.pickListed(ctx)
+	}
 	models, err := quick(ctx, c, c.tags)
 	if err != nil {
 		return Model{}, err
@@ -126,20 +138,16 @@ func (c *Client) Pick(ctx context.Context) (Model, error) {
 		if entry.RemoteHost != "" {
 			continue
 		}
-		chats := false
-		m, err := quick(ctx, c, func(ctx context.Context) (m Model, err error) {
-			m, chats, err = c.show(ctx, entry.Name)
-			return m, err
-		})
+		o, err := quick(ctx, c, func(ctx context.Context) (Offer, error) { return c.show(ctx, entry.Name) })
 		switch {
 		case ctx.Err() != nil, passing(err): // without it, the choice would depend on chance
 			return Model{}, err
 		case err != nil:
 			skipped = err // one broken model does not hide the others
-		case m.Tools && chats:
-			return m, nil
-		case chats && best == nil:
-			best = &m
+		case o.Tools && o.chats:
+			return o.Model, nil
+		case o.chats && best == nil:
+			best = &o.Model
 		}
 	}
 	if best != nil {
@@ -149,15 +157,29 @@ func (c *Client) Pick(ctx context.Context) (Model, error) {
 		return Model{}, skipped
 	}
 	return Model{}, &llm.Error{Kind: llm.UnknownModel,
-		Problem: fmt.Sprintf("Ollama at %s has no model of its own that can chat", c.base.Host),
+		Problem: c.at() + " has no model of its own that can chat",
 		Hint:    "get one, for example: ollama pull qwen3"}
+}
+
+// pickListed is Pick for servers other than Ollama.
+func (c *Client) pickListed(ctx context.Context) (Model, error) {
+	offers, err := quick(ctx, c, c.listedOffers)
+	if err != nil {
+		return Model{}, err
+	}
+	best, ok := Best(offers)
+	if !ok {
+		return Model{}, &llm.Error{Kind: llm.UnknownModel, Problem: c.at() + " has no model that can chat",
+			Hint: "load one, or set " + c.server.Setting()}
+	}
+	return best.Model, nil
 }
 
 // quick calls f, which makes one look-up, with a short timeout.
 func quick[T any](ctx context.Context, c *Client, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, pickTimeout, &llm.Error{Kind: llm.Unreachable,
-		Problem: fmt.Sprintf("no answer from Ollama at %s within %v", c.base.Host, pickTimeout),
-		Hint:    "look after the server, or set OLLAMA_HOST"})
+		Problem: fmt.Sprintf("no answer from %s within %v", c.at(), pickTimeout),
+		Hint:    "look after the server, or set " + c.server.Setting()})
 	defer cancel()
 	return f(ctx)
 }

@@ -42,12 +42,12 @@ import (
 	"qq/internal/models/gate"
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
-	"qq/pkg/task"
+	"qq/pkg/spelling"
 )
 
 // Names of models that are no model of Ollama's.
 const (
-	Auto    = "auto"    // the best one of Ollama's, or else Extract
+	Auto    = "auto"    // the best one of a server on this machine, or else Extract
 	Extract = "extract" // the built-in extractive model
 )
 
@@ -63,6 +63,9 @@ type Model struct {
 	Answer   int  `json:"answer,omitempty"`   // tokens of its longest answer; 0 is unknown
 	Tools    bool `json:"tools,omitempty"`    // it can call tools
 	Thinking bool `json:"thinking,omitempty"` // it can think before it answers
+	// Vision says that it sees images, MaySee that nobody knows whether it does. Without either it sees none.
+	Vision bool `json:"vision,omitempty"`
+	MaySee bool `json:"may_see,omitempty"`
 	// Modified is when the server's copy of the model last changed, for example by a pull; zero
 	// if the server does not say.
 	Modified time.Time `json:"modified,omitzero"`
@@ -79,8 +82,28 @@ func (m Model) String() string {
 	return cmp.Or(m.Server, servers.Ollama) + ":" + m.Name
 }
 
+// Home reports whether the model is on the user's own Ollama server, or built in, so that text that goes to it goes
+// nowhere else.
+func (m Model) Home() bool {
+	return m.Remote == "" && cmp.Or(m.Server, servers.Ollama) == servers.Ollama
+}
+
+// Whither names the model, and where text goes that is given to it.
+func (m Model) Whither() string {
+	if m.Server == "" {
+		return fmt.Sprintf("%s, which %s passes on to another machine", m, m.Host)
+	}
+	return fmt.Sprintf("%s, a model of the server at %s", m, m.Host)
+}
+
 // CallsTools reports whether the model can call tools.
 func (m Model) CallsTools() bool { return m.Kind == Extract || m.Tools }
+
+// Sees reports whether the model is known to see images.
+func (m Model) Sees() bool { return m.Vision }
+
+// Blind reports whether the model is known to see no images. Of a model that neither sees nor is blind, nobody knows.
+func (m Model) Blind() bool { return !m.Vision && !m.MaySee }
 
 // Served returns the name of the model at its server. ok is false for the built-in model, which
 // needs no server.
@@ -120,7 +143,8 @@ type Resolver struct {
 	Keys    Keys              // of the servers; nil means that there are none
 	Run     string            // the model of the run: what an empty name means
 	Retries int               // of each look-up at the server
-	Notes   gate.Notes        // told when a model is limited; not nil
+	Notes   gate.Notes        // told when a model is limited, and what Auto is if that is not obvious; not nil
+	Verbose bool              // Notes is told what Auto is in any case
 	Strict  bool              // the built-in model never replaces Auto
 	// Warnings is told when the built-in model replaces Auto; not nil unless Strict is set.
 	Warnings gate.Notes
@@ -184,14 +208,27 @@ func (r *Resolver) Known(name string) (Model, bool) {
 	return Model{}, false
 }
 
-// findWithRetry is find, retried after temporary failures.
+// findWithRetry is find, retried after temporary failures. The key of the server is asked for once, and may take as
+// long as a person needs.
 func (r *Resolver) findWithRetry(ctx context.Context, name string) (found Model, err error) {
+	if name == Extract {
+		return Model{Kind: Extract}, nil
+	}
+	server, own := r.serverOf(name)
+	key, err := r.key(ctx, server)
+	if err != nil {
+		return Model{}, err
+	}
 	err = gate.Repeat(ctx, gate.Policy{Retries: r.Retries}, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, showTimeout, &llm.Error{Kind: llm.Unreachable,
 			Problem: fmt.Sprintf("no answer about model %q within %v", name, showTimeout),
-			Hint:    "look after the model server, or set OLLAMA_HOST"})
+			Hint:    "look after the model server, or set " + server.Setting()})
 		defer cancel()
-		found, err = r.find(ctx, name)
+		if name == Auto {
+			found, err = r.auto(ctx)
+		} else {
+			found, err = r.find(ctx, server, key, own)
+		}
 		return err
 	})
 	return found, err
@@ -205,42 +242,39 @@ func (r *Resolver) Replaced() []string {
 	return nil
 }
 
-// find asks the server for the named model. If name is [Auto] and the server cannot be reached or has no usable
-// model, the result is the built-in model, or an error if r is Strict. A server that may soon answer (see recovers)
-// is an error in any case.
-func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
-	if name == Extract {
-		return Model{Kind: Extract}, nil
-	}
-	server, name := r.serverOf(name)
-	key, err := r.key(ctx, server)
-	if err != nil {
-		return Model{}, err
-	}
+// find asks the server for its model name.
+func (r *Resolver) find(ctx context.Context, server servers.Server, key, name string) (Model, error) {
 	client, err := connect(server, key)
 	if err != nil {
 		return Model{}, err
 	}
 	defer client.Close()
 	found, err := client.Find(ctx, name)
-	if e, ok := errors.AsType[*llm.Error](err); ok && name == Auto && !recovers(e) {
-		if r.Strict {
-			return Model{}, &task.Error{Status: task.Unavailable, Problem: e.Problem, Err: e,
-				Hint: e.Hint + "; or choose the built-in model with --model extract"}
-		}
-		why := e.Problem + ": using the built-in extractive model (summaries, key points, keywords, outlines)"
-		r.replaced.Store(&why)
-		r.Warnings.Note("%s", why)
-		m := Model{Kind: Extract}
-		if e.Kind == llm.Unreachable {
-			m.Instead = "use Ollama: " + e.Hint + "; unless it has a model: \"ollama pull qwen3:4b\""
-		}
-		return m, nil
+	e, ok := errors.AsType[*llm.Error](err)
+	if ok && e.Kind == llm.UnknownModel && server.Name == servers.Ollama {
+		e.Hint = r.misspelt(name) + e.Hint
 	}
-	if err == nil && !found.Tools {
-		r.Notes.Note("model %s cannot call tools: agents work without them", found.Name)
+	if err == nil {
+		r.noteTools(found)
 	}
 	return found, err
+}
+
+// misspelt returns the question whether name, which Ollama does not know, was to begin with another server.
+func (r *Resolver) misspelt(name string) string {
+	before, after, ok := strings.Cut(name, ":")
+	if !ok {
+		return ""
+	}
+	var known []string
+	for _, s := range r.Servers {
+		known = append(known, s.Name)
+	}
+	near := spelling.Nearest(before, known)
+	if near == "" {
+		return ""
+	}
+	return spelling.DidYouMean(near + ":" + after)
 }
 
 func (r *Resolver) key(ctx context.Context, s servers.Server) (string, error) {
@@ -286,31 +320,39 @@ func (r *Resolver) Whole(name string) string {
 	return server.Name + ":" + model
 }
 
+// Same reports whether two names are of one model.
+func (r *Resolver) Same(a, b string) bool {
+	const tag = ":latest" // which Ollama adds
+	return strings.TrimSuffix(r.Whole(a), tag) == strings.TrimSuffix(r.Whole(b), tag)
+}
+
 // recovers reports whether e means that the server runs but cannot serve requests yet, so that a
 // retry may help.
 func recovers(e *llm.Error) bool {
 	return e.Kind == llm.Server || e.Passing() && e.Kind != llm.Unreachable
 }
 
-// Find asks the server for the model of that name; for [Auto] an Ollama server picks one. The error for an unknown
-// name lists the models that the server has.
+// Find asks the server for the model of that name. The error for an unknown name lists the models that the server has.
 func (c *Client) Find(ctx context.Context, name string) (Model, error) {
-	switch {
-	case c.server.Kind != servers.Ollama:
-		return c.look(ctx, name)
-	case name == Auto:
-		return c.Pick(ctx)
+	if c.server.Kind != servers.Ollama {
+		o, err := c.look(ctx, name)
+		return o.Model, err
 	}
 	m, err := c.Show(ctx, strings.TrimPrefix(name, "ollama:"))
+	return m, c.withNames(ctx, err)
+}
+
+// withNames adds to the error for an unknown model the names of those that the Ollama server has.
+func (c *Client) withNames(ctx context.Context, err error) error {
 	e, ok := errors.AsType[*llm.Error](err)
 	if !ok || e.Kind != llm.UnknownModel {
-		return m, err
+		return err
 	}
 	names, listErr := c.List(ctx)
 	if listErr != nil || len(names) == 0 {
-		return Model{}, err
+		return err
 	}
 	more := *e
 	more.Hint = strings.TrimSpace(e.Hint + "; the server has: " + shortList(names))
-	return Model{}, &more
+	return &more
 }

@@ -2,7 +2,6 @@ package models
 
 import (
 	"fmt"
-	"net/netip"
 	"net/url"
 
 	"qq/internal/models/dialect"
@@ -22,19 +21,4 @@ func dialectOf(s servers.Server, base *url.URL) (dialect.Dialect, error) {
 		return dialect.Gemini{}, nil
 	}
 	return nil, fmt.Errorf("no model server of kind %q", s.Kind)
-}
-
-// addressOf parses the address of s.
-func addressOf(s servers.Server) (*url.URL, error) {
-	if s.Kind == servers.Ollama {
-		return parseHost(s.URL)
-	}
-	return s.Address()
-}
-
-// isHere reports whether u is an address of this machine.
-func isHere(u *url.URL) bool {
-	host := u.Hostname()
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
 }

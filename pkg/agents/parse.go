@@ -402,6 +402,20 @@ func Remote(model string) bool {
 	return i >= 0 && (tag == "cloud" || strings.HasSuffix(tag, "-cloud"))
 }
 
+// Models are the names that can stand in the name of a model, besides ollama.
+type Models struct {
+	Servers []string // such as lab in lab:qwen3
+	Aliases []string // each stands for a whole name
+}
+
+// Remote reports whether the name of a model says that it is not on the user's own Ollama server: [Remote] does, or
+// the name of another server, or an alias, of which a stranger knows nothing.
+func (m Models) Remote(model string) bool {
+	model = strings.ToLower(strings.TrimSpace(model))
+	server, _, ok := strings.Cut(model, ":")
+	return Remote(model) || slices.Contains(m.Aliases, model) || ok && slices.Contains(m.Servers, server)
+}
+
 func text(dst *string) func(*yaml.Node) string {
 	return func(n *yaml.Node) string {
 		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {

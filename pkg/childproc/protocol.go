@@ -13,6 +13,7 @@ import (
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/picture"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -119,6 +120,8 @@ type Start struct {
 	Denied []string `json:"denied,omitempty"`
 	// Targets are the files, folders and globs that the task will touch.
 	Targets []string `json:"targets,omitempty"`
+	// Images are files that are shown to the model with the text.
+	Images []picture.Image `json:"images,omitempty"`
 	// References says that the answer must contain references to lines of files.
 	References bool `json:"references,omitempty"`
 	// Permit says that the child may send one request to the model without asking the root. This
@@ -138,7 +141,7 @@ type Start struct {
 func (s *Start) add(job task.Job) {
 	s.Protocol, s.ExecutionID, s.Parent, s.BatchID = Version, job.ExecutionID, job.Parent, job.BatchID
 	s.Depth, s.IdleMS = job.Depth, job.Idle.Milliseconds()
-	s.ReadOnly, s.Denied, s.Targets = job.ReadOnly, job.Denied, job.Targets
+	s.ReadOnly, s.Denied, s.Targets, s.Images = job.ReadOnly, job.Denied, job.Targets, job.Images
 	s.Dir, s.References, s.Schema = job.Dir, job.RequireFileReferences, job.Schema
 }
 

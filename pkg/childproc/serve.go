@@ -159,7 +159,7 @@ func (c *Conn) run(ctx context.Context, start *Start, in io.Reader, r Runner) ta
 	}
 	job.Task = task.Task{
 		Agent: start.Agent.Name, ReadOnly: start.ReadOnly, Schema: start.Schema, Targets: start.Targets,
-		RequireFileReferences: start.References, Denied: start.Denied, Dir: start.Dir,
+		RequireFileReferences: start.References, Denied: start.Denied, Dir: start.Dir, Images: start.Images,
 	}
 	job.Text, job.Context = llm.SplitContext(string(text))
 	return r.Run(ctx, start, job, c)

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"time"
 
+	"qq/pkg/picture"
 	"qq/pkg/task"
 	"qq/pkg/tool"
 )
@@ -42,6 +43,8 @@ type Message struct {
 	// CallID and Tool identify the call whose result a ToolRole message is.
 	CallID string `json:"call_id,omitempty"`
 	Tool   string `json:"tool,omitempty"`
+	// Images are shown with the content, by a User or by the result of a tool.
+	Images []picture.Image `json:"images,omitempty"`
 }
 
 // Entry is one message of a transcript, with what is known about it.

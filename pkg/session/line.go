@@ -79,6 +79,7 @@ func (l *line) entry(e llm.Entry) {
 	}
 	l.field(e.CallID != "", "call_id", e.CallID)
 	l.field(e.Tool != "", "tool", e.Tool)
+	l.field(len(e.Images) > 0, "images", e.Images)
 	if u := e.Usage; u != (task.Usage{}) {
 		l.WriteString(`,"usage":{`)
 		l.field(true, "input_tokens", u.InputTokens)

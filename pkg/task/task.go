@@ -18,6 +18,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"qq/pkg/picture"
 )
 
 // DefaultAgent is the name of the agent for a task that names none.
@@ -65,6 +67,9 @@ type Task struct {
 	Input string `json:"-"`
 	// OtherFiles are more files for which the task was made. Only qq batch -n sets it.
 	OtherFiles []string `json:"other_files,omitempty"`
+	// Images are shown to the model with the text. Without data, they are files of the working directory, which the
+	// agent reads. Only qq itself sets them.
+	Images []picture.Image `json:"images,omitempty"`
 	// Slots are the offsets in Text of each {%}, which becomes a number when the task starts: the lowest
 	// that no other running task of the batch has. Only qq batch sets it.
 	Slots []int `json:"slots,omitempty"`
@@ -115,6 +120,8 @@ func (t Task) Validate() error {
 		return errors.New("task is not valid UTF-8")
 	case strings.ContainsRune(t.Text, 0):
 		return errors.New("task contains a NUL character")
+	case len(t.Images) > picture.MaxCount:
+		return fmt.Errorf("task has %d images, at most %d", len(t.Images), picture.MaxCount)
 	case t.Timeout < 0:
 		return fmt.Errorf("timeout is %v: use seconds above 0", t.Timeout)
 	case !(t.Timeout <= maxTimeout): // also true for NaN

@@ -14,7 +14,7 @@ import (
 
 // Flags that most commands share.
 var (
-	FlagModel = &cli.StringFlag{Name: "model", Usage: "ollama:NAME, extract or auto"}
+	FlagModel = &cli.StringFlag{Name: "model", Usage: "SERVER:NAME, such as ollama:qwen3, an alias, extract or auto"}
 	FlagCwd   = &cli.StringFlag{Name: "cwd", Aliases: []string{"C"}, Usage: "work in this directory"}
 	FlagJSON  = &cli.BoolFlag{Name: "json", Usage: "print JSON"}
 	FlagQuiet = &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"},

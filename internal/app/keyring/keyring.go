@@ -1,11 +1,14 @@
 // Package keyring finds the keys of model servers: in the environment, in the .env file of the user, or by a command
 // such as that of a password manager. It runs in the root only. A child gets the key of its own model with its task,
-// and no other.
+// and no other. The command of an agent gets none: a qq that it starts looks in its environment alone, in which the
+// root leaves no key.
 package keyring
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,21 +16,32 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/term"
+
 	"qq/internal/app/command"
 	"qq/internal/config"
 	"qq/internal/models/servers"
 	"qq/pkg/llm"
 	"qq/pkg/proc"
+	"qq/pkg/task"
 )
 
 // Ring knows the keys of servers. Set its fields before the first use; then several goroutines may use it.
 type Ring struct {
 	Environ  command.Environment
 	Settings config.Config
-	Host     *proc.Host // starts key commands
+	Host     *proc.Host      // starts key commands
+	Screen   *command.Screen // the terminal at which a key command may ask; nil if there is none
+	Limit    time.Duration   // how long a key command may take; 0 means a minute
 
 	mu    sync.Mutex
-	known map[string]string // keys that commands printed, by the names of their servers
+	known map[string]said // by the command
+}
+
+// said is what a key command printed, or why there is no key.
+type said struct {
+	key string
+	err error
 }
 
 // commandTime is how long a key command may take. It may ask a person for a password.
@@ -40,68 +54,94 @@ const mostBytes = 16 << 10
 func (r *Ring) Key(ctx context.Context, s servers.Server) (string, error) {
 	key, from := "", s.KeyName
 	switch {
+	case s.KeyCommand != "" && r.Settings.Depth > 0:
+		return "", wrong(toAgents, "%s needs a key, and the command of an agent gets none", s.Name)
 	case s.KeyCommand != "":
 		var err error
 		from = "key_cmd of " + s.Setting()
-		if key, err = r.ask(ctx, s); err != nil {
-			return "", wrong("run the command by itself; it must print the key", "%s: %v", from, err)
+		if key, err = r.ask(ctx, s.KeyCommand); err != nil {
+			return "", wrong("run the command by itself: the first line that it prints must be the key", "%s: %v", from,
+				err)
 		}
 	case s.KeyName != "":
 		if key = strings.TrimSpace(r.Settings.Secret(s.KeyName)); key == "" {
-			return "", wrong("set it in the environment or in your own .env", "%s needs a key, and %s is not set",
-				s.Name, s.KeyName)
+			hint := "set it in the environment or in your own .env, ~/.config/qq/.env; that of a project does not count"
+			if r.Settings.Depth > 0 {
+				hint = toAgents
+			}
+			return "", wrong(hint, "%s needs a key, and %s is not set", s.Name, s.KeyName)
 		}
 	}
 	if len(key) > mostBytes || strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return "", wrong("look for spaces and line breaks in it", "the key in %s has characters that no key has", from)
+		return "", wrong("look for spaces and line breaks in it",
+			"the key in %s is too long, or has characters that no key has", from)
 	}
 	return key, nil
 }
+
+const toAgents = "the agent can delegate the task instead of starting qq"
 
 // wrong returns the error for a key that a person has to mend.
 func wrong(hint, format string, args ...any) error {
 	return &llm.Error{Kind: llm.Misconfigured, Problem: llm.OneLine(fmt.Sprintf(format, args...)), Hint: hint}
 }
 
-// ask returns what the key command of s prints. It runs once.
-func (r *Ring) ask(ctx context.Context, s servers.Server) (string, error) {
+// ask returns what a key command prints. It runs once, also if it fails: a person is not asked for each task.
+func (r *Ring) ask(ctx context.Context, line string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if key, ok := r.known[s.Name]; ok {
-		return key, nil
+	if s, ok := r.known[line]; ok {
+		return s.key, s.err
 	}
-	key, err := r.run(ctx, s.KeyCommand)
-	if err != nil {
-		return "", err
+	key, err := r.run(ctx, line)
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx) // the run ends, or this task does
 	}
 	if r.known == nil {
-		r.known = map[string]string{}
+		r.known = map[string]said{}
 	}
-	r.known[s.Name] = key
-	return key, nil
+	r.known[line] = said{key, err}
+	return key, err
 }
 
-// run runs a command of the user in a shell, as the user typed it, and returns what it prints. The command may use
-// the terminal.
+// run runs a command of the user in a shell, as the user typed it, and returns the first line that it prints. The
+// command may ask at the terminal, which nobody else then writes to. It gets no other stdin: that may be the input of
+// the run.
 func (r *Ring) run(ctx context.Context, line string) (string, error) {
+	limit := cmp.Or(r.Limit, commandTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it has not ended within %v", limit))
+	defer cancel()
+	if r.Screen != nil {
+		release, err := r.Screen.Hold(ctx)
+		if err != nil {
+			return "", err
+		}
+		defer release()
+	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return "", err
 	}
 	defer read.Close()
-	p, err := r.Host.Start(proc.Command{
-		Path: "/bin/sh", Args: []string{"sh", "-c", line}, Env: r.Environ, Grace: time.Second,
-		Stdin: os.Stdin, Stdout: write, Stderr: os.Stderr,
-	})
+	c := proc.Command{
+		Path: "/bin/sh", Args: []string{"sh", "-c", line}, Env: r.Environ, Grace: time.Second, Joins: true,
+		Marker: "QQ_COMMAND_ID_KEY=" + task.NewID(), Stdout: write, Stderr: os.Stderr,
+	}
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		c.Stdin = os.Stdin
+	}
+	p, err := r.Host.Start(c)
 	write.Close()
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, commandTime, fmt.Errorf("it has not ended within %v", commandTime))
-	defer cancel()
-	stop := context.AfterFunc(ctx, p.Stop)
+	stop := context.AfterFunc(ctx, func() {
+		p.Stop()
+		read.Close() // something that it started may hold the other end
+	})
 	defer stop()
-	out, _ := io.ReadAll(io.LimitReader(read, mostBytes+1)) // what is missing shows in the exit status
+	out, _ := io.ReadAll(io.LimitReader(read, mostBytes+1))
+	_, _ = io.Copy(io.Discard, read) // a closed pipe would end the command; what is missing shows in its exit status
 	exit := p.Wait()
 	switch {
 	case ctx.Err() != nil:
@@ -113,7 +153,7 @@ func (r *Ring) run(ctx context.Context, line string) (string, error) {
 	}
 	key, _, _ := bytes.Cut(bytes.TrimSpace(out), []byte("\n"))
 	if len(key) == 0 {
-		return "", fmt.Errorf("it prints nothing")
+		return "", errors.New("it prints nothing")
 	}
-	return strings.TrimSpace(string(key)), nil
+	return string(bytes.TrimSpace(key)), nil
 }

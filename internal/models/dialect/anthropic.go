@@ -49,7 +49,7 @@ type turn struct {
 	Content []messagesBlock `json:"content"`
 }
 
-// messagesBlock is a part of a turn: text, a call, or the result of one.
+// messagesBlock is a part of a turn: text, an image, a call, or the result of one.
 type messagesBlock struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text,omitempty"`
@@ -57,8 +57,15 @@ type messagesBlock struct {
 	Name      string          `json:"name,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
 	ToolUseID string          `json:"tool_use_id,omitempty"`
-	Content   string          `json:"content,omitempty"`
+	Content   any             `json:"content,omitempty"` // a text or, with images, blocks; nil if it is empty
+	Source    *imageSource    `json:"source,omitempty"`
 	Cache     *cacheControl   `json:"cache_control,omitempty"`
+}
+
+type imageSource struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      []byte `json:"data"` // in base64
 }
 
 type cacheControl struct {
@@ -119,11 +126,23 @@ func (Anthropic) Encode(ask *Ask) (path string, body []byte, err error) {
 
 // messagesBlocks returns the blocks of m. The server refuses empty texts.
 func messagesBlocks(m *llm.Message) (blocks []messagesBlock, err error) {
-	if m.Role == llm.ToolRole {
-		return []messagesBlock{{Type: "tool_result", ToolUseID: messagesID(m.CallID), Content: m.Content}}, nil
+	for _, image := range m.Images {
+		source := &imageSource{"base64", image.Type, image.Data}
+		blocks = append(blocks, messagesBlock{Type: "image", Source: source})
 	}
-	if strings.TrimSpace(m.Content) != "" {
+	isResult := m.Role == llm.ToolRole
+	if strings.TrimSpace(m.Content) != "" && (!isResult || len(blocks) > 0) {
 		blocks = append(blocks, messagesBlock{Type: "text", Text: m.Content})
+	}
+	if isResult {
+		result := messagesBlock{Type: "tool_result", ToolUseID: messagesID(m.CallID)}
+		switch {
+		case len(blocks) > 0:
+			result.Content = blocks
+		case m.Content != "":
+			result.Content = m.Content
+		}
+		return []messagesBlock{result}, nil
 	}
 	for _, c := range m.Calls {
 		arguments, err := argumentsOf(c)

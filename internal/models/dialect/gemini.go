@@ -55,7 +55,13 @@ type geminiPart struct {
 	Thought   bool            `json:"thought,omitempty"`
 	Call      *geminiCall     `json:"functionCall,omitempty"`
 	Response  *geminiResponse `json:"functionResponse,omitempty"`
+	Image     *geminiImage    `json:"inlineData,omitempty"`
 	Signature string          `json:"thoughtSignature,omitempty"`
+}
+
+type geminiImage struct {
+	MIMEType string `json:"mimeType"`
+	Data     []byte `json:"data"` // in base64
 }
 
 type geminiCall struct {
@@ -92,16 +98,19 @@ func (Gemini) Encode(ask *Ask) (path string, body []byte, err error) {
 	if ask.System != "" {
 		req.System = &geminiContent{Parts: []geminiPart{{Text: ask.System}}}
 	}
-	for i := range ask.Messages {
-		parts, err := geminiParts(&ask.Messages[i])
+	messages := imagesBeside(ask.Messages)
+	for i := range messages {
+		parts, err := geminiParts(&messages[i])
 		if err != nil {
 			return "", nil, err
 		}
 		role := "user"
-		if ask.Messages[i].Role == llm.Assistant {
+		if messages[i].Role == llm.Assistant {
 			role = "model"
 		}
-		if last := len(req.Contents) - 1; last >= 0 && req.Contents[last].Role == role {
+		// The server counts the parts of a turn with results: images are a turn of their own.
+		apart := len(messages[i].Images) > 0 && i > 0 && messages[i-1].Role == llm.ToolRole
+		if last := len(req.Contents) - 1; last >= 0 && req.Contents[last].Role == role && !apart {
 			req.Contents[last].Parts = append(req.Contents[last].Parts, parts...)
 		} else if len(parts) > 0 {
 			req.Contents = append(req.Contents, geminiContent{role, parts})
@@ -129,6 +138,9 @@ func geminiParts(m *llm.Message) (parts []geminiPart, err error) {
 		r := &geminiResponse{Name: m.Tool}
 		r.Response.Result = m.Content
 		return []geminiPart{{Response: r}}, nil
+	}
+	for _, image := range m.Images {
+		parts = append(parts, geminiPart{Image: &geminiImage{image.Type, image.Data}})
 	}
 	if m.Content != "" {
 		parts = append(parts, geminiPart{Text: m.Content})

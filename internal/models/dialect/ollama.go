@@ -54,6 +54,7 @@ type chatMessage struct {
 	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
 	ToolName   string     `json:"tool_name,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
+	Images     [][]byte   `json:"images,omitempty"` // in base64; also of the result of a tool
 }
 
 // chatCall is a tool call in requests and answers.
@@ -203,6 +204,9 @@ func chatTools(specs []tool.Spec) ([]chatTool, error) {
 func newChatMessage(m *llm.Message) (chatMessage, error) {
 	out := chatMessage{
 		Role: string(m.Role), Content: m.Content, Thinking: m.Thinking, ToolName: m.Tool, ToolCallID: m.CallID,
+	}
+	for i := range m.Images {
+		out.Images = append(out.Images, m.Images[i].Data)
 	}
 	for i, c := range m.Calls {
 		arguments, err := argumentsOf(c)

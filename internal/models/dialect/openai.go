@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 
@@ -43,9 +44,20 @@ type responseFormat struct {
 
 type completionMessage struct {
 	Role    string           `json:"role"`
-	Content *string          `json:"content"` // null in a message that only has calls
+	Content any              `json:"content"` // *string, nil in a message that only has calls; []completionPart
 	Calls   []completionCall `json:"tool_calls,omitempty"`
 	CallID  string           `json:"tool_call_id,omitempty"`
+}
+
+// completionPart is a part of a message with images: one of them, or the text.
+type completionPart struct {
+	Type  string         `json:"type"`
+	Text  string         `json:"text,omitempty"`
+	Image *completionURL `json:"image_url,omitempty"`
+}
+
+type completionURL struct {
+	URL string `json:"url"`
 }
 
 type completionCall struct {
@@ -79,8 +91,9 @@ func (d OpenAI) Encode(ask *Ask) (path string, body []byte, err error) {
 	if ask.System != "" {
 		req.Messages = append(req.Messages, completionMessage{Role: "system", Content: &ask.System})
 	}
-	for i := range ask.Messages {
-		m := &ask.Messages[i]
+	messages := imagesBeside(ask.Messages)
+	for i := range messages {
+		m := &messages[i]
 		out := completionMessage{Role: string(m.Role), Content: &m.Content, CallID: m.CallID}
 		for _, c := range m.Calls {
 			arguments, err := argumentsOf(c)
@@ -94,6 +107,9 @@ func (d OpenAI) Encode(ask *Ask) (path string, body []byte, err error) {
 		if len(out.Calls) > 0 && m.Content == "" {
 			out.Content = nil
 		}
+		if len(m.Images) > 0 {
+			out.Content = completionParts(m)
+		}
 		req.Messages = append(req.Messages, out)
 	}
 	if req.Tools, err = chatTools(ask.Tools); err != nil {
@@ -101,6 +117,18 @@ func (d OpenAI) Encode(ask *Ask) (path string, body []byte, err error) {
 	}
 	body, err = encode(req)
 	return "chat/completions", body, err
+}
+
+// completionParts returns the images and the text of m.
+func completionParts(m *llm.Message) (parts []completionPart) {
+	for _, image := range m.Images {
+		url := "data:" + image.Type + ";base64," + base64.StdEncoding.EncodeToString(image.Data)
+		parts = append(parts, completionPart{Type: "image_url", Image: &completionURL{url}})
+	}
+	if m.Content != "" {
+		parts = append(parts, completionPart{Type: "text", Text: m.Content})
+	}
+	return parts
 }
 
 // completion is one event of a stream, or a whole answer of a server that does not stream.

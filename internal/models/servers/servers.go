@@ -4,9 +4,8 @@ package servers
 
 import (
 	"errors"
-	"fmt"
+	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,6 +18,9 @@ const (
 	Gemini    = "gemini"
 )
 
+// Kinds returns the kinds that a person can write.
+func Kinds() []string { return []string{Ollama, OpenAI, Anthropic, Gemini} }
+
 // Server is a model server as a person names it.
 type Server struct {
 	Name string // what stands before the colon in the name of a model, such as lab
@@ -26,11 +28,16 @@ type Server struct {
 	URL  string // the address to which paths such as /chat/completions are added; of Ollama as in OLLAMA_HOST
 	// Context is the size of the context of its models, in tokens, where the server does not say it; 0 means not known.
 	Context int
-	// KeyName is the environment variable with the key, KeyCommand a command that prints it. Both may be empty.
+	Own     bool // a setting of the user names it
+	// Vision says that its models see images, where the server does not say it.
+	Vision bool
+	// KeyName is the environment variable with the key, KeyCommand a command that prints it. At most one is set.
 	KeyName, KeyCommand string
+	Plain               bool // the key may go to a host of the internet without encryption
 }
 
-// BuiltIn returns the servers that everybody can name. ollama has no URL: the setting OLLAMA_HOST says it.
+// BuiltIn returns the servers that everybody can name. ollama has no URL: the setting OLLAMA_HOST says it. No name is
+// that of a model of Ollama's, such as mistral in mistral:7b.
 func BuiltIn() []Server {
 	return []Server{
 		{Name: "ollama", Kind: Ollama},
@@ -41,71 +48,98 @@ func BuiltIn() []Server {
 		{Name: "openrouter", Kind: OpenAI, URL: "https://openrouter.ai/api/v1", KeyName: "OPENROUTER_API_KEY"},
 		{Name: "groq", Kind: OpenAI, URL: "https://api.groq.com/openai/v1", KeyName: "GROQ_API_KEY"},
 		{Name: "deepseek", Kind: OpenAI, URL: "https://api.deepseek.com/v1", KeyName: "DEEPSEEK_API_KEY"},
-		{Name: "mistral", Kind: OpenAI, URL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY"},
+		{Name: "mistralai", Kind: OpenAI, URL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY"},
 		{Name: "llamacpp", Kind: OpenAI, URL: "http://127.0.0.1:8080/v1"},
 		{Name: "vllm", Kind: OpenAI, URL: "http://127.0.0.1:8000/v1"},
 		{Name: "lmstudio", Kind: OpenAI, URL: "http://127.0.0.1:1234/v1"},
 	}
 }
 
-// kinds are those that a person can write.
-var kinds = []string{Ollama, OpenAI, Anthropic, Gemini}
-
-// Parse reads the description of the server of that name: a kind, an address, and options. A key command is the last
-// option, and takes the rest.
-func Parse(name, description string) (Server, error) {
-	s := Server{Name: name}
-	description, s.KeyCommand, _ = strings.Cut(description, "key_cmd=")
-	words := strings.Fields(description)
-	if len(words) < 2 || !slices.Contains(kinds, words[0]) {
-		return s, fmt.Errorf("it does not begin with a kind (%s) and an address", strings.Join(kinds, ", "))
+// String returns the description of s, as [Parse] reads it, but without its key command.
+func (s Server) String() string {
+	text := s.Kind + " " + s.URL
+	if s.KeyName != "" {
+		text += " key=" + s.KeyName
 	}
-	s.Kind, s.URL, s.KeyCommand = words[0], words[1], strings.TrimSpace(s.KeyCommand)
-	for _, word := range words[2:] {
-		option, value, _ := strings.Cut(word, "=")
-		switch option {
-		case "key":
-			s.KeyName = value
-			if strings.Trim(value, letters) != "" || value == "" {
-				return s, errors.New("key= takes the name of an environment variable, not the key")
-			}
-		case "context":
-			n, err := strconv.Atoi(value)
-			if err != nil || n < 1 || n > 1<<30 {
-				return s, errors.New("context= takes a number of tokens")
-			}
-			s.Context = n
-		default:
-			return s, fmt.Errorf("%q is no option: there are key=, context= and key_cmd=", option)
-		}
+	if s.Context != 0 {
+		text += " context=" + strconv.Itoa(s.Context)
 	}
-	if s.Kind == Ollama {
-		return s, nil // the client checks it
+	if s.Vision {
+		text += " vision"
 	}
-	_, err := s.Address()
-	return s, err
+	if s.Plain {
+		text += " plain"
+	}
+	if s.KeyCommand != "" {
+		text += " key_cmd=…"
+	}
+	return text
 }
 
-// letters are those of the name of an environment variable.
-const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
-
-// Address parses the URL of a server that is not Ollama.
+// Address parses the URL of s.
 func (s Server) Address() (*url.URL, error) {
+	if s.Kind == Ollama {
+		return parseHost(s.URL)
+	}
 	u, err := url.Parse(s.URL)
 	switch {
-	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
-		return nil, errors.New("the address of the server is no URL with http or https")
-	case u.User != nil, u.RawQuery != "": // not shown: it may be a key
-		return nil, errors.New("the address carries a user name or a query: a key is given by key=VARIABLE")
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", !isPort(u.Port()):
+		return nil, errors.New("the address is no URL with http:// or https://")
+	case u.User != nil, u.RawQuery != "", u.Fragment != "": // not shown: it may be a key
+		return nil, errors.New("the address carries a user name, a password or a query")
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
 	return u, nil
 }
 
+// isPort reports whether s is a number that a port can have, or empty.
+func isPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return s == "" || err == nil && n > 0
+}
+
+// IsHere reports whether the address of s is one of this machine.
+func (s Server) IsHere() bool {
+	address := s.URL
+	if !strings.Contains(address, "://") { // of Ollama, where the scheme and the host may be missing
+		address = "http://" + strings.TrimSpace(address)
+	}
+	u, err := url.Parse(address)
+	return err == nil && IsHere(u)
+}
+
+// IsHere reports whether u is an address of this machine.
+func IsHere(u *url.URL) bool {
+	host := u.Hostname()
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || host == "" || err == nil && (addr.IsLoopback() || addr.IsUnspecified())
+}
+
 // Setting returns the name of the setting with the address of s.
 func (s Server) Setting() string {
-	if s.Name == "ollama" {
+	if s.Name == Ollama {
 		return "OLLAMA_HOST"
 	}
 	return "QQ_SERVER_" + s.Name
+}
+
+// overheard reports whether what is sent to u can be read on its way: it goes to the internet, and is not encrypted.
+// A host without a dot, or with an ending that no name of the internet has, is in the network of the user.
+func overheard(u *url.URL) bool {
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if u.Scheme == "https" {
+		return false
+	}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		addr = addr.Unmap()
+		// Addresses inside of networks of providers, which private networks such as that of Tailscale use.
+		carrier := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10)
+		return !addr.IsLoopback() && !addr.IsPrivate() && !addr.IsLinkLocalUnicast() && !carrier.Contains(addr)
+	}
+	dot := strings.LastIndexByte(host, '.')
+	switch host[dot+1:] {
+	case "local", "localhost", "lan", "internal", "localdomain", "test":
+		return false
+	}
+	return dot >= 0 && !strings.HasSuffix(host, ".home.arpa")
 }

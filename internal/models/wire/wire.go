@@ -100,6 +100,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.send(req, MaxReply)
 }
 
+// Stream is RoundTrip for a reply of any length.
+func (t *Transport) Stream(req *http.Request) (*http.Response, error) { return t.send(req, -1) }
+
 // Post sends body to u and returns the body of the answer as a stream. An error while reading it is a [Fault]. The
 // caller must close the stream. When ctx ends, the stream ends too.
 func (t *Transport) Post(ctx context.Context, u string, header http.Header, body []byte) (io.ReadCloser, error) {
