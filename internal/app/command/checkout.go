@@ -57,9 +57,11 @@ func newCheckout(dir string, cfg config.Config, env Environment) (*Checkout, err
 	}
 	o := &Checkout{Dir: dir, own: cfg, Store: trust.In(cmp.Or(user.Home, nowhere))}
 	o.Trust = o.Store.Folder(dir)
-	tried, err := cfg.Trust()
-	if err != nil { // said when somebody wants to trust it
-		tried = cfg
+	tried := cfg
+	if len(cfg.Claims) > 0 { // they may name servers
+		if tried, err = cfg.Trust(); err != nil {
+			tried = cfg // what is wrong is said when somebody wants to trust it
+		}
 	}
 	o.Agents = agents.Load(agents.Dirs(dir, env.ConfigHome(), o.Trust))
 	o.Agents.Models.Servers, o.Agents.Models.Aliases = tried.Models()
