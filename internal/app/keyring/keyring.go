@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/term"
@@ -108,16 +109,16 @@ func (r *Ring) ask(ctx context.Context, line string) (string, error) {
 // command may ask at the terminal, which nobody else then writes to. It gets no other stdin: that may be the input of
 // the run.
 func (r *Ring) run(ctx context.Context, line string) (string, error) {
-	limit := cmp.Or(r.Limit, commandTime)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it has not ended within %v", limit))
-	defer cancel()
-	if r.Screen != nil {
+	if r.Screen != nil { // a question to the person may be open, and take its time
 		release, err := r.Screen.Hold(ctx)
 		if err != nil {
 			return "", err
 		}
 		defer release()
 	}
+	limit := cmp.Or(r.Limit, commandTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it has not ended within %v", limit))
+	defer cancel()
 	read, write, err := os.Pipe()
 	if err != nil {
 		return "", err
@@ -143,6 +144,12 @@ func (r *Ring) run(ctx context.Context, line string) (string, error) {
 	out, _ := io.ReadAll(io.LimitReader(read, mostBytes+1))
 	_, _ = io.Copy(io.Discard, read) // a closed pipe would end the command; what is missing shows in its exit status
 	exit := p.Wait()
+	if exit.Signal == syscall.SIGINT || exit.Code == 128+int(syscall.SIGINT) {
+		select { // Control-C reaches this process too, and ends the run
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
