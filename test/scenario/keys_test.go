@@ -278,11 +278,13 @@ func TestKeysStay(t *testing.T) {
 	for _, args := range [][]string{{"config"}, {"config", "--json"}, {"doctor"}, {"doctor", "--json"}, {"trust"},
 		{"runs"}, {"runs", "show", "--log"}, {"runs", "tree", "--json"}, {"agents"}, {"Lead", "--dry-run"},
 		{"Odd", "--model", "delta:m"}, {"Odd", "--model", "delta:m", "--json"}, {"Lead", "--model", "delta:" + d.key},
-		{"permissions"}, {"batch", "--model", "delta:m", "--no-bar", w.file("tasks.txt", "Odd\n")}} {
+		{"models", "list"}, {"models", "list", "--json"}, {"models", "show", "beta:m"}, {"models", "test", "delta:m"},
+		{"models", "test", "gamma:m", "--json"}, {"permissions"}, {"batch", "--model", "delta:m", "--no-bar", w.file("tasks.txt", "Odd\n")}} {
 		e := w.qq(args...)
 		texts[fmt.Sprint(args)] = e.stdout + e.stderr
 	}
 	assert.Contains(t, texts["[config]"], "key=SECOND")
+	assert.Contains(t, texts["[models list]"], "gamma:m")
 	assert.Contains(t, texts["[config]"], "key_cmd=…")
 	assert.Contains(t, texts["[Odd --model delta:m]"], "these headers are odd")
 	assert.Contains(t, texts["[trust]"], ".env: QQ_SERVER_slip=openai http://127.0.0.1:1 key=(hidden) (sends")
