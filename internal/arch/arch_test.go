@@ -46,7 +46,7 @@ var floors = [][]string{
 		"internal/box",
 		"internal/models/extract/markdown",
 	}, {
-		"pkg/session", "pkg/supervisor", "internal/agent/loop", "internal/agent/longtext",
+		"pkg/session", "pkg/supervisor", "pkg/childproc/plausible", "internal/agent/loop", "internal/agent/longtext",
 		"internal/approval", "internal/approval/rulefile",
 		"internal/control", "internal/trace", "internal/record", "internal/app/output",
 		"internal/app/folders", "internal/app/keyring",
