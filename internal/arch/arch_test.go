@@ -57,7 +57,7 @@ var floors = [][]string{
 	{"pkg/childproc", "internal/agent", "internal/models", "internal/app/admin", "internal/app/batch",
 		"internal/app/definitions", "internal/app/checkout", "internal/app/permissions",
 		"internal/app/runs", "internal/app/signals"},
-	{"internal/app/modelcmd"},
+	{"internal/app/modelcmd", "internal/app/gates"},
 	{"internal/app"},
 	{"cmd/qq"},
 }

@@ -59,6 +59,8 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 		}
 	case f.Status == http.StatusBadRequest && strings.Contains(f.Text, tooLong):
 		return overflow(f.Text, e)
+	case f.Kind == llm.Quota:
+		e.Hint = c.whenUsedUp(f.Kind)
 	case f.Kind == llm.Busy:
 		e.Hint = "try again later, or run fewer tasks at once"
 	case f.Kind == llm.Server:
@@ -99,6 +101,14 @@ func (c *Client) whenAway() string {
 		return "start it, or set " + c.server.Setting()
 	}
 	return "look after the network, or set " + c.server.Setting()
+}
+
+// whenUsedUp returns what to do if kind says that a quota is used up, or "".
+func (c *Client) whenUsedUp(kind llm.Kind) string {
+	if kind != llm.Quota {
+		return ""
+	}
+	return "look at the plan and the balance of your account at " + c.base.Host + ", or use another model"
 }
 
 // whenRefused returns what to do if the server does not accept the key.

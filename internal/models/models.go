@@ -80,9 +80,9 @@ func (m Model) String() string {
 // CallsTools reports whether the model can call tools.
 func (m Model) CallsTools() bool { return m.Kind == Extract || m.Tools }
 
-// Served returns the name of the model at its server. ok is false for the built-in model, which
-// needs no server.
-func (m Model) Served() (name string, ok bool) { return m.Name, m.Kind != Extract }
+// Served returns the whole name of the model, see [Model.String]. ok is false for the built-in model, which needs no
+// server.
+func (m Model) Served() (name string, ok bool) { return m.String(), m.Kind != Extract }
 
 // Connect returns a backend for the model, and a function that closes its connections. key is that of the server;
 // empty means none.
@@ -143,6 +143,15 @@ type lookup struct {
 // Resolve returns the model of that name: "" for the model of the run, [Auto], [Extract],
 // "ollama:NAME", or NAME alone.
 func (r *Resolver) Resolve(ctx context.Context, name string) (Model, error) {
+	return r.resolve(ctx, name, r.Retries)
+}
+
+// Try is Resolve without retries.
+func (r *Resolver) Try(ctx context.Context, name string) (Model, error) {
+	return r.resolve(ctx, name, 0)
+}
+
+func (r *Resolver) resolve(ctx context.Context, name string, retries int) (Model, error) {
 	name = r.Whole(name)
 	r.mu.Lock()
 	if r.byName == nil {
@@ -163,7 +172,7 @@ func (r *Resolver) Resolve(ctx context.Context, name string) (Model, error) {
 	if found := l.found.Load(); found != nil {
 		return *found, nil
 	}
-	found, err := r.findWithRetry(ctx, name)
+	found, err := r.findWithRetry(ctx, name, retries)
 	if err == nil {
 		l.found.Store(&found)
 	}
@@ -183,8 +192,8 @@ func (r *Resolver) Known(name string) (Model, bool) {
 }
 
 // findWithRetry is find, retried after temporary failures.
-func (r *Resolver) findWithRetry(ctx context.Context, name string) (found Model, err error) {
-	err = gate.Repeat(ctx, gate.Policy{Retries: r.Retries}, func(ctx context.Context) error {
+func (r *Resolver) findWithRetry(ctx context.Context, name string, retries int) (found Model, err error) {
+	err = gate.Repeat(ctx, gate.Policy{Retries: retries}, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, showTimeout, &llm.Error{Kind: llm.Unreachable,
 			Problem: fmt.Sprintf("no answer about model %q within %v", name, showTimeout),
 			Hint:    "look after the model server, or set OLLAMA_HOST"})

@@ -347,7 +347,7 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 	case TypeChanged:
 		c.note(f.Changed.Paths)
 	case TypeActive:
-		c.permits.active(f.Active.Permits)
+		c.permits.active(f.Active)
 	case TypeLeave:
 		c.permits.leave(f.Leave.ID, plausible.Report(f.Leave.Report))
 	case TypeResult:

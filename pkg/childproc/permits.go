@@ -84,13 +84,17 @@ func (s *permits) leave(id int64, r llm.Report) {
 	}
 }
 
-// active reports to the permits with these ids that the server has sent something. It ignores
-// unknown ids.
-func (s *permits) active(ids []int64) {
+// active reports to the permits in a that the server has sent something, and what it has said. It ignores unknown ids.
+func (s *permits) active(a *Active) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, h := range s.held {
-		if h.permit != nil && slices.Contains(ids, id) {
+		if h.permit == nil || !slices.Contains(a.Permits, id) {
+			continue
+		}
+		if a.Allowed != nil {
+			h.permit.Allowed(*a.Allowed)
+		} else {
 			h.permit.Active()
 		}
 	}

@@ -28,6 +28,7 @@ type gate struct {
 	granted int
 	active  int
 	reports []llm.Report
+	allowed []llm.Allowance
 }
 
 // countedPermit is one of a gate. It is no use to leave it twice.
@@ -46,6 +47,12 @@ func (p countedPermit) Active() {
 	p.g.mu.Lock()
 	defer p.g.mu.Unlock()
 	p.g.active++
+}
+
+func (p countedPermit) Allowed(a llm.Allowance) {
+	p.g.mu.Lock()
+	defer p.g.mu.Unlock()
+	p.g.allowed = append(p.g.allowed, a)
 }
 
 func (p countedPermit) Leave(r llm.Report) {

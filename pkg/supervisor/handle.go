@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"qq/pkg/agents"
 	"qq/pkg/event"
 	"qq/pkg/llm"
+	"qq/pkg/supervisor/ceiling"
 	"qq/pkg/supervisor/changes"
 	"qq/pkg/supervisor/limits"
 	"qq/pkg/supervisor/tally"
@@ -42,9 +42,7 @@ type handle struct {
 	changed    changes.Files // by the agent or its descendants
 	tally      tally.Tally   // of the tasks that it hands on and waits for
 	phases     event.Phases  // what it does, for those who watch it
-
-	mu    sync.Mutex
-	parts int // how many parts of documents were summarized for it
+	parts      ceiling.Parts // of documents that were summarized for it
 }
 
 var _ Parent = (*handle)(nil)
@@ -129,12 +127,17 @@ func (h *handle) Enter(ctx context.Context, model string, again bool) (p llm.Per
 		return activePermit{freePermit{}, h}, nil
 	}
 	enter := func() { p, err = h.s.cfg.Gate.Enter(ctx, model, again, h) }
-	h.queue(func() { h.phases.Wait("for the model server", longWait, enter) })
+	wait := func() { h.phases.Wait("for the model server", longWait, enter) }
+	h.queue(func() { h.exec.loan.While(h, wait) })
 	if err != nil {
 		return nil, err
 	}
 	return activePermit{p, h}, nil
 }
+
+// Keeps implements [limits.Keeper]: while the server of the agent keeps its requests waiting, jobs that need another
+// server can use its slot.
+func (h *handle) Keeps() bool { return h.s.cfg.Gate.Ready(h.job.Task) > 0 }
 
 // First returns a permit for the first request of the agent if one is free now, and nil otherwise.
 // A launcher can pass the permit to the process of the agent, which then need not ask for one.
@@ -165,8 +168,9 @@ func (p activePermit) Active() {
 // freePermit is the permit for any request if the supervisor has no Gate.
 type freePermit struct{}
 
-func (freePermit) Active()          {}
-func (freePermit) Leave(llm.Report) {}
+func (freePermit) Active()               {}
+func (freePermit) Allowed(llm.Allowance) {}
+func (freePermit) Leave(llm.Report)      {}
 
 // Behind implements [Waiter]. It does not count the last d as run time of the agent, because a
 // request of the agent waited behind others at the server.
@@ -247,11 +251,7 @@ func (h *handle) Send(_ context.Context, to, text string) error {
 		from := fmt.Sprintf("child %s (%s)", h.job.ExecutionID, h.agent.Name)
 		return p.exec.mail.Put("[message from your " + from + "]\n" + text)
 	}
-	box := h.s.jobs.Mailbox(to, h.job.ExecutionID)
-	if box == nil {
-		return fmt.Errorf("no child %s of this agent is queued or running", to)
-	}
-	return box.Put("[message from your parent]\n" + text)
+	return h.s.jobs.Tell(to, h.job.ExecutionID, "[message from your parent]\n"+text)
 }
 
 // Spawn implements [task.Family]. The error is a [tool.RefusedError] if the agent may not start

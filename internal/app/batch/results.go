@@ -117,6 +117,10 @@ func (p *printer) end(err error) (task.Status, error) {
 func (p *printer) summarize() {
 	limit := p.runner.LimitReached()
 	p.sayHalted()
+	if used := p.runner.UsedUp(); used != "" && !p.tally.Complete() {
+		p.Say("%s: tasks that need it were not started, or ended\nhint: %s", used,
+			"look at the plan and the balance of your account, or use another model; --on-quota wait waits")
+	}
 	if limit != "" && p.tally.Complete() {
 		p.Say("%s", limit) // no task has failed because of it
 	}
@@ -159,6 +163,8 @@ func (p *printer) outcome(err error) task.Status {
 		return task.Limit
 	case p.tally.Complete(), p.halt.Reached():
 		return task.Completed
+	case p.runner.UsedUp() != "":
+		return task.Unavailable
 	}
 	return task.Failed
 }
@@ -170,7 +176,7 @@ func (p *printer) verdict(outcome task.Status) error {
 		return nil
 	case task.Interrupted, task.Terminated:
 		return command.Said(p.process.Signalled())
-	case task.Limit:
+	case task.Limit, task.Unavailable:
 		return command.Said(outcome.ExitCode())
 	}
 	return command.Said(4)

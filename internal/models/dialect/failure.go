@@ -32,8 +32,12 @@ func failure(raw json.RawMessage) error {
 	if strings.TrimSpace(text) == "" {
 		text = string(raw)
 	}
+	code := ""
+	_ = json.Unmarshal(reply.Code, &code) // else it is a number
 	f := &Failure{Kind: llm.BrokenStream, Text: llm.OneLine(text)}
 	switch {
+	case llm.IsQuota(reply.Type), llm.IsQuota(code):
+		f.Kind = llm.Quota
 	case status >= 400 && status < 600:
 		f.Kind = llm.KindOf(status)
 	case reply.Type == "overloaded_error", reply.Type == "rate_limit_error":

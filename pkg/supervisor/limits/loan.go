@@ -3,6 +3,7 @@ package limits
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Loan is a slot that its holder lends to other jobs while it waits. A holder may wait for several
@@ -74,12 +75,67 @@ func (l *Loan) regain(ctx context.Context, depth int) error {
 	close(done)
 	switch {
 	case err != nil:
-	case l.ended || l.waits > 0: // that has changed meanwhile
+	case l.ended || l.held || l.waits > 0: // that has changed meanwhile
 		l.slots.Release()
 	default:
 		l.held = true
 	}
 	return err
+}
+
+// Retake ends one wait and, if no other wait is left, has a slot again at once, even if all are taken: then one more is
+// taken than there are, until a holder gives one back.
+func (l *Loan) Retake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waits--; l.waits == 0 && !l.held && !l.ended {
+		l.slots.overdraw()
+		l.held = true
+	}
+}
+
+// Keeper knows what a holder waits for.
+type Keeper interface {
+	// Keeps reports whether the holder waits for something that other jobs can do without.
+	Keeps() bool
+}
+
+// How soon, and then how often, a Keeper is asked.
+const (
+	firstLook = 20 * time.Millisecond
+	nextLook  = 500 * time.Millisecond
+)
+
+// While runs wait, in which the holder waits. As soon as k says so, other jobs may use the slot until wait returns;
+// then the holder takes it back at once: it may hold a permit for which holders of slots wait.
+func (l *Loan) While(k Keeper, wait func()) {
+	var mu sync.Mutex
+	lent, over := false, false
+	var timer *time.Timer
+	look := func() {
+		keeps := k.Keeps()
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case over || lent:
+		case keeps:
+			lent = true
+			l.Lend()
+		default:
+			timer.Reset(nextLook)
+		}
+	}
+	mu.Lock()
+	timer = time.AfterFunc(firstLook, look)
+	mu.Unlock()
+	wait()
+	timer.Stop()
+	mu.Lock()
+	over = true
+	mu.Unlock()
+	if lent {
+		l.Retake()
+	}
 }
 
 // End gives the slot back unless it is lent. From then on Resume takes none.

@@ -1,0 +1,197 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/internal/standin"
+)
+
+// hosted stands in for a server that speaks chat completions and allows a number of requests in each window of time. It
+// says so in the header of its replies, and answers 429 to whoever asks more often. It says each task back.
+type hosted struct {
+	*httptest.Server
+	most   int // requests in a window; 0 is any number
+	window time.Duration
+
+	mu    sync.Mutex
+	came  []time.Time // requests for a chat, those that were refused too
+	tasks []string
+	over  int                                            // those that came too early
+	fails func(n int, w http.ResponseWriter) (done bool) // answers the nth request in its own way; nil does not
+}
+
+func newHosted(t *testing.T, most int, window time.Duration) *hosted {
+	t.Helper()
+	h := &hosted{most: most, window: window}
+	h.Server = httptest.NewServer(h)
+	t.Cleanup(h.Close)
+	return h
+}
+
+// setting is a variable that names the server.
+func (h *hosted) setting(name string) string { return "QQ_SERVER_" + name + "=openai " + h.URL + "/v1" }
+
+// ServeHTTP implements http.Handler.
+func (h *hosted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "/models") {
+		_, _ = w.Write([]byte(`{"data":[{"id":"m","context_length":8192}]}`))
+		return
+	}
+	var req struct {
+		Messages []struct{ Role, Content string }
+	}
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || len(req.Messages) == 0 {
+		http.Error(w, "what?", http.StatusBadRequest)
+		return
+	}
+	task := req.Messages[len(req.Messages)-1].Content
+	now := time.Now()
+	h.mu.Lock()
+	h.came, h.tasks = append(h.came, now), append(h.tasks, task)
+	n := len(h.came)
+	within := slices.DeleteFunc(slices.Clone(h.came), func(t time.Time) bool { return now.Sub(t) >= h.window })
+	if h.most > 0 && len(within) > h.most {
+		h.over++
+	}
+	h.mu.Unlock()
+	if h.most > 0 {
+		w.Header().Set("x-ratelimit-limit-requests", strconv.Itoa(h.most))
+		w.Header().Set("x-ratelimit-remaining-requests", strconv.Itoa(max(h.most-len(within), 0)))
+		w.Header().Set("x-ratelimit-reset-requests", h.window.String()) // until as many may be sent as at first
+		if len(within) > h.most {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+	}
+	if h.fails != nil && h.fails(n, w) {
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	text, _ := json.Marshal("You said: " + task)
+	fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"content\":%s}}]}\n\n", text)
+	fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+}
+
+func (h *hosted) count() (came, over int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.came), h.over
+}
+
+// busiest is how many requests came in the busiest window.
+func (h *hosted) busiest() (most int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, first := range h.came {
+		n := 0
+		for _, t := range h.came[i:] {
+			if t.Sub(first) < h.window {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// deadAddress is where nothing listens.
+func deadAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// mixed is a batch of tasks in JSON Lines: n for the model of the run, and between them the given tasks.
+func mixed(n int, others ...string) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "{\"task\":\"steady %d\"}\n", i)
+		for k := i * len(others) / n; k < (i+1)*len(others)/n; k++ {
+			text.WriteString(others[k] + "\n")
+		}
+	}
+	return text.String()
+}
+
+// steady returns how long the stand-in was asked, from its first chat to its last.
+func steady(s *standin.Server) time.Duration {
+	var first, last time.Time
+	for _, c := range s.Chats() {
+		if first.IsZero() || c.Came.Before(first) {
+			first = c.Came
+		}
+		if c.Came.After(last) {
+			last = c.Came
+		}
+	}
+	return last.Sub(first)
+}
+
+// TestServersApart: of three servers one is dead and one allows two requests a second. Tasks of the third wait for
+// neither, and nobody is asked more often than he allows.
+func TestServersApart(t *testing.T) {
+	const n, jobs = 120, "--jobs=6"
+	s := standin.Start(t, standin.ByName())
+	alone := func() time.Duration {
+		s.Forget()
+		w := newWorld(t, s.Host(), "slow200")
+		e := w.qq("batch", "--no-bar", jobs, w.file("tasks.jsonl", mixed(n)))
+		require.Equal(t, 0, e.code)
+		return steady(s)
+	}
+	together := func() time.Duration {
+		s.Forget()
+		h := newHosted(t, 2, time.Second)
+		var others []string
+		for i := range 24 {
+			others = append(others, fmt.Sprintf(`{"task":"never %d","model":"dead:m"}`, i))
+			if i%3 == 0 {
+				others = append(others, fmt.Sprintf(`{"task":"seldom %d","model":"limited:m"}`, i))
+			}
+		}
+		w := newWorld(t, s.Host(), "slow200", h.setting("limited"), "QQ_SERVER_dead=openai http://"+deadAddress(t)+"/v1")
+		r := w.start("", "batch", "--no-bar", jobs, w.file("tasks.jsonl", mixed(n, others...)))
+		w.until(runTimeout, "all that can be answered", func() bool {
+			came, _ := h.count()
+			return s.Count("/api/chat") == n && came >= 8
+		})
+		took := steady(s)
+		time.Sleep(300 * time.Millisecond) // the last answers are on their way
+		require.NoError(t, r.cmd.Process.Signal(syscall.SIGINT))
+		e := r.wait()
+		assert.Contains(t, e.stderr, "no answer from dead at")
+		assert.Contains(t, e.stderr, "24 not started")
+		assert.Contains(t, e.stderr, "128 completed")
+		came, over := h.count()
+		assert.Equal(t, 8, came)
+		assert.Zero(t, over, "it was asked too often")
+		assert.LessOrEqual(t, h.busiest(), 2)
+		return took
+	}
+	ratio := 0.0
+	for range 3 { // others use the machine too
+		a, b := alone(), together()
+		ratio = float64(b) / float64(a)
+		t.Logf("alone %v, with the others %v: %.3f", a, b, ratio)
+		if ratio <= 1.05 || t.Failed() {
+			break
+		}
+	}
+	assert.LessOrEqual(t, ratio, 1.05)
+}
