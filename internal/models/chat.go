@@ -129,7 +129,7 @@ func (b *backend) send(
 	if f, ok := errors.AsType[*dialect.Failure](err); ok && f.Kind == llm.Quota {
 		kind = f.Kind
 	}
-	return &llm.Error{Kind: kind, Err: err, Hint: b.client.whenUsedUp(kind),
+	return &llm.Error{Kind: kind, Err: err, Hint: whenUsedUp(kind),
 		Problem: fmt.Sprintf("answer of %s broke off: %s", b.model.Name, llm.OneLine(err.Error()))}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"qq/internal/models/gate"
 	"qq/internal/models/servers"
 	"qq/internal/models/wire"
 	"qq/pkg/llm"
@@ -60,7 +61,7 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 	case f.Status == http.StatusBadRequest && strings.Contains(f.Text, tooLong):
 		return overflow(f.Text, e)
 	case f.Kind == llm.Quota:
-		e.Hint = c.whenUsedUp(f.Kind)
+		e.Hint = gate.QuotaHint
 	case f.Kind == llm.Busy:
 		e.Hint = "try again later, or run fewer tasks at once"
 	case f.Kind == llm.Server:
@@ -104,11 +105,11 @@ func (c *Client) whenAway() string {
 }
 
 // whenUsedUp returns what to do if kind says that a quota is used up, or "".
-func (c *Client) whenUsedUp(kind llm.Kind) string {
+func whenUsedUp(kind llm.Kind) string {
 	if kind != llm.Quota {
 		return ""
 	}
-	return "look at the plan and the balance of your account at " + c.base.Host + ", or use another model"
+	return gate.QuotaHint
 }
 
 // whenRefused returns what to do if the server does not accept the key.

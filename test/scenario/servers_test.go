@@ -195,3 +195,93 @@ func TestServersApart(t *testing.T) {
 	}
 	assert.LessOrEqual(t, ratio, 1.05)
 }
+
+// usedUp answers requests from the nth on as a server whose quota is used up, up to the request last; 0 is for good.
+func usedUp(from, last int, after string) func(int, http.ResponseWriter) bool {
+	return func(n int, w http.ResponseWriter) bool {
+		if n < from || last > 0 && n > last {
+			return false
+		}
+		if after != "" {
+			w.Header().Set("Retry-After", after)
+		}
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = w.Write([]byte(`{"error":{"message":"You exceeded it.","type":"insufficient_quota"}}`))
+		return true
+	}
+}
+
+// TestQuotaUsedUp: the tasks of a server whose quota is used up are not burned. Those of another server go on; the exit
+// code and the summary say why, and --resume runs what was not answered.
+func TestQuotaUsedUp(t *testing.T) {
+	s := standin.Start(t, standin.ByName())
+	h := newHosted(t, 0, time.Second)
+	h.fails = usedUp(4, 0, "")
+	w := newWorld(t, s.Host(), "echo20", h.setting("lab"))
+	var others []string
+	for i := range 20 {
+		others = append(others, fmt.Sprintf(`{"task":"lab %d","model":"lab:m"}`, i))
+	}
+	tasks := w.file("tasks.jsonl", mixed(20, others...))
+	e := w.qq("batch", "--jobs=2", "--output-format=json", tasks)
+	assert.Equal(t, 3, e.code)
+	assert.Contains(t, e.stderr, "the quota of lab is used up: no more requests are sent to it")
+	assert.Contains(t, e.stderr, "qq: the quota of lab is used up: tasks that need it were not started, or ended\n")
+	assert.Contains(t, e.stderr, "hint: look at your plan and balance there")
+	assert.Contains(t, e.stderr, "23 completed")
+	assert.Regexp(t, `to continue, repeat the command with --resume=\w+`, e.stderr)
+	var results []result
+	require.NoError(t, json.Unmarshal([]byte(e.stdout), &results))
+	for _, r := range results {
+		if strings.HasPrefix(r.Task, "lab") && !*r.Success {
+			assert.Equal(t, "cancelled", r.Status, "it can be run again")
+			assert.Regexp(t, "the quota of lab is used up|You exceeded it", *r.Error)
+		} else {
+			assert.True(t, *r.Success)
+		}
+	}
+	came, _ := h.count()
+	assert.LessOrEqual(t, came, 5, "it is not asked again")
+
+	h.fails = nil
+	asked := s.Count("/api/chat")
+	e = w.qq("batch", "--jobs=2", "--resume", "--output-format=json", tasks)
+	assert.Equal(t, 0, e.code)
+	assert.Contains(t, e.stderr, "40 completed, 23 of them from before")
+	assert.Equal(t, asked, s.Count("/api/chat"))
+}
+
+// TestQuotaReset: a batch waits for the reset that the server names, if that is wanted.
+func TestQuotaReset(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--on-quota", "wait"}, {"--on-quota", "stop"}} {
+		h := newHosted(t, 0, time.Second)
+		h.fails = usedUp(3, 3, "2")
+		w := newWorld(t, "127.0.0.1:1", "none", h.setting("lab"), "QQ_RETRIES=0")
+		tasks := w.file("tasks.txt", "one\ntwo\nthree\nfour\nfive\n")
+		start := time.Now()
+		e := w.qq(append(append([]string{"batch", "--jobs=1", "--model=lab:m"}, flags...), tasks)...)
+		if len(flags) > 0 && flags[1] == "stop" {
+			assert.Equal(t, 3, e.code)
+			assert.Contains(t, e.stderr, "2 completed, 1 cancelled, 2 not started")
+			continue
+		}
+		assert.Equal(t, 0, e.code)
+		assert.Contains(t, e.stderr, "the quota of lab is used up: requests wait 2s for its reset")
+		assert.GreaterOrEqual(t, time.Since(start), 2*time.Second)
+		came, _ := h.count()
+		assert.Equal(t, 6, came)
+	}
+}
+
+// TestQuotaOfAPrompt: a single prompt ends, and says what to do.
+func TestQuotaOfAPrompt(t *testing.T) {
+	h := newHosted(t, 0, time.Second)
+	h.fails = usedUp(1, 0, "")
+	w := newWorld(t, "127.0.0.1:1", "none", h.setting("lab"))
+	e := w.qq("--model=lab:m", "hello")
+	assert.Equal(t, 3, e.code)
+	assert.Contains(t, e.stderr, "answered 429: ")
+	assert.Contains(t, e.stderr, "hint: look at your plan and balance there")
+	came, _ := h.count()
+	assert.Equal(t, 1, came, "a retry would be useless")
+}

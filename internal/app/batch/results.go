@@ -8,6 +8,7 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/output"
+	"qq/internal/models/gate"
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
@@ -118,8 +119,7 @@ func (p *printer) summarize() {
 	limit := p.runner.LimitReached()
 	p.sayHalted()
 	if used := p.runner.UsedUp(); used != "" && !p.tally.Complete() {
-		p.Say("%s: tasks that need it were not started, or ended\nhint: %s", used,
-			"look at the plan and the balance of your account, or use another model; --on-quota wait waits")
+		p.Say("%s: tasks that need it were not started, or ended\nhint: %s", used, gate.QuotaHint)
 	}
 	if limit != "" && p.tally.Complete() {
 		p.Say("%s", limit) // no task has failed because of it

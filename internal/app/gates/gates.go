@@ -11,6 +11,7 @@ package gates
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -150,10 +151,15 @@ func (g *Gates) First(t task.Task, who supervisor.Waiter) llm.Permit {
 
 // Refusal implements supervisor.Gate.
 func (g *Gates) Refusal(t task.Task) error {
-	if one, model := g.serving(t); one != nil {
-		return one.Refusal(model)
+	one, model := g.serving(t)
+	if one == nil {
+		return nil
 	}
-	return nil
+	err := one.Refusal(model)
+	if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.Quota && g.cfg.OnQuota == gate.QuotaFallback {
+		return nil // another model may answer
+	}
+	return err
 }
 
 // Ready implements supervisor.Gate.

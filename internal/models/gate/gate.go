@@ -36,7 +36,6 @@ import (
 	"cmp"
 	"container/list"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -210,26 +209,6 @@ func (g *Gate) Refusal(model string) error {
 	return nil
 }
 
-// Ready returns how long a task whose model that is should wait before it starts, because its requests would wait for
-// the server alone: for the end of a Retry-After or a reset, or for the trial of a breaker. 0 means that the task may
-// start, if only to be refused at once.
-func (g *Gate) Ready(model string) time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := g.refusal(model, nil); err != nil {
-		return err.RetryAfter
-	}
-	now := time.Now()
-	d, blocked := g.pause(now)
-	if d <= 0 && (blocked || g.breakers.trying(model)) {
-		d = soon
-	}
-	return d
-}
-
-// soon is when to look again whether a request has been answered for which others wait.
-const soon = 50 * time.Millisecond
-
 // Waits returns how long the first queued request still waits for the end of a Retry-After, for a reset or for
 // the trial of a breaker; 0 if none waits for any of them.
 func (g *Gate) Waits() time.Duration {
@@ -239,7 +218,10 @@ func (g *Gate) Waits() time.Duration {
 	if front == nil {
 		return 0
 	}
-	d, _ := g.pause(time.Now())
+	d, soon := g.pause(time.Now())
+	if soon {
+		d = 0
+	}
 	return max(d, g.breakers.left(front.Value.(*waiter).model))
 }
 
@@ -248,36 +230,6 @@ func (g *Gate) InFlight() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.flight)
-}
-
-// Found counts a look-up at the server, which is no request to a model: err is its error, or nil. One that failed was
-// retried before, so it opens the breaker of the server at once.
-func (g *Gate) Found(err error) {
-	e, _ := errors.AsType[*llm.Error](err)
-	r := llm.Report{Cancelled: err != nil && e == nil}
-	if e != nil {
-		r.Kind = e.Kind
-	}
-	g.mu.Lock()
-	defer g.unlock()
-	b := g.breakers.server
-	v, _ := verdicts(r)
-	switch {
-	case v == answered && b.opened > 0:
-		b.circuit.HalfOpen()
-	case b.left() > 0:
-		return
-	case b.opened > 0:
-		b.admits() // it is the trial
-	}
-	for range failuresToOpen {
-		g.sent++
-		b.record(&permit{number: g.sent}, v, r.Kind, g.sent, g)
-		if v != failed || b.left() > 0 {
-			break
-		}
-	}
-	g.serve()
 }
 
 // Limit returns how many requests may currently be under way at once.
@@ -343,33 +295,8 @@ func (g *Gate) open(now time.Time) bool {
 	if len(g.flight) >= g.limiter.limit {
 		return false
 	}
-	d, blocked := g.pause(now)
-	return d <= 0 && !blocked
-}
-
-// pause returns how long the Retry-After and the pace of the server hold back all requests. blocked says that one under
-// way must be answered first. The caller holds g.mu.
-func (g *Gate) pause(now time.Time) (d time.Duration, blocked bool) {
-	held := max(g.held.Sub(now), 0)
-	if !g.heard && len(g.flight) > 0 {
-		return held, true
-	}
-	if g.pace.limit == 0 && g.pace.tokens.until.IsZero() { // the common case
-		return held, false
-	}
-	d, blocked = g.pace.wait(g.unanswered(), now)
-	return max(d, held), blocked
-}
-
-// unanswered returns how many requests the server has not begun to answer. The caller holds g.mu.
-func (g *Gate) unanswered() int {
-	n := 0
-	for _, p := range g.flight {
-		if !p.answered {
-			n++
-		}
-	}
-	return n
+	d, soon := g.pause(now)
+	return d <= 0 && !soon
 }
 
 func (g *Gate) send(model string, who Clocked, now time.Time) *permit {
@@ -491,37 +418,6 @@ func (p *permit) Active() {
 	}
 }
 
-// Allowed implements [llm.Permit].
-func (p *permit) Allowed(a llm.Allowance) {
-	g := p.gate
-	g.mu.Lock()
-	defer g.unlock()
-	if p.gone {
-		return
-	}
-	now := time.Now()
-	g.hear(p, now)
-	g.pace.learn(p, a.Plausible(), g.unanswered(), now)
-	if g.pace.requests.left <= 0 && !g.paced {
-		g.paced = true
-		g.note("%s allows %d requests in %v: more wait", g.config.Server, g.pace.limit,
-			g.pace.window.Round(time.Second/10))
-	}
-	g.serve()
-}
-
-// hear notes that the server has begun to answer p, and reports whether others may wait for that. The caller holds
-// g.mu.
-func (g *Gate) hear(p *permit, now time.Time) bool {
-	if p.answered {
-		return false
-	}
-	waits := !g.heard || g.pace.limit > 0
-	p.answered, g.heard = true, true
-	g.pace.answered(now)
-	return waits
-}
-
 // Leave implements [llm.Permit].
 func (p *permit) Leave(r llm.Report) {
 	r = bounded(r)
@@ -549,7 +445,11 @@ func (p *permit) Leave(r llm.Report) {
 	i := slices.Index(g.flight, p)
 	g.flight = slices.Delete(g.flight, i, i+1)
 	switch {
-	case r.Cancelled, r.Kind == llm.Unreachable:
+	case r.Kind == llm.Unreachable:
+	case r.Cancelled:
+		if !p.answered {
+			g.pace.answered(now) // it may have reached the server
+		}
 	case r.Kind == llm.Quota:
 		g.exhaust(r.RetryAfter, now)
 	default:

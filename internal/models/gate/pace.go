@@ -16,7 +16,7 @@ const mostRecent = 1024
 // never more than that.
 type pace struct {
 	limit    int           // requests in a window; 0 is not known
-	window   time.Duration // the longest time to a reset of requests so far
+	window   time.Duration // the longest time to a reset of requests, of late
 	recent   []time.Time   // when the server began to answer, the latest last
 	requests rest
 	tokens   rest
@@ -55,7 +55,7 @@ func (s *rest) wait(each int, now time.Time) time.Duration {
 func (s *pace) learn(p *permit, a llm.Allowance, unanswered int, now time.Time) {
 	if m := a.Requests; m.Known() {
 		s.limit = max(m.Limit, m.Left+1)
-		s.window = max(s.window, m.Reset)
+		s.window = max(s.window-s.window/16, m.Reset) // an odd value is forgotten
 	}
 	s.requests.learn(a.Requests, 1, unanswered, p, now)
 	s.tokens.learn(a.Tokens, s.average, unanswered, p, now)
@@ -76,11 +76,12 @@ func (s *pace) answered(now time.Time) {
 
 // used notes how many tokens a request has used.
 func (s *pace) used(tokens int) {
-	if tokens > 0 {
+	switch {
+	case tokens <= 0:
+	case s.average == 0:
+		s.average = tokens
+	default:
 		s.average += (tokens - s.average) / 4
-		if s.average == 0 {
-			s.average = tokens
-		}
 	}
 }
 

@@ -19,6 +19,9 @@ const (
 	QuotaFallback OnQuota = "fallback" // requests are refused, so that another model can answer
 )
 
+// QuotaHint says what a person can do then.
+const QuotaHint = "look at your plan and balance there, use another model, or wait for the reset with --on-quota wait"
+
 // quotaAgain is when a server is asked again that does not say when its quota is reset.
 const quotaAgain = 10 * time.Minute
 
@@ -40,8 +43,7 @@ func (g *Gate) exhaust(after time.Duration, now time.Time) {
 	if d <= 0 {
 		if g.usedUp == nil {
 			g.usedUp = &llm.Error{Kind: llm.Quota, Problem: fmt.Sprintf("the quota of %s is used up", g.config.Server),
-				Hint: "look at the plan and the balance of your account, use another model, or wait for the reset " +
-					"with --on-quota wait"}
+				Hint: QuotaHint}
 			g.note("%s: no more requests are sent to it", g.usedUp.Problem)
 		}
 		return
