@@ -95,6 +95,17 @@ func TestEnter(t *testing.T) {
 	assert.False(t, r.Effects)
 }
 
+// TestAllowed: what a server says about further requests gets to the gate before the end of the request.
+func TestAllowed(t *testing.T) {
+	g := &gate{}
+	l := launcher(t, func(c *testConfig) { c.Admit = g.enter })
+	r := l.Launch(t.Context(), job("allowed", ""))
+	assert.Equal(t, "ok", r.Output, r.Err())
+	assert.Equal(t, []llm.Allowance{{Requests: llm.Meter{Limit: 2, Left: 1, Reset: time.Second}}}, g.allowed)
+	assert.Zero(t, g.active, "nothing was answered yet")
+	assert.Equal(t, []llm.Report{{Kind: llm.Quota, RetryAfter: time.Hour}}, g.reports)
+}
+
 // A child of a root that counts no permits gets as many as it likes.
 func TestEnterUncounted(t *testing.T) {
 	r := launcher(t, nil).Launch(t.Context(), job("caller", "30"))
