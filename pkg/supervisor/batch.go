@@ -265,13 +265,10 @@ func (f *feeder) choose() (wait time.Duration) {
 			f.ahead = slices.Insert(slices.Delete(f.ahead, k, k+1), 0, first)
 			return 0
 		}
-		wait = min(ready, cmp.Or(wait, ready), longestLook)
+		wait = min(ready, cmp.Or(wait, ready), time.Second) // the server may change before
 	}
 	return wait
 }
-
-// longestLook is after what time a batch looks again whether a server has changed.
-const longestLook = time.Second
 
 // ready returns how long a task that waits for a slot should wait for its server.
 func (f *feeder) ready(r queued) time.Duration {

@@ -107,7 +107,8 @@ func (h *handle) Delegate(ctx context.Context, tasks []task.Task) []task.Result 
 	h.dispatched(allowed...)
 	group, end := "", func([]task.Result) {}
 	if call := tool.CallOf(ctx); call.Name == parallelTool {
-		group, end = h.group(call.ID, len(tasks))
+		group = h.s.cfg.NewID()
+		end = h.s.cfg.Events.Group(h.job, group, call.ID, len(tasks))
 	}
 	for k, r := range h.delegate(ctx, allowed, group) {
 		r.Index = at[k]
@@ -124,15 +125,16 @@ const longWait = time.Second
 // pause, and so do the run clocks of its ancestors that wait for it.
 func (h *handle) Enter(ctx context.Context, model string, again bool) (p llm.Permit, err error) {
 	if h.s.cfg.Gate == nil {
-		return activePermit{freePermit{}, h}, nil
+		return freePermit{h}, nil
 	}
 	enter := func() { p, err = h.s.cfg.Gate.Enter(ctx, model, again, h) }
-	wait := func() { h.phases.Wait("for the model server", longWait, enter) }
-	h.queue(func() { h.exec.loan.While(h, wait) })
+	watch := h.exec.loan.Watch(h)
+	h.queue(func() { h.phases.Wait("for the model server", longWait, enter) })
+	watch.Stop()
 	if err != nil {
 		return nil, err
 	}
-	return activePermit{p, h}, nil
+	return h.sending(p), nil
 }
 
 // Keeps implements [limits.Keeper]: while the server of the agent keeps its requests waiting, jobs that need another
@@ -145,30 +147,40 @@ func (h *handle) First() llm.Permit {
 	if h.s.cfg.Gate == nil {
 		return nil
 	}
-	p := h.s.cfg.Gate.First(h.job.Task, h)
-	if p == nil {
-		return nil
+	if p := h.s.cfg.Gate.First(h.job.Task, h); p != nil {
+		return h.sending(p)
 	}
-	return activePermit{p, h}
+	return nil
 }
+
+// sending returns the permit p for a request that is sent now. While the server is silent, jobs that need another one
+// can use the slot of the agent.
+func (h *handle) sending(p llm.Permit) llm.Permit { return activePermit{p, h, h.exec.loan.Watch(h)} }
 
 // activePermit is a permit that also counts each sign of activity from the server as activity of
 // the agent.
 type activePermit struct {
 	llm.Permit
-	h *handle
+	h     *handle
+	watch *limits.Watch
 }
 
 // Active implements [llm.Permit].
 func (p activePermit) Active() {
+	p.watch.Stop()
 	p.h.Active()
 	p.Permit.Active()
 }
 
-// freePermit is the permit for any request if the supervisor has no Gate.
-type freePermit struct{}
+// Leave implements [llm.Permit].
+func (p activePermit) Leave(r llm.Report) {
+	p.watch.Stop()
+	p.Permit.Leave(r)
+}
 
-func (freePermit) Active()               {}
+// freePermit is the permit for any request if the supervisor has no Gate.
+type freePermit struct{ *handle }
+
 func (freePermit) Allowed(llm.Allowance) {}
 func (freePermit) Leave(llm.Report)      {}
 
@@ -184,7 +196,7 @@ func (h *handle) Behind(d time.Duration) {
 func (h *handle) Approve(ctx context.Context, in tool.Intent) tool.Decision {
 	switch {
 	case h.gone.Load():
-		return tool.Decision{Reason: errGone.Error()}
+		return tool.Decision{Reason: "the child is gone"}
 	case !h.agent.Allows(in.Tool):
 		return tool.Decision{Reason: "the definition of " + h.agent.Name + " does not give it this tool"}
 	}

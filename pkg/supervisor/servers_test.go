@@ -37,7 +37,7 @@ func (g awayGate) Enter(ctx context.Context, model string, _ bool, _ Waiter) (ll
 	if model == "away" && !sleep(ctx, time.Until(g.back)) {
 		return nil, context.Cause(ctx)
 	}
-	return freePermit{}, nil
+	return &permit{Permit: freePermit{}}, nil
 }
 
 // serverTasks is a launcher whose tasks ask the model that they name and then take a second. It notes when they began.
@@ -181,4 +181,57 @@ func TestTasksAreNotBurned(t *testing.T) {
 			"default cancelled not started: no more"}, brief(results))
 		assert.Equal(t, []int{1, 1, 0}, []int{results[0].Attempts, results[1].Attempts, results[2].Attempts})
 	})
+}
+
+// TestSlotIsLentWhileServerIsSilent: a job whose request is under way lends its slot while its server hangs.
+func TestSlotIsLentWhileServerIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, first := range []bool{false, true} {
+			l := newServerTasks()
+			g := newAwayGate(time.Minute)
+			h := newHarness(func(c *Config) { c.Launcher, c.Limits.MaxParallel = l, 1 })
+			h.cfg.Gate = passing{lateGate{g, time.Now().Add(time.Second)}}
+			silent := func(ctx context.Context, job task.Job, p Parent) task.Result {
+				permit := p.(*handle).First()
+				if !first {
+					permit.Leave(llm.Report{})
+					var err error
+					permit, err = p.Enter(ctx, "here", false)
+					require.NoError(t, err)
+				}
+				sleep(ctx, 30*time.Second)
+				assert.False(t, p.(*handle).exec.loan.Held())
+				permit.Active()
+				assert.True(t, p.(*handle).exec.loan.Held())
+				sleep(ctx, 10*time.Second)
+				permit.Leave(llm.Report{})
+				return job.Ended(task.Completed, "")
+			}
+			h.launcher.does["away"] = silent
+			h.cfg.Launcher = either{h.launcher, l}
+			start := time.Now()
+			results := h.batch(t, task.Task{Text: "away"}, task.Task{Text: "here 1"}, task.Task{Text: "here 2"})
+			assert.Equal(t, []string{"default completed", "default completed", "default completed"}, brief(results))
+			assert.Equal(t, 40*time.Second, time.Since(start))
+			assert.Less(t, l.began["here 2"], 4*time.Second)
+		}
+	})
+}
+
+// passing is a lateGate that lets the first request of each task pass.
+type passing struct{ lateGate }
+
+func (passing) First(task.Task, Waiter) llm.Permit { return &permit{Permit: freePermit{}} }
+
+// either launches with a if it knows the task, else with b.
+type either struct {
+	a *launcher
+	b Launcher
+}
+
+func (e either) Launch(ctx context.Context, job task.Job, p Parent) task.Result {
+	if e.a.does[job.Text] != nil {
+		return e.a.Launch(ctx, job, p)
+	}
+	return e.b.Launch(ctx, job, p)
 }

@@ -286,6 +286,3 @@ func (s *Supervisor) refusal(t task.Task) *task.Result {
 	}
 	return &r
 }
-
-// errGone is the reason for which a call of a job that has ended is refused.
-var errGone = errors.New("the child is gone")

@@ -66,10 +66,3 @@ func (h *handle) dispatched(tasks ...task.Task) {
 		h.s.cfg.Log.Dispatched(task.ShortID(h.job.ExecutionID), n, lines)
 	}
 }
-
-// group emits the start of a batch of total tasks, which a call of the agent runs, and returns its
-// id and a function that emits its end.
-func (h *handle) group(call string, total int) (id string, end func(results []task.Result)) {
-	id = h.s.cfg.NewID()
-	return id, h.s.cfg.Events.Group(h.job, id, call, total)
-}

@@ -196,6 +196,48 @@ func TestServersApart(t *testing.T) {
 	assert.LessOrEqual(t, ratio, 1.05)
 }
 
+// TestServerHangs: a server that accepts requests and never answers delays the tasks of others for some seconds, not for
+// its whole idle time, although its tasks have taken all slots.
+func TestServerHangs(t *testing.T) {
+	const n = 20
+	s := standin.Start(t, standin.ByName())
+	stuck := standin.Start(t, standin.ByName())
+	var others []string
+	for i := range n {
+		others = append(others, fmt.Sprintf(`{"task":"stuck %d","model":"stuck:hang"}`, i))
+	}
+	w := newWorld(t, s.Host(), "echo20", "QQ_SERVER_stuck=ollama "+stuck.URL)
+	r := w.start("", "batch", "--no-bar", "--jobs=3", w.file("tasks.jsonl", mixed(n, others...)))
+	w.until(runTimeout, "the tasks of the other server", func() bool { return s.Count("/api/chat") == n })
+	assert.Less(t, steady(s), 25*time.Second)
+	assert.LessOrEqual(t, stuck.Count("/api/chat"), 3)
+	time.Sleep(300 * time.Millisecond)
+	require.NoError(t, r.cmd.Process.Signal(syscall.SIGINT))
+	assert.Contains(t, r.wait().stderr, "20 completed")
+}
+
+// TestServerDies: a server that dies while its tasks are at work keeps the slots from nobody.
+func TestServerDies(t *testing.T) {
+	const n = 40
+	s := standin.Start(t, standin.ByName())
+	dying := standin.Start(t, standin.ByName())
+	var others []string
+	for i := range n {
+		others = append(others, fmt.Sprintf(`{"task":"dying %d","model":"dying:slow200"}`, i))
+	}
+	w := newWorld(t, s.Host(), "slow200", "QQ_SERVER_dying=ollama "+dying.URL)
+	r := w.start("", "batch", "--no-bar", "--jobs=4", w.file("tasks.jsonl", mixed(n, others...)))
+	w.until(runTimeout, "the first tasks of both", func() bool { return dying.Count("/api/chat") >= 4 })
+	dying.Stop()
+	w.until(runTimeout, "the tasks of the other server", func() bool { return s.Count("/api/chat") == n })
+	assert.Less(t, steady(s), 20*time.Second, "the breaker is open for a minute")
+	time.Sleep(300 * time.Millisecond)
+	require.NoError(t, r.cmd.Process.Signal(syscall.SIGINT))
+	e := r.wait()
+	assert.Contains(t, e.stderr, "circuit breaker open: dying failed 3 times in a row (unreachable)")
+	assert.NotContains(t, e.stderr, "unavailable", "none was burned")
+}
+
 // usedUp answers requests from the nth on as a server whose quota is used up, up to the request last; 0 is for good.
 func usedUp(from, last int, after string) func(int, http.ResponseWriter) bool {
 	return func(n int, w http.ResponseWriter) bool {

@@ -39,19 +39,29 @@ func (g *Gate) hear(p *permit, now time.Time) bool {
 }
 
 // Ready returns how long a task whose model that is should wait before it starts, because its requests would wait for
-// the server alone: for the end of a Retry-After or a reset, or for the trial of a breaker. 0 means that the task may
-// start, if only to be refused at once.
+// the server alone: for the end of a Retry-After or a reset, for the trial of a breaker, or because it hangs. 0 means
+// that the task may start, if only to be refused at once.
 func (g *Gate) Ready(model string) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := g.refusal(model, nil); err != nil {
 		return err.RetryAfter
 	}
-	d, soon := g.pause(time.Now())
-	if soon || d <= 0 && g.breakers.trying(model) {
+	now := time.Now()
+	d, soon := g.pause(now)
+	if soon || d <= 0 && (g.breakers.trying(model) || g.silent(now)) {
 		return lookAgain
 	}
 	return d
+}
+
+// silence is after what time a server that does not say anything seems to hang.
+const silence = 15 * time.Second
+
+// silent reports whether requests are under way and the server has not said anything for a while. The caller holds
+// g.mu.
+func (g *Gate) silent(now time.Time) bool {
+	return len(g.flight) > 0 && now.Sub(g.flight[0].sent) > silence && now.Sub(g.sign) > silence
 }
 
 // lookAgain is when to look again whether a request has been answered for which others wait.

@@ -270,3 +270,23 @@ type entry struct{ *Gate }
 func (e entry) Enter(ctx context.Context, model string, again bool) (llm.Permit, error) {
 	return e.Gate.Enter(ctx, model, again, nil)
 }
+
+// TestSilentServer: a server that has not said anything for a while is not ready for further tasks, until it does.
+func TestSilentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Config{MaxInFlight: 4})
+		assert.Zero(t, g.Ready("m"))
+		two := enter(t, g, 2)
+		time.Sleep(silence)
+		assert.Zero(t, g.Ready("m"))
+		time.Sleep(1)
+		assert.Equal(t, lookAgain, g.Ready("m"))
+		two[0].Active()
+		assert.Zero(t, g.Ready("m"))
+		time.Sleep(2 * silence)
+		two[0].Leave(llm.Report{Cancelled: true})
+		assert.Equal(t, lookAgain, g.Ready("m"), "nothing was heard")
+		two[1].Leave(good)
+		assert.Zero(t, g.Ready("m"))
+	})
+}

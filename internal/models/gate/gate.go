@@ -93,6 +93,7 @@ type Gate struct {
 	breakers breakers
 	pace     pace
 	heard    bool        // the server has answered a request
+	sign     time.Time   // when it last said something
 	paced    bool        // a person was told about the pace
 	usedUp   *llm.Error  // a quota is used up, and nothing waits for its reset; nil if it is not so
 	held     time.Time   // nothing is sent before this time (Retry-After)
@@ -408,6 +409,7 @@ func (p *permit) Active() {
 		return
 	}
 	now := time.Now()
+	g.sign = now
 	if p.first.IsZero() {
 		p.first = now
 		g.limiter.began(p, g.flight, g.sent)
@@ -429,6 +431,9 @@ func (p *permit) Leave(r llm.Report) {
 	}
 	p.gone = true
 	now := time.Now()
+	if !r.Cancelled {
+		g.sign = now
+	}
 	if others := g.config.Budget.use(r.Usage, g); others != nil {
 		g.after = append(g.after, message{serve: others})
 	}

@@ -106,35 +106,51 @@ const (
 	nextLook  = 500 * time.Millisecond
 )
 
-// While runs wait, in which the holder waits. As soon as k says so, other jobs may use the slot until wait returns;
-// then the holder takes it back at once: it may hold a permit for which holders of slots wait.
-func (l *Loan) While(k Keeper, wait func()) {
-	var mu sync.Mutex
-	lent, over := false, false
-	var timer *time.Timer
-	look := func() {
-		keeps := k.Keeps()
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case over || lent:
-		case keeps:
-			lent = true
-			l.Lend()
-		default:
-			timer.Reset(nextLook)
-		}
+// Watch lends the slot to other jobs as soon as k says so. The caller must call Stop when its wait is over.
+func (l *Loan) Watch(k Keeper) *Watch {
+	w := &Watch{loan: l, keeper: k}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(firstLook, w.look)
+	return w
+}
+
+// Watch is one wait of a holder.
+type Watch struct {
+	loan   *Loan
+	keeper Keeper
+
+	mu         sync.Mutex
+	timer      *time.Timer
+	lent, over bool
+}
+
+func (w *Watch) look() {
+	keeps := w.keeper.Keeps()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.over:
+	case keeps:
+		w.lent = true
+		w.loan.Lend()
+	default:
+		w.timer.Reset(nextLook)
 	}
-	mu.Lock()
-	timer = time.AfterFunc(firstLook, look)
-	mu.Unlock()
-	wait()
-	timer.Stop()
-	mu.Lock()
-	over = true
-	mu.Unlock()
-	if lent {
-		l.Retake()
+}
+
+// Stop ends the wait. If the slot is lent, the holder takes it back at once: it may hold a permit for which holders of
+// slots wait. Further calls have no effect.
+func (w *Watch) Stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return
+	}
+	w.over = true
+	w.timer.Stop()
+	if w.lent {
+		w.loan.Retake()
 	}
 }
 

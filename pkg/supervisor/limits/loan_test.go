@@ -80,8 +80,8 @@ type kept time.Time
 
 func (k kept) Keeps() bool { return !time.Now().Before(time.Time(k)) }
 
-// TestWhile: the slot is lent as soon as the Keeper says so, and is taken back at once, even if all are taken.
-func TestWhile(t *testing.T) {
+// TestWatch: the slot is lent as soon as the Keeper says so, and is taken back at once, even if all are taken.
+func TestWatch(t *testing.T) {
 	for name, from := range map[string]time.Duration{"at once": 0, "later": 3 * time.Second, "never": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,10 @@ func TestWhile(t *testing.T) {
 					}
 				}()
 				synctest.Wait()
-				l.While(kept(start.Add(from)), func() { time.Sleep(10 * time.Second) })
+				w := l.Watch(kept(start.Add(from)))
+				time.Sleep(10 * time.Second)
+				w.Stop()
+				w.Stop()
 				assert.True(t, l.Held())
 				if from == time.Hour {
 					cancel()
