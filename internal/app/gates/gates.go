@@ -48,6 +48,8 @@ type Gates struct {
 	strict   *gate.Gate
 	several  bool            // the run uses more than one server
 	sought   map[string]bool // whole names of models that are being looked for
+	asked    time.Time       // when Ready last held back a task
+	ready    time.Time       // when such a task may start
 }
 
 var _ supervisor.Gate = (*Gates)(nil)
@@ -181,8 +183,25 @@ func (g *Gates) Ready(t task.Task) time.Duration {
 	if one != nil {
 		wait = cmp.Or(one.Ready(model), wait)
 	}
+	if wait > 0 {
+		g.keep(wait)
+	}
 	return wait
 }
+
+// keep notes that a task is held back for so long.
+func (g *Gates) keep(wait time.Duration) {
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if at := now.Add(wait); now.Sub(g.asked) > stale || !now.Before(g.ready) || at.Before(g.ready) {
+		g.ready = at
+	}
+	g.asked = now
+}
+
+// stale is after what time nobody asks any more whether a task may start.
+const stale = 2 * time.Second
 
 // lookAgain is when to look again whether a model has been found.
 const lookAgain = 200 * time.Millisecond
@@ -207,12 +226,17 @@ func (g *Gates) all() (list []*gate.Gate) {
 // others do not: then the run goes on.
 func (g *Gates) Waits() time.Duration {
 	all := g.all()
-	if len(all) == 1 {
-		return all[0].Waits()
+	g.mu.Lock()
+	several, least := g.several, time.Duration(0)
+	if time.Since(g.asked) <= stale { // tasks are held back
+		least = max(time.Until(g.ready), 0)
 	}
-	least := time.Duration(0)
+	g.mu.Unlock()
 	for _, one := range all {
 		d := one.Waits()
+		if !several {
+			return d
+		}
 		if d == 0 && one.InFlight() > 0 {
 			return 0
 		}

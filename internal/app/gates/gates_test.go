@@ -237,6 +237,9 @@ func TestWaits(t *testing.T) {
 		p.Leave(llm.Report{})
 		cancel()
 		assert.Error(t, <-ended)
+		assert.Equal(t, time.Minute, g.Waits(), "a task is held back")
+		time.Sleep(stale + 1)
+		assert.Zero(t, g.Waits(), "not any more")
 	})
 }
 

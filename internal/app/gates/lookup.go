@@ -1,6 +1,7 @@
 package gates
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -137,7 +138,7 @@ func (g *Gates) search(s *search) {
 			return
 		}
 		select {
-		case <-time.After(max(one.Ready(name), time.Second)):
+		case <-time.After(cmp.Or(one.Ready(name), time.Minute)):
 		case <-ctx.Done():
 			return
 		}
