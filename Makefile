@@ -21,15 +21,15 @@ build: ## build bin/qq
 	@mkdir -p bin
 	$(BUILD) -o bin/qq ./cmd/qq
 
-run: build ## the main job on this project's own documents
-	./bin/qq -v "Summarize the documents in docs and README.md"
+run: build ## the main job on this project's own documents, without a model
+	./bin/qq --model extract -v "Summarize the documents in docs and README.md"
 
 test: ## all tests that need nothing but Go
 	CGO_ENABLED=0 $(GO) test -tags $(TAGS) ./...
 	cd test/embed && CGO_ENABLED=0 $(GO) test ./...
 
-race: ## the same under the race detector, in which no process waits a second before it ends
-	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test -race -tags $(TAGS) ./...
+race: ## the same under the race detector, without long tests of one goroutine
+	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test -race -short -tags $(TAGS) ./...
 
 lint: ## gofmt, vet, staticcheck, tidy modules
 	@test -z "$$(gofmt -l cmd pkg internal test)" || { gofmt -l cmd pkg internal test; echo "run gofmt -w on these"; exit 1; }
@@ -92,7 +92,13 @@ install: build ## install qq, its man page and completions below PREFIX
 	case "$$SHELL" in */zsh) rc='~/.zshrc';; */bash) rc='~/.bashrc';; *) rc='~/.profile';; esac; \
 	case ":$$PATH:" in *":$$to/bin:"*) ;; *) \
 	  echo "$$to/bin is not in PATH. Add it with this line, then open a new terminal:"; \
-	  echo "  echo 'export PATH=\"$$to/bin:\$$PATH\"' >> $$rc";; esac
+	  echo "  echo 'export PATH=\"$$to/bin:\$$PATH\"' >> $$rc";; esac; \
+	case "$$SHELL" in */zsh) ;; *) exit 0;; esac; \
+	functions="$$to/share/zsh/site-functions"; \
+	if ! { zsh -c 'print -l $$fpath' | grep -qxF "$$functions" || \
+	  grep -qF "$$functions" "$${ZDOTDIR:-$$HOME}/.zshrc"; } 2>/dev/null; then \
+	  echo "$$functions is not in fpath of zsh. Add it with this line, for completion:"; \
+	  echo "  echo 'fpath=(\"$$functions\" \$$fpath); autoload -Uz compinit && compinit' >> $${ZDOTDIR:-~}/.zshrc"; fi
 
 clean: ## remove what was built
 	rm -rf bin cover.out cover.html

@@ -82,6 +82,7 @@ func (r *run) prompt(generated string) string {
 	if !delegates && len(r.tools.offered) > 0 && r.Definition.Allows("delegate_task") {
 		b.WriteString("\nYou cannot hand work to other agents.")
 	}
+	b.WriteString(r.Setup.Guide)
 	return b.String()
 }
 

@@ -40,6 +40,7 @@ type Setup struct {
 	TempDir     string          `json:"temp_dir,omitempty"`
 	ShellLog    string          `json:"shell_log,omitempty"`
 	Private     []string        `json:"private,omitempty"` // folders of qq itself: their files need an approval
+	Guide       string          `json:"guide,omitempty"`   // what AGENTS.md says, for the end of the prompt
 }
 
 // Process describes the process that an agent runs in, and starts the commands of the

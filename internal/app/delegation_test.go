@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/admin"
+	"qq/internal/app/output"
+	"qq/internal/record/ledger"
 	"qq/internal/standin"
 	"qq/pkg/task"
 )
@@ -397,4 +399,27 @@ func TestChildLog(t *testing.T) {
 	} {
 		assert.Regexp(t, `(?m)`+head+want, string(data))
 	}
+}
+
+// TestTokensOfATree: qq runs counts the tokens of all agents of a prompt, and its result those of its own.
+func TestTokensOfATree(t *testing.T) {
+	w, _ := newServedWorld(t, delegationScripts())
+	var own task.Result
+	require.NoError(t, json.Unmarshal([]byte(w.run("--json", "[[top]]").out), &own))
+	var rows, tree []ledger.Run
+	require.NoError(t, json.Unmarshal([]byte(w.run("runs", "--json").out), &rows))
+	require.Len(t, rows, 1)
+	assert.Equal(t, own.Usage, rows[0].Usage)
+	require.NoError(t, json.Unmarshal([]byte(w.run("runs", "tree", rows[0].ID, "--json").out), &tree))
+	require.Len(t, tree, 3)
+	var all task.Usage
+	for _, r := range tree {
+		all = all.Add(r.Usage)
+	}
+	assert.Greater(t, all.InputTokens, own.Usage.InputTokens)
+	assert.Equal(t, all, rows[0].TotalUsage)
+	assert.Contains(t, w.run("runs").out, "  "+output.Tokens(all)+"  ")
+	assert.Contains(t, w.run("runs", "show", rows[0].ID).out, fmt.Sprintf(
+		"\ntokens     %d in, %d out (its own: %d in, %d out)\n", all.InputTokens, all.OutputTokens,
+		own.Usage.InputTokens, own.Usage.OutputTokens))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qq/internal/app/batch"
+	"qq/internal/app/batch/foreign"
 	"qq/internal/app/manual"
 	"qq/internal/config"
 	"qq/pkg/agents"
@@ -138,10 +138,13 @@ func TestParallelPage(t *testing.T) {
 	got, after, found := strings.Cut(rest, end)
 	require.True(t, found)
 	if *update {
-		got = batch.ForeignTable()
+		got = foreign.Table()
 		require.NoError(t, os.WriteFile(path, []byte(before+begin+got+end+after), 0o666))
 	}
-	assert.Equal(t, batch.ForeignTable(), got, "go test ./internal/app -update")
+	assert.Equal(t, foreign.Table(), got, "go test ./internal/app -update")
+	for line := range strings.Lines(got) {
+		assert.Equal(t, 3, strings.Count(line, "|")-strings.Count(line, `\|`), "two cells: %s", line)
+	}
 }
 
 // agentTable says of each built-in agent what it may do, its limits, and what it is for.

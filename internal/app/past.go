@@ -49,6 +49,7 @@ func (p *past) CacheKey(ctx context.Context, t task.Task) string {
 		version = p.cfg.Version
 	}
 	set := p.cfg.Settings
+	guide := p.guides.Text(filepath.Join(p.cfg.Dir, t.WorkingDir), true) // what changes something is not cached
 	what, err := json.Marshal(struct {
 		Agent    any
 		Model    models.Model
@@ -57,7 +58,8 @@ func (p *past) CacheKey(ctx context.Context, t task.Task) string {
 		Deny     []string
 		WebAllow []string
 		Version  string
-	}{def, m, p.cfg.ReadOnly, set.MaxOutput, set.Deny, set.WebAllow, version})
+		Guide    string `json:",omitempty"`
+	}{def, m, p.cfg.ReadOnly, set.MaxOutput, set.Deny, set.WebAllow, version, guide})
 	if err != nil {
 		return ""
 	}

@@ -130,6 +130,7 @@ func (w *wiring) plannedSetup(def agents.Agent, job task.Job) agent.Setup {
 		CanDelegate: job.Depth+1 < set.MaxDepth, Retries: set.Retries, KeepReads: w.record.Caches(),
 		Writable: writableFolders(set), WebAllow: set.WebAllow, AstGrep: w.astGrep(), Private: w.private(),
 	}
+	s.Guide = w.guides.Text(w.dirOf(job), s.ReadOnly)
 	if def.Allows("web_search") {
 		s.Search = w.cfg.Search
 	}

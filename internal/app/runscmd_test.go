@@ -60,6 +60,28 @@ func TestRunsAreNotCutInSilence(t *testing.T) {
 	assert.Len(t, doc.Runs, n)
 }
 
+// TestRunsOfFailedTasks: from a failed task there is a way to its run, and to the batch that can be resumed.
+func TestRunsOfFailedTasks(t *testing.T) {
+	w, _ := newServedWorld(t, batchScripts())
+	w.file("tasks.txt", "one\n[[failing]]\n")
+	e := w.run("batch", "--no-bar", "tasks.txt")
+	require.Contains(t, e.out, "[task 2 failed: ")
+	e = w.run("runs", "--status", "failed")
+	require.Regexp(t, `^RUN       BATCH  .*\n(\w{8}) .* failed +\(batch\) .* 2/2 done, 1 failed in .*\n`+
+		`\w{8}  \w{8} #2  .* failed .*\[\[failing\]\]\n$`, e.out)
+	id := e.out[strings.Index(e.out, "\n")+1:][:8]
+	assert.Contains(t, e.out, "  "+id+" #2  ")
+	for _, args := range [][]string{{"show", id}, {"list", "--batch", id}} {
+		e = w.run(append([]string{"runs"}, args...)...)
+		assert.Regexp(t, `(?m)^RUN       #  STARTED .*\n\w{8}  [12]  .*\n`, e.out)
+		assert.Regexp(t, `(?m)^\w{8}  2  .* failed .*\[\[failing\]\]$`, e.out)
+	}
+	assert.NotContains(t, w.run("runs", "--status", "completed").out, "(batch)")
+	var rows []struct{ Type string }
+	require.NoError(t, json.Unmarshal([]byte(w.run("runs", "--status", "failed", "--json").out), &rows))
+	assert.Equal(t, []struct{ Type string }{{"batch"}, {"run"}}, rows)
+}
+
 // TestRunsClear: qq runs clear deletes only the chosen runs, and all of them only with
 // --all.
 func TestRunsClear(t *testing.T) {

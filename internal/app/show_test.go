@@ -29,8 +29,8 @@ func TestAgents(t *testing.T) {
 	assert.Zero(t, e.code)
 	assert.Regexp(t, `(?m)^coder .*\.claude/agents/coder\.md \(hides built-in\)  ours$`, e.out)
 	assert.Regexp(t, `(?m)^explorer .* built-in `, e.out)
-	assert.Contains(t, e.errors, "broken.md: line 3")
-	assert.Contains(t, e.errors, `coder.md: line 4: unknown tool "Frob"`)
+	assert.Contains(t, e.errors, "broken.md:3")
+	assert.Contains(t, e.errors, `coder.md:4: unknown tool "Frob"`)
 	assert.Equal(t, e, w.run("agents", "list"))
 
 	shown := w.run("agents", "show", "CODER").out

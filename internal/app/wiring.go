@@ -19,6 +19,7 @@ import (
 	"qq/internal/app/command"
 	"qq/internal/app/folders"
 	"qq/internal/app/gates"
+	"qq/internal/app/guides"
 	"qq/internal/app/keyring"
 	"qq/internal/app/scratch"
 	"qq/internal/approval"
@@ -61,6 +62,7 @@ type wiringConfig struct {
 	Version  string              // of the program: children must have the same
 	Agents   *agents.Registry
 	Trusted  trust.Sums        // files of Dir that may replace agents of the user
+	Decided  trust.Store       // what a person has decided about folders
 	Prompter approval.Prompter // asks a person; nil if nobody can be asked
 	Lasting  approval.Lasting  // answers for that person; nil if no rules are kept
 	Search   web.Search        // the web search of agents; zero means none
@@ -84,6 +86,7 @@ type wiring struct {
 	record   *record.Record
 	models   *models.Resolver
 	keys     *keyring.Ring
+	guides   guides.Teller
 	stream   *event.Stream
 	socket   *control.Server // nil if the run has none
 	log      *record.ChildLog
@@ -111,6 +114,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 		host:    proc.NewHost(),
 		stream:  event.NewStream(cfg.Trace.TraceID(), cfg.Sinks...),
 	}
+	w.guides = guides.Teller{Decided: cfg.Decided, Off: set.AgentsMD == "off", Person: cfg.Person}
 	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host}
 	w.models.Keys = w.keys
 	w.gates = gates.New(gate.Config{

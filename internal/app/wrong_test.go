@@ -142,7 +142,7 @@ func wrongRuns() []wrong {
 			args: []string{"-a", "nobody", "a"},
 			want: "Agent not found in registry: nobody (known: analyzer, coder,",
 		},
-		{name: "broken agent", args: []string{"-a", "broken", "a"}, want: "broken.md: line 3"},
+		{name: "broken agent", args: []string{"-a", "broken", "a"}, want: "broken.md:3"},
 		{
 			name: "model without its kind",
 			args: []string{"--model", "llama", "a"},
@@ -168,7 +168,7 @@ func wrongRuns() []wrong {
 			args: []string{"agents", "show", "nobody"},
 			want: "Agent not found in registry: nobody",
 		},
-		{name: "agents: broken", args: []string{"agents", "show", "broken"}, want: "broken.md: line 3"},
+		{name: "agents: broken", args: []string{"agents", "show", "broken"}, want: "broken.md:3"},
 		{name: "agents: unknown command", args: []string{"agents", "frob"}, want: `no command "frob"`},
 		{name: "sessions: unknown", args: []string{"sessions", "show", "x"}, want: "no such session: x"},
 		{name: "sessions: a way out", args: []string{"sessions", "rm", "../x"}, want: "is no id"},

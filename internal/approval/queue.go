@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -316,7 +317,8 @@ func (q *Queue) show(ctx context.Context, question tool.Question) (out outcome, 
 	case ctx.Err() != nil:
 		return withdrawn(ctx), failed
 	case !failed:
-		why := fmt.Sprintf("unanswered: nobody answered within %gs", q.cfg.Timeout.Seconds())
+		why := fmt.Sprintf("unanswered: nobody answered within %ss",
+			strconv.FormatFloat(q.cfg.Timeout.Seconds(), 'f', -1, 64))
 		const hint = "QQ_APPROVAL_TIMEOUT sets how many seconds a question waits; 0 means no limit"
 		return outcome{answer: unanswered, reason: why, hint: hint}, false
 	}

@@ -392,6 +392,15 @@ func TestQueueSettledMeanwhile(t *testing.T) {
 }
 
 // The time for an answer begins when the question is shown.
+func TestQueueShortTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHearing(QueueConfig{Timeout: time.Nanosecond}, saying{})
+		h.ask(t.Context(), "edit", "0")
+		h.wg.Wait()
+		assert.Equal(t, "unanswered: nobody answered within 0.000000001s", h.got["0"].Reason)
+	})
+}
+
 func TestQueueTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHearing(QueueConfig{Timeout: 300 * time.Second}, saying{}, saying{200 * time.Second, Once, nil, false})

@@ -141,6 +141,10 @@ func Settings() []Setting {
 		{Name: "QQ_AGENT", Default: "default", Kind: Name, Flag: "agent", Checkout: Harmless,
 			Doc:   "agent for a run",
 			field: func(c *Config) any { return &c.Agent }},
+		{Name: "QQ_AGENTS_MD", Default: "on", Kind: Choice, Checkout: Harmless, Values: []string{"on", "off"},
+			Doc: "whether agents are told what `AGENTS.md` of their folder and the nearest above it in the " +
+				"repository say, at most 2000 tokens; without `qq trust` only those that can change nothing",
+			field: func(c *Config) any { return &c.AgentsMD }},
 		{Name: "QQ_APPROVE", Default: "ask", Kind: Choice, Flag: "approve", Checkout: Trusted,
 			Values: []string{"ask", "auto", "deny"},
 			Doc:    "what happens to a risky call: `ask` asks on the terminal, `auto` allows it, `deny` refuses it",
@@ -236,6 +240,7 @@ type Config struct {
 	Model            string
 	OllamaHost       string
 	Agent            string
+	AgentsMD         string        // on or off
 	Approve          string        // ask, auto or deny
 	ApprovalTimeout  time.Duration // 0 means no limit
 	Allow, Deny      []string      // rules: a tool, or a tool and a pattern of its calls

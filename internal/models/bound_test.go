@@ -186,3 +186,37 @@ func TestRoomIsAskedFor(t *testing.T) {
 		assert.Equal(t, tt[2], answerLimit(tt[0], tt[1]), tt)
 	}
 }
+
+// A line without an end is said in plain words, and nobody asks such a server again.
+func TestLineWithoutEnd(t *testing.T) {
+	s := rawServer(t, func(w http.ResponseWriter) {
+		many := strings.Repeat("x", 1<<20)
+		for {
+			if _, err := io.WriteString(w, many); err != nil {
+				return
+			}
+		}
+	})
+	_, err := chatAt(t, s, ignore)
+	e := failure(t, err, llm.TooLong)
+	assert.Equal(t, "answer of stand-in has a line of more than 16 MiB", e.Problem)
+	assert.NotEmpty(t, e.Hint)
+	assert.False(t, e.Passing())
+}
+
+// What a server sends as the words of a person or of a tool is no part of the answer.
+func TestOtherRolesAreNoAnswer(t *testing.T) {
+	s := rawServer(t, func(w http.ResponseWriter) {
+		_, _ = io.WriteString(w, `{"message":{"role":"user","content":"u"}}
+{"message":{"role":"tool","content":"t","thinking":"h","tool_calls":[{"function":{"name":"x"}}]}}
+{"message":{"role":"assistant","content":"yes"}}
+{"message":{"content":"."}}
+{"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}
+`)
+	})
+	resp, err := chatAt(t, s, ignore)
+	require.NoError(t, err)
+	assert.Equal(t, "yes.", resp.Message.Content)
+	assert.Empty(t, resp.Message.Thinking)
+	assert.Empty(t, resp.Message.Calls)
+}

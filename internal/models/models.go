@@ -68,6 +68,8 @@ type Model struct {
 	Modified time.Time `json:"modified,omitzero"`
 	// Remote is the host that the server passes requests on to; empty if it runs the model itself.
 	Remote string `json:"remote,omitempty"`
+	// Instead says how to get a language model where Extract replaces one, because no server answers.
+	Instead string `json:"-"`
 }
 
 func (m Model) String() string {
@@ -88,7 +90,7 @@ func (m Model) Served() (name string, ok bool) { return m.String(), m.Kind != Ex
 // empty means none.
 func (m Model) Connect(key string) (llm.Backend, func(), error) {
 	if m.Kind == Extract {
-		return extract.New(), func() {}, nil
+		return &extract.Backend{Instead: m.Instead}, func() {}, nil
 	}
 	client, err := connect(servers.Server{Name: cmp.Or(m.Server, servers.Ollama), Kind: m.Kind, URL: m.Host}, key)
 	if err != nil {
@@ -238,7 +240,11 @@ func (r *Resolver) find(ctx context.Context, name string) (Model, error) {
 		why := e.Problem + ": using the built-in extractive model (summaries, key points, keywords, outlines)"
 		r.replaced.Store(&why)
 		r.Warnings.Note("%s", why)
-		return Model{Kind: Extract}, nil
+		m := Model{Kind: Extract}
+		if e.Kind == llm.Unreachable {
+			m.Instead = "use Ollama: " + e.Hint + "; unless it has a model: \"ollama pull qwen3:4b\""
+		}
+		return m, nil
 	}
 	if err == nil && !found.Tools {
 		r.Notes.Note("model %s cannot call tools: agents work without them", found.Name)

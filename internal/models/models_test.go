@@ -120,6 +120,8 @@ func TestResolveWithoutServer(t *testing.T) {
 	m := &Resolver{Servers: ollamaAt("127.0.0.1:1"), Run: Auto, Warnings: noted(func(string, ...any) { notes++ })}
 	found, err := m.Resolve(t.Context(), "")
 	require.NoError(t, err)
+	assert.Contains(t, found.Instead, "ollama serve")
+	found.Instead = ""
 	assert.Equal(t, Model{Kind: Extract}, found)
 	assert.Equal(t, 1, notes)
 	_, err = m.Resolve(t.Context(), "stand-in")

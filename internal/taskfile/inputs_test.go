@@ -163,9 +163,9 @@ func TestInputErrors(t *testing.T) {
 		{"two objects", with(file("x.jsonl", `{"a":1}{"a":2}`), "to {a}"), "not a JSON object on one line"},
 		{"an input too many", lists("{3}", list1("a"), list1("b")),
 			"the template names {3}, and a task has 2 inputs\nhint: "},
-		{"an input 0", lists("{0}", list1("a")), "the template names {0}, and a task has 1 inputs"},
-		{"the last input", lists("{-1}", list1("a")), "the template names {-1}, and a task has 1 inputs"},
-		{"the number of tasks", lists("{##}", list1("a")), "the template names {##}, and a task has 1 inputs"},
+		{"an input 0", lists("{0}", list1("a")), "the template names {0}, and a task has one input\nhint: "},
+		{"the last input", lists("{-1}", list1("a")), "the template names {-1}, and a task has one input\nhint: "},
+		{"the number of tasks", lists("{##}", list1("a")), "the template names {##}, and a task has one input\nhint: "},
 		{"a column 0", Source{Input: strings.NewReader("a,b"), Columns: comma, Template: "{0}"},
 			"the template names {0}, and columns are numbered from 1"},
 		{"a second input of a line", with(stdin("1\n2\n3"), "x {2}"), "the template names {2}, and a task has one " +
@@ -173,7 +173,8 @@ func TestInputErrors(t *testing.T) {
 		{"a second input of a file", Source{Template: "x {2}", Files: []string{"."}}, "and a task has one input"},
 		{"a column that a row has not", with(file("x.csv", "a,b\n1,2"), "{3}"),
 			"the template names {3}, and a row has 2 columns\nhint: the columns are a, b; braces"},
-		{"a huge input", lists("{99999999999999999999}", list1("a")), "and a task has 1 inputs"},
+		{"a column of a narrow row", with(file("x.csv", "a\n1"), "{3}"), "and a row has one column\nhint: it is a; "},
+		{"a huge input", lists("{99999999999999999999}", list1("a")), "and a task has one input\nhint: "},
 		{"a column too many", Source{Input: strings.NewReader("a,b\nc"), Columns: comma, Template: "{2}"},
 			"task 2 (stdin line 2): the template names {2}, and the task has only 1 of them\nhint: "},
 		{"a group too small", Source{Input: strings.NewReader("a\nb\nc"), Group: 2, Template: "{2}"},
@@ -323,7 +324,7 @@ func TestTooManyCombinations(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("x\n", 300)), 0o600))
 	pipe := List{File: "stdin", Input: strings.NewReader(strings.Repeat("x\n", 300))}
 	for _, first := range []List{many, {File: file}} {
-		err := Source{Template: "{}", Lists: []List{first, many, many, many}}.each(func(item) error {
+		err := Source{Template: "{}", Lists: []List{first, many, many, many}}.each(t.Context(), func(item) error {
 			t.Fatal("a task is made")
 			return nil
 		})
@@ -331,10 +332,11 @@ func TestTooManyCombinations(t *testing.T) {
 	}
 	made := 0
 	count := func(item) error { made++; return nil }
-	err := Source{Template: "{}", Lists: []List{pipe, many, many, many}}.each(count)
+	err := Source{Template: "{}", Lists: []List{pipe, many, many, many}}.each(t.Context(), count)
 	require.ErrorContains(t, err, "the lists make more than 10000000 tasks")
 	assert.Zero(t, made)
-	err = Source{Template: "{}", Lists: []List{many, linked(many.Values...), linked(many.Values...), many}}.each(count)
+	more := []List{many, linked(many.Values...), linked(many.Values...), many}
+	err = Source{Template: "{}", Lists: more}.each(t.Context(), count)
 	require.NoError(t, err)
 	assert.Equal(t, 90_000, made)
 }
@@ -563,7 +565,7 @@ func FuzzInputs(f *testing.F) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, values, template, second string) {
 		in := Source{Template: template, Lists: []List{list1(strings.Split(values, "\n")...), list1(second)}}
-		s, err := Check(in, dir, func(_ int, made task.Task) error {
+		s, err := Check(t.Context(), in, dir, func(_ int, made task.Task) error {
 			require.NoError(t, made.Validate())
 			for _, at := range made.Slots {
 				require.Equal(t, "{%}", made.Text[at:at+3])
@@ -574,4 +576,11 @@ func FuzzInputs(f *testing.F) {
 			require.NoError(t, s.Close())
 		}
 	})
+}
+
+// A column that is called like the number or the slot of a task does not take its place.
+func TestColumnsCalledAsNumbers(t *testing.T) {
+	all, err := tasks(t, with(file("x.csv", "#,%,name\nx,y,z\nx,y,z\n"), "{#} {name} {2}"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"1 z y", "2 z y"}, texts(all))
 }

@@ -2,6 +2,7 @@ package taskfile
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +30,7 @@ const (
 )
 
 // combinations emits a row for each combination of the values of the lists. The last list changes first.
-func (s Source) combinations(emit emit) error {
+func (s Source) combinations(ctx context.Context, emit emit) error {
 	var groups [][]List // lists that are linked
 	for _, l := range s.Lists {
 		if l.Linked && len(groups) > 0 {
@@ -45,7 +46,7 @@ func (s Source) combinations(emit emit) error {
 		if i == 0 {
 			continue
 		}
-		for values, err := range s.linked(g) {
+		for values, err := range s.linked(ctx, g) {
 			if err != nil {
 				return err
 			}
@@ -63,7 +64,7 @@ func (s Source) combinations(emit emit) error {
 	for _, values := range kept[1:] {
 		each *= float64(len(values))
 	}
-	if err := s.checkCount(groups, each); err != nil {
+	if err := s.checkCount(ctx, groups, each); err != nil {
 		return err
 	}
 	finder, err := locate.In(s.Dir)
@@ -71,7 +72,7 @@ func (s Source) combinations(emit emit) error {
 		return err
 	}
 	made := 0.0
-	for values, err := range s.linked(groups[0]) {
+	for values, err := range s.linked(ctx, groups[0]) {
 		if err != nil {
 			return err
 		}
@@ -86,12 +87,12 @@ func (s Source) combinations(emit emit) error {
 }
 
 // checkCount returns an error if the lists make too many tasks. It cannot know that if the first one is a pipe.
-func (s Source) checkCount(groups [][]List, each float64) error {
+func (s Source) checkCount(ctx context.Context, groups [][]List, each float64) error {
 	if len(groups) == 1 || slices.ContainsFunc(groups[0], func(l List) bool { return l.Input != nil }) {
 		return nil
 	}
 	count := 0.0
-	for _, err := range s.linked(groups[0]) {
+	for _, err := range s.linked(ctx, groups[0]) {
 		if err != nil {
 			return err
 		}
@@ -132,12 +133,12 @@ func (s Source) combine(values []string, rest [][][]string, finder *locate.Finde
 }
 
 // linked returns the values of linked lists, one of each, up to the end of the shortest.
-func (s Source) linked(lists []List) iter.Seq2[[]string, error] {
+func (s Source) linked(ctx context.Context, lists []List) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		next := make([]func() (string, error, bool), len(lists))
 		for i, l := range lists {
 			var stop func()
-			next[i], stop = iter.Pull2(s.values(l))
+			next[i], stop = iter.Pull2(s.values(ctx, l))
 			defer stop()
 		}
 		for {
@@ -161,7 +162,7 @@ func (s Source) linked(lists []List) iter.Seq2[[]string, error] {
 }
 
 // values returns the values of a list.
-func (s Source) values(l List) iter.Seq2[string, error] {
+func (s Source) values(ctx context.Context, l List) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for _, v := range l.Values {
 			if !yield(v, nil) {
@@ -171,7 +172,7 @@ func (s Source) values(l List) iter.Seq2[string, error] {
 		if l.File == "" {
 			return
 		}
-		err := s.fileValues(l, func(v string) bool { return yield(v, nil) })
+		err := s.fileValues(ctx, l, func(v string) bool { return yield(v, nil) })
 		if err != nil && !errors.Is(err, errEnough) {
 			yield("", err)
 		}
@@ -182,9 +183,9 @@ func (s Source) values(l List) iter.Seq2[string, error] {
 var errEnough = errors.New("enough")
 
 // fileValues passes on the lines of the file of a list.
-func (s Source) fileValues(l List, more func(string) bool) error {
+func (s Source) fileValues(ctx context.Context, l List, more func(string) bool) error {
 	from := Source{Name: l.File, Input: l.Input, Null: s.Null}
-	in, err := from.open()
+	in, err := from.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -2,12 +2,14 @@ package taskfile
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"io"
 	"math/rand/v2"
 
+	"qq/internal/taskfile/until"
 	"qq/pkg/task"
 )
 
@@ -18,9 +20,9 @@ type kept struct {
 	Where string
 }
 
-// shuffled emits what read emits, in a random order that depends on nothing else, so that a batch that is resumed has
+// shuffled emits the items of in, in a random order that depends on nothing else, so that a batch that is resumed has
 // the same one. It keeps the items in a temporary file in dir.
-func shuffled(dir string, read func(emit) error, emit emit) (err error) {
+func shuffled(ctx context.Context, dir string, in Source, emit emit) (err error) {
 	tmp, err := newSpool(dir)
 	if err != nil {
 		return unkept(err)
@@ -30,7 +32,7 @@ func shuffled(dir string, read func(emit) error, emit emit) (err error) {
 	sum := sha256.New()
 	var ends []int64 // of each item in the file
 	size := int64(0)
-	err = read(func(it item) error {
+	err = in.each(ctx, func(it item) error {
 		if it.err != nil {
 			it.number = len(ends) + 1
 			return emit(it)
@@ -57,8 +59,12 @@ func shuffled(dir string, read func(emit) error, emit emit) (err error) {
 	if err := w.Flush(); err != nil {
 		return unkept(err)
 	}
-	random := rand.New(rand.NewChaCha8([32]byte(sum.Sum(nil))))
-	for _, i := range random.Perm(len(ends)) {
+	emit = emit.until(ctx)
+	order, err := until.Perm(ctx, len(ends), rand.New(rand.NewChaCha8([32]byte(sum.Sum(nil)))))
+	if err != nil {
+		return err
+	}
+	for _, i := range order {
 		start := int64(0)
 		if i > 0 {
 			start = ends[i-1]

@@ -3,6 +3,7 @@ package taskfile
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,17 +29,17 @@ type spooled struct {
 
 // Check reads all tasks of in, in order, and writes them to a temporary file in dir, which it creates if necessary.
 // valid checks each task, with its index, for what only the caller can know; nil means that there is nothing more
-// to check. Check stops at the first problem and keeps nothing in that case.
+// to check. Check stops at the first problem, and when ctx ends, whose cause it returns. It keeps nothing then.
 //
 // An error that wraps [ErrKeep] is no mistake in the input: dir cannot hold the tasks.
 //
 // When Check returns, the file has no name, so the system deletes it however the process ends.
-func Check(in Source, dir string, valid func(int, task.Task) error) (*Spool, error) {
+func Check(ctx context.Context, in Source, dir string, valid func(int, task.Task) error) (*Spool, error) {
 	s, err := newSpool(dir)
 	if err != nil {
 		return nil, unkept(err)
 	}
-	if err := s.fill(in, dir, valid); err != nil {
+	if err := s.fill(ctx, in, dir, valid); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -60,7 +61,7 @@ func newSpool(dir string) (*Spool, error) {
 	return &Spool{file: f}, nil
 }
 
-func (s *Spool) fill(in Source, dir string, valid func(int, task.Task) error) error {
+func (s *Spool) fill(ctx context.Context, in Source, dir string, valid func(int, task.Task) error) error {
 	w := bufio.NewWriterSize(s.file, 64<<10)
 	enc := json.NewEncoder(w)
 	filler := filler{text: cmp.Or(in.Template, "{}")}
@@ -83,9 +84,9 @@ func (s *Spool) fill(in Source, dir string, valid func(int, task.Task) error) er
 	}
 	var err error
 	if in.Shuffle {
-		err = shuffled(dir, in.each, add)
+		err = shuffled(ctx, dir, in, add)
 	} else {
-		err = in.each(add)
+		err = in.each(ctx, add)
 	}
 	if err != nil {
 		return err

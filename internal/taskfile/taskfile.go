@@ -28,6 +28,7 @@ package taskfile
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +39,7 @@ import (
 	"strings"
 
 	"qq/internal/taskfile/locate"
+	"qq/internal/taskfile/until"
 	"qq/pkg/task"
 )
 
@@ -97,8 +99,20 @@ type item struct {
 // emit is called with each item. After it has returned an error, reading stops.
 type emit func(item) error
 
-// each emits the items of the source, in order. It returns the error of emit, or the error that ended reading.
-func (s Source) each(to emit) error {
+// until returns an emit that also stops reading when ctx has ended.
+func (e emit) until(ctx context.Context) emit {
+	return func(it item) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return e(it)
+	}
+}
+
+// each emits the items of the source, in order. It returns the error of emit, the error that ended reading, or the
+// cause with which ctx ended.
+func (s Source) each(ctx context.Context, to emit) error {
+	to = to.until(ctx)
 	if s.Template == "" && len(s.Lists) > 0 {
 		s.Template = "{}" // the values are the tasks
 	}
@@ -107,11 +121,11 @@ func (s Source) each(to emit) error {
 	}
 	switch {
 	case len(s.Lists) > 0:
-		return s.grouped(s.combinations, to)
+		return s.grouped(func(to emit) error { return s.combinations(ctx, to) }, to)
 	case len(s.Files) > 0:
 		return s.grouped(s.files, to)
 	}
-	in, err := s.open()
+	in, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -206,9 +220,10 @@ func (s Source) line(n int) string {
 	return fmt.Sprintf("%s line %d", s.label(), n)
 }
 
-func (s Source) open() (io.ReadCloser, error) {
+// open opens the input. A read from it fails as soon as ctx has ended, because an input may have no end and no item.
+func (s Source) open(ctx context.Context) (io.ReadCloser, error) {
 	if s.Input != nil {
-		return io.NopCloser(s.Input), nil
+		return io.NopCloser(until.Reader(ctx, s.Input)), nil
 	}
 	if s.Name == "" {
 		return nil, task.Hinted("name a file of tasks, or pipe them in", "%w: no input", ErrNoTasks)
@@ -226,7 +241,10 @@ func (s Source) open() (io.ReadCloser, error) {
 		each := "for a task for each file in it write -m 'Summarize {}' " + filepath.Join(s.Name, "*")
 		return nil, task.Hinted(each, "read tasks: %s is a folder", s.Name)
 	}
-	return f, nil
+	return struct {
+		io.Reader
+		io.Closer
+	}{until.Reader(ctx, f), f}, nil
 }
 
 // mark skips a byte order mark. It returns an error for one of UTF-16.

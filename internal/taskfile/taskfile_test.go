@@ -21,7 +21,7 @@ import (
 // tasks checks a source and returns what it holds.
 func tasks(t *testing.T, in Source) ([]task.Task, error) {
 	t.Helper()
-	s, err := Check(in, t.TempDir(), nil)
+	s, err := Check(t.Context(), in, t.TempDir(), nil)
 	if err != nil {
 		assert.Nil(t, s)
 		return nil, err
@@ -228,7 +228,7 @@ func TestFromFile(t *testing.T) {
 func TestCheckAsksTheCaller(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "home")
 	var asked []string
-	s, err := Check(stdin("a\nb\nc"), dir, func(i int, made task.Task) error {
+	s, err := Check(t.Context(), stdin("a\nb\nc"), dir, func(i int, made task.Task) error {
 		asked = append(asked, fmt.Sprint(i, made.Text))
 		if made.Text == "b" {
 			return errors.New("no such agent")
@@ -245,7 +245,7 @@ func TestCheckAsksTheCaller(t *testing.T) {
 
 func TestSpool(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "home")
-	s, err := Check(stdin("a\nb\nc"), dir, nil)
+	s, err := Check(t.Context(), stdin("a\nb\nc"), dir, nil)
 	require.NoError(t, err)
 	assert.Equal(t, 3, s.Len())
 	left, err := os.ReadDir(dir)
@@ -264,13 +264,13 @@ func TestSpool(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err = Check(stdin("a"), file, nil)
+	_, err = Check(t.Context(), stdin("a"), file, nil)
 	require.ErrorIs(t, err, ErrKeep, "the input is not to blame")
 	assert.Contains(t, err.Error(), file)
-	_, err = Check(stdin("a\n\x00"), t.TempDir(), nil)
+	_, err = Check(t.Context(), stdin("a\n\x00"), t.TempDir(), nil)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, ErrKeep)
-	_, err = Check(stdin("a"), filepath.Join(os.DevNull, "x"), nil)
+	_, err = Check(t.Context(), stdin("a"), filepath.Join(os.DevNull, "x"), nil)
 	require.ErrorContains(t, err, "keep tasks: ")
 }
 
@@ -315,7 +315,7 @@ func TestMemory(t *testing.T) {
 				return int64(m.HeapAlloc)
 			}
 			before, most := heap(), int64(0)
-			s, err := Check(in, t.TempDir(), func(i int, _ task.Task) error {
+			s, err := Check(t.Context(), in, t.TempDir(), func(i int, _ task.Task) error {
 				if i%2_000 == 1_999 {
 					most = max(most, heap()-before)
 				}
@@ -346,7 +346,7 @@ func fuzz(f *testing.F, form Form, template string, seeds ...string) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, data string) {
 		var want []task.Task
-		s, err := Check(Source{Input: strings.NewReader(data), Form: form, Template: template}, dir,
+		s, err := Check(t.Context(), Source{Input: strings.NewReader(data), Form: form, Template: template}, dir,
 			func(i int, made task.Task) error {
 				assert.Len(t, want, i)
 				require.NoError(t, made.Validate())

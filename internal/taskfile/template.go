@@ -106,16 +106,16 @@ func parseTemplate(text string, known names) (template, error) {
 // placeholder returns what {name} stands for, after the text before. It is literal text if nobody can have meant it as
 // a placeholder.
 func (k names) placeholder(name, before string) (part, error) {
-	if i := slices.Index(k.columns, name); i >= 0 && name != "" {
-		return part{kind: cell, cell: i}, nil
-	}
-	switch name {
+	switch name { // whatever the columns are called: the same template means the same with any table
 	case "":
 		return part{kind: whole}, nil
 	case "#":
 		return part{kind: number}, nil
 	case "%":
 		return part{kind: slot}, nil
+	}
+	if i := slices.Index(k.columns, name); i >= 0 {
+		return part{kind: cell, cell: i}, nil
 	}
 	stem, how := name, ""
 	for _, form := range forms {
@@ -188,9 +188,13 @@ func (k names) noInput(name string) error {
 	switch {
 	case k.inputs == anyNumber:
 		have = "columns are numbered from 1"
+	case k.inputs == 1:
+		have = "a task has one input"
 	case k.inputs == 0 && k.columns == nil:
 		have, hint = "a task has one input", "{} stands for it; --colsep makes columns of a line, and -n, ::: A ::: B "+
 			"or CSV make tasks of several inputs; "
+	case k.inputs == 0 && len(k.columns) == 1:
+		have, hint = "a row has one column", "it is "+k.columns[0]+"; "
 	case k.inputs == 0:
 		have, hint = fmt.Sprintf("a row has %d columns", len(k.columns)), "the columns are "+list(k.columns)+"; "
 	}

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"qq/pkg/spelling"
 )
 
 // MaxSize is the largest definition that is read, in bytes.
@@ -229,12 +232,32 @@ func (p *parser) field(k, v *yaml.Node) {
 			p.remark("line %d: %q does nothing in this version", k.Line, k.Value)
 			return
 		}
-		p.remark("line %d: unknown key %q", k.Line, k.Value)
+		p.unknown(k)
 		return
 	}
 	if want := set(v); want != "" {
 		p.fail("line %d: %q must be %s", v.Line, k.Value, want)
 	}
+}
+
+// keys are those that qq reads, as definitions have them.
+var keys = []string{
+	"name", "description", "tools", "disallowedTools", "model", "role", "max_turns", "timeout", "idle_timeout",
+	"prompt_template", "mcp_servers", "can_delegate", "agents", "schema",
+}
+
+// others are keys of other agent programs that are near to one of keys.
+var others = []string{"hooks", "mode"}
+
+// unknown adds a warning about a key that is not known. A misspelt key may leave the agent with more than it was meant
+// to have, so that warning is not harmless.
+func (p *parser) unknown(k *yaml.Node) {
+	near := spelling.Nearest(k.Value, keys)
+	if near == "" || slices.Contains(others, squash(k.Value)) {
+		p.remark("line %d: unknown key %q", k.Line, k.Value)
+		return
+	}
+	p.warn("line %d: unknown key %q: did you mean %q?", k.Line, k.Value, near)
 }
 
 // setter returns the function that stores the value of a key, and false for an unknown key. That
@@ -305,10 +328,38 @@ func (p *parser) finish() (Agent, error) {
 		p.remark("no prompt below the front matter")
 	}
 	p.role()
+	slices.SortStableFunc(a.Warnings, byLine)
+	slices.SortStableFunc(p.mistakes, byLine)
 	if len(p.mistakes) > 0 {
 		return Agent{}, &InvalidError{p.mistakes, *a}
 	}
 	return *a, nil
+}
+
+// LineOf splits what is said about a definition into its line, if it begins with "line N: ", and the rest.
+func LineOf(text string) (line int, rest string) {
+	if after, ok := strings.CutPrefix(text, "line "); ok {
+		if number, rest, ok := strings.Cut(after, ": "); ok {
+			if n, err := strconv.Atoi(number); err == nil {
+				return n, rest
+			}
+		}
+	}
+	return 0, text
+}
+
+func byLine(a, b string) int {
+	m, _ := LineOf(a)
+	n, _ := LineOf(b)
+	return cmp.Compare(m, n)
+}
+
+// Located returns what is said about the definition in the file source, as compilers do: "FILE:LINE: TEXT".
+func Located(source, text string) string {
+	if line, rest := LineOf(text); line > 0 {
+		return fmt.Sprintf("%s:%d: %s", source, line, rest)
+	}
+	return source + ": " + text
 }
 
 // role sets the role of the agent. If the definition contains none, it follows from the tools.

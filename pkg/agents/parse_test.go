@@ -63,13 +63,25 @@ func TestHarmless(t *testing.T) {
 		"color: red": true, "fallback: [a]": true, "runs: codex": true, "mcp_servers: github": true,
 		"tools: Read, Fly": true, "model: sonnet": true, "role: information-gathering\ntools: [write_file]": true,
 		"tools:": false, "disallowedTools: Wrte": false, "disallowedTools: Bash(a:*b)": false,
-		"role: information-gathring": false,
+		"role: information-gathring": false, "disalowedTools: run_pty_cmd": false, "dissallowed_tools: [Write]": false,
+		"rol: information-gathering": false, "max_turn: 3": false, "maxturn: 3": false, "timout: 60": false,
+		"idle-timout: 60": false, "hooks: {}": true, "mode: subagent": true, "skills: [a]": true,
+		"permissionMode: plan": true, "temperature: 1": true, "memory: user": true, "background: true": true,
+		"steps: 3": true, "target: x": true,
 	} {
 		a, err := Parse("x", define("description: d\n"+front))
 		require.NoError(t, err)
 		require.Len(t, a.Warnings, 1, front)
 		assert.Equal(t, harmless, len(a.Harmless) == 1, front)
 		assert.Regexp(t, "^line [34]: ", a.Warnings[0])
+	}
+	a, err := Parse("x", define("description: d\ndisalowedTools: run_pty_cmd\nfrobnicate: true"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{`line 3: unknown key "disalowedTools": did you mean "disallowedTools"?`,
+		`line 4: unknown key "frobnicate"`}, a.Warnings)
+	for _, key := range keys {
+		_, ok := new(parser).setter(squash(key))
+		assert.True(t, ok, key)
 	}
 }
 
@@ -364,4 +376,18 @@ func FuzzParse(f *testing.F) {
 func TestNearlyTools(t *testing.T) {
 	_, err := Parse("x", []byte("---\nname: x\ndescription: d\ntool: Read\n---\nx\n"))
 	require.EqualError(t, err, `line 4: unknown key "tool": did you mean "tools"? Without it more is allowed`)
+}
+
+// Every known key is one that a mistyped key is compared with.
+func TestKeys(t *testing.T) {
+	for _, key := range keys {
+		_, ok := (&parser{}).setter(squash(key))
+		assert.True(t, ok, key)
+	}
+	a, err := Parse("x", []byte("---\nmax_turn: 3\ndescripton: d\nzzz: 1\ndescription: d\n---\nx"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{`line 2: unknown key "max_turn": did you mean "max_turns"?`,
+		`line 3: unknown key "descripton": did you mean "description"?`, `line 4: unknown key "zzz"`}, a.Warnings)
+	assert.Equal(t, "x.md:4: unknown key", Located("x.md", "line 4: unknown key"))
+	assert.Equal(t, "x.md: no prompt", Located("x.md", "no prompt"))
 }

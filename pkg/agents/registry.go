@@ -216,7 +216,7 @@ func newFile(in folder, name, source string) *file {
 			a, err = Parse(f.stem, data)
 		}
 		if err != nil {
-			return Agent{}, fmt.Errorf("read agent file %s: %w", source, err)
+			return Agent{}, &fileError{source, err}
 		}
 		a.Source, a.Sum = source, f.sum()
 		return a, nil
@@ -414,6 +414,18 @@ func (r *Registry) Claims(chosen string) (claims []CheckoutAgent) {
 	}
 	return claims
 }
+
+// fileError is the error of reading the definition in a file.
+type fileError struct {
+	source string
+	err    error
+}
+
+// Error implements error.
+func (e *fileError) Error() string { return "read agent file " + Located(e.source, e.err.Error()) }
+
+// Unwrap returns the error without the file.
+func (e *fileError) Unwrap() error { return e.err }
 
 // NotFoundError says that no agent has the name Name. Known are the names of all valid agents.
 type NotFoundError struct {

@@ -122,7 +122,7 @@ func TestLookupAgreesWithList(t *testing.T) {
 	assert.Equal(t, BuiltIn, at("default").Agent.Source, "the name of the file goes before a claim")
 	assert.Equal(t, []string{filepath.Join(work, ".qq/agents/claims.md")}, at("default").Hides)
 	assert.Equal(t, "by file name", at("special").Agent.Description)
-	assert.ErrorContains(t, at("explorer").Err, "explorer.md: line 1: no front matter")
+	assert.ErrorContains(t, at("explorer").Err, "explorer.md:1: no front matter")
 	assert.Equal(t, []string{BuiltIn}, at("explorer").Hides)
 }
 
@@ -275,11 +275,11 @@ func TestBrokenFilesStayAlone(t *testing.T) {
 	_, err := r.Lookup("good")
 	require.NoError(t, err)
 	for name, want := range map[string]string{
-		"huge": "is larger than 256 KiB", "types": `line 3: "max_turns" must be`, "dir": "is not a regular file",
+		"huge": "is larger than 256 KiB", "types": `types.md:3: "max_turns" must be`, "dir": "is not a regular file",
 		"pipe": "is not a regular file", "gone": "no such file",
 	} {
 		_, err := r.Lookup(name)
-		assert.ErrorContains(t, err, "read agent file "+filepath.Join(agents, name+".md")+": ")
+		assert.ErrorContains(t, err, "read agent file "+filepath.Join(agents, name+".md")+":")
 		assert.ErrorContains(t, err, want)
 	}
 	broken := 0

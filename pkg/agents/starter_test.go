@@ -96,7 +96,7 @@ func TestRead(t *testing.T) {
 	a, err := Read(filepath.Join(work, "a.txt"))
 	require.NoError(t, err)
 	assert.Equal(t, "d", a.Description)
-	for name, want := range map[string]string{"bad.md": `line 3: "tools" must be`, "gone.md": "no such file",
+	for name, want := range map[string]string{"bad.md": `bad.md:3: "tools" must be`, "gone.md": "no such file",
 		".": "is not a regular file"} {
 		_, err := Read(filepath.Join(work, name))
 		assert.ErrorContains(t, err, "read agent file")

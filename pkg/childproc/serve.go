@@ -134,12 +134,18 @@ func (c *Conn) Serve(version string, in io.Reader, out io.Writer, r Runner) (tas
 	}
 	n, err := io.WriteString(out, res.Output)
 	if frame.Bytes = int64(n); err != nil {
-		frame.Status, frame.Error = task.Failed, "write the answer: "+err.Error()
+		frame.Status, frame.Error = task.Failed, unkept(err).Error()
 		if task.MachineFault(err) {
 			frame.Status = task.Unavailable
 		}
 	}
 	return frame.Status, c.Finish(frame)
+}
+
+// unkept returns the error of writing the answer, which goes to a file until the root prints it.
+func unkept(err error) error {
+	return task.Hinted("see whether the disk of QQ_HOME has room, or let QQ_HOME name a folder on another one",
+		"keep the answer in a file in QQ_HOME: %w", cmp.Or(errors.Unwrap(err), err)) // the name would be /dev/stdout
 }
 
 // run reads the task from in and runs it.

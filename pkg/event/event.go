@@ -120,7 +120,7 @@ type Event struct {
 
 	Task       string       `json:"task,omitempty"`        // its text, shortened
 	Phase      Phase        `json:"phase,omitempty"`       // of progress
-	Done       int          `json:"done,omitempty"`        // of progress: see [Phase]
+	Done       int          `json:"done,omitempty"`        // of progress: see [Phase]; 0 is left out
 	Total      int          `json:"total,omitempty"`       // of progress; 0 means not known
 	Text       string       `json:"text,omitempty"`        // of a token or of progress; a call in readable form
 	Model      string       `json:"model,omitempty"`       // with its provider

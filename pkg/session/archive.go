@@ -108,10 +108,14 @@ func (a Archive) Find(id string) (in *Store, whole string, err error) {
 }
 
 // Prune removes the transcripts to which nobody has appended for longer than olderThan, and returns
-// their ids. It does not remove those that are in use.
-func (a Archive) Prune(olderThan time.Duration) (removed []string, err error) {
+// their ids. It does not remove those that are in use, nor those of the roots that are at work, whose children are not
+// lost when they have ended.
+func (a Archive) Prune(olderThan time.Duration, atWork map[string]bool) (removed []string, err error) {
 	roots, err := a.roots()
 	for _, root := range roots {
+		if atWork[root] {
+			continue
+		}
 		st := a.Of(root)
 		gone, pruneErr := st.Prune(olderThan)
 		removed, err = append(removed, gone...), cmp.Or(err, pruneErr)

@@ -136,7 +136,16 @@ func TestArchive(t *testing.T) {
 		assert.ErrorIs(t, err, ErrNotFound, id)
 	}
 
-	gone, err := a.Prune(8*time.Hour + time.Minute)
+	atWork := map[string]bool{}
+	for _, id := range ids {
+		in, _, err := a.Find(id)
+		require.NoError(t, err)
+		atWork[filepath.Base(in.dir)] = true
+	}
+	gone, err := a.Prune(0, atWork)
+	require.NoError(t, err)
+	assert.Empty(t, gone, "what is at work keeps its transcripts")
+	gone, err = a.Prune(8*time.Hour+time.Minute, nil)
 	require.NoError(t, err)
 	assert.ElementsMatch(t, ids[:2], gone)
 	assert.NoDirExists(t, filepath.Join(a.Dir, "0000"))

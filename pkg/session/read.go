@@ -17,38 +17,44 @@ import (
 type Transcript struct {
 	Header  Header      `json:"header"`
 	Entries []llm.Entry `json:"entries"`
-	// Damaged describes the lines that could not be read, each with its line number.
+	// Damaged describes the first lines that could not be read, each with its line number, and says how many more there
+	// are. It also says that the beginning is missing, for then most of the rest may be missing too.
 	Damaged []string `json:"damaged,omitempty"`
 
+	bad     int   // lines that could not be read
 	end     int64 // offset after the last complete line
 	unended bool  // the last line is complete except for its newline
 }
 
-// Messages returns the messages of the conversation: those of all entries, without system prompts. The results of
-// calls that ran at once are in the order of the calls; their entries are in the order in which the calls ended.
+// Messages returns the messages of the conversation: those of all entries, without system prompts.
 func (t Transcript) Messages() []llm.Message {
 	messages := make([]llm.Message, 0, len(t.Entries))
-	var calls []tool.Call // of the last answer
-	results := 0          // index of the first of their results
-	place := func(m llm.Message) int {
-		return slices.IndexFunc(calls, func(c tool.Call) bool { return c.ID == m.CallID })
-	}
 	for _, e := range t.Entries {
-		switch e.Role {
-		case llm.System:
-			continue
-		case llm.ToolRole:
-			at := len(messages)
-			for at > results && place(messages[at-1]) > place(e.Message) {
-				at--
-			}
-			messages = slices.Insert(messages, at, e.Message)
-			continue
+		if e.Role != llm.System {
+			messages = append(messages, e.Message)
 		}
-		messages = append(messages, e.Message)
-		calls, results = e.Calls, len(messages)
 	}
 	return messages
+}
+
+// Add adds e to the entries. The results of calls that ran at once come in the order in which the calls ended; they get
+// the order of the calls, which is that of the conversation.
+func (t *Transcript) Add(e llm.Entry) {
+	at := len(t.Entries)
+	first := at // of the results behind the last answer
+	for first > 0 && t.Entries[first-1].Role == llm.ToolRole {
+		first--
+	}
+	if e.Role == llm.ToolRole && first > 0 {
+		calls := t.Entries[first-1].Calls
+		place := func(id string) int {
+			return slices.IndexFunc(calls, func(c tool.Call) bool { return c.ID == id })
+		}
+		for at > first && place(t.Entries[at-1].CallID) > place(e.CallID) {
+			at--
+		}
+	}
+	t.Entries = slices.Insert(t.Entries, at, e)
 }
 
 var errNewer = errors.New("it was written by a newer qq")
@@ -61,7 +67,10 @@ func read(r io.Reader) (Transcript, error) {
 	for number := 1; ; number++ {
 		line, err := lines.next()
 		if errors.Is(err, io.EOF) {
-			return t, nil
+			if number == 1 {
+				t.Damaged = []string{damaged + "it is empty"}
+			}
+			return t.read(), nil
 		}
 		if err != nil && !errors.Is(err, errLong) {
 			return t, err
@@ -74,13 +83,32 @@ func read(r io.Reader) (Transcript, error) {
 			return t, err
 		case err == nil:
 			t.unended = lines.torn
-		case lines.torn: // incomplete because of a crash
+		case lines.torn && number == 1:
+			t.Damaged = []string{damaged + "only a part of its first line is there"}
 			return t, nil
+		case lines.torn: // incomplete because of a crash
+			return t.read(), nil
 		default:
-			t.Damaged = append(t.Damaged, fmt.Sprintf("line %d: %v", number, err))
+			if t.bad++; t.bad <= maxDamaged {
+				t.Damaged = append(t.Damaged, fmt.Sprintf(damaged+"line %d is %v", number, err))
+			}
 		}
 		t.end = lines.offset
 	}
+}
+
+// damaged begins each line of Damaged.
+const damaged = "the transcript is damaged: "
+
+// maxDamaged is how many lines that cannot be read are described.
+const maxDamaged = 3
+
+// read returns t, whose last line was read.
+func (t Transcript) read() Transcript {
+	if more := t.bad - maxDamaged; more > 0 {
+		t.Damaged = append(t.Damaged, fmt.Sprintf(damaged+"%d more lines", more))
+	}
+	return t
 }
 
 // take decodes one line and adds it to t. The line with the number 1 is the header.
@@ -92,7 +120,7 @@ func (t *Transcript) take(number int, line []byte) error {
 	}
 	e, err := decodeEntry(line)
 	if err == nil {
-		t.Entries = append(t.Entries, e)
+		t.Add(e)
 	}
 	return err
 }
@@ -100,13 +128,13 @@ func (t *Transcript) take(number int, line []byte) error {
 func decodeHeader(line []byte) (Header, error) {
 	var h Header
 	if err := json.Unmarshal(line, &h); err != nil {
-		return Header{}, err
+		return Header{}, errNoJSON
 	}
 	switch {
 	case h.V > Version:
 		return Header{}, errNewer
 	case h.V < 1:
-		return Header{}, errors.New("no header of a session")
+		return Header{}, errNoHeader
 	}
 	return h, nil
 }
@@ -114,16 +142,31 @@ func decodeHeader(line []byte) (Header, error) {
 func decodeEntry(line []byte) (llm.Entry, error) {
 	var e llm.Entry
 	if err := json.Unmarshal(line, &e); err != nil {
-		return llm.Entry{}, err
+		return llm.Entry{}, errNoJSON
 	}
-	switch e.Role {
-	case llm.User, llm.Assistant, llm.ToolRole, llm.System:
-		return e, nil
+	if !isMessage(e.Role) {
+		return llm.Entry{}, errNoMessage
 	}
-	return llm.Entry{}, fmt.Errorf("a message of role %q", e.Role)
+	return e, nil
 }
 
-var errLong = errors.New("longer than 16 MiB")
+// counts reports whether line looks like a message, without reading all of it.
+func counts(line []byte) bool {
+	var e struct{ Role llm.Role }
+	return json.Unmarshal(line, &e) == nil && isMessage(e.Role)
+}
+
+func isMessage(r llm.Role) bool {
+	return slices.Contains([]llm.Role{llm.User, llm.Assistant, llm.ToolRole, llm.System}, r)
+}
+
+// Why a line cannot be read.
+var (
+	errLong      = errors.New("longer than 16 MiB")
+	errNoJSON    = errors.New("no JSON of a transcript")
+	errNoHeader  = errors.New("not the first line of a transcript")
+	errNoMessage = errors.New("no message")
+)
 
 // lineReader reads lines of at most maxLine bytes and skips longer ones.
 type lineReader struct {

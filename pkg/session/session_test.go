@@ -155,10 +155,9 @@ func TestDamagedLines(t *testing.T) {
 	got, err := st.Load(id)
 	require.NoError(t, err)
 	assert.Equal(t, []llm.Message{user("one"), user("two")}, got.Messages())
-	require.Len(t, got.Damaged, 5)
-	assert.Contains(t, got.Damaged[0], "line 3: ")
-	assert.Equal(t, `line 5: a message of role "emperor"`, got.Damaged[2])
-	assert.Equal(t, "line 7: longer than 16 MiB", got.Damaged[4])
+	const why = "the transcript is damaged: "
+	assert.Equal(t, []string{why + "line 3 is no JSON of a transcript", why + "line 4 is no JSON of a transcript",
+		why + "line 5 is no message", why + "2 more lines"}, got.Damaged, "bad lines have a bound")
 
 	require.NoError(t, os.WriteFile(st.path(id), []byte("bad\n"+`{"role":"user","content":"two"}`+"\n"), 0o600))
 	got, err = st.Load(id)
@@ -452,4 +451,32 @@ func FuzzLoad(f *testing.F) {
 		_, err = st.List()
 		require.NoError(t, err)
 	})
+}
+
+// TestNoHead: of a transcript without its beginning nobody must think that the agent said nothing. Lines that are no
+// messages are not counted as such.
+func TestNoHead(t *testing.T) {
+	const header, message = `{"v":1,"id":"1"}` + "\n", `{"role":"user","content":"hi"}` + "\n"
+	for name, of := range map[string]struct {
+		text, damaged string
+		messages      int
+	}{
+		"empty":     {"", "it is empty", 0},
+		"part":      {header[:9], "only a part of its first line is there", 0},
+		"no header": {message, "line 1 is not the first line of a transcript", 0},
+		"garbage":   {header + message + "\x00\x01\n" + `{"x":1}` + "\n" + message, "line 3 is no JSON of a transcript", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := Open(t.TempDir())
+			require.NoError(t, os.WriteFile(st.path("1"), []byte(of.text), 0o600))
+			got, err := st.Load("1")
+			require.NoError(t, err)
+			require.NotEmpty(t, got.Damaged)
+			assert.Equal(t, "the transcript is damaged: "+of.damaged, got.Damaged[0])
+			assert.Len(t, got.Entries, of.messages)
+			list, err := st.List()
+			require.NoError(t, err)
+			assert.Equal(t, of.messages, list[0].Messages)
+		})
+	}
 }

@@ -279,8 +279,7 @@ func (st *Store) files() ([]file, error) {
 	return files, nil
 }
 
-// List returns a summary of each session, the last used first. It decodes only the
-// beginning of each file.
+// List returns a summary of each session, the last used first. It decodes no message but the first of the user.
 func (st *Store) List() ([]Summary, error) {
 	files, err := st.files()
 	if err != nil {
@@ -329,7 +328,9 @@ func (st *Store) summarize(f file) (Summary, error) {
 		if lines.torn && err != nil {
 			return s, nil
 		}
-		s.Messages++
+		if err == nil && counts(line) {
+			s.Messages++
+		}
 		if err == nil && e.Role == llm.User && s.Title == "" {
 			s.Title = title(e.Content)
 		}

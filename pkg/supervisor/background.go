@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -142,20 +143,35 @@ func (h *handle) Wait(ctx context.Context, ids []string, atMost time.Duration) (
 		defer timer.Stop()
 		late = timer.C
 	}
-	h.phases.Tell(event.PhaseWaiting, "for children in the background", 0, len(waiting))
+	const rest = 2 // cases that are no children
+	cases := []reflect.SelectCase{receive(late), receive(ctx.Done())}
+	for _, k := range waiting {
+		select {
+		case <-k.done:
+		default:
+			cases = append(cases, receive(k.done))
+		}
+	}
 	h.pause(ctx, func() {
-		for i, k := range waiting {
-			select {
-			case <-k.done:
-				h.phases.Tell(event.PhaseWaiting, "for children in the background", i+1, len(waiting))
-			case <-late:
-				return
-			case <-ctx.Done():
+		for {
+			ended := len(waiting) - len(cases) + rest
+			h.phases.Tell(event.PhaseWaiting, "for children in the background", ended, len(waiting))
+			if ended == len(waiting) {
 				return
 			}
+			i, _, _ := reflect.Select(cases)
+			if i < rest {
+				return
+			}
+			cases = slices.Delete(cases, i, i+1)
 		}
 	})
 	return h.background.collect(waiting), nil
+}
+
+// receive returns the case of a select in which something comes from c, or c is closed.
+func receive[T any](c <-chan T) reflect.SelectCase {
+	return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)}
 }
 
 // collect removes the children that have ended from f and returns their results. It looks only at

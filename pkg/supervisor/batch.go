@@ -426,20 +426,9 @@ func (b *batch) notStarted(ctx context.Context, x *execution) task.Result {
 			return *r
 		}
 	}
-	why, halted := "not started: ", b.Halt.Reason()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case ctx.Err() != nil:
-		why += context.Cause(ctx).Error()
-	case halted != nil:
-		why += halted.Error()
-	case b.broken != nil:
-		why += b.broken.Error()
-	default:
-		why += "stopped"
-	}
-	return x.job.Ended(task.Cancelled, why)
+	return x.job.Ended(task.Cancelled, halt.NotStarted(context.Cause(ctx), b.Halt.Reason(), b.broken))
 }
 
 func (b *batch) undeliverable() bool {

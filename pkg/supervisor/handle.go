@@ -368,24 +368,17 @@ func (h *handle) Active() {
 	}
 }
 
-// margin returns how much of the time left a parent reserves to use the results of its children: a
-// tenth, at most 5 seconds.
-func margin(left time.Duration) time.Duration { return min(left/10, 5*time.Second) }
-
 // allowance returns the limit of the run clock of a child that starts now: run, or less. whole is the
 // time after which the child must have ended even if its clock was paused. Both leave the parent a
 // margin before its own end.
 func (h *handle) allowance(run limits.Time, now time.Time) (clock, whole limits.Time) {
-	rest := func(of limits.Time, left time.Duration) limits.Time {
-		return of.Rest(max(left-margin(left), time.Nanosecond))
-	}
 	if h.exec != nil && !h.isZero() {
 		if left, bounded := h.exec.clock.Left(); bounded {
-			run = run.Lower(rest(h.exec.limit, left))
+			run = run.Lower(h.exec.limit.Share(left))
 		}
 	}
 	if !h.latest.IsZero() {
-		whole = rest(h.s.cfg.Limits.TimeoutBy.Limit(0, 0, ""), h.latest.Sub(now))
+		whole = h.s.cfg.Limits.TimeoutBy.Limit(0, 0, "").Share(h.latest.Sub(now))
 	}
 	return run.Lower(whole), whole
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,6 +111,42 @@ func progress(events []event.Event, id string) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// TestProgressOfBackground: the children in the background that have ended are counted, whichever ends first.
+func TestProgressOfBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(func(c *Config) { c.Limits.MaxParallel, c.ID = 9, "root" })
+		texts := []string{"a", "b", "c", "d", "e", "f"}
+		for i, seconds := range []int{9, 1, 2, 3, 4, 1} {
+			h.launcher.does[texts[i]] = func(ctx context.Context, job task.Job, _ Parent) task.Result {
+				return after(ctx, job, time.Duration(seconds)*time.Second)
+			}
+		}
+		_, _ = h.zero(t.Context(), agents.Agent{Name: "default"}, func(ctx context.Context, p Parent) {
+			var ids []string
+			for _, text := range texts {
+				c, err := p.Spawn(ctx, task.Task{Text: text, Agent: "coder"})
+				require.NoError(t, err)
+				ids = append(ids, c.ID)
+			}
+			time.Sleep(1500 * time.Millisecond) // two have ended, one of which is not waited for
+			results, err := p.Wait(ctx, ids[:5], 5*time.Second)
+			require.NoError(t, err)
+			assert.Len(t, results, 4)
+			results, err = p.Wait(ctx, nil, 0)
+			require.NoError(t, err)
+			assert.Len(t, results, 2)
+		})
+		const text = " for children in the background"
+		var lines []string
+		for _, line := range progress(h.events, "root") {
+			if strings.HasSuffix(line, text) {
+				lines = append(lines, strings.TrimSuffix(strings.TrimPrefix(line, "waiting "), text))
+			}
+		}
+		assert.Equal(t, []string{"1/5", "2/5", "3/5", "4/5", "1/2", "2/2"}, lines)
+	})
 }
 
 // What an agent waits for is told, and how much of it is done: tasks of several calls together, as

@@ -60,7 +60,11 @@ type ClockError struct {
 }
 
 func (e *ClockError) Error() string {
-	after := strconv.FormatFloat(e.After.Round(10*time.Millisecond).Seconds(), 'f', -1, 64)
+	limit := e.After
+	if round := limit.Round(10 * time.Millisecond); round > 0 {
+		limit = round
+	}
+	after := strconv.FormatFloat(limit.Seconds(), 'f', -1, 64)
 	problem := fmt.Sprintf("Child process timed out after %ss", after)
 	if e.Status == Idle {
 		problem = fmt.Sprintf("Sub-agent inactive for %s seconds", after)

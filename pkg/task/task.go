@@ -218,6 +218,9 @@ func (r *Result) End(status Status, msg string) {
 	r.Error = &msg
 }
 
+// NotStarted reports whether the task was left out, because it was cancelled before it had begun.
+func (r Result) NotStarted() bool { return r.Attempts == 0 && r.Status == Cancelled }
+
 // Err returns the error text of r, or "" if r is a success.
 func (r Result) Err() string {
 	if r.Error == nil {

@@ -56,7 +56,7 @@ func TestRunsOfALead(t *testing.T) {
 	text := w.qq("runs", "tree", lead.ExecutionID)
 	lines := strings.Split(strings.TrimSpace(text.stdout), "\n")
 	require.Len(t, lines, 3)
-	assert.True(t, strings.HasPrefix(lines[0], endureShort(lead.ExecutionID)+"  completed  default"), lines[0])
+	assert.Regexp(t, "^"+endureShort(lead.ExecutionID)+" +completed +default", lines[0])
 	assert.True(t, strings.HasPrefix(lines[1], "├─ "), lines[1])
 	assert.True(t, strings.HasPrefix(lines[2], "└─ "), lines[2])
 

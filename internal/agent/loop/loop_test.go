@@ -101,7 +101,7 @@ func reading(name string, run func(ctx context.Context) tool.Result) fn {
 
 // recorder is where a run leaves its traces.
 type recorder struct {
-	entries  []llm.Entry
+	kept     session.Transcript
 	messages []llm.Message // of the entries
 	ends     []bool
 	text     strings.Builder
@@ -155,7 +155,7 @@ func (h hooks) Chunk(c llm.Chunk)                           { h.rec.text.WriteSt
 func (h hooks) Append(e llm.Entry) {
 	h.rec.mu.Lock()
 	defer h.rec.mu.Unlock()
-	h.rec.entries = append(h.rec.entries, e)
+	h.rec.kept.Add(e)
 }
 
 func (h hooks) Emit(e event.Event) {
@@ -180,7 +180,7 @@ func start(t require.TestingT, ctx context.Context, cfg Config, history []llm.Me
 		cfg.Observer = h
 	}
 	out := Run(ctx, cfg, history, "the task")
-	rec.messages = session.Transcript{Entries: rec.entries}.Messages() // as a session continues it
+	rec.messages = rec.kept.Messages() // as a session continues it
 	assert.Equal(t, out.Status == task.Completed, out.Success)
 	assert.Equal(t, out.Success, out.Error == nil)
 	assert.Equal(t, out.Status.ExitCode(), out.ExitCode)
@@ -223,7 +223,7 @@ func roles(messages []llm.Message) (s []string) {
 func (r *recorder) written() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return answersOf(session.Transcript{Entries: r.entries}.Messages())
+	return answersOf(r.kept.Messages())
 }
 
 func answersOf(messages []llm.Message) (s []string) {

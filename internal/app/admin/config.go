@@ -1,6 +1,9 @@
 package admin
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -14,8 +17,33 @@ import (
 func (r commands) config() *cli.Command {
 	return &cli.Command{
 		Name: "config", Usage: "show every setting: value, default, where it came from",
-		Flags: command.LookFlags(), Action: r.showConfig,
+		Flags: command.LookFlags(), Before: r.refuseValue, Action: r.showConfig,
 	}
+}
+
+// refuseValue returns an error if qq config is called with arguments. A person may want to set a setting.
+func (r commands) refuseValue(c *cli.Context) error {
+	if !c.Args().Present() {
+		return nil
+	}
+	name, value := "QQ_MODEL", "extract"
+	words := strings.Fields(strings.ReplaceAll(strings.Join(c.Args().Slice(), " "), "=", " "))
+	for i, word := range words {
+		for _, s := range config.Settings() {
+			if strings.EqualFold(word, s.Name) || s.Flag != "" && word == s.Flag {
+				name, value = s.Name, "…"
+				if i+2 == len(words) && !strings.Contains(words[i+1], "'") {
+					value = words[i+1]
+				}
+			}
+		}
+	}
+	set, dir := fmt.Sprintf("echo '%s=%s' >> ", name, value), filepath.Join(r.Env.ConfigHome(), "qq")
+	if _, err := os.Stat(dir); err != nil {
+		set = fmt.Sprintf("mkdir -p %s && ", dir) + set
+	}
+	return command.Usagef(fmt.Sprintf("qq config lists every setting; to set one: %s%s%s", set,
+		filepath.Join(dir, ".env"), command.AsPrompt(c)), "qq config takes no argument: %q", c.Args().First())
 }
 
 // SettingRow is one setting in the JSON output of qq config. Source says where its value

@@ -291,14 +291,15 @@ func checkAgents(reg *agents.Registry) Finding {
 		}
 		n++
 		for _, w := range e.Agent.Warnings {
-			warnings = append(warnings, e.Agent.Source+": "+w)
+			warnings = append(warnings, agents.Located(e.Agent.Source, w))
 		}
 	}
 	switch {
 	case len(broken) > 0:
 		return Finding{"agents", "bad", someOf(broken), "mend or remove each file, see qq agents check"}
 	case len(warnings) > 0:
-		return Finding{"agents", "note", fmt.Sprintf("%d; %s", n, someOf(warnings)), "look at it: qq agents check"}
+		text := fmt.Sprintf("%d agents; %s", n, someOf(warnings))
+		return Finding{"agents", "note", text, "look at it: qq agents check"}
 	}
 	return Finding{"agents", "ok", fmt.Sprintf("%d", n), ""}
 }

@@ -17,6 +17,10 @@ func (r commands) completion() *cli.Command {
 		Description: "bash: source <(qq completion bash)\nzsh:  source <(qq completion zsh)\n" +
 			"fish: qq completion fish | source",
 		Action: func(c *cli.Context) error {
+			if c.NArg() > 1 {
+				return command.Usagef("give one of bash, zsh and fish"+command.AsPrompt(c),
+					"qq completion takes one shell: %q", c.Args().Get(1))
+			}
 			var script string
 			switch c.Args().First() {
 			case "bash":
@@ -26,8 +30,8 @@ func (r commands) completion() *cli.Command {
 			case "fish":
 				script = manual.Fish
 			default:
-				return command.Usagef("accepted is bash, zsh or fish", "no completion for the shell %q",
-					c.Args().First())
+				return command.Usagef("accepted is bash, zsh or fish"+command.AsPrompt(c),
+					"no completion for the shell %q", c.Args().First())
 			}
 			return r.print(script)
 		},

@@ -13,6 +13,7 @@ import (
 	"qq/internal/app/output"
 	"qq/internal/app/scratch"
 	"qq/internal/record/ledger"
+	"qq/internal/record/ledger/alive"
 	"qq/pkg/session"
 	"qq/pkg/task"
 	"qq/pkg/tool"
@@ -196,7 +197,7 @@ func (r commands) removeSessions(c *cli.Context) error {
 func (r commands) pruneSessions(c *cli.Context) error {
 	days := c.Int("days")
 	switch {
-	case c.Bool("all") && c.IsSet("days"):
+	case c.Bool("all") && c.IsSet("days") && days != 0: // 0 says the same
 		return command.Usagef("leave one of them out", "--all and --days %d disagree", days)
 	case c.Bool("all"):
 		days = 0
@@ -211,7 +212,11 @@ func (r commands) pruneSessions(c *cli.Context) error {
 	}
 	age := time.Duration(days) * 24 * time.Hour
 	gone, err := session.Of(cfg.Home).Prune(age)
-	children, childErr := session.Archive{Dir: ledger.Transcripts(cfg.Home)}.Prune(age)
+	var children []string
+	atWork, childErr := alive.Dir{Path: ledger.Journals(cfg.Home)}.Live()
+	if childErr == nil {
+		children, childErr = session.Archive{Dir: ledger.Transcripts(cfg.Home)}.Prune(age, atWork)
+	}
 	for _, id := range append(gone, children...) {
 		fmt.Fprintln(r.Out, id)
 	}
@@ -219,7 +224,14 @@ func (r commands) pruneSessions(c *cli.Context) error {
 	for _, f := range files {
 		fmt.Fprintln(r.Out, tool.Visible(f))
 	}
-	return errors.Join(err, childErr, outputErr)
+	if err = errors.Join(err, childErr, outputErr); err == nil && len(gone)+len(children)+len(files) == 0 {
+		text := "nothing to delete"
+		if days > 0 {
+			text += fmt.Sprintf(": all was used in the last %d days", days)
+		}
+		r.Note("%s", text)
+	}
+	return err
 }
 
 // SessionError makes err a usage error if the user can correct it, for example a wrong id.

@@ -18,10 +18,15 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/agent/loop"
+	"qq/internal/app/batch/foreign"
 	"qq/internal/app/command"
+	"qq/internal/app/command/vocabulary"
 	"qq/internal/app/output"
+	"qq/internal/config"
 	"qq/internal/taskfile"
 	"qq/internal/taskfile/locate"
+	"qq/pkg/agents"
+	"qq/pkg/spelling"
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
@@ -82,7 +87,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			command.FlagQuiet, command.FlagVerbose, command.FlagNoColor,
 		}, habitFlags(), command.PermissionFlags()),
 		Action:       b.run,
-		OnUsageError: command.UsageError(foreign()),
+		OnUsageError: command.UsageError(foreign.Hints()),
 	}
 }
 
@@ -90,10 +95,11 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 type batchOptions struct {
 	recordOptions
 	outputOptions
-	agent  string
-	schema json.RawMessage
-	halt   halt.Policy
-	start  startOptions
+	agent      string
+	schema     json.RawMessage
+	schemaFile string // that has it
+	halt       halt.Policy
+	start      startOptions
 }
 
 // recordOptions say what is recorded, and which batch is continued.
@@ -147,7 +153,8 @@ func (o *batchOptions) read(c *cli.Context) (err error) {
 	if o.start, err = parseStart(c); err != nil {
 		return err
 	}
-	o.schema, err = Schema(c.String("schema"))
+	o.schemaFile = c.String("schema")
+	o.schema, err = Schema(o.schemaFile)
 	return err
 }
 
@@ -227,6 +234,9 @@ func (b *batchRun) run(c *cli.Context) error {
 	if b.runner, err = b.process.Wire(needs); err != nil {
 		return err
 	}
+	if err := b.checkAgent(cfg); err != nil {
+		return err
+	}
 	if b.spool, err = b.check(c); err != nil {
 		return err
 	}
@@ -258,6 +268,26 @@ func (b *batchRun) run(c *cli.Context) error {
 	return errors.Join(b.do(c.Context), b.to.close(b.Screen, false))
 }
 
+// checkAgent returns an error if the agent of the tasks that name none cannot be used: the flag or the setting is
+// wrong then, and not the first of these tasks.
+func (b *batchRun) checkAgent(cfg config.Config) error {
+	err := b.runner.Check(task.Task{Text: "any", Agent: b.o.agent})
+	missing, ok := errors.AsType[*agents.NotFoundError](err)
+	if !ok {
+		return command.Usage(err)
+	}
+	by, isFlag := strings.CutPrefix(cfg.Source("QQ_AGENT"), "flag ")
+	if !isFlag {
+		by = "QQ_AGENT (" + by + ")"
+	}
+	problem, _ := task.Explain(err)
+	hint := spelling.DidYouMean(spelling.Nearest(missing.Name, missing.Known)) + by + " takes the name of an agent"
+	if isFlag && vocabulary.Exists(missing.Name) {
+		hint += ", also as -a; -a FILE of GNU parallel is :::: FILE here"
+	}
+	return command.Usagef(hint+"; qq agents list shows them", "%s", problem)
+}
+
 // check reads all tasks into a spool file. It returns an error for the first task that
 // cannot be run.
 func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
@@ -273,12 +303,7 @@ func (b *batchRun) check(c *cli.Context) (*taskfile.Spool, error) {
 	if err != nil {
 		return nil, command.Advised(err, "nothing was started: see whether QQ_HOME can be written, and has room")
 	}
-	spool, err := taskfile.Check(src, dir, func(_ int, t task.Task) error {
-		if err := c.Context.Err(); err != nil {
-			return err
-		}
-		return b.checkTask(t)
-	})
+	spool, err := taskfile.Check(c.Context, src, dir, func(_ int, t task.Task) error { return b.checkTask(t) })
 	if err != nil && c.Context.Err() != nil {
 		return nil, context.Cause(c.Context)
 	}

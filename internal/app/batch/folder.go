@@ -67,9 +67,10 @@ func (f resultFolder) all() iter.Seq2[string, error] {
 	}
 }
 
-// save writes the result of t to the folder, if there is one.
+// save writes the result of t to the folder, if there is one. A task that was not started has no result: many are left
+// out at once, and two files for each would take minutes.
 func (f resultFolder) save(t task.Task, res task.Result) error {
-	if f.Folder == nil {
+	if f.Folder == nil || res.NotStarted() {
 		return nil
 	}
 	return f.Save(f.names.Of(res.Index+1, item(t)), t.Input, res)
@@ -82,7 +83,7 @@ func (b *batchRun) clearFolder() error {
 	case b.results.Folder == nil:
 		return nil
 	case b.runner.History().Resumes():
-		return b.results.clearRenamed()
+		return b.results.clearRenamed(b.id)
 	}
 	others, err := b.results.Clear(b.results.all())
 	if others {
@@ -91,9 +92,9 @@ func (b *batchRun) clearFolder() error {
 	return err
 }
 
-// clearRenamed removes the results of tasks of this batch that have other names than now: more tasks, or fewer, may
-// give a task another name.
-func (f resultFolder) clearRenamed() error {
+// clearRenamed removes the results of tasks of the batch with that id that have other names than now: more tasks, or
+// fewer, may give a task another name.
+func (f resultFolder) clearRenamed(batch string) error {
 	old, err := f.Others(f.all())
 	if err != nil || len(old) == 0 {
 		return err
@@ -102,7 +103,7 @@ func (f resultFolder) clearRenamed() error {
 		if err != nil {
 			return err
 		}
-		made := output.Made{Task: t.Brief(), Input: t.Input}
+		made := output.Made{BatchID: batch, Task: t.Brief(), Input: t.Input}
 		if err := f.Remove(old[made]); err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/command/vocabulary"
 	"qq/internal/app/output"
 	"qq/internal/fifo"
 	"qq/internal/taskfile"
@@ -65,12 +66,16 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	if err := b.notID(c, args); err != nil {
 		return src, err
 	}
+	if whole := vocabulary.Unquoted(src.Template, args); whole != "" {
+		hint := fmt.Sprintf("quote the template: -m %q; values that are no files go after :::", whole)
+		return src, command.Usagef(hint, "no such file: %s", args[0])
+	}
 	if at := slices.IndexFunc(args, command.IsSeparator); at >= 0 {
 		err := b.takeLists(c, args[at:], &src)
 		other := ""
 		switch {
-		case at > 0 && src.Template == "" && !exists(args[0]):
-			return src, command.Usagef(fmt.Sprintf("write: qq batch -m %s %s …", quoted(args[0]), args[at]),
+		case at > 0 && src.Template == "" && !vocabulary.Exists(args[0]):
+			return src, command.Usagef(fmt.Sprintf("write: qq batch -m %s %s …", vocabulary.Quoted(args[0]), args[at]),
 				"a template needs -m: %q", args[0])
 		case at > 0:
 			other = args[0]
@@ -86,6 +91,11 @@ func (b *batchRun) source(c *cli.Context) (taskfile.Source, error) {
 	switch {
 	case src.Template != "" && src.Name == "" && len(args) > 0:
 		src.Files = args
+	case src.Template == "" && vocabulary.WithoutFlag(args) != "":
+		return src, command.Usagef("write: "+vocabulary.WithoutFlag(args), "a template needs -m: %q", args[0])
+	case len(args) > 1 && !slices.ContainsFunc(args, vocabulary.IsName):
+		return src, command.Usagef("name one file with tasks, or a template and files: "+
+			`qq batch -m "Summarize {}" FILES…`+command.AsPrompt(c), "no such file: %s", args[0])
 	case len(args) > 1:
 		return src, command.Usagef(
 			`one file holds all tasks; to make a task of each file: qq batch -m "Summarize {}" FILES…; `+
@@ -134,7 +144,7 @@ func (b *batchRun) notID(c *cli.Context, args []string) error {
 		if command.IsSeparator(arg) {
 			break
 		}
-		if id.MatchString(arg) && !exists(arg) {
+		if id.MatchString(arg) && !vocabulary.Exists(arg) {
 			return command.Usagef(fmt.Sprintf("write %s=%s", flag, arg), "no such file: %s", arg)
 		}
 	}
@@ -143,14 +153,6 @@ func (b *batchRun) notID(c *cli.Context, args []string) error {
 
 // id is how ids of batches look, whole or shortened.
 var id = regexp.MustCompile(`^[0-9a-f]{8}(-?[0-9a-f]{1,28})*$`)
-
-func exists(name string) bool {
-	_, err := os.Stat(name)
-	return err == nil
-}
-
-// quoted returns s as one word of a shell.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // lineFlags reads the flags that say what of the input is one task.
 func lineFlags(c *cli.Context, src *taskfile.Source) error {

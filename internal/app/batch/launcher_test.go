@@ -46,8 +46,11 @@ func TestLauncher(t *testing.T) {
 		with.end <- struct{}{}
 	}
 	wg.Wait()
-	assert.Equal(t, "1: {%} 1", start())
-	with.end <- struct{}{}
+	assert.Equal(t, "1: {%} 1", start(), "all have ended")
+	assert.Equal(t, "2: {%} 2", start(), "1 is taken again")
+	for range 2 {
+		with.end <- struct{}{}
+	}
 	wg.Wait()
 
 	assert.Nil(t, l.Stage(job), "its process would have the text without the number")

@@ -32,9 +32,11 @@ func (b *batchRun) newPrinter(next func() (task.Task, error, bool)) *printer {
 		batchRun: b, out: output.NewResults(b.o.format, b.to), next: next, halt: halt.New(b.o.halt, b.spool.Len()),
 	}
 	p.out.Tag, p.out.Terminal, p.out.Heads = b.o.tag, b.to.Terminal(), b.to.Terminal() && !b.Quiet
+	p.out.Width = b.to.Width()
 	if b.o.bar {
 		live := b.o.redraw || b.Coloured(b.Err)
-		p.progress = output.StartProgress(b.Err, live, b.spool.Len(), b.runner, b.process.Stop())
+		p.progress = output.StartProgress(b.Err, live, b.spool.Len(), b.runner, b.process.Stop(),
+			b.o.start.delay)
 	}
 	return p
 }
@@ -45,7 +47,7 @@ func (p *printer) Done(res task.Result) { p.progress.Count(res) }
 // Deliver implements supervisor.Results: it prints one result.
 func (p *printer) Deliver(res task.Result) error {
 	p.tally.Add(res)
-	if sig := p.process.Signalled(); sig != 0 && res.Attempts == 0 && res.Status == task.Cancelled {
+	if sig := p.process.Signalled(); sig != 0 && res.NotStarted() {
 		res.ExitCode = task.Signalled(sig).ExitCode() // as of the tasks that were at work
 	}
 	hint := res.CutHint()
@@ -76,19 +78,27 @@ func (p *printer) Deliver(res task.Result) error {
 // complain prints on stderr why a task failed. It leaves out a hint that it has just
 // printed, and a task that was not started for the same reason as the task before.
 func (p *printer) complain(res task.Result, hint string) {
-	if res.Attempts == 0 && (res.Status == task.Cancelled || res.Err() == p.reason) {
+	if res.NotStarted() || res.Attempts == 0 && res.Err() == p.reason {
 		return
 	}
 	if p.reason = ""; res.Attempts == 0 {
 		p.reason = res.Err()
 	}
 	if !p.to.Terminal() || !p.Err.Terminal() { // else its result says so on the same screen
-		p.Say("task %d (%s): %s", res.Index+1, res.Status, res.Err())
+		p.Say("%s", complaint(res))
 	}
 	if hint != "" && hint != p.hint {
 		fmt.Fprintln(p.Err, "  "+hint)
 	}
 	p.hint = hint
+}
+
+// complaint says which task failed, and why.
+func complaint(res task.Result) string {
+	if res.Err() == string(res.Status) {
+		return fmt.Sprintf("task %d: %s", res.Index+1, res.Status)
+	}
+	return fmt.Sprintf("task %d (%s): %s", res.Index+1, res.Status, res.Err())
 }
 
 // end ends the output of a batch that has run with that error, and tells what came of it. It returns the status of the
@@ -190,8 +200,8 @@ func (p *printer) sayHalted() {
 	}
 	problem, _ := task.Explain(reason)
 	if p.halt.Reached() {
-		p.Note("%s, no more were started", problem)
+		p.Note("halted: %s, no more were started", problem)
 		return
 	}
-	p.Say("%s, no more were started", problem)
+	p.Say("halted: %s, no more were started", problem)
 }

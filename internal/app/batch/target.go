@@ -3,8 +3,10 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 
@@ -34,12 +36,11 @@ func (b *batchRun) openOutput(ctx context.Context) error {
 		in, inErr := os.Stat(name)
 		return err == nil && inErr == nil && os.SameFile(in, out)
 	}
-	if same(b.o.joblog) || realPath(path) == b.o.joblog {
-		return command.Usagef("give another file with -o", "-o and --joblog are the same file, %s", b.o.joblog)
+	if why := b.taken(path, same); why != "" {
+		return command.Usagef("give another file with -o", "%s", why)
 	}
-	if i := slices.IndexFunc(b.inputs, same); i >= 0 {
-		return command.Usagef("give another file with -o",
-			"-o would overwrite %s, which is an input of the batch", b.inputs[i])
+	if stdin, inErr := b.In.Stat(); err == nil && inErr == nil && out.Mode().IsRegular() && os.SameFile(stdin, out) {
+		return command.Usagef("give another file with -o", "-o would overwrite %s, which is stdin", b.o.output)
 	}
 	f, err := output.OpenFile(ctx, b.o.output)
 	if err != nil && ctx.Err() != nil {
@@ -53,6 +54,26 @@ func (b *batchRun) openOutput(ctx context.Context) error {
 	}
 	b.to = target{b.Screen.Output(f), f, path, made}
 	return nil
+}
+
+// taken returns what else the file at path is for; "" if it may be that of -o. same reports whether it is the file of
+// another name.
+func (b *batchRun) taken(path string, same func(name string) bool) string {
+	real := realPath(path)
+	if same(b.o.joblog) || real == b.o.joblog {
+		return "-o and --joblog are the same file, " + b.o.joblog
+	}
+	if i := slices.IndexFunc(b.inputs, same); i >= 0 {
+		return fmt.Sprintf("-o would overwrite %s, which is an input of the batch", b.inputs[i])
+	}
+	if same(b.o.schemaFile) {
+		return fmt.Sprintf("-o would overwrite %s, which is the schema of --schema", b.o.schemaFile)
+	}
+	rel, err := filepath.Rel(realPath(b.Checkout.Settings.Home), real)
+	if err == nil && filepath.IsLocal(rel) {
+		return "-o would write to QQ_HOME, where qq keeps its own files: " + path
+	}
+	return ""
 }
 
 // empty reports whether the file has no results that a new batch would remove.

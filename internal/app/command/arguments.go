@@ -30,7 +30,7 @@ func Permute(app *cli.App, args []string) []string {
 			}
 			return append(out, values...)
 		}
-		if strings.Contains(next.command.ArgsUsage, ":::") {
+		if argumentsOf(next.command).lists {
 			rest, values = beforeValues(rest)
 		}
 		// Flags before the name of a command are flags of that command.
@@ -39,6 +39,23 @@ func Permute(app *cli.App, args []string) []string {
 		rest = append(moved[1:], rest[next.at+1:]...)
 		flags, commands = next.command.Flags, next.command.Subcommands
 	}
+}
+
+// arguments says what the arguments of a command are, where it matters to how the command line is read.
+type arguments struct {
+	files  bool // names of files
+	folder bool // the name of a folder
+	lists  bool // lists of values after :::
+}
+
+func argumentsOf(c *cli.Command) arguments {
+	switch c.Name {
+	case "batch":
+		return arguments{files: true, lists: true}
+	case "trust":
+		return arguments{folder: true}
+	}
+	return arguments{}
 }
 
 // beforeValues splits args at the first ::: or such. What follows are values, even if one looks like a flag.

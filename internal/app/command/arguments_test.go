@@ -32,7 +32,7 @@ func TestMistaken(t *testing.T) {
 		"why": "", "help": "", "explain": "", "status?": "", "Warum?": "", "__complte": "", "one two three": "",
 		"a ::: b": "",
 	} {
-		err := Mistaken(commands, []string{prompt})
+		err := Mistaken(commands, "", []string{prompt})
 		if want == "" {
 			assert.NoError(t, err, prompt)
 			continue
@@ -45,10 +45,10 @@ func TestMistaken(t *testing.T) {
 
 // A list of values was meant for qq batch.
 func TestMistakenList(t *testing.T) {
-	err := Mistaken(nil, []string{"Summarize", "{}", ":::", "a.txt"})
+	err := Mistaken(nil, "", []string{"Summarize", "{}", ":::", "a.txt"})
 	require.EqualError(t, err, "::: belongs to qq batch\n"+
 		"hint: write: qq batch -m 'Summarize {}' ::: VALUES; a prompt with ::: goes after --")
-	require.ErrorContains(t, Mistaken(nil, []string{"Summarize {}", "::::+", "a"}), "::::+ belongs to qq batch")
+	require.ErrorContains(t, Mistaken(nil, "", []string{"Summarize {}", "::::+", "a"}), "::::+ belongs to qq batch")
 }
 
 // A sentence that begins with the name of a command is a prompt. A mistake in a call of the command stays one.
@@ -69,7 +69,7 @@ func TestSentences(t *testing.T) {
 		"batch one two --halt soon three": false, "batch -m Read a b c": false, "batch x y nofile.jsonl": false,
 		"batch -- up the files": false, "batch docs/x y z": false, "agents lst": false, "agents lst all of them": false,
 		"agents show me the coder": true, "agents show the coder": true, "sessions are slow": true,
-		"permissions are wrong": true, "man page": true, "runs show up twice": true, "agents check the code": true,
+		"permissions are wrong": true, "runs show up twice": true, "agents check the code": true,
 		"completion is broken": true, "config files": true, "version bump": true, "doctor is wrong": true,
 		"man batch": false, "man batc": false, "config list": false, "config help": false, "config model": false,
 		"config edit":    false,
@@ -80,13 +80,18 @@ func TestSentences(t *testing.T) {
 		"agents new code reviewer agent": false, "runs shwo 5b1c a b": false,
 		"runs delete a b": false, "runs 5b1c09aa a b": false, "runs kill x": false, "sessions rm a b c": false,
 		"batch Read it now ::: a b": false,
-		"trust docs a b":            false, "trust me": false, "permissions rm 1 2 3": false, "completion bash": false,
+		"doctor foo":                false, "doctor sandbox": false, "version foo": false, "man foo": false,
+		"man page":                    true,
+		"config set QQ_MODEL extract": false, "config set the model": false, "version foo bar baz": false,
+		"doctor model server ok": false, "batch alpha beta gamma": false, "runs foo bar baz": false,
+		"completion bash foo bar": false, "version control in git": true, "config file": true, "doctor -q foo": false,
+		"trust docs a b": false, "trust me": false, "permissions rm 1 2 3": false, "completion bash": false,
 	} {
 		app := &cli.App{Flags: []cli.Flag{&cli.StringFlag{Name: "message", Aliases: []string{"m"}}, FlagQuiet, FlagJSON,
 			FlagAgent, FlagModel}, Commands: []*cli.Command{
 			{Name: "version"}, {Name: "man"}, {Name: "config"}, {Name: "doctor", Flags: []cli.Flag{FlagModel}},
-			{Name: "completion", ArgsUsage: "bash | zsh | fish"}, {Name: "trust", ArgsUsage: "[DIR]"},
-			{Name: "batch", ArgsUsage: "[FILE | FILES…]", Flags: []cli.Flag{&cli.StringFlag{Name: "halt"}}},
+			{Name: "completion", ArgsUsage: "bash | zsh | fish"}, {Name: "trust", ArgsUsage: "[WHERE]"},
+			{Name: "batch", ArgsUsage: "[TASKS]", Flags: []cli.Flag{&cli.StringFlag{Name: "halt"}}},
 			{Name: "agents", Subcommands: []*cli.Command{{Name: "list"}, {Name: "show"}, {Name: "new"},
 				{Name: "check"}}},
 			{Name: "runs", Subcommands: []*cli.Command{{Name: "list"}, {Name: "show"}, {Name: "clear"},
@@ -137,10 +142,10 @@ func TestBundles(t *testing.T) {
 // What follows ::: are values, even if they look like flags.
 func TestPermuteValues(t *testing.T) {
 	batch := &cli.Command{
-		Name: "batch", ArgsUsage: "[FILE | ::: VALUES…]",
+		Name: "batch", ArgsUsage: "[TASKS]",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "m"}, &cli.BoolFlag{Name: "q"}},
 	}
-	other := &cli.Command{Name: "other", ArgsUsage: "FILE", Flags: batch.Flags}
+	other := &cli.Command{Name: "other", ArgsUsage: "FILE | :::", Flags: batch.Flags}
 	for _, c := range [][2][]string{
 		{{"batch", "a", "-q", ":::", "-m", "b"}, {"batch", "-q", "--", "a", ":::", "-m", "b"}},
 		{{"-q", "batch", "-m", "x", "::::+", "-q", ":::", "--"},

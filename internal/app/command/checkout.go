@@ -186,6 +186,11 @@ func (o *Checkout) Claims() []Claim {
 	return claims
 }
 
+// Claim returns the claim of a file that is neither settings nor an agent. sum is the SHA-256 of its content.
+func (o *Checkout) Claim(file, sum, text, effect string) Claim {
+	return Claim{File: file, Text: Quoted(text), Effect: effect, State: o.Trust.State(file, sum), sum: sum}
+}
+
 // Unreadable returns why the decisions about the checkout cannot be read; nil if they can. Without them nothing is
 // trusted.
 func (o *Checkout) Unreadable() error {

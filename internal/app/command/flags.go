@@ -31,7 +31,7 @@ func prepare(c *cli.Command) {
 	}
 	c.HideHelpCommand = true
 	c.Flags = named(c.Flags)
-	if c.ArgsUsage == "" && len(c.Subcommands) == 0 {
+	if c.Before == nil && c.ArgsUsage == "" && len(c.Subcommands) == 0 {
 		c.Before = refuseArguments
 	}
 	for _, sub := range c.Subcommands {
@@ -40,16 +40,22 @@ func prepare(c *cli.Command) {
 }
 
 func refuseArguments(c *cli.Context) error {
-	if c.Args().Present() {
-		name := c.Command.HelpName
-		hint := "leave it out; " + name + " --help says more"
-		if words, one := strings.CutPrefix(name, "qq "); one && !strings.Contains(words, " ") {
-			prompt := words + " " + strings.Join(c.Args().Slice(), " ")
-			hint += fmt.Sprintf("; as a prompt it is: qq -m %q", prompt)
-		}
-		return Usagef(hint, "%s takes no argument: %q", name, c.Args().First())
+	if !c.Args().Present() {
+		return nil
 	}
-	return nil
+	name := c.Command.HelpName
+	return Usagef("leave it out; "+name+" --help says more"+AsPrompt(c), "%s takes no argument: %q", name,
+		c.Args().First())
+}
+
+// AsPrompt returns the end of a hint about arguments of a command: how they are sent to a model. It returns "" for
+// those of a subcommand.
+func AsPrompt(c *cli.Context) string {
+	words, one := strings.CutPrefix(c.Command.HelpName, "qq ")
+	if !one || strings.Contains(words, " ") {
+		return ""
+	}
+	return fmt.Sprintf("; as a prompt it is: qq -m %q", strings.Join(append([]string{words}, c.Args().Slice()...), " "))
 }
 
 // Foreign are flags that a command does not have, but that a person may know from another program: for each name,
@@ -100,6 +106,9 @@ func (w wrongFlag) explain(problem string) error {
 
 // instead returns the hint for an unknown flag.
 func (w wrongFlag) instead(name string) string {
+	if len(name) > 1 {
+		name = strings.ToLower(name)
+	}
 	if hint, ok := w.foreign[name]; ok {
 		return hint
 	}
@@ -108,11 +117,7 @@ func (w wrongFlag) instead(name string) string {
 			return fmt.Sprintf("it belongs to qq batch: qq batch %s … -m 'Summarize {}' FILES", Dashed(name))
 		}
 	}
-	var known []string
-	for _, f := range w.flags {
-		known = append(known, f.Names()...)
-	}
-	near := spelling.Nearest(name, known)
+	near := w.nearest(name)
 	if near != "" {
 		near = Dashed(near)
 	}
@@ -123,9 +128,20 @@ func (w wrongFlag) instead(name string) string {
 	return hint
 }
 
-// isAttached reports whether name is a short flag of another program joined with its value, like P4 or I%.
+// nearest returns the flag that was probably meant by name, or "".
+func (w wrongFlag) nearest(name string) string {
+	var known []string
+	for _, f := range w.flags {
+		known = append(known, f.Names()...)
+	}
+	return spelling.Nearest(name, known)
+}
+
+// isAttached reports whether name is a short flag of another program joined with its value, like P4 or I%. The library
+// does not tell it from a long flag, which begins with a capital if it is nearly one that is known, like --Tag.
 func (w wrongFlag) isAttached(name string) bool {
-	if len(name) < 2 || w.foreign[name] != "" || w.foreign[name[:1]] == "" {
+	if len(name) < 2 || w.foreign[strings.ToLower(name)] != "" || w.foreign[name[:1]] == "" ||
+		len(name) > 2 && w.nearest(name) != "" {
 		return false
 	}
 	isLetter := func(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }

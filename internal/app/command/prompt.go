@@ -5,12 +5,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command/vocabulary"
-	"qq/internal/config"
 	"qq/pkg/spelling"
 )
 
@@ -51,62 +49,73 @@ func names(commands []*cli.Command) (all []string) {
 	return all
 }
 
-// Mistaken returns an error if words, which are all that a person has typed, are probably meant as a command, and nil
-// if they are a prompt. So a typing error costs no model call. Meant as a command is
+// Mistaken returns an error if words, which are all that a person has typed besides the message of -m, are probably
+// meant as a command, and nil if they are a prompt. So a typing error costs no model call. Meant as a command is
 //
+//   - ::: of GNU parallel as a word of its own;
+//   - a word that is nearly "batch", and after it a file or a placeholder, or -m;
+//   - a template with a placeholder and files that exist;
 //   - one word that is nearly the name of a command: it differs in one letter or, if the command has six letters or
 //     more, in two. The first letter is right, unless the only mistake is there;
-//   - ::: of GNU parallel as a word of its own;
-//   - one word that is a command of other programs, such as "ls" or "login";
+//   - one word that is a command of other programs, such as "ls" or "login"; also with the id of a run, or with a
+//     prompt in quotes, where such programs have these;
 //   - two words, of which one is nearly the name of a command and the other is the name of its subcommand.
-func Mistaken(commands []*cli.Command, words []string) error {
+func Mistaken(commands []*cli.Command, message string, words []string) error {
 	if at := slices.IndexFunc(words, IsSeparator); at >= 0 {
 		hint := "write: qq batch -m 'Summarize {}' ::: VALUES"
 		return Usagef(hint+"; a prompt with "+words[at]+" goes after --", "%s belongs to qq batch", words[at])
 	}
-	all := strings.Fields(strings.Join(words, " "))
-	if len(all) == 0 || len(all) > 2 {
+	if len(words) == 0 {
 		return nil
 	}
-	word := strings.ToLower(all[0])
-	hint := ""
-	for _, c := range commands {
-		if !c.Hidden && nearly(word, c.Name) && (len(all) == 1 || slices.Contains(names(c.Subcommands), all[1])) {
-			hint = "qq " + strings.Join(append([]string{c.Name}, all[1:]...), " ") + " is a command"
-			break
-		}
+	isBatch := func(c *cli.Command) bool { return c.Name == "batch" && vocabulary.Nearly(words[0], c.Name) }
+	if meant := vocabulary.MistypedBatch(message, words[1:]); meant != "" && slices.ContainsFunc(commands, isBatch) {
+		return Usagef("did you mean "+meant+"? a prompt that begins so goes after --", "%q is no command", words[0])
 	}
-	if hint == "" && len(all) == 1 {
-		hint = vocabulary.Elsewhere(word)
+	if meant := vocabulary.Batch(message, words); meant != "" {
+		return Usagef("write: "+meant+"; a prompt with {} goes after --", "a template and files belong to qq batch")
+	}
+	if message != "" {
+		return nil
+	}
+	hint := meantCommand(commands, strings.Fields(strings.Join(words, " ")))
+	if hint == "" {
+		hint = vocabulary.ElsewhereWith(words)
 	}
 	if hint == "" {
 		return nil
 	}
 	prompt := strings.Join(words, " ")
-	return Usagef(fmt.Sprintf("%s; as a prompt it is: qq -m %q", hint, prompt), "%q is no command", prompt)
+	if !strings.HasSuffix(hint, "?") {
+		hint += ";"
+	}
+	return Usagef(fmt.Sprintf("%s as a prompt it is: qq -m %q", hint, prompt), "%q is no command", prompt)
 }
 
-// nearly reports whether word is the name of a command with a typing error, see [Mistaken].
-func nearly(word, name string) bool {
-	d := spelling.Distance(word, name)
-	right := word != "" && word[0] == name[0]
-	swapped := len(word) > 1 && word[0] == name[1] && word[1] == name[0]
-	switch {
-	case len(name) < 4:
-		return false
-	case len(name) < 6:
-		return d == 1 && (right || swapped)
+// meantCommand returns a hint if all that is typed is nearly a command, or is one of other programs.
+func meantCommand(commands []*cli.Command, typed []string) string {
+	if len(typed) == 0 || len(typed) > 2 {
+		return ""
 	}
-	return d == 1 || d == 2 && right
+	word := strings.ToLower(typed[0])
+	for _, c := range commands {
+		if !c.Hidden && vocabulary.Nearly(word, c.Name) &&
+			(len(typed) == 1 || slices.Contains(names(c.Subcommands), typed[1])) {
+			return "qq " + strings.Join(append([]string{c.Name}, typed[1:]...), " ") + " is a command"
+		}
+	}
+	if len(typed) == 1 {
+		return vocabulary.Elsewhere(word)
+	}
+	return ""
 }
 
 // isSentence reports whether a command line that names a command is a prompt all the same, like "version of go in
-// go.mod": the words after the name are more than the command takes. It is cautious: what may be a mistake in a call
-// of the command stays one, for the command to complain about. It is a sentence only if
+// go.mod". It is cautious: a prompt costs a model call, so anything else is a mistake in a call of the command, which
+// then says how to ask a model. It is a sentence only if
 //
-//   - two words follow a command that takes none, or three words any other one. Two are enough if one of them is
-//     plain ([vocabulary.IsPlain]), and one word after a command that takes none if it is nothing that the command
-//     could know;
+//   - two words follow, or three a command that takes files, and one of them is plain ([vocabulary.IsPlain]); or a
+//     command that takes none is followed by a word that makes a term of both, like "man page";
 //   - the first of them is no subcommand, nor like one, nor a command of other programs, nor the id of a run. A
 //     subcommand that only prints may be followed by a plain word and another one, like "runs show up twice";
 //   - no flag is given that a prompt does not have, no -m or -f, and no --;
@@ -126,16 +135,13 @@ func isSentence(app *cli.App, named commandAt, args []string) bool {
 			i++
 		}
 	}
-	c := named.command
-	least := 3
-	takesNone := c.ArgsUsage == "" && len(c.Subcommands) == 0
-	if takesNone || slices.ContainsFunc(words, vocabulary.IsPlain) && !strings.Contains(c.ArgsUsage, "FILE") {
-		least = 2
+	c, least := named.command, 2
+	takes := argumentsOf(c)
+	if takes.files {
+		least = 3
 	}
-	if takesNone && len(words) == 1 && isAbout(names(app.Commands), words[0]) {
-		least = 1
-	}
-	if len(words) < least || c.Hidden {
+	isTerm := len(words) > 0 && vocabulary.IsTerm(c.Name, words[0])
+	if c.Hidden || !isTerm && (len(words) < least || !slices.ContainsFunc(words, vocabulary.IsPlain)) {
 		return false
 	}
 	first, subs := words[0], names(c.Subcommands)
@@ -143,48 +149,23 @@ func isSentence(app *cli.App, named commandAt, args []string) bool {
 	case slices.Contains(printing, first) && slices.Contains(subs, first):
 		rest := words[1:]
 		return len(rest) > 1 && vocabulary.IsPlain(rest[0]) && !slices.ContainsFunc(rest, func(word string) bool {
-			return strings.ContainsAny(word, "0123456789") || isFile(word)
+			return strings.ContainsAny(word, "0123456789") || vocabulary.IsFile(word)
 		})
-	case len(subs) > 0:
-		return !slices.Contains(subs, first) && spelling.Nearest(first, subs) == "" &&
-			vocabulary.Elsewhere(first) == "" && !slices.Contains(vocabulary.Verbs, first) &&
-			!strings.ContainsAny(first, "0123456789")
-	case strings.Contains(c.ArgsUsage, "FILE"):
-		return !slices.ContainsFunc(words, isFile)
-	case strings.Contains(c.ArgsUsage, "DIR"):
+	case takes.files:
+		return !slices.ContainsFunc(words, vocabulary.IsFile)
+	case takes.folder:
 		_, err := os.Stat(first)
 		return err != nil
 	}
-	return true
+	return !slices.Contains(subs, first) && spelling.Nearest(first, subs) == "" && vocabulary.Elsewhere(first) == "" &&
+		!slices.Contains(vocabulary.Verbs, first) && (len(subs) == 0 || !strings.ContainsAny(first, "0123456789"))
 }
 
 // printing are the subcommands that only print.
 var printing = []string{"list", "show", "tree", "check"}
 
-// isAbout reports whether "version bump" and such is a prompt, where word is the second one: it is no command, here or
-// elsewhere, nor like one, no setting, and no word that is said to a program.
-func isAbout(commands []string, word string) bool {
-	known := slices.Concat(commands, vocabulary.Verbs, vocabulary.Said)
-	for _, s := range config.Settings() {
-		known = append(known, strings.Split(strings.ToLower(s.Name), "_")...)
-	}
-	isLetters := !strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsLower(r) })
-	return len(word) > 2 && isLetters && vocabulary.Elsewhere(word) == "" && !slices.Contains(known, word) &&
-		!slices.ContainsFunc(commands, func(name string) bool { return nearly(word, name) })
-}
-
 // messageFlags are the flags that give a task without words.
 var messageFlags = []string{"m", "message", "p", "prompt", "f", "message-file"}
-
-// isFile reports whether name is a file, or looks like one: it has a slash, a dot inside or a wildcard, or is the :::
-// of GNU parallel.
-func isFile(name string) bool {
-	if info, err := os.Stat(name); err == nil {
-		return !info.IsDir()
-	}
-	return strings.ContainsAny(name, "/*?[{") || strings.HasPrefix(name, ":::") ||
-		strings.Contains(strings.Trim(name, "."), ".")
-}
 
 // IsKnown reports whether arg is one of flags: --name, --name=value, -n, or -n joined with a number.
 func IsKnown(flags []cli.Flag, arg string) bool {
@@ -214,8 +195,11 @@ func NoCommand(c *cli.Context) error {
 	if near != "" {
 		near = c.Command.HelpName + " " + near
 	}
-	return Usagef(spelling.DidYouMean(near)+"accepted is "+OneOf(accepted), "%s has no command %q",
-		c.Command.HelpName, word)
+	hint := spelling.DidYouMean(near) + "accepted is " + OneOf(accepted)
+	if c.NArg() > 1 {
+		hint += AsPrompt(c)
+	}
+	return Usagef(hint, "%s has no command %q", c.Command.HelpName, word)
 }
 
 // OneOf returns words as a person lists them: "text, json or jsonl".

@@ -70,6 +70,9 @@ func (i *Invocation) OpenBare(c *cli.Context) (*Checkout, error) { return i.open
 func (i *Invocation) Examine(c *cli.Context) (*Checkout, error) { return i.open(c, examined) }
 
 func (i *Invocation) open(c *cli.Context, use dotEnvUse) (*Checkout, error) {
+	if err := refuseEmpty(c); err != nil {
+		return nil, err
+	}
 	if dir := c.String("cwd"); dir != "" {
 		if err := os.Chdir(dir); err != nil {
 			return nil, Usagef("-C takes a directory that exists", "go to the working directory: %v", err)

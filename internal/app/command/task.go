@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"strings"
@@ -22,8 +23,12 @@ func (i *Invocation) Task(c *cli.Context, commands []*cli.Command) (task.Task, e
 		}
 	}
 	if given > 1 {
-		return task.Task{}, Usagef("give it once: as PROMPT, with -m, or with -f",
-			"the task is given more than once")
+		var err error
+		if message := c.String("message"); message != "" && !i.Literal {
+			err = Mistaken(commands, message, c.Args().Slice())
+		}
+		return task.Task{}, cmp.Or(err, Usagef("give it once: as PROMPT, with -m, or with -f",
+			"the task is given more than once"))
 	}
 	fromStdin := c.String("message") == "-" || c.String("message-file") == "-"
 	text := words
@@ -39,7 +44,7 @@ func (i *Invocation) Task(c *cli.Context, commands []*cli.Command) (task.Task, e
 	piped, isPipe, err := i.piped(c.Bool("no-stdin"), fromStdin)
 	empty := isPipe && strings.TrimSpace(piped) == ""
 	if err == nil && (!isPipe || empty) && !i.Literal && !c.Bool("continue") && !c.IsSet("session") {
-		err = Mistaken(commands, c.Args().Slice())
+		err = Mistaken(commands, "", c.Args().Slice())
 	}
 	switch {
 	case err != nil:

@@ -34,13 +34,8 @@ const (
 // newDefect returns a defect. If text begins with "line N: ", N becomes the line of the
 // defect and the rest its text.
 func newDefect(severity, text string) defect {
-	if number, rest, ok := strings.Cut(strings.TrimPrefix(text, "line "), ": "); ok &&
-		strings.HasPrefix(text, "line ") {
-		if n, err := strconv.Atoi(number); err == nil {
-			return defect{severity, n, rest}
-		}
-	}
-	return defect{severity, 0, text}
+	line, rest := agents.LineOf(text)
+	return defect{severity, line, rest}
 }
 
 // checkedAgent is one definition with its defects, in the JSON output of qq agents check.

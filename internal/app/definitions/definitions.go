@@ -99,7 +99,7 @@ func (r commands) listAgents(c *cli.Context) error {
 		}
 		t = append(t, []string{row.Name, row.Role, command.Printable(from), output.OneLine(row.Description)})
 		for _, warning := range row.Warnings {
-			r.Say("%s: %s", row.Source, warning)
+			r.Say("%s", agents.Located(row.Source, warning))
 		}
 	}
 	_, err = r.Out.WriteString(strings.Join(t.Wrapped(r.Out.Width()), "\n") + "\n")
@@ -142,7 +142,7 @@ func (r commands) showAgent(c *cli.Context) error {
 		return output.WriteError(err)
 	}
 	for _, warning := range a.Warnings {
-		r.Say("%s", warning)
+		r.Say("%s", agents.Located(a.Source, warning))
 	}
 	_, err = fmt.Fprintf(r.Out, "\n%s\n", command.Printable(strings.TrimSpace(a.Prompt)))
 	return output.WriteError(err)

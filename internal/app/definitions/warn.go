@@ -27,7 +27,7 @@ func Warn(i *command.Invocation, home string, a agents.Agent) {
 	known := len(a.Harmless) > 0 && remembered(home, a)
 	for _, w := range a.Warnings {
 		if !known || !slices.Contains(a.Harmless, w) {
-			i.Say("%s: %s", a.Source, w)
+			i.Say("%s", agents.Located(a.Source, w))
 		}
 	}
 }

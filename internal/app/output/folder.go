@@ -17,7 +17,8 @@ import (
 	"qq/pkg/task"
 )
 
-// Folder holds the results of a batch: for each task the files NAME.txt and NAME.json.
+// Folder holds the results of a batch: for each task the file NAME.json, and NAME.txt with the answer if the task
+// succeeded.
 type Folder struct {
 	path string
 	file *os.File // locked until it is closed
@@ -113,8 +114,9 @@ func (f *Folder) Clear(names iter.Seq2[string, error]) (left bool, err error) {
 
 // Made is what a result says about its task.
 type Made struct {
-	Task  string `json:"task"` // shortened
-	Input string `json:"input"`
+	BatchID string `json:"batch_id"` // a batch that is resumed keeps its id
+	Task    string `json:"task"`     // shortened
+	Input   string `json:"input"`
 }
 
 // Others returns the names of the results in the folder that have none of these names, by what they were made of.
@@ -151,12 +153,21 @@ func (f *Folder) Remove(names []string) error {
 	for _, name := range names {
 		// The text goes first: without it the rest is still a result.
 		for _, ext := range []string{".txt", ".json"} {
-			if err := os.Remove(f.at(name, ext)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := f.remove(name, ext); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// remove removes a file of the result with that name, if it is there.
+func (f *Folder) remove(name, ext string) error {
+	err := os.Remove(f.at(name, ext))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // empty reports whether nothing is in the folder.
@@ -188,14 +199,21 @@ func isResult(path string) bool {
 }
 
 // Save writes a result as JSON to the file NAME.json, and its output to NAME.txt. input is what the template of the
-// batch was filled with. Each file is written completely or not at all.
+// batch was filled with. Each file is written completely or not at all. A failed task has no NAME.txt: who reads only
+// those would take its text, which may be empty, for an answer. NAME.json has that text.
 func (f *Folder) Save(name, input string, r task.Result) error {
 	whole, err := json.MarshalIndent(Document{Result: r, Input: input}, "", "  ")
 	if err != nil {
 		return err
 	}
 	here := renameio.WithTempDir(f.unfinished()) // else some files of a killed qq stay in TMPDIR
-	if err = renameio.WriteFile(f.at(name, ".json"), append(whole, '\n'), 0o666, here); err == nil {
+	if !r.Success {
+		err = f.remove(name, ".txt")
+	}
+	if err == nil {
+		err = renameio.WriteFile(f.at(name, ".json"), append(whole, '\n'), 0o666, here)
+	}
+	if err == nil && r.Success {
 		err = renameio.WriteFile(f.at(name, ".txt"), []byte(r.Output), 0o666, here)
 	}
 	if err != nil {

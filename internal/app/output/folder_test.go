@@ -47,19 +47,20 @@ func TestFolder(t *testing.T) {
 		require.NoError(t, f.Save(name, "docs/"+name, results()[i]))
 	}
 	require.NoError(t, f.Close())
-	assert.Equal(t, []string{"00002.json", "00002.txt", "a.md.json", "a.md.txt"}, files(t, path))
+	assert.Equal(t, []string{"00002.json", "a.md.json", "a.md.txt"}, files(t, path), "a failure is no answer")
 	text, err := os.ReadFile(filepath.Join(path, "a.md.txt"))
 	require.NoError(t, err)
 	assert.Equal(t, "a <b>\nc", string(text))
 	whole, err := os.ReadFile(filepath.Join(path, "00002.json"))
 	require.NoError(t, err)
 	assert.Contains(t, string(whole), `"error": "too slow"`)
+	assert.Contains(t, string(whole), `"output": "half\n"`, "its text is kept")
 	assert.Contains(t, string(whole), `"input": "docs/00002"`)
 	assert.ErrorContains(t, f.Save("x", "", results()[1]), "save the result of task 2: ")
 	var none *Folder
 	assert.NoError(t, none.Close())
 
-	_, err = OpenFolder(filepath.Join(path, "00002.txt"))
+	_, err = OpenFolder(filepath.Join(path, "a.md.txt"))
 	assert.Error(t, err)
 }
 
@@ -83,9 +84,13 @@ func TestFolderOfAnother(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, left)
 	assert.Equal(t, []string{unfinished, "c.json", "c.txt"}, files(t, path))
+	require.NoError(t, f.Save("c", "", results()[1]))
+	assert.Equal(t, []string{unfinished, "c.json"}, files(t, path), "its earlier answer counts no more")
+	require.NoError(t, f.Check(named("c")))
 	left, err = f.Clear(named("c"))
 	require.NoError(t, err)
 	assert.False(t, left)
+	assert.Equal(t, []string{unfinished}, files(t, path))
 
 	for _, foreign := range []string{"a.txt", "a.json"} {
 		require.NoError(t, os.WriteFile(filepath.Join(path, foreign), []byte(`{"task":"x"}`), 0o600))

@@ -85,10 +85,10 @@ func TestText(t *testing.T) {
 	}
 	cut := strings.TrimSpace(strings.Repeat("long ", 60))[:297] + "..."
 	assert.Equal(t, "a\nb\n[task 2 failed: "+cut+"]\n[task 3 failed: idle: silent]\n"+
-		"[task 4 cancelled: not started: stopped]\n", all(func(*Results) {}))
+		"[task 4 not started: stopped]\n", all(func(*Results) {}))
 	assert.Equal(t, "x.md\ta\nx.md\tb\ntwo  lines\t[task 2 failed: "+cut+"]\n"+
 		"z\t[task 3 failed: idle: silent]\n"+
-		"last\t[task 4 cancelled: not started: stopped]\n", all(func(r *Results) { r.Tag, r.Heads = true, true }))
+		"last\t[task 4 not started: stopped]\n", all(func(r *Results) { r.Tag, r.Heads = true, true }))
 	assert.Equal(t, "── x.md ──\na\nb\n\n── two  lines ──\n[task 2 failed: "+cut+"]\n\n── z ──\n"+
 		"[task 3 failed: idle: silent]\n", all(func(r *Results) { r.Heads, r.Terminal = true, true }))
 }
@@ -221,7 +221,7 @@ func TestProgress(t *testing.T) {
 	busy := &work{}
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
-		p := StartProgress(out, true, 4, busy, nil)
+		p := StartProgress(out, true, 4, busy, nil, 0)
 		p.Count(results()[0])
 		p.Count(results()[1])
 		time.Sleep(RedrawEvery + time.Millisecond)
@@ -233,7 +233,7 @@ func TestProgress(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
-		p := StartProgress(out, false, 4, busy, nil)
+		p := StartProgress(out, false, 4, busy, nil, 0)
 		p.Count(results()[0])
 		time.Sleep(reportEvery + time.Millisecond)
 		synctest.Wait()
@@ -251,11 +251,13 @@ func TestProgress(t *testing.T) {
 				ParentExecutionID: "2", Slot: true},
 			{State: task.Queued, Task: "the next"},
 		}}
-		p := StartProgress(out, false, 10, w, nil)
+		p := StartProgress(out, false, 10, w, nil, 0)
 		cached := results()[0]
 		cached.Cached = true
-		cancelled := task.Task{}.Ended(task.Cancelled, "")
-		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0], cancelled} {
+		left := task.Task{}.Ended(task.Cancelled, "") // it was not started: that is no end
+		cancelled := left
+		cancelled.Attempts = 1
+		for _, r := range []task.Result{results()[0], results()[0], cached, results()[0], cancelled, left, left} {
 			p.Count(r)
 		}
 		time.Sleep(reportEvery + time.Millisecond)
@@ -272,7 +274,7 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, shown := newOutput(t)
 		ends := make(chan struct{})
-		p := StartProgress(out, true, 4, busy, ends)
+		p := StartProgress(out, true, 4, busy, ends, 0)
 		p.Count(results()[0])
 		close(ends)
 		synctest.Wait()
@@ -313,10 +315,32 @@ func TestTally(t *testing.T) {
 	}
 	assert.Equal(t, 2, tally.Failed)
 	assert.Equal(t, 1, tally.NotStarted)
-	assert.Equal(t, "1 completed, 1 timeout, 1 cancelled, 1 not started in 12s", tally.Summary(12*time.Second))
+	assert.Equal(t, "1 completed, 1 timed out, 1 cancelled, 1 not started in 12s", tally.Summary(12*time.Second))
 	tally.Usage = task.Usage{InputTokens: 12_000, OutputTokens: 345}
-	assert.Equal(t, "1 completed, 1 timeout, 1 cancelled, 1 not started in 12s, 12.3k tokens",
+	assert.Equal(t, "1 completed, 1 timed out, 1 cancelled, 1 not started in 12s, 12.3k tokens",
 		tally.Summary(12*time.Second))
+
+	var plain Tally
+	for _, s := range []task.Status{task.Empty, task.Empty} {
+		plain.Add(task.Task{}.Ended(s, ""))
+	}
+	assert.Equal(t, "2 with an empty answer in 0.5s", plain.Summary(500*time.Millisecond))
+	plain.Known = 2
+	assert.Equal(t, "2 with an empty answer, 2 of them from before in 0.5s", plain.Summary(500*time.Millisecond))
+	for range 3 {
+		plain.Add(task.Task{}.Ended(task.Completed, ""))
+	}
+	plain.Known = 4
+	assert.Equal(t, "3 completed, 2 with an empty answer, 4 of these 5 from before in 0.5s",
+		plain.Summary(500*time.Millisecond), "failures are among the four")
+	for _, s := range task.Statuses() {
+		var one Tally
+		one.Add(task.Result{Status: s, Attempts: 1})
+		if s.Final() {
+			assert.NotContains(t, one.Summary(0), "_")
+			assert.Contains(t, one.Summary(0), "1 ")
+		}
+	}
 }
 
 func TestIsTerminal(t *testing.T) {

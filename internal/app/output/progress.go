@@ -22,6 +22,7 @@ type Progress struct {
 	total int
 	batch Batch
 	start time.Time
+	delay time.Duration // between the starts of two tasks
 	clock redrawing
 
 	mu        sync.Mutex
@@ -39,9 +40,10 @@ type Batch interface {
 }
 
 // StartProgress shows the progress of b, which has total tasks, until Stop is called. Once ends is closed, it says that
-// the batch stops.
-func StartProgress(w *command.Output, live bool, total int, b Batch, ends <-chan struct{}) *Progress {
-	p := &Progress{w: w, live: live, total: total, batch: b, start: time.Now()}
+// the batch stops. delay is the time between the starts of two tasks.
+func StartProgress(w *command.Output, live bool, total int, b Batch, ends <-chan struct{},
+	delay time.Duration) *Progress {
+	p := &Progress{w: w, live: live, total: total, batch: b, start: time.Now(), delay: delay}
 	every := reportEvery
 	if live {
 		every = RedrawEvery
@@ -50,9 +52,9 @@ func StartProgress(w *command.Output, live bool, total int, b Batch, ends <-chan
 	return p
 }
 
-// Count counts a finished task.
+// Count counts a finished task. One that was not started is none.
 func (p *Progress) Count(r task.Result) {
-	if p == nil {
+	if p == nil || r.NotStarted() {
 		return
 	}
 	p.mu.Lock()
@@ -88,7 +90,7 @@ func (p *Progress) redraw(stops bool) {
 		worked: max(p.done-p.cancelled-p.cached-known, 0)}
 	p.mu.Unlock() // before the terminal, which may be slow: finished tasks are counted meanwhile
 	now := time.Now()
-	s.total, s.elapsed, s.wait = p.total, now.Sub(p.start), p.batch.Waits()
+	s.total, s.elapsed, s.wait, s.delay = p.total, now.Sub(p.start), p.batch.Waits(), p.delay
 	s.look(p.batch.Jobs(), now)
 	if p.live {
 		p.w.Status(s.line(columnsFor(p.w)))
@@ -111,7 +113,8 @@ type standing struct {
 	oldest              string        // its text
 	wait                time.Duration // for the model server
 	elapsed             time.Duration
-	stopping            bool // no further task starts
+	delay               time.Duration // between the starts of two tasks
+	stopping            bool          // no further task starts
 }
 
 // look counts the tasks of the batch that have started, and finds the oldest. The others in list are their children.
@@ -167,7 +170,9 @@ func (s *standing) line(columns int) string {
 		if rate = fmt.Sprintf("%.1f/s", speed); speed < 1 {
 			rate = fmt.Sprintf("%.1f/min", speed*60)
 		}
-		left = Left(time.Duration(float64(s.total-s.done)/speed*float64(time.Second))) + " left"
+		rest := time.Duration(float64(s.total-s.done) / speed * float64(time.Second))
+		starts := time.Duration(max(s.total-s.done-s.atWork-s.waiting, 0)) * s.delay
+		left = Left(max(rest, starts)) + " left"
 	}
 	if s.age >= time.Second {
 		oldest, text = "oldest: "+Clock(s.age), OneLine(s.oldest)

@@ -28,6 +28,7 @@ type Results struct {
 	// Terminal says that people read the text as it comes: a task that was not started has no line, and the first
 	// answer of the built-in model has [Copied] before it.
 	Terminal bool
+	Width    int // columns of the terminal; 0 if they are not known
 
 	format string
 	w      io.Writer
@@ -86,7 +87,7 @@ const maxTag = 1000
 
 // text returns a result as text: the output, and for a failed task a line that says so.
 func (r *Results) text(name string, res task.Result) string {
-	if r.Terminal && res.Attempts == 0 && res.Status == task.Cancelled {
+	if r.Terminal && res.NotStarted() {
 		return ""
 	}
 	text := res.Output
@@ -105,7 +106,12 @@ func (r *Results) text(name string, res task.Result) string {
 		}
 		return b.String()
 	case r.Heads:
-		head := "── " + columns.Cut(name, maxHead) + " ──\n"
+		const around = 7 // columns of what stands around the name, and one that stays free
+		room := maxHead
+		if r.Width > 0 {
+			room = max(min(room, r.Width-around), 1)
+		}
+		head := "── " + columns.Cut(name, room) + " ──\n"
 		if r.n > 1 {
 			head = "\n" + head
 		}
@@ -130,11 +136,14 @@ func failure(res task.Result) string {
 	case task.Failed:
 	case task.Cancelled, task.Interrupted, task.Terminated:
 		what = string(res.Status) + ": "
+		if strings.HasPrefix(res.Err(), "not started: ") {
+			what = "" // that says it all
+		}
 	default:
 		what += string(res.Status) + ": "
 	}
 	if res.Err() == string(res.Status) {
-		what = strings.TrimSuffix(what, ": ") // which says it all
+		what = strings.TrimSuffix(what, ": ") // the same
 	} else {
 		what += task.Shorten(res.Err(), maxReason)
 	}

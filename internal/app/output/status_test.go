@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"qq/internal/app/columns"
 	"qq/pkg/task"
@@ -80,4 +81,22 @@ func TestTokensSoFar(t *testing.T) {
 	} {
 		assert.Equal(t, want, tokensSoFar(task.Usage{InputTokens: n}), n)
 	}
+}
+
+// TestDelayCounts: tasks that start far apart take at least that time, however fast they are.
+func TestDelayCounts(t *testing.T) {
+	s := standing{done: 1, total: 8, worked: 1, atWork: 1, elapsed: 4 * time.Second, delay: time.Hour}
+	assert.Equal(t, "1/8 done, 1 at work · 4 s, 15.0/min, 6h 00m left", s.line(200))
+	s.delay = time.Second
+	assert.Equal(t, "1/8 done, 1 at work · 4 s, 15.0/min, 28 s left", s.line(200), "the slower of both counts")
+}
+
+// TestHeadFits: the line above a result fits the terminal.
+func TestHeadFits(t *testing.T) {
+	var out strings.Builder
+	r := NewResults(Text, &out)
+	r.Heads, r.Width = true, 40
+	require.NoError(t, r.Write(strings.Repeat("word ", 30), "", results()[0]))
+	head, _, _ := strings.Cut(out.String(), "\n")
+	assert.Equal(t, 39, columns.Of(head), head)
 }

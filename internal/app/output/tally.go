@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ func (t *Tally) Add(r task.Result) {
 		t.counts = map[task.Status]int{}
 	}
 	switch {
-	case r.Attempts == 0 && r.Status == task.Cancelled:
+	case r.NotStarted():
 		t.NotStarted++
 		return
 	case !r.Success:
@@ -73,19 +74,32 @@ func (t *Tally) Repeats() string {
 	return fmt.Sprintf("(%d tasks needed more than one attempt)", t.Repeated)
 }
 
+// words say how tasks ended, for statuses that do not say it in a sentence.
+var words = map[task.Status]string{
+	task.Timeout: "timed out", task.TurnLimit: "out of turns", task.Empty: "with an empty answer",
+	task.Broken: "with a broken answer", task.NoResult: "without a result", task.OutOfMemory: "out of memory",
+	task.UnknownOutcome: "with an unknown outcome", task.Limit: "stopped by a limit",
+	task.Misused: "that cannot be run",
+}
+
 // Summary returns the last line of a batch: its counts, tokens and the elapsed time.
 func (t *Tally) Summary(elapsed time.Duration) string {
 	var parts []string
+	ended := 0
 	for _, s := range []task.Status{
 		task.Completed, task.Failed, task.Timeout, task.Idle, task.TurnLimit, task.Empty, task.Broken, task.NoResult,
 		task.Killed, task.OutOfMemory, task.UnknownOutcome, task.Unavailable, task.Limit, task.Refused, task.Misused,
 		task.Interrupted, task.Terminated, task.Cancelled,
 	} {
 		if n := t.counts[s]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+			parts = append(parts, fmt.Sprintf("%d %s", n, cmp.Or(words[s], string(s))))
+			ended += n
 		}
 	}
-	if t.Known > 0 {
+	switch {
+	case t.Known > 0 && len(parts) > 1: // of which status they are is not known
+		parts = append(parts, fmt.Sprintf("%d of these %d from before", t.Known, ended))
+	case t.Known > 0:
 		parts = append(parts, fmt.Sprintf("%d of them from before", t.Known))
 	}
 	if t.Cached > 0 {

@@ -154,6 +154,9 @@ func (p permissions) remove(c *cli.Context) error {
 	for _, r := range gone {
 		p.Note("removed: %s in %s", oneLine(r.Rule), oneLine(r.Folder))
 	}
+	if len(rows) > len(gone) {
+		p.Note("the others have new numbers: qq permissions list shows them")
+	}
 	return nil
 }
 

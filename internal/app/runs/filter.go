@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"qq/internal/app/command"
+	"qq/internal/app/values"
 	"qq/internal/record/ledger"
 )
 
@@ -29,13 +30,13 @@ func runsFilter(f typed, now time.Time) (ledger.Filter, error) {
 		return to, command.Usagef("accepted is a whole number from 0 on; 0 is all", "--limit is %d", to.Limit)
 	}
 	var err error
-	if to.Status, err = command.ParseStatuses("--status", f.String("status")); err != nil {
+	if to.Status, err = values.ParseStatuses("--status", f.String("status")); err != nil {
 		return to, err
 	}
-	if to.Since, err = command.ParseTime("--since", f.String("since"), now); err != nil {
+	if to.Since, err = values.ParseTime("--since", f.String("since"), now); err != nil {
 		return to, err
 	}
-	if to.Until, err = command.ParseTime("--before", f.String("before"), now); err != nil {
+	if to.Until, err = values.ParseTime("--before", f.String("before"), now); err != nil {
 		return to, err
 	}
 	if !to.Since.IsZero() && !to.Until.IsZero() && !to.Since.Before(to.Until) {
@@ -54,9 +55,9 @@ type runStore interface {
 
 var _ runStore = (*ledger.Ledger)(nil)
 
-// query returns the runs and batches that f selects. If f names an agent, a status or a
-// batch, these are all matching runs at any depth, and no batches. Otherwise they are the
-// single prompts of people, and each batch as one row. f.Batch may be a short id.
+// query returns the runs and batches that f selects. If f names an agent or a batch, these are all matching runs at any
+// depth, and no batches. If f names a status, they are all runs at any depth and all batches that have it. Otherwise
+// they are the single prompts of people, and each batch as one row. f.Batch may be a short id.
 func query(from runStore, f ledger.Filter) ([]ledger.Run, []ledger.BatchRow, error) {
 	if f.Batch != "" {
 		b, err := from.Find(f.Batch)
@@ -65,7 +66,7 @@ func query(from runStore, f ledger.Filter) ([]ledger.Run, []ledger.BatchRow, err
 		}
 		f.Batch = b.ID
 	}
-	if f.Batch != "" || f.Agent != "" || len(f.Status) > 0 {
+	if f.Batch != "" || f.Agent != "" {
 		runs, err := from.List(f)
 		return runs, nil, err
 	}
@@ -73,7 +74,7 @@ func query(from runStore, f ledger.Filter) ([]ledger.Run, []ledger.BatchRow, err
 	if err != nil {
 		return nil, nil, err
 	}
-	f.Roots = true
+	f.Roots = len(f.Status) == 0
 	runs, err := from.List(f)
 	return runs, batches, err
 }

@@ -45,7 +45,8 @@ func TestQuery(t *testing.T) {
 	for _, c := range []struct{ f, want ledger.Filter }{
 		{ledger.Filter{Batch: "ba01", Limit: 1}, ledger.Filter{Batch: "whole ba01", Limit: 1}},
 		{ledger.Filter{Agent: "coder"}, ledger.Filter{Agent: "coder"}},
-		{ledger.Filter{Status: []task.Status{task.Idle}}, ledger.Filter{Status: []task.Status{task.Idle}}},
+		{ledger.Filter{Status: []task.Status{task.Idle}, Agent: "coder"},
+			ledger.Filter{Status: []task.Status{task.Idle}, Agent: "coder"}},
 	} {
 		a := &asked{}
 		runs, rows, err := query(a, c.f)
@@ -54,6 +55,13 @@ func TestQuery(t *testing.T) {
 		assert.Empty(t, rows)
 		assert.Equal(t, &asked{runs: []ledger.Filter{c.want}}, a)
 	}
+	a = &asked{}
+	f := ledger.Filter{Status: []task.Status{task.Idle}}
+	runs, rows, err = query(a, f)
+	require.NoError(t, err)
+	assert.Len(t, runs, 4)
+	assert.Len(t, rows, 4, "a person finds the batch to resume")
+	assert.Equal(t, &asked{runs: []ledger.Filter{f}, batches: []ledger.Filter{f}}, a)
 	for _, f := range []ledger.Filter{{}, {Batch: "x"}, {Agent: "x"}} {
 		boom := errors.New("boom")
 		_, _, err := query(&asked{err: boom}, f)
@@ -86,6 +94,7 @@ func TestLedger(t *testing.T) {
 		var b strings.Builder
 		runs, batches, err := query(l, f)
 		require.NoError(t, err)
+		o.Status = len(f.Status) > 0
 		require.NoError(t, printRuns(&b, runs, batches, o))
 		return b.String()
 	}
@@ -95,12 +104,15 @@ func TestLedger(t *testing.T) {
 	assert.Contains(t, all, "a1b2c3d4")
 	assert.Contains(t, list(ledger.Filter{Batch: "0000ba01"}), "one of two")
 	assert.Contains(t, list(ledger.Filter{Status: []task.Status{task.Failed}}), "b1b2c3d4")
+	assert.Regexp(t, `(?m)^RUN       BATCH .*\n0000ba01  +\d.* running \* .* 0/2 done in /d\n`+
+		`c1b2c3d4  0000ba01 #1  .* one of two\na1b2c3d4  +\d.* ask\n`, list(ledger.Filter{
+		Status: []task.Status{task.Running}}))
 
 	var b strings.Builder
 	tree, err := l.Tree("a1b2c3d4")
 	require.NoError(t, err)
 	require.NoError(t, printTree(&b, tree, o))
-	assert.Regexp(t, `^a1b2c3d4  running \*  default  0\.\ds  ask\n└─ b1b2c3d4  failed  coder  0\.\ds  do\n$`,
+	assert.Regexp(t, `^a1b2c3d4     running \*  default  0\.\ds  ask\n└─ b1b2c3d4  failed     coder    0\.\ds  do\n$`,
 		b.String())
 
 	b.Reset()

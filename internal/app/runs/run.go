@@ -64,8 +64,12 @@ func printRun(w io.Writer, r ledger.Run, attempts []ledger.AttemptRow, result ta
 		}
 	}
 	field("time", o.took(r)+waited(r))
-	if r.Usage != (task.Usage{}) {
-		field("tokens", fmt.Sprintf("%d in, %d out", r.Usage.InputTokens, r.Usage.OutputTokens))
+	if all := r.TotalUsage; all != (task.Usage{}) {
+		text := fmt.Sprintf("%d in, %d out", all.InputTokens, all.OutputTokens)
+		if own := r.Usage; own != all {
+			text += fmt.Sprintf(" (its own: %d in, %d out)", own.InputTokens, own.OutputTokens)
+		}
+		field("tokens", text)
 	}
 	resultFields(field, result)
 	lines := fields.Lines(0)

@@ -23,6 +23,8 @@ type layout struct {
 	Now time.Time
 	// Limit is the largest number of rows in a list; 0 means no limit.
 	Limit  int
+	Batch  bool // the runs of a list are the tasks of one batch
+	Status bool // the rows of a list were chosen by their status
 	Errors bool // the runs of a list are followed by their errors
 	Home   string
 }
@@ -34,14 +36,15 @@ const (
 
 // row is one line of a list: cells for people and a value for scripts.
 type row struct {
-	when  time.Time
-	cells []string
-	below string // a line of its own; empty means none
-	value any    // for scripts
+	isBatch bool
+	when    time.Time
+	cells   []string
+	below   string // a line of its own; empty means none
+	value   any    // for scripts
 }
 
-// printRuns prints runs and batches, newest first. A run has no line of its own if its
-// batch is one of batches.
+// printRuns prints runs and batches, newest first. With o.Status the batches come before the runs. Without it, a run
+// has no line of its own if its batch is one of batches.
 func printRuns(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o layout) error {
 	var rows []row
 	listed := map[string]bool{}
@@ -49,12 +52,19 @@ func printRuns(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o layo
 		rows = append(rows, o.batch(b))
 		listed[b.ID] = true
 	}
+	ofBatch := false // a run is a task of a batch
 	for _, r := range runs {
-		if r.Batch == "" || !listed[r.Batch] {
+		if o.Status || !listed[r.Batch] {
 			rows = append(rows, o.run(r))
+			ofBatch = ofBatch || r.Batch != ""
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b row) int { return b.when.Compare(a.when) })
+	slices.SortStableFunc(rows, func(a, b row) int {
+		if o.Status && a.isBatch != b.isBatch {
+			return map[bool]int{true: -1, false: 1}[a.isBatch]
+		}
+		return b.when.Compare(a.when)
+	})
 	if o.Limit > 0 {
 		rows = rows[:min(len(rows), o.Limit)]
 	}
@@ -68,9 +78,18 @@ func printRuns(w io.Writer, runs []ledger.Run, batches []ledger.BatchRow, o layo
 	if len(rows) == 0 {
 		return nil
 	}
-	t := output.Table{{"RUN", "STARTED", "STATUS", "AGENT", "TIME", "TOKENS", "TASK"}}
+	number := "BATCH"
+	if o.Batch {
+		number = "#"
+	}
+	t := output.Table{{"RUN", number, "STARTED", "STATUS", "AGENT", "TIME", "TOKENS", "TASK"}}
 	for _, r := range rows {
 		t = append(t, r.cells)
+	}
+	if !ofBatch {
+		for i := range t {
+			t[i] = slices.Delete(t[i], 1, 2)
+		}
 	}
 	lines := t.Lines(o.width())
 	each := len(lines) / len(t) // lines of a row: in a narrow terminal two
@@ -95,7 +114,7 @@ func printBatch(w io.Writer, b ledger.BatchRow, runs []ledger.Run, o layout) err
 	if err := printRuns(w, nil, []ledger.BatchRow{b}, o); err != nil {
 		return err
 	}
-	o.Errors = true
+	o.Errors, o.Batch = true, true
 	return printRuns(w, runs, nil, o)
 }
 
@@ -111,12 +130,25 @@ func (o layout) run(r ledger.Run) row {
 		first, _, _ := strings.Cut(strings.TrimSpace(r.Error), "\n")
 		below = o.text(first)
 	}
-	return row{when, []string{
-		short(r.ID), o.clock(when), o.status(r), o.brief(r.Agent, 16), o.took(r), tokens(r.Usage), o.text(r.Task),
+	return row{false, when, []string{
+		short(r.ID), o.inBatch(r), o.clock(when), o.status(r), o.brief(r.Agent, 16), o.took(r), tokens(r.TotalUsage),
+		o.text(r.Task),
 	}, below, struct {
 		Type string `json:"type"`
 		ledger.Run
 	}{"run", r}}
+}
+
+// inBatch returns the batch of r and the number of its task there, as the output of the batch has it. It returns ""
+// outside of a batch.
+func (o layout) inBatch(r ledger.Run) string {
+	switch {
+	case r.Batch == "":
+		return ""
+	case o.Batch:
+		return fmt.Sprint(r.Index + 1)
+	}
+	return fmt.Sprintf("%s #%d", short(r.Batch), r.Index+1)
 }
 
 func (o layout) batch(b ledger.BatchRow) row {
@@ -128,8 +160,8 @@ func (o layout) batch(b ledger.BatchRow) row {
 	if b.Live || !b.Ended.IsZero() {
 		span = output.Roundly(took)
 	}
-	return row{b.Started, []string{
-		short(b.ID), o.clock(b.Started), status, "(batch)", span, tokens(b.Usage), progress(b),
+	return row{true, b.Started, []string{
+		short(b.ID), "", o.clock(b.Started), status, "(batch)", span, tokens(b.Usage), progress(b),
 	}, "", batchValue{"batch", b}}
 }
 
@@ -174,7 +206,7 @@ func printTree(w io.Writer, runs []ledger.Run, o layout) error {
 		below[parent] = append(below[parent], r)
 		known[r.ID] = r.ID != ""
 	}
-	var lines []string
+	var t output.Table
 	var grow func(id, before string)
 	grow = func(id, before string) {
 		children := below[id]
@@ -186,18 +218,19 @@ func printTree(w io.Writer, runs []ledger.Run, o layout) error {
 			if id == "" {
 				branch, deeper = "", ""
 			}
-			lines = append(lines, columns.Cut(before+branch+o.node(r), o.width()))
+			t = append(t, []string{before + branch + short(r.ID), o.status(r), o.brief(r.Agent, 16), o.took(r),
+				o.text(r.Task)})
 			if r.ID != "" {
 				grow(r.ID, before+deeper)
 			}
 		}
 	}
 	grow("", "")
+	lines := t.Lines(0) // each run has one line, however narrow the terminal is
+	for i, line := range lines {
+		lines[i] = columns.Cut(line, o.width())
+	}
 	return o.write(w, lines)
-}
-
-func (o layout) node(r ledger.Run) string {
-	return strings.Join([]string{short(r.ID), o.status(r), o.brief(r.Agent, 16), o.took(r), o.text(r.Task)}, "  ")
 }
 
 // printCleared prints how many runs were removed from the ledger.

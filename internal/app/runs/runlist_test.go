@@ -30,7 +30,8 @@ func some() []ledger.Run {
 		{ID: "0198a000-0000-7000-8000-0000a1b2c3d4", Agent: "coder", Task: "Write the\n  function \x1b[31mred",
 			Status: task.Running, Live: true,
 			Queued: at(80 * time.Second), Started: at(75 * time.Second),
-			Usage: task.Usage{InputTokens: 9000, OutputTokens: 3345}},
+			Usage:      task.Usage{InputTokens: 900, OutputTokens: 30},
+			TotalUsage: task.Usage{InputTokens: 9000, OutputTokens: 3345}},
 		{ID: "0198a000-0000-7000-8000-0000b1b2c3d4", Parent: "0198a000-0000-7000-8000-0000a1b2c3d4", Agent: "explorer",
 			Depth: 1,
 			Task:  "請找出所有的錯誤處理並且說明每一個，然後列出檔案與行號，最後做一個總結", Status: task.Queued, Live: true,
@@ -39,7 +40,8 @@ func some() []ledger.Run {
 			Task:   strings.Repeat("long ", 100),
 			Status: task.UnknownOutcome, Queued: at(30 * time.Hour), Started: at(30 * time.Hour),
 			Ended: at(29 * time.Hour), DurationMS: 3_600_000, Attempts: 1,
-			Error: "child was killed by signal 9 (killed)", Usage: task.Usage{InputTokens: 17}},
+			Error: "child was killed by signal 9 (killed)", Usage: task.Usage{InputTokens: 17},
+			TotalUsage: task.Usage{InputTokens: 17}},
 		{ID: "0198a000-0000-7000-8000-0000d1b2c3d4", Batch: "0198a000-0000-7000-8000-00000000ba01", Agent: "default",
 			Task:   "a task of the batch",
 			Status: task.Completed, Started: at(time.Minute), Ended: at(59 * time.Second), DurationMS: 900},
@@ -113,8 +115,8 @@ func TestBatch(t *testing.T) {
 	assert.Equal(t, ""+
 		"RUN       STARTED  STATUS     AGENT    TIME    TOKENS  TASK\n"+
 		"0000ba01  14:47    running *  (batch)  12m03s  -       412/500 done, 3 failed in /home/é/project\n"+
-		"RUN       STARTED  STATUS     AGENT    TIME  TOKENS  TASK\n"+
-		"d1b2c3d4  14:59    completed  default  0.9s  -       a task of the batch\n", b.String())
+		"RUN       #  STARTED  STATUS     AGENT    TIME  TOKENS  TASK\n"+
+		"d1b2c3d4  1  14:59    completed  default  0.9s  -       a task of the batch\n", b.String())
 
 	failed := some()[3]
 	failed.Status, failed.Error = task.Failed, "the model is gone:\x1b[31m nobody answers\nat all"
@@ -148,8 +150,8 @@ func TestListElsewhere(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, printRuns(&b, some()[3:], nil, layout{Now: now}))
 	assert.Equal(t, ""+
-		"RUN       STARTED  STATUS     AGENT    TIME  TOKENS  TASK\n"+
-		"d1b2c3d4  14:59    completed  default  0.9s  -       a task of the batch\n", b.String())
+		"RUN       BATCH        STARTED  STATUS     AGENT    TIME  TOKENS  TASK\n"+
+		"d1b2c3d4  0000ba01 #1  14:59    completed  default  0.9s  -       a task of the batch\n", b.String())
 	b.Reset()
 	require.NoError(t, printRuns(&b, some()[:3], batches(), layout{Now: now, Limit: 2}))
 	assert.Equal(t, ""+
@@ -203,12 +205,12 @@ func TestTree(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, printTree(&b, rows, layout{Width: 60, Now: now}))
 	assert.Equal(t, `
-aaaaaaaa  completed  default  1.5s  Write a report
-├─ bbbbbbbb  completed  coder  1.5s  part one
+aaaaaaaa        completed  default   1.5s  Write a report
+├─ bbbbbbbb     completed  coder     1.5s  part one
 │  └─ cccccccc  completed  explorer  1.5s  日本語の文書を...
-└─ dddddddd  running *  coder  3.0s  part two
-   └─ eeeeeeee  completed  -  1.5s  deep
-ffffffff  completed  coder  1.5s  alone
+└─ dddddddd     running *  coder     3.0s  part two
+   └─ eeeeeeee  completed  -         1.5s  deep
+ffffffff        completed  coder     1.5s  alone
 `, "\n"+b.String())
 	b.Reset()
 	require.NoError(t, printTree(&b, rows, layout{JSON: true}))
@@ -250,7 +252,8 @@ func TestShow(t *testing.T) {
 		Task: "Write it.\n\n\x1b[2JThen test.\n", Status: task.Timeout,
 		Attempts: 2, Queued: at(70 * time.Second), Started: at(60 * time.Second), Ended: at(30 * time.Second),
 		DurationMS: 30_000, QueuedMS: 10_000,
-		Usage: task.Usage{InputTokens: 1234, OutputTokens: 56}, Depth: 1, Index: 11}
+		Usage: task.Usage{InputTokens: 1234, OutputTokens: 56}, Depth: 1, Index: 11,
+		TotalUsage: task.Usage{InputTokens: 1234, OutputTokens: 56}}
 	attempts := []ledger.AttemptRow{
 		{Number: 1, Started: at(60 * time.Second), Ended: at(58766 * time.Millisecond), Status: task.Unavailable,
 			Error: "model server: 503\nService Unavailable"},
@@ -322,7 +325,7 @@ agent    coder
 queued   2026-11-21 14:58:40
 started  2026-11-21 14:58:45
 time     1m15s
-tokens   9000 in, 3345 out
+tokens   9000 in, 3345 out (its own: 900 in, 30 out)
 
 ── task
 Write the

@@ -19,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"qq/internal/app/command"
+	"qq/internal/app/values"
 	"qq/internal/record/ledger"
 	"qq/pkg/task"
 )
@@ -32,7 +33,7 @@ func Command(i *command.Invocation) *cli.Command {
 	plain := command.LookFlags()
 	choose := append([]cli.Flag{
 		command.Choice(&cli.StringFlag{Name: "status", Usage: "those that ended so, or stand so: failed,timeout"},
-			command.StatusNames()),
+			values.StatusNames()),
 		&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "those of this agent"},
 		&cli.StringFlag{Name: "batch", Usage: "those of the batch with this id"},
 		&cli.StringFlag{Name: "since", Usage: "those from then on: 2h, 3d, 2026-11-20"},
@@ -113,6 +114,7 @@ func (r runs) listRuns(c *cli.Context) error {
 			r.Say("no runs")
 			return nil
 		}
+		o.Status, o.Batch = len(f.Status) > 0, f.Batch != ""
 		return printRuns(r.Out, list, batches, o)
 	})
 }

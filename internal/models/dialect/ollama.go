@@ -117,6 +117,7 @@ func encode(v any) ([]byte, error) {
 // last line has Done set.
 type chunk struct {
 	Message struct {
+		Role      string     `json:"role"` // assistant; some servers leave it out
 		Content   string     `json:"content"`
 		Thinking  string     `json:"thinking"`
 		ToolCalls []chatCall `json:"tool_calls"`
@@ -143,6 +144,9 @@ func (Ollama) Decode(data []byte, a *Answer) error {
 	}
 	if c.Error != "" {
 		return &Failure{Kind: llm.BrokenStream, Text: llm.OneLine(c.Error)}
+	}
+	if role := c.Message.Role; role != "" && role != string(llm.Assistant) {
+		c.Message.Content, c.Message.Thinking, c.Message.ToolCalls = "", "", nil // it is no part of the answer
 	}
 	a.add(c.Message.Thinking, c.Message.Content)
 	for _, tc := range c.Message.ToolCalls {

@@ -23,6 +23,7 @@ package extract
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -32,7 +33,10 @@ import (
 )
 
 // Backend answers requests by quoting. The zero value is ready for use by several goroutines.
-type Backend struct{}
+type Backend struct {
+	// Instead says how to get a language model, in an error; empty means by installing one.
+	Instead string
+}
 
 var _ llm.Backend = (*Backend)(nil)
 
@@ -41,7 +45,17 @@ func New() *Backend { return &Backend{} }
 
 // Chat answers the last request of a conversation, with text or with calls of the offered tools. It returns an
 // incomplete answer together with an error that says what is missing.
-func (*Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
+func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
+	answer, err := chat(ctx, r, yield)
+	if e, ok := errors.AsType[*llm.Error](err); ok && b.Instead != "" {
+		other := *e
+		other.Hint = strings.Replace(e.Hint, install, b.Instead, 1)
+		err = &other
+	}
+	return answer, err
+}
+
+func chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)) (llm.Response, error) {
 	answer := llm.Response{
 		Message: llm.Message{Role: llm.Assistant},
 		Usage:   task.Usage{InputTokens: inputTokens(r)},

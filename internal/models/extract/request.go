@@ -79,10 +79,12 @@ func unsupported(problem string) error {
 		Kind:    llm.Unsupported,
 		Problem: problem,
 		Hint: `say "summarize", "key points of", "keywords of" or "outline", and names of files (of folders: docs/) ` +
-			`or a text; for anything else install a model: "ollama pull qwen3:4b", then run again; ` +
-			`or name one with --model ollama:NAME`,
+			`or a text; for anything else ` + install + `; or name one with --model ollama:NAME`,
 	}
 }
+
+// install is how to get a language model, unless [Backend.Instead] says it.
+const install = `install a model: "ollama pull qwen3:4b", then run again`
 
 const notOurs = "the built-in model only summarizes, lists key points or keywords, and outlines"
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"errors"
 	"io"
 )
 
@@ -62,7 +61,8 @@ var _ Stream = (*Events)(nil)
 // NewEvents returns a reader of the events in r.
 func NewEvents(r io.Reader) *Events { return &Events{lines: scanner(r)} }
 
-var errEventTooLong = errors.New("event is too long")
+// errEventTooLong says the same of an event as of a line.
+var errEventTooLong = bufio.ErrTooLong
 
 // Next implements [Stream]. It drops an event that the end of the stream cuts off.
 func (e *Events) Next() (Event, error) {

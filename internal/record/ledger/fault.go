@@ -65,7 +65,7 @@ func (p place) fault(act string, err error) error {
 		return err
 	}
 	if gone, ok := errors.AsType[*appendfile.GoneError](err); ok {
-		return task.Machine("put it back, then go on where it ended with --resume", "%w", gone)
+		return task.Machine("put it back, then repeat the command", "%w", gone)
 	}
 	if errors.Is(err, errClosed) || errors.Is(err, ErrAtWork) {
 		return fmt.Errorf("%s: %w", act, err)
@@ -80,7 +80,7 @@ func (p place) fault(act string, err error) error {
 	text, hint := cause, "see whether "+filepath.Dir(p.file)+" can be used"+orNone
 	switch state {
 	case ErrFull: // no hint to clear runs, because that needs space too
-		text, hint = "the disk of "+p.file+" is full", "free some space on it, then go on where it ended with --resume"
+		text, hint = "the disk of "+p.file+" is full", "free some space on it, then repeat the command"
 	case ErrReadOnly:
 		text, hint = p.file+" is on a disk that cannot be written", "let QQ_HOME name a folder that can"+orNone
 	case ErrDenied:

@@ -46,7 +46,7 @@ func TestFullDatabase(t *testing.T) {
 	require.NoError(t, by.Finish("", "e", r), "the journal has room")
 	require.NoError(t, by.Close())
 	tells(t, l.fault("read the journals", l.refresh()), ErrFull, "read the journals", "free some space on it",
-		"--resume")
+		"then repeat the command")
 	_, _, got, err := l.Show("e")
 	require.NoError(t, err)
 	assert.Zero(t, got)

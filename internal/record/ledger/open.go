@@ -63,12 +63,12 @@ type place struct {
 // Path returns the path of the database in the folder home.
 func Path(home string) string { return filepath.Join(home, "ledger.db") }
 
-// journals returns the path of the folder of the journals in the folder home.
-func journals(home string) string { return filepath.Join(home, "ledger") }
+// Journals returns the path of the folder of the journals in the folder home.
+func Journals(home string) string { return filepath.Join(home, "ledger") }
 
 // Begun reports whether anything was ever recorded in the folder home.
 func Begun(home string) bool {
-	_, none := os.Stat(journals(home))
+	_, none := os.Stat(Journals(home))
 	_, noIndex := os.Stat(Path(home))
 	return !errors.Is(none, fs.ErrNotExist) || !errors.Is(noIndex, fs.ErrNotExist)
 }
@@ -78,7 +78,7 @@ func placeIn(home string, o Options) place {
 	if whole, err := filepath.Abs(home); err == nil { // else opening fails later
 		home = whole
 	}
-	roots := alive.Dir{Path: journals(home), Wait: cmp.Or(o.Wait, defaultWait)}
+	roots := alive.Dir{Path: Journals(home), Wait: cmp.Or(o.Wait, defaultWait)}
 	return place{Path(home), o.Keep, roots}
 }
 

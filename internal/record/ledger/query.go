@@ -32,6 +32,7 @@ type Run struct {
 	DurationMS int64       `json:"duration_ms"`
 	QueuedMS   int64       `json:"queued_ms"`
 	Usage      task.Usage  `json:"usage"`
+	TotalUsage task.Usage  `json:"total_usage"`       // with that of all runs below it
 	Summary    string      `json:"summary,omitempty"` // the first 5,000 characters of its output
 	Error      string      `json:"error,omitempty"`
 	Depth      int         `json:"depth"`
@@ -81,7 +82,7 @@ func (b BatchRow) Done() (done, failed int) {
 type Filter struct {
 	Batch  string        // the full id of a batch
 	Agent  string        // ignored for batches
-	Status []task.Status // any of these; ignored for batches
+	Status []task.Status // any of these
 	Since  time.Time
 	Until  time.Time // exclusive
 	Dir    string
@@ -166,7 +167,7 @@ func (f Filter) limit() string {
 }
 
 // list returns the ids of a set as a JSON array, for the function json_each of SQLite.
-func list(set map[string]bool) string {
+func list[T any](set map[string]T) string {
 	text, _ := json.Marshal(slices.AppendSeq([]string{}, maps.Keys(set))) // strings never fail
 	return string(text)
 }
@@ -196,9 +197,30 @@ func (l *Ledger) selectRuns(act string, which func(live string) *where, order st
 			}
 			return err
 		})
-		return err
+		return cmp.Or(err, l.addUp(runs))
 	})
 	return runs, l.fault(act, err)
+}
+
+// addUp sets the total usage of each of runs.
+func (l *Ledger) addUp(runs []Run) error {
+	at := make(map[string]*Run, len(runs))
+	for i := range runs {
+		at[runs[i].ID], runs[i].TotalUsage = &runs[i], runs[i].Usage
+	}
+	return each(l.db, `WITH RECURSIVE below (top, id, n) AS (
+  SELECT e.parent, e.id, e.n FROM json_each(?) j CROSS JOIN executions e ON e.parent = j.value AND e.parent <> ''
+  UNION SELECT b.top, e.id, e.n FROM below b CROSS JOIN executions e ON e.parent = b.id AND e.parent <> '')
+SELECT top, sum(input_tokens), sum(output_tokens) FROM below b CROSS JOIN results r ON r.execution = b.n GROUP BY top`,
+		[]any{list(at)}, func(rows *sql.Rows) error {
+			var top string
+			var u task.Usage
+			err := rows.Scan(&top, &u.InputTokens, &u.OutputTokens)
+			if err == nil {
+				at[top].TotalUsage = at[top].Usage.Add(u)
+			}
+			return err
+		})
 }
 
 // statusOf returns the status of an execution without a result.
@@ -322,6 +344,9 @@ FROM batches b LEFT JOIN ends e ON e.batch = b.n LEFT JOIN (
   FROM batches w JOIN ends d ON d.batch = w.n GROUP BY w.id) a ON a.id = b.id
 WHERE b.n = (SELECT max(n) FROM batches m WHERE m.id = b.id)`
 
+// batchStatus is the status of a batch, as [Ledger.Batches] gives it.
+const batchStatus = "CASE WHEN b." + amongLive + " THEN ? ELSE coalesce(nullif(e.status, ''), ?) END"
+
 // selectBatches returns batches without their counts, with the status that was recorded.
 // more is appended to the query.
 func (l *Ledger) selectBatches(more string, args ...any) ([]BatchRow, error) {
@@ -389,6 +414,10 @@ func (l *Ledger) Batches(f Filter) (all []BatchRow, err error) {
 		w.is("b.dir", f.Dir)
 		if f.Live {
 			w.and("b."+amongLive, list(live))
+		}
+		if len(f.Status) > 0 {
+			text, _ := json.Marshal(f.Status) // strings never fail
+			w.and(batchStatus+" IN (SELECT value FROM json_each(?))", list(live), task.Running, task.Interrupted, text)
 		}
 		more := strings.Replace(w.String(), " WHERE ", " AND ", 1) + " ORDER BY b.n DESC" + f.limit()
 		all, err = l.selectBatches(more, w.args...)

@@ -153,6 +153,39 @@ func TestBatches(t *testing.T) {
 	tells(t, err, ErrNone)
 }
 
+// TestTotalUsage: the tokens of a run are told with and without those of all that it started.
+func TestTotalUsage(t *testing.T) {
+	l := sample(t)
+	used := func(id string, in, out int) {
+		r := done("", id)
+		r.Usage = task.Usage{InputTokens: in, OutputTokens: out}
+		require.NoError(t, l.Finish("0199-"+id, r))
+	}
+	used("g1", 4000, 400)
+	used("c1", 300, 30)
+	used("c2", 20, 2)
+	totals := func(runs []Run) map[string][2]int {
+		m := map[string][2]int{}
+		for _, r := range runs {
+			m[strings.TrimPrefix(r.ID, "0199-")] = [2]int{r.Usage.InputTokens + r.Usage.OutputTokens,
+				r.TotalUsage.InputTokens + r.TotalUsage.OutputTokens}
+		}
+		return m
+	}
+	want := map[string][2]int{"p": {0, 4752}, "c1": {330, 4730}, "c2": {22, 22}, "g1": {4400, 4400}}
+	tree, err := l.Tree("0199-p")
+	require.NoError(t, err)
+	assert.Equal(t, want, totals(tree), "it has not ended")
+	used("p", 1000, 60)
+	roots, err := l.List(Filter{Roots: true})
+	require.NoError(t, err)
+	assert.Equal(t, map[string][2]int{"p": {1060, 5812}}, totals(roots))
+	run, _, result, err := l.Show("0199-c1")
+	require.NoError(t, err)
+	assert.Equal(t, task.Usage{InputTokens: 4300, OutputTokens: 430}, run.TotalUsage)
+	assert.Equal(t, task.Usage{InputTokens: 300, OutputTokens: 30}, result.Usage)
+}
+
 // TestBatchEnds: a batch ended as its last root says, or else was interrupted.
 func TestBatchEnds(t *testing.T) {
 	l := sample(t)
@@ -160,6 +193,14 @@ func TestBatchEnds(t *testing.T) {
 		rows, err := l.Batches(Filter{Batch: "0199-b1"})
 		require.NoError(t, err)
 		require.Len(t, rows, 1)
+		found, err := l.Batches(Filter{Batch: "0199-b1", Status: []task.Status{task.Killed, rows[0].Status}})
+		require.NoError(t, err)
+		assert.Equal(t, rows, found, "it is found by its status")
+		for _, s := range []task.Status{task.Running, task.Interrupted, task.Limit, task.Failed} {
+			found, err = l.Batches(Filter{Batch: "0199-b1", Status: []task.Status{s}})
+			require.NoError(t, err)
+			assert.Equal(t, s == rows[0].Status, len(found) == 1, s)
+		}
 		return rows[0]
 	}
 	assert.Equal(t, task.Interrupted, row().Status, "its root died")

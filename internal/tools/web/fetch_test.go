@@ -317,6 +317,9 @@ func TestBigPage(t *testing.T) {
 
 // The limit is on what comes out of the decompression.
 func TestDecompressionBomb(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long: make test runs it")
+	}
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	for range 200 {

@@ -88,6 +88,9 @@ func TestTooDeep(t *testing.T) {
 // Each of these pages grows, or takes quadratic time, in some step that is not
 // bounded.
 func TestHostilePages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long: make test runs it")
+	}
 	var bold strings.Builder
 	for i := range 400 {
 		fmt.Fprintf(&bold, "<b class=c%d>", i)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"qq/pkg/agents"
 	"qq/pkg/task"
 )
 
@@ -17,4 +18,25 @@ func TestRestrictDropsWhatIsOfABatch(t *testing.T) {
 	assert.Empty(t, got.OtherFiles)
 	assert.Empty(t, got.Slots)
 	assert.Empty(t, got.Broken)
+}
+
+// Who chose the model of a task is kept all the way down: a model that a person named stays that, whoever passes it on.
+func TestRestrictSaysWhoChoseTheModel(t *testing.T) {
+	c := Ceiling{Agent: agents.Agent{Name: "middle"}}
+	for _, row := range []struct {
+		own       task.Task // of the agent that asks
+		model, by string
+	}{
+		{task.Task{}, "", ""},
+		{task.Task{}, "big", "middle"},
+		{task.Task{Model: "big"}, "", ""},
+		{task.Task{Model: "big"}, "big", ""}, // a person named it
+		{task.Task{Model: "big"}, "other", "middle"},
+		{task.Task{Model: "big", ModelBy: "top"}, "big", "top"},
+	} {
+		c.Task = row.own
+		assert.Equal(t, row.by, c.Restrict(task.Task{Model: row.model}).ModelBy, "%v %q", row.own, row.model)
+	}
+	c.Task = task.Task{}
+	assert.Empty(t, c.Restrict(task.Task{Model: "big", Part: true}).ModelBy)
 }

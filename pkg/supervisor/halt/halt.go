@@ -36,9 +36,9 @@ func (a Amount) reached(n, total int) bool {
 
 // Reasons why a batch halts. They are the causes with which its tasks are cancelled.
 var (
-	Failures  error = &task.Error{Status: task.Cancelled, Problem: "halted: too many tasks failed"}
-	Successes error = &task.Error{Status: task.Cancelled, Problem: "halted: enough tasks succeeded"}
-	Ended     error = &task.Error{Status: task.Cancelled, Problem: "halted: enough tasks are done"}
+	Failures  error = &task.Error{Status: task.Cancelled, Problem: "too many tasks failed"}
+	Successes error = &task.Error{Status: task.Cancelled, Problem: "enough tasks succeeded"}
+	Ended     error = &task.Error{Status: task.Cancelled, Problem: "enough tasks are done"}
 )
 
 // Halt counts the ended tasks of one batch. A nil Halt never halts it. Several goroutines may use a Halt at once.
@@ -113,4 +113,14 @@ func (h *Halt) due() error {
 		return Ended
 	}
 	return nil
+}
+
+// NotStarted says why a task was not started: the first of the reasons that is not nil, or that the batch was stopped.
+func NotStarted(reasons ...error) string {
+	for _, why := range reasons {
+		if why != nil {
+			return "not started: " + why.Error()
+		}
+	}
+	return "not started: stopped"
 }

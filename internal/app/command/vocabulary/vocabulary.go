@@ -3,6 +3,7 @@ package vocabulary
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -44,6 +45,42 @@ func Elsewhere(word string) string {
 	return ""
 }
 
+// ElsewhereWith returns a hint if words are a command of other programs and its argument: the id of a run, as in "show
+// 4c8943ef", or a prompt in quotes, as in run "Summarize it". It returns "" for a prompt.
+func ElsewhereWith(words []string) string {
+	if len(words) != 2 {
+		return ""
+	}
+	word, argument := strings.ToLower(words[0]), words[1]
+	switch word {
+	case "run", "exec", "start", "ask", "chat", "prompt":
+		if strings.Contains(strings.TrimSpace(argument), " ") {
+			return "did you mean qq " + strconv.Quote(argument) + "?"
+		}
+		return ""
+	}
+	if !isID(argument) {
+		return ""
+	}
+	switch word {
+	case "show", "log", "logs", "status", "view", "inspect", "history":
+		return "did you mean qq runs show " + argument + "?"
+	case "stop", "kill", "cancel":
+		return "did you mean qq runs cancel " + argument + "?"
+	case "tree":
+		return "did you mean qq runs tree " + argument + "?"
+	case "resume", "continue":
+		return "qq -s ID PROMPT goes on with a session, qq batch --resume=ID with a batch"
+	}
+	return ""
+}
+
+// isID reports whether s looks like the id of a run: eight hexadecimal digits, or a whole id.
+func isID(s string) bool {
+	const digits = "0123456789"
+	return (len(s) == 8 || len(s) == 36) && strings.ContainsAny(s, digits) && strings.Trim(s, digits+"abcdef-") == ""
+}
+
 // Verbs are subcommands of other programs.
 var Verbs = []string{"add", "create", "delete", "describe", "drop", "edit", "export", "import", "inspect", "info",
 	"purge", "remove", "rename", "reset", "view", "wait", "watch"}
@@ -56,6 +93,15 @@ var plain = strings.Fields("is are was were am be been the an my our your their 
 // IsPlain reports whether word is one of sentences.
 func IsPlain(word string) bool { return slices.Contains(plain, strings.ToLower(word)) }
 
-// Said are words that a person says to a command, not about it.
-var Said = strings.Fields("please help fix repair check test validate verify apply open path save load diff print " +
-	"all full short long json yaml verbose quiet global local default defaults")
+// IsTerm reports whether the name of a command and the word after it are one term, which is no call of the command.
+func IsTerm(name, word string) bool {
+	switch name {
+	case "config":
+		return word == "file" || word == "files"
+	case "man":
+		return word == "page" || word == "pages"
+	case "version":
+		return slices.Contains([]string{"bump", "control", "number", "numbers", "string"}, word)
+	}
+	return false
+}

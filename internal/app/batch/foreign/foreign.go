@@ -1,4 +1,5 @@
-package batch
+// Package foreign knows the flags of GNU parallel that qq batch does not have, and what to write instead.
+package foreign
 
 import (
 	"fmt"
@@ -7,15 +8,15 @@ import (
 	"qq/internal/app/command"
 )
 
-// foreignFlag is a flag of GNU parallel that qq batch does not have.
-type foreignFlag struct {
+// flag is a flag of GNU parallel that qq batch does not have.
+type flag struct {
 	names string // without dashes, with spaces between them
 	hint  string // what to write instead, or why there is no such flag
 }
 
-// foreignFlags are all of them. docs/parallel.md has the same table.
-func foreignFlags() []foreignFlag {
-	return []foreignFlag{
+// flags returns all of them. docs/parallel.md has the same table.
+func flags() []flag {
+	return []flag{
 		{"ungroup u line-buffer line-buffered lb latest-line ll",
 			"not offered: results come whole, in the order of the input; " +
 				"--output-format stream-json prints what agents do as it happens"},
@@ -60,8 +61,9 @@ func foreignFlags() []foreignFlag {
 			"not offered: a task reads its files itself; give it their names"},
 		{"sshlogin S sshloginfile slf sshdelay ssh-delay ssh onall nonall filter-hosts " +
 			"filter-host controlmaster M transfer transfer-file transfer-files tf return trc " +
-			"cleanup basefile bf template tmpl rsync-opts hgrp hostgrp hostgroup hostgroups W",
+			"cleanup basefile bf rsync-opts hgrp hostgrp hostgroup hostgroups W",
 			"not offered: all runs on one machine, which may ask a model server on another one"},
+		{"template tmpl", "write -m for the text of the tasks; templates of files are not offered"},
 		{"semaphore semaphore-name semaphore-timeout id st bg wait",
 			"not offered: -j is the limit of a batch, with all that its agents start"},
 		{"load noswap nice memsuspend limit", "not offered: --memfree and --delay hold back the starts of tasks"},
@@ -80,10 +82,10 @@ func foreignFlags() []foreignFlag {
 	}
 }
 
-// foreign returns the hints for the flags of GNU parallel, by each way to write them.
-func foreign() command.Foreign {
+// Hints returns the hints for the flags of GNU parallel, by each way to write them.
+func Hints() command.Foreign {
 	all := command.Foreign{}
-	for _, f := range foreignFlags() {
+	for _, f := range flags() {
 		for name := range strings.FieldsSeq(f.names) {
 			all[name] = f.hint
 			all[strings.ReplaceAll(name, "-", "")] = f.hint
@@ -92,15 +94,15 @@ func foreign() command.Foreign {
 	return all
 }
 
-// ForeignTable returns the flags of GNU parallel that qq batch does not have as a table for docs/parallel.md.
-func ForeignTable() string {
+// Table returns the flags of GNU parallel that qq batch does not have as a table for docs/parallel.md.
+func Table() string {
 	var b strings.Builder
 	b.WriteString("| GNU parallel | qq batch |\n|---|---|\n")
-	for _, f := range foreignFlags() {
+	for _, f := range flags() {
 		for i, name := range strings.Fields(f.names) {
 			fmt.Fprintf(&b, "%s`%s`", map[bool]string{true: "| ", false: " "}[i == 0], command.Dashed(name))
 		}
-		fmt.Fprintf(&b, " | %s |\n", f.hint)
+		fmt.Fprintf(&b, " | %s |\n", strings.ReplaceAll(f.hint, "|", `\|`))
 	}
 	return b.String()
 }

@@ -1,4 +1,5 @@
-package command
+// Package values reads the values of flags that several commands have: times and statuses.
+package values
 
 import (
 	"slices"
@@ -6,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"qq/internal/app/command"
 	"qq/pkg/spelling"
 	"qq/pkg/task"
 )
@@ -27,12 +29,13 @@ func ParseTime(flag, s string, now time.Time) (time.Time, error) {
 	if !ok {
 		ago, ok := parseAgo(s)
 		if !ok {
-			return time.Time{}, Usagef(timeHint, "%s is %q", flag, s)
+			return time.Time{}, command.Usagef(timeHint, "%s is %q", flag, s)
 		}
 		at = now.Add(-ago)
 	}
 	if at.After(now) {
-		return time.Time{}, Usagef("it is "+now.Format(minute)+" now", "%s is %q, which is still to come", flag, s)
+		return time.Time{}, command.Usagef("it is "+now.Format(minute)+" now",
+			"%s is %q, which is still to come", flag, s)
 	}
 	return at, nil
 }
@@ -95,7 +98,7 @@ func ParseStatuses(flag, s string) ([]task.Status, error) {
 			all := StatusNames()
 			hint := spelling.DidYouMean(spelling.Nearest(string(name), all)) +
 				"accepted is, with commas between them: " + strings.Join(all, ", ")
-			return nil, Usagef(hint, "%s has no %q", flag, word)
+			return nil, command.Usagef(hint, "%s has no %q", flag, word)
 		}
 		if !slices.Contains(found, name) {
 			found = append(found, name)

@@ -1,0 +1,25 @@
+package childproc
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qq/pkg/task"
+)
+
+// TestUnkept: stdout of a child is a file in QQ_HOME. A full disk there is not blamed on stdout.
+func TestUnkept(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no full device:", err)
+	}
+	defer full.Close()
+	_, err = full.WriteString("answer")
+	require.Error(t, err)
+	problem, hint := task.Explain(unkept(err))
+	assert.Equal(t, "keep the answer in a file in QQ_HOME: no space left on device", problem)
+	assert.Contains(t, hint, "the disk of QQ_HOME")
+}
