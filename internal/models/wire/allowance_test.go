@@ -112,3 +112,20 @@ func TestFaultClass(t *testing.T) {
 		assert.Equal(t, tt.after, f.RetryAfter, tt.name)
 	}
 }
+
+// FuzzAllowance: whatever a server writes into the header of a reply, what is read from it is bounded.
+func FuzzAllowance(f *testing.F) {
+	f.Add("59", "1s", "2026-01-02T15:04:05Z")
+	f.Add("-1", "6m0s", "junk")
+	f.Fuzz(func(t *testing.T, left, reset, at string) {
+		h := http.Header{"X-Ratelimit-Remaining-Requests": {left}, "X-Ratelimit-Reset-Requests": {reset},
+			"Anthropic-Ratelimit-Tokens-Remaining": {left}, "Anthropic-Ratelimit-Tokens-Reset": {at},
+			"Retry-After": {reset}, "Retry-After-Ms": {left}}
+		a := allowanceOf(h, time.Unix(0, 0))
+		for _, m := range []llm.Meter{a.Requests, a.Tokens} {
+			assert.True(t, m.Left >= 0 && m.Limit >= 0 && m.Reset >= 0 && m.Reset <= time.Hour, "%+v", m)
+		}
+		d := retryAfter(h, http.StatusTooManyRequests, a, time.Unix(0, 0))
+		assert.True(t, d >= 0 && d <= time.Hour, d)
+	})
+}
