@@ -58,8 +58,8 @@ type Model interface {
 	llm.Backend
 	// String is the name of the model.
 	String() string
-	// Served is the name of the model at its model server; false for the built-in model,
-	// which has no server.
+	// Served is the whole name of the model, such as lab:qwen3; false for the built-in
+	// model, which has no server.
 	Served() (name string, ok bool)
 	// CallsTools reports whether the model can call tools.
 	CallsTools() bool

@@ -64,6 +64,7 @@ func (a admission) Enter(ctx context.Context, model string, again bool, who supe
 }
 func (admission) First(task.Task, supervisor.Waiter) llm.Permit { return nil }
 func (a admission) Refusal(task.Task) error                     { return a.Gate.Refusal("m") }
+func (a admission) Ready(task.Task) time.Duration               { return 0 }
 
 // asking runs an agent as job zero, with a given model, the gate g and the idle timeout
 // patience.
@@ -91,8 +92,9 @@ func (l *line) Enter(context.Context, string, bool) (llm.Permit, error) {
 	time.Sleep(l.wait)
 	return l, nil
 }
-func (*line) Active()              {}
-func (l *line) Leave(r llm.Report) { l.reports = append(l.reports, r) }
+func (*line) Allowed(llm.Allowance) {}
+func (*line) Active()               {}
+func (l *line) Leave(r llm.Report)  { l.reports = append(l.reports, r) }
 
 // TestPromptTime: the time limit for writing a prompt starts when the request is sent. A
 // request that exceeds it is neither retried nor counted as a fault of the server.
@@ -278,8 +280,9 @@ func (c *counted) Enter(context.Context, string, bool, supervisor.Waiter) (llm.P
 	}
 	return c, nil
 }
-func (*counted) Active()              {}
-func (c *counted) Leave(r llm.Report) { c.reports <- r }
+func (*counted) Allowed(llm.Allowance) {}
+func (*counted) Active()               {}
+func (c *counted) Leave(r llm.Report)  { c.reports <- r }
 
 // TestFinalAnswerIsAdmitted: the request for a final answer passes the gate and is
 // counted there like any other, but is not retried when the gate refuses it.

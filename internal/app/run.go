@@ -43,7 +43,7 @@ func runFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "ephemeral", Usage: "keep neither a transcript nor a ledger entry"},
 		command.FlagCwd,
 		command.FlagFormat(formats()), command.FlagResultJSON, command.FlagSchema, command.FlagTimeout,
-		command.FlagIdle, command.FlagRetries, command.FlagTokens, command.FlagNoLedger,
+		command.FlagIdle, command.FlagRetries, command.FlagTokens, command.FlagQuota, command.FlagNoLedger,
 		&cli.BoolFlag{
 			Name: "dry-run", Usage: "say what would be run, and how a long text would be cut, and start nothing",
 		},

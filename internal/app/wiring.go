@@ -18,6 +18,7 @@ import (
 	"qq/internal/app/batch"
 	"qq/internal/app/command"
 	"qq/internal/app/folders"
+	"qq/internal/app/gates"
 	"qq/internal/app/guides"
 	"qq/internal/app/keyring"
 	"qq/internal/app/scratch"
@@ -82,7 +83,7 @@ type wiringConfig struct {
 type wiring struct {
 	*supervisor.Supervisor
 	cfg      wiringConfig
-	gate     *gate.Gate
+	gates    *gates.Gates
 	several  atomic.Bool // more than one agent uses the gate
 	record   *record.Record
 	models   *models.Resolver
@@ -118,9 +119,10 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	w.guides = guides.Teller{Decided: cfg.Decided, Off: set.AgentsMD == "off", Person: cfg.Person}
 	w.keys = &keyring.Ring{Environ: cfg.Environ, Settings: set, Host: w.host, Screen: cfg.Screen}
 	w.models.Keys = w.keys
-	w.gate = gate.NewGate(gate.Config{
-		MaxInFlight: set.MaxParallel, MaxTokens: set.MaxTokens, Retries: set.Retries, Notes: notes(w.remark),
-	})
+	w.gates = gates.New(gate.Config{
+		MaxInFlight: set.MaxParallel, Budget: gate.NewBudget(set.MaxTokens), Retries: set.Retries,
+		OnQuota: gate.OnQuota(set.OnQuota), Notes: notes(w.remark),
+	}, w)
 	w.record = record.New(record.Config{Ledger: cfg.Ledger, ID: cfg.ID, Dir: cfg.Dir, Tasks: &past{wiring: w}})
 	var err error
 	if w.exe, err = executable(); err != nil {
@@ -142,7 +144,7 @@ func newWiring(cfg wiringConfig) (*wiring, error) {
 	s := supervisor.Config{
 		Limits: limitsOf(set), ID: cfg.ID, Depth: set.Depth, ReadOnly: cfg.ReadOnly,
 		Agents: cfg.Agents, Folders: folders.Rule{Private: w.private()}, Models: w,
-		Gate: admission{w}, Events: w.stream, Log: w.log, NewID: task.NewID,
+		Gate: admission{w.gates, &w.several}, Events: w.stream, Log: w.log, NewID: task.NewID,
 		Launcher: batch.NewLauncher(w.launcher),
 		Notes:    notes(w.remark), FaultWait: cmp.Or(set.FaultWait, math.MaxInt64),
 		Approve: approval.NewQueue(approval.QueueConfig{
@@ -259,25 +261,37 @@ func (w *wiring) Staff(ctx context.Context, t task.Task) (agents.Agent, models.M
 }
 
 // Lookup implements batch.Runner.
-func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
-	_, _, err := w.Staff(ctx, t)
-	return err
+func (w *wiring) Lookup(ctx context.Context, tasks []task.Task) error {
+	for _, t := range tasks {
+		if _, err := w.Agent(t.Agent); err != nil {
+			return err
+		}
+	}
+	return w.gates.Lookup(ctx, notes(w.cfg.Person.Note), tasks)
 }
 
 // Resolve finds the model for t. Only a person can choose one on another machine: no agent, nor what a checkout says
 // without trust. If the name tells, no server is asked, and no key is looked for.
 func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error) {
+	return w.allowed(ctx, t, w.models.Resolve)
+}
+
+// allowed finds the model for t with find, and returns it if t may use it.
+func (w *wiring) allowed(
+	ctx context.Context, t task.Task, find func(context.Context, string) (models.Model, error),
+) (models.Model, error) {
 	cloud := t.ModelBy != "" && agents.Remote(t.Model)
 	if t.ModelBy != "" && !cloud && w.cfg.Agents.Models.Remote(t.Model) && !w.named(t.Model) {
 		return models.Model{}, unnamed(t, w.models.Whole(t.Model)+", a model of another server")
 	}
-	m, err := w.models.Resolve(ctx, w.modelName(t))
+	m, err := find(ctx, w.modelName(t))
 	if err == nil && (cloud || !m.Home()) {
 		err = w.bars(t, m)
 	}
 	if err != nil {
 		return models.Model{}, err
 	}
+	w.gates.Use(m)
 	return m, nil
 }
 
@@ -339,6 +353,7 @@ func (w *wiring) Kill() { w.launcher.Close() }
 // Close kills the remaining children, waits until what commands changed is put back, and removes the temporary files of
 // this run.
 func (w *wiring) Close() error {
+	w.gates.Close()
 	w.Kill()
 	if !w.host.Settle(time.Second) {
 		w.cfg.Person.Say("wait: files that a command must not change are being put back")

@@ -48,7 +48,7 @@ var floors = [][]string{
 		"internal/box",
 		"internal/models/extract/markdown",
 	}, {
-		"pkg/session", "pkg/supervisor", "internal/agent/loop", "internal/agent/longtext",
+		"pkg/session", "pkg/supervisor", "pkg/childproc/plausible", "internal/agent/loop", "internal/agent/longtext",
 		"internal/approval", "internal/approval/rulefile",
 		"internal/control", "internal/trace", "internal/record", "internal/app/output",
 		"internal/app/folders", "internal/app/keyring", "internal/app/values", "internal/app/batch/foreign",
@@ -61,7 +61,7 @@ var floors = [][]string{
 		"internal/app/guides",
 		"internal/app/definitions", "internal/app/permissions",
 		"internal/app/runs", "internal/app/signals"},
-	{"internal/app/modelcmd", "internal/app/modelcmd/labtest", "internal/app/checkout"},
+	{"internal/app/modelcmd", "internal/app/modelcmd/labtest", "internal/app/checkout", "internal/app/gates"},
 	{"internal/app"},
 	{"cmd/qq"},
 }

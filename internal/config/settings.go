@@ -97,6 +97,12 @@ func Settings() []Setting {
 			Doc: "tokens, input and output, for the whole tree; `extract` is not a language model and has no such " +
 				"limit; 0 means no limit",
 			field: func(c *Config) any { return &c.MaxTokens }},
+		{Name: "QQ_ON_QUOTA", Default: "auto", Kind: Choice, Flag: "on-quota", Checkout: Trusted,
+			Values: []string{"auto", "wait", "stop", "fallback"},
+			Doc: "what happens when a quota at a model server is used up: `wait` waits for its reset, `stop` starts " +
+				"no more tasks that need the server, `fallback` leaves them to the models of --fallback, `auto` " +
+				"waits if the server says that the reset is within an hour, and else stops",
+			field: func(c *Config) any { return &c.OnQuota }},
 		{Name: "QQ_SPAWN_RATE", Default: "0", Kind: Count, Checkout: Lowers, NoLimit: true,
 			Doc:   "children that agents may start per minute; 0 means no limit",
 			field: func(c *Config) any { return &c.SpawnRate }},
@@ -225,9 +231,10 @@ type Config struct {
 	IdleTimeout      time.Duration // 0 means no limit
 	FaultWait        time.Duration // 0 means no limit
 	Retries          int
-	MaxTokens        int // 0 means no limit
-	SpawnRate        int // per minute; 0 means no limit
-	KeepRuns         int // days; 0 means forever
+	MaxTokens        int    // 0 means no limit
+	OnQuota          string // auto, wait, stop or fallback
+	SpawnRate        int    // per minute; 0 means no limit
+	KeepRuns         int    // days; 0 means forever
 	MaxParallel      int
 	MaxDepth         int
 	MaxChildren      int

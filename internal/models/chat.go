@@ -70,7 +70,7 @@ func (b *backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	for {
 		ask.Context, ask.Limit = size, b.limit(r.MaxTokens, size, corrected+images)
 		a := dialect.NewAnswer(yield, max(minAnswer, answerContexts*bytesPerToken*max(size, b.model.Context)))
-		err := b.send(ctx, ask, a, tokens)
+		err := b.send(ctx, ask, a, tokens, yield)
 		switch {
 		case err == nil && (b.sized() || b.model.Context > 0) && wasCut(a.Counted(), size, corrected):
 			err = overflow(fmt.Sprintf("the server cut the prompt to %d tokens, its context has %d", a.Counted(), size),
@@ -105,8 +105,11 @@ func (b *backend) limit(most, context, prompt int) int {
 }
 
 // send makes one request and collects the answer in a, also the part that came before an error. It returns nil only
-// if the server said that the answer is complete. tokens is the estimate for the prompt.
-func (b *backend) send(ctx context.Context, ask *dialect.Ask, a *dialect.Answer, tokens int) error {
+// if the server said that the answer is complete. tokens is the estimate for the prompt. What the server says about
+// further requests goes to yield at once.
+func (b *backend) send(
+	ctx context.Context, ask *dialect.Ask, a *dialect.Answer, tokens int, yield func(llm.Chunk),
+) error {
 	path, body, err := b.dialect.Encode(ask)
 	if _, ok := errors.AsType[*llm.Error](err); ok {
 		return err
@@ -119,17 +122,23 @@ func (b *backend) send(ctx context.Context, ask *dialect.Ask, a *dialect.Answer,
 		return b.client.unsent(err)
 	}
 	a.Asked()
-	stream, err := b.client.transport.Post(ctx, u, header, body)
+	reply, err := b.client.transport.Post(ctx, u, header, body)
+	if f, ok := errors.AsType[*wire.Fault](err); ok {
+		reply.Allowed = f.Allowed
+	}
+	if reply.Allowed != (llm.Allowance{}) && yield != nil {
+		yield(llm.Chunk{Allowed: &reply.Allowed})
+	}
 	if err != nil {
 		return b.client.explain(ctx, b.model.Name, err)
 	}
-	defer stream.Close()
-	err = b.read(stream, a)
+	defer reply.Close()
+	err = b.read(reply, a)
 	a.Finish()
 	switch {
 	case a.Ended():
 		a.Believe(ask.Context, len(body), tokens)
-		drain(stream)
+		drain(reply)
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -148,7 +157,7 @@ func (b *backend) send(ctx context.Context, ask *dialect.Ask, a *dialect.Answer,
 	if f, ok := errors.AsType[*dialect.Failure](err); ok {
 		kind = f.Kind
 	}
-	return &llm.Error{Kind: kind, Err: err,
+	return &llm.Error{Kind: kind, Err: err, Hint: whenUsedUp(kind),
 		Problem: fmt.Sprintf("answer of %s broke off: %s", b.model.Name, llm.OneLine(err.Error()))}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"qq/internal/models/gate"
 	"qq/internal/models/servers"
 	"qq/internal/models/wire"
 	"qq/pkg/llm"
@@ -63,6 +64,8 @@ func (c *Client) explainStatus(model string, f *wire.Fault) error {
 		}
 	case f.Status == http.StatusBadRequest && strings.Contains(f.Text, tooLong):
 		return overflow(f.Text, e)
+	case f.Kind == llm.Quota:
+		e.Hint = gate.QuotaHint
 	case f.Kind == llm.Busy:
 		e.Hint = "try again later, or run fewer tasks at once"
 	case f.Kind == llm.Server:
@@ -127,6 +130,14 @@ func (c *Client) whenAway() string {
 		return "start it, or set " + c.server.Setting()
 	}
 	return "look after the network, or set " + c.server.Setting()
+}
+
+// whenUsedUp returns what to do if kind says that a quota is used up, or "".
+func whenUsedUp(kind llm.Kind) string {
+	if kind != llm.Quota {
+		return ""
+	}
+	return gate.QuotaHint
 }
 
 // whenRefused returns what to do if the server does not accept the key.

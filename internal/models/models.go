@@ -105,9 +105,9 @@ func (m Model) Sees() bool { return m.Vision }
 // Blind reports whether the model is known to see no images. Of a model that neither sees nor is blind, nobody knows.
 func (m Model) Blind() bool { return !m.Vision && !m.MaySee }
 
-// Served returns the name of the model at its server. ok is false for the built-in model, which
-// needs no server.
-func (m Model) Served() (name string, ok bool) { return m.Name, m.Kind != Extract }
+// Served returns the whole name of the model, see [Model.String]. ok is false for the built-in model, which needs no
+// server.
+func (m Model) Served() (name string, ok bool) { return m.String(), m.Kind != Extract }
 
 // Connect returns a backend for the model, and a function that closes its connections. key is that of the server;
 // empty means none.
@@ -169,6 +169,15 @@ type lookup struct {
 // Resolve returns the model of that name: "" for the model of the run, [Auto], [Extract],
 // "ollama:NAME", or NAME alone.
 func (r *Resolver) Resolve(ctx context.Context, name string) (Model, error) {
+	return r.resolve(ctx, name, r.Retries)
+}
+
+// Try is Resolve without retries.
+func (r *Resolver) Try(ctx context.Context, name string) (Model, error) {
+	return r.resolve(ctx, name, 0)
+}
+
+func (r *Resolver) resolve(ctx context.Context, name string, retries int) (Model, error) {
 	name = r.Whole(name)
 	r.mu.Lock()
 	if r.byName == nil {
@@ -189,7 +198,7 @@ func (r *Resolver) Resolve(ctx context.Context, name string) (Model, error) {
 	if found := l.found.Load(); found != nil {
 		return *found, nil
 	}
-	found, err := r.findWithRetry(ctx, name)
+	found, err := r.findWithRetry(ctx, name, retries)
 	if err == nil {
 		l.found.Store(&found)
 	}
@@ -210,7 +219,7 @@ func (r *Resolver) Known(name string) (Model, bool) {
 
 // findWithRetry is find, retried after temporary failures. The key of the server is asked for once, and may take as
 // long as a person needs.
-func (r *Resolver) findWithRetry(ctx context.Context, name string) (found Model, err error) {
+func (r *Resolver) findWithRetry(ctx context.Context, name string, retries int) (found Model, err error) {
 	if name == Extract {
 		return Model{Kind: Extract}, nil
 	}
@@ -219,7 +228,7 @@ func (r *Resolver) findWithRetry(ctx context.Context, name string) (found Model,
 	if err != nil {
 		return Model{}, err
 	}
-	err = gate.Repeat(ctx, gate.Policy{Retries: r.Retries}, func(ctx context.Context) error {
+	err = gate.Repeat(ctx, gate.Policy{Retries: retries}, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, showTimeout, &llm.Error{Kind: llm.Unreachable,
 			Problem: fmt.Sprintf("no answer about model %q within %v", name, showTimeout),
 			Hint:    "look after the model server, or set " + server.Setting()})

@@ -91,6 +91,13 @@ func (p *permit) Active() {
 	p.conn.beat(now)
 }
 
+// Allowed implements [llm.Permit]. The root is told at once, because requests of others may wait for it.
+func (p *permit) Allowed(a llm.Allowance) {
+	if !p.left.Load() {
+		_ = p.conn.send(Frame{Type: TypeActive, Active: &Active{Permits: []int64{p.id}, Allowed: &a}})
+	}
+}
+
 // Active says that the child is active: for example, a token has arrived or a tool runs. Only some
 // calls send a frame to the root, so most calls cost very little.
 func (c *Conn) Active() { c.beat(c.heartbeat.now()) }

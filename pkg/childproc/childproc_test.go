@@ -205,6 +205,19 @@ var roles = map[string]role{
 		}
 		return answer(c, b.String())
 	},
+	// Says what the server allows, before and after its request.
+	"allowed": func(c *Conn, _ string) int {
+		go lateListen(c, func(error) {})
+		p, err := c.Enter(context.Background(), "m", false)
+		if err != nil {
+			return 1
+		}
+		a := llm.Allowance{Requests: llm.Meter{Limit: 2, Left: 1, Reset: time.Second}}
+		p.Allowed(a)
+		p.Leave(llm.Report{Kind: llm.Quota, RetryAfter: 2 * time.Hour})
+		p.Allowed(a)
+		return answer(c, "ok")
+	},
 	// Sends a request that is never answered.
 	"holder": func(c *Conn, _ string) int {
 		go lateListen(c, func(error) {})

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"qq/pkg/childproc/plausible"
 	"qq/pkg/childproc/room"
 	"qq/pkg/childproc/stdio"
 	"qq/pkg/event"
@@ -346,9 +347,9 @@ func (c *child) handle(ctx context.Context, f Frame) error {
 	case TypeChanged:
 		c.note(f.Changed.Paths)
 	case TypeActive:
-		c.permits.active(f.Active.Permits)
+		c.permits.active(f.Active)
 	case TypeLeave:
-		c.permits.leave(f.Leave.ID, plausible(f.Leave.Report))
+		c.permits.leave(f.Leave.ID, plausible.Report(f.Leave.Report))
 	case TypeResult:
 		c.last = f.Result
 	}

@@ -114,8 +114,9 @@ func (p *testParent) Enter(ctx context.Context, model string, again bool) (permi
 // uncounted is a permit of a parent that counts none.
 type uncounted struct{}
 
-func (uncounted) Active()          {}
-func (uncounted) Leave(llm.Report) {}
+func (uncounted) Allowed(llm.Allowance) {}
+func (uncounted) Active()               {}
+func (uncounted) Leave(llm.Report)      {}
 
 func (p *testParent) First() llm.Permit {
 	if p.cfg.First == nil {

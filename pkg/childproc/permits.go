@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"qq/pkg/childproc/plausible"
 	"qq/pkg/llm"
-	"qq/pkg/task"
 )
 
 // permits holds the permit of one child, or its wait for one. A child may have only one at a time:
@@ -71,7 +71,7 @@ func (s *permits) leave(id int64, r llm.Report) {
 	h := s.held[id]
 	delete(s.held, id)
 	if h != nil && h.permit != nil {
-		r.RetryAfter = min(r.RetryAfter, maxKept-s.kept)
+		r.RetryAfter = min(r.RetryAfter, plausible.Kept-s.kept)
 		s.kept += r.RetryAfter
 	}
 	s.mu.Unlock()
@@ -84,13 +84,17 @@ func (s *permits) leave(id int64, r llm.Report) {
 	}
 }
 
-// active reports to the permits with these ids that the server has sent something. It ignores
-// unknown ids.
-func (s *permits) active(ids []int64) {
+// active reports to the permits in a that the server has sent something, and what it has said. It ignores unknown ids.
+func (s *permits) active(a *Active) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, h := range s.held {
-		if h.permit != nil && slices.Contains(ids, id) {
+		if h.permit == nil || !slices.Contains(a.Permits, id) {
+			continue
+		}
+		if a.Allowed != nil {
+			h.permit.Allowed(*a.Allowed)
+		} else {
 			h.permit.Active()
 		}
 	}
@@ -141,36 +145,4 @@ func (c *child) admit(h *held, ask Ask) {
 // milliseconds returns d in milliseconds, rounded up, because 0 has a special meaning in frames.
 func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
-}
-
-// Limits on the values that a child reports. A report can delay the requests of other children, so
-// without limits an agent that follows untrusted input could stop them for a long time.
-const (
-	maxRetryAfter = time.Hour
-	maxKept       = time.Hour // total of all reports of one child
-	maxTiming     = 24 * time.Hour
-	maxTokens     = 1_000_000_000
-)
-
-// plausible returns r with each value brought within its limits.
-func plausible(r llm.Report) llm.Report {
-	kinds := []llm.Kind{"", llm.Unreachable, llm.Busy, llm.BrokenStream, llm.ContextOverflow, llm.UnknownModel,
-		llm.Rejected, llm.Unsupported, llm.Server, llm.TooLong}
-	if !slices.Contains(kinds, r.Kind) {
-		r.Kind = llm.Rejected
-	}
-	if r.RetryAfter = min(max(r.RetryAfter, 0), maxRetryAfter); r.Kind != llm.Busy || r.Cancelled {
-		r.RetryAfter = 0 // for nothing else a server asks for time
-	}
-	r.Timing.Queued = min(max(r.Timing.Queued, 0), maxTiming)
-	r.Timing.Served = min(max(r.Timing.Served, 0), maxTiming)
-	r.Usage = plausibleUsage(r.Usage)
-	return r
-}
-
-func plausibleUsage(u task.Usage) task.Usage {
-	return task.Usage{
-		InputTokens: min(max(u.InputTokens, 0), maxTokens), OutputTokens: min(max(u.OutputTokens, 0), maxTokens),
-		CachedTokens: min(max(u.CachedTokens, 0), maxTokens),
-	}
 }

@@ -214,6 +214,9 @@ type Active struct {
 	// Permits are the ids of the permits whose requests have received a part of an answer since the
 	// last Active.
 	Permits []int64 `json:"permits,omitempty"`
+	// Allowed is what the server has just said, in a reply to the request of a permit in Permits, about further
+	// requests; nil means nothing.
+	Allowed *llm.Allowance `json:"allowed,omitempty"`
 }
 
 // Wait asks for the results of background children: see [task.Family]. AtMostMS is in milliseconds;

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"qq/pkg/childproc/plausible"
 	"qq/pkg/childproc/room"
 	"qq/pkg/childproc/stdio"
 	"qq/pkg/proc"
@@ -29,7 +30,7 @@ func (c *child) result() task.Result {
 	}
 	r.End(status, why)
 	if c.last != nil {
-		r.Usage = plausibleUsage(c.last.Usage)
+		r.Usage = plausible.Usage(c.last.Usage)
 		c.note(c.last.ChangedFiles)
 		r.Structured, r.Warnings = c.last.Structured, c.last.Warnings
 	}

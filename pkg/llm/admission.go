@@ -12,7 +12,8 @@ import (
 // process asks it through the control pipe.
 type Admission interface {
 	// Enter waits until a request to the named model may be sent. The caller must then call Leave
-	// on the Permit. The error is an [*Error] of kind [Open] or [Spent], or the cause of ctx. again
+	// on the Permit. model is its whole name, such as lab:qwen3. The error is an [*Error] of kind
+	// [Open], [Quota] or [Spent], or the cause of ctx. again
 	// says that a circuit breaker has refused the request before: Enter then waits until the
 	// breaker lets it pass, and fails if that is hopeless or if the breaker opens again.
 	Enter(ctx context.Context, model string, again bool) (Permit, error)
@@ -23,6 +24,8 @@ type Admission interface {
 type Permit interface {
 	// Active reports that the server has sent something.
 	Active()
+	// Allowed reports what the server has just said about further requests.
+	Allowed(Allowance)
 	// Leave gives the permit back, with the outcome of the request.
 	Leave(Report)
 }

@@ -78,6 +78,9 @@ type Request struct {
 type Chunk struct {
 	Text     string
 	Thinking string
+	// Allowed is what the header of the reply says about further requests, in a chunk without text before the answer
+	// or the error; nil if it says nothing.
+	Allowed *Allowance
 }
 
 // Stop says why a model ended its answer.
@@ -112,6 +115,7 @@ type Kind string
 const (
 	Unreachable     Kind = "unreachable"      // no connection; temporary
 	Busy            Kind = "busy"             // 429, 502, 503, 504, loading; temporary
+	Quota           Kind = "quota"            // what the user may use or has paid for is used up
 	BrokenStream    Kind = "broken_stream"    // the answer broke off; temporary
 	ContextOverflow Kind = "context_overflow" // the prompt does not fit
 	UnknownModel    Kind = "unknown_model"    // the server does not have the model
@@ -127,6 +131,8 @@ const (
 // KindOf returns the kind of a failure with an HTTP status that is not success.
 func KindOf(status int) Kind {
 	switch {
+	case status == http.StatusPaymentRequired:
+		return Quota
 	case status == http.StatusTooManyRequests, status == http.StatusBadGateway,
 		status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
 		return Busy
@@ -134,6 +140,17 @@ func KindOf(status int) Kind {
 		return Server
 	}
 	return Rejected
+}
+
+// IsQuota reports whether class, the type or the code of an error object, means that a quota is used up. OpenAI and
+// those who speak its dialect send the status 429 with it, as for requests that come too fast.
+func IsQuota(class string) bool {
+	switch class {
+	case "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error",
+		"insufficient_balance", "insufficient_credits":
+		return true
+	}
+	return false
 }
 
 // Error is a failure of a model or its server.
@@ -165,7 +182,7 @@ func asError(err error) (*Error, bool) { return errors.AsType[*Error](err) }
 // TaskStatus returns the status of a task that ends with e.
 func (e *Error) TaskStatus() task.Status {
 	switch e.Kind {
-	case Unreachable, Busy, Open:
+	case Unreachable, Busy, Open, Quota:
 		return task.Unavailable
 	case Spent:
 		return task.Limit

@@ -67,7 +67,7 @@ func Command(i *command.Invocation, p Process) *cli.Command {
 			&cli.BoolFlag{
 				Name: "dry-run", Usage: "print the tasks, and how long texts would be cut, and start nothing",
 			},
-			command.FlagIdle, command.FlagRetries, command.FlagTokens,
+			command.FlagIdle, command.FlagRetries, command.FlagTokens, command.FlagQuota,
 			text("joblog", "file that gets a line for each result that was printed, in the format of GNU parallel"),
 			command.OptionalFlag("resume",
 				"continue a batch: the last one here, --resume=ID, or that of --joblog", &b.o.resume),
@@ -248,10 +248,12 @@ func (b *batchRun) run(c *cli.Context) error {
 		return b.dryRun(c.Context)
 	}
 	// A missing model is one error here, instead of one error for each task later.
+	var staff []task.Task
 	for _, s := range b.staffing {
-		if err := b.runner.Lookup(c.Context, task.Task{Agent: s.agent, Model: s.model}); err != nil {
-			return err
-		}
+		staff = append(staff, task.Task{Agent: s.agent, Model: s.model})
+	}
+	if err := b.runner.Lookup(c.Context, staff); err != nil {
+		return err
 	}
 	defer func() { _ = b.results.Close() }() // what was written to it is there
 	if b.results, err = openResults(b.o.results, b.spool); err != nil {

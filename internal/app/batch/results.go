@@ -8,6 +8,7 @@ import (
 
 	"qq/internal/app/command"
 	"qq/internal/app/output"
+	"qq/internal/models/gate"
 	"qq/pkg/supervisor/halt"
 	"qq/pkg/task"
 )
@@ -127,6 +128,9 @@ func (p *printer) end(err error) (task.Status, error) {
 func (p *printer) summarize() {
 	limit := p.runner.LimitReached()
 	p.sayHalted()
+	if used := p.runner.UsedUp(); used != "" && !p.tally.Complete() {
+		p.Say("%s: tasks that need it were not started, or ended\nhint: %s", used, gate.QuotaHint)
+	}
 	if limit != "" && p.tally.Complete() {
 		p.Say("%s", limit) // no task has failed because of it
 	}
@@ -169,6 +173,8 @@ func (p *printer) outcome(err error) task.Status {
 		return task.Limit
 	case p.tally.Complete(), p.halt.Reached():
 		return task.Completed
+	case p.runner.UsedUp() != "":
+		return task.Unavailable
 	}
 	return task.Failed
 }
@@ -180,7 +186,7 @@ func (p *printer) verdict(outcome task.Status) error {
 		return nil
 	case task.Interrupted, task.Terminated:
 		return command.Said(p.process.Signalled())
-	case task.Limit:
+	case task.Limit, task.Unavailable:
 		return command.Said(outcome.ExitCode())
 	}
 	return command.Said(4)

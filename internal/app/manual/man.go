@@ -102,7 +102,7 @@ func ExitCodes() []ExitCode {
 		{0, "done"},
 		{1, "the task failed"},
 		{2, "usage or configuration"},
-		{3, "the model server cannot be reached, or another temporary error"},
+		{3, "the model server cannot be reached, its quota is used up, or another temporary error"},
 		{4, "some tasks of a batch failed"},
 		{5, "a limit: children, tokens, or the depth of a qq that an agent's command starts"},
 		{124, "timeout"},

@@ -32,8 +32,12 @@ func failure(raw json.RawMessage) error {
 	if strings.TrimSpace(text) == "" {
 		text = string(raw)
 	}
+	code := ""
+	_ = json.Unmarshal(reply.Code, &code) // else it is a number
 	f := &Failure{Kind: llm.BrokenStream, Text: llm.OneLine(text)}
 	switch {
+	case llm.IsQuota(reply.Type), llm.IsQuota(code):
+		f.Kind = llm.Quota
 	case status >= 400 && status < 600:
 		if f.Kind = llm.KindOf(status); f.Kind == llm.Server {
 			f.Kind = llm.BrokenStream // it had begun to answer

@@ -109,17 +109,24 @@ func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	// answer that came together with the end of ctx.
 	_ = failsafe.With[any](b.retry).WithContext(ctx).Run(func() error {
 		attempts++
-		var permit llm.Permit
-		if permit, err = b.enter(ctx, err); err != nil {
-			return err // resp keeps the text of the previous attempt
+		for round := 1; ; round++ {
+			permit, refused := b.enter(ctx, err)
+			if refused != nil {
+				if !isQuota(err) || !isQuota(refused) {
+					err = refused // else what the server said says more
+				}
+				return err // resp keeps the text of the previous attempt
+			}
+			before := resp.Message
+			resp, err = b.attempt(ctx, permit, r, yield)
+			used = used.Add(resp.Usage)
+			if err != nil && resp.Message.Content == "" {
+				resp.Message = before // keep the text of an earlier attempt
+			}
+			if !isQuota(err) || b.admission == (unlimited{}) || round == mostRounds {
+				return err
+			}
 		}
-		before := resp.Message
-		resp, err = b.attempt(ctx, permit, r, yield)
-		used = used.Add(resp.Usage)
-		if err != nil && resp.Message.Content == "" {
-			resp.Message = before // keep the text of an earlier attempt
-		}
-		return err
 	})
 	resp.Usage = used
 	switch {
@@ -136,6 +143,15 @@ func (b *Backend) Chat(ctx context.Context, r llm.Request, yield func(llm.Chunk)
 	return resp, err
 }
 
+// mostRounds is how often the reset of a quota is waited for in one attempt. Whether it is waited for at all, the
+// admission decides.
+const mostRounds = 20
+
+func isQuota(err error) bool {
+	e, ok := errors.AsType[*llm.Error](err)
+	return ok && e.Kind == llm.Quota
+}
+
 // enter waits until the admission lets an attempt pass. last is the error of the previous attempt, or nil. Only if
 // last says that a breaker is open does the attempt wait for its trial request.
 func (b *Backend) enter(ctx context.Context, last error) (llm.Permit, error) {
@@ -149,6 +165,10 @@ func (b *Backend) attempt(
 	report := llm.Report{Cancelled: true} // the report if Chat panics
 	defer func() { permit.Leave(report) }()
 	resp, err := b.next.Chat(ctx, r, func(c llm.Chunk) {
+		if c.Allowed != nil {
+			permit.Allowed(*c.Allowed)
+			return
+		}
 		permit.Active()
 		if yield != nil {
 			yield(c)
@@ -189,4 +209,5 @@ type unlimited struct{}
 
 func (unlimited) Enter(context.Context, string, bool) (llm.Permit, error) { return unlimited{}, nil }
 func (unlimited) Active()                                                 {}
+func (unlimited) Allowed(llm.Allowance)                                   {}
 func (unlimited) Leave(llm.Report)                                        {}

@@ -29,9 +29,9 @@ type breakers struct {
 	models  map[string]*breaker // of those that have failed
 }
 
-func newBreakers(retries int) breakers {
+func newBreakers(server string, retries int) breakers {
 	retries = max(retries, 0)
-	return breakers{retries: retries, server: newBreaker("the model server", retries), models: map[string]*breaker{}}
+	return breakers{retries: retries, server: newBreaker(server, retries), models: map[string]*breaker{}}
 }
 
 // generations counts how often the breakers of the server and of one model have opened.
@@ -69,6 +69,12 @@ func (s *breakers) left(model string) time.Duration {
 		d = max(d, m.left())
 	}
 	return d
+}
+
+// trying reports whether requests for the model wait for the outcome of a trial.
+func (s *breakers) trying(model string) bool {
+	m := s.models[model]
+	return s.server.trial != nil || m != nil && m.trial != nil
 }
 
 // calm reports whether certainly no breaker is open. False means that one may be open.

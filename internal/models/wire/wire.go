@@ -43,6 +43,7 @@ type Fault struct {
 	Kind       llm.Kind
 	Status     int           // 0 without one
 	RetryAfter time.Duration // what the server asked for
+	Allowed    llm.Allowance // what it says about further requests
 	Text       string        // what the server said, or the innermost error; one line
 	Err        error         // the cause, or nil
 }
@@ -103,12 +104,18 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // Stream is RoundTrip for a reply of any length.
 func (t *Transport) Stream(req *http.Request) (*http.Response, error) { return t.send(req, -1) }
 
+// Reply is the beginning of a successful reply.
+type Reply struct {
+	io.ReadCloser
+	Allowed llm.Allowance // what the server says about further requests
+}
+
 // Post sends body to u and returns the body of the answer as a stream. An error while reading it is a [Fault]. The
 // caller must close the stream. When ctx ends, the stream ends too.
-func (t *Transport) Post(ctx context.Context, u string, header http.Header, body []byte) (io.ReadCloser, error) {
+func (t *Transport) Post(ctx context.Context, u string, header http.Header, body []byte) (Reply, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return Reply{}, err
 	}
 	for name, values := range header {
 		req.Header[name] = values
@@ -116,9 +123,9 @@ func (t *Transport) Post(ctx context.Context, u string, header http.Header, body
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := t.send(req, -1)
 	if err != nil {
-		return nil, err
+		return Reply{}, err
 	}
-	return resp.Body, nil
+	return Reply{resp.Body, allowanceOf(resp.Header, time.Now())}, nil
 }
 
 // send sends req. At most limit bytes of the reply can be read; -1 means no limit.
@@ -165,9 +172,12 @@ func connectFault(err error) *Fault {
 }
 
 func statusFault(resp *http.Response) *Fault {
+	now := time.Now()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a part of the page is enough
 	f := &Fault{Kind: llm.KindOf(resp.StatusCode), Status: resp.StatusCode, Text: errorMessage(body)}
-	f.RetryAfter, _ = llm.RetryAfter(resp.Header.Get("Retry-After"), time.Now())
+	f.Allowed = allowanceOf(resp.Header, now)
+	f.RetryAfter = retryAfter(resp.Header, resp.StatusCode, f.Allowed, now)
+	f.class(body)
 	if location := resp.Header.Get("Location"); location != "" && resp.StatusCode < 400 {
 		f.Text = "it redirects to " + llm.OneLine(location)
 	}
@@ -175,6 +185,44 @@ func statusFault(resp *http.Response) *Fault {
 		f.Text = strings.ToLower(http.StatusText(resp.StatusCode))
 	}
 	return f
+}
+
+// class reads the class of the error in body: a server that wants fewer requests may mean that a quota is used up.
+// Gemini names the quota, and says in details when to ask again.
+func (f *Fault) class(body []byte) {
+	if f.Status != http.StatusTooManyRequests {
+		return
+	}
+	var reply struct {
+		Error struct {
+			Type    string          `json:"type"`
+			Code    json.RawMessage `json:"code"`
+			Details []struct {
+				RetryDelay string `json:"retryDelay"`
+				Violations []struct {
+					QuotaID string `json:"quotaId"`
+				} `json:"violations"`
+			} `json:"details"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &reply) != nil {
+		return
+	}
+	var code string
+	_ = json.Unmarshal(reply.Error.Code, &code) // else it is a number
+	if llm.IsQuota(reply.Error.Type) || llm.IsQuota(code) {
+		f.Kind = llm.Quota
+	}
+	for _, d := range reply.Error.Details {
+		if after, ok := resetAfter(d.RetryDelay); ok && f.RetryAfter == 0 {
+			f.RetryAfter = min(after, time.Hour)
+		}
+		for _, v := range d.Violations {
+			if strings.Contains(v.QuotaID, "PerDay") {
+				f.Kind = llm.Quota
+			}
+		}
+	}
 }
 
 // errorMessage extracts the message of an error body: the "error" of a JSON object, or the "message" in that, or a
