@@ -30,6 +30,7 @@ func runFlags() []cli.Flag {
 		&cli.StringFlag{Name: "message-file", Aliases: []string{"f"}, Usage: "file with the task; - is stdin"},
 		&cli.BoolFlag{Name: "no-stdin", Usage: "do not read stdin, whatever it is"},
 		command.FlagModel,
+		command.FlagFallback,
 		&cli.StringFlag{Name: "system", Usage: "system prompt instead of the agent's own"},
 		&cli.StringFlag{
 			Name: "session", Aliases: []string{"s"}, Usage: "continue the session of this id, or its beginning",

@@ -86,6 +86,7 @@ type wiring struct {
 	models   *models.Resolver
 	keys     *keyring.Ring
 	guides   guides.Teller
+	said     sync.Map // notes that were printed, see once
 	stream   *event.Stream
 	socket   *control.Server // nil if the run has none
 	log      *record.ChildLog
@@ -262,12 +263,14 @@ func (w *wiring) Lookup(ctx context.Context, t task.Task) error {
 	return err
 }
 
-// Resolve finds the model for t. Only a person can choose one on another machine: no agent, nor what a checkout says
-// without trust.
+// Resolve finds the model for t, or the one that is asked instead if that cannot be had now. Only a person can choose
+// one on another machine: no agent, nor what a checkout says without trust.
 func (w *wiring) Resolve(ctx context.Context, t task.Task) (models.Model, error) {
 	m, err := w.models.Resolve(ctx, w.modelName(t))
 	if err == nil {
 		err = w.bars(ctx, t, m)
+	} else if other, ok := w.instead(ctx, t, err); ok {
+		return other, nil
 	}
 	if err != nil {
 		return models.Model{}, err
@@ -363,17 +366,16 @@ type connected struct {
 	llm.Backend
 }
 
-// runWith runs the agent a with the model m on job. key is that of the server of m.
-func runWith(
-	ctx context.Context, m models.Model, key string, a agent.Agent, p supervisor.Parent, job task.Job,
-) task.Result {
-	backend, done, err := m.Connect(key)
+// runWith runs the agent a with the models of seats on job.
+func runWith(ctx context.Context, seats []seat, a agent.Agent, p supervisor.Parent, job task.Job) task.Result {
+	end, err := take(&a, seats)
 	if err != nil {
 		return job.Fail(err)
 	}
-	defer done()
-	a.Model = connected{m, backend}
-	return a.Run(ctx, p, job)
+	defer end()
+	res := a.Run(ctx, p, job)
+	res.Model = seats[res.Fallback].Model.String()
+	return res
 }
 
 // Tokens implements agent.Model.

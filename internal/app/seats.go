@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"qq/internal/agent"
+	"qq/internal/models"
+	"qq/pkg/agents"
+	"qq/pkg/llm"
+	"qq/pkg/task"
+)
+
+// seat is a model with the key of its server.
+type seat struct {
+	Model models.Model `json:"model"`
+	Key   string       `json:"key,omitempty"`
+}
+
+// seats returns the model m for the agent def, and the models that are asked instead if it cannot be had. Of
+// these, one that cannot be had now is left out.
+func (w *wiring) seats(ctx context.Context, def agents.Agent, m models.Model) ([]seat, error) {
+	key, err := w.models.KeyOf(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	all, known := []seat{{m, key}}, map[string]bool{m.String(): true}
+	for _, name := range w.fallbacks(def) {
+		other, err := w.models.Resolve(ctx, name)
+		if err == nil {
+			key, err = w.models.KeyOf(ctx, other)
+		}
+		switch {
+		case err != nil:
+			w.once("fallback %s is left out: %s", name, task.Line(err.Error()))
+		case !known[other.String()]:
+			known[other.String()] = true
+			all = append(all, seat{other, key})
+		}
+	}
+	return all, nil
+}
+
+// fallbacks returns the names of the models that an agent asks if its own cannot be had. As with the model, the flag
+// counts more than the definition, and that more than a setting. All of them are names that a person chose.
+func (w *wiring) fallbacks(def agents.Agent) []string {
+	set := w.cfg.Settings
+	if strings.HasPrefix(set.Source("QQ_FALLBACK"), "flag ") || def.Untrusted || def.Fallback == nil {
+		return set.Fallback
+	}
+	return def.Fallback
+}
+
+// instead returns the first model that can be had instead of one that cannot be looked up because of err; ok is false
+// if there is none.
+func (w *wiring) instead(ctx context.Context, t task.Task, err error) (m models.Model, ok bool) {
+	e, is := errors.AsType[*llm.Error](err)
+	def, agentErr := w.Agent(t.Agent)
+	if !is || !e.Elsewhere() || agentErr != nil {
+		return m, false
+	}
+	for _, name := range w.fallbacks(def) {
+		if m, err = w.models.Resolve(ctx, name); err != nil {
+			continue
+		}
+		w.once("%s: going on with %s", e.Problem, m)
+		return m, true
+	}
+	return m, false
+}
+
+// once prints a note that has not been printed yet.
+func (w *wiring) once(format string, args ...any) {
+	note := fmt.Sprintf(format, args...)
+	if _, said := w.said.LoadOrStore(note, true); !said {
+		w.cfg.Person.Note("%s", note)
+	}
+}
+
+// names returns the names of the models of seats.
+func names(seats []seat) (all []string) {
+	for _, s := range seats {
+		all = append(all, s.Model.String())
+	}
+	return all
+}
+
+// take gives a the models of seats. end closes their connections.
+func take(a *agent.Agent, seats []seat) (end func(), err error) {
+	var ends []func()
+	end = func() {
+		for _, e := range ends {
+			e()
+		}
+	}
+	for i, s := range seats {
+		backend, done, err := s.Model.Connect(s.Key)
+		if err != nil {
+			end()
+			return nil, err
+		}
+		ends = append(ends, done)
+		if m := (connected{s.Model, backend}); i == 0 {
+			a.Model = m
+		} else {
+			a.Fallback = append(a.Fallback, m)
+		}
+	}
+	return end, nil
+}
